@@ -1,0 +1,17 @@
+# The libraries and programs made from the folders: liblamina_llvm (static LLVM inside, loaded with dlopen at
+# the first compile).
+
+if(LAMINA_LLVM)
+  file(GLOB llvm_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/jit/cpu/llvm/*.cc)
+  if(llvm_sources)
+    find_package(LLVM 19 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
+    add_library(lamina_llvm MODULE ${llvm_sources})
+    target_link_libraries(lamina_llvm PRIVATE lamina_flags)
+    target_include_directories(lamina_llvm SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
+    target_compile_definitions(lamina_llvm PRIVATE ${LLVM_DEFINITIONS})
+    target_compile_options(lamina_llvm PRIVATE -fno-rtti -ffunction-sections -fdata-sections)
+    llvm_map_components_to_libnames(llvm_libs orcjit x86codegen x86asmparser passes)
+    target_link_libraries(lamina_llvm PRIVATE ${llvm_libs})
+    target_link_options(lamina_llvm PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL)
+  endif()
+endif()

@@ -1,0 +1,39 @@
+# Helpers shared by every folder's target.
+
+# Uses ccache and mold where the machine has them; neither is required.
+function(lamina_use_ccache_and_mold)
+  find_program(LAMINA_CCACHE ccache)
+  if(LAMINA_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${LAMINA_CCACHE} PARENT_SCOPE)
+    set(CMAKE_C_COMPILER_LAUNCHER ${LAMINA_CCACHE} PARENT_SCOPE)
+  endif()
+  find_program(LAMINA_MOLD mold)
+  if(LAMINA_MOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12.1)
+    add_link_options(-fuse-ld=mold)
+  endif()
+endfunction()
+
+# The numerics contract (docs) forbids contraction and fast-math in every target.
+add_library(lamina_flags INTERFACE)
+target_compile_options(lamina_flags INTERFACE
+  -Wall -Wextra -Werror -ffp-contract=off -fno-fast-math -fno-math-errno)
+target_include_directories(lamina_flags INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/lazy/include>)
+
+# lamina_folder(NAME [DEPENDS folder...]): a static library of every .cc file of the folder and its
+# subfolders, except those that belong to other targets (tools, the LLVM library, CUDA).
+function(lamina_folder name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/tools/|/cpu/llvm/|/cuda/")
+  if(NOT sources)
+    file(WRITE ${CMAKE_BINARY_DIR}/${name}_empty.cc "")
+    set(sources ${CMAKE_BINARY_DIR}/${name}_empty.cc)
+  endif()
+  add_library(lamina_${name} STATIC ${sources})
+  target_link_libraries(lamina_${name} PUBLIC lamina_flags absl::status absl::statusor absl::flat_hash_map
+    absl::flat_hash_set absl::inlined_vector absl::strings absl::str_format absl::span Threads::Threads)
+  foreach(dep ${ARG_DEPENDS})
+    target_link_libraries(lamina_${name} PUBLIC lamina_${dep})
+  endforeach()
+endfunction()

@@ -1,0 +1,92 @@
+// Scalar programs: the one definition of what an elementwise op computes.
+//
+// A scalar rule is an ordinary function over `Scalar` handles. Running it once per combination of operand types
+// records a straight-line `ScalarProgram`; folding, the evaluator, the interpreting tier and the code generators all
+// execute that program, so their bits cannot differ. A complex element is two values (real, imaginary).
+#ifndef LAMINA_HLO_SCALAR_PROGRAM_H_
+#define LAMINA_HLO_SCALAR_PROGRAM_H_
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hlo/dtype.h"
+
+namespace lamina::hlo {
+
+enum class Prim : uint8_t {
+#define PRIM(name, arity, meaning) name,
+#include "hlo/scalar/primitives.def"
+#undef PRIM
+};
+
+int prim_arity(Prim p);
+const char* prim_name(Prim p);
+
+// Value numbers: 0 ... inputs.size()-1 are the inputs, instruction i defines inputs.size()+i.
+struct ScalarInstr {
+  Prim prim;
+  DType type;                    // of the result
+  uint32_t operands[3] = {0, 0, 0};
+  uint64_t imm = 0;              // constant: the bits, zero-extended
+  bool operator==(const ScalarInstr&) const = default;
+};
+
+struct ScalarProgram {
+  std::vector<DType> inputs;     // part types: never complex
+  std::vector<ScalarInstr> code;
+  std::vector<uint32_t> outputs;
+  bool operator==(const ScalarProgram&) const = default;
+
+  DType type_of(uint32_t value) const {
+    return value < inputs.size() ? inputs[value] : code[value - inputs.size()].type;
+  }
+};
+
+// Readable listing, one instruction per line.
+std::string to_string(const ScalarProgram& program);
+
+class ScalarRecorder;
+
+// A typed handle to a value of the program being recorded. Cheap to copy; valid while its recorder lives.
+class Scalar {
+ public:
+  Scalar() = default;
+  Scalar(ScalarRecorder* recorder, uint32_t id, DType type) : recorder_(recorder), id_(id), type_(type) {}
+  DType type() const { return type_; }
+  uint32_t id() const { return id_; }
+  ScalarRecorder* recorder() const { return recorder_; }
+
+ private:
+  ScalarRecorder* recorder_ = nullptr;
+  uint32_t id_ = 0;
+  DType type_ = DType::kF32;
+};
+
+// Records primitives with deduplication and constant folding (bits preserved), and drops dead code in `finish`.
+class ScalarRecorder {
+ public:
+  explicit ScalarRecorder(std::span<const DType> inputs);
+  Scalar input(int i);
+  Scalar emit(Prim prim, DType result, std::span<const Scalar> operands, uint64_t imm = 0);
+  Scalar constant_bits(DType type, uint64_t bits);
+  // `value` converted to `type` as Prim::convert does from f64.
+  Scalar constant(DType type, double value);
+  // Appends a copy of `program` applied to `inputs` (types must match); returns its outputs.
+  std::vector<Scalar> inline_program(const ScalarProgram& program, std::span<const Scalar> inputs);
+  ScalarProgram finish(std::span<const Scalar> outputs);
+
+ private:
+  ScalarProgram program_;
+};
+
+// Runs `program` on `count` elements: inputs[i] and outputs[j] point at contiguous arrays of the value's type (bool as
+// one byte 0 or 1). Works in blocks; outputs may alias inputs exactly (same pointer), not partly.
+void interpret(const ScalarProgram& program, std::span<const void* const> inputs, std::span<void* const> outputs,
+               int64_t count);
+
+}  // namespace lamina::hlo
+
+#endif  // LAMINA_HLO_SCALAR_PROGRAM_H_
