@@ -1,0 +1,150 @@
+#include "hlo/attributes.h"
+
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <mutex>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
+#include "hlo/computation.h"
+
+namespace lamina::hlo {
+namespace {
+
+struct AttrInfo {
+  std::string_view name;
+  AttrKind kind;
+};
+constexpr AttrInfo kInfo[] = {
+#define ATTR(name, kind) {#name, AttrKind::kind},
+#include "hlo/attributes.def"
+#undef ATTR
+};
+
+bool is_empty(const AttrValue& v) {
+  return std::visit(
+      [](const auto& x) {
+        using T = std::decay_t<decltype(x)>;
+        if constexpr (std::is_same_v<T, int64_t>) return x == 0;
+        else if constexpr (std::is_same_v<T, bool>) return !x;
+        else if constexpr (std::is_same_v<T, DType>) return false;
+        else if constexpr (std::is_same_v<T, LiteralPtr> || std::is_same_v<T, ComputationPtr>) return x == nullptr;
+        else return x.empty();
+      },
+      v);
+}
+
+uint64_t hash_literal(const Literal& lit) {
+  return absl::HashOf(lit.type(), std::string_view(static_cast<const char*>(lit.data()), lit.bytes()));
+}
+
+uint64_t hash_value(const AttrValue& v) {
+  return std::visit(
+      [](const auto& x) -> uint64_t {
+        using T = std::decay_t<decltype(x)>;
+        if constexpr (std::is_same_v<T, LiteralPtr>) return hash_literal(*x);
+        else return absl::HashOf(x);
+      },
+      v);
+}
+
+bool equal_value(const AttrValue& a, const AttrValue& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* la = std::get_if<LiteralPtr>(&a)) {
+    const auto& lb = std::get<LiteralPtr>(b);
+    return *la == lb || **la == *lb;
+  }
+  // Computations are interned: pointer equality is structural equality.
+  return a == b;
+}
+
+struct SetHash {
+  size_t operator()(const Attrs* a) const { return a->hash(); }
+};
+struct SetEq {
+  bool operator()(const Attrs* a, const Attrs* b) const {
+    return a->hash() == b->hash() &&
+           std::equal(a->entries().begin(), a->entries().end(), b->entries().begin(), b->entries().end(),
+                      [](const auto& x, const auto& y) { return x.first == y.first && equal_value(x.second, y.second); });
+  }
+};
+
+struct AttrTable {
+  std::mutex mutex;
+  absl::flat_hash_set<const Attrs*, SetHash, SetEq> set;
+};
+
+AttrTable& table() {
+  static AttrTable* t = new AttrTable;
+  return *t;
+}
+
+template <typename T>
+const T& get_or_empty(const AttrValue* v) {
+  static const T empty{};
+  return v ? std::get<T>(*v) : empty;
+}
+
+}  // namespace
+
+std::string_view attr_name(Attr a) { return kInfo[static_cast<int>(a)].name; }
+AttrKind attr_kind(Attr a) { return kInfo[static_cast<int>(a)].kind; }
+int num_attrs() { return std::size(kInfo); }
+
+std::optional<Attr> parse_attr(std::string_view name) {
+  for (int i = 0; i < num_attrs(); ++i)
+    if (kInfo[i].name == name) return static_cast<Attr>(i);
+  return std::nullopt;
+}
+
+const AttrValue* Attrs::find(Attr a) const {
+  for (const Entry& e : entries_)
+    if (e.first == a) return &e.second;
+  return nullptr;
+}
+
+int64_t Attrs::integer(Attr a) const { return get_or_empty<int64_t>(find(a)); }
+bool Attrs::flag(Attr a) const { return get_or_empty<bool>(find(a)); }
+const Dims& Attrs::ints(Attr a) const { return get_or_empty<Dims>(find(a)); }
+const std::string& Attrs::string(Attr a) const { return get_or_empty<std::string>(find(a)); }
+DType Attrs::dtype(Attr a) const { return get_or_empty<DType>(find(a)); }
+const LiteralPtr& Attrs::literal(Attr a) const { return get_or_empty<LiteralPtr>(find(a)); }
+const ComputationPtr& Attrs::computation(Attr a) const { return get_or_empty<ComputationPtr>(find(a)); }
+const std::vector<ComputationPtr>& Attrs::computations(Attr a) const {
+  return get_or_empty<std::vector<ComputationPtr>>(find(a));
+}
+const std::vector<const Type*>& Attrs::types(Attr a) const {
+  return get_or_empty<std::vector<const Type*>>(find(a));
+}
+
+const Attrs* intern_attrs(std::vector<Attrs::Entry> entries) {
+  std::erase_if(entries, [](const Attrs::Entry& e) { return is_empty(e.second); });
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  Attrs probe;
+  uint64_t h = 0;
+  for (const auto& [key, value] : entries) h = absl::HashOf(h, key, hash_value(value));
+  probe.entries_ = std::move(entries);
+  probe.hash_ = h;
+  AttrTable& t = table();
+  std::lock_guard lock(t.mutex);
+  auto it = t.set.find(&probe);
+  if (it != t.set.end()) return *it;
+  const Attrs* stored = new Attrs(std::move(probe));
+  t.set.insert(stored);
+  return stored;
+}
+
+const Attrs* no_attrs() {
+  static const Attrs* empty = intern_attrs({});
+  return empty;
+}
+
+const Attrs* with_attr(const Attrs& attrs, Attr key, AttrValue value) {
+  std::vector<Attrs::Entry> entries = attrs.entries();
+  std::erase_if(entries, [&](const Attrs::Entry& e) { return e.first == key; });
+  entries.emplace_back(key, std::move(value));
+  return intern_attrs(std::move(entries));
+}
+
+}  // namespace lamina::hlo

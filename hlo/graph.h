@@ -1,0 +1,219 @@
+// Nodes and values: the graph that recording, transforms, clustering and code generation share.
+//
+// Contract: nodes are reference counted, live in one process-wide store, have stable 64-byte slots, and once built only
+// their value slot changes, or `detach` turns them into leaves. All changes happen under `GraphLock`; copies of
+// `Value` handles are safe on any thread. Node addresses carry no order: every walk orders by depth-first postorder
+// of operand position (`postorder`). Walks use explicit stacks, so depth is limited by memory only.
+#ifndef LAMINA_HLO_GRAPH_H_
+#define LAMINA_HLO_GRAPH_H_
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "hlo/attributes.h"
+#include "hlo/type.h"
+
+namespace lamina::hlo {
+
+enum class Op : uint16_t {
+#define OP(name, family, arity, flags, attrs) name,
+#include "hlo/ops.def"
+#undef OP
+};
+
+struct OpDef;
+using LocationId = uint32_t;  // 0: unknown; see hlo/location.h
+
+// What a leaf or a materialized node holds: defined by the runtime, counted by its users.
+class Data {
+ public:
+  virtual ~Data() = default;
+  void retain() const { refs_.fetch_add(1, std::memory_order_relaxed); }
+  void release() const {
+    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+  int use_count() const { return refs_.load(std::memory_order_acquire); }
+
+ private:
+  mutable std::atomic<int> refs_{0};
+};
+
+// Counted pointer to Data or a class derived from it.
+template <typename T>
+class DataPtr {
+ public:
+  DataPtr() = default;
+  explicit DataPtr(T* p) : p_(p) {
+    if (p_) p_->retain();
+  }
+  DataPtr(const DataPtr& o) : DataPtr(o.p_) {}
+  DataPtr(DataPtr&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
+  template <typename U>
+  DataPtr(const DataPtr<U>& o) : DataPtr(o.get()) {}
+  ~DataPtr() {
+    if (p_) p_->release();
+  }
+  DataPtr& operator=(DataPtr o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
+  T* get() const { return p_; }
+  T* operator->() const { return p_; }
+  T& operator*() const { return *p_; }
+  explicit operator bool() const { return p_ != nullptr; }
+
+ private:
+  T* p_ = nullptr;
+};
+
+class Node;
+
+// Non-owning (node, result index), 8 bytes.
+class Operand {
+ public:
+  Operand() = default;
+  Operand(Node* node, uint32_t index) : bits_(reinterpret_cast<uint64_t>(node) | uint64_t{index} << 48) {}
+  Node* node() const { return reinterpret_cast<Node*>(bits_ & ((uint64_t{1} << 48) - 1)); }
+  uint32_t index() const { return static_cast<uint32_t>(bits_ >> 48); }
+  uint64_t bits() const { return bits_; }
+  bool operator==(const Operand&) const = default;
+
+ private:
+  uint64_t bits_ = 0;
+};
+
+// Owning (node, result index). Null by default; a null value stands for "no tangent" and for a failed build.
+class Value {
+ public:
+  Value() = default;
+  explicit Value(Node* node, uint32_t index = 0);
+  explicit Value(Operand o) : Value(o.node(), o.index()) {}
+  Value(const Value& o) : Value(o.node_, o.index_) {}
+  Value(Value&& o) noexcept : node_(std::exchange(o.node_, nullptr)), index_(o.index_) {}
+  Value& operator=(Value o) noexcept {
+    std::swap(node_, o.node_);
+    std::swap(index_, o.index_);
+    return *this;
+  }
+  ~Value();
+
+  Node* node() const { return node_; }
+  uint32_t index() const { return index_; }
+  Operand operand() const { return Operand(node_, index_); }
+  explicit operator bool() const { return node_ != nullptr; }
+  bool operator==(const Value& o) const { return node_ == o.node_ && index_ == o.index_; }
+
+  // Of the result this value names.
+  const Type* type() const;
+  DType dtype() const { return type()->dtype; }
+  const Dims& dims() const { return type()->dims; }
+  int64_t rank() const { return type()->rank(); }
+
+ private:
+  Node* node_ = nullptr;
+  uint32_t index_ = 0;
+};
+
+using Values = absl::InlinedVector<Value, 3>;
+
+inline constexpr uint8_t kNodeDeduplicated = 1;  // has an entry in the deduplication table
+
+class Node {
+ public:
+  Op op() const { return op_; }
+  const OpDef& def() const;
+  const Type* type() const { return type_; }  // a tuple if the op has several results
+  const Attrs& attrs() const { return *attrs_; }
+  uint32_t num_results() const;
+  const Type* result_type(uint32_t i) const;
+  std::span<const Operand> operands() const {
+    return {num_operands_ <= 2 ? inline_ : heap_, num_operands_};
+  }
+  Operand operand(size_t i) const { return operands()[i]; }
+  Value operand_value(size_t i) const { return Value(operand(i)); }
+  const Type* operand_type(size_t i) const { return operand(i).node()->result_type(operand(i).index()); }
+  uint32_t stamp() const { return stamp_; }
+  LocationId location() const { return location_; }
+  uint8_t mode() const { return mode_; }
+  Data* data() const { return data_; }
+  int refs() const { return static_cast<int>(refs_.load(std::memory_order_acquire)); }
+
+ private:
+  friend class NodeStore;
+  friend class Value;
+  Op op_;
+  uint8_t flags_;
+  uint8_t mode_;
+  std::atomic<uint32_t> refs_;
+  const Type* type_;
+  const Attrs* attrs_;
+  Data* data_;
+  uint32_t hash_;
+  uint32_t stamp_;
+  LocationId location_;
+  uint16_t device_;
+  uint16_t num_operands_;
+  union {
+    Operand inline_[2];
+    Operand* heap_;
+  };
+};
+static_assert(sizeof(Node) == 64, "a node is one cache line");
+
+// Held while the graph changes; re-entrant on one thread.
+class GraphLock {
+ public:
+  GraphLock();
+  ~GraphLock();
+  GraphLock(const GraphLock&) = delete;
+  GraphLock& operator=(const GraphLock&) = delete;
+};
+
+// How nodes are recorded on this thread. Scopes nest by saving and restoring.
+struct RecordState {
+  uint32_t floor = 0;       // least stamp of recorded nodes; deduplication finds only nodes at or above it
+  uint8_t mode = 0;         // numerics mode
+  LocationId location = 0;  // stamped on recorded nodes
+};
+RecordState& record_state();
+
+class LocationScope {
+ public:
+  explicit LocationScope(LocationId id) : saved_(record_state().location) { record_state().location = id; }
+  ~LocationScope() { record_state().location = saved_; }
+  LocationScope(const LocationScope&) = delete;
+  LocationScope& operator=(const LocationScope&) = delete;
+
+ private:
+  LocationId saved_;
+};
+
+// A stamp greater than every stamp given out before.
+uint32_t fresh_stamp();
+
+// Creates a node, or returns the equal one that exists (hash, then full compare). The caller has inferred `type`.
+Value make_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands);
+// As make_node, never deduplicated, with its own stamp: parameters and transform identities.
+Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands, uint32_t stamp);
+// A leaf holding data.
+Value make_leaf(const Type* type, Data* data);
+
+// Gives a node its value. If `keep_operands` is false the node becomes a leaf and lets go of its operands.
+void set_data(Node* node, Data* data, bool keep_operands);
+
+// Nodes alive now; tests bound it.
+int64_t live_nodes();
+
+// All nodes below `roots` in depth-first postorder by operand position. A node for which `stop` returns true is
+// listed but not entered. `stop` may be null.
+std::vector<Node*> postorder(std::span<const Value> roots, bool (*stop)(const Node&, void*) = nullptr,
+                             void* context = nullptr);
+
+}  // namespace lamina::hlo
+
+#endif  // LAMINA_HLO_GRAPH_H_

@@ -1,0 +1,126 @@
+// One row per op: everything the rest of the library asks about it.
+//
+// Contract: `op_def(op)` is complete for every op of ops.def (a test goes through the members). Printer, parser,
+// verifier, hash, equality and the Python layer read rows; none of them switches over ops.
+#ifndef LAMINA_HLO_OP_H_
+#define LAMINA_HLO_OP_H_
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "hlo/graph.h"
+#include "hlo/scalar/program.h"
+
+namespace lamina::hlo {
+
+class Builder;
+
+enum class OpFamily : uint8_t { kStructure, kElementwise, kShape, kIndexing, kReduction, kLinear, kRandom, kControl };
+
+enum OpFlag : uint32_t {
+  kCommutative = 1,
+  kNoDedup = 2,  // two equal records are two nodes
+  kDear = 4,     // fusion does not compute it twice
+};
+
+struct AttrSpec {
+  Attr attr;
+  bool optional;
+};
+
+// Result type from operand types and attributes; errors in words, with shapes.
+using TypeRule = absl::StatusOr<const Type*> (*)(std::span<const Type* const> operands, const Attrs& attrs);
+
+// The scalar program of an elementwise op for given operand and result element types (inputs and outputs by part).
+using ScalarRecordRule = ScalarProgram (*)(std::span<const DType> operands, DType result, const Attrs& attrs);
+
+// Host evaluation: the op's meaning, written plainly. One output per result, already typed.
+using EvalRule = absl::Status (*)(const Node& node, std::span<const LiteralPtr> operands,
+                                  std::span<const std::shared_ptr<Literal>> results);
+
+// Forward derivative: tangents[i] is null where operand i has none. Returns one tangent per result (null: none).
+// An op that must be re-recorded to have a tangent (loops, branches, calls) also returns its results in `primals`.
+struct JvpResult {
+  Values tangents;
+  Values primals;  // empty: the node's own results stand
+};
+using JvpRule = JvpResult (*)(Builder& b, const Node& node, std::span<const Value> operands,
+                              std::span<const Value> tangents);
+
+// For a node linear in the operands marked in `linear`: cotangents of those operands (null: none or zero).
+// cotangents[i] belongs to result i, null if zero.
+using TransposeRule = Values (*)(Builder& b, const Node& node, std::span<const Value> operands,
+                                 std::span<const bool> linear, std::span<const Value> cotangents);
+
+// Batching over a leading dimension of `size`: operands[i] carries it as dimension 0 where batched[i]. Every result
+// either carries it as dimension 0 or is unbatched.
+struct BatchResult {
+  Values results;
+  absl::InlinedVector<bool, 3> batched;
+};
+using BatchRule = BatchResult (*)(Builder& b, const Node& node, std::span<const Value> operands,
+                                  std::span<const bool> batched, int64_t size);
+
+struct OpDef {
+  Op op;
+  std::string_view name;  // text and Python name, without the trailing underscore of and_, while_, ...
+  OpFamily family;
+  int arity;
+  uint32_t flags;
+  std::vector<AttrSpec> attrs;
+
+  TypeRule type = nullptr;
+  ScalarRecordRule scalar = nullptr;  // elementwise ops
+  EvalRule eval = nullptr;            // the others
+  JvpRule jvp = nullptr;
+  TransposeRule transpose = nullptr;  // ops that are linear in some operand
+  BatchRule batch = nullptr;
+
+  bool is_elementwise() const { return family == OpFamily::kElementwise; }
+};
+
+const OpDef& op_def(Op op);
+int num_ops();
+std::optional<Op> parse_op(std::string_view name);
+
+// The scalar program of an elementwise node, memoised by op, types and attributes.
+const ScalarProgram& scalar_program(Op op, std::span<const DType> operands, DType result, const Attrs& attrs);
+const ScalarProgram& scalar_program(const Node& node);
+
+// A region of scalar elementwise nodes as one program (inputs and outputs by part); absent if it holds anything else.
+std::optional<ScalarProgram> region_program(const Computation& region);
+
+class OpTable;
+// Each rule file adds its members to the rows of its family.
+void add_structure_rules(OpTable& table);
+void add_elementwise_rules(OpTable& table);
+void add_elementwise_derivatives(OpTable& table);
+void add_shape_rules(OpTable& table);
+void add_shape_transforms(OpTable& table);
+void add_indexing_rules(OpTable& table);
+void add_indexing_transforms(OpTable& table);
+void add_reduction_rules(OpTable& table);
+void add_reduction_transforms(OpTable& table);
+void add_linear_rules(OpTable& table);
+void add_linear_transforms(OpTable& table);
+void add_random_rules(OpTable& table);
+void add_control_rules(OpTable& table);
+void add_control_transforms(OpTable& table);
+
+class OpTable {
+ public:
+  OpTable();
+  OpDef& operator[](Op op) { return rows_[static_cast<int>(op)]; }
+  const OpDef& operator[](Op op) const { return rows_[static_cast<int>(op)]; }
+  std::span<const OpDef> rows() const { return rows_; }
+
+ private:
+  std::vector<OpDef> rows_;
+};
+
+}  // namespace lamina::hlo
+
+#endif  // LAMINA_HLO_OP_H_

@@ -1,0 +1,119 @@
+#include "hlo/type.h"
+
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace lamina::hlo {
+namespace {
+
+// Types are few and live for the process: a mutex around the table is enough, reads go through pointers.
+struct TypeKey {
+  TypeKind kind;
+  DType dtype;
+  Dims dims;
+  std::vector<const Type*> elements;
+  bool operator==(const TypeKey&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const TypeKey& k) {
+    return H::combine(std::move(h), k.kind, k.dtype, k.dims, k.elements);
+  }
+};
+
+struct TypeTable {
+  std::mutex mutex;
+  absl::flat_hash_map<TypeKey, const Type*> map;
+  std::deque<Type> storage;
+};
+
+TypeTable& table() {
+  static TypeTable* t = new TypeTable;
+  return *t;
+}
+
+const Type* intern(TypeKind kind, DType dtype, std::span<const int64_t> dims,
+                   std::span<const Type* const> elements, int64_t num_elements) {
+  TypeKey key{kind, dtype, Dims(dims.begin(), dims.end()), {elements.begin(), elements.end()}};
+  TypeTable& t = table();
+  std::lock_guard lock(t.mutex);
+  auto [it, inserted] = t.map.try_emplace(std::move(key), nullptr);
+  if (inserted) {
+    t.storage.push_back(Type{kind, dtype, it->first.dims, it->first.elements, num_elements});
+    it->second = &t.storage.back();
+  }
+  return it->second;
+}
+
+}  // namespace
+
+absl::StatusOr<const Type*> array_type(DType dtype, std::span<const int64_t> dims) {
+  // The product of the non-zero dims bounds every stride, so zero-size arrays are checked as well.
+  int64_t count = 1;
+  bool zero = false;
+  for (int64_t d : dims) {
+    if (d < 0)
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape ", dims_to_string(dims), " has the negative dimension ", d));
+    if (d == 0) {
+      zero = true;
+      continue;
+    }
+    if (count > (int64_t{1} << 58) / d)
+      return absl::InvalidArgumentError(absl::StrCat("shape ", dims_to_string(dims), " of ", info(dtype).name,
+                                                     " has more elements than can be addressed"));
+    count *= d;
+  }
+  return intern(TypeKind::kArray, dtype, dims, {}, zero ? 0 : count);
+}
+
+const Type* array_type_or_die(DType dtype, std::span<const int64_t> dims) {
+  absl::StatusOr<const Type*> type = array_type(dtype, dims);
+  if (!type.ok()) std::abort();
+  return *type;
+}
+
+const Type* scalar_type(DType dtype) { return intern(TypeKind::kArray, dtype, {}, {}, 1); }
+
+const Type* tuple_type(std::span<const Type* const> elements) {
+  return intern(TypeKind::kTuple, DType::kBool, {}, elements, 0);
+}
+
+const Type* token_type() { return intern(TypeKind::kToken, DType::kBool, {}, {}, 0); }
+
+std::string dims_to_string(std::span<const int64_t> dims) {
+  return absl::StrCat("[", absl::StrJoin(dims, ","), "]");
+}
+
+std::string to_string(const Type& type) {
+  switch (type.kind) {
+    case TypeKind::kArray: return absl::StrCat(info(type.dtype).name, dims_to_string(type.dims));
+    case TypeKind::kToken: return "token";
+    case TypeKind::kTuple: break;
+  }
+  return absl::StrCat("(", absl::StrJoin(type.elements, ", ", [](std::string* out, const Type* t) {
+                        absl::StrAppend(out, to_string(*t));
+                      }), ")");
+}
+
+int64_t product(std::span<const int64_t> dims) {
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  return n;
+}
+
+Dims row_major_strides(std::span<const int64_t> dims) {
+  Dims strides(dims.size());
+  int64_t s = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    strides[i] = s;
+    s *= dims[i];
+  }
+  return strides;
+}
+
+}  // namespace lamina::hlo
