@@ -1,0 +1,123 @@
+#include "hlo/computation.h"
+
+#include <mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "hlo/builder.h"
+#include "hlo/op.h"
+
+namespace lamina::hlo {
+
+// Structurally equal computations are found here; entries vanish with their last user.
+struct ComputationTable {
+  std::mutex mutex;
+  absl::flat_hash_map<uint64_t, std::vector<std::weak_ptr<const Computation>>> map;
+
+  static ComputationTable& get() {
+    static ComputationTable* t = new ComputationTable;
+    return *t;
+  }
+
+  ComputationPtr intern(std::shared_ptr<Computation> c) {
+    std::lock_guard lock(mutex);
+    auto& bucket = map[c->hash_];
+    std::erase_if(bucket, [](const auto& w) { return w.expired(); });
+    for (const auto& weak : bucket)
+      if (ComputationPtr found = weak.lock(); found && found->code_ == c->code_) return found;
+    bucket.push_back(c);
+    return c;
+  }
+
+  static absl::StatusOr<ComputationPtr> make(std::span<const Value> parameters, std::span<const Value> roots) {
+    auto c = std::make_shared<Computation>();
+    c->parameters_.assign(parameters.begin(), parameters.end());
+    c->roots_.assign(roots.begin(), roots.end());
+    absl::StatusOr<std::vector<uint64_t>> code = encode_graph(parameters, roots, nullptr, &c->nodes_);
+    if (!code.ok()) return code.status();
+    c->code_ = *std::move(code);
+    c->hash_ = absl::HashOf(c->code_);
+    return get().intern(std::move(c));
+  }
+};
+
+absl::StatusOr<ComputationPtr> Computation::make(std::span<const Value> parameters, std::span<const Value> roots) {
+  GraphLock lock;
+  return ComputationTable::make(parameters, roots);
+}
+
+std::vector<const Type*> Computation::parameter_types() const {
+  std::vector<const Type*> types;
+  for (const Value& p : parameters_) types.push_back(p.type());
+  return types;
+}
+
+std::vector<const Type*> Computation::result_types() const {
+  std::vector<const Type*> types;
+  for (const Value& r : roots_) types.push_back(r.type());
+  return types;
+}
+
+Value make_parameter(const Type* type) {
+  return make_fresh_node(Op::parameter, type, no_attrs(), {}, fresh_stamp());
+}
+
+absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parameters, std::span<const Value> roots,
+                                                   std::vector<Value>* leaves, std::vector<Node*>* nodes) {
+  absl::flat_hash_map<const Node*, uint64_t> number;
+  std::vector<uint64_t> code;
+  code.push_back(parameters.size());
+  for (const Value& p : parameters) {
+    number.emplace(p.node(), number.size());
+    code.push_back(reinterpret_cast<uint64_t>(p.type()));
+  }
+  auto is_bound = [](const Node& n, void* ctx) {
+    return static_cast<absl::flat_hash_map<const Node*, uint64_t>*>(ctx)->contains(&n) || n.data() != nullptr;
+  };
+  std::vector<Node*> order = postorder(roots, is_bound, &number);
+  for (Node* n : order) {
+    if (number.contains(n)) continue;
+    const bool leaf = n->op() == Op::leaf || n->op() == Op::parameter || n->data() != nullptr;
+    if (leaf) {
+      if (!leaves)
+        return absl::InternalError(absl::StrCat("a computation uses the ", n->def().name, " ", to_string(*n->type()),
+                                                ", which is not among its parameters"));
+      leaves->push_back(Value(n));
+      number.emplace(n, number.size());
+      code.push_back(uint64_t{1} << 63);
+      code.push_back(reinterpret_cast<uint64_t>(n->type()));
+      continue;
+    }
+    number.emplace(n, number.size());
+    code.push_back(static_cast<uint64_t>(n->op()) | uint64_t{n->mode()} << 16 | uint64_t{n->operands().size()} << 32);
+    code.push_back(reinterpret_cast<uint64_t>(n->type()));
+    code.push_back(reinterpret_cast<uint64_t>(&n->attrs()));
+    for (Operand o : n->operands()) code.push_back(number.at(o.node()) << 16 | o.index());
+  }
+  code.push_back(roots.size());
+  for (const Value& r : roots) code.push_back(number.at(r.node()) << 16 | r.index());
+  if (nodes) *nodes = std::move(order);
+  return code;
+}
+
+Values inline_computation(Builder& builder, const Computation& computation, std::span<const Value> arguments) {
+  absl::flat_hash_map<const Node*, Values> made;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    made[computation.parameters()[i].node()] = {arguments[i]};
+  Values operands;
+  for (const Node* n : computation.nodes()) {
+    if (made.contains(n)) continue;
+    operands.clear();
+    for (Operand o : n->operands()) operands.push_back(made.at(o.node())[o.index()]);
+    LocationScope location(n->location());
+    Values results = builder.remake(*n, operands);
+    if (!builder.ok()) return Values(computation.roots().size());
+    made[n] = std::move(results);
+  }
+  Values roots;
+  for (const Value& r : computation.roots()) roots.push_back(made.at(r.node())[r.index()]);
+  return roots;
+}
+
+}  // namespace lamina::hlo

@@ -1,0 +1,162 @@
+#include "hlo/op.h"
+
+#include <cstdlib>
+#include <cstdio>
+#include <mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/str_split.h"
+#include "hlo/computation.h"
+
+namespace lamina::hlo {
+namespace {
+
+struct Row {
+  Op op;
+  std::string_view name;
+  OpFamily family;
+  int arity;
+  uint32_t flags;
+  std::string_view attrs;
+};
+constexpr Row kRows[] = {
+#define OP(name, family, arity, flags, attrs) {Op::name, #name, OpFamily::family, arity, flags, attrs},
+#include "hlo/ops.def"
+#undef OP
+};
+
+std::vector<AttrSpec> parse_schema(const Row& row) {
+  std::vector<AttrSpec> specs;
+  for (std::string_view word : absl::StrSplit(row.attrs, ' ', absl::SkipEmpty())) {
+    AttrSpec spec;
+    spec.optional = word.back() == '?';
+    if (spec.optional) word.remove_suffix(1);
+    std::optional<Attr> attr = parse_attr(word);
+    if (!attr) {
+      std::fprintf(stderr, "ops.def: row %.*s names an unknown attribute\n", static_cast<int>(row.name.size()),
+                   row.name.data());
+      std::abort();
+    }
+    spec.attr = *attr;
+    specs.push_back(spec);
+  }
+  return specs;
+}
+
+const OpTable& op_table() {
+  static const OpTable* t = new OpTable;
+  return *t;
+}
+
+struct ProgramKey {
+  Op op;
+  absl::InlinedVector<DType, 4> types;  // operands, then the result
+  const Attrs* attrs;
+  bool operator==(const ProgramKey&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ProgramKey& k) {
+    return H::combine(std::move(h), k.op, k.types, k.attrs);
+  }
+};
+
+struct ProgramTable {
+  std::mutex mutex;
+  absl::flat_hash_map<ProgramKey, std::unique_ptr<ScalarProgram>> map;
+};
+
+}  // namespace
+
+OpTable::OpTable() {
+  for (const Row& row : kRows) {
+    OpDef def;
+    def.op = row.op;
+    def.name = row.name;
+    if (def.name.ends_with('_')) def.name.remove_suffix(1);
+    def.family = row.family;
+    def.arity = row.arity;
+    def.flags = row.flags;
+    def.attrs = parse_schema(row);
+    rows_.push_back(std::move(def));
+  }
+  add_structure_rules(*this);
+  add_elementwise_rules(*this);
+  add_elementwise_derivatives(*this);
+  add_shape_rules(*this);
+  add_shape_transforms(*this);
+  add_indexing_rules(*this);
+  add_indexing_transforms(*this);
+  add_reduction_rules(*this);
+  add_reduction_transforms(*this);
+  add_linear_rules(*this);
+  add_linear_transforms(*this);
+  add_random_rules(*this);
+  add_control_rules(*this);
+  add_control_transforms(*this);
+}
+
+const OpDef& op_def(Op op) { return op_table()[op]; }
+int num_ops() { return std::size(kRows); }
+
+std::optional<Op> parse_op(std::string_view name) {
+  static const auto* names = [] {
+    auto* map = new absl::flat_hash_map<std::string_view, Op>;
+    for (const OpDef& def : op_table().rows()) map->emplace(def.name, def.op);
+    return map;
+  }();
+  auto it = names->find(name);
+  return it == names->end() ? std::nullopt : std::optional<Op>(it->second);
+}
+
+const ScalarProgram& scalar_program(Op op, std::span<const DType> operands, DType result, const Attrs& attrs) {
+  static ProgramTable* table = new ProgramTable;
+  ProgramKey key{op, {operands.begin(), operands.end()}, &attrs};
+  key.types.push_back(result);
+  std::lock_guard lock(table->mutex);
+  std::unique_ptr<ScalarProgram>& slot = table->map[key];
+  if (!slot) slot = std::make_unique<ScalarProgram>(op_def(op).scalar(operands, result, attrs));
+  return *slot;
+}
+
+const ScalarProgram& scalar_program(const Node& node) {
+  absl::InlinedVector<DType, 3> types;
+  for (size_t i = 0; i < node.operands().size(); ++i) types.push_back(node.operand_type(i)->dtype);
+  return scalar_program(node.op(), types, node.type()->dtype, node.attrs());
+}
+
+std::optional<ScalarProgram> region_program(const Computation& region) {
+  std::vector<DType> inputs;
+  absl::flat_hash_map<const Node*, std::vector<Scalar>> parts;
+  for (const Value& p : region.parameters()) {
+    if (!p.type()->is_scalar()) return std::nullopt;
+    for (int i = 0; i < num_parts(p.dtype()); ++i) inputs.push_back(part_type(p.dtype()));
+  }
+  ScalarRecorder recorder(inputs);
+  int next = 0;
+  for (const Value& p : region.parameters())
+    for (int i = 0; i < num_parts(p.dtype()); ++i) parts[p.node()].push_back(recorder.input(next++));
+  for (const Node* n : region.nodes()) {
+    if (parts.contains(n)) continue;
+    if (n->op() == Op::constant && n->type()->is_scalar()) {
+      const Literal& lit = *n->attrs().literal(Attr::value);
+      const DType part = part_type(lit.dtype());
+      for (int i = 0; i < num_parts(lit.dtype()); ++i) {
+        uint64_t bits = 0;
+        std::memcpy(&bits, lit.element(0) + i * byte_size(part), byte_size(part));
+        parts[n].push_back(recorder.constant_bits(part, bits));
+      }
+      continue;
+    }
+    if (!n->def().is_elementwise() || !n->type()->is_scalar()) return std::nullopt;
+    std::vector<Scalar> args;
+    for (Operand o : n->operands())
+      for (const Scalar& s : parts.at(o.node())) args.push_back(s);
+    parts[n] = recorder.inline_program(scalar_program(*n), args);
+  }
+  std::vector<Scalar> outputs;
+  for (const Value& r : region.roots())
+    for (const Scalar& s : parts.at(r.node())) outputs.push_back(s);
+  return recorder.finish(outputs);
+}
+
+}  // namespace lamina::hlo
