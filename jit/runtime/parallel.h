@@ -12,6 +12,7 @@ using TaskFn = void (*)(void* arg, int64_t task);
 // Calls fn(arg, i) once for each i in [0, n), in any order and on any threads, and returns when all are done.
 // The default-made value runs them in order on the calling thread.
 struct ParallelFor {
+  int threads = 1;  // how many may work at once: a hint for cutting the work, never for its order
   void* pool = nullptr;
   void (*run)(void* pool, int64_t n, TaskFn fn, void* arg) = nullptr;
 

@@ -70,9 +70,9 @@ class ThreadPool {
         n_tasks, [](void* f, int64_t i) { (*static_cast<Callable*>(f))(i); },
         const_cast<void*>(static_cast<const void*>(&fn)));
   }
-  // The same as a value to hand to kernels.
+  // The same as a value to hand to kernels; carries the thread limit of this moment as a hint.
   ParallelFor parallel() {
-    return ParallelFor{this, [](void* pool, int64_t n, TaskFn fn, void* arg) {
+    return ParallelFor{usable_threads(), this, [](void* pool, int64_t n, TaskFn fn, void* arg) {
                          static_cast<ThreadPool*>(pool)->run_job(n, fn, arg);
                        }};
   }
