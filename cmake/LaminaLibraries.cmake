@@ -4,7 +4,7 @@
 if(LAMINA_LLVM)
   file(GLOB llvm_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/jit/cpu/llvm/*.cc)
   if(llvm_sources)
-    find_package(LLVM 19 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
+    find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
     add_library(lamina_llvm MODULE ${llvm_sources})
     target_link_libraries(lamina_llvm PRIVATE lamina_flags)
     target_include_directories(lamina_llvm SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
