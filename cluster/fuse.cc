@@ -1,0 +1,433 @@
+#include "cluster/fuse.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "hlo/op.h"
+
+namespace lamina::cluster {
+namespace {
+
+using hlo::Attr;
+using hlo::Op;
+using hlo::OpFamily;
+using hlo::Operand;
+
+// Computing at most this many cheap ops again costs less than a trip through memory.
+constexpr int kCheapOps = 4;
+// Ops in one inlined expression and in one kernel: bounds compile time and recursion depth.
+constexpr int kMaxInlinedOps = 200;
+constexpr int kMaxGroupOps = 400;
+constexpr int kMaxGroupAnchors = 48;
+
+bool is_free(const Node& n) {
+  return n.op() == Op::parameter || n.op() == Op::leaf || n.data() != nullptr;
+}
+// A constant that is written into the code.
+bool is_immediate(const Node& n) { return n.op() == Op::constant && n.type()->is_scalar(); }
+
+// Reads its operand at the index of its own element.
+bool is_same_space(const Node& n) {
+  return n.def().is_elementwise() || n.op() == Op::identity || n.op() == Op::stop_gradient;
+}
+
+int64_t elements(const Node& n) {
+  return n.type()->is_array() ? n.type()->num_elements : n.result_type(0)->num_elements;
+}
+
+// The graph of anchors.
+struct Anchor {
+  const Node* node;
+  int position;              // in postorder
+  std::vector<int> same;     // anchors that read it element by element
+  std::vector<int> moved;    // anchors that read it at other indices, or as a whole
+  int cost = 1;              // ops of its expression
+  bool is_root = false;
+  int group = -1;
+};
+
+class Fuser {
+ public:
+  explicit Fuser(const Computation& c) : computation_(c), nodes_(c.nodes()) {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      position_[nodes_[i]] = static_cast<int>(i);
+      uses_.emplace_back();
+    }
+    for (const Node* n : nodes_) {
+      if (is_free(*n)) continue;
+      for (Operand o : n->operands()) {
+        auto& users = uses_[position_.at(o.node())];
+        if (users.empty() || users.back() != n) users.push_back(n);
+      }
+    }
+    for (const hlo::Value& r : c.roots()) roots_.insert(r.node());
+  }
+
+  Plan run() {
+    choose_anchors();
+    connect_anchors();
+    merge_groups();
+    return order_groups();
+  }
+
+ private:
+  void refuse(const Node* producer, const Node* consumer, std::string reason) {
+    plan_.refusals.push_back({producer, consumer, std::move(reason)});
+  }
+
+  // Forward: what is inlined into its consumers, and what gets a value of its own.
+  void choose_anchors() {
+    cost_.assign(nodes_.size(), 0);
+    dear_.assign(nodes_.size(), false);
+    anchor_of_.assign(nodes_.size(), -1);
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const Node* n = nodes_[i];
+      if (is_free(*n) || is_immediate(*n)) continue;
+      const LoopRole role = loop_role(*n);
+      if (role == LoopRole::kMap) {
+        int cost = 1;
+        bool dear = n->def().flags & hlo::kDear;
+        for (Operand o : n->operands()) {
+          const int p = position_.at(o.node());
+          if (anchor_of_[p] >= 0) continue;
+          cost += cost_[p];
+          dear |= dear_[p];
+        }
+        cost_[i] = cost;
+        dear_[i] = dear;
+        if (inlines(n, cost, dear)) continue;
+      } else if (role == LoopRole::kReduction) {
+        cost_[i] = 1;
+        for (Operand o : n->operands())
+          if (const int p = position_.at(o.node()); anchor_of_[p] < 0) cost_[i] += cost_[p];
+      }
+      anchor_of_[i] = static_cast<int>(anchors_.size());
+      Anchor a;
+      a.node = n;
+      a.position = static_cast<int>(i);
+      a.cost = std::max(cost_[i], 1);
+      a.is_root = roots_.contains(n);
+      anchors_.push_back(a);
+    }
+  }
+
+  bool inlines(const Node* n, int cost, bool dear) {
+    if (roots_.contains(n)) return false;
+    const auto& users = uses_[position_.at(n)];
+    if (cost >= kMaxInlinedOps) {
+      refuse(n, users.empty() ? nullptr : users[0], "the expression has reached the size limit of a kernel");
+      return false;
+    }
+    const bool cheap = cost <= kCheapOps && !dear;
+    for (const Node* u : users) {
+      const LoopRole role = loop_role(*u);
+      if (role == LoopRole::kNone) return false;
+      if (u->op() == Op::reshape && !is_splitting_reshape(*u)) return false;
+      // The initial value of a reduction is read from memory.
+      if (role == LoopRole::kReduction && !reads_as_array(*u, n)) return false;
+      if (cheap) continue;
+      if (users.size() > 1) {
+        if (!is_same_space(*u)) refuse(n, u, "has several users and is too dear to compute for each");
+        return false;
+      }
+      if (!is_same_space(*u) && role == LoopRole::kMap && elements(*u) > elements(*n)) {
+        refuse(n, u, "would be computed once per copied element");
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Whether every place of `n` among the operands of a reduction is an array operand, not an initial value.
+  static bool reads_as_array(const Node& reduction, const Node* n) {
+    const size_t m = reduction.operands().size() / 2;
+    for (size_t i = m; i < 2 * m; ++i)
+      if (reduction.operand(i).node() == n) return false;
+    return true;
+  }
+
+  // Backward: which anchors read which, element by element or otherwise.
+  void connect_anchors() {
+    struct Readers {
+      std::vector<int> same, moved;
+    };
+    std::vector<Readers> readers(nodes_.size());
+    auto add = [](std::vector<int>& list, int x) {
+      if (std::find(list.begin(), list.end(), x) == list.end()) list.push_back(x);
+    };
+    for (size_t i = nodes_.size(); i-- > 0;) {
+      const Node* n = nodes_[i];
+      if (is_free(*n) || is_immediate(*n)) continue;
+      for (const Node* u : uses_[i]) {
+        const int p = position_.at(u);
+        const int user_anchor = anchor_of_[p];
+        const bool same = is_same_space(*u);
+        if (user_anchor >= 0) {
+          add(same ? readers[i].same : readers[i].moved, user_anchor);
+          continue;
+        }
+        for (int a : readers[p].same) add(same ? readers[i].same : readers[i].moved, a);
+        for (int a : readers[p].moved) add(readers[i].moved, a);
+      }
+      if (const int a = anchor_of_[i]; a >= 0) {
+        anchors_[a].same = readers[i].same;
+        anchors_[a].moved = readers[i].moved;
+        std::sort(anchors_[a].same.begin(), anchors_[a].same.end());
+        std::sort(anchors_[a].moved.begin(), anchors_[a].moved.end());
+      }
+    }
+  }
+
+  bool is_loop(const Anchor& a) const {
+    return loop_role(*a.node) != LoopRole::kNone && !(a.node->op() == Op::reshape && !is_splitting_reshape(*a.node));
+  }
+
+  void merge_groups() {
+    members_.resize(anchors_.size());
+    for (size_t i = 0; i < anchors_.size(); ++i) {
+      anchors_[i].group = static_cast<int>(i);
+      members_[i] = {static_cast<int>(i)};
+    }
+    for (size_t i = anchors_.size(); i-- > 0;) {
+      if (!is_loop(anchors_[i])) continue;
+      for (int reader : anchors_[i].same) {
+        if (!is_loop(anchors_[reader]) || anchors_[i].group == anchors_[reader].group) continue;
+        const std::string reason = why_not_merge(anchors_[i].group, anchors_[reader].group);
+        if (!reason.empty()) {
+          refuse(anchors_[i].node, anchors_[reader].node, reason);
+          continue;
+        }
+        const int from = anchors_[i].group, to = anchors_[reader].group;
+        for (int m : members_[from]) {
+          anchors_[m].group = to;
+          members_[to].push_back(m);
+        }
+        members_[from].clear();
+      }
+    }
+  }
+
+  std::string why_not_merge(int a, int b) {
+    int reductions = 0, cost = 0;
+    for (int g : {a, b})
+      for (int m : members_[g]) {
+        reductions += loop_role(*anchors_[m].node) == LoopRole::kReduction;
+        cost += anchors_[m].cost;
+      }
+    if (reductions > 1) return "a kernel holds one reduction";
+    if (cost > kMaxGroupOps || members_[a].size() + members_[b].size() > kMaxGroupAnchors)
+      return "the kernel has reached its size limit";
+    auto reads_moved = [&](int producers, int consumers) {
+      for (int m : members_[producers])
+        for (int r : anchors_[m].moved)
+          if (anchors_[r].group == consumers) return true;
+      return false;
+    };
+    if (reads_moved(a, b) || reads_moved(b, a)) return "is also read at other indices by the same kernel";
+    if (has_outside_path(a, b) || has_outside_path(b, a)) return "another step in between needs it first";
+    return "";
+  }
+
+  // A path from group a to group b that leaves both.
+  bool has_outside_path(int a, int b) {
+    int limit = 0;
+    for (int m : members_[b]) limit = std::max(limit, anchors_[m].position);
+    std::vector<int> stack;
+    absl::flat_hash_set<int> seen;
+    auto push_successors = [&](int group, bool first) {
+      for (int m : members_[group])
+        for (const auto* list : {&anchors_[m].same, &anchors_[m].moved})
+          for (int r : *list) {
+            const int g = anchors_[r].group;
+            if (g == a || (first && g == b)) continue;
+            // Groups hold anchors of several positions, so prune only by the earliest member.
+            if (earliest(g) > limit) continue;
+            if (seen.insert(g).second) stack.push_back(g);
+          }
+    };
+    push_successors(a, true);
+    while (!stack.empty()) {
+      const int g = stack.back();
+      stack.pop_back();
+      if (g == b) return true;
+      push_successors(g, false);
+    }
+    return false;
+  }
+
+  int earliest(int group) const {
+    int p = anchors_[members_[group][0]].position;
+    for (int m : members_[group]) p = std::min(p, anchors_[m].position);
+    return p;
+  }
+
+  // Kahn's algorithm over groups, ready groups in postorder of their last anchor.
+  Plan order_groups() {
+    std::vector<int> waiting(anchors_.size(), 0);
+    std::vector<std::vector<int>> successors(anchors_.size());
+    for (size_t g = 0; g < anchors_.size(); ++g) {
+      absl::flat_hash_set<int> next;
+      for (int m : members_[g])
+        for (const auto* list : {&anchors_[m].same, &anchors_[m].moved})
+          for (int r : *list)
+            if (anchors_[r].group != static_cast<int>(g)) next.insert(anchors_[r].group);
+      for (int n : next) {
+        successors[g].push_back(n);
+        ++waiting[n];
+      }
+    }
+    auto last = [&](int g) {
+      int p = 0;
+      for (int m : members_[g]) p = std::max(p, anchors_[m].position);
+      return p;
+    };
+    std::vector<std::pair<int, int>> ready;  // heap by last position, smallest first
+    auto push = [&](int g) {
+      ready.emplace_back(-last(g), g);
+      std::push_heap(ready.begin(), ready.end());
+    };
+    for (size_t g = 0; g < anchors_.size(); ++g)
+      if (!members_[g].empty() && waiting[g] == 0) push(static_cast<int>(g));
+    int cluster = 0;
+    bool cluster_used = false;
+    while (!ready.empty()) {
+      std::pop_heap(ready.begin(), ready.end());
+      const int g = ready.back().second;
+      ready.pop_back();
+      Group group = finish_group(g);
+      if (group.kind == GroupKind::kHost) {
+        if (cluster_used) ++cluster;
+        cluster_used = false;
+        group.cluster = -1;
+      } else {
+        cluster_used = true;
+        group.cluster = cluster;
+      }
+      for (const Node* n : group.anchors) plan_.group_of[n] = static_cast<int>(plan_.groups.size());
+      plan_.groups.push_back(std::move(group));
+      for (int n : successors[g])
+        if (--waiting[n] == 0) push(n);
+    }
+    plan_.num_clusters = cluster + cluster_used;
+    return std::move(plan_);
+  }
+
+  Group finish_group(int g) {
+    Group group;
+    std::vector<int>& members = members_[g];
+    std::sort(members.begin(), members.end());
+    const Anchor& first = anchors_[members[0]];
+    const Op op = first.node->op();
+    if (is_loop(first)) group.kind = GroupKind::kLoop;
+    else if (op == Op::reshape || op == Op::optimization_barrier) group.kind = GroupKind::kAlias;
+    else group.kind = op == Op::custom_call ? GroupKind::kHost : GroupKind::kLibrary;
+    for (int m : members) {
+      const Anchor& a = anchors_[m];
+      group.anchors.push_back(a.node);
+      if (loop_role(*a.node) == LoopRole::kReduction) group.reduction = a.node;
+      bool stored = a.is_root || !a.moved.empty();
+      for (int r : a.same) stored |= anchors_[r].group != g;
+      if (stored || group.kind != GroupKind::kLoop) group.outputs.push_back(a.node);
+    }
+    return group;
+  }
+
+  const Computation& computation_;
+  const std::vector<Node*>& nodes_;
+  absl::flat_hash_map<const Node*, int> position_;
+  std::vector<std::vector<const Node*>> uses_;
+  absl::flat_hash_set<const Node*> roots_;
+  std::vector<int> cost_;
+  std::vector<bool> dear_;
+  std::vector<int> anchor_of_;
+  std::vector<Anchor> anchors_;
+  std::vector<std::vector<int>> members_;
+  Plan plan_;
+};
+
+}  // namespace
+
+LoopRole loop_role(const Node& n) {
+  if (n.type()->is_array() && is_same_space(n)) return LoopRole::kMap;
+  switch (n.op()) {
+    case Op::broadcast_in_dim:
+    case Op::concatenate:
+    case Op::iota:
+    case Op::pad:
+    case Op::reshape:
+    case Op::reverse:
+    case Op::slice:
+    case Op::transpose: return LoopRole::kMap;
+    case Op::reduce:
+      return hlo::region_program(*n.attrs().computation(Attr::body)) ? LoopRole::kReduction : LoopRole::kNone;
+    default: return LoopRole::kNone;
+  }
+}
+
+bool is_splitting_reshape(const Node& reshape, std::vector<std::vector<int64_t>>* parts) {
+  const hlo::Dims& in = reshape.operand_type(0)->dims;
+  const hlo::Dims& out = reshape.type()->dims;
+  if (reshape.type()->num_elements == 0) return false;
+  std::vector<std::vector<int64_t>> result(in.size());
+  size_t o = 0;
+  for (size_t i = 0; i < in.size(); ++i) {
+    int64_t left = in[i];
+    while (left > 1) {
+      if (o == out.size() || left % out[o] != 0) return false;
+      left /= out[o];
+      if (out[o] > 1) result[i].push_back(static_cast<int64_t>(o));
+      ++o;
+    }
+  }
+  if (parts) *parts = std::move(result);
+  return true;
+}
+
+std::string report(const Computation& computation, const Plan& plan) {
+  absl::flat_hash_map<const Node*, size_t> number;
+  for (size_t i = 0; i < computation.nodes().size(); ++i) number[computation.nodes()[i]] = i;
+  auto text = [&](const Node* n) {
+    return n ? absl::StrCat("%", number.at(n), " ", n->def().name, " ", hlo::to_string(*n->type())) : std::string("-");
+  };
+  static constexpr std::string_view kKinds[] = {"loop", "alias", "library", "host"};
+  std::string out = absl::StrCat(computation.nodes().size(), " nodes, ", plan.groups.size(), " steps, ",
+                                 plan.num_clusters, " clusters\n");
+  for (size_t i = 0; i < plan.groups.size(); ++i) {
+    const Group& g = plan.groups[i];
+    absl::StrAppend(&out, "step ", i, " ", kKinds[static_cast<int>(g.kind)]);
+    if (g.cluster >= 0) absl::StrAppend(&out, " cluster ", g.cluster);
+    absl::StrAppend(&out, "\n");
+    for (const Node* n : g.anchors) {
+      const bool stored = std::find(g.outputs.begin(), g.outputs.end(), n) != g.outputs.end();
+      absl::StrAppend(&out, "  ", text(n), stored ? " stored" : "", "\n");
+    }
+  }
+  for (const Refusal& r : plan.refusals)
+    absl::StrAppend(&out, "not fused: ", text(r.producer), " into ", text(r.consumer), ": ", r.reason, "\n");
+  return out;
+}
+
+std::string to_dot(const Computation& computation, const Plan& plan) {
+  absl::flat_hash_map<const Node*, size_t> number;
+  for (size_t i = 0; i < computation.nodes().size(); ++i) number[computation.nodes()[i]] = i;
+  std::string out = "digraph lamina {\n  node [shape=box];\n";
+  for (size_t i = 0; i < plan.groups.size(); ++i) {
+    absl::StrAppend(&out, "  subgraph cluster_", i, " {\n    label=\"step ", i, "\";\n");
+    for (const Node* n : plan.groups[i].anchors)
+      absl::StrAppend(&out, "    n", number.at(n), " [style=bold];\n");
+    absl::StrAppend(&out, "  }\n");
+  }
+  for (const Node* n : computation.nodes()) {
+    absl::StrAppend(&out, "  n", number.at(n), " [label=\"", n->def().name, "\\n", hlo::to_string(*n->type()),
+                    "\"];\n");
+    for (Operand o : n->operands()) absl::StrAppend(&out, "  n", number.at(o.node()), " -> n", number.at(n), ";\n");
+  }
+  for (const Refusal& r : plan.refusals)
+    if (r.consumer)
+      absl::StrAppend(&out, "  n", number.at(r.producer), " -> n", number.at(r.consumer), " [style=dashed, label=\"",
+                      r.reason, "\"];\n");
+  return out + "}\n";
+}
+
+}  // namespace lamina::cluster

@@ -1,0 +1,68 @@
+// Fusion: which nodes of a computation become one loop kernel, one library step, or a step on the host.
+//
+// Contract: every needed node is in exactly one group or is computed inside its consumers ("inlined"); groups are in
+// an order in which they can run. Nothing dear is computed twice. Each "no" has its reason. Deterministic: depends on
+// the computation only.
+//
+// Anchors are the nodes that get a value of their own: roots, operands of library steps, reductions, and whatever is
+// too dear or too large to be computed inside each consumer. Anchors over one iteration space that feed each other
+// element by element join one group, as long as the groups stay free of cycles.
+#ifndef LAMINA_CLUSTER_FUSE_H_
+#define LAMINA_CLUSTER_FUSE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "hlo/computation.h"
+
+namespace lamina::cluster {
+
+using hlo::Computation;
+using hlo::Node;
+
+enum class GroupKind : uint8_t {
+  kLoop,     // one loop kernel
+  kAlias,    // the operand's buffer under another type (reshape, barriers)
+  kLibrary,  // one call of a library routine or of a nested program
+  kHost,     // a callback into the host language: the border between two clusters
+};
+
+struct Group {
+  GroupKind kind;
+  std::vector<const Node*> anchors;  // loops: postorder; others: one
+  const Node* reduction = nullptr;   // loops: at most one
+  std::vector<const Node*> outputs;  // anchors that are stored
+  int cluster = 0;                   // groups between two host steps share a number
+};
+
+struct Refusal {
+  const Node* producer;
+  const Node* consumer;
+  std::string reason;
+};
+
+struct Plan {
+  std::vector<Group> groups;
+  absl::flat_hash_map<const Node*, int> group_of;  // anchors only
+  std::vector<Refusal> refusals;
+  int num_clusters = 0;
+};
+
+Plan make_plan(const Computation& computation);
+
+// How a node can be part of a loop kernel.
+enum class LoopRole : uint8_t { kNone, kMap, kReduction };
+LoopRole loop_role(const Node& node);
+
+// A reshape whose operand index is affine in the result index: it splits or drops dimensions but merges none. Gives,
+// per operand dim, the result dims it splits into (possibly none).
+bool is_splitting_reshape(const Node& reshape, std::vector<std::vector<int64_t>>* parts = nullptr);
+
+// Table of groups with members and outputs, then the refusals; and the same as Graphviz.
+std::string report(const Computation& computation, const Plan& plan);
+std::string to_dot(const Computation& computation, const Plan& plan);
+
+}  // namespace lamina::cluster
+
+#endif  // LAMINA_CLUSTER_FUSE_H_

@@ -1,0 +1,54 @@
+#include "hlo/custom_call.h"
+
+#include <mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+
+namespace lamina::hlo {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  absl::flat_hash_map<std::string, std::shared_ptr<const HostCallback>> map;
+  int64_t next = 0;
+};
+
+Registry& registry() {
+  static Registry* r = new Registry;
+  return *r;
+}
+
+}  // namespace
+
+absl::Status register_custom_call(std::string name, HostCallback callback) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  auto [it, inserted] = r.map.try_emplace(name, nullptr);
+  if (!inserted) return absl::AlreadyExistsError(absl::StrCat("custom call target '", name, "' is registered already"));
+  it->second = std::make_shared<const HostCallback>(std::move(callback));
+  return absl::OkStatus();
+}
+
+std::string register_anonymous_custom_call(HostCallback callback) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  std::string name = absl::StrCat("host_callback.", r.next++);
+  r.map[name] = std::make_shared<const HostCallback>(std::move(callback));
+  return name;
+}
+
+void unregister_custom_call(const std::string& name) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  r.map.erase(name);
+}
+
+std::shared_ptr<const HostCallback> find_custom_call(const std::string& name) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  auto it = r.map.find(name);
+  return it == r.map.end() ? nullptr : it->second;
+}
+
+}  // namespace lamina::hlo

@@ -1,0 +1,31 @@
+// Host callbacks that `custom_call` nodes name.
+//
+// Contract: a target is registered once and stays; it runs on the calling thread, sees operands and fills results of
+// the recorded types, and may use the library. Its error reaches the caller unchanged.
+#ifndef LAMINA_HLO_CUSTOM_CALL_H_
+#define LAMINA_HLO_CUSTOM_CALL_H_
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "hlo/literal.h"
+
+namespace lamina::hlo {
+
+using HostCallback = std::function<absl::Status(std::span<const LiteralPtr> operands,
+                                                std::span<const std::shared_ptr<Literal>> results)>;
+
+// AlreadyExists if the name is taken.
+absl::Status register_custom_call(std::string name, HostCallback callback);
+// Registers under a name that no other target has; returns it.
+std::string register_anonymous_custom_call(HostCallback callback);
+void unregister_custom_call(const std::string& name);
+// Null if there is none.
+std::shared_ptr<const HostCallback> find_custom_call(const std::string& name);
+
+}  // namespace lamina::hlo
+
+#endif  // LAMINA_HLO_CUSTOM_CALL_H_
