@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "hlo/reference_chain.h"
 
 namespace lamina::hlo {
@@ -12,7 +12,7 @@ absl::Status check_dot_types(DType in, DType out) {
   const bool wider_float = is_half(in) && out == DType::kF32;
   const bool wider_integer = is_integer(in) && is_integer(out) && byte_size(out) > byte_size(in);
   if (same || wider_float || wider_integer) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a product of two ", std::string(info(in).name),
+  return absl::InvalidArgumentError(str_cat("a product of two ", std::string(info(in).name),
                                                  " arrays cannot have element type ",
                                                  std::string(info(out).name)));
 }

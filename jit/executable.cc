@@ -1,7 +1,7 @@
 #include "jit/executable.h"
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "hlo/builder.h"
 #include "hlo/op.h"
 #include "jit/engine.h"
@@ -158,7 +158,7 @@ absl::Status Executable::run(std::span<const BufferRef> arguments, std::vector<B
 
 std::string Executable::describe() const {
   std::string out;
-  for (size_t i = 0; i < steps_.size(); ++i) absl::StrAppend(&out, "step ", i, ": ", steps_[i]->describe(), "\n");
+  for (size_t i = 0; i < steps_.size(); ++i) str_append(&out, "step ", i, ": ", steps_[i]->describe(), "\n");
   return out;
 }
 

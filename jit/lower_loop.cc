@@ -4,7 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "hlo/op.h"
 
 namespace lamina::jit {
@@ -324,7 +324,7 @@ class Lowering {
       }
       case Op::pad: return pad(n, index, predicate);
       case Op::concatenate: return concatenate(n, index, predicate);
-      default: fail(absl::StrCat(n.def().name, " has no loop form")); return {0, 0};
+      default: fail(str_cat(n.def().name, " has no loop form")); return {0, 0};
     }
   }
 
@@ -355,7 +355,7 @@ class Lowering {
       }
       return emit(n.operand(0), in, predicate);
     }
-    fail(absl::StrCat("reshape of ", operand.def().name, " merges dimensions inside a kernel"));
+    fail(str_cat("reshape of ", operand.def().name, " merges dimensions inside a kernel"));
     return {0, 0};
   }
 
@@ -508,7 +508,7 @@ class Lowering {
   absl::StatusOr<LoweredLoop> finish() {
     simplify_dims();
     if (extents_.size() > kMaxLoopRank)
-      return absl::UnimplementedError(absl::StrCat("a kernel over ", extents_.size(), " dimensions; the limit is ",
+      return absl::UnimplementedError(str_cat("a kernel over ", extents_.size(), " dimensions; the limit is ",
                                                    kMaxLoopRank));
     LoweredLoop out;
     LoopKernel& k = out.kernel;

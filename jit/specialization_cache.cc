@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "absl/hash/hash.h"
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 
 namespace lamina::jit {
 namespace {
@@ -89,13 +89,13 @@ std::string SpecializationCache::explain_miss(const Specialization& entry, int64
   if (!best) return "first call";
   *nearest = best->info.id;
   if (entry.argument_types.size() != best->argument_types.size())
-    return absl::StrCat("takes ", entry.argument_types.size(), " arrays, entry ", best->info.id, " takes ",
+    return str_cat("takes ", entry.argument_types.size(), " arrays, entry ", best->info.id, " takes ",
                         best->argument_types.size());
   for (size_t i = 0; i < entry.argument_types.size(); ++i)
     if (entry.argument_types[i] != best->argument_types[i])
-      return absl::StrCat("array ", i, ": ", hlo::to_string(*best->argument_types[i]), " -> ",
+      return str_cat("array ", i, ": ", hlo::to_string(*best->argument_types[i]), " -> ",
                           hlo::to_string(*entry.argument_types[i]));
-  return absl::StrCat("the recorded operations differ from entry ", best->info.id);
+  return str_cat("the recorded operations differ from entry ", best->info.id);
 }
 
 absl::Status SpecializationCache::run(const SpecializationPtr& entry, std::span<const BufferRef> arguments,

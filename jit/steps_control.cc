@@ -1,7 +1,7 @@
 // Steps that run nested programs: while, scan, case.
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "hlo/op.h"
 #include "jit/engine.h"
 #include "jit/steps.h"
@@ -48,7 +48,7 @@ class WhileStep final : public Step {
     for (size_t i = 0; i < out_.size(); ++i) run.slots[out_[i]] = carry[i];
     return absl::OkStatus();
   }
-  std::string describe() const override { return absl::StrCat("while, ", body_->steps().size(), " steps"); }
+  std::string describe() const override { return str_cat("while, ", body_->steps().size(), " steps"); }
 
  private:
   Program cond_, body_;
@@ -96,7 +96,7 @@ class ScanStep final : public Step {
     return absl::OkStatus();
   }
   std::string describe() const override {
-    return absl::StrCat("scan of ", length_, ", ", body_->steps().size(), " steps");
+    return str_cat("scan of ", length_, ", ", body_->steps().size(), " steps");
   }
 
  private:
@@ -122,7 +122,7 @@ class CaseStep final : public Step {
     for (size_t i = 0; i < out_.size(); ++i) run.slots[out_[i]] = results[i];
     return absl::OkStatus();
   }
-  std::string describe() const override { return absl::StrCat("case of ", branches_.size()); }
+  std::string describe() const override { return str_cat("case of ", branches_.size()); }
 
  private:
   std::vector<Program> branches_;

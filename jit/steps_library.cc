@@ -1,5 +1,5 @@
 // Steps that call a library routine, or the evaluator's rule where an op has no faster form.
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "hlo/builder.h"
 #include "hlo/evaluator.h"
 #include "hlo/op.h"
@@ -73,7 +73,7 @@ class DotStep final : public Step {
                        run.slots[slots_.results[0]]->data(), kernel_context(run));
   }
   std::string describe() const override {
-    return absl::StrCat("dot ", hlo::to_string(*slots_.operand_types[0]), " ", hlo::to_string(*slots_.operand_types[1]));
+    return str_cat("dot ", hlo::to_string(*slots_.operand_types[0]), " ", hlo::to_string(*slots_.operand_types[1]));
   }
 
  private:
@@ -98,7 +98,7 @@ class EvaluateStep final : public Step {
         std::memcpy(run.slots[slots_.results[i]]->data(), (*results)[i]->data(), (*results)[i]->bytes());
     return absl::OkStatus();
   }
-  std::string describe() const override { return absl::StrCat("evaluate ", node_.node()->def().name); }
+  std::string describe() const override { return str_cat("evaluate ", node_.node()->def().name); }
 
  private:
   Value node_;

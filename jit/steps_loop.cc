@@ -1,7 +1,7 @@
 // Steps that run a loop kernel, and steps that only rename a buffer.
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "jit/engine.h"
 #include "jit/steps.h"
 
@@ -65,7 +65,7 @@ class LoopStep final : public Step {
 
   std::string describe() const override {
     const LoopKernel& k = kernel_->spec();
-    return absl::StrCat("loop ", outer_, " x ", inner_, k.has_reduction ? " reducing" : "", ", ", k.body.size(), "+",
+    return str_cat("loop ", outer_, " x ", inner_, k.has_reduction ? " reducing" : "", ", ", k.body.size(), "+",
                         k.epilogue.size(), " instructions, ", k.buffers.size(), " buffers, ",
                         kernel_->is_compiled() ? "compiled" : "interpreted");
   }
