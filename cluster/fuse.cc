@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "hlo/op.h"
 
 namespace lamina::cluster {
@@ -388,23 +388,23 @@ std::string report(const Computation& computation, const Plan& plan) {
   absl::flat_hash_map<const Node*, size_t> number;
   for (size_t i = 0; i < computation.nodes().size(); ++i) number[computation.nodes()[i]] = i;
   auto text = [&](const Node* n) {
-    return n ? absl::StrCat("%", number.at(n), " ", n->def().name, " ", hlo::to_string(*n->type())) : std::string("-");
+    return n ? str_cat("%", number.at(n), " ", n->def().name, " ", hlo::to_string(*n->type())) : std::string("-");
   };
   static constexpr std::string_view kKinds[] = {"loop", "alias", "library", "host"};
-  std::string out = absl::StrCat(computation.nodes().size(), " nodes, ", plan.groups.size(), " steps, ",
+  std::string out = str_cat(computation.nodes().size(), " nodes, ", plan.groups.size(), " steps, ",
                                  plan.num_clusters, " clusters\n");
   for (size_t i = 0; i < plan.groups.size(); ++i) {
     const Group& g = plan.groups[i];
-    absl::StrAppend(&out, "step ", i, " ", kKinds[static_cast<int>(g.kind)]);
-    if (g.cluster >= 0) absl::StrAppend(&out, " cluster ", g.cluster);
-    absl::StrAppend(&out, "\n");
+    str_append(&out, "step ", i, " ", kKinds[static_cast<int>(g.kind)]);
+    if (g.cluster >= 0) str_append(&out, " cluster ", g.cluster);
+    str_append(&out, "\n");
     for (const Node* n : g.anchors) {
       const bool stored = std::find(g.outputs.begin(), g.outputs.end(), n) != g.outputs.end();
-      absl::StrAppend(&out, "  ", text(n), stored ? " stored" : "", "\n");
+      str_append(&out, "  ", text(n), stored ? " stored" : "", "\n");
     }
   }
   for (const Refusal& r : plan.refusals)
-    absl::StrAppend(&out, "not fused: ", text(r.producer), " into ", text(r.consumer), ": ", r.reason, "\n");
+    str_append(&out, "not fused: ", text(r.producer), " into ", text(r.consumer), ": ", r.reason, "\n");
   return out;
 }
 
@@ -413,19 +413,19 @@ std::string to_dot(const Computation& computation, const Plan& plan) {
   for (size_t i = 0; i < computation.nodes().size(); ++i) number[computation.nodes()[i]] = i;
   std::string out = "digraph lamina {\n  node [shape=box];\n";
   for (size_t i = 0; i < plan.groups.size(); ++i) {
-    absl::StrAppend(&out, "  subgraph cluster_", i, " {\n    label=\"step ", i, "\";\n");
+    str_append(&out, "  subgraph cluster_", i, " {\n    label=\"step ", i, "\";\n");
     for (const Node* n : plan.groups[i].anchors)
-      absl::StrAppend(&out, "    n", number.at(n), " [style=bold];\n");
-    absl::StrAppend(&out, "  }\n");
+      str_append(&out, "    n", number.at(n), " [style=bold];\n");
+    str_append(&out, "  }\n");
   }
   for (const Node* n : computation.nodes()) {
-    absl::StrAppend(&out, "  n", number.at(n), " [label=\"", n->def().name, "\\n", hlo::to_string(*n->type()),
+    str_append(&out, "  n", number.at(n), " [label=\"", n->def().name, "\\n", hlo::to_string(*n->type()),
                     "\"];\n");
-    for (Operand o : n->operands()) absl::StrAppend(&out, "  n", number.at(o.node()), " -> n", number.at(n), ";\n");
+    for (Operand o : n->operands()) str_append(&out, "  n", number.at(o.node()), " -> n", number.at(n), ";\n");
   }
   for (const Refusal& r : plan.refusals)
     if (r.consumer)
-      absl::StrAppend(&out, "  n", number.at(r.producer), " -> n", number.at(r.consumer), " [style=dashed, label=\"",
+      str_append(&out, "  n", number.at(r.producer), " -> n", number.at(r.consumer), " [style=dashed, label=\"",
                       r.reason, "\"];\n");
   return out + "}\n";
 }

@@ -2,14 +2,14 @@
 
 #include <cstdlib>
 
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "absl/strings/str_join.h"
 
 namespace lamina::hlo {
 namespace {
 
 std::string operand_list(std::span<const Type* const> types) {
-  return absl::StrJoin(types, ", ", [](std::string* out, const Type* t) { absl::StrAppend(out, to_string(*t)); });
+  return absl::StrJoin(types, ", ", [](std::string* out, const Type* t) { str_append(out, to_string(*t)); });
 }
 
 // Whether the op is folded when all operands are constants: literals only, and small ones.
@@ -35,7 +35,7 @@ Values Builder::make_multi(Op op, std::span<const Value> operands, const Attrs* 
   absl::InlinedVector<Operand, 4> slots;
   for (const Value& v : operands) {
     if (!v) {
-      if (status_.ok()) fail(absl::InternalError(absl::StrCat(def.name, ": an operand is missing")));
+      if (status_.ok()) fail(absl::InternalError(str_cat(def.name, ": an operand is missing")));
       return {Value()};
     }
     types.push_back(v.type());
@@ -43,17 +43,17 @@ Values Builder::make_multi(Op op, std::span<const Value> operands, const Attrs* 
   }
   if (def.arity >= 0 && static_cast<int>(operands.size()) != def.arity) {
     fail(absl::InvalidArgumentError(
-        absl::StrCat(def.name, " takes ", def.arity, " operands, not ", operands.size())));
+        str_cat(def.name, " takes ", def.arity, " operands, not ", operands.size())));
     return {Value()};
   }
   if (operands.size() > 65535) {
-    fail(absl::InvalidArgumentError(absl::StrCat(def.name, " takes at most 65535 operands, not ", operands.size())));
+    fail(absl::InvalidArgumentError(str_cat(def.name, " takes at most 65535 operands, not ", operands.size())));
     return {Value()};
   }
   absl::StatusOr<const Type*> type = def.type(types, *attrs);
   if (!type.ok()) {
     fail(absl::Status(type.status().code(),
-                      absl::StrCat(def.name, "(", operand_list(types), "): ", type.status().message())));
+                      str_cat(def.name, "(", operand_list(types), "): ", type.status().message())));
     return {Value()};
   }
   if (!operands.empty() && folds(def, *type)) {

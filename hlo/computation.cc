@@ -4,7 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "hlo/builder.h"
 #include "hlo/op.h"
 
@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parame
     const bool leaf = n->op() == Op::leaf || n->op() == Op::parameter || n->data() != nullptr;
     if (leaf) {
       if (!leaves)
-        return absl::InternalError(absl::StrCat("a computation uses the ", n->def().name, " ", to_string(*n->type()),
+        return absl::InternalError(str_cat("a computation uses the ", n->def().name, " ", to_string(*n->type()),
                                                 ", which is not among its parameters"));
       leaves->push_back(Value(n));
       number.emplace(n, number.size());

@@ -3,7 +3,7 @@
 #include <mutex>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 
 namespace lamina::hlo {
 namespace {
@@ -25,7 +25,7 @@ absl::Status register_custom_call(std::string name, HostCallback callback) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
   auto [it, inserted] = r.map.try_emplace(name, nullptr);
-  if (!inserted) return absl::AlreadyExistsError(absl::StrCat("custom call target '", name, "' is registered already"));
+  if (!inserted) return absl::AlreadyExistsError(str_cat("custom call target '", name, "' is registered already"));
   it->second = std::make_shared<const HostCallback>(std::move(callback));
   return absl::OkStatus();
 }
@@ -33,7 +33,7 @@ absl::Status register_custom_call(std::string name, HostCallback callback) {
 std::string register_anonymous_custom_call(HostCallback callback) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
-  std::string name = absl::StrCat("host_callback.", r.next++);
+  std::string name = str_cat("host_callback.", r.next++);
   r.map[name] = std::make_shared<const HostCallback>(std::move(callback));
   return name;
 }

@@ -1,7 +1,7 @@
 #include "hlo/evaluator.h"
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "hlo/op.h"
 #include "hlo/scalar/program.h"
 
@@ -61,7 +61,7 @@ absl::StatusOr<std::vector<LiteralPtr>> evaluate_node(const Node& node, std::spa
   } else if (def.eval) {
     if (absl::Status s = def.eval(node, operands, results); !s.ok()) return s;
   } else {
-    return absl::FailedPreconditionError(absl::StrCat(def.name, " has no value of its own to evaluate"));
+    return absl::FailedPreconditionError(str_cat(def.name, " has no value of its own to evaluate"));
   }
   return std::vector<LiteralPtr>(results.begin(), results.end());
 }
@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<LiteralPtr>> evaluate_node(const Node& node, std::spa
 absl::StatusOr<std::vector<LiteralPtr>> evaluate(const Computation& computation,
                                                  std::span<const LiteralPtr> arguments) {
   if (arguments.size() != computation.parameters().size())
-    return absl::InvalidArgumentError(absl::StrCat("the computation takes ", computation.parameters().size(),
+    return absl::InvalidArgumentError(str_cat("the computation takes ", computation.parameters().size(),
                                                    " arguments, not ", arguments.size()));
   absl::flat_hash_map<const Node*, std::vector<LiteralPtr>> values;
   // Values are dropped after their last use, so memory follows what is live.
@@ -80,7 +80,7 @@ absl::StatusOr<std::vector<LiteralPtr>> evaluate(const Computation& computation,
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Value& p = computation.parameters()[i];
     if (arguments[i]->type() != p.type())
-      return absl::InvalidArgumentError(absl::StrCat("argument ", i, " is ", to_string(*arguments[i]->type()),
+      return absl::InvalidArgumentError(str_cat("argument ", i, " is ", to_string(*arguments[i]->type()),
                                                      ", not ", to_string(*p.type())));
     values[p.node()] = {arguments[i]};
   }

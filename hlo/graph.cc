@@ -72,9 +72,9 @@ class NodeStore {
       if (it != table_.end()) {
         Node* n = *it;
         if (n->stamp_ >= state.floor && retain_if_alive(n)) {
-          Value v;
-          v.node_ = n;
-          return v;
+          Value found(n);
+          n->refs_.fetch_sub(1, std::memory_order_relaxed);  // the probe's own count
+          return found;
         }
         table_.erase(it);
         n->flags_ &= ~kNodeDeduplicated;

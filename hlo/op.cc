@@ -28,7 +28,9 @@ constexpr Row kRows[] = {
 
 std::vector<AttrSpec> parse_schema(const Row& row) {
   std::vector<AttrSpec> specs;
-  for (std::string_view word : absl::StrSplit(row.attrs, ' ', absl::SkipEmpty())) {
+  for (absl::string_view piece : absl::StrSplit(absl::string_view(row.attrs.data(), row.attrs.size()), ' ',
+                                                 absl::SkipEmpty())) {
+    std::string_view word(piece.data(), piece.size());
     AttrSpec spec;
     spec.optional = word.back() == '?';
     if (spec.optional) word.remove_suffix(1);

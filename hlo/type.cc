@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "absl/strings/str_join.h"
 
 namespace lamina::hlo {
@@ -58,13 +58,13 @@ absl::StatusOr<const Type*> array_type(DType dtype, std::span<const int64_t> dim
   for (int64_t d : dims) {
     if (d < 0)
       return absl::InvalidArgumentError(
-          absl::StrCat("shape ", dims_to_string(dims), " has the negative dimension ", d));
+          str_cat("shape ", dims_to_string(dims), " has the negative dimension ", d));
     if (d == 0) {
       zero = true;
       continue;
     }
     if (count > (int64_t{1} << 58) / d)
-      return absl::InvalidArgumentError(absl::StrCat("shape ", dims_to_string(dims), " of ", info(dtype).name,
+      return absl::InvalidArgumentError(str_cat("shape ", dims_to_string(dims), " of ", info(dtype).name,
                                                      " has more elements than can be addressed"));
     count *= d;
   }
@@ -86,17 +86,17 @@ const Type* tuple_type(std::span<const Type* const> elements) {
 const Type* token_type() { return intern(TypeKind::kToken, DType::kBool, {}, {}, 0); }
 
 std::string dims_to_string(std::span<const int64_t> dims) {
-  return absl::StrCat("[", absl::StrJoin(dims, ","), "]");
+  return str_cat("[", absl::StrJoin(dims, ","), "]");
 }
 
 std::string to_string(const Type& type) {
   switch (type.kind) {
-    case TypeKind::kArray: return absl::StrCat(info(type.dtype).name, dims_to_string(type.dims));
+    case TypeKind::kArray: return str_cat(info(type.dtype).name, dims_to_string(type.dims));
     case TypeKind::kToken: return "token";
     case TypeKind::kTuple: break;
   }
-  return absl::StrCat("(", absl::StrJoin(type.elements, ", ", [](std::string* out, const Type* t) {
-                        absl::StrAppend(out, to_string(*t));
+  return str_cat("(", absl::StrJoin(type.elements, ", ", [](std::string* out, const Type* t) {
+                        str_append(out, to_string(*t));
                       }), ")");
 }
 

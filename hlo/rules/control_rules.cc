@@ -21,7 +21,7 @@ TypeOr case_type(Types t, const Attrs& a) {
   if (branches.empty()) return invalid("needs at least one branch");
   const std::vector<const Type*> results = branches[0]->result_types();
   for (size_t i = 0; i < branches.size(); ++i)
-    LAMINA_RETURN_IF_ERROR(check_region(absl::StrCat("branch ", i), branches[i], t.subspan(1), results));
+    LAMINA_RETURN_IF_ERROR(check_region(str_cat("branch ", i), branches[i], t.subspan(1), results));
   return results_type(results);
 }
 
@@ -138,7 +138,7 @@ absl::Status eval_call(const Node& n, EvalIn in, EvalOut out) {
 absl::Status eval_custom_call(const Node& n, EvalIn in, EvalOut out) {
   const std::string& name = n.attrs().string(Attr::call_target_name);
   const std::shared_ptr<const HostCallback> target = find_custom_call(name);
-  if (!target) return absl::NotFoundError(absl::StrCat("custom_call: no target '", name, "' is registered"));
+  if (!target) return absl::NotFoundError(str_cat("custom_call: no target '", name, "' is registered"));
   return (*target)(in, out);
 }
 

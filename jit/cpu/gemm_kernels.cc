@@ -1,0 +1,98 @@
+#include "jit/cpu/gemm_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+namespace lamina::jit {
+namespace {
+
+constexpr int kPortableRows = 4;
+
+template <typename T>
+constexpr int kPortableLanes = 64 / sizeof(T);
+
+// std::fma is correct everywhere and slow where the machine has no such instruction.
+template <typename T>
+T multiply_add(T a, T b, T c) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::fma(a, b, c);
+  } else {
+    // At least 32 bits wide, so that no promotion to signed int can overflow.
+    using Wide = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;
+    return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b) + static_cast<Wide>(c));
+  }
+}
+
+template <typename T, int kRows>
+void tile(int64_t kc, const T* a, const T* b, int64_t ldb, T* c, int64_t ldc, int64_t n, bool first) {
+  constexpr int kW = kPortableLanes<T>;
+  T acc[kRows][kW];
+  for (auto& row : acc)
+    for (T& x : row) x = static_cast<T>(-0.0);
+  for (int64_t k = 0; k < kc; ++k) {
+    T bv[kW] = {};
+    for (int64_t j = 0; j < n; ++j) bv[j] = b[k * ldb + j];
+    for (int r = 0; r < kRows; ++r) {
+      const T av = a[k * kRows + r];
+      for (int64_t j = 0; j < (std::is_integral_v<T> ? kW : n); ++j)
+        acc[r][j] = multiply_add(av, bv[j], acc[r][j]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int64_t j = 0; j < n; ++j)
+      c[r * ldc + j] = first ? acc[r][j] : static_cast<T>(c[r * ldc + j] + acc[r][j]);
+}
+
+template <typename T>
+void transpose(T* dst, int64_t ld, const T* src, int64_t stride, int64_t rows, int64_t kc) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t k = 0; k < kc; ++k) dst[k * ld + r] = src[r * stride + k];
+}
+
+template <typename T>
+T vector_dot(int64_t k, int64_t block, const T* a, int64_t a_stride, const T* b, int64_t b_stride) {
+  T total = static_cast<T>(-0.0);
+  for (int64_t k0 = 0; k0 < k; k0 += block) {
+    T acc = static_cast<T>(-0.0);
+    for (int64_t at = k0; at < std::min(k, k0 + block); ++at)
+      acc = multiply_add(a[at * a_stride], b[at * b_stride], acc);
+    total = static_cast<T>(total + acc);
+  }
+  return total;
+}
+
+template <typename T>
+const GemmKernels<T>& portable() {
+  static constexpr GemmKernels<T> kernels = {
+      kPortableRows, kPortableLanes<T>, 1, 0, {{tile<T, 1>}, {tile<T, 2>}, {tile<T, 3>}, {tile<T, 4>}},
+      transpose<T>,  vector_dot<T>};
+  return kernels;
+}
+
+}  // namespace
+
+template <typename T>
+const GemmKernels<T>& gemm_kernels(Isa isa) {
+#if defined(__x86_64__)
+  if constexpr (std::is_same_v<T, float>) {
+    if (isa == Isa::kAvx512) return gemm_kernels_avx512_f32();
+    if (isa == Isa::kAvx2) return gemm_kernels_avx2_f32();
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (isa == Isa::kAvx512) return gemm_kernels_avx512_f64();
+    if (isa == Isa::kAvx2) return gemm_kernels_avx2_f64();
+  }
+#endif
+  static_cast<void>(isa);
+  return portable<T>();
+}
+
+template const GemmKernels<float>& gemm_kernels<float>(Isa);
+template const GemmKernels<double>& gemm_kernels<double>(Isa);
+template const GemmKernels<uint8_t>& gemm_kernels<uint8_t>(Isa);
+template const GemmKernels<uint16_t>& gemm_kernels<uint16_t>(Isa);
+template const GemmKernels<uint32_t>& gemm_kernels<uint32_t>(Isa);
+template const GemmKernels<uint64_t>& gemm_kernels<uint64_t>(Isa);
+
+}  // namespace lamina::jit

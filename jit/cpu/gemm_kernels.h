@@ -1,0 +1,49 @@
+// Register-tile kernels of the matrix product, one set per instruction set and element type.
+//
+// Contract: each element of a tile is acc = a[0] * b[0], then acc = fma(a[k], b[k], acc) for k = 1 ... kc-1,
+// in this order whatever the tile (integers: wrapping multiply and add). kc >= 1.
+#ifndef LAMINA_JIT_CPU_GEMM_KERNELS_H_
+#define LAMINA_JIT_CPU_GEMM_KERNELS_H_
+
+#include <cstdint>
+
+#include "jit/cpu/isa.h"
+
+namespace lamina::jit {
+
+inline constexpr int kMaxTileRows = 14;
+inline constexpr int kMaxTileVecs = 4;
+
+// c[r * ldc + j] = (first ? tile : c + tile) for r < rows and j < n. `a` is packed [k][rows]; row k of b is b
+// + k * ldb and has n readable elements.
+template <typename T>
+using TileFn = void (*)(int64_t kc, const T* a, const T* b, int64_t ldb, T* c, int64_t ldc, int64_t n,
+                        bool first);
+
+template <typename T>
+struct GemmKernels {
+  int max_rows;
+  int lanes;      // elements per vector
+  int max_vecs;   // vectors per tile row; a tile is at most lanes * max_vecs wide,
+  int wide_rows;  // or lanes * kMaxTileVecs if it has at most this many rows
+  // tile[rows - 1][vecs - 1] takes (vecs - 1) * lanes < n <= vecs * lanes.
+  TileFn<T> tile[kMaxTileRows][kMaxTileVecs];
+  // dst[k * ld + r] = src[r * stride + k] for r < rows, k < kc.
+  void (*transpose)(T* dst, int64_t ld, const T* src, int64_t stride, int64_t rows, int64_t kc);
+  // One element of a dot over all k >= 1, blocks of `block` included: blocks are independent chains and
+  // overlap.
+  T (*vector_dot)(int64_t k, int64_t block, const T* a, int64_t a_stride, const T* b, int64_t b_stride);
+};
+
+// For float, double and the four unsigned integer types. `isa` must be usable here.
+template <typename T>
+const GemmKernels<T>& gemm_kernels(Isa isa);
+
+const GemmKernels<float>& gemm_kernels_avx512_f32();
+const GemmKernels<double>& gemm_kernels_avx512_f64();
+const GemmKernels<float>& gemm_kernels_avx2_f32();
+const GemmKernels<double>& gemm_kernels_avx2_f64();
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_CPU_GEMM_KERNELS_H_

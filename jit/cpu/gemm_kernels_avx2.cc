@@ -1,0 +1,73 @@
+// The AVX2+FMA kernels; see gemm_kernels_avx512.cc for how the target is set.
+#include <utility>
+
+#include "jit/cpu/gemm_kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+
+namespace lamina::jit {
+namespace {
+
+// A window of n ones: the mask of the first n lanes begins at kMaskBits + 8 - n.
+alignas(64) constexpr int32_t kMaskBits[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+
+template <typename T>
+struct Lanes;
+
+template <>
+struct Lanes<float> {
+  using Vec = __m256;
+  using Mask = __m256i;
+  static constexpr int kWidth = 8;
+  static Vec broadcast(float x) { return _mm256_set1_ps(x); }
+  static Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+  static Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
+  static Mask mask(int64_t n) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMaskBits + 8 - n));
+  }
+  static Vec load(const float* p) { return _mm256_loadu_ps(p); }
+  static Vec load(const float* p, Mask m) { return _mm256_maskload_ps(p, m); }
+  static void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
+  static void store(float* p, Vec v, Mask m) { _mm256_maskstore_ps(p, m, v); }
+};
+
+template <>
+struct Lanes<double> {
+  using Vec = __m256d;
+  using Mask = __m256i;
+  static constexpr int kWidth = 4;
+  static Vec broadcast(double x) { return _mm256_set1_pd(x); }
+  static Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_pd(a, b, c); }
+  static Vec add(Vec a, Vec b) { return _mm256_add_pd(a, b); }
+  static Mask mask(int64_t n) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMaskBits + 8 - 2 * n));
+  }
+  static Vec load(const double* p) { return _mm256_loadu_pd(p); }
+  static Vec load(const double* p, Mask m) { return _mm256_maskload_pd(p, m); }
+  static void store(double* p, Vec v) { _mm256_storeu_pd(p, v); }
+  static void store(double* p, Vec v, Mask m) { _mm256_maskstore_pd(p, m, v); }
+};
+
+constexpr int kWideRows = 3;
+
+#include "jit/cpu/gemm_tile.inc"
+
+}  // namespace
+
+const GemmKernels<float>& gemm_kernels_avx2_f32() {
+  static const GemmKernels<float> kernels = make_kernels<float, 6, 2>();
+  return kernels;
+}
+const GemmKernels<double>& gemm_kernels_avx2_f64() {
+  static const GemmKernels<double> kernels = make_kernels<double, 6, 2>();
+  return kernels;
+}
+
+}  // namespace lamina::jit
+
+#pragma GCC pop_options
+#endif

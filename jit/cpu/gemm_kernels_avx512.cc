@@ -1,0 +1,67 @@
+// The AVX-512 kernels. The whole file is compiled for that target; only code of this file may run under it,
+// so that no inline function of a header gets an AVX-512 copy that the linker could pick for all.
+#include <utility>
+
+#include "jit/cpu/gemm_kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx2,fma")
+
+namespace lamina::jit {
+namespace {
+
+template <typename T>
+struct Lanes;
+
+template <>
+struct Lanes<float> {
+  using Vec = __m512;
+  using Mask = __mmask16;
+  static constexpr int kWidth = 16;
+  static Vec broadcast(float x) { return _mm512_set1_ps(x); }
+  static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+  static Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+  static Mask mask(int64_t n) { return static_cast<Mask>((1U << n) - 1); }
+  static Vec load(const float* p) { return _mm512_loadu_ps(p); }
+  static Vec load(const float* p, Mask m) { return _mm512_maskz_loadu_ps(m, p); }
+  static void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
+  static void store(float* p, Vec v, Mask m) { _mm512_mask_storeu_ps(p, m, v); }
+};
+
+template <>
+struct Lanes<double> {
+  using Vec = __m512d;
+  using Mask = __mmask8;
+  static constexpr int kWidth = 8;
+  static Vec broadcast(double x) { return _mm512_set1_pd(x); }
+  static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_pd(a, b, c); }
+  static Vec add(Vec a, Vec b) { return _mm512_add_pd(a, b); }
+  static Mask mask(int64_t n) { return static_cast<Mask>((1U << n) - 1); }
+  static Vec load(const double* p) { return _mm512_loadu_pd(p); }
+  static Vec load(const double* p, Mask m) { return _mm512_maskz_loadu_pd(m, p); }
+  static void store(double* p, Vec v) { _mm512_storeu_pd(p, v); }
+  static void store(double* p, Vec v, Mask m) { _mm512_mask_storeu_pd(p, m, v); }
+};
+
+constexpr int kWideRows = 6;
+
+#include "jit/cpu/gemm_tile.inc"
+
+}  // namespace
+
+const GemmKernels<float>& gemm_kernels_avx512_f32() {
+  static const GemmKernels<float> kernels = make_kernels<float, 14, 2>();
+  return kernels;
+}
+const GemmKernels<double>& gemm_kernels_avx512_f64() {
+  static const GemmKernels<double> kernels = make_kernels<double, 14, 2>();
+  return kernels;
+}
+
+}  // namespace lamina::jit
+
+#pragma GCC pop_options
+#endif

@@ -1,0 +1,148 @@
+// Sources of gemm.h over arrays in memory.
+#ifndef LAMINA_JIT_CPU_GEMM_SOURCE_H_
+#define LAMINA_JIT_CPU_GEMM_SOURCE_H_
+
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+
+#include "hlo/reference_chain.h"
+#include "jit/cpu/gemm.h"
+
+namespace lamina::jit {
+
+// Calls f.template operator()<Src>() with the memory type of `t`, a type whose elements load as T.
+template <typename T, typename F>
+void with_memory_type(hlo::DType t, F f) {
+  using hlo::DType;
+  if constexpr (std::is_same_v<T, float>) {
+    if (t == DType::kF16) return f.template operator()<hlo::F16>();
+    if (t == DType::kBF16) return f.template operator()<hlo::BF16>();
+    return f.template operator()<float>();
+  } else if constexpr (std::is_integral_v<T>) {
+    switch (t) {
+      case DType::kS8:
+        return f.template operator()<int8_t>();
+      case DType::kS16:
+        return f.template operator()<int16_t>();
+      case DType::kS32:
+        return f.template operator()<int32_t>();
+      case DType::kU8:
+        return f.template operator()<uint8_t>();
+      case DType::kU16:
+        return f.template operator()<uint16_t>();
+      case DType::kU32:
+        return f.template operator()<uint32_t>();
+      default:
+        return f.template operator()<uint64_t>();
+    }
+  } else {
+    return f.template operator()<T>();
+  }
+}
+
+template <typename T, typename Src>
+inline T widen(Src x) {
+  if constexpr (std::is_same_v<Src, hlo::F16> || std::is_same_v<Src, hlo::BF16>)
+    return hlo::to_f32(x);
+  else
+    return static_cast<T>(x);
+}
+
+// Whether memory of type `t` holds T itself (integers: the same width).
+template <typename T>
+bool loads_unchanged(hlo::DType t) {
+  return hlo::byte_size(t) == static_cast<int64_t>(sizeof(T));
+}
+
+// A matrix with any two strides, in elements.
+template <typename T>
+struct StridedSource {
+  const char* data;
+  hlo::DType type;
+  int64_t outer_stride;
+  int64_t k_stride;
+
+  int64_t direct_ld() const {
+    return outer_stride == 1 && k_stride >= 0 && loads_unchanged<T>(type) ? k_stride : -1;
+  }
+  const T* direct(int64_t outer0, int64_t k0) const {
+    return reinterpret_cast<const T*>(data) + outer0 * outer_stride + k0 * k_stride;
+  }
+
+  // `kernels` may be null (complex elements have none).
+  void pack(const GemmKernels<T>* kernels, T* dst, int64_t ld, int64_t outer0, int64_t outer, int64_t k0,
+            int64_t kc) const {
+    if (loads_unchanged<T>(type)) {
+      const T* src = direct(outer0, k0);
+      if (k_stride == 1 && kernels) return kernels->transpose(dst, ld, src, outer_stride, outer, kc);
+      if (outer_stride == 1) {
+        for (int64_t k = 0; k < kc; ++k)
+          std::memcpy(dst + k * ld, src + k * k_stride, sizeof(T) * static_cast<size_t>(outer));
+        return;
+      }
+    }
+    with_memory_type<T>(type, [&]<typename Src>() {
+      const Src* src = reinterpret_cast<const Src*>(data) + outer0 * outer_stride + k0 * k_stride;
+      for (int64_t k = 0; k < kc; ++k)
+        for (int64_t r = 0; r < outer; ++r) dst[k * ld + r] = widen<T>(src[r * outer_stride + k * k_stride]);
+    });
+  }
+};
+
+// Complex products as real ones of twice the rows of k and twice the columns. Row 2k of A holds the real, row
+// 2k + 1 the imaginary parts; B has [re, im] over [-im, re].
+inline constexpr int64_t kComplexPanel = 32;
+
+template <typename P, typename Inner>
+struct ComplexRows {
+  Inner inner;
+
+  void pack(const GemmKernels<P>*, P* dst, int64_t ld, int64_t outer0, int64_t outer, int64_t k0,
+            int64_t kc) const {
+    std::complex<P> panel[kComplexPanel * kMaxTileRows];
+    for (int64_t at = 0; at < kc / 2; at += kComplexPanel) {
+      const int64_t count = std::min(kComplexPanel, kc / 2 - at);
+      inner.pack(nullptr, panel, outer, outer0, outer, k0 / 2 + at, count);
+      for (int64_t k = 0; k < count; ++k)
+        for (int64_t r = 0; r < outer; ++r) {
+          const std::complex<P> x = panel[k * outer + r];
+          dst[2 * (at + k) * ld + r] = x.real();
+          dst[(2 * (at + k) + 1) * ld + r] = x.imag();
+        }
+    }
+  }
+};
+
+template <typename P, typename Inner>
+struct ComplexCols {
+  Inner inner;
+
+  int64_t direct_ld() const { return -1; }
+  const P* direct(int64_t, int64_t) const { return nullptr; }
+  void pack(const GemmKernels<P>*, P* dst, int64_t ld, int64_t outer0, int64_t outer, int64_t k0,
+            int64_t kc) const {
+    std::complex<P> panel[kComplexPanel * kMaxTileVecs * (64 / sizeof(P)) / 2];
+    for (int64_t at = 0; at < kc / 2; at += kComplexPanel) {
+      const int64_t count = std::min(kComplexPanel, kc / 2 - at);
+      const int64_t width = outer / 2;
+      inner.pack(nullptr, panel, width, outer0 / 2, width, k0 / 2 + at, count);
+      for (int64_t k = 0; k < count; ++k) {
+        P* const re = dst + 2 * (at + k) * ld;
+        P* const im = re + ld;
+        for (int64_t j = 0; j < width; ++j) {
+          const std::complex<P> y = panel[k * width + j];
+          re[2 * j] = y.real();
+          re[2 * j + 1] = y.imag();
+          im[2 * j] = -y.imag();
+          im[2 * j + 1] = y.real();
+        }
+      }
+    }
+  }
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_CPU_GEMM_SOURCE_H_

@@ -1,0 +1,25 @@
+// What a hand-written CPU kernel gets besides its operands.
+#ifndef LAMINA_JIT_CPU_KERNEL_CONTEXT_H_
+#define LAMINA_JIT_CPU_KERNEL_CONTEXT_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "jit/cpu/isa.h"
+#include "jit/runtime/allocator.h"
+#include "jit/runtime/parallel.h"
+
+namespace lamina::jit {
+
+struct KernelContext {
+  Allocator* scratch = nullptr;                  // required: packing buffers come from here
+  ParallelFor parallel;                          // default: the calling thread
+  const std::atomic<int32_t>* cancel = nullptr;  // may be null
+  Isa isa = best_isa();
+
+  bool cancelled() const { return cancel && cancel->load(std::memory_order_relaxed) != 0; }
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_CPU_KERNEL_CONTEXT_H_

@@ -1,0 +1,72 @@
+// A compiled computation: steps over slots.
+//
+// Contract: re-entrant and immutable once made; a run owns its slots, frees each buffer after its last use, and leaves
+// nothing behind when it fails or is cancelled. Bits do not depend on threads, tier or fusion.
+#ifndef LAMINA_JIT_EXECUTABLE_H_
+#define LAMINA_JIT_EXECUTABLE_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cluster/fuse.h"
+#include "hlo/computation.h"
+#include "jit/runtime/allocator.h"
+#include "jit/runtime/cancel.h"
+
+namespace lamina::jit {
+
+class Engine;
+
+// The state of one run.
+struct Run {
+  Engine& engine;
+  std::vector<BufferRef> slots;
+  const CancelFlag* cancel;  // may be null
+
+  absl::StatusOr<BufferRef> allocate(const hlo::Type* type);
+  bool cancelled() const { return cancel && cancel->requested(); }
+};
+
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual absl::Status run(Run& run) const = 0;
+  // One line for the report.
+  virtual std::string describe() const = 0;
+};
+
+class Executable {
+ public:
+  static absl::StatusOr<std::shared_ptr<const Executable>> compile(Engine& engine, const hlo::ComputationPtr& program);
+
+  // `arguments`: dense row-major buffers of the parameter types. Fills one buffer per result; a result may be the
+  // buffer of an argument.
+  absl::Status run(std::span<const BufferRef> arguments, std::vector<BufferRef>& results,
+                   const CancelFlag* cancel = nullptr) const;
+
+  const hlo::Computation& program() const { return *program_; }
+  const cluster::Plan& plan() const { return plan_; }
+  std::span<const std::unique_ptr<Step>> steps() const { return steps_; }
+  // Steps, one per line.
+  std::string describe() const;
+
+ private:
+  friend class ExecutableBuilder;
+  explicit Executable(Engine& engine) : engine_(engine) {}
+
+  Engine& engine_;
+  hlo::ComputationPtr program_;
+  cluster::Plan plan_;
+  int num_slots_ = 0;
+  std::vector<std::pair<int, BufferRef>> constants_;  // slot, contents
+  std::vector<int> result_slots_;
+  std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<std::vector<int>> dead_after_;  // slots to free after each step
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_EXECUTABLE_H_

@@ -1,0 +1,109 @@
+#include "jit/kernel_store.h"
+
+namespace lamina::jit {
+namespace {
+
+// Rough costs on any machine; only their ratio matters.
+constexpr int64_t kInterpretCallNs = 1500;
+constexpr int64_t kInterpretElementNs = 1;
+constexpr int64_t kCompileNs = 2'000'000;
+// Code of one process; past this the least recently made kernels nobody holds are dropped.
+constexpr size_t kMaxKernels = 20'000;
+
+}  // namespace
+
+std::shared_ptr<Kernel> KernelStore::get(LoopKernel spec) {
+  std::string text = to_string(spec);
+  std::lock_guard lock(mutex_);
+  if (kernels_.size() >= kMaxKernels)
+    absl::erase_if(kernels_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  std::shared_ptr<Kernel>& slot = kernels_[text];
+  if (!slot) {
+    slot = std::make_shared<Kernel>();
+    slot->spec_ = std::move(spec);
+    slot->text_ = std::move(text);
+    ++stats_.kernels;
+  }
+  return slot;
+}
+
+KernelEntry KernelStore::entry_for(Kernel& kernel, int64_t work) {
+  if (!compiling_.load(std::memory_order_relaxed)) {
+    interpreted_runs_.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  KernelEntry entry = kernel.entry_.load(std::memory_order_acquire);
+  if (!entry && !kernel.refused_) {
+    const int64_t cost = kInterpretCallNs + work * kInterpretElementNs;
+    if (eager_.load() || kernel.interpreted_ns_.fetch_add(cost) + cost > kCompileNs) compile(kernel);
+    entry = kernel.entry_.load(std::memory_order_acquire);
+  }
+  (entry ? compiled_runs_ : interpreted_runs_).fetch_add(1, std::memory_order_relaxed);
+  return entry;
+}
+
+CodeGenerator* KernelStore::generator() {
+  if (!tried_) {
+    tried_ = true;
+    absl::StatusOr<std::unique_ptr<CodeGenerator>> made = CodeGenerator::create(options_);
+    if (made.ok()) generator_ = *std::move(made);
+    else unavailable_ = std::string(made.status().message());
+  }
+  return generator_.get();
+}
+
+void KernelStore::compile(Kernel& kernel) {
+  std::lock_guard lock(mutex_);
+  if (kernel.is_compiled() || kernel.refused_) return;
+  CodeGenerator* g = generator();
+  absl::StatusOr<CompiledKernel> code = g ? g->compile(kernel.spec_) : absl::UnavailableError(unavailable_);
+  if (!code.ok()) {
+    kernel.refused_ = true;
+    unavailable_ = std::string(code.status().message());
+    return;
+  }
+  kernel.compiled_ = *std::move(code);
+  ++stats_.compiles;
+  stats_.code_bytes += static_cast<int64_t>(kernel.compiled_.stats().code_bytes);
+  stats_.compile_ms += kernel.compiled_.stats().total_ms;
+  kernel.entry_.store(kernel.compiled_.entry(), std::memory_order_release);
+}
+
+void KernelStore::set_generator_options(CodeGeneratorOptions options) {
+  std::lock_guard lock(mutex_);
+  options_ = std::move(options);
+}
+
+KernelStats KernelStore::stats() const {
+  std::lock_guard lock(mutex_);
+  KernelStats s = stats_;
+  s.interpreted_runs = interpreted_runs_.load();
+  s.compiled_runs = compiled_runs_.load();
+  return s;
+}
+
+std::string KernelStore::unavailable() const {
+  std::lock_guard lock(mutex_);
+  return unavailable_;
+}
+
+absl::StatusOr<std::string> KernelStore::ir(const Kernel& kernel) {
+  std::lock_guard lock(mutex_);
+  CodeGenerator* g = generator();
+  if (!g) return absl::UnavailableError(unavailable_);
+  return g->ir(kernel.spec_);
+}
+
+absl::StatusOr<std::string> KernelStore::assembly(const Kernel& kernel) {
+  std::lock_guard lock(mutex_);
+  CodeGenerator* g = generator();
+  if (!g) return absl::UnavailableError(unavailable_);
+  return g->assembly(kernel.spec_);
+}
+
+void KernelStore::clear() {
+  std::lock_guard lock(mutex_);
+  kernels_.clear();
+}
+
+}  // namespace lamina::jit

@@ -1,0 +1,86 @@
+// Kernels shared by structure, each in one of two tiers: interpreted, or compiled by LLVM.
+//
+// Contract: equal loop kernels are one `Kernel`. A kernel starts in the interpreting tier and is compiled when the time
+// spent (or about to be spent) interpreting exceeds the cost of a compile; both tiers give the same bits, so the moment
+// does not matter. Where no code generator can be had the interpreter serves, and `unavailable()` says why.
+#ifndef LAMINA_JIT_KERNEL_STORE_H_
+#define LAMINA_JIT_KERNEL_STORE_H_
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "jit/cpu/llvm_client.h"
+#include "jit/loop_kernel.h"
+
+namespace lamina::jit {
+
+struct KernelStats {
+  int64_t kernels = 0;        // distinct structures seen
+  int64_t compiles = 0;
+  int64_t interpreted_runs = 0;
+  int64_t compiled_runs = 0;
+  int64_t code_bytes = 0;
+  double compile_ms = 0;
+};
+
+class KernelStore;
+
+class Kernel {
+ public:
+  const LoopKernel& spec() const { return spec_; }
+  const std::string& text() const { return text_; }
+  bool is_compiled() const { return entry_.load(std::memory_order_acquire) != nullptr; }
+  double compile_ms() const { return is_compiled() ? compiled_.stats().total_ms : 0; }
+
+ private:
+  friend class KernelStore;
+  LoopKernel spec_;
+  std::string text_;
+  std::atomic<KernelEntry> entry_{nullptr};
+  std::atomic<int64_t> interpreted_ns_{0};  // estimated, not measured: the choice must not depend on the clock
+  bool refused_ = false;                    // the generator could not compile it
+  CompiledKernel compiled_;
+};
+
+class KernelStore {
+ public:
+  std::shared_ptr<Kernel> get(LoopKernel spec);
+
+  // Machine code to run `work` element operations with, or null: interpret.
+  KernelEntry entry_for(Kernel& kernel, int64_t work);
+
+  // When false, everything is interpreted; for tests that compare the tiers.
+  void set_compiling(bool on) { compiling_.store(on); }
+  // When true, a kernel is compiled before its first run.
+  void set_eager(bool on) { eager_.store(on); }
+  void set_generator_options(CodeGeneratorOptions options);
+
+  KernelStats stats() const;
+  // Why there is no code generator; empty if there is one or none was needed.
+  std::string unavailable() const;
+  // Listings for the tools.
+  absl::StatusOr<std::string> ir(const Kernel& kernel);
+  absl::StatusOr<std::string> assembly(const Kernel& kernel);
+  void clear();
+
+ private:
+  CodeGenerator* generator();  // mutex_ held
+  void compile(Kernel& kernel);
+
+  mutable std::mutex mutex_;
+  absl::flat_hash_map<std::string, std::shared_ptr<Kernel>> kernels_;
+  CodeGeneratorOptions options_;
+  std::unique_ptr<CodeGenerator> generator_;
+  bool tried_ = false;
+  std::string unavailable_;
+  std::atomic<bool> compiling_{true}, eager_{false};
+  std::atomic<int64_t> interpreted_runs_{0}, compiled_runs_{0};
+  KernelStats stats_;
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_KERNEL_STORE_H_

@@ -1,0 +1,103 @@
+// The one pool of worker threads, with static partition.
+//
+// Contract: no thread exists before the first parallel_for that can use one. A job of n tasks on t threads
+// gives thread i the tasks [n*i/t, n*(i+1)/t), in order; the caller is thread 0. Results must not depend on
+// t: tasks are cut by the caller of parallel_for, by sizes only. A job started inside a task, or while
+// another thread's job holds the pool, runs inline on its caller. Workers spin briefly for the next job, then
+// sleep; they have all signals blocked. After fork() the child has no workers and starts its own when it
+// first needs them. Tasks do not throw and do not fork.
+#ifndef LAMINA_JIT_RUNTIME_THREAD_POOL_H_
+#define LAMINA_JIT_RUNTIME_THREAD_POOL_H_
+
+#include <signal.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <type_traits>
+
+#include "jit/runtime/parallel.h"
+
+namespace lamina::jit {
+
+// Processors this process may use: its affinity mask, cut to the CPU quota of its control group (v1 or v2,
+// rounded up). `root` stands before /proc and /sys, for tests.
+int available_cpus(const std::string& root = "");
+// The quota alone; 0 when there is none.
+int cgroup_cpu_quota(const std::string& root = "");
+
+// Limits the threads (caller included) that jobs started by this thread may use, read when a job starts;
+// scopes nest, the smallest wins. n < 1 counts as 1.
+class ScopedThreadLimit {
+ public:
+  explicit ScopedThreadLimit(int n);
+  ~ScopedThreadLimit();
+  ScopedThreadLimit(const ScopedThreadLimit&) = delete;
+  ScopedThreadLimit& operator=(const ScopedThreadLimit&) = delete;
+
+ private:
+  int saved_;
+};
+// INT_MAX when no scope is open.
+int current_thread_limit();
+
+// Blocks every signal for the calling thread, and so for threads it starts, while it lives.
+class SignalsBlocked {
+ public:
+  SignalsBlocked();
+  ~SignalsBlocked();
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t saved_;
+};
+
+class ThreadPool {
+ public:
+  // `size` threads, the caller included; 0 asks available_cpus() at the first job.
+  explicit ThreadPool(int size = 0) : size_(size) {}
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  // Calls fn(0) ... fn(n_tasks - 1), each once, and returns when all are done.
+  template <typename Fn>
+  void parallel_for(int64_t n_tasks, Fn&& fn) {
+    using Callable = std::remove_reference_t<Fn>;
+    run_job(
+        n_tasks, [](void* f, int64_t i) { (*static_cast<Callable*>(f))(i); },
+        const_cast<void*>(static_cast<const void*>(&fn)));
+  }
+  // The same as a value to hand to kernels; carries the thread limit of this moment as a hint.
+  ParallelFor parallel() {
+    return ParallelFor{usable_threads(), this, [](void* pool, int64_t n, TaskFn fn, void* arg) {
+                         static_cast<ThreadPool*>(pool)->run_job(n, fn, arg);
+                       }};
+  }
+
+  // Threads a job started now by this thread may use.
+  int usable_threads();
+  // Worker threads that exist now.
+  int started_threads() const;
+
+  void lock_for_fork();
+  void unlock_in_parent();
+  void reset_in_child();
+
+ private:
+  struct State;
+
+  void run_job(int64_t n_tasks, TaskFn fn, void* arg);
+  int size();
+  State* state();
+
+  std::atomic<int> size_;
+  std::mutex mutex_;  // guards the making of state_
+  std::atomic<State*> state_{nullptr};
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_RUNTIME_THREAD_POOL_H_

@@ -1,0 +1,28 @@
+// The kinds of steps an executable is made of.
+#ifndef LAMINA_JIT_STEPS_H_
+#define LAMINA_JIT_STEPS_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "jit/executable.h"
+#include "jit/kernel_store.h"
+#include "jit/lower_loop.h"
+
+namespace lamina::jit {
+
+// Gives the slot of a value.
+using SlotOf = std::function<int(const hlo::Value&)>;
+
+absl::StatusOr<std::unique_ptr<Step>> make_loop_step(Engine& engine, const cluster::Plan& plan,
+                                                     const cluster::Group& group, const SlotOf& slot_of);
+std::unique_ptr<Step> make_alias_step(const hlo::Node& node, const SlotOf& slot_of);
+// A dot, a convolution, a loop, a branch, or any other op by the evaluator's rule.
+absl::StatusOr<std::unique_ptr<Step>> make_library_step(Engine& engine, const hlo::Node& node, const SlotOf& slot_of);
+// While, scan and case.
+absl::StatusOr<std::unique_ptr<Step>> make_control_step(Engine& engine, const hlo::Node& node, const SlotOf& slot_of);
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_STEPS_H_

@@ -1,0 +1,120 @@
+// Steps that call a library routine, or the evaluator's rule where an op has no faster form.
+#include "hlo/strings.h"
+#include "hlo/builder.h"
+#include "hlo/evaluator.h"
+#include "hlo/op.h"
+#include "jit/cpu/dot.h"
+#include "jit/engine.h"
+#include "jit/steps.h"
+
+namespace lamina::jit {
+namespace {
+
+using hlo::Attr;
+using hlo::Dims;
+using hlo::Node;
+using hlo::Op;
+using hlo::Value;
+
+struct NodeSlots {
+  std::vector<int> operands, results;
+  std::vector<const hlo::Type*> operand_types, result_types;
+
+  NodeSlots(const Node& n, const SlotOf& slot_of) {
+    for (size_t i = 0; i < n.operands().size(); ++i) {
+      operands.push_back(slot_of(n.operand_value(i)));
+      operand_types.push_back(n.operand_type(i));
+    }
+    for (uint32_t i = 0; i < n.num_results(); ++i) {
+      results.push_back(slot_of(Value(const_cast<Node*>(&n), i)));
+      result_types.push_back(n.result_type(i));
+    }
+  }
+
+  absl::Status allocate_results(Run& run) const {
+    for (size_t i = 0; i < results.size(); ++i) {
+      absl::StatusOr<BufferRef> buffer = run.allocate(result_types[i]);
+      if (!buffer.ok()) return buffer.status();
+      run.slots[results[i]] = *std::move(buffer);
+    }
+    return absl::OkStatus();
+  }
+};
+
+KernelContext kernel_context(Run& run) {
+  KernelContext context;
+  context.scratch = &run.engine.allocator();
+  context.parallel = run.engine.runtime().pool().parallel();
+  context.cancel = run.cancel ? run.cancel->flag() : nullptr;
+  return context;
+}
+
+class DotStep final : public Step {
+ public:
+  DotStep(const Node& n, const SlotOf& slot_of) : slots_(n, slot_of) {
+    const hlo::Attrs& a = n.attrs();
+    const Dims &lb = a.ints(Attr::lhs_batching_dimensions), &rb = a.ints(Attr::rhs_batching_dimensions),
+               &lc = a.ints(Attr::lhs_contracting_dimensions), &rc = a.ints(Attr::rhs_contracting_dimensions);
+    const Dims &ld = n.operand_type(0)->dims, &rd = n.operand_type(1)->dims;
+    const Dims ls = hlo::row_major_strides(ld), rs = hlo::row_major_strides(rd);
+    auto named = [](const Dims& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); };
+    for (size_t i = 0; i < lb.size(); ++i) shape_.batch.push_back({ld[lb[i]], ls[lb[i]], rs[rb[i]]});
+    for (size_t i = 0; i < lc.size(); ++i) shape_.k.push_back({ld[lc[i]], ls[lc[i]], rs[rc[i]]});
+    for (size_t d = 0; d < ld.size(); ++d)
+      if (!named(lb, d) && !named(lc, d)) shape_.m.push_back({ld[d], ls[d], 0});
+    for (size_t d = 0; d < rd.size(); ++d)
+      if (!named(rb, d) && !named(rc, d)) shape_.n.push_back({rd[d], 0, rs[d]});
+  }
+
+  absl::Status run(Run& run) const override {
+    if (absl::Status s = slots_.allocate_results(run); !s.ok()) return s;
+    return dot_general(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_,
+                       run.slots[slots_.operands[0]]->data(), run.slots[slots_.operands[1]]->data(),
+                       run.slots[slots_.results[0]]->data(), kernel_context(run));
+  }
+  std::string describe() const override {
+    return str_cat("dot ", hlo::to_string(*slots_.operand_types[0]), " ", hlo::to_string(*slots_.operand_types[1]));
+  }
+
+ private:
+  NodeSlots slots_;
+  DotGeneralShape shape_;
+};
+
+// The op's own evaluation rule on copies of the operands.
+class EvaluateStep final : public Step {
+ public:
+  EvaluateStep(const Node& n, const SlotOf& slot_of) : node_(const_cast<Node*>(&n)), slots_(n, slot_of) {}
+
+  absl::Status run(Run& run) const override {
+    std::vector<hlo::LiteralPtr> operands;
+    for (size_t i = 0; i < slots_.operands.size(); ++i)
+      operands.push_back(hlo::Literal::copy_of(slots_.operand_types[i], run.slots[slots_.operands[i]]->data()));
+    absl::StatusOr<std::vector<hlo::LiteralPtr>> results = hlo::evaluate_node(*node_.node(), operands);
+    if (!results.ok()) return results.status();
+    if (absl::Status s = slots_.allocate_results(run); !s.ok()) return s;
+    for (size_t i = 0; i < results->size(); ++i)
+      if ((*results)[i]->bytes() > 0)
+        std::memcpy(run.slots[slots_.results[i]]->data(), (*results)[i]->data(), (*results)[i]->bytes());
+    return absl::OkStatus();
+  }
+  std::string describe() const override { return str_cat("evaluate ", node_.node()->def().name); }
+
+ private:
+  Value node_;
+  NodeSlots slots_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Step>> make_library_step(Engine& engine, const Node& node, const SlotOf& slot_of) {
+  switch (node.op()) {
+    case Op::dot_general: return std::make_unique<DotStep>(node, slot_of);
+    case Op::while_:
+    case Op::scan:
+    case Op::case_: return make_control_step(engine, node, slot_of);
+    default: return std::make_unique<EvaluateStep>(node, slot_of);
+  }
+}
+
+}  // namespace lamina::jit

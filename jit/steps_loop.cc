@@ -1,0 +1,113 @@
+// Steps that run a loop kernel, and steps that only rename a buffer.
+#include <algorithm>
+
+#include "hlo/strings.h"
+#include "jit/engine.h"
+#include "jit/steps.h"
+
+namespace lamina::jit {
+namespace {
+
+// Below this many element operations a second thread costs more than it brings.
+constexpr int64_t kParallelWork = 200'000;
+// Inner ranges are cut at multiples of this, so that tasks start on vector boundaries.
+constexpr int64_t kInnerGrain = 1024;
+
+class LoopStep final : public Step {
+ public:
+  LoopStep(std::shared_ptr<Kernel> kernel, LoweredLoop loop, const SlotOf& slot_of)
+      : kernel_(std::move(kernel)), args_(std::move(loop.args)), outer_(loop.outer), inner_(loop.inner),
+        work_(loop.work) {
+    for (size_t i = 0; i < loop.buffers.size(); ++i) {
+      slots_.push_back(slot_of(loop.buffers[i]));
+      written_.push_back(kernel_->spec().buffers[i].written ? loop.buffers[i].type() : nullptr);
+    }
+  }
+
+  absl::Status run(Run& run) const override {
+    std::vector<void*> buffers(slots_.size());
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      BufferRef& slot = run.slots[slots_[i]];
+      if (written_[i]) {
+        absl::StatusOr<BufferRef> fresh = run.allocate(written_[i]);
+        if (!fresh.ok()) return fresh.status();
+        slot = *std::move(fresh);
+      }
+      buffers[i] = slot->data();
+    }
+    if (outer_ == 0 || inner_ == 0) return absl::OkStatus();
+    const KernelEntry entry = run.engine.kernels().entry_for(*kernel_, work_);
+    static constexpr int32_t kNever = 0;
+    const int32_t* cancel = run.cancel ? run.cancel->address() : &kNever;
+    auto part = [&](int64_t o0, int64_t o1, int64_t i0, int64_t i1) {
+      return entry ? entry(buffers.data(), args_.data(), o0, o1, i0, i1, cancel)
+                   : interpret_kernel(kernel_->spec(), buffers.data(), args_.data(), o0, o1, i0, i1, cancel);
+    };
+    ThreadPool& pool = run.engine.runtime().pool();
+    const int64_t threads = work_ < kParallelWork ? 1 : pool.usable_threads();
+    std::atomic<int32_t> stopped{0};
+    if (threads > 1 && outer_ >= 2 * threads) {
+      const int64_t tasks = std::min<int64_t>(outer_, threads);
+      pool.parallel_for(tasks, [&](int64_t t) {
+        if (part(outer_ * t / tasks, outer_ * (t + 1) / tasks, 0, inner_)) stopped = 1;
+      });
+    } else if (threads > 1 && inner_ >= 2 * kInnerGrain) {
+      const int64_t grains = (inner_ + kInnerGrain - 1) / kInnerGrain, tasks = std::min<int64_t>(grains, threads);
+      pool.parallel_for(tasks, [&](int64_t t) {
+        const int64_t from = grains * t / tasks * kInnerGrain;
+        if (part(0, outer_, from, std::min(inner_, grains * (t + 1) / tasks * kInnerGrain))) stopped = 1;
+      });
+    } else {
+      stopped = part(0, outer_, 0, inner_);
+    }
+    return stopped ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
+  }
+
+  std::string describe() const override {
+    const LoopKernel& k = kernel_->spec();
+    return str_cat("loop ", outer_, " x ", inner_, k.has_reduction ? " reducing" : "", ", ", k.body.size(), "+",
+                        k.epilogue.size(), " instructions, ", k.buffers.size(), " buffers, ",
+                        kernel_->is_compiled() ? "compiled" : "interpreted");
+  }
+
+ private:
+  std::shared_ptr<Kernel> kernel_;
+  std::vector<int64_t> args_;
+  int64_t outer_, inner_, work_;
+  std::vector<int> slots_;
+  std::vector<const hlo::Type*> written_;  // type of what is written, null for what is read
+};
+
+class AliasStep final : public Step {
+ public:
+  AliasStep(std::vector<int> from, std::vector<int> to) : from_(std::move(from)), to_(std::move(to)) {}
+  absl::Status run(Run& run) const override {
+    for (size_t i = 0; i < from_.size(); ++i) run.slots[to_[i]] = run.slots[from_[i]];
+    return absl::OkStatus();
+  }
+  std::string describe() const override { return "alias"; }
+
+ private:
+  std::vector<int> from_, to_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Step>> make_loop_step(Engine& engine, const cluster::Plan& plan,
+                                                     const cluster::Group& group, const SlotOf& slot_of) {
+  absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
+  if (!loop.ok()) return loop.status();
+  std::shared_ptr<Kernel> kernel = engine.kernels().get(std::move(loop->kernel));
+  return std::make_unique<LoopStep>(std::move(kernel), *std::move(loop), slot_of);
+}
+
+std::unique_ptr<Step> make_alias_step(const hlo::Node& node, const SlotOf& slot_of) {
+  std::vector<int> from, to;
+  for (uint32_t i = 0; i < node.num_results(); ++i) {
+    from.push_back(slot_of(node.operand_value(i)));
+    to.push_back(slot_of(hlo::Value(const_cast<hlo::Node*>(&node), i)));
+  }
+  return std::make_unique<AliasStep>(std::move(from), std::move(to));
+}
+
+}  // namespace lamina::jit

@@ -1,0 +1,303 @@
+#include "jit/cpu/dot.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "hlo/half.h"
+#include "jit/runtime/thread_pool.h"
+
+using namespace lamina;
+using hlo::DotShape;
+using hlo::DType;
+
+namespace {
+
+// Random elements of any type: random bits for integers; floats of mixed size and sign with some zeros of
+// both signs.
+std::vector<char> random_array(DType t, int64_t count, std::mt19937_64& rng) {
+  std::vector<char> bytes(static_cast<size_t>(count * hlo::byte_size(t)) + 1);
+  if (!hlo::is_inexact(t)) {
+    for (char& b : bytes) b = static_cast<char>(rng());
+    return bytes;
+  }
+  const int64_t values = count * hlo::num_parts(t);
+  for (int64_t i = 0; i < values; ++i) {
+    const double magnitude = std::ldexp(static_cast<double>(rng() >> 11), -53 - static_cast<int>(rng() % 6));
+    double x = rng() % 16 == 0 ? 0.0 : magnitude;
+    if (rng() % 2) x = -x;
+    switch (hlo::part_type(t)) {
+      case DType::kF16:
+        reinterpret_cast<hlo::F16*>(bytes.data())[i] = hlo::to_f16(static_cast<float>(x));
+        break;
+      case DType::kBF16:
+        reinterpret_cast<hlo::BF16*>(bytes.data())[i] = hlo::to_bf16(static_cast<float>(x));
+        break;
+      case DType::kF32:
+        reinterpret_cast<float*>(bytes.data())[i] = static_cast<float>(x);
+        break;
+      default:
+        reinterpret_cast<double*>(bytes.data())[i] = x;
+    }
+  }
+  return bytes;
+}
+
+struct Pools {
+  jit::Allocator allocator;
+  jit::ThreadPool two{2};
+  jit::KernelContext context(jit::Isa isa, bool threads) {
+    jit::KernelContext c;
+    c.scratch = &allocator;
+    c.isa = isa;
+    if (threads) c.parallel = two.parallel();
+    return c;
+  }
+};
+
+constexpr jit::Isa kIsas[] = {jit::Isa::kPortable, jit::Isa::kAvx2, jit::Isa::kAvx512};
+
+std::string describe(DType in, const DotShape& s) {
+  return std::string(hlo::info(in).name) + " batch " + std::to_string(s.batch) + " m " + std::to_string(s.m) +
+         " n " + std::to_string(s.n) + " k " + std::to_string(s.k);
+}
+
+// All ISAs, one and two threads, against the definition.
+void check_dot(Pools& pools, DType in, DType out, const DotShape& s, const void* a, const void* b) {
+  const size_t bytes = static_cast<size_t>(s.batch * s.m * s.n * hlo::byte_size(out));
+  std::vector<char> expected(bytes + 1, 1), actual(bytes + 1);
+  REQUIRE(hlo::reference_dot(in, out, s, a, b, expected.data()).ok());
+  for (jit::Isa isa : kIsas)
+    for (bool threads : {false, true}) {
+      std::fill(actual.begin(), actual.end(), char{1});
+      const absl::Status status = jit::dot(in, out, s, a, b, actual.data(), pools.context(isa, threads));
+      REQUIRE(status.ok());
+      if (std::memcmp(expected.data(), actual.data(), bytes + 1) != 0)
+        FAIL(describe(in, s) << " isa " << static_cast<int>(isa) << " threads " << threads);
+    }
+}
+
+// An operand [batch, outer, k] in some memory order, with gaps, or broadcast along the batch.
+struct Layout {
+  int64_t batch, outer, k, size;
+};
+Layout random_layout(int64_t batch, int64_t outer, int64_t k, std::mt19937_64& rng) {
+  const int64_t gap = static_cast<int64_t>(rng() % 3);
+  switch (rng() % 4) {
+    case 0:
+      return {outer * (k + gap), k + gap, 1, batch * outer * (k + gap)};
+    case 1:
+      return {k * (outer + gap), 1, outer + gap, batch * k * (outer + gap)};
+    case 2:
+      return {0, 2 * k, 2, 2 * outer * k};
+    default:
+      return {1, batch * k, batch, batch * outer * k};
+  }
+}
+
+int64_t pick(std::mt19937_64& rng, std::initializer_list<int64_t> from) {
+  return from.begin()[rng() % from.size()];
+}
+
+}  // namespace
+
+TEST_CASE("dots have the bits of the definition: every type, shape, stride, instruction set, thread count") {
+  Pools pools;
+  std::mt19937_64 rng(7);
+  const std::pair<DType, DType> types[] = {
+      {DType::kF32, DType::kF32},   {DType::kF64, DType::kF64},  {DType::kF32, DType::kF32},
+      {DType::kF64, DType::kF64},   {DType::kF16, DType::kF16},  {DType::kF16, DType::kF32},
+      {DType::kBF16, DType::kBF16}, {DType::kBF16, DType::kF32}, {DType::kC64, DType::kC64},
+      {DType::kC128, DType::kC128}, {DType::kS8, DType::kS8},    {DType::kS8, DType::kS32},
+      {DType::kU8, DType::kS32},    {DType::kS16, DType::kS64},  {DType::kS32, DType::kS32},
+      {DType::kS64, DType::kS64},   {DType::kU16, DType::kU16},  {DType::kU32, DType::kU64},
+  };
+  for (int i = 0; i < 720; ++i) {
+    const auto [in, out] = types[static_cast<size_t>(i) % std::size(types)];
+    DotShape s;
+    s.batch = pick(rng, {1, 1, 1, 2, 3});
+    s.m = pick(rng, {1, 1, 2, 3, 5, 7, 14, 15, 31, 40});
+    s.n = pick(rng, {1, 1, 2, 3, 7, 8, 15, 16, 17, 33, 64, 70});
+    s.k = pick(rng, {0, 1, 2, 7, 8, 64, 255, 256, 257, 513});
+    if (i % 97 == 0) s.m = 0;
+    const Layout l = random_layout(s.batch, s.m, s.k, rng), r = random_layout(s.batch, s.n, s.k, rng);
+    s.lhs_batch = l.batch, s.lhs_m = l.outer, s.lhs_k = l.k;
+    s.rhs_batch = r.batch, s.rhs_n = r.outer, s.rhs_k = r.k;
+    const std::vector<char> a = random_array(in, l.size, rng), b = random_array(in, r.size, rng);
+    check_dot(pools, in, out, s, a.data(), b.data());
+  }
+}
+
+TEST_CASE("large dots are cut into blocks and threads without a change of bits") {
+  Pools pools;
+  std::mt19937_64 rng(8);
+  for (const auto& [in, m, n, k] : std::vector<std::tuple<DType, int64_t, int64_t, int64_t>>{
+           {DType::kF32, 130, 1100, 300},
+           {DType::kF64, 130, 600, 300},
+           {DType::kBF16, 600, 530, 20},
+           {DType::kF32, 1, 3000, 1000},
+           {DType::kF32, 3000, 1, 1000},
+           {DType::kF32, 1, 1, 20000},
+           {DType::kF64, 1, 1, 5000},
+           {DType::kF32, 3000, 3, 257},
+           {DType::kC64, 40, 600, 300},
+           {DType::kS32, 70, 2100, 260},
+       }) {
+    const DotShape s{1, m, n, k, m * k, k, 1, k * n, n, 1};
+    const std::vector<char> a = random_array(in, m * k, rng), b = random_array(in, k * n, rng);
+    check_dot(pools, in, in, s, a.data(), b.data());
+  }
+}
+
+TEST_CASE("a row of a dot does not depend on how many rows there are") {
+  Pools pools;
+  std::mt19937_64 rng(9);
+  const int64_t m = 64, n = 33, k = 1000;
+  const std::vector<char> a = random_array(DType::kF32, m * k, rng),
+                          b = random_array(DType::kF32, k * n, rng);
+  std::vector<float> all(m * n), one(n);
+  const auto context = pools.context(jit::best_isa(), false);
+  REQUIRE(jit::dot(DType::kF32, DType::kF32, {1, m, n, k, 0, k, 1, 0, n, 1}, a.data(), b.data(), all.data(),
+                   context)
+              .ok());
+  for (int64_t row = 0; row < m; ++row) {
+    REQUIRE(jit::dot(DType::kF32, DType::kF32, {1, 1, n, k, 0, k, 1, 0, n, 1},
+                     reinterpret_cast<const float*>(a.data()) + row * k, b.data(), one.data(), context)
+                .ok());
+    REQUIRE(std::memcmp(one.data(), all.data() + row * n, n * sizeof(float)) == 0);
+  }
+}
+
+TEST_CASE("the definition: blocks of 256, first term a product, then fma") {
+  // 1 + 2^-24 is lost by a product rounded to f32, kept by fma; written out by hand here.
+  std::vector<float> a(600), b(600);
+  std::mt19937_64 rng(3);
+  for (size_t i = 0; i < 600; ++i) {
+    a[i] = static_cast<float>(rng() % 100000) / 7.0F - 5000.0F;
+    b[i] = static_cast<float>(rng() % 100000) / 9.0F - 5000.0F;
+  }
+  float total = 0;
+  for (size_t block = 0; block < 3; ++block) {
+    const size_t begin = block * 256, end = std::min<size_t>(begin + 256, 600);
+    float acc = a[begin] * b[begin];
+    for (size_t k = begin + 1; k < end; ++k) acc = std::fma(a[k], b[k], acc);
+    total = block == 0 ? acc : total + acc;
+  }
+  float c;
+  const DotShape s{1, 1, 1, 600, 0, 0, 1, 0, 1, 0};
+  REQUIRE(hlo::reference_dot(DType::kF32, DType::kF32, s, a.data(), b.data(), &c).ok());
+  CHECK(c == total);
+
+  // The sign of a zero product survives; the sum of nothing is +0.
+  const float minus_zero = -0.0F, one = 1.0F;
+  Pools pools;
+  for (jit::Isa isa : kIsas) {
+    float z = 1;
+    REQUIRE(jit::dot(DType::kF32, DType::kF32, {1, 1, 1, 1, 0, 0, 1, 0, 1, 0}, &minus_zero, &one, &z,
+                     pools.context(isa, false))
+                .ok());
+    CHECK(std::signbit(z));
+    REQUIRE(jit::dot(DType::kF32, DType::kF32, {1, 1, 1, 0, 0, 0, 1, 0, 1, 0}, &minus_zero, &one, &z,
+                     pools.context(isa, false))
+                .ok());
+    CHECK_FALSE(std::signbit(z));
+    CHECK(z == 0);
+  }
+}
+
+TEST_CASE("f16 and bf16 conversions agree with the exact values") {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const hlo::F16 h{static_cast<uint16_t>(bits)};
+    const float f = hlo::to_f32(h);
+    const uint32_t exponent = (bits >> 10) & 31, fraction = bits & 1023;
+    if (exponent == 31) {
+      REQUIRE((fraction ? std::isnan(f) : std::isinf(f)));
+    } else {
+      const double value = exponent ? std::ldexp(1024.0 + fraction, static_cast<int>(exponent) - 25)
+                                    : std::ldexp(static_cast<double>(fraction), -24);
+      REQUIRE(static_cast<double>(f) == (bits & 0x8000 ? -value : value));
+    }
+    REQUIRE(std::signbit(f) == ((bits & 0x8000) != 0));
+    if (!std::isnan(f)) {
+      REQUIRE(hlo::to_f16(f).bits == bits);
+      // Halfway to the next value: ties go to the even one; a hair more or less to the nearer.
+      if (exponent < 31 && (bits & 0x7FFF) != 0x7BFF) {
+        const float next = hlo::to_f32(hlo::F16{static_cast<uint16_t>(bits + 1)});
+        const float middle = (f + next) / 2;
+        REQUIRE(hlo::to_f16(middle).bits == (bits & 1 ? bits + 1 : bits));
+        REQUIRE(hlo::to_f16(std::nextafterf(middle, f)).bits == bits);
+        REQUIRE(hlo::to_f16(std::nextafterf(middle, next)).bits == bits + 1);
+      }
+    } else {
+      REQUIRE(std::isnan(hlo::to_f32(hlo::to_f16(f))));
+    }
+    const hlo::BF16 b{static_cast<uint16_t>(bits)};
+    const float g = hlo::to_f32(b);
+    if (std::isnan(g)) {
+      REQUIRE(std::isnan(hlo::to_f32(hlo::to_bf16(g))));
+    } else {
+      REQUIRE(hlo::to_bf16(g).bits == bits);
+    }
+  }
+  CHECK(hlo::to_f16(65519.0F).bits == 0x7BFF);
+  CHECK(hlo::to_f16(65520.0F).bits == 0x7C00);
+  CHECK(hlo::to_bf16(1.00390625F).bits == 0x3F80);  // a tie, to even
+  CHECK(hlo::to_bf16(1.01171875F).bits == 0x3F82);  // a tie, to even
+  CHECK(hlo::to_bf16(1.0039064F).bits == 0x3F81);
+}
+
+TEST_CASE("general dots: dimensions that collapse and dimensions that do not") {
+  Pools pools;
+  std::mt19937_64 rng(11);
+  // lhs [b0=2, k1=5, m0=3, k0=7, m1=4], rhs [k0=7, n0=6, b0=2, k1=5]: nothing collapses.
+  jit::DotGeneralShape s;
+  s.batch = {{2, 420, 5}};
+  s.m = {{3, 28, 0}, {4, 1, 0}};
+  s.n = {{6, 0, 10}};
+  s.k = {{7, 4, 60}, {5, 84, 1}};
+  const std::vector<char> a = random_array(DType::kF64, 840, rng), b = random_array(DType::kF64, 420, rng);
+  const auto* x = reinterpret_cast<const double*>(a.data());
+  const auto* y = reinterpret_cast<const double*>(b.data());
+  std::vector<double> c(2 * 12 * 6);
+  REQUIRE(jit::dot_general(DType::kF64, DType::kF64, s, x, y, c.data(), pools.context(jit::best_isa(), true))
+              .ok());
+  for (int64_t i = 0; i < 2; ++i)
+    for (int64_t m0 = 0; m0 < 3; ++m0)
+      for (int64_t m1 = 0; m1 < 4; ++m1)
+        for (int64_t n = 0; n < 6; ++n) {
+          double acc = -0.0;
+          for (int64_t k0 = 0; k0 < 7; ++k0)
+            for (int64_t k1 = 0; k1 < 5; ++k1)
+              acc = std::fma(x[i * 420 + k1 * 84 + m0 * 28 + k0 * 4 + m1], y[k0 * 60 + n * 10 + i * 5 + k1],
+                             acc);
+          REQUIRE(c[static_cast<size_t>(((i * 3 + m0) * 4 + m1) * 6 + n)] == acc);
+        }
+}
+
+TEST_CASE("dots refuse wrong types, run out of memory and stop in words") {
+  Pools pools;
+  float x = 0;
+  const auto code = [&](DType in, DType out) {
+    return jit::dot(in, out, {}, &x, &x, &x, pools.context(jit::best_isa(), false)).code();
+  };
+  CHECK(code(DType::kBool, DType::kBool) == absl::StatusCode::kInvalidArgument);
+  CHECK(code(DType::kF32, DType::kF16) == absl::StatusCode::kInvalidArgument);
+  CHECK(code(DType::kS32, DType::kS8) == absl::StatusCode::kInvalidArgument);
+
+  const std::vector<float> big(300 * 300);
+  std::vector<float> c(300 * 300);
+  const DotShape s{1, 300, 300, 300, 0, 300, 1, 0, 300, 1};
+  auto context = pools.context(jit::best_isa(), false);
+  const std::atomic<int32_t> stop{1};
+  context.cancel = &stop;
+  CHECK(jit::dot(DType::kF32, DType::kF32, s, big.data(), big.data(), c.data(), context).code() ==
+        absl::StatusCode::kCancelled);
+  pools.allocator.set_limit(1000);
+  pools.allocator.trim();
+  context.cancel = nullptr;
+  CHECK(jit::dot(DType::kF32, DType::kF32, s, big.data(), big.data(), c.data(), context).code() ==
+        absl::StatusCode::kResourceExhausted);
+}

@@ -1,0 +1,196 @@
+#include "jit/runtime/thread_pool.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "jit/runtime/cancel.h"
+#include "jit/runtime/runtime.h"
+
+using namespace lamina::jit;
+
+TEST_CASE("no thread exists before the first job that can use one") {
+  ThreadPool pool(3);
+  CHECK(pool.started_threads() == 0);
+  pool.parallel_for(1, [](int64_t) {});
+  pool.parallel_for(0, [](int64_t) {});
+  CHECK(pool.started_threads() == 0);
+  pool.parallel_for(100, [](int64_t) {});
+  CHECK(pool.started_threads() == 2);
+}
+
+TEST_CASE("every task runs once, on the thread that the static partition names") {
+  for (int size : {1, 2, 3, 5}) {
+    ThreadPool pool(size);
+    for (int64_t n : {1, 2, 3, 4, 7, 64, 1000}) {
+      std::vector<int> count(static_cast<size_t>(n), 0);
+      std::vector<std::thread::id> who(static_cast<size_t>(n));
+      for (int repeat = 0; repeat < 20; ++repeat)
+        pool.parallel_for(n, [&](int64_t i) {
+          ++count[static_cast<size_t>(i)];
+          who[static_cast<size_t>(i)] = std::this_thread::get_id();
+        });
+      const int64_t threads = std::min<int64_t>(size, n);
+      for (int64_t i = 0; i < n; ++i) REQUIRE(count[static_cast<size_t>(i)] == 20);
+      std::map<std::thread::id, int64_t> share;
+      for (const auto& id : who) ++share[id];
+      REQUIRE(static_cast<int64_t>(share.size()) == threads);
+      for (int64_t i = 0; i < n / threads; ++i)
+        REQUIRE(who[static_cast<size_t>(i)] == std::this_thread::get_id());
+    }
+  }
+}
+
+TEST_CASE("jobs inside tasks run inline") {
+  ThreadPool pool(2);
+  std::atomic<int> total{0};
+  std::atomic<bool> elsewhere{false};
+  pool.parallel_for(8, [&](int64_t) {
+    const auto self = std::this_thread::get_id();
+    if (pool.usable_threads() != 1) elsewhere = true;
+    pool.parallel_for(10, [&](int64_t) {
+      if (std::this_thread::get_id() != self) elsewhere = true;
+      ++total;
+    });
+  });
+  CHECK(total == 80);
+  CHECK_FALSE(elsewhere);
+  CHECK(pool.usable_threads() == 2);
+}
+
+TEST_CASE("thread limits are scoped, nest, and are read when the job starts") {
+  ThreadPool pool(4);
+  const auto threads_used = [&] {
+    std::vector<std::thread::id> who(16);
+    pool.parallel_for(16, [&](int64_t i) { who[static_cast<size_t>(i)] = std::this_thread::get_id(); });
+    std::map<std::thread::id, int> share;
+    for (const auto& id : who) ++share[id];
+    return static_cast<int>(share.size());
+  };
+  CHECK(threads_used() == 4);
+  {
+    ScopedThreadLimit three(3);
+    CHECK(threads_used() == 3);
+    {
+      ScopedThreadLimit nine(9);
+      CHECK(threads_used() == 3);
+      ScopedThreadLimit none(0);
+      CHECK(threads_used() == 1);
+    }
+    CHECK(threads_used() == 3);
+    std::thread([] { CHECK(current_thread_limit() > 1000); }).join();
+  }
+  CHECK(threads_used() == 4);
+}
+
+TEST_CASE("several threads may use one pool at once") {
+  ThreadPool pool(3);
+  std::vector<std::thread> callers;
+  std::atomic<int64_t> sum{0};
+  for (int t = 0; t < 4; ++t)
+    callers.emplace_back([&] {
+      for (int i = 0; i < 300; ++i) pool.parallel_for(20, [&](int64_t task) { sum += task; });
+    });
+  for (auto& c : callers) c.join();
+  CHECK(sum == 4 * 300 * 190);
+}
+
+TEST_CASE("a child of fork has a working runtime, a hundred times over") {
+  auto* runtime = new Runtime(2);  // as in a context: never destroyed
+  std::atomic<int64_t> warm{0};
+  runtime->pool().parallel_for(10, [&](int64_t) { ++warm; });
+  std::atomic<bool> stop{false};
+  // Keeps pool and allocator busy while the children are made.
+  std::thread busy([&] {
+    while (!stop) {
+      runtime->pool().parallel_for(4, [&](int64_t) {
+        if (!runtime->allocator().allocate(100).ok()) std::abort();
+      });
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      alarm(20);
+      std::atomic<int64_t> sum{0};
+      if (runtime->pool().started_threads() != 0) _exit(2);
+      runtime->pool().parallel_for(10, [&](int64_t t) { sum += t; });
+      const bool ok =
+          sum == 45 && runtime->pool().started_threads() == 1 && runtime->allocator().allocate(5000).ok();
+      _exit(ok ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    REQUIRE(WEXITSTATUS(status) == 0);
+  }
+  stop = true;
+  busy.join();
+}
+
+TEST_CASE("the CPU quota of a control group is found in both versions and in the groups above") {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::temp_directory_path() / ("lamina_cgroup_" + std::to_string(getpid()));
+  const auto write = [&](const std::string& name, const std::string& text) {
+    fs::create_directories((root / name).parent_path());
+    std::ofstream(root / name) << text;
+  };
+  CHECK(cgroup_cpu_quota(root.string()) == 0);
+  write("proc/self/cgroup", "0::/a/b\n");
+  CHECK(cgroup_cpu_quota(root.string()) == 0);
+  write("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+  CHECK(cgroup_cpu_quota(root.string()) == 0);
+  write("sys/fs/cgroup/a/b/cpu.max", "250000 100000\n");
+  CHECK(cgroup_cpu_quota(root.string()) == 3);
+  write("sys/fs/cgroup/a/cpu.max", "150000 100000\n");
+  CHECK(cgroup_cpu_quota(root.string()) == 2);
+  write("sys/fs/cgroup/cpu.max", "1000 100000\n");
+  CHECK(cgroup_cpu_quota(root.string()) == 1);
+  CHECK(available_cpus(root.string()) == 1);
+  write("sys/fs/cgroup/cpu.max", "nonsense\n");
+  CHECK(cgroup_cpu_quota(root.string()) == 2);
+  write("proc/self/cgroup", "5:memory:/x\n3:cpu,cpuacct:/x\nbroken\n");
+  CHECK(cgroup_cpu_quota(root.string()) == 0);
+  write("sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "400000\n");
+  write("sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
+  CHECK(cgroup_cpu_quota(root.string()) == 4);
+  write("sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "-1\n");
+  CHECK(cgroup_cpu_quota(root.string()) == 0);
+  fs::remove_all(root);
+}
+
+TEST_CASE("an interruptible run returns its status, polls, and stops when polled true") {
+  CancelFlag untouched;
+  ScopedThreadLimit one(1);
+  const absl::Status plain = run_interruptible(
+      untouched, [] { return false; },
+      [] { return current_thread_limit() == 1 ? absl::InternalError("mine") : absl::OkStatus(); });
+  CHECK(plain.message() == "mine");
+
+  CancelFlag cancel;
+  const auto caller = std::this_thread::get_id();
+  int polls = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::Status stopped = run_interruptible(
+      cancel,
+      [&] {
+        CHECK(std::this_thread::get_id() == caller);
+        return ++polls == 3;
+      },
+      [&] {
+        while (*static_cast<const volatile int32_t*>(cancel.address()) == 0)
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return absl::OkStatus();
+      });
+  CHECK(stopped.code() == absl::StatusCode::kCancelled);
+  CHECK(polls == 3);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+}
