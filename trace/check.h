@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "hlo/graph.h"
 
 namespace lamina::trace {

@@ -10,14 +10,14 @@ using hlo::Value;
 absl::StatusOr<VmapOut> vmap_lazily(std::span<const Value> outputs, std::span<const Value> inputs,
                                     std::span<const Value> values, std::span<const bool> batched, int64_t size) {
   if (absl::Status s = check_ends("vmap", outputs, inputs); !s.ok()) return s;
-  if (size < 0) return absl::InvalidArgumentError(absl::StrCat("vmap: the batch size ", size, " is negative"));
+  if (size < 0) return absl::InvalidArgumentError(str_cat("vmap: the batch size ", size, " is negative"));
   if (values.size() != inputs.size() || batched.size() != inputs.size())
-    return absl::InvalidArgumentError(absl::StrCat("vmap: ", inputs.size(), " inputs, ", values.size(), " values and ",
+    return absl::InvalidArgumentError(str_cat("vmap: ", inputs.size(), " inputs, ", values.size(), " values and ",
                                                    batched.size(), " flags were given"));
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!values[i]) return absl::InvalidArgumentError(absl::StrCat("vmap: value ", i, " is missing"));
+    if (!values[i]) return absl::InvalidArgumentError(str_cat("vmap: value ", i, " is missing"));
     if (!inputs[i].type()->is_array() && batched[i])
-      return absl::InvalidArgumentError(absl::StrCat("vmap: input ", i, " is not an array and cannot be batched"));
+      return absl::InvalidArgumentError(str_cat("vmap: input ", i, " is not an array and cannot be batched"));
     const hlo::Type* want = inputs[i].type();
     if (batched[i]) {
       absl::StatusOr<const hlo::Type*> type = hlo::array_type(want->dtype, hlo::prepend(size, want->dims));
@@ -25,7 +25,7 @@ absl::StatusOr<VmapOut> vmap_lazily(std::span<const Value> outputs, std::span<co
       want = *type;
     }
     if (values[i].type() != want)
-      return absl::InvalidArgumentError(absl::StrCat("vmap: value ", i, " has type ",
+      return absl::InvalidArgumentError(str_cat("vmap: value ", i, " has type ",
                                                      hlo::to_string(*values[i].type()), " where ",
                                                      hlo::to_string(*want), " is needed"));
   }
@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<Value>> substitute(std::span<const Value> outputs, st
   if (absl::Status s = check_ends("substitute", outputs, inputs); !s.ok()) return s;
   if (absl::Status s = check_types("substitute: value", values, inputs); !s.ok()) return s;
   for (size_t i = 0; i < values.size(); ++i)
-    if (!values[i]) return absl::InvalidArgumentError(absl::StrCat("substitute: value ", i, " is missing"));
+    if (!values[i]) return absl::InvalidArgumentError(str_cat("substitute: value ", i, " is missing"));
   hlo::Builder b;
   hlo::Values out = hlo::substitute_graph(b, outputs, inputs, values);
   if (!b.ok()) return b.status();

@@ -27,14 +27,14 @@ bool check_returned(Builder& b, std::string_view what, Ops values, std::span<con
                     bool may_be_null) {
   if (!b.ok()) return false;
   if (values.size() != types.size()) {
-    b.fail(absl::InvalidArgumentError(absl::StrCat("a custom rule returned ", values.size(), " ", what, " where ",
+    b.fail(absl::InvalidArgumentError(str_cat("a custom rule returned ", values.size(), " ", what, " where ",
                                                    types.size(), " are needed")));
     return false;
   }
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i] && may_be_null) continue;
     if (values[i] && values[i].type() == types[i]) continue;
-    b.fail(absl::InvalidArgumentError(absl::StrCat("a custom rule returned for ", what, " ", i, " ",
+    b.fail(absl::InvalidArgumentError(str_cat("a custom rule returned for ", what, " ", i, " ",
                                                    values[i] ? to_string(*values[i].type()) : "nothing", " where ",
                                                    to_string(*types[i]), " is needed")));
     return false;
@@ -208,7 +208,7 @@ Values custom_vjp_transpose(Builder& b, const Node& node, Ops x, Marks linear, O
   Values out(x.size());
   const int64_t residuals = node.attrs().integer(Attr::index);
   if (node.attrs().integer(Attr::rule) == 0) {
-    b.fail(absl::InvalidArgumentError(absl::StrCat("cannot transpose custom_call '",
+    b.fail(absl::InvalidArgumentError(str_cat("cannot transpose custom_call '",
                                                    node.attrs().string(Attr::call_target_name),
                                                    "': give the function a custom derivative")));
     return out;

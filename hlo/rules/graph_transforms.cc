@@ -145,7 +145,7 @@ Values transpose_graph(Builder& b, std::span<const Value> outputs, std::span<con
     NodeScope scope(*n);
     const TransposeRule rule = n->def().transpose;
     if (!rule) {
-      b.fail(absl::InvalidArgumentError(absl::StrCat("cannot transpose ", n->def().name, " of ",
+      b.fail(absl::InvalidArgumentError(str_cat("cannot transpose ", n->def().name, " of ",
                                                      to_string(*n->type()), ": it is not linear in its operands")));
       return Values(num_inputs);
     }

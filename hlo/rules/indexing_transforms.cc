@@ -195,7 +195,7 @@ ScatterKind kind_of(const Node& node) {
 
 absl::Status not_linear(const Node& node) {
   return absl::UnimplementedError(
-      absl::StrCat("no derivative of a scatter into ", to_string(*node.result_type(0)),
+      str_cat("no derivative of a scatter into ", to_string(*node.result_type(0)),
                    " whose body neither adds nor replaces; use a sum or a gather"));
 }
 

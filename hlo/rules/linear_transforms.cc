@@ -63,7 +63,7 @@ Value dot_side(Builder& b, const Value& ct, const Value& other, int64_t x_rank, 
 
 Values refuse_bilinear(Builder& b, const Node& node) {
   b.fail(absl::InvalidArgumentError(
-      absl::StrCat("cannot transpose a ", node.def().name, " of two linear values: it is not linear")));
+      str_cat("cannot transpose a ", node.def().name, " of two linear values: it is not linear")));
   return Values(2);
 }
 

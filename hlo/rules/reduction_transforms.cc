@@ -32,7 +32,7 @@ Values apply_region(Builder& b, const Computation& region, Ops arguments) {
   for (const Node* n : region.nodes()) {
     if (made.contains(n)) continue;
     if (!n->operands().empty() && !n->def().is_elementwise()) {
-      b.fail(absl::UnimplementedError(absl::StrCat("no derivative of a reduction whose body holds ", n->def().name,
+      b.fail(absl::UnimplementedError(str_cat("no derivative of a reduction whose body holds ", n->def().name,
                                                    ": only elementwise bodies have one")));
       return Values(region.roots().size());
     }
@@ -139,7 +139,7 @@ JvpResult reduce_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 
 Values refuse_transpose(Builder& b, const Node& node) {
   b.fail(absl::InvalidArgumentError(
-      absl::StrCat("cannot transpose a ", node.def().name, " whose body is not a sum: it is not linear")));
+      str_cat("cannot transpose a ", node.def().name, " whose body is not a sum: it is not linear")));
   return Values(node.operands().size());
 }
 
@@ -214,7 +214,7 @@ Values window_by_fold(Builder& b, const Node& node, Ops operands) {
   const std::optional<Op> op = region_op(body);
   Values acc(node.num_results());
   if (product(w.dimensions) > kMostOffsets) {
-    b.fail(absl::UnimplementedError(absl::StrCat("no derivative of a reduce_window of ", product(w.dimensions),
+    b.fail(absl::UnimplementedError(str_cat("no derivative of a reduce_window of ", product(w.dimensions),
                                                  " elements whose body is not a sum: at most ", kMostOffsets,
                                                  " are unrolled; use scan")));
     return acc;
@@ -297,7 +297,7 @@ Value chosen_elements(Builder& b, const Node& node, const Value& operand) {
   const WindowDims w = window_dims(node);
   const Dims& shape = node.operand_type(1)->dims;
   if (product(w.dimensions) > kMostOffsets) {
-    b.fail(absl::UnimplementedError(absl::StrCat("no derivative of a select_and_scatter with windows of ",
+    b.fail(absl::UnimplementedError(str_cat("no derivative of a select_and_scatter with windows of ",
                                                  product(w.dimensions), " elements: at most ", kMostOffsets,
                                                  " are unrolled")));
     return Value();
