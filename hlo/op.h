@@ -76,6 +76,8 @@ struct OpDef {
   ScalarRecordRule scalar = nullptr;  // elementwise ops
   EvalRule eval = nullptr;            // the others
   JvpRule jvp = nullptr;
+  // As jvp, but primal results must not depend on tangents (loops, branches, calls); null: jvp's do not.
+  JvpRule linearize = nullptr;
   TransposeRule transpose = nullptr;  // ops that are linear in some operand
   BatchRule batch = nullptr;
 

@@ -14,7 +14,7 @@
 namespace lamina::hlo {
 namespace {
 
-// One term of a derivative: operands x (all of the result's shape), tangent t of one of them.
+// One term of a derivative: operands x, tangent t of one of them.
 struct At {
   Builder& b;
   const Node& node;
@@ -192,21 +192,11 @@ const TermTable& terms() {
   return table;
 }
 
-// Some ops take a scalar beside arrays (the bounds of clamp).
-Value spread(Builder& b, const Value& x, const Type* like) {
-  return x && x.rank() == 0 && like->rank() > 0 ? b.broadcast_scalar(x, like->dims) : x;
-}
-
-JvpResult elementwise_jvp(Builder& b, const Node& node, std::span<const Value> operands,
-                          std::span<const Value> tangents) {
-  Values x;
-  for (const Value& v : operands) x.push_back(spread(b, v, node.type()));
+JvpResult elementwise_jvp(Builder& b, const Node& node, std::span<const Value> x, std::span<const Value> tangents) {
   Value sum;
-  for (size_t i = 0; i < operands.size(); ++i) {
+  for (size_t i = 0; i < x.size(); ++i) {
     const Term term = terms()[static_cast<int>(node.op())][i];
-    if (!term || !tangents[i]) continue;
-    const Value t = spread(b, tangents[i], node.type());
-    sum = b.add_any(sum, term(At{b, node, x, t}));
+    if (term && tangents[i]) sum = b.add_any(sum, term(At{b, node, x, tangents[i]}));
   }
   return {{sum}, {}};
 }
@@ -305,17 +295,7 @@ Values complex_transpose(Builder& b, const Node&, std::span<const Value>, std::s
 
 BatchResult elementwise_batch(Builder& b, const Node& node, std::span<const Value> operands,
                               std::span<const bool> batched, int64_t size) {
-  const int64_t rank = node.type()->rank();
-  Values x;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    const bool scalar = node.operand_type(i)->rank() < rank;
-    if (!batched[i]) {
-      x.push_back(scalar ? operands[i] : with_batch(b, operands[i], false, size));
-    } else {
-      x.push_back(scalar ? b.broadcast_in_dim(operands[i], prepend(size, node.type()->dims), {{0}}) : operands[i]);
-    }
-  }
-  return all_batched(b.remake(node, x));
+  return all_batched(b.remake(node, all_with_batch(b, operands, batched, size)));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "absl/strings/str_cat.h"
+#include "hlo/strings.h"
 #include "hlo/builder.h"
 #include "hlo/computation.h"
 #include "hlo/graph.h"

@@ -1,0 +1,49 @@
+// Derivatives that users define for a function of their own.
+//
+// Contract: a rule is attached to a `call` node by its id (attribute `rule`); the call's body is the function itself.
+// The callbacks run when a transform reaches the call, any number of times, under the graph lock; they record nodes on
+// the values given, with the builder or otherwise, and leave errors in the builder. A rule has `jvp`, or `forward` and
+// `backward`.
+#ifndef LAMINA_HLO_CUSTOM_RULE_H_
+#define LAMINA_HLO_CUSTOM_RULE_H_
+
+#include <memory>
+#include <span>
+
+#include "hlo/builder.h"
+
+namespace lamina::hlo {
+
+class CustomRule {
+ public:
+  virtual ~CustomRule() = default;
+
+  enum class Kind : uint8_t { kJvp, kVjp };
+  virtual Kind kind() const = 0;
+
+  // kJvp. Tangents are there (zeros if need be) for every operand whose element type has one, null for the others.
+  // Returns one tangent per result (null: none), linear in the tangents, and the results, which must not depend on the
+  // tangents; no results means that the call's own stand.
+  virtual JvpResult jvp(Builder& b, std::span<const Value> operands, std::span<const Value> tangents);
+
+  // kVjp. The results and whatever `backward` wants to see again.
+  struct Forward {
+    Values results, residuals;
+  };
+  virtual Forward forward(Builder& b, std::span<const Value> operands);
+  // Cotangents of all operands (null: zero) from those of the results (all there; null for integer results).
+  virtual Values backward(Builder& b, std::span<const Value> residuals, std::span<const Value> cotangents);
+};
+
+// Keeps the rule alive and returns its id, at least 1. An id is never used twice.
+int64_t register_custom_rule(std::shared_ptr<CustomRule> rule);
+void unregister_custom_rule(int64_t id);
+// Null if there is none (any more).
+std::shared_ptr<CustomRule> find_custom_rule(int64_t id);
+
+// A call of `body` with the rule's derivative.
+Values custom_call_with_rule(Builder& b, int64_t rule, ComputationPtr body, std::span<const Value> operands);
+
+}  // namespace lamina::hlo
+
+#endif  // LAMINA_HLO_CUSTOM_RULE_H_

@@ -1,0 +1,256 @@
+// Calls with a custom rule.
+//
+// Linearizing a function with a custom vjp runs its forward pass and stands a custom_call in for the tangents: an
+// operation (residuals..., tangents...) -> tangents that exists to be transposed, which runs the backward pass. It has
+// no target, so that evaluating it is an error and not a wrong number.
+#include "hlo/rules/custom_transforms.h"
+
+#include "hlo/custom_rule.h"
+#include "hlo/rules/scan_transforms.h"
+
+namespace lamina::hlo {
+namespace {
+
+using Ops = std::span<const Value>;
+using Marks = std::span<const bool>;
+
+constexpr std::string_view kLinearTarget = "lamina.custom_vjp.linear";
+
+std::shared_ptr<CustomRule> rule_of(Builder& b, const Node& node) {
+  std::shared_ptr<CustomRule> rule = find_custom_rule(node.attrs().integer(Attr::rule));
+  if (!rule) b.fail(absl::NotFoundError("the custom derivative rule of a call is gone: its function was deleted"));
+  return rule;
+}
+
+// Errors in words where a callback returned too few values or values of a wrong type.
+bool check_returned(Builder& b, std::string_view what, Ops values, std::span<const Type* const> types,
+                    bool may_be_null) {
+  if (!b.ok()) return false;
+  if (values.size() != types.size()) {
+    b.fail(absl::InvalidArgumentError(str_cat("a custom rule returned ", values.size(), " ", what, " where ",
+                                                   types.size(), " are needed")));
+    return false;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i] && may_be_null) continue;
+    if (values[i] && values[i].type() == types[i]) continue;
+    b.fail(absl::InvalidArgumentError(str_cat("a custom rule returned for ", what, " ", i, " ",
+                                                   values[i] ? to_string(*values[i].type()) : "nothing", " where ",
+                                                   to_string(*types[i]), " is needed")));
+    return false;
+  }
+  return true;
+}
+
+std::vector<const Type*> result_types(const Node& node) {
+  std::vector<const Type*> out;
+  for (uint32_t i = 0; i < node.num_results(); ++i) out.push_back(node.result_type(i));
+  return out;
+}
+
+// A rule of a batched function: the rule itself, recorded for one lane and batched.
+class BatchedRule : public CustomRule {
+ public:
+  BatchedRule(std::shared_ptr<CustomRule> inner, const Node& call, Marks operands, Marks results, int64_t size)
+      : inner_(std::move(inner)),
+        operand_marks_(operands.begin(), operands.end()),
+        result_marks_(results.begin(), results.end()),
+        size_(size) {
+    for (size_t i = 0; i < call.operands().size(); ++i) operand_types_.push_back(call.operand_type(i));
+    result_types_ = hlo::result_types(call);
+  }
+
+  Kind kind() const override { return inner_->kind(); }
+
+  JvpResult jvp(Builder& b, Ops operands, Ops tangents) override {
+    Values parameters, inner_tangents, values;
+    Mask marks;
+    for (size_t i = 0; i < operands.size(); ++i) add(parameters, values, marks, operands[i], i);
+    const size_t n = parameters.size();
+    for (size_t i = 0; i < operands.size(); ++i) {
+      inner_tangents.push_back(Value());
+      if (!tangents[i]) continue;
+      add(parameters, values, marks, tangents[i], i);
+      inner_tangents.back() = parameters.back();
+    }
+    JvpResult one = inner_->jvp(b, Ops(parameters).first(n), inner_tangents);
+    JvpResult out;
+    if (!check_returned(b, "tangents", one.tangents, result_types_, true)) return out;
+    if (!one.primals.empty() && !check_returned(b, "results", one.primals, result_types_, false)) return out;
+    Values flat = one.primals;
+    for (const Value& t : one.tangents)
+      if (t) flat.push_back(t);
+    const BatchResult r = batch_graph(b, flat, parameters, values, marks, size_);
+    if (!b.ok()) return out;
+    size_t next = 0;
+    auto take = [&](size_t i) {
+      const Value v = result_marks_[i] ? with_batch(b, r.results[next], r.batched[next], size_) : r.results[next];
+      ++next;
+      return v;
+    };
+    for (size_t i = 0; i < one.primals.size(); ++i) out.primals.push_back(take(i));
+    for (size_t i = 0; i < one.tangents.size(); ++i) out.tangents.push_back(one.tangents[i] ? take(i) : Value());
+    return out;
+  }
+
+  Forward forward(Builder& b, Ops operands) override {
+    Values parameters, values;
+    Mask marks;
+    for (size_t i = 0; i < operands.size(); ++i) add(parameters, values, marks, operands[i], i);
+    const Forward one = inner_->forward(b, parameters);
+    Forward out;
+    if (!check_returned(b, "results", one.results, result_types_, false)) return out;
+    const BatchResult r = batch_graph(b, joined(one.results, one.residuals), parameters, values, marks, size_);
+    if (!b.ok()) return out;
+    for (size_t i = 0; i < r.results.size(); ++i) {
+      const bool residual = i >= one.results.size();
+      const bool wanted = residual || result_marks_[i];
+      (residual ? out.residuals : out.results)
+          .push_back(wanted ? with_batch(b, r.results[i], r.batched[i], size_) : r.results[i]);
+    }
+    return out;
+  }
+
+  Values backward(Builder& b, Ops residuals, Ops cotangents) override {
+    Values parameters, values, inner_cts(cotangents.size());
+    Mask marks;
+    for (const Value& v : residuals) {
+      const Dims& dims = v.dims();
+      parameters.push_back(make_parameter(array_type_or_die(v.dtype(), std::span(dims).subspan(1))));
+      values.push_back(v);
+      marks.push_back(true);
+    }
+    const size_t n = parameters.size();
+    for (size_t i = 0; i < cotangents.size(); ++i) {
+      if (!cotangents[i]) continue;
+      parameters.push_back(inner_cts[i] = make_parameter(result_types_[i]));
+      values.push_back(cotangents[i]);
+      marks.push_back(result_marks_[i]);
+    }
+    const Values one = inner_->backward(b, Ops(parameters).first(n), inner_cts);
+    Values out(operand_types_.size());
+    if (!check_returned(b, "cotangents", one, operand_types_, true)) return out;
+    Values flat;
+    for (const Value& v : one)
+      if (v) flat.push_back(v);
+    const BatchResult r = batch_graph(b, flat, parameters, values, marks, size_);
+    if (!b.ok()) return out;
+    size_t next = 0;
+    for (size_t i = 0; i < one.size(); ++i) {
+      if (!one[i]) continue;
+      const Value v = with_batch(b, r.results[next], r.batched[next], size_);
+      ++next;
+      out[i] = operand_marks_[i] ? v : b.reduce_sum(v, {{0}});
+    }
+    return out;
+  }
+
+ private:
+  void add(Values& parameters, Values& values, Mask& marks, const Value& value, size_t i) const {
+    parameters.push_back(make_parameter(operand_types_[i]));
+    values.push_back(value);
+    marks.push_back(operand_marks_[i]);
+  }
+
+  std::shared_ptr<CustomRule> inner_;
+  Mask operand_marks_, result_marks_;
+  int64_t size_;
+  std::vector<const Type*> operand_types_, result_types_;
+};
+
+}  // namespace
+
+JvpResult custom_rule_jvp(Builder& b, const Node& call, Ops x, Ops t, JvpMode mode) {
+  JvpResult out;
+  out.tangents.resize(call.num_results());
+  const std::shared_ptr<CustomRule> rule = rule_of(b, call);
+  if (!rule) return out;
+  Values tangents;
+  for (size_t i = 0; i < x.size(); ++i)
+    tangents.push_back(has_tangent(x[i].type()) ? or_zeros(b, t[i], x[i]) : Value());
+  const std::vector<const Type*> types = result_types(call);
+  if (rule->kind() == CustomRule::Kind::kJvp) {
+    JvpResult r = rule->jvp(b, x, tangents);
+    if (!check_returned(b, "tangents", r.tangents, types, true)) return out;
+    if (!r.primals.empty() && !check_returned(b, "results", r.primals, types, false)) return out;
+    return r;
+  }
+  if (mode == JvpMode::kForward) {
+    b.fail(absl::UnimplementedError(
+        "a function with a custom vjp has no forward-mode derivative; give it a custom jvp instead"));
+    return out;
+  }
+  CustomRule::Forward f = rule->forward(b, x);
+  if (!check_returned(b, "results", f.results, types, false)) return out;
+  Values operands = f.residuals;
+  for (const Value& v : tangents)
+    if (v) operands.push_back(v);
+  std::vector<const Type*> linear_types;
+  for (const Type* type : types)
+    if (has_tangent(type)) linear_types.push_back(type);
+  if (linear_types.empty()) return {out.tangents, f.results};
+  const Values linear =
+      b.make_multi(Op::custom_call, operands,
+                   intern_attrs({{Attr::call_target_name, std::string(kLinearTarget)},
+                                 {Attr::result_types, linear_types},
+                                 {Attr::rule, call.attrs().integer(Attr::rule)},
+                                 {Attr::index, static_cast<int64_t>(f.residuals.size())},
+                                 {Attr::body, call.attrs().computation(Attr::body)}}));
+  if (!b.ok()) return out;
+  size_t next = 0;
+  for (size_t i = 0; i < types.size(); ++i)
+    if (has_tangent(types[i])) out.tangents[i] = linear[next++];
+  out.primals = f.results;
+  return out;
+}
+
+Values custom_vjp_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct) {
+  Values out(x.size());
+  const int64_t residuals = node.attrs().integer(Attr::index);
+  if (node.attrs().integer(Attr::rule) == 0) {
+    b.fail(absl::InvalidArgumentError(str_cat("cannot transpose custom_call '",
+                                                   node.attrs().string(Attr::call_target_name),
+                                                   "': give the function a custom derivative")));
+    return out;
+  }
+  const std::shared_ptr<CustomRule> rule = rule_of(b, node);
+  if (!rule) return out;
+  for (int64_t i = 0; i < residuals; ++i)
+    if (linear[i]) {
+      b.fail(absl::InvalidArgumentError("cannot transpose a custom vjp whose residuals are linear"));
+      return out;
+    }
+  const Computation& body = *node.attrs().computation(Attr::body);
+  Values cts;
+  uint32_t next_result = 0;
+  for (const Type* type : body.result_types()) {
+    if (!has_tangent(type)) {
+      cts.push_back(Value());
+      continue;
+    }
+    cts.push_back(ct[next_result] ? ct[next_result] : b.zeros(type));
+    ++next_result;
+  }
+  const Values back = rule->backward(b, x.first(residuals), cts);
+  const std::vector<const Type*> types = body.parameter_types();
+  if (!check_returned(b, "cotangents", back, types, true)) return out;
+  size_t next = residuals;
+  for (size_t i = 0; i < types.size(); ++i)
+    if (has_tangent(types[i])) out[next++] = back[i];
+  return out;
+}
+
+BatchResult custom_rule_batch(Builder& b, const Node& call, Ops x, Marks batched, int64_t size) {
+  BatchResult out = all_batched(Values(call.num_results()));
+  const std::shared_ptr<CustomRule> rule = rule_of(b, call);
+  if (!rule) return out;
+  const absl::StatusOr<BatchComputation> body = batch_computation(
+      *call.attrs().computation(Attr::body), batched, Mask(call.num_results(), false), size);
+  if (!get_or_fail(b, body)) return out;
+  const int64_t id = register_custom_rule(std::make_shared<BatchedRule>(rule, call, batched, body->results, size));
+  out.results = custom_call_with_rule(b, id, body->body, x);
+  out.batched.assign(body->results.begin(), body->results.end());
+  return out;
+}
+
+}  // namespace lamina::hlo

@@ -1,0 +1,34 @@
+// Regions that reverse mode computes again instead of keeping their intermediate values.
+#ifndef LAMINA_TRACE_CHECKPOINT_H_
+#define LAMINA_TRACE_CHECKPOINT_H_
+
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "hlo/custom_rule.h"
+#include "hlo/graph.h"
+
+namespace lamina::trace {
+
+// The graph between `inputs` (distinct parameters or identity nodes) and `outputs`, closed: values from outside that it
+// uses are appended to `captured`, and become further parameters.
+absl::StatusOr<hlo::ComputationPtr> close_over(std::span<const hlo::Value> outputs,
+                                               std::span<const hlo::Value> inputs,
+                                               std::vector<hlo::Value>* captured);
+
+// A call of the graph between `inputs` and `outputs` on `arguments`, marked to be computed again in reverse mode: only
+// the arguments (and what the graph captures) are kept for it.
+absl::StatusOr<std::vector<hlo::Value>> checkpoint(std::span<const hlo::Value> outputs,
+                                                   std::span<const hlo::Value> inputs,
+                                                   std::span<const hlo::Value> arguments);
+
+// A call of the graph between `inputs` and `outputs` on `arguments` with a derivative of its own. The rule sees the
+// arguments only: a graph that depends on other values with open stamps must pass them as inputs.
+absl::StatusOr<std::vector<hlo::Value>> call_with_rule(std::span<const hlo::Value> outputs,
+                                                       std::span<const hlo::Value> inputs,
+                                                       std::span<const hlo::Value> arguments, int64_t rule);
+
+}  // namespace lamina::trace
+
+#endif  // LAMINA_TRACE_CHECKPOINT_H_
