@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <complex>
 #include <cstdint>
-#include <cstring>
 
 #include "hlo/reference_chain.h"
 #include "jit/cpu/gemm.h"
@@ -76,12 +75,15 @@ struct StridedSource {
             int64_t kc) const {
     if (loads_unchanged<T>(type)) {
       const T* src = direct(outer0, k0);
-      if (k_stride == 1 && kernels) return kernels->transpose(dst, ld, src, outer_stride, outer, kc);
-      if (outer_stride == 1) {
-        for (int64_t k = 0; k < kc; ++k)
-          std::memcpy(dst + k * ld, src + k * k_stride, sizeof(T) * static_cast<size_t>(outer));
+      if (outer == 1 && ld == 1 && k_stride == 1) {
+        std::copy_n(src, kc, dst);
         return;
       }
+      if (outer_stride == 1 && (outer > 1 || k_stride != 1)) {
+        for (int64_t k = 0; k < kc; ++k) std::copy_n(src + k * k_stride, outer, dst + k * ld);
+        return;
+      }
+      if (k_stride == 1 && kernels) return kernels->transpose(dst, ld, src, outer_stride, outer, kc);
     }
     with_memory_type<T>(type, [&]<typename Src>() {
       const Src* src = reinterpret_cast<const Src*>(data) + outer0 * outer_stride + k0 * k_stride;
