@@ -29,6 +29,7 @@ struct PatchSource {
   int64_t features, feature_stride;
 
   int64_t direct_ld() const { return -1; }
+  int64_t direct_lda() const { return -1; }
   const T* direct(int64_t, int64_t) const { return nullptr; }
 
   void pack(const GemmKernels<T>* kernels, T* dst, int64_t ld, int64_t outer0, int64_t outer, int64_t k0,

@@ -66,6 +66,9 @@ struct StridedSource {
   int64_t direct_ld() const {
     return outer_stride == 1 && k_stride >= 0 && loads_unchanged<T>(type) ? k_stride : -1;
   }
+  int64_t direct_lda() const {
+    return k_stride == 1 && outer_stride >= 0 && loads_unchanged<T>(type) ? outer_stride : -1;
+  }
   const T* direct(int64_t outer0, int64_t k0) const {
     return reinterpret_cast<const T*>(data) + outer0 * outer_stride + k0 * k_stride;
   }
@@ -101,6 +104,8 @@ template <typename P, typename Inner>
 struct ComplexRows {
   Inner inner;
 
+  int64_t direct_lda() const { return -1; }
+  const P* direct(int64_t, int64_t) const { return nullptr; }
   void pack(const GemmKernels<P>*, P* dst, int64_t ld, int64_t outer0, int64_t outer, int64_t k0,
             int64_t kc) const {
     std::complex<P> panel[kComplexPanel * kMaxTileRows];
