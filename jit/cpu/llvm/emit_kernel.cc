@@ -1,0 +1,489 @@
+#include "jit/cpu/llvm/emit_kernel.h"
+
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/DerivedTypes.h>
+#include <llvm/IR/Function.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include <algorithm>
+
+namespace lamina::jit::cpu {
+
+using llvm::BasicBlock;
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+constexpr int64_t kPollElements = 65536;
+
+}  // namespace
+
+// Types of 4 bytes and more decide: with one of them a register is filled, with two the wider takes two
+// registers.
+unsigned KernelEmitter::choose_lanes(const LoopKernel& kernel, unsigned vector_bits) {
+  int64_t widest = 1, narrowest = 8;
+  auto see = [&](DType t) {
+    widest = std::max(widest, hlo::byte_size(t));
+    if (hlo::byte_size(t) >= 4) narrowest = std::min(narrowest, hlo::byte_size(t));
+  };
+  for (const auto* section : {&kernel.body, &kernel.epilogue})
+    for (const KernelInstr& instr : *section)
+      if (instr.op != KernelOp::kArg) see(instr.type);
+  for (const hlo::ScalarInstr& instr : kernel.reduction.combine.code) see(instr.type);
+  const int64_t bytes = widest >= 4 ? narrowest : widest;
+  return static_cast<unsigned>(vector_bits / 8 / bytes);
+}
+
+KernelEmitter::KernelEmitter(const LoopKernel& kernel, const TargetText& target, llvm::Module& module)
+    : kernel_(kernel),
+      target_(target),
+      module_(module),
+      b_(module.getContext()),
+      prim_(b_),
+      lanes_(choose_lanes(kernel, target.vector_bits)),
+      along_(kernel.parallel_rank == 0 || kernel.reduction.form == ReduceForm::kAlongReduced),
+      args_(kernel.num_args, nullptr),
+      buffers_(kernel.buffers.size(), nullptr) {}
+
+void KernelEmitter::set_attributes(llvm::Function* function) {
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  function->addFnAttr("target-cpu", target_.cpu);
+  function->addFnAttr("target-features", target_.features);
+  const std::string bits = std::to_string(target_.vector_bits);
+  function->addFnAttr("prefer-vector-width", bits);
+  function->addFnAttr("min-legal-vector-width", bits);
+  function->addFnAttr("no-builtins");
+}
+
+llvm::Function* KernelEmitter::make_function(const char* name, Type* result, llvm::ArrayRef<Type*> parameters,
+                                             bool external) {
+  auto* type = llvm::FunctionType::get(result, parameters, false);
+  auto* function = llvm::Function::Create(
+      type, external ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage, name,
+      module_);
+  set_attributes(function);
+  return function;
+}
+
+void KernelEmitter::emit() {
+  if (kernel_.has_reduction) {
+    layout_levels();
+    emit_combine_rows();
+    emit_fold_rows();
+    emit_push();
+    if (along_) emit_fold_lanes();
+  }
+  Type* ptr = b_.getPtrTy();
+  Type* i64_type = b_.getInt64Ty();
+  function_ = make_function(kEntryName, b_.getInt32Ty(),
+                            {ptr, ptr, i64_type, i64_type, i64_type, i64_type, ptr}, true);
+  auto& context = module_.getContext();
+  auto* entry = BasicBlock::Create(context, "entry", function_);
+  auto* start = BasicBlock::Create(context, "start", function_);
+  cancelled_ = BasicBlock::Create(context, "cancelled", function_);
+  b_.SetInsertPoint(cancelled_);
+  b_.CreateRet(b_.getInt32(1));
+  b_.SetInsertPoint(entry);
+  entry_end_ = b_.CreateBr(start);
+  b_.SetInsertPoint(entry_end_);
+  zero_slot_ = b_.CreateAlloca(i64_type, nullptr, "zero");
+  b_.CreateStore(i64(0), zero_slot_);
+  if (kernel_.has_reduction)
+    for (auto& level : levels_) {
+      auto* block = b_.CreateAlloca(llvm::ArrayType::get(b_.getInt8Ty(), level_bytes_), nullptr, "level");
+      block->setAlignment(llvm::Align(64));
+      level = block;
+    }
+  b_.SetInsertPoint(start);
+  cancel_ = function_->getArg(6);
+  Value* outer_begin = function_->getArg(2);
+  Value* outer_end = function_->getArg(3);
+  Value* inner_begin = function_->getArg(4);
+  Value* inner_end = function_->getArg(5);
+  Value* any =
+      b_.CreateAnd(b_.CreateICmpSLT(outer_begin, outer_end), b_.CreateICmpSLT(inner_begin, inner_end));
+  if_then(any, [&] {
+    if (!kernel_.has_reduction) {
+      emit_elementwise(outer_begin, outer_end, inner_begin, inner_end);
+    } else if (along_) {
+      emit_along(outer_begin, outer_end, inner_begin, inner_end);
+    } else {
+      emit_across(outer_begin, outer_end, inner_begin, inner_end);
+    }
+  });
+  b_.CreateRet(b_.getInt32(0));
+}
+
+// ---- control flow
+
+KernelEmitter::Values KernelEmitter::loop(Value* begin, Value* end, Value* step, const Values& init,
+                                          const LoopBody& body) {
+  auto& context = module_.getContext();
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  BasicBlock* before = b_.GetInsertBlock();
+  auto* inside = BasicBlock::Create(context, "loop", function);
+  auto* after = BasicBlock::Create(context, "after", function);
+  b_.CreateCondBr(b_.CreateICmpSLT(begin, end), inside, after);
+  b_.SetInsertPoint(inside);
+  llvm::PHINode* index = b_.CreatePHI(begin->getType(), 2);
+  index->addIncoming(begin, before);
+  Values carried;
+  for (Value* v : init) {
+    llvm::PHINode* phi = b_.CreatePHI(v->getType(), 2);
+    phi->addIncoming(v, before);
+    carried.push_back(phi);
+  }
+  const Values next_values = body(index, carried);
+  Value* next = b_.CreateAdd(index, step);
+  BasicBlock* latch = b_.GetInsertBlock();
+  index->addIncoming(next, latch);
+  for (size_t i = 0; i < carried.size(); ++i)
+    llvm::cast<llvm::PHINode>(carried[i])->addIncoming(next_values[i], latch);
+  b_.CreateCondBr(b_.CreateICmpSLT(next, end), inside, after);
+  b_.SetInsertPoint(after);
+  Values results;
+  for (size_t i = 0; i < init.size(); ++i) {
+    llvm::PHINode* phi = b_.CreatePHI(init[i]->getType(), 2);
+    phi->addIncoming(init[i], before);
+    phi->addIncoming(next_values[i], latch);
+    results.push_back(phi);
+  }
+  return results;
+}
+
+void KernelEmitter::if_then(Value* condition, const std::function<void()>& then) {
+  auto& context = module_.getContext();
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  auto* inside = BasicBlock::Create(context, "then", function);
+  auto* after = BasicBlock::Create(context, "after", function);
+  b_.CreateCondBr(condition, inside, after);
+  b_.SetInsertPoint(inside);
+  then();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+}
+
+void KernelEmitter::poll_cancel() {
+  auto* flag = b_.CreateAlignedLoad(b_.getInt32Ty(), cancel_, llvm::Align(4));
+  flag->setAtomic(llvm::AtomicOrdering::Monotonic);
+  auto* on = BasicBlock::Create(module_.getContext(), "on", b_.GetInsertBlock()->getParent());
+  b_.CreateCondBr(b_.CreateICmpEQ(flag, b_.getInt32(0)), on, cancelled_);
+  b_.SetInsertPoint(on);
+}
+
+void KernelEmitter::row_part(Value* begin, Value* end, const RowBody& body) {
+  Value* whole = b_.CreateAnd(b_.CreateSub(end, begin), i64(-static_cast<int64_t>(lanes_)));
+  Value* vectors_end = b_.CreateAdd(begin, whole);
+  loop(begin, vectors_end, i64(lanes_), {}, [&](Value* i, const Values&) -> Values {
+    body(i, lanes_);
+    return {};
+  });
+  loop(vectors_end, end, i64(1), {}, [&](Value* i, const Values&) -> Values {
+    body(i, 1);
+    return {};
+  });
+}
+
+void KernelEmitter::row_loop(Value* begin, Value* end, const RowBody& body) {
+  loop(begin, end, i64(kPollElements), {}, [&](Value* strip, const Values&) -> Values {
+    poll_cancel();
+    Value* stop =
+        b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(strip, i64(kPollElements)), end);
+    row_part(strip, stop, body);
+    return {};
+  });
+}
+
+// ---- arguments
+
+Value* KernelEmitter::arg(uint32_t slot) {
+  if (!args_[slot]) {
+    llvm::IRBuilder<> at(entry_end_);
+    args_[slot] =
+        at.CreateLoad(at.getInt64Ty(), at.CreateConstGEP1_64(at.getInt64Ty(), function_->getArg(1), slot));
+  }
+  return args_[slot];
+}
+
+Value* KernelEmitter::buffer(uint32_t index) {
+  if (!buffers_[index]) {
+    llvm::IRBuilder<> at(entry_end_);
+    buffers_[index] =
+        at.CreateLoad(at.getPtrTy(), at.CreateConstGEP1_64(at.getPtrTy(), function_->getArg(0), index));
+  }
+  return buffers_[index];
+}
+
+KernelEmitter::Values KernelEmitter::decompose(Value* linear, unsigned first, unsigned count) {
+  Values result(count);
+  for (unsigned d = count; d-- > 1;) {
+    Value* extent = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, arg(first + d), i64(1));
+    Value* quotient = b_.CreateUDiv(linear, extent);
+    result[d] = b_.CreateSub(linear, b_.CreateMul(quotient, extent));
+    linear = quotient;
+  }
+  if (count > 0) result[0] = linear;
+  return result;
+}
+
+KernelEmitter::Values KernelEmitter::increment(const Values& indices, unsigned first) {
+  Values result = indices;
+  Value* carry = b_.getTrue();
+  for (size_t d = indices.size(); d-- > 0;) {
+    Value* next = b_.CreateAdd(indices[d], b_.CreateZExt(carry, b_.getInt64Ty()));
+    if (d == 0) {
+      result[d] = next;
+      break;
+    }
+    carry = b_.CreateICmpEQ(next, arg(first + d));
+    result[d] = b_.CreateSelect(carry, i64(0), next);
+  }
+  return result;
+}
+
+// ---- rows
+
+bool KernelEmitter::access_varies(uint32_t access, int dim) const {
+  for (const AccessTerm& term : kernel_.accesses[access].terms)
+    if (term.dim == dim) return true;
+  return false;
+}
+
+void KernelEmitter::address_row(Row& row, uint32_t access) {
+  if (row.pointers[access]) return;
+  const Access& a = kernel_.accesses[access];
+  Value* offset = a.offset_slot < 0 ? i64(0) : arg(a.offset_slot);
+  Value* stride = nullptr;
+  int along = 0;
+  bool unit = false;
+  for (const AccessTerm& term : a.terms) {
+    Value* s = term.unit ? i64(1) : arg(term.stride_slot);
+    if (term.dim == row.dim) {
+      unit = term.unit;
+      stride = stride ? b_.CreateAdd(stride, s) : s;
+      ++along;
+    } else {
+      Value* index = row.indices[term.dim];
+      offset = b_.CreateAdd(offset, term.unit ? index : b_.CreateMul(index, s));
+    }
+  }
+  row.strides[access] = along == 1 && unit ? nullptr : stride;
+  row.pointers[access] =
+      b_.CreateGEP(prim_.memory_type(kernel_.buffers[a.buffer].type, 1), buffer(a.buffer), offset);
+}
+
+KernelEmitter::Row KernelEmitter::begin_row(const Instrs& section, int dim, const Values& indices,
+                                            const std::vector<uint32_t>& more_accesses,
+                                            const std::vector<uint32_t>& vector_uses, Reduced reduced) {
+  Row row;
+  row.dim = dim;
+  row.indices = indices;
+  row.section = &section;
+  row.reduced = std::move(reduced);
+  const size_t n = section.size();
+  row.uniform.assign(n, nullptr);
+  row.splats.assign(n, nullptr);
+  row.varies.assign(n, false);
+  row.pointers.assign(kernel_.accesses.size(), nullptr);
+  row.strides.assign(kernel_.accesses.size(), nullptr);
+  std::vector<bool> wanted(n, false);
+  for (uint32_t access : more_accesses) address_row(row, access);
+  for (size_t i = 0; i < n; ++i) {
+    const KernelInstr& instr = section[i];
+    int operands = 0;
+    bool varies = false;
+    switch (instr.op) {
+      case KernelOp::kPrim:
+        operands = PrimEmitter::arity(instr.prim);
+        break;
+      case KernelOp::kLoad:
+        varies = access_varies(instr.imm, dim);
+        address_row(row, instr.imm);
+        operands = instr.predicated ? 1 : 0;
+        break;
+      case KernelOp::kLoadAt:
+        operands = instr.predicated ? 2 : 1;
+        break;
+      case KernelOp::kIndex:
+        varies = static_cast<int>(instr.imm) == dim;
+        break;
+      case KernelOp::kArg:
+        break;
+      case KernelOp::kReduced:
+        varies = dim >= 0;
+        break;
+    }
+    for (int k = 0; k < operands; ++k) varies = varies || row.varies[instr.operands[k]];
+    row.varies[i] = varies;
+    if (varies)
+      for (int k = 0; k < operands; ++k) wanted[instr.operands[k]] = true;
+    else
+      row.uniform[i] = emit_instr(row, instr, {}, nullptr, 1);
+  }
+  for (uint32_t use : vector_uses) wanted[use] = true;
+  for (size_t i = 0; i < n; ++i)
+    if (wanted[i] && !row.varies[i]) row.splats[i] = splat(row.uniform[i], lanes_);
+  return row;
+}
+
+Value* KernelEmitter::row_value(Row& row, const Values& values, uint32_t id, unsigned lanes) {
+  if (row.varies[id]) return values[id];
+  return lanes == 1 ? row.uniform[id] : row.splats[id];
+}
+
+KernelEmitter::Values KernelEmitter::emit_section(Row& row, Value* index, unsigned lanes) {
+  const Instrs& section = *row.section;
+  Values values(section.size(), nullptr);
+  for (size_t i = 0; i < section.size(); ++i)
+    if (row.varies[i]) values[i] = emit_instr(row, section[i], values, index, lanes);
+  return values;
+}
+
+Value* KernelEmitter::emit_instr(Row& row, const KernelInstr& instr, const Values& values, Value* index,
+                                 unsigned lanes) {
+  auto value = [&](int k) { return row_value(row, values, instr.operands[k], lanes); };
+  switch (instr.op) {
+    case KernelOp::kPrim: {
+      Operand operands[3];
+      for (int k = 0; k < PrimEmitter::arity(instr.prim); ++k)
+        operands[k] = {value(k), (*row.section)[instr.operands[k]].type};
+      return prim_.emit(instr.prim, instr.type, operands, instr.imm, lanes);
+    }
+    case KernelOp::kLoad:
+      return load(row, instr.imm, index, instr.predicated ? value(0) : nullptr, lanes);
+    case KernelOp::kLoadAt:
+      return load_at(instr.imm, value(0), instr.predicated ? value(1) : nullptr, lanes);
+    case KernelOp::kIndex:
+      return static_cast<int>(instr.imm) == row.dim ? lane_indices(index, lanes) : row.indices[instr.imm];
+    case KernelOp::kArg:
+      return arg(instr.imm);
+    case KernelOp::kReduced:
+      return row.reduced(instr.imm, index, lanes);
+  }
+  return nullptr;
+}
+
+Value* KernelEmitter::splat(Value* value, unsigned lanes) {
+  return lanes == 1 ? value : b_.CreateVectorSplat(lanes, value);
+}
+
+Value* KernelEmitter::lane_indices(Value* index, unsigned lanes) {
+  if (lanes == 1) return index;
+  std::vector<llvm::Constant*> steps;
+  for (unsigned i = 0; i < lanes; ++i) steps.push_back(b_.getInt64(i));
+  return b_.CreateAdd(splat(index, lanes), llvm::ConstantVector::get(steps));
+}
+
+Value* KernelEmitter::lane_addresses(Row& row, uint32_t access, Value* index, unsigned lanes) {
+  Type* element = prim_.memory_type(kernel_.buffers[kernel_.accesses[access].buffer].type, 1);
+  Value* position = lane_indices(index, lanes);
+  if (row.strides[access]) position = b_.CreateMul(position, splat(row.strides[access], lanes));
+  return b_.CreateGEP(element, row.pointers[access], position);
+}
+
+Value* KernelEmitter::load(Row& row, uint32_t access, Value* index, Value* predicate, unsigned lanes) {
+  const DType t = kernel_.buffers[kernel_.accesses[access].buffer].type;
+  Type* element = prim_.memory_type(t, 1);
+  Type* memory = prim_.memory_type(t, lanes);
+  const llvm::Align align(1);
+  const bool varies = access_varies(access, row.dim);
+  if (lanes == 1) {
+    Value* address = varies ? lane_addresses(row, access, index, 1) : row.pointers[access];
+    if (predicate) address = b_.CreateSelect(predicate, address, zero_slot_);
+    return prim_.from_memory(b_.CreateAlignedLoad(element, address, align), t, 1);
+  }
+  llvm::Constant* zero = llvm::Constant::getNullValue(memory);
+  Value* loaded;
+  if (!varies && !predicate) {
+    return splat(load(row, access, index, nullptr, 1), lanes);
+  } else if (!varies) {
+    // Only the predicate differs between lanes.
+    Value* any = b_.CreateOrReduce(predicate);
+    Value* address = b_.CreateSelect(any, row.pointers[access], zero_slot_);
+    Value* all = splat(b_.CreateAlignedLoad(element, address, align), lanes);
+    loaded = b_.CreateSelect(predicate, all, zero);
+  } else if (!row.strides[access]) {
+    Value* address = b_.CreateGEP(element, row.pointers[access], index);
+    loaded = predicate ? static_cast<Value*>(b_.CreateMaskedLoad(memory, address, align, predicate, zero))
+                       : b_.CreateAlignedLoad(memory, address, align);
+  } else {
+    Value* mask = predicate ? predicate : llvm::Constant::getAllOnesValue(prim_.type(DType::kBool, lanes));
+    loaded = b_.CreateMaskedGather(memory, lane_addresses(row, access, index, lanes), align, mask, zero);
+  }
+  return prim_.from_memory(loaded, t, lanes);
+}
+
+Value* KernelEmitter::load_at(uint32_t buffer_index, Value* position, Value* predicate, unsigned lanes) {
+  const DType t = kernel_.buffers[buffer_index].type;
+  Value* address = b_.CreateGEP(prim_.memory_type(t, 1), buffer(buffer_index), position);
+  if (lanes == 1) {
+    if (predicate) address = b_.CreateSelect(predicate, address, zero_slot_);
+    return prim_.from_memory(b_.CreateAlignedLoad(prim_.memory_type(t, 1), address, llvm::Align(1)), t, 1);
+  }
+  Type* memory = prim_.memory_type(t, lanes);
+  Value* mask = predicate ? predicate : llvm::Constant::getAllOnesValue(prim_.type(DType::kBool, lanes));
+  return prim_.from_memory(
+      b_.CreateMaskedGather(memory, address, llvm::Align(1), mask, llvm::Constant::getNullValue(memory)), t,
+      lanes);
+}
+
+void KernelEmitter::store(Row& row, uint32_t access, Value* value, Value* index, unsigned lanes) {
+  const DType t = kernel_.buffers[kernel_.accesses[access].buffer].type;
+  const llvm::Align align(1);
+  if (!access_varies(access, row.dim)) {
+    // Every element of the row has one address: the last one stays.
+    if (lanes > 1) value = b_.CreateExtractElement(value, lanes - 1);
+    b_.CreateAlignedStore(prim_.to_memory(value, t, 1), row.pointers[access], align);
+    return;
+  }
+  value = prim_.to_memory(value, t, lanes);
+  if (lanes == 1 || !row.strides[access]) {
+    Value* address = lanes == 1 ? lane_addresses(row, access, index, 1)
+                                : b_.CreateGEP(prim_.memory_type(t, 1), row.pointers[access], index);
+    b_.CreateAlignedStore(value, address, align);
+    return;
+  }
+  b_.CreateMaskedScatter(value, lane_addresses(row, access, index, lanes), align);
+}
+
+void KernelEmitter::emit_stores(Row& row, const Values& values, Value* index, unsigned lanes) {
+  for (const Store& s : kernel_.stores)
+    store(row, s.access, row_value(row, values, s.value, lanes), index, lanes);
+}
+
+std::vector<uint32_t> KernelEmitter::store_accesses() const {
+  std::vector<uint32_t> result;
+  for (const Store& s : kernel_.stores) result.push_back(s.access);
+  return result;
+}
+
+std::vector<uint32_t> KernelEmitter::store_values() const {
+  std::vector<uint32_t> result;
+  for (const Store& s : kernel_.stores) result.push_back(s.value);
+  return result;
+}
+
+void KernelEmitter::emit_elementwise(Value* outer_begin, Value* outer_end, Value* inner_begin,
+                                     Value* inner_end) {
+  const int rank = kernel_.parallel_rank;
+  if (rank == 0) {
+    poll_cancel();
+    Row row = begin_row(kernel_.body, -1, {}, store_accesses(), {});
+    emit_stores(row, {}, nullptr, 1);
+    return;
+  }
+  loop(outer_begin, outer_end, i64(1), decompose(outer_begin, 0, rank - 1), [&](Value*, const Values& outer) {
+    Values indices = outer;
+    indices.push_back(nullptr);
+    Row row = begin_row(kernel_.body, rank - 1, indices, store_accesses(), store_values());
+    row_loop(inner_begin, inner_end, [&](Value* i, unsigned lanes) {
+      const Values values = emit_section(row, i, lanes);
+      emit_stores(row, values, i, lanes);
+    });
+    return increment(outer, 0);
+  });
+}
+
+}  // namespace lamina::jit::cpu

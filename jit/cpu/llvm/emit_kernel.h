@@ -1,0 +1,165 @@
+// Loop kernels as LLVM IR in final vector form: no mid-level passes are needed afterwards.
+//
+// A function is made of rows: runs of one dimension D (the last parallel one, or the last reduced one in the
+// kAlongReduced form) with every other index fixed. Values that do not depend on D are computed once per row
+// as scalars; the rest is emitted twice, for vectors and for the scalar rest of the row. One body, any number
+// of lanes: the bits cannot depend on the width.
+#ifndef LAMINA_JIT_CPU_LLVM_EMIT_KERNEL_H_
+#define LAMINA_JIT_CPU_LLVM_EMIT_KERNEL_H_
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jit/cpu/llvm/emit_prim.h"
+#include "jit/loop_kernel.h"
+
+namespace lamina::jit::cpu {
+
+inline constexpr char kEntryName[] = "lamina_kernel";
+
+struct TargetText {
+  std::string cpu;
+  std::string features;
+  unsigned vector_bits = 128;
+};
+
+class KernelEmitter {
+ public:
+  KernelEmitter(const LoopKernel& kernel, const TargetText& target, llvm::Module& module);
+  void emit();
+  unsigned lanes() const { return lanes_; }
+
+ private:
+  using Values = std::vector<llvm::Value*>;
+  using Instrs = std::vector<KernelInstr>;
+  // Value number `v` of the reduction at an index along D.
+  using Reduced = std::function<llvm::Value*(uint64_t v, llvm::Value* index, unsigned lanes)>;
+
+  // What is fixed along a row. `indices` has every dimension; that of D is unused.
+  struct Row {
+    int dim = -1;  // D, -1 for none
+    Values indices;
+    const Instrs* section = nullptr;
+    Values uniform;  // scalar values that do not depend on D, null for others
+    Values splats;   // the same as vectors where a vector needs them
+    std::vector<bool> varies;
+    Values pointers;  // per access used: address at index 0 of D
+    Values strides;   // per access used: null for unit stride
+    Reduced reduced;
+  };
+  // Called with the index along D and the number of lanes.
+  using RowBody = std::function<void(llvm::Value* index, unsigned lanes)>;
+  using LoopBody = std::function<Values(llvm::Value* index, const Values& carried)>;
+
+  static unsigned choose_lanes(const LoopKernel& kernel, unsigned vector_bits);
+  llvm::Function* make_function(const char* name, llvm::Type* result, llvm::ArrayRef<llvm::Type*> parameters,
+                                bool external);
+  void set_attributes(llvm::Function* function);
+
+  // Control flow. Loops test at the bottom; `carried` values flow through them.
+  Values loop(llvm::Value* begin, llvm::Value* end, llvm::Value* step, const Values& init,
+              const LoopBody& body);
+  void if_then(llvm::Value* condition, const std::function<void()>& then);
+  void poll_cancel();
+  // [begin, end) in vectors, then in scalars.
+  void row_part(llvm::Value* begin, llvm::Value* end, const RowBody& body);
+  // The same for rows of any length, polling.
+  void row_loop(llvm::Value* begin, llvm::Value* end, const RowBody& body);
+
+  // Arguments, loaded once at entry.
+  llvm::Value* arg(uint32_t slot);
+  llvm::Value* buffer(uint32_t index);
+  llvm::Value* i64(int64_t value) { return b_.getInt64(value); }
+
+  // Rows and values.
+  Row begin_row(const Instrs& section, int dim, const Values& indices,
+                const std::vector<uint32_t>& more_accesses, const std::vector<uint32_t>& vector_uses,
+                Reduced reduced = nullptr);
+  void address_row(Row& row, uint32_t access);
+  llvm::Value* row_value(Row& row, const Values& values, uint32_t id, unsigned lanes);
+  // All values of the section at D = index; result of varying instructions only, others come through
+  // row_value.
+  Values emit_section(Row& row, llvm::Value* index, unsigned lanes);
+  llvm::Value* emit_instr(Row& row, const KernelInstr& instr, const Values& values, llvm::Value* index,
+                          unsigned lanes);
+  void emit_stores(Row& row, const Values& values, llvm::Value* index, unsigned lanes);
+  std::vector<uint32_t> store_accesses() const;
+  std::vector<uint32_t> store_values() const;
+  llvm::Value* load(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate, unsigned lanes);
+  llvm::Value* load_at(uint32_t buffer_index, llvm::Value* position, llvm::Value* predicate, unsigned lanes);
+  void store(Row& row, uint32_t access, llvm::Value* value, llvm::Value* index, unsigned lanes);
+  llvm::Value* splat(llvm::Value* value, unsigned lanes);
+  llvm::Value* lane_indices(llvm::Value* index, unsigned lanes);
+  llvm::Value* lane_addresses(Row& row, uint32_t access, llvm::Value* index, unsigned lanes);
+  bool access_varies(uint32_t access, int dim) const;
+
+  // Multi-indices over extents args[first] ... args[first + count - 1].
+  Values decompose(llvm::Value* linear, unsigned first, unsigned count);
+  Values increment(const Values& indices, unsigned first);
+
+  void emit_elementwise(llvm::Value* outer_begin, llvm::Value* outer_end, llvm::Value* inner_begin,
+                        llvm::Value* inner_end);
+
+  // Reductions (emit_reduce.cc). Accumulators of one level live in a block of memory: for value v of the m,
+  // an array of L rows of `row_elements` elements; in the kAlongReduced form level 0 uses it as L single
+  // elements.
+  void layout_levels();
+  void emit_combine_rows();
+  void emit_fold_rows();
+  void emit_fold_lanes();
+  void emit_push();
+  llvm::Value* acc_address(llvm::Value* level, unsigned v, llvm::Value* lane, llvm::Value* column);
+  llvm::Value* acc_load(llvm::Value* address, unsigned v, unsigned lanes);
+  void acc_store(llvm::Value* value, llvm::Value* address, unsigned v, unsigned lanes);
+  Values combine(const Values& a, const Values& e, unsigned lanes);
+  DType reduced_type(unsigned v) const { return kernel_.reduction.combine.inputs[v]; }
+  void emit_along(llvm::Value* outer_begin, llvm::Value* outer_end, llvm::Value* inner_begin,
+                  llvm::Value* inner_end);
+  void emit_across(llvm::Value* outer_begin, llvm::Value* outer_end, llvm::Value* inner_begin,
+                   llvm::Value* inner_end);
+  void along_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count);
+  void across_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count, llvm::Value* column,
+                    llvm::Value* column_end);
+  llvm::Value* reduce_chunks(llvm::Value* total, llvm::Value* row_vectors,
+                             const std::function<void(llvm::Value*, llvm::Value*)>& chunk);
+  void accumulate(const Values& elements, llvm::Value* lane, llvm::Value* column, llvm::Value* first,
+                  unsigned lanes);
+  Values finish(Row& init_row, llvm::Value* level, llvm::Value* total, llvm::Value* index,
+                llvm::Value* column, unsigned lanes);
+  llvm::Value* reduced_count();
+
+  const LoopKernel& kernel_;
+  const TargetText& target_;
+  llvm::Module& module_;
+  llvm::IRBuilder<> b_;
+  PrimEmitter prim_;
+  unsigned lanes_;
+  bool along_;  // the form of the reduction; without parallel dimensions there is only one
+
+  llvm::Function* function_ = nullptr;
+  llvm::Value* cancel_ = nullptr;
+  llvm::BasicBlock* cancelled_ = nullptr;
+  llvm::Instruction* entry_end_ = nullptr;  // arguments are loaded before it
+  Values args_;
+  Values buffers_;
+  llvm::Value* zero_slot_ = nullptr;  // where scalar loads with a false predicate read
+
+  int64_t tree_lanes_ = 0;
+  int64_t row_elements_ = 0;
+  int64_t level_bytes_ = 0;
+  std::vector<int64_t> level_offsets_;  // per reduced value
+  llvm::Value* levels_[3] = {nullptr, nullptr, nullptr};
+  llvm::Function* combine_rows_ = nullptr;
+  llvm::Function* fold_rows_ = nullptr;
+  llvm::Function* fold_lanes_ = nullptr;
+  llvm::Function* push_ = nullptr;
+};
+
+}  // namespace lamina::jit::cpu
+
+#endif  // LAMINA_JIT_CPU_LLVM_EMIT_KERNEL_H_

@@ -1,0 +1,379 @@
+// Reductions with the tree of jit/loop_kernel.h. Accumulators are in memory: L lanes (times a block of
+// columns in the kAcrossParallel form), so a row may start at any lane and the body is emitted once per
+// width.
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Function.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include <algorithm>
+
+#include "jit/cpu/llvm/emit_kernel.h"
+
+namespace lamina::jit::cpu {
+
+using llvm::BasicBlock;
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+// Columns of one block of the kAcrossParallel form: with L lanes of 256 bytes this makes 64 KiB per level.
+constexpr int64_t kBlockColumns = 256;
+
+unsigned log2_of(int64_t n) {
+  unsigned k = 0;
+  while ((int64_t{1} << k) < n) ++k;
+  return k;
+}
+
+}  // namespace
+
+void KernelEmitter::layout_levels() {
+  const auto& types = kernel_.reduction.combine.inputs;
+  const size_t m = kernel_.reduction.inputs.size();
+  int64_t widest = 1;
+  for (size_t v = 0; v < m; ++v) widest = std::max(widest, hlo::byte_size(types[v]));
+  tree_lanes_ = kReduceLaneBytes / widest;
+  row_elements_ = along_ ? lanes_ : kBlockColumns;
+  level_bytes_ = 0;
+  for (size_t v = 0; v < m; ++v) {
+    level_offsets_.push_back(level_bytes_);
+    level_bytes_ += tree_lanes_ * row_elements_ * hlo::byte_size(types[v]);
+  }
+}
+
+Value* KernelEmitter::acc_address(Value* level, unsigned v, Value* lane, Value* column) {
+  Value* base = b_.CreateConstGEP1_64(b_.getInt8Ty(), level, level_offsets_[v]);
+  Value* position = b_.CreateAdd(b_.CreateMul(lane, i64(row_elements_)), column);
+  return b_.CreateGEP(prim_.memory_type(reduced_type(v), 1), base, position);
+}
+
+Value* KernelEmitter::acc_load(Value* address, unsigned v, unsigned lanes) {
+  const DType t = reduced_type(v);
+  // Lanes that no element has reached hold anything; what is computed from them is never used.
+  Value* raw = b_.CreateFreeze(b_.CreateAlignedLoad(prim_.memory_type(t, lanes), address, llvm::Align(1)));
+  return prim_.from_memory(raw, t, lanes);
+}
+
+void KernelEmitter::acc_store(Value* value, Value* address, unsigned v, unsigned lanes) {
+  b_.CreateAlignedStore(prim_.to_memory(value, reduced_type(v), lanes), address, llvm::Align(1));
+}
+
+KernelEmitter::Values KernelEmitter::combine(const Values& a, const Values& e, unsigned lanes) {
+  const hlo::ScalarProgram& program = kernel_.reduction.combine;
+  Values values = a;
+  values.insert(values.end(), e.begin(), e.end());
+  for (const hlo::ScalarInstr& instr : program.code) {
+    Operand operands[3];
+    for (int k = 0; k < PrimEmitter::arity(instr.prim); ++k)
+      operands[k] = {values[instr.operands[k]], program.type_of(instr.operands[k])};
+    values.push_back(prim_.emit(instr.prim, instr.type, operands, instr.imm, lanes));
+  }
+  Values result;
+  for (uint32_t id : program.outputs) result.push_back(values[id]);
+  return result;
+}
+
+// combine_rows(to, to_lane, from, from_lane, vectors, copy): row to_lane = copy ? other : combine(row,
+// other).
+void KernelEmitter::emit_combine_rows() {
+  Type* ptr = b_.getPtrTy();
+  Type* i64_type = b_.getInt64Ty();
+  combine_rows_ = make_function("combine_rows", b_.getVoidTy(),
+                                {ptr, i64_type, ptr, i64_type, i64_type, b_.getInt1Ty()}, false);
+  b_.SetInsertPoint(BasicBlock::Create(module_.getContext(), "entry", combine_rows_));
+  const unsigned m = level_offsets_.size();
+  Value* copy = splat(combine_rows_->getArg(5), lanes_);
+  Value* end = b_.CreateMul(combine_rows_->getArg(4), i64(lanes_));
+  loop(i64(0), end, i64(lanes_), {}, [&](Value* column, const Values&) -> Values {
+    Values addresses, a, e;
+    for (unsigned v = 0; v < m; ++v) {
+      addresses.push_back(acc_address(combine_rows_->getArg(0), v, combine_rows_->getArg(1), column));
+      a.push_back(acc_load(addresses[v], v, lanes_));
+      e.push_back(
+          acc_load(acc_address(combine_rows_->getArg(2), v, combine_rows_->getArg(3), column), v, lanes_));
+    }
+    const Values r = combine(a, e, lanes_);
+    for (unsigned v = 0; v < m; ++v) acc_store(b_.CreateSelect(copy, e[v], r[v]), addresses[v], v, lanes_);
+    return {};
+  });
+  b_.CreateRetVoid();
+}
+
+// fold_rows(level, count, vectors): the first `count` lanes fold at halving stride into lane 0.
+void KernelEmitter::emit_fold_rows() {
+  Type* i64_type = b_.getInt64Ty();
+  fold_rows_ = make_function("fold_rows", b_.getVoidTy(), {b_.getPtrTy(), i64_type, i64_type}, false);
+  b_.SetInsertPoint(BasicBlock::Create(module_.getContext(), "entry", fold_rows_));
+  Value* level = fold_rows_->getArg(0);
+  Value* count = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, fold_rows_->getArg(1), i64(tree_lanes_));
+  loop(i64(1), i64(log2_of(tree_lanes_) + 1), i64(1), {}, [&](Value* k, const Values&) -> Values {
+    Value* stride = b_.CreateLShr(i64(tree_lanes_), k);
+    Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, stride, b_.CreateSub(count, stride));
+    loop(i64(0), end, i64(1), {}, [&](Value* j, const Values&) -> Values {
+      b_.CreateCall(combine_rows_,
+                    {level, j, level, b_.CreateAdd(j, stride), fold_rows_->getArg(2), b_.getFalse()});
+      return {};
+    });
+    return {};
+  });
+  b_.CreateRetVoid();
+}
+
+// push(to, position, from, vectors): row 0 of `from` is the next element of the sequence that `to` reduces.
+void KernelEmitter::emit_push() {
+  Type* ptr = b_.getPtrTy();
+  Type* i64_type = b_.getInt64Ty();
+  push_ = make_function("push", b_.getVoidTy(), {ptr, i64_type, ptr, i64_type}, false);
+  b_.SetInsertPoint(BasicBlock::Create(module_.getContext(), "entry", push_));
+  Value* position = push_->getArg(1);
+  b_.CreateCall(combine_rows_,
+                {push_->getArg(0), b_.CreateAnd(position, i64(tree_lanes_ - 1)), push_->getArg(2), i64(0),
+                 push_->getArg(3), b_.CreateICmpSLT(position, i64(tree_lanes_))});
+  b_.CreateRetVoid();
+}
+
+// fold_lanes(level, count): as fold_rows for a level whose lanes are single elements side by side.
+void KernelEmitter::emit_fold_lanes() {
+  fold_lanes_ = make_function("fold_lanes", b_.getVoidTy(), {b_.getPtrTy(), b_.getInt64Ty()}, false);
+  b_.SetInsertPoint(BasicBlock::Create(module_.getContext(), "entry", fold_lanes_));
+  Value* level = fold_lanes_->getArg(0);
+  Value* count = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, fold_lanes_->getArg(1), i64(tree_lanes_));
+  const unsigned m = level_offsets_.size();
+  const unsigned w = lanes_;
+  const unsigned steps = log2_of(tree_lanes_);
+  const unsigned vector_steps = log2_of(w);
+  auto masked = [&](const Values& a, const Values& e, Value* position) {
+    Value* reached = b_.CreateICmpSLT(lane_indices(position, w), splat(count, w));
+    Values r = combine(a, e, w);
+    for (unsigned v = 0; v < m; ++v) r[v] = b_.CreateSelect(reached, r[v], a[v]);
+    return r;
+  };
+  loop(i64(1), i64(steps - vector_steps + 1), i64(1), {}, [&](Value* k, const Values&) -> Values {
+    Value* stride = b_.CreateLShr(i64(tree_lanes_), k);
+    Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, stride, b_.CreateSub(count, stride));
+    loop(i64(0), end, i64(w), {}, [&](Value* j, const Values&) -> Values {
+      Value* other = b_.CreateAdd(j, stride);
+      Values addresses, a, e;
+      for (unsigned v = 0; v < m; ++v) {
+        addresses.push_back(acc_address(level, v, i64(0), j));
+        a.push_back(acc_load(addresses[v], v, w));
+        e.push_back(acc_load(acc_address(level, v, i64(0), other), v, w));
+      }
+      const Values r = masked(a, e, other);
+      for (unsigned v = 0; v < m; ++v) acc_store(r[v], addresses[v], v, w);
+      return {};
+    });
+    return {};
+  });
+  Values values;
+  for (unsigned v = 0; v < m; ++v) values.push_back(acc_load(acc_address(level, v, i64(0), i64(0)), v, w));
+  for (unsigned stride = w / 2; stride > 0; stride /= 2) {
+    std::vector<int> mask;
+    for (unsigned j = 0; j < w; ++j) mask.push_back(static_cast<int>((j + stride) % w));
+    Values others;
+    for (Value* value : values) others.push_back(b_.CreateShuffleVector(value, mask));
+    values = masked(values, others, i64(stride));
+  }
+  for (unsigned v = 0; v < m; ++v) acc_store(values[v], acc_address(level, v, i64(0), i64(0)), v, w);
+  b_.CreateRetVoid();
+}
+
+Value* KernelEmitter::reduced_count() {
+  Value* total = i64(1);
+  for (unsigned d = 0; d < kernel_.reduce_rank; ++d)
+    total = b_.CreateMul(total, arg(kernel_.parallel_rank + d));
+  return total;
+}
+
+// Runs `chunk(start, count)` for every chunk and reduces their results; gives the level whose row 0 has the
+// result.
+Value* KernelEmitter::reduce_chunks(Value* total, Value* vectors,
+                                    const std::function<void(Value*, Value*)>& chunk) {
+  Value* chunks = b_.CreateSDiv(b_.CreateAdd(total, i64(kReduceChunk - 1)), i64(kReduceChunk));
+  Value* several = b_.CreateICmpSGT(chunks, i64(1));
+  loop(i64(0), chunks, i64(1), {}, [&](Value* c, const Values&) -> Values {
+    poll_cancel();
+    Value* start = b_.CreateMul(c, i64(kReduceChunk));
+    Value* count =
+        b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateSub(total, start), i64(kReduceChunk));
+    chunk(start, count);
+    if (along_)
+      b_.CreateCall(fold_lanes_, {levels_[0], count});
+    else
+      b_.CreateCall(fold_rows_, {levels_[0], count, vectors});
+    if_then(several, [&] {
+      Value* position = b_.CreateAnd(c, i64(kReduceChunk - 1));
+      b_.CreateCall(push_, {levels_[1], position, levels_[0], vectors});
+      Value* filled = b_.CreateAdd(position, i64(1));
+      Value* last = b_.CreateOr(b_.CreateICmpEQ(filled, i64(kReduceChunk)),
+                                b_.CreateICmpEQ(b_.CreateAdd(c, i64(1)), chunks));
+      if_then(last, [&] {
+        b_.CreateCall(fold_rows_, {levels_[1], filled, vectors});
+        b_.CreateCall(push_, {levels_[2], b_.CreateSDiv(c, i64(kReduceChunk)), levels_[1], vectors});
+      });
+    });
+    return {};
+  });
+  if_then(several, [&] {
+    Value* blocks = b_.CreateSDiv(b_.CreateAdd(chunks, i64(kReduceChunk - 1)), i64(kReduceChunk));
+    b_.CreateCall(fold_rows_, {levels_[2], blocks, vectors});
+  });
+  return b_.CreateSelect(several, levels_[2], levels_[0]);
+}
+
+void KernelEmitter::accumulate(const Values& elements, Value* lane, Value* column, Value* first,
+                               unsigned lanes) {
+  Values addresses, a;
+  for (unsigned v = 0; v < elements.size(); ++v) {
+    addresses.push_back(acc_address(levels_[0], v, lane, column));
+    a.push_back(acc_load(addresses[v], v, lanes));
+  }
+  const Values r = combine(a, elements, lanes);
+  for (unsigned v = 0; v < elements.size(); ++v)
+    acc_store(b_.CreateSelect(splat(first, lanes), elements[v], r[v]), addresses[v], v, lanes);
+}
+
+// The elements [start, start + count) of the reduced index, run by run of the last reduced dimension, and
+// within a run in segments that end where the lanes wrap.
+void KernelEmitter::along_chunk(const Values& parallel, Value* start, Value* count) {
+  const int first_reduced = kernel_.parallel_rank;
+  const int last = first_reduced + kernel_.reduce_rank - 1;
+  const std::vector<uint32_t>& inputs = kernel_.reduction.inputs;
+  Value* extent = arg(last);
+  Value* first_row = b_.CreateUDiv(start, extent);
+  Value* first_column = b_.CreateSub(start, b_.CreateMul(first_row, extent));
+  Value* runs =
+      b_.CreateUDiv(b_.CreateAdd(b_.CreateAdd(first_column, count), b_.CreateSub(extent, i64(1))), extent);
+  Values carried = decompose(first_row, first_reduced, kernel_.reduce_rank - 1);
+  carried.push_back(i64(0));
+  loop(i64(0), runs, i64(1), carried, [&](Value* run, const Values& state) {
+    Values outer(state.begin(), state.end() - 1);
+    Value* position = state.back();
+    Value* column = b_.CreateSelect(b_.CreateICmpEQ(run, i64(0)), first_column, i64(0));
+    Value* length = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateSub(extent, column),
+                                             b_.CreateSub(count, position));
+    Value* end = b_.CreateAdd(position, length);
+    Values indices = parallel;
+    indices.insert(indices.end(), outer.begin(), outer.end());
+    indices.push_back(nullptr);
+    Row row = begin_row(kernel_.body, last, indices, {}, inputs);
+    Value* to_index = b_.CreateSub(column, position);
+    loop(b_.CreateAnd(position, i64(-tree_lanes_)), end, i64(tree_lanes_), {},
+         [&](Value* base, const Values&) -> Values {
+           Value* begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, base, position);
+           Value* stop =
+               b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(base, i64(tree_lanes_)), end);
+           Value* first = b_.CreateICmpEQ(base, i64(0));
+           Value* whole = b_.CreateAnd(b_.CreateSub(stop, begin), i64(-static_cast<int64_t>(lanes_)));
+           Value* vectors_end = b_.CreateAdd(begin, whole);
+           auto part = [&](Value* from, Value* to, unsigned lanes) {
+             loop(from, to, i64(lanes), {}, [&](Value* x, const Values&) -> Values {
+               const Values values = emit_section(row, b_.CreateAdd(x, to_index), lanes);
+               Values elements;
+               for (uint32_t id : inputs) elements.push_back(row_value(row, values, id, lanes));
+               accumulate(elements, i64(0), b_.CreateSub(x, base), first, lanes);
+               return {};
+             });
+           };
+           part(begin, vectors_end, lanes_);
+           part(vectors_end, stop, 1);
+           return {};
+         });
+    Values next = increment(outer, first_reduced);
+    next.push_back(end);
+    return next;
+  });
+}
+
+void KernelEmitter::across_chunk(const Values& parallel, Value* start, Value* count, Value* column,
+                                 Value* column_end) {
+  const int dim = kernel_.parallel_rank - 1;
+  const std::vector<uint32_t>& inputs = kernel_.reduction.inputs;
+  loop(i64(0), count, i64(1), decompose(start, kernel_.parallel_rank, kernel_.reduce_rank),
+       [&](Value* e, const Values& reduced) {
+         poll_cancel();
+         Values indices = parallel;
+         indices.push_back(nullptr);
+         indices.insert(indices.end(), reduced.begin(), reduced.end());
+         Row row = begin_row(kernel_.body, dim, indices, {}, inputs);
+         Value* lane = b_.CreateAnd(e, i64(tree_lanes_ - 1));
+         Value* first = b_.CreateICmpSLT(e, i64(tree_lanes_));
+         row_part(column, column_end, [&](Value* i, unsigned lanes) {
+           const Values values = emit_section(row, i, lanes);
+           Values elements;
+           for (uint32_t id : inputs) elements.push_back(row_value(row, values, id, lanes));
+           accumulate(elements, lane, b_.CreateSub(i, column), first, lanes);
+         });
+         return increment(reduced, kernel_.parallel_rank);
+       });
+}
+
+// result = combine(tree, init), or init if nothing was reduced.
+KernelEmitter::Values KernelEmitter::finish(Row& init_row, Value* level, Value* total, Value* index,
+                                            Value* column, unsigned lanes) {
+  Values tree, init;
+  for (unsigned v = 0; v < level_offsets_.size(); ++v) {
+    tree.push_back(acc_load(acc_address(level, v, i64(0), column), v, lanes));
+    init.push_back(load(init_row, kernel_.reduction.init[v], index, nullptr, lanes));
+  }
+  Values result = combine(tree, init, lanes);
+  Value* empty = splat(b_.CreateICmpEQ(total, i64(0)), lanes);
+  for (unsigned v = 0; v < result.size(); ++v) result[v] = b_.CreateSelect(empty, init[v], result[v]);
+  return result;
+}
+
+void KernelEmitter::emit_along(Value* outer_begin, Value* outer_end, Value* inner_begin, Value* inner_end) {
+  const int rank = kernel_.parallel_rank;
+  Value* total = reduced_count();
+  loop(outer_begin, outer_end, i64(1), decompose(outer_begin, 0, std::max(rank - 1, 0)),
+       [&](Value*, const Values& outer) {
+         loop(inner_begin, inner_end, i64(1), {}, [&](Value* inner, const Values&) -> Values {
+           poll_cancel();
+           Values parallel = outer;
+           if (rank > 0) parallel.push_back(inner);
+           Value* level = reduce_chunks(
+               total, i64(1), [&](Value* start, Value* count) { along_chunk(parallel, start, count); });
+           Row init_row = begin_row({}, -1, parallel, kernel_.reduction.init, {});
+           const Values results = finish(init_row, level, total, nullptr, i64(0), 1);
+           Row row = begin_row(kernel_.epilogue, -1, parallel, store_accesses(), {},
+                               [&](uint64_t v, Value*, unsigned) { return results[v]; });
+           emit_stores(row, {}, nullptr, 1);
+           return {};
+         });
+         return increment(outer, 0);
+       });
+}
+
+void KernelEmitter::emit_across(Value* outer_begin, Value* outer_end, Value* inner_begin, Value* inner_end) {
+  const int rank = kernel_.parallel_rank;
+  Value* total = reduced_count();
+  loop(outer_begin, outer_end, i64(1), decompose(outer_begin, 0, rank - 1), [&](Value*, const Values& outer) {
+    loop(inner_begin, inner_end, i64(kBlockColumns), {}, [&](Value* column, const Values&) -> Values {
+      poll_cancel();
+      Value* column_end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin,
+                                                   b_.CreateAdd(column, i64(kBlockColumns)), inner_end);
+      Value* vectors =
+          b_.CreateUDiv(b_.CreateAdd(b_.CreateSub(column_end, column), i64(lanes_ - 1)), i64(lanes_));
+      Value* level = reduce_chunks(total, vectors, [&](Value* start, Value* count) {
+        across_chunk(outer, start, count, column, column_end);
+      });
+      Values indices = outer;
+      indices.push_back(nullptr);
+      Values results;
+      Row init_row = begin_row({}, rank - 1, indices, kernel_.reduction.init, {});
+      Row row = begin_row(kernel_.epilogue, rank - 1, indices, store_accesses(), store_values(),
+                          [&](uint64_t v, Value*, unsigned) { return results[v]; });
+      row_part(column, column_end, [&](Value* i, unsigned lanes) {
+        results = finish(init_row, level, total, i, b_.CreateSub(i, column), lanes);
+        const Values values = emit_section(row, i, lanes);
+        emit_stores(row, values, i, lanes);
+      });
+      return {};
+    });
+    return increment(outer, 0);
+  });
+}
+
+}  // namespace lamina::jit::cpu
