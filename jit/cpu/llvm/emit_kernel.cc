@@ -406,6 +406,10 @@ Value* KernelEmitter::load(Row& row, uint32_t access, Value* index, Value* predi
     loaded = b_.CreateSelect(predicate, all, zero);
   } else if (!row.strides[access]) {
     Value* address = b_.CreateGEP(element, row.pointers[access], index);
+    if (!row.prefetch.empty() && row.prefetch[access])
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                         {b_.CreateGEP(element, address, row.prefetch[access]), b_.getInt32(0),
+                          b_.getInt32(3), b_.getInt32(1)});
     loaded = predicate ? static_cast<Value*>(b_.CreateMaskedLoad(memory, address, align, predicate, zero))
                        : b_.CreateAlignedLoad(memory, address, align);
   } else {

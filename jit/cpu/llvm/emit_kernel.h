@@ -50,6 +50,7 @@ class KernelEmitter {
     std::vector<bool> varies;
     Values pointers;  // per access used: address at index 0 of D
     Values strides;   // per access used: null for unit stride
+    Values prefetch;  // per access, empty or null for none: how far ahead, in elements
     Reduced reduced;
   };
   // Called with the index along D and the number of lanes.
@@ -123,6 +124,7 @@ class KernelEmitter {
   void emit_across(llvm::Value* outer_begin, llvm::Value* outer_end, llvm::Value* inner_begin,
                    llvm::Value* inner_end);
   void along_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count);
+  void prefetch_along(Row& row, int dim, int64_t rows);
   void across_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count, llvm::Value* column,
                     llvm::Value* column_end);
   llvm::Value* reduce_chunks(llvm::Value* total, llvm::Value* row_vectors,

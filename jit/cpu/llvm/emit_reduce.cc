@@ -20,6 +20,9 @@ namespace {
 
 // Columns of one block of the kAcrossParallel form: with L lanes of 256 bytes this makes 64 KiB per level.
 constexpr int64_t kBlockColumns = 256;
+// A block touches one KiB of each row, too little for the hardware to see the stream: its rows are asked for
+// early.
+constexpr int64_t kPrefetchRows = 4;
 
 unsigned log2_of(int64_t n) {
   unsigned k = 0;
@@ -298,6 +301,7 @@ void KernelEmitter::across_chunk(const Values& parallel, Value* start, Value* co
          indices.push_back(nullptr);
          indices.insert(indices.end(), reduced.begin(), reduced.end());
          Row row = begin_row(kernel_.body, dim, indices, {}, inputs);
+         prefetch_along(row, kernel_.parallel_rank + kernel_.reduce_rank - 1, kPrefetchRows);
          Value* lane = b_.CreateAnd(e, i64(tree_lanes_ - 1));
          Value* first = b_.CreateICmpSLT(e, i64(tree_lanes_));
          row_part(column, column_end, [&](Value* i, unsigned lanes) {
@@ -308,6 +312,17 @@ void KernelEmitter::across_chunk(const Values& parallel, Value* start, Value* co
          });
          return increment(reduced, kernel_.parallel_rank);
        });
+}
+
+// Lets vector loads of the row also fetch the element that lies `rows` further along `dim`.
+void KernelEmitter::prefetch_along(Row& row, int dim, int64_t rows) {
+  row.prefetch.assign(kernel_.accesses.size(), nullptr);
+  for (size_t a = 0; a < kernel_.accesses.size(); ++a) {
+    if (!row.pointers[a] || row.strides[a] || !access_varies(a, row.dim)) continue;
+    for (const AccessTerm& term : kernel_.accesses[a].terms)
+      if (term.dim == dim)
+        row.prefetch[a] = term.unit ? i64(rows) : b_.CreateMul(arg(term.stride_slot), i64(rows));
+  }
 }
 
 // result = combine(tree, init), or init if nothing was reduced.
