@@ -31,7 +31,7 @@ inline constexpr int kMaxLoopRank = 16;
 // term have stride 0. Dimensions are numbered 0 ... parallel_rank-1, then the reduced ones.
 struct AccessTerm {
   uint8_t dim;
-  bool unit;  // stride is 1, known when compiled; else args[stride_slot]
+  uint8_t unit;  // stride known when compiled: 1, or 2 (one part of interleaved pairs); 0: args[stride_slot]
   uint32_t stride_slot;
   bool operator==(const AccessTerm&) const = default;
 };

@@ -160,7 +160,7 @@ class RandomKernel {
       const int64_t e = std::max<int64_t>(c.extents[d], 1);
       int64_t s = pick(5) == 0 ? -stride : stride;
       if (!written && pick(12) == 0) s = 0;
-      const bool unit = s == 1 && pick(4) != 0;
+      const uint8_t unit = (s == 1 || s == 2) && pick(4) != 0 ? static_cast<uint8_t>(s) : 0;
       AccessTerm term{static_cast<uint8_t>(d), unit, 0};
       if (!unit) {
         term.stride_slot = k.arg();
