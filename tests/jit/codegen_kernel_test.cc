@@ -1,8 +1,11 @@
 // Random kernels and reductions: machine code for several targets against the interpreter, and reductions of
 // both tiers against a plain statement of the tree.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <functional>
+#include <deque>
 
 #include "tests/jit/kernel_util.h"
 
@@ -29,17 +32,44 @@ struct Case {
 
 using Memory = std::vector<std::vector<char>>;
 
+// Bytes that end where a page without access begins: reading or writing past them faults.
+class Guarded {
+ public:
+  explicit Guarded(const std::vector<char>& bytes) : size_(bytes.size()) {
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    mapped_ = (size_ + page - 1) / page * page + page;
+    base_ = static_cast<char*>(
+        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(base_ != MAP_FAILED);
+    REQUIRE(mprotect(base_ + mapped_ - page, page, PROT_NONE) == 0);
+    data_ = base_ + mapped_ - page - size_;
+    std::memcpy(data_, bytes.data(), size_);
+  }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  ~Guarded() { munmap(base_, mapped_); }
+  char* data() { return data_; }
+  std::vector<char> bytes() const { return {data_, data_ + size_}; }
+
+ private:
+  size_t size_, mapped_;
+  char* base_;
+  char* data_;
+};
+
 template <class F>
 Memory run_case(const Case& c, const F& entry) {
-  Memory memory = c.memory;
+  std::deque<Guarded> guarded;
   std::vector<void*> buffers;
-  for (auto& m : memory) buffers.push_back(m.data());
+  for (const auto& m : c.memory) buffers.push_back(guarded.emplace_back(m).data());
   const int32_t cancel = 0;
   // In three parts, as threads would.
   const int64_t outer = c.outer(), inner = c.inner(), cut = outer / 3, side = inner / 2;
   REQUIRE(entry(buffers.data(), c.args.data(), 0, cut, 0, inner, &cancel) == 0);
   REQUIRE(entry(buffers.data(), c.args.data(), cut, outer, 0, side, &cancel) == 0);
   REQUIRE(entry(buffers.data(), c.args.data(), cut, outer, side, inner, &cancel) == 0);
+  Memory memory;
+  for (const Guarded& g : guarded) memory.push_back(g.bytes());
   return memory;
 }
 
@@ -215,6 +245,8 @@ class RandomKernel {
         const int arity = hlo::prim_arity(p);
         KernelInstr instr{KernelOp::kPrim, p, DType::kBool};
         for (int o = 0; o < arity; ++o) instr.operands[o] = values[pick(static_cast<int>(values.size()))];
+        // The bits of a NaN are unspecified, so they must not become a number.
+        if (p == Prim::bitcast && hlo::is_float(section[instr.operands[0]].type)) continue;
         const DType last = arity > 0 ? section[instr.operands[arity - 1]].type : part_type();
         instr.type = p == Prim::convert || p == Prim::bitcast ? part_type()
                      : p >= Prim::eq && p <= Prim::le         ? DType::kBool
