@@ -32,7 +32,7 @@ absl::StatusOr<VmapOut> vmap_lazily(std::span<const Value> outputs, std::span<co
   hlo::Builder b;
   hlo::BatchResult r = hlo::batch_graph(b, outputs, inputs, values, batched, size);
   if (!b.ok()) return b.status();
-  return VmapOut{to_vector(r.results), {r.batched.begin(), r.batched.end()}};
+  return VmapOut{to_vector(r.results), std::vector<bool>(r.batched.begin(), r.batched.end())};
 }
 
 absl::StatusOr<std::vector<Value>> vmap(std::span<const Value> outputs, std::span<const Value> inputs,
