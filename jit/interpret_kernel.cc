@@ -209,7 +209,7 @@ class Run {
     int64_t position = access.offset_slot < 0 ? 0 : args_[access.offset_slot];
     *stride = 0;
     for (const AccessTerm& t : access.terms) {
-      const int64_t s = t.unit ? 1 : args_[t.stride_slot];
+      const int64_t s = t.unit ? t.unit : args_[t.stride_slot];
       position += index_[t.dim] * s;
       if (t.dim == dim) *stride += s;
     }

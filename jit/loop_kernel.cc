@@ -16,7 +16,8 @@ std::string access_text(const Access& access) {
   text += access.offset_slot < 0 ? "0" : absl::StrCat("a", access.offset_slot);
   for (const AccessTerm& term : access.terms) {
     absl::StrAppend(&text, " + i", term.dim);
-    if (!term.unit) absl::StrAppend(&text, "*a", term.stride_slot);
+    if (term.unit == 0) absl::StrAppend(&text, "*a", term.stride_slot);
+    if (term.unit == 2) text += "*2";
   }
   return text + "]";
 }
@@ -145,6 +146,7 @@ class Verifier {
         return wrong("an offset in argument ", a.offset_slot);
       for (const AccessTerm& t : a.terms) {
         if (t.dim >= rank) return wrong("an access along dimension ", static_cast<int>(t.dim));
+        if (t.unit > 2) return wrong("a known stride of ", static_cast<int>(t.unit));
         if (!t.unit && t.stride_slot >= k_.num_args) return wrong("a stride in argument ", t.stride_slot);
       }
     }

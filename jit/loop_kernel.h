@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "hlo/dtype.h"
+#include "hlo/reduce_tree.h"
 #include "hlo/scalar/program.h"
 
 namespace lamina::jit {
@@ -31,7 +32,7 @@ inline constexpr int kMaxLoopRank = 16;
 // term have stride 0. Dimensions are numbered 0 ... parallel_rank-1, then the reduced ones.
 struct AccessTerm {
   uint8_t dim;
-  bool unit;  // stride is 1, known when compiled; else args[stride_slot]
+  uint8_t unit;  // stride known when compiled: 1, or 2 (one part of interleaved pairs); 0: args[stride_slot]
   uint32_t stride_slot;
   bool operator==(const AccessTerm&) const = default;
 };
@@ -75,8 +76,8 @@ struct Store {
 // halving stride, lane[j] = combine(lane[j], lane[j + s]) for s = L/2 ... 1 where lane j + s holds an
 // element; chunk results are reduced as a new sequence of elements in the same way; init enters last: result
 // = combine(tree, init). An empty reduction is init.
-inline constexpr int64_t kReduceChunk = 16384;
-inline constexpr int64_t kReduceLaneBytes = 256;
+using hlo::kReduceChunk;
+using hlo::kReduceLaneBytes;
 
 // Where the vector lanes go: along the reduced index, or along the last parallel dimension (with L
 // accumulators each).

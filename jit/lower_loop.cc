@@ -197,9 +197,8 @@ class Lowering {
     for (const DimIndex& d : index) computed |= d.value != kNone;
     std::vector<uint32_t> out;
     for (int p = 0; p < parts; ++p) {
-      KernelInstr i{.type = hlo::part_type(v.dtype()), .predicated = predicate != kNone};
+      KernelInstr i{.op = KernelOp::kLoad, .type = hlo::part_type(v.dtype()), .predicated = predicate != kNone};
       if (!computed) {
-        i.op = KernelOp::kLoad;
         i.imm = access(v, index, p, false);
         if (i.predicated) i.operands[0] = predicate;
       } else {
@@ -523,10 +522,11 @@ class Lowering {
       return static_cast<uint32_t>(out.args.size() - 1);
     };
     for (const RawAccess& a : accesses_) {
-      Access access{.buffer = a.buffer};
+      Access access;
+      access.buffer = a.buffer;
       if (a.offset != 0) access.offset_slot = static_cast<int32_t>(slot(a.offset));
       for (const auto& [dim, coef] : a.terms) {
-        AccessTerm term{static_cast<uint8_t>(dim), coef == 1, 0};
+        AccessTerm term{static_cast<uint8_t>(dim), static_cast<uint8_t>(coef == 1 || coef == 2 ? coef : 0), 0};
         if (!term.unit) term.stride_slot = slot(coef);
         access.terms.push_back(term);
       }

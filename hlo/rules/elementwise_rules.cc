@@ -1,7 +1,7 @@
 // Type rules and scalar programs of the elementwise ops: one row each.
 #include "hlo/rules/support.h"
 #include "hlo/scalar/adapters.h"
-#include "hlo/scalar/math.h"
+#include "hlo/scalar/rules.h"
 
 namespace lamina::hlo {
 namespace {

@@ -8,6 +8,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,6 +70,7 @@ class Scalar {
 class ScalarRecorder {
  public:
   explicit ScalarRecorder(std::span<const DType> inputs);
+  ~ScalarRecorder();
   Scalar input(int i);
   Scalar emit(Prim prim, DType result, std::span<const Scalar> operands, uint64_t imm = 0);
   Scalar constant_bits(DType type, uint64_t bits);
@@ -79,7 +81,9 @@ class ScalarRecorder {
   ScalarProgram finish(std::span<const Scalar> outputs);
 
  private:
+  struct Known;
   ScalarProgram program_;
+  std::unique_ptr<Known> known_;  // instructions recorded so far
 };
 
 // Runs `program` on `count` elements: inputs[i] and outputs[j] point at contiguous arrays of the value's type (bool as

@@ -20,6 +20,30 @@ struct Problem {
   GemmOutput<Out> out;
 };
 
+// A vector times a matrix [outer][k], of which one stride is 1, in place: c[j] for j < outer.
+template <typename T>
+struct VectorMatrix {
+  const T* x;  // k at unit stride
+  const T* matrix;
+  int64_t outer_stride, k_stride;
+  T* c;
+};
+
+constexpr int64_t kVectorChunk = 512;  // outer elements per task
+
+template <typename T>
+void vector_matrix(const GemmKernels<T>& kernels, const VectorMatrix<T>& p, int64_t begin, int64_t end,
+                   int64_t k) {
+  for (int64_t k0 = 0; k0 < k; k0 += hlo::kDotBlock) {
+    const int64_t kc = std::min(hlo::kDotBlock, k - k0);
+    const T* const m = p.matrix + begin * p.outer_stride + k0 * p.k_stride;
+    if (p.k_stride == 1)
+      kernels.rows_times(kc, p.x + k0, m, p.outer_stride, p.c + begin, end - begin, k0 == 0);
+    else
+      kernels.columns_times(kc, p.x + k0, m, p.k_stride, p.c + begin, end - begin, k0 == 0);
+  }
+}
+
 // T accumulates, Out is stored.
 template <typename T, typename Out, typename Store>
 absl::Status real_dot(DType in, const DotShape& s, const void* a, const void* b, Out* c,
@@ -39,6 +63,31 @@ absl::Status real_dot(DType in, const DotShape& s, const void* a, const void* b,
     else
       for (int64_t i = 0; i < s.batch; ++i) element(i);
     return context.cancelled() ? absl::CancelledError("a dot was interrupted") : absl::OkStatus();
+  }
+  if constexpr (std::is_same_v<T, Out>) {
+    // A matrix and a vector whose elements lie as the kernels want them.
+    const bool by_row = s.n == 1 && s.rhs_k == 1 && (s.lhs_k == 1 || s.lhs_m == 1);
+    const bool by_column = s.m == 1 && s.lhs_k == 1 && (s.rhs_k == 1 || s.rhs_n == 1);
+    if (loads_unchanged<T>(in) && s.k > 0 && (by_row || by_column)) {
+      const int64_t outer = by_row ? s.m : s.n;
+      const int64_t chunks = ceil_div(outer, kVectorChunk);
+      const auto work = [&](int64_t task) {
+        if (context.cancelled()) return;
+        const int64_t i = task / chunks, begin = task % chunks * kVectorChunk;
+        const T* const left = reinterpret_cast<const T*>(lhs) + i * s.lhs_batch;
+        const T* const right = reinterpret_cast<const T*>(rhs) + i * s.rhs_batch;
+        const VectorMatrix<T> p = by_row ? VectorMatrix<T>{right, left, s.lhs_m, s.lhs_k, c + i * outer}
+                                         : VectorMatrix<T>{left, right, s.rhs_n, s.rhs_k, c + i * outer};
+        vector_matrix(kernels, p, begin, std::min(outer, begin + kVectorChunk), s.k);
+      };
+      const int64_t tasks = s.batch * chunks;
+      if (tasks > 1 && static_cast<double>(s.batch) * static_cast<double>(outer) * static_cast<double>(s.k) >=
+                           kWorkPerThread)
+        context.parallel(tasks, work);
+      else
+        for (int64_t t = 0; t < tasks; ++t) work(t);
+      return context.cancelled() ? absl::CancelledError("a dot was interrupted") : absl::OkStatus();
+    }
   }
   using Source = StridedSource<T>;
   // The lanes lie along columns; a narrow result has more of them the other way round, and a product does not

@@ -50,6 +50,8 @@ struct GemmSize {
 inline constexpr int64_t kPackedBytes = 512 << 10;
 // Rows of C accumulated aside when C itself cannot be (another type, scattered).
 inline constexpr int64_t kAsideRows = 256;
+// A is read in place when the result is at most this many vectors wide.
+inline constexpr int64_t kInPlaceColumns = 2;
 inline constexpr int64_t kStackScratch = 16 << 10;
 // Less work than this many multiply-adds per thread is not worth a thread.
 inline constexpr int64_t kWorkPerThread = 1 << 17;
@@ -63,7 +65,9 @@ struct GemmPlan {
   int64_t nc;  // columns per packed block of B
   int64_t mc;  // rows between two visits of C
   bool aside;  // C is accumulated in scratch
+  bool a_in_place;
   bool b_in_place;
+  int64_t panel_rows;                          // the most rows of a tile
   int64_t b_elements, a_elements, c_elements;  // scratch
 
   int64_t scratch_bytes() const {
@@ -72,10 +76,14 @@ struct GemmPlan {
 };
 
 template <typename T>
-GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t b_direct_ld, bool aside) {
+GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t a_direct_ld,
+                      int64_t b_direct_ld, bool aside) {
   GemmPlan<T> p;
   const int64_t kb = std::min(s.block, s.k);
-  p.nr = kernels.lanes * (s.m <= kernels.wide_rows ? kMaxTileVecs : kernels.max_vecs);
+  // Packing A pays only when several tiles use it.
+  p.a_in_place = a_direct_ld >= 0 && kernels.in_place_rows > 0 && s.n <= kInPlaceColumns * kernels.lanes;
+  p.panel_rows = p.a_in_place ? kernels.in_place_rows : kernels.max_rows;
+  p.nr = kernels.lanes * (s.m <= kernels.wide_rows && !p.a_in_place ? kMaxTileVecs : kernels.max_vecs);
   const int64_t fit =
       std::max<int64_t>(kPackedBytes / static_cast<int64_t>(sizeof(T)) / s.block / p.nr, 1) * p.nr;
   p.nc = std::min(fit, ceil_div(s.n, p.nr) * p.nr);
@@ -83,10 +91,10 @@ GemmPlan<T> plan_gemm(const GemmKernels<T>& kernels, const GemmSize& s, int64_t 
   p.mc = aside ? std::min(s.m, kAsideRows) : s.m;
   // In place when each element of B is used by one or two row panels only, or all of B sits in the
   // first-level cache.
-  p.b_in_place = b_direct_ld >= 0 && (s.m <= 2 * kernels.max_rows ||
+  p.b_in_place = b_direct_ld >= 0 && (s.m <= 2 * p.panel_rows ||
                                       kb * b_direct_ld * static_cast<int64_t>(sizeof(T)) <= (16 << 10));
   p.b_elements = p.b_in_place ? 0 : kb * p.nc;
-  p.a_elements = kb * std::min<int64_t>(kernels.max_rows, s.m);
+  p.a_elements = p.a_in_place ? 0 : kb * std::min<int64_t>(p.panel_rows, s.m);
   p.c_elements = aside ? p.mc * p.nc : 0;
   return p;
 }
@@ -106,7 +114,7 @@ void gemm_region(const GemmKernels<T>& kernels, const GemmPlan<T>& plan, const G
     const int64_t nc = std::min(plan.nc, n1 - jc);
     for (int64_t ic = m0; ic < m1; ic += plan.mc) {
       const int64_t mc = std::min(plan.mc, m1 - ic);
-      const int64_t panels = ceil_div(mc, kernels.max_rows);
+      const int64_t panels = ceil_div(mc, plan.panel_rows);
       for (int64_t pc = 0; pc < s.k; pc += s.block) {
         const int64_t kc = std::min(s.block, s.k - pc);
         if (!plan.b_in_place)
@@ -118,10 +126,10 @@ void gemm_region(const GemmKernels<T>& kernels, const GemmPlan<T>& plan, const G
           if (context.cancelled()) return;
           // As even as can be: a panel of one or two rows would waste the multipliers.
           const int64_t rows = mc / panels + (panel < mc % panels ? 1 : 0);
-          a.pack(&kernels, a_pack, rows, ic + i, rows, pc, kc);
+          if (!plan.a_in_place) a.pack(&kernels, a_pack, rows, ic + i, rows, pc, kc);
           for (int64_t j = 0; j < nc; j += plan.nr) {
             const int64_t width = std::min(plan.nr, nc - j);
-            const TileFn<T> tile = kernels.tile[rows - 1][(width - 1) / kernels.lanes];
+            const int64_t vec = (width - 1) / kernels.lanes;
             const T* b_tile = plan.b_in_place ? b.direct(jc + j, pc) : b_pack + j * kc;
             const int64_t ldb = plan.b_in_place ? b.direct_ld() : width;
             T* c = nullptr;
@@ -133,7 +141,11 @@ void gemm_region(const GemmKernels<T>& kernels, const GemmPlan<T>& plan, const G
               c = out.data + (ic + i) * out.row_stride + jc + j;
               ldc = out.row_stride;
             }
-            tile(kc, a_pack, b_tile, ldb, c, ldc, width, pc == 0);
+            if (plan.a_in_place)
+              kernels.in_place[rows - 1][vec](kc, a.direct(ic + i, pc), a.direct_lda(), b_tile, ldb, c, ldc,
+                                              width, pc == 0);
+            else
+              kernels.tile[rows - 1][vec](kc, a_pack, b_tile, ldb, c, ldc, width, pc == 0);
           }
           i += rows;
         }
@@ -163,7 +175,7 @@ absl::Status gemm(const GemmSize& s, const KernelContext& context, Source source
   const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
   const auto first = source(0);
   const bool aside = !std::is_same_v<T, Out> || !first.out.rows_contiguous();
-  const GemmPlan<T> plan = plan_gemm<T>(kernels, s, first.b.direct_ld(), aside);
+  const GemmPlan<T> plan = plan_gemm<T>(kernels, s, first.a.direct_lda(), first.b.direct_ld(), aside);
 
   // Regions: the batch, then columns, then rows, until every thread has one.
   int64_t threads = 1, row_cuts = 1, col_cuts = 1;
@@ -175,7 +187,7 @@ absl::Status gemm(const GemmSize& s, const KernelContext& context, Source source
     if (s.batch < 2 * threads) {
       const int64_t wanted = ceil_div(threads, s.batch);
       col_cuts = std::min(wanted, std::max<int64_t>(s.n / (2 * plan.nr), 1));
-      row_cuts = std::min(ceil_div(wanted, col_cuts), ceil_div(s.m, kernels.max_rows));
+      row_cuts = std::min(ceil_div(wanted, col_cuts), ceil_div(s.m, plan.panel_rows));
     }
   }
   const int64_t regions = s.batch * row_cuts * col_cuts;

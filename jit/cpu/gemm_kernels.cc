@@ -52,6 +52,24 @@ void transpose(T* dst, int64_t ld, const T* src, int64_t stride, int64_t rows, i
 }
 
 template <typename T>
+void matrix_times(int64_t kc, const T* x, const T* m, int64_t j_stride, int64_t k_stride, T* c, int64_t n,
+                  bool first) {
+  for (int64_t j = 0; j < n; ++j) {
+    T acc = static_cast<T>(-0.0);
+    for (int64_t k = 0; k < kc; ++k) acc = multiply_add(x[k], m[j * j_stride + k * k_stride], acc);
+    c[j] = first ? acc : static_cast<T>(c[j] + acc);
+  }
+}
+template <typename T>
+void rows_times(int64_t kc, const T* x, const T* m, int64_t stride, T* c, int64_t n, bool first) {
+  matrix_times(kc, x, m, stride, 1, c, n, first);
+}
+template <typename T>
+void columns_times(int64_t kc, const T* x, const T* m, int64_t stride, T* c, int64_t n, bool first) {
+  matrix_times(kc, x, m, 1, stride, c, n, first);
+}
+
+template <typename T>
 T vector_dot(int64_t k, int64_t block, const T* a, int64_t a_stride, const T* b, int64_t b_stride) {
   T total = static_cast<T>(-0.0);
   for (int64_t k0 = 0; k0 < k; k0 += block) {
@@ -66,8 +84,18 @@ T vector_dot(int64_t k, int64_t block, const T* a, int64_t a_stride, const T* b,
 template <typename T>
 const GemmKernels<T>& portable() {
   static constexpr GemmKernels<T> kernels = {
-      kPortableRows, kPortableLanes<T>, 1, 0, {{tile<T, 1>}, {tile<T, 2>}, {tile<T, 3>}, {tile<T, 4>}},
-      transpose<T>,  vector_dot<T>};
+      .max_rows = kPortableRows,
+      .lanes = kPortableLanes<T>,
+      .max_vecs = 1,
+      .wide_rows = 0,
+      .tile = {{tile<T, 1>}, {tile<T, 2>}, {tile<T, 3>}, {tile<T, 4>}},
+      .transpose = transpose<T>,
+      .in_place_rows = 0,
+      .in_place = {},
+      .rows_times = rows_times<T>,
+      .columns_times = columns_times<T>,
+      .vector_dot = vector_dot<T>,
+  };
   return kernels;
 }
 

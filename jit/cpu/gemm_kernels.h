@@ -20,6 +20,14 @@ template <typename T>
 using TileFn = void (*)(int64_t kc, const T* a, const T* b, int64_t ldb, T* c, int64_t ldc, int64_t n,
                         bool first);
 
+// The same with `a` in place: element (r, k) is a[r * lda + k].
+template <typename T>
+using InPlaceTileFn = void (*)(int64_t kc, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
+                               int64_t ldc, int64_t n, bool first);
+
+inline constexpr int kMaxInPlaceRows = 8;
+inline constexpr int kMaxInPlaceVecs = 2;
+
 template <typename T>
 struct GemmKernels {
   int max_rows;
@@ -30,6 +38,15 @@ struct GemmKernels {
   TileFn<T> tile[kMaxTileRows][kMaxTileVecs];
   // dst[k * ld + r] = src[r * stride + k] for r < rows, k < kc.
   void (*transpose)(T* dst, int64_t ld, const T* src, int64_t stride, int64_t rows, int64_t kc);
+  // One element of a dot over all k >= 1, blocks of `block` included: blocks are independent chains and
+  // overlap.
+  // Tiles of up to in_place_rows rows and kMaxInPlaceVecs vectors; 0 if there are none.
+  int in_place_rows;
+  InPlaceTileFn<T> in_place[kMaxInPlaceRows][kMaxInPlaceVecs];
+  // c[j] = (first ? chain : c[j] + chain) for j < n, the chain over x[k] * element (j, k) for k < kc; element
+  // (j, k) of the matrix is at m[j * stride + k] for `rows_times`, at m[j + k * stride] for `columns_times`.
+  void (*rows_times)(int64_t kc, const T* x, const T* m, int64_t stride, T* c, int64_t n, bool first);
+  void (*columns_times)(int64_t kc, const T* x, const T* m, int64_t stride, T* c, int64_t n, bool first);
   // One element of a dot over all k >= 1, blocks of `block` included: blocks are independent chains and
   // overlap.
   T (*vector_dot)(int64_t k, int64_t block, const T* a, int64_t a_stride, const T* b, int64_t b_stride);

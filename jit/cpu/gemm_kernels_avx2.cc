@@ -53,6 +53,8 @@ struct Lanes<double> {
 };
 
 constexpr int kWideRows = 3;
+constexpr int kInPlaceRows = 6;
+constexpr int kVectorColumns = 8;
 
 #include "jit/cpu/gemm_tile.inc"
 

@@ -47,6 +47,8 @@ struct Lanes<double> {
 };
 
 constexpr int kWideRows = 6;
+constexpr int kInPlaceRows = 8;
+constexpr int kVectorColumns = 16;
 
 #include "jit/cpu/gemm_tile.inc"
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <complex>
 #include <cstdint>
-#include <cstring>
 
 #include "hlo/reference_chain.h"
 #include "jit/cpu/gemm.h"
@@ -67,6 +66,9 @@ struct StridedSource {
   int64_t direct_ld() const {
     return outer_stride == 1 && k_stride >= 0 && loads_unchanged<T>(type) ? k_stride : -1;
   }
+  int64_t direct_lda() const {
+    return k_stride == 1 && outer_stride >= 0 && loads_unchanged<T>(type) ? outer_stride : -1;
+  }
   const T* direct(int64_t outer0, int64_t k0) const {
     return reinterpret_cast<const T*>(data) + outer0 * outer_stride + k0 * k_stride;
   }
@@ -76,12 +78,15 @@ struct StridedSource {
             int64_t kc) const {
     if (loads_unchanged<T>(type)) {
       const T* src = direct(outer0, k0);
-      if (k_stride == 1 && kernels) return kernels->transpose(dst, ld, src, outer_stride, outer, kc);
-      if (outer_stride == 1) {
-        for (int64_t k = 0; k < kc; ++k)
-          std::memcpy(dst + k * ld, src + k * k_stride, sizeof(T) * static_cast<size_t>(outer));
+      if (outer == 1 && ld == 1 && k_stride == 1) {
+        std::copy_n(src, kc, dst);
         return;
       }
+      if (outer_stride == 1 && (outer > 1 || k_stride != 1)) {
+        for (int64_t k = 0; k < kc; ++k) std::copy_n(src + k * k_stride, outer, dst + k * ld);
+        return;
+      }
+      if (k_stride == 1 && kernels) return kernels->transpose(dst, ld, src, outer_stride, outer, kc);
     }
     with_memory_type<T>(type, [&]<typename Src>() {
       const Src* src = reinterpret_cast<const Src*>(data) + outer0 * outer_stride + k0 * k_stride;
@@ -99,6 +104,8 @@ template <typename P, typename Inner>
 struct ComplexRows {
   Inner inner;
 
+  int64_t direct_lda() const { return -1; }
+  const P* direct(int64_t, int64_t) const { return nullptr; }
   void pack(const GemmKernels<P>*, P* dst, int64_t ld, int64_t outer0, int64_t outer, int64_t k0,
             int64_t kc) const {
     std::complex<P> panel[kComplexPanel * kMaxTileRows];

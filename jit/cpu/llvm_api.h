@@ -21,7 +21,7 @@ extern "C" {
 /* LoopKernel in flat arrays; enumerators have the values of jit/loop_kernel.h and hlo/. */
 typedef struct LaminaTerm {
   uint8_t dim;
-  uint8_t unit;
+  uint8_t unit; /* 0, 1 or 2 */
   uint16_t reserved;
   uint32_t stride_slot;
 } LaminaTerm;

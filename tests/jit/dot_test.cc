@@ -8,57 +8,13 @@
 #include <vector>
 
 #include "hlo/half.h"
-#include "jit/runtime/thread_pool.h"
+#include "tests/jit/kernel_testing.h"
 
 using namespace lamina;
+using namespace lamina::testing;
 using hlo::DotShape;
-using hlo::DType;
 
 namespace {
-
-// Random elements of any type: random bits for integers; floats of mixed size and sign with some zeros of
-// both signs.
-std::vector<char> random_array(DType t, int64_t count, std::mt19937_64& rng) {
-  std::vector<char> bytes(static_cast<size_t>(count * hlo::byte_size(t)) + 1);
-  if (!hlo::is_inexact(t)) {
-    for (char& b : bytes) b = static_cast<char>(rng());
-    return bytes;
-  }
-  const int64_t values = count * hlo::num_parts(t);
-  for (int64_t i = 0; i < values; ++i) {
-    const double magnitude = std::ldexp(static_cast<double>(rng() >> 11), -53 - static_cast<int>(rng() % 6));
-    double x = rng() % 16 == 0 ? 0.0 : magnitude;
-    if (rng() % 2) x = -x;
-    switch (hlo::part_type(t)) {
-      case DType::kF16:
-        reinterpret_cast<hlo::F16*>(bytes.data())[i] = hlo::to_f16(static_cast<float>(x));
-        break;
-      case DType::kBF16:
-        reinterpret_cast<hlo::BF16*>(bytes.data())[i] = hlo::to_bf16(static_cast<float>(x));
-        break;
-      case DType::kF32:
-        reinterpret_cast<float*>(bytes.data())[i] = static_cast<float>(x);
-        break;
-      default:
-        reinterpret_cast<double*>(bytes.data())[i] = x;
-    }
-  }
-  return bytes;
-}
-
-struct Pools {
-  jit::Allocator allocator;
-  jit::ThreadPool two{2};
-  jit::KernelContext context(jit::Isa isa, bool threads) {
-    jit::KernelContext c;
-    c.scratch = &allocator;
-    c.isa = isa;
-    if (threads) c.parallel = two.parallel();
-    return c;
-  }
-};
-
-constexpr jit::Isa kIsas[] = {jit::Isa::kPortable, jit::Isa::kAvx2, jit::Isa::kAvx512};
 
 std::string describe(DType in, const DotShape& s) {
   return std::string(hlo::info(in).name) + " batch " + std::to_string(s.batch) + " m " + std::to_string(s.m) +
@@ -96,10 +52,6 @@ Layout random_layout(int64_t batch, int64_t outer, int64_t k, std::mt19937_64& r
     default:
       return {1, batch * k, batch, batch * outer * k};
   }
-}
-
-int64_t pick(std::mt19937_64& rng, std::initializer_list<int64_t> from) {
-  return from.begin()[rng() % from.size()];
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ LoopKernel decode(const LaminaKernel& in) {
     lamina::jit::Access access{a.buffer, a.offset_slot, {}};
     for (uint32_t k = 0; k < a.num_terms; ++k) {
       const LaminaTerm& term = in.terms[a.first_term + k];
-      access.terms.push_back({term.dim, term.unit != 0, term.stride_slot});
+      access.terms.push_back({term.dim, term.unit, term.stride_slot});
     }
     out.accesses.push_back(std::move(access));
   }

@@ -257,19 +257,21 @@ void KernelEmitter::address_row(Row& row, uint32_t access) {
   Value* offset = a.offset_slot < 0 ? i64(0) : arg(a.offset_slot);
   Value* stride = nullptr;
   int along = 0;
-  bool unit = false;
+  bool unit = false, pair = false;
   for (const AccessTerm& term : a.terms) {
-    Value* s = term.unit ? i64(1) : arg(term.stride_slot);
+    Value* s = term.unit ? i64(term.unit) : arg(term.stride_slot);
     if (term.dim == row.dim) {
-      unit = term.unit;
+      unit = term.unit == 1;
+      pair = term.unit == 2;
       stride = stride ? b_.CreateAdd(stride, s) : s;
       ++along;
     } else {
       Value* index = row.indices[term.dim];
-      offset = b_.CreateAdd(offset, term.unit ? index : b_.CreateMul(index, s));
+      offset = b_.CreateAdd(offset, term.unit == 1 ? index : b_.CreateMul(index, s));
     }
   }
   row.strides[access] = along == 1 && unit ? nullptr : stride;
+  row.pairs[access] = along == 1 && pair;
   row.pointers[access] =
       b_.CreateGEP(prim_.memory_type(kernel_.buffers[a.buffer].type, 1), buffer(a.buffer), offset);
 }
@@ -288,6 +290,7 @@ KernelEmitter::Row KernelEmitter::begin_row(const Instrs& section, int dim, cons
   row.varies.assign(n, false);
   row.pointers.assign(kernel_.accesses.size(), nullptr);
   row.strides.assign(kernel_.accesses.size(), nullptr);
+  row.pairs.assign(kernel_.accesses.size(), false);
   std::vector<bool> wanted(n, false);
   for (uint32_t access : more_accesses) address_row(row, access);
   for (size_t i = 0; i < n; ++i) {
@@ -383,6 +386,16 @@ Value* KernelEmitter::lane_addresses(Row& row, uint32_t access, Value* index, un
   return b_.CreateGEP(element, row.pointers[access], position);
 }
 
+// The lanes of `value` with zero lanes between them.
+Value* KernelEmitter::spread(Value* value, unsigned lanes) {
+  std::vector<int> mask;
+  for (unsigned i = 0; i < lanes; ++i) {
+    mask.push_back(static_cast<int>(i));
+    mask.push_back(static_cast<int>(lanes + i));
+  }
+  return b_.CreateShuffleVector(value, llvm::Constant::getNullValue(value->getType()), mask);
+}
+
 Value* KernelEmitter::load(Row& row, uint32_t access, Value* index, Value* predicate, unsigned lanes) {
   const DType t = kernel_.buffers[kernel_.accesses[access].buffer].type;
   Type* element = prim_.memory_type(t, 1);
@@ -406,8 +419,21 @@ Value* KernelEmitter::load(Row& row, uint32_t access, Value* index, Value* predi
     loaded = b_.CreateSelect(predicate, all, zero);
   } else if (!row.strides[access]) {
     Value* address = b_.CreateGEP(element, row.pointers[access], index);
+    if (!row.prefetch.empty() && row.prefetch[access])
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                         {b_.CreateGEP(element, address, row.prefetch[access]), b_.getInt32(0),
+                          b_.getInt32(3), b_.getInt32(1)});
     loaded = predicate ? static_cast<Value*>(b_.CreateMaskedLoad(memory, address, align, predicate, zero))
                        : b_.CreateAlignedLoad(memory, address, align);
+  } else if (row.pairs[access]) {
+    // Twice the lanes with every second one off: the last element may be the last of its buffer.
+    Value* on = predicate ? predicate : llvm::Constant::getAllOnesValue(prim_.type(DType::kBool, lanes));
+    Type* both = prim_.memory_type(t, 2 * lanes);
+    Value* raw = b_.CreateMaskedLoad(both, lane_addresses(row, access, index, 1), align, spread(on, lanes),
+                                     llvm::Constant::getNullValue(both));
+    std::vector<int> even;
+    for (unsigned i = 0; i < lanes; ++i) even.push_back(static_cast<int>(2 * i));
+    loaded = b_.CreateShuffleVector(raw, even);
   } else {
     Value* mask = predicate ? predicate : llvm::Constant::getAllOnesValue(prim_.type(DType::kBool, lanes));
     loaded = b_.CreateMaskedGather(memory, lane_addresses(row, access, index, lanes), align, mask, zero);
@@ -443,6 +469,12 @@ void KernelEmitter::store(Row& row, uint32_t access, Value* value, Value* index,
     Value* address = lanes == 1 ? lane_addresses(row, access, index, 1)
                                 : b_.CreateGEP(prim_.memory_type(t, 1), row.pointers[access], index);
     b_.CreateAlignedStore(value, address, align);
+    return;
+  }
+  if (row.pairs[access]) {
+    llvm::Constant* on = llvm::Constant::getAllOnesValue(prim_.type(DType::kBool, lanes));
+    b_.CreateMaskedStore(spread(value, lanes), lane_addresses(row, access, index, 1), align,
+                         spread(on, lanes));
     return;
   }
   b_.CreateMaskedScatter(value, lane_addresses(row, access, index, lanes), align);

@@ -48,8 +48,10 @@ class KernelEmitter {
     Values uniform;  // scalar values that do not depend on D, null for others
     Values splats;   // the same as vectors where a vector needs them
     std::vector<bool> varies;
-    Values pointers;  // per access used: address at index 0 of D
-    Values strides;   // per access used: null for unit stride
+    Values pointers;          // per access used: address at index 0 of D
+    Values strides;           // per access used: null for unit stride
+    Values prefetch;          // per access, empty or null for none: how far ahead, in elements
+    std::vector<bool> pairs;  // per access used: stride 2 along D, known
     Reduced reduced;
   };
   // Called with the index along D and the number of lanes.
@@ -93,6 +95,7 @@ class KernelEmitter {
   llvm::Value* load(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate, unsigned lanes);
   llvm::Value* load_at(uint32_t buffer_index, llvm::Value* position, llvm::Value* predicate, unsigned lanes);
   void store(Row& row, uint32_t access, llvm::Value* value, llvm::Value* index, unsigned lanes);
+  llvm::Value* spread(llvm::Value* value, unsigned lanes);
   llvm::Value* splat(llvm::Value* value, unsigned lanes);
   llvm::Value* lane_indices(llvm::Value* index, unsigned lanes);
   llvm::Value* lane_addresses(Row& row, uint32_t access, llvm::Value* index, unsigned lanes);
@@ -123,6 +126,7 @@ class KernelEmitter {
   void emit_across(llvm::Value* outer_begin, llvm::Value* outer_end, llvm::Value* inner_begin,
                    llvm::Value* inner_end);
   void along_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count);
+  void prefetch_along(Row& row, int dim, int64_t rows);
   void across_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count, llvm::Value* column,
                     llvm::Value* column_end);
   llvm::Value* reduce_chunks(llvm::Value* total, llvm::Value* row_vectors,

@@ -20,6 +20,9 @@ namespace {
 
 // Columns of one block of the kAcrossParallel form: with L lanes of 256 bytes this makes 64 KiB per level.
 constexpr int64_t kBlockColumns = 256;
+// A block touches one KiB of each row, too little for the hardware to see the stream: its rows are asked for
+// early.
+constexpr int64_t kPrefetchRows = 4;
 
 unsigned log2_of(int64_t n) {
   unsigned k = 0;
@@ -142,15 +145,19 @@ void KernelEmitter::emit_fold_lanes() {
   Value* count = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, fold_lanes_->getArg(1), i64(tree_lanes_));
   const unsigned m = level_offsets_.size();
   const unsigned w = lanes_;
-  const unsigned steps = log2_of(tree_lanes_);
+  const unsigned all_steps = log2_of(tree_lanes_);
   const unsigned vector_steps = log2_of(w);
+  std::vector<llvm::Constant*> steps;
+  for (unsigned i = 0; i < w; ++i) steps.push_back(b_.getInt32(i));
+  Value* reach = splat(b_.CreateTrunc(count, b_.getInt32Ty()), w);
   auto masked = [&](const Values& a, const Values& e, Value* position) {
-    Value* reached = b_.CreateICmpSLT(lane_indices(position, w), splat(count, w));
+    Value* lane = b_.CreateAdd(splat(position, w), llvm::ConstantVector::get(steps));
+    Value* reached = b_.CreateICmpSLT(lane, reach);
     Values r = combine(a, e, w);
     for (unsigned v = 0; v < m; ++v) r[v] = b_.CreateSelect(reached, r[v], a[v]);
     return r;
   };
-  loop(i64(1), i64(steps - vector_steps + 1), i64(1), {}, [&](Value* k, const Values&) -> Values {
+  loop(i64(1), i64(all_steps - vector_steps + 1), i64(1), {}, [&](Value* k, const Values&) -> Values {
     Value* stride = b_.CreateLShr(i64(tree_lanes_), k);
     Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, stride, b_.CreateSub(count, stride));
     loop(i64(0), end, i64(w), {}, [&](Value* j, const Values&) -> Values {
@@ -161,7 +168,7 @@ void KernelEmitter::emit_fold_lanes() {
         a.push_back(acc_load(addresses[v], v, w));
         e.push_back(acc_load(acc_address(level, v, i64(0), other), v, w));
       }
-      const Values r = masked(a, e, other);
+      const Values r = masked(a, e, b_.CreateTrunc(other, b_.getInt32Ty()));
       for (unsigned v = 0; v < m; ++v) acc_store(r[v], addresses[v], v, w);
       return {};
     });
@@ -174,7 +181,7 @@ void KernelEmitter::emit_fold_lanes() {
     for (unsigned j = 0; j < w; ++j) mask.push_back(static_cast<int>((j + stride) % w));
     Values others;
     for (Value* value : values) others.push_back(b_.CreateShuffleVector(value, mask));
-    values = masked(values, others, i64(stride));
+    values = masked(values, others, b_.getInt32(stride));
   }
   for (unsigned v = 0; v < m; ++v) acc_store(values[v], acc_address(level, v, i64(0), i64(0)), v, w);
   b_.CreateRetVoid();
@@ -298,6 +305,7 @@ void KernelEmitter::across_chunk(const Values& parallel, Value* start, Value* co
          indices.push_back(nullptr);
          indices.insert(indices.end(), reduced.begin(), reduced.end());
          Row row = begin_row(kernel_.body, dim, indices, {}, inputs);
+         prefetch_along(row, kernel_.parallel_rank + kernel_.reduce_rank - 1, kPrefetchRows);
          Value* lane = b_.CreateAnd(e, i64(tree_lanes_ - 1));
          Value* first = b_.CreateICmpSLT(e, i64(tree_lanes_));
          row_part(column, column_end, [&](Value* i, unsigned lanes) {
@@ -308,6 +316,17 @@ void KernelEmitter::across_chunk(const Values& parallel, Value* start, Value* co
          });
          return increment(reduced, kernel_.parallel_rank);
        });
+}
+
+// Lets vector loads of the row also fetch the element that lies `rows` further along `dim`.
+void KernelEmitter::prefetch_along(Row& row, int dim, int64_t rows) {
+  row.prefetch.assign(kernel_.accesses.size(), nullptr);
+  for (size_t a = 0; a < kernel_.accesses.size(); ++a) {
+    if (!row.pointers[a] || row.strides[a] || !access_varies(a, row.dim)) continue;
+    for (const AccessTerm& term : kernel_.accesses[a].terms)
+      if (term.dim == dim)
+        row.prefetch[a] = term.unit ? i64(rows) : b_.CreateMul(arg(term.stride_slot), i64(rows));
+  }
 }
 
 // result = combine(tree, init), or init if nothing was reduced.

@@ -1,0 +1,385 @@
+#include "jit/cpu/convolution.h"
+
+#include <algorithm>
+#include <complex>
+#include <optional>
+#include <vector>
+
+#include "hlo/reference_dot.h"
+#include "jit/cpu/gemm.h"
+#include "jit/cpu/gemm_source.h"
+
+namespace lamina::jit {
+namespace {
+
+using hlo::ConvDim;
+using hlo::ConvShape;
+using hlo::DType;
+
+constexpr int kMaxRank = hlo::kMaxConvSpatialRank + 1;  // the batch is one more dimension, with a window of 1
+
+// The matrix [output position][k] of all patches of one group (and one image, if the batch is not among
+// `dims`).
+template <typename T>
+struct PatchSource {
+  const char* data;
+  DType type;
+  const ConvDim* dims;
+  int rank;  // at least 1
+  int64_t features, feature_stride;
+
+  int64_t direct_ld() const { return -1; }
+  int64_t direct_lda() const { return -1; }
+  const T* direct(int64_t, int64_t) const { return nullptr; }
+
+  void pack(const GemmKernels<T>* kernels, T* dst, int64_t ld, int64_t outer0, int64_t outer, int64_t k0,
+            int64_t kc) const {
+    int64_t o[kMaxRank];
+    for (int d = rank; d-- > 0;) {
+      o[d] = outer0 % dims[d].output;
+      outer0 /= dims[d].output;
+    }
+    const int last = rank - 1;
+    for (int64_t r = 0; r < outer;) {
+      const int64_t count = std::min(outer - r, dims[last].output - o[last]);
+      pack_run(kernels, dst + r, ld, o, count, k0, kc);
+      r += count;
+      o[last] += count;
+      for (int d = last; d > 0 && o[d] == dims[d].output; --d) {
+        o[d] = 0;
+        ++o[d - 1];
+      }
+    }
+  }
+
+ private:
+  // Positions o, o + 1, ... o + count - 1 along the last dimension.
+  void pack_run(const GemmKernels<T>* kernels, T* dst, int64_t ld, const int64_t* o, int64_t count,
+                int64_t k0, int64_t kc) const {
+    int64_t w[kMaxRank];
+    int64_t feature = k0 % features;
+    int64_t window = k0 / features;
+    for (int d = rank; d-- > 0;) {
+      w[d] = window % dims[d].filter;
+      window /= dims[d].filter;
+    }
+    for (int64_t k = 0; k < kc;) {
+      const int64_t n = std::min(kc - k, features - feature);
+      pack_tap(kernels, dst + k * ld, ld, o, count, w, feature, n);
+      k += n;
+      feature = 0;
+      for (int d = rank; d-- > 0;) {
+        if (++w[d] < dims[d].filter) break;
+        w[d] = 0;
+      }
+    }
+  }
+
+  // One window position, `n` features from `feature` on.
+  void pack_tap(const GemmKernels<T>* kernels, T* dst, int64_t ld, const int64_t* o, int64_t count,
+                const int64_t* w, int64_t feature, int64_t n) const {
+    int64_t at = feature * feature_stride;
+    for (int d = 0; d < rank - 1; ++d) {
+      const int64_t p = o[d] * dims[d].stride + w[d] * dims[d].filter_dilation - dims[d].pad_low;
+      if (p < 0) return clear(dst, ld, count, n);
+      int64_t from = p;
+      if (dims[d].input_dilation != 1) {
+        if (p % dims[d].input_dilation != 0) return clear(dst, ld, count, n);
+        from = p / dims[d].input_dilation;
+      }
+      if (from >= dims[d].input) return clear(dst, ld, count, n);
+      at += from * dims[d].input_stride;
+    }
+    const ConvDim& x = dims[rank - 1];
+    const int64_t p = o[rank - 1] * x.stride + w[rank - 1] * x.filter_dilation - x.pad_low;
+    if (x.input_dilation != 1) {
+      clear(dst, ld, count, n);
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t q = p + j * x.stride;
+        if (q < 0 || q % x.input_dilation != 0 || q / x.input_dilation >= x.input) continue;
+        copy(kernels, dst + j, ld, at + q / x.input_dilation * x.input_stride, 1, n, 0);
+      }
+      return;
+    }
+    // The part [low, high) of the run lies within the input.
+    const int64_t low = p >= 0 ? 0 : std::min(count, (-p - 1) / x.stride + 1);
+    const int64_t high =
+        p >= x.input ? low : std::max(low, std::min(count, (x.input - 1 - p) / x.stride + 1));
+    clear(dst, ld, low, n);
+    if (high > low)
+      copy(kernels, dst + low, ld, at + (p + low * x.stride) * x.input_stride, high - low, n,
+           x.stride * x.input_stride);
+    clear(dst + high, ld, count - high, n);
+  }
+
+  void copy(const GemmKernels<T>* kernels, T* dst, int64_t ld, int64_t at, int64_t count, int64_t n,
+            int64_t step) const {
+    StridedSource<T>{data + at * hlo::byte_size(type), type, step, feature_stride}.pack(kernels, dst, ld, 0,
+                                                                                        count, 0, n);
+  }
+
+  static void clear(T* dst, int64_t ld, int64_t count, int64_t n) {
+    if (count == 0) return;
+    for (int64_t k = 0; k < n; ++k) std::fill_n(dst + k * ld, count, T{});
+  }
+};
+
+template <typename A, typename B, typename Out>
+struct Problem {
+  A a;
+  B b;
+  GemmOutput<Out> out;
+};
+
+// One stride for the row-major output position over `dims`, if there is one.
+std::optional<int64_t> position_stride(const std::vector<ConvDim>& dims) {
+  int64_t extent = 1, stride = 1;
+  bool any = false;
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (dims[i].output == 1) continue;
+    if (!any) {
+      stride = dims[i].output_stride;
+      any = true;
+    } else if (dims[i].output_stride != stride * extent) {
+      return std::nullopt;
+    }
+    extent *= dims[i].output;
+  }
+  return stride;
+}
+
+// The filters as a matrix [output feature][k].
+struct Filters {
+  const char* data;
+  int64_t k_stride, output_stride;
+  BufferRef copy;
+};
+
+absl::StatusOr<Filters> filters(DType type, const ConvShape& s, const void* filter,
+                                const KernelContext& context) {
+  const int64_t width = hlo::byte_size(type), window = s.window();
+  // Row-major from the input features outwards, forwards: one stride is enough.
+  int64_t extent = s.filter_input, stride = s.filter_input_stride;
+  bool known = extent > 1, dense = true;
+  for (size_t i = s.spatial.size(); i-- > 0 && dense;) {
+    const ConvDim& d = s.spatial[i];
+    if (d.filter == 1) continue;
+    if (d.reversed) dense = false;
+    if (!known) {
+      stride = d.filter_stride;
+      known = true;
+    } else if (d.filter_stride != stride * extent) {
+      dense = false;
+    }
+    extent *= d.filter;
+  }
+  if (dense) return Filters{static_cast<const char*>(filter), stride, s.filter_output_stride, {}};
+
+  const auto bytes = checked_bytes(std::vector<int64_t>{window, s.filter_input, s.output_features}, width);
+  if (!bytes)
+    return absl::InvalidArgumentError("the filters of a convolution have more bytes than fit 64 bits");
+  absl::StatusOr<BufferRef> buffer = context.scratch->allocate(*bytes);
+  if (!buffer.ok()) return buffer.status();
+  char* const to = static_cast<char*>((*buffer)->data());
+  std::vector<int64_t> w(s.spatial.size(), 0);
+  for (int64_t i = 0; i < window; ++i) {
+    int64_t at = 0;
+    for (size_t d = 0; d < w.size(); ++d) {
+      const ConvDim& dim = s.spatial[d];
+      at += (dim.reversed ? dim.filter - 1 - w[d] : w[d]) * dim.filter_stride;
+    }
+    for (int64_t f = 0; f < s.filter_input; ++f) {
+      const char* from = static_cast<const char*>(filter) + (at + f * s.filter_input_stride) * width;
+      char* row = to + (i * s.filter_input + f) * s.output_features * width;
+      for (int64_t o = 0; o < s.output_features; ++o)
+        std::memcpy(row + o * width, from + o * s.filter_output_stride * width, static_cast<size_t>(width));
+    }
+    for (size_t d = w.size(); d-- > 0;) {
+      if (++w[d] < s.spatial[d].filter) break;
+      w[d] = 0;
+    }
+  }
+  return Filters{to, s.output_features, 1, *std::move(buffer)};
+}
+
+// What all element types share: the cut of the problem into matrix products.
+struct Layout {
+  std::vector<ConvDim> dims;  // of a position: the batch too, if `with_batch`
+  bool with_batch = false;
+  int64_t positions = 1;  // rows of one product
+  int64_t images = 1;     // products per group
+  int64_t group_features = 1;
+  int64_t position_stride = 1;
+  std::vector<int64_t> position_table;  // where no stride serves
+};
+
+Layout layout_of(const ConvShape& s) {
+  Layout l;
+  l.group_features = s.output_features / s.groups();
+  ConvDim batch;
+  batch.input = batch.output = s.output_batch();
+  batch.input_stride = s.input_batch_stride;
+  batch.output_stride = s.output_batch_stride;
+  l.dims.push_back(batch);
+  l.dims.insert(l.dims.end(), s.spatial.begin(), s.spatial.end());
+  auto stride = position_stride(l.dims);
+  l.with_batch = stride.has_value();
+  l.positions = s.positions();
+  if (l.with_batch) {
+    l.positions *= s.output_batch();
+  } else {
+    l.dims.erase(l.dims.begin());
+    l.images = s.output_batch();
+    stride = position_stride(l.dims);
+  }
+  if (stride) {
+    l.position_stride = *stride;
+    return l;
+  }
+  std::vector<int64_t> o(l.dims.size(), 0);
+  int64_t at = 0;
+  for (int64_t i = 0; i < l.positions; ++i) {
+    l.position_table.push_back(at);
+    for (size_t d = o.size(); d-- > 0;) {
+      at += l.dims[d].output_stride;
+      if (++o[d] < l.dims[d].output) break;
+      at -= l.dims[d].output * l.dims[d].output_stride;
+      o[d] = 0;
+    }
+  }
+  return l;
+}
+
+// Element offsets of product number `i` into input, filters and output.
+struct Offsets {
+  int64_t input, filter, output;
+};
+Offsets offsets_of(const ConvShape& s, const Layout& l, const Filters& f, int64_t i) {
+  const int64_t group = i / l.images, image = i % l.images;
+  const int64_t input = (s.batch_groups > 1 ? group * s.output_batch() * s.input_batch_stride
+                                            : group * s.filter_input * s.input_feature_stride) +
+                        image * s.input_batch_stride;
+  return {input, group * l.group_features * f.output_stride,
+          group * l.group_features * s.output_feature_stride + image * s.output_batch_stride};
+}
+
+template <typename T, typename Out, typename Store>
+absl::Status real_conv(DType in, const ConvShape& s, const void* input, const Filters& f, Out* output,
+                       const KernelContext& context, Store store) {
+  const Layout l = layout_of(s);
+  const int64_t width = hlo::byte_size(in), k = s.window() * s.filter_input;
+  const int64_t lanes = gemm_kernels<T>(usable_isa(context.isa)).lanes;
+  const int64_t* const table = l.position_table.empty() ? nullptr : l.position_table.data();
+  using Patches = PatchSource<T>;
+  using Weights = StridedSource<T>;
+  const auto patches = [&](const Offsets& at) {
+    return Patches{static_cast<const char*>(input) + at.input * width,
+                   in,
+                   l.dims.data(),
+                   static_cast<int>(l.dims.size()),
+                   s.filter_input,
+                   s.input_feature_stride};
+  };
+  const auto weights = [&](const Offsets& at) {
+    return Weights{f.data + at.filter * width, in, f.output_stride, f.k_stride};
+  };
+  const int64_t count = s.groups() * l.images;
+  // The lanes lie along features or along positions: wherever the output is contiguous, unless too few are
+  // there.
+  const bool along_features = l.position_stride == 1 && s.output_feature_stride != 1 && !table
+                                  ? l.positions < lanes / 2 && l.group_features > l.positions
+                                  : l.group_features >= lanes / 2 || l.group_features >= l.positions;
+  if (along_features)
+    return gemm<T, Out>(
+        {count, l.positions, l.group_features, k, hlo::kDotBlock}, context,
+        [&](int64_t i) {
+          const Offsets at = offsets_of(s, l, f, i);
+          return Problem<Patches, Weights, Out>{
+              patches(at),
+              weights(at),
+              {output + at.output, l.position_stride, s.output_feature_stride, table, nullptr}};
+        },
+        store);
+  return gemm<T, Out>(
+      {count, l.group_features, l.positions, k, hlo::kDotBlock}, context,
+      [&](int64_t i) {
+        const Offsets at = offsets_of(s, l, f, i);
+        return Problem<Weights, Patches, Out>{
+            weights(at),
+            patches(at),
+            {output + at.output, s.output_feature_stride, l.position_stride, nullptr, table}};
+      },
+      store);
+}
+
+// The columns of the real product are the parts of the output features, so each feature has two offsets.
+template <typename P>
+absl::Status complex_conv(DType in, const ConvShape& s, const void* input, const Filters& f, void* output,
+                          const KernelContext& context) {
+  using Element = std::complex<P>;
+  using Rows = ComplexRows<P, PatchSource<Element>>;
+  using Cols = ComplexCols<P, StridedSource<Element>>;
+  Layout l = layout_of(s);
+  for (int64_t& at : l.position_table) at *= 2;
+  std::vector<int64_t> columns;
+  for (int64_t i = 0; i < l.group_features; ++i)
+    for (int64_t part = 0; part < 2; ++part) columns.push_back(2 * i * s.output_feature_stride + part);
+  const int64_t width = sizeof(Element);
+  const auto problem = [&](int64_t i) {
+    const Offsets at = offsets_of(s, l, f, i);
+    return Problem<Rows, Cols, P>{
+        {{static_cast<const char*>(input) + at.input * width, in, l.dims.data(),
+          static_cast<int>(l.dims.size()), s.filter_input, s.input_feature_stride}},
+        {{f.data + at.filter * width, in, f.output_stride, f.k_stride}},
+        {static_cast<P*>(output) + 2 * at.output, 2 * l.position_stride, 1,
+         l.position_table.empty() ? nullptr : l.position_table.data(), columns.data()}};
+  };
+  return gemm<P, P>({s.groups() * l.images, l.positions, 2 * l.group_features,
+                     2 * s.window() * s.filter_input, 2 * hlo::kDotBlock},
+                    context, problem, [](P x) { return x; });
+}
+
+}  // namespace
+
+absl::Status convolution(DType in, DType out, const ConvShape& s, const void* input, const void* filter,
+                         void* output, const KernelContext& context) {
+  if (absl::Status types = hlo::check_dot_types(in, out); !types.ok()) return types;
+  if (absl::Status shape = hlo::check_conv(s); !shape.ok()) return shape;
+  if (s.output_batch() == 0 || s.output_features == 0 || s.positions() == 0) return absl::OkStatus();
+  absl::StatusOr<Filters> packed = filters(in, s, filter, context);
+  if (!packed.ok()) return packed.status();
+  const Filters& f = *packed;
+  switch (out) {
+    case DType::kF32:
+      return real_conv<float>(in, s, input, f, static_cast<float*>(output), context,
+                              [](float x) { return x; });
+    case DType::kF64:
+      return real_conv<double>(in, s, input, f, static_cast<double*>(output), context,
+                               [](double x) { return x; });
+    case DType::kF16:
+      return real_conv<float>(in, s, input, f, static_cast<hlo::F16*>(output), context, hlo::to_f16);
+    case DType::kBF16:
+      return real_conv<float>(in, s, input, f, static_cast<hlo::BF16*>(output), context, hlo::to_bf16);
+    case DType::kC64:
+      return complex_conv<float>(in, s, input, f, output, context);
+    case DType::kC128:
+      return complex_conv<double>(in, s, input, f, output, context);
+    default:
+      break;
+  }
+  const auto integer = [&]<typename T>(T) {
+    return real_conv<T>(in, s, input, f, static_cast<T*>(output), context, [](T x) { return x; });
+  };
+  switch (hlo::byte_size(out)) {
+    case 1:
+      return integer(uint8_t{});
+    case 2:
+      return integer(uint16_t{});
+    case 4:
+      return integer(uint32_t{});
+    default:
+      return integer(uint64_t{});
+  }
+}
+
+}  // namespace lamina::jit

@@ -1,0 +1,274 @@
+#include "jit/cpu/convolution.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/jit/kernel_testing.h"
+
+using namespace lamina;
+using namespace lamina::testing;
+using hlo::ConvDim;
+using hlo::ConvShape;
+
+namespace {
+
+struct Sizes {
+  int64_t input = 1, filter = 1, output = 1;
+};
+
+// Dense strides for all three arrays, each with its dimensions in a random memory order.
+Sizes random_strides(ConvShape& s, std::mt19937_64& rng) {
+  Sizes sizes;
+  const auto dense = [&](std::vector<std::pair<int64_t, int64_t*>> dims) {
+    std::shuffle(dims.begin(), dims.end(), rng);
+    int64_t stride = 1;
+    for (auto& [extent, to] : dims) {
+      *to = stride;
+      stride *= extent;
+    }
+    return stride;
+  };
+  std::vector<std::pair<int64_t, int64_t*>> in = {{s.input_batch, &s.input_batch_stride},
+                                                  {s.input_features, &s.input_feature_stride}};
+  std::vector<std::pair<int64_t, int64_t*>> filter = {{s.filter_input, &s.filter_input_stride},
+                                                      {s.output_features, &s.filter_output_stride}};
+  std::vector<std::pair<int64_t, int64_t*>> out = {{s.output_batch(), &s.output_batch_stride},
+                                                   {s.output_features, &s.output_feature_stride}};
+  for (ConvDim& d : s.spatial) {
+    in.push_back({d.input, &d.input_stride});
+    filter.push_back({d.filter, &d.filter_stride});
+    out.push_back({d.output, &d.output_stride});
+  }
+  sizes.input = dense(in);
+  sizes.filter = dense(filter);
+  sizes.output = dense(out);
+  return sizes;
+}
+
+// Row-major, images as [batch, spatial..., features] or [batch, features, spatial...], filters to match.
+Sizes usual_strides(ConvShape& s, bool features_last) {
+  Sizes n;
+  const auto take = [](int64_t extent, int64_t& stride, int64_t& size) {
+    stride = size;
+    size *= extent;
+  };
+  if (features_last) {
+    take(s.input_features, s.input_feature_stride, n.input);
+    take(s.output_features, s.output_feature_stride, n.output);
+    take(s.output_features, s.filter_output_stride, n.filter);
+    take(s.filter_input, s.filter_input_stride, n.filter);
+  }
+  for (size_t i = s.spatial.size(); i-- > 0;) {
+    ConvDim& d = s.spatial[i];
+    take(d.input, d.input_stride, n.input);
+    take(d.output, d.output_stride, n.output);
+    take(d.filter, d.filter_stride, n.filter);
+  }
+  if (!features_last) {
+    take(s.input_features, s.input_feature_stride, n.input);
+    take(s.output_features, s.output_feature_stride, n.output);
+    take(s.filter_input, s.filter_input_stride, n.filter);
+    take(s.output_features, s.filter_output_stride, n.filter);
+  }
+  take(s.input_batch, s.input_batch_stride, n.input);
+  take(s.output_batch(), s.output_batch_stride, n.output);
+  return n;
+}
+
+ConvShape random_shape(std::mt19937_64& rng) {
+  ConvShape s;
+  const int64_t groups = pick(rng, {1, 1, 1, 2, 3});
+  const bool batch_groups = rng() % 2 == 0;
+  s.feature_groups = batch_groups ? 1 : groups;
+  s.batch_groups = batch_groups ? groups : 1;
+  s.input_batch = pick(rng, {1, 2, 3}) * s.batch_groups;
+  s.filter_input = pick(rng, {1, 2, 5, 16});
+  s.input_features = s.filter_input * s.feature_groups;
+  s.output_features = pick(rng, {1, 2, 6, 9, 20}) * groups;
+  s.spatial.resize(rng() % 4);
+  for (ConvDim& d : s.spatial) {
+    d.input = pick(rng, {1, 4, 7, 9});
+    d.filter = pick(rng, {1, 2, 3, 5});
+    d.stride = pick(rng, {1, 1, 2, 3});
+    d.input_dilation = pick(rng, {1, 1, 1, 2, 3});
+    d.filter_dilation = pick(rng, {1, 1, 2});
+    d.pad_low = pick(rng, {0, 1, 2, -1});
+    const int64_t pad_high = pick(rng, {0, 1, 3, -1});
+    d.reversed = rng() % 4 == 0;
+    const int64_t padded = (d.input - 1) * d.input_dilation + 1 + d.pad_low + pad_high;
+    const int64_t window = (d.filter - 1) * d.filter_dilation + 1;
+    d.output = padded < window ? 0 : (padded - window) / d.stride + 1;
+  }
+  return s;
+}
+
+// All ISAs, one and two threads, against the definition.
+void check_conv_bits(Pools& pools, DType in, DType out, const ConvShape& s, const Sizes& sizes,
+                     std::mt19937_64& rng) {
+  const std::vector<char> input = random_array(in, sizes.input, rng),
+                          filter = random_array(in, sizes.filter, rng);
+  const size_t bytes = static_cast<size_t>(sizes.output * hlo::byte_size(out));
+  std::vector<char> expected(bytes + 1, 1), actual(bytes + 1);
+  REQUIRE(hlo::reference_conv(in, out, s, input.data(), filter.data(), expected.data()).ok());
+  for (jit::Isa isa : kIsas)
+    for (bool threads : {false, true}) {
+      std::fill(actual.begin(), actual.end(), char{1});
+      const absl::Status status = jit::convolution(in, out, s, input.data(), filter.data(), actual.data(),
+                                                   pools.context(isa, threads));
+      REQUIRE(status.ok());
+      if (std::memcmp(expected.data(), actual.data(), bytes + 1) != 0)
+        FAIL(hlo::info(in).name << " rank " << s.spatial.size() << " batch " << s.input_batch << " features "
+                                << s.input_features << " -> " << s.output_features << " groups "
+                                << s.feature_groups << ", " << s.batch_groups << " isa "
+                                << static_cast<int>(isa));
+    }
+}
+
+}  // namespace
+
+TEST_CASE(
+    "convolutions have the bits of the definition: every type, layout, window, group, instruction set") {
+  Pools pools;
+  std::mt19937_64 rng(21);
+  const std::pair<DType, DType> types[] = {
+      {DType::kF32, DType::kF32}, {DType::kF64, DType::kF64},   {DType::kF32, DType::kF32},
+      {DType::kF16, DType::kF16}, {DType::kBF16, DType::kF32},  {DType::kS8, DType::kS32},
+      {DType::kS32, DType::kS32}, {DType::kC128, DType::kC128}, {DType::kC64, DType::kC64},
+      {DType::kU8, DType::kU8},
+  };
+  for (int i = 0; i < 400; ++i) {
+    const auto [in, out] = types[static_cast<size_t>(i) % std::size(types)];
+    ConvShape s = random_shape(rng);
+    const Sizes sizes = i % 3 == 0 ? random_strides(s, rng) : usual_strides(s, i % 3 == 1);
+    check_conv_bits(pools, in, out, s, sizes, rng);
+  }
+}
+
+TEST_CASE("convolutions of usual networks have the bits of the definition") {
+  Pools pools;
+  std::mt19937_64 rng(22);
+  for (bool features_last : {false, true})
+    for (const auto& [image, from, to, filter, pad] :
+         std::vector<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>>{
+             {28, 1, 6, 5, 2}, {14, 6, 16, 5, 0}, {12, 40, 48, 3, 1}, {9, 300, 20, 1, 0}}) {
+      ConvShape s;
+      s.input_batch = 3;
+      s.input_features = s.filter_input = from;
+      s.output_features = to;
+      s.spatial.resize(2);
+      for (ConvDim& d : s.spatial) {
+        d.input = image;
+        d.filter = filter;
+        d.pad_low = pad;
+        d.output = image + 2 * pad - filter + 1;
+      }
+      const Sizes sizes = usual_strides(s, features_last);
+      check_conv_bits(pools, DType::kF32, DType::kF32, s, sizes, rng);
+    }
+}
+
+TEST_CASE("the definition of convolution agrees with a padded, dilated input written out") {
+  std::mt19937_64 rng(23);
+  for (int i = 0; i < 200; ++i) {
+    ConvShape s = random_shape(rng);
+    s.spatial.resize(2);
+    s.spatial[0].output = std::max<int64_t>(s.spatial[0].output, 0);
+    const Sizes sizes = random_strides(s, rng);
+    const std::vector<char> in = random_array(DType::kS32, sizes.input, rng),
+                            filter = random_array(DType::kS32, sizes.filter, rng);
+    const auto* x = reinterpret_cast<const uint32_t*>(in.data());
+    const auto* w = reinterpret_cast<const uint32_t*>(filter.data());
+    std::vector<uint32_t> out(static_cast<size_t>(sizes.output) + 1);
+    REQUIRE(hlo::reference_conv(DType::kS32, DType::kS32, s, x, w, out.data()).ok());
+    // Every image of every feature in a frame with room for all padding on both sides.
+    constexpr int64_t kFrame = 64, kOrigin = 8;
+    const ConvDim &dy = s.spatial[0], &dx = s.spatial[1];
+    const int64_t per_group = s.output_features / s.groups(), batches = s.output_batch();
+    for (int64_t b = 0; b < batches; ++b)
+      for (int64_t f = 0; f < s.output_features; ++f) {
+        const int64_t g = f / per_group;
+        std::vector<uint32_t> sum(static_cast<size_t>(dy.output * dx.output), 0);
+        for (int64_t c = 0; c < s.filter_input; ++c) {
+          std::vector<uint32_t> frame(kFrame * kFrame, 0);
+          const int64_t channel = s.feature_groups > 1 ? g * s.filter_input + c : c;
+          const int64_t image = s.batch_groups > 1 ? g * batches + b : b;
+          for (int64_t y = 0; y < dy.input; ++y)
+            for (int64_t z = 0; z < dx.input; ++z)
+              frame[static_cast<size_t>((kOrigin + y * dy.input_dilation) * kFrame + kOrigin +
+                                        z * dx.input_dilation)] =
+                  x[image * s.input_batch_stride + channel * s.input_feature_stride + y * dy.input_stride +
+                    z * dx.input_stride];
+          for (int64_t ky = 0; ky < dy.filter; ++ky)
+            for (int64_t kx = 0; kx < dx.filter; ++kx) {
+              const int64_t py = dy.reversed ? dy.filter - 1 - ky : ky,
+                            px = dx.reversed ? dx.filter - 1 - kx : kx;
+              const uint32_t weight = w[py * dy.filter_stride + px * dx.filter_stride +
+                                        c * s.filter_input_stride + f * s.filter_output_stride];
+              for (int64_t y = 0; y < dy.output; ++y)
+                for (int64_t z = 0; z < dx.output; ++z)
+                  sum[static_cast<size_t>(y * dx.output + z)] +=
+                      weight * frame[static_cast<size_t>(
+                                   (kOrigin - dy.pad_low + y * dy.stride + ky * dy.filter_dilation) * kFrame +
+                                   kOrigin - dx.pad_low + z * dx.stride + kx * dx.filter_dilation)];
+            }
+        }
+        for (int64_t y = 0; y < dy.output; ++y)
+          for (int64_t z = 0; z < dx.output; ++z)
+            REQUIRE(out[static_cast<size_t>(b * s.output_batch_stride + f * s.output_feature_stride +
+                                            y * dy.output_stride + z * dx.output_stride)] ==
+                    sum[static_cast<size_t>(y * dx.output + z)]);
+      }
+  }
+}
+
+TEST_CASE("padding is a term of the sum: a minus zero beside it becomes plus zero") {
+  // The patch is (0, -0) with weights (1, 1): 0*1 = +0, then fma(-0, 1, +0) = +0; without the hole it would
+  // be -0.
+  ConvShape s;
+  s.spatial = {ConvDim{}};
+  ConvDim& d = s.spatial[0];
+  d.input = 1, d.filter = 2, d.output = 1, d.pad_low = 1;
+  d.input_stride = d.filter_stride = d.output_stride = 1;
+  const float input = -0.0F, filter[2] = {1, 1};
+  Pools pools;
+  for (jit::Isa isa : kIsas) {
+    float out = 1;
+    REQUIRE(
+        jit::convolution(DType::kF32, DType::kF32, s, &input, filter, &out, pools.context(isa, false)).ok());
+    CHECK(out == 0);
+    CHECK_FALSE(std::signbit(out));
+  }
+}
+
+TEST_CASE("impossible convolutions are refused in words") {
+  Pools pools;
+  float x = 0;
+  const auto code = [&](const ConvShape& s) {
+    return jit::convolution(DType::kF32, DType::kF32, s, &x, &x, &x, pools.context(jit::best_isa(), false))
+        .code();
+  };
+  ConvShape s;
+  CHECK(code(s) == absl::StatusCode::kOk);
+  s.feature_groups = s.batch_groups = 2;
+  CHECK(code(s) == absl::StatusCode::kInvalidArgument);
+  s = {};
+  s.feature_groups = 3;
+  CHECK(code(s) == absl::StatusCode::kInvalidArgument);
+  s = {};
+  s.input_batch = -1;
+  CHECK(code(s) == absl::StatusCode::kInvalidArgument);
+  s = {};
+  s.spatial.resize(9);
+  CHECK(code(s) == absl::StatusCode::kInvalidArgument);
+  s = {};
+  s.spatial = {ConvDim{}};
+  s.spatial[0].stride = 0;
+  CHECK(code(s) == absl::StatusCode::kInvalidArgument);
+  s.spatial[0].stride = INT64_MAX;
+  s.spatial[0].output = 2;
+  CHECK(code(s) == absl::StatusCode::kInvalidArgument);
+}
