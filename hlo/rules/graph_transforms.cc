@@ -240,6 +240,57 @@ Values tangents_through(Builder& b, std::span<const Value> operands, std::span<c
   return out;
 }
 
+namespace {
+
+// Made of constants by ops that copy them: cheaper to have in every computation than to pass in.
+bool is_constant(const Node* n) {
+  while (n->op() == Op::broadcast_in_dim || n->op() == Op::reshape) n = n->operand(0).node();
+  return n->op() == Op::constant || n->op() == Op::iota;
+}
+
+}  // namespace
+
+absl::StatusOr<ClosedGraph> close_graph(std::span<const Value> outputs, std::span<const Value> inputs) {
+  GraphLock lock;
+  const Walk walk(outputs, inputs);
+  const Dependents inside(walk, inputs);
+  ClosedGraph out;
+  Values parameters, captured;
+  absl::flat_hash_map<const Node*, Values> made;
+  absl::flat_hash_map<uint64_t, Value> outside;
+  for (const Value& v : inputs) {
+    parameters.push_back(make_parameter(v.type()));
+    made[v.node()] = {parameters.back()};
+  }
+  auto get = [&](Operand o) -> Value {
+    if (auto it = made.find(o.node()); it != made.end()) return it->second[o.index()];
+    if (is_constant(o.node())) return Value(o);
+    Value& slot = outside[o.bits()];
+    if (!slot) {
+      slot = make_parameter(o.node()->result_type(o.index()));
+      captured.push_back(slot);
+      out.captured.push_back(Value(o));
+    }
+    return slot;
+  };
+  Builder b;
+  for (Node* n : walk.order()) {
+    if (!inside.contains(n) || made.contains(n)) continue;
+    Values operands;
+    for (Operand o : n->operands()) operands.push_back(get(o));
+    NodeScope scope(*n);
+    made[n] = b.remake(*n, operands);
+    if (!b.ok()) return b.status();
+  }
+  Values roots;
+  for (const Value& v : outputs) roots.push_back(get(v.operand()));
+  parameters.insert(parameters.end(), captured.begin(), captured.end());
+  absl::StatusOr<ComputationPtr> body = Computation::make(parameters, roots);
+  if (!body.ok()) return body.status();
+  out.body = *std::move(body);
+  return out;
+}
+
 absl::StatusOr<JvpComputation> jvp_computation(const Computation& c, std::span<const bool> marked,
                                                std::span<const bool> forced, JvpMode mode) {
   GraphLock lock;

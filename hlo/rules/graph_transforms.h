@@ -49,6 +49,14 @@ Mask dependence(const Computation& c, std::span<const bool> marked);
 Values tangents_through(Builder& b, std::span<const Value> operands, std::span<const Value> tangents,
                         const std::function<Values(Builder&, std::span<const Value>)>& record);
 
+// The graph between `inputs` and `outputs` as a computation (inputs..., captured...) -> outputs. Captured are the values
+// from outside that it uses; constants are kept inside.
+struct ClosedGraph {
+  ComputationPtr body;
+  Values captured;
+};
+absl::StatusOr<ClosedGraph> close_graph(std::span<const Value> outputs, std::span<const Value> inputs);
+
 // --- on closed computations ---
 
 struct JvpComputation {
