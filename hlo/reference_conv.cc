@@ -1,5 +1,7 @@
 #include "hlo/reference_conv.h"
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "hlo/reference_chain.h"
 #include "hlo/reference_dot.h"
@@ -7,7 +9,7 @@
 namespace lamina::hlo {
 namespace {
 
-absl::Status bad(std::string what) { return absl::InvalidArgumentError("convolution: " + what); }
+absl::Status bad(const std::string& what) { return absl::InvalidArgumentError("convolution: " + what); }
 
 // Steps a row-major index over `size(dim)`.
 template <typename Size>

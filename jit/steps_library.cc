@@ -1,8 +1,9 @@
 // Steps that call a library routine, or the evaluator's rule where an op has no faster form.
 #include "hlo/strings.h"
-#include "hlo/builder.h"
+#include "hlo/conv_shape.h"
 #include "hlo/evaluator.h"
 #include "hlo/op.h"
+#include "jit/cpu/convolution.h"
 #include "jit/cpu/dot.h"
 #include "jit/engine.h"
 #include "jit/steps.h"
@@ -81,6 +82,26 @@ class DotStep final : public Step {
   DotGeneralShape shape_;
 };
 
+class ConvolutionStep final : public Step {
+ public:
+  ConvolutionStep(const Node& n, const SlotOf& slot_of) : slots_(n, slot_of), shape_(hlo::conv_shape(n)) {}
+
+  absl::Status run(Run& run) const override {
+    if (absl::Status s = slots_.allocate_results(run); !s.ok()) return s;
+    return convolution(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_,
+                       run.slots[slots_.operands[0]]->data(), run.slots[slots_.operands[1]]->data(),
+                       run.slots[slots_.results[0]]->data(), kernel_context(run));
+  }
+  std::string describe() const override {
+    return str_cat("convolution ", hlo::to_string(*slots_.operand_types[0]), " ",
+                   hlo::to_string(*slots_.operand_types[1]));
+  }
+
+ private:
+  NodeSlots slots_;
+  hlo::ConvShape shape_;
+};
+
 // The op's own evaluation rule on copies of the operands.
 class EvaluateStep final : public Step {
  public:
@@ -110,6 +131,7 @@ class EvaluateStep final : public Step {
 absl::StatusOr<std::unique_ptr<Step>> make_library_step(Engine& engine, const Node& node, const SlotOf& slot_of) {
   switch (node.op()) {
     case Op::dot_general: return std::make_unique<DotStep>(node, slot_of);
+    case Op::convolution: return std::make_unique<ConvolutionStep>(node, slot_of);
     case Op::while_:
     case Op::scan:
     case Op::case_: return make_control_step(engine, node, slot_of);

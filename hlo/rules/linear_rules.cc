@@ -1,4 +1,5 @@
 // Type and evaluation rules of dot_general and convolution.
+#include "hlo/conv_shape.h"
 #include "hlo/reference_dot.h"
 #include "hlo/rules/support.h"
 
@@ -148,12 +149,17 @@ absl::Status eval_dot(const Node& n, EvalIn in, EvalOut out) {
   return reference_dot(in[0]->dtype(), out[0]->dtype(), s, lhs.data(), rhs.data(), out[0]->data());
 }
 
+absl::Status eval_convolution(const Node& n, EvalIn in, EvalOut out) {
+  return reference_conv(in[0]->dtype(), out[0]->dtype(), conv_shape(n), in[0]->data(), in[1]->data(), out[0]->data());
+}
+
 }  // namespace
 
 void add_linear_rules(OpTable& table) {
   table[Op::dot_general].type = dot_type;
   table[Op::dot_general].eval = eval_dot;
   table[Op::convolution].type = convolution_type;
+  table[Op::convolution].eval = eval_convolution;
 }
 
 }  // namespace lamina::hlo

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <complex>
+#include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "hlo/reference_dot.h"
@@ -17,6 +19,9 @@ using hlo::ConvShape;
 using hlo::DType;
 
 constexpr int kMaxRank = hlo::kMaxConvSpatialRank + 1;  // the batch is one more dimension, with a window of 1
+
+// With fewer features cutting off the edges of a span costs more than the span saves.
+constexpr int64_t kSpanFeatures = 4;
 
 // The matrix [output position][k] of all patches of one group (and one image, if the batch is not among
 // `dims`).
@@ -63,35 +68,95 @@ struct PatchSource {
       w[d] = window % dims[d].filter;
       window /= dims[d].filter;
     }
+    const int last = rank - 1;
     for (int64_t k = 0; k < kc;) {
-      const int64_t n = std::min(kc - k, features - feature);
-      pack_tap(kernels, dst + k * ld, ld, o, count, w, feature, n);
+      int64_t n = std::min(kc - k, (dims[last].filter - w[last]) * features - feature);
+      if (!taps_contiguous() || !pack_span(kernels, dst + k * ld, ld, o, count, w, feature, n)) {
+        n = std::min(n, features - feature);
+        pack_tap(kernels, dst + k * ld, ld, o, 0, count, w, feature, n);
+      }
       k += n;
-      feature = 0;
-      for (int d = rank; d-- > 0;) {
-        if (++w[d] < dims[d].filter) break;
+      w[last] += (feature + n) / features;
+      feature = (feature + n) % features;
+      for (int d = last; d > 0 && w[d] == dims[d].filter; --d) {
         w[d] = 0;
+        ++w[d - 1];
       }
     }
   }
 
-  // One window position, `n` features from `feature` on.
-  void pack_tap(const GemmKernels<T>* kernels, T* dst, int64_t ld, const int64_t* o, int64_t count,
-                const int64_t* w, int64_t feature, int64_t n) const {
+  // Whether the features of neighbouring window positions follow each other in memory, as in channels-last
+  // images.
+  bool taps_contiguous() const {
+    const ConvDim& x = dims[rank - 1];
+    return features >= kSpanFeatures && x.filter > 1 && x.input_dilation == 1 &&
+           x.filter_dilation * x.input_stride == features * feature_stride;
+  }
+
+  // `n` terms from `feature` on, through several window positions of the last dimension: at once where the
+  // whole span lies within the input, position by position where it does not. False, and nothing done, if the
+  // span is but one.
+  bool pack_span(const GemmKernels<T>* kernels, T* dst, int64_t ld, const int64_t* o, int64_t count,
+                 const int64_t* w, int64_t feature, int64_t n) const {
+    const int64_t taps = (feature + n - 1) / features;  // beyond the first
     int64_t at = feature * feature_stride;
-    for (int d = 0; d < rank - 1; ++d) {
-      const int64_t p = o[d] * dims[d].stride + w[d] * dims[d].filter_dilation - dims[d].pad_low;
-      if (p < 0) return clear(dst, ld, count, n);
-      int64_t from = p;
-      if (dims[d].input_dilation != 1) {
-        if (p % dims[d].input_dilation != 0) return clear(dst, ld, count, n);
-        from = p / dims[d].input_dilation;
-      }
-      if (from >= dims[d].input) return clear(dst, ld, count, n);
-      at += from * dims[d].input_stride;
-    }
+    if (taps == 0 || !outer_offset(o, w, &at)) return false;
     const ConvDim& x = dims[rank - 1];
     const int64_t p = o[rank - 1] * x.stride + w[rank - 1] * x.filter_dilation - x.pad_low;
+    const int64_t end = p + taps * x.filter_dilation;
+    const int64_t low = first_inside(x, p, count);
+    const int64_t high = std::max(low, past_inside(x, end, count));
+    if (high > low)
+      copy(kernels, dst + low, ld, at + (p + low * x.stride) * x.input_stride, high - low, n,
+           x.stride * x.input_stride);
+    for (const auto& [begin, stop] : {std::pair{int64_t{0}, low}, std::pair{high, count}}) {
+      if (begin == stop) continue;
+      int64_t tap[kMaxRank];
+      std::copy_n(w, rank, tap);
+      int64_t f = feature;
+      for (int64_t k = 0; k < n; ++tap[rank - 1]) {
+        const int64_t part = std::min(n - k, features - f);
+        pack_tap(kernels, dst + k * ld + begin, ld, o, begin, stop - begin, tap, f, part);
+        k += part;
+        f = 0;
+      }
+    }
+    return true;
+  }
+
+  // Positions p, p + stride, ...: the number of the first at or above 0, and of the first at or above the
+  // input's end.
+  static int64_t first_inside(const ConvDim& x, int64_t p, int64_t count) {
+    return p >= 0 ? 0 : std::min(count, (-p - 1) / x.stride + 1);
+  }
+  static int64_t past_inside(const ConvDim& x, int64_t p, int64_t count) {
+    return p >= x.input ? 0 : std::min(count, (x.input - 1 - p) / x.stride + 1);
+  }
+
+  // Adds the memory offset of all dimensions but the last to `at`; false if they fall outside the input.
+  bool outer_offset(const int64_t* o, const int64_t* w, int64_t* at) const {
+    for (int d = 0; d < rank - 1; ++d) {
+      const int64_t p = o[d] * dims[d].stride + w[d] * dims[d].filter_dilation - dims[d].pad_low;
+      if (p < 0) return false;
+      int64_t from = p;
+      if (dims[d].input_dilation != 1) {
+        if (p % dims[d].input_dilation != 0) return false;
+        from = p / dims[d].input_dilation;
+      }
+      if (from >= dims[d].input) return false;
+      *at += from * dims[d].input_stride;
+    }
+    return true;
+  }
+
+  // One window position, `n` features from `feature` on; output positions o + begin, ... o + begin + count
+  // - 1.
+  void pack_tap(const GemmKernels<T>* kernels, T* dst, int64_t ld, const int64_t* o, int64_t begin,
+                int64_t count, const int64_t* w, int64_t feature, int64_t n) const {
+    int64_t at = feature * feature_stride;
+    if (!outer_offset(o, w, &at)) return clear(dst, ld, count, n);
+    const ConvDim& x = dims[rank - 1];
+    const int64_t p = (o[rank - 1] + begin) * x.stride + w[rank - 1] * x.filter_dilation - x.pad_low;
     if (x.input_dilation != 1) {
       clear(dst, ld, count, n);
       for (int64_t j = 0; j < count; ++j) {
@@ -102,9 +167,8 @@ struct PatchSource {
       return;
     }
     // The part [low, high) of the run lies within the input.
-    const int64_t low = p >= 0 ? 0 : std::min(count, (-p - 1) / x.stride + 1);
-    const int64_t high =
-        p >= x.input ? low : std::max(low, std::min(count, (x.input - 1 - p) / x.stride + 1));
+    const int64_t low = first_inside(x, p, count);
+    const int64_t high = std::max(low, past_inside(x, p, count));
     clear(dst, ld, low, n);
     if (high > low)
       copy(kernels, dst + low, ld, at + (p + low * x.stride) * x.input_stride, high - low, n,
@@ -114,8 +178,22 @@ struct PatchSource {
 
   void copy(const GemmKernels<T>* kernels, T* dst, int64_t ld, int64_t at, int64_t count, int64_t n,
             int64_t step) const {
+    if constexpr (sizeof(T) == 4) {
+      // Short runs of contiguous positions are the common case of channels-first images: no call for each.
+      if (step == 1 && count >= 4 && count <= 32 && loads_unchanged<T>(type)) {
+        for (int64_t k = 0; k < n; ++k)
+          copy_short(reinterpret_cast<const T*>(data) + at + k * feature_stride, dst + k * ld, count);
+        return;
+      }
+    }
     StridedSource<T>{data + at * hlo::byte_size(type), type, step, feature_stride}.pack(kernels, dst, ld, 0,
                                                                                         count, 0, n);
+  }
+
+  // 4 to 32 elements of 4 bytes, 16 bytes at a time; the last piece may overlap the one before.
+  static void copy_short(const T* from, T* to, int64_t count) {
+    for (int64_t j = 0; j + 4 <= count; j += 4) std::memcpy(to + j, from + j, 16);
+    std::memcpy(to + count - 4, from + count - 4, 16);
   }
 
   static void clear(T* dst, int64_t ld, int64_t count, int64_t n) {

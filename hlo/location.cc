@@ -1,0 +1,39 @@
+#include "hlo/location.h"
+
+#include <mutex>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace lamina::hlo {
+namespace {
+
+struct Table {
+  std::mutex mutex;
+  std::vector<Location> rows{{}};
+  absl::flat_hash_map<std::tuple<std::string, int, std::string>, LocationId> ids;
+};
+
+Table& table() {
+  static Table* t = new Table;
+  return *t;
+}
+
+}  // namespace
+
+LocationId intern_location(std::string_view file, int line, std::string_view function) {
+  Table& t = table();
+  std::lock_guard lock(t.mutex);
+  auto [it, inserted] = t.ids.try_emplace({std::string(file), line, std::string(function)},
+                                          static_cast<LocationId>(t.rows.size()));
+  if (inserted) t.rows.push_back({std::string(file), line, std::string(function)});
+  return it->second;
+}
+
+Location location(LocationId id) {
+  Table& t = table();
+  std::lock_guard lock(t.mutex);
+  return id < t.rows.size() ? t.rows[id] : Location{};
+}
+
+}  // namespace lamina::hlo

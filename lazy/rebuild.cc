@@ -1,0 +1,85 @@
+#include "lazy/rebuild.h"
+
+#include "absl/container/flat_hash_map.h"
+#include "hlo/builder.h"
+
+namespace lamina::lazy {
+
+using hlo::Computation;
+using hlo::Node;
+using hlo::Op;
+using hlo::Operand;
+using hlo::Value;
+using hlo::Values;
+
+namespace {
+
+using Made = absl::flat_hash_map<const Node*, Values>;
+
+bool is_made(const Node& n, void* made) { return static_cast<Made*>(made)->contains(&n); }
+
+absl::StatusOr<hlo::ComputationPtr> rebuild(std::span<const Value> roots, Made& made,
+                                            std::span<const Value> parameters) {
+  hlo::Builder b;
+  Values operands;
+  for (const Node* n : hlo::postorder(roots, is_made, &made)) {
+    if (made.contains(n)) continue;
+    operands.clear();
+    for (Operand o : n->operands()) operands.push_back(made.at(o.node())[o.index()]);
+    hlo::LocationScope location(n->location());
+    made[n] = b.remake(*n, operands);
+    if (!b.ok()) return b.status();
+  }
+  Values results;
+  for (const Value& r : roots) results.push_back(made.at(r.node())[r.index()]);
+  return Computation::make(parameters, results);
+}
+
+}  // namespace
+
+absl::StatusOr<hlo::ComputationPtr> rebuild_with_parameters(std::span<const Value> roots,
+                                                            std::span<const Value> leaves) {
+  hlo::GraphLock lock;
+  Made made;
+  std::vector<Value> parameters;
+  for (const Value& leaf : leaves) {
+    Values& results = made[leaf.node()];
+    for (uint32_t i = 0; i < leaf.node()->num_results(); ++i) {
+      results.push_back(hlo::make_parameter(leaf.node()->result_type(i)));
+      parameters.push_back(results.back());
+    }
+  }
+  return rebuild(roots, made, parameters);
+}
+
+absl::StatusOr<hlo::ComputationPtr> close_at_floor(std::span<const Value> outputs, std::span<const Value> inputs,
+                                                   uint32_t floor, std::vector<Value>* captured) {
+  hlo::GraphLock lock;
+  Made made;
+  std::vector<Value> parameters;
+  for (const Value& input : inputs) {
+    parameters.push_back(hlo::make_parameter(input.type()));
+    made[input.node()] = {parameters.back()};
+  }
+  struct Context {
+    Made* made;
+    uint32_t floor;
+  } context{&made, floor};
+  auto outside = [](const Node& n, void* c) {
+    const auto* ctx = static_cast<Context*>(c);
+    return ctx->made->contains(&n) || (n.stamp() < ctx->floor && n.op() != Op::constant) || n.data() != nullptr ||
+           n.op() == Op::parameter;
+  };
+  for (Node* n : hlo::postorder(outputs, outside, &context)) {
+    if (!outside(*n, &context) || made.contains(n)) continue;
+    Values& results = made[n];
+    for (uint32_t i = 0; i < n->num_results(); ++i) {
+      captured->push_back(Value(n, i));
+      parameters.push_back(hlo::make_parameter(n->result_type(i)));
+      results.push_back(parameters.back());
+    }
+  }
+  return rebuild(outputs, made, parameters);
+}
+
+}  // namespace lamina::lazy

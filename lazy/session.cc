@@ -1,0 +1,230 @@
+// Forcing: from pending values to arrays.
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "hlo/op.h"
+#include "hlo/strings.h"
+#include "jit/engine.h"
+#include "lazy/lazy.h"
+#include "lazy/location_text.h"
+#include "lazy/rebuild.h"
+#include "lazy/scopes.h"
+
+namespace lamina::lazy {
+
+using hlo::Node;
+using hlo::Op;
+
+void throw_status(const absl::Status& status) {
+  const std::string message(status.message());
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument: throw Error(ErrorKind::kValue, message);
+    case absl::StatusCode::kOutOfRange: throw Error(ErrorKind::kIndex, message);
+    case absl::StatusCode::kUnimplemented: throw Error(ErrorKind::kNotImplemented, message);
+    case absl::StatusCode::kResourceExhausted: throw Error(ErrorKind::kMemory, message);
+    case absl::StatusCode::kCancelled: throw Error(ErrorKind::kCancelled, message);
+    default: throw Error(ErrorKind::kRuntime, message);
+  }
+}
+
+std::vector<Scope>& open_scopes() {
+  thread_local std::vector<Scope> scopes;
+  return scopes;
+}
+
+uint32_t lowest_open_stamp() { return open_scopes().empty() ? ~uint32_t{0} : open_scopes().front().stamp; }
+
+bool inside_jit() {
+  for (const Scope& s : open_scopes())
+    if (s.kind == Scope::kJit) return true;
+  return false;
+}
+
+namespace {
+
+// Ops recorded between automatic flushes: bounds the pending graph of a loop that never reads.
+constexpr int64_t kFlushEvery = 4096;
+
+bool is_pending(const Value& v) { return v.node()->data() == nullptr && v.node()->op() != Op::parameter; }
+
+// Lowest stamp of an unbound (jit or vmap) scope.
+uint32_t lowest_unbound() {
+  for (const Scope& s : open_scopes())
+    if (s.kind != Scope::kDerivative) return s.stamp;
+  return ~uint32_t{0};
+}
+
+}  // namespace
+
+class Session {
+ public:
+  static Session& get() {
+    static Session* session = new Session;
+    return *session;
+  }
+
+  void add(Cell* cell) {
+    std::lock_guard lock(mutex_);
+    cell->position_ = cells_.size();
+    cells_.push_back(cell);
+  }
+  void remove(Cell* cell) {
+    std::lock_guard lock(mutex_);
+    cells_.back()->position_ = cell->position_;
+    cells_[cell->position_] = cells_.back();
+    cells_.pop_back();
+  }
+
+  // Pending values of live cells recorded on any thread, outside open unbound traces.
+  void collect(std::vector<Value>& roots) {
+    std::lock_guard lock(mutex_);
+    for (Cell* c : cells_)
+      if (is_pending(c->lazy_.value) && forceable(c->lazy_.value)) roots.push_back(c->lazy_.value);
+  }
+
+  void replace(Cell* cell, Lazy lazy) {
+    std::lock_guard lock(mutex_);
+    std::swap(cell->lazy_, lazy);
+  }
+
+  void run(std::span<const Value> wanted, bool automatic);
+  SyncStats stats() const { return {flushes_.load(), automatic_.load(), recorded_.load()}; }
+  void note_recorded() {
+    const int64_t n = recorded_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (n - flushed_at_.load(std::memory_order_relaxed) < kFlushEvery || !open_scopes().empty()) return;
+    run({}, true);
+  }
+
+  std::atomic<bool (*)()> poll{nullptr};
+
+ private:
+  std::mutex mutex_;
+  std::vector<Cell*> cells_;
+  std::atomic<int64_t> flushes_{0}, automatic_{0}, recorded_{0}, flushed_at_{0};
+};
+
+Cell::Cell(Lazy lazy) : lazy_(std::move(lazy)) { Session::get().add(this); }
+Cell::~Cell() { Session::get().remove(this); }
+void Cell::set(Lazy lazy) { Session::get().replace(this, std::move(lazy)); }
+
+bool forceable(const Value& value) {
+  const uint32_t unbound = lowest_unbound();
+  auto stop = [](const Node& n, void*) { return n.data() != nullptr; };
+  if (unbound != ~uint32_t{0} && value.node()->stamp() < unbound) return true;
+  if (value.node()->stamp() == 0) return true;
+  for (const Node* n : hlo::postorder(std::span(&value, 1), stop))
+    if (n->op() == Op::parameter) return false;
+  return true;
+}
+
+void Session::run(std::span<const Value> wanted, bool automatic) {
+  hlo::GraphLock lock;
+  flushes_.fetch_add(1);
+  if (automatic) automatic_.fetch_add(1);
+  flushed_at_.store(recorded_.load());
+  std::vector<Value> named(wanted.begin(), wanted.end());
+  collect(named);
+  // Every result of a node with several is kept: another may be asked for later.
+  std::vector<Value> roots;
+  absl::flat_hash_map<const Node*, size_t> first;
+  for (const Value& v : named) {
+    if (!is_pending(v) || !first.try_emplace(v.node(), roots.size()).second) continue;
+    for (uint32_t i = 0; i < v.node()->num_results(); ++i) roots.push_back(Value(v.node(), i));
+  }
+  if (roots.empty()) return;
+
+  std::vector<Value> leaves;
+  std::vector<uint64_t> key = check(hlo::encode_graph({}, roots, &leaves, nullptr));
+  for (const Value& leaf : leaves)
+    if (!leaf.node()->data())
+      throw Error(ErrorKind::kType, str_cat("a value that depends on an argument of an open jit or vmap cannot be read",
+                                            location_text(leaf.node()->location())));
+  jit::Engine& engine = jit::Engine::get();
+  jit::SpecializationPtr entry = check(engine.cache().get(
+      std::move(key), [&] { return rebuild_with_parameters(roots, leaves); },
+      [&] {
+        return jit::SpecializationCache::Origin{"lazy", "", location_name(roots.back().node()->location())};
+      }));
+  std::vector<jit::BufferRef> arguments, results;
+  for (const Value& leaf : leaves)
+    for (uint32_t i = 0; i < leaf.node()->num_results(); ++i)
+      arguments.push_back(jit::array_of(Value(leaf.node(), i))->buffer());
+  check(run_program(entry, arguments, results));
+  const uint32_t open = lowest_open_stamp();
+  for (const auto& [node, at] : first) {
+    Node* n = const_cast<Node*>(node);
+    hlo::Data* data;
+    if (n->type()->is_tuple()) {
+      std::vector<jit::ArrayPtr> arrays;
+      for (uint32_t i = 0; i < n->num_results(); ++i)
+        arrays.emplace_back(new jit::Array(n->result_type(i), results[at + i]));
+      data = new jit::ArrayTuple(std::move(arrays));
+    } else {
+      data = new jit::Array(n->type(), results[at]);
+    }
+    hlo::set_data(n, data, n->stamp() >= open);
+  }
+}
+
+void force(std::span<const Value> values) {
+  for (const Value& v : values) {
+    if (is_pending(v) || v.node()->op() == Op::parameter) {
+      Session::get().run(values, false);
+      break;
+    }
+  }
+}
+
+jit::ArrayPtr array(const Value& value) {
+  if (!value.node()->data()) {
+    if (!forceable(value))
+      throw Error(ErrorKind::kType,
+                  str_cat("the value ", hlo::to_string(*value.type()), " made", location_text(value.node()->location()),
+                          " depends on an argument of a jit or vmap that is being traced, so it is not known yet; "
+                          "use lamina.where, lax.cond or lax.while_loop on it, or move the read outside"));
+    force(std::span(&value, 1));
+  }
+  return jit::array_of(value);
+}
+
+void note_recorded() { Session::get().note_recorded(); }
+SyncStats sync_stats() { return Session::get().stats(); }
+
+void set_interrupt_poll(bool (*poll)()) { Session::get().poll.store(poll); }
+
+absl::Status run_program(const jit::SpecializationPtr& entry, std::span<const jit::BufferRef> arguments,
+                         std::vector<jit::BufferRef>& results) {
+  return jit::Engine::get().cache().run(entry, arguments, results, nullptr);
+}
+
+// --- making values ---
+
+namespace {
+Value leaf_of(const hlo::Type* type, jit::BufferRef buffer) {
+  return hlo::make_leaf(type, new jit::Array(type, std::move(buffer)));
+}
+}  // namespace
+
+Value from_host(DType dtype, std::span<const int64_t> dims, const void* data) {
+  const hlo::Type* type = check(hlo::array_type(dtype, dims));
+  jit::BufferRef buffer = check(jit::Engine::get().allocator().allocate(type->bytes()));
+  if (type->bytes() > 0) std::memcpy(buffer->data(), data, type->bytes());
+  return leaf_of(type, std::move(buffer));
+}
+
+Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::function<void()> release) {
+  const hlo::Type* type = check(hlo::array_type(dtype, dims));
+  return leaf_of(type, jit::foreign_buffer(data, type->bytes(), std::move(release)));
+}
+
+Value number(DType dtype, const void* element) {
+  if (inside_jit()) {
+    hlo::Builder b;
+    return b.constant(hlo::Literal::copy_of(hlo::scalar_type(dtype), element));
+  }
+  return from_host(dtype, {}, element);
+}
+
+}  // namespace lamina::lazy
