@@ -87,6 +87,64 @@ TEST_CASE("derivatives of loops", "[trace]") {
   check_grads(counted(false), {n.array({}), n.array({}), integers({}, {3})}, forward);
 }
 
+TEST_CASE("loops that count become scans in every direction", "[trace]") {
+  struct Loop {
+    const char* direction;
+    bool bound_first, subtract;
+    int32_t start, step, end, steps;
+  };
+  const Loop loops[] = {{"LT", false, false, 0, 2, 5, 3},  {"LE", false, false, 1, 1, 3, 3},
+                        {"GT", true, false, 0, 1, 2, 2},   {"GE", false, true, 6, 3, 0, 3},
+                        {"NE", false, false, 0, 2, 4, 2},  {"GT", false, true, 4, 1, 4, 0},
+                        {"NE", true, true, 3, 1, 0, 3},    {"LT", false, false, 7, 1, 5, 0}};
+  for (const Loop& l : loops) {
+    INFO(l.direction << " from " << l.start << " by " << l.step << " to " << l.end);
+    const Fn f = [&](Builder& b, std::span<const Value> x) {
+      const std::vector<const Type*> types{s32({}), f64({})};
+      const ComputationPtr cond = region(types, [&](Builder& in, std::span<const Value> p) {
+        const Value end = in.scalar_int(DType::kS32, l.end);
+        return Values{l.bound_first ? in.compare(end, p[0], l.direction) : in.compare(p[0], end, l.direction)};
+      });
+      const ComputationPtr body = region(types, [&](Builder& in, std::span<const Value> p) {
+        const Value step = in.scalar_int(DType::kS32, l.step);
+        return Values{l.subtract ? in.subtract(p[0], step) : in.add(step, p[0]), in.multiply(p[1], p[1])};
+      });
+      return Values{b.while_loop({{b.scalar_int(DType::kS32, l.start), x[0]}}, cond, body)[1]};
+    };
+    CHECK(run(f, {literal({}, {1.1})})[0]->as<double>()[0] == Approx(std::pow(1.1, std::pow(2, l.steps))));
+    check_grads(f, {literal({}, {1.1})});
+  }
+}
+
+TEST_CASE("a scan whose results have no tangents", "[trace]") {
+  const ComputationPtr body = region({f64({}), f64({})}, [](Builder& b, std::span<const Value> p) {
+    return Values{p[0], b.convert(b.multiply(p[0], p[1]), DType::kS32)};
+  });
+  const Fn f = [&](Builder& b, std::span<const Value> x) {
+    const Values out = b.scan(body, {{b.scalar(DType::kF64, 2)}}, {{x[0]}}, 3, false);
+    return Values{b.multiply(b.convert(out[1], DType::kF64), x[0])};
+  };
+  const auto g = run(grad_of(f, 1), {literal({3}, {1.2, 2.6, -0.7})})[0];
+  CHECK(g->as<double>()[0] == 2);
+  CHECK(g->as<double>()[1] == 5);
+  CHECK(g->as<double>()[2] == -1);
+}
+
+TEST_CASE("what no step changes is not stacked", "[trace]") {
+  // The residuals of a scan over w x: x is scanned, transpose(sin w) is computed once.
+  const ComputationPtr body = region({f64({2, 2}), f64({2}), f64({2})}, [](Builder& b, std::span<const Value> p) {
+    const Value h = b.add(b.dot_general(b.transpose(b.sine(p[0]), {{1, 0}}), p[1], {{}, {}, {1}, {0}}), p[2]);
+    return Values{p[0], h};
+  });
+  const Fn f = [&](Builder& b, std::span<const Value> x) {
+    return Values{b.scan(body, {{x[0], x[1]}}, {{x[2]}}, 9, false)[1]};
+  };
+  auto graph = hlo::record_region({{f64({2, 2}), f64({2}), f64({9, 2})}}, grad_of(f, 3));
+  REQUIRE(graph.ok());
+  for (const hlo::Node* n : (*graph)->nodes())
+    for (uint32_t i = 0; i < n->num_results(); ++i) CHECK(n->result_type(i)->dims != Dims{9, 2, 2});
+}
+
 TEST_CASE("reverse mode through a loop of unknown length is refused in words", "[trace]") {
   const absl::Status s = record_status(grad_of(counted(false), 3), {f64({}), f64({}), s32({})});
   CHECK(s.code() == absl::StatusCode::kUnimplemented);
@@ -186,6 +244,26 @@ TEST_CASE("gradients of batches and batches of gradients", "[trace]") {
   check_vmap(vmap_of(grad_of(f, 2), {false, true}, 4), {n.array({3, 2}), n.array({4, 2})}, n);
 }
 
+TEST_CASE("batches of loops, branches and checkpoints of gradients", "[trace]") {
+  Numbers n;
+  check_vmap(grad_of(counted(true), 2), {n.array({}), n.array({})}, n);
+  check_vmap(grad_of(chosen(true), 3), {n.array({2}), n.array({2}), integers({}, {1})}, n);
+  check_grads(vmap_of(counted(true), {true, false}, 2), {n.array({2}), n.array({})});
+  check_grads(vmap_of(chosen(true), {true, false, true}, 3), {n.array({3, 2}), n.array({2}), integers({3}, {0, 1, 2})});
+  const hlo::Attrs* again = hlo::intern_attrs({{hlo::Attr::body, two_results()}, {hlo::Attr::instance, int64_t{1}}});
+  const Fn f = [&](Builder& b, std::span<const Value> x) { return b.make_multi(Op::call, x, again); };
+  check_vmap(grad_of(f, 2), {n.array({3}), n.array({3})}, n);
+}
+
+TEST_CASE("empty batches", "[trace]") {
+  const Fn f = [](Builder& b, std::span<const Value> x) {
+    return Values{b.sine(b.dot_general(x[0], x[1], {{}, {}, {1}, {0}}))};
+  };
+  const auto out = run(vmap_of(grad_of(f, 2), {true, false}, 0), {literal({0, 2, 3}, {}), literal({3, 2}, {1, 2, 3, 4, 5, 6})});
+  CHECK(out[0]->dims() == Dims{0, 2, 3});
+  CHECK(out[1]->dims() == Dims{0, 3, 2});
+}
+
 TEST_CASE("a chain of 100,000 nodes", "[trace]") {
   const Fn f = [](Builder& b, std::span<const Value> x) {
     Value v = x[0];
@@ -194,6 +272,8 @@ TEST_CASE("a chain of 100,000 nodes", "[trace]") {
   };
   const auto g = run(grad_of(f, 2), {literal({}, {0.5}), literal({}, {1})});
   CHECK(g[0]->as<double>()[0] == 1);
+  const auto lanes = run(vmap_of(f, {true, false}, 2), {literal({2}, {0.5, 1.5}), literal({}, {1})});
+  CHECK(lanes[0]->as<double>()[1] == 50001.5);
 }
 
 }  // namespace
