@@ -17,13 +17,15 @@ class RuleOfArguments : public hlo::CustomRule {
       : inner_(std::move(inner)), arguments_(arguments), captured_(captured) {}
 
   Kind kind() const override { return inner_->kind(); }
-  hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> operands, std::span<const Value> tangents) override {
+  hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> operands,
+                     std::span<const Value> tangents) override {
     return inner_->jvp(b, operands.first(arguments_), tangents.first(arguments_));
   }
   Forward forward(hlo::Builder& b, std::span<const Value> operands) override {
     return inner_->forward(b, operands.first(arguments_));
   }
-  Values backward(hlo::Builder& b, std::span<const Value> residuals, std::span<const Value> cotangents) override {
+  Values backward(hlo::Builder& b, std::span<const Value> residuals,
+                  std::span<const Value> cotangents) override {
     Values out = inner_->backward(b, residuals, cotangents);
     if (out.size() == arguments_) out.resize(arguments_ + captured_);
     return out;
@@ -79,7 +81,8 @@ absl::StatusOr<std::vector<Value>> checkpoint(std::span<const Value> outputs, st
   return to_vector(out);
 }
 
-absl::StatusOr<std::vector<Value>> call_with_rule(std::span<const Value> outputs, std::span<const Value> inputs,
+absl::StatusOr<std::vector<Value>> call_with_rule(std::span<const Value> outputs,
+                                                  std::span<const Value> inputs,
                                                   std::span<const Value> arguments,
                                                   std::shared_ptr<hlo::CustomRule> rule) {
   hlo::GraphLock lock;

@@ -1,5 +1,5 @@
-// Regions that reverse mode computes again instead of keeping their intermediate values, and functions with derivatives
-// of their own. Both are calls of a closed graph.
+// Regions that reverse mode computes again instead of keeping their intermediate values, and functions with
+// derivatives of their own. Both are calls of a closed graph.
 #ifndef LAMINA_TRACE_CHECKPOINT_H_
 #define LAMINA_TRACE_CHECKPOINT_H_
 
@@ -12,15 +12,15 @@
 
 namespace lamina::trace {
 
-// The graph between `inputs` (distinct parameters or identity nodes) and `outputs`, closed: values from outside that it
-// uses are appended to `captured`, and become further parameters.
+// The graph between `inputs` (distinct parameters or identity nodes) and `outputs`, closed: values from
+// outside that it uses are appended to `captured`, and become further parameters.
 absl::StatusOr<hlo::ComputationPtr> close_over(std::span<const hlo::Value> outputs,
                                                std::span<const hlo::Value> inputs,
                                                std::vector<hlo::Value>* captured);
 
-// A call of the graph between `inputs` and `outputs` on `arguments`, marked to be computed again in reverse mode: only
-// the arguments (and what the graph captures) are kept for it. Its transpose begins at an optimization barrier with an
-// instance number of its own, so it is not shared with the forward computation.
+// A call of the graph between `inputs` and `outputs` on `arguments`, marked to be computed again in reverse
+// mode: only the arguments (and what the graph captures) are kept for it. Its transpose begins at an
+// optimization barrier with an instance number of its own, so it is not shared with the forward computation.
 absl::StatusOr<std::vector<hlo::Value>> checkpoint(std::span<const hlo::Value> outputs,
                                                    std::span<const hlo::Value> inputs,
                                                    std::span<const hlo::Value> arguments);

@@ -1,5 +1,5 @@
-// Complex derivatives follow JAX: the transpose does not conjugate, so the gradient of a real function of z = x + iy is
-// df/dx - i df/dy.
+// Complex derivatives follow JAX: the transpose does not conjugate, so the gradient of a real function of z =
+// x + iy is df/dx - i df/dy.
 #include <complex>
 
 #include "tests/trace/check_grads.h"
@@ -28,8 +28,8 @@ TEST_CASE("gradients of real functions of complex numbers", "[trace]") {
   check_real_gradient([](Builder& b, std::span<const Value> x) { return Values{b.real(x[0])}; }, at);
   check_real_gradient([](Builder& b, std::span<const Value> x) { return Values{b.imag(x[0])}; }, at);
   check_real_gradient([](Builder& b, std::span<const Value> x) { return Values{b.abs(x[0])}; }, at);
-  for (Op op : {Op::exponential, Op::log, Op::sine, Op::cosine, Op::tanh, Op::sqrt, Op::rsqrt, Op::logistic, Op::tan,
-                Op::log_plus_one, Op::exponential_minus_one, Op::negate}) {
+  for (Op op : {Op::exponential, Op::log, Op::sine, Op::cosine, Op::tanh, Op::sqrt, Op::rsqrt, Op::logistic,
+                Op::tan, Op::log_plus_one, Op::exponential_minus_one, Op::negate}) {
     INFO(hlo::op_def(op).name);
     check_real_gradient(
         [op](Builder& b, std::span<const Value> x) {
@@ -48,7 +48,9 @@ TEST_CASE("gradients of real functions of complex numbers", "[trace]") {
 
 TEST_CASE("complex tangents of holomorphic functions", "[trace]") {
   const C at(0.7, -1.3), t(0.3, 0.4);
-  const Fn f = [](Builder& b, std::span<const Value> x) { return Values{b.exponential(b.multiply(x[0], x[0]))}; };
+  const Fn f = [](Builder& b, std::span<const Value> x) {
+    return Values{b.exponential(b.multiply(x[0], x[0]))};
+  };
   const C got = value(run(jvp_of(f, 1), {complex_literal(at), complex_literal(t)})[0]);
   CHECK(std::abs(got - t * 2.0 * at * std::exp(at * at)) < 1e-12);
   const C grad = value(run(grad_of(f, 1), {complex_literal(at)})[0]);

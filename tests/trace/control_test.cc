@@ -1,3 +1,4 @@
+#include "hlo/location.h"
 #include "tests/trace/check_grads.h"
 
 namespace lamina::trace::test {
@@ -38,10 +39,9 @@ TEST_CASE("derivatives of scans", "[trace]") {
 TEST_CASE("a carry that only some steps touch gets its tangent", "[trace]") {
   Numbers n;
   // (a, c) with slice x: a' = a + c x, c' = c a: the tangent of x reaches c through a only.
-  const ComputationPtr body =
-      region({f64({}), f64({}), f64({})}, [](Builder& b, std::span<const Value> p) {
-        return Values{b.add(p[0], b.multiply(p[1], p[2])), b.multiply(p[1], p[0])};
-      });
+  const ComputationPtr body = region({f64({}), f64({}), f64({})}, [](Builder& b, std::span<const Value> p) {
+    return Values{b.add(p[0], b.multiply(p[1], p[2])), b.multiply(p[1], p[0])};
+  });
   check_grads(
       [&](Builder& b, std::span<const Value> x) {
         return b.scan(body, {{b.scalar(DType::kF64, 0.5), b.scalar(DType::kF64, 1.5)}}, {{x[0]}}, 3, false);
@@ -59,19 +59,20 @@ TEST_CASE("a scan of scans", "[trace]") {
     const Values r = b.scan(inner, {{p[0]}}, {{p[1]}}, 3, false);
     return Values{r[0], r[1]};
   });
-  check_grads([&](Builder& b, std::span<const Value> x) { return b.scan(outer, {{x[0]}}, {{x[1]}}, 2, false); },
-              {n.array({}), n.array({2, 3})});
+  check_grads(
+      [&](Builder& b, std::span<const Value> x) { return b.scan(outer, {{x[0]}}, {{x[1]}}, 2, false); },
+      {n.array({}), n.array({2, 3})});
 }
 
 // while (i < end) { i += 1; x = sin(x) * w; }
 Fn counted(bool constant_end) {
   return [=](Builder& b, std::span<const Value> x) {
     const std::vector<const Type*> types{s32({}), s32({}), f64({}), f64({})};
-    const ComputationPtr cond = region(types, [](Builder& in, std::span<const Value> p) {
-      return Values{in.compare(p[0], p[1], "LT")};
-    });
+    const ComputationPtr cond = region(
+        types, [](Builder& in, std::span<const Value> p) { return Values{in.compare(p[0], p[1], "LT")}; });
     const ComputationPtr body = region(types, [](Builder& in, std::span<const Value> p) {
-      return Values{in.add(p[0], in.scalar_int(DType::kS32, 1)), p[1], in.multiply(in.sine(p[2]), p[3]), p[3]};
+      return Values{in.add(p[0], in.scalar_int(DType::kS32, 1)), p[1], in.multiply(in.sine(p[2]), p[3]),
+                    p[3]};
     });
     const Value end = constant_end ? b.scalar_int(DType::kS32, 3) : x[2];
     const Values out = b.while_loop({{b.scalar_int(DType::kS32, 0), end, x[0], x[1]}}, cond, body);
@@ -93,17 +94,18 @@ TEST_CASE("loops that count become scans in every direction", "[trace]") {
     bool bound_first, subtract;
     int32_t start, step, end, steps;
   };
-  const Loop loops[] = {{"LT", false, false, 0, 2, 5, 3},  {"LE", false, false, 1, 1, 3, 3},
-                        {"GT", true, false, 0, 1, 2, 2},   {"GE", false, true, 6, 3, 0, 3},
-                        {"NE", false, false, 0, 2, 4, 2},  {"GT", false, true, 4, 1, 4, 0},
-                        {"NE", true, true, 3, 1, 0, 3},    {"LT", false, false, 7, 1, 5, 0}};
+  const Loop loops[] = {{"LT", false, false, 0, 2, 5, 3}, {"LE", false, false, 1, 1, 3, 3},
+                        {"GT", true, false, 0, 1, 2, 2},  {"GE", false, true, 6, 3, 0, 3},
+                        {"NE", false, false, 0, 2, 4, 2}, {"GT", false, true, 4, 1, 4, 0},
+                        {"NE", true, true, 3, 1, 0, 3},   {"LT", false, false, 7, 1, 5, 0}};
   for (const Loop& l : loops) {
     INFO(l.direction << " from " << l.start << " by " << l.step << " to " << l.end);
     const Fn f = [&](Builder& b, std::span<const Value> x) {
       const std::vector<const Type*> types{s32({}), f64({})};
       const ComputationPtr cond = region(types, [&](Builder& in, std::span<const Value> p) {
         const Value end = in.scalar_int(DType::kS32, l.end);
-        return Values{l.bound_first ? in.compare(end, p[0], l.direction) : in.compare(p[0], end, l.direction)};
+        return Values{l.bound_first ? in.compare(end, p[0], l.direction)
+                                    : in.compare(p[0], end, l.direction)};
       });
       const ComputationPtr body = region(types, [&](Builder& in, std::span<const Value> p) {
         const Value step = in.scalar_int(DType::kS32, l.step);
@@ -132,7 +134,8 @@ TEST_CASE("a scan whose results have no tangents", "[trace]") {
 
 TEST_CASE("what no step changes is not stacked", "[trace]") {
   // The residuals of a scan over w x: x is scanned, transpose(sin w) is computed once.
-  const ComputationPtr body = region({f64({2, 2}), f64({2}), f64({2})}, [](Builder& b, std::span<const Value> p) {
+  const ComputationPtr body = region({f64({2, 2}), f64({2}), f64({2})}, [](Builder& b,
+                                                                           std::span<const Value> p) {
     const Value h = b.add(b.dot_general(b.transpose(b.sine(p[0]), {{1, 0}}), p[1], {{}, {}, {1}, {0}}), p[2]);
     return Values{p[0], h};
   });
@@ -149,6 +152,11 @@ TEST_CASE("reverse mode through a loop of unknown length is refused in words", "
   const absl::Status s = record_status(grad_of(counted(false), 3), {f64({}), f64({}), s32({})});
   CHECK(s.code() == absl::StatusCode::kUnimplemented);
   CHECK(std::string(s.message()).find("use scan") != std::string::npos);
+  {
+    const hlo::LocationScope here(hlo::intern_location("model.py", 42));
+    const absl::Status located = record_status(grad_of(counted(false), 3), {f64({}), f64({}), s32({})});
+    CHECK(std::string(located.message()).find("while recorded at model.py:42") != std::string::npos);
+  }
   // But it may stand in the way of no derivative.
   const Fn stopped = [](Builder& b, std::span<const Value> x) {
     const Values loop = counted(false)(b, x);
@@ -170,7 +178,8 @@ TEST_CASE("loops whose lanes stop at different steps", "[trace]") {
     });
     return b.while_loop(x, cond, body);
   };
-  const auto whole = run(vmap_of(f, {true, true}, 3), {literal({3, 2}, {1, 1, 3, 4, 0.5, 0.25}), literal({3}, {10, 5, 9})});
+  const auto whole =
+      run(vmap_of(f, {true, true}, 3), {literal({3, 2}, {1, 1, 3, 4, 0.5, 0.25}), literal({3}, {10, 5, 9})});
   const double want[] = {8, 8, 3, 4, 8, 4};
   for (int i = 0; i < 6; ++i) CHECK(whole[0]->as<double>()[i] == want[i]);
   Numbers n;
@@ -181,14 +190,21 @@ Fn chosen(bool batched_index) {
   return [=](Builder& b, std::span<const Value> x) {
     const std::vector<const Type*> types{f64({2}), f64({2})};
     const ComputationPtr branches[] = {
-        region(types, [](Builder& in, std::span<const Value> p) { return Values{in.sine(p[0]), p[1]}; }),
+        region(types,
+               [](Builder& in, std::span<const Value> p) {
+                 return Values{in.sine(p[0]), p[1]};
+               }),
         region(types,
                [](Builder& in, std::span<const Value> p) {
                  return Values{in.multiply(in.exponential(p[0]), in.tanh(p[1])), in.cosine(p[0])};
                }),
-        region(types, [](Builder& in, std::span<const Value> p) { return Values{p[1], in.full_like(p[0], 2)}; }),
+        region(types,
+               [](Builder& in, std::span<const Value> p) {
+                 return Values{p[1], in.full_like(p[0], 2)};
+               }),
     };
-    const Value index = batched_index ? x[2] : b.convert(b.compare(x[2], b.zeros_like(x[2]), "GT"), DType::kS32);
+    const Value index =
+        batched_index ? x[2] : b.convert(b.compare(x[2], b.zeros_like(x[2]), "GT"), DType::kS32);
     return b.conditional(index, branches, x.first(2));
   };
 }
@@ -209,7 +225,8 @@ ComputationPtr two_results() {
 TEST_CASE("derivatives of calls, plain and checkpointed", "[trace]") {
   Numbers n;
   const ComputationPtr body = two_results();
-  check_grads([&](Builder& b, std::span<const Value> x) { return b.call(body, x); }, {n.array({3}), n.array({3})});
+  check_grads([&](Builder& b, std::span<const Value> x) { return b.call(body, x); },
+              {n.array({3}), n.array({3})});
   const hlo::Attrs* again = hlo::intern_attrs({{hlo::Attr::body, body}, {hlo::Attr::instance, int64_t{1}}});
   check_grads([&](Builder& b, std::span<const Value> x) { return b.make_multi(Op::call, x, again); },
               {n.array({3}), n.array({3})});
@@ -249,8 +266,10 @@ TEST_CASE("batches of loops, branches and checkpoints of gradients", "[trace]") 
   check_vmap(grad_of(counted(true), 2), {n.array({}), n.array({})}, n);
   check_vmap(grad_of(chosen(true), 3), {n.array({2}), n.array({2}), integers({}, {1})}, n);
   check_grads(vmap_of(counted(true), {true, false}, 2), {n.array({2}), n.array({})});
-  check_grads(vmap_of(chosen(true), {true, false, true}, 3), {n.array({3, 2}), n.array({2}), integers({3}, {0, 1, 2})});
-  const hlo::Attrs* again = hlo::intern_attrs({{hlo::Attr::body, two_results()}, {hlo::Attr::instance, int64_t{1}}});
+  check_grads(vmap_of(chosen(true), {true, false, true}, 3),
+              {n.array({3, 2}), n.array({2}), integers({3}, {0, 1, 2})});
+  const hlo::Attrs* again =
+      hlo::intern_attrs({{hlo::Attr::body, two_results()}, {hlo::Attr::instance, int64_t{1}}});
   const Fn f = [&](Builder& b, std::span<const Value> x) { return b.make_multi(Op::call, x, again); };
   check_vmap(grad_of(f, 2), {n.array({3}), n.array({3})}, n);
 }
@@ -259,7 +278,8 @@ TEST_CASE("empty batches", "[trace]") {
   const Fn f = [](Builder& b, std::span<const Value> x) {
     return Values{b.sine(b.dot_general(x[0], x[1], {{}, {}, {1}, {0}}))};
   };
-  const auto out = run(vmap_of(grad_of(f, 2), {true, false}, 0), {literal({0, 2, 3}, {}), literal({3, 2}, {1, 2, 3, 4, 5, 6})});
+  const auto out = run(vmap_of(grad_of(f, 2), {true, false}, 0),
+                       {literal({0, 2, 3}, {}), literal({3, 2}, {1, 2, 3, 4, 5, 6})});
   CHECK(out[0]->dims() == Dims{0, 2, 3});
   CHECK(out[1]->dims() == Dims{0, 3, 2});
 }

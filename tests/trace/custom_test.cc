@@ -74,7 +74,8 @@ TEST_CASE("custom vjp", "[trace]") {
   Numbers n;
   check_vmap(grad_of(half(), 2), at, n);
   // One operand without the batch: its cotangent is summed over lanes.
-  const auto both = run(grad_of(vmap_of(half(), {true, false}, 2), 2), {literal({2, 1}, {2, 3}), literal({1}, {5})});
+  const auto both =
+      run(grad_of(vmap_of(half(), {true, false}, 2), 2), {literal({2, 1}, {2, 3}), literal({1}, {5})});
   CHECK(both[0]->as<double>()[1] == 2.5);
   CHECK(both[1]->as<double>()[0] == 2.5);
   const absl::Status s = record_status(jvp_of(half(), 2), {f64({2}), f64({2}), f64({2}), f64({2})});
@@ -101,9 +102,12 @@ TEST_CASE("custom vjp inside a scan", "[trace]") {
 TEST_CASE("a deleted rule is an error in words", "[trace]") {
   const int64_t id = hlo::register_custom_rule(std::make_shared<TripleCosine>());
   hlo::unregister_custom_rule(id);
-  auto body = hlo::record_region({{f64({})}}, [](Builder& b, std::span<const Value> x) { return Values{b.sine(x[0])}; });
+  auto body = hlo::record_region({{f64({})}},
+                                 [](Builder& b, std::span<const Value> x) { return Values{b.sine(x[0])}; });
   REQUIRE(body.ok());
-  const Fn f = [&](Builder& b, std::span<const Value> x) { return hlo::custom_call_with_rule(b, id, *body, x); };
+  const Fn f = [&](Builder& b, std::span<const Value> x) {
+    return hlo::custom_call_with_rule(b, id, *body, x);
+  };
   CHECK(record_status(grad_of(f, 1), {f64({})}).code() == absl::StatusCode::kNotFound);
 }
 
