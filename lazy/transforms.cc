@@ -1,0 +1,217 @@
+#include "lazy/transforms.h"
+
+#include "hlo/op.h"
+#include "hlo/strings.h"
+#include "jit/engine.h"
+#include "lazy/location_text.h"
+#include "lazy/rebuild.h"
+#include "lazy/scopes.h"
+#include "trace/checkpoint.h"
+#include "trace/jvp.h"
+#include "trace/transpose.h"
+#include "trace/vmap.h"
+
+namespace lamina::lazy {
+namespace {
+
+std::vector<Value> values_of(const std::vector<Lazy>& lazies) {
+  std::vector<Value> out;
+  for (const Lazy& l : lazies) out.push_back(l.value);
+  return out;
+}
+
+// Opaque copies of the arguments that belong to a derivative scope with this stamp.
+std::vector<Lazy> open_identities(const std::vector<Lazy>& args, uint32_t stamp) {
+  std::vector<Lazy> out;
+  for (const Lazy& a : args) {
+    const hlo::Operand operand = a.value.operand();
+    out.push_back({hlo::make_fresh_node(hlo::Op::identity, a.value.type(), hlo::no_attrs(), std::span(&operand, 1),
+                                        std::max(stamp, a.value.node()->stamp())),
+                   a.weak});
+  }
+  return out;
+}
+
+bool has_tangent(const Lazy& x) { return hlo::is_inexact(x.value.dtype()); }
+
+Lazy zeros(hlo::Builder& b, const Lazy& like) { return {b.zeros_like(like.value), false}; }
+
+class FloorGuard {
+ public:
+  explicit FloorGuard(uint32_t floor) : saved_(hlo::record_state().floor) { hlo::record_state().floor = floor; }
+  ~FloorGuard() { hlo::record_state().floor = saved_; }
+  FloorGuard(const FloorGuard&) = delete;
+  FloorGuard& operator=(const FloorGuard&) = delete;
+
+ private:
+  uint32_t saved_;
+};
+
+}  // namespace
+
+JvpResult jvp(const FlatFunction& f, const std::vector<Lazy>& primals, const std::vector<Lazy>& tangents) {
+  const uint32_t stamp = hlo::fresh_stamp();
+  const std::vector<Lazy> inputs = open_identities(primals, stamp);
+  std::vector<Lazy> outputs;
+  {
+    ScopeGuard scope(Scope::kDerivative, stamp);
+    outputs = f(inputs);
+  }
+  hlo::GraphLock lock;
+  std::vector<Value> input_tangents;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    input_tangents.push_back(has_tangent(inputs[i]) ? tangents[i].value : Value());
+  trace::JvpOut out = check(trace::jvp(values_of(outputs), values_of(inputs), input_tangents));
+  hlo::Builder b;
+  JvpResult result;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    result.outputs.push_back({out.primals[i], outputs[i].weak});
+    result.tangents.push_back(out.tangents[i] ? Lazy{out.tangents[i], false} : zeros(b, outputs[i]));
+  }
+  check(b.status());
+  return result;
+}
+
+VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
+  const uint32_t stamp = hlo::fresh_stamp();
+  const std::vector<Lazy> inputs = open_identities(primals, stamp);
+  std::vector<Lazy> outputs;
+  {
+    ScopeGuard scope(Scope::kDerivative, stamp);
+    outputs = f(inputs);
+  }
+  hlo::GraphLock lock;
+  auto linear = std::make_shared<trace::Linearized>(
+      check(trace::linearize_fresh(values_of(outputs), values_of(inputs))));
+  VjpResult result;
+  for (size_t i = 0; i < outputs.size(); ++i) result.outputs.push_back({linear->primals[i], outputs[i].weak});
+  result.pull_back = [linear, inputs](const std::vector<Lazy>& cotangents) {
+    hlo::GraphLock inner;
+    std::vector<Value> grads = check(trace::pull_back(*linear, values_of(cotangents)));
+    hlo::Builder b;
+    std::vector<Lazy> out;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!has_tangent(inputs[i])) out.push_back({});
+      else out.push_back(grads[i] ? Lazy{grads[i], inputs[i].weak} : zeros(b, inputs[i]));
+    }
+    check(b.status());
+    return out;
+  };
+  return result;
+}
+
+std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, const std::vector<bool>& batched,
+                       int64_t size) {
+  std::vector<Lazy> inputs;
+  std::vector<Value> parameters, values;
+  absl::InlinedVector<bool, 8> flags;
+  uint32_t stamp = 0;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!batched[i]) {
+      inputs.push_back(args[i]);
+      continue;
+    }
+    const hlo::Type* t = args[i].value.type();
+    Value p = hlo::make_parameter(hlo::array_type_or_die(t->dtype, std::span(t->dims).subspan(1)));
+    if (stamp == 0) stamp = p.node()->stamp();
+    inputs.push_back({p, args[i].weak});
+    parameters.push_back(p);
+    values.push_back(args[i].value);
+    flags.push_back(true);
+  }
+  if (stamp == 0) stamp = hlo::fresh_stamp();
+  std::vector<Lazy> outputs;
+  {
+    ScopeGuard scope(Scope::kVmap, stamp);
+    outputs = f(inputs);
+  }
+  hlo::GraphLock lock;
+  std::vector<Value> results = check(trace::vmap(values_of(outputs), parameters, values, flags, size));
+  std::vector<Lazy> out;
+  for (size_t i = 0; i < results.size(); ++i) out.push_back({results[i], outputs[i].weak});
+  return out;
+}
+
+std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args) {
+  const uint32_t stamp = hlo::fresh_stamp();
+  const std::vector<Lazy> inputs = open_identities(args, stamp);
+  std::vector<Lazy> outputs;
+  {
+    ScopeGuard scope(Scope::kDerivative, stamp);
+    outputs = f(inputs);
+  }
+  hlo::GraphLock lock;
+  std::vector<Value> results =
+      check(trace::checkpoint(values_of(outputs), values_of(inputs), values_of(args)));
+  std::vector<Lazy> out;
+  for (size_t i = 0; i < results.size(); ++i) out.push_back({results[i], outputs[i].weak});
+  return out;
+}
+
+hlo::ComputationPtr region(const FlatFunction& f, const std::vector<const hlo::Type*>& types,
+                           const std::vector<bool>& weak, std::vector<Lazy>* captured,
+                           std::vector<bool>* result_weak) {
+  const uint32_t stamp = hlo::fresh_stamp();
+  std::vector<Lazy> inputs;
+  for (size_t i = 0; i < types.size(); ++i) inputs.push_back({hlo::make_parameter(types[i]), weak[i]});
+  std::vector<Lazy> outputs;
+  {
+    ScopeGuard scope(Scope::kJit, stamp);
+    FloorGuard floor(stamp);
+    outputs = f(inputs);
+  }
+  if (result_weak)
+    for (const Lazy& o : outputs) result_weak->push_back(o.weak);
+  std::vector<Value> outside;
+  hlo::ComputationPtr body = check(close_at_floor(values_of(outputs), values_of(inputs), stamp, &outside));
+  for (Value& v : outside) captured->push_back({std::move(v), false});
+  return body;
+}
+
+Program::Program(const FlatFunction& f, const std::vector<const hlo::Type*>& types, const std::vector<bool>& weak,
+                 std::string name, std::string where)
+    : name_(std::move(name)), where_(std::move(where)) {
+  std::vector<Lazy> captured;
+  computation_ = region(f, types, weak, &captured, &result_weak_);
+  for (Lazy& c : captured) captured_.push_back(std::move(c.value));
+}
+
+jit::SpecializationPtr Program::compile() {
+  if (!entry_) {
+    std::vector<uint64_t> key = check(hlo::encode_graph(computation_->parameters(), computation_->roots(), nullptr, nullptr));
+    entry_ = check(jit::Engine::get().cache().get(
+        std::move(key), [&] { return absl::StatusOr<hlo::ComputationPtr>(computation_); },
+        [&] {
+          return jit::SpecializationCache::Origin{"jit", name_, where_};
+        }));
+  }
+  return entry_;
+}
+
+std::vector<Lazy> Program::call(const std::vector<Lazy>& args) {
+  std::vector<Value> operands = values_of(args);
+  operands.insert(operands.end(), captured_.begin(), captured_.end());
+  const uint32_t open = lowest_open_stamp();
+  bool recorded = inside_jit();
+  for (const Value& v : operands) recorded |= v.node()->stamp() >= open;
+  std::vector<Lazy> out;
+  if (recorded) {
+    hlo::GraphLock lock;
+    hlo::Builder b;
+    hlo::Values results = b.call(computation_, operands);
+    check(b.status());
+    for (size_t i = 0; i < result_weak_.size(); ++i) out.push_back({results[i], result_weak_[i]});
+    return out;
+  }
+  force(operands);
+  std::vector<jit::BufferRef> buffers, results;
+  for (const Value& v : operands) buffers.push_back(jit::array_of(v)->buffer());
+  check(run_program(compile(), buffers, results));
+  for (size_t i = 0; i < results.size(); ++i) {
+    const hlo::Type* t = computation_->roots()[i].type();
+    out.push_back({hlo::make_leaf(t, new jit::Array(t, std::move(results[i]))), result_weak_[i]});
+  }
+  return out;
+}
+
+}  // namespace lamina::lazy

@@ -1,0 +1,70 @@
+// Function transforms over flat lists of lazy arrays: what grad, vmap, jvp and jit are made of, in C++ and Python.
+//
+// Contract: the function is called once per transform call (jit: once per signature) on fresh parameters; it may call
+// transforms itself, to any depth. Errors of the function pass through; nothing stays open after one.
+#ifndef LAMINA_LAZY_TRANSFORMS_H_
+#define LAMINA_LAZY_TRANSFORMS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "jit/specialization_cache.h"
+#include "lazy/lazy.h"
+
+namespace lamina::lazy {
+
+using FlatFunction = std::function<std::vector<Lazy>(const std::vector<Lazy>&)>;
+
+struct JvpResult {
+  std::vector<Lazy> outputs, tangents;  // tangents: zeros where there is none
+};
+JvpResult jvp(const FlatFunction& f, const std::vector<Lazy>& primals, const std::vector<Lazy>& tangents);
+
+// Outputs, and the pull-back from output cotangents to input cotangents (zeros where there is none; float operands
+// only, others give null).
+struct VjpResult {
+  std::vector<Lazy> outputs;
+  std::function<std::vector<Lazy>(const std::vector<Lazy>&)> pull_back;
+};
+VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals);
+
+// args[i] carries the batch at dimension 0 where batched[i]; all outputs carry it at dimension 0.
+std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, const std::vector<bool>& batched,
+                       int64_t size);
+
+// Outputs of f as one region that reverse mode computes again instead of keeping.
+std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args);
+
+// A region for control flow: f on parameters of the given types. Values it uses from outside are appended to
+// `captured` and become further parameters.
+hlo::ComputationPtr region(const FlatFunction& f, const std::vector<const hlo::Type*>& types,
+                           const std::vector<bool>& weak, std::vector<Lazy>* captured, std::vector<bool>* result_weak);
+
+// A program traced for one signature.
+class Program {
+ public:
+  // Traces f on parameters of the types of `args`.
+  Program(const FlatFunction& f, const std::vector<const hlo::Type*>& types, const std::vector<bool>& weak,
+          std::string name, std::string where);
+  // Runs it, or records a call inside an open transform of its operands.
+  std::vector<Lazy> call(const std::vector<Lazy>& args);
+  const hlo::ComputationPtr& computation() const { return computation_; }
+  const std::vector<bool>& result_weak() const { return result_weak_; }
+  int64_t num_captured() const { return static_cast<int64_t>(captured_.size()); }
+  // Compiles now; its entry in the specialization cache.
+  jit::SpecializationPtr compile();
+
+ private:
+  hlo::ComputationPtr computation_;
+  std::vector<Value> captured_;
+  std::vector<bool> result_weak_;
+  std::string name_, where_;
+  jit::SpecializationPtr entry_;
+};
+
+}  // namespace lamina::lazy
+
+#endif  // LAMINA_LAZY_TRANSFORMS_H_
