@@ -1,9 +1,9 @@
 // Derivatives that users define for a function of their own.
 //
-// Contract: a rule is attached to a `call` node by its id (attribute `rule`); the call's body is the function itself.
-// The callbacks run when a transform reaches the call, any number of times, under the graph lock; they record nodes on
-// the values given, with the builder or otherwise, and leave errors in the builder. A rule has `jvp`, or `forward` and
-// `backward`.
+// Contract: a rule is attached to a `call` node by its id (attribute `rule`); the call's body is the function
+// itself. The callbacks run when a transform reaches the call, any number of times, under the graph lock;
+// they record nodes on the values given, with the builder or otherwise, and leave errors in the builder. A
+// rule has `jvp`, or `forward` and `backward`.
 #ifndef LAMINA_HLO_CUSTOM_RULE_H_
 #define LAMINA_HLO_CUSTOM_RULE_H_
 
@@ -21,9 +21,9 @@ class CustomRule {
   enum class Kind : uint8_t { kJvp, kVjp };
   virtual Kind kind() const = 0;
 
-  // kJvp. Tangents are there (zeros if need be) for every operand whose element type has one, null for the others.
-  // Returns one tangent per result (null: none), linear in the tangents, and the results, which must not depend on the
-  // tangents; no results means that the call's own stand.
+  // kJvp. Tangents are there (zeros if need be) for every operand whose element type has one, null for the
+  // others. Returns one tangent per result (null: none), linear in the tangents, and the results, which must
+  // not depend on the tangents; no results means that the call's own stand.
   virtual JvpResult jvp(Builder& b, std::span<const Value> operands, std::span<const Value> tangents);
 
   // kVjp. The results and whatever `backward` wants to see again.

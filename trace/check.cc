@@ -6,7 +6,8 @@ namespace lamina::trace {
 
 using hlo::Value;
 
-absl::Status check_ends(std::string_view what, std::span<const Value> outputs, std::span<const Value> inputs) {
+absl::Status check_ends(std::string_view what, std::span<const Value> outputs,
+                        std::span<const Value> inputs) {
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!outputs[i]) return absl::InvalidArgumentError(str_cat(what, ": output ", i, " is missing"));
   absl::flat_hash_set<const hlo::Node*> seen;
@@ -22,11 +23,12 @@ absl::Status check_ends(std::string_view what, std::span<const Value> outputs, s
 
 absl::Status check_types(std::string_view what, std::span<const Value> values, std::span<const Value> like) {
   if (values.size() != like.size())
-    return absl::InvalidArgumentError(str_cat(what, ": ", values.size(), " given for ", like.size(), " values"));
+    return absl::InvalidArgumentError(
+        str_cat(what, ": ", values.size(), " given for ", like.size(), " values"));
   for (size_t i = 0; i < values.size(); ++i)
     if (values[i] && values[i].type() != like[i].type())
       return absl::InvalidArgumentError(str_cat(what, " ", i, " has type ", hlo::to_string(*values[i].type()),
-                                                     " but its value has ", hlo::to_string(*like[i].type())));
+                                                " but its value has ", hlo::to_string(*like[i].type())));
   return absl::OkStatus();
 }
 

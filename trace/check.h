@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "hlo/strings.h"
 #include "hlo/graph.h"
+#include "hlo/strings.h"
 
 namespace lamina::trace {
 
@@ -17,7 +17,8 @@ absl::Status check_ends(std::string_view what, std::span<const hlo::Value> outpu
                         std::span<const hlo::Value> inputs);
 
 // values[i], where not null, has the type of like[i].
-absl::Status check_types(std::string_view what, std::span<const hlo::Value> values, std::span<const hlo::Value> like);
+absl::Status check_types(std::string_view what, std::span<const hlo::Value> values,
+                         std::span<const hlo::Value> like);
 
 template <typename List>
 std::vector<hlo::Value> to_vector(const List& list) {

@@ -1,4 +1,5 @@
-// Regions that reverse mode computes again instead of keeping their intermediate values.
+// Regions that reverse mode computes again instead of keeping their intermediate values, and functions with
+// derivatives of their own. Both are calls of a closed graph.
 #ifndef LAMINA_TRACE_CHECKPOINT_H_
 #define LAMINA_TRACE_CHECKPOINT_H_
 
@@ -11,23 +12,25 @@
 
 namespace lamina::trace {
 
-// The graph between `inputs` (distinct parameters or identity nodes) and `outputs`, closed: values from outside that it
-// uses are appended to `captured`, and become further parameters.
+// The graph between `inputs` (distinct parameters or identity nodes) and `outputs`, closed: values from
+// outside that it uses are appended to `captured`, and become further parameters.
 absl::StatusOr<hlo::ComputationPtr> close_over(std::span<const hlo::Value> outputs,
                                                std::span<const hlo::Value> inputs,
                                                std::vector<hlo::Value>* captured);
 
-// A call of the graph between `inputs` and `outputs` on `arguments`, marked to be computed again in reverse mode: only
-// the arguments (and what the graph captures) are kept for it.
+// A call of the graph between `inputs` and `outputs` on `arguments`, marked to be computed again in reverse
+// mode: only the arguments (and what the graph captures) are kept for it. Its transpose begins at an
+// optimization barrier with an instance number of its own, so it is not shared with the forward computation.
 absl::StatusOr<std::vector<hlo::Value>> checkpoint(std::span<const hlo::Value> outputs,
                                                    std::span<const hlo::Value> inputs,
                                                    std::span<const hlo::Value> arguments);
 
-// A call of the graph between `inputs` and `outputs` on `arguments` with a derivative of its own. The rule sees the
-// arguments only: a graph that depends on other values with open stamps must pass them as inputs.
+// A call of the graph between `inputs` and `outputs` on `arguments` whose derivative is `rule` (see
+// hlo/custom_rule.h). The rule sees the arguments; values that the graph captures have no derivative.
 absl::StatusOr<std::vector<hlo::Value>> call_with_rule(std::span<const hlo::Value> outputs,
                                                        std::span<const hlo::Value> inputs,
-                                                       std::span<const hlo::Value> arguments, int64_t rule);
+                                                       std::span<const hlo::Value> arguments,
+                                                       std::shared_ptr<hlo::CustomRule> rule);
 
 }  // namespace lamina::trace
 

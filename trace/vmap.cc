@@ -8,12 +8,13 @@ namespace lamina::trace {
 using hlo::Value;
 
 absl::StatusOr<VmapOut> vmap_lazily(std::span<const Value> outputs, std::span<const Value> inputs,
-                                    std::span<const Value> values, std::span<const bool> batched, int64_t size) {
+                                    std::span<const Value> values, std::span<const bool> batched,
+                                    int64_t size) {
   if (absl::Status s = check_ends("vmap", outputs, inputs); !s.ok()) return s;
   if (size < 0) return absl::InvalidArgumentError(str_cat("vmap: the batch size ", size, " is negative"));
   if (values.size() != inputs.size() || batched.size() != inputs.size())
-    return absl::InvalidArgumentError(str_cat("vmap: ", inputs.size(), " inputs, ", values.size(), " values and ",
-                                                   batched.size(), " flags were given"));
+    return absl::InvalidArgumentError(str_cat("vmap: ", inputs.size(), " inputs, ", values.size(),
+                                              " values and ", batched.size(), " flags were given"));
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!values[i]) return absl::InvalidArgumentError(str_cat("vmap: value ", i, " is missing"));
     if (!inputs[i].type()->is_array() && batched[i])
@@ -26,8 +27,8 @@ absl::StatusOr<VmapOut> vmap_lazily(std::span<const Value> outputs, std::span<co
     }
     if (values[i].type() != want)
       return absl::InvalidArgumentError(str_cat("vmap: value ", i, " has type ",
-                                                     hlo::to_string(*values[i].type()), " where ",
-                                                     hlo::to_string(*want), " is needed"));
+                                                hlo::to_string(*values[i].type()), " where ",
+                                                hlo::to_string(*want), " is needed"));
   }
   hlo::Builder b;
   hlo::BatchResult r = hlo::batch_graph(b, outputs, inputs, values, batched, size);
@@ -36,7 +37,8 @@ absl::StatusOr<VmapOut> vmap_lazily(std::span<const Value> outputs, std::span<co
 }
 
 absl::StatusOr<std::vector<Value>> vmap(std::span<const Value> outputs, std::span<const Value> inputs,
-                                        std::span<const Value> values, std::span<const bool> batched, int64_t size) {
+                                        std::span<const Value> values, std::span<const bool> batched,
+                                        int64_t size) {
   absl::StatusOr<VmapOut> out = vmap_lazily(outputs, inputs, values, batched, size);
   if (!out.ok()) return out.status();
   hlo::Builder b;

@@ -1,7 +1,8 @@
 // Transforms of while, case, call, custom_call and random bits.
 //
-// A while has a forward-mode derivative (loop over carries and tangents); reverse mode needs the number of steps, so a
-// loop that counts to a constant becomes a scan and any other is refused when its transpose is asked for.
+// A while has a forward-mode derivative (loop over carries and tangents); reverse mode needs the number of
+// steps, so a loop that counts to a constant becomes a scan and any other is refused when its transpose is
+// asked for.
 #include <algorithm>
 
 #include "hlo/literal.h"
@@ -18,7 +19,8 @@ using Marks = std::span<const bool>;
 
 // A constant scalar integer, seen through a carry that no step changes; absent otherwise.
 std::optional<int64_t> constant_integer(const Value& v) {
-  if (!v || v.node()->op() != Op::constant || !v.type()->is_scalar() || !is_integer(v.dtype())) return std::nullopt;
+  if (!v || v.node()->op() != Op::constant || !v.type()->is_scalar() || !is_integer(v.dtype()))
+    return std::nullopt;
   const int64_t x = v.node()->attrs().literal(Attr::value)->int_at(0);
   if (v.dtype() == DType::kU64 && x < 0) return std::nullopt;
   return x;
@@ -32,12 +34,14 @@ std::optional<size_t> parameter_number(const Computation& c, Operand o) {
 
 // How often a loop runs whose condition compares a carry that steps by a constant with a constant.
 std::optional<int64_t> trip_count(const Node& loop, Ops carries) {
-  const Computation &cond = *loop.attrs().computation(Attr::cond), &body = *loop.attrs().computation(Attr::body);
+  const Computation &cond = *loop.attrs().computation(Attr::cond),
+                    &body = *loop.attrs().computation(Attr::body);
   const Node* test = cond.roots()[0].node();
   if (test->op() != Op::compare) return std::nullopt;
   std::string direction = test->attrs().string(Attr::direction);
   auto bound_of = [&](Operand o) -> std::optional<int64_t> {
-    if (const auto j = parameter_number(cond, o); j && is_invariant(body, *j)) return constant_integer(carries[*j]);
+    if (const auto j = parameter_number(cond, o); j && is_invariant(body, *j))
+      return constant_integer(carries[*j]);
     return constant_integer(Value(o));
   };
   Operand counter = test->operand(0);
@@ -60,7 +64,8 @@ std::optional<int64_t> trip_count(const Node& loop, Ops carries) {
   const Operand self = body.parameters()[*i].operand();
   if (!start || (step_node->op() != Op::add && step_node->op() != Op::subtract)) return std::nullopt;
   std::optional<int64_t> step;
-  if (step_node->operand(0) == self) step = constant_integer(step_node->operand_value(1));
+  if (step_node->operand(0) == self)
+    step = constant_integer(step_node->operand_value(1));
   else if (step_node->op() == Op::add && step_node->operand(1) == self)
     step = constant_integer(step_node->operand_value(0));
   if (!step) return std::nullopt;
@@ -79,7 +84,8 @@ std::optional<int64_t> trip_count(const Node& loop, Ops carries) {
   const Wide last = from + count * by;
   const DType t = carries[*i].dtype();
   const int bits = bit_width(t);
-  const Wide high = (Wide{1} << (is_signed(t) ? bits - 1 : bits)) - 1, low = is_signed(t) ? -high - 1 : Wide{0};
+  const Wide high = (Wide{1} << (is_signed(t) ? bits - 1 : bits)) - 1,
+             low = is_signed(t) ? -high - 1 : Wide{0};
   if (last < low || last > high || count > (Wide{1} << 40)) return std::nullopt;
   return static_cast<int64_t>(count);
 }
@@ -134,7 +140,8 @@ JvpResult while_linearize(Builder& b, const Node& node, Ops x, Ops t) {
 
 Values while_transpose(Builder& b, const Node& node, Ops, Marks, Ops) {
   b.fail(absl::UnimplementedError(
-      "reverse-mode derivative of a while loop whose number of steps is not known when it is recorded: use scan, or a "
+      "reverse-mode derivative of a while loop whose number of steps is not known when it is recorded: use "
+      "scan, or a "
       "counter that starts, steps and ends at constants; forward mode (jvp) works for any loop"));
   return Values(node.operands().size());
 }
@@ -146,7 +153,8 @@ Value select_lanes(Builder& b, const Value& pred, const Value& value, const Valu
 }
 
 BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
-  const Computation &cond = *node.attrs().computation(Attr::cond), &body = *node.attrs().computation(Attr::body);
+  const Computation &cond = *node.attrs().computation(Attr::cond),
+                    &body = *node.attrs().computation(Attr::body);
   const size_t n = x.size();
   BatchResult out = all_batched(Values(n));
   Mask marks(batched.begin(), batched.end());
@@ -199,12 +207,15 @@ BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int6
 
 // --- case: (index, operands) ---
 
-const std::vector<ComputationPtr>& branches_of(const Node& node) { return node.attrs().computations(Attr::branches); }
+const std::vector<ComputationPtr>& branches_of(const Node& node) {
+  return node.attrs().computations(Attr::branches);
+}
 
 Mask operand_marks(Marks all) { return Mask(all.begin() + 1, all.end()); }
 
 // Derivatives of all branches, with tangents for the same results.
-std::optional<std::vector<JvpComputation>> derive_branches(Builder& b, const Node& node, Marks marks, JvpMode mode) {
+std::optional<std::vector<JvpComputation>> derive_branches(Builder& b, const Node& node, Marks marks,
+                                                           JvpMode mode) {
   Mask forced(node.num_results(), false);
   for (int pass = 0;; ++pass) {
     std::vector<JvpComputation> out;
@@ -249,8 +260,8 @@ JvpResult case_linearize(Builder& b, const Node& node, Ops x, Ops t) {
   const size_t n = node.num_results(), num_operands = marks.size();
   std::vector<SplitComputation> splits;
   std::vector<const Type*> slots;
-  Mask passed(num_operands, false);                 // operands that some linear branch needs
-  std::vector<std::vector<size_t>> slot_of;         // per branch and computed residual
+  Mask passed(num_operands, false);          // operands that some linear branch needs
+  std::vector<std::vector<size_t>> slot_of;  // per branch and computed residual
   for (const JvpComputation& d : *derived) {
     Mask linear(d.body->parameters().size(), false), forced(d.body->roots().size(), false);
     std::fill(linear.begin() + num_operands, linear.end(), true);
@@ -300,8 +311,10 @@ JvpResult case_linearize(Builder& b, const Node& node, Ops x, Ops t) {
       Values arguments;
       size_t computed = 0;
       for (int64_t r : split.residual_parameter) {
-        if (r < 0) arguments.push_back(p[slot_of[k][computed++]]);
-        else arguments.push_back(p[slots.size() + std::count(passed.begin(), passed.begin() + r, true)]);
+        if (r < 0)
+          arguments.push_back(p[slot_of[k][computed++]]);
+        else
+          arguments.push_back(p[slots.size() + std::count(passed.begin(), passed.begin() + r, true)]);
       }
       const size_t tangents = slots.size() + std::count(passed.begin(), passed.end(), true);
       return inline_computation(in, *split.unknown, joined(arguments, p.subspan(tangents)));
@@ -487,7 +500,8 @@ JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
     if (static_cast<int64_t>(i) >= residuals) {
       operands[i] = or_zeros(b, t[i], x[i]);
     } else if (t[i]) {
-      b.fail(absl::UnimplementedError("no derivative of a linearized function with a custom vjp by its residuals"));
+      b.fail(absl::UnimplementedError(
+          "no derivative of a linearized function with a custom vjp by its residuals"));
       return out;
     }
   }
@@ -501,7 +515,8 @@ BatchResult custom_call_batch(Builder& b, const Node& node, Ops x, Marks batched
   b.fail(absl::UnimplementedError(
       node.attrs().has(Attr::rule)
           ? "cannot batch the linear part of a function with a custom vjp; batch the function, or its vjp"
-          : "cannot batch a host callback with side effects: its effects would have no order; call it in a scan"));
+          : "cannot batch a host callback with side effects: its effects would have no order; call it in a "
+            "scan"));
   return all_batched(Values(node.num_results()));
 }
 

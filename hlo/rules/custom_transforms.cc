@@ -1,8 +1,8 @@
 // Calls with a custom rule.
 //
-// Linearizing a function with a custom vjp runs its forward pass and stands a custom_call in for the tangents: an
-// operation (residuals..., tangents...) -> tangents that exists to be transposed, which runs the backward pass. It has
-// no target, so that evaluating it is an error and not a wrong number.
+// Linearizing a function with a custom vjp runs its forward pass and stands a custom_call in for the
+// tangents: an operation (residuals..., tangents...) -> tangents that exists to be transposed, which runs the
+// backward pass. It has no target, so that evaluating it is an error and not a wrong number.
 #include "hlo/rules/custom_transforms.h"
 
 #include "hlo/custom_rule.h"
@@ -18,7 +18,8 @@ constexpr std::string_view kLinearTarget = "lamina.custom_vjp.linear";
 
 std::shared_ptr<CustomRule> rule_of(Builder& b, const Node& node) {
   std::shared_ptr<CustomRule> rule = find_custom_rule(node.attrs().integer(Attr::rule));
-  if (!rule) b.fail(absl::NotFoundError("the custom derivative rule of a call is gone: its function was deleted"));
+  if (!rule)
+    b.fail(absl::NotFoundError("the custom derivative rule of a call is gone: its function was deleted"));
   return rule;
 }
 
@@ -28,15 +29,15 @@ bool check_returned(Builder& b, std::string_view what, Ops values, std::span<con
   if (!b.ok()) return false;
   if (values.size() != types.size()) {
     b.fail(absl::InvalidArgumentError(str_cat("a custom rule returned ", values.size(), " ", what, " where ",
-                                                   types.size(), " are needed")));
+                                              types.size(), " are needed")));
     return false;
   }
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i] && may_be_null) continue;
     if (values[i] && values[i].type() == types[i]) continue;
     b.fail(absl::InvalidArgumentError(str_cat("a custom rule returned for ", what, " ", i, " ",
-                                                   values[i] ? to_string(*values[i].type()) : "nothing", " where ",
-                                                   to_string(*types[i]), " is needed")));
+                                              values[i] ? to_string(*values[i].type()) : "nothing", " where ",
+                                              to_string(*types[i]), " is needed")));
     return false;
   }
   return true;
@@ -51,7 +52,8 @@ std::vector<const Type*> result_types(const Node& node) {
 // A rule of a batched function: the rule itself, recorded for one lane and batched.
 class BatchedRule : public CustomRule {
  public:
-  BatchedRule(std::shared_ptr<CustomRule> inner, const Node& call, Marks operands, Marks results, int64_t size)
+  BatchedRule(std::shared_ptr<CustomRule> inner, const Node& call, Marks operands, Marks results,
+              int64_t size)
       : inner_(std::move(inner)),
         operand_marks_(operands.begin(), operands.end()),
         result_marks_(results.begin(), results.end()),
@@ -84,12 +86,14 @@ class BatchedRule : public CustomRule {
     if (!b.ok()) return out;
     size_t next = 0;
     auto take = [&](size_t i) {
-      const Value v = result_marks_[i] ? with_batch(b, r.results[next], r.batched[next], size_) : r.results[next];
+      const Value v =
+          result_marks_[i] ? with_batch(b, r.results[next], r.batched[next], size_) : r.results[next];
       ++next;
       return v;
     };
     for (size_t i = 0; i < one.primals.size(); ++i) out.primals.push_back(take(i));
-    for (size_t i = 0; i < one.tangents.size(); ++i) out.tangents.push_back(one.tangents[i] ? take(i) : Value());
+    for (size_t i = 0; i < one.tangents.size(); ++i)
+      out.tangents.push_back(one.tangents[i] ? take(i) : Value());
     return out;
   }
 
@@ -100,7 +104,8 @@ class BatchedRule : public CustomRule {
     const Forward one = inner_->forward(b, parameters);
     Forward out;
     if (!check_returned(b, "results", one.results, result_types_, false)) return out;
-    const BatchResult r = batch_graph(b, joined(one.results, one.residuals), parameters, values, marks, size_);
+    const BatchResult r =
+        batch_graph(b, joined(one.results, one.residuals), parameters, values, marks, size_);
     if (!b.ok()) return out;
     for (size_t i = 0; i < r.results.size(); ++i) {
       const bool residual = i >= one.results.size();
@@ -189,13 +194,12 @@ JvpResult custom_rule_jvp(Builder& b, const Node& call, Ops x, Ops t, JvpMode mo
   for (const Type* type : types)
     if (has_tangent(type)) linear_types.push_back(type);
   if (linear_types.empty()) return {out.tangents, f.results};
-  const Values linear =
-      b.make_multi(Op::custom_call, operands,
-                   intern_attrs({{Attr::call_target_name, std::string(kLinearTarget)},
-                                 {Attr::result_types, linear_types},
-                                 {Attr::rule, call.attrs().integer(Attr::rule)},
-                                 {Attr::index, static_cast<int64_t>(f.residuals.size())},
-                                 {Attr::body, call.attrs().computation(Attr::body)}}));
+  const Values linear = b.make_multi(Op::custom_call, operands,
+                                     intern_attrs({{Attr::call_target_name, std::string(kLinearTarget)},
+                                                   {Attr::result_types, linear_types},
+                                                   {Attr::rule, call.attrs().integer(Attr::rule)},
+                                                   {Attr::index, static_cast<int64_t>(f.residuals.size())},
+                                                   {Attr::body, call.attrs().computation(Attr::body)}}));
   if (!b.ok()) return out;
   size_t next = 0;
   for (size_t i = 0; i < types.size(); ++i)
@@ -209,8 +213,8 @@ Values custom_vjp_transpose(Builder& b, const Node& node, Ops x, Marks linear, O
   const int64_t residuals = node.attrs().integer(Attr::index);
   if (node.attrs().integer(Attr::rule) == 0) {
     b.fail(absl::InvalidArgumentError(str_cat("cannot transpose custom_call '",
-                                                   node.attrs().string(Attr::call_target_name),
-                                                   "': give the function a custom derivative")));
+                                              node.attrs().string(Attr::call_target_name),
+                                              "': give the function a custom derivative")));
     return out;
   }
   const std::shared_ptr<CustomRule> rule = rule_of(b, node);
@@ -247,7 +251,8 @@ BatchResult custom_rule_batch(Builder& b, const Node& call, Ops x, Marks batched
   const absl::StatusOr<BatchComputation> body = batch_computation(
       *call.attrs().computation(Attr::body), batched, Mask(call.num_results(), false), size);
   if (!get_or_fail(b, body)) return out;
-  const int64_t id = register_custom_rule(std::make_shared<BatchedRule>(rule, call, batched, body->results, size));
+  const int64_t id =
+      register_custom_rule(std::make_shared<BatchedRule>(rule, call, batched, body->results, size));
   out.results = custom_call_with_rule(b, id, body->body, x);
   out.batched.assign(body->results.begin(), body->results.end());
   return out;

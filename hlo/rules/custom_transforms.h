@@ -8,8 +8,8 @@ namespace lamina::hlo {
 
 JvpResult custom_rule_jvp(Builder& b, const Node& call, std::span<const Value> x, std::span<const Value> t,
                           JvpMode mode);
-BatchResult custom_rule_batch(Builder& b, const Node& call, std::span<const Value> x, std::span<const bool> batched,
-                              int64_t size);
+BatchResult custom_rule_batch(Builder& b, const Node& call, std::span<const Value> x,
+                              std::span<const bool> batched, int64_t size);
 // Of the linear stand-in that custom_rule_jvp makes for a function with a custom vjp.
 Values custom_vjp_transpose(Builder& b, const Node& custom_call, std::span<const Value> x,
                             std::span<const bool> linear, std::span<const Value> ct);

@@ -1,10 +1,11 @@
 // Derivatives, transposes and batching of the elementwise ops.
 //
-// At points without a derivative the rules follow JAX: abs and sign have 0 at 0, maximum and minimum share a tie
-// half and half, clamp passes the tangent strictly inside its bounds only, sqrt is infinite at 0, and power is 0 where
-// the formula would be 0 times infinity (exponent 0, or base 0 in the derivative by the exponent). Ops without a row
-// (rounding, comparisons, bit operations, next_after) have no tangent. Every rule is linear in the tangent and made of
-// ops that have a transpose, so reverse mode needs no rules of its own.
+// At points without a derivative the rules follow JAX: abs and sign have 0 at 0, maximum and minimum share a
+// tie half and half, clamp passes the tangent strictly inside its bounds only, sqrt is infinite at 0, and
+// power is 0 where the formula would be 0 times infinity (exponent 0, or base 0 in the derivative by the
+// exponent). Ops without a row (rounding, comparisons, bit operations, next_after) have no tangent. Every
+// rule is linear in the tangent and made of ops that have a transpose, so reverse mode needs no rules of its
+// own.
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -36,8 +37,8 @@ struct At {
   Value where(const Value& pred) const { return b.select(pred, t, b.zeros_like(t)); }
 };
 
-// The derivative of digamma: recurrence up to 12, then the asymptotic series; reflected below 1/2. As a graph of
-// elementwise ops it has derivatives of every order itself.
+// The derivative of digamma: recurrence up to 12, then the asymptotic series; reflected below 1/2. As a graph
+// of elementwise ops it has derivatives of every order itself.
 Value trigamma(Builder& b, const Value& x) {
   auto full = [&](double v) { return b.full_like(x, v); };
   const Value low = b.compare(x, full(0.5), "LT");
@@ -64,7 +65,8 @@ Value abs_term(const At& d) {
   const Value& x = d.x[0];
   if (!is_complex(x.dtype())) return d.times(d.b.sign(x));
   const Value size = d.nonzero(d.y());
-  const Value direction = d.b.complex(d.b.divide(d.b.real(x), size), d.b.negate(d.b.divide(d.b.imag(x), size)));
+  const Value direction =
+      d.b.complex(d.b.divide(d.b.real(x), size), d.b.negate(d.b.divide(d.b.imag(x), size)));
   return d.b.real(d.times(direction));
 }
 
@@ -114,13 +116,17 @@ const Row kTerms[] = {
     {Op::digamma, 0, [](const At& d) { return d.times(trigamma(d.b, d.x[0])); }},
     {Op::erf, 0,
      [](const At& d) {
-       return d.times(d.scale(d.b.exponential(d.b.negate(d.square(d.x[0]))), 2 / std::sqrt(std::numbers::pi)));
+       return d.times(
+           d.scale(d.b.exponential(d.b.negate(d.square(d.x[0]))), 2 / std::sqrt(std::numbers::pi)));
      }},
     {Op::erf_inv, 0,
-     [](const At& d) { return d.times(d.scale(d.b.exponential(d.square(d.y())), std::sqrt(std::numbers::pi) / 2)); }},
+     [](const At& d) {
+       return d.times(d.scale(d.b.exponential(d.square(d.y())), std::sqrt(std::numbers::pi) / 2));
+     }},
     {Op::erfc, 0,
      [](const At& d) {
-       return d.times(d.scale(d.b.exponential(d.b.negate(d.square(d.x[0]))), -2 / std::sqrt(std::numbers::pi)));
+       return d.times(
+           d.scale(d.b.exponential(d.b.negate(d.square(d.x[0]))), -2 / std::sqrt(std::numbers::pi)));
      }},
     {Op::exponential, 0, [](const At& d) { return d.times(d.y()); }},
     {Op::exponential_minus_one, 0, [](const At& d) { return d.times(d.b.add(d.y(), d.full(1))); }},
@@ -192,7 +198,8 @@ const TermTable& terms() {
   return table;
 }
 
-JvpResult elementwise_jvp(Builder& b, const Node& node, std::span<const Value> x, std::span<const Value> tangents) {
+JvpResult elementwise_jvp(Builder& b, const Node& node, std::span<const Value> x,
+                          std::span<const Value> tangents) {
   Value sum;
   for (size_t i = 0; i < x.size(); ++i) {
     const Term term = terms()[static_cast<int>(node.op())][i];
@@ -274,8 +281,8 @@ Values reduce_precision_transpose(Builder& b, const Node& node, std::span<const 
   return {b.remake(node, {{ct[0]}})[0]};
 }
 
-// Complex transposes do not conjugate: <ct, f(t)> = <f'(ct), t> with the product that has no conjugate. As in JAX the
-// cotangent of a real pair (re, im) is read as re - i im.
+// Complex transposes do not conjugate: <ct, f(t)> = <f'(ct), t> with the product that has no conjugate. As in
+// JAX the cotangent of a real pair (re, im) is read as re - i im.
 Values real_transpose(Builder& b, const Node&, std::span<const Value>, std::span<const bool>,
                       std::span<const Value> ct) {
   return {b.complex(ct[0], b.zeros_like(ct[0]))};

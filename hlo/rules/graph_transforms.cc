@@ -4,11 +4,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "hlo/location.h"
 
 namespace lamina::hlo {
 namespace {
 
-// Nodes between inputs and outputs in postorder; inputs are listed, nodes older than every input are not entered.
+// Nodes between inputs and outputs in postorder; inputs are listed, nodes older than every input are not
+// entered.
 class Walk {
  public:
   Walk(std::span<const Value> outputs, std::span<const Value> inputs) {
@@ -59,6 +61,18 @@ class Dependents {
   absl::flat_hash_map<const Node*, int64_t> number_;
 };
 
+// Passes a rule's error on with the place where the node was recorded (the innermost one that is known).
+void fail_at(Builder& b, const absl::Status& status, const Node& n) {
+  constexpr std::string_view kMark = " recorded at ";
+  const Location at = location(n.location());
+  const std::string text(status.message());
+  if (at.file.empty() || text.find(kMark) != std::string::npos) {
+    b.fail(status);
+    return;
+  }
+  b.fail(absl::Status(status.code(), str_cat(text, " (", n.def().name, kMark, at.file, ":", at.line, ")")));
+}
+
 }  // namespace
 
 JvpGraph jvp_graph(Builder& b, std::span<const Value> outputs, std::span<const Value> inputs,
@@ -94,8 +108,12 @@ JvpGraph jvp_graph(Builder& b, std::span<const Value> outputs, std::span<const V
     if (moving) {
       const OpDef& def = n->def();
       const JvpRule rule = mode == JvpMode::kLinearize && def.linearize ? def.linearize : def.jvp;
-      JvpResult r = rule(b, *n, operands, operand_tangents);
-      if (!b.ok()) return {Values(outputs.size()), Values(outputs.size())};
+      Builder own;
+      JvpResult r = rule(own, *n, operands, operand_tangents);
+      if (!own.ok()) {
+        fail_at(b, own.status(), *n);
+        return {Values(outputs.size()), Values(outputs.size())};
+      }
       result.primals = std::move(r.primals);
       for (uint32_t i = 0; i < n->num_results(); ++i)
         if (has_tangent(n->result_type(i))) result.tangents[i] = std::move(r.tangents[i]);
@@ -144,13 +162,18 @@ Values transpose_graph(Builder& b, std::span<const Value> outputs, std::span<con
     }
     NodeScope scope(*n);
     const TransposeRule rule = n->def().transpose;
-    if (!rule) {
-      b.fail(absl::InvalidArgumentError(str_cat("cannot transpose ", n->def().name, " of ",
-                                                     to_string(*n->type()), ": it is not linear in its operands")));
+    Builder own;
+    Values back;
+    if (rule)
+      back = rule(own, *n, operands, mask, mine);
+    else
+      own.fail(
+          absl::InvalidArgumentError(str_cat("cannot transpose ", n->def().name, " of ",
+                                             to_string(*n->type()), ": it is not linear in its operands")));
+    if (!own.ok()) {
+      fail_at(b, own.status(), *n);
       return Values(num_inputs);
     }
-    const Values back = rule(b, *n, operands, mask, mine);
-    if (!b.ok()) return Values(num_inputs);
     for (size_t i = 0; i < back.size(); ++i)
       if (mask[i]) accumulate(n->operand(i).node(), n->operand(i).index(), back[i]);
   }
@@ -189,13 +212,17 @@ BatchResult batch_graph(Builder& b, std::span<const Value> outputs, std::span<co
     if (!changed) continue;
     NodeScope scope(*n);
     BatchResult result;
+    Builder own;
     if (any_batched) {
-      result = n->def().batch(b, *n, operands, mask, size);
+      result = n->def().batch(own, *n, operands, mask, size);
     } else {
-      result.results = n->op() == Op::identity ? operands : b.remake(*n, operands);
+      result.results = n->op() == Op::identity ? operands : own.remake(*n, operands);
       result.batched.assign(n->num_results(), false);
     }
-    if (!b.ok()) return out;
+    if (!own.ok()) {
+      fail_at(b, own.status(), *n);
+      return out;
+    }
     made.emplace(n, std::move(result));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -237,6 +264,57 @@ Values tangents_through(Builder& b, std::span<const Value> operands, std::span<c
   size_t next = 0;
   for (size_t i = 0; i < results.size(); ++i)
     if (derived.tangents[i]) out[i] = present[next++];
+  return out;
+}
+
+namespace {
+
+// Made of constants by ops that copy them: cheaper to have in every computation than to pass in.
+bool is_constant(const Node* n) {
+  while (n->op() == Op::broadcast_in_dim || n->op() == Op::reshape) n = n->operand(0).node();
+  return n->op() == Op::constant || n->op() == Op::iota;
+}
+
+}  // namespace
+
+absl::StatusOr<ClosedGraph> close_graph(std::span<const Value> outputs, std::span<const Value> inputs) {
+  GraphLock lock;
+  const Walk walk(outputs, inputs);
+  const Dependents inside(walk, inputs);
+  ClosedGraph out;
+  Values parameters, captured;
+  absl::flat_hash_map<const Node*, Values> made;
+  absl::flat_hash_map<uint64_t, Value> outside;
+  for (const Value& v : inputs) {
+    parameters.push_back(make_parameter(v.type()));
+    made[v.node()] = {parameters.back()};
+  }
+  auto get = [&](Operand o) -> Value {
+    if (auto it = made.find(o.node()); it != made.end()) return it->second[o.index()];
+    if (is_constant(o.node())) return Value(o);
+    Value& slot = outside[o.bits()];
+    if (!slot) {
+      slot = make_parameter(o.node()->result_type(o.index()));
+      captured.push_back(slot);
+      out.captured.push_back(Value(o));
+    }
+    return slot;
+  };
+  Builder b;
+  for (Node* n : walk.order()) {
+    if (!inside.contains(n) || made.contains(n)) continue;
+    Values operands;
+    for (Operand o : n->operands()) operands.push_back(get(o));
+    NodeScope scope(*n);
+    made[n] = b.remake(*n, operands);
+    if (!b.ok()) return b.status();
+  }
+  Values roots;
+  for (const Value& v : outputs) roots.push_back(get(v.operand()));
+  parameters.insert(parameters.end(), captured.begin(), captured.end());
+  absl::StatusOr<ComputationPtr> body = Computation::make(parameters, roots);
+  if (!body.ok()) return body.status();
+  out.body = *std::move(body);
   return out;
 }
 
@@ -370,8 +448,10 @@ absl::StatusOr<SplitComputation> split_computation(const Computation& c, std::sp
   for (size_t i = 0; i < c.roots().size(); ++i) {
     const Value& root = c.roots()[i];
     out.results.push_back(forced[i] || splitter.is_unknown(root));
-    if (out.results.back()) unknown_roots.push_back(splitter.get(b, root));
-    else known_roots.push_back(root);
+    if (out.results.back())
+      unknown_roots.push_back(splitter.get(b, root));
+    else
+      known_roots.push_back(root);
   }
   Values known_parameters;
   absl::flat_hash_map<const Node*, int64_t> position;

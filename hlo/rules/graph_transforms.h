@@ -1,9 +1,11 @@
-// The three walks that transforms are made of, over any part of a graph: forward derivative, transpose, batching.
+// The three walks that transforms are made of, over any part of a graph: forward derivative, transpose,
+// batching.
 //
-// Contract: only nodes that depend on `inputs` are visited (stamps prune the rest) and only those get successors; walks
-// use explicit stacks and go in postorder by operand position, which fixes the order of cotangent sums. Errors are
-// left in the builder. New nodes take numerics mode and location of the node they
-// stem from. The rules of loops, branches and calls use these walks on their bodies; folder trace/ wraps them.
+// Contract: only nodes that depend on `inputs` are visited (stamps prune the rest) and only those get
+// successors; walks use explicit stacks and go in postorder by operand position, which fixes the order of
+// cotangent sums. Errors are left in the builder, with the place where the node was recorded. New nodes take
+// numerics mode and location of the node they stem from. The rules of loops, branches and calls use these
+// walks on their bodies; folder trace/ wraps them.
 #ifndef LAMINA_HLO_RULES_GRAPH_TRANSFORMS_H_
 #define LAMINA_HLO_RULES_GRAPH_TRANSFORMS_H_
 
@@ -28,12 +30,13 @@ struct JvpGraph {
 JvpGraph jvp_graph(Builder& b, std::span<const Value> outputs, std::span<const Value> inputs,
                    std::span<const Value> tangents, JvpMode mode);
 
-// Cotangents of `inputs` (null: none) of the part of the graph between them and `outputs`, which must be linear in
-// them; cotangents[i] belongs to outputs[i].
+// Cotangents of `inputs` (null: none) of the part of the graph between them and `outputs`, which must be
+// linear in them; cotangents[i] belongs to outputs[i].
 Values transpose_graph(Builder& b, std::span<const Value> outputs, std::span<const Value> inputs,
                        std::span<const Value> cotangents);
 
-// `outputs` with inputs[i] replaced by values[i], which carries a batch of `size` at dimension 0 where batched[i].
+// `outputs` with inputs[i] replaced by values[i], which carries a batch of `size` at dimension 0 where
+// batched[i].
 BatchResult batch_graph(Builder& b, std::span<const Value> outputs, std::span<const Value> inputs,
                         std::span<const Value> values, std::span<const bool> batched, int64_t size);
 
@@ -44,23 +47,33 @@ Values substitute_graph(Builder& b, std::span<const Value> outputs, std::span<co
 // Which results of a computation depend on a parameter marked in `marked`.
 Mask dependence(const Computation& c, std::span<const bool> marked);
 
-// The derivative of `record` at `operands` by a graph recorded for the purpose: for ops whose derivative is that of an
-// equivalent graph. Returns the tangents of record's results.
+// The derivative of `record` at `operands` by a graph recorded for the purpose: for ops whose derivative is
+// that of an equivalent graph. Returns the tangents of record's results.
 Values tangents_through(Builder& b, std::span<const Value> operands, std::span<const Value> tangents,
                         const std::function<Values(Builder&, std::span<const Value>)>& record);
+
+// The graph between `inputs` and `outputs` as a computation (inputs..., captured...) -> outputs. Captured are
+// the values from outside that it uses; constants are kept inside.
+struct ClosedGraph {
+  ComputationPtr body;
+  Values captured;
+};
+absl::StatusOr<ClosedGraph> close_graph(std::span<const Value> outputs, std::span<const Value> inputs);
 
 // --- on closed computations ---
 
 struct JvpComputation {
-  ComputationPtr body;  // (parameters..., tangents of the marked) -> (results..., tangents of the marked results)
-  Mask results;         // which results have a tangent
+  ComputationPtr
+      body;      // (parameters..., tangents of the marked) -> (results..., tangents of the marked results)
+  Mask results;  // which results have a tangent
 };
-// Tangents for the parameters marked; results marked in `forced` get zeros if they have no tangent of their own.
+// Tangents for the parameters marked; results marked in `forced` get zeros if they have no tangent of their
+// own.
 absl::StatusOr<JvpComputation> jvp_computation(const Computation& c, std::span<const bool> marked,
                                                std::span<const bool> forced, JvpMode mode);
 
-// For a computation linear in the parameters marked: (other parameters..., cotangents of the results marked in
-// `results`) -> cotangents of the marked parameters (zeros where none).
+// For a computation linear in the parameters marked: (other parameters..., cotangents of the results marked
+// in `results`) -> cotangents of the marked parameters (zeros where none).
 absl::StatusOr<ComputationPtr> transpose_computation(const Computation& c, std::span<const bool> linear,
                                                      std::span<const bool> results);
 
@@ -71,7 +84,8 @@ struct BatchComputation {
 absl::StatusOr<BatchComputation> batch_computation(const Computation& c, std::span<const bool> marked,
                                                    std::span<const bool> forced, int64_t size);
 
-// A computation cut in two: `known` computes what does not depend on the marked parameters, `unknown` the rest.
+// A computation cut in two: `known` computes what does not depend on the marked parameters, `unknown` the
+// rest.
 struct SplitComputation {
   Mask results;            // which results are unknown
   ComputationPtr known;    // (unmarked parameters) -> (known results..., residuals...)

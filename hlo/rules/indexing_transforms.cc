@@ -1,8 +1,8 @@
 // Derivatives, transposes and batching of the ops that move elements by run-time indices.
 //
-// Slices and gathers clamp their start indices, scatters skip elements that fall outside; a transpose therefore clamps
-// the indices of the scatter it makes, and masks the gather it makes. Scatters apply updates in order, so one whose
-// body returns the update has definite winners and is linear too.
+// Slices and gathers clamp their start indices, scatters skip elements that fall outside; a transpose
+// therefore clamps the indices of the scatter it makes, and masks the gather it makes. Scatters apply updates
+// in order, so one whose body returns the update has definite winners and is linear too.
 #include <algorithm>
 
 #include "hlo/rules/support.h"
@@ -44,7 +44,8 @@ Values dynamic_slice_transpose(Builder& b, const Node& node, Ops x, Marks, Ops c
 }
 
 // Start indices as a [size, rank] array of clamped s64; sizes are those of the slice.
-Value batched_starts(Builder& b, Ops starts, Marks batched, int64_t size, const Dims& dims, const Dims& sizes) {
+Value batched_starts(Builder& b, Ops starts, Marks batched, int64_t size, const Dims& dims,
+                     const Dims& sizes) {
   Values columns;
   for (size_t i = 0; i < starts.size(); ++i) {
     const Value at = with_batch(b, clamp_index(b, starts[i], dims[i] - sizes[i]), batched[i], size);
@@ -64,7 +65,8 @@ BatchResult dynamic_slice_batch(Builder& b, const Node& node, Ops x, Marks batch
     return all_batched({b.dynamic_slice(x[0], starts, prepend(size, sizes))});
   }
   const Value starts = batched_starts(b, x.subspan(1), batched.subspan(1), size, dims, sizes);
-  std::vector<Attrs::Entry> a{{Attr::offset_dims, shifted(all_dims(rank))}, {Attr::index_vector_dim, int64_t{1}}};
+  std::vector<Attrs::Entry> a{{Attr::offset_dims, shifted(all_dims(rank))},
+                              {Attr::index_vector_dim, int64_t{1}}};
   if (batched[0]) {
     a.insert(a.end(), {{Attr::operand_batching_dims, Dims{0}},
                        {Attr::start_indices_batching_dims, Dims{0}},
@@ -142,15 +144,17 @@ JvpResult gather_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 
 Values gather_transpose(Builder& b, const Node& node, Ops x, Marks, Ops ct) {
   const Attrs& a = node.attrs();
-  const Attrs* to = intern_attrs({{Attr::update_window_dims, a.ints(Attr::offset_dims)},
-                                  {Attr::inserted_window_dims, a.ints(Attr::collapsed_slice_dims)},
-                                  {Attr::input_batching_dims, a.ints(Attr::operand_batching_dims)},
-                                  {Attr::scatter_indices_batching_dims, a.ints(Attr::start_indices_batching_dims)},
-                                  {Attr::scatter_dims_to_operand_dims, a.ints(Attr::start_index_map)},
-                                  {Attr::index_vector_dim, a.integer(Attr::index_vector_dim)},
-                                  {Attr::indices_are_sorted, a.flag(Attr::indices_are_sorted)},
-                                  {Attr::body, binary_region(Op::add, ct[0].dtype())}});
-  return {b.make(Op::scatter, {{b.zeros(node.operand_type(0)), clamped_starts(b, node, x[1]), ct[0]}}, to), Value()};
+  const Attrs* to =
+      intern_attrs({{Attr::update_window_dims, a.ints(Attr::offset_dims)},
+                    {Attr::inserted_window_dims, a.ints(Attr::collapsed_slice_dims)},
+                    {Attr::input_batching_dims, a.ints(Attr::operand_batching_dims)},
+                    {Attr::scatter_indices_batching_dims, a.ints(Attr::start_indices_batching_dims)},
+                    {Attr::scatter_dims_to_operand_dims, a.ints(Attr::start_index_map)},
+                    {Attr::index_vector_dim, a.integer(Attr::index_vector_dim)},
+                    {Attr::indices_are_sorted, a.flag(Attr::indices_are_sorted)},
+                    {Attr::body, binary_region(Op::add, ct[0].dtype())}});
+  return {b.make(Op::scatter, {{b.zeros(node.operand_type(0)), clamped_starts(b, node, x[1]), ct[0]}}, to),
+          Value()};
 }
 
 BatchResult gather_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
@@ -194,9 +198,8 @@ ScatterKind kind_of(const Node& node) {
 }
 
 absl::Status not_linear(const Node& node) {
-  return absl::UnimplementedError(
-      str_cat("no derivative of a scatter into ", to_string(*node.result_type(0)),
-                   " whose body neither adds nor replaces; use a sum or a gather"));
+  return absl::UnimplementedError(str_cat("no derivative of a scatter into ", to_string(*node.result_type(0)),
+                                          " whose body neither adds nor replaces; use a sum or a gather"));
 }
 
 JvpResult scatter_jvp(Builder& b, const Node& node, Ops x, Ops t) {
@@ -223,14 +226,15 @@ Dims window_sizes(const Node& node) {
   Dims out;
   size_t next = 0;
   for (int64_t d = 0; d < node.operand_type(0)->rank(); ++d) {
-    const bool none = contains(a.ints(Attr::inserted_window_dims), d) || contains(a.ints(Attr::input_batching_dims), d);
+    const bool none =
+        contains(a.ints(Attr::inserted_window_dims), d) || contains(a.ints(Attr::input_batching_dims), d);
     out.push_back(none ? 1 : node.operand_type(m + 1)->dims[window[next++]]);
   }
   return out;
 }
 
-// The elements of `operand` under the scatter's windows, with zeros around it so that windows that lie partly or
-// wholly outside read zeros there: element for element what the scatter writes to.
+// The elements of `operand` under the scatter's windows, with zeros around it so that windows that lie partly
+// or wholly outside read zeros there: element for element what the scatter writes to.
 Value read_windows(Builder& b, const Node& node, const Value& operand, const Value& indices) {
   const Attrs& a = node.attrs();
   const Dims sizes = window_sizes(node);
@@ -247,23 +251,26 @@ Value read_windows(Builder& b, const Node& node, const Value& operand, const Val
   if (indices.dtype() == DType::kU64) {
     // Above the range of s64 is outside all the same.
     const Value high = b.full_like(indices, 0);
-    wide = b.make(Op::clamp, {{high, indices, b.broadcast_scalar(b.scalar_int(DType::kU64, largest(DType::kS64)),
-                                                                indices.dims())}});
+    wide = b.make(Op::clamp,
+                  {{high, indices,
+                    b.broadcast_scalar(b.scalar_int(DType::kU64, largest(DType::kS64)), indices.dims())}});
   }
   wide = b.convert(wide, DType::kS64);
   if (!wide) return wide;
   Dims window_of_entry;
   for (int64_t d : map) window_of_entry.push_back(sizes[d]);
-  const Value high = index_limits(b, wide, vector_dim, limits), size = index_limits(b, wide, vector_dim, window_of_entry);
+  const Value high = index_limits(b, wide, vector_dim, limits),
+              size = index_limits(b, wide, vector_dim, window_of_entry);
   const Value starts = b.add(b.make(Op::clamp, {{b.negate(size), wide, high}}), size);
-  return b.make(Op::gather, {{padded, starts}},
-                intern_attrs({{Attr::offset_dims, a.ints(Attr::update_window_dims)},
-                              {Attr::collapsed_slice_dims, a.ints(Attr::inserted_window_dims)},
-                              {Attr::operand_batching_dims, a.ints(Attr::input_batching_dims)},
-                              {Attr::start_indices_batching_dims, a.ints(Attr::scatter_indices_batching_dims)},
-                              {Attr::start_index_map, map},
-                              {Attr::index_vector_dim, vector_dim},
-                              {Attr::slice_sizes, sizes}}));
+  return b.make(
+      Op::gather, {{padded, starts}},
+      intern_attrs({{Attr::offset_dims, a.ints(Attr::update_window_dims)},
+                    {Attr::collapsed_slice_dims, a.ints(Attr::inserted_window_dims)},
+                    {Attr::operand_batching_dims, a.ints(Attr::input_batching_dims)},
+                    {Attr::start_indices_batching_dims, a.ints(Attr::scatter_indices_batching_dims)},
+                    {Attr::start_index_map, map},
+                    {Attr::index_vector_dim, vector_dim},
+                    {Attr::slice_sizes, sizes}}));
 }
 
 Values scatter_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct) {
@@ -281,15 +288,17 @@ Values scatter_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops 
     const Type* updates = node.operand_type(m + 1 + i);
     const Attrs* one = with_attr(node.attrs(), Attr::body, second_region(ct[i].dtype()));
     if (linear[i])
-      out[i] = kind == ScatterKind::kAdd ? ct[i] : b.make(Op::scatter, {{ct[i], indices, b.zeros(updates)}}, one);
+      out[i] =
+          kind == ScatterKind::kAdd ? ct[i] : b.make(Op::scatter, {{ct[i], indices, b.zeros(updates)}}, one);
     if (!linear[m + 1 + i]) continue;
     out[m + 1 + i] = read_windows(b, node, ct[i], indices);
     if (kind == ScatterKind::kAdd || node.attrs().flag(Attr::unique_indices)) continue;
     if (!winner) {
       // Scatter each update's number (from 1), and see which numbers are still there.
       const int64_t n = updates->num_elements;
-      const Value number = b.reshape(b.add(b.iota(DType::kS64, {{n}}, 0),
-                                           b.broadcast_scalar(b.scalar_int(DType::kS64, 1), {{n}})), updates->dims);
+      const Value number = b.reshape(
+          b.add(b.iota(DType::kS64, {{n}}, 0), b.broadcast_scalar(b.scalar_int(DType::kS64, 1), {{n}})),
+          updates->dims);
       const Value none = b.zeros(array_type_or_die(DType::kS64, node.operand_type(0)->dims));
       const Attrs* set = with_attr(node.attrs(), Attr::body, second_region(DType::kS64));
       const Value stayed = b.make(Op::scatter, {{none, indices, number}}, set);
@@ -305,7 +314,8 @@ BatchResult scatter_batch(Builder& b, const Node& node, Ops x, Marks batched, in
   const Attrs& a = node.attrs();
   const size_t m = x.size() / 2;
   Values operands;
-  for (size_t i = 0; i < x.size(); ++i) operands.push_back(i == m ? x[i] : with_batch(b, x[i], batched[i], size));
+  for (size_t i = 0; i < x.size(); ++i)
+    operands.push_back(i == m ? x[i] : with_batch(b, x[i], batched[i], size));
   const Dims &window = a.ints(Attr::update_window_dims), &batching = a.ints(Attr::input_batching_dims),
              &index_batching = a.ints(Attr::scatter_indices_batching_dims);
   const bool indexed = batched[m];
@@ -330,7 +340,8 @@ void add_indexing_transforms(OpTable& table) {
     table[op].batch = batch;
   };
   row(Op::dynamic_slice, dynamic_slice_jvp, dynamic_slice_transpose, dynamic_slice_batch);
-  row(Op::dynamic_update_slice, dynamic_update_slice_jvp, dynamic_update_slice_transpose, dynamic_update_slice_batch);
+  row(Op::dynamic_update_slice, dynamic_update_slice_jvp, dynamic_update_slice_transpose,
+      dynamic_update_slice_batch);
   row(Op::gather, gather_jvp, gather_transpose, gather_batch);
   row(Op::scatter, scatter_jvp, scatter_transpose, scatter_batch);
 }

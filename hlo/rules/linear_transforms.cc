@@ -41,8 +41,8 @@ Dims range(int64_t from, size_t count) {
 
 // The cotangent of one side. `x...` are dims of the side asked for, `y...` those of `other`, the other side;
 // ct's dims are batch, lhs free, rhs free.
-Value dot_side(Builder& b, const Value& ct, const Value& other, int64_t x_rank, bool x_is_lhs, const Dims& x_batch,
-               const Dims& y_batch, const Dims& x_contract, const Dims& y_contract) {
+Value dot_side(Builder& b, const Value& ct, const Value& other, int64_t x_rank, bool x_is_lhs,
+               const Dims& x_batch, const Dims& y_batch, const Dims& x_contract, const Dims& y_contract) {
   const Dims x_free = free_dims(x_rank, x_batch, x_contract);
   const Dims y_free = free_dims(other.rank(), y_batch, y_contract);
   const int64_t n = static_cast<int64_t>(x_batch.size());
@@ -71,8 +71,8 @@ Values dot_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct) 
   if (linear[0] && linear[1]) return refuse_bilinear(b, node);
   const DotDims d = dot_dims(node);
   if (linear[0])
-    return {dot_side(b, ct[0], x[1], node.operand_type(0)->rank(), true, d.lhs_batch, d.rhs_batch, d.lhs_contract,
-                     d.rhs_contract),
+    return {dot_side(b, ct[0], x[1], node.operand_type(0)->rank(), true, d.lhs_batch, d.rhs_batch,
+                     d.lhs_contract, d.rhs_contract),
             Value()};
   return {Value(), dot_side(b, ct[0], x[0], node.operand_type(1)->rank(), false, d.rhs_batch, d.lhs_batch,
                             d.rhs_contract, d.lhs_contract)};
@@ -103,13 +103,15 @@ BatchResult dot_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_
 
 int64_t dilated(int64_t n, int64_t step) { return n == 0 ? 0 : 1 + step * (n - 1); }
 
-// Splits dimension `d` of x into (count, rest) and merges `count` in front of dimension `into` of what remains.
+// Splits dimension `d` of x into (count, rest) and merges `count` in front of dimension `into` of what
+// remains.
 Value regroup(Builder& b, const Value& x, int64_t d, int64_t count, int64_t into) {
   if (!x) return x;
   Dims split = x.dims();
   split[d] /= count;
   split.insert(split.begin() + d, count);
-  // Dimension `into` stands at `into` (+1 behind the new one) of the split value; the group goes right before it.
+  // Dimension `into` stands at `into` (+1 behind the new one) of the split value; the group goes right before
+  // it.
   const Value moved = b.move_dim(b.reshape(x, split), d, into);
   Dims merged = x.dims();
   merged[d] /= count;
@@ -187,12 +189,13 @@ Values conv_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct)
   if (node.type()->num_elements == 0 || node.operand_type(side)->num_elements == 0)
     out[side] = b.zeros(node.operand_type(side));
   else
-    out[side] = side == 0 ? conv_lhs_cotangent(b, node, x[1], ct[0]) : conv_rhs_cotangent(b, node, x[0], ct[0]);
+    out[side] =
+        side == 0 ? conv_lhs_cotangent(b, node, x[1], ct[0]) : conv_rhs_cotangent(b, node, x[0], ct[0]);
   return out;
 }
 
-// Puts dimension 0 of x in front of the elements of dimension `into` (numbered without it); `inner` > 0 puts it behind
-// the first 1/inner-th coordinate instead: [into] = [groups, batch, rest].
+// Puts dimension 0 of x in front of the elements of dimension `into` (numbered without it); `inner` > 0 puts
+// it behind the first 1/inner-th coordinate instead: [into] = [groups, batch, rest].
 Value merge_batch(Builder& b, const Value& x, int64_t into, int64_t groups = 1) {
   if (!x) return x;
   Dims split(x.dims().begin() + 1, x.dims().end());
@@ -229,8 +232,8 @@ BatchResult conv_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
   }
   if (batched[0] && batched[1]) {
     d.feature_groups *= size;
-    const Value out = b.convolution(merge_batch(b, lhs, d.input_feature),
-                                    merge_batch(b, x[1], d.kernel_output_feature), d);
+    const Value out =
+        b.convolution(merge_batch(b, lhs, d.input_feature), merge_batch(b, x[1], d.kernel_output_feature), d);
     return all_batched({unmerge_batch(b, out, d.output_feature, size)});
   }
   if (batched[0]) {

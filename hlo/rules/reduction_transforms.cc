@@ -1,9 +1,9 @@
 // Derivatives, transposes and batching of reduce, reduce_window, select_and_scatter and sort.
 //
-// Sums are linear. A maximum or minimum shares its tangent among the elements equal to it (as in JAX). Any other
-// reduction, over any number of arrays, has the derivative of the same region applied as a tree of array operations;
-// a window other than a sum that of its region folded over the window's offsets, where the first of equal elements
-// wins a maximum. The primal result and its bits stay those of the op itself.
+// Sums are linear. A maximum or minimum shares its tangent among the elements equal to it (as in JAX). Any
+// other reduction, over any number of arrays, has the derivative of the same region applied as a tree of
+// array operations; a window other than a sum that of its region folded over the window's offsets, where the
+// first of equal elements wins a maximum. The primal result and its bits stay those of the op itself.
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
@@ -33,7 +33,7 @@ Values apply_region(Builder& b, const Computation& region, Ops arguments) {
     if (made.contains(n)) continue;
     if (!n->operands().empty() && !n->def().is_elementwise()) {
       b.fail(absl::UnimplementedError(str_cat("no derivative of a reduction whose body holds ", n->def().name,
-                                                   ": only elementwise bodies have one")));
+                                              ": only elementwise bodies have one")));
       return Values(region.roots().size());
     }
     Values operands;
@@ -133,8 +133,10 @@ JvpResult reduce_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   if (is_sum_region(body)) return sum_jvp(b, node, x, t);
   const std::optional<Op> op = region_op(body);
   // An initial value with a tangent competes with the elements: that is the general case.
-  if ((op == Op::maximum || op == Op::minimum) && !t[1] && is_float(x[0].dtype())) return extremum_jvp(b, node, x, t);
-  return {tangents_through(b, x, t, [&](Builder& inner, Ops p) { return reduce_by_tree(inner, node, p); }), {}};
+  if ((op == Op::maximum || op == Op::minimum) && !t[1] && is_float(x[0].dtype()))
+    return extremum_jvp(b, node, x, t);
+  return {tangents_through(b, x, t, [&](Builder& inner, Ops p) { return reduce_by_tree(inner, node, p); }),
+          {}};
 }
 
 Values refuse_transpose(Builder& b, const Node& node) {
@@ -178,14 +180,16 @@ WindowDims window_dims(const Node& node) {
 }
 
 WindowDims batched_window(WindowDims w) {
-  for (Dims* list : {&w.dimensions, &w.strides, &w.base_dilations, &w.window_dilations}) *list = prepend(1, *list);
+  for (Dims* list : {&w.dimensions, &w.strides, &w.base_dilations, &w.window_dilations})
+    *list = prepend(1, *list);
   w.padding = prepend(0, prepend(0, w.padding));
   return w;
 }
 
-// The elements of `x` (padded with `fill`) that stand at `offset` of each window; `out` is the result's shape.
-Value at_offset(Builder& b, const Value& x, const Value& fill, const WindowDims& w, std::span<const int64_t> offset,
-                const Dims& out) {
+// The elements of `x` (padded with `fill`) that stand at `offset` of each window; `out` is the result's
+// shape.
+Value at_offset(Builder& b, const Value& x, const Value& fill, const WindowDims& w,
+                std::span<const int64_t> offset, const Dims& out) {
   if (!x) return x;
   Dims low, high, inner, start, limit;
   for (size_t d = 0; d < out.size(); ++d) {
@@ -204,8 +208,8 @@ Value at_offset(Builder& b, const Value& x, const Value& fill, const WindowDims&
 
 constexpr int64_t kMostOffsets = 4096;
 
-// The windows of `node` written as a fold over offsets: acc = body(acc, elements at the offset), from the initial
-// values. Padding takes no part: it holds on to acc.
+// The windows of `node` written as a fold over offsets: acc = body(acc, elements at the offset), from the
+// initial values. Padding takes no part: it holds on to acc.
 Values window_by_fold(Builder& b, const Node& node, Ops operands) {
   const size_t m = operands.size() / 2;
   const WindowDims w = window_dims(node);
@@ -215,8 +219,8 @@ Values window_by_fold(Builder& b, const Node& node, Ops operands) {
   Values acc(node.num_results());
   if (product(w.dimensions) > kMostOffsets) {
     b.fail(absl::UnimplementedError(str_cat("no derivative of a reduce_window of ", product(w.dimensions),
-                                                 " elements whose body is not a sum: at most ", kMostOffsets,
-                                                 " are unrolled; use scan")));
+                                            " elements whose body is not a sum: at most ", kMostOffsets,
+                                            " are unrolled; use scan")));
     return acc;
   }
   for (size_t i = 0; i < m; ++i) acc[i] = b.broadcast_scalar(operands[m + i], shape);
@@ -225,7 +229,8 @@ Values window_by_fold(Builder& b, const Node& node, Ops operands) {
   for_each_index(w.dimensions, [&](std::span<const int64_t> offset, int64_t) {
     if (!b.ok()) return;
     Values element;
-    for (size_t i = 0; i < m; ++i) element.push_back(at_offset(b, operands[i], operands[m + i], w, offset, shape));
+    for (size_t i = 0; i < m; ++i)
+      element.push_back(at_offset(b, operands[i], operands[m + i], w, offset, shape));
     const Value present = at_offset(b, inside, outside, w, offset, shape);
     Values next;
     if (op == Op::maximum || op == Op::minimum) {
@@ -242,7 +247,8 @@ Values window_by_fold(Builder& b, const Node& node, Ops operands) {
 
 JvpResult window_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   if (is_sum_region(body_of(node))) return sum_jvp(b, node, x, t);
-  return {tangents_through(b, x, t, [&](Builder& inner, Ops p) { return window_by_fold(inner, node, p); }), {}};
+  return {tangents_through(b, x, t, [&](Builder& inner, Ops p) { return window_by_fold(inner, node, p); }),
+          {}};
 }
 
 Values window_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct) {
@@ -291,15 +297,15 @@ BatchResult window_batch(Builder& b, const Node& node, Ops x, Marks batched, int
 
 // --- select_and_scatter ---
 
-// Where each window's chosen element stands: flat indices into the operand (the operand's size where a window holds
-// nothing but padding).
+// Where each window's chosen element stands: flat indices into the operand (the operand's size where a window
+// holds nothing but padding).
 Value chosen_elements(Builder& b, const Node& node, const Value& operand) {
   const WindowDims w = window_dims(node);
   const Dims& shape = node.operand_type(1)->dims;
   if (product(w.dimensions) > kMostOffsets) {
     b.fail(absl::UnimplementedError(str_cat("no derivative of a select_and_scatter with windows of ",
-                                                 product(w.dimensions), " elements: at most ", kMostOffsets,
-                                                 " are unrolled")));
+                                            product(w.dimensions), " elements: at most ", kMostOffsets,
+                                            " are unrolled")));
     return Value();
   }
   const int64_t n = operand.type()->num_elements;
@@ -354,13 +360,14 @@ Values select_and_scatter_transpose(Builder& b, const Node& node, Ops x, Marks l
 BatchResult select_and_scatter_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
   if (batched[2]) return batch_by_scan(b, node, x, batched, size);
   const WindowDims w = batched_window(window_dims(node));
-  return all_batched({b.make(Op::select_and_scatter,
-                             {{with_batch(b, x[0], batched[0], size), with_batch(b, x[1], batched[1], size), x[2]}},
-                             intern_attrs({{Attr::window_dimensions, w.dimensions},
-                                           {Attr::window_strides, w.strides},
-                                           {Attr::padding, w.padding},
-                                           {Attr::select, node.attrs().computation(Attr::select)},
-                                           {Attr::scatter, node.attrs().computation(Attr::scatter)}}))});
+  return all_batched(
+      {b.make(Op::select_and_scatter,
+              {{with_batch(b, x[0], batched[0], size), with_batch(b, x[1], batched[1], size), x[2]}},
+              intern_attrs({{Attr::window_dimensions, w.dimensions},
+                            {Attr::window_strides, w.strides},
+                            {Attr::padding, w.padding},
+                            {Attr::select, node.attrs().computation(Attr::select)},
+                            {Attr::scatter, node.attrs().computation(Attr::scatter)}}))});
 }
 
 // --- sort ---
@@ -372,9 +379,8 @@ JvpResult sort_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   std::vector<const Type*> types = before.parameter_types();
   types.push_back(scalar_type(DType::kS64));
   types.push_back(scalar_type(DType::kS64));
-  absl::StatusOr<ComputationPtr> comparator = record_region(types, [&](Builder& inner, Ops p) {
-    return inline_computation(inner, before, p.first(p.size() - 2));
-  });
+  absl::StatusOr<ComputationPtr> comparator = record_region(
+      types, [&](Builder& inner, Ops p) { return inline_computation(inner, before, p.first(p.size() - 2)); });
   if (!comparator.ok()) {
     b.fail(comparator.status());
     return {Values(x.size()), {}};
@@ -405,9 +411,9 @@ JvpResult sort_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 }
 
 BatchResult sort_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
-  return all_batched(b.make_multi(Op::sort, all_with_batch(b, x, batched, size),
-                                  with_attr(node.attrs(), Attr::dimension,
-                                            node.attrs().integer(Attr::dimension) + 1)));
+  return all_batched(
+      b.make_multi(Op::sort, all_with_batch(b, x, batched, size),
+                   with_attr(node.attrs(), Attr::dimension, node.attrs().integer(Attr::dimension) + 1)));
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // Transforms of scan.
 //
-// Reverse mode splits the body: the known part runs forward and stacks what the linear part needs (residuals); the
-// linear part is transposed and runs backward. Scanned arrays that the linear part needs are passed on as they are;
-// carries that no step changes, and what is computed from them alone, are not stacked but carried along.
+// Reverse mode splits the body: the known part runs forward and stacks what the linear part needs
+// (residuals); the linear part is transposed and runs backward. Scanned arrays that the linear part needs are
+// passed on as they are; carries that no step changes, and what is computed from them alone, are not stacked
+// but carried along.
 #include "hlo/rules/scan_transforms.h"
 
 #include <algorithm>
@@ -123,13 +124,14 @@ JvpResult take_apart(const Scan& s, const JoinedScan& joint, Ops results) {
 
 // A scan cut into a known part, already recorded, and an unknown part.
 struct SplitScan {
-  Mask marks;            // which parameters of the body are unknown
-  Mask results;          // which results are
-  Values known;          // the known results, in order
-  // (invariants, unknown carries; residual slices, unknown slices) -> (invariants, unknown carries; unknown outputs).
+  Mask marks;    // which parameters of the body are unknown
+  Mask results;  // which results are
+  Values known;  // the known results, in order
+  // (invariants, unknown carries; residual slices, unknown slices) -> (invariants, unknown carries; unknown
+  // outputs).
   ComputationPtr body;
   Values invariants, residuals;
-  size_t carries = 0;    // unknown ones
+  size_t carries = 0;  // unknown ones
 };
 
 // `marks`: unknown operands; carries that come to depend on them are added.
@@ -169,8 +171,8 @@ std::optional<SplitScan> split_scan(Builder& b, const Scan& s, Ops operands, Mas
   Values roots(known_roots.begin(), known_roots.begin() + num_results);  // of the known scan
   struct Source {
     enum { kInvariant, kArray, kStacked } kind;
-    Value value;   // kInvariant, kArray
-    size_t root;   // kStacked: position among the known scan's results
+    Value value;  // kInvariant, kArray
+    size_t root;  // kStacked: position among the known scan's results
   };
   std::vector<Source> sources;
   for (int64_t p : split->residual_parameter) {
@@ -195,8 +197,8 @@ std::optional<SplitScan> split_scan(Builder& b, const Scan& s, Ops operands, Mas
   if (!roots.empty()) {
     absl::StatusOr<ComputationPtr> body = Computation::make(known_parameters, roots);
     if (!get_or_fail(b, body)) return std::nullopt;
-    results = b.scan(*body, Ops(known_operands).first(known_carries), Ops(known_operands).subspan(known_carries),
-                     s.length, s.reverse);
+    results = b.scan(*body, Ops(known_operands).first(known_carries),
+                     Ops(known_operands).subspan(known_carries), s.length, s.reverse);
     if (!b.ok()) return std::nullopt;
   }
   out.known.assign(results.begin(), results.begin() + num_results);
@@ -211,13 +213,15 @@ std::optional<SplitScan> split_scan(Builder& b, const Scan& s, Ops operands, Mas
       out.invariants.push_back(sources[i].value);
     } else {
       sliced.push_back(unknown_parameters[i]);
-      out.residuals.push_back(sources[i].kind == Source::kArray ? sources[i].value : results[sources[i].root]);
+      out.residuals.push_back(sources[i].kind == Source::kArray ? sources[i].value
+                                                                : results[sources[i].root]);
     }
   }
   Values parameters = joined(carried, unknown_parameters.subspan(num_residuals, out.carries));
   parameters = joined(parameters, sliced);
   parameters = joined(parameters, unknown_parameters.subspan(num_residuals + out.carries));
-  absl::StatusOr<ComputationPtr> body = Computation::make(parameters, joined(carried, split->unknown->roots()));
+  absl::StatusOr<ComputationPtr> body =
+      Computation::make(parameters, joined(carried, split->unknown->roots()));
   if (!get_or_fail(b, body)) return std::nullopt;
   out.body = *std::move(body);
   return out;
@@ -230,8 +234,8 @@ JvpResult scan_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   const std::optional<JoinedScan> joint = join_tangents(b, s, x, t, JvpMode::kForward);
   if (!joint || !b.ok()) return {Values(s.num_results()), {}};
   const Ops operands = joint->operands;
-  const Values results =
-      b.scan(joint->body, operands.first(joint->carries), operands.subspan(joint->carries), s.length, s.reverse);
+  const Values results = b.scan(joint->body, operands.first(joint->carries), operands.subspan(joint->carries),
+                                s.length, s.reverse);
   if (!b.ok()) return {Values(s.num_results()), {}};
   return take_apart(s, *joint, results);
 }
@@ -301,8 +305,8 @@ Values scan_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct)
   parameters = joined(parameters, inner_arrays);
   absl::StatusOr<ComputationPtr> body = Computation::make(parameters, joined(p.first(fixed), back));
   if (!get_or_fail(b, body)) return out;
-  const Values results = b.scan(*body, joined(split->invariants, init), joined(split->residuals, ct_arrays), s.length,
-                                !s.reverse);
+  const Values results = b.scan(*body, joined(split->invariants, init), joined(split->residuals, ct_arrays),
+                                s.length, !s.reverse);
   if (!b.ok()) return out;
   size_t next = fixed;
   for (size_t i = 0; i < x.size(); ++i) {
@@ -334,8 +338,10 @@ BatchResult scan_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
   }
   Values carries, xs;
   for (size_t i = 0; i < x.size(); ++i) {
-    if (i < n) carries.push_back(marks[i] ? with_batch(b, x[i], batched[i], size) : x[i]);
-    else xs.push_back(batched[i] ? b.move_dim(x[i], 0, 1) : x[i]);
+    if (i < n)
+      carries.push_back(marks[i] ? with_batch(b, x[i], batched[i], size) : x[i]);
+    else
+      xs.push_back(batched[i] ? b.move_dim(x[i], 0, 1) : x[i]);
   }
   Values results = b.scan(body->body, carries, xs, s.length, s.reverse);
   if (!b.ok()) return out;

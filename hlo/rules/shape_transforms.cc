@@ -1,5 +1,5 @@
-// Derivatives, transposes and batching of graph structure and of ops that move elements to known places. All are
-// linear: the tangent moves as the value does.
+// Derivatives, transposes and batching of graph structure and of ops that move elements to known places. All
+// are linear: the tangent moves as the value does.
 #include <algorithm>
 
 #include "hlo/rules/support.h"
@@ -30,7 +30,9 @@ JvpResult all_linear_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 JvpResult identity_jvp(Builder&, const Node&, Ops, Ops t) { return {{t[0]}, {}}; }
 Values identity_transpose(Builder&, const Node&, Ops, Marks, Ops ct) { return {ct[0]}; }
 
-BatchResult identity_batch(Builder&, const Node&, Ops x, Marks batched, int64_t) { return {{x[0]}, {batched[0]}}; }
+BatchResult identity_batch(Builder&, const Node&, Ops x, Marks batched, int64_t) {
+  return {{x[0]}, {batched[0]}};
+}
 
 BatchResult stop_gradient_batch(Builder& b, const Node&, Ops x, Marks batched, int64_t) {
   return {{b.stop_gradient(x[0])}, {batched[0]}};
@@ -51,8 +53,12 @@ Values barrier_of_present(Builder& b, const Node& node, Ops values) {
   return out;
 }
 
-JvpResult barrier_jvp(Builder& b, const Node& node, Ops, Ops t) { return {barrier_of_present(b, node, t), {}}; }
-Values barrier_transpose(Builder& b, const Node& node, Ops, Marks, Ops ct) { return barrier_of_present(b, node, ct); }
+JvpResult barrier_jvp(Builder& b, const Node& node, Ops, Ops t) {
+  return {barrier_of_present(b, node, t), {}};
+}
+Values barrier_transpose(Builder& b, const Node& node, Ops, Marks, Ops ct) {
+  return barrier_of_present(b, node, ct);
+}
 BatchResult barrier_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t) {
   return {b.remake(node, x), {batched.begin(), batched.end()}};
 }
@@ -66,14 +72,17 @@ Values broadcast_transpose(Builder& b, const Node& node, Ops, Marks, Ops ct) {
   for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d)
     if (!contains(dims, d)) summed.push_back(d);
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (from->dims[i] == shape[dims[i]]) kept.push_back(dims[i]);
-    else summed.push_back(dims[i]);
+    if (from->dims[i] == shape[dims[i]])
+      kept.push_back(dims[i]);
+    else
+      summed.push_back(dims[i]);
   }
   std::sort(summed.begin(), summed.end());
   Dims sorted = kept;
   std::sort(sorted.begin(), sorted.end());
   Dims permutation;
-  for (int64_t d : kept) permutation.push_back(std::lower_bound(sorted.begin(), sorted.end(), d) - sorted.begin());
+  for (int64_t d : kept)
+    permutation.push_back(std::lower_bound(sorted.begin(), sorted.end(), d) - sorted.begin());
   return {b.reshape(b.transpose(b.reduce_sum(ct[0], summed), permutation), from->dims)};
 }
 
@@ -98,7 +107,8 @@ Values concatenate_transpose(Builder& b, const Node& node, Ops x, Marks linear, 
 }
 
 BatchResult concatenate_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
-  return all_batched({b.concatenate(all_with_batch(b, x, batched, size), node.attrs().integer(Attr::dimension) + 1)});
+  return all_batched(
+      {b.concatenate(all_with_batch(b, x, batched, size), node.attrs().integer(Attr::dimension) + 1)});
 }
 
 // --- pad ---
@@ -181,8 +191,9 @@ Values slice_transpose(Builder& b, const Node& node, Ops, Marks, Ops ct) {
 
 BatchResult slice_batch(Builder& b, const Node& node, Ops x, Marks, int64_t size) {
   const Attrs& a = node.attrs();
-  return all_batched({b.slice(x[0], prepend(0, a.ints(Attr::start_indices)),
-                              prepend(size, a.ints(Attr::limit_indices)), prepend(1, a.ints(Attr::strides)))});
+  return all_batched(
+      {b.slice(x[0], prepend(0, a.ints(Attr::start_indices)), prepend(size, a.ints(Attr::limit_indices)),
+               prepend(1, a.ints(Attr::strides)))});
 }
 
 Values transpose_transpose(Builder& b, const Node& node, Ops, Marks, Ops ct) {

@@ -77,7 +77,8 @@ BatchResult batch_by_scan(Builder& b, const Node& node, std::span<const Value> o
       record_region(types, [&](Builder& inner, std::span<const Value> parameters) {
         Values arguments(operands.size());
         size_t carry = 0, slice = carries.size();
-        for (size_t i = 0; i < operands.size(); ++i) arguments[i] = parameters[batched[i] ? slice++ : carry++];
+        for (size_t i = 0; i < operands.size(); ++i)
+          arguments[i] = parameters[batched[i] ? slice++ : carry++];
         Values roots(parameters.begin(), parameters.begin() + carries.size());
         for (Value& r : inner.remake(node, arguments)) roots.push_back(std::move(r));
         return roots;
@@ -108,7 +109,8 @@ bool is_sum_region(const Computation& region) {
     const Node* root = region.roots()[i].node();
     if (root->op() != Op::add) return false;
     const Operand p = region.parameters()[i].operand(), q = region.parameters()[n + i].operand();
-    if (!(root->operand(0) == p && root->operand(1) == q) && !(root->operand(0) == q && root->operand(1) == p))
+    if (!(root->operand(0) == p && root->operand(1) == q) &&
+        !(root->operand(0) == q && root->operand(1) == p))
       return false;
   }
   return true;
@@ -134,8 +136,8 @@ JvpResult no_tangent(Builder&, const Node& node, std::span<const Value>, std::sp
   return {Values(node.num_results()), {}};
 }
 
-BatchResult never_batched(Builder& b, const Node& node, std::span<const Value> operands, std::span<const bool>,
-                          int64_t) {
+BatchResult never_batched(Builder& b, const Node& node, std::span<const Value> operands,
+                          std::span<const bool>, int64_t) {
   BatchResult out;
   out.results = results_of(b, node, operands);
   out.batched.assign(out.results.size(), false);

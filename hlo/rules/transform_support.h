@@ -5,11 +5,11 @@
 #include <optional>
 #include <span>
 
-#include "hlo/strings.h"
 #include "hlo/builder.h"
 #include "hlo/computation.h"
 #include "hlo/graph.h"
 #include "hlo/op.h"
+#include "hlo/strings.h"
 
 namespace lamina::hlo {
 
@@ -61,7 +61,8 @@ Values all_with_batch(Builder& b, std::span<const Value> xs, std::span<const boo
 // A result list in which every value carries the batch.
 BatchResult all_batched(Values results);
 
-// Runs the node once per lane in a scan: the loop that batching stands for, for nodes that have no batched form.
+// Runs the node once per lane in a scan: the loop that batching stands for, for nodes that have no batched
+// form.
 BatchResult batch_by_scan(Builder& b, const Node& node, std::span<const Value> operands,
                           std::span<const bool> batched, int64_t size);
 
@@ -73,8 +74,10 @@ bool is_sum_region(const Computation& region);
 bool is_second_region(const Computation& region);
 ComputationPtr second_region(DType dtype);
 
-// Rules for ops without tangents (integers, indices, effects), and batching by remaking on the batched operands.
-JvpResult no_tangent(Builder& b, const Node& node, std::span<const Value> operands, std::span<const Value> tangents);
+// Rules for ops without tangents (integers, indices, effects), and batching by remaking on the batched
+// operands.
+JvpResult no_tangent(Builder& b, const Node& node, std::span<const Value> operands,
+                     std::span<const Value> tangents);
 BatchResult never_batched(Builder& b, const Node& node, std::span<const Value> operands,
                           std::span<const bool> batched, int64_t size);
 

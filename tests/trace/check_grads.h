@@ -1,6 +1,6 @@
 // Checks of derivatives and batching for any recorded function:
-//   jvp against central differences in f64, vjp against jvp by inner products, vmap against a loop bit for bit, and the
-//   same again for the function's own vjp (second order).
+//   jvp against central differences in f64, vjp against jvp by inner products, vmap against a loop bit for
+//   bit, and the same again for the function's own vjp (second order).
 #ifndef LAMINA_TESTS_TRACE_CHECK_GRADS_H_
 #define LAMINA_TESTS_TRACE_CHECK_GRADS_H_
 
@@ -103,7 +103,8 @@ inline Fn jvp_of(Fn f, size_t n) {
     }
     Values results;
     for (size_t i = 0; i < y.size(); ++i)
-      if (differentiable(y[i].type())) results.push_back(out->tangents[i] ? out->tangents[i] : b.zeros_like(y[i]));
+      if (differentiable(y[i].type()))
+        results.push_back(out->tangents[i] ? out->tangents[i] : b.zeros_like(y[i]));
     return results;
   };
 }
@@ -125,7 +126,8 @@ inline Fn vjp_of(Fn f, size_t n) {
     }
     Values results;
     for (size_t i = 0; i < n; ++i)
-      if (differentiable(x[i].type())) results.push_back(out->cotangents[i] ? out->cotangents[i] : b.zeros_like(x[i]));
+      if (differentiable(x[i].type()))
+        results.push_back(out->cotangents[i] ? out->cotangents[i] : b.zeros_like(x[i]));
     return results;
   };
 }
@@ -166,7 +168,8 @@ inline Fn grad_of(Fn f, size_t n) {
     }
     Values results;
     for (size_t i = 0; i < n; ++i)
-      if (differentiable(x[i].type())) results.push_back(out->cotangents[i] ? out->cotangents[i] : b.zeros_like(x[i]));
+      if (differentiable(x[i].type()))
+        results.push_back(out->cotangents[i] ? out->cotangents[i] : b.zeros_like(x[i]));
     return results;
   };
 }
@@ -212,7 +215,8 @@ inline bool same_bits(const LiteralPtr& a, const LiteralPtr& b) {
 }
 
 // The batch of size 3 whose lane k is xs varied by k.
-inline void check_vmap(const Fn& f, const std::vector<LiteralPtr>& xs, std::vector<bool> marks, Numbers& numbers) {
+inline void check_vmap(const Fn& f, const std::vector<LiteralPtr>& xs, std::vector<bool> marks,
+                       Numbers& numbers) {
   constexpr int64_t kSize = 3;
   std::vector<std::vector<LiteralPtr>> lanes(kSize, xs);
   std::vector<LiteralPtr> batch = xs;
@@ -240,7 +244,8 @@ inline void check_vmap(const Fn& f, const std::vector<LiteralPtr>& xs, std::vect
     for (size_t i = 0; i < one.size(); ++i) {
       INFO("vmap, lane " << k << ", result " << i);
       REQUIRE(whole[i]->dims().size() == one[i]->dims().size() + 1);
-      CHECK(same_bits(hlo::Literal::copy_of(one[i]->type(), whole[i]->element(0) + k * one[i]->bytes()), one[i]));
+      CHECK(same_bits(hlo::Literal::copy_of(one[i]->type(), whole[i]->element(0) + k * one[i]->bytes()),
+                      one[i]));
     }
   }
 }
@@ -293,7 +298,8 @@ inline void check_grads(const Fn& f, const std::vector<LiteralPtr>& xs, Options 
         const double want = (ends[0][r]->as<double>()[i] - ends[1][r]->as<double>()[i]) / (2 * h);
         const double got = moved[r]->as<double>()[i];
         INFO("result " << r << ", element " << i << ": " << got << " against " << want);
-        CHECK(std::fabs(got - want) <= options.tolerance * std::max({1.0, std::fabs(want), std::fabs(got)}) * 10);
+        CHECK(std::fabs(got - want) <=
+              options.tolerance * std::max({1.0, std::fabs(want), std::fabs(got)}) * 10);
       }
     }
   }

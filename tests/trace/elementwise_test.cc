@@ -12,16 +12,36 @@ struct Case {
 
 TEST_CASE("unary elementwise derivatives", "[trace]") {
   const Case cases[] = {
-      {Op::abs, 0.2, 2},      {Op::acos, -0.8, 0.8},   {Op::acosh, 1.2, 3},
-      {Op::asin, -0.8, 0.8},  {Op::asinh, -2, 2},      {Op::atan, -2, 2},
-      {Op::atanh, -0.8, 0.8}, {Op::cbrt, 0.3, 2},      {Op::ceil, 0.1, 0.9},
-      {Op::cosh, -2, 2},      {Op::cosine, -2, 2},     {Op::digamma, 0.6, 4},
-      {Op::erf, -2, 2},       {Op::erf_inv, -0.8, 0.8}, {Op::erfc, -2, 2},
-      {Op::exponential, -2, 2}, {Op::exponential_minus_one, -2, 2}, {Op::floor, 0.1, 0.9},
-      {Op::lgamma, 0.6, 4},   {Op::log, 0.3, 3},       {Op::log_plus_one, -0.5, 3},
-      {Op::logistic, -3, 3},  {Op::negate, -2, 2},     {Op::rsqrt, 0.3, 3},
-      {Op::sign, 0.2, 2},     {Op::sine, -2, 2},       {Op::sinh, -2, 2},
-      {Op::sqrt, 0.3, 3},     {Op::tan, -1, 1},        {Op::tanh, -2, 2},
+      {Op::abs, 0.2, 2},
+      {Op::acos, -0.8, 0.8},
+      {Op::acosh, 1.2, 3},
+      {Op::asin, -0.8, 0.8},
+      {Op::asinh, -2, 2},
+      {Op::atan, -2, 2},
+      {Op::atanh, -0.8, 0.8},
+      {Op::cbrt, 0.3, 2},
+      {Op::ceil, 0.1, 0.9},
+      {Op::cosh, -2, 2},
+      {Op::cosine, -2, 2},
+      {Op::digamma, 0.6, 4},
+      {Op::erf, -2, 2},
+      {Op::erf_inv, -0.8, 0.8},
+      {Op::erfc, -2, 2},
+      {Op::exponential, -2, 2},
+      {Op::exponential_minus_one, -2, 2},
+      {Op::floor, 0.1, 0.9},
+      {Op::lgamma, 0.6, 4},
+      {Op::log, 0.3, 3},
+      {Op::log_plus_one, -0.5, 3},
+      {Op::logistic, -3, 3},
+      {Op::negate, -2, 2},
+      {Op::rsqrt, 0.3, 3},
+      {Op::sign, 0.2, 2},
+      {Op::sine, -2, 2},
+      {Op::sinh, -2, 2},
+      {Op::sqrt, 0.3, 3},
+      {Op::tan, -1, 1},
+      {Op::tanh, -2, 2},
   };
   for (const Case& c : cases) {
     INFO(hlo::op_def(c.op).name);
@@ -32,13 +52,17 @@ TEST_CASE("unary elementwise derivatives", "[trace]") {
 }
 
 TEST_CASE("binary elementwise derivatives", "[trace]") {
-  const Case cases[] = {{Op::add, -2, 2},      {Op::atan2, 0.3, 2},     {Op::divide, 0.5, 2},  {Op::maximum, -2, 2},
-                        {Op::minimum, -2, 2},  {Op::multiply, -2, 2},   {Op::power, 0.5, 2},   {Op::subtract, -2, 2}};
+  const Case cases[] = {{Op::add, -2, 2},     {Op::atan2, 0.3, 2},  {Op::divide, 0.5, 2},
+                        {Op::maximum, -2, 2}, {Op::minimum, -2, 2}, {Op::multiply, -2, 2},
+                        {Op::power, 0.5, 2},  {Op::subtract, -2, 2}};
   for (const Case& c : cases) {
     INFO(hlo::op_def(c.op).name);
     Numbers numbers(static_cast<uint64_t>(c.op));
-    check_grads([&](Builder& b, std::span<const Value> x) { return Values{b.make(c.op, {{x[0], x[1]}})}; },
-                {numbers.array({2, 3}, c.low, c.high), numbers.array({2, 3}, c.low, c.high)});
+    check_grads(
+        [&](Builder& b, std::span<const Value> x) {
+          return Values{b.make(c.op, {{x[0], x[1]}})};
+        },
+        {numbers.array({2, 3}, c.low, c.high), numbers.array({2, 3}, c.low, c.high)});
   }
   check_grads([](Builder& b, std::span<const Value> x) { return Values{b.remainder(x[0], x[1])}; },
               {literal({3}, {5.3, -4.1, 2.2}), literal({3}, {2, 1.5, 3})});

@@ -27,7 +27,9 @@ TEST_CASE("derivatives of gathers", "[trace]") {
   Numbers n;
   auto gather = [](std::vector<hlo::Attrs::Entry> a) -> Fn {
     const hlo::Attrs* attrs = hlo::intern_attrs(std::move(a));
-    return [=](Builder& b, std::span<const Value> x) { return Values{b.make(Op::gather, {{x[0], x[1]}}, attrs)}; };
+    return [=](Builder& b, std::span<const Value> x) {
+      return Values{b.make(Op::gather, {{x[0], x[1]}}, attrs)};
+    };
   };
   // Rows, with a repeated and two clamped ones.
   check_grads(gather({{Attr::offset_dims, Dims{1}},
@@ -56,7 +58,9 @@ TEST_CASE("derivatives of gathers", "[trace]") {
 Fn scatter(hlo::ComputationPtr body, std::vector<hlo::Attrs::Entry> a) {
   a.emplace_back(Attr::body, std::move(body));
   const hlo::Attrs* attrs = hlo::intern_attrs(std::move(a));
-  return [=](Builder& b, std::span<const Value> x) { return b.make_multi(Op::scatter, {{x[0], x[1], x[2]}}, attrs); };
+  return [=](Builder& b, std::span<const Value> x) {
+    return b.make_multi(Op::scatter, {{x[0], x[1], x[2]}}, attrs);
+  };
 }
 
 hlo::ComputationPtr replace() {
@@ -90,10 +94,10 @@ TEST_CASE("derivatives of scatters", "[trace]") {
 }
 
 TEST_CASE("a scatter that neither adds nor replaces is refused in words", "[trace]") {
-  const Fn f = scatter(hlo::binary_region(Op::multiply, DType::kF64),
-                       {{Attr::inserted_window_dims, Dims{0}},
-                        {Attr::scatter_dims_to_operand_dims, Dims{0}},
-                        {Attr::index_vector_dim, int64_t{1}}});
+  const Fn f =
+      scatter(hlo::binary_region(Op::multiply, DType::kF64), {{Attr::inserted_window_dims, Dims{0}},
+                                                              {Attr::scatter_dims_to_operand_dims, Dims{0}},
+                                                              {Attr::index_vector_dim, int64_t{1}}});
   const absl::Status s = record_status(grad_of(f, 3), {f64({3}), s32({2}), f64({2})});
   CHECK(s.code() == absl::StatusCode::kUnimplemented);
   CHECK(std::string(s.message()).find("scatter") != std::string::npos);
