@@ -1,4 +1,41 @@
 """Lamina: array programs recorded lazily, transformed, clustered and compiled.
 
-``import lamina as lm``, ``import lamina.numpy as lnp``. Nothing here imports NumPy or loads LLVM.
+``import lamina as lm``, ``import lamina.numpy as lnp``. Importing loads neither NumPy nor LLVM.
 """
+
+from lamina import _tensor, cache, tree
+from lamina._core import Tensor
+from lamina._tensor import block_until_ready
+from lamina._transforms import (
+    Jitted,
+    ShapeDtype,
+    checkpoint,
+    eval_shape,
+    grad,
+    hessian,
+    jacfwd,
+    jacrev,
+    jit,
+    jvp,
+    value_and_grad,
+    vjp,
+    vmap,
+)
+from lamina.cache import threads
+
+_tensor.install()
+__version__ = "0.1.0"
+
+__all__ = [
+    "Jitted", "ShapeDtype", "Tensor", "block_until_ready", "cache", "checkpoint", "eval_shape", "grad", "hessian",
+    "jacfwd", "jacrev", "jit", "jvp", "threads", "tree", "value_and_grad", "vjp", "vmap",
+]
+
+
+def __getattr__(name: str) -> object:
+    # Sub-packages load on first use, so that importing stays quick.
+    if name in ("numpy", "lax", "nn", "random"):
+        import importlib
+
+        return importlib.import_module(f"lamina.{name}")
+    raise AttributeError(f"module 'lamina' has no attribute {name!r}")

@@ -1,0 +1,75 @@
+"""The specialization cache as data and text: what was compiled, where, why, what it cost and how often it ran."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from lamina import _core
+
+
+def stats() -> dict[str, Any]:
+    """Counters: entries, hits, misses, compiles, kernel tiers, syncs, memory (bytes), times (ms)."""
+    return _core.cache_stats()
+
+
+def entries() -> list[dict[str, Any]]:
+    """One dict per entry, most recently used first."""
+    return _core.cache_entries()
+
+
+def explain(entry: int) -> str:
+    """Why entry `entry` was compiled, what it was compared with, its steps and what was not fused.
+
+    KeyError if there is no such entry.
+    """
+    found = [e for e in entries() if e["id"] == entry]
+    if not found:
+        raise KeyError(f"there is no cache entry {entry}; there are {sorted(e['id'] for e in entries())}")
+    e = found[0]
+    lines = [
+        f"{e['name'] or 'lazy program'} recorded at {e['where'] or 'an unknown line'}",
+        f"  compiled because: {e['reason']}",
+    ]
+    if e["nearest"] >= 0:
+        lines.append(f"  nearest entry: {e['nearest']}")
+    lines.append(f"  arguments: {' '.join(e['arguments'][:8])}{' ...' if len(e['arguments']) > 8 else ''}")
+    lines.append(f"  {e['nodes']} nodes in {e['steps']} steps, compiled in {e['compile_ms']:.2f} ms, "
+                 f"run {e['runs']} times in {e['run_ms']:.2f} ms")
+    return "\n".join(lines) + "\n" + _core.cache_steps(entry)
+
+
+def clear() -> None:
+    """Forgets every entry and the counters."""
+    _core.cache_clear()
+
+
+def show(limit: int = 40) -> str:
+    """A table of the entries, most recently used first."""
+    rows = [("id", "kind", "where", "arguments", "runs", "compile", "run", "why")]
+    for e in entries()[:limit]:
+        where = e["where"].rsplit("/", 1)[-1] + (f" {e['name']}" if e["name"] else "")
+        arguments = " ".join(e["arguments"][:2]) + (f" +{len(e['arguments']) - 2}" if len(e["arguments"]) > 2 else "")
+        rows.append((str(e["id"]), e["kind"], where, arguments, str(e["runs"]), f"{e['compile_ms']:.1f} ms",
+                     f"{e['run_ms']:.1f} ms", e["reason"]))
+    widths = [max(len(r[c]) for r in rows) for c in range(len(rows[0]))]
+    right = {0, 4, 5, 6}
+    lines = [
+        "  ".join(t.rjust(w) if c in right else t.ljust(w) for c, (t, w) in enumerate(zip(r, widths))).rstrip()
+        for r in rows
+    ]
+    s = stats()
+    lines.append(f"{s['entries']} entries, {s['hits']} hits, {s['misses']} misses, {s['kernel_compiles']} kernels "
+                 f"compiled in {s['kernel_compile_ms']:.1f} ms, {s['code_bytes'] / 1024:.0f} KiB of code")
+    return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def threads(n: int) -> Iterator[None]:
+    """Limits the threads that computations started inside the block may use (at least 1)."""
+    limit = _core.ThreadLimit(int(n))
+    try:
+        yield
+    finally:
+        del limit

@@ -1,0 +1,206 @@
+"""Nested containers of arrays: flatten, unflatten, map.
+
+Containers: tuple, list, dict (by sorted key), OrderedDict, namedtuple, dataclass, None (no leaves), and types given to
+`register`. Everything else is a leaf. Nothing here recurses: depth and number of leaves are limited by memory only.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+_registry: dict[type, tuple[Callable[[Any], tuple[Iterable[Any], Any]], Callable[[Any, Iterable[Any]], Any]]] = {}
+
+
+class TreeDef:
+    """The shape of a nested container: its nodes in preorder. Hashable; equal for equal structures."""
+
+    __slots__ = ("nodes", "num_leaves", "_hash")
+
+    def __init__(self, nodes: tuple[tuple[type | None, Any, int], ...], num_leaves: int) -> None:
+        self.nodes = nodes
+        self.num_leaves = num_leaves
+        self._hash = hash(nodes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TreeDef) and self.nodes == other.nodes
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"TreeDef({tree_unflatten(self, ['*'] * self.num_leaves)!r})"
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        return tree_unflatten(self, leaves)
+
+
+def register(cls: type, flatten: Callable[[Any], tuple[Iterable[Any], Any]],
+             unflatten: Callable[[Any, Iterable[Any]], Any]) -> type:
+    """Makes `cls` a container: `flatten(x) -> (children, metadata)`, `unflatten(metadata, children) -> x`.
+
+    The metadata must be hashable. Raises ValueError if the class is registered already.
+    """
+    if cls in _registry:
+        raise ValueError(f"{cls.__name__} is registered already")
+    _registry[cls] = (flatten, unflatten)
+    return cls
+
+
+def _children(x: Any) -> tuple[list[Any], Any] | None:
+    """Children and metadata of a container; None for a leaf."""
+    cls = type(x)
+    if cls is tuple or cls is list:
+        return list(x), None
+    if cls is dict:
+        try:
+            keys = sorted(x)
+        except TypeError:
+            keys = list(x)
+        return [x[k] for k in keys], tuple(keys)
+    if x is None:
+        return [], None
+    if cls in _registry:
+        children, meta = _registry[cls][0](x)
+        return list(children), meta
+    if cls is collections.OrderedDict:
+        return list(x.values()), tuple(x)
+    if isinstance(x, tuple) and hasattr(cls, "_fields"):
+        return list(x), None
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        names = [f.name for f in dataclasses.fields(x) if not f.metadata.get("static")]
+        static = tuple((f.name, getattr(x, f.name)) for f in dataclasses.fields(x) if f.metadata.get("static"))
+        return [getattr(x, n) for n in names], (tuple(names), static)
+    return None
+
+
+def _build(cls: type, meta: Any, children: list[Any]) -> Any:
+    if cls is tuple:
+        return tuple(children)
+    if cls is list:
+        return children
+    if cls is dict:
+        return dict(zip(meta, children))
+    if cls is type(None):
+        return None
+    if cls in _registry:
+        return _registry[cls][1](meta, children)
+    if cls is collections.OrderedDict:
+        return collections.OrderedDict(zip(meta, children))
+    if hasattr(cls, "_fields"):
+        return cls(*children)
+    names, static = meta
+    x = object.__new__(cls)  # dataclasses come back as they were, without running __init__
+    for name, value in (*zip(names, children), *static):
+        object.__setattr__(x, name, value)
+    return x
+
+
+def tree_flatten(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeDef]:
+    """Leaves in order, and the structure."""
+    leaves: list[Any] = []
+    nodes: list[tuple[type | None, Any, int]] = []
+    stack = [x]
+    while stack:
+        top = stack.pop()
+        found = None if is_leaf is not None and is_leaf(top) else _children(top)
+        if found is None:
+            nodes.append((None, None, 0))
+            leaves.append(top)
+            continue
+        children, meta = found
+        nodes.append((type(top), meta, len(children)))
+        stack.extend(reversed(children))
+    return leaves, TreeDef(tuple(nodes), len(leaves))
+
+
+def tree_unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
+    """The container of this structure with these leaves. ValueError if their number differs."""
+    items = list(leaves)
+    if len(items) != treedef.num_leaves:
+        raise ValueError(f"the structure has {treedef.num_leaves} leaves, {len(items)} were given")
+    stack: list[Any] = []
+    for cls, meta, arity in reversed(treedef.nodes):
+        if cls is None:
+            stack.append(items.pop())
+            continue
+        children = [stack.pop() for _ in range(arity)]
+        stack.append(_build(cls, meta, children))
+    return stack.pop()
+
+
+def tree_leaves(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+    """The leaves in order."""
+    return tree_flatten(x, is_leaf)[0]
+
+
+def tree_structure(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeDef:
+    """The structure alone."""
+    return tree_flatten(x, is_leaf)[1]
+
+
+def tree_map(f: Callable[..., Any], x: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """`f` on corresponding leaves of equal structures; ValueError names where the structures differ."""
+    leaves, treedef = tree_flatten(x, is_leaf)
+    others = []
+    for r in rest:
+        other, structure = tree_flatten(r, is_leaf)
+        if structure != treedef:
+            raise ValueError(explain_difference(x, r))
+        others.append(other)
+    return tree_unflatten(treedef, [f(*ls) for ls in zip(leaves, *others)])
+
+
+def tree_paths(x: Any) -> list[str]:
+    """For each leaf, how to reach it: ``['w'][0].bias``."""
+    paths: list[str] = []
+    stack: list[tuple[Any, str]] = [(x, "")]
+    while stack:
+        top, path = stack.pop()
+        found = _children(top)
+        if found is None:
+            paths.append(path)
+            continue
+        children, meta = found
+        if isinstance(top, dict):
+            names = [f"[{k!r}]" for k in meta]
+        elif isinstance(top, tuple) and hasattr(type(top), "_fields"):
+            names = [f".{n}" for n in type(top)._fields]
+        elif dataclasses.is_dataclass(top) and type(top) not in _registry:
+            names = [f".{n}" for n in meta[0]]
+        else:
+            names = [f"[{i}]" for i in range(len(children))]
+        stack.extend((c, path + n) for c, n in reversed(list(zip(children, names))))
+    return paths
+
+
+def explain_difference(a: Any, b: Any) -> str:
+    """In words, the first place where two structures differ."""
+    import difflib
+
+    stack = [(a, b, "")]
+    while stack:
+        x, y, path = stack.pop()
+        cx, cy = _children(x), _children(y)
+        at = path or "the top"
+        if cx is None and cy is None:
+            continue
+        if cx is None or cy is None or type(x) is not type(y):
+            return f"structures differ at {at}: {type(x).__name__} against {type(y).__name__}"
+        if isinstance(x, dict) and cx[1] != cy[1]:
+            for k in cx[1]:
+                if k not in y:
+                    near = difflib.get_close_matches(str(k), [str(o) for o in cy[1] if o not in x], n=1, cutoff=0.0)
+                    hint = f", has {near[0]!r} (did you mean that?)" if near else ""
+                    return f"structures differ at {at}: the second has no {k!r}{hint}"
+            extra = [k for k in cy[1] if k not in x]
+            return f"structures differ at {at}: the second also has {extra[0]!r}"
+        if len(cx[0]) != len(cy[0]):
+            return f"structures differ at {at}: {len(cx[0])} items against {len(cy[0])}"
+        if cx[1] != cy[1]:
+            return f"structures differ at {at}: static fields {cx[1]!r} against {cy[1]!r}"
+        names = [f"[{k!r}]" for k in cx[1]] if isinstance(x, dict) else [f"[{i}]" for i in range(len(cx[0]))]
+        stack.extend((p, q, path + n) for p, q, n in reversed(list(zip(cx[0], cy[0], names))))
+    return "structures are equal"
