@@ -348,6 +348,8 @@ class Fuser {
 
 }  // namespace
 
+Plan make_plan(const Computation& computation) { return Fuser(computation).run(); }
+
 LoopRole loop_role(const Node& n) {
   if (n.type()->is_array() && is_same_space(n)) return LoopRole::kMap;
   switch (n.op()) {

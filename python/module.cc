@@ -1,0 +1,331 @@
+// lamina._core: the binding off the hot path.
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "hlo/location.h"
+#include "hlo/op.h"
+#include "hlo/custom_call.h"
+#include "hlo/strings.h"
+#include "jit/engine.h"
+#include "lazy/lazy.h"
+#include "lazy/scopes.h"
+#include "lazy/transforms.h"
+#include "python/tensor.h"
+
+namespace py = pybind11;
+
+namespace lamina::python {
+namespace {
+
+using hlo::Attr;
+using hlo::AttrKind;
+using hlo::Attrs;
+using hlo::DType;
+using lazy::Lazy;
+
+// A region with the values it captured.
+struct Region {
+  hlo::ComputationPtr computation;
+  std::vector<Lazy> captured;
+  std::vector<bool> result_weak;
+};
+
+DType dtype_of(const std::string& name) {
+  const std::optional<DType> dtype = hlo::parse_dtype(name);
+  if (!dtype) throw py::type_error("'" + name + "' is not an element type that lamina knows");
+  return *dtype;
+}
+
+const hlo::Type* type_of(const std::string& dtype, const hlo::Dims& shape) {
+  return lazy::check(hlo::array_type(dtype_of(dtype), shape));
+}
+
+hlo::AttrValue attr_value(Attr attr, const py::handle& value) {
+  switch (hlo::attr_kind(attr)) {
+    case AttrKind::kInt: return value.cast<int64_t>();
+    case AttrKind::kBool: return value.cast<bool>();
+    case AttrKind::kInts: return value.cast<hlo::Dims>();
+    case AttrKind::kString: return value.cast<std::string>();
+    case AttrKind::kDType: return dtype_of(value.cast<std::string>());
+    case AttrKind::kComputation: return value.cast<const Region&>().computation;
+    case AttrKind::kComputations: {
+      std::vector<hlo::ComputationPtr> out;
+      for (const py::handle& r : value.cast<py::sequence>()) out.push_back(r.cast<const Region&>().computation);
+      return out;
+    }
+    case AttrKind::kTypes: {
+      std::vector<const hlo::Type*> out;
+      for (const py::handle& t : value.cast<py::sequence>()) {
+        const auto pair = t.cast<std::pair<std::string, hlo::Dims>>();
+        out.push_back(type_of(pair.first, pair.second));
+      }
+      return out;
+    }
+    case AttrKind::kLiteral: break;
+  }
+  throw py::type_error("attribute " + std::string(hlo::attr_name(attr)) + " cannot be given from Python");
+}
+
+const Attrs* attrs_of(const hlo::OpDef& def, const py::kwargs& kwargs) {
+  std::vector<Attrs::Entry> entries;
+  for (const auto& [key, value] : kwargs) {
+    const std::string name = py::str(key);
+    const std::optional<Attr> attr = hlo::parse_attr(name);
+    bool known = false;
+    for (const hlo::AttrSpec& spec : def.attrs) known |= attr == spec.attr;
+    if (!known) throw py::type_error(str_cat(def.name, " has no attribute '", name, "'"));
+    entries.emplace_back(*attr, attr_value(*attr, value));
+  }
+  for (const hlo::AttrSpec& spec : def.attrs) {
+    bool given = spec.optional;
+    for (const auto& e : entries) given |= e.first == spec.attr;
+    if (!given) throw py::type_error(str_cat(def.name, " needs the attribute '", hlo::attr_name(spec.attr), "'"));
+  }
+  return hlo::intern_attrs(std::move(entries));
+}
+
+const hlo::OpDef& op_of(const std::string& name) {
+  const std::optional<hlo::Op> op = hlo::parse_op(name);
+  if (!op) throw py::value_error("there is no op '" + name + "'");
+  return hlo::op_def(*op);
+}
+
+// A Python function over lists of tensors as the core's flat function.
+lazy::FlatFunction flat(const py::function& f) {
+  return [f](const std::vector<Lazy>& args) {
+    std::vector<Lazy> copies = args;
+    return from_sequence(f(to_list(std::move(copies))).cast<py::sequence>());
+  };
+}
+
+py::dict entry_dict(const jit::EntryInfo& e) {
+  py::dict d;
+  d["id"] = e.id;
+  d["kind"] = e.kind;
+  d["name"] = e.name;
+  d["where"] = e.where;
+  d["arguments"] = e.arguments;
+  d["reason"] = e.reason;
+  d["nearest"] = e.nearest;
+  d["nodes"] = e.nodes;
+  d["steps"] = e.steps;
+  d["runs"] = e.runs;
+  d["compile_ms"] = e.compile_ms;
+  d["run_ms"] = e.run_ms;
+  return d;
+}
+
+void add_recording(py::module_& m) {
+  m.def("op", [](const std::string& name, const py::sequence& operands, const py::kwargs& kwargs) {
+    UserLocation location;
+    const hlo::OpDef& def = op_of(name);
+    return to_list(lazy::record(def.op, from_sequence(operands), attrs_of(def, kwargs)));
+  }, "Records one op with exactly matching operand types; returns its results as a list.");
+  m.def("elementwise", [](const std::string& name, const py::args& operands, const py::kwargs& kwargs) {
+    UserLocation location;
+    const hlo::OpDef& def = op_of(name);
+    return to_object(lazy::elementwise(def.op, from_sequence(operands), attrs_of(def, kwargs)));
+  }, "Records an elementwise op with broadcasting and promotion.");
+  m.def("asarray", [](const py::object& x) -> py::object {
+    UserLocation location;
+    std::optional<Lazy> value = from_object(x.ptr());
+    if (!value && PyErr_Occurred()) throw py::error_already_set();
+    return value ? to_object(*std::move(value)) : py::none();
+  }, "A Tensor of a number or a buffer (copied); None for anything else.");
+  m.def("with_dtype_bits", [](const py::buffer& bytes, const std::string& dtype, const hlo::Dims& shape) {
+    const py::buffer_info info = bytes.request();
+    const hlo::Type* type = type_of(dtype, shape);
+    if (info.size * info.itemsize != type->bytes()) throw py::value_error("the buffer has another size than the type");
+    return to_object({lazy::from_host(type->dtype, type->dims, info.ptr), false});
+  }, "A Tensor of the given type from a dense buffer of its bytes.");
+  m.def("set_weak", [](const py::object& x, bool weak) {
+    return to_object({lazy_of(x.ptr()).value, weak});
+  });
+  m.def("rebind", [](const py::object& target, const py::object& value) {
+    reinterpret_cast<TensorObject*>(target.ptr())->cell->set(lazy_of(value.ptr()));
+  }, "Gives a Tensor object a new value, seen by all its holders.");
+  m.def("stamp", [](const py::object& x) { return lazy_of(x.ptr()).value.node()->stamp(); });
+  m.def("open_stamp", [] { return lazy::lowest_open_stamp(); });
+  m.def("innermost_stamp", [] {
+    const auto& scopes = lazy::open_scopes();
+    return scopes.empty() ? 0u : scopes.back().stamp;
+  });
+  m.def("forceable", [](const py::object& x) { return lazy::forceable(lazy_of(x.ptr()).value); });
+  m.def("is_computed", [](const py::object& x) { return lazy_of(x.ptr()).value.node()->data() != nullptr; });
+  m.def("where_made", [](const py::object& x) {
+    const hlo::Location at = hlo::location(lazy_of(x.ptr()).value.node()->location());
+    return py::make_tuple(at.file, at.line, at.function);
+  });
+  m.def("force", [](const py::sequence& tensors) {
+    UserLocation location;
+    std::vector<hlo::Value> values;
+    for (const Lazy& l : from_sequence(tensors)) values.push_back(l.value);
+    lazy::force(values);
+  });
+  m.def("promote", [](const std::string& a, bool weak_a, const std::string& b, bool weak_b) {
+    const lazy::PromotedType t = lazy::promote(dtype_of(a), weak_a, dtype_of(b), weak_b);
+    return py::make_tuple(std::string(hlo::info(t.dtype).numpy_name), t.weak);
+  });
+  m.def("op_names", [] {
+    py::list out;
+    for (int i = 0; i < hlo::num_ops(); ++i) out.append(std::string(hlo::op_def(static_cast<hlo::Op>(i)).name));
+    return out;
+  });
+}
+
+void add_transforms(py::module_& m) {
+  m.def("jvp", [](const py::function& f, const py::sequence& primals, const py::sequence& tangents) {
+    lazy::JvpResult r = lazy::jvp(flat(f), from_sequence(primals), from_sequence(tangents));
+    return py::make_tuple(to_list(std::move(r.outputs)), to_list(std::move(r.tangents)));
+  });
+  m.def("vjp", [](const py::function& f, const py::sequence& primals) {
+    lazy::VjpResult r = lazy::vjp(flat(f), from_sequence(primals));
+    auto pull_back = [back = std::move(r.pull_back)](const py::sequence& cotangents) {
+      UserLocation location;
+      return to_list(back(from_sequence(cotangents)));
+    };
+    return py::make_tuple(to_list(std::move(r.outputs)), py::cpp_function(std::move(pull_back)));
+  });
+  m.def("vmap", [](const py::function& f, const py::sequence& args, const std::vector<bool>& batched, int64_t size) {
+    return to_list(lazy::vmap(flat(f), from_sequence(args), batched, size));
+  });
+  m.def("checkpoint", [](const py::function& f, const py::sequence& args) {
+    return to_list(lazy::checkpoint(flat(f), from_sequence(args)));
+  });
+  py::class_<Region>(m, "Region")
+      .def_property_readonly("captured", [](const Region& r) { return to_list(r.captured); })
+      .def_property_readonly("result_weak", [](const Region& r) { return r.result_weak; })
+      .def_property_readonly("result_types", [](const Region& r) {
+        py::list out;
+        for (const hlo::Type* t : r.computation->result_types())
+          out.append(py::make_tuple(std::string(hlo::info(t->dtype).numpy_name), t->dims));
+        return out;
+      });
+  using TypeSpec = std::tuple<std::string, hlo::Dims, bool>;  // dtype, shape, weak
+  auto split = [](const std::vector<TypeSpec>& specs, std::vector<const hlo::Type*>& types, std::vector<bool>& weak) {
+    for (const auto& [dtype, shape, w] : specs) {
+      types.push_back(type_of(dtype, shape));
+      weak.push_back(w);
+    }
+  };
+  m.def("region", [split](const py::function& f, const std::vector<TypeSpec>& specs) {
+    std::vector<const hlo::Type*> types;
+    Region r;
+    std::vector<bool> weak;
+    split(specs, types, weak);
+    r.computation = lazy::region(flat(f), types, weak, &r.captured, &r.result_weak);
+    return r;
+  });
+  py::class_<lazy::Program, std::shared_ptr<lazy::Program>>(m, "Program")
+      .def(py::init([split](const py::function& f, const std::vector<TypeSpec>& specs, std::string name,
+                            std::string where) {
+        std::vector<const hlo::Type*> types;
+        std::vector<bool> weak;
+        split(specs, types, weak);
+        return std::make_shared<lazy::Program>(flat(f), types, weak, std::move(name), std::move(where));
+      }))
+      .def("__call__", [](lazy::Program& p, const py::sequence& args) {
+        UserLocation location;
+        return to_list(p.call(from_sequence(args)));
+      })
+      .def_property_readonly("num_captured", &lazy::Program::num_captured)
+      .def_property_readonly("result_types", [](const lazy::Program& p) {
+        py::list out;
+        for (const hlo::Type* t : p.computation()->result_types())
+          out.append(py::make_tuple(std::string(hlo::info(t->dtype).numpy_name), t->dims));
+        return out;
+      })
+      .def("compile", [](lazy::Program& p) { return p.compile()->info.id; },
+           "Compiles now; returns the id of its cache entry.");
+  m.def("register_callback", [](const py::function& f) {
+    // The callback gets and returns lists of tensors; it runs on the thread that runs the program.
+    auto* kept = new py::function(f);
+    return hlo::register_anonymous_custom_call([kept](std::span<const hlo::LiteralPtr> in,
+                                                      std::span<const std::shared_ptr<hlo::Literal>> out) {
+      py::gil_scoped_acquire gil;
+      py::list args;
+      for (const hlo::LiteralPtr& l : in) args.append(to_object({lazy::from_host(l->dtype(), l->dims(), l->data()), false}));
+      const std::vector<Lazy> results = from_sequence((*kept)(args).cast<py::sequence>());
+      if (results.size() != out.size()) return absl::InvalidArgumentError("the callback returned another number of arrays than declared");
+      for (size_t i = 0; i < out.size(); ++i) {
+        if (results[i].value.type() != out[i]->type())
+          return absl::InvalidArgumentError(str_cat("the callback returned ", hlo::to_string(*results[i].value.type()),
+                                                    " where ", hlo::to_string(*out[i]->type()), " was declared"));
+        const jit::ArrayPtr array = lazy::array(results[i].value);
+        if (out[i]->bytes() > 0) std::memcpy(out[i]->data(), array->data(), out[i]->bytes());
+      }
+      return absl::OkStatus();
+    });
+  });
+}
+
+void add_inspection(py::module_& m) {
+  m.def("cache_stats", [] {
+    const jit::CacheStats s = jit::Engine::get().cache().stats();
+    const jit::KernelStats k = jit::Engine::get().kernels().stats();
+    const lazy::SyncStats y = lazy::sync_stats();
+    const jit::AllocatorStats a = jit::Engine::get().allocator().stats();
+    py::dict d;
+    d["entries"] = s.entries;
+    d["hits"] = s.hits;
+    d["misses"] = s.misses;
+    d["evictions"] = s.evictions;
+    d["compile_ms"] = s.compile_ms;
+    d["kernels"] = k.kernels;
+    d["kernel_compiles"] = k.compiles;
+    d["kernel_compile_ms"] = k.compile_ms;
+    d["code_bytes"] = k.code_bytes;
+    d["interpreted_runs"] = k.interpreted_runs;
+    d["compiled_runs"] = k.compiled_runs;
+    d["flushes"] = y.flushes;
+    d["automatic_flushes"] = y.automatic_flushes;
+    d["recorded"] = y.recorded;
+    d["live_bytes"] = a.live_bytes;
+    d["peak_bytes"] = a.peak_bytes;
+    d["live_nodes"] = hlo::live_nodes();
+    return d;
+  }, "Counters of the specialization cache, kernels, syncs and memory.");
+  m.def("cache_entries", [] {
+    py::list out;
+    for (const jit::EntryInfo& e : jit::Engine::get().cache().entries()) out.append(entry_dict(e));
+    return out;
+  });
+  m.def("cache_steps", [](int64_t id) {
+    const jit::SpecializationPtr e = jit::Engine::get().cache().find(id);
+    if (!e) throw py::key_error("there is no cache entry " + std::to_string(id));
+    return e->executable->describe() + cluster::report(e->executable->program(), e->executable->plan());
+  }, "The steps of an entry's executable, its fusion groups and why others were not fused.");
+  m.def("cache_dot", [](int64_t id) {
+    const jit::SpecializationPtr e = jit::Engine::get().cache().find(id);
+    if (!e) throw py::key_error("there is no cache entry " + std::to_string(id));
+    return cluster::to_dot(e->executable->program(), e->executable->plan());
+  });
+  m.def("cache_clear", [] { jit::Engine::get().cache().clear(); });
+  m.def("code_generator_missing", [] { return jit::Engine::get().kernels().unavailable(); },
+        "Why kernels are interpreted only; empty if they can be compiled.");
+  m.def("set_compiling", [](bool on) { jit::Engine::get().kernels().set_compiling(on); });
+  m.def("set_eager_compile", [](bool on) { jit::Engine::get().kernels().set_eager(on); });
+  m.def("set_memory_limit", [](int64_t bytes) { jit::Engine::get().allocator().set_limit(bytes); });
+  m.def("available_threads", [] { return jit::available_cpus(); });
+  py::class_<jit::ScopedThreadLimit>(m, "ThreadLimit").def(py::init<int>());
+}
+
+}  // namespace
+}  // namespace lamina::python
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "The compiled part of lamina.";
+  py::register_exception_translator([](std::exception_ptr p) {
+    if (!p) return;
+    try {
+      std::rethrow_exception(p);
+    } catch (const lamina::Error&) {
+      lamina::python::set_python_error();
+    }
+  });
+  lamina::python::add_tensor_type(m);
+  lamina::python::add_recording(m);
+  lamina::python::add_transforms(m);
+  lamina::python::add_inspection(m);
+}

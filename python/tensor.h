@@ -1,0 +1,52 @@
+// The Tensor type on the CPython API: number slots, subscripts and buffers without pybind11 in between.
+#ifndef LAMINA_PYTHON_TENSOR_H_
+#define LAMINA_PYTHON_TENSOR_H_
+
+#include <pybind11/pybind11.h>
+
+#include <optional>
+#include <vector>
+
+#include "lazy/lazy.h"
+
+namespace lamina::python {
+
+struct TensorObject {
+  PyObject_HEAD
+  lazy::Cell* cell;
+  PyObject* weakrefs;
+};
+
+// Adds the type to the module. Its remaining methods are attached in Python.
+void add_tensor_type(pybind11::module_& module);
+
+bool is_tensor(PyObject* object);
+const lazy::Lazy& lazy_of(PyObject* tensor);
+// New references.
+PyObject* make_tensor(lazy::Lazy lazy);
+pybind11::object to_object(lazy::Lazy lazy);
+
+// A Tensor, a Python number, a NumPy array or scalar: as a lazy array. Empty, without an exception, for anything else.
+std::optional<lazy::Lazy> from_object(PyObject* object);
+std::vector<lazy::Lazy> from_sequence(const pybind11::sequence& objects);
+pybind11::list to_list(std::vector<lazy::Lazy> lazies);
+
+// Sets the Python exception for the C++ exception in flight, with the user's file, line and source.
+void set_python_error();
+
+// Stamps recorded nodes with the line of the innermost frame that is not the library's own.
+class UserLocation {
+ public:
+  UserLocation();
+  ~UserLocation();
+  UserLocation(const UserLocation&) = delete;
+  UserLocation& operator=(const UserLocation&) = delete;
+
+ private:
+  hlo::LocationId saved_;
+};
+hlo::LocationId user_location();
+
+}  // namespace lamina::python
+
+#endif  // LAMINA_PYTHON_TENSOR_H_
