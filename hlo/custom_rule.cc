@@ -7,9 +7,14 @@
 namespace lamina::hlo {
 namespace {
 
+struct Entry {
+  std::shared_ptr<CustomRule> rule;
+  absl::flat_hash_map<std::string, int64_t> derived;
+};
+
 struct Registry {
   std::mutex mutex;
-  absl::flat_hash_map<int64_t, std::shared_ptr<CustomRule>> rules;
+  absl::flat_hash_map<int64_t, Entry> rules;
   int64_t last = 0;
 
   static Registry& get() {
@@ -38,16 +43,21 @@ Values CustomRule::backward(Builder& b, std::span<const Value>, std::span<const 
 int64_t register_custom_rule(std::shared_ptr<CustomRule> rule) {
   Registry& r = Registry::get();
   std::lock_guard lock(r.mutex);
-  r.rules.emplace(++r.last, std::move(rule));
+  r.rules.emplace(++r.last, Entry{std::move(rule), {}});
   return r.last;
 }
 
 void unregister_custom_rule(int64_t id) {
-  std::shared_ptr<CustomRule> dropped;  // destroyed after the lock is let go
+  std::vector<Entry> dropped;  // destroyed after the lock is let go
   Registry& r = Registry::get();
   std::lock_guard lock(r.mutex);
-  if (auto it = r.rules.find(id); it != r.rules.end()) {
-    dropped = std::move(it->second);
+  std::vector<int64_t> ids{id};
+  while (!ids.empty()) {
+    auto it = r.rules.find(ids.back());
+    ids.pop_back();
+    if (it == r.rules.end()) continue;
+    for (const auto& [key, derived] : it->second.derived) ids.push_back(derived);
+    dropped.push_back(std::move(it->second));
     r.rules.erase(it);
   }
 }
@@ -56,7 +66,20 @@ std::shared_ptr<CustomRule> find_custom_rule(int64_t id) {
   Registry& r = Registry::get();
   std::lock_guard lock(r.mutex);
   auto it = r.rules.find(id);
-  return it == r.rules.end() ? nullptr : it->second;
+  return it == r.rules.end() ? nullptr : it->second.rule;
+}
+
+int64_t derived_custom_rule(int64_t id, const std::string& key,
+                            const std::function<std::shared_ptr<CustomRule>()>& make) {
+  Registry& r = Registry::get();
+  std::lock_guard lock(r.mutex);
+  auto it = r.rules.find(id);
+  if (it == r.rules.end()) return 0;
+  if (auto found = it->second.derived.find(key); found != it->second.derived.end()) return found->second;
+  const int64_t made = ++r.last;
+  it->second.derived.emplace(key, made);
+  r.rules.emplace(made, Entry{make(), {}});
+  return made;
 }
 
 Values custom_call_with_rule(Builder& b, int64_t rule, ComputationPtr body, std::span<const Value> operands) {

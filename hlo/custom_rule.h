@@ -7,8 +7,10 @@
 #ifndef LAMINA_HLO_CUSTOM_RULE_H_
 #define LAMINA_HLO_CUSTOM_RULE_H_
 
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "hlo/builder.h"
 
@@ -37,9 +39,14 @@ class CustomRule {
 
 // Keeps the rule alive and returns its id, at least 1. An id is never used twice.
 int64_t register_custom_rule(std::shared_ptr<CustomRule> rule);
+// Lets go of the rule and of those derived from it.
 void unregister_custom_rule(int64_t id);
 // Null if there is none (any more).
 std::shared_ptr<CustomRule> find_custom_rule(int64_t id);
+
+// The id of a rule made from rule `id` (its batched form), the same for the same key; 0 if rule `id` is gone.
+int64_t derived_custom_rule(int64_t id, const std::string& key,
+                            const std::function<std::shared_ptr<CustomRule>()>& make);
 
 // A call of `body` with the rule's derivative.
 Values custom_call_with_rule(Builder& b, int64_t rule, ComputationPtr body, std::span<const Value> operands);

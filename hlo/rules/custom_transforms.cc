@@ -251,8 +251,12 @@ BatchResult custom_rule_batch(Builder& b, const Node& call, Ops x, Marks batched
   const absl::StatusOr<BatchComputation> body = batch_computation(
       *call.attrs().computation(Attr::body), batched, Mask(call.num_results(), false), size);
   if (!get_or_fail(b, body)) return out;
-  const int64_t id =
-      register_custom_rule(std::make_shared<BatchedRule>(rule, call, batched, body->results, size));
+  std::string key =
+      str_cat(size, "/", reinterpret_cast<uintptr_t>(call.attrs().computation(Attr::body).get()));
+  for (bool marked : batched) key.push_back(marked ? 'b' : '.');
+  const int64_t id = derived_custom_rule(call.attrs().integer(Attr::rule), key, [&] {
+    return std::make_shared<BatchedRule>(rule, call, batched, body->results, size);
+  });
   out.results = custom_call_with_rule(b, id, body->body, x);
   out.batched.assign(body->results.begin(), body->results.end());
   return out;

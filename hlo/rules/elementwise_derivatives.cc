@@ -283,13 +283,15 @@ Values reduce_precision_transpose(Builder& b, const Node& node, std::span<const 
 
 // Complex transposes do not conjugate: <ct, f(t)> = <f'(ct), t> with the product that has no conjugate. As in
 // JAX the cotangent of a real pair (re, im) is read as re - i im.
-Values real_transpose(Builder& b, const Node&, std::span<const Value>, std::span<const bool>,
+Values real_transpose(Builder& b, const Node& node, std::span<const Value>, std::span<const bool>,
                       std::span<const Value> ct) {
+  if (!is_complex(node.operand_type(0)->dtype)) return {ct[0]};
   return {b.complex(ct[0], b.zeros_like(ct[0]))};
 }
 
-Values imag_transpose(Builder& b, const Node&, std::span<const Value>, std::span<const bool>,
+Values imag_transpose(Builder& b, const Node& node, std::span<const Value>, std::span<const bool>,
                       std::span<const Value> ct) {
+  if (!is_complex(node.operand_type(0)->dtype)) return {Value()};
   return {b.complex(b.zeros_like(ct[0]), b.negate(ct[0]))};
 }
 

@@ -186,6 +186,10 @@ WindowDims batched_window(WindowDims w) {
   return w;
 }
 
+bool is_zero(const Dims& list) {
+  return std::all_of(list.begin(), list.end(), [](int64_t v) { return v == 0; });
+}
+
 // The elements of `x` (padded with `fill`) that stand at `offset` of each window; `out` is the result's
 // shape.
 Value at_offset(Builder& b, const Value& x, const Value& fill, const WindowDims& w,
@@ -203,7 +207,18 @@ Value at_offset(Builder& b, const Value& x, const Value& fill, const WindowDims&
     start.push_back(first);
     limit.push_back(last);
   }
-  return b.slice(b.pad(x, fill, low, high, inner), start, limit, w.strides);
+  const bool unpadded = is_zero(low) && is_zero(high) && is_zero(inner);
+  return b.slice(unpadded ? x : b.pad(x, fill, low, high, inner), start, limit, w.strides);
+}
+
+// Whether every position of every window holds an element.
+bool windows_are_full(const WindowDims& w, const Dims& in, const Dims& out) {
+  for (size_t d = 0; d < out.size(); ++d) {
+    const int64_t last =
+        out[d] == 0 ? 0 : (out[d] - 1) * w.strides[d] + (w.dimensions[d] - 1) * w.window_dilations[d] + 1;
+    if (w.padding[2 * d] > 0 || w.base_dilations[d] != 1 || last - w.padding[2 * d] > in[d]) return false;
+  }
+  return true;
 }
 
 constexpr int64_t kMostOffsets = 4096;
@@ -224,6 +239,7 @@ Values window_by_fold(Builder& b, const Node& node, Ops operands) {
     return acc;
   }
   for (size_t i = 0; i < m; ++i) acc[i] = b.broadcast_scalar(operands[m + i], shape);
+  const bool full = windows_are_full(w, operands[0].dims(), shape);
   const Value inside = b.full(array_type_or_die(DType::kBool, operands[0].dims()), 1);
   const Value outside = b.scalar_int(DType::kBool, 0);
   for_each_index(w.dimensions, [&](std::span<const int64_t> offset, int64_t) {
@@ -231,7 +247,6 @@ Values window_by_fold(Builder& b, const Node& node, Ops operands) {
     Values element;
     for (size_t i = 0; i < m; ++i)
       element.push_back(at_offset(b, operands[i], operands[m + i], w, offset, shape));
-    const Value present = at_offset(b, inside, outside, w, offset, shape);
     Values next;
     if (op == Op::maximum || op == Op::minimum) {
       next = {b.select(b.compare(acc[0], element[0], op == Op::maximum ? "GE" : "LE"), acc[0], element[0])};
@@ -240,7 +255,11 @@ Values window_by_fold(Builder& b, const Node& node, Ops operands) {
       both.insert(both.end(), element.begin(), element.end());
       next = apply_region(b, body, both);
     }
-    for (size_t i = 0; i < m; ++i) acc[i] = b.select(present, next[i], acc[i]);
+    if (!full) {
+      const Value present = at_offset(b, inside, outside, w, offset, shape);
+      for (size_t i = 0; i < m; ++i) next[i] = b.select(present, next[i], acc[i]);
+    }
+    acc = std::move(next);
   });
   return acc;
 }

@@ -87,8 +87,8 @@ inline Values open_inputs(std::span<const Value> x) {
 inline bool differentiable(const Type* t) { return t->is_array() && hlo::is_inexact(t->dtype); }
 
 // (x, tangents of the differentiable x) -> tangents of the differentiable results (zeros where none).
-inline Fn jvp_of(Fn f, size_t n) {
-  return [f = std::move(f), n](Builder& b, std::span<const Value> all) {
+inline Fn jvp_of(Fn f, size_t n, bool linear = false) {
+  return [f = std::move(f), n, linear](Builder& b, std::span<const Value> all) {
     const Values x = open_inputs(all.first(n));
     Values t(n);
     size_t next = n;
@@ -96,7 +96,7 @@ inline Fn jvp_of(Fn f, size_t n) {
       if (differentiable(x[i].type())) t[i] = all[next++];
     const Values y = f(b, x);
     if (!b.ok()) return Values();
-    absl::StatusOr<JvpOut> out = jvp(y, x, t);
+    absl::StatusOr<JvpOut> out = linear ? linearize(y, x, t) : jvp(y, x, t);
     if (!out.ok()) {
       b.fail(out.status());
       return Values();
@@ -305,6 +305,14 @@ inline void check_grads(const Fn& f, const std::vector<LiteralPtr>& xs, Options 
   }
   if (options.batch) check_vmap(f, xs, numbers);
   if (!options.reverse) return;
+  {
+    INFO("linearize against jvp");
+    const std::vector<LiteralPtr> linear = run(jvp_of(f, n, true), concat(xs, t));
+    REQUIRE(linear.size() == moved.size());
+    for (size_t r = 0; r < moved.size(); ++r)
+      for (int64_t i = 0; i < moved[r]->size(); ++i)
+        CHECK(linear[r]->as<double>()[i] == Approx(moved[r]->as<double>()[i]).epsilon(1e-12).margin(1e-12));
+  }
   const std::vector<LiteralPtr> ct = random_like(y, numbers);
   const std::vector<LiteralPtr> back = run(vjp_of(f, n), concat(xs, ct));
   {

@@ -111,6 +111,21 @@ TEST_CASE("a deleted rule is an error in words", "[trace]") {
   CHECK(record_status(grad_of(f, 1), {f64({})}).code() == absl::StatusCode::kNotFound);
 }
 
+TEST_CASE("rules of batched functions are made once, and go with their function", "[trace]") {
+  const int64_t id = hlo::register_custom_rule(std::make_shared<TripleCosine>());
+  auto make = [] { return std::make_shared<TripleCosine>(); };
+  const int64_t derived = hlo::derived_custom_rule(id, "k", make);
+  CHECK(derived > id);
+  CHECK(hlo::derived_custom_rule(id, "k", make) == derived);
+  CHECK(hlo::derived_custom_rule(id, "l", make) != derived);
+  const int64_t second = hlo::derived_custom_rule(derived, "k", make);
+  CHECK(hlo::find_custom_rule(second) != nullptr);
+  hlo::unregister_custom_rule(id);
+  CHECK(hlo::find_custom_rule(derived) == nullptr);
+  CHECK(hlo::find_custom_rule(second) == nullptr);
+  CHECK(hlo::derived_custom_rule(id, "k", make) == 0);
+}
+
 TEST_CASE("a checkpoint keeps its arguments only", "[trace]") {
   const Fn chain = [](Builder& b, std::span<const Value> x) {
     Value v = x[0];

@@ -103,6 +103,25 @@ TEST_CASE("derivatives at the edges", "[trace]") {
   CHECK(slope(Op::clamp, {0, 2, 1}, 2) == 1);
 }
 
+TEST_CASE("derivatives keep the element type", "[trace]") {
+  for (DType t : {DType::kF16, DType::kBF16, DType::kF32}) {
+    for (int i = 0; i < hlo::num_ops(); ++i) {
+      const hlo::OpDef& def = hlo::op_def(static_cast<Op>(i));
+      if (!def.is_elementwise() || def.arity > 2 || def.arity < 1) continue;
+      const Type* type = hlo::array_type_or_die(t, {{2}});
+      const std::vector<const Type*> operands(def.arity, type);
+      // Ops that need attributes or other element types are not meant.
+      if (!def.type(operands, *hlo::no_attrs()).ok() || def.op == Op::convert) continue;
+      INFO(def.name << " " << hlo::info(t).name);
+      const Fn f = [&](Builder& b, std::span<const Value> x) { return Values{b.make(def.op, x)}; };
+      auto graph = hlo::record_region(operands, grad_of(grad_of(f, def.arity), def.arity));
+      INFO(graph.status());
+      REQUIRE(graph.ok());
+      for (const Type* r : (*graph)->result_types()) CHECK(r == type);
+    }
+  }
+}
+
 TEST_CASE("integers have no tangents", "[trace]") {
   const Fn f = [](Builder& b, std::span<const Value> x) {
     return Values{b.multiply(x[0], b.convert(b.convert(x[0], DType::kS32), DType::kF64))};

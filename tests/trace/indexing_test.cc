@@ -23,6 +23,20 @@ TEST_CASE("derivatives of dynamic slices", "[trace]") {
   }
 }
 
+TEST_CASE("small index types reach as far as they can", "[trace]") {
+  // Starts of type u8 in 300 elements: the clamp to 298 does not fit the type.
+  const uint8_t starts[] = {0, 7, 255};
+  const Fn f = [](Builder& b, std::span<const Value> x) {
+    return Values{b.dynamic_slice(x[0], {{x[1]}}, {{2}})};
+  };
+  Numbers n;
+  const LiteralPtr data = n.array({300}),
+                   index = hlo::Literal::copy_of(hlo::array_type_or_die(DType::kU8, {{3}}), starts);
+  const auto out = run(vmap_of(f, {false, true}, 3), {data, index})[0];
+  for (int k = 0; k < 3; ++k)
+    for (int i = 0; i < 2; ++i) CHECK(out->as<double>()[2 * k + i] == data->as<double>()[starts[k] + i]);
+}
+
 TEST_CASE("derivatives of gathers", "[trace]") {
   Numbers n;
   auto gather = [](std::vector<hlo::Attrs::Entry> a) -> Fn {

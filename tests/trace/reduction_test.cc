@@ -65,7 +65,8 @@ TEST_CASE("derivatives of windows", "[trace]") {
   const hlo::WindowDims plain{{1, 2}, {1, 2}, {1, 1}, {1, 1}, {0, 0, 0, 0}};
   const hlo::WindowDims padded{{3, 2}, {2, 1}, {1, 1}, {1, 1}, {1, 1, 0, 1}};
   const hlo::WindowDims dilated{{2, 2}, {1, 2}, {2, 1}, {1, 2}, {1, 0, 1, 1}};
-  for (const auto& w : {plain, padded, dilated}) {
+  const hlo::WindowDims cropped{{2, 2}, {1, 1}, {1, 1}, {1, 1}, {-1, 2, 0, -2}};
+  for (const auto& w : {plain, padded, dilated, cropped}) {
     check_grads(window(Op::add, w, 0.5), {n.array({4, 6})});
     check_grads(window(Op::maximum, w, -9), {n.array({4, 6})});
     check_grads(window(Op::multiply, w, 1), {n.array({4, 6})});
