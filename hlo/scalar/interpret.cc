@@ -1,0 +1,140 @@
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "hlo/scalar/check.h"
+#include "hlo/scalar/kernels.h"
+#include "hlo/scalar/program.h"
+
+namespace lamina::hlo {
+namespace {
+
+constexpr int64_t kBlock = 256;
+
+bool cpu_has_fma() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
+// One instruction ready to run on slots.
+struct Step {
+  ScalarKernel kernel;
+  uint32_t out;
+  uint32_t in[3];
+};
+
+struct Free {
+  void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
+};
+
+// Where every value lives during a block. Slots are recycled after a value's last use, so that the scratch area of a
+// long program stays in the first-level cache; constants keep theirs and are filled once.
+class Plan {
+ public:
+  explicit Plan(const ScalarProgram& program) : program_(program) {
+    const size_t num_inputs = program.inputs.size();
+    const size_t num_values = num_inputs + program.code.size();
+    constexpr size_t kForever = SIZE_MAX;
+    std::vector<size_t> last_use(num_values, 0);
+    for (size_t i = 0; i < program.code.size(); ++i) {
+      const ScalarInstr& instr = program.code[i];
+      for (int k = 0; k < prim_arity(instr.prim); ++k) last_use[instr.operands[k]] = i;
+    }
+    for (size_t i = 0; i < program.code.size(); ++i)
+      if (program.code[i].prim == Prim::constant) last_use[num_inputs + i] = kForever;
+    for (uint32_t o : program.outputs) last_use[o] = kForever;
+
+    slot_.assign(num_values, 0);
+    std::vector<uint32_t> unused;
+    auto take = [&] {
+      if (unused.empty()) return num_slots_++;
+      const uint32_t slot = unused.back();
+      unused.pop_back();
+      return slot;
+    };
+    // Inputs are copied in: an output array may be an input's array.
+    for (size_t v = 0; v < num_inputs; ++v) slot_[v] = take();
+    for (size_t i = 0; i < program.code.size(); ++i) {
+      const ScalarInstr& instr = program.code[i];
+      const uint32_t value = static_cast<uint32_t>(num_inputs + i);
+      slot_[value] = take();
+      if (instr.prim == Prim::constant) continue;
+      const DType operand = program.type_of(instr.operands[instr.prim == Prim::select ? 1 : 0]);
+      Step step{find_kernel(instr.prim, instr.type, operand), slot_[value], {0, 0, 0}};
+      LAMINA_SCALAR_CHECK(step.kernel != nullptr, std::string(prim_name(instr.prim)) + " does not exist for these types");
+      const int arity = prim_arity(instr.prim);
+      for (int k = 0; k < arity; ++k) step.in[k] = slot_[instr.operands[k]];
+      steps_.push_back(step);
+      for (int k = 0; k < arity; ++k) {
+        const uint32_t v = instr.operands[k];
+        const bool repeated = (k > 0 && instr.operands[0] == v) || (k > 1 && instr.operands[1] == v);
+        if (v >= num_inputs && last_use[v] == i && !repeated) unused.push_back(slot_[v]);
+      }
+    }
+  }
+
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs, int64_t count) const {
+    const int64_t slot_elements = count < kBlock ? (count + 7) / 8 * 8 : kBlock;
+    const size_t slot_bytes = static_cast<size_t>(slot_elements) * 8;
+    std::unique_ptr<std::byte[], Free> scratch(
+        new (std::align_val_t{64}) std::byte[(num_slots_ + 1) * slot_bytes]);
+    std::vector<std::byte*> at(num_slots_ + 1);
+    for (size_t s = 0; s <= num_slots_; ++s) at[s] = scratch.get() + s * slot_bytes;
+    fill_constants(at, slot_elements);
+
+    for (int64_t start = 0; start < count; start += kBlock) {
+      const int64_t n = count - start < kBlock ? count - start : kBlock;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        const size_t width = static_cast<size_t>(byte_size(program_.inputs[i]));
+        std::memcpy(at[slot_[i]], static_cast<const std::byte*>(inputs[i]) + start * width, n * width);
+      }
+      for (const Step& s : steps_) s.kernel(at[s.out], at[s.in[0]], at[s.in[1]], at[s.in[2]], n);
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const uint32_t value = program_.outputs[i];
+        const size_t width = static_cast<size_t>(byte_size(program_.type_of(value)));
+        std::memcpy(static_cast<std::byte*>(outputs[i]) + start * width, at[slot_[value]], n * width);
+      }
+    }
+  }
+
+ private:
+  void fill_constants(const std::vector<std::byte*>& at, int64_t elements) const {
+    const size_t num_inputs = program_.inputs.size();
+    for (size_t i = 0; i < program_.code.size(); ++i) {
+      const ScalarInstr& instr = program_.code[i];
+      if (instr.prim != Prim::constant) continue;
+      std::byte* to = at[slot_[num_inputs + i]];
+      const size_t width = static_cast<size_t>(byte_size(instr.type));
+      for (int64_t k = 0; k < elements; ++k) std::memcpy(to + k * width, &instr.imm, width);
+    }
+  }
+
+  const ScalarProgram& program_;
+  std::vector<uint32_t> slot_;
+  std::vector<Step> steps_;
+  uint32_t num_slots_ = 0;
+};
+
+}  // namespace
+
+ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
+#if defined(__x86_64__)
+  static const bool use_fma = cpu_has_fma();
+  if (use_fma) return kernels_fma::find_kernel(prim, result, operand);
+#endif
+  return kernels_baseline::find_kernel(prim, result, operand);
+}
+
+void interpret(const ScalarProgram& program, std::span<const void* const> inputs, std::span<void* const> outputs,
+               int64_t count) {
+  LAMINA_SCALAR_CHECK(inputs.size() == program.inputs.size(), "wrong number of inputs");
+  LAMINA_SCALAR_CHECK(outputs.size() == program.outputs.size(), "wrong number of outputs");
+  if (count <= 0) return;
+  Plan(program).run(inputs, outputs, count);
+}
+
+}  // namespace lamina::hlo
