@@ -61,7 +61,8 @@ class Plan {
     for (size_t i = 0; i < program.code.size(); ++i) {
       const ScalarInstr& instr = program.code[i];
       const uint32_t value = static_cast<uint32_t>(num_inputs + i);
-      slot_[value] = take();
+      // A constant is filled in before the first step, so no earlier value may have its slot.
+      slot_[value] = instr.prim == Prim::constant ? num_slots_++ : take();
       if (instr.prim == Prim::constant) continue;
       const DType operand = program.type_of(instr.operands[instr.prim == Prim::select ? 1 : 0]);
       Step step{find_kernel(instr.prim, instr.type, operand), slot_[value], {0, 0, 0}};
