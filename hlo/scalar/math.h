@@ -1,50 +1,67 @@
-// The scalar math library: every function as a straight-line rule over primitives, for f64.
+// The scalar rules: what every elementwise op computes, as functions over `Scalar` handles.
 //
-// f32, f16 and bf16 are computed in f64 and rounded once (adapters.h), which makes them correctly rounded but for
-// values within the f64 error of a tie. Bounds for f64, largest error seen in units in the last place, stand in the
-// accuracy tests. Subnormals are honoured; overflow, underflow, NaN and signed zeros follow IEEE 754 and C99 annex F.
-// `precise` false allows polynomials that are only as long as f32 results need.
+// Contract: total on every input; operands of a binary function have one type. f32, f64, f16 and bf16 are accepted
+// wherever floats are, `ScalarComplex` (parts f32 or f64) where an overload takes it. A 16-bit float result is the
+// correctly rounded one for every unary function. Names are those of StableHLO and CHLO; where C++ reserves the word
+// (and, or, xor, not) an underscore follows.
 #ifndef LAMINA_HLO_SCALAR_MATH_H_
 #define LAMINA_HLO_SCALAR_MATH_H_
 
-#include "hlo/scalar/program.h"
+#include "hlo/scalar/ops.h"
 
 namespace lamina::hlo::scalar {
 
-// A sum of two f64 whose second is at most half a unit of the first.
-struct Pair {
-  Scalar hi, lo;
-};
+// Arithmetic (arithmetic.cc). bool: add and maximum are or, multiply and minimum are and.
+Scalar abs(Scalar x);
+Scalar negate(Scalar x);
+Scalar sign(Scalar x);
+Scalar square(Scalar x);
+Scalar sqrt(Scalar x);
+Scalar floor(Scalar x);
+Scalar ceil(Scalar x);
+Scalar round_nearest_afz(Scalar x);
+Scalar round_nearest_even(Scalar x);
+Scalar is_finite(Scalar x);
+Scalar add(Scalar a, Scalar b);
+Scalar subtract(Scalar a, Scalar b);
+Scalar multiply(Scalar a, Scalar b);
+Scalar divide(Scalar a, Scalar b);
+Scalar maximum(Scalar a, Scalar b);  // NaN wins; +0 > -0
+Scalar minimum(Scalar a, Scalar b);
+Scalar clamp(Scalar low, Scalar x, Scalar high);
+Scalar remainder(Scalar a, Scalar b);  // sign of the dividend; exact (remainder.cc)
+Scalar next_after(Scalar from, Scalar to);
+Scalar reduce_precision(Scalar x, int exponent_bits, int mantissa_bits);
 
-Scalar exp64(Scalar x, bool precise = true);
-Scalar exp64(Pair x);
-Scalar exp2_64(Scalar x, bool precise = true);
-Scalar expm1_64(Scalar x, bool precise = true);
-Scalar log64(Scalar x, bool precise = true);
-Scalar log1p_64(Scalar x, bool precise = true);
-Scalar pow64(Scalar x, Scalar y, bool precise = true);
-Scalar logistic64(Scalar x, bool precise = true);
-Scalar tanh64(Scalar x, bool precise = true);
-Scalar sinh64(Scalar x);
-Scalar cosh64(Scalar x);
-Scalar asinh64(Scalar x);
-Scalar acosh64(Scalar x);
-Scalar atanh64(Scalar x);
-Scalar sin64(Scalar x, bool precise = true);
-Scalar cos64(Scalar x, bool precise = true);
-Scalar tan64(Scalar x);
-Scalar atan64(Scalar x);
-Scalar atan2_64(Scalar y, Scalar x);
-Scalar asin64(Scalar x);
-Scalar acos64(Scalar x);
-Scalar cbrt64(Scalar x);
-Scalar erf64(Scalar x);
-Scalar erfc64(Scalar x);
-Scalar erf_inv64(Scalar x);
-Scalar lgamma64(Scalar x);
-Scalar digamma64(Scalar x);
-// C's fmod for f32 or f64 operands held in f64; `f32_range` says they came from f32.
-Scalar fmod64(Scalar x, Scalar y, bool f32_range);
+// Bits (arithmetic.cc).
+Scalar and_(Scalar a, Scalar b);
+Scalar or_(Scalar a, Scalar b);
+Scalar xor_(Scalar a, Scalar b);
+Scalar not_(Scalar x);
+Scalar popcnt(Scalar x);
+Scalar count_leading_zeros(Scalar x);
+Scalar shift_left(Scalar a, Scalar b);
+Scalar shift_right_arithmetic(Scalar a, Scalar b);
+Scalar shift_right_logical(Scalar a, Scalar b);
+Scalar bitcast_convert(Scalar x, DType to);  // same width
+
+enum class Direction : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe };
+Scalar compare(Scalar a, Scalar b, Direction direction);
+// -NaN < -inf < ... < -0 < +0 < ... < +inf < NaN; floats only.
+Scalar compare_total_order(Scalar a, Scalar b, Direction direction);
+Scalar compare(ScalarComplex a, ScalarComplex b, Direction direction);  // order: real part first, then imaginary
+
+Scalar convert(Scalar x, DType to);                // to a real type
+ScalarComplex convert_to_complex(Scalar x, DType part);
+Scalar convert(ScalarComplex x, DType to);         // to a real type: the real part; to bool: either part is not 0
+ScalarComplex convert_to_complex(ScalarComplex x, DType part);
+
+ScalarComplex select(Scalar p, ScalarComplex a, ScalarComplex b);
+ScalarComplex complex(Scalar re, Scalar im);
+Scalar real(Scalar x);
+Scalar real(ScalarComplex x);
+Scalar imag(Scalar x);
+Scalar imag(ScalarComplex x);
 
 }  // namespace lamina::hlo::scalar
 

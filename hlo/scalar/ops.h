@@ -1,85 +1,147 @@
-// Operators on scalar handles, so that rules read like formulas. A double operand is a constant of the other's type.
+// Operators and small helpers over `Scalar` handles, so that a rule reads like arithmetic.
+//
+// Contract: each operator records one primitive; both operands have one type, and a number beside a handle becomes a
+// constant of the handle's type. f16 and bf16 have no arithmetic: use `with_f32_arithmetic` or `via_f64`.
 #ifndef LAMINA_HLO_SCALAR_OPS_H_
 #define LAMINA_HLO_SCALAR_OPS_H_
 
+#include <array>
+#include <concepts>
 #include <initializer_list>
+#include <limits>
+#include <span>
 
 #include "hlo/scalar/program.h"
 
 namespace lamina::hlo::scalar {
 
-inline Scalar emit(Prim p, DType type, std::initializer_list<Scalar> operands) {
-  return operands.begin()->recorder()->emit(p, type, std::span(operands.begin(), operands.size()));
-}
-// A constant of the type of `like`.
-inline Scalar constant_like(Scalar like, double v) { return like.recorder()->constant(like.type(), v); }
-inline Scalar bits_like(Scalar like, uint64_t bits) { return like.recorder()->constant_bits(like.type(), bits); }
+// A complex element: two values of one float type.
+struct ScalarComplex {
+  Scalar re, im;
+};
 
-#define LAMINA_SCALAR_BINARY(name, prim, type)                                               \
-  inline Scalar name(Scalar a, Scalar b) { return emit(Prim::prim, type, {a, b}); }          \
-  inline Scalar name(Scalar a, double b) { return name(a, constant_like(a, b)); }            \
-  inline Scalar name(double a, Scalar b) { return name(constant_like(b, a), b); }
-LAMINA_SCALAR_BINARY(operator+, add, a.type())
-LAMINA_SCALAR_BINARY(operator-, sub, a.type())
-LAMINA_SCALAR_BINARY(operator*, mul, a.type())
-LAMINA_SCALAR_BINARY(operator/, div, a.type())
-LAMINA_SCALAR_BINARY(operator&, bit_and, a.type())
-LAMINA_SCALAR_BINARY(operator|, bit_or, a.type())
-LAMINA_SCALAR_BINARY(operator^, bit_xor, a.type())
-LAMINA_SCALAR_BINARY(operator==, eq, DType::kBool)
-LAMINA_SCALAR_BINARY(operator!=, ne, DType::kBool)
-LAMINA_SCALAR_BINARY(operator<, lt, DType::kBool)
-LAMINA_SCALAR_BINARY(operator<=, le, DType::kBool)
-LAMINA_SCALAR_BINARY(rem, rem, a.type())
-LAMINA_SCALAR_BINARY(shl, shl, a.type())
-LAMINA_SCALAR_BINARY(shr_logical, shr_logical, a.type())
-LAMINA_SCALAR_BINARY(shr_arithmetic, shr_arithmetic, a.type())
-LAMINA_SCALAR_BINARY(mul_high, mul_high, a.type())
-#undef LAMINA_SCALAR_BINARY
+template <typename... S>
+Scalar record(Prim prim, DType result, Scalar first, S... rest) {
+  const std::array<Scalar, 1 + sizeof...(S)> operands{first, rest...};
+  return first.recorder()->emit(prim, result, operands);
+}
+
+// Constants of the type of `like`.
+inline Scalar constant(Scalar like, double value) { return like.recorder()->constant(like.type(), value); }
+inline Scalar constant_bits(Scalar like, uint64_t bits) { return like.recorder()->constant_bits(like.type(), bits); }
+inline Scalar bool_constant(Scalar like, bool value) { return like.recorder()->constant_bits(DType::kBool, value); }
+
+template <typename T>
+concept Number = std::is_arithmetic_v<T>;
+
+#define LAMINA_SCALAR_OPERATOR(symbol, prim, result)                                                          \
+  inline Scalar operator symbol(Scalar a, Scalar b) { return record(Prim::prim, result, a, b); }              \
+  inline Scalar operator symbol(Scalar a, Number auto b) { return a symbol constant(a, static_cast<double>(b)); } \
+  inline Scalar operator symbol(Number auto a, Scalar b) { return constant(b, static_cast<double>(a)) symbol b; }
+LAMINA_SCALAR_OPERATOR(+, add, a.type())
+LAMINA_SCALAR_OPERATOR(-, sub, a.type())
+LAMINA_SCALAR_OPERATOR(*, mul, a.type())
+LAMINA_SCALAR_OPERATOR(/, div, a.type())
+LAMINA_SCALAR_OPERATOR(%, rem, a.type())
+LAMINA_SCALAR_OPERATOR(&, bit_and, a.type())
+LAMINA_SCALAR_OPERATOR(|, bit_or, a.type())
+LAMINA_SCALAR_OPERATOR(^, bit_xor, a.type())
+LAMINA_SCALAR_OPERATOR(<<, shl, a.type())
+LAMINA_SCALAR_OPERATOR(==, eq, DType::kBool)
+LAMINA_SCALAR_OPERATOR(!=, ne, DType::kBool)
+LAMINA_SCALAR_OPERATOR(<, lt, DType::kBool)
+LAMINA_SCALAR_OPERATOR(<=, le, DType::kBool)
+#undef LAMINA_SCALAR_OPERATOR
+
 inline Scalar operator>(Scalar a, Scalar b) { return b < a; }
-inline Scalar operator>(Scalar a, double b) { return b < a; }
 inline Scalar operator>=(Scalar a, Scalar b) { return b <= a; }
-inline Scalar operator>=(Scalar a, double b) { return b <= a; }
-inline Scalar operator-(Scalar a) { return emit(Prim::neg, a.type(), {a}); }
-inline Scalar operator~(Scalar a) { return emit(Prim::bit_not, a.type(), {a}); }
+inline Scalar operator>(Scalar a, Number auto b) { return constant(a, static_cast<double>(b)) < a; }
+inline Scalar operator>=(Scalar a, Number auto b) { return constant(a, static_cast<double>(b)) <= a; }
+inline Scalar operator-(Scalar a) { return record(Prim::neg, a.type(), a); }
+inline Scalar operator~(Scalar a) { return record(Prim::bit_not, a.type(), a); }
+// Arithmetic for signed, logical for unsigned types.
+inline Scalar operator>>(Scalar a, Scalar b) {
+  return record(is_signed(a.type()) ? Prim::shr_arithmetic : Prim::shr_logical, a.type(), a, b);
+}
+inline Scalar operator>>(Scalar a, Number auto b) { return a >> constant(a, static_cast<double>(b)); }
 
-inline Scalar fma(Scalar a, Scalar b, Scalar c) { return emit(Prim::fma, a.type(), {a, b, c}); }
-inline Scalar fma(Scalar a, double b, Scalar c) { return fma(a, constant_like(a, b), c); }
-inline Scalar fma(Scalar a, Scalar b, double c) { return fma(a, b, constant_like(a, c)); }
-inline Scalar fma(Scalar a, double b, double c) { return fma(a, constant_like(a, b), constant_like(a, c)); }
-inline Scalar magnitude(Scalar a) { return emit(Prim::abs, a.type(), {a}); }
-inline Scalar square_root(Scalar a) { return emit(Prim::sqrt, a.type(), {a}); }
-inline Scalar truncate(Scalar a) { return emit(Prim::trunc, a.type(), {a}); }
-inline Scalar round_even(Scalar a) { return emit(Prim::round_even, a.type(), {a}); }
-inline Scalar choose(Scalar condition, Scalar yes, Scalar no) {
-  return emit(Prim::select, yes.type(), {condition, yes, no});
+// A handle or a number, where a helper takes both.
+class Operand {
+ public:
+  Operand(Scalar s) : scalar_(s) {}                                      // NOLINT: implicit on purpose
+  Operand(Number auto value) : value_(static_cast<double>(value)) {}     // NOLINT
+  Scalar as(Scalar like) const { return scalar_.recorder() != nullptr ? scalar_ : constant(like, value_); }
+
+ private:
+  Scalar scalar_;
+  double value_ = 0;
+};
+
+inline Scalar fma(Scalar a, Operand b, Operand c) { return record(Prim::fma, a.type(), a, b.as(a), c.as(a)); }
+inline Scalar select(Scalar p, Scalar a, Operand b) { return record(Prim::select, a.type(), p, a, b.as(a)); }
+inline Scalar select(Scalar p, Number auto a, Scalar b) { return select(p, constant(b, static_cast<double>(a)), b); }
+inline Scalar convert_to(Scalar x, DType type) { return record(Prim::convert, type, x); }
+inline Scalar bitcast(Scalar x, DType type) { return record(Prim::bitcast, type, x); }
+inline Scalar trunc(Scalar x) { return record(Prim::trunc, x.type(), x); }
+inline Scalar round_even(Scalar x) { return record(Prim::round_even, x.type(), x); }
+inline Scalar mul_high(Scalar a, Scalar b) { return record(Prim::mul_high, a.type(), a, b); }
+inline Scalar clz(Scalar a) { return record(Prim::count_leading_zeros, a.type(), a); }
+inline Scalar is_nan(Scalar x) { return x != x; }
+inline Scalar nan_like(Scalar x) { return constant(x, std::numeric_limits<double>::quiet_NaN()); }
+inline Scalar infinity_like(Scalar x) { return constant(x, std::numeric_limits<double>::infinity()); }
+
+inline Scalar sign_mask(Scalar bits) { return constant_bits(bits, uint64_t{1} << (bit_width(bits.type()) - 1)); }
+inline Scalar to_bits(Scalar x) { return bitcast(x, bits_type(x.type())); }
+// `magnitude` (not negative) with the sign of `sign` added: negative where `sign` is.
+inline Scalar with_sign_of(Scalar magnitude, Scalar sign) {
+  const Scalar s = to_bits(sign);
+  return bitcast(to_bits(magnitude) | (s & sign_mask(s)), magnitude.type());
 }
-inline Scalar choose(Scalar condition, Scalar yes, double no) { return choose(condition, yes, constant_like(yes, no)); }
-inline Scalar choose(Scalar condition, double yes, Scalar no) { return choose(condition, constant_like(no, yes), no); }
-inline Scalar convert_to(DType type, Scalar a) {
-  return a.type() == type ? a : emit(Prim::convert, type, {a});
+
+// Exact double-width steps. fast_: |a| >= |b| or a == 0.
+struct Sum {
+  Scalar hi, lo;
+};
+inline Sum fast_two_sum(Scalar a, Scalar b) {
+  const Scalar s = a + b;
+  return {s, b - (s - a)};
 }
-inline Scalar bitcast_to(DType type, Scalar a) {
-  return a.type() == type ? a : emit(Prim::bitcast, type, {a});
+inline Sum two_sum(Scalar a, Scalar b) {
+  const Scalar s = a + b, t = s - a;
+  return {s, (a - (s - t)) + (b - t)};
 }
-inline Scalar is_nan(Scalar a) { return a != a; }
-inline Scalar sign_bit(Scalar a) {  // of a float, as bool
-  const DType bits = bits_type(a.type());
-  const Scalar u = bitcast_to(bits, a);
-  return shr_logical(u, bits_like(u, bit_width(a.type()) - 1)) != bits_like(u, 0);
+inline Sum two_product(Scalar a, Scalar b) {
+  const Scalar p = a * b;
+  return {p, fma(a, b, -p)};
 }
-// |a| with the sign of b.
-inline Scalar copy_sign(Scalar a, Scalar b) {
-  const DType bits = bits_type(a.type());
-  const uint64_t top = uint64_t{1} << (bit_width(a.type()) - 1);
-  const Scalar ua = bitcast_to(bits, a), ub = bitcast_to(bits, b);
-  return bitcast_to(a.type(), (ua & bits_like(ua, top - 1)) | (ub & bits_like(ub, top)));
-}
-// Horner's scheme on fma, coefficients from the constant term up.
-inline Scalar polynomial(Scalar x, std::span<const double> coefficients) {
-  Scalar p = constant_like(x, coefficients.back());
-  for (size_t i = coefficients.size() - 1; i-- > 0;) p = fma(p, x, coefficients[i]);
+
+// Horner's rule; coefficients from the constant term up.
+inline Scalar polynomial(Scalar x, std::span<const double> c) {
+  Scalar p = constant(x, c.back());
+  for (size_t i = c.size() - 1; i-- > 0;) p = fma(p, x, c[i]);
   return p;
+}
+inline Scalar polynomial(Scalar x, std::initializer_list<double> c) {
+  return polynomial(x, std::span<const double>(c.begin(), c.size()));
+}
+
+// The one place where 16-bit floats get their arithmetic: operands are converted to f32, `f` runs, and its float
+// results are rounded once. add, subtract, multiply, divide and sqrt come out correctly rounded this way, since f32
+// has more than twice the digits.
+template <typename F, typename... S>
+Scalar with_f32_arithmetic(F f, Scalar x, S... rest) {
+  const DType type = x.type();
+  if (!is_half(type)) return f(x, rest...);
+  const Scalar r = f(convert_to(x, DType::kF32), convert_to(rest, DType::kF32)...);
+  return r.type() == DType::kF32 ? convert_to(r, type) : r;
+}
+
+// The same through f64: for functions whose f64 value decides the rounding of a narrower type.
+template <typename F, typename... S>
+Scalar via_f64(F f, Scalar x, S... rest) {
+  const DType type = x.type();
+  if (type == DType::kF64) return f(x, rest...);
+  return convert_to(f(convert_to(x, DType::kF64), convert_to(rest, DType::kF64)...), type);
 }
 
 }  // namespace lamina::hlo::scalar

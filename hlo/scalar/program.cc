@@ -1,9 +1,10 @@
 #include "hlo/scalar/program.h"
 
-#include <cstring>
+#include <array>
 
-#include "absl/container/flat_hash_map.h"
-#include "hlo/strings.h"
+#include "absl/strings/str_format.h"
+#include "hlo/scalar/check.h"
+#include "hlo/scalar/kernels.h"
 
 namespace lamina::hlo {
 namespace {
@@ -12,94 +13,159 @@ struct PrimInfo {
   const char* name;
   int arity;
 };
+
 constexpr PrimInfo kPrims[] = {
 #define PRIM(name, arity, meaning) {#name, arity},
 #include "hlo/scalar/primitives.def"
 #undef PRIM
 };
 
-struct InstrHash {
-  size_t operator()(const ScalarInstr& i) const {
-    return absl::HashOf(i.prim, i.type, i.operands[0], i.operands[1], i.operands[2], i.imm);
+std::string dtype_name(DType t) { return std::string(info(t).name); }
+
+bool is_commutative(Prim p) {
+  switch (p) {
+    case Prim::add:
+    case Prim::mul:
+    case Prim::mul_high:
+    case Prim::bit_and:
+    case Prim::bit_or:
+    case Prim::bit_xor:
+    case Prim::eq:
+    case Prim::ne:
+      return true;
+    default:
+      return false;
   }
-};
+}
 
 }  // namespace
 
 int prim_arity(Prim p) { return kPrims[static_cast<int>(p)].arity; }
 const char* prim_name(Prim p) { return kPrims[static_cast<int>(p)].name; }
 
+bool prim_accepts(Prim prim, DType result, std::span<const DType> operands) {
+  if (static_cast<int>(operands.size()) != prim_arity(prim) || is_complex(result)) return false;
+  if (prim == Prim::constant) return true;
+  if (prim == Prim::select) {
+    if (operands[0] != DType::kBool || operands[1] != result || operands[2] != result) return false;
+  } else {
+    for (DType t : operands)
+      if (t != operands[0]) return false;
+  }
+  const DType operand = prim == Prim::select ? result : operands[0];
+  return find_kernel(prim, result, operand) != nullptr;
+}
+
 std::string to_string(const ScalarProgram& program) {
-  std::string out = "in";
-  for (DType t : program.inputs) str_append(&out, " ", info(t).name);
-  str_append(&out, "\n");
+  std::string text;
+  const auto define = [&](size_t value) {
+    absl::StrAppendFormat(&text, "%%%d: %s = ", value, dtype_name(program.type_of(static_cast<uint32_t>(value))));
+  };
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    define(i);
+    text += "input\n";
+  }
   for (size_t i = 0; i < program.code.size(); ++i) {
-    const ScalarInstr& c = program.code[i];
-    str_append(&out, "%", program.inputs.size() + i, " = ", info(c.type).name, " ", prim_name(c.prim));
-    if (c.prim == Prim::constant) str_append(&out, " ", absl::Hex(c.imm));
-    for (int a = 0; a < prim_arity(c.prim); ++a) str_append(&out, " %", c.operands[a]);
-    str_append(&out, "\n");
-  }
-  str_append(&out, "out");
-  for (uint32_t o : program.outputs) str_append(&out, " %", o);
-  return out + "\n";
-}
-
-struct ScalarRecorder::Known {
-  absl::flat_hash_map<ScalarInstr, uint32_t, InstrHash> map;
-};
-
-ScalarRecorder::ScalarRecorder(std::span<const DType> inputs) : known_(new Known) {
-  program_.inputs.assign(inputs.begin(), inputs.end());
-}
-ScalarRecorder::~ScalarRecorder() = default;
-
-Scalar ScalarRecorder::input(int i) { return Scalar(this, static_cast<uint32_t>(i), program_.inputs[i]); }
-
-Scalar ScalarRecorder::emit(Prim prim, DType result, std::span<const Scalar> operands, uint64_t imm) {
-  ScalarInstr instr{prim, result, {0, 0, 0}, imm};
-  bool folds = !operands.empty();
-  for (size_t i = 0; i < operands.size(); ++i) {
-    instr.operands[i] = operands[i].id();
-    const uint32_t id = operands[i].id();
-    folds &= id >= program_.inputs.size() && program_.code[id - program_.inputs.size()].prim == Prim::constant;
-  }
-  if (folds) {
-    // A program of constants and this instruction, run once.
-    ScalarProgram p;
-    for (size_t i = 0; i < operands.size(); ++i) {
-      p.code.push_back(program_.code[operands[i].id() - program_.inputs.size()]);
-      instr.operands[i] = static_cast<uint32_t>(i);
+    const ScalarInstr& instr = program.code[i];
+    define(program.inputs.size() + i);
+    text += prim_name(instr.prim);
+    for (int k = 0; k < prim_arity(instr.prim); ++k)
+      absl::StrAppendFormat(&text, "%s%d", k ? ", %" : " %", instr.operands[k]);
+    if (instr.prim == Prim::constant) {
+      absl::StrAppendFormat(&text, " 0x%x", instr.imm);
+      if (instr.type == DType::kF64) absl::StrAppendFormat(&text, " (%.17g)", std::bit_cast<double>(instr.imm));
+      if (instr.type == DType::kF32)
+        absl::StrAppendFormat(&text, " (%.9g)", std::bit_cast<float>(static_cast<uint32_t>(instr.imm)));
     }
-    p.code.push_back(instr);
-    p.outputs = {static_cast<uint32_t>(operands.size())};
-    alignas(16) unsigned char bytes[16] = {};
-    void* out[] = {bytes};
-    interpret(p, {}, out, 1);
-    uint64_t bits = 0;
-    std::memcpy(&bits, bytes, byte_size(result));
-    return constant_bits(result, bits);
+    text += '\n';
   }
-  auto [it, inserted] =
-      known_->map.try_emplace(instr, static_cast<uint32_t>(program_.inputs.size() + program_.code.size()));
-  if (inserted) program_.code.push_back(instr);
-  return Scalar(this, it->second, result);
+  text += "return";
+  for (size_t i = 0; i < program.outputs.size(); ++i)
+    absl::StrAppendFormat(&text, "%s%d", i ? ", %" : " %", program.outputs[i]);
+  text += '\n';
+  return text;
 }
 
-Scalar ScalarRecorder::constant_bits(DType type, uint64_t bits) { return emit(Prim::constant, type, {}, bits); }
+ScalarRecorder::ScalarRecorder(std::span<const DType> inputs) {
+  program_.inputs.assign(inputs.begin(), inputs.end());
+  for (DType t : inputs) LAMINA_SCALAR_CHECK(!is_complex(t), "programs take parts, not complex values");
+}
+
+Scalar ScalarRecorder::input(int i) {
+  LAMINA_SCALAR_CHECK(i >= 0 && static_cast<size_t>(i) < program_.inputs.size(), "no such input");
+  return Scalar(this, static_cast<uint32_t>(i), program_.inputs[i]);
+}
+
+const ScalarInstr* ScalarRecorder::definition(uint32_t value) const {
+  const size_t n = program_.inputs.size();
+  return value < n ? nullptr : &program_.code[value - n];
+}
+
+Scalar ScalarRecorder::append(const ScalarInstr& instr) {
+  const uint32_t next = static_cast<uint32_t>(program_.inputs.size() + program_.code.size());
+  const auto [it, fresh] = known_.try_emplace(instr, next);
+  if (fresh) program_.code.push_back(instr);
+  return Scalar(this, it->second, instr.type);
+}
+
+Scalar ScalarRecorder::constant_bits(DType type, uint64_t bits) {
+  const int width = static_cast<int>(byte_size(type)) * 8;
+  if (type == DType::kBool) bits &= 1;
+  if (width < 64) bits &= (uint64_t{1} << width) - 1;
+  return append({.prim = Prim::constant, .type = type, .imm = bits});
+}
 
 Scalar ScalarRecorder::constant(DType type, double value) {
   const Scalar wide = constant_bits(DType::kF64, std::bit_cast<uint64_t>(value));
-  return type == DType::kF64 ? wide : emit(Prim::convert, type, std::span(&wide, 1));
+  return type == DType::kF64 ? wide : emit(Prim::convert, type, std::array{wide});
+}
+
+Scalar ScalarRecorder::emit(Prim prim, DType result, std::span<const Scalar> operands, uint64_t imm) {
+  if (prim == Prim::constant) return constant_bits(result, imm);
+  std::array<DType, 3> types{};
+  LAMINA_SCALAR_CHECK(operands.size() <= types.size(), "too many operands");
+  for (size_t i = 0; i < operands.size(); ++i) {
+    LAMINA_SCALAR_CHECK(operands[i].recorder() == this, "a scalar of another recording");
+    types[i] = operands[i].type();
+  }
+  LAMINA_SCALAR_CHECK(prim_accepts(prim, result, std::span(types).first(operands.size())),
+                      absl::StrFormat("%s of %s to %s", prim_name(prim), dtype_name(types[0]), dtype_name(result)));
+
+  if ((prim == Prim::convert || prim == Prim::bitcast) && types[0] == result) return operands[0];
+  ScalarInstr instr{.prim = prim, .type = result};
+  bool foldable = true;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    instr.operands[i] = operands[i].id();
+    const ScalarInstr* def = definition(operands[i].id());
+    foldable &= def != nullptr && def->prim == Prim::constant;
+  }
+  if (prim == Prim::select) {
+    if (instr.operands[1] == instr.operands[2]) return operands[1];
+    const ScalarInstr* def = definition(instr.operands[0]);
+    if (def != nullptr && def->prim == Prim::constant) return operands[def->imm != 0 ? 1 : 2];
+  }
+  if (foldable) {
+    uint64_t values[3] = {0, 0, 0};
+    uint64_t folded = 0;
+    for (size_t i = 0; i < operands.size(); ++i) values[i] = definition(instr.operands[i])->imm;
+    const DType operand = prim == Prim::select ? result : types[0];
+    find_kernel(prim, result, operand)(&folded, &values[0], &values[1], &values[2], 1);
+    return constant_bits(result, folded);
+  }
+  if (is_commutative(prim) && instr.operands[0] > instr.operands[1]) std::swap(instr.operands[0], instr.operands[1]);
+  return append(instr);
 }
 
 std::vector<Scalar> ScalarRecorder::inline_program(const ScalarProgram& program, std::span<const Scalar> inputs) {
+  LAMINA_SCALAR_CHECK(inputs.size() == program.inputs.size(), "wrong number of inputs");
   std::vector<Scalar> values(inputs.begin(), inputs.end());
-  for (const ScalarInstr& i : program.code) {
+  for (size_t i = 0; i < inputs.size(); ++i) 
+    LAMINA_SCALAR_CHECK(inputs[i].type() == program.inputs[i], "wrong type of input");
+  for (const ScalarInstr& instr : program.code) {
     Scalar operands[3];
-    const int arity = prim_arity(i.prim);
-    for (int a = 0; a < arity; ++a) operands[a] = values[i.operands[a]];
-    values.push_back(emit(i.prim, i.type, std::span(operands, arity), i.imm));
+    const int arity = prim_arity(instr.prim);
+    for (int k = 0; k < arity; ++k) operands[k] = values[instr.operands[k]];
+    values.push_back(emit(instr.prim, instr.type, std::span(operands, arity), instr.imm));
   }
   std::vector<Scalar> outputs;
   for (uint32_t o : program.outputs) outputs.push_back(values[o]);
@@ -107,26 +173,31 @@ std::vector<Scalar> ScalarRecorder::inline_program(const ScalarProgram& program,
 }
 
 ScalarProgram ScalarRecorder::finish(std::span<const Scalar> outputs) {
-  const size_t n = program_.inputs.size();
-  std::vector<bool> live(n + program_.code.size(), false);
-  for (const Scalar& o : outputs) live[o.id()] = true;
-  for (size_t i = program_.code.size(); i-- > 0;) {
-    if (!live[n + i]) continue;
-    for (int a = 0; a < prim_arity(program_.code[i].prim); ++a) live[program_.code[i].operands[a]] = true;
+  const size_t num_inputs = program_.inputs.size();
+  std::vector<bool> live(program_.code.size(), false);
+  for (const Scalar& o : outputs) {
+    LAMINA_SCALAR_CHECK(o.recorder() == this, "a scalar of another recording");
+    if (o.id() >= num_inputs) live[o.id() - num_inputs] = true;
   }
-  ScalarProgram out;
-  out.inputs = program_.inputs;
-  std::vector<uint32_t> number(live.size());
-  for (size_t i = 0; i < n; ++i) number[i] = static_cast<uint32_t>(i);
-  for (size_t i = 0; i < program_.code.size(); ++i) {
-    if (!live[n + i]) continue;
+  for (size_t i = live.size(); i-- > 0;) {
+    if (!live[i]) continue;
+    for (int k = 0; k < prim_arity(program_.code[i].prim); ++k) {
+      const uint32_t v = program_.code[i].operands[k];
+      if (v >= num_inputs) live[v - num_inputs] = true;
+    }
+  }
+  ScalarProgram result{.inputs = program_.inputs, .code = {}, .outputs = {}};
+  std::vector<uint32_t> renamed(num_inputs + live.size());
+  for (size_t i = 0; i < num_inputs; ++i) renamed[i] = static_cast<uint32_t>(i);
+  for (size_t i = 0; i < live.size(); ++i) {
+    if (!live[i]) continue;
     ScalarInstr instr = program_.code[i];
-    for (int a = 0; a < prim_arity(instr.prim); ++a) instr.operands[a] = number[instr.operands[a]];
-    number[n + i] = static_cast<uint32_t>(n + out.code.size());
-    out.code.push_back(instr);
+    for (int k = 0; k < prim_arity(instr.prim); ++k) instr.operands[k] = renamed[instr.operands[k]];
+    renamed[num_inputs + i] = static_cast<uint32_t>(num_inputs + result.code.size());
+    result.code.push_back(instr);
   }
-  for (const Scalar& o : outputs) out.outputs.push_back(number[o.id()]);
-  return out;
+  for (const Scalar& o : outputs) result.outputs.push_back(renamed[o.id()]);
+  return result;
 }
 
 }  // namespace lamina::hlo

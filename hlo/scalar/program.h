@@ -8,11 +8,12 @@
 
 #include <bit>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "hlo/dtype.h"
 
 namespace lamina::hlo {
@@ -33,6 +34,11 @@ struct ScalarInstr {
   uint32_t operands[3] = {0, 0, 0};
   uint64_t imm = 0;              // constant: the bits, zero-extended
   bool operator==(const ScalarInstr&) const = default;
+
+  template <typename H>
+  friend H AbslHashValue(H h, const ScalarInstr& i) {
+    return H::combine(std::move(h), i.prim, i.type, i.operands[0], i.operands[1], i.operands[2], i.imm);
+  }
 };
 
 struct ScalarProgram {
@@ -66,12 +72,18 @@ class Scalar {
   DType type_ = DType::kF32;
 };
 
+// Whether `prim` exists for this result type and these operand types.
+bool prim_accepts(Prim prim, DType result, std::span<const DType> operands);
+
 // Records primitives with deduplication and constant folding (bits preserved), and drops dead code in `finish`.
 class ScalarRecorder {
  public:
   explicit ScalarRecorder(std::span<const DType> inputs);
-  ~ScalarRecorder();
+  ScalarRecorder(const ScalarRecorder&) = delete;  // handles point at their recorder
+  ScalarRecorder& operator=(const ScalarRecorder&) = delete;
+
   Scalar input(int i);
+  // The types must satisfy `prim_accepts` (checked: a rule that breaks this is a bug in the rule).
   Scalar emit(Prim prim, DType result, std::span<const Scalar> operands, uint64_t imm = 0);
   Scalar constant_bits(DType type, uint64_t bits);
   // `value` converted to `type` as Prim::convert does from f64.
@@ -81,9 +93,11 @@ class ScalarRecorder {
   ScalarProgram finish(std::span<const Scalar> outputs);
 
  private:
-  struct Known;
+  Scalar append(const ScalarInstr& instr);
+  const ScalarInstr* definition(uint32_t value) const;
+
   ScalarProgram program_;
-  std::unique_ptr<Known> known_;  // instructions recorded so far
+  absl::flat_hash_map<ScalarInstr, uint32_t> known_;
 };
 
 // Runs `program` on `count` elements: inputs[i] and outputs[j] point at contiguous arrays of the value's type (bool as

@@ -3,8 +3,8 @@
  * Contract: the library is opened with dlopen and asked for its table by
  * `lamina_llvm_get_api(LAMINA_LLVM_API_VERSION)`, which gives NULL for another version. No C++ type crosses
  * this line: kernels come as flat arrays, texts go as (data, size) pairs owned by a result that the caller
- * frees. Calls on one engine must not overlap, except `code_release` of different codes after which nothing
- * runs in them. Error messages are written, NUL-terminated and cut, to (error, error_size).
+ * frees. Calls into the library must not overlap.
+ * Error messages are written, NUL-terminated and cut, to (error, error_size).
  */
 #ifndef LAMINA_JIT_CPU_LLVM_API_H_
 #define LAMINA_JIT_CPU_LLVM_API_H_

@@ -2,8 +2,7 @@
 //
 // The library is opened (RTLD_LOCAL) when the first generator is made. All work in LLVM happens on one thread
 // with a 64 MB stack, started at the first compile; a forked child starts its own. Generators and compiled
-// kernels may be used from any thread. A CompiledKernel may outlive no run of its code and keeps its
-// generator alive.
+// kernels may be used from any thread; a compiled kernel keeps what it needs of its generator alive.
 #ifndef LAMINA_JIT_CPU_LLVM_CLIENT_H_
 #define LAMINA_JIT_CPU_LLVM_CLIENT_H_
 

@@ -84,6 +84,28 @@ inline std::vector<char> random_elements(DType t, int64_t n, std::mt19937_64& rn
     const int kind = static_cast<int>(rng() % 4);
     if (t == DType::kBool) {
       bits &= 1;
+    } else if (hlo::byte_size(t) >= 4 && rng() % 4 == 0) {
+      // Just beside or on the middle of two neighbours of a narrower float: where rounding twice goes wrong.
+      static constexpr int kDigits[] = {8, 11, 24};
+      const int digits = kDigits[rng() % 3];
+      const uint64_t middle =
+          (((rng() % (uint64_t{1} << (digits - 1))) | (uint64_t{1} << (digits - 1))) << 1) | 1;
+      const int64_t beside = static_cast<int64_t>(rng() % 3) - 1;
+      if (hlo::is_float(t)) {
+        const double v = std::ldexp(static_cast<double>(middle), static_cast<int>(rng() % 60) - 40 - digits);
+        std::memcpy(&bits, &v, 8);
+        bits += static_cast<uint64_t>(beside);
+        if (t == DType::kF32) {
+          const float f = static_cast<float>(v);
+          std::memcpy(&bits, &f, 4);
+          bits += static_cast<uint64_t>(beside);
+        }
+      } else {
+        const int room = hlo::bit_width(t) - digits - 2;
+        bits = (middle << (room > 0 ? rng() % static_cast<uint64_t>(room + 1) : 0)) +
+               static_cast<uint64_t>(beside);
+        if (rng() % 2) bits = uint64_t{0} - bits;
+      }
     } else if (t == DType::kF64 && kind != 0) {
       const double v = kind == 1 ? kSpecial[rng() % std::size(kSpecial)]
                                  : (static_cast<double>(rng() % 20001) - 10000) / (kind == 2 ? 8 : 1000);
