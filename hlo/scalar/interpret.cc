@@ -58,12 +58,14 @@ class Plan {
     };
     // Inputs are copied in: an output array may be an input's array.
     for (size_t v = 0; v < num_inputs; ++v) slot_[v] = take();
+    // Constants before anything else: they are filled once, so no other value may pass through their slots.
+    for (size_t i = 0; i < program.code.size(); ++i)
+      if (program.code[i].prim == Prim::constant) slot_[num_inputs + i] = take();
     for (size_t i = 0; i < program.code.size(); ++i) {
       const ScalarInstr& instr = program.code[i];
       const uint32_t value = static_cast<uint32_t>(num_inputs + i);
-      // A constant is filled in before the first step, so no earlier value may have its slot.
-      slot_[value] = instr.prim == Prim::constant ? num_slots_++ : take();
       if (instr.prim == Prim::constant) continue;
+      slot_[value] = take();
       const DType operand = program.type_of(instr.operands[instr.prim == Prim::select ? 1 : 0]);
       Step step{find_kernel(instr.prim, instr.type, operand), slot_[value], {0, 0, 0}};
       LAMINA_SCALAR_CHECK(step.kernel != nullptr, std::string(prim_name(instr.prim)) + " does not exist for these types");

@@ -29,7 +29,7 @@ Scalar divide(Scalar a, Scalar b);
 Scalar maximum(Scalar a, Scalar b);  // NaN wins; +0 > -0
 Scalar minimum(Scalar a, Scalar b);
 Scalar clamp(Scalar low, Scalar x, Scalar high);
-Scalar remainder(Scalar a, Scalar b);  // sign of the dividend; exact (remainder.cc)
+Scalar remainder(Scalar a, Scalar b);  // sign of the dividend; exact (roots.cc)
 Scalar next_after(Scalar from, Scalar to);
 Scalar reduce_precision(Scalar x, int exponent_bits, int mantissa_bits);
 
@@ -55,6 +55,62 @@ Scalar convert(Scalar x, DType to);                // to a real type
 ScalarComplex convert_to_complex(Scalar x, DType part);
 Scalar convert(ScalarComplex x, DType to);         // to a real type: the real part; to bool: either part is not 0
 ScalarComplex convert_to_complex(ScalarComplex x, DType part);
+
+// Elementary functions (exponential.cc, logarithm.cc, trigonometric.cc, roots.cc).
+Scalar exponential(Scalar x);
+Scalar exponential_minus_one(Scalar x);
+Scalar exp2(Scalar x);
+Scalar log(Scalar x);
+Scalar log_plus_one(Scalar x);
+Scalar logistic(Scalar x);
+Scalar sine(Scalar x);
+Scalar cosine(Scalar x);
+Scalar tan(Scalar x);
+Scalar asin(Scalar x);
+Scalar acos(Scalar x);
+Scalar atan(Scalar x);
+Scalar atan2(Scalar y, Scalar x);
+Scalar sinh(Scalar x);
+Scalar cosh(Scalar x);
+Scalar tanh(Scalar x);
+Scalar asinh(Scalar x);
+Scalar acosh(Scalar x);
+Scalar atanh(Scalar x);
+Scalar cbrt(Scalar x);
+Scalar rsqrt(Scalar x);
+// Floats: IEEE 754 pow. Integers: by squaring, wrapping; a negative exponent gives 0 unless x is 1 or -1.
+Scalar power(Scalar x, Scalar y);
+
+// Special functions (special.cc, gamma.cc).
+Scalar erf(Scalar x);
+Scalar erfc(Scalar x);
+Scalar erf_inv(Scalar x);
+Scalar lgamma(Scalar x);   // log |gamma(x)|
+Scalar digamma(Scalar x);
+
+// Complex functions (complex.cc). c64 is computed in f64 and rounded once per part.
+Scalar abs(ScalarComplex z);
+ScalarComplex negate(ScalarComplex z);
+ScalarComplex sign(ScalarComplex z);
+ScalarComplex square(ScalarComplex z);
+ScalarComplex add(ScalarComplex a, ScalarComplex b);
+ScalarComplex subtract(ScalarComplex a, ScalarComplex b);
+ScalarComplex multiply(ScalarComplex a, ScalarComplex b);
+ScalarComplex divide(ScalarComplex a, ScalarComplex b);
+ScalarComplex maximum(ScalarComplex a, ScalarComplex b);
+ScalarComplex minimum(ScalarComplex a, ScalarComplex b);
+ScalarComplex power(ScalarComplex a, ScalarComplex b);
+ScalarComplex exponential(ScalarComplex z);
+ScalarComplex exponential_minus_one(ScalarComplex z);
+ScalarComplex log(ScalarComplex z);
+ScalarComplex log_plus_one(ScalarComplex z);
+ScalarComplex logistic(ScalarComplex z);
+ScalarComplex sqrt(ScalarComplex z);
+ScalarComplex rsqrt(ScalarComplex z);
+ScalarComplex sine(ScalarComplex z);
+ScalarComplex cosine(ScalarComplex z);
+ScalarComplex tan(ScalarComplex z);
+ScalarComplex tanh(ScalarComplex z);
 
 ScalarComplex select(Scalar p, ScalarComplex a, ScalarComplex b);
 ScalarComplex complex(Scalar re, Scalar im);

@@ -57,6 +57,21 @@ TEST_CASE("outputs may be the inputs' arrays", "[scalar]") {
   for (int i = 0; i < 1000; ++i) REQUIRE((a[i] == -i && b[i] == i));
 }
 
+TEST_CASE("constants survive from block to block beside recycled scratch", "[scalar]") {
+  const auto f = [](Scalar x) {
+    for (int i = 0; i < 20; ++i) x = (x + 1) * (i + 2) - x;
+    return x;
+  };
+  std::vector<int64_t> x(1000);
+  for (int i = 0; i < 1000; ++i) x[i] = i * 7 - 300;
+  const auto y = run<int64_t>(record_function(f, DType::kS64), x);
+  for (int k = 0; k < 1000; ++k) {
+    uint64_t v = static_cast<uint64_t>(x[k]);
+    for (int i = 0; i < 20; ++i) v = (v + 1) * (i + 2) - v;
+    REQUIRE(static_cast<uint64_t>(y[k]) == v);
+  }
+}
+
 template <typename T>
 void check_integer_prims() {
   const T low = std::numeric_limits<T>::lowest(), high = std::numeric_limits<T>::max();

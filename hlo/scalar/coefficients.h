@@ -1,0 +1,131 @@
+// Polynomial coefficients of the scalar rules, constant term first; written by tools/coefficients.py.
+#ifndef LAMINA_HLO_SCALAR_COEFFICIENTS_H_
+#define LAMINA_HLO_SCALAR_COEFFICIENTS_H_
+
+namespace lamina::hlo::scalar::coefficients {
+
+// clang-format off
+// (exp(r) - 1 - r) / r^2 for |r| <= ln(2)/2.
+inline constexpr double kExp[] = {
+    0x1.0000000000000p-1, 0x1.5555555555555p-3, 0x1.5555555555557p-5, 0x1.1111111111111p-7,
+    0x1.6c16c16c15a5ap-10, 0x1.a01a01a0196a5p-13, 0x1.a01a01a9ef9afp-16, 0x1.71de3a5aaaf36p-19,
+    0x1.27e4d409424fcp-22, 0x1.ae642c71ac0f2p-26, 0x1.1f7f455025eadp-29, 0x1.61bfc9f783648p-33,
+};
+// the same, 2^-46.
+inline constexpr double kExpNarrow[] = {
+    0x1.fffffffffe028p-2, 0x1.5555555554f8cp-3, 0x1.55555565dead9p-5, 0x1.11111117140a3p-7,
+    0x1.6c166b8f94446p-10, 0x1.a019c3324fe13p-13, 0x1.a137426f16cfcp-16, 0x1.72ada50a7cd68p-19,
+};
+// (log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716.
+inline constexpr double kLog[] = {
+    0x1.5555555555555p-1, 0x1.9999999999a39p-2, 0x1.2492492476a1ap-2, 0x1.c71c7201a55d7p-3,
+    0x1.745cf8e4bba1bp-3, 0x1.3b1c3c1c81c8fp-3, 0x1.0fbde0f4ad17bp-3, 0x1.0c0aff044a970p-3,
+};
+// the same, 2^-48.
+inline constexpr double kLogNarrow[] = {
+    0x1.55555555553b6p-1, 0x1.9999999b88f9dp-2, 0x1.24924627dc195p-2, 0x1.c71fcf7df6060p-3,
+    0x1.7382687cd8370p-3, 0x1.54710166f7a8cp-3,
+};
+// the series of log((1+s)/(1-s)) from s^7 on, over s^7.
+inline constexpr double kLogTail[] = {
+    0x1.2492492492492p-2, 0x1.c71c71c71c824p-3, 0x1.745d1745a3aecp-3, 0x1.3b13b16b845a0p-3,
+    0x1.1110f7ed90f7bp-3, 0x1.e1f004ce6b5cap-4, 0x1.acf7370081675p-4, 0x1.b2ebd5566f660p-4,
+};
+// (sin(r) - r) / r^3 in r^2, |r| <= pi/4.
+inline constexpr double kSin[] = {
+    -0x1.5555555555555p-3, 0x1.1111111111110p-7, -0x1.a01a01a019926p-13, 0x1.71de3a545e700p-19,
+    -0x1.ae64540f0ba18p-26, 0x1.61217c1864fa1p-33, -0x1.ab161757f0c63p-41,
+};
+// (cos(r) - 1 + r^2/2) / r^4 in r^2.
+inline constexpr double kCos[] = {
+    0x1.5555555555555p-5, -0x1.6c16c16c16960p-10, 0x1.a01a019f4d0edp-16, -0x1.27e4fa15bd814p-22,
+    0x1.1eeb66b683028p-29, -0x1.907c0e63adbb6p-37,
+};
+inline constexpr double kSinNarrow[] = {
+    -0x1.5555555555161p-3, 0x1.1111110fd1496p-7, -0x1.a019fd95094bep-13, 0x1.71d9a549ac8fbp-19,
+    -0x1.aa262ee715b00p-26,
+};
+inline constexpr double kCosNarrow[] = {
+    0x1.5555555555434p-5, -0x1.6c16c16b5fdb7p-10, 0x1.a019ff501e5c1p-16, -0x1.27e25ca05d2bep-22,
+    0x1.1c808728603bbp-29,
+};
+// (atan(t) - t) / t^3 in t^2, |t| <= tan(pi/8).
+inline constexpr double kAtan[] = {
+    -0x1.5555555555555p-2, 0x1.9999999999952p-3, -0x1.249249248d739p-3, 0x1.c71c71c2fc236p-4,
+    -0x1.745d165c497f3p-4, 0x1.3b1392a9c2d8bp-4, -0x1.110e84aa36d9dp-4, 0x1.e199c62156609p-5,
+    -0x1.ac7858539e493p-5, 0x1.74d3a7b43351ap-5, -0x1.1b1992aa413c9p-5, 0x1.0a997ba33c1dbp-6,
+};
+// (asin(x) - x) / x^3 in x^2, |x| <= 1/2.
+inline constexpr double kAsin[] = {
+    0x1.5555555555555p-3, 0x1.3333333333389p-4, 0x1.6db6db6dac0eap-5, 0x1.f1c71c7a5e151p-6,
+    0x1.6e8ba121b9d5fp-6, 0x1.1c4efd20ebb99p-6, 0x1.c990a42b32b03p-7, 0x1.7b02ef007d23ep-7,
+    0x1.3b462d121c5d2p-7, 0x1.31777489dfd29p-7, 0x1.8dcdf11997e0fp-9, 0x1.40c91fa8deb7ep-6,
+    -0x1.3bd7e353ddbc2p-6, 0x1.e58a4f278e007p-6,
+};
+// (erf(x)/x - 2/sqrt(pi)) / x^2 in x^2, |x| <= 0.9.
+inline constexpr double kErf[] = {
+    -0x1.812746b0379e7p-2, 0x1.ce2f21a042be1p-4, -0x1.b82ce31288a39p-6, 0x1.565bcd0e64059p-8,
+    -0x1.c02db3fde67d2p-11, 0x1.f9a3267504d48p-14, -0x1.f4d249ad47c4ep-17, 0x1.b9e51326a1824p-20,
+    -0x1.5f5911f2a81efp-23, 0x1.fa8b34bd9d196p-27, -0x1.42cc1550b1aa4p-30, 0x1.260b53952b6e0p-34,
+};
+// (1 + 2x) exp(x^2) erfc(x) in (x - 3.5)/(x + 3.5), 0.85 <= x <= 27.5.
+inline constexpr double kErfcx[] = {
+    0x1.3e0a99a0ee914p+0, -0x1.1ebd220ea593bp-3, -0x1.59e2c284b1204p-7, 0x1.8f702ec6b32dep-4,
+    -0x1.d76830c353084p-4, 0x1.686106046fbfcp-4, -0x1.8ff5ef76d97e6p-5, 0x1.38ec6670d1d3fp-6,
+    -0x1.143c4ca228d14p-8, -0x1.3cf368bdf5969p-12, 0x1.27e6631b4712bp-11, -0x1.fda91c5adca84p-14,
+    -0x1.66e170c2d0694p-15, 0x1.9709af54ae34ep-16, 0x1.3855446b439cap-19, -0x1.00052bbf4f31cp-18,
+    -0x1.6347c55374d9bp-25, 0x1.422f8d064ce8bp-21, -0x1.8eb1388e7c5c3p-27, -0x1.89e1ace5fdb08p-24,
+    0x1.5fc02445b0065p-29, 0x1.3c6a8d34130a0p-27,
+};
+// digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2.
+inline constexpr double kDigamma[] = {
+    0x1.e6f0cbb873616p-1, -0x1.b1cb63005ee96p-2, 0x1.eca189b8e6f6ap-3, -0x1.2feeeb98a7e09p-3,
+    0x1.8512e5903980ap-4, -0x1.fb4420299e4adp-5, 0x1.4de9aa1716ab9p-5, -0x1.b9f8b14d7de55p-6,
+    0x1.2564719d66216p-6, -0x1.863559b9b5a9bp-7, 0x1.03c0a60ec60f6p-7, -0x1.5a07ef30630edp-8,
+    0x1.cd2200e60275fp-9, -0x1.335348f524476p-9, 0x1.99ab8571d0c7cp-10, -0x1.111527f9563e6p-10,
+    0x1.6c687ffe8fbb2p-11, -0x1.e5dba769b9f2fp-12, 0x1.405b284dd7da9p-12, -0x1.ab229bd38477bp-13,
+    0x1.36ff8bfe72892p-13, -0x1.9ea98c96b5f0fp-14, 0x1.2e07c372d3f07p-15, -0x1.92b4b3cca5effp-16,
+    0x1.e33ecd8030584p-15, -0x1.4229d599e0f0bp-15,
+};
+// (log(x) - 1/(2x) - digamma(x)) x^2 in 1/x^2, x >= 2.
+inline constexpr double kDigammaLarge[] = {
+    0x1.5555555555555p-4, -0x1.111111110e8c3p-7, 0x1.041040fa6b86dp-8, -0x1.1111099dfc6d5p-8,
+    0x1.f079056e69d72p-8, -0x1.59620883833adp-6, 0x1.5309f5fefffe3p-4, -0x1.b2c80991ff42bp-2,
+    0x1.49632f858b4b2p+1, -0x1.0604424a846cap+4, 0x1.8a2fd3b9b067ep+6, -0x1.040a62b4d9723p+9,
+    0x1.1de11fc1b4eccp+11, -0x1.f7ff999dbc335p+12, 0x1.579a134d5bc52p+14, -0x1.5af6cea6030b9p+15,
+    0x1.e6a2bbd79b192p+15, -0x1.a610e5be4ccd9p+15, 0x1.5461b5ca8295bp+14,
+};
+// lgamma(2 + z) / z in z - 0.25, -0.51 <= z <= 1.01.
+inline constexpr double kLgamma[] = {
+    0x1.ff797bba88502p-2, 0x1.2b408cef4c80cp-2, -0x1.bcc9b6fbc7726p-5, 0x1.e14e96ffdd8e8p-7,
+    -0x1.3191e510f9bd3p-8, 0x1.a7552044fc46ap-10, -0x1.356ab22ab4419p-11, 0x1.d4c16e967715dp-13,
+    -0x1.6c170d4520f82p-14, 0x1.200862869a306p-15, -0x1.ce1ab88f74a56p-17, 0x1.76b8f3ca8f246p-18,
+    -0x1.327f7801fac90p-19, 0x1.f8f1aa4c0858dp-21, -0x1.a284a95fb63aap-22, 0x1.5c7f8a08c04dbp-23,
+    -0x1.21f2dee2b0102p-24, 0x1.e6ac23d38fd24p-26, -0x1.af2e01d02d3c4p-27, 0x1.6c5744ff505eap-28,
+    -0x1.a48bf9f3baf8dp-30, 0x1.639ad4cb092a2p-31, -0x1.9a33918538abbp-31, 0x1.5e3dfbad41dc6p-32,
+};
+// x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi)/2) in 1/x^2, x >= 3.
+inline constexpr double kStirling[] = {
+    0x1.5555555555555p-4, -0x1.6c16c16c1680fp-9, 0x1.a01a019dc9562p-11, -0x1.38137f18d0057p-11,
+    0x1.b950dadd18750p-11, -0x1.f683ee6be7564p-10, 0x1.a22c67ede2dedp-8, -0x1.d2fc9a9669d80p-6,
+    0x1.376fc01a769e0p-3, -0x1.a915b2f985e05p-1, 0x1.fb39a1b8dec6ep+1, -0x1.ca5c6e269a3e6p+3,
+    0x1.0ac00de6479b1p+5, -0x1.254f2f1821524p+5,
+};
+// erf_inv(y)/y in w - 2.5, w = -log(1 - y^2) < 5.
+inline constexpr double kErfInvCentral[] = {
+    0x1.805c5cfcedef5p+0, 0x1.f91e8b47bc332p-3, -0x1.11c3ccf583fccp-8, -0x1.4866876636aa3p-10,
+    0x1.c9b8392b34813p-13, -0x1.4cd6db31136aep-18, -0x1.cb7b9e68dc51ap-19, 0x1.f3bcf6b20a36ap-22,
+    0x1.129bb8c97f855p-26, -0x1.2c4526ac24209p-27, 0x1.00d79ace31a9fp-31,
+};
+// erf_inv(y)/y in sqrt(w) - 4, 5 <= w < 37.
+inline constexpr double kErfInvTail[] = {
+    0x1.eb7e092c1920dp+1, 0x1.026e2570b79d5p+0, 0x1.4a2dfa3121febp-10, -0x1.c73c625a06a75p-11,
+    0x1.520155fdc41adp-12, -0x1.f8e212558da8ep-14, 0x1.c162e1ff34708p-15, -0x1.e1148864d1004p-16,
+    0x1.4c51c5f0e0dd3p-16, -0x1.8d2fc0abc0ee7p-17, 0x1.9fba69e2a1769p-19, 0x1.758016f0a8cc5p-21,
+    -0x1.33a6d433466ecp-21, 0x1.6d2d1258f6737p-24, 0x1.065c7e083eaf5p-29,
+};
+// clang-format on
+
+}  // namespace lamina::hlo::scalar::coefficients
+
+#endif  // LAMINA_HLO_SCALAR_COEFFICIENTS_H_

@@ -1,0 +1,99 @@
+// The f64 cores that the transcendental rules share, and arithmetic on unevaluated sums.
+//
+// Contract: handles are f64. A `Sum` is hi + lo with |lo| about half an ulp of hi or less. "Narrow" functions are
+// plain f64 arithmetic good to about 2^-45, meant for results of f32, f16 and bf16, which are rounded from them once;
+// the other cores are good to about 2^-58, so that a result rounded from them is within 0.6 ulp of f64.
+#ifndef LAMINA_HLO_SCALAR_ELEMENTARY_H_
+#define LAMINA_HLO_SCALAR_ELEMENTARY_H_
+
+#include "hlo/scalar/math.h"
+
+namespace lamina::hlo::scalar {
+
+inline constexpr double kLn2 = 0x1.62e42fefa39efp-1, kLn2Low = 0x1.abc9e3b39803fp-56;
+inline constexpr double kLog2e = 0x1.71547652b82fep+0;
+inline constexpr double kPi = 0x1.921fb54442d18p+1, kPiLow = 0x1.1a62633145c07p-53;
+
+inline Scalar value(Sum a) { return a.hi + a.lo; }
+inline Sum add_sums(Sum a, Sum b) {
+  const Sum s = two_sum(a.hi, b.hi);
+  return fast_two_sum(s.hi, s.lo + (a.lo + b.lo));
+}
+inline Sum add_number(Sum a, Operand b) {
+  const Sum s = two_sum(a.hi, b.as(a.hi));
+  return fast_two_sum(s.hi, s.lo + a.lo);
+}
+inline Sum multiply_sums(Sum a, Sum b) {
+  const Sum p = two_product(a.hi, b.hi);
+  return fast_two_sum(p.hi, fma(a.hi, b.lo, fma(a.lo, b.hi, p.lo)));
+}
+inline Sum divide_sums(Sum a, Sum b) {
+  const Scalar inverse = 1 / b.hi, q = a.hi * inverse;
+  const Scalar rest = fma(-q, b.hi, a.hi) + fma(-q, b.lo, a.lo);
+  return fast_two_sum(q, rest * inverse);
+}
+inline Sum sqrt_sum(Sum a) {
+  const Scalar s = sqrt(a.hi);
+  return {s, (fma(-s, s, a.hi) + a.lo) / (s + s)};
+}
+inline Sum negate_sum(Sum a) { return {-a.hi, -a.lo}; }
+inline Sum select_sum(Scalar p, Sum a, Sum b) { return {select(p, a.hi, b.hi), select(p, a.lo, b.lo)}; }
+inline Sum scale_sum(Sum a, Operand factor) { return {a.hi * factor.as(a.hi), a.lo * factor.as(a.hi)}; }
+inline Sum sum_constant(Scalar like, double hi, double lo) { return {constant(like, hi), constant(like, lo)}; }
+
+// x limited to [low, high]; NaN stays.
+inline Scalar limit(Scalar x, double low, double high) {
+  return select(x < low, low, select(x > high, high, x));
+}
+
+// 2^n for an integral n (f64), -1022 <= n <= 1023.
+Scalar power_of_two(Scalar n);
+// x * 2^n for an integral n, |n| <= 2040; two roundings where the result is subnormal.
+Scalar scale_by_power(Scalar x, Scalar n);
+
+// exp(x) = (sum) * 2^n; `reduced` and `tail` give exp(reduced) - 1 = reduced + tail where n == 0 and x.lo == 0.
+struct ExpParts {
+  Sum sum;
+  Scalar n, reduced, tail;
+};
+// |x| beyond 1100 counts as 1100.
+ExpParts exp_parts(Sum x);
+// exp(x) - 1 for -60 <= x <= 709.9 (limited to that).
+Sum expm1_sum(Scalar x);
+
+// log(v) + more * log(2) for a positive normal v.hi. The second keeps about 2^-68.
+Sum log_sum(Sum v, Operand more = 0.0);
+Sum log_sum_precise(Scalar v, Operand more = 0.0);
+// log(1 + w) for w > -1 and |w| >= 2^-28.
+Sum log1p_sum(Sum w);
+
+// r and quadrant (u64, any multiple of 4 added) with |x| = quadrant * pi/2 + r, |r| <= pi/4; x finite.
+struct Reduced {
+  Sum r;
+  Scalar quadrant;
+};
+Reduced reduce_quarter_turns(Scalar magnitude);
+Reduced reduce_quarter_turns_narrow(Scalar magnitude);  // for values of f32; r.lo is 0
+Sum sin_sum(Sum r);
+Sum cos_sum(Sum r);
+// sin(pi * x) and cos(pi * x) for 0 <= x <= 1/2... any finite x: reduced exactly.
+Sum sin_pi_sum(Scalar x);
+Sum cos_pi_sum(Scalar x);
+
+Scalar exp_narrow(Scalar x);
+Scalar expm1_narrow(Scalar x);
+Scalar log_narrow(Scalar x);    // special values included
+Scalar log1p_narrow(Scalar x);
+
+// angle of the point (x, y), both finite parts given as magnitudes: atan(y / x) in [0, pi/2].
+Sum atan_ratio(Sum y, Sum x);
+
+// Runs `narrow` in f64 for f32, f16 and bf16 and rounds once; `wide` for f64.
+template <typename W, typename N>
+Scalar by_width(W wide, N narrow, Scalar x) {
+  return x.type() == DType::kF64 ? wide(x) : via_f64(narrow, x);
+}
+
+}  // namespace lamina::hlo::scalar
+
+#endif  // LAMINA_HLO_SCALAR_ELEMENTARY_H_

@@ -1,0 +1,80 @@
+// erf, erfc and the inverse of erf.
+#include "hlo/scalar/coefficients.h"
+#include "hlo/scalar/elementary.h"
+
+namespace lamina::hlo::scalar {
+namespace {
+
+using namespace coefficients;
+
+constexpr double kTwoOverRootPi = 0x1.20dd750429b6dp+0, kTwoOverRootPiLow = 0x1.1ae3a914fed80p-56;
+constexpr double kErfcxLow = -0x1.819b0c8204d11p-57;  // of kErfcx[0]
+constexpr double kSwitch = 0.875;                     // between the two approximations
+
+// erf(x) for |x| <= 0.9.
+Sum erf_near(Scalar x) {
+  const Scalar z = x * x;
+  const Sum p = two_product(x, constant(x, kTwoOverRootPi));
+  const Scalar tail = fma(x, fma(z, polynomial(z, kErf), kTwoOverRootPiLow), p.lo);
+  return fast_two_sum(p.hi, tail);
+}
+
+// erfc(x) = sum * 2^n for 0.85 <= x <= 27.5.
+struct Scaled {
+  Sum sum;
+  Scalar n;
+};
+Scaled erfc_far(Scalar x) {
+  const Scalar t = (x - 3.5) / (x + 3.5);
+  const Scalar rest = polynomial(t, std::span(kErfcx).subspan(1));
+  const Sum g = fast_two_sum(constant(x, kErfcx[0]), fma(t, rest, kErfcxLow));
+  const Sum square = two_product(x, x);
+  const ExpParts e = exp_parts(negate_sum(square));
+  return {divide_sums(multiply_sums(e.sum, g), two_sum(constant(x, 1), x + x)), e.n};
+}
+
+Scalar erf_f64(Scalar x) {
+  const Scalar a = abs(x);
+  const Scaled far = erfc_far(limit(a, kSwitch, 6.5));
+  const Scalar tail = value(add_number(negate_sum(scale_sum(far.sum, power_of_two(far.n))), 1));
+  return select(a < kSwitch, value(erf_near(x)), with_sign_of(tail, x));
+}
+
+Scalar erfc_f64(Scalar x) {
+  const Scalar a = abs(x);
+  const Scaled far = erfc_far(limit(a, kSwitch, 27.5));
+  const Scalar right = scale_by_power(value(far.sum), far.n);
+  const Sum scaled = scale_sum(far.sum, power_of_two(limit(far.n, -1000, 0)));
+  const Scalar left = value(add_number(negate_sum(scaled), 2));
+  const Scalar near = value(add_number(negate_sum(erf_near(limit(x, -kSwitch, kSwitch))), 1));
+  return select(a < kSwitch, near, select(x < 0, left, select(a <= 27.5, right, select(is_nan(x), x, constant(x, 0)))));
+}
+
+Scalar erf_inv_f64(Scalar y) {
+  const Scalar a = abs(y), b = limit(a, 0, 0x1.fffffffffffffp-1);
+  // A first guess good to 2^-25, then one step of Halley's method on erf or, in the tail, on erfc.
+  const Scalar w = -log_narrow((1 - b) * (1 + b)), tail = sqrt(w);
+  const Scalar guess =
+      b * select(w < 5, polynomial(w - 2.5, kErfInvCentral), polynomial(tail - 4, kErfInvTail));
+  const Scalar is_near = guess < kSwitch;
+  const Scaled far = erfc_far(limit(guess, kSwitch, 27));
+  const Sum far_sum = scale_sum(far.sum, power_of_two(far.n));
+  const Scalar near_residual = value(add_number(erf_near(limit(guess, 0, kSwitch)), -b));
+  const Scalar far_residual = value(add_number(negate_sum(far_sum), 1 - b));
+  const ExpParts e = exp_parts(two_product(guess, guess));
+  const Scalar step = select(is_near, near_residual, far_residual) *
+                      (value(e.sum) * power_of_two(limit(e.n, -1000, 1000)) * (1 / kTwoOverRootPi));
+  const Scalar x = guess - step / fma(guess, step, 1);
+  const Scalar edge = select(a == 1, infinity_like(y), select(a > 1, nan_like(y), x));
+  // Near 0 the residual would underflow: sqrt(pi)/2 y with its low part.
+  const Scalar tiny = fma(a, constant(a, 0x1.c5bf891b4ef6ap-1), a * 0x1.618f13eb7ca89p-55);
+  return with_sign_of(select(is_nan(y), y, select(a < 0x1p-28, tiny, edge)), y);
+}
+
+}  // namespace
+
+Scalar erf(Scalar x) { return via_f64(erf_f64, x); }
+Scalar erfc(Scalar x) { return via_f64(erfc_f64, x); }
+Scalar erf_inv(Scalar x) { return via_f64(erf_inv_f64, x); }
+
+}  // namespace lamina::hlo::scalar

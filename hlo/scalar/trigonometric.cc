@@ -1,0 +1,266 @@
+// sine, cosine, tan with full range reduction; asin, acos, atan, atan2.
+#include <vector>
+
+#include "hlo/scalar/coefficients.h"
+#include "hlo/scalar/elementary.h"
+
+namespace lamina::hlo::scalar {
+namespace {
+
+using namespace coefficients;
+
+constexpr double kHalfPi = kPi / 2, kHalfPiLow = kPiLow / 2;
+constexpr double kQuarterPi = kPi / 4, kQuarterPiLow = kPiLow / 4;
+
+// 2/pi: 64 zero bits and then its binary digits.
+constexpr uint64_t kTwoOverPi[] = {
+    0,
+    0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
+    0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
+    0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+    0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
+};
+
+struct Mantissa {
+  Scalar m;       // x = m * 2^e
+  Scalar digit;   // e - 2 + 64: the digits of kTwoOverPi before it contribute whole turns only
+};
+Mantissa mantissa_of(Scalar x) {
+  const Scalar bits = to_bits(x);
+  const Scalar m = (bits & constant_bits(bits, 0x000fffffffffffffu)) | constant_bits(bits, 0x0010000000000000u);
+  return {m, (bits >> 52) - (1075 - 62)};
+}
+
+// `count` consecutive 64-bit groups of the digits of 2/pi, from bit `digit` on, digit < 64 * positions.
+std::vector<Scalar> digits_from(Scalar digit, int positions, int count) {
+  std::vector<Scalar> words;
+  for (int i = 0; i < positions + count; ++i) words.push_back(constant_bits(digit, i < 20 ? kTwoOverPi[i] : 0));
+  const Scalar index = digit >> 6, shift = digit & 63, back = 64 - shift;
+  int reach = 1;
+  while (reach < positions) reach *= 2;
+  for (reach /= 2; reach >= 1; reach /= 2) {
+    const Scalar skip = (index & reach) != 0;
+    const size_t needed = static_cast<size_t>(count + reach);
+    std::vector<Scalar> next;
+    for (size_t i = 0; i < needed && i < words.size(); ++i) {
+      const size_t other = i + reach < words.size() ? i + reach : words.size() - 1;
+      next.push_back(select(skip, words[other], words[i]));
+    }
+    words = next;
+  }
+  std::vector<Scalar> result;
+  for (int i = 0; i < count; ++i) result.push_back((words[i] << shift) | (words[i + 1] >> back));
+  return result;
+}
+
+struct Turned {
+  Scalar high, low;  // |distance| from the nearest quarter turn, in 2^-128 turns
+  Scalar below;      // the distance is negative
+  Scalar quadrant;
+};
+Turned nearest_quarter(Scalar high, Scalar low) {
+  const Scalar quadrant = (high + constant_bits(high, uint64_t{1} << 61)) >> 62;
+  const Scalar rest = high - (quadrant << 62);
+  const Scalar mask = 0 - (rest >> 63);
+  return {rest ^ mask, low ^ mask, mask != 0, quadrant};
+}
+
+// 2^(bias - 1023) for a biased exponent.
+Scalar from_biased(Scalar biased) { return bitcast(biased << 52, DType::kF64); }
+
+Scalar negate_if(Scalar p, Scalar x) { return select(p, -x, x); }
+Sum negate_if(Scalar p, Sum x) { return {negate_if(p, x.hi), negate_if(p, x.lo)}; }
+Scalar has_bit(Scalar bits, int bit) { return (bits & (1 << bit)) != 0; }
+
+Scalar sin_narrow(Scalar r) { return fma(r * (r * r), polynomial(r * r, kSinNarrow), r); }
+Scalar cos_narrow(Scalar r) {
+  const Scalar z = r * r;
+  return fma(z * z, polynomial(z, kCosNarrow), fma(z, -0.5, 1));
+}
+
+// Chooses between the two functions of the reduced angle and signs the result.
+template <typename R, typename S, typename C>
+Scalar finish_sine(Scalar x, R reduced, S sine, C cosine, int turn) {
+  const Scalar quadrant = reduced.quadrant + turn;
+  const Scalar size = select(has_bit(quadrant, 0), cosine, sine);
+  const Scalar sign = turn == 0 ? has_bit(quadrant, 1) ^ (x < 0) : has_bit(quadrant, 1);
+  const Scalar result = negate_if(sign, size);
+  return select(abs(x) < infinity_like(x), result, nan_like(x));
+}
+
+Scalar sine_f64(Scalar x) {
+  const Reduced a = reduce_quarter_turns(abs(x));
+  return select(x == 0, x, finish_sine(x, a, value(sin_sum(a.r)), value(cos_sum(a.r)), 0));
+}
+Scalar sine_narrow(Scalar x) {
+  const Reduced a = reduce_quarter_turns_narrow(abs(x));
+  return select(x == 0, x, finish_sine(x, a, sin_narrow(a.r.hi), cos_narrow(a.r.hi), 0));
+}
+Scalar cosine_f64(Scalar x) {
+  const Reduced a = reduce_quarter_turns(abs(x));
+  return finish_sine(x, a, value(sin_sum(a.r)), value(cos_sum(a.r)), 1);
+}
+Scalar cosine_narrow(Scalar x) {
+  const Reduced a = reduce_quarter_turns_narrow(abs(x));
+  return finish_sine(x, a, sin_narrow(a.r.hi), cos_narrow(a.r.hi), 1);
+}
+
+Scalar tan_f64(Scalar x) {
+  const Reduced a = reduce_quarter_turns(abs(x));
+  const Sum s = sin_sum(a.r), c = cos_sum(a.r);
+  const Scalar odd = has_bit(a.quadrant, 0);
+  const Scalar t = value(divide_sums(select_sum(odd, c, s), select_sum(odd, s, c)));
+  const Scalar signed_result = negate_if(odd ^ (x < 0), t);
+  return select(abs(x) < 0x1p-30, x, select(abs(x) < infinity_like(x), signed_result, nan_like(x)));
+}
+Scalar tan_narrow(Scalar x) {
+  const Reduced a = reduce_quarter_turns_narrow(abs(x));
+  const Scalar s = sin_narrow(a.r.hi), c = cos_narrow(a.r.hi), odd = has_bit(a.quadrant, 0);
+  const Scalar t = select(odd, c, s) / select(odd, s, c);
+  return select(x == 0, x, select(abs(x) < infinity_like(x), negate_if(odd ^ (x < 0), t), nan_like(x)));
+}
+
+struct ArcParts {
+  Sum small;    // asin(x) where |x| <= 1/2
+  Sum large;    // acos(|x|) where |x| >= 1/2
+  Scalar is_small;
+};
+ArcParts arc_parts(Scalar x) {
+  const Scalar a = abs(x), is_small = a <= 0.5;
+  const Scalar half_rest = (1 - a) * 0.5;
+  const Scalar z = select(is_small, x * x, half_rest), p = polynomial(z, kAsin) * z;
+  const Sum root = sqrt_sum({select(half_rest > 0, half_rest, constant(x, 1)), constant(x, 0)});
+  const Scalar hi = select(half_rest > 0, root.hi, sqrt(half_rest));
+  const Sum large = scale_sum(fast_two_sum(hi, fma(hi, p, select(half_rest > 0, root.lo, constant(x, 0)))), 2.0);
+  return {fast_two_sum(x, x * p), large, is_small};
+}
+
+Scalar asin_f64(Scalar x) {
+  const ArcParts p = arc_parts(x);
+  const Scalar large = value(add_sums(sum_constant(x, kHalfPi, kHalfPiLow), negate_sum(p.large)));
+  return select(abs(x) < 0x1p-30, x, select(p.is_small, value(p.small), with_sign_of(large, x)));
+}
+
+Scalar acos_f64(Scalar x) {
+  const ArcParts p = arc_parts(x);
+  const Scalar middle = value(add_sums(sum_constant(x, kHalfPi, kHalfPiLow), negate_sum(p.small)));
+  const Scalar left = value(add_sums(sum_constant(x, kPi, kPiLow), negate_sum(p.large)));
+  return select(p.is_small, middle, select(x < 0, left, value(p.large)));
+}
+
+Scalar atan_f64(Scalar x) {
+  const Scalar a = limit(abs(x), 0, 0x1p60);
+  const Scalar r = value(atan_ratio({a, constant(x, 0)}, {constant(x, 1), constant(x, 0)}));
+  return select(abs(x) < 0x1p-30, x, with_sign_of(r, x));
+}
+
+Scalar atan2_f64(Scalar y, Scalar x) {
+  const Scalar inf = infinity_like(x), zero = constant(x, 0), one = constant(x, 1);
+  const Scalar y_inf = abs(y) == inf, x_inf = abs(x) == inf, any_inf = y_inf | x_inf;
+  const Scalar a = select(any_inf, select(y_inf, one, zero), abs(y));
+  const Scalar b = select(any_inf, select(x_inf, one, zero), abs(x));
+  const Sum right = atan_ratio({a, zero}, {b, zero});
+  const Sum left = add_sums(sum_constant(x, kPi, kPiLow), negate_sum(right));
+  const Scalar bits = to_bits(x);
+  const Scalar is_left = (bits & sign_mask(bits)) != constant_bits(bits, 0);
+  const Scalar r = with_sign_of(value(select_sum(is_left, left, right)), y);
+  return select(is_nan(x) | is_nan(y), nan_like(x), r);
+}
+
+}  // namespace
+
+Reduced reduce_quarter_turns(Scalar x) {
+  const Mantissa p = mantissa_of(x);
+  const Scalar small = x < kQuarterPi;
+  // Beneath pi/4 (digit < 9) the result is not used; the mask only keeps the table index in range.
+  const std::vector<Scalar> f = digits_from(p.digit & 2047, 17, 3);
+  // m times the 192 digits, modulo one turn, without the lowest 64 bits.
+  const Scalar middle = p.m * f[1], carried = middle + mul_high(p.m, f[2]);
+  const Scalar carry = convert_to(carried < middle, DType::kU64);
+  const Turned t = nearest_quarter(p.m * f[0] + mul_high(p.m, f[1]) + carry, carried);
+  const Scalar zeros = clz(t.high);
+  const Scalar top = (t.high << zeros) | (t.low >> (64 - zeros)), rest = t.low << zeros;
+  const Scalar hi = convert_to(top >> 11, DType::kF64);
+  const Scalar lo = convert_to(((top << 53) | (rest >> 11)) >> 1, DType::kF64) * 0x1p-63;
+  // Quarter turns per unit of hi.
+  const Scalar unit = from_biased((1023 - 51) - zeros);
+  const Scalar high_part = hi * kHalfPi;
+  const Scalar low_part = fma(hi, kHalfPi, -high_part) + fma(hi, kHalfPiLow, lo * kHalfPi);
+  const Sum r = scale_sum(negate_if(t.below, fast_two_sum(high_part, low_part)), unit);
+  const Scalar zero = constant(x, 0);
+  return {select_sum(small, {x, zero}, r), select(small, constant(t.quadrant, 0), t.quadrant)};
+}
+
+Reduced reduce_quarter_turns_narrow(Scalar x) {
+  const Mantissa p = mantissa_of(x);
+  // The mantissa has 24 bits: x = (m >> 29) * 2^(e + 29).
+  const Scalar small = x < kQuarterPi, m = p.m >> 29;
+  const std::vector<Scalar> f = digits_from((p.digit + 29) & 255, 4, 2);
+  const Turned t = nearest_quarter(m * f[0] + mul_high(m, f[1]), constant(m, 0));
+  const Scalar r = convert_to(t.high, DType::kF64) * (kHalfPi * 0x1p-62);
+  const Scalar zero = constant(x, 0);
+  return {{select(small, x, negate_if(t.below, r)), zero}, select(small, constant(t.quadrant, 0), t.quadrant)};
+}
+
+Sum sin_sum(Sum r) {
+  const Scalar z = r.hi * r.hi;
+  const Scalar tail = fma(r.hi * z, polynomial(z, kSin), fma(r.lo * z, -0.5, r.lo));
+  return fast_two_sum(r.hi, tail);
+}
+
+Sum cos_sum(Sum r) {
+  const Scalar z = r.hi * r.hi, z_low = fma(r.hi, r.hi, -z);
+  const Sum top = fast_two_sum(constant(z, 1), -0.5 * z);
+  const Scalar tail = fma(z * z, polynomial(z, kCos), -fma(r.hi, r.lo, 0.5 * z_low));
+  return fast_two_sum(top.hi, top.lo + tail);
+}
+
+namespace {
+struct HalfTurns {
+  Sum r;
+  Scalar quadrant;
+};
+HalfTurns reduce_pi(Scalar x) {
+  const Scalar n = round_even(x + x), f = fma(n, -0.5, x);
+  const Sum p = two_product(f, constant(f, kPi));
+  const Scalar count = convert_to(fma(round_even(n * 0.25), -4, n), DType::kS64);
+  return {fast_two_sum(p.hi, fma(f, kPiLow, p.lo)), bitcast(count, DType::kU64)};
+}
+}  // namespace
+
+Sum sin_pi_sum(Scalar x) {
+  const HalfTurns t = reduce_pi(x);
+  return negate_if(has_bit(t.quadrant, 1), select_sum(has_bit(t.quadrant, 0), cos_sum(t.r), sin_sum(t.r)));
+}
+Sum cos_pi_sum(Scalar x) {
+  const HalfTurns t = reduce_pi(x);
+  const Scalar quadrant = t.quadrant + 1;
+  return negate_if(has_bit(quadrant, 1), select_sum(has_bit(quadrant, 0), cos_sum(t.r), sin_sum(t.r)));
+}
+
+Sum atan_ratio(Sum y, Sum x) {
+  const Scalar zero = constant(y.hi, 0), one = constant(y.hi, 1);
+  const Scalar swap = x.hi < y.hi;
+  const Scalar large = select(swap, y.hi, x.hi), small = select(swap, x.hi, y.hi);
+  // Bring the larger near 1, so that nothing overflows and only a hopeless smaller one underflows.
+  const Scalar field = to_bits(large) >> 52;
+  const Scalar scale = from_biased(2046 - select(field > 2045, constant(field, 2045), field));
+  const Scalar b = select(large == 0, one, large * scale), a = small * scale;
+  const Scalar upper = a > b * 0.41421356237309503;
+  const Sum difference = two_sum(a, -b), sum = two_sum(a, b);
+  const Sum t = divide_sums(select_sum(upper, difference, {a, zero}), select_sum(upper, sum, {b, zero}));
+  const Scalar z = t.hi * t.hi;
+  const Sum low = fast_two_sum(t.hi, fma(t.hi * z, polynomial(z, kAtan), fma(-t.lo, z, t.lo)));
+  const Sum angle = select_sum(upper, add_sums(sum_constant(zero, kQuarterPi, kQuarterPiLow), low), low);
+  return select_sum(swap, add_sums(sum_constant(zero, kHalfPi, kHalfPiLow), negate_sum(angle)), angle);
+}
+
+Scalar sine(Scalar x) { return by_width(sine_f64, sine_narrow, x); }
+Scalar cosine(Scalar x) { return by_width(cosine_f64, cosine_narrow, x); }
+Scalar tan(Scalar x) { return by_width(tan_f64, tan_narrow, x); }
+Scalar asin(Scalar x) { return via_f64(asin_f64, x); }
+Scalar acos(Scalar x) { return via_f64(acos_f64, x); }
+Scalar atan(Scalar x) { return via_f64(atan_f64, x); }
+Scalar atan2(Scalar y, Scalar x) { return via_f64(atan2_f64, y, x); }
+
+}  // namespace lamina::hlo::scalar
