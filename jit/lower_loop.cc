@@ -120,7 +120,7 @@ class Lowering {
         const Value v(const_cast<Node*>(n), r);
         const std::vector<uint32_t> parts = emit(v.operand(), identity, kNone);
         for (size_t p = 0; p < parts.size(); ++p)
-          stores_.push_back({access(v, identity, static_cast<int>(p), true), parts[p]});
+          stores_.push_back({access(v, v.dims(), identity, static_cast<int>(p), true), parts[p]});
       }
     if (!status_.ok()) return status_;
     return finish();
@@ -186,12 +186,13 @@ class Lowering {
     return static_cast<uint32_t>(accesses_.size() - 1);
   }
 
-  uint32_t access(const Value& v, const Index& index, int part, bool written) {
-    DimIndex at = linear(v.dims(), index, hlo::num_parts(v.dtype()), part);
+  // `dims` are the array's, or those it is seen with after a reshape.
+  uint32_t access(const Value& v, const Dims& dims, const Index& index, int part, bool written) {
+    DimIndex at = linear(dims, index, hlo::num_parts(v.dtype()), part);
     return raw_access({buffer(v, written), at.offset, std::move(at.terms)});
   }
 
-  std::vector<uint32_t> load(const Value& v, const Index& index, uint32_t predicate) {
+  std::vector<uint32_t> load(const Value& v, const Dims& dims, const Index& index, uint32_t predicate) {
     const int parts = hlo::num_parts(v.dtype());
     bool computed = false;
     for (const DimIndex& d : index) computed |= d.value != kNone;
@@ -199,11 +200,11 @@ class Lowering {
     for (int p = 0; p < parts; ++p) {
       KernelInstr i{.op = KernelOp::kLoad, .type = hlo::part_type(v.dtype()), .predicated = predicate != kNone};
       if (!computed) {
-        i.imm = access(v, index, p, false);
+        i.imm = access(v, dims, index, p, false);
         if (i.predicated) i.operands[0] = predicate;
       } else {
         // Sum of computed and affine parts, element by element.
-        const Dims strides = hlo::row_major_strides(v.dims());
+        const Dims strides = hlo::row_major_strides(dims);
         DimIndex affine;
         uint32_t at = kNone;
         for (size_t d = 0; d < index.size(); ++d) {
@@ -242,7 +243,7 @@ class Lowering {
     if (n.op() == Op::constant && n.type()->is_scalar()) return immediate(n);
     const bool is_anchor = plan_.group_of.contains(&n);
     const bool is_leaf = n.op() == Op::parameter || n.op() == Op::leaf || n.data() || n.op() == Op::constant;
-    if (is_leaf || (is_anchor && !members_.contains(&n))) return load(Value(o), index, predicate);
+    if (is_leaf || (is_anchor && !members_.contains(&n))) return load(Value(o), Value(o).dims(), index, predicate);
     if (&n == group_.reduction) {
       std::vector<uint32_t> out;
       uint64_t at = 0;
@@ -341,7 +342,6 @@ class Lowering {
   }
 
   std::vector<uint32_t> reshape(const Node& n, const Index& index, uint32_t predicate) {
-    const Node& operand = *n.operand(0).node();
     std::vector<std::vector<int64_t>> parts;
     if (cluster::is_splitting_reshape(n, &parts)) {
       Index in(parts.size());
@@ -354,8 +354,8 @@ class Lowering {
       }
       return emit(n.operand(0), in, predicate);
     }
-    fail(str_cat("reshape of ", operand.def().name, " merges dimensions inside a kernel"));
-    return {0, 0};
+    // The operand has a buffer of its own (see fuse.cc), which is read with the new dims.
+    return load(n.operand_value(0), n.type()->dims, index, predicate);
   }
 
   std::vector<uint32_t> select(uint32_t condition, const std::vector<uint32_t>& yes, const std::vector<uint32_t>& no) {
@@ -438,7 +438,7 @@ class Lowering {
     for (size_t i = 0; i < m; ++i) {
       const Value init(n.operand(m + i));
       for (int p = 0; p < hlo::num_parts(init.dtype()); ++p)
-        reduction_.init.push_back(access(init, {}, p, false));
+        reduction_.init.push_back(access(init, {}, {}, p, false));
     }
     reduction_.combine = *hlo::region_program(*n.attrs().computation(Attr::body));
   }

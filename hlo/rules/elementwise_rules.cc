@@ -1,7 +1,7 @@
 // Type rules and scalar programs of the elementwise ops: one row each.
 #include "hlo/rules/support.h"
 #include "hlo/scalar/adapters.h"
-#include "hlo/scalar/rules.h"
+#include "hlo/scalar/math.h"
 
 namespace lamina::hlo {
 namespace {
@@ -108,20 +108,47 @@ TypeOr select_type(Types t, const Attrs&) {
   return t[1];
 }
 
+using scalar::Direction;
+using scalar::RuleArg;
+using scalar::ScalarRule;
+
 // The scalar program of rule `Rule`, which does not look at attributes.
 template <ScalarRule Rule>
 ScalarProgram plain(std::span<const DType> operands, DType result, const Attrs&) {
-  return record_rule(Rule, operands, result);
+  return scalar::record_rule(Rule, operands, result);
 }
 
 ScalarProgram compare_program(std::span<const DType> operands, DType result, const Attrs& a) {
-  return record_compare(a.string(Attr::direction), !a.string(Attr::compare_type).empty(), operands, result);
+  static constexpr std::pair<std::string_view, ScalarRule> kRules[] = {
+      {"EQ", scalar::compare_rule<Direction::kEq>}, {"NE", scalar::compare_rule<Direction::kNe>},
+      {"LT", scalar::compare_rule<Direction::kLt>}, {"LE", scalar::compare_rule<Direction::kLe>},
+      {"GT", scalar::compare_rule<Direction::kGt>}, {"GE", scalar::compare_rule<Direction::kGe>}};
+  static constexpr ScalarRule kTotal[] = {
+      scalar::compare_rule<Direction::kEq, true>, scalar::compare_rule<Direction::kNe, true>,
+      scalar::compare_rule<Direction::kLt, true>, scalar::compare_rule<Direction::kLe, true>,
+      scalar::compare_rule<Direction::kGt, true>, scalar::compare_rule<Direction::kGe, true>};
+  const bool total = !a.string(Attr::compare_type).empty();
+  size_t i = 0;
+  while (kRules[i].first != a.string(Attr::direction)) ++i;  // the type rule has checked the name
+  return scalar::record_rule(total ? kTotal[i] : kRules[i].second, operands, result);
 }
 
 ScalarProgram reduce_precision_program(std::span<const DType> operands, DType result, const Attrs& a) {
-  return record_reduce_precision(static_cast<int>(a.integer(Attr::exponent_bits)),
-                                 static_cast<int>(a.integer(Attr::mantissa_bits)), operands, result);
+  const int exponent = static_cast<int>(a.integer(Attr::exponent_bits));
+  const int mantissa = static_cast<int>(a.integer(Attr::mantissa_bits));
+  return scalar::record_rule(
+      [&](std::span<const RuleArg> args, DType) {
+        return scalar::to_rule_arg(scalar::reduce_precision(args[0].re, exponent, mantissa));
+      },
+      operands, result);
 }
+
+RuleArg real_rule(std::span<const RuleArg> args, DType) { return scalar::to_rule_arg(args[0].re); }
+RuleArg imag_rule(std::span<const RuleArg> args, DType result) {
+  return scalar::to_rule_arg(is_complex(args[0].dtype) ? args[0].im
+                                                       : args[0].re.recorder()->constant_bits(result, 0));
+}
+RuleArg complex_rule(std::span<const RuleArg> args, DType result) { return {result, args[0].re, args[1].re}; }
 
 }  // namespace
 
@@ -130,67 +157,65 @@ void add_elementwise_rules(OpTable& table) {
     table[op].type = type;
     table[op].scalar = scalar;
   };
-#define ROW(name, type) row(Op::name, type, plain<scalar::rule_##name>);
-  ROW(abs, (to_part<kI | kF | kC>))
-  ROW(acos, (same<kF>))
-  ROW(acosh, (same<kF>))
-  ROW(asin, (same<kF>))
-  ROW(asinh, (same<kF>))
-  ROW(atan, (same<kF>))
-  ROW(atanh, (same<kF>))
-  ROW(bitcast_convert, bitcast_type)
-  ROW(cbrt, (same<kF>))
-  ROW(ceil, (same<kF>))
-  ROW(convert, convert_type)
-  ROW(cosh, (same<kF>))
-  ROW(cosine, (same<kF | kC>))
-  ROW(count_leading_zeros, (same<kInts>))
-  ROW(digamma, (same<kF>))
-  ROW(erf, (same<kF>))
-  ROW(erf_inv, (same<kF>))
-  ROW(erfc, (same<kF>))
-  ROW(exponential, (same<kF | kC>))
-  ROW(exponential_minus_one, (same<kF | kC>))
-  ROW(floor, (same<kF>))
-  ROW(imag, (to_part<kF | kC>))
-  ROW(is_finite, is_finite_type)
-  ROW(lgamma, (same<kF>))
-  ROW(log, (same<kF | kC>))
-  ROW(log_plus_one, (same<kF | kC>))
-  ROW(logistic, (same<kF | kC>))
-  ROW(negate, (same<kNumbers>))
-  ROW(not_, (same<kB | kInts>))
-  ROW(popcnt, (same<kInts>))
-  ROW(real, (to_part<kF | kC>))
-  ROW(round_nearest_afz, (same<kF>))
-  ROW(round_nearest_even, (same<kF>))
-  ROW(rsqrt, (same<kF | kC>))
-  ROW(sign, (same<kNumbers>))
-  ROW(sine, (same<kF | kC>))
-  ROW(sinh, (same<kF>))
-  ROW(sqrt, (same<kF | kC>))
-  ROW(tan, (same<kF | kC>))
-  ROW(tanh, (same<kF | kC>))
-  ROW(add, (same<kAny>))
-  ROW(and_, (same<kB | kInts>))
-  ROW(atan2, (same<kF>))
-  ROW(complex, complex_type)
-  ROW(divide, (same<kNumbers>))
-  ROW(maximum, (same<kAny>))
-  ROW(minimum, (same<kAny>))
-  ROW(multiply, (same<kAny>))
-  ROW(next_after, (same<kF>))
-  ROW(or_, (same<kB | kInts>))
-  ROW(power, (same<kNumbers>))
-  ROW(remainder, (same<kInts | kF>))
-  ROW(shift_left, (same<kInts>))
-  ROW(shift_right_arithmetic, (same<kInts>))
-  ROW(shift_right_logical, (same<kInts>))
-  ROW(subtract, (same<kNumbers>))
-  ROW(xor_, (same<kB | kInts>))
-  ROW(clamp, (same<kAny & ~kC>))
-  ROW(select, select_type)
-#undef ROW
+  row(Op::abs, to_part<kI | kF | kC>, plain<LAMINA_SCALAR_UNARY(abs)>);
+  row(Op::acos, same<kF>, plain<LAMINA_SCALAR_UNARY(acos)>);
+  row(Op::acosh, same<kF>, plain<LAMINA_SCALAR_UNARY(acosh)>);
+  row(Op::asin, same<kF>, plain<LAMINA_SCALAR_UNARY(asin)>);
+  row(Op::asinh, same<kF>, plain<LAMINA_SCALAR_UNARY(asinh)>);
+  row(Op::atan, same<kF>, plain<LAMINA_SCALAR_UNARY(atan)>);
+  row(Op::atanh, same<kF>, plain<LAMINA_SCALAR_UNARY(atanh)>);
+  row(Op::bitcast_convert, bitcast_type, plain<scalar::bitcast_convert_rule>);
+  row(Op::cbrt, same<kF>, plain<LAMINA_SCALAR_UNARY(cbrt)>);
+  row(Op::ceil, same<kF>, plain<LAMINA_SCALAR_UNARY(ceil)>);
+  row(Op::convert, convert_type, plain<scalar::convert_rule>);
+  row(Op::cosh, same<kF>, plain<LAMINA_SCALAR_UNARY(cosh)>);
+  row(Op::cosine, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(cosine)>);
+  row(Op::count_leading_zeros, same<kInts>, plain<LAMINA_SCALAR_UNARY(count_leading_zeros)>);
+  row(Op::digamma, same<kF>, plain<LAMINA_SCALAR_UNARY(digamma)>);
+  row(Op::erf, same<kF>, plain<LAMINA_SCALAR_UNARY(erf)>);
+  row(Op::erf_inv, same<kF>, plain<LAMINA_SCALAR_UNARY(erf_inv)>);
+  row(Op::erfc, same<kF>, plain<LAMINA_SCALAR_UNARY(erfc)>);
+  row(Op::exponential, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(exponential)>);
+  row(Op::exponential_minus_one, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(exponential_minus_one)>);
+  row(Op::floor, same<kF>, plain<LAMINA_SCALAR_UNARY(floor)>);
+  row(Op::imag, to_part<kF | kC>, plain<imag_rule>);
+  row(Op::is_finite, is_finite_type, plain<LAMINA_SCALAR_UNARY(is_finite)>);
+  row(Op::lgamma, same<kF>, plain<LAMINA_SCALAR_UNARY(lgamma)>);
+  row(Op::log, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(log)>);
+  row(Op::log_plus_one, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(log_plus_one)>);
+  row(Op::logistic, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(logistic)>);
+  row(Op::negate, same<kNumbers>, plain<LAMINA_SCALAR_UNARY(negate)>);
+  row(Op::not_, same<kB | kInts>, plain<LAMINA_SCALAR_UNARY(not_)>);
+  row(Op::popcnt, same<kInts>, plain<LAMINA_SCALAR_UNARY(popcnt)>);
+  row(Op::real, to_part<kF | kC>, plain<real_rule>);
+  row(Op::round_nearest_afz, same<kF>, plain<LAMINA_SCALAR_UNARY(round_nearest_afz)>);
+  row(Op::round_nearest_even, same<kF>, plain<LAMINA_SCALAR_UNARY(round_nearest_even)>);
+  row(Op::rsqrt, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(rsqrt)>);
+  row(Op::sign, same<kNumbers>, plain<LAMINA_SCALAR_UNARY(sign)>);
+  row(Op::sine, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(sine)>);
+  row(Op::sinh, same<kF>, plain<LAMINA_SCALAR_UNARY(sinh)>);
+  row(Op::sqrt, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(sqrt)>);
+  row(Op::tan, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(tan)>);
+  row(Op::tanh, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(tanh)>);
+  row(Op::add, same<kAny>, plain<LAMINA_SCALAR_BINARY(add)>);
+  row(Op::and_, same<kB | kInts>, plain<LAMINA_SCALAR_BINARY(and_)>);
+  row(Op::atan2, same<kF>, plain<LAMINA_SCALAR_BINARY(atan2)>);
+  row(Op::complex, complex_type, plain<complex_rule>);
+  row(Op::divide, same<kNumbers>, plain<LAMINA_SCALAR_BINARY(divide)>);
+  row(Op::maximum, same<kAny>, plain<LAMINA_SCALAR_BINARY(maximum)>);
+  row(Op::minimum, same<kAny>, plain<LAMINA_SCALAR_BINARY(minimum)>);
+  row(Op::multiply, same<kAny>, plain<LAMINA_SCALAR_BINARY(multiply)>);
+  row(Op::next_after, same<kF>, plain<LAMINA_SCALAR_BINARY(next_after)>);
+  row(Op::or_, same<kB | kInts>, plain<LAMINA_SCALAR_BINARY(or_)>);
+  row(Op::power, same<kNumbers>, plain<LAMINA_SCALAR_BINARY(power)>);
+  row(Op::remainder, same<kInts | kF>, plain<LAMINA_SCALAR_BINARY(remainder)>);
+  row(Op::shift_left, same<kInts>, plain<LAMINA_SCALAR_BINARY(shift_left)>);
+  row(Op::shift_right_arithmetic, same<kInts>, plain<LAMINA_SCALAR_BINARY(shift_right_arithmetic)>);
+  row(Op::shift_right_logical, same<kInts>, plain<LAMINA_SCALAR_BINARY(shift_right_logical)>);
+  row(Op::subtract, same<kNumbers>, plain<LAMINA_SCALAR_BINARY(subtract)>);
+  row(Op::xor_, same<kB | kInts>, plain<LAMINA_SCALAR_BINARY(xor_)>);
+  row(Op::clamp, same<kAny & ~kC>, plain<LAMINA_SCALAR_TERNARY(clamp)>);
+  row(Op::select, select_type, plain<scalar::select_rule>);
   row(Op::compare, compare_type, compare_program);
   row(Op::reduce_precision, reduce_precision_type, reduce_precision_program);
 }

@@ -1,0 +1,290 @@
+// Compiled executables against the evaluator: the same bits, for random programs and for each kind of step.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <random>
+
+#include "hlo/builder.h"
+#include "hlo/evaluator.h"
+#include "jit/engine.h"
+#include "jit/executable.h"
+
+using namespace lamina::hlo;
+using lamina::jit::BufferRef;
+using lamina::jit::Engine;
+using lamina::jit::Executable;
+
+namespace {
+
+// NaNs are equal whatever their payload; everything else by bits.
+bool same_bits(const Literal& want, const void* got) {
+  const int64_t width = byte_size(part_type(want.dtype()));
+  const int64_t count = want.bytes() / width;
+  for (int64_t i = 0; i < count; ++i) {
+    const std::byte* a = static_cast<const std::byte*>(want.data()) + i * width;
+    const std::byte* b = static_cast<const std::byte*>(got) + i * width;
+    if (std::memcmp(a, b, width) == 0) continue;
+    if (part_type(want.dtype()) == DType::kF32) {
+      float x, y;
+      std::memcpy(&x, a, 4);
+      std::memcpy(&y, b, 4);
+      if (x != x && y != y) continue;
+    } else if (part_type(want.dtype()) == DType::kF64) {
+      double x, y;
+      std::memcpy(&x, a, 8);
+      std::memcpy(&y, b, 8);
+      if (x != x && y != y) continue;
+    }
+    return false;
+  }
+  return true;
+}
+
+void check_program(const ComputationPtr& program, std::span<const LiteralPtr> arguments) {
+  const auto want = evaluate(*program, arguments);
+  REQUIRE(want.ok());
+  Engine& engine = Engine::get();
+  lamina::jit::CodeGeneratorOptions options;
+  options.library_path = LAMINA_LLVM_PATH;
+  engine.kernels().set_generator_options(options);
+  for (const bool compiling : {false, true}) {
+    engine.kernels().set_compiling(compiling);
+    engine.kernels().set_eager(compiling);
+    const auto exe = Executable::compile(engine, program);
+    INFO(exe.status());
+    REQUIRE(exe.ok());
+    std::vector<BufferRef> in, out;
+    for (const LiteralPtr& a : arguments) {
+      in.push_back(*engine.allocator().allocate(a->bytes()));
+      if (a->bytes() > 0) std::memcpy(in.back()->data(), a->data(), a->bytes());
+    }
+    const absl::Status status = (*exe)->run(in, out);
+    INFO(status);
+    REQUIRE(status.ok());
+    for (size_t i = 0; i < out.size(); ++i) {
+      INFO((compiling ? "compiled" : "interpreted") << " result " << i << " " << to_string(*(*want)[i]->type()) << "\n"
+                                                    << (*exe)->describe()
+                                                    << lamina::cluster::report((*exe)->program(), (*exe)->plan()));
+      CHECK(same_bits(*(*want)[i], out[i]->data()));
+    }
+  }
+  engine.kernels().set_compiling(true);
+  engine.kernels().set_eager(false);
+  CHECK(engine.kernels().unavailable() == "");
+}
+
+class RandomProgram {
+ public:
+  explicit RandomProgram(uint32_t seed) : rng_(seed) {}
+
+  int64_t pick(int64_t n) { return static_cast<int64_t>(rng_() % static_cast<uint64_t>(n)); }
+
+  LiteralPtr data(const Type* type) {
+    auto lit = std::make_shared<Literal>(type);
+    static constexpr double kSpecial[] = {0.0, -0.0, 1.0, -1.0, 1e-40, INFINITY, -INFINITY, NAN, 1e30, 0.5};
+    for (int64_t i = 0; i < type->num_elements; ++i) {
+      const double v = pick(8) == 0 ? kSpecial[pick(10)] : static_cast<double>(pick(2000)) / 100 - 10;
+      const LiteralPtr one = Literal::scalar(type->dtype, v);
+      std::memcpy(lit->element(i), one->data(), byte_size(type->dtype));
+    }
+    return lit;
+  }
+
+  Value any(const std::vector<Value>& pool, DType dtype) {
+    std::vector<Value> fit;
+    for (const Value& v : pool)
+      if (v.dtype() == dtype) fit.push_back(v);
+    return fit[pick(fit.size())];
+  }
+
+  // One more value made from the pool.
+  Value grow(Builder& b, const std::vector<Value>& pool, DType dtype) {
+    static constexpr Op kUnary[] = {Op::negate, Op::exponential, Op::tanh, Op::sine, Op::abs, Op::sqrt, Op::floor,
+                                    Op::logistic, Op::log};
+    static constexpr Op kBinary[] = {Op::add, Op::subtract, Op::multiply, Op::divide, Op::maximum, Op::minimum};
+    const Value x = any(pool, dtype);
+    const Dims& dims = x.dims();
+    const int64_t rank = x.rank();
+    switch (pick(14)) {
+      case 0:
+      case 1: return b.make(kUnary[pick(9)], {{x}});
+      case 2:
+      case 3:
+      case 4: {
+        for (int tries = 0; tries < 8; ++tries) {
+          const Value y = any(pool, dtype);
+          if (y.dims() == dims) return b.make(kBinary[pick(6)], {{x, y}});
+        }
+        return b.multiply(x, b.full_like(x, 1.5));
+      }
+      case 5: {
+        Dims perm;
+        for (int64_t i = 0; i < rank; ++i) perm.push_back(i);
+        std::shuffle(perm.begin(), perm.end(), rng_);
+        return b.transpose(x, perm);
+      }
+      case 6: {
+        if (rank >= 4 || x.type()->num_elements > 4000) return b.negate(x);
+        Dims shape{pick(4)};
+        Dims map;
+        for (int64_t i = 0; i < rank; ++i) map.push_back(i + 1);
+        shape.insert(shape.end(), dims.begin(), dims.end());
+        if (pick(2)) {
+          shape.push_back(1 + pick(5));
+        }
+        return b.broadcast_in_dim(x, shape, map);
+      }
+      case 7: {
+        Dims start, limit, step;
+        for (int64_t d : dims) {
+          start.push_back(pick(d + 1));
+          limit.push_back(start.back() + pick(d - start.back() + 1));
+          step.push_back(1 + pick(3));
+        }
+        return b.slice(x, start, limit, step);
+      }
+      case 8: {
+        Dims low, high, inner;
+        for (int64_t d : dims) {
+          low.push_back(pick(4) - (d > 2 ? 1 : 0));
+          high.push_back(pick(3));
+          inner.push_back(pick(4) == 0 ? 1 : 0);
+        }
+        return b.pad(x, b.scalar(dtype, 0.25), low, high, inner);
+      }
+      case 9: {
+        if (rank == 0) return b.negate(x);
+        return b.concatenate({{x, b.negate(x), x}}, pick(rank));
+      }
+      case 10: {
+        if (rank == 0) return b.abs(x);
+        return b.reverse(x, {{pick(rank)}});
+      }
+      case 11: {
+        Dims reduced;
+        for (int64_t i = 0; i < rank; ++i)
+          if (pick(2)) reduced.push_back(i);
+        static constexpr Op kReduce[] = {Op::add, Op::maximum, Op::multiply};
+        return b.reduce(x, kReduce[pick(3)], b.scalar(dtype, 1), reduced);
+      }
+      case 12: {
+        const int64_t n = x.type()->num_elements;
+        if (n % 2 == 0) return b.reshape(x, {{n / 2, 2}});
+        return b.reshape(x, {{n}});
+      }
+      default: {
+        if (rank != 2) return b.sine(x);
+        return b.dot_general(x, x, {{}, {}, {1}, {1}});
+      }
+    }
+  }
+
+  void run(DType dtype, int size) {
+    std::vector<const Type*> types;
+    for (int i = 0; i < 3; ++i) {
+      Dims dims;
+      for (int64_t r = pick(4); r > 0; --r) dims.push_back(pick(12) == 0 ? 0 : 1 + pick(i == 0 ? 40 : 7));
+      types.push_back(array_type_or_die(dtype, dims));
+    }
+    std::vector<Value> parameters, pool;
+    for (const Type* t : types) parameters.push_back(make_parameter(t));
+    pool = parameters;
+    Builder b;
+    for (int i = 0; i < size; ++i) {
+      Value v = grow(b, pool, dtype);
+      INFO(b.status());
+      REQUIRE(b.ok());
+      if (v.type()->num_elements < 30000) pool.push_back(v);
+    }
+    std::vector<Value> roots;
+    for (int i = 0; i < 3; ++i) roots.push_back(pool[pool.size() - 1 - pick(std::min<int64_t>(pool.size(), 8))]);
+    const auto program = Computation::make(parameters, roots);
+    REQUIRE(program.ok());
+    std::vector<LiteralPtr> arguments;
+    for (const Type* t : types) arguments.push_back(data(t));
+    check_program(*program, arguments);
+  }
+
+ private:
+  std::mt19937 rng_;
+};
+
+}  // namespace
+
+TEST_CASE("Executables give the evaluator's bits for random f32 programs", "[executable]") {
+  for (uint32_t seed = 0; seed < 150; ++seed) {
+    INFO("seed " << seed);
+    RandomProgram(seed).run(DType::kF32, 3 + static_cast<int>(seed % 12));
+  }
+}
+
+TEST_CASE("Executables give the evaluator's bits for random f64 and c64 programs", "[executable]") {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    INFO("seed " << seed);
+    RandomProgram(1000 + seed).run(DType::kF64, 3 + static_cast<int>(seed % 9));
+  }
+}
+
+TEST_CASE("A chain of 20,000 ops runs in bounded kernels", "[executable]") {
+  const Type* t = array_type_or_die(DType::kF32, {{5}});
+  const Value p = make_parameter(t);
+  Builder b;
+  Value x = p;
+  for (int i = 0; i < 20000; ++i) x = b.add(b.multiply(x, b.full(t, 0.5)), b.full(t, 1));
+  const auto program = Computation::make({{p}}, {{x}});
+  REQUIRE(program.ok());
+  check_program(*program, {{Literal::splat(t, Literal::scalar(DType::kF32, 3)->data())}});
+}
+
+TEST_CASE("Loops, branches and scans run as nested programs", "[executable]") {
+  const Type* f = scalar_type(DType::kF32);
+  const Type* i = scalar_type(DType::kS32);
+  const auto cond = record_region({{i, f}}, [](Builder& b, std::span<const Value> p) {
+    return Values{b.compare(p[0], b.scalar_int(DType::kS32, 7), "LT")};
+  });
+  const auto body = record_region({{i, f}}, [](Builder& b, std::span<const Value> p) {
+    return Values{b.add(p[0], b.scalar_int(DType::kS32, 1)), b.multiply(p[1], b.scalar(DType::kF32, 1.25))};
+  });
+  const auto step = record_region({{f, f}}, [](Builder& b, std::span<const Value> p) {
+    const Value s = b.add(p[0], p[1]);
+    return Values{s, b.sine(s)};
+  });
+  const auto twice = record_region({{f}}, [](Builder& b, std::span<const Value> p) { return Values{b.add(p[0], p[0])}; });
+  const auto negative = record_region({{f}}, [](Builder& b, std::span<const Value> p) { return Values{b.negate(p[0])}; });
+  REQUIRE((cond.ok() && body.ok() && step.ok() && twice.ok() && negative.ok()));
+  const Value start = make_parameter(i), x = make_parameter(f), xs = make_parameter(array_type_or_die(DType::kF32, {{9}}));
+  Builder b;
+  const Values looped = b.while_loop({{start, x}}, *cond, *body);
+  const Values scanned = b.scan(*step, {{looped[1]}}, {{xs}}, 9, true);
+  const Values chosen = b.conditional(start, {{*twice, *negative}}, {{scanned[0]}});
+  const Values called = b.call(*twice, {{chosen[0]}});
+  REQUIRE(b.ok());
+  const auto program = Computation::make({{start, x, xs}}, {{looped[0], scanned[1], called[0]}});
+  REQUIRE(program.ok());
+  RandomProgram random(5);
+  for (const int index : {0, 1, 9}) {
+    check_program(*program, {{Literal::scalar_int(DType::kS32, index), Literal::scalar(DType::kF32, 0.75),
+                              random.data(xs.type())}});
+  }
+}
+
+TEST_CASE("A failed run leaves no memory behind and says why", "[executable]") {
+  Engine& engine = Engine::get();
+  const Value p = make_parameter(array_type_or_die(DType::kF32, {{1000, 1000}}));
+  Builder b;
+  const auto program = Computation::make({{p}}, {{b.dot_general(p, b.exponential(p), {{}, {}, {1}, {0}})}});
+  REQUIRE(program.ok());
+  const auto exe = Executable::compile(engine, *program);
+  REQUIRE(exe.ok());
+  std::vector<BufferRef> in{*engine.allocator().allocate(4'000'000)}, out;
+  std::memset(in[0]->data(), 0, 4'000'000);
+  engine.allocator().trim();
+  const int64_t before = engine.allocator().stats().live_bytes;
+  engine.allocator().set_limit(before + 1'000'000);
+  const absl::Status status = (*exe)->run(in, out);
+  engine.allocator().set_limit(std::numeric_limits<int64_t>::max());
+  CHECK(status.code() == absl::StatusCode::kResourceExhausted);
+  CHECK(engine.allocator().stats().live_bytes == before);
+  lamina::jit::CancelFlag cancel;
+  cancel.request();
+  CHECK((*exe)->run(in, out, &cancel).code() == absl::StatusCode::kCancelled);
+}
