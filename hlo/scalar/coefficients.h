@@ -68,14 +68,15 @@ inline constexpr double kErf[] = {
     -0x1.c02db3fde67d2p-11, 0x1.f9a3267504d48p-14, -0x1.f4d249ad47c4ep-17, 0x1.b9e51326a1824p-20,
     -0x1.5f5911f2a81efp-23, 0x1.fa8b34bd9d196p-27, -0x1.42cc1550b1aa4p-30, 0x1.260b53952b6e0p-34,
 };
-// (1 + 2x) exp(x^2) erfc(x) in (x - 3.5)/(x + 3.5), 0.85 <= x <= 27.5.
+// (1 + 2x) exp(x^2) erfc(x) in (x - 3)/(x + 3), 0.49 <= x <= 27.5.
 inline constexpr double kErfcx[] = {
-    0x1.3e0a99a0ee914p+0, -0x1.1ebd220ea593bp-3, -0x1.59e2c284b1204p-7, 0x1.8f702ec6b32dep-4,
-    -0x1.d76830c353084p-4, 0x1.686106046fbfcp-4, -0x1.8ff5ef76d97e6p-5, 0x1.38ec6670d1d3fp-6,
-    -0x1.143c4ca228d14p-8, -0x1.3cf368bdf5969p-12, 0x1.27e6631b4712bp-11, -0x1.fda91c5adca84p-14,
-    -0x1.66e170c2d0694p-15, 0x1.9709af54ae34ep-16, 0x1.3855446b439cap-19, -0x1.00052bbf4f31cp-18,
-    -0x1.6347c55374d9bp-25, 0x1.422f8d064ce8bp-21, -0x1.8eb1388e7c5c3p-27, -0x1.89e1ace5fdb08p-24,
-    0x1.5fc02445b0065p-29, 0x1.3c6a8d34130a0p-27,
+    0x1.40c522d7e4987p+0, -0x1.15c084bb9e8f3p-3, -0x1.85a15c58aa613p-5, 0x1.098366a5b46b5p-3,
+    -0x1.e88b803a488ffp-4, 0x1.17ca2877f1555p-4, -0x1.8574c40c18288p-6, 0x1.4b884e4368492p-9,
+    0x1.ef1bdd8baf1eap-10, -0x1.98db50f8f3348p-11, -0x1.b912992308838p-14, 0x1.065a354b6075ap-13,
+    0x1.4c312fea09eecp-18, -0x1.513b3a61b8467p-16, -0x1.89b1b9f3ea7dbp-21, 0x1.d20a9318df6f8p-19,
+    0x1.8343fe844efdap-22, -0x1.4adb327f0c8a9p-21, -0x1.3bae6e3642a25p-23, 0x1.b32a352a7710fp-24,
+    0x1.9102e904ecc42p-25, -0x1.bb9604a11beb3p-27, -0x1.7c509f1e5c929p-27, 0x1.d72a20e83131ep-31,
+    0x1.9990171c42a74p-30,
 };
 // digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2.
 inline constexpr double kDigamma[] = {
