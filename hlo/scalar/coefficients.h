@@ -11,7 +11,7 @@ inline constexpr double kExp[] = {
     0x1.6c16c16c15a5ap-10, 0x1.a01a01a0196a5p-13, 0x1.a01a01a9ef9afp-16, 0x1.71de3a5aaaf36p-19,
     0x1.27e4d409424fcp-22, 0x1.ae642c71ac0f2p-26, 0x1.1f7f455025eadp-29, 0x1.61bfc9f783648p-33,
 };
-// the same, 2^-46.
+// the same, to 2^-44.
 inline constexpr double kExpNarrow[] = {
     0x1.fffffffffe028p-2, 0x1.5555555554f8cp-3, 0x1.55555565dead9p-5, 0x1.11111117140a3p-7,
     0x1.6c166b8f94446p-10, 0x1.a019c3324fe13p-13, 0x1.a137426f16cfcp-16, 0x1.72ada50a7cd68p-19,
@@ -21,7 +21,7 @@ inline constexpr double kLog[] = {
     0x1.5555555555555p-1, 0x1.9999999999a39p-2, 0x1.2492492476a1ap-2, 0x1.c71c7201a55d7p-3,
     0x1.745cf8e4bba1bp-3, 0x1.3b1c3c1c81c8fp-3, 0x1.0fbde0f4ad17bp-3, 0x1.0c0aff044a970p-3,
 };
-// the same, 2^-48.
+// the same, to 2^-49.
 inline constexpr double kLogNarrow[] = {
     0x1.55555555553b6p-1, 0x1.9999999b88f9dp-2, 0x1.24924627dc195p-2, 0x1.c71fcf7df6060p-3,
     0x1.7382687cd8370p-3, 0x1.54710166f7a8cp-3,
@@ -41,10 +41,12 @@ inline constexpr double kCos[] = {
     0x1.5555555555555p-5, -0x1.6c16c16c16960p-10, 0x1.a01a019f4d0edp-16, -0x1.27e4fa15bd814p-22,
     0x1.1eeb66b683028p-29, -0x1.907c0e63adbb6p-37,
 };
+// as kSin, to 2^-45.
 inline constexpr double kSinNarrow[] = {
     -0x1.5555555555161p-3, 0x1.1111110fd1496p-7, -0x1.a019fd95094bep-13, 0x1.71d9a549ac8fbp-19,
     -0x1.aa262ee715b00p-26,
 };
+// as kCos, to 2^-50.
 inline constexpr double kCosNarrow[] = {
     0x1.5555555555434p-5, -0x1.6c16c16b5fdb7p-10, 0x1.a019ff501e5c1p-16, -0x1.27e25ca05d2bep-22,
     0x1.1c808728603bbp-29,
@@ -122,8 +124,8 @@ inline constexpr double kErfInvCentral[] = {
 inline constexpr double kErfInvTail[] = {
     0x1.eb7e092c1920dp+1, 0x1.026e2570b79d5p+0, 0x1.4a2dfa3121febp-10, -0x1.c73c625a06a75p-11,
     0x1.520155fdc41adp-12, -0x1.f8e212558da8ep-14, 0x1.c162e1ff34708p-15, -0x1.e1148864d1004p-16,
-    0x1.4c51c5f0e0dd3p-16, -0x1.8d2fc0abc0ee7p-17, 0x1.9fba69e2a1769p-19, 0x1.758016f0a8cc5p-21,
-    -0x1.33a6d433466ecp-21, 0x1.6d2d1258f6737p-24, 0x1.065c7e083eaf5p-29,
+    0x1.4c51c5f0e0dd3p-16, -0x1.8d2fc0abc0ee6p-17, 0x1.9fba69e2a1768p-19, 0x1.758016f0a8cc3p-21,
+    -0x1.33a6d433466ebp-21, 0x1.6d2d1258f6738p-24, 0x1.065c7e083ead4p-29,
 };
 // clang-format on
 
