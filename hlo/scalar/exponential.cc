@@ -69,7 +69,8 @@ Scalar sinh_f64(Scalar x) {
   const Sum e = expm1_sum(limit(a, 0, 40));
   const Scalar small = value(scale_sum(add_sums(e, divide_sums(e, add_number(e, 1))), 0.5));
   const ExpParts large = exp_parts({a, constant(x, 0)});
-  return with_sign_of(select(a > 30, scale_by_power(value(large.sum), large.n - 1), select(a < 0x1p-28, a, small)), x);
+  return with_sign_of(
+      select(a > 30, scale_by_power(value(large.sum), large.n - 1), select(a < 0x1p-28, a, small)), x);
 }
 Scalar cosh_f64(Scalar x) {
   const Scalar a = abs(x);

@@ -31,8 +31,8 @@ struct Free {
   void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
 };
 
-// Where every value lives during a block. Slots are recycled after a value's last use, so that the scratch area of a
-// long program stays in the first-level cache; constants keep theirs and are filled once.
+// Where every value lives during a block. Slots are recycled after a value's last use, so that the scratch
+// area of a long program stays in the first-level cache; constants keep theirs and are filled once.
 class Plan {
  public:
   explicit Plan(const ScalarProgram& program) : program_(program) {
@@ -68,7 +68,8 @@ class Plan {
       slot_[value] = take();
       const DType operand = program.type_of(instr.operands[instr.prim == Prim::select ? 1 : 0]);
       Step step{find_kernel(instr.prim, instr.type, operand), slot_[value], {0, 0, 0}};
-      LAMINA_SCALAR_CHECK(step.kernel != nullptr, std::string(prim_name(instr.prim)) + " does not exist for these types");
+      LAMINA_SCALAR_CHECK(step.kernel != nullptr,
+                          std::string(prim_name(instr.prim)) + " does not exist for these types");
       const int arity = prim_arity(instr.prim);
       for (int k = 0; k < arity; ++k) step.in[k] = slot_[instr.operands[k]];
       steps_.push_back(step);
@@ -83,8 +84,8 @@ class Plan {
   void run(std::span<const void* const> inputs, std::span<void* const> outputs, int64_t count) const {
     const int64_t slot_elements = count < kBlock ? (count + 7) / 8 * 8 : kBlock;
     const size_t slot_bytes = static_cast<size_t>(slot_elements) * 8;
-    std::unique_ptr<std::byte[], Free> scratch(
-        new (std::align_val_t{64}) std::byte[(num_slots_ + 1) * slot_bytes]);
+    std::unique_ptr<std::byte[], Free> scratch(new (std::align_val_t{64})
+                                                   std::byte[(num_slots_ + 1) * slot_bytes]);
     std::vector<std::byte*> at(num_slots_ + 1);
     for (size_t s = 0; s <= num_slots_; ++s) at[s] = scratch.get() + s * slot_bytes;
     fill_constants(at, slot_elements);
@@ -132,8 +133,8 @@ ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
   return kernels_baseline::find_kernel(prim, result, operand);
 }
 
-void interpret(const ScalarProgram& program, std::span<const void* const> inputs, std::span<void* const> outputs,
-               int64_t count) {
+void interpret(const ScalarProgram& program, std::span<const void* const> inputs,
+               std::span<void* const> outputs, int64_t count) {
   LAMINA_SCALAR_CHECK(inputs.size() == program.inputs.size(), "wrong number of inputs");
   LAMINA_SCALAR_CHECK(outputs.size() == program.outputs.size(), "wrong number of outputs");
   if (count <= 0) return;
