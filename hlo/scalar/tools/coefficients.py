@@ -94,6 +94,7 @@ ATAN_Z = (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001")
 TABLE = [
     ("kExp", "(exp(r) - 1 - r) / r^2 for |r| <= ln(2)/2", exp_tail, -HALF_LN2 * 1.0005, HALF_LN2 * 1.0005, 11),
     ("kExpNarrow", "the same, to 2^-44", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 7),
+    ("kExpSingle", "the same, to 2^-32", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 5),
     ("kLog", "(log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 7),
     ("kLogNarrow", "the same, to 2^-49", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 5),
     ("kLogTail", "the series of log((1+s)/(1-s)) from s^7 on, over s^7", series(lambda k: mp.mpf(2) / (2 * k + 7)), 0, LOG_Z, 7),
