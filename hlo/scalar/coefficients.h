@@ -31,6 +31,12 @@ inline constexpr double kLogNarrow[] = {
     0x1.55555555553b6p-1, 0x1.9999999b88f9dp-2, 0x1.24924627dc195p-2, 0x1.c71fcf7df6060p-3,
     0x1.7382687cd8370p-3, 0x1.54710166f7a8cp-3,
 };
+// (log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2).
+inline constexpr double kLogSingle[] = {
+    0x1.5555554c6073bp-2, -0x1.fffff2f287aa1p-3, 0x1.9999a71335a12p-3, -0x1.555c54f28073fp-3,
+    0x1.249688a87fe4dp-3, -0x1.fdfb819bdf7d6p-4, 0x1.c41b8c17988c8p-4, -0x1.b41169121523ap-4,
+    0x1.af581ec85fd64p-4, -0x1.fc06e23f24c52p-5,
+};
 // the series of log((1+s)/(1-s)) from s^7 on, over s^7.
 inline constexpr double kLogTail[] = {
     0x1.2492492492492p-2, 0x1.c71c71c71c824p-3, 0x1.745d1745a3aecp-3, 0x1.3b13b16b845a0p-3,
