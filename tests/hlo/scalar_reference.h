@@ -56,7 +56,8 @@ struct UnaryCase {
 };
 
 inline constexpr UnaryCase kUnaryCases[] = {
-    {"exponential", exponential, expq, 0.6, 0.65, -30, 30},
+    // 0.61 where the f32 result is normal; a subnormal one is rounded twice.
+    {"exponential", exponential, expq, 0.6, 0.77, -30, 30},
     {"exp2", exp2, exp2q, 0.6, 0.501, -30, 30},
     {"exponential_minus_one", exponential_minus_one, expm1q, 0.8, 0.501, -3, 3},
     {"log", log, logq, 0.6, 0.65, 0, 3},
