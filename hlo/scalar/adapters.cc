@@ -18,7 +18,8 @@ ScalarProgram record_rule(absl::FunctionRef<RuleArg(std::span<const RuleArg>, DT
     args.push_back(arg);
   }
   const RuleArg result = rule(args, result_dtype);
-  LAMINA_SCALAR_CHECK(result.dtype == result_dtype, "a result of type " + std::string(info(result.dtype).name) + " instead of " +
+  LAMINA_SCALAR_CHECK(result.dtype == result_dtype,
+                      "a result of type " + std::string(info(result.dtype).name) + " instead of " +
                           std::string(info(result_dtype).name));
   std::vector<Scalar> outputs{result.re};
   if (is_complex(result_dtype)) outputs.push_back(result.im);
@@ -27,7 +28,8 @@ ScalarProgram record_rule(absl::FunctionRef<RuleArg(std::span<const RuleArg>, DT
 
 RuleArg select_rule(std::span<const RuleArg> args, DType) {
   LAMINA_SCALAR_CHECK(args.size() == 3, "takes three operands");
-  if (is_complex(args[1].dtype)) return to_rule_arg(select(args[0].re, to_complex(args[1]), to_complex(args[2])));
+  if (is_complex(args[1].dtype))
+    return to_rule_arg(select(args[0].re, to_complex(args[1]), to_complex(args[2])));
   return to_rule_arg(select(args[0].re, args[1].re, args[2].re));
 }
 

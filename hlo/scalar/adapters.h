@@ -1,8 +1,8 @@
 // From functions over handles to rules that an op table can hold, and from rules to programs.
 //
-// Contract: a complex operand is two program inputs (real, imaginary) and a complex result two outputs, in that
-// order; the inputs of all operands follow each other. A rule that does not exist for the given types is a bug in
-// the op's type rule and fails a check.
+// Contract: a complex operand is two program inputs (real, imaginary) and a complex result two outputs, in
+// that order; the inputs of all operands follow each other. A rule that does not exist for the given types is
+// a bug in the op's type rule and fails a check.
 #ifndef LAMINA_HLO_SCALAR_ADAPTERS_H_
 #define LAMINA_HLO_SCALAR_ADAPTERS_H_
 
@@ -47,11 +47,13 @@ RuleArg apply(const A&... args) {
 
 }  // namespace internal
 
-// `kFn` is a function or a generic lambda over Scalar and ScalarComplex; see the macros below for overload sets.
+// `kFn` is a function or a generic lambda over Scalar and ScalarComplex; see the macros below for overload
+// sets.
 template <auto kFn>
 RuleArg unary(std::span<const RuleArg> args, DType) {
   LAMINA_SCALAR_CHECK(args.size() == 1, "takes one operand");
-  return is_complex(args[0].dtype) ? internal::apply<kFn>(to_complex(args[0])) : internal::apply<kFn>(args[0].re);
+  return is_complex(args[0].dtype) ? internal::apply<kFn>(to_complex(args[0]))
+                                   : internal::apply<kFn>(args[0].re);
 }
 
 template <auto kFn>
@@ -86,18 +88,18 @@ RuleArg compare_rule(std::span<const RuleArg> args, DType) {
 }
 
 // The ScalarRule of an overload set: `.scalar = LAMINA_SCALAR_UNARY(exponential)`.
-#define LAMINA_SCALAR_UNARY(name)      \
+#define LAMINA_SCALAR_UNARY(name)                                                         \
   (&::lamina::hlo::scalar::unary<[](auto x) -> decltype(::lamina::hlo::scalar::name(x)) { \
     return ::lamina::hlo::scalar::name(x);                                                \
   }>)
-#define LAMINA_SCALAR_BINARY(name)      \
+#define LAMINA_SCALAR_BINARY(name)                                                                    \
   (&::lamina::hlo::scalar::binary<[](auto x, auto y) -> decltype(::lamina::hlo::scalar::name(x, y)) { \
     return ::lamina::hlo::scalar::name(x, y);                                                         \
   }>)
-#define LAMINA_SCALAR_TERNARY(name)                                                 \
-  (&::lamina::hlo::scalar::ternary<[](auto x, auto y,                               \
+#define LAMINA_SCALAR_TERNARY(name)                                                               \
+  (&::lamina::hlo::scalar::ternary<[](auto x, auto y,                                             \
                                       auto z) -> decltype(::lamina::hlo::scalar::name(x, y, z)) { \
-    return ::lamina::hlo::scalar::name(x, y, z);                                    \
+    return ::lamina::hlo::scalar::name(x, y, z);                                                  \
   }>)
 
 }  // namespace lamina::hlo::scalar

@@ -12,7 +12,9 @@ Scalar in_f32(F f, S... x) {
 
 // Integer order that agrees with the total order of floats.
 Scalar total_order_key(Scalar x) {
-  const DType type = byte_size(x.type()) == 2 ? DType::kS16 : byte_size(x.type()) == 4 ? DType::kS32 : DType::kS64;
+  const DType type = byte_size(x.type()) == 2   ? DType::kS16
+                     : byte_size(x.type()) == 4 ? DType::kS32
+                                                : DType::kS64;
   const Scalar bits = bitcast(x, type);
   const Scalar all_sign = bits >> (bit_width(type) - 1);
   return bits ^ record(Prim::shr_logical, type, all_sign, constant(bits, 1));
@@ -20,12 +22,18 @@ Scalar total_order_key(Scalar x) {
 
 Scalar ordered(Scalar a, Scalar b, Direction direction) {
   switch (direction) {
-    case Direction::kEq: return a == b;
-    case Direction::kNe: return a != b;
-    case Direction::kLt: return a < b;
-    case Direction::kLe: return a <= b;
-    case Direction::kGt: return b < a;
-    default: return b <= a;
+    case Direction::kEq:
+      return a == b;
+    case Direction::kNe:
+      return a != b;
+    case Direction::kLt:
+      return a < b;
+    case Direction::kLe:
+      return a <= b;
+    case Direction::kGt:
+      return b < a;
+    default:
+      return b <= a;
   }
 }
 
@@ -44,8 +52,7 @@ Scalar negate(Scalar x) {
 Scalar sign(Scalar x) {
   if (is_bool(x.type())) return x;
   if (is_unsigned(x.type())) return convert_to(x != 0, x.type());
-  return in_f32(
-      [](Scalar v) { return select(v > 0, 1, select(v < 0, -1, v)); }, x);
+  return in_f32([](Scalar v) { return select(v > 0, 1, select(v < 0, -1, v)); }, x);
 }
 
 Scalar square(Scalar x) { return multiply(x, x); }
@@ -126,11 +133,9 @@ Scalar next_after(Scalar from, Scalar to) {
   const Scalar a = half ? convert_to(from, DType::kF32) : from;
   const Scalar b = half ? convert_to(to, DType::kF32) : to;
   const Scalar bits = to_bits(from), sign = sign_mask(bits);
-  const Scalar away = (a < b) ^ (a < 0);  // the magnitude shrinks
-  const Scalar moved = select(away, bits - 1, bits + 1);
-  const Scalar grown = select((a < b) == (a > 0), bits + 1, moved);
+  const Scalar moved = select((a < b) == (a > 0), bits + 1, bits - 1);
   const Scalar smallest = (to_bits(to) & sign) | 1;
-  const Scalar stepped = select(a == 0, smallest, grown);
+  const Scalar stepped = select(a == 0, smallest, moved);
   const Scalar result = select(a == b, to, bitcast(stepped, type));
   return select(is_nan(a) | is_nan(b), nan_like(from), result);
 }

@@ -14,8 +14,8 @@ namespace lamina::hlo {
 }
 
 // `message` is evaluated only when the check fails.
-#define LAMINA_SCALAR_CHECK(condition, message) \
-  do {                                          \
+#define LAMINA_SCALAR_CHECK(condition, message)                    \
+  do {                                                             \
     if (!(condition)) ::lamina::hlo::scalar_check_failed(message); \
   } while (false)
 

@@ -11,20 +11,31 @@ inline constexpr double kExp[] = {
     0x1.6c16c16c15a5ap-10, 0x1.a01a01a0196a5p-13, 0x1.a01a01a9ef9afp-16, 0x1.71de3a5aaaf36p-19,
     0x1.27e4d409424fcp-22, 0x1.ae642c71ac0f2p-26, 0x1.1f7f455025eadp-29, 0x1.61bfc9f783648p-33,
 };
-// the same, 2^-46.
+// the same, to 2^-44.
 inline constexpr double kExpNarrow[] = {
     0x1.fffffffffe028p-2, 0x1.5555555554f8cp-3, 0x1.55555565dead9p-5, 0x1.11111117140a3p-7,
     0x1.6c166b8f94446p-10, 0x1.a019c3324fe13p-13, 0x1.a137426f16cfcp-16, 0x1.72ada50a7cd68p-19,
+};
+// the same, to 2^-32.
+inline constexpr double kExpSingle[] = {
+    0x1.0000000ba132cp-1, 0x1.5555555a800cdp-3, 0x1.5554e8a22b84cp-5, 0x1.1110e0c5c7f50p-7,
+    0x1.6d43af18200d3p-10, 0x1.a1256cd2f13c2p-13,
 };
 // (log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716.
 inline constexpr double kLog[] = {
     0x1.5555555555555p-1, 0x1.9999999999a39p-2, 0x1.2492492476a1ap-2, 0x1.c71c7201a55d7p-3,
     0x1.745cf8e4bba1bp-3, 0x1.3b1c3c1c81c8fp-3, 0x1.0fbde0f4ad17bp-3, 0x1.0c0aff044a970p-3,
 };
-// the same, 2^-48.
+// the same, to 2^-49.
 inline constexpr double kLogNarrow[] = {
     0x1.55555555553b6p-1, 0x1.9999999b88f9dp-2, 0x1.24924627dc195p-2, 0x1.c71fcf7df6060p-3,
     0x1.7382687cd8370p-3, 0x1.54710166f7a8cp-3,
+};
+// (log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2).
+inline constexpr double kLogSingle[] = {
+    0x1.5555554c6073bp-2, -0x1.fffff2f287aa1p-3, 0x1.9999a71335a12p-3, -0x1.555c54f28073fp-3,
+    0x1.249688a87fe4dp-3, -0x1.fdfb819bdf7d6p-4, 0x1.c41b8c17988c8p-4, -0x1.b41169121523ap-4,
+    0x1.af581ec85fd64p-4, -0x1.fc06e23f24c52p-5,
 };
 // the series of log((1+s)/(1-s)) from s^7 on, over s^7.
 inline constexpr double kLogTail[] = {
@@ -41,10 +52,12 @@ inline constexpr double kCos[] = {
     0x1.5555555555555p-5, -0x1.6c16c16c16960p-10, 0x1.a01a019f4d0edp-16, -0x1.27e4fa15bd814p-22,
     0x1.1eeb66b683028p-29, -0x1.907c0e63adbb6p-37,
 };
+// as kSin, to 2^-45.
 inline constexpr double kSinNarrow[] = {
     -0x1.5555555555161p-3, 0x1.1111110fd1496p-7, -0x1.a019fd95094bep-13, 0x1.71d9a549ac8fbp-19,
     -0x1.aa262ee715b00p-26,
 };
+// as kCos, to 2^-50.
 inline constexpr double kCosNarrow[] = {
     0x1.5555555555434p-5, -0x1.6c16c16b5fdb7p-10, 0x1.a019ff501e5c1p-16, -0x1.27e25ca05d2bep-22,
     0x1.1c808728603bbp-29,
@@ -68,14 +81,15 @@ inline constexpr double kErf[] = {
     -0x1.c02db3fde67d2p-11, 0x1.f9a3267504d48p-14, -0x1.f4d249ad47c4ep-17, 0x1.b9e51326a1824p-20,
     -0x1.5f5911f2a81efp-23, 0x1.fa8b34bd9d196p-27, -0x1.42cc1550b1aa4p-30, 0x1.260b53952b6e0p-34,
 };
-// (1 + 2x) exp(x^2) erfc(x) in (x - 3.5)/(x + 3.5), 0.85 <= x <= 27.5.
+// (1 + 2x) exp(x^2) erfc(x) in (x - 3)/(x + 3), 0.49 <= x <= 27.5.
 inline constexpr double kErfcx[] = {
-    0x1.3e0a99a0ee914p+0, -0x1.1ebd220ea593bp-3, -0x1.59e2c284b1204p-7, 0x1.8f702ec6b32dep-4,
-    -0x1.d76830c353084p-4, 0x1.686106046fbfcp-4, -0x1.8ff5ef76d97e6p-5, 0x1.38ec6670d1d3fp-6,
-    -0x1.143c4ca228d14p-8, -0x1.3cf368bdf5969p-12, 0x1.27e6631b4712bp-11, -0x1.fda91c5adca84p-14,
-    -0x1.66e170c2d0694p-15, 0x1.9709af54ae34ep-16, 0x1.3855446b439cap-19, -0x1.00052bbf4f31cp-18,
-    -0x1.6347c55374d9bp-25, 0x1.422f8d064ce8bp-21, -0x1.8eb1388e7c5c3p-27, -0x1.89e1ace5fdb08p-24,
-    0x1.5fc02445b0065p-29, 0x1.3c6a8d34130a0p-27,
+    0x1.40c522d7e4987p+0, -0x1.15c084bb9e8f3p-3, -0x1.85a15c58aa613p-5, 0x1.098366a5b46b5p-3,
+    -0x1.e88b803a488ffp-4, 0x1.17ca2877f1555p-4, -0x1.8574c40c18288p-6, 0x1.4b884e4368492p-9,
+    0x1.ef1bdd8baf1eap-10, -0x1.98db50f8f3348p-11, -0x1.b912992308838p-14, 0x1.065a354b6075ap-13,
+    0x1.4c312fea09eecp-18, -0x1.513b3a61b8467p-16, -0x1.89b1b9f3ea7dbp-21, 0x1.d20a9318df6f8p-19,
+    0x1.8343fe844efdap-22, -0x1.4adb327f0c8a9p-21, -0x1.3bae6e3642a25p-23, 0x1.b32a352a7710fp-24,
+    0x1.9102e904ecc42p-25, -0x1.bb9604a11beb3p-27, -0x1.7c509f1e5c929p-27, 0x1.d72a20e83131ep-31,
+    0x1.9990171c42a74p-30,
 };
 // digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2.
 inline constexpr double kDigamma[] = {
@@ -121,8 +135,8 @@ inline constexpr double kErfInvCentral[] = {
 inline constexpr double kErfInvTail[] = {
     0x1.eb7e092c1920dp+1, 0x1.026e2570b79d5p+0, 0x1.4a2dfa3121febp-10, -0x1.c73c625a06a75p-11,
     0x1.520155fdc41adp-12, -0x1.f8e212558da8ep-14, 0x1.c162e1ff34708p-15, -0x1.e1148864d1004p-16,
-    0x1.4c51c5f0e0dd3p-16, -0x1.8d2fc0abc0ee7p-17, 0x1.9fba69e2a1769p-19, 0x1.758016f0a8cc5p-21,
-    -0x1.33a6d433466ecp-21, 0x1.6d2d1258f6737p-24, 0x1.065c7e083eaf5p-29,
+    0x1.4c51c5f0e0dd3p-16, -0x1.8d2fc0abc0ee6p-17, 0x1.9fba69e2a1768p-19, 0x1.758016f0a8cc3p-21,
+    -0x1.33a6d433466ebp-21, 0x1.6d2d1258f6738p-24, 0x1.065c7e083ead4p-29,
 };
 // clang-format on
 

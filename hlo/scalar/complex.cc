@@ -11,8 +11,10 @@ template <typename F, typename... Z>
 auto in_f64(F f, ScalarComplex z, Z... rest) {
   const DType part = z.re.type();
   const auto r = f(convert_to_complex(z, DType::kF64), convert_to_complex(rest, DType::kF64)...);
-  if constexpr (std::is_same_v<std::remove_const_t<decltype(r)>, Scalar>) return convert_to(r, part);
-  else return convert_to_complex(r, part);
+  if constexpr (std::is_same_v<std::remove_const_t<decltype(r)>, Scalar>)
+    return convert_to(r, part);
+  else
+    return convert_to_complex(r, part);
 }
 
 Scalar is_inf(Scalar x) { return abs(x) == infinity_like(x); }
@@ -55,10 +57,12 @@ ScalarComplex divide_f64(ScalarComplex a, ScalarComplex b) {
   const Scale sa = scale_of(a), sb = scale_of(b);
   const ScalarComplex n{a.re * sa.inverse, a.im * sa.inverse}, d{b.re * sb.inverse, b.im * sb.inverse};
   const Scalar size = fma(d.re, d.re, d.im * d.im);
-  const Scalar re = sum_of_products(n.re, d.re, n.im, d.im) / size, im = sum_of_products(n.im, d.re, -n.re, d.im) / size;
+  const Scalar re = sum_of_products(n.re, d.re, n.im, d.im) / size,
+               im = sum_of_products(n.im, d.re, -n.re, d.im) / size;
   ScalarComplex q{re * sb.inverse * sa.up, im * sb.inverse * sa.up};
   const Scalar inf = infinity_like(re), zero = constant(re, 0);
-  // C Annex G: a zero divisor gives infinities, an infinite dividend stays infinite, an infinite divisor gives zeros.
+  // C Annex G: a zero divisor gives infinities, an infinite dividend stays infinite, an infinite divisor
+  // gives zeros.
   const Scalar a_inf = is_inf(a.re) | is_inf(a.im), b_inf = is_inf(b.re) | is_inf(b.im);
   const Scalar b_finite = is_finite(b.re) & is_finite(b.im), a_finite = is_finite(a.re) & is_finite(a.im);
   const Scalar signed_inf = with_sign_of(inf, b.re);
@@ -68,8 +72,10 @@ ScalarComplex divide_f64(ScalarComplex a, ScalarComplex b) {
                          with_sign_of(convert_to(is_inf(z.im), DType::kF64), z.im)};
   };
   const ScalarComplex ba = boxed(a), bb = boxed(b);
-  q = select(a_inf & b_finite & ~is_zero(b), {inf * (ba.re * b.re + ba.im * b.im), inf * (ba.im * b.re - ba.re * b.im)}, q);
-  return select(b_inf & a_finite, {zero * (a.re * bb.re + a.im * bb.im), zero * (a.im * bb.re - a.re * bb.im)}, q);
+  q = select(a_inf & b_finite & ~is_zero(b),
+             {inf * (ba.re * b.re + ba.im * b.im), inf * (ba.im * b.re - ba.re * b.im)}, q);
+  return select(b_inf & a_finite,
+                {zero * (a.re * bb.re + a.im * bb.im), zero * (a.im * bb.re - a.re * bb.im)}, q);
 }
 
 ScalarComplex exponential_f64(ScalarComplex z) {
@@ -174,12 +180,13 @@ ScalarComplex cosine_f64(ScalarComplex z) {
   const Scalar c = cosine(z.re), s = sine(z.re), a = abs(z.im);
   const Scalar large = a > 700, e = exponential(limit(a, 0, 2000) * 0.5);
   const auto times = [&](Scalar f, Scalar h) { return select(large, e * (f * 0.5) * e, f * h); };
-  return {times(c, cosh(z.im)), select((z.re == 0) | (z.im == 0), -(s * z.im), -with_sign_of(constant(a, 1), z.im) * times(s, sinh(a)))};
+  return {times(c, cosh(z.im)), select((z.re == 0) | (z.im == 0), -(s * z.im),
+                                       -with_sign_of(constant(a, 1), z.im) * times(s, sinh(a)))};
 }
 
 ScalarComplex tanh_f64(ScalarComplex z) {
-  // tanh(a + ib) = (tanh(a) (1 + t^2) + i t / cosh(a)^2) / (1 + tanh(a)^2 t^2), t = tan(b); over sin and cos, so that
-  // a pole of t does no harm.
+  // tanh(a + ib) = (tanh(a) (1 + t^2) + i t / cosh(a)^2) / (1 + tanh(a)^2 t^2), t = tan(b); over sin and cos,
+  // so that a pole of t does no harm.
   const Scalar a = limit(z.re, -350, 350);
   const Scalar sh = sinh(a), ch = cosh(a), s = sine(z.im), c = cosine(z.im);
   const Scalar d = fma(sh, sh, c * c);
@@ -202,7 +209,10 @@ ScalarComplex logistic_f64(ScalarComplex z) {
   const Scalar left = z.re < 0;
   const ScalarComplex e = exponential_f64(select(left, z, {-z.re, -z.im}));
   const ScalarComplex one{constant(z.re, 1), constant(z.re, 0)};
-  return divide_f64(select(left, e, one), {e.re + 1, e.im});
+  // 1 + exp(a) cos(b) = expm1(a) cos(b) + 2 cos(b/2)^2 keeps its digits near the poles.
+  const Scalar a = -abs(z.re), c = cosine(z.im * 0.5);
+  const Scalar re = fma(exponential_minus_one(a), cosine(z.im), 2 * c * c);
+  return divide_f64(select(left, e, one), {select(is_finite(z.im), re, e.re + 1), e.im});
 }
 
 ScalarComplex power_f64(ScalarComplex a, ScalarComplex b) {

@@ -1,8 +1,9 @@
 // The f64 cores that the transcendental rules share, and arithmetic on unevaluated sums.
 //
-// Contract: handles are f64. A `Sum` is hi + lo with |lo| about half an ulp of hi or less. "Narrow" functions are
-// plain f64 arithmetic good to about 2^-45, meant for results of f32, f16 and bf16, which are rounded from them once;
-// the other cores are good to about 2^-58, so that a result rounded from them is within 0.6 ulp of f64.
+// Contract: handles are f64. A `Sum` is hi + lo with |lo| about half an ulp of hi or less. "Narrow" functions
+// are plain f64 arithmetic good to about 2^-45, meant for results of f32, f16 and bf16, which are rounded
+// from them once; the other cores are good to about 2^-58, so that a result rounded from them is within 0.6
+// ulp of f64.
 #ifndef LAMINA_HLO_SCALAR_ELEMENTARY_H_
 #define LAMINA_HLO_SCALAR_ELEMENTARY_H_
 
@@ -39,7 +40,9 @@ inline Sum sqrt_sum(Sum a) {
 inline Sum negate_sum(Sum a) { return {-a.hi, -a.lo}; }
 inline Sum select_sum(Scalar p, Sum a, Sum b) { return {select(p, a.hi, b.hi), select(p, a.lo, b.lo)}; }
 inline Sum scale_sum(Sum a, Operand factor) { return {a.hi * factor.as(a.hi), a.lo * factor.as(a.hi)}; }
-inline Sum sum_constant(Scalar like, double hi, double lo) { return {constant(like, hi), constant(like, lo)}; }
+inline Sum sum_constant(Scalar like, double hi, double lo) {
+  return {constant(like, hi), constant(like, lo)};
+}
 
 // x limited to [low, high]; NaN stays.
 inline Scalar limit(Scalar x, double low, double high) {
@@ -51,7 +54,8 @@ Scalar power_of_two(Scalar n);
 // x * 2^n for an integral n, |n| <= 2040; two roundings where the result is subnormal.
 Scalar scale_by_power(Scalar x, Scalar n);
 
-// exp(x) = (sum) * 2^n; `reduced` and `tail` give exp(reduced) - 1 = reduced + tail where n == 0 and x.lo == 0.
+// exp(x) = (sum) * 2^n; `reduced` and `tail` give exp(reduced) - 1 = reduced + tail where n == 0 and x.lo ==
+// 0.
 struct ExpParts {
   Sum sum;
   Scalar n, reduced, tail;
@@ -82,7 +86,7 @@ Sum cos_pi_sum(Scalar x);
 
 Scalar exp_narrow(Scalar x);
 Scalar expm1_narrow(Scalar x);
-Scalar log_narrow(Scalar x);    // special values included
+Scalar log_narrow(Scalar x);  // special values included
 Scalar log1p_narrow(Scalar x);
 
 // angle of the point (x, y), both finite parts given as magnitudes: atan(y / x) in [0, pi/2].

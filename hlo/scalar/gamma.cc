@@ -7,22 +7,26 @@ namespace {
 
 using namespace coefficients;
 
-constexpr double kHalfLogTwoPi = 0x1.d67f1c864beb5p-1, kHalfLogTwoPiLow = -0x1.65b5a1b7ff5dfp-55;
+constexpr double kStirlingShift = 0x1.acfe390c97d69p-2,
+                 kStirlingShiftLow = 0x1.3494bc9001442p-56;  // (log(2 pi) - 1) / 2
 constexpr double kLogPi = 0x1.250d048e7a1bdp+0, kLogPiLow = 0x1.7abf2ad8d5088p-57;
-constexpr double kLgammaLow = -0x1.c16952fc810f7p-58;    // of kLgamma[0]
-constexpr double kDigammaLow = 0x1.8f8ba07282f39p-55;    // of kDigamma[0]
+constexpr double kLargest = 2.5563481638716905e305;                               // beyond, lgamma overflows
+constexpr double kLgammaLow = -0x1.c16952fc810f7p-58;                             // of kLgamma[0]
+constexpr double kDigammaLow = 0x1.8f8ba07282f39p-55;                             // of kDigamma[0]
 constexpr double kRoot = 0x1.762d86356be3fp+0, kRootLow = 0x1.b86a722197829p-54;  // of digamma
 
-// c[0] + low + x * (c[1] + ...) as a sum.
+// c[0] + low + x * (c[1] + x * (...)) as a sum: only the part from x^2 on is rounded to f64.
 Sum polynomial_sum(Scalar x, std::span<const double> c, double low) {
-  return fast_two_sum(constant(x, c[0]), fma(x, polynomial(x, c.subspan(1)), low));
+  const Sum inner = two_sum(constant(x, c[1]), x * polynomial(x, c.subspan(2)));
+  return add_sums(sum_constant(x, c[0], low), multiply_sums({x, constant(x, 0)}, inner));
 }
 
 // log(gamma(x)) for positive finite x.
 Sum lgamma_positive(Scalar x) {
   const Scalar zero = constant(x, 0);
-  const Scalar small = x < 0.5, below = x < 1.5, large = x >= 3, tiny = x < 0x1p-200;
-  // Below 3/2 the recurrence leads to [3/2, 5/2): lgamma(x) = lgamma(x + n) - log(x ... (x + n - 1)).
+  const Scalar small = x < 0.5, below = x < 1.75, large = x >= 3, tiny = x < 0x1p-200;
+  // Near 2 the polynomial times (x - 2); below 7/4 the recurrence leads to [2, 11/4): lgamma(x) = lgamma(x +
+  // n) - log(x ... (x + n - 1)).
   const Scalar v = select(tiny, x * 0x1p200, x);
   const Sum product = multiply_sums({v, zero}, two_sum(constant(x, 1), select(small, x, zero)));
   const Sum argument = select_sum(large, {x, zero}, product);
@@ -32,26 +36,27 @@ Sum lgamma_positive(Scalar x) {
   const Sum shifted = add_sums(polynomial_part, negate_sum(log));
   const Scalar b = select(large, x, constant(x, 3)), inverse = 1 / b;
   const Scalar correction = polynomial(inverse * inverse, kStirling) * inverse;
-  Sum stirling = multiply_sums(two_sum(b, constant(b, -0.5)), log);
-  stirling = add_number(stirling, -b);
-  stirling = add_sums(stirling, sum_constant(x, kHalfLogTwoPi, kHalfLogTwoPiLow));
+  // (x - 1/2) log(x) - x without an overflow before the result's: (x - 1/2) (log(x) - 1) - 1/2.
+  Sum stirling = multiply_sums(two_sum(b, constant(b, -0.5)), add_number(log, -1));
+  stirling = add_sums(stirling, sum_constant(x, kStirlingShift, kStirlingShiftLow));
   stirling = add_number(stirling, correction);
   return select_sum(large, stirling, select_sum(below, shifted, polynomial_part));
 }
 
 Scalar lgamma_f64(Scalar x) {
   const Scalar a = abs(x), inf = infinity_like(x);
-  const Scalar b = select((a > 0) & (a < 0x1p1014), a, constant(x, 1));
+  const Scalar b = select((a > 0) & (a <= kLargest), a, constant(x, 1));
   const Sum positive = lgamma_positive(b);
   // gamma(-a) = -pi / (a sin(pi a) gamma(a)).
   const Sum sine = sin_pi_sum(b);
   const Sum size = select_sum(sine.hi < 0, negate_sum(sine), sine);
-  const Sum product = multiply_sums({select(b < 0x1p-200, 1, b), constant(x, 0)}, select_sum(size.hi < 0x1p-200, sum_constant(x, 1, 0), size));
-  const Sum reflected = add_sums(add_sums(sum_constant(x, kLogPi, kLogPiLow), negate_sum(log_sum(product))), negate_sum(positive));
+  const Sum product = multiply_sums({select(b < 0x1p-200, 1, b), constant(x, 0)},
+                                    select_sum(size.hi < 0x1p-200, sum_constant(x, 1, 0), size));
+  const Sum reflected = add_sums(add_sums(sum_constant(x, kLogPi, kLogPiLow), negate_sum(log_sum(product))),
+                                 negate_sum(positive));
   const Scalar pole = floor(a) == a;
   const Scalar left = select(pole, inf, select(a < 0x1p-60, value(positive), value(reflected)));
-  // lgamma passes the largest float at 2.5563e305.
-  const Scalar right = select(a > 2.5563481638716905e305, inf, select(a < 0x1p1014, value(positive), inf));
+  const Scalar right = select(a > kLargest, inf, value(positive));
   const Scalar r = select(x < 0, left, select(a == 0, inf, right));
   return select(is_nan(x), x, r);
 }
@@ -80,8 +85,8 @@ Scalar digamma_f64(Scalar x) {
   const Sum positive = digamma_positive(b);
   // digamma(-a) = digamma(a) + 1 / a + pi / tan(pi a).
   const Sum sine = sin_pi_sum(b), cosine = cos_pi_sum(b);
-  const Sum cotangent =
-      divide_sums(multiply_sums(cosine, sum_constant(x, kPi, kPiLow)), select_sum(sine.hi == 0, sum_constant(x, 1, 0), sine));
+  const Sum cotangent = divide_sums(multiply_sums(cosine, sum_constant(x, kPi, kPiLow)),
+                                    select_sum(sine.hi == 0, sum_constant(x, 1, 0), sine));
   const Sum inverse = divide_sums({constant(x, 1), constant(x, 0)}, {b, constant(x, 0)});
   const Sum reflected = add_sums(add_sums(positive, inverse), cotangent);
   const Scalar pole = floor(a) == a;

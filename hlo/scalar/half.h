@@ -1,7 +1,8 @@
 // Storage-only 16-bit floats and conversions that round once.
 //
-// Contract: every conversion is branch-free, keeps subnormals, keeps NaN a NaN, and rounds to nearest even exactly
-// once from the source value (wider sources go through a round-to-odd step, which loses no rounding information).
+// Contract: every conversion is branch-free, keeps subnormals, keeps NaN a NaN, and rounds to nearest even
+// exactly once from the source value (wider sources go through a round-to-odd step, which loses no rounding
+// information).
 #ifndef LAMINA_HLO_SCALAR_HALF_H_
 #define LAMINA_HLO_SCALAR_HALF_H_
 
@@ -17,7 +18,9 @@ struct BFloat {
   uint16_t bits;
 };
 
-[[gnu::always_inline]] inline float to_f32(BFloat x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
+[[gnu::always_inline]] inline float to_f32(BFloat x) {
+  return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
+}
 
 [[gnu::always_inline]] inline float to_f32(Half x) {
   const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000u) << 16;

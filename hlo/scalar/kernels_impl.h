@@ -27,9 +27,9 @@ constexpr bool is_storage_half = std::is_same_v<T, Half> || std::is_same_v<T, BF
 
 template <typename T>
 struct BitsOf {
-  using type = std::conditional_t<sizeof(T) == 1, uint8_t,
-                                  std::conditional_t<sizeof(T) == 2, uint16_t,
-                                                     std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
+  using type = std::conditional_t<
+      sizeof(T) == 1, uint8_t,
+      std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
 };
 template <typename T>
 using Bits = typename BitsOf<T>::type;
@@ -46,8 +46,10 @@ struct Add {
   static constexpr bool ok = is_native_float<T> || is_native_int<T>;
   template <typename T>
   LAMINA_OP T op(T a, T b) {
-    if constexpr (is_native_float<T>) return a + b;
-    else return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
+    if constexpr (is_native_float<T>)
+      return a + b;
+    else
+      return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
   }
 };
 struct Sub {
@@ -55,8 +57,10 @@ struct Sub {
   static constexpr bool ok = is_native_float<T> || is_native_int<T>;
   template <typename T>
   LAMINA_OP T op(T a, T b) {
-    if constexpr (is_native_float<T>) return a - b;
-    else return static_cast<T>(static_cast<Wide<T>>(a) - static_cast<Wide<T>>(b));
+    if constexpr (is_native_float<T>)
+      return a - b;
+    else
+      return static_cast<T>(static_cast<Wide<T>>(a) - static_cast<Wide<T>>(b));
   }
 };
 struct Mul {
@@ -64,8 +68,10 @@ struct Mul {
   static constexpr bool ok = is_native_float<T> || is_native_int<T>;
   template <typename T>
   LAMINA_OP T op(T a, T b) {
-    if constexpr (is_native_float<T>) return a * b;
-    else return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b));
+    if constexpr (is_native_float<T>)
+      return a * b;
+    else
+      return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b));
   }
 };
 struct Div {
@@ -107,8 +113,10 @@ struct Neg {
   static constexpr bool ok = is_native_float<T> || is_native_int<T>;
   template <typename T>
   LAMINA_OP T op(T a) {
-    if constexpr (is_native_float<T>) return -a;
-    else return static_cast<T>(Wide<T>{0} - static_cast<Wide<T>>(a));
+    if constexpr (is_native_float<T>)
+      return -a;
+    else
+      return static_cast<T>(Wide<T>{0} - static_cast<Wide<T>>(a));
   }
 };
 struct Abs {
@@ -116,21 +124,23 @@ struct Abs {
   static constexpr bool ok = is_native_float<T> || is_native_int<T>;
   template <typename T>
   LAMINA_OP T op(T a) {
-    if constexpr (is_native_float<T>) return std::fabs(a);
+    if constexpr (is_native_float<T>)
+      return std::fabs(a);
     else if constexpr (std::is_signed_v<T>)
       return a < 0 ? static_cast<T>(Wide<T>{0} - static_cast<Wide<T>>(a)) : a;
-    else return a;
+    else
+      return a;
   }
 };
 
-#define LAMINA_FLOAT_UNARY(Name, function)          \
-  struct Name {                                     \
-    template <typename T>                           \
-    static constexpr bool ok = is_native_float<T>;  \
-    template <typename T>                           \
-    LAMINA_OP T op(T a) {                           \
-      return function(a);                           \
-    }                                               \
+#define LAMINA_FLOAT_UNARY(Name, function)         \
+  struct Name {                                    \
+    template <typename T>                          \
+    static constexpr bool ok = is_native_float<T>; \
+    template <typename T>                          \
+    LAMINA_OP T op(T a) {                          \
+      return function(a);                          \
+    }                                              \
   };
 LAMINA_FLOAT_UNARY(Sqrt, std::sqrt)
 LAMINA_FLOAT_UNARY(Floor, std::floor)
@@ -139,15 +149,17 @@ LAMINA_FLOAT_UNARY(Trunc, std::trunc)
 LAMINA_FLOAT_UNARY(RoundEven, std::rint)
 #undef LAMINA_FLOAT_UNARY
 
-#define LAMINA_BITWISE(Name, symbol)                                                  \
-  struct Name {                                                                       \
-    template <typename T>                                                             \
-    static constexpr bool ok = is_native_int<T> || std::is_same_v<T, Bool>;           \
-    template <typename T>                                                             \
-    LAMINA_OP T op(T a, T b) {                                                        \
-      if constexpr (is_native_int<T>) return static_cast<T>(a symbol b);              \
-      else return {static_cast<uint8_t>(a.value symbol b.value)};                     \
-    }                                                                                 \
+#define LAMINA_BITWISE(Name, symbol)                                        \
+  struct Name {                                                             \
+    template <typename T>                                                   \
+    static constexpr bool ok = is_native_int<T> || std::is_same_v<T, Bool>; \
+    template <typename T>                                                   \
+    LAMINA_OP T op(T a, T b) {                                              \
+      if constexpr (is_native_int<T>)                                       \
+        return static_cast<T>(a symbol b);                                  \
+      else                                                                  \
+        return {static_cast<uint8_t>(a.value symbol b.value)};              \
+    }                                                                       \
   };
 LAMINA_BITWISE(BitAnd, &)
 LAMINA_BITWISE(BitOr, |)
@@ -159,8 +171,10 @@ struct BitNot {
   static constexpr bool ok = is_native_int<T> || std::is_same_v<T, Bool>;
   template <typename T>
   LAMINA_OP T op(T a) {
-    if constexpr (is_native_int<T>) return static_cast<T>(~a);
-    else return {static_cast<uint8_t>(a.value ^ 1)};
+    if constexpr (is_native_int<T>)
+      return static_cast<T>(~a);
+    else
+      return {static_cast<uint8_t>(a.value ^ 1)};
   }
 };
 
@@ -228,15 +242,17 @@ struct MulHigh {
   }
 };
 
-#define LAMINA_COMPARE(Name, symbol)                                                                   \
-  struct Name {                                                                                        \
-    template <typename T>                                                                              \
-    static constexpr bool ok = is_native_float<T> || is_native_int<T> || std::is_same_v<T, Bool>;      \
-    template <typename T>                                                                              \
-    LAMINA_OP Bool op(T a, T b) {                                                                      \
-      if constexpr (std::is_same_v<T, Bool>) return {static_cast<uint8_t>(a.value symbol b.value)};    \
-      else return {static_cast<uint8_t>(a symbol b)};                                                  \
-    }                                                                                                  \
+#define LAMINA_COMPARE(Name, symbol)                                                              \
+  struct Name {                                                                                   \
+    template <typename T>                                                                         \
+    static constexpr bool ok = is_native_float<T> || is_native_int<T> || std::is_same_v<T, Bool>; \
+    template <typename T>                                                                         \
+    LAMINA_OP Bool op(T a, T b) {                                                                 \
+      if constexpr (std::is_same_v<T, Bool>)                                                      \
+        return {static_cast<uint8_t>(a.value symbol b.value)};                                    \
+      else                                                                                        \
+        return {static_cast<uint8_t>(a symbol b)};                                                \
+    }                                                                                             \
   };
 LAMINA_COMPARE(Eq, ==)
 LAMINA_COMPARE(Ne, !=)
@@ -251,8 +267,9 @@ LAMINA_OP To saturate(From x) {
   constexpr From lowest = std::is_signed_v<To> ? -above : From{0};
   const bool inside = x > lowest && x < above;  // false for NaN
   const To value = static_cast<To>(inside ? x : From{0});
-  const To limit = x >= above ? std::numeric_limits<To>::max()
-                   : x <= lowest ? std::numeric_limits<To>::lowest() : To{0};
+  const To limit = x >= above    ? std::numeric_limits<To>::max()
+                   : x <= lowest ? std::numeric_limits<To>::lowest()
+                                 : To{0};
   return inside ? value : limit;
 }
 
@@ -261,18 +278,26 @@ LAMINA_OP To convert_value(From x) {
   if constexpr (is_storage_half<From>) {
     return convert_value<To>(to_f32(x));
   } else if constexpr (std::is_same_v<From, Bool>) {
-    if constexpr (std::is_same_v<To, Bool>) return x;
-    else return convert_value<To>(x.value);
+    if constexpr (std::is_same_v<To, Bool>)
+      return x;
+    else
+      return convert_value<To>(x.value);
   } else if constexpr (std::is_same_v<To, Bool>) {
     return {static_cast<uint8_t>(x != From{0})};
   } else if constexpr (is_storage_half<To>) {
     float narrow;
-    if constexpr (std::is_same_v<From, float>) narrow = x;
-    else if constexpr (std::is_same_v<From, double>) narrow = to_f32_odd(x);
-    else if constexpr (std::is_signed_v<From>) narrow = to_f32_odd(to_f64_odd(int64_t{x}));
-    else narrow = to_f32_odd(to_f64_odd(uint64_t{x}));
-    if constexpr (std::is_same_v<To, Half>) return to_f16(narrow);
-    else return to_bf16(narrow);
+    if constexpr (std::is_same_v<From, float>)
+      narrow = x;
+    else if constexpr (std::is_same_v<From, double>)
+      narrow = to_f32_odd(x);
+    else if constexpr (std::is_signed_v<From>)
+      narrow = to_f32_odd(to_f64_odd(int64_t{x}));
+    else
+      narrow = to_f32_odd(to_f64_odd(uint64_t{x}));
+    if constexpr (std::is_same_v<To, Half>)
+      return to_f16(narrow);
+    else
+      return to_bf16(narrow);
   } else if constexpr (is_native_float<From> && is_native_int<To>) {
     return saturate<To>(x);
   } else {
@@ -294,7 +319,8 @@ LAMINA_KERNEL_TARGET void binary_loop(void* out, const void* a, const void* b, c
   for (int64_t i = 0; i < count; ++i) o[i] = Op::op(x[i], y[i]);
 }
 template <typename Op, typename T>
-LAMINA_KERNEL_TARGET void ternary_loop(void* out, const void* a, const void* b, const void* c, int64_t count) {
+LAMINA_KERNEL_TARGET void ternary_loop(void* out, const void* a, const void* b, const void* c,
+                                       int64_t count) {
   auto* o = static_cast<T*>(out);
   const auto* x = static_cast<const T*>(a);
   const auto* y = static_cast<const T*>(b);
@@ -329,20 +355,34 @@ LAMINA_KERNEL_TARGET void copy_loop(void* out, const void* a, const void*, const
 template <typename F>
 ScalarKernel with_type(DType t, F f) {
   switch (t) {
-    case DType::kBool: return f(Bool{});
-    case DType::kS8: return f(int8_t{});
-    case DType::kS16: return f(int16_t{});
-    case DType::kS32: return f(int32_t{});
-    case DType::kS64: return f(int64_t{});
-    case DType::kU8: return f(uint8_t{});
-    case DType::kU16: return f(uint16_t{});
-    case DType::kU32: return f(uint32_t{});
-    case DType::kU64: return f(uint64_t{});
-    case DType::kF16: return f(Half{});
-    case DType::kBF16: return f(BFloat{});
-    case DType::kF32: return f(float{});
-    case DType::kF64: return f(double{});
-    default: return nullptr;
+    case DType::kBool:
+      return f(Bool{});
+    case DType::kS8:
+      return f(int8_t{});
+    case DType::kS16:
+      return f(int16_t{});
+    case DType::kS32:
+      return f(int32_t{});
+    case DType::kS64:
+      return f(int64_t{});
+    case DType::kU8:
+      return f(uint8_t{});
+    case DType::kU16:
+      return f(uint16_t{});
+    case DType::kU32:
+      return f(uint32_t{});
+    case DType::kU64:
+      return f(uint64_t{});
+    case DType::kF16:
+      return f(Half{});
+    case DType::kBF16:
+      return f(BFloat{});
+    case DType::kF32:
+      return f(float{});
+    case DType::kF64:
+      return f(double{});
+    default:
+      return nullptr;
   }
 }
 
@@ -350,10 +390,14 @@ template <typename Op, int arity>
 ScalarKernel typed(DType operand) {
   return with_type(operand, [](auto v) -> ScalarKernel {
     using T = decltype(v);
-    if constexpr (!Op::template ok<T>) return nullptr;
-    else if constexpr (arity == 1) return unary_loop<Op, T>;
-    else if constexpr (arity == 2) return binary_loop<Op, T>;
-    else return ternary_loop<Op, T>;
+    if constexpr (!Op::template ok<T>)
+      return nullptr;
+    else if constexpr (arity == 1)
+      return unary_loop<Op, T>;
+    else if constexpr (arity == 2)
+      return binary_loop<Op, T>;
+    else
+      return ternary_loop<Op, T>;
   });
 }
 
@@ -364,7 +408,8 @@ ScalarKernel compare(DType result, DType operand) {
 
 ScalarKernel find_convert(DType result, DType operand) {
   return with_type(result, [operand](auto to) {
-    return with_type(operand, [](auto from) -> ScalarKernel { return convert_loop<decltype(to), decltype(from)>; });
+    return with_type(operand,
+                     [](auto from) -> ScalarKernel { return convert_loop<decltype(to), decltype(from)>; });
   });
 }
 
@@ -377,42 +422,73 @@ ScalarKernel find_bitcast(DType result, DType operand) {
 
 ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
   switch (prim) {
-    case Prim::eq: return compare<Eq>(result, operand);
-    case Prim::ne: return compare<Ne>(result, operand);
-    case Prim::lt: return compare<Lt>(result, operand);
-    case Prim::le: return compare<Le>(result, operand);
-    case Prim::convert: return find_convert(result, operand);
-    case Prim::bitcast: return find_bitcast(result, operand);
-    default: break;
+    case Prim::eq:
+      return compare<Eq>(result, operand);
+    case Prim::ne:
+      return compare<Ne>(result, operand);
+    case Prim::lt:
+      return compare<Lt>(result, operand);
+    case Prim::le:
+      return compare<Le>(result, operand);
+    case Prim::convert:
+      return find_convert(result, operand);
+    case Prim::bitcast:
+      return find_bitcast(result, operand);
+    default:
+      break;
   }
   if (result != operand) return nullptr;
   switch (prim) {
-    case Prim::add: return typed<Add, 2>(operand);
-    case Prim::sub: return typed<Sub, 2>(operand);
-    case Prim::mul: return typed<Mul, 2>(operand);
-    case Prim::div: return typed<Div, 2>(operand);
-    case Prim::rem: return typed<Rem, 2>(operand);
-    case Prim::fma: return typed<Fma, 3>(operand);
-    case Prim::neg: return typed<Neg, 1>(operand);
-    case Prim::abs: return typed<Abs, 1>(operand);
-    case Prim::sqrt: return typed<Sqrt, 1>(operand);
-    case Prim::floor: return typed<Floor, 1>(operand);
-    case Prim::ceil: return typed<Ceil, 1>(operand);
-    case Prim::trunc: return typed<Trunc, 1>(operand);
-    case Prim::round_even: return typed<RoundEven, 1>(operand);
-    case Prim::bit_and: return typed<BitAnd, 2>(operand);
-    case Prim::bit_or: return typed<BitOr, 2>(operand);
-    case Prim::bit_xor: return typed<BitXor, 2>(operand);
-    case Prim::bit_not: return typed<BitNot, 1>(operand);
-    case Prim::shl: return typed<Shl, 2>(operand);
-    case Prim::shr_logical: return typed<ShrLogical, 2>(operand);
-    case Prim::shr_arithmetic: return typed<ShrArithmetic, 2>(operand);
-    case Prim::popcount: return typed<Popcount, 1>(operand);
-    case Prim::count_leading_zeros: return typed<CountLeadingZeros, 1>(operand);
-    case Prim::mul_high: return typed<MulHigh, 2>(operand);
+    case Prim::add:
+      return typed<Add, 2>(operand);
+    case Prim::sub:
+      return typed<Sub, 2>(operand);
+    case Prim::mul:
+      return typed<Mul, 2>(operand);
+    case Prim::div:
+      return typed<Div, 2>(operand);
+    case Prim::rem:
+      return typed<Rem, 2>(operand);
+    case Prim::fma:
+      return typed<Fma, 3>(operand);
+    case Prim::neg:
+      return typed<Neg, 1>(operand);
+    case Prim::abs:
+      return typed<Abs, 1>(operand);
+    case Prim::sqrt:
+      return typed<Sqrt, 1>(operand);
+    case Prim::floor:
+      return typed<Floor, 1>(operand);
+    case Prim::ceil:
+      return typed<Ceil, 1>(operand);
+    case Prim::trunc:
+      return typed<Trunc, 1>(operand);
+    case Prim::round_even:
+      return typed<RoundEven, 1>(operand);
+    case Prim::bit_and:
+      return typed<BitAnd, 2>(operand);
+    case Prim::bit_or:
+      return typed<BitOr, 2>(operand);
+    case Prim::bit_xor:
+      return typed<BitXor, 2>(operand);
+    case Prim::bit_not:
+      return typed<BitNot, 1>(operand);
+    case Prim::shl:
+      return typed<Shl, 2>(operand);
+    case Prim::shr_logical:
+      return typed<ShrLogical, 2>(operand);
+    case Prim::shr_arithmetic:
+      return typed<ShrArithmetic, 2>(operand);
+    case Prim::popcount:
+      return typed<Popcount, 1>(operand);
+    case Prim::count_leading_zeros:
+      return typed<CountLeadingZeros, 1>(operand);
+    case Prim::mul_high:
+      return typed<MulHigh, 2>(operand);
     case Prim::select:
       return with_type(result, [](auto v) -> ScalarKernel { return select_loop<decltype(v)>; });
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 

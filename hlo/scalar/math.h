@@ -1,9 +1,9 @@
 // The scalar rules: what every elementwise op computes, as functions over `Scalar` handles.
 //
-// Contract: total on every input; operands of a binary function have one type. f32, f64, f16 and bf16 are accepted
-// wherever floats are, `ScalarComplex` (parts f32 or f64) where an overload takes it. A 16-bit float result is the
-// correctly rounded one for every unary function. Names are those of StableHLO and CHLO; where C++ reserves the word
-// (and, or, xor, not) an underscore follows.
+// Contract: total on every input; operands of a binary function have one type. f32, f64, f16 and bf16 are
+// accepted wherever floats are, `ScalarComplex` (parts f32 or f64) where an overload takes it. A 16-bit float
+// result is the correctly rounded one for every unary function. Names are those of StableHLO and CHLO; where
+// C++ reserves the word (and, or, xor, not) an underscore follows.
 #ifndef LAMINA_HLO_SCALAR_MATH_H_
 #define LAMINA_HLO_SCALAR_MATH_H_
 
@@ -49,11 +49,12 @@ enum class Direction : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe };
 Scalar compare(Scalar a, Scalar b, Direction direction);
 // -NaN < -inf < ... < -0 < +0 < ... < +inf < NaN; floats only.
 Scalar compare_total_order(Scalar a, Scalar b, Direction direction);
-Scalar compare(ScalarComplex a, ScalarComplex b, Direction direction);  // order: real part first, then imaginary
+Scalar compare(ScalarComplex a, ScalarComplex b,
+               Direction direction);  // order: real part first, then imaginary
 
-Scalar convert(Scalar x, DType to);                // to a real type
+Scalar convert(Scalar x, DType to);  // to a real type
 ScalarComplex convert_to_complex(Scalar x, DType part);
-Scalar convert(ScalarComplex x, DType to);         // to a real type: the real part; to bool: either part is not 0
+Scalar convert(ScalarComplex x, DType to);  // to a real type: the real part; to bool: either part is not 0
 ScalarComplex convert_to_complex(ScalarComplex x, DType part);
 
 // Elementary functions (exponential.cc, logarithm.cc, trigonometric.cc, roots.cc).
@@ -85,7 +86,7 @@ Scalar power(Scalar x, Scalar y);
 Scalar erf(Scalar x);
 Scalar erfc(Scalar x);
 Scalar erf_inv(Scalar x);
-Scalar lgamma(Scalar x);   // log |gamma(x)|
+Scalar lgamma(Scalar x);  // log |gamma(x)|
 Scalar digamma(Scalar x);
 
 // Complex functions (complex.cc). c64 is computed in f64 and rounded once per part.

@@ -1,7 +1,8 @@
 // Operators and small helpers over `Scalar` handles, so that a rule reads like arithmetic.
 //
-// Contract: each operator records one primitive; both operands have one type, and a number beside a handle becomes a
-// constant of the handle's type. f16 and bf16 have no arithmetic: use `with_f32_arithmetic` or `via_f64`.
+// Contract: each operator records one primitive; both operands have one type, and a number beside a handle
+// becomes a constant of the handle's type. f16 and bf16 have no arithmetic: use `with_f32_arithmetic` or
+// `via_f64`.
 #ifndef LAMINA_HLO_SCALAR_OPS_H_
 #define LAMINA_HLO_SCALAR_OPS_H_
 
@@ -28,16 +29,24 @@ Scalar record(Prim prim, DType result, Scalar first, S... rest) {
 
 // Constants of the type of `like`.
 inline Scalar constant(Scalar like, double value) { return like.recorder()->constant(like.type(), value); }
-inline Scalar constant_bits(Scalar like, uint64_t bits) { return like.recorder()->constant_bits(like.type(), bits); }
-inline Scalar bool_constant(Scalar like, bool value) { return like.recorder()->constant_bits(DType::kBool, value); }
+inline Scalar constant_bits(Scalar like, uint64_t bits) {
+  return like.recorder()->constant_bits(like.type(), bits);
+}
+inline Scalar bool_constant(Scalar like, bool value) {
+  return like.recorder()->constant_bits(DType::kBool, value);
+}
 
 template <typename T>
 concept Number = std::is_arithmetic_v<T>;
 
-#define LAMINA_SCALAR_OPERATOR(symbol, prim, result)                                                          \
-  inline Scalar operator symbol(Scalar a, Scalar b) { return record(Prim::prim, result, a, b); }              \
-  inline Scalar operator symbol(Scalar a, Number auto b) { return a symbol constant(a, static_cast<double>(b)); } \
-  inline Scalar operator symbol(Number auto a, Scalar b) { return constant(b, static_cast<double>(a)) symbol b; }
+#define LAMINA_SCALAR_OPERATOR(symbol, prim, result)                                             \
+  inline Scalar operator symbol(Scalar a, Scalar b) { return record(Prim::prim, result, a, b); } \
+  inline Scalar operator symbol(Scalar a, Number auto b) {                                       \
+    return a symbol constant(a, static_cast<double>(b));                                         \
+  }                                                                                              \
+  inline Scalar operator symbol(Number auto a, Scalar b) {                                       \
+    return constant(b, static_cast<double>(a)) symbol b;                                         \
+  }
 LAMINA_SCALAR_OPERATOR(+, add, a.type())
 LAMINA_SCALAR_OPERATOR(-, sub, a.type())
 LAMINA_SCALAR_OPERATOR(*, mul, a.type())
@@ -68,8 +77,8 @@ inline Scalar operator>>(Scalar a, Number auto b) { return a >> constant(a, stat
 // A handle or a number, where a helper takes both.
 class Operand {
  public:
-  Operand(Scalar s) : scalar_(s) {}                                      // NOLINT: implicit on purpose
-  Operand(Number auto value) : value_(static_cast<double>(value)) {}     // NOLINT
+  Operand(Scalar s) : scalar_(s) {}                                   // NOLINT: implicit on purpose
+  Operand(Number auto value) : value_(static_cast<double>(value)) {}  // NOLINT
   Scalar as(Scalar like) const { return scalar_.recorder() != nullptr ? scalar_ : constant(like, value_); }
 
  private:
@@ -79,7 +88,9 @@ class Operand {
 
 inline Scalar fma(Scalar a, Operand b, Operand c) { return record(Prim::fma, a.type(), a, b.as(a), c.as(a)); }
 inline Scalar select(Scalar p, Scalar a, Operand b) { return record(Prim::select, a.type(), p, a, b.as(a)); }
-inline Scalar select(Scalar p, Number auto a, Scalar b) { return select(p, constant(b, static_cast<double>(a)), b); }
+inline Scalar select(Scalar p, Number auto a, Scalar b) {
+  return select(p, constant(b, static_cast<double>(a)), b);
+}
 inline Scalar convert_to(Scalar x, DType type) { return record(Prim::convert, type, x); }
 inline Scalar bitcast(Scalar x, DType type) { return record(Prim::bitcast, type, x); }
 inline Scalar trunc(Scalar x) { return record(Prim::trunc, x.type(), x); }
@@ -90,7 +101,9 @@ inline Scalar is_nan(Scalar x) { return x != x; }
 inline Scalar nan_like(Scalar x) { return constant(x, std::numeric_limits<double>::quiet_NaN()); }
 inline Scalar infinity_like(Scalar x) { return constant(x, std::numeric_limits<double>::infinity()); }
 
-inline Scalar sign_mask(Scalar bits) { return constant_bits(bits, uint64_t{1} << (bit_width(bits.type()) - 1)); }
+inline Scalar sign_mask(Scalar bits) {
+  return constant_bits(bits, uint64_t{1} << (bit_width(bits.type()) - 1));
+}
 inline Scalar to_bits(Scalar x) { return bitcast(x, bits_type(x.type())); }
 // `magnitude` (not negative) with the sign of `sign` added: negative where `sign` is.
 inline Scalar with_sign_of(Scalar magnitude, Scalar sign) {
@@ -125,9 +138,9 @@ inline Scalar polynomial(Scalar x, std::initializer_list<double> c) {
   return polynomial(x, std::span<const double>(c.begin(), c.size()));
 }
 
-// The one place where 16-bit floats get their arithmetic: operands are converted to f32, `f` runs, and its float
-// results are rounded once. add, subtract, multiply, divide and sqrt come out correctly rounded this way, since f32
-// has more than twice the digits.
+// The one place where 16-bit floats get their arithmetic: operands are converted to f32, `f` runs, and its
+// float results are rounded once. add, subtract, multiply, divide and sqrt come out correctly rounded this
+// way, since f32 has more than twice the digits.
 template <typename F, typename... S>
 Scalar with_f32_arithmetic(F f, Scalar x, S... rest) {
   const DType type = x.type();

@@ -59,7 +59,8 @@ bool prim_accepts(Prim prim, DType result, std::span<const DType> operands) {
 std::string to_string(const ScalarProgram& program) {
   std::string text;
   const auto define = [&](size_t value) {
-    absl::StrAppendFormat(&text, "%%%d: %s = ", value, dtype_name(program.type_of(static_cast<uint32_t>(value))));
+    absl::StrAppendFormat(&text, "%%%d: %s = ", value,
+                          dtype_name(program.type_of(static_cast<uint32_t>(value))));
   };
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     define(i);
@@ -73,7 +74,8 @@ std::string to_string(const ScalarProgram& program) {
       absl::StrAppendFormat(&text, "%s%d", k ? ", %" : " %", instr.operands[k]);
     if (instr.prim == Prim::constant) {
       absl::StrAppendFormat(&text, " 0x%x", instr.imm);
-      if (instr.type == DType::kF64) absl::StrAppendFormat(&text, " (%.17g)", std::bit_cast<double>(instr.imm));
+      if (instr.type == DType::kF64)
+        absl::StrAppendFormat(&text, " (%.17g)", std::bit_cast<double>(instr.imm));
       if (instr.type == DType::kF32)
         absl::StrAppendFormat(&text, " (%.9g)", std::bit_cast<float>(static_cast<uint32_t>(instr.imm)));
     }
@@ -128,8 +130,9 @@ Scalar ScalarRecorder::emit(Prim prim, DType result, std::span<const Scalar> ope
     LAMINA_SCALAR_CHECK(operands[i].recorder() == this, "a scalar of another recording");
     types[i] = operands[i].type();
   }
-  LAMINA_SCALAR_CHECK(prim_accepts(prim, result, std::span(types).first(operands.size())),
-                      absl::StrFormat("%s of %s to %s", prim_name(prim), dtype_name(types[0]), dtype_name(result)));
+  LAMINA_SCALAR_CHECK(
+      prim_accepts(prim, result, std::span(types).first(operands.size())),
+      absl::StrFormat("%s of %s to %s", prim_name(prim), dtype_name(types[0]), dtype_name(result)));
 
   if ((prim == Prim::convert || prim == Prim::bitcast) && types[0] == result) return operands[0];
   ScalarInstr instr{.prim = prim, .type = result};
@@ -152,14 +155,16 @@ Scalar ScalarRecorder::emit(Prim prim, DType result, std::span<const Scalar> ope
     find_kernel(prim, result, operand)(&folded, &values[0], &values[1], &values[2], 1);
     return constant_bits(result, folded);
   }
-  if (is_commutative(prim) && instr.operands[0] > instr.operands[1]) std::swap(instr.operands[0], instr.operands[1]);
+  if (is_commutative(prim) && instr.operands[0] > instr.operands[1])
+    std::swap(instr.operands[0], instr.operands[1]);
   return append(instr);
 }
 
-std::vector<Scalar> ScalarRecorder::inline_program(const ScalarProgram& program, std::span<const Scalar> inputs) {
+std::vector<Scalar> ScalarRecorder::inline_program(const ScalarProgram& program,
+                                                   std::span<const Scalar> inputs) {
   LAMINA_SCALAR_CHECK(inputs.size() == program.inputs.size(), "wrong number of inputs");
   std::vector<Scalar> values(inputs.begin(), inputs.end());
-  for (size_t i = 0; i < inputs.size(); ++i) 
+  for (size_t i = 0; i < inputs.size(); ++i)
     LAMINA_SCALAR_CHECK(inputs[i].type() == program.inputs[i], "wrong type of input");
   for (const ScalarInstr& instr : program.code) {
     Scalar operands[3];

@@ -1,13 +1,15 @@
 // Scalar programs: the one definition of what an elementwise op computes.
 //
-// A scalar rule is an ordinary function over `Scalar` handles. Running it once per combination of operand types
-// records a straight-line `ScalarProgram`; folding, the evaluator, the interpreting tier and the code generators all
-// execute that program, so their bits cannot differ. A complex element is two values (real, imaginary).
+// A scalar rule is an ordinary function over `Scalar` handles. Running it once per combination of operand
+// types records a straight-line `ScalarProgram`; folding, the evaluator, the interpreting tier and the code
+// generators all execute that program, so their bits cannot differ. A complex element is two values (real,
+// imaginary).
 #ifndef LAMINA_HLO_SCALAR_PROGRAM_H_
 #define LAMINA_HLO_SCALAR_PROGRAM_H_
 
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -30,9 +32,9 @@ const char* prim_name(Prim p);
 // Value numbers: 0 ... inputs.size()-1 are the inputs, instruction i defines inputs.size()+i.
 struct ScalarInstr {
   Prim prim;
-  DType type;                    // of the result
+  DType type;  // of the result
   uint32_t operands[3] = {0, 0, 0};
-  uint64_t imm = 0;              // constant: the bits, zero-extended
+  uint64_t imm = 0;  // constant: the bits, zero-extended
   bool operator==(const ScalarInstr&) const = default;
 
   template <typename H>
@@ -42,7 +44,7 @@ struct ScalarInstr {
 };
 
 struct ScalarProgram {
-  std::vector<DType> inputs;     // part types: never complex
+  std::vector<DType> inputs;  // part types: never complex
   std::vector<ScalarInstr> code;
   std::vector<uint32_t> outputs;
   bool operator==(const ScalarProgram&) const = default;
@@ -75,7 +77,8 @@ class Scalar {
 // Whether `prim` exists for this result type and these operand types.
 bool prim_accepts(Prim prim, DType result, std::span<const DType> operands);
 
-// Records primitives with deduplication and constant folding (bits preserved), and drops dead code in `finish`.
+// Records primitives with deduplication and constant folding (bits preserved), and drops dead code in
+// `finish`.
 class ScalarRecorder {
  public:
   explicit ScalarRecorder(std::span<const DType> inputs);
@@ -100,10 +103,22 @@ class ScalarRecorder {
   absl::flat_hash_map<ScalarInstr, uint32_t> known_;
 };
 
-// Runs `program` on `count` elements: inputs[i] and outputs[j] point at contiguous arrays of the value's type (bool as
-// one byte 0 or 1). Works in blocks; outputs may alias inputs exactly (same pointer), not partly.
-void interpret(const ScalarProgram& program, std::span<const void* const> inputs, std::span<void* const> outputs,
-               int64_t count);
+// Runs `program` on `count` elements: inputs[i] and outputs[j] point at contiguous arrays of the value's type
+// (bool as one byte 0 or 1). Works in blocks; outputs may alias inputs exactly (same pointer), not partly.
+void interpret(const ScalarProgram& program, std::span<const void* const> inputs,
+               std::span<void* const> outputs, int64_t count);
+
+// The same, prepared once for many runs; safe to run from several threads at a time.
+class PreparedProgram {
+ public:
+  explicit PreparedProgram(ScalarProgram program);
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs, int64_t count) const;
+  const ScalarProgram& program() const;
+
+ private:
+  class Plan;
+  std::shared_ptr<const Plan> plan_;
+};
 
 }  // namespace lamina::hlo
 

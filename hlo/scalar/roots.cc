@@ -14,7 +14,8 @@ Scalar rsqrt_f64(Scalar x) {
 
 Scalar cbrt_f64(Scalar x) {
   const Scalar a = abs(x), tiny = a < 0x1p-1022;
-  const Scalar v = select(tiny, a * 0x1p54, a);
+  const Scalar huge = a > 0x1p1000;  // twice the cube of the guess must not overflow
+  const Scalar v = select(tiny, a * 0x1p54, select(huge, a * 0x1p-54, a));
   // A third of the exponent (and of the fraction) gives the root to 5 %; each step triples the digits.
   const Scalar top = convert_to(to_bits(v) >> 32, DType::kU32);
   const Scalar third = mul_high(top, constant_bits(top, 0x55555556u)) + constant_bits(top, 0x2a9f7893u);
@@ -26,7 +27,7 @@ Scalar cbrt_f64(Scalar x) {
   const Sum square = two_product(t, t), cube = two_product(square.hi, t);
   const Scalar residual = (v - cube.hi) - fma(square.lo, t, cube.lo);
   const Scalar root = t + residual / (3 * square.hi);
-  const Scalar scaled = select(tiny, root * 0x1p-18, root);
+  const Scalar scaled = select(tiny, root * 0x1p-18, select(huge, root * 0x1p18, root));
   const Scalar finite = (a > 0) & (a < infinity_like(a));
   return select(finite, with_sign_of(scaled, x), x);
 }
@@ -38,11 +39,12 @@ Integral integral(Scalar x) {
   const Scalar bits = to_bits(abs(x)), field = bits >> 52;
   const Scalar fraction = bits & constant_bits(bits, 0x000fffffffffffffu);
   const Scalar normal = field != 0;
-  return {select(normal, fraction | constant_bits(bits, 0x0010000000000000u), fraction), select(normal, field, 1)};
+  return {select(normal, fraction | constant_bits(bits, 0x0010000000000000u), fraction),
+          select(normal, field, 1)};
 }
 
-// a * b mod m for u64 a, b < m < 2^53. The quotient guessed in f64 is off by a few units; the second guess, of that
-// small multiple, is off by one at most.
+// a * b mod m for u64 a, b < m < 2^53. The quotient guessed in f64 is off by a few units; the second guess,
+// of that small multiple, is off by one at most.
 Scalar multiply_mod(Scalar a, Scalar b, Scalar m, Scalar inverse) {
   const Scalar fa = convert_to(a, DType::kF64), fb = convert_to(b, DType::kF64);
   const Scalar q = convert_to(trunc(fa * fb * inverse), DType::kU64);
@@ -54,8 +56,8 @@ Scalar multiply_mod(Scalar a, Scalar b, Scalar m, Scalar inverse) {
   return bitcast(select(raised >= sm, raised - sm, raised), DType::kU64);
 }
 
-// m * 2^k mod n, all u64, for m, n < 2^53, 0 < n and k < 2^11: the upper five bits of k by a shift, the others by
-// squaring and doubling.
+// m * 2^k mod n, all u64, for m, n < 2^53, 0 < n and k < 2^11: the upper five bits of k by a shift, the
+// others by squaring and doubling.
 Scalar scaled_mod(Scalar m, Scalar k, Scalar n) {
   const Scalar inverse = 1 / convert_to(n, DType::kF64);
   Scalar r = (constant(m, 1) << (k >> 6)) % n;
@@ -73,10 +75,11 @@ Scalar remainder_f64(Scalar x, Scalar y) {
   const Scalar keeps = abs(x) < abs(y);
   const Scalar n = select(b.m == 0, 1, b.m);
   const Scalar result = scaled_mod(a.m, select(keeps, 0, a.e - b.e), n);
-  // result * 2^(b.e - 1075) in exact steps.
+  // result * 2^(b.e - 1075) in steps that stay exact: the growing one first.
   const Scalar half = b.e >> 1;
-  const Scalar low = bitcast((half + 1022) << 52, DType::kF64), high = bitcast((b.e - half + 1023) << 52, DType::kF64);
-  const Scalar scaled = convert_to(result, DType::kF64) * 0x1p-1074 * low * high;
+  const Scalar low = bitcast((half + 1022) << 52, DType::kF64),
+               high = bitcast((b.e - half + 1023) << 52, DType::kF64);
+  const Scalar scaled = convert_to(result, DType::kF64) * 0x1p-1074 * high * low;
   const Scalar r = select(keeps, x, with_sign_of(scaled, x));
   return select((abs(x) < infinity_like(x)) & (y != 0) & ~is_nan(y), r, nan_like(x));
 }

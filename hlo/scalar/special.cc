@@ -8,10 +8,10 @@ namespace {
 using namespace coefficients;
 
 constexpr double kTwoOverRootPi = 0x1.20dd750429b6dp+0, kTwoOverRootPiLow = 0x1.1ae3a914fed80p-56;
-constexpr double kErfcxLow = -0x1.819b0c8204d11p-57;  // of kErfcx[0]
-constexpr double kSwitch = 0.875;                     // between the two approximations
+constexpr double kErfcxLow = 0x1.a17e08fec4ae1p-55;  // of kErfcx[0]
+constexpr double kSwitch = 0.5;                      // between the two approximations
 
-// erf(x) for |x| <= 0.9.
+// erf(x) for |x| <= 0.5.
 Sum erf_near(Scalar x) {
   const Scalar z = x * x;
   const Sum p = two_product(x, constant(x, kTwoOverRootPi));
@@ -19,13 +19,13 @@ Sum erf_near(Scalar x) {
   return fast_two_sum(p.hi, tail);
 }
 
-// erfc(x) = sum * 2^n for 0.85 <= x <= 27.5.
+// erfc(x) = sum * 2^n for 0.5 <= x <= 27.5.
 struct Scaled {
   Sum sum;
   Scalar n;
 };
 Scaled erfc_far(Scalar x) {
-  const Scalar t = (x - 3.5) / (x + 3.5);
+  const Scalar t = (x - 3) / (x + 3);
   const Scalar rest = polynomial(t, std::span(kErfcx).subspan(1));
   const Sum g = fast_two_sum(constant(x, kErfcx[0]), fma(t, rest, kErfcxLow));
   const Sum square = two_product(x, x);
@@ -37,7 +37,7 @@ Scalar erf_f64(Scalar x) {
   const Scalar a = abs(x);
   const Scaled far = erfc_far(limit(a, kSwitch, 6.5));
   const Scalar tail = value(add_number(negate_sum(scale_sum(far.sum, power_of_two(far.n))), 1));
-  return select(a < kSwitch, value(erf_near(x)), with_sign_of(tail, x));
+  return with_sign_of(select(a < kSwitch, value(erf_near(a)), tail), x);
 }
 
 Scalar erfc_f64(Scalar x) {
@@ -47,7 +47,8 @@ Scalar erfc_f64(Scalar x) {
   const Sum scaled = scale_sum(far.sum, power_of_two(limit(far.n, -1000, 0)));
   const Scalar left = value(add_number(negate_sum(scaled), 2));
   const Scalar near = value(add_number(negate_sum(erf_near(limit(x, -kSwitch, kSwitch))), 1));
-  return select(a < kSwitch, near, select(x < 0, left, select(a <= 27.5, right, select(is_nan(x), x, constant(x, 0)))));
+  return select(a < kSwitch, near,
+                select(x < 0, left, select(a <= 27.5, right, select(is_nan(x), x, constant(x, 0)))));
 }
 
 Scalar erf_inv_f64(Scalar y) {

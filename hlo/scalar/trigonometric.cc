@@ -15,26 +15,43 @@ constexpr double kQuarterPi = kPi / 4, kQuarterPiLow = kPiLow / 4;
 // 2/pi: 64 zero bits and then its binary digits.
 constexpr uint64_t kTwoOverPi[] = {
     0,
-    0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
-    0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
-    0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
-    0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
+    0xa2f9836e4e441529,
+    0xfc2757d1f534ddc0,
+    0xdb6295993c439041,
+    0xfe5163abdebbc561,
+    0xb7246e3a424dd2e0,
+    0x06492eea09d1921c,
+    0xfe1deb1cb129a73e,
+    0xe88235f52ebb4484,
+    0xe99c7026b45f7e41,
+    0x3991d639835339f4,
+    0x9c845f8bbdf9283b,
+    0x1ff897ffde05980f,
+    0xef2f118b5a0a6d1f,
+    0x6d367ecf27cb09b7,
+    0x4f463f669e5fea2d,
+    0x7527bac7ebe5f17b,
+    0x3d0739f78a5292ea,
+    0x6bfb5fb11f8d5d08,
+    0x56033046fc7b6bab,
 };
 
 struct Mantissa {
-  Scalar m;       // x = m * 2^e
-  Scalar digit;   // e - 2 + 64: the digits of kTwoOverPi before it contribute whole turns only
+  Scalar m;      // x = m * 2^e
+  Scalar digit;  // e - 2 + 64: the digits of kTwoOverPi before it contribute whole turns only
 };
 Mantissa mantissa_of(Scalar x) {
   const Scalar bits = to_bits(x);
-  const Scalar m = (bits & constant_bits(bits, 0x000fffffffffffffu)) | constant_bits(bits, 0x0010000000000000u);
+  const Scalar m =
+      (bits & constant_bits(bits, 0x000fffffffffffffu)) | constant_bits(bits, 0x0010000000000000u);
   return {m, (bits >> 52) - (1075 - 62)};
 }
 
 // `count` consecutive 64-bit groups of the digits of 2/pi, from bit `digit` on, digit < 64 * positions.
 std::vector<Scalar> digits_from(Scalar digit, int positions, int count) {
   std::vector<Scalar> words;
-  for (int i = 0; i < positions + count; ++i) words.push_back(constant_bits(digit, i < 20 ? kTwoOverPi[i] : 0));
+  for (int i = 0; i < positions + count; ++i)
+    words.push_back(constant_bits(digit, i < 20 ? kTwoOverPi[i] : 0));
   const Scalar index = digit >> 6, shift = digit & 63, back = 64 - shift;
   int reach = 1;
   while (reach < positions) reach *= 2;
@@ -121,8 +138,8 @@ Scalar tan_narrow(Scalar x) {
 }
 
 struct ArcParts {
-  Sum small;    // asin(x) where |x| <= 1/2
-  Sum large;    // acos(|x|) where |x| >= 1/2
+  Sum small;  // asin(x) where |x| <= 1/2
+  Sum large;  // acos(|x|) where |x| >= 1/2
   Scalar is_small;
 };
 ArcParts arc_parts(Scalar x) {
@@ -131,7 +148,8 @@ ArcParts arc_parts(Scalar x) {
   const Scalar z = select(is_small, x * x, half_rest), p = polynomial(z, kAsin) * z;
   const Sum root = sqrt_sum({select(half_rest > 0, half_rest, constant(x, 1)), constant(x, 0)});
   const Scalar hi = select(half_rest > 0, root.hi, sqrt(half_rest));
-  const Sum large = scale_sum(fast_two_sum(hi, fma(hi, p, select(half_rest > 0, root.lo, constant(x, 0)))), 2.0);
+  const Sum large =
+      scale_sum(fast_two_sum(hi, fma(hi, p, select(half_rest > 0, root.lo, constant(x, 0)))), 2.0);
   return {fast_two_sum(x, x * p), large, is_small};
 }
 
@@ -199,7 +217,8 @@ Reduced reduce_quarter_turns_narrow(Scalar x) {
   const Turned t = nearest_quarter(m * f[0] + mul_high(m, f[1]), constant(m, 0));
   const Scalar r = convert_to(t.high, DType::kF64) * (kHalfPi * 0x1p-62);
   const Scalar zero = constant(x, 0);
-  return {{select(small, x, negate_if(t.below, r)), zero}, select(small, constant(t.quadrant, 0), t.quadrant)};
+  return {{select(small, x, negate_if(t.below, r)), zero},
+          select(small, constant(t.quadrant, 0), t.quadrant)};
 }
 
 Sum sin_sum(Sum r) {

@@ -98,7 +98,8 @@ void check_integer_prims() {
     REQUIRE(eval([](Scalar a, Scalar b) { return shift_right_arithmetic(a, b); }, ones, shift) == ones);
     REQUIRE(eval([](Scalar a, Scalar b) { return shift_right_arithmetic(a, b); }, T{5}, shift) == 0);
   }
-  REQUIRE(eval([](Scalar a, Scalar b) { return shift_right_logical(a, b); }, ones, static_cast<T>(width - 1)) == 1);
+  REQUIRE(eval([](Scalar a, Scalar b) { return shift_right_logical(a, b); }, ones,
+               static_cast<T>(width - 1)) == 1);
   REQUIRE(eval([](Scalar a) { return popcnt(a); }, ones) == width);
   REQUIRE(eval([](Scalar a) { return count_leading_zeros(a); }, T{0}) == width);
   REQUIRE(eval([](Scalar a) { return count_leading_zeros(a); }, T{1}) == static_cast<T>(width - 1));
@@ -119,17 +120,19 @@ TEST_CASE("integer primitives are total", "[scalar]") {
 TEST_CASE("mul_high", "[scalar]") {
   std::mt19937_64 random(1);
   std::vector<uint64_t> a(1000), b(1000);
-  for (size_t i = 0; i < a.size(); ++i) a[i] = random() | (i < 10 ? ~0ull : 0), b[i] = random() | (i < 5 ? ~0ull : 0);
+  for (size_t i = 0; i < a.size(); ++i)
+    a[i] = random() | (i < 10 ? ~0ull : 0), b[i] = random() | (i < 5 ? ~0ull : 0);
   const auto high = run<uint64_t>(record_function(mul_high, DType::kU64, DType::kU64), a, b);
   __extension__ using Wide = unsigned __int128;
-  for (size_t i = 0; i < a.size(); ++i) REQUIRE(high[i] == static_cast<uint64_t>((static_cast<Wide>(a[i]) * b[i]) >> 64));
+  for (size_t i = 0; i < a.size(); ++i)
+    REQUIRE(high[i] == static_cast<uint64_t>((static_cast<Wide>(a[i]) * b[i]) >> 64));
   REQUIRE(eval(mul_high, 0xffffffffu, 0xffffffffu) == 0xfffffffeu);
 }
 
 template <typename To, typename From>
 To converted(From x) {
-  const ScalarProgram p =
-      record_function([](Scalar v) { return convert_to(v, testing::Native<To>::type); }, testing::Native<From>::type);
+  const ScalarProgram p = record_function([](Scalar v) { return convert_to(v, testing::Native<To>::type); },
+                                          testing::Native<From>::type);
   return run<To>(p, std::vector<From>{x})[0];
 }
 
@@ -156,9 +159,12 @@ double decode(uint16_t bits, int mantissa_bits) {
   const int exponent_bits = 15 - mantissa_bits, bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = (bits & 0x7fff) >> mantissa_bits, mantissa = bits & ((1 << mantissa_bits) - 1);
   double v;
-  if (exponent == (1 << exponent_bits) - 1) v = mantissa != 0 ? NAN : INFINITY;
-  else if (exponent == 0) v = std::ldexp(mantissa, 1 - bias - mantissa_bits);
-  else v = std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
+  if (exponent == (1 << exponent_bits) - 1)
+    v = mantissa != 0 ? NAN : INFINITY;
+  else if (exponent == 0)
+    v = std::ldexp(mantissa, 1 - bias - mantissa_bits);
+  else
+    v = std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
   return bits & 0x8000 ? -v : v;
 }
 
@@ -166,8 +172,10 @@ TEST_CASE("16-bit floats: exact decode, and each conversion rounds once", "[scal
   for (const auto& [type, mantissa] : {std::pair{DType::kF16, 10}, std::pair{DType::kBF16, 7}}) {
     std::vector<uint16_t> all(65536);
     for (int i = 0; i < 65536; ++i) all[i] = static_cast<uint16_t>(i);
-    const auto wide = run<double>(record_function([](Scalar x) { return convert_to(x, DType::kF64); }, type), all);
-    const auto single = run<float>(record_function([](Scalar x) { return convert_to(x, DType::kF32); }, type), all);
+    const auto wide =
+        run<double>(record_function([](Scalar x) { return convert_to(x, DType::kF64); }, type), all);
+    const auto single =
+        run<float>(record_function([](Scalar x) { return convert_to(x, DType::kF32); }, type), all);
     for (int i = 0; i < 65536; ++i) {
       const double v = decode(all[i], mantissa);
       if (std::isnan(v)) {
@@ -180,7 +188,8 @@ TEST_CASE("16-bit floats: exact decode, and each conversion rounds once", "[scal
     // Around every midpoint of neighbours, the smallest steps of f64 and f32 to either side decide.
     const DType target = type;
     const auto narrow = [target](Scalar x) { return convert_to(x, target); };
-    const ScalarProgram from64 = record_function(narrow, DType::kF64), from32 = record_function(narrow, DType::kF32);
+    const ScalarProgram from64 = record_function(narrow, DType::kF64),
+                        from32 = record_function(narrow, DType::kF32);
     const uint16_t infinity = static_cast<uint16_t>(((1 << (15 - mantissa)) - 1) << mantissa);
     std::vector<double> x64;
     std::vector<float> x32;
@@ -192,10 +201,12 @@ TEST_CASE("16-bit floats: exact decode, and each conversion rounds once", "[scal
       for (double s : {1.0, -1.0}) {
         const uint16_t sign = s < 0 ? 0x8000 : 0;
         const uint16_t even = static_cast<uint16_t>(i & 1 ? i + 1 : i);
-        x64.insert(x64.end(), {s * a, s * std::nextafter(mid, 0), s * mid, s * std::nextafter(mid, INFINITY)});
+        x64.insert(x64.end(),
+                   {s * a, s * std::nextafter(mid, 0), s * mid, s * std::nextafter(mid, INFINITY)});
         const float m = static_cast<float>(mid);
-        x32.insert(x32.end(), {static_cast<float>(s * a), static_cast<float>(s) * std::nextafterf(m, 0),
-                               static_cast<float>(s) * m, static_cast<float>(s) * std::nextafterf(m, INFINITY)});
+        x32.insert(x32.end(),
+                   {static_cast<float>(s * a), static_cast<float>(s) * std::nextafterf(m, 0),
+                    static_cast<float>(s) * m, static_cast<float>(s) * std::nextafterf(m, INFINITY)});
         for (int e : {int{i}, int{i}, int{even}, i + 1}) expected.push_back(static_cast<uint16_t>(e | sign));
       }
     }
@@ -218,8 +229,10 @@ TEST_CASE("64-bit integers to 16-bit floats round once", "[scalar]") {
   const std::vector<int64_t> x{mid, mid + 1, mid - 1, -mid, -mid - 1, INT64_MIN};
   const auto y = run<uint16_t>(record_function(to_bf16, DType::kS64), x);
   REQUIRE(y == std::vector<uint16_t>{0x5380, 0x5381, 0x5380, 0xd380, 0xd381, 0xdf00});
-  const std::vector<uint64_t> u{UINT64_MAX, (uint64_t{1} << 63) + (uint64_t{1} << 55), (uint64_t{1} << 63) + (uint64_t{1} << 55) + 1};
-  REQUIRE(run<uint16_t>(record_function(to_bf16, DType::kU64), u) == std::vector<uint16_t>{0x5f80, 0x5f00, 0x5f01});
+  const std::vector<uint64_t> u{UINT64_MAX, (uint64_t{1} << 63) + (uint64_t{1} << 55),
+                                (uint64_t{1} << 63) + (uint64_t{1} << 55) + 1};
+  REQUIRE(run<uint16_t>(record_function(to_bf16, DType::kU64), u) ==
+          std::vector<uint16_t>{0x5f80, 0x5f00, 0x5f01});
   REQUIRE(run<uint16_t>(record_function([](Scalar v) { return convert_to(v, DType::kF16); }, DType::kS32),
                         std::vector<int32_t>{2049, 2051, 65519, 65520}) ==
           std::vector<uint16_t>{0x6800, 0x6802, 0x7bff, 0x7c00});
@@ -255,11 +268,14 @@ TEST_CASE("both copies of the kernels give the same bits", "[scalar]") {
             INFO(prim_name(prim) << " " << info(operand).name.data() << " " << info(result).name.data());
             REQUIRE(floats);  // only NaN payloads may differ
             if (result == DType::kF64) {
-              REQUIRE((std::isnan(std::bit_cast<double>(out1[i])) && std::isnan(std::bit_cast<double>(out2[i]))));
+              REQUIRE(
+                  (std::isnan(std::bit_cast<double>(out1[i])) && std::isnan(std::bit_cast<double>(out2[i]))));
             } else {
               for (int h : {0, 32}) {
-                const uint32_t u1 = static_cast<uint32_t>(out1[i] >> h), u2 = static_cast<uint32_t>(out2[i] >> h);
-                if (u1 != u2) REQUIRE((std::isnan(std::bit_cast<float>(u1)) && std::isnan(std::bit_cast<float>(u2))));
+                const uint32_t u1 = static_cast<uint32_t>(out1[i] >> h),
+                               u2 = static_cast<uint32_t>(out2[i] >> h);
+                if (u1 != u2)
+                  REQUIRE((std::isnan(std::bit_cast<float>(u1)) && std::isnan(std::bit_cast<float>(u2))));
               }
             }
           }

@@ -1,5 +1,5 @@
-// The unary functions with references in 113-bit arithmetic (libquadmath) and the error bounds that the tests hold
-// them to, in units in the last place.
+// The unary functions with references in 113-bit arithmetic (libquadmath) and the error bounds that the tests
+// hold them to, in units in the last place.
 #ifndef LAMINA_TESTS_HLO_SCALAR_REFERENCE_H_
 #define LAMINA_TESTS_HLO_SCALAR_REFERENCE_H_
 
@@ -33,11 +33,12 @@ inline Quad digamma_reference(Quad x) {
   if (isnanq(x) || (x < 0 && floorq(x) == x)) return nanq("");
   if (x == 0) return -1 / x;
   const Quad pi = acosq(-1);
-  if (x < 0) return digamma_reference(-x) - 1 / x - pi / tanq(pi * (x - floorq(x)));
+  if (x < 0) return digamma_reference(-x) - 1 / x - pi / tanq(pi * (x - rintq(x)));
   Quad shift = 0;
   while (x < 30) shift += 1 / x, x += 1;
-  static constexpr int kBernoulli[][2] = {{1, 12},  {-1, 120},   {1, 252},       {-1, 240},    {1, 132}, {-691, 32760},
-                                          {1, 12},  {-3617, 8160}, {43867, 14364}, {-174611, 6600}};
+  static constexpr int kBernoulli[][2] = {{1, 12},        {-1, 120},      {1, 252}, {-1, 240},
+                                          {1, 132},       {-691, 32760},  {1, 12},  {-3617, 8160},
+                                          {43867, 14364}, {-174611, 6600}};
   Quad sum = 0;
   const Quad u = 1 / (x * x);
   for (int i = 9; i >= 0; --i) sum = (sum + static_cast<Quad>(kBernoulli[i][0]) / kBernoulli[i][1]) * u;
@@ -55,18 +56,19 @@ struct UnaryCase {
 };
 
 inline constexpr UnaryCase kUnaryCases[] = {
-    {"exponential", exponential, expq, 0.6, 0.501, -30, 30},
+    // 0.61 where the f32 result is normal; a subnormal one is rounded twice.
+    {"exponential", exponential, expq, 0.6, 0.77, -30, 30},
     {"exp2", exp2, exp2q, 0.6, 0.501, -30, 30},
     {"exponential_minus_one", exponential_minus_one, expm1q, 0.8, 0.501, -3, 3},
-    {"log", log, logq, 0.6, 0.501, 0, 3},
+    {"log", log, logq, 0.6, 0.65, 0, 3},
     {"log_plus_one", log_plus_one, log1pq, 0.6, 0.501, -1, 2},
     {"logistic", logistic, logistic_reference, 0.75, 0.501, -30, 30},
-    {"sine", sine, sinq, 0.6, 0.501, -20, 20},
-    {"cosine", cosine, cosq, 0.6, 0.501, -20, 20},
-    {"tan", tan, tanq, 0.75, 0.501, -20, 20},
+    {"sine", sine, sinq, 0.75, 0.501, -20, 20},
+    {"cosine", cosine, cosq, 0.75, 0.501, -20, 20},
+    {"tan", tan, tanq, 0.8, 0.501, -20, 20},
     {"asin", asin, asinq, 0.75, 0.501, -1, 1},
     {"acos", acos, acosq, 0.75, 0.501, -1, 1},
-    {"atan", atan, atanq, 0.75, 0.501, -4, 4},
+    {"atan", atan, atanq, 0.8, 0.501, -4, 4},
     {"sinh", sinh, sinhq, 0.75, 0.501, -3, 3},
     {"cosh", cosh, coshq, 0.75, 0.501, -3, 3},
     {"tanh", tanh, tanhq, 0.75, 0.501, -4, 4},
@@ -90,8 +92,8 @@ inline constexpr UnaryCase kUnaryCases[] = {
     {"abs", abs, fabsq, 0, 0, -8, 8},
 };
 
-// |y - expected| in units in the last place of `expected` in a format of `digits` digits and least exponent `low`;
-// 0 where both are NaN or the same infinity, infinity where only one is.
+// |y - expected| in units in the last place of `expected` in a format of `digits` digits and least exponent
+// `low`; 0 where both are NaN or the same infinity, infinity where only one is.
 inline double ulp_distance(double y, Quad expected, int digits, int low, double largest) {
   if (isnanq(expected)) return std::isnan(y) ? 0 : INFINITY;
   int e = 0;
@@ -104,7 +106,8 @@ inline double ulp_distance(double y, Quad expected, int digits, int low, double 
   const Quad unit = ldexpq(1, (e > low ? e : low) - digits);
   if (std::isinf(y)) {
     // The value beyond the largest, as if the exponent range went on.
-    return static_cast<double>(fabsq((y > 0 ? 1 : -1) * (static_cast<Quad>(largest) + unit) - expected) / unit);
+    return static_cast<double>(fabsq((y > 0 ? 1 : -1) * (static_cast<Quad>(largest) + unit) - expected) /
+                               unit);
   }
   return static_cast<double>(fabsq(static_cast<Quad>(y) - expected) / unit);
 }

@@ -16,16 +16,46 @@ namespace lamina::hlo::scalar::testing {
 
 template <typename T>
 struct Native;
-template <> struct Native<int8_t> { static constexpr DType type = DType::kS8; };
-template <> struct Native<int16_t> { static constexpr DType type = DType::kS16; };
-template <> struct Native<int32_t> { static constexpr DType type = DType::kS32; };
-template <> struct Native<int64_t> { static constexpr DType type = DType::kS64; };
-template <> struct Native<uint8_t> { static constexpr DType type = DType::kU8; };
-template <> struct Native<uint16_t> { static constexpr DType type = DType::kU16; };
-template <> struct Native<uint32_t> { static constexpr DType type = DType::kU32; };
-template <> struct Native<uint64_t> { static constexpr DType type = DType::kU64; };
-template <> struct Native<float> { static constexpr DType type = DType::kF32; };
-template <> struct Native<double> { static constexpr DType type = DType::kF64; };
+template <>
+struct Native<int8_t> {
+  static constexpr DType type = DType::kS8;
+};
+template <>
+struct Native<int16_t> {
+  static constexpr DType type = DType::kS16;
+};
+template <>
+struct Native<int32_t> {
+  static constexpr DType type = DType::kS32;
+};
+template <>
+struct Native<int64_t> {
+  static constexpr DType type = DType::kS64;
+};
+template <>
+struct Native<uint8_t> {
+  static constexpr DType type = DType::kU8;
+};
+template <>
+struct Native<uint16_t> {
+  static constexpr DType type = DType::kU16;
+};
+template <>
+struct Native<uint32_t> {
+  static constexpr DType type = DType::kU32;
+};
+template <>
+struct Native<uint64_t> {
+  static constexpr DType type = DType::kU64;
+};
+template <>
+struct Native<float> {
+  static constexpr DType type = DType::kF32;
+};
+template <>
+struct Native<double> {
+  static constexpr DType type = DType::kF64;
+};
 
 // `f` recorded for operands of the given types (part types) and one result.
 template <typename F, typename... D>
@@ -38,7 +68,8 @@ ScalarProgram record_function(F f, D... types) {
   return r.finish(std::array{y});
 }
 
-// The rule's values at every x (and y, ...): arrays of native types; 16-bit floats travel as uint16_t with types given.
+// The rule's values at every x (and y, ...): arrays of native types; 16-bit floats travel as uint16_t with
+// types given.
 template <typename Out, typename... In>
 std::vector<Out> run(const ScalarProgram& program, const std::vector<In>&... in) {
   const std::array<const void*, sizeof...(In)> inputs{in.data()...};

@@ -1,0 +1,144 @@
+"""Writes hlo/scalar/coefficients.h: polynomials through the Chebyshev nodes of each interval, in 50 digits.
+
+Run with mpmath installed: python hlo/scalar/tools/coefficients.py > hlo/scalar/coefficients.h
+The low parts that the rules add to a leading coefficient are printed to standard error.
+"""
+
+import sys
+
+import mpmath as mp
+
+mp.mp.dps = 60
+
+
+def fit(f, low, high, degree):
+    low, high = mp.mpf(low), mp.mpf(high)
+    n = degree + 1
+    nodes = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * n)) for k in range(n)]
+    system, right = mp.matrix(n, n), mp.matrix(n, 1)
+    for i, x in enumerate(nodes):
+        right[i] = f(x)
+        for j in range(n):
+            system[i, j] = x**j
+    solution = mp.lu_solve(system, right)
+    return [solution[i] for i in range(n)]
+
+
+def series(term):
+    return lambda x: mp.nsum(lambda k: term(int(k)) * x ** int(k), [0, 60])
+
+
+def exp_tail(r):
+    return series(lambda k: 1 / mp.factorial(k + 2))(r) if abs(r) < 0.01 else (mp.exp(r) - 1 - r) / r**2
+
+
+def log_tail(f):
+    if abs(f) < 0.01:
+        return series(lambda k: mp.mpf(-1) ** k / (k + 3))(f)
+    return (mp.log1p(f) - f + f * f / 2) / f**3
+
+
+def atan_tail(z):
+    if z < 0.05:
+        return series(lambda k: mp.mpf(-1) ** (k + 1) / (2 * k + 3))(z)
+    return (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z
+
+
+def asin_tail(z):
+    if z < 0.02:
+        return series(lambda k: mp.binomial(2 * k + 2, k + 1) / mp.mpf(4) ** (k + 1) / (2 * k + 3))(z)
+    return (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z
+
+
+def scaled_erfc(t):
+    x = 3 * (1 + t) / (1 - t)
+    return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+
+
+ROOT = mp.findroot(mp.digamma, 1.46)
+
+
+def digamma_ratio(t):
+    d = t + mp.mpf("1.5") - ROOT
+    return mp.digamma(d + ROOT) / d if abs(d) > 1e-12 else mp.polygamma(1, ROOT)
+
+
+def digamma_large(u):
+    if u < 1e-4:
+        return mp.fsum(mp.bernoulli(2 * k + 2) / (2 * k + 2) * u**k for k in range(13))
+    x = 1 / mp.sqrt(u)
+    return (mp.log(x) - 1 / (2 * x) - mp.digamma(x)) / u
+
+
+def lgamma_ratio(t):
+    z = t + mp.mpf("0.25")
+    return mp.loggamma(2 + z) / z if abs(z) > 1e-12 else mp.digamma(2)
+
+
+def stirling(u):
+    if u < 1e-4:
+        return mp.fsum(mp.bernoulli(2 * k + 2) / ((2 * k + 2) * (2 * k + 1)) * u**k for k in range(13))
+    x = 1 / mp.sqrt(u)
+    return (mp.loggamma(x) - ((x - 0.5) * mp.log(x) - x + mp.log(2 * mp.pi) / 2)) * x
+
+
+def erf_inv_ratio(w):
+    if w < 1e-15:
+        return mp.sqrt(mp.pi) / 2
+    y, rest = mp.sqrt(-mp.expm1(-w)), mp.exp(-w)
+    rest /= 1 + y
+    if w < 20:
+        return mp.erfinv(y) / y
+    return mp.findroot(lambda x: mp.log(mp.erfc(x)) - mp.log(rest), mp.sqrt(w) - 0.5) / y
+
+
+HALF_LN2 = mp.log(2) / 2
+LOG_Z = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mp.mpf("1.001")
+TURN = (mp.pi / 4 * mp.mpf("1.001")) ** 2
+ATAN_Z = (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001")
+
+TABLE = [
+    ("kExp", "(exp(r) - 1 - r) / r^2 for |r| <= ln(2)/2", exp_tail, -HALF_LN2 * 1.0005, HALF_LN2 * 1.0005, 11),
+    ("kExpNarrow", "the same, to 2^-44", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 7),
+    ("kExpSingle", "the same, to 2^-32", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 5),
+    ("kLog", "(log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 7),
+    ("kLogNarrow", "the same, to 2^-49", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 5),
+    ("kLogSingle", "(log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2)", log_tail, mp.sqrt(0.5) - 1, mp.sqrt(2) - 1, 9),
+    ("kLogTail", "the series of log((1+s)/(1-s)) from s^7 on, over s^7", series(lambda k: mp.mpf(2) / (2 * k + 7)), 0, LOG_Z, 7),
+    ("kSin", "(sin(r) - r) / r^3 in r^2, |r| <= pi/4", series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, TURN, 6),
+    ("kCos", "(cos(r) - 1 + r^2/2) / r^4 in r^2", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 5),
+    ("kSinNarrow", "as kSin, to 2^-45", series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, TURN, 4),
+    ("kCosNarrow", "as kCos, to 2^-50", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 4),
+    ("kAtan", "(atan(t) - t) / t^3 in t^2, |t| <= tan(pi/8)", atan_tail, 0, ATAN_Z, 11),
+    ("kAsin", "(asin(x) - x) / x^3 in x^2, |x| <= 1/2", asin_tail, 0, "0.2501", 13),
+    ("kErf", "(erf(x)/x - 2/sqrt(pi)) / x^2 in x^2, |x| <= 0.9",
+     series(lambda k: 2 / mp.sqrt(mp.pi) * (-1) ** (k + 1) / (mp.factorial(k + 1) * (2 * k + 3))), 0, "0.81", 11),
+    ("kErfcx", "(1 + 2x) exp(x^2) erfc(x) in (x - 3)/(x + 3), 0.49 <= x <= 27.5", scaled_erfc,
+     (mp.mpf("0.49") - 3) / (mp.mpf("0.49") + 3), mp.mpf("24.5") / mp.mpf("30.5"), 24),
+    ("kDigamma", "digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2", digamma_ratio, "-0.5", "0.5", 25),
+    ("kDigammaLarge", "(log(x) - 1/(2x) - digamma(x)) x^2 in 1/x^2, x >= 2", digamma_large, 0, "0.25", 18),
+    ("kLgamma", "lgamma(2 + z) / z in z - 0.25, -0.51 <= z <= 1.01", lgamma_ratio, "-0.76", "0.76", 23),
+    ("kStirling", "x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi)/2) in 1/x^2, x >= 3", stirling, 0, mp.mpf("1.01") / 9, 13),
+    ("kErfInvCentral", "erf_inv(y)/y in w - 2.5, w = -log(1 - y^2) < 5", lambda t: erf_inv_ratio(t + mp.mpf("2.5")), "-2.5", "2.5", 10),
+    ("kErfInvTail", "erf_inv(y)/y in sqrt(w) - 4, 5 <= w < 37", lambda t: erf_inv_ratio((t + 4) ** 2), mp.sqrt(5) - 4, "2.03", 14),
+]
+
+print("""// Polynomial coefficients of the scalar rules, constant term first; written by tools/coefficients.py.
+#ifndef LAMINA_HLO_SCALAR_COEFFICIENTS_H_
+#define LAMINA_HLO_SCALAR_COEFFICIENTS_H_
+
+namespace lamina::hlo::scalar::coefficients {
+
+// clang-format off""")
+for name, meaning, function, low, high, degree in TABLE:
+    values = fit(function, low, high, degree)
+    print(f"// {meaning}.\ninline constexpr double {name}[] = {{")
+    for i in range(0, len(values), 4):
+        print("    " + ", ".join(float(v).hex() for v in values[i : i + 4]) + ",")
+    print("};")
+    print(name, float(values[0] - mp.mpf(float(values[0]))).hex(), file=sys.stderr)
+print("""// clang-format on
+
+}  // namespace lamina::hlo::scalar::coefficients
+
+#endif  // LAMINA_HLO_SCALAR_COEFFICIENTS_H_""")
