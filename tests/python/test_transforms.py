@@ -158,7 +158,7 @@ def test_jvp_and_vjp_satisfy_the_inner_product_identity():
 
     rng = np.random.default_rng(2)
     x, y, u, v = (lnp.array(rng.standard_normal(4)) for _ in range(4))
-    out, tangent = lm.jvp(f, (x, y), (u, v))
+    _, tangent = lm.jvp(f, (x, y), (u, v))
     _, pull_back = lm.vjp(f, x, y)
     ct = {"a": lnp.array(rng.standard_normal(4)), "b": lnp.array(0.7, dtype="float64")}
     gx, gy = pull_back(ct)
