@@ -1,0 +1,104 @@
+"""Helpers shared by the ops: constants, axes, monoid regions."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from lamina import _core, dtypes
+from lamina._core import Tensor
+from lamina._tensor import describe, to_tensor
+
+__all__ = ["Tensor", "describe", "to_tensor"]
+
+
+def op(name: str, *operands: Any, **attrs: Any) -> Tensor:
+    """The single result of one recorded op."""
+    return _core.op(name, operands, **attrs)[0]
+
+
+def const(value: Any, dtype: Any) -> Tensor:
+    """A Python number as a scalar of `dtype`, rounded once."""
+    name = dtypes.name_of(dtype)
+    if name in ("float64", "complex128"):
+        return _core.elementwise("convert", _core.asarray(1), dtype=name) * value
+    return _core.set_weak(_core.elementwise("convert", _core.asarray(value), dtype=name), False)
+
+
+def like(x: Tensor, value: Any) -> Tensor:
+    """A Python number as a scalar of x's element type."""
+    return const(value, x.dtype)
+
+
+def ints(x: Any, what: str = "a shape") -> list[int]:
+    """Python ints from an int or a sequence of integers; TypeError in words otherwise."""
+    if isinstance(x, int):
+        return [x]
+    try:
+        return [operator.index(i) for i in x]
+    except TypeError:
+        raise TypeError(f"{what} needs integers known when the program is recorded, not {x!r:.80}") from None
+
+
+def axis_of(axis: int, rank: int, what: str = "axis") -> int:
+    """`axis` counted from the front; ValueError if it is out of range."""
+    axis = operator.index(axis)
+    if not -rank <= axis < rank:
+        raise ValueError(f"{what} {axis} is out of range for an array of rank {rank}")
+    return axis % rank
+
+
+def axes_of(axes: int | Sequence[int] | None, rank: int, what: str = "axes") -> list[int]:
+    """Distinct axes counted from the front; None is all of them."""
+    if axes is None:
+        return list(range(rank))
+    out = [axis_of(a, rank, what) for a in ints(axes, what)]
+    if len(set(out)) != len(out):
+        raise ValueError(f"{what} {tuple(axes)} names an axis twice")
+    return out
+
+
+def is_float(x: Tensor) -> bool:
+    return x.dtype.kind == "f"
+
+
+def largest(dtype: Any) -> Any:
+    """The largest value of an element type, infinity for floats."""
+    t = dtypes.canonical(dtype)
+    if t.kind == "f":
+        return float("inf")
+    if t.kind == "b":
+        return True
+    return (1 << (8 * t.itemsize - (t.kind == "i"))) - 1
+
+
+def smallest(dtype: Any) -> Any:
+    """The smallest value of an element type, minus infinity for floats."""
+    t = dtypes.canonical(dtype)
+    if t.kind == "f":
+        return float("-inf")
+    if t.kind == "b":
+        return False
+    return -(1 << (8 * t.itemsize - 1)) if t.kind == "i" else 0
+
+
+def limit(dtype: Any, sign: int) -> Tensor:
+    """The largest (sign 1) or smallest (sign -1) value as a scalar."""
+    value = largest(dtype) if sign > 0 else smallest(dtype)
+    if dtypes.canonical(dtype) == "uint64" and sign > 0:
+        return op("not", const(0, dtype))
+    return const(value, dtype)
+
+
+@functools.lru_cache(maxsize=512)
+def monoid(name: str, dtype: str) -> Any:
+    """The region (a, b) -> op(a, b) on scalars of `dtype`."""
+    return _core.region(lambda p: [_core.op(name, p)[0]], [(dtype, [], False)] * 2)
+
+
+@functools.lru_cache(maxsize=64)
+def replacing(dtype: str) -> Any:
+    """The region (old, new) -> new."""
+    return _core.region(lambda p: [p[1]], [(dtype, [], False)] * 2)

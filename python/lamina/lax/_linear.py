@@ -1,0 +1,270 @@
+"""Products and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from lamina import _core, dtypes
+from lamina._core import Tensor
+from lamina.lax._base import axes_of, describe, ints, op, to_tensor
+from lamina.lax._elementwise import convert_element_type
+from lamina.lax._window import Padding, dilate, pads_of
+
+
+class ConvDimensionNumbers(NamedTuple):
+    """Places of (batch, feature, spatial...) in the input and output, (out, in, spatial...) in the kernel."""
+
+    lhs_spec: tuple[int, ...]
+    rhs_spec: tuple[int, ...]
+    out_spec: tuple[int, ...]
+
+
+def _same_types(what: str, lhs: Any, rhs: Any, preferred: Any) -> tuple[Tensor, Tensor]:
+    """Both operands in the preferred type, or one common type."""
+    a, b = to_tensor(lhs), to_tensor(rhs)
+    if a.dtype != b.dtype:
+        if not (a.weak_type or b.weak_type):
+            raise TypeError(f"lax.{what} needs one element type, not {describe(a)} and {describe(b)}")
+        common = _core.promote(str(a.dtype), a.weak_type, str(b.dtype), b.weak_type)[0]
+        a, b = convert_element_type(a, common), convert_element_type(b, common)
+    if preferred is not None:
+        name = dtypes.name_of(preferred)
+        a, b = convert_element_type(a, name), convert_element_type(b, name)
+    return a, b
+
+
+def dot_general(
+    lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None
+) -> Tensor:
+    """Products summed over contracting dimensions, side by side over batch dimensions.
+
+    `dimension_numbers` is ((lhs contracting, rhs contracting), (lhs batch, rhs batch)). The result has the batch, the
+    other left and the other right dimensions. With `preferred_element_type` the operands are converted to it first, so
+    that sums are not rounded to a narrow type. `precision` has no effect: products are always full.
+    """
+    a, b = _same_types("dot_general", lhs, rhs, preferred_element_type)
+    (lc, rc), (lb, rb) = dimension_numbers
+    return op(
+        "dot_general",
+        a,
+        b,
+        lhs_contracting_dimensions=axes_of(lc, a.ndim, "lhs contracting dimensions"),
+        rhs_contracting_dimensions=axes_of(rc, b.ndim, "rhs contracting dimensions"),
+        lhs_batching_dimensions=axes_of(lb, a.ndim, "lhs batch dimensions"),
+        rhs_batching_dimensions=axes_of(rb, b.ndim, "rhs batch dimensions"),
+    )
+
+
+def dot(lhs: Any, rhs: Any, precision: Any = None, preferred_element_type: Any = None) -> Tensor:
+    """Vector and matrix products: the last dimension of lhs with the first of rhs."""
+    a, b = to_tensor(lhs), to_tensor(rhs)
+    if not 1 <= a.ndim <= 2 or not 1 <= b.ndim <= 2 or a.shape[-1] != b.shape[0]:
+        raise TypeError(f"lax.dot cannot multiply {describe(a)} and {describe(b)}")
+    return dot_general(a, b, (((a.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type)
+
+
+def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Tensor:
+    """Matrix products over equal leading dimensions."""
+    a, b = to_tensor(lhs), to_tensor(rhs)
+    if a.ndim < 2 or a.ndim != b.ndim:
+        raise TypeError(
+            f"lax.batch_matmul needs two arrays of one rank of at least 2, not {describe(a)} "
+            f"and {describe(b)}"
+        )
+    batch = tuple(range(a.ndim - 2))
+    return dot_general(a, b, (((a.ndim - 1,), (b.ndim - 2,)), (batch, batch)), precision)
+
+
+def conv_dimension_numbers(
+    lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any
+) -> ConvDimensionNumbers:
+    """Places of the dimensions from strings such as ("NHWC", "HWIO", "NHWC"); None is NC.../OI.../NC...."""
+    if isinstance(dimension_numbers, ConvDimensionNumbers):
+        return dimension_numbers
+    rank = len(lhs_shape)
+    if len(rhs_shape) != rank:
+        raise ValueError(
+            f"a convolution of shapes {tuple(lhs_shape)} and {tuple(rhs_shape)} needs equal ranks"
+        )
+    if dimension_numbers is None:
+        plain = tuple(range(rank))
+        return ConvDimensionNumbers(plain, plain, plain)
+    try:
+        lhs, rhs, out = dimension_numbers
+    except (TypeError, ValueError):
+        raise TypeError(f"dimension_numbers must be three strings, not {dimension_numbers!r}") from None
+    for text, letters in ((lhs, "NC"), (rhs, "OI"), (out, "NC")):
+        if (
+            not isinstance(text, str)
+            or len(text) != rank
+            or len(set(text)) != rank
+            or not set(letters) <= set(text)
+        ):
+            raise ValueError(
+                f"dimension_numbers {dimension_numbers!r}: {text!r} needs {rank} different letters, "
+                f"among them {letters[0]} and {letters[1]}"
+            )
+    order = [c for c in rhs if c not in "OI"]
+    if {*lhs} - {*"NC"} != {*order} or {*out} - {*"NC"} != {*order}:
+        raise ValueError(f"dimension_numbers {dimension_numbers!r} name different spatial dimensions")
+
+    def places(text: str, letters: str) -> tuple[int, ...]:
+        return tuple(text.index(c) for c in [*letters, *order])
+
+    return ConvDimensionNumbers(places(lhs, "NC"), places(rhs, "OI"), places(out, "NC"))
+
+
+def _permuted(shape: Sequence[int], spec: Sequence[int]) -> list[int]:
+    return [shape[i] for i in spec]
+
+
+def conv_general_dilated(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: Padding,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Tensor:
+    """Convolution (no flip of the kernel) over any number of spatial dimensions.
+
+    `padding`: "SAME", "SAME_LOWER", "VALID" or (low, high) per spatial dimension. `dimension_numbers`: see
+    `conv_dimension_numbers`. `lhs_dilation` spreads the input (transposed convolution), `rhs_dilation` the kernel.
+    """
+    x, w = _same_types("conv_general_dilated", lhs, rhs, preferred_element_type)
+    numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    spatial = x.ndim - 2
+    strides = ints(window_strides, "window_strides")
+    base = [1] * spatial if lhs_dilation is None else ints(lhs_dilation, "lhs_dilation")
+    hole = [1] * spatial if rhs_dilation is None else ints(rhs_dilation, "rhs_dilation")
+    for what, v in (("window_strides", strides), ("lhs_dilation", base), ("rhs_dilation", hole)):
+        if len(v) != spatial:
+            raise ValueError(
+                f"{what} {v} needs one entry for each of {spatial} spatial dimensions of {describe(x)}"
+            )
+    if isinstance(padding, str):
+        size = [dilate(n, d) for n, d in zip(_permuted(x.shape, numbers.lhs_spec)[2:], base, strict=True)]
+        window = [dilate(n, d) for n, d in zip(_permuted(w.shape, numbers.rhs_spec)[2:], hole, strict=True)]
+        pads = pads_of(padding, size, window, strides)
+    else:
+        pads = pads_of(padding, [0] * spatial, [], [])
+    (xb, xf, *xs), (wo, wi, *ws), (ob, of, *os) = numbers
+    return op(
+        "convolution",
+        x,
+        w,
+        window_strides=strides,
+        padding=pads,
+        lhs_dilation=base,
+        rhs_dilation=hole,
+        input_batch_dimension=xb,
+        input_feature_dimension=xf,
+        input_spatial_dimensions=xs,
+        kernel_output_feature_dimension=wo,
+        kernel_input_feature_dimension=wi,
+        kernel_spatial_dimensions=ws,
+        output_batch_dimension=ob,
+        output_feature_dimension=of,
+        output_spatial_dimensions=os,
+        feature_group_count=feature_group_count,
+        batch_group_count=batch_group_count,
+    )
+
+
+def conv(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: Padding,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Tensor:
+    """Convolution of NC... with OI... ."""
+    return conv_general_dilated(
+        lhs, rhs, window_strides, padding, precision=precision, preferred_element_type=preferred_element_type
+    )
+
+
+def conv_with_general_padding(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: Padding,
+    lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Tensor:
+    """Convolution of NC... with OI..., with padding and dilations."""
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def _transpose_pads(k: int, s: int, padding: str) -> tuple[int, int]:
+    """Padding of the spread input that makes its result as large as the input of the forward convolution."""
+    if padding.upper() == "SAME":
+        total = k + s - 2
+        low = k - 1 if s > k - 1 else -(-total // 2)
+    elif padding.upper() == "VALID":
+        total, low = k + s - 2 + max(k - s, 0), k - 1
+    else:
+        raise ValueError(f"padding {padding!r} is not SAME, VALID or (low, high) pairs")
+    return low, total - low
+
+
+def conv_transpose(
+    lhs: Any,
+    rhs: Any,
+    strides: Sequence[int],
+    padding: Padding,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    transpose_kernel: bool = False,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Tensor:
+    """Fractionally strided convolution; with `transpose_kernel` the transpose of the convolution with that kernel.
+
+    Dimension numbers are NHWC, HWIO, NHWC (and alike for other ranks) if not given.
+    """
+    from lamina.lax._shape import rev
+
+    x, w = to_tensor(lhs), to_tensor(rhs)
+    if dimension_numbers is None:
+        letters = "DHW"[-(x.ndim - 2) :] if 1 <= x.ndim - 2 <= 3 else ""
+        dimension_numbers = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
+    numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    hole = [1] * (x.ndim - 2) if rhs_dilation is None else ints(rhs_dilation, "rhs_dilation")
+    extents = [dilate(w.shape[d], h) for d, h in zip(numbers.rhs_spec[2:], hole, strict=True)]
+    pads = padding
+    if isinstance(padding, str):
+        pads = [_transpose_pads(k, s, padding) for k, s in zip(extents, strides, strict=True)]
+    if transpose_kernel:
+        w = rev(w, numbers.rhs_spec[2:])
+        o, i, *rest = numbers.rhs_spec
+        numbers = ConvDimensionNumbers(numbers.lhs_spec, (i, o, *rest), numbers.out_spec)
+    return conv_general_dilated(
+        x,
+        w,
+        [1] * (x.ndim - 2),
+        pads,
+        strides,
+        hole,
+        numbers,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
