@@ -44,8 +44,12 @@ TEST_CASE("broken structure", "[verifier]") {
   const Operand o = p.operand();
   Builder b;
 
-  CHECK_THAT(std::string(verify(*close({{p, p}}, {{p}})).message()), Contains("parameter 1 stands in the list twice"));
-  const Value constant = b.scalar(DType::kF32, 1);
+  // Of a type that no sound computation of this signature has, which would be found in place of the wrong one.
+  const Type* odd = f32({7, 1, 1, 3, 1});
+  const Value twice = make_parameter(odd);
+  CHECK_THAT(std::string(verify(*close({{twice, twice}}, {{twice}})).message()),
+             Contains("parameter 1 stands in the list twice"));
+  const Value constant = b.constant(std::make_shared<Literal>(odd));
   CHECK_THAT(std::string(verify(*close({{constant}}, {{constant}})).message()),
              Contains("parameter 0 is made by constant, not a parameter"));
   CHECK_THAT(why(make_parameter(tuple_type({{f32({3}), f32({3})}})), constant), Contains("parameter 0 is a tuple"));
