@@ -389,8 +389,8 @@ def _dynamic_read(x: Tensor, plan: Plan) -> Tensor:
 
 _COMBINE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "set": lambda old, new: new,
-    "add": lambda old, new: _core.elementwise("or_" if old.dtype == "bool" else "add", old, new),
-    "multiply": lambda old, new: _core.elementwise("and_" if old.dtype == "bool" else "multiply", old, new),
+    "add": lambda old, new: _core.elementwise("or" if old.dtype == "bool" else "add", old, new),
+    "multiply": lambda old, new: _core.elementwise("and" if old.dtype == "bool" else "multiply", old, new),
     "minimum": lambda old, new: _core.elementwise("minimum", old, new),
     "maximum": lambda old, new: _core.elementwise("maximum", old, new),
 }
@@ -502,6 +502,15 @@ def _scatter(x: Tensor, plan: Plan, v: Tensor, kind: str, mode: str | None) -> T
     )
 
 
+def missing(dtype: Any) -> Any:
+    """What stands for an element out of range: NaN, the least signed or greatest unsigned integer, or True."""
+    if dtype.kind in "fc":
+        return math.nan
+    if dtype.kind == "b":
+        return True
+    return 2 ** (8 * dtype.itemsize) - 1 if dtype.kind == "u" else -(2 ** (8 * dtype.itemsize - 1))
+
+
 class At:
     """``x.at``: updates that give a new Tensor: ``x.at[key].set(v)``, ``.add(v)``, ``.max(v)``, ..."""
 
@@ -521,7 +530,7 @@ class AtKey:
     `get` ``"clip"`` (the default) or ``"fill"``.
     """
 
-    __slots__ = ("_x", "_key")
+    __slots__ = ("_key", "_x")
 
     def __init__(self, x: Tensor, key: Any) -> None:
         self._x, self._key = x, key
@@ -532,7 +541,7 @@ class AtKey:
         return update(self._x, self._key, value, kind, mode)
 
     def get(self, mode: str | None = None, fill_value: Any = None) -> Tensor:
-        """``x[key]``; with mode ``"fill"``, `fill_value` (NaN, or 0 for integers) where an index is out of range."""
+        """``x[key]``; with mode ``"fill"``, `fill_value` (see `missing`) where an index is out of range."""
         if mode not in (None, "fill", "drop", "clip", "promise_in_bounds"):
             raise ValueError(f"mode is 'fill', 'clip' or 'promise_in_bounds', not {mode!r}")
         plan = Plan(self._x.shape, self._key)
@@ -543,12 +552,12 @@ class AtKey:
         for d in plan.indexed:
             index = plan.dims[d].tensor()
             ok = _core.elementwise(
-                "and_", _core.elementwise("compare", index, 0, direction="GE"),
+                "and", _core.elementwise("compare", index, 0, direction="GE"),
                 _core.elementwise("compare", index, plan.shape[d], direction="LT"),
             )
-            inside = ok if inside is None else _core.elementwise("and_", inside, ok)
+            inside = ok if inside is None else _core.elementwise("and", inside, ok)
         if fill_value is None:
-            fill_value = math.nan if out.dtype.kind in "fc" else 0
+            fill_value = missing(out.dtype)
         ones = [1] * (len(plan.window) - plan.at)
         inside = broadcast(reshape(broadcast(inside, plan.batch), (*plan.batch, *ones)), plan.result)
         return _select(inside, out, broadcast(scalar(fill_value, out.dtype), out.shape))
