@@ -15,3 +15,11 @@ if(LAMINA_LLVM)
     target_link_options(lamina_llvm PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-s)
   endif()
 endif()
+
+# The programs lamina-opt and lamina-run; what they share is a library of its own, which the tests link too.
+add_library(lamina_tools STATIC ${CMAKE_SOURCE_DIR}/jit/tools/npy.cc ${CMAKE_SOURCE_DIR}/jit/tools/executors.cc)
+target_link_libraries(lamina_tools PUBLIC lamina_jit)
+foreach(tool opt run)
+  add_executable(lamina-${tool} ${CMAKE_SOURCE_DIR}/jit/tools/lamina_${tool}.cc)
+  target_link_libraries(lamina-${tool} PRIVATE lamina_tools)
+endforeach()

@@ -22,14 +22,17 @@ absl::StatusOr<BufferRef> Run::allocate(const hlo::Type* type) { return engine.a
 
 namespace {
 
-// The program with the bodies of its calls in place, however deep.
-absl::StatusOr<ComputationPtr> inline_calls(ComputationPtr program) {
-  auto has_call = [](const Computation& c) {
+// Nodes that only mark a value for transforms; their result is their operand.
+bool is_marker(const Node& n) { return n.op() == Op::identity || n.op() == Op::stop_gradient; }
+
+// The program with the bodies of its calls in place, however deep, and without markers.
+absl::StatusOr<ComputationPtr> flatten_program(ComputationPtr program) {
+  auto needs_work = [](const Computation& c) {
     for (const Node* n : c.nodes())
-      if (n->op() == Op::call) return true;
+      if (n->op() == Op::call || is_marker(*n)) return true;
     return false;
   };
-  while (has_call(*program)) {
+  while (needs_work(*program)) {
     hlo::Builder b;
     hlo::GraphLock lock;
     absl::flat_hash_map<const Node*, Values> made;
@@ -39,6 +42,10 @@ absl::StatusOr<ComputationPtr> inline_calls(ComputationPtr program) {
       if (made.contains(n)) continue;
       operands.clear();
       for (Operand o : n->operands()) operands.push_back(made.at(o.node())[o.index()]);
+      if (is_marker(*n)) {
+        made[n] = operands;
+        continue;
+      }
       hlo::LocationScope location(n->location());
       made[n] = n->op() == Op::call ? inline_computation(b, *n->attrs().computation(Attr::body), operands)
                                     : b.remake(*n, operands);
@@ -136,7 +143,7 @@ class ExecutableBuilder {
 };
 
 absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Engine& engine, const ComputationPtr& program) {
-  absl::StatusOr<ComputationPtr> flat = inline_calls(program);
+  absl::StatusOr<ComputationPtr> flat = flatten_program(program);
   if (!flat.ok()) return flat.status();
   return ExecutableBuilder(engine, *std::move(flat)).build();
 }

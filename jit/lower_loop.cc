@@ -21,6 +21,7 @@ using hlo::Prim;
 using hlo::Value;
 
 constexpr uint32_t kNone = ~uint32_t{0};
+constexpr int64_t kFewReduced = 32;
 
 // Index along one dimension of some array: offset + sum of coef * loop index, or a computed value plus that.
 struct DimIndex {
@@ -492,6 +493,10 @@ class Lowering {
 
   ReduceForm reduce_form() const {
     if (parallel_rank_ == 0 || extents_[parallel_rank_ - 1] < 4) return ReduceForm::kAlongReduced;
+    // Few elements leave lanes along the reduction empty, whatever the strides.
+    int64_t reduced = 1;
+    for (size_t d = parallel_rank_; d < extents_.size(); ++d) reduced *= extents_[d];
+    if (reduced <= kFewReduced) return ReduceForm::kAcrossParallel;
     int along = 0, across = 0;
     for (const KernelInstr& i : body_.code) {
       if (i.op != KernelOp::kLoad) continue;

@@ -16,6 +16,11 @@ inline constexpr double kExpNarrow[] = {
     0x1.fffffffffe028p-2, 0x1.5555555554f8cp-3, 0x1.55555565dead9p-5, 0x1.11111117140a3p-7,
     0x1.6c166b8f94446p-10, 0x1.a019c3324fe13p-13, 0x1.a137426f16cfcp-16, 0x1.72ada50a7cd68p-19,
 };
+// the same, to 2^-32.
+inline constexpr double kExpSingle[] = {
+    0x1.0000000ba132cp-1, 0x1.5555555a800cdp-3, 0x1.5554e8a22b84cp-5, 0x1.1110e0c5c7f50p-7,
+    0x1.6d43af18200d3p-10, 0x1.a1256cd2f13c2p-13,
+};
 // (log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716.
 inline constexpr double kLog[] = {
     0x1.5555555555555p-1, 0x1.9999999999a39p-2, 0x1.2492492476a1ap-2, 0x1.c71c7201a55d7p-3,
@@ -25,6 +30,12 @@ inline constexpr double kLog[] = {
 inline constexpr double kLogNarrow[] = {
     0x1.55555555553b6p-1, 0x1.9999999b88f9dp-2, 0x1.24924627dc195p-2, 0x1.c71fcf7df6060p-3,
     0x1.7382687cd8370p-3, 0x1.54710166f7a8cp-3,
+};
+// (log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2).
+inline constexpr double kLogSingle[] = {
+    0x1.5555554c6073bp-2, -0x1.fffff2f287aa1p-3, 0x1.9999a71335a12p-3, -0x1.555c54f28073fp-3,
+    0x1.249688a87fe4dp-3, -0x1.fdfb819bdf7d6p-4, 0x1.c41b8c17988c8p-4, -0x1.b41169121523ap-4,
+    0x1.af581ec85fd64p-4, -0x1.fc06e23f24c52p-5,
 };
 // the series of log((1+s)/(1-s)) from s^7 on, over s^7.
 inline constexpr double kLogTail[] = {

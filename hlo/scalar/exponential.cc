@@ -26,6 +26,23 @@ NarrowParts narrow_parts(Scalar x) {
   return {n, fma(r * r, polynomial(r, kExpNarrow), r)};
 }
 
+Scalar power_of_two_f32(Scalar n) {
+  const Scalar bits = to_bits(n + (0x1.8p23 + 127));
+  return bitcast(bits << 23, DType::kF32);
+}
+
+// All in f32, so that a vector holds twice as many; the last sum is compensated.
+Scalar exponential_f32(Scalar x0) {
+  const Scalar x = limit(x0, -110, 100);
+  const Scalar n = round_even(x * kLog2e);
+  // ln(2) to 15 bits, so that the first step is exact, and the rest.
+  const Sum r = fast_two_sum(fma(n, -0x1.62e4p-1, x), n * -0x1.7f7d1cp-20);
+  const Scalar tail = fma(r.hi * r.hi, polynomial(r.hi, kExpSingle), r.lo);
+  const Sum one = fast_two_sum(constant(x, 1), r.hi);
+  const Scalar first = round_even(n * 0.5);
+  return (one.hi + (one.lo + tail)) * power_of_two_f32(first) * power_of_two_f32(n - first);
+}
+
 Scalar exp2_f64(Scalar x0) {
   const Scalar x = limit(x0, -1100, 1100);
   const Scalar n = round_even(x), f = x - n;
@@ -120,6 +137,7 @@ Scalar expm1_narrow(Scalar x0) {
 }
 
 Scalar exponential(Scalar x) {
+  if (x.type() == DType::kF32) return exponential_f32(x);
   return by_width(
       [](Scalar v) {
         const ExpParts e = exp_parts({v, constant(v, 0)});

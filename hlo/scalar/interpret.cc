@@ -1,6 +1,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "hlo/scalar/check.h"
@@ -31,11 +32,14 @@ struct Free {
   void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
 };
 
+}  // namespace
+
 // Where every value lives during a block. Slots are recycled after a value's last use, so that the scratch
 // area of a long program stays in the first-level cache; constants keep theirs and are filled once.
-class Plan {
+class PreparedProgram::Plan {
  public:
-  explicit Plan(const ScalarProgram& program) : program_(program) {
+  explicit Plan(ScalarProgram owned) : program_(std::move(owned)) {
+    const ScalarProgram& program = program_;
     const size_t num_inputs = program.inputs.size();
     const size_t num_values = num_inputs + program.code.size();
     constexpr size_t kForever = SIZE_MAX;
@@ -105,6 +109,8 @@ class Plan {
     }
   }
 
+  const ScalarProgram& program() const { return program_; }
+
  private:
   void fill_constants(const std::vector<std::byte*>& at, int64_t elements) const {
     const size_t num_inputs = program_.inputs.size();
@@ -117,13 +123,11 @@ class Plan {
     }
   }
 
-  const ScalarProgram& program_;
+  const ScalarProgram program_;
   std::vector<uint32_t> slot_;
   std::vector<Step> steps_;
   uint32_t num_slots_ = 0;
 };
-
-}  // namespace
 
 ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
 #if defined(__x86_64__)
@@ -133,12 +137,20 @@ ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
   return kernels_baseline::find_kernel(prim, result, operand);
 }
 
+PreparedProgram::PreparedProgram(ScalarProgram program) : plan_(std::make_shared<Plan>(std::move(program))) {}
+
+const ScalarProgram& PreparedProgram::program() const { return plan_->program(); }
+
+void PreparedProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs,
+                          int64_t count) const {
+  LAMINA_SCALAR_CHECK(inputs.size() == program().inputs.size(), "wrong number of inputs");
+  LAMINA_SCALAR_CHECK(outputs.size() == program().outputs.size(), "wrong number of outputs");
+  if (count > 0) plan_->run(inputs, outputs, count);
+}
+
 void interpret(const ScalarProgram& program, std::span<const void* const> inputs,
                std::span<void* const> outputs, int64_t count) {
-  LAMINA_SCALAR_CHECK(inputs.size() == program.inputs.size(), "wrong number of inputs");
-  LAMINA_SCALAR_CHECK(outputs.size() == program.outputs.size(), "wrong number of outputs");
-  if (count <= 0) return;
-  Plan(program).run(inputs, outputs, count);
+  PreparedProgram(program).run(inputs, outputs, count);
 }
 
 }  // namespace lamina::hlo

@@ -47,6 +47,25 @@ Scalar log_f64(Scalar x) {
   return with_log_specials(x, value(r));
 }
 
+// All in f32, so that a vector holds twice as many; log(1+f) = f - f^2/2 + f^3 Q(f), the first terms
+// compensated.
+Scalar log_f32(Scalar x) {
+  const Scalar tiny = x < 0x1p-126;
+  const Scalar bits = to_bits(select(tiny, x * 0x1p23, x));
+  const Scalar shifted = bits + constant_bits(bits, 0x3f800000u - 0x3f3504f3u);
+  const Scalar m =
+      bitcast((shifted & constant_bits(bits, 0x007fffffu)) + constant_bits(bits, 0x3f3504f3u), DType::kF32);
+  const Scalar exponent = convert_to(bitcast(shifted >> 23, DType::kS32), DType::kF32);
+  const Scalar k = exponent - select(tiny, 127 + 23, constant(x, 127));
+  const Scalar f = m - 1;
+  const Sum square = two_product(f, f);
+  const Sum bent = fast_two_sum(f, -0.5 * square.hi);
+  const Scalar cubic = fma(square.hi * f, polynomial(f, kLogSingle), bent.lo);
+  const Scalar rest = fma(square.lo, -0.5, fma(k, 0x1.7f7d1cp-20, cubic));
+  const Sum sum = fast_two_sum(k * 0x1.62e4p-1, bent.hi);
+  return with_log_specials(x, sum.hi + (sum.lo + rest));
+}
+
 Scalar log1p_f64(Scalar x) {
   const Sum v = two_sum(constant(x, 1), x);
   const Scalar r = value(log_sum(v));
@@ -181,7 +200,7 @@ Scalar log1p_narrow(Scalar x) {
   return select(x == 0, x, with_log_specials(v, r));
 }
 
-Scalar log(Scalar x) { return by_width(log_f64, log_narrow, x); }
+Scalar log(Scalar x) { return x.type() == DType::kF32 ? log_f32(x) : by_width(log_f64, log_narrow, x); }
 Scalar log_plus_one(Scalar x) { return by_width(log1p_f64, log1p_narrow, x); }
 Scalar asinh(Scalar x) { return via_f64(asinh_f64, x); }
 Scalar acosh(Scalar x) { return via_f64(acosh_f64, x); }

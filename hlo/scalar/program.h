@@ -9,6 +9,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -106,6 +107,18 @@ class ScalarRecorder {
 // (bool as one byte 0 or 1). Works in blocks; outputs may alias inputs exactly (same pointer), not partly.
 void interpret(const ScalarProgram& program, std::span<const void* const> inputs,
                std::span<void* const> outputs, int64_t count);
+
+// The same, prepared once for many runs; safe to run from several threads at a time.
+class PreparedProgram {
+ public:
+  explicit PreparedProgram(ScalarProgram program);
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs, int64_t count) const;
+  const ScalarProgram& program() const;
+
+ private:
+  class Plan;
+  std::shared_ptr<const Plan> plan_;
+};
 
 }  // namespace lamina::hlo
 

@@ -68,7 +68,9 @@ Scalar erf_inv_f64(Scalar y) {
   const Scalar x = guess - step / fma(guess, step, 1);
   const Scalar edge = select(a == 1, infinity_like(y), select(a > 1, nan_like(y), x));
   // Near 0 the residual would underflow: sqrt(pi)/2 y with its low part.
-  const Scalar tiny = fma(a, constant(a, 0x1.c5bf891b4ef6ap-1), a * 0x1.618f13eb7ca89p-55);
+  const Scalar scaled = a * 0x1p200;
+  const Scalar tiny =
+      fma(scaled, constant(a, 0x1.c5bf891b4ef6bp-1), scaled * -0x1.618f13eb7ca89p-55) * 0x1p-200;
   return with_sign_of(select(is_nan(y), y, select(a < 0x1p-28, tiny, edge)), y);
 }
 

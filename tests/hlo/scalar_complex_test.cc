@@ -153,6 +153,28 @@ TEST_CASE("complex special values", "[scalar]") {
                     std::vector<double>{0x4p600, 0, NAN}) == std::vector<double>{0x5p600, 5e-324, INFINITY});
 }
 
+TEST_CASE("c64 is computed in f64 and rounded once per part", "[scalar]") {
+  std::mt19937_64 random(4);
+  std::uniform_real_distribution<float> unit(-3, 3);
+  std::vector<float> a{3e38f, 1e-40f}, b{2e38f, 1e-42f};
+  for (int i = 0; i < 1000; ++i) a.push_back(unit(random)), b.push_back(unit(random));
+  const std::vector<double> a64(a.begin(), a.end()), b64(b.begin(), b.end());
+  for (const ComplexCase& c : kCases) {
+    std::vector<float> re, im;
+    std::vector<double> re64, im64;
+    run_complex<float>(record_rule(c.rule, std::array{DType::kC64}, DType::kC64), {a, b}, re, im);
+    run_complex<double>(record_rule(c.rule, std::array{DType::kC128}, DType::kC128), {a64, b64}, re64, im64);
+    for (size_t i = 0; i < a.size(); ++i) {
+      INFO(c.name << " at " << a[i] << ", " << b[i]);
+      CHECK((re[i] == static_cast<float>(re64[i]) || (std::isnan(re[i]) && std::isnan(re64[i]))));
+      CHECK((im[i] == static_cast<float>(im64[i]) || (std::isnan(im[i]) && std::isnan(im64[i]))));
+    }
+  }
+  const ScalarProgram abs_program =
+      record_rule(LAMINA_SCALAR_UNARY(abs), std::array{DType::kC64}, DType::kF32);
+  CHECK(run<float>(abs_program, std::vector<float>{0x3p124f}, std::vector<float>{0x4p124f})[0] == 0x5p124f);
+}
+
 TEST_CASE("adapters pass types on", "[scalar]") {
   const std::array from{DType::kC64};
   CHECK(record_rule(convert_rule, from, DType::kF16).outputs.size() == 1);

@@ -56,15 +56,16 @@ struct UnaryCase {
 };
 
 inline constexpr UnaryCase kUnaryCases[] = {
-    {"exponential", exponential, expq, 0.6, 0.501, -30, 30},
+    // About 0.6 where the f32 result is normal; a subnormal one is rounded twice.
+    {"exponential", exponential, expq, 0.77, 0.77, -30, 30},
     {"exp2", exp2, exp2q, 0.6, 0.501, -30, 30},
     {"exponential_minus_one", exponential_minus_one, expm1q, 0.8, 0.501, -3, 3},
-    {"log", log, logq, 0.6, 0.501, 0, 3},
+    {"log", log, logq, 0.6, 0.67, 0, 3},
     {"log_plus_one", log_plus_one, log1pq, 0.6, 0.501, -1, 2},
     {"logistic", logistic, logistic_reference, 0.75, 0.501, -30, 30},
     {"sine", sine, sinq, 0.75, 0.501, -20, 20},
     {"cosine", cosine, cosq, 0.75, 0.501, -20, 20},
-    {"tan", tan, tanq, 0.8, 0.501, -20, 20},
+    {"tan", tan, tanq, 0.85, 0.501, -20, 20},
     {"asin", asin, asinq, 0.75, 0.501, -1, 1},
     {"acos", acos, acosq, 0.75, 0.501, -1, 1},
     {"atan", atan, atanq, 0.8, 0.501, -4, 4},

@@ -32,6 +32,12 @@ def exp_tail(r):
     return series(lambda k: 1 / mp.factorial(k + 2))(r) if abs(r) < 0.01 else (mp.exp(r) - 1 - r) / r**2
 
 
+def log_tail(f):
+    if abs(f) < 0.01:
+        return series(lambda k: mp.mpf(-1) ** k / (k + 3))(f)
+    return (mp.log1p(f) - f + f * f / 2) / f**3
+
+
 def atan_tail(z):
     if z < 0.05:
         return series(lambda k: mp.mpf(-1) ** (k + 1) / (2 * k + 3))(z)
@@ -94,8 +100,10 @@ ATAN_Z = (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001")
 TABLE = [
     ("kExp", "(exp(r) - 1 - r) / r^2 for |r| <= ln(2)/2", exp_tail, -HALF_LN2 * 1.0005, HALF_LN2 * 1.0005, 11),
     ("kExpNarrow", "the same, to 2^-44", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 7),
+    ("kExpSingle", "the same, to 2^-32", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 5),
     ("kLog", "(log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 7),
     ("kLogNarrow", "the same, to 2^-49", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 5),
+    ("kLogSingle", "(log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2)", log_tail, mp.sqrt(0.5) - 1, mp.sqrt(2) - 1, 9),
     ("kLogTail", "the series of log((1+s)/(1-s)) from s^7 on, over s^7", series(lambda k: mp.mpf(2) / (2 * k + 7)), 0, LOG_Z, 7),
     ("kSin", "(sin(r) - r) / r^3 in r^2, |r| <= pi/4", series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, TURN, 6),
     ("kCos", "(cos(r) - 1 + r^2/2) / r^4 in r^2", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 5),

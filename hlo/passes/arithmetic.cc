@@ -1,0 +1,190 @@
+// Elementwise identities. Only those that keep every bit: x*0, x+0 and x-x of floats are not among them.
+#include "hlo/match.h"
+#include "hlo/passes/pass.h"
+#include "hlo/passes/rewrite.h"
+
+namespace lamina::hlo {
+namespace {
+
+using match::is_uniform;
+using match::is_uniform_int;
+
+bool is_int(const Value& v) { return is_integer(v.dtype()); }
+bool is_int_or_bool(const Value& v) { return is_integer(v.dtype()) || is_bool(v.dtype()); }
+bool is_real(const Value& v) { return is_integer(v.dtype()) || is_float(v.dtype()); }
+
+bool is_zero(const Value& v) { return is_uniform_int(v, 0); }
+bool is_one(const Value& v) { return is_uniform_int(v, 1); }
+bool is_minus_zero(const Value& v) { return is_uniform(v, -0.0); }
+bool is_all_ones(const Value& v) { return is_uniform_int(v, is_bool(v.dtype()) ? 1 : -1); }
+
+Value first(const Node& n) { return n.operand_value(0); }
+Value second(const Node& n) { return n.operand_value(1); }
+
+// The operand beside the one for which `is` holds, in either position.
+Value beside(const Node& n, bool (*is)(const Value&)) {
+  if (is(second(n))) return first(n);
+  if (is(first(n))) return second(n);
+  return {};
+}
+
+// x op x of integers and bools.
+bool twice(const Node& n) { return is_int_or_bool(first(n)) && n.operand(0) == n.operand(1); }
+
+Value uniform(Builder& b, const Node& n, int64_t value) {
+  return b.broadcast_scalar(b.scalar_int(n.type()->dtype, value), n.type()->dims);
+}
+
+// The operand of the node of op `inner` that makes operand i; null if another op makes it.
+Value below(const Node& n, Op inner, size_t i = 0) {
+  const Node& made = *n.operand(i).node();
+  return made.op() == inner ? made.operand_value(0) : Value();
+}
+
+Value double_of(Builder&, const Node& n) { return below(n, n.op()); }
+
+// floor(ceil(x)) and the like are the inner one.
+Value whole_already(Builder&, const Node& n) {
+  const Op inner = first(n).node()->op();
+  const bool whole = inner == Op::floor || inner == Op::ceil || inner == Op::round_nearest_afz ||
+                     inner == Op::round_nearest_even;
+  return whole ? first(n) : Value();
+}
+
+Value not_of_compare(Builder& b, const Node& n) {
+  const Value x = first(n);
+  if (x.node()->op() != Op::compare) return {};
+  // With floats only equality has an exact opposite: a NaN makes LT and GE both false.
+  static constexpr std::pair<std::string_view, std::string_view> kOpposite[] = {
+      {"EQ", "NE"}, {"NE", "EQ"}, {"LT", "GE"}, {"GE", "LT"}, {"GT", "LE"}, {"LE", "GT"}};
+  const Node& c = *x.node();
+  const std::string& direction = c.attrs().string(Attr::direction);
+  const bool equality = direction == "EQ" || direction == "NE";
+  const bool total = is_int_or_bool(c.operand_value(0)) || !c.attrs().string(Attr::compare_type).empty();
+  if (!equality && !total) return {};
+  for (const auto& [from, to] : kOpposite)
+    if (from == direction)
+      return b.make(Op::compare, {{c.operand_value(0), c.operand_value(1)}},
+                    with_attr(c.attrs(), Attr::direction, std::string(to)));
+  return {};
+}
+
+Value compare_same(Builder& b, const Node& n) {
+  if (!twice(n)) return {};
+  const std::string& d = n.attrs().string(Attr::direction);
+  return uniform(b, n, d == "EQ" || d == "LE" || d == "GE");
+}
+
+Value select_known(Builder&, const Node& n) {
+  if (is_zero(first(n))) return n.operand_value(2);
+  if (is_one(first(n))) return second(n);
+  if (n.operand(1) == n.operand(2)) return second(n);
+  return {};
+}
+
+Value select_of_not(Builder& b, const Node& n) {
+  const Value p = below(n, Op::not_);
+  return p ? b.select(p, n.operand_value(2), second(n)) : Value();
+}
+
+// Every value of `from` is a value of `to`, of one kind (so that a further conversion sees the same number).
+bool exact(DType from, DType to) {
+  if (from == to || is_bool(from)) return true;
+  if (is_integer(from) && is_integer(to)) {
+    if (is_signed(from)) return is_signed(to) && bit_width(to) > bit_width(from);
+    return bit_width(to) > bit_width(from);
+  }
+  if (is_float(from) && is_float(to)) return is_half(from) ? !is_half(to) : from == DType::kF32 && to == DType::kF64;
+  return from == DType::kC64 && to == DType::kC128;
+}
+
+Value convert_of_convert(Builder& b, const Node& n) {
+  const Value x = below(n, Op::convert);
+  return x && exact(x.dtype(), first(n).dtype()) ? b.convert(x, n.type()->dtype) : Value();
+}
+
+Value convert_same(Builder&, const Node& n) { return first(n).dtype() == n.type()->dtype ? first(n) : Value(); }
+
+Value bitcast_of_bitcast(Builder& b, const Node& n) {
+  const Value x = below(n, Op::bitcast_convert);
+  return x ? b.bitcast_convert(x, n.type()->dtype) : Value();
+}
+
+Value complex_of_parts(Builder&, const Node& n) {
+  const Value x = below(n, Op::real, 0), y = below(n, Op::imag, 1);
+  return x && x == y && x.type() == n.type() ? x : Value();
+}
+
+const RewriteRow kRows[] = {
+    {"x + 0", Op::add, [](Builder&, const Node& n) { return is_int(first(n)) ? beside(n, is_zero) : Value(); }},
+    {"x + -0", Op::add,
+     [](Builder&, const Node& n) { return is_float(first(n).dtype()) ? beside(n, is_minus_zero) : Value(); }},
+    {"x - 0", Op::subtract,
+     [](Builder&, const Node& n) { return is_real(first(n)) && is_zero(second(n)) ? first(n) : Value(); }},
+    {"x - x", Op::subtract,
+     [](Builder& b, const Node& n) { return is_int(first(n)) && twice(n) ? uniform(b, n, 0) : Value(); }},
+    {"x * 1", Op::multiply, [](Builder&, const Node& n) { return is_real(first(n)) ? beside(n, is_one) : Value(); }},
+    {"x * 0", Op::multiply,
+     [](Builder& b, const Node& n) {
+       return is_int(first(n)) && beside(n, is_zero) ? uniform(b, n, 0) : Value();
+     }},
+    {"x / 1", Op::divide,
+     [](Builder&, const Node& n) { return is_real(first(n)) && is_one(second(n)) ? first(n) : Value(); }},
+    {"x & x", Op::and_, [](Builder&, const Node& n) { return twice(n) ? first(n) : Value(); }},
+    {"x & ~0", Op::and_, [](Builder&, const Node& n) { return beside(n, is_all_ones); }},
+    {"x & 0", Op::and_, [](Builder& b, const Node& n) { return beside(n, is_zero) ? uniform(b, n, 0) : Value(); }},
+    {"x | x", Op::or_, [](Builder&, const Node& n) { return twice(n) ? first(n) : Value(); }},
+    {"x | 0", Op::or_, [](Builder&, const Node& n) { return beside(n, is_zero); }},
+    {"x | ~0", Op::or_,
+     [](Builder& b, const Node& n) {
+       return beside(n, is_all_ones) ? uniform(b, n, is_bool(n.type()->dtype) ? 1 : -1) : Value();
+     }},
+    {"x ^ 0", Op::xor_, [](Builder&, const Node& n) { return beside(n, is_zero); }},
+    {"x ^ x", Op::xor_, [](Builder& b, const Node& n) { return twice(n) ? uniform(b, n, 0) : Value(); }},
+    {"x << 0", Op::shift_left, [](Builder&, const Node& n) { return is_zero(second(n)) ? first(n) : Value(); }},
+    {"x >> 0", Op::shift_right_logical,
+     [](Builder&, const Node& n) { return is_zero(second(n)) ? first(n) : Value(); }},
+    {"x >> 0, signed", Op::shift_right_arithmetic,
+     [](Builder&, const Node& n) { return is_zero(second(n)) ? first(n) : Value(); }},
+    {"max(x, x)", Op::maximum, [](Builder&, const Node& n) { return twice(n) ? first(n) : Value(); }},
+    {"min(x, x)", Op::minimum, [](Builder&, const Node& n) { return twice(n) ? first(n) : Value(); }},
+    {"-(-x)", Op::negate, double_of},
+    {"not not x", Op::not_, double_of},
+    {"not of a comparison", Op::not_, not_of_compare},
+    {"abs(abs x)", Op::abs, [](Builder&, const Node& n) { return below(n, Op::abs) ? first(n) : Value(); }},
+    {"abs(-x)", Op::abs,
+     [](Builder& b, const Node& n) {
+       const Value x = is_float(first(n).dtype()) ? below(n, Op::negate) : Value();
+       return x ? b.abs(x) : Value();
+     }},
+    {"real of complex", Op::real, [](Builder&, const Node& n) { return below(n, Op::complex); }},
+    {"imag of complex", Op::imag,
+     [](Builder&, const Node& n) {
+       const Node& made = *n.operand(0).node();
+       return made.op() == Op::complex ? made.operand_value(1) : Value();
+     }},
+    {"complex of its parts", Op::complex, complex_of_parts},
+    {"compare x with x", Op::compare, compare_same},
+    {"select by a constant", Op::select, select_known},
+    {"select by not p", Op::select, select_of_not},
+    {"convert to the same type", Op::convert, convert_same},
+    {"convert of an exact convert", Op::convert, convert_of_convert},
+    {"bitcast of bitcast", Op::bitcast_convert, bitcast_of_bitcast},
+    {"floor of a whole number", Op::floor, whole_already},
+    {"ceil of a whole number", Op::ceil, whole_already},
+    {"round of a whole number", Op::round_nearest_afz, whole_already},
+    {"round to even of a whole number", Op::round_nearest_even, whole_already},
+    {"reduce_precision twice", Op::reduce_precision,
+     [](Builder&, const Node& n) {
+       const Node& made = *n.operand(0).node();
+       return made.op() == Op::reduce_precision && &made.attrs() == &n.attrs() ? first(n) : Value();
+     }},
+};
+
+}  // namespace
+
+absl::StatusOr<ComputationPtr> simplify_arithmetic(const ComputationPtr& computation) {
+  return rewrite(computation, kRows);
+}
+
+}  // namespace lamina::hlo

@@ -1,0 +1,44 @@
+#include "hlo/passes/region.h"
+
+#include "hlo/rules/transform_support.h"
+
+namespace lamina::hlo {
+
+Values substitute(Builder& b, const Computation& region, const Substitution& replaced) {
+  absl::flat_hash_map<const Node*, Values> made;
+  auto value = [&](Operand o) {
+    const auto it = replaced.find(o.bits());
+    if (it != replaced.end()) return it->second;
+    const auto done = made.find(o.node());
+    return done == made.end() ? Value(o) : done->second[o.index()];
+  };
+  Values operands;
+  for (Node* n : region.nodes()) {
+    if (n->op() == Op::parameter) continue;
+    operands.clear();
+    for (Operand o : n->operands()) operands.push_back(value(o));
+    NodeScope scope(*n);
+    made[n] = results_of(b, *n, operands);
+    if (!b.ok()) return Values(region.roots().size());
+  }
+  Values roots;
+  for (const Value& r : region.roots()) roots.push_back(value(r.operand()));
+  return roots;
+}
+
+Values expand(Builder& b, const Computation& region, std::span<const Value> arguments) {
+  Substitution replaced;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    replaced.emplace(region.parameters()[i].operand().bits(), arguments[i]);
+  return substitute(b, region, replaced);
+}
+
+ComputationPtr make_region(Builder& b, std::span<const Value> parameters, std::span<const Value> roots) {
+  if (!b.ok()) return nullptr;
+  absl::StatusOr<ComputationPtr> made = Computation::make(parameters, roots);
+  if (made.ok()) return *std::move(made);
+  b.fail(made.status());
+  return nullptr;
+}
+
+}  // namespace lamina::hlo

@@ -1,0 +1,26 @@
+// Taking regions apart and putting them together again.
+#ifndef LAMINA_HLO_PASSES_REGION_H_
+#define LAMINA_HLO_PASSES_REGION_H_
+
+#include "absl/container/flat_hash_map.h"
+#include "hlo/builder.h"
+#include "hlo/computation.h"
+
+namespace lamina::hlo {
+
+// Values that stand for operands of a region's nodes, by Operand::bits.
+using Substitution = absl::flat_hash_map<uint64_t, Value>;
+
+// The region's results with some of its values replaced (nodes below those stay out); each node keeps its numerics mode
+// and location. Nodes nothing changes under are reused.
+Values substitute(Builder& b, const Computation& region, const Substitution& replaced);
+
+// The region's results on `arguments`.
+Values expand(Builder& b, const Computation& region, std::span<const Value> arguments);
+
+// As Computation::make, with errors left in the builder.
+ComputationPtr make_region(Builder& b, std::span<const Value> parameters, std::span<const Value> roots);
+
+}  // namespace lamina::hlo
+
+#endif  // LAMINA_HLO_PASSES_REGION_H_

@@ -1,0 +1,156 @@
+#include "hlo/passes/rewrite.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "hlo/printer.h"
+#include "hlo/rules/support.h"
+#include "hlo/rules/transform_support.h"
+#include "hlo/strings.h"
+
+namespace lamina::hlo {
+namespace {
+
+// Rows end by themselves; the limit is there for rows that undo each other, which tests would show.
+constexpr int kMaxSweeps = 256;
+constexpr int kMaxChain = 64;
+
+bool calls_host(const Node& n) { return n.op() == Op::custom_call; }
+bool is_effect(const Node& n) { return n.op() == Op::custom_call && n.attrs().flag(Attr::has_side_effect); }
+
+bool anywhere(const Node& node, bool (*test)(const Node&)) {
+  if (test(node)) return true;
+  for (const ComputationPtr& region : regions_of(node)) {
+    if (std::any_of(region->nodes().begin(), region->nodes().end(), [&](const Node* n) { return test(*n); }))
+      return true;
+    for (const Computation* inner : regions_of(*region))
+      if (std::any_of(inner->nodes().begin(), inner->nodes().end(), [&](const Node* n) { return test(*n); }))
+        return true;
+  }
+  return false;
+}
+
+int64_t count_effects(const Computation& c) {
+  return std::count_if(c.nodes().begin(), c.nodes().end(), [](const Node* n) { return has_effect(*n); });
+}
+
+class Sweep {
+ public:
+  explicit Sweep(std::span<const RewriteRow> rows) : rows_(rows) {}
+
+  absl::StatusOr<ComputationPtr> run(const ComputationPtr& computation) {
+    for (const Computation* region : regions_of(*computation)) {
+      absl::StatusOr<ComputationPtr> made = rewrite_one(*region);
+      if (!made.ok()) return made;
+      replaced_.emplace(region, *std::move(made));
+    }
+    return rewrite_one(*computation);
+  }
+
+ private:
+  absl::StatusOr<ComputationPtr> rewrite_one(const Computation& c) {
+    absl::flat_hash_map<const Node*, Values> made;
+    for (const Value& p : c.parameters()) made[p.node()] = {p};
+    Builder b;
+    Values operands;
+    for (const Node* n : c.nodes()) {
+      if (made.contains(n)) continue;
+      operands.clear();
+      for (Operand o : n->operands()) operands.push_back(made.at(o.node())[o.index()]);
+      NodeScope scope(*n);
+      Values results = remake(b, *n, operands);
+      if (b.ok()) {
+        if (absl::Status s = apply_rows(b, &results); !s.ok()) return s;
+      }
+      if (!b.ok()) return b.status();
+      made[n] = std::move(results);
+    }
+    std::vector<Value> roots;
+    for (const Value& r : c.roots()) roots.push_back(made.at(r.node())[r.index()]);
+    absl::StatusOr<ComputationPtr> out = Computation::make(c.parameters(), roots);
+    if (!out.ok() || count_effects(**out) >= count_effects(c)) return out;
+    // A row dropped the last use of an effect: the computation stays, with its regions as they were.
+    return Computation::make(c.parameters(), c.roots());
+  }
+
+  // The node itself if nothing below it changed.
+  Values remake(Builder& b, const Node& n, std::span<const Value> operands) const {
+    std::vector<Attrs::Entry> entries = n.attrs().entries();
+    bool changed = false;
+    auto replace = [&](ComputationPtr& c) {
+      const auto it = replaced_.find(c.get());
+      if (it == replaced_.end() || it->second == c) return;
+      c = it->second;
+      changed = true;
+    };
+    for (auto& [key, value] : entries) {
+      if (auto* one = std::get_if<ComputationPtr>(&value)) replace(*one);
+      if (auto* many = std::get_if<std::vector<ComputationPtr>>(&value))
+        for (ComputationPtr& c : *many) replace(c);
+    }
+    if (changed) return b.make_multi(n.op(), operands, intern_attrs(std::move(entries)));
+    return results_of(b, n, operands);
+  }
+
+  absl::Status apply_rows(Builder& b, Values* results) const {
+    for (int chain = 0; chain < kMaxChain; ++chain) {
+      // Rows see a node through all of its results in order.
+      const Node* n = results->empty() ? nullptr : (*results)[0].node();
+      if (!n || n->op() == Op::parameter || n->num_results() != results->size()) return absl::OkStatus();
+      for (size_t i = 0; i < results->size(); ++i)
+        if ((*results)[i].node() != n || (*results)[i].index() != i) return absl::OkStatus();
+      Values replacement;
+      const RewriteRow* fired = nullptr;
+      for (const RewriteRow& row : rows_) {
+        if (row.op && *row.op != n->op()) continue;
+        if (row.family && *row.family != n->def().family) continue;
+        if (row.many) {
+          replacement = row.many(b, *n);
+        } else if (Value v = row.one(b, *n)) {
+          replacement = {v};
+        }
+        if (!b.ok()) return b.status();
+        if (!replacement.empty()) {
+          fired = &row;
+          break;
+        }
+      }
+      if (!fired) return absl::OkStatus();
+      if (replacement.size() != results->size())
+        return absl::InternalError(str_cat("rewriting row '", fired->name, "' changed the number of results"));
+      for (size_t i = 0; i < replacement.size(); ++i)
+        if (replacement[i].type() != (*results)[i].type())
+          return absl::InternalError(str_cat("rewriting row '", fired->name, "' changed the type of result ", i,
+                                             " from ", to_string(*(*results)[i].type()), " to ",
+                                             to_string(*replacement[i].type())));
+      if (std::equal(replacement.begin(), replacement.end(), results->begin())) return absl::OkStatus();
+      *results = std::move(replacement);
+    }
+    return absl::OkStatus();
+  }
+
+  const std::span<const RewriteRow> rows_;
+  absl::flat_hash_map<const Computation*, ComputationPtr> replaced_;
+};
+
+}  // namespace
+
+bool has_effect(const Node& node) { return anywhere(node, is_effect); }
+bool may_not_return(const Node& node) {
+  return anywhere(node, [](const Node& n) { return calls_host(n) || n.op() == Op::while_; });
+}
+
+absl::StatusOr<ComputationPtr> rewrite(const ComputationPtr& computation, std::span<const RewriteRow> rows) {
+  GraphLock lock;
+  ComputationPtr current = computation;
+  for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
+    absl::StatusOr<ComputationPtr> next = Sweep(rows).run(current);
+    if (!next.ok()) return next;
+    // Computations are interned: the same object means the same structure.
+    if (*next == current) return current;
+    current = *std::move(next);
+  }
+  return current;
+}
+
+}  // namespace lamina::hlo

@@ -1,0 +1,44 @@
+// Rows of local rewriting and the engine that applies them until nothing changes.
+//
+// Contract of a row: it looks at one node and returns values of the same types that hold the same bits, or nothing. It
+// may record nodes through the builder. (A signalling NaN counts as the quiet one.) The engine keeps parameters and
+// signatures, gives new nodes the numerics mode and location of the node replaced, rewrites regions before their users,
+// and never lets a computation lose an operation with side effects.
+#ifndef LAMINA_HLO_PASSES_REWRITE_H_
+#define LAMINA_HLO_PASSES_REWRITE_H_
+
+#include <span>
+
+#include "hlo/builder.h"
+#include "hlo/computation.h"
+#include "hlo/op.h"
+
+namespace lamina::hlo {
+
+struct RewriteRow {
+  using One = Value (*)(Builder&, const Node&);
+  using Many = Values (*)(Builder&, const Node&);
+
+  // For one op, with one result or with several.
+  RewriteRow(std::string_view what, Op op, One apply) : name(what), op(op), one(apply) {}
+  RewriteRow(std::string_view what, Op op, Many apply) : name(what), op(op), many(apply) {}
+  // For every op of a family.
+  RewriteRow(std::string_view what, OpFamily family, One apply) : name(what), family(family), one(apply) {}
+
+  std::string_view name;
+  std::optional<Op> op;
+  std::optional<OpFamily> family;
+  One one = nullptr;
+  Many many = nullptr;
+};
+
+absl::StatusOr<ComputationPtr> rewrite(const ComputationPtr& computation, std::span<const RewriteRow> rows);
+
+// Whether running the node, or anything its regions run, may be seen from outside.
+bool has_effect(const Node& node);
+// Whether the node or its regions call the host, or loop without a known bound.
+bool may_not_return(const Node& node);
+
+}  // namespace lamina::hlo
+
+#endif  // LAMINA_HLO_PASSES_REWRITE_H_

@@ -1,0 +1,242 @@
+// Merging and removing operations that only move elements.
+#include <algorithm>
+
+#include "hlo/match.h"
+#include "hlo/passes/pass.h"
+#include "hlo/passes/rewrite.h"
+
+namespace lamina::hlo {
+namespace {
+
+Value first(const Node& n) { return n.operand_value(0); }
+const Dims& ints(const Node& n, Attr key) { return n.attrs().ints(key); }
+
+// The scalar of which `v` is a broadcast; null if it is none.
+Value broadcast_scalar_of(const Value& v) {
+  const Node& n = *v.node();
+  return n.op() == Op::broadcast_in_dim && n.operand_type(0)->is_scalar() ? n.operand_value(0) : Value();
+}
+
+// Moving the elements of a broadcast scalar gives a broadcast of it; pad and concatenate need the same scalar in all
+// operands.
+Value move_of_broadcast_scalar(Builder& b, const Node& n) {
+  if (n.op() == Op::iota || n.operands().empty() || n.op() == Op::broadcast_in_dim) return {};
+  const Value scalar = broadcast_scalar_of(first(n));
+  if (!scalar) return {};
+  for (size_t i = 1; i < n.operands().size(); ++i) {
+    const Value other = n.operand_value(i);
+    if (other != scalar && broadcast_scalar_of(other) != scalar) return {};
+  }
+  return b.broadcast_scalar(scalar, n.type()->dims);
+}
+
+Value broadcast_of_broadcast(Builder& b, const Node& n) {
+  const Dims& dims = ints(n, Attr::broadcast_dimensions);
+  Value x = first(n);
+  if (x.node()->op() == Op::broadcast_in_dim) {
+    Dims through;
+    for (int64_t d : ints(*x.node(), Attr::broadcast_dimensions)) through.push_back(dims[d]);
+    return b.broadcast_in_dim(x.node()->operand_value(0), n.type()->dims, through);
+  }
+  if (x.node()->op() == Op::reshape && x.node()->operand_type(0)->is_scalar())
+    return b.broadcast_scalar(x.node()->operand_value(0), n.type()->dims);
+  const Value same = b.broadcast_in_dim(x, n.type()->dims, dims);
+  return same == x ? x : Value();
+}
+
+Value reshape_of_reshape(Builder& b, const Node& n) {
+  Value x = first(n);
+  if (x.type() == n.type()) return x;
+  if (x.node()->op() != Op::reshape) return {};
+  return b.reshape(x.node()->operand_value(0), n.type()->dims);
+}
+
+Value transpose_row(Builder& b, const Node& n) {
+  const Value x = first(n);
+  const Dims& perm = ints(n, Attr::permutation);
+  // The order of the dimensions that are longer than 1 is all there is to a transpose.
+  int64_t last = -1;
+  bool in_order = true;
+  for (int64_t p : perm) {
+    if (x.dims()[p] == 1) continue;
+    in_order &= p > last;
+    last = p;
+  }
+  if (in_order) return b.reshape(x, n.type()->dims);
+  if (x.node()->op() == Op::transpose) {
+    const Dims& inner = ints(*x.node(), Attr::permutation);
+    Dims through;
+    for (int64_t p : perm) through.push_back(inner[p]);
+    return b.transpose(x.node()->operand_value(0), through);
+  }
+  if (x.node()->op() == Op::broadcast_in_dim) {
+    Dims inverse(perm.size()), through;
+    for (size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<int64_t>(i);
+    for (int64_t d : ints(*x.node(), Attr::broadcast_dimensions)) through.push_back(inverse[d]);
+    return b.broadcast_in_dim(x.node()->operand_value(0), n.type()->dims, through);
+  }
+  return {};
+}
+
+Value reverse_row(Builder& b, const Node& n) {
+  const Value x = first(n);
+  const Dims& dims = ints(n, Attr::dimensions);
+  Dims left;
+  for (int64_t d : dims)
+    if (x.dims()[d] > 1) left.push_back(d);
+  if (x.node()->op() == Op::reverse) {
+    // What both reverse stays as it was.
+    for (int64_t d : ints(*x.node(), Attr::dimensions)) {
+      const auto it = std::find(left.begin(), left.end(), d);
+      if (it == left.end()) {
+        left.push_back(d);
+      } else {
+        left.erase(it);
+      }
+    }
+    std::sort(left.begin(), left.end());
+    return b.reverse(x.node()->operand_value(0), left);
+  }
+  std::sort(left.begin(), left.end());
+  return left != dims ? b.reverse(x, left) : Value();
+}
+
+Value slice_row(Builder& b, const Node& n) {
+  const Value x = first(n);
+  const Dims &start = ints(n, Attr::start_indices), &limit = ints(n, Attr::limit_indices),
+             &step = ints(n, Attr::strides);
+  // Nothing is left out (where the range is the whole dimension, a stride matters unless its length is 1).
+  if (x.type() == n.type()) return x;
+  if (n.type()->num_elements == 0) return {};
+  const Node& inner = *x.node();
+  if (inner.op() == Op::slice) {
+    const Dims &start0 = ints(inner, Attr::start_indices), &step0 = ints(inner, Attr::strides);
+    Dims from, to, by;
+    for (size_t d = 0; d < start.size(); ++d) {
+      const int64_t size = n.type()->dims[d];
+      from.push_back(start0[d] + start[d] * step0[d]);
+      by.push_back(size > 1 ? step[d] * step0[d] : 1);
+      to.push_back(from[d] + (size - 1) * by[d] + 1);
+    }
+    return b.slice(inner.operand_value(0), from, to, by);
+  }
+  if (inner.op() == Op::concatenate) {
+    // A range within one of the arrays joined.
+    const int64_t d = inner.attrs().integer(Attr::dimension);
+    int64_t begin = 0;
+    for (size_t i = 0; i < inner.operands().size(); ++i) {
+      const int64_t size = inner.operand_type(i)->dims[d];
+      if (start[d] >= begin && limit[d] <= begin + size) {
+        Dims from = start, to = limit;
+        from[d] -= begin;
+        to[d] -= begin;
+        return b.slice(inner.operand_value(i), from, to, step);
+      }
+      begin += size;
+    }
+  }
+  return {};
+}
+
+Value pad_row(Builder&, const Node& n) {
+  const Value x = first(n);
+  if (x.type() != n.type()) return {};
+  const Dims &low = ints(n, Attr::edge_padding_low), &inner = ints(n, Attr::interior_padding);
+  for (size_t d = 0; d < low.size(); ++d)
+    if (low[d] != 0 || (inner[d] != 0 && x.dims()[d] > 1)) return {};
+  return x;
+}
+
+// Two slices that follow each other in one array along `d`, as one; null if they are not.
+Value joined_slices(Builder& b, const Value& x, const Value& y, int64_t d) {
+  const Node &p = *x.node(), &q = *y.node();
+  if (p.op() != Op::slice || q.op() != Op::slice || p.operand(0) != q.operand(0)) return {};
+  const Dims &p0 = ints(p, Attr::start_indices), &p1 = ints(p, Attr::limit_indices), &ps = ints(p, Attr::strides);
+  const Dims &q0 = ints(q, Attr::start_indices), &q1 = ints(q, Attr::limit_indices), &qs = ints(q, Attr::strides);
+  for (size_t k = 0; k < p0.size(); ++k) {
+    const bool along = static_cast<int64_t>(k) == d;
+    if (along ? (ps[k] != 1 || qs[k] != 1 || q0[k] != p1[k]) : (p0[k] != q0[k] || p1[k] != q1[k] || ps[k] != qs[k]))
+      return {};
+  }
+  Dims limit = p1;
+  limit[d] = q1[d];
+  return b.slice(p.operand_value(0), p0, limit, ps);
+}
+
+Value concatenate_row(Builder& b, const Node& n) {
+  const int64_t d = n.attrs().integer(Attr::dimension);
+  Values pieces;
+  bool changed = false;
+  auto add = [&](const Value& v) {
+    if (v.dims()[d] == 0 && n.type()->dims[d] != 0) {
+      changed = true;
+      return;
+    }
+    if (!pieces.empty()) {
+      if (const Value joined = joined_slices(b, pieces.back(), v, d)) {
+        pieces.back() = joined;
+        changed = true;
+        return;
+      }
+    }
+    pieces.push_back(v);
+  };
+  constexpr size_t kMaxPieces = 4096;
+  for (size_t i = 0; i < n.operands().size(); ++i) {
+    const Value v = n.operand_value(i);
+    const Node& inner = *v.node();
+    if (inner.op() == Op::concatenate && inner.attrs().integer(Attr::dimension) == d &&
+        pieces.size() + inner.operands().size() + n.operands().size() < kMaxPieces) {
+      for (size_t k = 0; k < inner.operands().size(); ++k) add(inner.operand_value(k));
+      changed = true;
+    } else {
+      add(v);
+    }
+  }
+  if (pieces.size() == 1) return pieces[0];
+  return changed ? b.concatenate(pieces, d) : Value();
+}
+
+Value dynamic_slice_row(Builder& b, const Node& n) {
+  const Value x = first(n);
+  if (x.type() == n.type()) return x;
+  Dims from, to;
+  for (size_t d = 0; d + 1 < n.operands().size(); ++d) {
+    const Literal* literal = match::uniform_literal(n.operand_value(d + 1));
+    if (!literal) return {};
+    int64_t start = literal->int_at(0);
+    if (literal->dtype() == DType::kU64 && start < 0) start = std::numeric_limits<int64_t>::max();
+    const int64_t size = n.type()->dims[d];
+    from.push_back(std::clamp<int64_t>(start, 0, x.dims()[d] - size));
+    to.push_back(from.back() + size);
+  }
+  return b.slice(x, from, to);
+}
+
+Value dynamic_update_slice_row(Builder&, const Node& n) {
+  const Value x = first(n), update = n.operand_value(1);
+  if (update.type() == x.type()) return update;
+  if (update.type()->num_elements == 0) return x;
+  return {};
+}
+
+const RewriteRow kRows[] = {
+    {"move of a broadcast scalar", OpFamily::kShape, move_of_broadcast_scalar},
+    {"broadcast of broadcast", Op::broadcast_in_dim, broadcast_of_broadcast},
+    {"reshape of reshape", Op::reshape, reshape_of_reshape},
+    {"transpose", Op::transpose, transpose_row},
+    {"reverse", Op::reverse, reverse_row},
+    {"slice", Op::slice, slice_row},
+    {"pad by nothing", Op::pad, pad_row},
+    {"concatenate", Op::concatenate, concatenate_row},
+    {"dynamic_slice at a known place", Op::dynamic_slice, dynamic_slice_row},
+    {"dynamic_update_slice of all or nothing", Op::dynamic_update_slice, dynamic_update_slice_row},
+};
+
+}  // namespace
+
+absl::StatusOr<ComputationPtr> simplify_shapes(const ComputationPtr& computation) {
+  return rewrite(computation, kRows);
+}
+
+}  // namespace lamina::hlo

@@ -1,0 +1,25 @@
+// What `lamina-run --on=NAME` can run programs on.
+#ifndef LAMINA_JIT_TOOLS_EXECUTORS_H_
+#define LAMINA_JIT_TOOLS_EXECUTORS_H_
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "hlo/computation.h"
+#include "hlo/literal.h"
+
+namespace lamina::jit {
+
+struct Executor {
+  std::string_view name;
+  absl::StatusOr<std::vector<hlo::LiteralPtr>> (*run)(const hlo::ComputationPtr& program,
+                                                      std::span<const hlo::LiteralPtr> arguments);
+};
+
+std::span<const Executor> executors();
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_TOOLS_EXECUTORS_H_

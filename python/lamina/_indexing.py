@@ -1,0 +1,594 @@
+"""Indexing as NumPy's: ``x[key]``, ``x[key] = v`` and the functional ``x.at[key].set(v)``.
+
+A key is made of integers, slices, ``...``, ``None``, integer arrays or lists, boolean masks and integer Tensors, with
+NumPy's meaning. Indices known when the op is recorded (Python integers, lists, NumPy arrays) are checked and raise
+IndexError. Indices in a Tensor are only known when the program runs: negative ones count from the end; outside the
+range, a read takes the nearest element and a write is left out. Boolean masks need their values, so they are refused
+inside a jit or vmap, except for writing a scalar through a mask. Indexing never returns a view.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lamina import _core
+from lamina._core import Tensor
+from lamina._tensor import astype, describe, to_tensor
+
+# What one dimension of the array is indexed by, once a key has been read: a slice as (start, step, length), or an
+# array of indices (wrapped, integer), where `static` says that all are known to lie inside.
+Slice = tuple[int, int, int]
+
+
+class Indices:
+    """Integer indices along one dimension: `array`, a Tensor of any shape, or `number`, a Python integer."""
+
+    __slots__ = ("array", "number", "shape")
+
+    def __init__(self, array: Tensor | None, number: int | None, shape: tuple[int, ...]) -> None:
+        self.array, self.number, self.shape = array, number, shape
+
+    def tensor(self) -> Tensor:
+        return _core.asarray(self.number) if self.array is None else self.array
+
+
+def _op(name: str, operands: Sequence[Any], **attrs: Any) -> Tensor:
+    return _core.op(name, operands, **attrs)[0]
+
+
+def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """`x` with the given sizes, all known; no op where nothing changes."""
+    return x if tuple(shape) == x.shape else _core.set_weak(_op("reshape", [x], shape=list(shape)), x.weak_type)
+
+
+def broadcast(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """`x` broadcast to `shape` by NumPy's rule. ValueError where that cannot be."""
+    shape = tuple(shape)
+    if x.shape == shape:
+        return x
+    lead = len(shape) - x.ndim
+    if lead < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[lead:])):
+        raise ValueError(f"a value of shape {x.shape} cannot be broadcast to {shape}")
+    kept = [d for d in range(x.ndim) if x.shape[d] == shape[lead + d]]
+    inner = reshape(x, [x.shape[d] for d in kept])
+    out = _op("broadcast_in_dim", [inner], shape=list(shape), broadcast_dimensions=[lead + d for d in kept])
+    return _core.set_weak(out, x.weak_type)
+
+
+def scalar(value: Any, dtype: str) -> Tensor:
+    """A 0-d Tensor of exactly `value`; in a trace it is a constant wherever 32 bits hold it."""
+    if dtype == "bool" or isinstance(value, complex) or value != value or math.isinf(value):
+        narrow = True
+    elif isinstance(value, int):
+        narrow = -(2**31) <= value < 2**31
+    else:
+        import struct
+
+        narrow = abs(value) < 3e38 and struct.unpack("f", struct.pack("f", value))[0] == value
+    if narrow or dtype in ("float32", "float16", "bfloat16", "complex64"):
+        return astype(_core.asarray(value if dtype != "bool" else bool(value)), dtype)
+    import struct
+
+    if dtype == "complex128":
+        return _core.with_dtype_bits(struct.pack("dd", complex(value).real, complex(value).imag), dtype, [])
+    code = {"float64": "d", "int64": "q", "uint64": "Q", "uint32": "I"}[dtype]
+    return _core.with_dtype_bits(struct.pack(code, value), dtype, [])
+
+
+def _select(mask: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return _op("select", [mask, a, b])
+
+
+# --- reading a key ---
+
+
+def _is_array_like(k: Any) -> bool:
+    return isinstance(k, (Tensor, list, tuple)) or (hasattr(k, "__array__") and hasattr(k, "dtype"))
+
+
+def _wrong_key(k: Any) -> IndexError:
+    return IndexError(
+        "an index is an integer, a slice, ..., None, or an integer or boolean array, not "
+        f"{type(k).__name__}: {k!r:.60}"
+    )
+
+
+def _entries(key: Any) -> list[Any]:
+    """The parts of a key, arrays as Tensors (values unknown) or NumPy arrays (values known)."""
+    out: list[Any] = []
+    for k in key if isinstance(key, tuple) else (key,):
+        if k is None or k is Ellipsis or isinstance(k, (slice, bool)) or type(k) is int:
+            out.append(k)
+        elif _is_array_like(k):
+            if isinstance(k, (list, tuple)):
+                if len(k) == 0:
+                    import numpy as np
+
+                    k = np.zeros(0, np.int32)
+                elif _holds_tensor(k):
+                    k = to_tensor(k)
+                else:
+                    k = to_tensor(k).numpy()
+            elif not isinstance(k, Tensor):
+                import numpy as np
+
+                k = np.asarray(k)
+            kind = k.dtype.kind
+            if kind not in "biu":
+                raise IndexError(f"arrays used as indices must be integer or boolean, not {k.dtype.name}")
+            if not isinstance(k, Tensor) and k.ndim == 0:
+                k = bool(k) if kind == "b" else int(k)
+            out.append(k)
+        elif isinstance(k, (float, complex, str)):
+            raise _wrong_key(k)
+        else:
+            try:
+                out.append(operator.index(k))
+            except TypeError:
+                raise _wrong_key(k) from None
+    return out
+
+
+def _holds_tensor(key: Any) -> bool:
+    if isinstance(key, Tensor):
+        return True
+    return isinstance(key, (list, tuple)) and any(_holds_tensor(k) for k in key)
+
+
+def _mask_values(mask: Any) -> Any:
+    """A boolean mask's values; TypeError with the remedy inside a trace."""
+    if not isinstance(mask, Tensor):
+        return mask
+    if not _core.forceable(mask):
+        raise TypeError(
+            f"a boolean mask {describe(mask)} gives a result whose shape depends on its values, which are not known "
+            "inside a jit or vmap.\n  Use lamina.numpy.where(mask, x, 0), or lamina.numpy.nonzero(mask, size=...)"
+        )
+    return mask.numpy()
+
+
+def _bounded(index: int, size: int, axis: int) -> int:
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
+    return index + size if index < 0 else index
+
+
+def _slice_of(k: slice, size: int, axis: int) -> Slice:
+    try:
+        parts = [None if p is None else operator.index(p) for p in (k.start, k.stop, k.step)]
+    except TypeError as e:
+        if any(isinstance(p, Tensor) for p in (k.start, k.stop, k.step)):
+            raise TypeError(
+                f"{e}\n  The length of a slice must be known: use lamina.lax.dynamic_slice for a start in a Tensor"
+            ) from None
+        raise TypeError(f"slice bounds along axis {axis} must be integers or None, not {k!r}") from None
+    if parts[2] == 0:
+        raise ValueError("slice step cannot be zero")
+    r = range(*slice(*parts).indices(size))
+    return (r.start, r.step, len(r))
+
+
+def _array_index(k: Any, size: int, axis: int) -> Indices:
+    """An integer array (or number) along one axis; known values are checked, others wrapped by a select."""
+    if isinstance(k, int):
+        return Indices(None, _bounded(k, size, axis), ())
+    if isinstance(k, Tensor):
+        if k.dtype.kind == "u":
+            wide = astype(k, "int64" if k.dtype == "uint32" else "int32") if k.dtype != "uint64" else k
+            return Indices(wide, None, k.shape)
+        wide = astype(k, "int32") if k.dtype.itemsize < 4 else k
+        n = broadcast(scalar(size, wide.dtype), k.shape)
+        negative = _core.elementwise("compare", wide, 0, direction="LT")
+        return Indices(_select(negative, _op("add", [wide, n]), _core.set_weak(wide, False)), None, k.shape)
+    import numpy as np
+
+    k = k.astype(np.int64)
+    outside = (k < -size) | (k >= size)
+    if outside.any():
+        raise IndexError(f"index {int(k[outside][0])} is out of bounds for axis {axis} with size {size}")
+    k = np.where(k < 0, k + size, k)
+    return Indices(_core.asarray(k.astype(np.int32) if size < 2**31 else k), None, k.shape)
+
+
+class Plan:
+    """A key read against a shape: `shape` has the None dimensions put in; one entry per dimension of it."""
+
+    def __init__(self, shape: Sequence[int], key: Any) -> None:
+        entries = _entries(key)
+        used = 0
+        for k in entries:
+            if k is None or k is Ellipsis or isinstance(k, bool):
+                continue
+            used += k.ndim if not isinstance(k, (int, slice)) and k.dtype.kind == "b" else 1
+        if sum(k is Ellipsis for k in entries) > 1:
+            raise IndexError("an index can only have a single ellipsis ('...')")
+        if used > len(shape):
+            raise IndexError(f"too many indices: the array has {len(shape)} dimensions, but {used} were indexed")
+        if not any(k is Ellipsis for k in entries):
+            entries.append(Ellipsis)
+        self.shape: list[int] = []
+        self.dims: list[Slice | Indices] = []
+        groups: list[int] = []  # position in the key of each array index, to see whether they stand together
+        has_array = False
+        axis = 0
+        for position, k in enumerate(entries):
+            if k is None:
+                self._add(1, (0, 1, 1))
+            elif k is Ellipsis:
+                for _ in range(len(shape) - used):
+                    self._add(shape[axis], (0, 1, shape[axis]))
+                    axis += 1
+            elif isinstance(k, bool):
+                # A 0-d mask: a new dimension with one element or none.
+                import numpy as np
+
+                self._add(1, _array_index(np.zeros(int(k), np.int32), 1, axis))
+                groups.append(position)
+                has_array = True
+            elif isinstance(k, slice):
+                self._add(shape[axis], _slice_of(k, shape[axis], axis))
+                axis += 1
+            elif isinstance(k, int):
+                self._add(shape[axis], Indices(None, _bounded(k, shape[axis], axis), ()))
+                groups.append(position)
+                axis += 1
+            elif k.dtype.kind == "b":
+                mask = _mask_values(k)
+                if tuple(mask.shape) != tuple(shape[axis : axis + mask.ndim]):
+                    raise IndexError(
+                        f"a boolean mask of shape {tuple(mask.shape)} does not match the array's shape "
+                        f"{tuple(shape)} at axis {axis}"
+                    )
+                if mask.ndim == 0:
+                    import numpy as np
+
+                    self._add(1, _array_index(np.zeros(int(mask), np.int32), 1, axis))
+                for index in mask.nonzero() if mask.ndim else ():
+                    self._add(shape[axis], _array_index(index, shape[axis], axis))
+                    axis += 1
+                groups.append(position)
+                has_array = True
+            else:
+                if shape[axis] == 0 and math.prod(k.shape) > 0:
+                    raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
+                self._add(shape[axis], _array_index(k, shape[axis], axis))
+                groups.append(position)
+                has_array |= k.ndim > 0
+                axis += 1
+        self.indexed = [d for d, k in enumerate(self.dims) if isinstance(k, Indices)]
+        together = not groups or groups[-1] - groups[0] == len(groups) - 1
+        self.has_array = has_array
+        try:
+            self.batch = _broadcast_shapes([self.dims[d].shape for d in self.indexed])
+        except ValueError as e:
+            raise IndexError(f"index arrays of different shapes cannot be used together: {e}") from None
+        kept = [d for d in range(len(self.dims)) if d not in self.indexed]
+        # Where the dimensions of the index arrays go among the kept ones.
+        self.at = sum(d < self.indexed[0] for d in kept) if self.indexed and (together or not has_array) else 0
+        self.window = [self.dims[d][2] for d in kept]
+        self.result = (*self.window[: self.at], *self.batch, *self.window[self.at :])
+
+    def _add(self, size: int, k: Slice | Indices) -> None:
+        self.shape.append(size)
+        self.dims.append(k)
+
+    @property
+    def basic(self) -> bool:
+        """Whether the key has numbers and slices only."""
+        return all(self.dims[d].array is None for d in self.indexed) and not self.has_array
+
+    def ranges(self) -> list[Slice]:
+        """The slices to take before the array indices are applied; a number counts when the key is basic."""
+        basic = self.basic
+        return [
+            k if not isinstance(k, Indices) else (k.number, 1, 1) if basic else (0, 1, n)
+            for k, n in zip(self.dims, self.shape)
+        ]
+
+    def start_indices(self) -> Tensor:
+        """The index vectors: batch dimensions, then one entry per indexed dimension."""
+        dtype = "int32"
+        arrays = [self.dims[d].tensor() for d in self.indexed]
+        for a in arrays:
+            if a.dtype in ("int64", "uint64"):
+                dtype = "int64"
+        parts = [reshape(broadcast(astype(a, dtype), self.batch), (*self.batch, 1)) for a in arrays]
+        return parts[0] if len(parts) == 1 else _op("concatenate", parts, dimension=len(self.batch))
+
+
+def _broadcast_shapes(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    rank = max((len(s) for s in shapes), default=0)
+    out = [1] * rank
+    for s in shapes:
+        for i, n in enumerate(s, rank - len(s)):
+            if n != 1 and out[i] not in (1, n):
+                raise ValueError(f"shapes {', '.join(str(tuple(q)) for q in shapes)} do not broadcast together")
+            out[i] = n if out[i] == 1 else out[i]
+    return tuple(out)
+
+
+# --- reading elements ---
+
+
+def take_ranges(x: Tensor, ranges: Sequence[Slice]) -> Tensor:
+    """The elements at (start, step, length) along each dimension.
+
+    Outside any trace, starts of unit-step ranges are run-time values, so that a loop over a data set's batches is
+    one program and not one per batch.
+    """
+    if all(r == (0, 1, n) for r, n in zip(ranges, x.shape)):
+        return x
+    weak = x.weak_type
+    sizes = [r[2] for r in ranges]
+    unit = all(step == 1 or n <= 1 for _, step, n in ranges)
+    if unit and 0 not in sizes and _core.innermost_stamp() == 0:
+        starts = [_core.asarray(r[0]) for r in ranges]
+        return _core.set_weak(_op("dynamic_slice", [x, *starts], slice_sizes=sizes), weak)
+    starts, limits, strides, turned = [], [], [], []
+    for d, (start, step, n) in enumerate(ranges):
+        first, last = (start, start + (n - 1) * step) if step > 0 else (start + (n - 1) * step, start)
+        if n == 0:
+            first, last = 0, -1
+        starts.append(first)
+        limits.append(last + 1)
+        strides.append(abs(step) if n > 1 else 1)
+        if step < 0 and n > 1:
+            turned.append(d)
+    if starts != [0] * x.ndim or limits != list(x.shape) or strides != [1] * x.ndim:
+        x = _op("slice", [x], start_indices=starts, limit_indices=limits, strides=strides)
+    if turned:
+        x = _op("reverse", [x], dimensions=turned)
+    return _core.set_weak(x, weak)
+
+
+def _gather(x: Tensor, plan: Plan) -> Tensor:
+    b = len(plan.batch)
+    kept = [d for d in range(x.ndim) if d not in plan.indexed]
+    if math.prod(plan.batch) == 0 or any(x.shape[d] == 0 for d in plan.indexed):
+        return broadcast(scalar(0, x.dtype), plan.result)
+    sizes = [1 if d in plan.indexed else x.shape[d] for d in range(x.ndim)]
+    return _op(
+        "gather", [x, plan.start_indices()], index_vector_dim=b, slice_sizes=sizes, start_index_map=plan.indexed,
+        collapsed_slice_dims=plan.indexed, offset_dims=[i if i < plan.at else i + b for i in range(len(kept))],
+    )
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """``x[key]``: a new Tensor. IndexError for known indices out of range or too many of them."""
+    return _read(x, Plan(x.shape, key))
+
+
+def _read(x: Tensor, plan: Plan) -> Tensor:
+    weak = x.weak_type
+    x = take_ranges(reshape(x, plan.shape), plan.ranges())
+    if not plan.basic:
+        if not plan.has_array and len(plan.batch) == 0:
+            return _core.set_weak(_dynamic_read(x, plan), weak)
+        return _core.set_weak(_gather(x, plan), weak)
+    return _core.set_weak(reshape(x, plan.result), weak)
+
+
+def _starts(plan: Plan) -> list[Tensor]:
+    """Start indices of one block, where every index is a number or a 0-d Tensor."""
+    return [astype(k.tensor(), "int64" if k.tensor().dtype in ("int64", "uint64") else "int32")
+            if isinstance(k, Indices) else _core.asarray(0) for k in plan.dims]
+
+
+def _dynamic_read(x: Tensor, plan: Plan) -> Tensor:
+    if any(x.shape[d] == 0 for d in plan.indexed):
+        raise IndexError(f"an array of shape {x.shape} has no element to take along axis {plan.indexed[0]}")
+    sizes = [1 if isinstance(k, Indices) else x.shape[d] for d, k in enumerate(plan.dims)]
+    return reshape(_op("dynamic_slice", [x, *_starts(plan)], slice_sizes=sizes), plan.result)
+
+
+# --- writing elements ---
+
+_COMBINE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "set": lambda old, new: new,
+    "add": lambda old, new: _core.elementwise("or_" if old.dtype == "bool" else "add", old, new),
+    "multiply": lambda old, new: _core.elementwise("and_" if old.dtype == "bool" else "multiply", old, new),
+    "minimum": lambda old, new: _core.elementwise("minimum", old, new),
+    "maximum": lambda old, new: _core.elementwise("maximum", old, new),
+}
+
+
+@functools.cache
+def scatter_region(kind: str, dtype: str) -> Any:
+    """The body of a scatter: how an update joins the element it meets."""
+    return _core.region(lambda p: [_COMBINE[kind](p[0], p[1])], [(dtype, [], False)] * 2)
+
+
+def setitem_value(x: Tensor, key: Any, value: Any) -> Tensor:
+    """A new Tensor like `x` with the elements at `key` replaced by `value`, broadcast and converted to x's type."""
+    return update(x, key, value, "set")
+
+
+def update(x: Tensor, key: Any, value: Any, kind: str, mode: str | None = None) -> Tensor:
+    """A new Tensor like `x`, with `value` joined by `kind` (a name in _COMBINE) to the elements at `key`.
+
+    Where indices repeat, updates are applied in their order. ValueError when the value does not broadcast.
+    """
+    v = astype(to_tensor(value), x.dtype)
+    mask = _whole_mask(x, key)
+    if mask is not None and v.ndim == 0:
+        v = broadcast(v, x.shape)
+        mask = broadcast(reshape(mask, (*mask.shape, *[1] * (x.ndim - mask.ndim))), x.shape)
+        return _select(mask, _COMBINE[kind](x, v), x)
+    plan = Plan(x.shape, key)
+    try:
+        v = broadcast(_drop_leading_ones(v, len(plan.result)), plan.result)
+    except ValueError:
+        raise ValueError(
+            f"a value of shape {v.shape} cannot be broadcast to the indexed elements' shape {plan.result} "
+            f"of an array {describe(x)}"
+        ) from None
+    if 0 in plan.result:
+        return x
+    whole = reshape(x, plan.shape)
+    return reshape(_write(whole, plan, v, kind, mode), x.shape)
+
+
+def _drop_leading_ones(v: Tensor, rank: int) -> Tensor:
+    lead = 0
+    while v.ndim - lead > rank and v.shape[lead] == 1:
+        lead += 1
+    return reshape(v, v.shape[lead:])
+
+
+def _whole_mask(x: Tensor, key: Any) -> Tensor | None:
+    """The key as a boolean mask over the leading dimensions, if it is one."""
+    if isinstance(key, tuple) and len(key) == 1:
+        key = key[0]
+    if not _is_array_like(key) or isinstance(key, (list, tuple)) or key.dtype.kind != "b" or key.ndim == 0:
+        return None
+    mask = to_tensor(key)
+    if mask.shape != x.shape[: mask.ndim]:
+        raise IndexError(f"a boolean mask of shape {mask.shape} does not match the array's shape {x.shape}")
+    return mask
+
+
+def _write(x: Tensor, plan: Plan, v: Tensor, kind: str, mode: str | None) -> Tensor:
+    ranges = plan.ranges()
+    if plan.basic:
+        return put_ranges(x, ranges, reshape(v, [r[2] for r in ranges]), kind)
+    if any(r != (0, 1, n) for r, n in zip(ranges, x.shape)):
+        part = take_ranges(x, ranges)
+        return put_ranges(x, ranges, _scatter(part, plan, v, kind, mode), "set")
+    return _scatter(x, plan, v, kind, mode)
+
+
+def put_ranges(x: Tensor, ranges: Sequence[Slice], v: Tensor, kind: str) -> Tensor:
+    """`x` with `v` joined to the elements at (start, step, length) along each dimension; lengths are positive."""
+    if all(step == 1 or n == 1 for _, step, n in ranges):
+        if kind != "set":
+            v = _COMBINE[kind](take_ranges(x, ranges), v)
+        if v.shape == x.shape:
+            return v
+        return _op("dynamic_update_slice", [x, v, *[_core.asarray(r[0]) for r in ranges]])
+    # Steps: spread the value by padding, and choose between it and the array by a mask spread likewise.
+    turned = [d for d, (_, step, n) in enumerate(ranges) if step < 0 and n > 1]
+    if turned:
+        v = _op("reverse", [v], dimensions=turned)
+    low, high, between = [], [], []
+    for (start, step, n), size in zip(ranges, x.shape):
+        first = start if step > 0 else start + (n - 1) * step
+        gap = abs(step) - 1 if n > 1 else 0
+        low.append(first)
+        between.append(gap)
+        high.append(size - first - n - (n - 1) * gap)
+    pads = {"edge_padding_low": low, "edge_padding_high": high, "interior_padding": between}
+    mask = _op("pad", [broadcast(scalar(True, "bool"), v.shape), scalar(False, "bool")], **pads)
+    spread = _op("pad", [v, scalar(0, x.dtype)], **pads)
+    return _select(mask, _COMBINE[kind](x, spread), x)
+
+
+def _scatter(x: Tensor, plan: Plan, v: Tensor, kind: str, mode: str | None) -> Tensor:
+    b = len(plan.batch)
+    starts = plan.start_indices()
+    if mode == "clip":
+        last = [x.shape[d] - 1 for d in plan.indexed]
+        high = broadcast(astype(to_tensor(last), starts.dtype), starts.shape)
+        low = broadcast(scalar(0, starts.dtype), starts.shape)
+        starts = _op("clamp", [low, starts, high])
+    window = [i if i < plan.at else i + b for i in range(x.ndim - len(plan.indexed))]
+    return _op(
+        "scatter", [_core.set_weak(x, False), starts, v], index_vector_dim=b, update_window_dims=window,
+        inserted_window_dims=plan.indexed, scatter_dims_to_operand_dims=plan.indexed,
+        body=scatter_region(kind, x.dtype.name),
+    )
+
+
+class At:
+    """``x.at``: updates that give a new Tensor: ``x.at[key].set(v)``, ``.add(v)``, ``.max(v)``, ..."""
+
+    __slots__ = ("_x",)
+
+    def __init__(self, x: Tensor) -> None:
+        self._x = x
+
+    def __getitem__(self, key: Any) -> AtKey:
+        return AtKey(self._x, key)
+
+
+class AtKey:
+    """The elements of a Tensor at a key.
+
+    `mode` says what happens to Tensor indices out of range: for updates ``"drop"`` (the default) or ``"clip"``; for
+    `get` ``"clip"`` (the default) or ``"fill"``.
+    """
+
+    __slots__ = ("_x", "_key")
+
+    def __init__(self, x: Tensor, key: Any) -> None:
+        self._x, self._key = x, key
+
+    def _update(self, value: Any, kind: str, mode: str | None) -> Tensor:
+        if mode not in (None, "drop", "fill", "clip", "promise_in_bounds"):
+            raise ValueError(f"mode is 'drop', 'fill', 'clip' or 'promise_in_bounds', not {mode!r}")
+        return update(self._x, self._key, value, kind, mode)
+
+    def get(self, mode: str | None = None, fill_value: Any = None) -> Tensor:
+        """``x[key]``; with mode ``"fill"``, `fill_value` (NaN, or 0 for integers) where an index is out of range."""
+        if mode not in (None, "fill", "drop", "clip", "promise_in_bounds"):
+            raise ValueError(f"mode is 'fill', 'clip' or 'promise_in_bounds', not {mode!r}")
+        plan = Plan(self._x.shape, self._key)
+        out = _read(self._x, plan)
+        if mode not in ("fill", "drop") or plan.basic:
+            return out
+        inside = None
+        for d in plan.indexed:
+            index = plan.dims[d].tensor()
+            ok = _core.elementwise(
+                "and_", _core.elementwise("compare", index, 0, direction="GE"),
+                _core.elementwise("compare", index, plan.shape[d], direction="LT"),
+            )
+            inside = ok if inside is None else _core.elementwise("and_", inside, ok)
+        if fill_value is None:
+            fill_value = math.nan if out.dtype.kind in "fc" else 0
+        ones = [1] * (len(plan.window) - plan.at)
+        inside = broadcast(reshape(broadcast(inside, plan.batch), (*plan.batch, *ones)), plan.result)
+        return _select(inside, out, broadcast(scalar(fill_value, out.dtype), out.shape))
+
+    def set(self, value: Any, mode: str | None = None) -> Tensor:
+        """A Tensor with the elements replaced by `value`."""
+        return self._update(value, "set", mode)
+
+    def add(self, value: Any, mode: str | None = None) -> Tensor:
+        """A Tensor with `value` added to the elements; repeated indices add up."""
+        return self._update(value, "add", mode)
+
+    def subtract(self, value: Any, mode: str | None = None) -> Tensor:
+        """A Tensor with `value` subtracted from the elements."""
+        return self._update(-to_tensor(value), "add", mode)
+
+    def multiply(self, value: Any, mode: str | None = None) -> Tensor:
+        """A Tensor with the elements multiplied by `value`."""
+        return self._update(value, "multiply", mode)
+
+    def divide(self, value: Any, mode: str | None = None) -> Tensor:
+        """A float Tensor with the elements divided by `value` (once, where indices repeat)."""
+        return update(self._x, self._key, getitem(self._x, self._key) / to_tensor(value), "set", mode)
+
+    def power(self, value: Any, mode: str | None = None) -> Tensor:
+        """A Tensor with the elements raised to `value` (once, where indices repeat)."""
+        return update(self._x, self._key, getitem(self._x, self._key) ** value, "set", mode)
+
+    def min(self, value: Any, mode: str | None = None) -> Tensor:
+        """A Tensor with the elements replaced by the smaller of them and `value`."""
+        return self._update(value, "minimum", mode)
+
+    def max(self, value: Any, mode: str | None = None) -> Tensor:
+        """A Tensor with the elements replaced by the larger of them and `value`."""
+        return self._update(value, "maximum", mode)
+
+    def apply(self, f: Callable[[Tensor], Any]) -> Tensor:
+        """A Tensor with the elements replaced by f(elements) (once, where indices repeat)."""
+        return update(self._x, self._key, f(getitem(self._x, self._key)), "set")
+
+    mul = multiply
+    sub = subtract
+    div = divide
