@@ -44,11 +44,7 @@ def floating(x: Any, name: str) -> Tensor:
 
 def promote(*xs: Any) -> list[Tensor]:
     """Tensors of one element type, by promotion; shapes stay."""
-    ts = [to_tensor(x) for x in xs]
-    dtype, weak = ts[0].dtype.name, ts[0].weak_type
-    for t in ts[1:]:
-        dtype, weak = _core.promote(dtype, weak, t.dtype.name, t.weak_type)
-    return [_core.set_weak(astype(t, dtype), weak) if t.dtype != dtype or t.weak_type != weak else t for t in ts]
+    return _core.promote_operands([number_or_tensor(x) for x in xs])
 
 
 def promote_inexact(*xs: Any) -> list[Tensor]:
