@@ -152,8 +152,8 @@ def _mask_values(mask: Any) -> Any:
         return mask
     if not _core.forceable(mask):
         raise TypeError(
-            f"a boolean mask {describe(mask)} gives a result whose shape depends on its values, which are not known "
-            "inside a jit or vmap.\n  Use lamina.numpy.where(mask, x, 0), or lamina.numpy.nonzero(mask, size=...)"
+            f"a boolean mask {describe(mask)} gives a result whose shape depends on its values, which are "
+            "not known inside a jit or vmap.\n  Use lamina.numpy.where(mask, x, 0), or nonzero(mask, size=...)"
         )
     return mask.numpy()
 
@@ -170,7 +170,7 @@ def _slice_of(k: slice, size: int, axis: int) -> Slice:
     except TypeError as e:
         if any(isinstance(p, Tensor) for p in (k.start, k.stop, k.step)):
             raise TypeError(
-                f"{e}\n  The length of a slice must be known: use lamina.lax.dynamic_slice for a start in a Tensor"
+                f"{e}\n  The length of a slice must be known: for a start in a Tensor use lax.dynamic_slice"
             ) from None
         raise TypeError(f"slice bounds along axis {axis} must be integers or None, not {k!r}") from None
     if parts[2] == 0:
@@ -534,7 +534,7 @@ def _scatter(x: Tensor, plan: Plan, v: Tensor, kind: str, mode: str | None) -> T
 
 
 def missing(dtype: Any) -> Any:
-    """What stands for an element out of range: NaN, the least signed or greatest unsigned integer, or True."""
+    """What stands for an element out of range: NaN, the least signed or greatest unsigned integer, True."""
     if dtype.kind in "fc":
         return math.nan
     if dtype.kind == "b":

@@ -1,10 +1,9 @@
 """Indexing, index assignment and functional updates against NumPy; derivatives; errors."""
 
-import numpy as np
-import pytest
-
 import lamina as lm
 import lamina.numpy as lnp
+import numpy as np
+import pytest
 from lamina import _core, _indexing
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

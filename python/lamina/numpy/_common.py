@@ -17,7 +17,7 @@ _WIDE = ("float64", "int64", "uint64", "complex128")
 
 
 def ew(name: str, *operands: Any, **attrs: Any) -> Tensor:
-    """An elementwise op with broadcasting and promotion; numbers beside 64-bit elements keep all their bits."""
+    """An elementwise op with broadcasting and promotion; numbers beside 64-bit elements keep their bits."""
     if len(operands) == 2:
         a, b = operands
         if type(b) in (int, float) and isinstance(a, Tensor) and a.dtype.name in _WIDE:
@@ -204,7 +204,7 @@ def host(x: Any, what: str) -> Any:
     t = to_tensor(x)
     if not _core.forceable(t):
         raise TypeError(
-            f"{what} gives a result whose shape depends on values, and those of {describe(t)} are not known inside a "
-            "jit or vmap; give `size`, or call it outside"
+            f"{what} gives a result whose shape depends on values, and those of {describe(t)} are not known "
+            "inside a jit or vmap; give `size`, or call it outside"
         )
     return t.numpy()

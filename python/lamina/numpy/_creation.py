@@ -165,7 +165,7 @@ def linspace(
     dtype: Any = None,
     axis: int = 0,
 ) -> Any:
-    """`num` values at equal distances from start to stop (both may be arrays); the last one is exactly stop."""
+    """`num` values at equal distances from start to stop (may be arrays); the last one is exactly stop."""
     if num < 0:
         raise ValueError(f"linspace needs num >= 0, not {num}")
     a, b = promote_inexact(start, stop)

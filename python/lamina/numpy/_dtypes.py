@@ -59,7 +59,7 @@ generic, number, integer, signedinteger, unsignedinteger, inexact, floating, com
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
-    """Whether element type `arg1` is `arg2` or belongs to that kind (``floating``, ``integer``, NumPy's too)."""
+    """Whether element type `arg1` is `arg2` or of that kind (``floating``, ``integer``, NumPy's too)."""
     mine = dtypes.canonical(arg1)
     kinds = _CATEGORIES.get(arg2 if isinstance(arg2, str) else getattr(arg2, "__name__", ""))
     if kinds is not None:

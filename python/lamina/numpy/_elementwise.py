@@ -34,7 +34,7 @@ def _float_function(name: str, op_name: str, doc: str, complex_too: bool = False
         return ew(op_name, inexact(x) if complex_too else floating(x, name))
 
     f.__name__ = f.__qualname__ = name
-    f.__doc__ = f"{doc} Elementwise; integers and booleans give float32. TypeError for elements it has no meaning for."
+    f.__doc__ = f"{doc} Elementwise; integers and booleans give float32. TypeError where it has no meaning."
     return f
 
 

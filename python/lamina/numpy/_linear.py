@@ -23,7 +23,7 @@ def dot_general(
     contract: tuple[Sequence[int], Sequence[int]],
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
 ) -> Tensor:
-    """The sum over paired dimensions; result dimensions: batch, the others of a, the others of b. Promotes."""
+    """The sum over paired dimensions; result: batch, the others of a, the others of b. Promotes."""
     a, b = promote(a, b)
     a, b = _core.set_weak(a, False), _core.set_weak(b, False)
     boolean = a.dtype.kind == "b"
@@ -54,8 +54,8 @@ def matmul(a: Any, b: Any) -> Tensor:
     inner = y.ndim - 2 if y.ndim > 1 else 0
     if x.shape[-1] != y.shape[inner]:
         raise ValueError(
-            f"matmul: the last dimension of {x.shape} has size {x.shape[-1]}, but dimension {inner} of {y.shape} has "
-            f"size {y.shape[inner]}"
+            f"matmul: the last dimension of {x.shape} has size {x.shape[-1]}, but dimension {inner} of {y.shape} "
+            f"has size {y.shape[inner]}"
         )
     if y.ndim <= 2:
         return dot_general(x, y, ([x.ndim - 1], [inner]))
@@ -232,7 +232,7 @@ def _interleaved(first: Any, rest: Sequence[Any]) -> tuple[str, list[Any]]:
 
 
 def _parse(subscripts: str, ts: list[Tensor]) -> tuple[list[str], str, list[Tensor]]:
-    """One label per dimension for each operand and the result; broadcast dimensions get labels of their own."""
+    """One label per dimension for each operand and the result; broadcast dimensions get their own."""
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
@@ -252,9 +252,10 @@ def _parse(subscripts: str, ts: list[Tensor]) -> tuple[list[str], str, list[Tens
         if "..." in term:
             wide = max(wide, t.ndim - named)
     dots = "".join(chr(0x100 + i) for i in range(wide))
-    full = [
-        t_.replace("...", dots[wide - (t.ndim - len(t_.replace("...", ""))) :]) for t_, t in zip(terms, ts, strict=False)
-    ]
+    full = []
+    for term, t in zip(terms, ts, strict=True):
+        covered = t.ndim - len(term.replace("...", ""))
+        full.append(term.replace("...", dots[wide - covered :]))
     if not arrow:
         once = sorted(c for c in set("".join(full)) - set(dots) if "".join(full).count(c) == 1)
         return full, dots + "".join(once), ts

@@ -295,7 +295,7 @@ def _arg_extremum(a: Any, axis: Any, keepdims: bool, largest: bool) -> Tensor:
 
 
 def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
-    """The first position of the largest element (a NaN counts as largest), int32. ValueError for no elements."""
+    """The first position of the largest element (NaN counts as largest), int32. ValueError for none."""
     return _arg_extremum(a, axis, keepdims, True)
 
 
@@ -438,14 +438,14 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = N
 def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
-    """`cumsum` of the array API; `include_initial` puts a 0 in front. ValueError without an axis unless 1-d."""
+    """`cumsum` of the array API; `include_initial` puts a 0 in front. An axis is needed unless 1-d."""
     return _with_initial(x, axis, dtype, include_initial, cumsum, 0)
 
 
 def cumulative_prod(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
-    """`cumprod` of the array API; `include_initial` puts a 1 in front. ValueError without an axis unless 1-d."""
+    """`cumprod` of the array API; `include_initial` puts a 1 in front. An axis is needed unless 1-d."""
     return _with_initial(x, axis, dtype, include_initial, cumprod, 1)
 
 
@@ -618,7 +618,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Central differences inside, one-sided at the ends, per axis. Spacings are numbers or 1-d coordinates."""
+    """Central differences, one-sided at the ends, per axis. Spacings are numbers or 1-d coordinates."""
     from lamina.numpy._shape import concatenate
 
     if edge_order != 1:

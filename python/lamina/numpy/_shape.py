@@ -189,7 +189,7 @@ def _sequence(arrays: Any, name: str) -> list[Tensor]:
 
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Tensor:
-    """Arrays joined along an axis they have; None joins them flattened. ValueError where other sizes differ."""
+    """Arrays joined along an axis; None joins them flattened. ValueError where other sizes differ."""
     ts = _sequence(arrays, "concatenate")
     if axis is None:
         ts, axis = [ravel(t) for t in ts], 0
@@ -328,7 +328,8 @@ def tile(A: Any, reps: Any) -> Tensor:
     times = [1] * (ndim - len(times)) + times
     spread = [n for pair in zip([1] * ndim, dims, strict=False) for n in pair]
     wide = [n for pair in zip(times, dims, strict=False) for n in pair]
-    return reshape_to(broadcast(reshape_to(t, spread), wide), [r * n for r, n in zip(times, dims, strict=False)])
+    repeated = broadcast(reshape_to(t, spread), wide)
+    return reshape_to(repeated, [r * n for r, n in zip(times, dims, strict=True)])
 
 
 def repeat(
@@ -399,7 +400,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
-    """Elements shifted along axes, those that fall off coming in at the other end; `shift` may be a Tensor."""
+    """Elements shifted along axes, coming in again at the other end; `shift` may be a Tensor."""
     t = to_tensor(a)
     if axis is None:
         return reshape_to(roll(ravel(t), shift, 0), t.shape)

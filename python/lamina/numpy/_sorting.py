@@ -342,7 +342,7 @@ def select_function(condlist: Sequence[Any], choicelist: Sequence[Any], default:
 
 
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Tensor:
-    """Elements of choices[a], elementwise; `mode` "clip" or "wrap" for indices out of range ("raise" clips)."""
+    """Elements of choices[a], elementwise; `mode` "clip" (as "raise") or "wrap" for indices out of range."""
     index = to_tensor(a)
     ts = promote(*choices)
     n = len(ts)
