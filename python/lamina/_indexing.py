@@ -153,7 +153,8 @@ def _mask_values(mask: Any) -> Any:
     if not _core.forceable(mask):
         raise TypeError(
             f"a boolean mask {describe(mask)} gives a result whose shape depends on its values, which are "
-            "not known inside a jit or vmap.\n  Use lamina.numpy.where(mask, x, 0), or nonzero(mask, size=...)"
+            "not known inside a jit or vmap.\n"
+            "  Use lamina.numpy.where(mask, x, 0) or nonzero(mask, size=n)"
         )
     return mask.numpy()
 
@@ -378,7 +379,14 @@ def _gather(x: Tensor, plan: Plan) -> Tensor:
 
 def getitem(x: Tensor, key: Any) -> Tensor:
     """``x[key]``: a new Tensor. IndexError for known indices out of range or too many of them."""
-    return _read(x, Plan(x.shape, key))
+    shape = x.shape
+    if shape and (type(key) is int or type(key) is slice):
+        # The commonest keys, without a plan.
+        whole = [(0, 1, n) for n in shape[1:]]
+        if type(key) is slice:
+            return take_ranges(x, [_slice_of(key, shape[0], 0), *whole])
+        return reshape(take_ranges(x, [(_bounded(key, shape[0], 0), 1, 1), *whole]), shape[1:])
+    return _read(x, Plan(shape, key))
 
 
 def _read(x: Tensor, plan: Plan) -> Tensor:

@@ -54,8 +54,8 @@ def matmul(a: Any, b: Any) -> Tensor:
     inner = y.ndim - 2 if y.ndim > 1 else 0
     if x.shape[-1] != y.shape[inner]:
         raise ValueError(
-            f"matmul: the last dimension of {x.shape} has size {x.shape[-1]}, but dimension {inner} of {y.shape} "
-            f"has size {y.shape[inner]}"
+            f"matmul: the last dimension of {x.shape} has size {x.shape[-1]}, but dimension {inner} "
+            f"of {y.shape} has size {y.shape[inner]}"
         )
     if y.ndim <= 2:
         return dot_general(x, y, ([x.ndim - 1], [inner]))
