@@ -180,18 +180,6 @@ void add_recording(py::module_& m) {
     const lazy::PromotedType t = lazy::promote(dtype_of(a), weak_a, dtype_of(b), weak_b);
     return py::make_tuple(std::string(hlo::info(t.dtype).numpy_name), t.weak);
   });
-  m.def("promote_operands", [](const py::sequence& operands) {
-    UserLocation location;
-    std::vector<PyObject*> objects;
-    for (const py::handle& o : operands) objects.push_back(o.ptr());
-    hlo::GraphLock lock;
-    std::vector<Lazy> values = promoted(objects);
-    hlo::Builder b;
-    const bool weak = lazy::promote_operands(b, values);
-    lazy::check(b.status());
-    for (Lazy& v : values) v.weak = weak;
-    return to_list(std::move(values));
-  }, "Tensors of the one element type that the operands promote to; shapes stay.");
   m.def("op_names", [] {
     py::list out;
     for (int i = 0; i < hlo::num_ops(); ++i) out.append(std::string(hlo::op_def(static_cast<hlo::Op>(i)).name));
