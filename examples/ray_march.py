@@ -43,7 +43,12 @@ def write_png(path: pathlib.Path, grey) -> None:
     rows = b"".join(b"\0" + grey[y].tobytes() for y in range(height))
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+    path.write_bytes(
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
 
 
 def main(size: int = 160) -> tuple[float, float]:
@@ -56,7 +61,9 @@ def main(size: int = 160) -> tuple[float, float]:
     picture = np.asarray(render(rays)).reshape(size, size)
     path = pathlib.Path(__file__).parent / "out" / "ray_march.png"
     write_png(path, (np.clip(picture, 0, 1) * 255).astype(np.uint8))
-    print(f"{size}x{size} pixels written to {path.name}; brightest {picture.max():.2f}, sky {picture[0, 0]:.2f}")
+    print(
+        f"{size}x{size} pixels written to {path.name}; brightest {picture.max():.2f}, sky {picture[0, 0]:.2f}"
+    )
     return float(picture[size * 2 // 5, size // 2]), float(picture[0, 0])
 
 

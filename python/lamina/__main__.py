@@ -22,7 +22,9 @@ def _cache(options: argparse.Namespace) -> int:
 
     _run(options.script, options.arguments)
     if options.action == "show":
-        print(json.dumps({"entries": cache.entries(), "stats": cache.stats()}) if options.json else cache.show())
+        print(
+            json.dumps({"entries": cache.entries(), "stats": cache.stats()}) if options.json else cache.show()
+        )
         return 0
     entries = cache.entries()
     if options.entry == "last":

@@ -30,7 +30,9 @@ def script(tmp_path):
 
 def lamina(*arguments):
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
-    return subprocess.run([sys.executable, "-m", "lamina", *arguments], env=env, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "lamina", *arguments], env=env, capture_output=True, text=True
+    )
 
 
 def test_show_and_json(script):
@@ -39,7 +41,10 @@ def test_show_and_json(script):
     assert "train.py:4 scaled" in out.stdout
     assert "f32[4,2] -> f32[5,2]" in out.stdout
     data = json.loads(lamina("cache", "show", "--json", script).stdout)
-    assert {"f32[4,2] -> f32[5,2]" in e["reason"] for e in data["entries"] if e["name"] == "scaled"} == {True, False}
+    assert {"f32[4,2] -> f32[5,2]" in e["reason"] for e in data["entries"] if e["name"] == "scaled"} == {
+        True,
+        False,
+    }
 
 
 def test_explain(script):
