@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import runpy
 import sys
@@ -11,10 +12,9 @@ from collections.abc import Sequence
 
 def _run(script: str, arguments: Sequence[str]) -> None:
     sys.argv = [script, *arguments]
-    try:
+    # A script may end with its own exit; the cache it filled is what was asked for.
+    with contextlib.suppress(SystemExit):
         runpy.run_path(script, run_name="__main__")
-    except SystemExit:
-        pass  # the script's own exit; the cache it filled is what was asked for
 
 
 def _cache(options: argparse.Namespace) -> int:
