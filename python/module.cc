@@ -187,7 +187,25 @@ void add_recording(py::module_& m) {
   });
 }
 
+// The types of a tuple of Tensors as a hashable key; None if it holds anything else.
+PyObject* flat_key(PyObject*, PyObject* args) {
+  const Py_ssize_t n = PyTuple_GET_SIZE(args);
+  std::vector<uintptr_t> words(n);
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* o = PyTuple_GET_ITEM(args, i);
+    if (!is_tensor(o)) Py_RETURN_NONE;
+    const Lazy& x = lazy_of(o);
+    words[i] = reinterpret_cast<uintptr_t>(x.value.type()) | static_cast<uintptr_t>(x.weak);
+  }
+  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(words.data()),
+                                   static_cast<Py_ssize_t>(n * sizeof(uintptr_t)));
+}
+PyMethodDef flat_key_method = {"flat_key", flat_key, METH_O,
+                               "A key of the types of a tuple of Tensors; None if it holds anything else."};
+
 void add_transforms(py::module_& m) {
+  // On the hit path of jit, so without pybind11 in between.
+  m.attr("flat_key") = py::reinterpret_steal<py::object>(PyCFunction_New(&flat_key_method, nullptr));
   m.def("jvp", [](const py::function& f, const py::sequence& primals, const py::sequence& tangents) {
     lazy::JvpResult r = lazy::jvp(flat(f), from_sequence(primals), from_sequence(tangents));
     return py::make_tuple(to_list(std::move(r.outputs)), to_list(std::move(r.tangents)));

@@ -109,11 +109,14 @@ class ShapeDtype:
         return isinstance(other, ShapeDtype) and (self.shape, self.dtype) == (other.shape, other.dtype)
 
 
+_LEAF = tree_flatten(0)[1]
+
+
 class _Traced:
     """One specialization of a jitted function."""
 
     def __init__(self, program: Any, out_tree: TreeDef) -> None:
-        self.program, self.out_tree = program, out_tree
+        self.program, self.out_tree = program, _LEAF if out_tree == _LEAF else out_tree
 
 
 class Jitted:
@@ -130,6 +133,7 @@ class Jitted:
         }
         self._names = frozenset(names) | {parameters[n] for n in self._nums if n < len(parameters)}
         self._entries: dict[Any, _Traced] = {}
+        self._flat_entries: dict[bytes, _Traced] = {}  # of _entries, those for positional tensors
         self.hits = 0
 
     def _split(
@@ -185,7 +189,17 @@ class Jitted:
         return entry, leaves
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Positional tensors only, the usual hot call: one key, no containers.
+        key = None if kwargs or self._nums or self._names else _core.flat_key(args)
+        if key is not None:
+            entry = self._flat_entries.get(key)
+            if entry is not None:
+                self.hits += 1
+                out = entry.program(args)
+                return out[0] if entry.out_tree is _LEAF else tree_unflatten(entry.out_tree, out)
         entry, leaves = self._entry(args, kwargs)
+        if key is not None:
+            self._flat_entries[key] = entry
         return tree_unflatten(entry.out_tree, entry.program(leaves))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -209,6 +223,7 @@ class Jitted:
     def clear_cache(self) -> None:
         """Forgets every specialization."""
         self._entries.clear()
+        self._flat_entries.clear()
 
     def __repr__(self) -> str:
         return f"<jit {_name(self._f)}: {len(self._entries)} entries, {self.hits} hits>"
