@@ -179,7 +179,8 @@ def _draw(what: str, shape: Any, *parameters: Any) -> tuple[int, ...]:
     if shape is None:
         return common
     shape = _shape(shape)
-    if parameters and lax.broadcast_shapes(common, shape) != shape:
+    lead = len(shape) - len(common)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(common, shape[lead:], strict=True)):
         raise ValueError(f"random.{what}: parameters of shape {common} do not broadcast to the shape {shape}")
     return shape
 

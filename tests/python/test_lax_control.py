@@ -1,4 +1,7 @@
-"""cond, switch, while_loop, fori_loop, scan, map, associative_scan: results, captures, derivatives, errors."""
+"""cond, switch, while_loop, fori_loop, scan, map, associative_scan.
+
+Results, captures, derivatives, errors.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,13 @@ def test_scan_stacks_and_carries_containers():
     np.testing.assert_allclose(value(sums), np.vstack([np.zeros((1, 2)), 1.3 * x.cumsum(0)[:2]]))
     backward = lax.scan(lambda s, v: (s + v, s), array(np.zeros(2)), array(x), reverse=True)[1]
     np.testing.assert_allclose(value(backward), [[6, 8], [4, 5], [0, 0]])
-    assert value(lax.scan(lambda s, _: (s * 2, s), array(1, np.int32), None, 5)[1]).tolist() == [1, 2, 4, 8, 16]
+    assert value(lax.scan(lambda s, _: (s * 2, s), array(1, np.int32), None, 5)[1]).tolist() == [
+        1,
+        2,
+        4,
+        8,
+        16,
+    ]
     assert lax.scan(lambda s, v: (s, v), 0.0, array(np.zeros((0, 3))))[1].shape == (0, 3)
     assert value(lax.map(lambda r: lax.reduce_max(r), array(x))).tolist() == [1, 3, 5]
 
@@ -85,17 +94,26 @@ def test_associative_scan_of_affine_maps():
 
 
 GRADIENTS = {
-    "scan": (lambda a: lax.scan(lambda s, v: (lax.sin(s * C + v), s), lax.full((2,), 0.5, "float64"), a)[1], (4, 2)),
-    "captured": (lambda a: lax.scan(lambda s, v: (lax.sin(s * a[0] + v), None), lax.full((2,), 0.5, "float64"), a)[0],
-                 (4, 2)),
+    "scan": (
+        lambda a: lax.scan(lambda s, v: (lax.sin(s * C + v), s), lax.full((2,), 0.5, "float64"), a)[1],
+        (4, 2),
+    ),
+    "captured": (
+        lambda a: lax.scan(lambda s, v: (lax.sin(s * a[0] + v), None), lax.full((2,), 0.5, "float64"), a)[0],
+        (4, 2),
+    ),
     "fori": (lambda a: lax.fori_loop(0, 3, lambda i, s: lax.sin(s) * a, a), (2,)),
     "cond": (lambda a: lax.cond(lax.reduce_sum(a) > 0, lambda v: v * a, lambda v: v + C, a), (3,)),
     "switch": (lambda a: lax.switch(2, [lambda v: v, lambda v: v * C, lambda v: lax.exp(v) * a], a), (3,)),
     "map": (lambda a: lax.map(lambda v: lax.sin(v) * C, a), (3, 2)),
     "associative_scan": (lambda a: lax.associative_scan(lax.mul, a), (5,)),
-    "checkpointed": (lambda a: lax.scan(lm.checkpoint(lambda s, v: (lax.sin(s * C + v), s)),
-                                        lax.full((2,), 0.5, "float64"), a)[1], (4, 2)),
-}  # fmt: skip
+    "checkpointed": (
+        lambda a: lax.scan(
+            lm.checkpoint(lambda s, v: (lax.sin(s * C + v), s)), lax.full((2,), 0.5, "float64"), a
+        )[1],
+        (4, 2),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
@@ -117,9 +135,16 @@ def test_while_has_a_forward_derivative_and_says_so_in_reverse():
 
 def test_batched_control_flow_is_the_loop_of_lanes():
     n = array(np.arange(4, dtype=np.int32))
-    steps = lm.vmap(lambda k: lax.while_loop(lambda s: s[0] < k, lambda s: (s[0] + 1, s[1] * 2), (0, 1))[1])(n)
+    steps = lm.vmap(lambda k: lax.while_loop(lambda s: s[0] < k, lambda s: (s[0] + 1, s[1] * 2), (0, 1))[1])(
+        n
+    )
     assert value(steps).tolist() == [1, 2, 4, 8]
-    assert value(lm.vmap(lambda k: lax.cond(k > 1, lambda v: v * 2, lambda v: v - 1, k))(n)).tolist() == [-1, 0, 4, 6]
+    assert value(lm.vmap(lambda k: lax.cond(k > 1, lambda v: v * 2, lambda v: v - 1, k))(n)).tolist() == [
+        -1,
+        0,
+        4,
+        6,
+    ]
     scanned = lm.vmap(lambda k: lax.scan(lambda s, v: (s + v * k, s), k, n)[0])(n)
     assert value(scanned).tolist() == [0, 7, 14, 21]
 

@@ -1,4 +1,7 @@
-"""Elementwise ops, shapes, reductions, windows, products and indexing of lamina.lax against NumPy and SciPy."""
+"""Elementwise ops.
+
+Shapes, reductions, windows, products and indexing of lamina.lax against NumPy and SciPy.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,35 @@ from lax_support import array, check_gradient, sum_squares, value
 RNG = np.random.default_rng(0)
 
 UNARY = {
-    "abs": np.abs, "acosh": lambda x: np.arccosh(x + 2), "asinh": np.arcsinh, "atan": np.arctan, "cbrt": np.cbrt,
-    "ceil": np.ceil, "cos": np.cos, "digamma": scipy.special.digamma, "erf": scipy.special.erf,
-    "erf_inv": scipy.special.erfinv, "erfc": scipy.special.erfc, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
-    "floor": np.floor, "lgamma": scipy.special.gammaln, "log": np.log, "log1p": np.log1p,
-    "logistic": scipy.special.expit, "neg": np.negative, "rsqrt": lambda x: 1 / np.sqrt(x), "sign": np.sign,
-    "sin": np.sin, "sqrt": np.sqrt, "square": np.square, "tan": np.tan, "tanh": np.tanh,
+    "abs": np.abs,
+    "acosh": lambda x: np.arccosh(x + 2),
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "cbrt": np.cbrt,
+    "ceil": np.ceil,
+    "cos": np.cos,
+    "digamma": scipy.special.digamma,
+    "erf": scipy.special.erf,
+    "erf_inv": scipy.special.erfinv,
+    "erfc": scipy.special.erfc,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "floor": np.floor,
+    "lgamma": scipy.special.gammaln,
+    "log": np.log,
+    "log1p": np.log1p,
+    "logistic": scipy.special.expit,
+    "neg": np.negative,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sign": np.sign,
+    "sin": np.sin,
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "tan": np.tan,
+    "tanh": np.tanh,
     "reciprocal": np.reciprocal,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -48,7 +72,9 @@ def test_operands_of_different_types_are_refused_in_words():
 
 def test_bits_seen_as_wider_and_narrower_types():
     x = np.array([1.5, -2.25], np.float64)
-    assert np.array_equal(value(lax.bitcast_convert_type(array(x), "uint16")), x.view(np.uint16).reshape(2, 4))
+    assert np.array_equal(
+        value(lax.bitcast_convert_type(array(x), "uint16")), x.view(np.uint16).reshape(2, 4)
+    )
     halves = x.view(np.uint32).reshape(2, 2)
     assert np.array_equal(value(lax.bitcast_convert_type(array(halves), "float64")), x)
 
@@ -106,7 +132,9 @@ def test_argmax_takes_the_first_and_nan():
 def test_prefix_combinations():
     x = RNG.normal(size=(2, 11))
     np.testing.assert_allclose(value(lax.cumsum(array(x), 1)), x.cumsum(1), rtol=1e-12)
-    np.testing.assert_allclose(value(lax.cumprod(array(x), 1, True)), x[:, ::-1].cumprod(1)[:, ::-1], rtol=1e-12)
+    np.testing.assert_allclose(
+        value(lax.cumprod(array(x), 1, True)), x[:, ::-1].cumprod(1)[:, ::-1], rtol=1e-12
+    )
     assert np.array_equal(value(lax.cummax(array(x), 1)), np.maximum.accumulate(x, 1))
     want = np.log(np.cumsum(np.exp(x), 1))
     np.testing.assert_allclose(value(lax.cumlogsumexp(array(x), 1)), want, rtol=1e-12)
@@ -118,7 +146,10 @@ def test_sorting_puts_nan_last_and_keeps_order():
     assert value(order).tolist() == [4, 2, 3, 0, 5, 1]
     np.testing.assert_array_equal(value(keys), np.sort(x))
     a, b = np.array([1, 0, 1, 0], np.int32), np.array([5, 6, 4, 5], np.int32)
-    assert [value(t).tolist() for t in lax.sort((array(a), array(b)), num_keys=2)] == [[0, 0, 1, 1], [5, 6, 4, 5]]
+    assert [value(t).tolist() for t in lax.sort((array(a), array(b)), num_keys=2)] == [
+        [0, 0, 1, 1],
+        [5, 6, 4, 5],
+    ]
     best, where = lax.top_k(array(np.array([1.0, 9.0, 9.0, 3.0], np.float32)), 3)
     assert (value(best).tolist(), value(where).tolist()) == ([9, 9, 3], [1, 2, 3])
 
@@ -130,21 +161,35 @@ def test_products():
     got = lax.dot_general(array(a), array(b), (((0, 2), (0, 1)), ((), ())))
     np.testing.assert_allclose(value(got), np.einsum("bij,bjk->ik", a, b), rtol=1e-12)
     h = np.full((1, 4096), 1.0, np.float16)
-    assert value(lax.dot_general(array(h), array(h.T), (((1,), (0,)), ((), ())), None, "float32")).item() == 4096
+    assert (
+        value(lax.dot_general(array(h), array(h.T), (((1,), (0,)), ((), ())), None, "float32")).item() == 4096
+    )
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID", "SAME_LOWER", [(2, 1), (0, 3)]])
 def test_convolution_against_scipy(padding):
     x, w = RNG.normal(size=(2, 3, 6, 7)), RNG.normal(size=(4, 3, 3, 2))
-    pads = {"SAME": [(1, 1), (0, 1)], "VALID": [(0, 0)] * 2, "SAME_LOWER": [(1, 1), (1, 0)]}.get(str(padding), padding)
+    pads = {"SAME": [(1, 1), (0, 1)], "VALID": [(0, 0)] * 2, "SAME_LOWER": [(1, 1), (1, 0)]}.get(
+        str(padding), padding
+    )
     wide = np.pad(x, [(0, 0), (0, 0), *pads])
-    want = np.stack([
-        np.stack([sum(scipy.signal.correlate(im[c], k[c], "valid") for c in range(3)) for k in w]) for im in wide
-    ])  # fmt: skip
-    np.testing.assert_allclose(value(lax.conv(array(x), array(w), (1, 1), padding)), want, rtol=1e-10, atol=1e-12)
+    want = np.stack(
+        [
+            np.stack([sum(scipy.signal.correlate(im[c], k[c], "valid") for c in range(3)) for k in w])
+            for im in wide
+        ]
+    )
+    np.testing.assert_allclose(
+        value(lax.conv(array(x), array(w), (1, 1), padding)), want, rtol=1e-10, atol=1e-12
+    )
     numbers = ("NHWC", "HWIO", "NHWC")
-    got = lax.conv_general_dilated(array(x.transpose(0, 2, 3, 1)), array(w.transpose(2, 3, 1, 0)), (1, 1), padding,
-                                   dimension_numbers=numbers)  # fmt: skip
+    got = lax.conv_general_dilated(
+        array(x.transpose(0, 2, 3, 1)),
+        array(w.transpose(2, 3, 1, 0)),
+        (1, 1),
+        padding,
+        dimension_numbers=numbers,
+    )
     np.testing.assert_allclose(value(got).transpose(0, 3, 1, 2), want, rtol=1e-10, atol=1e-12)
 
 
@@ -178,10 +223,13 @@ def test_pooling():
     got = lax.reduce_window(array(x[0, 0]), 0.0, lax.add, (2, 2), window_dilation=(2, 3))
     want = x[0, 0][:2, :3] + x[0, 0][2:, :3] + x[0, 0][:2, 3:] + x[0, 0][2:, 3:]
     np.testing.assert_allclose(value(got), want, rtol=1e-13)
-    scattered = lax.select_and_scatter(array(x[0, 0]), lax.ge, (2, 2), (2, 2), "VALID", array(np.ones((2, 3))), 0.0,
-                                       lax.add)  # fmt: skip
+    scattered = lax.select_and_scatter(
+        array(x[0, 0]), lax.ge, (2, 2), (2, 2), "VALID", array(np.ones((2, 3))), 0.0, lax.add
+    )
     assert value(scattered).sum() == 6
-    assert (value(scattered).astype(bool) == (x[0, 0] == np.kron(blocks[0, 0].max((1, 3)), np.ones((2, 2))))).all()
+    assert (
+        value(scattered).astype(bool) == (x[0, 0] == np.kron(blocks[0, 0].max((1, 3)), np.ones((2, 2))))
+    ).all()
 
 
 def test_run_time_indices():
@@ -189,7 +237,9 @@ def test_run_time_indices():
     t = array(x)
     assert np.array_equal(value(lax.dynamic_slice(t, (3, -2), (2, 2))), x[2:, 1:])
     assert np.array_equal(value(lax.dynamic_index_in_dim(t, array(2, np.int32), 0, False)), x[2])
-    assert np.array_equal(value(lax.dynamic_update_index_in_dim(t, array([9.0] * 4, np.float32), 1, 1))[:, 1], [9] * 4)
+    assert np.array_equal(
+        value(lax.dynamic_update_index_in_dim(t, array([9.0] * 4, np.float32), 1, 1))[:, 1], [9] * 4
+    )
     idx = array([[2], [0], [9]], np.int32)
     numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
     assert np.array_equal(value(lax.gather(t, idx, numbers, (1, 3), mode="clip")), x[[2, 0, 3]])
@@ -221,8 +271,17 @@ GRADIENTS = {
     "conv": (lambda a: lax.conv(a, array(W), (1, 2), "SAME"), (1, 2, 4, 5)),
     "conv by kernel": (lambda a: lax.conv(array(W), a, (1, 1), "SAME"), (3, 2, 2, 2)),
     "grouped conv": (
-        lambda a: lax.conv_general_dilated(a, array(W.reshape(8, 1, 2, 2)[:4]), (1, 1), [(1, 1), (0, 1)], (1, 2), (2, 1),
-                                           feature_group_count=2), (1, 2, 3, 4)),
+        lambda a: lax.conv_general_dilated(
+            a,
+            array(W.reshape(8, 1, 2, 2)[:4]),
+            (1, 1),
+            [(1, 1), (0, 1)],
+            (1, 2),
+            (2, 1),
+            feature_group_count=2,
+        ),
+        (1, 2, 3, 4),
+    ),
     "max_pool": (lambda a: lax.max_pool(a, (2, 2)), (1, 2, 4, 4)),
     "overlapping max_pool": (lambda a: lax.max_pool(a, (3, 3), (1, 1), "SAME"), (1, 1, 4, 4)),
     "avg_pool": (lambda a: lax.avg_pool(a, (2, 2), (1, 1), "SAME", count_include_pad=False), (1, 2, 3, 3)),
@@ -231,12 +290,20 @@ GRADIENTS = {
     "sort": (lambda a: lax.mul(lax.sort(a), array(np.arange(10.0).reshape(2, 5))), (2, 5)),
     "top_k": (lambda a: lax.top_k(a, 2)[0], (2, 5)),
     "reduce_prod": (lambda a: lax.reduce_prod(a, (1,)), (2, 4)),
-    "gather": (lambda a: lax.gather(a, array(INDEX), lax.GatherDimensionNumbers((1,), (0,), (0,)), (1, 3),
-                                    fill_value=0), (4, 3)),
-    "scatter_add": (lambda a: lax.scatter_add(array(np.ones((4, 3))), array(INDEX), a,
-                                              lax.ScatterDimensionNumbers((1,), (0,), (0,))), (3, 3)),
+    "gather": (
+        lambda a: lax.gather(
+            a, array(INDEX), lax.GatherDimensionNumbers((1,), (0,), (0,)), (1, 3), fill_value=0
+        ),
+        (4, 3),
+    ),
+    "scatter_add": (
+        lambda a: lax.scatter_add(
+            array(np.ones((4, 3))), array(INDEX), a, lax.ScatterDimensionNumbers((1,), (0,), (0,))
+        ),
+        (3, 3),
+    ),
     "dynamic_update_slice": (lambda a: lax.dynamic_update_slice(a, array(np.ones((2, 2))), (1, -2)), (4, 3)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", GRADIENTS)

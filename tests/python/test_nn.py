@@ -11,19 +11,29 @@ from lax_support import array, check_gradient, sum_squares, value
 
 X = np.random.default_rng(0).normal(size=(3, 4)) * 3
 E = {
-    "relu": np.maximum(X, 0), "relu6": np.clip(X, 0, 6), "sigmoid": sp.expit(X), "log_sigmoid": sp.log_expit(X),
-    "softplus": np.logaddexp(X, 0), "soft_sign": X / (1 + abs(X)), "silu": X * sp.expit(X),
-    "mish": X * np.tanh(np.logaddexp(X, 0)), "hard_tanh": np.clip(X, -1, 1),
-    "hard_silu": X * np.clip(X + 3, 0, 6) / 6, "elu": np.where(X > 0, X, np.expm1(X)),
-    "celu": np.where(X > 0, X, np.expm1(X)), "leaky_relu": np.where(X > 0, X, 0.01 * X),
+    "relu": np.maximum(X, 0),
+    "relu6": np.clip(X, 0, 6),
+    "sigmoid": sp.expit(X),
+    "log_sigmoid": sp.log_expit(X),
+    "softplus": np.logaddexp(X, 0),
+    "soft_sign": X / (1 + abs(X)),
+    "silu": X * sp.expit(X),
+    "mish": X * np.tanh(np.logaddexp(X, 0)),
+    "hard_tanh": np.clip(X, -1, 1),
+    "hard_silu": X * np.clip(X + 3, 0, 6) / 6,
+    "elu": np.where(X > 0, X, np.expm1(X)),
+    "celu": np.where(X > 0, X, np.expm1(X)),
+    "leaky_relu": np.where(X > 0, X, 0.01 * X),
     "selu": 1.0507009873554805 * np.where(X > 0, X, 1.6732632423543772 * np.expm1(X)),
-    "squareplus": (X + np.sqrt(X**2 + 4)) / 2, "softmax": sp.softmax(X, -1), "log_softmax": sp.log_softmax(X, -1),
-    "logsumexp": sp.logsumexp(X), "standardize": (X - X.mean(1, keepdims=True)) / np.sqrt(
-        X.var(1, keepdims=True) + 1e-5),
+    "squareplus": (X + np.sqrt(X**2 + 4)) / 2,
+    "softmax": sp.softmax(X, -1),
+    "log_softmax": sp.log_softmax(X, -1),
+    "logsumexp": sp.logsumexp(X),
+    "standardize": (X - X.mean(1, keepdims=True)) / np.sqrt(X.var(1, keepdims=True) + 1e-5),
     "sparse_plus": np.where(X <= -1, 0, np.where(X >= 1, X, (X + 1) ** 2 / 4)),
     "gelu": X * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (X + 0.044715 * X**3))),
     "glu": X[:, :2] * sp.expit(X[:, 2:]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", E)
@@ -81,9 +91,15 @@ def test_attention_is_softmax_of_products():
 
 @pytest.mark.parametrize(
     ("name", "variance"),
-    [("glorot_uniform", 2 / 500), ("glorot_normal", 2 / 500), ("he_normal", 2 / 200), ("he_uniform", 2 / 200),
-     ("lecun_normal", 1 / 200), ("lecun_uniform", 1 / 200)],
-)  # fmt: skip
+    [
+        ("glorot_uniform", 2 / 500),
+        ("glorot_normal", 2 / 500),
+        ("he_normal", 2 / 200),
+        ("he_uniform", 2 / 200),
+        ("lecun_normal", 1 / 200),
+        ("lecun_uniform", 1 / 200),
+    ],
+)
 def test_initializers_have_their_variance(name, variance):
     w = value(getattr(nn.initializers, name)()(random.key(0), (200, 300)))
     assert abs(w.mean()) < 4 * np.sqrt(variance / w.size)

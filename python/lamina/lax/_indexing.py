@@ -300,19 +300,3 @@ def rng_bit_generator(
         shape=ints(shape),
     )
     return state, bits
-
-
-def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Tensor:
-    """src at positions given by one index vector per axis.
-
-    The positions are the leading dimension of the result.
-    """
-
-    t = to_tensor(src)
-    where = concatenate([expand_dims(i, (1,)) for i in idxs], 1)
-    picked = [axis_of(a, t.ndim) for a in axes]
-    sizes = [1 if d in picked else n for d, n in enumerate(t.shape)]
-    offset = tuple(range(1, 1 + t.ndim - len(picked)))
-    return gather(
-        t, where, GatherDimensionNumbers(offset, tuple(sorted(picked)), tuple(picked)), sizes, mode="clip"
-    )
