@@ -91,6 +91,13 @@ const hlo::OpDef& op_of(const std::string& name) {
   return hlo::op_def(*op);
 }
 
+std::vector<Lazy> promoted(std::span<PyObject* const> objects) {
+  std::vector<Lazy> out;
+  if (promoted_operands(objects, out)) return out;
+  if (PyErr_Occurred()) throw py::error_already_set();
+  throw py::type_error("a Tensor, number or array is needed");
+}
+
 // A Python function over lists of tensors as the core's flat function.
 lazy::FlatFunction flat(const py::function& f) {
   return [f](const std::vector<Lazy>& args) {
@@ -125,7 +132,13 @@ void add_recording(py::module_& m) {
   m.def("elementwise", [](const std::string& name, const py::args& operands, const py::kwargs& kwargs) {
     UserLocation location;
     const hlo::OpDef& def = op_of(name);
-    return to_object(lazy::elementwise(def.op, from_sequence(operands), attrs_of(def, kwargs)));
+    // The condition of a select takes no part in promotion.
+    const size_t apart = def.op == hlo::Op::select ? 1 : 0;
+    std::vector<PyObject*> objects;
+    for (const py::handle& o : operands) objects.push_back(o.ptr());
+    std::vector<Lazy> values = promoted(std::span(objects).subspan(std::min(apart, objects.size())));
+    if (apart) values.insert(values.begin(), from_sequence(py::make_tuple(operands[0]))[0]);
+    return to_object(lazy::elementwise(def.op, std::move(values), attrs_of(def, kwargs)));
   }, "Records an elementwise op with broadcasting and promotion.");
   m.def("asarray", [](const py::object& x) -> py::object {
     UserLocation location;

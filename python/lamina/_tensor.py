@@ -24,7 +24,9 @@ def to_tensor(x: Any, dtype: Any = None) -> Tensor:
 
         array = np.asarray(x)
         if array.dtype.name == "bfloat16":
-            t = _core.with_dtype_bits(np.ascontiguousarray(array).view(np.uint16), "bfloat16", list(array.shape))
+            t = _core.with_dtype_bits(
+                np.ascontiguousarray(array).view(np.uint16), "bfloat16", list(array.shape)
+            )
         else:
             t = _core.asarray(array)
     if t is None:
@@ -207,8 +209,32 @@ def block_until_ready(x: Any) -> Any:
 
 
 _METHODS = [
-    "sum", "mean", "max", "min", "prod", "var", "std", "argmax", "argmin", "any", "all", "cumsum", "cumprod", "ravel",
-    "squeeze", "swapaxes", "dot", "clip", "round", "conj", "argsort", "sort", "take", "repeat", "diagonal", "trace",
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "prod",
+    "var",
+    "std",
+    "argmax",
+    "argmin",
+    "any",
+    "all",
+    "cumsum",
+    "cumprod",
+    "ravel",
+    "squeeze",
+    "swapaxes",
+    "dot",
+    "clip",
+    "round",
+    "conj",
+    "argsort",
+    "sort",
+    "take",
+    "repeat",
+    "diagonal",
+    "trace",
     "nonzero",
 ]
 

@@ -43,7 +43,9 @@ def _result(x: Any, f: Callable[..., Any]) -> Tensor:
     try:
         return to_tensor(x)
     except TypeError:
-        raise TypeError(f"{_name(f)} returned {x!r:.60} ({type(x).__name__}), which is not an array") from None
+        raise TypeError(
+            f"{_name(f)} returned {x!r:.60} ({type(x).__name__}), which is not an array"
+        ) from None
 
 
 def _check_argument(x: Any, path: str, f: Callable[..., Any]) -> Tensor:
@@ -76,7 +78,9 @@ def _argument_path(f: Callable[..., Any], path: str) -> str:
     return found[1] + found[2] if found else path
 
 
-def _flatten_arguments(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Tensor], TreeDef]:
+def _flatten_arguments(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[list[Tensor], TreeDef]:
     leaves, treedef = tree_flatten((tuple(args), kwargs))
     out = []
     for i, x in enumerate(leaves):
@@ -128,7 +132,9 @@ class Jitted:
         self._entries: dict[Any, _Traced] = {}
         self.hits = 0
 
-    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any], dict[Any, Any]]:
+    def _split(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any], dict[Any, Any]]:
         static: dict[Any, Any] = {}
         dynamic = []
         for i, a in enumerate(args):
@@ -149,7 +155,9 @@ class Jitted:
         try:
             return treedef, key, tuple(sorted(static.items(), key=str)) if static else None
         except TypeError:
-            raise TypeError(f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}") from None
+            raise TypeError(
+                f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}"
+            ) from None
 
     def _trace(self, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> _Traced:
         flat = _Flat(self._f, treedef, static)
@@ -167,7 +175,9 @@ class Jitted:
         try:
             entry = self._entries.get(key)
         except TypeError:
-            raise TypeError(f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}") from None
+            raise TypeError(
+                f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}"
+            ) from None
         if entry is None:
             entry = self._entries[key] = self._trace(leaves, treedef, static)
         else:
@@ -223,8 +233,12 @@ class Lowered:
         return tree_unflatten(self.out_tree, self._traced.program(leaves))
 
 
-def jit(f: Callable[..., Any] | None = None, *, static_argnums: int | Sequence[int] = (),
-        static_argnames: str | Sequence[str] = ()) -> Any:
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+) -> Any:
     """Compiles `f` once per signature and caches it.
 
     Arrays in nested containers are arguments; `static_argnums` and `static_argnames` mark arguments that choose what
@@ -241,7 +255,9 @@ def _argnums(argnums: int | Sequence[int], args: Sequence[Any], f: Callable[...,
     nums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for n in nums:
         if not -len(args) <= n < len(args):
-            raise ValueError(f"argnums {n} is out of range: {_name(f)} was called with {len(args)} positional arguments")
+            raise ValueError(
+                f"argnums {n} is out of range: {_name(f)} was called with {len(args)} positional arguments"
+            )
     return tuple(n % len(args) for n in nums)
 
 
@@ -341,8 +357,10 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
         if structure != flat.out_tree:
             from lamina.tree import explain_difference
 
-            raise ValueError("the cotangent does not fit the output: "
-                             + explain_difference(tree_unflatten(flat.out_tree, outputs), cotangent))
+            raise ValueError(
+                "the cotangent does not fit the output: "
+                + explain_difference(tree_unflatten(flat.out_tree, outputs), cotangent)
+            )
         return tree_unflatten(treedef, pull([to_tensor(g) for g in given]))[0]
 
     return tree_unflatten(flat.out_tree, outputs), pull_back
@@ -355,11 +373,16 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     if structure != treedef:
         from lamina.tree import explain_difference
 
-        raise ValueError("tangents do not fit the primals: " + explain_difference(tuple(primals), tuple(tangents)))
+        raise ValueError(
+            "tangents do not fit the primals: " + explain_difference(tuple(primals), tuple(tangents))
+        )
     for p, t in zip(leaves, given):
         if p.shape != t.shape:
             raise ValueError(f"a tangent of shape {t.shape} does not fit its primal of shape {p.shape}")
-    given = [t if t.dtype == p.dtype or p.dtype.kind not in "fc" else t.astype(p.dtype) for p, t in zip(leaves, given)]
+    given = [
+        t if t.dtype == p.dtype or p.dtype.kind not in "fc" else t.astype(p.dtype)
+        for p, t in zip(leaves, given)
+    ]
     flat = _Flat(f, treedef)
     outputs, out_tangents = _core.jvp(flat, leaves, given)
     return tree_unflatten(flat.out_tree, outputs), tree_unflatten(flat.out_tree, out_tangents)

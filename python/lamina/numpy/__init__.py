@@ -1,4 +1,6 @@
-"""NumPy's functions on Tensors, with the semantics of jax.numpy: float32 and int32 by default, no views, no `out`."""
+"""NumPy's functions on Tensors, with the semantics of jax.numpy: float32 and int32 by default, no views, no
+`out`.
+"""
 
 import math as _math
 

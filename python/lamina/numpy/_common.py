@@ -13,7 +13,26 @@ from lamina._core import Tensor
 from lamina._indexing import broadcast, reshape, scalar
 from lamina._tensor import astype, to_tensor
 
-ew = _core.elementwise
+_WIDE = ("float64", "int64", "uint64", "complex128")
+
+
+def ew(name: str, *operands: Any, **attrs: Any) -> Tensor:
+    """An elementwise op with broadcasting and promotion; numbers beside 64-bit elements keep their bits."""
+    if len(operands) == 2:
+        a, b = operands
+        if type(b) in (int, float) and isinstance(a, Tensor) and a.dtype.name in _WIDE:
+            operands = (a, _exact_number(b, a))
+        elif type(a) in (int, float) and isinstance(b, Tensor) and b.dtype.name in _WIDE:
+            operands = (_exact_number(a, b), b)
+    return _core.elementwise(name, *operands, **attrs)
+
+
+def _exact_number(value: Any, beside: Tensor) -> Any:
+    if beside.dtype.kind in "iu" and (
+        type(value) is float or not lowest(beside.dtype) <= value <= highest(beside.dtype)
+    ):
+        return value
+    return _core.set_weak(scalar(value, beside.dtype.name), True)
 
 
 def op(name: str, operands: Sequence[Any], **attrs: Any) -> Tensor:
@@ -48,7 +67,9 @@ def promote(*xs: Any) -> list[Tensor]:
     dtype, weak = ts[0].dtype.name, ts[0].weak_type
     for t in ts[1:]:
         dtype, weak = _core.promote(dtype, weak, t.dtype.name, t.weak_type)
-    return [_core.set_weak(astype(t, dtype), weak) if t.dtype != dtype or t.weak_type != weak else t for t in ts]
+    return [
+        _core.set_weak(astype(t, dtype), weak) if t.dtype != dtype or t.weak_type != weak else t for t in ts
+    ]
 
 
 def promote_inexact(*xs: Any) -> list[Tensor]:
@@ -63,7 +84,9 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     for s in shapes:
         for i, n in enumerate(s, rank - len(s)):
             if n != 1 and out[i] not in (1, n):
-                raise ValueError(f"shapes {', '.join(str(tuple(q)) for q in shapes)} do not broadcast together")
+                raise ValueError(
+                    f"shapes {', '.join(str(tuple(q)) for q in shapes)} do not broadcast together"
+                )
             out[i] = n if out[i] == 1 else out[i]
     return tuple(out)
 
@@ -181,7 +204,7 @@ def host(x: Any, what: str) -> Any:
     t = to_tensor(x)
     if not _core.forceable(t):
         raise TypeError(
-            f"{what} gives a result whose shape depends on values, and those of {describe(t)} are not known inside a "
-            "jit or vmap; give `size`, or call it outside"
+            f"{what} gives a result whose shape depends on values, and those of {describe(t)} are not known "
+            "inside a jit or vmap; give `size`, or call it outside"
         )
     return t.numpy()

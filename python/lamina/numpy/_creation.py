@@ -28,7 +28,8 @@ from lamina.numpy._common import (
 def array(object: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Tensor:
     """A Tensor of a number, nested list, array or Tensor, with at least `ndmin` dimensions.
 
-    Python floats and integers give float32 and int32; NumPy arrays keep their type. TypeError for anything else.
+    Python floats and integers give float32 and int32; NumPy arrays keep their type. TypeError for anything
+    else.
     """
     t = _exact(object, dtype)
     if t.ndim < ndmin:
@@ -107,7 +108,9 @@ empty = zeros
 
 def _like(a: Any, dtype: Any, shape: Any) -> tuple[str, list[int]]:
     t = to_tensor(a)
-    return dtypes.name_of(dtype) if dtype is not None else t.dtype.name, list(t.shape) if shape is None else shape_of(shape)
+    return dtypes.name_of(dtype) if dtype is not None else t.dtype.name, list(
+        t.shape
+    ) if shape is None else shape_of(shape)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None) -> Tensor:
@@ -153,9 +156,16 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     return astype(out, name)
 
 
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
-             axis: int = 0) -> Any:
-    """`num` values at equal distances from start to stop (both may be arrays); the last one is exactly stop."""
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """`num` values at equal distances from start to stop (may be arrays); the last one is exactly stop."""
     if num < 0:
         raise ValueError(f"linspace needs num >= 0, not {num}")
     a, b = promote_inexact(start, stop)
@@ -182,15 +192,24 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     return (out, step) if retstep else out
 
 
-def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: float = 10.0, dtype: Any = None,
-             axis: int = 0) -> Tensor:
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: float = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Tensor:
     """base ** linspace(start, stop)."""
     t = linspace(start, stop, num, endpoint, axis=axis)
     out = ew("power", broadcast(astype(to_tensor(base), t.dtype), t.shape), t)
     return out if dtype is None else astype(out, dtype)
 
 
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tensor:
+def geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Tensor:
     """`num` values from start to stop with a constant ratio."""
     a, b = promote_inexact(start, stop)
     sign = ew("sign", a)
@@ -266,8 +285,13 @@ def diag(v: Any, k: int = 0) -> Tensor:
     if t.ndim != 1:
         raise ValueError(f"diag needs 1 or 2 dimensions, not shape {t.shape}")
     n = t.size + abs(k)
-    padded = op("pad", [t, scalar(0, t.dtype.name)], edge_padding_low=[max(k, 0)], edge_padding_high=[max(-k, 0)],
-                interior_padding=[0])
+    padded = op(
+        "pad",
+        [t, scalar(0, t.dtype.name)],
+        edge_padding_low=[max(k, 0)],
+        edge_padding_high=[max(-k, 0)],
+        interior_padding=[0],
+    )
     rows = broadcast(reshape(padded, (1, n)), (n, n))
     return select(eye(n, k=k, dtype="bool"), rows, full_of(0, t.dtype.name, (n, n)))
 
@@ -301,7 +325,7 @@ def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = 
     order = list(range(len(ts)))
     if indexing == "xy" and len(ts) > 1:
         order[0], order[1] = 1, 0
-    out = [along(t, d, len(ts)) for t, d in zip(ts, order)]
+    out = [along(t, d, len(ts)) for t, d in zip(ts, order, strict=False)]
     if sparse:
         return out
     shape = broadcast_shapes(*[t.shape for t in out])
@@ -316,7 +340,9 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
         return tuple(along(iota(name, [n], 0), d, len(dims)) for d, n in enumerate(dims))
     if not dims:
         return zeros((0,), name)
-    return op("concatenate", [reshape(iota(name, dims, d), (1, *dims)) for d in range(len(dims))], dimension=0)
+    return op(
+        "concatenate", [reshape(iota(name, dims, d), (1, *dims)) for d in range(len(dims))], dimension=0
+    )
 
 
 def ix_(*args: Any) -> tuple[Tensor, ...]:
@@ -367,8 +393,41 @@ hanning = _windows("hanning", [0.5, -0.5])
 blackman = _windows("blackman", [0.42, -0.5, 0.08])
 
 __all__ = [
-    "arange", "array", "asanyarray", "asarray", "ascontiguousarray", "blackman", "copy", "diag", "diag_indices",
-    "diagflat", "empty", "empty_like", "eye", "fill_diagonal", "frombuffer", "fromfunction", "full", "full_like",
-    "geomspace", "hamming", "hanning", "identity", "indices", "ix_", "linspace", "logspace", "meshgrid", "ones",
-    "ones_like", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander", "zeros", "zeros_like",
+    "arange",
+    "array",
+    "asanyarray",
+    "asarray",
+    "ascontiguousarray",
+    "blackman",
+    "copy",
+    "diag",
+    "diag_indices",
+    "diagflat",
+    "empty",
+    "empty_like",
+    "eye",
+    "fill_diagonal",
+    "frombuffer",
+    "fromfunction",
+    "full",
+    "full_like",
+    "geomspace",
+    "hamming",
+    "hanning",
+    "identity",
+    "indices",
+    "ix_",
+    "linspace",
+    "logspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "tri",
+    "tril",
+    "tril_indices",
+    "triu",
+    "triu_indices",
+    "vander",
+    "zeros",
+    "zeros_like",
 ]

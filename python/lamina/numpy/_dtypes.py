@@ -20,8 +20,16 @@ half, single, double, csingle, cdouble = float16, float32, float64, complex64, c
 
 # The kinds of element types, for issubdtype.
 _CATEGORIES = {
-    "generic": "biufc", "number": "iufc", "integer": "iu", "signedinteger": "i", "unsignedinteger": "u",
-    "inexact": "fc", "floating": "f", "complexfloating": "c", "bool": "b", "bool_": "b",
+    "generic": "biufc",
+    "number": "iufc",
+    "integer": "iu",
+    "signedinteger": "i",
+    "unsignedinteger": "u",
+    "inexact": "fc",
+    "floating": "f",
+    "complexfloating": "c",
+    "bool": "b",
+    "bool_": "b",
 }
 
 
@@ -36,13 +44,22 @@ class _Category:
 
 
 generic, number, integer, signedinteger, unsignedinteger, inexact, floating, complexfloating = (
-    _Category(n) for n in ("generic", "number", "integer", "signedinteger", "unsignedinteger", "inexact", "floating",
-                           "complexfloating")
+    _Category(n)
+    for n in (
+        "generic",
+        "number",
+        "integer",
+        "signedinteger",
+        "unsignedinteger",
+        "inexact",
+        "floating",
+        "complexfloating",
+    )
 )
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
-    """Whether element type `arg1` is `arg2` or belongs to that kind (``floating``, ``integer``, NumPy's too)."""
+    """Whether element type `arg1` is `arg2` or of that kind (``floating``, ``integer``, NumPy's too)."""
     mine = dtypes.canonical(arg1)
     kinds = _CATEGORIES.get(arg2 if isinstance(arg2, str) else getattr(arg2, "__name__", ""))
     if kinds is not None:
@@ -51,13 +68,26 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether `dtype` is of `kind`: a type, a name of the array API (``"real floating"``, ...), or a tuple of those."""
+    """Whether `dtype` is of `kind`: a type, a name of the array API (``"real floating"``, ...), or a tuple of
+    those.
+    """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
-    names = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f",
-             "complex floating": "c", "numeric": "iufc"}
+    names = {
+        "bool": "b",
+        "signed integer": "i",
+        "unsigned integer": "u",
+        "integral": "iu",
+        "real floating": "f",
+        "complex floating": "c",
+        "numeric": "iufc",
+    }
     mine = dtypes.canonical(dtype)
-    return mine.kind in names[kind] if isinstance(kind, str) and kind in names else mine == dtypes.canonical(kind)
+    return (
+        mine.kind in names[kind]
+        if isinstance(kind, str) and kind in names
+        else mine == dtypes.canonical(kind)
+    )
 
 
 def promote_types(a: Any, b: Any) -> dtypes.DType:
@@ -97,13 +127,18 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
         return True
     if casting in ("no", "equiv"):
         return False
-    safe = a.name in ("bool", "int8", "uint8") if b == "bfloat16" else b.name in ("float32", "float64", "complex64",
-                                                                                 "complex128")
+    safe = (
+        a.name in ("bool", "int8", "uint8")
+        if b == "bfloat16"
+        else b.name in ("float32", "float64", "complex64", "complex128")
+    )
     return safe or (casting == "same_kind" and (a.kind in "biuf" if b == "bfloat16" else b.kind in "fc"))
 
 
 class finfo:
-    """Limits of a float type: bits, eps, epsneg, max, min, tiny (= smallest_normal), smallest_subnormal, nmant, ..."""
+    """Limits of a float type: bits, eps, epsneg, max, min, tiny (= smallest_normal), smallest_subnormal,
+    nmant, ...
+    """
 
     def __init__(self, dtype: Any) -> None:
         t = dtype.dtype if isinstance(dtype, Tensor) else dtypes.canonical(dtype)

@@ -1,4 +1,6 @@
-"""Elementwise functions: NumPy's ufuncs. Operands broadcast and promote; integers become float32 where needed."""
+"""Elementwise functions: NumPy's ufuncs. Operands broadcast and promote; integers become float32 where
+needed.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def _float_function(name: str, op_name: str, doc: str, complex_too: bool = False
         return ew(op_name, inexact(x) if complex_too else floating(x, name))
 
     f.__name__ = f.__qualname__ = name
-    f.__doc__ = f"{doc} Elementwise; integers and booleans give float32. TypeError for elements it has no meaning for."
+    f.__doc__ = f"{doc} Elementwise; integers and booleans give float32. TypeError where it has no meaning."
     return f
 
 
@@ -266,7 +268,8 @@ def floor_divide(x1: Any, x2: Any) -> Tensor:
     if a.dtype.kind == "i":
         q = ew("divide", a, b)
         return select(crosses, q - 1, q)
-    # As Python: from the remainder, so that q * b + rest gives a back; a division by 0 stays what division gives.
+    # As Python: from the remainder, so that q * b + rest gives a back; a division by 0 stays what division
+    # gives.
     q = ew("divide", a - rest, b)
     q = ew("round_nearest_even", select(crosses, q - 1, q))
     return select(compare(b, 0, "EQ"), ew("divide", a, b), q)
@@ -464,7 +467,12 @@ def frexp(x: Any) -> tuple[Tensor, Tensor]:
 
 def _float_layout(dtype: str) -> tuple[int, int, int]:
     """(exponent bits, mantissa bits, bias)."""
-    return {"float16": (5, 10, 15), "bfloat16": (8, 7, 127), "float32": (8, 23, 127), "float64": (11, 52, 1023)}[dtype]
+    return {
+        "float16": (5, 10, 15),
+        "bfloat16": (8, 7, 127),
+        "float32": (8, 23, 127),
+        "float64": (11, 52, 1023),
+    }[dtype]
 
 
 def ldexp(x1: Any, x2: Any) -> Tensor:
@@ -602,7 +610,9 @@ def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -
     if t.dtype.kind in "biu":
         return t
     if t.dtype.kind == "c":
-        return ew("complex", nan_to_num(real(t), nan, posinf, neginf), nan_to_num(imag(t), nan, posinf, neginf))
+        return ew(
+            "complex", nan_to_num(real(t), nan, posinf, neginf), nan_to_num(imag(t), nan, posinf, neginf)
+        )
     limits = finfo(t.dtype)
     t = select(isnan(t), _as(nan, t), t)
     t = select(compare(t, math.inf, "EQ"), _as(limits.max if posinf is None else posinf, t), t)
@@ -660,7 +670,10 @@ def _integers(x1: Any, x2: Any, name: str) -> list[Tensor]:
 
 
 __all__ = [
-    n for n, v in list(globals().items())
-    if not n.startswith("_") and callable(v) and getattr(v, "__module__", "") == __name__
+    n
+    for n, v in list(globals().items())
+    if not n.startswith("_")
+    and callable(v)
+    and getattr(v, "__module__", "") == __name__
     and n != "integer_power"
 ]

@@ -17,32 +17,45 @@ from lamina.numpy._reductions import sum as sum_
 from lamina.numpy._shape import concatenate, diagonal, expand_dims, flip, moveaxis, ravel, stack, transpose
 
 
-def dot_general(a: Tensor, b: Tensor, contract: tuple[Sequence[int], Sequence[int]],
-                batch: tuple[Sequence[int], Sequence[int]] = ((), ())) -> Tensor:
-    """The sum over paired dimensions; result dimensions: batch, the others of a, the others of b. Promotes."""
+def dot_general(
+    a: Tensor,
+    b: Tensor,
+    contract: tuple[Sequence[int], Sequence[int]],
+    batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+) -> Tensor:
+    """The sum over paired dimensions; result: batch, the others of a, the others of b. Promotes."""
     a, b = promote(a, b)
     a, b = _core.set_weak(a, False), _core.set_weak(b, False)
     boolean = a.dtype.kind == "b"
     if boolean:
         a, b = astype(a, "int32"), astype(b, "int32")
-    out = op("dot_general", [a, b], lhs_batching_dimensions=list(batch[0]), rhs_batching_dimensions=list(batch[1]),
-             lhs_contracting_dimensions=list(contract[0]), rhs_contracting_dimensions=list(contract[1]))
+    out = op(
+        "dot_general",
+        [a, b],
+        lhs_batching_dimensions=list(batch[0]),
+        rhs_batching_dimensions=list(batch[1]),
+        lhs_contracting_dimensions=list(contract[0]),
+        rhs_contracting_dimensions=list(contract[1]),
+    )
     return compare(out, 0, "NE") if boolean else out
 
 
 def matmul(a: Any, b: Any) -> Tensor:
-    """The matrix product of the last two dimensions, the others broadcast; 1-d operands are a row and a column.
+    """The matrix product of the last two dimensions, the others broadcast; 1-d operands are a row and a
+    column.
 
     ValueError for 0-d operands or sizes that do not fit.
     """
     x, y = to_tensor(a), to_tensor(b)
     if x.ndim == 0 or y.ndim == 0:
-        raise ValueError(f"matmul needs at least one dimension, not shapes {x.shape} and {y.shape}; use multiply")
+        raise ValueError(
+            f"matmul needs at least one dimension, not shapes {x.shape} and {y.shape}; use multiply"
+        )
     inner = y.ndim - 2 if y.ndim > 1 else 0
     if x.shape[-1] != y.shape[inner]:
         raise ValueError(
-            f"matmul: the last dimension of {x.shape} has size {x.shape[-1]}, but dimension {inner} of {y.shape} has "
-            f"size {y.shape[inner]}"
+            f"matmul: the last dimension of {x.shape} has size {x.shape[-1]}, but dimension {inner} "
+            f"of {y.shape} has size {y.shape[inner]}"
         )
     if y.ndim <= 2:
         return dot_general(x, y, ([x.ndim - 1], [inner]))
@@ -61,7 +74,9 @@ def dot(a: Any, b: Any) -> Tensor:
         return multiply(x, y)
     inner = y.ndim - 2 if y.ndim > 1 else 0
     if x.shape[-1] != y.shape[inner]:
-        raise ValueError(f"dot: shapes {x.shape} and {y.shape} do not fit: {x.shape[-1]} and {y.shape[inner]} differ")
+        raise ValueError(
+            f"dot: shapes {x.shape} and {y.shape} do not fit: {x.shape[-1]} and {y.shape[inner]} differ"
+        )
     return dot_general(x, y, ([x.ndim - 1], [inner]))
 
 
@@ -117,12 +132,14 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     x, y = to_tensor(a), to_tensor(b)
     if isinstance(axes, int):
         if axes < 0 or axes > min(x.ndim, y.ndim):
-            raise ValueError(f"tensordot: {axes} axes cannot be summed over for shapes {x.shape} and {y.shape}")
+            raise ValueError(
+                f"tensordot: {axes} axes cannot be summed over for shapes {x.shape} and {y.shape}"
+            )
         left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     else:
         left, right = (list(s) if isinstance(s, (tuple, list)) else [s] for s in axes)
         left, right = [canonical_axis(d, x.ndim) for d in left], [canonical_axis(d, y.ndim) for d in right]
-    if len(left) != len(right) or any(x.shape[i] != y.shape[j] for i, j in zip(left, right)):
+    if len(left) != len(right) or any(x.shape[i] != y.shape[j] for i, j in zip(left, right, strict=False)):
         raise ValueError(f"tensordot: axes {left} of shape {x.shape} and {right} of {y.shape} do not fit")
     return dot_general(x, y, (left, right))
 
@@ -132,16 +149,22 @@ def kron(a: Any, b: Any) -> Tensor:
     x, y = to_tensor(a), to_tensor(b)
     n = max(x.ndim, y.ndim)
     xs, ys = (1,) * (n - x.ndim) + x.shape, (1,) * (n - y.ndim) + y.shape
-    product = multiply(reshape(x, [v for s in xs for v in (s, 1)]), reshape(y, [v for s in ys for v in (1, s)]))
-    return reshape(product, [p * q for p, q in zip(xs, ys)])
+    product = multiply(
+        reshape(x, [v for s in xs for v in (s, 1)]), reshape(y, [v for s in ys for v in (1, s)])
+    )
+    return reshape(product, [p * q for p, q in zip(xs, ys, strict=False)])
 
 
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Tensor:
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> Tensor:
     """The sum of a diagonal."""
     return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Tensor:
     """The cross product of vectors of 3 (or 2) elements along an axis."""
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -157,7 +180,9 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         return last
     first = (x1 * y2 if y2 is not None else 0) - (x2 * y1 if x2 is not None else 0)
     second = (x2 * y0 if x2 is not None else 0) - (x0 * y2 if y2 is not None else 0)
-    return moveaxis(stack([broadcast(to_tensor(v), last.shape) for v in (first, second, last)], -1), -1, axisc)
+    return moveaxis(
+        stack([broadcast(to_tensor(v), last.shape) for v in (first, second, last)], -1), -1, axisc
+    )
 
 
 # --- einsum ---
@@ -166,7 +191,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 def einsum(subscripts: Any, *operands: Any, optimize: Any = True, out: None = None) -> Tensor:
     """Einstein summation: ``einsum("ij,jk->ik", a, b)``, with ``...`` for broadcast dimensions.
 
-    Operands are contracted in pairs, at each step the pair with the smallest result. ValueError for subscripts that
+    Operands are contracted in pairs, at each step the pair with the smallest result. ValueError for
+    subscripts that
     do not fit the shapes.
     """
     if not isinstance(subscripts, str):
@@ -174,13 +200,13 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True, out: None = No
     terms, result, ts = _parse(subscripts, [to_tensor(x) for x in operands])
     ts = promote(*ts)
     sizes: dict[str, int] = {}
-    for term, t in zip(terms, ts):
-        for label, n in zip(term, t.shape):
+    for term, t in zip(terms, ts, strict=False):
+        for label, n in zip(term, t.shape, strict=False):
             if sizes.get(label, 1) == 1:
                 sizes[label] = n
             elif n not in (1, sizes[label]):
                 raise ValueError(f"einsum {subscripts!r}: index {label!r} has sizes {sizes[label]} and {n}")
-    parts = [_prepare(term, t, sizes) for term, t in zip(terms, ts)]
+    parts = [_prepare(term, t, sizes) for term, t in zip(terms, ts, strict=False)]
     while len(parts) > 1:
         i, j = _next_pair(parts, result, sizes)
         (left, a), (right, b) = parts[i], parts[j]
@@ -206,7 +232,7 @@ def _interleaved(first: Any, rest: Sequence[Any]) -> tuple[str, list[Any]]:
 
 
 def _parse(subscripts: str, ts: list[Tensor]) -> tuple[list[str], str, list[Tensor]]:
-    """One label per dimension for each operand and the result; broadcast dimensions get labels of their own."""
+    """One label per dimension for each operand and the result; broadcast dimensions get their own."""
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
@@ -217,14 +243,19 @@ def _parse(subscripts: str, ts: list[Tensor]) -> tuple[list[str], str, list[Tens
         if not all(c.isascii() and c.isalpha() for c in letters):
             raise ValueError(f"einsum {subscripts!r}: indices are letters, with at most one ... per operand")
     wide = 0
-    for term, t in zip(terms, ts):
+    for term, t in zip(terms, ts, strict=False):
         named = len(term.replace("...", ""))
         if named > t.ndim or ("..." not in term and named != t.ndim):
-            raise ValueError(f"einsum {subscripts!r}: {term!r} names {named} dimensions of an operand of shape {t.shape}")
+            raise ValueError(
+                f"einsum {subscripts!r}: {term!r} names {named} dimensions of an operand of shape {t.shape}"
+            )
         if "..." in term:
             wide = max(wide, t.ndim - named)
     dots = "".join(chr(0x100 + i) for i in range(wide))
-    full = [t_.replace("...", dots[wide - (t.ndim - len(t_.replace("...", ""))) :]) for t_, t in zip(terms, ts)]
+    full = []
+    for term, t in zip(terms, ts, strict=True):
+        covered = t.ndim - len(term.replace("...", ""))
+        full.append(term.replace("...", dots[wide - covered :]))
     if not arrow:
         once = sorted(c for c in set("".join(full)) - set(dots) if "".join(full).count(c) == 1)
         return full, dots + "".join(once), ts
@@ -311,15 +342,24 @@ def _convolve(a: Any, v: Any, mode: str, turn: bool) -> Tensor:
         long, short = (y, x) if swapped else (x, y)
         kernel = flip(short)
     else:
-        long, kernel = (flip(y), flip(x)) if swapped else (x, y)
+        long, kernel = (y, x) if swapped else (x, y)
     n, k = long.size, kernel.size
     low, high = {"full": (k - 1, k - 1), "same": (k // 2, k - 1 - k // 2), "valid": (0, 0)}[mode]
     out = op(
-        "convolution", [reshape(long, (1, 1, n)), reshape(kernel, (1, 1, k))], padding=[low, high],
-        input_batch_dimension=0, input_feature_dimension=1, input_spatial_dimensions=[2],
-        kernel_output_feature_dimension=0, kernel_input_feature_dimension=1, kernel_spatial_dimensions=[2],
-        output_batch_dimension=0, output_feature_dimension=1, output_spatial_dimensions=[2],
-        feature_group_count=1, batch_group_count=1,
+        "convolution",
+        [reshape(long, (1, 1, n)), reshape(kernel, (1, 1, k))],
+        padding=[low, high],
+        input_batch_dimension=0,
+        input_feature_dimension=1,
+        input_spatial_dimensions=[2],
+        kernel_output_feature_dimension=0,
+        kernel_input_feature_dimension=1,
+        kernel_spatial_dimensions=[2],
+        output_batch_dimension=0,
+        output_feature_dimension=1,
+        output_spatial_dimensions=[2],
+        feature_group_count=1,
+        batch_group_count=1,
     )
     out = reshape(out, (out.size,))
     return flip(out) if swapped and not turn else out
@@ -355,11 +395,32 @@ def polyder(p: Any, m: int = 1) -> Tensor:
     for _ in range(operator.index(m)):
         n = t.size
         powers = to_tensor(list(range(n - 1, 0, -1))) if n > 1 else None
-        t = multiply(getitem(t, slice(0, n - 1)), powers.astype(t.dtype)) if n > 1 else getitem(t, slice(0, 0))
+        t = (
+            multiply(getitem(t, slice(0, n - 1)), powers.astype(t.dtype))
+            if n > 1
+            else getitem(t, slice(0, 0))
+        )
     return t
 
 
 __all__ = [
-    "convolve", "correlate", "cross", "dot", "einsum", "inner", "kron", "matmul", "matvec", "outer", "polyadd",
-    "polyder", "polymul", "polyval", "tensordot", "trace", "vdot", "vecdot", "vecmat",
+    "convolve",
+    "correlate",
+    "cross",
+    "dot",
+    "einsum",
+    "inner",
+    "kron",
+    "matmul",
+    "matvec",
+    "outer",
+    "polyadd",
+    "polyder",
+    "polymul",
+    "polyval",
+    "tensordot",
+    "trace",
+    "vdot",
+    "vecdot",
+    "vecmat",
 ]

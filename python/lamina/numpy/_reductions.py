@@ -1,6 +1,7 @@
 """Reductions and cumulative functions.
 
-Sums of booleans and small integers are int32 or wider, means of integers float32; half types are added up in float32.
+Sums of booleans and small integers are int32 or wider, means of integers float32; half types are added up in
+float32.
 """
 
 from __future__ import annotations
@@ -67,15 +68,29 @@ def _sum_type(dtype: dtypes.DType) -> str:
     return "uint32" if dtype.kind == "u" and dtype.itemsize < 4 else dtype.name
 
 
-def sum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-        initial: Any = None, where: Any = None) -> Tensor:
+def sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """The sum over some or all axes. Booleans and small integers give int32 (unsigned: uint32)."""
     r = _accumulated(_masked(to_tensor(a), where, 0), "add", 0, axis, keepdims, dtype)
     return r if initial is None else r + astype(to_tensor(initial), r.dtype)
 
 
-def prod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
-         where: Any = None) -> Tensor:
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """The product over some or all axes, in the element type of `sum`."""
     r = _accumulated(_masked(to_tensor(a), where, 1), "multiply", 1, axis, keepdims, dtype)
     return r if initial is None else r * astype(to_tensor(initial), r.dtype)
@@ -86,7 +101,9 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
     name, worst = ("maximum", lowest) if largest else ("minimum", highest)
     axes = canonical_axes(axis, x.ndim)
     if initial is None and math.prod(x.shape[d] for d in axes) == 0:
-        raise ValueError(f"the {name} of no elements (axes {axes} of shape {x.shape}) does not exist; give `initial`")
+        raise ValueError(
+            f"the {name} of no elements (axes {axes} of shape {x.shape}) does not exist; give `initial`"
+        )
     if x.dtype.kind == "b":
         r = _reduce(_masked(x, where, not largest), "or" if largest else "and", not largest, axis, keepdims)
     elif x.dtype.kind == "c":
@@ -97,14 +114,16 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
     return r if initial is None else getattr(e, name)(r, astype(to_tensor(initial), r.dtype))
 
 
-def max(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
-        where: Any = None) -> Tensor:
+def max(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
     """The largest element over axes; NaN if any is. ValueError for no elements without `initial`."""
     return _extremum(a, axis, keepdims, initial, where, True)
 
 
-def min(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
-        where: Any = None) -> Tensor:
+def min(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
     """The smallest element over axes; NaN if any is. ValueError for no elements without `initial`."""
     return _extremum(a, axis, keepdims, initial, where, False)
 
@@ -146,28 +165,57 @@ def _divided(total: Tensor, count: Any) -> Tensor:
     return ew("divide", total, scalar(float(count), total.dtype.name))
 
 
-def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
-         where: Any = None) -> Tensor:
+def mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Tensor:
     """The mean over axes; integers and booleans give float32, half types are added up in float32."""
     x, result = _widened(a if dtype is None else astype(to_tensor(a), dtype))
-    return astype(_divided(sum(x, axis, keepdims=keepdims, where=where), _count(x, axis, where, keepdims)), result)
+    return astype(
+        _divided(sum(x, axis, keepdims=keepdims, where=where), _count(x, axis, where, keepdims)), result
+    )
 
 
-def var(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
-        where: Any = None, correction: float | None = None) -> Tensor:
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    correction: float | None = None,
+) -> Tensor:
     """The mean squared distance to the mean, with count - ddof as divisor; real for complex elements."""
     ddof = ddof if correction is None else correction
     x, result = _widened(a if dtype is None else astype(to_tensor(a), dtype))
     result = {"complex64": "float32", "complex128": "float64"}.get(result, result)
     centred = x - mean(x, axis, keepdims=True, where=where)
-    squares = e.square(centred) if x.dtype.kind != "c" else e.square(e.real(centred)) + e.square(e.imag(centred))
+    squares = (
+        e.square(centred) if x.dtype.kind != "c" else e.square(e.real(centred)) + e.square(e.imag(centred))
+    )
     count = _count(x, axis, where, keepdims)
     divisor = count - ddof if isinstance(count, Tensor) else builtins.max(count - ddof, 0)
     return astype(_divided(sum(squares, axis, keepdims=keepdims, where=where), divisor), result)
 
 
-def std(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
-        where: Any = None, correction: float | None = None) -> Tensor:
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    correction: float | None = None,
+) -> Tensor:
     """The square root of `var`."""
     return ew("sqrt", var(a, axis, dtype, None, ddof, keepdims, where=where, correction=correction))
 
@@ -177,7 +225,9 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> T
     return ew("subtract", max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
 
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+) -> Any:
     """The mean weighted by `weights`: of a's shape, or 1-d along one axis."""
     if weights is None:
         r = mean(a, axis, keepdims=keepdims)
@@ -231,20 +281,28 @@ def _arg_extremum(a: Any, axis: Any, keepdims: bool, largest: bool) -> Tensor:
     x = op("stop_gradient", [_core.set_weak(x, False)])
     dtype, index = x.dtype.name, "int32" if x.shape[d] < 2**31 else "int64"
     inits = [scalar((lowest if largest else highest)(dtype), dtype), scalar(highest(index), index)]
-    out = _core.op("reduce", [x, iota(index, x.shape, d), *inits], dimensions=[d],
-                   body=_arg_region(dtype, index, largest))[1]
+    out = _core.op(
+        "reduce",
+        [x, iota(index, x.shape, d), *inits],
+        dimensions=[d],
+        body=_arg_region(dtype, index, largest),
+    )[1]
     if keepdims:
-        out = reshape(out, [1] * len(shape) if axis is None else [1 if i == d else n for i, n in enumerate(shape)])
+        out = reshape(
+            out, [1] * len(shape) if axis is None else [1 if i == d else n for i, n in enumerate(shape)]
+        )
     return out
 
 
 def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
-    """The first position of the largest element (a NaN counts as largest), int32. ValueError for no elements."""
+    """The first position of the largest element (NaN counts as largest), int32. ValueError for none."""
     return _arg_extremum(a, axis, keepdims, True)
 
 
 def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
-    """The first position of the smallest element (a NaN counts as smallest), int32. ValueError for no elements."""
+    """The first position of the smallest element (a NaN counts as smallest), int32. ValueError for no
+    elements.
+    """
     return _arg_extremum(a, axis, keepdims, False)
 
 
@@ -285,14 +343,16 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
     return mean(a, axis, dtype, keepdims=keepdims, where=ew("not", e.isnan(a)))
 
 
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0,
-           keepdims: bool = False) -> Tensor:
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False
+) -> Tensor:
     """The variance of the elements that are not NaN."""
     return var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=ew("not", e.isnan(a)))
 
 
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0,
-           keepdims: bool = False) -> Tensor:
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False
+) -> Tensor:
     """The standard deviation of the elements that are not NaN."""
     return ew("sqrt", nanvar(a, axis, dtype, None, ddof, keepdims))
 
@@ -320,8 +380,10 @@ def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
 def _scan(x: Tensor, name: str, init: Any, axis: int) -> Tensor:
     """Joins each element with all before it along an axis.
 
-    In log2(n) steps, each joining with the elements 1, 2, 4, ... before. A window reduction would cost n * n, and a
-    sequential scan one body call per element; these steps are slices and pads, which fuse and have derivatives, and
+    In log2(n) steps, each joining with the elements 1, 2, 4, ... before. A window reduction would cost n * n,
+    and a
+    sequential scan one body call per element; these steps are slices and pads, which fuse and have
+    derivatives, and
     their rounding error grows with log n only.
     """
     n = x.shape[axis]
@@ -333,7 +395,9 @@ def _scan(x: Tensor, name: str, init: Any, axis: int) -> Tensor:
         limits = [m - step if d == axis else m for d, m in enumerate(x.shape)]
         head = op("slice", [x], start_indices=zeros, limit_indices=limits, strides=[1] * x.ndim)
         edge = [step if d == axis else 0 for d in range(x.ndim)]
-        moved = op("pad", [head, neutral], edge_padding_low=edge, edge_padding_high=zeros, interior_padding=zeros)
+        moved = op(
+            "pad", [head, neutral], edge_padding_low=edge, edge_padding_high=zeros, interior_padding=zeros
+        )
         x = ew(name, moved, x)
         step *= 2
     return x
@@ -371,13 +435,17 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = N
     return cumprod(_no_nan(a, 1), axis, dtype)
 
 
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """`cumsum` of the array API; `include_initial` puts a 0 in front. ValueError without an axis unless 1-d."""
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """`cumsum` of the array API; `include_initial` puts a 0 in front. An axis is needed unless 1-d."""
     return _with_initial(x, axis, dtype, include_initial, cumsum, 0)
 
 
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """`cumprod` of the array API; `include_initial` puts a 1 in front. ValueError without an axis unless 1-d."""
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """`cumprod` of the array API; `include_initial` puts a 1 in front. An axis is needed unless 1-d."""
     return _with_initial(x, axis, dtype, include_initial, cumprod, 1)
 
 
@@ -396,45 +464,80 @@ def _with_initial(x: Any, axis: int | None, dtype: Any, include: bool, f: Any, i
 # --- quantiles ---
 
 
-def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
-             keepdims: bool = False) -> Tensor:
-    """The q-quantiles (q in 0..1, any shape, dimensions of q first) over axes; NaN where a NaN is among the elements.
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Tensor:
+    """The q-quantiles (q in 0..1, any shape, dimensions of q first) over axes; NaN where a NaN is among the
+    elements.
 
     `method`: linear, lower, higher, midpoint or nearest.
     """
     return _quantile(a, q, axis, method, keepdims, False)
 
 
-def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-                method: str = "linear", keepdims: bool = False) -> Tensor:
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Tensor:
     """The q-quantiles of the elements that are not NaN."""
     return _quantile(a, q, axis, method, keepdims, True)
 
 
-def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-               method: str = "linear", keepdims: bool = False) -> Tensor:
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Tensor:
     """`quantile` with q in 0..100."""
-    return _quantile(a, e.true_divide(q, 100), axis, method, keepdims, False)
+    return _quantile(a, q, axis, method, keepdims, False, 100)
 
 
-def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-                  method: str = "linear", keepdims: bool = False) -> Tensor:
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Tensor:
     """`nanquantile` with q in 0..100."""
-    return _quantile(a, e.true_divide(q, 100), axis, method, keepdims, True)
+    return _quantile(a, q, axis, method, keepdims, True, 100)
 
 
-def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
+def median(
+    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Tensor:
     """The middle element over axes, or the mean of the two middle ones."""
     return _quantile(a, 0.5, axis, "midpoint", keepdims, False)
 
 
-def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-              keepdims: bool = False) -> Tensor:
+def nanmedian(
+    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Tensor:
     """The median of the elements that are not NaN."""
     return _quantile(a, 0.5, axis, "midpoint", keepdims, True)
 
 
-def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool) -> Tensor:
+def _quantile(
+    a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool, whole: int = 1
+) -> Tensor:
+    from lamina.numpy._creation import array
     from lamina.numpy._shape import moveaxis
     from lamina.numpy._sorting import sort, take_along_axis
 
@@ -443,7 +546,7 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: 
     x = floating(a, "quantile")
     axes = canonical_axes(axis, x.ndim)
     shape = x.shape
-    q = astype(floating(q, "quantile"), x.dtype)
+    q = ew("divide", array(q, x.dtype), whole) if whole != 1 else array(q, x.dtype)
     rest = [d for d in range(x.ndim) if d not in axes]
     x = moveaxis(x, tuple(axes), tuple(range(len(axes)))) if axes else x
     n = math.prod(shape[d] for d in axes)
@@ -492,7 +595,10 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         raise ValueError("diff needs at least one dimension")
     d = canonical_axis(axis, x.ndim)
     ends = [None if v is None else to_tensor(v) for v in (prepend, append)]
-    ends = [v if v is None or v.ndim else broadcast(v, [1 if i == d else m for i, m in enumerate(x.shape)]) for v in ends]
+    ends = [
+        v if v is None or v.ndim else broadcast(v, [1 if i == d else m for i, m in enumerate(x.shape)])
+        for v in ends
+    ]
     if ends[0] is not None or ends[1] is not None:
         x = concatenate([v for v in (ends[0], x, ends[1]) if v is not None], d)
     key = (slice(None),) * d
@@ -512,19 +618,22 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Central differences inside, one-sided at the ends, per axis. Spacings are numbers or 1-d coordinates."""
+    """Central differences, one-sided at the ends, per axis. Spacings are numbers or 1-d coordinates."""
     from lamina.numpy._shape import concatenate
 
     if edge_order != 1:
         raise NotImplementedError("gradient has edge_order 1 only")
     x = inexact(f)
-    axes = list(range(x.ndim)) if axis is None else [canonical_axis(d, x.ndim) for d in (
-        axis if isinstance(axis, (tuple, list)) else (axis,))]
+    axes = (
+        list(range(x.ndim))
+        if axis is None
+        else [canonical_axis(d, x.ndim) for d in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    )
     spacing: Sequence[Any] = varargs if len(varargs) > 1 else list(varargs or (1.0,)) * len(axes)
     if len(spacing) != len(axes):
         raise ValueError(f"gradient needs no spacing, one, or {len(axes)}, not {len(varargs)}")
     out = []
-    for d, h in zip(axes, spacing):
+    for d, h in zip(axes, spacing, strict=False):
         if x.shape[d] < 2:
             raise ValueError(f"gradient needs at least 2 elements along axis {d}, not {x.shape[d]}")
         cut = lambda s, v=x, d=d: getitem(v, (*(slice(None),) * d, s))  # noqa: E731
@@ -591,9 +700,47 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
 
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "average", "corrcoef", "count_nonzero", "cov", "cumprod",
-    "cumsum", "cumulative_prod", "cumulative_sum", "diff", "ediff1d", "gradient", "max", "mean", "median", "min",
-    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile",
-    "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "prod", "ptp", "quantile", "std", "sum",
-    "trapezoid", "var",
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "average",
+    "corrcoef",
+    "count_nonzero",
+    "cov",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "ediff1d",
+    "gradient",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "nanargmax",
+    "nanargmin",
+    "nancumprod",
+    "nancumsum",
+    "nanmax",
+    "nanmean",
+    "nanmedian",
+    "nanmin",
+    "nanpercentile",
+    "nanprod",
+    "nanquantile",
+    "nanstd",
+    "nansum",
+    "nanvar",
+    "percentile",
+    "prod",
+    "ptp",
+    "quantile",
+    "std",
+    "sum",
+    "trapezoid",
+    "var",
 ]

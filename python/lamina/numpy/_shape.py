@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -37,7 +38,9 @@ def reshape(a: Any, shape: Any, order: str = "C") -> Tensor:
     if -1 in dims:
         rest = math.prod(n for n in dims if n != -1)
         if rest == 0 or t.size % rest:
-            raise ValueError(f"cannot reshape {describe(t)} to {tuple(dims)}: {t.size} elements do not divide")
+            raise ValueError(
+                f"cannot reshape {describe(t)} to {tuple(dims)}: {t.size} elements do not divide"
+            )
         dims[dims.index(-1)] = t.size // rest
     if math.prod(dims) != t.size:
         raise ValueError(f"cannot reshape {describe(t)} with {t.size} elements to {tuple(dims)}")
@@ -57,7 +60,9 @@ def transpose(a: Any, axes: Any = None) -> Tensor:
     else:
         order = [canonical_axis(d, t.ndim) for d in axes]
         if sorted(order) != list(range(t.ndim)):
-            raise ValueError(f"axes {tuple(axes)} are not a permutation of the {t.ndim} dimensions of {describe(t)}")
+            raise ValueError(
+                f"axes {tuple(axes)} are not a permutation of the {t.ndim} dimensions of {describe(t)}"
+            )
     if order == list(range(t.ndim)):
         return t
     return _kept(t, op("transpose", [t], permutation=order))
@@ -87,11 +92,16 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
     """Dimensions moved to other places; the rest keep their order."""
     t = to_tensor(a)
     src = [canonical_axis(d, t.ndim) for d in (source if isinstance(source, (tuple, list)) else (source,))]
-    dst = [canonical_axis(d, t.ndim) for d in (destination if isinstance(destination, (tuple, list)) else (destination,))]
+    dst = [
+        canonical_axis(d, t.ndim)
+        for d in (destination if isinstance(destination, (tuple, list)) else (destination,))
+    ]
     if len(src) != len(dst) or len(set(src)) != len(src) or len(set(dst)) != len(dst):
-        raise ValueError(f"moveaxis needs as many different destinations as sources, not {source} and {destination}")
+        raise ValueError(
+            f"moveaxis needs as many different destinations as sources, not {source} and {destination}"
+        )
     order = [d for d in range(t.ndim) if d not in src]
-    for d, s in sorted(zip(dst, src)):
+    for d, s in sorted(zip(dst, src, strict=False)):
         order.insert(d, s)
     return transpose(t, order)
 
@@ -150,6 +160,7 @@ def atleast_2d(*arys: Any) -> Any:
 
 def atleast_3d(*arys: Any) -> Any:
     """Arrays with at least 3 dimensions: (n,) becomes (1, n, 1) and (m, n) becomes (m, n, 1)."""
+
     def grow(t: Tensor) -> Tensor:
         if t.ndim == 2:
             return reshape_to(t, (*t.shape, 1))
@@ -178,7 +189,7 @@ def _sequence(arrays: Any, name: str) -> list[Tensor]:
 
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Tensor:
-    """Arrays joined along an axis they have; None joins them flattened. ValueError where other sizes differ."""
+    """Arrays joined along an axis; None joins them flattened. ValueError where other sizes differ."""
     ts = _sequence(arrays, "concatenate")
     if axis is None:
         ts, axis = [ravel(t) for t in ts], 0
@@ -186,7 +197,9 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Tensor:
         raise ValueError("0-d arrays cannot be concatenated; use stack")
     axis = canonical_axis(axis, ts[0].ndim)
     for t in ts[1:]:
-        if t.ndim != ts[0].ndim or any(n != m for d, (n, m) in enumerate(zip(t.shape, ts[0].shape)) if d != axis):
+        if t.ndim != ts[0].ndim or any(
+            n != m for d, (n, m) in enumerate(zip(t.shape, ts[0].shape, strict=False)) if d != axis
+        ):
             raise ValueError(f"shapes {ts[0].shape} and {t.shape} cannot be concatenated along axis {axis}")
     out = ts[0] if len(ts) == 1 else op("concatenate", ts, dimension=axis)
     return _core.set_weak(out, False) if dtype is None else astype(out, dtype)
@@ -229,6 +242,7 @@ def column_stack(tup: Any) -> Tensor:
 
 def block(arrays: Any) -> Tensor:
     """An array of nested lists of blocks: the innermost lists are joined along the last axis."""
+
     def depth(x: Any) -> int:
         return 1 + max(depth(i) for i in x) if isinstance(x, list) else 0
 
@@ -267,8 +281,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tenso
         small, extra = divmod(n, parts)
         cuts = [i * small + min(i, extra) for i in range(parts + 1)]
     key = (slice(None),) * axis
-    return [getitem(t, (*key, slice(a, b))) for a, b in zip(cuts, cuts[1:])]
-
+    return [getitem(t, (*key, slice(a, b))) for a, b in itertools.pairwise(cuts)]
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
@@ -276,7 +289,9 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     t = to_tensor(ary)
     d = canonical_axis(axis, t.ndim)
     if isinstance(indices_or_sections, int) and indices_or_sections > 0 and t.shape[d] % indices_or_sections:
-        raise ValueError(f"axis {d} of size {t.shape[d]} does not divide into {indices_or_sections} equal parts")
+        raise ValueError(
+            f"axis {d} of size {t.shape[d]} does not divide into {indices_or_sections} equal parts"
+        )
     return array_split(t, indices_or_sections, d)
 
 
@@ -311,13 +326,18 @@ def tile(A: Any, reps: Any) -> Tensor:
     ndim = max(t.ndim, len(times))
     dims = [1] * (ndim - t.ndim) + list(t.shape)
     times = [1] * (ndim - len(times)) + times
-    spread = [n for pair in zip([1] * ndim, dims) for n in pair]
-    wide = [n for pair in zip(times, dims) for n in pair]
-    return reshape_to(broadcast(reshape_to(t, spread), wide), [r * n for r, n in zip(times, dims)])
+    spread = [n for pair in zip([1] * ndim, dims, strict=False) for n in pair]
+    wide = [n for pair in zip(times, dims, strict=False) for n in pair]
+    repeated = broadcast(reshape_to(t, spread), wide)
+    return reshape_to(repeated, [r * n for r, n in zip(times, dims, strict=True)])
 
 
-def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None) -> Tensor:
-    """Each element (along `axis`, or flattened) repeated. Counts per element must be known, or the total given."""
+def repeat(
+    a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Tensor:
+    """Each element (along `axis`, or flattened) repeated. Counts per element must be known, or the total
+    given.
+    """
     t = to_tensor(a)
     if axis is None:
         t, axis = ravel(t), 0
@@ -380,7 +400,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
-    """Elements shifted along axes, those that fall off coming in at the other end; `shift` may be a Tensor."""
+    """Elements shifted along axes, coming in again at the other end; `shift` may be a Tensor."""
     t = to_tensor(a)
     if axis is None:
         return reshape_to(roll(ravel(t), shift, 0), t.shape)
@@ -390,7 +410,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
         shifts = tuple(shifts) * len(axes)
     if len(shifts) != len(axes):
         raise ValueError(f"roll needs one shift per axis: {len(shifts)} shifts, {len(axes)} axes")
-    for s, d in zip(shifts, axes):
+    for s, d in zip(shifts, axes, strict=False):
         d = canonical_axis(d, t.ndim)
         n = t.shape[d]
         if n == 0:
@@ -495,8 +515,13 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
                     zeros = [0] * t.ndim
                     edge = [n if i == d else 0 for i in range(t.ndim)]
                     fill = astype(to_tensor(value), t.dtype)
-                    t = op("pad", [t, fill], edge_padding_low=edge if low else zeros,
-                           edge_padding_high=zeros if low else edge, interior_padding=zeros)
+                    t = op(
+                        "pad",
+                        [t, fill],
+                        edge_padding_low=edge if low else zeros,
+                        edge_padding_high=zeros if low else edge,
+                        interior_padding=zeros,
+                    )
         return t
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise NotImplementedError(f"pad mode {mode!r}; use constant, edge, reflect, symmetric, wrap or empty")
@@ -531,9 +556,48 @@ def _pairs_of_values(values: Any, ndim: int) -> list[tuple[Any, Any]]:
 
 
 __all__ = [
-    "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "broadcast_arrays", "broadcast_shapes",
-    "broadcast_to", "column_stack", "concat", "concatenate", "delete", "diagonal", "dsplit", "dstack", "expand_dims",
-    "flip", "fliplr", "flipud", "hsplit", "hstack", "insert", "matrix_transpose", "moveaxis", "pad", "permute_dims",
-    "ravel", "repeat", "reshape", "resize", "roll", "rollaxis", "rot90", "split", "squeeze", "stack", "swapaxes",
-    "tile", "transpose", "trim_zeros", "unstack", "vsplit", "vstack",
+    "append",
+    "array_split",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block",
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "delete",
+    "diagonal",
+    "dsplit",
+    "dstack",
+    "expand_dims",
+    "flip",
+    "fliplr",
+    "flipud",
+    "hsplit",
+    "hstack",
+    "insert",
+    "matrix_transpose",
+    "moveaxis",
+    "pad",
+    "permute_dims",
+    "ravel",
+    "repeat",
+    "reshape",
+    "resize",
+    "roll",
+    "rollaxis",
+    "rot90",
+    "split",
+    "squeeze",
+    "stack",
+    "swapaxes",
+    "tile",
+    "transpose",
+    "trim_zeros",
+    "unstack",
+    "vsplit",
+    "vstack",
 ]

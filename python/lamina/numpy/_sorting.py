@@ -51,6 +51,7 @@ def _before(a: Tensor, b: Tensor) -> Tensor:
 @functools.cache
 def _sort_region(kinds: tuple[str, ...], keys: int, descending: bool) -> Any:
     """The comparator of rows by the first `keys` operands, in order."""
+
     def body(p: list[Tensor]) -> list[Tensor]:
         if descending:
             p = [p[i ^ 1] for i in range(len(p))]
@@ -75,15 +76,29 @@ def _axis_of(a: Any, axis: int | None) -> tuple[Tensor, int]:
     return (ravel(t), 0) if axis is None else (t, canonical_axis(axis, t.ndim))
 
 
-def sort(a: Any, axis: int | None = -1, kind: None = None, order: None = None, *, stable: bool = True,
-         descending: bool = False) -> Tensor:
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    kind: None = None,
+    order: None = None,
+    *,
+    stable: bool = True,
+    descending: bool = False,
+) -> Tensor:
     """The elements in order along an axis (flattened for None); NaN last. Always stable."""
     t, d = _axis_of(a, axis)
     return _sorted([t], d, descending=descending)[0]
 
 
-def argsort(a: Any, axis: int | None = -1, kind: None = None, order: None = None, *, stable: bool = True,
-            descending: bool = False) -> Tensor:
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    kind: None = None,
+    order: None = None,
+    *,
+    stable: bool = True,
+    descending: bool = False,
+) -> Tensor:
     """The positions that sort the elements, int32. Always stable."""
     t, d = _axis_of(a, axis)
     return _sorted([t, iota("int32", t.shape, d)], d, descending=descending)[1]
@@ -120,7 +135,11 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Tensor:
 def sort_complex(a: Any) -> Tensor:
     """Sorted by real, then imaginary part; complex."""
     t = sort(a, 0)
-    return t if t.dtype.kind == "c" else astype(t, "complex128" if t.dtype in ("float64", "int64") else "complex64")
+    return (
+        t
+        if t.dtype.kind == "c"
+        else astype(t, "complex128" if t.dtype in ("float64", "int64") else "complex64")
+    )
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
@@ -168,7 +187,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
 def nonzero(a: Any, *, size: int | None = None, fill_value: int = 0) -> tuple[Tensor, ...]:
     """Indices of the non-zero elements, one int32 array per dimension.
 
-    With `size` that many (cut, or filled with `fill_value`), which also works inside a trace; else TypeError there.
+    With `size` that many (cut, or filled with `fill_value`), which also works inside a trace; else TypeError
+    there.
     """
     t = to_tensor(a)
     if t.ndim == 0:
@@ -214,11 +234,18 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
     return getitem(t, (*(slice(None),) * d, index))
 
 
-def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None,
-         fill_value: Any = None) -> Tensor:
+def take(
+    a: Any,
+    indices: Any,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    fill_value: Any = None,
+) -> Tensor:
     """Slices at `indices` along an axis (flattened without one).
 
-    Known indices are checked (IndexError). For Tensor indices out of range `mode` says: "fill" (default: NaN, or the
+    Known indices are checked (IndexError). For Tensor indices out of range `mode` says: "fill" (default: NaN,
+    or the
     least integer), "clip", or "wrap".
     """
     t, d = _axis_of(a, axis)
@@ -237,7 +264,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | None = None) -> Tensor:
-    """For each position of `indices`, the element of `arr` at that index along an axis; other dimensions broadcast.
+    """For each position of `indices`, the element of `arr` at that index along an axis; other dimensions
+    broadcast.
 
     Indices out of range give NaN (or the least integer), with mode "clip" the nearest element.
     """
@@ -260,9 +288,17 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
         return full_of(0, t.dtype.name, i.shape)
     i = astype(i, "int64" if i.dtype in ("int64", "uint64", "uint32") else "int32")
     i = select(compare(i, 0, "LT"), i + n, i)
-    out = op("gather", [_core.set_weak(t, False), i], index_vector_dim=t.ndim, slice_sizes=[1] * t.ndim,
-             start_index_map=[d], collapsed_slice_dims=[d], operand_batching_dims=others,
-             start_indices_batching_dims=others, offset_dims=[])
+    out = op(
+        "gather",
+        [_core.set_weak(t, False), i],
+        index_vector_dim=t.ndim,
+        slice_sizes=[1] * t.ndim,
+        start_index_map=[d],
+        collapsed_slice_dims=[d],
+        operand_batching_dims=others,
+        start_indices_batching_dims=others,
+        offset_dims=[],
+    )
     if mode == "clip":
         return out
     inside = ew("and", compare(i, 0, "GE"), compare(i, n, "LT"))
@@ -296,15 +332,17 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Fa
 def select_function(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
     """The choice of the first condition that holds, elementwise; else the default."""
     if len(condlist) != len(choicelist) or not condlist:
-        raise ValueError(f"select needs as many choices as conditions, at least one: {len(condlist)}, {len(choicelist)}")
+        raise ValueError(
+            f"select needs as many choices as conditions, at least one: {len(condlist)}, {len(choicelist)}"
+        )
     out: Any = default
-    for c, v in zip(reversed(condlist), reversed(choicelist)):
+    for c, v in zip(reversed(condlist), reversed(choicelist), strict=False):
         out = e.where(c, v, out)
     return out
 
 
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Tensor:
-    """Elements of choices[a], elementwise; `mode` "clip" or "wrap" for indices out of range ("raise" clips)."""
+    """Elements of choices[a], elementwise; `mode` "clip" (as "raise") or "wrap" for indices out of range."""
     index = to_tensor(a)
     ts = promote(*choices)
     n = len(ts)
@@ -320,11 +358,13 @@ def piecewise(x: Any, condlist: Sequence[Any], funclist: Sequence[Any], *args: A
     t = to_tensor(x)
     funcs = list(funclist)
     if len(funcs) not in (len(condlist), len(condlist) + 1):
-        raise ValueError(f"piecewise needs {len(condlist)} or {len(condlist) + 1} functions, not {len(funcs)}")
+        raise ValueError(
+            f"piecewise needs {len(condlist)} or {len(condlist) + 1} functions, not {len(funcs)}"
+        )
     value = lambda f: f(t, *args, **kw) if callable(f) else f  # noqa: E731
     out: Any = value(funcs.pop()) if len(funcs) > len(condlist) else 0
     out = broadcast(astype(to_tensor(out), t.dtype), t.shape)
-    for c, f in zip(condlist, funcs):
+    for c, f in zip(condlist, funcs, strict=False):
         out = select(to_tensor(c), astype(broadcast(to_tensor(value(f)), t.shape), t.dtype), out)
     return out
 
@@ -340,11 +380,15 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     return tuple(out[::-1])
 
 
-def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "clip", order: str = "C") -> Tensor:
+def ravel_multi_index(
+    multi_index: Sequence[Any], dims: Sequence[int], mode: str = "clip", order: str = "C"
+) -> Tensor:
     """One index per dimension as flat indices; `mode` "clip" or "wrap"."""
     if mode not in ("clip", "wrap"):
-        raise NotImplementedError(f"mode must be 'clip' or 'wrap', not {mode!r}: indices may not be known yet")
-    pairs = list(zip(multi_index, dims))
+        raise NotImplementedError(
+            f"mode must be 'clip' or 'wrap', not {mode!r}: indices may not be known yet"
+        )
+    pairs = list(zip(multi_index, dims, strict=False))
     out: Any = 0
     for i, n in pairs if order == "C" else pairs[::-1]:
         i = e.remainder(i, n) if mode == "wrap" else e.clip(to_tensor(i), 0, n - 1)
@@ -392,9 +436,12 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     return linspace(select(flat, low - 0.5, low), select(flat, high + 0.5, high), int(bins) + 1)
 
 
-def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool = False,
-              weights: Any = None) -> tuple[Tensor, Tensor]:
-    """(counts, edges): how many elements (or what weight) lie in each bin, the last one closed; counts are floats."""
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
+) -> tuple[Tensor, Tensor]:
+    """(counts, edges): how many elements (or what weight) lie in each bin, the last one closed; counts are
+    floats.
+    """
     edges = histogram_bin_edges(a, bins, range)
     t, edges = promote_inexact(ravel(a), edges)
     w = full_of(1, t.dtype.name, t.shape) if weights is None else inexact(ravel(weights))
@@ -414,7 +461,9 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool = False,
     return counts, edges
 
 
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None) -> Tensor:
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
+) -> Tensor:
     """Linear interpolation of (xp, fp), xp increasing, at x; `left` and `right` outside."""
     x, xp = promote_inexact(x, xp)
     fp = inexact(fp)
@@ -444,12 +493,21 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 # --- sets (their sizes depend on values) ---
 
 
-def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-           axis: int | None = None, *, equal_nan: bool = True) -> Any:
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+) -> Any:
     """The different elements, sorted, with the positions asked for. TypeError inside a trace."""
     import numpy as np
 
-    out = np.unique(host(ar, "unique"), return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
+    out = np.unique(
+        host(ar, "unique"), return_index, return_inverse, return_counts, axis, equal_nan=equal_nan
+    )
     if not isinstance(out, tuple):
         return to_tensor(out)
     return (to_tensor(out[0]), *[to_tensor(o.astype(np.int32)) for o in out[1:]])
@@ -546,9 +604,41 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 
 
 __all__ = [
-    "allclose", "apply_along_axis", "argpartition", "argsort", "argwhere", "array_equal", "array_equiv", "bincount",
-    "choose", "compress", "digitize", "extract", "flatnonzero", "histogram", "histogram_bin_edges", "interp",
-    "intersect1d", "isclose", "isin", "lexsort", "nonzero", "partition", "piecewise", "put", "put_along_axis",
-    "ravel_multi_index", "searchsorted", "setdiff1d", "setxor1d", "sort", "sort_complex", "take", "take_along_axis",
-    "union1d", "unique", "unique_values", "unravel_index",
+    "allclose",
+    "apply_along_axis",
+    "argpartition",
+    "argsort",
+    "argwhere",
+    "array_equal",
+    "array_equiv",
+    "bincount",
+    "choose",
+    "compress",
+    "digitize",
+    "extract",
+    "flatnonzero",
+    "histogram",
+    "histogram_bin_edges",
+    "interp",
+    "intersect1d",
+    "isclose",
+    "isin",
+    "lexsort",
+    "nonzero",
+    "partition",
+    "piecewise",
+    "put",
+    "put_along_axis",
+    "ravel_multi_index",
+    "searchsorted",
+    "setdiff1d",
+    "setxor1d",
+    "sort",
+    "sort_complex",
+    "take",
+    "take_along_axis",
+    "union1d",
+    "unique",
+    "unique_values",
+    "unravel_index",
 ]
