@@ -1,6 +1,7 @@
 """Activations, softmaxes and initializers; names and meanings as in jax.nn.
 
-Activations take arrays of any shape with float elements (integers become float32) and keep shape and element type.
+Activations take arrays of any shape with float elements (integers become float32) and keep shape and element
+type.
 """
 
 from __future__ import annotations
@@ -239,7 +240,10 @@ def logsumexp(
     return_sign: bool = False,
     where: Any = None,
 ) -> Any:
-    """log(sum(b * exp(a))) along axes, without overflow; with `return_sign`, (log of the absolute sum, its sign)."""
+    """log(sum(b * exp(a))) along axes, without overflow.
+
+    With `return_sign`, (log of the absolute sum, its sign).
+    """
     t = _float(a)
     axes = axes_of(axis, t.ndim)
     t = _masked(t, where, float("-inf"))
@@ -342,9 +346,9 @@ def dot_product_attention(
 ) -> Tensor:
     """softmax(query keyᵀ * scale + bias) value, per batch and head.
 
-    Shapes: query [batch, q, heads, depth], key and value [batch, k, key heads, depth], where key heads divide heads;
-    bias and bool mask broadcast to [batch, heads, q, k]. The result has the query's shape. Softmax is in float32 for
-    narrower types.
+    Shapes: query [batch, q, heads, depth], key and value [batch, k, key heads, depth], where key heads divide
+    heads; bias and bool mask broadcast to [batch, heads, q, k]. The result has the query's shape. Softmax is
+    in float32 for narrower types.
     """
     q, k, v = _float(query), _float(key), _float(value)
     if (

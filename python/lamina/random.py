@@ -1,7 +1,7 @@
 """Random numbers from explicit keys, with the streams of jax.random (Threefry-2x32, partitionable scheme).
 
-A key is a uint32 array of shape [2]. The same key gives the same numbers everywhere: in eager code, under jit and vmap,
-on any number of threads. Element i of a result depends on the key and on i only.
+A key is a uint32 array of shape [2]. The same key gives the same numbers everywhere: in eager code, under jit
+and vmap, on any number of threads. Element i of a result depends on the key and on i only.
 
 Threefry: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC11).
 """
@@ -179,7 +179,8 @@ def _draw(what: str, shape: Any, *parameters: Any) -> tuple[int, ...]:
     if shape is None:
         return common
     shape = _shape(shape)
-    if parameters and lax.broadcast_shapes(common, shape) != shape:
+    lead = len(shape) - len(common)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(common, shape[lead:], strict=True)):
         raise ValueError(f"random.{what}: parameters of shape {common} do not broadcast to the shape {shape}")
     return shape
 
@@ -259,7 +260,10 @@ def _bound(x: Any, t: dtypes.DType) -> Tensor:
 
 
 def normal(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
-    """Standard normal numbers: sqrt(2) erf_inv(u), u uniform in (-1, 1). Complex: both parts of variance 1/2."""
+    """Standard normal numbers: sqrt(2) erf_inv(u), u uniform in (-1, 1).
+
+    Complex: both parts of variance 1/2.
+    """
     name = dtypes.name_of(dtype)
     if name in ("complex64", "complex128"):
         part = "float32" if name == "complex64" else "float64"
