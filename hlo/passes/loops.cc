@@ -200,9 +200,7 @@ Values hoist_row(Builder& b, const Node& n) {
     }
     for (Operand o : node->operands()) used.insert(o.bits());
   }
-  Substitution outside, inside;
-  for (size_t i = 0; i < body.parameters().size() && i < op.num_carry; ++i)
-    outside.emplace(body.parameters()[i].operand().bits(), n.operand_value(i));
+  Substitution inside;
   std::vector<Value> hoisted, extra;
   for (Node* node : body.nodes()) {
     if (!fixed.contains(node)) continue;
@@ -217,6 +215,10 @@ Values hoist_row(Builder& b, const Node& n) {
   if (hoisted.empty()) return {};
   const ComputationPtr before = make_region(b, body.parameters(), hoisted);
   if (!before) return {};
+  // Interned: it may be an equal computation, with parameters of its own.
+  Substitution outside;
+  for (size_t i = 0; i < op.num_carry; ++i)
+    outside.emplace(before->parameters()[i].operand().bits(), n.operand_value(i));
   const Values values = substitute(b, *before, outside);
 
   const size_t at = op.num_carry;

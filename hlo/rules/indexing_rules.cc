@@ -100,7 +100,11 @@ TypeOr gather_type(Types t, const Attrs& a) {
   size_t next_batch = 0, next_offset = 0;
   for (int64_t d = 0; d < out_rank; ++d)
     out.push_back(contains(offset, d) ? sizes[kept[next_offset++]] : t[1]->dims[batch[next_batch++]]);
-  return array_type(t[0]->dtype, out);
+  TypeOr type = array_type(t[0]->dtype, out);
+  for (int64_t d : collapsed)
+    if (type.ok() && (*type)->num_elements > 0 && sizes[d] == 0)
+      return invalid("dimension ", d, " is empty: there is nothing to take from it");
+  return type;
 }
 
 TypeOr scatter_type(Types t, const Attrs& a) {

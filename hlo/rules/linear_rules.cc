@@ -39,6 +39,7 @@ TypeOr convolution_type(Types t, const Attrs& a) {
   const Type &x = *t[0], &w = *t[1];
   if (x.dtype != w.dtype)
     return invalid("element types ", info(x.dtype).name, " and ", info(w.dtype).name, " differ");
+  LAMINA_RETURN_IF_ERROR(check_dot_types(x.dtype, x.dtype));
   if (x.rank() < 2 || w.rank() != x.rank())
     return invalid("input and kernel must have one rank of at least 2, not ", x.rank(), " and ", w.rank());
   const int64_t rank = x.rank(), spatial = rank - 2;
