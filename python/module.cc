@@ -91,6 +91,13 @@ const hlo::OpDef& op_of(const std::string& name) {
   return hlo::op_def(*op);
 }
 
+std::vector<Lazy> promoted(std::span<PyObject* const> objects) {
+  std::vector<Lazy> out;
+  if (promoted_operands(objects, out)) return out;
+  if (PyErr_Occurred()) throw py::error_already_set();
+  throw py::type_error("a Tensor, number or array is needed");
+}
+
 // A Python function over lists of tensors as the core's flat function.
 lazy::FlatFunction flat(const py::function& f) {
   return [f](const std::vector<Lazy>& args) {
@@ -125,7 +132,13 @@ void add_recording(py::module_& m) {
   m.def("elementwise", [](const std::string& name, const py::args& operands, const py::kwargs& kwargs) {
     UserLocation location;
     const hlo::OpDef& def = op_of(name);
-    return to_object(lazy::elementwise(def.op, from_sequence(operands), attrs_of(def, kwargs)));
+    // The condition of a select takes no part in promotion.
+    const size_t apart = def.op == hlo::Op::select ? 1 : 0;
+    std::vector<PyObject*> objects;
+    for (const py::handle& o : operands) objects.push_back(o.ptr());
+    std::vector<Lazy> values = promoted(std::span(objects).subspan(std::min(apart, objects.size())));
+    if (apart) values.insert(values.begin(), from_sequence(py::make_tuple(operands[0]))[0]);
+    return to_object(lazy::elementwise(def.op, std::move(values), attrs_of(def, kwargs)));
   }, "Records an elementwise op with broadcasting and promotion.");
   m.def("asarray", [](const py::object& x) -> py::object {
     UserLocation location;
@@ -174,7 +187,25 @@ void add_recording(py::module_& m) {
   });
 }
 
+// The types of a tuple of Tensors as a hashable key; None if it holds anything else.
+PyObject* flat_key(PyObject*, PyObject* args) {
+  const Py_ssize_t n = PyTuple_GET_SIZE(args);
+  std::vector<uintptr_t> words(n);
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* o = PyTuple_GET_ITEM(args, i);
+    if (!is_tensor(o)) Py_RETURN_NONE;
+    const Lazy& x = lazy_of(o);
+    words[i] = reinterpret_cast<uintptr_t>(x.value.type()) | static_cast<uintptr_t>(x.weak);
+  }
+  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(words.data()),
+                                   static_cast<Py_ssize_t>(n * sizeof(uintptr_t)));
+}
+PyMethodDef flat_key_method = {"flat_key", flat_key, METH_O,
+                               "A key of the types of a tuple of Tensors; None if it holds anything else."};
+
 void add_transforms(py::module_& m) {
+  // On the hit path of jit, so without pybind11 in between.
+  m.attr("flat_key") = py::reinterpret_steal<py::object>(PyCFunction_New(&flat_key_method, nullptr));
   m.def("jvp", [](const py::function& f, const py::sequence& primals, const py::sequence& tangents) {
     lazy::JvpResult r = lazy::jvp(flat(f), from_sequence(primals), from_sequence(tangents));
     return py::make_tuple(to_list(std::move(r.outputs)), to_list(std::move(r.tangents)));

@@ -36,7 +36,10 @@ PyObject* call_hook(const char* name, PyObject* a, PyObject* b = nullptr, PyObje
 
 // --- numbers ---
 
-bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o); }
+// A number of Python's own; NumPy's float64 is a Python float too, but keeps its own type.
+bool is_plain_number(PyObject* o) {
+  return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o);
+}
 
 // The element type a Python number has on its own; weak unless it is a bool.
 DType default_dtype(PyObject* o) {
@@ -157,25 +160,9 @@ PyObject* guarded(F&& f) {
   }
 }
 
-// Both operands of a binary slot; a number takes the promoted type directly, so that nothing is rounded twice.
 bool binary_operands(PyObject* a, PyObject* b, std::vector<Lazy>& out) {
-  const bool number_a = !is_tensor(a) && is_number(a), number_b = !is_tensor(b) && is_number(b);
-  if (number_a || number_b) {
-    PyObject *number = number_a ? a : b, *other = number_a ? b : a;
-    std::optional<Lazy> x = from_object(other);
-    if (!x) return false;
-    const bool weak = !PyBool_Check(number);
-    const lazy::PromotedType type = lazy::promote(x->value.dtype(), x->weak, default_dtype(number), weak);
-    std::optional<hlo::Value> n = number_value(number, type.dtype);
-    if (!n) return false;
-    const Lazy y{*n, type.weak};
-    out = number_a ? std::vector<Lazy>{y, *x} : std::vector<Lazy>{*x, y};
-    return true;
-  }
-  std::optional<Lazy> x = from_object(a), y = x ? from_object(b) : std::nullopt;
-  if (!x || !y) return false;
-  out = {*x, *y};
-  return true;
+  PyObject* const operands[] = {a, b};
+  return promoted_operands(operands, out);
 }
 
 PyObject* binary(Op op, PyObject* a, PyObject* b, const hlo::Attrs* attrs = hlo::no_attrs()) {
@@ -391,14 +378,39 @@ py::object to_object(Lazy lazy) { return py::reinterpret_steal<py::object>(make_
 
 std::optional<Lazy> from_object(PyObject* o) {
   if (is_tensor(o)) return lazy_of(o);
-  // NumPy's float64 is a Python float too, but keeps its own type.
-  if ((PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o))) {
+  if (is_plain_number(o)) {
     std::optional<hlo::Value> v = number_value(o, default_dtype(o));
     if (!v) return std::nullopt;
     return Lazy{*v, !PyBool_Check(o)};
   }
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o)) return from_buffer(o);
   return std::nullopt;
+}
+
+bool promoted_operands(std::span<PyObject* const> objects, std::vector<Lazy>& out) {
+  out.assign(objects.size(), Lazy{});
+  std::optional<lazy::PromotedType> type;
+  auto join = [&](DType dtype, bool weak) {
+    type = type ? lazy::promote(type->dtype, type->weak, dtype, weak) : lazy::PromotedType{dtype, weak};
+  };
+  for (size_t i = 0; i < objects.size(); ++i) {
+    PyObject* o = objects[i];
+    if (is_plain_number(o)) {
+      join(default_dtype(o), !PyBool_Check(o));
+      continue;
+    }
+    std::optional<Lazy> x = from_object(o);
+    if (!x) return false;
+    join(x->value.dtype(), x->weak);
+    out[i] = *std::move(x);
+  }
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (out[i].value) continue;
+    std::optional<hlo::Value> n = number_value(objects[i], type->dtype);
+    if (!n) return false;
+    out[i] = {*n, type->weak};
+  }
+  return true;
 }
 
 std::vector<Lazy> from_sequence(const py::sequence& objects) {

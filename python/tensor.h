@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "lazy/lazy.h"
@@ -28,6 +29,9 @@ pybind11::object to_object(lazy::Lazy lazy);
 
 // A Tensor, a Python number, a NumPy array or scalar: as a lazy array. Empty, without an exception, for anything else.
 std::optional<lazy::Lazy> from_object(PyObject* object);
+// As from_object for each, but plain Python numbers are made with the element type that all promote to, so that
+// nothing is rounded twice. False, with or without an exception set, if one cannot be taken.
+bool promoted_operands(std::span<PyObject* const> objects, std::vector<lazy::Lazy>& out);
 std::vector<lazy::Lazy> from_sequence(const pybind11::sequence& objects);
 pybind11::list to_list(std::vector<lazy::Lazy> lazies);
 

@@ -1,6 +1,9 @@
 #include "jit/tools/executors.h"
 
+#include <cstring>
+
 #include "hlo/evaluator.h"
+#include "jit/engine.h"
 
 namespace lamina::jit {
 namespace {
@@ -10,7 +13,28 @@ absl::StatusOr<std::vector<hlo::LiteralPtr>> run_evaluator(const hlo::Computatio
   return hlo::evaluate(*program, arguments);
 }
 
+absl::StatusOr<std::vector<hlo::LiteralPtr>> run_cpu(const hlo::ComputationPtr& program,
+                                                     std::span<const hlo::LiteralPtr> arguments) {
+  Engine& engine = Engine::get();
+  engine.kernels().set_eager(true);
+  const absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(engine, program);
+  if (!executable.ok()) return executable.status();
+  std::vector<BufferRef> buffers, results;
+  for (const hlo::LiteralPtr& a : arguments) {
+    absl::StatusOr<BufferRef> buffer = engine.allocator().allocate(a->bytes());
+    if (!buffer.ok()) return buffer.status();
+    if (a->bytes() > 0) std::memcpy((*buffer)->data(), a->data(), a->bytes());
+    buffers.push_back(*std::move(buffer));
+  }
+  if (absl::Status status = (*executable)->run(buffers, results); !status.ok()) return status;
+  std::vector<hlo::LiteralPtr> out;
+  for (size_t i = 0; i < results.size(); ++i)
+    out.push_back(hlo::Literal::copy_of(program->roots()[i].type(), results[i]->data()));
+  return out;
+}
+
 constexpr Executor kExecutors[] = {
+    {"cpu", run_cpu},
     {"evaluator", run_evaluator},
 };
 

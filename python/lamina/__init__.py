@@ -27,8 +27,24 @@ _tensor.install()
 __version__ = "0.1.0"
 
 __all__ = [
-    "Jitted", "ShapeDtype", "Tensor", "block_until_ready", "cache", "checkpoint", "eval_shape", "grad", "hessian",
-    "jacfwd", "jacrev", "jit", "jvp", "threads", "tree", "value_and_grad", "vjp", "vmap",
+    "Jitted",
+    "ShapeDtype",
+    "Tensor",
+    "block_until_ready",
+    "cache",
+    "checkpoint",
+    "eval_shape",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jit",
+    "jvp",
+    "threads",
+    "tree",
+    "value_and_grad",
+    "vjp",
+    "vmap",
 ]
 
 

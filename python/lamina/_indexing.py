@@ -1,9 +1,13 @@
 """Indexing as NumPy's: ``x[key]``, ``x[key] = v`` and the functional ``x.at[key].set(v)``.
 
-A key is made of integers, slices, ``...``, ``None``, integer arrays or lists, boolean masks and integer Tensors, with
-NumPy's meaning. Indices known when the op is recorded (Python integers, lists, NumPy arrays) are checked and raise
-IndexError. Indices in a Tensor are only known when the program runs: negative ones count from the end; outside the
-range, a read takes the nearest element and a write is left out. Boolean masks need their values, so they are refused
+A key is made of integers, slices, ``...``, ``None``, integer arrays or lists, boolean masks and integer
+Tensors, with
+NumPy's meaning. Indices known when the op is recorded (Python integers, lists, NumPy arrays) are checked and
+raise
+IndexError. Indices in a Tensor are only known when the program runs: negative ones count from the end;
+outside the
+range, a read takes the nearest element and a write is left out. Boolean masks need their values, so they are
+refused
 inside a jit or vmap, except for writing a scalar through a mask. Indexing never returns a view.
 """
 
@@ -19,7 +23,8 @@ from lamina import _core
 from lamina._core import Tensor
 from lamina._tensor import astype, describe, to_tensor
 
-# What one dimension of the array is indexed by, once a key has been read: a slice as (start, step, length), or an
+# What one dimension of the array is indexed by, once a key has been read: a slice as (start, step, length),
+# or an
 # array of indices (wrapped, integer), where `static` says that all are known to lie inside.
 Slice = tuple[int, int, int]
 
@@ -42,7 +47,9 @@ def _op(name: str, operands: Sequence[Any], **attrs: Any) -> Tensor:
 
 def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
     """`x` with the given sizes, all known; no op where nothing changes."""
-    return x if tuple(shape) == x.shape else _core.set_weak(_op("reshape", [x], shape=list(shape)), x.weak_type)
+    return (
+        x if tuple(shape) == x.shape else _core.set_weak(_op("reshape", [x], shape=list(shape)), x.weak_type)
+    )
 
 
 def broadcast(x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -51,7 +58,7 @@ def broadcast(x: Tensor, shape: Sequence[int]) -> Tensor:
     if x.shape == shape:
         return x
     lead = len(shape) - x.ndim
-    if lead < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[lead:])):
+    if lead < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[lead:], strict=False)):
         raise ValueError(f"a value of shape {x.shape} cannot be broadcast to {shape}")
     kept = [d for d in range(x.ndim) if x.shape[d] == shape[lead + d]]
     inner = reshape(x, [x.shape[d] for d in kept])
@@ -145,8 +152,9 @@ def _mask_values(mask: Any) -> Any:
         return mask
     if not _core.forceable(mask):
         raise TypeError(
-            f"a boolean mask {describe(mask)} gives a result whose shape depends on its values, which are not known "
-            "inside a jit or vmap.\n  Use lamina.numpy.where(mask, x, 0), or lamina.numpy.nonzero(mask, size=...)"
+            f"a boolean mask {describe(mask)} gives a result whose shape depends on its values, which are "
+            "not known inside a jit or vmap.\n"
+            "  Use lamina.numpy.where(mask, x, 0) or nonzero(mask, size=n)"
         )
     return mask.numpy()
 
@@ -163,7 +171,7 @@ def _slice_of(k: slice, size: int, axis: int) -> Slice:
     except TypeError as e:
         if any(isinstance(p, Tensor) for p in (k.start, k.stop, k.step)):
             raise TypeError(
-                f"{e}\n  The length of a slice must be known: use lamina.lax.dynamic_slice for a start in a Tensor"
+                f"{e}\n  The length of a slice must be known: for a start in a Tensor use lax.dynamic_slice"
             ) from None
         raise TypeError(f"slice bounds along axis {axis} must be integers or None, not {k!r}") from None
     if parts[2] == 0:
@@ -207,7 +215,9 @@ class Plan:
         if sum(k is Ellipsis for k in entries) > 1:
             raise IndexError("an index can only have a single ellipsis ('...')")
         if used > len(shape):
-            raise IndexError(f"too many indices: the array has {len(shape)} dimensions, but {used} were indexed")
+            raise IndexError(
+                f"too many indices: the array has {len(shape)} dimensions, but {used} were indexed"
+            )
         if not any(k is Ellipsis for k in entries):
             entries.append(Ellipsis)
         self.shape: list[int] = []
@@ -268,7 +278,9 @@ class Plan:
             raise IndexError(f"index arrays of different shapes cannot be used together: {e}") from None
         kept = [d for d in range(len(self.dims)) if d not in self.indexed]
         # Where the dimensions of the index arrays go among the kept ones.
-        self.at = sum(d < self.indexed[0] for d in kept) if self.indexed and (together or not has_array) else 0
+        self.at = (
+            sum(d < self.indexed[0] for d in kept) if self.indexed and (together or not has_array) else 0
+        )
         self.window = [self.dims[d][2] for d in kept]
         self.result = (*self.window[: self.at], *self.batch, *self.window[self.at :])
 
@@ -286,7 +298,7 @@ class Plan:
         basic = self.basic
         return [
             k if not isinstance(k, Indices) else (k.number, 1, 1) if basic else (0, 1, n)
-            for k, n in zip(self.dims, self.shape)
+            for k, n in zip(self.dims, self.shape, strict=False)
         ]
 
     def start_indices(self) -> Tensor:
@@ -306,7 +318,9 @@ def _broadcast_shapes(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
     for s in shapes:
         for i, n in enumerate(s, rank - len(s)):
             if n != 1 and out[i] not in (1, n):
-                raise ValueError(f"shapes {', '.join(str(tuple(q)) for q in shapes)} do not broadcast together")
+                raise ValueError(
+                    f"shapes {', '.join(str(tuple(q)) for q in shapes)} do not broadcast together"
+                )
             out[i] = n if out[i] == 1 else out[i]
     return tuple(out)
 
@@ -317,10 +331,11 @@ def _broadcast_shapes(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
 def take_ranges(x: Tensor, ranges: Sequence[Slice]) -> Tensor:
     """The elements at (start, step, length) along each dimension.
 
-    Outside any trace, starts of unit-step ranges are run-time values, so that a loop over a data set's batches is
+    Outside any trace, starts of unit-step ranges are run-time values, so that a loop over a data set's
+    batches is
     one program and not one per batch.
     """
-    if all(r == (0, 1, n) for r, n in zip(ranges, x.shape)):
+    if all(r == (0, 1, n) for r, n in zip(ranges, x.shape, strict=False)):
         return x
     weak = x.weak_type
     sizes = [r[2] for r in ranges]
@@ -352,14 +367,26 @@ def _gather(x: Tensor, plan: Plan) -> Tensor:
         return broadcast(scalar(0, x.dtype), plan.result)
     sizes = [1 if d in plan.indexed else x.shape[d] for d in range(x.ndim)]
     return _op(
-        "gather", [x, plan.start_indices()], index_vector_dim=b, slice_sizes=sizes, start_index_map=plan.indexed,
-        collapsed_slice_dims=plan.indexed, offset_dims=[i if i < plan.at else i + b for i in range(len(kept))],
+        "gather",
+        [x, plan.start_indices()],
+        index_vector_dim=b,
+        slice_sizes=sizes,
+        start_index_map=plan.indexed,
+        collapsed_slice_dims=plan.indexed,
+        offset_dims=[i if i < plan.at else i + b for i in range(len(kept))],
     )
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
     """``x[key]``: a new Tensor. IndexError for known indices out of range or too many of them."""
-    return _read(x, Plan(x.shape, key))
+    shape = x.shape
+    if shape and (type(key) is int or type(key) is slice):
+        # The commonest keys, without a plan.
+        whole = [(0, 1, n) for n in shape[1:]]
+        if type(key) is slice:
+            return take_ranges(x, [_slice_of(key, shape[0], 0), *whole])
+        return reshape(take_ranges(x, [(_bounded(key, shape[0], 0), 1, 1), *whole]), shape[1:])
+    return _read(x, Plan(shape, key))
 
 
 def _read(x: Tensor, plan: Plan) -> Tensor:
@@ -374,8 +401,12 @@ def _read(x: Tensor, plan: Plan) -> Tensor:
 
 def _starts(plan: Plan) -> list[Tensor]:
     """Start indices of one block, where every index is a number or a 0-d Tensor."""
-    return [astype(k.tensor(), "int64" if k.tensor().dtype in ("int64", "uint64") else "int32")
-            if isinstance(k, Indices) else _core.asarray(0) for k in plan.dims]
+    return [
+        astype(k.tensor(), "int64" if k.tensor().dtype in ("int64", "uint64") else "int32")
+        if isinstance(k, Indices)
+        else _core.asarray(0)
+        for k in plan.dims
+    ]
 
 
 def _dynamic_read(x: Tensor, plan: Plan) -> Tensor:
@@ -389,8 +420,8 @@ def _dynamic_read(x: Tensor, plan: Plan) -> Tensor:
 
 _COMBINE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "set": lambda old, new: new,
-    "add": lambda old, new: _core.elementwise("or_" if old.dtype == "bool" else "add", old, new),
-    "multiply": lambda old, new: _core.elementwise("and_" if old.dtype == "bool" else "multiply", old, new),
+    "add": lambda old, new: _core.elementwise("or" if old.dtype == "bool" else "add", old, new),
+    "multiply": lambda old, new: _core.elementwise("and" if old.dtype == "bool" else "multiply", old, new),
     "minimum": lambda old, new: _core.elementwise("minimum", old, new),
     "maximum": lambda old, new: _core.elementwise("maximum", old, new),
 }
@@ -403,7 +434,9 @@ def scatter_region(kind: str, dtype: str) -> Any:
 
 
 def setitem_value(x: Tensor, key: Any, value: Any) -> Tensor:
-    """A new Tensor like `x` with the elements at `key` replaced by `value`, broadcast and converted to x's type."""
+    """A new Tensor like `x` with the elements at `key` replaced by `value`, broadcast and converted to x's
+    type.
+    """
     return update(x, key, value, "set")
 
 
@@ -455,14 +488,16 @@ def _write(x: Tensor, plan: Plan, v: Tensor, kind: str, mode: str | None) -> Ten
     ranges = plan.ranges()
     if plan.basic:
         return put_ranges(x, ranges, reshape(v, [r[2] for r in ranges]), kind)
-    if any(r != (0, 1, n) for r, n in zip(ranges, x.shape)):
+    if any(r != (0, 1, n) for r, n in zip(ranges, x.shape, strict=False)):
         part = take_ranges(x, ranges)
         return put_ranges(x, ranges, _scatter(part, plan, v, kind, mode), "set")
     return _scatter(x, plan, v, kind, mode)
 
 
 def put_ranges(x: Tensor, ranges: Sequence[Slice], v: Tensor, kind: str) -> Tensor:
-    """`x` with `v` joined to the elements at (start, step, length) along each dimension; lengths are positive."""
+    """`x` with `v` joined to the elements at (start, step, length) along each dimension; lengths are
+    positive.
+    """
     if all(step == 1 or n == 1 for _, step, n in ranges):
         if kind != "set":
             v = _COMBINE[kind](take_ranges(x, ranges), v)
@@ -474,7 +509,7 @@ def put_ranges(x: Tensor, ranges: Sequence[Slice], v: Tensor, kind: str) -> Tens
     if turned:
         v = _op("reverse", [v], dimensions=turned)
     low, high, between = [], [], []
-    for (start, step, n), size in zip(ranges, x.shape):
+    for (start, step, n), size in zip(ranges, x.shape, strict=False):
         first = start if step > 0 else start + (n - 1) * step
         gap = abs(step) - 1 if n > 1 else 0
         low.append(first)
@@ -496,10 +531,23 @@ def _scatter(x: Tensor, plan: Plan, v: Tensor, kind: str, mode: str | None) -> T
         starts = _op("clamp", [low, starts, high])
     window = [i if i < plan.at else i + b for i in range(x.ndim - len(plan.indexed))]
     return _op(
-        "scatter", [_core.set_weak(x, False), starts, v], index_vector_dim=b, update_window_dims=window,
-        inserted_window_dims=plan.indexed, scatter_dims_to_operand_dims=plan.indexed,
+        "scatter",
+        [_core.set_weak(x, False), starts, v],
+        index_vector_dim=b,
+        update_window_dims=window,
+        inserted_window_dims=plan.indexed,
+        scatter_dims_to_operand_dims=plan.indexed,
         body=scatter_region(kind, x.dtype.name),
     )
+
+
+def missing(dtype: Any) -> Any:
+    """What stands for an element out of range: NaN, the least signed or greatest unsigned integer, True."""
+    if dtype.kind in "fc":
+        return math.nan
+    if dtype.kind == "b":
+        return True
+    return 2 ** (8 * dtype.itemsize) - 1 if dtype.kind == "u" else -(2 ** (8 * dtype.itemsize - 1))
 
 
 class At:
@@ -517,11 +565,12 @@ class At:
 class AtKey:
     """The elements of a Tensor at a key.
 
-    `mode` says what happens to Tensor indices out of range: for updates ``"drop"`` (the default) or ``"clip"``; for
+    `mode` says what happens to Tensor indices out of range: for updates ``"drop"`` (the default) or
+    ``"clip"``; for
     `get` ``"clip"`` (the default) or ``"fill"``.
     """
 
-    __slots__ = ("_x", "_key")
+    __slots__ = ("_key", "_x")
 
     def __init__(self, x: Tensor, key: Any) -> None:
         self._x, self._key = x, key
@@ -532,7 +581,7 @@ class AtKey:
         return update(self._x, self._key, value, kind, mode)
 
     def get(self, mode: str | None = None, fill_value: Any = None) -> Tensor:
-        """``x[key]``; with mode ``"fill"``, `fill_value` (NaN, or 0 for integers) where an index is out of range."""
+        """``x[key]``; with mode ``"fill"``, `fill_value` (see `missing`) where an index is out of range."""
         if mode not in (None, "fill", "drop", "clip", "promise_in_bounds"):
             raise ValueError(f"mode is 'fill', 'clip' or 'promise_in_bounds', not {mode!r}")
         plan = Plan(self._x.shape, self._key)
@@ -543,12 +592,13 @@ class AtKey:
         for d in plan.indexed:
             index = plan.dims[d].tensor()
             ok = _core.elementwise(
-                "and_", _core.elementwise("compare", index, 0, direction="GE"),
+                "and",
+                _core.elementwise("compare", index, 0, direction="GE"),
                 _core.elementwise("compare", index, plan.shape[d], direction="LT"),
             )
-            inside = ok if inside is None else _core.elementwise("and_", inside, ok)
+            inside = ok if inside is None else _core.elementwise("and", inside, ok)
         if fill_value is None:
-            fill_value = math.nan if out.dtype.kind in "fc" else 0
+            fill_value = missing(out.dtype)
         ones = [1] * (len(plan.window) - plan.at)
         inside = broadcast(reshape(broadcast(inside, plan.batch), (*plan.batch, *ones)), plan.result)
         return _select(inside, out, broadcast(scalar(fill_value, out.dtype), out.shape))

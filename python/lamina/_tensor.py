@@ -24,7 +24,9 @@ def to_tensor(x: Any, dtype: Any = None) -> Tensor:
 
         array = np.asarray(x)
         if array.dtype.name == "bfloat16":
-            t = _core.with_dtype_bits(np.ascontiguousarray(array).view(np.uint16), "bfloat16", list(array.shape))
+            t = _core.with_dtype_bits(
+                np.ascontiguousarray(array).view(np.uint16), "bfloat16", list(array.shape)
+            )
         else:
             t = _core.asarray(array)
     if t is None:
@@ -51,8 +53,8 @@ def _from_nested(x: list[Any] | tuple[Any, ...]) -> Tensor | None:
         return None
     narrow = {"float64": np.float32, "int64": np.int32, "complex128": np.complex64}
     if array.dtype.name in narrow and not any(isinstance(leaf, np.generic) for leaf in leaves):
-        if array.dtype.kind != "i" or (np.abs(array) < 2**31).all():
-            array = array.astype(narrow[array.dtype.name])
+        fits = array.dtype.kind != "i" or (np.abs(array) < 2**31).all()
+        array = array.astype(narrow[array.dtype.name]) if fits else array
     return _core.asarray(array)
 
 
@@ -100,7 +102,8 @@ def _needs_value(x: Tensor, what: str) -> None:
         file, line, _ = _core.where_made(x)
         made = f", made at {file}:{line}," if file else ""
         raise TypeError(
-            f"{what} needs the value of {describe(x)}{made} which depends on an argument of a jit or vmap being traced.\n"
+            f"{what} needs the value of {describe(x)}{made} which depends on an argument of a jit or vmap "
+            "being traced.\n"
             "  Use lamina.numpy.where, lamina.lax.cond or lamina.lax.while_loop; or move the test outside the traced "
             "function; or make the argument static."
         )
@@ -207,8 +210,32 @@ def block_until_ready(x: Any) -> Any:
 
 
 _METHODS = [
-    "sum", "mean", "max", "min", "prod", "var", "std", "argmax", "argmin", "any", "all", "cumsum", "cumprod", "ravel",
-    "squeeze", "swapaxes", "dot", "clip", "round", "conj", "argsort", "sort", "take", "repeat", "diagonal", "trace",
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "prod",
+    "var",
+    "std",
+    "argmax",
+    "argmin",
+    "any",
+    "all",
+    "cumsum",
+    "cumprod",
+    "ravel",
+    "squeeze",
+    "swapaxes",
+    "dot",
+    "clip",
+    "round",
+    "conj",
+    "argsort",
+    "sort",
+    "take",
+    "repeat",
+    "diagonal",
+    "trace",
     "nonzero",
 ]
 

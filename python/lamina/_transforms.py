@@ -43,7 +43,9 @@ def _result(x: Any, f: Callable[..., Any]) -> Tensor:
     try:
         return to_tensor(x)
     except TypeError:
-        raise TypeError(f"{_name(f)} returned {x!r:.60} ({type(x).__name__}), which is not an array") from None
+        raise TypeError(
+            f"{_name(f)} returned {x!r:.60} ({type(x).__name__}), which is not an array"
+        ) from None
 
 
 def _check_argument(x: Any, path: str, f: Callable[..., Any]) -> Tensor:
@@ -76,7 +78,9 @@ def _argument_path(f: Callable[..., Any], path: str) -> str:
     return found[1] + found[2] if found else path
 
 
-def _flatten_arguments(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Tensor], TreeDef]:
+def _flatten_arguments(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[list[Tensor], TreeDef]:
     leaves, treedef = tree_flatten((tuple(args), kwargs))
     out = []
     for i, x in enumerate(leaves):
@@ -105,11 +109,14 @@ class ShapeDtype:
         return isinstance(other, ShapeDtype) and (self.shape, self.dtype) == (other.shape, other.dtype)
 
 
+_LEAF = tree_flatten(0)[1]
+
+
 class _Traced:
     """One specialization of a jitted function."""
 
     def __init__(self, program: Any, out_tree: TreeDef) -> None:
-        self.program, self.out_tree = program, out_tree
+        self.program, self.out_tree = program, _LEAF if out_tree == _LEAF else out_tree
 
 
 class Jitted:
@@ -126,9 +133,12 @@ class Jitted:
         }
         self._names = frozenset(names) | {parameters[n] for n in self._nums if n < len(parameters)}
         self._entries: dict[Any, _Traced] = {}
+        self._flat_entries: dict[bytes, _Traced] = {}  # of _entries, those for positional tensors
         self.hits = 0
 
-    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any], dict[Any, Any]]:
+    def _split(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any], dict[Any, Any]]:
         static: dict[Any, Any] = {}
         dynamic = []
         for i, a in enumerate(args):
@@ -149,7 +159,9 @@ class Jitted:
         try:
             return treedef, key, tuple(sorted(static.items(), key=str)) if static else None
         except TypeError:
-            raise TypeError(f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}") from None
+            raise TypeError(
+                f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}"
+            ) from None
 
     def _trace(self, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> _Traced:
         flat = _Flat(self._f, treedef, static)
@@ -167,7 +179,9 @@ class Jitted:
         try:
             entry = self._entries.get(key)
         except TypeError:
-            raise TypeError(f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}") from None
+            raise TypeError(
+                f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}"
+            ) from None
         if entry is None:
             entry = self._entries[key] = self._trace(leaves, treedef, static)
         else:
@@ -175,7 +189,17 @@ class Jitted:
         return entry, leaves
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Positional tensors only, the usual hot call: one key, no containers.
+        key = None if kwargs or self._nums or self._names else _core.flat_key(args)
+        if key is not None:
+            entry = self._flat_entries.get(key)
+            if entry is not None:
+                self.hits += 1
+                out = entry.program(args)
+                return out[0] if entry.out_tree is _LEAF else tree_unflatten(entry.out_tree, out)
         entry, leaves = self._entry(args, kwargs)
+        if key is not None:
+            self._flat_entries[key] = entry
         return tree_unflatten(entry.out_tree, entry.program(leaves))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -199,6 +223,7 @@ class Jitted:
     def clear_cache(self) -> None:
         """Forgets every specialization."""
         self._entries.clear()
+        self._flat_entries.clear()
 
     def __repr__(self) -> str:
         return f"<jit {_name(self._f)}: {len(self._entries)} entries, {self.hits} hits>"
@@ -223,8 +248,12 @@ class Lowered:
         return tree_unflatten(self.out_tree, self._traced.program(leaves))
 
 
-def jit(f: Callable[..., Any] | None = None, *, static_argnums: int | Sequence[int] = (),
-        static_argnames: str | Sequence[str] = ()) -> Any:
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+) -> Any:
     """Compiles `f` once per signature and caches it.
 
     Arrays in nested containers are arguments; `static_argnums` and `static_argnames` mark arguments that choose what
@@ -241,7 +270,9 @@ def _argnums(argnums: int | Sequence[int], args: Sequence[Any], f: Callable[...,
     nums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for n in nums:
         if not -len(args) <= n < len(args):
-            raise ValueError(f"argnums {n} is out of range: {_name(f)} was called with {len(args)} positional arguments")
+            raise ValueError(
+                f"argnums {n} is out of range: {_name(f)} was called with {len(args)} positional arguments"
+            )
     return tuple(n % len(args) for n in nums)
 
 
@@ -341,8 +372,10 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
         if structure != flat.out_tree:
             from lamina.tree import explain_difference
 
-            raise ValueError("the cotangent does not fit the output: "
-                             + explain_difference(tree_unflatten(flat.out_tree, outputs), cotangent))
+            raise ValueError(
+                "the cotangent does not fit the output: "
+                + explain_difference(tree_unflatten(flat.out_tree, outputs), cotangent)
+            )
         return tree_unflatten(treedef, pull([to_tensor(g) for g in given]))[0]
 
     return tree_unflatten(flat.out_tree, outputs), pull_back
@@ -355,11 +388,16 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     if structure != treedef:
         from lamina.tree import explain_difference
 
-        raise ValueError("tangents do not fit the primals: " + explain_difference(tuple(primals), tuple(tangents)))
+        raise ValueError(
+            "tangents do not fit the primals: " + explain_difference(tuple(primals), tuple(tangents))
+        )
     for p, t in zip(leaves, given):
         if p.shape != t.shape:
             raise ValueError(f"a tangent of shape {t.shape} does not fit its primal of shape {p.shape}")
-    given = [t if t.dtype == p.dtype or p.dtype.kind not in "fc" else t.astype(p.dtype) for p, t in zip(leaves, given)]
+    given = [
+        t if t.dtype == p.dtype or p.dtype.kind not in "fc" else t.astype(p.dtype)
+        for p, t in zip(leaves, given)
+    ]
     flat = _Flat(f, treedef)
     outputs, out_tangents = _core.jvp(flat, leaves, given)
     return tree_unflatten(flat.out_tree, outputs), tree_unflatten(flat.out_tree, out_tangents)

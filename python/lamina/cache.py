@@ -35,8 +35,10 @@ def explain(entry: int) -> str:
     if e["nearest"] >= 0:
         lines.append(f"  nearest entry: {e['nearest']}")
     lines.append(f"  arguments: {' '.join(e['arguments'][:8])}{' ...' if len(e['arguments']) > 8 else ''}")
-    lines.append(f"  {e['nodes']} nodes in {e['steps']} steps, compiled in {e['compile_ms']:.2f} ms, "
-                 f"run {e['runs']} times in {e['run_ms']:.2f} ms")
+    lines.append(
+        f"  {e['nodes']} nodes in {e['steps']} steps, compiled in {e['compile_ms']:.2f} ms, "
+        f"run {e['runs']} times in {e['run_ms']:.2f} ms"
+    )
     return "\n".join(lines) + "\n" + _core.cache_steps(entry)
 
 
@@ -50,18 +52,34 @@ def show(limit: int = 40) -> str:
     rows = [("id", "kind", "where", "arguments", "runs", "compile", "run", "why")]
     for e in entries()[:limit]:
         where = e["where"].rsplit("/", 1)[-1] + (f" {e['name']}" if e["name"] else "")
-        arguments = " ".join(e["arguments"][:2]) + (f" +{len(e['arguments']) - 2}" if len(e["arguments"]) > 2 else "")
-        rows.append((str(e["id"]), e["kind"], where, arguments, str(e["runs"]), f"{e['compile_ms']:.1f} ms",
-                     f"{e['run_ms']:.1f} ms", e["reason"]))
+        arguments = " ".join(e["arguments"][:2]) + (
+            f" +{len(e['arguments']) - 2}" if len(e["arguments"]) > 2 else ""
+        )
+        rows.append(
+            (
+                str(e["id"]),
+                e["kind"],
+                where,
+                arguments,
+                str(e["runs"]),
+                f"{e['compile_ms']:.1f} ms",
+                f"{e['run_ms']:.1f} ms",
+                e["reason"],
+            )
+        )
     widths = [max(len(r[c]) for r in rows) for c in range(len(rows[0]))]
     right = {0, 4, 5, 6}
     lines = [
-        "  ".join(t.rjust(w) if c in right else t.ljust(w) for c, (t, w) in enumerate(zip(r, widths))).rstrip()
+        "  ".join(
+            t.rjust(w) if c in right else t.ljust(w) for c, (t, w) in enumerate(zip(r, widths))
+        ).rstrip()
         for r in rows
     ]
     s = stats()
-    lines.append(f"{s['entries']} entries, {s['hits']} hits, {s['misses']} misses, {s['kernel_compiles']} kernels "
-                 f"compiled in {s['kernel_compile_ms']:.1f} ms, {s['code_bytes'] / 1024:.0f} KiB of code")
+    lines.append(
+        f"{s['entries']} entries, {s['hits']} hits, {s['misses']} misses, {s['kernel_compiles']} kernels "
+        f"compiled in {s['kernel_compile_ms']:.1f} ms, {s['code_bytes'] / 1024:.0f} KiB of code"
+    )
     return "\n".join(lines)
 
 

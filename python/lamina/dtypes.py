@@ -27,7 +27,7 @@ class DType(str):
     Attributes: ``name``; ``kind``: one of ``b i u f c``; ``itemsize``: bytes per element.
     """
 
-    __slots__ = ("kind", "itemsize")
+    __slots__ = ("itemsize", "kind")
 
     def __new__(cls, name: str) -> DType:
         self = super().__new__(cls, name)

@@ -11,13 +11,15 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
-_registry: dict[type, tuple[Callable[[Any], tuple[Iterable[Any], Any]], Callable[[Any, Iterable[Any]], Any]]] = {}
+_registry: dict[
+    type, tuple[Callable[[Any], tuple[Iterable[Any], Any]], Callable[[Any, Iterable[Any]], Any]]
+] = {}
 
 
 class TreeDef:
     """The shape of a nested container: its nodes in preorder. Hashable; equal for equal structures."""
 
-    __slots__ = ("nodes", "num_leaves", "_hash")
+    __slots__ = ("_hash", "nodes", "num_leaves")
 
     def __init__(self, nodes: tuple[tuple[type | None, Any, int], ...], num_leaves: int) -> None:
         self.nodes = nodes
@@ -37,8 +39,11 @@ class TreeDef:
         return tree_unflatten(self, leaves)
 
 
-def register(cls: type, flatten: Callable[[Any], tuple[Iterable[Any], Any]],
-             unflatten: Callable[[Any, Iterable[Any]], Any]) -> type:
+def register(
+    cls: type,
+    flatten: Callable[[Any], tuple[Iterable[Any], Any]],
+    unflatten: Callable[[Any, Iterable[Any]], Any],
+) -> type:
     """Makes `cls` a container: `flatten(x) -> (children, metadata)`, `unflatten(metadata, children) -> x`.
 
     The metadata must be hashable. Raises ValueError if the class is registered already.
@@ -71,7 +76,9 @@ def _children(x: Any) -> tuple[list[Any], Any] | None:
         return list(x), None
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         names = [f.name for f in dataclasses.fields(x) if not f.metadata.get("static")]
-        static = tuple((f.name, getattr(x, f.name)) for f in dataclasses.fields(x) if f.metadata.get("static"))
+        static = tuple(
+            (f.name, getattr(x, f.name)) for f in dataclasses.fields(x) if f.metadata.get("static")
+        )
         return [getattr(x, n) for n in names], (tuple(names), static)
     return None
 
@@ -192,7 +199,9 @@ def explain_difference(a: Any, b: Any) -> str:
         if isinstance(x, dict) and cx[1] != cy[1]:
             for k in cx[1]:
                 if k not in y:
-                    near = difflib.get_close_matches(str(k), [str(o) for o in cy[1] if o not in x], n=1, cutoff=0.0)
+                    near = difflib.get_close_matches(
+                        str(k), [str(o) for o in cy[1] if o not in x], n=1, cutoff=0.0
+                    )
                     hint = f", has {near[0]!r} (did you mean that?)" if near else ""
                     return f"structures differ at {at}: the second has no {k!r}{hint}"
             extra = [k for k in cy[1] if k not in x]

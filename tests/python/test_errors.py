@@ -65,7 +65,9 @@ def test_vmap_sizes():
 
 
 def test_trees_that_differ():
-    text = caught(ValueError, lambda: lm.tree.tree_map(lambda a, b: a + b, {"w": 1, "b": 2}, {"w": 1, "c": 2}))
+    text = caught(
+        ValueError, lambda: lm.tree.tree_map(lambda a, b: a + b, {"w": 1, "b": 2}, {"w": 1, "c": 2})
+    )
     assert "'b'" in text and "'c'" in text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -13,7 +14,9 @@ import numpy as np
 
 def run(code: str) -> str:
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
-    return subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def test_import_is_light():
@@ -41,7 +44,7 @@ def test_no_page_is_writable_and_executable():
         lnp.sin(lnp.ones(5)).numpy()
     finally:
         lm._core.set_eager_compile(False)
-    for line in open("/proc/self/maps"):
+    for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
         assert "w" not in line.split()[1] or "x" not in line.split()[1], line
 
 

@@ -88,7 +88,9 @@ def test_grad_matches_finite_differences_to_third_order():
     x = np.array([0.3, -1.2, 2.0])
     with_x = lnp.array(x)
     first = lm.grad(f)(with_x).numpy()
-    np.testing.assert_allclose(first, np.cos(x) * np.exp(x / 2) + np.sin(x) * np.exp(x / 2) / 2 + 3 * x**2, rtol=1e-12)
+    np.testing.assert_allclose(
+        first, np.cos(x) * np.exp(x / 2) + np.sin(x) * np.exp(x / 2) / 2 + 3 * x**2, rtol=1e-12
+    )
 
     def g(s):
         return lnp.sin(s) * lnp.exp(s * 0.5)
@@ -112,7 +114,10 @@ def test_grad_through_jit_and_jit_through_grad_agree_bit_for_bit():
         return lnp.sum(lnp.tanh(x @ w) ** 2)
 
     rng = np.random.default_rng(0)
-    w, x = lnp.array(rng.standard_normal((5, 4)).astype(np.float32)), lnp.array(rng.standard_normal((7, 5)).astype(np.float32))
+    w, x = (
+        lnp.array(rng.standard_normal((5, 4)).astype(np.float32)),
+        lnp.array(rng.standard_normal((7, 5)).astype(np.float32)),
+    )
     plain = lm.grad(f)(w, x).numpy()
     np.testing.assert_array_equal(lm.jit(lm.grad(f))(w, x).numpy(), plain)
     np.testing.assert_array_equal(lm.grad(lm.jit(f))(w, x).numpy(), plain)
@@ -129,7 +134,9 @@ def test_vmap_has_the_bits_of_a_loop():
     loop = np.stack([f(w, xs[i]).numpy() for i in range(6)])
     np.testing.assert_array_equal(batched, loop)
     grads = lm.vmap(lm.grad(lambda x: lnp.sum(f(w, x))))(xs).numpy()
-    np.testing.assert_array_equal(grads, np.stack([lm.grad(lambda x: lnp.sum(f(w, x)))(xs[i]).numpy() for i in range(6)]))
+    np.testing.assert_array_equal(
+        grads, np.stack([lm.grad(lambda x: lnp.sum(f(w, x)))(xs[i]).numpy() for i in range(6)])
+    )
 
 
 def test_jacobians_and_hessian():

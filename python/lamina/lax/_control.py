@@ -32,7 +32,7 @@ def _tensors(tree: Any) -> tuple[list[Tensor], TreeDef]:
 
 
 def _text(dtype: str, shape: Sequence[int]) -> str:
-    return f"{dtype}[{','.join(map(str, shape))}]"
+    return f"{dtype}[{','.join([str(n) for n in shape])}]"
 
 
 class _Body:
@@ -129,7 +129,8 @@ def _branch_operands(
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """branches[index](*operands), with the index limited to the branches; only that branch runs.
 
-    All branches return containers of one structure and one type of leaves; otherwise TypeError naming the leaf.
+    All branches return containers of one structure and one type of leaves; otherwise TypeError naming the
+    leaf.
     """
     i = to_tensor(index)
     if i.shape != () or i.dtype.kind not in "iu":
@@ -201,7 +202,8 @@ def _converted(f: Callable[..., Any], types: list[tuple[str, list[int]]]) -> Cal
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """true_fun(*operands) if pred else false_fun(*operands); only that one runs.
 
-    `pred` is a scalar, bool or a number (true unless 0). Both return one structure and type; otherwise TypeError.
+    `pred` is a scalar, bool or a number (true unless 0). Both return one structure and type; otherwise
+    TypeError.
     """
     if not callable(true_fun) or not callable(false_fun):
         raise TypeError("lax.cond needs (pred, true_fun, false_fun, *operands), with two functions")
@@ -216,8 +218,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
     """body_fun applied to the carry while cond_fun of it is true.
 
-    The carry is any container of arrays whose structure and types body_fun keeps; otherwise TypeError naming the leaf.
-    Forward mode differentiates it; reverse mode needs a known number of steps: fori_loop or scan.
+    The carry is any container of arrays whose structure and types body_fun keeps; otherwise TypeError naming
+    the leaf. Forward mode differentiates it; reverse mode needs a known number of steps: fori_loop or scan.
     """
     leaves, treedef = _tensors(init_val)
 
@@ -258,7 +260,8 @@ def _static_int(x: Any) -> int | None:
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
     """carry = body_fun(i, carry) for i in lower..upper-1.
 
-    With Python integers as bounds the loop is a scan, which reverse mode differentiates; otherwise a while_loop.
+    With Python integers as bounds the loop is a scan, which reverse mode differentiates; otherwise a
+    while_loop.
     """
     lo, hi = _static_int(lower), _static_int(upper)
     if lo is not None and hi is not None:
@@ -293,8 +296,8 @@ def scan(
 ) -> tuple[Any, Any]:
     """(carry, y) = f(carry, x) for the elements x of xs along axis 0; returns (last carry, stacked ys).
 
-    Containers of arrays as carry, xs and ys. ValueError if the lengths of xs differ; TypeError naming the leaf and
-    both types if the carry's type changes. `unroll` is accepted and has no effect on the result.
+    Containers of arrays as carry, xs and ys. ValueError if the lengths of xs differ; TypeError naming the
+    leaf and both types if the carry's type changes. `unroll` is accepted and has no effect on the result.
     """
     if not callable(f):
         raise TypeError(f"{_what} needs a function, not {type(f).__name__}")

@@ -1,7 +1,7 @@
 """Elementwise ops of `lamina.lax`.
 
-Operands of one op have equal shapes or are scalars, and equal element types (Python numbers take the other operand's);
-otherwise TypeError. The results have the broadcast shape.
+Operands of one op have equal shapes or are scalars, and equal element types (Python numbers take the other
+operand's); otherwise TypeError. The results have the broadcast shape.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ def _checked(name: str, operands: tuple[Any, ...]) -> list[Tensor]:
     for t in strong[1:]:
         if t.dtype != strong[0].dtype:
             raise TypeError(
-                f"lax.{name} needs operands of one element type, not {describe(strong[0])} and {describe(t)}; "
+                f"lax.{name} needs operands of one element type, "
+                f"not {describe(strong[0])} and {describe(t)}; "
                 "convert one with lax.convert_element_type"
             )
     shaped = [t for t in tensors if t.ndim > 0]
     for t in shaped[1:]:
         if t.shape != shaped[0].shape:
             raise TypeError(
-                f"lax.{name} needs operands of one shape (or scalars), not {describe(shaped[0])} and {describe(t)}"
+                f"lax.{name} needs operands of one shape (or scalars), "
+                f"not {describe(shaped[0])} and {describe(t)}"
             )
     return tensors
 

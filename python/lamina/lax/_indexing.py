@@ -73,7 +73,10 @@ def _starts(indices: Any, t: Tensor) -> list[Tensor]:
 
 
 def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int]) -> Tensor:
-    """The part of these sizes at run-time start indices, moved to fit; negative indices count from the end."""
+    """The part of these sizes at run-time start indices, moved to fit.
+
+    Negative indices count from the end.
+    """
     t = to_tensor(operand)
     return op("dynamic_slice", t, *_starts(start_indices, t), slice_sizes=ints(slice_sizes))
 
@@ -139,8 +142,8 @@ def gather(
 ) -> Tensor:
     """Slices of the operand at index vectors.
 
-    `mode`: "clip" moves slices to fit, "fill" (the default) gives `fill_value` (NaN, or the smallest integer, the
-    largest unsigned one) for slices not wholly inside, "promise_in_bounds" does not check.
+    `mode`: "clip" moves slices to fit, "fill" (the default) gives `fill_value` (NaN, or the smallest integer,
+    the largest unsigned one) for slices not wholly inside, "promise_in_bounds" does not check.
     """
     t, idx, kind = to_tensor(operand), to_tensor(start_indices), _mode(mode)
     n, sizes = GatherDimensionNumbers(*dimension_numbers), ints(slice_sizes)
@@ -297,16 +300,3 @@ def rng_bit_generator(
         shape=ints(shape),
     )
     return state, bits
-
-
-def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Tensor:
-    """src at positions given by one index vector per axis; the positions are the leading dimension of the result."""
-
-    t = to_tensor(src)
-    where = concatenate([expand_dims(i, (1,)) for i in idxs], 1)
-    picked = [axis_of(a, t.ndim) for a in axes]
-    sizes = [1 if d in picked else n for d, n in enumerate(t.shape)]
-    offset = tuple(range(1, 1 + t.ndim - len(picked)))
-    return gather(
-        t, where, GatherDimensionNumbers(offset, tuple(sorted(picked)), tuple(picked)), sizes, mode="clip"
-    )

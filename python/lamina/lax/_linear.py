@@ -39,9 +39,10 @@ def dot_general(
 ) -> Tensor:
     """Products summed over contracting dimensions, side by side over batch dimensions.
 
-    `dimension_numbers` is ((lhs contracting, rhs contracting), (lhs batch, rhs batch)). The result has the batch, the
-    other left and the other right dimensions. With `preferred_element_type` the operands are converted to it first, so
-    that sums are not rounded to a narrow type. `precision` has no effect: products are always full.
+    `dimension_numbers` is ((lhs contracting, rhs contracting), (lhs batch, rhs batch)). The result has the
+    batch, the other left and the other right dimensions. With `preferred_element_type` the operands are
+    converted to it first, so that sums are not rounded to a narrow type. `precision` has no effect: products
+    are always full.
     """
     a, b = _same_types("dot_general", lhs, rhs, preferred_element_type)
     (lc, rc), (lb, rb) = dimension_numbers
@@ -135,7 +136,8 @@ def conv_general_dilated(
     """Convolution (no flip of the kernel) over any number of spatial dimensions.
 
     `padding`: "SAME", "SAME_LOWER", "VALID" or (low, high) per spatial dimension. `dimension_numbers`: see
-    `conv_dimension_numbers`. `lhs_dilation` spreads the input (transposed convolution), `rhs_dilation` the kernel.
+    `conv_dimension_numbers`. `lhs_dilation` spreads the input (transposed convolution), `rhs_dilation` the
+    kernel.
     """
     x, w = _same_types("conv_general_dilated", lhs, rhs, preferred_element_type)
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
@@ -237,7 +239,9 @@ def conv_transpose(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Tensor:
-    """Fractionally strided convolution; with `transpose_kernel` the transpose of the convolution with that kernel.
+    """Fractionally strided convolution.
+
+    With `transpose_kernel` the transpose of the convolution with that kernel.
 
     Dimension numbers are NHWC, HWIO, NHWC (and alike for other ranks) if not given.
     """

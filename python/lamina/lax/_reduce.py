@@ -49,7 +49,10 @@ def reduce_prod(operand: Any, axes: Sequence[int] | None = None) -> Tensor:
 
 
 def reduce_max(operand: Any, axes: Sequence[int] | None = None) -> Tensor:
-    """Maximum along axes; NaN if there is one, minus infinity (the smallest integer) if there are no elements."""
+    """Maximum along axes.
+
+    NaN if there is one, minus infinity (the smallest integer) if there are no elements.
+    """
     return reduce_monoid("maximum", operand, axes)
 
 
@@ -98,8 +101,8 @@ def reduce(
 ) -> Any:
     """Arrays of one shape combined along `dimensions` by an associative computation on scalars.
 
-    `operands` and `init_values` are containers of one structure; `computation(a, b)` takes and returns that structure.
-    A name ("add", "maximum", ...) stands for the op.
+    `operands` and `init_values` are containers of one structure; `computation(a, b)` takes and returns that
+    structure. A name ("add", "maximum", ...) stands for the op.
     """
     from lamina.tree import tree_flatten, tree_unflatten
 
@@ -212,7 +215,10 @@ def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Tensor:
 
 
 def _before(x: Tensor, y: Tensor, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """(x sorts before y, x and y sort as equal): NaN after all others, complex numbers by real, then imaginary part."""
+    """(x sorts before y, x and y sort as equal).
+
+    NaN after all others, complex numbers by real, then imaginary part.
+    """
     if x.dtype.kind == "c":
         lt, tie = _before(ew.real(x), ew.real(y), descending)
         lt2, tie2 = _before(ew.imag(x), ew.imag(y), descending)
@@ -264,7 +270,10 @@ def sort_key_val(
 
 
 def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Tensor, Tensor]:
-    """The k largest elements along an axis in descending order, and their int32 indices; NaN counts as largest."""
+    """The k largest elements along an axis in descending order, and their int32 indices.
+
+    NaN counts as largest.
+    """
     t = to_tensor(operand)
     axis = axis_of(axis, t.ndim)
     if not 0 <= k <= t.shape[axis]:

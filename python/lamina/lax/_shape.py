@@ -15,7 +15,10 @@ _PySlice = slice
 
 
 def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Tensor:
-    """Dimension i of the operand becomes dimension broadcast_dimensions[i] of `shape`, repeated if of size 1."""
+    """Dimension i of the operand becomes dimension broadcast_dimensions[i] of `shape`.
+
+    Repeated if of size 1.
+    """
     return op(
         "broadcast_in_dim",
         to_tensor(operand),

@@ -124,7 +124,10 @@ def select_and_scatter(
     init_value: Any,
     scatter: Callable[[Any, Any], Any],
 ) -> Tensor:
-    """For every window the element that `select` keeps gets the window's source element, combined by `scatter`."""
+    """For every window the element that `select` keeps gets the window's source element.
+
+    Combined by `scatter`.
+    """
     t = to_tensor(operand)
     types = [(str(t.dtype), [], False)] * 2
     window = _window(t, window_dimensions, window_strides, padding, None, None)
@@ -165,7 +168,10 @@ def max_pool(
     padding: Padding = "VALID",
     channel_last: bool = False,
 ) -> Tensor:
-    """Maxima of windows of [batch, channel, spatial...] (or channel last). Strides are the window's by default."""
+    """Maxima of windows of [batch, channel, spatial...] (or channel last).
+
+    Strides are the window's by default.
+    """
     t = to_tensor(x)
     w, s, pads = _spatial(t, window_shape, strides, padding, channel_last)
     window = _window(t, w, s, pads, None, None)
@@ -180,7 +186,10 @@ def avg_pool(
     channel_last: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """Means of windows of [batch, channel, spatial...] (or channel last). Strides are the window's by default."""
+    """Means of windows of [batch, channel, spatial...] (or channel last).
+
+    Strides are the window's by default.
+    """
     t = to_tensor(x)
     w, s, pads = _spatial(t, window_shape, strides, padding, channel_last)
     window, body = _window(t, w, s, pads, None, None), monoid("add", str(t.dtype))

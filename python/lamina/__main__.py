@@ -1,0 +1,76 @@
+"""The command line: `python -m lamina cache show|explain ... SCRIPT`, `python -m lamina doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import runpy
+import sys
+from collections.abc import Sequence
+
+
+def _run(script: str, arguments: Sequence[str]) -> None:
+    sys.argv = [script, *arguments]
+    # A script may end with its own exit; the cache it filled is what was asked for.
+    with contextlib.suppress(SystemExit):
+        runpy.run_path(script, run_name="__main__")
+
+
+def _cache(options: argparse.Namespace) -> int:
+    from lamina import cache
+
+    _run(options.script, options.arguments)
+    if options.action == "show":
+        print(
+            json.dumps({"entries": cache.entries(), "stats": cache.stats()}) if options.json else cache.show()
+        )
+        return 0
+    entries = cache.entries()
+    if options.entry == "last":
+        chosen = max((e["id"] for e in entries), default=None)
+    elif options.entry.isdigit():
+        chosen = int(options.entry)
+    else:
+        chosen = next((e["id"] for e in entries if e["where"].endswith(options.entry)), None)
+    if chosen is None or all(e["id"] != chosen for e in entries):
+        known = ", ".join(str(e["id"]) for e in entries)
+        print(f"there is no entry {options.entry!r}; there are {known or 'none'}", file=sys.stderr)
+        return 1
+    print(cache.explain(chosen))
+    return 0
+
+
+def _doctor() -> int:
+    from lamina import _core
+
+    _core.set_eager_compile(True)
+    from lamina import numpy as lnp
+
+    ok = float(lnp.sum(lnp.ones(3) + 1.0)) == 6.0
+    missing = _core.code_generator_missing()
+    print(f"threads           {_core.available_threads()}")
+    print(f"code generator    {'found' if not missing else 'missing: ' + missing}")
+    print(f"arithmetic        {'works' if ok else 'is wrong'}")
+    return 0 if ok and not missing else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="lamina", description="Lamina's command line.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    cache = commands.add_parser("cache", help="run a script and show what its specialization cache holds")
+    actions = cache.add_subparsers(dest="action", required=True)
+    show = actions.add_parser("show", help="a table of the entries")
+    show.add_argument("--json", action="store_true", help="the same data as JSON")
+    explain = actions.add_parser("explain", help="why one entry was compiled")
+    explain.add_argument("entry", help="its id, its FILE:LINE, or 'last'")
+    for action in (show, explain):
+        action.add_argument("script")
+        action.add_argument("arguments", nargs=argparse.REMAINDER)
+    commands.add_parser("doctor", help="what was found on this machine")
+    options = parser.parse_args()
+    return _doctor() if options.command == "doctor" else _cache(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

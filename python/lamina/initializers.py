@@ -1,0 +1,141 @@
+"""Initial parameters: functions (key, shape, dtype) -> array; also `lamina.nn.initializers`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lamina import lax, random
+from lamina._core import Tensor
+from lamina._tensor import to_tensor
+from lamina.lax._base import axis_of, const
+
+Initializer = Callable[..., Tensor]
+
+# Standard deviation of the normal distribution cut at -2 and 2.
+_CUT_STDDEV = 0.87962566103423978
+
+
+def zeros(key: Any, shape: Sequence[int], dtype: Any = "float32") -> Tensor:
+    """Zeros."""
+    return lax.full(shape, 0, dtype)
+
+
+def ones(key: Any, shape: Sequence[int], dtype: Any = "float32") -> Tensor:
+    """Ones."""
+    return lax.full(shape, 1, dtype)
+
+
+def constant(value: Any, dtype: Any = "float32") -> Initializer:
+    """One value everywhere."""
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
+        t = to_tensor(value, dtype)
+        return lax.broadcast_in_dim(t, shape, range(len(shape) - t.ndim, len(shape)))
+
+    return init
+
+
+def uniform(scale: float = 1e-2, dtype: Any = "float32") -> Initializer:
+    """Uniform in [0, scale)."""
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
+        return random.uniform(key, shape, dtype) * const(scale, dtype)
+
+    return init
+
+
+def normal(stddev: float = 1e-2, dtype: Any = "float32") -> Initializer:
+    """Normal with this standard deviation."""
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
+        return random.normal(key, shape, dtype) * const(stddev, dtype)
+
+    return init
+
+
+def truncated_normal(
+    stddev: float = 1e-2, dtype: Any = "float32", lower: float = -2.0, upper: float = 2.0
+) -> Initializer:
+    """Normal cut at lower and upper, times stddev."""
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
+        return random.truncated_normal(key, lower, upper, shape, dtype) * const(stddev, dtype)
+
+    return init
+
+
+def _fans(shape: Sequence[int], in_axis: Any, out_axis: Any, batch_axis: Any) -> tuple[float, float]:
+    """Numbers of inputs and outputs of a layer with this kernel shape."""
+    rank = len(shape)
+    if rank < 2:
+        raise ValueError(f"fan-in and fan-out need a kernel of rank at least 2, not shape {tuple(shape)}")
+
+    def axes(a: Any) -> list[int]:
+        return [axis_of(i, rank) for i in ((a,) if isinstance(a, int) else a)]
+
+    ins, outs, batch = axes(in_axis), axes(out_axis), axes(batch_axis)
+    field = math.prod(n for i, n in enumerate(shape) if i not in {*ins, *outs, *batch})
+    return math.prod(shape[i] for i in ins) * field, math.prod(shape[i] for i in outs) * field
+
+
+def variance_scaling(
+    scale: float,
+    mode: str,
+    distribution: str,
+    in_axis: Any = -2,
+    out_axis: Any = -1,
+    batch_axis: Any = (),
+    dtype: Any = "float32",
+) -> Initializer:
+    """Values of variance scale / n, where n is the number of inputs, outputs, or their mean.
+
+    `mode`: fan_in, fan_out, fan_avg or fan_geo_avg; `distribution`: truncated_normal, normal or uniform.
+    """
+    means = {
+        "fan_in": lambda i, o: i,
+        "fan_out": lambda i, o: o,
+        "fan_avg": lambda i, o: (i + o) / 2,
+        "fan_geo_avg": lambda i, o: math.sqrt(i * o),
+    }
+    if mode not in means:
+        raise ValueError(f"mode {mode!r} is not one of {', '.join(means)}")
+    if distribution not in ("truncated_normal", "normal", "uniform"):
+        raise ValueError(f"distribution {distribution!r} is not truncated_normal, normal or uniform")
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
+        variance = scale / max(means[mode](*_fans(shape, in_axis, out_axis, batch_axis)), 1e-300)
+        if distribution == "uniform":
+            return random.uniform(key, shape, dtype, -1.0, 1.0) * const(math.sqrt(3 * variance), dtype)
+        if distribution == "normal":
+            return random.normal(key, shape, dtype) * const(math.sqrt(variance), dtype)
+        cut = random.truncated_normal(key, -2.0, 2.0, shape, dtype)
+        return cut * const(math.sqrt(variance) / _CUT_STDDEV, dtype)
+
+    return init
+
+
+def _scaled(name: str, scale: float, mode: str, distribution: str, doc: str) -> Callable[..., Initializer]:
+    def make(
+        in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = "float32"
+    ) -> Initializer:
+        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = doc
+    return make
+
+
+glorot_uniform = _scaled(
+    "glorot_uniform", 1.0, "fan_avg", "uniform", "Uniform of variance 2 / (inputs + outputs)."
+)
+glorot_normal = _scaled(
+    "glorot_normal", 1.0, "fan_avg", "truncated_normal", "Variance 2 / (inputs + outputs)."
+)
+lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", "Uniform of variance 1 / inputs.")
+lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", "Variance 1 / inputs.")
+he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", "Uniform of variance 2 / inputs.")
+he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", "Variance 2 / inputs.")
+xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
+kaiming_uniform, kaiming_normal = he_uniform, he_normal

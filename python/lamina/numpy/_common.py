@@ -1,0 +1,210 @@
+"""What the functions of lamina.numpy share: conversion, promotion, axes, reductions."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from lamina import _core, dtypes
+from lamina._core import Tensor
+from lamina._indexing import broadcast, reshape, scalar
+from lamina._tensor import astype, to_tensor
+
+_WIDE = ("float64", "int64", "uint64", "complex128")
+
+
+def ew(name: str, *operands: Any, **attrs: Any) -> Tensor:
+    """An elementwise op with broadcasting and promotion; numbers beside 64-bit elements keep their bits."""
+    if len(operands) == 2:
+        a, b = operands
+        if type(b) in (int, float) and isinstance(a, Tensor) and a.dtype.name in _WIDE:
+            operands = (a, _exact_number(b, a))
+        elif type(a) in (int, float) and isinstance(b, Tensor) and b.dtype.name in _WIDE:
+            operands = (_exact_number(a, b), b)
+    return _core.elementwise(name, *operands, **attrs)
+
+
+def _exact_number(value: Any, beside: Tensor) -> Any:
+    if beside.dtype.kind in "iu" and (
+        type(value) is float or not lowest(beside.dtype) <= value <= highest(beside.dtype)
+    ):
+        return value
+    return _core.set_weak(scalar(value, beside.dtype.name), True)
+
+
+def op(name: str, operands: Sequence[Any], **attrs: Any) -> Tensor:
+    """The only result of one op on operands of exactly matching types."""
+    return _core.op(name, operands, **attrs)[0]
+
+
+def number_or_tensor(x: Any) -> Any:
+    """`x` itself when the core takes it as an operand, else as a Tensor."""
+    return x if isinstance(x, Tensor) or type(x) in (int, float, bool, complex) else to_tensor(x)
+
+
+def inexact(x: Any) -> Tensor:
+    """`x` as a Tensor of float or complex elements: integers and booleans become float32."""
+    t = to_tensor(x)
+    if t.dtype.kind in "fc":
+        return t
+    return _core.set_weak(astype(t, "float32"), t.weak_type)
+
+
+def floating(x: Any, name: str) -> Tensor:
+    """As `inexact`, but TypeError for complex elements."""
+    t = inexact(x)
+    if t.dtype.kind == "c":
+        raise TypeError(f"{name} is not defined for {t.dtype.name} elements")
+    return t
+
+
+def promote(*xs: Any) -> list[Tensor]:
+    """Tensors of one element type, by promotion; shapes stay."""
+    ts = [to_tensor(x) for x in xs]
+    dtype, weak = ts[0].dtype.name, ts[0].weak_type
+    for t in ts[1:]:
+        dtype, weak = _core.promote(dtype, weak, t.dtype.name, t.weak_type)
+    return [
+        _core.set_weak(astype(t, dtype), weak) if t.dtype != dtype or t.weak_type != weak else t for t in ts
+    ]
+
+
+def promote_inexact(*xs: Any) -> list[Tensor]:
+    """As `promote`, with integers and booleans becoming float32."""
+    return [inexact(t) for t in promote(*xs)]
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that all of `shapes` broadcast to. ValueError where they do not."""
+    rank = max((len(s) for s in shapes), default=0)
+    out = [1] * rank
+    for s in shapes:
+        for i, n in enumerate(s, rank - len(s)):
+            if n != 1 and out[i] not in (1, n):
+                raise ValueError(
+                    f"shapes {', '.join(str(tuple(q)) for q in shapes)} do not broadcast together"
+                )
+            out[i] = n if out[i] == 1 else out[i]
+    return tuple(out)
+
+
+def broadcast_all(*xs: Tensor) -> list[Tensor]:
+    shape = broadcast_shapes(*[x.shape for x in xs])
+    return [broadcast(x, shape) for x in xs]
+
+
+def canonical_axis(axis: Any, ndim: int) -> int:
+    """`axis` counted from the front. ValueError outside the range, TypeError for a non-integer."""
+    try:
+        a = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"an axis is an integer, not {type(axis).__name__}") from None
+    if not -ndim <= a < ndim:
+        raise ValueError(f"axis {a} is out of bounds for an array of {ndim} dimensions")
+    return a % ndim
+
+
+def canonical_axes(axis: Any, ndim: int) -> list[int]:
+    """Axes counted from the front, sorted; None means all. ValueError for repeated axes."""
+    if axis is None:
+        return list(range(ndim))
+    axes = [canonical_axis(a, ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"an axis is repeated in {axis}")
+    return sorted(axes)
+
+
+def shape_of(shape: Any) -> list[int]:
+    """A shape given as an integer or a sequence of them. TypeError, ValueError for anything else."""
+    items = shape if isinstance(shape, (tuple, list)) else [shape]
+    try:
+        out = [operator.index(n) for n in items]
+    except TypeError:
+        raise TypeError(f"a shape is an integer or a sequence of integers, not {shape!r}") from None
+    if any(n < 0 for n in out):
+        raise ValueError(f"a shape has no negative sizes: {tuple(out)}")
+    return out
+
+
+def full_of(value: Any, dtype: str, shape: Sequence[int]) -> Tensor:
+    """`value` everywhere."""
+    return broadcast(scalar(value, dtype), shape)
+
+
+def iota(dtype: str, shape: Sequence[int], axis: int) -> Tensor:
+    """Indices along `axis`."""
+    if dtype == "bool":
+        return ew("compare", iota("int32", shape, axis), 0, direction="NE")
+    return op("iota", [], dtype=str(dtypes.name_of(dtype)), shape=list(shape), iota_dimension=axis)
+
+
+def along(v: Tensor, axis: int, ndim: int) -> Tensor:
+    """A 1-d Tensor laid along `axis` of an array of `ndim` dimensions."""
+    return reshape(v, [v.size if d == axis else 1 for d in range(ndim)])
+
+
+def select(mask: Any, a: Any, b: Any) -> Tensor:
+    """a where mask else b; promotes and broadcasts."""
+    a, b = promote(a, b)
+    weak = a.weak_type and b.weak_type
+    mask, a, b = broadcast_all(to_tensor(mask), a, b)
+    return _core.set_weak(op("select", [mask, _core.set_weak(a, False), _core.set_weak(b, False)]), weak)
+
+
+def compare(a: Any, b: Any, direction: str) -> Tensor:
+    """The comparison LT, LE, EQ, NE, GT or GE."""
+    return ew("compare", a, b, direction=direction)
+
+
+@functools.cache
+def region2(name: str, dtype: str) -> Any:
+    """The region that joins two elements by an elementwise op."""
+    return _core.region(lambda p: [ew(name, p[0], p[1])], [(dtype, [], False)] * 2)
+
+
+def reduce_op(x: Tensor, name: str, init: Any, axes: Sequence[int]) -> Tensor:
+    """Reduces `axes` by an elementwise op."""
+    x = _core.set_weak(x, False)
+    dtype = x.dtype.name
+    return op("reduce", [x, scalar(init, dtype)], dimensions=list(axes), body=region2(name, dtype))
+
+
+def keep(x: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
+    """A reduced Tensor with the reduced axes put back with size 1."""
+    return reshape(x, [1 if d in axes else n for d, n in enumerate(shape)])
+
+
+def lowest(dtype: str) -> Any:
+    """The least value of an element type: the identity of maximum."""
+    d = dtypes.TABLE[dtype]
+    if d.kind in "fc":
+        return -math.inf
+    if d.kind == "b":
+        return False
+    return 0 if d.kind == "u" else -(2 ** (8 * d.itemsize - 1))
+
+
+def highest(dtype: str) -> Any:
+    """The greatest value of an element type: the identity of minimum."""
+    d = dtypes.TABLE[dtype]
+    if d.kind in "fc":
+        return math.inf
+    if d.kind == "b":
+        return True
+    return 2 ** (8 * d.itemsize - (0 if d.kind == "u" else 1)) - 1
+
+
+def host(x: Any, what: str) -> Any:
+    """The values of `x` as a NumPy array. TypeError inside a trace, naming the function."""
+    from lamina._tensor import describe
+
+    t = to_tensor(x)
+    if not _core.forceable(t):
+        raise TypeError(
+            f"{what} gives a result whose shape depends on values, and those of {describe(t)} are not known "
+            "inside a jit or vmap; give `size`, or call it outside"
+        )
+    return t.numpy()

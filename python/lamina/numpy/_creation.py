@@ -1,0 +1,433 @@
+"""Functions that make arrays. The default element types are float32 and int32."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lamina import _core, dtypes
+from lamina._core import Tensor
+from lamina._indexing import broadcast, reshape, scalar
+from lamina._tensor import astype, to_tensor
+from lamina.numpy._common import (
+    along,
+    broadcast_shapes,
+    canonical_axis,
+    compare,
+    ew,
+    full_of,
+    iota,
+    op,
+    promote_inexact,
+    select,
+    shape_of,
+)
+
+
+def array(object: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Tensor:
+    """A Tensor of a number, nested list, array or Tensor, with at least `ndmin` dimensions.
+
+    Python floats and integers give float32 and int32; NumPy arrays keep their type. TypeError for anything
+    else.
+    """
+    t = _exact(object, dtype)
+    if t.ndim < ndmin:
+        t = reshape(t, (1,) * (ndmin - t.ndim) + t.shape)
+    return _core.set_weak(t, False)
+
+
+def _exact(x: Any, dtype: Any) -> Tensor:
+    # A Python number goes to the wanted type directly, so that 64 bits keep what 32 would lose.
+    if dtype is not None and type(x) in (int, float):
+        name = dtypes.name_of(dtype)
+        kind = dtypes.TABLE[name].kind
+        if kind in "fc" or (kind in "iu" and type(x) is int):
+            if kind in "iu":
+                from lamina.numpy._dtypes import iinfo
+
+                limits = iinfo(name)
+                if not limits.min <= x <= limits.max:
+                    raise OverflowError(f"the Python integer {x} does not fit the element type {name}")
+            return scalar(x, name)
+    if dtype is not None and isinstance(x, (list, tuple)) and dtypes.canonical(dtype).itemsize >= 8:
+        from lamina import tree
+
+        if not any(isinstance(leaf, Tensor) for leaf in tree.tree_leaves(x)):
+            import numpy as np
+
+            return to_tensor(np.array(x, dtypes.name_of(dtype)))
+    return to_tensor(x, dtype)
+
+
+def asarray(a: Any, dtype: Any = None, copy: bool | None = None) -> Tensor:
+    """As `array`; a Tensor of the wanted type is returned as it is."""
+    t = _exact(a, dtype)
+    return _core.set_weak(t, False) if t.weak_type and dtype is not None else t
+
+
+def copy(a: Any) -> Tensor:
+    """A Tensor with its own value."""
+    t = to_tensor(a)
+    return _core.set_weak(t, t.weak_type)
+
+
+asanyarray = ascontiguousarray = asarray
+
+
+def frombuffer(buffer: Any, dtype: Any = "float32", count: int = -1, offset: int = 0) -> Tensor:
+    """A 1-d Tensor of the bytes of `buffer`, copied."""
+    import numpy as np
+
+    return to_tensor(np.frombuffer(buffer, dtypes.name_of(dtype), count, offset))
+
+
+def fromfunction(function: Callable[..., Any], shape: Sequence[int], dtype: Any = "float32") -> Any:
+    """function(*indices), with one array of indices per dimension."""
+    return function(*indices(shape, dtype=dtype))
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+    """An array of `fill_value`, which is broadcast to `shape`."""
+    v = _exact(fill_value, dtype)
+    return _core.set_weak(broadcast(v, shape_of(shape)), False)
+
+
+def zeros(shape: Any, dtype: Any = None) -> Tensor:
+    """An array of zeros (float32 unless told)."""
+    return full_of(0, dtypes.name_of(dtype or "float32"), shape_of(shape))
+
+
+def ones(shape: Any, dtype: Any = None) -> Tensor:
+    """An array of ones (float32 unless told)."""
+    return full_of(1, dtypes.name_of(dtype or "float32"), shape_of(shape))
+
+
+empty = zeros
+
+
+def _like(a: Any, dtype: Any, shape: Any) -> tuple[str, list[int]]:
+    t = to_tensor(a)
+    return dtypes.name_of(dtype) if dtype is not None else t.dtype.name, list(
+        t.shape
+    ) if shape is None else shape_of(shape)
+
+
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+    """Zeros of a's shape and type, unless told otherwise."""
+    return full_of(0, *_like(a, dtype, shape))
+
+
+def ones_like(a: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+    """Ones of a's shape and type, unless told otherwise."""
+    return full_of(1, *_like(a, dtype, shape))
+
+
+empty_like = zeros_like
+
+
+def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+    """`fill_value` in a's shape and type, unless told otherwise."""
+    name, dims = _like(a, dtype, shape)
+    return full(dims, fill_value, name)
+
+
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Tensor:
+    """start, start + step, ... below stop. The numbers must be known, since they give the length."""
+    if stop is None:
+        start, stop = 0, start
+    step = 1 if step is None else step
+    for v in (start, stop, step):
+        if isinstance(v, Tensor) and not _core.forceable(v):
+            raise TypeError("arange needs known numbers: its length depends on them")
+    start, stop, step = (v.item() if hasattr(v, "item") else v for v in (start, stop, step))
+    if step == 0:
+        raise ValueError("arange needs a step other than 0")
+    n = max(0, math.ceil((stop - start) / step))
+    whole = all(isinstance(v, int) for v in (start, stop, step))
+    name = dtypes.name_of(dtype) if dtype is not None else "int32" if whole else "float32"
+    if name == "bool":
+        return astype(arange(start, stop, step, "int32"), "bool")
+    out = iota(name if dtypes.TABLE[name].kind != "c" else "float64", [n], 0)
+    if step != 1:
+        out = ew("multiply", out, broadcast(scalar(step, out.dtype.name), [n]))
+    if start != 0:
+        out = ew("add", out, broadcast(scalar(start, out.dtype.name), [n]))
+    return astype(out, name)
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """`num` values at equal distances from start to stop (may be arrays); the last one is exactly stop."""
+    if num < 0:
+        raise ValueError(f"linspace needs num >= 0, not {num}")
+    a, b = promote_inexact(start, stop)
+    shape = broadcast_shapes(a.shape, b.shape)
+    a, b = broadcast(a, shape), broadcast(b, shape)
+    parts = num - 1 if endpoint else num
+    t = along(iota(a.dtype.name, [num], 0), 0, len(shape) + 1)
+    step = (b - a) / parts if parts > 0 else full_of(math.nan, a.dtype.name, shape)
+    out = broadcast(reshape(a, (1, *shape)), (num, *shape))
+    if parts > 0:
+        fraction = ew("divide", t, float(parts))
+        out = reshape(a, (1, *shape)) * (1 - fraction) + reshape(b, (1, *shape)) * fraction
+        if endpoint:
+            last = compare(t, float(parts), "EQ")
+            out = select(last, reshape(b, (1, *shape)), out)
+    from lamina.numpy._shape import moveaxis
+
+    out = moveaxis(out, 0, canonical_axis(axis, len(shape) + 1))
+    if dtype is not None:
+        if dtypes.canonical(dtype).kind in "iu":
+            out = ew("floor", out)
+        out = astype(out, dtype)
+    out = _core.set_weak(out, False)
+    return (out, step) if retstep else out
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: float = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Tensor:
+    """base ** linspace(start, stop)."""
+    t = linspace(start, stop, num, endpoint, axis=axis)
+    out = ew("power", broadcast(astype(to_tensor(base), t.dtype), t.shape), t)
+    return out if dtype is None else astype(out, dtype)
+
+
+def geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Tensor:
+    """`num` values from start to stop with a constant ratio."""
+    a, b = promote_inexact(start, stop)
+    sign = ew("sign", a)
+    t = linspace(ew("log", a * sign), ew("log", b * sign), num, endpoint, axis=axis)
+    out = sign * ew("exponential", t)
+    return out if dtype is None else astype(out, dtype)
+
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
+    """Ones on the k-th diagonal of an N x M array of zeros."""
+    shape = [N, N if M is None else M]
+    mask = ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction="EQ")
+    return astype(mask, dtype or "float32")
+
+
+def identity(n: int, dtype: Any = None) -> Tensor:
+    """The n x n identity."""
+    return eye(n, dtype=dtype)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
+    """Ones at and below the k-th diagonal."""
+    shape = [N, N if M is None else M]
+    mask = ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction="GE")
+    return astype(mask, dtype or "float32")
+
+
+def _triangle(m: Any, k: int, lower: bool, name: str) -> Tensor:
+    t = to_tensor(m)
+    if t.ndim < 2:
+        raise ValueError(f"{name} needs at least 2 dimensions, not shape {t.shape}")
+    mask = tri(*t.shape[-2:], k=k if lower else k - 1, dtype="bool")
+    zero = full_of(0, t.dtype.name, t.shape)
+    return select(mask, t, zero) if lower else select(mask, zero, t)
+
+
+def tril(m: Any, k: int = 0) -> Tensor:
+    """`m` with zeros above the k-th diagonal of its last two dimensions."""
+    return _triangle(m, k, True, "tril")
+
+
+def triu(m: Any, k: int = 0) -> Tensor:
+    """`m` with zeros below the k-th diagonal of its last two dimensions."""
+    return _triangle(m, k, False, "triu")
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tensor]:
+    """Row and column indices of the lower triangle of an n x m array."""
+    import numpy as np
+
+    return tuple(to_tensor(i.astype(np.int32)) for i in np.tril_indices(n, k, m))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tensor]:
+    """Row and column indices of the upper triangle of an n x m array."""
+    import numpy as np
+
+    return tuple(to_tensor(i.astype(np.int32)) for i in np.triu_indices(n, k, m))
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
+    """Indices of the main diagonal of an array of `ndim` dimensions of size n."""
+    return (arange(n),) * ndim
+
+
+def diag(v: Any, k: int = 0) -> Tensor:
+    """The k-th diagonal of a 2-d array; a 2-d array with a 1-d one on its k-th diagonal."""
+    t = to_tensor(v)
+    if t.ndim == 2:
+        from lamina.numpy._shape import diagonal
+
+        return diagonal(t, k)
+    if t.ndim != 1:
+        raise ValueError(f"diag needs 1 or 2 dimensions, not shape {t.shape}")
+    n = t.size + abs(k)
+    padded = op(
+        "pad",
+        [t, scalar(0, t.dtype.name)],
+        edge_padding_low=[max(k, 0)],
+        edge_padding_high=[max(-k, 0)],
+        interior_padding=[0],
+    )
+    rows = broadcast(reshape(padded, (1, n)), (n, n))
+    return select(eye(n, k=k, dtype="bool"), rows, full_of(0, t.dtype.name, (n, n)))
+
+
+def diagflat(v: Any, k: int = 0) -> Tensor:
+    """A 2-d array with the elements of `v` on its k-th diagonal."""
+    t = to_tensor(v)
+    return diag(reshape(t, (t.size,)), k)
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Powers of a 1-d array as columns."""
+    t = to_tensor(x)
+    if t.ndim != 1:
+        raise ValueError(f"vander needs one dimension, not shape {t.shape}")
+    n = t.size if N is None else N
+    from lamina.numpy._elementwise import power
+    from lamina.numpy._shape import stack
+
+    columns = [power(t, i) for i in (range(n) if increasing else range(n - 1, -1, -1))]
+    return stack(columns, 1) if columns else zeros((t.size, 0), t.dtype)
+
+
+def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> list[Tensor]:
+    """Coordinate arrays of a grid over 1-d coordinates."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"indexing must be 'xy' or 'ij', not {indexing!r}")
+    ts = [to_tensor(x) for x in xi]
+    if any(t.ndim > 1 for t in ts):
+        raise ValueError(f"meshgrid needs 1-d arrays, not shapes {[t.shape for t in ts]}")
+    order = list(range(len(ts)))
+    if indexing == "xy" and len(ts) > 1:
+        order[0], order[1] = 1, 0
+    out = [along(t, d, len(ts)) for t, d in zip(ts, order, strict=False)]
+    if sparse:
+        return out
+    shape = broadcast_shapes(*[t.shape for t in out])
+    return [broadcast(t, shape) for t in out]
+
+
+def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+    """The indices of a grid: stacked, or as a tuple of arrays that broadcast."""
+    dims = shape_of(dimensions)
+    name = dtypes.name_of(dtype or "int32")
+    if sparse:
+        return tuple(along(iota(name, [n], 0), d, len(dims)) for d, n in enumerate(dims))
+    if not dims:
+        return zeros((0,), name)
+    return op(
+        "concatenate", [reshape(iota(name, dims, d), (1, *dims)) for d in range(len(dims))], dimension=0
+    )
+
+
+def ix_(*args: Any) -> tuple[Tensor, ...]:
+    """Index arrays that pick the grid of 1-d index arrays."""
+    out = []
+    for d, a in enumerate(args):
+        t = to_tensor(a)
+        if t.ndim != 1:
+            raise ValueError(f"ix_ needs 1-d arrays, not shape {t.shape}")
+        if t.dtype.kind == "b":
+            from lamina.numpy._sorting import nonzero
+
+            (t,) = nonzero(t)
+        out.append(along(t, d, len(args)))
+    return tuple(out)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = False) -> Tensor:
+    """`a` with `val` on its main diagonal; a new array (`inplace` must be False)."""
+    if inplace:
+        raise NotImplementedError("fill_diagonal gives a new array; pass inplace=False")
+    t = to_tensor(a)
+    if t.ndim < 2 or (t.ndim > 2 and len(set(t.shape)) > 1):
+        raise ValueError(f"fill_diagonal needs 2 dimensions, or more of one size, not shape {t.shape}")
+    from lamina._indexing import setitem_value
+
+    n = min(t.shape)
+    return setitem_value(t, (arange(n),) * t.ndim, val)
+
+
+def _windows(name: str, terms: Sequence[float]) -> Callable[[int], Tensor]:
+    def window(M: int) -> Tensor:
+        if M <= 1:
+            return ones((max(M, 0),))
+        angle = iota("float32", [M], 0) * (2 * math.pi / (M - 1))
+        out = full_of(terms[0], "float32", [M])
+        for i, c in enumerate(terms[1:], 1):
+            out = out + c * ew("cosine", angle * i)
+        return out
+
+    window.__name__ = window.__qualname__ = name
+    window.__doc__ = f"The {name} window of M points, float32."
+    return window
+
+
+hamming = _windows("hamming", [0.54, -0.46])
+hanning = _windows("hanning", [0.5, -0.5])
+blackman = _windows("blackman", [0.42, -0.5, 0.08])
+
+__all__ = [
+    "arange",
+    "array",
+    "asanyarray",
+    "asarray",
+    "ascontiguousarray",
+    "blackman",
+    "copy",
+    "diag",
+    "diag_indices",
+    "diagflat",
+    "empty",
+    "empty_like",
+    "eye",
+    "fill_diagonal",
+    "frombuffer",
+    "fromfunction",
+    "full",
+    "full_like",
+    "geomspace",
+    "hamming",
+    "hanning",
+    "identity",
+    "indices",
+    "ix_",
+    "linspace",
+    "logspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "tri",
+    "tril",
+    "tril_indices",
+    "triu",
+    "triu_indices",
+    "vander",
+    "zeros",
+    "zeros_like",
+]

@@ -1,0 +1,260 @@
+"""Element types: names, promotion, limits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lamina import _core, dtypes
+from lamina._core import Tensor
+from lamina._tensor import to_tensor
+
+dtype = dtypes.canonical
+bool_ = dtypes.TABLE["bool"]
+int8, int16, int32, int64 = (dtypes.TABLE[n] for n in ("int8", "int16", "int32", "int64"))
+uint8, uint16, uint32, uint64 = (dtypes.TABLE[n] for n in ("uint8", "uint16", "uint32", "uint64"))
+float16, bfloat16, float32, float64 = (dtypes.TABLE[n] for n in ("float16", "bfloat16", "float32", "float64"))
+complex64, complex128 = dtypes.TABLE["complex64"], dtypes.TABLE["complex128"]
+int_, float_, complex_, uint = int32, float32, complex64, uint32
+half, single, double, csingle, cdouble = float16, float32, float64, complex64, complex128
+
+# The kinds of element types, for issubdtype.
+_CATEGORIES = {
+    "generic": "biufc",
+    "number": "iufc",
+    "integer": "iu",
+    "signedinteger": "i",
+    "unsignedinteger": "u",
+    "inexact": "fc",
+    "floating": "f",
+    "complexfloating": "c",
+    "bool": "b",
+    "bool_": "b",
+}
+
+
+class _Category:
+    """An abstract kind of element type, as in issubdtype(x.dtype, floating)."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __repr__(self) -> str:
+        return f"lamina.numpy.{self.__name__}"
+
+
+generic, number, integer, signedinteger, unsignedinteger, inexact, floating, complexfloating = (
+    _Category(n)
+    for n in (
+        "generic",
+        "number",
+        "integer",
+        "signedinteger",
+        "unsignedinteger",
+        "inexact",
+        "floating",
+        "complexfloating",
+    )
+)
+
+
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether element type `arg1` is `arg2` or of that kind (``floating``, ``integer``, NumPy's too)."""
+    mine = dtypes.canonical(arg1)
+    kinds = _CATEGORIES.get(arg2 if isinstance(arg2, str) else getattr(arg2, "__name__", ""))
+    if kinds is not None:
+        return mine.kind in kinds
+    return mine == dtypes.canonical(arg2)
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether `dtype` is of `kind`: a type, a name of the array API (``"real floating"``, ...), or a tuple of
+    those.
+    """
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, k) for k in kind)
+    names = {
+        "bool": "b",
+        "signed integer": "i",
+        "unsigned integer": "u",
+        "integral": "iu",
+        "real floating": "f",
+        "complex floating": "c",
+        "numeric": "iufc",
+    }
+    mine = dtypes.canonical(dtype)
+    return (
+        mine.kind in names[kind]
+        if isinstance(kind, str) and kind in names
+        else mine == dtypes.canonical(kind)
+    )
+
+
+def promote_types(a: Any, b: Any) -> dtypes.DType:
+    """The element type that two operands of these types give."""
+    return dtypes.TABLE[_core.promote(dtypes.name_of(a), False, dtypes.name_of(b), False)[0]]
+
+
+def result_type(*args: Any) -> dtypes.DType:
+    """The element type of an operation on arrays, numbers and types; Python numbers yield to the others."""
+    if not args:
+        raise ValueError("result_type needs at least one argument")
+    name, weak = _type_of(args[0])
+    for x in args[1:]:
+        name, weak = _core.promote(name, weak, *_type_of(x))
+    return dtypes.TABLE[name]
+
+
+def _type_of(x: Any) -> tuple[str, bool]:
+    if not isinstance(x, (Tensor, bool, int, float, complex, list, tuple)) and not hasattr(x, "__array__"):
+        return dtypes.name_of(x), False
+    if isinstance(x, type):
+        return dtypes.name_of(x), False
+    t = to_tensor(x)
+    return t.dtype.name, t.weak_type
+
+
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    """Whether NumPy's rule `casting` lets one element type be converted to another."""
+    import numpy as np
+
+    a, b = dtypes.canonical(from_), dtypes.canonical(to)
+    if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
+        raise ValueError(f"casting must be 'no', 'equiv', 'safe', 'same_kind' or 'unsafe', not {casting!r}")
+    if "bfloat16" not in (a.name, b.name):
+        return bool(np.can_cast(a.name, b.name, casting))
+    if casting == "unsafe" or a == b:
+        return True
+    if casting in ("no", "equiv"):
+        return False
+    safe = (
+        a.name in ("bool", "int8", "uint8")
+        if b == "bfloat16"
+        else b.name in ("float32", "float64", "complex64", "complex128")
+    )
+    return safe or (casting == "same_kind" and (a.kind in "biuf" if b == "bfloat16" else b.kind in "fc"))
+
+
+class finfo:
+    """Limits of a float type: bits, eps, epsneg, max, min, tiny (= smallest_normal), smallest_subnormal,
+    nmant, ...
+    """
+
+    def __init__(self, dtype: Any) -> None:
+        t = dtype.dtype if isinstance(dtype, Tensor) else dtypes.canonical(dtype)
+        parts = {"complex64": "float32", "complex128": "float64"}
+        self.dtype = dtypes.TABLE[parts.get(t.name, t.name)]
+        layout = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
+        if self.dtype.name not in layout:
+            raise ValueError(f"finfo is for float types, not {t.name}; use iinfo")
+        self.nexp, self.nmant = layout[self.dtype.name]
+        self.bits = 8 * self.dtype.itemsize
+        bias = 2 ** (self.nexp - 1) - 1
+        self.maxexp, self.minexp = bias + 1, 1 - bias
+        self.eps, self.epsneg = 2.0**-self.nmant, 2.0 ** (-self.nmant - 1)
+        self.max = math.ldexp(2.0 - self.eps, bias)
+        self.min = -self.max
+        self.tiny = self.smallest_normal = math.ldexp(1.0, self.minexp)
+        self.smallest_subnormal = math.ldexp(1.0, self.minexp - self.nmant)
+        self.precision = int(self.nmant * math.log10(2))
+        self.resolution = 10.0**-self.precision
+
+    def __repr__(self) -> str:
+        return f"finfo(min={self.min}, max={self.max}, eps={self.eps}, dtype={self.dtype.name})"
+
+
+class iinfo:
+    """Limits of an integer type: bits, min, max."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype.dtype if isinstance(dtype, Tensor) else dtypes.canonical(dtype)
+        if self.dtype.kind not in "iu":
+            raise ValueError(f"iinfo is for integer types, not {self.dtype.name}; use finfo")
+        self.bits = 8 * self.dtype.itemsize
+        signed = self.dtype.kind == "i"
+        self.min = -(2 ** (self.bits - 1)) if signed else 0
+        self.max = 2 ** (self.bits - signed) - 1
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"
+
+
+def iscomplexobj(x: Any) -> bool:
+    """Whether the element type is complex."""
+    return to_tensor(x).dtype.kind == "c"
+
+
+def isrealobj(x: Any) -> bool:
+    """Whether the element type is not complex."""
+    return not iscomplexobj(x)
+
+
+def isscalar(x: Any) -> bool:
+    """Whether `x` is a number or a 0-d array."""
+    return isinstance(x, (bool, int, float, complex)) or getattr(x, "shape", None) == ()
+
+
+def ndim(a: Any) -> int:
+    """Number of dimensions."""
+    return to_tensor(a).ndim
+
+
+def shape(a: Any) -> tuple[int, ...]:
+    """Sizes of the dimensions."""
+    return to_tensor(a).shape
+
+
+def size(a: Any, axis: int | None = None) -> int:
+    """Number of elements, or the size along `axis`."""
+    t = to_tensor(a)
+    return t.size if axis is None else t.shape[axis]
+
+
+__all__ = [
+    "bfloat16",
+    "bool_",
+    "can_cast",
+    "cdouble",
+    "complex64",
+    "complex128",
+    "complex_",
+    "complexfloating",
+    "csingle",
+    "double",
+    "dtype",
+    "finfo",
+    "float16",
+    "float32",
+    "float64",
+    "float_",
+    "floating",
+    "generic",
+    "half",
+    "iinfo",
+    "inexact",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "int_",
+    "integer",
+    "iscomplexobj",
+    "isdtype",
+    "isrealobj",
+    "isscalar",
+    "issubdtype",
+    "ndim",
+    "number",
+    "promote_types",
+    "result_type",
+    "shape",
+    "signedinteger",
+    "single",
+    "size",
+    "uint",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "unsignedinteger",
+]

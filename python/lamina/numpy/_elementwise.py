@@ -1,0 +1,679 @@
+"""Elementwise functions: NumPy's ufuncs. Operands broadcast and promote; integers become float32 where
+needed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+from lamina import _core
+from lamina._core import Tensor
+from lamina._indexing import scalar
+from lamina._tensor import astype, to_tensor
+from lamina.numpy._common import (
+    broadcast_all,
+    compare,
+    ew,
+    floating,
+    full_of,
+    inexact,
+    number_or_tensor,
+    promote,
+    promote_inexact,
+    reduce_op,
+    select,
+)
+
+# --- from op rows: (name, op, doc) ---
+
+
+def _float_function(name: str, op_name: str, doc: str, complex_too: bool = False) -> Any:
+    def f(x: Any) -> Tensor:
+        return ew(op_name, inexact(x) if complex_too else floating(x, name))
+
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = f"{doc} Elementwise; integers and booleans give float32. TypeError where it has no meaning."
+    return f
+
+
+arccos = acos = _float_function("arccos", "acos", "Inverse cosine.")
+arccosh = acosh = _float_function("arccosh", "acosh", "Inverse hyperbolic cosine.")
+arcsin = asin = _float_function("arcsin", "asin", "Inverse sine.")
+arcsinh = asinh = _float_function("arcsinh", "asinh", "Inverse hyperbolic sine.")
+arctan = atan = _float_function("arctan", "atan", "Inverse tangent.")
+arctanh = atanh = _float_function("arctanh", "atanh", "Inverse hyperbolic tangent.")
+cbrt = _float_function("cbrt", "cbrt", "Cube root.")
+cos = _float_function("cos", "cosine", "Cosine.", True)
+cosh = _float_function("cosh", "cosh", "Hyperbolic cosine.")
+exp = _float_function("exp", "exponential", "e to the power of x.", True)
+expm1 = _float_function("expm1", "exponential_minus_one", "exp(x) - 1, exact near 0.", True)
+log = _float_function("log", "log", "Natural logarithm.", True)
+log1p = _float_function("log1p", "log_plus_one", "log(1 + x), exact near 0.", True)
+rint = _float_function("rint", "round_nearest_even", "The nearest integer, ties to even.")
+sin = _float_function("sin", "sine", "Sine.", True)
+sinh = _float_function("sinh", "sinh", "Hyperbolic sine.")
+sqrt = _float_function("sqrt", "sqrt", "Square root.", True)
+tan = _float_function("tan", "tan", "Tangent.", True)
+tanh = _float_function("tanh", "tanh", "Hyperbolic tangent.", True)
+
+
+def _binary(name: str, op_name: str, doc: str, boolean: str = "") -> Any:
+    def f(x1: Any, x2: Any) -> Tensor:
+        a, b = number_or_tensor(x1), number_or_tensor(x2)
+        if boolean and _is_bool(a) and _is_bool(b):
+            return ew(boolean, a, b)
+        return ew(op_name, a, b)
+
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = f"{doc} Elementwise, with broadcasting and promotion."
+    return f
+
+
+def _is_bool(x: Any) -> bool:
+    return type(x) is bool or (isinstance(x, Tensor) and x.dtype == "bool")
+
+
+add = _binary("add", "add", "The sum (of booleans: or).", "or")
+multiply = _binary("multiply", "multiply", "The product (of booleans: and).", "and")
+bitwise_and = _binary("bitwise_and", "and", "Bitwise and of integers, logical and of booleans.")
+bitwise_or = _binary("bitwise_or", "or", "Bitwise or of integers, logical or of booleans.")
+bitwise_xor = _binary("bitwise_xor", "xor", "Bitwise exclusive or of integers or booleans.")
+left_shift = bitwise_left_shift = _binary("left_shift", "shift_left", "x1 shifted left by x2 bits.")
+maximum = _binary("maximum", "maximum", "The larger one; NaN where either is NaN.", "or")
+minimum = _binary("minimum", "minimum", "The smaller one; NaN where either is NaN.", "and")
+
+
+def subtract(x1: Any, x2: Any) -> Tensor:
+    """The difference, elementwise. TypeError for two booleans, as in NumPy: use logical_xor."""
+    a, b = number_or_tensor(x1), number_or_tensor(x2)
+    if _is_bool(a) and _is_bool(b):
+        raise TypeError("subtract is not defined for booleans; use logical_xor")
+    return ew("subtract", a, b)
+
+
+def right_shift(x1: Any, x2: Any) -> Tensor:
+    """x1 shifted right by x2 bits: the sign is kept for signed integers."""
+    a, b = promote(x1, x2)
+    return ew("shift_right_logical" if a.dtype.kind == "u" else "shift_right_arithmetic", a, b)
+
+
+bitwise_right_shift = right_shift
+
+
+def _comparison(name: str, direction: str, doc: str) -> Any:
+    def f(x1: Any, x2: Any) -> Tensor:
+        return ew("compare", number_or_tensor(x1), number_or_tensor(x2), direction=direction)
+
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = f"Whether x1 {doc} x2, elementwise; bool."
+    return f
+
+
+equal = _comparison("equal", "EQ", "equals")
+not_equal = _comparison("not_equal", "NE", "differs from")
+less = _comparison("less", "LT", "is less than")
+less_equal = _comparison("less_equal", "LE", "is at most")
+greater = _comparison("greater", "GT", "is greater than")
+greater_equal = _comparison("greater_equal", "GE", "is at least")
+
+# --- written here ---
+
+
+def negative(x: Any) -> Tensor:
+    """-x, elementwise. TypeError for booleans: use logical_not."""
+    return ew("negate", to_tensor(x))
+
+
+def positive(x: Any) -> Tensor:
+    """+x: x itself."""
+    return to_tensor(x)
+
+
+def absolute(x: Any) -> Tensor:
+    """Absolute value; the modulus (a float) of complex elements."""
+    t = to_tensor(x)
+    return t if t.dtype.kind in "bu" else ew("abs", t)
+
+
+abs = absolute
+
+
+def fabs(x: Any) -> Tensor:
+    """Absolute value as a float."""
+    return ew("abs", floating(x, "fabs"))
+
+
+def sign(x: Any) -> Tensor:
+    """-1, 0 or 1 (NaN stays); z / |z| of complex elements."""
+    return ew("sign", to_tensor(x))
+
+
+def _rounding(name: str, op_name: str, doc: str) -> Any:
+    def f(x: Any) -> Tensor:
+        t = to_tensor(x)
+        if t.dtype.kind in "biu":
+            return t
+        return ew(op_name, floating(t, name))
+
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = f"{doc} Integers stay what they are."
+    return f
+
+
+floor = _rounding("floor", "floor", "The largest integer not above x.")
+ceil = _rounding("ceil", "ceil", "The smallest integer not below x.")
+
+
+def trunc(x: Any) -> Tensor:
+    """x without its fraction."""
+    t = to_tensor(x)
+    if t.dtype.kind in "biu":
+        return t
+    return select(compare(t, 0, "LT"), ew("ceil", t), ew("floor", t))
+
+
+fix = trunc
+
+
+def round(x: Any, decimals: int = 0) -> Tensor:
+    """x rounded to `decimals` digits, ties to even."""
+    t = to_tensor(x)
+    if t.dtype.kind in "biu":
+        if decimals < 0:
+            raise NotImplementedError("integers cannot be rounded to negative decimals")
+        return t
+    if t.dtype.kind == "c":
+        return ew("complex", round(real(t), decimals), round(imag(t), decimals))
+    if decimals == 0:
+        return ew("round_nearest_even", t)
+    factor = float(10 ** builtins.abs(decimals))
+    if decimals < 0:
+        return ew("round_nearest_even", t / factor) * factor
+    return ew("round_nearest_even", t * factor) / factor
+
+
+around = round
+
+
+def exp2(x: Any) -> Tensor:
+    """2 to the power of x."""
+    t = floating(x, "exp2")
+    return ew("power", full_of(2, t.dtype.name, t.shape), t)
+
+
+def log2(x: Any) -> Tensor:
+    """Logarithm to base 2."""
+    t = inexact(x)
+    return ew("divide", ew("log", t), math.log(2))
+
+
+def log10(x: Any) -> Tensor:
+    """Logarithm to base 10."""
+    t = inexact(x)
+    return ew("divide", ew("log", t), math.log(10))
+
+
+def square(x: Any) -> Tensor:
+    """x * x."""
+    t = to_tensor(x)
+    return multiply(t, t)
+
+
+def reciprocal(x: Any) -> Tensor:
+    """1 / x, a float."""
+    return ew("divide", 1.0, inexact(x))
+
+
+def degrees(x: Any) -> Tensor:
+    """Radians as degrees."""
+    return floating(x, "degrees") * (180 / math.pi)
+
+
+def radians(x: Any) -> Tensor:
+    """Degrees as radians."""
+    return floating(x, "radians") * (math.pi / 180)
+
+
+rad2deg, deg2rad = degrees, radians
+
+
+def sinc(x: Any) -> Tensor:
+    """sin(pi x) / (pi x), and 1 at 0, with the right derivative there."""
+    t = floating(x, "sinc")
+    zero = compare(t, 0, "EQ")
+    px = select(zero, 1.0, t * math.pi)
+    return select(zero, 1.0 - (t * math.pi) ** 2 / 6, ew("sine", px) / px)
+
+
+def true_divide(x1: Any, x2: Any) -> Tensor:
+    """The quotient as a float, elementwise: integers and booleans give float32."""
+    a, b = number_or_tensor(x1), number_or_tensor(x2)
+    if not (isinstance(a, Tensor) and isinstance(b, (float, Tensor)) and a.dtype.kind in "fc"):
+        a, b = promote_inexact(a, b)
+    return ew("divide", a, b)
+
+
+divide = true_divide
+
+
+def floor_divide(x1: Any, x2: Any) -> Tensor:
+    """The quotient rounded towards minus infinity; integers stay integers."""
+    a, b = broadcast_all(*_numbers(x1, x2, "floor_divide"))
+    if a.dtype.kind == "u":
+        return ew("divide", a, b)
+    rest = ew("remainder", a, b)
+    crosses = ew("and", compare(rest, 0, "NE"), ew("xor", compare(rest, 0, "LT"), compare(b, 0, "LT")))
+    if a.dtype.kind == "i":
+        q = ew("divide", a, b)
+        return select(crosses, q - 1, q)
+    # As Python: from the remainder, so that q * b + rest gives a back; a division by 0 stays what division
+    # gives.
+    q = ew("divide", a - rest, b)
+    q = ew("round_nearest_even", select(crosses, q - 1, q))
+    return select(compare(b, 0, "EQ"), ew("divide", a, b), q)
+
+
+def remainder(x1: Any, x2: Any) -> Tensor:
+    """The rest of `floor_divide`: it has the sign of x2."""
+    a, b = broadcast_all(*_numbers(x1, x2, "remainder"))
+    rest = ew("remainder", a, b)
+    if a.dtype.kind == "u":
+        return rest
+    crosses = ew("and", compare(rest, 0, "NE"), ew("xor", compare(rest, 0, "LT"), compare(b, 0, "LT")))
+    return select(crosses, rest + b, rest)
+
+
+mod = remainder
+
+
+def fmod(x1: Any, x2: Any) -> Tensor:
+    """The rest of division towards zero: it has the sign of x1."""
+    return ew("remainder", *_numbers(x1, x2, "fmod"))
+
+
+def divmod(x1: Any, x2: Any) -> tuple[Tensor, Tensor]:
+    """(floor_divide, remainder)."""
+    return floor_divide(x1, x2), remainder(x1, x2)
+
+
+def _numbers(x1: Any, x2: Any, name: str) -> list[Tensor]:
+    a, b = promote(x1, x2)
+    if a.dtype.kind == "c":
+        raise TypeError(f"{name} is not defined for complex elements")
+    return [astype(a, "int32"), astype(b, "int32")] if a.dtype.kind == "b" else [a, b]
+
+
+def modf(x: Any) -> tuple[Tensor, Tensor]:
+    """(fraction, whole part), both with the sign of x."""
+    t = floating(x, "modf")
+    whole = trunc(t)
+    infinite = isinf(t)
+    return copysign(select(infinite, 0.0, t - select(infinite, 0.0, whole)), t), whole
+
+
+def integer_power(x: Tensor, n: int) -> Tensor:
+    """x to a known integer power by repeated squaring."""
+    if n < 0:
+        return reciprocal(integer_power(x, -n))
+    if n == 0:
+        return full_of(1, x.dtype.name, x.shape)
+    out = None
+    while n:
+        if n & 1:
+            out = x if out is None else ew("multiply", out, x)
+        n >>= 1
+        if n:
+            x = ew("multiply", x, x)
+    return out
+
+
+def power(x1: Any, x2: Any) -> Tensor:
+    """x1 to the power of x2. A Python integer exponent is done by multiplications, exactly for integers.
+
+    ValueError for an integer x1 with a negative Python integer as exponent.
+    """
+    if type(x2) is int and not _is_bool(x1):
+        t = to_tensor(x1)
+        if t.dtype.kind in "iu" and x2 < 0:
+            raise ValueError("integers to negative integer powers are not allowed; convert to float first")
+        if -1024 <= x2 <= 1024 and t.dtype.kind != "b":
+            return integer_power(t, x2)
+    a, b = promote(x1, x2)
+    if a.dtype.kind == "b":
+        a, b = astype(a, "int32"), astype(b, "int32")
+    if a.dtype.kind == "c":
+        zero = compare(a, 0, "EQ")
+        safe = select(zero, 1.0, a)
+        out = ew("exponential", ew("multiply", b, ew("log", safe)))
+        return select(zero, select(compare(b, 0, "EQ"), 1.0, 0.0), out)
+    return ew("power", a, b)
+
+
+pow = power
+
+
+def float_power(x1: Any, x2: Any) -> Tensor:
+    """x1 to the power of x2 in floating point."""
+    return power(*promote_inexact(x1, x2))
+
+
+def arctan2(x1: Any, x2: Any) -> Tensor:
+    """The angle of the point (x2, x1)."""
+    a, b = promote_inexact(x1, x2)
+    return ew("atan2", a, b)
+
+
+atan2 = arctan2
+
+
+def hypot(x1: Any, x2: Any) -> Tensor:
+    """sqrt(x1² + x2²) without overflow between."""
+    a, b = promote_inexact(x1, x2)
+    a, b = ew("abs", a), ew("abs", b)
+    big, small = ew("maximum", a, b), ew("minimum", a, b)
+    easy = ew("or", compare(big, 0, "EQ"), compare(big, math.inf, "EQ"))
+    ratio = small / select(easy, 1.0, big)
+    out = select(compare(big, 0, "EQ"), 0.0, big * ew("sqrt", 1.0 + ratio * ratio))
+    return select(ew("or", compare(a, math.inf, "EQ"), compare(b, math.inf, "EQ")), math.inf, out)
+
+
+def logaddexp(x1: Any, x2: Any) -> Tensor:
+    """log(exp(x1) + exp(x2)) without overflow."""
+    a, b = promote_inexact(x1, x2)
+    top, gap = ew("maximum", a, b), ew("subtract", a, b)
+    nan = compare(gap, gap, "NE")
+    # Where the gap is NaN (equal infinities, or a NaN) the sum of the two is right.
+    safe = select(nan, 0.0, gap)
+    return select(nan, ew("add", a, b), top + ew("log_plus_one", ew("exponential", -ew("abs", safe))))
+
+
+def logaddexp2(x1: Any, x2: Any) -> Tensor:
+    """log2(2**x1 + 2**x2) without overflow."""
+    a, b = promote_inexact(x1, x2)
+    return logaddexp(a * math.log(2), b * math.log(2)) / math.log(2)
+
+
+def fmax(x1: Any, x2: Any) -> Tensor:
+    """The larger one, ignoring NaN where the other is a number."""
+    a, b = promote(x1, x2)
+    return maximum(a, b) if a.dtype.kind in "biu" else select(isnan(a), b, select(isnan(b), a, maximum(a, b)))
+
+
+def fmin(x1: Any, x2: Any) -> Tensor:
+    """The smaller one, ignoring NaN where the other is a number."""
+    a, b = promote(x1, x2)
+    return minimum(a, b) if a.dtype.kind in "biu" else select(isnan(a), b, select(isnan(b), a, minimum(a, b)))
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+    """x held between `min` and `max`, either of which may be absent."""
+    t = to_tensor(x)
+    if min is not None:
+        t = maximum(t, min)
+    return t if max is None else minimum(t, max)
+
+
+def nextafter(x1: Any, x2: Any) -> Tensor:
+    """The next float after x1 towards x2."""
+    a, b = promote_inexact(x1, x2)
+    return ew("next_after", a, b)
+
+
+def signbit(x: Any) -> Tensor:
+    """Whether the sign bit is set (also of -0.0 and NaN)."""
+    t = to_tensor(x)
+    if t.dtype.kind in "bu":
+        return full_of(False, "bool", t.shape)
+    if t.dtype.kind == "i":
+        return compare(t, 0, "LT")
+    t = floating(t, "signbit")
+    bits = ew("bitcast_convert", t, dtype=f"int{8 * t.dtype.itemsize}")
+    return compare(bits, 0, "LT")
+
+
+def copysign(x1: Any, x2: Any) -> Tensor:
+    """|x1| with the sign of x2."""
+    a, b = promote_inexact(x1, x2)
+    size = ew("abs", a)
+    return select(signbit(b), -size, size)
+
+
+def heaviside(x1: Any, x2: Any) -> Tensor:
+    """0 below 0, 1 above, x2 at 0."""
+    a, b = promote_inexact(x1, x2)
+    return select(compare(a, 0, "EQ"), b, select(isnan(a), a, astype(compare(a, 0, "GT"), a.dtype)))
+
+
+def frexp(x: Any) -> tuple[Tensor, Tensor]:
+    """(m, e) with x = m * 2**e and 0.5 <= |m| < 1; e is int32."""
+    t = floating(x, "frexp")
+    wide, mantissa_bits, bias = _float_layout(t.dtype.name)
+    integer = f"int{8 * t.dtype.itemsize}"
+    # Subnormals are scaled into the normal range first.
+    tiny = compare(ew("abs", t), 2.0 ** (2 - bias), "LT")
+    scaled = select(tiny, t * 2.0**mantissa_bits, t)
+    bits = ew("bitcast_convert", scaled, dtype=integer)
+    raw = ew("and", ew("shift_right_logical", bits, mantissa_bits), (1 << wide) - 1)
+    e = astype(raw, "int32") - (bias - 1)
+    e = select(tiny, e - mantissa_bits, e)
+    keep_mask = scalar(-1 - (((1 << wide) - 1) << mantissa_bits), integer)
+    half = scalar((bias - 1) << mantissa_bits, integer)
+    m = ew("bitcast_convert", ew("or", ew("and", bits, keep_mask), half), dtype=t.dtype.name)
+    odd = ew("or", compare(t, 0, "EQ"), ew("not", isfinite(t)))
+    return select(odd, t, m), select(odd, 0, e)
+
+
+def _float_layout(dtype: str) -> tuple[int, int, int]:
+    """(exponent bits, mantissa bits, bias)."""
+    return {
+        "float16": (5, 10, 15),
+        "bfloat16": (8, 7, 127),
+        "float32": (8, 23, 127),
+        "float64": (11, 52, 1023),
+    }[dtype]
+
+
+def ldexp(x1: Any, x2: Any) -> Tensor:
+    """x1 * 2**x2, in two steps so that neither factor overflows before the product does."""
+    a, n = inexact(x1), to_tensor(x2)
+    half = ew("shift_right_arithmetic", n, 1)
+    two = scalar(2, a.dtype.name)
+    return a * ew("power", two, astype(half, a.dtype)) * ew("power", two, astype(n - half, a.dtype))
+
+
+# --- logic ---
+
+
+def _truth(x: Any) -> Tensor:
+    t = to_tensor(x)
+    return t if t.dtype.kind == "b" else compare(t, 0, "NE")
+
+
+def logical_and(x1: Any, x2: Any) -> Tensor:
+    """Whether both are non-zero."""
+    return ew("and", _truth(x1), _truth(x2))
+
+
+def logical_or(x1: Any, x2: Any) -> Tensor:
+    """Whether either is non-zero."""
+    return ew("or", _truth(x1), _truth(x2))
+
+
+def logical_xor(x1: Any, x2: Any) -> Tensor:
+    """Whether exactly one is non-zero."""
+    return ew("xor", _truth(x1), _truth(x2))
+
+
+def logical_not(x: Any) -> Tensor:
+    """Whether x is zero."""
+    return ew("not", _truth(x))
+
+
+def invert(x: Any) -> Tensor:
+    """Every bit turned over; logical not of booleans."""
+    return ew("not", to_tensor(x))
+
+
+bitwise_not = bitwise_invert = invert
+
+
+def bitwise_count(x: Any) -> Tensor:
+    """Number of one bits of |x|, uint8."""
+    return astype(ew("popcnt", absolute(x)), "uint8")
+
+
+def isnan(x: Any) -> Tensor:
+    """Whether x is NaN; for complex elements, whether either part is."""
+    t = to_tensor(x)
+    return full_of(False, "bool", t.shape) if t.dtype.kind in "biu" else compare(t, t, "NE")
+
+
+def isfinite(x: Any) -> Tensor:
+    """Whether x is neither NaN nor infinite."""
+    t = to_tensor(x)
+    if t.dtype.kind in "biu":
+        return full_of(True, "bool", t.shape)
+    if t.dtype.kind == "c":
+        return ew("and", isfinite(real(t)), isfinite(imag(t)))
+    return ew("is_finite", t)
+
+
+def isinf(x: Any) -> Tensor:
+    """Whether x is infinite of either sign."""
+    t = to_tensor(x)
+    if t.dtype.kind in "biu":
+        return full_of(False, "bool", t.shape)
+    if t.dtype.kind == "c":
+        return ew("or", isinf(real(t)), isinf(imag(t)))
+    return compare(ew("abs", t), math.inf, "EQ")
+
+
+def isposinf(x: Any) -> Tensor:
+    """Whether x is plus infinity."""
+    return compare(floating(x, "isposinf"), math.inf, "EQ")
+
+
+def isneginf(x: Any) -> Tensor:
+    """Whether x is minus infinity."""
+    return compare(floating(x, "isneginf"), -math.inf, "EQ")
+
+
+def isreal(x: Any) -> Tensor:
+    """Whether the imaginary part is zero."""
+    t = to_tensor(x)
+    return compare(imag(t), 0, "EQ")
+
+
+def iscomplex(x: Any) -> Tensor:
+    """Whether the imaginary part is not zero."""
+    return ew("not", isreal(x))
+
+
+# --- complex ---
+
+
+def real(x: Any) -> Tensor:
+    """The real part."""
+    t = to_tensor(x)
+    return ew("real", t) if t.dtype.kind == "c" else t
+
+
+def imag(x: Any) -> Tensor:
+    """The imaginary part; zeros for real elements."""
+    t = to_tensor(x)
+    return ew("imag", t) if t.dtype.kind == "c" else full_of(0, t.dtype.name, t.shape)
+
+
+def conjugate(x: Any) -> Tensor:
+    """The complex conjugate; real elements stay."""
+    t = to_tensor(x)
+    return ew("complex", ew("real", t), -ew("imag", t)) if t.dtype.kind == "c" else t
+
+
+conj = conjugate
+
+
+def angle(z: Any, deg: bool = False) -> Tensor:
+    """The argument of complex elements; 0 or pi of real ones."""
+    t = inexact(z)
+    out = ew("atan2", imag(t), real(t))
+    return degrees(out) if deg else out
+
+
+def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+    """NaN replaced by `nan`, infinities by `posinf` and `neginf` (default: the largest finite values)."""
+    from lamina.numpy._dtypes import finfo
+
+    t = to_tensor(x)
+    if t.dtype.kind in "biu":
+        return t
+    if t.dtype.kind == "c":
+        return ew(
+            "complex", nan_to_num(real(t), nan, posinf, neginf), nan_to_num(imag(t), nan, posinf, neginf)
+        )
+    limits = finfo(t.dtype)
+    t = select(isnan(t), _as(nan, t), t)
+    t = select(compare(t, math.inf, "EQ"), _as(limits.max if posinf is None else posinf, t), t)
+    return select(compare(t, -math.inf, "EQ"), _as(limits.min if neginf is None else neginf, t), t)
+
+
+def _as(value: Any, like: Tensor) -> Tensor:
+    if isinstance(value, (int, float)):
+        return scalar(value, like.dtype.name)
+    return astype(to_tensor(value), like.dtype)
+
+
+def where(condition: Any, x: Any = None, y: Any = None, *, size: int | None = None) -> Any:
+    """x where the condition is non-zero, else y; with the condition alone, its `nonzero`."""
+    if x is None and y is None:
+        from lamina.numpy._sorting import nonzero
+
+        return nonzero(condition, size=size)
+    if x is None or y is None:
+        raise ValueError("where needs both x and y, or neither")
+    return select(_truth(condition), number_or_tensor(x), number_or_tensor(y))
+
+
+def gcd(x1: Any, x2: Any) -> Tensor:
+    """Greatest common divisor of integers."""
+    a, b = _integers(x1, x2, "gcd")
+    a, b = broadcast_all(absolute(a), absolute(b))
+    spec = (a.dtype.name, list(a.shape), False)
+
+    def condition(p: list[Tensor]) -> list[Tensor]:
+        return [reduce_op(compare(p[1], 0, "NE"), "or", False, range(p[1].ndim))]
+
+    def body(p: list[Tensor]) -> list[Tensor]:
+        done = compare(p[1], 0, "EQ")
+        rest = ew("remainder", p[0], select(done, 1, p[1]))
+        return [select(done, p[0], p[1]), select(done, p[1], rest)]
+
+    cond_region, body_region = _core.region(condition, [spec, spec]), _core.region(body, [spec, spec])
+    return _core.op("while", [a, b], cond=cond_region, body=body_region)[0]
+
+
+def lcm(x1: Any, x2: Any) -> Tensor:
+    """Least common multiple of integers."""
+    a, b = _integers(x1, x2, "lcm")
+    divisor = gcd(a, b)
+    none = compare(divisor, 0, "EQ")
+    return select(none, 0, absolute(ew("multiply", ew("divide", a, select(none, 1, divisor)), b)))
+
+
+def _integers(x1: Any, x2: Any, name: str) -> list[Tensor]:
+    a, b = promote(x1, x2)
+    if a.dtype.kind not in "iu":
+        raise TypeError(f"{name} is defined for integers, not {a.dtype.name}")
+    return [_core.set_weak(a, False), _core.set_weak(b, False)]
+
+
+__all__ = [
+    n
+    for n, v in list(globals().items())
+    if not n.startswith("_")
+    and callable(v)
+    and getattr(v, "__module__", "") == __name__
+    and n != "integer_power"
+]

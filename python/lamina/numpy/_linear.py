@@ -1,0 +1,426 @@
+"""Products of arrays: matmul, dot, einsum and the like, all through dot_general."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from lamina import _core
+from lamina._core import Tensor
+from lamina._indexing import broadcast, getitem, reshape
+from lamina._tensor import astype, to_tensor
+from lamina.numpy._common import broadcast_shapes, canonical_axis, compare, ew, op, promote, promote_inexact
+from lamina.numpy._elementwise import conj, multiply
+from lamina.numpy._reductions import sum as sum_
+from lamina.numpy._shape import concatenate, diagonal, expand_dims, flip, moveaxis, ravel, stack, transpose
+
+
+def dot_general(
+    a: Tensor,
+    b: Tensor,
+    contract: tuple[Sequence[int], Sequence[int]],
+    batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+) -> Tensor:
+    """The sum over paired dimensions; result: batch, the others of a, the others of b. Promotes."""
+    a, b = promote(a, b)
+    a, b = _core.set_weak(a, False), _core.set_weak(b, False)
+    boolean = a.dtype.kind == "b"
+    if boolean:
+        a, b = astype(a, "int32"), astype(b, "int32")
+    out = op(
+        "dot_general",
+        [a, b],
+        lhs_batching_dimensions=list(batch[0]),
+        rhs_batching_dimensions=list(batch[1]),
+        lhs_contracting_dimensions=list(contract[0]),
+        rhs_contracting_dimensions=list(contract[1]),
+    )
+    return compare(out, 0, "NE") if boolean else out
+
+
+def matmul(a: Any, b: Any) -> Tensor:
+    """The matrix product of the last two dimensions, the others broadcast; 1-d operands are a row and a
+    column.
+
+    ValueError for 0-d operands or sizes that do not fit.
+    """
+    x, y = to_tensor(a), to_tensor(b)
+    if x.ndim == 0 or y.ndim == 0:
+        raise ValueError(
+            f"matmul needs at least one dimension, not shapes {x.shape} and {y.shape}; use multiply"
+        )
+    inner = y.ndim - 2 if y.ndim > 1 else 0
+    if x.shape[-1] != y.shape[inner]:
+        raise ValueError(
+            f"matmul: the last dimension of {x.shape} has size {x.shape[-1]}, but dimension {inner} "
+            f"of {y.shape} has size {y.shape[inner]}"
+        )
+    if y.ndim <= 2:
+        return dot_general(x, y, ([x.ndim - 1], [inner]))
+    if x.ndim == 1:
+        return dot_general(x, y, ([0], [inner]))
+    lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    x, y = broadcast(x, (*lead, *x.shape[-2:])), broadcast(y, (*lead, *y.shape[-2:]))
+    n = len(lead)
+    return dot_general(x, y, ([n + 1], [n]), (range(n), range(n)))
+
+
+def dot(a: Any, b: Any) -> Tensor:
+    """The sum over the last dimension of a and the last but one of b; the product where either is 0-d."""
+    x, y = to_tensor(a), to_tensor(b)
+    if x.ndim == 0 or y.ndim == 0:
+        return multiply(x, y)
+    inner = y.ndim - 2 if y.ndim > 1 else 0
+    if x.shape[-1] != y.shape[inner]:
+        raise ValueError(
+            f"dot: shapes {x.shape} and {y.shape} do not fit: {x.shape[-1]} and {y.shape[inner]} differ"
+        )
+    return dot_general(x, y, ([x.ndim - 1], [inner]))
+
+
+def vdot(a: Any, b: Any) -> Tensor:
+    """The sum of conj(a) * b over the flattened arrays."""
+    return dot(ravel(conj(a)), ravel(b))
+
+
+def inner(a: Any, b: Any) -> Tensor:
+    """The sum over the last dimensions of both."""
+    x, y = to_tensor(a), to_tensor(b)
+    if x.ndim == 0 or y.ndim == 0:
+        return multiply(x, y)
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError(f"inner: the last dimensions of {x.shape} and {y.shape} differ")
+    return dot_general(x, y, ([x.ndim - 1], [y.ndim - 1]))
+
+
+def outer(a: Any, b: Any) -> Tensor:
+    """All products of the elements of two flattened arrays."""
+    x, y = ravel(a), ravel(b)
+    return multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
+
+
+def vecdot(x1: Any, x2: Any, axis: int = -1) -> Tensor:
+    """The sum of conj(x1) * x2 along one axis, the others broadcast."""
+    a, b = promote(x1, x2)
+    return _vector_dot(moveaxis(conj(a), axis, -1), moveaxis(b, axis, -1))
+
+
+def _vector_dot(a: Tensor, b: Tensor) -> Tensor:
+    if a.shape[-1] != b.shape[-1]:
+        raise ValueError(f"vecdot: vectors of {a.shape[-1]} and {b.shape[-1]} elements")
+    shape = broadcast_shapes(a.shape, b.shape)
+    n = len(shape) - 1
+    return dot_general(broadcast(a, shape), broadcast(b, shape), ([n], [n]), (range(n), range(n)))
+
+
+def matvec(x1: Any, x2: Any) -> Tensor:
+    """Matrices times vectors, leading dimensions broadcast."""
+    r = matmul(x1, expand_dims(x2, -1))
+    return reshape(r, r.shape[:-1])
+
+
+def vecmat(x1: Any, x2: Any) -> Tensor:
+    """Conjugated vectors times matrices, leading dimensions broadcast."""
+    r = matmul(expand_dims(conj(x1), -2), x2)
+    return reshape(r, (*r.shape[:-2], r.shape[-1]))
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
+    """The sum over the last `axes` dimensions of a and first of b, or over two lists of dimensions."""
+    x, y = to_tensor(a), to_tensor(b)
+    if isinstance(axes, int):
+        if axes < 0 or axes > min(x.ndim, y.ndim):
+            raise ValueError(
+                f"tensordot: {axes} axes cannot be summed over for shapes {x.shape} and {y.shape}"
+            )
+        left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
+    else:
+        left, right = (list(s) if isinstance(s, (tuple, list)) else [s] for s in axes)
+        left, right = [canonical_axis(d, x.ndim) for d in left], [canonical_axis(d, y.ndim) for d in right]
+    if len(left) != len(right) or any(x.shape[i] != y.shape[j] for i, j in zip(left, right, strict=False)):
+        raise ValueError(f"tensordot: axes {left} of shape {x.shape} and {right} of {y.shape} do not fit")
+    return dot_general(x, y, (left, right))
+
+
+def kron(a: Any, b: Any) -> Tensor:
+    """The Kronecker product."""
+    x, y = to_tensor(a), to_tensor(b)
+    n = max(x.ndim, y.ndim)
+    xs, ys = (1,) * (n - x.ndim) + x.shape, (1,) * (n - y.ndim) + y.shape
+    product = multiply(
+        reshape(x, [v for s in xs for v in (s, 1)]), reshape(y, [v for s in ys for v in (1, s)])
+    )
+    return reshape(product, [p * q for p, q in zip(xs, ys, strict=False)])
+
+
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> Tensor:
+    """The sum of a diagonal."""
+    return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
+
+
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Tensor:
+    """The cross product of vectors of 3 (or 2) elements along an axis."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = promote(a, b)
+    x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
+    if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
+        raise ValueError(f"cross needs vectors of 2 or 3 elements, not {x.shape[-1]} and {y.shape[-1]}")
+    part = lambda t, i: getitem(t, (Ellipsis, i)) if i < t.shape[-1] else None  # noqa: E731
+    x0, x1, x2 = (part(x, i) for i in range(3))
+    y0, y1, y2 = (part(y, i) for i in range(3))
+    last = x0 * y1 - x1 * y0
+    if x2 is None and y2 is None:
+        return last
+    first = (x1 * y2 if y2 is not None else 0) - (x2 * y1 if x2 is not None else 0)
+    second = (x2 * y0 if x2 is not None else 0) - (x0 * y2 if y2 is not None else 0)
+    return moveaxis(
+        stack([broadcast(to_tensor(v), last.shape) for v in (first, second, last)], -1), -1, axisc
+    )
+
+
+# --- einsum ---
+
+
+def einsum(subscripts: Any, *operands: Any, optimize: Any = True, out: None = None) -> Tensor:
+    """Einstein summation: ``einsum("ij,jk->ik", a, b)``, with ``...`` for broadcast dimensions.
+
+    Operands are contracted in pairs, at each step the pair with the smallest result. ValueError for
+    subscripts that
+    do not fit the shapes.
+    """
+    if not isinstance(subscripts, str):
+        subscripts, operands = _interleaved(subscripts, operands)
+    terms, result, ts = _parse(subscripts, [to_tensor(x) for x in operands])
+    ts = promote(*ts)
+    sizes: dict[str, int] = {}
+    for term, t in zip(terms, ts, strict=False):
+        for label, n in zip(term, t.shape, strict=False):
+            if sizes.get(label, 1) == 1:
+                sizes[label] = n
+            elif n not in (1, sizes[label]):
+                raise ValueError(f"einsum {subscripts!r}: index {label!r} has sizes {sizes[label]} and {n}")
+    parts = [_prepare(term, t, sizes) for term, t in zip(terms, ts, strict=False)]
+    while len(parts) > 1:
+        i, j = _next_pair(parts, result, sizes)
+        (left, a), (right, b) = parts[i], parts[j]
+        rest = [p for k, p in enumerate(parts) if k not in (i, j)]
+        wanted = set(result).union(*[set(labels) for labels, _ in rest])
+        rest.append(_contract(left, a, right, b, wanted))
+        parts = rest
+    labels, t = _summed(*parts[0], set(result))
+    missing = [c for c in result if c not in labels]
+    if missing:
+        raise ValueError(f"einsum {subscripts!r}: index {missing[0]!r} of the result is in no operand")
+    t = transpose(t, [labels.index(c) for c in result])
+    return broadcast(t, [sizes[c] for c in result])
+
+
+def _interleaved(first: Any, rest: Sequence[Any]) -> tuple[str, list[Any]]:
+    """einsum(a, [0, 1], b, [1, 2], [0, 2]) as subscripts."""
+    items = [first, *rest]
+    operands, lists = items[0 : len(items) - len(items) % 2 : 2], items[1::2]
+    name = lambda s: "".join("..." if i is Ellipsis else chr(97 + i) if i < 26 else chr(39 + i) for i in s)  # noqa: E731
+    text = ",".join(name(s) for s in lists)
+    return (text + "->" + name(items[-1]) if len(items) % 2 else text), operands
+
+
+def _parse(subscripts: str, ts: list[Tensor]) -> tuple[list[str], str, list[Tensor]]:
+    """One label per dimension for each operand and the result; broadcast dimensions get their own."""
+    text = subscripts.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ts):
+        raise ValueError(f"einsum {subscripts!r} names {len(terms)} operands, but {len(ts)} were given")
+    for part in [*terms, right]:
+        letters = part.replace("...", "", 1)
+        if not all(c.isascii() and c.isalpha() for c in letters):
+            raise ValueError(f"einsum {subscripts!r}: indices are letters, with at most one ... per operand")
+    wide = 0
+    for term, t in zip(terms, ts, strict=False):
+        named = len(term.replace("...", ""))
+        if named > t.ndim or ("..." not in term and named != t.ndim):
+            raise ValueError(
+                f"einsum {subscripts!r}: {term!r} names {named} dimensions of an operand of shape {t.shape}"
+            )
+        if "..." in term:
+            wide = max(wide, t.ndim - named)
+    dots = "".join(chr(0x100 + i) for i in range(wide))
+    full = []
+    for term, t in zip(terms, ts, strict=True):
+        covered = t.ndim - len(term.replace("...", ""))
+        full.append(term.replace("...", dots[wide - covered :]))
+    if not arrow:
+        once = sorted(c for c in set("".join(full)) - set(dots) if "".join(full).count(c) == 1)
+        return full, dots + "".join(once), ts
+    result = right.replace("...", dots)
+    if len(set(result)) != len(result):
+        raise ValueError(f"einsum {subscripts!r}: an index is repeated in the result")
+    for c in result:
+        if not any(c in term for term in full):
+            raise ValueError(f"einsum {subscripts!r}: index {c!r} of the result is in no operand")
+    return full, result, ts
+
+
+def _prepare(term: str, t: Tensor, sizes: dict[str, int]) -> tuple[str, Tensor]:
+    """Repeated indices as diagonals; dimensions of size 1 that others have larger left out."""
+    keep = [d for d, c in enumerate(term) if t.shape[d] != 1 or sizes[c] == 1]
+    t, term = reshape(t, [t.shape[d] for d in keep]), "".join(term[d] for d in keep)
+    for c in dict.fromkeys(term):
+        while term.count(c) > 1:
+            i = term.index(c)
+            j = term.index(c, i + 1)
+            t = diagonal(t, 0, i, j)
+            term = term[:i] + term[i + 1 : j] + term[j + 1 :] + c
+    return term, t
+
+
+def _summed(labels: str, t: Tensor, wanted: set[str]) -> tuple[str, Tensor]:
+    gone = [d for d, c in enumerate(labels) if c not in wanted]
+    if not gone:
+        return labels, t
+    return "".join(c for c in labels if c in wanted), sum_(t, tuple(gone), dtype=t.dtype)
+
+
+def _next_pair(parts: list[tuple[str, Tensor]], result: str, sizes: dict[str, int]) -> tuple[int, int]:
+    best, pair = math.inf, (0, 1)
+    for i in range(len(parts)):
+        for j in range(i + 1, len(parts)):
+            others = set(result).union(*[set(p[0]) for k, p in enumerate(parts) if k not in (i, j)])
+            cost = math.prod(sizes[c] for c in (set(parts[i][0]) | set(parts[j][0])) & others)
+            if cost < best:
+                best, pair = cost, (i, j)
+    return pair
+
+
+def _contract(left: str, a: Tensor, right: str, b: Tensor, wanted: set[str]) -> tuple[str, Tensor]:
+    left, a = _summed(left, a, wanted | set(right))
+    right, b = _summed(right, b, wanted | set(left))
+    batch = [c for c in left if c in right and c in wanted]
+    gone = [c for c in left if c in right and c not in wanted]
+    labels = "".join([*batch, *(c for c in left if c not in right), *(c for c in right if c not in left)])
+    if not gone:
+        # No sum: a product of broadcast arrays.
+        def spread(own: str, t: Tensor) -> Tensor:
+            t = transpose(t, [own.index(c) for c in labels if c in own])
+            rest = iter(t.shape)
+            return reshape(t, [next(rest) if c in own else 1 for c in labels])
+
+        return labels, multiply(spread(left, a), spread(right, b))
+    at = lambda names, own: [own.index(c) for c in names]  # noqa: E731
+    return labels, dot_general(a, b, (at(gone, left), at(gone, right)), (at(batch, left), at(batch, right)))
+
+
+# --- sequences ---
+
+
+def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
+    """The convolution of two 1-d arrays; mode full, same or valid."""
+    return _convolve(a, v, mode, True)
+
+
+def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
+    """The correlation of two 1-d arrays (the second conjugated); mode valid, same or full."""
+    return _convolve(a, conj(v), mode, False)
+
+
+def _convolve(a: Any, v: Any, mode: str, turn: bool) -> Tensor:
+    x, y = promote_inexact(a, v)
+    if x.ndim != 1 or y.ndim != 1 or 0 in (x.size, y.size):
+        raise ValueError(f"needs two 1-d arrays with elements, not shapes {x.shape} and {y.shape}")
+    if mode not in ("full", "same", "valid"):
+        raise ValueError(f"mode must be 'full', 'same' or 'valid', not {mode!r}")
+    x, y = _core.set_weak(x, False), _core.set_weak(y, False)
+    swapped = x.size < y.size
+    if turn:
+        long, short = (y, x) if swapped else (x, y)
+        kernel = flip(short)
+    else:
+        long, kernel = (y, x) if swapped else (x, y)
+    n, k = long.size, kernel.size
+    low, high = {"full": (k - 1, k - 1), "same": (k // 2, k - 1 - k // 2), "valid": (0, 0)}[mode]
+    out = op(
+        "convolution",
+        [reshape(long, (1, 1, n)), reshape(kernel, (1, 1, k))],
+        padding=[low, high],
+        input_batch_dimension=0,
+        input_feature_dimension=1,
+        input_spatial_dimensions=[2],
+        kernel_output_feature_dimension=0,
+        kernel_input_feature_dimension=1,
+        kernel_spatial_dimensions=[2],
+        output_batch_dimension=0,
+        output_feature_dimension=1,
+        output_spatial_dimensions=[2],
+        feature_group_count=1,
+        batch_group_count=1,
+    )
+    out = reshape(out, (out.size,))
+    return flip(out) if swapped and not turn else out
+
+
+def polyval(p: Any, x: Any) -> Tensor:
+    """The polynomial with coefficients p, highest power first, at x."""
+    c, t = promote(p, x)
+    if c.ndim != 1:
+        raise ValueError(f"polyval needs 1-d coefficients, not shape {c.shape}")
+    out = broadcast(to_tensor(0).astype(c.dtype), t.shape)
+    for i in range(c.shape[0]):
+        out = out * t + getitem(c, i)
+    return out
+
+
+def polyadd(a1: Any, a2: Any) -> Tensor:
+    """The sum of two polynomials, highest power first."""
+    a, b = promote(a1, a2)
+    n = max(a.size, b.size)
+    grow = lambda t: concatenate([broadcast(to_tensor(0).astype(t.dtype), (n - t.size,)), t])  # noqa: E731
+    return ew("add", grow(a), grow(b))
+
+
+def polymul(a1: Any, a2: Any) -> Tensor:
+    """The product of two polynomials, highest power first."""
+    return convolve(a1, a2)
+
+
+def polyder(p: Any, m: int = 1) -> Tensor:
+    """The m-th derivative of a polynomial, highest power first."""
+    t = to_tensor(p)
+    for _ in range(operator.index(m)):
+        n = t.size
+        powers = to_tensor(list(range(n - 1, 0, -1))) if n > 1 else None
+        t = (
+            multiply(getitem(t, slice(0, n - 1)), powers.astype(t.dtype))
+            if n > 1
+            else getitem(t, slice(0, 0))
+        )
+    return t
+
+
+__all__ = [
+    "convolve",
+    "correlate",
+    "cross",
+    "dot",
+    "einsum",
+    "inner",
+    "kron",
+    "matmul",
+    "matvec",
+    "outer",
+    "polyadd",
+    "polyder",
+    "polymul",
+    "polyval",
+    "tensordot",
+    "trace",
+    "vdot",
+    "vecdot",
+    "vecmat",
+]

@@ -1,0 +1,746 @@
+"""Reductions and cumulative functions.
+
+Sums of booleans and small integers are int32 or wider, means of integers float32; half types are added up in
+float32.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from lamina import _core, dtypes
+from lamina._core import Tensor
+from lamina._indexing import broadcast, getitem, reshape, scalar
+from lamina._tensor import astype, to_tensor
+from lamina.numpy import _elementwise as e
+from lamina.numpy._common import (
+    along,
+    broadcast_shapes,
+    canonical_axes,
+    canonical_axis,
+    compare,
+    ew,
+    floating,
+    full_of,
+    highest,
+    inexact,
+    iota,
+    keep,
+    lowest,
+    op,
+    promote_inexact,
+    reduce_op,
+    select,
+)
+
+
+def _masked(x: Tensor, where: Any, fill: Any) -> Tensor:
+    """`x` with `fill` where the mask is False."""
+    if where is None:
+        return x
+    mask = to_tensor(where)
+    shape = broadcast_shapes(x.shape, mask.shape)
+    return select(mask, broadcast(x, shape), scalar(fill, x.dtype.name))
+
+
+def _reduce(x: Tensor, name: str, init: Any, axis: Any, keepdims: bool) -> Tensor:
+    axes = canonical_axes(axis, x.ndim)
+    out = reduce_op(x, name, init, axes)
+    return keep(out, x.shape, axes) if keepdims else out
+
+
+def _accumulated(x: Tensor, name: str, init: Any, axis: Any, keepdims: bool, dtype: Any) -> Tensor:
+    """A sum or product in a type wide enough, then in the wanted type."""
+    result = dtypes.name_of(dtype) if dtype is not None else _sum_type(x.dtype)
+    x = astype(x, result)
+    if result in ("float16", "bfloat16"):
+        return astype(_reduce(astype(x, "float32"), name, init, axis, keepdims), result)
+    return _reduce(x, name, init, axis, keepdims)
+
+
+def _sum_type(dtype: dtypes.DType) -> str:
+    if dtype.kind in "bi" and dtype.itemsize < 4:
+        return "int32"
+    return "uint32" if dtype.kind == "u" and dtype.itemsize < 4 else dtype.name
+
+
+def sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
+    """The sum over some or all axes. Booleans and small integers give int32 (unsigned: uint32)."""
+    r = _accumulated(_masked(to_tensor(a), where, 0), "add", 0, axis, keepdims, dtype)
+    return r if initial is None else r + astype(to_tensor(initial), r.dtype)
+
+
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
+    """The product over some or all axes, in the element type of `sum`."""
+    r = _accumulated(_masked(to_tensor(a), where, 1), "multiply", 1, axis, keepdims, dtype)
+    return r if initial is None else r * astype(to_tensor(initial), r.dtype)
+
+
+def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, largest: bool) -> Tensor:
+    x = to_tensor(a)
+    name, worst = ("maximum", lowest) if largest else ("minimum", highest)
+    axes = canonical_axes(axis, x.ndim)
+    if initial is None and math.prod(x.shape[d] for d in axes) == 0:
+        raise ValueError(
+            f"the {name} of no elements (axes {axes} of shape {x.shape}) does not exist; give `initial`"
+        )
+    if x.dtype.kind == "b":
+        r = _reduce(_masked(x, where, not largest), "or" if largest else "and", not largest, axis, keepdims)
+    elif x.dtype.kind == "c":
+        raise TypeError(f"{name} is not defined for complex elements")
+    else:
+        fill = worst(x.dtype.name)
+        r = _reduce(_masked(x, where, fill), name, fill, axis, keepdims)
+    return r if initial is None else getattr(e, name)(r, astype(to_tensor(initial), r.dtype))
+
+
+def max(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
+    """The largest element over axes; NaN if any is. ValueError for no elements without `initial`."""
+    return _extremum(a, axis, keepdims, initial, where, True)
+
+
+def min(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
+    """The smallest element over axes; NaN if any is. ValueError for no elements without `initial`."""
+    return _extremum(a, axis, keepdims, initial, where, False)
+
+
+amax, amin = max, min
+
+
+def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
+    """Whether any element is non-zero."""
+    return _reduce(_masked(e.logical_or(a, False), where, False), "or", False, axis, keepdims)
+
+
+def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
+    """Whether all elements are non-zero."""
+    return _reduce(_masked(e.logical_or(a, False), where, True), "and", True, axis, keepdims)
+
+
+def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """How many elements are non-zero, int32."""
+    return sum(e.logical_or(a, False), axis, keepdims=keepdims)
+
+
+def _count(x: Tensor, axis: Any, where: Any, keepdims: bool) -> Any:
+    if where is None:
+        return math.prod(x.shape[d] for d in canonical_axes(axis, x.ndim))
+    return sum(broadcast(to_tensor(where), x.shape), axis, dtype="float32", keepdims=keepdims)
+
+
+def _widened(a: Any) -> tuple[Tensor, str]:
+    """Inexact elements, half types as float32, and the type of the result."""
+    x = inexact(a)
+    return (astype(x, "float32") if x.dtype in ("float16", "bfloat16") else x), x.dtype.name
+
+
+def _divided(total: Tensor, count: Any) -> Tensor:
+    """total / count, NaN for nothing."""
+    if isinstance(count, Tensor):
+        return ew("divide", total, astype(count, total.dtype))
+    return ew("divide", total, scalar(float(count), total.dtype.name))
+
+
+def mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Tensor:
+    """The mean over axes; integers and booleans give float32, half types are added up in float32."""
+    x, result = _widened(a if dtype is None else astype(to_tensor(a), dtype))
+    return astype(
+        _divided(sum(x, axis, keepdims=keepdims, where=where), _count(x, axis, where, keepdims)), result
+    )
+
+
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    correction: float | None = None,
+) -> Tensor:
+    """The mean squared distance to the mean, with count - ddof as divisor; real for complex elements."""
+    ddof = ddof if correction is None else correction
+    x, result = _widened(a if dtype is None else astype(to_tensor(a), dtype))
+    result = {"complex64": "float32", "complex128": "float64"}.get(result, result)
+    centred = x - mean(x, axis, keepdims=True, where=where)
+    squares = (
+        e.square(centred) if x.dtype.kind != "c" else e.square(e.real(centred)) + e.square(e.imag(centred))
+    )
+    count = _count(x, axis, where, keepdims)
+    divisor = count - ddof if isinstance(count, Tensor) else builtins.max(count - ddof, 0)
+    return astype(_divided(sum(squares, axis, keepdims=keepdims, where=where), divisor), result)
+
+
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    correction: float | None = None,
+) -> Tensor:
+    """The square root of `var`."""
+    return ew("sqrt", var(a, axis, dtype, None, ddof, keepdims, where=where, correction=correction))
+
+
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
+    """max - min."""
+    return ew("subtract", max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
+
+
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+) -> Any:
+    """The mean weighted by `weights`: of a's shape, or 1-d along one axis."""
+    if weights is None:
+        r = mean(a, axis, keepdims=keepdims)
+        x = to_tensor(a)
+        return (r, full_of(_count(x, axis, None, keepdims), r.dtype.name, r.shape)) if returned else r
+    x, w = promote_inexact(a, weights)
+    if w.shape != x.shape:
+        if axis is None or isinstance(axis, (tuple, list)) or w.ndim != 1:
+            raise ValueError(f"weights of shape {w.shape} need one axis of an array of shape {x.shape}")
+        d = canonical_axis(axis, x.ndim)
+        if w.shape[0] != x.shape[d]:
+            raise ValueError(f"{w.shape[0]} weights do not fit axis {d} of size {x.shape[d]}")
+        w = broadcast(along(w, d, x.ndim), x.shape)
+    total = sum(w, axis, keepdims=keepdims)
+    r = sum(x * w, axis, keepdims=keepdims) / total
+    return (r, total) if returned else r
+
+
+# --- positions of extrema ---
+
+
+@functools.cache
+def _arg_region(dtype: str, index: str, largest: bool) -> Any:
+    def body(p: list[Tensor]) -> list[Tensor]:
+        a, i, b, j = p
+        better = compare(b, a, "GT" if largest else "LT")
+        same = compare(b, a, "EQ")
+        if dtypes.TABLE[dtype].kind == "f":
+            a_nan, b_nan = compare(a, a, "NE"), compare(b, b, "NE")
+            better = ew("or", better, ew("and", b_nan, ew("not", a_nan)))
+            same = ew("or", same, ew("and", a_nan, b_nan))
+        take = ew("or", better, ew("and", same, compare(j, i, "LT")))
+        return [op("select", [take, b, a]), op("select", [take, j, i])]
+
+    return _core.region(body, [(dtype, [], False), (index, [], False)] * 2)
+
+
+def _arg_extremum(a: Any, axis: Any, keepdims: bool, largest: bool) -> Tensor:
+    x = to_tensor(a)
+    if x.dtype.kind == "c":
+        raise TypeError(f"{'argmax' if largest else 'argmin'} is not defined for complex elements")
+    shape = x.shape
+    if axis is None:
+        x, d = reshape(x, (x.size,)), 0
+    else:
+        d = canonical_axis(axis, x.ndim)
+    if x.shape[d] == 0:
+        raise ValueError(f"{'argmax' if largest else 'argmin'} of no elements (shape {shape}) does not exist")
+    if x.dtype.kind == "b":
+        x = astype(x, "uint8")
+    x = op("stop_gradient", [_core.set_weak(x, False)])
+    dtype, index = x.dtype.name, "int32" if x.shape[d] < 2**31 else "int64"
+    inits = [scalar((lowest if largest else highest)(dtype), dtype), scalar(highest(index), index)]
+    out = _core.op(
+        "reduce",
+        [x, iota(index, x.shape, d), *inits],
+        dimensions=[d],
+        body=_arg_region(dtype, index, largest),
+    )[1]
+    if keepdims:
+        out = reshape(
+            out, [1] * len(shape) if axis is None else [1 if i == d else n for i, n in enumerate(shape)]
+        )
+    return out
+
+
+def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
+    """The first position of the largest element (NaN counts as largest), int32. ValueError for none."""
+    return _arg_extremum(a, axis, keepdims, True)
+
+
+def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
+    """The first position of the smallest element (a NaN counts as smallest), int32. ValueError for no
+    elements.
+    """
+    return _arg_extremum(a, axis, keepdims, False)
+
+
+# --- without NaN ---
+
+
+def _no_nan(a: Any, fill: Any) -> Tensor:
+    x = to_tensor(a)
+    return x if x.dtype.kind in "biu" else select(e.isnan(x), scalar(fill, x.dtype.name), x)
+
+
+def nansum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
+    """The sum with NaN as 0."""
+    return sum(_no_nan(a, 0), axis, dtype, keepdims=keepdims)
+
+
+def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
+    """The product with NaN as 1."""
+    return prod(_no_nan(a, 1), axis, dtype, keepdims=keepdims)
+
+
+def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
+    """The largest element that is not NaN; NaN where all are."""
+    x = to_tensor(a)
+    r = max(_no_nan(x, -math.inf), axis, keepdims=keepdims)
+    return r if x.dtype.kind in "biu" else select(all(e.isnan(x), axis, keepdims=keepdims), math.nan, r)
+
+
+def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
+    """The smallest element that is not NaN; NaN where all are."""
+    x = to_tensor(a)
+    r = min(_no_nan(x, math.inf), axis, keepdims=keepdims)
+    return r if x.dtype.kind in "biu" else select(all(e.isnan(x), axis, keepdims=keepdims), math.nan, r)
+
+
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
+    """The mean of the elements that are not NaN."""
+    return mean(a, axis, dtype, keepdims=keepdims, where=ew("not", e.isnan(a)))
+
+
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False
+) -> Tensor:
+    """The variance of the elements that are not NaN."""
+    return var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=ew("not", e.isnan(a)))
+
+
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False
+) -> Tensor:
+    """The standard deviation of the elements that are not NaN."""
+    return ew("sqrt", nanvar(a, axis, dtype, None, ddof, keepdims))
+
+
+def _all_nan_refused(x: Tensor, axis: Any, name: str) -> None:
+    if x.size and _core.forceable(x) and bool(any(all(e.isnan(x), axis))):
+        raise ValueError(f"{name}: a slice of shape {x.shape} holds NaN only")
+
+
+def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
+    """`argmax` of the elements that are not NaN. ValueError, where values are known, if all are."""
+    _all_nan_refused(to_tensor(a), axis, "nanargmax")
+    return argmax(_no_nan(a, -math.inf), axis, keepdims=keepdims)
+
+
+def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
+    """`argmin` of the elements that are not NaN. ValueError, where values are known, if all are."""
+    _all_nan_refused(to_tensor(a), axis, "nanargmin")
+    return argmin(_no_nan(a, math.inf), axis, keepdims=keepdims)
+
+
+# --- cumulative ---
+
+
+def _scan(x: Tensor, name: str, init: Any, axis: int) -> Tensor:
+    """Joins each element with all before it along an axis.
+
+    In log2(n) steps, each joining with the elements 1, 2, 4, ... before. A window reduction would cost n * n,
+    and a
+    sequential scan one body call per element; these steps are slices and pads, which fuse and have
+    derivatives, and
+    their rounding error grows with log n only.
+    """
+    n = x.shape[axis]
+    neutral = scalar(init, x.dtype.name)
+    x = _core.set_weak(x, False)
+    step = 1
+    zeros = [0] * x.ndim
+    while step < n:
+        limits = [m - step if d == axis else m for d, m in enumerate(x.shape)]
+        head = op("slice", [x], start_indices=zeros, limit_indices=limits, strides=[1] * x.ndim)
+        edge = [step if d == axis else 0 for d in range(x.ndim)]
+        moved = op(
+            "pad", [head, neutral], edge_padding_low=edge, edge_padding_high=zeros, interior_padding=zeros
+        )
+        x = ew(name, moved, x)
+        step *= 2
+    return x
+
+
+def _cumulative(a: Any, axis: int | None, dtype: Any, name: str, init: Any) -> Tensor:
+    x = to_tensor(a)
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    d = canonical_axis(axis, x.ndim)
+    result = dtypes.name_of(dtype) if dtype is not None else _sum_type(x.dtype)
+    x = astype(x, "float32" if result in ("float16", "bfloat16") else result)
+    if result == "bool":
+        name = {"add": "or", "multiply": "and"}[name]
+    return astype(_scan(x, name, init, d), result)
+
+
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tensor:
+    """Running sums along an axis (flattened without one)."""
+    return _cumulative(a, axis, dtype, "add", 0)
+
+
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tensor:
+    """Running products along an axis (flattened without one)."""
+    return _cumulative(a, axis, dtype, "multiply", 1)
+
+
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tensor:
+    """Running sums with NaN as 0."""
+    return cumsum(_no_nan(a, 0), axis, dtype)
+
+
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tensor:
+    """Running products with NaN as 1."""
+    return cumprod(_no_nan(a, 1), axis, dtype)
+
+
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """`cumsum` of the array API; `include_initial` puts a 0 in front. An axis is needed unless 1-d."""
+    return _with_initial(x, axis, dtype, include_initial, cumsum, 0)
+
+
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """`cumprod` of the array API; `include_initial` puts a 1 in front. An axis is needed unless 1-d."""
+    return _with_initial(x, axis, dtype, include_initial, cumprod, 1)
+
+
+def _with_initial(x: Any, axis: int | None, dtype: Any, include: bool, f: Any, init: int) -> Tensor:
+    t = to_tensor(x)
+    if axis is None and t.ndim != 1:
+        raise ValueError(f"an axis is needed for shape {t.shape}")
+    d = canonical_axis(axis or 0, t.ndim)
+    r = f(t, d, dtype)
+    if not include:
+        return r
+    first = full_of(init, r.dtype.name, [1 if i == d else n for i, n in enumerate(r.shape)])
+    return op("concatenate", [first, r], dimension=d)
+
+
+# --- quantiles ---
+
+
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Tensor:
+    """The q-quantiles (q in 0..1, any shape, dimensions of q first) over axes; NaN where a NaN is among the
+    elements.
+
+    `method`: linear, lower, higher, midpoint or nearest.
+    """
+    return _quantile(a, q, axis, method, keepdims, False)
+
+
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Tensor:
+    """The q-quantiles of the elements that are not NaN."""
+    return _quantile(a, q, axis, method, keepdims, True)
+
+
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Tensor:
+    """`quantile` with q in 0..100."""
+    return _quantile(a, q, axis, method, keepdims, False, 100)
+
+
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Tensor:
+    """`nanquantile` with q in 0..100."""
+    return _quantile(a, q, axis, method, keepdims, True, 100)
+
+
+def median(
+    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Tensor:
+    """The middle element over axes, or the mean of the two middle ones."""
+    return _quantile(a, 0.5, axis, "midpoint", keepdims, False)
+
+
+def nanmedian(
+    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Tensor:
+    """The median of the elements that are not NaN."""
+    return _quantile(a, 0.5, axis, "midpoint", keepdims, True)
+
+
+def _quantile(
+    a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool, whole: int = 1
+) -> Tensor:
+    from lamina.numpy._creation import array
+    from lamina.numpy._shape import moveaxis
+    from lamina.numpy._sorting import sort, take_along_axis
+
+    if method not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise ValueError(f"method must be linear, lower, higher, midpoint or nearest, not {method!r}")
+    x = floating(a, "quantile")
+    axes = canonical_axes(axis, x.ndim)
+    shape = x.shape
+    q = ew("divide", array(q, x.dtype), whole) if whole != 1 else array(q, x.dtype)
+    rest = [d for d in range(x.ndim) if d not in axes]
+    x = moveaxis(x, tuple(axes), tuple(range(len(axes)))) if axes else x
+    n = math.prod(shape[d] for d in axes)
+    if n == 0:
+        raise ValueError(f"a quantile of no elements (shape {shape}) does not exist")
+    x = sort(reshape(x, (n, *[shape[d] for d in rest])), axis=0)
+    nans = e.isnan(x)
+    flat_q = reshape(q, (q.size, *[1] * len(rest)))
+    if skip_nan:
+        count = sum(ew("not", nans), 0, dtype=x.dtype, keepdims=True)
+        place = flat_q * e.maximum(count - 1, 0)
+    else:
+        count = None
+        place = broadcast(flat_q * float(n - 1), (q.size, *x.shape[1:]))
+    low, high = ew("floor", place), ew("ceil", place)
+    at = lambda p: take_along_axis(x, astype(e.clip(p, 0, float(n - 1)), "int32"), 0)  # noqa: E731
+    if method == "nearest":
+        r = at(ew("round_nearest_even", place))
+    elif method == "lower":
+        r = at(low)
+    elif method == "higher":
+        r = at(high)
+    else:
+        a_low, a_high = at(low), at(high)
+        between = 0.5 * astype(compare(place, low, "NE"), x.dtype) if method == "midpoint" else place - low
+        # Equal ends are taken as they are, so that infinities do not become NaN.
+        mixed = a_low * (1 - between) + a_high * between
+        r = select(compare(between, 0, "EQ"), a_low, select(compare(a_low, a_high, "EQ"), a_low, mixed))
+    bad = compare(count, 0, "EQ") if skip_nan else any(nans, 0, keepdims=True)
+    r = select(bad, math.nan, r)
+    kept = [1 if d in axes else m for d, m in enumerate(shape)] if keepdims else [shape[d] for d in rest]
+    return reshape(r, (*q.shape, *kept))
+
+
+# --- differences ---
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    """The n-th difference of neighbours along an axis (of booleans: whether they differ)."""
+    from lamina.numpy._shape import concatenate
+
+    x = to_tensor(a)
+    if n < 0:
+        raise ValueError(f"diff needs n >= 0, not {n}")
+    if x.ndim == 0:
+        raise ValueError("diff needs at least one dimension")
+    d = canonical_axis(axis, x.ndim)
+    ends = [None if v is None else to_tensor(v) for v in (prepend, append)]
+    ends = [
+        v if v is None or v.ndim else broadcast(v, [1 if i == d else m for i, m in enumerate(x.shape)])
+        for v in ends
+    ]
+    if ends[0] is not None or ends[1] is not None:
+        x = concatenate([v for v in (ends[0], x, ends[1]) if v is not None], d)
+    key = (slice(None),) * d
+    for _ in range(n):
+        later, earlier = getitem(x, (*key, slice(1, None))), getitem(x, (*key, slice(None, -1)))
+        x = ew("xor" if x.dtype.kind == "b" else "subtract", later, earlier)
+    return x
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
+    """Differences of neighbours of the flattened array, with values put before and after."""
+    from lamina.numpy._shape import concatenate, ravel
+
+    x = diff(ravel(ary))
+    parts = [None if v is None else astype(ravel(v), x.dtype) for v in (to_begin, to_end)]
+    return concatenate([v for v in (parts[0], x, parts[1]) if v is not None])
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Central differences, one-sided at the ends, per axis. Spacings are numbers or 1-d coordinates."""
+    from lamina.numpy._shape import concatenate
+
+    if edge_order != 1:
+        raise NotImplementedError("gradient has edge_order 1 only")
+    x = inexact(f)
+    axes = (
+        list(range(x.ndim))
+        if axis is None
+        else [canonical_axis(d, x.ndim) for d in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    )
+    spacing: Sequence[Any] = varargs if len(varargs) > 1 else list(varargs or (1.0,)) * len(axes)
+    if len(spacing) != len(axes):
+        raise ValueError(f"gradient needs no spacing, one, or {len(axes)}, not {len(varargs)}")
+    out = []
+    for d, h in zip(axes, spacing, strict=False):
+        if x.shape[d] < 2:
+            raise ValueError(f"gradient needs at least 2 elements along axis {d}, not {x.shape[d]}")
+        cut = lambda s, v=x, d=d: getitem(v, (*(slice(None),) * d, s))  # noqa: E731
+        h = to_tensor(h)
+        if h.ndim == 0:
+            inside = (cut(slice(2, None)) - cut(slice(None, -2))) / (2.0 * h)
+            first = (cut(slice(1, 2)) - cut(slice(0, 1))) / h
+            last = (cut(slice(-1, None)) - cut(slice(-2, -1))) / h
+        else:
+            if h.shape != (x.shape[d],):
+                raise ValueError(f"coordinates of shape {h.shape} do not fit axis {d} of size {x.shape[d]}")
+            steps = along(diff(inexact(h)), d, x.ndim)
+            rises = diff(x, axis=d) / steps
+            ends = lambda s, v=rises, d=d: getitem(v, (*(slice(None),) * d, s))  # noqa: E731
+            gap = lambda s, v=steps, d=d: getitem(v, (*(slice(None),) * d, s))  # noqa: E731
+            before, after = gap(slice(None, -1)), gap(slice(1, None))
+            inside = (ends(slice(None, -1)) * after + ends(slice(1, None)) * before) / (before + after)
+            first, last = ends(slice(0, 1)), ends(slice(-1, None))
+        out.append(concatenate([first, inside, last], d))
+    return out[0] if len(out) == 1 else out
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
+    """The integral by the trapezoid rule along an axis."""
+    t = inexact(y)
+    d = canonical_axis(axis, t.ndim)
+    key = (slice(None),) * d
+    pairs = getitem(t, (*key, slice(1, None))) + getitem(t, (*key, slice(None, -1)))
+    if x is None:
+        return sum(pairs * 0.5, d) * dx
+    steps = diff(inexact(x), axis=0 if to_tensor(x).ndim == 1 else d)
+    return sum(pairs * (along(steps, d, t.ndim) if steps.ndim == 1 else steps) * 0.5, d)
+
+
+def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Tensor:
+    """Covariances between the rows (or columns) of up to 2 dimensions."""
+    from lamina.numpy._linear import matmul
+    from lamina.numpy._shape import atleast_2d, concatenate, squeeze, transpose
+
+    def variables(v: Any) -> Tensor:
+        t = inexact(v)
+        if t.ndim > 2:
+            raise ValueError(f"cov needs at most 2 dimensions, not shape {t.shape}")
+        rows = atleast_2d(t)
+        return rows if rowvar or t.ndim < 2 else transpose(rows)
+
+    x = variables(m)
+    if y is not None:
+        x = concatenate([x, variables(y)], 0)
+    divisor = x.shape[1] - (ddof if ddof is not None else 0 if bias else 1)
+    centred = x - mean(x, 1, keepdims=True)
+    return squeeze(_divided(matmul(centred, e.conj(transpose(centred))), builtins.max(divisor, 0)))
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
+    """Correlations between the rows (or columns)."""
+    c = cov(x, y, rowvar)
+    if c.ndim == 0:
+        return c / c
+    from lamina.numpy._shape import diagonal
+
+    scale = ew("sqrt", e.real(diagonal(c)))
+    return c / reshape(scale, (scale.size, 1)) / reshape(scale, (1, scale.size))
+
+
+__all__ = [
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "average",
+    "corrcoef",
+    "count_nonzero",
+    "cov",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "ediff1d",
+    "gradient",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "nanargmax",
+    "nanargmin",
+    "nancumprod",
+    "nancumsum",
+    "nanmax",
+    "nanmean",
+    "nanmedian",
+    "nanmin",
+    "nanpercentile",
+    "nanprod",
+    "nanquantile",
+    "nanstd",
+    "nansum",
+    "nanvar",
+    "percentile",
+    "prod",
+    "ptp",
+    "quantile",
+    "std",
+    "sum",
+    "trapezoid",
+    "var",
+]

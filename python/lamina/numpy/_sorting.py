@@ -1,0 +1,644 @@
+"""Sorting, searching, counting, sets, comparisons of whole arrays."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lamina import _core
+from lamina._core import Tensor
+from lamina._indexing import At, broadcast, getitem, missing, reshape, scalar
+from lamina._tensor import astype, to_tensor
+from lamina.numpy import _elementwise as e
+from lamina.numpy._common import (
+    broadcast_shapes,
+    canonical_axis,
+    compare,
+    ew,
+    full_of,
+    host,
+    inexact,
+    iota,
+    op,
+    promote,
+    promote_inexact,
+    select,
+)
+from lamina.numpy._reductions import all as all_
+from lamina.numpy._reductions import cumsum
+from lamina.numpy._reductions import max as max_
+from lamina.numpy._reductions import min as min_
+from lamina.numpy._reductions import sum as sum_
+from lamina.numpy._shape import concatenate, flip, moveaxis, ravel, stack
+
+# --- sorting ---
+
+
+def _before(a: Tensor, b: Tensor) -> Tensor:
+    """Whether a sorts before b: NaN last; complex elements by real, then imaginary part."""
+    if a.dtype.kind == "c":
+        ra, rb = ew("real", a), ew("real", b)
+        same = ew("and", ew("not", _before(ra, rb)), ew("not", _before(rb, ra)))
+        return ew("or", _before(ra, rb), ew("and", same, _before(ew("imag", a), ew("imag", b))))
+    less = compare(a, b, "LT")
+    if a.dtype.kind == "f":
+        less = ew("or", less, ew("and", compare(b, b, "NE"), compare(a, a, "EQ")))
+    return less
+
+
+@functools.cache
+def _sort_region(kinds: tuple[str, ...], keys: int, descending: bool) -> Any:
+    """The comparator of rows by the first `keys` operands, in order."""
+
+    def body(p: list[Tensor]) -> list[Tensor]:
+        if descending:
+            p = [p[i ^ 1] for i in range(len(p))]
+        out = _before(p[2 * keys - 2], p[2 * keys - 1])
+        for k in range(keys - 2, -1, -1):
+            a, b = p[2 * k], p[2 * k + 1]
+            tie = ew("and", ew("not", _before(b, a)), out)
+            out = ew("or", _before(a, b), tie)
+        return [out]
+
+    return _core.region(body, [(d, [], False) for d in kinds for _ in range(2)])
+
+
+def _sorted(operands: Sequence[Tensor], axis: int, keys: int = 1, descending: bool = False) -> list[Tensor]:
+    operands = [_core.set_weak(t, False) for t in operands]
+    region = _sort_region(tuple(t.dtype.name for t in operands), keys, descending)
+    return _core.op("sort", operands, dimension=axis, is_stable=True, body=region)
+
+
+def _axis_of(a: Any, axis: int | None) -> tuple[Tensor, int]:
+    t = to_tensor(a)
+    return (ravel(t), 0) if axis is None else (t, canonical_axis(axis, t.ndim))
+
+
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    kind: None = None,
+    order: None = None,
+    *,
+    stable: bool = True,
+    descending: bool = False,
+) -> Tensor:
+    """The elements in order along an axis (flattened for None); NaN last. Always stable."""
+    t, d = _axis_of(a, axis)
+    return _sorted([t], d, descending=descending)[0]
+
+
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    kind: None = None,
+    order: None = None,
+    *,
+    stable: bool = True,
+    descending: bool = False,
+) -> Tensor:
+    """The positions that sort the elements, int32. Always stable."""
+    t, d = _axis_of(a, axis)
+    return _sorted([t, iota("int32", t.shape, d)], d, descending=descending)[1]
+
+
+def lexsort(keys: Any, axis: int = -1) -> Tensor:
+    """The positions that sort by several keys, the last one first in rank."""
+    ts = list(keys) if not isinstance(keys, Tensor) else [getitem(keys, i) for i in range(keys.shape[0])]
+    ts = [to_tensor(k) for k in ts]
+    if not ts:
+        raise TypeError("lexsort needs at least one key")
+    if any(t.shape != ts[0].shape for t in ts):
+        raise ValueError(f"lexsort needs keys of one shape, not {[t.shape for t in ts]}")
+    if ts[0].ndim == 0:
+        return scalar(0, "int32")
+    d = canonical_axis(axis, ts[0].ndim)
+    return _sorted([*ts[::-1], iota("int32", ts[0].shape, d)], d, len(ts))[-1]
+
+
+def partition(a: Any, kth: int, axis: int = -1) -> Tensor:
+    """An order with element kth where sorting puts it (the whole is sorted)."""
+    t = to_tensor(a)
+    canonical_axis(kth, t.shape[canonical_axis(axis, t.ndim)])
+    return sort(t, axis)
+
+
+def argpartition(a: Any, kth: int, axis: int = -1) -> Tensor:
+    """The positions of `partition`."""
+    t = to_tensor(a)
+    canonical_axis(kth, t.shape[canonical_axis(axis, t.ndim)])
+    return argsort(t, axis)
+
+
+def sort_complex(a: Any) -> Tensor:
+    """Sorted by real, then imaginary part; complex."""
+    t = sort(a, 0)
+    return (
+        t
+        if t.dtype.kind == "c"
+        else astype(t, "complex128" if t.dtype in ("float64", "int64") else "complex64")
+    )
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
+    """Where elements of `v` go into sorted 1-d `a` to keep it sorted, int32; NaN last.
+
+    A binary search in log2(n) steps, each one gather.
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"side must be 'left' or 'right', not {side!r}")
+    t, v = promote(a, v)
+    if t.ndim != 1:
+        raise ValueError(f"searchsorted needs a 1-d array to search, not shape {t.shape}")
+    if sorter is not None:
+        t = getitem(t, to_tensor(sorter))
+    n = t.shape[0]
+    t, v = _core.set_weak(t, False), _core.set_weak(v, False)
+    place = full_of(0, "int32", v.shape)
+    if n == 0:
+        return place
+    step = 1 << (n.bit_length() - 1)
+    while step:
+        candidate = place + step
+        seen = getitem(t, e.clip(candidate - 1, 0, n - 1))
+        goes_on = _before(seen, v) if side == "left" else ew("not", _before(v, seen))
+        place = select(ew("and", compare(candidate, n, "LE"), goes_on), candidate, place)
+        step >>= 1
+    return _core.set_weak(place, False)
+
+
+def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
+    """The number of the bin each element lies in; `bins` increases or decreases."""
+    t, b = to_tensor(x), to_tensor(bins)
+    if b.ndim != 1:
+        raise ValueError(f"digitize needs 1-d bins, not shape {b.shape}")
+    if b.size == 0:
+        return full_of(0, "int32", t.shape)
+    up = searchsorted(b, t, "left" if right else "right")
+    down = b.size - searchsorted(flip(b), t, "right" if right else "left")
+    return select(compare(getitem(b, -1), getitem(b, 0), "GE"), up, down)
+
+
+# --- searching ---
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: int = 0) -> tuple[Tensor, ...]:
+    """Indices of the non-zero elements, one int32 array per dimension.
+
+    With `size` that many (cut, or filled with `fill_value`), which also works inside a trace; else TypeError
+    there.
+    """
+    t = to_tensor(a)
+    if t.ndim == 0:
+        raise ValueError("nonzero needs at least one dimension; use atleast_1d")
+    if size is None:
+        import numpy as np
+
+        return tuple(to_tensor(i.astype(np.int32)) for i in np.nonzero(host(t, "nonzero")))
+    mask = ravel(e.logical_or(t, False))
+    counts = cumsum(mask)
+    flat = searchsorted(counts, iota("int32", [size], 0) + 1)
+    inside = compare(flat, t.size, "LT")
+    out, rest = [], flat
+    for n in t.shape[::-1]:
+        rest, index = ew("divide", rest, max(n, 1)), ew("remainder", rest, max(n, 1))
+        out.append(select(inside, index, fill_value))
+    return tuple(out[::-1])
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: int = 0) -> Tensor:
+    """Indices of the non-zero elements of the flattened array."""
+    return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: int = 0) -> Tensor:
+    """Indices of the non-zero elements as rows."""
+    t = to_tensor(a)
+    if t.ndim == 0:
+        t = reshape(t, (1,))
+        return getitem(stack(nonzero(t, size=size, fill_value=fill_value), 1), (slice(None), slice(0, 0)))
+    return stack(nonzero(t, size=size, fill_value=fill_value), 1)
+
+
+def extract(condition: Any, arr: Any) -> Tensor:
+    """The elements where the condition is non-zero, flattened."""
+    return getitem(ravel(arr), ravel(e.logical_or(condition, False)))
+
+
+def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
+    """The slices along an axis where the 1-d condition is non-zero."""
+    t, d = _axis_of(a, axis)
+    (index,) = nonzero(ravel(condition))
+    return getitem(t, (*(slice(None),) * d, index))
+
+
+def take(
+    a: Any,
+    indices: Any,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    fill_value: Any = None,
+) -> Tensor:
+    """Slices at `indices` along an axis (flattened without one).
+
+    Known indices are checked (IndexError). For Tensor indices out of range `mode` says: "fill" (default: NaN,
+    or the
+    least integer), "clip", or "wrap".
+    """
+    t, d = _axis_of(a, axis)
+    key: tuple[Any, ...] = (slice(None),) * d
+    if mode not in (None, "fill", "clip", "wrap", "raise"):
+        raise ValueError(f"mode must be 'fill', 'clip', 'wrap' or 'raise', not {mode!r}")
+    if mode == "wrap":
+        return getitem(t, (*key, e.remainder(indices, t.shape[d])))
+    if mode == "clip":
+        return getitem(t, (*key, e.clip(to_tensor(indices), 0, t.shape[d] - 1)))
+    if not isinstance(indices, Tensor):
+        import numpy as np
+
+        return getitem(t, (*key, np.asarray(indices) if not isinstance(indices, int) else indices))
+    return At(t)[(*key, indices)].get(mode="fill", fill_value=fill_value)
+
+
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | None = None) -> Tensor:
+    """For each position of `indices`, the element of `arr` at that index along an axis; other dimensions
+    broadcast.
+
+    Indices out of range give NaN (or the least integer), with mode "clip" the nearest element.
+    """
+    t, i = to_tensor(arr), to_tensor(indices)
+    if i.dtype.kind not in "iu":
+        raise TypeError(f"take_along_axis needs integer indices, not {i.dtype.name}")
+    if axis is None:
+        t, axis = ravel(t), 0
+    d = canonical_axis(axis, t.ndim)
+    if i.ndim != t.ndim:
+        raise ValueError(f"take_along_axis needs indices with {t.ndim} dimensions, not shape {i.shape}")
+    n = t.shape[d]
+    others = [k for k in range(t.ndim) if k != d]
+    lead = broadcast_shapes([t.shape[k] for k in others], [i.shape[k] for k in others])
+    sized = lambda m: [*lead[:d], m, *lead[d:]]  # noqa: E731
+    t, i = broadcast(t, sized(n)), broadcast(i, sized(i.shape[d]))
+    if 0 in i.shape or n == 0:
+        if 0 not in i.shape:
+            raise IndexError(f"take_along_axis: axis {d} has no elements")
+        return full_of(0, t.dtype.name, i.shape)
+    i = astype(i, "int64" if i.dtype in ("int64", "uint64", "uint32") else "int32")
+    i = select(compare(i, 0, "LT"), i + n, i)
+    out = op(
+        "gather",
+        [_core.set_weak(t, False), i],
+        index_vector_dim=t.ndim,
+        slice_sizes=[1] * t.ndim,
+        start_index_map=[d],
+        collapsed_slice_dims=[d],
+        operand_batching_dims=others,
+        start_indices_batching_dims=others,
+        offset_dims=[],
+    )
+    if mode == "clip":
+        return out
+    inside = ew("and", compare(i, 0, "GE"), compare(i, n, "LT"))
+    return select(inside, out, scalar(missing(t.dtype), t.dtype.name))
+
+
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = False) -> Tensor:
+    """A new array like `arr` with `values` at `indices` along an axis (`inplace` must be False)."""
+    if inplace:
+        raise NotImplementedError("put_along_axis gives a new array; pass inplace=False")
+    t, i = to_tensor(arr), to_tensor(indices)
+    if axis is None:
+        return reshape(put_along_axis(ravel(t), i, values, 0), t.shape)
+    d = canonical_axis(axis, t.ndim)
+    shape = [i.shape[k] if k == d else t.shape[k] for k in range(t.ndim)]
+    i = broadcast(i, shape)
+    grid = [i if k == d else iota("int32", shape, k) for k in range(t.ndim)]
+    return At(t)[tuple(grid)].set(values)
+
+
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = False) -> Tensor:
+    """A new array like `a` with `v` at flat indices (`inplace` must be False)."""
+    if inplace:
+        raise NotImplementedError("put gives a new array; pass inplace=False")
+    t, values, i = to_tensor(a), ravel(v), ravel(ind)
+    from lamina.numpy._shape import resize
+
+    return reshape(At(ravel(t))[i].set(resize(values, i.shape), mode=mode), t.shape)
+
+
+def select_function(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
+    """The choice of the first condition that holds, elementwise; else the default."""
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ValueError(
+            f"select needs as many choices as conditions, at least one: {len(condlist)}, {len(choicelist)}"
+        )
+    out: Any = default
+    for c, v in zip(reversed(condlist), reversed(choicelist), strict=False):
+        out = e.where(c, v, out)
+    return out
+
+
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Tensor:
+    """Elements of choices[a], elementwise; `mode` "clip" (as "raise") or "wrap" for indices out of range."""
+    index = to_tensor(a)
+    ts = promote(*choices)
+    n = len(ts)
+    index = e.remainder(index, n) if mode == "wrap" else e.clip(index, 0, n - 1)
+    result = ts[0]
+    for k in range(1, n):
+        result = select(compare(index, k, "EQ"), ts[k], result)
+    return broadcast(result, broadcast_shapes(result.shape, index.shape))
+
+
+def piecewise(x: Any, condlist: Sequence[Any], funclist: Sequence[Any], *args: Any, **kw: Any) -> Tensor:
+    """Functions (or values) of x, each where its condition holds; one more than conditions is the default."""
+    t = to_tensor(x)
+    funcs = list(funclist)
+    if len(funcs) not in (len(condlist), len(condlist) + 1):
+        raise ValueError(
+            f"piecewise needs {len(condlist)} or {len(condlist) + 1} functions, not {len(funcs)}"
+        )
+    value = lambda f: f(t, *args, **kw) if callable(f) else f  # noqa: E731
+    out: Any = value(funcs.pop()) if len(funcs) > len(condlist) else 0
+    out = broadcast(astype(to_tensor(out), t.dtype), t.shape)
+    for c, f in zip(condlist, funcs, strict=False):
+        out = select(to_tensor(c), astype(broadcast(to_tensor(value(f)), t.shape), t.dtype), out)
+    return out
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
+    """Flat indices as one index per dimension."""
+    rest = to_tensor(indices)
+    dims = shape if isinstance(shape, (tuple, list)) else (shape,)
+    out = []
+    for n in reversed(dims):
+        out.append(e.remainder(rest, n))
+        rest = e.floor_divide(rest, n)
+    return tuple(out[::-1])
+
+
+def ravel_multi_index(
+    multi_index: Sequence[Any], dims: Sequence[int], mode: str = "clip", order: str = "C"
+) -> Tensor:
+    """One index per dimension as flat indices; `mode` "clip" or "wrap"."""
+    if mode not in ("clip", "wrap"):
+        raise NotImplementedError(
+            f"mode must be 'clip' or 'wrap', not {mode!r}: indices may not be known yet"
+        )
+    pairs = list(zip(multi_index, dims, strict=False))
+    out: Any = 0
+    for i, n in pairs if order == "C" else pairs[::-1]:
+        i = e.remainder(i, n) if mode == "wrap" else e.clip(to_tensor(i), 0, n - 1)
+        out = i + out * n
+    return out
+
+
+# --- counting ---
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Tensor:
+    """How often each non-negative integer occurs (or the sum of weights). Inside a trace give `length`."""
+    t = to_tensor(x)
+    if t.ndim != 1 or t.dtype.kind not in "biu":
+        raise TypeError(f"bincount needs 1-d integers, not {t.dtype.name} of shape {t.shape}")
+    if length is None:
+        values = host(t, "bincount")
+        if values.size and values.min() < 0:
+            raise ValueError("bincount needs non-negative integers")
+        length = max(minlength, int(values.max()) + 1 if values.size else 0)
+    w = full_of(1, "int32", t.shape) if weights is None else inexact(weights)
+    index = astype(e.clip(t, 0, None), "int32")
+    if t.size == 0 or length == 0:
+        return full_of(0, w.dtype.name, [length])
+    return At(full_of(0, w.dtype.name, [length]))[index].add(w)
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
+    """The edges of `histogram`: `bins` equal parts of the range, or the given edges."""
+    if isinstance(bins, str):
+        raise NotImplementedError("histogram needs a number of bins or their edges, not a rule's name")
+    b = to_tensor(bins)
+    if b.ndim == 1:
+        return inexact(b)
+    from lamina.numpy._creation import linspace
+
+    t = inexact(ravel(a))
+    if range is not None:
+        low, high = (astype(to_tensor(v), t.dtype) for v in range)
+    elif t.size == 0:
+        low, high = scalar(0, t.dtype.name), scalar(1, t.dtype.name)
+    else:
+        low, high = min_(t), max_(t)
+    flat = compare(low, high, "EQ")
+    return linspace(select(flat, low - 0.5, low), select(flat, high + 0.5, high), int(bins) + 1)
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
+) -> tuple[Tensor, Tensor]:
+    """(counts, edges): how many elements (or what weight) lie in each bin, the last one closed; counts are
+    floats.
+    """
+    edges = histogram_bin_edges(a, bins, range)
+    t, edges = promote_inexact(ravel(a), edges)
+    w = full_of(1, t.dtype.name, t.shape) if weights is None else inexact(ravel(weights))
+    n = edges.size - 1
+    if t.size == 0:
+        counts = full_of(0, w.dtype.name, [n])
+    else:
+        place = searchsorted(edges, t, "right") - 1
+        last = compare(t, getitem(edges, -1), "EQ")
+        # What lies outside goes to a place past the end, and is left out.
+        place = select(last, n - 1, select(compare(place, 0, "LT"), n, place))
+        counts = At(full_of(0, w.dtype.name, [n]))[place].add(w)
+    if density:
+        from lamina.numpy._reductions import diff
+
+        counts = counts / diff(edges) / sum_(counts)
+    return counts, edges
+
+
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
+) -> Tensor:
+    """Linear interpolation of (xp, fp), xp increasing, at x; `left` and `right` outside."""
+    x, xp = promote_inexact(x, xp)
+    fp = inexact(fp)
+    if xp.ndim != 1 or xp.shape != fp.shape or xp.size == 0:
+        raise ValueError(f"interp needs 1-d xp and fp of one size, not shapes {xp.shape} and {fp.shape}")
+    if period is not None:
+        if period == 0:
+            raise ValueError("period must not be 0")
+        period = abs(period)
+        x, xp = e.remainder(x, period), e.remainder(xp, period)
+        order = argsort(xp)
+        xp, fp = getitem(xp, order), getitem(fp, order)
+        xp = concatenate([getitem(xp, slice(-1, None)) - period, xp, getitem(xp, slice(0, 1)) + period])
+        fp = concatenate([getitem(fp, slice(-1, None)), fp, getitem(fp, slice(0, 1))])
+    i = e.clip(searchsorted(xp, x, "right"), 1, max(xp.size - 1, 1))
+    at = lambda t, k: getitem(t, e.clip(k, 0, t.size - 1))  # noqa: E731
+    x0, f0, f1 = at(xp, i - 1), at(fp, i - 1), at(fp, i)
+    step = at(xp, i) - x0
+    flat = compare(step, 0, "EQ")
+    out = select(flat, f0, f0 + (x - x0) / select(flat, 1.0, step) * (f1 - f0))
+    if period is None:
+        out = select(compare(x, getitem(xp, 0), "LT"), getitem(fp, 0) if left is None else left, out)
+        out = select(compare(x, getitem(xp, -1), "GT"), getitem(fp, -1) if right is None else right, out)
+    return out
+
+
+# --- sets (their sizes depend on values) ---
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+) -> Any:
+    """The different elements, sorted, with the positions asked for. TypeError inside a trace."""
+    import numpy as np
+
+    out = np.unique(
+        host(ar, "unique"), return_index, return_inverse, return_counts, axis, equal_nan=equal_nan
+    )
+    if not isinstance(out, tuple):
+        return to_tensor(out)
+    return (to_tensor(out[0]), *[to_tensor(o.astype(np.int32)) for o in out[1:]])
+
+
+def unique_values(x: Any) -> Tensor:
+    """The different elements, sorted."""
+    return unique(x, equal_nan=False)
+
+
+def _set_function(name: str, doc: str) -> Callable[..., Tensor]:
+    def f(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
+        import numpy as np
+
+        a, b = promote(ar1, ar2)
+        if name == "union1d":
+            return to_tensor(np.union1d(host(a, name), host(b, name)))
+        return to_tensor(getattr(np, name)(host(a, name), host(b, name), assume_unique=assume_unique))
+
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = f"{doc}, sorted. TypeError inside a trace."
+    return f
+
+
+intersect1d = _set_function("intersect1d", "The elements in both arrays")
+setdiff1d = _set_function("setdiff1d", "The elements of the first array that are not in the second")
+setxor1d = _set_function("setxor1d", "The elements in exactly one of two arrays")
+union1d = _set_function("union1d", "The elements in either array")
+
+
+def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each element is among `test_elements`."""
+    t, pool = promote(element, test_elements)
+    pool = ravel(pool)
+    if pool.size == 0:
+        return full_of(invert, "bool", t.shape)
+    pool = sort(pool)
+    found = getitem(pool, e.clip(searchsorted(pool, t), 0, pool.size - 1))
+    return compare(found, t, "NE" if invert else "EQ")
+
+
+# --- whole arrays ---
+
+
+def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """|a - b| <= atol + rtol * |b|, elementwise; infinities are close to themselves."""
+    x, y = promote(a, b)
+    if x.dtype.kind in "biu":
+        x, y = promote_inexact(x, y)
+    # A NaN on either side makes the comparison false; an infinite bound must not make it true.
+    near = compare(ew("abs", x - y), atol + rtol * ew("abs", y), "LE")
+    out = ew("or", compare(x, y, "EQ"), ew("and", near, e.isfinite(y)))
+    return ew("or", out, ew("and", e.isnan(x), e.isnan(y))) if equal_nan else out
+
+
+def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """Whether all elements are close."""
+    return all_(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Tensor:
+    """Whether two arrays have one shape and equal elements."""
+    a, b = to_tensor(a1), to_tensor(a2)
+    if a.shape != b.shape:
+        return scalar(False, "bool")
+    same = e.equal(a, b)
+    return all_(ew("or", same, ew("and", e.isnan(a), e.isnan(b))) if equal_nan else same)
+
+
+def array_equiv(a1: Any, a2: Any) -> Tensor:
+    """Whether two arrays broadcast together and are equal then."""
+    a, b = to_tensor(a1), to_tensor(a2)
+    try:
+        broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        return scalar(False, "bool")
+    return all_(e.equal(a, b))
+
+
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Tensor:
+    """func1d of each 1-d slice along an axis; its result's dimensions take the axis's place."""
+    t = to_tensor(arr)
+    d = canonical_axis(axis, t.ndim)
+    t = moveaxis(t, d, -1)
+    lead = t.shape[:-1]
+    n = math.prod(lead)
+    if n == 0:
+        raise ValueError(f"apply_along_axis of no slices (shape {to_tensor(arr).shape})")
+    flat = reshape(t, (n, t.shape[-1]))
+    r = _core.vmap(lambda p: [to_tensor(func1d(p[0], *args, **kwargs))], [flat], [True], n)[0]
+    inner = r.shape[1:]
+    r = reshape(r, (*lead, *inner))
+    return moveaxis(r, tuple(range(len(lead), r.ndim)), tuple(range(d, d + len(inner)))) if inner else r
+
+
+__all__ = [
+    "allclose",
+    "apply_along_axis",
+    "argpartition",
+    "argsort",
+    "argwhere",
+    "array_equal",
+    "array_equiv",
+    "bincount",
+    "choose",
+    "compress",
+    "digitize",
+    "extract",
+    "flatnonzero",
+    "histogram",
+    "histogram_bin_edges",
+    "interp",
+    "intersect1d",
+    "isclose",
+    "isin",
+    "lexsort",
+    "nonzero",
+    "partition",
+    "piecewise",
+    "put",
+    "put_along_axis",
+    "ravel_multi_index",
+    "searchsorted",
+    "setdiff1d",
+    "setxor1d",
+    "sort",
+    "sort_complex",
+    "take",
+    "take_along_axis",
+    "union1d",
+    "unique",
+    "unique_values",
+    "unravel_index",
+]

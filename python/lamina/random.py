@@ -1,0 +1,503 @@
+"""Random numbers from explicit keys, with the streams of jax.random (Threefry-2x32, partitionable scheme).
+
+A key is a uint32 array of shape [2]. The same key gives the same numbers everywhere: in eager code, under jit
+and vmap, on any number of threads. Element i of a result depends on the key and on i only.
+
+Threefry: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC11).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from lamina import _core, dtypes, lax
+from lamina._core import Tensor
+from lamina._tensor import to_tensor
+from lamina.lax._base import axis_of, const, describe, ints, like, limit
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_MANTISSA = {"float16": (10, 16), "bfloat16": (7, 16), "float32": (23, 32), "float64": (52, 64)}
+_ONE_BITS = {"float16": 0x3C00, "bfloat16": 0x3F80, "float32": 0x3F800000, "float64": 0x3FF0000000000000}
+_TINY = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
+
+
+def key(seed: Any) -> Tensor:
+    """The key of an integer seed: its high and low 32 bits, uint32[2]."""
+    if isinstance(seed, int) and not isinstance(seed, bool):
+        if not -(2**63) <= seed < 2**64:
+            raise OverflowError(f"the seed {seed} does not fit 64 bits")
+        high = (seed >> 32) & 0xFFFFFFFF if not -(2**31) <= seed < 2**31 else 0
+        return _stack([const(high, "uint32"), const(seed & 0xFFFFFFFF, "uint32")], 0)
+    t = to_tensor(seed)
+    if t.shape != () or t.dtype.kind not in "iu":
+        raise TypeError(f"a seed is an integer scalar, not {describe(t)}")
+    return _stack([*_words(t)], 0)
+
+
+PRNGKey = key
+
+
+def key_data(keys: Any) -> Tensor:
+    """The words of keys: keys are their words here."""
+    return _check_key(keys, batch=True)
+
+
+def wrap_key_data(data: Any) -> Tensor:
+    """Keys of words, uint32[..., 2]."""
+    return _check_key(data, batch=True)
+
+
+def _words(t: Tensor) -> tuple[Tensor, Tensor]:
+    """High and low 32 bits of integers."""
+    if t.dtype.itemsize < 8:
+        return const(0, "uint32"), _core.elementwise("convert", t, dtype="uint32")
+    wide = _core.elementwise("convert", t, dtype="uint64")
+    high = lax.shift_right_logical(wide, const(32, "uint64"))
+    return (
+        _core.elementwise("convert", high, dtype="uint32"),
+        _core.elementwise("convert", wide, dtype="uint32"),
+    )
+
+
+def _stack(parts: Sequence[Tensor], axis: int) -> Tensor:
+    return lax.concatenate([lax.expand_dims(p, (axis,)) for p in parts], axis)
+
+
+def _check_key(k: Any, batch: bool = False) -> Tensor:
+    t = to_tensor(k)
+    if t.dtype != "uint32" or t.ndim < 1 or t.shape[-1] != 2 or (t.ndim != 1 and not batch):
+        raise TypeError(f"a key is uint32[2], as random.key and random.split make, not {describe(t)}")
+    return t
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    return tuple(ints(shape))
+
+
+def _threefry(k0: Tensor, k1: Tensor, x0: Tensor, x1: Tensor) -> tuple[Tensor, Tensor]:
+    """The two words of Threefry-2x32 with 20 rounds: key words (scalars), counter words."""
+    ew = _core.elementwise
+    keys = (k0, k1, k0 ^ k1 ^ const(0x1BD11BDA, "uint32"))
+    x0, x1 = x0 + keys[0], x1 + keys[1]
+    for group in range(5):
+        for r in _ROTATIONS[group % 2]:
+            x0 = x0 + x1
+            left = ew("shift_left", x1, const(r, "uint32"))
+            x1 = (left | ew("shift_right_logical", x1, const(32 - r, "uint32"))) ^ x0
+        x0 = x0 + keys[(group + 1) % 3]
+        x1 = x1 + (keys[(group + 2) % 3] + const(group + 1, "uint32"))
+    return x0, x1
+
+
+def _counters(shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """High and low words of each element's number in row-major order."""
+    if math.prod(shape) < 2**32:
+        flat = _core.op("iota", [], dtype="uint32", shape=[math.prod(shape)], iota_dimension=0)[0]
+        return const(0, "uint32"), lax.reshape(flat, shape)
+    wide = _core.op("iota", [], dtype="uint64", shape=[math.prod(shape)], iota_dimension=0)[0]
+    return _words(lax.reshape(wide, shape))
+
+
+@functools.lru_cache(maxsize=256)
+def _block_region(shape: tuple[int, ...]) -> Any:
+    """The region key -> both words of the blocks numbered by the elements of `shape`."""
+
+    def blocks(p: list[Tensor]) -> list[Tensor]:
+        k0, k1 = (lax.reshape(lax.slice(p[0], (i,), (i + 1,)), ()) for i in (0, 1))
+        return list(_threefry(k0, k1, *_counters(shape)))
+
+    return _core.region(blocks, [("uint32", [2], False)])
+
+
+def _blocks(k: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
+    return _core.op("call", [k], body=_block_region(shape))
+
+
+def split(key: Any, num: int | Sequence[int] = 2) -> Tensor:
+    """New independent keys: uint32[num, 2], or num's shape and 2. The old key is not to be used again."""
+    k, shape = _check_key(key), _shape(num)
+    return _stack(_blocks(k, shape), len(shape))
+
+
+def fold_in(key: Any, data: Any) -> Tensor:
+    """A new key of a key and an integer, such as a step number."""
+    k = _check_key(key)
+    if isinstance(data, int):
+        if not 0 <= data < 2**32:
+            raise OverflowError(f"fold_in takes an integer of 32 bits without sign, not {data}")
+        low = const(data, "uint32")
+    else:
+        t = to_tensor(data)
+        if t.shape != () or t.dtype.kind not in "iu":
+            raise TypeError(f"fold_in takes an integer scalar, not {describe(t)}")
+        low = _core.elementwise("convert", t, dtype="uint32")
+    return _stack(_core.op("call", [k, low], body=_fold_region()), 0)
+
+
+@functools.lru_cache(maxsize=1)
+def _fold_region() -> Any:
+    def fold(p: list[Tensor]) -> list[Tensor]:
+        k0, k1 = (lax.reshape(lax.slice(p[0], (i,), (i + 1,)), ()) for i in (0, 1))
+        return list(_threefry(k0, k1, const(0, "uint32"), p[1]))
+
+    return _core.region(fold, [("uint32", [2], False), ("uint32", [], False)])
+
+
+def clone(key: Any) -> Tensor:
+    """The same key, for numbers that are meant to be the same."""
+    return _check_key(key)
+
+
+def bits(key: Any, shape: Sequence[int] = (), dtype: Any = "uint32") -> Tensor:
+    """Uniform random bits as unsigned integers."""
+    t = dtypes.canonical(dtype)
+    if t.kind != "u":
+        raise TypeError(f"random.bits makes unsigned integers, not {t.name}")
+    k, shape = _check_key(key), _shape(shape)
+    high, low = _blocks(k, shape)
+    if t.itemsize == 8:
+        wide = _core.elementwise("convert", high, dtype="uint64")
+        wide = lax.shift_left(wide, const(32, "uint64"))
+        return wide | _core.elementwise("convert", low, dtype="uint64")
+    mixed = high ^ low
+    return mixed if t.itemsize == 4 else _core.elementwise("convert", mixed, dtype=str(t))
+
+
+def _float_name(what: str, dtype: Any) -> str:
+    name = dtypes.name_of(dtype)
+    if name not in _MANTISSA:
+        raise TypeError(f"random.{what} makes floats, not {name}")
+    return name
+
+
+def _draw(what: str, shape: Any, *parameters: Any) -> tuple[int, ...]:
+    """The shape of a result: given, or the parameters' common shape, which must broadcast to it."""
+    common = lax.broadcast_shapes(*(to_tensor(p).shape for p in parameters))
+    if shape is None:
+        return common
+    shape = _shape(shape)
+    lead = len(shape) - len(common)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(common, shape[lead:], strict=True)):
+        raise ValueError(f"random.{what}: parameters of shape {common} do not broadcast to the shape {shape}")
+    return shape
+
+
+def _scalar(x: Any, name: str) -> Tensor:
+    """A parameter in the result's element type."""
+    return const(x, name) if isinstance(x, (int, float)) else lax.convert_element_type(x, name)
+
+
+def uniform(
+    key: Any, shape: Sequence[int] = (), dtype: Any = "float32", minval: Any = 0.0, maxval: Any = 1.0
+) -> Tensor:
+    """Uniform floats in [minval, maxval), as many distinct values as the mantissa has."""
+    name = _float_name("uniform", dtype)
+    shape = _draw("uniform", shape, minval, maxval)
+    mantissa, width = _MANTISSA[name]
+    unsigned = f"uint{width}"
+    raw = bits(key, shape, "uint8" if mantissa < 8 else unsigned)
+    drawn = 8 if mantissa < 8 else width
+    if drawn != width:
+        raw = _core.elementwise("convert", raw, dtype=unsigned)
+    raw = _core.elementwise("shift_right_logical", raw, const(drawn - mantissa, unsigned))
+    raw = raw | const(_ONE_BITS[name], unsigned)
+    unit = _core.elementwise("bitcast_convert", raw, dtype=name) - const(1, name)
+    lo, hi = _scalar(minval, name), _scalar(maxval, name)
+    return _core.elementwise("maximum", lo, unit * (hi - lo) + lo)
+
+
+def randint(key: Any, shape: Sequence[int], minval: Any, maxval: Any, dtype: Any = "int32") -> Tensor:
+    """Uniform integers in [minval, maxval); minval where that is empty."""
+    t = dtypes.canonical(dtype)
+    if t.kind not in "iu":
+        raise TypeError(f"random.randint makes integers, not {t.name}")
+    k, shape = _check_key(key), _draw("randint", shape, minval, maxval)
+    unsigned = f"uint{8 * t.itemsize}"
+    past = isinstance(maxval, int) and maxval > _limits(t)[1]
+    lo, hi = _bound(minval, t), _bound(maxval, t)
+    first, second = (lax.reshape(lax.slice(split(k), (i, 0), (i + 1, 2)), (2,)) for i in (0, 1))
+    high, low = bits(first, shape, unsigned), bits(second, shape, unsigned)
+    one = const(1, unsigned)
+    span = _core.elementwise("convert", hi - lo, dtype=unsigned)
+    empty = hi <= lo
+    span = _core.elementwise("select", empty, one, span)
+    if past:
+        span = _core.elementwise("select", empty, span, span + one)
+    half = _core.elementwise("remainder", const(1 << (4 * t.itemsize), unsigned), span)
+    factor = _core.elementwise("remainder", half * half, span)
+    offset = _core.elementwise("remainder", high, span) * factor + _core.elementwise("remainder", low, span)
+    offset = _core.elementwise("remainder", offset, span)
+    return lo + _core.elementwise("convert", offset, dtype=str(t))
+
+
+def _limits(t: dtypes.DType) -> tuple[int, int]:
+    width = 8 * t.itemsize
+    return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if t.kind == "i" else (0, (1 << width) - 1)
+
+
+def _bound(x: Any, t: dtypes.DType) -> Tensor:
+    """A bound limited to the values of an integer type."""
+    least, most = _limits(t)
+    if isinstance(x, int):
+        x = min(max(x, least), most)
+        return const(x if x < 2**63 else x - 2**64, t)
+    v = to_tensor(x)
+    if v.dtype.kind not in "iu":
+        v = _core.elementwise("convert", v, dtype="int32")
+    if v.dtype == t:
+        return v
+    own_least, own_most = _limits(v.dtype)
+    v = _core.elementwise(
+        "clamp",
+        const(max(least, own_least), v.dtype),
+        v,
+        const(most, v.dtype) if most < own_most else limit(v.dtype, 1),
+    )
+    return _core.elementwise("convert", v, dtype=str(t))
+
+
+def normal(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+    """Standard normal numbers: sqrt(2) erf_inv(u), u uniform in (-1, 1).
+
+    Complex: both parts of variance 1/2.
+    """
+    name = dtypes.name_of(dtype)
+    if name in ("complex64", "complex128"):
+        part = "float32" if name == "complex64" else "float64"
+        keys = split(key)
+        re, im = (normal(lax.index_in_dim(keys, i, 0, False), shape, part) for i in (0, 1))
+        root = const(math.sqrt(2), part)
+        return lax.complex(_core.elementwise("divide", re, root), _core.elementwise("divide", im, root))
+    _float_name("normal", name)
+    u = uniform(key, shape, name, _above_minus_one(name), 1.0)
+    return lax.erf_inv(u) * const(math.sqrt(2), name)
+
+
+def _above_minus_one(name: str) -> float:
+    """The smallest float above -1."""
+    return -1.0 + 2.0 ** -(_MANTISSA[name][0] + 1)
+
+
+def truncated_normal(
+    key: Any, lower: Any, upper: Any, shape: Sequence[int] | None = None, dtype: Any = "float32"
+) -> Tensor:
+    """Standard normal numbers given that they lie in (lower, upper)."""
+    name = _float_name("truncated_normal", dtype)
+    shape = _draw("truncated_normal", shape, lower, upper)
+    root = const(math.sqrt(2), name)
+    lo, hi = _scalar(lower, name), _scalar(upper, name)
+    a, b = (lax.erf(_core.elementwise("divide", v, root)) for v in (lo, hi))
+    drawn = lax.erf_inv(uniform(key, shape, name, a, b)) * root
+    inf = const(math.inf, name)
+    least = _core.elementwise("next_after", lax.stop_gradient(lo), inf)
+    most = _core.elementwise("next_after", lax.stop_gradient(hi), -inf)
+    return _core.elementwise("minimum", most, _core.elementwise("maximum", least, drawn))
+
+
+def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None) -> Tensor:
+    """True with probability p."""
+    t = to_tensor(p)
+    if t.dtype.kind != "f":
+        t = lax.convert_element_type(t, "float32")
+    return uniform(key, _draw("bernoulli", shape, t), t.dtype) < t
+
+
+def rademacher(key: Any, shape: Sequence[int] = (), dtype: Any = "int32") -> Tensor:
+    """-1 or 1."""
+    drawn = lax.convert_element_type(bernoulli(key, 0.5, shape), dtype)
+    return lax.convert_element_type(drawn * 2 - 1, dtype)
+
+
+def exponential(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+    """Exponential numbers of rate 1."""
+    return -lax.log1p(-uniform(key, shape, _float_name("exponential", dtype)))
+
+
+def gumbel(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+    """Standard Gumbel numbers."""
+    name = _float_name("gumbel", dtype)
+    return -lax.log(-lax.log(uniform(key, shape, name, _TINY[name], 1.0)))
+
+
+def laplace(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+    """Standard Laplace numbers."""
+    name = _float_name("laplace", dtype)
+    u = uniform(key, shape, name, _above_minus_one(name), 1.0)
+    return lax.sign(u) * lax.log1p(-lax.abs(u))
+
+
+def logistic(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+    """Standard logistic numbers."""
+    name = _float_name("logistic", dtype)
+    u = uniform(key, shape, name, _TINY[name], 1.0)
+    return lax.log(u) - lax.log1p(-u)
+
+
+def cauchy(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+    """Standard Cauchy numbers."""
+    name = _float_name("cauchy", dtype)
+    u = uniform(key, shape, name, 2.0 ** -_MANTISSA[name][0], 1.0)
+    return lax.tan((u - const(0.5, name)) * const(math.pi, name))
+
+
+def pareto(key: Any, b: Any, shape: Sequence[int] | None = None, dtype: Any = "float32") -> Tensor:
+    """Pareto numbers of shape parameter b, at least 1."""
+    name = _float_name("pareto", dtype)
+    drawn = exponential(key, _draw("pareto", shape, b), name)
+    return lax.exp(_core.elementwise("divide", drawn, _scalar(b, name)))
+
+
+def weibull_min(
+    key: Any, scale: Any, concentration: Any, shape: Sequence[int] = (), dtype: Any = "float32"
+) -> Tensor:
+    """Weibull numbers."""
+    name = _float_name("weibull_min", dtype)
+    e = exponential(key, _draw("weibull_min", shape, scale, concentration), name)
+    power = lax.reciprocal(_scalar(concentration, name))
+    return _core.elementwise("power", e, power) * _scalar(scale, name)
+
+
+def rayleigh(key: Any, scale: Any, shape: Sequence[int] | None = None, dtype: Any = "float32") -> Tensor:
+    """Rayleigh numbers."""
+    name = _float_name("rayleigh", dtype)
+    u = uniform(key, _draw("rayleigh", shape, scale), name)
+    return _scalar(scale, name) * lax.sqrt(lax.log(u) * -2)
+
+
+def maxwell(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+    """Lengths of vectors of three standard normal numbers."""
+    shape = _shape(shape)
+    drawn = normal(key, (*shape, 3), _float_name("maxwell", dtype))
+    return lax.sqrt(lax.reduce_sum(lax.square(drawn), (len(shape),)))
+
+
+def _shuffled(k: Tensor, x: Tensor, axis: int) -> Tensor:
+    """x sorted by fresh random keys, as often as ties ask for."""
+    rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
+    for _ in range(rounds):
+        keys = split(k)
+        k, fresh = (lax.index_in_dim(keys, i, 0, False) for i in (0, 1))
+        x = lax.sort_key_val(bits(fresh, x.shape), x, axis)[1]
+    return x
+
+
+def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Tensor:
+    """0..x-1 (for an int), or the slices of an array along an axis, in random order.
+
+    With `independent` every line along the axis has an order of its own.
+    """
+    k = _check_key(key)
+    if isinstance(x, int):
+        return _shuffled(k, lax.iota("int32", x), 0)
+    t = to_tensor(x)
+    if t.ndim == 0:
+        if t.dtype.kind not in "iu":
+            raise TypeError(f"random.permutation needs an integer or an array, not {describe(t)}")
+        return _shuffled(k, lax.iota("int32", int(t)), 0)
+    axis = axis_of(axis, t.ndim)
+    if independent or t.ndim == 1:
+        return _shuffled(k, t, axis)
+    return _take(t, _shuffled(k, lax.iota("int32", t.shape[axis]), 0), axis)
+
+
+def _take(t: Tensor, index: Tensor, axis: int) -> Tensor:
+    """Slices of t along an axis at the positions of an index array, in place of the axis."""
+    sizes = [1 if d == axis else n for d, n in enumerate(t.shape)]
+    offset = [d if d < axis else d + index.ndim - 1 for d in range(t.ndim) if d != axis]
+    numbers = lax.GatherDimensionNumbers(tuple(offset), (axis,), (axis,))
+    return lax.gather(t, lax.expand_dims(index, (index.ndim,)), numbers, sizes, mode="clip")
+
+
+def choice(
+    key: Any, a: Any, shape: Sequence[int] = (), replace: bool = True, p: Any = None, axis: int = 0
+) -> Tensor:
+    """Elements of range(a) (for an int) or of an array along an axis, with or without replacement.
+
+    `p`: probabilities per element, uniform if None. ValueError if there are too few elements.
+    """
+    k, shape = _check_key(key), _shape(shape)
+    array = None if isinstance(a, int) else to_tensor(a)
+    axis = 0 if array is None else axis_of(axis, array.ndim)
+    n, draws = (a if array is None else array.shape[axis]), math.prod(shape)
+    if n <= 0 and draws > 0:
+        raise ValueError("random.choice cannot choose from nothing")
+    if not replace and draws > n:
+        raise ValueError(f"random.choice cannot take {draws} of {n} elements without replacement")
+    if p is None and replace:
+        index = randint(k, shape, 0, n)
+    elif p is None:
+        order = _shuffled(k, lax.iota("int32", n), 0) if array is None or array.ndim > 1 else None
+        if order is None:
+            return lax.reshape(lax.slice_in_dim(_shuffled(k, array, 0), 0, draws), shape)
+        index = lax.reshape(lax.slice_in_dim(order, 0, draws), shape)
+    else:
+        index = _weighted(k, _probabilities(p, n), shape, replace)
+    return index if array is None else _take(array, index, axis)
+
+
+def _probabilities(p: Any, n: int) -> Tensor:
+    t = to_tensor(p)
+    if t.shape != (n,):
+        raise ValueError(f"random.choice of {n} elements needs p of shape ({n},), not {t.shape}")
+    return t if t.dtype.kind == "f" else lax.convert_element_type(t, "float32")
+
+
+def _weighted(k: Tensor, p: Tensor, shape: tuple[int, ...], replace: bool) -> Tensor:
+    """Indices with probabilities p."""
+    n = p.shape[0]
+    if not replace:
+        order = lax.top_k(gumbel(k, (n,), p.dtype) + lax.log(p), math.prod(shape))[1]
+        return lax.reshape(order, shape)
+    total = lax.cumsum(p)
+    drawn = lax.index_in_dim(total, n - 1, 0, False) * (like(p, 1) - uniform(k, shape, p.dtype))
+    return _count_below(total, drawn)
+
+
+def _count_below(edges: Tensor, x: Tensor) -> Tensor:
+    """For each element of x, the first place in ascending edges that is not below it, by bisection."""
+    n = edges.shape[0]
+    lo = lax.full(x.shape, 0, "int32")
+    hi = lax.full(x.shape, n, "int32")
+    for _ in range(n.bit_length()):
+        middle = lax.shift_right_logical(lo + hi, const(1, "int32"))
+        at = _take(edges, lax.min(middle, like(middle, n - 1)), 0)
+        right = (at < x) & (lo < hi)
+        lo, hi = (
+            _core.elementwise("select", right, middle + 1, lo),
+            _core.elementwise("select", right, hi, middle),
+        )
+    return lo
+
+
+def categorical(
+    key: Any, logits: Any, axis: int = -1, shape: Sequence[int] | None = None, replace: bool = True
+) -> Tensor:
+    """Indices with probabilities softmax(logits) along an axis.
+
+    `shape` ends with the logits' shape without that axis; what stands in front are independent draws.
+    """
+    t = to_tensor(logits)
+    axis = axis_of(axis, t.ndim)
+    batch = tuple(n for d, n in enumerate(t.shape) if d != axis)
+    shape = batch if shape is None else _shape(shape)
+    lead = len(shape) - len(batch)
+    if lead < 0 or lax.broadcast_shapes(shape, batch) != shape:
+        raise ValueError(
+            f"random.categorical: logits {t.shape} without axis {axis} do not broadcast to shape {shape}"
+        )
+    prefix = shape[:lead]
+    if replace:
+        inner = list(shape[lead:])
+        inner.insert(axis, t.shape[axis])
+        noise = gumbel(key, (*prefix, *inner), t.dtype)
+        return lax.argmax(noise + t, axis + lead)
+    noise = t + gumbel(key, t.shape, t.dtype)
+    draws = math.prod(prefix)
+    if draws > t.shape[axis]:
+        raise ValueError(f"random.categorical cannot draw {draws} of {t.shape[axis]} without replacement")
+    best = lax.top_k(noise, draws, axis=axis)[1]
+    order = [axis, *(d for d in range(t.ndim) if d != axis)]
+    return lax.reshape(lax.transpose(best, order), (*prefix, *batch))

@@ -1,0 +1,198 @@
+"""Indexing, index assignment and functional updates against NumPy; derivatives; errors."""
+
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+from lamina import _core, _indexing
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+FULL = slice(None)
+KEYS = [
+    0,
+    -1,
+    (0, 1),
+    (0, 1, 2),
+    slice(None, None, -1),
+    (FULL, slice(1, None, 2)),
+    (Ellipsis, 0),
+    (None, 0),
+    (0, None, 1),
+    (Ellipsis, None),
+    slice(0, 0),
+    np.array([0, 1, 1]),
+    [0, -1],
+    ([0, 1], [1, 2]),
+    ([0, 1], FULL, [1, 2]),
+    (0, [1, 2]),
+    (0, FULL, [1, 2]),
+    (FULL, [0, 2], slice(None, None, -2)),
+    (np.array([[0], [1]]), np.array([0, 2])),
+    X > 5,
+    X[:, :, 0] > 3,
+    (FULL, np.array([True, False, True])),
+    (0, np.array([True, False, True])),
+    True,
+    False,
+    (FULL, slice(3, 0, -1), slice(-3, -1)),
+    (FULL, None, [0, 1]),
+    ([0], None, [1]),
+    (np.array(1),),
+    (Ellipsis, np.array([1, 2]), 0),
+    np.zeros(0, int),
+    [],
+    (slice(1, 2), slice(0, 3, 2), slice(3, None, -3)),
+    (slice(0, 1), [0, 0, 2]),
+    np.array([1, 0], np.uint8),
+    (np.int64(1), -1),
+    (),
+]
+PLAIN = [k for k in KEYS if not (isinstance(k, np.ndarray) and k.dtype == bool)]
+
+
+def traced(f, *args):
+    """f recorded inside an open transform, where indices are static."""
+    return _core.vjp(lambda p: [f(*p)], [lnp.array(a) for a in args])
+
+
+@pytest.mark.parametrize("i", range(len(KEYS)))
+def test_read(i):
+    key = KEYS[i]
+    want = X[key]
+    for got in (lnp.array(X)[key], traced(lambda a: a[key], X)[0][0], lm.jit(lambda a: a[key])(X)):
+        np.testing.assert_array_equal(np.asarray(got), want)
+        assert got.shape == want.shape
+
+
+@pytest.mark.parametrize("i", range(len(KEYS)))
+@pytest.mark.parametrize(
+    "kind, ufunc",
+    [
+        ("set", None),
+        ("add", np.add),
+        ("multiply", np.multiply),
+        ("minimum", np.minimum),
+        ("maximum", np.maximum),
+    ],
+)
+def test_write(i, kind, ufunc):
+    key = KEYS[i]
+    for value in (np.asarray(np.random.default_rng(i).normal(size=X[key].shape), np.float32), np.float32(7)):
+        want = X.copy()
+        if ufunc is None:
+            want[key] = value
+        else:
+            ufunc.at(want, key, value)
+        got = _indexing.update(lnp.array(X), key, value, kind)
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6)
+        got = lm.jit(lambda a, v: _indexing.update(a, key, v, kind))(X, value)
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("i", range(len(KEYS)))
+def test_derivatives(i):
+    key = KEYS[i]
+    rng = np.random.default_rng(i)
+    seed = np.asarray(rng.normal(size=X[key].shape), np.float32)
+    (grad,) = traced(lambda a: a[key], X)[1]([lnp.array(seed)])
+    want = np.zeros_like(X)
+    np.add.at(want, key, seed)
+    np.testing.assert_allclose(np.asarray(grad), want, rtol=1e-6)
+    seed = rng.normal(size=X.shape).astype(np.float32)
+    value = np.zeros(X[key].shape, np.float32)
+    to_x, to_v = traced(lambda a, v: a.at[key].add(v), X, value)[1]([lnp.array(seed)])
+    np.testing.assert_allclose(np.asarray(to_x), seed)
+    np.testing.assert_allclose(np.asarray(to_v), seed[key])
+    to_x, _ = traced(lambda a, v: a.at[key].set(v), X, value)[1]([lnp.array(seed)])
+    seed[key] = 0
+    np.testing.assert_allclose(np.asarray(to_x), seed)
+
+
+def test_assignment_rebinds():
+    x = lnp.array(X)
+    y = x
+    x[0, 1:] = 5
+    x[..., -1] += 1
+    want = X.copy()
+    want[0, 1:] = 5
+    want[..., -1] += 1
+    np.testing.assert_array_equal(np.asarray(y), want)
+
+
+def test_tensor_indices():
+    x = lnp.array(X)
+    i = lnp.array([0, -1, 9, -9])
+    np.testing.assert_array_equal(np.asarray(x[:, i]), X[:, [0, 2, 2, 0]])
+    np.testing.assert_array_equal(np.asarray(x[lnp.array(1)]), X[1])
+    np.testing.assert_array_equal(np.asarray(x[lnp.array(-1), 1:, lnp.array(2)]), X[1, 1:, 2])
+    np.testing.assert_array_equal(np.asarray(lm.jit(lambda a, k: a[k, 1])(X, 1)), X[1, 1])
+    v = lnp.zeros(3)
+    assert v.at[i].set(1).tolist() == [1, 0, 1]
+    assert v.at[i].add(1, mode="clip").tolist() == [2, 0, 2]
+    got = lnp.array([1.0, 2, 3]).at[i].get(mode="fill", fill_value=-1)
+    assert got.tolist() == [1, 3, -1, -1]
+    mask = lnp.array(X) > 5
+    np.testing.assert_array_equal(np.asarray(x[mask]), X[X > 5])
+    want = np.where(X > 5, 0, X)
+    np.testing.assert_array_equal(np.asarray(lm.jit(lambda a: a.at[a > 5].set(0))(X)), want)
+
+
+def test_vmapped_indices():
+    got = lm.vmap(lambda row, k: row[k])(X[0], np.array([0, 3, 1], np.int32))
+    np.testing.assert_array_equal(np.asarray(got), X[0][[0, 1, 2], [0, 3, 1]])
+    got = lm.vmap(lambda row, k: row.at[k].set(0))(X[0], np.array([0, 3, 1], np.int32))
+    want = X[0].copy()
+    want[[0, 1, 2], [0, 3, 1]] = 0
+    np.testing.assert_array_equal(np.asarray(got), want)
+
+
+def test_other_updates():
+    x = lnp.array([1.0, 2, 3, 4])
+    assert x.at[1:3].subtract(1).tolist() == [1, 1, 2, 4]
+    assert x.at[::2].divide(2).tolist() == [0.5, 2, 1.5, 4]
+    assert x.at[0].power(3).tolist() == [1, 2, 3, 4]
+    assert x.at[[1, 1]].apply(lambda v: -v).tolist() == [1, -2, 3, 4]
+    assert x.at[[0, 3]].min(2).tolist() == [1, 2, 3, 2]
+    assert x.at[[0, 3]].max(2).tolist() == [2, 2, 3, 4]
+    assert lnp.array([1, 2]).at[0].set(2.7).tolist() == [2, 2]
+
+
+def test_one_program_for_all_batches():
+    x = lnp.array(np.arange(40, dtype=np.float32).reshape(20, 2))
+    lm.block_until_ready(x)
+    before = _core.cache_stats()["misses"]
+    for k in range(10):
+        np.testing.assert_array_equal(np.asarray(x[2 * k : 2 * k + 2]), np.asarray(x)[2 * k : 2 * k + 2])
+    assert _core.cache_stats()["misses"] - before <= 2
+
+
+@pytest.mark.parametrize(
+    "key, kind, words",
+    [
+        (5, IndexError, "index 5 is out of bounds for axis 0 with size 2"),
+        ((0, -4), IndexError, "index -4 is out of bounds for axis 1 with size 3"),
+        ((0, 0, 0, 0), IndexError, "3 dimensions, but 4 were indexed"),
+        ([0, 9], IndexError, "index 9 .* axis 0 with size 2"),
+        ("a", IndexError, "not str"),
+        (1.5, IndexError, "not float"),
+        ((Ellipsis, Ellipsis), IndexError, "single ellipsis"),
+        (np.ones((2, 2), bool), IndexError, "mask of shape"),
+        (([0, 1], [0, 1, 2]), IndexError, "do not broadcast"),
+        (slice(None, None, 0), ValueError, "step cannot be zero"),
+        (np.array([0.5]), IndexError, "integer or boolean"),
+    ],
+)
+def test_errors(key, kind, words):
+    with pytest.raises(kind, match=words):
+        lnp.array(X)[key]
+    with pytest.raises(kind, match=words):
+        lnp.array(X).at[key].set(0)
+
+
+def test_errors_of_values_and_traces():
+    with pytest.raises(ValueError, match=r"\(3,\).*\(2, 4\)"):
+        lnp.array(X).at[:, 0].set(np.zeros(3))
+    with pytest.raises(TypeError, match="depends on its values"):
+        lm.jit(lambda a: a[a > 5])(X)
+    with pytest.raises(ValueError, match="mode"):
+        lnp.array(X).at[0].set(1, mode="no")

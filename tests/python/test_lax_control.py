@@ -1,0 +1,169 @@
+"""cond, switch, while_loop, fori_loop, scan, map, associative_scan.
+
+Results, captures, derivatives, errors.
+"""
+
+from __future__ import annotations
+
+import lamina as lm
+import numpy as np
+import pytest
+from lamina import lax
+from lax_support import array, check_gradient, sum_squares, value
+
+C = array(1.3, np.float64)
+
+
+def test_only_the_chosen_branch_counts_and_outer_values_reach_it():
+    x, y = array([1.0, 2.0], np.float32), array([10.0, 20.0], np.float32)
+    for pred, want in ((True, [11, 22]), (False, [-9, -18])):
+        assert value(lax.cond(pred, lambda a: a + y, lambda a: a - y, x)).tolist() == want
+    branches = [lambda a: a, lambda a: a * y, lambda a: a - x]
+    for i, want in ((-3, [1, 2]), (1, [10, 40]), (8, [0, 0])):
+        assert value(lax.switch(array(i, np.int32), branches, x)).tolist() == want
+    assert value(lm.jit(lambda p, a: lax.cond(p, lambda: a + y, lambda: a))(x[0] > 5, x)).tolist() == [1, 2]
+    kept = lax.cond(True, lambda: {"a": 1.0, "b": x}, lambda: {"a": array(2.0, np.float64), "b": y})
+    assert kept["a"].dtype == "float64" and value(kept["a"]) == 1.0
+
+
+def test_loops():
+    total = lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * C), (0, array(1.0, np.float64)))[1]
+    np.testing.assert_allclose(value(total), 1.3**5)
+    bound = array(4, np.int32)
+    assert value(lax.while_loop(lambda i: i < bound, lambda i: i + 1, 0)) == 4
+    assert value(lax.fori_loop(2, 5, lambda i, s: s * 10 + i, array(0, np.int32))) == 234
+    assert value(lax.fori_loop(2, bound, lambda i, s: s * 10 + i, array(0, np.int32))) == 23
+    assert value(lax.fori_loop(5, 2, lambda i, s: s + 1, array(7, np.int32))) == 7
+    promoted = lax.fori_loop(0, 3, lambda i, s: s + array(0.5, np.float64), 0.0)
+    assert promoted.dtype == "float64" and value(promoted) == 1.5
+
+
+def test_scan_stacks_and_carries_containers():
+    x = np.arange(6, dtype=np.float64).reshape(3, 2)
+
+    def step(carry, item):
+        new = {"sum": carry["sum"] + item["x"] * C, "n": carry["n"] + 1}
+        return new, (carry["sum"], item["i"] * 2)
+
+    init = {"sum": array(np.zeros(2)), "n": array(0, np.int32)}
+    xs = {"x": array(x), "i": array(np.arange(3, dtype=np.int32))}
+    last, (sums, twice) = lax.scan(step, init, xs)
+    np.testing.assert_allclose(value(last["sum"]), 1.3 * x.sum(0))
+    assert value(last["n"]) == 3 and value(twice).tolist() == [0, 2, 4]
+    np.testing.assert_allclose(value(sums), np.vstack([np.zeros((1, 2)), 1.3 * x.cumsum(0)[:2]]))
+    backward = lax.scan(lambda s, v: (s + v, s), array(np.zeros(2)), array(x), reverse=True)[1]
+    np.testing.assert_allclose(value(backward), [[6, 8], [4, 5], [0, 0]])
+    assert value(lax.scan(lambda s, _: (s * 2, s), array(1, np.int32), None, 5)[1]).tolist() == [
+        1,
+        2,
+        4,
+        8,
+        16,
+    ]
+    assert lax.scan(lambda s, v: (s, v), 0.0, array(np.zeros((0, 3))))[1].shape == (0, 3)
+    assert value(lax.map(lambda r: lax.reduce_max(r), array(x))).tolist() == [1, 3, 5]
+
+
+def test_loops_inside_loops_capture_from_both():
+    y = array([1.0, 2.0, 3.0], np.float64)
+
+    def outer(s, v):
+        inner = lax.fori_loop(0, 2, lambda i, t: t + v * C, s)
+        return lax.cond(lax.reduce_sum(inner) > 3, lambda: inner - v, lambda: inner), inner
+
+    total, steps = lm.jit(lambda a: lax.scan(outer, array(0.0, np.float64), a))(y)
+    s, want = 0.0, []
+    for v in (1.0, 2.0, 3.0):
+        t = s + 2.6 * v
+        want.append(t)
+        s = t - v if t > 3 else t
+    np.testing.assert_allclose(value(steps), want, rtol=1e-13)
+    np.testing.assert_allclose(value(total), s, rtol=1e-13)
+
+
+def test_associative_scan_of_affine_maps():
+    rng = np.random.default_rng(1)
+    for n in (1, 2, 3, 8, 13):
+        a, b = rng.normal(size=n), rng.normal(size=n)
+        got = lax.associative_scan(lambda p, q: (q[0] * p[0], q[0] * p[1] + q[1]), (array(a), array(b)))
+        x, want = 0.0, []
+        for i in range(n):
+            x = a[i] * x + b[i]
+            want.append(x)
+        np.testing.assert_allclose(value(got[1]), want, rtol=1e-12)
+
+
+GRADIENTS = {
+    "scan": (
+        lambda a: lax.scan(lambda s, v: (lax.sin(s * C + v), s), lax.full((2,), 0.5, "float64"), a)[1],
+        (4, 2),
+    ),
+    "captured": (
+        lambda a: lax.scan(lambda s, v: (lax.sin(s * a[0] + v), None), lax.full((2,), 0.5, "float64"), a)[0],
+        (4, 2),
+    ),
+    "fori": (lambda a: lax.fori_loop(0, 3, lambda i, s: lax.sin(s) * a, a), (2,)),
+    "cond": (lambda a: lax.cond(lax.reduce_sum(a) > 0, lambda v: v * a, lambda v: v + C, a), (3,)),
+    "switch": (lambda a: lax.switch(2, [lambda v: v, lambda v: v * C, lambda v: lax.exp(v) * a], a), (3,)),
+    "map": (lambda a: lax.map(lambda v: lax.sin(v) * C, a), (3, 2)),
+    "associative_scan": (lambda a: lax.associative_scan(lax.mul, a), (5,)),
+    "checkpointed": (
+        lambda a: lax.scan(
+            lm.checkpoint(lambda s, v: (lax.sin(s * C + v), s)), lax.full((2,), 0.5, "float64"), a
+        )[1],
+        (4, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_against_differences(name):
+    f, shape = GRADIENTS[name]
+    check_gradient(lambda a: sum_squares(f(a)), np.random.default_rng(5).normal(size=shape))
+
+
+def test_while_has_a_forward_derivative_and_says_so_in_reverse():
+    def power(x):
+        return lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * x), (array(0, np.int32), x))[1]
+
+    x, one = array(2.0, np.float64), array(1.0, np.float64)
+    out, tangent = lm.jvp(power, (x,), (one,))
+    assert (value(out), value(tangent)) == (16.0, 32.0)
+    with pytest.raises(NotImplementedError, match="use scan"):
+        lm.grad(lambda v: lax.while_loop(lambda s: s < 100, lambda s: s * v, v))(x)
+
+
+def test_batched_control_flow_is_the_loop_of_lanes():
+    n = array(np.arange(4, dtype=np.int32))
+    steps = lm.vmap(lambda k: lax.while_loop(lambda s: s[0] < k, lambda s: (s[0] + 1, s[1] * 2), (0, 1))[1])(
+        n
+    )
+    assert value(steps).tolist() == [1, 2, 4, 8]
+    assert value(lm.vmap(lambda k: lax.cond(k > 1, lambda v: v * 2, lambda v: v - 1, k))(n)).tolist() == [
+        -1,
+        0,
+        4,
+        6,
+    ]
+    scanned = lm.vmap(lambda k: lax.scan(lambda s, v: (s + v * k, s), k, n)[0])(n)
+    assert value(scanned).tolist() == [0, 7, 14, 21]
+
+
+def test_errors_name_the_leaf_and_both_types():
+    ints = array(np.arange(3, dtype=np.int32))
+    with pytest.raises(TypeError, match=r"carry\['w'\] is int32\[3\] going in but float32\[3\] coming out"):
+        lax.scan(lambda s, v: ({"w": s["w"] * 1.5}, None), {"w": ints}, ints)
+    with pytest.raises(ValueError, match=r"length 3: xs\['a'\] .*; length 4: xs\['b'\]"):
+        lax.scan(lambda s, v: (s, None), 0.0, {"a": ints, "b": array(np.ones(4))})
+    with pytest.raises(ValueError, match="length=5 does not fit"):
+        lax.scan(lambda s, v: (s, None), 0.0, ints, 5)
+    with pytest.raises(TypeError, match=r"pair \(carry, y\)"):
+        lax.scan(lambda s, v: s, 0.0, ints)
+    with pytest.raises(TypeError, match=r"int32\[3\].*and.*int32\[\]"):
+        lax.cond(True, lambda: ints[0], lambda: ints)
+    with pytest.raises(TypeError, match="structure"):
+        lax.while_loop(lambda s: s[0] < 1, lambda s: (s[0],), (1, 2))
+    with pytest.raises(TypeError, match="one bool scalar"):
+        lax.while_loop(lambda s: s, lambda s: s, 1)
+    with pytest.raises(TypeError, match=r"carry is int32\[\] going in but float32\[\]"):
+        lax.fori_loop(0, 3, lambda i, s: s * 0.5, array(1, np.int32))

@@ -1,0 +1,312 @@
+"""Elementwise ops.
+
+Shapes, reductions, windows, products and indexing of lamina.lax against NumPy and SciPy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.signal
+import scipy.special
+from lamina import lax
+from lax_support import array, check_gradient, sum_squares, value
+
+RNG = np.random.default_rng(0)
+
+UNARY = {
+    "abs": np.abs,
+    "acosh": lambda x: np.arccosh(x + 2),
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "cbrt": np.cbrt,
+    "ceil": np.ceil,
+    "cos": np.cos,
+    "digamma": scipy.special.digamma,
+    "erf": scipy.special.erf,
+    "erf_inv": scipy.special.erfinv,
+    "erfc": scipy.special.erfc,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "floor": np.floor,
+    "lgamma": scipy.special.gammaln,
+    "log": np.log,
+    "log1p": np.log1p,
+    "logistic": scipy.special.expit,
+    "neg": np.negative,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sign": np.sign,
+    "sin": np.sin,
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "reciprocal": np.reciprocal,
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary_ops_agree_with_scipy(name):
+    x = RNG.uniform(0.1, 0.9, size=(3, 4))
+    given = x + 2 if name == "acosh" else x
+    np.testing.assert_allclose(value(getattr(lax, name)(array(given))), UNARY[name](x), rtol=1e-13)
+
+
+def test_binary_ops_take_numbers_without_rounding_twice():
+    x = array([1.0, 2.0], np.float64)
+    assert value(lax.mul(x, 0.1)).tolist() == [0.1, 0.2]
+    assert value(lax.add(0.1, x)).tolist() == [1.1, 2.1]
+    assert value(lax.div(array([7, -7], np.int32), 2)).tolist() == [3, -3]
+    assert value(lax.rem(array([7, -7], np.int32), 4)).tolist() == [3, -3]
+    assert value(lax.integer_pow(array([2.0, 3.0]), -2)).tolist() == [0.25, 1 / 9]
+
+
+def test_operands_of_different_types_are_refused_in_words():
+    x = array(np.ones(3, np.float32))
+    with pytest.raises(TypeError, match=r"float32\[3\] and int32\[3\]"):
+        lax.add(x, array(np.ones(3, np.int32)))
+    with pytest.raises(TypeError, match=r"float32\[3\] and float32\[4\]"):
+        lax.mul(x, array(np.ones(4, np.float32)))
+
+
+def test_bits_seen_as_wider_and_narrower_types():
+    x = np.array([1.5, -2.25], np.float64)
+    assert np.array_equal(
+        value(lax.bitcast_convert_type(array(x), "uint16")), x.view(np.uint16).reshape(2, 4)
+    )
+    halves = x.view(np.uint32).reshape(2, 2)
+    assert np.array_equal(value(lax.bitcast_convert_type(array(halves), "float64")), x)
+
+
+def test_selecting_cases():
+    which = array([0, 2, 1, 7], np.int32)
+    cases = [array(np.full(4, c, np.float32)) for c in (1, 2, 3)]
+    assert value(lax.select_n(which, *cases)).tolist() == [1, 3, 2, 3]
+    assert value(lax.clamp(0.0, array([-1.0, 0.5, 2.0], np.float32), 1.0)).tolist() == [0, 0.5, 1]
+    assert value(lax.conj(array([1 + 2j], np.complex64))).tolist() == [1 - 2j]
+
+
+def test_moving_elements():
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    t = array(x)
+    assert np.array_equal(value(lax.rev(t, (0, 2))), x[::-1, :, ::-1])
+    assert np.array_equal(value(lax.transpose(t, (2, 0, 1))), x.transpose(2, 0, 1))
+    assert np.array_equal(value(lax.slice_in_dim(t, 1, None, 2, 2)), x[:, :, 1::2])
+    assert np.array_equal(value(lax.tile(t, (2, 1, 3))), np.tile(x, (2, 1, 3)))
+    assert np.array_equal(value(lax.pad(t, 7, [(1, 0, 0), (0, -1, 0), (0, 0, 1)]))[1:, :, ::2], x[:, :2])
+    assert np.array_equal(value(lax.collapse(t, 1, 3)), x.reshape(2, 12))
+    assert lax.expand_dims(t, (0, -1)).shape == (1, 2, 3, 4, 1)
+    assert [p.shape for p in lax.split(t, (1, 2), 1)] == [(2, 1, 4), (2, 2, 4)]
+    assert np.array_equal(value(lax.broadcasted_iota("int32", (2, 3), 1)), [[0, 1, 2]] * 2)
+    assert lax.broadcast_shapes((2, 1), (3,), ()) == (2, 3)
+    with pytest.raises(ValueError, match="size is 3, not 1"):
+        lax.squeeze(t, (1,))
+
+
+def test_reductions():
+    x = RNG.normal(size=(3, 4, 5))
+    t = array(x)
+    np.testing.assert_allclose(value(lax.reduce_sum(t, (0, -1))), x.sum((0, 2)), rtol=1e-13)
+    np.testing.assert_allclose(value(lax.reduce_prod(t, (1,))), x.prod(1), rtol=1e-13)
+    assert np.array_equal(value(lax.reduce_max(t)), x.max())
+    assert np.array_equal(value(lax.reduce_min(t, (2,))), x.min(2))
+    bits = RNG.integers(0, 255, size=(3, 5)).astype(np.uint8)
+    assert np.array_equal(value(lax.reduce_and(array(bits), (0,))), np.bitwise_and.reduce(bits, 0))
+    assert np.array_equal(value(lax.reduce_xor(array(bits), (1,))), np.bitwise_xor.reduce(bits, 1))
+    total = lax.reduce((t, t), (0.0, 1.0), lambda a, b: (a[0] + b[0], a[1] * b[1]), (0,))
+    np.testing.assert_allclose(value(total[1]), x.prod(0), rtol=1e-13)
+    with pytest.raises(ValueError, match="from outside"):
+        lax.reduce(t, 0.0, lambda a, b: a + b + lax.reduce_sum(t), (0,))
+
+
+def test_argmax_takes_the_first_and_nan():
+    x = np.array([[1, 3, 3, 0], [np.nan, 5, np.nan, 9], [-np.inf] * 4], np.float32)
+    assert value(lax.argmax(array(x), 1)).tolist() == [1, 0, 0]
+    assert value(lax.argmin(array(x), 1)).tolist() == [3, 0, 0]
+    long = np.zeros(1000, np.float32)
+    long[[123, 877]] = np.nan
+    assert value(lax.argmax(array(long), 0)) == 123
+
+
+def test_prefix_combinations():
+    x = RNG.normal(size=(2, 11))
+    np.testing.assert_allclose(value(lax.cumsum(array(x), 1)), x.cumsum(1), rtol=1e-12)
+    np.testing.assert_allclose(
+        value(lax.cumprod(array(x), 1, True)), x[:, ::-1].cumprod(1)[:, ::-1], rtol=1e-12
+    )
+    assert np.array_equal(value(lax.cummax(array(x), 1)), np.maximum.accumulate(x, 1))
+    want = np.log(np.cumsum(np.exp(x), 1))
+    np.testing.assert_allclose(value(lax.cumlogsumexp(array(x), 1)), want, rtol=1e-12)
+
+
+def test_sorting_puts_nan_last_and_keeps_order():
+    x = np.array([3, np.nan, -0.0, 0.0, -np.inf, 3], np.float32)
+    keys, order = lax.sort_key_val(array(x), array(np.arange(6, dtype=np.int32)))
+    assert value(order).tolist() == [4, 2, 3, 0, 5, 1]
+    np.testing.assert_array_equal(value(keys), np.sort(x))
+    a, b = np.array([1, 0, 1, 0], np.int32), np.array([5, 6, 4, 5], np.int32)
+    assert [value(t).tolist() for t in lax.sort((array(a), array(b)), num_keys=2)] == [
+        [0, 0, 1, 1],
+        [5, 6, 4, 5],
+    ]
+    best, where = lax.top_k(array(np.array([1.0, 9.0, 9.0, 3.0], np.float32)), 3)
+    assert (value(best).tolist(), value(where).tolist()) == ([9, 9, 3], [1, 2, 3])
+
+
+def test_products():
+    a, b = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(2, 4, 5))
+    np.testing.assert_allclose(value(lax.batch_matmul(array(a), array(b))), a @ b, rtol=1e-12)
+    np.testing.assert_allclose(value(lax.dot(array(a[0]), array(b[0]))), a[0] @ b[0], rtol=1e-12)
+    got = lax.dot_general(array(a), array(b), (((0, 2), (0, 1)), ((), ())))
+    np.testing.assert_allclose(value(got), np.einsum("bij,bjk->ik", a, b), rtol=1e-12)
+    h = np.full((1, 4096), 1.0, np.float16)
+    assert (
+        value(lax.dot_general(array(h), array(h.T), (((1,), (0,)), ((), ())), None, "float32")).item() == 4096
+    )
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID", "SAME_LOWER", [(2, 1), (0, 3)]])
+def test_convolution_against_scipy(padding):
+    x, w = RNG.normal(size=(2, 3, 6, 7)), RNG.normal(size=(4, 3, 3, 2))
+    pads = {"SAME": [(1, 1), (0, 1)], "VALID": [(0, 0)] * 2, "SAME_LOWER": [(1, 1), (1, 0)]}.get(
+        str(padding), padding
+    )
+    wide = np.pad(x, [(0, 0), (0, 0), *pads])
+    want = np.stack(
+        [
+            np.stack([sum(scipy.signal.correlate(im[c], k[c], "valid") for c in range(3)) for k in w])
+            for im in wide
+        ]
+    )
+    np.testing.assert_allclose(
+        value(lax.conv(array(x), array(w), (1, 1), padding)), want, rtol=1e-10, atol=1e-12
+    )
+    numbers = ("NHWC", "HWIO", "NHWC")
+    got = lax.conv_general_dilated(
+        array(x.transpose(0, 2, 3, 1)),
+        array(w.transpose(2, 3, 1, 0)),
+        (1, 1),
+        padding,
+        dimension_numbers=numbers,
+    )
+    np.testing.assert_allclose(value(got).transpose(0, 3, 1, 2), want, rtol=1e-10, atol=1e-12)
+
+
+def test_convolution_errors_are_in_words():
+    x, w = array(np.ones((1, 2, 3, 3))), array(np.ones((1, 2, 2, 2)))
+    with pytest.raises(ValueError, match="SAME"):
+        lax.conv(x, w, (1, 1), "WIDE")
+    with pytest.raises(ValueError, match="NHW"):
+        lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHW", "HWIO", "NHWC"))
+    with pytest.raises(ValueError, match="window_strides"):
+        lax.conv(x, w, (1,), "SAME")
+
+
+def test_transposed_convolution_is_the_transpose():
+    x, w = RNG.normal(size=(1, 6, 6, 2)), RNG.normal(size=(3, 3, 2, 4))
+    numbers = ("NHWC", "HWIO", "NHWC")
+    y = lax.conv_general_dilated(array(x), array(w), (2, 2), "SAME", dimension_numbers=numbers)
+    z = RNG.normal(size=y.shape)
+    back = lax.conv_transpose(array(z), array(w), (2, 2), "SAME", transpose_kernel=True)
+    assert back.shape == x.shape
+    np.testing.assert_allclose((value(y) * z).sum(), (value(back) * x).sum(), rtol=1e-12)
+
+
+def test_pooling():
+    x = RNG.normal(size=(1, 2, 4, 6))
+    blocks = x.reshape(1, 2, 2, 2, 3, 2)
+    assert np.array_equal(value(lax.max_pool(array(x), (2, 2))), blocks.max((3, 5)))
+    np.testing.assert_allclose(value(lax.avg_pool(array(x), (2, 2))), blocks.mean((3, 5)), rtol=1e-13)
+    edge = lax.avg_pool(array(np.ones((1, 1, 3, 3))), (2, 2), (1, 1), "SAME", count_include_pad=False)
+    assert np.array_equal(value(edge), np.ones((1, 1, 3, 3)))
+    got = lax.reduce_window(array(x[0, 0]), 0.0, lax.add, (2, 2), window_dilation=(2, 3))
+    want = x[0, 0][:2, :3] + x[0, 0][2:, :3] + x[0, 0][:2, 3:] + x[0, 0][2:, 3:]
+    np.testing.assert_allclose(value(got), want, rtol=1e-13)
+    scattered = lax.select_and_scatter(
+        array(x[0, 0]), lax.ge, (2, 2), (2, 2), "VALID", array(np.ones((2, 3))), 0.0, lax.add
+    )
+    assert value(scattered).sum() == 6
+    assert (
+        value(scattered).astype(bool) == (x[0, 0] == np.kron(blocks[0, 0].max((1, 3)), np.ones((2, 2))))
+    ).all()
+
+
+def test_run_time_indices():
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    t = array(x)
+    assert np.array_equal(value(lax.dynamic_slice(t, (3, -2), (2, 2))), x[2:, 1:])
+    assert np.array_equal(value(lax.dynamic_index_in_dim(t, array(2, np.int32), 0, False)), x[2])
+    assert np.array_equal(
+        value(lax.dynamic_update_index_in_dim(t, array([9.0] * 4, np.float32), 1, 1))[:, 1], [9] * 4
+    )
+    idx = array([[2], [0], [9]], np.int32)
+    numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
+    assert np.array_equal(value(lax.gather(t, idx, numbers, (1, 3), mode="clip")), x[[2, 0, 3]])
+    filled = value(lax.gather(t, idx, numbers, (1, 3)))
+    assert np.array_equal(filled[:2], x[[2, 0]]) and np.isnan(filled[2]).all()
+    into = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+    up = array(np.ones((3, 3), np.float32))
+    assert value(lax.scatter_add(t, idx, up, into)).sum() == x.sum() + 6
+    assert value(lax.scatter_add(t, idx, up, into, mode="clip")).sum() == x.sum() + 9
+    assert np.array_equal(value(lax.scatter(t, idx, up, into))[[0, 2]], np.ones((2, 3)))
+    assert np.array_equal(value(lax.scatter_max(t, idx, up * 5, into))[2], [6, 7, 8])
+    doubled = lax.scatter_apply(t, idx, lambda v: v * 2, into, update_shape=(3, 3))
+    assert np.array_equal(value(doubled)[[0, 2]], 2 * x[[0, 2]])
+    with pytest.raises(ValueError, match="mode"):
+        lax.gather(t, idx, numbers, (1, 3), mode="wrap")
+
+
+def test_random_bits_move_the_state_on():
+    state = array(np.array([7, 0], np.uint64))
+    after, first = lax.rng_bit_generator(state, (4,))
+    _, second = lax.rng_bit_generator(after, (4,))
+    _, both = lax.rng_bit_generator(state, (4,))
+    assert np.array_equal(value(first), value(both)) and not np.array_equal(value(first), value(second))
+
+
+W = RNG.normal(size=(4, 2, 2, 2))
+INDEX = np.array([[2], [0], [9]], np.int32)
+GRADIENTS = {
+    "conv": (lambda a: lax.conv(a, array(W), (1, 2), "SAME"), (1, 2, 4, 5)),
+    "conv by kernel": (lambda a: lax.conv(array(W), a, (1, 1), "SAME"), (3, 2, 2, 2)),
+    "grouped conv": (
+        lambda a: lax.conv_general_dilated(
+            a,
+            array(W.reshape(8, 1, 2, 2)[:4]),
+            (1, 1),
+            [(1, 1), (0, 1)],
+            (1, 2),
+            (2, 1),
+            feature_group_count=2,
+        ),
+        (1, 2, 3, 4),
+    ),
+    "max_pool": (lambda a: lax.max_pool(a, (2, 2)), (1, 2, 4, 4)),
+    "overlapping max_pool": (lambda a: lax.max_pool(a, (3, 3), (1, 1), "SAME"), (1, 1, 4, 4)),
+    "avg_pool": (lambda a: lax.avg_pool(a, (2, 2), (1, 1), "SAME", count_include_pad=False), (1, 2, 3, 3)),
+    "cumprod": (lambda a: lax.cumprod(a, 0), (5, 2)),
+    "cumlogsumexp": (lambda a: lax.cumlogsumexp(a, 0, True), (6,)),
+    "sort": (lambda a: lax.mul(lax.sort(a), array(np.arange(10.0).reshape(2, 5))), (2, 5)),
+    "top_k": (lambda a: lax.top_k(a, 2)[0], (2, 5)),
+    "reduce_prod": (lambda a: lax.reduce_prod(a, (1,)), (2, 4)),
+    "gather": (
+        lambda a: lax.gather(
+            a, array(INDEX), lax.GatherDimensionNumbers((1,), (0,), (0,)), (1, 3), fill_value=0
+        ),
+        (4, 3),
+    ),
+    "scatter_add": (
+        lambda a: lax.scatter_add(
+            array(np.ones((4, 3))), array(INDEX), a, lax.ScatterDimensionNumbers((1,), (0,), (0,))
+        ),
+        (3, 3),
+    ),
+    "dynamic_update_slice": (lambda a: lax.dynamic_update_slice(a, array(np.ones((2, 2))), (1, -2)), (4, 3)),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_against_differences(name):
+    f, shape = GRADIENTS[name]
+    check_gradient(lambda a: sum_squares(f(a)), np.random.default_rng(3).normal(size=shape))
