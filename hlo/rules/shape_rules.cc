@@ -99,6 +99,7 @@ TypeOr concatenate_type(Types t, const Attrs& a) {
         return invalid("array ", i, " of shape ", dims_to_string(t[i]->dims), " differs from ",
                        dims_to_string(t[0]->dims), " in dimension ", k, ", which is not the joined one (", d, ")");
     out[d] += t[i]->dims[d];
+    if (out[d] > int64_t{1} << 58) return invalid("the joined dimension ", d, " is too large");
   }
   return array_type(t[0]->dtype, out);
 }

@@ -160,6 +160,9 @@ TEST_CASE("the parser survives broken text", "[text]") {
   static constexpr std::string_view kPieces[] = {"-1", "9223372036854775807", "[", "]", "(", ")", "{", "}", ",", "=",
                                                  "nan:0x1", "f32", "[0,0]", "splat(", "v0", "p0", "\"", "\\x", "@",
                                                  "-", "1e999", "body=r0", "576460752303423488", "return", "\n"};
+  static constexpr std::string_view kNumbers[] = {"0", "1", "2", "3", "7", "-1", "4294967295", "1099511627776",
+                                                  "144115188075855872", "288230376151711744",
+                                                  "576460752303423488", "-576460752303423488"};
   ParseLimits limits;
   limits.literal_bytes = 1 << 16;
   limits.all_literal_bytes = 1 << 20;
@@ -172,13 +175,22 @@ TEST_CASE("the parser survives broken text", "[text]") {
           for (uint64_t edits = 1 + random(3); edits > 0; --edits) {
             const size_t at = random(text.size() + 1);
             const size_t length = std::min<size_t>(random(12), text.size() - at);
-            switch (random(5)) {
+            switch (random(7)) {
               case 0: text.erase(at, length); break;
               case 1: text.insert(at, text.substr(random(text.size()), length)); break;
               case 2: text.insert(at, std::string(kPieces[random(std::size(kPieces))])); break;
               case 3: text.replace(at, length, std::string(kPieces[random(std::size(kPieces))])); break;
-              default:
+              case 4:
                 if (at < text.size()) text[at] = static_cast<char>(random(256));
+                break;
+              default: {
+                // Another number for one that stands there: sizes and attributes at their limits.
+                const size_t digits = text.find_first_of("0123456789", at);
+                if (digits == std::string::npos) break;
+                const size_t end = text.find_first_not_of("0123456789", digits);
+                text.replace(digits, end == std::string::npos ? end : end - digits,
+                             std::string(kNumbers[random(std::size(kNumbers))]));
+              }
             }
             if (text.empty()) text = "x";
           }
