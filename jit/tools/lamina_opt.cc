@@ -26,6 +26,12 @@ int usage(std::FILE* to, int code) {
 }
 
 int fail(const std::string& file, const absl::Status& status) {
+  std::cerr << file << ": " << std::string(status.message()) << "\n";
+  return 1;
+}
+
+// The message starts with line:column.
+int fail_parse(const std::string& file, const absl::Status& status) {
   std::cerr << file << ":" << std::string(status.message()) << "\n";
   return 1;
 }
@@ -57,11 +63,11 @@ int run(std::span<char*> arguments) {
     source.assign(std::istreambuf_iterator<char>(std::cin), {});
   } else {
     absl::StatusOr<std::string> read = jit::read_file(file);
-    if (!read.ok()) return fail(file, read.status());
+    if (!read.ok()) return fail("lamina-opt", read.status());
     source = *std::move(read);
   }
   absl::StatusOr<hlo::ComputationPtr> program = hlo::parse(source);
-  if (!program.ok()) return fail(file, program.status());
+  if (!program.ok()) return fail_parse(file, program.status());
   absl::StatusOr<hlo::ComputationPtr> result = hlo::run_passes(
       names, *program,
       [&](const hlo::Pass& pass, const hlo::ComputationPtr& before, const hlo::ComputationPtr& after) -> absl::Status {

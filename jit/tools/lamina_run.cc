@@ -22,6 +22,12 @@ int usage(std::FILE* to, int code) {
 }
 
 int fail(const std::string& file, const absl::Status& status) {
+  std::cerr << file << ": " << std::string(status.message()) << "\n";
+  return 1;
+}
+
+// The message starts with line:column.
+int fail_parse(const std::string& file, const absl::Status& status) {
   std::cerr << file << ":" << std::string(status.message()) << "\n";
   return 1;
 }
@@ -51,17 +57,17 @@ int run(std::span<char*> arguments) {
   if (file.empty() || !executor) return usage(stderr, 2);
 
   absl::StatusOr<std::string> source = jit::read_file(file);
-  if (!source.ok()) return fail(file, source.status());
+  if (!source.ok()) return fail("lamina-run", source.status());
   absl::StatusOr<hlo::ComputationPtr> program = hlo::parse(*source);
-  if (!program.ok()) return fail(file, program.status());
+  if (!program.ok()) return fail_parse(file, program.status());
   const std::vector<const hlo::Type*> types = (*program)->parameter_types();
   if (inputs.size() != types.size())
     return fail(file, absl::InvalidArgumentError(
-                          str_cat(" the program takes ", types.size(), " arguments, not ", inputs.size())));
+                          str_cat("the program takes ", types.size(), " arguments, not ", inputs.size())));
   std::vector<hlo::LiteralPtr> values;
   for (size_t i = 0; i < inputs.size(); ++i) {
     absl::StatusOr<hlo::LiteralPtr> value = jit::read_npy(inputs[i], types[i]);
-    if (!value.ok()) return fail(inputs[i], value.status());
+    if (!value.ok()) return fail("lamina-run", value.status());
     values.push_back(*std::move(value));
   }
   absl::StatusOr<std::vector<hlo::LiteralPtr>> results = executor->run(*program, values);
