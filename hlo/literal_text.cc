@@ -26,19 +26,27 @@ T load(const void* p) {
 // The bits of a NaN that is written without them: quiet, positive, no payload.
 uint64_t default_nan(DType t) {
   switch (t) {
-    case DType::kF16: return 0x7E00;
-    case DType::kBF16: return 0x7FC0;
-    case DType::kF32: return 0x7FC00000;
-    default: return 0x7FF8000000000000;
+    case DType::kF16:
+      return 0x7E00;
+    case DType::kBF16:
+      return 0x7FC0;
+    case DType::kF32:
+      return 0x7FC00000;
+    default:
+      return 0x7FF8000000000000;
   }
 }
 
 uint64_t load_bits(DType t, const void* p) {
   switch (byte_size(t)) {
-    case 1: return load<uint8_t>(p);
-    case 2: return load<uint16_t>(p);
-    case 4: return load<uint32_t>(p);
-    default: return load<uint64_t>(p);
+    case 1:
+      return load<uint8_t>(p);
+    case 2:
+      return load<uint16_t>(p);
+    case 4:
+      return load<uint32_t>(p);
+    default:
+      return load<uint64_t>(p);
   }
 }
 
@@ -46,9 +54,15 @@ void store_bits(DType t, uint64_t bits, void* p) {
   const auto b16 = static_cast<uint16_t>(bits);
   const auto b32 = static_cast<uint32_t>(bits);
   switch (byte_size(t)) {
-    case 2: std::memcpy(p, &b16, 2); break;
-    case 4: std::memcpy(p, &b32, 4); break;
-    default: std::memcpy(p, &bits, 8); break;
+    case 2:
+      std::memcpy(p, &b16, 2);
+      break;
+    case 4:
+      std::memcpy(p, &b32, 4);
+      break;
+    default:
+      std::memcpy(p, &bits, 8);
+      break;
   }
 }
 
@@ -118,21 +132,48 @@ void append_number(std::string* out, DType t, const void* p) {
     }
   }
   switch (t) {
-    case DType::kBool: out->append(load<uint8_t>(p) ? "true" : "false"); break;
-    case DType::kS8: append_chars(out, static_cast<int>(load<int8_t>(p))); break;
-    case DType::kS16: append_chars(out, load<int16_t>(p)); break;
-    case DType::kS32: append_chars(out, load<int32_t>(p)); break;
-    case DType::kS64: append_chars(out, load<int64_t>(p)); break;
-    case DType::kU8: append_chars(out, static_cast<int>(load<uint8_t>(p))); break;
-    case DType::kU16: append_chars(out, load<uint16_t>(p)); break;
-    case DType::kU32: append_chars(out, load<uint32_t>(p)); break;
-    case DType::kU64: append_chars(out, load<uint64_t>(p)); break;
-    case DType::kF16: append_float(out, to_f32(load<F16>(p))); break;
-    case DType::kBF16: append_float(out, to_f32(load<BF16>(p))); break;
-    case DType::kF32: append_float(out, load<float>(p)); break;
-    case DType::kF64: append_float(out, load<double>(p)); break;
+    case DType::kBool:
+      out->append(load<uint8_t>(p) ? "true" : "false");
+      break;
+    case DType::kS8:
+      append_chars(out, static_cast<int>(load<int8_t>(p)));
+      break;
+    case DType::kS16:
+      append_chars(out, load<int16_t>(p));
+      break;
+    case DType::kS32:
+      append_chars(out, load<int32_t>(p));
+      break;
+    case DType::kS64:
+      append_chars(out, load<int64_t>(p));
+      break;
+    case DType::kU8:
+      append_chars(out, static_cast<int>(load<uint8_t>(p)));
+      break;
+    case DType::kU16:
+      append_chars(out, load<uint16_t>(p));
+      break;
+    case DType::kU32:
+      append_chars(out, load<uint32_t>(p));
+      break;
+    case DType::kU64:
+      append_chars(out, load<uint64_t>(p));
+      break;
+    case DType::kF16:
+      append_float(out, to_f32(load<F16>(p)));
+      break;
+    case DType::kBF16:
+      append_float(out, to_f32(load<BF16>(p)));
+      break;
+    case DType::kF32:
+      append_float(out, load<float>(p));
+      break;
+    case DType::kF64:
+      append_float(out, load<double>(p));
+      break;
     case DType::kC64:
-    case DType::kC128: break;  // two numbers: see append_element
+    case DType::kC128:
+      break;  // two numbers: see append_element
   }
 }
 
@@ -157,14 +198,22 @@ bool parse_number(std::string_view text, DType t, void* p) {
       std::memcpy(p, &value, 1);
       return text == "true" || text == "false";
     }
-    case DType::kS8: return parse_integer<int8_t>(text, p);
-    case DType::kS16: return parse_integer<int16_t>(text, p);
-    case DType::kS32: return parse_integer<int32_t>(text, p);
-    case DType::kS64: return parse_integer<int64_t>(text, p);
-    case DType::kU8: return parse_integer<uint8_t>(text, p);
-    case DType::kU16: return parse_integer<uint16_t>(text, p);
-    case DType::kU32: return parse_integer<uint32_t>(text, p);
-    case DType::kU64: return parse_integer<uint64_t>(text, p);
+    case DType::kS8:
+      return parse_integer<int8_t>(text, p);
+    case DType::kS16:
+      return parse_integer<int16_t>(text, p);
+    case DType::kS32:
+      return parse_integer<int32_t>(text, p);
+    case DType::kS64:
+      return parse_integer<int64_t>(text, p);
+    case DType::kU8:
+      return parse_integer<uint8_t>(text, p);
+    case DType::kU16:
+      return parse_integer<uint16_t>(text, p);
+    case DType::kU32:
+      return parse_integer<uint32_t>(text, p);
+    case DType::kU64:
+      return parse_integer<uint64_t>(text, p);
     case DType::kF16:
     case DType::kBF16: {
       float f;
@@ -185,7 +234,8 @@ bool parse_number(std::string_view text, DType t, void* p) {
       return true;
     }
     case DType::kC64:
-    case DType::kC128: return false;
+    case DType::kC128:
+      return false;
   }
   return false;
 }

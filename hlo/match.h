@@ -1,8 +1,8 @@
 // Small patterns over values, for rewriting rows.
 //
-// Contract: a pattern is a callable bool(const Value&); patterns bind what they meet into pointers given. A bound value
-// is meaningful only if the whole pattern matched. "Uniform" values hold one number throughout: a constant of equal
-// elements, or a broadcast of one.
+// Contract: a pattern is a callable bool(const Value&); patterns bind what they meet into pointers given. A
+// bound value is meaningful only if the whole pattern matched. "Uniform" values hold one number throughout: a
+// constant of equal elements, or a broadcast of one.
 #ifndef LAMINA_HLO_MATCH_H_
 #define LAMINA_HLO_MATCH_H_
 
@@ -15,7 +15,8 @@
 
 namespace lamina::hlo::match {
 
-// The literal whose first element fills `v`; null if `v` is not known to be uniform. A zero-size value is not.
+// The literal whose first element fills `v`; null if `v` is not known to be uniform. A zero-size value is
+// not.
 inline const Literal* uniform_literal(const Value& v) {
   const Node* n = v.node();
   while (n->op() == Op::broadcast_in_dim || n->op() == Op::reshape) n = n->operand(0).node();

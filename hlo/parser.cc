@@ -23,8 +23,8 @@ std::string quoted(std::string_view text) { return str_cat("'", text, "'"); }
 
 constexpr int64_t kMaxValues = 65535;  // operands of a node, parameters, results
 
-// Position in the text, and the small pieces of it: names, numbers, strings, types, lists. Regions are named, so
-// nothing nests except tuple types, whose depth is limited.
+// Position in the text, and the small pieces of it: names, numbers, strings, types, lists. Regions are named,
+// so nothing nests except tuple types, whose depth is limited.
 class Cursor {
  public:
   Cursor(std::string_view text, const ParseLimits& limits) : text_(text), limits_(limits) {}
@@ -127,10 +127,16 @@ class Cursor {
         if (at_ == text_.size()) break;
         const char escape = text_[at_++];
         switch (escape) {
-          case 'n': c = '\n'; break;
-          case 't': c = '\t'; break;
+          case 'n':
+            c = '\n';
+            break;
+          case 't':
+            c = '\t';
+            break;
           case '"':
-          case '\\': c = escape; break;
+          case '\\':
+            c = escape;
+            break;
           case 'x': {
             unsigned byte = 0;
             const char* begin = text_.data() + at_;
@@ -141,7 +147,8 @@ class Cursor {
             c = static_cast<char>(byte);
             break;
           }
-          default: return error_at(at_ - 1, str_cat("unknown escape \\", std::string_view(&escape, 1)));
+          default:
+            return error_at(at_ - 1, str_cat("unknown escape \\", std::string_view(&escape, 1)));
         }
       }
       out->push_back(c);
@@ -207,7 +214,9 @@ class Cursor {
     if (static_cast<int64_t>(dims.size()) > limits_.rank)
       return error_at(where, str_cat("rank ", dims.size(), " is above ", limits_.rank));
     absl::StatusOr<const Type*> made = array_type(element, dims);
-    if (!made.ok()) return error_at(where, std::string_view(made.status().message().data(), made.status().message().size()));
+    if (!made.ok())
+      return error_at(where,
+                      std::string_view(made.status().message().data(), made.status().message().size()));
     *out = *made;
     return absl::OkStatus();
   }
@@ -259,7 +268,8 @@ class Parser {
     const size_t where = in_.position();
     std::string_view name;
     LAMINA_RETURN_IF_ERROR(in_.name("the computation's name", &name));
-    if (computations_.contains(name)) return in_.error_at(where, str_cat("the computation ", name, " exists already"));
+    if (computations_.contains(name))
+      return in_.error_at(where, str_cat("the computation ", name, " exists already"));
     values_.clear();
     std::vector<Value> parameters;
     LAMINA_RETURN_IF_ERROR(in_.list('(', ')', [&] { return parameter(&parameters); }));
@@ -276,7 +286,8 @@ class Parser {
     std::vector<Value> roots;
     LAMINA_RETURN_IF_ERROR(in_.list('(', ')', [&] { return operand(&roots); }));
     if (roots.size() != results.size())
-      return in_.error_at(returned, str_cat("returns ", roots.size(), " values where ", results.size(), " are declared"));
+      return in_.error_at(
+          returned, str_cat("returns ", roots.size(), " values where ", results.size(), " are declared"));
     for (size_t i = 0; i < roots.size(); ++i)
       if (roots[i].type() != results[i])
         return in_.error_at(returned, str_cat("result ", i, " is ", to_string(*roots[i].type()), " where ",
@@ -347,8 +358,8 @@ class Parser {
     for (const AttrSpec& spec : def.attrs) {
       const AttrKind kind = attr_kind(spec.attr);
       // The other kinds have a meaning when absent: 0, false, the empty list.
-      const bool needed = kind == AttrKind::kDType || kind == AttrKind::kString || kind == AttrKind::kComputation ||
-                          kind == AttrKind::kComputations;
+      const bool needed = kind == AttrKind::kDType || kind == AttrKind::kString ||
+                          kind == AttrKind::kComputation || kind == AttrKind::kComputations;
       if (!spec.optional && needed && !has(attrs, spec.attr))
         return in_.error_at(where, str_cat(def.name, " needs the attribute ", attr_name(spec.attr)));
     }
@@ -364,20 +375,25 @@ class Parser {
     const Type* inferred = several && !made.empty() ? made[0].node()->type() : nullptr;
     if (!several) {
       if (made.size() != 1 || made[0].node()->type()->is_tuple())
-        return in_.error_at(names[0].first, str_cat(def.name, " has ", made.size(), " results: name them (a, b, ...)"));
+        return in_.error_at(names[0].first,
+                            str_cat(def.name, " has ", made.size(), " results: name them (a, b, ...)"));
       inferred = made[0].type();
     } else if (made.size() != names.size() || (inferred && !inferred->is_tuple())) {
-      return in_.error_at(typed, str_cat(def.name, " has ", made.size(), " results, not the ", names.size(), " named"));
+      return in_.error_at(
+          typed, str_cat(def.name, " has ", made.size(), " results, not the ", names.size(), " named"));
     }
     if (type && inferred && type != inferred)
-      return in_.error_at(typed, str_cat(def.name, " gives ", to_string(*inferred), ", not ", to_string(*type)));
-    for (size_t i = 0; i < made.size(); ++i) LAMINA_RETURN_IF_ERROR(define(names[i].first, names[i].second, made[i]));
+      return in_.error_at(typed,
+                          str_cat(def.name, " gives ", to_string(*inferred), ", not ", to_string(*type)));
+    for (size_t i = 0; i < made.size(); ++i)
+      LAMINA_RETURN_IF_ERROR(define(names[i].first, names[i].second, made[i]));
     return absl::OkStatus();
   }
 
   absl::Status define(size_t where, std::string_view name, const Value& value) {
     if (name == "return") return in_.error_at(where, "'return' is no name for a value");
-    if (!values_.emplace(name, value).second) return in_.error_at(where, str_cat(quoted(name), " is defined already"));
+    if (!values_.emplace(name, value).second)
+      return in_.error_at(where, str_cat(quoted(name), " is defined already"));
     return absl::OkStatus();
   }
 
@@ -393,7 +409,8 @@ class Parser {
     const auto it = values_.find(name);
     if (it == values_.end()) return in_.error_at(where, str_cat("there is no value ", quoted(name), " here"));
     if (type && type != it->second.type())
-      return in_.error_at(where, str_cat(name, " is ", to_string(*it->second.type()), ", not ", to_string(*type)));
+      return in_.error_at(where,
+                          str_cat(name, " is ", to_string(*it->second.type()), ", not ", to_string(*type)));
     out->push_back(it->second);
     return absl::OkStatus();
   }
@@ -413,7 +430,8 @@ class Parser {
       return absl::OkStatus();
     }
     const std::optional<Attr> key = parse_attr(name);
-    if (!key || std::none_of(def.attrs.begin(), def.attrs.end(), [&](const AttrSpec& s) { return s.attr == *key; }))
+    if (!key ||
+        std::none_of(def.attrs.begin(), def.attrs.end(), [&](const AttrSpec& s) { return s.attr == *key; }))
       return in_.error_at(where, str_cat(def.name, " has no attribute ", quoted(name)));
     if (has(*attrs, *key)) return in_.error_at(where, str_cat("the attribute ", name, " is given twice"));
     AttrValue value;
@@ -424,7 +442,8 @@ class Parser {
 
   absl::Status attribute_value(AttrKind kind, AttrValue* out) {
     switch (kind) {
-      case AttrKind::kInt: return in_.integer("an integer", &out->emplace<int64_t>(0));
+      case AttrKind::kInt:
+        return in_.integer("an integer", &out->emplace<int64_t>(0));
       case AttrKind::kBool: {
         const std::string_view word = in_.peek_name();
         if (word != "true" && word != "false") return in_.expected("true or false");
@@ -432,11 +451,16 @@ class Parser {
         out->emplace<bool>(word == "true");
         return absl::OkStatus();
       }
-      case AttrKind::kInts: return in_.integers(&out->emplace<Dims>());
-      case AttrKind::kString: return in_.string("text", &out->emplace<std::string>());
-      case AttrKind::kDType: return in_.dtype(&out->emplace<DType>());
-      case AttrKind::kLiteral: return in_.error("only a constant holds a literal");
-      case AttrKind::kComputation: return region(&out->emplace<ComputationPtr>());
+      case AttrKind::kInts:
+        return in_.integers(&out->emplace<Dims>());
+      case AttrKind::kString:
+        return in_.string("text", &out->emplace<std::string>());
+      case AttrKind::kDType:
+        return in_.dtype(&out->emplace<DType>());
+      case AttrKind::kLiteral:
+        return in_.error("only a constant holds a literal");
+      case AttrKind::kComputation:
+        return region(&out->emplace<ComputationPtr>());
       case AttrKind::kComputations: {
         auto& list = out->emplace<std::vector<ComputationPtr>>();
         return in_.list('[', ']', [&] { return region(&list.emplace_back()); });
@@ -469,7 +493,8 @@ class Parser {
     const size_t where = in_.position();
     int64_t line = 0;
     LAMINA_RETURN_IF_ERROR(in_.integer("a line number", &line));
-    if (line < 0 || line > std::numeric_limits<int>::max()) return in_.error_at(where, "the line number is out of range");
+    if (line < 0 || line > std::numeric_limits<int>::max())
+      return in_.error_at(where, "the line number is out of range");
     if (in_.peek_name() == "in") {
       in_.skip("in");
       LAMINA_RETURN_IF_ERROR(in_.string("a function's name", &function));
@@ -479,11 +504,13 @@ class Parser {
   }
 
   absl::Status literal(const Type* type, LiteralPtr* out) {
-    literal_bytes_ += type->num_elements > limits_.literal_bytes / byte_size(type->dtype) ? limits_.all_literal_bytes + 1
-                                                                                         : type->bytes();
+    literal_bytes_ += type->num_elements > limits_.literal_bytes / byte_size(type->dtype)
+                          ? limits_.all_literal_bytes + 1
+                          : type->bytes();
     if (literal_bytes_ > limits_.all_literal_bytes)
-      return in_.error(str_cat("a constant ", to_string(*type), " is above the limit of ", limits_.literal_bytes,
-                               " bytes, or all are above ", limits_.all_literal_bytes));
+      return in_.error(str_cat("a constant ", to_string(*type), " is above the limit of ",
+                               limits_.literal_bytes, " bytes, or all are above ",
+                               limits_.all_literal_bytes));
     if (type->dims.empty() || in_.peek_name() == "splat") {
       const bool scalar = type->dims.empty();
       if (!scalar) {
@@ -527,7 +554,8 @@ class Parser {
   }
 
   absl::Status with_place(size_t where, const absl::Status& status) const {
-    return in_.error_at(where, std::string_view(status.message().data(), status.message().size()), status.code());
+    return in_.error_at(where, std::string_view(status.message().data(), status.message().size()),
+                        status.code());
   }
 
   const ParseLimits& limits_;

@@ -17,10 +17,18 @@ void append_quoted(std::string* out, std::string_view text) {
   for (const char c : text) {
     const auto u = static_cast<unsigned char>(c);
     switch (c) {
-      case '"': out->append("\\\""); break;
-      case '\\': out->append("\\\\"); break;
-      case '\n': out->append("\\n"); break;
-      case '\t': out->append("\\t"); break;
+      case '"':
+        out->append("\\\"");
+        break;
+      case '\\':
+        out->append("\\\\");
+        break;
+      case '\n':
+        out->append("\\n");
+        break;
+      case '\t':
+        out->append("\\t");
+        break;
       default:
         if (u < 0x20 || u == 0x7F) {
           out->append("\\x");
@@ -134,7 +142,8 @@ class Printer {
       void operator()(const LiteralPtr&) const {}
       void operator()(const ComputationPtr& x) const { p.out_.append(p.names_.at(x.get())); }
       void operator()(const std::vector<ComputationPtr>& x) const {
-        for (size_t i = 0; i < x.size(); ++i) str_append(&p.out_, i == 0 ? "[" : ", ", p.names_.at(x[i].get()));
+        for (size_t i = 0; i < x.size(); ++i)
+          str_append(&p.out_, i == 0 ? "[" : ", ", p.names_.at(x[i].get()));
         p.out_.push_back(']');
       }
       void operator()(const std::vector<const Type*>& x) const {

@@ -12,10 +12,11 @@
 //     return (v1, v2)
 //   }
 //
-// Computations that others use come before them, each once; the last one is the program. Attributes are written by
-// kind, in the order of attributes.def; those equal to their kind's empty value are left out. A numerics mode other
-// than 0 is written mode=n. Constants: numbers in shortest form that reads back to the same bits, nan:0x... for a NaN
-// other than the default one, splat(x) for one value throughout, nested braces otherwise.
+// Computations that others use come before them, each once; the last one is the program. Attributes are
+// written by kind, in the order of attributes.def; those equal to their kind's empty value are left out. A
+// numerics mode other than 0 is written mode=n. Constants: numbers in shortest form that reads back to the
+// same bits, nan:0x... for a NaN other than the default one, splat(x) for one value throughout, nested braces
+// otherwise.
 #ifndef LAMINA_HLO_PRINTER_H_
 #define LAMINA_HLO_PRINTER_H_
 
@@ -31,8 +32,8 @@ namespace lamina::hlo {
 std::string print(const Computation& computation, const TextOptions& options = TextOptions::full(),
                   std::string_view name = "main");
 
-// What the operations of `computation` use, directly and through others, each once, used ones first; `computation`
-// itself is not among them.
+// What the operations of `computation` use, directly and through others, each once, used ones first;
+// `computation` itself is not among them.
 std::vector<const Computation*> regions_of(const Computation& computation);
 // The computations among one node's attributes, in order.
 std::vector<ComputationPtr> regions_of(const Node& node);

@@ -1,8 +1,9 @@
 // How much the text form of a computation says.
 //
-// Contract: the presets full and canonical lose nothing that a computation's structure holds: print, parse and print
-// again gives the same text, and the parsed computation is the same object while the first lives. Canonical leaves out
-// locations, so equal structure gives equal text. Short is for people: it leaves out locations and long constants.
+// Contract: the presets full and canonical lose nothing that a computation's structure holds: print, parse
+// and print again gives the same text, and the parsed computation is the same object while the first lives.
+// Canonical leaves out locations, so equal structure gives equal text. Short is for people: it leaves out
+// locations and long constants.
 #ifndef LAMINA_HLO_TEXT_H_
 #define LAMINA_HLO_TEXT_H_
 

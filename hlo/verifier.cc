@@ -14,7 +14,8 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(const Computation& c, std::string name, VerifyLevel level) : c_(c), name_(std::move(name)), level_(level) {}
+  Verifier(const Computation& c, std::string name, VerifyLevel level)
+      : c_(c), name_(std::move(name)), level_(level) {}
 
   absl::Status run() {
     for (size_t i = 0; i < c_.parameters().size(); ++i) {
@@ -22,7 +23,8 @@ class Verifier {
       if (!p) return wrong("parameter ", i, " is missing");
       if (p.node()->op() != Op::parameter)
         return wrong("parameter ", i, " is made by ", p.node()->def().name, ", not a parameter");
-      if (p.node()->type()->is_tuple()) return wrong("parameter ", i, " is a tuple, ", to_string(*p.node()->type()));
+      if (p.node()->type()->is_tuple())
+        return wrong("parameter ", i, " is a tuple, ", to_string(*p.node()->type()));
       if (!defined_.insert(p.node()).second) return wrong("parameter ", i, " stands in the list twice");
     }
     for (size_t i = 0; i < c_.nodes().size(); ++i) {
@@ -42,8 +44,10 @@ class Verifier {
     for (size_t i = 0; i < c_.roots().size(); ++i) {
       const Value& r = c_.roots()[i];
       if (!r) return wrong("result ", i, " is missing");
-      if (!defined_.contains(r.node())) return wrong("result ", i, " is made by no operation of the computation");
-      if (r.index() >= r.node()->num_results()) return wrong("result ", i, " names a result that its operation lacks");
+      if (!defined_.contains(r.node()))
+        return wrong("result ", i, " is made by no operation of the computation");
+      if (r.index() >= r.node()->num_results())
+        return wrong("result ", i, " names a result that its operation lacks");
     }
     return absl::OkStatus();
   }
@@ -81,7 +85,8 @@ class Verifier {
     for (const auto& [key, value] : n.attrs().entries()) {
       if (value.index() != static_cast<size_t>(attr_kind(key)))
         return bad("has the attribute ", attr_name(key), " of the wrong kind");
-      if (std::none_of(def.attrs.begin(), def.attrs.end(), [k = key](const AttrSpec& s) { return s.attr == k; }))
+      if (std::none_of(def.attrs.begin(), def.attrs.end(),
+                       [k = key](const AttrSpec& s) { return s.attr == k; }))
         return bad("has the attribute ", attr_name(key), ", which it does not take");
       if (const auto* list = std::get_if<std::vector<ComputationPtr>>(&value))
         if (std::find(list->begin(), list->end(), nullptr) != list->end())
@@ -90,9 +95,11 @@ class Verifier {
     for (const AttrSpec& spec : def.attrs) {
       const AttrKind kind = attr_kind(spec.attr);
       // The kinds that have no meaning when absent.
-      const bool needed = kind == AttrKind::kDType || kind == AttrKind::kString || kind == AttrKind::kLiteral ||
-                          kind == AttrKind::kComputation || kind == AttrKind::kComputations;
-      if (needed && !spec.optional && !n.attrs().has(spec.attr)) return bad("lacks the attribute ", attr_name(spec.attr));
+      const bool needed = kind == AttrKind::kDType || kind == AttrKind::kString ||
+                          kind == AttrKind::kLiteral || kind == AttrKind::kComputation ||
+                          kind == AttrKind::kComputations;
+      if (needed && !spec.optional && !n.attrs().has(spec.attr))
+        return bad("lacks the attribute ", attr_name(spec.attr));
     }
     return absl::OkStatus();
   }
@@ -104,7 +111,8 @@ class Verifier {
     if (!inferred.ok())
       return bad("breaks its type rule: ",
                  std::string_view(inferred.status().message().data(), inferred.status().message().size()));
-    if (*inferred != n.type()) return bad("is ", to_string(*n.type()), " where its rule gives ", to_string(**inferred));
+    if (*inferred != n.type())
+      return bad("is ", to_string(*n.type()), " where its rule gives ", to_string(**inferred));
     return absl::OkStatus();
   }
 
@@ -121,8 +129,9 @@ absl::Status verify_text(const Computation& c) {
   limits.integers = limits.rank = std::numeric_limits<int32_t>::max();
   const absl::StatusOr<ComputationPtr> back = parse(text, limits);
   if (!back.ok())
-    return absl::InternalError(str_cat("the computation's own text cannot be read: ",
-                                       std::string_view(back.status().message().data(), back.status().message().size())));
+    return absl::InternalError(
+        str_cat("the computation's own text cannot be read: ",
+                std::string_view(back.status().message().data(), back.status().message().size())));
   if (back->get() == &c) return absl::OkStatus();
   if (print(**back, TextOptions::canonical()) != text)
     return absl::InternalError("the computation's text reads back as another computation");

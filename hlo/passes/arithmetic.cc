@@ -94,7 +94,8 @@ bool exact(DType from, DType to) {
     if (is_signed(from)) return is_signed(to) && bit_width(to) > bit_width(from);
     return bit_width(to) > bit_width(from);
   }
-  if (is_float(from) && is_float(to)) return is_half(from) ? !is_half(to) : from == DType::kF32 && to == DType::kF64;
+  if (is_float(from) && is_float(to))
+    return is_half(from) ? !is_half(to) : from == DType::kF32 && to == DType::kF64;
   return from == DType::kC64 && to == DType::kC128;
 }
 
@@ -103,7 +104,9 @@ Value convert_of_convert(Builder& b, const Node& n) {
   return x && exact(x.dtype(), first(n).dtype()) ? b.convert(x, n.type()->dtype) : Value();
 }
 
-Value convert_same(Builder&, const Node& n) { return first(n).dtype() == n.type()->dtype ? first(n) : Value(); }
+Value convert_same(Builder&, const Node& n) {
+  return first(n).dtype() == n.type()->dtype ? first(n) : Value();
+}
 
 Value bitcast_of_bitcast(Builder& b, const Node& n) {
   const Value x = below(n, Op::bitcast_convert);
@@ -116,14 +119,16 @@ Value complex_of_parts(Builder&, const Node& n) {
 }
 
 const RewriteRow kRows[] = {
-    {"x + 0", Op::add, [](Builder&, const Node& n) { return is_int(first(n)) ? beside(n, is_zero) : Value(); }},
+    {"x + 0", Op::add,
+     [](Builder&, const Node& n) { return is_int(first(n)) ? beside(n, is_zero) : Value(); }},
     {"x + -0", Op::add,
      [](Builder&, const Node& n) { return is_float(first(n).dtype()) ? beside(n, is_minus_zero) : Value(); }},
     {"x - 0", Op::subtract,
      [](Builder&, const Node& n) { return is_real(first(n)) && is_zero(second(n)) ? first(n) : Value(); }},
     {"x - x", Op::subtract,
      [](Builder& b, const Node& n) { return is_int(first(n)) && twice(n) ? uniform(b, n, 0) : Value(); }},
-    {"x * 1", Op::multiply, [](Builder&, const Node& n) { return is_real(first(n)) ? beside(n, is_one) : Value(); }},
+    {"x * 1", Op::multiply,
+     [](Builder&, const Node& n) { return is_real(first(n)) ? beside(n, is_one) : Value(); }},
     {"x * 0", Op::multiply,
      [](Builder& b, const Node& n) {
        return is_int(first(n)) && beside(n, is_zero) ? uniform(b, n, 0) : Value();
@@ -132,7 +137,8 @@ const RewriteRow kRows[] = {
      [](Builder&, const Node& n) { return is_real(first(n)) && is_one(second(n)) ? first(n) : Value(); }},
     {"x & x", Op::and_, [](Builder&, const Node& n) { return twice(n) ? first(n) : Value(); }},
     {"x & ~0", Op::and_, [](Builder&, const Node& n) { return beside(n, is_all_ones); }},
-    {"x & 0", Op::and_, [](Builder& b, const Node& n) { return beside(n, is_zero) ? uniform(b, n, 0) : Value(); }},
+    {"x & 0", Op::and_,
+     [](Builder& b, const Node& n) { return beside(n, is_zero) ? uniform(b, n, 0) : Value(); }},
     {"x | x", Op::or_, [](Builder&, const Node& n) { return twice(n) ? first(n) : Value(); }},
     {"x | 0", Op::or_, [](Builder&, const Node& n) { return beside(n, is_zero); }},
     {"x | ~0", Op::or_,
@@ -141,7 +147,8 @@ const RewriteRow kRows[] = {
      }},
     {"x ^ 0", Op::xor_, [](Builder&, const Node& n) { return beside(n, is_zero); }},
     {"x ^ x", Op::xor_, [](Builder& b, const Node& n) { return twice(n) ? uniform(b, n, 0) : Value(); }},
-    {"x << 0", Op::shift_left, [](Builder&, const Node& n) { return is_zero(second(n)) ? first(n) : Value(); }},
+    {"x << 0", Op::shift_left,
+     [](Builder&, const Node& n) { return is_zero(second(n)) ? first(n) : Value(); }},
     {"x >> 0", Op::shift_right_logical,
      [](Builder&, const Node& n) { return is_zero(second(n)) ? first(n) : Value(); }},
     {"x >> 0, signed", Op::shift_right_arithmetic,

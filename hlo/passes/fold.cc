@@ -1,7 +1,8 @@
 // Constant folding.
 //
-// Normal form: a value that is one number throughout is a broadcast of a scalar constant, whatever its size; a constant
-// of rank above 0 holds different numbers. The evaluator computes what is folded, so bits are those of run time.
+// Normal form: a value that is one number throughout is a broadcast of a scalar constant, whatever its size;
+// a constant of rank above 0 holds different numbers. The evaluator computes what is folded, so bits are
+// those of run time.
 #include <algorithm>
 
 #include "hlo/evaluator.h"
@@ -44,7 +45,8 @@ LiteralPtr known_value(const Value& v) {
     return literal->size() <= kMaxFoldElements ? literal : nullptr;
   }
   if (!n.type()->is_array() || n.type()->num_elements > kMaxFoldElements) return nullptr;
-  if (const Literal* literal = match::uniform_literal(v)) return Literal::splat(n.type(), literal->element(0));
+  if (const Literal* literal = match::uniform_literal(v))
+    return Literal::splat(n.type(), literal->element(0));
   return nullptr;
 }
 
@@ -59,7 +61,8 @@ Value evaluate_small(Builder& b, const Node& n) {
     worth |= !match::uniform_literal(n.operand_value(i));
   }
   // Broadcasts and reshapes of one number are in normal form.
-  if (operands.empty() || !worth || may_not_return(n) || match::uniform_literal(Value(const_cast<Node*>(&n)))) return {};
+  if (operands.empty() || !worth || may_not_return(n) || match::uniform_literal(Value(const_cast<Node*>(&n))))
+    return {};
   absl::StatusOr<std::vector<LiteralPtr>> value = evaluate_node(n, operands);
   if (!value.ok()) return {};
   return b.constant((*value)[0]);

@@ -1,5 +1,5 @@
-// What is known about operands of loops, branches and calls, taken in; what nothing needs, dropped; what does not
-// change, moved out.
+// What is known about operands of loops, branches and calls, taken in; what nothing needs, dropped; what does
+// not change, moved out.
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
@@ -11,8 +11,8 @@
 namespace lamina::hlo {
 namespace {
 
-// The regions of a control op seen alike: operand first_operand + i is parameter i of every region. For loops, result i
-// of the body is parameter i of the next step, for i below num_carry.
+// The regions of a control op seen alike: operand first_operand + i is parameter i of every region. For
+// loops, result i of the body is parameter i of the next step, for i below num_carry.
 struct ControlOp {
   std::vector<Attr> keys;  // of the single regions; empty if there is a list of branches
   std::vector<ComputationPtr> regions;
@@ -33,7 +33,9 @@ struct ControlOp {
         num_carry = static_cast<size_t>(a.integer(Attr::num_carry));
         loop = true;
         break;
-      case Op::call: keys = {Attr::body}; break;
+      case Op::call:
+        keys = {Attr::body};
+        break;
       default:
         regions = a.computations(Attr::branches);
         first_operand = 1;
@@ -70,7 +72,8 @@ bool is_known(const Value& v) {
          n.operand_type(0)->is_scalar();
 }
 
-// Regions read a known operand as a constant. A carry that comes back as the same constant is one that does not change.
+// Regions read a known operand as a constant. A carry that comes back as the same constant is one that does
+// not change.
 Values propagate_row(Builder& b, const Node& n) {
   if (!is_plain(n)) return {};
   const ControlOp op(n);
@@ -85,7 +88,8 @@ Values propagate_row(Builder& b, const Node& n) {
       if (!op.invariant(i) && !same) continue;
       fixed.emplace_back(i, operand);
     }
-    for (const ComputationPtr& region : op.regions) known.emplace(region->parameters()[i].operand().bits(), operand);
+    for (const ComputationPtr& region : op.regions)
+      known.emplace(region->parameters()[i].operand().bits(), operand);
   }
   if (known.empty()) return {};
   std::vector<ComputationPtr> changed;
@@ -115,7 +119,8 @@ bool uses(const Computation& region, size_t parameter, bool ignore_own_result) {
   return false;
 }
 
-// Operands that no region looks at. For loops: a carry that comes back as it was and is not looked at is its operand.
+// Operands that no region looks at. For loops: a carry that comes back as it was and is not looked at is its
+// operand.
 Values unused_row(Builder& b, const Node& n) {
   if (!is_plain(n)) return {};
   const ControlOp op(n);
@@ -123,7 +128,8 @@ Values unused_row(Builder& b, const Node& n) {
   for (size_t i = 0; i < drop.size(); ++i) {
     const bool carry = op.loop && i < op.num_carry;
     drop[i] = !carry || op.invariant(i);
-    for (size_t r = 0; drop[i] && r < op.regions.size(); ++r) drop[i] = !uses(*op.regions[r], i, carry && r == 0);
+    for (size_t r = 0; drop[i] && r < op.regions.size(); ++r)
+      drop[i] = !uses(*op.regions[r], i, carry && r == 0);
   }
   // A loop keeps one operand, so that it has a result to be known by.
   const bool all = std::find(drop.begin(), drop.end(), false) == drop.end();
@@ -143,7 +149,8 @@ Values unused_row(Builder& b, const Node& n) {
     if (!b.ok()) return {};
   }
   std::vector<Attrs::Entry> entries = op.entries(n, changed);
-  const int64_t carries_left = std::count(drop.begin(), drop.begin() + static_cast<int64_t>(dropped_results), false);
+  const int64_t carries_left =
+      std::count(drop.begin(), drop.begin() + static_cast<int64_t>(dropped_results), false);
   if (n.op() == Op::scan) {
     std::erase_if(entries, [](const Attrs::Entry& e) { return e.first == Attr::num_carry; });
     entries.emplace_back(Attr::num_carry, carries_left);
@@ -167,13 +174,15 @@ bool is_cheap(const Node& n) {
     case Op::constant:
     case Op::iota:
     case Op::broadcast_in_dim:
-    case Op::reshape: return true;
-    default: return false;
+    case Op::reshape:
+      return true;
+    default:
+      return false;
   }
 }
 
-// What a loop's body computes from carries that do not change, and from constants, is computed once, before the loop,
-// and handed in as further carries that do not change.
+// What a loop's body computes from carries that do not change, and from constants, is computed once, before
+// the loop, and handed in as further carries that do not change.
 Values hoist_row(Builder& b, const Node& n) {
   const ControlOp op(n);
   const Computation& body = op.body();
@@ -186,7 +195,8 @@ Values hoist_row(Builder& b, const Node& n) {
     if (std::all_of(operands.begin(), operands.end(), [&](Operand o) { return fixed.contains(o.node()); }))
       fixed.insert(node);
   }
-  // From users to operands: a cheap node that the rest of the body uses stays inside, which makes its operands used.
+  // From users to operands: a cheap node that the rest of the body uses stays inside, which makes its
+  // operands used.
   absl::flat_hash_set<uint64_t> used;
   for (const Value& r : body.roots()) used.insert(r.operand().bits());
   for (size_t i = body.nodes().size(); i-- > 0;) {

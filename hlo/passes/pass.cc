@@ -7,11 +7,13 @@ namespace {
 
 constexpr Pass kPasses[] = {
     {"fold", "computes small constants; one number throughout becomes a broadcast scalar", fold},
-    {"arithmetic", "elementwise identities that keep every bit: x*1, integer x+0, select with a known condition",
+    {"arithmetic",
+     "elementwise identities that keep every bit: x*1, integer x+0, select with a known condition",
      simplify_arithmetic},
     {"shapes", "merges and removes operations that only move elements", simplify_shapes},
     {"control", "branches with a known index, loops that do not run or run once", simplify_control},
-    {"inline", "replaces calls by their bodies, except those with a rule or to be computed again", inline_calls},
+    {"inline", "replaces calls by their bodies, except those with a rule or to be computed again",
+     inline_calls},
     {"propagate", "takes constants into the bodies of loops, branches and calls", propagate_constants},
     {"unused", "drops operands of branches and calls and carries of loops that nothing needs", drop_unused},
     {"hoist", "moves what does not change out of loops, never effects", hoist_invariants},
@@ -20,8 +22,8 @@ constexpr Pass kPasses[] = {
 
 // The order in which `simplify` runs the others.
 constexpr absl::StatusOr<ComputationPtr> (*kSimplify[])(const ComputationPtr&) = {
-    inline_calls, propagate_constants, fold, simplify_arithmetic, simplify_shapes,
-    simplify_control, drop_unused, hoist_invariants};
+    inline_calls,    propagate_constants, fold,        simplify_arithmetic,
+    simplify_shapes, simplify_control,    drop_unused, hoist_invariants};
 
 }  // namespace
 

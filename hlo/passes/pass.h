@@ -1,8 +1,8 @@
 // The simplification passes, by name.
 //
-// Contract of a pass: it returns a computation of the same signature whose results have the same bits and which has the
-// same effects, in normal form: running it again returns the same object. Equal operations are one node by construction
-// and dead ones do not exist in a computation, so there are no passes for them.
+// Contract of a pass: it returns a computation of the same signature whose results have the same bits and
+// which has the same effects, in normal form: running it again returns the same object. Equal operations are
+// one node by construction and dead ones do not exist in a computation, so there are no passes for them.
 #ifndef LAMINA_HLO_PASSES_PASS_H_
 #define LAMINA_HLO_PASSES_PASS_H_
 
@@ -27,8 +27,8 @@ std::span<const Pass> passes();
 const Pass* find_pass(std::string_view name);
 
 // Called after each pass; an error ends the run.
-using PassObserver = std::function<absl::Status(const Pass& pass, const ComputationPtr& before,
-                                                const ComputationPtr& after)>;
+using PassObserver =
+    std::function<absl::Status(const Pass& pass, const ComputationPtr& before, const ComputationPtr& after)>;
 
 // In order. NotFound, with the names that exist, for an unknown one.
 absl::StatusOr<ComputationPtr> run_passes(std::span<const std::string> names, ComputationPtr computation,

@@ -11,8 +11,8 @@ namespace lamina::hlo {
 // Values that stand for operands of a region's nodes, by Operand::bits.
 using Substitution = absl::flat_hash_map<uint64_t, Value>;
 
-// The region's results with some of its values replaced (nodes below those stay out); each node keeps its numerics mode
-// and location. Nodes nothing changes under are reused.
+// The region's results with some of its values replaced (nodes below those stay out); each node keeps its
+// numerics mode and location. Nodes nothing changes under are reused.
 Values substitute(Builder& b, const Computation& region, const Substitution& replaced);
 
 // The region's results on `arguments`.

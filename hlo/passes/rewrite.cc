@@ -117,11 +117,12 @@ class Sweep {
       }
       if (!fired) return absl::OkStatus();
       if (replacement.size() != results->size())
-        return absl::InternalError(str_cat("rewriting row '", fired->name, "' changed the number of results"));
+        return absl::InternalError(
+            str_cat("rewriting row '", fired->name, "' changed the number of results"));
       for (size_t i = 0; i < replacement.size(); ++i)
         if (replacement[i].type() != (*results)[i].type())
-          return absl::InternalError(str_cat("rewriting row '", fired->name, "' changed the type of result ", i,
-                                             " from ", to_string(*(*results)[i].type()), " to ",
+          return absl::InternalError(str_cat("rewriting row '", fired->name, "' changed the type of result ",
+                                             i, " from ", to_string(*(*results)[i].type()), " to ",
                                              to_string(*replacement[i].type())));
       if (std::equal(replacement.begin(), replacement.end(), results->begin())) return absl::OkStatus();
       *results = std::move(replacement);

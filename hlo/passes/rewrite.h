@@ -1,9 +1,9 @@
 // Rows of local rewriting and the engine that applies them until nothing changes.
 //
-// Contract of a row: it looks at one node and returns values of the same types that hold the same bits, or nothing. It
-// may record nodes through the builder. (A signalling NaN counts as the quiet one.) The engine keeps parameters and
-// signatures, gives new nodes the numerics mode and location of the node replaced, rewrites regions before their users,
-// and never lets a computation lose an operation with side effects.
+// Contract of a row: it looks at one node and returns values of the same types that hold the same bits, or
+// nothing. It may record nodes through the builder. (A signalling NaN counts as the quiet one.) The engine
+// keeps parameters and signatures, gives new nodes the numerics mode and location of the node replaced,
+// rewrites regions before their users, and never lets a computation lose an operation with side effects.
 #ifndef LAMINA_HLO_PASSES_REWRITE_H_
 #define LAMINA_HLO_PASSES_REWRITE_H_
 

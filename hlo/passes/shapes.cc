@@ -17,8 +17,8 @@ Value broadcast_scalar_of(const Value& v) {
   return n.op() == Op::broadcast_in_dim && n.operand_type(0)->is_scalar() ? n.operand_value(0) : Value();
 }
 
-// Moving the elements of a broadcast scalar gives a broadcast of it; pad and concatenate need the same scalar in all
-// operands.
+// Moving the elements of a broadcast scalar gives a broadcast of it; pad and concatenate need the same scalar
+// in all operands.
 Value move_of_broadcast_scalar(Builder& b, const Node& n) {
   if (n.op() == Op::iota || n.operands().empty() || n.op() == Op::broadcast_in_dim) return {};
   const Value scalar = broadcast_scalar_of(first(n));
@@ -151,11 +151,14 @@ Value pad_row(Builder&, const Node& n) {
 Value joined_slices(Builder& b, const Value& x, const Value& y, int64_t d) {
   const Node &p = *x.node(), &q = *y.node();
   if (p.op() != Op::slice || q.op() != Op::slice || p.operand(0) != q.operand(0)) return {};
-  const Dims &p0 = ints(p, Attr::start_indices), &p1 = ints(p, Attr::limit_indices), &ps = ints(p, Attr::strides);
-  const Dims &q0 = ints(q, Attr::start_indices), &q1 = ints(q, Attr::limit_indices), &qs = ints(q, Attr::strides);
+  const Dims &p0 = ints(p, Attr::start_indices), &p1 = ints(p, Attr::limit_indices),
+             &ps = ints(p, Attr::strides);
+  const Dims &q0 = ints(q, Attr::start_indices), &q1 = ints(q, Attr::limit_indices),
+             &qs = ints(q, Attr::strides);
   for (size_t k = 0; k < p0.size(); ++k) {
     const bool along = static_cast<int64_t>(k) == d;
-    if (along ? (ps[k] != 1 || qs[k] != 1 || q0[k] != p1[k]) : (p0[k] != q0[k] || p1[k] != q1[k] || ps[k] != qs[k]))
+    if (along ? (ps[k] != 1 || qs[k] != 1 || q0[k] != p1[k])
+              : (p0[k] != q0[k] || p1[k] != q1[k] || ps[k] != qs[k]))
       return {};
   }
   Dims limit = p1;

@@ -1,6 +1,7 @@
 // lamina-opt FILE [--passes=a,b] [--print-after-each] [--preset=full|canonical|short]
 //
-// Reads a program in text form (- for standard input), runs passes, prints the result. Every step is verified.
+// Reads a program in text form (- for standard input), runs passes, prints the result. Every step is
+// verified.
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -17,11 +18,13 @@ namespace lamina {
 namespace {
 
 int usage(std::FILE* to, int code) {
-  std::fputs("usage: lamina-opt FILE [--passes=a,b,...] [--print-after-each] [--preset=full|canonical|short]\npasses:\n",
-             to);
+  std::fputs(
+      "usage: lamina-opt FILE [--passes=a,b,...] [--print-after-each] "
+      "[--preset=full|canonical|short]\npasses:\n",
+      to);
   for (const hlo::Pass& pass : hlo::passes())
-    std::fprintf(to, "  %-11s %.*s\n", std::string(pass.name).c_str(), static_cast<int>(pass.description.size()),
-                 pass.description.data());
+    std::fprintf(to, "  %-11s %.*s\n", std::string(pass.name).c_str(),
+                 static_cast<int>(pass.description.size()), pass.description.data());
   return code;
 }
 
@@ -70,7 +73,8 @@ int run(std::span<char*> arguments) {
   if (!program.ok()) return fail_parse(file, program.status());
   absl::StatusOr<hlo::ComputationPtr> result = hlo::run_passes(
       names, *program,
-      [&](const hlo::Pass& pass, const hlo::ComputationPtr& before, const hlo::ComputationPtr& after) -> absl::Status {
+      [&](const hlo::Pass& pass, const hlo::ComputationPtr& before,
+          const hlo::ComputationPtr& after) -> absl::Status {
         if (absl::Status s = hlo::verify(*after); !s.ok())
           return absl::InternalError(str_cat("after ", pass.name, ": ", std::string(s.message())));
         if (each)

@@ -1,7 +1,7 @@
 // lamina-run FILE [--on=NAME] [ARGUMENT.npy ...] [-o OUT]
 //
-// Runs a program in text form on arrays from .npy files, one per parameter. Results are printed, or written to OUT.npy
-// (OUT.0.npy, OUT.1.npy, ... if there are several).
+// Runs a program in text form on arrays from .npy files, one per parameter. Results are printed, or written
+// to OUT.npy (OUT.0.npy, OUT.1.npy, ... if there are several).
 #include <cstdio>
 #include <iostream>
 

@@ -21,7 +21,9 @@ using hlo::LiteralPtr;
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kMaxRank = 64;
 
-absl::Status bad(std::string_view message) { return absl::InvalidArgumentError(str_cat("npy file: ", message)); }
+absl::Status bad(std::string_view message) {
+  return absl::InvalidArgumentError(str_cat("npy file: ", message));
+}
 
 // Kind letter and size of each element type, as in descr.
 struct Code {
@@ -29,9 +31,10 @@ struct Code {
   std::string_view code;
 };
 constexpr Code kCodes[] = {
-    {DType::kBool, "b1"}, {DType::kS8, "i1"},  {DType::kS16, "i2"}, {DType::kS32, "i4"}, {DType::kS64, "i8"},
-    {DType::kU8, "u1"},   {DType::kU16, "u2"}, {DType::kU32, "u4"}, {DType::kU64, "u8"}, {DType::kF16, "f2"},
-    {DType::kF32, "f4"},  {DType::kF64, "f8"}, {DType::kC64, "c8"}, {DType::kC128, "c16"},
+    {DType::kBool, "b1"}, {DType::kS8, "i1"},    {DType::kS16, "i2"}, {DType::kS32, "i4"},
+    {DType::kS64, "i8"},  {DType::kU8, "u1"},    {DType::kU16, "u2"}, {DType::kU32, "u4"},
+    {DType::kU64, "u8"},  {DType::kF16, "f2"},   {DType::kF32, "f4"}, {DType::kF64, "f8"},
+    {DType::kC64, "c8"},  {DType::kC128, "c16"},
 };
 
 // The text after 'key': in the header's dictionary, from which a value is read.
@@ -61,7 +64,8 @@ absl::StatusOr<Header> parse_header(std::string_view text, const hlo::Type* want
   Header h;
   absl::StatusOr<std::string_view> descr = field(text, "descr");
   if (!descr.ok()) return descr.status();
-  if (descr->size() < 4 || ((*descr)[0] != '\'' && (*descr)[0] != '"')) return bad("descr is no simple element type");
+  if (descr->size() < 4 || ((*descr)[0] != '\'' && (*descr)[0] != '"'))
+    return bad("descr is no simple element type");
   const size_t end = descr->find((*descr)[0], 1);
   if (end == std::string_view::npos) return bad("descr does not end");
   const std::string_view name = descr->substr(1, end - 1);
@@ -69,7 +73,8 @@ absl::StatusOr<Header> parse_header(std::string_view text, const hlo::Type* want
   h.big_endian = name[0] == '>';
   const std::string_view code = name.substr(1);
   const bool want_bf16 = want && want->is_array() && want->dtype == DType::kBF16;
-  const auto found = std::find_if(std::begin(kCodes), std::end(kCodes), [&](const Code& c) { return c.code == code; });
+  const auto found =
+      std::find_if(std::begin(kCodes), std::end(kCodes), [&](const Code& c) { return c.code == code; });
   if (want_bf16 && (code == "u2" || code == "V2")) {
     h.dtype = DType::kBF16;
   } else if (found == std::end(kCodes)) {
@@ -135,7 +140,8 @@ absl::StatusOr<LiteralPtr> parse_npy(std::string_view bytes, const hlo::Type* wa
   const std::string_view data = bytes.substr(start + length);
   // The data bound what is allocated.
   if (static_cast<int64_t>(data.size()) != (*type)->bytes())
-    return bad(str_cat("it holds ", data.size(), " bytes where ", to_string(**type), " has ", (*type)->bytes()));
+    return bad(
+        str_cat("it holds ", data.size(), " bytes where ", to_string(**type), " has ", (*type)->bytes()));
   auto literal = std::make_shared<Literal>(*type);
   if (!data.empty()) std::memcpy(literal->data(), data.data(), data.size());
   if (h->big_endian) {
@@ -160,8 +166,8 @@ std::string format_npy(const Literal& literal) {
   for (int64_t d : literal.dims()) str_append(&shape, d, ", ");
   if (literal.dims().size() > 1) shape.resize(shape.size() - 2);
   if (literal.dims().size() == 1) shape.pop_back();
-  std::string header = str_cat("{'descr': '", hlo::byte_size(t) == 1 ? "|" : "<", code, "', 'fortran_order': False, ",
-                               "'shape': ", shape, "), }");
+  std::string header = str_cat("{'descr': '", hlo::byte_size(t) == 1 ? "|" : "<", code,
+                               "', 'fortran_order': False, ", "'shape': ", shape, "), }");
   // Data start at a multiple of 64.
   const bool long_header = header.size() + 1 + 10 + 64 > 65535;
   const size_t prefix = long_header ? 12 : 10;

@@ -1,7 +1,8 @@
 // Arrays in NumPy's file format, versions 1 to 3.
 //
-// bf16 has no descr of its own in NumPy: it is written as <u2 (its bits), and <u2 or |V2 is read as bf16 where bf16 is
-// asked for. Big-endian and Fortran-order files are read; files are written little-endian and in C order.
+// bf16 has no descr of its own in NumPy: it is written as <u2 (its bits), and <u2 or |V2 is read as bf16
+// where bf16 is asked for. Big-endian and Fortran-order files are read; files are written little-endian and
+// in C order.
 #ifndef LAMINA_JIT_TOOLS_NPY_H_
 #define LAMINA_JIT_TOOLS_NPY_H_
 

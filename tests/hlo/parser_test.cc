@@ -19,20 +19,23 @@ std::string error(std::string_view text, const ParseLimits& limits = {}) {
 }
 // Of the body of a program with parameters p: f32[2,3] and i: s32[].
 std::string error_in(std::string_view body) {
-  return error("computation main(p: f32[2,3], i: s32[]) -> (f32[2,3]) {\n" + std::string(body) + "\n  return (p)\n}");
+  return error("computation main(p: f32[2,3], i: s32[]) -> (f32[2,3]) {\n" + std::string(body) +
+               "\n  return (p)\n}");
 }
 
 TEST_CASE("errors of the parser name the place and the fault", "[parser]") {
   CHECK_THAT(error(""), Equals("1:1: expected 'computation', but the text ends"));
   CHECK_THAT(error("  // nothing\n func"), Equals("2:2: expected 'computation', not 'func'"));
   CHECK_THAT(error("computation main(x) -> () {}"), Equals("1:19: expected ':', not ')'"));
-  CHECK_THAT(error("computation main(x: f33[]) -> () {}"), Equals("1:21: expected an element type, not 'f33'"));
+  CHECK_THAT(error("computation main(x: f33[]) -> () {}"),
+             Equals("1:21: expected an element type, not 'f33'"));
   CHECK_THAT(error("computation main(x: f32[-1]) -> () {}"),
              Equals("1:21: shape [-1] has the negative dimension -1"));
   CHECK_THAT(error("computation main(x: f32[2,"), Equals("1:27: expected an integer, but the text ends"));
   CHECK_THAT(error("computation main(x: f32[99999999999999999999]) -> () {}"),
              Equals("1:25: an integer is out of range"));
-  CHECK_THAT(error("computation main(x: (f32[], s32[])) -> () {}"), Equals("1:21: a parameter cannot be a tuple"));
+  CHECK_THAT(error("computation main(x: (f32[], s32[])) -> () {}"),
+             Equals("1:21: a parameter cannot be a tuple"));
   CHECK_THAT(error("computation main(x: f32[], x: f32[]) -> () {}"), Equals("1:28: 'x' is defined already"));
   CHECK_THAT(error("computation main(x: f32[]) -> (f32[]) { return (x, x) }"),
              Equals("1:48: returns 2 values where 1 are declared"));
@@ -54,17 +57,22 @@ TEST_CASE("errors of the parser name the place and the fault", "[parser]") {
   CHECK_THAT(error_in("p = negate(p)"), Equals("2:1: 'p' is defined already"));
   CHECK_THAT(error_in("x = convert(p)"), Equals("2:5: convert needs the attribute dtype"));
   CHECK_THAT(error_in("x = convert(p), shape=[1]"), Equals("2:17: convert has no attribute 'shape'"));
-  CHECK_THAT(error_in("x = convert(p), dtype=f32, dtype=f32"), Equals("2:28: the attribute dtype is given twice"));
+  CHECK_THAT(error_in("x = convert(p), dtype=f32, dtype=f32"),
+             Equals("2:28: the attribute dtype is given twice"));
   CHECK_THAT(error_in("x = convert(p), dtype=7"), Equals("2:23: expected an element type, not '7'"));
   CHECK_THAT(error_in("x = reshape(p), shape=[2 3]"), Equals("2:26: expected ',' or ']', not '3'"));
   CHECK_THAT(error_in("x = call(p), body=r9"), Equals("2:19: there is no computation 'r9' above"));
   CHECK_THAT(error_in("x = negate(p), mode=256"), Equals("2:16: the mode lies in 0..255"));
-  CHECK_THAT(error_in("x = compare(p, p), direction=LT"), Equals("2:30: expected text in double quotes, not 'LT'"));
-  CHECK_THAT(error_in("x = compare(p, p), direction=\"LT"), Equals("2:30: the string does not end on its line"));
+  CHECK_THAT(error_in("x = compare(p, p), direction=LT"),
+             Equals("2:30: expected text in double quotes, not 'LT'"));
+  CHECK_THAT(error_in("x = compare(p, p), direction=\"LT"),
+             Equals("2:30: the string does not end on its line"));
   CHECK_THAT(error_in("x = compare(p, p), direction=\"\\q\""), Equals("2:32: unknown escape \\q"));
-  CHECK_THAT(error_in("x = compare(p, p), direction=\"\\x1\""), Equals("2:33: \\x needs two hexadecimal digits"));
+  CHECK_THAT(error_in("x = compare(p, p), direction=\"\\x1\""),
+             Equals("2:33: \\x needs two hexadecimal digits"));
   CHECK_THAT(error_in("x = negate(p) @\"a\":-1"), Equals("2:20: the line number is out of range"));
-  CHECK_THAT(error_in("x = sort(p, p), dimension=1, body=r"), Equals("2:35: there is no computation 'r' above"));
+  CHECK_THAT(error_in("x = sort(p, p), dimension=1, body=r"),
+             Equals("2:35: there is no computation 'r' above"));
   CHECK_THAT(error_in("x = optimization_barrier(p, i)"),
              Equals("2:1: optimization_barrier has 2 results: name them (a, b, ...)"));
   CHECK_THAT(error_in("(x, y, z) = optimization_barrier(p, i)"),
@@ -75,7 +83,8 @@ TEST_CASE("errors of the parser name the place and the fault", "[parser]") {
   CHECK_THAT(error_in("c = f32[] constant(one)"), Equals("2:20: 'one' is no number of type f32"));
   CHECK_THAT(error_in("c = u8[] constant(256)"), Equals("2:19: '256' is no number of type u8"));
   CHECK_THAT(error_in("c = u8[] constant(-1)"), Equals("2:19: '-1' is no number of type u8"));
-  CHECK_THAT(error_in("c = f32[] constant(nan:0x7f800000)"), Equals("2:20: 'nan:0x7f800000' is no number of type f32"));
+  CHECK_THAT(error_in("c = f32[] constant(nan:0x7f800000)"),
+             Equals("2:20: 'nan:0x7f800000' is no number of type f32"));
   CHECK_THAT(error_in("c = f32[] constant(1e99)"), Equals("2:20: '1e99' is no number of type f32"));
   CHECK_THAT(error_in("c = f32[2,2] constant({{1, 2}, {3}})"), Equals("2:34: expected ',', not '}'"));
   CHECK_THAT(error_in("c = f32[2] constant({...})"), Equals("2:22: '...' is no number of type f32"));
@@ -91,7 +100,8 @@ TEST_CASE("limits of the parser", "[parser]") {
     return "computation main() -> () {\n" + std::string(body) + "\nreturn ()\n}";
   };
   CHECK(error(program("a = f64[125] constant(splat(1))"), limits) == "parsed");
-  CHECK_THAT(error(program("a = f64[126] constant(splat(1))"), limits), Catch::Matchers::Contains("above the limit"));
+  CHECK_THAT(error(program("a = f64[126] constant(splat(1))"), limits),
+             Catch::Matchers::Contains("above the limit"));
   CHECK_THAT(error(program("a = f64[288230376151711744] constant(splat(1))"), limits),
              Catch::Matchers::Contains("above the limit"));
   CHECK_THAT(error(program("a = f64[125] constant(splat(1))\nb = f64[125] constant(splat(2))"), limits),
@@ -108,7 +118,8 @@ TEST_CASE("limits of the parser", "[parser]") {
 // Depth of the graph and of the nesting of regions costs no stack.
 TEST_CASE("deep programs", "[parser]") {
   std::string text = "computation c0(p: f32[]) -> (f32[]) {\n  v0 = negate(p)\n";
-  for (int i = 1; i < 20000; ++i) text += "v" + std::to_string(i) + " = negate(v" + std::to_string(i - 1) + ")\n";
+  for (int i = 1; i < 20000; ++i)
+    text += "v" + std::to_string(i) + " = negate(v" + std::to_string(i - 1) + ")\n";
   text += "return (v19999)\n}\n";
   for (int i = 1; i < 3000; ++i)
     text += "computation c" + std::to_string(i) + "(p: f32[]) -> (f32[]) { x = call(p), body=c" +
@@ -125,7 +136,8 @@ TEST_CASE("deep programs", "[parser]") {
 TEST_CASE("numbers read back to the bit", "[parser]") {
   // All values of 16 bits, and many of 32 and 64.
   uint64_t state = 7;
-  for (DType t : {DType::kF16, DType::kBF16, DType::kS16, DType::kU16, DType::kF32, DType::kF64, DType::kS64}) {
+  for (DType t :
+       {DType::kF16, DType::kBF16, DType::kS16, DType::kU16, DType::kF32, DType::kF64, DType::kS64}) {
     const int64_t width = byte_size(t);
     for (uint64_t i = 0; i < (width == 2 ? 65536u : 20000u); ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
@@ -147,7 +159,8 @@ TEST_CASE("numbers read back to the bit", "[parser]") {
   CHECK(f == 0.1875F);
   CHECK(parse_number("-0x.1p4", DType::kF32, &f));
   CHECK(f == -1);
-  for (std::string_view bad : {"", "-", "--1", "+1", "0x", "1x", "nan:", "nan:0x", "-nan", "nan(1)", "1e", "infinit"})
+  for (std::string_view bad :
+       {"", "-", "--1", "+1", "0x", "1x", "nan:", "nan:0x", "-nan", "nan(1)", "1e", "infinit"})
     CHECK_FALSE(parse_number(bad, DType::kF32, &f));
 }
 
@@ -160,11 +173,13 @@ TEST_CASE("presets", "[parser]") {
     })");
   REQUIRE(c.ok());
   CHECK(print(**c, TextOptions::brief(), "f") ==
-        "computation f(p0: f32[20]) -> (f32[20]) {\n  v0 = f32[20] constant({...})\n  v1 = f32[20] add(p0, v0)\n"
+        "computation f(p0: f32[20]) -> (f32[20]) {\n  v0 = f32[20] constant({...})\n  v1 = f32[20] add(p0, "
+        "v0)\n"
         "  return (v1)\n}\n");
   TextOptions typed = TextOptions::brief();
   typed.operand_types = typed.locations = true;
-  CHECK_THAT(print(**c, typed), Catch::Matchers::Contains("v1 = f32[20] add(f32[20] p0, f32[20] v0) @\"x.py\":3\n"));
+  CHECK_THAT(print(**c, typed),
+             Catch::Matchers::Contains("v1 = f32[20] add(f32[20] p0, f32[20] v0) @\"x.py\":3\n"));
   CHECK(parse_preset("full").has_value());
   CHECK_FALSE(parse_preset("long").has_value());
 }

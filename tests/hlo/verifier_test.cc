@@ -11,7 +11,9 @@
 namespace lamina::hlo {
 namespace {
 
-const Type* f32(std::initializer_list<int64_t> dims) { return array_type_or_die(DType::kF32, std::span(dims)); }
+const Type* f32(std::initializer_list<int64_t> dims) {
+  return array_type_or_die(DType::kF32, std::span(dims));
+}
 
 Value raw(Op op, const Type* type, std::span<const Operand> operands, const Attrs* attrs = no_attrs()) {
   return make_node(op, type, attrs, operands);
@@ -44,7 +46,8 @@ TEST_CASE("broken structure", "[verifier]") {
   const Operand o = p.operand();
   Builder b;
 
-  // Of a type that no sound computation of this signature has, which would be found in place of the wrong one.
+  // Of a type that no sound computation of this signature has, which would be found in place of the wrong
+  // one.
   const Type* odd = f32({7, 1, 1, 3, 1});
   const Value twice = make_parameter(odd);
   CHECK_THAT(std::string(verify(*close({{twice, twice}}, {{twice}})).message()),
@@ -52,11 +55,13 @@ TEST_CASE("broken structure", "[verifier]") {
   const Value constant = b.constant(std::make_shared<Literal>(odd));
   CHECK_THAT(std::string(verify(*close({{constant}}, {{constant}})).message()),
              Contains("parameter 0 is made by constant, not a parameter"));
-  CHECK_THAT(why(make_parameter(tuple_type({{f32({3}), f32({3})}})), constant), Contains("parameter 0 is a tuple"));
+  CHECK_THAT(why(make_parameter(tuple_type({{f32({3}), f32({3})}})), constant),
+             Contains("parameter 0 is a tuple"));
   // A computation that is not closed is not even made.
   CHECK_FALSE(Computation::make({{p}}, {{b.add(p, q)}}).ok());
 
-  CHECK_THAT(why(p, raw(Op::add, f32({3}), {{o}})), Contains("operation 1 (add) has 1 operands where 2 are needed"));
+  CHECK_THAT(why(p, raw(Op::add, f32({3}), {{o}})),
+             Contains("operation 1 (add) has 1 operands where 2 are needed"));
   CHECK_THAT(why(p, raw(Op::abs, f32({3}), {{Operand(p.node(), 4)}})),
              Contains("uses as operand 0 result 4 of parameter, which has 1"));
   CHECK_THAT(why(p, Value(b.abs(p).node(), 2)), Contains("result 0 names a result that its operation lacks"));
@@ -83,12 +88,14 @@ TEST_CASE("broken types", "[verifier]") {
   const Value p = make_parameter(f32({3}));
   const Operand o = p.operand();
   CHECK_THAT(why(p, raw(Op::abs, f32({4}), {{o}})), Contains("(abs) is f32[4] where its rule gives f32[3]"));
-  CHECK_THAT(why(p, raw(Op::not_, f32({3}), {{o}})), Contains("breaks its type rule: is defined for pred, signed"));
+  CHECK_THAT(why(p, raw(Op::not_, f32({3}), {{o}})),
+             Contains("breaks its type rule: is defined for pred, signed"));
   CHECK_THAT(why(p, raw(Op::transpose, f32({3}), {{o}}, intern_attrs({{Attr::permutation, Dims{1}}}))),
              Contains("breaks its type rule: permutation [1] must lie in 0..0"));
   // A region of the wrong signature.
   const Type* scalar = scalar_type(DType::kF32);
-  const auto body = record_region({{scalar}}, [](Builder&, std::span<const Value> ps) { return Values{ps[0]}; });
+  const auto body =
+      record_region({{scalar}}, [](Builder&, std::span<const Value> ps) { return Values{ps[0]}; });
   REQUIRE(body.ok());
   CHECK_THAT(why(p, raw(Op::reduce, scalar, {{o, o}},
                         intern_attrs({{Attr::dimensions, Dims{0}}, {Attr::body, *body}}))),
@@ -107,7 +114,8 @@ TEST_CASE("a fault inside a region, with its place", "[verifier]") {
   const ComputationPtr inner = close({{x}}, {{wrong}});
   const Value p = make_parameter(f32({}));
   const Value call = raw(Op::call, f32({2}), {{p.operand()}}, intern_attrs({{Attr::body, inner}}));
-  CHECK_THAT(why(p, call), Contains("computation r0: operation 1 (exponential, recorded at model.py:7) is f32[2]"));
+  CHECK_THAT(why(p, call),
+             Contains("computation r0: operation 1 (exponential, recorded at model.py:7) is f32[2]"));
 }
 
 TEST_CASE("text that says something else is found", "[verifier]") {

@@ -13,7 +13,8 @@ std::string file(std::string header, std::string_view data, int version = 1) {
   std::string out = "\x93NUMPY";
   out.push_back(static_cast<char>(version));
   out.push_back(0);
-  for (int i = 0; i < (version == 1 ? 2 : 4); ++i) out.push_back(static_cast<char>(header.size() >> (8 * i) & 0xFF));
+  for (int i = 0; i < (version == 1 ? 2 : 4); ++i)
+    out.push_back(static_cast<char>(header.size() >> (8 * i) & 0xFF));
   return out + header + std::string(data);
 }
 
@@ -52,9 +53,9 @@ TEST_CASE("npy: orders and versions", "[npy]") {
   // bf16 by its bits.
   const hlo::Type* bf16 = hlo::array_type_or_die(DType::kBF16, hlo::Dims{1});
   for (std::string descr : {"<u2", "|V2"}) {
-    const auto b = parse_npy(
-        file("{'descr': '" + descr + "', 'fortran_order': False, 'shape': (1,), }", std::string_view("\x80\x3f", 2)),
-        bf16);
+    const auto b = parse_npy(file("{'descr': '" + descr + "', 'fortran_order': False, 'shape': (1,), }",
+                                  std::string_view("\x80\x3f", 2)),
+                             bf16);
     REQUIRE(b.ok());
     CHECK((*b)->type() == bf16);
     CHECK((*b)->double_at(0) == 1);
@@ -67,7 +68,8 @@ TEST_CASE("npy: wrong files give errors", "[npy]") {
   CHECK_THAT(why(file(good, "12345678", 9)), Catch::Matchers::Contains("version 9 is unknown"));
   CHECK_THAT(why(file(good, "1234567")), Catch::Matchers::Contains("it holds 7 bytes where f32[2] has 8"));
   CHECK_THAT(why(file(good, "12345678").substr(0, 30)), Catch::Matchers::Contains("the header does not end"));
-  CHECK_THAT(why(file("{'fortran_order': False, 'shape': (2,), }", "")), Catch::Matchers::Contains("lacks descr"));
+  CHECK_THAT(why(file("{'fortran_order': False, 'shape': (2,), }", "")),
+             Catch::Matchers::Contains("lacks descr"));
   CHECK_THAT(why(file("{'descr': '<x4', 'fortran_order': False, 'shape': (2,), }", "")),
              Catch::Matchers::Contains("unknown descr '<x4'"));
   CHECK_THAT(why(file("{'descr': '<f4', 'fortran_order': False, 'shape': (2,", "")),

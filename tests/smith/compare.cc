@@ -52,7 +52,8 @@ ComputationPtr with_cut(const Computation& program, const Node* cut, bool zeros)
 ComputationPtr without_unused(const Computation& program) {
   std::vector<Value> used;
   for (const Value& p : program.parameters())
-    if (std::find(program.nodes().begin(), program.nodes().end(), p.node()) != program.nodes().end()) used.push_back(p);
+    if (std::find(program.nodes().begin(), program.nodes().end(), p.node()) != program.nodes().end())
+      used.push_back(p);
   const auto made = Computation::make(used, program.roots());
   return made.ok() ? *made : nullptr;
 }
@@ -79,7 +80,8 @@ std::string difference(const ComputationPtr& program, const SmithExecutor& execu
   return "";
 }
 
-ComputationPtr reduce_program(const ComputationPtr& program, const std::function<bool(const ComputationPtr&)>& fails) {
+ComputationPtr reduce_program(const ComputationPtr& program,
+                              const std::function<bool(const ComputationPtr&)>& fails) {
   ComputationPtr best = program;
   auto accept = [&](ComputationPtr candidate) {
     if (!candidate || candidate == best || !fails(candidate)) return false;

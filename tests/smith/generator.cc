@@ -15,7 +15,8 @@ using namespace hlo;
 // Records one computation and, through others of its kind, the regions in it.
 class Smith {
  public:
-  Smith(uint64_t* state, const SmithOptions& options, int depth) : state_(state), options_(options), depth_(depth) {}
+  Smith(uint64_t* state, const SmithOptions& options, int depth)
+      : state_(state), options_(options), depth_(depth) {}
 
   ComputationPtr program() {
     for (int i = 0; i < options_.parameters; ++i) add_parameter(random_type());
@@ -43,14 +44,30 @@ class Smith {
     b_ = Builder();
     Values made;
     switch (op_def(op).family) {
-      case OpFamily::kStructure: made = structure(op); break;
-      case OpFamily::kElementwise: made = elementwise(op); break;
-      case OpFamily::kShape: made = shape(op); break;
-      case OpFamily::kIndexing: made = indexing(op); break;
-      case OpFamily::kReduction: made = reduction(op); break;
-      case OpFamily::kLinear: made = linear(op); break;
-      case OpFamily::kRandom: made = random_bits(); break;
-      case OpFamily::kControl: made = control(op); break;
+      case OpFamily::kStructure:
+        made = structure(op);
+        break;
+      case OpFamily::kElementwise:
+        made = elementwise(op);
+        break;
+      case OpFamily::kShape:
+        made = shape(op);
+        break;
+      case OpFamily::kIndexing:
+        made = indexing(op);
+        break;
+      case OpFamily::kReduction:
+        made = reduction(op);
+        break;
+      case OpFamily::kLinear:
+        made = linear(op);
+        break;
+      case OpFamily::kRandom:
+        made = random_bits();
+        break;
+      case OpFamily::kControl:
+        made = control(op);
+        break;
     }
     if (!b_.ok() || made.empty()) return false;
     for (const Value& v : made)
@@ -95,7 +112,9 @@ class Smith {
     return *c;
   }
 
-  Value any_value() { return pool_.empty() ? constant(random_type()) : pool_[pick(static_cast<int64_t>(pool_.size()))]; }
+  Value any_value() {
+    return pool_.empty() ? constant(random_type()) : pool_[pick(static_cast<int64_t>(pool_.size()))];
+  }
   // Mostly one of the last made.
   Value recent() {
     const auto size = static_cast<int64_t>(pool_.size());
@@ -157,15 +176,22 @@ class Smith {
     for (const AttrSpec& spec : def.attrs) {
       if (spec.optional && chance(60)) continue;
       switch (attr_kind(spec.attr)) {
-        case AttrKind::kInt: attrs.emplace_back(spec.attr, pick(11)); break;
-        case AttrKind::kBool: attrs.emplace_back(spec.attr, chance(50)); break;
-        case AttrKind::kDType: attrs.emplace_back(spec.attr, random_dtype()); break;
+        case AttrKind::kInt:
+          attrs.emplace_back(spec.attr, pick(11));
+          break;
+        case AttrKind::kBool:
+          attrs.emplace_back(spec.attr, chance(50));
+          break;
+        case AttrKind::kDType:
+          attrs.emplace_back(spec.attr, random_dtype());
+          break;
         case AttrKind::kString: {
           static constexpr std::string_view kWords[] = {"EQ", "NE", "LT", "LE", "GT", "GE", "TOTALORDER"};
           attrs.emplace_back(spec.attr, std::string(kWords[pick(std::size(kWords))]));
           break;
         }
-        default: return {};
+        default:
+          return {};
       }
     }
     return b_.make_multi(op, operands, intern_attrs(std::move(attrs)));
@@ -200,7 +226,8 @@ class Smith {
         }
         return {b_.reshape(x, out)};
       }
-      case Op::transpose: return {b_.transpose(x, shuffled(rank))};
+      case Op::transpose:
+        return {b_.transpose(x, shuffled(rank))};
       case Op::reverse: {
         Dims dims = shuffled(rank);
         dims.resize(pick(rank + 1));
@@ -239,7 +266,8 @@ class Smith {
         const Dims dims = random_dims(1 + pick(2));
         return {b_.iota(random_dtype(), dims, pick(static_cast<int64_t>(dims.size())))};
       }
-      default: return {};
+      default:
+        return {};
     }
   }
 
@@ -251,8 +279,10 @@ class Smith {
     Values starts;
     for (int64_t i = 0; i < rank; ++i) starts.push_back(index_array({}));
     switch (op) {
-      case Op::dynamic_slice: return {b_.dynamic_slice(x, starts, sizes)};
-      case Op::dynamic_update_slice: return {b_.dynamic_update_slice(x, array(x.dtype(), sizes), starts)};
+      case Op::dynamic_slice:
+        return {b_.dynamic_slice(x, starts, sizes)};
+      case Op::dynamic_update_slice:
+        return {b_.dynamic_update_slice(x, array(x.dtype(), sizes), starts)};
       case Op::gather:
       case Op::scatter: {
         // Rows along one dimension, or single elements, by a list of indices.
@@ -281,7 +311,8 @@ class Smith {
                                            {Attr::index_vector_dim, int64_t{1}},
                                            {Attr::body, combiner(x.dtype())}}));
       }
-      default: return {};
+      default:
+        return {};
     }
   }
 
@@ -298,8 +329,9 @@ class Smith {
   }
   ComputationPtr comparison(DType key, std::span<const Type* const> types, std::string_view direction) {
     const auto made = record_region(types, [&](Builder& b, std::span<const Value> p) {
-      const Attrs* attrs = intern_attrs({{Attr::direction, std::string(direction)},
-                                         {Attr::compare_type, std::string(is_float(key) ? "TOTALORDER" : "")}});
+      const Attrs* attrs =
+          intern_attrs({{Attr::direction, std::string(direction)},
+                        {Attr::compare_type, std::string(is_float(key) ? "TOTALORDER" : "")}});
       return Values{b.make(Op::compare, {{p[0], p[1]}}, attrs)};
     });
     return made.ok() ? *made : nullptr;
@@ -348,19 +380,22 @@ class Smith {
           operands.push_back(array(random_dtype(), x.dims()));
           types.insert(types.end(), 2, scalar_type(operands.back().dtype()));
         }
-        return b_.make_multi(op, operands,
-                             intern_attrs({{Attr::dimension, pick(rank)},
-                                           {Attr::is_stable, true},
-                                           {Attr::body, comparison(x.dtype(), types, chance(50) ? "LT" : "GT")}}));
+        return b_.make_multi(
+            op, operands,
+            intern_attrs({{Attr::dimension, pick(rank)},
+                          {Attr::is_stable, true},
+                          {Attr::body, comparison(x.dtype(), types, chance(50) ? "LT" : "GT")}}));
       }
-      default: return {};
+      default:
+        return {};
     }
   }
 
   Values linear(Op op) {
     const Value x = recent();
     if (op == Op::dot_general) {
-      // Dimensions of x in three parts: batching, contracting, its own; y has the first two and one of its own.
+      // Dimensions of x in three parts: batching, contracting, its own; y has the first two and one of its
+      // own.
       const Dims order = shuffled(x.rank());
       const int64_t batch = pick(x.rank() + 1), contract = pick(x.rank() - batch + 1);
       DotDims d;
@@ -461,7 +496,8 @@ class Smith {
         for (int64_t n = pick(3); n > 0; --n) results.push_back(random_type());
         return b_.scan(inner().region(types, &results), carries, xs, length, chance(50));
       }
-      default: return {};
+      default:
+        return {};
     }
   }
 

@@ -1,8 +1,8 @@
 // Random programs that are valid, for comparing ways of running them.
 //
-// Contract: the same seed gives the same program. Ops come from the op table: an elementwise op joins by its row alone,
-// its attributes drawn by kind; the other families have a sampler per op, and a test fails if an op has none. Arrays
-// are small (0 to 3 dimensions, sizes 0 to 5), loops run a few steps, regions nest.
+// Contract: the same seed gives the same program. Ops come from the op table: an elementwise op joins by its
+// row alone, its attributes drawn by kind; the other families have a sampler per op, and a test fails if an
+// op has none. Arrays are small (0 to 3 dimensions, sizes 0 to 5), loops run a few steps, regions nest.
 #ifndef LAMINA_TESTS_SMITH_GENERATOR_H_
 #define LAMINA_TESTS_SMITH_GENERATOR_H_
 
@@ -32,14 +32,15 @@ hlo::ComputationPtr random_program(uint64_t seed, const SmithOptions& options = 
 struct SmithExecutor {
   std::string name;
   std::function<absl::StatusOr<std::vector<hlo::LiteralPtr>>(const hlo::ComputationPtr&,
-                                                             std::span<const hlo::LiteralPtr>)> run;
+                                                             std::span<const hlo::LiteralPtr>)>
+      run;
 };
-// The program's results by `executor` on random arguments, against the evaluator's: "" if they are equal to the bit
-// (NaN to NaN), else what differs.
+// The program's results by `executor` on random arguments, against the evaluator's: "" if they are equal to
+// the bit (NaN to NaN), else what differs.
 std::string difference(const hlo::ComputationPtr& program, const SmithExecutor& executor, uint64_t seed);
 
-// The smallest program found for which `fails` still holds, by keeping one result and cutting operations off: each is
-// replaced by a parameter or by zeros.
+// The smallest program found for which `fails` still holds, by keeping one result and cutting operations off:
+// each is replaced by a parameter or by zeros.
 hlo::ComputationPtr reduce_program(const hlo::ComputationPtr& program,
                                    const std::function<bool(const hlo::ComputationPtr&)>& fails);
 

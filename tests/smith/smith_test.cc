@@ -1,6 +1,5 @@
 // Random programs through the text form, the verifier and the passes.
 #include <catch2/catch.hpp>
-
 #include <set>
 
 #include "hlo/evaluator.h"
@@ -57,21 +56,23 @@ SmithExecutor text_executor() {
             const auto back = parse(print(*program));
             if (!back.ok()) return absl::StatusOr<std::vector<LiteralPtr>>(back.status());
             if (*back != program)
-              return absl::StatusOr<std::vector<LiteralPtr>>(absl::InternalError("another program was read back"));
+              return absl::StatusOr<std::vector<LiteralPtr>>(
+                  absl::InternalError("another program was read back"));
             return evaluate(**back, arguments);
           }};
 }
 
 SmithExecutor pass_executor(const Pass& pass) {
-  return {std::string(pass.name), [&pass](const ComputationPtr& program, std::span<const LiteralPtr> arguments) {
-            const auto after = pass.run(program);
-            if (!after.ok()) return absl::StatusOr<std::vector<LiteralPtr>>(after.status());
-            if (absl::Status s = verify(**after); !s.ok()) return absl::StatusOr<std::vector<LiteralPtr>>(s);
-            const auto again = pass.run(*after);
-            if (!again.ok() || *again != *after)
-              return absl::StatusOr<std::vector<LiteralPtr>>(absl::InternalError("the pass is not idempotent"));
-            return evaluate(**after, arguments);
-          }};
+  return {
+      std::string(pass.name), [&pass](const ComputationPtr& program, std::span<const LiteralPtr> arguments) {
+        const auto after = pass.run(program);
+        if (!after.ok()) return absl::StatusOr<std::vector<LiteralPtr>>(after.status());
+        if (absl::Status s = verify(**after); !s.ok()) return absl::StatusOr<std::vector<LiteralPtr>>(s);
+        const auto again = pass.run(*after);
+        if (!again.ok() || *again != *after)
+          return absl::StatusOr<std::vector<LiteralPtr>>(absl::InternalError("the pass is not idempotent"));
+        return evaluate(**after, arguments);
+      }};
 }
 
 void check_all(const SmithExecutor& executor) {
@@ -95,7 +96,8 @@ TEST_CASE("passes keep the bits of random programs", "[smith][passes]") {
 
 TEST_CASE("programs that fail are made small", "[smith]") {
   auto sorts = [](const ComputationPtr& p) {
-    return std::any_of(p->nodes().begin(), p->nodes().end(), [](const Node* n) { return n->op() == Op::sort; });
+    return std::any_of(p->nodes().begin(), p->nodes().end(),
+                       [](const Node* n) { return n->op() == Op::sort; });
   };
   int found = 0;
   for (uint64_t seed = 0; seed < kPrograms && found < 5; ++seed) {

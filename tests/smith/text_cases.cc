@@ -28,24 +28,39 @@ double random_number(DType t, uint64_t* state) {
   if (is_bool(t)) return static_cast<double>(r & 1);
   if (is_integer(t)) return static_cast<double>(r % 8) - (is_signed(t) ? 3 : 0);
   switch (r % 24) {
-    case 0: return 0;
-    case 1: return -0.0;
-    case 2: return std::numeric_limits<double>::infinity();
-    case 3: return -std::numeric_limits<double>::infinity();
-    case 4: return std::numeric_limits<double>::quiet_NaN();
-    case 5: return t == DType::kF64 || t == DType::kC128 ? 4.9e-324 : is_half(t) && t == DType::kF16 ? 6e-8 : 1.4e-45;
-    case 6: return 1;
-    default: return (static_cast<double>(r >> 11) * 0x1p-53 - 0.5) * 8;
+    case 0:
+      return 0;
+    case 1:
+      return -0.0;
+    case 2:
+      return std::numeric_limits<double>::infinity();
+    case 3:
+      return -std::numeric_limits<double>::infinity();
+    case 4:
+      return std::numeric_limits<double>::quiet_NaN();
+    case 5:
+      return t == DType::kF64 || t == DType::kC128 ? 4.9e-324
+             : is_half(t) && t == DType::kF16      ? 6e-8
+                                                   : 1.4e-45;
+    case 6:
+      return 1;
+    default:
+      return (static_cast<double>(r >> 11) * 0x1p-53 - 0.5) * 8;
   }
 }
 
 bool is_nan(DType t, const std::byte* p) {
   switch (t) {
-    case DType::kF16: return std::isnan(to_f32(*reinterpret_cast<const F16*>(p)));
-    case DType::kBF16: return std::isnan(to_f32(*reinterpret_cast<const BF16*>(p)));
-    case DType::kF32: return std::isnan(*reinterpret_cast<const float*>(p));
-    case DType::kF64: return std::isnan(*reinterpret_cast<const double*>(p));
-    default: return false;
+    case DType::kF16:
+      return std::isnan(to_f32(*reinterpret_cast<const F16*>(p)));
+    case DType::kBF16:
+      return std::isnan(to_f32(*reinterpret_cast<const BF16*>(p)));
+    case DType::kF32:
+      return std::isnan(*reinterpret_cast<const float*>(p));
+    case DType::kF64:
+      return std::isnan(*reinterpret_cast<const double*>(p));
+    default:
+      return false;
   }
 }
 
@@ -103,7 +118,8 @@ LiteralPtr random_literal(const Type* type, uint64_t* state) {
   const DType part = part_type(type->dtype);
   const int64_t width = byte_size(part);
   for (int64_t i = 0; i < literal->size() * num_parts(type->dtype); ++i)
-    std::memcpy(literal->element(0) + i * width, Literal::scalar(part, random_number(part, state))->data(), width);
+    std::memcpy(literal->element(0) + i * width, Literal::scalar(part, random_number(part, state))->data(),
+                width);
   return literal;
 }
 

@@ -35,8 +35,8 @@ std::vector<TextFile> text_files(const std::string& folder);
 TextFile parse_text_file(const std::string& path);
 void write_text_file(const TextFile& file);
 
-// Arguments for a program, the same for the same seed: small numbers, and now and then zeros, infinities, NaNs and
-// subnormals.
+// Arguments for a program, the same for the same seed: small numbers, and now and then zeros, infinities,
+// NaNs and subnormals.
 std::vector<hlo::LiteralPtr> arguments_for(const hlo::Computation& program, uint64_t seed);
 hlo::LiteralPtr random_literal(const hlo::Type* type, uint64_t* state);
 

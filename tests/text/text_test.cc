@@ -1,6 +1,5 @@
 // Runs the text files: round trips, what passes make of programs, and that results keep their bits.
 #include <catch2/catch.hpp>
-
 #include <cstdlib>
 #include <set>
 
@@ -104,8 +103,8 @@ TEST_CASE("text files of passes: expected form, same bits, in normal form", "[te
     for (TextCase& c : file.cases) {
       INFO(file.path << ": " << c.name);
       const ComputationPtr program = parse_or_fail(c.input);
-      absl::StatusOr<ComputationPtr> result =
-          run_passes(c.passes, program, [&](const Pass& pass, const ComputationPtr&, const ComputationPtr& after) {
+      absl::StatusOr<ComputationPtr> result = run_passes(
+          c.passes, program, [&](const Pass& pass, const ComputationPtr&, const ComputationPtr& after) {
             absl::Status s = verify(*after);
             if (!s.ok()) return s;
             absl::StatusOr<ComputationPtr> again = pass.run(after);
@@ -150,19 +149,51 @@ TEST_CASE("passes keep the bits of the whole corpus", "[text][passes]") {
       }
 }
 
-// Changes bytes, drops and doubles pieces of correct programs: the parser answers, and what it accepts is sound.
+// Changes bytes, drops and doubles pieces of correct programs: the parser answers, and what it accepts is
+// sound.
 TEST_CASE("the parser survives broken text", "[text]") {
   uint64_t state = 20240607;
   auto random = [&state](uint64_t n) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return (state >> 33) % n;
   };
-  static constexpr std::string_view kPieces[] = {"-1", "9223372036854775807", "[", "]", "(", ")", "{", "}", ",", "=",
-                                                 "nan:0x1", "f32", "[0,0]", "splat(", "v0", "p0", "\"", "\\x", "@",
-                                                 "-", "1e999", "body=r0", "576460752303423488", "return", "\n"};
-  static constexpr std::string_view kNumbers[] = {"0", "1", "2", "3", "7", "-1", "4294967295", "1099511627776",
-                                                  "144115188075855872", "288230376151711744",
-                                                  "576460752303423488", "-576460752303423488"};
+  static constexpr std::string_view kPieces[] = {"-1",
+                                                 "9223372036854775807",
+                                                 "[",
+                                                 "]",
+                                                 "(",
+                                                 ")",
+                                                 "{",
+                                                 "}",
+                                                 ",",
+                                                 "=",
+                                                 "nan:0x1",
+                                                 "f32",
+                                                 "[0,0]",
+                                                 "splat(",
+                                                 "v0",
+                                                 "p0",
+                                                 "\"",
+                                                 "\\x",
+                                                 "@",
+                                                 "-",
+                                                 "1e999",
+                                                 "body=r0",
+                                                 "576460752303423488",
+                                                 "return",
+                                                 "\n"};
+  static constexpr std::string_view kNumbers[] = {"0",
+                                                  "1",
+                                                  "2",
+                                                  "3",
+                                                  "7",
+                                                  "-1",
+                                                  "4294967295",
+                                                  "1099511627776",
+                                                  "144115188075855872",
+                                                  "288230376151711744",
+                                                  "576460752303423488",
+                                                  "-576460752303423488"};
   ParseLimits limits;
   limits.literal_bytes = 1 << 16;
   limits.all_literal_bytes = 1 << 20;
@@ -176,10 +207,18 @@ TEST_CASE("the parser survives broken text", "[text]") {
             const size_t at = random(text.size() + 1);
             const size_t length = std::min<size_t>(random(12), text.size() - at);
             switch (random(7)) {
-              case 0: text.erase(at, length); break;
-              case 1: text.insert(at, text.substr(random(text.size()), length)); break;
-              case 2: text.insert(at, std::string(kPieces[random(std::size(kPieces))])); break;
-              case 3: text.replace(at, length, std::string(kPieces[random(std::size(kPieces))])); break;
+              case 0:
+                text.erase(at, length);
+                break;
+              case 1:
+                text.insert(at, text.substr(random(text.size()), length));
+                break;
+              case 2:
+                text.insert(at, std::string(kPieces[random(std::size(kPieces))]));
+                break;
+              case 3:
+                text.replace(at, length, std::string(kPieces[random(std::size(kPieces))]));
+                break;
               case 4:
                 if (at < text.size()) text[at] = static_cast<char>(random(256));
                 break;
