@@ -1,5 +1,6 @@
 // Random programs through the text form, the verifier and the passes.
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <set>
 
 #include "hlo/evaluator.h"
@@ -8,6 +9,7 @@
 #include "hlo/passes/pass.h"
 #include "hlo/printer.h"
 #include "hlo/verifier.h"
+#include "jit/engine.h"
 #include "tests/smith/generator.h"
 #include "tests/smith/text_cases.h"
 
@@ -75,6 +77,36 @@ SmithExecutor pass_executor(const Pass& pass) {
       }};
 }
 
+// Runs as an executable, on the interpreting tier or as machine code.
+SmithExecutor jit_executor(bool compiled) {
+  return {
+      compiled ? "compiled" : "interpreted",
+      [compiled](const ComputationPtr& program,
+                 std::span<const LiteralPtr> arguments) -> absl::StatusOr<std::vector<LiteralPtr>> {
+        jit::Engine& engine = jit::Engine::get();
+        engine.kernels().set_generator_options({.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
+        engine.kernels().set_compiling(compiled);
+        engine.kernels().set_eager(compiled);
+        const auto executable = jit::Executable::compile(engine, program);
+        if (!executable.ok()) return executable.status();
+        std::vector<jit::BufferRef> buffers, results;
+        for (const LiteralPtr& a : arguments) {
+          buffers.push_back(*engine.allocator().allocate(a->bytes()));
+          if (a->bytes() > 0) std::memcpy(buffers.back()->data(), a->data(), a->bytes());
+        }
+        const absl::Status status = (*executable)->run(buffers, results);
+        engine.kernels().set_compiling(true);
+        engine.kernels().set_eager(false);
+        if (!status.ok()) return status;
+        if (!engine.kernels().unavailable().empty())
+          return absl::InternalError(engine.kernels().unavailable());
+        std::vector<LiteralPtr> out;
+        for (size_t i = 0; i < results.size(); ++i)
+          out.push_back(Literal::copy_of(program->roots()[i].type(), results[i]->data()));
+        return out;
+      }};
+}
+
 void check_all(const SmithExecutor& executor) {
   for (uint64_t seed = 0; seed < kPrograms; ++seed) {
     const ComputationPtr program = random_program(seed);
@@ -92,6 +124,11 @@ TEST_CASE("random programs read back and give the same results", "[smith]") { ch
 
 TEST_CASE("passes keep the bits of random programs", "[smith][passes]") {
   for (const Pass& pass : passes()) check_all(pass_executor(pass));
+}
+
+TEST_CASE("executables keep the bits of random programs", "[smith][executable]") {
+  check_all(jit_executor(false));
+  check_all(jit_executor(true));
 }
 
 TEST_CASE("programs that fail are made small", "[smith]") {
