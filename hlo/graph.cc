@@ -122,13 +122,18 @@ class NodeStore {
     if (data) data->retain();
     if (n->data_) n->data_->release();
     n->data_ = data;
-    if (keep_operands) return;
+    if (keep_operands || n->closed()) return;
     forget(n);
     n->op_ = Op::leaf;
     n->attrs_ = no_attrs();
     std::vector<Node*> dead;
     drop_operands(n, dead);
     free_all(dead);
+  }
+
+  void close(std::span<Node* const> nodes) {
+    GraphLock lock;
+    for (Node* n : nodes) n->flags_ |= kNodeClosed;
   }
 
   // Called when the count of `n` reached zero.
@@ -255,6 +260,8 @@ Value make_leaf(const Type* type, Data* data) {
   NodeStore::get().set_data(v.node(), data, true);
   return v;
 }
+
+void close_nodes(std::span<Node* const> nodes) { NodeStore::get().close(nodes); }
 
 void set_data(Node* node, Data* data, bool keep_operands) { NodeStore::get().set_data(node, data, keep_operands); }
 
