@@ -20,13 +20,15 @@ using hlo::Node;
 constexpr int64_t kTaskBytes = 256 * 1024;
 // Index vectors between two looks at the cancel flag.
 constexpr int64_t kPollEvery = 4096;
+// Index vectors turned into offsets at a time.
+constexpr int64_t kBlock = 512;
 
 bool contains(const Dims& list, int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 // One entry of the index vectors: it moves along `dim` of the array.
 struct IndexEntry {
-  int64_t dim, stride;  // of the array
-  int64_t last = 0;     // gathers: the largest start that keeps the slice inside
+  int64_t dim, stride, size;  // of the array
+  int64_t last = 0;           // gathers: the largest start that keeps the slice inside
 };
 
 // What gather and scatter share: where index vectors stand and what they address.
@@ -38,13 +40,16 @@ struct IndexSpace {
   Dims batch_strides;               // of the indices, per batch dimension
   Dims batching_strides;            // of the array: where a batch dimension is one of the array's too, else 0
   Dims batching_dims;               // that dimension of the array, or -1
+  // Whether index vector p begins at element p * flat_step: one dimension of vectors, none a batching one.
+  bool is_flat = true;
+  int64_t flat_step = 1;
 
   IndexSpace(const hlo::Type& array, const hlo::Type& indices, int64_t vector_dim, const Dims& map,
              const Dims& array_batching, const Dims& index_batching)
       : type(indices.dtype) {
     const Dims strides = hlo::row_major_strides(array.dims), at = hlo::row_major_strides(indices.dims);
     if (vector_dim < indices.rank()) entry_step = at[vector_dim];
-    for (int64_t d : map) entries.push_back({.dim = d, .stride = strides[d]});
+    for (int64_t d : map) entries.push_back({.dim = d, .stride = strides[d], .size = array.dims[d]});
     for (int64_t d = 0; d < indices.rank(); ++d) {
       if (d == vector_dim) continue;
       batch_dims.push_back(indices.dims[d]);
@@ -53,6 +58,46 @@ struct IndexSpace {
       const bool is_batching = found != index_batching.end();
       batching_dims.push_back(is_batching ? array_batching[found - index_batching.begin()] : -1);
       batching_strides.push_back(is_batching ? strides[batching_dims.back()] : 0);
+      is_flat &= !is_batching;
+    }
+    int64_t step = flat_step = vector_dim == indices.rank() - 1 ? indices.dims[vector_dim] : 1;
+    for (size_t d = batch_dims.size(); d-- > 0; step *= std::max<int64_t>(batch_dims[d], 1))
+      is_flat &= batch_dims[d] == 1 || batch_strides[d] == step;
+  }
+
+  // Offsets into the array of flat vectors begin ... begin + count - 1; with `clamped` starts are moved
+  // inside, otherwise vectors outside give -1.
+  void offsets(const void* indices, int64_t begin, int64_t count, bool clamped, int64_t* to) const {
+    switch (type) {
+      case hlo::DType::kS32:
+        return offsets_of<int32_t>(indices, begin, count, clamped, to);
+      case hlo::DType::kS64:
+        return offsets_of<int64_t>(indices, begin, count, clamped, to);
+      default:
+        return offsets_of<void>(indices, begin, count, clamped, to);
+    }
+  }
+
+ private:
+  template <typename T>
+  void offsets_of(const void* indices, int64_t begin, int64_t count, bool clamped, int64_t* to) const {
+    std::fill(to, to + count, 0);
+    for (size_t k = 0; k < entries.size(); ++k) {
+      const IndexEntry e = entries[k];
+      const int64_t first = begin * flat_step + static_cast<int64_t>(k) * entry_step;
+      const auto at = [&](int64_t i) -> int64_t {
+        if constexpr (std::is_void_v<T>)
+          return read_index(type, indices, first + i * flat_step);
+        else
+          return static_cast<const T*>(indices)[first + i * flat_step];
+      };
+      if (clamped)
+        for (int64_t i = 0; i < count; ++i) to[i] += e.stride * std::clamp<int64_t>(at(i), 0, e.last);
+      else
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t v = at(i);
+          to[i] = to[i] < 0 || v < 0 || v >= e.size ? -1 : to[i] + e.stride * v;
+        }
     }
   }
 };
@@ -95,6 +140,7 @@ struct Gather {
   Dims out_strides;  // of the result, per batch dimension
   std::vector<BoxDim> slice;
   int64_t positions, slice_bytes, width;
+  bool flat = false;  // slice p is contiguous and goes to place p
 
   absl::Status run(const void* const* in, void* const* out, const KernelContext& context) const {
     const int64_t total = positions * slice_bytes;
@@ -108,6 +154,7 @@ struct Gather {
 
   void run_part(const void* const* in, void* out, int64_t begin, int64_t end,
                 const KernelContext& context) const {
+    if (flat) return run_flat(in, out, begin, end, context);
     Odometer<3> at(space.batch_dims, {&space.batch_strides, &space.batching_strides, &out_strides});
     at.seek(begin);
     for (int64_t p = begin; p < end; ++p, at.step()) {
@@ -122,7 +169,44 @@ struct Gather {
       copy_box(slice, in[0], from, out, at.sum(2), width);
     }
   }
+
+  void run_flat(const void* const* in, void* out, int64_t begin, int64_t end,
+                const KernelContext& context) const {
+    std::array<int64_t, kBlock> offsets;
+    for (int64_t p = begin; p < end && !context.cancelled(); p += kBlock) {
+      const int64_t count = std::min(kBlock, end - p);
+      space.offsets(in[1], p, count, true, offsets.data());
+      const auto copy = [&]<typename T>(T) {
+        const T* from = static_cast<const T*>(in[0]);
+        T* to = static_cast<T*>(out) + p;
+        for (int64_t i = 0; i < count; ++i) to[i] = from[offsets[i]];
+      };
+      switch (slice_bytes == width ? width : 0) {
+        case 1:
+          copy(uint8_t{});
+          break;
+        case 2:
+          copy(uint16_t{});
+          break;
+        case 4:
+          copy(uint32_t{});
+          break;
+        case 8:
+          copy(uint64_t{});
+          break;
+        default:
+          for (int64_t i = 0; i < count; ++i)
+            std::memcpy(static_cast<std::byte*>(out) + (p + i) * slice_bytes,
+                        static_cast<const std::byte*>(in[0]) + offsets[i] * width, slice_bytes);
+      }
+    }
+  }
 };
+
+// Whether the box is one contiguous run on both sides.
+bool is_run(const std::vector<BoxDim>& box) {
+  return box.empty() || (box.size() == 1 && box[0].from == 1 && box[0].to == 1);
+}
 
 // Updates in the row-major order of the update array: the outer dimensions one position at a time, the
 // trailing window dimensions as a box, whose elements all have targets of their own.
@@ -146,8 +230,12 @@ struct Scatter {
   std::vector<BoxDim> whole{};          // the box where it lies inside the arrays
   std::vector<int64_t> widths{};
   int64_t rank = 0, positions = 1;
+  int64_t run_length =
+      0;  // if box p is a contiguous run at p * run_length of the updates: its length, else 0
 
   absl::Status run(const void* const* in, void* const* out, const KernelContext& context) const {
+    if (run_length > 0 && (body.combine() || body.kind() == CombineKind::kReplace))
+      return run_flat(in, out, context);
     const size_t m = widths.size();
     Region::Scratch scratch(body);
     std::vector<const void*> inputs(2 * m);
@@ -170,6 +258,31 @@ struct Scatter {
                            update_row(in, out, from, to, n, from_step, to_step, scratch, inputs, targets);
                    });
       if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status run_flat(const void* const* in, void* const* out, const KernelContext& context) const {
+    std::array<int64_t, kBlock> offsets;
+    const int64_t bytes = run_length * widths[0];
+    const std::byte* update = static_cast<const std::byte*>(in[2]);
+    for (int64_t p = 0; p < positions; p += kBlock) {
+      if (context.cancelled()) return absl::CancelledError("the run was cancelled");
+      const int64_t count = std::min(kBlock, positions - p);
+      space.offsets(in[1], p, count, false, offsets.data());
+      if (run_length == 1 && body.indexed_combine()) {
+        body.indexed_combine()(out[0], update, offsets.data(), count);
+        update += count * bytes;
+        continue;
+      }
+      for (int64_t i = 0; i < count; ++i, update += bytes) {
+        if (offsets[i] < 0) continue;
+        std::byte* const to = static_cast<std::byte*>(out[0]) + offsets[i] * widths[0];
+        if (body.combine())
+          body.combine()(to, update, 1, run_length);
+        else
+          std::memcpy(to, update, bytes);
+      }
     }
     return absl::OkStatus();
   }
@@ -230,7 +343,7 @@ struct Scatter {
     const int64_t together = n > 1 && from_step == 1 && to_step == 1 ? n : 1;
     for (int64_t e = 0; e < n; e += together) {
       if (body.combine()) {
-        body.combine()(target(0, e), source(0, e), together);
+        body.combine()(target(0, e), source(0, e), 1, together);
         continue;
       }
       for (size_t i = 0; i < m; ++i) {
@@ -281,6 +394,10 @@ NativeOp make_gather(const Node& n) {
   }
   g.slice = simplified(g.slice);
   g.slice_bytes = elements * g.width;
+  int64_t step = elements;
+  g.flat = g.space.is_flat && is_run(g.slice);
+  for (size_t d = g.out_strides.size(); d-- > 0; step *= g.space.batch_dims[d])
+    g.flat &= g.space.batch_dims[d] == 1 || g.out_strides[d] == step;
   NativeOp op;
   op.what = str_cat(g.positions, " slices of ", elements, " elements");
   op.run = [g = std::move(g)](const void* const* in, void* const* out, const KernelContext& context) {
@@ -329,6 +446,11 @@ NativeOp make_scatter(const Node& n) {
   s.whole = simplified(s.whole);
   for (int64_t d = 0; d < array.rank(); ++d)
     if (!contains(in_box, d)) s.fixed.push_back({d, array.dims[d], strides[d]});
+  // The box must move along its fixed dimensions only, and every outer dimension be one of the indices'.
+  bool flat = s.space.is_flat && is_run(s.whole) && s.fixed.size() == s.space.entries.size();
+  for (const IndexEntry& e : s.space.entries) flat &= !contains(in_box, e.dim);
+  for (bool is_window : s.outer_is_window) flat &= !is_window;
+  if (flat) s.run_length = s.whole.empty() ? 1 : s.whole[0].extent;
   NativeOp op;
   op.updated = static_cast<int>(m);
   op.what = str_cat(s.positions, " boxes, ",

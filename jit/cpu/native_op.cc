@@ -15,6 +15,8 @@ constexpr Row kRows[] = {
     {hlo::Op::dynamic_update_slice, make_dynamic_update_slice},
     {hlo::Op::gather, make_gather},
     {hlo::Op::scatter, make_scatter},
+    {hlo::Op::reduce_window, make_reduce_window},
+    {hlo::Op::select_and_scatter, make_select_and_scatter},
 };
 
 }  // namespace

@@ -34,6 +34,8 @@ NativeOp make_dynamic_slice(const hlo::Node& node);
 NativeOp make_dynamic_update_slice(const hlo::Node& node);
 NativeOp make_gather(const hlo::Node& node);
 NativeOp make_scatter(const hlo::Node& node);
+NativeOp make_reduce_window(const hlo::Node& node);
+NativeOp make_select_and_scatter(const hlo::Node& node);
 
 }  // namespace lamina::jit
 

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "hlo/evaluator.h"
 #include "hlo/op.h"
@@ -41,62 +42,115 @@ T apply(T a, T b) {
   }
 }
 
+// The element operations: one per storage type and kind.
 template <typename T, CombineKind K>
-void combine_rows(void* acc, const void* x, int64_t n) {
-  T* a = static_cast<T*>(acc);
-  const T* b = static_cast<const T*>(x);
-  for (int64_t i = 0; i < n; ++i) a[i] = apply<T, K>(a[i], b[i]);
-}
+struct Plain {
+  static void row(void* acc, const void* x, int64_t step, int64_t n) {
+    T* a = static_cast<T*>(acc);
+    const T* b = static_cast<const T*>(x);
+    if (step == 1)
+      for (int64_t i = 0; i < n; ++i) a[i] = apply<T, K>(a[i], b[i]);
+    else
+      for (int64_t i = 0; i < n; ++i) a[i] = apply<T, K>(a[i], b[i * step]);
+  }
+  static void indexed(void* acc, const void* x, const int64_t* at, int64_t n) {
+    T* a = static_cast<T*>(acc);
+    const T* b = static_cast<const T*>(x);
+    for (int64_t i = 0; i < n; ++i)
+      if (at[i] >= 0) a[at[i]] = apply<T, K>(a[at[i]], b[i]);
+  }
+};
 
 template <DType H, CombineKind K>
-void combine_half_rows(void* acc, const void* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i)
-    hlo::store_as<float>(H, acc, i,
-                         apply<float, K>(hlo::load_as<float>(H, acc, i), hlo::load_as<float>(H, x, i)));
-}
+struct Half {
+  static void one(void* acc, int64_t to, const void* x, int64_t from) {
+    hlo::store_as<float>(H, acc, to,
+                         apply<float, K>(hlo::load_as<float>(H, acc, to), hlo::load_as<float>(H, x, from)));
+  }
+  static void row(void* acc, const void* x, int64_t step, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) one(acc, i, x, i * step);
+  }
+  static void indexed(void* acc, const void* x, const int64_t* at, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+      if (at[i] >= 0) one(acc, at[i], x, i);
+  }
+};
 
 template <typename P>
-void add_complex_rows(void* acc, const void* x, int64_t n) {
-  combine_rows<P, CombineKind::kAdd>(acc, x, 2 * n);
+struct ComplexSum {
+  static void row(void* acc, const void* x, int64_t step, int64_t n) {
+    P* a = static_cast<P*>(acc);
+    const P* b = static_cast<const P*>(x);
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t part = 0; part < 2; ++part) a[2 * i + part] = a[2 * i + part] + b[2 * i * step + part];
+  }
+  static void indexed(void* acc, const void* x, const int64_t* at, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+      if (at[i] >= 0) row(static_cast<P*>(acc) + 2 * at[i], static_cast<const P*>(x) + 2 * i, 1, 1);
+  }
+};
+
+struct Combines {
+  RowCombine row = nullptr;
+  IndexedCombine indexed = nullptr;
+};
+template <typename Op>
+Combines both() {
+  return {Op::row, Op::indexed};
 }
 
 template <CombineKind K>
-RowCombine of_type(DType type) {
+Combines of_type(DType type) {
   // bool: add and maximum are or, multiply and minimum are and; on 0 and 1 those are maximum and minimum.
   constexpr bool kUp = K == CombineKind::kAdd || K == CombineKind::kMaximum;
   switch (type) {
     case DType::kBool:
-      return combine_rows < uint8_t, kUp ? CombineKind::kMaximum : CombineKind::kMinimum > ;
+      return both<Plain<uint8_t, kUp ? CombineKind::kMaximum : CombineKind::kMinimum>>();
     case DType::kS8:
-      return combine_rows<int8_t, K>;
+      return both<Plain<int8_t, K>>();
     case DType::kS16:
-      return combine_rows<int16_t, K>;
+      return both<Plain<int16_t, K>>();
     case DType::kS32:
-      return combine_rows<int32_t, K>;
+      return both<Plain<int32_t, K>>();
     case DType::kS64:
-      return combine_rows<int64_t, K>;
+      return both<Plain<int64_t, K>>();
     case DType::kU8:
-      return combine_rows<uint8_t, K>;
+      return both<Plain<uint8_t, K>>();
     case DType::kU16:
-      return combine_rows<uint16_t, K>;
+      return both<Plain<uint16_t, K>>();
     case DType::kU32:
-      return combine_rows<uint32_t, K>;
+      return both<Plain<uint32_t, K>>();
     case DType::kU64:
-      return combine_rows<uint64_t, K>;
+      return both<Plain<uint64_t, K>>();
     case DType::kF16:
-      return combine_half_rows<DType::kF16, K>;
+      return both<Half<DType::kF16, K>>();
     case DType::kBF16:
-      return combine_half_rows<DType::kBF16, K>;
+      return both<Half<DType::kBF16, K>>();
     case DType::kF32:
-      return combine_rows<float, K>;
+      return both<Plain<float, K>>();
     case DType::kF64:
-      return combine_rows<double, K>;
+      return both<Plain<double, K>>();
     case DType::kC64:
-      return K == CombineKind::kAdd ? add_complex_rows<float> : nullptr;
+      return K == CombineKind::kAdd ? both<ComplexSum<float>>() : Combines{};
     case DType::kC128:
-      return K == CombineKind::kAdd ? add_complex_rows<double> : nullptr;
+      return K == CombineKind::kAdd ? both<ComplexSum<double>>() : Combines{};
   }
-  return nullptr;
+  return {};
+}
+
+Combines combines(CombineKind kind, DType type) {
+  switch (kind) {
+    case CombineKind::kAdd:
+      return of_type<CombineKind::kAdd>(type);
+    case CombineKind::kMultiply:
+      return of_type<CombineKind::kMultiply>(type);
+    case CombineKind::kMaximum:
+      return of_type<CombineKind::kMaximum>(type);
+    case CombineKind::kMinimum:
+      return of_type<CombineKind::kMinimum>(type);
+    default:
+      return {};
+  }
 }
 
 }  // namespace
@@ -134,27 +188,18 @@ CombineKind combine_kind(const hlo::Computation& region) {
   }
 }
 
-RowCombine row_combine(CombineKind kind, DType type) {
-  switch (kind) {
-    case CombineKind::kAdd:
-      return of_type<CombineKind::kAdd>(type);
-    case CombineKind::kMultiply:
-      return of_type<CombineKind::kMultiply>(type);
-    case CombineKind::kMaximum:
-      return of_type<CombineKind::kMaximum>(type);
-    case CombineKind::kMinimum:
-      return of_type<CombineKind::kMinimum>(type);
-    default:
-      return nullptr;
-  }
-}
+RowCombine row_combine(CombineKind kind, DType type) { return combines(kind, type).row; }
+IndexedCombine indexed_combine(CombineKind kind, DType type) { return combines(kind, type).indexed; }
 
 Region::Region(hlo::ComputationPtr region)
     : region_(std::move(region)), program_(hlo::region_program(*region_)) {
   for (const hlo::Value& p : region_->parameters()) parameters_.push_back(p.dtype());
   for (const hlo::Value& r : region_->roots()) results_.push_back(r.dtype());
   kind_ = combine_kind(*region_);
-  if (kind_ != CombineKind::kOther) combine_ = row_combine(kind_, results_[0]);
+  if (kind_ != CombineKind::kOther) {
+    combine_ = row_combine(kind_, results_[0]);
+    indexed_combine_ = jit::indexed_combine(kind_, results_[0]);
+  }
   if (!program_) return;
   // Value v lives in slot v.
   const uint32_t inputs = static_cast<uint32_t>(program_->inputs.size());

@@ -17,14 +17,18 @@
 
 namespace lamina::jit {
 
-// acc[i] = op(acc[i], x[i]) for contiguous elements; `x` may be `acc` but not overlap it partly.
-using RowCombine = void (*)(void* acc, const void* x, int64_t n);
+// acc[i] = op(acc[i], x[i * step]).
+using RowCombine = void (*)(void* acc, const void* x, int64_t step, int64_t n);
+
+// acc[at[i]] = op(acc[at[i]], x[i]) in order, leaving out negative `at`.
+using IndexedCombine = void (*)(void* acc, const void* x, const int64_t* at, int64_t n);
 
 // What a region (acc, x) -> acc of one real or complex type does, where it is one of the common ones.
 enum class CombineKind : uint8_t { kOther, kKeep, kReplace, kAdd, kMultiply, kMaximum, kMinimum };
 CombineKind combine_kind(const hlo::Computation& region);
 // Null if there is no routine for it.
 RowCombine row_combine(CombineKind kind, hlo::DType type);
+IndexedCombine indexed_combine(CombineKind kind, hlo::DType type);
 
 class Region {
  public:
@@ -48,6 +52,7 @@ class Region {
 
   // The region (acc..., x...) -> acc... as one routine on rows, null where there is none.
   RowCombine combine() const { return combine_; }
+  IndexedCombine indexed_combine() const { return indexed_combine_; }
   CombineKind kind() const { return kind_; }
 
  private:
@@ -65,6 +70,7 @@ class Region {
   std::vector<hlo::DType> parameters_, results_;
   CombineKind kind_ = CombineKind::kOther;
   RowCombine combine_ = nullptr;
+  IndexedCombine indexed_combine_ = nullptr;
 };
 
 }  // namespace lamina::jit
