@@ -17,6 +17,7 @@ constexpr Row kRows[] = {
     {hlo::Op::scatter, make_scatter},
     {hlo::Op::reduce_window, make_reduce_window},
     {hlo::Op::select_and_scatter, make_select_and_scatter},
+    {hlo::Op::sort, make_sort},
 };
 
 }  // namespace

@@ -265,6 +265,108 @@ TEST_CASE("The gradient of pooling goes where the evaluator's goes", "[native]")
     }
 }
 
+// Sorts p0 (and positions) by a comparator of p0, p1; on a shape and dimension. Gives the report of its step.
+std::string sorted(const std::string& t, const std::string& dims, int dimension,
+                   const std::string& comparator) {
+  const std::string text = with(
+      "computation r0(p0: $t[], p1: $t[], p2: s32[], p3: s32[]) -> (pred[]) {\n$c}\n"
+      "computation main(p0: $t[$n]) -> ($t[$n], s32[$n]) {\n  v0 = s32[$n] iota(), shape=[$n], dtype=s32, "
+      "iota_dimension=$d\n  (v1, v2) = ($t[$n], s32[$n]) sort(p0, v0), dimension=$d, is_stable=true, "
+      "body=r0\n  return (v1, v2)\n}\n",
+      {{"c", comparator}, {"t", t}, {"n", dims}, {"d", std::to_string(dimension)}});
+  check(text);
+  return (*Executable::compile(Engine::get(), program(text)))->describe();
+}
+
+TEST_CASE("Sorts by a key are stable and the evaluator's", "[native]") {
+  using Catch::Contains;
+  for (const char* t : kTypes) {
+    if (std::string(t) == "c64" || std::string(t) == "c128") continue;
+    for (const char* direction : {"LT", "GT"}) {
+      const std::string plain =
+          with("  v0 = pred[] compare(p0, p1), direction=\"$d\"\n  return (v0)\n", {{"d", direction}});
+      for (const char* dims : {"1", "37", "300"}) CHECK_THAT(sorted(t, dims, 0, plain), Contains("1 keys"));
+      CHECK_THAT(sorted(t, "5,60", 1, plain), Contains("1 keys"));
+      CHECK_THAT(sorted(t, "60,5", 0, plain), Contains("1 keys"));
+      CHECK_THAT(sorted(t, "0,5", 0, plain), Contains("1 keys"));
+    }
+    if (!is_float(*parse_dtype(t))) continue;
+    const std::string total =
+        "  v0 = pred[] compare(p0, p1), direction=\"LT\", compare_type=\"TOTALORDER\"\n  return (v0)\n";
+    CHECK_THAT(sorted(t, "300", 0, total), Contains("1 keys"));
+    // NaN last, in both ways of writing it, and NaN first.
+    CHECK_THAT(sorted(t, "300", 0,
+                      "  v0 = pred[] compare(p0, p1), direction=\"LT\"\n"
+                      "  v1 = pred[] compare(p0, p0), direction=\"NE\"\n"
+                      "  v2 = pred[] compare(p1, p1), direction=\"NE\"\n  v3 = pred[] not(v1)\n"
+                      "  v4 = pred[] and(v2, v3)\n  v5 = pred[] or(v0, v4)\n  return (v5)\n"),
+               Contains("1 keys"));
+    CHECK_THAT(sorted(t, "300", 0,
+                      "  v0 = pred[] compare(p0, p1), direction=\"GT\"\n"
+                      "  v1 = pred[] compare(p0, p0), direction=\"NE\"\n"
+                      "  v2 = pred[] compare(p1, p1), direction=\"EQ\"\n"
+                      "  v4 = pred[] and(v1, v2)\n  v5 = pred[] or(v0, v4)\n  return (v5)\n"),
+               Contains("1 keys"));
+    // By a function of the key.
+    CHECK_THAT(sorted(t, "300", 0,
+                      with("  v0 = $t[] abs(p0)\n  v1 = $t[] abs(p1)\n  v2 = pred[] compare(v1, v0), "
+                           "direction=\"LT\"\n  return (v2)\n",
+                           {{"t", t}})),
+               Contains("1 keys"));
+  }
+}
+
+TEST_CASE("Comparators that are no strict order of keys keep the evaluator's merges", "[native]") {
+  using Catch::Contains;
+  for (const char* direction : {"LE", "GE", "EQ", "NE"})
+    CHECK_THAT(
+        sorted("f32", "130", 0,
+               with("  v0 = pred[] compare(p0, p1), direction=\"$d\"\n  return (v0)\n", {{"d", direction}})),
+        Contains("comparator"));
+  // One side is changed: not a comparison of the same key.
+  CHECK_THAT(sorted("f32", "130", 0,
+                    "  v0 = f32[] abs(p0)\n  v1 = pred[] compare(v0, p1), direction=\"LT\"\n  return (v1)\n"),
+             Contains("comparator"));
+  CHECK_THAT(sorted("s32", "130", 0,
+                    "  v0 = s32[] constant(2)\n  v1 = s32[] remainder(p0, v0)\n  v2 = s32[] "
+                    "remainder(p1, v0)\n  v3 = pred[] compare(v1, v2), direction=\"LT\"\n"
+                    "  return (v3)\n"),
+             Contains("1 keys"));
+}
+
+TEST_CASE("Sorts by several keys take them in order", "[native]") {
+  using Catch::Contains;
+  const std::string two =
+      "computation r0(p0: s8[], p1: s8[], p2: f32[], p3: f32[], p4: u64[], p5: u64[]) -> (pred[]) {\n"
+      "  v0 = pred[] compare(p0, p1), direction=\"GT\"\n  v1 = pred[] compare(p0, p1), direction=\"EQ\"\n"
+      "  v2 = pred[] compare(p2, p3), direction=\"LT\", compare_type=\"TOTALORDER\"\n  v3 = pred[] and(v1, "
+      "v2)\n"
+      "  v4 = pred[] or(v0, v3)\n  return (v4)\n}\n"
+      "computation main(p0: s8[4,90], p1: f32[4,90], p2: u64[4,90]) -> (s8[4,90], f32[4,90], u64[4,90]) {\n"
+      "  (v0, v1, v2) = (s8[4,90], f32[4,90], u64[4,90]) sort(p0, p1, p2), dimension=1, body=r0\n"
+      "  return (v0, v1, v2)\n}\n";
+  check(two, -2, 2);
+  CHECK_THAT((*Executable::compile(Engine::get(), program(two)))->describe(), Contains("2 keys"));
+  const std::string complex =
+      "computation r0(p0: c64[], p1: c64[]) -> (pred[]) {\n"
+      "  v0 = f32[] real(p0)\n  v1 = f32[] real(p1)\n  v2 = f32[] imag(p0)\n  v3 = f32[] imag(p1)\n"
+      "  v4 = pred[] compare(v0, v1), direction=\"LT\"\n  v5 = pred[] compare(v0, v1), direction=\"EQ\"\n"
+      "  v6 = pred[] compare(v2, v3), direction=\"LT\"\n  v7 = pred[] and(v5, v6)\n  v8 = pred[] or(v4, v7)\n"
+      "  return (v8)\n}\ncomputation main(p0: c64[300]) -> (c64[300]) {\n  v0 = c64[300] sort(p0), "
+      "dimension=0, "
+      "body=r0\n  return (v0)\n}\n";
+  check(complex);
+}
+
+TEST_CASE("A long sort on several threads is the evaluator's", "[native]") {
+  sorted("f32", "4,6000", 1,
+         "  v0 = pred[] compare(p0, p1), direction=\"LT\", compare_type=\"TOTALORDER\"\n"
+         "  return (v0)\n");
+  sorted("f64", "20000", 0,
+         "  v0 = pred[] compare(p0, p1), direction=\"LT\", compare_type=\"TOTALORDER\"\n"
+         "  return (v0)\n");
+}
+
 TEST_CASE("A region that loops is applied element by element", "[native]") {
   check(
       "computation c0(p0: s32[], p1: s32[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), direction=\"LT\"\n "

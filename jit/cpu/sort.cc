@@ -1,0 +1,321 @@
+// sort: by radix where the comparator is a known order (jit/cpu/sort_order.h), else by the evaluator's merge
+// sort with the comparator as a prepared region.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "hlo/attributes.h"
+#include "hlo/strings.h"
+#include "jit/cpu/box_copy.h"
+#include "jit/cpu/native_op.h"
+#include "jit/cpu/region.h"
+#include "jit/cpu/sort_order.h"
+
+namespace lamina::jit {
+namespace {
+
+using hlo::Attr;
+using hlo::DType;
+using hlo::Node;
+
+// Elements sorted by one task; tasks are cut by size only.
+constexpr int64_t kTaskElements = 16 * 1024;
+// Below this an insertion sort beats counting digits.
+constexpr int64_t kInsertion = 40;
+// From here digits of 11 bits beat digits of 8.
+constexpr int64_t kWideDigits = 8192;
+
+// A key as an unsigned number that sorts the same way, and where the element stood.
+template <typename K>
+struct Record {
+  K key;
+  uint32_t index;
+};
+
+template <typename K>
+void insertion_sort(Record<K>* r, int64_t n) {
+  for (int64_t i = 1; i < n; ++i) {
+    const Record<K> x = r[i];
+    int64_t at = i;
+    for (; at > 0 && x.key < r[at - 1].key; --at) r[at] = r[at - 1];
+    r[at] = x;
+  }
+}
+
+// Stable, least significant digit first, leaving out digits that all keys share. The result is in the first
+// array.
+template <int kBits, typename K>
+void radix_sort(Record<K>* r, Record<K>* spare, int64_t n, const KernelContext& context) {
+  constexpr int kDigits = (8 * sizeof(K) + kBits - 1) / kBits;
+  constexpr K kMask = (K{1} << kBits) - 1;
+  std::vector<uint32_t> counts(size_t{kDigits} << kBits, 0);
+  for (int64_t i = 0; i < n; ++i)
+    for (int d = 0; d < kDigits; ++d) ++counts[(size_t(d) << kBits) + ((r[i].key >> (d * kBits)) & kMask)];
+  Record<K>*from = r, *to = spare;
+  for (int d = 0; d < kDigits && !context.cancelled(); ++d) {
+    uint32_t* const count = counts.data() + (size_t(d) << kBits);
+    if (count[(from[0].key >> (d * kBits)) & kMask] == static_cast<uint64_t>(n)) continue;
+    uint32_t sum = 0;
+    for (size_t b = 0; b <= kMask; ++b) sum += std::exchange(count[b], sum);
+    for (int64_t i = 0; i < n; ++i) to[count[(from[i].key >> (d * kBits)) & kMask]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != r) std::memcpy(static_cast<void*>(r), from, n * sizeof(Record<K>));
+}
+
+template <typename K>
+void sort_records(Record<K>* r, Record<K>* spare, int64_t n, const KernelContext& context) {
+  if (n <= kInsertion)
+    insertion_sort(r, n);
+  else if (n < kWideDigits)
+    radix_sort<8>(r, spare, n, context);
+  else
+    radix_sort<11>(r, spare, n, context);
+}
+
+// Turns a key's value into a number that sorts as the key says. NaNs go to either end, -0 to +0.
+template <typename T, typename K>
+K encode(T value, bool descending, NanPlace nan, bool& unordered) {
+  K bits;
+  constexpr K kTop = K{1} << (8 * sizeof(K) - 1);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (value != value) {
+      unordered |= nan == NanPlace::kUnordered;
+      return nan == NanPlace::kFirst ? K{0} : static_cast<K>(~K{0});
+    }
+    bits = std::bit_cast<K>(value + T{0});  // -0 + 0 is +0
+    bits = bits & kTop ? ~bits : bits | kTop;
+  } else if constexpr (std::is_signed_v<T>) {
+    bits = static_cast<K>(static_cast<K>(static_cast<int64_t>(value)) ^ kTop);
+  } else {
+    bits = static_cast<K>(value);
+  }
+  return descending ? static_cast<K>(~bits) : bits;
+}
+
+// f(T{}, K{}) with a key's type and the number it becomes.
+template <typename F>
+void with_key_type(DType type, F&& f) {
+  switch (type) {
+    case DType::kS8:
+      return f(int8_t{}, uint32_t{});
+    case DType::kS16:
+      return f(int16_t{}, uint32_t{});
+    case DType::kS32:
+      return f(int32_t{}, uint32_t{});
+    case DType::kS64:
+      return f(int64_t{}, uint64_t{});
+    case DType::kU16:
+      return f(uint16_t{}, uint32_t{});
+    case DType::kU32:
+      return f(uint32_t{}, uint32_t{});
+    case DType::kU64:
+      return f(uint64_t{}, uint64_t{});
+    case DType::kF32:
+      return f(float{}, uint32_t{});
+    case DType::kF64:
+      return f(double{}, uint64_t{});
+    default:
+      return f(uint8_t{}, uint32_t{});  // bool and u8; halves are compared as f32
+  }
+}
+
+struct Sort {
+  std::vector<int64_t> widths;
+  std::vector<int64_t> input_offsets, input_strides, input_operands;  // of key inputs: in bytes, per element
+  int64_t length, step, lines;
+  Region comparator;
+  bool ordered = false;
+  std::vector<SortKey> keys;
+  std::vector<hlo::PreparedProgram> values;  // per key
+
+  absl::Status run(const void* const* in, void* const* out, const KernelContext& context) const {
+    if (lines * length == 0) return absl::OkStatus();
+    const int64_t tasks = std::min(lines, lines * length / kTaskElements + 1);
+    std::vector<absl::Status> statuses(tasks);
+    context.parallel(tasks, [&](int64_t t) {
+      statuses[t] = run_lines(in, out, lines * t / tasks, lines * (t + 1) / tasks, context);
+    });
+    for (const absl::Status& s : statuses)
+      if (!s.ok()) return s;
+    return absl::OkStatus();
+  }
+
+  // Working memory of one task.
+  struct State {
+    BufferRef records, order, merged, values, inputs;
+    std::optional<Region::Scratch> scratch;
+    std::vector<const void*> args;
+  };
+
+  absl::Status run_lines(const void* const* in, void* const* out, int64_t begin, int64_t end,
+                         const KernelContext& context) const {
+    State state;
+    for (auto [buffer, bytes] :
+         {std::pair(&state.records, 2 * length * int64_t{16}), std::pair(&state.order, length * int64_t{8}),
+          std::pair(&state.values, length * int64_t{8}),
+          std::pair(&state.inputs,
+                    length * int64_t{8} * static_cast<int64_t>(std::max<size_t>(input_offsets.size(), 1)))}) {
+      absl::StatusOr<BufferRef> made = context.scratch->allocate(bytes);
+      if (!made.ok()) return made.status();
+      *buffer = *std::move(made);
+    }
+    int64_t* const order = static_cast<int64_t*>(state.order->data());
+    for (int64_t line = begin; line < end; ++line) {
+      const int64_t base = line / step * step * length + line % step;
+      if (!ordered || !sort_by_keys(in, base, order, state, context))
+        if (absl::Status s = merge_sort(in, base, order, state, context); !s.ok()) return s;
+      if (context.cancelled()) return absl::CancelledError("the run was cancelled");
+      for (size_t i = 0; i < widths.size(); ++i)
+        permute(static_cast<const std::byte*>(in[i]) + base * widths[i],
+                static_cast<std::byte*>(out[i]) + base * widths[i], order, widths[i]);
+    }
+    return absl::OkStatus();
+  }
+
+  void permute(const std::byte* from, std::byte* to, const int64_t* order, int64_t width) const {
+    const auto move = [&]<typename T>(T) {
+      const T* f = reinterpret_cast<const T*>(from);
+      T* t = reinterpret_cast<T*>(to);
+      for (int64_t k = 0; k < length; ++k) t[k * step] = f[order[k] * step];
+    };
+    switch (width) {
+      case 1:
+        return move(uint8_t{});
+      case 2:
+        return move(uint16_t{});
+      case 4:
+        return move(uint32_t{});
+      case 8:
+        return move(uint64_t{});
+      default:
+        for (int64_t k = 0; k < length; ++k)
+          std::memcpy(to + k * step * width, from + order[k] * step * width, width);
+    }
+  }
+
+  // Last key first; false if some key is NaN that has no place for it.
+  bool sort_by_keys(const void* const* in, int64_t base, int64_t* order, State& state,
+                    const KernelContext& context) const {
+    for (int64_t i = 0; i < length; ++i) order[i] = i;
+    bool unordered = false;
+    for (size_t k = keys.size(); k-- > 0;) {
+      const SortKey& key = keys[k];
+      const auto [values_at, stride] = key_values(k, in, base, state);
+      with_key_type(key.type, [&]<typename T, typename K>(T, K) {
+        Record<K>* const records = static_cast<Record<K>*>(state.records->data());
+        for (int64_t i = 0; i < length; ++i) {
+          T value;
+          std::memcpy(&value, values_at + order[i] * stride, sizeof(T));
+          records[i] = {encode<T, K>(value, key.descending, key.nan, unordered),
+                        static_cast<uint32_t>(order[i])};
+        }
+        sort_records(records, records + length, length, context);
+        for (int64_t i = 0; i < length; ++i) order[i] = records[i].index;
+      });
+      if (unordered) return false;
+    }
+    return true;
+  }
+
+  // Where the values of key `k` stand for one line, and the bytes between neighbours.
+  std::pair<const std::byte*, int64_t> key_values(size_t k, const void* const* in, int64_t base,
+                                                  State& state) const {
+    const auto input = [&](size_t i) {
+      return static_cast<const std::byte*>(in[input_operands[i]]) + base * widths[input_operands[i]] +
+             input_offsets[i];
+    };
+    const SortKey& key = keys[k];
+    if (key.input >= 0) return {input(key.input), input_strides[key.input]};
+    std::vector<const void*> arrays;
+    for (size_t i = 0; i < input_offsets.size(); ++i) {
+      const int64_t width = hlo::byte_size(key.value.inputs[i]);
+      std::byte* const to = static_cast<std::byte*>(state.inputs->data()) + i * length * 8;
+      arrays.push_back(to);
+      copy_row(input(i), to, length, input_strides[i] / width, 1, width);
+    }
+    void* results[] = {state.values->data()};
+    values[k].run(arrays, results, length);
+    return {static_cast<const std::byte*>(state.values->data()), hlo::byte_size(key.type)};
+  }
+
+  // The evaluator's, comparison by comparison: the comparator may be no order at all.
+  absl::Status merge_sort(const void* const* in, int64_t base, int64_t* order, State& state,
+                          const KernelContext& context) const {
+    if (!state.scratch) {
+      state.scratch.emplace(comparator);
+      state.args.resize(2 * widths.size());
+      absl::StatusOr<BufferRef> made = context.scratch->allocate(length * int64_t{8});
+      if (!made.ok()) return made.status();
+      state.merged = *std::move(made);
+    }
+    absl::Status status;
+    const auto before = [&](int64_t a, int64_t b) {
+      for (size_t i = 0; i < widths.size(); ++i) {
+        state.args[2 * i] = static_cast<const std::byte*>(in[i]) + (base + a * step) * widths[i];
+        state.args[2 * i + 1] = static_cast<const std::byte*>(in[i]) + (base + b * step) * widths[i];
+      }
+      uint8_t result = 0;
+      void* to[] = {&result};
+      if (status.ok()) status = comparator.run(*state.scratch, state.args, to, 1);
+      return result != 0;
+    };
+    int64_t *from = order, *to = static_cast<int64_t*>(state.merged->data());
+    for (int64_t i = 0; i < length; ++i) from[i] = i;
+    for (int64_t width = 1; width < length && status.ok(); width *= 2) {
+      for (int64_t lo = 0; lo < length; lo += 2 * width) {
+        if (context.cancelled()) return absl::CancelledError("the run was cancelled");
+        const int64_t mid = std::min(lo + width, length), hi = std::min(lo + 2 * width, length);
+        int64_t a = lo, b = mid;
+        for (int64_t k = lo; k < hi; ++k)
+          to[k] = a < mid && (b >= hi || !before(from[b], from[a])) ? from[a++] : from[b++];
+      }
+      std::swap(from, to);
+    }
+    if (from != order) std::memcpy(order, from, length * sizeof(int64_t));
+    return status;
+  }
+};
+
+}  // namespace
+
+NativeOp make_sort(const Node& n) {
+  const hlo::Dims& dims = n.operand_type(0)->dims;
+  const int64_t d = n.attrs().integer(Attr::dimension);
+  const hlo::ComputationPtr& body = n.attrs().computation(Attr::body);
+  Sort s{.widths = {},
+         .input_offsets = {},
+         .input_strides = {},
+         .input_operands = {},
+         .length = dims[d],
+         .step = hlo::product(std::span(dims).subspan(d + 1)),
+         .lines = 0,
+         .comparator = Region(body),
+         .keys = {},
+         .values = {}};
+  s.lines = s.length == 0 ? 0 : n.operand_type(0)->num_elements / s.length;
+  for (size_t i = 0; i < n.operands().size(); ++i) {
+    const DType type = n.operand_type(i)->dtype;
+    s.widths.push_back(hlo::byte_size(type));
+    for (int part = 0; part < hlo::num_parts(type); ++part) {
+      s.input_operands.push_back(static_cast<int64_t>(i));
+      s.input_offsets.push_back(part * hlo::byte_size(hlo::part_type(type)));
+      s.input_strides.push_back(s.step * hlo::byte_size(type));
+    }
+  }
+  // Positions along a line are held in 32 bits.
+  if (std::optional<std::vector<SortKey>> keys = sort_keys(*body); keys && s.length < int64_t{1} << 31) {
+    s.ordered = true;
+    s.keys = *std::move(keys);
+    for (const SortKey& k : s.keys) s.values.emplace_back(k.value);
+  }
+  NativeOp op;
+  op.what = s.ordered ? str_cat(s.lines, " lines of ", s.length, ", ", s.keys.size(), " keys")
+                      : str_cat(s.lines, " lines of ", s.length, ", comparator");
+  op.run = [s = std::move(s)](const void* const* in, void* const* out, const KernelContext& context) {
+    return s.run(in, out, context);
+  };
+  return op;
+}
+
+}  // namespace lamina::jit
