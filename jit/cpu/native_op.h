@@ -37,6 +37,7 @@ NativeOp make_scatter(const hlo::Node& node);
 NativeOp make_reduce_window(const hlo::Node& node);
 NativeOp make_select_and_scatter(const hlo::Node& node);
 NativeOp make_sort(const hlo::Node& node);
+NativeOp make_rng_bit_generator(const hlo::Node& node);
 
 }  // namespace lamina::jit
 

@@ -367,6 +367,15 @@ TEST_CASE("A long sort on several threads is the evaluator's", "[native]") {
          "  return (v0)\n");
 }
 
+TEST_CASE("Random bits are the evaluator's", "[native]") {
+  for (const char* t : {"u8", "u16", "u32", "u64"})
+    for (const char* shape : {"", "0", "1", "2,3", "1001", "300000"})
+      check(with(
+          "computation main(p0: u64[2]) -> (u64[2], $t[$n]) {\n  (v0, v1) = (u64[2], $t[$n]) "
+          "rng_bit_generator(p0), rng_algorithm=\"THREE_FRY\", shape=[$n], dtype=$t\n  return (v0, v1)\n}\n",
+          {{"n", shape}, {"t", t}}));
+}
+
 TEST_CASE("A region that loops is applied element by element", "[native]") {
   check(
       "computation c0(p0: s32[], p1: s32[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), direction=\"LT\"\n "
