@@ -122,15 +122,20 @@ class ExecutableBuilder {
     constants_.emplace_back(at, *std::move(buffer));
   }
 
-  // A slot dies after the last step that touches it, unless it is a result.
+  // A slot dies after the last step that touches it, unless it is a result; constants stay.
   void find_deaths(Executable& exe) {
     std::vector<int> last(next_slot_, -1);
     for (size_t s = 0; s < step_slots_.size(); ++s)
       for (int slot : step_slots_[s]) last[slot] = static_cast<int>(s);
     for (int slot : exe.result_slots_) last[slot] = -1;
+    std::vector<bool> stays(next_slot_, false);
+    for (const auto& [slot, buffer] : exe.constants_) stays[slot] = true;
     exe.dead_after_.resize(exe.steps_.size());
-    for (int slot = 0; slot < next_slot_; ++slot)
+    for (int slot = 0; slot < next_slot_; ++slot) {
+      if (stays[slot]) continue;
       if (last[slot] >= 0) exe.dead_after_[last[slot]].push_back(slot);
+      else exe.left_.push_back(slot);
+    }
   }
 
   Engine& engine_;
@@ -151,11 +156,14 @@ absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Engine& en
   return ExecutableBuilder(engine, *std::move(simple)).build();
 }
 
-absl::Status Executable::run(std::span<const BufferRef> arguments, std::vector<BufferRef>& results,
-                             const CancelFlag* cancel) const {
+Run Executable::start(const CancelFlag* cancel) const {
   Run state{engine_, std::vector<BufferRef>(num_slots_), cancel};
-  std::copy(arguments.begin(), arguments.end(), state.slots.begin());
   for (const auto& [slot, buffer] : constants_) state.slots[slot] = buffer;
+  return state;
+}
+
+absl::Status Executable::run_in(Run& state, std::span<BufferRef> arguments, std::vector<BufferRef>& results) const {
+  std::move(arguments.begin(), arguments.end(), state.slots.begin());
   for (size_t s = 0; s < steps_.size(); ++s) {
     if (state.cancelled()) return absl::CancelledError("the run was cancelled");
     state.dying = dead_after_[s];
@@ -164,7 +172,15 @@ absl::Status Executable::run(std::span<const BufferRef> arguments, std::vector<B
   }
   results.clear();
   for (int slot : result_slots_) results.push_back(state.slots[slot]);
+  for (int slot : left_) state.slots[slot].reset();
   return absl::OkStatus();
+}
+
+absl::Status Executable::run(std::span<const BufferRef> arguments, std::vector<BufferRef>& results,
+                             const CancelFlag* cancel) const {
+  Run state = start(cancel);
+  std::vector<BufferRef> taken(arguments.begin(), arguments.end());
+  return run_in(state, taken, results);
 }
 
 std::string Executable::describe() const {

@@ -47,6 +47,11 @@ class Executable {
   // buffer of an argument.
   absl::Status run(std::span<const BufferRef> arguments, std::vector<BufferRef>& results,
                    const CancelFlag* cancel = nullptr) const;
+  // For many runs in a row, as loops make them: a state to run in, and a run that takes the arguments, so that a step
+  // may write over one that nobody else holds. `arguments` is left with as many empty references; `state` is ready for
+  // the next run.
+  Run start(const CancelFlag* cancel) const;
+  absl::Status run_in(Run& state, std::span<BufferRef> arguments, std::vector<BufferRef>& results) const;
 
   const hlo::Computation& program() const { return *program_; }
   const cluster::Plan& plan() const { return plan_; }
@@ -66,6 +71,7 @@ class Executable {
   std::vector<int> result_slots_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<std::vector<int>> dead_after_;  // slots to free after each step
+  std::vector<int> left_;                     // and at the end of a run
 };
 
 }  // namespace lamina::jit

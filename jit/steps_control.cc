@@ -32,17 +32,26 @@ std::vector<BufferRef> gather(const Run& run, std::span<const int> slots) {
   return out;
 }
 
+// The same, letting go of those whose last use this is.
+std::vector<BufferRef> take(Run& run, std::span<const int> slots) {
+  std::vector<BufferRef> out = gather(run, slots);
+  for (int s : run.dying) run.slots[s].reset();
+  return out;
+}
+
 class WhileStep final : public Step {
  public:
   WhileStep(Program cond, Program body, std::vector<int> in, std::vector<int> out)
       : cond_(std::move(cond)), body_(std::move(body)), in_(std::move(in)), out_(std::move(out)) {}
 
   absl::Status run(Run& run) const override {
-    std::vector<BufferRef> carry = gather(run, in_), next;
+    std::vector<BufferRef> carry = take(run, in_), asked, next;
+    Run cond = cond_->start(run.cancel), body = body_->start(run.cancel);
     while (true) {
-      if (absl::Status s = cond_->run(carry, next, run.cancel); !s.ok()) return s;
+      asked = carry;
+      if (absl::Status s = cond_->run_in(cond, asked, next); !s.ok()) return s;
       if (*static_cast<const uint8_t*>(next[0]->data()) == 0) break;
-      if (absl::Status s = body_->run(carry, next, run.cancel); !s.ok()) return s;
+      if (absl::Status s = body_->run_in(body, carry, next); !s.ok()) return s;
       carry.swap(next);
     }
     for (size_t i = 0; i < out_.size(); ++i) run.slots[out_[i]] = carry[i];
@@ -66,7 +75,8 @@ class ScanStep final : public Step {
   }
 
   absl::Status run(Run& run) const override {
-    std::vector<BufferRef> arguments = gather(run, in_), results;
+    std::vector<BufferRef> arguments = take(run, in_), results;
+    Run body = body_->start(run.cancel);
     const std::vector<BufferRef> scanned(arguments.begin() + carries_, arguments.end());
     std::vector<BufferRef> stacked;
     for (const hlo::Type* t : out_types_) {
@@ -83,12 +93,13 @@ class ScanStep final : public Step {
         arguments[carries_ + i] =
             foreign_buffer(static_cast<std::byte*>(keep->data()) + at * bytes, bytes, [keep] {});
       }
-      if (absl::Status s = body_->run(arguments, results, run.cancel); !s.ok()) return s;
-      for (int64_t c = 0; c < carries_; ++c) arguments[c] = results[c];
+      if (absl::Status s = body_->run_in(body, arguments, results); !s.ok()) return s;
+      for (int64_t c = 0; c < carries_; ++c) arguments[c] = std::move(results[c]);
       for (size_t i = 0; i < stacked.size(); ++i) {
         const int64_t bytes = out_types_[i]->bytes() / length_;
         if (bytes > 0)
           std::memcpy(static_cast<std::byte*>(stacked[i]->data()) + at * bytes, results[carries_ + i]->data(), bytes);
+        results[carries_ + i].reset();  // it may be a carry too, which the next step then has to itself
       }
     }
     for (int64_t c = 0; c < carries_; ++c) run.slots[out_[c]] = arguments[c];
@@ -117,8 +128,9 @@ class CaseStep final : public Step {
     const int32_t last = static_cast<int32_t>(branches_.size()) - 1;
     if (index < 0 || index > last) index = last;
     std::vector<BufferRef> results;
-    const std::vector<BufferRef> arguments = gather(run, std::span(in_).subspan(1));
-    if (absl::Status s = branches_[index]->run(arguments, results, run.cancel); !s.ok()) return s;
+    std::vector<BufferRef> arguments = take(run, std::span(in_).subspan(1));
+    Run branch = branches_[index]->start(run.cancel);
+    if (absl::Status s = branches_[index]->run_in(branch, arguments, results); !s.ok()) return s;
     for (size_t i = 0; i < out_.size(); ++i) run.slots[out_[i]] = results[i];
     return absl::OkStatus();
   }

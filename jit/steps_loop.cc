@@ -1,6 +1,7 @@
 // Steps that run a loop kernel, and steps that only rename a buffer.
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
 #include "jit/steps.h"
@@ -23,7 +24,7 @@ class LoopStep final : public Step {
   }
 
   absl::Status run(Run& run) const override {
-    std::vector<void*> buffers(slots_.size());
+    absl::InlinedVector<void*, 12> buffers(slots_.size());
     for (size_t i = 0; i < slots_.size(); ++i) {
       BufferRef& slot = run.slots[slots_[i]];
       if (written_[i]) {

@@ -417,6 +417,33 @@ TEST_CASE("An update happens in place where the array has no other use", "[nativ
   CHECK(static_cast<const float*>(out[0]->data())[99'999] == 99'999.0F);
 }
 
+TEST_CASE("A loop updates its carry in place", "[native]") {
+  const ComputationPtr c = program(
+      "computation c0(p0: s32[], p1: f32[100000]) -> (pred[]) {\n  v0 = s32[] constant(50)\n  v1 = pred[] "
+      "compare(p0, v0), direction=\"LT\"\n  return (v1)\n}\n"
+      "computation b0(p0: s32[], p1: f32[100000]) -> (s32[], f32[100000]) {\n  v0 = s32[] constant(1)\n  v1 "
+      "= s32[] "
+      "add(p0, v0)\n  v2 = f32[] convert(p0), dtype=f32\n  v3 = f32[1] reshape(v2), shape=[1]\n  v4 = "
+      "f32[100000] "
+      "dynamic_update_slice(p1, v3, p0)\n  return (v1, v4)\n}\n"
+      "computation main(p0: s32[], p1: f32[100000]) -> (f32[100000]) {\n  (v0, v1) = (s32[], f32[100000]) "
+      "while(p0, p1), cond=c0, body=b0\n  return (v1)\n}\n");
+  Engine& engine = Engine::get();
+  const auto exe = Executable::compile(engine, c);
+  REQUIRE(exe.ok());
+  std::vector<BufferRef> in{*engine.allocator().allocate(4), *engine.allocator().allocate(400'000)}, out;
+  std::memset(in[0]->data(), 0, 4);
+  std::memset(in[1]->data(), 0, 400'000);
+  const int64_t before = engine.allocator().stats().live_bytes;
+  engine.allocator().reset_peak();
+  REQUIRE((*exe)->run(in, out).ok());
+  // The argument is copied once, then written over.
+  CHECK(engine.allocator().stats().peak_bytes - before < 500'000);
+  CHECK(static_cast<const float*>(in[1]->data())[7] == 0);
+  CHECK(static_cast<const float*>(out[0]->data())[49] == 49);
+  CHECK(static_cast<const float*>(out[0]->data())[50] == 0);
+}
+
 TEST_CASE("An update leaves arguments, constants and arrays read later alone", "[native]") {
   check(
       "computation main(p0: f32[6], p1: f32[2], p2: s32[]) -> (f32[6], f32[6]) {\n"
