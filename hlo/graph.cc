@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
+#include "hlo/host_lock.h"
 #include "hlo/op.h"
 
 namespace lamina::hlo {
@@ -51,7 +52,10 @@ class NodeStore {
       ++depth_;
       return;
     }
-    mutex_.lock();
+    if (!mutex_.try_lock()) {
+      HostLockReleased away;
+      mutex_.lock();
+    }
     owner_.store(self, std::memory_order_relaxed);
     depth_ = 1;
   }
@@ -130,6 +134,8 @@ class NodeStore {
     drop_operands(n, dead);
     free_all(dead);
   }
+
+  static void hold_back(Node* n) { n->flags_ |= kNodeHeldBack; }
 
   // Called when the count of `n` reached zero.
   void destroy(Node* n) {
@@ -254,6 +260,11 @@ Value make_leaf(const Type* type, Data* data) {
   Value v = make_fresh_node(Op::leaf, type, no_attrs(), {}, 0);
   NodeStore::get().set_data(v.node(), data, true);
   return v;
+}
+
+void hold_back(Node* node) {
+  GraphLock lock;
+  NodeStore::hold_back(node);
 }
 
 void set_data(Node* node, Data* data, bool keep_operands) { NodeStore::get().set_data(node, data, keep_operands); }

@@ -122,6 +122,7 @@ class Value {
 using Values = absl::InlinedVector<Value, 3>;
 
 inline constexpr uint8_t kNodeDeduplicated = 1;  // has an entry in the deduplication table
+inline constexpr uint8_t kNodeHeldBack = 2;      // its computation failed or was stopped once
 
 class Node {
  public:
@@ -140,6 +141,8 @@ class Node {
   uint32_t stamp() const { return stamp_; }
   LocationId location() const { return location_; }
   uint8_t mode() const { return mode_; }
+  // Computed only when asked for by name, no longer along with other pending values.
+  bool held_back() const { return flags_ & kNodeHeldBack; }
   Data* data() const { return data_; }
   int refs() const { return static_cast<int>(refs_.load(std::memory_order_acquire)); }
 
@@ -205,6 +208,7 @@ Value make_leaf(const Type* type, Data* data);
 
 // Gives a node its value. If `keep_operands` is false the node becomes a leaf and lets go of its operands.
 void set_data(Node* node, Data* data, bool keep_operands);
+void hold_back(Node* node);
 
 // Nodes alive now; tests bound it.
 int64_t live_nodes();

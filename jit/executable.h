@@ -27,7 +27,7 @@ struct Run {
   const CancelFlag* cancel;  // may be null
 
   absl::StatusOr<BufferRef> allocate(const hlo::Type* type);
-  bool cancelled() const { return cancel && cancel->requested(); }
+  bool cancelled() const { return cancel && cancel->stop_here(); }
 };
 
 class Step {

@@ -103,6 +103,7 @@ absl::Status SpecializationCache::run(const SpecializationPtr& entry, std::span<
   const auto start = std::chrono::steady_clock::now();
   absl::Status status = entry->executable->run(arguments, results, cancel);
   const double ms = milliseconds_since(start);
+  entry->last_run_ms.store(ms, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
   ++entry->info.runs;
   entry->info.run_ms += ms;

@@ -80,9 +80,6 @@ struct SyncStats {
 };
 SyncStats sync_stats();
 
-// Run between requests to stop a long run: the host language's signal check. Null by default.
-void set_interrupt_poll(bool (*poll)());
-
 // --- element types (JAX's promotion lattice) ---
 
 struct PromotedType {

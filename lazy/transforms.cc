@@ -1,5 +1,6 @@
 #include "lazy/transforms.h"
 
+#include "hlo/host_lock.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
@@ -177,14 +178,19 @@ Program::Program(const FlatFunction& f, const std::vector<const hlo::Type*>& typ
 }
 
 jit::SpecializationPtr Program::compile() {
-  if (!entry_) {
-    std::vector<uint64_t> key = check(hlo::encode_graph(computation_->parameters(), computation_->roots(), nullptr, nullptr));
-    entry_ = check(jit::Engine::get().cache().get(
-        std::move(key), [&] { return absl::StatusOr<hlo::ComputationPtr>(computation_); },
-        [&] {
-          return jit::SpecializationCache::Origin{"jit", name_, where_};
-        }));
+  {
+    std::lock_guard lock(mutex_);
+    if (entry_) return entry_;
   }
+  std::vector<uint64_t> key = check(hlo::encode_graph(computation_->parameters(), computation_->roots(), nullptr, nullptr));
+  hlo::HostLockReleased away;
+  jit::SpecializationPtr made = check(jit::Engine::get().cache().get(
+      std::move(key), [&] { return absl::StatusOr<hlo::ComputationPtr>(computation_); },
+      [&] {
+        return jit::SpecializationCache::Origin{"jit", name_, where_};
+      }));
+  std::lock_guard lock(mutex_);
+  if (!entry_) entry_ = std::move(made);
   return entry_;
 }
 

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -62,7 +63,8 @@ class Program {
   std::vector<Value> captured_;
   std::vector<bool> result_weak_;
   std::string name_, where_;
-  jit::SpecializationPtr entry_;
+  std::mutex mutex_;
+  jit::SpecializationPtr entry_;  // under mutex_
 };
 
 }  // namespace lamina::lazy

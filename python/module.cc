@@ -6,6 +6,7 @@
 #include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/custom_call.h"
+#include "hlo/host_lock.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
 #include "lazy/lazy.h"
@@ -342,6 +343,27 @@ void add_inspection(py::module_& m) {
   py::class_<jit::ScopedThreadLimit>(m, "ThreadLimit").def(py::init<int>());
 }
 
+// The thread that Python runs signal handlers on.
+unsigned long main_thread = 0;
+
+void* leave_interpreter() { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
+void enter_interpreter(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+bool can_poll_signals() { return PyThread_get_thread_ident() == main_thread; }
+// The exception of a handler stays set on this thread until the stopped run has unwound.
+bool poll_signals() {
+  if (!can_poll_signals()) return false;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const bool stop = PyErr_CheckSignals() != 0;
+  PyGILState_Release(state);
+  return stop;
+}
+
+void install_host_lock() {
+  static const hlo::HostLock lock{leave_interpreter, enter_interpreter, can_poll_signals, poll_signals};
+  main_thread = py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
+  hlo::set_host_lock(&lock);
+}
+
 }  // namespace
 }  // namespace lamina::python
 
@@ -359,4 +381,5 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_recording(m);
   lamina::python::add_transforms(m);
   lamina::python::add_inspection(m);
+  lamina::python::install_host_lock();
 }

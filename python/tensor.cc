@@ -501,7 +501,10 @@ void set_python_error() {
       case ErrorKind::kIndex: type = PyExc_IndexError; break;
       case ErrorKind::kNotImplemented: type = PyExc_NotImplementedError; break;
       case ErrorKind::kMemory: type = PyExc_MemoryError; break;
-      case ErrorKind::kCancelled: type = PyExc_KeyboardInterrupt; break;
+      case ErrorKind::kCancelled:
+        if (PyErr_Occurred()) return;  // what the signal handler raised
+        type = PyExc_KeyboardInterrupt;
+        break;
       case ErrorKind::kRuntime: break;
     }
     std::string text = e.what();
