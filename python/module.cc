@@ -12,6 +12,7 @@
 #include "lazy/lazy.h"
 #include "lazy/scopes.h"
 #include "lazy/transforms.h"
+#include "python/custom.h"
 #include "python/tensor.h"
 
 namespace py = pybind11;
@@ -97,14 +98,6 @@ std::vector<Lazy> promoted(std::span<PyObject* const> objects) {
   if (promoted_operands(objects, out)) return out;
   if (PyErr_Occurred()) throw py::error_already_set();
   throw py::type_error("a Tensor, number or array is needed");
-}
-
-// A Python function over lists of tensors as the core's flat function.
-lazy::FlatFunction flat(const py::function& f) {
-  return [f](const std::vector<Lazy>& args) {
-    std::vector<Lazy> copies = args;
-    return from_sequence(f(to_list(std::move(copies))).cast<py::sequence>());
-  };
 }
 
 py::dict entry_dict(const jit::EntryInfo& e) {
@@ -380,6 +373,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_tensor_type(m);
   lamina::python::add_recording(m);
   lamina::python::add_transforms(m);
+  lamina::python::add_custom(m);
   lamina::python::add_inspection(m);
   lamina::python::install_host_lock();
 }

@@ -435,6 +435,13 @@ py::list to_list(std::vector<Lazy> lazies) {
   return out;
 }
 
+lazy::FlatFunction flat(const py::function& f) {
+  return [f](const std::vector<Lazy>& args) {
+    std::vector<Lazy> copies = args;
+    return from_sequence(f(to_list(std::move(copies))).cast<py::sequence>());
+  };
+}
+
 // --- locations and errors ---
 
 namespace {

@@ -5,6 +5,7 @@
 
 from lamina import _tensor, cache, tree
 from lamina._core import Tensor
+from lamina._custom import custom_jvp, custom_vjp
 from lamina._tensor import block_until_ready
 from lamina._transforms import (
     Jitted,
@@ -33,6 +34,8 @@ __all__ = [
     "block_until_ready",
     "cache",
     "checkpoint",
+    "custom_jvp",
+    "custom_vjp",
     "eval_shape",
     "grad",
     "hessian",
