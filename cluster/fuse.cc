@@ -22,7 +22,7 @@ constexpr int kMaxGroupOps = 400;
 constexpr int kMaxGroupAnchors = 48;
 
 bool is_free(const Node& n) {
-  return n.op() == Op::parameter || n.op() == Op::leaf || n.data() != nullptr;
+  return n.op() == Op::parameter || n.op() == Op::leaf;
 }
 // A constant that is written into the code.
 bool is_immediate(const Node& n) { return n.op() == Op::constant && n.type()->is_scalar(); }

@@ -38,7 +38,9 @@ struct ComputationTable {
     if (!code.ok()) return code.status();
     c->code_ = *std::move(code);
     c->hash_ = absl::HashOf(c->code_);
-    return get().intern(std::move(c));
+    ComputationPtr interned = get().intern(c);
+    if (interned == c) close_nodes(c->nodes_);
+    return interned;
   }
 };
 
@@ -72,13 +74,19 @@ absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parame
     number.emplace(p.node(), number.size());
     code.push_back(reinterpret_cast<uint64_t>(p.type()));
   }
-  auto is_bound = [](const Node& n, void* ctx) {
-    return static_cast<absl::flat_hash_map<const Node*, uint64_t>*>(ctx)->contains(&n) || n.data() != nullptr;
+  struct Context {
+    const absl::flat_hash_map<const Node*, uint64_t>& number;
+    bool open;  // values that are known end the walk
+  } context{number, leaves != nullptr};
+  auto is_bound = [](const Node& n, void* c) {
+    const auto* ctx = static_cast<const Context*>(c);
+    return ctx->number.contains(&n) || (ctx->open && n.data() != nullptr);
   };
-  std::vector<Node*> order = postorder(roots, is_bound, &number);
+  std::vector<Node*> order = postorder(roots, is_bound, &context);
   for (Node* n : order) {
     if (number.contains(n)) continue;
-    const bool leaf = n->op() == Op::leaf || n->op() == Op::parameter || n->data() != nullptr;
+    const bool leaf =
+        n->op() == Op::leaf || n->op() == Op::parameter || (context.open && n->data() != nullptr);
     if (leaf) {
       if (!leaves)
         return absl::InternalError(str_cat("a computation uses the ", n->def().name, " ", to_string(*n->type()),

@@ -126,7 +126,7 @@ class NodeStore {
     if (data) data->retain();
     if (n->data_) n->data_->release();
     n->data_ = data;
-    if (keep_operands) return;
+    if (keep_operands || n->closed()) return;
     forget(n);
     n->op_ = Op::leaf;
     n->attrs_ = no_attrs();
@@ -135,7 +135,11 @@ class NodeStore {
     free_all(dead);
   }
 
-  static void hold_back(Node* n) { n->flags_ |= kNodeHeldBack; }
+  static void add_flag(Node* n, uint8_t flag) { n->flags_ |= flag; }
+  void close(std::span<Node* const> nodes) {
+    GraphLock lock;
+    for (Node* n : nodes) n->flags_ |= kNodeClosed;
+  }
 
   // Called when the count of `n` reached zero.
   void destroy(Node* n) {
@@ -264,8 +268,16 @@ Value make_leaf(const Type* type, Data* data) {
 
 void hold_back(Node* node) {
   GraphLock lock;
-  NodeStore::hold_back(node);
+  NodeStore::add_flag(node, kNodeHeldBack);
 }
+
+Value make_donated(const Type* type) {
+  GraphLock lock;
+  Value v = make_fresh_node(Op::parameter, type, no_attrs(), {}, fresh_stamp());
+  NodeStore::add_flag(v.node(), kNodeDonated);
+  return v;
+}
+void close_nodes(std::span<Node* const> nodes) { NodeStore::get().close(nodes); }
 
 void set_data(Node* node, Data* data, bool keep_operands) { NodeStore::get().set_data(node, data, keep_operands); }
 

@@ -122,7 +122,11 @@ class Value {
 using Values = absl::InlinedVector<Value, 3>;
 
 inline constexpr uint8_t kNodeDeduplicated = 1;  // has an entry in the deduplication table
-inline constexpr uint8_t kNodeHeldBack = 2;      // its computation failed or was stopped once
+// Belongs to a computation: keeps its op and operands for good. Data that it is given serves the graph that it was
+// recorded in; within the computation it counts for nothing.
+inline constexpr uint8_t kNodeClosed = 2;
+inline constexpr uint8_t kNodeHeldBack = 4;  // its computation failed or was stopped once
+inline constexpr uint8_t kNodeDonated = 8;   // stands for a value that was given up
 
 class Node {
  public:
@@ -143,7 +147,9 @@ class Node {
   uint8_t mode() const { return mode_; }
   // Computed only when asked for by name, no longer along with other pending values.
   bool held_back() const { return flags_ & kNodeHeldBack; }
+  bool donated() const { return flags_ & kNodeDonated; }
   Data* data() const { return data_; }
+  bool closed() const { return flags_ & kNodeClosed; }
   int refs() const { return static_cast<int>(refs_.load(std::memory_order_acquire)); }
 
  private:
@@ -199,6 +205,18 @@ class LocationScope {
 // A stamp greater than every stamp given out before.
 uint32_t fresh_stamp();
 
+// What is recorded inside has at least the stamp `floor`, and shares no node with what is beneath it.
+class FloorScope {
+ public:
+  explicit FloorScope(uint32_t floor) : saved_(record_state().floor) { record_state().floor = floor; }
+  ~FloorScope() { record_state().floor = saved_; }
+  FloorScope(const FloorScope&) = delete;
+  FloorScope& operator=(const FloorScope&) = delete;
+
+ private:
+  uint32_t saved_;
+};
+
 // Creates a node, or returns the equal one that exists (hash, then full compare). The caller has inferred `type`.
 Value make_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands);
 // As make_node, never deduplicated, with its own stamp: parameters and transform identities.
@@ -209,6 +227,10 @@ Value make_leaf(const Type* type, Data* data);
 // Gives a node its value. If `keep_operands` is false the node becomes a leaf and lets go of its operands.
 void set_data(Node* node, Data* data, bool keep_operands);
 void hold_back(Node* node);
+// What a handle names whose value was given up: recorded here, never to be had.
+Value make_donated(const Type* type);
+// Makes them nodes of a computation (kNodeClosed).
+void close_nodes(std::span<Node* const> nodes);
 
 // Nodes alive now; tests bound it.
 int64_t live_nodes();

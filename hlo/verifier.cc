@@ -65,7 +65,6 @@ class Verifier {
   absl::Status node(const Node& n) {
     const OpDef& def = n.def();
     if (n.op() == Op::parameter || n.op() == Op::leaf) return bad("comes from outside the computation");
-    if (n.data()) return bad("holds data, so the computation is not closed");
     if (def.arity >= 0 && n.operands().size() != static_cast<size_t>(def.arity))
       return bad("has ", n.operands().size(), " operands where ", def.arity, " are needed");
     for (size_t i = 0; i < n.operands().size(); ++i) {

@@ -4,6 +4,7 @@
 #include "hlo/strings.h"
 #include "hlo/builder.h"
 #include "hlo/op.h"
+#include "hlo/passes/pass.h"
 #include "jit/engine.h"
 #include "jit/steps.h"
 
@@ -145,7 +146,9 @@ class ExecutableBuilder {
 absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Engine& engine, const ComputationPtr& program) {
   absl::StatusOr<ComputationPtr> flat = flatten_program(program);
   if (!flat.ok()) return flat.status();
-  return ExecutableBuilder(engine, *std::move(flat)).build();
+  absl::StatusOr<ComputationPtr> simple = hlo::simplify(*flat);
+  if (!simple.ok()) return simple.status();
+  return ExecutableBuilder(engine, *std::move(simple)).build();
 }
 
 absl::Status Executable::run(std::span<const BufferRef> arguments, std::vector<BufferRef>& results,

@@ -119,6 +119,7 @@ std::string prim_fault(Prim prim, DType r, const DType* o) {
       return hlo::is_bool(r) && o[0] == o[1] && !hlo::is_half(o[0]) ? ""
                                                                     : no("gives pred from two of one type");
     case Prim::select:
+    case Prim::select_rare:
       return hlo::is_bool(o[0]) && same(1) ? "" : no("takes pred and two of the result's type");
     case Prim::bitcast:
       return !hlo::is_bool(r) && !hlo::is_bool(o[0]) && hlo::byte_size(r) == hlo::byte_size(o[0])

@@ -8,8 +8,6 @@
 namespace lamina::jit {
 namespace {
 
-// Below this many element operations a second thread costs more than it brings.
-constexpr int64_t kParallelWork = 200'000;
 // Inner ranges are cut at multiples of this, so that tasks start on vector boundaries.
 constexpr int64_t kInnerGrain = 1024;
 
@@ -44,7 +42,7 @@ class LoopStep final : public Step {
                    : interpret_kernel(kernel_->spec(), buffers.data(), args_.data(), o0, o1, i0, i1, cancel);
     };
     ThreadPool& pool = run.engine.runtime().pool();
-    const int64_t threads = work_ < kParallelWork ? 1 : pool.usable_threads();
+    const int64_t threads = pool.threads_for(work_);
     std::atomic<int32_t> stopped{0};
     if (threads > 1 && outer_ >= 2 * threads) {
       const int64_t tasks = std::min<int64_t>(outer_, threads);

@@ -40,6 +40,8 @@ absl::StatusOr<hlo::ComputationPtr> rebuild(std::span<const Value> roots, Made& 
 absl::StatusOr<hlo::ComputationPtr> rebuild_with_parameters(std::span<const Value> roots,
                                                             std::span<const Value> leaves) {
   hlo::GraphLock lock;
+  // Nodes without parameters are made anew too: the values in `roots` are about to become leaves.
+  hlo::FloorScope floor(hlo::fresh_stamp());
   Made made;
   std::vector<Value> parameters;
   for (const Value& leaf : leaves) {
@@ -55,6 +57,7 @@ absl::StatusOr<hlo::ComputationPtr> rebuild_with_parameters(std::span<const Valu
 absl::StatusOr<hlo::ComputationPtr> close_at_floor(std::span<const Value> outputs, std::span<const Value> inputs,
                                                    uint32_t floor, std::vector<Value>* captured) {
   hlo::GraphLock lock;
+  hlo::FloorScope anew(hlo::fresh_stamp());
   Made made;
   std::vector<Value> parameters;
   for (const Value& input : inputs) {

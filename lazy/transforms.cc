@@ -37,17 +37,6 @@ bool has_tangent(const Lazy& x) { return hlo::is_inexact(x.value.dtype()); }
 
 Lazy zeros(hlo::Builder& b, const Lazy& like) { return {b.zeros_like(like.value), false}; }
 
-class FloorGuard {
- public:
-  explicit FloorGuard(uint32_t floor) : saved_(hlo::record_state().floor) { hlo::record_state().floor = floor; }
-  ~FloorGuard() { hlo::record_state().floor = saved_; }
-  FloorGuard(const FloorGuard&) = delete;
-  FloorGuard& operator=(const FloorGuard&) = delete;
-
- private:
-  uint32_t saved_;
-};
-
 }  // namespace
 
 JvpResult jvp(const FlatFunction& f, const std::vector<Lazy>& primals, const std::vector<Lazy>& tangents) {
@@ -158,7 +147,7 @@ hlo::ComputationPtr region(const FlatFunction& f, const std::vector<const hlo::T
   std::vector<Lazy> outputs;
   {
     ScopeGuard scope(Scope::kJit, stamp);
-    FloorGuard floor(stamp);
+    hlo::FloorScope floor(stamp);
     outputs = f(inputs);
   }
   if (result_weak)

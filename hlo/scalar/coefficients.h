@@ -62,6 +62,11 @@ inline constexpr double kCosNarrow[] = {
     0x1.5555555555434p-5, -0x1.6c16c16b5fdb7p-10, 0x1.a019ff501e5c1p-16, -0x1.27e25ca05d2bep-22,
     0x1.1c808728603bbp-29,
 };
+// (sin(r) - r) / r^3 in r^2, |r| <= pi/2, to 2^-41.
+inline constexpr double kSinHalfTurn[] = {
+    -0x1.55555555549cbp-3, 0x1.1111110fc048dp-7, -0x1.a01a0011bcc57p-13, 0x1.71dd8de2d0e85p-19,
+    -0x1.ae20c4d4c2baep-26, 0x1.54e75d15ad864p-33,
+};
 // (atan(t) - t) / t^3 in t^2, |t| <= tan(pi/8).
 inline constexpr double kAtan[] = {
     -0x1.5555555555555p-2, 0x1.9999999999952p-3, -0x1.249249248d739p-3, 0x1.c71c71c2fc236p-4,

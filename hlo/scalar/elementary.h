@@ -77,7 +77,6 @@ struct Reduced {
   Scalar quadrant;
 };
 Reduced reduce_quarter_turns(Scalar magnitude);
-Reduced reduce_quarter_turns_narrow(Scalar magnitude);  // for values of f32; r.lo is 0
 Sum sin_sum(Sum r);
 Sum cos_sum(Sum r);
 // sin(pi * x) and cos(pi * x) for 0 <= x <= 1/2... any finite x: reduced exactly.

@@ -7,6 +7,7 @@
 #include "hlo/scalar/check.h"
 #include "hlo/scalar/kernels.h"
 #include "hlo/scalar/program.h"
+#include "hlo/scalar/schedule.h"
 
 namespace lamina::hlo {
 namespace {
@@ -21,12 +22,31 @@ bool cpu_has_fma() {
 #endif
 }
 
-// One instruction ready to run on slots.
+// One instruction ready to run on slots; without a kernel, a guard: where in[0] holds nowhere, `guarded`
+// steps are left out.
 struct Step {
-  ScalarKernel kernel;
-  uint32_t out;
-  uint32_t in[3];
+  ScalarKernel kernel = nullptr;
+  uint32_t out = 0;
+  uint32_t in[3] = {0, 0, 0};
+  uint32_t guarded = 0;
 };
+
+std::vector<Scheduled> schedule_of(const ScalarProgram& program) {
+  const size_t num_inputs = program.inputs.size();
+  std::vector<ScheduleInput> code(program.code.size());
+  std::vector<bool> wanted(program.code.size(), false);
+  for (size_t i = 0; i < program.code.size(); ++i) {
+    const ScalarInstr& instr = program.code[i];
+    for (int k = 0; k < prim_arity(instr.prim); ++k)
+      if (instr.operands[k] >= num_inputs)
+        code[i].operands.push_back(static_cast<uint32_t>(instr.operands[k] - num_inputs));
+    if (instr.prim == Prim::select_rare && instr.operands[1] >= num_inputs)
+      code[i].rare_operand = static_cast<int32_t>(instr.operands[1] - num_inputs);
+  }
+  for (uint32_t o : program.outputs)
+    if (o >= num_inputs) wanted[o - num_inputs] = true;
+  return schedule(code, wanted);
+}
 
 struct Free {
   void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
@@ -43,10 +63,12 @@ class PreparedProgram::Plan {
     const size_t num_inputs = program.inputs.size();
     const size_t num_values = num_inputs + program.code.size();
     constexpr size_t kForever = SIZE_MAX;
-    std::vector<size_t> last_use(num_values, 0);
-    for (size_t i = 0; i < program.code.size(); ++i) {
-      const ScalarInstr& instr = program.code[i];
-      for (int k = 0; k < prim_arity(instr.prim); ++k) last_use[instr.operands[k]] = i;
+    const std::vector<Scheduled> order = schedule_of(program);
+    std::vector<size_t> last_use(num_values, 0);  // positions in `order`
+    for (size_t at = 0; at < order.size(); ++at) {
+      if (order[at].guarded) continue;
+      const ScalarInstr& instr = program.code[order[at].instr];
+      for (int k = 0; k < prim_arity(instr.prim); ++k) last_use[instr.operands[k]] = at;
     }
     for (size_t i = 0; i < program.code.size(); ++i)
       if (program.code[i].prim == Prim::constant) last_use[num_inputs + i] = kForever;
@@ -65,13 +87,21 @@ class PreparedProgram::Plan {
     // Constants before anything else: they are filled once, so no other value may pass through their slots.
     for (size_t i = 0; i < program.code.size(); ++i)
       if (program.code[i].prim == Prim::constant) slot_[num_inputs + i] = take();
-    for (size_t i = 0; i < program.code.size(); ++i) {
-      const ScalarInstr& instr = program.code[i];
-      const uint32_t value = static_cast<uint32_t>(num_inputs + i);
+    for (size_t i = 0; i < order.size(); ++i) {
+      const ScalarInstr& instr = program.code[order[i].instr];
+      const uint32_t value = static_cast<uint32_t>(num_inputs + order[i].instr);
       if (instr.prim == Prim::constant) continue;
+      if (order[i].guarded) {
+        // Constants take no step, so the length is counted in steps.
+        uint32_t steps = 0;
+        for (size_t k = i + 1; k <= i + order[i].guarded; ++k)
+          steps += program.code[order[k].instr].prim != Prim::constant;
+        if (steps > 0) steps_.push_back({.in = {slot_[instr.operands[0]], 0, 0}, .guarded = steps});
+        continue;
+      }
       slot_[value] = take();
-      const DType operand = program.type_of(instr.operands[instr.prim == Prim::select ? 1 : 0]);
-      Step step{find_kernel(instr.prim, instr.type, operand), slot_[value], {0, 0, 0}};
+      const DType operand = program.type_of(instr.operands[is_select(instr.prim) ? 1 : 0]);
+      Step step{.kernel = find_kernel(instr.prim, instr.type, operand), .out = slot_[value]};
       LAMINA_SCALAR_CHECK(step.kernel != nullptr,
                           std::string(prim_name(instr.prim)) + " does not exist for these types");
       const int arity = prim_arity(instr.prim);
@@ -100,7 +130,13 @@ class PreparedProgram::Plan {
         const size_t width = static_cast<size_t>(byte_size(program_.inputs[i]));
         std::memcpy(at[slot_[i]], static_cast<const std::byte*>(inputs[i]) + start * width, n * width);
       }
-      for (const Step& s : steps_) s.kernel(at[s.out], at[s.in[0]], at[s.in[1]], at[s.in[2]], n);
+      for (size_t i = 0; i < steps_.size(); ++i) {
+        const Step& s = steps_[i];
+        if (s.kernel)
+          s.kernel(at[s.out], at[s.in[0]], at[s.in[1]], at[s.in[2]], n);
+        else if (!std::memchr(at[s.in[0]], 1, static_cast<size_t>(n)))
+          i += s.guarded;
+      }
       for (size_t i = 0; i < outputs.size(); ++i) {
         const uint32_t value = program_.outputs[i];
         const size_t width = static_cast<size_t>(byte_size(program_.type_of(value)));

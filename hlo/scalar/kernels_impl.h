@@ -486,6 +486,7 @@ ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
     case Prim::mul_high:
       return typed<MulHigh, 2>(operand);
     case Prim::select:
+    case Prim::select_rare:
       return with_type(result, [](auto v) -> ScalarKernel { return select_loop<decltype(v)>; });
     default:
       return nullptr;

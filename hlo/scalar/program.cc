@@ -46,13 +46,13 @@ const char* prim_name(Prim p) { return kPrims[static_cast<int>(p)].name; }
 bool prim_accepts(Prim prim, DType result, std::span<const DType> operands) {
   if (static_cast<int>(operands.size()) != prim_arity(prim) || is_complex(result)) return false;
   if (prim == Prim::constant) return true;
-  if (prim == Prim::select) {
+  if (is_select(prim)) {
     if (operands[0] != DType::kBool || operands[1] != result || operands[2] != result) return false;
   } else {
     for (DType t : operands)
       if (t != operands[0]) return false;
   }
-  const DType operand = prim == Prim::select ? result : operands[0];
+  const DType operand = is_select(prim) ? result : operands[0];
   return find_kernel(prim, result, operand) != nullptr;
 }
 
@@ -142,7 +142,7 @@ Scalar ScalarRecorder::emit(Prim prim, DType result, std::span<const Scalar> ope
     const ScalarInstr* def = definition(operands[i].id());
     foldable &= def != nullptr && def->prim == Prim::constant;
   }
-  if (prim == Prim::select) {
+  if (is_select(prim)) {
     if (instr.operands[1] == instr.operands[2]) return operands[1];
     const ScalarInstr* def = definition(instr.operands[0]);
     if (def != nullptr && def->prim == Prim::constant) return operands[def->imm != 0 ? 1 : 2];
@@ -151,7 +151,7 @@ Scalar ScalarRecorder::emit(Prim prim, DType result, std::span<const Scalar> ope
     uint64_t values[3] = {0, 0, 0};
     uint64_t folded = 0;
     for (size_t i = 0; i < operands.size(); ++i) values[i] = definition(instr.operands[i])->imm;
-    const DType operand = prim == Prim::select ? result : types[0];
+    const DType operand = is_select(prim) ? result : types[0];
     find_kernel(prim, result, operand)(&folded, &values[0], &values[1], &values[2], 1);
     return constant_bits(result, folded);
   }

@@ -26,6 +26,8 @@ enum class Prim : uint8_t {
 #undef PRIM
 };
 
+// Takes (bool, T, T).
+constexpr bool is_select(Prim p) { return p == Prim::select || p == Prim::select_rare; }
 int prim_arity(Prim p);
 const char* prim_name(Prim p);
 

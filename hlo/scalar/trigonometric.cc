@@ -105,36 +105,116 @@ Scalar finish_sine(Scalar x, R reduced, S sine, C cosine, int turn) {
   return select(abs(x) < infinity_like(x), result, nan_like(x));
 }
 
-Scalar sine_f64(Scalar x) {
-  const Reduced a = reduce_quarter_turns(abs(x));
-  return select(x == 0, x, finish_sine(x, a, value(sin_sum(a.r)), value(cos_sum(a.r)), 0));
-}
-Scalar sine_narrow(Scalar x) {
-  const Reduced a = reduce_quarter_turns_narrow(abs(x));
-  return select(x == 0, x, finish_sine(x, a, sin_narrow(a.r.hi), cos_narrow(a.r.hi), 0));
-}
-Scalar cosine_f64(Scalar x) {
-  const Reduced a = reduce_quarter_turns(abs(x));
-  return finish_sine(x, a, value(sin_sum(a.r)), value(cos_sum(a.r)), 1);
-}
-Scalar cosine_narrow(Scalar x) {
-  const Reduced a = reduce_quarter_turns_narrow(abs(x));
-  return finish_sine(x, a, sin_narrow(a.r.hi), cos_narrow(a.r.hi), 1);
+// The usual reduction subtracts multiples of pi/2 (pi) whose count is rounded to an integer by adding 1.5 *
+// 2^52, which leaves the count in the lowest bits of the sum. It serves up to these magnitudes; greater ones,
+// infinities and NaN take the digits of 2/pi, seldom.
+constexpr double kUsual = 0x1p20, kUsualNarrow = 0x1p30;
+constexpr double kRound = 0x1.8p52;
+Scalar is_unusual(Scalar magnitude, double most) { return ~(magnitude <= most); }
+
+// pi/2 in parts of 33, 33, 53 and 53 bits: products of the first two with counts below 2^20 are exact (the
+// reduction of Cody and Waite, Software Manual for the Elementary Functions, 1980).
+constexpr double kHalfPiParts[] = {0x1.921fb544p+0, 0x1.0b4611a6p-34, 0x1.3198a2e037073p-69,
+                                   0x1.129024e088a67p-123};
+
+// 1/(2 pi) in parts of 28 bits: all that reaches the fraction of a product with a value of f32.
+constexpr double kInverseTurnParts[] = {0x1.45f306cp-3,   0x1.c9c882ap-31, 0x1.4fe13a8p-61, 0x1.f47d4dp-88,
+                                        0x1.bb81b6cp-115, 0x1.4acc9ep-145, 0x1.0e4107cp-172};
+
+Reduced usual_quarter_turns(Scalar x) {
+  const Scalar counted = fma(x, 2 / kPi, kRound), k = counted - kRound;
+  const Scalar first = fma(-k, kHalfPiParts[0], x);
+  const Sum second = two_sum(first, -k * kHalfPiParts[1]);
+  const Sum product = two_product(k, constant(k, kHalfPiParts[2]));
+  const Sum third = two_sum(second.hi, -product.hi);
+  const Scalar low = fma(-k, kHalfPiParts[3], (second.lo + third.lo) - product.lo);
+  return {fast_two_sum(third.hi, low), to_bits(counted)};
 }
 
+// x in turns, plus `offset`, without whole turns, for a value of f32 of any size: its 24 bits times each part
+// of the digits are exact. Infinities and NaN give NaN.
+Sum far_turns(Scalar x, double offset) {
+  Sum turns{constant(x, offset), constant(x, 0)};
+  for (double digits : kInverseTurnParts) {
+    const Scalar product = x * digits;
+    const Sum sum = two_sum(turns.hi, product - round_even(product));
+    turns = {sum.hi, turns.lo + sum.lo};
+  }
+  return turns;
+}
+
+Reduced unusual_quarter_turns_narrow(Scalar x) {
+  const Sum t = far_turns(x, 0);
+  const Scalar k = round_even(t.hi * 4);
+  return {{(fma(k, -0.25, t.hi) + t.lo) * (2 * kPi), constant(x, 0)}, to_bits(k + kRound)};
+}
+
+Reduced usual_quarter_turns_narrow(Scalar x) {
+  const Scalar counted = fma(x, 2 / kPi, kRound), k = counted - kRound;
+  return {{fma(-k, kHalfPiLow, fma(-k, kHalfPi, x)), constant(x, 0)}, to_bits(counted)};
+}
+
+template <typename F>
+Scalar with_usual_reduction(Scalar x, F f) {
+  const Scalar a = abs(x);
+  return select_rare(is_unusual(a, kUsual), f(reduce_quarter_turns(a)), f(usual_quarter_turns(a)));
+}
+
+Scalar sine_f64(Scalar x) {
+  return with_usual_reduction(x, [&](const Reduced& a) {
+    return select(x == 0, x, finish_sine(x, a, value(sin_sum(a.r)), value(cos_sum(a.r)), 0));
+  });
+}
+Scalar cosine_f64(Scalar x) {
+  return with_usual_reduction(
+      x, [&](const Reduced& a) { return finish_sine(x, a, value(sin_sum(a.r)), value(cos_sum(a.r)), 1); });
+}
+
+// The sine of r, |r| <= pi/2, for r from the narrow reductions by half turns: they give r with the sign of
+// the half turn on it, so that this is the sine of x. `turn` 1: the cosine.
+Scalar unusual_half_turns(Scalar magnitude, int turn) {
+  const Sum t = far_turns(magnitude, 0.25 * turn);
+  const Scalar k = round_even(t.hi + t.hi), r = (fma(k, -0.5, t.hi) + t.lo) * (2 * kPi);
+  return bitcast(to_bits(r) ^ (to_bits(k + kRound) << 63), DType::kF64);
+}
+Scalar usual_half_turns(Scalar magnitude, int turn) {
+  const Scalar count = turn == 0 ? fma(magnitude, 1 / kPi, kRound) : fma(magnitude, 1 / kPi, -0.5) + kRound;
+  const Scalar k = turn == 0 ? count - kRound : count - kRound + 0.5;
+  const Scalar r = fma(-k, kPiLow, fma(-k, kPi, magnitude));
+  const Scalar odd = (turn == 0 ? to_bits(count) : ~to_bits(count)) << 63;
+  return bitcast(to_bits(r) ^ odd, DType::kF64);
+}
+Scalar half_turn_sine(Scalar x, int turn) {
+  const Scalar a = abs(x);
+  const Scalar r =
+      select_rare(is_unusual(a, kUsualNarrow), unusual_half_turns(a, turn), usual_half_turns(a, turn));
+  const Scalar z = r * r;
+  return fma(r * z, polynomial(z, kSinHalfTurn), r);
+}
+Scalar sine_narrow(Scalar x) {
+  const Scalar sign = to_bits(x);
+  return bitcast(to_bits(half_turn_sine(x, 0)) ^ (sign & sign_mask(sign)), DType::kF64);
+}
+Scalar cosine_narrow(Scalar x) { return half_turn_sine(x, 1); }
+
 Scalar tan_f64(Scalar x) {
-  const Reduced a = reduce_quarter_turns(abs(x));
-  const Sum s = sin_sum(a.r), c = cos_sum(a.r);
-  const Scalar odd = has_bit(a.quadrant, 0);
-  const Scalar t = value(divide_sums(select_sum(odd, c, s), select_sum(odd, s, c)));
-  const Scalar signed_result = negate_if(odd ^ (x < 0), t);
-  return select(abs(x) < 0x1p-30, x, select(abs(x) < infinity_like(x), signed_result, nan_like(x)));
+  return with_usual_reduction(x, [&](const Reduced& a) {
+    const Sum s = sin_sum(a.r), c = cos_sum(a.r);
+    const Scalar odd = has_bit(a.quadrant, 0);
+    const Scalar t = value(divide_sums(select_sum(odd, c, s), select_sum(odd, s, c)));
+    const Scalar signed_result = negate_if(odd ^ (x < 0), t);
+    return select(abs(x) < 0x1p-30, x, select(abs(x) < infinity_like(x), signed_result, nan_like(x)));
+  });
 }
 Scalar tan_narrow(Scalar x) {
-  const Reduced a = reduce_quarter_turns_narrow(abs(x));
-  const Scalar s = sin_narrow(a.r.hi), c = cos_narrow(a.r.hi), odd = has_bit(a.quadrant, 0);
-  const Scalar t = select(odd, c, s) / select(odd, s, c);
-  return select(x == 0, x, select(abs(x) < infinity_like(x), negate_if(odd ^ (x < 0), t), nan_like(x)));
+  const auto tangent = [&](const Reduced& a) {
+    const Scalar s = sin_narrow(a.r.hi), c = cos_narrow(a.r.hi), odd = has_bit(a.quadrant, 0);
+    const Scalar t = select(odd, c, s) / select(odd, s, c);
+    return select(x == 0, x, select(abs(x) < infinity_like(x), negate_if(odd ^ (x < 0), t), nan_like(x)));
+  };
+  const Scalar a = abs(x);
+  return select_rare(is_unusual(a, kUsualNarrow), tangent(unusual_quarter_turns_narrow(a)),
+                     tangent(usual_quarter_turns_narrow(a)));
 }
 
 struct ArcParts {
@@ -207,18 +287,6 @@ Reduced reduce_quarter_turns(Scalar x) {
   const Sum r = scale_sum(negate_if(t.below, fast_two_sum(high_part, low_part)), unit);
   const Scalar zero = constant(x, 0);
   return {select_sum(small, {x, zero}, r), select(small, constant(t.quadrant, 0), t.quadrant)};
-}
-
-Reduced reduce_quarter_turns_narrow(Scalar x) {
-  const Mantissa p = mantissa_of(x);
-  // The mantissa has 24 bits: x = (m >> 29) * 2^(e + 29).
-  const Scalar small = x < kQuarterPi, m = p.m >> 29;
-  const std::vector<Scalar> f = digits_from((p.digit + 29) & 255, 4, 2);
-  const Turned t = nearest_quarter(m * f[0] + mul_high(m, f[1]), constant(m, 0));
-  const Scalar r = convert_to(t.high, DType::kF64) * (kHalfPi * 0x1p-62);
-  const Scalar zero = constant(x, 0);
-  return {{select(small, x, negate_if(t.below, r)), zero},
-          select(small, constant(t.quadrant, 0), t.quadrant)};
 }
 
 Sum sin_sum(Sum r) {

@@ -79,6 +79,13 @@ class ThreadPool {
 
   // Threads a job started now by this thread may use.
   int usable_threads();
+  // The same for `work` element operations: 1 where a second thread would cost more than it brings.
+  int threads_for(int64_t work) {
+    return work < least_parallel_work_.load(std::memory_order_relaxed) ? 1 : usable_threads();
+  }
+  // Where jobs begin to be shared; tests set it to 0, so that small programs run on several threads.
+  void set_least_parallel_work(int64_t work) { least_parallel_work_.store(work, std::memory_order_relaxed); }
+  static constexpr int64_t kLeastParallelWork = 200'000;
   // Worker threads that exist now.
   int started_threads() const;
 
@@ -94,6 +101,7 @@ class ThreadPool {
   State* state();
 
   std::atomic<int> size_;
+  std::atomic<int64_t> least_parallel_work_{kLeastParallelWork};
   std::mutex mutex_;  // guards the making of state_
   std::atomic<State*> state_{nullptr};
 };

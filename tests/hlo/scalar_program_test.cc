@@ -1,9 +1,12 @@
 // Recorder, listing, interpreter and primitive semantics.
 #include <catch2/catch.hpp>
 #include <cfenv>
+#include <cstring>
+#include <random>
 #include <string>
 
 #include "hlo/scalar/kernels.h"
+#include "hlo/scalar/schedule.h"
 #include "tests/hlo/scalar_testing.h"
 
 namespace lamina::hlo::scalar {
@@ -43,6 +46,64 @@ TEST_CASE("a program can be inlined into another", "[scalar]") {
   const Scalar twice = r.inline_program(inner, std::array{once})[0];
   const ScalarProgram p = r.finish(std::array{twice});
   REQUIRE(run<float>(p, std::vector<float>{3.f})[0] == 81.f);
+}
+
+// A random program, the same twice: with every choice rare, and with none.
+ScalarProgram random_choices(uint32_t seed, bool rare) {
+  std::mt19937 random(seed);
+  const std::array inputs{DType::kF32, DType::kF32};
+  ScalarRecorder r(inputs);
+  std::vector<Scalar> values{r.input(0), r.input(1)};
+  auto any = [&] { return values[random() % values.size()]; };
+  for (int i = 0; i < 25; ++i) {
+    const Scalar a = any(), b = any();
+    switch (random() % 4) {
+      case 0:
+        values.push_back(a * b + 0.25);
+        break;
+      case 1:
+        values.push_back(a - b);
+        break;
+      default: {
+        const Scalar p = any() < any();
+        values.push_back(rare ? select_rare(p, a * 1.5 - b, b) : select(p, a * 1.5 - b, b));
+      }
+    }
+  }
+  return r.finish(std::array{values.back(), values[values.size() / 2]});
+}
+
+TEST_CASE("a rare choice gives the bits of a plain one, nested and shared", "[scalar]") {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> near(-2, 2);
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    const int64_t n = 1 + seed * 7;
+    std::vector<float> a(n), b(n), plain[2], rare[2];
+    // Blocks where a condition holds everywhere, somewhere and nowhere.
+    const float spread = seed % 3 == 0 ? 0.f : 1.f;
+    for (int64_t i = 0; i < n; ++i) a[i] = spread * near(random) + 1, b[i] = spread * near(random) + 1;
+    for (auto* side : {plain, rare}) {
+      for (int k : {0, 1}) side[k].resize(n);
+      const std::array<const void*, 2> in{a.data(), b.data()};
+      const std::array<void*, 2> out{side[0].data(), side[1].data()};
+      interpret(random_choices(seed, side == rare), in, out, n);
+    }
+    for (int k : {0, 1}) REQUIRE(std::memcmp(plain[k].data(), rare[k].data(), n * sizeof(float)) == 0);
+  }
+}
+
+TEST_CASE("what only a rare choice needs stands behind its guard", "[scalar]") {
+  // 0: condition; 1: shared with the usual side; 2, 3: dear; 4: select_rare(0, 3, 1)
+  const std::vector<ScheduleInput> ordered{{}, {}, {{1}}, {{2, 1}}, {{0, 3, 1}, 3}};
+  const std::vector<Scheduled> order = schedule(ordered, std::vector<bool>(5, false));
+  std::vector<std::pair<uint32_t, uint32_t>> seen;
+  for (const Scheduled& s : order) seen.emplace_back(s.instr, s.guarded);
+  REQUIRE(seen == std::vector<std::pair<uint32_t, uint32_t>>{{0, 0}, {1, 0}, {4, 2}, {2, 0}, {3, 0}, {4, 0}});
+  std::vector<bool> read(5, false);
+  read[2] = true;  // an instruction that is read elsewhere is not set apart
+  const std::vector<Scheduled> other = schedule(ordered, read);
+  REQUIRE(other.size() == 6);
+  REQUIRE((other[2].instr == 2 && other[3].instr == 4 && other[3].guarded == 1));
 }
 
 TEST_CASE("outputs may be the inputs' arrays", "[scalar]") {
@@ -256,7 +317,7 @@ TEST_CASE("both copies of the kernels give the same bits", "[scalar]") {
           const bool bytes = operand == DType::kBool;
           for (auto* v : {&a, &b, &c})
             for (auto& e : *v) e = bytes ? random() & 0x0101010101010101u : random();
-          if (prim == Prim::select)
+          if (is_select(prim))
             for (auto& e : a) e = random() & 0x0101010101010101u;
           std::fill(out1.begin(), out1.end(), 0);
           std::fill(out2.begin(), out2.end(), 0);

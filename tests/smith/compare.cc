@@ -63,7 +63,7 @@ ComputationPtr without_unused(const Computation& program) {
 std::string difference(const ComputationPtr& program, const SmithExecutor& executor, uint64_t seed) {
   const std::vector<LiteralPtr> arguments = arguments_for(*program, seed);
   const auto want = evaluate(*program, arguments);
-  const auto have = executor.run(program, arguments);
+  const auto have = executor.run(program, arguments, seed);
   if (!want.ok() && !have.ok()) return "";
   if (!want.ok()) return str_cat("the evaluator fails alone: ", std::string(want.status().message()));
   if (!have.ok()) return str_cat(executor.name, " fails alone: ", std::string(have.status().message()));

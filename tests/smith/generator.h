@@ -28,11 +28,14 @@ bool in_smith(hlo::Op op);
 
 hlo::ComputationPtr random_program(uint64_t seed, const SmithOptions& options = {});
 
-// A way of running programs.
+using Literals = std::vector<hlo::LiteralPtr>;
+
+// A way of running programs. What it chooses itself (where to cut, which arguments to batch) comes from the seed.
+enum class SmithGroup : uint8_t { kText, kPass, kRun, kBatch };
 struct SmithExecutor {
   std::string name;
-  std::function<absl::StatusOr<std::vector<hlo::LiteralPtr>>(const hlo::ComputationPtr&,
-                                                             std::span<const hlo::LiteralPtr>)>
+  SmithGroup group;
+  std::function<absl::StatusOr<Literals>(const hlo::ComputationPtr&, std::span<const hlo::LiteralPtr>, uint64_t seed)>
       run;
 };
 // The program's results by `executor` on random arguments, against the evaluator's: "" if they are equal to

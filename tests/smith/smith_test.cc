@@ -1,15 +1,12 @@
 // Random programs through the text form, the verifier and the passes.
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <set>
 
 #include "hlo/evaluator.h"
 #include "hlo/op.h"
-#include "hlo/parser.h"
-#include "hlo/passes/pass.h"
 #include "hlo/printer.h"
 #include "hlo/verifier.h"
-#include "jit/engine.h"
+#include "tests/smith/executors.h"
 #include "tests/smith/generator.h"
 #include "tests/smith/text_cases.h"
 
@@ -52,83 +49,51 @@ TEST_CASE("random programs hold every op and are sound", "[smith]") {
   }
 }
 
-// Prints, parses and evaluates.
-SmithExecutor text_executor() {
-  return {"text", [](const ComputationPtr& program, std::span<const LiteralPtr> arguments) {
-            const auto back = parse(print(*program));
-            if (!back.ok()) return absl::StatusOr<std::vector<LiteralPtr>>(back.status());
-            if (*back != program)
-              return absl::StatusOr<std::vector<LiteralPtr>>(
-                  absl::InternalError("another program was read back"));
-            return evaluate(**back, arguments);
-          }};
-}
-
-SmithExecutor pass_executor(const Pass& pass) {
-  return {
-      std::string(pass.name), [&pass](const ComputationPtr& program, std::span<const LiteralPtr> arguments) {
-        const auto after = pass.run(program);
-        if (!after.ok()) return absl::StatusOr<std::vector<LiteralPtr>>(after.status());
-        if (absl::Status s = verify(**after); !s.ok()) return absl::StatusOr<std::vector<LiteralPtr>>(s);
-        const auto again = pass.run(*after);
-        if (!again.ok() || *again != *after)
-          return absl::StatusOr<std::vector<LiteralPtr>>(absl::InternalError("the pass is not idempotent"));
-        return evaluate(**after, arguments);
-      }};
-}
-
-// Runs as an executable, on the interpreting tier or as machine code.
-SmithExecutor jit_executor(bool compiled) {
-  return {
-      compiled ? "compiled" : "interpreted",
-      [compiled](const ComputationPtr& program,
-                 std::span<const LiteralPtr> arguments) -> absl::StatusOr<std::vector<LiteralPtr>> {
-        jit::Engine& engine = jit::Engine::get();
-        engine.kernels().set_generator_options({.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
-        engine.kernels().set_compiling(compiled);
-        engine.kernels().set_eager(compiled);
-        const auto executable = jit::Executable::compile(engine, program);
-        if (!executable.ok()) return executable.status();
-        std::vector<jit::BufferRef> buffers, results;
-        for (const LiteralPtr& a : arguments) {
-          buffers.push_back(*engine.allocator().allocate(a->bytes()));
-          if (a->bytes() > 0) std::memcpy(buffers.back()->data(), a->data(), a->bytes());
-        }
-        const absl::Status status = (*executable)->run(buffers, results);
-        engine.kernels().set_compiling(true);
-        engine.kernels().set_eager(false);
-        if (!status.ok()) return status;
-        if (!engine.kernels().unavailable().empty())
-          return absl::InternalError(engine.kernels().unavailable());
-        std::vector<LiteralPtr> out;
-        for (size_t i = 0; i < results.size(); ++i)
-          out.push_back(Literal::copy_of(program->roots()[i].type(), results[i]->data()));
-        return out;
-      }};
-}
-
-void check_all(const SmithExecutor& executor) {
-  for (uint64_t seed = 0; seed < kPrograms; ++seed) {
-    const ComputationPtr program = random_program(seed);
-    std::string what = difference(program, executor, seed);
-    if (what.empty()) continue;
-    const ComputationPtr small = reduce_program(
-        program, [&](const ComputationPtr& p) { return !difference(p, executor, seed).empty(); });
-    INFO("seed " << seed << "\n" << print(*small));
-    INFO(difference(small, executor, seed));
-    CHECK(what.empty());
+// Every way of running programs that `group` holds, on `count` programs.
+void check_group(SmithGroup group, uint64_t count) {
+  for (const SmithExecutor& executor : smith_executors(LAMINA_LLVM_PATH)) {
+    if (executor.group != group) continue;
+    for (uint64_t seed = 0; seed < count; ++seed) {
+      const ComputationPtr program = random_program(seed);
+      const std::string what = difference(program, executor, seed);
+      if (what.empty()) continue;
+      const ComputationPtr small = reduce_program(
+          program, [&](const ComputationPtr& p) { return !difference(p, executor, seed).empty(); });
+      INFO("seed " << seed << "\n" << print(*small));
+      INFO(difference(small, executor, seed));
+      CHECK(what.empty());
+    }
   }
 }
 
-TEST_CASE("random programs read back and give the same results", "[smith]") { check_all(text_executor()); }
+TEST_CASE("random programs read back and give the same results", "[smith]") { check_group(SmithGroup::kText, 200); }
 
-TEST_CASE("passes keep the bits of random programs", "[smith][passes]") {
-  for (const Pass& pass : passes()) check_all(pass_executor(pass));
+TEST_CASE("passes keep the bits of random programs", "[smith][passes]") { check_group(SmithGroup::kPass, 2000); }
+
+TEST_CASE("random programs give the same bits lazily, compiled, cut anywhere, and on any number of threads",
+          "[smith][executable]") {
+  check_group(SmithGroup::kRun, 200);
 }
 
-TEST_CASE("executables keep the bits of random programs", "[smith][executable]") {
-  check_all(jit_executor(false));
-  check_all(jit_executor(true));
+TEST_CASE("vmap of random programs has the bits of a loop", "[smith][vmap]") {
+  check_group(SmithGroup::kBatch, 200);
+}
+
+TEST_CASE("a wrong way of running is found", "[smith]") {
+  const SmithExecutor off{"off by one bit", SmithGroup::kRun, [](const ComputationPtr& p, auto arguments, uint64_t) {
+                            auto results = evaluate(*p, arguments);
+                            if (!results.ok()) return results;
+                            for (LiteralPtr& r : *results) {
+                              if (r->bytes() == 0 || r->dtype() != DType::kS32) continue;
+                              std::vector<std::byte> changed(r->element(0), r->element(0) + r->bytes());
+                              changed.back() ^= std::byte{1};
+                              r = Literal::copy_of(r->type(), changed.data());
+                            }
+                            return results;
+                          }};
+  int found = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) found += !difference(random_program(seed), off, seed).empty();
+  CHECK(found > 10);
 }
 
 TEST_CASE("programs that fail are made small", "[smith]") {

@@ -109,6 +109,8 @@ TABLE = [
     ("kCos", "(cos(r) - 1 + r^2/2) / r^4 in r^2", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 5),
     ("kSinNarrow", "as kSin, to 2^-45", series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, TURN, 4),
     ("kCosNarrow", "as kCos, to 2^-50", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 4),
+    ("kSinHalfTurn", "(sin(r) - r) / r^3 in r^2, |r| <= pi/2, to 2^-41",
+     series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, (mp.pi / 2 + mp.mpf(2) ** -20) ** 2, 5),
     ("kAtan", "(atan(t) - t) / t^3 in t^2, |t| <= tan(pi/8)", atan_tail, 0, ATAN_Z, 11),
     ("kAsin", "(asin(x) - x) / x^3 in x^2, |x| <= 1/2", asin_tail, 0, "0.2501", 13),
     ("kErf", "(erf(x)/x - 2/sqrt(pi)) / x^2 in x^2, |x| <= 0.9",

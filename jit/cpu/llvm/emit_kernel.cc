@@ -5,6 +5,7 @@
 #include <llvm/IR/Function.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/MDBuilder.h>
 
 #include <algorithm>
 
@@ -17,6 +18,15 @@ using llvm::Value;
 namespace {
 
 constexpr int64_t kPollElements = 65536;
+
+int operand_count(const KernelInstr& instr) {
+  switch (instr.op) {
+    case KernelOp::kPrim: return PrimEmitter::arity(instr.prim);
+    case KernelOp::kLoad: return instr.predicated ? 1 : 0;
+    case KernelOp::kLoadAt: return instr.predicated ? 2 : 1;
+    default: return 0;
+  }
+}
 
 }  // namespace
 
@@ -295,28 +305,15 @@ KernelEmitter::Row KernelEmitter::begin_row(const Instrs& section, int dim, cons
   for (uint32_t access : more_accesses) address_row(row, access);
   for (size_t i = 0; i < n; ++i) {
     const KernelInstr& instr = section[i];
-    int operands = 0;
+    const int operands = operand_count(instr);
     bool varies = false;
-    switch (instr.op) {
-      case KernelOp::kPrim:
-        operands = PrimEmitter::arity(instr.prim);
-        break;
-      case KernelOp::kLoad:
-        varies = access_varies(instr.imm, dim);
-        address_row(row, instr.imm);
-        operands = instr.predicated ? 1 : 0;
-        break;
-      case KernelOp::kLoadAt:
-        operands = instr.predicated ? 2 : 1;
-        break;
-      case KernelOp::kIndex:
-        varies = static_cast<int>(instr.imm) == dim;
-        break;
-      case KernelOp::kArg:
-        break;
-      case KernelOp::kReduced:
-        varies = dim >= 0;
-        break;
+    if (instr.op == KernelOp::kLoad) {
+      varies = access_varies(instr.imm, dim);
+      address_row(row, instr.imm);
+    } else if (instr.op == KernelOp::kIndex) {
+      varies = static_cast<int>(instr.imm) == dim;
+    } else if (instr.op == KernelOp::kReduced) {
+      varies = dim >= 0;
     }
     for (int k = 0; k < operands; ++k) varies = varies || row.varies[instr.operands[k]];
     row.varies[i] = varies;
@@ -328,6 +325,26 @@ KernelEmitter::Row KernelEmitter::begin_row(const Instrs& section, int dim, cons
   for (uint32_t use : vector_uses) wanted[use] = true;
   for (size_t i = 0; i < n; ++i)
     if (wanted[i] && !row.varies[i]) row.splats[i] = splat(row.uniform[i], lanes_);
+
+  std::vector<uint32_t> position(n, 0), varying;
+  for (uint32_t i = 0; i < n; ++i) {
+    if (!row.varies[i]) continue;
+    position[i] = static_cast<uint32_t>(varying.size());
+    varying.push_back(i);
+  }
+  std::vector<hlo::ScheduleInput> code(varying.size());
+  std::vector<bool> read(varying.size(), false);
+  for (uint32_t use : vector_uses)
+    if (row.varies[use]) read[position[use]] = true;
+  for (size_t i = 0; i < varying.size(); ++i) {
+    const KernelInstr& instr = section[varying[i]];
+    for (int k = 0; k < operand_count(instr); ++k)
+      if (row.varies[instr.operands[k]]) code[i].operands.push_back(position[instr.operands[k]]);
+    if (instr.op == KernelOp::kPrim && instr.prim == Prim::select_rare && row.varies[instr.operands[1]])
+      code[i].rare_operand = static_cast<int32_t>(position[instr.operands[1]]);
+  }
+  row.order = hlo::schedule(code, read);
+  for (hlo::Scheduled& s : row.order) s.instr = varying[s.instr];
   return row;
 }
 
@@ -339,9 +356,46 @@ Value* KernelEmitter::row_value(Row& row, const Values& values, uint32_t id, uns
 KernelEmitter::Values KernelEmitter::emit_section(Row& row, Value* index, unsigned lanes) {
   const Instrs& section = *row.section;
   Values values(section.size(), nullptr);
-  for (size_t i = 0; i < section.size(); ++i)
-    if (row.varies[i]) values[i] = emit_instr(row, section[i], values, index, lanes);
+  for (size_t at = 0; at < row.order.size(); ++at) {
+    const hlo::Scheduled& s = row.order[at];
+    if (s.guarded)
+      at = emit_guarded(row, at, values, index, lanes);
+    else
+      values[s.instr] = emit_instr(row, section[s.instr], values, index, lanes);
+  }
   return values;
+}
+
+size_t KernelEmitter::emit_guarded(Row& row, size_t guard, Values& values, Value* index, unsigned lanes) {
+  const hlo::Scheduled& s = row.order[guard];
+  const KernelInstr& select = (*row.section)[s.instr];
+  Value* chosen = row_value(row, values, select.operands[0], lanes);
+  Value* usual = row_value(row, values, select.operands[2], lanes);
+  Value* any = lanes == 1 ? chosen : b_.CreateOrReduce(chosen);
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  auto* rare = BasicBlock::Create(module_.getContext(), "rare", function);
+  auto* after = BasicBlock::Create(module_.getContext(), "usual", function);
+  BasicBlock* before = b_.GetInsertBlock();
+  llvm::MDBuilder weights(module_.getContext());
+  b_.CreateCondBr(any, rare, after, weights.createBranchWeights(1, 2000));
+  b_.SetInsertPoint(rare);
+  const size_t end = guard + 1 + s.guarded;
+  for (size_t at = guard + 1; at < end; ++at) {
+    const hlo::Scheduled& inner = row.order[at];
+    if (inner.guarded)
+      at = emit_guarded(row, at, values, index, lanes);
+    else
+      values[inner.instr] = emit_instr(row, (*row.section)[inner.instr], values, index, lanes);
+  }
+  Value* result = emit_instr(row, select, values, index, lanes);
+  rare = b_.GetInsertBlock();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+  llvm::PHINode* phi = b_.CreatePHI(usual->getType(), 2);
+  phi->addIncoming(result, rare);
+  phi->addIncoming(usual, before);
+  values[s.instr] = phi;
+  return end;
 }
 
 Value* KernelEmitter::emit_instr(Row& row, const KernelInstr& instr, const Values& values, Value* index,

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "hlo/scalar/schedule.h"
 #include "jit/cpu/llvm/emit_prim.h"
 #include "jit/loop_kernel.h"
 
@@ -48,6 +49,7 @@ class KernelEmitter {
     Values uniform;  // scalar values that do not depend on D, null for others
     Values splats;   // the same as vectors where a vector needs them
     std::vector<bool> varies;
+    std::vector<hlo::Scheduled> order;  // of the varying instructions
     Values pointers;          // per access used: address at index 0 of D
     Values strides;           // per access used: null for unit stride
     Values prefetch;          // per access, empty or null for none: how far ahead, in elements
@@ -89,6 +91,8 @@ class KernelEmitter {
   Values emit_section(Row& row, llvm::Value* index, unsigned lanes);
   llvm::Value* emit_instr(Row& row, const KernelInstr& instr, const Values& values, llvm::Value* index,
                           unsigned lanes);
+  // What stands behind a guard and the select that it guards; gives the position of the select in the order.
+  size_t emit_guarded(Row& row, size_t guard, Values& values, llvm::Value* index, unsigned lanes);
   void emit_stores(Row& row, const Values& values, llvm::Value* index, unsigned lanes);
   std::vector<uint32_t> store_accesses() const;
   std::vector<uint32_t> store_values() const;

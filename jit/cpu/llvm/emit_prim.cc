@@ -117,6 +117,7 @@ Value* PrimEmitter::emit(Prim prim, DType result, const Operand* o, uint64_t imm
     case Prim::le:
       return emit_compare(prim, o[0].type, o[0].value, o[1].value);
     case Prim::select:
+    case Prim::select_rare:
       return b_.CreateSelect(o[0].value, o[1].value, o[2].value);
     case Prim::bitcast:
       return b_.CreateBitCast(o[0].value, type(result, lanes));

@@ -1,0 +1,262 @@
+#include "tests/smith/executors.h"
+
+#include <cstring>
+#include <random>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "hlo/builder.h"
+#include "hlo/evaluator.h"
+#include "hlo/op.h"
+#include "hlo/parser.h"
+#include "hlo/passes/pass.h"
+#include "hlo/printer.h"
+#include "hlo/strings.h"
+#include "hlo/verifier.h"
+#include "jit/engine.h"
+#include "lazy/lazy.h"
+#include "lazy/transforms.h"
+#include "tests/smith/text_cases.h"
+#include "trace/vmap.h"
+
+namespace lamina::testing {
+namespace {
+
+using namespace hlo;
+using Results = absl::StatusOr<Literals>;
+using Arguments = std::span<const LiteralPtr>;
+
+// How programs are run: the code generator, or the interpreting tier alone; the number of threads.
+struct Settings {
+  std::string llvm_path;
+  bool compiled = false;
+  int threads = 1;
+};
+
+class ScopedSettings {
+ public:
+  explicit ScopedSettings(const Settings& s) : limit_(s.threads) {
+    jit::Engine& engine = jit::Engine::get();
+    engine.kernels().set_generator_options({.library_path = s.llvm_path, .cpu = {}, .features = {}});
+    engine.kernels().set_compiling(s.compiled);
+    engine.kernels().set_eager(s.compiled);
+    if (s.threads > 1) engine.runtime().pool().set_least_parallel_work(0);
+  }
+  ~ScopedSettings() {
+    jit::Engine& engine = jit::Engine::get();
+    engine.kernels().set_compiling(true);
+    engine.kernels().set_eager(false);
+    engine.runtime().pool().set_least_parallel_work(jit::ThreadPool::kLeastParallelWork);
+  }
+
+ private:
+  jit::ScopedThreadLimit limit_;
+};
+
+Results run_executable(const ComputationPtr& program, Arguments arguments, const Settings& settings) {
+  ScopedSettings scope(settings);
+  jit::Engine& engine = jit::Engine::get();
+  const auto executable = jit::Executable::compile(engine, program);
+  if (!executable.ok()) return executable.status();
+  std::vector<jit::BufferRef> buffers, results;
+  for (const LiteralPtr& a : arguments) {
+    buffers.push_back(*engine.allocator().allocate(a->bytes()));
+    if (a->bytes() > 0) std::memcpy(buffers.back()->data(), a->data(), a->bytes());
+  }
+  if (absl::Status s = (*executable)->run(buffers, results); !s.ok()) return s;
+  if (!engine.kernels().unavailable().empty()) return absl::InternalError(engine.kernels().unavailable());
+  Literals out;
+  for (size_t i = 0; i < results.size(); ++i)
+    out.push_back(Literal::copy_of(program->roots()[i].type(), results[i]->data()));
+  // Arguments are never written.
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i]->bytes() > 0 &&
+        std::memcmp(buffers[i]->data(), arguments[i]->data(), arguments[i]->bytes()) != 0)
+      return absl::InternalError(str_cat("argument ", i, " was written"));
+  return out;
+}
+
+// Prints, parses and evaluates.
+Results run_text(const ComputationPtr& program, Arguments arguments, uint64_t) {
+  const auto back = parse(print(*program));
+  if (!back.ok()) return back.status();
+  if (*back != program) return absl::InternalError("another program was read back");
+  return evaluate(**back, arguments);
+}
+
+Results run_pass(const Pass& pass, const ComputationPtr& program, Arguments arguments) {
+  const auto after = pass.run(program);
+  if (!after.ok()) return after.status();
+  if (absl::Status s = verify(**after); !s.ok()) return s;
+  const auto again = pass.run(*after);
+  if (!again.ok() || *again != *after) return absl::InternalError("the pass is not idempotent");
+  return evaluate(**after, arguments);
+}
+
+// `program` recorded anew, `make` standing for each node.
+template <typename Make>
+absl::StatusOr<Values> record(const Computation& program, Values parameters, const Make& make) {
+  absl::flat_hash_map<const Node*, Values> made;
+  for (size_t i = 0; i < parameters.size(); ++i) made[program.parameters()[i].node()] = {parameters[i]};
+  for (const Node* n : program.nodes()) {
+    if (made.contains(n)) continue;
+    Values operands;
+    for (Operand o : n->operands()) operands.push_back(made.at(o.node())[o.index()]);
+    absl::StatusOr<Values> results = make(*n, operands);
+    if (!results.ok()) return results;
+    made[n] = *std::move(results);
+  }
+  Values roots;
+  for (const Value& r : program.roots()) roots.push_back(made.at(r.node())[r.index()]);
+  return roots;
+}
+
+// With barriers at random places: nothing is fused across one.
+Results run_cut(const ComputationPtr& program, Arguments arguments, uint64_t seed, const Settings& settings) {
+  std::mt19937_64 random(seed);
+  GraphLock lock;
+  Builder b;
+  Values parameters(program->parameters().begin(), program->parameters().end());
+  const auto roots = record(*program, parameters, [&](const Node& n, const Values& operands) -> absl::StatusOr<Values> {
+    Values results = b.remake(n, operands);
+    if (!b.ok()) return b.status();
+    if (random() % 3 != 0) return results;
+    results = b.make_multi(Op::optimization_barrier, results,
+                           intern_attrs({{Attr::instance, static_cast<int64_t>(random() % 1000)}}));
+    return b.ok() ? absl::StatusOr<Values>(results) : b.status();
+  });
+  if (!roots.ok()) return roots.status();
+  const auto cut = Computation::make(program->parameters(), *roots);
+  if (!cut.ok()) return cut.status();
+  // An equal computation may have been recorded before, with parameters of its own.
+  return run_executable(*cut, arguments, settings);
+}
+
+Literals literals_of(std::span<const Value> values) {
+  Literals out;
+  for (const Value& v : values) out.push_back(Literal::copy_of(v.type(), lazy::array(v)->data()));
+  return out;
+}
+
+Values leaves_of(Arguments arguments) {
+  Values out;
+  for (const LiteralPtr& a : arguments) out.push_back(lazy::from_host(a->dtype(), a->type()->dims, a->data()));
+  return out;
+}
+
+// Recorded on arrays and forced at random places, so that the cuts fall anywhere.
+Results run_lazily(const ComputationPtr& program, Arguments arguments, uint64_t seed, const Settings& settings) {
+  ScopedSettings scope(settings);
+  std::mt19937_64 random(seed);
+  Builder b;
+  const auto roots =
+      record(*program, leaves_of(arguments), [&](const Node& n, const Values& operands) -> absl::StatusOr<Values> {
+        Values results = b.remake(n, operands);
+        if (!b.ok()) return b.status();
+        if (random() % 5 == 0) lazy::force({{results[random() % results.size()]}});
+        return results;
+      });
+  if (!roots.ok()) return roots.status();
+  return literals_of(*roots);
+}
+
+// Traced as jit does, called twice.
+Results run_jitted(const ComputationPtr& program, Arguments arguments, const Settings& settings) {
+  ScopedSettings scope(settings);
+  std::vector<lazy::Lazy> args;
+  for (const Value& v : leaves_of(arguments)) args.push_back({v, false});
+  const lazy::FlatFunction f = [&](const std::vector<lazy::Lazy>& inputs) {
+    Builder b;
+    Values operands;
+    for (const lazy::Lazy& x : inputs) operands.push_back(x.value);
+    std::vector<lazy::Lazy> out;
+    for (const Value& v : inline_computation(b, *program, operands)) out.push_back({v, false});
+    return out;
+  };
+  lazy::Program traced(f, program->parameter_types(), std::vector<bool>(args.size(), false), "smith", "");
+  Values results;
+  for (int call = 0; call < 2; ++call) {
+    results.clear();
+    for (const lazy::Lazy& x : traced.call(args)) results.push_back(x.value);
+  }
+  return literals_of(results);
+}
+
+// Three lanes at once: the program's own arguments and two others. Each lane has to have the bits of a run alone.
+Results run_batched(const ComputationPtr& program, Arguments arguments, uint64_t seed, const Settings& settings) {
+  constexpr int64_t kLanes = 3;
+  std::mt19937_64 random(seed);
+  std::vector<Literals> lanes{Literals(arguments.begin(), arguments.end())};
+  for (int64_t k = 1; k < kLanes; ++k) lanes.push_back(arguments_for(*program, seed + 1000 * k));
+  GraphLock lock;
+  absl::InlinedVector<bool, 8> batched;
+  Values values;
+  Literals joined;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    batched.push_back(random() % 3 != 0);
+    const Type* t = arguments[i]->type();
+    if (!batched[i]) {
+      for (Literals& lane : lanes) lane[i] = arguments[i];
+      joined.push_back(arguments[i]);
+    } else {
+      std::vector<std::byte> bytes;
+      for (const Literals& lane : lanes) bytes.insert(bytes.end(), lane[i]->element(0), lane[i]->element(0) + lane[i]->bytes());
+      Dims dims = t->dims;
+      dims.insert(dims.begin(), kLanes);
+      t = array_type_or_die(t->dtype, dims);
+      joined.push_back(Literal::copy_of(t, bytes.data()));
+    }
+    values.push_back(make_parameter(t));
+  }
+  const auto outputs = trace::vmap(program->roots(), program->parameters(), values, batched, kLanes);
+  if (!outputs.ok()) return outputs.status();
+  const auto together = Computation::make(values, *outputs);
+  if (!together.ok()) return together.status();
+  const Results all = settings.compiled ? run_executable(*together, joined, settings) : evaluate(**together, joined);
+  if (!all.ok()) return all;
+  Literals first;
+  for (int64_t k = 0; k < kLanes; ++k) {
+    const Results alone = evaluate(*program, lanes[k]);
+    if (!alone.ok()) return alone;
+    for (size_t r = 0; r < alone->size(); ++r) {
+      const Literal& want = *(*alone)[r];
+      const LiteralPtr have = Literal::copy_of(want.type(), (*all)[r]->element(0) + k * want.bytes());
+      if (k == 0)
+        first.push_back(have);
+      else if (!same_values(want, *have))
+        return absl::InternalError(str_cat("result ", r, " of lane ", k, " differs from a run alone"));
+    }
+  }
+  return first;
+}
+
+}  // namespace
+
+std::vector<SmithExecutor> smith_executors(const std::string& llvm_path) {
+  const Settings interpreted{llvm_path, false, 1}, compiled{llvm_path, true, 1}, threaded{llvm_path, false, 2};
+  std::vector<SmithExecutor> all{{"text", SmithGroup::kText, run_text}};
+  for (const Pass& pass : passes())
+    all.push_back({std::string(pass.name), SmithGroup::kPass,
+                   [&pass](const ComputationPtr& p, Arguments a, uint64_t) { return run_pass(pass, p, a); }});
+  auto add = [&](std::string name, SmithGroup group, Settings settings, auto run) {
+    all.push_back({std::move(name), group, [run, settings](const ComputationPtr& p, Arguments a, uint64_t seed) {
+                     return run(p, a, seed, settings);
+                   }});
+  };
+  const auto plain = [](const ComputationPtr& p, Arguments a, uint64_t, const Settings& s) {
+    return run_executable(p, a, s);
+  };
+  const auto jitted = [](const ComputationPtr& p, Arguments a, uint64_t, const Settings& s) {
+    return run_jitted(p, a, s);
+  };
+  add("interpreted", SmithGroup::kRun, interpreted, plain);
+  add("two threads", SmithGroup::kRun, threaded, plain);
+  add("compiled", SmithGroup::kRun, compiled, plain);
+  add("cut anywhere", SmithGroup::kRun, interpreted, run_cut);
+  add("lazy", SmithGroup::kRun, interpreted, run_lazily);
+  add("jit", SmithGroup::kRun, interpreted, jitted);
+  add("vmap", SmithGroup::kBatch, interpreted, run_batched);
+  return all;
+}
+
+}  // namespace lamina::testing
