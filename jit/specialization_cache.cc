@@ -56,7 +56,7 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::get(
   for (Order::iterator other : bucket)
     if ((*other)->key == entry->key) return *other;
   entry->info.id = next_id_++;
-  entry->info.reason = explain_miss(*entry, &entry->info.nearest);
+  entry->info.reason = from.reason.empty() ? explain_miss(*entry, &entry->info.nearest) : from.reason;
   order_.push_front(entry);
   bucket.push_back(order_.begin());
   stats_.compile_ms += entry->info.compile_ms;

@@ -60,6 +60,7 @@ class SpecializationCache {
   // The origin of a recording, for the reader of the cache.
   struct Origin {
     std::string kind, name, where;
+    std::string reason = "";  // why it was recorded; empty: to be found by comparing entries
   };
 
   // Finds the entry of `key`, or compiles `program()` for it.

@@ -129,6 +129,8 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   flushes_.fetch_add(1);
   if (automatic) automatic_.fetch_add(1);
   flushed_at_.store(recorded_.load());
+  for (const Value& v : wanted)
+    if (v.node()->op() == Op::parameter && !v.node()->data()) throw Error(ErrorKind::kType, why_unknown(v));
   std::vector<Value> named(wanted.begin(), wanted.end());
   collect(named);
   // Every result of a node with several is kept: another may be asked for later.
@@ -143,9 +145,7 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   std::vector<Value> leaves;
   std::vector<uint64_t> key = check(hlo::encode_graph({}, roots, &leaves, nullptr));
   for (const Value& leaf : leaves)
-    if (!leaf.node()->data())
-      throw Error(ErrorKind::kType, str_cat("a value that depends on an argument of an open jit or vmap cannot be read",
-                                            location_text(leaf.node()->location())));
+    if (!leaf.node()->data()) throw Error(ErrorKind::kType, why_unknown(leaf));
   jit::Engine& engine = jit::Engine::get();
   std::vector<jit::BufferRef> arguments, results;
   for (const Value& leaf : leaves)
@@ -199,13 +199,30 @@ void force(std::span<const Value> values) {
   }
 }
 
+std::string why_unknown(const Value& value) {
+  hlo::GraphLock lock;
+  auto stop = [](const Node& n, void*) { return n.data() != nullptr; };
+  const Node* parameter = nullptr;
+  for (const Node* n : hlo::postorder(std::span(&value, 1), stop)) {
+    if (n->op() != Op::parameter) continue;
+    if (n->donated())
+      return str_cat("the array ", hlo::to_string(*n->type()), " was donated", location_text(n->location()),
+                     " and is gone; use what the call returned, or do not donate it");
+    if (!parameter) parameter = n;
+  }
+  const std::string what = str_cat("the value ", hlo::to_string(*value.type()), " made",
+                                   location_text(value.node()->location()));
+  if (parameter && parameter->stamp() < lowest_open_stamp())
+    return str_cat(what, " belongs to a jit or vmap trace that has ended: it leaked out of the traced function; "
+                         "return it from the function instead");
+  return str_cat(what, " depends on an argument of a jit or vmap that is being traced, so it is not known yet; "
+                       "use lamina.where, lax.cond or lax.while_loop on it, or move the read outside");
+}
+
 jit::ArrayPtr array(const Value& value) {
   if (!value.node()->data()) {
     if (!forceable(value))
-      throw Error(ErrorKind::kType,
-                  str_cat("the value ", hlo::to_string(*value.type()), " made", location_text(value.node()->location()),
-                          " depends on an argument of a jit or vmap that is being traced, so it is not known yet; "
-                          "use lamina.where, lax.cond or lax.while_loop on it, or move the read outside"));
+      throw Error(ErrorKind::kType, why_unknown(value));
     force(std::span(&value, 1));
   }
   return jit::array_of(value);

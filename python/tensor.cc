@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "absl/container/flat_hash_map.h"
+#include "hlo/builder.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
@@ -36,13 +37,40 @@ PyObject* call_hook(const char* name, PyObject* a, PyObject* b = nullptr, PyObje
 
 // --- numbers ---
 
+// A free number of a function being traced (python: _read_set.Observed): its place is taken by a parameter.
+bool is_observed(PyObject* o) {
+  static PyObject* type = nullptr;
+  if (!type) {
+    type = hooks ? PyDict_GetItemString(hooks, "observed") : nullptr;
+    if (!type) return false;
+  }
+  return reinterpret_cast<PyObject*>(Py_TYPE(o)) == type;
+}
+
+std::optional<hlo::Value> observed_value(PyObject* o, DType dtype) {
+  PyObject* tensor = PyObject_GetAttrString(o, "tensor");
+  if (!tensor) return std::nullopt;
+  const hlo::Value exact = lazy_of(tensor).value;
+  Py_DECREF(tensor);
+  hlo::Builder b;
+  hlo::Value v = b.convert(exact, dtype);
+  lazy::check(b.status());
+  return v;
+}
+
 // A number of Python's own; NumPy's float64 is a Python float too, but keeps its own type.
 bool is_plain_number(PyObject* o) {
-  return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o);
+  return is_observed(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o);
 }
 
 // The element type a Python number has on its own; weak unless it is a bool.
 DType default_dtype(PyObject* o) {
+  if (is_observed(o)) {
+    PyObject* tensor = PyObject_GetAttrString(o, "tensor");
+    const bool is_float = tensor && lazy_of(tensor).value.dtype() == DType::kF64;
+    Py_XDECREF(tensor);
+    return is_float ? DType::kF32 : DType::kS32;
+  }
   if (PyBool_Check(o)) return DType::kBool;
   if (PyLong_Check(o)) {
     int overflow = 0;
@@ -54,6 +82,7 @@ DType default_dtype(PyObject* o) {
 
 // The number as an element of `dtype`, converted once.
 std::optional<hlo::Value> number_value(PyObject* o, DType dtype) {
+  if (is_observed(o)) return observed_value(o, dtype);
   hlo::LiteralPtr literal;
   if (PyComplex_Check(o)) {
     const std::complex<double> z(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o));

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from lamina import _core, dtypes
+from lamina import _core, _read_set, dtypes
 from lamina._core import Tensor
 
 asarray_core = _core.asarray
@@ -99,20 +99,23 @@ def describe(x: Tensor) -> str:
 
 def _needs_value(x: Tensor, what: str) -> None:
     if not _core.forceable(x):
-        file, line, _ = _core.where_made(x)
-        made = f", made at {file}:{line}," if file else ""
-        raise TypeError(
-            f"{what} needs the value of {describe(x)}{made} which depends on an argument of a jit or vmap "
-            "being traced.\n"
-            "  Use lamina.numpy.where, lamina.lax.cond or lamina.lax.while_loop; or move the test outside the traced "
-            "function; or make the argument static."
-        )
+        from lamina._source import expression_at, user_frame
+
+        why = _core.why_unknown(x)
+        frame = user_frame()
+        at = f"\n  {frame.f_code.co_filename}:{frame.f_lineno}: {expression_at(frame)}" if frame else ""
+        raise TypeError(f"{what} needs a number, but {why}{at}")
 
 
 def _bool(x: Tensor) -> bool:
     if x.size != 1:
         raise ValueError(f"the truth value of a Tensor of shape {x.shape} is ambiguous; use .any() or .all()")
-    _needs_value(x, "bool()")
+    if not _core.forceable(x):
+        if _core.any_open_scope():
+            from lamina import _jit
+
+            return _jit.decide(x)
+        _needs_value(x, "bool()")
     return bool(_item(x))
 
 
@@ -273,6 +276,7 @@ def install() -> None:
     """Attaches the methods and hooks; called once when the package is imported."""
     _core.set_hooks(
         {
+            "observed": _read_set.Observed,
             "package_path": os.path.dirname(os.path.abspath(__file__)) + os.sep,
             "dtype": dtypes.TABLE.__getitem__,
             "repr": _repr,

@@ -31,15 +31,6 @@ def test_matmul_names_both_shapes():
     assert "8" in text and "9" in text
 
 
-def test_branching_on_a_traced_value():
-    @lm.jit
-    def f(x):
-        return x if x > 0 else -x
-
-    text = caught(TypeError, lambda: f(lnp.array(1.0)))
-    assert "bool[]" in text and "lax.cond" in text and "test_errors.py" in text
-
-
 def test_float_of_a_traced_value():
     text = caught(TypeError, lambda: lm.jit(lambda x: float(x))(lnp.array(1.0)))
     assert "float()" in text
