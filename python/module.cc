@@ -321,6 +321,9 @@ void add_transforms(py::module_& m) {
     for (const Lazy& i : from_sequence(inputs)) out.push_back(beneath.contains(i.value.node()));
     return out;
   });
+  m.def("same_value", [](const py::object& a, const py::object& b) {
+    return lazy_of(a.ptr()).value == lazy_of(b.ptr()).value;
+  });
   m.def("why_unknown", [](const py::object& x) { return lazy::why_unknown(lazy_of(x.ptr()).value); });
   m.def("register_callback", [](const py::function& f) {
     // The callback gets and returns lists of tensors; it runs on the thread that runs the program.

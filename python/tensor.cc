@@ -26,13 +26,40 @@ PyTypeObject* tensor_type = nullptr;
 // Python functions for what is written in Python; set once by the package.
 PyObject* hooks = nullptr;
 
+void explain_error(PyObject* a, PyObject* b);
+
 PyObject* call_hook(const char* name, PyObject* a, PyObject* b = nullptr, PyObject* c = nullptr) {
   PyObject* f = hooks ? PyDict_GetItemString(hooks, name) : nullptr;
   if (!f) {
     PyErr_Format(PyExc_RuntimeError, "lamina is not fully imported: %s is missing", name);
     return nullptr;
   }
-  return PyObject_CallFunctionObjArgs(f, a, b, c, nullptr);
+  PyObject* result = PyObject_CallFunctionObjArgs(f, a, b, c, nullptr);
+  if (!result) explain_error(a, b);
+  return result;
+}
+
+// Tells the error that is set in the user's terms: the expression, its operands and where they were made. Frames of
+// the library are left out of the traceback.
+void explain_error(PyObject* a, PyObject* b) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  const bool ours = type == PyExc_ValueError || type == PyExc_TypeError || type == PyExc_IndexError;
+  PyObject* explain = ours && hooks ? PyDict_GetItemString(hooks, "explain") : nullptr;
+  PyObject* message = explain ? PyObject_Str(value) : nullptr;
+  PyObject* told = message ? PyObject_CallFunctionObjArgs(explain, message, a, b, nullptr) : nullptr;
+  Py_XDECREF(message);
+  if (!told) {
+    PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+    return;
+  }
+  PyErr_SetObject(type, told);
+  Py_DECREF(told);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
 }
 
 // --- numbers ---
@@ -195,7 +222,7 @@ bool binary_operands(PyObject* a, PyObject* b, std::vector<Lazy>& out) {
 }
 
 PyObject* binary(Op op, PyObject* a, PyObject* b, const hlo::Attrs* attrs = hlo::no_attrs()) {
-  return guarded([&]() -> PyObject* {
+  PyObject* result = guarded([&]() -> PyObject* {
     std::vector<Lazy> operands;
     if (!binary_operands(a, b, operands)) {
       if (PyErr_Occurred()) return nullptr;
@@ -203,6 +230,8 @@ PyObject* binary(Op op, PyObject* a, PyObject* b, const hlo::Attrs* attrs = hlo:
     }
     return make_tensor(lazy::elementwise(op, std::move(operands), attrs));
   });
+  if (!result) explain_error(a, b);
+  return result;
 }
 
 template <Op op>

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from lamina import _core, _read_set, dtypes
+from lamina import _core, _read_set, _source, dtypes
 from lamina._core import Tensor
 
 asarray_core = _core.asarray
@@ -70,6 +70,7 @@ def numpy(x: Tensor) -> Any:
     """The value as a read-only NumPy array sharing memory (bfloat16: as float32, copied, where NumPy lacks it)."""
     import numpy as np
 
+    _needs_value(x, "a NumPy array")
     if x.dtype == "bfloat16":
         try:
             import ml_dtypes
@@ -99,12 +100,28 @@ def describe(x: Tensor) -> str:
 
 def _needs_value(x: Tensor, what: str) -> None:
     if not _core.forceable(x):
-        from lamina._source import expression_at, user_frame
-
+        frame = _source.user_frame()
+        place = _source.place_of(frame) if frame else None
+        text = f"`{place.expression}`: " if place and place.text else ""
+        at = "\n" + place.shown() if place else ""
         why = _core.why_unknown(x)
-        frame = user_frame()
-        at = f"\n  {frame.f_code.co_filename}:{frame.f_lineno}: {expression_at(frame)}" if frame else ""
-        raise TypeError(f"{what} needs a number, but {why}{at}")
+        if "leaked" in why:
+            made, where = _source.origin(x), _source.holders(x)
+            raise TypeError(
+                f"{text}{describe(x)} was traced inside a jit or vmap that has ended; it leaked out of it\n"
+                f"  {made or 'its argument'}{', leaked into ' + where if where else ''}{at}\n"
+                "  Return it from the traced function instead."
+            )
+        if "donated" in why:
+            raise TypeError(f"{text}{why}{at}")
+        from_ = _source.origin(x)
+        raise TypeError(
+            f"{text}{what} needs the value of {describe(x)}, which is being traced\n"
+            f"  it is {_source.argument_of(x) or 'computed from an argument of a jit or vmap'}"
+            f"{', ' + from_ if from_.startswith('made') else ''}{at}\n"
+            "  Keep it an array (x.astype, lamina.numpy functions), return it and convert outside, or make the "
+            "argument static."
+        )
 
 
 def _bool(x: Tensor) -> bool:
@@ -274,8 +291,10 @@ def _at(self: Tensor) -> Any:
 
 def install() -> None:
     """Attaches the methods and hooks; called once when the package is imported."""
+    _source.install_hook()
     _core.set_hooks(
         {
+            "explain": _source.explain,
             "observed": _read_set.Observed,
             "package_path": os.path.dirname(os.path.abspath(__file__)) + os.sep,
             "dtype": dtypes.TABLE.__getitem__,

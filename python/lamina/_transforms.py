@@ -141,7 +141,7 @@ def _differentiable(f: Callable[..., Any], args: Sequence[Any], nums: tuple[int,
                 name = (names[n] if n < len(names) else f"argument {n}") + path
                 raise TypeError(
                     f"grad of {_name(f)} needs float inputs, but {name} is {describe(t)}: "
-                    "pass it as an argument that is not differentiated (argnums), or as a float"
+                    "pass it as an argument that is not differentiated (argnums), or as a float such as 3.0"
                 )
 
 
@@ -176,9 +176,11 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
                 raise TypeError(f"{_name(f)} returned None; grad needs a scalar loss (is a return missing?)")
             loss = _result(out, f)
             if loss.shape != () or loss.dtype.kind != "f":
+                file, line, _ = _core.where_made(loss)
                 raise TypeError(
-                    f"grad needs a scalar float loss, but {_name(f)} returned {describe(loss)}; "
-                    "use .sum() or .mean(), or jacrev for the whole Jacobian"
+                    f"grad needs a scalar float loss, but {_name(f)} returned {describe(loss)}"
+                    + (f" made at {file}:{line}" if file else "")
+                    + "; use .sum() or .mean(), or jacrev for the whole Jacobian"
                 )
             return [loss, *(_result(a, f) for a in aux)]
 
