@@ -34,3 +34,32 @@ def split(images, labels, held_out: int = 1000, seed: int = 0):
     order = np.random.default_rng(seed).permutation(len(images))
     test, train = order[:held_out], order[held_out:]
     return (images[train], labels[train]), (images[test], labels[test])
+
+
+def help_text(held_out: float = 0.1):
+    """The text of Python's help topics as characters by number: (training i32, held-out i32, alphabet).
+
+    Source: the module pydoc_data.topics of the standard library (PSF licence). Characters other than ASCII are left
+    out.
+    """
+    import pydoc_data.topics
+
+    import numpy as np
+
+    topics = pydoc_data.topics.topics
+    text = "".join(c for name in sorted(topics) for c in topics[name] if c.isascii())
+    alphabet = sorted(set(text))
+    number = {c: i for i, c in enumerate(alphabet)}
+    coded = np.array([number[c] for c in text], np.int32)
+    cut = int(len(coded) * (1 - held_out))
+    return coded[:cut], coded[cut:], alphabet
+
+
+def pair_table_loss(train_text, test_text, vocabulary: int) -> float:
+    """Nats per character of predicting each character from the one before by counts of the training text."""
+    import numpy as np
+
+    counts = np.full((vocabulary, vocabulary), 0.1)
+    np.add.at(counts, (train_text[:-1], train_text[1:]), 1)
+    p = counts / counts.sum(axis=1, keepdims=True)
+    return float(-np.mean(np.log(p[test_text[:-1], test_text[1:]])))

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
+#include "hlo/host_lock.h"
 #include "hlo/op.h"
 
 namespace lamina::hlo {
@@ -51,7 +52,10 @@ class NodeStore {
       ++depth_;
       return;
     }
-    mutex_.lock();
+    if (!mutex_.try_lock()) {
+      HostLockReleased away;
+      mutex_.lock();
+    }
     owner_.store(self, std::memory_order_relaxed);
     depth_ = 1;
   }
@@ -131,6 +135,7 @@ class NodeStore {
     free_all(dead);
   }
 
+  static void add_flag(Node* n, uint8_t flag) { n->flags_ |= flag; }
   void close(std::span<Node* const> nodes) {
     GraphLock lock;
     for (Node* n : nodes) n->flags_ |= kNodeClosed;
@@ -261,6 +266,17 @@ Value make_leaf(const Type* type, Data* data) {
   return v;
 }
 
+void hold_back(Node* node) {
+  GraphLock lock;
+  NodeStore::add_flag(node, kNodeHeldBack);
+}
+
+Value make_donated(const Type* type) {
+  GraphLock lock;
+  Value v = make_fresh_node(Op::parameter, type, no_attrs(), {}, fresh_stamp());
+  NodeStore::add_flag(v.node(), kNodeDonated);
+  return v;
+}
 void close_nodes(std::span<Node* const> nodes) { NodeStore::get().close(nodes); }
 
 void set_data(Node* node, Data* data, bool keep_operands) { NodeStore::get().set_data(node, data, keep_operands); }

@@ -25,6 +25,11 @@ enum class Op : uint16_t {
 #include "hlo/ops.def"
 #undef OP
 };
+inline constexpr int kNumStaticOps = 0
+#define OP(name, family, arity, flags, attrs) +1
+#include "hlo/ops.def"
+#undef OP
+    ;
 
 struct OpDef;
 using LocationId = uint32_t;  // 0: unknown; see hlo/location.h
@@ -125,6 +130,8 @@ inline constexpr uint8_t kNodeDeduplicated = 1;  // has an entry in the deduplic
 // Belongs to a computation: keeps its op and operands for good. Data that it is given serves the graph that it was
 // recorded in; within the computation it counts for nothing.
 inline constexpr uint8_t kNodeClosed = 2;
+inline constexpr uint8_t kNodeHeldBack = 4;  // its computation failed or was stopped once
+inline constexpr uint8_t kNodeDonated = 8;   // stands for a value that was given up
 
 class Node {
  public:
@@ -143,6 +150,9 @@ class Node {
   uint32_t stamp() const { return stamp_; }
   LocationId location() const { return location_; }
   uint8_t mode() const { return mode_; }
+  // Computed only when asked for by name, no longer along with other pending values.
+  bool held_back() const { return flags_ & kNodeHeldBack; }
+  bool donated() const { return flags_ & kNodeDonated; }
   Data* data() const { return data_; }
   bool closed() const { return flags_ & kNodeClosed; }
   int refs() const { return static_cast<int>(refs_.load(std::memory_order_acquire)); }
@@ -221,6 +231,9 @@ Value make_leaf(const Type* type, Data* data);
 
 // Gives a node its value. If `keep_operands` is false the node becomes a leaf and lets go of its operands.
 void set_data(Node* node, Data* data, bool keep_operands);
+void hold_back(Node* node);
+// What a handle names whose value was given up: recorded here, never to be had.
+Value make_donated(const Type* type);
 // Makes them nodes of a computation (kNodeClosed).
 void close_nodes(std::span<Node* const> nodes);
 

@@ -28,7 +28,7 @@ struct Run {
   std::span<const int> dying{};  // slots that nothing reads after the present step
 
   absl::StatusOr<BufferRef> allocate(const hlo::Type* type);
-  bool cancelled() const { return cancel && cancel->requested(); }
+  bool cancelled() const { return cancel && cancel->stop_here(); }
 };
 
 class Step {

@@ -56,7 +56,7 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::get(
   for (Order::iterator other : bucket)
     if ((*other)->key == entry->key) return *other;
   entry->info.id = next_id_++;
-  entry->info.reason = explain_miss(*entry, &entry->info.nearest);
+  entry->info.reason = from.reason.empty() ? explain_miss(*entry, &entry->info.nearest) : from.reason;
   order_.push_front(entry);
   bucket.push_back(order_.begin());
   stats_.compile_ms += entry->info.compile_ms;
@@ -103,6 +103,7 @@ absl::Status SpecializationCache::run(const SpecializationPtr& entry, std::span<
   const auto start = std::chrono::steady_clock::now();
   absl::Status status = entry->executable->run(arguments, results, cancel);
   const double ms = milliseconds_since(start);
+  entry->last_run_ms.store(ms, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
   ++entry->info.runs;
   entry->info.run_ms += ms;

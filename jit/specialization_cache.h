@@ -7,6 +7,7 @@
 #ifndef LAMINA_JIT_SPECIALIZATION_CACHE_H_
 #define LAMINA_JIT_SPECIALIZATION_CACHE_H_
 
+#include <atomic>
 #include <functional>
 #include <list>
 #include <memory>
@@ -48,6 +49,7 @@ struct Specialization {
   std::vector<uint64_t> key;
   std::vector<const hlo::Type*> argument_types;
   std::shared_ptr<const Executable> executable;
+  std::atomic<double> last_run_ms{-1};  // negative: not run yet
 };
 using SpecializationPtr = std::shared_ptr<Specialization>;
 
@@ -58,6 +60,7 @@ class SpecializationCache {
   // The origin of a recording, for the reader of the cache.
   struct Origin {
     std::string kind, name, where;
+    std::string reason = "";  // why it was recorded; empty: to be found by comparing entries
   };
 
   // Finds the entry of `key`, or compiles `program()` for it.

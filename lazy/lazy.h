@@ -70,6 +70,8 @@ void force(std::span<const Value> values);
 jit::ArrayPtr array(const Value& value);
 // Whether the value can be forced: no unbound jit or vmap parameter lies beneath it.
 bool forceable(const Value& value);
+// Why a value that is not forceable is not known, in words.
+std::string why_unknown(const Value& value);
 // Flushes when much has been recorded since the last flush; called after each recorded op.
 void note_recorded();
 
@@ -79,9 +81,6 @@ struct SyncStats {
   int64_t recorded = 0;
 };
 SyncStats sync_stats();
-
-// Run between requests to stop a long run: the host language's signal check. Null by default.
-void set_interrupt_poll(bool (*poll)());
 
 // --- element types (JAX's promotion lattice) ---
 

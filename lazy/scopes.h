@@ -2,6 +2,7 @@
 #ifndef LAMINA_LAZY_SCOPES_H_
 #define LAMINA_LAZY_SCOPES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -24,6 +25,24 @@ class ScopeGuard {
   ~ScopeGuard() { open_scopes().pop_back(); }
   ScopeGuard(const ScopeGuard&) = delete;
   ScopeGuard& operator=(const ScopeGuard&) = delete;
+};
+
+// Closes the innermost scopes for a while, down to `depth` of them: what happens meanwhile is not part of their traces.
+class ScopesSuspended {
+ public:
+  ScopesSuspended(size_t depth, uint32_t floor) : floor_(floor) {
+    std::vector<Scope>& scopes = open_scopes();
+    depth = std::min(depth, scopes.size());
+    suspended_.assign(scopes.begin() + depth, scopes.end());
+    scopes.resize(depth);
+  }
+  ~ScopesSuspended() { open_scopes().insert(open_scopes().end(), suspended_.begin(), suspended_.end()); }
+  ScopesSuspended(const ScopesSuspended&) = delete;
+  ScopesSuspended& operator=(const ScopesSuspended&) = delete;
+
+ private:
+  hlo::FloorScope floor_;
+  std::vector<Scope> suspended_;
 };
 
 // Least stamp of an open scope; UINT32_MAX if there is none.

@@ -1,9 +1,12 @@
 // Forcing: from pending values to arrays.
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
+#include "hlo/host_lock.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
@@ -80,8 +83,10 @@ class Session {
   // Pending values of live cells recorded on any thread, outside open unbound traces.
   void collect(std::vector<Value>& roots) {
     std::lock_guard lock(mutex_);
-    for (Cell* c : cells_)
-      if (is_pending(c->lazy_.value) && forceable(c->lazy_.value)) roots.push_back(c->lazy_.value);
+    for (Cell* c : cells_) {
+      const Value& v = c->lazy_.value;
+      if (is_pending(v) && !v.node()->held_back() && forceable(v)) roots.push_back(v);
+    }
   }
 
   void replace(Cell* cell, Lazy lazy) {
@@ -97,8 +102,6 @@ class Session {
     run({}, true);
   }
 
-  std::atomic<bool (*)()> poll{nullptr};
-
  private:
   std::mutex mutex_;
   std::vector<Cell*> cells_;
@@ -110,6 +113,7 @@ Cell::~Cell() { Session::get().remove(this); }
 void Cell::set(Lazy lazy) { Session::get().replace(this, std::move(lazy)); }
 
 bool forceable(const Value& value) {
+  hlo::GraphLock lock;
   const uint32_t unbound = lowest_unbound();
   auto stop = [](const Node& n, void*) { return n.data() != nullptr; };
   if (unbound != ~uint32_t{0} && value.node()->stamp() < unbound) return true;
@@ -120,10 +124,13 @@ bool forceable(const Value& value) {
 }
 
 void Session::run(std::span<const Value> wanted, bool automatic) {
-  hlo::GraphLock lock;
+  // Held until the program is known; others may record while it is compiled and run.
+  std::optional<hlo::GraphLock> lock(std::in_place);
   flushes_.fetch_add(1);
   if (automatic) automatic_.fetch_add(1);
   flushed_at_.store(recorded_.load());
+  for (const Value& v : wanted)
+    if (v.node()->op() == Op::parameter && !v.node()->data()) throw Error(ErrorKind::kType, why_unknown(v));
   std::vector<Value> named(wanted.begin(), wanted.end());
   collect(named);
   // Every result of a node with several is kept: another may be asked for later.
@@ -138,23 +145,38 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   std::vector<Value> leaves;
   std::vector<uint64_t> key = check(hlo::encode_graph({}, roots, &leaves, nullptr));
   for (const Value& leaf : leaves)
-    if (!leaf.node()->data())
-      throw Error(ErrorKind::kType, str_cat("a value that depends on an argument of an open jit or vmap cannot be read",
-                                            location_text(leaf.node()->location())));
+    if (!leaf.node()->data()) throw Error(ErrorKind::kType, why_unknown(leaf));
   jit::Engine& engine = jit::Engine::get();
-  jit::SpecializationPtr entry = check(engine.cache().get(
-      std::move(key), [&] { return rebuild_with_parameters(roots, leaves); },
-      [&] {
-        return jit::SpecializationCache::Origin{"lazy", "", location_name(roots.back().node()->location())};
-      }));
   std::vector<jit::BufferRef> arguments, results;
   for (const Value& leaf : leaves)
     for (uint32_t i = 0; i < leaf.node()->num_results(); ++i)
       arguments.push_back(jit::array_of(Value(leaf.node(), i))->buffer());
-  check(run_program(entry, arguments, results));
+  const hlo::LocationId where = roots.back().node()->location();
+  try {
+    jit::SpecializationPtr entry;
+    {
+      hlo::HostLockReleased away(hlo::HostLockReleased::kLater);
+      entry = check(engine.cache().get(
+          std::move(key),
+          [&] {
+            auto program = rebuild_with_parameters(roots, leaves);
+            lock.reset();
+            away.leave();
+            return program;
+          },
+          [&] { return jit::SpecializationCache::Origin{"lazy", "", location_name(where)}; }));
+    }
+    lock.reset();
+    check(run_program(entry, arguments, results));
+  } catch (...) {
+    for (const Value& root : roots) hlo::hold_back(root.node());
+    throw;
+  }
+  lock.emplace();
   const uint32_t open = lowest_open_stamp();
   for (const auto& [node, at] : first) {
     Node* n = const_cast<Node*>(node);
+    if (n->data()) continue;  // another thread was first
     hlo::Data* data;
     if (n->type()->is_tuple()) {
       std::vector<jit::ArrayPtr> arrays;
@@ -177,13 +199,30 @@ void force(std::span<const Value> values) {
   }
 }
 
+std::string why_unknown(const Value& value) {
+  hlo::GraphLock lock;
+  auto stop = [](const Node& n, void*) { return n.data() != nullptr; };
+  const Node* parameter = nullptr;
+  for (const Node* n : hlo::postorder(std::span(&value, 1), stop)) {
+    if (n->op() != Op::parameter) continue;
+    if (n->donated())
+      return str_cat("the array ", hlo::to_string(*n->type()), " was donated", location_text(n->location()),
+                     " and is gone; use what the call returned, or do not donate it");
+    if (!parameter) parameter = n;
+  }
+  const std::string what = str_cat("the value ", hlo::to_string(*value.type()), " made",
+                                   location_text(value.node()->location()));
+  if (parameter && parameter->stamp() < lowest_open_stamp())
+    return str_cat(what, " belongs to a jit or vmap trace that has ended: it leaked out of the traced function; "
+                         "return it from the function instead");
+  return str_cat(what, " depends on an argument of a jit or vmap that is being traced, so it is not known yet; "
+                       "use lamina.where, lax.cond or lax.while_loop on it, or move the read outside");
+}
+
 jit::ArrayPtr array(const Value& value) {
   if (!value.node()->data()) {
     if (!forceable(value))
-      throw Error(ErrorKind::kType,
-                  str_cat("the value ", hlo::to_string(*value.type()), " made", location_text(value.node()->location()),
-                          " depends on an argument of a jit or vmap that is being traced, so it is not known yet; "
-                          "use lamina.where, lax.cond or lax.while_loop on it, or move the read outside"));
+      throw Error(ErrorKind::kType, why_unknown(value));
     force(std::span(&value, 1));
   }
   return jit::array_of(value);
@@ -192,11 +231,64 @@ jit::ArrayPtr array(const Value& value) {
 void note_recorded() { Session::get().note_recorded(); }
 SyncStats sync_stats() { return Session::get().stats(); }
 
-void set_interrupt_poll(bool (*poll)()) { Session::get().poll.store(poll); }
+namespace {
+
+using Clock = std::chrono::steady_clock;
+// Runs that took less keep the host lock: taking it back can cost a switch interval of the host.
+constexpr double kShortRunMs = 0.2;
+// Runs that took more go to a thread of their own where this one can handle signals.
+constexpr double kLongRunMs = 5;
+constexpr auto kPollEvery = std::chrono::milliseconds(20);
+
+// Lets go of the host lock and polls signals between the steps of a run that turns out to be long.
+class Watcher final : public jit::StepWatcher {
+ public:
+  Watcher(const hlo::HostLock* host, hlo::HostLockReleased& away) : host_(host), away_(away) {}
+  bool between_steps() override {
+    if (checks_++ == 0) return false;  // a run of one step reads no clock
+    const Clock::time_point now = Clock::now();
+    if (checks_ == 2) last_ = now;
+    if (now - last_ < kPollEvery) return false;
+    away_.leave();
+    last_ = now;
+    return host_->poll();
+  }
+
+ private:
+  const hlo::HostLock* host_;
+  hlo::HostLockReleased& away_;
+  int64_t checks_ = 0;
+  Clock::time_point last_;
+};
+
+}  // namespace
 
 absl::Status run_program(const jit::SpecializationPtr& entry, std::span<const jit::BufferRef> arguments,
                          std::vector<jit::BufferRef>& results) {
-  return jit::Engine::get().cache().run(entry, arguments, results, nullptr);
+  jit::SpecializationCache& cache = jit::Engine::get().cache();
+  const hlo::HostLock* host = hlo::host_lock();
+  if (!host) return cache.run(entry, arguments, results, nullptr);
+  const double last = entry->last_run_ms.load(std::memory_order_relaxed);
+  const bool maybe_long = last < 0 || last > kLongRunMs;
+  hlo::HostLockReleased away(maybe_long || last > kShortRunMs ? hlo::HostLockReleased::kNow
+                                                              : hlo::HostLockReleased::kLater);
+  if (!maybe_long || !host->can_poll()) {
+    Watcher watcher(host, away);
+    jit::CancelFlag cancel(&watcher);
+    return cache.run(entry, arguments, results, &cancel);
+  }
+  jit::CancelFlag cancel;
+  std::exception_ptr failure;  // of a host callback
+  absl::Status status = jit::run_interruptible(cancel, host->poll, [&]() -> absl::Status {
+    try {
+      return cache.run(entry, arguments, results, &cancel);
+    } catch (...) {
+      failure = std::current_exception();
+      return absl::UnknownError("a callback failed");
+    }
+  });
+  if (failure) std::rethrow_exception(failure);
+  return status;
 }
 
 // --- making values ---

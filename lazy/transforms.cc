@@ -1,5 +1,6 @@
 #include "lazy/transforms.h"
 
+#include "hlo/host_lock.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
@@ -166,20 +167,51 @@ Program::Program(const FlatFunction& f, const std::vector<const hlo::Type*>& typ
 }
 
 jit::SpecializationPtr Program::compile() {
-  if (!entry_) {
-    std::vector<uint64_t> key = check(hlo::encode_graph(computation_->parameters(), computation_->roots(), nullptr, nullptr));
-    entry_ = check(jit::Engine::get().cache().get(
-        std::move(key), [&] { return absl::StatusOr<hlo::ComputationPtr>(computation_); },
-        [&] {
-          return jit::SpecializationCache::Origin{"jit", name_, where_};
-        }));
+  {
+    std::lock_guard lock(mutex_);
+    if (entry_) return entry_;
   }
+  std::vector<uint64_t> key = check(hlo::encode_graph(computation_->parameters(), computation_->roots(), nullptr, nullptr));
+  hlo::HostLockReleased away;
+  jit::SpecializationPtr made = check(jit::Engine::get().cache().get(
+      std::move(key), [&] { return absl::StatusOr<hlo::ComputationPtr>(computation_); },
+      [&] {
+        return jit::SpecializationCache::Origin{"jit", name_, where_, reason_};
+      }));
+  std::lock_guard lock(mutex_);
+  if (!entry_) entry_ = std::move(made);
   return entry_;
 }
 
-std::vector<Lazy> Program::call(const std::vector<Lazy>& args) {
+std::shared_ptr<Program> Program::closed(const std::vector<Lazy>& outputs, const std::vector<Lazy>& inputs,
+                                         uint32_t stamp, std::string name, std::string where, std::string reason) {
+  std::shared_ptr<Program> program(new Program);
+  program->computation_ = check(close_at_floor(values_of(outputs), values_of(inputs), stamp, &program->captured_));
+  for (const Value& v : program->captured_)
+    if (v.node()->op() == hlo::Op::parameter && v.node()->stamp() >= stamp) return nullptr;
+  for (const Lazy& o : outputs) program->result_weak_.push_back(o.weak);
+  program->name_ = std::move(name);
+  program->where_ = std::move(where);
+  program->reason_ = std::move(reason);
+  return program;
+}
+
+std::vector<bool> Program::bind_hidden(std::span<const Value> values) {
+  std::vector<bool> found;
+  hidden_at_.clear();
+  for (const Value& v : values) {
+    const auto it = std::find(captured_.begin(), captured_.end(), v);
+    found.push_back(it != captured_.end());
+    hidden_at_.push_back(found.back() ? static_cast<int>(it - captured_.begin()) : -1);
+  }
+  return found;
+}
+
+std::vector<Lazy> Program::call(const std::vector<Lazy>& args, std::span<const Value> hidden) {
   std::vector<Value> operands = values_of(args);
   operands.insert(operands.end(), captured_.begin(), captured_.end());
+  for (size_t i = 0; i < std::min(hidden.size(), hidden_at_.size()); ++i)
+    if (hidden_at_[i] >= 0) operands[args.size() + hidden_at_[i]] = hidden[i];
   const uint32_t open = lowest_open_stamp();
   bool recorded = inside_jit();
   for (const Value& v : operands) recorded |= v.node()->stamp() >= open;

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,17 @@ class Program {
   // Traces f on parameters of the types of `args`.
   Program(const FlatFunction& f, const std::vector<const hlo::Type*>& types, const std::vector<bool>& weak,
           std::string name, std::string where);
-  // Runs it, or records a call inside an open transform of its operands.
-  std::vector<Lazy> call(const std::vector<Lazy>& args);
+  // The graph between `inputs`, parameters of the open jit scope with this stamp, and `outputs`. Null if it depends on
+  // an argument of a transform opened inside that scope.
+  static std::shared_ptr<Program> closed(const std::vector<Lazy>& outputs, const std::vector<Lazy>& inputs,
+                                         uint32_t stamp, std::string name, std::string where, std::string reason);
+  // Runs it, or records a call inside an open transform of its operands. `hidden` replaces the captured values that
+  // bind_hidden named.
+  std::vector<Lazy> call(const std::vector<Lazy>& args, std::span<const Value> hidden = {});
+  // Marks captured values that `call` gets anew each time; whether each of `values` was captured.
+  std::vector<bool> bind_hidden(std::span<const Value> values);
+  // Said of the cache entry; empty: found by comparing entries.
+  void set_reason(std::string reason) { reason_ = std::move(reason); }
   const hlo::ComputationPtr& computation() const { return computation_; }
   const std::vector<bool>& result_weak() const { return result_weak_; }
   int64_t num_captured() const { return static_cast<int64_t>(captured_.size()); }
@@ -58,11 +68,15 @@ class Program {
   jit::SpecializationPtr compile();
 
  private:
+  Program() = default;
+
   hlo::ComputationPtr computation_;
   std::vector<Value> captured_;
+  std::vector<int> hidden_at_;  // index in captured_, or -1
   std::vector<bool> result_weak_;
-  std::string name_, where_;
-  jit::SpecializationPtr entry_;
+  std::string name_, where_, reason_;
+  std::mutex mutex_;
+  jit::SpecializationPtr entry_;  // under mutex_
 };
 
 }  // namespace lamina::lazy

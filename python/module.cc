@@ -3,14 +3,18 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "absl/container/flat_hash_set.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
+#include "hlo/printer.h"
 #include "hlo/custom_call.h"
+#include "hlo/host_lock.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
 #include "lazy/lazy.h"
 #include "lazy/scopes.h"
 #include "lazy/transforms.h"
+#include "python/custom.h"
 #include "python/tensor.h"
 
 namespace py = pybind11;
@@ -96,14 +100,6 @@ std::vector<Lazy> promoted(std::span<PyObject* const> objects) {
   if (promoted_operands(objects, out)) return out;
   if (PyErr_Occurred()) throw py::error_already_set();
   throw py::type_error("a Tensor, number or array is needed");
-}
-
-// A Python function over lists of tensors as the core's flat function.
-lazy::FlatFunction flat(const py::function& f) {
-  return [f](const std::vector<Lazy>& args) {
-    std::vector<Lazy> copies = args;
-    return from_sequence(f(to_list(std::move(copies))).cast<py::sequence>());
-  };
 }
 
 py::dict entry_dict(const jit::EntryInfo& e) {
@@ -200,12 +196,27 @@ PyObject* flat_key(PyObject*, PyObject* args) {
   return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(words.data()),
                                    static_cast<Py_ssize_t>(n * sizeof(uintptr_t)));
 }
+// Whether names still name the same objects: `reads` is a flat tuple of (dict or cell, name, object).
+PyObject* reads_hold(PyObject*, PyObject* reads) {
+  const Py_ssize_t n = PyTuple_GET_SIZE(reads);
+  for (Py_ssize_t i = 0; i + 2 < n; i += 3) {
+    PyObject* from = PyTuple_GET_ITEM(reads, i);
+    PyObject* now = PyCell_Check(from) ? PyCell_GET(from) : PyDict_GetItemWithError(from, PyTuple_GET_ITEM(reads, i + 1));
+    if (now == PyTuple_GET_ITEM(reads, i + 2)) continue;
+    if (!now && PyErr_Occurred()) return nullptr;
+    Py_RETURN_FALSE;
+  }
+  Py_RETURN_TRUE;
+}
+PyMethodDef reads_hold_method = {"reads_hold", reads_hold, METH_O,
+                                 "Whether names still name the objects of a flat tuple (dict or cell, name, object)."};
 PyMethodDef flat_key_method = {"flat_key", flat_key, METH_O,
                                "A key of the types of a tuple of Tensors; None if it holds anything else."};
 
 void add_transforms(py::module_& m) {
   // On the hit path of jit, so without pybind11 in between.
   m.attr("flat_key") = py::reinterpret_steal<py::object>(PyCFunction_New(&flat_key_method, nullptr));
+  m.attr("reads_hold") = py::reinterpret_steal<py::object>(PyCFunction_New(&reads_hold_method, nullptr));
   m.def("jvp", [](const py::function& f, const py::sequence& primals, const py::sequence& tangents) {
     lazy::JvpResult r = lazy::jvp(flat(f), from_sequence(primals), from_sequence(tangents));
     return py::make_tuple(to_list(std::move(r.outputs)), to_list(std::move(r.tangents)));
@@ -260,6 +271,23 @@ void add_transforms(py::module_& m) {
         UserLocation location;
         return to_list(p.call(from_sequence(args)));
       })
+      .def("__call__", [](lazy::Program& p, const py::sequence& args, const py::tuple& hidden) {
+        UserLocation location;
+        std::vector<hlo::Value> values;
+        for (const py::handle& h : hidden) values.push_back(lazy_of(h.ptr()).value);
+        return to_list(p.call(from_sequence(args), values));
+      })
+      .def("bind_hidden", [](lazy::Program& p, const py::sequence& tensors) {
+        std::vector<hlo::Value> values;
+        for (const py::handle& t : tensors) values.push_back(lazy_of(t.ptr()).value);
+        return p.bind_hidden(values);
+      }, "Marks captured Tensors that calls give anew; whether each was captured.")
+      .def("set_reason", &lazy::Program::set_reason)
+      .def("text", [](const lazy::Program& p, const std::string& preset, const std::string& name) {
+        const std::optional<hlo::TextOptions> options = hlo::parse_preset(preset);
+        if (!options) throw py::value_error("the text form is full, canonical or short, not '" + preset + "'");
+        return hlo::print(*p.computation(), *options, name);
+      })
       .def_property_readonly("num_captured", &lazy::Program::num_captured)
       .def_property_readonly("result_types", [](const lazy::Program& p) {
         py::list out;
@@ -269,6 +297,34 @@ void add_transforms(py::module_& m) {
       })
       .def("compile", [](lazy::Program& p) { return p.compile()->info.id; },
            "Compiles now; returns the id of its cache entry.");
+  m.def("close_program", [](const py::sequence& outputs, const py::sequence& inputs, uint32_t stamp, std::string name,
+                            std::string where, std::string reason) {
+    return lazy::Program::closed(from_sequence(outputs), from_sequence(inputs), stamp, std::move(name), std::move(where),
+                                 std::move(reason));
+  }, "The program between arguments of the jit scope with this stamp and values made of them; None if they depend on a "
+     "transform opened inside it.");
+  m.def("scope_depth", [] { return lazy::open_scopes().size(); });
+  m.def("record_floor", [] { return hlo::record_state().floor; });
+  m.def("outside_scopes", [](size_t depth, uint32_t floor, const py::function& f) {
+    lazy::ScopesSuspended suspended(depth, floor);
+    return f();
+  }, "Calls f as if only the outermost `depth` transforms were open.");
+  m.def("donate", [](const py::object& x) {
+    UserLocation location;
+    const Lazy& old = lazy_of(x.ptr());
+    reinterpret_cast<TensorObject*>(x.ptr())->cell->set({hlo::make_donated(old.value.type()), old.weak});
+  }, "Gives up a Tensor's value: its memory is free once nothing else uses it, and later reads raise with this line.");
+  m.def("depends_on", [](const py::object& x, const py::sequence& inputs) {
+    absl::flat_hash_set<const hlo::Node*> beneath;
+    for (const hlo::Node* n : hlo::postorder(std::span(&lazy_of(x.ptr()).value, 1))) beneath.insert(n);
+    std::vector<bool> out;
+    for (const Lazy& i : from_sequence(inputs)) out.push_back(beneath.contains(i.value.node()));
+    return out;
+  });
+  m.def("same_value", [](const py::object& a, const py::object& b) {
+    return lazy_of(a.ptr()).value == lazy_of(b.ptr()).value;
+  });
+  m.def("why_unknown", [](const py::object& x) { return lazy::why_unknown(lazy_of(x.ptr()).value); });
   m.def("register_callback", [](const py::function& f) {
     // The callback gets and returns lists of tensors; it runs on the thread that runs the program.
     auto* kept = new py::function(f);
@@ -342,6 +398,27 @@ void add_inspection(py::module_& m) {
   py::class_<jit::ScopedThreadLimit>(m, "ThreadLimit").def(py::init<int>());
 }
 
+// The thread that Python runs signal handlers on.
+unsigned long main_thread = 0;
+
+void* leave_interpreter() { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
+void enter_interpreter(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+bool can_poll_signals() { return PyThread_get_thread_ident() == main_thread; }
+// The exception of a handler stays set on this thread until the stopped run has unwound.
+bool poll_signals() {
+  if (!can_poll_signals()) return false;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const bool stop = PyErr_CheckSignals() != 0;
+  PyGILState_Release(state);
+  return stop;
+}
+
+void install_host_lock() {
+  static const hlo::HostLock lock{leave_interpreter, enter_interpreter, can_poll_signals, poll_signals};
+  main_thread = py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
+  hlo::set_host_lock(&lock);
+}
+
 }  // namespace
 }  // namespace lamina::python
 
@@ -358,5 +435,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_tensor_type(m);
   lamina::python::add_recording(m);
   lamina::python::add_transforms(m);
+  lamina::python::add_custom(m);
   lamina::python::add_inspection(m);
+  lamina::python::install_host_lock();
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "absl/container/flat_hash_map.h"
+#include "hlo/builder.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
@@ -25,24 +26,78 @@ PyTypeObject* tensor_type = nullptr;
 // Python functions for what is written in Python; set once by the package.
 PyObject* hooks = nullptr;
 
+void explain_error(PyObject* a, PyObject* b);
+
 PyObject* call_hook(const char* name, PyObject* a, PyObject* b = nullptr, PyObject* c = nullptr) {
   PyObject* f = hooks ? PyDict_GetItemString(hooks, name) : nullptr;
   if (!f) {
     PyErr_Format(PyExc_RuntimeError, "lamina is not fully imported: %s is missing", name);
     return nullptr;
   }
-  return PyObject_CallFunctionObjArgs(f, a, b, c, nullptr);
+  PyObject* result = PyObject_CallFunctionObjArgs(f, a, b, c, nullptr);
+  if (!result) explain_error(a, b);
+  return result;
+}
+
+// Tells the error that is set in the user's terms: the expression, its operands and where they were made. Frames of
+// the library are left out of the traceback.
+void explain_error(PyObject* a, PyObject* b) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  const bool ours = type == PyExc_ValueError || type == PyExc_TypeError || type == PyExc_IndexError;
+  PyObject* explain = ours && hooks ? PyDict_GetItemString(hooks, "explain") : nullptr;
+  PyObject* message = explain ? PyObject_Str(value) : nullptr;
+  PyObject* told = message ? PyObject_CallFunctionObjArgs(explain, message, a, b, nullptr) : nullptr;
+  Py_XDECREF(message);
+  if (!told) {
+    PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+    return;
+  }
+  PyErr_SetObject(type, told);
+  Py_DECREF(told);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
 }
 
 // --- numbers ---
 
+// A free number of a function being traced (python: _read_set.Observed): its place is taken by a parameter.
+bool is_observed(PyObject* o) {
+  static PyObject* type = nullptr;
+  if (!type) {
+    type = hooks ? PyDict_GetItemString(hooks, "observed") : nullptr;
+    if (!type) return false;
+  }
+  return reinterpret_cast<PyObject*>(Py_TYPE(o)) == type;
+}
+
+std::optional<hlo::Value> observed_value(PyObject* o, DType dtype) {
+  PyObject* tensor = PyObject_GetAttrString(o, "tensor");
+  if (!tensor) return std::nullopt;
+  const hlo::Value exact = lazy_of(tensor).value;
+  Py_DECREF(tensor);
+  hlo::Builder b;
+  hlo::Value v = b.convert(exact, dtype);
+  lazy::check(b.status());
+  return v;
+}
+
 // A number of Python's own; NumPy's float64 is a Python float too, but keeps its own type.
 bool is_plain_number(PyObject* o) {
-  return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o);
+  return is_observed(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o);
 }
 
 // The element type a Python number has on its own; weak unless it is a bool.
 DType default_dtype(PyObject* o) {
+  if (is_observed(o)) {
+    PyObject* tensor = PyObject_GetAttrString(o, "tensor");
+    const bool is_float = tensor && lazy_of(tensor).value.dtype() == DType::kF64;
+    Py_XDECREF(tensor);
+    return is_float ? DType::kF32 : DType::kS32;
+  }
   if (PyBool_Check(o)) return DType::kBool;
   if (PyLong_Check(o)) {
     int overflow = 0;
@@ -54,6 +109,7 @@ DType default_dtype(PyObject* o) {
 
 // The number as an element of `dtype`, converted once.
 std::optional<hlo::Value> number_value(PyObject* o, DType dtype) {
+  if (is_observed(o)) return observed_value(o, dtype);
   hlo::LiteralPtr literal;
   if (PyComplex_Check(o)) {
     const std::complex<double> z(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o));
@@ -166,7 +222,7 @@ bool binary_operands(PyObject* a, PyObject* b, std::vector<Lazy>& out) {
 }
 
 PyObject* binary(Op op, PyObject* a, PyObject* b, const hlo::Attrs* attrs = hlo::no_attrs()) {
-  return guarded([&]() -> PyObject* {
+  PyObject* result = guarded([&]() -> PyObject* {
     std::vector<Lazy> operands;
     if (!binary_operands(a, b, operands)) {
       if (PyErr_Occurred()) return nullptr;
@@ -174,6 +230,8 @@ PyObject* binary(Op op, PyObject* a, PyObject* b, const hlo::Attrs* attrs = hlo:
     }
     return make_tensor(lazy::elementwise(op, std::move(operands), attrs));
   });
+  if (!result) explain_error(a, b);
+  return result;
 }
 
 template <Op op>
@@ -435,6 +493,13 @@ py::list to_list(std::vector<Lazy> lazies) {
   return out;
 }
 
+lazy::FlatFunction flat(const py::function& f) {
+  return [f](const std::vector<Lazy>& args) {
+    std::vector<Lazy> copies = args;
+    return from_sequence(f(to_list(std::move(copies))).cast<py::sequence>());
+  };
+}
+
 // --- locations and errors ---
 
 namespace {
@@ -501,7 +566,10 @@ void set_python_error() {
       case ErrorKind::kIndex: type = PyExc_IndexError; break;
       case ErrorKind::kNotImplemented: type = PyExc_NotImplementedError; break;
       case ErrorKind::kMemory: type = PyExc_MemoryError; break;
-      case ErrorKind::kCancelled: type = PyExc_KeyboardInterrupt; break;
+      case ErrorKind::kCancelled:
+        if (PyErr_Occurred()) return;  // what the signal handler raised
+        type = PyExc_KeyboardInterrupt;
+        break;
       case ErrorKind::kRuntime: break;
     }
     std::string text = e.what();

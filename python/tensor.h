@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lazy/lazy.h"
+#include "lazy/transforms.h"
 
 namespace lamina::python {
 
@@ -34,6 +35,8 @@ std::optional<lazy::Lazy> from_object(PyObject* object);
 bool promoted_operands(std::span<PyObject* const> objects, std::vector<lazy::Lazy>& out);
 std::vector<lazy::Lazy> from_sequence(const pybind11::sequence& objects);
 pybind11::list to_list(std::vector<lazy::Lazy> lazies);
+// A Python function over lists of tensors as the core's flat function.
+lazy::FlatFunction flat(const pybind11::function& f);
 
 // Sets the Python exception for the C++ exception in flight, with the user's file, line and source.
 void set_python_error();

@@ -14,11 +14,21 @@
 
 namespace lamina::jit {
 
+// Asked between the steps of a run, on the thread that runs them; true stops the run.
+class StepWatcher {
+ public:
+  virtual ~StepWatcher() = default;
+  virtual bool between_steps() = 0;
+};
+
 class CancelFlag {
  public:
+  explicit CancelFlag(StepWatcher* watcher = nullptr) : watcher_(watcher) {}
   // Safe in a signal handler.
   void request() { value_.store(1, std::memory_order_relaxed); }
   bool requested() const { return value_.load(std::memory_order_relaxed) != 0; }
+  // As requested, after asking the watcher.
+  bool stop_here() const { return requested() || (watcher_ && watcher_->between_steps()); }
   const std::atomic<int32_t>* flag() const { return &value_; }
   // For generated code, which reads it as a plain int32.
   const int32_t* address() const { return reinterpret_cast<const int32_t*>(&value_); }
@@ -26,6 +36,7 @@ class CancelFlag {
  private:
   static_assert(std::atomic<int32_t>::is_always_lock_free && sizeof(std::atomic<int32_t>) == sizeof(int32_t));
   std::atomic<int32_t> value_{0};
+  StepWatcher* watcher_;
 };
 
 // Runs `work` on a thread of its own (with the caller's thread limit) and calls `poll` on the calling thread

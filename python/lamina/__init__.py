@@ -5,9 +5,10 @@
 
 from lamina import _tensor, cache, tree
 from lamina._core import Tensor
+from lamina._custom import custom_jvp, custom_vjp
+from lamina._jit import Jitted, jit
 from lamina._tensor import block_until_ready
 from lamina._transforms import (
-    Jitted,
     ShapeDtype,
     checkpoint,
     eval_shape,
@@ -15,7 +16,6 @@ from lamina._transforms import (
     hessian,
     jacfwd,
     jacrev,
-    jit,
     jvp,
     value_and_grad,
     vjp,
@@ -33,6 +33,8 @@ __all__ = [
     "block_until_ready",
     "cache",
     "checkpoint",
+    "custom_jvp",
+    "custom_vjp",
     "eval_shape",
     "grad",
     "hessian",

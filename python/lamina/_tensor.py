@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from lamina import _core, dtypes
+from lamina import _core, _read_set, _source, dtypes
 from lamina._core import Tensor
 
 asarray_core = _core.asarray
@@ -70,6 +70,7 @@ def numpy(x: Tensor) -> Any:
     """The value as a read-only NumPy array sharing memory (bfloat16: as float32, copied, where NumPy lacks it)."""
     import numpy as np
 
+    _needs_value(x, "a NumPy array")
     if x.dtype == "bfloat16":
         try:
             import ml_dtypes
@@ -99,20 +100,39 @@ def describe(x: Tensor) -> str:
 
 def _needs_value(x: Tensor, what: str) -> None:
     if not _core.forceable(x):
-        file, line, _ = _core.where_made(x)
-        made = f", made at {file}:{line}," if file else ""
+        frame = _source.user_frame()
+        place = _source.place_of(frame) if frame else None
+        text = f"`{place.expression}`: " if place and place.text else ""
+        at = "\n" + place.shown() if place else ""
+        why = _core.why_unknown(x)
+        if "leaked" in why:
+            made, where = _source.origin(x), _source.holders(x)
+            raise TypeError(
+                f"{text}{describe(x)} was traced inside a jit or vmap that has ended; it leaked out of it\n"
+                f"  {made or 'its argument'}{', leaked into ' + where if where else ''}{at}\n"
+                "  Return it from the traced function instead."
+            )
+        if "donated" in why:
+            raise TypeError(f"{text}{why}{at}")
+        from_ = _source.origin(x)
         raise TypeError(
-            f"{what} needs the value of {describe(x)}{made} which depends on an argument of a jit or vmap "
-            "being traced.\n"
-            "  Use lamina.numpy.where, lamina.lax.cond or lamina.lax.while_loop; or move the test outside the traced "
-            "function; or make the argument static."
+            f"{text}{what} needs the value of {describe(x)}, which is being traced\n"
+            f"  it is {_source.argument_of(x) or 'computed from an argument of a jit or vmap'}"
+            f"{', ' + from_ if from_.startswith('made') else ''}{at}\n"
+            "  Keep it an array (x.astype, lamina.numpy functions), return it and convert outside, or make the "
+            "argument static."
         )
 
 
 def _bool(x: Tensor) -> bool:
     if x.size != 1:
         raise ValueError(f"the truth value of a Tensor of shape {x.shape} is ambiguous; use .any() or .all()")
-    _needs_value(x, "bool()")
+    if not _core.forceable(x):
+        if _core.any_open_scope():
+            from lamina import _jit
+
+            return _jit.decide(x)
+        _needs_value(x, "bool()")
     return bool(_item(x))
 
 
@@ -271,8 +291,11 @@ def _at(self: Tensor) -> Any:
 
 def install() -> None:
     """Attaches the methods and hooks; called once when the package is imported."""
+    _source.install_hook()
     _core.set_hooks(
         {
+            "explain": _source.explain,
+            "observed": _read_set.Observed,
             "package_path": os.path.dirname(os.path.abspath(__file__)) + os.sep,
             "dtype": dtypes.TABLE.__getitem__,
             "repr": _repr,

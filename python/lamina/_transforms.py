@@ -1,4 +1,4 @@
-"""Function transforms: jit, grad, value_and_grad, vmap, jvp, vjp, Jacobians, checkpoint, eval_shape."""
+"""Function transforms: grad, value_and_grad, vmap, jvp, vjp, Jacobians, checkpoint, eval_shape."""
 
 from __future__ import annotations
 
@@ -25,18 +25,31 @@ def _where(f: Callable[..., Any]) -> str:
 class _Flat:
     """A function on containers as one on flat lists; remembers the structure of its result."""
 
-    def __init__(self, f: Callable[..., Any], treedef: TreeDef, static: dict[Any, Any] | None = None) -> None:
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        treedef: TreeDef,
+        static: dict[Any, Any] | None = None,
+        keep_text: bool = False,
+        opened: Callable[[list[Tensor]], None] | None = None,
+    ) -> None:
         self.f, self.treedef, self.out_tree = f, treedef, None
         self.static = static or {}
+        self.keep_text, self.opened = keep_text, opened
+        self.out_text: list[tuple[int, str | bytes]] = []  # results that are no arrays, by position
 
     def __call__(self, leaves: list[Tensor]) -> list[Tensor]:
+        if self.opened is not None:
+            self.opened(leaves)
         args, kwargs = tree_unflatten(self.treedef, leaves)
         args = list(args)
         for key in sorted(k for k in self.static if isinstance(k, int)):
             args.insert(key, self.static[key])
         kwargs = {**kwargs, **{k: v for k, v in self.static.items() if isinstance(k, str)}}
         out, self.out_tree = tree_flatten(self.f(*args, **kwargs))
-        return [_result(x, self.f) for x in out]
+        if self.keep_text:
+            self.out_text = [(i, x) for i, x in enumerate(out) if isinstance(x, (str, bytes))]
+        return [_result(x, self.f) for x in out if not (self.keep_text and isinstance(x, (str, bytes)))]
 
 
 def _result(x: Any, f: Callable[..., Any]) -> Tensor:
@@ -109,163 +122,6 @@ class ShapeDtype:
         return isinstance(other, ShapeDtype) and (self.shape, self.dtype) == (other.shape, other.dtype)
 
 
-_LEAF = tree_flatten(0)[1]
-
-
-class _Traced:
-    """One specialization of a jitted function."""
-
-    def __init__(self, program: Any, out_tree: TreeDef) -> None:
-        self.program, self.out_tree = program, _LEAF if out_tree == _LEAF else out_tree
-
-
-class Jitted:
-    """A function compiled once per signature: structure, shapes and element types of its arguments, static values."""
-
-    def __init__(self, f: Callable[..., Any], static_argnums: Any = (), static_argnames: Any = ()) -> None:
-        functools.update_wrapper(self, f)
-        self._f = f
-        nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-        names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-        parameters = _argument_names(f)
-        self._nums = frozenset(n % len(parameters) if n < 0 and parameters else n for n in nums) | {
-            parameters.index(n) for n in names if n in parameters
-        }
-        self._names = frozenset(names) | {parameters[n] for n in self._nums if n < len(parameters)}
-        self._entries: dict[Any, _Traced] = {}
-        self._flat_entries: dict[bytes, _Traced] = {}  # of _entries, those for positional tensors
-        self.hits = 0
-
-    def _split(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[list[Any], dict[str, Any], dict[Any, Any]]:
-        static: dict[Any, Any] = {}
-        dynamic = []
-        for i, a in enumerate(args):
-            if i in self._nums:
-                static[i] = a
-            else:
-                dynamic.append(a)
-        kept = {}
-        for k, v in kwargs.items():
-            if k in self._names:
-                static[k] = v
-            else:
-                kept[k] = v
-        return dynamic, kept, static
-
-    def _signature(self, leaves: list[Tensor], treedef: TreeDef, static: dict[Any, Any]) -> Any:
-        key = tuple([(x.shape, x.dtype, x.weak_type) for x in leaves])
-        try:
-            return treedef, key, tuple(sorted(static.items(), key=str)) if static else None
-        except TypeError:
-            raise TypeError(
-                f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}"
-            ) from None
-
-    def _trace(self, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> _Traced:
-        flat = _Flat(self._f, treedef, static)
-        specs = [(str(x.dtype), list(x.shape), getattr(x, "weak_type", False)) for x in leaves]
-        program = _core.Program(flat, specs, _name(self._f), _where(self._f))
-        return _Traced(program, flat.out_tree)
-
-    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Traced, list[Tensor]]:
-        static: dict[Any, Any] = {}
-        dynamic: Sequence[Any] = args
-        if self._nums or self._names:
-            dynamic, kwargs, static = self._split(args, kwargs)
-        leaves, treedef = _flatten_arguments(self._f, dynamic, kwargs)
-        key = self._signature(leaves, treedef, static)
-        try:
-            entry = self._entries.get(key)
-        except TypeError:
-            raise TypeError(
-                f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}"
-            ) from None
-        if entry is None:
-            entry = self._entries[key] = self._trace(leaves, treedef, static)
-        else:
-            self.hits += 1
-        return entry, leaves
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Positional tensors only, the usual hot call: one key, no containers.
-        key = None if kwargs or self._nums or self._names else _core.flat_key(args)
-        if key is not None:
-            entry = self._flat_entries.get(key)
-            if entry is not None:
-                self.hits += 1
-                out = entry.program(args)
-                return out[0] if entry.out_tree is _LEAF else tree_unflatten(entry.out_tree, out)
-        entry, leaves = self._entry(args, kwargs)
-        if key is not None:
-            self._flat_entries[key] = entry
-        return tree_unflatten(entry.out_tree, entry.program(leaves))
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is None:
-            return self
-        bound = self.__dict__.setdefault("_bound", {})
-        found = bound.get(id(instance))
-        if found is None or found[0] is not instance:
-            found = (instance, Jitted(functools.partial(self._f, instance)))
-            bound[id(instance)] = found
-        return found[1]
-
-    def trace(self, *args: Any, **kwargs: Any) -> _Traced:
-        """Traces for these arguments without running."""
-        return self._entry(args, kwargs)[0]
-
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The program for these arguments, ready to compile."""
-        return Lowered(self._entry(args, kwargs)[0])
-
-    def clear_cache(self) -> None:
-        """Forgets every specialization."""
-        self._entries.clear()
-        self._flat_entries.clear()
-
-    def __repr__(self) -> str:
-        return f"<jit {_name(self._f)}: {len(self._entries)} entries, {self.hits} hits>"
-
-
-class Lowered:
-    """A traced program; `compile()` makes it executable, `as_text()` shows its steps."""
-
-    def __init__(self, traced: _Traced) -> None:
-        self._traced = traced
-        self.out_tree = traced.out_tree
-
-    def compile(self) -> Lowered:
-        self._traced.program.compile()
-        return self
-
-    def as_text(self) -> str:
-        return _core.cache_steps(self._traced.program.compile())
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves = [to_tensor(x) for x in tree_leaves((args, kwargs))]
-        return tree_unflatten(self.out_tree, self._traced.program(leaves))
-
-
-def jit(
-    f: Callable[..., Any] | None = None,
-    *,
-    static_argnums: int | Sequence[int] = (),
-    static_argnames: str | Sequence[str] = (),
-) -> Any:
-    """Compiles `f` once per signature and caches it.
-
-    Arrays in nested containers are arguments; `static_argnums` and `static_argnames` mark arguments that choose what
-    is computed (hashable). Numbers are arrays too: another learning rate compiles nothing.
-    """
-    if f is None:
-        return lambda g: jit(g, static_argnums=static_argnums, static_argnames=static_argnames)
-    if not callable(f):
-        raise TypeError(f"jit needs a function, not {type(f).__name__}")
-    return Jitted(f, static_argnums, static_argnames)
-
-
 def _argnums(argnums: int | Sequence[int], args: Sequence[Any], f: Callable[..., Any]) -> tuple[int, ...]:
     nums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for n in nums:
@@ -285,7 +141,7 @@ def _differentiable(f: Callable[..., Any], args: Sequence[Any], nums: tuple[int,
                 name = (names[n] if n < len(names) else f"argument {n}") + path
                 raise TypeError(
                     f"grad of {_name(f)} needs float inputs, but {name} is {describe(t)}: "
-                    "pass it as an argument that is not differentiated (argnums), or as a float"
+                    "pass it as an argument that is not differentiated (argnums), or as a float such as 3.0"
                 )
 
 
@@ -320,9 +176,11 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
                 raise TypeError(f"{_name(f)} returned None; grad needs a scalar loss (is a return missing?)")
             loss = _result(out, f)
             if loss.shape != () or loss.dtype.kind != "f":
+                file, line, _ = _core.where_made(loss)
                 raise TypeError(
-                    f"grad needs a scalar float loss, but {_name(f)} returned {describe(loss)}; "
-                    "use .sum() or .mean(), or jacrev for the whole Jacobian"
+                    f"grad needs a scalar float loss, but {_name(f)} returned {describe(loss)}"
+                    + (f" made at {file}:{line}" if file else "")
+                    + "; use .sum() or .mean(), or jacrev for the whole Jacobian"
                 )
             return [loss, *(_result(a, f) for a in aux)]
 

@@ -155,7 +155,11 @@ def tree_map(f: Callable[..., Any], x: Any, *rest: Any, is_leaf: Callable[[Any],
     for r in rest:
         other, structure = tree_flatten(r, is_leaf)
         if structure != treedef:
-            raise ValueError(explain_difference(x, r))
+            from lamina._source import argument_texts
+
+            texts = argument_texts()[1:]
+            named = [texts[0], texts[len(others) + 1]] if len(texts) == 1 + len(rest) else []
+            raise ValueError(explain_difference(x, r, *named))
         others.append(other)
     return tree_unflatten(treedef, [f(*ls) for ls in zip(leaves, *others)])
 
@@ -183,8 +187,8 @@ def tree_paths(x: Any) -> list[str]:
     return paths
 
 
-def explain_difference(a: Any, b: Any) -> str:
-    """In words, the first place where two structures differ."""
+def explain_difference(a: Any, b: Any, first: str = "the first", second: str = "the second") -> str:
+    """In words, the first place where two structures differ; `first` and `second` name them."""
     import difflib
 
     stack = [(a, b, "")]
@@ -192,6 +196,7 @@ def explain_difference(a: Any, b: Any) -> str:
         x, y, path = stack.pop()
         cx, cy = _children(x), _children(y)
         at = path or "the top"
+        here = f"{second}{path}"
         if cx is None and cy is None:
             continue
         if cx is None or cy is None or type(x) is not type(y):
@@ -202,10 +207,10 @@ def explain_difference(a: Any, b: Any) -> str:
                     near = difflib.get_close_matches(
                         str(k), [str(o) for o in cy[1] if o not in x], n=1, cutoff=0.0
                     )
-                    hint = f", has {near[0]!r} (did you mean that?)" if near else ""
-                    return f"structures differ at {at}: the second has no {k!r}{hint}"
+                    hint = f", has {near[0]!r} (did you mean {k!r}?)" if near else ""
+                    return f"structures differ at {at}: {here} has no {k!r}{hint}; {first}{path} has it"
             extra = [k for k in cy[1] if k not in x]
-            return f"structures differ at {at}: the second also has {extra[0]!r}"
+            return f"structures differ at {at}: {here} also has {extra[0]!r}, {first}{path} has not"
         if len(cx[0]) != len(cy[0]):
             return f"structures differ at {at}: {len(cx[0])} items against {len(cy[0])}"
         if cx[1] != cy[1]:

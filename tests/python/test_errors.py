@@ -16,12 +16,6 @@ def caught(kind, f):
     return text
 
 
-def test_shapes_that_do_not_broadcast():
-    x, w = lnp.ones(3), lnp.ones(4)
-    text = caught(ValueError, lambda: x + w)
-    assert "[3] and [4]" in text and "test_errors.py" in text and "x + w" in text
-
-
 def test_matmul_names_both_shapes():
     @lm.jit
     def f(x, p):
@@ -29,15 +23,6 @@ def test_matmul_names_both_shapes():
 
     text = caught(ValueError, lambda: f(lnp.ones((5, 8)), {"w": lnp.ones((9, 2))}))
     assert "8" in text and "9" in text
-
-
-def test_branching_on_a_traced_value():
-    @lm.jit
-    def f(x):
-        return x if x > 0 else -x
-
-    text = caught(TypeError, lambda: f(lnp.array(1.0)))
-    assert "bool[]" in text and "lax.cond" in text and "test_errors.py" in text
 
 
 def test_float_of_a_traced_value():

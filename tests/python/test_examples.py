@@ -34,3 +34,12 @@ def test_lenet_learns():
     accuracy, steps, _, _ = importlib.import_module("lenet_mnist").train(epochs=2, quiet=True)
     assert steps == 100
     assert accuracy > 0.9
+
+
+def test_char_transformer_beats_counted_pairs():
+    example = importlib.import_module("char_transformer")
+    reached, pairs, steps = example.train(steps=280, quiet=True)
+    assert steps == 280
+    assert 2.0 < pairs < 2.6
+    assert reached < pairs - 0.1
+    assert repr(example.step) == "<jit step: 1 entry, 279 hits>"

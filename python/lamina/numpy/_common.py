@@ -123,6 +123,15 @@ def shape_of(shape: Any) -> list[int]:
     try:
         out = [operator.index(n) for n in items]
     except TypeError:
+        traced = [n for n in items if isinstance(n, Tensor) and not _core.forceable(n)]
+        if traced:
+            from lamina._source import argument_of
+
+            raise TypeError(
+                f"a shape cannot depend on {argument_of(traced[0]) or 'an argument'}, whose value is not known while "
+                "it is traced\n  Mark that argument static (static_argnums or static_argnames), or use a fixed upper "
+                "size and a mask (lamina.numpy.where)."
+            ) from None
         raise TypeError(f"a shape is an integer or a sequence of integers, not {shape!r}") from None
     if any(n < 0 for n in out):
         raise ValueError(f"a shape has no negative sizes: {tuple(out)}")

@@ -1,0 +1,178 @@
+// custom_jvp and custom_vjp: derivative rules written in Python.
+#include "python/custom.h"
+
+#include <pybind11/stl.h>
+
+#include <array>
+
+#include "absl/container/flat_hash_map.h"
+#include "hlo/custom_rule.h"
+#include "hlo/strings.h"
+#include "lazy/scopes.h"
+#include "lazy/transforms.h"
+#include "python/tensor.h"
+
+namespace py = pybind11;
+
+namespace lamina::python {
+namespace {
+
+using hlo::Value;
+using hlo::Values;
+using lazy::Lazy;
+
+Values joined(std::span<const Value> a, std::span<const Value> b) {
+  Values out(a.begin(), a.end());
+  out.insert(out.end(), b.begin(), b.end());
+  return out;
+}
+
+py::list tensors(std::span<const Value> values) {
+  py::list out;
+  for (const Value& v : values) {
+    if (v) out.append(to_object({v, false}));
+    else out.append(py::none());
+  }
+  return out;
+}
+
+Values values_of(const py::handle& objects) {
+  Values out;
+  for (const py::handle& o : objects.cast<py::sequence>()) out.push_back(o.is_none() ? Value() : lazy_of(o.ptr()).value);
+  return out;
+}
+
+// Whether a parameter lies beneath: a transform of a traced function, or of a region, where arrays from outside are
+// not to be had.
+bool is_traced(std::span<const Value> values) {
+  auto stop = [](const hlo::Node& n, void*) { return n.data() != nullptr; };
+  for (const hlo::Node* n : hlo::postorder(values, stop))
+    if (n->op() == hlo::Op::parameter) return true;
+  return false;
+}
+
+// `outputs` with the arrays that a rule captured as constants. Nodes of `inputs` stay.
+void close_over_arrays(hlo::Builder& b, std::span<const Value> inputs, std::span<Values* const> outputs) {
+  absl::flat_hash_map<const hlo::Node*, Values> made;
+  for (const Value& v : inputs)
+    if (v)
+      for (uint32_t i = 0; i < v.node()->num_results(); ++i) made[v.node()].push_back(Value(v.node(), i));
+  auto stop = [](const hlo::Node& n, void* m) {
+    return n.data() != nullptr || static_cast<decltype(made)*>(m)->contains(&n);
+  };
+  for (Values* list : outputs) {
+    for (Value& root : *list) {
+      if (!root) continue;
+      for (hlo::Node* n : hlo::postorder(std::span(&root, 1), stop, &made)) {
+        if (made.contains(n)) continue;
+        Values results, operands;
+        bool changed = false;
+        for (size_t i = 0; i < n->operands().size(); ++i) {
+          operands.push_back(made.at(n->operand(i).node())[n->operand(i).index()]);
+          changed |= !(operands.back() == n->operand_value(i));
+        }
+        if (n->data() && n->stamp() == 0 && !n->type()->is_tuple()) {
+          const jit::ArrayPtr array = jit::array_of(Value(n));
+          results.push_back(b.constant(hlo::Literal::copy_of(n->type(), array->data())));
+        } else if (changed && !n->data()) {
+          results = b.remake(*n, operands);
+          if (!b.ok()) return;
+        } else {
+          for (uint32_t i = 0; i < n->num_results(); ++i) results.push_back(Value(n, i));
+        }
+        made[n] = std::move(results);
+      }
+      root = made.at(root.node())[root.index()];
+    }
+  }
+}
+
+// Rules get and return flat lists; None stands for a value that is not there. Only the first `arguments` operands are
+// the function's own: the others are what its body captured, which has no derivative.
+class PythonRule final : public hlo::CustomRule {
+ public:
+  PythonRule(Kind kind, size_t arguments, py::function first, py::object second)
+      : kind_(kind), arguments_(arguments), first_(std::move(first)), second_(std::move(second)) {}
+  ~PythonRule() override {
+    py::gil_scoped_acquire gil;
+    first_ = py::object();
+    second_ = py::object();
+  }
+  Kind kind() const override { return kind_; }
+
+  hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> x, std::span<const Value> t) override {
+    Call call;
+    const py::tuple r = first_(tensors(x.first(arguments_)), tensors(t.first(arguments_)));
+    hlo::JvpResult out;
+    out.primals = values_of(r[0]);
+    out.tangents = values_of(r[1]);
+    if (is_traced(x)) close_over_arrays(b, joined(x, t), std::array{&out.primals, &out.tangents});
+    return out;
+  }
+  Forward forward(hlo::Builder& b, std::span<const Value> x) override {
+    Call call;
+    captured_ = x.size() - arguments_;
+    const py::tuple r = first_(tensors(x.first(arguments_)));
+    Forward out{values_of(r[0]), values_of(r[1])};
+    if (is_traced(x)) close_over_arrays(b, x, std::array{&out.results, &out.residuals});
+    return out;
+  }
+  Values backward(hlo::Builder& b, std::span<const Value> residuals, std::span<const Value> cotangents) override {
+    Call call;
+    Values out = values_of(second_(tensors(residuals), tensors(cotangents)));
+    const Values inputs = joined(residuals, cotangents);
+    if (is_traced(inputs)) close_over_arrays(b, inputs, std::array{&out});
+    out.resize(out.size() + captured_);
+    return out;
+  }
+
+ private:
+  // Numbers in a rule are constants, since it may run while a loop's body is being transformed.
+  struct Call {
+    py::gil_scoped_acquire gil;
+    lazy::ScopeGuard scope{lazy::Scope::kJit, 0};
+  };
+
+  Kind kind_;
+  size_t arguments_, captured_ = 0;
+  py::object first_, second_;
+};
+
+}  // namespace
+
+void add_custom(py::module_& m) {
+  m.def("custom_rule", [](bool is_jvp, size_t arguments, py::function first, py::object second) {
+    const auto kind = is_jvp ? hlo::CustomRule::Kind::kJvp : hlo::CustomRule::Kind::kVjp;
+    return hlo::register_custom_rule(std::make_shared<PythonRule>(kind, arguments, std::move(first), std::move(second)));
+  }, "Registers a jvp rule, or a forward and a backward rule; returns the id.");
+  m.def("drop_custom_rule", &hlo::unregister_custom_rule);
+  m.def("call_with_rule", [](const py::function& f, const py::sequence& args, int64_t rule) {
+    UserLocation location;
+    std::vector<Lazy> operands = from_sequence(args);
+    std::vector<const hlo::Type*> types;
+    std::vector<bool> weak, result_weak;
+    for (const Lazy& a : operands) {
+      types.push_back(a.value.type());
+      weak.push_back(a.weak);
+    }
+    const size_t own = operands.size();
+    const hlo::ComputationPtr body = lazy::region(flat(f), types, weak, &operands, &result_weak);
+    for (const lazy::Scope& s : lazy::open_scopes())
+      for (size_t i = own; s.kind == lazy::Scope::kDerivative && i < operands.size(); ++i)
+        if (operands[i].value.node()->stamp() >= s.stamp && hlo::is_inexact(operands[i].value.dtype()))
+          throw Error(ErrorKind::kType,
+                      str_cat("a function with a custom derivative uses ", hlo::to_string(*operands[i].value.type()),
+                              " from outside that is being differentiated; its rule cannot see it: pass it as an argument"));
+    Values values;
+    for (const Lazy& o : operands) values.push_back(o.value);
+    hlo::Builder b;
+    const Values results = hlo::custom_call_with_rule(b, rule, body, values);
+    lazy::check(b.status());
+    std::vector<Lazy> out;
+    for (size_t i = 0; i < results.size(); ++i) out.push_back({results[i], result_weak[i]});
+    return to_list(std::move(out));
+  }, "Outputs of f as a call whose derivative is the rule's.");
+  m.def("any_open_scope", [] { return !lazy::open_scopes().empty(); });
+}
+
+}  // namespace lamina::python

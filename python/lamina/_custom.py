@@ -1,0 +1,293 @@
+"""Derivatives that users define: custom_jvp and custom_vjp."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lamina import _core
+from lamina._core import Tensor
+from lamina._tensor import describe, to_tensor
+from lamina._transforms import _Flat, _flatten_arguments, _name
+from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_leaves, tree_unflatten
+
+# Rules that calls may still name; the oldest go first. A call outlives the function that made it.
+_MAX_RULES = 4096
+_rules: collections.deque[int] = collections.deque()
+
+
+def _kept_rule(is_jvp: bool, arguments: int, first: Callable[..., Any], second: Any = None) -> int:
+    rule = _core.custom_rule(is_jvp, arguments, first, second)
+    _rules.append(rule)
+    if len(_rules) > _MAX_RULES:
+        _core.drop_custom_rule(_rules.popleft())
+    return rule
+
+
+def _zeros_like(x: Tensor) -> Tensor:
+    from lamina import numpy as lnp
+
+    return lnp.zeros(x.shape, x.dtype)
+
+
+def _fitted(t: Any, like: Tensor, what: str) -> Tensor:
+    """`t` as a Tensor of the shape and element type of `like`."""
+    t = to_tensor(t)
+    if t.shape != like.shape:
+        raise ValueError(f"{what} has shape {t.shape} where {like.shape} is needed ({describe(like)})")
+    return t if t.dtype == like.dtype else t.astype(like.dtype)
+
+
+class _Custom:
+    """What custom_jvp and custom_vjp share: arguments, and one rule per structure and types of them."""
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+        if not callable(fun):
+            raise TypeError(f"{type(self).__name__} needs a function, not {type(fun).__name__}")
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.nondiff_argnums = (
+            (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        )
+        self._rules: dict[Any, tuple[int, Any]] = {}
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {_name(self.fun)}>"
+
+    def _needs_rule(self) -> None:
+        raise NotImplementedError
+
+    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:
+        raise NotImplementedError
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        try:
+            signature = inspect.signature(self.fun)
+        except (TypeError, ValueError):
+            signature = None
+        if signature is None:
+            if kwargs:
+                raise TypeError(f"{_name(self.fun)} has no signature to place keyword arguments by")
+            return args
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TypeError(
+                f"{_name(self.fun)} takes keyword-only arguments, which a {type(self).__name__} function cannot"
+            )
+        return bound.args
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._needs_rule()
+        args = self._positional(args, kwargs)
+        if not _core.any_open_scope():
+            return self.fun(*args)
+        fixed = {n % len(args): args[n] for n in self.nondiff_argnums if -len(args) <= n < len(args)}
+        for n, value in fixed.items():
+            for leaf in tree_leaves(value):
+                if isinstance(leaf, Tensor) and not _core.forceable(leaf):
+                    raise TypeError(
+                        f"argument {n} of {_name(self.fun)} is in nondiff_argnums, but it is {describe(leaf)} of a "
+                        "traced function; make it an ordinary argument, and give it a zero (or None) derivative"
+                    )
+        leaves, treedef = _flatten_arguments(self.fun, [a for i, a in enumerate(args) if i not in fixed], {})
+        flat = _Flat(self.fun, treedef, fixed)
+        outputs = _core.call_with_rule(flat, leaves, self._rule_for(leaves, treedef, fixed))
+        return tree_unflatten(flat.out_tree, outputs)
+
+    def _rule_for(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:
+        # One id per structure, types and fixed arguments: the id is part of the key of what is compiled.
+        types = tuple([(x.shape, x.dtype) for x in leaves])
+        try:
+            key: Any = (treedef, types, tuple(sorted(fixed.items())))
+            hash(key)
+        except TypeError:
+            key = (treedef, types, tuple((n, id(v)) for n, v in sorted(fixed.items())))
+        found = self._rules.get(key)
+        if found is None or found[0] < (_rules[0] if _rules else 0):
+            # The fixed arguments are kept, so that an id stays theirs.
+            found = self._rules[key] = (self._rule(leaves, treedef, fixed), fixed)
+        return found[0]
+
+    def _with_fixed(self, fixed: dict[int, Any], values: Sequence[Any]) -> list[Any]:
+        full = list(values)
+        for n in sorted(fixed):
+            full.insert(n, fixed[n])
+        return full
+
+
+class custom_jvp(_Custom):
+    """A function with a forward derivative of its own; reverse mode is made from it.
+
+    ``nondiff_argnums`` marks arguments that are not differentiated; they come first in the rule.
+
+    Example::
+
+        @lm.custom_jvp
+        def f(x, y):
+            return lnp.sin(x) * y
+
+        @f.defjvp
+        def f_jvp(primals, tangents):
+            x, y = primals
+            x_dot, y_dot = tangents
+            return f(x, y), lnp.cos(x) * x_dot * y + lnp.sin(x) * y_dot
+
+    Raises AttributeError when called before `defjvp`, TypeError or ValueError if the rule's outputs do not fit.
+    """
+
+    jvp: Callable[..., Any] | None = None
+
+    def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
+        """Sets the rule: ``jvp(*nondiff, primals, tangents) -> (primals_out, tangents_out)``; returns it."""
+        if symbolic_zeros:
+            raise NotImplementedError("symbolic_zeros is not supported: tangents are always arrays")
+        self.jvp = jvp
+        self._rules.clear()
+        return jvp
+
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """Sets the rule from one function per argument, ``jvp_i(t_i, primal_out, *primals)``; None: no dependence.
+
+        Raises TypeError with nondiff_argnums, which need `defjvp`.
+        """
+        if self.nondiff_argnums:
+            raise TypeError("defjvps cannot be used with nondiff_argnums; use defjvp")
+
+        def jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+            out = self(*primals)
+            parts = [j(t, out, *primals) for j, t in zip(jvps, tangents) if j is not None]
+            leaves, treedef = tree_flatten(out)
+            totals: list[Any] = [_zeros_like(to_tensor(x)) for x in leaves]
+            for part in parts:
+                totals = [a + b for a, b in zip(totals, tree_leaves(part))]
+            return out, tree_unflatten(treedef, totals)
+
+        self.defjvp(jvp)
+
+    def _needs_rule(self) -> None:
+        if self.jvp is None:
+            raise AttributeError(
+                f"no derivative is defined for the custom_jvp function {_name(self.fun)}: use defjvp"
+            )
+
+    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:
+        jvp, name, nondiff = self.jvp, _name(self.fun), [fixed[n] for n in sorted(fixed)]
+
+        def rule(x: list[Tensor], t: list[Any]) -> tuple[list[Tensor], list[Any]]:
+            tangents = [_zeros_like(p) if d is None else d for p, d in zip(x, t)]
+            out = jvp(*nondiff, tree_unflatten(treedef, x)[0], tree_unflatten(treedef, tangents)[0])
+            if not isinstance(out, (tuple, list)) or len(out) != 2:
+                raise TypeError(
+                    f"the jvp rule of {name} must return (primals_out, tangents_out), not {out!r:.60}"
+                )
+            primals, structure = tree_flatten(out[0])
+            dots, dot_structure = tree_flatten(out[1])
+            if structure != dot_structure:
+                raise TypeError(
+                    f"the jvp rule of {name} returned tangents of another structure than its results: "
+                    + explain_difference(out[0], out[1])
+                )
+            results = [to_tensor(p) for p in primals]
+            return results, [
+                _fitted(d, p, f"a tangent from the jvp rule of {name}") if p.dtype.kind in "fc" else None
+                for p, d in zip(results, dots)
+            ]
+
+        return _kept_rule(True, len(leaves), rule)
+
+
+class custom_vjp(_Custom):
+    """A function with a reverse derivative of its own.
+
+    ``nondiff_argnums`` marks arguments that are not differentiated: `fwd` takes all arguments in their order, `bwd`
+    takes these first.
+
+    Example::
+
+        @lm.custom_vjp
+        def clip_gradient(lo, hi, x):
+            return x
+
+        clip_gradient.defvjp(
+            lambda lo, hi, x: (x, (lo, hi)),
+            lambda res, g: (None, None, lnp.clip(g, res[0], res[1])),
+        )
+
+    Raises AttributeError when called before `defvjp`, TypeError or ValueError if the rule's outputs do not fit.
+    """
+
+    fwd: Callable[..., Any] | None = None
+    bwd: Callable[..., Any] | None = None
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False) -> None:
+        """Sets ``fwd(*args) -> (out, residuals)`` and ``bwd(*nondiff, residuals, cotangent) -> cotangents``.
+
+        `bwd` returns one cotangent per differentiated argument, with that argument's structure, or None for zero.
+        """
+        if symbolic_zeros:
+            raise NotImplementedError("symbolic_zeros is not supported: cotangents are always arrays")
+        self.fwd, self.bwd = fwd, bwd
+        self._rules.clear()
+
+    def _needs_rule(self) -> None:
+        if self.fwd is None or self.bwd is None:
+            raise AttributeError(
+                f"no derivative is defined for the custom_vjp function {_name(self.fun)}: use defvjp"
+            )
+
+    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:
+        fwd, bwd, name = self.fwd, self.bwd, _name(self.fun)
+        nondiff = [fixed[n] for n in sorted(fixed)]
+        shapes = [(x.shape, x.dtype) for x in leaves]
+        trees: list[TreeDef] = []
+
+        def forward(x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+            out = fwd(*self._with_fixed(fixed, tree_unflatten(treedef, x)[0]))
+            if not isinstance(out, (tuple, list)) or len(out) != 2:
+                raise TypeError(f"the forward rule of {name} must return (out, residuals), not {out!r:.60}")
+            results, out_tree = tree_flatten(out[0])
+            residuals, residual_tree = tree_flatten(out[1])
+            trees[:] = [out_tree, residual_tree]
+            return [to_tensor(r) for r in results], [to_tensor(r) for r in residuals]
+
+        def backward(residuals: list[Tensor], cotangents: list[Any]) -> list[Any]:
+            given = bwd(*nondiff, tree_unflatten(trees[1], residuals), tree_unflatten(trees[0], cotangents))
+            wanted = tree_unflatten(treedef, list(range(len(shapes))))[0]
+            if not isinstance(given, (tuple, list)) or len(given) != len(wanted):
+                count = len(given) if isinstance(given, (tuple, list)) else type(given).__name__
+                raise TypeError(
+                    f"the backward rule of {name} must return a tuple of {len(wanted)} cotangents, one per "
+                    f"differentiated argument, not {count}"
+                )
+            out: list[Any] = [None] * len(shapes)
+            for argument, (indices, cotangent) in enumerate(zip(wanted, given)):
+                at = tree_leaves(indices)
+                if cotangent is None:
+                    continue
+                parts, structure = tree_flatten(cotangent, is_leaf=lambda c: c is None)
+                if structure.num_leaves != len(at):
+                    raise TypeError(
+                        f"the backward rule of {name} returned for argument {argument} another structure than the "
+                        "argument's: " + explain_difference(indices, cotangent)
+                    )
+                for i, part in zip(at, parts):
+                    shape, dtype = shapes[i]
+                    if part is None or dtype.kind not in "fc":
+                        continue
+                    t = to_tensor(part)
+                    if t.shape != shape:
+                        raise ValueError(
+                            f"the backward rule of {name} returned for argument {argument} a cotangent of shape "
+                            f"{t.shape}; the argument has shape {shape}"
+                        )
+                    out[i] = t if t.dtype == dtype else t.astype(dtype)
+            return out
+
+        return _kept_rule(False, len(leaves), forward, backward)

@@ -1,0 +1,544 @@
+"""jit: functions traced once per signature, free variables and branch outcomes, and compiled.
+
+An entry of a jitted function belongs to a signature: structure, shapes and element types of the arguments, and static
+values. Under it are variants, one per set of free variables that nothing else fits; and under a variant a tree of
+branches, with one trace per path that the function took on values of its arguments.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lamina import _core
+from lamina._core import Tensor
+from lamina._read_set import ReadSet
+from lamina._source import expression_at, user_frame
+from lamina._tensor import describe, to_tensor
+from lamina._transforms import (
+    ShapeDtype,
+    _argument_names,
+    _argument_path,
+    _Flat,
+    _flatten_arguments,
+    _name,
+    _where,
+)
+from lamina.tree import TreeDef, tree_flatten, tree_leaves, tree_paths, tree_unflatten
+
+_LEAF = tree_flatten(0)[1]
+# Caps: decisions along one path, traced paths per variant, variants per signature, signatures per function.
+MAX_DECISIONS, MAX_PATHS, MAX_VARIANTS, MAX_ENTRIES = 128, 64, 16, 4096
+
+
+class _Trace:
+    """One path of one variant, with its program."""
+
+    __slots__ = ("out_text", "out_tree", "program")
+
+    def __init__(self, program: Any, flat: _Flat) -> None:
+        self.program, self.out_text = program, flat.out_text
+        self.out_tree = _LEAF if flat.out_tree == _LEAF and not flat.out_text else flat.out_tree
+
+    def result(self, out: list[Tensor]) -> Any:
+        if self.out_tree is _LEAF:
+            return out[0]
+        for i, text in self.out_text:
+            out.insert(i, text)
+        return tree_unflatten(self.out_tree, out)
+
+
+class _Branch:
+    """A value of the arguments that the function branched on, and where each outcome led."""
+
+    __slots__ = ("children", "program")
+
+    def __init__(self, program: Any) -> None:
+        self.program = program
+        self.children: dict[bool, _Branch | _Trace] = {}
+
+
+class _Variant:
+    __slots__ = ("paths", "reads", "root")
+
+    def __init__(self, reads: ReadSet) -> None:
+        self.reads, self.paths = reads, 0
+        self.root: _Branch | _Trace | None = None
+
+
+class _Tracing(threading.local):
+    """The jit traces open on a thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.open: list[_Context] = []
+
+
+class _Context:
+    """A trace in progress: what is needed to decide a branch from the arguments' values."""
+
+    def __init__(
+        self, jitted: Jitted, variant: _Variant, arguments: list[Any], outcomes: list[bool], paths: list[str]
+    ) -> None:
+        self.jitted, self.variant, self.arguments, self.paths = jitted, variant, arguments, paths
+        self.known = list(outcomes)  # decisions made when the call looked for its path
+        self.made: list[tuple[_Branch, bool]] = []
+        self.reasons: list[str] = []
+        self.depth, self.floor = _core.scope_depth(), _core.record_floor()
+        self.inputs: list[Tensor] = []
+        self.stamp = 0
+
+    def opened(self, inputs: list[Tensor]) -> None:
+        self.inputs, self.stamp = inputs, _core.innermost_stamp()
+
+
+tracing = _Tracing()
+
+REMEDIES = (
+    "  Remedies: lamina.numpy.where(condition, a, b) for values; lamina.lax.cond or lamina.lax.while_loop for "
+    "code; or {last}."
+)
+
+
+def decide(x: Tensor) -> bool:
+    """The truth of a traced scalar: by branch specialization inside jit, TypeError elsewhere."""
+    frame = user_frame()
+    condition = expression_at(frame) if frame else ""
+    shown = f"`{condition}`" if condition else f"the condition {describe(x)}"
+    at = f"\n  {frame.f_code.co_filename}:{frame.f_lineno}: {condition}" if frame else ""
+    if not tracing.open:
+        raise TypeError(
+            f"{shown} has no single truth value here: {describe(x)} depends on an argument of a vmap or of a traced "
+            f"loop body{at}\n" + REMEDIES.format(last="move the test outside the function")
+        )
+    context = tracing.open[-1]
+    names = [p for p, used in zip(context.paths, _core.depends_on(x, context.inputs)) if used]
+    on = " and ".join(names[:3]) or "an argument"
+    f = _name(context.jitted._f)
+    if context.jitted._branches == "error":
+        raise TypeError(
+            f"{shown} depends on {on} of the jitted function {f}, and branches are not specialized "
+            f'(branches="error"){at}\n'
+            + REMEDIES.format(last='jit(..., branches="specialize"), one trace per path taken')
+        )
+    step = len(context.made)
+    if step >= MAX_DECISIONS:
+        raise TypeError(
+            f"{shown} is the {step + 1}th branch on a value of {on} in one call of the jitted function {f}; at most "
+            f"{MAX_DECISIONS} are specialized{at}\n" + REMEDIES.format(last="move the loop outside jit")
+        )
+    if step < len(context.known):
+        branch = context.made[-1][0].children[context.made[-1][1]] if context.made else context.variant.root
+        outcome = context.known[step]
+    else:
+        where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
+        program = _core.close_program(
+            [x], context.inputs, context.stamp, f, where, f"decides {condition or 'a branch'}"
+        )
+        if program is None:
+            raise TypeError(
+                f"{shown} has no single truth value here: {describe(x)} depends on an argument of a vmap or of a "
+                f"traced loop body inside the jitted function {f}{at}\n"
+                + REMEDIES.format(last="move the test outside the function")
+            )
+        if any(not isinstance(a, Tensor) for a in context.arguments):
+            raise TypeError(
+                f"{shown} depends on {on} of {f}, which is being traced for shapes only: a branch needs values{at}\n"
+                + REMEDIES.format(last="trace it with arrays")
+            )
+        context.variant.reads.bind(program)
+        branch = _Branch(program)
+        _attach(context.variant, context.made, branch)
+        outcome = _outcome(context, branch)
+        context.known.append(outcome)
+    context.made.append((branch, outcome))
+    context.reasons.append(f"{condition or 'branch'} is {outcome}")
+    return outcome
+
+
+def _outcome(context: _Context, branch: _Branch) -> bool:
+    popped = tracing.open.pop()
+    try:
+        return _core.outside_scopes(
+            context.depth,
+            context.floor,
+            lambda: bool(branch.program(context.arguments, context.variant.reads.tensors)[0]),
+        )
+    finally:
+        tracing.open.append(popped)
+
+
+def _attach(variant: _Variant, made: list[tuple[_Branch, bool]], node: _Branch | _Trace) -> None:
+    if made:
+        made[-1][0].children[made[-1][1]] = node
+    else:
+        variant.root = node
+
+
+class _Self:
+    """The object that a jitted method is called on: a static argument by identity, not kept alive."""
+
+    __slots__ = ("_hash", "ref")
+
+    def __init__(self, instance: Any) -> None:
+        try:
+            self.ref: Callable[[], Any] = weakref.ref(instance)
+        except TypeError:
+            self.ref = lambda: instance
+        self._hash = id(instance)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Self) and self.ref() is not None and self.ref() is other.ref()
+
+
+def _numbers(value: Any) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else tuple(value)
+
+
+def _strings(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+class Jitted:
+    """A function compiled once per signature: structure, shapes and element types of its arguments, static values."""
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        static_argnums: Any = (),
+        static_argnames: Any = (),
+        donate_argnums: Any = (),
+        donate_argnames: Any = (),
+        branches: str = "specialize",
+    ) -> None:
+        functools.update_wrapper(self, f)
+        self._f = f
+        parameters = _argument_names(f)
+
+        def places(nums: Any, names: Any, what: str) -> tuple[frozenset[int], frozenset[str]]:
+            out = set()
+            for n in _numbers(nums):
+                if parameters and not -len(parameters) <= n < len(parameters) and not _takes_any(f):
+                    raise ValueError(
+                        f"{what}_argnums {n} is out of range: {_name(f)} has {len(parameters)} parameters"
+                    )
+                out.add(n % len(parameters) if n < 0 and parameters else n)
+            for n in _strings(names):
+                if n not in parameters and parameters and not _takes_any(f):
+                    raise ValueError(
+                        f"{what}_argnames {n!r} is no parameter of {_name(f)}({', '.join(parameters)})"
+                    )
+            out |= {parameters.index(n) for n in _strings(names) if n in parameters}
+            return frozenset(out), frozenset(_strings(names)) | {
+                parameters[n] for n in out if n < len(parameters)
+            }
+
+        self._nums, self._names = places(static_argnums, static_argnames, "static")
+        self._donated, self._donated_names = places(donate_argnums, donate_argnames, "donate")
+        if self._nums & self._donated:
+            raise ValueError(f"a static argument of {_name(f)} cannot be donated: it is not an array")
+        if branches not in ("specialize", "error"):
+            raise ValueError(f"branches is 'specialize' or 'error', not {branches!r}")
+        self._branches = branches
+        self._plain = not (self._nums or self._names or self._donated or self._donated_names)
+        self._entries: dict[Any, list[_Variant]] = {}
+        self._flat_entries: dict[bytes, list[_Variant]] = {}  # of _entries, those for positional tensors
+        self.hits = 0
+
+    # --- finding the trace of a call ---
+
+    def _split(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any], dict[Any, Any]]:
+        static: dict[Any, Any] = {}
+        dynamic = []
+        for i, a in enumerate(args):
+            if i in self._nums or type(a) is _Self:
+                static[i] = a
+            else:
+                dynamic.append(a)
+        kept = {}
+        for k, v in kwargs.items():
+            if k in self._names:
+                static[k] = v
+            else:
+                kept[k] = v
+        return dynamic, kept, static
+
+    def _variants(self, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> list[_Variant]:
+        types = tuple([(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves])
+        key = (treedef, types, tuple(sorted(static.items(), key=lambda kv: str(kv[0]))) if static else None)
+        try:
+            found = self._entries.get(key)
+        except TypeError:
+            raise TypeError(
+                f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}"
+            ) from None
+        if found is None:
+            if len(self._entries) >= MAX_ENTRIES:
+                self._entries.pop(next(iter(self._entries)))
+                self._flat_entries.clear()
+            found = self._entries[key] = []
+        return found
+
+    def _arguments(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: bool = False
+    ) -> tuple[list[Any], TreeDef, dict[Any, Any]]:
+        static: dict[Any, Any] = {}
+        dynamic: Sequence[Any] = args
+        if self._nums or self._names or (args and type(args[0]) is _Self):
+            dynamic, kwargs, static = self._split(args, kwargs)
+        if shapes:
+            given, treedef = tree_flatten((tuple(dynamic), kwargs))
+            if any(isinstance(x, ShapeDtype) for x in given):
+                return [x if isinstance(x, ShapeDtype) else to_tensor(x) for x in given], treedef, static
+        leaves, treedef = _flatten_arguments(self._f, dynamic, kwargs)
+        return leaves, treedef, static
+
+    def _variant(self, variants: list[_Variant]) -> _Variant:
+        """The variant whose free variables are as they are now, first in the list; made if there is none."""
+        for i, v in enumerate(variants):
+            if _core.reads_hold(v.reads.guards) or v.reads.refresh():
+                if i:
+                    variants.insert(0, variants.pop(i))
+                return v
+        v = _Variant(ReadSet(self._f))
+        variants.insert(0, v)
+        del variants[MAX_VARIANTS:]
+        return v
+
+    def _path(self, variant: _Variant, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> _Trace:
+        """The trace for the outcomes that these arguments lead to."""
+        node, outcomes = variant.root, []
+        while type(node) is _Branch:
+            outcome = bool(node.program(leaves, variant.reads.tensors)[0])
+            outcomes.append(outcome)
+            node = node.children.get(outcome)
+        if node is not None:
+            self.hits += 1
+            return node
+        return self._trace(variant, leaves, treedef, static, outcomes)
+
+    def _trace(
+        self,
+        variant: _Variant,
+        leaves: list[Any],
+        treedef: TreeDef,
+        static: dict[Any, Any],
+        outcomes: list[bool],
+    ) -> _Trace:
+        if variant.paths >= MAX_PATHS:
+            raise TypeError(
+                f"the jitted function {_name(self._f)} took {MAX_PATHS} different paths through its branches on "
+                "argument values for one signature; no more are specialized\n"
+                + REMEDIES.format(last="move the branches outside jit")
+            )
+        static = {k: v.ref() if type(v) is _Self else v for k, v in static.items()}
+        example = tree_unflatten(treedef, leaves)
+        paths = [_argument_path(self._f, p) for p in tree_paths(example)]
+        context = _Context(self, variant, leaves, outcomes, paths)
+        flat = _Flat(self._f, treedef, static, keep_text=True, opened=context.opened)
+        specs = [(str(x.dtype), list(x.shape), getattr(x, "weak_type", False)) for x in leaves]
+        tracing.open.append(context)
+        try:
+            with variant.reads:
+                program = _core.Program(flat, specs, _name(self._f), _where(self._f))
+        finally:
+            tracing.open.pop()
+        variant.reads.bind(program)
+        if context.reasons:
+            program.set_reason("branch: " + ", ".join(context.reasons[-3:]))
+        trace = _Trace(program, flat)
+        _attach(variant, context.made, trace)
+        variant.paths += 1
+        return trace
+
+    # --- calling ---
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Positional tensors only, the usual hot call: one key, no containers.
+        key = None if kwargs or not self._plain else _core.flat_key(args)
+        if key is not None:
+            variants = self._flat_entries.get(key)
+            if variants:
+                variant = variants[0]
+                node = variant.root
+                if type(node) is _Trace and _core.reads_hold(variant.reads.guards):
+                    self.hits += 1
+                    out = node.program(args, variant.reads.tensors)
+                    return out[0] if node.out_tree is _LEAF else node.result(out)
+        leaves, treedef, static = self._arguments(args, kwargs)
+        variants = self._variants(leaves, treedef, static)
+        variant = self._variant(variants)
+        trace = self._path(variant, leaves, treedef, static)
+        if key is not None:
+            self._flat_entries[key] = variants
+        result = trace.result(trace.program(leaves, variant.reads.tensors))
+        if not self._plain:
+            self._donate(args, kwargs)
+        return result
+
+    def _donate(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if _core.any_open_scope():
+            return  # recorded, not run: the outer call owns its arguments
+        given = [a for i, a in enumerate(args) if i in self._donated]
+        given += [v for k, v in kwargs.items() if k in self._donated_names]
+        for leaf in tree_leaves(given):
+            if isinstance(leaf, Tensor):
+                _core.donate(leaf)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        if tree_flatten(instance)[1] != _LEAF:
+            return functools.partial(self, instance)  # a container, such as a dataclass, is an argument
+        return functools.partial(self, _Self(instance))
+
+    # --- ahead of time ---
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Traces for these arguments, arrays or ShapeDtype, without running or compiling."""
+        leaves, treedef, static = self._arguments(args, kwargs, shapes=True)
+        variant = self._variant(self._variants(leaves, treedef, static))
+        return Traced(self, variant, self._path(variant, leaves, treedef, static), leaves, treedef)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The program for these arguments, arrays or ShapeDtype, ready to compile."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Shapes and element types of the result; computes nothing."""
+        return self.trace(*args, **kwargs).out_info
+
+    def clear_cache(self) -> None:
+        """Forgets every specialization."""
+        self._entries.clear()
+        self._flat_entries.clear()
+
+    def __reduce__(self) -> str:
+        # By reference, as functions are: the name leads to this object again.
+        return getattr(self, "__qualname__", _name(self._f))
+
+    def __repr__(self) -> str:
+        count = sum(v.paths for variants in self._entries.values() for v in variants)
+        return f"<jit {_name(self._f)}: {count} {'entry' if count == 1 else 'entries'}, {self.hits} hits>"
+
+
+def _takes_any(f: Callable[..., Any]) -> bool:
+    import inspect
+
+    kinds = [p.kind for p in inspect.signature(f).parameters.values()]
+    return inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds
+
+
+class Traced:
+    """A traced program: `as_text()` shows it, `lower()` goes on."""
+
+    def __init__(
+        self, jitted: Jitted, variant: _Variant, trace: _Trace, leaves: list[Any], treedef: TreeDef
+    ) -> None:
+        self._jitted, self._variant, self._trace, self._treedef = jitted, variant, trace, treedef
+        self._types = [(x.shape, x.dtype) for x in leaves]
+
+    @property
+    def out_info(self) -> Any:
+        """The result's structure with a ShapeDtype for each array."""
+        types: list[Any] = [ShapeDtype(shape, dtype) for dtype, shape in self._trace.program.result_types]
+        return self._trace.result(types)
+
+    def as_text(self, form: str = "short") -> str:
+        """The recorded program: ``"short"``, ``"canonical"`` (parses again) or ``"full"`` (with source lines)."""
+        return self._trace.program.text(form, _name(self._jitted._f))
+
+    def lower(self) -> Lowered:
+        return Lowered(self._jitted, self._variant, self._trace, self._types, self._treedef)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} {_name(self._jitted._f)}>"
+
+
+class Lowered(Traced):
+    """A program ready to compile."""
+
+    def __init__(
+        self, jitted: Jitted, variant: _Variant, trace: _Trace, types: list[Any], treedef: TreeDef
+    ) -> None:
+        self._jitted, self._variant, self._trace, self._treedef = jitted, variant, trace, treedef
+        self._types = types
+
+    def compile(self) -> Compiled:
+        """Compiles now; the result is called with arrays of these types."""
+        return Compiled(self._jitted, self._variant, self._trace, self._types, self._treedef)
+
+
+class Compiled(Lowered):
+    """A compiled program, called without looking for a signature: the types of its arguments must be the ones it has."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._id = self._trace.program.compile()
+
+    def as_text(self, form: str = "steps") -> str:
+        """The steps of the executable, what was fused and why the rest was not; other forms: the program's."""
+        return _core.cache_steps(self._id) if form == "steps" else super().as_text(form)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, treedef, _ = self._jitted._arguments(args, kwargs)
+        if treedef != self._treedef:
+            raise TypeError(
+                f"{_name(self._jitted._f)} was compiled for arguments of the structure {self._treedef}, not {treedef}"
+            )
+        paths = tree_paths(tree_unflatten(treedef, leaves))
+        for x, (shape, dtype), path in zip(leaves, self._types, paths):
+            if x.shape != shape or x.dtype != dtype:
+                raise TypeError(
+                    f"{_name(self._jitted._f)} was compiled for {describe(ShapeDtype(shape, dtype))} as "
+                    f"{_argument_path(self._jitted._f, path)}, not {describe(x)}"
+                )
+        return self._trace.result(self._trace.program(leaves, self._variant.reads.tensors))
+
+
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    donate_argnames: str | Sequence[str] = (),
+    branches: str = "specialize",
+) -> Any:
+    """Compiles `f` once per signature and caches it.
+
+    Arrays in nested containers are arguments; `static_argnums` and `static_argnames` mark arguments that choose what
+    is computed (hashable). Numbers are arrays too: another learning rate compiles nothing. Globals and closure
+    variables that `f` and the plain functions it calls read are read anew at each call.
+
+    `donate_argnums` and `donate_argnames`: the caller gives these arrays up; their memory is free after the call and
+    using them again raises TypeError with the line that donated them.
+
+    Python's ``if``, ``while``, ``and`` and ``assert`` on values of arguments work: each path taken is traced once
+    (``branches="error"`` refuses them instead).
+
+    Example::
+
+        @lm.jit
+        def step(w, x, rate):
+            return w - rate * lm.grad(loss)(w, x)
+    """
+    if f is None:
+        return lambda g: jit(
+            g,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            branches=branches,
+        )
+    if not callable(f):
+        raise TypeError(f"jit needs a function, not {type(f).__name__}")
+    return Jitted(f, static_argnums, static_argnames, donate_argnums, donate_argnames, branches)

@@ -1,0 +1,227 @@
+"""What a function reads besides its arguments: globals and closure cells of its code and of functions it calls.
+
+Numbers and Tensors are read anew at each call of a jitted function; anything else is guarded by identity. Attributes of
+objects and items of containers are not observed: they are fixed when the function is traced.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import os
+import struct
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lamina import _core
+from lamina._core import Tensor
+
+_LIBRARY = (
+    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+    sysconfig.get_paths()["stdlib"] + os.sep,
+)
+
+
+class Observed:
+    """Stands for a free number while a function is traced.
+
+    Used with a Tensor it is a parameter; any other use is noted, and the number is then guarded by its value.
+    """
+
+    __slots__ = ("tensor", "used", "value")
+
+    def __init__(self, value: Any, tensor: Tensor) -> None:
+        self.value, self.tensor, self.used = value, tensor, False
+
+    def _use(self) -> Any:
+        self.used = True
+        return self.value
+
+    @property
+    def __class__(self) -> type:
+        return type(self.value)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._use(), name)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        import numpy as np
+
+        return np.asarray(self._use(), dtype)
+
+
+def _method(name: str) -> Any:
+    def method(self: Observed, *args: Any) -> Any:
+        if args and isinstance(args[0], Tensor):
+            return NotImplemented  # the Tensor's own operator takes it as a parameter
+        plain = [a._use() if type(a) is Observed else a for a in args]
+        f = getattr(self._use(), name, None)
+        return NotImplemented if f is None else f(*plain)
+
+    return method
+
+
+_BINARY = "add sub mul truediv floordiv mod divmod pow and or xor lshift rshift"
+_OTHER = "lt le eq ne gt ge neg pos abs invert bool float int index complex hash repr str format round trunc floor ceil"
+for _name in (*_BINARY.split(), *("r" + n for n in _BINARY.split()), *_OTHER.split()):
+    setattr(Observed, f"__{_name}__", _method(f"__{_name}__"))
+
+
+def leaf_of(value: Any) -> Tensor:
+    """A number as an exact array."""
+    if type(value) is float:
+        return _core.with_dtype_bits(struct.pack("=d", value), "float64", [])
+    return _core.with_dtype_bits(struct.pack("=i", value), "int32", [])
+
+
+def is_number(value: Any) -> bool:
+    return type(value) is float or (type(value) is int and -(2**31) <= value < 2**31)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Global names that the code and the functions inside it read."""
+    stack = [code]
+    while stack:
+        c = stack.pop()
+        for i in dis.get_instructions(c):
+            if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                yield i.argval
+        stack.extend(k for k in c.co_consts if isinstance(k, types.CodeType))
+
+
+def _function_beneath(f: Any) -> Any:
+    """The plain function under partials, methods, wrappers of this library and jitted functions; None if none."""
+    for _ in range(64):
+        if type(f) is functools.partial:
+            f = f.func
+        elif type(f) is types.MethodType:
+            f = f.__func__
+        elif hasattr(f, "__wrapped__") and callable(f):
+            f = f.__wrapped__
+        else:
+            break
+    if type(f) is not types.FunctionType:
+        return None
+    path = f.__code__.co_filename
+    return None if path.startswith(_LIBRARY) or "site-packages" in path else f
+
+
+def find(f: Callable[..., Any]) -> list[tuple[Any, Any, Any]]:
+    """(dict or cell, name, object) for each free variable of `f` and of the functions it reaches by them."""
+    out: list[tuple[Any, Any, Any]] = []
+    seen: set[Any] = set()
+    stack = [f]
+    while stack:
+        g = _function_beneath(stack.pop())
+        if g is None or g in seen:
+            continue
+        seen.add(g)
+        found: list[tuple[Any, Any, Any]] = []
+        names = g.__globals__
+        found.extend((names, n, names[n]) for n in _names(g.__code__) if n in names)
+        for name, cell in zip(g.__code__.co_freevars, g.__closure__ or ()):
+            try:
+                found.append((cell, name, cell.cell_contents))
+            except ValueError:
+                continue  # not assigned yet
+        for place, name, value in found:
+            if (id(place), name) in seen:
+                continue
+            seen.add((id(place), name))
+            out.append((place, sys.intern(name), value))
+            if callable(value) and not isinstance(value, type):
+                stack.append(value)
+    return out
+
+
+def current(place: Any, name: Any) -> Any:
+    """What the name names now; `current` itself if nothing."""
+    if isinstance(place, types.CellType):
+        try:
+            return place.cell_contents
+        except ValueError:
+            return current
+    return place.get(name, current)
+
+
+def assign(place: Any, name: Any, value: Any) -> None:
+    if isinstance(place, types.CellType):
+        place.cell_contents = value
+    else:
+        place[name] = value
+
+
+def _type_of(t: Tensor) -> tuple[Any, ...]:
+    return t.shape, t.dtype, t.weak_type
+
+
+class ReadSet:
+    """The free variables of one trace, as they were then and as they are now."""
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        self.places = [(place, name) for place, name, _ in find(f)]
+        self.values = [current(place, name) for place, name in self.places]
+        self.hidden: list[Tensor | None] = []
+        for v in self.values:
+            if type(v) is Observed:  # an outer function is being traced
+                self.hidden.append(v.tensor)
+            elif is_number(v):
+                self.hidden.append(leaf_of(v))
+            else:
+                self.hidden.append(v if isinstance(v, Tensor) else None)
+        self.observed: list[Observed | None] = [
+            Observed(v, h) if is_number(v) else None for v, h in zip(self.values, self.hidden)
+        ]
+        self.captured = [False] * len(self.values)
+        self._settle()
+
+    def _settle(self) -> None:
+        self.guards = tuple([x for (p, n), v in zip(self.places, self.values) for x in (p, n, v)])
+        self.tensors = tuple([h for h in self.hidden if h is not None])
+
+    def __enter__(self) -> ReadSet:
+        for (place, name), o in zip(self.places, self.observed):
+            if o is not None:
+                assign(place, name, o)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for (place, name), o, v in zip(self.places, self.observed, self.values):
+            if o is not None and current(place, name) is o:
+                assign(place, name, v)
+
+    def bind(self, program: Any) -> None:
+        """Makes `program` take these Tensors at each call."""
+        found = iter(program.bind_hidden(self.tensors))
+        for i, h in enumerate(self.hidden):
+            if h is not None and next(found):
+                self.captured[i] = True
+
+    def refresh(self) -> bool:
+        """Takes the names' present values; False if the trace does not serve them."""
+        values, hidden = list(self.values), list(self.hidden)
+        for i, (place, name) in enumerate(self.places):
+            old, now = self.values[i], current(place, name)
+            if now is old:
+                continue
+            o = old if type(old) is Observed else self.observed[i]
+            if o is not None:
+                value = now.value if type(now) is Observed else now
+                if type(value) is not type(o.value) or not is_number(value):
+                    return False
+                if o.used and (now._use() if type(now) is Observed else now) != o.value:
+                    return False
+                hidden[i] = now.tensor if type(now) is Observed else leaf_of(now)
+            elif isinstance(old, Tensor):
+                if not isinstance(now, Tensor) or not self.captured[i] or _type_of(now) != _type_of(old):
+                    return False
+                hidden[i] = now
+            else:
+                return False
+            values[i] = now
+        self.values, self.hidden = values, hidden
+        self._settle()
+        return True

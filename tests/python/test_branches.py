@@ -1,0 +1,190 @@
+"""Python control flow on values of arguments inside jit: one trace per path, and what is refused."""
+
+from __future__ import annotations
+
+import lamina as lm
+import lamina.lax as lax
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+
+
+def paths(f):
+    return sum(v.paths for variants in f._entries.values() for v in variants)
+
+
+def caught(kind, f):
+    with pytest.raises(kind) as e:
+        f()
+    return str(e.value)
+
+
+def test_if_takes_one_trace_per_outcome():
+    calls = []
+
+    @lm.jit
+    def f(x):
+        calls.append(1)
+        return x * 2.0 if x.sum() > 0 else -x
+
+    for value, want in ((1.0, 2.0), (-3.0, 3.0), (5.0, 10.0), (-1.0, 1.0)):
+        assert f(lnp.array(value)).item() == want
+    assert len(calls) == paths(f) == 2
+    misses = lm.cache.stats()["misses"]
+    f(lnp.array(8.0)), f(lnp.array(-8.0))
+    assert lm.cache.stats()["misses"] == misses
+    reasons = [e["reason"] for e in lm.cache.entries()[:8]]
+    assert any("x.sum() > 0 is False" in r for r in reasons)
+
+
+def test_and_or_not_assert_and_chained_conditions():
+    @lm.jit
+    def f(x, y):
+        assert x > -100.0
+        if x > 0 and not y > 0:
+            return x - y
+        elif 0 > x > -10 or y == 5:
+            return x * y
+        return x + y
+
+    def plain(x, y):
+        if x > 0 and not y > 0:
+            return x - y
+        elif 0 > x > -10 or y == 5:
+            return x * y
+        return x + y
+
+    for x in (-50.0, -5.0, 0.0, 5.0):
+        for y in (-1.0, 0.0, 5.0, 7.0):
+            assert f(x, y).item() == plain(x, y)
+    with pytest.raises(AssertionError):
+        f(-200.0, 1.0)
+    assert f(5.0, -1.0).item() == 6.0
+
+
+def test_while_on_argument_values_and_its_bound():
+    @lm.jit
+    def collatz(n):
+        steps = 0
+        while n != 1:
+            n = lnp.where(n % 2 == 0, n // 2, 3 * n + 1)
+            steps += 1
+        return lnp.asarray(steps)
+
+    assert collatz(6).item() == 8
+    assert collatz(7).item() == 16
+    assert collatz(6).item() == 8
+    assert paths(collatz) == 2
+    text = caught(TypeError, lambda: collatz(871))
+    assert "`n != 1`" in text and "at most 128" in text and "lax.while_loop" in text
+    assert collatz(7).item() == 16
+
+
+def test_recursion_and_helpers():
+    def gcd(a, b):
+        return a if b == 0 else gcd(b, a % b)
+
+    assert lm.jit(gcd)(48, 18).item() == 6
+
+
+def test_branches_with_gradients_and_nested_jit():
+    @lm.jit
+    def inner(x):
+        return x * x if x > 1 else 3.0 * x
+
+    assert lm.grad(inner)(2.0).item() == 4.0
+    assert lm.grad(inner)(0.5).item() == 3.0
+    outer = lm.jit(lambda x: inner(x + 1.0))
+    assert outer(1.0).item() == 4.0
+    assert outer(-1.0).item() == 0.0
+    g = lm.jit(lm.grad(lambda x: x * x if x > 1 else 3.0 * x))
+    assert g(2.0).item() == 4.0
+    assert g(0.5).item() == 3.0
+    assert g(4.0).item() == 8.0
+    assert paths(g) == 2
+
+
+def test_branches_on_free_variables():
+    limit = 1.0
+    table = lnp.array([1.0, 2.0])
+
+    @lm.jit
+    def f(x):
+        return x + table if (x * table).sum() > limit else x
+
+    np.testing.assert_array_equal(f(lnp.ones(2)).numpy(), [2, 3])
+    limit = 10.0
+    np.testing.assert_array_equal(f(lnp.ones(2)).numpy(), [1, 1])
+    table = lnp.array([20.0, 2.0])
+    np.testing.assert_array_equal(f(lnp.ones(2)).numpy(), [21, 3])
+
+
+def test_too_many_paths_are_refused_with_remedies():
+    @lm.jit
+    def f(x):
+        for i in range(100):
+            if x == i:
+                return x * float(i)
+        return x
+
+    text = ""
+    for i in range(100):
+        try:
+            f(float(i))
+        except TypeError as e:
+            text = str(e)
+            break
+    assert i == 64
+    assert "64 different paths" in text and "lax.cond" in text
+    assert f(3.0).item() == 9.0
+
+
+def test_strict_mode_and_vmap_say_what_to_do():
+    @lm.jit(branches="error")
+    def f(x, y):
+        if x * 2 > 0:
+            return y
+        return -y
+
+    text = caught(TypeError, lambda: f(1.0, 2.0))
+    first = text.splitlines()[0]
+    assert "`x * 2 > 0`" in first and "depends on x" in first and "function f" in first
+    assert "test_branches.py" in text and "lamina.numpy.where" in text
+    assert "lamina.lax.cond" in text and 'branches="specialize"' in text
+    assert len(text.splitlines()) <= 8
+
+    def lane(x):
+        return x if x > 0 else -x
+
+    text = caught(TypeError, lambda: lm.vmap(lane)(lnp.ones(3)))
+    assert "`x > 0`" in text and "vmap" in text and "where" in text
+    text = caught(TypeError, lambda: lm.jit(lm.vmap(lane))(lnp.ones(3)))
+    assert "`x > 0`" in text and "vmap" in text
+    text = caught(TypeError, lambda: lm.jit(lambda x: lax.fori_loop(0, 3, lambda i, c: lane(c), x))(1.0))
+    assert "loop body" in text
+    text = caught(TypeError, lambda: lm.jit(lane).lower(lm.ShapeDtype((), "float32")))
+    assert "needs values" in text
+    assert lm.jit(lane)(-2.0).item() == 2.0
+
+
+def test_a_failure_after_a_branch_leaves_the_function_usable():
+    @lm.jit
+    def f(x):
+        if x > 0:
+            raise LookupError("positive")
+        return x
+
+    for _ in range(2):
+        with pytest.raises(LookupError):
+            f(1.0)
+        assert f(-1.0).item() == -1.0
+
+
+def test_outside_jit_python_branches_just_work():
+    x = lnp.array(10.0)
+    n = 0
+    while x > 1:
+        x = x / 2
+        n += 1
+    assert n == 4
+    assert lm.grad(lambda v: v * v if v > 0 else v)(3.0).item() == 6.0

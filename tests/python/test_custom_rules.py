@@ -1,0 +1,220 @@
+"""custom_jvp, custom_vjp and stop_gradient: user-made derivatives under every transform."""
+
+from __future__ import annotations
+
+import lamina as lm
+import lamina.lax as lax
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+
+
+@lm.custom_jvp
+def sine(x):
+    return lnp.sin(x)
+
+
+@sine.defjvp
+def _(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return sine(x), 3.0 * lnp.cos(x) * t  # tripled, to be seen
+
+
+@lm.custom_vjp
+def product(x, y):
+    return x * y
+
+
+product.defvjp(lambda x, y: (x * y, (x, y)), lambda res, g: (g * res[1] * 10.0, g * res[0] * 100.0))
+
+
+def test_custom_jvp_value_and_derivatives():
+    assert sine(0.5).item() == pytest.approx(np.sin(0.5))
+    assert lm.grad(sine)(0.5).item() == pytest.approx(3 * np.cos(0.5))
+    assert lm.jit(lm.grad(sine))(0.5).item() == pytest.approx(3 * np.cos(0.5))
+    assert lm.grad(lm.jit(sine))(0.5).item() == pytest.approx(3 * np.cos(0.5))
+    y, t = lm.jvp(sine, (0.5,), (2.0,))
+    assert (y.item(), t.item()) == (pytest.approx(np.sin(0.5)), pytest.approx(6 * np.cos(0.5)))
+
+
+def test_custom_jvp_second_order_and_batches():
+    # The rule calls sine again, whose value enters 3 cos(x) by the plain cosine only.
+    assert lm.grad(lm.grad(sine))(0.5).item() == pytest.approx(-3 * np.sin(0.5), rel=1e-5)
+    x = np.linspace(-1, 1, 5, dtype=np.float32)
+    np.testing.assert_allclose(lm.vmap(lm.grad(sine))(x).numpy(), 3 * np.cos(x), rtol=1e-6)
+    np.testing.assert_allclose(lm.jit(lm.vmap(lm.grad(sine)))(x).numpy(), 3 * np.cos(x), rtol=1e-6)
+    total = lm.grad(lambda v: lm.vmap(sine)(v).sum())
+    np.testing.assert_allclose(total(x).numpy(), 3 * np.cos(x), rtol=1e-6)
+    np.testing.assert_allclose(
+        lm.hessian(lambda v: sine(v).sum())(x).numpy(), np.diag(-3 * np.sin(x)), atol=1e-6
+    )
+
+
+def test_custom_jvp_in_loops_with_an_array_from_outside():
+    scale = lnp.array([1.0, 2.0, 3.0])
+
+    @lm.custom_jvp
+    def f(x):
+        return x * scale
+
+    f.defjvp(lambda p, t: (f(p[0]), t[0] * scale * 2.0))
+
+    def loop(x):
+        return lax.fori_loop(0, 3, lambda i, c: f(c), x).sum()
+
+    want = (2 * np.float32([1, 2, 3])) ** 3
+    np.testing.assert_allclose(lm.grad(loop)(lnp.ones(3)).numpy(), want)
+    np.testing.assert_allclose(lm.jit(lm.grad(loop))(lnp.ones(3)).numpy(), want)
+
+
+def test_defjvps_and_containers():
+    @lm.custom_jvp
+    def f(p, y):
+        return {"out": p["a"] * y, "n": p["b"] + 1}
+
+    f.defjvp(
+        lambda primals, tangents: (
+            f(*primals),
+            {"out": tangents[0]["a"] * primals[1] * 7.0, "n": tangents[0]["b"]},
+        )
+    )
+    p = {"a": lnp.array(2.0), "b": lnp.array(3)}
+    g = lm.grad(lambda a: f({"a": a, "b": p["b"]}, 5.0)["out"])(p["a"])
+    assert g.item() == 35.0
+
+    @lm.custom_jvp
+    def h(x, y):
+        return x * y
+
+    h.defjvps(lambda t, out, x, y: t * y * 2.0, None)
+    assert lm.grad(h, (0, 1))(3.0, 4.0)[0].item() == 8.0
+    assert lm.grad(h, (0, 1))(3.0, 4.0)[1].item() == 0.0
+
+
+def test_custom_jvp_nondiff_arguments_and_keywords():
+    calls = []
+
+    @lm.custom_jvp
+    def plain(f, x, n=2):
+        return f(x) * n
+
+    apply = lm.custom_jvp(plain.fun, nondiff_argnums=(0,))
+
+    @apply.defjvp
+    def rule(f, primals, tangents):
+        calls.append(f)
+        x, n = primals
+        return f(x) * n, tangents[0] * 11.0
+
+    assert apply(lnp.exp, 0.0, n=3).item() == 3.0
+    assert lm.grad(lambda x: apply(lnp.exp, x, n=3))(1.0).item() == 11.0
+    assert calls == [lnp.exp]
+
+
+def test_custom_vjp_under_transforms():
+    both = lm.grad(product, (0, 1))
+    assert [g.item() for g in both(3.0, 4.0)] == [40.0, 300.0]
+    assert [g.item() for g in lm.jit(both)(3.0, 4.0)] == [40.0, 300.0]
+    x, y = np.float32([1, 2, 3]), np.float32([4, 5, 6])
+    gx, gy = lm.vmap(both)(x, y)
+    np.testing.assert_array_equal(gx.numpy(), y * 10)
+    np.testing.assert_array_equal(gy.numpy(), x * 100)
+    gx, gy = lm.vmap(both, in_axes=(0, None))(x, 4.0)
+    np.testing.assert_array_equal(gx.numpy(), [40.0] * 3)
+    # d/dx of 10 g y is none, d/dy is 10.
+    assert lm.grad(lambda y: lm.grad(product)(3.0, y))(4.0).item() == 10.0
+    with pytest.raises(NotImplementedError, match="custom jvp"):
+        lm.jvp(product, (3.0, 4.0), (1.0, 1.0))
+
+
+def test_custom_vjp_clip_gradient_with_none_cotangents():
+    @lm.custom_vjp
+    def clip(lo, hi, x):
+        return x
+
+    clip.defvjp(lambda lo, hi, x: (x, (lo, hi)), lambda res, g: (None, None, lnp.clip(g, res[0], res[1])))
+    grads = lm.grad(lambda x: (clip(-0.5, 0.5, x) * lnp.array([1.0, 0.1, -4.0])).sum())(lnp.ones(3))
+    np.testing.assert_allclose(grads.numpy(), [0.5, 0.1, -0.5])
+
+
+def test_custom_vjp_nondiff_and_method():
+    class Layer:
+        @lm.custom_vjp
+        def unused(self, x):
+            return x
+
+    @lm.custom_vjp
+    def nothing(mode, x):
+        return x
+
+    scaled = lm.custom_vjp(nothing.fun, nondiff_argnums=(0,))
+    scaled.defvjp(lambda mode, x: (x, x), lambda mode, res, g: ({"double": 2.0, "half": 0.5}[mode] * g,))
+    assert lm.grad(lambda x: scaled("double", x))(1.0).item() == 2.0
+    assert lm.grad(lambda x: scaled("half", x))(1.0).item() == 0.5
+    with pytest.raises(AttributeError, match="defvjp"):
+        nothing("double", 1.0)
+    with pytest.raises(AttributeError, match="defvjp"):
+        Layer().unused(1.0)
+
+
+def test_rules_that_do_not_fit_say_so():
+    f = lm.custom_vjp(lambda x, y: x * y)
+    f.defvjp(lambda x, y: (x * y, ()), lambda res, g: (g,))
+    with pytest.raises(TypeError, match="tuple of 2 cotangents"):
+        lm.grad(f)(1.0, 2.0)
+    f.defvjp(lambda x, y: (x * y, ()), lambda res, g: (lnp.ones(3), g))
+    with pytest.raises(ValueError, match=r"argument 0 .*\(3,\)"):
+        lm.grad(f)(1.0, 2.0)
+    f.defvjp(lambda x, y: x * y, lambda res, g: (g, g))
+    with pytest.raises(TypeError, match="must return"):
+        lm.grad(f)(1.0, 2.0)
+    h = lm.custom_jvp(lambda x: x * 2.0)
+    h.defjvp(lambda p, t: (p[0] * 2.0, lnp.ones((2, 2))))
+    with pytest.raises(ValueError, match=r"\(2, 2\)"):
+        lm.grad(h)(1.0)
+
+
+def test_a_rule_cannot_see_captured_values_being_differentiated():
+    def outer(w):
+        f = lm.custom_vjp(lambda x: x * w)
+        f.defvjp(lambda x: (x * w, ()), lambda res, g: (g,))
+        return f(2.0)
+
+    with pytest.raises(TypeError, match="pass it as an argument"):
+        lm.grad(outer)(3.0)
+
+
+def test_a_rule_that_raises_leaves_nothing_open():
+    f = lm.custom_jvp(lambda x: x)
+
+    @f.defjvp
+    def rule(p, t):
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        lm.grad(f)(1.0)
+    assert lm.grad(sine)(0.5).item() == pytest.approx(3 * np.cos(0.5))
+
+
+def test_steps_without_jit_compile_once():
+    def loss(x):
+        return (product(x, x) + sine(x)).sum()
+
+    g = lm.grad(loss)
+    g(lnp.ones(3)).numpy()
+    misses = lm.cache.stats()["misses"]
+    for i in range(5):
+        g(lnp.ones(3) * i).numpy()
+    assert lm.cache.stats()["misses"] - misses <= 1
+
+
+def test_stop_gradient():
+    def f(x):
+        return x * lax.stop_gradient(x)
+
+    assert lm.grad(f)(3.0).item() == 3.0
+    assert lm.jit(lm.grad(f))(3.0).item() == 3.0
+    assert lm.grad(lm.grad(f))(3.0).item() == 0.0
+    assert lm.jvp(f, (3.0,), (1.0,))[1].item() == 3.0
+    tree = lax.stop_gradient({"a": lnp.ones(2), "b": (lnp.zeros(1),)})
+    assert set(tree) == {"a", "b"}

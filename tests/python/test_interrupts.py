@@ -1,0 +1,188 @@
+"""Long runs: Ctrl-C stops them soon, other threads go on meanwhile, and nothing is left broken."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import lamina as lm
+import lamina.lax as lax
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+
+PRELUDE = """
+import os, signal, sys, threading, time
+import lamina as lm, lamina.numpy as lnp, lamina.lax as lax
+
+def interrupted(run, after=0.5, limit=0.3):
+    sent = []
+    def send():
+        time.sleep(after)
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=send).start()
+    try:
+        run()
+    except KeyboardInterrupt:
+        late = time.perf_counter() - sent[0]
+        assert late < limit, late
+        print(f"{late:.3f} s", file=sys.stderr)
+    else:
+        raise SystemExit("the run was not interrupted")
+    assert float(lnp.arange(5.0).sum()) == 10.0
+"""
+
+LONG_RUNS = {
+    "while": """
+        def loop(x):
+            return lax.while_loop(lambda c: c[0] < 10**9, lambda c: (c[0] + 1, lnp.sin(c[1])), (0, x))
+        f = lm.jit(loop)
+        interrupted(lambda: f(lnp.ones(8)))
+        interrupted(lambda: f(lnp.ones(8)))
+    """,
+    "scan": """
+        def loop(x):
+            return lax.scan(lambda c, _: (lnp.tanh(c @ c), None), x, None, length=10**6)[0]
+        x = lnp.ones((64, 64))
+        interrupted(lambda: loop(x).block_until_ready())
+        interrupted(lambda: loop(x).block_until_ready())
+    """,
+    "matmuls": """
+        x = lnp.ones((3000, 3000)) * 1e-4
+        y = x
+        for _ in range(200):
+            y = y @ x
+        interrupted(lambda: y.block_until_ready())
+        # What was stopped does not come back with the next value asked for.
+        start = time.perf_counter()
+        assert float(lnp.ones(3).sum()) == 3.0
+        assert time.perf_counter() - start < 0.5
+    """,
+    "elementwise": """
+        x = lnp.ones(20_000_000)
+        for _ in range(40):
+            x = lnp.sin(x)
+        for _ in range(100):  # a reduction each, so that no kernel holds all
+            x = lnp.sin(x + lnp.max(x))
+        interrupted(lambda: x.block_until_ready(), after=1.0)
+    """,
+    "short_first": """
+        f = lm.jit(lambda n: lax.while_loop(lambda i: i < n, lambda i: i + 1, 0))
+        for _ in range(3):
+            assert int(f(10)) == 10
+        interrupted(lambda: f(2 * 10**9))
+        assert int(f(20)) == 20
+    """,
+    "own_handler": """
+        class Stop(Exception):
+            pass
+        def handler(*_):
+            raise Stop
+        signal.signal(signal.SIGINT, handler)
+        threading.Thread(target=lambda: (time.sleep(0.4), os.kill(os.getpid(), signal.SIGINT))).start()
+        try:
+            lax.while_loop(lambda i: i < 2 * 10**9, lambda i: i + 1, 0).block_until_ready()
+        except Stop:
+            pass
+        else:
+            raise SystemExit("not stopped")
+    """,
+}
+
+
+@pytest.mark.parametrize("name", LONG_RUNS)
+def test_ctrl_c_stops_a_long_run(name):
+    program = PRELUDE + textwrap.dedent(LONG_RUNS[name]) + "\nprint('fine')\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=os.environ
+    )
+    print(done.stderr)
+    assert done.stdout == "fine\n", done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("main", [True, False])
+def test_another_thread_goes_on_during_a_long_run(main):
+    def work():
+        y = lax.fori_loop(0, 60, lambda i, y: lnp.tanh(y @ y), lnp.ones((700, 700)))
+        y.block_until_ready()
+
+    count, stop = [0], threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            time.sleep(0.001)
+            lnp.ones(3) + count[0]  # records; takes the graph lock
+            count[0] += 1
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    start = time.perf_counter()
+    if main:
+        work()
+    else:
+        worker = threading.Thread(target=work)
+        worker.start()
+        worker.join()
+    took = time.perf_counter() - start
+    seen = count[0]
+    stop.set()
+    ticker.join()
+    assert took > 0.1
+    assert seen > 0.1 * took / 0.002
+
+
+def test_threads_that_force_the_same_and_different_values():
+    shared = lnp.sin(lnp.arange(1000.0)) * 2.0
+    want = np.sin(np.arange(1000, dtype=np.float32)) * 2
+    errors = []
+
+    def work(seed):
+        try:
+            for i in range(30):
+                own = (lnp.arange(100.0) + seed + i).sum()
+                assert float(own) == 4950 + 100 * (seed + i)
+                np.testing.assert_allclose(shared.numpy(), want, rtol=1e-5)
+                np.testing.assert_allclose(float(lm.grad(lambda x: x * x)(float(i))), 2 * i)
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(s,)) for s in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert errors == []
+
+
+def test_a_failing_callback_on_a_long_run_raises_here():
+    def fail(x):
+        raise LookupError("from the callback")
+
+    with pytest.raises(LookupError, match="from the callback"):
+        name = lm._core.register_callback(fail)
+        (y,) = lm._core.op(
+            "custom_call", [lnp.ones(3)], call_target_name=name, result_types=[("float32", [3])]
+        )
+        y.block_until_ready()
+    assert float(lnp.ones(3).sum()) == 3.0
+
+
+def test_a_signal_handler_that_returns_does_not_stop_the_run():
+    seen = []
+    old = signal.signal(signal.SIGALRM, lambda *_: seen.append(time.perf_counter()))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        n = lax.while_loop(lambda i: i < 4_000_000, lambda i: i + 1, 0)
+        assert int(n) == 4_000_000
+        ended = time.perf_counter()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert len(seen) == 1
+    assert seen[0] < ended

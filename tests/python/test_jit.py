@@ -1,0 +1,296 @@
+"""jit: signatures, free variables, donation, ahead-of-time stages, and how a jitted function behaves as an object."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import gc
+import inspect
+import pathlib
+import pickle
+import sys
+import typing
+import weakref
+
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import jit_support as js
+
+
+@pytest.fixture(autouse=True)
+def _restore():
+    kept = {k: getattr(js, k) for k in ("RATE", "POWER", "OFFSET", "MODE", "helper")}
+    yield
+    for k, v in kept.items():
+        setattr(js, k, v)
+
+
+def traces(f):
+    return sum(v.paths for variants in f._entries.values() for v in variants)
+
+
+X = lnp.array([10.0, 20.0])
+
+
+def test_a_changed_global_number_changes_the_result_and_compiles_nothing():
+    js.step.clear_cache()
+    np.testing.assert_array_equal(js.step(X).numpy(), [6.0, 12.0])
+    stats, count = lm.cache.stats(), traces(js.step)
+    for rate in (0.25, 4.0, -1.0):
+        js.RATE = rate
+        np.testing.assert_array_equal(js.step(X).numpy(), np.float32([10, 20]) * rate + np.float32([1, 2]))
+    assert lm.cache.stats()["misses"] == stats["misses"]
+    assert traces(js.step) == count == 1
+    assert js.RATE == -1.0 and type(js.RATE) is float
+
+
+def test_a_changed_global_tensor_is_seen_rebound_or_written_in_place():
+    js.step.clear_cache()
+    js.step(X)
+    count = traces(js.step)
+    js.OFFSET = lnp.array([100.0, 200.0])
+    np.testing.assert_array_equal(js.step(X).numpy(), [105.0, 210.0])
+    js.OFFSET[0] = -5.0
+    np.testing.assert_array_equal(js.step(X).numpy(), [0.0, 210.0])
+    assert traces(js.step) == count
+    js.OFFSET = lnp.array(7.0)  # another type is another trace
+    np.testing.assert_array_equal(js.step(X).numpy(), [12.0, 17.0])
+    assert traces(js.step) == count + 1
+
+
+def test_a_number_used_by_python_itself_is_guarded_by_value():
+    js.powered.clear_cache()
+    assert js.powered(lnp.array(2.0)).item() == 8.0
+    js.POWER = 3
+    assert js.powered(lnp.array(2.0)).item() == 16.0
+    assert traces(js.powered) == 2
+    js.POWER = 2
+    assert js.powered(lnp.array(2.0)).item() == 8.0
+    assert traces(js.powered) == 2
+
+
+def test_arithmetic_of_python_numbers_keeps_double_precision():
+    js.RATE = 1e-9
+    assert js.half_precise(lnp.array(1.0, lnp.float64)).item() == 1.0 - 1e-9
+    js.RATE = 0.1
+    assert js.half_precise(lnp.array(1.0)).item() == np.float32(1.0 - 0.1)
+    double = lm.jit(lambda x: x * js_rate)
+    js_rate = 0.1
+    assert double(lnp.array(3.0, lnp.float64)).item() == 3.0 * 0.1
+    assert double(lnp.array([2], lnp.int32)).dtype == np.float32
+
+
+def test_other_objects_are_guarded_by_identity():
+    js.moded.clear_cache()
+    assert js.moded(lnp.array(1.0)).item() == 2.0
+    js.MODE = ("triple",)
+    assert js.moded(lnp.array(1.0)).item() == 3.0
+    js.step.clear_cache()
+    js.step(X)
+    js.helper = lambda x: x * 0.0
+    np.testing.assert_array_equal(js.step(X).numpy(), [1.0, 2.0])
+
+
+def test_a_jitted_function_inside_another_sees_the_same_globals():
+    js.outer.clear_cache()
+    js.outer(X)
+    count = traces(js.outer)
+    for rate in (2.0, 3.0):
+        js.RATE = rate
+        np.testing.assert_array_equal(js.outer(X).numpy(), np.float32([10, 20]) * rate + np.float32([1, 2]))
+        np.testing.assert_array_equal(js.step(X).numpy(), js.outer(X).numpy())
+    assert traces(js.outer) == count
+
+
+def test_closure_cells_and_gradients():
+    rate = 2.0
+    scale = lnp.array(3.0)
+
+    def loss(w):
+        return (w * w * rate * scale).sum()
+
+    g = lm.jit(lambda w: lm.grad(loss)(w))
+    assert g(lnp.array(1.0)).item() == 12.0
+    rate = 5.0
+    assert g(lnp.array(1.0)).item() == 30.0
+    scale = lnp.array(1.0)
+    assert g(lnp.array(1.0)).item() == 10.0
+    assert traces(g) == 1
+    g2 = lm.jit(lm.grad(loss))
+    assert g2(lnp.array(1.0)).item() == 10.0
+    rate = 1.0
+    assert g2(lnp.array(1.0)).item() == 2.0
+    assert traces(g2) == 1
+
+
+def test_a_failed_trace_restores_the_globals():
+    def bad(x):
+        _ = js_local * x
+        raise LookupError
+
+    js_local = 1.5
+    with pytest.raises(LookupError):
+        lm.jit(bad)(1.0)
+    assert type(js_local) is float
+
+
+def test_donated_buffers_are_freed_and_later_use_names_the_line():
+    f = lm.jit(lambda x, y: x + y, donate_argnums=0)
+    n = 1 << 20
+    x, y = lnp.ones(n).block_until_ready(), lnp.ones(n).block_until_ready()
+    f(lnp.zeros(n), y).block_until_ready()
+    gc.collect()
+    before = lm.cache.stats()["live_bytes"]
+    z = f(x, y)
+    z.block_until_ready()
+    assert lm.cache.stats()["live_bytes"] == before
+    with pytest.raises(TypeError, match=r"(?s)donated at .*test_jit\.py:\d+"):
+        x.numpy()
+    with pytest.raises(TypeError, match="donated"):
+        (x + 1.0).block_until_ready()
+    with pytest.raises(TypeError, match="donated"):
+        f(x, y)
+    with pytest.raises(TypeError, match="donated"):
+        float(x[0])
+    np.testing.assert_array_equal(z[:3].numpy(), [2, 2, 2])
+    assert "donated" in repr(x) or "traced" in repr(x)
+    named = lm.jit(lambda a, b: {"a": a["w"] + b}, donate_argnames="a")
+    tree = {"w": lnp.ones(3)}
+    out = named(a=tree, b=1.0)
+    np.testing.assert_array_equal(out["a"].numpy(), [2, 2, 2])
+    with pytest.raises(TypeError, match="donated"):
+        tree["w"].tolist()
+
+
+def test_donation_and_static_arguments_are_checked():
+    with pytest.raises(ValueError, match="out of range"):
+        lm.jit(lambda x: x, donate_argnums=3)
+    with pytest.raises(ValueError, match="no parameter"):
+        lm.jit(lambda x: x, static_argnames="mode")
+    with pytest.raises(ValueError, match="cannot be donated"):
+        lm.jit(lambda x: x, static_argnums=0, donate_argnums=0)
+    with pytest.raises(TypeError, match="hashable"):
+        lm.jit(lambda x, m: x, static_argnums=1)(1.0, [])
+
+
+def test_static_arguments_by_number_and_name_agree():
+    @lm.jit
+    def plain(x, n, *, mode="up"):
+        return x
+
+    f = lm.jit(
+        lambda x, n, mode="up": x * n if mode == "up" else x - n, static_argnums=(1,), static_argnames="mode"
+    )
+    assert f(3.0, 2).item() == 6.0
+    assert f(3.0, n=2, mode="down").item() == 1.0
+    assert f(3.0, 2, "down").item() == 1.0
+
+
+def test_strings_none_named_tuples_and_dataclasses():
+    class Pair(typing.NamedTuple):
+        a: object
+        label: str
+
+    @dataclasses.dataclass
+    class State:
+        w: object
+        name: str = dataclasses.field(metadata={"static": True}, default="net")
+
+        @lm.jit
+        def scaled(self, by):
+            return State(self.w * by, self.name)
+
+    @lm.jit
+    def f(s, x):
+        return Pair(s.w + x, "done"), None, {"text": "a", "value": x}, s
+
+    pair, none, d, s = f(State(1.0), 2.0)
+    assert (pair.a.item(), pair.label, none, d["text"], d["value"].item()) == (3.0, "done", None, "a", 2.0)
+    assert s.name == "net"
+    assert lm.jit(lambda x: "text")(1.0) == "text"
+    assert State(2.0).scaled(3.0).w.item() == 6.0
+    assert State(2.0, "other").scaled(3.0).name == "other"
+
+
+def test_methods_do_not_keep_their_object_alive():
+    class Model:
+        def __init__(self, w):
+            self.w = w
+
+        @lm.jit
+        def __call__(self, x):
+            return x * self.w
+
+    a, b = Model(2.0), Model(3.0)
+    assert (a(1.0).item(), b(1.0).item(), a(1.0).item()) == (2.0, 3.0, 2.0)
+    gone = weakref.ref(a)
+    del a
+    gc.collect()
+    assert gone() is None
+    assert Model.__call__.hits == 1
+
+
+def test_ahead_of_time_stages():
+    f = lm.jit(lambda x, p: {"y": lnp.tanh(x @ p["w"]) * 2.0})
+    shapes = lm.ShapeDtype((4, 3), "float32"), {"w": lm.ShapeDtype((3, 2), "float32")}
+    traced = f.trace(*shapes)
+    assert "tanh" in traced.as_text() and "f32[4,2]" in traced.as_text()
+    assert traced.out_info == {"y": lm.ShapeDtype((4, 2), "float32")}
+    lowered = traced.lower()
+    assert "dot" in lowered.as_text("canonical")
+    assert "test_jit.py" in lowered.as_text("full")
+    compiled = f.lower(*shapes).compile()
+    assert "step 0" in compiled.as_text()
+    x, w = np.ones((4, 3), np.float32), np.full((3, 2), 0.1, np.float32)
+    misses = lm.cache.stats()["misses"]
+    np.testing.assert_allclose(compiled(x, {"w": w})["y"].numpy(), 2 * np.tanh(x @ w), rtol=1e-6)
+    np.testing.assert_allclose(f(x, {"w": w})["y"].numpy(), 2 * np.tanh(x @ w), rtol=1e-6)
+    assert lm.cache.stats()["misses"] == misses
+    with pytest.raises(TypeError, match=r"float32\[4,3\] as x, not float32\[5,3\]"):
+        compiled(np.ones((5, 3), np.float32), {"w": w})
+    with pytest.raises(TypeError, match="structure"):
+        compiled(x, [w])
+    assert f.eval_shape(*shapes)["y"].shape == (4, 2)
+    assert lm.eval_shape(f, *shapes)["y"].shape == (4, 2)
+
+
+def test_as_an_object():
+    assert inspect.signature(js.step) == inspect.signature(js.step.__wrapped__)
+    assert pickle.loads(pickle.dumps(js.step)) is js.step
+    assert copy.deepcopy(js.step) is js.step
+    assert copy.deepcopy({"f": js.step})["f"] is js.step
+    assert js.step.__name__ == "step"
+    f = lm.jit(lambda x: x, branches="specialize")
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(f)
+
+    @lm.jit
+    def step(x):
+        return x + 1
+
+    for i in range(5):
+        step(float(i))
+    step(lnp.ones(3))
+    assert repr(step) == "<jit step: 2 entries, 4 hits>"
+    with pytest.raises(TypeError, match="needs a function"):
+        lm.jit(3)
+
+
+def test_a_cached_call_is_quick():
+    import time
+
+    f = lm.jit(lambda x, y: x + y)
+    x = lnp.ones(8).block_until_ready()
+    f(x, x)
+    best = 1.0
+    for _ in range(20):
+        start = time.perf_counter()
+        for _ in range(500):
+            f(x, x)
+        best = min(best, (time.perf_counter() - start) / 500)
+    assert best < 20e-6  # 2 us on an idle machine
