@@ -174,16 +174,15 @@ class EvaluateStep final : public Step {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Step>> make_library_step(Engine& engine, const Node& node, const SlotOf& slot_of) {
+  if (NativeOp op = native_op(node); op.run) return std::make_unique<NativeStep>(node, std::move(op), slot_of);
   switch (node.op()) {
     case Op::dot_general: return std::make_unique<DotStep>(node, slot_of);
     case Op::convolution: return std::make_unique<ConvolutionStep>(node, slot_of);
     case Op::while_:
     case Op::scan:
     case Op::case_: return make_control_step(engine, node, slot_of);
-    default: break;
+    default: return std::make_unique<EvaluateStep>(node, slot_of);
   }
-  if (NativeOp op = native_op(node); op.run) return std::make_unique<NativeStep>(node, std::move(op), slot_of);
-  return std::make_unique<EvaluateStep>(node, slot_of);
 }
 
 }  // namespace lamina::jit

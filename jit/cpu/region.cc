@@ -59,6 +59,12 @@ struct Plain {
     for (int64_t i = 0; i < n; ++i)
       if (at[i] >= 0) a[at[i]] = apply<T, K>(a[at[i]], b[i]);
   }
+  static void prefix(void* acc, const void* x, void* y, int64_t step, int64_t n) {
+    T a = *static_cast<const T*>(acc);
+    for (int64_t i = 0; i < n; ++i)
+      static_cast<T*>(y)[i * step] = a = apply<T, K>(a, static_cast<const T*>(x)[i * step]);
+    *static_cast<T*>(acc) = a;
+  }
 };
 
 template <DType H, CombineKind K>
@@ -74,6 +80,12 @@ struct Half {
     for (int64_t i = 0; i < n; ++i)
       if (at[i] >= 0) one(acc, at[i], x, i);
   }
+  static void prefix(void* acc, const void* x, void* y, int64_t step, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      one(acc, 0, x, i * step);
+      std::memcpy(static_cast<uint16_t*>(y) + i * step, acc, sizeof(uint16_t));
+    }
+  }
 };
 
 template <typename P>
@@ -88,15 +100,22 @@ struct ComplexSum {
     for (int64_t i = 0; i < n; ++i)
       if (at[i] >= 0) row(static_cast<P*>(acc) + 2 * at[i], static_cast<const P*>(x) + 2 * i, 1, 1);
   }
+  static void prefix(void* acc, const void* x, void* y, int64_t step, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      row(acc, static_cast<const P*>(x) + 2 * i * step, 1, 1);
+      std::memcpy(static_cast<P*>(y) + 2 * i * step, acc, 2 * sizeof(P));
+    }
+  }
 };
 
 struct Combines {
   RowCombine row = nullptr;
   IndexedCombine indexed = nullptr;
+  PrefixCombine prefix = nullptr;
 };
 template <typename Op>
-Combines both() {
-  return {Op::row, Op::indexed};
+Combines all_of() {
+  return {Op::row, Op::indexed, Op::prefix};
 }
 
 template <CombineKind K>
@@ -105,35 +124,35 @@ Combines of_type(DType type) {
   constexpr bool kUp = K == CombineKind::kAdd || K == CombineKind::kMaximum;
   switch (type) {
     case DType::kBool:
-      return both<Plain<uint8_t, kUp ? CombineKind::kMaximum : CombineKind::kMinimum>>();
+      return all_of<Plain<uint8_t, kUp ? CombineKind::kMaximum : CombineKind::kMinimum>>();
     case DType::kS8:
-      return both<Plain<int8_t, K>>();
+      return all_of<Plain<int8_t, K>>();
     case DType::kS16:
-      return both<Plain<int16_t, K>>();
+      return all_of<Plain<int16_t, K>>();
     case DType::kS32:
-      return both<Plain<int32_t, K>>();
+      return all_of<Plain<int32_t, K>>();
     case DType::kS64:
-      return both<Plain<int64_t, K>>();
+      return all_of<Plain<int64_t, K>>();
     case DType::kU8:
-      return both<Plain<uint8_t, K>>();
+      return all_of<Plain<uint8_t, K>>();
     case DType::kU16:
-      return both<Plain<uint16_t, K>>();
+      return all_of<Plain<uint16_t, K>>();
     case DType::kU32:
-      return both<Plain<uint32_t, K>>();
+      return all_of<Plain<uint32_t, K>>();
     case DType::kU64:
-      return both<Plain<uint64_t, K>>();
+      return all_of<Plain<uint64_t, K>>();
     case DType::kF16:
-      return both<Half<DType::kF16, K>>();
+      return all_of<Half<DType::kF16, K>>();
     case DType::kBF16:
-      return both<Half<DType::kBF16, K>>();
+      return all_of<Half<DType::kBF16, K>>();
     case DType::kF32:
-      return both<Plain<float, K>>();
+      return all_of<Plain<float, K>>();
     case DType::kF64:
-      return both<Plain<double, K>>();
+      return all_of<Plain<double, K>>();
     case DType::kC64:
-      return K == CombineKind::kAdd ? both<ComplexSum<float>>() : Combines{};
+      return K == CombineKind::kAdd ? all_of<ComplexSum<float>>() : Combines{};
     case DType::kC128:
-      return K == CombineKind::kAdd ? both<ComplexSum<double>>() : Combines{};
+      return K == CombineKind::kAdd ? all_of<ComplexSum<double>>() : Combines{};
   }
   return {};
 }
@@ -155,15 +174,11 @@ Combines combines(CombineKind kind, DType type) {
 
 }  // namespace
 
-CombineKind combine_kind(const hlo::Computation& region) {
-  const auto parameters = region.parameters();
-  if (parameters.size() != 2 || region.roots().size() != 1) return CombineKind::kOther;
-  const hlo::Value& root = region.roots()[0];
-  if (!root.type()->is_scalar() || root.type() != parameters[0].type() || root.type() != parameters[1].type())
-    return CombineKind::kOther;
-  const hlo::Node* const acc = parameters[0].node();
-  const hlo::Node* const x = parameters[1].node();
-  const hlo::Node& n = *root.node();
+CombineKind combine_kind(const hlo::Value& first, const hlo::Value& second, const hlo::Value& result) {
+  if (result.type() != first.type() || result.type() != second.type()) return CombineKind::kOther;
+  const hlo::Node* const acc = first.node();
+  const hlo::Node* const x = second.node();
+  const hlo::Node& n = *result.node();
   if (&n == acc) return CombineKind::kKeep;
   if (&n == x) return CombineKind::kReplace;
   if (n.operands().size() != 2) return CombineKind::kOther;
@@ -180,9 +195,9 @@ CombineKind combine_kind(const hlo::Computation& region) {
     case Op::minimum:
       return CombineKind::kMinimum;
     case Op::or_:
-      return hlo::is_bool(root.dtype()) ? CombineKind::kMaximum : CombineKind::kOther;
+      return hlo::is_bool(result.dtype()) ? CombineKind::kMaximum : CombineKind::kOther;
     case Op::and_:
-      return hlo::is_bool(root.dtype()) ? CombineKind::kMinimum : CombineKind::kOther;
+      return hlo::is_bool(result.dtype()) ? CombineKind::kMinimum : CombineKind::kOther;
     default:
       return CombineKind::kOther;
   }
@@ -190,16 +205,20 @@ CombineKind combine_kind(const hlo::Computation& region) {
 
 RowCombine row_combine(CombineKind kind, DType type) { return combines(kind, type).row; }
 IndexedCombine indexed_combine(CombineKind kind, DType type) { return combines(kind, type).indexed; }
+PrefixCombine prefix_combine(CombineKind kind, DType type) { return combines(kind, type).prefix; }
 
-Region::Region(hlo::ComputationPtr region)
-    : region_(std::move(region)), program_(hlo::region_program(*region_)) {
+Region::Region(hlo::ComputationPtr region) : Region(region, hlo::region_program(*region)) {
+  if (parameters_.size() == 2 && results_.size() == 1)
+    kind_ = combine_kind(region_->parameters()[0], region_->parameters()[1], region_->roots()[0]);
+  if (kind_ == CombineKind::kOther) return;
+  combine_ = row_combine(kind_, results_[0]);
+  indexed_combine_ = jit::indexed_combine(kind_, results_[0]);
+}
+
+Region::Region(hlo::ComputationPtr region, std::optional<hlo::ScalarProgram> program)
+    : region_(std::move(region)), program_(std::move(program)) {
   for (const hlo::Value& p : region_->parameters()) parameters_.push_back(p.dtype());
   for (const hlo::Value& r : region_->roots()) results_.push_back(r.dtype());
-  kind_ = combine_kind(*region_);
-  if (kind_ != CombineKind::kOther) {
-    combine_ = row_combine(kind_, results_[0]);
-    indexed_combine_ = jit::indexed_combine(kind_, results_[0]);
-  }
   if (!program_) return;
   // Value v lives in slot v.
   const uint32_t inputs = static_cast<uint32_t>(program_->inputs.size());

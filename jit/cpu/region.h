@@ -23,16 +23,22 @@ using RowCombine = void (*)(void* acc, const void* x, int64_t step, int64_t n);
 // acc[at[i]] = op(acc[at[i]], x[i]) in order, leaving out negative `at`.
 using IndexedCombine = void (*)(void* acc, const void* x, const int64_t* at, int64_t n);
 
+// y[i * step] = acc = op(acc, x[i * step]) for one element acc.
+using PrefixCombine = void (*)(void* acc, const void* x, void* y, int64_t step, int64_t n);
+
 // What a region (acc, x) -> acc of one real or complex type does, where it is one of the common ones.
 enum class CombineKind : uint8_t { kOther, kKeep, kReplace, kAdd, kMultiply, kMaximum, kMinimum };
-CombineKind combine_kind(const hlo::Computation& region);
-// Null if there is no routine for it.
+CombineKind combine_kind(const hlo::Value& acc, const hlo::Value& x, const hlo::Value& result);
+// Null if there is no routine for them.
 RowCombine row_combine(CombineKind kind, hlo::DType type);
 IndexedCombine indexed_combine(CombineKind kind, hlo::DType type);
+PrefixCombine prefix_combine(CombineKind kind, hlo::DType type);
 
 class Region {
  public:
   explicit Region(hlo::ComputationPtr region);
+  // With its program given: of one element, where parameters and results are arrays of one shape.
+  Region(hlo::ComputationPtr region, std::optional<hlo::ScalarProgram> program);
 
   // Working memory of one thread.
   class Scratch {

@@ -376,6 +376,47 @@ TEST_CASE("Random bits are the evaluator's", "[native]") {
           {{"n", shape}, {"t", t}}));
 }
 
+TEST_CASE("Scans of elementwise bodies are the evaluator's", "[native]") {
+  using Catch::Contains;
+  for (const char* t : kTypes)
+    for (const char* op : {"add", "multiply", "maximum", "minimum", "divide"})
+      for (const char* reverse : {"true", "false"}) {
+        if (std::string(t) == "pred" && std::string(op) == "divide") continue;
+        for (const char* shape : {"", "3", "2,700"}) {
+          const std::string scanned = std::string(shape).empty() ? "40" : std::string("40,") + shape;
+          const std::string text = with(
+              "computation b(p0: $t[$s], p1: $t[$s]) -> ($t[$s], $t[$s]) {\n  v0 = $t[$s] $op(p0, p1)\n  "
+              "return (v0, v0)\n}\n"
+              "computation main(p0: $t[$s], p1: $t[$n]) -> ($t[$s], $t[$n]) {\n  (v0, v1) = ($t[$s], $t[$n]) "
+              "scan(p0, p1), num_carry=1, length=40, reverse=$r, body=b\n  return (v0, v1)\n}\n",
+              {{"t", t}, {"s", shape}, {"n", scanned}, {"op", op}, {"r", reverse}});
+          check(text);
+        }
+      }
+  const std::string two =
+      "computation b(p0: f32[5], p1: c64[5], p2: f32[5]) -> (f32[5], c64[5], c64[5], f32[5]) {\n"
+      "  v0 = f32[] constant(0.5)\n  v1 = f32[5] broadcast_in_dim(v0), shape=[5]\n  v2 = f32[5] multiply(p0, "
+      "v1)\n"
+      "  v3 = f32[5] add(v2, p2)\n  v4 = c64[5] complex(v3, p2)\n  return (v3, v4, p1, p0)\n}\n"
+      "computation main(p0: f32[5], p1: c64[5], p2: f32[30,5]) -> (f32[5], c64[5], c64[30,5], f32[30,5]) {\n"
+      "  (v0, v1, v2, v3) = (f32[5], c64[5], c64[30,5], f32[30,5]) scan(p0, p1, p2), num_carry=2, length=30, "
+      "body=b\n"
+      "  return (v0, v1, v2, v3)\n}\n";
+  check(two);
+  CHECK_THAT((*Executable::compile(Engine::get(), program(two)))->describe(), Contains("native scan"));
+  // No steps, and no elements.
+  check(
+      "computation b(p0: f32[], p1: f32[]) -> (f32[], f32[]) {\n  v0 = f32[] add(p0, p1)\n  return (v0, "
+      "v0)\n}\n"
+      "computation main(p0: f32[], p1: f32[0]) -> (f32[], f32[0]) {\n  (v0, v1) = (f32[], f32[0]) scan(p0, "
+      "p1), "
+      "num_carry=1, body=b\n  return (v0, v1)\n}\n");
+  check(
+      "computation b(p0: f32[0], p1: f32[0]) -> (f32[0], f32[0]) {\n  v0 = f32[0] add(p0, p1)\n  return (v0, "
+      "v0)\n}\ncomputation main(p0: f32[0], p1: f32[3,0]) -> (f32[0], f32[3,0]) {\n  (v0, v1) = (f32[0], "
+      "f32[3,0]) scan(p0, p1), num_carry=1, length=3, body=b\n  return (v0, v1)\n}\n");
+}
+
 TEST_CASE("A region that loops is applied element by element", "[native]") {
   check(
       "computation c0(p0: s32[], p1: s32[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), direction=\"LT\"\n "
