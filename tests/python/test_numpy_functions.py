@@ -319,6 +319,17 @@ def test_cumulative(name, shape):
             check(getattr(lnp, name)(x, axis), getattr(np, name)(x, axis))
 
 
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_cumulative_rounds_as_numpy(name):
+    x = np.random.default_rng(3).standard_normal((700, 30)).astype(np.float32)
+    x[:, 0] = -0.0
+    x[5, 1] = np.nan
+    for axis in (None, 0, 1):
+        got, want = np.asarray(getattr(lnp, name)(x, axis)), getattr(np, name)(x, axis)
+        np.testing.assert_array_equal(got, want)
+        assert np.array_equal(np.signbit(got[got == 0]), np.signbit(want[want == 0]))
+
+
 @pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest"])
 def test_quantiles(method):
     x = make((5, 6), "float64")

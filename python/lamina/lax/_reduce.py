@@ -7,6 +7,7 @@ from typing import Any
 
 from lamina import _core, dtypes
 from lamina._core import Tensor
+from lamina._running import running
 from lamina.lax import _elementwise as ew
 from lamina.lax._base import axes_of, axis_of, const, describe, limit, monoid, op, to_tensor
 from lamina.lax._control import associative_scan
@@ -182,24 +183,33 @@ def argmin(operand: Any, axis: int, index_dtype: Any = "int32") -> Tensor:
     return _arg_extreme("argmin", operand, axis, index_dtype, "LT")
 
 
+def _running(name: str, operand: Any, axis: int, reverse: bool) -> Tensor:
+    t = to_tensor(operand)
+    axis = axis_of(axis, t.ndim)
+    dtype = str(t.dtype)
+    # -0 + x is x, of either zero too.
+    start = const(-0.0, dtype) if name == "add" and t.dtype.kind in "fc" else _initial(name, dtype)
+    return running(name, t, start, axis, reverse)
+
+
 def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Tensor:
     """Sums of the elements up to each along an axis (from the end with `reverse`)."""
-    return associative_scan(ew.add, to_tensor(operand), reverse, axis)
+    return _running("add", operand, axis, reverse)
 
 
 def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Tensor:
     """Products of the elements up to each along an axis."""
-    return associative_scan(ew.mul, to_tensor(operand), reverse, axis)
+    return _running("multiply", operand, axis, reverse)
 
 
 def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Tensor:
     """Maxima of the elements up to each along an axis."""
-    return associative_scan(ew.max, to_tensor(operand), reverse, axis)
+    return _running("maximum", operand, axis, reverse)
 
 
 def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Tensor:
     """Minima of the elements up to each along an axis."""
-    return associative_scan(ew.min, to_tensor(operand), reverse, axis)
+    return _running("minimum", operand, axis, reverse)
 
 
 def _logaddexp(x: Tensor, y: Tensor) -> Tensor:

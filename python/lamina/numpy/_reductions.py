@@ -15,6 +15,7 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, getitem, reshape, scalar
+from lamina._running import running
 from lamina._tensor import astype, to_tensor
 from lamina.numpy import _elementwise as e
 from lamina.numpy._common import (
@@ -377,32 +378,6 @@ def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
 # --- cumulative ---
 
 
-def _scan(x: Tensor, name: str, init: Any, axis: int) -> Tensor:
-    """Joins each element with all before it along an axis.
-
-    In log2(n) steps, each joining with the elements 1, 2, 4, ... before. A window reduction would cost n * n,
-    and a
-    sequential scan one body call per element; these steps are slices and pads, which fuse and have
-    derivatives, and
-    their rounding error grows with log n only.
-    """
-    n = x.shape[axis]
-    neutral = scalar(init, x.dtype.name)
-    x = _core.set_weak(x, False)
-    step = 1
-    zeros = [0] * x.ndim
-    while step < n:
-        limits = [m - step if d == axis else m for d, m in enumerate(x.shape)]
-        head = op("slice", [x], start_indices=zeros, limit_indices=limits, strides=[1] * x.ndim)
-        edge = [step if d == axis else 0 for d in range(x.ndim)]
-        moved = op(
-            "pad", [head, neutral], edge_padding_low=edge, edge_padding_high=zeros, interior_padding=zeros
-        )
-        x = ew(name, moved, x)
-        step *= 2
-    return x
-
-
 def _cumulative(a: Any, axis: int | None, dtype: Any, name: str, init: Any) -> Tensor:
     x = to_tensor(a)
     if axis is None:
@@ -412,7 +387,9 @@ def _cumulative(a: Any, axis: int | None, dtype: Any, name: str, init: Any) -> T
     x = astype(x, "float32" if result in ("float16", "bfloat16") else result)
     if result == "bool":
         name = {"add": "or", "multiply": "and"}[name]
-    return astype(_scan(x, name, init, d), result)
+    # -0 + x is x, of either zero too.
+    start = -0.0 if name == "add" and x.dtype.kind in "fc" else init
+    return astype(running(name, x, scalar(start, x.dtype.name), d), result)
 
 
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tensor:
