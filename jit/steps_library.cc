@@ -173,8 +173,14 @@ class EvaluateStep final : public Step {
 
 }  // namespace
 
+std::unique_ptr<Step> make_native_step(const Node& node, const SlotOf& slot_of) {
+  NativeOp op = native_op(node);
+  if (!op.run) return nullptr;
+  return std::make_unique<NativeStep>(node, std::move(op), slot_of);
+}
+
 absl::StatusOr<std::unique_ptr<Step>> make_library_step(Engine& engine, const Node& node, const SlotOf& slot_of) {
-  if (NativeOp op = native_op(node); op.run) return std::make_unique<NativeStep>(node, std::move(op), slot_of);
+  if (std::unique_ptr<Step> native = make_native_step(node, slot_of)) return native;
   switch (node.op()) {
     case Op::dot_general: return std::make_unique<DotStep>(node, slot_of);
     case Op::convolution: return std::make_unique<ConvolutionStep>(node, slot_of);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
+#include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
 #include "jit/steps.h"
@@ -92,8 +93,23 @@ class AliasStep final : public Step {
 
 }  // namespace
 
+namespace {
+
+// A node that is a group of its own, reading values that are stored: what a native op can take over.
+bool stands_alone(const cluster::Plan& plan, const cluster::Group& group) {
+  if (group.anchors.size() != 1) return false;
+  const hlo::Node& n = *group.anchors[0];
+  for (const hlo::Operand o : n.operands())
+    if (o.node()->op() != hlo::Op::parameter && !plan.group_of.contains(o.node())) return false;
+  return true;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Step>> make_loop_step(Engine& engine, const cluster::Plan& plan,
                                                      const cluster::Group& group, const SlotOf& slot_of) {
+  if (group.anchors[0]->op() == hlo::Op::transpose && stands_alone(plan, group))
+    if (std::unique_ptr<Step> native = make_native_step(*group.anchors[0], slot_of)) return native;
   absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
   if (!loop.ok()) return loop.status();
   std::shared_ptr<Kernel> kernel = engine.kernels().get(std::move(loop->kernel));

@@ -20,6 +20,7 @@ constexpr Row kRows[] = {
     {hlo::Op::sort, make_sort},
     {hlo::Op::rng_bit_generator, make_rng_bit_generator},
     {hlo::Op::scan, make_scan},
+    {hlo::Op::transpose, make_transpose},
 };
 
 }  // namespace

@@ -40,6 +40,8 @@ NativeOp make_sort(const hlo::Node& node);
 NativeOp make_rng_bit_generator(const hlo::Node& node);
 // Without `run` where the body does more than a few steps element by element.
 NativeOp make_scan(const hlo::Node& node);
+// Without `run` where tiles bring nothing.
+NativeOp make_transpose(const hlo::Node& node);
 
 }  // namespace lamina::jit
 

@@ -417,6 +417,29 @@ TEST_CASE("Scans of elementwise bodies are the evaluator's", "[native]") {
       "f32[3,0]) scan(p0, p1), num_carry=1, length=3, body=b\n  return (v0, v1)\n}\n");
 }
 
+TEST_CASE("Transposes that are stored move tiles", "[native]") {
+  using Catch::Contains;
+  struct Case {
+    const char *in, *out, *permutation;
+  };
+  for (const char* t : {"pred", "f16", "f32", "f64", "c128"})
+    for (const Case& c :
+         {Case{"64,96", "96,64", "1,0"}, Case{"33,70", "70,33", "1,0"}, Case{"3,40,9", "3,9,40", "0,2,1"},
+          Case{"9,40,35", "35,9,40", "2,0,1"}, Case{"2,12,3,11", "11,3,12,2", "3,2,1,0"},
+          Case{"12,3,50", "3,50,12", "1,2,0"}, Case{"700,500", "500,700", "1,0"}}) {
+      const std::string text = with(
+          "computation main(p0: $t[$i]) -> ($t[$o]) {\n  v0 = $t[$o] transpose(p0), "
+          "permutation=[$p]\n  return (v0)\n}\n",
+          {{"t", t}, {"i", c.in}, {"o", c.out}, {"p", c.permutation}});
+      check(text);
+    }
+  const auto exe = Executable::compile(
+      Engine::get(),
+      program("computation main(p0: f32[64,96]) -> (f32[96,64]) {\n  v0 = f32[96,64] transpose(p0), "
+              "permutation=[1,0]\n  return (v0)\n}\n"));
+  CHECK_THAT((*exe)->describe(), Contains("native transpose"));
+}
+
 TEST_CASE("A region that loops is applied element by element", "[native]") {
   check(
       "computation c0(p0: s32[], p1: s32[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), direction=\"LT\"\n "
