@@ -15,6 +15,7 @@
 #include "lazy/scopes.h"
 #include "lazy/transforms.h"
 #include "python/custom.h"
+#include "python/dlpack.h"
 #include "python/tensor.h"
 
 namespace py = pybind11;
@@ -436,6 +437,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_recording(m);
   lamina::python::add_transforms(m);
   lamina::python::add_custom(m);
+  lamina::python::add_dlpack(m);
   lamina::python::add_inspection(m);
   lamina::python::install_host_lock();
 }
