@@ -1,13 +1,17 @@
 """What a function reads besides its arguments: globals and closure cells of its code and of functions it calls.
 
-Numbers and Tensors are read anew at each call of a jitted function; anything else is guarded by identity. Attributes of
-objects and items of containers are not observed: they are fixed when the function is traced.
+Numbers and Tensors are read anew at each call of a jitted function; anything else is guarded by identity. Names in the
+user's modules count as globals; attributes of other objects and items of containers are not observed: they are fixed
+when the function is traced.
 """
 
 from __future__ import annotations
 
 import dis
 import functools
+import inspect
+import math
+import operator
 import os
 import struct
 import sys
@@ -53,21 +57,65 @@ class Observed:
         return np.asarray(self._use(), dtype)
 
 
-def _method(name: str) -> Any:
-    def method(self: Observed, *args: Any) -> Any:
-        if args and isinstance(args[0], Tensor):
+def _binary(f: Callable[[Any, Any], Any], reflected: bool) -> Any:
+    def method(self: Observed, other: Any, *rest: Any) -> Any:
+        if isinstance(other, Tensor):
             return NotImplemented  # the Tensor's own operator takes it as a parameter
-        plain = [a._use() if type(a) is Observed else a for a in args]
-        f = getattr(self._use(), name, None)
-        return NotImplemented if f is None else f(*plain)
+        mine, other = self._use(), plain(other)
+        return f(other, mine, *rest) if reflected else f(mine, other, *rest)
 
     return method
 
 
-_BINARY = "add sub mul truediv floordiv mod divmod pow and or xor lshift rshift"
-_OTHER = "lt le eq ne gt ge neg pos abs invert bool float int index complex hash repr str format round trunc floor ceil"
-for _name in (*_BINARY.split(), *("r" + n for n in _BINARY.split()), *_OTHER.split()):
-    setattr(Observed, f"__{_name}__", _method(f"__{_name}__"))
+def _unary(f: Callable[..., Any]) -> Any:
+    return lambda self, *rest: f(self._use(), *map(plain, rest))
+
+
+for _name in [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+    "pow",
+    "divmod",
+]:
+    _f = {"divmod": divmod, "pow": pow}.get(_name) or getattr(operator, f"__{_name}__")
+    setattr(Observed, f"__{_name}__", _binary(_f, False))
+    setattr(Observed, f"__r{_name}__", _binary(_f, True))
+for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
+    setattr(Observed, f"__{_name}__", _binary(getattr(operator, _name), False))
+for _name, _f in {
+    "neg": operator.neg,
+    "pos": operator.pos,
+    "invert": operator.invert,
+    "index": operator.index,
+    "abs": abs,
+    "bool": bool,
+    "float": float,
+    "int": int,
+    "complex": complex,
+    "hash": hash,
+    "repr": repr,
+    "str": str,
+    "format": format,
+    "round": round,
+    "trunc": math.trunc,
+    "floor": math.floor,
+    "ceil": math.ceil,
+}.items():
+    setattr(Observed, f"__{_name}__", _unary(_f))
+
+
+def plain(x: Any, kind: type | None = None) -> Any:
+    """A number that Python code needs the value of: an observed one (of this kind) is then guarded by it."""
+    return x._use() if type(x) is Observed and (kind is None or type(x.value) is kind) else x
 
 
 def leaf_of(value: Any) -> Tensor:
@@ -81,15 +129,26 @@ def is_number(value: Any) -> bool:
     return type(value) is float or (type(value) is int and -(2**31) <= value < 2**31)
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    """Global names that the code and the functions inside it read."""
+def _names(code: types.CodeType) -> Iterator[tuple[str, str | None]]:
+    """Global names that the code and the functions inside it read, each with the attribute that is read of it."""
     stack = [code]
     while stack:
         c = stack.pop()
+        name = None
         for i in dis.get_instructions(c):
             if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                yield i.argval
+                name = i.argval
+                yield name, None
+            elif i.opname in ("LOAD_ATTR", "LOAD_METHOD") and name is not None:
+                yield name, i.argval
+                name = None
+            elif i.opname != "CACHE":
+                name = None
         stack.extend(k for k in c.co_consts if isinstance(k, types.CodeType))
+
+
+def _is_users(path: str | None) -> bool:
+    return path is not None and not path.startswith(_LIBRARY) and "site-packages" not in path
 
 
 def _function_beneath(f: Any) -> Any:
@@ -104,9 +163,9 @@ def _function_beneath(f: Any) -> Any:
         else:
             break
     if type(f) is not types.FunctionType:
-        return None
-    path = f.__code__.co_filename
-    return None if path.startswith(_LIBRARY) or "site-packages" in path else f
+        f = inspect.getattr_static(type(f), "__call__", None)  # of a user's class
+        f = getattr(f, "__wrapped__", f)
+    return f if type(f) is types.FunctionType and _is_users(f.__code__.co_filename) else None
 
 
 def find(f: Callable[..., Any]) -> list[tuple[Any, Any, Any]]:
@@ -121,7 +180,16 @@ def find(f: Callable[..., Any]) -> list[tuple[Any, Any, Any]]:
         seen.add(g)
         found: list[tuple[Any, Any, Any]] = []
         names = g.__globals__
-        found.extend((names, n, names[n]) for n in _names(g.__code__) if n in names)
+        for name, attribute in _names(g.__code__):
+            value = names.get(name, current)
+            if value is current:
+                continue  # a builtin
+            if attribute is None:
+                found.append((names, name, value))
+            elif type(value) is types.ModuleType and _is_users(getattr(value, "__file__", None)):
+                inside = vars(value)
+                if attribute in inside:
+                    found.append((inside, attribute, inside[attribute]))
         for name, cell in zip(g.__code__.co_freevars, g.__closure__ or ()):
             try:
                 found.append((cell, name, cell.cell_contents))

@@ -107,6 +107,26 @@ def test_a_jitted_function_inside_another_sees_the_same_globals():
     assert traces(js.outer) == count
 
 
+def test_names_in_the_users_modules_and_in_callable_objects_are_observed():
+    class Scale:
+        def __call__(self, x):
+            return js.helper(x) * js.RATE
+
+    for f in (lm.jit(lambda x: js.helper(x) * js.RATE), lm.jit(Scale())):
+        for rate in (0.5, 2.0, 3.0):
+            js.RATE = rate
+            np.testing.assert_array_equal(f(X).numpy(), np.float32([10, 20]) * rate * rate)
+        assert traces(f) == 1
+
+
+def test_recursion_of_a_jitted_function():
+    @lm.jit
+    def factorial(n):
+        return lnp.float32(1) if n <= 1 else n * factorial(n - 1)
+
+    assert [factorial(float(n)).item() for n in (1, 5, 3)] == [1.0, 120.0, 6.0]
+
+
 def test_closure_cells_and_gradients():
     rate = 2.0
     scale = lnp.array(3.0)
