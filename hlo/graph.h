@@ -25,6 +25,11 @@ enum class Op : uint16_t {
 #include "hlo/ops.def"
 #undef OP
 };
+inline constexpr int kNumStaticOps = 0
+#define OP(name, family, arity, flags, attrs) +1
+#include "hlo/ops.def"
+#undef OP
+    ;
 
 struct OpDef;
 using LocationId = uint32_t;  // 0: unknown; see hlo/location.h

@@ -8,6 +8,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_split.h"
 #include "hlo/computation.h"
+#include "hlo/strings.h"
 
 namespace lamina::hlo {
 namespace {
@@ -46,8 +47,8 @@ std::vector<AttrSpec> parse_schema(const Row& row) {
   return specs;
 }
 
-const OpTable& op_table() {
-  static const OpTable* t = new OpTable;
+OpTable& op_table() {
+  static OpTable* t = new OpTable;
   return *t;
 }
 
@@ -69,7 +70,7 @@ struct ProgramTable {
 
 }  // namespace
 
-OpTable::OpTable() {
+OpTable::OpTable() : rows_(std::size(kRows) + kMaxAddedOps) {
   for (const Row& row : kRows) {
     OpDef def;
     def.op = row.op;
@@ -79,8 +80,10 @@ OpTable::OpTable() {
     def.arity = row.arity;
     def.flags = row.flags;
     def.attrs = parse_schema(row);
-    rows_.push_back(std::move(def));
+    names_.emplace(def.name, def.op);
+    rows_[static_cast<size_t>(row.op)] = std::move(def);
   }
+  count_ = std::size(kRows);
   add_structure_rules(*this);
   add_elementwise_rules(*this);
   add_elementwise_derivatives(*this);
@@ -97,18 +100,34 @@ OpTable::OpTable() {
   add_control_transforms(*this);
 }
 
-const OpDef& op_def(Op op) { return op_table()[op]; }
-int num_ops() { return std::size(kRows); }
-
-std::optional<Op> parse_op(std::string_view name) {
-  static const auto* names = [] {
-    auto* map = new absl::flat_hash_map<std::string_view, Op>;
-    for (const OpDef& def : op_table().rows()) map->emplace(def.name, def.op);
-    return map;
-  }();
-  auto it = names->find(name);
-  return it == names->end() ? std::nullopt : std::optional<Op>(it->second);
+absl::StatusOr<Op> OpTable::add(OpDef row) {
+  std::lock_guard lock(mutex_);
+  const int at = count_.load(std::memory_order_relaxed);
+  if (row.name.empty() || row.arity < 1 || row.arity > 3 || !row.type || !row.scalar)
+    return absl::InvalidArgumentError("an elementwise op needs a name, an arity of 1 to 3, a type rule and a scalar rule");
+  if (names_.find(row.name) != names_.end()) return absl::AlreadyExistsError(str_cat("there is an op ", row.name, " already"));
+  if (static_cast<size_t>(at) == rows_.size())
+    return absl::ResourceExhaustedError(str_cat("no more than ", kMaxAddedOps, " ops can be added"));
+  row.op = static_cast<Op>(at);
+  row.family = OpFamily::kElementwise;
+  fill_elementwise_row(row);
+  // The map owns the text that the row shows.
+  row.name = names_.emplace(row.name, row.op).first->first;
+  rows_[at] = std::move(row);
+  count_.store(at + 1, std::memory_order_release);
+  return static_cast<Op>(at);
 }
+
+std::optional<Op> OpTable::find(std::string_view name) const {
+  std::lock_guard lock(mutex_);
+  auto it = names_.find(name);
+  return it == names_.end() ? std::nullopt : std::optional<Op>(it->second);
+}
+
+const OpDef& op_def(Op op) { return op_table()[op]; }
+int num_ops() { return static_cast<int>(op_table().rows().size()); }
+absl::StatusOr<Op> add_elementwise_op(OpDef row) { return op_table().add(std::move(row)); }
+std::optional<Op> parse_op(std::string_view name) { return op_table().find(name); }
 
 const ScalarProgram& scalar_program(Op op, std::span<const DType> operands, DType result, const Attrs& attrs) {
   static ProgramTable* table = new ProgramTable;

@@ -5,8 +5,12 @@
 #ifndef LAMINA_HLO_OP_H_
 #define LAMINA_HLO_OP_H_
 
+#include <atomic>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -85,7 +89,14 @@ struct OpDef {
 };
 
 const OpDef& op_def(Op op);
+// Rows of the table: those of ops.def and those that were added.
 int num_ops();
+// Adds an elementwise op for the life of the process: `row` needs name, arity, type and scalar rule, and a jvp if the
+// op has a derivative; the id is given, what every elementwise op shares is filled in. Text, verifier, evaluator,
+// passes, fusion, code generation and transforms know it from then on. InvalidArgument if a member is missing,
+// AlreadyExists for a taken name, ResourceExhausted beyond kMaxAddedOps.
+absl::StatusOr<Op> add_elementwise_op(OpDef row);
+inline constexpr int kMaxAddedOps = 256;
 std::optional<Op> parse_op(std::string_view name);
 
 // The scalar program of an elementwise node, memoised by op, types and attributes.
@@ -100,6 +111,8 @@ class OpTable;
 void add_structure_rules(OpTable& table);
 void add_elementwise_rules(OpTable& table);
 void add_elementwise_derivatives(OpTable& table);
+// What all elementwise rows share.
+void fill_elementwise_row(OpDef& row);
 void add_shape_rules(OpTable& table);
 void add_shape_transforms(OpTable& table);
 void add_indexing_rules(OpTable& table);
@@ -117,10 +130,17 @@ class OpTable {
   OpTable();
   OpDef& operator[](Op op) { return rows_[static_cast<int>(op)]; }
   const OpDef& operator[](Op op) const { return rows_[static_cast<int>(op)]; }
-  std::span<const OpDef> rows() const { return rows_; }
+  std::span<const OpDef> rows() const {
+    return {rows_.data(), static_cast<size_t>(count_.load(std::memory_order_acquire))};
+  }
+  absl::StatusOr<Op> add(OpDef row);
+  std::optional<Op> find(std::string_view name) const;
 
  private:
-  std::vector<OpDef> rows_;
+  std::vector<OpDef> rows_;  // never grows: rows have stable addresses
+  std::atomic<int> count_{0};
+  mutable std::mutex mutex_;  // guards names_ and the adding of rows
+  std::map<std::string, Op, std::less<>> names_;
 };
 
 }  // namespace lamina::hlo

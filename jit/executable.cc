@@ -158,6 +158,7 @@ absl::Status Executable::run(std::span<const BufferRef> arguments, std::vector<B
   for (const auto& [slot, buffer] : constants_) state.slots[slot] = buffer;
   for (size_t s = 0; s < steps_.size(); ++s) {
     if (state.cancelled()) return absl::CancelledError("the run was cancelled");
+    state.dying = dead_after_[s];
     if (absl::Status status = steps_[s]->run(state); !status.ok()) return status;
     for (int slot : dead_after_[s]) state.slots[slot].reset();
   }

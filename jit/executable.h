@@ -24,7 +24,8 @@ class Engine;
 struct Run {
   Engine& engine;
   std::vector<BufferRef> slots;
-  const CancelFlag* cancel;  // may be null
+  const CancelFlag* cancel;      // may be null
+  std::span<const int> dying{};  // slots that nothing reads after the present step
 
   absl::StatusOr<BufferRef> allocate(const hlo::Type* type);
   bool cancelled() const { return cancel && cancel->stop_here(); }

@@ -231,20 +231,44 @@ class Lowering {
 
   // --- values ---
 
+  // Chains of elementwise nodes, which may be long, are walked with a stack of their own; other ops recurse.
   std::vector<uint32_t> emit(Operand o, const Index& index, uint32_t predicate) {
-    MemoKey key{o, index, predicate};
-    if (auto it = section_->memo.find(key); it != section_->memo.end()) return it->second;
-    std::vector<uint32_t> parts = compute(o, index, predicate);
-    section_->memo.emplace(std::move(key), parts);
-    return parts;
+    auto known = [&](Operand x) { return section_->memo.find(MemoKey{x, index, predicate}); };
+    if (auto it = known(o); it != section_->memo.end()) return it->second;
+    std::vector<Operand> work{o};
+    while (!work.empty()) {
+      const Operand top = work.back();
+      if (known(top) != section_->memo.end()) {
+        work.pop_back();
+        continue;
+      }
+      const size_t waiting = work.size();
+      if (is_inlined_elementwise(*top.node())) {
+        const std::span<const Operand> operands = top.node()->operands();
+        for (size_t i = operands.size(); i-- > 0;)
+          if (known(operands[i]) == section_->memo.end()) work.push_back(operands[i]);
+      }
+      if (work.size() > waiting) continue;
+      std::vector<uint32_t> parts = compute(top, index, predicate);
+      section_->memo.emplace(MemoKey{top, index, predicate}, std::move(parts));
+      work.pop_back();
+    }
+    return known(o)->second;
+  }
+
+  // Whether the node is read from memory here.
+  bool is_loaded(const Node& n) const {
+    const bool is_leaf = n.op() == Op::parameter || n.op() == Op::leaf || n.op() == Op::constant;
+    return is_leaf || (plan_.group_of.contains(&n) && !members_.contains(&n));
+  }
+  bool is_inlined_elementwise(const Node& n) const {
+    return n.def().is_elementwise() && !is_loaded(n) && &n != group_.reduction;
   }
 
   std::vector<uint32_t> compute(Operand o, const Index& index, uint32_t predicate) {
     const Node& n = *o.node();
     if (n.op() == Op::constant && n.type()->is_scalar()) return immediate(n);
-    const bool is_anchor = plan_.group_of.contains(&n);
-    const bool is_leaf = n.op() == Op::parameter || n.op() == Op::leaf || n.data() || n.op() == Op::constant;
-    if (is_leaf || (is_anchor && !members_.contains(&n))) return load(Value(o), Value(o).dims(), index, predicate);
+    if (is_loaded(n)) return load(Value(o), Value(o).dims(), index, predicate);
     if (&n == group_.reduction) {
       std::vector<uint32_t> out;
       uint64_t at = 0;

@@ -1,10 +1,15 @@
 // Steps that call a library routine, or the evaluator's rule where an op has no faster form.
+#include <algorithm>
+#include <cstring>
+
+#include "absl/container/inlined_vector.h"
 #include "hlo/strings.h"
 #include "hlo/conv_shape.h"
 #include "hlo/evaluator.h"
 #include "hlo/op.h"
 #include "jit/cpu/convolution.h"
 #include "jit/cpu/dot.h"
+#include "jit/cpu/native_op.h"
 #include "jit/engine.h"
 #include "jit/steps.h"
 
@@ -102,6 +107,46 @@ class ConvolutionStep final : public Step {
   hlo::ConvShape shape_;
 };
 
+// A row of the table of native ops.
+class NativeStep final : public Step {
+ public:
+  NativeStep(const Node& n, NativeOp op, const SlotOf& slot_of)
+      : node_(const_cast<Node*>(&n)), op_(std::move(op)), slots_(n, slot_of) {}
+
+  absl::Status run(Run& run) const override {
+    absl::InlinedVector<const void*, 8> in;
+    absl::InlinedVector<void*, 8> out;
+    for (int slot : slots_.operands) in.push_back(run.slots[slot]->data());
+    for (size_t i = 0; i < slots_.results.size(); ++i) {
+      absl::StatusOr<BufferRef> buffer =
+          static_cast<int>(i) < op_.updated ? updated(run, i) : run.allocate(slots_.result_types[i]);
+      if (!buffer.ok()) return buffer.status();
+      out.push_back((*buffer)->data());
+      run.slots[slots_.results[i]] = *std::move(buffer);
+    }
+    return op_.run(in.data(), out.data(), kernel_context(run));
+  }
+  std::string describe() const override { return str_cat("native ", node_.node()->def().name, ", ", op_.what); }
+
+ private:
+  // The buffer of operand `i` if this is its last use, else a copy.
+  absl::StatusOr<BufferRef> updated(Run& run, size_t i) const {
+    const int slot = slots_.operands[i];
+    BufferRef& held = run.slots[slot];
+    const bool alone = std::count(slots_.operands.begin(), slots_.operands.end(), slot) == 1;
+    const bool dies = std::find(run.dying.begin(), run.dying.end(), slot) != run.dying.end();
+    if (alone && dies && held->may_reuse()) return held;
+    absl::StatusOr<BufferRef> copy = run.allocate(slots_.result_types[i]);
+    if (copy.ok() && slots_.result_types[i]->bytes() > 0)
+      std::memcpy((*copy)->data(), held->data(), slots_.result_types[i]->bytes());
+    return copy;
+  }
+
+  Value node_;  // keeps the attributes
+  NativeOp op_;
+  NodeSlots slots_;
+};
+
 // The op's own evaluation rule on copies of the operands.
 class EvaluateStep final : public Step {
  public:
@@ -135,8 +180,10 @@ absl::StatusOr<std::unique_ptr<Step>> make_library_step(Engine& engine, const No
     case Op::while_:
     case Op::scan:
     case Op::case_: return make_control_step(engine, node, slot_of);
-    default: return std::make_unique<EvaluateStep>(node, slot_of);
+    default: break;
   }
+  if (NativeOp op = native_op(node); op.run) return std::make_unique<NativeStep>(node, std::move(op), slot_of);
+  return std::make_unique<EvaluateStep>(node, slot_of);
 }
 
 }  // namespace lamina::jit

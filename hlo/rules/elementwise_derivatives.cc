@@ -191,7 +191,7 @@ using TermTable = std::vector<std::array<Term, 3>>;
 
 const TermTable& terms() {
   static const TermTable table = [] {
-    TermTable t(num_ops(), {nullptr, nullptr, nullptr});
+    TermTable t(kNumStaticOps, {nullptr, nullptr, nullptr});
     for (const Row& row : kTerms) t[static_cast<int>(row.op)][row.operand] = row.term;
     return t;
   }();
@@ -202,7 +202,8 @@ JvpResult elementwise_jvp(Builder& b, const Node& node, std::span<const Value> x
                           std::span<const Value> tangents) {
   Value sum;
   for (size_t i = 0; i < x.size(); ++i) {
-    const Term term = terms()[static_cast<int>(node.op())][i];
+    const size_t op = static_cast<size_t>(node.op());
+    const Term term = op < terms().size() ? terms()[op][i] : nullptr;  // an added op may have no derivative
     if (term && tangents[i]) sum = b.add_any(sum, term(At{b, node, x, tangents[i]}));
   }
   return {{sum}, {}};
@@ -309,12 +310,14 @@ BatchResult elementwise_batch(Builder& b, const Node& node, std::span<const Valu
 
 }  // namespace
 
+void fill_elementwise_row(OpDef& row) {
+  if (!row.jvp) row.jvp = elementwise_jvp;
+  row.batch = elementwise_batch;
+}
+
 void add_elementwise_derivatives(OpTable& table) {
-  for (const OpDef& row : table.rows()) {
-    if (!row.is_elementwise()) continue;
-    table[row.op].jvp = elementwise_jvp;
-    table[row.op].batch = elementwise_batch;
-  }
+  for (const OpDef& row : table.rows())
+    if (row.is_elementwise()) fill_elementwise_row(table[row.op]);
   table[Op::subtract].jvp = subtract_jvp;
   table[Op::complex].jvp = complex_jvp;
   table[Op::select].jvp = select_jvp;

@@ -7,70 +7,15 @@
 #include "hlo/evaluator.h"
 #include "jit/engine.h"
 #include "jit/executable.h"
+#include "tests/jit/executable_testing.h"
 
 using namespace lamina::hlo;
 using lamina::jit::BufferRef;
 using lamina::jit::Engine;
 using lamina::jit::Executable;
+using lamina::testing::check_program;
 
 namespace {
-
-// NaNs are equal whatever their payload; everything else by bits.
-bool same_bits(const Literal& want, const void* got) {
-  const int64_t width = byte_size(part_type(want.dtype()));
-  const int64_t count = want.bytes() / width;
-  for (int64_t i = 0; i < count; ++i) {
-    const std::byte* a = static_cast<const std::byte*>(want.data()) + i * width;
-    const std::byte* b = static_cast<const std::byte*>(got) + i * width;
-    if (std::memcmp(a, b, width) == 0) continue;
-    if (part_type(want.dtype()) == DType::kF32) {
-      float x, y;
-      std::memcpy(&x, a, 4);
-      std::memcpy(&y, b, 4);
-      if (x != x && y != y) continue;
-    } else if (part_type(want.dtype()) == DType::kF64) {
-      double x, y;
-      std::memcpy(&x, a, 8);
-      std::memcpy(&y, b, 8);
-      if (x != x && y != y) continue;
-    }
-    return false;
-  }
-  return true;
-}
-
-void check_program(const ComputationPtr& program, std::span<const LiteralPtr> arguments) {
-  const auto want = evaluate(*program, arguments);
-  REQUIRE(want.ok());
-  Engine& engine = Engine::get();
-  lamina::jit::CodeGeneratorOptions options;
-  options.library_path = LAMINA_LLVM_PATH;
-  engine.kernels().set_generator_options(options);
-  for (const bool compiling : {false, true}) {
-    engine.kernels().set_compiling(compiling);
-    engine.kernels().set_eager(compiling);
-    const auto exe = Executable::compile(engine, program);
-    INFO(exe.status());
-    REQUIRE(exe.ok());
-    std::vector<BufferRef> in, out;
-    for (const LiteralPtr& a : arguments) {
-      in.push_back(*engine.allocator().allocate(a->bytes()));
-      if (a->bytes() > 0) std::memcpy(in.back()->data(), a->data(), a->bytes());
-    }
-    const absl::Status status = (*exe)->run(in, out);
-    INFO(status);
-    REQUIRE(status.ok());
-    for (size_t i = 0; i < out.size(); ++i) {
-      INFO((compiling ? "compiled" : "interpreted") << " result " << i << " " << to_string(*(*want)[i]->type()) << "\n"
-                                                    << (*exe)->describe()
-                                                    << lamina::cluster::report((*exe)->program(), (*exe)->plan()));
-      CHECK(same_bits(*(*want)[i], out[i]->data()));
-    }
-  }
-  engine.kernels().set_compiling(true);
-  engine.kernels().set_eager(false);
-  CHECK(engine.kernels().unavailable() == "");
-}
 
 class RandomProgram {
  public:

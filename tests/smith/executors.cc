@@ -117,14 +117,15 @@ Results run_cut(const ComputationPtr& program, Arguments arguments, uint64_t see
   GraphLock lock;
   Builder b;
   Values parameters(program->parameters().begin(), program->parameters().end());
-  const auto roots = record(*program, parameters, [&](const Node& n, const Values& operands) -> absl::StatusOr<Values> {
-    Values results = b.remake(n, operands);
-    if (!b.ok()) return b.status();
-    if (random() % 3 != 0) return results;
-    results = b.make_multi(Op::optimization_barrier, results,
-                           intern_attrs({{Attr::instance, static_cast<int64_t>(random() % 1000)}}));
-    return b.ok() ? absl::StatusOr<Values>(results) : b.status();
-  });
+  const auto roots =
+      record(*program, parameters, [&](const Node& n, const Values& operands) -> absl::StatusOr<Values> {
+        Values results = b.remake(n, operands);
+        if (!b.ok()) return b.status();
+        if (random() % 3 != 0) return results;
+        results = b.make_multi(Op::optimization_barrier, results,
+                               intern_attrs({{Attr::instance, static_cast<int64_t>(random() % 1000)}}));
+        return b.ok() ? absl::StatusOr<Values>(results) : b.status();
+      });
   if (!roots.ok()) return roots.status();
   const auto cut = Computation::make(program->parameters(), *roots);
   if (!cut.ok()) return cut.status();
@@ -140,22 +141,24 @@ Literals literals_of(std::span<const Value> values) {
 
 Values leaves_of(Arguments arguments) {
   Values out;
-  for (const LiteralPtr& a : arguments) out.push_back(lazy::from_host(a->dtype(), a->type()->dims, a->data()));
+  for (const LiteralPtr& a : arguments)
+    out.push_back(lazy::from_host(a->dtype(), a->type()->dims, a->data()));
   return out;
 }
 
 // Recorded on arrays and forced at random places, so that the cuts fall anywhere.
-Results run_lazily(const ComputationPtr& program, Arguments arguments, uint64_t seed, const Settings& settings) {
+Results run_lazily(const ComputationPtr& program, Arguments arguments, uint64_t seed,
+                   const Settings& settings) {
   ScopedSettings scope(settings);
   std::mt19937_64 random(seed);
   Builder b;
-  const auto roots =
-      record(*program, leaves_of(arguments), [&](const Node& n, const Values& operands) -> absl::StatusOr<Values> {
-        Values results = b.remake(n, operands);
-        if (!b.ok()) return b.status();
-        if (random() % 5 == 0) lazy::force({{results[random() % results.size()]}});
-        return results;
-      });
+  const auto roots = record(*program, leaves_of(arguments),
+                            [&](const Node& n, const Values& operands) -> absl::StatusOr<Values> {
+                              Values results = b.remake(n, operands);
+                              if (!b.ok()) return b.status();
+                              if (random() % 5 == 0) lazy::force({{results[random() % results.size()]}});
+                              return results;
+                            });
   if (!roots.ok()) return roots.status();
   return literals_of(*roots);
 }
@@ -182,8 +185,10 @@ Results run_jitted(const ComputationPtr& program, Arguments arguments, const Set
   return literals_of(results);
 }
 
-// Three lanes at once: the program's own arguments and two others. Each lane has to have the bits of a run alone.
-Results run_batched(const ComputationPtr& program, Arguments arguments, uint64_t seed, const Settings& settings) {
+// Three lanes at once: the program's own arguments and two others. Each lane has to have the bits of a run
+// alone.
+Results run_batched(const ComputationPtr& program, Arguments arguments, uint64_t seed,
+                    const Settings& settings) {
   constexpr int64_t kLanes = 3;
   std::mt19937_64 random(seed);
   std::vector<Literals> lanes{Literals(arguments.begin(), arguments.end())};
@@ -200,7 +205,8 @@ Results run_batched(const ComputationPtr& program, Arguments arguments, uint64_t
       joined.push_back(arguments[i]);
     } else {
       std::vector<std::byte> bytes;
-      for (const Literals& lane : lanes) bytes.insert(bytes.end(), lane[i]->element(0), lane[i]->element(0) + lane[i]->bytes());
+      for (const Literals& lane : lanes)
+        bytes.insert(bytes.end(), lane[i]->element(0), lane[i]->element(0) + lane[i]->bytes());
       Dims dims = t->dims;
       dims.insert(dims.begin(), kLanes);
       t = array_type_or_die(t->dtype, dims);
@@ -212,7 +218,8 @@ Results run_batched(const ComputationPtr& program, Arguments arguments, uint64_t
   if (!outputs.ok()) return outputs.status();
   const auto together = Computation::make(values, *outputs);
   if (!together.ok()) return together.status();
-  const Results all = settings.compiled ? run_executable(*together, joined, settings) : evaluate(**together, joined);
+  const Results all =
+      settings.compiled ? run_executable(*together, joined, settings) : evaluate(**together, joined);
   if (!all.ok()) return all;
   Literals first;
   for (int64_t k = 0; k < kLanes; ++k) {
@@ -233,15 +240,17 @@ Results run_batched(const ComputationPtr& program, Arguments arguments, uint64_t
 }  // namespace
 
 std::vector<SmithExecutor> smith_executors(const std::string& llvm_path) {
-  const Settings interpreted{llvm_path, false, 1}, compiled{llvm_path, true, 1}, threaded{llvm_path, false, 2};
+  const Settings interpreted{llvm_path, false, 1}, compiled{llvm_path, true, 1},
+      threaded{llvm_path, false, 2};
   std::vector<SmithExecutor> all{{"text", SmithGroup::kText, run_text}};
   for (const Pass& pass : passes())
     all.push_back({std::string(pass.name), SmithGroup::kPass,
                    [&pass](const ComputationPtr& p, Arguments a, uint64_t) { return run_pass(pass, p, a); }});
   auto add = [&](std::string name, SmithGroup group, Settings settings, auto run) {
-    all.push_back({std::move(name), group, [run, settings](const ComputationPtr& p, Arguments a, uint64_t seed) {
-                     return run(p, a, seed, settings);
-                   }});
+    all.push_back(
+        {std::move(name), group, [run, settings](const ComputationPtr& p, Arguments a, uint64_t seed) {
+           return run(p, a, seed, settings);
+         }});
   };
   const auto plain = [](const ComputationPtr& p, Arguments a, uint64_t, const Settings& s) {
     return run_executable(p, a, s);

@@ -30,12 +30,14 @@ hlo::ComputationPtr random_program(uint64_t seed, const SmithOptions& options = 
 
 using Literals = std::vector<hlo::LiteralPtr>;
 
-// A way of running programs. What it chooses itself (where to cut, which arguments to batch) comes from the seed.
+// A way of running programs. What it chooses itself (where to cut, which arguments to batch) comes from the
+// seed.
 enum class SmithGroup : uint8_t { kText, kPass, kRun, kBatch };
 struct SmithExecutor {
   std::string name;
   SmithGroup group;
-  std::function<absl::StatusOr<Literals>(const hlo::ComputationPtr&, std::span<const hlo::LiteralPtr>, uint64_t seed)>
+  std::function<absl::StatusOr<Literals>(const hlo::ComputationPtr&, std::span<const hlo::LiteralPtr>,
+                                         uint64_t seed)>
       run;
 };
 // The program's results by `executor` on random arguments, against the evaluator's: "" if they are equal to

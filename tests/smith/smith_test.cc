@@ -66,21 +66,26 @@ void check_group(SmithGroup group, uint64_t count) {
   }
 }
 
-TEST_CASE("random programs read back and give the same results", "[smith]") { check_group(SmithGroup::kText, 200); }
+TEST_CASE("random programs read back and give the same results", "[smith]") {
+  check_group(SmithGroup::kText, 10000);
+}
 
-TEST_CASE("passes keep the bits of random programs", "[smith][passes]") { check_group(SmithGroup::kPass, 2000); }
+TEST_CASE("passes keep the bits of random programs", "[smith][passes]") {
+  check_group(SmithGroup::kPass, 2000);
+}
 
 TEST_CASE("random programs give the same bits lazily, compiled, cut anywhere, and on any number of threads",
           "[smith][executable]") {
-  check_group(SmithGroup::kRun, 200);
+  check_group(SmithGroup::kRun, 10000);
 }
 
 TEST_CASE("vmap of random programs has the bits of a loop", "[smith][vmap]") {
-  check_group(SmithGroup::kBatch, 200);
+  check_group(SmithGroup::kBatch, 10000);
 }
 
 TEST_CASE("a wrong way of running is found", "[smith]") {
-  const SmithExecutor off{"off by one bit", SmithGroup::kRun, [](const ComputationPtr& p, auto arguments, uint64_t) {
+  const SmithExecutor off{"off by one bit", SmithGroup::kRun,
+                          [](const ComputationPtr& p, auto arguments, uint64_t) {
                             auto results = evaluate(*p, arguments);
                             if (!results.ok()) return results;
                             for (LiteralPtr& r : *results) {

@@ -1,0 +1,115 @@
+// Moving boxes of elements between strided arrays, and reading run-time indices.
+//
+// Contract: elements are bytes of a width (1, 2, 4, 8 or 16); nothing here depends on what they mean.
+#ifndef LAMINA_JIT_CPU_BOX_COPY_H_
+#define LAMINA_JIT_CPU_BOX_COPY_H_
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "hlo/dtype.h"
+
+namespace lamina::jit {
+
+// One dimension of a box: its extent, and the distance in elements between neighbours on either side.
+struct BoxDim {
+  int64_t extent, from, to;
+};
+
+// Drops dimensions of extent 1 and joins neighbours that lie contiguously on both sides, outermost first.
+inline std::vector<BoxDim> simplified(const std::vector<BoxDim>& dims) {
+  std::vector<BoxDim> out;
+  for (const BoxDim& d : dims) {
+    if (d.extent == 1) continue;
+    if (!out.empty() && out.back().from == d.extent * d.from && out.back().to == d.extent * d.to)
+      out.back() = {out.back().extent * d.extent, d.from, d.to};
+    else
+      out.push_back(d);
+  }
+  return out;
+}
+
+// Calls f(from, to, n, from_step, to_step) for every innermost row of the box; an empty list is one element.
+template <typename F>
+void for_each_row(const BoxDim* dims, size_t rank, int64_t from, int64_t to, F&& f) {
+  if (rank == 0) {
+    f(from, to, int64_t{1}, int64_t{1}, int64_t{1});
+  } else if (rank == 1) {
+    f(from, to, dims->extent, dims->from, dims->to);
+  } else {
+    for (int64_t i = 0; i < dims->extent; ++i)
+      for_each_row(dims + 1, rank - 1, from + i * dims->from, to + i * dims->to, f);
+  }
+}
+
+template <typename T>
+void copy_strided(const std::byte* from, std::byte* to, int64_t n, int64_t from_step, int64_t to_step) {
+  for (int64_t i = 0; i < n; ++i)
+    std::memcpy(to + i * to_step * sizeof(T), from + i * from_step * sizeof(T), sizeof(T));
+}
+
+// Copies a row of `n` elements; steps in elements.
+inline void copy_row(const std::byte* from, std::byte* to, int64_t n, int64_t from_step, int64_t to_step,
+                     int64_t width) {
+  struct Wide {
+    uint64_t parts[2];
+  };
+  if (from_step == 1 && to_step == 1 && n > 1) {
+    std::memcpy(to, from, n * width);
+    return;
+  }
+  switch (width) {
+    case 1:
+      return copy_strided<uint8_t>(from, to, n, from_step, to_step);
+    case 2:
+      return copy_strided<uint16_t>(from, to, n, from_step, to_step);
+    case 4:
+      return copy_strided<uint32_t>(from, to, n, from_step, to_step);
+    case 8:
+      return copy_strided<uint64_t>(from, to, n, from_step, to_step);
+    default:
+      return copy_strided<Wide>(from, to, n, from_step, to_step);
+  }
+}
+
+// Copies a box; offsets in elements.
+inline void copy_box(const std::vector<BoxDim>& dims, const void* source, int64_t from, void* target,
+                     int64_t to, int64_t width) {
+  for_each_row(dims.data(), dims.size(), from, to,
+               [&](int64_t f, int64_t t, int64_t n, int64_t from_step, int64_t to_step) {
+                 copy_row(static_cast<const std::byte*>(source) + f * width,
+                          static_cast<std::byte*>(target) + t * width, n, from_step, to_step, width);
+               });
+}
+
+// Integer element `i` as int64; unsigned 64-bit values beyond it saturate.
+inline int64_t read_index(hlo::DType type, const void* p, int64_t i) {
+  using hlo::DType;
+  switch (type) {
+    case DType::kS8:
+      return static_cast<const int8_t*>(p)[i];
+    case DType::kS16:
+      return static_cast<const int16_t*>(p)[i];
+    case DType::kS32:
+      return static_cast<const int32_t*>(p)[i];
+    case DType::kS64:
+      return static_cast<const int64_t*>(p)[i];
+    case DType::kU8:
+      return static_cast<const uint8_t*>(p)[i];
+    case DType::kU16:
+      return static_cast<const uint16_t*>(p)[i];
+    case DType::kU32:
+      return static_cast<const uint32_t*>(p)[i];
+    default: {
+      const uint64_t v = static_cast<const uint64_t*>(p)[i];
+      constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+      return static_cast<int64_t>(v < kMax ? v : kMax);
+    }
+  }
+}
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_CPU_BOX_COPY_H_

@@ -1,0 +1,42 @@
+// Ops that have a routine of their own on the CPU instead of a loop kernel: one table from op to routine.
+//
+// Contract: a routine gives the evaluator's bits, on any number of threads; it is immutable and re-entrant
+// once made, takes its working memory from the context's allocator, polls the context's cancel flag and then
+// returns Cancelled.
+#ifndef LAMINA_JIT_CPU_NATIVE_OP_H_
+#define LAMINA_JIT_CPU_NATIVE_OP_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "hlo/graph.h"
+#include "jit/cpu/kernel_context.h"
+
+namespace lamina::jit {
+
+struct NativeOp {
+  // Dense row-major arrays of the node's operand and result types.
+  using Run =
+      std::function<absl::Status(const void* const* in, void* const* out, const KernelContext& context)>;
+  Run run;
+  // Results 0 ... updated-1 hold the operands of the same numbers when `run` begins, in the operand's own
+  // memory where nobody else needs it.
+  int updated = 0;
+  std::string what;  // for the report: which form was chosen
+};
+
+// The routine of `node`; one without `run` if the table has none for it.
+NativeOp native_op(const hlo::Node& node);
+
+// The rows of the table, by subject.
+NativeOp make_dynamic_slice(const hlo::Node& node);
+NativeOp make_dynamic_update_slice(const hlo::Node& node);
+NativeOp make_gather(const hlo::Node& node);
+NativeOp make_scatter(const hlo::Node& node);
+NativeOp make_reduce_window(const hlo::Node& node);
+NativeOp make_select_and_scatter(const hlo::Node& node);
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_CPU_NATIVE_OP_H_

@@ -1,0 +1,287 @@
+#include "jit/cpu/region.h"
+
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+#include "hlo/evaluator.h"
+#include "hlo/op.h"
+#include "hlo/reference_chain.h"
+
+namespace lamina::jit {
+namespace {
+
+using hlo::DType;
+using hlo::Op;
+
+// hlo/scalar/arithmetic.cc defines these; floats: a NaN wins, +0 is above -0.
+template <typename T, bool kLargest>
+T extreme(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    const Bits x = std::bit_cast<Bits>(a), y = std::bit_cast<Bits>(b);
+    const T both = std::bit_cast<T>(kLargest ? x & y : x | y);
+    const T better = kLargest ? (a < b ? b : a) : (b < a ? b : a);
+    const T ordered = a == b ? both : better;
+    return a != a ? a : b != b ? b : ordered;
+  } else {
+    return kLargest ? (a < b ? b : a) : (b < a ? b : a);
+  }
+}
+
+template <typename T, CombineKind K>
+T apply(T a, T b) {
+  if constexpr (K == CombineKind::kMaximum || K == CombineKind::kMinimum) {
+    return extreme<T, K == CombineKind::kMaximum>(a, b);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return K == CombineKind::kAdd ? a + b : a * b;
+  } else {
+    // Unsigned, and wide enough that promotion to int cannot overflow.
+    const uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+    return static_cast<T>(K == CombineKind::kAdd ? x + y : x * y);
+  }
+}
+
+// The element operations: one per storage type and kind.
+template <typename T, CombineKind K>
+struct Plain {
+  static void row(void* acc, const void* x, int64_t step, int64_t n) {
+    T* a = static_cast<T*>(acc);
+    const T* b = static_cast<const T*>(x);
+    if (step == 1)
+      for (int64_t i = 0; i < n; ++i) a[i] = apply<T, K>(a[i], b[i]);
+    else
+      for (int64_t i = 0; i < n; ++i) a[i] = apply<T, K>(a[i], b[i * step]);
+  }
+  static void indexed(void* acc, const void* x, const int64_t* at, int64_t n) {
+    T* a = static_cast<T*>(acc);
+    const T* b = static_cast<const T*>(x);
+    for (int64_t i = 0; i < n; ++i)
+      if (at[i] >= 0) a[at[i]] = apply<T, K>(a[at[i]], b[i]);
+  }
+};
+
+template <DType H, CombineKind K>
+struct Half {
+  static void one(void* acc, int64_t to, const void* x, int64_t from) {
+    hlo::store_as<float>(H, acc, to,
+                         apply<float, K>(hlo::load_as<float>(H, acc, to), hlo::load_as<float>(H, x, from)));
+  }
+  static void row(void* acc, const void* x, int64_t step, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) one(acc, i, x, i * step);
+  }
+  static void indexed(void* acc, const void* x, const int64_t* at, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+      if (at[i] >= 0) one(acc, at[i], x, i);
+  }
+};
+
+template <typename P>
+struct ComplexSum {
+  static void row(void* acc, const void* x, int64_t step, int64_t n) {
+    P* a = static_cast<P*>(acc);
+    const P* b = static_cast<const P*>(x);
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t part = 0; part < 2; ++part) a[2 * i + part] = a[2 * i + part] + b[2 * i * step + part];
+  }
+  static void indexed(void* acc, const void* x, const int64_t* at, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+      if (at[i] >= 0) row(static_cast<P*>(acc) + 2 * at[i], static_cast<const P*>(x) + 2 * i, 1, 1);
+  }
+};
+
+struct Combines {
+  RowCombine row = nullptr;
+  IndexedCombine indexed = nullptr;
+};
+template <typename Op>
+Combines both() {
+  return {Op::row, Op::indexed};
+}
+
+template <CombineKind K>
+Combines of_type(DType type) {
+  // bool: add and maximum are or, multiply and minimum are and; on 0 and 1 those are maximum and minimum.
+  constexpr bool kUp = K == CombineKind::kAdd || K == CombineKind::kMaximum;
+  switch (type) {
+    case DType::kBool:
+      return both<Plain<uint8_t, kUp ? CombineKind::kMaximum : CombineKind::kMinimum>>();
+    case DType::kS8:
+      return both<Plain<int8_t, K>>();
+    case DType::kS16:
+      return both<Plain<int16_t, K>>();
+    case DType::kS32:
+      return both<Plain<int32_t, K>>();
+    case DType::kS64:
+      return both<Plain<int64_t, K>>();
+    case DType::kU8:
+      return both<Plain<uint8_t, K>>();
+    case DType::kU16:
+      return both<Plain<uint16_t, K>>();
+    case DType::kU32:
+      return both<Plain<uint32_t, K>>();
+    case DType::kU64:
+      return both<Plain<uint64_t, K>>();
+    case DType::kF16:
+      return both<Half<DType::kF16, K>>();
+    case DType::kBF16:
+      return both<Half<DType::kBF16, K>>();
+    case DType::kF32:
+      return both<Plain<float, K>>();
+    case DType::kF64:
+      return both<Plain<double, K>>();
+    case DType::kC64:
+      return K == CombineKind::kAdd ? both<ComplexSum<float>>() : Combines{};
+    case DType::kC128:
+      return K == CombineKind::kAdd ? both<ComplexSum<double>>() : Combines{};
+  }
+  return {};
+}
+
+Combines combines(CombineKind kind, DType type) {
+  switch (kind) {
+    case CombineKind::kAdd:
+      return of_type<CombineKind::kAdd>(type);
+    case CombineKind::kMultiply:
+      return of_type<CombineKind::kMultiply>(type);
+    case CombineKind::kMaximum:
+      return of_type<CombineKind::kMaximum>(type);
+    case CombineKind::kMinimum:
+      return of_type<CombineKind::kMinimum>(type);
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+CombineKind combine_kind(const hlo::Computation& region) {
+  const auto parameters = region.parameters();
+  if (parameters.size() != 2 || region.roots().size() != 1) return CombineKind::kOther;
+  const hlo::Value& root = region.roots()[0];
+  if (!root.type()->is_scalar() || root.type() != parameters[0].type() || root.type() != parameters[1].type())
+    return CombineKind::kOther;
+  const hlo::Node* const acc = parameters[0].node();
+  const hlo::Node* const x = parameters[1].node();
+  const hlo::Node& n = *root.node();
+  if (&n == acc) return CombineKind::kKeep;
+  if (&n == x) return CombineKind::kReplace;
+  if (n.operands().size() != 2) return CombineKind::kOther;
+  const hlo::Node *a = n.operand(0).node(), *b = n.operand(1).node();
+  // All four commute, to the bit but for the payload of a NaN.
+  if (!((a == acc && b == x) || (a == x && b == acc))) return CombineKind::kOther;
+  switch (n.op()) {
+    case Op::add:
+      return CombineKind::kAdd;
+    case Op::multiply:
+      return CombineKind::kMultiply;
+    case Op::maximum:
+      return CombineKind::kMaximum;
+    case Op::minimum:
+      return CombineKind::kMinimum;
+    case Op::or_:
+      return hlo::is_bool(root.dtype()) ? CombineKind::kMaximum : CombineKind::kOther;
+    case Op::and_:
+      return hlo::is_bool(root.dtype()) ? CombineKind::kMinimum : CombineKind::kOther;
+    default:
+      return CombineKind::kOther;
+  }
+}
+
+RowCombine row_combine(CombineKind kind, DType type) { return combines(kind, type).row; }
+IndexedCombine indexed_combine(CombineKind kind, DType type) { return combines(kind, type).indexed; }
+
+Region::Region(hlo::ComputationPtr region)
+    : region_(std::move(region)), program_(hlo::region_program(*region_)) {
+  for (const hlo::Value& p : region_->parameters()) parameters_.push_back(p.dtype());
+  for (const hlo::Value& r : region_->roots()) results_.push_back(r.dtype());
+  kind_ = combine_kind(*region_);
+  if (kind_ != CombineKind::kOther) {
+    combine_ = row_combine(kind_, results_[0]);
+    indexed_combine_ = jit::indexed_combine(kind_, results_[0]);
+  }
+  if (!program_) return;
+  // Value v lives in slot v.
+  const uint32_t inputs = static_cast<uint32_t>(program_->inputs.size());
+  for (uint32_t i = 0; i < program_->code.size(); ++i) {
+    const hlo::ScalarInstr& instr = program_->code[i];
+    if (instr.prim == hlo::Prim::constant) continue;
+    const DType operand = program_->type_of(instr.operands[hlo::is_select(instr.prim) ? 1 : 0]);
+    calls_.push_back({hlo::find_kernel(instr.prim, instr.type, operand),
+                      inputs + i,
+                      {instr.operands[0], instr.operands[1], instr.operands[2]}});
+  }
+}
+
+Region::Scratch::Scratch(const Region& region) {
+  if (!region.program_) return;
+  const hlo::ScalarProgram& program = *region.program_;
+  const size_t values = program.inputs.size() + program.code.size();
+  memory_.resize(values * kRow);
+  for (size_t v = 0; v < values; ++v) at_.push_back(reinterpret_cast<std::byte*>(memory_.data() + v * kRow));
+  for (size_t i = 0; i < program.code.size(); ++i) {
+    const hlo::ScalarInstr& instr = program.code[i];
+    const int64_t width = hlo::byte_size(instr.type);
+    if (instr.prim != hlo::Prim::constant) continue;
+    for (int64_t k = 0; k < kRow; ++k)
+      std::memcpy(at_[program.inputs.size() + i] + k * width, &instr.imm, width);
+  }
+}
+
+absl::Status Region::run(Scratch& scratch, std::span<const void* const> inputs,
+                         std::span<void* const> outputs, int64_t n) const {
+  if (!program_) return run_by_element(inputs, outputs, n);
+  const std::vector<std::byte*>& at = scratch.at_;
+  for (int64_t start = 0; start < n; start += kRow) {
+    const int64_t count = std::min(kRow, n - start);
+    size_t value = 0;
+    for (size_t p = 0; p < inputs.size(); ++p) {
+      const int64_t parts = hlo::num_parts(parameters_[p]), width = hlo::byte_size(parameters_[p]) / parts;
+      const std::byte* from = static_cast<const std::byte*>(inputs[p]) + start * parts * width;
+      for (int64_t part = 0; part < parts; ++part, ++value) {
+        if (parts == 1)
+          std::memcpy(at[value], from, count * width);
+        else
+          for (int64_t i = 0; i < count; ++i)
+            std::memcpy(at[value] + i * width, from + (2 * i + part) * width, width);
+      }
+    }
+    for (const Call& c : calls_) c.kernel(at[c.out], at[c.in[0]], at[c.in[1]], at[c.in[2]], count);
+    size_t output = 0;
+    for (size_t r = 0; r < outputs.size(); ++r) {
+      const int64_t parts = hlo::num_parts(results_[r]), width = hlo::byte_size(results_[r]) / parts;
+      std::byte* to = static_cast<std::byte*>(outputs[r]) + start * parts * width;
+      for (int64_t part = 0; part < parts; ++part, ++output) {
+        const std::byte* from = at[program_->outputs[output]];
+        if (parts == 1)
+          std::memcpy(to, from, count * width);
+        else
+          for (int64_t i = 0; i < count; ++i)
+            std::memcpy(to + (2 * i + part) * width, from + i * width, width);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A region that is no scalar program (it holds a loop, say) goes to the evaluator.
+absl::Status Region::run_by_element(std::span<const void* const> inputs, std::span<void* const> outputs,
+                                    int64_t n) const {
+  for (int64_t i = 0; i < n; ++i) {
+    std::vector<hlo::LiteralPtr> arguments;
+    for (size_t p = 0; p < inputs.size(); ++p)
+      arguments.push_back(hlo::Literal::copy_of(
+          hlo::scalar_type(parameters_[p]),
+          static_cast<const std::byte*>(inputs[p]) + i * hlo::byte_size(parameters_[p])));
+    absl::StatusOr<std::vector<hlo::LiteralPtr>> results = hlo::evaluate(*region_, arguments);
+    if (!results.ok()) return results.status();
+    for (size_t r = 0; r < outputs.size(); ++r) {
+      const hlo::Literal& lit = *(*results)[r];
+      std::memcpy(static_cast<std::byte*>(outputs[r]) + i * hlo::byte_size(results_[r]), lit.data(),
+                  lit.bytes());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lamina::jit

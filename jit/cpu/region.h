@@ -1,0 +1,78 @@
+// Regions of scalars (bodies of scatters, windows, sorts) as functions on rows of elements.
+//
+// Contract: the bits of hlo::RegionRunner. A region is immutable once made and used from any thread; each
+// thread brings a scratch of its own.
+#ifndef LAMINA_JIT_CPU_REGION_H_
+#define LAMINA_JIT_CPU_REGION_H_
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "hlo/computation.h"
+#include "hlo/scalar/kernels.h"
+#include "hlo/scalar/program.h"
+
+namespace lamina::jit {
+
+// acc[i] = op(acc[i], x[i * step]).
+using RowCombine = void (*)(void* acc, const void* x, int64_t step, int64_t n);
+
+// acc[at[i]] = op(acc[at[i]], x[i]) in order, leaving out negative `at`.
+using IndexedCombine = void (*)(void* acc, const void* x, const int64_t* at, int64_t n);
+
+// What a region (acc, x) -> acc of one real or complex type does, where it is one of the common ones.
+enum class CombineKind : uint8_t { kOther, kKeep, kReplace, kAdd, kMultiply, kMaximum, kMinimum };
+CombineKind combine_kind(const hlo::Computation& region);
+// Null if there is no routine for it.
+RowCombine row_combine(CombineKind kind, hlo::DType type);
+IndexedCombine indexed_combine(CombineKind kind, hlo::DType type);
+
+class Region {
+ public:
+  explicit Region(hlo::ComputationPtr region);
+
+  // Working memory of one thread.
+  class Scratch {
+   public:
+    explicit Scratch(const Region& region);
+
+   private:
+    friend class Region;
+    std::vector<uint64_t> memory_;
+    std::vector<std::byte*> at_;
+  };
+
+  // inputs[i]: n contiguous elements of parameter i (complex interleaved); outputs likewise; an output may be
+  // an input's array.
+  absl::Status run(Scratch& scratch, std::span<const void* const> inputs, std::span<void* const> outputs,
+                   int64_t n) const;
+
+  // The region (acc..., x...) -> acc... as one routine on rows, null where there is none.
+  RowCombine combine() const { return combine_; }
+  IndexedCombine indexed_combine() const { return indexed_combine_; }
+  CombineKind kind() const { return kind_; }
+
+ private:
+  struct Call {
+    hlo::ScalarKernel kernel;
+    uint32_t out, in[3];
+  };
+  absl::Status run_by_element(std::span<const void* const> inputs, std::span<void* const> outputs,
+                              int64_t n) const;
+
+  static constexpr int64_t kRow = 128;  // elements at a time
+  hlo::ComputationPtr region_;
+  std::optional<hlo::ScalarProgram> program_;
+  std::vector<Call> calls_;
+  std::vector<hlo::DType> parameters_, results_;
+  CombineKind kind_ = CombineKind::kOther;
+  RowCombine combine_ = nullptr;
+  IndexedCombine indexed_combine_ = nullptr;
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_CPU_REGION_H_

@@ -1,0 +1,76 @@
+// Running a program as an executable, on both tiers, against the evaluator.
+#ifndef LAMINA_TESTS_JIT_EXECUTABLE_TESTING_H_
+#define LAMINA_TESTS_JIT_EXECUTABLE_TESTING_H_
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "hlo/evaluator.h"
+#include "jit/engine.h"
+#include "jit/executable.h"
+
+namespace lamina::testing {
+
+using namespace hlo;
+using jit::BufferRef;
+using jit::Engine;
+using jit::Executable;
+
+// NaNs are equal whatever their payload; everything else by bits.
+inline bool same_bits(const Literal& want, const void* got) {
+  const DType part = part_type(want.dtype());
+  const int64_t width = byte_size(part), count = want.bytes() / width;
+  const auto is_nan = [&](const std::byte* p) {
+    if (!is_float(part)) return false;
+    uint64_t bits = 0;
+    std::memcpy(&bits, p, width);
+    const uint64_t exponent = part == DType::kF64   ? 0x7FF0000000000000
+                              : part == DType::kF32 ? 0x7F800000
+                              : part == DType::kF16 ? 0x7C00
+                                                    : 0x7F80;
+    return (bits & ((uint64_t{1} << (8 * width - 1)) - 1)) > exponent;
+  };
+  for (int64_t i = 0; i < count; ++i) {
+    const std::byte* a = static_cast<const std::byte*>(want.data()) + i * width;
+    const std::byte* b = static_cast<const std::byte*>(got) + i * width;
+    if (std::memcmp(a, b, width) != 0 && !(is_nan(a) && is_nan(b))) return false;
+  }
+  return true;
+}
+
+inline void check_program(const ComputationPtr& program, std::span<const LiteralPtr> arguments) {
+  const auto want = evaluate(*program, arguments);
+  REQUIRE(want.ok());
+  Engine& engine = Engine::get();
+  jit::CodeGeneratorOptions options;
+  options.library_path = LAMINA_LLVM_PATH;
+  engine.kernels().set_generator_options(options);
+  for (const bool compiling : {false, true}) {
+    engine.kernels().set_compiling(compiling);
+    engine.kernels().set_eager(compiling);
+    const auto exe = Executable::compile(engine, program);
+    INFO(exe.status());
+    REQUIRE(exe.ok());
+    std::vector<BufferRef> in, out;
+    for (const LiteralPtr& a : arguments) {
+      in.push_back(*engine.allocator().allocate(a->bytes()));
+      if (a->bytes() > 0) std::memcpy(in.back()->data(), a->data(), a->bytes());
+    }
+    const absl::Status status = (*exe)->run(in, out);
+    INFO(status);
+    REQUIRE(status.ok());
+    for (size_t i = 0; i < out.size(); ++i) {
+      INFO((compiling ? "compiled" : "interpreted")
+           << " result " << i << " " << to_string(*(*want)[i]->type()) << "\n"
+           << (*exe)->describe() << cluster::report((*exe)->program(), (*exe)->plan()));
+      CHECK(same_bits(*(*want)[i], out[i]->data()));
+    }
+  }
+  engine.kernels().set_compiling(true);
+  engine.kernels().set_eager(false);
+  CHECK(engine.kernels().unavailable() == "");
+}
+
+}  // namespace lamina::testing
+
+#endif  // LAMINA_TESTS_JIT_EXECUTABLE_TESTING_H_

@@ -1,0 +1,321 @@
+// Ops with routines of their own against the evaluator: the same bits, over types, shapes and odd operands.
+#include <random>
+
+#include "hlo/parser.h"
+#include "tests/jit/executable_testing.h"
+
+namespace lamina::testing {
+namespace {
+
+ComputationPtr program(const std::string& text) {
+  const auto parsed = parse(text);
+  INFO(text << "\n" << parsed.status());
+  REQUIRE(parsed.ok());
+  return *parsed;
+}
+
+// Values with repeats, both zeros, infinities and NaNs (floats), and integers in [low, high].
+LiteralPtr data(const Type* type, std::mt19937& rng, int64_t low = -9, int64_t high = 9) {
+  static constexpr double kSpecial[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-40, 1e30};
+  auto lit = std::make_shared<Literal>(type);
+  const int64_t parts = num_parts(type->dtype), width = byte_size(type->dtype) / parts;
+  for (int64_t i = 0; i < type->num_elements * parts; ++i) {
+    const int64_t v = low + static_cast<int64_t>(rng() % static_cast<uint64_t>(high - low + 1));
+    LiteralPtr one;
+    if (!is_inexact(type->dtype))
+      one = Literal::scalar_int(type->dtype, is_bool(type->dtype) ? v & 1 : v);
+    else if (rng() % 6 == 0)
+      one = Literal::scalar(part_type(type->dtype), kSpecial[rng() % 7]);
+    else
+      one = Literal::scalar(part_type(type->dtype), static_cast<double>(v) / 4);
+    std::memcpy(static_cast<std::byte*>(lit->data()) + i * width, one->data(), width);
+  }
+  return lit;
+}
+
+// Runs on random arguments; integer parameters get values in [low, high].
+void check(const std::string& text, int64_t low = -9, int64_t high = 9) {
+  INFO(text);
+  const ComputationPtr c = program(text);
+  for (uint32_t seed = 0; seed < 3; ++seed) {
+    std::mt19937 rng(seed);
+    std::vector<LiteralPtr> arguments;
+    for (const Type* t : c->parameter_types()) arguments.push_back(data(t, rng, low, high));
+    check_program(c, arguments);
+  }
+}
+
+// The text with every $key replaced.
+std::string with(std::string text, std::initializer_list<std::pair<std::string, std::string>> values) {
+  for (const auto& [key, value] : values)
+    for (size_t at; (at = text.find("$" + key)) != std::string::npos;)
+      text.replace(at, key.size() + 1, value);
+  return text;
+}
+
+std::string binary_body(const std::string& op, const std::string& t) {
+  return with("computation r0(p0: $t[], p1: $t[]) -> ($t[]) {\n  v0 = $t[] $op(p0, p1)\n  return (v0)\n}\n",
+              {{"t", t}, {"op", op}});
+}
+
+const char* const kTypes[] = {"pred", "s8",  "s16",  "s32", "s64", "u8",  "u16", "u32",
+                              "u64",  "f16", "bf16", "f32", "f64", "c64", "c128"};
+
+TEST_CASE("Slices at run-time offsets are clamped", "[native]") {
+  for (const char* t : kTypes) {
+    check(
+        with("computation main(p0: $t[4,5,3], p1: s32[], p2: s64[], p3: s8[], p4: $t[2,5,2]) -> ($t[2,4,3], "
+             "$t[4,5,3]) {\n"
+             "  v0 = $t[2,4,3] dynamic_slice(p0, p1, p2, p3), slice_sizes=[2,4,3]\n"
+             "  v1 = $t[4,5,3] dynamic_update_slice(p0, p4, p1, p2, p3)\n  return (v0, v1)\n}\n",
+             {{"t", t}}));
+  }
+  check(
+      "computation main(p0: f32[], p1: f32[]) -> (f32[], f32[]) {\n"
+      "  v0 = f32[] dynamic_slice(p0)\n  v1 = f32[] dynamic_update_slice(p0, p1)\n  return (v0, v1)\n}\n");
+  check(
+      "computation main(p0: f32[0,3], p1: u64[], p2: u64[]) -> (f32[0,2]) {\n"
+      "  v0 = f32[0,2] dynamic_slice(p0, p1, p2), slice_sizes=[0,2]\n  return (v0)\n}\n");
+}
+
+TEST_CASE("Gathers of every layout are the evaluator's", "[native]") {
+  for (const char* t : kTypes)
+    for (const char* index : {"s32", "s64", "u8", "u64", "s16"}) {
+      // Rows, single elements, pairs of indices.
+      check(
+          with("computation main(p0: $t[7,4], p1: $i[6,1]) -> ($t[6,4]) {\n  v0 = $t[6,4] gather(p0, p1), "
+               "slice_sizes=[1,4], offset_dims=[1], collapsed_slice_dims=[0], start_index_map=[0], "
+               "index_vector_dim=1\n  return (v0)\n}\n",
+               {{"t", t}, {"i", index}}));
+      check(
+          with("computation main(p0: $t[7], p1: $i[3,5]) -> ($t[3,5]) {\n  v0 = $t[3,5] gather(p0, p1), "
+               "slice_sizes=[1], collapsed_slice_dims=[0], start_index_map=[0], index_vector_dim=2\n  return "
+               "(v0)\n}\n",
+               {{"t", t}, {"i", index}}));
+      check(
+          with("computation main(p0: $t[4,3,5], p1: $i[2,6]) -> ($t[6,3]) {\n  v0 = $t[6,3] gather(p0, p1), "
+               "slice_sizes=[1,3,1], offset_dims=[1], collapsed_slice_dims=[0,2], start_index_map=[2,0], "
+               "index_vector_dim=0\n  return (v0)\n}\n",
+               {{"t", t}, {"i", index}}));
+    }
+  // Slices before batch dimensions, and partial slices.
+  check(
+      "computation main(p0: f32[6,5], p1: s32[3,2]) -> (f32[2,3,4]) {\n  v0 = f32[2,3,4] gather(p0, p1), "
+      "slice_sizes=[2,4], offset_dims=[0,2], start_index_map=[0,1], index_vector_dim=1\n  return (v0)\n}\n");
+  // Batching dimensions.
+  check(
+      "computation main(p0: f32[2,5,4], p1: s64[3,2]) -> (f32[3,2,4]) {\n  v0 = f32[3,2,4] gather(p0, p1), "
+      "slice_sizes=[1,1,4], offset_dims=[2], collapsed_slice_dims=[1], operand_batching_dims=[0], "
+      "start_indices_batching_dims=[1], start_index_map=[1], index_vector_dim=2\n  return (v0)\n}\n");
+  // Nothing to gather, and a gather of everything.
+  check(
+      "computation main(p0: f32[7,4], p1: s32[0,1]) -> (f32[0,4]) {\n  v0 = f32[0,4] gather(p0, p1), "
+      "slice_sizes=[1,4], offset_dims=[1], collapsed_slice_dims=[0], start_index_map=[0], "
+      "index_vector_dim=1\n  "
+      "return (v0)\n}\n");
+  check(
+      "computation main(p0: f32[3,2], p1: s32[0]) -> (f32[3,2]) {\n  v0 = f32[3,2] gather(p0, p1), "
+      "slice_sizes=[3,2], offset_dims=[0,1], index_vector_dim=0\n  return (v0)\n}\n");
+}
+
+TEST_CASE("A large gather on several threads is that on one", "[native]") {
+  check(
+      "computation main(p0: f32[500,64], p1: s32[20000]) -> (f32[20000,64]) {\n  v0 = f32[20000,64] "
+      "gather(p0, p1), "
+      "slice_sizes=[1,64], offset_dims=[1], collapsed_slice_dims=[0], start_index_map=[0], "
+      "index_vector_dim=1\n  "
+      "return (v0)\n}\n",
+      -20, 600);
+}
+
+TEST_CASE("Scatters apply updates in order and skip what lies outside", "[native]") {
+  for (const char* t : kTypes)
+    for (const char* op : {"add", "multiply", "maximum", "minimum", "divide"}) {
+      if (std::string(t) == "pred" && std::string(op) == "divide") continue;
+      const std::string body = binary_body(op, t);
+      check(body +
+            with("computation main(p0: $t[5,4], p1: s32[9,1], p2: $t[9,4]) -> ($t[5,4]) {\n  v0 = $t[5,4] "
+                 "scatter(p0, p1, p2), index_vector_dim=1, update_window_dims=[1], inserted_window_dims=[0], "
+                 "scatter_dims_to_operand_dims=[0], body=r0\n  return (v0)\n}\n",
+                 {{"t", t}}));
+      check(body + with("computation main(p0: $t[5], p1: s64[11], p2: $t[11]) -> ($t[5]) {\n  v0 = $t[5] "
+                        "scatter(p0, p1, p2), index_vector_dim=1, inserted_window_dims=[0], "
+                        "scatter_dims_to_operand_dims=[0], body=r0\n  return (v0)\n}\n",
+                        {{"t", t}}));
+    }
+  for (const char* op : {"add", "subtract"}) {
+    const std::string body = binary_body(op, "f32");
+    // Windows that overhang, in both orders of window and batch dimensions.
+    check(body +
+          "computation main(p0: f32[5,6], p1: s32[4,2], p2: f32[4,2,3]) -> (f32[5,6]) {\n  v0 = f32[5,6] "
+          "scatter(p0, p1, p2), index_vector_dim=1, update_window_dims=[1,2], "
+          "scatter_dims_to_operand_dims=[0,1], body=r0\n  return (v0)\n}\n");
+    check(body +
+          "computation main(p0: f32[5,6], p1: s32[4,2], p2: f32[2,4,3]) -> (f32[5,6]) {\n  v0 = f32[5,6] "
+          "scatter(p0, p1, p2), index_vector_dim=1, update_window_dims=[0,2], "
+          "scatter_dims_to_operand_dims=[0,1], body=r0\n  return (v0)\n}\n");
+    check(body +
+          "computation main(p0: f32[5,6], p1: s8[4], p2: f32[6,4]) -> (f32[5,6]) {\n  v0 = f32[5,6] "
+          "scatter(p0, p1, p2), index_vector_dim=1, update_window_dims=[0], inserted_window_dims=[0], "
+          "scatter_dims_to_operand_dims=[0], body=r0\n  return (v0)\n}\n");
+    check(body +
+          "computation main(p0: f32[2,5], p1: s32[3,2], p2: f32[3,2]) -> (f32[2,5]) {\n  v0 = f32[2,5] "
+          "scatter(p0, p1, p2), index_vector_dim=2, inserted_window_dims=[1], input_batching_dims=[0], "
+          "scatter_indices_batching_dims=[1], scatter_dims_to_operand_dims=[1], body=r0\n  return (v0)\n}\n");
+    check(body +
+          "computation main(p0: f32[5], p1: s32[0], p2: f32[0]) -> (f32[5]) {\n  v0 = f32[5] "
+          "scatter(p0, p1, p2), index_vector_dim=1, inserted_window_dims=[0], "
+          "scatter_dims_to_operand_dims=[0], body=r0\n  return (v0)\n}\n");
+  }
+}
+
+TEST_CASE("Scatters replace, and update several arrays at once", "[native]") {
+  check(
+      "computation r0(p0: f64[], p1: f64[]) -> (f64[]) {\n  return (p1)\n}\n"
+      "computation main(p0: f64[5,4], p1: s32[6,2], p2: f64[6]) -> (f64[5,4]) {\n  v0 = f64[5,4] scatter(p0, "
+      "p1, "
+      "p2), index_vector_dim=1, inserted_window_dims=[0,1], scatter_dims_to_operand_dims=[1,0], body=r0\n  "
+      "return "
+      "(v0)\n}\n",
+      -2, 6);
+  check(
+      "computation r0(p0: f32[], p1: s32[], p2: f32[], p3: s32[]) -> (f32[], s32[]) {\n"
+      "  v0 = pred[] compare(p0, p2), direction=\"GE\"\n  v1 = f32[] select(v0, p0, p2)\n"
+      "  v2 = s32[] select(v0, p1, p3)\n  return (v1, v2)\n}\n"
+      "computation main(p0: f32[5,3], p1: s32[5,3], p2: s32[7], p3: f32[7,3], p4: s32[7,3]) -> (f32[5,3], "
+      "s32[5,3]) {\n  (v0, v1) = (f32[5,3], s32[5,3]) scatter(p0, p1, p2, p3, p4), index_vector_dim=1, "
+      "update_window_dims=[1], inserted_window_dims=[0], scatter_dims_to_operand_dims=[0], body=r0\n  return "
+      "(v0, "
+      "v1)\n}\n");
+}
+
+std::string window_text(const std::string& t, const std::string& in, const std::string& out,
+                        const std::string& window) {
+  return with(
+      "computation main(p0: $t[$in], p1: $t[]) -> ($t[$out]) {\n  v0 = $t[$out] reduce_window(p0, p1), $w, "
+      "body=r0\n  return (v0)\n}\n",
+      {{"t", t}, {"in", in}, {"out", out}, {"w", window}});
+}
+
+TEST_CASE("Windows are reduced in the evaluator's order", "[native]") {
+  for (const char* t : kTypes)
+    for (const char* op : {"add", "multiply", "maximum", "minimum", "divide"}) {
+      if (std::string(t) == "pred" && std::string(op) == "divide") continue;
+      const std::string body = binary_body(op, t);
+      check(body + window_text(t, "3,8,9", "3,4,4", "window_dimensions=[1,2,3], window_strides=[1,2,2]"));
+      check(body + window_text(t, "2,7,5", "2,6,7", "window_dimensions=[1,4,3], padding=[0,0,1,1,2,2]"));
+    }
+  for (const char* op : {"add", "maximum", "divide"}) {
+    const std::string body = binary_body(op, "f32");
+    // Dilated windows and arrays, cropping, windows larger than the array, windows that see nothing.
+    check(body + window_text("f32", "9,40", "3,34",
+                             "window_dimensions=[3,4], window_strides=[2,1], "
+                             "window_dilations=[2,2]"));
+    check(body + window_text("f32", "5,6", "2,3",
+                             "window_dimensions=[2,3], window_strides=[2,3], "
+                             "base_dilations=[1,2], window_dilations=[2,1], padding=[1,0,0,0]"));
+    check(body + window_text("f32", "20", "10", "window_dimensions=[3], padding=[-4,-4]"));
+    check(body + window_text("f32", "3,4", "8,2", "window_dimensions=[1,3], padding=[2,3,0,0]"));
+    check(body + window_text("f32", "300", "300", "window_dimensions=[300], padding=[299,0]"));
+    check(body + window_text("f32", "0,4", "2,4", "window_dimensions=[1,1], padding=[1,1,0,0]"));
+    check(body + window_text("f32", "2,4", "2,0", "window_dimensions=[1,5]"));
+    // Positions along the first dimension, and a tree of several chunks.
+    check(body + window_text("f32", "60,3,2", "58,1,2", "window_dimensions=[3,3,1]"));
+    check(body + window_text("f32", "40000", "3", "window_dimensions=[39998]"));
+    check(with(body +
+                   "computation main(p0: f32[], p1: f32[]) -> (f32[]) {\n  v0 = f32[] reduce_window(p0, p1), "
+                   "body=r0\n  return (v0)\n}\n",
+               {}));
+  }
+  // Large enough for several tasks.
+  check(binary_body("add", "f32") +
+        window_text("f32", "16,100,3,100", "16,99,3,98", "window_dimensions=[1,2,1,3]"));
+}
+
+TEST_CASE("Windows reduce several arrays at once", "[native]") {
+  check(
+      "computation r0(p0: f32[], p1: s32[], p2: f32[], p3: s32[]) -> (f32[], s32[]) {\n"
+      "  v0 = pred[] compare(p0, p2), direction=\"GE\"\n  v1 = f32[] select(v0, p0, p2)\n"
+      "  v2 = s32[] select(v0, p1, p3)\n  return (v1, v2)\n}\n"
+      "computation main(p0: f32[6,90], p1: s32[6,90], p2: f32[], p3: s32[]) -> (f32[5,45], s32[5,45]) {\n"
+      "  (v0, v1) = (f32[5,45], s32[5,45]) reduce_window(p0, p1, p2, p3), window_dimensions=[2,70], "
+      "window_strides=[1,2], padding=[0,0,68,0], body=r0\n  return (v0, v1)\n}\n");
+}
+
+TEST_CASE("The gradient of pooling goes where the evaluator's goes", "[native]") {
+  for (const char* t : kTypes)
+    for (const char* direction : {"GE", "GT", "LE"}) {
+      if (std::string(t) == "c64" || std::string(t) == "c128") continue;
+      const std::string regions = with(
+          "computation r0(p0: $t[], p1: $t[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), "
+          "direction=\"$d\"\n  "
+          "return (v0)\n}\ncomputation r1(p0: $t[], p1: $t[]) -> ($t[]) {\n  v0 = $t[] add(p0, p1)\n  return "
+          "(v0)\n}\n",
+          {{"t", t}, {"d", direction}});
+      check(regions +
+            with("computation main(p0: $t[2,6,9], p1: $t[2,3,4], p2: $t[]) -> ($t[2,6,9]) {\n  v0 = "
+                 "$t[2,6,9] select_and_scatter(p0, p1, p2), window_dimensions=[1,2,3], "
+                 "window_strides=[1,2,2], select=r0, scatter=r1\n  return (v0)\n}\n",
+                 {{"t", t}}));
+      check(regions +
+            with("computation main(p0: $t[40,5], p1: $t[41,2], p2: $t[]) -> ($t[40,5]) {\n  v0 = "
+                 "$t[40,5] select_and_scatter(p0, p1, p2), window_dimensions=[2,3], "
+                 "window_strides=[1,2], padding=[1,1,0,0], select=r0, scatter=r1\n  return (v0)\n}\n",
+                 {{"t", t}}));
+    }
+}
+
+TEST_CASE("A region that loops is applied element by element", "[native]") {
+  check(
+      "computation c0(p0: s32[], p1: s32[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), direction=\"LT\"\n "
+      " "
+      "return (v0)\n}\n"
+      "computation b0(p0: s32[], p1: s32[]) -> (s32[], s32[]) {\n  v0 = s32[] constant(3)\n  v1 = s32[] "
+      "add(p0, "
+      "v0)\n  return (v1, p1)\n}\n"
+      "computation r0(p0: s32[], p1: s32[]) -> (s32[]) {\n  (v0, v1) = (s32[], s32[]) while(p0, p1), "
+      "cond=c0, "
+      "body=b0\n  return (v0)\n}\n"
+      "computation main(p0: s32[5], p1: s32[9], p2: s32[9]) -> (s32[5]) {\n  v0 = s32[5] scatter(p0, p1, "
+      "p2), "
+      "index_vector_dim=1, inserted_window_dims=[0], scatter_dims_to_operand_dims=[0], body=r0\n  return "
+      "(v0)\n}\n");
+}
+
+TEST_CASE("An update happens in place where the array has no other use", "[native]") {
+  Engine& engine = Engine::get();
+  const auto exe = Executable::compile(
+      engine,
+      program(
+          "computation r0(p0: f32[], p1: f32[]) -> (f32[]) {\n  v0 = f32[] add(p0, p1)\n  return (v0)\n}\n"
+          "computation main(p0: s32[], p1: f32[10], p2: s32[3], p3: f32[3]) -> (f32[100000]) {\n"
+          "  v0 = f32[100000] iota(), shape=[100000], dtype=f32\n"
+          "  v1 = f32[100000] dynamic_update_slice(v0, p1, p0)\n"
+          "  v2 = f32[100000] scatter(v1, p2, p3), index_vector_dim=1, inserted_window_dims=[0], "
+          "scatter_dims_to_operand_dims=[0], body=r0\n  return (v2)\n}\n"));
+  REQUIRE(exe.ok());
+  std::vector<BufferRef> in, out;
+  for (int64_t bytes : {4, 40, 12, 12}) {
+    in.push_back(*engine.allocator().allocate(bytes));
+    std::memset(in.back()->data(), 0, bytes);
+  }
+  const int64_t before = engine.allocator().stats().live_bytes;
+  engine.allocator().reset_peak();
+  REQUIRE((*exe)->run(in, out).ok());
+  CHECK(engine.allocator().stats().peak_bytes - before < 450'000);
+  CHECK(static_cast<const float*>(out[0]->data())[99'999] == 99'999.0F);
+}
+
+TEST_CASE("An update leaves arguments, constants and arrays read later alone", "[native]") {
+  check(
+      "computation main(p0: f32[6], p1: f32[2], p2: s32[]) -> (f32[6], f32[6]) {\n"
+      "  v0 = f32[6] dynamic_update_slice(p0, p1, p2)\n  return (p0, v0)\n}\n");
+  check(
+      "computation main(p0: f32[6], p2: s32[]) -> (f32[6], f32[6]) {\n"
+      "  v0 = f32[6] negate(p0)\n  v1 = f32[6] dynamic_update_slice(v0, v0, p2)\n"
+      "  v2 = f32[6] dynamic_update_slice(v1, v0, p2)\n  v3 = f32[6] reverse(v1), dimensions=[0]\n"
+      "  return (v2, v3)\n}\n");
+}
+
+}  // namespace
+}  // namespace lamina::testing
