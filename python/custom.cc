@@ -6,6 +6,7 @@
 #include <array>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "hlo/custom_rule.h"
 #include "hlo/strings.h"
 #include "lazy/scopes.h"
@@ -42,12 +43,15 @@ Values values_of(const py::handle& objects) {
   return out;
 }
 
-// Whether a parameter lies beneath: a transform of a traced function, or of a region, where arrays from outside are
-// not to be had.
-bool is_traced(std::span<const Value> values) {
-  auto stop = [](const hlo::Node& n, void*) { return n.data() != nullptr; };
+// Whether a parameter lies beneath that no open trace made: a loop's body or a closed program is being transformed,
+// where arrays from outside are not to be had.
+bool in_closed_program(std::span<const Value> values) {
+  absl::flat_hash_set<const hlo::Node*> open;
+  for (const lazy::Scope& s : lazy::open_scopes())
+    for (const Value& p : s.parameters) open.insert(p.node());
+  auto stop = [](const hlo::Node& n, void*) { return n.data() != nullptr && !n.closed(); };
   for (const hlo::Node* n : hlo::postorder(values, stop))
-    if (n->op() == hlo::Op::parameter) return true;
+    if (n->op() == hlo::Op::parameter && !open.contains(n)) return true;
   return false;
 }
 
@@ -106,7 +110,7 @@ class PythonRule final : public hlo::CustomRule {
     hlo::JvpResult out;
     out.primals = values_of(r[0]);
     out.tangents = values_of(r[1]);
-    if (is_traced(x)) close_over_arrays(b, joined(x, t), std::array{&out.primals, &out.tangents});
+    if (in_closed_program(x)) close_over_arrays(b, joined(x, t), std::array{&out.primals, &out.tangents});
     return out;
   }
   Forward forward(hlo::Builder& b, std::span<const Value> x) override {
@@ -114,14 +118,14 @@ class PythonRule final : public hlo::CustomRule {
     captured_ = x.size() - arguments_;
     const py::tuple r = first_(tensors(x.first(arguments_)));
     Forward out{values_of(r[0]), values_of(r[1])};
-    if (is_traced(x)) close_over_arrays(b, x, std::array{&out.results, &out.residuals});
+    if (in_closed_program(x)) close_over_arrays(b, x, std::array{&out.results, &out.residuals});
     return out;
   }
   Values backward(hlo::Builder& b, std::span<const Value> residuals, std::span<const Value> cotangents) override {
     Call call;
     Values out = values_of(second_(tensors(residuals), tensors(cotangents)));
     const Values inputs = joined(residuals, cotangents);
-    if (is_traced(inputs)) close_over_arrays(b, inputs, std::array{&out});
+    if (in_closed_program(inputs)) close_over_arrays(b, inputs, std::array{&out});
     out.resize(out.size() + captured_);
     return out;
   }

@@ -63,6 +63,12 @@ class _Custom:
     def _needs_rule(self) -> None:
         raise NotImplementedError
 
+    @property
+    def _rule_functions(self) -> list[Any]:
+        """The user's rules, whose free variables a jitted caller reads too."""
+        found = (getattr(self, name, None) for name in ("jvp", "fwd", "bwd"))
+        return [f for f in found if f is not None]
+
     def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:
         raise NotImplementedError
 

@@ -351,6 +351,7 @@ class Jitted:
         finally:
             tracing.open.pop()
         variant.reads.bind(program)
+        variant.reads.traced()
         if context.reasons:
             program.set_reason("branch: " + ", ".join(context.reasons[-3:]))
         trace = _Trace(program, flat)

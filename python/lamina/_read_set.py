@@ -35,10 +35,15 @@ class Observed:
     Used with a Tensor it is a parameter; any other use is noted, and the number is then guarded by its value.
     """
 
-    __slots__ = ("tensor", "used", "value")
+    __slots__ = ("_tensor", "fetched", "used", "value")
 
     def __init__(self, value: Any, tensor: Tensor) -> None:
-        self.value, self.tensor, self.used = value, tensor, False
+        self.value, self._tensor, self.used, self.fetched = value, tensor, False, False
+
+    @property
+    def tensor(self) -> Tensor:
+        self.fetched = True
+        return self._tensor
 
     def _use(self) -> Any:
         self.used = True
@@ -151,31 +156,39 @@ def _is_users(path: str | None) -> bool:
     return path is not None and not path.startswith(_LIBRARY) and "site-packages" not in path
 
 
-def _function_beneath(f: Any) -> Any:
-    """The plain function under partials, methods, wrappers of this library and jitted functions; None if none."""
+def _functions_beneath(f: Any) -> list[types.FunctionType]:
+    """The user's plain functions under partials, methods, wrappers, callable objects and what this library made."""
+    out = []
+    stack = [f]
     for _ in range(64):
-        if type(f) is functools.partial:
-            f = f.func
-        elif type(f) is types.MethodType:
-            f = f.__func__
-        elif hasattr(f, "__wrapped__") and callable(f):
-            f = f.__wrapped__
-        else:
+        if not stack:
             break
-    if type(f) is not types.FunctionType:
-        f = inspect.getattr_static(type(f), "__call__", None)  # of a user's class
-        f = getattr(f, "__wrapped__", f)
-    return f if type(f) is types.FunctionType and _is_users(f.__code__.co_filename) else None
+        f = stack.pop()
+        stack.extend(getattr(f, "_rule_functions", ()))
+        if type(f) is functools.partial:
+            stack.append(f.func)
+            continue
+        if type(f) is types.MethodType:
+            f = f.__func__
+        wrapped = getattr(f, "__wrapped__", None)
+        if wrapped is not None:
+            stack.append(wrapped)
+        elif type(f) is not types.FunctionType:
+            f = inspect.getattr_static(type(f), "__call__", None)  # of a user's class
+            f = getattr(f, "__wrapped__", f)
+        if type(f) is types.FunctionType and _is_users(f.__code__.co_filename):
+            out.append(f)
+    return out
 
 
 def find(f: Callable[..., Any]) -> list[tuple[Any, Any, Any]]:
     """(dict or cell, name, object) for each free variable of `f` and of the functions it reaches by them."""
     out: list[tuple[Any, Any, Any]] = []
     seen: set[Any] = set()
-    stack = [f]
+    stack = _functions_beneath(f)
     while stack:
-        g = _function_beneath(stack.pop())
-        if g is None or g in seen:
+        g = stack.pop()
+        if g in seen:
             continue
         seen.add(g)
         found: list[tuple[Any, Any, Any]] = []
@@ -201,7 +214,7 @@ def find(f: Callable[..., Any]) -> list[tuple[Any, Any, Any]]:
             seen.add((id(place), name))
             out.append((place, sys.intern(name), value))
             if callable(value) and not isinstance(value, type):
-                stack.append(value)
+                stack.extend(_functions_beneath(value))
     return out
 
 
@@ -235,7 +248,7 @@ class ReadSet:
         self.hidden: list[Tensor | None] = []
         for v in self.values:
             if type(v) is Observed:  # an outer function is being traced
-                self.hidden.append(v.tensor)
+                self.hidden.append(v._tensor)
             elif is_number(v):
                 self.hidden.append(leaf_of(v))
             else:
@@ -268,6 +281,12 @@ class ReadSet:
             if h is not None and next(found):
                 self.captured[i] = True
 
+    def traced(self) -> None:
+        """After a trace: a number that went into it otherwise than as a parameter is guarded by its value."""
+        for o, captured in zip(self.observed, self.captured):
+            if o is not None and o.fetched and not captured:
+                o.used = True
+
     def refresh(self) -> bool:
         """Takes the names' present values; False if the trace does not serve them."""
         values, hidden = list(self.values), list(self.hidden)
@@ -282,7 +301,7 @@ class ReadSet:
                     return False
                 if o.used and (now._use() if type(now) is Observed else now) != o.value:
                     return False
-                hidden[i] = now.tensor if type(now) is Observed else leaf_of(now)
+                hidden[i] = now._tensor if type(now) is Observed else leaf_of(now)
             elif isinstance(old, Tensor):
                 if not isinstance(now, Tensor) or not self.captured[i] or _type_of(now) != _type_of(old):
                     return False

@@ -119,6 +119,30 @@ def test_names_in_the_users_modules_and_in_callable_objects_are_observed():
         assert traces(f) == 1
 
 
+def test_a_users_own_wrapper_is_observed_with_what_it_wraps():
+    import functools
+
+    gain = 2.0
+    bias = 1.0
+
+    def amplified(f):
+        @functools.wraps(f)
+        def wrapper(x):
+            return f(x) * gain
+
+        return wrapper
+
+    @lm.jit
+    @amplified
+    def g(x):
+        return x + bias
+
+    assert g(1.0).item() == 4.0
+    gain, bias = 10.0, 2.0
+    assert g(1.0).item() == 30.0
+    assert traces(g) == 1
+
+
 def test_recursion_of_a_jitted_function():
     @lm.jit
     def factorial(n):
