@@ -257,6 +257,7 @@ class ReadSet:
             Observed(v, h) if is_number(v) else None for v, h in zip(self.values, self.hidden)
         ]
         self.captured = [False] * len(self.values)
+        self._saved: list[list[tuple[Any, Any, Observed, Any]]] = []
         self._settle()
 
     def _settle(self) -> None:
@@ -264,14 +265,19 @@ class ReadSet:
         self.tensors = tuple([h for h in self.hidden if h is not None])
 
     def __enter__(self) -> ReadSet:
-        for (place, name), o in zip(self.places, self.observed):
-            if o is not None:
+        """Puts the observed numbers in their places. A place that has changed hands is left alone."""
+        saved = []
+        for (place, name), o, v, h in zip(self.places, self.observed, self.values, self.hidden):
+            if o is not None and current(place, name) is v and type(v) is not Observed:
+                o.value, o._tensor = v, h
                 assign(place, name, o)
+                saved.append((place, name, o, v))
+        self._saved.append(saved)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        for (place, name), o, v in zip(self.places, self.observed, self.values):
-            if o is not None and current(place, name) is o:
+        for place, name, o, v in self._saved.pop():
+            if current(place, name) is o:
                 assign(place, name, v)
 
     def bind(self, program: Any) -> None:

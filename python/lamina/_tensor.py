@@ -155,6 +155,8 @@ def _index(x: Tensor) -> int:
 
 def _repr(x: Tensor) -> str:
     if not _core.forceable(x):
+        if "was donated" in _core.why_unknown(x):
+            return f"<donated {describe(x)}>"
         file, line, _ = _core.where_made(x)
         at = f" from {os.path.basename(file)}:{line}" if file else ""
         return f"<traced {describe(x)}{at}>"
