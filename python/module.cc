@@ -17,6 +17,7 @@
 #include "python/custom.h"
 #include "python/dlpack.h"
 #include "python/tensor.h"
+#include "python/tree.h"
 
 namespace py = pybind11;
 
@@ -438,6 +439,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_transforms(m);
   lamina::python::add_custom(m);
   lamina::python::add_dlpack(m);
+  lamina::python::add_tree(m);
   lamina::python::add_inspection(m);
   lamina::python::install_host_lock();
 }

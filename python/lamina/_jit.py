@@ -49,7 +49,8 @@ class _Trace:
             return out[0]
         for i, text in self.out_text:
             out.insert(i, text)
-        return tree_unflatten(self.out_tree, out)
+        built = _core.tree_build(self.out_tree.nodes, out)
+        return tree_unflatten(self.out_tree, out) if built is None else built
 
 
 class _Branch:
@@ -286,6 +287,7 @@ class Jitted:
         self._plain = not (self._nums or self._names or self._donated or self._donated_names)
         self._entries: dict[Any, list[_Variant]] = {}
         self._flat_entries: dict[bytes, list[_Variant]] = {}  # of _entries, those for positional tensors
+        self._tree_entries: dict[bytes, list[_Variant]] = {}  # and those for the usual containers
         self.hits = 0
 
     # --- finding the trace of a call ---
@@ -321,6 +323,7 @@ class Jitted:
             if len(self._entries) >= MAX_ENTRIES:
                 self._entries.pop(next(iter(self._entries)))
                 self._flat_entries.clear()
+                self._tree_entries.clear()
             found = self._entries[key] = []
         return found
 
@@ -403,23 +406,29 @@ class Jitted:
     # --- calling ---
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Positional tensors only, the usual hot call: one key, no containers.
-        key = None if kwargs or not self._plain else _core.flat_key(args)
-        if key is not None:
-            variants = self._flat_entries.get(key)
+        # The usual hot calls by one key: positional tensors, then tuples, lists and dicts of tensors and numbers.
+        key, leaves, entries = None, args, self._flat_entries
+        if self._plain:
+            key = None if kwargs else _core.flat_key(args)
+            if key is None:
+                found = _core.tree_key(args, kwargs)
+                if found is not None:
+                    key, leaves = found
+                    entries = self._tree_entries
+            variants = entries.get(key)
             if variants:
                 variant = variants[0]
                 node = variant.root
                 if type(node) is _Trace and _core.reads_hold(variant.reads.guards):
                     self.hits += 1
-                    out = node.program(args, variant.reads.tensors)
+                    out = node.program(leaves, variant.reads.tensors)
                     return out[0] if node.out_tree is _LEAF else node.result(out)
         leaves, treedef, static = self._arguments(args, kwargs)
         variants = self._variants(leaves, treedef, static)
         variant = self._variant(variants)
         trace = self._path(variant, leaves, treedef, static)
         if key is not None:
-            self._flat_entries[key] = variants
+            entries[key] = variants
         result = trace.result(trace.program(leaves, variant.reads.tensors))
         if not self._plain:
             self._donate(args, kwargs)
@@ -461,6 +470,7 @@ class Jitted:
         """Forgets every specialization."""
         self._entries.clear()
         self._flat_entries.clear()
+        self._tree_entries.clear()
 
     def __reduce__(self) -> str:
         # By reference, as functions are: the name leads to this object again.

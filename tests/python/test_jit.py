@@ -338,3 +338,51 @@ def test_a_cached_call_is_quick():
             f(x, x)
         best = min(best, (time.perf_counter() - start) / 500)
     assert best < 20e-6  # 2 us on an idle machine
+
+
+def _random_tree(rng, depth):
+    kind = rng.integers(0, 7 if depth else 3)
+    if kind == 0:
+        return lnp.asarray(float(rng.integers(10)))
+    if kind == 1:
+        return float(rng.integers(10))
+    if kind == 2:
+        return None if rng.random() < 0.3 else np.float32(rng.integers(10))
+    items = [_random_tree(rng, depth - 1) for _ in range(rng.integers(0, 4))]
+    if kind == 3:
+        return tuple(items)
+    if kind == 4:
+        return items
+    names = ["b", "a", "ab", "é", "x" * 40]
+    if kind == 5:
+        return {names[i]: v for i, v in enumerate(items)}
+    return {(-1) ** i * i: v for i, v in enumerate(items)}
+
+
+def test_containers_of_every_shape_come_through_the_quick_way_as_through_the_general_one():
+    rng = np.random.default_rng(0)
+    f = lm.jit(lambda *trees: lm.tree.tree_map(lambda v: v * 2.0, trees))
+    for _ in range(150):
+        trees = tuple(_random_tree(rng, 3) for _ in range(2))
+        for _ in range(2):
+            out = f(*trees)
+            assert lm.tree.tree_structure(out) == lm.tree.tree_structure(trees)
+            want = [2.0 * float(v) for v in lm.tree.tree_leaves(trees)]
+            assert [v.item() for v in lm.tree.tree_leaves(out)] == want
+
+
+def test_dict_order_does_not_matter_and_names_do():
+    f = lm.jit(lambda p: p["a"] - p.get("b", p.get("c")))
+    assert f({"a": 5.0, "b": 2.0}).item() == 3.0
+    assert f({"b": 2.0, "a": 5.0}).item() == 3.0
+    assert traces(f) == 1
+    assert f({"a": 5.0, "c": 1.0}).item() == 4.0
+    assert traces(f) == 2
+    g = lm.jit(lambda p, q: p)
+    deep = 1.0
+    for _ in range(200):
+        deep = [deep]
+    out = g(deep, None)
+    for _ in range(200):
+        (out,) = out
+    assert out.item() == 1.0
