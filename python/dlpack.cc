@@ -61,8 +61,9 @@ ElementType element_type(DType t) {
 
 std::optional<DType> dtype_of(ElementType e) {
   if (e.lanes != 1) return std::nullopt;
-  for (DType t : {DType::kBool, DType::kS8, DType::kS16, DType::kS32, DType::kS64, DType::kU8, DType::kU16, DType::kU32,
-                  DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64, DType::kC64, DType::kC128}) {
+  for (DType t :
+       {DType::kBool, DType::kS8, DType::kS16, DType::kS32, DType::kS64, DType::kU8, DType::kU16, DType::kU32,
+        DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64, DType::kC64, DType::kC128}) {
     const ElementType have = element_type(t);
     if (have.code == e.code && have.bits == e.bits) return t;
   }
@@ -82,8 +83,13 @@ void fill(Export<M>& e, jit::ArrayPtr array, const hlo::Type* type) {
   e.array = std::move(array);
   e.shape = type->dims;
   e.strides = hlo::row_major_strides(type->dims);
-  e.managed.view = {e.array->data(), {kCpu, 0}, static_cast<int32_t>(type->rank()), element_type(type->dtype),
-                    e.shape.data(), e.strides.data(), 0};
+  e.managed.view = {e.array->data(),
+                    {kCpu, 0},
+                    static_cast<int32_t>(type->rank()),
+                    element_type(type->dtype),
+                    e.shape.data(),
+                    e.strides.data(),
+                    0};
   e.managed.owner = &e;
   e.managed.deleter = [](M* m) { delete static_cast<Export<M>*>(m->owner); };
 }
@@ -140,11 +146,12 @@ py::object import_capsule(const py::object& c, const char* name, const char* use
   M* m = static_cast<M*>(PyCapsule_GetPointer(c.ptr(), name));
   if (!m) throw py::error_already_set();
   const View& v = m->view;
-  if (v.device.type != kCpu) throw Error(ErrorKind::kType, "only arrays in CPU memory can be taken over through DLPack");
+  if (v.device.type != kCpu)
+    throw Error(ErrorKind::kType, "only arrays in CPU memory can be taken over through DLPack");
   const std::optional<DType> dtype = dtype_of(v.dtype);
   if (!dtype)
-    throw Error(ErrorKind::kType, str_cat("the element type of the array (DLPack code ", int{v.dtype.code}, ", ",
-                                          int{v.dtype.bits}, " bits) is none that lamina knows"));
+    throw Error(ErrorKind::kType, str_cat("the element type of the array (DLPack code ", int{v.dtype.code},
+                                          ", ", int{v.dtype.bits}, " bits) is none that lamina knows"));
   const hlo::Dims dims(v.shape, v.shape + v.ndim);
   const hlo::Type* type = lazy::check(hlo::array_type(*dtype, dims));
   const hlo::Dims dense = hlo::row_major_strides(dims);
@@ -175,12 +182,15 @@ py::object import_capsule(const py::object& c, const char* name, const char* use
 
 void add_dlpack(py::module_& m) {
   m.def("to_dlpack", export_tensor, py::arg("x"), py::arg("versioned"), py::arg("copy"));
-  m.def("from_dlpack", [](const py::object& c, bool copy) {
-    if (PyCapsule_IsValid(c.ptr(), kNameVersioned))
-      return import_capsule<ManagedVersioned>(c, kNameVersioned, kUsedVersioned, copy);
-    if (PyCapsule_IsValid(c.ptr(), kName)) return import_capsule<Managed>(c, kName, kUsed, copy);
-    throw py::value_error("a DLPack capsule that has not been used yet is needed");
-  }, "The array of a DLPack capsule: shared if dense and aligned, else copied.");
+  m.def(
+      "from_dlpack",
+      [](const py::object& c, bool copy) {
+        if (PyCapsule_IsValid(c.ptr(), kNameVersioned))
+          return import_capsule<ManagedVersioned>(c, kNameVersioned, kUsedVersioned, copy);
+        if (PyCapsule_IsValid(c.ptr(), kName)) return import_capsule<Managed>(c, kName, kUsed, copy);
+        throw py::value_error("a DLPack capsule that has not been used yet is needed");
+      },
+      "The array of a DLPack capsule: shared if dense and aligned, else copied.");
 }
 
 }  // namespace lamina::python

@@ -13,8 +13,9 @@ using lazy::Lazy;
 
 constexpr int kMaxDepth = 64;  // deeper containers take the general way
 
-// Writes a container's structure and its arrays' types into a key, and its arrays into a list: exact tuples, lists and
-// dicts with string keys, None, Tensors and numbers. False, perhaps with an exception, for anything else.
+// Writes a container's structure and its arrays' types into a key, and its arrays into a list: exact tuples,
+// lists and dicts with string keys, None, Tensors and numbers. False, perhaps with an exception, for anything
+// else.
 class Flattener {
  public:
   Flattener() : leaves_(py::reinterpret_steal<py::list>(PyList_New(0))) {}
@@ -44,9 +45,7 @@ class Flattener {
     return number && add_leaf(to_object(*std::move(number)).ptr());
   }
 
-  py::object result() const {
-    return py::make_tuple(py::bytes(key_), leaves_);
-  }
+  py::object result() const { return py::make_tuple(py::bytes(key_), leaves_); }
 
  private:
   void open(char kind, Py_ssize_t size) {
@@ -102,8 +101,8 @@ PyObject* tree_key(PyObject*, PyObject* const* args, Py_ssize_t n) {
   }
 }
 
-// The container of a structure's nodes, (type or None, metadata, arity) in preorder; None if it holds others than
-// tuples, lists, dicts and None.
+// The container of a structure's nodes, (type or None, metadata, arity) in preorder; None if it holds others
+// than tuples, lists, dicts and None.
 PyObject* tree_build(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n != 2 || !PyTuple_Check(args[0]) || !PyList_Check(args[1])) {
     PyErr_SetString(PyExc_TypeError, "tree_build takes a tuple of nodes and a list of leaves");
@@ -130,7 +129,8 @@ PyObject* tree_build(PyObject*, PyObject* const* args, Py_ssize_t n) {
       py::object made;
       if (type == reinterpret_cast<PyObject*>(&PyTuple_Type)) {
         made = py::reinterpret_steal<py::object>(PyTuple_New(arity));
-        for (Py_ssize_t i = 0; made && i < arity; ++i) PyTuple_SET_ITEM(made.ptr(), i, take().release().ptr());
+        for (Py_ssize_t i = 0; made && i < arity; ++i)
+          PyTuple_SET_ITEM(made.ptr(), i, take().release().ptr());
       } else if (type == reinterpret_cast<PyObject*>(&PyList_Type)) {
         made = py::reinterpret_steal<py::object>(PyList_New(arity));
         for (Py_ssize_t i = 0; made && i < arity; ++i) PyList_SET_ITEM(made.ptr(), i, take().release().ptr());
@@ -138,7 +138,8 @@ PyObject* tree_build(PyObject*, PyObject* const* args, Py_ssize_t n) {
         PyObject* keys = PyTuple_GET_ITEM(node, 1);
         made = py::reinterpret_steal<py::object>(PyDict_New());
         for (Py_ssize_t i = 0; made && i < arity; ++i)
-          if (PyDict_SetItem(made.ptr(), PyTuple_GET_ITEM(keys, i), take().ptr()) != 0) throw py::error_already_set();
+          if (PyDict_SetItem(made.ptr(), PyTuple_GET_ITEM(keys, i), take().ptr()) != 0)
+            throw py::error_already_set();
       } else if (type == reinterpret_cast<PyObject*>(Py_TYPE(Py_None))) {
         made = py::none();
       } else {

@@ -228,6 +228,11 @@ class _Self:
             self.ref = lambda: instance
         self._hash = id(instance)
 
+    def on_death(self, f: Callable[[Any], Any]) -> None:
+        instance = self.ref()
+        with contextlib.suppress(TypeError):
+            self.ref = weakref.ref(instance, f)
+
     def __hash__(self) -> int:
         return self._hash
 
@@ -325,6 +330,9 @@ class Jitted:
                 self._flat_entries.clear()
                 self._tree_entries.clear()
             found = self._entries[key] = []
+            for value in static.values():
+                if type(value) is _Self:
+                    value.on_death(lambda _: self._entries.pop(key, None))
         return found
 
     def _arguments(
@@ -448,7 +456,10 @@ class Jitted:
             return self
         if tree_flatten(instance)[1] != _LEAF:
             return functools.partial(self, instance)  # a container, such as a dataclass, is an argument
-        return functools.partial(self, _Self(instance))
+        return functools.partial(self._call_on, instance)
+
+    def _call_on(self, instance: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return self(_Self(instance), *args, **kwargs)
 
     # --- ahead of time ---
 

@@ -272,11 +272,13 @@ def test_methods_do_not_keep_their_object_alive():
 
     a, b = Model(2.0), Model(3.0)
     assert (a(1.0).item(), b(1.0).item(), a(1.0).item()) == (2.0, 3.0, 2.0)
+    assert Model(5.0)(2.0).item() == 10.0
     gone = weakref.ref(a)
     del a
     gc.collect()
     assert gone() is None
     assert Model.__call__.hits == 1
+    assert repr(Model.__call__).startswith("<jit __call__: 1 entry")
 
 
 def test_ahead_of_time_stages():
