@@ -1,7 +1,7 @@
 // The host language's own lock (Python's interpreter lock): let go while a thread waits or runs long work.
 //
-// Contract: set once, by the binding; without one nothing happens. No thread waits for the graph lock while it holds
-// the host lock, so that a holder of the graph lock may take the host lock.
+// Contract: set once, by the binding; without one nothing happens. No thread waits for the graph lock while
+// it holds the host lock, so that a holder of the graph lock may take the host lock.
 #ifndef LAMINA_HLO_HOST_LOCK_H_
 #define LAMINA_HLO_HOST_LOCK_H_
 
@@ -11,8 +11,8 @@ struct HostLock {
   // Lets go of the lock if this thread holds it; what `enter` needs to take it back, or null.
   void* (*leave)();
   void (*enter)(void* state);
-  // Whether signals can be handled on this thread, and handling them: true if the work should stop. `poll` takes the
-  // lock itself.
+  // Whether signals can be handled on this thread, and handling them: true if the work should stop. `poll`
+  // takes the lock itself.
   bool (*can_poll)();
   bool (*poll)();
 };

@@ -14,6 +14,7 @@ namespace lamina::lazy {
 struct Scope {
   enum Kind : uint8_t { kJit, kVmap, kDerivative } kind;
   uint32_t stamp;
+  std::vector<hlo::Value> parameters = {};  // of jit and vmap: what is unbound until it closes
 };
 
 // Scopes of this thread, outermost first.
@@ -21,7 +22,9 @@ std::vector<Scope>& open_scopes();
 
 class ScopeGuard {
  public:
-  ScopeGuard(Scope::Kind kind, uint32_t stamp) { open_scopes().push_back({kind, stamp}); }
+  ScopeGuard(Scope::Kind kind, uint32_t stamp, std::vector<hlo::Value> parameters = {}) {
+    open_scopes().push_back({kind, stamp, std::move(parameters)});
+  }
   ~ScopeGuard() { open_scopes().pop_back(); }
   ScopeGuard(const ScopeGuard&) = delete;
   ScopeGuard& operator=(const ScopeGuard&) = delete;

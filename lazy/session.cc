@@ -240,6 +240,20 @@ constexpr double kShortRunMs = 0.2;
 constexpr double kLongRunMs = 5;
 constexpr auto kPollEvery = std::chrono::milliseconds(20);
 
+// Whether a program runs host callbacks, which belong on the caller's thread.
+bool calls_host(const hlo::Computation& program) {
+  for (const Node* n : program.nodes()) {
+    if (n->op() == Op::custom_call) return true;
+    for (const auto& [attr, value] : n->attrs().entries()) {
+      if (const auto* one = std::get_if<hlo::ComputationPtr>(&value); one && *one && calls_host(**one)) return true;
+      if (const auto* list = std::get_if<std::vector<hlo::ComputationPtr>>(&value))
+        for (const hlo::ComputationPtr& c : *list)
+          if (calls_host(*c)) return true;
+    }
+  }
+  return false;
+}
+
 // Lets go of the host lock and polls signals between the steps of a run that turns out to be long.
 class Watcher final : public jit::StepWatcher {
  public:
@@ -272,19 +286,19 @@ absl::Status run_program(const jit::SpecializationPtr& entry, std::span<const ji
   const bool maybe_long = last < 0 || last > kLongRunMs;
   hlo::HostLockReleased away(maybe_long || last > kShortRunMs ? hlo::HostLockReleased::kNow
                                                               : hlo::HostLockReleased::kLater);
-  if (!maybe_long || !host->can_poll()) {
+  if (!maybe_long || !host->can_poll() || calls_host(entry->executable->program())) {
     Watcher watcher(host, away);
     jit::CancelFlag cancel(&watcher);
     return cache.run(entry, arguments, results, &cancel);
   }
   jit::CancelFlag cancel;
-  std::exception_ptr failure;  // of a host callback
+  std::exception_ptr failure;  // memory that ran out, say
   absl::Status status = jit::run_interruptible(cancel, host->poll, [&]() -> absl::Status {
     try {
       return cache.run(entry, arguments, results, &cancel);
     } catch (...) {
       failure = std::current_exception();
-      return absl::UnknownError("a callback failed");
+      return absl::UnknownError("the run failed");
     }
   });
   if (failure) std::rethrow_exception(failure);

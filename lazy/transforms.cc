@@ -112,7 +112,7 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
   if (stamp == 0) stamp = hlo::fresh_stamp();
   std::vector<Lazy> outputs;
   {
-    ScopeGuard scope(Scope::kVmap, stamp);
+    ScopeGuard scope(Scope::kVmap, stamp, parameters);
     outputs = f(inputs);
   }
   hlo::GraphLock lock;
@@ -146,7 +146,7 @@ hlo::ComputationPtr region(const FlatFunction& f, const std::vector<const hlo::T
   for (size_t i = 0; i < types.size(); ++i) inputs.push_back({hlo::make_parameter(types[i]), weak[i]});
   std::vector<Lazy> outputs;
   {
-    ScopeGuard scope(Scope::kJit, stamp);
+    ScopeGuard scope(Scope::kJit, stamp, values_of(inputs));
     hlo::FloorScope floor(stamp);
     outputs = f(inputs);
   }

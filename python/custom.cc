@@ -6,6 +6,7 @@
 #include <array>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "hlo/custom_rule.h"
 #include "hlo/strings.h"
 #include "lazy/scopes.h"
@@ -30,24 +31,30 @@ Values joined(std::span<const Value> a, std::span<const Value> b) {
 py::list tensors(std::span<const Value> values) {
   py::list out;
   for (const Value& v : values) {
-    if (v) out.append(to_object({v, false}));
-    else out.append(py::none());
+    if (v)
+      out.append(to_object({v, false}));
+    else
+      out.append(py::none());
   }
   return out;
 }
 
 Values values_of(const py::handle& objects) {
   Values out;
-  for (const py::handle& o : objects.cast<py::sequence>()) out.push_back(o.is_none() ? Value() : lazy_of(o.ptr()).value);
+  for (const py::handle& o : objects.cast<py::sequence>())
+    out.push_back(o.is_none() ? Value() : lazy_of(o.ptr()).value);
   return out;
 }
 
-// Whether a parameter lies beneath: a transform of a traced function, or of a region, where arrays from outside are
-// not to be had.
-bool is_traced(std::span<const Value> values) {
-  auto stop = [](const hlo::Node& n, void*) { return n.data() != nullptr; };
+// Whether a parameter lies beneath that no open trace made: a loop's body or a closed program is being
+// transformed, where arrays from outside are not to be had.
+bool in_closed_program(std::span<const Value> values) {
+  absl::flat_hash_set<const hlo::Node*> open;
+  for (const lazy::Scope& s : lazy::open_scopes())
+    for (const Value& p : s.parameters) open.insert(p.node());
+  auto stop = [](const hlo::Node& n, void*) { return n.data() != nullptr && !n.closed(); };
   for (const hlo::Node* n : hlo::postorder(values, stop))
-    if (n->op() == hlo::Op::parameter) return true;
+    if (n->op() == hlo::Op::parameter && !open.contains(n)) return true;
   return false;
 }
 
@@ -87,8 +94,8 @@ void close_over_arrays(hlo::Builder& b, std::span<const Value> inputs, std::span
   }
 }
 
-// Rules get and return flat lists; None stands for a value that is not there. Only the first `arguments` operands are
-// the function's own: the others are what its body captured, which has no derivative.
+// Rules get and return flat lists; None stands for a value that is not there. Only the first `arguments`
+// operands are the function's own: the others are what its body captured, which has no derivative.
 class PythonRule final : public hlo::CustomRule {
  public:
   PythonRule(Kind kind, size_t arguments, py::function first, py::object second)
@@ -106,7 +113,7 @@ class PythonRule final : public hlo::CustomRule {
     hlo::JvpResult out;
     out.primals = values_of(r[0]);
     out.tangents = values_of(r[1]);
-    if (is_traced(x)) close_over_arrays(b, joined(x, t), std::array{&out.primals, &out.tangents});
+    if (in_closed_program(x)) close_over_arrays(b, joined(x, t), std::array{&out.primals, &out.tangents});
     return out;
   }
   Forward forward(hlo::Builder& b, std::span<const Value> x) override {
@@ -114,14 +121,15 @@ class PythonRule final : public hlo::CustomRule {
     captured_ = x.size() - arguments_;
     const py::tuple r = first_(tensors(x.first(arguments_)));
     Forward out{values_of(r[0]), values_of(r[1])};
-    if (is_traced(x)) close_over_arrays(b, x, std::array{&out.results, &out.residuals});
+    if (in_closed_program(x)) close_over_arrays(b, x, std::array{&out.results, &out.residuals});
     return out;
   }
-  Values backward(hlo::Builder& b, std::span<const Value> residuals, std::span<const Value> cotangents) override {
+  Values backward(hlo::Builder& b, std::span<const Value> residuals,
+                  std::span<const Value> cotangents) override {
     Call call;
     Values out = values_of(second_(tensors(residuals), tensors(cotangents)));
     const Values inputs = joined(residuals, cotangents);
-    if (is_traced(inputs)) close_over_arrays(b, inputs, std::array{&out});
+    if (in_closed_program(inputs)) close_over_arrays(b, inputs, std::array{&out});
     out.resize(out.size() + captured_);
     return out;
   }
@@ -141,37 +149,45 @@ class PythonRule final : public hlo::CustomRule {
 }  // namespace
 
 void add_custom(py::module_& m) {
-  m.def("custom_rule", [](bool is_jvp, size_t arguments, py::function first, py::object second) {
-    const auto kind = is_jvp ? hlo::CustomRule::Kind::kJvp : hlo::CustomRule::Kind::kVjp;
-    return hlo::register_custom_rule(std::make_shared<PythonRule>(kind, arguments, std::move(first), std::move(second)));
-  }, "Registers a jvp rule, or a forward and a backward rule; returns the id.");
+  m.def(
+      "custom_rule",
+      [](bool is_jvp, size_t arguments, py::function first, py::object second) {
+        const auto kind = is_jvp ? hlo::CustomRule::Kind::kJvp : hlo::CustomRule::Kind::kVjp;
+        return hlo::register_custom_rule(
+            std::make_shared<PythonRule>(kind, arguments, std::move(first), std::move(second)));
+      },
+      "Registers a jvp rule, or a forward and a backward rule; returns the id.");
   m.def("drop_custom_rule", &hlo::unregister_custom_rule);
-  m.def("call_with_rule", [](const py::function& f, const py::sequence& args, int64_t rule) {
-    UserLocation location;
-    std::vector<Lazy> operands = from_sequence(args);
-    std::vector<const hlo::Type*> types;
-    std::vector<bool> weak, result_weak;
-    for (const Lazy& a : operands) {
-      types.push_back(a.value.type());
-      weak.push_back(a.weak);
-    }
-    const size_t own = operands.size();
-    const hlo::ComputationPtr body = lazy::region(flat(f), types, weak, &operands, &result_weak);
-    for (const lazy::Scope& s : lazy::open_scopes())
-      for (size_t i = own; s.kind == lazy::Scope::kDerivative && i < operands.size(); ++i)
-        if (operands[i].value.node()->stamp() >= s.stamp && hlo::is_inexact(operands[i].value.dtype()))
-          throw Error(ErrorKind::kType,
-                      str_cat("a function with a custom derivative uses ", hlo::to_string(*operands[i].value.type()),
-                              " from outside that is being differentiated; its rule cannot see it: pass it as an argument"));
-    Values values;
-    for (const Lazy& o : operands) values.push_back(o.value);
-    hlo::Builder b;
-    const Values results = hlo::custom_call_with_rule(b, rule, body, values);
-    lazy::check(b.status());
-    std::vector<Lazy> out;
-    for (size_t i = 0; i < results.size(); ++i) out.push_back({results[i], result_weak[i]});
-    return to_list(std::move(out));
-  }, "Outputs of f as a call whose derivative is the rule's.");
+  m.def(
+      "call_with_rule",
+      [](const py::function& f, const py::sequence& args, int64_t rule) {
+        UserLocation location;
+        std::vector<Lazy> operands = from_sequence(args);
+        std::vector<const hlo::Type*> types;
+        std::vector<bool> weak, result_weak;
+        for (const Lazy& a : operands) {
+          types.push_back(a.value.type());
+          weak.push_back(a.weak);
+        }
+        const size_t own = operands.size();
+        const hlo::ComputationPtr body = lazy::region(flat(f), types, weak, &operands, &result_weak);
+        for (const lazy::Scope& s : lazy::open_scopes())
+          for (size_t i = own; s.kind == lazy::Scope::kDerivative && i < operands.size(); ++i)
+            if (operands[i].value.node()->stamp() >= s.stamp && hlo::is_inexact(operands[i].value.dtype()))
+              throw Error(ErrorKind::kType, str_cat("a function with a custom derivative uses ",
+                                                    hlo::to_string(*operands[i].value.type()),
+                                                    " from outside that is being differentiated; its rule "
+                                                    "cannot see it: pass it as an argument"));
+        Values values;
+        for (const Lazy& o : operands) values.push_back(o.value);
+        hlo::Builder b;
+        const Values results = hlo::custom_call_with_rule(b, rule, body, values);
+        lazy::check(b.status());
+        std::vector<Lazy> out;
+        for (size_t i = 0; i < results.size(); ++i) out.push_back({results[i], result_weak[i]});
+        return to_list(std::move(out));
+      },
+      "Outputs of f as a call whose derivative is the rule's.");
   m.def("any_open_scope", [] { return !lazy::open_scopes().empty(); });
 }
 

@@ -15,7 +15,9 @@
 #include "lazy/scopes.h"
 #include "lazy/transforms.h"
 #include "python/custom.h"
+#include "python/dlpack.h"
 #include "python/tensor.h"
+#include "python/tree.h"
 
 namespace py = pybind11;
 
@@ -436,6 +438,8 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_recording(m);
   lamina::python::add_transforms(m);
   lamina::python::add_custom(m);
+  lamina::python::add_dlpack(m);
+  lamina::python::add_tree(m);
   lamina::python::add_inspection(m);
   lamina::python::install_host_lock();
 }

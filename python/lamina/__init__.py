@@ -23,10 +23,12 @@ from lamina._transforms import (
 )
 from lamina.cache import threads
 
+Array = Tensor  # the name that annotations such as jaxtyping's use
 _tensor.install()
 __version__ = "0.1.0"
 
 __all__ = [
+    "Array",
     "Jitted",
     "ShapeDtype",
     "Tensor",

@@ -11,8 +11,8 @@ from typing import Any
 from lamina import _core
 from lamina._core import Tensor
 from lamina._tensor import describe, to_tensor
-from lamina._transforms import _Flat, _flatten_arguments, _name
-from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_leaves, tree_unflatten
+from lamina._transforms import _argument_path, _Flat, _flatten_arguments, _name
+from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_leaves, tree_paths, tree_unflatten
 
 # Rules that calls may still name; the oldest go first. A call outlives the function that made it.
 _MAX_RULES = 4096
@@ -63,6 +63,12 @@ class _Custom:
     def _needs_rule(self) -> None:
         raise NotImplementedError
 
+    @property
+    def _rule_functions(self) -> list[Any]:
+        """The user's rules, whose free variables a jitted caller reads too."""
+        found = (getattr(self, name, None) for name in ("jvp", "fwd", "bwd"))
+        return [f for f in found if f is not None]
+
     def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:
         raise NotImplementedError
 
@@ -97,8 +103,13 @@ class _Custom:
                         "traced function; make it an ordinary argument, and give it a zero (or None) derivative"
                     )
         leaves, treedef = _flatten_arguments(self.fun, [a for i, a in enumerate(args) if i not in fixed], {})
-        flat = _Flat(self.fun, treedef, fixed)
-        outputs = _core.call_with_rule(flat, leaves, self._rule_for(leaves, treedef, fixed))
+        from lamina import _jit
+
+        rule = self._rule_for(leaves, treedef, fixed)
+        paths = [_argument_path(self.fun, p) for p in tree_paths(tree_unflatten(treedef, leaves))]
+        with _jit.deciding(self.fun, leaves, paths) as context:
+            flat = _Flat(self.fun, treedef, fixed, opened=context.opened)
+            outputs = _core.call_with_rule(flat, leaves, rule)
         return tree_unflatten(flat.out_tree, outputs)
 
     def _rule_for(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:

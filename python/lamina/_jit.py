@@ -7,10 +7,11 @@ branches, with one trace per path that the function took on values of its argume
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lamina import _core
@@ -48,7 +49,8 @@ class _Trace:
             return out[0]
         for i, text in self.out_text:
             out.insert(i, text)
-        return tree_unflatten(self.out_tree, out)
+        built = _core.tree_build(self.out_tree.nodes, out)
+        return tree_unflatten(self.out_tree, out) if built is None else built
 
 
 class _Branch:
@@ -80,9 +82,18 @@ class _Context:
     """A trace in progress: what is needed to decide a branch from the arguments' values."""
 
     def __init__(
-        self, jitted: Jitted, variant: _Variant, arguments: list[Any], outcomes: list[bool], paths: list[str]
+        self,
+        f: Callable[..., Any],
+        variant: _Variant | None,
+        arguments: list[Any],
+        outcomes: Sequence[bool] = (),
+        paths: Sequence[str] = (),
+        strict: bool = False,
     ) -> None:
-        self.jitted, self.variant, self.arguments, self.paths = jitted, variant, arguments, paths
+        # Without a variant the trace serves one call only, and its decisions need no guard.
+        self.name, self.variant, self.arguments, self.paths = _name(f), variant, arguments, paths
+        self.kind = "jitted function" if variant is not None else "function"
+        self.strict = strict
         self.known = list(outcomes)  # decisions made when the call looked for its path
         self.made: list[tuple[_Branch, bool]] = []
         self.reasons: list[str] = []
@@ -95,6 +106,23 @@ class _Context:
 
 
 tracing = _Tracing()
+
+_lock = threading.RLock()
+
+
+@contextlib.contextmanager
+def one_trace_at_a_time() -> Iterator[None]:
+    """Keeps threads apart while free numbers are observed.
+
+    Not for ever: a derivative rule may call a jitted function while it holds the graph, which the other trace may need.
+    """
+    held = _lock.acquire(timeout=2.0)
+    try:
+        yield
+    finally:
+        if held:
+            _lock.release()
+
 
 REMEDIES = (
     "  Remedies: lamina.numpy.where(condition, a, b) for values; lamina.lax.cond or lamina.lax.while_loop for "
@@ -116,20 +144,20 @@ def decide(x: Tensor) -> bool:
     context = tracing.open[-1]
     names = [p for p, used in zip(context.paths, _core.depends_on(x, context.inputs)) if used]
     on = " and ".join(names[:3]) or "an argument"
-    f = _name(context.jitted._f)
-    if context.jitted._branches == "error":
+    f, kind = context.name, context.kind
+    if context.strict:
         raise TypeError(
-            f"{shown} depends on {on} of the jitted function {f}, and branches are not specialized "
+            f"{shown} depends on {on} of the {kind} {f}, and branches are not specialized "
             f'(branches="error"){at}\n'
             + REMEDIES.format(last='jit(..., branches="specialize"), one trace per path taken')
         )
     step = len(context.made)
     if step >= MAX_DECISIONS:
         raise TypeError(
-            f"{shown} is the {step + 1}th branch on a value of {on} in one call of the jitted function {f}; at most "
+            f"{shown} is the {step + 1}th branch on a value of {on} in one call of the {kind} {f}; at most "
             f"{MAX_DECISIONS} are specialized{at}\n" + REMEDIES.format(last="move the loop outside jit")
         )
-    if step < len(context.known):
+    if context.variant is not None and step < len(context.known):
         branch = context.made[-1][0].children[context.made[-1][1]] if context.made else context.variant.root
         outcome = context.known[step]
     else:
@@ -140,7 +168,7 @@ def decide(x: Tensor) -> bool:
         if program is None:
             raise TypeError(
                 f"{shown} has no single truth value here: {describe(x)} depends on an argument of a vmap or of a "
-                f"traced loop body inside the jitted function {f}{at}\n"
+                f"traced loop body inside the {kind} {f}{at}\n"
                 + REMEDIES.format(last="move the test outside the function")
             )
         if any(not isinstance(a, Tensor) for a in context.arguments):
@@ -148,9 +176,10 @@ def decide(x: Tensor) -> bool:
                 f"{shown} depends on {on} of {f}, which is being traced for shapes only: a branch needs values{at}\n"
                 + REMEDIES.format(last="trace it with arrays")
             )
-        context.variant.reads.bind(program)
         branch = _Branch(program)
-        _attach(context.variant, context.made, branch)
+        if context.variant is not None:
+            context.variant.reads.bind(program)
+            _attach(context.variant, context.made, branch)
         outcome = _outcome(context, branch)
         context.known.append(outcome)
     context.made.append((branch, outcome))
@@ -160,14 +189,24 @@ def decide(x: Tensor) -> bool:
 
 def _outcome(context: _Context, branch: _Branch) -> bool:
     popped = tracing.open.pop()
+    hidden = context.variant.reads.tensors if context.variant is not None else ()
     try:
         return _core.outside_scopes(
-            context.depth,
-            context.floor,
-            lambda: bool(branch.program(context.arguments, context.variant.reads.tensors)[0]),
+            context.depth, context.floor, lambda: bool(branch.program(context.arguments, hidden)[0])
         )
     finally:
         tracing.open.append(popped)
+
+
+@contextlib.contextmanager
+def deciding(f: Callable[..., Any], arguments: list[Any], paths: Sequence[str]) -> Iterator[_Context]:
+    """Lets `f`, traced for one call with these arguments, branch on their values."""
+    context = _Context(f, None, arguments, paths=paths)
+    tracing.open.append(context)
+    try:
+        yield context
+    finally:
+        tracing.open.pop()
 
 
 def _attach(variant: _Variant, made: list[tuple[_Branch, bool]], node: _Branch | _Trace) -> None:
@@ -188,6 +227,11 @@ class _Self:
         except TypeError:
             self.ref = lambda: instance
         self._hash = id(instance)
+
+    def on_death(self, f: Callable[[Any], Any]) -> None:
+        instance = self.ref()
+        with contextlib.suppress(TypeError):
+            self.ref = weakref.ref(instance, f)
 
     def __hash__(self) -> int:
         return self._hash
@@ -248,6 +292,7 @@ class Jitted:
         self._plain = not (self._nums or self._names or self._donated or self._donated_names)
         self._entries: dict[Any, list[_Variant]] = {}
         self._flat_entries: dict[bytes, list[_Variant]] = {}  # of _entries, those for positional tensors
+        self._tree_entries: dict[bytes, list[_Variant]] = {}  # and those for the usual containers
         self.hits = 0
 
     # --- finding the trace of a call ---
@@ -283,7 +328,11 @@ class Jitted:
             if len(self._entries) >= MAX_ENTRIES:
                 self._entries.pop(next(iter(self._entries)))
                 self._flat_entries.clear()
+                self._tree_entries.clear()
             found = self._entries[key] = []
+            for value in static.values():
+                if type(value) is _Self:
+                    value.on_death(lambda _: self._entries.pop(key, None))
         return found
 
     def _arguments(
@@ -302,15 +351,18 @@ class Jitted:
 
     def _variant(self, variants: list[_Variant]) -> _Variant:
         """The variant whose free variables are as they are now, first in the list; made if there is none."""
-        for i, v in enumerate(variants):
-            if _core.reads_hold(v.reads.guards) or v.reads.refresh():
-                if i:
-                    variants.insert(0, variants.pop(i))
-                return v
-        v = _Variant(ReadSet(self._f))
-        variants.insert(0, v)
-        del variants[MAX_VARIANTS:]
-        return v
+        if variants and _core.reads_hold(variants[0].reads.guards):
+            return variants[0]
+        with one_trace_at_a_time():
+            for i, v in enumerate(variants):
+                if _core.reads_hold(v.reads.guards) or v.reads.refresh():
+                    if i:
+                        variants.insert(0, variants.pop(i))
+                    return v
+            v = _Variant(ReadSet(self._f))
+            variants.insert(0, v)
+            del variants[MAX_VARIANTS:]
+            return v
 
     def _path(self, variant: _Variant, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> _Trace:
         """The trace for the outcomes that these arguments lead to."""
@@ -341,16 +393,17 @@ class Jitted:
         static = {k: v.ref() if type(v) is _Self else v for k, v in static.items()}
         example = tree_unflatten(treedef, leaves)
         paths = [_argument_path(self._f, p) for p in tree_paths(example)]
-        context = _Context(self, variant, leaves, outcomes, paths)
+        context = _Context(self._f, variant, leaves, outcomes, paths, self._branches == "error")
         flat = _Flat(self._f, treedef, static, keep_text=True, opened=context.opened)
         specs = [(str(x.dtype), list(x.shape), getattr(x, "weak_type", False)) for x in leaves]
         tracing.open.append(context)
         try:
-            with variant.reads:
+            with one_trace_at_a_time(), variant.reads:
                 program = _core.Program(flat, specs, _name(self._f), _where(self._f))
         finally:
             tracing.open.pop()
         variant.reads.bind(program)
+        variant.reads.traced()
         if context.reasons:
             program.set_reason("branch: " + ", ".join(context.reasons[-3:]))
         trace = _Trace(program, flat)
@@ -361,23 +414,29 @@ class Jitted:
     # --- calling ---
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Positional tensors only, the usual hot call: one key, no containers.
-        key = None if kwargs or not self._plain else _core.flat_key(args)
-        if key is not None:
-            variants = self._flat_entries.get(key)
+        # The usual hot calls by one key: positional tensors, then tuples, lists and dicts of tensors and numbers.
+        key, leaves, entries = None, args, self._flat_entries
+        if self._plain:
+            key = None if kwargs else _core.flat_key(args)
+            if key is None:
+                found = _core.tree_key(args, kwargs)
+                if found is not None:
+                    key, leaves = found
+                    entries = self._tree_entries
+            variants = entries.get(key)
             if variants:
                 variant = variants[0]
                 node = variant.root
                 if type(node) is _Trace and _core.reads_hold(variant.reads.guards):
                     self.hits += 1
-                    out = node.program(args, variant.reads.tensors)
+                    out = node.program(leaves, variant.reads.tensors)
                     return out[0] if node.out_tree is _LEAF else node.result(out)
         leaves, treedef, static = self._arguments(args, kwargs)
         variants = self._variants(leaves, treedef, static)
         variant = self._variant(variants)
         trace = self._path(variant, leaves, treedef, static)
         if key is not None:
-            self._flat_entries[key] = variants
+            entries[key] = variants
         result = trace.result(trace.program(leaves, variant.reads.tensors))
         if not self._plain:
             self._donate(args, kwargs)
@@ -397,7 +456,10 @@ class Jitted:
             return self
         if tree_flatten(instance)[1] != _LEAF:
             return functools.partial(self, instance)  # a container, such as a dataclass, is an argument
-        return functools.partial(self, _Self(instance))
+        return functools.partial(self._call_on, instance)
+
+    def _call_on(self, instance: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return self(_Self(instance), *args, **kwargs)
 
     # --- ahead of time ---
 
@@ -419,6 +481,7 @@ class Jitted:
         """Forgets every specialization."""
         self._entries.clear()
         self._flat_entries.clear()
+        self._tree_entries.clear()
 
     def __reduce__(self) -> str:
         # By reference, as functions are: the name leads to this object again.
@@ -520,6 +583,8 @@ def jit(
 
     `donate_argnums` and `donate_argnames`: the caller gives these arrays up; their memory is free after the call and
     using them again raises TypeError with the line that donated them.
+
+    Attributes of objects and items of containers that are no arguments are fixed when `f` is traced.
 
     Python's ``if``, ``while``, ``and`` and ``assert`` on values of arguments work: each path taken is traced once
     (``branches="error"`` refuses them instead).

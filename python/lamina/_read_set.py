@@ -1,13 +1,17 @@
 """What a function reads besides its arguments: globals and closure cells of its code and of functions it calls.
 
-Numbers and Tensors are read anew at each call of a jitted function; anything else is guarded by identity. Attributes of
-objects and items of containers are not observed: they are fixed when the function is traced.
+Numbers and Tensors are read anew at each call of a jitted function; anything else is guarded by identity. Names in the
+user's modules count as globals; attributes of other objects and items of containers are not observed: they are fixed
+when the function is traced.
 """
 
 from __future__ import annotations
 
 import dis
 import functools
+import inspect
+import math
+import operator
 import os
 import struct
 import sys
@@ -31,10 +35,15 @@ class Observed:
     Used with a Tensor it is a parameter; any other use is noted, and the number is then guarded by its value.
     """
 
-    __slots__ = ("tensor", "used", "value")
+    __slots__ = ("_tensor", "fetched", "used", "value")
 
     def __init__(self, value: Any, tensor: Tensor) -> None:
-        self.value, self.tensor, self.used = value, tensor, False
+        self.value, self._tensor, self.used, self.fetched = value, tensor, False, False
+
+    @property
+    def tensor(self) -> Tensor:
+        self.fetched = True
+        return self._tensor
 
     def _use(self) -> Any:
         self.used = True
@@ -53,21 +62,65 @@ class Observed:
         return np.asarray(self._use(), dtype)
 
 
-def _method(name: str) -> Any:
-    def method(self: Observed, *args: Any) -> Any:
-        if args and isinstance(args[0], Tensor):
+def _binary(f: Callable[[Any, Any], Any], reflected: bool) -> Any:
+    def method(self: Observed, other: Any, *rest: Any) -> Any:
+        if isinstance(other, Tensor):
             return NotImplemented  # the Tensor's own operator takes it as a parameter
-        plain = [a._use() if type(a) is Observed else a for a in args]
-        f = getattr(self._use(), name, None)
-        return NotImplemented if f is None else f(*plain)
+        mine, other = self._use(), plain(other)
+        return f(other, mine, *rest) if reflected else f(mine, other, *rest)
 
     return method
 
 
-_BINARY = "add sub mul truediv floordiv mod divmod pow and or xor lshift rshift"
-_OTHER = "lt le eq ne gt ge neg pos abs invert bool float int index complex hash repr str format round trunc floor ceil"
-for _name in (*_BINARY.split(), *("r" + n for n in _BINARY.split()), *_OTHER.split()):
-    setattr(Observed, f"__{_name}__", _method(f"__{_name}__"))
+def _unary(f: Callable[..., Any]) -> Any:
+    return lambda self, *rest: f(self._use(), *map(plain, rest))
+
+
+for _name in [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+    "pow",
+    "divmod",
+]:
+    _f = {"divmod": divmod, "pow": pow}.get(_name) or getattr(operator, f"__{_name}__")
+    setattr(Observed, f"__{_name}__", _binary(_f, False))
+    setattr(Observed, f"__r{_name}__", _binary(_f, True))
+for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
+    setattr(Observed, f"__{_name}__", _binary(getattr(operator, _name), False))
+for _name, _f in {
+    "neg": operator.neg,
+    "pos": operator.pos,
+    "invert": operator.invert,
+    "index": operator.index,
+    "abs": abs,
+    "bool": bool,
+    "float": float,
+    "int": int,
+    "complex": complex,
+    "hash": hash,
+    "repr": repr,
+    "str": str,
+    "format": format,
+    "round": round,
+    "trunc": math.trunc,
+    "floor": math.floor,
+    "ceil": math.ceil,
+}.items():
+    setattr(Observed, f"__{_name}__", _unary(_f))
+
+
+def plain(x: Any, kind: type | None = None) -> Any:
+    """A number that Python code needs the value of: an observed one (of this kind) is then guarded by it."""
+    return x._use() if type(x) is Observed and (kind is None or type(x.value) is kind) else x
 
 
 def leaf_of(value: Any) -> Tensor:
@@ -81,47 +134,75 @@ def is_number(value: Any) -> bool:
     return type(value) is float or (type(value) is int and -(2**31) <= value < 2**31)
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    """Global names that the code and the functions inside it read."""
+def _names(code: types.CodeType) -> Iterator[tuple[str, str | None]]:
+    """Global names that the code and the functions inside it read, each with the attribute that is read of it."""
     stack = [code]
     while stack:
         c = stack.pop()
+        name = None
         for i in dis.get_instructions(c):
             if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                yield i.argval
+                name = i.argval
+                yield name, None
+            elif i.opname in ("LOAD_ATTR", "LOAD_METHOD") and name is not None:
+                yield name, i.argval
+                name = None
+            elif i.opname != "CACHE":
+                name = None
         stack.extend(k for k in c.co_consts if isinstance(k, types.CodeType))
 
 
-def _function_beneath(f: Any) -> Any:
-    """The plain function under partials, methods, wrappers of this library and jitted functions; None if none."""
+def _is_users(path: str | None) -> bool:
+    return path is not None and not path.startswith(_LIBRARY) and "site-packages" not in path
+
+
+def _functions_beneath(f: Any) -> list[types.FunctionType]:
+    """The user's plain functions under partials, methods, wrappers, callable objects and what this library made."""
+    out = []
+    stack = [f]
     for _ in range(64):
-        if type(f) is functools.partial:
-            f = f.func
-        elif type(f) is types.MethodType:
-            f = f.__func__
-        elif hasattr(f, "__wrapped__") and callable(f):
-            f = f.__wrapped__
-        else:
+        if not stack:
             break
-    if type(f) is not types.FunctionType:
-        return None
-    path = f.__code__.co_filename
-    return None if path.startswith(_LIBRARY) or "site-packages" in path else f
+        f = stack.pop()
+        stack.extend(getattr(f, "_rule_functions", ()))
+        if type(f) is functools.partial:
+            stack.append(f.func)
+            continue
+        if type(f) is types.MethodType:
+            f = f.__func__
+        wrapped = getattr(f, "__wrapped__", None)
+        if wrapped is not None:
+            stack.append(wrapped)
+        elif type(f) is not types.FunctionType:
+            f = inspect.getattr_static(type(f), "__call__", None)  # of a user's class
+            f = getattr(f, "__wrapped__", f)
+        if type(f) is types.FunctionType and _is_users(f.__code__.co_filename):
+            out.append(f)
+    return out
 
 
 def find(f: Callable[..., Any]) -> list[tuple[Any, Any, Any]]:
     """(dict or cell, name, object) for each free variable of `f` and of the functions it reaches by them."""
     out: list[tuple[Any, Any, Any]] = []
     seen: set[Any] = set()
-    stack = [f]
+    stack = _functions_beneath(f)
     while stack:
-        g = _function_beneath(stack.pop())
-        if g is None or g in seen:
+        g = stack.pop()
+        if g in seen:
             continue
         seen.add(g)
         found: list[tuple[Any, Any, Any]] = []
         names = g.__globals__
-        found.extend((names, n, names[n]) for n in _names(g.__code__) if n in names)
+        for name, attribute in _names(g.__code__):
+            value = names.get(name, current)
+            if value is current:
+                continue  # a builtin
+            if attribute is None:
+                found.append((names, name, value))
+            elif type(value) is types.ModuleType and _is_users(getattr(value, "__file__", None)):
+                inside = vars(value)
+                if attribute in inside:
+                    found.append((inside, attribute, inside[attribute]))
         for name, cell in zip(g.__code__.co_freevars, g.__closure__ or ()):
             try:
                 found.append((cell, name, cell.cell_contents))
@@ -133,7 +214,7 @@ def find(f: Callable[..., Any]) -> list[tuple[Any, Any, Any]]:
             seen.add((id(place), name))
             out.append((place, sys.intern(name), value))
             if callable(value) and not isinstance(value, type):
-                stack.append(value)
+                stack.extend(_functions_beneath(value))
     return out
 
 
@@ -167,7 +248,7 @@ class ReadSet:
         self.hidden: list[Tensor | None] = []
         for v in self.values:
             if type(v) is Observed:  # an outer function is being traced
-                self.hidden.append(v.tensor)
+                self.hidden.append(v._tensor)
             elif is_number(v):
                 self.hidden.append(leaf_of(v))
             else:
@@ -176,6 +257,7 @@ class ReadSet:
             Observed(v, h) if is_number(v) else None for v, h in zip(self.values, self.hidden)
         ]
         self.captured = [False] * len(self.values)
+        self._saved: list[list[tuple[Any, Any, Observed, Any]]] = []
         self._settle()
 
     def _settle(self) -> None:
@@ -183,14 +265,19 @@ class ReadSet:
         self.tensors = tuple([h for h in self.hidden if h is not None])
 
     def __enter__(self) -> ReadSet:
-        for (place, name), o in zip(self.places, self.observed):
-            if o is not None:
+        """Puts the observed numbers in their places. A place that has changed hands is left alone."""
+        saved = []
+        for (place, name), o, v, h in zip(self.places, self.observed, self.values, self.hidden):
+            if o is not None and current(place, name) is v and type(v) is not Observed:
+                o.value, o._tensor = v, h
                 assign(place, name, o)
+                saved.append((place, name, o, v))
+        self._saved.append(saved)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        for (place, name), o, v in zip(self.places, self.observed, self.values):
-            if o is not None and current(place, name) is o:
+        for place, name, o, v in self._saved.pop():
+            if current(place, name) is o:
                 assign(place, name, v)
 
     def bind(self, program: Any) -> None:
@@ -199,6 +286,12 @@ class ReadSet:
         for i, h in enumerate(self.hidden):
             if h is not None and next(found):
                 self.captured[i] = True
+
+    def traced(self) -> None:
+        """After a trace: a number that went into it otherwise than as a parameter is guarded by its value."""
+        for o, captured in zip(self.observed, self.captured):
+            if o is not None and o.fetched and not captured:
+                o.used = True
 
     def refresh(self) -> bool:
         """Takes the names' present values; False if the trace does not serve them."""
@@ -214,7 +307,7 @@ class ReadSet:
                     return False
                 if o.used and (now._use() if type(now) is Observed else now) != o.value:
                     return False
-                hidden[i] = now.tensor if type(now) is Observed else leaf_of(now)
+                hidden[i] = now._tensor if type(now) is Observed else leaf_of(now)
             elif isinstance(old, Tensor):
                 if not isinstance(now, Tensor) or not self.captured[i] or _type_of(now) != _type_of(old):
                     return False

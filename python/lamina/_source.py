@@ -117,7 +117,7 @@ def argument_of(x: Tensor) -> str:
     for context in reversed(_jit.tracing.open):
         for given, path in zip(context.inputs, context.paths):
             if _core.same_value(x, given):
-                return f"argument {path} of the jitted function {context.jitted.__name__}"
+                return f"argument {path} of the {context.kind} {context.name}"
     return ""
 
 

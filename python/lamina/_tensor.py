@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from lamina import _core, _read_set, _source, dtypes
+from lamina import _core, _interop, _read_set, _source, dtypes
 from lamina._core import Tensor
 
 asarray_core = _core.asarray
@@ -155,6 +155,8 @@ def _index(x: Tensor) -> int:
 
 def _repr(x: Tensor) -> str:
     if not _core.forceable(x):
+        if "was donated" in _core.why_unknown(x):
+            return f"<donated {describe(x)}>"
         file, line, _ = _core.where_made(x)
         at = f" from {os.path.basename(file)}:{line}" if file else ""
         return f"<traced {describe(x)}{at}>"
@@ -203,22 +205,6 @@ def _numpy_call(name: str) -> Any:
         return getattr(lnp, name)(a, b)
 
     return call
-
-
-def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    from lamina import numpy as lnp
-
-    f = getattr(lnp, ufunc.__name__, None)
-    if method != "__call__" or kwargs or f is None:
-        return NotImplemented
-    return f(*inputs)
-
-
-def _array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    from lamina import numpy as lnp
-
-    f = getattr(lnp, func.__name__, None)
-    return NotImplemented if f is None else f(*args, **kwargs)
 
 
 def block_until_ready(x: Any) -> Any:
@@ -332,10 +318,8 @@ def install() -> None:
     Tensor.nbytes = property(lambda self: self.size * self.dtype.itemsize)
     Tensor.itemsize = property(lambda self: self.dtype.itemsize)
     Tensor.__array__ = _array
-    Tensor.__array_ufunc__ = _array_ufunc
-    Tensor.__array_function__ = _array_function
     Tensor.__format__ = _format
     Tensor.__complex__ = lambda self: complex(_item(self))
     Tensor.__copy__ = Tensor.copy
     Tensor.__deepcopy__ = lambda self, memo: Tensor.copy(self)
-    Tensor.__reduce__ = lambda self: (to_tensor, (numpy(self).copy(),))
+    _interop.install()

@@ -119,6 +119,24 @@ def test_branches_on_free_variables():
     np.testing.assert_array_equal(f(lnp.ones(2)).numpy(), [21, 3])
 
 
+def test_a_path_traced_after_a_number_changed_uses_the_new_number():
+    scale, power = 2.0, 2
+
+    @lm.jit
+    def f(x):
+        if x > 0:
+            return x * scale
+        return x * scale * (1.0 + scale) + float(power)
+
+    assert f(1.0).item() == 2.0
+    scale = 3.0
+    assert f(-1.0).item() == -3.0 * 4.0 + 2.0
+    assert f(1.0).item() == 3.0
+    scale = 2.0
+    assert f(-1.0).item() == -2.0 * 3.0 + 2.0
+    assert f(1.0).item() == 2.0
+
+
 def test_too_many_paths_are_refused_with_remedies():
     @lm.jit
     def f(x):
@@ -188,3 +206,49 @@ def test_outside_jit_python_branches_just_work():
         n += 1
     assert n == 4
     assert lm.grad(lambda v: v * v if v > 0 else v)(3.0).item() == 6.0
+
+
+def test_branches_in_functions_with_custom_rules_checkpoints_and_vmap():
+    @lm.custom_jvp
+    def f(x):
+        return x * x if x > 1 else -x
+
+    f.defjvp(lambda p, t: (f(p[0]), t[0] * (p[0] * 2.0 if p[0] > 1 else -1.0)))
+    assert [lm.grad(f)(v).item() for v in (3.0, 0.5)] == [6.0, -1.0]
+    jitted = lm.jit(lm.grad(f))
+    assert [jitted(v).item() for v in (3.0, 0.5, 4.0)] == [6.0, -1.0, 8.0]
+    assert lm.jit(f)(3.0).item() == 9.0
+    h = lm.jit(lm.grad(lm.checkpoint(lambda x: x * x if x > 1 else -x)))
+    assert [h(v).item() for v in (3.0, 0.5, 4.0)] == [6.0, -1.0, 8.0]
+    text = caught(TypeError, lambda: lm.vmap(lm.jit(lambda x: x if x > 0 else -x))(lnp.ones(3)))
+    assert "vmap" in text
+    text = caught(TypeError, lambda: lm.vmap(lm.grad(f))(lnp.ones(3)))
+    assert "vmap" in text
+
+
+def test_threads_trace_and_call_the_same_function():
+    import threading
+
+    rate = 2.0
+
+    @lm.jit
+    def f(x):
+        return x * rate if x.sum() > 0 else x - rate
+
+    errors = []
+
+    def work(seed):
+        try:
+            for i in range(60):
+                x = np.full(1 + (seed + i) % 7, (-1.0) ** i * (i + 1), np.float32)
+                np.testing.assert_array_equal(f(x).numpy(), x * 2 if i % 2 == 0 else x - 2)
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(s,)) for s in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert errors == []
+    assert type(rate) is float

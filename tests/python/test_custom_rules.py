@@ -218,3 +218,26 @@ def test_stop_gradient():
     assert lm.jvp(f, (3.0,), (1.0,))[1].item() == 3.0
     tree = lax.stop_gradient({"a": lnp.ones(2), "b": (lnp.zeros(1),)})
     assert set(tree) == {"a", "b"}
+
+
+def test_free_variables_of_rules_are_read_anew():
+    factor = 2.0
+    table = lnp.array([1.0, 10.0])
+
+    @lm.custom_jvp
+    def f(x):
+        return x.sum()
+
+    f.defjvp(lambda p, t: (f(p[0]), (t[0] * factor * table).sum()))
+
+    def in_loop(x):
+        return lax.fori_loop(0, 2, lambda i, c: c + f(x), 0.0)
+
+    plain, looped = lm.jit(lm.grad(f)), lm.jit(lm.grad(in_loop))
+    for factor in (2.0, 3.0, -1.0):
+        np.testing.assert_array_equal(plain(lnp.ones(2)).numpy(), [factor, 10 * factor])
+        np.testing.assert_array_equal(looped(lnp.ones(2)).numpy(), [2 * factor, 20 * factor])
+    table = lnp.array([5.0, 6.0])
+    np.testing.assert_array_equal(plain(lnp.ones(2)).numpy(), [-5.0, -6.0])
+    np.testing.assert_array_equal(looped(lnp.ones(2)).numpy(), [-10.0, -12.0])
+    assert repr(plain).startswith("<jit f: 1 entry,")

@@ -11,6 +11,7 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, reshape, scalar
+from lamina._read_set import Observed
 from lamina._tensor import astype, to_tensor
 
 _WIDE = ("float64", "int64", "uint64", "complex128")
@@ -42,7 +43,7 @@ def op(name: str, operands: Sequence[Any], **attrs: Any) -> Tensor:
 
 def number_or_tensor(x: Any) -> Any:
     """`x` itself when the core takes it as an operand, else as a Tensor."""
-    return x if isinstance(x, Tensor) or type(x) in (int, float, bool, complex) else to_tensor(x)
+    return x if isinstance(x, Tensor) or type(x) in (int, float, bool, complex, Observed) else to_tensor(x)
 
 
 def inexact(x: Any) -> Tensor:

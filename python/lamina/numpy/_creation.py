@@ -9,6 +9,7 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, reshape, scalar
+from lamina._read_set import plain
 from lamina._tensor import astype, to_tensor
 from lamina.numpy._common import (
     along,
@@ -39,6 +40,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> 
 
 def _exact(x: Any, dtype: Any) -> Tensor:
     # A Python number goes to the wanted type directly, so that 64 bits keep what 32 would lose.
+    x = x if dtype is None else plain(x)
     if dtype is not None and type(x) in (int, float):
         name = dtypes.name_of(dtype)
         kind = dtypes.TABLE[name].kind

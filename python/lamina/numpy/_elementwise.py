@@ -11,6 +11,7 @@ from typing import Any
 from lamina import _core
 from lamina._core import Tensor
 from lamina._indexing import scalar
+from lamina._read_set import plain
 from lamina._tensor import astype, to_tensor
 from lamina.numpy._common import (
     broadcast_all,
@@ -334,6 +335,7 @@ def power(x1: Any, x2: Any) -> Tensor:
 
     ValueError for an integer x1 with a negative Python integer as exponent.
     """
+    x2 = plain(x2, int)
     if type(x2) is int and not _is_bool(x1):
         t = to_tensor(x1)
         if t.dtype.kind in "iu" and x2 < 0:

@@ -1,0 +1,13 @@
+// DLPack: arrays shared with other libraries without a copy.
+#ifndef LAMINA_PYTHON_DLPACK_H_
+#define LAMINA_PYTHON_DLPACK_H_
+
+#include <pybind11/pybind11.h>
+
+namespace lamina::python {
+
+void add_dlpack(pybind11::module_& module);
+
+}  // namespace lamina::python
+
+#endif  // LAMINA_PYTHON_DLPACK_H_

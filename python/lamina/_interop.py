@@ -1,0 +1,208 @@
+"""Tensors among other libraries and tools: NumPy's protocols, DLPack, pickle, the array API, notebooks."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from lamina import _core
+from lamina._core import Tensor
+
+
+def _find(name: str, module: str) -> Any:
+    """This library's function for NumPy's `module`.`name`; None if there is none."""
+    from lamina import numpy as lnp
+
+    target: Any = lnp
+    for part in module.split(".")[1:]:
+        target = getattr(target, part, None)
+    f = getattr(target, name, None) if target is not None else None
+    return f if callable(f) else None
+
+
+_REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all",
+               "logical_or": "any"}  # fmt: skip
+
+
+def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+    """NumPy's universal functions on Tensors: this library's function of the name; NumPy arrays as `out` are filled."""
+    from lamina import numpy as lnp
+
+    if method == "__call__" and not kwargs:
+        f = getattr(lnp, ufunc.__name__, None)
+        result = f(*inputs) if f is not None else None
+    elif method == "reduce" and ufunc.__name__ in _REDUCTIONS:
+        options = {"axis": 0, **kwargs}
+        result = getattr(lnp, _REDUCTIONS[ufunc.__name__])(*inputs, **options)
+    else:
+        result = None
+    if result is None:
+        return NotImplemented
+    if out is None:
+        return result
+    return _filled(out, result)
+
+
+def _filled(out: Any, result: Any) -> Any:
+    import numpy as np
+
+    (target,) = out if isinstance(out, tuple) else (out,)
+    if isinstance(target, Tensor):
+        raise TypeError("a Tensor cannot be the `out` of a NumPy function; use the result")
+    np.copyto(target, np.asarray(result), casting="same_kind")
+    return target
+
+
+def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """NumPy's other functions: this library's one of the name, else NumPy's on the values, with Tensors as results."""
+    from lamina.tree import tree_leaves, tree_map
+
+    f = _find(func.__name__, func.__module__ or "numpy")
+    if f is not None and "out" not in kwargs:
+        return f(*args, **kwargs)
+    import numpy as np
+
+    tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+    if not all(_core.forceable(x) for x in tensors):
+        raise TypeError(
+            f"numpy.{func.__name__} has no counterpart here and needs values, but an argument is being traced"
+        )
+    given, named = tree_map(
+        lambda x: np.asarray(x) if isinstance(x, Tensor) else x, (list(args), dict(kwargs))
+    )
+    result = func(*given, **named)
+    if "out" in kwargs:
+        return result
+    return tree_map(lambda x: _tensor(x) if isinstance(x, (np.ndarray, np.generic)) else x, result)
+
+
+def _tensor(x: Any) -> Any:
+    t = _core.asarray(x)
+    return x if t is None else t
+
+
+def dlpack(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: Any = None,
+    dl_device: Any = None,
+    copy: bool | None = None,
+) -> Any:
+    """A DLPack capsule sharing this Tensor's memory, read-only where the consumer knows version 1."""
+    if stream is not None:
+        raise BufferError("a Tensor in CPU memory has no stream")
+    if dl_device is not None and tuple(dl_device) != (1, 0):
+        raise BufferError(f"a Tensor cannot be exported to the device {tuple(dl_device)}")
+    return _core.to_dlpack(self, max_version is not None and max_version[0] >= 1, bool(copy))
+
+
+def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """The array of an object with `__dlpack__`, sharing its memory where that is dense (`copy=True`: never).
+
+    Writes to the other object's memory are then seen here. Raises TypeError for objects without `__dlpack__`, arrays
+    outside CPU memory and unknown element types; BufferError if it would have to copy with ``copy=False``.
+
+    Example::
+
+        lnp.from_dlpack(np.arange(3.0))   # Tensor([0., 1., 2.], dtype=float64)
+    """
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"from_dlpack needs an object with __dlpack__, not {type(x).__name__}")
+    if device is not None and str(device) != "cpu":
+        raise ValueError(f"there is no device {device!r}; there is 'cpu'")
+    where = getattr(x, "__dlpack_device__", lambda: (1, 0))()
+    if int(where[0]) != 1:
+        raise TypeError("only arrays in CPU memory can be taken over through DLPack")
+    try:
+        capsule = x.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        capsule = x.__dlpack__()
+    return _core.from_dlpack(capsule, bool(copy))
+
+
+def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
+    """The module with the array API's functions."""
+    from lamina import numpy as lnp
+
+    if api_version not in (None, "2021.12", "2022.12", "2023.12"):
+        raise ValueError(
+            f"the array API version {api_version!r} is not known; known are 2021.12, 2022.12, 2023.12"
+        )
+    return lnp
+
+
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """This Tensor on `device`, which can only be "cpu"."""
+    if str(device) != "cpu":
+        raise ValueError(f"there is no device {device!r}; there is 'cpu'")
+    return self
+
+
+def _unpickled(data: bytes, dtype: str, shape: tuple[int, ...], weak: bool) -> Tensor:
+    return _core.set_weak(_core.with_dtype_bits(data, dtype, list(shape)), weak)
+
+
+def reduce(self: Tensor) -> Any:
+    """Pickles as bytes and types: every element type, without NumPy."""
+    return _unpickled, (memoryview(self).tobytes(), str(self.dtype), self.shape, self.weak_type)
+
+
+def html(self: Tensor) -> str:
+    """For notebooks: type, size, statistics and values."""
+    import html as escape
+
+    from lamina._tensor import describe, numpy
+
+    head = f"<b>Tensor</b> {describe(self)}"
+    if not _core.forceable(self):
+        return f"<div>{head}, being traced</div>"
+    import numpy as np
+
+    values = numpy(self)
+    rows = [("elements", f"{self.size:,}"), ("bytes", f"{self.nbytes:,}")]
+    if self.size and self.dtype.kind in "fiu":
+        wide = values.astype(np.float64)
+        finite = wide[np.isfinite(wide)]
+        if finite.size:
+            rows += [
+                ("min", f"{finite.min():.6g}"),
+                ("mean", f"{finite.mean():.6g}"),
+                ("max", f"{finite.max():.6g}"),
+            ]
+        if finite.size != wide.size:
+            rows.append(("not finite", f"{wide.size - finite.size:,}"))
+    cells = "".join(f"<tr><th>{k}</th><td>{v}</td></tr>" for k, v in rows)
+    text = escape.escape(np.array2string(values, separator=", ", threshold=100, edgeitems=3))
+    return f"<div>{head}<table>{cells}</table><pre>{text}</pre></div>"
+
+
+def rounded(self: Tensor, ndigits: int | None = None) -> Any:
+    from lamina import numpy as lnp
+
+    if ndigits is None and self.ndim == 0 and self.dtype.kind in "fiu":
+        return round(self.item())
+    return lnp.round(self, operator.index(ndigits or 0))
+
+
+def matrix_transpose(self: Tensor) -> Tensor:
+    from lamina import numpy as lnp
+
+    if self.ndim < 2:
+        raise ValueError(f".mT needs at least two dimensions; this Tensor has shape {self.shape}")
+    return lnp.swapaxes(self, -1, -2)
+
+
+def install() -> None:
+    """Attaches what is above to the Tensor type."""
+    Tensor.__array_ufunc__ = array_ufunc
+    Tensor.__array_function__ = array_function
+    Tensor.__dlpack__ = dlpack
+    Tensor.__dlpack_device__ = lambda self: (1, 0)
+    Tensor.__array_namespace__ = array_namespace
+    Tensor.__reduce__ = reduce
+    Tensor.__round__ = rounded
+    Tensor._repr_html_ = html
+    Tensor.to_device = to_device
+    Tensor.device = property(lambda self: "cpu")
+    Tensor.mT = property(matrix_transpose)
