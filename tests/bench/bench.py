@@ -58,6 +58,16 @@ def unary(f: Callable[..., Any], *arrays: Any) -> Callable[[SimpleNamespace], Th
     return make
 
 
+def unjitted(f: Callable[..., Any], array: Any) -> Callable[[SimpleNamespace], Thunk]:
+    """Rows that call f(lib.np, array) operation by operation."""
+
+    def make(lib: SimpleNamespace) -> Thunk:
+        x = lib.np.asarray(array)
+        return lambda: f(lib.np, x)
+
+    return make
+
+
 def plain(f: Callable[..., Any], *arrays: Any) -> Callable[[], Thunk]:
     return lambda: lambda: f(*arrays)
 
@@ -187,14 +197,14 @@ def all_rows() -> list[Row]:
         Row("50 batch sizes", library, fresh="sizes", floor="<= 1/10", met=lambda a, b: a <= b / 10),
         Row(
             "20-op formula 1e6, no jit",
-            lambda lib: lambda x=lib.np.asarray(big): formula(lib.np, x),
+            unjitted(formula, big),
             plain(formula, numpy, big),
             floor="<= 1/5",
             met=lambda a, b: a <= b / 5,
         ),
         Row(
             "20-op arithmetic 1e6, no jit",
-            lambda lib: lambda x=lib.np.asarray(big): arithmetic(lib.np, x),
+            unjitted(arithmetic, big),
             plain(arithmetic, numpy, big),
             floor="<= 1/5",
             met=lambda a, b: a <= b / 5,
@@ -311,11 +321,14 @@ def measure(row: Row, rounds: int) -> None:
         calls["numpy"], blocks["numpy"] = row.numpy(), lambda x: x
     results = {name: blocks[name](call()) for name, call in calls.items()}
     compare(row, results["lamina"], results["jax"])
-    # The first round warms up: Lamina compiles a kernel after some interpreted runs.
-    slow = max(timed(call, blocks[name], row.forced) for name, call in calls.items()) > 1
-    for _ in range(1 if slow else rounds):
+    # The first round warms up, as Lamina compiles a kernel after some interpreted runs; of slow calls it counts.
+    first = {name: timed(call, blocks[name], row.forced) / row.calls for name, call in calls.items()}
+    row.times = (
+        {name: [t] for name, t in first.items()} if max(first.values()) > 1 else {n: [] for n in first}
+    )
+    for _ in range(0 if max(first.values()) > 1 else rounds):
         for name, call in calls.items():
-            row.times.setdefault(name, []).append(timed(call, blocks[name], row.forced) / row.calls)
+            row.times[name].append(timed(call, blocks[name], row.forced) / row.calls)
 
 
 def onednn(path: str) -> dict[str, float]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -100,7 +101,8 @@ def mlp_adam(lib: SimpleNamespace) -> Thunk:
     np = lib.np
     sizes = (256, 512, 512, 10)
     params = [
-        (np.asarray(numbers(a, b, seed=a + b, scale=0.05)), np.zeros((b,))) for a, b in zip(sizes, sizes[1:])
+        (np.asarray(numbers(a, b, seed=a + b, scale=0.05)), np.zeros((b,)))
+        for a, b in itertools.pairwise(sizes)
     ]
     x, y = np.asarray(numbers(128, 256)), np.asarray(numbers(128, 10, seed=1))
 
