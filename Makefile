@@ -4,6 +4,7 @@
 PRESET ?= release
 BUILD := build/$(PRESET)
 VENV := .venv
+BENCH_VENV := build/bench-venv
 PYTHON := $(CURDIR)/$(VENV)/bin/python
 # One job per processor, but no more than leaves each job 2 GiB of memory.
 JOBS ?= $(shell cmake/jobs.sh)
@@ -27,20 +28,29 @@ build: setup
 # Each runner prints its own summary line; the first failure stops the run.
 test: build
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
-	PYTHONPATH=python $(PYTHON) -m pytest tests/python -q -m "not slow"
+	PYTHONPATH=python $(PYTHON) -m pytest tests/python tests/numerics -q -m "not slow"
 
 # Adds the slow Python tests and Catch2's hidden [slow] cases.
 test-full: build
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
 	@if [ -x $(BUILD)/tests/lamina_tests ]; then $(BUILD)/tests/lamina_tests '[slow]'; fi
-	PYTHONPATH=python $(PYTHON) -m pytest tests/python -q
+	PYTHONPATH=python $(PYTHON) -m pytest tests/python tests/numerics -q
 
 demo: build
 	PYTHONPATH=python $(PYTHON) examples/lenet_mnist.py
 
-bench: build
+# The environment of the Python benchmarks: what Lamina is measured beside. Not needed by anything else.
+$(BENCH_VENV)/.done: | setup
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip install --disable-pip-version-check -q 'jax[cpu]' numpy rich
+	touch $@
+
+# Tables on the screen; build/bench.json has the Python one with every round's times.
+bench: build $(BENCH_VENV)/.done
 	cmake --build $(BUILD) -j $(JOBS) --target bench
 	@for program in $(BUILD)/tests/bench/*_bench; do echo "== $$program"; $$program || exit 1; done
+	PYTHONPATH=python $(BENCH_VENV)/bin/python tests/bench/bench.py --json build/bench.json \
+	  --dot-bench $(BUILD)/tests/bench/dot_bench
 
 format: setup
 	clang-format -i $(CXX_SOURCES)

@@ -393,6 +393,10 @@ BatchResult select_and_scatter_batch(Builder& b, const Node& node, Ops x, Marks 
 
 // The tangents take the places that a further array of positions was sorted to.
 JvpResult sort_jvp(Builder& b, const Node& node, Ops x, Ops t) {
+  // Without elements there is no place to take a tangent from, and gather refuses to.
+  const Dims& dims = x[0].dims();
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end())
+    return {Values(t.begin(), t.end()), b.make_multi(Op::sort, x, &node.attrs())};
   const int64_t d = node.attrs().integer(Attr::dimension), rank = x[0].rank();
   const Computation& before = body_of(node);
   std::vector<const Type*> types = before.parameter_types();
@@ -409,9 +413,9 @@ JvpResult sort_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   Values primals = b.make_multi(Op::sort, operands, with_attr(node.attrs(), Attr::body, *comparator));
   if (!b.ok()) return {Values(x.size()), {}};
   const Value place = b.reshape(primals.back(), [&] {
-    Dims dims = x[0].dims();
-    dims.push_back(1);
-    return dims;
+    Dims index = dims;
+    index.push_back(1);
+    return index;
   }());
   primals.pop_back();
   Dims others;

@@ -1,0 +1,219 @@
+"""The programs that bench.py measures, each written once over a library's modules.
+
+`python programs.py NAME LIBRARY` runs one of FRESH in this process and prints its measurements as JSON.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+Thunk = Callable[[], Any]
+
+
+def library(name: str) -> SimpleNamespace:
+    """The modules of `lamina` or `jax` under common names."""
+    if name == "lamina":
+        import lamina as lib
+        import lamina.numpy as np
+        from lamina import lax, nn
+
+        tree_map, block = lib.tree.tree_map, lib.block_until_ready
+    else:
+        import jax as lib
+        import jax.numpy as np
+        from jax import lax, nn
+
+        tree_map, block = lib.tree.map, lib.block_until_ready
+    return SimpleNamespace(
+        name=name,
+        np=np,
+        lax=lax,
+        nn=nn,
+        jit=lib.jit,
+        grad=lib.grad,
+        value_and_grad=lib.value_and_grad,
+        vmap=lib.vmap,
+        tree_map=tree_map,
+        block=block,
+    )
+
+
+def numbers(*shape: int, seed: int = 0, scale: float = 1.0) -> Any:
+    """Normal float32 numbers as a NumPy array."""
+    import numpy
+
+    return (numpy.random.default_rng(seed).standard_normal(shape) * scale).astype(numpy.float32)
+
+
+# --- models ---
+
+
+def lenet(lib: SimpleNamespace) -> tuple[Callable[..., Any], list[Any]]:
+    """The step (parameters, momentum, images, labels, rate) and its first arguments."""
+    import numpy
+
+    np, lax, nn = lib.np, lib.lax, lib.nn
+    shapes = {"c1": (6, 1, 5, 5), "c2": (16, 6, 5, 5), "d1": (400, 120), "d2": (120, 84), "d3": (84, 10)}
+    params = {
+        n: {
+            "w": np.asarray(numbers(*s, seed=i, scale=0.05)),
+            "b": np.zeros((s[0], 1, 1) if len(s) == 4 else (s[1],)),
+        }
+        for i, (n, s) in enumerate(shapes.items())
+    }
+
+    def conv(x, p, padding):
+        return lax.conv_general_dilated(x, p["w"], (1, 1), padding) + p["b"]
+
+    def pool(x):
+        n, c, h, w = x.shape
+        return np.max(np.reshape(x, (n, c, h // 2, 2, w // 2, 2)), axis=(3, 5))
+
+    def predict(p, x):
+        x = pool(nn.relu(conv(x, p["c1"], [(2, 2), (2, 2)])))
+        x = pool(nn.relu(conv(x, p["c2"], [(0, 0), (0, 0)])))
+        x = np.reshape(x, (x.shape[0], 400))
+        x = nn.relu(x @ p["d1"]["w"] + p["d1"]["b"])
+        x = nn.relu(x @ p["d2"]["w"] + p["d2"]["b"])
+        return x @ p["d3"]["w"] + p["d3"]["b"]
+
+    def loss(p, x, y):
+        return -np.mean(np.sum(nn.log_softmax(predict(p, x)) * nn.one_hot(y, 10), axis=-1))
+
+    def step(p, m, x, y, rate):
+        value, g = lib.value_and_grad(loss)(p, x, y)
+        m = lib.tree_map(lambda m, g: 0.9 * m + g, m, g)
+        return lib.tree_map(lambda p, m: p - rate * m, p, m), m, value
+
+    labels = numpy.random.default_rng(1).integers(0, 10, 80).astype(numpy.int32)
+    momentum = lib.tree_map(np.zeros_like, params)
+    return lib.jit(step), [params, momentum, numbers(80, 1, 28, 28, seed=9), labels, 0.01]
+
+
+def mlp_adam(lib: SimpleNamespace) -> Thunk:
+    """One Adam step of a 256-512-512-10 perceptron on a batch of 128."""
+    np = lib.np
+    sizes = (256, 512, 512, 10)
+    params = [
+        (np.asarray(numbers(a, b, seed=a + b, scale=0.05)), np.zeros((b,)))
+        for a, b in itertools.pairwise(sizes)
+    ]
+    x, y = np.asarray(numbers(128, 256)), np.asarray(numbers(128, 10, seed=1))
+
+    def loss(p):
+        h = x
+        for w, b in p[:-1]:
+            h = np.tanh(h @ w + b)
+        return np.mean((h @ p[-1][0] + p[-1][1] - y) ** 2)
+
+    def step(p, m, v):
+        g = lib.grad(loss)(p)
+        m = lib.tree_map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
+        v = lib.tree_map(lambda v, g: 0.999 * v + 0.001 * g * g, v, g)
+        return lib.tree_map(lambda p, m, v: p - 1e-3 * m / (np.sqrt(v) + 1e-8), p, m, v), m, v
+
+    f, zeros = lib.jit(step), lib.tree_map(np.zeros_like, params)
+    return lambda: f(params, zeros, zeros)[0][0][0]
+
+
+def transformer(lib: SimpleNamespace, layers: int = 6) -> tuple[Callable[..., Any], list[Any]]:
+    """The gradient step of a causal transformer: width 64, 4 heads, batch 4, 32 tokens."""
+    np, nn = lib.np, lib.nn
+    width, heads, length = 64, 4, 32
+
+    def block(i):
+        return {
+            "qkv": np.asarray(numbers(width, 3 * width, seed=4 * i, scale=0.05)),
+            "out": np.asarray(numbers(width, width, seed=4 * i + 1, scale=0.05)),
+            "up": np.asarray(numbers(width, 4 * width, seed=4 * i + 2, scale=0.05)),
+            "down": np.asarray(numbers(4 * width, width, seed=4 * i + 3, scale=0.05)),
+        }
+
+    params = [block(i) for i in range(layers)]
+    mask = np.asarray(numbers(length, length) * 0 + 1)
+
+    def norm(x):
+        centred = x - np.mean(x, axis=-1, keepdims=True)
+        return centred / np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + 1e-5)
+
+    def apply(p, x):
+        n = x.shape[0]
+        parts = np.reshape(norm(x) @ p["qkv"], (n, length, 3, heads, width // heads))
+        q, k, v = (np.transpose(parts[:, :, j], (0, 2, 1, 3)) for j in range(3))
+        scores = q @ np.transpose(k, (0, 1, 3, 2)) * 0.25 + np.log(np.tril(mask) + 1e-9)
+        mixed = np.transpose(nn.softmax(scores) @ v, (0, 2, 1, 3))
+        x = x + np.reshape(mixed, (n, length, width)) @ p["out"]
+        return x + nn.gelu(norm(x) @ p["up"]) @ p["down"]
+
+    def loss(ps, x):
+        for p in ps:
+            x = apply(p, x)
+        return np.mean(x * x)
+
+    def step(ps, x):
+        value, g = lib.value_and_grad(loss)(ps, x)
+        return lib.tree_map(lambda p, d: p - 0.01 * d, ps, g), value
+
+    return lib.jit(step), [params, numbers(4, length, width, seed=99)]
+
+
+# --- measured in fresh processes ---
+
+
+def _fresh_lenet(name: str) -> dict[str, float]:
+    lib = library(name)
+    step, args = lenet(lib)
+    lib.block(args[:2])
+    start = time.perf_counter()
+    out = step(*args)
+    value = float(out[2])
+    return {"seconds": time.perf_counter() - start, "value": value}
+
+
+def _fresh_sizes(name: str) -> dict[str, float]:
+    """50 batch sizes of one jitted function."""
+    lib = library(name)
+    w = lib.np.asarray(numbers(30, 30, seed=3))
+    f = lib.jit(lambda x: lib.np.sum(lib.np.tanh(x @ w) * 2 + 1))
+    start, total = time.perf_counter(), 0.0
+    for n in range(2, 52):
+        total += float(f(numbers(n, 30)))
+    return {"seconds": time.perf_counter() - start, "value": total}
+
+
+def _fresh_transformer(name: str) -> dict[str, float]:
+    lib = library(name)
+    step, args = transformer(lib)
+    lib.block(args[0])
+    start = time.perf_counter()
+    value = float(step(*args)[1])
+    return {"seconds": time.perf_counter() - start, "value": value}
+
+
+def _fresh_import(name: str) -> dict[str, float]:
+    """Processor time of importing the package and its numpy module."""
+    start = time.process_time()
+    if name == "lamina":
+        import lamina.numpy  # noqa: F401
+    elif name == "jax":
+        import jax.numpy  # noqa: F401
+    else:
+        import numpy  # noqa: F401
+    return {"seconds": time.process_time() - start, "value": 0.0}
+
+
+FRESH = {
+    "import": _fresh_import,
+    "lenet": _fresh_lenet,
+    "sizes": _fresh_sizes,
+    "transformer": _fresh_transformer,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(FRESH[sys.argv[1]](sys.argv[2])))
