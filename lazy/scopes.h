@@ -30,7 +30,8 @@ class ScopeGuard {
   ScopeGuard& operator=(const ScopeGuard&) = delete;
 };
 
-// Closes the innermost scopes for a while, down to `depth` of them: what happens meanwhile is not part of their traces.
+// Closes the innermost scopes for a while, down to `depth` of them: what happens meanwhile is not part of
+// their traces.
 class ScopesSuspended {
  public:
   ScopesSuspended(size_t depth, uint32_t floor) : floor_(floor) {
