@@ -25,3 +25,42 @@ foreach(tool opt run)
   add_executable(lamina-${tool} ${CMAKE_SOURCE_DIR}/jit/tools/lamina_${tool}.cc)
   target_link_libraries(lamina-${tool} PRIVATE lamina_tools)
 endforeach()
+
+# liblamina: the C++ API with everything but LLVM inside; what it uses itself is hidden. It loads liblamina_llvm from
+# its own folder.
+add_library(lamina SHARED ${CMAKE_SOURCE_DIR}/cmake/liblamina.map)
+set_target_properties(lamina PROPERTIES LINKER_LANGUAGE CXX EXPORT_NAME Lamina VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR} LIBRARY_OUTPUT_DIRECTORY ${LAMINA_LIBRARY_DIR})
+target_link_libraries(lamina PRIVATE -Wl,--whole-archive lamina_lazy -Wl,--no-whole-archive)
+target_link_options(lamina PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/liblamina.map -Wl,--no-undefined)
+target_include_directories(lamina INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/lazy/include>
+  $<INSTALL_INTERFACE:include>)
+target_compile_features(lamina INTERFACE cxx_std_20)
+
+# find_package(Lamina): cmake --install BUILD --component cpp
+include(CMakePackageConfigHelpers)
+install(TARGETS lamina EXPORT LaminaTargets LIBRARY DESTINATION lib COMPONENT cpp)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/lazy/include/lamina DESTINATION include COMPONENT cpp)
+install(EXPORT LaminaTargets NAMESPACE Lamina:: DESTINATION lib/cmake/Lamina COMPONENT cpp)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/LaminaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_SOURCE_DIR}/cmake/LaminaConfig.cmake ${CMAKE_BINARY_DIR}/LaminaConfigVersion.cmake
+  DESTINATION lib/cmake/Lamina COMPONENT cpp)
+if(TARGET lamina_llvm)
+  set_target_properties(lamina_llvm PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${LAMINA_LIBRARY_DIR})
+  add_dependencies(lamina lamina_llvm)
+  install(TARGETS lamina_llvm LIBRARY DESTINATION lib COMPONENT cpp)
+endif()
+
+# The C++ programs of examples/.
+if(LAMINA_TESTS)
+  find_package(ZLIB REQUIRED)
+  file(GLOB examples CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/examples/*.cc)
+  foreach(source ${examples})
+    get_filename_component(program ${source} NAME_WE)
+    add_executable(example_${program} ${source})
+    target_compile_options(example_${program} PRIVATE -Wall -Wextra -Werror)
+    target_link_libraries(example_${program} PRIVATE lamina ZLIB::ZLIB)
+    set_target_properties(example_${program} PROPERTIES OUTPUT_NAME ${program}
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+  endforeach()
+endif()

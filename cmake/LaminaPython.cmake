@@ -4,7 +4,6 @@
 # -DPython3_EXECUTABLE=.venv/bin/python. LAMINA_PYTHON_INPLACE puts the binding and liblamina_llvm into
 # python/lamina, so that PYTHONPATH=python runs the tree as it is; otherwise they stay in <build>/python/lamina.
 
-option(LAMINA_PYTHON_INPLACE "Put the binding into the source tree's package" OFF)
 if(LAMINA_PYTHON)
   file(GLOB python_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/*.cc)
   if(python_sources)
@@ -21,15 +20,10 @@ if(LAMINA_PYTHON)
     target_link_libraries(lamina_core PRIVATE lamina_lazy)
     target_link_options(lamina_core PRIVATE -Wl,--exclude-libs,ALL)
 
-    set(package_dir ${CMAKE_BINARY_DIR}/python/lamina)
-    if(LAMINA_PYTHON_INPLACE)
-      set(package_dir ${CMAKE_SOURCE_DIR}/python/lamina)
-    endif()
-    set_target_properties(lamina_core PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${package_dir})
+    set_target_properties(lamina_core PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${LAMINA_LIBRARY_DIR})
     install(TARGETS lamina_core LIBRARY DESTINATION lamina COMPONENT python)
     if(TARGET lamina_llvm)
       add_dependencies(lamina_core lamina_llvm)
-      set_target_properties(lamina_llvm PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package_dir})
       install(TARGETS lamina_llvm LIBRARY DESTINATION lamina COMPONENT python)
     endif()
   endif()

@@ -1,0 +1,27 @@
+#include "lamina/cache.h"
+
+#include "jit/engine.h"
+
+namespace lamina::cache {
+
+Stats stats() {
+  const jit::CacheStats s = jit::Engine::get().cache().stats();
+  return {s.entries, s.hits, s.misses, s.compile_ms};
+}
+
+std::vector<Entry> entries() {
+  std::vector<Entry> out;
+  for (jit::EntryInfo& e : jit::Engine::get().cache().entries())
+    out.push_back({e.id, std::move(e.kind), std::move(e.name), std::move(e.where), std::move(e.arguments),
+                   std::move(e.reason), e.runs, e.compile_ms, e.run_ms});
+  return out;
+}
+
+void clear() { jit::Engine::get().cache().clear(); }
+
+Memory memory() {
+  const jit::AllocatorStats s = jit::Engine::get().allocator().stats();
+  return {s.live_bytes, s.peak_bytes};
+}
+
+}  // namespace lamina::cache

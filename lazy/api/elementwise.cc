@@ -1,0 +1,306 @@
+// Making tensors, and elementwise operations.
+#include <cmath>
+
+#include "hlo/op.h"
+#include "lamina/ops.h"
+#include "lazy/api/variable.h"
+
+namespace lamina {
+
+using detail::located;
+using detail::build;
+using detail::to_hlo;
+using detail::lazy_of;
+using detail::tensor_of;
+using hlo::Attr;
+using hlo::Builder;
+using hlo::Op;
+using hlo::Value;
+using lazy::Lazy;
+
+namespace {
+
+const hlo::Type* type_of(DType dtype, const Shape& shape, const char* what) {
+  return lazy::check(hlo::array_type(to_hlo(dtype), detail::dims_of(shape, what)));
+}
+
+Tensor filled(const Shape& shape, DType dtype, double value, const char* what, const std::source_location& where) {
+  return build({Tensor(), where}, [&](Builder& b) { return Lazy{b.full(type_of(dtype, shape, what), value), false}; });
+}
+
+// Operands in one type and shape, then `body`.
+template <typename F>
+Tensor binary(const Operand& x, const Operand& y, const char* what, F&& body) {
+  return build(x, [&](Builder& b) {
+    std::vector<Lazy> v = detail::same_shape(b, detail::promoted(b, {&x, &y}), false, what);
+    return body(b, v[0], v[1]);
+  });
+}
+Tensor binary_op(Op op, const Operand& x, const Operand& y) {
+  return binary(x, y, hlo::op_def(op).name.data(), [op](Builder& b, const Lazy& u, const Lazy& v) {
+    return Lazy{b.make(op, {{u.value, v.value}}), u.weak};
+  });
+}
+Tensor comparison(const char* direction, const Operand& x, const Operand& y) {
+  return binary(x, y, "compare", [direction](Builder& b, const Lazy& u, const Lazy& v) {
+    return Lazy{b.compare(u.value, v.value, direction), false};
+  });
+}
+
+template <typename F>
+Tensor unary(const Operand& x, F&& body) {
+  return build(x, [&](Builder& b) {
+    const Lazy v = lazy_of(x);
+    return Lazy{body(b, v.value), v.weak};
+  });
+}
+Tensor unary_op(Op op, const Operand& x) {
+  return unary(x, [op](Builder& b, const Value& v) { return b.make(op, {{v}}); });
+}
+// Of functions that are defined for floats (and complex numbers): others become float32.
+Tensor float_op(Op op, const Operand& x) {
+  return unary(x, [op](Builder& b, const Value& v) {
+    return b.make(op, {{hlo::is_inexact(v.dtype()) ? v : b.convert(v, hlo::DType::kF32)}});
+  });
+}
+
+Value compared(Builder& b, const Value& x, double with, const char* direction) {
+  return b.compare(x, b.full_like(x, with), direction);
+}
+
+}  // namespace
+
+// --- making ---
+
+Tensor zeros(const Shape& shape, DType dtype, std::source_location where) {
+  return filled(shape, dtype, 0, "zeros", where);
+}
+Tensor ones(const Shape& shape, DType dtype, std::source_location where) {
+  return filled(shape, dtype, 1, "ones", where);
+}
+Tensor full(const Shape& shape, Operand value) {
+  return build(value, [&](Builder& b) {
+    const Lazy x = lazy_of(value);
+    return Lazy{lazy::broadcast_to(b, x.value, detail::dims_of(shape, "full")), x.weak};
+  });
+}
+Tensor zeros_like(Operand x) {
+  return unary(x, [](Builder& b, const Value& v) { return b.zeros_like(v); });
+}
+Tensor ones_like(Operand x) {
+  return unary(x, [](Builder& b, const Value& v) { return b.full_like(v, 1); });
+}
+Tensor arange(int64_t stop, DType dtype, std::source_location where) { return arange(0, stop, 1, dtype, where); }
+Tensor arange(int64_t start, int64_t stop, int64_t step, DType dtype, std::source_location where) {
+  return build({Tensor(), where}, [&](Builder& b) {
+    if (step == 0) detail::fail(ErrorKind::kValue, "arange: the step must not be 0");
+    // Differences of 64-bit numbers need one more bit.
+    const __int128 span = static_cast<__int128>(stop) - start;
+    const __int128 count = step > 0 ? (span + step - 1) / step : (-span - step - 1) / -static_cast<__int128>(step);
+    const int64_t n = count <= 0 ? 0 : static_cast<int64_t>(std::min<__int128>(count, INT64_MAX));
+    const hlo::Type* wide = type_of(DType::int64, {n}, "arange");
+    Value v = b.iota(hlo::DType::kS64, wide->dims, 0);
+    v = b.add(b.multiply(v, b.broadcast_scalar(b.scalar_int(hlo::DType::kS64, step), wide->dims)),
+              b.broadcast_scalar(b.scalar_int(hlo::DType::kS64, start), wide->dims));
+    return Lazy{b.convert(v, to_hlo(dtype)), false};
+  });
+}
+Tensor linspace(double start, double stop, int64_t count, std::source_location where) {
+  return build({Tensor(), where}, [&](Builder& b) {
+    const hlo::Type* type = type_of(DType::float64, {count}, "linspace");
+    const double step = count > 1 ? (stop - start) / static_cast<double>(count - 1) : 0;
+    const Value i = b.iota(hlo::DType::kF64, type->dims, 0);
+    Value v = b.add(b.multiply(i, b.full(type, step)), b.full(type, start));
+    if (count > 1) v = b.select(b.compare(i, b.full(type, static_cast<double>(count - 1)), "EQ"), b.full(type, stop), v);
+    return Lazy{b.convert(v, hlo::DType::kF32), false};
+  });
+}
+Tensor eye(int64_t n, DType dtype, std::source_location where) {
+  return build({Tensor(), where}, [&](Builder& b) {
+    const hlo::Type* type = type_of(DType::int64, {n, n}, "eye");
+    const Value same = b.compare(b.iota(hlo::DType::kS64, type->dims, 0), b.iota(hlo::DType::kS64, type->dims, 1), "EQ");
+    return Lazy{b.convert(same, to_hlo(dtype)), false};
+  });
+}
+
+// --- operators ---
+
+Tensor operator+(Operand x, Operand y) { return binary_op(Op::add, x, y); }
+Tensor operator-(Operand x, Operand y) { return binary_op(Op::subtract, x, y); }
+Tensor operator*(Operand x, Operand y) { return binary_op(Op::multiply, x, y); }
+Tensor operator/(Operand x, Operand y) {
+  return binary(x, y, "divide", [](Builder& b, const Lazy& u, const Lazy& v) {
+    return Lazy{b.divide(detail::inexact(b, u).value, detail::inexact(b, v).value), u.weak};
+  });
+}
+Tensor operator&(Operand x, Operand y) { return binary_op(Op::and_, x, y); }
+Tensor operator|(Operand x, Operand y) { return binary_op(Op::or_, x, y); }
+Tensor operator^(Operand x, Operand y) { return binary_op(Op::xor_, x, y); }
+Tensor operator==(Operand x, Operand y) { return comparison("EQ", x, y); }
+Tensor operator!=(Operand x, Operand y) { return comparison("NE", x, y); }
+Tensor operator<(Operand x, Operand y) { return comparison("LT", x, y); }
+Tensor operator<=(Operand x, Operand y) { return comparison("LE", x, y); }
+Tensor operator>(Operand x, Operand y) { return comparison("GT", x, y); }
+Tensor operator>=(Operand x, Operand y) { return comparison("GE", x, y); }
+Tensor operator-(Operand x) { return unary_op(Op::negate, x); }
+Tensor operator~(Operand x) { return unary_op(Op::not_, x); }
+
+// --- functions of one operand ---
+
+#define LAMINA_FLOAT(name, op) \
+  Tensor name(Operand x) { return float_op(Op::op, x); }
+#define LAMINA_PLAIN(name, op) \
+  Tensor name(Operand x) { return unary_op(Op::op, x); }
+LAMINA_PLAIN(abs, abs)
+LAMINA_FLOAT(arccos, acos)
+LAMINA_FLOAT(arccosh, acosh)
+LAMINA_FLOAT(arcsin, asin)
+LAMINA_FLOAT(arcsinh, asinh)
+LAMINA_FLOAT(arctan, atan)
+LAMINA_FLOAT(arctanh, atanh)
+LAMINA_FLOAT(cbrt, cbrt)
+LAMINA_FLOAT(ceil, ceil)
+LAMINA_FLOAT(cos, cosine)
+LAMINA_FLOAT(cosh, cosh)
+LAMINA_FLOAT(digamma, digamma)
+LAMINA_FLOAT(erf, erf)
+LAMINA_FLOAT(erfc, erfc)
+LAMINA_FLOAT(erf_inv, erf_inv)
+LAMINA_FLOAT(exp, exponential)
+LAMINA_FLOAT(expm1, exponential_minus_one)
+LAMINA_FLOAT(floor, floor)
+LAMINA_FLOAT(lgamma, lgamma)
+LAMINA_FLOAT(log, log)
+LAMINA_FLOAT(log1p, log_plus_one)
+LAMINA_FLOAT(round, round_nearest_even)
+LAMINA_FLOAT(rsqrt, rsqrt)
+LAMINA_FLOAT(sigmoid, logistic)
+LAMINA_PLAIN(sign, sign)
+LAMINA_FLOAT(sin, sine)
+LAMINA_FLOAT(sinh, sinh)
+LAMINA_FLOAT(sqrt, sqrt)
+LAMINA_FLOAT(tan, tan)
+LAMINA_FLOAT(tanh, tanh)
+LAMINA_PLAIN(stop_gradient, stop_gradient)
+#undef LAMINA_FLOAT
+#undef LAMINA_PLAIN
+
+Tensor square(Operand x) {
+  return unary(x, [](Builder& b, const Value& v) { return b.multiply(v, v); });
+}
+Tensor real(Operand x) {
+  return unary(x, [](Builder& b, const Value& v) { return hlo::is_complex(v.dtype()) ? b.real(v) : v; });
+}
+Tensor imag(Operand x) {
+  return unary(x, [](Builder& b, const Value& v) { return hlo::is_complex(v.dtype()) ? b.imag(v) : b.zeros_like(v); });
+}
+
+namespace {
+// A condition on the elements; of complex ones, on both parts.
+template <typename F>
+Tensor condition(const Operand& x, const char* join, F&& of_part) {
+  return build(x, [&](Builder& b) {
+    const Value v = detail::inexact(b, lazy_of(x)).value;
+    if (!hlo::is_complex(v.dtype())) return Lazy{of_part(b, v), false};
+    const Value re = of_part(b, b.real(v)), im = of_part(b, b.imag(v));
+    return Lazy{*join == '&' ? b.and_(re, im) : b.or_(re, im), false};
+  });
+}
+}  // namespace
+
+Tensor isfinite(Operand x) {
+  return condition(x, "&", [](Builder& b, const Value& v) { return b.is_finite(v); });
+}
+Tensor isnan(Operand x) {
+  return condition(x, "|", [](Builder& b, const Value& v) { return b.compare(v, v, "NE"); });
+}
+Tensor isinf(Operand x) {
+  return condition(x, "|", [](Builder& b, const Value& v) { return compared(b, b.abs(v), INFINITY, "EQ"); });
+}
+
+Tensor relu(Operand x) {
+  // The gradient at 0 is 0.
+  return unary(x, [](Builder& b, const Value& v) {
+    return b.select(compared(b, v, 0, "GT"), v, b.zeros_like(v));
+  });
+}
+Tensor softplus(Operand x) { return located(x.where(), [&] { return maximum(x, 0) + log1p(exp(-abs(x))); }); }
+Tensor silu(Operand x) { return located(x.where(), [&] { return x * sigmoid(x); }); }
+Tensor gelu(Operand x) {
+  return located(x.where(), [&] {
+    return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * pow(x, 3))));
+  });
+}
+
+// --- functions of several ---
+
+Tensor maximum(Operand x, Operand y) { return binary_op(Op::maximum, x, y); }
+Tensor minimum(Operand x, Operand y) { return binary_op(Op::minimum, x, y); }
+Tensor pow(Operand x, Operand y) { return binary_op(Op::power, x, y); }
+Tensor pow(Operand x, int exponent) {
+  return located(x.where(), [&] {
+    const Lazy v = lazy_of(x);
+    if (exponent < 0 && hlo::is_integer(v.value.dtype()))
+      detail::fail(ErrorKind::kValue, "pow: integers to negative integer powers are not allowed; convert to float first");
+    Tensor result, base = tensor_of(v);
+    for (unsigned n = exponent < 0 ? 0u - static_cast<unsigned>(exponent) : static_cast<unsigned>(exponent); n > 0;
+         n >>= 1) {
+      if (n & 1) result = result.defined() ? result * base : base;
+      if (n > 1) base = base * base;
+    }
+    if (!result.defined()) return ones_like(x);
+    return exponent < 0 ? 1 / result : result;
+  });
+}
+Tensor arctan2(Operand y, Operand x) {
+  return binary(y, x, "arctan2", [](Builder& b, const Lazy& u, const Lazy& v) {
+    return Lazy{b.atan2(detail::inexact(b, u).value, detail::inexact(b, v).value), u.weak};
+  });
+}
+
+namespace {
+struct Quotient {
+  Value divided, rest, crosses;  // truncated quotient; its remainder; where the floor lies one lower
+};
+Quotient divide_truncated(Builder& b, const Value& u, const Value& v) {
+  const Value zero = b.zeros_like(u), rest = b.remainder(u, v);
+  Value crosses = b.compare(rest, zero, "NE");
+  if (!hlo::is_unsigned(u.dtype()))
+    crosses = b.and_(crosses, b.xor_(b.compare(rest, zero, "LT"), b.compare(v, zero, "LT")));
+  else
+    crosses = b.compare(zero, zero, "NE");
+  return {b.divide(u, v), rest, crosses};
+}
+}  // namespace
+
+Tensor floor_divide(Operand x, Operand y) {
+  return binary(x, y, "floor_divide", [](Builder& b, const Lazy& u, const Lazy& v) {
+    const Quotient q = divide_truncated(b, u.value, v.value);
+    const Value one = b.full_like(u.value, 1);
+    if (hlo::is_integer(u.value.dtype())) return Lazy{b.select(q.crosses, b.subtract(q.divided, one), q.divided), u.weak};
+    // From the remainder, so that quotient * y + remainder gives x back.
+    Value r = b.divide(b.subtract(u.value, q.rest), v.value);
+    r = b.make(Op::round_nearest_even, {{b.select(q.crosses, b.subtract(r, one), r)}});
+    return Lazy{b.select(compared(b, v.value, 0, "EQ"), q.divided, r), u.weak};
+  });
+}
+Tensor remainder(Operand x, Operand y) {
+  return binary(x, y, "remainder", [](Builder& b, const Lazy& u, const Lazy& v) {
+    const Quotient q = divide_truncated(b, u.value, v.value);
+    return Lazy{b.select(q.crosses, b.add(q.rest, v.value), q.rest), u.weak};
+  });
+}
+Tensor where(Operand condition, Operand x, Operand y) {
+  return build(condition, [&](Builder& b) {
+    std::vector<Lazy> v = detail::promoted(b, {&x, &y});
+    const Lazy p = lazy_of(condition);
+    v.push_back({hlo::is_bool(p.value.dtype()) ? p.value : compared(b, p.value, 0, "NE"), false});
+    v = detail::same_shape(b, std::move(v), false, "where");
+    return Lazy{b.select(v[2].value, v[0].value, v[1].value), v[0].weak};
+  });
+}
+Tensor clip(Operand x, Operand low, Operand high) {
+  return located(x.where(), [&] { return minimum(maximum(x, low), high); });
+}
+
+}  // namespace lamina

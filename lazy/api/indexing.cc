@@ -1,0 +1,234 @@
+// Elements by index: integers and slices first, then index tensors by one gather; updates by one scatter.
+#include <algorithm>
+
+#include "hlo/op.h"
+#include "lamina/ops.h"
+#include "lazy/api/variable.h"
+
+namespace lamina {
+namespace {
+
+using detail::lazy_of;
+using hlo::Attr;
+using hlo::Builder;
+using hlo::Dims;
+using hlo::Op;
+using hlo::Value;
+using lazy::Lazy;
+
+// An index against a shape: a slice per axis, what becomes of each axis, and the index tensors.
+struct Plan {
+  Dims start, limit, step;
+  std::vector<bool> reversed;
+  Dims kept;                                           // the shape after integers and new axes
+  std::vector<std::pair<int64_t, Tensor>> tensors;     // axis of `kept`, indices
+  bool contiguous = true;                              // every step is 1
+};
+
+int64_t count_of(int64_t low, int64_t high, int64_t step) { return high <= low ? 0 : (high - low + step - 1) / step; }
+
+Plan make_plan(const Dims& dims, const std::vector<Index>& index) {
+  const int64_t rank = static_cast<int64_t>(dims.size());
+  int64_t used = 0, dots = 0;
+  for (const Index& i : index) {
+    dots += std::holds_alternative<Ellipsis>(i.item());
+    used += !std::holds_alternative<Ellipsis>(i.item()) && !std::holds_alternative<NewAxis>(i.item());
+  }
+  if (dots > 1) detail::fail(ErrorKind::kIndex, "an index holds at most one ellipsis");
+  if (used > rank)
+    detail::fail(ErrorKind::kIndex,
+                 str_cat(used, " indices for an array of ", rank, " dimensions, shape ", hlo::dims_to_string(dims)));
+  Plan p;
+  int64_t axis = 0;
+  auto whole = [&] {
+    p.start.push_back(0);
+    p.limit.push_back(dims[axis]);
+    p.step.push_back(1);
+    p.reversed.push_back(false);
+    p.kept.push_back(dims[axis++]);
+  };
+  for (const Index& i : index) {
+    if (std::holds_alternative<Ellipsis>(i.item())) {
+      for (int64_t n = rank - used; n > 0; --n) whole();
+    } else if (std::holds_alternative<NewAxis>(i.item())) {
+      p.kept.push_back(1);
+    } else if (const int64_t* at = std::get_if<int64_t>(&i.item())) {
+      const int64_t size = dims[axis];
+      if (*at < -size || *at >= size)
+        detail::fail(ErrorKind::kIndex, str_cat("index ", *at, " is out of bounds for axis ", axis, " with size ", size));
+      p.start.push_back(*at < 0 ? *at + size : *at);
+      p.limit.push_back(p.start.back() + 1);
+      p.step.push_back(1);
+      p.reversed.push_back(false);
+      ++axis;
+    } else if (const Slice* s = std::get_if<Slice>(&i.item())) {
+      const int64_t size = dims[axis], step = s->step.value_or(1);
+      if (step == 0) detail::fail(ErrorKind::kValue, "the step of a slice must not be 0");
+      auto bounded = [size](int64_t v, int64_t low, int64_t high) {
+        return std::clamp(v < 0 ? (v < -size ? -1 : v + size) : v, low, high);
+      };
+      int64_t low, count;
+      if (step > 0) {
+        low = bounded(s->start.value_or(0), 0, size);
+        count = count_of(low, bounded(s->stop.value_or(size), 0, size), step);
+      } else {
+        const int64_t first = s->start ? bounded(*s->start, -1, size - 1) : size - 1;
+        const int64_t stop = s->stop ? bounded(*s->stop, -1, size - 1) : -1;
+        const int64_t stride = step == INT64_MIN ? INT64_MAX : -step;
+        count = count_of(stop, first, stride);
+        low = count > 0 ? first - (count - 1) * stride : 0;
+      }
+      const int64_t stride = count <= 1 ? 1 : step < 0 ? -step : step;
+      p.start.push_back(low);
+      p.limit.push_back(count == 0 ? low : low + (count - 1) * stride + 1);
+      p.step.push_back(stride);
+      p.reversed.push_back(step < 0 && count > 1);
+      p.contiguous = p.contiguous && stride == 1 && !p.reversed.back();
+      p.kept.push_back(count);
+      ++axis;
+    } else {
+      const Tensor& t = std::get<Tensor>(i.item());
+      const hlo::DType dtype = lazy_of(t).value.dtype();
+      if (!hlo::is_integer(dtype))
+        detail::fail(ErrorKind::kIndex, str_cat("index tensors hold integers, not ", hlo::info(dtype).numpy_name,
+                                                "; for a mask use lamina::where"));
+      if (!p.tensors.empty() && p.tensors.back().first + 1 != static_cast<int64_t>(p.kept.size()))
+        detail::fail(ErrorKind::kNotImplemented, "index tensors must stand next to each other; transpose first");
+      p.tensors.emplace_back(static_cast<int64_t>(p.kept.size()), t);
+      whole();
+    }
+  }
+  while (axis < rank) whole();
+  return p;
+}
+
+// The elements that the plan names; where an index tensor is out of range, `beyond` if it is given, else the end.
+Value elements(Builder& b, Value x, const Plan& p, const Value& beyond) {
+  Dims flipped;
+  for (size_t i = 0; i < p.reversed.size(); ++i)
+    if (p.reversed[i]) flipped.push_back(static_cast<int64_t>(i));
+  x = b.slice(x, p.start, p.limit, p.step);
+  if (!flipped.empty()) x = b.reverse(x, flipped);
+  if (x && x.dims() != p.kept) x = b.reshape(x, p.kept);
+  if (p.tensors.empty() || !x) return x;
+
+  const int64_t first = p.tensors[0].first, count = static_cast<int64_t>(p.tensors.size());
+  std::vector<Lazy> indices;
+  for (const auto& [axis, t] : p.tensors) {
+    const Value i = lazy_of(t).value;
+    const bool narrow = hlo::byte_size(i.dtype()) < 4 || i.dtype() == hlo::DType::kS32;
+    const hlo::DType wide = narrow && p.kept[axis] <= INT32_MAX ? hlo::DType::kS32 : hlo::DType::kS64;
+    indices.push_back({b.convert(i, wide), false});
+  }
+  indices = detail::same_shape(b, std::move(indices), true, "index");
+  const Dims shape = indices[0].value.dims();
+  const int64_t lead = static_cast<int64_t>(shape.size());
+  std::vector<Value> columns;
+  Value inside;
+  Dims column = shape;
+  column.push_back(1);
+  for (int64_t k = 0; k < count; ++k) {
+    Value i = indices[k].value;
+    const Value size = b.broadcast_scalar(b.scalar_int(i.dtype(), p.kept[first + k]), shape), zero = b.zeros_like(i);
+    i = b.select(b.compare(i, zero, "LT"), b.add(i, size), i);
+    if (beyond) {
+      const Value in = b.and_(b.compare(i, zero, "GE"), b.compare(i, size, "LT"));
+      inside = inside ? b.and_(inside, in) : in;
+    }
+    columns.push_back(b.reshape(i, column));
+  }
+  Dims offset, collapsed, sizes = p.kept;
+  const int64_t rank = static_cast<int64_t>(p.kept.size());
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d >= first && d < first + count) {
+      collapsed.push_back(d);
+      sizes[d] = std::min<int64_t>(1, sizes[d]);
+    } else {
+      offset.push_back(d < first ? d : d - count + lead);
+    }
+  }
+  Value out = b.make(Op::gather, {{x, b.concatenate(columns, lead)}},
+                     hlo::intern_attrs({{Attr::offset_dims, offset},
+                                        {Attr::collapsed_slice_dims, collapsed},
+                                        {Attr::start_index_map, collapsed},
+                                        {Attr::index_vector_dim, lead},
+                                        {Attr::slice_sizes, sizes}}));
+  if (!beyond || !out) return out;
+  Dims at;
+  for (int64_t d = 0; d < lead; ++d) at.push_back(first + d);
+  return b.select(b.broadcast_in_dim(inside, out.dims(), at), out, b.broadcast_scalar(beyond, out.dims()));
+}
+
+Value broadcast_value(Builder& b, const Tensor& value, hlo::DType dtype, const Dims& dims) {
+  const Value v = b.convert(lazy_of(value).value, dtype);
+  const Dims both[] = {v.dims(), dims};
+  if (lazy::broadcast_shapes(both, "update") != dims)
+    detail::fail(ErrorKind::kValue, str_cat("update: a value of shape ", hlo::dims_to_string(v.dims()),
+                                            " does not broadcast to the elements' shape ", hlo::dims_to_string(dims)));
+  return lazy::broadcast_to(b, v, dims);
+}
+
+Tensor update(const Tensor& x, const std::vector<Index>& index, const Tensor& value, bool add,
+              const std::source_location& where) {
+  return detail::build({x, where}, [&](Builder& b) {
+    const Lazy& own = lazy_of(x);
+    const Plan p = make_plan(own.value.dims(), index);
+    const hlo::DType dtype = own.value.dtype();
+    if (p.tensors.empty() && p.contiguous) {
+      Value v = broadcast_value(b, value, dtype, p.kept);
+      Dims sizes;
+      std::vector<Value> starts;
+      for (size_t i = 0; i < p.start.size(); ++i) {
+        sizes.push_back(p.limit[i] - p.start[i]);
+        starts.push_back(b.scalar_int(hlo::DType::kS64, p.start[i]));
+      }
+      if (add) v = b.add(elements(b, own.value, p, Value()), v);
+      return Lazy{b.dynamic_update_slice(own.value, b.reshape(v, sizes), starts), own.weak};
+    }
+    // The positions of the elements in the flat array; out of range ones fall behind its end, where nothing is written.
+    const int64_t total = own.value.type()->num_elements;
+    const hlo::DType counter = total < INT32_MAX ? hlo::DType::kS32 : hlo::DType::kS64;
+    const Dims flat{total};
+    const Value numbers = b.reshape(b.iota(counter, flat, 0), own.value.dims());
+    const Value positions = elements(b, numbers, p, b.scalar_int(counter, total));
+    lazy::check(b.status());
+    const Value v = broadcast_value(b, value, dtype, positions.dims());
+    const int64_t n = positions.type()->num_elements;
+    hlo::ComputationPtr body;
+    if (add) {
+      body = hlo::binary_region(Op::add, dtype);
+    } else {
+      const hlo::Type* scalar = hlo::scalar_type(dtype);
+      const hlo::Type* both[] = {scalar, scalar};
+      body = lazy::check(
+          hlo::record_region(both, [](Builder&, std::span<const Value> q) { return hlo::Values{q[1]}; }));
+    }
+    const Value out = b.make(Op::scatter,
+                             {{b.reshape(own.value, flat), b.reshape(positions, Dims{n, 1}), b.reshape(v, Dims{n})}},
+                             hlo::intern_attrs({{Attr::inserted_window_dims, Dims{0}},
+                                                {Attr::update_window_dims, Dims{}},
+                                                {Attr::scatter_dims_to_operand_dims, Dims{0}},
+                                                {Attr::index_vector_dim, int64_t{1}},
+                                                {Attr::body, body}}));
+    return Lazy{b.reshape(out, own.value.dims()), own.weak};
+  });
+}
+
+}  // namespace
+
+Tensor Tensor::at(const std::vector<Index>& index, Where where) const {
+  return detail::build({*this, where}, [&](Builder& b) {
+    const Lazy& x = lazy_of(*this);
+    return Lazy{elements(b, x.value, make_plan(x.value.dims(), index), Value()), x.weak};
+  });
+}
+Tensor Tensor::operator[](std::initializer_list<Index> index) const { return at(std::vector<Index>(index)); }
+Tensor Tensor::operator[](const Index& index) const { return at({index}); }
+Tensor Tensor::updated(const std::vector<Index>& index, const Tensor& value, Where where) const {
+  return update(*this, index, value, false, where);
+}
+Tensor Tensor::added(const std::vector<Index>& index, const Tensor& value, Where where) const {
+  return update(*this, index, value, true, where);
+}
+
+}  // namespace lamina

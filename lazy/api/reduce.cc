@@ -1,0 +1,205 @@
+// Reductions, sorting and what is made of them.
+#include <limits>
+
+#include "hlo/op.h"
+#include "lamina/ops.h"
+#include "lazy/api/variable.h"
+
+namespace lamina {
+namespace {
+
+using detail::located;
+using detail::build;
+using detail::lazy_of;
+using detail::tensor_of;
+using hlo::Attr;
+using hlo::Builder;
+using hlo::Dims;
+using hlo::DType;
+using hlo::Op;
+using hlo::Value;
+using lazy::Lazy;
+
+Value kept(Builder& b, const Value& reduced, const Dims& dims, const Dims& axes, bool keepdims) {
+  if (!keepdims) return reduced;
+  Dims out = dims;
+  for (int64_t a : axes) out[a] = 1;
+  return b.reshape(reduced, out);
+}
+
+DType sum_type(DType t) {
+  if (hlo::byte_size(t) >= 4 || hlo::is_float(t)) return t;
+  return hlo::is_unsigned(t) ? DType::kU32 : DType::kS32;
+}
+
+// A sum or product in a type that is wide enough; half types are added up in float32.
+Tensor accumulated(const Operand& x, Op op, double init, const Axes& axes, bool keepdims, const char* what) {
+  return build(x, [&](Builder& b) {
+    const Lazy v = lazy_of(x);
+    const DType result = sum_type(v.value.dtype()), inner = hlo::is_half(result) ? DType::kF32 : result;
+    const Dims over = detail::canonical_axes(axes, v.value.rank(), what);
+    const Value sum = b.reduce(b.convert(v.value, inner), op, b.scalar(inner, init), over);
+    return Lazy{kept(b, b.convert(sum, result), v.value.dims(), over, keepdims), v.weak};
+  });
+}
+
+Tensor extremum(const Operand& x, Op op, const Axes& axes, bool keepdims, const char* what) {
+  return build(x, [&](Builder& b) {
+    const Lazy v = lazy_of(x);
+    const Dims over = detail::canonical_axes(axes, v.value.rank(), what);
+    for (int64_t a : over)
+      if (v.value.dims()[a] == 0)
+        detail::fail(ErrorKind::kValue, str_cat(what, ": axis ", a, " of ", detail::describe(v), " is empty"));
+    if (hlo::is_complex(v.value.dtype()))
+      detail::fail(ErrorKind::kType, str_cat(what, ": complex numbers have no order"));
+    const Value init = detail::extreme(b, v.value.dtype(), op == Op::minimum);
+    return Lazy{kept(b, b.reduce(v.value, op, init, over), v.value.dims(), over, keepdims), v.weak};
+  });
+}
+
+Tensor logical(const Operand& x, Op op, bool init, const Axes& axes, bool keepdims, const char* what) {
+  return build(x, [&](Builder& b) {
+    Value v = lazy_of(x).value;
+    if (!hlo::is_bool(v.dtype())) v = b.compare(v, b.zeros_like(v), "NE");
+    const Dims over = detail::canonical_axes(axes, v.rank(), what);
+    return Lazy{kept(b, b.reduce(v, op, b.scalar_int(DType::kBool, init), over), v.dims(), over, keepdims), false};
+  });
+}
+
+int64_t count_of(const Tensor& x, const Axes& axes, const char* what) {
+  int64_t n = 1;
+  for (int64_t a : detail::canonical_axes(axes, x.ndim(), what)) n *= x.shape()[a];
+  return n;
+}
+
+// Floats, with half types as float32; the second is the result's type.
+std::pair<Tensor, lamina::DType> widened(const Operand& x) {
+  Tensor v = build(x, [&](Builder& b) { return detail::inexact(b, lazy_of(x)); });
+  const lamina::DType result = v.dtype();
+  if (result == lamina::DType::float16 || result == lamina::DType::bfloat16) v = v.astype(lamina::DType::float32);
+  return {v, result};
+}
+Tensor narrowed(const Tensor& x, lamina::DType to) { return x.dtype() == to ? x : x.astype(to); }
+
+// The maximum along axes, constant for derivatives, 0 where it is not finite.
+Tensor safe_top(const Tensor& x, const Axes& axes) {
+  const Tensor top = stop_gradient(max(stop_gradient(x), axes, true));
+  return where(isfinite(top), top, 0);
+}
+
+Value is_nan(Builder& b, const Value& x) { return b.compare(x, x, "NE"); }
+
+Tensor arg_extremum(const Operand& x, int64_t axis, bool largest, const char* what) {
+  return build(x, [&](Builder& b) {
+    Value v = b.stop_gradient(lazy_of(x).value);
+    const int64_t along = detail::canonical_axis(axis, v.rank(), what);
+    if (v.dims()[along] == 0) detail::fail(ErrorKind::kValue, str_cat(what, ": axis ", along, " is empty"));
+    if (hlo::is_bool(v.dtype())) v = b.convert(v, DType::kU8);
+    const DType t = v.dtype();
+    // (value, index) pairs: the better value wins, NaN best of all, then the lower index.
+    const hlo::Type* types[] = {hlo::scalar_type(t), hlo::scalar_type(DType::kS32), hlo::scalar_type(t),
+                                hlo::scalar_type(DType::kS32)};
+    const hlo::ComputationPtr body = lazy::check(hlo::record_region(types, [&](Builder& r, std::span<const Value> p) {
+      Value wins = r.compare(p[0], p[2], largest ? "GT" : "LT"), tie = r.compare(p[0], p[2], "EQ");
+      if (hlo::is_float(t)) {
+        const Value x_nan = is_nan(r, p[0]), y_nan = is_nan(r, p[2]);
+        wins = r.or_(wins, r.and_(x_nan, r.not_(y_nan)));
+        tie = r.or_(tie, r.and_(x_nan, y_nan));
+      }
+      const Value first = r.or_(wins, r.and_(tie, r.compare(p[1], p[3], "LT")));
+      return hlo::Values{r.select(first, p[0], p[2]), r.select(first, p[1], p[3])};
+    }));
+    const Value places = b.iota(DType::kS32, v.dims(), along);
+    const Value start = detail::extreme(b, t, !largest);
+    return Lazy{b.reduce({{v, places}}, {{start, b.scalar_int(DType::kS32, 0)}}, body, Dims{along})[1], false};
+  });
+}
+
+Tensor sorted(const Operand& x, int64_t axis, bool places, const char* what) {
+  return build(x, [&](Builder& b) {
+    const Lazy v = lazy_of(x);
+    if (v.value.rank() == 0) detail::fail(ErrorKind::kValue, str_cat(what, ": needs an array of at least one dimension"));
+    const int64_t along = detail::canonical_axis(axis, v.value.rank(), what);
+    const DType t = v.value.dtype();
+    if (hlo::is_complex(t)) detail::fail(ErrorKind::kType, str_cat(what, ": complex numbers have no order"));
+    std::vector<Value> operands{v.value};
+    std::vector<const hlo::Type*> types(2, hlo::scalar_type(t));
+    if (places) {
+      operands.push_back(b.iota(DType::kS32, v.value.dims(), along));
+      types.insert(types.end(), 2, hlo::scalar_type(DType::kS32));
+    }
+    const hlo::ComputationPtr body = lazy::check(hlo::record_region(types, [&](Builder& r, std::span<const Value> p) {
+      Value less = r.compare(p[0], p[1], "LT");
+      if (hlo::is_float(t)) less = r.or_(less, r.and_(is_nan(r, p[1]), r.not_(is_nan(r, p[0]))));
+      return hlo::Values{less};
+    }));
+    const hlo::Values out = b.make_multi(
+        Op::sort, operands,
+        hlo::intern_attrs({{Attr::dimension, along}, {Attr::is_stable, true}, {Attr::body, body}}));
+    return Lazy{out[places], places ? false : v.weak};
+  });
+}
+
+}  // namespace
+
+Tensor sum(Operand x, const Axes& axes, bool keepdims) { return accumulated(x, Op::add, 0, axes, keepdims, "sum"); }
+Tensor prod(Operand x, const Axes& axes, bool keepdims) {
+  return accumulated(x, Op::multiply, 1, axes, keepdims, "prod");
+}
+Tensor mean(Operand x, const Axes& axes, bool keepdims) {
+  return located(x.where(), [&] {
+    const auto [v, result] = widened(x);
+    return narrowed(sum(v, axes, keepdims) / static_cast<double>(count_of(v, axes, "mean")), result);
+  });
+}
+Tensor var(Operand x, const Axes& axes, bool keepdims) {
+  return located(x.where(), [&] {
+    const auto [v, result] = widened(x);
+    const Tensor centred = v - mean(v, axes, true);
+    const bool complex = v.dtype() == lamina::DType::complex64 || v.dtype() == lamina::DType::complex128;
+    const Tensor squares = complex ? square(real(centred)) + square(imag(centred)) : square(centred);
+    const Tensor total = sum(squares, axes, keepdims) / static_cast<double>(count_of(v, axes, "var"));
+    return complex ? total : narrowed(total, result);
+  });
+}
+Tensor max(Operand x, const Axes& axes, bool keepdims) { return extremum(x, Op::maximum, axes, keepdims, "max"); }
+Tensor min(Operand x, const Axes& axes, bool keepdims) { return extremum(x, Op::minimum, axes, keepdims, "min"); }
+Tensor all(Operand x, const Axes& axes, bool keepdims) { return logical(x, Op::and_, true, axes, keepdims, "all"); }
+Tensor any(Operand x, const Axes& axes, bool keepdims) { return logical(x, Op::or_, false, axes, keepdims, "any"); }
+
+Tensor logsumexp(Operand x, const Axes& axes, bool keepdims) {
+  return located(x.where(), [&] {
+    const auto [v, result] = widened(x);
+    const Tensor top = safe_top(v, axes), total = log(sum(exp(v - top), axes, true)) + top;
+    if (keepdims) return narrowed(total, result);
+    Axes over;
+    for (int64_t a : detail::canonical_axes(axes, v.ndim(), "logsumexp")) over.push_back(a);
+    return narrowed(over.empty() ? total : squeeze(total, over), result);
+  });
+}
+Tensor softmax(Operand x, int64_t axis) {
+  return located(x.where(), [&] {
+    const auto [v, result] = widened(x);
+    const Tensor terms = exp(v - stop_gradient(max(stop_gradient(v), {axis}, true)));
+    return narrowed(terms / sum(terms, {axis}, true), result);
+  });
+}
+Tensor log_softmax(Operand x, int64_t axis) {
+  return located(x.where(), [&] {
+    const auto [v, result] = widened(x);
+    const Tensor shifted = v - stop_gradient(max(stop_gradient(v), {axis}, true));
+    return narrowed(shifted - log(sum(exp(shifted), {axis}, true)), result);
+  });
+}
+Tensor argmax(Operand x, int64_t axis) { return arg_extremum(x, axis, true, "argmax"); }
+Tensor argmin(Operand x, int64_t axis) { return arg_extremum(x, axis, false, "argmin"); }
+Tensor sort(Operand x, int64_t axis) { return sorted(x, axis, false, "sort"); }
+Tensor argsort(Operand x, int64_t axis) { return sorted(x, axis, true, "argsort"); }
+Tensor one_hot(Operand labels, int64_t classes) {
+  return located(labels.where(), [&] {
+    const Tensor wide = expand_dims(labels, -1);
+    return (wide == arange(classes, wide.dtype())).astype(lamina::DType::float32);
+  });
+}
+
+}  // namespace lamina

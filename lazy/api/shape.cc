@@ -1,0 +1,102 @@
+// Shapes: broadcasting, joining, padding.
+#include <algorithm>
+
+#include "hlo/op.h"
+#include "lamina/ops.h"
+#include "lazy/api/variable.h"
+
+namespace lamina {
+
+using detail::build;
+using detail::lazy_of;
+using hlo::Builder;
+using hlo::Dims;
+using hlo::Value;
+using lazy::Lazy;
+
+Tensor broadcast_to(Operand x, const Shape& shape) {
+  return build(x, [&](Builder& b) {
+    const Lazy v = lazy_of(x);
+    const Dims dims = detail::dims_of(shape, "broadcast_to");
+    const Dims both[] = {v.value.dims(), dims};
+    if (lazy::broadcast_shapes(both, "broadcast_to") != dims)
+      detail::fail(ErrorKind::kValue, str_cat("broadcast_to: ", detail::describe(v), " does not broadcast to ",
+                                              hlo::dims_to_string(dims)));
+    return Lazy{lazy::broadcast_to(b, v.value, dims), v.weak};
+  });
+}
+
+Tensor expand_dims(Operand x, int64_t axis) {
+  return build(x, [&](Builder& b) {
+    const Lazy v = lazy_of(x);
+    Dims dims = v.value.dims();
+    dims.insert(dims.begin() + detail::canonical_axis(axis, v.value.rank() + 1, "expand_dims"), 1);
+    return Lazy{b.reshape(v.value, dims), v.weak};
+  });
+}
+
+Tensor squeeze(Operand x, const Axes& axes) {
+  return build(x, [&](Builder& b) {
+    const Lazy v = lazy_of(x);
+    const Dims all = detail::canonical_axes(axes, v.value.rank(), "squeeze");
+    Dims dims;
+    for (int64_t i = 0; i < v.value.rank(); ++i) {
+      const int64_t size = v.value.dims()[i];
+      const bool named = std::find(all.begin(), all.end(), i) != all.end();
+      if (named && size != 1 && !axes.empty())
+        detail::fail(ErrorKind::kValue, str_cat("squeeze: axis ", i, " of ", detail::describe(v), " has size ", size));
+      if (!named || size != 1) dims.push_back(size);
+    }
+    return Lazy{b.reshape(v.value, dims), v.weak};
+  });
+}
+
+Tensor concatenate(const std::vector<Tensor>& parts, int64_t axis, std::source_location where) {
+  return build({Tensor(), where}, [&](Builder& b) {
+    if (parts.empty()) detail::fail(ErrorKind::kValue, "concatenate: needs at least one tensor");
+    std::vector<Lazy> v;
+    for (const Tensor& t : parts) v.push_back(lazy_of(t));
+    const bool weak = lazy::promote_operands(b, v);
+    std::vector<Value> values;
+    for (const Lazy& x : v) values.push_back(x.value);
+    return Lazy{b.concatenate(values, detail::canonical_axis(axis, v[0].value.rank(), "concatenate")), weak};
+  });
+}
+
+Tensor stack(const std::vector<Tensor>& parts, int64_t axis, std::source_location where) {
+  return detail::located(where, [&] {
+    std::vector<Tensor> wide;
+    for (const Tensor& t : parts) {
+      if (t.shape() != parts[0].shape())
+        detail::fail(ErrorKind::kValue, str_cat("stack: shapes ", hlo::dims_to_string(parts[0].shape()), " and ",
+                                                hlo::dims_to_string(t.shape()), " differ"));
+      wide.push_back(expand_dims(t, axis));
+    }
+    return concatenate(wide, axis);
+  });
+}
+
+Tensor pad(Operand x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value) {
+  return build(x, [&](Builder& b) {
+    const Lazy v = lazy_of(x);
+    if (static_cast<int64_t>(widths.size()) != v.value.rank())
+      detail::fail(ErrorKind::kValue, str_cat("pad: ", static_cast<int64_t>(widths.size()), " pairs of widths for ",
+                                              detail::describe(v)));
+    Dims low, high;
+    for (const auto& [before, after] : widths) {
+      if (before < 0 || after < 0) detail::fail(ErrorKind::kValue, "pad: widths cannot be negative");
+      low.push_back(before);
+      high.push_back(after);
+    }
+    return Lazy{b.pad(v.value, b.scalar(v.value.dtype(), value), low, high, Dims(low.size(), 0)), v.weak};
+  });
+}
+
+Tensor flip(Operand x, const Axes& axes) {
+  return build(x, [&](Builder& b) {
+    const Lazy v = lazy_of(x);
+    return Lazy{b.reverse(v.value, detail::canonical_axes(axes, v.value.rank(), "flip")), v.weak};
+  });
+}
+
+}  // namespace lamina

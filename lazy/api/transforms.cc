@@ -1,0 +1,177 @@
+#include <cstring>
+#include <mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "hlo/op.h"
+#include "lamina/flat_transforms.h"
+#include "lazy/api/variable.h"
+#include "lazy/transforms.h"
+
+namespace lamina::detail {
+namespace {
+
+std::vector<lazy::Lazy> lazies(const std::vector<Tensor>& tensors) {
+  std::vector<lazy::Lazy> out;
+  for (const Tensor& t : tensors) out.push_back(lazy_of(t));
+  return out;
+}
+std::vector<Tensor> tensors(std::vector<lazy::Lazy> values) {
+  std::vector<Tensor> out;
+  for (lazy::Lazy& v : values) out.push_back(v.value ? tensor_of(std::move(v)) : Tensor());
+  return out;
+}
+lazy::FlatFunction inner(const FlatFunction& f) {
+  return [&f](const std::vector<lazy::Lazy>& x) { return lazies(f(tensors(x))); };
+}
+
+// Cotangents and tangents: one of the value's type for each; none stands for zero.
+std::vector<lazy::Lazy> derivatives_for(const std::vector<Tensor>& given, const std::vector<lazy::Lazy>& values,
+                                        const char* what) {
+  if (given.size() != values.size())
+    fail(ErrorKind::kValue, str_cat(what, ": ", static_cast<int64_t>(given.size()), " tensors for ",
+                                    static_cast<int64_t>(values.size()), " values"));
+  hlo::Builder b;
+  std::vector<lazy::Lazy> out;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const hlo::Value& value = values[i].value;
+    if (!given[i].defined()) {
+      out.push_back({b.zeros_like(value), false});
+      continue;
+    }
+    const lazy::Lazy x = lazy_of(given[i]);
+    if (x.value.dims() != value.dims())
+      fail(ErrorKind::kValue, str_cat(what, ": ", describe(x), " for a value ", describe(values[i])));
+    out.push_back({b.convert(x.value, value.dtype()), false});
+  }
+  lazy::check(b.status());
+  return out;
+}
+
+}  // namespace
+
+void fail_at(ErrorKind kind, const std::string& message, std::source_location where) {
+  Call(where).fail(kind, message);
+}
+
+std::string signature(const std::vector<Tensor>& all) {
+  std::string out;
+  for (const Tensor& t : all) {
+    const lazy::Lazy& x = lazy_of(t);
+    const hlo::Type* type = x.value.type();  // interned: the address stands for element type and shape
+    char bytes[sizeof type + 1];
+    std::memcpy(bytes, &type, sizeof type);
+    bytes[sizeof type] = static_cast<char>('0' + x.weak);
+    out.append(bytes, sizeof bytes);
+  }
+  return out;
+}
+
+namespace {
+struct TracedProgram final : Counted {
+  template <typename... A>
+  explicit TracedProgram(A&&... a) : program(std::forward<A>(a)...) {}
+  lazy::Program program;
+};
+struct Table final : Counted {
+  std::mutex mutex;
+  absl::flat_hash_map<std::string, Ref<Counted>> map;
+};
+}  // namespace
+
+FlatProgram::FlatProgram(const FlatFunction& f, const std::vector<Tensor>& like, std::string name,
+                         std::source_location where)
+    : program_(located(where, [&] {
+        std::vector<const hlo::Type*> types;
+        std::vector<bool> weak;
+        for (const lazy::Lazy& x : lazies(like)) {
+          types.push_back(x.value.type());
+          weak.push_back(x.weak);
+        }
+        std::string place = str_cat(where.file_name(), ":", static_cast<int64_t>(where.line()));
+        return Ref<Counted>(
+            new TracedProgram(inner(f), types, weak, std::move(name), std::move(place)));
+      })) {}
+
+std::vector<Tensor> FlatProgram::call(const std::vector<Tensor>& arguments) const {
+  return tensors(static_cast<TracedProgram&>(*program_).program.call(lazies(arguments)));
+}
+
+TraceTable::TraceTable() : table_(new Table) {}
+Ref<Counted> TraceTable::find(const std::string& key) const {
+  auto& table = static_cast<Table&>(*table_);
+  std::lock_guard lock(table.mutex);
+  const auto found = table.map.find(key);
+  return found == table.map.end() ? Ref<Counted>() : found->second;
+}
+Ref<Counted> TraceTable::insert(std::string key, const Ref<Counted>& trace) const {
+  auto& table = static_cast<Table&>(*table_);
+  std::lock_guard lock(table.mutex);
+  return table.map.try_emplace(std::move(key), trace).first->second;
+}
+int64_t TraceTable::size() const {
+  auto& table = static_cast<Table&>(*table_);
+  std::lock_guard lock(table.mutex);
+  return static_cast<int64_t>(table.map.size());
+}
+
+FlatPullback flat_vjp(const FlatFunction& f, const std::vector<Tensor>& primals, std::source_location where) {
+  return located(where, [&] {
+    const lazy::VjpResult result = lazy::vjp(inner(f), lazies(primals));
+    FlatFunction pull_back = [result, primals, where](const std::vector<Tensor>& cotangents) {
+      return located(where, [&] {
+        std::vector<lazy::Lazy> back = result.pull_back(derivatives_for(cotangents, result.outputs, "pull-back"));
+        // What has no derivative gets zeros of its type.
+        hlo::Builder b;
+        for (size_t i = 0; i < back.size(); ++i)
+          if (!back[i].value) back[i] = {b.zeros_like(lazy_of(primals[i]).value), false};
+        return tensors(std::move(back));
+      });
+    };
+    return FlatPullback{tensors(result.outputs), std::move(pull_back)};
+  });
+}
+
+std::pair<std::vector<Tensor>, std::vector<Tensor>> flat_jvp(const FlatFunction& f, const std::vector<Tensor>& primals,
+                                                             const std::vector<Tensor>& tangents,
+                                                             std::source_location where) {
+  return located(where, [&] {
+    const std::vector<lazy::Lazy> at_point = lazies(primals);
+    lazy::JvpResult r = lazy::jvp(inner(f), at_point, derivatives_for(tangents, at_point, "jvp"));
+    return std::pair(tensors(std::move(r.outputs)), tensors(std::move(r.tangents)));
+  });
+}
+
+std::vector<Tensor> flat_vmap(const FlatFunction& f, const std::vector<Tensor>& arguments,
+                              const std::vector<bool>& batched, std::source_location where) {
+  return located(where, [&] {
+    int64_t size = -1;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!batched[i]) continue;
+      const Shape& shape = arguments[i].shape();
+      if (shape.empty()) fail(ErrorKind::kValue, "vmap: a number has no dimension 0 to map over");
+      if (size >= 0 && shape[0] != size)
+        fail(ErrorKind::kValue, str_cat("vmap: mapped tensors of ", size, " and ", shape[0], " rows"));
+      size = shape[0];
+    }
+    if (size < 0) fail(ErrorKind::kValue, "vmap: no argument is mapped");
+    return tensors(lazy::vmap(inner(f), lazies(arguments), batched, size));
+  });
+}
+
+std::vector<Tensor> flat_checkpoint(const FlatFunction& f, const std::vector<Tensor>& arguments,
+                                    std::source_location where) {
+  return located(where, [&] { return tensors(lazy::checkpoint(inner(f), lazies(arguments))); });
+}
+
+Tensor unit_cotangent(const Tensor& value, std::source_location where) {
+  return located(where, [&] {
+    const lazy::Lazy& x = lazy_of(value);
+    if (x.value.rank() != 0 || !hlo::is_float(x.value.dtype()))
+      fail(ErrorKind::kType, str_cat("grad needs a function whose result is one real float, not ", describe(x),
+                                     "; sum it, or use vjp"));
+    hlo::Builder b;
+    return tensor_of(b.full_like(x.value, 1));
+  });
+}
+
+}  // namespace lamina::detail

@@ -1,0 +1,184 @@
+#include "lazy/api/variable.h"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <limits>
+
+#include "hlo/dtype.h"
+#include "hlo/literal.h"
+#include "lazy/location_text.h"
+#include "lazy/scopes.h"
+
+namespace lamina {
+namespace {
+
+using enum hlo::DType;
+#define LAMINA_SAME(name, internal) static_assert(static_cast<int>(DType::name) == static_cast<int>(internal));
+LAMINA_SAME(boolean, kBool)
+LAMINA_SAME(int8, kS8)
+LAMINA_SAME(int16, kS16)
+LAMINA_SAME(int32, kS32)
+LAMINA_SAME(int64, kS64)
+LAMINA_SAME(uint8, kU8)
+LAMINA_SAME(uint16, kU16)
+LAMINA_SAME(uint32, kU32)
+LAMINA_SAME(uint64, kU64)
+LAMINA_SAME(float16, kF16)
+LAMINA_SAME(bfloat16, kBF16)
+LAMINA_SAME(float32, kF32)
+LAMINA_SAME(float64, kF64)
+LAMINA_SAME(complex64, kC64)
+LAMINA_SAME(complex128, kC128)
+#undef LAMINA_SAME
+
+}  // namespace
+
+const char* name(DType dtype) { return hlo::info(detail::to_hlo(dtype)).numpy_name.data(); }
+int64_t size_of(DType dtype) { return hlo::byte_size(detail::to_hlo(dtype)); }
+
+namespace detail {
+
+Variable::Variable(lazy::Lazy value)
+    : cell(std::move(value)), made_in(lazy::open_scopes().empty() ? 0 : lazy::open_scopes().back().stamp) {
+  const hlo::Dims& dims = cell.get().value.dims();
+  shape.assign(dims.begin(), dims.end());
+}
+
+const lazy::Lazy& lazy_of(const Tensor& tensor) {
+  if (!tensor.defined()) throw Error(ErrorKind::kValue, "a Tensor was used that names no value: assign one first");
+  return static_cast<const Variable&>(*tensor.variable()).cell.get();
+}
+
+hlo::DType default_type(const Number& number) {
+  const hlo::DType own = to_hlo(number.dtype);
+  if (hlo::is_bool(own)) return own;
+  if (hlo::is_complex(own)) return hlo::DType::kC64;
+  if (hlo::is_float(own)) return hlo::DType::kF32;
+  if (own == hlo::DType::kU64 && number.integer < 0) return own;
+  return number.integer >= INT32_MIN && number.integer <= INT32_MAX ? hlo::DType::kS32 : hlo::DType::kS64;
+}
+
+lazy::Lazy number_value(const Number& number, hlo::DType dtype) {
+  const bool weak = number.dtype != DType::boolean;
+  if (hlo::is_complex(dtype)) {
+    const std::complex<double> wide(number.re, number.im);
+    const std::complex<float> narrow(wide);
+    const bool is_wide = dtype == hlo::DType::kC128;
+    return {lazy::number(dtype, is_wide ? static_cast<const void*>(&wide) : &narrow), weak};
+  }
+  const hlo::LiteralPtr literal = hlo::is_integer(dtype) || hlo::is_bool(dtype)
+                                      ? hlo::Literal::scalar_int(dtype, number.integer)
+                                      : hlo::Literal::scalar(dtype, number.re);
+  if (hlo::is_integer(dtype) && literal->int_at(0) != number.integer)
+    fail(ErrorKind::kValue, str_cat("the number ", number.integer, " does not fit the element type ",
+                                    hlo::info(dtype).numpy_name));
+  return {lazy::number(dtype, literal->data()), weak};
+}
+
+lazy::Lazy lazy_of(const Operand& operand) {
+  if (!operand.number()) return lazy_of(operand.tensor());
+  return number_value(*operand.number(), default_type(*operand.number()));
+}
+
+std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const Operand*> operands) {
+  lazy::PromotedType type{};
+  bool first = true;
+  for (const Operand* o : operands) {
+    const bool is_number = o->number().has_value();
+    const hlo::DType own = is_number ? default_type(*o->number()) : lazy_of(o->tensor()).value.dtype();
+    const bool weak = is_number ? o->number()->dtype != DType::boolean : lazy_of(o->tensor()).weak;
+    type = first ? lazy::PromotedType{own, weak} : lazy::promote(type.dtype, type.weak, own, weak);
+    first = false;
+  }
+  std::vector<lazy::Lazy> out;
+  for (const Operand* o : operands) {
+    out.push_back(o->number() ? number_value(*o->number(), type.dtype)
+                              : lazy::Lazy{b.convert(lazy_of(o->tensor()).value, type.dtype), type.weak});
+    out.back().weak = type.weak;
+  }
+  return out;
+}
+
+Tensor tensor_of(lazy::Lazy value) { return Tensor(Ref<Counted>(new Variable(std::move(value)))); }
+
+void fail(ErrorKind kind, const std::string& message) { throw Error(kind, message); }
+
+void Call::fail(ErrorKind kind, const std::string& message) const {
+  throw Error(kind, str_cat(where_.file_name(), ":", static_cast<int64_t>(where_.line()), ": ", message));
+}
+
+void Call::rethrow() const {
+  try {
+    throw;
+  } catch (const Error& e) {
+    const std::string place = str_cat(where_.file_name(), ":", static_cast<int64_t>(where_.line()), ": ");
+    const std::string message = e.what();
+    // The innermost call knows the place best.
+    const bool placed = message.find(".cc:") < message.find(' ') || message.find(".cpp:") < message.find(' ') ||
+                        message.starts_with(place);
+    throw Error(e.kind(), placed ? message : place + message);
+  }
+}
+
+std::string describe(const lazy::Lazy& x) {
+  return str_cat(hlo::info(x.value.dtype()).numpy_name, hlo::dims_to_string(x.value.dims()));
+}
+
+int64_t canonical_axis(int64_t axis, int64_t rank, const char* what) {
+  if (axis < -rank || axis >= rank)
+    fail(ErrorKind::kIndex, str_cat(what, ": axis ", axis, " does not exist in an array of ", rank, " dimensions"));
+  return axis < 0 ? axis + rank : axis;
+}
+
+hlo::Dims canonical_axes(const Axes& axes, int64_t rank, const char* what) {
+  hlo::Dims out;
+  if (axes.empty()) {
+    for (int64_t i = 0; i < rank; ++i) out.push_back(i);
+    return out;
+  }
+  for (int64_t axis : axes) out.push_back(canonical_axis(axis, rank, what));
+  std::sort(out.begin(), out.end());
+  for (size_t i = 1; i < out.size(); ++i)
+    if (out[i] == out[i - 1]) fail(ErrorKind::kValue, str_cat(what, ": axis ", out[i], " is named twice"));
+  return out;
+}
+
+hlo::Dims dims_of(const Shape& shape, const char* what) {
+  for (int64_t d : shape)
+    if (d < 0) fail(ErrorKind::kValue, str_cat(what, ": sizes cannot be negative, as ", d, " is"));
+  return hlo::Dims(shape.begin(), shape.end());
+}
+
+lazy::Lazy inexact(hlo::Builder& b, lazy::Lazy x) {
+  if (hlo::is_inexact(x.value.dtype())) return x;
+  return {b.convert(x.value, hlo::DType::kF32), x.weak};
+}
+
+hlo::Value extreme(hlo::Builder& b, hlo::DType dtype, bool greatest) {
+  if (hlo::is_float(dtype)) {
+    const double inf = std::numeric_limits<double>::infinity();
+    return b.scalar(dtype, greatest ? inf : -inf);
+  }
+  if (hlo::is_bool(dtype)) return b.scalar_int(dtype, greatest);
+  const int bits = static_cast<int>(8 * hlo::byte_size(dtype));
+  if (!hlo::is_signed(dtype)) return b.scalar_int(dtype, greatest ? -1 : 0);
+  const int64_t least = bits == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t{1} << (bits - 1));
+  return b.scalar_int(dtype, greatest ? -(least + 1) : least);
+}
+
+std::vector<lazy::Lazy> same_shape(hlo::Builder& b, std::vector<lazy::Lazy> operands, bool promote, const char* what) {
+  if (promote) {
+    const bool weak = lazy::promote_operands(b, operands);
+    for (lazy::Lazy& o : operands) o.weak = weak;
+  }
+  std::vector<hlo::Dims> shapes;
+  for (const lazy::Lazy& o : operands) shapes.push_back(o.value.dims());
+  const hlo::Dims dims = lazy::broadcast_shapes(shapes, what);
+  for (lazy::Lazy& o : operands)
+    if (o.value.dims() != dims) o.value = lazy::broadcast_to(b, o.value, dims);
+  return operands;
+}
+
+}  // namespace detail
+}  // namespace lamina

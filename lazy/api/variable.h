@@ -1,0 +1,95 @@
+// What stands behind the public Tensor: a cell of the lazy layer, and the conversions between both.
+#ifndef LAMINA_LAZY_API_VARIABLE_H_
+#define LAMINA_LAZY_API_VARIABLE_H_
+
+#include <source_location>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hlo/builder.h"
+#include "hlo/location.h"
+#include "hlo/strings.h"
+#include "lamina/tensor.h"
+#include "lazy/lazy.h"
+
+namespace lamina::detail {
+
+struct Variable final : Counted {
+  explicit Variable(lazy::Lazy value);
+  lazy::Cell cell;
+  Shape shape;
+  // Stamp of the innermost transform that was open when it was made, 0 for none: only there it may be written.
+  uint32_t made_in;
+};
+
+// The value of a tensor; throws for one that names nothing.
+const lazy::Lazy& lazy_of(const Tensor& tensor);
+// Of a number: weak, in the default type of its kind (booleans are not weak).
+lazy::Lazy lazy_of(const Operand& operand);
+// The operands in their common element type; numbers are rounded once, to it.
+std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const Operand*> operands);
+hlo::DType default_type(const Number& number);
+lazy::Lazy number_value(const Number& number, hlo::DType dtype);
+Tensor tensor_of(lazy::Lazy value);
+inline Tensor tensor_of(hlo::Value value, bool weak = false) { return tensor_of(lazy::Lazy{std::move(value), weak}); }
+
+inline hlo::DType to_hlo(DType dtype) { return static_cast<hlo::DType>(dtype); }
+inline DType from_hlo(hlo::DType dtype) { return static_cast<DType>(dtype); }
+
+// Records under the caller's place, and names it in errors: run(where, [&](hlo::Builder& b) { return value; }).
+class Call {
+ public:
+  explicit Call(const std::source_location& where)
+      : where_(where), scope_(hlo::intern_location(where.file_name(), static_cast<int>(where.line()),
+                                                   where.function_name())) {}
+  [[noreturn]] void fail(ErrorKind kind, const std::string& message) const;
+  [[noreturn]] void rethrow() const;  // within a handler: the error with the place added
+
+ private:
+  std::source_location where_;
+  hlo::LocationScope scope_;
+};
+
+template <typename F>
+auto located(const std::source_location& where, F&& body) {
+  Call call(where);
+  try {
+    return body();
+  } catch (const Error&) {
+    call.rethrow();
+  }
+}
+
+// Records with a builder and checks it.
+template <typename F>
+Tensor build(const Operand& like, F&& body) {
+  return located(like.where(), [&] {
+    hlo::GraphLock lock;
+    hlo::Builder b;
+    lazy::Lazy result = body(b);
+    lazy::check(b.status());
+    lazy::note_recorded();
+    return tensor_of(std::move(result));
+  });
+}
+
+[[noreturn]] void fail(ErrorKind kind, const std::string& message);
+
+// "float32[3,4]"
+std::string describe(const lazy::Lazy& x);
+// Axes in range and without repetition, sorted; all of them for {}.
+hlo::Dims canonical_axes(const Axes& axes, int64_t rank, const char* what);
+int64_t canonical_axis(int64_t axis, int64_t rank, const char* what);
+hlo::Dims dims_of(const Shape& shape, const char* what);
+// Converted to a float type if it is not inexact.
+lazy::Lazy inexact(hlo::Builder& b, lazy::Lazy x);
+// The least (greatest) value of an element type: the start of a maximum (minimum).
+hlo::Value extreme(hlo::Builder& b, hlo::DType dtype, bool greatest);
+// One value to two of one type and shape.
+std::vector<lazy::Lazy> same_shape(hlo::Builder& b, std::vector<lazy::Lazy> operands, bool promote, const char* what);
+
+}  // namespace lamina::detail
+
+#endif  // LAMINA_LAZY_API_VARIABLE_H_

@@ -1,0 +1,10 @@
+// Lamina's C++ API: tensors, operations, random numbers, function transforms.
+#ifndef LAMINA_LAMINA_H_
+#define LAMINA_LAMINA_H_
+
+#include "lamina/cache.h"
+#include "lamina/ops.h"
+#include "lamina/random.h"
+#include "lamina/transforms.h"
+
+#endif  // LAMINA_LAMINA_H_

@@ -1,0 +1,152 @@
+// Operations on tensors, with NumPy's names, broadcasting and JAX's promotion of element types.
+//
+// Contract: operands may be tensors or numbers. Shapes that do not broadcast, axes that do not exist and element types
+// that an operation is not defined for throw lamina::Error with all of them in words. Floats are needed where the name
+// says so mathematically: integers are converted to float32 first.
+#ifndef LAMINA_OPS_H_
+#define LAMINA_OPS_H_
+
+#include "lamina/tensor.h"
+
+#pragma GCC visibility push(default)
+namespace lamina {
+
+// --- making tensors ---
+
+Tensor zeros(const Shape& shape, DType dtype = DType::float32, std::source_location where = std::source_location::current());
+Tensor ones(const Shape& shape, DType dtype = DType::float32, std::source_location where = std::source_location::current());
+Tensor full(const Shape& shape, Operand value);
+Tensor zeros_like(Operand x);
+Tensor ones_like(Operand x);
+// start, start + step, ... before stop; integers as int32.
+Tensor arange(int64_t stop, DType dtype = DType::int32, std::source_location where = std::source_location::current());
+Tensor arange(int64_t start, int64_t stop, int64_t step = 1, DType dtype = DType::int32,
+              std::source_location where = std::source_location::current());
+// `count` evenly spaced numbers from start to stop, both included; float32.
+Tensor linspace(double start, double stop, int64_t count, std::source_location where = std::source_location::current());
+Tensor eye(int64_t n, DType dtype = DType::float32, std::source_location where = std::source_location::current());
+
+// Of nested lists: array({1.f, 2.f}), array({{1, 2}, {3, 4}}). The element type is the C++ type's.
+template <Element T>
+Tensor array(std::initializer_list<T> row, std::source_location where = std::source_location::current()) {
+  return Tensor::copy_of(dtype_of<T>, {static_cast<int64_t>(row.size())}, row.begin(), row.size(), where);
+}
+template <Element T>
+Tensor array(std::initializer_list<std::initializer_list<T>> rows,
+             std::source_location where = std::source_location::current()) {
+  const size_t columns = rows.size() ? rows.begin()->size() : 0, count = rows.size() * columns;
+  std::vector<unsigned char> bytes(count * sizeof(T));
+  unsigned char* to = bytes.data();
+  for (const auto& row : rows) {
+    if (row.size() != columns) throw Error(ErrorKind::kValue, "array: the rows have different lengths");
+    if (columns > 0) __builtin_memcpy(to, row.begin(), columns * sizeof(T));
+    to += columns * sizeof(T);
+  }
+  return Tensor::copy_of(dtype_of<T>, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)}, bytes.data(),
+                         count, where);
+}
+template <Element T>
+  requires(!std::is_same_v<T, bool>)
+Tensor array(const std::vector<T>& data, const Shape& shape = {-1},
+             std::source_location where = std::source_location::current()) {
+  return Tensor::copy_of(dtype_of<T>, {static_cast<int64_t>(data.size())}, data.data(), data.size(), where)
+      .reshape(shape, where);
+}
+
+// --- elementwise ---
+
+#define LAMINA_BINARY_OPERATOR(symbol) Tensor operator symbol(Operand x, Operand y);
+LAMINA_BINARY_OPERATOR(+)
+LAMINA_BINARY_OPERATOR(-)
+LAMINA_BINARY_OPERATOR(*)
+LAMINA_BINARY_OPERATOR(/)  // of integers: float32; see floor_divide
+LAMINA_BINARY_OPERATOR(&)
+LAMINA_BINARY_OPERATOR(|)
+LAMINA_BINARY_OPERATOR(^)
+LAMINA_BINARY_OPERATOR(==)  // comparisons give booleans, element by element
+LAMINA_BINARY_OPERATOR(!=)
+LAMINA_BINARY_OPERATOR(<)
+LAMINA_BINARY_OPERATOR(<=)
+LAMINA_BINARY_OPERATOR(>)
+LAMINA_BINARY_OPERATOR(>=)
+#undef LAMINA_BINARY_OPERATOR
+Tensor operator-(Operand x);
+Tensor operator~(Operand x);
+
+// Names of one operand: LAMINA_UNARY_FUNCTIONS(row) calls row(name) for each.
+#define LAMINA_UNARY_FUNCTIONS(row)                                                                                    \
+  row(abs) row(arccos) row(arccosh) row(arcsin) row(arcsinh) row(arctan) row(arctanh) row(cbrt) row(ceil) row(cos)     \
+  row(cosh) row(digamma) row(erf) row(erfc) row(erf_inv) row(exp) row(expm1) row(floor) row(lgamma) row(log)           \
+  row(log1p) row(round) row(rsqrt) row(sigmoid) row(sign) row(sin) row(sinh) row(sqrt) row(square) row(tan) row(tanh)  \
+  row(isfinite) row(isnan) row(isinf) row(real) row(imag) row(relu) row(softplus) row(silu) row(gelu) row(stop_gradient)
+#define LAMINA_DECLARE(name) Tensor name(Operand x);
+LAMINA_UNARY_FUNCTIONS(LAMINA_DECLARE)
+#undef LAMINA_DECLARE
+
+Tensor maximum(Operand x, Operand y);  // NaN if either is
+Tensor minimum(Operand x, Operand y);
+// A C++ integer as exponent is done by multiplications.
+Tensor pow(Operand x, Operand y);
+Tensor pow(Operand x, int exponent);
+Tensor arctan2(Operand y, Operand x);
+Tensor floor_divide(Operand x, Operand y);
+Tensor remainder(Operand x, Operand y);  // the sign of y, as Python's %
+Tensor where(Operand condition, Operand x, Operand y);
+Tensor clip(Operand x, Operand low, Operand high);
+
+// --- shapes ---
+
+Tensor broadcast_to(Operand x, const Shape& shape);
+Tensor expand_dims(Operand x, int64_t axis);
+Tensor squeeze(Operand x, const Axes& axes = {});  // {}: every axis of size 1
+Tensor concatenate(const std::vector<Tensor>& parts, int64_t axis = 0,
+                   std::source_location where = std::source_location::current());
+Tensor stack(const std::vector<Tensor>& parts, int64_t axis = 0,
+             std::source_location where = std::source_location::current());
+// {before, after} per axis, filled with `value`.
+Tensor pad(Operand x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value = 0);
+Tensor flip(Operand x, const Axes& axes = {});
+
+// --- reductions: over `axes` ({}: all), in one fixed order whatever the shape of the rest ---
+
+Tensor sum(Operand x, const Axes& axes = {}, bool keepdims = false);  // booleans and small integers: int32
+Tensor prod(Operand x, const Axes& axes = {}, bool keepdims = false);
+Tensor mean(Operand x, const Axes& axes = {}, bool keepdims = false);
+Tensor var(Operand x, const Axes& axes = {}, bool keepdims = false);
+Tensor max(Operand x, const Axes& axes = {}, bool keepdims = false);
+Tensor min(Operand x, const Axes& axes = {}, bool keepdims = false);
+Tensor all(Operand x, const Axes& axes = {}, bool keepdims = false);
+Tensor any(Operand x, const Axes& axes = {}, bool keepdims = false);
+Tensor logsumexp(Operand x, const Axes& axes = {}, bool keepdims = false);
+Tensor softmax(Operand x, int64_t axis = -1);
+Tensor log_softmax(Operand x, int64_t axis = -1);
+// Position of the first largest (smallest) element, int32; NaN counts as such.
+Tensor argmax(Operand x, int64_t axis = -1);
+Tensor argmin(Operand x, int64_t axis = -1);
+// Stable, NaN last.
+Tensor sort(Operand x, int64_t axis = -1);
+Tensor argsort(Operand x, int64_t axis = -1);
+// 1 where the last axis' number equals the label, float32[..., classes].
+Tensor one_hot(Operand labels, int64_t classes);
+
+// --- products ---
+
+// Of the last two dimensions, the others broadcast; 1-d operands are a row and a column.
+Tensor matmul(Operand x, Operand y);
+// Einstein's summation over one or two operands, with an explicit result: "bij,bjk->bik".
+Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands,
+              std::source_location where = std::source_location::current());
+// images [N, C, spatial...], kernels [O, C / groups, spatial...] -> [N, O, spatial...]; padding {before, after} per
+// spatial dimension, absent lists mean 1 (strides, dilation) and 0 (padding).
+struct Convolution {
+  std::vector<int64_t> strides = {}, dilation = {};
+  std::vector<std::pair<int64_t, int64_t>> padding = {};
+  int64_t groups = 1;
+};
+Tensor conv(Operand images, Operand kernels, const Convolution& options = {});
+
+}  // namespace lamina
+
+#pragma GCC visibility pop
+
+#endif  // LAMINA_OPS_H_
