@@ -3,16 +3,16 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
-#include "hlo/strings.h"
 #include "hlo/op.h"
+#include "hlo/strings.h"
 
 namespace lamina::cluster {
 namespace {
 
 using hlo::Attr;
 using hlo::Op;
-using hlo::OpFamily;
 using hlo::Operand;
+using hlo::OpFamily;
 
 // Computing at most this many cheap ops again costs less than a trip through memory.
 constexpr int kCheapOps = 4;
@@ -21,9 +21,7 @@ constexpr int kMaxInlinedOps = 200;
 constexpr int kMaxGroupOps = 400;
 constexpr int kMaxGroupAnchors = 48;
 
-bool is_free(const Node& n) {
-  return n.op() == Op::parameter || n.op() == Op::leaf;
-}
+bool is_free(const Node& n) { return n.op() == Op::parameter || n.op() == Op::leaf; }
 // A constant that is written into the code.
 bool is_immediate(const Node& n) { return n.op() == Op::constant && n.type()->is_scalar(); }
 
@@ -39,10 +37,10 @@ int64_t elements(const Node& n) {
 // The graph of anchors.
 struct Anchor {
   const Node* node;
-  int position;              // in postorder
-  std::vector<int> same;     // anchors that read it element by element
-  std::vector<int> moved;    // anchors that read it at other indices, or as a whole
-  int cost = 1;              // ops of its expression
+  int position;            // in postorder
+  std::vector<int> same;   // anchors that read it element by element
+  std::vector<int> moved;  // anchors that read it at other indices, or as a whole
+  int cost = 1;            // ops of its expression
   bool is_root = false;
   int group = -1;
 };
@@ -180,7 +178,8 @@ class Fuser {
   }
 
   bool is_loop(const Anchor& a) const {
-    return loop_role(*a.node) != LoopRole::kNone && !(a.node->op() == Op::reshape && !is_splitting_reshape(*a.node));
+    return loop_role(*a.node) != LoopRole::kNone &&
+           !(a.node->op() == Op::reshape && !is_splitting_reshape(*a.node));
   }
 
   void merge_groups() {
@@ -319,9 +318,12 @@ class Fuser {
     std::sort(members.begin(), members.end());
     const Anchor& first = anchors_[members[0]];
     const Op op = first.node->op();
-    if (is_loop(first)) group.kind = GroupKind::kLoop;
-    else if (op == Op::reshape || op == Op::optimization_barrier) group.kind = GroupKind::kAlias;
-    else group.kind = op == Op::custom_call ? GroupKind::kHost : GroupKind::kLibrary;
+    if (is_loop(first))
+      group.kind = GroupKind::kLoop;
+    else if (op == Op::reshape || op == Op::optimization_barrier)
+      group.kind = GroupKind::kAlias;
+    else
+      group.kind = op == Op::custom_call ? GroupKind::kHost : GroupKind::kLibrary;
     for (int m : members) {
       const Anchor& a = anchors_[m];
       group.anchors.push_back(a.node);
@@ -360,10 +362,12 @@ LoopRole loop_role(const Node& n) {
     case Op::reshape:
     case Op::reverse:
     case Op::slice:
-    case Op::transpose: return LoopRole::kMap;
+    case Op::transpose:
+      return LoopRole::kMap;
     case Op::reduce:
       return hlo::region_program(*n.attrs().computation(Attr::body)) ? LoopRole::kReduction : LoopRole::kNone;
-    default: return LoopRole::kNone;
+    default:
+      return LoopRole::kNone;
   }
 }
 
@@ -390,11 +394,12 @@ std::string report(const Computation& computation, const Plan& plan) {
   absl::flat_hash_map<const Node*, size_t> number;
   for (size_t i = 0; i < computation.nodes().size(); ++i) number[computation.nodes()[i]] = i;
   auto text = [&](const Node* n) {
-    return n ? str_cat("%", number.at(n), " ", n->def().name, " ", hlo::to_string(*n->type())) : std::string("-");
+    return n ? str_cat("%", number.at(n), " ", n->def().name, " ", hlo::to_string(*n->type()))
+             : std::string("-");
   };
   static constexpr std::string_view kKinds[] = {"loop", "alias", "library", "host"};
   std::string out = str_cat(computation.nodes().size(), " nodes, ", plan.groups.size(), " steps, ",
-                                 plan.num_clusters, " clusters\n");
+                            plan.num_clusters, " clusters\n");
   for (size_t i = 0; i < plan.groups.size(); ++i) {
     const Group& g = plan.groups[i];
     str_append(&out, "step ", i, " ", kKinds[static_cast<int>(g.kind)]);
@@ -416,19 +421,19 @@ std::string to_dot(const Computation& computation, const Plan& plan) {
   std::string out = "digraph lamina {\n  node [shape=box];\n";
   for (size_t i = 0; i < plan.groups.size(); ++i) {
     str_append(&out, "  subgraph cluster_", i, " {\n    label=\"step ", i, "\";\n");
-    for (const Node* n : plan.groups[i].anchors)
-      str_append(&out, "    n", number.at(n), " [style=bold];\n");
+    for (const Node* n : plan.groups[i].anchors) str_append(&out, "    n", number.at(n), " [style=bold];\n");
     str_append(&out, "  }\n");
   }
   for (const Node* n : computation.nodes()) {
     str_append(&out, "  n", number.at(n), " [label=\"", n->def().name, "\\n", hlo::to_string(*n->type()),
-                    "\"];\n");
-    for (Operand o : n->operands()) str_append(&out, "  n", number.at(o.node()), " -> n", number.at(n), ";\n");
+               "\"];\n");
+    for (Operand o : n->operands())
+      str_append(&out, "  n", number.at(o.node()), " -> n", number.at(n), ";\n");
   }
   for (const Refusal& r : plan.refusals)
     if (r.consumer)
-      str_append(&out, "  n", number.at(r.producer), " -> n", number.at(r.consumer), " [style=dashed, label=\"",
-                      r.reason, "\"];\n");
+      str_append(&out, "  n", number.at(r.producer), " -> n", number.at(r.consumer),
+                 " [style=dashed, label=\"", r.reason, "\"];\n");
   return out + "}\n";
 }
 

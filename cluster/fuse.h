@@ -1,12 +1,12 @@
 // Fusion: which nodes of a computation become one loop kernel, one library step, or a step on the host.
 //
-// Contract: every needed node is in exactly one group or is computed inside its consumers ("inlined"); groups are in
-// an order in which they can run. Nothing dear is computed twice. Each "no" has its reason. Deterministic: depends on
-// the computation only.
+// Contract: every needed node is in exactly one group or is computed inside its consumers ("inlined"); groups
+// are in an order in which they can run. Nothing dear is computed twice. Each "no" has its reason.
+// Deterministic: depends on the computation only.
 //
-// Anchors are the nodes that get a value of their own: roots, operands of library steps, reductions, and whatever is
-// too dear or too large to be computed inside each consumer. Anchors over one iteration space that feed each other
-// element by element join one group, as long as the groups stay free of cycles.
+// Anchors are the nodes that get a value of their own: roots, operands of library steps, reductions, and
+// whatever is too dear or too large to be computed inside each consumer. Anchors over one iteration space
+// that feed each other element by element join one group, as long as the groups stay free of cycles.
 #ifndef LAMINA_CLUSTER_FUSE_H_
 #define LAMINA_CLUSTER_FUSE_H_
 
@@ -55,8 +55,8 @@ Plan make_plan(const Computation& computation);
 enum class LoopRole : uint8_t { kNone, kMap, kReduction };
 LoopRole loop_role(const Node& node);
 
-// A reshape whose operand index is affine in the result index: it splits or drops dimensions but merges none. Gives,
-// per operand dim, the result dims it splits into (possibly none).
+// A reshape whose operand index is affine in the result index: it splits or drops dimensions but merges none.
+// Gives, per operand dim, the result dims it splits into (possibly none).
 bool is_splitting_reshape(const Node& reshape, std::vector<std::vector<int64_t>>* parts = nullptr);
 
 // Table of groups with members and outputs, then the refusals; and the same as Graphviz.

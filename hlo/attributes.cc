@@ -26,11 +26,16 @@ bool is_empty(const AttrValue& v) {
   return std::visit(
       [](const auto& x) {
         using T = std::decay_t<decltype(x)>;
-        if constexpr (std::is_same_v<T, int64_t>) return x == 0;
-        else if constexpr (std::is_same_v<T, bool>) return !x;
-        else if constexpr (std::is_same_v<T, DType>) return false;
-        else if constexpr (std::is_same_v<T, LiteralPtr> || std::is_same_v<T, ComputationPtr>) return x == nullptr;
-        else return x.empty();
+        if constexpr (std::is_same_v<T, int64_t>)
+          return x == 0;
+        else if constexpr (std::is_same_v<T, bool>)
+          return !x;
+        else if constexpr (std::is_same_v<T, DType>)
+          return false;
+        else if constexpr (std::is_same_v<T, LiteralPtr> || std::is_same_v<T, ComputationPtr>)
+          return x == nullptr;
+        else
+          return x.empty();
       },
       v);
 }
@@ -43,8 +48,10 @@ uint64_t hash_value(const AttrValue& v) {
   return std::visit(
       [](const auto& x) -> uint64_t {
         using T = std::decay_t<decltype(x)>;
-        if constexpr (std::is_same_v<T, LiteralPtr>) return hash_literal(*x);
-        else return absl::HashOf(x);
+        if constexpr (std::is_same_v<T, LiteralPtr>)
+          return hash_literal(*x);
+        else
+          return absl::HashOf(x);
       },
       v);
 }
@@ -66,7 +73,9 @@ struct SetEq {
   bool operator()(const Attrs* a, const Attrs* b) const {
     return a->hash() == b->hash() &&
            std::equal(a->entries().begin(), a->entries().end(), b->entries().begin(), b->entries().end(),
-                      [](const auto& x, const auto& y) { return x.first == y.first && equal_value(x.second, y.second); });
+                      [](const auto& x, const auto& y) {
+                        return x.first == y.first && equal_value(x.second, y.second);
+                      });
   }
 };
 

@@ -1,7 +1,8 @@
 // Interned attribute sets of nodes.
 //
-// Contract: equal sets are the same object (compare by pointer); sets referenced by nodes stay alive with them. Which
-// attributes an op takes stands in its row of ops.def; printer, parser, hash and equality follow from the kinds here.
+// Contract: equal sets are the same object (compare by pointer); sets referenced by nodes stay alive with
+// them. Which attributes an op takes stands in its row of ops.def; printer, parser, hash and equality follow
+// from the kinds here.
 #ifndef LAMINA_HLO_ATTRIBUTES_H_
 #define LAMINA_HLO_ATTRIBUTES_H_
 
@@ -21,7 +22,17 @@ namespace lamina::hlo {
 class Computation;
 using ComputationPtr = std::shared_ptr<const Computation>;
 
-enum class AttrKind : uint8_t { kInt, kBool, kInts, kString, kDType, kLiteral, kComputation, kComputations, kTypes };
+enum class AttrKind : uint8_t {
+  kInt,
+  kBool,
+  kInts,
+  kString,
+  kDType,
+  kLiteral,
+  kComputation,
+  kComputations,
+  kTypes
+};
 
 enum class Attr : uint8_t {
 #define ATTR(name, kind) name,

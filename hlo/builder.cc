@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
-#include "hlo/strings.h"
 #include "absl/strings/str_join.h"
+#include "hlo/strings.h"
 
 namespace lamina::hlo {
 namespace {
@@ -47,7 +47,8 @@ Values Builder::make_multi(Op op, std::span<const Value> operands, const Attrs* 
     return {Value()};
   }
   if (operands.size() > 65535) {
-    fail(absl::InvalidArgumentError(str_cat(def.name, " takes at most 65535 operands, not ", operands.size())));
+    fail(absl::InvalidArgumentError(
+        str_cat(def.name, " takes at most 65535 operands, not ", operands.size())));
     return {Value()};
   }
   absl::StatusOr<const Type*> type = def.type(types, *attrs);
@@ -121,7 +122,8 @@ namespace {
 Dims to_dims(std::span<const int64_t> s) { return Dims(s.begin(), s.end()); }
 }  // namespace
 
-Value Builder::broadcast_in_dim(const Value& x, std::span<const int64_t> shape, std::span<const int64_t> dims) {
+Value Builder::broadcast_in_dim(const Value& x, std::span<const int64_t> shape,
+                                std::span<const int64_t> dims) {
   if (x && x.rank() == static_cast<int64_t>(shape.size()) &&
       std::equal(shape.begin(), shape.end(), x.dims().begin(), x.dims().end())) {
     bool in_order = true;
@@ -186,8 +188,9 @@ Value Builder::concatenate(std::span<const Value> xs, int64_t dimension) {
 }
 
 Value Builder::iota(DType dtype, std::span<const int64_t> shape, int64_t dimension) {
-  return make(Op::iota, {},
-              intern_attrs({{Attr::dtype, dtype}, {Attr::shape, to_dims(shape)}, {Attr::iota_dimension, dimension}}));
+  return make(
+      Op::iota, {},
+      intern_attrs({{Attr::dtype, dtype}, {Attr::shape, to_dims(shape)}, {Attr::iota_dimension, dimension}}));
 }
 
 Value Builder::dynamic_slice(const Value& x, std::span<const Value> starts, std::span<const int64_t> sizes) {
@@ -273,8 +276,8 @@ ConvDims conv_dims(const Node& n) {
   return d;
 }
 
-Values Builder::reduce_window(std::span<const Value> operands, std::span<const Value> inits, ComputationPtr body,
-                              const WindowDims& w) {
+Values Builder::reduce_window(std::span<const Value> operands, std::span<const Value> inits,
+                              ComputationPtr body, const WindowDims& w) {
   Values all(operands.begin(), operands.end());
   all.insert(all.end(), inits.begin(), inits.end());
   return make_multi(Op::reduce_window, all,
@@ -295,12 +298,13 @@ Values Builder::conditional(const Value& index, std::span<const ComputationPtr> 
                             std::span<const Value> operands) {
   Values all{index};
   all.insert(all.end(), operands.begin(), operands.end());
-  return make_multi(Op::case_, all,
-                    intern_attrs({{Attr::branches, std::vector<ComputationPtr>(branches.begin(), branches.end())}}));
+  return make_multi(
+      Op::case_, all,
+      intern_attrs({{Attr::branches, std::vector<ComputationPtr>(branches.begin(), branches.end())}}));
 }
 
-Values Builder::scan(ComputationPtr body, std::span<const Value> carries, std::span<const Value> xs, int64_t length,
-                     bool reverse) {
+Values Builder::scan(ComputationPtr body, std::span<const Value> carries, std::span<const Value> xs,
+                     int64_t length, bool reverse) {
   Values all(carries.begin(), carries.end());
   all.insert(all.end(), xs.begin(), xs.end());
   return make_multi(Op::scan, all,
@@ -334,8 +338,9 @@ absl::StatusOr<ComputationPtr> record_region(
 
 ComputationPtr binary_region(Op op, DType dtype) {
   const Type* t = scalar_type(dtype);
-  absl::StatusOr<ComputationPtr> region = record_region(
-      {{t, t}}, [&](Builder& b, std::span<const Value> p) { return Values{b.make(op, {{p[0], p[1]}})}; });
+  absl::StatusOr<ComputationPtr> region = record_region({{t, t}}, [&](Builder& b, std::span<const Value> p) {
+    return Values{b.make(op, {{p[0], p[1]}})};
+  });
   if (!region.ok()) std::abort();  // only for ops and types that the caller knows to fit
   return *region;
 }

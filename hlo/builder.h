@@ -1,8 +1,9 @@
 // The only way to create nodes: infers the type, checks, folds where bits are preserved, deduplicates.
 //
-// Contract: methods return the new value. The first error sticks: later calls on null operands return null, and
-// `status()` tells what went wrong, in words, with op, shapes and element types. Rules and passes build long
-// expressions and check once. Operands must have matching types; broadcasting and promotion are the caller's.
+// Contract: methods return the new value. The first error sticks: later calls on null operands return null,
+// and `status()` tells what went wrong, in words, with op, shapes and element types. Rules and passes build
+// long expressions and check once. Operands must have matching types; broadcasting and promotion are the
+// caller's.
 #ifndef LAMINA_HLO_BUILDER_H_
 #define LAMINA_HLO_BUILDER_H_
 
@@ -66,19 +67,21 @@ class Builder {
   Value name(const Value& x) { return make(Op::name, {{x}}); }
 #define LAMINA_BINARY(name) \
   Value name(const Value& x, const Value& y) { return make(Op::name, {{x, y}}); }
-  LAMINA_UNARY(abs) LAMINA_UNARY(cosh) LAMINA_UNARY(cosine) LAMINA_UNARY(digamma) LAMINA_UNARY(exponential)
-  LAMINA_UNARY(imag) LAMINA_UNARY(is_finite) LAMINA_UNARY(log) LAMINA_UNARY(log_plus_one) LAMINA_UNARY(logistic)
-  LAMINA_UNARY(negate) LAMINA_UNARY(not_) LAMINA_UNARY(real) LAMINA_UNARY(rsqrt) LAMINA_UNARY(sign)
-  LAMINA_UNARY(sine) LAMINA_UNARY(sinh) LAMINA_UNARY(sqrt) LAMINA_UNARY(tan) LAMINA_UNARY(tanh)
-  LAMINA_UNARY(floor) LAMINA_UNARY(stop_gradient)
-  LAMINA_BINARY(add) LAMINA_BINARY(and_) LAMINA_BINARY(atan2) LAMINA_BINARY(complex) LAMINA_BINARY(divide)
-  LAMINA_BINARY(maximum) LAMINA_BINARY(minimum) LAMINA_BINARY(multiply) LAMINA_BINARY(or_) LAMINA_BINARY(power)
-  LAMINA_BINARY(remainder) LAMINA_BINARY(subtract) LAMINA_BINARY(xor_)
-  LAMINA_BINARY(shift_left) LAMINA_BINARY(shift_right_logical)
+  LAMINA_UNARY(abs)
+  LAMINA_UNARY(cosh) LAMINA_UNARY(cosine) LAMINA_UNARY(digamma) LAMINA_UNARY(exponential) LAMINA_UNARY(imag)
+      LAMINA_UNARY(is_finite) LAMINA_UNARY(log) LAMINA_UNARY(log_plus_one) LAMINA_UNARY(logistic)
+          LAMINA_UNARY(negate) LAMINA_UNARY(not_) LAMINA_UNARY(real) LAMINA_UNARY(rsqrt) LAMINA_UNARY(sign)
+              LAMINA_UNARY(sine) LAMINA_UNARY(sinh) LAMINA_UNARY(sqrt) LAMINA_UNARY(tan) LAMINA_UNARY(tanh)
+                  LAMINA_UNARY(floor) LAMINA_UNARY(stop_gradient) LAMINA_BINARY(add) LAMINA_BINARY(and_)
+                      LAMINA_BINARY(atan2) LAMINA_BINARY(complex) LAMINA_BINARY(divide) LAMINA_BINARY(maximum)
+                          LAMINA_BINARY(minimum) LAMINA_BINARY(multiply) LAMINA_BINARY(or_)
+                              LAMINA_BINARY(power) LAMINA_BINARY(remainder) LAMINA_BINARY(subtract)
+                                  LAMINA_BINARY(xor_) LAMINA_BINARY(shift_left)
+                                      LAMINA_BINARY(shift_right_logical)
 #undef LAMINA_UNARY
 #undef LAMINA_BINARY
-  // direction: EQ NE LT LE GT GE.
-  Value compare(const Value& x, const Value& y, std::string_view direction);
+      // direction: EQ NE LT LE GT GE.
+      Value compare(const Value& x, const Value& y, std::string_view direction);
   Value select(const Value& pred, const Value& on_true, const Value& on_false) {
     return make(Op::select, {{pred, on_true, on_false}});
   }
@@ -87,7 +90,9 @@ class Builder {
 
   Value broadcast_in_dim(const Value& x, std::span<const int64_t> shape, std::span<const int64_t> dims);
   // A scalar spread over `shape`.
-  Value broadcast_scalar(const Value& x, std::span<const int64_t> shape) { return broadcast_in_dim(x, shape, {}); }
+  Value broadcast_scalar(const Value& x, std::span<const int64_t> shape) {
+    return broadcast_in_dim(x, shape, {});
+  }
   Value reshape(const Value& x, std::span<const int64_t> shape);
   Value transpose(const Value& x, std::span<const int64_t> permutation);
   // Moves dimension `from` to position `to`.
@@ -95,8 +100,8 @@ class Builder {
   Value reverse(const Value& x, std::span<const int64_t> dims);
   Value slice(const Value& x, std::span<const int64_t> start, std::span<const int64_t> limit,
               std::span<const int64_t> strides = {});
-  Value pad(const Value& x, const Value& padding_value, std::span<const int64_t> low, std::span<const int64_t> high,
-            std::span<const int64_t> interior = {});
+  Value pad(const Value& x, const Value& padding_value, std::span<const int64_t> low,
+            std::span<const int64_t> high, std::span<const int64_t> interior = {});
   Value concatenate(std::span<const Value> xs, int64_t dimension);
   Value iota(DType dtype, std::span<const int64_t> shape, int64_t dimension);
   Value dynamic_slice(const Value& x, std::span<const Value> starts, std::span<const int64_t> sizes);
@@ -114,7 +119,8 @@ class Builder {
                        const WindowDims& window);
 
   Values while_loop(std::span<const Value> carries, ComputationPtr cond, ComputationPtr body);
-  Values conditional(const Value& index, std::span<const ComputationPtr> branches, std::span<const Value> operands);
+  Values conditional(const Value& index, std::span<const ComputationPtr> branches,
+                     std::span<const Value> operands);
   Values scan(ComputationPtr body, std::span<const Value> carries, std::span<const Value> xs, int64_t length,
               bool reverse);
   Values call(ComputationPtr body, std::span<const Value> operands);
@@ -126,7 +132,8 @@ class Builder {
   absl::Status status_;
 };
 
-// Records a region with fresh parameters of `types`; `record` returns its results. Fails with the builder's error.
+// Records a region with fresh parameters of `types`; `record` returns its results. Fails with the builder's
+// error.
 absl::StatusOr<ComputationPtr> record_region(
     std::span<const Type* const> types,
     const std::function<Values(Builder& b, std::span<const Value> parameters)>& record);

@@ -4,9 +4,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
-#include "hlo/strings.h"
 #include "hlo/builder.h"
 #include "hlo/op.h"
+#include "hlo/strings.h"
 
 namespace lamina::hlo {
 
@@ -30,7 +30,8 @@ struct ComputationTable {
     return c;
   }
 
-  static absl::StatusOr<ComputationPtr> make(std::span<const Value> parameters, std::span<const Value> roots) {
+  static absl::StatusOr<ComputationPtr> make(std::span<const Value> parameters,
+                                             std::span<const Value> roots) {
     auto c = std::make_shared<Computation>();
     c->parameters_.assign(parameters.begin(), parameters.end());
     c->roots_.assign(roots.begin(), roots.end());
@@ -44,7 +45,8 @@ struct ComputationTable {
   }
 };
 
-absl::StatusOr<ComputationPtr> Computation::make(std::span<const Value> parameters, std::span<const Value> roots) {
+absl::StatusOr<ComputationPtr> Computation::make(std::span<const Value> parameters,
+                                                 std::span<const Value> roots) {
   GraphLock lock;
   return ComputationTable::make(parameters, roots);
 }
@@ -65,8 +67,9 @@ Value make_parameter(const Type* type) {
   return make_fresh_node(Op::parameter, type, no_attrs(), {}, fresh_stamp());
 }
 
-absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parameters, std::span<const Value> roots,
-                                                   std::vector<Value>* leaves, std::vector<Node*>* nodes) {
+absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parameters,
+                                                   std::span<const Value> roots, std::vector<Value>* leaves,
+                                                   std::vector<Node*>* nodes) {
   absl::flat_hash_map<const Node*, uint64_t> number;
   std::vector<uint64_t> code;
   code.push_back(parameters.size());
@@ -89,8 +92,8 @@ absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parame
         n->op() == Op::leaf || n->op() == Op::parameter || (context.open && n->data() != nullptr);
     if (leaf) {
       if (!leaves)
-        return absl::InternalError(str_cat("a computation uses the ", n->def().name, " ", to_string(*n->type()),
-                                                ", which is not among its parameters"));
+        return absl::InternalError(str_cat("a computation uses the ", n->def().name, " ",
+                                           to_string(*n->type()), ", which is not among its parameters"));
       leaves->push_back(Value(n));
       number.emplace(n, number.size());
       code.push_back(uint64_t{1} << 63);
@@ -98,7 +101,8 @@ absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parame
       continue;
     }
     number.emplace(n, number.size());
-    code.push_back(static_cast<uint64_t>(n->op()) | uint64_t{n->mode()} << 16 | uint64_t{n->operands().size()} << 32);
+    code.push_back(static_cast<uint64_t>(n->op()) | uint64_t{n->mode()} << 16 |
+                   uint64_t{n->operands().size()} << 32);
     code.push_back(reinterpret_cast<uint64_t>(n->type()));
     code.push_back(reinterpret_cast<uint64_t>(&n->attrs()));
     for (Operand o : n->operands()) code.push_back(number.at(o.node()) << 16 | o.index());
@@ -109,10 +113,10 @@ absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parame
   return code;
 }
 
-Values inline_computation(Builder& builder, const Computation& computation, std::span<const Value> arguments) {
+Values inline_computation(Builder& builder, const Computation& computation,
+                          std::span<const Value> arguments) {
   absl::flat_hash_map<const Node*, Values> made;
-  for (size_t i = 0; i < arguments.size(); ++i)
-    made[computation.parameters()[i].node()] = {arguments[i]};
+  for (size_t i = 0; i < arguments.size(); ++i) made[computation.parameters()[i].node()] = {arguments[i]};
   Values operands;
   for (const Node* n : computation.nodes()) {
     if (made.contains(n)) continue;

@@ -1,7 +1,7 @@
 // Closed sub-graphs: bodies of reductions, sorts, loops, branches and calls, and whole programs.
 //
-// Contract: a computation owns its parameters and roots; every node below the roots is a parameter or is made from
-// parameters and constants only. Computations are interned: structurally equal ones are the same object.
+// Contract: a computation owns its parameters and roots; every node below the roots is a parameter or is made
+// from parameters and constants only. Computations are interned: structurally equal ones are the same object.
 #ifndef LAMINA_HLO_COMPUTATION_H_
 #define LAMINA_HLO_COMPUTATION_H_
 
@@ -42,15 +42,15 @@ class Computation {
 // A fresh parameter: never deduplicated, with a stamp of its own.
 Value make_parameter(const Type* type);
 
-// Canonical encoding of the graph between `parameters` and `roots`: op, mode, type, attributes and operand numbers in
-// postorder. Equal encodings mean equal graphs. Any other leaf found is appended to `leaves` (if null: it must not
-// occur) and numbered as a further parameter.
-absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parameters, std::span<const Value> roots,
-                                                   std::vector<Value>* leaves, std::vector<Node*>* nodes);
+// Canonical encoding of the graph between `parameters` and `roots`: op, mode, type, attributes and operand
+// numbers in postorder. Equal encodings mean equal graphs. Any other leaf found is appended to `leaves` (if
+// null: it must not occur) and numbered as a further parameter.
+absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parameters,
+                                                   std::span<const Value> roots, std::vector<Value>* leaves,
+                                                   std::vector<Node*>* nodes);
 
 // Rebuilds the computation's nodes with `builder` on `arguments`; returns its results.
 Values inline_computation(Builder& builder, const Computation& computation, std::span<const Value> arguments);
-
 
 }  // namespace lamina::hlo
 

@@ -25,7 +25,8 @@ absl::Status register_custom_call(std::string name, HostCallback callback) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
   auto [it, inserted] = r.map.try_emplace(name, nullptr);
-  if (!inserted) return absl::AlreadyExistsError(str_cat("custom call target '", name, "' is registered already"));
+  if (!inserted)
+    return absl::AlreadyExistsError(str_cat("custom call target '", name, "' is registered already"));
   it->second = std::make_shared<const HostCallback>(std::move(callback));
   return absl::OkStatus();
 }

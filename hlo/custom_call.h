@@ -1,7 +1,7 @@
 // Host callbacks that `custom_call` nodes name.
 //
-// Contract: a target is registered once and stays; it runs on the calling thread, sees operands and fills results of
-// the recorded types, and may use the library. Its error reaches the caller unchanged.
+// Contract: a target is registered once and stays; it runs on the calling thread, sees operands and fills
+// results of the recorded types, and may use the library. Its error reaches the caller unchanged.
 #ifndef LAMINA_HLO_CUSTOM_CALL_H_
 #define LAMINA_HLO_CUSTOM_CALL_H_
 

@@ -13,7 +13,21 @@
 namespace lamina::hlo {
 
 enum class DType : uint8_t {
-  kBool, kS8, kS16, kS32, kS64, kU8, kU16, kU32, kU64, kF16, kBF16, kF32, kF64, kC64, kC128,
+  kBool,
+  kS8,
+  kS16,
+  kS32,
+  kS64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kC64,
+  kC128,
 };
 inline constexpr int kNumDTypes = 15;
 
@@ -28,13 +42,13 @@ struct DTypeInfo {
 };
 
 inline constexpr DTypeInfo kDTypeInfo[kNumDTypes] = {
-    {"pred", "bool", DTypeKind::kBool, 1},      {"s8", "int8", DTypeKind::kSigned, 1},
-    {"s16", "int16", DTypeKind::kSigned, 2},    {"s32", "int32", DTypeKind::kSigned, 4},
-    {"s64", "int64", DTypeKind::kSigned, 8},    {"u8", "uint8", DTypeKind::kUnsigned, 1},
-    {"u16", "uint16", DTypeKind::kUnsigned, 2}, {"u32", "uint32", DTypeKind::kUnsigned, 4},
-    {"u64", "uint64", DTypeKind::kUnsigned, 8}, {"f16", "float16", DTypeKind::kFloat, 2},
-    {"bf16", "bfloat16", DTypeKind::kFloat, 2}, {"f32", "float32", DTypeKind::kFloat, 4},
-    {"f64", "float64", DTypeKind::kFloat, 8},   {"c64", "complex64", DTypeKind::kComplex, 8},
+    {"pred", "bool", DTypeKind::kBool, 1},           {"s8", "int8", DTypeKind::kSigned, 1},
+    {"s16", "int16", DTypeKind::kSigned, 2},         {"s32", "int32", DTypeKind::kSigned, 4},
+    {"s64", "int64", DTypeKind::kSigned, 8},         {"u8", "uint8", DTypeKind::kUnsigned, 1},
+    {"u16", "uint16", DTypeKind::kUnsigned, 2},      {"u32", "uint32", DTypeKind::kUnsigned, 4},
+    {"u64", "uint64", DTypeKind::kUnsigned, 8},      {"f16", "float16", DTypeKind::kFloat, 2},
+    {"bf16", "bfloat16", DTypeKind::kFloat, 2},      {"f32", "float32", DTypeKind::kFloat, 4},
+    {"f64", "float64", DTypeKind::kFloat, 8},        {"c64", "complex64", DTypeKind::kComplex, 8},
     {"c128", "complex128", DTypeKind::kComplex, 16},
 };
 
@@ -61,10 +75,14 @@ constexpr int num_parts(DType t) { return is_complex(t) ? 2 : 1; }
 // The unsigned integer type as wide as `t` (bool gives u8); undefined for complex types.
 constexpr DType bits_type(DType t) {
   switch (info(t).bytes) {
-    case 1: return DType::kU8;
-    case 2: return DType::kU16;
-    case 4: return DType::kU32;
-    default: return DType::kU64;
+    case 1:
+      return DType::kU8;
+    case 2:
+      return DType::kU16;
+    case 4:
+      return DType::kU32;
+    default:
+      return DType::kU64;
   }
 }
 

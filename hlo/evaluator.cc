@@ -1,9 +1,9 @@
 #include "hlo/evaluator.h"
 
 #include "absl/container/flat_hash_map.h"
-#include "hlo/strings.h"
 #include "hlo/op.h"
 #include "hlo/scalar/program.h"
+#include "hlo/strings.h"
 
 namespace lamina::hlo {
 namespace {
@@ -49,13 +49,15 @@ void run_elementwise(const Node& node, std::span<const LiteralPtr> operands, Lit
 
 }  // namespace
 
-absl::StatusOr<std::vector<LiteralPtr>> evaluate_node(const Node& node, std::span<const LiteralPtr> operands) {
+absl::StatusOr<std::vector<LiteralPtr>> evaluate_node(const Node& node,
+                                                      std::span<const LiteralPtr> operands) {
   const OpDef& def = node.def();
   if (def.op == Op::constant) return std::vector<LiteralPtr>{node.attrs().literal(Attr::value)};
   if (def.op == Op::identity || def.op == Op::stop_gradient || def.op == Op::optimization_barrier)
     return std::vector<LiteralPtr>(operands.begin(), operands.end());
   std::vector<std::shared_ptr<Literal>> results;
-  for (uint32_t i = 0; i < node.num_results(); ++i) results.push_back(std::make_shared<Literal>(node.result_type(i)));
+  for (uint32_t i = 0; i < node.num_results(); ++i)
+    results.push_back(std::make_shared<Literal>(node.result_type(i)));
   if (def.is_elementwise()) {
     run_elementwise(node, operands, *results[0]);
   } else if (def.eval) {
@@ -70,7 +72,7 @@ absl::StatusOr<std::vector<LiteralPtr>> evaluate(const Computation& computation,
                                                  std::span<const LiteralPtr> arguments) {
   if (arguments.size() != computation.parameters().size())
     return absl::InvalidArgumentError(str_cat("the computation takes ", computation.parameters().size(),
-                                                   " arguments, not ", arguments.size()));
+                                              " arguments, not ", arguments.size()));
   absl::flat_hash_map<const Node*, std::vector<LiteralPtr>> values;
   // Values are dropped after their last use, so memory follows what is live.
   absl::flat_hash_map<const Node*, int> uses;
@@ -80,8 +82,8 @@ absl::StatusOr<std::vector<LiteralPtr>> evaluate(const Computation& computation,
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Value& p = computation.parameters()[i];
     if (arguments[i]->type() != p.type())
-      return absl::InvalidArgumentError(str_cat("argument ", i, " is ", to_string(*arguments[i]->type()),
-                                                     ", not ", to_string(*p.type())));
+      return absl::InvalidArgumentError(
+          str_cat("argument ", i, " is ", to_string(*arguments[i]->type()), ", not ", to_string(*p.type())));
     values[p.node()] = {arguments[i]};
   }
   std::vector<LiteralPtr> operands;

@@ -11,8 +11,8 @@
 
 namespace lamina::hlo {
 
-// Runs a computation on arguments of its parameter types. InvalidArgument on a mismatch; an op's run-time error
-// otherwise.
+// Runs a computation on arguments of its parameter types. InvalidArgument on a mismatch; an op's run-time
+// error otherwise.
 absl::StatusOr<std::vector<LiteralPtr>> evaluate(const Computation& computation,
                                                  std::span<const LiteralPtr> arguments);
 

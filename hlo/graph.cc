@@ -23,7 +23,8 @@ struct NodeKey {
   uint32_t hash;
 };
 
-uint32_t hash_key(Op op, uint8_t mode, const Type* type, const Attrs* attrs, std::span<const Operand> operands) {
+uint32_t hash_key(Op op, uint8_t mode, const Type* type, const Attrs* attrs,
+                  std::span<const Operand> operands) {
   uint64_t h = static_cast<uint64_t>(op) * 0x9E3779B97F4A7C15u ^ mode;
   auto mix = [&h](uint64_t v) {
     h ^= v;
@@ -68,8 +69,8 @@ class NodeStore {
   Value find_or_make(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands) {
     GraphLock lock;
     const RecordState& state = record_state();
-    NodeKey key{op, state.mode, type, attrs, operands, state.floor,
-                hash_key(op, state.mode, type, attrs, operands)};
+    NodeKey key{
+        op, state.mode, type, attrs, operands, state.floor, hash_key(op, state.mode, type, attrs, operands)};
     const bool dedup = !(op_def(op).flags & kNoDedup);
     if (dedup) {
       auto it = table_.find(key);
@@ -95,7 +96,8 @@ class NodeStore {
     return Value(n);
   }
 
-  Node* allocate(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands, uint32_t stamp) {
+  Node* allocate(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,
+                 uint32_t stamp) {
     if (free_.empty()) grow();
     Node* n = free_.back();
     free_.pop_back();
@@ -165,7 +167,8 @@ class NodeStore {
     using is_transparent = void;
     bool operator()(const Node* a, const Node* b) const { return a == b; }
     bool operator()(const Node* n, const NodeKey& k) const {
-      if (n->hash_ != k.hash || n->op_ != k.op || n->mode_ != k.mode || n->type_ != k.type || n->attrs_ != k.attrs)
+      if (n->hash_ != k.hash || n->op_ != k.op || n->mode_ != k.mode || n->type_ != k.type ||
+          n->attrs_ != k.attrs)
         return false;
       std::span<const Operand> o = n->operands();
       return std::equal(o.begin(), o.end(), k.operands.begin(), k.operands.end());
@@ -279,7 +282,9 @@ Value make_donated(const Type* type) {
 }
 void close_nodes(std::span<Node* const> nodes) { NodeStore::get().close(nodes); }
 
-void set_data(Node* node, Data* data, bool keep_operands) { NodeStore::get().set_data(node, data, keep_operands); }
+void set_data(Node* node, Data* data, bool keep_operands) {
+  NodeStore::get().set_data(node, data, keep_operands);
+}
 
 int64_t live_nodes() {
   GraphLock lock;

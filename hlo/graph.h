@@ -1,9 +1,10 @@
 // Nodes and values: the graph that recording, transforms, clustering and code generation share.
 //
-// Contract: nodes are reference counted, live in one process-wide store, have stable 64-byte slots, and once built only
-// their value slot changes, or `detach` turns them into leaves. All changes happen under `GraphLock`; copies of
-// `Value` handles are safe on any thread. Node addresses carry no order: every walk orders by depth-first postorder
-// of operand position (`postorder`). Walks use explicit stacks, so depth is limited by memory only.
+// Contract: nodes are reference counted, live in one process-wide store, have stable 64-byte slots, and once
+// built only their value slot changes, or `detach` turns them into leaves. All changes happen under
+// `GraphLock`; copies of `Value` handles are safe on any thread. Node addresses carry no order: every walk
+// orders by depth-first postorder of operand position (`postorder`). Walks use explicit stacks, so depth is
+// limited by memory only.
 #ifndef LAMINA_HLO_GRAPH_H_
 #define LAMINA_HLO_GRAPH_H_
 
@@ -127,8 +128,8 @@ class Value {
 using Values = absl::InlinedVector<Value, 3>;
 
 inline constexpr uint8_t kNodeDeduplicated = 1;  // has an entry in the deduplication table
-// Belongs to a computation: keeps its op and operands for good. Data that it is given serves the graph that it was
-// recorded in; within the computation it counts for nothing.
+// Belongs to a computation: keeps its op and operands for good. Data that it is given serves the graph that
+// it was recorded in; within the computation it counts for nothing.
 inline constexpr uint8_t kNodeClosed = 2;
 inline constexpr uint8_t kNodeHeldBack = 4;  // its computation failed or was stopped once
 inline constexpr uint8_t kNodeDonated = 8;   // stands for a value that was given up
@@ -141,9 +142,7 @@ class Node {
   const Attrs& attrs() const { return *attrs_; }
   uint32_t num_results() const;
   const Type* result_type(uint32_t i) const;
-  std::span<const Operand> operands() const {
-    return {num_operands_ <= 2 ? inline_ : heap_, num_operands_};
-  }
+  std::span<const Operand> operands() const { return {num_operands_ <= 2 ? inline_ : heap_, num_operands_}; }
   Operand operand(size_t i) const { return operands()[i]; }
   Value operand_value(size_t i) const { return Value(operand(i)); }
   const Type* operand_type(size_t i) const { return operand(i).node()->result_type(operand(i).index()); }
@@ -222,10 +221,12 @@ class FloorScope {
   uint32_t saved_;
 };
 
-// Creates a node, or returns the equal one that exists (hash, then full compare). The caller has inferred `type`.
+// Creates a node, or returns the equal one that exists (hash, then full compare). The caller has inferred
+// `type`.
 Value make_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands);
 // As make_node, never deduplicated, with its own stamp: parameters and transform identities.
-Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands, uint32_t stamp);
+Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,
+                      uint32_t stamp);
 // A leaf holding data.
 Value make_leaf(const Type* type, Data* data);
 
@@ -240,8 +241,8 @@ void close_nodes(std::span<Node* const> nodes);
 // Nodes alive now; tests bound it.
 int64_t live_nodes();
 
-// All nodes below `roots` in depth-first postorder by operand position. A node for which `stop` returns true is
-// listed but not entered. `stop` may be null.
+// All nodes below `roots` in depth-first postorder by operand position. A node for which `stop` returns true
+// is listed but not entered. `stop` may be null.
 std::vector<Node*> postorder(std::span<const Value> roots, bool (*stop)(const Node&, void*) = nullptr,
                              void* context = nullptr);
 

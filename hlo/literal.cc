@@ -55,14 +55,22 @@ bool Literal::is_splat() const {
 
 int64_t Literal::int_at(int64_t i) const {
   switch (dtype()) {
-    case DType::kBool: return as<uint8_t>()[i];
-    case DType::kS8: return as<int8_t>()[i];
-    case DType::kS16: return as<int16_t>()[i];
-    case DType::kS32: return as<int32_t>()[i];
-    case DType::kU8: return as<uint8_t>()[i];
-    case DType::kU16: return as<uint16_t>()[i];
-    case DType::kU32: return as<uint32_t>()[i];
-    default: return as<int64_t>()[i];
+    case DType::kBool:
+      return as<uint8_t>()[i];
+    case DType::kS8:
+      return as<int8_t>()[i];
+    case DType::kS16:
+      return as<int16_t>()[i];
+    case DType::kS32:
+      return as<int32_t>()[i];
+    case DType::kU8:
+      return as<uint8_t>()[i];
+    case DType::kU16:
+      return as<uint16_t>()[i];
+    case DType::kU32:
+      return as<uint32_t>()[i];
+    default:
+      return as<int64_t>()[i];
   }
 }
 

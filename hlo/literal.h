@@ -1,7 +1,7 @@
 // Host array values: constants in graphs, and operands and results of the evaluator.
 //
-// Contract: immutable once shared; row-major, contiguous; bool one byte (0 or 1); complex interleaved. Compared,
-// hashed and printed by bits, so -0 and +0 differ and a NaN equals itself.
+// Contract: immutable once shared; row-major, contiguous; bool one byte (0 or 1); complex interleaved.
+// Compared, hashed and printed by bits, so -0 and +0 differ and a NaN equals itself.
 #ifndef LAMINA_HLO_LITERAL_H_
 #define LAMINA_HLO_LITERAL_H_
 

@@ -1,7 +1,7 @@
 #include "hlo/op.h"
 
-#include <cstdlib>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 
 #include "absl/container/flat_hash_map.h"
@@ -29,16 +29,16 @@ constexpr Row kRows[] = {
 
 std::vector<AttrSpec> parse_schema(const Row& row) {
   std::vector<AttrSpec> specs;
-  for (absl::string_view piece : absl::StrSplit(absl::string_view(row.attrs.data(), row.attrs.size()), ' ',
-                                                 absl::SkipEmpty())) {
+  for (absl::string_view piece :
+       absl::StrSplit(absl::string_view(row.attrs.data(), row.attrs.size()), ' ', absl::SkipEmpty())) {
     std::string_view word(piece.data(), piece.size());
     AttrSpec spec;
     spec.optional = word.back() == '?';
     if (spec.optional) word.remove_suffix(1);
     std::optional<Attr> attr = parse_attr(word);
     if (!attr) {
-      std::fprintf(stderr, "ops.def: row %.*s names an unknown attribute\n", static_cast<int>(row.name.size()),
-                   row.name.data());
+      std::fprintf(stderr, "ops.def: row %.*s names an unknown attribute\n",
+                   static_cast<int>(row.name.size()), row.name.data());
       std::abort();
     }
     spec.attr = *attr;
@@ -104,8 +104,10 @@ absl::StatusOr<Op> OpTable::add(OpDef row) {
   std::lock_guard lock(mutex_);
   const int at = count_.load(std::memory_order_relaxed);
   if (row.name.empty() || row.arity < 1 || row.arity > 3 || !row.type || !row.scalar)
-    return absl::InvalidArgumentError("an elementwise op needs a name, an arity of 1 to 3, a type rule and a scalar rule");
-  if (names_.find(row.name) != names_.end()) return absl::AlreadyExistsError(str_cat("there is an op ", row.name, " already"));
+    return absl::InvalidArgumentError(
+        "an elementwise op needs a name, an arity of 1 to 3, a type rule and a scalar rule");
+  if (names_.find(row.name) != names_.end())
+    return absl::AlreadyExistsError(str_cat("there is an op ", row.name, " already"));
   if (static_cast<size_t>(at) == rows_.size())
     return absl::ResourceExhaustedError(str_cat("no more than ", kMaxAddedOps, " ops can be added"));
   row.op = static_cast<Op>(at);
@@ -129,7 +131,8 @@ int num_ops() { return static_cast<int>(op_table().rows().size()); }
 absl::StatusOr<Op> add_elementwise_op(OpDef row) { return op_table().add(std::move(row)); }
 std::optional<Op> parse_op(std::string_view name) { return op_table().find(name); }
 
-const ScalarProgram& scalar_program(Op op, std::span<const DType> operands, DType result, const Attrs& attrs) {
+const ScalarProgram& scalar_program(Op op, std::span<const DType> operands, DType result,
+                                    const Attrs& attrs) {
   static ProgramTable* table = new ProgramTable;
   ProgramKey key{op, {operands.begin(), operands.end()}, &attrs};
   key.types.push_back(result);

@@ -1,7 +1,7 @@
 // One row per op: everything the rest of the library asks about it.
 //
-// Contract: `op_def(op)` is complete for every op of ops.def (a test goes through the members). Printer, parser,
-// verifier, hash, equality and the Python layer read rows; none of them switches over ops.
+// Contract: `op_def(op)` is complete for every op of ops.def (a test goes through the members). Printer,
+// parser, verifier, hash, equality and the Python layer read rows; none of them switches over ops.
 #ifndef LAMINA_HLO_OP_H_
 #define LAMINA_HLO_OP_H_
 
@@ -22,7 +22,16 @@ namespace lamina::hlo {
 
 class Builder;
 
-enum class OpFamily : uint8_t { kStructure, kElementwise, kShape, kIndexing, kReduction, kLinear, kRandom, kControl };
+enum class OpFamily : uint8_t {
+  kStructure,
+  kElementwise,
+  kShape,
+  kIndexing,
+  kReduction,
+  kLinear,
+  kRandom,
+  kControl
+};
 
 enum OpFlag : uint32_t {
   kCommutative = 1,
@@ -38,15 +47,17 @@ struct AttrSpec {
 // Result type from operand types and attributes; errors in words, with shapes.
 using TypeRule = absl::StatusOr<const Type*> (*)(std::span<const Type* const> operands, const Attrs& attrs);
 
-// The scalar program of an elementwise op for given operand and result element types (inputs and outputs by part).
+// The scalar program of an elementwise op for given operand and result element types (inputs and outputs by
+// part).
 using ScalarRecordRule = ScalarProgram (*)(std::span<const DType> operands, DType result, const Attrs& attrs);
 
 // Host evaluation: the op's meaning, written plainly. One output per result, already typed.
 using EvalRule = absl::Status (*)(const Node& node, std::span<const LiteralPtr> operands,
                                   std::span<const std::shared_ptr<Literal>> results);
 
-// Forward derivative: tangents[i] is null where operand i has none. Returns one tangent per result (null: none).
-// An op that must be re-recorded to have a tangent (loops, branches, calls) also returns its results in `primals`.
+// Forward derivative: tangents[i] is null where operand i has none. Returns one tangent per result (null:
+// none). An op that must be re-recorded to have a tangent (loops, branches, calls) also returns its results
+// in `primals`.
 struct JvpResult {
   Values tangents;
   Values primals;  // empty: the node's own results stand
@@ -59,8 +70,8 @@ using JvpRule = JvpResult (*)(Builder& b, const Node& node, std::span<const Valu
 using TransposeRule = Values (*)(Builder& b, const Node& node, std::span<const Value> operands,
                                  std::span<const bool> linear, std::span<const Value> cotangents);
 
-// Batching over a leading dimension of `size`: operands[i] carries it as dimension 0 where batched[i]. Every result
-// either carries it as dimension 0 or is unbatched.
+// Batching over a leading dimension of `size`: operands[i] carries it as dimension 0 where batched[i]. Every
+// result either carries it as dimension 0 or is unbatched.
 struct BatchResult {
   Values results;
   absl::InlinedVector<bool, 3> batched;
@@ -91,10 +102,10 @@ struct OpDef {
 const OpDef& op_def(Op op);
 // Rows of the table: those of ops.def and those that were added.
 int num_ops();
-// Adds an elementwise op for the life of the process: `row` needs name, arity, type and scalar rule, and a jvp if the
-// op has a derivative; the id is given, what every elementwise op shares is filled in. Text, verifier, evaluator,
-// passes, fusion, code generation and transforms know it from then on. InvalidArgument if a member is missing,
-// AlreadyExists for a taken name, ResourceExhausted beyond kMaxAddedOps.
+// Adds an elementwise op for the life of the process: `row` needs name, arity, type and scalar rule, and a
+// jvp if the op has a derivative; the id is given, what every elementwise op shares is filled in. Text,
+// verifier, evaluator, passes, fusion, code generation and transforms know it from then on. InvalidArgument
+// if a member is missing, AlreadyExists for a taken name, ResourceExhausted beyond kMaxAddedOps.
 absl::StatusOr<Op> add_elementwise_op(OpDef row);
 inline constexpr int kMaxAddedOps = 256;
 std::optional<Op> parse_op(std::string_view name);
@@ -103,7 +114,8 @@ std::optional<Op> parse_op(std::string_view name);
 const ScalarProgram& scalar_program(Op op, std::span<const DType> operands, DType result, const Attrs& attrs);
 const ScalarProgram& scalar_program(const Node& node);
 
-// A region of scalar elementwise nodes as one program (inputs and outputs by part); absent if it holds anything else.
+// A region of scalar elementwise nodes as one program (inputs and outputs by part); absent if it holds
+// anything else.
 std::optional<ScalarProgram> region_program(const Computation& region);
 
 class OpTable;

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "hlo/strings.h"
 #include "hlo/reference_chain.h"
+#include "hlo/strings.h"
 
 namespace lamina::hlo {
 
@@ -13,8 +13,8 @@ absl::Status check_dot_types(DType in, DType out) {
   const bool wider_integer = is_integer(in) && is_integer(out) && byte_size(out) > byte_size(in);
   if (same || wider_float || wider_integer) return absl::OkStatus();
   return absl::InvalidArgumentError(str_cat("a product of two ", std::string(info(in).name),
-                                                 " arrays cannot have element type ",
-                                                 std::string(info(out).name)));
+                                            " arrays cannot have element type ",
+                                            std::string(info(out).name)));
 }
 
 absl::Status reference_dot(DType in, DType out, const DotShape& s, const void* a, const void* b, void* c) {

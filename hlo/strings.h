@@ -1,5 +1,5 @@
-// Joining text and numbers. Debian builds Abseil for C++14, whose string_view is not std::string_view: these two take
-// both.
+// Joining text and numbers. Debian builds Abseil for C++14, whose string_view is not std::string_view: these
+// two take both.
 #ifndef LAMINA_HLO_STRINGS_H_
 #define LAMINA_HLO_STRINGS_H_
 
@@ -14,8 +14,10 @@ namespace lamina {
 namespace internal {
 template <typename T>
 decltype(auto) printable(const T& x) {
-  if constexpr (std::is_same_v<T, std::string_view>) return absl::string_view(x.data(), x.size());
-  else return (x);
+  if constexpr (std::is_same_v<T, std::string_view>)
+    return absl::string_view(x.data(), x.size());
+  else
+    return (x);
 }
 }  // namespace internal
 

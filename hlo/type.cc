@@ -6,8 +6,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
-#include "hlo/strings.h"
 #include "absl/strings/str_join.h"
+#include "hlo/strings.h"
 
 namespace lamina::hlo {
 namespace {
@@ -65,7 +65,7 @@ absl::StatusOr<const Type*> array_type(DType dtype, std::span<const int64_t> dim
     }
     if (count > (int64_t{1} << 58) / d)
       return absl::InvalidArgumentError(str_cat("shape ", dims_to_string(dims), " of ", info(dtype).name,
-                                                     " has more elements than can be addressed"));
+                                                " has more elements than can be addressed"));
     count *= d;
   }
   return intern(TypeKind::kArray, dtype, dims, {}, zero ? 0 : count);
@@ -91,13 +91,17 @@ std::string dims_to_string(std::span<const int64_t> dims) {
 
 std::string to_string(const Type& type) {
   switch (type.kind) {
-    case TypeKind::kArray: return str_cat(info(type.dtype).name, dims_to_string(type.dims));
-    case TypeKind::kToken: return "token";
-    case TypeKind::kTuple: break;
+    case TypeKind::kArray:
+      return str_cat(info(type.dtype).name, dims_to_string(type.dims));
+    case TypeKind::kToken:
+      return "token";
+    case TypeKind::kTuple:
+      break;
   }
-  return str_cat("(", absl::StrJoin(type.elements, ", ", [](std::string* out, const Type* t) {
-                        str_append(out, to_string(*t));
-                      }), ")");
+  return str_cat("(",
+                 absl::StrJoin(type.elements, ", ",
+                               [](std::string* out, const Type* t) { str_append(out, to_string(*t)); }),
+                 ")");
 }
 
 int64_t product(std::span<const int64_t> dims) {

@@ -1,7 +1,7 @@
 // Interned value types: arrays, tuples, tokens.
 //
-// Contract: equal types are the same object, at a stable address for the life of the process, so types compare by
-// pointer. A type holds element type and dims only: never layout, never weakness.
+// Contract: equal types are the same object, at a stable address for the life of the process, so types
+// compare by pointer. A type holds element type and dims only: never layout, never weakness.
 #ifndef LAMINA_HLO_TYPE_H_
 #define LAMINA_HLO_TYPE_H_
 
@@ -21,10 +21,10 @@ enum class TypeKind : uint8_t { kArray, kTuple, kToken };
 
 struct Type {
   TypeKind kind;
-  DType dtype;                         // arrays
-  Dims dims;                           // arrays
-  std::vector<const Type*> elements;   // tuples
-  int64_t num_elements;                // arrays: product of dims, known not to overflow
+  DType dtype;                        // arrays
+  Dims dims;                          // arrays
+  std::vector<const Type*> elements;  // tuples
+  int64_t num_elements;               // arrays: product of dims, known not to overflow
 
   bool is_array() const { return kind == TypeKind::kArray; }
   bool is_tuple() const { return kind == TypeKind::kTuple; }

@@ -1,6 +1,7 @@
 // The one context object of execution: memory, threads, kernels and the specialization cache.
 //
-// Contract: made on first use, never destroyed (handles may outlive static destruction), safe from any thread.
+// Contract: made on first use, never destroyed (handles may outlive static destruction), safe from any
+// thread.
 #ifndef LAMINA_JIT_ENGINE_H_
 #define LAMINA_JIT_ENGINE_H_
 

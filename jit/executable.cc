@@ -1,10 +1,10 @@
 #include "jit/executable.h"
 
 #include "absl/container/flat_hash_map.h"
-#include "hlo/strings.h"
 #include "hlo/builder.h"
 #include "hlo/op.h"
 #include "hlo/passes/pass.h"
+#include "hlo/strings.h"
 #include "jit/engine.h"
 #include "jit/steps.h"
 
@@ -19,7 +19,9 @@ using hlo::Operand;
 using hlo::Value;
 using hlo::Values;
 
-absl::StatusOr<BufferRef> Run::allocate(const hlo::Type* type) { return engine.allocator().allocate(type->bytes()); }
+absl::StatusOr<BufferRef> Run::allocate(const hlo::Type* type) {
+  return engine.allocator().allocate(type->bytes());
+}
 
 namespace {
 
@@ -91,9 +93,15 @@ class ExecutableBuilder {
     touched_.clear();
     absl::StatusOr<std::unique_ptr<Step>> step;
     switch (group.kind) {
-      case cluster::GroupKind::kLoop: step = make_loop_step(engine_, exe.plan_, group, slot_of); break;
-      case cluster::GroupKind::kAlias: step = make_alias_step(n, slot_of); break;
-      default: step = make_library_step(engine_, n, slot_of); break;
+      case cluster::GroupKind::kLoop:
+        step = make_loop_step(engine_, exe.plan_, group, slot_of);
+        break;
+      case cluster::GroupKind::kAlias:
+        step = make_alias_step(n, slot_of);
+        break;
+      default:
+        step = make_library_step(engine_, n, slot_of);
+        break;
     }
     if (!step.ok()) return step.status();
     exe.steps_.push_back(*std::move(step));
@@ -133,8 +141,10 @@ class ExecutableBuilder {
     exe.dead_after_.resize(exe.steps_.size());
     for (int slot = 0; slot < next_slot_; ++slot) {
       if (stays[slot]) continue;
-      if (last[slot] >= 0) exe.dead_after_[last[slot]].push_back(slot);
-      else exe.left_.push_back(slot);
+      if (last[slot] >= 0)
+        exe.dead_after_[last[slot]].push_back(slot);
+      else
+        exe.left_.push_back(slot);
     }
   }
 
@@ -148,7 +158,8 @@ class ExecutableBuilder {
   std::vector<std::pair<int, BufferRef>> constants_;
 };
 
-absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Engine& engine, const ComputationPtr& program) {
+absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Engine& engine,
+                                                                      const ComputationPtr& program) {
   absl::StatusOr<ComputationPtr> flat = flatten_program(program);
   if (!flat.ok()) return flat.status();
   absl::StatusOr<ComputationPtr> simple = hlo::simplify(*flat);
@@ -162,7 +173,8 @@ Run Executable::start(const CancelFlag* cancel) const {
   return state;
 }
 
-absl::Status Executable::run_in(Run& state, std::span<BufferRef> arguments, std::vector<BufferRef>& results) const {
+absl::Status Executable::run_in(Run& state, std::span<BufferRef> arguments,
+                                std::vector<BufferRef>& results) const {
   std::move(arguments.begin(), arguments.end(), state.slots.begin());
   for (size_t s = 0; s < steps_.size(); ++s) {
     if (state.cancelled()) return absl::CancelledError("the run was cancelled");

@@ -1,7 +1,7 @@
 // A compiled computation: steps over slots.
 //
-// Contract: re-entrant and immutable once made; a run owns its slots, frees each buffer after its last use, and leaves
-// nothing behind when it fails or is cancelled. Bits do not depend on threads, tier or fusion.
+// Contract: re-entrant and immutable once made; a run owns its slots, frees each buffer after its last use,
+// and leaves nothing behind when it fails or is cancelled. Bits do not depend on threads, tier or fusion.
 #ifndef LAMINA_JIT_EXECUTABLE_H_
 #define LAMINA_JIT_EXECUTABLE_H_
 
@@ -41,15 +41,16 @@ class Step {
 
 class Executable {
  public:
-  static absl::StatusOr<std::shared_ptr<const Executable>> compile(Engine& engine, const hlo::ComputationPtr& program);
+  static absl::StatusOr<std::shared_ptr<const Executable>> compile(Engine& engine,
+                                                                   const hlo::ComputationPtr& program);
 
-  // `arguments`: dense row-major buffers of the parameter types. Fills one buffer per result; a result may be the
-  // buffer of an argument.
+  // `arguments`: dense row-major buffers of the parameter types. Fills one buffer per result; a result may be
+  // the buffer of an argument.
   absl::Status run(std::span<const BufferRef> arguments, std::vector<BufferRef>& results,
                    const CancelFlag* cancel = nullptr) const;
-  // For many runs in a row, as loops make them: a state to run in, and a run that takes the arguments, so that a step
-  // may write over one that nobody else holds. `arguments` is left with as many empty references; `state` is ready for
-  // the next run.
+  // For many runs in a row, as loops make them: a state to run in, and a run that takes the arguments, so
+  // that a step may write over one that nobody else holds. `arguments` is left with as many empty references;
+  // `state` is ready for the next run.
   Run start(const CancelFlag* cancel) const;
   absl::Status run_in(Run& state, std::span<BufferRef> arguments, std::vector<BufferRef>& results) const;
 

@@ -46,8 +46,10 @@ CodeGenerator* KernelStore::generator() {
   if (!tried_) {
     tried_ = true;
     absl::StatusOr<std::unique_ptr<CodeGenerator>> made = CodeGenerator::create(options_);
-    if (made.ok()) generator_ = *std::move(made);
-    else unavailable_ = std::string(made.status().message());
+    if (made.ok())
+      generator_ = *std::move(made);
+    else
+      unavailable_ = std::string(made.status().message());
   }
   return generator_.get();
 }

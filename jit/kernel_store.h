@@ -1,8 +1,9 @@
 // Kernels shared by structure, each in one of two tiers: interpreted, or compiled by LLVM.
 //
-// Contract: equal loop kernels are one `Kernel`. A kernel starts in the interpreting tier and is compiled when the time
-// spent (or about to be spent) interpreting exceeds the cost of a compile; both tiers give the same bits, so the moment
-// does not matter. Where no code generator can be had the interpreter serves, and `unavailable()` says why.
+// Contract: equal loop kernels are one `Kernel`. A kernel starts in the interpreting tier and is compiled
+// when the time spent (or about to be spent) interpreting exceeds the cost of a compile; both tiers give the
+// same bits, so the moment does not matter. Where no code generator can be had the interpreter serves, and
+// `unavailable()` says why.
 #ifndef LAMINA_JIT_KERNEL_STORE_H_
 #define LAMINA_JIT_KERNEL_STORE_H_
 
@@ -18,7 +19,7 @@
 namespace lamina::jit {
 
 struct KernelStats {
-  int64_t kernels = 0;        // distinct structures seen
+  int64_t kernels = 0;  // distinct structures seen
   int64_t compiles = 0;
   int64_t interpreted_runs = 0;
   int64_t compiled_runs = 0;
@@ -40,8 +41,9 @@ class Kernel {
   LoopKernel spec_;
   std::string text_;
   std::atomic<KernelEntry> entry_{nullptr};
-  std::atomic<int64_t> interpreted_ns_{0};  // estimated, not measured: the choice must not depend on the clock
-  bool refused_ = false;                    // the generator could not compile it
+  std::atomic<int64_t> interpreted_ns_{
+      0};                 // estimated, not measured: the choice must not depend on the clock
+  bool refused_ = false;  // the generator could not compile it
   CompiledKernel compiled_;
 };
 

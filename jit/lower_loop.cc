@@ -4,8 +4,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "hlo/strings.h"
 #include "hlo/op.h"
+#include "hlo/strings.h"
 
 namespace lamina::jit {
 namespace {
@@ -48,9 +48,12 @@ DimIndex sum(const DimIndex& a, const DimIndex& b) {
   DimIndex out = a;
   out.offset += b.offset;
   for (const auto& [dim, coef] : b.terms) {
-    auto it = std::find_if(out.terms.begin(), out.terms.end(), [&, d = dim](const auto& t) { return t.first == d; });
-    if (it == out.terms.end()) out.terms.emplace_back(dim, coef);
-    else it->second += coef;
+    auto it = std::find_if(out.terms.begin(), out.terms.end(),
+                           [&, d = dim](const auto& t) { return t.first == d; });
+    if (it == out.terms.end())
+      out.terms.emplace_back(dim, coef);
+    else
+      it->second += coef;
   }
   std::erase_if(out.terms, [](const auto& t) { return t.second == 0; });
   std::sort(out.terms.begin(), out.terms.end());
@@ -82,7 +85,8 @@ struct MemoKey {
 
 struct InstrHash {
   size_t operator()(const KernelInstr& i) const {
-    return absl::HashOf(i.op, i.prim, i.type, i.predicated, i.operands[0], i.operands[1], i.operands[2], i.imm);
+    return absl::HashOf(i.op, i.prim, i.type, i.predicated, i.operands[0], i.operands[1], i.operands[2],
+                        i.imm);
   }
 };
 
@@ -149,7 +153,8 @@ class Lowering {
     auto add = [&](uint32_t x) { v = v == kNone ? x : prim(Prim::add, DType::kS64, {v, x}); };
     for (const auto& [dim, coef] : d.terms) {
       pinned_.insert(dim);
-      uint32_t x = section_->emit({.op = KernelOp::kIndex, .type = DType::kS64, .imm = static_cast<uint64_t>(dim)});
+      uint32_t x =
+          section_->emit({.op = KernelOp::kIndex, .type = DType::kS64, .imm = static_cast<uint64_t>(dim)});
       if (coef != 1) x = prim(Prim::mul, DType::kS64, {x, argument(coef)});
       add(x);
     }
@@ -199,7 +204,8 @@ class Lowering {
     for (const DimIndex& d : index) computed |= d.value != kNone;
     std::vector<uint32_t> out;
     for (int p = 0; p < parts; ++p) {
-      KernelInstr i{.op = KernelOp::kLoad, .type = hlo::part_type(v.dtype()), .predicated = predicate != kNone};
+      KernelInstr i{
+          .op = KernelOp::kLoad, .type = hlo::part_type(v.dtype()), .predicated = predicate != kNone};
       if (!computed) {
         i.imm = access(v, dims, index, p, false);
         if (i.predicated) i.operands[0] = predicate;
@@ -275,7 +281,8 @@ class Lowering {
       for (uint32_t r = 0; r < o.index(); ++r) at += hlo::num_parts(n.result_type(r)->dtype);
       const DType dtype = n.result_type(o.index())->dtype;
       for (int p = 0; p < hlo::num_parts(dtype); ++p)
-        out.push_back(section_->emit({.op = KernelOp::kReduced, .type = hlo::part_type(dtype), .imm = at + p}));
+        out.push_back(
+            section_->emit({.op = KernelOp::kReduced, .type = hlo::part_type(dtype), .imm = at + p}));
       return out;
     }
     if (n.def().is_elementwise()) return elementwise(n, index, predicate);
@@ -314,7 +321,8 @@ class Lowering {
     const Attrs& a = n.attrs();
     switch (n.op()) {
       case Op::identity:
-      case Op::stop_gradient: return emit(n.operand(0), index, predicate);
+      case Op::stop_gradient:
+        return emit(n.operand(0), index, predicate);
       case Op::broadcast_in_dim: {
         const Dims& dims = a.ints(Attr::broadcast_dimensions);
         Index in(dims.size());
@@ -339,7 +347,8 @@ class Lowering {
           in[d] = shifted(times(in[d], a.ints(Attr::strides)[d]), a.ints(Attr::start_indices)[d]);
         return emit(n.operand(0), in, predicate);
       }
-      case Op::reshape: return reshape(n, index, predicate);
+      case Op::reshape:
+        return reshape(n, index, predicate);
       case Op::iota: {
         const uint32_t at = index_value(index[a.integer(Attr::iota_dimension)]);
         const DType dtype = n.type()->dtype, part = hlo::part_type(dtype);
@@ -347,22 +356,29 @@ class Lowering {
         if (hlo::is_complex(dtype)) out.push_back(prim(Prim::constant, part, {}, 0));
         return out;
       }
-      case Op::pad: return pad(n, index, predicate);
-      case Op::concatenate: return concatenate(n, index, predicate);
-      default: fail(str_cat(n.def().name, " has no loop form")); return {0, 0};
+      case Op::pad:
+        return pad(n, index, predicate);
+      case Op::concatenate:
+        return concatenate(n, index, predicate);
+      default:
+        fail(str_cat(n.def().name, " has no loop form"));
+        return {0, 0};
     }
   }
 
   DimIndex times(const DimIndex& d, int64_t factor) {
     DimIndex out = scaled(d, factor);
-    if (out.value != kNone && factor != 1) out.value = prim(Prim::mul, DType::kS64, {out.value, argument(factor)});
+    if (out.value != kNone && factor != 1)
+      out.value = prim(Prim::mul, DType::kS64, {out.value, argument(factor)});
     return out;
   }
   DimIndex reversed(const DimIndex& d, int64_t size) { return shifted(times(d, -1), size - 1); }
   DimIndex plus(const DimIndex& a, const DimIndex& b) {
     DimIndex out = sum(a, b);
-    if (a.value != kNone && b.value != kNone) out.value = prim(Prim::add, DType::kS64, {a.value, b.value});
-    else out.value = a.value != kNone ? a.value : b.value;
+    if (a.value != kNone && b.value != kNone)
+      out.value = prim(Prim::add, DType::kS64, {a.value, b.value});
+    else
+      out.value = a.value != kNone ? a.value : b.value;
     return out;
   }
 
@@ -383,7 +399,8 @@ class Lowering {
     return load(n.operand_value(0), n.type()->dims, index, predicate);
   }
 
-  std::vector<uint32_t> select(uint32_t condition, const std::vector<uint32_t>& yes, const std::vector<uint32_t>& no) {
+  std::vector<uint32_t> select(uint32_t condition, const std::vector<uint32_t>& yes,
+                               const std::vector<uint32_t>& no) {
     std::vector<uint32_t> out;
     for (size_t p = 0; p < yes.size(); ++p)
       out.push_back(prim(Prim::select, section_->code[yes[p]].type, {condition, yes[p], no[p]}));
@@ -536,8 +553,8 @@ class Lowering {
   absl::StatusOr<LoweredLoop> finish() {
     simplify_dims();
     if (extents_.size() > kMaxLoopRank)
-      return absl::UnimplementedError(str_cat("a kernel over ", extents_.size(), " dimensions; the limit is ",
-                                                   kMaxLoopRank));
+      return absl::UnimplementedError(
+          str_cat("a kernel over ", extents_.size(), " dimensions; the limit is ", kMaxLoopRank));
     LoweredLoop out;
     LoopKernel& k = out.kernel;
     const size_t rank = extents_.size();
@@ -555,7 +572,8 @@ class Lowering {
       access.buffer = a.buffer;
       if (a.offset != 0) access.offset_slot = static_cast<int32_t>(slot(a.offset));
       for (const auto& [dim, coef] : a.terms) {
-        AccessTerm term{static_cast<uint8_t>(dim), static_cast<uint8_t>(coef == 1 || coef == 2 ? coef : 0), 0};
+        AccessTerm term{static_cast<uint8_t>(dim), static_cast<uint8_t>(coef == 1 || coef == 2 ? coef : 0),
+                        0};
         if (!term.unit) term.stride_slot = slot(coef);
         access.terms.push_back(term);
       }

@@ -90,11 +90,11 @@ std::string SpecializationCache::explain_miss(const Specialization& entry, int64
   *nearest = best->info.id;
   if (entry.argument_types.size() != best->argument_types.size())
     return str_cat("takes ", entry.argument_types.size(), " arrays, entry ", best->info.id, " takes ",
-                        best->argument_types.size());
+                   best->argument_types.size());
   for (size_t i = 0; i < entry.argument_types.size(); ++i)
     if (entry.argument_types[i] != best->argument_types[i])
       return str_cat("array ", i, ": ", hlo::to_string(*best->argument_types[i]), " -> ",
-                          hlo::to_string(*entry.argument_types[i]));
+                     hlo::to_string(*entry.argument_types[i]));
   return str_cat("the recorded operations differ from entry ", best->info.id);
 }
 

@@ -1,9 +1,9 @@
 // The specialization cache: recorded programs and their executables.
 //
-// Contract: the key is the canonical encoding of the recorded graph (structure, types, attributes, modes; never
-// addresses of values), found by hash and compared in full. Each entry keeps what `lamina cache` shows: where it was
-// recorded, argument types, why it was compiled, what it cost and how often it ran. Bounded; the least recently used
-// entries go first.
+// Contract: the key is the canonical encoding of the recorded graph (structure, types, attributes, modes;
+// never addresses of values), found by hash and compared in full. Each entry keeps what `lamina cache` shows:
+// where it was recorded, argument types, why it was compiled, what it cost and how often it ran. Bounded; the
+// least recently used entries go first.
 #ifndef LAMINA_JIT_SPECIALIZATION_CACHE_H_
 #define LAMINA_JIT_SPECIALIZATION_CACHE_H_
 

@@ -21,9 +21,11 @@ std::unique_ptr<Step> make_alias_step(const hlo::Node& node, const SlotOf& slot_
 // The node by the table of native ops (jit/cpu/native_op.h); null if it has no routine for it.
 std::unique_ptr<Step> make_native_step(const hlo::Node& node, const SlotOf& slot_of);
 // A dot, a convolution, a loop, a branch, or any other op by the evaluator's rule.
-absl::StatusOr<std::unique_ptr<Step>> make_library_step(Engine& engine, const hlo::Node& node, const SlotOf& slot_of);
+absl::StatusOr<std::unique_ptr<Step>> make_library_step(Engine& engine, const hlo::Node& node,
+                                                        const SlotOf& slot_of);
 // While, scan and case.
-absl::StatusOr<std::unique_ptr<Step>> make_control_step(Engine& engine, const hlo::Node& node, const SlotOf& slot_of);
+absl::StatusOr<std::unique_ptr<Step>> make_control_step(Engine& engine, const hlo::Node& node,
+                                                        const SlotOf& slot_of);
 
 }  // namespace lamina::jit
 

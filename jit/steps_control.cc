@@ -1,8 +1,8 @@
 // Steps that run nested programs: while, scan, case.
 #include <cstring>
 
-#include "hlo/strings.h"
 #include "hlo/op.h"
+#include "hlo/strings.h"
 #include "jit/engine.h"
 #include "jit/steps.h"
 
@@ -67,8 +67,11 @@ class WhileStep final : public Step {
 class ScanStep final : public Step {
  public:
   ScanStep(const Node& n, Program body, std::vector<int> in, std::vector<int> out)
-      : body_(std::move(body)), in_(std::move(in)), out_(std::move(out)),
-        carries_(n.attrs().integer(Attr::num_carry)), length_(n.attrs().integer(Attr::length)),
+      : body_(std::move(body)),
+        in_(std::move(in)),
+        out_(std::move(out)),
+        carries_(n.attrs().integer(Attr::num_carry)),
+        length_(n.attrs().integer(Attr::length)),
         reverse_(n.attrs().flag(Attr::reverse)) {
     for (size_t i = carries_; i < in_.size(); ++i) in_types_.push_back(n.operand_type(i));
     for (size_t i = carries_; i < out_.size(); ++i) out_types_.push_back(n.result_type(i));
@@ -87,7 +90,8 @@ class ScanStep final : public Step {
     for (int64_t step = 0; step < length_; ++step) {
       const int64_t at = reverse_ ? length_ - 1 - step : step;
       for (size_t i = 0; i < scanned.size(); ++i) {
-        // A view of one slice; the scanned array outlives it unless a result keeps it, so results are copied below.
+        // A view of one slice; the scanned array outlives it unless a result keeps it, so results are copied
+        // below.
         const int64_t bytes = in_types_[i]->bytes() / length_;
         BufferRef keep = scanned[i];
         arguments[carries_ + i] =
@@ -98,7 +102,8 @@ class ScanStep final : public Step {
       for (size_t i = 0; i < stacked.size(); ++i) {
         const int64_t bytes = out_types_[i]->bytes() / length_;
         if (bytes > 0)
-          std::memcpy(static_cast<std::byte*>(stacked[i]->data()) + at * bytes, results[carries_ + i]->data(), bytes);
+          std::memcpy(static_cast<std::byte*>(stacked[i]->data()) + at * bytes, results[carries_ + i]->data(),
+                      bytes);
         results[carries_ + i].reset();  // it may be a carry too, which the next step then has to itself
       }
     }
@@ -143,12 +148,16 @@ class CaseStep final : public Step {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Step>> make_control_step(Engine& engine, const Node& n, const SlotOf& slot_of) {
+absl::StatusOr<std::unique_ptr<Step>> make_control_step(Engine& engine, const Node& n,
+                                                        const SlotOf& slot_of) {
   std::vector<int> in = operand_slots(n, slot_of), out = result_slots(n, slot_of);
   std::vector<hlo::ComputationPtr> regions;
-  if (n.op() == hlo::Op::while_) regions = {n.attrs().computation(Attr::cond), n.attrs().computation(Attr::body)};
-  else if (n.op() == hlo::Op::scan) regions = {n.attrs().computation(Attr::body)};
-  else regions = n.attrs().computations(Attr::branches);
+  if (n.op() == hlo::Op::while_)
+    regions = {n.attrs().computation(Attr::cond), n.attrs().computation(Attr::body)};
+  else if (n.op() == hlo::Op::scan)
+    regions = {n.attrs().computation(Attr::body)};
+  else
+    regions = n.attrs().computations(Attr::branches);
   std::vector<Program> programs;
   for (const hlo::ComputationPtr& region : regions) {
     absl::StatusOr<Program> program = Executable::compile(engine, region);
@@ -158,8 +167,10 @@ absl::StatusOr<std::unique_ptr<Step>> make_control_step(Engine& engine, const No
   switch (n.op()) {
     case hlo::Op::while_:
       return std::make_unique<WhileStep>(programs[0], programs[1], std::move(in), std::move(out));
-    case hlo::Op::scan: return std::make_unique<ScanStep>(n, programs[0], std::move(in), std::move(out));
-    default: return std::make_unique<CaseStep>(std::move(programs), std::move(in), std::move(out));
+    case hlo::Op::scan:
+      return std::make_unique<ScanStep>(n, programs[0], std::move(in), std::move(out));
+    default:
+      return std::make_unique<CaseStep>(std::move(programs), std::move(in), std::move(out));
   }
 }
 

@@ -3,10 +3,10 @@
 #include <cstring>
 
 #include "absl/container/inlined_vector.h"
-#include "hlo/strings.h"
 #include "hlo/conv_shape.h"
 #include "hlo/evaluator.h"
 #include "hlo/op.h"
+#include "hlo/strings.h"
 #include "jit/cpu/convolution.h"
 #include "jit/cpu/dot.h"
 #include "jit/cpu/native_op.h"
@@ -63,7 +63,9 @@ class DotStep final : public Step {
                &lc = a.ints(Attr::lhs_contracting_dimensions), &rc = a.ints(Attr::rhs_contracting_dimensions);
     const Dims &ld = n.operand_type(0)->dims, &rd = n.operand_type(1)->dims;
     const Dims ls = hlo::row_major_strides(ld), rs = hlo::row_major_strides(rd);
-    auto named = [](const Dims& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); };
+    auto named = [](const Dims& list, int64_t d) {
+      return std::find(list.begin(), list.end(), d) != list.end();
+    };
     for (size_t i = 0; i < lb.size(); ++i) shape_.batch.push_back({ld[lb[i]], ls[lb[i]], rs[rb[i]]});
     for (size_t i = 0; i < lc.size(); ++i) shape_.k.push_back({ld[lc[i]], ls[lc[i]], rs[rc[i]]});
     for (size_t d = 0; d < ld.size(); ++d)
@@ -79,7 +81,8 @@ class DotStep final : public Step {
                        run.slots[slots_.results[0]]->data(), kernel_context(run));
   }
   std::string describe() const override {
-    return str_cat("dot ", hlo::to_string(*slots_.operand_types[0]), " ", hlo::to_string(*slots_.operand_types[1]));
+    return str_cat("dot ", hlo::to_string(*slots_.operand_types[0]), " ",
+                   hlo::to_string(*slots_.operand_types[1]));
   }
 
  private:
@@ -126,7 +129,9 @@ class NativeStep final : public Step {
     }
     return op_.run(in.data(), out.data(), kernel_context(run));
   }
-  std::string describe() const override { return str_cat("native ", node_.node()->def().name, ", ", op_.what); }
+  std::string describe() const override {
+    return str_cat("native ", node_.node()->def().name, ", ", op_.what);
+  }
 
  private:
   // The buffer of operand `i` if this is its last use, else a copy.
@@ -155,7 +160,8 @@ class EvaluateStep final : public Step {
   absl::Status run(Run& run) const override {
     std::vector<hlo::LiteralPtr> operands;
     for (size_t i = 0; i < slots_.operands.size(); ++i)
-      operands.push_back(hlo::Literal::copy_of(slots_.operand_types[i], run.slots[slots_.operands[i]]->data()));
+      operands.push_back(
+          hlo::Literal::copy_of(slots_.operand_types[i], run.slots[slots_.operands[i]]->data()));
     absl::StatusOr<std::vector<hlo::LiteralPtr>> results = hlo::evaluate_node(*node_.node(), operands);
     if (!results.ok()) return results.status();
     if (absl::Status s = slots_.allocate_results(run); !s.ok()) return s;
@@ -179,15 +185,20 @@ std::unique_ptr<Step> make_native_step(const Node& node, const SlotOf& slot_of) 
   return std::make_unique<NativeStep>(node, std::move(op), slot_of);
 }
 
-absl::StatusOr<std::unique_ptr<Step>> make_library_step(Engine& engine, const Node& node, const SlotOf& slot_of) {
+absl::StatusOr<std::unique_ptr<Step>> make_library_step(Engine& engine, const Node& node,
+                                                        const SlotOf& slot_of) {
   if (std::unique_ptr<Step> native = make_native_step(node, slot_of)) return native;
   switch (node.op()) {
-    case Op::dot_general: return std::make_unique<DotStep>(node, slot_of);
-    case Op::convolution: return std::make_unique<ConvolutionStep>(node, slot_of);
+    case Op::dot_general:
+      return std::make_unique<DotStep>(node, slot_of);
+    case Op::convolution:
+      return std::make_unique<ConvolutionStep>(node, slot_of);
     case Op::while_:
     case Op::scan:
-    case Op::case_: return make_control_step(engine, node, slot_of);
-    default: return std::make_unique<EvaluateStep>(node, slot_of);
+    case Op::case_:
+      return make_control_step(engine, node, slot_of);
+    default:
+      return std::make_unique<EvaluateStep>(node, slot_of);
   }
 }
 

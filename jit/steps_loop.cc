@@ -16,7 +16,10 @@ constexpr int64_t kInnerGrain = 1024;
 class LoopStep final : public Step {
  public:
   LoopStep(std::shared_ptr<Kernel> kernel, LoweredLoop loop, const SlotOf& slot_of)
-      : kernel_(std::move(kernel)), args_(std::move(loop.args)), outer_(loop.outer), inner_(loop.inner),
+      : kernel_(std::move(kernel)),
+        args_(std::move(loop.args)),
+        outer_(loop.outer),
+        inner_(loop.inner),
         work_(loop.work) {
     for (size_t i = 0; i < loop.buffers.size(); ++i) {
       slots_.push_back(slot_of(loop.buffers[i]));
@@ -52,7 +55,8 @@ class LoopStep final : public Step {
         if (part(outer_ * t / tasks, outer_ * (t + 1) / tasks, 0, inner_)) stopped = 1;
       });
     } else if (threads > 1 && inner_ >= 2 * kInnerGrain) {
-      const int64_t grains = (inner_ + kInnerGrain - 1) / kInnerGrain, tasks = std::min<int64_t>(grains, threads);
+      const int64_t grains = (inner_ + kInnerGrain - 1) / kInnerGrain,
+                    tasks = std::min<int64_t>(grains, threads);
       pool.parallel_for(tasks, [&](int64_t t) {
         const int64_t from = grains * t / tasks * kInnerGrain;
         if (part(0, outer_, from, std::min(inner_, grains * (t + 1) / tasks * kInnerGrain))) stopped = 1;
@@ -65,9 +69,9 @@ class LoopStep final : public Step {
 
   std::string describe() const override {
     const LoopKernel& k = kernel_->spec();
-    return str_cat("loop ", outer_, " x ", inner_, k.has_reduction ? " reducing" : "", ", ", k.body.size(), "+",
-                        k.epilogue.size(), " instructions, ", k.buffers.size(), " buffers, ",
-                        kernel_->is_compiled() ? "compiled" : "interpreted");
+    return str_cat("loop ", outer_, " x ", inner_, k.has_reduction ? " reducing" : "", ", ", k.body.size(),
+                   "+", k.epilogue.size(), " instructions, ", k.buffers.size(), " buffers, ",
+                   kernel_->is_compiled() ? "compiled" : "interpreted");
   }
 
  private:

@@ -1,7 +1,8 @@
 // Lazy arrays: a graph value, and whether its element type is weak (made from a Python or C++ number).
 //
-// Contract: functions here throw lamina::Error. Recording an op costs no computation; a value is computed when it is
-// forced, together with everything live that was recorded before. Forced values are kept, and computed once.
+// Contract: functions here throw lamina::Error. Recording an op costs no computation; a value is computed
+// when it is forced, together with everything live that was recorded before. Forced values are kept, and
+// computed once.
 #ifndef LAMINA_LAZY_LAZY_H_
 #define LAMINA_LAZY_LAZY_H_
 
@@ -36,8 +37,8 @@ T check(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-// A handle to a lazy array, counted as live: a flush computes what live handles name. Copies share the cell, so that
-// an in-place update is seen by all holders.
+// A handle to a lazy array, counted as live: a flush computes what live handles name. Copies share the cell,
+// so that an in-place update is seen by all holders.
 class Cell {
  public:
   explicit Cell(Lazy lazy);

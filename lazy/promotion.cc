@@ -31,7 +31,8 @@ PromotedType promote_strong(DType a, DType b) {
   if (category(a) == 0) return {b, false};
   if (category(b) == 3) {
     if (category(a) == 1) return {b, false};
-    return {wider_float(hlo::part_type(a), hlo::part_type(b)) == DType::kF64 ? DType::kC128 : DType::kC64, false};
+    return {wider_float(hlo::part_type(a), hlo::part_type(b)) == DType::kF64 ? DType::kC128 : DType::kC64,
+            false};
   }
   if (category(b) == 2) return {category(a) == 1 ? b : wider_float(a, b), false};
   const int64_t wa = hlo::byte_size(a), wb = hlo::byte_size(b);
@@ -45,10 +46,14 @@ PromotedType promote_strong(DType a, DType b) {
 // The default type of a kind, for weak operands among themselves and against lower kinds.
 DType default_of(DType t) {
   switch (category(t)) {
-    case 0: return DType::kBool;
-    case 1: return DType::kS32;
-    case 2: return DType::kF32;
-    default: return DType::kC64;
+    case 0:
+      return DType::kBool;
+    case 1:
+      return DType::kS32;
+    case 2:
+      return DType::kF32;
+    default:
+      return DType::kC64;
   }
 }
 
@@ -89,10 +94,10 @@ Dims broadcast_shapes(std::span<const Dims> shapes, std::string_view what) {
       }
       std::string all;
       for (const Dims& x : shapes) str_append(&all, all.empty() ? "" : " and ", hlo::dims_to_string(x));
-      throw Error(ErrorKind::kValue, str_cat(what, ": shapes ", all, " cannot be broadcast together: size ", s[i],
-                                             " against ", d, " in dimension ",
-                                             static_cast<int64_t>(i) - static_cast<int64_t>(s.size()),
-                                             " (counted from the end)"));
+      throw Error(ErrorKind::kValue,
+                  str_cat(what, ": shapes ", all, " cannot be broadcast together: size ", s[i], " against ",
+                          d, " in dimension ", static_cast<int64_t>(i) - static_cast<int64_t>(s.size()),
+                          " (counted from the end)"));
     }
   }
   return out;

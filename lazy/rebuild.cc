@@ -54,8 +54,9 @@ absl::StatusOr<hlo::ComputationPtr> rebuild_with_parameters(std::span<const Valu
   return rebuild(roots, made, parameters);
 }
 
-absl::StatusOr<hlo::ComputationPtr> close_at_floor(std::span<const Value> outputs, std::span<const Value> inputs,
-                                                   uint32_t floor, std::vector<Value>* captured) {
+absl::StatusOr<hlo::ComputationPtr> close_at_floor(std::span<const Value> outputs,
+                                                   std::span<const Value> inputs, uint32_t floor,
+                                                   std::vector<Value>* captured) {
   hlo::GraphLock lock;
   hlo::FloorScope anew(hlo::fresh_stamp());
   Made made;
@@ -70,8 +71,8 @@ absl::StatusOr<hlo::ComputationPtr> close_at_floor(std::span<const Value> output
   } context{&made, floor};
   auto outside = [](const Node& n, void* c) {
     const auto* ctx = static_cast<Context*>(c);
-    return ctx->made->contains(&n) || (n.stamp() < ctx->floor && n.op() != Op::constant) || n.data() != nullptr ||
-           n.op() == Op::parameter;
+    return ctx->made->contains(&n) || (n.stamp() < ctx->floor && n.op() != Op::constant) ||
+           n.data() != nullptr || n.op() == Op::parameter;
   };
   for (Node* n : hlo::postorder(outputs, outside, &context)) {
     if (!outside(*n, &context) || made.contains(n)) continue;

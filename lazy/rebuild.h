@@ -15,8 +15,8 @@ namespace lamina::lazy {
 absl::StatusOr<hlo::ComputationPtr> rebuild_with_parameters(std::span<const hlo::Value> roots,
                                                             std::span<const hlo::Value> leaves);
 
-// The graph between `inputs` and `outputs` as a closed program: values from below `floor` that it uses are appended to
-// `captured` and become further parameters; constants are copied.
+// The graph between `inputs` and `outputs` as a closed program: values from below `floor` that it uses are
+// appended to `captured` and become further parameters; constants are copied.
 absl::StatusOr<hlo::ComputationPtr> close_at_floor(std::span<const hlo::Value> outputs,
                                                    std::span<const hlo::Value> inputs, uint32_t floor,
                                                    std::vector<hlo::Value>* captured);

@@ -23,12 +23,18 @@ using hlo::Op;
 void throw_status(const absl::Status& status) {
   const std::string message(status.message());
   switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument: throw Error(ErrorKind::kValue, message);
-    case absl::StatusCode::kOutOfRange: throw Error(ErrorKind::kIndex, message);
-    case absl::StatusCode::kUnimplemented: throw Error(ErrorKind::kNotImplemented, message);
-    case absl::StatusCode::kResourceExhausted: throw Error(ErrorKind::kMemory, message);
-    case absl::StatusCode::kCancelled: throw Error(ErrorKind::kCancelled, message);
-    default: throw Error(ErrorKind::kRuntime, message);
+    case absl::StatusCode::kInvalidArgument:
+      throw Error(ErrorKind::kValue, message);
+    case absl::StatusCode::kOutOfRange:
+      throw Error(ErrorKind::kIndex, message);
+    case absl::StatusCode::kUnimplemented:
+      throw Error(ErrorKind::kNotImplemented, message);
+    case absl::StatusCode::kResourceExhausted:
+      throw Error(ErrorKind::kMemory, message);
+    case absl::StatusCode::kCancelled:
+      throw Error(ErrorKind::kCancelled, message);
+    default:
+      throw Error(ErrorKind::kRuntime, message);
   }
 }
 
@@ -164,7 +170,9 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
             away.leave();
             return program;
           },
-          [&] { return jit::SpecializationCache::Origin{"lazy", "", location_name(where)}; }));
+          [&] {
+            return jit::SpecializationCache::Origin{"lazy", "", location_name(where)};
+          }));
     }
     lock.reset();
     check(run_program(entry, arguments, results));
@@ -210,19 +218,20 @@ std::string why_unknown(const Value& value) {
                      " and is gone; use what the call returned, or do not donate it");
     if (!parameter) parameter = n;
   }
-  const std::string what = str_cat("the value ", hlo::to_string(*value.type()), " made",
-                                   location_text(value.node()->location()));
+  const std::string what =
+      str_cat("the value ", hlo::to_string(*value.type()), " made", location_text(value.node()->location()));
   if (parameter && parameter->stamp() < lowest_open_stamp())
-    return str_cat(what, " belongs to a jit or vmap trace that has ended: it leaked out of the traced function; "
-                         "return it from the function instead");
-  return str_cat(what, " depends on an argument of a jit or vmap that is being traced, so it is not known yet; "
-                       "use lamina.where, lax.cond or lax.while_loop on it, or move the read outside");
+    return str_cat(what,
+                   " belongs to a jit or vmap trace that has ended: it leaked out of the traced function; "
+                   "return it from the function instead");
+  return str_cat(what,
+                 " depends on an argument of a jit or vmap that is being traced, so it is not known yet; "
+                 "use lamina.where, lax.cond or lax.while_loop on it, or move the read outside");
 }
 
 jit::ArrayPtr array(const Value& value) {
   if (!value.node()->data()) {
-    if (!forceable(value))
-      throw Error(ErrorKind::kType, why_unknown(value));
+    if (!forceable(value)) throw Error(ErrorKind::kType, why_unknown(value));
     force(std::span(&value, 1));
   }
   return jit::array_of(value);
@@ -245,7 +254,8 @@ bool calls_host(const hlo::Computation& program) {
   for (const Node* n : program.nodes()) {
     if (n->op() == Op::custom_call) return true;
     for (const auto& [attr, value] : n->attrs().entries()) {
-      if (const auto* one = std::get_if<hlo::ComputationPtr>(&value); one && *one && calls_host(**one)) return true;
+      if (const auto* one = std::get_if<hlo::ComputationPtr>(&value); one && *one && calls_host(**one))
+        return true;
       if (const auto* list = std::get_if<std::vector<hlo::ComputationPtr>>(&value))
         for (const hlo::ComputationPtr& c : *list)
           if (calls_host(*c)) return true;

@@ -26,8 +26,8 @@ std::vector<Lazy> open_identities(const std::vector<Lazy>& args, uint32_t stamp)
   std::vector<Lazy> out;
   for (const Lazy& a : args) {
     const hlo::Operand operand = a.value.operand();
-    out.push_back({hlo::make_fresh_node(hlo::Op::identity, a.value.type(), hlo::no_attrs(), std::span(&operand, 1),
-                                        std::max(stamp, a.value.node()->stamp())),
+    out.push_back({hlo::make_fresh_node(hlo::Op::identity, a.value.type(), hlo::no_attrs(),
+                                        std::span(&operand, 1), std::max(stamp, a.value.node()->stamp())),
                    a.weak});
   }
   return out;
@@ -81,8 +81,10 @@ VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
     hlo::Builder b;
     std::vector<Lazy> out;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!has_tangent(inputs[i])) out.push_back({});
-      else out.push_back(grads[i] ? Lazy{grads[i], inputs[i].weak} : zeros(b, inputs[i]));
+      if (!has_tangent(inputs[i]))
+        out.push_back({});
+      else
+        out.push_back(grads[i] ? Lazy{grads[i], inputs[i].weak} : zeros(b, inputs[i]));
     }
     check(b.status());
     return out;
@@ -158,8 +160,8 @@ hlo::ComputationPtr region(const FlatFunction& f, const std::vector<const hlo::T
   return body;
 }
 
-Program::Program(const FlatFunction& f, const std::vector<const hlo::Type*>& types, const std::vector<bool>& weak,
-                 std::string name, std::string where)
+Program::Program(const FlatFunction& f, const std::vector<const hlo::Type*>& types,
+                 const std::vector<bool>& weak, std::string name, std::string where)
     : name_(std::move(name)), where_(std::move(where)) {
   std::vector<Lazy> captured;
   computation_ = region(f, types, weak, &captured, &result_weak_);
@@ -171,7 +173,8 @@ jit::SpecializationPtr Program::compile() {
     std::lock_guard lock(mutex_);
     if (entry_) return entry_;
   }
-  std::vector<uint64_t> key = check(hlo::encode_graph(computation_->parameters(), computation_->roots(), nullptr, nullptr));
+  std::vector<uint64_t> key =
+      check(hlo::encode_graph(computation_->parameters(), computation_->roots(), nullptr, nullptr));
   hlo::HostLockReleased away;
   jit::SpecializationPtr made = check(jit::Engine::get().cache().get(
       std::move(key), [&] { return absl::StatusOr<hlo::ComputationPtr>(computation_); },
@@ -184,9 +187,11 @@ jit::SpecializationPtr Program::compile() {
 }
 
 std::shared_ptr<Program> Program::closed(const std::vector<Lazy>& outputs, const std::vector<Lazy>& inputs,
-                                         uint32_t stamp, std::string name, std::string where, std::string reason) {
+                                         uint32_t stamp, std::string name, std::string where,
+                                         std::string reason) {
   std::shared_ptr<Program> program(new Program);
-  program->computation_ = check(close_at_floor(values_of(outputs), values_of(inputs), stamp, &program->captured_));
+  program->computation_ =
+      check(close_at_floor(values_of(outputs), values_of(inputs), stamp, &program->captured_));
   for (const Value& v : program->captured_)
     if (v.node()->op() == hlo::Op::parameter && v.node()->stamp() >= stamp) return nullptr;
   for (const Lazy& o : outputs) program->result_weak_.push_back(o.weak);

@@ -1,7 +1,9 @@
-// Function transforms over flat lists of lazy arrays: what grad, vmap, jvp and jit are made of, in C++ and Python.
+// Function transforms over flat lists of lazy arrays: what grad, vmap, jvp and jit are made of, in C++ and
+// Python.
 //
-// Contract: the function is called once per transform call (jit: once per signature) on fresh parameters; it may call
-// transforms itself, to any depth. Errors of the function pass through; nothing stays open after one.
+// Contract: the function is called once per transform call (jit: once per signature) on fresh parameters; it
+// may call transforms itself, to any depth. Errors of the function pass through; nothing stays open after
+// one.
 #ifndef LAMINA_LAZY_TRANSFORMS_H_
 #define LAMINA_LAZY_TRANSFORMS_H_
 
@@ -24,8 +26,8 @@ struct JvpResult {
 };
 JvpResult jvp(const FlatFunction& f, const std::vector<Lazy>& primals, const std::vector<Lazy>& tangents);
 
-// Outputs, and the pull-back from output cotangents to input cotangents (zeros where there is none; float operands
-// only, others give null).
+// Outputs, and the pull-back from output cotangents to input cotangents (zeros where there is none; float
+// operands only, others give null).
 struct VjpResult {
   std::vector<Lazy> outputs;
   std::function<std::vector<Lazy>(const std::vector<Lazy>&)> pull_back;
@@ -42,7 +44,8 @@ std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& arg
 // A region for control flow: f on parameters of the given types. Values it uses from outside are appended to
 // `captured` and become further parameters.
 hlo::ComputationPtr region(const FlatFunction& f, const std::vector<const hlo::Type*>& types,
-                           const std::vector<bool>& weak, std::vector<Lazy>* captured, std::vector<bool>* result_weak);
+                           const std::vector<bool>& weak, std::vector<Lazy>* captured,
+                           std::vector<bool>* result_weak);
 
 // A program traced for one signature.
 class Program {
@@ -50,12 +53,13 @@ class Program {
   // Traces f on parameters of the types of `args`.
   Program(const FlatFunction& f, const std::vector<const hlo::Type*>& types, const std::vector<bool>& weak,
           std::string name, std::string where);
-  // The graph between `inputs`, parameters of the open jit scope with this stamp, and `outputs`. Null if it depends on
-  // an argument of a transform opened inside that scope.
+  // The graph between `inputs`, parameters of the open jit scope with this stamp, and `outputs`. Null if it
+  // depends on an argument of a transform opened inside that scope.
   static std::shared_ptr<Program> closed(const std::vector<Lazy>& outputs, const std::vector<Lazy>& inputs,
-                                         uint32_t stamp, std::string name, std::string where, std::string reason);
-  // Runs it, or records a call inside an open transform of its operands. `hidden` replaces the captured values that
-  // bind_hidden named.
+                                         uint32_t stamp, std::string name, std::string where,
+                                         std::string reason);
+  // Runs it, or records a call inside an open transform of its operands. `hidden` replaces the captured
+  // values that bind_hidden named.
   std::vector<Lazy> call(const std::vector<Lazy>& args, std::span<const Value> hidden = {});
   // Marks captured values that `call` gets anew each time; whether each of `values` was captured.
   std::vector<bool> bind_hidden(std::span<const Value> values);

@@ -4,11 +4,11 @@
 #include <pybind11/stl.h>
 
 #include "absl/container/flat_hash_set.h"
+#include "hlo/custom_call.h"
+#include "hlo/host_lock.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/printer.h"
-#include "hlo/custom_call.h"
-#include "hlo/host_lock.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
 #include "lazy/lazy.h"
@@ -49,15 +49,22 @@ const hlo::Type* type_of(const std::string& dtype, const hlo::Dims& shape) {
 
 hlo::AttrValue attr_value(Attr attr, const py::handle& value) {
   switch (hlo::attr_kind(attr)) {
-    case AttrKind::kInt: return value.cast<int64_t>();
-    case AttrKind::kBool: return value.cast<bool>();
-    case AttrKind::kInts: return value.cast<hlo::Dims>();
-    case AttrKind::kString: return value.cast<std::string>();
-    case AttrKind::kDType: return dtype_of(value.cast<std::string>());
-    case AttrKind::kComputation: return value.cast<const Region&>().computation;
+    case AttrKind::kInt:
+      return value.cast<int64_t>();
+    case AttrKind::kBool:
+      return value.cast<bool>();
+    case AttrKind::kInts:
+      return value.cast<hlo::Dims>();
+    case AttrKind::kString:
+      return value.cast<std::string>();
+    case AttrKind::kDType:
+      return dtype_of(value.cast<std::string>());
+    case AttrKind::kComputation:
+      return value.cast<const Region&>().computation;
     case AttrKind::kComputations: {
       std::vector<hlo::ComputationPtr> out;
-      for (const py::handle& r : value.cast<py::sequence>()) out.push_back(r.cast<const Region&>().computation);
+      for (const py::handle& r : value.cast<py::sequence>())
+        out.push_back(r.cast<const Region&>().computation);
       return out;
     }
     case AttrKind::kTypes: {
@@ -68,7 +75,8 @@ hlo::AttrValue attr_value(Attr attr, const py::handle& value) {
       }
       return out;
     }
-    case AttrKind::kLiteral: break;
+    case AttrKind::kLiteral:
+      break;
   }
   throw py::type_error("attribute " + std::string(hlo::attr_name(attr)) + " cannot be given from Python");
 }
@@ -86,7 +94,8 @@ const Attrs* attrs_of(const hlo::OpDef& def, const py::kwargs& kwargs) {
   for (const hlo::AttrSpec& spec : def.attrs) {
     bool given = spec.optional;
     for (const auto& e : entries) given |= e.first == spec.attr;
-    if (!given) throw py::type_error(str_cat(def.name, " needs the attribute '", hlo::attr_name(spec.attr), "'"));
+    if (!given)
+      throw py::type_error(str_cat(def.name, " needs the attribute '", hlo::attr_name(spec.attr), "'"));
   }
   return hlo::intern_attrs(std::move(entries));
 }
@@ -122,40 +131,54 @@ py::dict entry_dict(const jit::EntryInfo& e) {
 }
 
 void add_recording(py::module_& m) {
-  m.def("op", [](const std::string& name, const py::sequence& operands, const py::kwargs& kwargs) {
-    UserLocation location;
-    const hlo::OpDef& def = op_of(name);
-    return to_list(lazy::record(def.op, from_sequence(operands), attrs_of(def, kwargs)));
-  }, "Records one op with exactly matching operand types; returns its results as a list.");
-  m.def("elementwise", [](const std::string& name, const py::args& operands, const py::kwargs& kwargs) {
-    UserLocation location;
-    const hlo::OpDef& def = op_of(name);
-    // The condition of a select takes no part in promotion.
-    const size_t apart = def.op == hlo::Op::select ? 1 : 0;
-    std::vector<PyObject*> objects;
-    for (const py::handle& o : operands) objects.push_back(o.ptr());
-    std::vector<Lazy> values = promoted(std::span(objects).subspan(std::min(apart, objects.size())));
-    if (apart) values.insert(values.begin(), from_sequence(py::make_tuple(operands[0]))[0]);
-    return to_object(lazy::elementwise(def.op, std::move(values), attrs_of(def, kwargs)));
-  }, "Records an elementwise op with broadcasting and promotion.");
-  m.def("asarray", [](const py::object& x) -> py::object {
-    UserLocation location;
-    std::optional<Lazy> value = from_object(x.ptr());
-    if (!value && PyErr_Occurred()) throw py::error_already_set();
-    return value ? to_object(*std::move(value)) : py::none();
-  }, "A Tensor of a number or a buffer (copied); None for anything else.");
-  m.def("with_dtype_bits", [](const py::buffer& bytes, const std::string& dtype, const hlo::Dims& shape) {
-    const py::buffer_info info = bytes.request();
-    const hlo::Type* type = type_of(dtype, shape);
-    if (info.size * info.itemsize != type->bytes()) throw py::value_error("the buffer has another size than the type");
-    return to_object({lazy::from_host(type->dtype, type->dims, info.ptr), false});
-  }, "A Tensor of the given type from a dense buffer of its bytes.");
-  m.def("set_weak", [](const py::object& x, bool weak) {
-    return to_object({lazy_of(x.ptr()).value, weak});
-  });
-  m.def("rebind", [](const py::object& target, const py::object& value) {
-    reinterpret_cast<TensorObject*>(target.ptr())->cell->set(lazy_of(value.ptr()));
-  }, "Gives a Tensor object a new value, seen by all its holders.");
+  m.def(
+      "op",
+      [](const std::string& name, const py::sequence& operands, const py::kwargs& kwargs) {
+        UserLocation location;
+        const hlo::OpDef& def = op_of(name);
+        return to_list(lazy::record(def.op, from_sequence(operands), attrs_of(def, kwargs)));
+      },
+      "Records one op with exactly matching operand types; returns its results as a list.");
+  m.def(
+      "elementwise",
+      [](const std::string& name, const py::args& operands, const py::kwargs& kwargs) {
+        UserLocation location;
+        const hlo::OpDef& def = op_of(name);
+        // The condition of a select takes no part in promotion.
+        const size_t apart = def.op == hlo::Op::select ? 1 : 0;
+        std::vector<PyObject*> objects;
+        for (const py::handle& o : operands) objects.push_back(o.ptr());
+        std::vector<Lazy> values = promoted(std::span(objects).subspan(std::min(apart, objects.size())));
+        if (apart) values.insert(values.begin(), from_sequence(py::make_tuple(operands[0]))[0]);
+        return to_object(lazy::elementwise(def.op, std::move(values), attrs_of(def, kwargs)));
+      },
+      "Records an elementwise op with broadcasting and promotion.");
+  m.def(
+      "asarray",
+      [](const py::object& x) -> py::object {
+        UserLocation location;
+        std::optional<Lazy> value = from_object(x.ptr());
+        if (!value && PyErr_Occurred()) throw py::error_already_set();
+        return value ? to_object(*std::move(value)) : py::none();
+      },
+      "A Tensor of a number or a buffer (copied); None for anything else.");
+  m.def(
+      "with_dtype_bits",
+      [](const py::buffer& bytes, const std::string& dtype, const hlo::Dims& shape) {
+        const py::buffer_info info = bytes.request();
+        const hlo::Type* type = type_of(dtype, shape);
+        if (info.size * info.itemsize != type->bytes())
+          throw py::value_error("the buffer has another size than the type");
+        return to_object({lazy::from_host(type->dtype, type->dims, info.ptr), false});
+      },
+      "A Tensor of the given type from a dense buffer of its bytes.");
+  m.def("set_weak", [](const py::object& x, bool weak) { return to_object({lazy_of(x.ptr()).value, weak}); });
+  m.def(
+      "rebind",
+      [](const py::object& target, const py::object& value) {
+        reinterpret_cast<TensorObject*>(target.ptr())->cell->set(lazy_of(value.ptr()));
+      },
+      "Gives a Tensor object a new value, seen by all its holders.");
   m.def("stamp", [](const py::object& x) { return lazy_of(x.ptr()).value.node()->stamp(); });
   m.def("open_stamp", [] { return lazy::lowest_open_stamp(); });
   m.def("innermost_stamp", [] {
@@ -180,7 +203,8 @@ void add_recording(py::module_& m) {
   });
   m.def("op_names", [] {
     py::list out;
-    for (int i = 0; i < hlo::num_ops(); ++i) out.append(std::string(hlo::op_def(static_cast<hlo::Op>(i)).name));
+    for (int i = 0; i < hlo::num_ops(); ++i)
+      out.append(std::string(hlo::op_def(static_cast<hlo::Op>(i)).name));
     return out;
   });
 }
@@ -203,15 +227,17 @@ PyObject* reads_hold(PyObject*, PyObject* reads) {
   const Py_ssize_t n = PyTuple_GET_SIZE(reads);
   for (Py_ssize_t i = 0; i + 2 < n; i += 3) {
     PyObject* from = PyTuple_GET_ITEM(reads, i);
-    PyObject* now = PyCell_Check(from) ? PyCell_GET(from) : PyDict_GetItemWithError(from, PyTuple_GET_ITEM(reads, i + 1));
+    PyObject* now =
+        PyCell_Check(from) ? PyCell_GET(from) : PyDict_GetItemWithError(from, PyTuple_GET_ITEM(reads, i + 1));
     if (now == PyTuple_GET_ITEM(reads, i + 2)) continue;
     if (!now && PyErr_Occurred()) return nullptr;
     Py_RETURN_FALSE;
   }
   Py_RETURN_TRUE;
 }
-PyMethodDef reads_hold_method = {"reads_hold", reads_hold, METH_O,
-                                 "Whether names still name the objects of a flat tuple (dict or cell, name, object)."};
+PyMethodDef reads_hold_method = {
+    "reads_hold", reads_hold, METH_O,
+    "Whether names still name the objects of a flat tuple (dict or cell, name, object)."};
 PyMethodDef flat_key_method = {"flat_key", flat_key, METH_O,
                                "A key of the types of a tuple of Tensors; None if it holds anything else."};
 
@@ -231,9 +257,10 @@ void add_transforms(py::module_& m) {
     };
     return py::make_tuple(to_list(std::move(r.outputs)), py::cpp_function(std::move(pull_back)));
   });
-  m.def("vmap", [](const py::function& f, const py::sequence& args, const std::vector<bool>& batched, int64_t size) {
-    return to_list(lazy::vmap(flat(f), from_sequence(args), batched, size));
-  });
+  m.def("vmap",
+        [](const py::function& f, const py::sequence& args, const std::vector<bool>& batched, int64_t size) {
+          return to_list(lazy::vmap(flat(f), from_sequence(args), batched, size));
+        });
   m.def("checkpoint", [](const py::function& f, const py::sequence& args) {
     return to_list(lazy::checkpoint(flat(f), from_sequence(args)));
   });
@@ -247,7 +274,8 @@ void add_transforms(py::module_& m) {
         return out;
       });
   using TypeSpec = std::tuple<std::string, hlo::Dims, bool>;  // dtype, shape, weak
-  auto split = [](const std::vector<TypeSpec>& specs, std::vector<const hlo::Type*>& types, std::vector<bool>& weak) {
+  auto split = [](const std::vector<TypeSpec>& specs, std::vector<const hlo::Type*>& types,
+                  std::vector<bool>& weak) {
     for (const auto& [dtype, shape, w] : specs) {
       types.push_back(type_of(dtype, shape));
       weak.push_back(w);
@@ -269,53 +297,74 @@ void add_transforms(py::module_& m) {
         split(specs, types, weak);
         return std::make_shared<lazy::Program>(flat(f), types, weak, std::move(name), std::move(where));
       }))
-      .def("__call__", [](lazy::Program& p, const py::sequence& args) {
-        UserLocation location;
-        return to_list(p.call(from_sequence(args)));
-      })
-      .def("__call__", [](lazy::Program& p, const py::sequence& args, const py::tuple& hidden) {
-        UserLocation location;
-        std::vector<hlo::Value> values;
-        for (const py::handle& h : hidden) values.push_back(lazy_of(h.ptr()).value);
-        return to_list(p.call(from_sequence(args), values));
-      })
-      .def("bind_hidden", [](lazy::Program& p, const py::sequence& tensors) {
-        std::vector<hlo::Value> values;
-        for (const py::handle& t : tensors) values.push_back(lazy_of(t.ptr()).value);
-        return p.bind_hidden(values);
-      }, "Marks captured Tensors that calls give anew; whether each was captured.")
+      .def("__call__",
+           [](lazy::Program& p, const py::sequence& args) {
+             UserLocation location;
+             return to_list(p.call(from_sequence(args)));
+           })
+      .def("__call__",
+           [](lazy::Program& p, const py::sequence& args, const py::tuple& hidden) {
+             UserLocation location;
+             std::vector<hlo::Value> values;
+             for (const py::handle& h : hidden) values.push_back(lazy_of(h.ptr()).value);
+             return to_list(p.call(from_sequence(args), values));
+           })
+      .def(
+          "bind_hidden",
+          [](lazy::Program& p, const py::sequence& tensors) {
+            std::vector<hlo::Value> values;
+            for (const py::handle& t : tensors) values.push_back(lazy_of(t.ptr()).value);
+            return p.bind_hidden(values);
+          },
+          "Marks captured Tensors that calls give anew; whether each was captured.")
       .def("set_reason", &lazy::Program::set_reason)
-      .def("text", [](const lazy::Program& p, const std::string& preset, const std::string& name) {
-        const std::optional<hlo::TextOptions> options = hlo::parse_preset(preset);
-        if (!options) throw py::value_error("the text form is full, canonical or short, not '" + preset + "'");
-        return hlo::print(*p.computation(), *options, name);
-      })
+      .def("text",
+           [](const lazy::Program& p, const std::string& preset, const std::string& name) {
+             const std::optional<hlo::TextOptions> options = hlo::parse_preset(preset);
+             if (!options)
+               throw py::value_error("the text form is full, canonical or short, not '" + preset + "'");
+             return hlo::print(*p.computation(), *options, name);
+           })
       .def_property_readonly("num_captured", &lazy::Program::num_captured)
-      .def_property_readonly("result_types", [](const lazy::Program& p) {
-        py::list out;
-        for (const hlo::Type* t : p.computation()->result_types())
-          out.append(py::make_tuple(std::string(hlo::info(t->dtype).numpy_name), t->dims));
-        return out;
-      })
-      .def("compile", [](lazy::Program& p) { return p.compile()->info.id; },
-           "Compiles now; returns the id of its cache entry.");
-  m.def("close_program", [](const py::sequence& outputs, const py::sequence& inputs, uint32_t stamp, std::string name,
-                            std::string where, std::string reason) {
-    return lazy::Program::closed(from_sequence(outputs), from_sequence(inputs), stamp, std::move(name), std::move(where),
-                                 std::move(reason));
-  }, "The program between arguments of the jit scope with this stamp and values made of them; None if they depend on a "
-     "transform opened inside it.");
+      .def_property_readonly(
+          "result_types",
+          [](const lazy::Program& p) {
+            py::list out;
+            for (const hlo::Type* t : p.computation()->result_types())
+              out.append(py::make_tuple(std::string(hlo::info(t->dtype).numpy_name), t->dims));
+            return out;
+          })
+      .def(
+          "compile", [](lazy::Program& p) { return p.compile()->info.id; },
+          "Compiles now; returns the id of its cache entry.");
+  m.def(
+      "close_program",
+      [](const py::sequence& outputs, const py::sequence& inputs, uint32_t stamp, std::string name,
+         std::string where, std::string reason) {
+        return lazy::Program::closed(from_sequence(outputs), from_sequence(inputs), stamp, std::move(name),
+                                     std::move(where), std::move(reason));
+      },
+      "The program between arguments of the jit scope with this stamp and values made of them; None if they "
+      "depend on a "
+      "transform opened inside it.");
   m.def("scope_depth", [] { return lazy::open_scopes().size(); });
   m.def("record_floor", [] { return hlo::record_state().floor; });
-  m.def("outside_scopes", [](size_t depth, uint32_t floor, const py::function& f) {
-    lazy::ScopesSuspended suspended(depth, floor);
-    return f();
-  }, "Calls f as if only the outermost `depth` transforms were open.");
-  m.def("donate", [](const py::object& x) {
-    UserLocation location;
-    const Lazy& old = lazy_of(x.ptr());
-    reinterpret_cast<TensorObject*>(x.ptr())->cell->set({hlo::make_donated(old.value.type()), old.weak});
-  }, "Gives up a Tensor's value: its memory is free once nothing else uses it, and later reads raise with this line.");
+  m.def(
+      "outside_scopes",
+      [](size_t depth, uint32_t floor, const py::function& f) {
+        lazy::ScopesSuspended suspended(depth, floor);
+        return f();
+      },
+      "Calls f as if only the outermost `depth` transforms were open.");
+  m.def(
+      "donate",
+      [](const py::object& x) {
+        UserLocation location;
+        const Lazy& old = lazy_of(x.ptr());
+        reinterpret_cast<TensorObject*>(x.ptr())->cell->set({hlo::make_donated(old.value.type()), old.weak});
+      },
+      "Gives up a Tensor's value: its memory is free once nothing else uses it, and later reads raise with "
+      "this line.");
   m.def("depends_on", [](const py::object& x, const py::sequence& inputs) {
     absl::flat_hash_set<const hlo::Node*> beneath;
     for (const hlo::Node* n : hlo::postorder(std::span(&lazy_of(x.ptr()).value, 1))) beneath.insert(n);
@@ -330,69 +379,79 @@ void add_transforms(py::module_& m) {
   m.def("register_callback", [](const py::function& f) {
     // The callback gets and returns lists of tensors; it runs on the thread that runs the program.
     auto* kept = new py::function(f);
-    return hlo::register_anonymous_custom_call([kept](std::span<const hlo::LiteralPtr> in,
-                                                      std::span<const std::shared_ptr<hlo::Literal>> out) {
-      py::gil_scoped_acquire gil;
-      py::list args;
-      for (const hlo::LiteralPtr& l : in) args.append(to_object({lazy::from_host(l->dtype(), l->dims(), l->data()), false}));
-      const std::vector<Lazy> results = from_sequence((*kept)(args).cast<py::sequence>());
-      if (results.size() != out.size()) return absl::InvalidArgumentError("the callback returned another number of arrays than declared");
-      for (size_t i = 0; i < out.size(); ++i) {
-        if (results[i].value.type() != out[i]->type())
-          return absl::InvalidArgumentError(str_cat("the callback returned ", hlo::to_string(*results[i].value.type()),
-                                                    " where ", hlo::to_string(*out[i]->type()), " was declared"));
-        const jit::ArrayPtr array = lazy::array(results[i].value);
-        if (out[i]->bytes() > 0) std::memcpy(out[i]->data(), array->data(), out[i]->bytes());
-      }
-      return absl::OkStatus();
-    });
+    return hlo::register_anonymous_custom_call(
+        [kept](std::span<const hlo::LiteralPtr> in, std::span<const std::shared_ptr<hlo::Literal>> out) {
+          py::gil_scoped_acquire gil;
+          py::list args;
+          for (const hlo::LiteralPtr& l : in)
+            args.append(to_object({lazy::from_host(l->dtype(), l->dims(), l->data()), false}));
+          const std::vector<Lazy> results = from_sequence((*kept)(args).cast<py::sequence>());
+          if (results.size() != out.size())
+            return absl::InvalidArgumentError("the callback returned another number of arrays than declared");
+          for (size_t i = 0; i < out.size(); ++i) {
+            if (results[i].value.type() != out[i]->type())
+              return absl::InvalidArgumentError(str_cat("the callback returned ",
+                                                        hlo::to_string(*results[i].value.type()), " where ",
+                                                        hlo::to_string(*out[i]->type()), " was declared"));
+            const jit::ArrayPtr array = lazy::array(results[i].value);
+            if (out[i]->bytes() > 0) std::memcpy(out[i]->data(), array->data(), out[i]->bytes());
+          }
+          return absl::OkStatus();
+        });
   });
 }
 
 void add_inspection(py::module_& m) {
-  m.def("cache_stats", [] {
-    const jit::CacheStats s = jit::Engine::get().cache().stats();
-    const jit::KernelStats k = jit::Engine::get().kernels().stats();
-    const lazy::SyncStats y = lazy::sync_stats();
-    const jit::AllocatorStats a = jit::Engine::get().allocator().stats();
-    py::dict d;
-    d["entries"] = s.entries;
-    d["hits"] = s.hits;
-    d["misses"] = s.misses;
-    d["evictions"] = s.evictions;
-    d["compile_ms"] = s.compile_ms;
-    d["kernels"] = k.kernels;
-    d["kernel_compiles"] = k.compiles;
-    d["kernel_compile_ms"] = k.compile_ms;
-    d["code_bytes"] = k.code_bytes;
-    d["interpreted_runs"] = k.interpreted_runs;
-    d["compiled_runs"] = k.compiled_runs;
-    d["flushes"] = y.flushes;
-    d["automatic_flushes"] = y.automatic_flushes;
-    d["recorded"] = y.recorded;
-    d["live_bytes"] = a.live_bytes;
-    d["peak_bytes"] = a.peak_bytes;
-    d["live_nodes"] = hlo::live_nodes();
-    return d;
-  }, "Counters of the specialization cache, kernels, syncs and memory.");
+  m.def(
+      "cache_stats",
+      [] {
+        const jit::CacheStats s = jit::Engine::get().cache().stats();
+        const jit::KernelStats k = jit::Engine::get().kernels().stats();
+        const lazy::SyncStats y = lazy::sync_stats();
+        const jit::AllocatorStats a = jit::Engine::get().allocator().stats();
+        py::dict d;
+        d["entries"] = s.entries;
+        d["hits"] = s.hits;
+        d["misses"] = s.misses;
+        d["evictions"] = s.evictions;
+        d["compile_ms"] = s.compile_ms;
+        d["kernels"] = k.kernels;
+        d["kernel_compiles"] = k.compiles;
+        d["kernel_compile_ms"] = k.compile_ms;
+        d["code_bytes"] = k.code_bytes;
+        d["interpreted_runs"] = k.interpreted_runs;
+        d["compiled_runs"] = k.compiled_runs;
+        d["flushes"] = y.flushes;
+        d["automatic_flushes"] = y.automatic_flushes;
+        d["recorded"] = y.recorded;
+        d["live_bytes"] = a.live_bytes;
+        d["peak_bytes"] = a.peak_bytes;
+        d["live_nodes"] = hlo::live_nodes();
+        return d;
+      },
+      "Counters of the specialization cache, kernels, syncs and memory.");
   m.def("cache_entries", [] {
     py::list out;
     for (const jit::EntryInfo& e : jit::Engine::get().cache().entries()) out.append(entry_dict(e));
     return out;
   });
-  m.def("cache_steps", [](int64_t id) {
-    const jit::SpecializationPtr e = jit::Engine::get().cache().find(id);
-    if (!e) throw py::key_error("there is no cache entry " + std::to_string(id));
-    return e->executable->describe() + cluster::report(e->executable->program(), e->executable->plan());
-  }, "The steps of an entry's executable, its fusion groups and why others were not fused.");
+  m.def(
+      "cache_steps",
+      [](int64_t id) {
+        const jit::SpecializationPtr e = jit::Engine::get().cache().find(id);
+        if (!e) throw py::key_error("there is no cache entry " + std::to_string(id));
+        return e->executable->describe() + cluster::report(e->executable->program(), e->executable->plan());
+      },
+      "The steps of an entry's executable, its fusion groups and why others were not fused.");
   m.def("cache_dot", [](int64_t id) {
     const jit::SpecializationPtr e = jit::Engine::get().cache().find(id);
     if (!e) throw py::key_error("there is no cache entry " + std::to_string(id));
     return cluster::to_dot(e->executable->program(), e->executable->plan());
   });
   m.def("cache_clear", [] { jit::Engine::get().cache().clear(); });
-  m.def("code_generator_missing", [] { return jit::Engine::get().kernels().unavailable(); },
-        "Why kernels are interpreted only; empty if they can be compiled.");
+  m.def(
+      "code_generator_missing", [] { return jit::Engine::get().kernels().unavailable(); },
+      "Why kernels are interpreted only; empty if they can be compiled.");
   m.def("set_compiling", [](bool on) { jit::Engine::get().kernels().set_compiling(on); });
   m.def("set_eager_compile", [](bool on) { jit::Engine::get().kernels().set_eager(on); });
   m.def("set_memory_limit", [](int64_t bytes) { jit::Engine::get().allocator().set_limit(bytes); });

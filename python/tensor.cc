@@ -39,8 +39,8 @@ PyObject* call_hook(const char* name, PyObject* a, PyObject* b = nullptr, PyObje
   return result;
 }
 
-// Tells the error that is set in the user's terms: the expression, its operands and where they were made. Frames of
-// the library are left out of the traceback.
+// Tells the error that is set in the user's terms: the expression, its operands and where they were made.
+// Frames of the library are left out of the traceback.
 void explain_error(PyObject* a, PyObject* b) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -87,7 +87,8 @@ std::optional<hlo::Value> observed_value(PyObject* o, DType dtype) {
 
 // A number of Python's own; NumPy's float64 is a Python float too, but keeps its own type.
 bool is_plain_number(PyObject* o) {
-  return is_observed(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o);
+  return is_observed(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) ||
+         PyComplex_CheckExact(o);
 }
 
 // The element type a Python number has on its own; weak unless it is a bool.
@@ -148,37 +149,72 @@ std::optional<hlo::Value> number_value(PyObject* o, DType dtype) {
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
   if (!format) return DType::kU8;
   if (*format == '<' || *format == '=' || *format == '@') ++format;
-  if (format[0] == 'Z') return format[1] == 'f' ? DType::kC64 : format[1] == 'd' ? std::optional(DType::kC128) : std::nullopt;
+  if (format[0] == 'Z')
+    return format[1] == 'f' ? DType::kC64 : format[1] == 'd' ? std::optional(DType::kC128) : std::nullopt;
   if (format[0] != '\0' && format[1] != '\0') return std::nullopt;
   switch (*format) {
-    case '?': return DType::kBool;
-    case 'e': return DType::kF16;
-    case 'f': return DType::kF32;
-    case 'd': return DType::kF64;
-    case 'b': case 'h': case 'i': case 'l': case 'q':
-      return itemsize == 1 ? DType::kS8 : itemsize == 2 ? DType::kS16 : itemsize == 4 ? DType::kS32 : DType::kS64;
-    case 'B': case 'H': case 'I': case 'L': case 'Q':
-      return itemsize == 1 ? DType::kU8 : itemsize == 2 ? DType::kU16 : itemsize == 4 ? DType::kU32 : DType::kU64;
-    default: return std::nullopt;
+    case '?':
+      return DType::kBool;
+    case 'e':
+      return DType::kF16;
+    case 'f':
+      return DType::kF32;
+    case 'd':
+      return DType::kF64;
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+      return itemsize == 1   ? DType::kS8
+             : itemsize == 2 ? DType::kS16
+             : itemsize == 4 ? DType::kS32
+                             : DType::kS64;
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+      return itemsize == 1   ? DType::kU8
+             : itemsize == 2 ? DType::kU16
+             : itemsize == 4 ? DType::kU32
+                             : DType::kU64;
+    default:
+      return std::nullopt;
   }
 }
 
 const char* format_of(DType t) {
   switch (t) {
-    case DType::kBool: return "?";
-    case DType::kS8: return "b";
-    case DType::kS16: return "h";
-    case DType::kS32: return "i";
-    case DType::kS64: return "q";
-    case DType::kU8: return "B";
-    case DType::kU16: case DType::kBF16: return "H";
-    case DType::kU32: return "I";
-    case DType::kU64: return "Q";
-    case DType::kF16: return "e";
-    case DType::kF32: return "f";
-    case DType::kF64: return "d";
-    case DType::kC64: return "Zf";
-    default: return "Zd";
+    case DType::kBool:
+      return "?";
+    case DType::kS8:
+      return "b";
+    case DType::kS16:
+      return "h";
+    case DType::kS32:
+      return "i";
+    case DType::kS64:
+      return "q";
+    case DType::kU8:
+      return "B";
+    case DType::kU16:
+    case DType::kBF16:
+      return "H";
+    case DType::kU32:
+      return "I";
+    case DType::kU64:
+      return "Q";
+    case DType::kF16:
+      return "e";
+    case DType::kF32:
+      return "f";
+    case DType::kF64:
+      return "d";
+    case DType::kC64:
+      return "Zf";
+    default:
+      return "Zd";
   }
 }
 
@@ -288,7 +324,8 @@ Py_ssize_t length_slot(PyObject* a) {
 PyObject* compare_slot(PyObject* a, PyObject* b, int op) {
   static const hlo::Attrs* directions[6] = {};
   if (!directions[0])
-    for (const auto& [code, name] : {std::pair{Py_LT, "LT"}, {Py_LE, "LE"}, {Py_EQ, "EQ"}, {Py_NE, "NE"}, {Py_GT, "GT"}, {Py_GE, "GE"}})
+    for (const auto& [code, name] :
+         {std::pair{Py_LT, "LT"}, {Py_LE, "LE"}, {Py_EQ, "EQ"}, {Py_NE, "NE"}, {Py_GT, "GT"}, {Py_GE, "GE"}})
       directions[code] = hlo::intern_attrs({{Attr::direction, std::string(name)}});
   return binary(Op::compare, a, b, directions[op]);
 }
@@ -316,7 +353,9 @@ PyObject* get_dtype(PyObject* self, void*) {
   return out;
 }
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLongLong(lazy_of(self).value.rank()); }
-PyObject* get_size(PyObject* self, void*) { return PyLong_FromLongLong(lazy_of(self).value.type()->num_elements); }
+PyObject* get_size(PyObject* self, void*) {
+  return PyLong_FromLongLong(lazy_of(self).value.type()->num_elements);
+}
 PyObject* get_weak(PyObject* self, void*) { return PyBool_FromLong(lazy_of(self).weak); }
 
 // --- buffers: read-only, pinning the array ---
@@ -362,14 +401,16 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 }
 void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<Export*>(view->internal); }
 
-PyGetSetDef getters[] = {{"shape", get_shape, nullptr, "Sizes of the dimensions, a tuple of ints.", nullptr},
-                         {"dtype", get_dtype, nullptr, "Element type.", nullptr},
-                         {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
-                         {"size", get_size, nullptr, "Number of elements.", nullptr},
-                         {"weak_type", get_weak, nullptr, "Whether the element type yields to other operands'.", nullptr},
-                         {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weakrefs), READONLY, nullptr},
-                         {nullptr, 0, 0, 0, nullptr}};
+PyGetSetDef getters[] = {
+    {"shape", get_shape, nullptr, "Sizes of the dimensions, a tuple of ints.", nullptr},
+    {"dtype", get_dtype, nullptr, "Element type.", nullptr},
+    {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
+    {"size", get_size, nullptr, "Number of elements.", nullptr},
+    {"weak_type", get_weak, nullptr, "Whether the element type yields to other operands'.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weakrefs), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
 
 PyType_Slot slots[] = {
     {Py_tp_doc, const_cast<char*>("An array whose value is computed when it is first needed.")},
@@ -407,8 +448,8 @@ PyType_Slot slots[] = {
     {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
     {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
     {0, nullptr}};
-PyType_Spec spec = {"lamina.Tensor", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                    slots};
+PyType_Spec spec = {"lamina.Tensor", sizeof(TensorObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 }  // namespace
 
@@ -417,8 +458,9 @@ void add_tensor_type(py::module_& module) {
   if (!type) throw py::error_already_set();
   tensor_type = reinterpret_cast<PyTypeObject*>(type);
   module.attr("Tensor") = py::reinterpret_borrow<py::object>(type);
-  module.def("set_hooks", [](const py::dict& d) { hooks = d.inc_ref().ptr(); },
-             "Gives the functions that the Tensor type calls for what is written in Python.");
+  module.def(
+      "set_hooks", [](const py::dict& d) { hooks = d.inc_ref().ptr(); },
+      "Gives the functions that the Tensor type calls for what is written in Python.");
 }
 
 bool is_tensor(PyObject* object) { return Py_TYPE(object) == tensor_type; }
@@ -477,7 +519,8 @@ std::vector<Lazy> from_sequence(const py::sequence& objects) {
     std::optional<Lazy> x = from_object(o.ptr());
     if (!x) {
       if (PyErr_Occurred()) throw py::error_already_set();
-      throw py::type_error("a Tensor, number or array is needed, not " + std::string(py::str(py::type::of(o))));
+      throw py::type_error("a Tensor, number or array is needed, not " +
+                           std::string(py::str(py::type::of(o))));
     }
     out.push_back(*std::move(x));
   }
@@ -487,8 +530,10 @@ std::vector<Lazy> from_sequence(const py::sequence& objects) {
 py::list to_list(std::vector<Lazy> lazies) {
   py::list out;
   for (Lazy& l : lazies) {
-    if (l.value) out.append(to_object(std::move(l)));
-    else out.append(py::none());
+    if (l.value)
+      out.append(to_object(std::move(l)));
+    else
+      out.append(py::none());
   }
   return out;
 }
@@ -561,23 +606,35 @@ void set_python_error() {
   } catch (const Error& e) {
     PyObject* type = PyExc_RuntimeError;
     switch (e.kind()) {
-      case ErrorKind::kValue: type = PyExc_ValueError; break;
-      case ErrorKind::kType: type = PyExc_TypeError; break;
-      case ErrorKind::kIndex: type = PyExc_IndexError; break;
-      case ErrorKind::kNotImplemented: type = PyExc_NotImplementedError; break;
-      case ErrorKind::kMemory: type = PyExc_MemoryError; break;
+      case ErrorKind::kValue:
+        type = PyExc_ValueError;
+        break;
+      case ErrorKind::kType:
+        type = PyExc_TypeError;
+        break;
+      case ErrorKind::kIndex:
+        type = PyExc_IndexError;
+        break;
+      case ErrorKind::kNotImplemented:
+        type = PyExc_NotImplementedError;
+        break;
+      case ErrorKind::kMemory:
+        type = PyExc_MemoryError;
+        break;
       case ErrorKind::kCancelled:
         if (PyErr_Occurred()) return;  // what the signal handler raised
         type = PyExc_KeyboardInterrupt;
         break;
-      case ErrorKind::kRuntime: break;
+      case ErrorKind::kRuntime:
+        break;
     }
     std::string text = e.what();
     const hlo::Location at = hlo::location(user_location());
     if (!at.file.empty()) {
       text += str_cat("\n  ", at.file, ":", at.line);
       try {
-        const std::string source = py::str(py::module_::import("linecache").attr("getline")(at.file, at.line).attr("strip")());
+        const std::string source =
+            py::str(py::module_::import("linecache").attr("getline")(at.file, at.line).attr("strip")());
         if (!source.empty()) text += ": " + source;
       } catch (py::error_already_set&) {
         // The source is not to be had; the line number stands.

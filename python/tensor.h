@@ -14,8 +14,7 @@
 namespace lamina::python {
 
 struct TensorObject {
-  PyObject_HEAD
-  lazy::Cell* cell;
+  PyObject_HEAD lazy::Cell* cell;
   PyObject* weakrefs;
 };
 
@@ -28,10 +27,11 @@ const lazy::Lazy& lazy_of(PyObject* tensor);
 PyObject* make_tensor(lazy::Lazy lazy);
 pybind11::object to_object(lazy::Lazy lazy);
 
-// A Tensor, a Python number, a NumPy array or scalar: as a lazy array. Empty, without an exception, for anything else.
+// A Tensor, a Python number, a NumPy array or scalar: as a lazy array. Empty, without an exception, for
+// anything else.
 std::optional<lazy::Lazy> from_object(PyObject* object);
-// As from_object for each, but plain Python numbers are made with the element type that all promote to, so that
-// nothing is rounded twice. False, with or without an exception set, if one cannot be taken.
+// As from_object for each, but plain Python numbers are made with the element type that all promote to, so
+// that nothing is rounded twice. False, with or without an exception set, if one cannot be taken.
 bool promoted_operands(std::span<PyObject* const> objects, std::vector<lazy::Lazy>& out);
 std::vector<lazy::Lazy> from_sequence(const pybind11::sequence& objects);
 pybind11::list to_list(std::vector<lazy::Lazy> lazies);

@@ -31,7 +31,8 @@ const Type* slice_of(const Type* stacked) {
 
 TypeOr scan_type(Types t, const Attrs& a) {
   const int64_t carries = a.integer(Attr::num_carry), length = a.integer(Attr::length);
-  if (carries < 0 || carries > static_cast<int64_t>(t.size())) return invalid("num_carry ", carries, " is out of range");
+  if (carries < 0 || carries > static_cast<int64_t>(t.size()))
+    return invalid("num_carry ", carries, " is out of range");
   if (length < 0) return invalid("length ", length, " is negative");
   std::vector<const Type*> parameters(t.begin(), t.begin() + carries);
   for (const Type* x : t.subspan(carries)) {

@@ -71,7 +71,8 @@ TypeOr compare_type(Types t, const Attrs& a) {
   static constexpr std::string_view kDirections[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
   if (std::find(std::begin(kDirections), std::end(kDirections), d) == std::end(kDirections))
     return invalid("direction must be EQ, NE, LT, LE, GT or GE, not '", d, "'");
-  if (!kind.empty() && kind != "TOTALORDER") return invalid("compare_type must be absent or TOTALORDER, not '", kind, "'");
+  if (!kind.empty() && kind != "TOTALORDER")
+    return invalid("compare_type must be absent or TOTALORDER, not '", kind, "'");
   if (!kind.empty() && !is_float(t[0]->dtype)) return invalid("TOTALORDER is for float elements");
   if (is_complex(t[0]->dtype) && d != "EQ" && d != "NE") return invalid("complex values have no order");
   return array_type(DType::kBool, t[0]->dims);
@@ -86,7 +87,8 @@ TypeOr bitcast_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_takes(t[0], kInts | kF));
   const DType to = a.dtype(Attr::dtype);
   if (is_bool(to) || is_complex(to) || byte_size(to) != byte_size(t[0]->dtype))
-    return invalid("cannot see ", info(t[0]->dtype).name, " elements as ", info(to).name, ": the widths differ");
+    return invalid("cannot see ", info(t[0]->dtype).name, " elements as ", info(to).name,
+                   ": the widths differ");
   return array_type(to, t[0]->dims);
 }
 

@@ -1,7 +1,7 @@
 // Type and evaluation rules of the ops that move elements by run-time indices (StableHLO's meaning).
 //
-// Start indices of slices are clamped so that the slice fits; a gather clamps each slice likewise; a scatter skips
-// updates that would fall outside.
+// Start indices of slices are clamped so that the slice fits; a gather clamps each slice likewise; a scatter
+// skips updates that would fall outside.
 #include <algorithm>
 
 #include "hlo/rules/support.h"
@@ -13,7 +13,8 @@ absl::Status check_indices(Types indices, int64_t count) {
   if (static_cast<int64_t>(indices.size()) != count)
     return invalid("needs one start index per dimension: ", count, ", not ", indices.size());
   for (const Type* t : indices)
-    if (!t->is_scalar() || !is_integer(t->dtype)) return invalid("start indices are integer scalars, not ", to_string(*t));
+    if (!t->is_scalar() || !is_integer(t->dtype))
+      return invalid("start indices are integer scalars, not ", to_string(*t));
   return absl::OkStatus();
 }
 
@@ -33,10 +34,12 @@ TypeOr dynamic_update_slice_type(Types t, const Attrs&) {
   if (t.size() < 2) return invalid("needs an array and an update");
   LAMINA_RETURN_IF_ERROR(check_arrays(t));
   if (t[1]->dtype != t[0]->dtype || t[1]->rank() != t[0]->rank())
-    return invalid("the update ", to_string(*t[1]), " must have the element type and rank of ", to_string(*t[0]));
+    return invalid("the update ", to_string(*t[1]), " must have the element type and rank of ",
+                   to_string(*t[0]));
   for (int64_t i = 0; i < t[0]->rank(); ++i)
     if (t[1]->dims[i] > t[0]->dims[i])
-      return invalid("the update ", dims_to_string(t[1]->dims), " is larger than ", dims_to_string(t[0]->dims));
+      return invalid("the update ", dims_to_string(t[1]->dims), " is larger than ",
+                     dims_to_string(t[0]->dims));
   LAMINA_RETURN_IF_ERROR(check_indices(t.subspan(2), t[0]->rank()));
   return t[0];
 }
@@ -50,7 +53,8 @@ Dims others(int64_t rank, std::span<const int64_t> a, std::span<const int64_t> b
 }
 
 absl::Status check_index_operand(const Type* indices, int64_t vector_dim, int64_t map_size) {
-  if (!is_integer(indices->dtype)) return invalid("indices must be integers, not ", info(indices->dtype).name);
+  if (!is_integer(indices->dtype))
+    return invalid("indices must be integers, not ", info(indices->dtype).name);
   if (vector_dim < 0 || vector_dim > indices->rank())
     return invalid("index_vector_dim ", vector_dim, " must lie in 0..", indices->rank());
   const int64_t length = vector_dim == indices->rank() ? 1 : indices->dims[vector_dim];
@@ -109,7 +113,8 @@ TypeOr gather_type(Types t, const Attrs& a) {
 
 TypeOr scatter_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_arrays(t));
-  if (t.size() < 3 || t.size() % 2 == 0) return invalid("needs arrays, indices and as many updates as arrays");
+  if (t.size() < 3 || t.size() % 2 == 0)
+    return invalid("needs arrays, indices and as many updates as arrays");
   const size_t m = t.size() / 2;
   const Type* indices = t[m];
   const Dims &window = a.ints(Attr::update_window_dims), &inserted = a.ints(Attr::inserted_window_dims),
@@ -136,9 +141,11 @@ TypeOr scatter_type(Types t, const Attrs& a) {
       if (contains(window, d)) {
         const int64_t limit = operand->dims[kept[next_window++]];
         if (update->dims[d] > limit)
-          return invalid("update window dimension ", d, " of size ", update->dims[d], " is larger than ", limit);
+          return invalid("update window dimension ", d, " of size ", update->dims[d], " is larger than ",
+                         limit);
       } else if (const int64_t want = indices->dims[batch[next_batch++]]; update->dims[d] != want) {
-        return invalid("update dimension ", d, " has size ", update->dims[d], " where the indices have ", want);
+        return invalid("update dimension ", d, " has size ", update->dims[d], " where the indices have ",
+                       want);
       }
     }
   }
@@ -217,7 +224,8 @@ void split_index(std::span<const int64_t> index, const Dims& picked, Dims& chose
 
 absl::Status eval_gather(const Node& n, EvalIn in, EvalOut out) {
   const Attrs& a = n.attrs();
-  const Dims &batching = a.ints(Attr::operand_batching_dims), &index_batching = a.ints(Attr::start_indices_batching_dims),
+  const Dims &batching = a.ints(Attr::operand_batching_dims),
+             &index_batching = a.ints(Attr::start_indices_batching_dims),
              &map = a.ints(Attr::start_index_map), &sizes = a.ints(Attr::slice_sizes),
              &offset_dims = a.ints(Attr::offset_dims);
   const Literal& operand = *in[0];
@@ -244,8 +252,10 @@ absl::Status eval_gather(const Node& n, EvalIn in, EvalOut out) {
 absl::Status eval_scatter(const Node& n, EvalIn in, EvalOut out) {
   const Attrs& a = n.attrs();
   const size_t m = in.size() / 2;
-  const Dims &batching = a.ints(Attr::input_batching_dims), &index_batching = a.ints(Attr::scatter_indices_batching_dims),
-             &map = a.ints(Attr::scatter_dims_to_operand_dims), &window_dims = a.ints(Attr::update_window_dims);
+  const Dims &batching = a.ints(Attr::input_batching_dims),
+             &index_batching = a.ints(Attr::scatter_indices_batching_dims),
+             &map = a.ints(Attr::scatter_dims_to_operand_dims),
+             &window_dims = a.ints(Attr::update_window_dims);
   const Dims& dims = in[0]->dims();
   const IndexVectors vectors(*in[m], a.integer(Attr::index_vector_dim));
   const Dims kept = others(in[0]->type()->rank(), a.ints(Attr::inserted_window_dims), batching);
@@ -260,7 +270,8 @@ absl::Status eval_scatter(const Node& n, EvalIn in, EvalOut out) {
     split_index(index, window_dims, window, position);
     Dims at(dims.size(), 0);
     for (size_t k = 0; k < map.size(); ++k) at[map[k]] = vectors.at(position, k);
-    for (size_t k = 0; k < batching.size(); ++k) at[batching[k]] = vectors.coordinate(position, index_batching[k]);
+    for (size_t k = 0; k < batching.size(); ++k)
+      at[batching[k]] = vectors.coordinate(position, index_batching[k]);
     for (size_t k = 0; k < kept.size(); ++k) {
       if (at[kept[k]] > dims[kept[k]]) return;  // before the sum, so that it cannot overflow
       at[kept[k]] += window[k];

@@ -22,9 +22,9 @@ TypeOr dot_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_length("rhs_contracting_dimensions", rc, lc.size()));
   for (size_t i = 0; i < left.size(); ++i)
     if (t[0]->dims[left[i]] != t[1]->dims[right[i]])
-      return invalid(i < lb.size() ? "batching" : "contracting", " dimension ", left[i], " of the left side has size ",
-                     t[0]->dims[left[i]], " but dimension ", right[i], " of the right side has size ",
-                     t[1]->dims[right[i]]);
+      return invalid(i < lb.size() ? "batching" : "contracting", " dimension ", left[i],
+                     " of the left side has size ", t[0]->dims[left[i]], " but dimension ", right[i],
+                     " of the right side has size ", t[1]->dims[right[i]]);
   Dims out;
   for (int64_t d : lb) out.push_back(t[0]->dims[d]);
   for (int64_t d = 0; d < t[0]->rank(); ++d)
@@ -82,11 +82,12 @@ TypeOr convolution_type(Types t, const Attrs& a) {
   out[of] = w.dims[wo];
   constexpr int64_t kLimit = int64_t{1} << 40;
   for (int64_t i = 0; i < spatial; ++i) {
-    if (stride[i] < 1 || base[i] < 1 || hole[i] < 1 || stride[i] > kLimit || base[i] > kLimit || hole[i] > kLimit)
+    if (stride[i] < 1 || base[i] < 1 || hole[i] < 1 || stride[i] > kLimit || base[i] > kLimit ||
+        hole[i] > kLimit)
       return invalid("strides and dilations must be at least 1");
     const int64_t n = x.dims[xs[i]], k = w.dims[ws[i]];
-    if (std::abs(padding[2 * i]) > kLimit || std::abs(padding[2 * i + 1]) > kLimit || n > kLimit || k > kLimit ||
-        (n > 0 && n > kLimit / base[i]) || (k > 0 && k > kLimit / hole[i]))
+    if (std::abs(padding[2 * i]) > kLimit || std::abs(padding[2 * i + 1]) > kLimit || n > kLimit ||
+        k > kLimit || (n > 0 && n > kLimit / base[i]) || (k > 0 && k > kLimit / hole[i]))
       return invalid("spatial dimension ", i, " is too large");
     const int64_t padded = (n == 0 ? 0 : (n - 1) * base[i] + 1) + padding[2 * i] + padding[2 * i + 1];
     const int64_t span = k == 0 ? 0 : (k - 1) * hole[i] + 1;
@@ -151,7 +152,8 @@ absl::Status eval_dot(const Node& n, EvalIn in, EvalOut out) {
 }
 
 absl::Status eval_convolution(const Node& n, EvalIn in, EvalOut out) {
-  return reference_conv(in[0]->dtype(), out[0]->dtype(), conv_shape(n), in[0]->data(), in[1]->data(), out[0]->data());
+  return reference_conv(in[0]->dtype(), out[0]->dtype(), conv_shape(n), in[0]->data(), in[1]->data(),
+                        out[0]->data());
 }
 
 }  // namespace

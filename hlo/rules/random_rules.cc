@@ -1,9 +1,10 @@
-// rng_bit_generator: Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC11, section 3.3).
+// rng_bit_generator: Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2,
+// 3", SC11, section 3.3).
 //
-// The state is u64[2]: key, counter. Results of at most 32 bits take both words of a block: of n elements, element i
-// and element i + ceil(n/2) come from the block of counter + i, its first and second word (truncated). 64-bit results
-// take one block each, first word low. The new state's counter has moved on by the number of blocks.
+// The state is u64[2]: key, counter. Results of at most 32 bits take both words of a block: of n elements,
+// element i and element i + ceil(n/2) come from the block of counter + i, its first and second word
+// (truncated). 64-bit results take one block each, first word low. The new state's counter has moved on by
+// the number of blocks.
 #include <bit>
 
 #include "hlo/rules/support.h"

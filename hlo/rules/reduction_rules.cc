@@ -55,8 +55,9 @@ absl::StatusOr<Window> read_window(const Attrs& a, int64_t rank) {
     const Dims& v = a.ints(key);
     return v.empty() ? Dims(n, fill) : v;
   };
-  Window w{a.ints(Attr::window_dimensions), list(Attr::window_strides, rank, 1), list(Attr::base_dilations, rank, 1),
-           list(Attr::window_dilations, rank, 1), list(Attr::padding, 2 * rank, 0)};
+  Window w{a.ints(Attr::window_dimensions), list(Attr::window_strides, rank, 1),
+           list(Attr::base_dilations, rank, 1), list(Attr::window_dilations, rank, 1),
+           list(Attr::padding, 2 * rank, 0)};
   LAMINA_RETURN_IF_ERROR(check_length("window_dimensions", w.size, rank));
   LAMINA_RETURN_IF_ERROR(check_length("window_strides", w.stride, rank));
   LAMINA_RETURN_IF_ERROR(check_length("base_dilations", w.base_dilation, rank));
@@ -65,14 +66,16 @@ absl::StatusOr<Window> read_window(const Attrs& a, int64_t rank) {
   for (int64_t i = 0; i < rank; ++i)
     for (int64_t v : {w.size[i], w.stride[i], w.base_dilation[i], w.dilation[i]})
       if (v < 1 || v > int64_t{1} << 40)
-        return invalid("window sizes, strides and dilations must be at least 1 (dimension ", i, " has ", v, ")");
+        return invalid("window sizes, strides and dilations must be at least 1 (dimension ", i, " has ", v,
+                       ")");
   return w;
 }
 
 // Size of the result along one dimension.
 absl::StatusOr<int64_t> window_positions(int64_t n, const Window& w, int64_t d) {
   constexpr int64_t kLimit = int64_t{1} << 58;
-  if (n > 0 && n - 1 > kLimit / w.base_dilation[d]) return invalid("dimension ", d, " is too large when dilated");
+  if (n > 0 && n - 1 > kLimit / w.base_dilation[d])
+    return invalid("dimension ", d, " is too large when dilated");
   const int64_t dilated = n == 0 ? 0 : (n - 1) * w.base_dilation[d] + 1;
   for (int64_t p : {w.padding[2 * d], w.padding[2 * d + 1]})
     if (p > kLimit || p < -kLimit) return invalid("padding ", p, " of dimension ", d, " is too large");
@@ -114,8 +117,10 @@ TypeOr select_and_scatter_type(Types t, const Attrs& a) {
     return invalid("the source has shape ", dims_to_string(t[1]->dims), " where the windows give ",
                    dims_to_string(*source));
   const Type* predicate = scalar_type(DType::kBool);
-  LAMINA_RETURN_IF_ERROR(check_region("select", a.computation(Attr::select), {{element, element}}, {{predicate}}));
-  LAMINA_RETURN_IF_ERROR(check_region("scatter", a.computation(Attr::scatter), {{element, element}}, {{element}}));
+  LAMINA_RETURN_IF_ERROR(
+      check_region("select", a.computation(Attr::select), {{element, element}}, {{predicate}}));
+  LAMINA_RETURN_IF_ERROR(
+      check_region("scatter", a.computation(Attr::scatter), {{element, element}}, {{element}}));
   return t[0];
 }
 
@@ -133,7 +138,8 @@ TypeOr sort_type(Types t, const Attrs& a) {
     parameters.push_back(scalar_type(x->dtype));
   }
   const Type* predicate = scalar_type(DType::kBool);
-  LAMINA_RETURN_IF_ERROR(check_region("the comparator", a.computation(Attr::body), parameters, {{predicate}}));
+  LAMINA_RETURN_IF_ERROR(
+      check_region("the comparator", a.computation(Attr::body), parameters, {{predicate}}));
   return results_type(t);
 }
 
@@ -169,13 +175,15 @@ class Sequences {
     while (count_ > 1) {
       const int64_t chunks = (count_ + kReduceChunk - 1) / kReduceChunk;
       for (int64_t c = 0; c < chunks; ++c)
-        LAMINA_RETURN_IF_ERROR(reduce_chunk(c, c * kReduceChunk, std::min(kReduceChunk, count_ - c * kReduceChunk)));
+        LAMINA_RETURN_IF_ERROR(
+            reduce_chunk(c, c * kReduceChunk, std::min(kReduceChunk, count_ - c * kReduceChunk)));
       count_ = chunks;
     }
     return absl::OkStatus();
   }
 
-  // Element 0 combined with initial values (tree first), or those alone; written to element `at` of the results.
+  // Element 0 combined with initial values (tree first), or those alone; written to element `at` of the
+  // results.
   absl::Status finish(std::span<const LiteralPtr> inits, EvalOut out, int64_t at) {
     std::vector<const void*> in;
     std::vector<void*> to;
@@ -190,7 +198,9 @@ class Sequences {
   }
 
  private:
-  std::byte* at(size_t operand, int64_t element) { return data_[operand].data() + element * widths_[operand]; }
+  std::byte* at(size_t operand, int64_t element) {
+    return data_[operand].data() + element * widths_[operand];
+  }
 
   // lanes [to, to + n) = body(those, lanes [from, from + n)).
   absl::Status combine(int64_t to, int64_t from, int64_t n) {

@@ -25,8 +25,8 @@ TypeOr reshape_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_arrays(t));
   TypeOr out = array_type(t[0]->dtype, a.ints(Attr::shape));
   if (out.ok() && (*out)->num_elements != t[0]->num_elements)
-    return invalid("cannot give ", t[0]->num_elements, " elements the shape ", dims_to_string((*out)->dims), " of ",
-                   (*out)->num_elements);
+    return invalid("cannot give ", t[0]->num_elements, " elements the shape ", dims_to_string((*out)->dims),
+                   " of ", (*out)->num_elements);
   return out;
 }
 
@@ -48,7 +48,8 @@ TypeOr reverse_type(Types t, const Attrs& a) {
 
 TypeOr slice_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_arrays(t));
-  const Dims &start = a.ints(Attr::start_indices), &limit = a.ints(Attr::limit_indices), &step = a.ints(Attr::strides);
+  const Dims &start = a.ints(Attr::start_indices), &limit = a.ints(Attr::limit_indices),
+             &step = a.ints(Attr::strides);
   for (const Dims* list : {&start, &limit, &step})
     LAMINA_RETURN_IF_ERROR(check_length("start, limit or strides", *list, t[0]->rank()));
   Dims out;
@@ -79,7 +80,8 @@ TypeOr pad_type(Types t, const Attrs& a) {
       return invalid("padding of dimension ", i, " is too large");
     const int64_t size = n + gaps * inner[i] + low[i] + high[i];
     if (size < 0)
-      return invalid("negative padding ", low[i], ", ", high[i], " of dimension ", i, " takes more than its size ", n);
+      return invalid("negative padding ", low[i], ", ", high[i], " of dimension ", i,
+                     " takes more than its size ", n);
     out.push_back(size);
   }
   return array_type(t[0]->dtype, out);
@@ -97,7 +99,8 @@ TypeOr concatenate_type(Types t, const Attrs& a) {
     for (int64_t k = 0; k < t[0]->rank(); ++k)
       if (k != d && t[i]->dims[k] != t[0]->dims[k])
         return invalid("array ", i, " of shape ", dims_to_string(t[i]->dims), " differs from ",
-                       dims_to_string(t[0]->dims), " in dimension ", k, ", which is not the joined one (", d, ")");
+                       dims_to_string(t[0]->dims), " in dimension ", k, ", which is not the joined one (", d,
+                       ")");
     out[d] += t[i]->dims[d];
     if (out[d] > int64_t{1} << 58) return invalid("the joined dimension ", d, " is too large");
   }
@@ -114,7 +117,8 @@ TypeOr iota_type(Types, const Attrs& a) {
 
 // --- evaluation ---
 
-// Copies element source(index) of `in` to each element of `out`; a negative source leaves the element as it is.
+// Copies element source(index) of `in` to each element of `out`; a negative source leaves the element as it
+// is.
 template <typename F>
 void copy_elements(const Literal& in, Literal& out, F&& source) {
   const int64_t width = byte_size(out.dtype());

@@ -4,7 +4,8 @@
 
 namespace lamina::hlo {
 
-absl::Status check_region(std::string_view what, const ComputationPtr& region, Types parameters, Types results) {
+absl::Status check_region(std::string_view what, const ComputationPtr& region, Types parameters,
+                          Types results) {
   if (!region) return invalid("has no ", what);
   auto same = [&](std::string_view kind, const std::vector<const Type*>& have, Types want) -> absl::Status {
     if (have.size() != want.size())

@@ -6,16 +6,16 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "hlo/strings.h"
 #include "hlo/builder.h"
 #include "hlo/literal.h"
 #include "hlo/op.h"
+#include "hlo/strings.h"
 
 namespace lamina::hlo {
 
-#define LAMINA_RETURN_IF_ERROR(expr)                        \
-  do {                                                      \
-    if (absl::Status s_ = (expr); !s_.ok()) return s_;      \
+#define LAMINA_RETURN_IF_ERROR(expr)                   \
+  do {                                                 \
+    if (absl::Status s_ = (expr); !s_.ok()) return s_; \
   } while (0)
 
 using TypeOr = absl::StatusOr<const Type*>;
@@ -41,14 +41,16 @@ inline absl::Status check_dims(std::string_view what, std::span<const int64_t> d
     if (dims[i] < 0 || dims[i] >= rank)
       return invalid(what, " ", dims_to_string(dims), " must lie in 0..", rank - 1, " for rank ", rank);
     for (size_t j = 0; j < i; ++j)
-      if (dims[i] == dims[j]) return invalid(what, " ", dims_to_string(dims), " names dimension ", dims[i], " twice");
+      if (dims[i] == dims[j])
+        return invalid(what, " ", dims_to_string(dims), " names dimension ", dims[i], " twice");
   }
   return absl::OkStatus();
 }
 
 inline absl::Status check_length(std::string_view what, std::span<const int64_t> list, int64_t length) {
   if (static_cast<int64_t>(list.size()) == length) return absl::OkStatus();
-  return invalid(what, " ", dims_to_string(list), " has ", list.size(), " entries where ", length, " are needed");
+  return invalid(what, " ", dims_to_string(list), " has ", list.size(), " entries where ", length,
+                 " are needed");
 }
 
 inline bool contains(std::span<const int64_t> list, int64_t x) {
@@ -83,7 +85,8 @@ inline int64_t linear_index(std::span<const int64_t> index, std::span<const int6
 }
 
 // Checks a region's signature: parameters and results as given.
-absl::Status check_region(std::string_view what, const ComputationPtr& region, Types parameters, Types results);
+absl::Status check_region(std::string_view what, const ComputationPtr& region, Types parameters,
+                          Types results);
 // Checks a reduction body over scalars of the operands' element types: (acc..., element...) -> acc...
 absl::Status check_reduction_region(const ComputationPtr& region, Types operands);
 

@@ -92,7 +92,9 @@ inline Scalar select(Scalar p, Number auto a, Scalar b) {
   return select(p, constant(b, static_cast<double>(a)), b);
 }
 // As select, where `p` seldom holds: put everything dear that only those elements need beneath `a`.
-inline Scalar select_rare(Scalar p, Scalar a, Scalar b) { return record(Prim::select_rare, a.type(), p, a, b); }
+inline Scalar select_rare(Scalar p, Scalar a, Scalar b) {
+  return record(Prim::select_rare, a.type(), p, a, b);
+}
 inline Scalar convert_to(Scalar x, DType type) { return record(Prim::convert, type, x); }
 inline Scalar bitcast(Scalar x, DType type) { return record(Prim::bitcast, type, x); }
 inline Scalar trunc(Scalar x) { return record(Prim::trunc, x.type(), x); }

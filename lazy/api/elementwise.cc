@@ -7,11 +7,11 @@
 
 namespace lamina {
 
-using detail::located;
 using detail::build;
-using detail::to_hlo;
 using detail::lazy_of;
+using detail::located;
 using detail::tensor_of;
+using detail::to_hlo;
 using hlo::Attr;
 using hlo::Builder;
 using hlo::Op;
@@ -24,8 +24,11 @@ const hlo::Type* type_of(DType dtype, const Shape& shape, const char* what) {
   return lazy::check(hlo::array_type(to_hlo(dtype), detail::dims_of(shape, what)));
 }
 
-Tensor filled(const Shape& shape, DType dtype, double value, const char* what, const std::source_location& where) {
-  return build({Tensor(), where}, [&](Builder& b) { return Lazy{b.full(type_of(dtype, shape, what), value), false}; });
+Tensor filled(const Shape& shape, DType dtype, double value, const char* what,
+              const std::source_location& where) {
+  return build({Tensor(), where}, [&](Builder& b) {
+    return Lazy{b.full(type_of(dtype, shape, what), value), false};
+  });
 }
 
 // Operands in one type and shape, then `body`.
@@ -90,13 +93,16 @@ Tensor zeros_like(Operand x) {
 Tensor ones_like(Operand x) {
   return unary(x, [](Builder& b, const Value& v) { return b.full_like(v, 1); });
 }
-Tensor arange(int64_t stop, DType dtype, std::source_location where) { return arange(0, stop, 1, dtype, where); }
+Tensor arange(int64_t stop, DType dtype, std::source_location where) {
+  return arange(0, stop, 1, dtype, where);
+}
 Tensor arange(int64_t start, int64_t stop, int64_t step, DType dtype, std::source_location where) {
   return build({Tensor(), where}, [&](Builder& b) {
     if (step == 0) detail::fail(ErrorKind::kValue, "arange: the step must not be 0");
     // Differences of 64-bit numbers need one more bit.
     const __int128 span = static_cast<__int128>(stop) - start;
-    const __int128 count = step > 0 ? (span + step - 1) / step : (-span - step - 1) / -static_cast<__int128>(step);
+    const __int128 count =
+        step > 0 ? (span + step - 1) / step : (-span - step - 1) / -static_cast<__int128>(step);
     const int64_t n = count <= 0 ? 0 : static_cast<int64_t>(std::min<__int128>(count, INT64_MAX));
     const hlo::Type* wide = type_of(DType::int64, {n}, "arange");
     Value v = b.iota(hlo::DType::kS64, wide->dims, 0);
@@ -111,14 +117,16 @@ Tensor linspace(double start, double stop, int64_t count, std::source_location w
     const double step = count > 1 ? (stop - start) / static_cast<double>(count - 1) : 0;
     const Value i = b.iota(hlo::DType::kF64, type->dims, 0);
     Value v = b.add(b.multiply(i, b.full(type, step)), b.full(type, start));
-    if (count > 1) v = b.select(b.compare(i, b.full(type, static_cast<double>(count - 1)), "EQ"), b.full(type, stop), v);
+    if (count > 1)
+      v = b.select(b.compare(i, b.full(type, static_cast<double>(count - 1)), "EQ"), b.full(type, stop), v);
     return Lazy{b.convert(v, hlo::DType::kF32), false};
   });
 }
 Tensor eye(int64_t n, DType dtype, std::source_location where) {
   return build({Tensor(), where}, [&](Builder& b) {
     const hlo::Type* type = type_of(DType::int64, {n, n}, "eye");
-    const Value same = b.compare(b.iota(hlo::DType::kS64, type->dims, 0), b.iota(hlo::DType::kS64, type->dims, 1), "EQ");
+    const Value same =
+        b.compare(b.iota(hlo::DType::kS64, type->dims, 0), b.iota(hlo::DType::kS64, type->dims, 1), "EQ");
     return Lazy{b.convert(same, to_hlo(dtype)), false};
   });
 }
@@ -192,7 +200,8 @@ Tensor real(Operand x) {
   return unary(x, [](Builder& b, const Value& v) { return hlo::is_complex(v.dtype()) ? b.real(v) : v; });
 }
 Tensor imag(Operand x) {
-  return unary(x, [](Builder& b, const Value& v) { return hlo::is_complex(v.dtype()) ? b.imag(v) : b.zeros_like(v); });
+  return unary(
+      x, [](Builder& b, const Value& v) { return hlo::is_complex(v.dtype()) ? b.imag(v) : b.zeros_like(v); });
 }
 
 namespace {
@@ -220,16 +229,18 @@ Tensor isinf(Operand x) {
 
 Tensor relu(Operand x) {
   // The gradient at 0 is 0.
-  return unary(x, [](Builder& b, const Value& v) {
-    return b.select(compared(b, v, 0, "GT"), v, b.zeros_like(v));
-  });
+  return unary(
+      x, [](Builder& b, const Value& v) { return b.select(compared(b, v, 0, "GT"), v, b.zeros_like(v)); });
 }
-Tensor softplus(Operand x) { return located(x.where(), [&] { return maximum(x, 0) + log1p(exp(-abs(x))); }); }
-Tensor silu(Operand x) { return located(x.where(), [&] { return x * sigmoid(x); }); }
+Tensor softplus(Operand x) {
+  return located(x.where(), [&] { return maximum(x, 0) + log1p(exp(-abs(x))); });
+}
+Tensor silu(Operand x) {
+  return located(x.where(), [&] { return x * sigmoid(x); });
+}
 Tensor gelu(Operand x) {
-  return located(x.where(), [&] {
-    return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * pow(x, 3))));
-  });
+  return located(x.where(),
+                 [&] { return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * pow(x, 3)))); });
 }
 
 // --- functions of several ---
@@ -241,10 +252,11 @@ Tensor pow(Operand x, int exponent) {
   return located(x.where(), [&] {
     const Lazy v = lazy_of(x);
     if (exponent < 0 && hlo::is_integer(v.value.dtype()))
-      detail::fail(ErrorKind::kValue, "pow: integers to negative integer powers are not allowed; convert to float first");
+      detail::fail(ErrorKind::kValue,
+                   "pow: integers to negative integer powers are not allowed; convert to float first");
     Tensor result, base = tensor_of(v);
-    for (unsigned n = exponent < 0 ? 0u - static_cast<unsigned>(exponent) : static_cast<unsigned>(exponent); n > 0;
-         n >>= 1) {
+    for (unsigned n = exponent < 0 ? 0u - static_cast<unsigned>(exponent) : static_cast<unsigned>(exponent);
+         n > 0; n >>= 1) {
       if (n & 1) result = result.defined() ? result * base : base;
       if (n > 1) base = base * base;
     }
@@ -277,7 +289,8 @@ Tensor floor_divide(Operand x, Operand y) {
   return binary(x, y, "floor_divide", [](Builder& b, const Lazy& u, const Lazy& v) {
     const Quotient q = divide_truncated(b, u.value, v.value);
     const Value one = b.full_like(u.value, 1);
-    if (hlo::is_integer(u.value.dtype())) return Lazy{b.select(q.crosses, b.subtract(q.divided, one), q.divided), u.weak};
+    if (hlo::is_integer(u.value.dtype()))
+      return Lazy{b.select(q.crosses, b.subtract(q.divided, one), q.divided), u.weak};
     // From the remainder, so that quotient * y + remainder gives x back.
     Value r = b.divide(b.subtract(u.value, q.rest), v.value);
     r = b.make(Op::round_nearest_even, {{b.select(q.crosses, b.subtract(r, one), r)}});

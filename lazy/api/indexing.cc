@@ -20,12 +20,14 @@ using lazy::Lazy;
 struct Plan {
   Dims start, limit, step;
   std::vector<bool> reversed;
-  Dims kept;                                           // the shape after integers and new axes
-  std::vector<std::pair<int64_t, Tensor>> tensors;     // axis of `kept`, indices
-  bool contiguous = true;                              // every step is 1
+  Dims kept;                                        // the shape after integers and new axes
+  std::vector<std::pair<int64_t, Tensor>> tensors;  // axis of `kept`, indices
+  bool contiguous = true;                           // every step is 1
 };
 
-int64_t count_of(int64_t low, int64_t high, int64_t step) { return high <= low ? 0 : (high - low + step - 1) / step; }
+int64_t count_of(int64_t low, int64_t high, int64_t step) {
+  return high <= low ? 0 : (high - low + step - 1) / step;
+}
 
 Plan make_plan(const Dims& dims, const std::vector<Index>& index) {
   const int64_t rank = static_cast<int64_t>(dims.size());
@@ -36,8 +38,8 @@ Plan make_plan(const Dims& dims, const std::vector<Index>& index) {
   }
   if (dots > 1) detail::fail(ErrorKind::kIndex, "an index holds at most one ellipsis");
   if (used > rank)
-    detail::fail(ErrorKind::kIndex,
-                 str_cat(used, " indices for an array of ", rank, " dimensions, shape ", hlo::dims_to_string(dims)));
+    detail::fail(ErrorKind::kIndex, str_cat(used, " indices for an array of ", rank, " dimensions, shape ",
+                                            hlo::dims_to_string(dims)));
   Plan p;
   int64_t axis = 0;
   auto whole = [&] {
@@ -55,7 +57,8 @@ Plan make_plan(const Dims& dims, const std::vector<Index>& index) {
     } else if (const int64_t* at = std::get_if<int64_t>(&i.item())) {
       const int64_t size = dims[axis];
       if (*at < -size || *at >= size)
-        detail::fail(ErrorKind::kIndex, str_cat("index ", *at, " is out of bounds for axis ", axis, " with size ", size));
+        detail::fail(ErrorKind::kIndex,
+                     str_cat("index ", *at, " is out of bounds for axis ", axis, " with size ", size));
       p.start.push_back(*at < 0 ? *at + size : *at);
       p.limit.push_back(p.start.back() + 1);
       p.step.push_back(1);
@@ -90,10 +93,12 @@ Plan make_plan(const Dims& dims, const std::vector<Index>& index) {
       const Tensor& t = std::get<Tensor>(i.item());
       const hlo::DType dtype = lazy_of(t).value.dtype();
       if (!hlo::is_integer(dtype))
-        detail::fail(ErrorKind::kIndex, str_cat("index tensors hold integers, not ", hlo::info(dtype).numpy_name,
-                                                "; for a mask use lamina::where"));
+        detail::fail(ErrorKind::kIndex,
+                     str_cat("index tensors hold integers, not ", hlo::info(dtype).numpy_name,
+                             "; for a mask use lamina::where"));
       if (!p.tensors.empty() && p.tensors.back().first + 1 != static_cast<int64_t>(p.kept.size()))
-        detail::fail(ErrorKind::kNotImplemented, "index tensors must stand next to each other; transpose first");
+        detail::fail(ErrorKind::kNotImplemented,
+                     "index tensors must stand next to each other; transpose first");
       p.tensors.emplace_back(static_cast<int64_t>(p.kept.size()), t);
       whole();
     }
@@ -102,7 +107,8 @@ Plan make_plan(const Dims& dims, const std::vector<Index>& index) {
   return p;
 }
 
-// The elements that the plan names; where an index tensor is out of range, `beyond` if it is given, else the end.
+// The elements that the plan names; where an index tensor is out of range, `beyond` if it is given, else the
+// end.
 Value elements(Builder& b, Value x, const Plan& p, const Value& beyond) {
   Dims flipped;
   for (size_t i = 0; i < p.reversed.size(); ++i)
@@ -129,7 +135,8 @@ Value elements(Builder& b, Value x, const Plan& p, const Value& beyond) {
   column.push_back(1);
   for (int64_t k = 0; k < count; ++k) {
     Value i = indices[k].value;
-    const Value size = b.broadcast_scalar(b.scalar_int(i.dtype(), p.kept[first + k]), shape), zero = b.zeros_like(i);
+    const Value size = b.broadcast_scalar(b.scalar_int(i.dtype(), p.kept[first + k]), shape),
+                zero = b.zeros_like(i);
     i = b.select(b.compare(i, zero, "LT"), b.add(i, size), i);
     if (beyond) {
       const Value in = b.and_(b.compare(i, zero, "GE"), b.compare(i, size, "LT"));
@@ -163,8 +170,9 @@ Value broadcast_value(Builder& b, const Tensor& value, hlo::DType dtype, const D
   const Value v = b.convert(lazy_of(value).value, dtype);
   const Dims both[] = {v.dims(), dims};
   if (lazy::broadcast_shapes(both, "update") != dims)
-    detail::fail(ErrorKind::kValue, str_cat("update: a value of shape ", hlo::dims_to_string(v.dims()),
-                                            " does not broadcast to the elements' shape ", hlo::dims_to_string(dims)));
+    detail::fail(ErrorKind::kValue,
+                 str_cat("update: a value of shape ", hlo::dims_to_string(v.dims()),
+                         " does not broadcast to the elements' shape ", hlo::dims_to_string(dims)));
   return lazy::broadcast_to(b, v, dims);
 }
 
@@ -185,7 +193,8 @@ Tensor update(const Tensor& x, const std::vector<Index>& index, const Tensor& va
       if (add) v = b.add(elements(b, own.value, p, Value()), v);
       return Lazy{b.dynamic_update_slice(own.value, b.reshape(v, sizes), starts), own.weak};
     }
-    // The positions of the elements in the flat array; out of range ones fall behind its end, where nothing is written.
+    // The positions of the elements in the flat array; out of range ones fall behind its end, where nothing
+    // is written.
     const int64_t total = own.value.type()->num_elements;
     const hlo::DType counter = total < INT32_MAX ? hlo::DType::kS32 : hlo::DType::kS64;
     const Dims flat{total};
@@ -203,13 +212,13 @@ Tensor update(const Tensor& x, const std::vector<Index>& index, const Tensor& va
       body = lazy::check(
           hlo::record_region(both, [](Builder&, std::span<const Value> q) { return hlo::Values{q[1]}; }));
     }
-    const Value out = b.make(Op::scatter,
-                             {{b.reshape(own.value, flat), b.reshape(positions, Dims{n, 1}), b.reshape(v, Dims{n})}},
-                             hlo::intern_attrs({{Attr::inserted_window_dims, Dims{0}},
-                                                {Attr::update_window_dims, Dims{}},
-                                                {Attr::scatter_dims_to_operand_dims, Dims{0}},
-                                                {Attr::index_vector_dim, int64_t{1}},
-                                                {Attr::body, body}}));
+    const Value out = b.make(
+        Op::scatter, {{b.reshape(own.value, flat), b.reshape(positions, Dims{n, 1}), b.reshape(v, Dims{n})}},
+        hlo::intern_attrs({{Attr::inserted_window_dims, Dims{0}},
+                           {Attr::update_window_dims, Dims{}},
+                           {Attr::scatter_dims_to_operand_dims, Dims{0}},
+                           {Attr::index_vector_dim, int64_t{1}},
+                           {Attr::body, body}}));
     return Lazy{b.reshape(out, own.value.dims()), own.weak};
   });
 }

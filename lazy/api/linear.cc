@@ -71,20 +71,23 @@ Tensor matmul(Operand x, Operand y) {
     std::vector<Lazy> v = detail::promoted(b, {&x, &y});
     Value l = v[0].value, r = v[1].value;
     if (l.rank() == 0 || r.rank() == 0)
-      detail::fail(ErrorKind::kValue, str_cat("matmul needs at least one dimension, not ", detail::describe(v[0]), " and ",
-                                              detail::describe(v[1]), "; use *"));
+      detail::fail(ErrorKind::kValue,
+                   str_cat("matmul needs at least one dimension, not ", detail::describe(v[0]), " and ",
+                           detail::describe(v[1]), "; use *"));
     const int64_t inner = r.rank() > 1 ? r.rank() - 2 : 0;
     if (l.dims().back() != r.dims()[inner])
       detail::fail(ErrorKind::kValue,
-                   str_cat("matmul: ", detail::describe(v[0]), " @ ", detail::describe(v[1]), ": ", l.dims().back(),
-                           " != ", r.dims()[inner], " (last dimension of the first, dimension ", inner, " of the second)"));
+                   str_cat("matmul: ", detail::describe(v[0]), " @ ", detail::describe(v[1]), ": ",
+                           l.dims().back(), " != ", r.dims()[inner],
+                           " (last dimension of the first, dimension ", inner, " of the second)"));
     hlo::DotDims d;
     if (r.rank() <= 2 || l.rank() == 1) {
       d.lhs_contract = {l.rank() - 1};
       d.rhs_contract = {inner};
       return Lazy{dot(b, l, r, d), false};
     }
-    const Dims leads[] = {Dims(l.dims().begin(), l.dims().end() - 2), Dims(r.dims().begin(), r.dims().end() - 2)};
+    const Dims leads[] = {Dims(l.dims().begin(), l.dims().end() - 2),
+                          Dims(r.dims().begin(), r.dims().end() - 2)};
     const Dims lead = lazy::broadcast_shapes(leads, "matmul");
     auto spread = [&](const Value& t) {
       Dims dims = lead;
@@ -106,7 +109,8 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands, 
   return build({Tensor(), where}, [&](Builder& b) {
     const size_t arrow = equation.find("->");
     if (arrow == std::string::npos)
-      detail::fail(ErrorKind::kValue, str_cat("einsum: \"", equation, "\" needs its result, as in \"ij,jk->ik\""));
+      detail::fail(ErrorKind::kValue,
+                   str_cat("einsum: \"", equation, "\" needs its result, as in \"ij,jk->ik\""));
     const std::string result = equation.substr(arrow + 2);
     std::vector<std::string> labels{""};
     for (char c : equation.substr(0, arrow)) {
@@ -116,8 +120,9 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands, 
         labels.back() += c;
     }
     if (labels.size() != operands.size() || operands.empty())
-      detail::fail(ErrorKind::kValue, str_cat("einsum: \"", equation, "\" names ", static_cast<int64_t>(labels.size()),
-                                              " operands, but there are ", static_cast<int64_t>(operands.size())));
+      detail::fail(ErrorKind::kValue,
+                   str_cat("einsum: \"", equation, "\" names ", static_cast<int64_t>(labels.size()),
+                           " operands, but there are ", static_cast<int64_t>(operands.size())));
     std::vector<Lazy> v;
     for (const Tensor& t : operands) v.push_back(lazy_of(t));
     lazy::promote_operands(b, v);
@@ -130,16 +135,18 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands, 
       for (size_t i = 0; i < labels[k].size(); ++i) {
         const char c = labels[k][i];
         if (c < 'A' || c > 'z' || (c > 'Z' && c < 'a'))
-          detail::fail(ErrorKind::kNotImplemented, str_cat("einsum: labels are letters, not '", std::string(1, c), "'"));
+          detail::fail(ErrorKind::kNotImplemented,
+                       str_cat("einsum: labels are letters, not '", std::string(1, c), "'"));
         if (labels[k].find(c) != i)
-          detail::fail(ErrorKind::kNotImplemented, str_cat("einsum: \"", labels[k], "\" names a dimension twice"));
+          detail::fail(ErrorKind::kNotImplemented,
+                       str_cat("einsum: \"", labels[k], "\" names a dimension twice"));
         const size_t known = seen.find(c);
         if (known == std::string::npos) {
           seen += c;
           sizes.push_back(v[k].value.dims()[i]);
         } else if (sizes[known] != v[k].value.dims()[i]) {
-          detail::fail(ErrorKind::kValue, str_cat("einsum: '", std::string(1, c), "' is ", sizes[known], " and ",
-                                                  v[k].value.dims()[i]));
+          detail::fail(ErrorKind::kValue, str_cat("einsum: '", std::string(1, c), "' is ", sizes[known],
+                                                  " and ", v[k].value.dims()[i]));
         }
       }
     }
@@ -165,16 +172,17 @@ Tensor conv(Operand images, Operand kernels, const Convolution& options) {
     const std::vector<Lazy> v = detail::promoted(b, {&images, &kernels});
     const int64_t rank = v[0].value.rank(), spatial = rank - 2;
     if (rank < 2 || v[1].value.rank() != rank)
-      detail::fail(ErrorKind::kValue, str_cat("conv: images ", detail::describe(v[0]), " and kernels ",
-                                              detail::describe(v[1]), " need the same number of dimensions, at least 2"));
+      detail::fail(ErrorKind::kValue,
+                   str_cat("conv: images ", detail::describe(v[0]), " and kernels ", detail::describe(v[1]),
+                           " need the same number of dimensions, at least 2"));
     hlo::ConvDims c;
     c.kernel_input_feature = 1;
     c.kernel_output_feature = 0;
     c.feature_groups = options.groups;
     auto fits = [&](size_t n, const char* what) {
       if (n != 0 && static_cast<int64_t>(n) != spatial)
-        detail::fail(ErrorKind::kValue, str_cat("conv: ", static_cast<int64_t>(n), " ", what, " for ", spatial,
-                                                " spatial dimensions"));
+        detail::fail(ErrorKind::kValue, str_cat("conv: ", static_cast<int64_t>(n), " ", what, " for ",
+                                                spatial, " spatial dimensions"));
     };
     fits(options.strides.size(), "strides");
     fits(options.dilation.size(), "dilations");

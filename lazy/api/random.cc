@@ -1,5 +1,5 @@
-// Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11), partitionable:
-// element i is made from the key and the counter i.
+// Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11),
+// partitionable: element i is made from the key and the counter i.
 #include "lamina/random.h"
 
 #include <cmath>
@@ -11,9 +11,9 @@
 namespace lamina::random {
 namespace {
 
-using detail::located;
 using detail::build;
 using detail::lazy_of;
+using detail::located;
 using hlo::Builder;
 using hlo::Dims;
 using hlo::DType;
@@ -48,8 +48,8 @@ Values threefry(Builder& b, const Value& key, Value x0, Value x1) {
 Value key_of(const Operand& key) {
   const Lazy k = lazy_of(key);
   if (k.value.dtype() != DType::kU32 || k.value.dims() != Dims{2})
-    detail::fail(ErrorKind::kType,
-                 str_cat("a key is uint32[2], as random::key and random::split make, not ", detail::describe(k)));
+    detail::fail(ErrorKind::kType, str_cat("a key is uint32[2], as random::key and random::split make, not ",
+                                           detail::describe(k)));
   return k.value;
 }
 
@@ -108,7 +108,9 @@ Tensor fold_in(Operand key, Operand data) {
 }
 
 Tensor bits(Operand key, const Shape& shape) {
-  return build(key, [&](Builder& b) { return Lazy{bits_of(b, key_of(key), detail::dims_of(shape, "bits")), false}; });
+  return build(key, [&](Builder& b) {
+    return Lazy{bits_of(b, key_of(key), detail::dims_of(shape, "bits")), false};
+  });
 }
 
 Tensor uniform(Operand key, const Shape& shape, Operand low, Operand high) {
@@ -149,7 +151,8 @@ Tensor randint(Operand key, const Shape& shape, int32_t low, int32_t high) {
       const uint32_t span = high > low ? static_cast<uint32_t>(high) - static_cast<uint32_t>(low) : 1;
       const uint32_t half = 65536u % span, factor = half * half % span;
       const auto all = [&](uint32_t v) { return b.broadcast_scalar(word(b, v), dims); };
-      Value offset = b.add(b.multiply(b.remainder(upper, all(span)), all(factor)), b.remainder(lower, all(span)));
+      Value offset =
+          b.add(b.multiply(b.remainder(upper, all(span)), all(factor)), b.remainder(lower, all(span)));
       offset = b.remainder(offset, all(span));
       const Value base = b.broadcast_scalar(b.scalar_int(DType::kS32, low), dims);
       return Lazy{b.add(base, b.convert(offset, DType::kS32)), false};

@@ -8,9 +8,9 @@
 namespace lamina {
 namespace {
 
-using detail::located;
 using detail::build;
 using detail::lazy_of;
+using detail::located;
 using detail::tensor_of;
 using hlo::Attr;
 using hlo::Builder;
@@ -49,7 +49,8 @@ Tensor extremum(const Operand& x, Op op, const Axes& axes, bool keepdims, const 
     const Dims over = detail::canonical_axes(axes, v.value.rank(), what);
     for (int64_t a : over)
       if (v.value.dims()[a] == 0)
-        detail::fail(ErrorKind::kValue, str_cat(what, ": axis ", a, " of ", detail::describe(v), " is empty"));
+        detail::fail(ErrorKind::kValue,
+                     str_cat(what, ": axis ", a, " of ", detail::describe(v), " is empty"));
     if (hlo::is_complex(v.value.dtype()))
       detail::fail(ErrorKind::kType, str_cat(what, ": complex numbers have no order"));
     const Value init = detail::extreme(b, v.value.dtype(), op == Op::minimum);
@@ -62,7 +63,8 @@ Tensor logical(const Operand& x, Op op, bool init, const Axes& axes, bool keepdi
     Value v = lazy_of(x).value;
     if (!hlo::is_bool(v.dtype())) v = b.compare(v, b.zeros_like(v), "NE");
     const Dims over = detail::canonical_axes(axes, v.rank(), what);
-    return Lazy{kept(b, b.reduce(v, op, b.scalar_int(DType::kBool, init), over), v.dims(), over, keepdims), false};
+    return Lazy{kept(b, b.reduce(v, op, b.scalar_int(DType::kBool, init), over), v.dims(), over, keepdims),
+                false};
   });
 }
 
@@ -76,7 +78,8 @@ int64_t count_of(const Tensor& x, const Axes& axes, const char* what) {
 std::pair<Tensor, lamina::DType> widened(const Operand& x) {
   Tensor v = build(x, [&](Builder& b) { return detail::inexact(b, lazy_of(x)); });
   const lamina::DType result = v.dtype();
-  if (result == lamina::DType::float16 || result == lamina::DType::bfloat16) v = v.astype(lamina::DType::float32);
+  if (result == lamina::DType::float16 || result == lamina::DType::bfloat16)
+    v = v.astype(lamina::DType::float32);
   return {v, result};
 }
 Tensor narrowed(const Tensor& x, lamina::DType to) { return x.dtype() == to ? x : x.astype(to); }
@@ -99,26 +102,29 @@ Tensor arg_extremum(const Operand& x, int64_t axis, bool largest, const char* wh
     // (value, index) pairs: the better value wins, NaN best of all, then the lower index.
     const hlo::Type* types[] = {hlo::scalar_type(t), hlo::scalar_type(DType::kS32), hlo::scalar_type(t),
                                 hlo::scalar_type(DType::kS32)};
-    const hlo::ComputationPtr body = lazy::check(hlo::record_region(types, [&](Builder& r, std::span<const Value> p) {
-      Value wins = r.compare(p[0], p[2], largest ? "GT" : "LT"), tie = r.compare(p[0], p[2], "EQ");
-      if (hlo::is_float(t)) {
-        const Value x_nan = is_nan(r, p[0]), y_nan = is_nan(r, p[2]);
-        wins = r.or_(wins, r.and_(x_nan, r.not_(y_nan)));
-        tie = r.or_(tie, r.and_(x_nan, y_nan));
-      }
-      const Value first = r.or_(wins, r.and_(tie, r.compare(p[1], p[3], "LT")));
-      return hlo::Values{r.select(first, p[0], p[2]), r.select(first, p[1], p[3])};
-    }));
+    const hlo::ComputationPtr body =
+        lazy::check(hlo::record_region(types, [&](Builder& r, std::span<const Value> p) {
+          Value wins = r.compare(p[0], p[2], largest ? "GT" : "LT"), tie = r.compare(p[0], p[2], "EQ");
+          if (hlo::is_float(t)) {
+            const Value x_nan = is_nan(r, p[0]), y_nan = is_nan(r, p[2]);
+            wins = r.or_(wins, r.and_(x_nan, r.not_(y_nan)));
+            tie = r.or_(tie, r.and_(x_nan, y_nan));
+          }
+          const Value first = r.or_(wins, r.and_(tie, r.compare(p[1], p[3], "LT")));
+          return hlo::Values{r.select(first, p[0], p[2]), r.select(first, p[1], p[3])};
+        }));
     const Value places = b.iota(DType::kS32, v.dims(), along);
     const Value start = detail::extreme(b, t, !largest);
-    return Lazy{b.reduce({{v, places}}, {{start, b.scalar_int(DType::kS32, 0)}}, body, Dims{along})[1], false};
+    return Lazy{b.reduce({{v, places}}, {{start, b.scalar_int(DType::kS32, 0)}}, body, Dims{along})[1],
+                false};
   });
 }
 
 Tensor sorted(const Operand& x, int64_t axis, bool places, const char* what) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
-    if (v.value.rank() == 0) detail::fail(ErrorKind::kValue, str_cat(what, ": needs an array of at least one dimension"));
+    if (v.value.rank() == 0)
+      detail::fail(ErrorKind::kValue, str_cat(what, ": needs an array of at least one dimension"));
     const int64_t along = detail::canonical_axis(axis, v.value.rank(), what);
     const DType t = v.value.dtype();
     if (hlo::is_complex(t)) detail::fail(ErrorKind::kType, str_cat(what, ": complex numbers have no order"));
@@ -128,11 +134,12 @@ Tensor sorted(const Operand& x, int64_t axis, bool places, const char* what) {
       operands.push_back(b.iota(DType::kS32, v.value.dims(), along));
       types.insert(types.end(), 2, hlo::scalar_type(DType::kS32));
     }
-    const hlo::ComputationPtr body = lazy::check(hlo::record_region(types, [&](Builder& r, std::span<const Value> p) {
-      Value less = r.compare(p[0], p[1], "LT");
-      if (hlo::is_float(t)) less = r.or_(less, r.and_(is_nan(r, p[1]), r.not_(is_nan(r, p[0]))));
-      return hlo::Values{less};
-    }));
+    const hlo::ComputationPtr body =
+        lazy::check(hlo::record_region(types, [&](Builder& r, std::span<const Value> p) {
+          Value less = r.compare(p[0], p[1], "LT");
+          if (hlo::is_float(t)) less = r.or_(less, r.and_(is_nan(r, p[1]), r.not_(is_nan(r, p[0]))));
+          return hlo::Values{less};
+        }));
     const hlo::Values out = b.make_multi(
         Op::sort, operands,
         hlo::intern_attrs({{Attr::dimension, along}, {Attr::is_stable, true}, {Attr::body, body}}));
@@ -142,7 +149,9 @@ Tensor sorted(const Operand& x, int64_t axis, bool places, const char* what) {
 
 }  // namespace
 
-Tensor sum(Operand x, const Axes& axes, bool keepdims) { return accumulated(x, Op::add, 0, axes, keepdims, "sum"); }
+Tensor sum(Operand x, const Axes& axes, bool keepdims) {
+  return accumulated(x, Op::add, 0, axes, keepdims, "sum");
+}
 Tensor prod(Operand x, const Axes& axes, bool keepdims) {
   return accumulated(x, Op::multiply, 1, axes, keepdims, "prod");
 }
@@ -162,10 +171,18 @@ Tensor var(Operand x, const Axes& axes, bool keepdims) {
     return complex ? total : narrowed(total, result);
   });
 }
-Tensor max(Operand x, const Axes& axes, bool keepdims) { return extremum(x, Op::maximum, axes, keepdims, "max"); }
-Tensor min(Operand x, const Axes& axes, bool keepdims) { return extremum(x, Op::minimum, axes, keepdims, "min"); }
-Tensor all(Operand x, const Axes& axes, bool keepdims) { return logical(x, Op::and_, true, axes, keepdims, "all"); }
-Tensor any(Operand x, const Axes& axes, bool keepdims) { return logical(x, Op::or_, false, axes, keepdims, "any"); }
+Tensor max(Operand x, const Axes& axes, bool keepdims) {
+  return extremum(x, Op::maximum, axes, keepdims, "max");
+}
+Tensor min(Operand x, const Axes& axes, bool keepdims) {
+  return extremum(x, Op::minimum, axes, keepdims, "min");
+}
+Tensor all(Operand x, const Axes& axes, bool keepdims) {
+  return logical(x, Op::and_, true, axes, keepdims, "all");
+}
+Tensor any(Operand x, const Axes& axes, bool keepdims) {
+  return logical(x, Op::or_, false, axes, keepdims, "any");
+}
 
 Tensor logsumexp(Operand x, const Axes& axes, bool keepdims) {
   return located(x.where(), [&] {

@@ -20,8 +20,8 @@ Tensor broadcast_to(Operand x, const Shape& shape) {
     const Dims dims = detail::dims_of(shape, "broadcast_to");
     const Dims both[] = {v.value.dims(), dims};
     if (lazy::broadcast_shapes(both, "broadcast_to") != dims)
-      detail::fail(ErrorKind::kValue, str_cat("broadcast_to: ", detail::describe(v), " does not broadcast to ",
-                                              hlo::dims_to_string(dims)));
+      detail::fail(ErrorKind::kValue, str_cat("broadcast_to: ", detail::describe(v),
+                                              " does not broadcast to ", hlo::dims_to_string(dims)));
     return Lazy{lazy::broadcast_to(b, v.value, dims), v.weak};
   });
 }
@@ -44,7 +44,8 @@ Tensor squeeze(Operand x, const Axes& axes) {
       const int64_t size = v.value.dims()[i];
       const bool named = std::find(all.begin(), all.end(), i) != all.end();
       if (named && size != 1 && !axes.empty())
-        detail::fail(ErrorKind::kValue, str_cat("squeeze: axis ", i, " of ", detail::describe(v), " has size ", size));
+        detail::fail(ErrorKind::kValue,
+                     str_cat("squeeze: axis ", i, " of ", detail::describe(v), " has size ", size));
       if (!named || size != 1) dims.push_back(size);
     }
     return Lazy{b.reshape(v.value, dims), v.weak};
@@ -68,8 +69,8 @@ Tensor stack(const std::vector<Tensor>& parts, int64_t axis, std::source_locatio
     std::vector<Tensor> wide;
     for (const Tensor& t : parts) {
       if (t.shape() != parts[0].shape())
-        detail::fail(ErrorKind::kValue, str_cat("stack: shapes ", hlo::dims_to_string(parts[0].shape()), " and ",
-                                                hlo::dims_to_string(t.shape()), " differ"));
+        detail::fail(ErrorKind::kValue, str_cat("stack: shapes ", hlo::dims_to_string(parts[0].shape()),
+                                                " and ", hlo::dims_to_string(t.shape()), " differ"));
       wide.push_back(expand_dims(t, axis));
     }
     return concatenate(wide, axis);
@@ -80,8 +81,8 @@ Tensor pad(Operand x, const std::vector<std::pair<int64_t, int64_t>>& widths, do
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     if (static_cast<int64_t>(widths.size()) != v.value.rank())
-      detail::fail(ErrorKind::kValue, str_cat("pad: ", static_cast<int64_t>(widths.size()), " pairs of widths for ",
-                                              detail::describe(v)));
+      detail::fail(ErrorKind::kValue, str_cat("pad: ", static_cast<int64_t>(widths.size()),
+                                              " pairs of widths for ", detail::describe(v)));
     Dims low, high;
     for (const auto& [before, after] : widths) {
       if (before < 0 || after < 0) detail::fail(ErrorKind::kValue, "pad: widths cannot be negative");

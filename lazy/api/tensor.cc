@@ -13,14 +13,15 @@
 
 namespace lamina {
 
-using detail::located;
-using detail::to_hlo;
 using detail::lazy_of;
+using detail::located;
 using detail::tensor_of;
+using detail::to_hlo;
 using lazy::Lazy;
 
 Tensor Tensor::number_tensor(const detail::Number& number, Where where) {
-  return located(where, [&] { return tensor_of(detail::number_value(number, detail::default_type(number))); });
+  return located(where,
+                 [&] { return tensor_of(detail::number_value(number, detail::default_type(number))); });
 }
 
 Tensor Tensor::copy_of(DType dtype, const Shape& shape, const void* data, size_t count, Where where) {
@@ -28,17 +29,20 @@ Tensor Tensor::copy_of(DType dtype, const Shape& shape, const void* data, size_t
     const hlo::Dims dims = detail::dims_of(shape, "from_host");
     const hlo::Type* type = lazy::check(hlo::array_type(to_hlo(dtype), dims));
     if (static_cast<uint64_t>(type->num_elements) != count)
-      detail::fail(ErrorKind::kValue, str_cat("from_host: the shape ", hlo::dims_to_string(dims), " has ",
-                                              type->num_elements, " elements, the data ", static_cast<int64_t>(count)));
+      detail::fail(ErrorKind::kValue,
+                   str_cat("from_host: the shape ", hlo::dims_to_string(dims), " has ", type->num_elements,
+                           " elements, the data ", static_cast<int64_t>(count)));
     return tensor_of(lazy::from_host(to_hlo(dtype), dims, data));
   });
 }
 
-Tensor Tensor::alias(DType dtype, const Shape& shape, void* data, void (*release)(void*), void* context, Where where) {
+Tensor Tensor::alias(DType dtype, const Shape& shape, void* data, void (*release)(void*), void* context,
+                     Where where) {
   return located(where, [&] {
     std::function<void()> let_go;
     if (release) let_go = [release, context] { release(context); };
-    return tensor_of(lazy::from_foreign(to_hlo(dtype), detail::dims_of(shape, "alias"), data, std::move(let_go)));
+    return tensor_of(
+        lazy::from_foreign(to_hlo(dtype), detail::dims_of(shape, "alias"), data, std::move(let_go)));
   });
 }
 
@@ -60,8 +64,8 @@ void Tensor::copy_out(DType dtype, void* to, Where where) const {
   located(where, [&] {
     const hlo::Value value = lazy_of(*this).value;
     if (value.dtype() != to_hlo(dtype))
-      detail::fail(ErrorKind::kType, str_cat("to_host: the elements are ", name(this->dtype()), ", not ", name(dtype),
-                                             "; convert with astype"));
+      detail::fail(ErrorKind::kType, str_cat("to_host: the elements are ", name(this->dtype()), ", not ",
+                                             name(dtype), "; convert with astype"));
     const jit::ArrayPtr array = lazy::array(value);
     if (value.type()->bytes() > 0) std::memcpy(to, array->data(), static_cast<size_t>(value.type()->bytes()));
     return 0;
@@ -102,9 +106,9 @@ Tensor Tensor::reshape(const Shape& shape, Where where) const {
     int64_t total = known;
     if (open >= 0 && __builtin_mul_overflow(known, dims[open], &total)) total = -1;
     if (total != size())
-      detail::fail(ErrorKind::kValue,
-                   str_cat("reshape: ", detail::describe(x), " has ", size(), " elements, which do not fit the shape ",
-                           hlo::dims_to_string(hlo::Dims(shape.begin(), shape.end()))));
+      detail::fail(ErrorKind::kValue, str_cat("reshape: ", detail::describe(x), " has ", size(),
+                                              " elements, which do not fit the shape ",
+                                              hlo::dims_to_string(hlo::Dims(shape.begin(), shape.end()))));
     return Lazy{b.reshape(x.value, dims), x.weak};
   });
 }
@@ -117,7 +121,8 @@ Tensor Tensor::transpose(const Axes& permutation, Where where) const {
     for (int64_t axis : permutation) order.push_back(detail::canonical_axis(axis, rank, "transpose"));
     for (int64_t i = rank; permutation.empty() && i-- > 0;) order.push_back(i);
     if (static_cast<int64_t>(order.size()) != rank ||
-        static_cast<int64_t>(detail::canonical_axes({order.begin(), order.end()}, rank, "transpose").size()) != rank)
+        static_cast<int64_t>(
+            detail::canonical_axes({order.begin(), order.end()}, rank, "transpose").size()) != rank)
       detail::fail(ErrorKind::kValue,
                    str_cat("transpose: ", hlo::dims_to_string(order), " does not order the ", rank, " axes"));
     return Lazy{b.transpose(x.value, order), x.weak};
@@ -130,9 +135,10 @@ void Tensor::set(const std::vector<Index>& index, const Tensor& value, Where whe
     const uint32_t innermost = lazy::open_scopes().empty() ? 0 : lazy::open_scopes().back().stamp;
     auto& variable = static_cast<detail::Variable&>(*variable_);
     if (innermost != variable.made_in)
-      detail::fail(ErrorKind::kValue,
-                   "set: the tensor was made outside of the transform that is open here, whose function may run any "
-                   "number of times; use `updated` and return the new tensor");
+      detail::fail(
+          ErrorKind::kValue,
+          "set: the tensor was made outside of the transform that is open here, whose function may run any "
+          "number of times; use `updated` and return the new tensor");
     variable.cell.set(lazy_of(after));
     return 0;
   });
@@ -152,7 +158,8 @@ constexpr int64_t kShownWhole = 1000, kEdge = 3;
 std::string element_text(const hlo::Literal& x, int64_t i) {
   const hlo::DType t = x.dtype();
   if (hlo::is_bool(t)) return x.int_at(i) ? "true" : "false";
-  if (hlo::is_integer(t)) return t == hlo::DType::kU64 ? str_cat(static_cast<uint64_t>(x.int_at(i))) : str_cat(x.int_at(i));
+  if (hlo::is_integer(t))
+    return t == hlo::DType::kU64 ? str_cat(static_cast<uint64_t>(x.int_at(i))) : str_cat(x.int_at(i));
   char text[40];
   auto number = [&](double v) {
     std::snprintf(text, sizeof text, "%.*g", hlo::part_type(t) == hlo::DType::kF64 ? 8 : 6, v);

@@ -1,3 +1,5 @@
+#include "lazy/transforms.h"
+
 #include <cstring>
 #include <mutex>
 
@@ -5,7 +7,6 @@
 #include "hlo/op.h"
 #include "lamina/flat_transforms.h"
 #include "lazy/api/variable.h"
-#include "lazy/transforms.h"
 
 namespace lamina::detail {
 namespace {
@@ -25,8 +26,8 @@ lazy::FlatFunction inner(const FlatFunction& f) {
 }
 
 // Cotangents and tangents: one of the value's type for each; none stands for zero.
-std::vector<lazy::Lazy> derivatives_for(const std::vector<Tensor>& given, const std::vector<lazy::Lazy>& values,
-                                        const char* what) {
+std::vector<lazy::Lazy> derivatives_for(const std::vector<Tensor>& given,
+                                        const std::vector<lazy::Lazy>& values, const char* what) {
   if (given.size() != values.size())
     fail(ErrorKind::kValue, str_cat(what, ": ", static_cast<int64_t>(given.size()), " tensors for ",
                                     static_cast<int64_t>(values.size()), " values"));
@@ -88,8 +89,7 @@ FlatProgram::FlatProgram(const FlatFunction& f, const std::vector<Tensor>& like,
           weak.push_back(x.weak);
         }
         std::string place = str_cat(where.file_name(), ":", static_cast<int64_t>(where.line()));
-        return Ref<Counted>(
-            new TracedProgram(inner(f), types, weak, std::move(name), std::move(place)));
+        return Ref<Counted>(new TracedProgram(inner(f), types, weak, std::move(name), std::move(place)));
       })) {}
 
 std::vector<Tensor> FlatProgram::call(const std::vector<Tensor>& arguments) const {
@@ -119,7 +119,8 @@ FlatPullback flat_vjp(const FlatFunction& f, const std::vector<Tensor>& primals,
     const lazy::VjpResult result = lazy::vjp(inner(f), lazies(primals));
     FlatFunction pull_back = [result, primals, where](const std::vector<Tensor>& cotangents) {
       return located(where, [&] {
-        std::vector<lazy::Lazy> back = result.pull_back(derivatives_for(cotangents, result.outputs, "pull-back"));
+        std::vector<lazy::Lazy> back =
+            result.pull_back(derivatives_for(cotangents, result.outputs, "pull-back"));
         // What has no derivative gets zeros of its type.
         hlo::Builder b;
         for (size_t i = 0; i < back.size(); ++i)
@@ -131,7 +132,8 @@ FlatPullback flat_vjp(const FlatFunction& f, const std::vector<Tensor>& primals,
   });
 }
 
-std::pair<std::vector<Tensor>, std::vector<Tensor>> flat_jvp(const FlatFunction& f, const std::vector<Tensor>& primals,
+std::pair<std::vector<Tensor>, std::vector<Tensor>> flat_jvp(const FlatFunction& f,
+                                                             const std::vector<Tensor>& primals,
                                                              const std::vector<Tensor>& tangents,
                                                              std::source_location where) {
   return located(where, [&] {
@@ -167,8 +169,8 @@ Tensor unit_cotangent(const Tensor& value, std::source_location where) {
   return located(where, [&] {
     const lazy::Lazy& x = lazy_of(value);
     if (x.value.rank() != 0 || !hlo::is_float(x.value.dtype()))
-      fail(ErrorKind::kType, str_cat("grad needs a function whose result is one real float, not ", describe(x),
-                                     "; sum it, or use vjp"));
+      fail(ErrorKind::kType, str_cat("grad needs a function whose result is one real float, not ",
+                                     describe(x), "; sum it, or use vjp"));
     hlo::Builder b;
     return tensor_of(b.full_like(x.value, 1));
   });

@@ -14,7 +14,8 @@ namespace lamina {
 namespace {
 
 using enum hlo::DType;
-#define LAMINA_SAME(name, internal) static_assert(static_cast<int>(DType::name) == static_cast<int>(internal));
+#define LAMINA_SAME(name, internal) \
+  static_assert(static_cast<int>(DType::name) == static_cast<int>(internal));
 LAMINA_SAME(boolean, kBool)
 LAMINA_SAME(int8, kS8)
 LAMINA_SAME(int16, kS16)
@@ -46,7 +47,8 @@ Variable::Variable(lazy::Lazy value)
 }
 
 const lazy::Lazy& lazy_of(const Tensor& tensor) {
-  if (!tensor.defined()) throw Error(ErrorKind::kValue, "a Tensor was used that names no value: assign one first");
+  if (!tensor.defined())
+    throw Error(ErrorKind::kValue, "a Tensor was used that names no value: assign one first");
   return static_cast<const Variable&>(*tensor.variable()).cell.get();
 }
 
@@ -115,8 +117,8 @@ void Call::rethrow() const {
     const std::string place = str_cat(where_.file_name(), ":", static_cast<int64_t>(where_.line()), ": ");
     const std::string message = e.what();
     // The innermost call knows the place best.
-    const bool placed = message.find(".cc:") < message.find(' ') || message.find(".cpp:") < message.find(' ') ||
-                        message.starts_with(place);
+    const bool placed = message.find(".cc:") < message.find(' ') ||
+                        message.find(".cpp:") < message.find(' ') || message.starts_with(place);
     throw Error(e.kind(), placed ? message : place + message);
   }
 }
@@ -127,7 +129,8 @@ std::string describe(const lazy::Lazy& x) {
 
 int64_t canonical_axis(int64_t axis, int64_t rank, const char* what) {
   if (axis < -rank || axis >= rank)
-    fail(ErrorKind::kIndex, str_cat(what, ": axis ", axis, " does not exist in an array of ", rank, " dimensions"));
+    fail(ErrorKind::kIndex,
+         str_cat(what, ": axis ", axis, " does not exist in an array of ", rank, " dimensions"));
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -167,7 +170,8 @@ hlo::Value extreme(hlo::Builder& b, hlo::DType dtype, bool greatest) {
   return b.scalar_int(dtype, greatest ? -(least + 1) : least);
 }
 
-std::vector<lazy::Lazy> same_shape(hlo::Builder& b, std::vector<lazy::Lazy> operands, bool promote, const char* what) {
+std::vector<lazy::Lazy> same_shape(hlo::Builder& b, std::vector<lazy::Lazy> operands, bool promote,
+                                   const char* what) {
   if (promote) {
     const bool weak = lazy::promote_operands(b, operands);
     for (lazy::Lazy& o : operands) o.weak = weak;

@@ -20,7 +20,8 @@ struct Variable final : Counted {
   explicit Variable(lazy::Lazy value);
   lazy::Cell cell;
   Shape shape;
-  // Stamp of the innermost transform that was open when it was made, 0 for none: only there it may be written.
+  // Stamp of the innermost transform that was open when it was made, 0 for none: only there it may be
+  // written.
   uint32_t made_in;
 };
 
@@ -33,17 +34,21 @@ std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const Op
 hlo::DType default_type(const Number& number);
 lazy::Lazy number_value(const Number& number, hlo::DType dtype);
 Tensor tensor_of(lazy::Lazy value);
-inline Tensor tensor_of(hlo::Value value, bool weak = false) { return tensor_of(lazy::Lazy{std::move(value), weak}); }
+inline Tensor tensor_of(hlo::Value value, bool weak = false) {
+  return tensor_of(lazy::Lazy{std::move(value), weak});
+}
 
 inline hlo::DType to_hlo(DType dtype) { return static_cast<hlo::DType>(dtype); }
 inline DType from_hlo(hlo::DType dtype) { return static_cast<DType>(dtype); }
 
-// Records under the caller's place, and names it in errors: run(where, [&](hlo::Builder& b) { return value; }).
+// Records under the caller's place, and names it in errors: run(where, [&](hlo::Builder& b) { return value;
+// }).
 class Call {
  public:
   explicit Call(const std::source_location& where)
-      : where_(where), scope_(hlo::intern_location(where.file_name(), static_cast<int>(where.line()),
-                                                   where.function_name())) {}
+      : where_(where),
+        scope_(
+            hlo::intern_location(where.file_name(), static_cast<int>(where.line()), where.function_name())) {}
   [[noreturn]] void fail(ErrorKind kind, const std::string& message) const;
   [[noreturn]] void rethrow() const;  // within a handler: the error with the place added
 
@@ -88,7 +93,8 @@ lazy::Lazy inexact(hlo::Builder& b, lazy::Lazy x);
 // The least (greatest) value of an element type: the start of a maximum (minimum).
 hlo::Value extreme(hlo::Builder& b, hlo::DType dtype, bool greatest);
 // One value to two of one type and shape.
-std::vector<lazy::Lazy> same_shape(hlo::Builder& b, std::vector<lazy::Lazy> operands, bool promote, const char* what);
+std::vector<lazy::Lazy> same_shape(hlo::Builder& b, std::vector<lazy::Lazy> operands, bool promote,
+                                   const char* what);
 
 }  // namespace lamina::detail
 

@@ -1,6 +1,7 @@
 // Trains a network of two layers to say on which side of a circle points lie.
-#include <cstdio>
 #include <lamina/lamina.h>
+
+#include <cstdio>
 using namespace lamina;
 struct Layer {
   Tensor weight, bias;
@@ -14,8 +15,10 @@ Tensor loss(const Network& net, const Tensor& x, const Tensor& y) {
 }
 int main() {
   const Tensor keys = random::split(random::key(0), 3);
-  const Tensor x = random::uniform(keys[0], {256, 2}, -1, 1), y = (sum(x * x, {1}, true) < 0.6).astype(DType::float32);
-  Network net{{random::normal(keys[1], {2, 16}), zeros({16})}, {random::normal(keys[2], {16, 1}) * 0.3, zeros({1})}};
+  const Tensor x = random::uniform(keys[0], {256, 2}, -1, 1),
+               y = (sum(x * x, {1}, true) < 0.6).astype(DType::float32);
+  Network net{{random::normal(keys[1], {2, 16}), zeros({16})},
+              {random::normal(keys[2], {16, 1}) * 0.3, zeros({1})}};
   auto step = jit([](const Network& n, const Tensor& a, const Tensor& b) {
     return tree_map([](const Tensor& p, const Tensor& g) { return p - 1.0 * g; }, n, grad(loss)(n, a, b));
   });

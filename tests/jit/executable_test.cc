@@ -1,4 +1,6 @@
 // Compiled executables against the evaluator: the same bits, for random programs and for each kind of step.
+#include "jit/executable.h"
+
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <random>
@@ -6,7 +8,6 @@
 #include "hlo/builder.h"
 #include "hlo/evaluator.h"
 #include "jit/engine.h"
-#include "jit/executable.h"
 #include "tests/jit/executable_testing.h"
 
 using namespace lamina::hlo;
@@ -43,15 +44,17 @@ class RandomProgram {
 
   // One more value made from the pool.
   Value grow(Builder& b, const std::vector<Value>& pool, DType dtype) {
-    static constexpr Op kUnary[] = {Op::negate, Op::exponential, Op::tanh, Op::sine, Op::abs, Op::sqrt, Op::floor,
-                                    Op::logistic, Op::log};
-    static constexpr Op kBinary[] = {Op::add, Op::subtract, Op::multiply, Op::divide, Op::maximum, Op::minimum};
+    static constexpr Op kUnary[] = {Op::negate, Op::exponential, Op::tanh,     Op::sine, Op::abs,
+                                    Op::sqrt,   Op::floor,       Op::logistic, Op::log};
+    static constexpr Op kBinary[] = {Op::add,    Op::subtract, Op::multiply,
+                                     Op::divide, Op::maximum,  Op::minimum};
     const Value x = any(pool, dtype);
     const Dims& dims = x.dims();
     const int64_t rank = x.rank();
     switch (pick(14)) {
       case 0:
-      case 1: return b.make(kUnary[pick(9)], {{x}});
+      case 1:
+        return b.make(kUnary[pick(9)], {{x}});
       case 2:
       case 3:
       case 4: {
@@ -141,7 +144,8 @@ class RandomProgram {
       if (v.type()->num_elements < 30000) pool.push_back(v);
     }
     std::vector<Value> roots;
-    for (int i = 0; i < 3; ++i) roots.push_back(pool[pool.size() - 1 - pick(std::min<int64_t>(pool.size(), 8))]);
+    for (int i = 0; i < 3; ++i)
+      roots.push_back(pool[pool.size() - 1 - pick(std::min<int64_t>(pool.size(), 8))]);
     const auto program = Computation::make(parameters, roots);
     REQUIRE(program.ok());
     std::vector<LiteralPtr> arguments;
@@ -193,10 +197,13 @@ TEST_CASE("Loops, branches and scans run as nested programs", "[executable]") {
     const Value s = b.add(p[0], p[1]);
     return Values{s, b.sine(s)};
   });
-  const auto twice = record_region({{f}}, [](Builder& b, std::span<const Value> p) { return Values{b.add(p[0], p[0])}; });
-  const auto negative = record_region({{f}}, [](Builder& b, std::span<const Value> p) { return Values{b.negate(p[0])}; });
+  const auto twice =
+      record_region({{f}}, [](Builder& b, std::span<const Value> p) { return Values{b.add(p[0], p[0])}; });
+  const auto negative =
+      record_region({{f}}, [](Builder& b, std::span<const Value> p) { return Values{b.negate(p[0])}; });
   REQUIRE((cond.ok() && body.ok() && step.ok() && twice.ok() && negative.ok()));
-  const Value start = make_parameter(i), x = make_parameter(f), xs = make_parameter(array_type_or_die(DType::kF32, {{9}}));
+  const Value start = make_parameter(i), x = make_parameter(f),
+              xs = make_parameter(array_type_or_die(DType::kF32, {{9}}));
   Builder b;
   const Values looped = b.while_loop({{start, x}}, *cond, *body);
   const Values scanned = b.scan(*step, {{looped[1]}}, {{xs}}, 9, true);

@@ -58,7 +58,12 @@ TEST_CASE("tensors are made from host data and read back", "[api]") {
     CHECK(!released);
   }
   CHECK(released);
-  CHECK(contains(error_of([] { array(std::vector<int>{1, 2, 3}, {2, 2}); }, ErrorKind::kValue), "3 elements"));
+  CHECK(contains(error_of(
+                     [] {
+                       array(std::vector<int>{1, 2, 3}, {2, 2});
+                     },
+                     ErrorKind::kValue),
+                 "3 elements"));
   CHECK(contains(error_of([] { arange(3).to_host<float>(); }, ErrorKind::kType), "int32, not float32"));
   CHECK(contains(error_of([] { Tensor().shape(); }, ErrorKind::kValue), "names no value"));
 }
@@ -160,14 +165,26 @@ TEST_CASE("indexing reads and writes", "[api]") {
   CHECK(floats(x[array({99})]) == Floats{8, 9, 10, 11});  // the end
   CHECK(floats(x.updated({0, Slice{1, 3, {}}}, -1)[0]) == Floats{0, -1, -1, 3});
   CHECK(floats(x.updated({Slice{{}, {}, 2}, 0}, array({7, 8}))[{ellipsis, 0}]) == Floats{7, 4, 8});
-  CHECK(floats(x.added({array({0, 0, 99})}, 1)[0]) == Floats{2, 3, 4, 5});  // repeated adds; beyond the end nothing
+  CHECK(floats(x.added({array({0, 0, 99})}, 1)[0]) ==
+        Floats{2, 3, 4, 5});  // repeated adds; beyond the end nothing
   Tensor y = zeros({3});
   const Tensor same = y;
   y.set({1}, 5);
   CHECK(floats(same) == Floats{0, 5, 0});  // one variable
-  CHECK(contains(error_of([&] { x[3]; }, ErrorKind::kIndex), "index 3 is out of bounds for axis 0 with size 3"));
-  CHECK(contains(error_of([&] { x[{0, 0, 0}]; }, ErrorKind::kIndex), "3 indices for an array of 2 dimensions"));
-  CHECK(contains(error_of([&] { x.updated({0}, array({1, 2})); }, ErrorKind::kValue), "[2] and [4] cannot be broadcast"));
+  CHECK(contains(error_of([&] { x[3]; }, ErrorKind::kIndex),
+                 "index 3 is out of bounds for axis 0 with size 3"));
+  CHECK(contains(error_of(
+                     [&] {
+                       x[{0, 0, 0}];
+                     },
+                     ErrorKind::kIndex),
+                 "3 indices for an array of 2 dimensions"));
+  CHECK(contains(error_of(
+                     [&] {
+                       x.updated({0}, array({1, 2}));
+                     },
+                     ErrorKind::kValue),
+                 "[2] and [4] cannot be broadcast"));
 }
 
 TEST_CASE("reductions, sorting and what is made of them", "[api]") {
@@ -208,7 +225,8 @@ TEST_CASE("products", "[api]") {
   CHECK(einsum("i,j,k->kji", {ones({2}), ones({3}), ones({4})}).shape() == Shape{4, 3, 2});
   const Tensor image = arange(9).reshape({1, 1, 3, 3}).astype(DType::float32);
   CHECK(floats(conv(image, ones({1, 1, 2, 2}))) == Floats{8, 12, 20, 24});
-  CHECK(conv(image, ones({4, 1, 3, 3}), {.strides = {2, 2}, .padding = {{1, 1}, {1, 1}}}).shape() == Shape{1, 4, 2, 2});
+  CHECK(conv(image, ones({4, 1, 3, 3}), {.strides = {2, 2}, .padding = {{1, 1}, {1, 1}}}).shape() ==
+        Shape{1, 4, 2, 2});
   const std::string message = error_of([&] { matmul(a, a); }, ErrorKind::kValue);
   CHECK(contains(message, "float32[2,3] @ float32[2,3]: 3 != 2"));
   CHECK(contains(message, "tensor_test.cc:"));
@@ -232,11 +250,13 @@ TEST_CASE("random numbers have JAX's streams", "[api]") {
   CHECK(all((u >= 0) & (u < 1)).item<bool>());
   CHECK(mean(u).item() == Approx(0.5).margin(0.03));
   CHECK(var(random::normal(key, {4000})).item() == Approx(1).margin(0.1));
-  CHECK(mean(random::bernoulli(key, 0.25, {4000}).astype(DType::float32)).item() == Approx(0.25).margin(0.03));
+  CHECK(mean(random::bernoulli(key, 0.25, {4000}).astype(DType::float32)).item() ==
+        Approx(0.25).margin(0.03));
   const Tensor n = random::randint(key, {1000}, -3, 4);
   CHECK(min(n).item<int>() == -3);
   CHECK(max(n).item<int>() == 3);
-  CHECK(floats(random::uniform(random::fold_in(key, 1), {3})) != floats(random::uniform(random::fold_in(key, 2), {3})));
+  CHECK(floats(random::uniform(random::fold_in(key, 1), {3})) !=
+        floats(random::uniform(random::fold_in(key, 2), {3})));
   CHECK(contains(error_of([] { random::bits(ones({2}), {1}); }, ErrorKind::kType), "a key is uint32[2]"));
 }
 

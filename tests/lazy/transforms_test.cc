@@ -43,8 +43,8 @@ TEST_CASE("grad, to third order", "[api][transforms]") {
   CHECK(grad(second)(Tensor(2.0)).item() == 12);
   auto third = [&](const Tensor& x) { return grad(second)(x); };
   CHECK(grad(third)(Tensor(2.0)).item() == 6);
-  const auto [value, slope] = value_and_grad([](const Tensor& x, const Tensor& y) { return sum(sin(x) * y); })(
-      array({0.5, 1.0}), array({2.0, 3.0}));
+  const auto [value, slope] = value_and_grad(
+      [](const Tensor& x, const Tensor& y) { return sum(sin(x) * y); })(array({0.5, 1.0}), array({2.0, 3.0}));
   CHECK(value.item() == Approx(2 * std::sin(0.5) + 3 * std::sin(1)));
   CHECK(slope.to_host<double>()[1] == Approx(3 * std::cos(1)));
   const std::string message = error_of([] { grad([](const Tensor& x) { return x * 2; })(ones({3})); });

@@ -21,10 +21,14 @@ constexpr int64_t kPollElements = 65536;
 
 int operand_count(const KernelInstr& instr) {
   switch (instr.op) {
-    case KernelOp::kPrim: return PrimEmitter::arity(instr.prim);
-    case KernelOp::kLoad: return instr.predicated ? 1 : 0;
-    case KernelOp::kLoadAt: return instr.predicated ? 2 : 1;
-    default: return 0;
+    case KernelOp::kPrim:
+      return PrimEmitter::arity(instr.prim);
+    case KernelOp::kLoad:
+      return instr.predicated ? 1 : 0;
+    case KernelOp::kLoadAt:
+      return instr.predicated ? 2 : 1;
+    default:
+      return 0;
   }
 }
 

@@ -50,10 +50,10 @@ class KernelEmitter {
     Values splats;   // the same as vectors where a vector needs them
     std::vector<bool> varies;
     std::vector<hlo::Scheduled> order;  // of the varying instructions
-    Values pointers;          // per access used: address at index 0 of D
-    Values strides;           // per access used: null for unit stride
-    Values prefetch;          // per access, empty or null for none: how far ahead, in elements
-    std::vector<bool> pairs;  // per access used: stride 2 along D, known
+    Values pointers;                    // per access used: address at index 0 of D
+    Values strides;                     // per access used: null for unit stride
+    Values prefetch;                    // per access, empty or null for none: how far ahead, in elements
+    std::vector<bool> pairs;            // per access used: stride 2 along D, known
     Reduced reduced;
   };
   // Called with the index along D and the number of lanes.

@@ -19,8 +19,8 @@ class Counted {
   mutable long references_ = 0;  // changed by atomic operations only
 };
 
-// Owns a share of an object that derives from Counted; null when default-made or moved from. Copies may be used from
-// different threads.
+// Owns a share of an object that derives from Counted; null when default-made or moved from. Copies may be
+// used from different threads.
 template <typename T>
 class Ref {
  public:

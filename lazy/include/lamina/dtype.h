@@ -9,7 +9,20 @@
 namespace lamina {
 
 enum class DType : uint8_t {
-  boolean, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64, complex64,
+  boolean,
+  int8,
+  int16,
+  int32,
+  int64,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  complex64,
   complex128
 };
 
@@ -22,7 +35,7 @@ namespace detail {
 template <typename T>
 struct DTypeOf;
 template <typename T>
-  requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 struct DTypeOf<T> {
   static constexpr int kLog = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
   static constexpr DType value =
@@ -40,9 +53,12 @@ struct DTypeOf<double> {
 };
 }  // namespace detail
 
-// C++ types that have an element type: bool, integers, float, double, and with lamina/complex.h std::complex of both.
+// C++ types that have an element type: bool, integers, float, double, and with lamina/complex.h std::complex
+// of both.
 template <typename T>
-concept Element = requires { detail::DTypeOf<T>::value; };
+concept Element = requires {
+  detail::DTypeOf<T>::value;
+};
 
 // The element type of a C++ type.
 template <Element T>

@@ -17,8 +17,8 @@ class FlatFunction {
  public:
   FlatFunction() = default;
   template <typename F>
-    requires(!std::is_same_v<std::decay_t<F>, FlatFunction>)
-  FlatFunction(F f) : call_(new Call<F>(std::move(f))) {}  // NOLINT: implicit on purpose
+  requires(!std::is_same_v<std::decay_t<F>, FlatFunction>) FlatFunction(F f)
+      : call_(new Call<F>(std::move(f))) {}  // NOLINT: implicit on purpose
   std::vector<Tensor> operator()(const std::vector<Tensor>& x) const { return call_->run(x); }
 
  private:
@@ -37,7 +37,8 @@ class FlatFunction {
 // A function traced for the types of `like`, compiled when it is first called.
 class FlatProgram {
  public:
-  FlatProgram(const FlatFunction& f, const std::vector<Tensor>& like, std::string name, std::source_location where);
+  FlatProgram(const FlatFunction& f, const std::vector<Tensor>& like, std::string name,
+              std::source_location where);
   std::vector<Tensor> call(const std::vector<Tensor>& arguments) const;
 
  private:
@@ -62,7 +63,8 @@ struct FlatPullback {
   FlatFunction pull_back;
 };
 FlatPullback flat_vjp(const FlatFunction& f, const std::vector<Tensor>& primals, std::source_location where);
-std::pair<std::vector<Tensor>, std::vector<Tensor>> flat_jvp(const FlatFunction& f, const std::vector<Tensor>& primals,
+std::pair<std::vector<Tensor>, std::vector<Tensor>> flat_jvp(const FlatFunction& f,
+                                                             const std::vector<Tensor>& primals,
                                                              const std::vector<Tensor>& tangents,
                                                              std::source_location where);
 // batched[i]: whether argument i carries the batch at dimension 0.

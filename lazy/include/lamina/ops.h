@@ -1,8 +1,8 @@
 // Operations on tensors, with NumPy's names, broadcasting and JAX's promotion of element types.
 //
-// Contract: operands may be tensors or numbers. Shapes that do not broadcast, axes that do not exist and element types
-// that an operation is not defined for throw lamina::Error with all of them in words. Floats are needed where the name
-// says so mathematically: integers are converted to float32 first.
+// Contract: operands may be tensors or numbers. Shapes that do not broadcast, axes that do not exist and
+// element types that an operation is not defined for throw lamina::Error with all of them in words. Floats
+// are needed where the name says so mathematically: integers are converted to float32 first.
 #ifndef LAMINA_OPS_H_
 #define LAMINA_OPS_H_
 
@@ -13,18 +13,23 @@ namespace lamina {
 
 // --- making tensors ---
 
-Tensor zeros(const Shape& shape, DType dtype = DType::float32, std::source_location where = std::source_location::current());
-Tensor ones(const Shape& shape, DType dtype = DType::float32, std::source_location where = std::source_location::current());
+Tensor zeros(const Shape& shape, DType dtype = DType::float32,
+             std::source_location where = std::source_location::current());
+Tensor ones(const Shape& shape, DType dtype = DType::float32,
+            std::source_location where = std::source_location::current());
 Tensor full(const Shape& shape, Operand value);
 Tensor zeros_like(Operand x);
 Tensor ones_like(Operand x);
 // start, start + step, ... before stop; integers as int32.
-Tensor arange(int64_t stop, DType dtype = DType::int32, std::source_location where = std::source_location::current());
+Tensor arange(int64_t stop, DType dtype = DType::int32,
+              std::source_location where = std::source_location::current());
 Tensor arange(int64_t start, int64_t stop, int64_t step = 1, DType dtype = DType::int32,
               std::source_location where = std::source_location::current());
 // `count` evenly spaced numbers from start to stop, both included; float32.
-Tensor linspace(double start, double stop, int64_t count, std::source_location where = std::source_location::current());
-Tensor eye(int64_t n, DType dtype = DType::float32, std::source_location where = std::source_location::current());
+Tensor linspace(double start, double stop, int64_t count,
+                std::source_location where = std::source_location::current());
+Tensor eye(int64_t n, DType dtype = DType::float32,
+           std::source_location where = std::source_location::current());
 
 // Of nested lists: array({1.f, 2.f}), array({{1, 2}, {3, 4}}). The element type is the C++ type's.
 template <Element T>
@@ -42,13 +47,13 @@ Tensor array(std::initializer_list<std::initializer_list<T>> rows,
     if (columns > 0) __builtin_memcpy(to, row.begin(), columns * sizeof(T));
     to += columns * sizeof(T);
   }
-  return Tensor::copy_of(dtype_of<T>, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)}, bytes.data(),
-                         count, where);
+  return Tensor::copy_of(dtype_of<T>, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)},
+                         bytes.data(), count, where);
 }
 template <Element T>
-  requires(!std::is_same_v<T, bool>)
-Tensor array(const std::vector<T>& data, const Shape& shape = {-1},
-             std::source_location where = std::source_location::current()) {
+requires(!std::is_same_v<T, bool>) Tensor
+    array(const std::vector<T>& data, const Shape& shape = {-1},
+          std::source_location where = std::source_location::current()) {
   return Tensor::copy_of(dtype_of<T>, {static_cast<int64_t>(data.size())}, data.data(), data.size(), where)
       .reshape(shape, where);
 }
@@ -74,11 +79,12 @@ Tensor operator-(Operand x);
 Tensor operator~(Operand x);
 
 // Names of one operand: LAMINA_UNARY_FUNCTIONS(row) calls row(name) for each.
-#define LAMINA_UNARY_FUNCTIONS(row)                                                                                    \
-  row(abs) row(arccos) row(arccosh) row(arcsin) row(arcsinh) row(arctan) row(arctanh) row(cbrt) row(ceil) row(cos)     \
-  row(cosh) row(digamma) row(erf) row(erfc) row(erf_inv) row(exp) row(expm1) row(floor) row(lgamma) row(log)           \
-  row(log1p) row(round) row(rsqrt) row(sigmoid) row(sign) row(sin) row(sinh) row(sqrt) row(square) row(tan) row(tanh)  \
-  row(isfinite) row(isnan) row(isinf) row(real) row(imag) row(relu) row(softplus) row(silu) row(gelu) row(stop_gradient)
+#define LAMINA_UNARY_FUNCTIONS(row)                                                                       \
+  row(abs) row(arccos) row(arccosh) row(arcsin) row(arcsinh) row(arctan) row(arctanh) row(cbrt) row(ceil) \
+      row(cos) row(cosh) row(digamma) row(erf) row(erfc) row(erf_inv) row(exp) row(expm1) row(floor)      \
+          row(lgamma) row(log) row(log1p) row(round) row(rsqrt) row(sigmoid) row(sign) row(sin) row(sinh) \
+              row(sqrt) row(square) row(tan) row(tanh) row(isfinite) row(isnan) row(isinf) row(real)      \
+                  row(imag) row(relu) row(softplus) row(silu) row(gelu) row(stop_gradient)
 #define LAMINA_DECLARE(name) Tensor name(Operand x);
 LAMINA_UNARY_FUNCTIONS(LAMINA_DECLARE)
 #undef LAMINA_DECLARE
@@ -136,8 +142,8 @@ Tensor matmul(Operand x, Operand y);
 // Einstein's summation over one or two operands, with an explicit result: "bij,bjk->bik".
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands,
               std::source_location where = std::source_location::current());
-// images [N, C, spatial...], kernels [O, C / groups, spatial...] -> [N, O, spatial...]; padding {before, after} per
-// spatial dimension, absent lists mean 1 (strides, dilation) and 0 (padding).
+// images [N, C, spatial...], kernels [O, C / groups, spatial...] -> [N, O, spatial...]; padding {before,
+// after} per spatial dimension, absent lists mean 1 (strides, dilation) and 0 (padding).
 struct Convolution {
   std::vector<int64_t> strides = {}, dilation = {};
   std::vector<std::pair<int64_t, int64_t>> padding = {};

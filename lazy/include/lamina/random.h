@@ -1,6 +1,8 @@
-// Random numbers from explicit keys: the streams of the Python package, which are those of jax.random (Threefry-2x32).
+// Random numbers from explicit keys: the streams of the Python package, which are those of jax.random
+// (Threefry-2x32).
 //
-// Contract: a key is uint32[2]. The same key gives the same numbers everywhere; element i depends on the key and on i.
+// Contract: a key is uint32[2]. The same key gives the same numbers everywhere; element i depends on the key
+// and on i.
 #ifndef LAMINA_RANDOM_H_
 #define LAMINA_RANDOM_H_
 

@@ -1,11 +1,12 @@
 // Tensor: an array that records what is done with it and computes when a value is needed.
 //
-// Contract: dense row-major arrays of any rank. Operations record and return at once; reading (`to_host`, `item`,
-// printing, `eval`) computes everything recorded so far that is still held, fused and compiled. Copies of a Tensor name
-// the same variable: `set` through one is seen by all; `x += y` is `x = x + y` for that copy alone. Numbers of C++ are
-// weak: beside a tensor they take its element type (float32 + 2.0 is float32), alone they are int32 or float32.
-// Errors throw lamina::Error, whose text names shapes, element types and the caller's file and line.
-// Tensors may be used from any thread; one Tensor object is used by one thread at a time.
+// Contract: dense row-major arrays of any rank. Operations record and return at once; reading (`to_host`,
+// `item`, printing, `eval`) computes everything recorded so far that is still held, fused and compiled.
+// Copies of a Tensor name the same variable: `set` through one is seen by all; `x += y` is `x = x + y` for
+// that copy alone. Numbers of C++ are weak: beside a tensor they take its element type (float32 + 2.0 is
+// float32), alone they are int32 or float32. Errors throw lamina::Error, whose text names shapes, element
+// types and the caller's file and line. Tensors may be used from any thread; one Tensor object is used by one
+// thread at a time.
 #ifndef LAMINA_TENSOR_H_
 #define LAMINA_TENSOR_H_
 
@@ -70,8 +71,8 @@ class Tensor {
   static Tensor from_host(std::span<const T> data, const Shape& shape, Where where = Where::current()) {
     return copy_of(dtype_of<T>, shape, data.data(), data.size(), where);
   }
-  // Shares memory instead: it must not change while the tensor or a result that needs it lives; release(context) (if
-  // not null) is called when nobody needs it any more, on any thread.
+  // Shares memory instead: it must not change while the tensor or a result that needs it lives;
+  // release(context) (if not null) is called when nobody needs it any more, on any thread.
   static Tensor alias(DType dtype, const Shape& shape, void* data, void (*release)(void* context) = nullptr,
                       void* context = nullptr, Where where = Where::current());
 
@@ -111,22 +112,23 @@ class Tensor {
   std::string to_string() const;
 
   Tensor astype(DType dtype, Where where = Where::current()) const;
-  Tensor reshape(const Shape& shape, Where where = Where::current()) const;  // one size may be -1
+  Tensor reshape(const Shape& shape, Where where = Where::current()) const;              // one size may be -1
   Tensor transpose(const Axes& permutation = {}, Where where = Where::current()) const;  // {}: reversed
   Tensor T() const { return transpose(); }
   Tensor flatten() const { return reshape({-1}); }
 
-  // Elements by integers, slices, ellipsis, new axes and integer tensors (neighbours broadcast together). Integers are
-  // checked; elements of index tensors beyond the ends count as the ends, negative ones count from the end.
+  // Elements by integers, slices, ellipsis, new axes and integer tensors (neighbours broadcast together).
+  // Integers are checked; elements of index tensors beyond the ends count as the ends, negative ones count
+  // from the end.
   Tensor operator[](std::initializer_list<Index> index) const;
   Tensor operator[](const Index& index) const;
   Tensor at(const std::vector<Index>& index, Where where = Where::current()) const;
-  // A tensor with some elements replaced, or added to; `value` broadcasts. Where positions repeat, replacing keeps one
-  // of the values and adding adds all.
+  // A tensor with some elements replaced, or added to; `value` broadcasts. Where positions repeat, replacing
+  // keeps one of the values and adding adds all.
   Tensor updated(const std::vector<Index>& index, const Tensor& value, Where where = Where::current()) const;
   Tensor added(const std::vector<Index>& index, const Tensor& value, Where where = Where::current()) const;
-  // The same in place: the variable names the new value, for every copy of this Tensor. Inside a transform only
-  // variables made in it can be written.
+  // The same in place: the variable names the new value, for every copy of this Tensor. Inside a transform
+  // only variables made in it can be written.
   void set(const std::vector<Index>& index, const Tensor& value, Where where = Where::current());
 
   Tensor& operator+=(const Tensor& other);
@@ -160,12 +162,12 @@ inline constexpr NewAxis newaxis{};
 // One item of an index.
 class Index {
  public:
-  Index(int i) : item_(static_cast<int64_t>(i)) {}       // NOLINT: implicit on purpose, as the others
-  Index(int64_t i) : item_(i) {}                         // NOLINT
-  Index(Slice s) : item_(s) {}                           // NOLINT
-  Index(Ellipsis e) : item_(e) {}                        // NOLINT
-  Index(NewAxis n) : item_(n) {}                         // NOLINT
-  Index(Tensor t) : item_(std::move(t)) {}               // NOLINT
+  Index(int i) : item_(static_cast<int64_t>(i)) {}  // NOLINT: implicit on purpose, as the others
+  Index(int64_t i) : item_(i) {}                    // NOLINT
+  Index(Slice s) : item_(s) {}                      // NOLINT
+  Index(Ellipsis e) : item_(e) {}                   // NOLINT
+  Index(NewAxis n) : item_(n) {}                    // NOLINT
+  Index(Tensor t) : item_(std::move(t)) {}          // NOLINT
   const std::variant<int64_t, Slice, Ellipsis, NewAxis, Tensor>& item() const { return item_; }
 
  private:
@@ -178,8 +180,9 @@ class Operand {
   using Where = std::source_location;
   Operand(const Tensor& tensor, Where where = Where::current()) : tensor_(tensor), where_(where) {}  // NOLINT
   template <Element T>
-  Operand(T number, Where where = Where::current()) : number_(detail::Number(number)), where_(where) {}  // NOLINT
-  const Tensor& tensor() const { return tensor_; }  // names nothing for a number
+  Operand(T number, Where where = Where::current())
+      : number_(detail::Number(number)), where_(where) {}  // NOLINT
+  const Tensor& tensor() const { return tensor_; }         // names nothing for a number
   const std::optional<detail::Number>& number() const { return number_; }
   const Where& where() const { return where_; }
 

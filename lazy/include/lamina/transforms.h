@@ -1,9 +1,10 @@
 // Function transforms over C++ callables: jit, grad, value_and_grad, vmap, jvp, vjp, checkpoint.
 //
-// Contract: a callable takes and returns trees (lamina/tree.h) and is called with tensors that stand for its arguments;
-// it may call transforms itself, to any depth. A transform is an object that is called like the function. Arguments
-// are given as values of the function's parameter types, which are deduced from a lambda or function that is not
-// generic. Numbers among the parameters are not differentiated. Errors of the function pass through.
+// Contract: a callable takes and returns trees (lamina/tree.h) and is called with tensors that stand for its
+// arguments; it may call transforms itself, to any depth. A transform is an object that is called like the
+// function. Arguments are given as values of the function's parameter types, which are deduced from a lambda
+// or function that is not generic. Numbers among the parameters are not differentiated. Errors of the
+// function pass through.
 #ifndef LAMINA_TRANSFORMS_H_
 #define LAMINA_TRANSFORMS_H_
 
@@ -123,8 +124,8 @@ class Jitted : public detail::Transform<F> {
       const std::vector<Tensor> none(detail::tensors_of(*result).size());
       size_t at = 0;
       detail::put_leaves(*result, none, at);
-      found = traces_.insert(std::move(key), detail::Ref<detail::Counted>(
-                                                 new Entry({std::move(program), *std::move(result)})));
+      found = traces_.insert(
+          std::move(key), detail::Ref<detail::Counted>(new Entry({std::move(program), *std::move(result)})));
     }
     const Trace& trace = static_cast<const Entry&>(*found).value;
     Result result = trace.result;
@@ -152,8 +153,8 @@ Jitted<std::decay_t<F>> jit(F&& f, std::string name = "jit",
   return Jitted<std::decay_t<F>>(std::forward<F>(f), std::move(name), where);
 }
 
-// (value, gradient with respect to the first argument) of a function whose result is one real number, or that number
-// first in a pair whose second part is passed through.
+// (value, gradient with respect to the first argument) of a function whose result is one real number, or that
+// number first in a pair whose second part is passed through.
 template <typename F>
 auto value_and_grad(F&& f, std::source_location where = std::source_location::current()) {
   using Function = std::decay_t<F>;
@@ -183,16 +184,17 @@ template <typename F>
 auto grad(F&& f, std::source_location where = std::source_location::current()) {
   using Arguments = typename detail::Callable<std::decay_t<F>>::Arguments;
   using First = std::tuple_element_t<0, Arguments>;
-  return [both = value_and_grad(std::forward<F>(f), where)]<typename... Rest>(const First& first,
-                                                                              Rest&&... rest) mutable -> First {
+  return [both = value_and_grad(std::forward<F>(f), where)]<typename... Rest>(
+             const First& first, Rest&&... rest) mutable -> First {
     return both(first, std::forward<Rest>(rest)...).second;
   };
 }
 
-// Maps over dimension 0 of every tensor among the arguments; in_axes says per argument whether it is mapped (absent:
-// all are). Results carry the batch at dimension 0.
+// Maps over dimension 0 of every tensor among the arguments; in_axes says per argument whether it is mapped
+// (absent: all are). Results carry the batch at dimension 0.
 template <typename F>
-auto vmap(F&& f, std::vector<bool> mapped = {}, std::source_location where = std::source_location::current()) {
+auto vmap(F&& f, std::vector<bool> mapped = {},
+          std::source_location where = std::source_location::current()) {
   using Function = std::decay_t<F>;
   using Arguments = typename detail::Callable<Function>::Arguments;
   using Result = typename detail::Callable<Function>::Result;
@@ -219,7 +221,8 @@ auto vmap(F&& f, std::vector<bool> mapped = {}, std::source_location where = std
   };
 }
 
-// The result of f at `primals` (a std::tuple of its arguments) and its derivative along `tangents` (the same).
+// The result of f at `primals` (a std::tuple of its arguments) and its derivative along `tangents` (the
+// same).
 template <typename F, typename Primals>
 auto jvp(F&& f, const Primals& primals, const Primals& tangents,
          std::source_location where = std::source_location::current()) {
@@ -227,8 +230,8 @@ auto jvp(F&& f, const Primals& primals, const Primals& tangents,
   using Arguments = typename detail::Callable<std::decay_t<F>>::Arguments;
   const Arguments arguments(primals);
   std::optional<Result> result;
-  const auto [outputs, derivatives] = detail::flat_jvp(detail::flat(f, arguments, result),
-                                                       detail::tensors_of(primals), detail::tensors_of(tangents), where);
+  const auto [outputs, derivatives] = detail::flat_jvp(
+      detail::flat(f, arguments, result), detail::tensors_of(primals), detail::tensors_of(tangents), where);
   std::pair<Result, Result> out(*result, *result);
   size_t at = 0;
   detail::put_leaves(out.first, outputs, at);
@@ -237,10 +240,11 @@ auto jvp(F&& f, const Primals& primals, const Primals& tangents,
   return out;
 }
 
-// The result of f at `primals` and the function from a cotangent of the result to a std::tuple of cotangents of the
-// arguments.
+// The result of f at `primals` and the function from a cotangent of the result to a std::tuple of cotangents
+// of the arguments.
 template <typename F, typename... A>
-auto vjp(F&& f, const std::tuple<A...>& primals, std::source_location where = std::source_location::current()) {
+auto vjp(F&& f, const std::tuple<A...>& primals,
+         std::source_location where = std::source_location::current()) {
   using Result = typename detail::Callable<std::decay_t<F>>::Result;
   using Arguments = typename detail::Callable<std::decay_t<F>>::Arguments;
   const Arguments arguments(primals);

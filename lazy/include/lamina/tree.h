@@ -1,7 +1,7 @@
 // Containers of tensors, as transforms take and return them: flattening and rebuilding by type.
 //
-// Tensors and numbers are leaves. std::vector, std::array, std::pair, std::tuple, std::map and std::optional hold leaves
-// or each other, to any depth. A struct joins with one line that ties its members:
+// Tensors and numbers are leaves. std::vector, std::array, std::pair, std::tuple, std::map and std::optional
+// hold leaves or each other, to any depth. A struct joins with one line that ties its members:
 //   struct Layer { Tensor weight, bias; auto fields() { return std::tie(weight, bias); } };
 #ifndef LAMINA_TREE_H_
 #define LAMINA_TREE_H_
@@ -19,7 +19,9 @@
 namespace lamina {
 
 template <typename T>
-concept HasFields = requires(T& t) { t.fields(); };
+concept HasFields = requires(T& t) {
+  t.fields();
+};
 
 namespace detail {
 template <typename T>
@@ -52,8 +54,8 @@ inline void append_note(std::string& out, const std::string& text) {
 }
 }  // namespace detail
 
-// Calls visit(leaf) for each Tensor or number of `tree` by reference, in order, and note(text) for what else its
-// structure consists of: lengths, keys, presence.
+// Calls visit(leaf) for each Tensor or number of `tree` by reference, in order, and note(text) for what else
+// its structure consists of: lengths, keys, presence.
 template <typename T, typename Visit, typename Note>
 void visit_tree(T& tree, Visit&& visit, Note&& note) {
   using Plain = std::remove_cv_t<T>;
@@ -79,8 +81,9 @@ void visit_tree(T& tree, Visit&& visit, Note&& note) {
   } else if constexpr (HasFields<Plain>) {
     std::apply([&](auto&... x) { (visit_tree(x, visit, note), ...); }, const_cast<Plain&>(tree).fields());
   } else {
-    static_assert(detail::kIsUnknown<T>,
-                  "transforms take Tensors, numbers, std containers of them, and structs with a fields() member");
+    static_assert(
+        detail::kIsUnknown<T>,
+        "transforms take Tensors, numbers, std containers of them, and structs with a fields() member");
   }
 }
 
@@ -88,7 +91,8 @@ void visit_tree(T& tree, Visit&& visit, Note&& note) {
 template <typename T>
 std::vector<Tensor> tree_leaves(const T& tree) {
   std::vector<Tensor> out;
-  visit_tree(tree, [&](const auto& leaf) { out.push_back(Tensor(leaf)); }, [](const std::string&) {});
+  visit_tree(
+      tree, [&](const auto& leaf) { out.push_back(Tensor(leaf)); }, [](const std::string&) {});
   return out;
 }
 
@@ -96,7 +100,9 @@ std::vector<Tensor> tree_leaves(const T& tree) {
 template <typename T>
 std::string tree_structure(const T& tree) {
   std::string out;
-  visit_tree(tree, [&](const auto&) { out += '*'; }, [&](const std::string& text) { detail::append_note(out, text); });
+  visit_tree(
+      tree, [&](const auto&) { out += '*'; },
+      [&](const std::string& text) { detail::append_note(out, text); });
   return out;
 }
 
@@ -109,9 +115,8 @@ T tree_map(F&& f, const T& tree, const More&... more) {
   visit_tree(
       out,
       [&](Tensor& leaf) {
-        [&]<size_t... I>(std::index_sequence<I...>) {
-          leaf = f(leaf, others.at(I).at(at)...);
-        }(std::index_sequence_for<More...>{});
+        [&]<size_t... I>(std::index_sequence<I...>) { leaf = f(leaf, others.at(I).at(at)...); }
+        (std::index_sequence_for<More...>{});
         ++at;
       },
       [](const std::string&) {});
