@@ -67,21 +67,47 @@ class Builder {
   Value name(const Value& x) { return make(Op::name, {{x}}); }
 #define LAMINA_BINARY(name) \
   Value name(const Value& x, const Value& y) { return make(Op::name, {{x, y}}); }
-  LAMINA_UNARY(abs)
-  LAMINA_UNARY(cosh) LAMINA_UNARY(cosine) LAMINA_UNARY(digamma) LAMINA_UNARY(exponential) LAMINA_UNARY(imag)
-      LAMINA_UNARY(is_finite) LAMINA_UNARY(log) LAMINA_UNARY(log_plus_one) LAMINA_UNARY(logistic)
-          LAMINA_UNARY(negate) LAMINA_UNARY(not_) LAMINA_UNARY(real) LAMINA_UNARY(rsqrt) LAMINA_UNARY(sign)
-              LAMINA_UNARY(sine) LAMINA_UNARY(sinh) LAMINA_UNARY(sqrt) LAMINA_UNARY(tan) LAMINA_UNARY(tanh)
-                  LAMINA_UNARY(floor) LAMINA_UNARY(stop_gradient) LAMINA_BINARY(add) LAMINA_BINARY(and_)
-                      LAMINA_BINARY(atan2) LAMINA_BINARY(complex) LAMINA_BINARY(divide) LAMINA_BINARY(maximum)
-                          LAMINA_BINARY(minimum) LAMINA_BINARY(multiply) LAMINA_BINARY(or_)
-                              LAMINA_BINARY(power) LAMINA_BINARY(remainder) LAMINA_BINARY(subtract)
-                                  LAMINA_BINARY(xor_) LAMINA_BINARY(shift_left)
-                                      LAMINA_BINARY(shift_right_logical)
+  LAMINA_UNARY(abs);
+  LAMINA_UNARY(cosh);
+  LAMINA_UNARY(cosine);
+  LAMINA_UNARY(digamma);
+  LAMINA_UNARY(exponential);
+  LAMINA_UNARY(imag);
+  LAMINA_UNARY(is_finite);
+  LAMINA_UNARY(log);
+  LAMINA_UNARY(log_plus_one);
+  LAMINA_UNARY(logistic);
+  LAMINA_UNARY(negate);
+  LAMINA_UNARY(not_);
+  LAMINA_UNARY(real);
+  LAMINA_UNARY(rsqrt);
+  LAMINA_UNARY(sign);
+  LAMINA_UNARY(sine);
+  LAMINA_UNARY(sinh);
+  LAMINA_UNARY(sqrt);
+  LAMINA_UNARY(tan);
+  LAMINA_UNARY(tanh);
+  LAMINA_UNARY(floor);
+  LAMINA_UNARY(stop_gradient);
+  LAMINA_BINARY(add);
+  LAMINA_BINARY(and_);
+  LAMINA_BINARY(atan2);
+  LAMINA_BINARY(complex);
+  LAMINA_BINARY(divide);
+  LAMINA_BINARY(maximum);
+  LAMINA_BINARY(minimum);
+  LAMINA_BINARY(multiply);
+  LAMINA_BINARY(or_);
+  LAMINA_BINARY(power);
+  LAMINA_BINARY(remainder);
+  LAMINA_BINARY(subtract);
+  LAMINA_BINARY(xor_);
+  LAMINA_BINARY(shift_left);
+  LAMINA_BINARY(shift_right_logical);
 #undef LAMINA_UNARY
 #undef LAMINA_BINARY
-      // direction: EQ NE LT LE GT GE.
-      Value compare(const Value& x, const Value& y, std::string_view direction);
+  // direction: EQ NE LT LE GT GE.
+  Value compare(const Value& x, const Value& y, std::string_view direction);
   Value select(const Value& pred, const Value& on_true, const Value& on_false) {
     return make(Op::select, {{pred, on_true, on_false}});
   }

@@ -13,10 +13,49 @@ namespace {
 // Inner ranges are cut at multiples of this, so that tasks start on vector boundaries.
 constexpr int64_t kInnerGrain = 1024;
 
+// Strides and offset of an access with their values for one shape, by dimension.
+std::vector<int64_t> resolved(const Access& access, const std::vector<int64_t>& args) {
+  std::vector<int64_t> out(kMaxLoopRank + 1, 0);
+  out[kMaxLoopRank] = access.offset_slot < 0 ? 0 : args[access.offset_slot];
+  for (const AccessTerm& t : access.terms) out[t.dim] += t.unit ? t.unit : args[t.stride_slot];
+  return out;
+}
+
+// Pairs (written buffer, read buffer) of one memory layout where each element is read by the very output
+// element that is stored there, so that the result may take the operand's memory.
+std::vector<std::pair<size_t, size_t>> overwritable(const LoopKernel& k, const LoweredLoop& loop) {
+  std::vector<std::pair<size_t, size_t>> out;
+  if (k.has_reduction) return out;
+  auto only_access = [&](size_t buffer) -> const Access* {
+    const Access* found = nullptr;
+    for (const KernelInstr& i : k.body)
+      if (i.op == KernelOp::kLoadAt && i.imm == buffer) return nullptr;
+    for (const Access& a : k.accesses) {
+      if (a.buffer != buffer) continue;
+      if (found) return nullptr;
+      found = &a;
+    }
+    return found;
+  };
+  for (size_t w = 0; w < k.buffers.size(); ++w) {
+    const Access* store = k.buffers[w].written ? only_access(w) : nullptr;
+    if (!store) continue;
+    for (size_t r = 0; r < k.buffers.size(); ++r) {
+      const Access* load = k.buffers[r].written ? nullptr : only_access(r);
+      if (!load || loop.buffers[r].type()->bytes() != loop.buffers[w].type()->bytes() ||
+          hlo::byte_size(k.buffers[r].type) != hlo::byte_size(k.buffers[w].type))
+        continue;
+      if (resolved(*load, loop.args) == resolved(*store, loop.args)) out.emplace_back(w, r);
+    }
+  }
+  return out;
+}
+
 class LoopStep final : public Step {
  public:
   LoopStep(std::shared_ptr<Kernel> kernel, LoweredLoop loop, const SlotOf& slot_of)
       : kernel_(std::move(kernel)),
+        overwritable_(overwritable(kernel_->spec(), loop)),
         args_(std::move(loop.args)),
         outer_(loop.outer),
         inner_(loop.inner),
@@ -29,9 +68,13 @@ class LoopStep final : public Step {
 
   absl::Status run(Run& run) const override {
     absl::InlinedVector<void*, 12> buffers(slots_.size());
+    for (size_t i = 0; i < slots_.size(); ++i)
+      if (!written_[i]) buffers[i] = run.slots[slots_[i]]->data();
     for (size_t i = 0; i < slots_.size(); ++i) {
+      if (!written_[i]) continue;
       BufferRef& slot = run.slots[slots_[i]];
-      if (written_[i]) {
+      slot = take_operand(run, i);
+      if (!slot) {
         absl::StatusOr<BufferRef> fresh = run.allocate(written_[i]);
         if (!fresh.ok()) return fresh.status();
         slot = *std::move(fresh);
@@ -75,7 +118,20 @@ class LoopStep final : public Step {
   }
 
  private:
+  // The buffer of an operand that this step is the last to read and that nobody else holds; null if there is
+  // none.
+  BufferRef take_operand(Run& run, size_t written) const {
+    for (const auto& [w, r] : overwritable_) {
+      BufferRef& operand = run.slots[slots_[r]];
+      if (w != written || !operand || !operand->may_reuse()) continue;
+      if (std::find(run.dying.begin(), run.dying.end(), slots_[r]) == run.dying.end()) continue;
+      if (std::count(slots_.begin(), slots_.end(), slots_[r]) == 1) return std::move(operand);
+    }
+    return BufferRef();
+  }
+
   std::shared_ptr<Kernel> kernel_;
+  std::vector<std::pair<size_t, size_t>> overwritable_;
   std::vector<int64_t> args_;
   int64_t outer_, inner_, work_;
   std::vector<int> slots_;

@@ -2,6 +2,7 @@
 #include "jit/executable.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -239,4 +240,39 @@ TEST_CASE("A failed run leaves no memory behind and says why", "[executable]") {
   lamina::jit::CancelFlag cancel;
   cancel.request();
   CHECK((*exe)->run(in, out, &cancel).code() == absl::StatusCode::kCancelled);
+}
+TEST_CASE("a step writes over an operand that it is the last to read and nobody else holds", "[jit]") {
+  Engine& engine = Engine::get();
+  const Type* type = array_type_or_die(DType::kF32, {{1000, 1000}});
+  const Value p = make_parameter(type);
+  Builder b;
+  Value v = p;
+  for (int64_t i = 0; i < 6; ++i)  // barriers keep them apart
+    v = b.make(Op::optimization_barrier, {{b.sine(v)}}, intern_attrs({{Attr::instance, i}}));
+  REQUIRE(b.ok());
+  const auto exe = Executable::compile(engine, *Computation::make({{p}}, {{v}}));
+  REQUIRE(exe.ok());
+  std::vector<BufferRef> in{*engine.allocator().allocate(type->bytes())}, out;
+  auto* data = static_cast<float*>(in[0]->data());
+  for (int i = 0; i < 1000000; ++i) data[i] = static_cast<float>(i) * 1e-3f;
+  engine.allocator().reset_peak();
+  const int64_t before = engine.allocator().stats().live_bytes;
+  REQUIRE((*exe)->run(in, out).ok());
+  const int64_t one = lamina::jit::Allocator::block_bytes(type->bytes());
+  CHECK(engine.allocator().stats().peak_bytes - before == one);
+  for (int i : {0, 1, 999, 999999}) {  // the argument is as it was, the result right
+    CHECK(data[i] == static_cast<float>(i) * 1e-3f);
+    float want = data[i];
+    for (int k = 0; k < 6; ++k) want = static_cast<float>(std::sin(static_cast<double>(want)));
+    CHECK(static_cast<const float*>(out[0]->data())[i] == Approx(want));
+  }
+  // An operand that is a result too, or is read again, stays.
+  Builder c;
+  const Value first =
+      c.make(Op::optimization_barrier, {{c.sine(p)}}, intern_attrs({{Attr::instance, int64_t{90}}}));
+  const Value second = c.cosine(first);
+  const auto both = Executable::compile(engine, *Computation::make({{p}}, {{first, second}}));
+  REQUIRE((*both)->run(in, out).ok());
+  CHECK(static_cast<const float*>(out[0]->data())[999] == Approx(std::sin(data[999])));
+  CHECK(static_cast<const float*>(out[1]->data())[999] == Approx(std::cos(std::sin(data[999]))));
 }
