@@ -231,8 +231,10 @@ Tensor Tensor::at(const std::vector<Index>& index, Where where) const {
     return Lazy{elements(b, x.value, make_plan(x.value.dims(), index), Value()), x.weak};
   });
 }
-Tensor Tensor::operator[](std::initializer_list<Index> index) const { return at(std::vector<Index>(index)); }
-Tensor Tensor::operator[](const Index& index) const { return at({index}); }
+Tensor Tensor::operator[](std::initializer_list<Index> index) const {
+  return at(std::vector<Index>(index), index.size() > 0 ? index.begin()->where() : Where::current());
+}
+Tensor Tensor::operator[](const Index& index) const { return at({index}, index.where()); }
 Tensor Tensor::updated(const std::vector<Index>& index, const Tensor& value, Where where) const {
   return update(*this, index, value, false, where);
 }

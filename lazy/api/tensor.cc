@@ -144,10 +144,10 @@ void Tensor::set(const std::vector<Index>& index, const Tensor& value, Where whe
   });
 }
 
-Tensor& Tensor::operator+=(const Tensor& other) { return *this = *this + other; }
-Tensor& Tensor::operator-=(const Tensor& other) { return *this = *this - other; }
-Tensor& Tensor::operator*=(const Tensor& other) { return *this = *this * other; }
-Tensor& Tensor::operator/=(const Tensor& other) { return *this = *this / other; }
+Tensor& Tensor::operator+=(const Operand& other) { return *this = Operand(*this, other.where()) + other; }
+Tensor& Tensor::operator-=(const Operand& other) { return *this = Operand(*this, other.where()) - other; }
+Tensor& Tensor::operator*=(const Operand& other) { return *this = Operand(*this, other.where()) * other; }
+Tensor& Tensor::operator/=(const Operand& other) { return *this = Operand(*this, other.where()) / other; }
 
 // --- printing ---
 

@@ -22,7 +22,10 @@ std::vector<Tensor> tensors(std::vector<lazy::Lazy> values) {
   return out;
 }
 lazy::FlatFunction inner(const FlatFunction& f) {
-  return [&f](const std::vector<lazy::Lazy>& x) { return lazies(f(tensors(x))); };
+  return [&f](const std::vector<lazy::Lazy>& x) {
+    ServingScope users_code(false);
+    return lazies(f(tensors(x)));
+  };
 }
 
 // Cotangents and tangents: one of the value's type for each; none stands for zero.
@@ -51,7 +54,7 @@ std::vector<lazy::Lazy> derivatives_for(const std::vector<Tensor>& given,
 }  // namespace
 
 void fail_at(ErrorKind kind, const std::string& message, std::source_location where) {
-  Call(where).fail(kind, message);
+  throw PlacedError(kind, message, where);
 }
 
 std::string signature(const std::vector<Tensor>& all) {

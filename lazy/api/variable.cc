@@ -106,21 +106,9 @@ Tensor tensor_of(lazy::Lazy value) { return Tensor(Ref<Counted>(new Variable(std
 
 void fail(ErrorKind kind, const std::string& message) { throw Error(kind, message); }
 
-void Call::fail(ErrorKind kind, const std::string& message) const {
-  throw Error(kind, str_cat(where_.file_name(), ":", static_cast<int64_t>(where_.line()), ": ", message));
-}
-
-void Call::rethrow() const {
-  try {
-    throw;
-  } catch (const Error& e) {
-    const std::string place = str_cat(where_.file_name(), ":", static_cast<int64_t>(where_.line()), ": ");
-    const std::string message = e.what();
-    // The innermost call knows the place best.
-    const bool placed = message.find(".cc:") < message.find(' ') ||
-                        message.find(".cpp:") < message.find(' ') || message.starts_with(place);
-    throw Error(e.kind(), placed ? message : place + message);
-  }
+bool& serving() {
+  thread_local bool now = false;
+  return now;
 }
 
 std::string describe(const lazy::Lazy& x) {

@@ -41,29 +41,40 @@ inline Tensor tensor_of(hlo::Value value, bool weak = false) {
 inline hlo::DType to_hlo(DType dtype) { return static_cast<hlo::DType>(dtype); }
 inline DType from_hlo(hlo::DType dtype) { return static_cast<DType>(dtype); }
 
-// Records under the caller's place, and names it in errors: run(where, [&](hlo::Builder& b) { return value;
-// }).
-class Call {
+// An error that carries the user's place already.
+class PlacedError final : public Error {
  public:
-  explicit Call(const std::source_location& where)
-      : where_(where),
-        scope_(
-            hlo::intern_location(where.file_name(), static_cast<int>(where.line()), where.function_name())) {}
-  [[noreturn]] void fail(ErrorKind kind, const std::string& message) const;
-  [[noreturn]] void rethrow() const;  // within a handler: the error with the place added
-
- private:
-  std::source_location where_;
-  hlo::LocationScope scope_;
+  PlacedError(ErrorKind kind, const std::string& message, const std::source_location& where)
+      : Error(kind, str_cat(where.file_name(), ":", static_cast<int64_t>(where.line()), ": ", message)) {}
 };
 
+// Whether this thread is serving a call of the user's: then places that the library's own code passes do not
+// count.
+bool& serving();
+class ServingScope {
+ public:
+  explicit ServingScope(bool now) : saved_(std::exchange(serving(), now)) {}
+  ~ServingScope() { serving() = saved_; }
+  ServingScope(const ServingScope&) = delete;
+  ServingScope& operator=(const ServingScope&) = delete;
+
+ private:
+  bool saved_;
+};
+
+// Runs a public call: what it records and its errors carry the place of the user's call, the outermost one.
 template <typename F>
 auto located(const std::source_location& where, F&& body) {
-  Call call(where);
+  if (serving()) return body();
+  ServingScope scope(true);
+  hlo::LocationScope place(
+      hlo::intern_location(where.file_name(), static_cast<int>(where.line()), where.function_name()));
   try {
     return body();
-  } catch (const Error&) {
-    call.rethrow();
+  } catch (const PlacedError&) {
+    throw;  // of a user's function that a transform called
+  } catch (const Error& e) {
+    throw PlacedError(e.kind(), e.what(), where);
   }
 }
 

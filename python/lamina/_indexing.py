@@ -273,7 +273,7 @@ class Plan:
         together = not groups or groups[-1] - groups[0] == len(groups) - 1
         self.has_array = has_array
         try:
-            self.batch = _broadcast_shapes([self.dims[d].shape for d in self.indexed])
+            self.batch = broadcast_shapes(*[self.dims[d].shape for d in self.indexed])
         except ValueError as e:
             raise IndexError(f"index arrays of different shapes cannot be used together: {e}") from None
         kept = [d for d in range(len(self.dims)) if d not in self.indexed]
@@ -312,7 +312,8 @@ class Plan:
         return parts[0] if len(parts) == 1 else _op("concatenate", parts, dimension=len(self.batch))
 
 
-def _broadcast_shapes(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that all of `shapes` broadcast to. ValueError where they do not."""
     rank = max((len(s) for s in shapes), default=0)
     out = [1] * rank
     for s in shapes:

@@ -239,6 +239,12 @@ TEST_CASE("errors name the shapes and the caller's line", "[api]") {
   const std::string message = error_of([&] { a + b; }, ErrorKind::kValue);
   CHECK(contains(message, "[3] and [4] cannot be broadcast"));
   CHECK(contains(message, std::string("tensor_test.cc:") + std::to_string(line)));
+  // Functions that are made of others, indices and compound assignments too.
+  CHECK(error_of([&] { softmax(a, 5); }, ErrorKind::kIndex).find("tests/lazy/tensor_test.cc:") < 60);
+  CHECK(error_of([&] { a[7]; }, ErrorKind::kIndex).find("tests/lazy/tensor_test.cc:") < 60);
+  CHECK(error_of([&] { a[{0, 0}]; }, ErrorKind::kIndex).find("tests/lazy/tensor_test.cc:") < 60);
+  Tensor c = a;
+  CHECK(error_of([&] { c += b; }, ErrorKind::kValue).find("tests/lazy/tensor_test.cc:") < 60);
 }
 
 TEST_CASE("random numbers have JAX's streams", "[api]") {

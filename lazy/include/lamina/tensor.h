@@ -53,6 +53,7 @@ struct Number {
 
 class Tensor;
 class Index;
+class Operand;
 struct Slice;
 
 class Tensor {
@@ -114,8 +115,8 @@ class Tensor {
   Tensor astype(DType dtype, Where where = Where::current()) const;
   Tensor reshape(const Shape& shape, Where where = Where::current()) const;              // one size may be -1
   Tensor transpose(const Axes& permutation = {}, Where where = Where::current()) const;  // {}: reversed
-  Tensor T() const { return transpose(); }
-  Tensor flatten() const { return reshape({-1}); }
+  Tensor T(Where where = Where::current()) const { return transpose({}, where); }
+  Tensor flatten(Where where = Where::current()) const { return reshape({-1}, where); }
 
   // Elements by integers, slices, ellipsis, new axes and integer tensors (neighbours broadcast together).
   // Integers are checked; elements of index tensors beyond the ends count as the ends, negative ones count
@@ -131,10 +132,10 @@ class Tensor {
   // only variables made in it can be written.
   void set(const std::vector<Index>& index, const Tensor& value, Where where = Where::current());
 
-  Tensor& operator+=(const Tensor& other);
-  Tensor& operator-=(const Tensor& other);
-  Tensor& operator*=(const Tensor& other);
-  Tensor& operator/=(const Tensor& other);
+  Tensor& operator+=(const Operand& other);
+  Tensor& operator-=(const Operand& other);
+  Tensor& operator*=(const Operand& other);
+  Tensor& operator/=(const Operand& other);
 
   // The library's side.
   explicit Tensor(detail::Ref<detail::Counted> variable) : variable_(std::move(variable)) {}
@@ -159,19 +160,23 @@ struct NewAxis {};
 inline constexpr Ellipsis ellipsis{};
 inline constexpr NewAxis newaxis{};
 
-// One item of an index.
+// One item of an index, and the place of the call.
 class Index {
  public:
-  Index(int i) : item_(static_cast<int64_t>(i)) {}  // NOLINT: implicit on purpose, as the others
-  Index(int64_t i) : item_(i) {}                    // NOLINT
-  Index(Slice s) : item_(s) {}                      // NOLINT
-  Index(Ellipsis e) : item_(e) {}                   // NOLINT
-  Index(NewAxis n) : item_(n) {}                    // NOLINT
-  Index(Tensor t) : item_(std::move(t)) {}          // NOLINT
+  using Where = std::source_location;
+  Index(int i, Where where = Where::current())
+      : item_(static_cast<int64_t>(i)), where_(where) {}                                   // NOLINT: implicit
+  Index(int64_t i, Where where = Where::current()) : item_(i), where_(where) {}            // NOLINT
+  Index(Slice s, Where where = Where::current()) : item_(s), where_(where) {}              // NOLINT
+  Index(Ellipsis e, Where where = Where::current()) : item_(e), where_(where) {}           // NOLINT
+  Index(NewAxis n, Where where = Where::current()) : item_(n), where_(where) {}            // NOLINT
+  Index(Tensor t, Where where = Where::current()) : item_(std::move(t)), where_(where) {}  // NOLINT
   const std::variant<int64_t, Slice, Ellipsis, NewAxis, Tensor>& item() const { return item_; }
+  const Where& where() const { return where_; }
 
  private:
   std::variant<int64_t, Slice, Ellipsis, NewAxis, Tensor> item_;
+  Where where_;
 };
 
 // An argument of an operation, and the place of the call.

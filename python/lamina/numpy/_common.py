@@ -10,7 +10,7 @@ from typing import Any
 
 from lamina import _core, dtypes
 from lamina._core import Tensor
-from lamina._indexing import broadcast, reshape, scalar
+from lamina._indexing import broadcast, broadcast_shapes, reshape, scalar
 from lamina._read_set import Observed
 from lamina._tensor import astype, to_tensor
 
@@ -76,20 +76,6 @@ def promote(*xs: Any) -> list[Tensor]:
 def promote_inexact(*xs: Any) -> list[Tensor]:
     """As `promote`, with integers and booleans becoming float32."""
     return [inexact(t) for t in promote(*xs)]
-
-
-def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that all of `shapes` broadcast to. ValueError where they do not."""
-    rank = max((len(s) for s in shapes), default=0)
-    out = [1] * rank
-    for s in shapes:
-        for i, n in enumerate(s, rank - len(s)):
-            if n != 1 and out[i] not in (1, n):
-                raise ValueError(
-                    f"shapes {', '.join(str(tuple(q)) for q in shapes)} do not broadcast together"
-                )
-            out[i] = n if out[i] == 1 else out[i]
-    return tuple(out)
 
 
 def broadcast_all(*xs: Tensor) -> list[Tensor]:
