@@ -320,7 +320,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
         for i, n in enumerate(s, rank - len(s)):
             if n != 1 and out[i] not in (1, n):
                 raise ValueError(
-                    f"shapes {', '.join(str(tuple(q)) for q in shapes)} do not broadcast together"
+                    f"shapes {', '.join(str(tuple(q)) for q in shapes)} do not broadcast together: axis {i - rank}"
                 )
             out[i] = n if out[i] == 1 else out[i]
     return tuple(out)

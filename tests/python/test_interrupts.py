@@ -68,7 +68,7 @@ LONG_RUNS = {
         x = lnp.ones(20_000_000)
         for _ in range(40):
             x = lnp.sin(x)
-        for _ in range(100):  # a reduction each, so that no kernel holds all
+        for _ in range(500):  # a reduction each, so that no kernel holds all
             x = lnp.sin(x + lnp.max(x))
         interrupted(lambda: x.block_until_ready(), after=1.0)
     """,

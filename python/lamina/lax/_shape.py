@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from lamina import _core, dtypes
+from lamina import _core, _indexing, dtypes
 from lamina._core import Tensor
 from lamina.lax._base import axes_of, axis_of, const, describe, ints, like, op, to_tensor
 
@@ -35,16 +35,7 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Tensor:
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """The shape that arrays of these shapes broadcast to; ValueError where they do not."""
-    rank = max((len(s) for s in shapes), default=0)
-    out = [1] * rank
-    for s in shapes:
-        for i, n in enumerate(ints(s), rank - len(s)):
-            if n != 1 and out[i] not in (1, n):
-                raise ValueError(
-                    f"shapes {', '.join(str(tuple(x)) for x in shapes)} do not broadcast: axis {i - rank}"
-                )
-            out[i] = n if n != 1 else out[i]
-    return tuple(out)
+    return _indexing.broadcast_shapes(*[tuple(ints(s)) for s in shapes])
 
 
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Tensor:
