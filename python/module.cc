@@ -16,6 +16,7 @@
 #include "lazy/transforms.h"
 #include "python/custom.h"
 #include "python/dlpack.h"
+#include "python/elementwise.h"
 #include "python/tensor.h"
 #include "python/tree.h"
 
@@ -107,8 +108,8 @@ const hlo::OpDef& op_of(const std::string& name) {
 }
 
 std::vector<Lazy> promoted(std::span<PyObject* const> objects) {
-  std::vector<Lazy> out;
-  if (promoted_operands(objects, out)) return out;
+  std::vector<Lazy> out(objects.size());
+  if (promoted_operands(objects, absl::MakeSpan(out))) return out;
   if (PyErr_Occurred()) throw py::error_already_set();
   throw py::type_error("a Tensor, number or array is needed");
 }
@@ -150,7 +151,7 @@ void add_recording(py::module_& m) {
         for (const py::handle& o : operands) objects.push_back(o.ptr());
         std::vector<Lazy> values = promoted(std::span(objects).subspan(std::min(apart, objects.size())));
         if (apart) values.insert(values.begin(), from_sequence(py::make_tuple(operands[0]))[0]);
-        return to_object(lazy::elementwise(def.op, std::move(values), attrs_of(def, kwargs)));
+        return to_object(lazy::elementwise(def.op, values, attrs_of(def, kwargs)));
       },
       "Records an elementwise op with broadcasting and promotion.");
   m.def(
@@ -176,7 +177,7 @@ void add_recording(py::module_& m) {
   m.def(
       "rebind",
       [](const py::object& target, const py::object& value) {
-        reinterpret_cast<TensorObject*>(target.ptr())->cell->set(lazy_of(value.ptr()));
+        reinterpret_cast<TensorObject*>(target.ptr())->cell.set(lazy_of(value.ptr()));
       },
       "Gives a Tensor object a new value, seen by all its holders.");
   m.def("stamp", [](const py::object& x) { return lazy_of(x.ptr()).value.node()->stamp(); });
@@ -361,7 +362,7 @@ void add_transforms(py::module_& m) {
       [](const py::object& x) {
         UserLocation location;
         const Lazy& old = lazy_of(x.ptr());
-        reinterpret_cast<TensorObject*>(x.ptr())->cell->set({hlo::make_donated(old.value.type()), old.weak});
+        reinterpret_cast<TensorObject*>(x.ptr())->cell.set({hlo::make_donated(old.value.type()), old.weak});
       },
       "Gives up a Tensor's value: its memory is free once nothing else uses it, and later reads raise with "
       "this line.");
@@ -494,6 +495,7 @@ PYBIND11_MODULE(_core, m) {
     }
   });
   lamina::python::add_tensor_type(m);
+  lamina::python::add_elementwise_function(m);
   lamina::python::add_recording(m);
   lamina::python::add_transforms(m);
   lamina::python::add_custom(m);

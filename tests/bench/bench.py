@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 LIBRARIES = ("lamina", "jax")
+QUIET = 0.1  # seconds before a round: threads of the library before it may still spin for work
 ENOUGH = 0.05  # seconds a round of one row takes at least, unless one call takes longer
 
 
@@ -274,6 +275,8 @@ def in_fresh_process(program: str, name: str) -> dict[str, float]:
 
 def timed(call: Thunk, block: Callable[[Any], Any], forced: bool) -> float:
     """Seconds per call over a round; results of calls that are not waited for are waited for outside."""
+    time.sleep(QUIET)
+    block(call())
     total, count = 0.0, 0
     while total < ENOUGH:
         start = time.perf_counter()
