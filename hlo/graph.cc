@@ -49,7 +49,7 @@ class NodeStore {
     const RecordState& state = record_state();
     uint32_t stamp = state.floor;
     for (Operand o : operands) stamp = std::max(stamp, o.node()->stamp_);
-    if (op_def(op).flags & kNoDedup) return Value(allocate(op, type, attrs, operands, stamp, state));
+    if (op_def(op).flags & kNoDedup) return Value::adopt(allocate(op, type, attrs, operands, stamp, state));
     const NodeKey key{op, state.mode, type, attrs, operands, hash_key(op, state.mode, type, attrs, operands)};
     Node* made = nullptr;
     const auto it = table_.lazy_emplace(key, [&](const auto& emplace) {
@@ -57,7 +57,7 @@ class NodeStore {
       made->flags_ |= kNodeDeduplicated;
       emplace(made);
     });
-    if (made) return Value(made);
+    if (made) return Value::adopt(made);
     Node* const old = *it;
     if (old->stamp_ >= state.floor && retain_if_alive(old)) return Value::adopt(old);
     // A node below the floor, or one that waits to be freed: the new one takes its place in the table.
@@ -66,9 +66,10 @@ class NodeStore {
     made = allocate(op, type, attrs, operands, stamp, state, key.hash);
     made->flags_ |= kNodeDeduplicated;
     table_.insert(made);
-    return Value(made);
+    return Value::adopt(made);
   }
 
+  // A node that the caller owns one count of.
   Node* allocate(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,
                  uint32_t stamp, const RecordState& state, uint32_t hash = 0) {
     if (free_.empty()) grow();
@@ -78,7 +79,7 @@ class NodeStore {
     n->op_ = op;
     n->flags_ = 0;
     n->mode_ = state.mode;
-    n->refs_.store(0, std::memory_order_relaxed);
+    n->refs_.store(1, std::memory_order_relaxed);
     n->type_ = type;
     n->attrs_ = attrs;
     n->data_ = nullptr;
@@ -230,21 +231,12 @@ RecordState& record_state() {
   return state;
 }
 
-Value::Value(Node* node, uint32_t index) : node_(node), index_(index) {
-  if (node_) node_->refs_.fetch_add(1, std::memory_order_relaxed);
-}
-
-Value::~Value() {
-  if (node_ && node_->refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) NodeStore::get().destroy(node_);
-}
-
-const Type* Value::type() const { return node_->result_type(index_); }
+void Node::destroy(Node* node) { NodeStore::get().destroy(node); }
 
 const OpDef& Node::def() const { return op_def(op_); }
 uint32_t Node::num_results() const {
   return type_->is_tuple() ? static_cast<uint32_t>(type_->elements.size()) : 1;
 }
-const Type* Node::result_type(uint32_t i) const { return type_->is_tuple() ? type_->elements[i] : type_; }
 
 uint32_t fresh_stamp() { return NodeStore::get().next_stamp(); }
 
@@ -255,7 +247,7 @@ Value make_node(Op op, const Type* type, const Attrs* attrs, std::span<const Ope
 Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,
                       uint32_t stamp) {
   GraphLock lock;
-  return Value(NodeStore::get().allocate(op, type, attrs, operands, stamp, record_state()));
+  return Value::adopt(NodeStore::get().allocate(op, type, attrs, operands, stamp, record_state()));
 }
 
 Value make_leaf(const Type* type, Data* data) {

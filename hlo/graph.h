@@ -166,6 +166,8 @@ class Node {
  private:
   friend class NodeStore;
   friend class Value;
+  static void destroy(Node* node);  // its count reached zero
+
   Op op_;
   uint8_t flags_;
   uint8_t mode_;
@@ -184,6 +186,17 @@ class Node {
   };
 };
 static_assert(sizeof(Node) == 64, "a node is one cache line");
+
+inline const Type* Node::result_type(uint32_t i) const {
+  return type_->is_tuple() ? type_->elements[i] : type_;
+}
+inline const Type* Value::type() const { return node_->result_type(index_); }
+inline Value::Value(Node* node, uint32_t index) : node_(node), index_(index) {
+  if (node_) node_->refs_.fetch_add(1, std::memory_order_relaxed);
+}
+inline Value::~Value() {
+  if (node_ && node_->refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) Node::destroy(node_);
+}
 
 // Held while the graph changes; re-entrant on one thread, where taking it again costs a comparison.
 class GraphLock {

@@ -2,6 +2,7 @@
 
 #include <structmember.h>
 
+#include <array>
 #include <new>
 
 #include "hlo/literal.h"
@@ -158,12 +159,22 @@ Py_ssize_t length_slot(PyObject* a) {
   return x.value.dims()[0];
 }
 
+// Memory of Tensors that are gone, as CPython keeps some for its floats. The interpreter lock guards it.
+struct SpareTensors {
+  static constexpr size_t kMost = 256;
+  std::array<TensorObject*, kMost> spare;
+  size_t count = 0;
+} spare_tensors;
+
 void dealloc_slot(PyObject* self) {
   auto* t = reinterpret_cast<TensorObject*>(self);
   if (t->weakrefs) PyObject_ClearWeakRefs(self);
   t->cell.~Cell();
   PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
+  if (spare_tensors.count < SpareTensors::kMost)
+    spare_tensors.spare[spare_tensors.count++] = t;
+  else
+    type->tp_free(self);
   Py_DECREF(type);
 }
 
@@ -294,8 +305,11 @@ bool is_tensor(PyObject* object) { return Py_TYPE(object) == tensor_type; }
 const Lazy& lazy_of(PyObject* tensor) { return reinterpret_cast<TensorObject*>(tensor)->cell.get(); }
 
 PyObject* make_tensor(Lazy lazy) {
-  auto* t = PyObject_New(TensorObject, tensor_type);
+  TensorObject* t = spare_tensors.count > 0
+                        ? spare_tensors.spare[--spare_tensors.count]
+                        : static_cast<TensorObject*>(PyObject_Malloc(sizeof(TensorObject)));
   if (!t) throw std::bad_alloc();
+  PyObject_Init(reinterpret_cast<PyObject*>(t), tensor_type);
   t->weakrefs = nullptr;
   new (&t->cell) lazy::Cell(std::move(lazy));
   return reinterpret_cast<PyObject*>(t);
