@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -34,12 +35,19 @@ class Kernel {
   const LoopKernel& spec() const { return spec_; }
   const std::string& text() const { return text_; }
   bool is_compiled() const { return entry_.load(std::memory_order_acquire) != nullptr; }
+  // The interpreting tier's form, made at the first call.
+  const KernelInterpreter& interpreter() {
+    std::call_once(interpreter_made_, [&] { interpreter_.emplace(spec_); });
+    return *interpreter_;
+  }
   double compile_ms() const { return is_compiled() ? compiled_.stats().total_ms : 0; }
 
  private:
   friend class KernelStore;
   LoopKernel spec_;
   std::string text_;
+  std::once_flag interpreter_made_;
+  std::optional<KernelInterpreter> interpreter_;
   std::atomic<KernelEntry> entry_{nullptr};
   std::atomic<int64_t> interpreted_ns_{
       0};                 // estimated, not measured: the choice must not depend on the clock
