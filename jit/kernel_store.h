@@ -15,6 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "jit/cpu/llvm_client.h"
+#include "jit/disk_cache.h"
 #include "jit/loop_kernel.h"
 
 namespace lamina::jit {
@@ -22,6 +23,7 @@ namespace lamina::jit {
 struct KernelStats {
   int64_t kernels = 0;  // distinct structures seen
   int64_t compiles = 0;
+  int64_t loads = 0;  // taken from the disk cache instead
   int64_t interpreted_runs = 0;
   int64_t compiled_runs = 0;
   int64_t code_bytes = 0;
@@ -67,6 +69,11 @@ class KernelStore {
   // When true, a kernel is compiled before its first run.
   void set_eager(bool on) { eager_.store(on); }
   void set_generator_options(CodeGeneratorOptions options);
+  // Where code is kept between processes; none for an empty name.
+  void set_cache_directory(std::string directory);
+  const DiskCache& disk() const { return disk_; }
+  std::string disk_unusable();
+  DiskCache::Contents clear_disk();
 
   KernelStats stats() const;
   // Why there is no code generator; empty if there is one or none was needed.
@@ -79,6 +86,7 @@ class KernelStore {
  private:
   CodeGenerator* generator();  // mutex_ held
   void compile(Kernel& kernel);
+  absl::StatusOr<CompiledKernel> load_or_compile(const Kernel& kernel);  // mutex_ held
 
   mutable std::mutex mutex_;
   absl::flat_hash_map<std::string, std::shared_ptr<Kernel>> kernels_;
@@ -86,6 +94,7 @@ class KernelStore {
   std::unique_ptr<CodeGenerator> generator_;
   bool tried_ = false;
   std::string unavailable_;
+  DiskCache disk_;
   std::atomic<bool> compiling_{true}, eager_{false};
   std::atomic<int64_t> interpreted_runs_{0}, compiled_runs_{0};
   KernelStats stats_;

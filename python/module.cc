@@ -418,6 +418,7 @@ void add_inspection(py::module_& m) {
         d["compile_ms"] = s.compile_ms;
         d["kernels"] = k.kernels;
         d["kernel_compiles"] = k.compiles;
+        d["kernel_loads"] = k.loads;
         d["kernel_compile_ms"] = k.compile_ms;
         d["code_bytes"] = k.code_bytes;
         d["interpreted_runs"] = k.interpreted_runs;
@@ -448,6 +449,21 @@ void add_inspection(py::module_& m) {
     const jit::SpecializationPtr e = jit::Engine::get().cache().find(id);
     if (!e) throw py::key_error("there is no cache entry " + std::to_string(id));
     return cluster::to_dot(e->executable->program(), e->executable->plan());
+  });
+  m.def("disk_cache", [] {
+    jit::KernelStore& kernels = jit::Engine::get().kernels();
+    const std::string unusable = kernels.disk_unusable();
+    const jit::DiskCache::Contents found = kernels.disk().contents();
+    py::dict d;
+    d["directory"] = kernels.disk().directory();
+    d["unusable"] = unusable;
+    d["objects"] = found.objects;
+    d["bytes"] = found.bytes;
+    return d;
+  });
+  m.def("clear_disk_cache", [] {
+    const jit::DiskCache::Contents removed = jit::Engine::get().kernels().clear_disk();
+    return py::make_tuple(removed.objects, removed.bytes);
   });
   m.def("cache_clear", [] { jit::Engine::get().cache().clear(); });
   m.def(

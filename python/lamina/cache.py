@@ -47,6 +47,20 @@ def clear() -> None:
     _core.cache_clear()
 
 
+def disk() -> dict[str, Any]:
+    """Machine code kept between processes: its `directory`, `objects`, `bytes`, and why it is `unusable` (or "").
+
+    The directory is $LAMINA_CACHE_DIR (set to nothing: no such cache), else $XDG_CACHE_HOME/lamina, else
+    ~/.cache/lamina.
+    """
+    return _core.disk_cache()
+
+
+def clear_disk() -> tuple[int, int]:
+    """Removes the machine code kept between processes; how many objects and bytes that was."""
+    return _core.clear_disk_cache()
+
+
 def show(limit: int = 40) -> str:
     """A table of the entries, most recently used first."""
     rows = [("id", "kind", "where", "arguments", "runs", "compile", "run", "why")]
