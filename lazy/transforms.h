@@ -53,6 +53,8 @@ class Program {
   // Traces f on parameters of the types of `args`.
   Program(const FlatFunction& f, const std::vector<const hlo::Type*>& types, const std::vector<bool>& weak,
           std::string name, std::string where);
+  // A computation made elsewhere.
+  static std::shared_ptr<Program> of(hlo::ComputationPtr computation, std::string name, std::string where);
   // The graph between `inputs`, parameters of the open jit scope with this stamp, and `outputs`. Null if it
   // depends on an argument of a transform opened inside that scope.
   static std::shared_ptr<Program> closed(const std::vector<Lazy>& outputs, const std::vector<Lazy>& inputs,

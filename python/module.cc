@@ -16,6 +16,7 @@
 #include "lazy/transforms.h"
 #include "python/custom.h"
 #include "python/dlpack.h"
+#include "python/stablehlo.h"
 #include "python/tensor.h"
 #include "python/tree.h"
 
@@ -500,5 +501,6 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_dlpack(m);
   lamina::python::add_tree(m);
   lamina::python::add_inspection(m);
+  lamina::python::add_stablehlo(m);
   lamina::python::install_host_lock();
 }

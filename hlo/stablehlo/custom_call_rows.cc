@@ -14,12 +14,31 @@ void shape_assertion(OpReader& r) {
   r.yield_flat({});
 }
 
+// The greatest by the comparator along one dimension, exactly: operands are the arrays, then as many initial
+// values.
+void approximate_top_k(OpReader& r) {
+  const Values all = r.ins();
+  const Values xs(all.begin(), all.begin() + static_cast<int64_t>(all.size() / 2));
+  const std::vector<Field> config = r.fields({"mhlo.backend_config"});
+  const AttrTree* called = r.find({"called_computations"});
+  const int64_t d = r.integer(config, "reduction_dim", -1), k = r.integer(config, "top_k", -1);
+  if (xs.empty() || !called || called->items.size() != 1) return r.fail("needs arrays and a comparator");
+  const int64_t size = d >= 0 && d < xs[0].rank() ? xs[0].dims()[d] : -1;
+  if (k < 0 || k > size) return r.fail(str_cat("there are no ", k, " elements along dimension ", d));
+  const ComputationPtr comparator = r.function(called->items[0].text);
+  if (!comparator) return;
+  const Values sorted = r.b.make_multi(
+      Op::sort, xs, intern_attrs({{Attr::dimension, d}, {Attr::is_stable, true}, {Attr::body, comparator}}));
+  if (!r.ok()) return;
+  Dims limit = xs[0].dims();
+  limit[d] = k;
+  for (const Value& s : sorted) r.yield(r.b.slice(s, Dims(limit.size(), 0), limit));
+}
+
 constexpr NamedRow kRows[] = {
-    {"Sharding", pass_through},
-    {"SPMDFullToShardShape", pass_through},
-    {"SPMDShardToFullShape", pass_through},
-    {"annotate_device_placement", pass_through},
-    {"LayoutConstraint", pass_through},
+    {"ApproxTopK", approximate_top_k},           {"Sharding", pass_through},
+    {"SPMDFullToShardShape", pass_through},      {"SPMDShardToFullShape", pass_through},
+    {"annotate_device_placement", pass_through}, {"LayoutConstraint", pass_through},
     {"shape_assertion", shape_assertion},
 };
 

@@ -152,6 +152,8 @@ class OpReader {
   ComputationPtr region(size_t i, std::span<const Type* const> types, const Captured& captured, bool keep);
   ComputationPtr region(const RegionTree& region, std::span<const Type* const> types,
                         const Captured& captured, bool keep);
+  // A function of the module as a computation.
+  ComputationPtr function(std::string_view name);
   // The result of a call of the module's function.
   Values call(std::string_view function, std::span<const Value> arguments);
 

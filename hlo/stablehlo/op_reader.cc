@@ -192,7 +192,7 @@ Value OpReader::dense(const AttrTree& attr, const Type* type) {
 const TypeTree* OpReader::declared_tree(size_t i) const {
   if (tree_.functional) return i < tree_.result_types.size() ? &tree_.result_types[i] : nullptr;
   // Without an arrow: one type for operands and results alike, the last one, or one for each.
-  if (tree_.results.size() <= 1) return tree_.types.empty() ? nullptr : &tree_.types.back();
+  if (num_results() <= 1) return tree_.types.empty() ? nullptr : &tree_.types.back();
   return i < tree_.types.size() ? &tree_.types[i] : nullptr;
 }
 
@@ -300,6 +300,14 @@ Captured OpReader::captured() {
         if (v && v.node()->stamp() > importer_.floor_) out.values.push_back(v);
   }
   return out;
+}
+
+ComputationPtr OpReader::function(std::string_view name) {
+  if (!ok()) return nullptr;
+  absl::StatusOr<Importer::Function*> f = importer_.function(name, tree_.at);
+  if (f.ok()) return (*f)->computation;
+  inner_ = f.status();
+  return nullptr;
 }
 
 Values OpReader::call(std::string_view function, std::span<const Value> arguments) {

@@ -4,14 +4,25 @@
 
 namespace lamina::hlo::stablehlo {
 
+namespace {
+
+void add_arrays(const TypeTree& type, std::vector<Module::Function::Array>* out) {
+  if (type.is_array()) out->push_back({type.dtype, type.dims});
+  for (const TypeTree& e : type.elements) add_arrays(e, out);
+}
+
+}  // namespace
+
 absl::StatusOr<Module> Module::parse(std::string text) {
   Module m;
   m.text_ = std::make_shared<const std::string>(std::move(text));
   absl::StatusOr<ModuleTree> tree = TextParser(*m.text_).run();
   if (!tree.ok()) return tree.status();
   m.tree_ = std::make_shared<const ModuleTree>(*std::move(tree));
-  for (const FunctionTree& f : m.tree_->functions)
-    m.functions_.push_back({f.name, f.is_public, f.body.arguments.size()});
+  for (const FunctionTree& f : m.tree_->functions) {
+    m.functions_.push_back({f.name, f.is_public, f.body.arguments.size(), {}});
+    for (const BlockArgument& a : f.body.arguments) add_arrays(a.type, &m.functions_.back().arguments);
+  }
   return m;
 }
 

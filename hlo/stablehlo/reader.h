@@ -49,6 +49,11 @@ class Module {
     std::string name;
     bool is_public;
     size_t num_arguments;
+    struct Array {
+      DType dtype;
+      Dims dims;  // -1: written ?
+    };
+    std::vector<Array> arguments;  // the arrays of all arguments one after the other
   };
   const std::vector<Function>& functions() const { return functions_; }
   // "main", or the only public function, or the only function; NotFound otherwise.
