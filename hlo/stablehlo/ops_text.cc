@@ -178,7 +178,7 @@ absl::Status TextParser::loose(OpTree* out, char close) {
   while (true) {
     const char c = in_.peek();
     if (close != '\0' && in_.accept(close)) return absl::OkStatus();
-    if (close == '\0' && (c == ':' || c == '}' || c == '\0' || in_.peek_word() == "loc"))
+    if (close == '\0' && (c == ':' || c == '}' || c == '^' || c == '\0' || in_.peek_word() == "loc"))
       return absl::OkStatus();
     if (c == '(') {
       in_.advance();
