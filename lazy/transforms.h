@@ -69,6 +69,8 @@ class Program {
   void set_reason(std::string reason) { reason_ = std::move(reason); }
   const hlo::ComputationPtr& computation() const { return computation_; }
   const std::vector<bool>& result_weak() const { return result_weak_; }
+  // Values from outside that became parameters behind those of the arguments.
+  const std::vector<Value>& captured() const { return captured_; }
   int64_t num_captured() const { return static_cast<int64_t>(captured_.size()); }
   // Compiles now; its entry in the specialization cache.
   jit::SpecializationPtr compile();

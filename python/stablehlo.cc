@@ -2,7 +2,10 @@
 
 #include <pybind11/stl.h>
 
+#include "hlo/builder.h"
 #include "hlo/stablehlo/reader.h"
+#include "hlo/stablehlo/writer.h"
+#include "jit/array.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
 
@@ -50,6 +53,25 @@ std::shared_ptr<lazy::Program> program(const Module& module, const std::string& 
   return lazy::Program::of(std::move(made.computation), function, "stablehlo");
 }
 
+// The program with its captured values as constants.
+hlo::ComputationPtr closed(const lazy::Program& program) {
+  const hlo::ComputationPtr& open = program.computation();
+  if (program.captured().empty()) return open;
+  lazy::force(program.captured());
+  hlo::GraphLock lock;
+  const hlo::FloorScope floor(hlo::fresh_stamp());
+  hlo::Builder b;
+  hlo::Values parameters, arguments;
+  const size_t given = open->parameters().size() - program.captured().size();
+  for (size_t i = 0; i < given; ++i) parameters.push_back(hlo::make_parameter(open->parameters()[i].type()));
+  arguments = parameters;
+  for (const hlo::Value& v : program.captured())
+    arguments.push_back(b.constant(hlo::Literal::copy_of(v.type(), jit::array_of(v)->buffer()->data())));
+  const hlo::Values roots = hlo::inline_computation(b, *open, arguments);
+  lazy::check(b.status());
+  return lazy::check(hlo::Computation::make(parameters, roots));
+}
+
 }  // namespace
 
 void add_stablehlo(py::module_& m) {
@@ -64,6 +86,9 @@ void add_stablehlo(py::module_& m) {
            })
       .def("argument_types", &argument_types)
       .def("program", &program);
+  m.def("stablehlo_text", [](const lazy::Program& p, const std::string& name, bool locations) {
+    return check_text(hlo::stablehlo::write(*closed(p), {.module = name, .locations = locations}));
+  });
 }
 
 }  // namespace lamina::python

@@ -1,7 +1,7 @@
-"""StableHLO programs in: what JAX and other tools export runs here.
+"""StableHLO programs in and out: what JAX and other tools export runs here, what is traced here runs elsewhere.
 
 ``loads(text)`` gives a callable; it is compiled and cached like a jitted function, and ``grad``, ``vmap`` and ``jit``
-go through it.
+go through it. ``dumps(jitted.lower(...))`` writes a traced program.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from lamina import _core
+from lamina._jit import Traced, _name
 from lamina._tensor import to_tensor
 
-__all__ = ["Loaded", "loads"]
+__all__ = ["Loaded", "dumps", "loads"]
 
 
 class Loaded:
@@ -57,11 +58,12 @@ class Loaded:
 
     def as_text(self, form: str = "short") -> str:
         """The program in Lamina's text form: ``"short"``, ``"canonical"`` or ``"full"``."""
+        return self._only().text(form, self.name)
+
+    def _only(self) -> Any:
         if len(self._programs) != 1:
-            raise ValueError(
-                f"@{self.name} takes its shapes from its arguments; call it once before as_text()"
-            )
-        return next(iter(self._programs.values())).text(form, self.name)
+            raise ValueError(f"@{self.name} takes its shapes from its arguments; call it exactly once before")
+        return next(iter(self._programs.values()))
 
     def __repr__(self) -> str:
         return f"<stablehlo function @{self.name}>"
@@ -87,3 +89,26 @@ def loads(text: str, entry: str | None = None) -> Loaded:
         >>> f(x)
     """
     return Loaded(text, entry)
+
+
+def dumps(program: Traced | Loaded, *, locations: bool = False) -> str:
+    """A traced program as StableHLO text, which parses and verifies with the StableHLO dialect.
+
+    Args:
+        program: ``jitted.trace(...)``, ``jitted.lower(...)``, a compiled program, or what ``loads`` gave.
+        locations: write the source lines that operations come from.
+
+    Returns:
+        A module whose public function ``main`` takes and returns the arrays in flat order. Values that the function
+        uses from outside are constants of the module.
+
+    Raises:
+        NotImplementedError: the program calls back into this process.
+
+    Example::
+
+        >>> text = lm.stablehlo.dumps(lm.jit(lambda x: x * 2).lower(lnp.ones(3)))
+    """
+    if isinstance(program, Loaded):
+        return _core.stablehlo_text(program._only(), program.name, locations)
+    return _core.stablehlo_text(program._trace.program, _name(program._jitted._f), locations)

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
 jax = pytest.importorskip("jax")
-sys.path.insert(0, str(Path(__file__).parent))
-
 import export_from_jax  # noqa: E402
 from lamina import stablehlo  # noqa: E402
 
