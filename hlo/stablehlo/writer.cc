@@ -264,7 +264,7 @@ class Writer {
     const std::string type = n.num_results() == 1 ? type_text(*n.type()) : "";
     const bool uniform =
         std::all_of(types.begin(), types.end(), [&](const std::string& t) { return t == type; });
-    if (def.is_elementwise() && def.attrs.empty() && uniform && !is_chlo(def.name)) {
+    if (def.is_elementwise() && def.attrs.empty() && uniform && def.arity < 3 && !is_chlo(def.name)) {
       pretty(n, names, operands);
       return absl::OkStatus();
     }
