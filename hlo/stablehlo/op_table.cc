@@ -11,8 +11,9 @@ using Table = absl::flat_hash_map<std::string_view, OpRow>;
 const Table& table() {
   static const Table* t = [] {
     auto* made = new Table;
-    for (const auto rows : {elementwise_rows(), shape_rows(), indexing_rows(), reduction_rows(),
-                            linear_rows(), control_rows(), dynamic_rows(), check_rows(), custom_call_op()})
+    for (const auto rows :
+         {elementwise_rows(), shape_rows(), indexing_rows(), reduction_rows(), linear_rows(), control_rows(),
+          dynamic_rows(), check_rows(), custom_call_op(), linear_algebra_rows()})
       for (const NamedRow& r : rows) made->emplace(r.name, r.row);
     return made;
   }();
@@ -24,6 +25,7 @@ const Table& custom_calls() {
     auto* made = new Table;
     for (const NamedRow& r : custom_call_rows()) made->emplace(r.name, r.row);
     for (const NamedRow& r : check_rows()) made->emplace(r.name, r.row);
+    for (const NamedRow& r : linear_algebra_calls()) made->emplace(r.name, r.row);
     return made;
   }();
   return *t;

@@ -298,8 +298,6 @@ def factorizations() -> dict[str, Case]:
             LOOSE,
         ),
         "qr": (jnp.linalg.qr, (SQUARE,), LOOSE),
-        "eigh": (lambda x: jnp.linalg.eigh(x)[0], (POSITIVE,), LOOSE),
-        "svd": (lambda x: jnp.linalg.svd(x, compute_uv=False), (SQUARE,), LOOSE),
         "lu": (jax.scipy.linalg.lu, (SQUARE,), LOOSE),
         "cho_solve": (
             lambda a, b: jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(a), True), b),
@@ -315,6 +313,35 @@ def factorizations() -> dict[str, Case]:
         "rfft": (jnp.fft.rfft, (f32(3, 8),), LOOSE),
         "irfft": (jnp.fft.irfft, (c64(3, 5),), LOOSE),
         "fft2": (jnp.fft.fft2, (c64(4, 6),), LOOSE),
+        "rfft2": (jnp.fft.rfft2, (f32(2, 5, 9),), LOOSE),
+        "irfftn": (lambda x: jnp.fft.irfftn(x, (4, 5, 7)), (c64(4, 5, 4),), LOOSE),
+        "fft_long": (jnp.fft.fft, (c64(2, 4 * 27 * 35),), LOOSE),
+        "fft_prime": (jnp.fft.fft, (c64(2, 2 * 127),), LOOSE),
+        "fft_grad": (jax.grad(lambda x: jnp.sum(jnp.abs(jnp.fft.rfft(x)) ** 2)), (f32(2, 90),), LOOSE),
+        "qr_tall": (lambda x: jnp.linalg.qr(x), (f32(2, 7, 3),), LOOSE),
+        "qr_complete": (lambda x: jnp.linalg.qr(x, mode="complete"), (f32(5, 3),), LOOSE),
+        "qr_complex": (jnp.linalg.qr, (c64(4, 4),), LOOSE),
+        "lu_wide": (jax.scipy.linalg.lu, (f32(3, 6),), LOOSE),
+        "lu_tall": (jax.scipy.linalg.lu, (f32(6, 3),), LOOSE),
+        "lu_complex": (jax.scipy.linalg.lu, (c64(5, 5),), LOOSE),
+        "cholesky_batched": (jnp.linalg.cholesky, (np.stack([POSITIVE, 2 * POSITIVE]),), LOOSE),
+        "cholesky_not_positive": (jnp.linalg.cholesky, (-POSITIVE,), LOOSE),
+        "solve_right": (
+            lambda a, b: lax.linalg.triangular_solve(a, b, left_side=False, transpose_a=True, lower=True),
+            (SQUARE, f32(2, 5)),
+            LOOSE,
+        ),
+        "solve_unit_upper": (
+            lambda a, b: lax.linalg.triangular_solve(a / 9, b, left_side=True, unit_diagonal=True),
+            (SQUARE, f32(5, 2)),
+            LOOSE,
+        ),
+        "singular": (jnp.linalg.inv, (np.zeros((3, 3), np.float32),), LOOSE),
+        "lstsq_by_qr": (
+            lambda a, b: jax.scipy.linalg.solve_triangular(jnp.linalg.qr(a)[1], jnp.linalg.qr(a)[0].T @ b),
+            (f32(7, 3), f32(7)),
+            LOOSE,
+        ),
     }
 
 
@@ -480,7 +507,18 @@ def all_cases() -> dict[str, Case]:
     import jax.experimental.ode  # noqa: F401
 
     cases: dict[str, Case] = {}
-    for family in (elementwise, shapes, reductions, indexing, linear, networks, control, random, scipy):
+    for family in (
+        elementwise,
+        shapes,
+        reductions,
+        indexing,
+        linear,
+        factorizations,
+        networks,
+        control,
+        random,
+        scipy,
+    ):
         cases |= family()
     return cases
 
