@@ -23,6 +23,8 @@ def test_exported_functions_survive(name):
     loaded = stablehlo.loads(export_from_jax.export(f, args))
     text = stablehlo.dumps(loaded)
     canonical = loaded.as_text("canonical")
+    if " scan(" in canonical:  # factorizations are made of scans, which are written as loops
+        canonical = stablehlo.loads(text).as_text("canonical")
     for form in (text, verified(text), verified(text, generic=True)):
         assert stablehlo.loads(form).as_text("canonical") == canonical
 
