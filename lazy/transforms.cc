@@ -186,6 +186,15 @@ jit::SpecializationPtr Program::compile() {
   return entry_;
 }
 
+std::shared_ptr<Program> Program::of(hlo::ComputationPtr computation, std::string name, std::string where) {
+  std::shared_ptr<Program> program(new Program);
+  program->result_weak_.assign(computation->roots().size(), false);
+  program->computation_ = std::move(computation);
+  program->name_ = std::move(name);
+  program->where_ = std::move(where);
+  return program;
+}
+
 std::shared_ptr<Program> Program::closed(const std::vector<Lazy>& outputs, const std::vector<Lazy>& inputs,
                                          uint32_t stamp, std::string name, std::string where,
                                          std::string reason) {

@@ -53,6 +53,8 @@ class Program {
   // Traces f on parameters of the types of `args`.
   Program(const FlatFunction& f, const std::vector<const hlo::Type*>& types, const std::vector<bool>& weak,
           std::string name, std::string where);
+  // A computation made elsewhere.
+  static std::shared_ptr<Program> of(hlo::ComputationPtr computation, std::string name, std::string where);
   // The graph between `inputs`, parameters of the open jit scope with this stamp, and `outputs`. Null if it
   // depends on an argument of a transform opened inside that scope.
   static std::shared_ptr<Program> closed(const std::vector<Lazy>& outputs, const std::vector<Lazy>& inputs,
@@ -67,6 +69,8 @@ class Program {
   void set_reason(std::string reason) { reason_ = std::move(reason); }
   const hlo::ComputationPtr& computation() const { return computation_; }
   const std::vector<bool>& result_weak() const { return result_weak_; }
+  // Values from outside that became parameters behind those of the arguments.
+  const std::vector<Value>& captured() const { return captured_; }
   int64_t num_captured() const { return static_cast<int64_t>(captured_.size()); }
   // Compiles now; its entry in the specialization cache.
   jit::SpecializationPtr compile();

@@ -17,6 +17,7 @@
 #include "python/custom.h"
 #include "python/dlpack.h"
 #include "python/elementwise.h"
+#include "python/stablehlo.h"
 #include "python/tensor.h"
 #include "python/tree.h"
 
@@ -518,5 +519,6 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_dlpack(m);
   lamina::python::add_tree(m);
   lamina::python::add_inspection(m);
+  lamina::python::add_stablehlo(m);
   lamina::python::install_host_lock();
 }

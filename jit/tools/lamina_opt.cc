@@ -1,7 +1,7 @@
-// lamina-opt FILE [--passes=a,b] [--print-after-each] [--preset=full|canonical|short]
+// lamina-opt FILE [--passes=a,b] [--print-after-each] [--preset=full|canonical|short] [--stablehlo]
 //
-// Reads a program in text form (- for standard input), runs passes, prints the result. Every step is
-// verified.
+// Reads a program in text form (- for standard input), ours or StableHLO, runs passes, prints the result in
+// our form or in StableHLO. Every step is verified.
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -10,6 +10,8 @@
 #include "hlo/parser.h"
 #include "hlo/passes/pass.h"
 #include "hlo/printer.h"
+#include "hlo/stablehlo/reader.h"
+#include "hlo/stablehlo/writer.h"
 #include "hlo/strings.h"
 #include "hlo/verifier.h"
 #include "jit/tools/npy.h"
@@ -20,7 +22,7 @@ namespace {
 int usage(std::FILE* to, int code) {
   std::fputs(
       "usage: lamina-opt FILE [--passes=a,b,...] [--print-after-each] "
-      "[--preset=full|canonical|short]\npasses:\n",
+      "[--preset=full|canonical|short] [--stablehlo]\npasses:\n",
       to);
   for (const hlo::Pass& pass : hlo::passes())
     std::fprintf(to, "  %-11s %.*s\n", std::string(pass.name).c_str(),
@@ -39,15 +41,29 @@ int fail_parse(const std::string& file, const absl::Status& status) {
   return 1;
 }
 
+// The module's entry; what checks claim is left out.
+absl::StatusOr<hlo::ComputationPtr> read_stablehlo(std::string source) {
+  absl::StatusOr<hlo::stablehlo::Module> module = hlo::stablehlo::Module::parse(std::move(source));
+  if (!module.ok()) return module.status();
+  absl::StatusOr<std::string> entry = module->entry();
+  if (!entry.ok()) return entry.status();
+  absl::StatusOr<hlo::stablehlo::Program> program = module->program(*entry);
+  if (!program.ok()) return program.status();
+  const std::span<const hlo::Value> roots = program->computation->roots();
+  return hlo::Computation::make(program->computation->parameters(), roots.first(program->num_results));
+}
+
 int run(std::span<char*> arguments) {
   std::string file;
   std::vector<std::string> names;
   hlo::TextOptions text = hlo::TextOptions::full();
-  bool each = false;
+  bool each = false, to_stablehlo = false;
   for (const std::string_view a : arguments) {
     if (a == "--help") return usage(stdout, 0);
     if (a == "--print-after-each") {
       each = true;
+    } else if (a == "--stablehlo") {
+      to_stablehlo = true;
     } else if (a.starts_with("--passes=")) {
       names = absl::StrSplit(std::string(a.substr(9)), ',', absl::SkipEmpty());
     } else if (a.starts_with("--preset=")) {
@@ -69,7 +85,9 @@ int run(std::span<char*> arguments) {
     if (!read.ok()) return fail("lamina-opt", read.status());
     source = *std::move(read);
   }
-  absl::StatusOr<hlo::ComputationPtr> program = hlo::parse(source);
+  const bool from_stablehlo = file.ends_with(".mlir") || hlo::stablehlo::looks_like_stablehlo(source);
+  absl::StatusOr<hlo::ComputationPtr> program =
+      from_stablehlo ? read_stablehlo(std::move(source)) : hlo::parse(source);
   if (!program.ok()) return fail_parse(file, program.status());
   absl::StatusOr<hlo::ComputationPtr> result = hlo::run_passes(
       names, *program,
@@ -83,7 +101,15 @@ int run(std::span<char*> arguments) {
         return absl::OkStatus();
       });
   if (!result.ok()) return fail(file, result.status());
-  if (!each || names.empty()) std::cout << print(**result, text);
+  if (each && !names.empty()) return 0;
+  if (!to_stablehlo) {
+    std::cout << print(**result, text);
+    return 0;
+  }
+  const absl::StatusOr<std::string> written =
+      hlo::stablehlo::write(**result, {.module = "main", .locations = text.locations});
+  if (!written.ok()) return fail(file, written.status());
+  std::cout << *written;
   return 0;
 }
 

@@ -1,12 +1,18 @@
-// lamina-run FILE [--on=NAME] [ARGUMENT.npy ...] [-o OUT]
+// lamina-run FILE [--on=NAME] [--entry=NAME] [ARGUMENT.npy ...] [-o OUT]
 //
-// Runs a program in text form on arrays from .npy files, one per parameter. Results are printed, or written
-// to OUT.npy (OUT.0.npy, OUT.1.npy, ... if there are several).
+// Runs a program in text form, ours or StableHLO (FILE.mlir), on arrays from .npy files, one per parameter.
+// Results are printed, or written to OUT.npy (OUT.0.npy, OUT.1.npy, ... if there are several). A StableHLO
+// module runs its entry, @main or the only public function; without an entry and arguments every public
+// function without parameters. The exit status is 0 only if everything ran and every check.expect_ holds.
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 
 #include "hlo/literal_text.h"
+#include "hlo/op.h"
 #include "hlo/parser.h"
+#include "hlo/printer.h"
+#include "hlo/stablehlo/reader.h"
 #include "hlo/strings.h"
 #include "jit/tools/executors.h"
 #include "jit/tools/npy.h"
@@ -14,12 +20,22 @@
 namespace lamina {
 namespace {
 
+using hlo::stablehlo::Module;
+using hlo::stablehlo::Program;
+
 int usage(std::FILE* to, int code) {
   std::string names;
   for (const jit::Executor& e : jit::executors()) str_append(&names, names.empty() ? "" : "|", e.name);
-  std::fprintf(to, "usage: lamina-run FILE [--on=%s] [ARGUMENT.npy ...] [-o OUT]\n", names.c_str());
+  std::fprintf(to, "usage: lamina-run FILE [--on=%s] [--entry=NAME] [ARGUMENT.npy ...] [-o OUT]\n",
+               names.c_str());
   return code;
 }
+
+struct Options {
+  std::string file, out, entry;
+  const jit::Executor* executor = nullptr;
+  std::vector<std::string> inputs;
+};
 
 int fail(const std::string& file, const absl::Status& status) {
   std::cerr << file << ": " << std::string(status.message()) << "\n";
@@ -32,58 +48,111 @@ int fail_parse(const std::string& file, const absl::Status& status) {
   return 1;
 }
 
-int run(std::span<char*> arguments) {
-  std::string file, out;
-  std::string_view on = "evaluator";
-  std::vector<std::string> inputs;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string_view a = arguments[i];
-    if (a == "--help") return usage(stdout, 0);
-    if (a.starts_with("--on=")) {
-      on = a.substr(5);
-    } else if (a == "-o" && i + 1 < arguments.size()) {
-      out = arguments[++i];
-    } else if (a.starts_with("-")) {
-      return usage(stderr, 2);
-    } else if (file.empty()) {
-      file = a;
-    } else {
-      inputs.emplace_back(a);
+// An array that the machine cannot hold is refused before anything runs.
+absl::Status check_sizes(const hlo::Computation& program) {
+  constexpr int64_t kLimit = int64_t{1} << 36;
+  std::vector<const hlo::Computation*> pending{&program};
+  for (size_t next = 0; next < pending.size(); ++next)
+    for (const hlo::Node* n : pending[next]->nodes()) {
+      for (uint32_t i = 0; i < n->num_results(); ++i)
+        if (const hlo::Type* t = n->result_type(i); t->is_array() && t->bytes() > kLimit)
+          return absl::ResourceExhaustedError(
+              str_cat(n->def().name, " makes ", to_string(*t), ", which is larger than 64 GiB"));
+      for (const hlo::ComputationPtr& r : hlo::regions_of(*n))
+        if (std::find(pending.begin(), pending.end(), r.get()) == pending.end()) pending.push_back(r.get());
     }
-  }
-  const jit::Executor* executor = nullptr;
-  for (const jit::Executor& e : jit::executors())
-    if (e.name == on) executor = &e;
-  if (file.empty() || !executor) return usage(stderr, 2);
+  return absl::OkStatus();
+}
 
-  absl::StatusOr<std::string> source = jit::read_file(file);
-  if (!source.ok()) return fail("lamina-run", source.status());
-  absl::StatusOr<hlo::ComputationPtr> program = hlo::parse(*source);
-  if (!program.ok()) return fail_parse(file, program.status());
-  const std::vector<const hlo::Type*> types = (*program)->parameter_types();
-  if (inputs.size() != types.size())
-    return fail(file, absl::InvalidArgumentError(
-                          str_cat("the program takes ", types.size(), " arguments, not ", inputs.size())));
+int run_program(const Options& o, const Program& program) {
+  const std::vector<const hlo::Type*> types = program.computation->parameter_types();
+  if (o.inputs.size() != types.size())
+    return fail(o.file, absl::InvalidArgumentError(str_cat("the program takes ", types.size(),
+                                                           " arguments, not ", o.inputs.size())));
   std::vector<hlo::LiteralPtr> values;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    absl::StatusOr<hlo::LiteralPtr> value = jit::read_npy(inputs[i], types[i]);
+  for (size_t i = 0; i < o.inputs.size(); ++i) {
+    absl::StatusOr<hlo::LiteralPtr> value = jit::read_npy(o.inputs[i], types[i]);
     if (!value.ok()) return fail("lamina-run", value.status());
     values.push_back(*std::move(value));
   }
-  absl::StatusOr<std::vector<hlo::LiteralPtr>> results = executor->run(*program, values);
-  if (!results.ok()) return fail(file, results.status());
-  for (size_t i = 0; i < results->size(); ++i) {
+  if (absl::Status s = check_sizes(*program.computation); !s.ok()) return fail(o.file, s);
+  absl::StatusOr<std::vector<hlo::LiteralPtr>> results = o.executor->run(program.computation, values);
+  if (!results.ok()) return fail(o.file, results.status());
+  for (size_t i = 0; i < program.num_results; ++i) {
     const hlo::Literal& result = *(*results)[i];
-    if (out.empty()) {
+    if (o.out.empty()) {
       std::string text = to_string(*result.type()) + " ";
       hlo::append_literal(&text, result, std::numeric_limits<int64_t>::max());
       std::cout << text << "\n";
       continue;
     }
-    const std::string path = results->size() == 1 ? out + ".npy" : str_cat(out, ".", i, ".npy");
+    const std::string path = program.num_results == 1 ? o.out + ".npy" : str_cat(o.out, ".", i, ".npy");
     if (absl::Status s = jit::write_npy(path, result); !s.ok()) return fail(path, s);
   }
-  return 0;
+  int code = 0;
+  for (const hlo::stablehlo::Check& c : program.checks)
+    if (absl::Status s = judge(c, *(*results)[c.first], *(*results)[c.first + 1]); !s.ok())
+      code = fail_parse(o.file, s);
+  return code;
+}
+
+int run_stablehlo(const Options& o, std::string source) {
+  const absl::StatusOr<Module> module = Module::parse(std::move(source));
+  if (!module.ok()) return fail_parse(o.file, module.status());
+  std::vector<std::string> names;
+  const absl::StatusOr<std::string> entry = module->entry();
+  if (!o.entry.empty()) {
+    names.push_back(o.entry);
+  } else if (entry.ok()) {
+    names.push_back(*entry);
+  } else {
+    for (const Module::Function& f : module->functions())
+      if (f.is_public && f.num_arguments == 0) names.push_back(f.name);
+    if (names.empty() || !o.inputs.empty()) return fail_parse(o.file, entry.status());
+  }
+  int code = 0;
+  for (const std::string& name : names) {
+    absl::StatusOr<Program> program = module->program(name);
+    if (!program.ok()) {
+      code = fail_parse(o.file, program.status());
+      continue;
+    }
+    code = std::max(code, run_program(o, *program));
+  }
+  return code;
+}
+
+int run(std::span<char*> arguments) {
+  Options o;
+  std::string_view on = "evaluator";
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view a = arguments[i];
+    if (a == "--help") return usage(stdout, 0);
+    if (a.starts_with("--on=")) {
+      on = a.substr(5);
+    } else if (a.starts_with("--entry=")) {
+      o.entry = a.substr(8);
+    } else if (a == "-o" && i + 1 < arguments.size()) {
+      o.out = arguments[++i];
+    } else if (a.starts_with("-")) {
+      return usage(stderr, 2);
+    } else if (o.file.empty()) {
+      o.file = a;
+    } else {
+      o.inputs.emplace_back(a);
+    }
+  }
+  for (const jit::Executor& e : jit::executors())
+    if (e.name == on) o.executor = &e;
+  if (o.file.empty() || !o.executor) return usage(stderr, 2);
+
+  absl::StatusOr<std::string> source = jit::read_file(o.file);
+  if (!source.ok()) return fail("lamina-run", source.status());
+  if (o.file.ends_with(".mlir") || hlo::stablehlo::looks_like_stablehlo(*source))
+    return run_stablehlo(o, *std::move(source));
+  absl::StatusOr<hlo::ComputationPtr> program = hlo::parse(*source);
+  if (!program.ok()) return fail_parse(o.file, program.status());
+  return run_program(o, {*program, (*program)->roots().size(), {}});
 }
 
 }  // namespace

@@ -1,0 +1,93 @@
+// Rows of loops, branches, calls, composites and random bits.
+#include <algorithm>
+
+#include "hlo/stablehlo/importer.h"
+
+namespace lamina::hlo::stablehlo {
+namespace {
+
+std::vector<const Type*> types_of(std::span<const Value> values) {
+  std::vector<const Type*> out;
+  for (const Value& v : values) out.push_back(v.type());
+  return out;
+}
+
+void while_loop(OpReader& r) {
+  const Values carries = r.ins();
+  const Captured outside = r.captured();
+  const std::vector<const Type*> types = types_of(carries);
+  const ComputationPtr cond = r.region(0, types, outside, false), body = r.region(1, types, outside, true);
+  if (!cond || !body) return;
+  Values all = carries;
+  all.insert(all.end(), outside.values.begin(), outside.values.end());
+  const Values out = r.b.while_loop(all, cond, body);
+  if (r.ok()) r.yield_flat(std::span(out).first(carries.size()));
+}
+
+// Branches read what they need from outside; `if` takes its true branch first.
+void branch(OpReader& r) {
+  const Captured outside = r.captured();
+  const bool two = r.name() == "if";
+  const size_t n = r.tree().regions.size();
+  if (n == 0 || (two && n != 2)) return r.fail("has too few regions");
+  std::vector<ComputationPtr> branches;
+  for (size_t i = 0; i < n; ++i) branches.push_back(r.region(i, {}, outside, false));
+  if (two) std::swap(branches[0], branches[1]);
+  Value index = r.in(0);
+  if (two) index = r.b.convert(index, DType::kS32);
+  if (!r.ok()) return;
+  if (branches[0]->roots().empty()) return r.yield_flat({});
+  r.yield_flat(r.b.conditional(index, branches, outside.values));
+}
+
+void call(OpReader& r) {
+  const AttrTree* callee = r.find({"callee"});
+  if (!callee) callee = r.positional(0);
+  if (!callee || callee->kind != AttrTree::Kind::kSymbol) return r.fail("names no function");
+  const Values results = r.call(callee->text, r.ins());
+  if (r.ok()) r.yield_flat(results);
+}
+
+// Its decomposition, which means the same.
+void composite(OpReader& r) {
+  const AttrTree* f = r.find({"decomposition"});
+  if (!f) return r.fail("names no decomposition");
+  const Values results = r.call(f->text, r.ins());
+  if (r.ok()) r.yield_flat(results);
+}
+
+void rng_bit_generator(OpReader& r) {
+  const Value state = r.in(0);
+  const Type* bits = r.declared(1);
+  if (!state || !bits) return;
+  std::string algorithm = r.word({"rng_algorithm", "algorithm"});
+  if (algorithm != "DEFAULT" && algorithm != "THREE_FRY")
+    return r.fail(str_cat("the algorithm ", algorithm, " is not supported; DEFAULT and THREE_FRY are"));
+  if (state.type() != array_type_or_die(DType::kU64, Dims{2}))
+    return r.fail(
+        str_cat("the state must be u64[2] for ", algorithm, ", not ", hlo::to_string(*state.type())));
+  const DType dtype = is_unsigned(bits->dtype) ? bits->dtype : bits_type(bits->dtype);
+  const Values made = r.b.make_multi(
+      Op::rng_bit_generator, {{state}},
+      intern_attrs(
+          {{Attr::rng_algorithm, std::move(algorithm)}, {Attr::dtype, dtype}, {Attr::shape, bits->dims}}));
+  if (!r.ok()) return;
+  r.yield(made[0]);
+  r.yield(r.b.bitcast_convert(made[1], bits->dtype));
+}
+
+constexpr NamedRow kRows[] = {
+    {"stablehlo.while", while_loop},
+    {"stablehlo.case", branch},
+    {"stablehlo.if", branch},
+    {"call", call},
+    {"func.call", call},
+    {"stablehlo.composite", composite},
+    {"stablehlo.rng_bit_generator", rng_bit_generator},
+};
+
+}  // namespace
+
+std::span<const NamedRow> control_rows() { return kRows; }
+
+}  // namespace lamina::hlo::stablehlo

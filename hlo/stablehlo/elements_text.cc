@@ -1,0 +1,129 @@
+#include "hlo/stablehlo/elements_text.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "absl/strings/str_join.h"
+#include "hlo/half.h"
+#include "hlo/strings.h"
+
+namespace lamina::hlo::stablehlo {
+namespace {
+
+constexpr std::string_view kNames[kNumDTypes] = {"i1",   "i8",   "i16",  "i32",          "i64",
+                                                 "ui8",  "ui16", "ui32", "ui64",         "f16",
+                                                 "bf16", "f32",  "f64",  "complex<f32>", "complex<f64>"};
+
+void append_hex(std::string* out, const std::byte* p, int64_t n, bool reversed) {
+  static constexpr char kDigits[] = "0123456789ABCDEF";
+  for (int64_t i = 0; i < n; ++i) {
+    const auto byte = static_cast<unsigned char>(p[reversed ? n - 1 - i : i]);
+    out->push_back(kDigits[byte >> 4]);
+    out->push_back(kDigits[byte & 15]);
+  }
+}
+
+// A finite number with a point, so that it is read as a float, and to the same bits by way of a double.
+template <typename T>
+std::string float_text(T value) {
+  char buffer[64];
+  auto write = [&](auto x) {
+    const auto r = std::to_chars(buffer, buffer + sizeof buffer, x, std::chars_format::scientific);
+    std::string text(buffer, r.ptr);
+    if (text.find('.') == std::string::npos) text.insert(text.find('e'), ".0");
+    return text;
+  };
+  std::string text = write(value);
+  double back = 0;
+  std::from_chars(text.data(), text.data() + text.size(), back);
+  return static_cast<T>(back) == value ? text : write(static_cast<double>(value));
+}
+
+void append_real(std::string* out, DType t, const std::byte* p) {
+  double value = 0;
+  std::string text;
+  if (t == DType::kF64) {
+    std::memcpy(&value, p, 8);
+    text = std::isfinite(value) ? float_text(value) : "";
+  } else {
+    float single = 0;
+    uint16_t bits = 0;
+    if (t == DType::kF32) {
+      std::memcpy(&single, p, 4);
+    } else {
+      std::memcpy(&bits, p, 2);
+      single = t == DType::kF16 ? to_f32(F16{bits}) : to_f32(BF16{bits});
+    }
+    value = single;
+    text = std::isfinite(single) ? float_text(single) : "";
+  }
+  if (!text.empty()) {
+    out->append(text);
+    return;
+  }
+  out->append("0x");
+  append_hex(out, p, byte_size(t), true);
+}
+
+void append_element(std::string* out, const Literal& l, int64_t i) {
+  const DType t = l.dtype();
+  if (is_complex(t)) {
+    const DType part = part_type(t);
+    out->push_back('(');
+    append_real(out, part, l.element(i));
+    out->append(", ");
+    append_real(out, part, l.element(i) + byte_size(part));
+    out->push_back(')');
+  } else if (is_float(t)) {
+    append_real(out, t, l.element(i));
+  } else if (is_bool(t)) {
+    out->append(l.int_at(i) != 0 ? "true" : "false");
+  } else if (is_unsigned(t)) {
+    str_append(out, static_cast<uint64_t>(l.int_at(i)));
+  } else {
+    str_append(out, l.int_at(i));
+  }
+}
+
+}  // namespace
+
+std::string type_text(const Type& type) {
+  if (type.is_token()) return "!stablehlo.token";
+  std::string out = "tensor<";
+  for (const int64_t d : type.dims) str_append(&out, d, "x");
+  return str_cat(out, kNames[static_cast<int>(type.dtype)], ">");
+}
+
+std::string dense_text(const Literal& l) {
+  constexpr int64_t kLong = 64;
+  std::string out = "dense<";
+  if (l.size() == 0) return "dense<>";
+  if (l.size() > kLong && l.is_splat()) {
+    append_element(&out, l, 0);
+    return out + ">";
+  }
+  if (l.size() > kLong && !is_bool(l.dtype())) {
+    out += "\"0x";
+    append_hex(&out, l.element(0), l.bytes(), false);
+    return out + "\">";
+  }
+  const Dims& dims = l.dims();
+  for (int64_t i = 0; i < l.size(); ++i) {
+    if (i > 0) out += ", ";
+    int64_t block = 1;
+    for (size_t d = dims.size(); d-- > 0;)
+      if (i % (block *= dims[d]) == 0) out += "[";
+    append_element(&out, l, i);
+    block = 1;
+    for (size_t d = dims.size(); d-- > 0;)
+      if ((i + 1) % (block *= dims[d]) == 0) out += "]";
+  }
+  return out + ">";
+}
+
+std::string ints_text(std::span<const int64_t> values) {
+  if (values.empty()) return "array<i64>";
+  return str_cat("array<i64: ", absl::StrJoin(values, ", "), ">");
+}
+
+}  // namespace lamina::hlo::stablehlo

@@ -1,0 +1,21 @@
+// Types and constants as StableHLO text.
+#ifndef LAMINA_HLO_STABLEHLO_ELEMENTS_TEXT_H_
+#define LAMINA_HLO_STABLEHLO_ELEMENTS_TEXT_H_
+
+#include <span>
+#include <string>
+
+#include "hlo/literal.h"
+
+namespace lamina::hlo::stablehlo {
+
+// tensor<2x3xf32>
+std::string type_text(const Type& type);
+// dense<...>, exact to the bit; long arrays in hexadecimal.
+std::string dense_text(const Literal& literal);
+// array<i64: 1, 2>
+std::string ints_text(std::span<const int64_t> values);
+
+}  // namespace lamina::hlo::stablehlo
+
+#endif  // LAMINA_HLO_STABLEHLO_ELEMENTS_TEXT_H_

@@ -1,0 +1,133 @@
+// Rows of elementwise operations that need more than their name: attributes, or operands spread first.
+#include <algorithm>
+
+#include "hlo/stablehlo/importer.h"
+
+namespace lamina::hlo::stablehlo {
+namespace {
+
+// A scalar beside arrays is spread over their shape.
+Value spread_like(OpReader& r, const Value& x, const Value& like) {
+  if (!x || !like || x.rank() != 0 || like.rank() == 0) return x;
+  return r.b.broadcast_scalar(x, like.dims());
+}
+
+void compare(OpReader& r) {
+  std::string direction = r.word({"comparison_direction"}), type = r.word({"compare_type"});
+  if (direction.empty()) {
+    direction = r.positional_word(0);
+    type = r.positional_word(1);
+  }
+  std::vector<Attrs::Entry> attrs{{Attr::direction, direction}};
+  if (type == "TOTALORDER") attrs.emplace_back(Attr::compare_type, type);
+  r.yield(r.b.make(Op::compare, {{r.in(0), r.in(1)}}, intern_attrs(std::move(attrs))));
+}
+
+void select(OpReader& r) {
+  const Value x = r.in(1), y = r.in(2);
+  r.yield(r.b.select(spread_like(r, r.in(0), x), x, y));
+}
+
+void clamp(OpReader& r) {
+  const Value x = r.in(1);
+  r.yield(r.b.make(Op::clamp, {{spread_like(r, r.in(0), x), x, spread_like(r, r.in(2), x)}}));
+}
+
+void convert(OpReader& r) {
+  const TypeTree* t = r.declared_tree(0);
+  if (!t || !t->is_array()) return r.fail("needs an array type for its result");
+  r.yield(r.b.convert(r.in(0), t->dtype));
+}
+
+// Between element types of different widths the last dimension takes the difference.
+void bitcast_convert(OpReader& r) {
+  const TypeTree* t = r.declared_tree(0);
+  const Value x = r.in(0);
+  if (!t || !t->is_array()) return r.fail("needs an array type for its result");
+  if (!x) return;
+  const DType from = x.dtype(), to = t->dtype;
+  if (from == to || (byte_size(from) == byte_size(to) && !is_complex(from) && !is_complex(to)))
+    return r.yield(r.b.bitcast_convert(x, to));
+  if (is_complex(from) || is_complex(to) || is_bool(from) || is_bool(to))
+    return r.fail("complex and boolean elements have no bits to see as others");
+  const DType narrow = byte_size(from) < byte_size(to) ? bits_type(from) : bits_type(to);
+  const DType wide = byte_size(from) < byte_size(to) ? bits_type(to) : bits_type(from);
+  const int64_t ratio = byte_size(wide) / byte_size(narrow), bits = 8 * byte_size(narrow);
+  Builder& b = r.b;
+  if (byte_size(from) > byte_size(to)) {
+    Dims dims = x.dims(), order(x.rank());
+    for (int64_t d = 0; d < x.rank(); ++d) order[d] = d;
+    dims.push_back(ratio);
+    const Value spread = b.broadcast_in_dim(b.bitcast_convert(x, wide), dims, order);
+    const Value shift = b.multiply(b.iota(wide, dims, x.rank()),
+                                   b.full(array_type_or_die(wide, dims), static_cast<double>(bits)));
+    return r.yield(b.bitcast_convert(b.convert(b.shift_right_logical(spread, shift), narrow), to));
+  }
+  if (x.rank() == 0 || x.dims().back() != ratio)
+    return r.fail(str_cat("the last dimension of ", hlo::to_string(*x.type()), " must be ", ratio));
+  const Value wider = b.convert(b.bitcast_convert(x, narrow), wide);
+  const Value shift = b.multiply(b.iota(wide, x.dims(), x.rank() - 1),
+                                 b.full(array_type_or_die(wide, x.dims()), static_cast<double>(bits)));
+  const Value placed = b.shift_left(wider, shift);
+  const int64_t last[] = {x.rank() - 1};
+  r.yield(b.bitcast_convert(b.reduce(placed, Op::or_, b.scalar_int(wide, 0), last), to));
+}
+
+void reduce_precision(OpReader& r) {
+  int64_t exponent = r.integer({"exponent_bits"}, -1), mantissa = r.integer({"mantissa_bits"}, -1);
+  if (const std::string format = r.word({"format"}); !format.empty()) {
+    const size_t m = format.find('m');
+    if (format[0] != 'e' || m == std::string::npos)
+      return r.fail(str_cat("the format ", quoted(format), " is none"));
+    exponent = std::atoi(format.c_str() + 1);
+    mantissa = std::atoi(format.c_str() + m + 1);
+  }
+  r.yield(r.b.make(Op::reduce_precision, {{r.in(0)}},
+                   intern_attrs({{Attr::exponent_bits, exponent}, {Attr::mantissa_bits, mantissa}})));
+}
+
+void is_inf(OpReader& r) {
+  const Value x = r.in(0);
+  if (!x) return;
+  const double inf = std::numeric_limits<double>::infinity();
+  if (r.name() == "is_pos_inf") return r.yield(r.b.compare(x, r.b.full_like(x, inf), "EQ"));
+  if (r.name() == "is_neg_inf") return r.yield(r.b.compare(x, r.b.full_like(x, -inf), "EQ"));
+  r.yield(r.b.compare(r.b.abs(x), r.b.full_like(x, inf), "EQ"));
+}
+
+void conj(OpReader& r) {
+  const Value x = r.in(0);
+  if (!x || !is_complex(x.dtype())) return r.yield(x);
+  r.yield(r.b.complex(r.b.real(x), r.b.negate(r.b.imag(x))));
+}
+
+void square(OpReader& r) {
+  const Value x = r.in(0);
+  r.yield(r.b.multiply(x, x));
+}
+
+void constant_like(OpReader& r) {
+  const Value x = r.in(0);
+  if (x) r.yield(r.b.full_like(x, r.real({"value"}, 0)));
+}
+
+constexpr NamedRow kRows[] = {
+    {"stablehlo.compare", compare},
+    {"stablehlo.select", select},
+    {"stablehlo.clamp", clamp},
+    {"stablehlo.convert", convert},
+    {"stablehlo.bitcast_convert", bitcast_convert},
+    {"stablehlo.reduce_precision", reduce_precision},
+    {"chlo.is_inf", is_inf},
+    {"chlo.is_pos_inf", is_inf},
+    {"chlo.is_neg_inf", is_inf},
+    {"chlo.conj", conj},
+    {"chlo.square", square},
+    {"chlo.constant_like", constant_like},
+};
+
+}  // namespace
+
+std::span<const NamedRow> elementwise_rows() { return kRows; }
+
+}  // namespace lamina::hlo::stablehlo

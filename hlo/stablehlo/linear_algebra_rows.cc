@@ -1,0 +1,151 @@
+// Rows of transforms and factorizations, and of the LAPACK calls that JAX writes for them.
+#include "hlo/stablehlo/compose.h"
+#include "hlo/stablehlo/importer.h"
+
+namespace lamina::hlo::stablehlo {
+namespace {
+
+void fft(OpReader& r) {
+  const Value x = r.in(0);
+  r.yield(compose_fft(r.b, x, r.word({"fft_type", "type"}), r.ints({"fft_length", "length"})));
+}
+
+// The triangle asked for; the other one is zero.
+void cholesky(OpReader& r) {
+  Value a = r.in(0);
+  if (!a || a.rank() < 2) return r.fail("needs matrices");
+  const bool lower = r.flag({"lower"});
+  Dims turned;
+  for (int64_t d = 0; d < a.rank(); ++d) turned.push_back(d);
+  std::swap(turned[a.rank() - 1], turned[a.rank() - 2]);
+  auto adjoint = [&](Value x) {
+    if (x && is_complex(x.dtype())) x = r.b.complex(r.b.real(x), r.b.negate(r.b.imag(x)));
+    return x ? r.b.transpose(x, turned) : x;
+  };
+  if (!lower) a = adjoint(a);
+  const Value l = compose_cholesky(r.b, a);
+  r.yield(lower ? l : adjoint(l));
+}
+
+void triangular_solve(OpReader& r) {
+  const std::string op = r.word({"transpose_a"});
+  r.yield(compose_triangular_solve(r.b, r.in(0), r.in(1), r.flag({"left_side"}, true),
+                                   r.flag({"lower"}, true), r.flag({"unit_diagonal"}),
+                                   op == "ADJOINT"     ? Transpose::kAdjoint
+                                   : op == "TRANSPOSE" ? Transpose::kTranspose
+                                                       : Transpose::kNo));
+}
+
+// --- LAPACK's names: options are letters ---
+
+char letter(OpReader& r, std::string_view name, char otherwise) {
+  return static_cast<char>(r.integer(r.fields({"mhlo.backend_config"}), name, otherwise));
+}
+
+void potrf(OpReader& r) {
+  if (letter(r, "uplo", 'L') != 'L') return r.fail("the upper factor is not supported");
+  const Value l = compose_cholesky(r.b, r.in(0));
+  const Type* info = r.declared(1);
+  if (!l || !info) return;
+  // A factor with NaN on its diagonal says that the matrix is not positive; which one came first is not told.
+  Builder& b = r.b;
+  const int64_t last = l.rank() - 1;
+  const Value diagonal =
+      b.compare(b.iota(DType::kS32, l.dims(), last), b.iota(DType::kS32, l.dims(), last - 1), "EQ");
+  const Value bad = b.and_(diagonal, b.compare(l, l, "NE"));
+  const Value any = b.reduce(bad, Op::or_, b.scalar_int(DType::kBool, 0), Dims{last - 1, last});
+  r.yield(l);
+  r.yield(b.convert(any, info->dtype));
+}
+
+void getrf(OpReader& r) {
+  const Lu lu = compose_lu(r.b, r.in(0));
+  r.yield_all({{lu.packed, lu.pivots, lu.info}});
+}
+
+// (packed, zero-based pivots, the permutation they make)
+void lu_decomposition(OpReader& r) {
+  const Lu lu = compose_lu(r.b, r.in(0));
+  if (!lu.pivots || !lu.packed) return;
+  Builder& b = r.b;
+  const Value pivots = b.subtract(lu.pivots, b.full_like(lu.pivots, 1));
+  Dims outer = pivots.dims();
+  const int64_t steps = outer.back(), m = lu.packed.dims()[lu.packed.rank() - 2];
+  outer.pop_back();
+  const int64_t count = product(outer);
+  const Value lines = b.transpose(b.reshape(pivots, Dims{count, steps}), Dims{1, 0});
+  const Type *order = array_type_or_die(DType::kS32, Dims{count, m}),
+             *line = array_type_or_die(DType::kS32, Dims{count});
+  // Each pivot swaps its place with the step's.
+  absl::StatusOr<ComputationPtr> swap =
+      record_region({{order, scalar_type(DType::kS32), line}}, [&](Builder& s, std::span<const Value> p) {
+        const Value at = s.iota(DType::kS32, Dims{count, m}, 1);
+        const Value here = s.compare(at, s.broadcast_scalar(p[1], Dims{count, m}), "EQ");
+        const Value there = s.compare(at, s.broadcast_in_dim(p[2], Dims{count, m}, Dims{0}), "EQ");
+        auto picked = [&](const Value& where) {
+          const Value only = s.select(where, p[0], s.zeros_like(p[0]));
+          return s.broadcast_in_dim(s.reduce_sum(only, Dims{1}), Dims{count, m}, Dims{0});
+        };
+        return Values{s.select(here, picked(there), s.select(there, picked(here), p[0]))};
+      });
+  if (!swap.ok()) return r.fail(view(swap.status()));
+  const Values done = b.scan(*swap, {{b.iota(DType::kS32, Dims{count, m}, 1)}},
+                             {{b.iota(DType::kS32, Dims{steps}, 0), lines}}, steps, false);
+  outer.push_back(m);
+  r.yield_all({{lu.packed, pivots, b.reshape(done[0], outer)}});
+}
+
+void trsm(OpReader& r) {
+  const char op = letter(r, "trans_x", 'N');
+  r.yield(compose_triangular_solve(r.b, r.in(0), r.in(1), letter(r, "side", 'L') == 'L',
+                                   letter(r, "uplo", 'L') == 'L', letter(r, "diag", 'N') == 'U',
+                                   op == 'C'   ? Transpose::kAdjoint
+                                   : op == 'T' ? Transpose::kTranspose
+                                               : Transpose::kNo));
+}
+
+void geqrf(OpReader& r) {
+  const Reflections q = compose_qr(r.b, r.in(0));
+  r.yield_all({{q.packed, q.scales}});
+}
+
+void orgqr(OpReader& r) { r.yield(compose_householder_product(r.b, {r.in(0), r.in(1)})); }
+
+constexpr NamedRow kRows[] = {
+    {"stablehlo.fft", fft},
+    {"stablehlo.cholesky", cholesky},
+    {"stablehlo.triangular_solve", triangular_solve},
+};
+
+constexpr NamedRow kCalls[] = {
+    {"LuDecomposition", lu_decomposition},
+    {"lapack_spotrf_ffi", potrf},
+    {"lapack_dpotrf_ffi", potrf},
+    {"lapack_cpotrf_ffi", potrf},
+    {"lapack_zpotrf_ffi", potrf},
+    {"lapack_sgetrf_ffi", getrf},
+    {"lapack_dgetrf_ffi", getrf},
+    {"lapack_cgetrf_ffi", getrf},
+    {"lapack_zgetrf_ffi", getrf},
+    {"lapack_strsm_ffi", trsm},
+    {"lapack_dtrsm_ffi", trsm},
+    {"lapack_ctrsm_ffi", trsm},
+    {"lapack_ztrsm_ffi", trsm},
+    {"lapack_sgeqrf_ffi", geqrf},
+    {"lapack_dgeqrf_ffi", geqrf},
+    {"lapack_cgeqrf_ffi", geqrf},
+    {"lapack_zgeqrf_ffi", geqrf},
+    {"lapack_sorgqr_ffi", orgqr},
+    {"lapack_dorgqr_ffi", orgqr},
+    {"lapack_cungqr_ffi", orgqr},
+    {"lapack_zungqr_ffi", orgqr},
+    {"Qr", geqrf},
+    {"ProductOfElementaryHouseholderReflectors", orgqr},
+};
+
+}  // namespace
+
+std::span<const NamedRow> linear_algebra_rows() { return kRows; }
+std::span<const NamedRow> linear_algebra_calls() { return kCalls; }
+
+}  // namespace lamina::hlo::stablehlo

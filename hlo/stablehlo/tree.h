@@ -1,0 +1,115 @@
+// StableHLO text as a tree: operations, operands, attributes, types, regions, nothing resolved.
+//
+// Contract: views point into the text, which outlives the tree. A type whose element type we do not have is
+// kept with the reason, so that only its use is an error.
+#ifndef LAMINA_HLO_STABLEHLO_TREE_H_
+#define LAMINA_HLO_STABLEHLO_TREE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hlo/type.h"
+
+namespace lamina::hlo::stablehlo {
+
+using Place = size_t;  // offset in the text
+
+inline constexpr int64_t kDynamic = -1;  // a dimension written ?
+
+struct TypeTree {
+  enum class Kind : uint8_t { kArray, kTuple, kToken, kFunction, kOther };
+  Kind kind = Kind::kOther;
+  DType dtype = DType::kBool;
+  Dims dims;
+  std::vector<TypeTree> elements;  // tuples
+  std::string why;                 // kOther: why it cannot be the type of a value
+  Place at = 0;
+
+  bool is_array() const { return kind == Kind::kArray; }
+};
+
+struct Field;
+
+struct AttrTree {
+  enum class Kind : uint8_t {
+    kUnit,
+    kBool,
+    kInt,
+    kFloat,
+    kString,
+    kType,
+    kList,      // [a, b], array<i64: 1, 2>
+    kDict,      // {a = b}
+    kDense,     // dense<body> : type
+    kResource,  // dense_resource<name> : type
+    kSymbol,    // @name
+    kWord,      // LT, DEFAULT, e8m7
+    kDialect,   // #name<body>
+    kJoined,    // [..] x [..] and [..]x[..]->[..]
+  };
+  Kind kind = Kind::kUnit;
+  bool flag = false;
+  int64_t integer = 0;
+  std::string text;       // strings, symbols and words; the name of a dialect attribute
+  std::string_view body;  // between the brackets of dense<> and #name<>
+  std::vector<AttrTree> items;
+  std::vector<Field> fields;
+  TypeTree type;
+  Place at = 0;
+};
+
+struct Field {
+  std::string name;  // empty: given by position
+  AttrTree value;
+};
+
+struct OperandTree {
+  std::string_view name;
+  uint32_t index = 0;  // of %name#index
+  Place at = 0;
+};
+
+struct ResultTree {
+  std::string_view name;
+  uint32_t count = 1;  // of %name:count
+  Place at = 0;
+};
+
+struct OpTree;
+
+struct BlockArgument {
+  std::string_view name;
+  TypeTree type;
+  Place at = 0;
+};
+
+struct RegionTree {
+  std::vector<BlockArgument> arguments;
+  std::vector<OpTree> ops;
+  Place at = 0;
+};
+
+struct OpTree {
+  std::string name;
+  std::vector<ResultTree> results;
+  std::vector<OperandTree> operands;
+  std::vector<Field> attrs;
+  std::vector<RegionTree> regions;
+  // After the colon: (types) -> result_types, or types alone.
+  std::vector<TypeTree> types, result_types;
+  bool functional = false;
+  std::string_view location;  // between the brackets of loc()
+  Place at = 0;
+
+  const AttrTree* find(std::string_view key) const {
+    for (const Field& f : attrs)
+      if (f.name == key) return &f.value;
+    return nullptr;
+  }
+};
+
+}  // namespace lamina::hlo::stablehlo
+
+#endif  // LAMINA_HLO_STABLEHLO_TREE_H_

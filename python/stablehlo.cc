@@ -1,0 +1,94 @@
+#include "python/stablehlo.h"
+
+#include <pybind11/stl.h>
+
+#include "hlo/builder.h"
+#include "hlo/stablehlo/reader.h"
+#include "hlo/stablehlo/writer.h"
+#include "jit/array.h"
+#include "lazy/lazy.h"
+#include "lazy/transforms.h"
+
+namespace py = pybind11;
+
+namespace lamina::python {
+namespace {
+
+using hlo::stablehlo::Module;
+
+using TypeSpec = std::pair<std::string, hlo::Dims>;
+
+// Errors of the text are errors of its value.
+template <typename T>
+T check_text(absl::StatusOr<T> value) {
+  if (value.ok()) return *std::move(value);
+  const std::string message(value.status().message());
+  if (value.status().code() == absl::StatusCode::kUnimplemented) {
+    PyErr_SetString(PyExc_NotImplementedError, message.c_str());
+    throw py::error_already_set();
+  }
+  throw py::value_error(message);
+}
+
+py::list argument_types(const Module& module, const std::string& function) {
+  py::list out;
+  for (const Module::Function& f : module.functions())
+    if (f.name == function)
+      for (const auto& a : f.arguments)
+        out.append(py::make_tuple(std::string(hlo::info(a.dtype).numpy_name), a.dims));
+  return out;
+}
+
+std::shared_ptr<lazy::Program> program(const Module& module, const std::string& function,
+                                       const std::vector<TypeSpec>& specs) {
+  std::vector<const hlo::Type*> types;
+  for (const auto& [name, shape] : specs) {
+    const std::optional<hlo::DType> dtype = hlo::parse_dtype(name);
+    if (!dtype) throw py::type_error("'" + name + "' is not an element type that lamina knows");
+    types.push_back(lazy::check(hlo::array_type(*dtype, shape)));
+  }
+  hlo::stablehlo::Program made = check_text(module.program(function, types));
+  if (!made.checks.empty())
+    throw py::value_error(made.checks[0].where + ": checks are run by lamina-run, not by a call");
+  return lazy::Program::of(std::move(made.computation), function, "stablehlo");
+}
+
+// The program with its captured values as constants.
+hlo::ComputationPtr closed(const lazy::Program& program) {
+  const hlo::ComputationPtr& open = program.computation();
+  if (program.captured().empty()) return open;
+  lazy::force(program.captured());
+  hlo::GraphLock lock;
+  const hlo::FloorScope floor(hlo::fresh_stamp());
+  hlo::Builder b;
+  hlo::Values parameters, arguments;
+  const size_t given = open->parameters().size() - program.captured().size();
+  for (size_t i = 0; i < given; ++i) parameters.push_back(hlo::make_parameter(open->parameters()[i].type()));
+  arguments = parameters;
+  for (const hlo::Value& v : program.captured())
+    arguments.push_back(b.constant(hlo::Literal::copy_of(v.type(), jit::array_of(v)->buffer()->data())));
+  const hlo::Values roots = hlo::inline_computation(b, *open, arguments);
+  lazy::check(b.status());
+  return lazy::check(hlo::Computation::make(parameters, roots));
+}
+
+}  // namespace
+
+void add_stablehlo(py::module_& m) {
+  py::class_<Module>(m, "StableHloModule")
+      .def(py::init([](std::string text) { return check_text(Module::parse(std::move(text))); }))
+      .def("entry", [](const Module& module) { return check_text(module.entry()); })
+      .def("functions",
+           [](const Module& module) {
+             std::vector<std::string> names;
+             for (const Module::Function& f : module.functions()) names.push_back(f.name);
+             return names;
+           })
+      .def("argument_types", &argument_types)
+      .def("program", &program);
+  m.def("stablehlo_text", [](const lazy::Program& p, const std::string& name, bool locations) {
+    return check_text(hlo::stablehlo::write(*closed(p), {.module = name, .locations = locations}));
+  });
+}
+
+}  // namespace lamina::python

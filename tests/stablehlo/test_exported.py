@@ -1,0 +1,42 @@
+"""Functions exported by JAX run here and agree with JAX."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+import export_from_jax  # noqa: E402
+from lamina import stablehlo  # noqa: E402
+
+CASES = export_from_jax.all_cases()
+
+
+def results(out):
+    return [np.asarray(x) for x in (out if isinstance(out, tuple) else (out,))]
+
+
+def assert_agrees(got, want, tolerance):
+    """Shapes and types equal; values within `tolerance` of the largest value and of each value."""
+    assert len(got) == len(want)
+    for g, w in zip(got, want):
+        assert (g.shape, str(g.dtype)) == (w.shape, str(w.dtype))
+        if g.dtype.kind in "biu":
+            np.testing.assert_array_equal(g, w)
+            continue
+        g, w = g.astype(np.complex128), w.astype(np.complex128)
+        scale = np.abs(w[np.isfinite(w)]).max(initial=0.0)
+        np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance * scale)
+
+
+def test_there_are_enough_cases():
+    assert len(CASES) > 350
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_with_jax(name):
+    f, args, tolerance = CASES[name]
+    want = [np.asarray(x) for x in jax.tree.leaves(jax.jit(f)(*args))]
+    loaded = stablehlo.loads(export_from_jax.export(f, args))
+    got = results(loaded(*[np.asarray(a) for a in jax.tree.leaves(args)]))
+    assert_agrees(got, want, tolerance)
