@@ -1,6 +1,6 @@
 """Lamina beside JAX and NumPy: the same programs in one run, in alternating rounds, their results compared.
 
-Run: make bench, or PYTHONPATH=python build/bench-venv/bin/python tests/bench/bench.py [--rows TEXT] [--rounds N].
+Run: make bench, or PYTHONPATH=python .venv/bin/python tests/bench/bench.py [--rows TEXT] [--rounds N].
 Times are the least of the rounds; ratios are Lamina's time over the peer's, so less than 1 is faster, with the
 median over the rounds beside it. Exits with an error when results differ.
 """
