@@ -159,28 +159,25 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
     for (uint32_t i = 0; i < leaf.node()->num_results(); ++i)
       arguments.push_back(jit::array_of(Value(leaf.node(), i))->buffer());
   const hlo::LocationId where = roots.back().node()->location();
-  try {
-    jit::SpecializationPtr entry;
-    {
-      hlo::HostLockReleased away(hlo::HostLockReleased::kLater);
-      entry = check(engine.cache().get(
-          std::move(key),
-          [&] {
-            auto program = rebuild_with_parameters(roots, leaves);
-            lock.reset();
-            away.leave();
-            return program;
-          },
-          [&] {
-            return jit::SpecializationCache::Origin{"lazy", "", location_name(where)};
-          }));
-    }
-    lock.reset();
-    check(run_program(entry, arguments, results));
-  } catch (...) {
-    for (const Value& root : roots) hlo::hold_back(root.node());
-    throw;
+  // From now on they are computed here: a flush meanwhile, as by a host callback of theirs, leaves them alone.
+  for (const Value& root : roots) hlo::hold_back(root.node());
+  jit::SpecializationPtr entry;
+  {
+    hlo::HostLockReleased away(hlo::HostLockReleased::kLater);
+    entry = check(engine.cache().get(
+        std::move(key),
+        [&] {
+          auto program = rebuild_with_parameters(roots, leaves);
+          lock.reset();
+          away.leave();
+          return program;
+        },
+        [&] {
+          return jit::SpecializationCache::Origin{"lazy", "", location_name(where)};
+        }));
   }
+  lock.reset();
+  check(run_program(entry, arguments, results));
   lock.emplace();
   const uint32_t open = lowest_open_stamp();
   for (const auto& [node, at] : first) {

@@ -378,6 +378,7 @@ void add_transforms(py::module_& m) {
     return lazy_of(a.ptr()).value == lazy_of(b.ptr()).value;
   });
   m.def("why_unknown", [](const py::object& x) { return lazy::why_unknown(lazy_of(x.ptr()).value); });
+  m.def("unregister_callback", [](const std::string& name) { hlo::unregister_custom_call(name); });
   m.def("register_callback", [](const py::function& f) {
     // The callback gets and returns lists of tensors; it runs on the thread that runs the program.
     auto* kept = new py::function(f);
