@@ -103,6 +103,12 @@ def elementwise() -> dict[str, Case]:
     )
     for name in complex_ops:
         cases["c64_" + name] = (getattr(jnp, name), (c64(3, 4),), 2e-5)
+    for name in words("arccos arcsin arctan arccosh arcsinh arctanh cosh sinh"):
+        cases["c64_" + name] = (
+            getattr(jnp, name),
+            (np.append(c64(9), [0.5 + 0j, -2 + 0j, 3j]).astype(np.complex64),),
+            2e-5,
+        )
     cases["c64_arith"] = (lambda a, b: (a * b - a / b) ** 2, (c64(4), c64(4)), 2e-5)
     return cases
 
