@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,12 @@ import export_from_jax  # noqa: E402
 from lamina import stablehlo  # noqa: E402
 
 CASES = export_from_jax.all_cases()
+
+
+@functools.cache
+def exported(name):
+    f, args, _ = CASES[name]
+    return export_from_jax.export(f, args)
 
 
 def results(out):
@@ -40,5 +48,5 @@ def test_agrees_with_jax(name):
     flat = [np.asarray(a) for a in jax.tree.leaves(args)]
     want = [np.asarray(x) for x in jax.tree.leaves(lowered.compile()(*args))]
     # Exported, CHLO is expanded by JAX; lowered, it is there to be read.
-    for text in (export_from_jax.export(f, args), lowered.as_text()):
+    for text in (exported(name), lowered.as_text()):
         assert_agrees(results(stablehlo.loads(text)(*flat)), want, tolerance)
