@@ -194,6 +194,8 @@ std::span<const NamedRow> reduction_rows();
 std::span<const NamedRow> linear_rows();
 std::span<const NamedRow> control_rows();
 std::span<const NamedRow> dynamic_rows();
+std::span<const NamedRow> statistics_rows();
+std::span<const NamedRow> special_rows();
 std::span<const NamedRow> linear_algebra_rows();
 std::span<const NamedRow> linear_algebra_calls();  // by target
 std::span<const NamedRow> check_rows();

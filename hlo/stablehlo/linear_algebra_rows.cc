@@ -1,5 +1,6 @@
 // Rows of transforms and factorizations, and of the LAPACK calls that JAX writes for them.
 #include "hlo/stablehlo/compose.h"
+#include "hlo/stablehlo/eigen.h"
 #include "hlo/stablehlo/importer.h"
 
 namespace lamina::hlo::stablehlo {
@@ -111,6 +112,68 @@ void geqrf(OpReader& r) {
 
 void orgqr(OpReader& r) { r.yield(compose_householder_product(r.b, {r.in(0), r.in(1)})); }
 
+// --- host calls ---
+
+Values host_call(OpReader& r, std::string_view target, const Value& x, std::vector<const Type*> results) {
+  register_eigen_calls();
+  return r.b.make_multi(Op::custom_call, {{x}},
+                        intern_attrs({{Attr::call_target_name, std::string(target)},
+                                      {Attr::result_types, std::move(results)}}));
+}
+
+// The types that a program in our own spelling declares.
+void our_call(OpReader& r) {
+  std::vector<const Type*> types;
+  for (size_t i = 0; i < r.num_results(); ++i) types.push_back(r.declared(i));
+  std::string target = r.word({"call_target_name"});
+  if (target.empty()) target = r.positional_word(0);
+  if (r.ok()) r.yield_all(host_call(r, target, r.in(0), std::move(types)));
+}
+
+// Zero in the type of result i: LAPACK's report that all went well.
+void yield_zero(OpReader& r, size_t i) {
+  if (const Type* t = r.declared(i)) r.yield(r.b.zeros(t));
+}
+
+void syevd(OpReader& r) {
+  Value a = r.in(0);
+  const Type *vectors = r.declared(0), *values = r.declared(1);
+  if (!a || !vectors || !values || a.rank() < 2) return r.fail("needs matrices");
+  if (letter(r, "uplo", 'L') != 'L') return r.fail("the upper triangle is not supported");
+  const Values out = host_call(r, kEigh, a, {vectors, values});
+  if (!r.ok()) return;
+  r.yield_all(out);
+  yield_zero(r, 2);
+}
+
+void gesdd(OpReader& r) {
+  const Value a = r.in(0);
+  if (!a || a.rank() < 2) return r.fail("needs matrices");
+  const Type *values = r.declared(1), *left = r.declared(2), *right = r.declared(3);
+  if (!r.ok()) return;
+  const bool with_vectors = letter(r, "mode", 'N') != 'N';
+  const int64_t m = a.dims()[a.rank() - 2], n = a.dims().back(), k = std::min(m, n);
+  Dims u = a.dims(), v = a.dims();
+  u.back() = k;
+  v[a.rank() - 2] = k;
+  if (!with_vectors) {
+    left = array_type_or_die(a.dtype(), u);
+    right = array_type_or_die(a.dtype(), v);
+  }
+  const Values out = host_call(r, kSvd, a, {values, left, right});
+  if (!r.ok()) return;
+  r.yield(a);
+  r.yield(out[0]);
+  for (size_t i = 1; i < 3; ++i) {
+    if (with_vectors) {
+      r.yield(out[i]);
+    } else {
+      yield_zero(r, i + 1);
+    }
+  }
+  yield_zero(r, 4);
+}
+
 constexpr NamedRow kRows[] = {
     {"stablehlo.fft", fft},
     {"stablehlo.cholesky", cholesky},
@@ -139,6 +202,16 @@ constexpr NamedRow kCalls[] = {
     {"lapack_dorgqr_ffi", orgqr},
     {"lapack_cungqr_ffi", orgqr},
     {"lapack_zungqr_ffi", orgqr},
+    {"lapack_ssyevd_ffi", syevd},
+    {"lapack_dsyevd_ffi", syevd},
+    {"lapack_cheevd_ffi", syevd},
+    {"lapack_zheevd_ffi", syevd},
+    {"lapack_sgesdd_ffi", gesdd},
+    {"lapack_dgesdd_ffi", gesdd},
+    {"lapack_cgesdd_ffi", gesdd},
+    {"lapack_zgesdd_ffi", gesdd},
+    {"lamina.eigh", our_call},
+    {"lamina.svd", our_call},
     {"Qr", geqrf},
     {"ProductOfElementaryHouseholderReflectors", orgqr},
 };

@@ -11,9 +11,9 @@ using Table = absl::flat_hash_map<std::string_view, OpRow>;
 const Table& table() {
   static const Table* t = [] {
     auto* made = new Table;
-    for (const auto rows :
-         {elementwise_rows(), shape_rows(), indexing_rows(), reduction_rows(), linear_rows(), control_rows(),
-          dynamic_rows(), check_rows(), custom_call_op(), linear_algebra_rows()})
+    for (const auto rows : {elementwise_rows(), shape_rows(), indexing_rows(), reduction_rows(),
+                            linear_rows(), control_rows(), dynamic_rows(), check_rows(), custom_call_op(),
+                            linear_algebra_rows(), statistics_rows(), special_rows()})
       for (const NamedRow& r : rows) made->emplace(r.name, r.row);
     return made;
   }();

@@ -14,6 +14,10 @@ void add_arrays(const TypeTree& type, std::vector<Module::Function::Array>* out)
 }  // namespace
 
 absl::StatusOr<Module> Module::parse(std::string text) {
+  if (text.starts_with("ML\xEFR"))
+    return absl::InvalidArgumentError(
+        "1:1: this is a module in MLIR's bytecode; write it as text (str(module), mlir_module()) to have it "
+        "read");
   Module m;
   m.text_ = std::make_shared<const std::string>(std::move(text));
   absl::StatusOr<ModuleTree> tree = TextParser(*m.text_).run();
@@ -56,6 +60,7 @@ bool looks_like_stablehlo(std::string_view text) {
   for (const std::string_view start : {"module", "builtin.module", "func.func", "func"})
     if (word == start) return true;
   const char c = in.peek();
+  if (text.starts_with("ML\xEFR")) return true;
   return c == '#' || c == '!' || c == '"' || c == '{';
 }
 

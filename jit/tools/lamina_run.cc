@@ -4,6 +4,8 @@
 // Results are printed, or written to OUT.npy (OUT.0.npy, OUT.1.npy, ... if there are several). A StableHLO
 // module runs its entry, @main or the only public function; without an entry and arguments every public
 // function without parameters. The exit status is 0 only if everything ran and every check.expect_ holds.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -42,14 +44,14 @@ struct Options {
 
 // An array that the machine cannot hold is refused before anything runs.
 absl::Status check_sizes(const hlo::Computation& program) {
-  constexpr int64_t kLimit = int64_t{1} << 36;
+  const int64_t limit = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   std::vector<const hlo::Computation*> pending{&program};
   for (size_t next = 0; next < pending.size(); ++next)
     for (const hlo::Node* n : pending[next]->nodes()) {
       for (uint32_t i = 0; i < n->num_results(); ++i)
-        if (const hlo::Type* t = n->result_type(i); t->is_array() && t->bytes() > kLimit)
-          return absl::ResourceExhaustedError(
-              str_cat(n->def().name, " makes ", to_string(*t), ", which is larger than 64 GiB"));
+        if (const hlo::Type* t = n->result_type(i); t->is_array() && t->bytes() > limit)
+          return absl::ResourceExhaustedError(str_cat(n->def().name, " makes ", to_string(*t),
+                                                      ", which is larger than this machine's memory"));
       for (const hlo::ComputationPtr& r : hlo::regions_of(*n))
         if (std::find(pending.begin(), pending.end(), r.get()) == pending.end()) pending.push_back(r.get());
     }

@@ -103,6 +103,12 @@ def elementwise() -> dict[str, Case]:
     )
     for name in complex_ops:
         cases["c64_" + name] = (getattr(jnp, name), (c64(3, 4),), 2e-5)
+    for name in words("arccos arcsin arctan arccosh arcsinh arctanh cosh sinh"):
+        cases["c64_" + name] = (
+            getattr(jnp, name),
+            (np.append(c64(9), [0.5 + 0j, -2 + 0j, 3j]).astype(np.complex64),),
+            2e-5,
+        )
     cases["c64_arith"] = (lambda a, b: (a * b - a / b) ** 2, (c64(4), c64(4)), 2e-5)
     return cases
 
@@ -285,6 +291,21 @@ def linear() -> dict[str, Case]:
     }
 
 
+def spectrum(x):
+    """Values, and what does not depend on the choice of vectors."""
+    values, v = jnp.linalg.eigh(x)
+    adjoint = jnp.swapaxes(v, -1, -2).conj()
+    return values, (v * values[..., None, :]) @ adjoint, adjoint @ v
+
+
+def rebuilt(x, full=False):
+    """Singular values, the matrix made of them, and how far the vectors are from orthogonal."""
+    u, s, v = jnp.linalg.svd(x, full_matrices=full)
+    k = s.shape[-1]
+    square = lambda a: jnp.swapaxes(a, -1, -2).conj() @ a  # noqa: E731
+    return s, (u[..., :, :k] * s[..., None, :]) @ v[..., :k, :], square(u), square(jnp.swapaxes(v, -1, -2))
+
+
 def factorizations() -> dict[str, Case]:
     return {
         "cholesky": (jnp.linalg.cholesky, (POSITIVE,), LOOSE),
@@ -298,6 +319,21 @@ def factorizations() -> dict[str, Case]:
             LOOSE,
         ),
         "qr": (jnp.linalg.qr, (SQUARE,), LOOSE),
+        "eigvalsh": (jnp.linalg.eigvalsh, (POSITIVE,), LOOSE),
+        "eigh": (spectrum, (POSITIVE,), LOOSE),
+        "eigh_complex": (spectrum, (c64(6, 6),), LOOSE),
+        "eigh_batched": (spectrum, (np.stack([POSITIVE, SQUARE + SQUARE.T]),), LOOSE),
+        "eigh_grad": (jax.grad(lambda x: jnp.linalg.eigh(x)[0][-1]), (POSITIVE,), LOOSE),
+        "svd_values": (lambda x: jnp.linalg.svd(x, compute_uv=False), (SQUARE,), LOOSE),
+        "svd": (rebuilt, (f32(7, 4),), LOOSE),
+        "svd_wide": (rebuilt, (f32(2, 3, 5),), LOOSE),
+        "svd_full": (partial(rebuilt, full=True), (f32(6, 4),), LOOSE),
+        "svd_complex": (rebuilt, (c64(4, 5),), LOOSE),
+        "svd_rank_one": (rebuilt, (np.outer(V, W),), LOOSE),
+        "pinv": (jnp.linalg.pinv, (f32(6, 4),), LOOSE),
+        "lstsq": (lambda a, b: jnp.linalg.lstsq(a, b)[0], (f32(6, 4), f32(6)), LOOSE),
+        "matrix_rank": (jnp.linalg.matrix_rank, (np.outer(V, W),), EXACT),
+        "cond_number": (jnp.linalg.cond, (SQUARE,), LOOSE),
         "lu": (jax.scipy.linalg.lu, (SQUARE,), LOOSE),
         "cho_solve": (
             lambda a, b: jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(a), True), b),

@@ -235,6 +235,7 @@ TEST_CASE("mistakes are located and named", "[stablehlo]") {
                 "func.func private @g() {\n  call @f() : () -> ()\n  return\n}\n") ==
         "10:3: @f calls itself, directly or through others");
   CHECK(refused("func.func @main() {\n").find("2:1: expected an operation or '}', but the text ends") == 0);
+  CHECK(refused("ML\xEFR\x01").find("1:1: this is a module in MLIR's bytecode") == 0);
   CHECK(refused("module {").find("1:9: expected a function, but the text ends") == 0);
 }
 

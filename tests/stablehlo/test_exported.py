@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,12 @@ import export_from_jax  # noqa: E402
 from lamina import stablehlo  # noqa: E402
 
 CASES = export_from_jax.all_cases()
+
+
+@functools.cache
+def exported(name):
+    f, args, _ = CASES[name]
+    return export_from_jax.export(f, args)
 
 
 def results(out):
@@ -36,7 +44,9 @@ def test_there_are_enough_cases():
 @pytest.mark.parametrize("name", CASES)
 def test_agrees_with_jax(name):
     f, args, tolerance = CASES[name]
-    want = [np.asarray(x) for x in jax.tree.leaves(jax.jit(f)(*args))]
-    loaded = stablehlo.loads(export_from_jax.export(f, args))
-    got = results(loaded(*[np.asarray(a) for a in jax.tree.leaves(args)]))
-    assert_agrees(got, want, tolerance)
+    lowered = jax.jit(f).lower(*args)
+    flat = [np.asarray(a) for a in jax.tree.leaves(args)]
+    want = [np.asarray(x) for x in jax.tree.leaves(lowered.compile()(*args))]
+    # Exported, CHLO is expanded by JAX; lowered, it is there to be read.
+    for text in (exported(name), lowered.as_text()):
+        assert_agrees(results(stablehlo.loads(text)(*flat)), want, tolerance)

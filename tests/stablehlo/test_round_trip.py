@@ -7,20 +7,18 @@ import pytest
 
 pytest.importorskip("jax")
 
-import export_from_jax
 import lamina as lm
 import lamina.numpy as lnp
 from jax_support import run_by_xla, verified
 from lamina import lax, nn, stablehlo
-from test_exported import CASES, assert_agrees, results
+from test_exported import CASES, assert_agrees, exported, results
 
 CAPTURED = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_exported_functions_survive(name):
-    f, args, _ = CASES[name]
-    loaded = stablehlo.loads(export_from_jax.export(f, args))
+    loaded = stablehlo.loads(exported(name))
     text = stablehlo.dumps(loaded)
     canonical = loaded.as_text("canonical")
     if " scan(" in canonical:  # factorizations are made of scans, which are written as loops
