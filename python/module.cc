@@ -126,6 +126,7 @@ py::dict entry_dict(const jit::EntryInfo& e) {
   d["nearest"] = e.nearest;
   d["nodes"] = e.nodes;
   d["steps"] = e.steps;
+  d["peak_bytes"] = e.peak_bytes;
   d["runs"] = e.runs;
   d["compile_ms"] = e.compile_ms;
   d["run_ms"] = e.run_ms;
@@ -473,6 +474,9 @@ void add_inspection(py::module_& m) {
       "Why kernels are interpreted only; empty if they can be compiled.");
   m.def("set_compiling", [](bool on) { jit::Engine::get().kernels().set_compiling(on); });
   m.def("set_eager_compile", [](bool on) { jit::Engine::get().kernels().set_eager(on); });
+  m.def(
+      "reset_peak_bytes", [] { jit::Engine::get().allocator().reset_peak(); },
+      "Lets peak_bytes of the counters begin at what is alive now.");
   m.def("set_memory_limit", [](int64_t bytes) { jit::Engine::get().allocator().set_limit(bytes); });
   m.def("available_threads", [] { return jit::available_cpus(); });
   py::class_<jit::ScopedThreadLimit>(m, "ThreadLimit").def(py::init<int>());

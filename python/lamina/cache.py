@@ -39,6 +39,7 @@ def explain(entry: int) -> str:
         f"  {e['nodes']} nodes in {e['steps']} steps, compiled in {e['compile_ms']:.2f} ms, "
         f"run {e['runs']} times in {e['run_ms']:.2f} ms"
     )
+    lines.append(f"  holds at most {e['peak_bytes']:,} bytes besides its arguments")
     return "\n".join(lines) + "\n" + _core.cache_steps(entry)
 
 
