@@ -59,15 +59,15 @@ void bitcast_convert(OpReader& r) {
     for (int64_t d = 0; d < x.rank(); ++d) order[d] = d;
     dims.push_back(ratio);
     const Value spread = b.broadcast_in_dim(b.bitcast_convert(x, wide), dims, order);
-    const Value shift = b.multiply(b.iota(wide, dims, x.rank()),
-                                   b.full(array_type_or_die(wide, dims), static_cast<double>(bits)));
+    const Value place = b.iota(wide, dims, x.rank());
+    const Value shift = b.multiply(place, b.full_like(place, static_cast<double>(bits)));
     return r.yield(b.bitcast_convert(b.convert(b.shift_right_logical(spread, shift), narrow), to));
   }
   if (x.rank() == 0 || x.dims().back() != ratio)
     return r.fail(str_cat("the last dimension of ", hlo::to_string(*x.type()), " must be ", ratio));
   const Value wider = b.convert(b.bitcast_convert(x, narrow), wide);
-  const Value shift = b.multiply(b.iota(wide, x.dims(), x.rank() - 1),
-                                 b.full(array_type_or_die(wide, x.dims()), static_cast<double>(bits)));
+  const Value place = b.iota(wide, x.dims(), x.rank() - 1);
+  const Value shift = b.multiply(place, b.full_like(place, static_cast<double>(bits)));
   const Value placed = b.shift_left(wider, shift);
   const int64_t last[] = {x.rank() - 1};
   r.yield(b.bitcast_convert(b.reduce(placed, Op::or_, b.scalar_int(wide, 0), last), to));
