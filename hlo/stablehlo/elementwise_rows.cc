@@ -35,7 +35,8 @@ void clamp(OpReader& r) {
 
 void convert(OpReader& r) {
   const TypeTree* t = r.declared_tree(0);
-  if (!t || !t->is_array()) return r.fail("needs an array type for its result");
+  if (!t || !t->is_array())
+    return r.fail(t && !t->why.empty() ? t->why : "needs an array type for its result");
   r.yield(r.b.convert(r.in(0), t->dtype));
 }
 
@@ -111,6 +112,22 @@ void constant_like(OpReader& r) {
   if (x) r.yield(r.b.full_like(x, r.real({"value"}, 0)));
 }
 
+// The upper half of a product.
+void mulhi(OpReader& r) {
+  const Value x = r.in(0), y = r.in(1);
+  if (!x || !y) return;
+  const DType t = x.dtype();
+  if (!is_integer(t) || byte_size(t) == 8)
+    return r.fail(str_cat("is supported for integers of up to 32 bits, not ", info(t).name));
+  const DType wide = is_signed(t) ? DType::kS64 : DType::kU64;
+  const Value product = r.b.multiply(r.b.convert(x, wide), r.b.convert(y, wide));
+  if (!product) return;
+  const Value bits = r.b.broadcast_scalar(r.b.scalar_int(wide, 8 * byte_size(t)), product.dims());
+  r.yield(r.b.convert(is_signed(t) ? r.b.make(Op::shift_right_arithmetic, {{product, bits}})
+                                   : r.b.shift_right_logical(product, bits),
+                      t));
+}
+
 constexpr NamedRow kRows[] = {
     {"stablehlo.compare", compare},
     {"stablehlo.select", select},
@@ -123,6 +140,7 @@ constexpr NamedRow kRows[] = {
     {"chlo.is_neg_inf", is_inf},
     {"chlo.conj", conj},
     {"chlo.square", square},
+    {"chlo.mulhi", mulhi},
     {"chlo.constant_like", constant_like},
 };
 

@@ -174,6 +174,33 @@ void gesdd(OpReader& r) {
   yield_zero(r, 4);
 }
 
+// Real matrices give their values in two parts.
+void geev(OpReader& r) {
+  const Value a = r.in(0);
+  if (!a || a.rank() < 2) return r.fail("needs matrices");
+  const size_t parts = is_complex(a.dtype()) ? 1 : 2;
+  const Type *left = r.declared(parts), *right = r.declared(parts + 1);
+  if (!left || !right) return;
+  const DType t = part_type(a.dtype()) == DType::kF32 ? DType::kC64 : DType::kC128;
+  const Dims line(a.dims().begin(), a.dims().end() - 1);
+  const Type *values = array_type_or_die(a.dtype(), line), *matrix = array_type_or_die(a.dtype(), a.dims());
+  // Complex results are twice as large as real operands, which may be too large.
+  for (const Type** result : {&values, &matrix}) {
+    absl::StatusOr<const Type*> wide = array_type(t, (*result)->dims);
+    if (!wide.ok()) return r.fail(view(wide.status()));
+    *result = *wide;
+  }
+  const Values out = host_call(r, kEig, a, {values, matrix, matrix});
+  if (!r.ok()) return;
+  if (parts == 1) {
+    r.yield(out[0]);
+  } else {
+    r.yield_all({{r.b.real(out[0]), r.b.imag(out[0])}});
+  }
+  r.yield_all({{out[1], out[2]}});
+  yield_zero(r, parts + 2);
+}
+
 constexpr NamedRow kRows[] = {
     {"stablehlo.fft", fft},
     {"stablehlo.cholesky", cholesky},
@@ -212,6 +239,11 @@ constexpr NamedRow kCalls[] = {
     {"lapack_zgesdd_ffi", gesdd},
     {"lamina.eigh", our_call},
     {"lamina.svd", our_call},
+    {"lamina.eig", our_call},
+    {"lapack_sgeev_ffi", geev},
+    {"lapack_dgeev_ffi", geev},
+    {"lapack_cgeev_ffi", geev},
+    {"lapack_zgeev_ffi", geev},
     {"Qr", geqrf},
     {"ProductOfElementaryHouseholderReflectors", orgqr},
 };
