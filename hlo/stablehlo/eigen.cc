@@ -295,6 +295,31 @@ absl::Status run_eig(EvalIn in, EvalOut out) {
   return absl::OkStatus();
 }
 
+absl::Status run_schur(EvalIn in, EvalOut out) {
+  if (in.size() != 1 || out.size() != 2) return invalid(kSchur, " takes 1 array and gives 2");
+  absl::StatusOr<Dims> d = matrix_dims(*in[0]);
+  if (!d.ok()) return d.status();
+  const int64_t batches = (*d)[0], n = (*d)[2];
+  for (const auto& l : out)
+    if (!is_complex(in[0]->dtype()) || l->type() != in[0]->type() || (*d)[1] != n)
+      return invalid(kSchur, ": ", to_string(*l->type()), " is no result for ", to_string(*in[0]->type()));
+  using C = std::complex<double>;
+  const auto size = static_cast<size_t>(n * n);
+  std::vector<C> a(size), t(size), q(size);
+  for (int64_t b = 0; b < batches; ++b) {
+    for (int64_t i = 0; i < n * n; ++i) a[static_cast<size_t>(i)] = load<C>(*in[0], b * n * n + i);
+    if (!general_schur(n, a, t, q)) {
+      const double nan = std::numeric_limits<double>::quiet_NaN();
+      for (std::vector<C>* v : {&t, &q}) std::fill(v->begin(), v->end(), C(nan, nan));
+    }
+    for (int64_t i = 0; i < n * n; ++i) {
+      store(*out[0], b * n * n + i, t[static_cast<size_t>(i)]);
+      store(*out[1], b * n * n + i, q[static_cast<size_t>(i)]);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status run_svd(EvalIn in, EvalOut out) {
   if (in.size() != 1 || out.size() != 3) return invalid(kSvd, " takes 1 array and gives 3");
   absl::StatusOr<Dims> d = matrix_dims(*in[0]);
@@ -325,6 +350,7 @@ void register_eigen_calls() {
     (void)register_custom_call(std::string(kEigh), run_eigh);
     (void)register_custom_call(std::string(kSvd), run_svd);
     (void)register_custom_call(std::string(kEig), run_eig);
+    (void)register_custom_call(std::string(kSchur), run_schur);
   });
 }
 

@@ -133,18 +133,35 @@ void normalize(std::vector<C>& x) {
   for (C& v : x) v *= std::conj(lead) / std::sqrt(sum);
 }
 
+// matrix = q t q^H; false for numbers that are not finite and where the steps do not settle.
+bool factor(std::span<const C> matrix, Square& t, Square& q) {
+  std::copy(matrix.begin(), matrix.end(), t.data.begin());
+  for (const C& x : t.data)
+    if (!std::isfinite(std::abs(x))) return false;
+  for (int64_t i = 0; i < t.n; ++i) q(i, i) = 1;
+  reduce(t, q);
+  return triangularize(t, q);
+}
+
 }  // namespace
+
+bool general_schur(int64_t n, std::span<const C> matrix, std::span<C> t, std::span<C> q) {
+  Square triangle(n), unitary(n);
+  if (!factor(matrix, triangle, unitary)) return false;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      t[static_cast<size_t>(i * n + j)] = j < i ? C(0) : triangle(i, j);
+      q[static_cast<size_t>(i * n + j)] = unitary(i, j);
+    }
+  return true;
+}
 
 bool general_eigen(int64_t n, std::span<const C> matrix, std::span<C> values, std::span<C> left,
                    std::span<C> right) {
   Square t(n), q(n);
-  std::copy(matrix.begin(), matrix.end(), t.data.begin());
+  if (!factor(matrix, t, q)) return false;
   double scale = 0;
-  for (const C& x : t.data) scale = std::max(scale, std::abs(x));
-  if (!std::isfinite(scale)) return false;
-  for (int64_t i = 0; i < n; ++i) q(i, i) = 1;
-  reduce(t, q);
-  if (!triangularize(t, q)) return false;
+  for (const C& x : matrix) scale = std::max(scale, std::abs(x));
   const double least = std::max(kUnit * scale, std::numeric_limits<double>::min());
   auto apart = [&](C x) { return std::abs(x) < least ? C(least) : x; };
   std::vector<C> x(static_cast<size_t>(n)), y(static_cast<size_t>(n));

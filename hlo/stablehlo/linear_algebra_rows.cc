@@ -201,6 +201,25 @@ void geev(OpReader& r) {
   yield_zero(r, parts + 2);
 }
 
+// The complex Schur form: triangle, vectors, values, how many were sorted (none).
+void gees(OpReader& r) {
+  const Value a = r.in(0);
+  if (!a || a.rank() < 2) return r.fail("needs matrices");
+  if (letter(r, "sort", 'N') != 'N') return r.fail("sorted forms are not supported");
+  const Values out = host_call(r, kSchur, a, {a.type(), a.type()});
+  const Type* values = r.declared(2);
+  if (!r.ok() || !values) return;
+  const int64_t n = a.dims().back(), last = a.rank() - 1;
+  if (a.dims()[last - 1] != n)
+    return r.fail(str_cat("needs square matrices, not ", hlo::to_string(*a.type())));
+  const Value diagonal =
+      r.b.compare(r.b.iota(DType::kS32, a.dims(), last), r.b.iota(DType::kS32, a.dims(), last - 1), "EQ");
+  const Value kept = r.b.select(diagonal, out[0], r.b.zeros_like(out[0]));
+  r.yield_all({{out[0], out[1], r.b.reduce_sum(kept, Dims{last})}});
+  yield_zero(r, 3);
+  yield_zero(r, 4);
+}
+
 constexpr NamedRow kRows[] = {
     {"stablehlo.fft", fft},
     {"stablehlo.cholesky", cholesky},
@@ -240,6 +259,9 @@ constexpr NamedRow kCalls[] = {
     {"lamina.eigh", our_call},
     {"lamina.svd", our_call},
     {"lamina.eig", our_call},
+    {"lamina.schur", our_call},
+    {"lapack_cgees_ffi", gees},
+    {"lapack_zgees_ffi", gees},
     {"lapack_sgeev_ffi", geev},
     {"lapack_dgeev_ffi", geev},
     {"lapack_cgeev_ffi", geev},

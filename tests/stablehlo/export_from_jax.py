@@ -311,6 +311,11 @@ def left_spectrum(x):
     return jnp.sort(w, -1), jnp.abs(adjoint @ x - w[..., None] * adjoint) + 1
 
 
+def schur_parts(x):
+    t, q = lax.linalg.schur(x)
+    return q @ t @ q.conj().T, q.conj().T @ q, jnp.tril(t, -1), jnp.sort(jnp.diag(t))
+
+
 def rebuilt(x, full=False):
     """Singular values, the matrix made of them, and how far the vectors are from orthogonal."""
     u, s, v = jnp.linalg.svd(x, full_matrices=full)
@@ -341,6 +346,8 @@ def factorizations() -> dict[str, Case]:
         "eig_complex": (ordered_spectrum, (c64(5, 5),), LOOSE),
         "eig_left": (left_spectrum, (f32(2, 4, 4),), LOOSE),
         "roots": (lambda p: jnp.sort(jnp.abs(jnp.roots(p, strip_zeros=False))), (f32(6),), LOOSE),
+        "schur": (schur_parts, (c64(5, 5),), LOOSE),
+        "sqrtm": (jax.scipy.linalg.sqrtm, (POSITIVE,), LOOSE),
         "svd_values": (lambda x: jnp.linalg.svd(x, compute_uv=False), (SQUARE,), LOOSE),
         "svd": (rebuilt, (f32(7, 4),), LOOSE),
         "svd_wide": (rebuilt, (f32(2, 3, 5),), LOOSE),
