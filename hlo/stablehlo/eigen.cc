@@ -265,6 +265,61 @@ absl::Status run_eigh(EvalIn in, EvalOut out) {
   return absl::OkStatus();
 }
 
+absl::Status run_eig(EvalIn in, EvalOut out) {
+  if (in.size() != 1 || out.size() != 3) return invalid(kEig, " takes 1 array and gives 3");
+  absl::StatusOr<Dims> d = matrix_dims(*in[0]);
+  if (!d.ok()) return d.status();
+  const int64_t batches = (*d)[0], n = (*d)[2];
+  const bool single = part_type(in[0]->dtype()) == DType::kF32;
+  for (size_t i = 0; i < 3; ++i)
+    if (out[i]->dtype() != (single ? DType::kC64 : DType::kC128) ||
+        out[i]->size() != batches * n * (i == 0 ? 1 : n) || (*d)[1] != n)
+      return invalid(kEig, ": ", to_string(*out[i]->type()), " is no result for ", to_string(*in[0]->type()));
+  using C = std::complex<double>;
+  const auto size = static_cast<size_t>(n);
+  std::vector<C> a(size * size), values(size), left(size * size), right(size * size);
+  for (int64_t b = 0; b < batches; ++b) {
+    for (int64_t i = 0; i < n * n; ++i)
+      a[static_cast<size_t>(i)] = is_complex(in[0]->dtype()) ? load<C>(*in[0], b * n * n + i)
+                                                             : C(load<double>(*in[0], b * n * n + i));
+    if (!general_eigen(n, a, values, left, right)) {
+      const double nan = std::numeric_limits<double>::quiet_NaN();
+      for (std::vector<C>* v : {&values, &left, &right}) std::fill(v->begin(), v->end(), C(nan, nan));
+    }
+    for (int64_t i = 0; i < n; ++i) store(*out[0], b * n + i, values[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < n * n; ++i) {
+      store(*out[1], b * n * n + i, left[static_cast<size_t>(i)]);
+      store(*out[2], b * n * n + i, right[static_cast<size_t>(i)]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status run_schur(EvalIn in, EvalOut out) {
+  if (in.size() != 1 || out.size() != 2) return invalid(kSchur, " takes 1 array and gives 2");
+  absl::StatusOr<Dims> d = matrix_dims(*in[0]);
+  if (!d.ok()) return d.status();
+  const int64_t batches = (*d)[0], n = (*d)[2];
+  for (const auto& l : out)
+    if (!is_complex(in[0]->dtype()) || l->type() != in[0]->type() || (*d)[1] != n)
+      return invalid(kSchur, ": ", to_string(*l->type()), " is no result for ", to_string(*in[0]->type()));
+  using C = std::complex<double>;
+  const auto size = static_cast<size_t>(n * n);
+  std::vector<C> a(size), t(size), q(size);
+  for (int64_t b = 0; b < batches; ++b) {
+    for (int64_t i = 0; i < n * n; ++i) a[static_cast<size_t>(i)] = load<C>(*in[0], b * n * n + i);
+    if (!general_schur(n, a, t, q)) {
+      const double nan = std::numeric_limits<double>::quiet_NaN();
+      for (std::vector<C>* v : {&t, &q}) std::fill(v->begin(), v->end(), C(nan, nan));
+    }
+    for (int64_t i = 0; i < n * n; ++i) {
+      store(*out[0], b * n * n + i, t[static_cast<size_t>(i)]);
+      store(*out[1], b * n * n + i, q[static_cast<size_t>(i)]);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status run_svd(EvalIn in, EvalOut out) {
   if (in.size() != 1 || out.size() != 3) return invalid(kSvd, " takes 1 array and gives 3");
   absl::StatusOr<Dims> d = matrix_dims(*in[0]);
@@ -294,6 +349,8 @@ void register_eigen_calls() {
   std::call_once(once, [] {
     (void)register_custom_call(std::string(kEigh), run_eigh);
     (void)register_custom_call(std::string(kSvd), run_svd);
+    (void)register_custom_call(std::string(kEig), run_eig);
+    (void)register_custom_call(std::string(kSchur), run_schur);
   });
 }
 

@@ -35,7 +35,8 @@ void clamp(OpReader& r) {
 
 void convert(OpReader& r) {
   const TypeTree* t = r.declared_tree(0);
-  if (!t || !t->is_array()) return r.fail("needs an array type for its result");
+  if (!t || !t->is_array())
+    return r.fail(t && !t->why.empty() ? t->why : "needs an array type for its result");
   r.yield(r.b.convert(r.in(0), t->dtype));
 }
 
@@ -59,15 +60,15 @@ void bitcast_convert(OpReader& r) {
     for (int64_t d = 0; d < x.rank(); ++d) order[d] = d;
     dims.push_back(ratio);
     const Value spread = b.broadcast_in_dim(b.bitcast_convert(x, wide), dims, order);
-    const Value shift = b.multiply(b.iota(wide, dims, x.rank()),
-                                   b.full(array_type_or_die(wide, dims), static_cast<double>(bits)));
+    const Value place = b.iota(wide, dims, x.rank());
+    const Value shift = b.multiply(place, b.full_like(place, static_cast<double>(bits)));
     return r.yield(b.bitcast_convert(b.convert(b.shift_right_logical(spread, shift), narrow), to));
   }
   if (x.rank() == 0 || x.dims().back() != ratio)
     return r.fail(str_cat("the last dimension of ", hlo::to_string(*x.type()), " must be ", ratio));
   const Value wider = b.convert(b.bitcast_convert(x, narrow), wide);
-  const Value shift = b.multiply(b.iota(wide, x.dims(), x.rank() - 1),
-                                 b.full(array_type_or_die(wide, x.dims()), static_cast<double>(bits)));
+  const Value place = b.iota(wide, x.dims(), x.rank() - 1);
+  const Value shift = b.multiply(place, b.full_like(place, static_cast<double>(bits)));
   const Value placed = b.shift_left(wider, shift);
   const int64_t last[] = {x.rank() - 1};
   r.yield(b.bitcast_convert(b.reduce(placed, Op::or_, b.scalar_int(wide, 0), last), to));
@@ -111,6 +112,22 @@ void constant_like(OpReader& r) {
   if (x) r.yield(r.b.full_like(x, r.real({"value"}, 0)));
 }
 
+// The upper half of a product.
+void mulhi(OpReader& r) {
+  const Value x = r.in(0), y = r.in(1);
+  if (!x || !y) return;
+  const DType t = x.dtype();
+  if (!is_integer(t) || byte_size(t) == 8)
+    return r.fail(str_cat("is supported for integers of up to 32 bits, not ", info(t).name));
+  const DType wide = is_signed(t) ? DType::kS64 : DType::kU64;
+  const Value product = r.b.multiply(r.b.convert(x, wide), r.b.convert(y, wide));
+  if (!product) return;
+  const Value bits = r.b.broadcast_scalar(r.b.scalar_int(wide, 8 * byte_size(t)), product.dims());
+  r.yield(r.b.convert(is_signed(t) ? r.b.make(Op::shift_right_arithmetic, {{product, bits}})
+                                   : r.b.shift_right_logical(product, bits),
+                      t));
+}
+
 constexpr NamedRow kRows[] = {
     {"stablehlo.compare", compare},
     {"stablehlo.select", select},
@@ -123,6 +140,7 @@ constexpr NamedRow kRows[] = {
     {"chlo.is_neg_inf", is_inf},
     {"chlo.conj", conj},
     {"chlo.square", square},
+    {"chlo.mulhi", mulhi},
     {"chlo.constant_like", constant_like},
 };
 

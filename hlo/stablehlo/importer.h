@@ -79,10 +79,12 @@ class Importer {
   const FloorScope scope_;
   absl::flat_hash_map<std::string_view, Function> functions_;
   absl::flat_hash_map<const char*, LocationId> locations_;
-  int level_ = 0;          // calls and regions around the current op
-  int height_ = 0;         // of what the current function holds
-  double cost_ = 0;        // of the current function
-  bool in_entry_ = false;  // directly in the entry's block: checks may stand here
+  int level_ = 0;           // calls and regions around the current op
+  int height_ = 0;          // of what the current function holds
+  double cost_ = 0;         // of the current function
+  bool in_entry_ = false;   // directly in the entry's block: checks may stand here
+  double shape_steps_ = 0;  // taken to compute shapes
+  absl::flat_hash_map<ComputationPtr, double> steps_;
   std::vector<Check> checks_;
   Values checked_;
 };

@@ -174,6 +174,52 @@ void gesdd(OpReader& r) {
   yield_zero(r, 4);
 }
 
+// Real matrices give their values in two parts.
+void geev(OpReader& r) {
+  const Value a = r.in(0);
+  if (!a || a.rank() < 2) return r.fail("needs matrices");
+  const size_t parts = is_complex(a.dtype()) ? 1 : 2;
+  const Type *left = r.declared(parts), *right = r.declared(parts + 1);
+  if (!left || !right) return;
+  const DType t = part_type(a.dtype()) == DType::kF32 ? DType::kC64 : DType::kC128;
+  const Dims line(a.dims().begin(), a.dims().end() - 1);
+  const Type *values = array_type_or_die(a.dtype(), line), *matrix = array_type_or_die(a.dtype(), a.dims());
+  // Complex results are twice as large as real operands, which may be too large.
+  for (const Type** result : {&values, &matrix}) {
+    absl::StatusOr<const Type*> wide = array_type(t, (*result)->dims);
+    if (!wide.ok()) return r.fail(view(wide.status()));
+    *result = *wide;
+  }
+  const Values out = host_call(r, kEig, a, {values, matrix, matrix});
+  if (!r.ok()) return;
+  if (parts == 1) {
+    r.yield(out[0]);
+  } else {
+    r.yield_all({{r.b.real(out[0]), r.b.imag(out[0])}});
+  }
+  r.yield_all({{out[1], out[2]}});
+  yield_zero(r, parts + 2);
+}
+
+// The complex Schur form: triangle, vectors, values, how many were sorted (none).
+void gees(OpReader& r) {
+  const Value a = r.in(0);
+  if (!a || a.rank() < 2) return r.fail("needs matrices");
+  if (letter(r, "sort", 'N') != 'N') return r.fail("sorted forms are not supported");
+  const Values out = host_call(r, kSchur, a, {a.type(), a.type()});
+  const Type* values = r.declared(2);
+  if (!r.ok() || !values) return;
+  const int64_t n = a.dims().back(), last = a.rank() - 1;
+  if (a.dims()[last - 1] != n)
+    return r.fail(str_cat("needs square matrices, not ", hlo::to_string(*a.type())));
+  const Value diagonal =
+      r.b.compare(r.b.iota(DType::kS32, a.dims(), last), r.b.iota(DType::kS32, a.dims(), last - 1), "EQ");
+  const Value kept = r.b.select(diagonal, out[0], r.b.zeros_like(out[0]));
+  r.yield_all({{out[0], out[1], r.b.reduce_sum(kept, Dims{last})}});
+  yield_zero(r, 3);
+  yield_zero(r, 4);
+}
+
 constexpr NamedRow kRows[] = {
     {"stablehlo.fft", fft},
     {"stablehlo.cholesky", cholesky},
@@ -212,6 +258,14 @@ constexpr NamedRow kCalls[] = {
     {"lapack_zgesdd_ffi", gesdd},
     {"lamina.eigh", our_call},
     {"lamina.svd", our_call},
+    {"lamina.eig", our_call},
+    {"lamina.schur", our_call},
+    {"lapack_cgees_ffi", gees},
+    {"lapack_zgees_ffi", gees},
+    {"lapack_sgeev_ffi", geev},
+    {"lapack_dgeev_ffi", geev},
+    {"lapack_cgeev_ffi", geev},
+    {"lapack_zgeev_ffi", geev},
     {"Qr", geqrf},
     {"ProductOfElementaryHouseholderReflectors", orgqr},
 };

@@ -2,6 +2,8 @@
 #include <charconv>
 
 #include "hlo/evaluator.h"
+#include "hlo/op.h"
+#include "hlo/printer.h"
 #include "hlo/stablehlo/importer.h"
 
 namespace lamina::hlo::stablehlo {
@@ -9,7 +11,37 @@ namespace {
 
 // Graphs that give shapes are small; anything larger is not evaluated while reading.
 constexpr int64_t kMaxShapeElements = 4096;
-constexpr size_t kMaxShapeNodes = 4096;
+constexpr double kMaxShapeSteps = 4e5;  // of all evaluations of one program
+
+using Steps = absl::flat_hash_map<ComputationPtr, double>;
+
+// Steps that evaluating a node takes with what it calls; infinite where that is not bounded by constants.
+double steps_of(const Node& n, Steps& known) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  if (n.op() == Op::leaf || n.op() == Op::while_ || n.op() == Op::scan || n.op() == Op::sort ||
+      n.op() == Op::custom_call)
+    return kNever;
+  double steps = 1, elements = 1;
+  auto count = [&](const Type* t) {
+    if (t->is_array()) elements = std::max(elements, static_cast<double>(t->num_elements));
+  };
+  for (uint32_t i = 0; i < n.num_results(); ++i) count(n.result_type(i));
+  for (size_t i = 0; i < n.operands().size(); ++i) count(n.operand_type(i));
+  if (elements > kMaxShapeElements) return kNever;
+  for (const ComputationPtr& r : regions_of(n)) {
+    // Regions nest no deeper than the reader lets them.
+    if (const auto it = known.find(r); it != known.end()) {
+      steps += it->second * elements;
+      continue;
+    }
+    double inner = 0;
+    for (const Node* m : r->nodes())
+      if (m->op() != Op::parameter) inner += steps_of(*m, known);
+    known[r] = inner;
+    steps += inner * elements;
+  }
+  return steps;
+}
 
 std::string_view last_word(std::string_view body) {
   while (!body.empty() && body.back() == ' ') body.remove_suffix(1);
@@ -59,20 +91,18 @@ Dims OpReader::constant_ints(size_t i) {
     fail(str_cat("operand ", i, " gives a shape and must be a short list of integers"));
     return {};
   }
-  GraphLock lock;
-  for (const Node* n : postorder({{v}})) {
-    const bool open = n->op() == Op::parameter || n->op() == Op::leaf;
-    int64_t elements = 0;
-    for (uint32_t r = 0; r < n->num_results(); ++r)
-      elements = std::max(elements, n->result_type(r)->is_array() ? n->result_type(r)->num_elements : 0);
-    if (open || elements > kMaxShapeElements || n->op() == Op::while_ || n->op() == Op::custom_call) {
-      fail(str_cat("operand ", i, " gives a shape and must follow from constants and shapes"));
-      return {};
-    }
+  if (v.node()->stamp() > importer_.floor_) {
+    fail(str_cat("operand ", i, " gives a shape and must follow from constants and shapes"));
+    return {};
   }
   absl::StatusOr<ComputationPtr> graph = Computation::make({}, {{v}});
-  if (!graph.ok() || (*graph)->nodes().size() > kMaxShapeNodes) {
-    fail(str_cat("operand ", i, " gives a shape in more steps than are followed"));
+  if (!graph.ok()) {
+    fail(view(graph.status()));
+    return {};
+  }
+  for (const Node* n : (*graph)->nodes()) importer_.shape_steps_ += steps_of(*n, importer_.steps_);
+  if (importer_.shape_steps_ > kMaxShapeSteps) {
+    fail(str_cat("operand ", i, " gives a shape and takes more to compute than reading may"));
     return {};
   }
   absl::StatusOr<std::vector<LiteralPtr>> value = evaluate(**graph, {});

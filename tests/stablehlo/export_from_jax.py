@@ -79,6 +79,7 @@ def elementwise() -> dict[str, Case]:
     cases["integer_pow"] = (lambda x: x**5 + x**-2, (P,), CLOSE)
     cases["invert"] = (jnp.invert, (i32(5),), EXACT)
     cases["population_count"] = (lax.population_count, (i32(5),), EXACT)
+    cases["mulhi"] = (lax.mulhi, (i32(5) * 2**27, i32(5) * 2**26), EXACT)
     cases["clz"] = (lax.clz, (i32(5),), EXACT)
     cases["clip"] = (lambda x: jnp.clip(x, -0.5, 0.5), (X,), EXACT)
     cases["where"] = (jnp.where, (X > 0, X, Y), EXACT)
@@ -298,6 +299,23 @@ def spectrum(x):
     return values, (v * values[..., None, :]) @ adjoint, adjoint @ v
 
 
+def ordered_spectrum(x):
+    """Values by real and imaginary part, and how well the vectors belong to them."""
+    w, v = jnp.linalg.eig(x)
+    return jnp.sort(w), jnp.abs(x @ v - v * w) + 1, jnp.sum(jnp.abs(v) ** 2, 0)
+
+
+def left_spectrum(x):
+    w, u, _ = lax.linalg.eig(x, compute_left_eigenvectors=True, compute_right_eigenvectors=True)
+    adjoint = jnp.swapaxes(u, -1, -2).conj()
+    return jnp.sort(w, -1), jnp.abs(adjoint @ x - w[..., None] * adjoint) + 1
+
+
+def schur_parts(x):
+    t, q = lax.linalg.schur(x)
+    return q @ t @ q.conj().T, q.conj().T @ q, jnp.tril(t, -1), jnp.sort(jnp.diag(t))
+
+
 def rebuilt(x, full=False):
     """Singular values, the matrix made of them, and how far the vectors are from orthogonal."""
     u, s, v = jnp.linalg.svd(x, full_matrices=full)
@@ -324,6 +342,12 @@ def factorizations() -> dict[str, Case]:
         "eigh_complex": (spectrum, (c64(6, 6),), LOOSE),
         "eigh_batched": (spectrum, (np.stack([POSITIVE, SQUARE + SQUARE.T]),), LOOSE),
         "eigh_grad": (jax.grad(lambda x: jnp.linalg.eigh(x)[0][-1]), (POSITIVE,), LOOSE),
+        "eig": (ordered_spectrum, (f32(6, 6),), LOOSE),
+        "eig_complex": (ordered_spectrum, (c64(5, 5),), LOOSE),
+        "eig_left": (left_spectrum, (f32(2, 4, 4),), LOOSE),
+        "roots": (lambda p: jnp.sort(jnp.abs(jnp.roots(p, strip_zeros=False))), (f32(6),), LOOSE),
+        "schur": (schur_parts, (c64(5, 5),), LOOSE),
+        "sqrtm": (jax.scipy.linalg.sqrtm, (POSITIVE,), LOOSE),
         "svd_values": (lambda x: jnp.linalg.svd(x, compute_uv=False), (SQUARE,), LOOSE),
         "svd": (rebuilt, (f32(7, 4),), LOOSE),
         "svd_wide": (rebuilt, (f32(2, 3, 5),), LOOSE),

@@ -68,7 +68,31 @@ TEST_CASE("sizes are checked before anything is made", "[stablehlo]") {
                         "  %1 = stablehlo.iota dim = 0 : tensor<1000000000000xi32>\n"
                         "  %2 = stablehlo.slice %1 [0:2] : (tensor<1000000000000xi32>) -> tensor<2xi32>\n"
                         "  %3 = stablehlo.dynamic_iota %2, dim = 0 : (tensor<2xi32>) -> tensor<?x?xi32>")),
-           "must follow from constants");
+           "gives a shape and takes more");
+  mentions(read(in_main("  %1 = stablehlo.iota dim = 0 : tensor<288230376151711744xf64>\n"
+                        "  %2 = stablehlo.bitcast_convert %1 : (tensor<288230376151711744xf64>) -> "
+                        "tensor<288230376151711744x8xi8>")),
+           "stablehlo.bitcast_convert");
+  mentions(read(in_main("  %1 = call @shape() : () -> tensor<1xi32>\n"
+                        "  %2 = stablehlo.dynamic_iota %1, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>") +
+                "func.func private @shape() -> tensor<1xi32> {\n"
+                "  %1 = stablehlo.iota dim = 0 : tensor<1000000000000xi32>\n"
+                "  %2 = stablehlo.slice %1 [0:1] : (tensor<1000000000000xi32>) -> tensor<1xi32>\n"
+                "  return %2 : tensor<1xi32>\n}\n"),
+           "gives a shape and takes more");
+  mentions(
+      read("func.func @main(%n: tensor<1xi32>) {\n"
+           "  %0 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>\n  return\n}\n"),
+      "must follow from constants");
+  std::string costly =
+      "  %0 = stablehlo.constant dense<2> : tensor<1xi32>\n  %x0 = stablehlo.constant dense<1> : "
+      "tensor<1xi32>\n";
+  for (int i = 0; i < 4000; ++i)
+    str_append(&costly, "  %x", i + 1, " = stablehlo.multiply %x", i, ", %0 : tensor<1xi32>\n");
+  for (int i = 0; i < 4000; ++i)
+    str_append(&costly, "  %y", i,
+               " = stablehlo.dynamic_iota %x4000, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>\n");
+  mentions(read(in_main(costly)), "gives a shape and takes more");
   mentions(read(in_main("  %0 = stablehlo.constant dense<[-5, 99999999]> : tensor<2xi64>\n"
                         "  %1 = stablehlo.dynamic_iota %0, dim = 0 : (tensor<2xi64>) -> tensor<?x?xi32>")),
            "stablehlo.dynamic_iota");
