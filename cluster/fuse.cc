@@ -26,9 +26,10 @@ bool is_free(const Node& n) { return n.op() == Op::parameter || n.op() == Op::le
 bool is_immediate(const Node& n) { return n.op() == Op::constant && n.type()->is_scalar(); }
 
 // Reads its operand at the index of its own element.
-bool is_same_space(const Node& n) {
-  return n.def().is_elementwise() || n.op() == Op::identity || n.op() == Op::stop_gradient;
+bool is_same_space(Op op) {
+  return hlo::op_def(op).is_elementwise() || op == Op::identity || op == Op::stop_gradient;
 }
+bool is_same_space(const Node& n) { return is_same_space(n.op()); }
 
 int64_t elements(const Node& n) {
   return n.type()->is_array() ? n.type()->num_elements : n.result_type(0)->num_elements;
@@ -352,23 +353,28 @@ class Fuser {
 
 Plan make_plan(const Computation& computation) { return Fuser(computation).run(); }
 
-LoopRole loop_role(const Node& n) {
-  if (n.type()->is_array() && is_same_space(n)) return LoopRole::kMap;
-  switch (n.op()) {
+bool may_join_loop(Op op) {
+  switch (op) {
     case Op::broadcast_in_dim:
     case Op::concatenate:
     case Op::iota:
     case Op::pad:
+    case Op::reduce:
     case Op::reshape:
     case Op::reverse:
     case Op::slice:
     case Op::transpose:
-      return LoopRole::kMap;
-    case Op::reduce:
-      return hlo::region_program(*n.attrs().computation(Attr::body)) ? LoopRole::kReduction : LoopRole::kNone;
+      return true;
     default:
-      return LoopRole::kNone;
+      return is_same_space(op);
   }
+}
+
+LoopRole loop_role(const Node& n) {
+  if (!may_join_loop(n.op())) return LoopRole::kNone;
+  if (n.op() == Op::reduce)
+    return hlo::region_program(*n.attrs().computation(Attr::body)) ? LoopRole::kReduction : LoopRole::kNone;
+  return n.type()->is_array() ? LoopRole::kMap : LoopRole::kNone;
 }
 
 bool is_splitting_reshape(const Node& reshape, std::vector<std::vector<int64_t>>* parts) {

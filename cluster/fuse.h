@@ -54,6 +54,8 @@ Plan make_plan(const Computation& computation);
 // How a node can be part of a loop kernel.
 enum class LoopRole : uint8_t { kNone, kMap, kReduction };
 LoopRole loop_role(const Node& node);
+// Whether nodes of the op can be part of one at all.
+bool may_join_loop(hlo::Op op);
 
 // A reshape whose operand index is affine in the result index: it splits or drops dimensions but merges none.
 // Gives, per operand dim, the result dims it splits into (possibly none).

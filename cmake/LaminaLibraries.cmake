@@ -19,7 +19,8 @@ if(LAMINA_LLVM)
 endif()
 
 # The programs lamina-opt and lamina-run; what they share is a library of its own, which the tests link too.
-add_library(lamina_tools STATIC ${CMAKE_SOURCE_DIR}/jit/tools/npy.cc ${CMAKE_SOURCE_DIR}/jit/tools/executors.cc)
+add_library(lamina_tools STATIC ${CMAKE_SOURCE_DIR}/jit/tools/npy.cc ${CMAKE_SOURCE_DIR}/jit/tools/executors.cc
+            ${CMAKE_SOURCE_DIR}/jit/tools/op_support.cc)
 target_link_libraries(lamina_tools PUBLIC lamina_jit)
 foreach(tool opt run)
   add_executable(lamina-${tool} ${CMAKE_SOURCE_DIR}/jit/tools/lamina_${tool}.cc)

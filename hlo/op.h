@@ -109,6 +109,8 @@ int num_ops();
 absl::StatusOr<Op> add_elementwise_op(OpDef row);
 inline constexpr int kMaxAddedOps = 256;
 std::optional<Op> parse_op(std::string_view name);
+// False for an elementwise op whose derivative is zero wherever it has one.
+bool has_derivative(Op elementwise);
 
 // The scalar program of an elementwise node, memoised by op, types and attributes.
 const ScalarProgram& scalar_program(Op op, std::span<const DType> operands, DType result, const Attrs& attrs);

@@ -209,6 +209,16 @@ JvpResult elementwise_jvp(Builder& b, const Node& node, std::span<const Value> x
   return {{sum}, {}};
 }
 
+}  // namespace
+
+bool has_derivative(Op elementwise) {
+  if (op_def(elementwise).jvp != elementwise_jvp) return true;
+  const size_t op = static_cast<size_t>(elementwise);
+  return op < terms().size() && std::any_of(terms()[op].begin(), terms()[op].end(), [](Term t) { return t; });
+}
+
+namespace {
+
 // --- ops that are linear in all their data operands together ---
 
 JvpResult subtract_jvp(Builder& b, const Node&, std::span<const Value>, std::span<const Value> t) {

@@ -246,24 +246,19 @@ class Writer {
       case Op::call:
         return call(n, names);
       case Op::custom_call:
-        // Those of a name that every process knows.
         if (const std::string& target = n.attrs().string(Attr::call_target_name);
             target.starts_with("lamina.")) {
           names[&n] = generic(n, "stablehlo.custom_call", operand_names(names, n), operand_types(n),
                               {str_cat("call_target_name = \"", target, "\"")}, {}, result_types(n));
           return absl::OkStatus();
         }
-        [[fallthrough]];
-      case Op::leaf:
-      case Op::parameter:
-        return absl::UnimplementedError(str_cat("a ", def.name, " (", to_string(*n.type()),
-                                                ") belongs to this process and cannot be written"));
+        break;
       default:
         break;
     }
-    if (static_cast<int>(n.op()) >= kNumStaticOps)
-      return absl::UnimplementedError(
-          str_cat("the op ", def.name, " was added by this process and cannot be written"));
+    if (!can_write(n.op()) || n.op() == Op::custom_call)
+      return absl::UnimplementedError(str_cat("a ", def.name, " (", to_string(*n.type()),
+                                              ") belongs to this process and cannot be written"));
     Texts attrs, regions;
     LAMINA_RETURN_IF_ERROR(attributes(n, &attrs, &regions));
     Texts operands = operand_names(names, n), types = operand_types(n);
@@ -560,6 +555,10 @@ class Writer {
 };
 
 }  // namespace
+
+bool can_write(Op op) {
+  return static_cast<int>(op) < kNumStaticOps && op != Op::leaf && op != Op::parameter;
+}
 
 absl::StatusOr<std::string> write(const Computation& computation, const WriteOptions& options) {
   return Writer(options).module(computation);

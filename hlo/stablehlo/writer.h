@@ -20,6 +20,9 @@ struct WriteOptions {
   bool locations = false;  // loc("file.py":3:0) behind each operation
 };
 
+// Whether an op can be written; a custom_call only if its target is one that every process knows (lamina.*).
+bool can_write(Op op);
+
 // A module whose public function @main is `computation`; calls become private functions.
 absl::StatusOr<std::string> write(const Computation& computation, const WriteOptions& options = {});
 

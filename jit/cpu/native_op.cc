@@ -25,6 +25,12 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
+bool has_native_op(hlo::Op op) {
+  for (const Row& row : kRows)
+    if (row.op == op) return true;
+  return false;
+}
+
 NativeOp native_op(const hlo::Node& node) {
   for (const Row& row : kRows)
     if (row.op == node.op()) return row.make(node);

@@ -29,6 +29,9 @@ struct NativeOp {
 // The routine of `node`; one without `run` if the table has none for it.
 NativeOp native_op(const hlo::Node& node);
 
+// Whether the table has a row for the op: it may still give no routine for some shapes.
+bool has_native_op(hlo::Op op);
+
 // The rows of the table, by subject.
 NativeOp make_dynamic_slice(const hlo::Node& node);
 NativeOp make_dynamic_update_slice(const hlo::Node& node);

@@ -1,7 +1,7 @@
 // lamina-opt FILE [--passes=a,b] [--print-after-each] [--preset=full|canonical|short] [--stablehlo]
 //
 // Reads a program in text form (- for standard input), ours or StableHLO, runs passes, prints the result in
-// our form or in StableHLO. Every step is verified.
+// our form or in StableHLO. Every step is verified. lamina-opt --ops prints the table of docs/ops.md.
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -16,6 +16,7 @@
 #include "hlo/verifier.h"
 #include "jit/tools/failures.h"
 #include "jit/tools/npy.h"
+#include "jit/tools/op_support.h"
 
 namespace lamina {
 namespace {
@@ -26,7 +27,7 @@ using jit::fail_parse;
 int usage(std::FILE* to, int code) {
   std::fputs(
       "usage: lamina-opt FILE [--passes=a,b,...] [--print-after-each] "
-      "[--preset=full|canonical|short] [--stablehlo]\npasses:\n",
+      "[--preset=full|canonical|short] [--stablehlo]\n       lamina-opt --ops\npasses:\n",
       to);
   for (const hlo::Pass& pass : hlo::passes())
     std::fprintf(to, "  %-11s %.*s\n", std::string(pass.name).c_str(),
@@ -57,6 +58,9 @@ int run(std::span<char*> arguments) {
       each = true;
     } else if (a == "--stablehlo") {
       to_stablehlo = true;
+    } else if (a == "--ops") {
+      std::cout << jit::op_support_table();
+      return 0;
     } else if (a.starts_with("--passes=")) {
       names = absl::StrSplit(std::string(a.substr(9)), ',', absl::SkipEmpty());
     } else if (a.starts_with("--preset=")) {
