@@ -4,7 +4,6 @@
 PRESET ?= release
 BUILD := build/$(PRESET)
 VENV := .venv
-BENCH_VENV := build/bench-venv
 PYTHON := $(CURDIR)/$(VENV)/bin/python
 # One job per processor, but no more than leaves each job 2 GiB of memory.
 JOBS ?= $(shell cmake/jobs.sh)
@@ -39,17 +38,11 @@ test-full: build
 demo: build
 	PYTHONPATH=python $(PYTHON) examples/lenet_mnist.py
 
-# The environment of the Python benchmarks: what Lamina is measured beside. Not needed by anything else.
-$(BENCH_VENV)/.done: | setup
-	$(PYTHON) -m venv $(BENCH_VENV)
-	$(BENCH_VENV)/bin/python -m pip install --disable-pip-version-check -q 'jax[cpu]' numpy rich
-	touch $@
-
 # Tables on the screen; build/bench.json has the Python one with every round's times.
-bench: build $(BENCH_VENV)/.done
+bench: build
 	cmake --build $(BUILD) -j $(JOBS) --target bench
 	@for program in $(BUILD)/tests/bench/*_bench; do echo "== $$program"; $$program || exit 1; done
-	PYTHONPATH=python $(BENCH_VENV)/bin/python tests/bench/bench.py --json build/bench.json \
+	PYTHONPATH=python $(PYTHON) tests/bench/bench.py --json build/bench.json \
 	  --dot-bench $(BUILD)/tests/bench/dot_bench
 
 format: setup

@@ -13,7 +13,7 @@ if(LAMINA_LLVM)
     target_compile_options(lamina_llvm PRIVATE -fno-rtti -ffunction-sections -fdata-sections)
     llvm_map_components_to_libnames(llvm_libs orcjit nativecodegen)
     target_link_libraries(lamina_llvm PRIVATE ${llvm_libs})
-    target_link_options(lamina_llvm PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-s
+    target_link_options(lamina_llvm PRIVATE -Wl,--build-id=sha1 -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-s
       -Wl,--no-undefined)
   endif()
 endif()

@@ -1,5 +1,6 @@
 #include "hlo/builder.h"
 
+#include <array>
 #include <cstdlib>
 
 #include "absl/strings/str_join.h"
@@ -17,6 +18,49 @@ bool folds(const OpDef& def, const Type* type) {
   return (def.is_elementwise() || def.op == Op::reshape) && type->is_scalar();
 }
 
+// Types inferred before, by op, attributes and up to three operand types: all interned, so entries hold for
+// ever. The graph lock guards it.
+struct InferenceMemo {
+  static constexpr size_t kOperands = 3, kSize = 4096;
+  struct Entry {
+    Op op;
+    uint8_t count;
+    const Attrs* attrs = nullptr;
+    std::array<const Type*, kOperands> operands;
+    const Type* result;
+  };
+  std::array<Entry, kSize> entries;
+
+  static InferenceMemo& get() {
+    static auto* memo = new InferenceMemo;
+    return *memo;
+  }
+  Entry& at(Op op, std::span<const Type* const> types, const Attrs* attrs) {
+    uint64_t h = reinterpret_cast<uint64_t>(attrs) ^ static_cast<uint64_t>(op);
+    for (const Type* t : types) h = (h ^ reinterpret_cast<uint64_t>(t)) * 0x9E3779B97F4A7C15u;
+    return entries[h >> 52];
+  }
+};
+static_assert(InferenceMemo::kSize == size_t{1} << (64 - 52));
+
+absl::StatusOr<const Type*> infer_type(const OpDef& def, std::span<const Type* const> types,
+                                       const Attrs* attrs) {
+  const bool memoised = types.size() <= InferenceMemo::kOperands;
+  InferenceMemo::Entry* entry = nullptr;
+  if (memoised) {
+    entry = &InferenceMemo::get().at(def.op, types, attrs);
+    bool same = entry->attrs == attrs && entry->op == def.op && entry->count == types.size();
+    for (size_t i = 0; same && i < types.size(); ++i) same = types[i] == entry->operands[i];
+    if (same) return entry->result;
+  }
+  absl::StatusOr<const Type*> type = def.type(types, *attrs);
+  if (memoised && type.ok()) {
+    *entry = {def.op, static_cast<uint8_t>(types.size()), attrs, {}, *type};
+    std::copy(types.begin(), types.end(), entry->operands.begin());
+  }
+  return type;
+}
+
 }  // namespace
 
 Value Builder::fail(absl::Status status) {
@@ -24,65 +68,68 @@ Value Builder::fail(absl::Status status) {
   return Value();
 }
 
-Value Builder::make(Op op, std::span<const Value> operands, const Attrs* attrs) {
-  Values results = make_multi(op, operands, attrs);
-  return results.empty() ? Value() : std::move(results[0]);
+Value Builder::fold(const OpDef& def, const Type* type, std::span<const Type* const> types,
+                    std::span<const Operand> operands, const Attrs* attrs) {
+  std::vector<LiteralPtr> literals;
+  for (Operand o : operands) {
+    if (o.node()->op() != Op::constant) return Value();
+    literals.push_back(o.node()->attrs().literal(Attr::value));
+  }
+  auto out = std::make_shared<Literal>(type);
+  if (def.is_elementwise()) {
+    // The evaluator's rule needs a node; a scalar elementwise program can be run without one.
+    absl::InlinedVector<DType, 3> dtypes;
+    for (const Type* t : types) dtypes.push_back(t->dtype);
+    const ScalarProgram& program = scalar_program(def.op, dtypes, type->dtype, *attrs);
+    std::vector<const void*> in;
+    for (const LiteralPtr& l : literals)
+      for (int p = 0; p < num_parts(l->dtype()); ++p)
+        in.push_back(l->element(0) + p * byte_size(part_type(l->dtype())));
+    std::vector<void*> outs;
+    for (int p = 0; p < num_parts(out->dtype()); ++p)
+      outs.push_back(out->element(0) + p * byte_size(part_type(out->dtype())));
+    interpret(program, in, outs, 1);
+  } else {
+    std::memcpy(out->data(), literals[0]->data(), out->bytes());
+  }
+  return constant(std::move(out));
 }
 
-Values Builder::make_multi(Op op, std::span<const Value> operands, const Attrs* attrs) {
+Value Builder::record(Op op, std::span<const Operand> operands, const Attrs* attrs) {
   const OpDef& def = op_def(op);
   absl::InlinedVector<const Type*, 4> types;
+  for (Operand o : operands) types.push_back(o.node()->result_type(o.index()));
+  if (def.arity >= 0 && static_cast<int>(operands.size()) != def.arity)
+    return fail(absl::InvalidArgumentError(
+        str_cat(def.name, " takes ", def.arity, " operands, not ", operands.size())));
+  if (operands.size() > 65535)
+    return fail(absl::InvalidArgumentError(
+        str_cat(def.name, " takes at most 65535 operands, not ", operands.size())));
+  GraphLock lock;
+  const absl::StatusOr<const Type*> type = infer_type(def, types, attrs);
+  if (!type.ok())
+    return fail(absl::Status(type.status().code(),
+                             str_cat(def.name, "(", operand_list(types), "): ", type.status().message())));
+  if (!operands.empty() && folds(def, *type))
+    if (Value folded = fold(def, *type, types, operands, attrs)) return folded;
+  return make_node(op, *type, attrs, operands);
+}
+
+Value Builder::make(Op op, std::span<const Value> operands, const Attrs* attrs) {
   absl::InlinedVector<Operand, 4> slots;
   for (const Value& v : operands) {
     if (!v) {
-      if (status_.ok()) fail(absl::InternalError(str_cat(def.name, ": an operand is missing")));
-      return {Value()};
+      if (status_.ok()) fail(absl::InternalError(str_cat(op_def(op).name, ": an operand is missing")));
+      return Value();
     }
-    types.push_back(v.type());
     slots.push_back(v.operand());
   }
-  if (def.arity >= 0 && static_cast<int>(operands.size()) != def.arity) {
-    fail(absl::InvalidArgumentError(
-        str_cat(def.name, " takes ", def.arity, " operands, not ", operands.size())));
-    return {Value()};
-  }
-  if (operands.size() > 65535) {
-    fail(absl::InvalidArgumentError(
-        str_cat(def.name, " takes at most 65535 operands, not ", operands.size())));
-    return {Value()};
-  }
-  absl::StatusOr<const Type*> type = def.type(types, *attrs);
-  if (!type.ok()) {
-    fail(absl::Status(type.status().code(),
-                      str_cat(def.name, "(", operand_list(types), "): ", type.status().message())));
-    return {Value()};
-  }
-  if (!operands.empty() && folds(def, *type)) {
-    std::vector<LiteralPtr> literals;
-    for (Operand o : slots)
-      if (o.node()->op() == Op::constant) literals.push_back(o.node()->attrs().literal(Attr::value));
-    if (literals.size() == operands.size()) {
-      // The evaluator's rule needs a node; a scalar elementwise program can be run without one.
-      auto out = std::make_shared<Literal>(*type);
-      if (def.is_elementwise()) {
-        absl::InlinedVector<DType, 3> dtypes;
-        for (const Type* t : types) dtypes.push_back(t->dtype);
-        const ScalarProgram& program = scalar_program(op, dtypes, (*type)->dtype, *attrs);
-        std::vector<const void*> in;
-        for (const LiteralPtr& l : literals)
-          for (int p = 0; p < num_parts(l->dtype()); ++p)
-            in.push_back(l->element(0) + p * byte_size(part_type(l->dtype())));
-        std::vector<void*> outs;
-        for (int p = 0; p < num_parts(out->dtype()); ++p)
-          outs.push_back(out->element(0) + p * byte_size(part_type(out->dtype())));
-        interpret(program, in, outs, 1);
-      } else {
-        std::memcpy(out->data(), literals[0]->data(), out->bytes());
-      }
-      return {constant(std::move(out))};
-    }
-  }
-  Value node = make_node(op, *type, attrs, slots);
+  return record(op, slots, attrs);
+}
+
+Values Builder::make_multi(Op op, std::span<const Value> operands, const Attrs* attrs) {
+  const Value node = make(op, operands, attrs);
+  if (!node) return {Value()};
   Values results;
   for (uint32_t i = 0; i < node.node()->num_results(); ++i) results.push_back(Value(node.node(), i));
   return results;

@@ -47,7 +47,9 @@ class Builder {
   // Records `status` if it is the first error; returns a null value.
   Value fail(absl::Status status);
 
-  // Any op. Multi-result ops: see `make_multi`.
+  // Any op on nodes that somebody keeps alive; of several results the first.
+  Value record(Op op, std::span<const Operand> operands, const Attrs* attrs = no_attrs());
+  // The same on values, null ones included.
   Value make(Op op, std::span<const Value> operands, const Attrs* attrs = no_attrs());
   Values make_multi(Op op, std::span<const Value> operands, const Attrs* attrs);
   // The same op and attributes on other operands.
@@ -155,6 +157,10 @@ class Builder {
   Value add_any(const Value& x, const Value& y);
 
  private:
+  // The constant that an op on constants amounts to; null if an operand is none.
+  Value fold(const OpDef& def, const Type* type, std::span<const Type* const> types,
+             std::span<const Operand> operands, const Attrs* attrs);
+
   absl::Status status_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <deque>
 #include <mutex>
-#include <thread>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -19,7 +18,6 @@ struct NodeKey {
   const Type* type;
   const Attrs* attrs;
   std::span<const Operand> operands;
-  uint32_t floor;
   uint32_t hash;
 };
 
@@ -47,71 +45,47 @@ class NodeStore {
     return *store;
   }
 
-  void lock() {
-    const auto self = std::this_thread::get_id();
-    if (owner_.load(std::memory_order_relaxed) == self) {
-      ++depth_;
-      return;
-    }
-    if (!mutex_.try_lock()) {
-      HostLockReleased away;
-      mutex_.lock();
-    }
-    owner_.store(self, std::memory_order_relaxed);
-    depth_ = 1;
-  }
-  void unlock() {
-    if (--depth_ > 0) return;
-    owner_.store(std::thread::id(), std::memory_order_relaxed);
-    mutex_.unlock();
-  }
-
   Value find_or_make(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands) {
-    GraphLock lock;
     const RecordState& state = record_state();
-    NodeKey key{
-        op, state.mode, type, attrs, operands, state.floor, hash_key(op, state.mode, type, attrs, operands)};
-    const bool dedup = !(op_def(op).flags & kNoDedup);
-    if (dedup) {
-      auto it = table_.find(key);
-      if (it != table_.end()) {
-        Node* n = *it;
-        if (n->stamp_ >= state.floor && retain_if_alive(n)) {
-          Value found(n);
-          n->refs_.fetch_sub(1, std::memory_order_relaxed);  // the probe's own count
-          return found;
-        }
-        table_.erase(it);
-        n->flags_ &= ~kNodeDeduplicated;
-      }
-    }
     uint32_t stamp = state.floor;
     for (Operand o : operands) stamp = std::max(stamp, o.node()->stamp_);
-    Node* n = allocate(op, type, attrs, operands, stamp);
-    n->hash_ = key.hash;
-    if (dedup) {
-      n->flags_ |= kNodeDeduplicated;
-      table_.insert(n);
-    }
-    return Value(n);
+    if (op_def(op).flags & kNoDedup) return Value::adopt(allocate(op, type, attrs, operands, stamp, state));
+    const NodeKey key{op, state.mode, type, attrs, operands, hash_key(op, state.mode, type, attrs, operands)};
+    Node* made = nullptr;
+    const auto it = table_.lazy_emplace(key, [&](const auto& emplace) {
+      made = allocate(op, type, attrs, operands, stamp, state, key.hash);
+      made->flags_ |= kNodeDeduplicated;
+      emplace(made);
+    });
+    if (made) return Value::adopt(made);
+    Node* const old = *it;
+    if (old->stamp_ >= state.floor && retain_if_alive(old)) return Value::adopt(old);
+    // A node below the floor, or one that waits to be freed: the new one takes its place in the table.
+    old->flags_ &= ~kNodeDeduplicated;
+    table_.erase(it);
+    made = allocate(op, type, attrs, operands, stamp, state, key.hash);
+    made->flags_ |= kNodeDeduplicated;
+    table_.insert(made);
+    return Value::adopt(made);
   }
 
+  // A node that the caller owns one count of.
   Node* allocate(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,
-                 uint32_t stamp) {
+                 uint32_t stamp, const RecordState& state, uint32_t hash = 0) {
     if (free_.empty()) grow();
     Node* n = free_.back();
     free_.pop_back();
     ++live_;
     n->op_ = op;
     n->flags_ = 0;
-    n->mode_ = record_state().mode;
-    n->refs_.store(0, std::memory_order_relaxed);
+    n->mode_ = state.mode;
+    n->refs_.store(1, std::memory_order_relaxed);
     n->type_ = type;
     n->attrs_ = attrs;
     n->data_ = nullptr;
-    n->hash_ = 0;
+    n->hash_ = hash;
     n->stamp_ = stamp;
-    n->location_ = record_state().location;
+    n->location_ = state.location;
     n->device_ = 0;
     n->num_operands_ = static_cast<uint16_t>(operands.size());
     Operand* slots = n->inline_;
@@ -170,8 +144,11 @@ class NodeStore {
       if (n->hash_ != k.hash || n->op_ != k.op || n->mode_ != k.mode || n->type_ != k.type ||
           n->attrs_ != k.attrs)
         return false;
-      std::span<const Operand> o = n->operands();
-      return std::equal(o.begin(), o.end(), k.operands.begin(), k.operands.end());
+      const std::span<const Operand> o = n->operands();
+      if (o.size() != k.operands.size()) return false;
+      for (size_t i = 0; i < o.size(); ++i)  // few: a call of memcmp would cost more
+        if (o[i] != k.operands[i]) return false;
+      return true;
     }
     bool operator()(const NodeKey& k, const Node* n) const { return (*this)(n, k); }
   };
@@ -217,9 +194,6 @@ class NodeStore {
     for (int i = kChunk; i-- > 0;) free_.push_back(nodes + i);
   }
 
-  std::mutex mutex_;
-  std::atomic<std::thread::id> owner_{};
-  int depth_ = 0;
   std::vector<std::byte*> chunks_;
   std::vector<Node*> free_;
   absl::flat_hash_set<Node*, Hash, Eq> table_;
@@ -227,29 +201,42 @@ class NodeStore {
   uint32_t stamp_ = 0;
 };
 
-GraphLock::GraphLock() { NodeStore::get().lock(); }
-GraphLock::~GraphLock() { NodeStore::get().unlock(); }
+namespace {
+std::mutex& graph_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+}  // namespace
+
+std::atomic<void*> GraphLock::owner_{nullptr};
+int GraphLock::depth_ = 0;
+
+void GraphLock::lock() {
+  std::mutex& mutex = graph_mutex();
+  if (!mutex.try_lock()) {
+    HostLockReleased away;
+    mutex.lock();
+  }
+  owner_.store(self(), std::memory_order_relaxed);
+  depth_ = 1;
+}
+
+void GraphLock::unlock() {
+  owner_.store(nullptr, std::memory_order_relaxed);
+  graph_mutex().unlock();
+}
 
 RecordState& record_state() {
   thread_local RecordState state;
   return state;
 }
 
-Value::Value(Node* node, uint32_t index) : node_(node), index_(index) {
-  if (node_) node_->refs_.fetch_add(1, std::memory_order_relaxed);
-}
-
-Value::~Value() {
-  if (node_ && node_->refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) NodeStore::get().destroy(node_);
-}
-
-const Type* Value::type() const { return node_->result_type(index_); }
+void Node::destroy(Node* node) { NodeStore::get().destroy(node); }
 
 const OpDef& Node::def() const { return op_def(op_); }
 uint32_t Node::num_results() const {
   return type_->is_tuple() ? static_cast<uint32_t>(type_->elements.size()) : 1;
 }
-const Type* Node::result_type(uint32_t i) const { return type_->is_tuple() ? type_->elements[i] : type_; }
 
 uint32_t fresh_stamp() { return NodeStore::get().next_stamp(); }
 
@@ -260,7 +247,7 @@ Value make_node(Op op, const Type* type, const Attrs* attrs, std::span<const Ope
 Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,
                       uint32_t stamp) {
   GraphLock lock;
-  return Value(NodeStore::get().allocate(op, type, attrs, operands, stamp));
+  return Value::adopt(NodeStore::get().allocate(op, type, attrs, operands, stamp, record_state()));
 }
 
 Value make_leaf(const Type* type, Data* data) {

@@ -108,6 +108,13 @@ class Value {
   }
   ~Value();
 
+  // The first result of a node that the caller has counted.
+  static Value adopt(Node* node) {
+    Value v;
+    v.node_ = node;
+    return v;
+  }
+
   Node* node() const { return node_; }
   uint32_t index() const { return index_; }
   Operand operand() const { return Operand(node_, index_); }
@@ -159,6 +166,8 @@ class Node {
  private:
   friend class NodeStore;
   friend class Value;
+  static void destroy(Node* node);  // its count reached zero
+
   Op op_;
   uint8_t flags_;
   uint8_t mode_;
@@ -178,13 +187,39 @@ class Node {
 };
 static_assert(sizeof(Node) == 64, "a node is one cache line");
 
-// Held while the graph changes; re-entrant on one thread.
+inline const Type* Node::result_type(uint32_t i) const {
+  return type_->is_tuple() ? type_->elements[i] : type_;
+}
+inline const Type* Value::type() const { return node_->result_type(index_); }
+inline Value::Value(Node* node, uint32_t index) : node_(node), index_(index) {
+  if (node_) node_->refs_.fetch_add(1, std::memory_order_relaxed);
+}
+inline Value::~Value() {
+  if (node_ && node_->refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) Node::destroy(node_);
+}
+
+// Held while the graph changes; re-entrant on one thread, where taking it again costs a comparison.
 class GraphLock {
  public:
-  GraphLock();
-  ~GraphLock();
+  GraphLock() {
+    if (owner_.load(std::memory_order_relaxed) == self())
+      ++depth_;
+    else
+      lock();
+  }
+  ~GraphLock() {
+    if (--depth_ == 0) unlock();
+  }
   GraphLock(const GraphLock&) = delete;
   GraphLock& operator=(const GraphLock&) = delete;
+
+ private:
+  static void* self() { return __builtin_thread_pointer(); }
+  static void lock();
+  static void unlock();
+
+  static std::atomic<void*> owner_;
+  static int depth_;  // of the owner
 };
 
 // How nodes are recorded on this thread. Scopes nest by saving and restoring.
@@ -221,8 +256,8 @@ class FloorScope {
   uint32_t saved_;
 };
 
-// Creates a node, or returns the equal one that exists (hash, then full compare). The caller has inferred
-// `type`.
+// Creates a node, or returns the equal one that exists (hash, then full compare). The caller holds the graph
+// lock and has inferred `type`.
 Value make_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands);
 // As make_node, never deduplicated, with its own stamp: parameters and transform identities.
 Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,

@@ -1,5 +1,6 @@
 #include "hlo/type.h"
 
+#include <array>
 #include <cstdlib>
 #include <deque>
 #include <mutex>
@@ -77,7 +78,14 @@ const Type* array_type_or_die(DType dtype, std::span<const int64_t> dims) {
   return *type;
 }
 
-const Type* scalar_type(DType dtype) { return intern(TypeKind::kArray, dtype, {}, {}, 1); }
+const Type* scalar_type(DType dtype) {
+  static const auto types = [] {
+    std::array<const Type*, kNumDTypes> all;
+    for (int i = 0; i < kNumDTypes; ++i) all[i] = intern(TypeKind::kArray, static_cast<DType>(i), {}, {}, 1);
+    return all;
+  }();
+  return types[static_cast<int>(dtype)];
+}
 
 const Type* tuple_type(std::span<const Type* const> elements) {
   return intern(TypeKind::kTuple, DType::kBool, {}, elements, 0);

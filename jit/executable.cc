@@ -1,5 +1,7 @@
 #include "jit/executable.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_map.h"
 #include "hlo/builder.h"
 #include "hlo/op.h"
@@ -83,6 +85,7 @@ class ExecutableBuilder {
     if (!status_.ok()) return status_;
     exe->num_slots_ = next_slot_;
     find_deaths(*exe);
+    exe->peak_bytes_ = peak_bytes(*exe);
     return std::shared_ptr<const Executable>(exe);
   }
 
@@ -98,6 +101,7 @@ class ExecutableBuilder {
         break;
       case cluster::GroupKind::kAlias:
         step = make_alias_step(n, slot_of);
+        same_memory_.emplace_back(slot(Value(const_cast<Node*>(&n))), slot(n.operand_value(0)));
         break;
       default:
         step = make_library_step(engine_, n, slot_of);
@@ -113,6 +117,7 @@ class ExecutableBuilder {
     auto [it, inserted] = slots_.try_emplace(v.operand().bits(), next_slot_);
     if (inserted) {
       ++next_slot_;
+      slot_bytes_.push_back(Allocator::block_bytes(v.type()->bytes()));
       if (v.node()->op() == Op::constant) add_constant(v, it->second);
     }
     touched_.push_back(it->second);
@@ -148,11 +153,43 @@ class ExecutableBuilder {
     }
   }
 
+  // The most that intervals of steps in which memory is held add up to.
+  int64_t peak_bytes(const Executable& exe) const {
+    const size_t steps = exe.steps_.size();
+    std::vector<int> memory(next_slot_);  // the slot that a slot's memory was allocated for
+    for (int slot = 0; slot < next_slot_; ++slot) memory[slot] = slot;
+    for (const auto& [alias, of] : same_memory_) memory[alias] = memory[of];
+    constexpr size_t kNever = SIZE_MAX;
+    std::vector<size_t> first(next_slot_, kNever), last(next_slot_, 0);
+    for (size_t s = 0; s < steps; ++s)
+      for (int slot : step_slots_[s]) {
+        first[memory[slot]] = std::min(first[memory[slot]], s);
+        last[memory[slot]] = s;
+      }
+    for (int slot : exe.result_slots_) last[memory[slot]] = steps;
+    for (const Value& p : program_->parameters()) first[slots_.at(p.operand().bits())] = kNever;
+    for (const auto& [slot, buffer] : exe.constants_) first[slot] = kNever;
+    std::vector<int64_t> change(steps + 2, 0);
+    for (int slot = 0; slot < next_slot_; ++slot) {
+      if (first[slot] == kNever) continue;
+      change[first[slot]] += slot_bytes_[slot];
+      change[last[slot] + 1] -= slot_bytes_[slot];
+    }
+    int64_t held = 0, peak = 0;
+    for (size_t s = 0; s < steps; ++s) {
+      held += change[s];
+      peak = std::max(peak, held + exe.steps_[s]->inner_peak_bytes());
+    }
+    return peak;
+  }
+
   Engine& engine_;
   ComputationPtr program_;
   absl::Status status_;
   absl::flat_hash_map<uint64_t, int> slots_;
   int next_slot_ = 0;
+  std::vector<int64_t> slot_bytes_;
+  std::vector<std::pair<int, int>> same_memory_;  // a slot and the one whose memory it names
   std::vector<int> touched_;
   std::vector<std::vector<int>> step_slots_;
   std::vector<std::pair<int, BufferRef>> constants_;

@@ -37,6 +37,8 @@ class Step {
   virtual absl::Status run(Run& run) const = 0;
   // One line for the report.
   virtual std::string describe() const = 0;
+  // What the programs inside it allocate at most at one time (Executable::peak_bytes).
+  virtual int64_t inner_peak_bytes() const { return 0; }
 };
 
 class Executable {
@@ -59,6 +61,10 @@ class Executable {
   std::span<const std::unique_ptr<Step>> steps() const { return steps_; }
   // Steps, one per line.
   std::string describe() const;
+  // Bytes of the values, results included, that a run holds at most at one time, known before it. Arguments
+  // and the working memory of single steps (packed panels of a dot) do not count; results written over
+  // operands make it less.
+  int64_t peak_bytes() const { return peak_bytes_; }
 
  private:
   friend class ExecutableBuilder;
@@ -68,6 +74,7 @@ class Executable {
   hlo::ComputationPtr program_;
   cluster::Plan plan_;
   int num_slots_ = 0;
+  int64_t peak_bytes_ = 0;
   std::vector<std::pair<int, BufferRef>> constants_;  // slot, contents
   std::vector<int> result_slots_;
   std::vector<std::unique_ptr<Step>> steps_;

@@ -2,6 +2,7 @@
 // primitives go to hlo::interpret as scalar programs.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -70,13 +71,14 @@ struct Step {
   int32_t instr = -1;                     // not a run
   hlo::ScalarProgram program;             // a run
   std::vector<uint32_t> inputs, outputs;  // section values
+  std::optional<hlo::PreparedProgram> prepared = {};
 };
 
 std::vector<Step> make_steps(const std::vector<KernelInstr>& section) {
   std::vector<Step> steps;
   for (size_t i = 0; i < section.size();) {
     if (section[i].op != KernelOp::kPrim) {
-      steps.push_back({static_cast<int32_t>(i), {}, {}, {}});
+      steps.push_back({static_cast<int32_t>(i), {}, {}, {}, {}});
       ++i;
       continue;
     }
@@ -135,6 +137,7 @@ void trim_outputs(std::vector<Step>& steps, const std::vector<KernelInstr>& sect
     }
     step.outputs = std::move(outputs);
     step.program.outputs = std::move(program_outputs);
+    if (step.instr < 0) step.prepared.emplace(step.program);
   }
 }
 
@@ -143,6 +146,7 @@ void trim_outputs(std::vector<Step>& steps, const std::vector<KernelInstr>& sect
 struct KernelInterpreter::Plan {
   LoopKernel kernel;
   std::vector<Step> body, epilogue;
+  std::optional<hlo::PreparedProgram> combine;  // with a reduction
   bool along = true;
   int64_t lanes = 0;  // of the reduction tree
 };
@@ -161,6 +165,8 @@ class Run {
     for (size_t i = 0; i < epilogue_.size(); ++i)
       epilogue_[i] = bytes_for(kBlock * size_of(k_.epilogue[i].type));
     index_.assign(k_.parallel_rank + k_.reduce_rank, 0);
+    body_scratch_.resize(plan.body.size());
+    epilogue_scratch_.resize(plan.epilogue.size());
     if (!k_.has_reduction) return;
     for (size_t v = 0; v < k_.reduction.inputs.size(); ++v) {
       const int64_t size = size_of(type(v));
@@ -180,7 +186,7 @@ class Run {
         if (rank > 0) index_[rank - 1] = inner;
         const int64_t n = std::min(step, inner_end - inner);
         if (!k_.has_reduction) {
-          run_section(plan_.body, k_.body, body_, rank - 1, n);
+          run_section(plan_.body, k_.body, body_, body_scratch_, rank - 1, n);
           run_stores(body_, rank - 1, n);
         } else if (!reduce(n)) {
           return 1;
@@ -191,6 +197,8 @@ class Run {
   }
 
  private:
+  using Scratch = hlo::PreparedProgram::Scratch;
+
   DType type(size_t v) const { return k_.reduction.combine.inputs[v]; }
   int64_t columns() const { return plan_.along ? 1 : kBlock; }
   bool cancelled() const { return __atomic_load_n(cancel_, __ATOMIC_RELAXED) != 0; }
@@ -231,14 +239,15 @@ class Run {
 
   // Values of the section for n elements along `dim` from the current index.
   void run_section(const std::vector<Step>& steps, const std::vector<KernelInstr>& section,
-                   std::vector<Bytes>& values, int dim, int64_t n) {
-    for (const Step& step : steps) {
+                   std::vector<Bytes>& values, std::vector<Scratch>& scratch, int dim, int64_t n) {
+    for (size_t s = 0; s < steps.size(); ++s) {
+      const Step& step = steps[s];
       if (step.instr < 0) {
         in_.clear();
         out_.clear();
         for (uint32_t v : step.inputs) in_.push_back(values[v].data());
         for (uint32_t v : step.outputs) out_.push_back(values[v].data());
-        hlo::interpret(step.program, in_, out_, n);
+        step.prepared->run(in_, out_, n, scratch[s]);
         continue;
       }
       const KernelInstr& instr = section[step.instr];
@@ -316,7 +325,7 @@ class Run {
       if (scratch_[v].size() < words) scratch_[v].resize(words);
       out_.push_back(scratch_[v].data());
     }
-    hlo::interpret(k_.reduction.combine, in_, out_, n);
+    plan_.combine->run(in_, out_, n, combine_scratch_);
     for (size_t v = 0; v < m; ++v)
       std::memcpy(into[v], scratch_[v].data(), static_cast<size_t>(n * size_of(type(v))));
   }
@@ -375,7 +384,7 @@ class Run {
     }
     enter(results, total == 0 ? inits : lane_pointers(levels_[chunks > 1 ? 2 : 0], 0), n, true);
     if (total > 0) enter(results, inits, n, false);
-    run_section(plan_.epilogue, k_.epilogue, epilogue_, dim, n);
+    run_section(plan_.epilogue, k_.epilogue, epilogue_, epilogue_scratch_, dim, n);
     run_stores(epilogue_, dim, n);
     return true;
   }
@@ -389,7 +398,7 @@ class Run {
       index_[last] = linear % args_[last];
       const int64_t n =
           std::min({args_[last] - index_[last], count - e, plan_.lanes - e % plan_.lanes, kBlock});
-      run_section(plan_.body, k_.body, body_, last, n);
+      run_section(plan_.body, k_.body, body_, body_scratch_, last, n);
       enter(lane_pointers(levels_[0], e % plan_.lanes), body_elements(), n, e < plan_.lanes);
       e += n;
     }
@@ -400,7 +409,7 @@ class Run {
     for (int64_t e = 0; e < count; ++e) {
       if (cancelled()) return false;
       decompose(start + e, k_.parallel_rank, k_.reduce_rank);
-      run_section(plan_.body, k_.body, body_, k_.parallel_rank - 1, n);
+      run_section(plan_.body, k_.body, body_, body_scratch_, k_.parallel_rank - 1, n);
       enter(lane_pointers(levels_[0], e % plan_.lanes), body_elements(), n, e < plan_.lanes);
     }
     return true;
@@ -418,6 +427,8 @@ class Run {
   const int64_t* args_;
   const int32_t* cancel_;
   std::vector<Bytes> body_, epilogue_, result_, init_, scratch_;
+  std::vector<Scratch> body_scratch_, epilogue_scratch_;  // per step
+  Scratch combine_scratch_;
   std::vector<int64_t> index_;
   Level levels_[3];
   std::vector<const void*> in_;
@@ -439,6 +450,7 @@ KernelInterpreter::KernelInterpreter(const LoopKernel& kernel) {
   int64_t widest = 1;
   for (DType t : kernel.reduction.combine.inputs) widest = std::max(widest, size_of(t));
   plan->lanes = kReduceLaneBytes / widest;
+  if (kernel.has_reduction) plan->combine.emplace(kernel.reduction.combine);
   plan_ = std::move(plan);
 }
 

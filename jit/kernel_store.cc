@@ -1,5 +1,7 @@
 #include "jit/kernel_store.h"
 
+#include "hlo/strings.h"
+
 namespace lamina::jit {
 namespace {
 
@@ -57,18 +59,51 @@ CodeGenerator* KernelStore::generator() {
 void KernelStore::compile(Kernel& kernel) {
   std::lock_guard lock(mutex_);
   if (kernel.is_compiled() || kernel.refused_) return;
-  CodeGenerator* g = generator();
-  absl::StatusOr<CompiledKernel> code = g ? g->compile(kernel.spec_) : absl::UnavailableError(unavailable_);
+  absl::StatusOr<CompiledKernel> code = load_or_compile(kernel);
   if (!code.ok()) {
     kernel.refused_ = true;
     unavailable_ = std::string(code.status().message());
     return;
   }
   kernel.compiled_ = *std::move(code);
-  ++stats_.compiles;
   stats_.code_bytes += static_cast<int64_t>(kernel.compiled_.stats().code_bytes);
   stats_.compile_ms += kernel.compiled_.stats().total_ms;
   kernel.entry_.store(kernel.compiled_.entry(), std::memory_order_release);
+}
+
+absl::StatusOr<CompiledKernel> KernelStore::load_or_compile(const Kernel& kernel) {
+  CodeGenerator* g = generator();
+  if (!g) return absl::UnavailableError(unavailable_);
+  const bool keep = !g->identity().empty() && disk_.unusable().empty();
+  const std::string key = keep ? str_cat(g->identity(), "\n", kernel.text_) : "";
+  if (const std::optional<std::string> object = keep ? disk_.load(key) : std::nullopt) {
+    absl::StatusOr<CompiledKernel> code = g->load(*object);
+    if (code.ok()) {
+      ++stats_.loads;
+      return code;
+    }
+  }
+  absl::StatusOr<CompiledKernel> code = g->compile(kernel.spec_, keep);
+  if (code.ok()) {
+    ++stats_.compiles;
+    if (keep) disk_.store(key, code->take_object());
+  }
+  return code;
+}
+
+void KernelStore::set_cache_directory(std::string directory) {
+  std::lock_guard lock(mutex_);
+  disk_ = DiskCache(std::move(directory));
+}
+
+std::string KernelStore::disk_unusable() {
+  std::lock_guard lock(mutex_);
+  return disk_.unusable();
+}
+
+DiskCache::Contents KernelStore::clear_disk() {
+  std::lock_guard lock(mutex_);
+  return disk_.clear();
 }
 
 void KernelStore::set_generator_options(CodeGeneratorOptions options) {

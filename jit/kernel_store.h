@@ -10,10 +10,12 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "jit/cpu/llvm_client.h"
+#include "jit/disk_cache.h"
 #include "jit/loop_kernel.h"
 
 namespace lamina::jit {
@@ -21,6 +23,7 @@ namespace lamina::jit {
 struct KernelStats {
   int64_t kernels = 0;  // distinct structures seen
   int64_t compiles = 0;
+  int64_t loads = 0;  // taken from the disk cache instead
   int64_t interpreted_runs = 0;
   int64_t compiled_runs = 0;
   int64_t code_bytes = 0;
@@ -34,12 +37,19 @@ class Kernel {
   const LoopKernel& spec() const { return spec_; }
   const std::string& text() const { return text_; }
   bool is_compiled() const { return entry_.load(std::memory_order_acquire) != nullptr; }
+  // The interpreting tier's form, made at the first call.
+  const KernelInterpreter& interpreter() {
+    std::call_once(interpreter_made_, [&] { interpreter_.emplace(spec_); });
+    return *interpreter_;
+  }
   double compile_ms() const { return is_compiled() ? compiled_.stats().total_ms : 0; }
 
  private:
   friend class KernelStore;
   LoopKernel spec_;
   std::string text_;
+  std::once_flag interpreter_made_;
+  std::optional<KernelInterpreter> interpreter_;
   std::atomic<KernelEntry> entry_{nullptr};
   std::atomic<int64_t> interpreted_ns_{
       0};                 // estimated, not measured: the choice must not depend on the clock
@@ -59,6 +69,11 @@ class KernelStore {
   // When true, a kernel is compiled before its first run.
   void set_eager(bool on) { eager_.store(on); }
   void set_generator_options(CodeGeneratorOptions options);
+  // Where code is kept between processes; none for an empty name.
+  void set_cache_directory(std::string directory);
+  const DiskCache& disk() const { return disk_; }
+  std::string disk_unusable();
+  DiskCache::Contents clear_disk();
 
   KernelStats stats() const;
   // Why there is no code generator; empty if there is one or none was needed.
@@ -71,6 +86,7 @@ class KernelStore {
  private:
   CodeGenerator* generator();  // mutex_ held
   void compile(Kernel& kernel);
+  absl::StatusOr<CompiledKernel> load_or_compile(const Kernel& kernel);  // mutex_ held
 
   mutable std::mutex mutex_;
   absl::flat_hash_map<std::string, std::shared_ptr<Kernel>> kernels_;
@@ -78,6 +94,7 @@ class KernelStore {
   std::unique_ptr<CodeGenerator> generator_;
   bool tried_ = false;
   std::string unavailable_;
+  DiskCache disk_;
   std::atomic<bool> compiling_{true}, eager_{false};
   std::atomic<int64_t> interpreted_runs_{0}, compiled_runs_{0};
   KernelStats stats_;

@@ -45,6 +45,7 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::get(
   entry->info.where = from.where;
   entry->info.nodes = static_cast<int64_t>((*computation)->nodes().size());
   entry->info.steps = static_cast<int64_t>((*executable)->steps().size());
+  entry->info.peak_bytes = (*executable)->peak_bytes();
   entry->key = std::move(key);
   entry->argument_types = (*computation)->parameter_types();
   for (const hlo::Type* t : entry->argument_types) entry->info.arguments.push_back(hlo::to_string(*t));

@@ -34,6 +34,7 @@ struct EntryInfo {
   int64_t nearest = -1;                // the entry it was compared with for the reason
   int64_t nodes = 0;
   int64_t steps = 0;
+  int64_t peak_bytes = 0;  // Executable::peak_bytes
   int64_t runs = 0;
   double compile_ms = 0;
   double run_ms = 0;

@@ -58,6 +58,7 @@ class WhileStep final : public Step {
     return absl::OkStatus();
   }
   std::string describe() const override { return str_cat("while, ", body_->steps().size(), " steps"); }
+  int64_t inner_peak_bytes() const override { return std::max(cond_->peak_bytes(), body_->peak_bytes()); }
 
  private:
   Program cond_, body_;
@@ -114,6 +115,7 @@ class ScanStep final : public Step {
   std::string describe() const override {
     return str_cat("scan of ", length_, ", ", body_->steps().size(), " steps");
   }
+  int64_t inner_peak_bytes() const override { return body_->peak_bytes(); }
 
  private:
   Program body_;
@@ -140,6 +142,11 @@ class CaseStep final : public Step {
     return absl::OkStatus();
   }
   std::string describe() const override { return str_cat("case of ", branches_.size()); }
+  int64_t inner_peak_bytes() const override {
+    int64_t most = 0;
+    for (const Program& branch : branches_) most = std::max(most, branch->peak_bytes());
+    return most;
+  }
 
  private:
   std::vector<Program> branches_;

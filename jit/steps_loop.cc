@@ -87,7 +87,7 @@ class LoopStep final : public Step {
     const int32_t* cancel = run.cancel ? run.cancel->address() : &kNever;
     auto part = [&](int64_t o0, int64_t o1, int64_t i0, int64_t i1) {
       return entry ? entry(buffers.data(), args_.data(), o0, o1, i0, i1, cancel)
-                   : interpret_kernel(kernel_->spec(), buffers.data(), args_.data(), o0, o1, i0, i1, cancel);
+                   : kernel_->interpreter().run(buffers.data(), args_.data(), o0, o1, i0, i1, cancel);
     };
     ThreadPool& pool = run.engine.runtime().pool();
     const int64_t threads = pool.threads_for(work_);

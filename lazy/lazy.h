@@ -97,7 +97,9 @@ Dims broadcast_shapes(std::span<const Dims> shapes, std::string_view what);
 Value broadcast_to(hlo::Builder& b, const Value& x, std::span<const int64_t> dims);
 
 // An elementwise op with broadcasting and promotion of its operands.
-Lazy elementwise(hlo::Op op, std::vector<Lazy> operands, const hlo::Attrs* attrs = hlo::no_attrs());
+Lazy elementwise(hlo::Op op, std::span<const Lazy* const> operands,
+                 const hlo::Attrs* attrs = hlo::no_attrs());
+Lazy elementwise(hlo::Op op, std::span<const Lazy> operands, const hlo::Attrs* attrs = hlo::no_attrs());
 // Any op as it is.
 std::vector<Lazy> record(hlo::Op op, std::span<const Lazy> operands, const hlo::Attrs* attrs);
 

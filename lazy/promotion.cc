@@ -1,5 +1,6 @@
 // Element type promotion (JAX's lattice), broadcasting, and recording of elementwise ops with both.
 #include <algorithm>
+#include <array>
 
 #include "hlo/op.h"
 #include "hlo/strings.h"
@@ -103,38 +104,108 @@ Dims broadcast_shapes(std::span<const Dims> shapes, std::string_view what) {
   return out;
 }
 
+namespace {
+
+// Attributes of broadcasts from one shape to another, made before: shapes that meet meet again. The graph
+// lock guards it.
+struct BroadcastMemo {
+  static constexpr size_t kSize = 1024;
+  struct Entry {
+    const hlo::Type* from = nullptr;
+    const hlo::Attrs* attrs = nullptr;
+  };
+  std::array<Entry, kSize> entries;
+
+  static BroadcastMemo& get() {
+    static auto* memo = new BroadcastMemo;
+    return *memo;
+  }
+  Entry& at(const hlo::Type* from, std::span<const int64_t> to) {
+    uint64_t h = reinterpret_cast<uint64_t>(from);
+    for (int64_t d : to) h = (h ^ static_cast<uint64_t>(d)) * 0x9E3779B97F4A7C15u;
+    return entries[(h ^ h >> 32) % kSize];
+  }
+};
+
+}  // namespace
+
 Value broadcast_to(hlo::Builder& b, const Value& x, std::span<const int64_t> dims) {
-  Dims map;
-  for (int64_t i = 0; i < x.rank(); ++i) map.push_back(static_cast<int64_t>(dims.size()) - x.rank() + i);
-  return b.broadcast_in_dim(x, dims, map);
+  if (!x || std::equal(dims.begin(), dims.end(), x.dims().begin(), x.dims().end())) return x;
+  hlo::GraphLock lock;
+  BroadcastMemo::Entry& entry = BroadcastMemo::get().at(x.type(), dims);
+  if (entry.from != x.type() || !std::ranges::equal(entry.attrs->ints(hlo::Attr::shape), dims)) {
+    Dims map;
+    for (int64_t i = 0; i < x.rank(); ++i) map.push_back(static_cast<int64_t>(dims.size()) - x.rank() + i);
+    const Value out = b.broadcast_in_dim(x, dims, map);
+    if (out) entry = {x.type(), &out.node()->attrs()};
+    return out;
+  }
+  return b.make(hlo::Op::broadcast_in_dim, {{x}}, entry.attrs);
 }
 
-Lazy elementwise(hlo::Op op, std::vector<Lazy> operands, const hlo::Attrs* attrs) {
-  hlo::GraphLock lock;
-  hlo::Builder b;
-  const hlo::OpDef& def = hlo::op_def(op);
-  bool weak = operands[0].weak;
-  if (op == hlo::Op::select) {
-    weak = promote_operands(b, std::span(operands).subspan(1));
-    operands[0].value = b.convert(operands[0].value, DType::kBool);
-  } else if (operands.size() > 1) {
-    weak = promote_operands(b, operands);
-  }
-  if (op == hlo::Op::compare || op == hlo::Op::is_finite || op == hlo::Op::convert) weak = false;
-  bool same = true;
-  for (const Lazy& o : operands) same &= o.value.dims() == operands[0].value.dims();
-  if (!same) {
+namespace {
+
+// Whether the result's element type has nothing to do with the operands' weakness.
+bool gives_strong(hlo::Op op) {
+  return op == hlo::Op::compare || op == hlo::Op::is_finite || op == hlo::Op::convert;
+}
+
+using Operands = absl::InlinedVector<Lazy, 3>;
+
+// Operands of different element types or shapes.
+Lazy mixed_elementwise(hlo::Builder& b, hlo::Op op, Operands operands, const hlo::Attrs* attrs) {
+  const size_t apart = op == hlo::Op::select ? 1 : 0;  // the condition takes no part in promotion
+  if (apart) operands[0].value = b.convert(operands[0].value, DType::kBool);
+  const bool weak = promote_operands(b, std::span(operands.data(), operands.size()).subspan(apart));
+  // Numbers are scalars beside a shape; anything else asks for more thought.
+  const Dims* dims = &operands[0].value.dims();
+  for (const Lazy& o : operands)
+    if (dims->empty()) dims = &o.value.dims();
+  bool scalars = true;
+  for (const Lazy& o : operands) scalars &= o.value.rank() == 0 || o.value.dims() == *dims;
+  Dims common;
+  if (!scalars) {
     std::vector<Dims> shapes;
     for (const Lazy& o : operands) shapes.push_back(o.value.dims());
-    const Dims dims = broadcast_shapes(shapes, def.name);
-    for (Lazy& o : operands) o.value = broadcast_to(b, o.value, dims);
+    common = broadcast_shapes(shapes, hlo::op_def(op).name);
+    dims = &common;
   }
-  std::vector<Value> values;
-  for (Lazy& o : operands) values.push_back(std::move(o.value));
-  Value out = b.make(op, values, attrs);
+  hlo::Values values;
+  for (const Lazy& o : operands) values.push_back(broadcast_to(b, o.value, *dims));
+  return {b.make(op, values, attrs), weak};
+}
+
+}  // namespace
+
+Lazy elementwise(hlo::Op op, std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
+  hlo::GraphLock lock;
+  hlo::Builder b;
+  const hlo::Type* type = operands[0]->value.type();
+  bool same = op != hlo::Op::select, weak = true;
+  for (const Lazy* o : operands) {
+    same &= o->value.type() == type;
+    weak &= o->weak;
+  }
+  Lazy out;
+  if (same) {
+    absl::InlinedVector<hlo::Operand, 3> slots;
+    for (const Lazy* o : operands) slots.push_back(o->value.operand());
+    out = {b.record(op, slots, attrs), weak};
+  } else {
+    Operands copies;
+    for (const Lazy* o : operands) copies.push_back(*o);
+    out = mixed_elementwise(b, op, std::move(copies), attrs);
+  }
   check(b.status());
+  if (gives_strong(op)) out.weak = false;
   note_recorded();
-  return {std::move(out), weak};
+  return out;
+}
+
+Lazy elementwise(hlo::Op op, std::span<const Lazy> operands, const hlo::Attrs* attrs) {
+  absl::InlinedVector<const Lazy*, 3> pointers;
+  for (const Lazy& o : operands) pointers.push_back(&o);
+  return elementwise(op, pointers, attrs);
 }
 
 std::vector<Lazy> record(hlo::Op op, std::span<const Lazy> operands, const hlo::Attrs* attrs) {

@@ -2,7 +2,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <mutex>
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
@@ -75,20 +74,21 @@ class Session {
   }
 
   void add(Cell* cell) {
-    std::lock_guard lock(mutex_);
+    hlo::GraphLock lock;
     cell->position_ = cells_.size();
     cells_.push_back(cell);
   }
   void remove(Cell* cell) {
-    std::lock_guard lock(mutex_);
+    hlo::GraphLock lock;
     cells_.back()->position_ = cell->position_;
     cells_[cell->position_] = cells_.back();
     cells_.pop_back();
+    cell->lazy_.value = Value();
   }
 
   // Pending values of live cells recorded on any thread, outside open unbound traces.
   void collect(std::vector<Value>& roots) {
-    std::lock_guard lock(mutex_);
+    hlo::GraphLock lock;
     for (Cell* c : cells_) {
       const Value& v = c->lazy_.value;
       if (is_pending(v) && !v.node()->held_back() && forceable(v)) roots.push_back(v);
@@ -96,21 +96,22 @@ class Session {
   }
 
   void replace(Cell* cell, Lazy lazy) {
-    std::lock_guard lock(mutex_);
+    hlo::GraphLock lock;
     std::swap(cell->lazy_, lazy);
   }
 
   void run(std::span<const Value> wanted, bool automatic);
   SyncStats stats() const { return {flushes_.load(), automatic_.load(), recorded_.load()}; }
   void note_recorded() {
-    const int64_t n = recorded_.fetch_add(1, std::memory_order_relaxed) + 1;
+    // Counted under the graph lock, read by others without.
+    const int64_t n = recorded_.load(std::memory_order_relaxed) + 1;
+    recorded_.store(n, std::memory_order_relaxed);
     if (n - flushed_at_.load(std::memory_order_relaxed) < kFlushEvery || !open_scopes().empty()) return;
     run({}, true);
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<Cell*> cells_;
+  std::vector<Cell*> cells_;  // guarded by the graph lock
   std::atomic<int64_t> flushes_{0}, automatic_{0}, recorded_{0}, flushed_at_{0};
 };
 
@@ -158,28 +159,25 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
     for (uint32_t i = 0; i < leaf.node()->num_results(); ++i)
       arguments.push_back(jit::array_of(Value(leaf.node(), i))->buffer());
   const hlo::LocationId where = roots.back().node()->location();
-  try {
-    jit::SpecializationPtr entry;
-    {
-      hlo::HostLockReleased away(hlo::HostLockReleased::kLater);
-      entry = check(engine.cache().get(
-          std::move(key),
-          [&] {
-            auto program = rebuild_with_parameters(roots, leaves);
-            lock.reset();
-            away.leave();
-            return program;
-          },
-          [&] {
-            return jit::SpecializationCache::Origin{"lazy", "", location_name(where)};
-          }));
-    }
-    lock.reset();
-    check(run_program(entry, arguments, results));
-  } catch (...) {
-    for (const Value& root : roots) hlo::hold_back(root.node());
-    throw;
+  // From now on they are computed here: a flush meanwhile, as by a host callback of theirs, leaves them alone.
+  for (const Value& root : roots) hlo::hold_back(root.node());
+  jit::SpecializationPtr entry;
+  {
+    hlo::HostLockReleased away(hlo::HostLockReleased::kLater);
+    entry = check(engine.cache().get(
+        std::move(key),
+        [&] {
+          auto program = rebuild_with_parameters(roots, leaves);
+          lock.reset();
+          away.leave();
+          return program;
+        },
+        [&] {
+          return jit::SpecializationCache::Origin{"lazy", "", location_name(where)};
+        }));
   }
+  lock.reset();
+  check(run_program(entry, arguments, results));
   lock.emplace();
   const uint32_t open = lowest_open_stamp();
   for (const auto& [node, at] : first) {
@@ -340,7 +338,10 @@ Value number(DType dtype, const void* element) {
     hlo::Builder b;
     return b.constant(hlo::Literal::copy_of(hlo::scalar_type(dtype), element));
   }
-  return from_host(dtype, {}, element);
+  const hlo::Type* type = hlo::scalar_type(dtype);
+  jit::BufferRef buffer = check(jit::Engine::get().allocator().allocate(type->bytes()));
+  std::memcpy(buffer->data(), element, type->bytes());
+  return leaf_of(type, std::move(buffer));
 }
 
 }  // namespace lamina::lazy

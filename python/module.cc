@@ -16,6 +16,7 @@
 #include "lazy/transforms.h"
 #include "python/custom.h"
 #include "python/dlpack.h"
+#include "python/elementwise.h"
 #include "python/stablehlo.h"
 #include "python/tensor.h"
 #include "python/tree.h"
@@ -108,8 +109,8 @@ const hlo::OpDef& op_of(const std::string& name) {
 }
 
 std::vector<Lazy> promoted(std::span<PyObject* const> objects) {
-  std::vector<Lazy> out;
-  if (promoted_operands(objects, out)) return out;
+  std::vector<Lazy> out(objects.size());
+  if (promoted_operands(objects, absl::MakeSpan(out))) return out;
   if (PyErr_Occurred()) throw py::error_already_set();
   throw py::type_error("a Tensor, number or array is needed");
 }
@@ -125,6 +126,7 @@ py::dict entry_dict(const jit::EntryInfo& e) {
   d["nearest"] = e.nearest;
   d["nodes"] = e.nodes;
   d["steps"] = e.steps;
+  d["peak_bytes"] = e.peak_bytes;
   d["runs"] = e.runs;
   d["compile_ms"] = e.compile_ms;
   d["run_ms"] = e.run_ms;
@@ -151,7 +153,7 @@ void add_recording(py::module_& m) {
         for (const py::handle& o : operands) objects.push_back(o.ptr());
         std::vector<Lazy> values = promoted(std::span(objects).subspan(std::min(apart, objects.size())));
         if (apart) values.insert(values.begin(), from_sequence(py::make_tuple(operands[0]))[0]);
-        return to_object(lazy::elementwise(def.op, std::move(values), attrs_of(def, kwargs)));
+        return to_object(lazy::elementwise(def.op, values, attrs_of(def, kwargs)));
       },
       "Records an elementwise op with broadcasting and promotion.");
   m.def(
@@ -177,7 +179,7 @@ void add_recording(py::module_& m) {
   m.def(
       "rebind",
       [](const py::object& target, const py::object& value) {
-        reinterpret_cast<TensorObject*>(target.ptr())->cell->set(lazy_of(value.ptr()));
+        reinterpret_cast<TensorObject*>(target.ptr())->cell.set(lazy_of(value.ptr()));
       },
       "Gives a Tensor object a new value, seen by all its holders.");
   m.def("stamp", [](const py::object& x) { return lazy_of(x.ptr()).value.node()->stamp(); });
@@ -362,7 +364,7 @@ void add_transforms(py::module_& m) {
       [](const py::object& x) {
         UserLocation location;
         const Lazy& old = lazy_of(x.ptr());
-        reinterpret_cast<TensorObject*>(x.ptr())->cell->set({hlo::make_donated(old.value.type()), old.weak});
+        reinterpret_cast<TensorObject*>(x.ptr())->cell.set({hlo::make_donated(old.value.type()), old.weak});
       },
       "Gives up a Tensor's value: its memory is free once nothing else uses it, and later reads raise with "
       "this line.");
@@ -377,6 +379,7 @@ void add_transforms(py::module_& m) {
     return lazy_of(a.ptr()).value == lazy_of(b.ptr()).value;
   });
   m.def("why_unknown", [](const py::object& x) { return lazy::why_unknown(lazy_of(x.ptr()).value); });
+  m.def("unregister_callback", [](const std::string& name) { hlo::unregister_custom_call(name); });
   m.def("register_callback", [](const py::function& f) {
     // The callback gets and returns lists of tensors; it runs on the thread that runs the program.
     auto* kept = new py::function(f);
@@ -418,6 +421,7 @@ void add_inspection(py::module_& m) {
         d["compile_ms"] = s.compile_ms;
         d["kernels"] = k.kernels;
         d["kernel_compiles"] = k.compiles;
+        d["kernel_loads"] = k.loads;
         d["kernel_compile_ms"] = k.compile_ms;
         d["code_bytes"] = k.code_bytes;
         d["interpreted_runs"] = k.interpreted_runs;
@@ -449,12 +453,30 @@ void add_inspection(py::module_& m) {
     if (!e) throw py::key_error("there is no cache entry " + std::to_string(id));
     return cluster::to_dot(e->executable->program(), e->executable->plan());
   });
+  m.def("disk_cache", [] {
+    jit::KernelStore& kernels = jit::Engine::get().kernels();
+    const std::string unusable = kernels.disk_unusable();
+    const jit::DiskCache::Contents found = kernels.disk().contents();
+    py::dict d;
+    d["directory"] = kernels.disk().directory();
+    d["unusable"] = unusable;
+    d["objects"] = found.objects;
+    d["bytes"] = found.bytes;
+    return d;
+  });
+  m.def("clear_disk_cache", [] {
+    const jit::DiskCache::Contents removed = jit::Engine::get().kernels().clear_disk();
+    return py::make_tuple(removed.objects, removed.bytes);
+  });
   m.def("cache_clear", [] { jit::Engine::get().cache().clear(); });
   m.def(
       "code_generator_missing", [] { return jit::Engine::get().kernels().unavailable(); },
       "Why kernels are interpreted only; empty if they can be compiled.");
   m.def("set_compiling", [](bool on) { jit::Engine::get().kernels().set_compiling(on); });
   m.def("set_eager_compile", [](bool on) { jit::Engine::get().kernels().set_eager(on); });
+  m.def(
+      "reset_peak_bytes", [] { jit::Engine::get().allocator().reset_peak(); },
+      "Lets peak_bytes of the counters begin at what is alive now.");
   m.def("set_memory_limit", [](int64_t bytes) { jit::Engine::get().allocator().set_limit(bytes); });
   m.def("available_threads", [] { return jit::available_cpus(); });
   py::class_<jit::ScopedThreadLimit>(m, "ThreadLimit").def(py::init<int>());
@@ -495,6 +517,7 @@ PYBIND11_MODULE(_core, m) {
     }
   });
   lamina::python::add_tensor_type(m);
+  lamina::python::add_elementwise_function(m);
   lamina::python::add_recording(m);
   lamina::python::add_transforms(m);
   lamina::python::add_custom(m);

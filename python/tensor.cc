@@ -2,14 +2,14 @@
 
 #include <structmember.h>
 
-#include <cstring>
+#include <array>
+#include <new>
 
-#include "absl/container/flat_hash_map.h"
-#include "hlo/builder.h"
-#include "hlo/location.h"
-#include "hlo/op.h"
-#include "hlo/strings.h"
+#include "hlo/literal.h"
 #include "lazy/scopes.h"
+#include "python/elementwise.h"
+#include "python/hooks.h"
+#include "python/number.h"
 
 namespace py = pybind11;
 
@@ -23,128 +23,6 @@ using lazy::Lazy;
 namespace {
 
 PyTypeObject* tensor_type = nullptr;
-// Python functions for what is written in Python; set once by the package.
-PyObject* hooks = nullptr;
-
-void explain_error(PyObject* a, PyObject* b);
-
-PyObject* call_hook(const char* name, PyObject* a, PyObject* b = nullptr, PyObject* c = nullptr) {
-  PyObject* f = hooks ? PyDict_GetItemString(hooks, name) : nullptr;
-  if (!f) {
-    PyErr_Format(PyExc_RuntimeError, "lamina is not fully imported: %s is missing", name);
-    return nullptr;
-  }
-  PyObject* result = PyObject_CallFunctionObjArgs(f, a, b, c, nullptr);
-  if (!result) explain_error(a, b);
-  return result;
-}
-
-// Tells the error that is set in the user's terms: the expression, its operands and where they were made.
-// Frames of the library are left out of the traceback.
-void explain_error(PyObject* a, PyObject* b) {
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  const bool ours = type == PyExc_ValueError || type == PyExc_TypeError || type == PyExc_IndexError;
-  PyObject* explain = ours && hooks ? PyDict_GetItemString(hooks, "explain") : nullptr;
-  PyObject* message = explain ? PyObject_Str(value) : nullptr;
-  PyObject* told = message ? PyObject_CallFunctionObjArgs(explain, message, a, b, nullptr) : nullptr;
-  Py_XDECREF(message);
-  if (!told) {
-    PyErr_Clear();
-    PyErr_Restore(type, value, trace);
-    return;
-  }
-  PyErr_SetObject(type, told);
-  Py_DECREF(told);
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(trace);
-}
-
-// --- numbers ---
-
-// A free number of a function being traced (python: _read_set.Observed): its place is taken by a parameter.
-bool is_observed(PyObject* o) {
-  static PyObject* type = nullptr;
-  if (!type) {
-    type = hooks ? PyDict_GetItemString(hooks, "observed") : nullptr;
-    if (!type) return false;
-  }
-  return reinterpret_cast<PyObject*>(Py_TYPE(o)) == type;
-}
-
-std::optional<hlo::Value> observed_value(PyObject* o, DType dtype) {
-  PyObject* tensor = PyObject_GetAttrString(o, "tensor");
-  if (!tensor) return std::nullopt;
-  const hlo::Value exact = lazy_of(tensor).value;
-  Py_DECREF(tensor);
-  hlo::Builder b;
-  hlo::Value v = b.convert(exact, dtype);
-  lazy::check(b.status());
-  return v;
-}
-
-// A number of Python's own; NumPy's float64 is a Python float too, but keeps its own type.
-bool is_plain_number(PyObject* o) {
-  return is_observed(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) ||
-         PyComplex_CheckExact(o);
-}
-
-// The element type a Python number has on its own; weak unless it is a bool.
-DType default_dtype(PyObject* o) {
-  if (is_observed(o)) {
-    PyObject* tensor = PyObject_GetAttrString(o, "tensor");
-    const bool is_float = tensor && lazy_of(tensor).value.dtype() == DType::kF64;
-    Py_XDECREF(tensor);
-    return is_float ? DType::kF32 : DType::kS32;
-  }
-  if (PyBool_Check(o)) return DType::kBool;
-  if (PyLong_Check(o)) {
-    int overflow = 0;
-    const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
-    return overflow == 0 && v >= INT32_MIN && v <= INT32_MAX ? DType::kS32 : DType::kS64;
-  }
-  return PyComplex_Check(o) ? DType::kC64 : DType::kF32;
-}
-
-// The number as an element of `dtype`, converted once.
-std::optional<hlo::Value> number_value(PyObject* o, DType dtype) {
-  if (is_observed(o)) return observed_value(o, dtype);
-  hlo::LiteralPtr literal;
-  if (PyComplex_Check(o)) {
-    const std::complex<double> z(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o));
-    if (dtype == DType::kC128) return lazy::number(dtype, &z);
-    const std::complex<float> n(z);
-    return lazy::number(DType::kC64, &n);
-  }
-  if (PyLong_Check(o)) {
-    int overflow = 0;
-    const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (overflow == 0) {
-      literal = hlo::Literal::scalar_int(dtype, v);
-      if (hlo::is_integer(dtype) && literal->int_at(0) != v) {
-        PyErr_Format(PyExc_OverflowError, "the Python integer %R does not fit the element type %s", o,
-                     std::string(hlo::info(dtype).numpy_name).c_str());
-        return std::nullopt;
-      }
-      return lazy::number(dtype, literal->data());
-    }
-    if (dtype == DType::kU64 && overflow > 0) {
-      const unsigned long long u = PyLong_AsUnsignedLongLong(o);
-      if (PyErr_Occurred()) return std::nullopt;
-      return lazy::number(dtype, &u);
-    }
-    if (hlo::is_integer(dtype)) {
-      PyErr_Format(PyExc_OverflowError, "the Python integer %R does not fit 64 bits", o);
-      return std::nullopt;
-    }
-  }
-  const double d = PyFloat_AsDouble(o);
-  if (d == -1.0 && PyErr_Occurred()) return std::nullopt;
-  literal = hlo::Literal::scalar(dtype, d);
-  return lazy::number(dtype, literal->data());
-}
 
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
   if (!format) return DType::kU8;
@@ -241,55 +119,15 @@ std::optional<Lazy> from_buffer(PyObject* o) {
 
 // --- slots ---
 
-template <typename F>
-PyObject* guarded(F&& f) {
-  try {
-    UserLocation location;
-    return f();
-  } catch (...) {
-    set_python_error();
-    return nullptr;
-  }
-}
-
-bool binary_operands(PyObject* a, PyObject* b, std::vector<Lazy>& out) {
-  PyObject* const operands[] = {a, b};
-  return promoted_operands(operands, out);
-}
-
-PyObject* binary(Op op, PyObject* a, PyObject* b, const hlo::Attrs* attrs = hlo::no_attrs()) {
-  PyObject* result = guarded([&]() -> PyObject* {
-    std::vector<Lazy> operands;
-    if (!binary_operands(a, b, operands)) {
-      if (PyErr_Occurred()) return nullptr;
-      Py_RETURN_NOTIMPLEMENTED;
-    }
-    return make_tensor(lazy::elementwise(op, std::move(operands), attrs));
-  });
-  if (!result) explain_error(a, b);
-  return result;
-}
-
-template <Op op>
-PyObject* binary_slot(PyObject* a, PyObject* b) {
-  return binary(op, a, b);
-}
-template <Op op>
-PyObject* unary_slot(PyObject* a) {
-  return guarded([&] { return make_tensor(lazy::elementwise(op, {lazy_of(a)})); });
-}
-
 // Slots whose meaning is written in Python.
 #define LAMINA_HOOK2(slot, name) \
   PyObject* slot(PyObject* a, PyObject* b) { return call_hook(name, a, b); }
-LAMINA_HOOK2(true_divide_slot, "true_divide")
 LAMINA_HOOK2(floor_divide_slot, "floor_divide")
 LAMINA_HOOK2(remainder_slot, "remainder")
 LAMINA_HOOK2(divmod_slot, "divmod")
 LAMINA_HOOK2(matmul_slot, "matmul")
 LAMINA_HOOK2(subscript_slot, "getitem")
 #undef LAMINA_HOOK2
-PyObject* power_slot(PyObject* a, PyObject* b, PyObject*) { return call_hook("power", a, b); }
 PyObject* repr_slot(PyObject* a) { return call_hook("repr", a); }
 PyObject* iter_slot(PyObject* a) { return call_hook("iter", a); }
 PyObject* float_slot(PyObject* a) { return call_hook("float", a); }
@@ -321,21 +159,22 @@ Py_ssize_t length_slot(PyObject* a) {
   return x.value.dims()[0];
 }
 
-PyObject* compare_slot(PyObject* a, PyObject* b, int op) {
-  static const hlo::Attrs* directions[6] = {};
-  if (!directions[0])
-    for (const auto& [code, name] :
-         {std::pair{Py_LT, "LT"}, {Py_LE, "LE"}, {Py_EQ, "EQ"}, {Py_NE, "NE"}, {Py_GT, "GT"}, {Py_GE, "GE"}})
-      directions[code] = hlo::intern_attrs({{Attr::direction, std::string(name)}});
-  return binary(Op::compare, a, b, directions[op]);
-}
+// Memory of Tensors that are gone, as CPython keeps some for its floats. The interpreter lock guards it.
+struct SpareTensors {
+  static constexpr size_t kMost = 256;
+  std::array<TensorObject*, kMost> spare;
+  size_t count = 0;
+} spare_tensors;
 
 void dealloc_slot(PyObject* self) {
   auto* t = reinterpret_cast<TensorObject*>(self);
   if (t->weakrefs) PyObject_ClearWeakRefs(self);
-  delete t->cell;
+  t->cell.~Cell();
   PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
+  if (spare_tensors.count < SpareTensors::kMost)
+    spare_tensors.spare[spare_tensors.count++] = t;
+  else
+    type->tp_free(self);
   Py_DECREF(type);
 }
 
@@ -458,19 +297,21 @@ void add_tensor_type(py::module_& module) {
   if (!type) throw py::error_already_set();
   tensor_type = reinterpret_cast<PyTypeObject*>(type);
   module.attr("Tensor") = py::reinterpret_borrow<py::object>(type);
-  module.def(
-      "set_hooks", [](const py::dict& d) { hooks = d.inc_ref().ptr(); },
-      "Gives the functions that the Tensor type calls for what is written in Python.");
+  module.def("set_hooks", set_hooks,
+             "Gives the functions that the Tensor type calls for what is written in Python.");
 }
 
 bool is_tensor(PyObject* object) { return Py_TYPE(object) == tensor_type; }
-const Lazy& lazy_of(PyObject* tensor) { return reinterpret_cast<TensorObject*>(tensor)->cell->get(); }
+const Lazy& lazy_of(PyObject* tensor) { return reinterpret_cast<TensorObject*>(tensor)->cell.get(); }
 
 PyObject* make_tensor(Lazy lazy) {
-  auto* t = PyObject_New(TensorObject, tensor_type);
+  TensorObject* t = spare_tensors.count > 0
+                        ? spare_tensors.spare[--spare_tensors.count]
+                        : static_cast<TensorObject*>(PyObject_Malloc(sizeof(TensorObject)));
   if (!t) throw std::bad_alloc();
+  PyObject_Init(reinterpret_cast<PyObject*>(t), tensor_type);
   t->weakrefs = nullptr;
-  t->cell = new lazy::Cell(std::move(lazy));
+  new (&t->cell) lazy::Cell(std::move(lazy));
   return reinterpret_cast<PyObject*>(t);
 }
 
@@ -487,8 +328,7 @@ std::optional<Lazy> from_object(PyObject* o) {
   return std::nullopt;
 }
 
-bool promoted_operands(std::span<PyObject* const> objects, std::vector<Lazy>& out) {
-  out.assign(objects.size(), Lazy{});
+bool promoted_operands(std::span<PyObject* const> objects, absl::Span<Lazy> out) {
   std::optional<lazy::PromotedType> type;
   auto join = [&](DType dtype, bool weak) {
     type = type ? lazy::promote(type->dtype, type->weak, dtype, weak) : lazy::PromotedType{dtype, weak};
@@ -499,10 +339,14 @@ bool promoted_operands(std::span<PyObject* const> objects, std::vector<Lazy>& ou
       join(default_dtype(o), !PyBool_Check(o));
       continue;
     }
-    std::optional<Lazy> x = from_object(o);
-    if (!x) return false;
-    join(x->value.dtype(), x->weak);
-    out[i] = *std::move(x);
+    if (is_tensor(o)) {
+      out[i] = lazy_of(o);
+    } else {
+      std::optional<Lazy> x = from_object(o);
+      if (!x) return false;
+      out[i] = *std::move(x);
+    }
+    join(out[i].value.dtype(), out[i].weak);
   }
   for (size_t i = 0; i < objects.size(); ++i) {
     if (out[i].value) continue;
@@ -543,109 +387,6 @@ lazy::FlatFunction flat(const py::function& f) {
     std::vector<Lazy> copies = args;
     return from_sequence(f(to_list(std::move(copies))).cast<py::sequence>());
   };
-}
-
-// --- locations and errors ---
-
-namespace {
-
-// Code objects seen, and whether they are the library's own.
-bool is_library_code(PyCodeObject* code) {
-  static auto* known = new absl::flat_hash_map<PyObject*, bool>;
-  auto [it, inserted] = known->try_emplace(code->co_filename, false);
-  if (inserted) {
-    Py_INCREF(code->co_filename);
-    const char* name = PyUnicode_AsUTF8(code->co_filename);
-    PyObject* prefix = hooks ? PyDict_GetItemString(hooks, "package_path") : nullptr;
-    const char* path = prefix ? PyUnicode_AsUTF8(prefix) : nullptr;
-    it->second = name && path && std::strncmp(name, path, std::strlen(path)) == 0;
-  }
-  return it->second;
-}
-
-}  // namespace
-
-hlo::LocationId user_location() {
-  PyFrameObject* frame = PyEval_GetFrame();
-  Py_XINCREF(frame);
-  while (frame) {
-    PyCodeObject* code = PyFrame_GetCode(frame);
-    const bool library = is_library_code(code);
-    if (!library) {
-      const int line = PyFrame_GetLineNumber(frame);
-      const char* file = PyUnicode_AsUTF8(code->co_filename);
-      // The table is asked once per place.
-      static auto* ids = new absl::flat_hash_map<std::pair<PyObject*, int>, hlo::LocationId>;
-      auto [it, inserted] = ids->try_emplace({reinterpret_cast<PyObject*>(code->co_filename), line}, 0);
-      if (inserted) {
-        Py_INCREF(code->co_filename);
-        it->second = hlo::intern_location(file ? file : "?", line, PyUnicode_AsUTF8(code->co_name));
-      }
-      Py_DECREF(code);
-      Py_DECREF(frame);
-      return it->second;
-    }
-    Py_DECREF(code);
-    PyFrameObject* back = PyFrame_GetBack(frame);
-    Py_DECREF(frame);
-    frame = back;
-  }
-  return 0;
-}
-
-UserLocation::UserLocation() : saved_(hlo::record_state().location) {
-  hlo::record_state().location = user_location();
-}
-UserLocation::~UserLocation() { hlo::record_state().location = saved_; }
-
-void set_python_error() {
-  try {
-    throw;
-  } catch (py::error_already_set& e) {
-    e.restore();
-  } catch (const Error& e) {
-    PyObject* type = PyExc_RuntimeError;
-    switch (e.kind()) {
-      case ErrorKind::kValue:
-        type = PyExc_ValueError;
-        break;
-      case ErrorKind::kType:
-        type = PyExc_TypeError;
-        break;
-      case ErrorKind::kIndex:
-        type = PyExc_IndexError;
-        break;
-      case ErrorKind::kNotImplemented:
-        type = PyExc_NotImplementedError;
-        break;
-      case ErrorKind::kMemory:
-        type = PyExc_MemoryError;
-        break;
-      case ErrorKind::kCancelled:
-        if (PyErr_Occurred()) return;  // what the signal handler raised
-        type = PyExc_KeyboardInterrupt;
-        break;
-      case ErrorKind::kRuntime:
-        break;
-    }
-    std::string text = e.what();
-    const hlo::Location at = hlo::location(user_location());
-    if (!at.file.empty()) {
-      text += str_cat("\n  ", at.file, ":", at.line);
-      try {
-        const std::string source =
-            py::str(py::module_::import("linecache").attr("getline")(at.file, at.line).attr("strip")());
-        if (!source.empty()) text += ": " + source;
-      } catch (py::error_already_set&) {
-        // The source is not to be had; the line number stands.
-      }
-    }
-    PyErr_SetString(type, text.c_str());
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  } catch (const std::exception& e) {
-    PyErr_SetString(PyExc_RuntimeError, e.what());
-  }
 }
 
 }  // namespace lamina::python

@@ -8,13 +8,15 @@
 #include <span>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
+#include "python/location.h"
 
 namespace lamina::python {
 
 struct TensorObject {
-  PyObject_HEAD lazy::Cell* cell;
+  PyObject_HEAD lazy::Cell cell;
   PyObject* weakrefs;
 };
 
@@ -31,28 +33,13 @@ pybind11::object to_object(lazy::Lazy lazy);
 // anything else.
 std::optional<lazy::Lazy> from_object(PyObject* object);
 // As from_object for each, but plain Python numbers are made with the element type that all promote to, so
-// that nothing is rounded twice. False, with or without an exception set, if one cannot be taken.
-bool promoted_operands(std::span<PyObject* const> objects, std::vector<lazy::Lazy>& out);
+// that nothing is rounded twice; `out` has as many null elements. False, with or without an exception set, if
+// one cannot be taken.
+bool promoted_operands(std::span<PyObject* const> objects, absl::Span<lazy::Lazy> out);
 std::vector<lazy::Lazy> from_sequence(const pybind11::sequence& objects);
 pybind11::list to_list(std::vector<lazy::Lazy> lazies);
 // A Python function over lists of tensors as the core's flat function.
 lazy::FlatFunction flat(const pybind11::function& f);
-
-// Sets the Python exception for the C++ exception in flight, with the user's file, line and source.
-void set_python_error();
-
-// Stamps recorded nodes with the line of the innermost frame that is not the library's own.
-class UserLocation {
- public:
-  UserLocation();
-  ~UserLocation();
-  UserLocation(const UserLocation&) = delete;
-  UserLocation& operator=(const UserLocation&) = delete;
-
- private:
-  hlo::LocationId saved_;
-};
-hlo::LocationId user_location();
 
 }  // namespace lamina::python
 

@@ -28,7 +28,9 @@ absl::Status check_reduction_region(const ComputationPtr& region, Types operands
   return check_region("the body", region, parameters, results);
 }
 
-RegionRunner::RegionRunner(const Computation& region) : region_(region), program_(region_program(region)) {}
+RegionRunner::RegionRunner(const Computation& region) : region_(region) {
+  if (std::optional<ScalarProgram> program = region_program(region)) program_.emplace(*std::move(program));
+}
 
 absl::Status RegionRunner::run(std::span<const void* const> inputs, std::span<void* const> outputs,
                                int64_t count) const {
@@ -36,7 +38,7 @@ absl::Status RegionRunner::run(std::span<const void* const> inputs, std::span<vo
   for (const Value& p : region_.parameters()) real &= !is_complex(p.dtype());
   for (const Value& r : region_.roots()) real &= !is_complex(r.dtype());
   if (program_ && real) {
-    interpret(*program_, inputs, outputs, count);
+    program_->run(inputs, outputs, count);
     return absl::OkStatus();
   }
   for (int64_t i = 0; i < count; ++i) {

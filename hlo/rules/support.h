@@ -100,7 +100,7 @@ class RegionRunner {
 
  private:
   const Computation& region_;
-  std::optional<ScalarProgram> program_;
+  std::optional<PreparedProgram> program_;
 };
 
 }  // namespace lamina::hlo

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -47,10 +48,6 @@ std::vector<Scheduled> schedule_of(const ScalarProgram& program) {
     if (o >= num_inputs) wanted[o - num_inputs] = true;
   return schedule(code, wanted);
 }
-
-struct Free {
-  void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
-};
 
 }  // namespace
 
@@ -115,14 +112,21 @@ class PreparedProgram::Plan {
     }
   }
 
-  void run(std::span<const void* const> inputs, std::span<void* const> outputs, int64_t count) const {
-    const int64_t slot_elements = count < kBlock ? (count + 7) / 8 * 8 : kBlock;
-    const size_t slot_bytes = static_cast<size_t>(slot_elements) * 8;
-    std::unique_ptr<std::byte[], Free> scratch(new (std::align_val_t{64})
-                                                   std::byte[(num_slots_ + 1) * slot_bytes]);
-    std::vector<std::byte*> at(num_slots_ + 1);
-    for (size_t s = 0; s <= num_slots_; ++s) at[s] = scratch.get() + s * slot_bytes;
-    fill_constants(at, slot_elements);
+  // `self` is this plan, for the scratch to hold.
+  void run(const std::shared_ptr<const Plan>& self, std::span<const void* const> inputs,
+           std::span<void* const> outputs, int64_t count, Scratch& scratch) const {
+    if (scratch.ready_for_ != self || scratch.elements_ < std::min(count, kBlock)) {
+      // Whole blocks from the second size on.
+      scratch.elements_ =
+          scratch.ready_for_ == self || count >= kBlock ? kBlock : (count + 7) / 8 * 8;
+      const size_t slot_bytes = static_cast<size_t>(scratch.elements_) * 8;
+      scratch.bytes_.reset(new (std::align_val_t{64}) std::byte[(num_slots_ + 1) * slot_bytes]);
+      scratch.slots_.resize(num_slots_ + 1);
+      for (size_t s = 0; s <= num_slots_; ++s) scratch.slots_[s] = scratch.bytes_.get() + s * slot_bytes;
+      fill_constants(scratch.slots_, scratch.elements_);
+      scratch.ready_for_ = self;
+    }
+    const std::vector<std::byte*>& at = scratch.slots_;
 
     for (int64_t start = 0; start < count; start += kBlock) {
       const int64_t n = count - start < kBlock ? count - start : kBlock;
@@ -178,11 +182,22 @@ PreparedProgram::PreparedProgram(ScalarProgram program) : plan_(std::make_shared
 const ScalarProgram& PreparedProgram::program() const { return plan_->program(); }
 
 void PreparedProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs,
-                          int64_t count) const {
+                          int64_t count, Scratch& scratch) const {
   LAMINA_SCALAR_CHECK(inputs.size() == program().inputs.size(), "wrong number of inputs");
   LAMINA_SCALAR_CHECK(outputs.size() == program().outputs.size(), "wrong number of outputs");
-  if (count > 0) plan_->run(inputs, outputs, count);
+  if (count > 0) plan_->run(plan_, inputs, outputs, count, scratch);
 }
+
+void PreparedProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs,
+                          int64_t count) const {
+  Scratch scratch;
+  run(inputs, outputs, count, scratch);
+}
+
+PreparedProgram::Scratch::Scratch() = default;
+PreparedProgram::Scratch::~Scratch() = default;
+PreparedProgram::Scratch::Scratch(Scratch&&) noexcept = default;
+PreparedProgram::Scratch& PreparedProgram::Scratch::operator=(Scratch&&) noexcept = default;
 
 void interpret(const ScalarProgram& program, std::span<const void* const> inputs,
                std::span<void* const> outputs, int64_t count) {

@@ -4,13 +4,11 @@
 #include <limits>
 #include <type_traits>
 
-#include "hlo/scalar/half.h"
+#include "hlo/half.h"
 #include "hlo/scalar/kernels.h"
 
 namespace lamina::hlo::LAMINA_KERNEL_NAMESPACE {
 namespace {
-
-using namespace halves;
 
 #define LAMINA_OP [[gnu::always_inline]] static inline
 
@@ -23,7 +21,7 @@ constexpr bool is_native_float = std::is_same_v<T, float> || std::is_same_v<T, d
 template <typename T>
 constexpr bool is_native_int = std::is_integral_v<T>;
 template <typename T>
-constexpr bool is_storage_half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
+constexpr bool is_storage_half = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
 
 template <typename T>
 struct BitsOf {
@@ -294,7 +292,7 @@ LAMINA_OP To convert_value(From x) {
       narrow = to_f32_odd(to_f64_odd(int64_t{x}));
     else
       narrow = to_f32_odd(to_f64_odd(uint64_t{x}));
-    if constexpr (std::is_same_v<To, Half>)
+    if constexpr (std::is_same_v<To, F16>)
       return to_f16(narrow);
     else
       return to_bf16(narrow);
@@ -374,9 +372,9 @@ ScalarKernel with_type(DType t, F f) {
     case DType::kU64:
       return f(uint64_t{});
     case DType::kF16:
-      return f(Half{});
+      return f(F16{});
     case DType::kBF16:
-      return f(BFloat{});
+      return f(BF16{});
     case DType::kF32:
       return f(float{});
     case DType::kF64:

@@ -112,13 +112,37 @@ void interpret(const ScalarProgram& program, std::span<const void* const> inputs
 
 // The same, prepared once for many runs; safe to run from several threads at a time.
 class PreparedProgram {
+ private:
+  class Plan;
+
  public:
+  // Where a run keeps its values: one run at a time. Kept by the caller, the next run of the same program
+  // finds memory and constants ready.
+  class Scratch {
+   public:
+    Scratch();
+    ~Scratch();
+    Scratch(Scratch&&) noexcept;
+    Scratch& operator=(Scratch&&) noexcept;
+
+   private:
+    friend class Plan;
+    struct Free {
+      void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
+    };
+    std::shared_ptr<const Plan> ready_for_;
+    int64_t elements_ = 0;  // per slot
+    std::unique_ptr<std::byte[], Free> bytes_;
+    std::vector<std::byte*> slots_;
+  };
+
   explicit PreparedProgram(ScalarProgram program);
   void run(std::span<const void* const> inputs, std::span<void* const> outputs, int64_t count) const;
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs, int64_t count,
+           Scratch& scratch) const;
   const ScalarProgram& program() const;
 
  private:
-  class Plan;
   std::shared_ptr<const Plan> plan_;
 };
 

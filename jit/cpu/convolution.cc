@@ -427,37 +427,12 @@ absl::Status convolution(DType in, DType out, const ConvShape& s, const void* in
   absl::StatusOr<Filters> packed = filters(in, s, filter, context);
   if (!packed.ok()) return packed.status();
   const Filters& f = *packed;
-  switch (out) {
-    case DType::kF32:
-      return real_conv<float>(in, s, input, f, static_cast<float*>(output), context,
-                              [](float x) { return x; });
-    case DType::kF64:
-      return real_conv<double>(in, s, input, f, static_cast<double*>(output), context,
-                               [](double x) { return x; });
-    case DType::kF16:
-      return real_conv<float>(in, s, input, f, static_cast<hlo::F16*>(output), context, hlo::to_f16);
-    case DType::kBF16:
-      return real_conv<float>(in, s, input, f, static_cast<hlo::BF16*>(output), context, hlo::to_bf16);
-    case DType::kC64:
-      return complex_conv<float>(in, s, input, f, output, context);
-    case DType::kC128:
-      return complex_conv<double>(in, s, input, f, output, context);
-    default:
-      break;
-  }
-  const auto integer = [&]<typename T>(T) {
-    return real_conv<T>(in, s, input, f, static_cast<T*>(output), context, [](T x) { return x; });
-  };
-  switch (hlo::byte_size(out)) {
-    case 1:
-      return integer(uint8_t{});
-    case 2:
-      return integer(uint16_t{});
-    case 4:
-      return integer(uint32_t{});
-    default:
-      return integer(uint64_t{});
-  }
+  return with_result_type(
+      out,
+      [&]<typename T, typename Out>(auto store) {
+        return real_conv<T>(in, s, input, f, static_cast<Out*>(output), context, store);
+      },
+      [&]<typename P>() { return complex_conv<P>(in, s, input, f, output, context); });
 }
 
 }  // namespace lamina::jit

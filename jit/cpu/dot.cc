@@ -194,35 +194,12 @@ absl::StatusOr<Operand> operand(const void* data, int64_t width, const DotGenera
 absl::Status dot(DType in, DType out, const DotShape& s, const void* a, const void* b, void* c,
                  const KernelContext& context) {
   if (absl::Status types = hlo::check_dot_types(in, out); !types.ok()) return types;
-  switch (out) {
-    case DType::kF32:
-      return real_dot<float>(in, s, a, b, static_cast<float*>(c), context, [](float x) { return x; });
-    case DType::kF64:
-      return real_dot<double>(in, s, a, b, static_cast<double*>(c), context, [](double x) { return x; });
-    case DType::kF16:
-      return real_dot<float>(in, s, a, b, static_cast<hlo::F16*>(c), context, hlo::to_f16);
-    case DType::kBF16:
-      return real_dot<float>(in, s, a, b, static_cast<hlo::BF16*>(c), context, hlo::to_bf16);
-    case DType::kC64:
-      return complex_dot<float>(in, s, a, b, c, context);
-    case DType::kC128:
-      return complex_dot<double>(in, s, a, b, c, context);
-    default:
-      break;
-  }
-  const auto integer = [&]<typename T>(T) {
-    return real_dot<T>(in, s, a, b, static_cast<T*>(c), context, [](T x) { return x; });
-  };
-  switch (hlo::byte_size(out)) {
-    case 1:
-      return integer(uint8_t{});
-    case 2:
-      return integer(uint16_t{});
-    case 4:
-      return integer(uint32_t{});
-    default:
-      return integer(uint64_t{});
-  }
+  return with_result_type(
+      out,
+      [&]<typename T, typename Out>(auto store) {
+        return real_dot<T>(in, s, a, b, static_cast<Out*>(c), context, store);
+      },
+      [&]<typename P>() { return complex_dot<P>(in, s, a, b, c, context); });
 }
 
 absl::Status dot_general(DType in, DType out, const DotGeneralShape& s, const void* a, const void* b, void* c,

@@ -11,6 +11,40 @@
 
 namespace lamina::jit {
 
+// How results of type `out` are summed and stored: real.operator()<Sum, Out>(store) with `store` from Sum to
+// Out, or complex.operator()<Part>().
+template <typename Real, typename Complex>
+absl::Status with_result_type(hlo::DType out, Real real, Complex complex) {
+  using hlo::DType;
+  const auto as_summed = [&]<typename T>() { return real.template operator()<T, T>([](T x) { return x; }); };
+  switch (out) {
+    case DType::kF32:
+      return as_summed.template operator()<float>();
+    case DType::kF64:
+      return as_summed.template operator()<double>();
+    case DType::kF16:
+      return real.template operator()<float, hlo::F16>(hlo::to_f16);
+    case DType::kBF16:
+      return real.template operator()<float, hlo::BF16>(hlo::to_bf16);
+    case DType::kC64:
+      return complex.template operator()<float>();
+    case DType::kC128:
+      return complex.template operator()<double>();
+    default:
+      break;
+  }
+  switch (hlo::byte_size(out)) {
+    case 1:
+      return as_summed.template operator()<uint8_t>();
+    case 2:
+      return as_summed.template operator()<uint16_t>();
+    case 4:
+      return as_summed.template operator()<uint32_t>();
+    default:
+      return as_summed.template operator()<uint64_t>();
+  }
+}
+
 // Calls f.template operator()<Src>() with the memory type of `t`, a type whose elements load as T.
 template <typename T, typename F>
 void with_memory_type(hlo::DType t, F f) {

@@ -1,7 +1,9 @@
 #include "jit/cpu/llvm_client.h"
 
+#include <absl/strings/escaping.h>
 #include <absl/strings/str_cat.h>
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 
 #include <chrono>
@@ -102,7 +104,38 @@ std::string default_library_path() {
   return "liblamina_llvm.so";
 }
 
-absl::StatusOr<const LaminaLlvmApi*> open_library(const std::string& path) {
+// The build id that the linker made from the contents of the library that holds `symbol`, in hexadecimal;
+// empty if it has none.
+std::string build_id_of(void* symbol) {
+  Dl_info info;
+  if (!dladdr(symbol, &info) || !info.dli_fbase) return "";
+  const auto* base = static_cast<const char*>(info.dli_fbase);
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(base);
+  const auto* segments = reinterpret_cast<const ElfW(Phdr)*>(base + header->e_phoff);
+  constexpr auto padded = [](uint64_t bytes) { return (bytes + 3) / 4 * 4; };
+  for (int i = 0; i < header->e_phnum; ++i) {
+    if (segments[i].p_type != PT_NOTE) continue;
+    const char* at = base + segments[i].p_vaddr;
+    const char* const end = at + segments[i].p_memsz;
+    while (at + sizeof(ElfW(Nhdr)) <= end) {
+      const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
+      const char* const name = at + sizeof(*note);
+      const char* const bytes = name + padded(note->n_namesz);
+      if (note->n_type == NT_GNU_BUILD_ID &&
+          std::string_view(name, note->n_namesz) == std::string_view("GNU", 4))
+        return absl::BytesToHexString(absl::string_view(bytes, note->n_descsz));
+      at = bytes + padded(note->n_descsz);
+    }
+  }
+  return "";
+}
+
+struct Library {
+  const LaminaLlvmApi* api;
+  std::string build_id;
+};
+
+absl::StatusOr<Library> open_library(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) return absl::FailedPreconditionError(absl::StrCat("no code generator: ", dlerror()));
   auto get = reinterpret_cast<LaminaLlvmGetApi>(dlsym(handle, "lamina_llvm_get_api"));
@@ -110,7 +143,7 @@ absl::StatusOr<const LaminaLlvmApi*> open_library(const std::string& path) {
   if (!api)
     return absl::FailedPreconditionError(absl::StrCat(
         "no code generator: ", path, " is not liblamina_llvm of version ", LAMINA_LLVM_API_VERSION));
-  return api;
+  return Library{api, build_id_of(reinterpret_cast<void*>(get))};
 }
 
 // A LoopKernel as the flat arrays of the C interface.
@@ -197,7 +230,7 @@ namespace internal {
 struct GeneratorState {
   const LaminaLlvmApi* api = nullptr;
   LaminaEngine* engine = nullptr;
-  std::string target;
+  std::string target, identity;
 
   ~GeneratorState() {
     if (!engine) return;
@@ -226,10 +259,10 @@ CompiledKernel::~CompiledKernel() {
 }
 
 absl::StatusOr<std::unique_ptr<CodeGenerator>> CodeGenerator::create(const CodeGeneratorOptions& options) {
-  auto api = open_library(options.library_path.empty() ? default_library_path() : options.library_path);
-  if (!api.ok()) return api.status();
+  auto library = open_library(options.library_path.empty() ? default_library_path() : options.library_path);
+  if (!library.ok()) return library.status();
   auto state = std::make_shared<internal::GeneratorState>();
-  state->api = *api;
+  state->api = library->api;
   char error[1024] = "";
   absl::Status status = CompileThread::get().run([&] {
     LaminaEngineOptions raw = {};
@@ -242,10 +275,14 @@ absl::StatusOr<std::unique_ptr<CodeGenerator>> CodeGenerator::create(const CodeG
   });
   if (!status.ok()) return status;
   if (!state->engine) return absl::FailedPreconditionError(error);
+  if (!library->build_id.empty())
+    state->identity =
+        absl::StrCat(state->target, " vectors ", options.vector_bits, " build ", library->build_id);
   return std::unique_ptr<CodeGenerator>(new CodeGenerator(std::move(state)));
 }
 
 const std::string& CodeGenerator::target() const { return state_->target; }
+const std::string& CodeGenerator::identity() const { return state_->identity; }
 
 namespace {
 

@@ -49,8 +49,8 @@ class CompiledKernel {
 
   KernelEntry entry() const { return entry_; }
   const CompileStats& stats() const { return stats_; }
-  // The relocatable object for the disk cache; empty unless asked for.
-  const std::string& object() const { return object_; }
+  // The relocatable object for the disk cache, given away; empty unless asked for.
+  std::string take_object() { return std::move(object_); }
 
  private:
   friend class CodeGenerator;
@@ -66,8 +66,11 @@ class CodeGenerator {
   // Opens the library and makes an engine; fails with words where there is none or the CPU is too old.
   static absl::StatusOr<std::unique_ptr<CodeGenerator>> create(const CodeGeneratorOptions& options = {});
 
-  // CPU and features that code is made for; part of disk keys.
+  // CPU and features that code is made for.
   const std::string& target() const;
+  // What saved code depends on besides its kernel: the target and the build of the library. Empty if that
+  // build has no name: then nothing may be saved.
+  const std::string& identity() const;
 
   absl::StatusOr<CompiledKernel> compile(const LoopKernel& kernel, bool keep_object = false) const;
   // Links an object that `compile` of the same target() made. The caller has checked its origin.

@@ -14,10 +14,14 @@
 #include "hlo/stablehlo/writer.h"
 #include "hlo/strings.h"
 #include "hlo/verifier.h"
+#include "jit/tools/failures.h"
 #include "jit/tools/npy.h"
 
 namespace lamina {
 namespace {
+
+using jit::fail;
+using jit::fail_parse;
 
 int usage(std::FILE* to, int code) {
   std::fputs(
@@ -28,17 +32,6 @@ int usage(std::FILE* to, int code) {
     std::fprintf(to, "  %-11s %.*s\n", std::string(pass.name).c_str(),
                  static_cast<int>(pass.description.size()), pass.description.data());
   return code;
-}
-
-int fail(const std::string& file, const absl::Status& status) {
-  std::cerr << file << ": " << std::string(status.message()) << "\n";
-  return 1;
-}
-
-// The message starts with line:column.
-int fail_parse(const std::string& file, const absl::Status& status) {
-  std::cerr << file << ":" << std::string(status.message()) << "\n";
-  return 1;
 }
 
 // The module's entry; what checks claim is left out.

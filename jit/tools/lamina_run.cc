@@ -17,6 +17,7 @@
 #include "hlo/stablehlo/reader.h"
 #include "hlo/strings.h"
 #include "jit/tools/executors.h"
+#include "jit/tools/failures.h"
 #include "jit/tools/npy.h"
 
 namespace lamina {
@@ -24,6 +25,8 @@ namespace {
 
 using hlo::stablehlo::Module;
 using hlo::stablehlo::Program;
+using jit::fail;
+using jit::fail_parse;
 
 int usage(std::FILE* to, int code) {
   std::string names;
@@ -38,17 +41,6 @@ struct Options {
   const jit::Executor* executor = nullptr;
   std::vector<std::string> inputs;
 };
-
-int fail(const std::string& file, const absl::Status& status) {
-  std::cerr << file << ": " << std::string(status.message()) << "\n";
-  return 1;
-}
-
-// The message starts with line:column.
-int fail_parse(const std::string& file, const absl::Status& status) {
-  std::cerr << file << ":" << std::string(status.message()) << "\n";
-  return 1;
-}
 
 // An array that the machine cannot hold is refused before anything runs.
 absl::Status check_sizes(const hlo::Computation& program) {

@@ -4,6 +4,7 @@
 """
 
 from lamina import _tensor, cache, tree
+from lamina._callback import pure_callback
 from lamina._core import Tensor
 from lamina._custom import custom_jvp, custom_vjp
 from lamina._jit import Jitted, jit
@@ -44,6 +45,7 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "pure_callback",
     "threads",
     "tree",
     "value_and_grad",

@@ -1,4 +1,4 @@
-"""The command line: `python -m lamina cache show|explain ... SCRIPT`, `python -m lamina doctor`."""
+"""The command line: `python -m lamina cache show|explain ... SCRIPT`, `... cache clear`, `... doctor`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ def _run(script: str, arguments: Sequence[str]) -> None:
 def _cache(options: argparse.Namespace) -> int:
     from lamina import cache
 
+    if options.action == "clear":
+        objects, size = cache.clear_disk()
+        print(f"removed {objects} kernels, {size:,} bytes, from {cache.disk()['directory'] or 'nowhere'}")
+        return 0
     _run(options.script, options.arguments)
     if options.action == "show":
         print(
@@ -44,6 +48,7 @@ def _cache(options: argparse.Namespace) -> int:
 def _doctor() -> int:
     from lamina import _core
 
+    disk = _core.disk_cache()  # before this program adds to it
     _core.set_eager_compile(True)
     from lamina import numpy as lnp
 
@@ -51,6 +56,8 @@ def _doctor() -> int:
     missing = _core.code_generator_missing()
     print(f"threads           {_core.available_threads()}")
     print(f"code generator    {'found' if not missing else 'missing: ' + missing}")
+    kept = disk["unusable"] or f"{disk['directory']}: {disk['objects']} kernels, {disk['bytes']:,} bytes"
+    print(f"kept on disk      {kept}")
     print(f"arithmetic        {'works' if ok else 'is wrong'}")
     return 0 if ok and not missing else 1
 
@@ -58,11 +65,12 @@ def _doctor() -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="lamina", description="Lamina's command line.")
     commands = parser.add_subparsers(dest="command", required=True)
-    cache = commands.add_parser("cache", help="run a script and show what its specialization cache holds")
+    cache = commands.add_parser("cache", help="what was compiled, and the kernels kept on disk")
     actions = cache.add_subparsers(dest="action", required=True)
-    show = actions.add_parser("show", help="a table of the entries")
+    show = actions.add_parser("show", help="run a script; a table of its specializations")
     show.add_argument("--json", action="store_true", help="the same data as JSON")
-    explain = actions.add_parser("explain", help="why one entry was compiled")
+    explain = actions.add_parser("explain", help="run a script; why one entry was compiled")
+    actions.add_parser("clear", help="remove the kernels kept on disk")
     explain.add_argument("entry", help="its id, its FILE:LINE, or 'last'")
     for action in (show, explain):
         action.add_argument("script")

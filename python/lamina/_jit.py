@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from lamina import _core
+from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._read_set import ReadSet
 from lamina._source import expression_at, user_frame
@@ -549,6 +550,16 @@ class Compiled(Lowered):
     def as_text(self, form: str = "steps") -> str:
         """The steps of the executable, what was fused and why the rest was not; other forms: the program's."""
         return _core.cache_steps(self._id) if form == "steps" else super().as_text(form)
+
+    def memory_analysis(self) -> dict[str, int]:
+        """Bytes of `arguments`, and `peak`: what a run holds at most at one time besides them, results included.
+
+        Known before any run. Working memory of single steps does not count; results written over operands make
+        it less.
+        """
+        (entry,) = (e for e in _core.cache_entries() if e["id"] == self._id)
+        sizes = (math.prod(shape) * dtypes.TABLE[str(dtype)].itemsize for shape, dtype in self._types)
+        return {"arguments": sum(sizes), "peak": entry["peak_bytes"]}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, treedef, _ = self._jitted._arguments(args, kwargs)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from typing import Any
 
 from lamina import _core, _interop, _read_set, _source, dtypes
 from lamina._core import Tensor
 
 asarray_core = _core.asarray
+
+
+def recording(op_name: str, kinds: str, direction: str = "") -> Callable[[Any], Any]:
+    """Decorator: calls on Tensors of these kinds (and numbers) record `op_name` without running the function."""
+
+    def decorate(f: Any) -> Any:
+        return functools.update_wrapper(_core.elementwise_function(op_name, kinds, f, direction), f)
+
+    return decorate
 
 
 def to_tensor(x: Any, dtype: Any = None) -> Tensor:

@@ -39,12 +39,27 @@ def explain(entry: int) -> str:
         f"  {e['nodes']} nodes in {e['steps']} steps, compiled in {e['compile_ms']:.2f} ms, "
         f"run {e['runs']} times in {e['run_ms']:.2f} ms"
     )
+    lines.append(f"  holds at most {e['peak_bytes']:,} bytes besides its arguments")
     return "\n".join(lines) + "\n" + _core.cache_steps(entry)
 
 
 def clear() -> None:
     """Forgets every entry and the counters."""
     _core.cache_clear()
+
+
+def disk() -> dict[str, Any]:
+    """Machine code kept between processes: its `directory`, `objects`, `bytes`, and why it is `unusable` (or "").
+
+    The directory is $LAMINA_CACHE_DIR (set to nothing: no such cache), else $XDG_CACHE_HOME/lamina, else
+    ~/.cache/lamina.
+    """
+    return _core.disk_cache()
+
+
+def clear_disk() -> tuple[int, int]:
+    """Removes the machine code kept between processes; how many objects and bytes that was."""
+    return _core.clear_disk_cache()
 
 
 def show(limit: int = 40) -> str:

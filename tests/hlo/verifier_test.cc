@@ -16,6 +16,7 @@ const Type* f32(std::initializer_list<int64_t> dims) {
 }
 
 Value raw(Op op, const Type* type, std::span<const Operand> operands, const Attrs* attrs = no_attrs()) {
+  GraphLock lock;
   return make_node(op, type, attrs, operands);
 }
 

@@ -31,7 +31,7 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """`operands` are shapes of data operands, or Index."""
+    """`operands` are shapes of data operands, or Index; without data operands there are no `kinds`."""
 
     op: str
     name: str
@@ -46,6 +46,8 @@ class Case:
 
     @property
     def dtypes(self) -> list[str]:
+        if not self.kinds:
+            return [next(o.dtype for o in self.operands if isinstance(o, Index))]
         return [d for k in self.kinds for d in KINDS[k] if d not in ("int8", "uint8")]
 
 
@@ -224,6 +226,52 @@ def _bits(x):
 
 def _number(n, x):
     return lax.convert_element_type(n, _bits(x))
+
+
+def _threefry(key, x0, x1):
+    """Threefry-2x32 with 20 rounds (Salmon et al., SC11, section 3.3), on Python's integers."""
+    mask = (1 << 32) - 1
+    ks = [key & mask, key >> 32, 0]
+    ks[2] = ks[0] ^ ks[1] ^ 0x1BD11BDA
+    turns = ((13, 15, 26, 6), (17, 29, 16, 24))
+    x0, x1 = (x0 + ks[0]) & mask, (x1 + ks[1]) & mask
+    for i in range(5):
+        for turn in turns[i % 2]:
+            x0 = (x0 + x1) & mask
+            x1 = (((x1 << turn) | (x1 >> (32 - turn))) & mask) ^ x0
+        x0, x1 = (x0 + ks[(i + 1) % 3]) & mask, (x1 + ks[(i + 2) % 3] + i + 1) & mask
+    return x0, x1
+
+
+def _numpy_bits(state, shape, dtype):
+    """Elements i and i + ceil(n / 2) are the words of block i, 64-bit ones a whole block, low word first."""
+    size, bits = int(np.prod(shape)), np.dtype(dtype).itemsize * 8
+    key, counter = (int(s) for s in state)
+    words = []
+    for i in range(size if bits == 64 else (size + 1) // 2):
+        at = (counter + i) % (1 << 64)
+        words.append(_threefry(key, at & ((1 << 32) - 1), at >> 32))
+    if bits == 64:
+        flat = [low | high << 32 for low, high in words]
+    else:
+        flat = [w[k] & ((1 << bits) - 1) for k in (0, 1) for w in words]
+    return np.array(flat[:size], dtype=dtype).reshape(shape)
+
+
+def _random_cases():
+    return [
+        Case(
+            "rng_bit_generator",
+            f"{dtype}-{'x'.join(map(str, shape)) or 'scalar'}",
+            lambda s, shape=shape, dtype=dtype: lax.rng_bit_generator(s, shape, dtype)[1],
+            lambda s, shape=shape, dtype=dtype: _numpy_bits(s, shape, dtype),
+            (Index((2,), 0, 2**64 - 1, "uint64"),),
+            "",
+            differentiable=False,
+        )
+        for dtype in ("uint8", "uint16", "uint32", "uint64")
+        for shape in ((), (3,), (4, 5), (0, 2))
+    ]
 
 
 CASES: list[Case] = [
@@ -415,6 +463,28 @@ CASES: list[Case] = [
     _conv_case("strides", (2, 3, 6, 7), (2, 3, 3, 2), (2, 3), ((1, 0), (2, 1))),
     _conv_case("dilations", (1, 2, 5, 4), (3, 2, 2, 2), (1, 1), ((1, 1), (0, 1)), (2, 1), (1, 2)),
     _conv_case("groups", (2, 4, 5, 5), (6, 2, 3, 3), groups=2),
+    # The host and random bits
+    Case(
+        "custom_call",
+        "one result",
+        lambda x: lm.pure_callback(lambda a: np.sort(a, -1)[..., ::-1], lm.ShapeDtype(x.shape, x.dtype), x),
+        lambda x: np.sort(x, -1)[..., ::-1],
+        ((3, 5),),
+        "iuf",
+        differentiable=False,
+    ),
+    Case(
+        "custom_call",
+        "of two results",
+        lambda x, y: lm.pure_callback(
+            lambda a, b: (a, b + b), (lm.ShapeDtype(x.shape, x.dtype), lm.ShapeDtype(y.shape, y.dtype)), x, y
+        )[1],
+        lambda x, y: y + y,
+        ((3,), (2, 0)),
+        "ifc",
+        differentiable=False,
+    ),
+    *_random_cases(),
     # Control flow
     _nested("while", _loop_doubling, lambda x: 8 * x, ((3, 2),), bound=1, differentiable=False),
     _nested("scan", _scan_sums, _numpy_scan, ((5, 3),), bound=32),
@@ -422,6 +492,6 @@ CASES: list[Case] = [
     _nested("call", _checkpointed, lambda x: x * x + x, ((3, 2),), bound=4),
 ]
 
-# Ops with no arithmetic of their own, and random bits, which tests/python/test_random.py compares with JAX's.
-STRUCTURE = {"parameter", "leaf", "constant", "identity", "custom_call", "rng_bit_generator"}
+# Ops with no arithmetic of their own.
+STRUCTURE = {"parameter", "leaf", "constant", "identity"}
 OPS = {c.op for c in CASES} | STRUCTURE

@@ -61,3 +61,78 @@ def test_doctor():
     out = lamina("doctor")
     assert out.returncode == 0, out.stdout
     assert "code generator    found" in out.stdout
+
+
+STEPS = """
+import lamina as lm, lamina.numpy as lnp
+from lamina import _core
+
+_core.set_eager_compile(True)
+x = lm.jit(lambda x: lnp.sum(lnp.sin(x) * 2.0 + 1.0))(lnp.arange(1000.0))
+print(float(x), lm.cache.stats()["kernel_compiles"], lm.cache.stats()["kernel_loads"])
+"""
+
+
+def with_directory(directory, *command):
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), LAMINA_CACHE_DIR=str(directory))
+    done = subprocess.run([sys.executable, *command], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_kernels_are_kept_between_processes(tmp_path):
+    directory = tmp_path / "kept"
+    first = with_directory(directory, "-c", STEPS).split()
+    second = with_directory(directory, "-c", STEPS).split()
+    assert first[0] == second[0]
+    assert int(first[1]) > 0 and first[2] == "0"
+    assert second[1] == "0" and second[2] == first[1]
+    assert directory.stat().st_mode & 0o777 == 0o700
+    files = list(directory.iterdir())
+    assert len(files) == int(first[1])
+    assert all(f.stat().st_mode & 0o777 == 0o600 for f in files)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+        lambda data: b"",
+        lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:],
+        lambda data: data + b"x",
+    ],
+    ids=["half", "last byte", "empty", "key", "longer"],
+)
+def test_harmed_kernels_are_not_used(tmp_path, harm):
+    directory = tmp_path / "kept"
+    first = with_directory(directory, "-c", STEPS).split()
+    for f in directory.iterdir():
+        f.write_bytes(harm(f.read_bytes()))
+    assert with_directory(directory, "-c", STEPS).split() == first
+    assert with_directory(directory, "-c", STEPS).split()[1] == "0"  # made good
+
+
+def test_what_others_can_write_is_not_used(tmp_path):
+    directory = tmp_path / "kept"
+    first = with_directory(directory, "-c", STEPS).split()
+    directory.chmod(0o777)
+    assert with_directory(directory, "-c", STEPS).split() == first
+    assert "can be written" in with_directory(directory, "-m", "lamina", "doctor")
+    directory.chmod(0o700)
+    for f in directory.iterdir():
+        f.chmod(0o666)
+    assert with_directory(directory, "-c", STEPS).split() == first
+    (tmp_path / "file").write_text("")
+    assert with_directory(tmp_path / "file", "-c", STEPS).split() == first
+
+
+def test_clear_removes_kept_kernels(tmp_path):
+    directory = tmp_path / "kept"
+    count = with_directory(directory, "-c", STEPS).split()[1]
+    (directory / "else.txt").write_text("stays")
+    assert f": {count} kernels" in with_directory(directory, "-m", "lamina", "doctor")
+    count = len(list(directory.glob("*.kernel")))  # with those of the doctor
+    assert f"removed {count} kernels" in with_directory(directory, "-m", "lamina", "cache", "clear")
+    assert [f.name for f in directory.iterdir()] == ["else.txt"]
+    assert "removed 0 kernels" in with_directory(directory, "-m", "lamina", "cache", "clear")

@@ -388,3 +388,33 @@ def test_dict_order_does_not_matter_and_names_do():
     for _ in range(200):
         (out,) = out
     assert out.item() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("f", "peak", "scratch"),
+    [
+        (lambda x: x + 1.0, 1, 0),
+        (lambda x: x, 0, 0),
+        (lambda x: lnp.reshape(lnp.flip(x, 0), (-1,)), 1, 0),
+        (lambda x: lnp.sort(lnp.sort(x, 0), 1), 2, 0.1),
+        (lambda x: lnp.sum(lnp.sort(x, 0) @ x), 2, 1.2),
+        (lambda x: lm.lax.fori_loop(0, 3, lambda i, c: lnp.flip(c, 0), x), 2, 0),
+    ],
+    ids=["add", "nothing", "alias", "sorts", "dot", "loop"],
+)
+def test_the_peak_of_memory_is_known_before_the_run(f, peak, scratch):
+    """In blocks of one array; `scratch`: working memory of steps, which the plan leaves out."""
+    x = lnp.asarray(np.random.default_rng(0).random((512, 512)).astype(np.float32))
+    compiled = lm.jit(f).trace(x).lower().compile()
+    planned = compiled.memory_analysis()
+    block = 512 * 512 * 4
+    assert planned["arguments"] == block
+    assert peak * block <= planned["peak"] <= peak * block + 4096
+    x.block_until_ready()
+    lm._core.reset_peak_bytes()
+    before = lm.cache.stats()["live_bytes"]
+    out = compiled(x)
+    out.block_until_ready()
+    used = lm.cache.stats()["peak_bytes"] - before
+    assert used <= planned["peak"] + scratch * block
+    assert f"holds at most {planned['peak']:,} bytes" in lm.cache.explain(compiled._id)

@@ -34,6 +34,12 @@ int operand_count(const KernelInstr& instr) {
 
 }  // namespace
 
+// A body of so many instructions is a chain of which the processor sees too little ahead: two vectors side by
+// side fill the time that one waits for itself, and four where it is longer still.
+constexpr size_t kLongBody = 24;
+// A mask is made in one register.
+constexpr unsigned kMostMasked = 64;
+
 // Types of 4 bytes and more decide: with one of them a register is filled, with two the wider takes two
 // registers.
 unsigned KernelEmitter::choose_lanes(const LoopKernel& kernel, unsigned vector_bits) {
@@ -47,7 +53,13 @@ unsigned KernelEmitter::choose_lanes(const LoopKernel& kernel, unsigned vector_b
       if (instr.op != KernelOp::kArg) see(instr.type);
   for (const hlo::ScalarInstr& instr : kernel.reduction.combine.code) see(instr.type);
   const int64_t bytes = widest >= 4 ? narrowest : widest;
-  return static_cast<unsigned>(vector_bits / 8 / bytes);
+  const unsigned lanes = static_cast<unsigned>(vector_bits / 8 / bytes);
+  const unsigned side_by_side = !is_long(kernel) ? 1 : kernel.body.size() < 4 * kLongBody ? 2 : 4;
+  return std::max(lanes, std::min(side_by_side * lanes, kMostMasked));
+}
+
+bool KernelEmitter::is_long(const LoopKernel& kernel) {
+  return !kernel.has_reduction && kernel.body.size() >= kLongBody;
 }
 
 KernelEmitter::KernelEmitter(const LoopKernel& kernel, const TargetText& target, llvm::Module& module)
@@ -200,12 +212,46 @@ void KernelEmitter::row_part(Value* begin, Value* end, const RowBody& body) {
   });
 }
 
+// A long body is emitted once, always masked; a short one also without a mask.
+void KernelEmitter::masked_row_part(Value* begin, Value* end, const RowBody& body) {
+  const auto masked = [&](Value* i) {
+    row_left_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(end, i), i64(lanes_));
+    Value* bits = b_.CreateLShr(i64(-1), b_.CreateSub(i64(64), row_left_));
+    row_mask_ =
+        b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes_)), prim_.type(DType::kBool, lanes_));
+    body(i, lanes_);
+    row_mask_ = row_left_ = nullptr;
+  };
+  if (is_long(kernel_)) {
+    loop(begin, end, i64(lanes_), {}, [&](Value* i, const Values&) -> Values {
+      masked(i);
+      return {};
+    });
+    return;
+  }
+  Value* whole = b_.CreateAnd(b_.CreateSub(end, begin), i64(-static_cast<int64_t>(lanes_)));
+  Value* vectors_end = b_.CreateAdd(begin, whole);
+  loop(begin, vectors_end, i64(lanes_), {}, [&](Value* i, const Values&) -> Values {
+    body(i, lanes_);
+    return {};
+  });
+  if_then(b_.CreateICmpSLT(vectors_end, end), [&] { masked(vectors_end); });
+}
+
+Value* KernelEmitter::within_row(Value* predicate) {
+  if (!row_mask_ || !predicate) return predicate ? predicate : row_mask_;
+  return b_.CreateAnd(predicate, row_mask_);
+}
+
 void KernelEmitter::row_loop(Value* begin, Value* end, const RowBody& body) {
   loop(begin, end, i64(kPollElements), {}, [&](Value* strip, const Values&) -> Values {
     poll_cancel();
     Value* stop =
         b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(strip, i64(kPollElements)), end);
-    row_part(strip, stop, body);
+    if (target_.has_masks && lanes_ <= kMostMasked)
+      masked_row_part(strip, stop, body);
+    else
+      row_part(strip, stop, body);
     return {};
   });
 }
@@ -375,6 +421,7 @@ size_t KernelEmitter::emit_guarded(Row& row, size_t guard, Values& values, Value
   const KernelInstr& select = (*row.section)[s.instr];
   Value* chosen = row_value(row, values, select.operands[0], lanes);
   Value* usual = row_value(row, values, select.operands[2], lanes);
+  if (lanes > 1) chosen = within_row(chosen);
   Value* any = lanes == 1 ? chosen : b_.CreateOrReduce(chosen);
   llvm::Function* function = b_.GetInsertBlock()->getParent();
   auto* rare = BasicBlock::Create(module_.getContext(), "rare", function);
@@ -383,15 +430,8 @@ size_t KernelEmitter::emit_guarded(Row& row, size_t guard, Values& values, Value
   llvm::MDBuilder weights(module_.getContext());
   b_.CreateCondBr(any, rare, after, weights.createBranchWeights(1, 2000));
   b_.SetInsertPoint(rare);
-  const size_t end = guard + 1 + s.guarded;
-  for (size_t at = guard + 1; at < end; ++at) {
-    const hlo::Scheduled& inner = row.order[at];
-    if (inner.guarded)
-      at = emit_guarded(row, at, values, index, lanes);
-    else
-      values[inner.instr] = emit_instr(row, (*row.section)[inner.instr], values, index, lanes);
-  }
-  Value* result = emit_instr(row, select, values, index, lanes);
+  Value* result = lanes == 1 ? emit_rare(row, guard, values, index)
+                             : emit_rare_lanes(row, guard, values, chosen, usual, index, lanes);
   rare = b_.GetInsertBlock();
   b_.CreateBr(after);
   b_.SetInsertPoint(after);
@@ -399,7 +439,72 @@ size_t KernelEmitter::emit_guarded(Row& row, size_t guard, Values& values, Value
   phi->addIncoming(result, rare);
   phi->addIncoming(usual, before);
   values[s.instr] = phi;
-  return end;
+  return guard + s.guarded + 1;
+}
+
+Value* KernelEmitter::emit_rare(Row& row, size_t guard, Values& values, Value* index) {
+  const hlo::Scheduled& s = row.order[guard];
+  for (size_t at = guard + 1; at <= guard + s.guarded; ++at) {
+    const hlo::Scheduled& inner = row.order[at];
+    if (inner.guarded)
+      at = emit_guarded(row, at, values, index, 1);
+    else
+      values[inner.instr] = emit_instr(row, (*row.section)[inner.instr], values, index, 1);
+  }
+  return row_value(row, values, (*row.section)[s.instr].operands[1], 1);
+}
+
+Value* KernelEmitter::emit_rare_lanes(Row& row, size_t guard, const Values& values, Value* chosen,
+                                      Value* usual, Value* index, unsigned lanes) {
+  const Instrs& section = *row.section;
+  const hlo::Scheduled& s = row.order[guard];
+  // Vectors that the rare code reads, and the result, go through memory.
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  const auto spill = [&](Value* vector, DType t) {
+    llvm::IRBuilder<> entry(&function->getEntryBlock(), function->getEntryBlock().begin());
+    Value* slot = entry.CreateAlloca(prim_.memory_type(t, lanes));
+    b_.CreateAlignedStore(prim_.to_memory(vector, t, lanes), slot, llvm::Align(1));
+    return slot;
+  };
+  std::vector<Value*> slots(section.size(), nullptr);
+  const auto reads = [&](uint32_t id) {
+    if (row.varies[id] && values[id] && !slots[id]) slots[id] = spill(values[id], section[id].type);
+  };
+  for (size_t at = guard + 1; at <= guard + s.guarded; ++at) {
+    const KernelInstr& instr = section[row.order[at].instr];
+    for (int k = 0; k < operand_count(instr); ++k) reads(instr.operands[k]);
+  }
+  reads(section[s.instr].operands[1]);
+  const DType type = section[s.instr].type;
+  Value* result_slot = spill(usual, type);
+
+  BasicBlock* before = b_.GetInsertBlock();
+  Value* bits = b_.CreateZExt(b_.CreateBitCast(chosen, b_.getIntNTy(lanes)), b_.getInt64Ty());
+  auto* each = BasicBlock::Create(module_.getContext(), "rare_lane", function);
+  auto* done = BasicBlock::Create(module_.getContext(), "rare_done", function);
+  b_.CreateBr(each);
+  b_.SetInsertPoint(each);
+  llvm::PHINode* left = b_.CreatePHI(b_.getInt64Ty(), 2);
+  left->addIncoming(bits, before);
+  Value* lane = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, left, b_.getTrue());
+  const auto element = [&](Value* slot, DType t) {
+    return b_.CreateGEP(prim_.memory_type(t, 1), slot, lane);
+  };
+  Values one(section.size(), nullptr);
+  for (size_t id = 0; id < slots.size(); ++id) {
+    if (!slots[id]) continue;
+    const DType t = section[id].type;
+    one[id] = prim_.from_memory(
+        b_.CreateAlignedLoad(prim_.memory_type(t, 1), element(slots[id], t), llvm::Align(1)), t, 1);
+  }
+  Value* rare = emit_rare(row, guard, one, index ? b_.CreateAdd(index, lane) : nullptr);
+  b_.CreateAlignedStore(prim_.to_memory(rare, type, 1), element(result_slot, type), llvm::Align(1));
+  Value* next = b_.CreateAnd(left, b_.CreateSub(left, i64(1)));
+  left->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpNE(next, i64(0)), each, done);
+  b_.SetInsertPoint(done);
+  return prim_.from_memory(b_.CreateAlignedLoad(prim_.memory_type(type, lanes), result_slot, llvm::Align(1)),
+                           type, lanes);
 }
 
 Value* KernelEmitter::emit_instr(Row& row, const KernelInstr& instr, const Values& values, Value* index,
@@ -466,6 +571,7 @@ Value* KernelEmitter::load(Row& row, uint32_t access, Value* index, Value* predi
     return prim_.from_memory(b_.CreateAlignedLoad(element, address, align), t, 1);
   }
   llvm::Constant* zero = llvm::Constant::getNullValue(memory);
+  if (varies) predicate = within_row(predicate);
   Value* loaded;
   if (!varies && !predicate) {
     return splat(load(row, access, index, nullptr, 1), lanes);
@@ -507,7 +613,8 @@ Value* KernelEmitter::load_at(uint32_t buffer_index, Value* position, Value* pre
     return prim_.from_memory(b_.CreateAlignedLoad(prim_.memory_type(t, 1), address, llvm::Align(1)), t, 1);
   }
   Type* memory = prim_.memory_type(t, lanes);
-  Value* mask = predicate ? predicate : llvm::Constant::getAllOnesValue(prim_.type(DType::kBool, lanes));
+  Value* mask = within_row(predicate);
+  if (!mask) mask = llvm::Constant::getAllOnesValue(prim_.type(DType::kBool, lanes));
   return prim_.from_memory(
       b_.CreateMaskedGather(memory, address, llvm::Align(1), mask, llvm::Constant::getNullValue(memory)), t,
       lanes);
@@ -518,7 +625,8 @@ void KernelEmitter::store(Row& row, uint32_t access, Value* value, Value* index,
   const llvm::Align align(1);
   if (!access_varies(access, row.dim)) {
     // Every element of the row has one address: the last one stays.
-    if (lanes > 1) value = b_.CreateExtractElement(value, lanes - 1);
+    if (lanes > 1)
+      value = b_.CreateExtractElement(value, row_left_ ? b_.CreateSub(row_left_, i64(1)) : i64(lanes - 1));
     b_.CreateAlignedStore(prim_.to_memory(value, t, 1), row.pointers[access], align);
     return;
   }
@@ -526,16 +634,20 @@ void KernelEmitter::store(Row& row, uint32_t access, Value* value, Value* index,
   if (lanes == 1 || !row.strides[access]) {
     Value* address = lanes == 1 ? lane_addresses(row, access, index, 1)
                                 : b_.CreateGEP(prim_.memory_type(t, 1), row.pointers[access], index);
-    b_.CreateAlignedStore(value, address, align);
+    if (lanes > 1 && row_mask_)
+      b_.CreateMaskedStore(value, address, align, row_mask_);
+    else
+      b_.CreateAlignedStore(value, address, align);
     return;
   }
+  Value* on = within_row(nullptr);
+  if (!on) on = llvm::Constant::getAllOnesValue(prim_.type(DType::kBool, lanes));
   if (row.pairs[access]) {
-    llvm::Constant* on = llvm::Constant::getAllOnesValue(prim_.type(DType::kBool, lanes));
     b_.CreateMaskedStore(spread(value, lanes), lane_addresses(row, access, index, 1), align,
                          spread(on, lanes));
     return;
   }
-  b_.CreateMaskedScatter(value, lane_addresses(row, access, index, lanes), align);
+  b_.CreateMaskedScatter(value, lane_addresses(row, access, index, lanes), align, on);
 }
 
 void KernelEmitter::emit_stores(Row& row, const Values& values, Value* index, unsigned lanes) {

@@ -27,6 +27,7 @@ struct TargetText {
   std::string cpu;
   std::string features;
   unsigned vector_bits = 128;
+  bool has_masks = false;  // masked loads and stores of any element type cost what others do
 };
 
 class KernelEmitter {
@@ -60,6 +61,7 @@ class KernelEmitter {
   using RowBody = std::function<void(llvm::Value* index, unsigned lanes)>;
   using LoopBody = std::function<Values(llvm::Value* index, const Values& carried)>;
 
+  static bool is_long(const LoopKernel& kernel);
   static unsigned choose_lanes(const LoopKernel& kernel, unsigned vector_bits);
   llvm::Function* make_function(const char* name, llvm::Type* result, llvm::ArrayRef<llvm::Type*> parameters,
                                 bool external);
@@ -72,8 +74,12 @@ class KernelEmitter {
   void poll_cancel();
   // [begin, end) in vectors, then in scalars.
   void row_part(llvm::Value* begin, llvm::Value* end, const RowBody& body);
-  // The same for rows of any length, polling.
+  // The same for rows of any length, polling. Where masks cost nothing the rest of a row is one masked
+  // vector.
   void row_loop(llvm::Value* begin, llvm::Value* end, const RowBody& body);
+  void masked_row_part(llvm::Value* begin, llvm::Value* end, const RowBody& body);
+  // `predicate` (may be null) where the row goes on; null for everywhere.
+  llvm::Value* within_row(llvm::Value* predicate);
 
   // Arguments, loaded once at entry.
   llvm::Value* arg(uint32_t slot);
@@ -93,6 +99,12 @@ class KernelEmitter {
                           unsigned lanes);
   // What stands behind a guard and the select that it guards; gives the position of the select in the order.
   size_t emit_guarded(Row& row, size_t guard, Values& values, llvm::Value* index, unsigned lanes);
+  // What the guarded code gives, of one element.
+  llvm::Value* emit_rare(Row& row, size_t guard, Values& values, llvm::Value* index);
+  // The same for the lanes where `chosen` holds, one after the other, and `usual` elsewhere: guarded code is
+  // long and seldom runs, so it is made once, for one lane.
+  llvm::Value* emit_rare_lanes(Row& row, size_t guard, const Values& values, llvm::Value* chosen,
+                               llvm::Value* usual, llvm::Value* index, unsigned lanes);
   void emit_stores(Row& row, const Values& values, llvm::Value* index, unsigned lanes);
   std::vector<uint32_t> store_accesses() const;
   std::vector<uint32_t> store_values() const;
@@ -147,6 +159,7 @@ class KernelEmitter {
   llvm::IRBuilder<> b_;
   PrimEmitter prim_;
   unsigned lanes_;
+  llvm::Value *row_mask_ = nullptr, *row_left_ = nullptr;  // of a masked vector: which lanes, how many
   bool along_;  // the form of the reduction; without parallel dimensions there is only one
 
   llvm::Function* function_ = nullptr;

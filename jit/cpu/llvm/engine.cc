@@ -87,8 +87,10 @@ llvm::Expected<std::unique_ptr<Engine>> Engine::create(const LaminaEngineOptions
                        " has no " + needed);
     engine->target_.vector_bits = 256;
     if (has_feature(machine, "avx512bw") && has_feature(machine, "avx512dq") &&
-        has_feature(machine, "avx512vl"))
+        has_feature(machine, "avx512vl")) {
       engine->target_.vector_bits = 512;
+      engine->target_.has_masks = true;
+    }
   }
   if (options.vector_bits >= 128 && options.vector_bits < engine->target_.vector_bits)
     engine->target_.vector_bits = options.vector_bits;

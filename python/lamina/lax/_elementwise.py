@@ -12,6 +12,7 @@ from typing import Any
 
 from lamina import _core, dtypes
 from lamina._core import Tensor
+from lamina._tensor import recording
 from lamina.lax._base import const, describe, like, op, to_tensor
 
 _Unary = Callable[[Any], Tensor]
@@ -51,7 +52,7 @@ def _unary(name: str, core: str, doc: str) -> _Unary:
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = doc
-    return f
+    return recording(core, "biufc")(f)
 
 
 def _binary(name: str, core: str, doc: str, **attrs: Any) -> _Binary:

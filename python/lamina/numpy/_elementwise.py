@@ -12,7 +12,7 @@ from lamina import _core
 from lamina._core import Tensor
 from lamina._indexing import scalar
 from lamina._read_set import plain
-from lamina._tensor import astype, to_tensor
+from lamina._tensor import astype, recording, to_tensor
 from lamina.numpy._common import (
     broadcast_all,
     compare,
@@ -36,7 +36,7 @@ def _float_function(name: str, op_name: str, doc: str, complex_too: bool = False
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = f"{doc} Elementwise; integers and booleans give float32. TypeError where it has no meaning."
-    return f
+    return recording(op_name, "fc" if complex_too else "f")(f)
 
 
 arccos = acos = _float_function("arccos", "acos", "Inverse cosine.")
@@ -60,6 +60,9 @@ tan = _float_function("tan", "tan", "Tangent.", True)
 tanh = _float_function("tanh", "tanh", "Hyperbolic tangent.", True)
 
 
+_BITWISE = ("and", "or", "xor", "shift_left")
+
+
 def _binary(name: str, op_name: str, doc: str, boolean: str = "") -> Any:
     def f(x1: Any, x2: Any) -> Tensor:
         a, b = number_or_tensor(x1), number_or_tensor(x2)
@@ -69,7 +72,7 @@ def _binary(name: str, op_name: str, doc: str, boolean: str = "") -> Any:
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = f"{doc} Elementwise, with broadcasting and promotion."
-    return f
+    return recording(op_name, "iu" if op_name in _BITWISE else "iufc")(f)
 
 
 def _is_bool(x: Any) -> bool:
@@ -86,6 +89,7 @@ maximum = _binary("maximum", "maximum", "The larger one; NaN where either is NaN
 minimum = _binary("minimum", "minimum", "The smaller one; NaN where either is NaN.", "and")
 
 
+@recording("subtract", "iufc")
 def subtract(x1: Any, x2: Any) -> Tensor:
     """The difference, elementwise. TypeError for two booleans, as in NumPy: use logical_xor."""
     a, b = number_or_tensor(x1), number_or_tensor(x2)
@@ -109,7 +113,7 @@ def _comparison(name: str, direction: str, doc: str) -> Any:
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = f"Whether x1 {doc} x2, elementwise; bool."
-    return f
+    return recording("compare", "biuf", direction)(f)
 
 
 equal = _comparison("equal", "EQ", "equals")
@@ -122,6 +126,7 @@ greater_equal = _comparison("greater_equal", "GE", "is at least")
 # --- written here ---
 
 
+@recording("negate", "iufc")
 def negative(x: Any) -> Tensor:
     """-x, elementwise. TypeError for booleans: use logical_not."""
     return ew("negate", to_tensor(x))
@@ -132,6 +137,7 @@ def positive(x: Any) -> Tensor:
     return to_tensor(x)
 
 
+@recording("abs", "ifc")
 def absolute(x: Any) -> Tensor:
     """Absolute value; the modulus (a float) of complex elements."""
     t = to_tensor(x)
@@ -141,11 +147,13 @@ def absolute(x: Any) -> Tensor:
 abs = absolute
 
 
+@recording("abs", "f")
 def fabs(x: Any) -> Tensor:
     """Absolute value as a float."""
     return ew("abs", floating(x, "fabs"))
 
 
+@recording("sign", "iufc")
 def sign(x: Any) -> Tensor:
     """-1, 0 or 1 (NaN stays); z / |z| of complex elements."""
     return ew("sign", to_tensor(x))
@@ -160,7 +168,7 @@ def _rounding(name: str, op_name: str, doc: str) -> Any:
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = f"{doc} Integers stay what they are."
-    return f
+    return recording(op_name, "f")(f)
 
 
 floor = _rounding("floor", "floor", "The largest integer not above x.")
@@ -248,6 +256,7 @@ def sinc(x: Any) -> Tensor:
     return select(zero, 1.0 - (t * math.pi) ** 2 / 6, ew("sine", px) / px)
 
 
+@recording("divide", "fc")
 def true_divide(x1: Any, x2: Any) -> Tensor:
     """The quotient as a float, elementwise: integers and booleans give float32."""
     a, b = number_or_tensor(x1), number_or_tensor(x2)

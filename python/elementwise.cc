@@ -1,0 +1,221 @@
+#include "python/elementwise.h"
+
+#include <structmember.h>
+
+#include <array>
+#include <string>
+
+#include "hlo/builder.h"
+#include "python/location.h"
+#include "python/number.h"
+#include "python/tensor.h"
+
+namespace py = pybind11;
+
+namespace lamina::python {
+
+using hlo::Attr;
+using hlo::DType;
+using hlo::DTypeKind;
+using hlo::Op;
+using lazy::Lazy;
+
+namespace {
+
+constexpr size_t kMaxOperands = 3;
+constexpr uint32_t bit(DTypeKind kind) { return 1u << static_cast<int>(kind); }
+constexpr uint32_t kInexact = bit(DTypeKind::kFloat) | bit(DTypeKind::kComplex);
+constexpr uint32_t kNumbers = kInexact | bit(DTypeKind::kSigned) | bit(DTypeKind::kUnsigned);
+
+// Whether there is a Tensor, every Tensor is of one of `kinds`, and the rest are numbers, booleans left out.
+bool takes(std::span<PyObject* const> operands, uint32_t kinds) {
+  bool tensor = false;
+  for (PyObject* o : operands) {
+    if (is_tensor(o)) {
+      if (!(kinds & bit(hlo::info(lazy_of(o).value.dtype()).kind))) return false;
+      tensor = true;
+    } else if (PyBool_Check(o) || !is_plain_number(o)) {
+      return false;
+    }
+  }
+  return tensor;
+}
+
+// x to a known integer power by repeated squaring.
+Lazy integer_power(const Lazy& x, int64_t n) {
+  hlo::Builder b;
+  hlo::Value out, square = x.value;
+  for (uint64_t rest = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n); rest; rest >>= 1) {
+    if (rest & 1) out = out ? b.multiply(out, square) : square;
+    if (rest > 1) square = b.multiply(square, square);
+  }
+  if (!out) out = b.full_like(x.value, 1);
+  if (n < 0) out = b.divide(b.full_like(x.value, 1), out);
+  lazy::check(b.status());
+  lazy::note_recorded();
+  return {out, x.weak};
+}
+
+}  // namespace
+
+PyObject* elementwise(Op op, std::span<PyObject* const> operands, const hlo::Attrs* attrs) {
+  return guarded([&]() -> PyObject* {
+    // One hold of the lock for all that is recorded and for the handle that is made.
+    hlo::GraphLock lock;
+    std::array<const Lazy*, kMaxOperands> pointers;
+    bool tensors = operands.size() <= kMaxOperands;
+    for (size_t i = 0; tensors && i < operands.size(); ++i) {
+      tensors = is_tensor(operands[i]);
+      if (tensors) pointers[i] = &lazy_of(operands[i]);
+    }
+    if (tensors) return make_tensor(lazy::elementwise(op, std::span(pointers).first(operands.size()), attrs));
+    absl::InlinedVector<Lazy, kMaxOperands> values(operands.size());
+    if (!promoted_operands(operands, absl::MakeSpan(values))) {
+      if (PyErr_Occurred()) return nullptr;
+      Py_RETURN_NOTIMPLEMENTED;
+    }
+    return make_tensor(lazy::elementwise(op, std::span<const Lazy>(values.data(), values.size()), attrs));
+  });
+}
+
+// --- slots of which Python has the general form ---
+
+PyObject* true_divide_slot(PyObject* a, PyObject* b) {
+  PyObject* const operands[] = {a, b};
+  return takes(operands, kInexact) ? binary_slot<Op::divide>(a, b) : call_hook("true_divide", a, b);
+}
+
+PyObject* power_slot(PyObject* a, PyObject* b, PyObject*) {
+  PyObject* const operands[] = {a, b};
+  constexpr int64_t kMostMultiplied = 1024;
+  if (PyLong_CheckExact(b) && takes({{a}}, kNumbers)) {
+    int overflow = 0;
+    const int64_t n = PyLong_AsLongLongAndOverflow(b, &overflow);
+    const bool inexact = takes({{a}}, kInexact);
+    if (overflow == 0 && n <= kMostMultiplied && n >= (inexact ? -kMostMultiplied : 0))
+      return guarded([&] {
+        hlo::GraphLock lock;
+        return make_tensor(integer_power(lazy_of(a), n));
+      });
+  } else if (takes(operands, bit(DTypeKind::kFloat)) && (is_tensor(b) || PyFloat_CheckExact(b)) &&
+             !PyComplex_Check(a)) {
+    return binary_slot<Op::power>(a, b);
+  }
+  return call_hook("power", a, b);
+}
+
+PyObject* compare_slot(PyObject* a, PyObject* b, int op) {
+  static const hlo::Attrs* directions[6] = {};
+  if (!directions[0])
+    for (const auto& [code, name] :
+         {std::pair{Py_LT, "LT"}, {Py_LE, "LE"}, {Py_EQ, "EQ"}, {Py_NE, "NE"}, {Py_GT, "GT"}, {Py_GE, "GE"}})
+      directions[code] = hlo::intern_attrs({{Attr::direction, std::string(name)}});
+  PyObject* result = elementwise(Op::compare, {{a, b}}, directions[op]);
+  if (!result) explain_error(a, b);
+  return result;
+}
+
+// --- functions of one op ---
+
+namespace {
+
+struct FunctionObject {
+  PyObject_HEAD vectorcallfunc call;
+  Op op;
+  const hlo::Attrs* attrs;
+  uint32_t kinds;
+  PyObject* general;
+  PyObject* dict;
+  PyObject* weakrefs;
+};
+
+PyObject* call_function(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+  auto* f = reinterpret_cast<FunctionObject*>(self);
+  const std::span operands(args, PyVectorcall_NARGS(flags));
+  if (!names && operands.size() == static_cast<size_t>(hlo::op_def(f->op).arity) &&
+      takes(operands, f->kinds)) {
+    PyObject* result = elementwise(f->op, operands, f->attrs);
+    // The general form tells what is wrong.
+    if (result || !(PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError)))
+      return result;
+    PyErr_Clear();
+  }
+  return PyObject_Vectorcall(f->general, args, flags, names);
+}
+
+void dealloc_function(PyObject* self) {
+  auto* f = reinterpret_cast<FunctionObject*>(self);
+  if (f->weakrefs) PyObject_ClearWeakRefs(self);
+  Py_CLEAR(f->general);
+  Py_CLEAR(f->dict);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* function_repr(PyObject* self) {
+  PyObject* module = PyObject_GetAttrString(self, "__module__");
+  PyObject* name = module ? PyObject_GetAttrString(self, "__qualname__") : nullptr;
+  PyObject* text = name ? PyUnicode_FromFormat("<function %U.%U>", module, name) : nullptr;
+  Py_XDECREF(module);
+  Py_XDECREF(name);
+  return text;
+}
+// Pickled and copied by name, as functions are.
+PyObject* function_reduce(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
+
+PyTypeObject* function_type = nullptr;
+
+}  // namespace
+
+void add_elementwise_function(py::module_& module) {
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(FunctionObject, call), READONLY, nullptr},
+      {"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, dict), READONLY, nullptr},
+      {"__weaklistoffset__", T_PYSSIZET, offsetof(FunctionObject, weakrefs), READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
+  static PyMethodDef methods[] = {{"__reduce__", function_reduce, METH_NOARGS, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
+  static PyGetSetDef getters[] = {
+      {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+      {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("A function that records one elementwise op.")},
+                                {Py_tp_dealloc, reinterpret_cast<void*>(dealloc_function)},
+                                {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                                {Py_tp_repr, reinterpret_cast<void*>(function_repr)},
+                                {Py_tp_members, members},
+                                {Py_tp_methods, methods},
+                                {Py_tp_getset, getters},
+                                {0, nullptr}};
+  static PyType_Spec spec = {
+      "lamina.ElementwiseFunction", sizeof(FunctionObject), 0,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  PyObject* type = PyType_FromSpec(&spec);
+  if (!type) throw py::error_already_set();
+  function_type = reinterpret_cast<PyTypeObject*>(type);
+  module.def(
+      "elementwise_function",
+      [](const std::string& name, const std::string& kinds, const py::function& general,
+         const std::string& direction) {
+        const std::optional<Op> op = hlo::parse_op(name);
+        if (!op) throw py::value_error("there is no op '" + name + "'");
+        auto* f = PyObject_New(FunctionObject, function_type);
+        if (!f) throw py::error_already_set();
+        f->call = call_function;
+        f->op = *op;
+        f->attrs = direction.empty() ? hlo::no_attrs() : hlo::intern_attrs({{Attr::direction, direction}});
+        f->kinds = 0;
+        constexpr std::string_view kLetters = "biufc";
+        for (char c : kinds) f->kinds |= 1u << kLetters.find(c);
+        f->general = general.inc_ref().ptr();
+        f->dict = nullptr;
+        f->weakrefs = nullptr;
+        return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(f));
+      },
+      py::arg("op"), py::arg("kinds"), py::arg("general"), py::arg("direction") = "",
+      "A function that records `op` on Tensors whose kinds (letters of NumPy's dtype.kind) are among "
+      "`kinds`, "
+      "and numbers; anything else goes to `general`.");
+}
+
+}  // namespace lamina::python

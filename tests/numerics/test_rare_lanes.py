@@ -1,0 +1,64 @@
+"""Arguments that take the rare path of a function, at any place of rows of any length, in both tiers."""
+
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+from lamina import _core
+
+
+@pytest.fixture
+def tiers():
+    """Runs a function compiled and interpreted; the results."""
+
+    def run(f, x):
+        results = []
+        for compiling in (True, False):
+            _core.set_compiling(compiling)
+            _core.set_eager_compile(compiling)
+            lm.cache.clear()
+            results.append(np.asarray(lm.jit(f)(x)))
+        return results
+
+    yield run
+    _core.set_compiling(True)
+    _core.set_eager_compile(False)
+
+
+FUNCTIONS = {
+    "sin": lambda x: lnp.sin(x),
+    "tan": lambda x: lnp.tan(x),
+    "chain": lambda x: lnp.sin(lnp.cos(lnp.sin(x) * 1e10) * x) + lnp.tan(x),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_rare_arguments_at_any_place(tiers, name, dtype):
+    rng = np.random.default_rng(7)
+    most = 6e4 if dtype == "float16" else 1e30
+    for length in [*range(1, 20), 31, 32, 33, 63, 64, 65, 130]:
+        x = rng.normal(size=(3, length)).astype(dtype)
+        rare = rng.random(x.shape) < 0.3
+        x[rare] = np.array([most, -most, np.inf, np.nan])[rng.integers(0, 4, rare.sum())]
+        compiled, interpreted = tiers(FUNCTIONS[name], lnp.asarray(x))
+        np.testing.assert_array_equal(compiled, interpreted)
+        if name == "sin":
+            ordinary = np.isfinite(x) & (np.abs(x) < 10)
+            want = np.sin(x[ordinary].astype(np.float64))
+            np.testing.assert_allclose(compiled[ordinary], want, rtol=2e-3 if dtype == "float16" else 1e-6)
+            assert np.isnan(compiled[~np.isfinite(x)]).all()
+
+
+def test_strided_and_broadcast_rows(tiers):
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(37, 5)).astype(np.float32)
+    x[rng.random(x.shape) < 0.2] = 1e20
+
+    def f(x):
+        column = lnp.sin(x[:, 1:2])
+        return lnp.transpose(lnp.sin(lnp.sin(x) * column), (1, 0)), lnp.cos(x[::2, ::-2]) + 1.0
+
+    for pick in (0, 1):
+        compiled, interpreted = tiers(lambda x, pick=pick: f(x)[pick], lnp.asarray(x))
+        np.testing.assert_array_equal(compiled, interpreted)

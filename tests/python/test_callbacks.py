@@ -1,0 +1,130 @@
+"""Python functions in the middle of programs."""
+
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+from lamina import lax
+
+X = np.array([3.0, 1.0, 2.0], dtype=np.float32)
+
+
+def sorted_by_numpy(x):
+    return lm.pure_callback(np.sort, lm.ShapeDtype(x.shape, x.dtype), x)
+
+
+@pytest.mark.parametrize("f", [sorted_by_numpy, lm.jit(sorted_by_numpy)], ids=["plain", "jit"])
+def test_values_and_what_comes_after(f):
+    np.testing.assert_array_equal(np.asarray(f(lnp.asarray(X)) * 2 + 1), np.sort(X) * 2 + 1)
+
+
+def test_trees_and_keywords():
+    def f(a, *, b):
+        assert isinstance(a["x"], np.ndarray) and not a["x"].flags.writeable
+        return {"sum": a["x"] + b, "count": np.int32(a["x"].size)}
+
+    described = {"sum": lm.ShapeDtype((3,), "float32"), "count": lm.ShapeDtype((), "int32")}
+    out = lm.pure_callback(f, described, {"x": lnp.asarray(X)}, b=1.0)
+    np.testing.assert_array_equal(np.asarray(out["sum"]), X + 1)
+    assert int(out["count"]) == 3
+
+
+def test_one_call_a_run_and_one_registration():
+    calls = []
+
+    def f(x):
+        calls.append(x)
+        return x
+
+    step = lm.jit(lambda x: lm.pure_callback(f, x, x) + 1)
+    for n in range(1, 4):
+        step(lnp.asarray(X)).block_until_ready()
+        assert len(calls) == n
+    before = lm.cache.stats()["misses"]
+    for _ in range(3):
+        lm.pure_callback(f, X, X).block_until_ready()
+    assert lm.cache.stats()["misses"] == before + 1
+
+
+def test_vmap_calls_once_per_lane():
+    shapes = []
+
+    def f(x):
+        shapes.append(x.shape)
+        return x[::-1]
+
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    out = lm.vmap(lambda r: lm.pure_callback(f, lm.ShapeDtype((3,), "float32"), r))(lnp.asarray(x))
+    np.testing.assert_array_equal(np.asarray(out), x[:, ::-1])
+    assert shapes == [(3,)] * 4
+
+
+def test_derivatives_come_from_custom_rules_only():
+    with pytest.raises(NotImplementedError, match="derivative"):
+        lm.grad(lambda x: lnp.sum(sorted_by_numpy(x)))(lnp.asarray(X))
+
+    @lm.custom_jvp
+    def cube(x):
+        return lm.pure_callback(lambda a: a**3, lm.ShapeDtype(x.shape, x.dtype), x)
+
+    cube.defjvp(lambda primals, tangents: (cube(primals[0]), 3 * primals[0] ** 2 * tangents[0]))
+    np.testing.assert_allclose(np.asarray(lm.grad(lambda x: lnp.sum(cube(x)))(lnp.asarray(X))), 3 * X**2)
+
+
+def test_in_a_loop():
+    def body(i, x):
+        return lm.pure_callback(lambda a: a * 2, lm.ShapeDtype((3,), "float32"), x)
+
+    np.testing.assert_array_equal(np.asarray(lax.fori_loop(0, 5, body, lnp.asarray(X))), X * 32)
+
+
+def test_a_callback_may_use_the_library():
+    """Computing in a callback does not start the program again that the callback is part of."""
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return np.asarray(lnp.sort(lnp.asarray(x)) * 2)
+
+    y = lm.pure_callback(f, lm.ShapeDtype((3,), "float32"), lnp.asarray(X))
+    others = y + 1, y * 3
+    np.testing.assert_array_equal(np.asarray(y), np.sort(X) * 2)
+    np.testing.assert_array_equal(np.asarray(others[1]), np.sort(X) * 6)
+    assert len(calls) == 1
+
+
+def test_bfloat16_stays_itself():
+    x = lnp.asarray(X).astype("bfloat16")
+    out = lm.pure_callback(lambda a: a, lm.ShapeDtype((3,), "bfloat16"), x)
+    assert out.dtype == "bfloat16"
+    np.testing.assert_array_equal(np.asarray(out.astype("float32")), X)
+
+
+def test_what_a_callback_raises_reaches_the_reader():
+    def fails(x):
+        raise LookupError("not here")
+
+    y = lm.pure_callback(fails, lm.ShapeDtype((3,), "float32"), lnp.asarray(X))
+    for _ in range(2):
+        with pytest.raises(LookupError, match="not here"):
+            np.asarray(y)
+    assert float(lnp.ones(3).sum()) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (np.zeros(4, np.float32), r"returned shape \(4,\) as result 0 where \(3,\) was described"),
+        (np.zeros(3, np.complex64), "returned complex64 as result 0 where float32 was described"),
+        ((X, X), "another structure than was described"),
+    ],
+)
+def test_results_must_be_as_described(returned, message):
+    y = lm.pure_callback(lambda x: returned, lm.ShapeDtype((3,), "float32"), lnp.asarray(X))
+    with pytest.raises(ValueError, match=message):
+        np.asarray(y)
+
+
+def test_a_description_needs_shape_and_dtype():
+    with pytest.raises(TypeError, match="shape and dtype"):
+        lm.pure_callback(np.sort, "float32", X)
