@@ -9,7 +9,7 @@ namespace lamina::hlo::stablehlo {
 namespace {
 
 constexpr int kMaxLevels = 128;       // calls and regions within each other
-constexpr double kMaxExpanded = 2e6;  // operations with all calls expanded
+constexpr double kMaxExpanded = 1e6;  // operations with all calls expanded
 
 bool is_terminator(std::string_view name) {
   return name == "stablehlo.return" || name == "func.return" || name == "return" || name == "mhlo.return";

@@ -85,6 +85,7 @@ class Importer {
   bool in_entry_ = false;   // directly in the entry's block: checks may stand here
   double shape_steps_ = 0;  // taken to compute shapes
   absl::flat_hash_map<ComputationPtr, double> steps_;
+  absl::flat_hash_map<const Node*, std::vector<std::pair<Value, Dims>>> shapes_;  // computed so far
   std::vector<Check> checks_;
   Values checked_;
 };

@@ -11,7 +11,7 @@ namespace {
 
 // Graphs that give shapes are small; anything larger is not evaluated while reading.
 constexpr int64_t kMaxShapeElements = 4096;
-constexpr double kMaxShapeSteps = 4e5;  // of all evaluations of one program
+constexpr double kMaxShapeSteps = 2e5;  // of all evaluations of one program
 
 using Steps = absl::flat_hash_map<ComputationPtr, double>;
 
@@ -95,6 +95,9 @@ Dims OpReader::constant_ints(size_t i) {
     fail(str_cat("operand ", i, " gives a shape and must follow from constants and shapes"));
     return {};
   }
+  // The same shape is asked for again and again.
+  for (const auto& [known, dims] : importer_.shapes_[v.node()])
+    if (known == v) return dims;
   absl::StatusOr<ComputationPtr> graph = Computation::make({}, {{v}});
   if (!graph.ok()) {
     fail(view(graph.status()));
@@ -112,6 +115,7 @@ Dims OpReader::constant_ints(size_t i) {
   }
   Dims out;
   for (int64_t k = 0; k < (*value)[0]->size(); ++k) out.push_back((*value)[0]->int_at(k));
+  importer_.shapes_[v.node()].emplace_back(v, out);
   return out;
 }
 

@@ -45,30 +45,33 @@ struct Options {
 // An array that the machine cannot hold is refused before anything runs.
 absl::Status check_sizes(const hlo::Computation& program) {
   const int64_t limit = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  std::vector<const hlo::Computation*> pending{&program};
-  for (size_t next = 0; next < pending.size(); ++next)
-    for (const hlo::Node* n : pending[next]->nodes()) {
+  std::vector<const hlo::Computation*> all = hlo::regions_of(program);
+  all.push_back(&program);
+  for (const hlo::Computation* c : all)
+    for (const hlo::Node* n : c->nodes())
       for (uint32_t i = 0; i < n->num_results(); ++i)
         if (const hlo::Type* t = n->result_type(i); t->is_array() && t->bytes() > limit)
           return absl::ResourceExhaustedError(str_cat(n->def().name, " makes ", to_string(*t),
                                                       ", which is larger than this machine's memory"));
-      for (const hlo::ComputationPtr& r : hlo::regions_of(*n))
-        if (std::find(pending.begin(), pending.end(), r.get()) == pending.end()) pending.push_back(r.get());
-    }
   return absl::OkStatus();
 }
 
-int run_program(const Options& o, const Program& program) {
-  const std::vector<const hlo::Type*> types = program.computation->parameter_types();
-  if (o.inputs.size() != types.size())
-    return fail(o.file, absl::InvalidArgumentError(str_cat("the program takes ", types.size(),
-                                                           " arguments, not ", o.inputs.size())));
+// The arrays of the command line; `wanted` settles what 16-bit data mean.
+absl::StatusOr<std::vector<hlo::LiteralPtr>> read_inputs(const Options& o,
+                                                         std::span<const hlo::Type* const> wanted) {
+  if (o.inputs.size() != wanted.size())
+    return absl::InvalidArgumentError(
+        str_cat(o.file, ": the program takes ", wanted.size(), " arguments, not ", o.inputs.size()));
   std::vector<hlo::LiteralPtr> values;
   for (size_t i = 0; i < o.inputs.size(); ++i) {
-    absl::StatusOr<hlo::LiteralPtr> value = jit::read_npy(o.inputs[i], types[i]);
-    if (!value.ok()) return fail("lamina-run", value.status());
+    absl::StatusOr<hlo::LiteralPtr> value = jit::read_npy(o.inputs[i], wanted[i]);
+    if (!value.ok()) return value.status();
     values.push_back(*std::move(value));
   }
+  return values;
+}
+
+int run_program(const Options& o, const Program& program, std::span<const hlo::LiteralPtr> values) {
   if (absl::Status s = check_sizes(*program.computation); !s.ok()) return fail(o.file, s);
   absl::StatusOr<std::vector<hlo::LiteralPtr>> results = o.executor->run(program.computation, values);
   if (!results.ok()) return fail(o.file, results.status());
@@ -106,12 +109,17 @@ int run_stablehlo(const Options& o, std::string source) {
   }
   int code = 0;
   for (const std::string& name : names) {
-    absl::StatusOr<Program> program = module->program(name);
-    if (!program.ok()) {
-      code = fail_parse(o.file, program.status());
-      continue;
-    }
-    code = std::max(code, run_program(o, *program));
+    // Dimensions written ? are those of the arrays.
+    std::vector<const hlo::Type*> types;
+    for (const Module::Function& f : module->functions())
+      if (f.name == name)
+        for (const auto& a : f.arguments) types.push_back(hlo::scalar_type(a.dtype));
+    const absl::StatusOr<std::vector<hlo::LiteralPtr>> values = read_inputs(o, types);
+    if (!values.ok()) return fail("lamina-run", values.status());
+    for (size_t i = 0; i < types.size(); ++i) types[i] = (*values)[i]->type();
+    const absl::StatusOr<Program> program = module->program(name, types);
+    code = std::max(code,
+                    program.ok() ? run_program(o, *program, *values) : fail_parse(o.file, program.status()));
   }
   return code;
 }
@@ -146,7 +154,9 @@ int run(std::span<char*> arguments) {
     return run_stablehlo(o, *std::move(source));
   absl::StatusOr<hlo::ComputationPtr> program = hlo::parse(*source);
   if (!program.ok()) return fail_parse(o.file, program.status());
-  return run_program(o, {*program, (*program)->roots().size(), {}});
+  const absl::StatusOr<std::vector<hlo::LiteralPtr>> values = read_inputs(o, (*program)->parameter_types());
+  if (!values.ok()) return fail("lamina-run", values.status());
+  return run_program(o, {*program, (*program)->roots().size(), {}}, *values);
 }
 
 }  // namespace

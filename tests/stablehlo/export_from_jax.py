@@ -302,13 +302,22 @@ def spectrum(x):
 def ordered_spectrum(x):
     """Values by real and imaginary part, and how well the vectors belong to them."""
     w, v = jnp.linalg.eig(x)
-    return jnp.sort(w), jnp.abs(x @ v - v * w) + 1, jnp.sum(jnp.abs(v) ** 2, 0)
+    return (
+        jnp.sort(w.real),
+        jnp.sort(jnp.abs(w.imag)),
+        jnp.abs(x @ v - v * w) + 1,
+        jnp.sum(jnp.abs(v) ** 2, 0),
+    )
 
 
 def left_spectrum(x):
     w, u, _ = lax.linalg.eig(x, compute_left_eigenvectors=True, compute_right_eigenvectors=True)
     adjoint = jnp.swapaxes(u, -1, -2).conj()
-    return jnp.sort(w, -1), jnp.abs(adjoint @ x - w[..., None] * adjoint) + 1
+    return (
+        jnp.sort(w.real, -1),
+        jnp.sort(jnp.abs(w.imag), -1),
+        jnp.abs(adjoint @ x - w[..., None] * adjoint) + 1,
+    )
 
 
 def schur_parts(x):

@@ -22,7 +22,11 @@ std::string read(const std::string& text) {
     out = std::string(program.status().message());
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+#ifdef __SANITIZE_ADDRESS__
+  CHECK(took.count() < 20.0);
+#else
   CHECK(took.count() < 1.0);
+#endif
   return out;
 }
 
@@ -90,8 +94,8 @@ TEST_CASE("sizes are checked before anything is made", "[stablehlo]") {
   for (int i = 0; i < 4000; ++i)
     str_append(&costly, "  %x", i + 1, " = stablehlo.multiply %x", i, ", %0 : tensor<1xi32>\n");
   for (int i = 0; i < 4000; ++i)
-    str_append(&costly, "  %y", i,
-               " = stablehlo.dynamic_iota %x4000, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>\n");
+    str_append(&costly, "  %y", i, " = stablehlo.dynamic_iota %x", 4000 - i,
+               ", dim = 0 : (tensor<1xi32>) -> tensor<?xi32>\n");
   mentions(read(in_main(costly)), "gives a shape and takes more");
   mentions(read(in_main("  %0 = stablehlo.constant dense<[-5, 99999999]> : tensor<2xi64>\n"
                         "  %1 = stablehlo.dynamic_iota %0, dim = 0 : (tensor<2xi64>) -> tensor<?x?xi32>")),

@@ -50,3 +50,45 @@ def test_agrees_with_jax(name):
     # Exported, CHLO is expanded by JAX; lowered, it is there to be read.
     for text in (exported(name), lowered.as_text()):
         assert_agrees(results(stablehlo.loads(text)(*flat)), want, tolerance)
+
+
+DOUBLE = [
+    "exp",
+    "power",
+    "c64_sqrt",
+    "c64_arctan",
+    "lgamma",
+    "special_zeta",
+    "special_i1e",
+    "var_1",
+    "lax_cumlogsumexp",
+    "sort",
+    "matmul",
+    "conv",
+    "qr_tall",
+    "solve",
+    "cholesky",
+    "eigh",
+    "svd",
+    "fft_long",
+    "fft_prime",
+    "irfft",
+    "scan_grad",
+    "while",
+    "attention_grad",
+    "random_uniform",
+    "random_normal",
+    "bitcast",
+]
+
+
+@pytest.mark.parametrize("name", DOUBLE)
+def test_agrees_with_jax_in_double_precision(name):
+    f, args, tolerance = CASES[name]
+    wide = {"float32": np.float64, "complex64": np.complex128}
+    args = tuple(a.astype(wide[str(a.dtype)]) if str(a.dtype) in wide else a for a in args)
+    with jax.enable_x64(True):
+        lowered = jax.jit(f).lower(*args)
+        want = [np.asarray(x) for x in jax.tree.leaves(lowered.compile()(*args))]
+        text = lowered.as_text()
+    assert_agrees(results(stablehlo.loads(text)(*args)), want, min(tolerance, 1e-10))
