@@ -214,7 +214,7 @@ absl::Status Executable::run_in(Run& state, std::span<BufferRef> arguments,
                                 std::vector<BufferRef>& results) const {
   std::move(arguments.begin(), arguments.end(), state.slots.begin());
   for (size_t s = 0; s < steps_.size(); ++s) {
-    if (state.cancelled()) return absl::CancelledError("the run was cancelled");
+    if (state.stop_before(steps_[s]->work())) return absl::CancelledError("the run was cancelled");
     state.dying = dead_after_[s];
     if (absl::Status status = steps_[s]->run(state); !status.ok()) return status;
     for (int slot : dead_after_[s]) state.slots[slot].reset();

@@ -26,15 +26,28 @@ struct Run {
   std::vector<BufferRef> slots;
   const CancelFlag* cancel;      // may be null
   std::span<const int> dying{};  // slots that nothing reads after the present step
+  int64_t unwatched = 0;         // work since the flag's watcher was asked
 
   absl::StatusOr<BufferRef> allocate(const hlo::Type* type);
-  bool cancelled() const { return cancel && cancel->stop_here(); }
+  // Asked before each step, with the step's work. The flag is read every time; the watcher, which may read a
+  // clock, once in so much work as takes some 20 us: in loops of tiny steps it would cost more than they do.
+  bool stop_before(int64_t work) {
+    if (!cancel) return false;
+    if (work < kWatchedWork && (unwatched += kStepWork + work) < kWatchedWork) return cancel->requested();
+    unwatched = 0;
+    return cancel->stop_here();
+  }
+
+  static constexpr int64_t kStepWork = 1'000;  // of starting any step
+  static constexpr int64_t kWatchedWork = 100'000;
 };
 
 class Step {
  public:
   virtual ~Step() = default;
   virtual absl::Status run(Run& run) const = 0;
+  // Element operations; where they are not known, enough for the watcher to be asked each time.
+  virtual int64_t work() const { return Run::kWatchedWork; }
   // One line for the report.
   virtual std::string describe() const = 0;
   // What the programs inside it allocate at most at one time (Executable::peak_bytes).

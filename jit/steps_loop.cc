@@ -110,6 +110,7 @@ class LoopStep final : public Step {
     return stopped ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
   }
 
+  int64_t work() const override { return work_; }
   std::string describe() const override {
     const LoopKernel& k = kernel_->spec();
     return str_cat("loop ", outer_, " x ", inner_, k.has_reduction ? " reducing" : "", ", ", k.body.size(),
@@ -145,6 +146,7 @@ class AliasStep final : public Step {
     for (size_t i = 0; i < from_.size(); ++i) run.slots[to_[i]] = run.slots[from_[i]];
     return absl::OkStatus();
   }
+  int64_t work() const override { return 0; }
   std::string describe() const override { return "alias"; }
 
  private:

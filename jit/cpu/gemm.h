@@ -53,8 +53,8 @@ inline constexpr int64_t kAsideRows = 256;
 // A is read in place when the result is at most this many vectors wide.
 inline constexpr int64_t kInPlaceColumns = 2;
 inline constexpr int64_t kStackScratch = 16 << 10;
-// Less work than this many multiply-adds per thread is not worth a thread.
-inline constexpr int64_t kWorkPerThread = 1 << 17;
+// Less work than this many multiply-adds per thread (some 15 us) is not worth waking a thread.
+inline constexpr int64_t kWorkPerThread = 1 << 20;
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -137,7 +137,14 @@ SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &saved_, nullpt
 struct ThreadPool::State {
   struct alignas(64) Worker {
     std::atomic<uint32_t> epoch{0};  // counts the jobs given to this worker
+    std::atomic<uint32_t> taken{0};  // and those whose share somebody has begun: equal between jobs
     std::thread thread;
+
+    // Makes the share of job number `job` the calling thread's; false if somebody has it, or had it.
+    bool take(uint32_t job) {
+      uint32_t before = job - 1;
+      return taken.compare_exchange_strong(before, job, std::memory_order_acq_rel);
+    }
   };
 
   std::mutex job;  // held while a job runs
@@ -165,7 +172,8 @@ struct ThreadPool::State {
     while (true) {
       wait_for_change(self->epoch, seen);
       if (stopping.load(std::memory_order_acquire)) return;
-      ++seen;
+      seen = self->epoch.load(std::memory_order_acquire);
+      if (!self->take(seen)) continue;
       run_share(thread);
       if (pending.fetch_sub(1, std::memory_order_acq_rel) == 1) pending.notify_one();
     }
@@ -252,6 +260,14 @@ void ThreadPool::run_job(int64_t n_tasks, TaskFn fn, void* arg) {
         }
         inside_job = true;
         state->run_share(0);
+        // A worker that has not begun yet, because its processor is busy elsewhere or it is still waking, is
+        // not waited for.
+        for (int i = threads - 1; i-- > 0;) {
+          ThreadPool::State::Worker& worker = *state->workers[i];
+          if (!worker.take(worker.epoch.load(std::memory_order_relaxed))) continue;
+          state->run_share(i + 1);
+          state->pending.fetch_sub(1, std::memory_order_acq_rel);
+        }
         inside_job = false;
         for (int left; (left = state->pending.load(std::memory_order_acquire)) != 0;)
           wait_for_change(state->pending, left);

@@ -1,16 +1,18 @@
 // The one pool of worker threads, with static partition.
 //
 // Contract: no thread exists before the first parallel_for that can use one. A job of n tasks on t threads
-// gives thread i the tasks [n*i/t, n*(i+1)/t), in order; the caller is thread 0. Results must not depend on
-// t: tasks are cut by the caller of parallel_for, by sizes only. A job started inside a task, or while
-// another thread's job holds the pool, runs inline on its caller. Workers spin briefly for the next job, then
-// sleep; they have all signals blocked. After fork() the child has no workers and starts its own when it
-// first needs them. Tasks do not throw and do not fork.
+// has t shares: share i is the tasks [n*i/t, n*(i+1)/t), in order, on one thread. The caller runs share 0,
+// then each other share that its worker has not begun, so that a busy processor holds nobody up. Results must
+// not depend on t: tasks are cut by the caller of parallel_for, by sizes only. A job started inside a task,
+// or while another thread's job holds the pool, runs inline on its caller. Workers spin briefly for the next
+// job, then sleep; they have all signals blocked. After fork() the child has no workers and starts its own
+// when it first needs them. Tasks do not throw and do not fork.
 #ifndef LAMINA_JIT_RUNTIME_THREAD_POOL_H_
 #define LAMINA_JIT_RUNTIME_THREAD_POOL_H_
 
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -79,13 +81,16 @@ class ThreadPool {
 
   // Threads a job started now by this thread may use.
   int usable_threads();
-  // The same for `work` element operations: 1 where a second thread would cost more than it brings.
+  // The same for `work` element operations, each thread with enough of them to be worth waking.
   int threads_for(int64_t work) {
-    return work < least_parallel_work_.load(std::memory_order_relaxed) ? 1 : usable_threads();
+    const int64_t least = least_parallel_work_.load(std::memory_order_relaxed);
+    if (work < least) return 1;
+    const int64_t worth = least > 1 ? work / (least / 2) : usable_threads();
+    return static_cast<int>(std::min<int64_t>(worth, usable_threads()));
   }
   // Where jobs begin to be shared; tests set it to 0, so that small programs run on several threads.
   void set_least_parallel_work(int64_t work) { least_parallel_work_.store(work, std::memory_order_relaxed); }
-  static constexpr int64_t kLeastParallelWork = 200'000;
+  static constexpr int64_t kLeastParallelWork = 1'000'000;
   // Worker threads that exist now.
   int started_threads() const;
 

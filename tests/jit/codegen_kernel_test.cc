@@ -442,8 +442,10 @@ TEST_CASE("random kernels have the same bits in every tier and on every target",
 }
 
 TEST_CASE("sums follow the tree in both forms", "[codegen]") {
-  for (int64_t columns : {1, 2, 31, 32, 33, 64, 65, 127, 1000}) check_sum<float>(DType::kF32, 5, columns);
+  for (int64_t columns : {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 191, 192, 1000})
+    check_sum<float>(DType::kF32, 5, columns);
   for (int64_t rows : {1, 40, 300}) check_sum<double>(DType::kF64, rows, 259);
+  for (int64_t columns : {95, 96, 97}) check_sum<double>(DType::kF64, 2, columns);
   check_sum<float>(DType::kF32, 3, 16384);
   check_sum<float>(DType::kF32, 3, 16385);
   check_sum<double>(DType::kF64, 2, 3 * 16384 + 70);

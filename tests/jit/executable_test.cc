@@ -220,6 +220,61 @@ TEST_CASE("Loops, branches and scans run as nested programs", "[executable]") {
   }
 }
 
+TEST_CASE("A loop of tiny steps asks the watcher now and then, and stops when it says so", "[executable]") {
+  struct Counter final : lamina::jit::StepWatcher {
+    bool between_steps() override { return ++asked == stop_at; }
+    int64_t asked = 0, stop_at = 0;
+  };
+  const Type* i = scalar_type(DType::kS32);
+  const auto cond = record_region({{i}}, [](Builder& b, std::span<const Value> p) {
+    return Values{b.compare(p[0], b.scalar_int(DType::kS32, 100'000), "LT")};
+  });
+  const auto body = record_region({{i}}, [](Builder& b, std::span<const Value> p) {
+    return Values{b.add(p[0], b.scalar_int(DType::kS32, 1))};
+  });
+  REQUIRE((cond.ok() && body.ok()));
+  const Value start = make_parameter(i);
+  Builder b;
+  const auto program = Computation::make({{start}}, b.while_loop({{start}}, *cond, *body));
+  REQUIRE(program.ok());
+  Engine& engine = Engine::get();
+  lamina::jit::CodeGeneratorOptions options;
+  options.library_path = LAMINA_LLVM_PATH;
+  engine.kernels().set_generator_options(options);
+  const auto exe = Executable::compile(engine, *program);
+  REQUIRE(exe.ok());
+  std::vector<BufferRef> in{*engine.allocator().allocate(4)}, out;
+  std::memset(in[0]->data(), 0, 4);
+  Counter counter;
+  lamina::jit::CancelFlag cancel(&counter);
+  REQUIRE((*exe)->run(in, out, &cancel).ok());
+  CHECK(counter.asked > 1000);
+  CHECK(counter.asked < 10'000);
+  counter.asked = 0;
+  counter.stop_at = 7;
+  CHECK((*exe)->run(in, out, &cancel).code() == absl::StatusCode::kCancelled);
+  CHECK(counter.asked == 7);
+}
+
+TEST_CASE("Sums and maxima over several dimensions end anywhere in the lanes", "[executable]") {
+  RandomProgram random(11);
+  for (const Dims& dims : {Dims{3, 5, 77}, Dims{2, 130, 67}, Dims{7, 3, 64}, Dims{1, 40, 1000}})
+    for (const bool largest : {false, true}) {
+      const Type* f = scalar_type(DType::kF32);
+      const auto combine = record_region({{f, f}}, [&](Builder& b, std::span<const Value> p) {
+        return Values{largest ? b.maximum(p[0], p[1]) : b.add(p[0], p[1])};
+      });
+      REQUIRE(combine.ok());
+      const Value x = make_parameter(array_type_or_die(DType::kF32, dims));
+      Builder b;
+      const Values r = b.reduce({{x}}, {{b.scalar(DType::kF32, -2.5)}}, *combine, {{1, 2}});
+      REQUIRE(b.ok());
+      const auto program = Computation::make({{x}}, r);
+      REQUIRE(program.ok());
+      check_program(*program, {{random.data(x.type())}});
+    }
+}
+
 TEST_CASE("A failed run leaves no memory behind and says why", "[executable]") {
   Engine& engine = Engine::get();
   const Value p = make_parameter(array_type_or_die(DType::kF32, {{1000, 1000}}));

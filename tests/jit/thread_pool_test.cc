@@ -3,11 +3,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <map>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -26,25 +27,55 @@ TEST_CASE("no thread exists before the first job that can use one") {
   CHECK(pool.started_threads() == 2);
 }
 
-TEST_CASE("every task runs once, on the thread that the static partition names") {
+namespace {
+
+// The threads of a job of n tasks on `threads` threads that each wait for all others: none can then take
+// another's share.
+std::vector<std::thread::id> who_runs(ThreadPool& pool, int64_t n, int threads) {
+  std::vector<std::thread::id> who(static_cast<size_t>(n));
+  std::atomic<int> arrived{0};
+  pool.parallel_for(n, [&](int64_t i) {
+    who[static_cast<size_t>(i)] = std::this_thread::get_id();
+    bool first = false;  // of its share
+    for (int t = 0; t < threads; ++t) first |= i == n * t / threads;
+    if (!first) return;
+    ++arrived;
+    while (arrived < threads) std::this_thread::yield();
+  });
+  return who;
+}
+
+}  // namespace
+
+TEST_CASE("every task runs once, each share of the static partition on one thread") {
   for (int size : {1, 2, 3, 5}) {
     ThreadPool pool(size);
     for (int64_t n : {1, 2, 3, 4, 7, 64, 1000}) {
       std::vector<int> count(static_cast<size_t>(n), 0);
-      std::vector<std::thread::id> who(static_cast<size_t>(n));
       for (int repeat = 0; repeat < 20; ++repeat)
-        pool.parallel_for(n, [&](int64_t i) {
-          ++count[static_cast<size_t>(i)];
-          who[static_cast<size_t>(i)] = std::this_thread::get_id();
-        });
-      const int64_t threads = std::min<int64_t>(size, n);
+        pool.parallel_for(n, [&](int64_t i) { ++count[static_cast<size_t>(i)]; });
+      const int threads = static_cast<int>(std::min<int64_t>(size, n));
       for (int64_t i = 0; i < n; ++i) REQUIRE(count[static_cast<size_t>(i)] == 20);
-      std::map<std::thread::id, int64_t> share;
-      for (const auto& id : who) ++share[id];
-      REQUIRE(static_cast<int64_t>(share.size()) == threads);
-      for (int64_t i = 0; i < n / threads; ++i)
-        REQUIRE(who[static_cast<size_t>(i)] == std::this_thread::get_id());
+      const std::vector<std::thread::id> who = who_runs(pool, n, threads);
+      std::set<std::thread::id> distinct;
+      for (int t = 0; t < threads; ++t) {
+        const int64_t begin = n * t / threads;
+        distinct.insert(who[static_cast<size_t>(begin)]);
+        for (int64_t i = begin; i < n * (t + 1) / threads; ++i)
+          REQUIRE(who[static_cast<size_t>(i)] == who[static_cast<size_t>(begin)]);
+      }
+      REQUIRE(static_cast<int>(distinct.size()) == threads);
+      REQUIRE(who[0] == std::this_thread::get_id());
     }
+  }
+}
+
+TEST_CASE("of many short jobs in a row each runs its tasks once, whoever begins a share first") {
+  ThreadPool pool(3);
+  std::vector<int> count(3);
+  for (int repeat = 1; repeat <= 20'000; ++repeat) {
+    pool.parallel_for(2 + repeat % 2, [&](int64_t i) { ++count[static_cast<size_t>(i)]; });
+    REQUIRE(count == std::vector<int>{repeat, repeat, repeat / 2 + repeat % 2});
   }
 }
 
@@ -68,11 +99,9 @@ TEST_CASE("jobs inside tasks run inline") {
 TEST_CASE("thread limits are scoped, nest, and are read when the job starts") {
   ThreadPool pool(4);
   const auto threads_used = [&] {
-    std::vector<std::thread::id> who(16);
-    pool.parallel_for(16, [&](int64_t i) { who[static_cast<size_t>(i)] = std::this_thread::get_id(); });
-    std::map<std::thread::id, int> share;
-    for (const auto& id : who) ++share[id];
-    return static_cast<int>(share.size());
+    const int expected = std::min(pool.usable_threads(), 16);
+    const std::vector<std::thread::id> who = who_runs(pool, 16, expected);
+    return static_cast<int>(std::set<std::thread::id>(who.begin(), who.end()).size());
   };
   CHECK(threads_used() == 4);
   {

@@ -37,8 +37,6 @@ int operand_count(const KernelInstr& instr) {
 // A body of so many instructions is a chain of which the processor sees too little ahead: two vectors side by
 // side fill the time that one waits for itself, and four where it is longer still.
 constexpr size_t kLongBody = 24;
-// A mask is made in one register.
-constexpr unsigned kMostMasked = 64;
 
 // Types of 4 bytes and more decide: with one of them a register is filled, with two the wider takes two
 // registers.
@@ -212,19 +210,19 @@ void KernelEmitter::row_part(Value* begin, Value* end, const RowBody& body) {
   });
 }
 
+void KernelEmitter::masked(Value* index, Value* end, const std::function<void()>& body) {
+  row_left_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(end, index), i64(lanes_));
+  Value* bits = b_.CreateLShr(i64(-1), b_.CreateSub(i64(64), row_left_));
+  row_mask_ = b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes_)), prim_.type(DType::kBool, lanes_));
+  body();
+  row_mask_ = row_left_ = nullptr;
+}
+
 // A long body is emitted once, always masked; a short one also without a mask.
 void KernelEmitter::masked_row_part(Value* begin, Value* end, const RowBody& body) {
-  const auto masked = [&](Value* i) {
-    row_left_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(end, i), i64(lanes_));
-    Value* bits = b_.CreateLShr(i64(-1), b_.CreateSub(i64(64), row_left_));
-    row_mask_ =
-        b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes_)), prim_.type(DType::kBool, lanes_));
-    body(i, lanes_);
-    row_mask_ = row_left_ = nullptr;
-  };
   if (is_long(kernel_)) {
     loop(begin, end, i64(lanes_), {}, [&](Value* i, const Values&) -> Values {
-      masked(i);
+      masked(i, end, [&] { body(i, lanes_); });
       return {};
     });
     return;
@@ -235,7 +233,8 @@ void KernelEmitter::masked_row_part(Value* begin, Value* end, const RowBody& bod
     body(i, lanes_);
     return {};
   });
-  if_then(b_.CreateICmpSLT(vectors_end, end), [&] { masked(vectors_end); });
+  if_then(b_.CreateICmpSLT(vectors_end, end),
+          [&] { masked(vectors_end, end, [&] { body(vectors_end, lanes_); }); });
 }
 
 Value* KernelEmitter::within_row(Value* predicate) {

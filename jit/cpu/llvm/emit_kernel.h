@@ -22,6 +22,8 @@
 namespace lamina::jit::cpu {
 
 inline constexpr char kEntryName[] = "lamina_kernel";
+// A mask is made in one register.
+inline constexpr unsigned kMostMasked = 64;
 
 struct TargetText {
   std::string cpu;
@@ -78,6 +80,8 @@ class KernelEmitter {
   // vector.
   void row_loop(llvm::Value* begin, llvm::Value* end, const RowBody& body);
   void masked_row_part(llvm::Value* begin, llvm::Value* end, const RowBody& body);
+  // `body` with the lanes from `index` on masked that lie before `end`.
+  void masked(llvm::Value* index, llvm::Value* end, const std::function<void()>& body);
   // `predicate` (may be null) where the row goes on; null for everywhere.
   llvm::Value* within_row(llvm::Value* predicate);
 
@@ -142,6 +146,9 @@ class KernelEmitter {
   void emit_across(llvm::Value* outer_begin, llvm::Value* outer_end, llvm::Value* inner_begin,
                    llvm::Value* inner_end);
   void along_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count);
+  void along_run(const Values& indices, llvm::Value* column, llvm::Value* position, llvm::Value* end);
+  llvm::Value* along_registers(llvm::Value* begin, llvm::Value* end,
+                               const std::function<Values(llvm::Value*, unsigned)>& elements_at);
   void prefetch_along(Row& row, int dim, int64_t rows);
   void across_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count, llvm::Value* column,
                     llvm::Value* column_end);

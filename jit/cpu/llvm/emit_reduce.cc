@@ -23,6 +23,10 @@ constexpr int64_t kBlockColumns = 256;
 // A block touches one KiB of each row, too little for the hardware to see the stream: its rows are asked for
 // early.
 constexpr int64_t kPrefetchRows = 4;
+// Lanes of the kAlongReduced form stay in registers where they fit in so many vectors and the body, which is
+// then there once per vector, has at most so many instructions in all.
+constexpr int64_t kMostRegisters = 8;
+constexpr int64_t kMostUnrolled = 96;
 
 unsigned log2_of(int64_t n) {
   unsigned k = 0;
@@ -238,16 +242,23 @@ void KernelEmitter::accumulate(const Values& elements, Value* lane, Value* colum
     a.push_back(acc_load(addresses[v], v, lanes));
   }
   const Values r = combine(a, elements, lanes);
-  for (unsigned v = 0; v < elements.size(); ++v)
-    acc_store(b_.CreateSelect(splat(first, lanes), elements[v], r[v]), addresses[v], v, lanes);
+  for (unsigned v = 0; v < elements.size(); ++v) {
+    Value* result = b_.CreateSelect(splat(first, lanes), elements[v], r[v]);
+    if (lanes > 1 && row_mask_) result = b_.CreateSelect(row_mask_, result, a[v]);
+    acc_store(result, addresses[v], v, lanes);
+  }
 }
 
-// The elements [start, start + count) of the reduced index, run by run of the last reduced dimension, and
-// within a run in segments that end where the lanes wrap.
+// The elements [start, start + count) of the reduced index, run by run of the last reduced dimension.
 void KernelEmitter::along_chunk(const Values& parallel, Value* start, Value* count) {
   const int first_reduced = kernel_.parallel_rank;
   const int last = first_reduced + kernel_.reduce_rank - 1;
-  const std::vector<uint32_t>& inputs = kernel_.reduction.inputs;
+  Values indices = parallel;
+  indices.resize(last + 1, nullptr);
+  if (kernel_.reduce_rank == 1) {
+    along_run(indices, start, i64(0), count);
+    return;
+  }
   Value* extent = arg(last);
   Value* first_row = b_.CreateUDiv(start, extent);
   Value* first_column = b_.CreateSub(start, b_.CreateMul(first_row, extent));
@@ -262,36 +273,98 @@ void KernelEmitter::along_chunk(const Values& parallel, Value* start, Value* cou
     Value* length = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateSub(extent, column),
                                              b_.CreateSub(count, position));
     Value* end = b_.CreateAdd(position, length);
-    Values indices = parallel;
-    indices.insert(indices.end(), outer.begin(), outer.end());
-    indices.push_back(nullptr);
-    Row row = begin_row(kernel_.body, last, indices, {}, inputs);
-    Value* to_index = b_.CreateSub(column, position);
-    loop(b_.CreateAnd(position, i64(-tree_lanes_)), end, i64(tree_lanes_), {},
-         [&](Value* base, const Values&) -> Values {
-           Value* begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, base, position);
-           Value* stop =
-               b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(base, i64(tree_lanes_)), end);
-           Value* first = b_.CreateICmpEQ(base, i64(0));
-           Value* whole = b_.CreateAnd(b_.CreateSub(stop, begin), i64(-static_cast<int64_t>(lanes_)));
-           Value* vectors_end = b_.CreateAdd(begin, whole);
-           auto part = [&](Value* from, Value* to, unsigned lanes) {
-             loop(from, to, i64(lanes), {}, [&](Value* x, const Values&) -> Values {
-               const Values values = emit_section(row, b_.CreateAdd(x, to_index), lanes);
-               Values elements;
-               for (uint32_t id : inputs) elements.push_back(row_value(row, values, id, lanes));
-               accumulate(elements, i64(0), b_.CreateSub(x, base), first, lanes);
-               return {};
-             });
-           };
-           part(begin, vectors_end, lanes_);
-           part(vectors_end, stop, 1);
-           return {};
-         });
+    std::copy(outer.begin(), outer.end(), indices.begin() + first_reduced);
+    along_run(indices, column, position, end);
     Values next = increment(outer, first_reduced);
     next.push_back(end);
     return next;
   });
+}
+
+// One run: the elements at positions [position, end) of the chunk, the first of them at `column` of the last
+// dimension. Segments end where the lanes wrap; whole ones after the first keep the lanes in registers.
+void KernelEmitter::along_run(const Values& indices, Value* column, Value* position, Value* end) {
+  const int last = kernel_.parallel_rank + kernel_.reduce_rank - 1;
+  const std::vector<uint32_t>& inputs = kernel_.reduction.inputs;
+  Row row = begin_row(kernel_.body, last, indices, {}, inputs);
+  Value* to_index = b_.CreateSub(column, position);
+  const auto elements_at = [&](Value* x, unsigned lanes) {
+    const Values values = emit_section(row, b_.CreateAdd(x, to_index), lanes);
+    Values elements;
+    for (uint32_t id : inputs) elements.push_back(row_value(row, values, id, lanes));
+    return elements;
+  };
+  Value* begin_base = b_.CreateAnd(position, i64(-tree_lanes_));
+  const int64_t vectors = tree_lanes_ / lanes_;
+  const bool in_registers = vectors * static_cast<int64_t>(inputs.size()) <= kMostRegisters &&
+                            vectors * static_cast<int64_t>(kernel_.body.size()) <= kMostUnrolled;
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  auto* segment = BasicBlock::Create(module_.getContext(), "segment", function);
+  auto* done = BasicBlock::Create(module_.getContext(), "run_done", function);
+  BasicBlock* before = b_.GetInsertBlock();
+  b_.CreateCondBr(b_.CreateICmpSLT(begin_base, end), segment, done);
+  b_.SetInsertPoint(segment);
+  llvm::PHINode* base = b_.CreatePHI(b_.getInt64Ty(), 2);
+  base->addIncoming(begin_base, before);
+  Value* begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, base, position);
+  Value* stop = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(base, i64(tree_lanes_)), end);
+  Value* first = b_.CreateICmpEQ(base, i64(0));
+  const auto one = [&](Value* x, unsigned lanes) {
+    accumulate(elements_at(x, lanes), i64(0), b_.CreateSub(x, base), first, lanes);
+  };
+  if (target_.has_masks && lanes_ <= kMostMasked) {
+    loop(begin, stop, i64(lanes_), {}, [&](Value* x, const Values&) -> Values {
+      masked(x, stop, [&] { one(x, lanes_); });
+      return {};
+    });
+  } else {
+    row_part(begin, stop, one);
+  }
+  Value* next = b_.CreateAdd(base, i64(tree_lanes_));
+  if (in_registers) next = along_registers(next, end, elements_at);
+  base->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLT(next, end), segment, done);
+  b_.SetInsertPoint(done);
+}
+
+// The whole segments of [begin, end), every lane having an element; gives where they end.
+Value* KernelEmitter::along_registers(Value* begin, Value* end,
+                                      const std::function<Values(Value*, unsigned)>& elements_at) {
+  const unsigned vectors = tree_lanes_ / lanes_;
+  const unsigned m = level_offsets_.size();
+  Value* left = b_.CreateSub(end, begin);
+  Value* whole = b_.CreateAnd(left, i64(-tree_lanes_));
+  Value* stop = b_.CreateAdd(begin, whole);
+  BasicBlock* before = b_.GetInsertBlock();
+  llvm::Function* function = before->getParent();
+  auto* inside = BasicBlock::Create(module_.getContext(), "registers", function);
+  auto* after = BasicBlock::Create(module_.getContext(), "memory", function);
+  b_.CreateCondBr(b_.CreateICmpSGT(whole, i64(0)), inside, after);
+  b_.SetInsertPoint(inside);
+  const auto address = [&](unsigned k, unsigned v) {
+    return acc_address(levels_[0], v, i64(0), i64(static_cast<int64_t>(k) * lanes_));
+  };
+  Values lanes;
+  for (unsigned k = 0; k < vectors; ++k)
+    for (unsigned v = 0; v < m; ++v) lanes.push_back(acc_load(address(k, v), v, lanes_));
+  lanes = loop(begin, stop, i64(tree_lanes_), lanes, [&](Value* x, const Values& a) {
+    Values next;
+    for (unsigned k = 0; k < vectors; ++k) {
+      const Values e = elements_at(b_.CreateAdd(x, i64(static_cast<int64_t>(k) * lanes_)), lanes_);
+      const Values r = combine(Values(a.begin() + k * m, a.begin() + (k + 1) * m), e, lanes_);
+      next.insert(next.end(), r.begin(), r.end());
+    }
+    return next;
+  });
+  for (unsigned k = 0; k < vectors; ++k)
+    for (unsigned v = 0; v < m; ++v) acc_store(lanes[k * m + v], address(k, v), v, lanes_);
+  inside = b_.GetInsertBlock();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+  llvm::PHINode* reached = b_.CreatePHI(b_.getInt64Ty(), 2);
+  reached->addIncoming(begin, before);
+  reached->addIncoming(stop, inside);
+  return reached;
 }
 
 void KernelEmitter::across_chunk(const Values& parallel, Value* start, Value* count, Value* column,
