@@ -19,6 +19,8 @@ class Loaded:
     """A function of a StableHLO module, called with arrays (flat, one per array of its arguments)."""
 
     def __init__(self, text: str, entry: str | None = None) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"a module is StableHLO text, a str, not {type(text).__name__}")
         self._module = _core.StableHloModule(text)
         self.name: str = self._module.entry() if entry is None else entry
         if self.name not in self._module.functions():
@@ -80,6 +82,7 @@ def loads(text: str, entry: str | None = None) -> Loaded:
         A callable on arrays of the declared types; dimensions declared ``?`` are taken from the arguments.
 
     Raises:
+        TypeError: the module is not a str.
         ValueError: the text is not StableHLO, or breaks its rules; the message starts with ``line:column``.
         NotImplementedError: an operation or element type that is not supported.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 
+import export_from_jax
+import jax
 import numpy as np
 import pytest
-
-jax = pytest.importorskip("jax")
-import export_from_jax  # noqa: E402
-from lamina import stablehlo  # noqa: E402
+from lamina import stablehlo
 
 CASES = export_from_jax.all_cases()
 
@@ -92,3 +91,9 @@ def test_agrees_with_jax_in_double_precision(name):
         want = [np.asarray(x) for x in jax.tree.leaves(lowered.compile()(*args))]
         text = lowered.as_text()
     assert_agrees(results(stablehlo.loads(text)(*args)), want, min(tolerance, 1e-10))
+
+
+@pytest.mark.parametrize("module", [5, None, b"module {}"], ids=["number", "none", "bytes"])
+def test_a_module_is_text(module):
+    with pytest.raises(TypeError, match="a module is StableHLO text, a str, not"):
+        stablehlo.loads(module)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import export_from_jax
+import jax
 import numpy as np
 import pytest
-
-jax = pytest.importorskip("jax")
-
-import export_from_jax  # noqa: E402
-from jax_support import verified  # noqa: E402
-from lamina import stablehlo  # noqa: E402
-from models import MODELS  # noqa: E402
-from test_exported import assert_agrees, results  # noqa: E402
+from jax_support import verified
+from lamina import stablehlo
+from models import MODELS
+from test_exported import assert_agrees, results
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-
-pytest.importorskip("jax")
-
 import lamina as lm
 import lamina.numpy as lnp
+import numpy as np
+import pytest
 from jax_support import run_by_xla, verified
 from lamina import lax, nn, stablehlo
 from test_exported import CASES, assert_agrees, exported, results
