@@ -10,6 +10,13 @@ namespace {
 
 // Entries kept; each holds a plan and its constants, kernels are shared and counted elsewhere.
 constexpr size_t kMaxEntries = 4096;
+// Entries of one place, the newest ones, that a miss is compared with.
+constexpr size_t kCompared = 64;
+
+// What was recorded where: entries that explain each other's misses.
+std::string place_of(const Specialization& entry) {
+  return str_cat(entry.info.kind, "\n", entry.info.name, "\n", entry.info.where);
+}
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -58,6 +65,7 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::get(
     if ((*other)->key == entry->key) return *other;
   entry->info.id = next_id_++;
   entry->info.reason = from.reason.empty() ? explain_miss(*entry, &entry->info.nearest) : from.reason;
+  by_place_[place_of(*entry)].push_back(entry);
   order_.push_front(entry);
   bucket.push_back(order_.begin());
   stats_.compile_ms += entry->info.compile_ms;
@@ -66,6 +74,9 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::get(
     const uint64_t old_hash = absl::HashOf((*oldest)->key);
     std::erase(by_hash_[old_hash], oldest);
     if (by_hash_[old_hash].empty()) by_hash_.erase(old_hash);
+    const auto place = by_place_.find(place_of(**oldest));
+    std::erase(place->second, *oldest);
+    if (place->second.empty()) by_place_.erase(place);
     order_.erase(oldest);
     ++stats_.evictions;
   }
@@ -75,14 +86,14 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::get(
 std::string SpecializationCache::explain_miss(const Specialization& entry, int64_t* nearest) const {
   const Specialization* best = nullptr;
   size_t best_same = 0;
-  for (const SpecializationPtr& other : order_) {
-    if (other->info.kind != entry.info.kind || other->info.name != entry.info.name ||
-        other->info.where != entry.info.where)
-      continue;
+  const auto place = by_place_.find(place_of(entry));
+  const std::span<const SpecializationPtr> known =
+      place == by_place_.end() ? std::span<const SpecializationPtr>() : place->second;
+  for (const SpecializationPtr& other : known.last(std::min(known.size(), kCompared))) {
     size_t same = 0;
     for (size_t i = 0; i < std::min(entry.argument_types.size(), other->argument_types.size()); ++i)
       same += entry.argument_types[i] == other->argument_types[i];
-    if (!best || same > best_same) {
+    if (!best || same >= best_same) {  // of equals the newest
       best = other.get();
       best_same = same;
     }
@@ -136,6 +147,7 @@ void SpecializationCache::clear() {
   std::lock_guard lock(mutex_);
   order_.clear();
   by_hash_.clear();
+  by_place_.clear();
   stats_ = {};
 }
 

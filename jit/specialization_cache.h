@@ -87,6 +87,7 @@ class SpecializationCache {
   mutable std::mutex mutex_;
   Order order_;
   absl::flat_hash_map<uint64_t, std::vector<Order::iterator>> by_hash_;
+  absl::flat_hash_map<std::string, std::vector<SpecializationPtr>> by_place_;  // oldest first
   CacheStats stats_;
   int64_t next_id_ = 1;
 };
