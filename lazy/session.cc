@@ -159,7 +159,8 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
     for (uint32_t i = 0; i < leaf.node()->num_results(); ++i)
       arguments.push_back(jit::array_of(Value(leaf.node(), i))->buffer());
   const hlo::LocationId where = roots.back().node()->location();
-  // From now on they are computed here: a flush meanwhile, as by a host callback of theirs, leaves them alone.
+  // From now on they are computed here: a flush meanwhile, as by a host callback of theirs, leaves them
+  // alone.
   for (const Value& root : roots) hlo::hold_back(root.node());
   jit::SpecializationPtr entry;
   {
@@ -319,13 +320,15 @@ namespace {
 Value leaf_of(const hlo::Type* type, jit::BufferRef buffer) {
   return hlo::make_leaf(type, new jit::Array(type, std::move(buffer)));
 }
-}  // namespace
-
-Value from_host(DType dtype, std::span<const int64_t> dims, const void* data) {
-  const hlo::Type* type = check(hlo::array_type(dtype, dims));
+Value copied_leaf(const hlo::Type* type, const void* data) {
   jit::BufferRef buffer = check(jit::Engine::get().allocator().allocate(type->bytes()));
   if (type->bytes() > 0) std::memcpy(buffer->data(), data, type->bytes());
   return leaf_of(type, std::move(buffer));
+}
+}  // namespace
+
+Value from_host(DType dtype, std::span<const int64_t> dims, const void* data) {
+  return copied_leaf(check(hlo::array_type(dtype, dims)), data);
 }
 
 Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::function<void()> release) {
@@ -338,10 +341,7 @@ Value number(DType dtype, const void* element) {
     hlo::Builder b;
     return b.constant(hlo::Literal::copy_of(hlo::scalar_type(dtype), element));
   }
-  const hlo::Type* type = hlo::scalar_type(dtype);
-  jit::BufferRef buffer = check(jit::Engine::get().allocator().allocate(type->bytes()));
-  std::memcpy(buffer->data(), element, type->bytes());
-  return leaf_of(type, std::move(buffer));
+  return copied_leaf(hlo::scalar_type(dtype), element);
 }
 
 }  // namespace lamina::lazy

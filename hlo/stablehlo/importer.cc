@@ -15,14 +15,6 @@ bool is_terminator(std::string_view name) {
   return name == "stablehlo.return" || name == "func.return" || name == "return" || name == "mhlo.return";
 }
 
-size_t num_leaves(const TypeTree& t) {
-  if (t.kind == TypeTree::Kind::kToken) return 0;
-  if (t.kind != TypeTree::Kind::kTuple) return 1;
-  size_t n = 0;
-  for (const TypeTree& e : t.elements) n += num_leaves(e);
-  return n;
-}
-
 }  // namespace
 
 const std::vector<Item>* Scope::find(std::string_view name) const {

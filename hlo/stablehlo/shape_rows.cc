@@ -65,14 +65,6 @@ void tuple(OpReader& r) {
   r.yield_item({r.ins(), t});
 }
 
-size_t num_leaves(const TypeTree& t) {
-  if (t.kind == TypeTree::Kind::kToken) return 0;
-  if (t.kind != TypeTree::Kind::kTuple) return 1;
-  size_t n = 0;
-  for (const TypeTree& e : t.elements) n += num_leaves(e);
-  return n;
-}
-
 void get_tuple_element(OpReader& r) {
   const Item* item = r.item(0);
   if (!item) return;

@@ -30,6 +30,15 @@ struct TypeTree {
   bool is_array() const { return kind == Kind::kArray; }
 };
 
+// Arrays of a value of the type: a tuple's are its elements' one after the other, tokens have none.
+inline size_t num_leaves(const TypeTree& t) {
+  if (t.kind == TypeTree::Kind::kToken) return 0;
+  if (t.kind != TypeTree::Kind::kTuple) return 1;
+  size_t n = 0;
+  for (const TypeTree& e : t.elements) n += num_leaves(e);
+  return n;
+}
+
 struct Field;
 
 struct AttrTree {

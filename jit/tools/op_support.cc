@@ -1,20 +1,17 @@
 #include "jit/tools/op_support.h"
 
 #include "cluster/fuse.h"
-#include "hlo/builder.h"
 #include "hlo/op.h"
 #include "hlo/stablehlo/importer.h"
 #include "hlo/stablehlo/writer.h"
 #include "hlo/strings.h"
 #include "jit/cpu/native_op.h"
-#include "jit/steps.h"
 
 namespace lamina::jit {
 namespace {
 
 using hlo::Op;
 using hlo::OpDef;
-using hlo::OpFamily;
 
 constexpr std::string_view kHead =
     "# What each op has\n\n"

@@ -1,14 +1,12 @@
 // Convolutions against oneDNN, one thread each: best of several runs.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <vector>
 
 #include "jit/cpu/convolution.h"
+#include "tests/bench/one_thread.h"
 
 #ifdef LAMINA_HAVE_DNNL
 #include <dnnl.hpp>
@@ -65,14 +63,7 @@ double dnnl_seconds(const Case& c) {
 }  // namespace
 
 int main(int, char** argv) {
-  // OpenMP reads this when it is loaded, before main: so once more from the start.
-  const char* threads = std::getenv("OMP_NUM_THREADS");
-  if (!threads || std::strcmp(threads, "1") != 0) {
-    setenv("OMP_NUM_THREADS", "1", 1);
-    execv("/proc/self/exe", argv);
-    std::perror("execv");
-    return 1;
-  }
+  testing::run_openmp_on_one_thread(argv);
   jit::Allocator allocator;
   jit::KernelContext context;
   context.scratch = &allocator;

@@ -323,22 +323,6 @@ def modf(x: Any) -> tuple[Tensor, Tensor]:
     return copysign(select(infinite, 0.0, t - select(infinite, 0.0, whole)), t), whole
 
 
-def integer_power(x: Tensor, n: int) -> Tensor:
-    """x to a known integer power by repeated squaring."""
-    if n < 0:
-        return reciprocal(integer_power(x, -n))
-    if n == 0:
-        return full_of(1, x.dtype.name, x.shape)
-    out = None
-    while n:
-        if n & 1:
-            out = x if out is None else ew("multiply", out, x)
-        n >>= 1
-        if n:
-            x = ew("multiply", x, x)
-    return out
-
-
 def power(x1: Any, x2: Any) -> Tensor:
     """x1 to the power of x2. A Python integer exponent is done by multiplications, exactly for integers.
 
@@ -350,7 +334,7 @@ def power(x1: Any, x2: Any) -> Tensor:
         if t.dtype.kind in "iu" and x2 < 0:
             raise ValueError("integers to negative integer powers are not allowed; convert to float first")
         if -1024 <= x2 <= 1024 and t.dtype.kind != "b":
-            return integer_power(t, x2)
+            return t**x2
     a, b = promote(x1, x2)
     if a.dtype.kind == "b":
         a, b = astype(a, "int32"), astype(b, "int32")
@@ -683,8 +667,5 @@ def _integers(x1: Any, x2: Any, name: str) -> list[Tensor]:
 __all__ = [
     n
     for n, v in list(globals().items())
-    if not n.startswith("_")
-    and callable(v)
-    and getattr(v, "__module__", "") == __name__
-    and n != "integer_power"
+    if not n.startswith("_") and callable(v) and getattr(v, "__module__", "") == __name__
 ]
