@@ -161,6 +161,8 @@ class Node {
   bool donated() const { return flags_ & kNodeDonated; }
   Data* data() const { return data_; }
   bool closed() const { return flags_ & kNodeClosed; }
+  // Recording the same again gives this node.
+  bool deduplicated() const { return flags_ & kNodeDeduplicated; }
   int refs() const { return static_cast<int>(refs_.load(std::memory_order_acquire)); }
 
  private:

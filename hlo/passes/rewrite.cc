@@ -73,7 +73,7 @@ class Sweep {
     return Computation::make(c.parameters(), c.roots());
   }
 
-  // The node itself if nothing below it changed.
+  // The node itself if nothing below it changed and equal records give it.
   Values remake(Builder& b, const Node& n, std::span<const Value> operands) const {
     std::vector<Attrs::Entry> entries = n.attrs().entries();
     bool changed = false;
@@ -89,7 +89,9 @@ class Sweep {
         for (ComputationPtr& c : *many) replace(c);
     }
     if (changed) return b.make_multi(n.op(), operands, intern_attrs(std::move(entries)));
-    return results_of(b, n, operands);
+    // Of two equal nodes, as two scopes may have left them, only one is found by recording it again.
+    const bool doubled = !n.deduplicated() && !(n.def().flags & kNoDedup) && !is_effect(n);
+    return doubled ? b.remake(n, operands) : results_of(b, n, operands);
   }
 
   absl::Status apply_rows(Builder& b, Values* results) const {
