@@ -18,6 +18,21 @@ if(LAMINA_LLVM)
   endif()
 endif()
 
+# liblamina_onednn: oneDNN behind a C interface, loaded with dlopen at the first product in `fast` numerics. Without
+# oneDNN there is none, and Lamina's own code serves.
+find_path(LAMINA_DNNL_INCLUDE dnnl.hpp)
+find_library(LAMINA_DNNL dnnl)
+if(LAMINA_DNNL_INCLUDE AND LAMINA_DNNL)
+  add_library(lamina_onednn MODULE ${CMAKE_SOURCE_DIR}/jit/cpu/onednn/library.cc)
+  target_include_directories(lamina_onednn SYSTEM PRIVATE ${LAMINA_DNNL_INCLUDE})
+  target_link_libraries(lamina_onednn PRIVATE lamina_flags ${LAMINA_DNNL})
+  find_package(OpenMP COMPONENTS CXX)
+  if(OpenMP_CXX_FOUND)
+    target_compile_definitions(lamina_onednn PRIVATE LAMINA_HAVE_OPENMP)
+    target_link_libraries(lamina_onednn PRIVATE OpenMP::OpenMP_CXX)
+  endif()
+endif()
+
 # The programs lamina-opt and lamina-run; what they share is a library of its own, which the tests link too.
 add_library(lamina_tools STATIC ${CMAKE_SOURCE_DIR}/jit/tools/npy.cc ${CMAKE_SOURCE_DIR}/jit/tools/executors.cc
             ${CMAKE_SOURCE_DIR}/jit/tools/op_support.cc)
@@ -50,6 +65,12 @@ if(TARGET lamina_llvm)
   set_target_properties(lamina_llvm PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${LAMINA_LIBRARY_DIR})
   add_dependencies(lamina lamina_llvm)
   install(TARGETS lamina_llvm LIBRARY DESTINATION lib COMPONENT cpp)
+endif()
+
+if(TARGET lamina_onednn)
+  set_target_properties(lamina_onednn PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${LAMINA_LIBRARY_DIR})
+  add_dependencies(lamina lamina_onednn)
+  install(TARGETS lamina_onednn LIBRARY DESTINATION lib COMPONENT cpp)
 endif()
 
 # The C++ programs of examples/.

@@ -29,7 +29,7 @@ target_include_directories(lamina_flags INTERFACE
 function(lamina_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/tools/|/cpu/llvm/|/cuda/")
+  list(FILTER sources EXCLUDE REGEX "/tools/|/cpu/llvm/|/cpu/onednn/|/cuda/")
   if(NOT sources)
     file(WRITE ${CMAKE_BINARY_DIR}/${name}_empty.cc "")
     set(sources ${CMAKE_BINARY_DIR}/${name}_empty.cc)

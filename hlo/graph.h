@@ -134,6 +134,10 @@ class Value {
 
 using Values = absl::InlinedVector<Value, 3>;
 
+// What is promised of a value's bits. `same`: they depend on nothing but the program. `fast`: products and
+// convolutions may be summed in the order of a library. The numbers are part of texts and keys.
+enum class Numerics : uint8_t { kSame = 0, kFast = 1 };
+
 inline constexpr uint8_t kNodeDeduplicated = 1;  // has an entry in the deduplication table
 // Belongs to a computation: keeps its op and operands for good. Data that it is given serves the graph that
 // it was recorded in; within the computation it counts for nothing.
@@ -156,6 +160,7 @@ class Node {
   uint32_t stamp() const { return stamp_; }
   LocationId location() const { return location_; }
   uint8_t mode() const { return mode_; }
+  Numerics numerics() const { return static_cast<Numerics>(mode_); }
   // Computed only when asked for by name, no longer along with other pending values.
   bool held_back() const { return flags_ & kNodeHeldBack; }
   bool donated() const { return flags_ & kNodeDonated; }
@@ -227,7 +232,7 @@ class GraphLock {
 // How nodes are recorded on this thread. Scopes nest by saving and restoring.
 struct RecordState {
   uint32_t floor = 0;       // least stamp of recorded nodes; deduplication finds only nodes at or above it
-  uint8_t mode = 0;         // numerics mode
+  uint8_t mode = 0;         // a Numerics
   LocationId location = 0;  // stamped on recorded nodes
 };
 RecordState& record_state();
@@ -241,6 +246,19 @@ class LocationScope {
 
  private:
   LocationId saved_;
+};
+
+class NumericsScope {
+ public:
+  explicit NumericsScope(Numerics numerics) : saved_(record_state().mode) {
+    record_state().mode = static_cast<uint8_t>(numerics);
+  }
+  ~NumericsScope() { record_state().mode = saved_; }
+  NumericsScope(const NumericsScope&) = delete;
+  NumericsScope& operator=(const NumericsScope&) = delete;
+
+ private:
+  uint8_t saved_;
 };
 
 // A stamp greater than every stamp given out before.

@@ -10,6 +10,7 @@
 #include "jit/cpu/convolution.h"
 #include "jit/cpu/dot.h"
 #include "jit/cpu/native_op.h"
+#include "jit/cpu/onednn_client.h"
 #include "jit/engine.h"
 #include "jit/steps.h"
 
@@ -55,9 +56,17 @@ KernelContext kernel_context(Run& run) {
   return context;
 }
 
+// The routine of oneDNN for a node in `fast` numerics; none where Lamina's own serves.
+template <typename Make>
+std::optional<OnednnRoutine> fast_routine(const Node& n, Make make) {
+  if (n.numerics() != hlo::Numerics::kFast) return std::nullopt;
+  absl::StatusOr<OnednnRoutine> made = make();
+  return made.ok() ? std::optional(*std::move(made)) : std::nullopt;
+}
+
 class DotStep final : public Step {
  public:
-  DotStep(const Node& n, const SlotOf& slot_of) : slots_(n, slot_of) {
+  DotStep(Engine& engine, const Node& n, const SlotOf& slot_of) : slots_(n, slot_of) {
     const hlo::Attrs& a = n.attrs();
     const Dims &lb = a.ints(Attr::lhs_batching_dimensions), &rb = a.ints(Attr::rhs_batching_dimensions),
                &lc = a.ints(Attr::lhs_contracting_dimensions), &rc = a.ints(Attr::rhs_contracting_dimensions);
@@ -72,42 +81,62 @@ class DotStep final : public Step {
       if (!named(lb, d) && !named(lc, d)) shape_.m.push_back({ld[d], ls[d], 0});
     for (size_t d = 0; d < rd.size(); ++d)
       if (!named(rb, d) && !named(rc, d)) shape_.n.push_back({rd[d], 0, rs[d]});
+    fast_ = fast_routine(n, [&]() -> absl::StatusOr<OnednnRoutine> {
+      const std::optional<hlo::DotShape> matrices = collapsed(shape_);
+      if (!matrices) return absl::UnavailableError("no single stride");
+      return OnednnRoutine::matmul(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, *matrices,
+                                   engine.runtime().pool().usable_threads());
+    });
   }
 
   absl::Status run(Run& run) const override {
     if (absl::Status s = slots_.allocate_results(run); !s.ok()) return s;
-    return dot_general(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_,
-                       run.slots[slots_.operands[0]]->data(), run.slots[slots_.operands[1]]->data(),
-                       run.slots[slots_.results[0]]->data(), kernel_context(run));
+    const void* const a = run.slots[slots_.operands[0]]->data();
+    const void* const b = run.slots[slots_.operands[1]]->data();
+    void* const c = run.slots[slots_.results[0]]->data();
+    if (fast_) return fast_->run(a, b, c, kernel_context(run));
+    return dot_general(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_, a, b, c,
+                       kernel_context(run));
   }
   std::string describe() const override {
-    return str_cat("dot ", hlo::to_string(*slots_.operand_types[0]), " ",
+    return str_cat("dot ", fast_ ? "by oneDNN " : "", hlo::to_string(*slots_.operand_types[0]), " ",
                    hlo::to_string(*slots_.operand_types[1]));
   }
 
  private:
   NodeSlots slots_;
   DotGeneralShape shape_;
+  std::optional<OnednnRoutine> fast_;
 };
 
 class ConvolutionStep final : public Step {
  public:
-  ConvolutionStep(const Node& n, const SlotOf& slot_of) : slots_(n, slot_of), shape_(hlo::conv_shape(n)) {}
+  ConvolutionStep(Engine& engine, const Node& n, const SlotOf& slot_of)
+      : slots_(n, slot_of), shape_(hlo::conv_shape(n)) {
+    fast_ = fast_routine(n, [&] {
+      return OnednnRoutine::convolution(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_,
+                                        engine.runtime().pool().usable_threads());
+    });
+  }
 
   absl::Status run(Run& run) const override {
     if (absl::Status s = slots_.allocate_results(run); !s.ok()) return s;
-    return convolution(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_,
-                       run.slots[slots_.operands[0]]->data(), run.slots[slots_.operands[1]]->data(),
-                       run.slots[slots_.results[0]]->data(), kernel_context(run));
+    const void* const a = run.slots[slots_.operands[0]]->data();
+    const void* const b = run.slots[slots_.operands[1]]->data();
+    void* const c = run.slots[slots_.results[0]]->data();
+    if (fast_) return fast_->run(a, b, c, kernel_context(run));
+    return convolution(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_, a, b, c,
+                       kernel_context(run));
   }
   std::string describe() const override {
-    return str_cat("convolution ", hlo::to_string(*slots_.operand_types[0]), " ",
+    return str_cat("convolution ", fast_ ? "by oneDNN " : "", hlo::to_string(*slots_.operand_types[0]), " ",
                    hlo::to_string(*slots_.operand_types[1]));
   }
 
  private:
   NodeSlots slots_;
   hlo::ConvShape shape_;
+  std::optional<OnednnRoutine> fast_;
 };
 
 // A row of the table of native ops.
@@ -190,9 +219,9 @@ absl::StatusOr<std::unique_ptr<Step>> make_library_step(Engine& engine, const No
   if (std::unique_ptr<Step> native = make_native_step(node, slot_of)) return native;
   switch (node.op()) {
     case Op::dot_general:
-      return std::make_unique<DotStep>(node, slot_of);
+      return std::make_unique<DotStep>(engine, node, slot_of);
     case Op::convolution:
-      return std::make_unique<ConvolutionStep>(node, slot_of);
+      return std::make_unique<ConvolutionStep>(engine, node, slot_of);
     case Op::while_:
     case Op::scan:
     case Op::case_:

@@ -212,10 +212,11 @@ void add_recording(py::module_& m) {
   });
 }
 
-// The types of a tuple of Tensors as a hashable key; None if it holds anything else.
+// The types of a tuple of Tensors and the numerics mode as a hashable key; None if it holds anything else.
 PyObject* flat_key(PyObject*, PyObject* args) {
   const Py_ssize_t n = PyTuple_GET_SIZE(args);
   std::vector<uintptr_t> words(n);
+  if (const uint8_t mode = hlo::record_state().mode) words.push_back(mode);
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* o = PyTuple_GET_ITEM(args, i);
     if (!is_tensor(o)) Py_RETURN_NONE;
@@ -223,7 +224,7 @@ PyObject* flat_key(PyObject*, PyObject* args) {
     words[i] = reinterpret_cast<uintptr_t>(x.value.type()) | static_cast<uintptr_t>(x.weak);
   }
   return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(words.data()),
-                                   static_cast<Py_ssize_t>(n * sizeof(uintptr_t)));
+                                   static_cast<Py_ssize_t>(words.size() * sizeof(uintptr_t)));
 }
 // Whether names still name the same objects: `reads` is a flat tuple of (dict or cell, name, object).
 PyObject* reads_hold(PyObject*, PyObject* reads) {
@@ -351,6 +352,10 @@ void add_transforms(py::module_& m) {
       "depend on a "
       "transform opened inside it.");
   m.def("scope_depth", [] { return lazy::open_scopes().size(); });
+  m.def("numerics", [] { return static_cast<int>(hlo::record_state().mode); });
+  m.def(
+      "set_numerics", [](int mode) { hlo::record_state().mode = static_cast<uint8_t>(mode); },
+      "How values recorded on this thread from now on are computed: a Numerics by its number.");
   m.def("record_floor", [] { return hlo::record_state().floor; });
   m.def(
       "outside_scopes",

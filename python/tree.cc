@@ -13,12 +13,14 @@ using lazy::Lazy;
 
 constexpr int kMaxDepth = 64;  // deeper containers take the general way
 
-// Writes a container's structure and its arrays' types into a key, and its arrays into a list: exact tuples,
-// lists and dicts with string keys, None, Tensors and numbers. False, perhaps with an exception, for anything
-// else.
+// Writes the numerics mode, a container's structure and its arrays' types into a key, and its arrays into a
+// list: exact tuples, lists and dicts with string keys, None, Tensors and numbers. False, perhaps with an
+// exception, for anything else.
 class Flattener {
  public:
-  Flattener() : leaves_(py::reinterpret_steal<py::list>(PyList_New(0))) {}
+  Flattener() : leaves_(py::reinterpret_steal<py::list>(PyList_New(0))) {
+    if (const uint8_t mode = hlo::record_state().mode) open('m', mode);
+  }
 
   bool add(PyObject* x, int depth = 0) {
     if (is_tensor(x)) return add_leaf(x);

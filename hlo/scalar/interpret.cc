@@ -15,14 +15,6 @@ namespace {
 
 constexpr int64_t kBlock = 256;
 
-bool cpu_has_fma() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-  return false;
-#endif
-}
-
 // One instruction ready to run on slots; without a kernel, a guard: where in[0] holds nowhere, `guarded`
 // steps are left out.
 struct Step {
@@ -171,7 +163,7 @@ class PreparedProgram::Plan {
 
 ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
 #if defined(__x86_64__)
-  static const bool use_fma = cpu_has_fma();
+  static const bool use_fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (use_fma) return kernels_fma::find_kernel(prim, result, operand);
 #endif
   return kernels_baseline::find_kernel(prim, result, operand);

@@ -3,6 +3,7 @@
 #define LAMINA_JIT_CPU_DOT_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +29,9 @@ struct DotDim {
 struct DotGeneralShape {
   std::vector<DotDim> batch, m, n, k;
 };
+
+// One extent and stride for each list, where there are such.
+std::optional<hlo::DotShape> collapsed(const DotGeneralShape& shape);
 
 // Dimension lists that do not collapse to one stride are first gathered into a dense copy of that operand.
 absl::Status dot_general(hlo::DType in, hlo::DType out, const DotGeneralShape& shape, const void* a,

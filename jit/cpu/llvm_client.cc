@@ -7,13 +7,13 @@
 #include <pthread.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include "jit/cpu/library_path.h"
 #include "jit/cpu/llvm_api.h"
 
 namespace lamina::jit {
@@ -92,17 +92,6 @@ class CompileThread {
   bool started_ = false;
   const std::function<void()>* task_ = nullptr;
 };
-
-std::string default_library_path() {
-  if (const char* path = std::getenv("LAMINA_LLVM_PATH"); path && *path) return path;
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&default_library_path), &info) && info.dli_fname) {
-    const std::string self = info.dli_fname;
-    const size_t slash = self.rfind('/');
-    if (slash != std::string::npos) return self.substr(0, slash + 1) + "liblamina_llvm.so";
-  }
-  return "liblamina_llvm.so";
-}
 
 // The build id that the linker made from the contents of the library that holds `symbol`, in hexadecimal;
 // empty if it has none.
@@ -259,7 +248,9 @@ CompiledKernel::~CompiledKernel() {
 }
 
 absl::StatusOr<std::unique_ptr<CodeGenerator>> CodeGenerator::create(const CodeGeneratorOptions& options) {
-  auto library = open_library(options.library_path.empty() ? default_library_path() : options.library_path);
+  auto library =
+      open_library(options.library_path.empty() ? library_path("LAMINA_LLVM_PATH", "liblamina_llvm.so")
+                                                : options.library_path);
   if (!library.ok()) return library.status();
   auto state = std::make_shared<internal::GeneratorState>();
   state->api = library->api;

@@ -67,6 +67,7 @@ std::string signature(const std::vector<Tensor>& all) {
     bytes[sizeof type] = static_cast<char>('0' + x.weak);
     out.append(bytes, sizeof bytes);
   }
+  out.push_back(static_cast<char>(hlo::record_state().mode));
   return out;
 }
 

@@ -8,6 +8,7 @@ from lamina._callback import pure_callback
 from lamina._core import Tensor
 from lamina._custom import custom_jvp, custom_vjp
 from lamina._jit import Jitted, jit
+from lamina._numerics import numerics
 from lamina._tensor import block_until_ready
 from lamina._transforms import (
     ShapeDtype,
@@ -45,6 +46,7 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "numerics",
     "pure_callback",
     "threads",
     "tree",

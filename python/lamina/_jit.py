@@ -318,7 +318,8 @@ class Jitted:
 
     def _variants(self, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> list[_Variant]:
         types = tuple([(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves])
-        key = (treedef, types, tuple(sorted(static.items(), key=lambda kv: str(kv[0]))) if static else None)
+        fixed = tuple(sorted(static.items(), key=lambda kv: str(kv[0]))) if static else None
+        key = (treedef, types, fixed, _core.numerics())
         try:
             found = self._entries.get(key)
         except TypeError:

@@ -11,8 +11,6 @@
 namespace lamina::hlo::scalar::testing {
 namespace {
 
-__extension__ using QuadComplex = __complex128;
-
 QuadComplex make(Quad re, Quad im) {
   QuadComplex z;
   __real__ z = re;

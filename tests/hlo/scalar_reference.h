@@ -1,15 +1,12 @@
-// The unary functions with references in 113-bit arithmetic (libquadmath) and the error bounds that the tests
+// The unary functions with references in 113-bit arithmetic and the error bounds that the tests
 // hold them to, in units in the last place.
 #ifndef LAMINA_TESTS_HLO_SCALAR_REFERENCE_H_
 #define LAMINA_TESTS_HLO_SCALAR_REFERENCE_H_
 
-#include <quadmath.h>
-
 #include "hlo/scalar/math.h"
+#include "tests/hlo/quad.h"
 
 namespace lamina::hlo::scalar::testing {
-
-__extension__ using Quad = __float128;
 
 inline Quad logistic_reference(Quad x) { return 1 / (1 + expq(-x)); }
 inline Quad rsqrt_reference(Quad x) { return 1 / sqrtq(x); }

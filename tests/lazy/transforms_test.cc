@@ -161,4 +161,23 @@ TEST_CASE("reading a value inside a trace is an error in words", "[api][transfor
   CHECK(grad(f)(Tensor(-1.0)).item() == 3);
 }
 
+TEST_CASE("a jitted function is traced once for each numerics", "[api][transforms]") {
+  int traces = 0;
+  auto f = jit([&](const Tensor& x) {
+    ++traces;
+    return sum(matmul(x, x));
+  });
+  const Tensor x = ones({80, 80});  // products of ones are exact in any order
+  CHECK(f(x).item() == 80 * 80 * 80);
+  {
+    const NumericsScope fast(Numerics::kFast);
+    CHECK(f(x).item() == 80 * 80 * 80);
+    CHECK(f(x).item() == 80 * 80 * 80);
+    const NumericsScope same(Numerics::kSame);
+    CHECK(f(x).item() == 80 * 80 * 80);
+  }
+  CHECK(f(x).item() == 80 * 80 * 80);
+  CHECK(traces == 2);
+}
+
 }  // namespace
