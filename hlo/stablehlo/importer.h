@@ -64,6 +64,8 @@ class Importer {
   absl::Status too_long(Place at) const;
   absl::Status block(const RegionTree& region, Scope& scope, Values* results);
   absl::Status op(const OpTree& op, Scope& scope);
+  absl::Status check_leaves(const OpTree& op, const TypeTree& declared, std::span<const Value> flat,
+                            size_t* leaf) const;
   absl::Status operands(const OpTree& op, const Scope& scope, std::vector<Item>* out) const;
   absl::Status bind(const BlockArgument& argument, std::span<const Value> flat, size_t* next,
                     Scope& scope) const;

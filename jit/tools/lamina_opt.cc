@@ -14,6 +14,7 @@
 #include "hlo/stablehlo/writer.h"
 #include "hlo/strings.h"
 #include "hlo/verifier.h"
+#include "hlo/xla_text/reader.h"
 #include "jit/tools/failures.h"
 #include "jit/tools/npy.h"
 #include "jit/tools/op_support.h"
@@ -36,8 +37,7 @@ int usage(std::FILE* to, int code) {
 }
 
 // The module's entry; what checks claim is left out.
-absl::StatusOr<hlo::ComputationPtr> read_stablehlo(std::string source) {
-  absl::StatusOr<hlo::stablehlo::Module> module = hlo::stablehlo::Module::parse(std::move(source));
+absl::StatusOr<hlo::ComputationPtr> entry_of(const absl::StatusOr<hlo::stablehlo::Module>& module) {
   if (!module.ok()) return module.status();
   absl::StatusOr<std::string> entry = module->entry();
   if (!entry.ok()) return entry.status();
@@ -83,8 +83,11 @@ int run(std::span<char*> arguments) {
     source = *std::move(read);
   }
   const bool from_stablehlo = file.ends_with(".mlir") || hlo::stablehlo::looks_like_stablehlo(source);
+  const bool from_xla = !from_stablehlo && hlo::xla_text::looks_like_xla_text(source);
   absl::StatusOr<hlo::ComputationPtr> program =
-      from_stablehlo ? read_stablehlo(std::move(source)) : hlo::parse(source);
+      from_stablehlo ? entry_of(hlo::stablehlo::Module::parse(std::move(source)))
+      : from_xla     ? entry_of(hlo::xla_text::parse(std::move(source)))
+                     : hlo::parse(source);
   if (!program.ok()) return fail_parse(file, program.status());
   absl::StatusOr<hlo::ComputationPtr> result = hlo::run_passes(
       names, *program,
