@@ -35,13 +35,21 @@ void conditional(OpReader& r) {
     for (const Value& v : own) types.push_back(v.type());
   }
   begin.push_back(all.size());
+  // One operand for all of them is handed over once.
+  bool shared = true;
+  for (size_t i = 0; i < n; ++i) shared = shared && r.ins(i + 1, i + 2) == r.ins(1, 2);
+  if (shared) {
+    all = r.ins(1, 2);
+    types.resize(all.size());
+    std::fill(begin.begin(), begin.end(), 0);
+  }
   Value index = r.in(0);
   if (!index) return;
   const bool predicate = index.dtype() == DType::kBool;
   if (predicate && n != 2) return r.fail("a condition chooses between two branches");
   std::vector<ComputationPtr> branches;
   for (size_t i = 0; i < n; ++i) {
-    const size_t count = begin[i + 1] - begin[i];
+    const size_t count = shared ? all.size() : begin[i + 1] - begin[i];
     const ComputationPtr own = r.region(i, std::span(types).subspan(begin[i], count));
     if (!own) return;
     absl::StatusOr<ComputationPtr> branch = record_region(types, [&](Builder& b, std::span<const Value> p) {

@@ -1,7 +1,8 @@
-// lamina-opt FILE [--passes=a,b] [--print-after-each] [--preset=full|canonical|short] [--stablehlo]
+// lamina-opt FILE [--passes=a,b] [--print-after-each] [--preset=full|canonical|short] [--stablehlo|--hlo]
 //
-// Reads a program in text form (- for standard input), ours or StableHLO, runs passes, prints the result in
-// our form or in StableHLO. Every step is verified. lamina-opt --ops prints the table of docs/ops.md.
+// Reads a program in text form (- for standard input), ours, StableHLO or XLA's HLO text (known by its first
+// word, HloModule), runs passes, prints the result in our form, in StableHLO or as XLA's text. Every step is
+// verified. lamina-opt --ops prints the table of docs/ops.md.
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -15,6 +16,7 @@
 #include "hlo/strings.h"
 #include "hlo/verifier.h"
 #include "hlo/xla_text/reader.h"
+#include "hlo/xla_text/writer.h"
 #include "jit/tools/failures.h"
 #include "jit/tools/npy.h"
 #include "jit/tools/op_support.h"
@@ -28,7 +30,7 @@ using jit::fail_parse;
 int usage(std::FILE* to, int code) {
   std::fputs(
       "usage: lamina-opt FILE [--passes=a,b,...] [--print-after-each] "
-      "[--preset=full|canonical|short] [--stablehlo]\n       lamina-opt --ops\npasses:\n",
+      "[--preset=full|canonical|short] [--stablehlo|--hlo]\n       lamina-opt --ops\npasses:\n",
       to);
   for (const hlo::Pass& pass : hlo::passes())
     std::fprintf(to, "  %-11s %.*s\n", std::string(pass.name).c_str(),
@@ -51,13 +53,15 @@ int run(std::span<char*> arguments) {
   std::string file;
   std::vector<std::string> names;
   hlo::TextOptions text = hlo::TextOptions::full();
-  bool each = false, to_stablehlo = false;
+  bool each = false, to_stablehlo = false, to_xla = false;
   for (const std::string_view a : arguments) {
     if (a == "--help") return usage(stdout, 0);
     if (a == "--print-after-each") {
       each = true;
     } else if (a == "--stablehlo") {
       to_stablehlo = true;
+    } else if (a == "--hlo") {
+      to_xla = true;
     } else if (a == "--ops") {
       std::cout << jit::op_support_table();
       return 0;
@@ -102,12 +106,13 @@ int run(std::span<char*> arguments) {
       });
   if (!result.ok()) return fail(file, result.status());
   if (each && !names.empty()) return 0;
-  if (!to_stablehlo) {
+  if (!to_stablehlo && !to_xla) {
     std::cout << print(**result, text);
     return 0;
   }
   const absl::StatusOr<std::string> written =
-      hlo::stablehlo::write(**result, {.module = "main", .locations = text.locations});
+      to_xla ? hlo::xla_text::write(**result, {.module = "main", .locations = text.locations})
+             : hlo::stablehlo::write(**result, {.module = "main", .locations = text.locations});
   if (!written.ok()) return fail(file, written.status());
   std::cout << *written;
   return 0;

@@ -1,7 +1,7 @@
-"""XLA's HLO text in: what XLA dumps before or after its optimization runs here.
+"""XLA's HLO text in and out: what XLA dumps before or after its optimization runs here, what is traced here goes to XLA.
 
 ``loads(text)`` gives a callable; it is compiled and cached like a jitted function, and ``grad``, ``vmap`` and ``jit``
-go through it.
+go through it. ``dumps(jitted.lower(...))`` writes a traced program.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from lamina import _core, stablehlo
+from lamina._jit import Traced, _name
 
-__all__ = ["Loaded", "loads"]
+__all__ = ["Loaded", "dumps", "loads"]
 
 
 class Loaded(stablehlo.Loaded):
@@ -45,3 +46,28 @@ def loads(text: str, entry: str | None = None) -> Loaded:
         >>> f(x)
     """
     return Loaded(text, entry)
+
+
+def dumps(program: Traced | stablehlo.Loaded, *, locations: bool = False) -> str:
+    """A traced program as HLO text, which XLA's parser (``hlo_module_from_text``) takes.
+
+    Args:
+        program: ``jitted.trace(...)``, ``jitted.lower(...)``, a compiled program, or what ``loads`` gave, here or in
+            ``lm.stablehlo``.
+        locations: write the source lines that operations come from, as ``metadata``.
+
+    Returns:
+        A module whose entry takes and returns the arrays in flat order, several results as a tuple. Values that the
+        function uses from outside are constants of the module. Operations that XLA has no opcode for are written as
+        others, so results may differ in the last bits there.
+
+    Raises:
+        NotImplementedError: the program calls back into this process.
+
+    Example::
+
+        >>> text = lm.xla_hlo.dumps(lm.jit(lambda x: x * 2).lower(lnp.ones(3)))
+    """
+    if isinstance(program, stablehlo.Loaded):
+        return _core.xla_hlo_text(program._only(), program.name, locations)
+    return _core.xla_hlo_text(program._trace.program, _name(program._jitted._f), locations)
