@@ -77,13 +77,13 @@ absl::Status Importer::arguments(const RegionTree& region, std::span<const Value
   return error(region.at, str_cat("the block takes ", next, " values where ", flat.size(), " are given"));
 }
 
-absl::Status Importer::operands(const OpTree& op, const Scope& scope, std::vector<Item>* out) const {
+absl::Status Importer::operands(const OpTree& op, const Scope& scope, std::vector<const Item*>* out) const {
   for (const OperandTree& o : op.operands) {
     const std::vector<Item>* items = scope.find(o.name);
     if (!items) return error(o.at, str_cat("there is no value %", o.name, " here"));
     if (o.index >= items->size())
       return error(o.at, str_cat("%", o.name, " has ", items->size(), " results, not a result ", o.index));
-    out->push_back((*items)[o.index]);
+    out->push_back(&(*items)[o.index]);
   }
   return absl::OkStatus();
 }
@@ -99,9 +99,9 @@ absl::Status Importer::block(const RegionTree& region, Scope& scope, Values* res
     if (is_terminator(o.name)) {
       if (i + 1 < region.ops.size())
         return error(region.ops[i + 1].at, "an operation behind the block's return");
-      std::vector<Item> items;
+      std::vector<const Item*> items;
       LAMINA_RETURN_IF_ERROR(operands(o, scope, &items));
-      for (const Item& item : items) results->insert(results->end(), item.flat.begin(), item.flat.end());
+      for (const Item* item : items) results->insert(results->end(), item->flat.begin(), item->flat.end());
       --level_;
       return absl::OkStatus();
     }
@@ -124,7 +124,7 @@ absl::Status Importer::check_leaves(const OpTree& tree, const TypeTree& declared
 }
 
 absl::Status Importer::op(const OpTree& tree, Scope& scope) {
-  std::vector<Item> items;
+  std::vector<const Item*> items;
   LAMINA_RETURN_IF_ERROR(operands(tree, scope, &items));
   const OpRow row = tree.row ? tree.row : find_op_row(tree.name);
   if (!row) {

@@ -78,7 +78,7 @@ Value OpReader::in(size_t i) {
 }
 
 const Item* OpReader::item(size_t i) {
-  if (i < operands_.size()) return &operands_[i];
+  if (i < operands_.size()) return operands_[i];
   fail(str_cat("needs an operand ", i, ", and has ", operands_.size()));
   return nullptr;
 }
@@ -86,7 +86,7 @@ const Item* OpReader::item(size_t i) {
 Values OpReader::ins(size_t first, size_t last) {
   Values out;
   for (size_t i = first; i < std::min(last, operands_.size()); ++i)
-    out.insert(out.end(), operands_[i].flat.begin(), operands_[i].flat.end());
+    out.insert(out.end(), operands_[i]->flat.begin(), operands_[i]->flat.end());
   return out;
 }
 

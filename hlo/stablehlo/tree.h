@@ -28,6 +28,7 @@ struct TypeTree {
   DType dtype = DType::kBool;
   Dims dims;
   std::vector<TypeTree> elements;  // tuples
+  std::vector<size_t> begins;      // of tuples in XLA's text: where the arrays of each element begin
   std::string why;                 // kOther: why it cannot be the type of a value
   Place at = 0;
 

@@ -101,6 +101,7 @@ absl::Status translate(const Instruction& in, Ops* out);
 namespace op_rows {
 void pass_through(stablehlo::OpReader& r);
 void first(stablehlo::OpReader& r);
+void get_tuple_element(stablehlo::OpReader& r);
 void inlined(stablehlo::OpReader& r);
 void conditional(stablehlo::OpReader& r);
 void custom_call(stablehlo::OpReader& r);

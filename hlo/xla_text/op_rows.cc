@@ -10,6 +10,17 @@ void pass_through(OpReader& r) { r.yield_flat(r.ins()); }
 
 void first(OpReader& r) { r.yield_flat(r.ins(0, 1)); }
 
+void get_tuple_element(OpReader& r) {
+  const Item* item = r.item(0);
+  const int64_t index = r.integer({"index"}, -1);
+  if (!item) return;
+  if (!item->tuple || index < 0 || index >= static_cast<int64_t>(item->tuple->elements.size()))
+    return r.fail(str_cat("the operand is no tuple with an element ", index));
+  const size_t begin = item->tuple->begins[index], count = num_leaves(item->tuple->elements[index]);
+  if (begin + count > item->flat.size()) return r.fail("the operand has fewer arrays than its type");
+  r.yield_flat(std::span<const Value>(item->flat.data() + begin, count));
+}
+
 // A computation in place.
 void inlined(OpReader& r) {
   const ComputationPtr body = r.function(r.find({"callee"})->text);

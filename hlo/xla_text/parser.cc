@@ -360,9 +360,12 @@ absl::Status Parser::shape(Shape* out) {
     return in_.error(at, str_cat("types nest deeper than ", stablehlo::kMaxNesting, " levels"));
   out->type.kind = TypeTree::Kind::kTuple;
   if (!in_.accept(')')) {
+    size_t leaves = 0;
     do {
       Shape element;
       LAMINA_RETURN_IF_ERROR(shape(&element));
+      out->type.begins.push_back(leaves);
+      leaves += num_leaves(element.type);
       out->type.elements.push_back(std::move(element.type));
     } while (in_.accept(','));
     LAMINA_RETURN_IF_ERROR(in_.expect(')'));

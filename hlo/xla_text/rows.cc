@@ -210,7 +210,7 @@ std::vector<Row> make_rows() {
         "window", "dim_labels", "feature_group_count", "batch_group_count", "opaque"},
        op_rows::custom_call},
       {"tuple", "", {}, nullptr, {}, op_rows::pass_through},
-      {"get-tuple-element", "stablehlo.get_tuple_element", {{"index", "index", Kind::kInt}}},
+      {"get-tuple-element", "", {{"index", "index", Kind::kInt}}, nullptr, {}, op_rows::get_tuple_element},
       {"opt-barrier", "stablehlo.optimization_barrier", {}},
       {"after-all", "stablehlo.after_all", {}},
       {"add-dependency", "", {}, nullptr, {}, op_rows::first},

@@ -135,7 +135,7 @@ class Writer {
   absl::StatusOr<std::string> called(const ComputationPtr& c, Form form) {
     const auto key = std::make_pair(c.get(), form);
     if (const auto it = called_.find(key); it != called_.end()) return it->second;
-    const std::string name = str_cat(entry_, ".", called_.size());
+    const std::string name = str_cat(entry_.starts_with("called_") ? "inner_" : "called_", called_.size());
     called_.emplace(key, name);
     kept_.push_back(c);
     const std::string metadata = std::exchange(metadata_, "");

@@ -1,10 +1,11 @@
 // Computations as XLA's HLO text.
 //
 // Contract: XLA's own parser takes what is written, and read again it gives the same computation, except that
-// a scan becomes a while loop, a long constant of one value a broadcast one, and that operations XLA has no
-// opcode for are written as others: erf_inv, lgamma and the like, and ops added at run time, as the
-// primitives they consist of, where a fused multiply-add is one of f64 or two roundings. Derivative rules of
-// calls are left out. Host callbacks that only this process knows are Unimplemented errors.
+// a scan becomes a while loop, a long constant of one value a broadcast one, that a dimension to be stretched
+// is dropped first, and that operations XLA has no opcode for are written as others: erf_inv, lgamma and the
+// like, and ops added at run time, as the primitives they consist of, where a fused multiply-add is one of
+// f64 or two roundings. Derivative rules of calls are left out. Host callbacks that only this process knows
+// are Unimplemented errors.
 #ifndef LAMINA_HLO_XLA_TEXT_WRITER_H_
 #define LAMINA_HLO_XLA_TEXT_WRITER_H_
 

@@ -106,17 +106,18 @@ std::string op_support_table() {
     bool reads = false;
     for (const std::string& name : dialect_names) reads |= hlo::stablehlo::find_op_row(name) != nullptr;
     const bool writes = hlo::stablehlo::can_write(def.op);
-    str_append(&out, "| ", def.name, " | yes | yes | ",
-               def.scalar ? "scalar"
-               : def.eval ? "rule"
-                          : "",
-               " | ", cpu_form(def), " | ",
-               def.jvp ? (def.is_elementwise() && !hlo::has_derivative(def.op) ? "zero" : "yes") : "", " | ",
-               yes(def.transpose), " | ", yes(def.batch && !structure), " | ",
-               directions(reads, writes, false), " | ",
-               directions(hlo::xla_text::can_read(def.name), hlo::xla_text::can_write(def.op),
-                          hlo::xla_text::opcode_of(def.op).empty()),
-               " | | ", note(def.op), " |\n");
+    str_append(
+        &out, "| ", def.name, " | yes | yes | ",
+        def.scalar ? "scalar"
+        : def.eval ? "rule"
+                   : "",
+        " | ", cpu_form(def), " | ",
+        def.jvp ? (def.is_elementwise() && !hlo::has_derivative(def.op) ? "zero" : "yes") : "", " | ",
+        yes(def.transpose), " | ", yes(def.batch && !structure), " | ", directions(reads, writes, false),
+        " | ",
+        directions(hlo::xla_text::can_read(def.name), hlo::xla_text::can_write(def.op),
+                   (def.is_elementwise() || def.op == Op::scan) && hlo::xla_text::opcode_of(def.op).empty()),
+        " | | ", note(def.op), " |\n");
   }
   return out;
 }
