@@ -5,6 +5,8 @@
 #include "hlo/builder.h"
 #include "hlo/stablehlo/reader.h"
 #include "hlo/stablehlo/writer.h"
+#include "hlo/xla_text/reader.h"
+#include "hlo/xla_text/writer.h"
 #include "jit/array.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
@@ -86,8 +88,12 @@ void add_stablehlo(py::module_& m) {
            })
       .def("argument_types", &argument_types)
       .def("program", &program);
+  m.def("xla_hlo_module", [](std::string text) { return check_text(hlo::xla_text::parse(std::move(text))); });
   m.def("stablehlo_text", [](const lazy::Program& p, const std::string& name, bool locations) {
     return check_text(hlo::stablehlo::write(*closed(p), {.module = name, .locations = locations}));
+  });
+  m.def("xla_hlo_text", [](const lazy::Program& p, const std::string& name, bool locations) {
+    return check_text(hlo::xla_text::write(*closed(p), {.module = name, .locations = locations}));
   });
 }
 

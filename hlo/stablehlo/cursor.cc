@@ -35,6 +35,9 @@ void Cursor::skip_space() {
     } else if (c == '/' && at_ + 1 < end_ && text_[at_ + 1] == '/') {
       const size_t newline = text_.find('\n', at_);
       at_ = newline == std::string_view::npos ? end_ : std::min<Place>(newline, end_);
+    } else if (c == '/' && at_ + 1 < end_ && text_[at_ + 1] == '*') {
+      const size_t close = text_.find("*/", at_ + 2);
+      at_ = close == std::string_view::npos ? end_ : std::min<Place>(close + 2, end_);
     } else {
       return;
     }

@@ -127,6 +127,10 @@ absl::Status nested(Numbers& numbers, const Type* type, Literal& out) {
 
 absl::StatusOr<LiteralPtr> read_dense(const ModuleTree& module, const AttrTree& attr, const Type* type) {
   auto error = [&](std::string_view message) { return error_at(module.text, attr.at, message); };
+  if (attr.kind == AttrTree::Kind::kLiteral) {
+    if (attr.literal->type() == type) return attr.literal;
+    return error(str_cat("this is no constant of type ", to_string(*type)));
+  }
   if (attr.kind == AttrTree::Kind::kResource) {
     const auto it = module.resources.find(std::string(attr.body));
     if (it == module.resources.end()) return error(str_cat("there is no resource ", quoted(attr.body)));

@@ -40,24 +40,7 @@ std::string float_text(T value) {
 }
 
 void append_real(std::string* out, DType t, const std::byte* p) {
-  double value = 0;
-  std::string text;
-  if (t == DType::kF64) {
-    std::memcpy(&value, p, 8);
-    text = std::isfinite(value) ? float_text(value) : "";
-  } else {
-    float single = 0;
-    uint16_t bits = 0;
-    if (t == DType::kF32) {
-      std::memcpy(&single, p, 4);
-    } else {
-      std::memcpy(&bits, p, 2);
-      single = t == DType::kF16 ? to_f32(F16{bits}) : to_f32(BF16{bits});
-    }
-    value = single;
-    text = std::isfinite(single) ? float_text(single) : "";
-  }
-  if (!text.empty()) {
+  if (const std::string text = finite_text(t, p); !text.empty()) {
     out->append(text);
     return;
   }
@@ -86,6 +69,23 @@ void append_element(std::string* out, const Literal& l, int64_t i) {
 }
 
 }  // namespace
+
+std::string finite_text(DType t, const std::byte* p) {
+  if (t == DType::kF64) {
+    double value = 0;
+    std::memcpy(&value, p, 8);
+    return std::isfinite(value) ? float_text(value) : "";
+  }
+  float single = 0;
+  uint16_t bits = 0;
+  if (t == DType::kF32) {
+    std::memcpy(&single, p, 4);
+  } else {
+    std::memcpy(&bits, p, 2);
+    single = t == DType::kF16 ? to_f32(F16{bits}) : to_f32(BF16{bits});
+  }
+  return std::isfinite(single) ? float_text(single) : "";
+}
 
 std::string type_text(const Type& type) {
   if (type.is_token()) return "!stablehlo.token";

@@ -13,6 +13,8 @@ namespace lamina::hlo::stablehlo {
 std::string type_text(const Type& type);
 // dense<...>, exact to the bit; long arrays in hexadecimal.
 std::string dense_text(const Literal& literal);
+// A finite float as a decimal that is read to the same bits, by way of a double too; empty for others.
+std::string finite_text(DType t, const std::byte* p);
 // array<i64: 1, 2>
 std::string ints_text(std::span<const int64_t> values);
 

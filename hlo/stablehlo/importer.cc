@@ -77,13 +77,13 @@ absl::Status Importer::arguments(const RegionTree& region, std::span<const Value
   return error(region.at, str_cat("the block takes ", next, " values where ", flat.size(), " are given"));
 }
 
-absl::Status Importer::operands(const OpTree& op, const Scope& scope, std::vector<Item>* out) const {
+absl::Status Importer::operands(const OpTree& op, const Scope& scope, std::vector<const Item*>* out) const {
   for (const OperandTree& o : op.operands) {
     const std::vector<Item>* items = scope.find(o.name);
     if (!items) return error(o.at, str_cat("there is no value %", o.name, " here"));
     if (o.index >= items->size())
       return error(o.at, str_cat("%", o.name, " has ", items->size(), " results, not a result ", o.index));
-    out->push_back((*items)[o.index]);
+    out->push_back(&(*items)[o.index]);
   }
   return absl::OkStatus();
 }
@@ -99,9 +99,9 @@ absl::Status Importer::block(const RegionTree& region, Scope& scope, Values* res
     if (is_terminator(o.name)) {
       if (i + 1 < region.ops.size())
         return error(region.ops[i + 1].at, "an operation behind the block's return");
-      std::vector<Item> items;
+      std::vector<const Item*> items;
       LAMINA_RETURN_IF_ERROR(operands(o, scope, &items));
-      for (const Item& item : items) results->insert(results->end(), item.flat.begin(), item.flat.end());
+      for (const Item* item : items) results->insert(results->end(), item->flat.begin(), item->flat.end());
       --level_;
       return absl::OkStatus();
     }
@@ -110,35 +110,60 @@ absl::Status Importer::block(const RegionTree& region, Scope& scope, Values* res
   return error(region.at, "the block does not end with a return");
 }
 
+// The arrays of one result are of the declared types.
+absl::Status Importer::check_leaves(const OpTree& tree, const TypeTree& declared, std::span<const Value> flat,
+                                    size_t* leaf) const {
+  for (const TypeTree& e : declared.elements) LAMINA_RETURN_IF_ERROR(check_leaves(tree, e, flat, leaf));
+  if (declared.kind == TypeTree::Kind::kTuple || declared.kind == TypeTree::Kind::kToken)
+    return absl::OkStatus();
+  if (*leaf < flat.size() && declared.is_array() && !matches(declared, flat[*leaf].type()))
+    return error(tree.at, str_cat(tree.shown(), ": gives ", hlo::to_string(*flat[*leaf].type()), ", not ",
+                                  to_string(declared)));
+  ++*leaf;
+  return absl::OkStatus();
+}
+
 absl::Status Importer::op(const OpTree& tree, Scope& scope) {
-  std::vector<Item> items;
+  std::vector<const Item*> items;
   LAMINA_RETURN_IF_ERROR(operands(tree, scope, &items));
-  const OpRow row = find_op_row(tree.name);
+  const OpRow row = tree.row ? tree.row : find_op_row(tree.name);
   if (!row) {
     const std::string_view what = tree.name.find('.') == std::string::npos ? " (a dialect is missing?)" : "";
     return error_at(module_.text, tree.at, str_cat("the operation ", tree.name, " is not supported", what),
                     absl::StatusCode::kUnimplemented);
   }
-  const LocationScope at(location(tree.location));
+  const LocationScope at(tree.place ? tree.place : location(tree.location));
   OpReader reader(*this, tree, scope, std::move(items));
   row(reader);
   if (!reader.ok()) {
     if (!reader.inner().ok()) return reader.inner();
     const absl::Status s = reader.status();
-    return error_at(module_.text, tree.at, str_cat(tree.name, ": ", view(s)), s.code());
+    return error_at(module_.text, tree.at, str_cat(tree.shown(), ": ", view(s)), s.code());
   }
   std::vector<Item>& results = reader.results();
   for (size_t i = 0; i < results.size(); ++i) {
     const TypeTree* declared = reader.declared_tree(i);
-    if (!declared || results[i].flat.size() != 1 || !declared->is_array()) continue;
-    if (!matches(*declared, results[i].flat[0].type()))
-      return error(tree.at, str_cat(tree.name, ": gives ", hlo::to_string(*results[i].flat[0].type()),
-                                    ", not ", to_string(*declared)));
+    if (!declared) continue;
+    size_t leaf = 0;
+    LAMINA_RETURN_IF_ERROR(check_leaves(tree, *declared, results[i].flat, &leaf));
+    if (leaf != results[i].flat.size())
+      return error(tree.at, str_cat(tree.shown(), ": gives ", results[i].flat.size(), " arrays, not ",
+                                    to_string(*declared)));
+  }
+  if (tree.tupled) {
+    if (results.size() != tree.result_types.size())
+      return error(tree.at, str_cat(tree.shown(), " has ", results.size(), " results, not ",
+                                    to_string(tree.types[0])));
+    Item whole;
+    for (const Item& item : results) whole.flat.insert(whole.flat.end(), item.flat.begin(), item.flat.end());
+    whole.tuple = &tree.types[0];
+    results.clear();
+    results.push_back(std::move(whole));
   }
   size_t next = 0;
   for (const ResultTree& r : tree.results) {
     if (r.count > results.size() - next)
-      return error(r.at, str_cat(tree.name, " has ", results.size(), " results, more are named"));
+      return error(r.at, str_cat(tree.shown(), " has ", results.size(), " results, more are named"));
     std::vector<Item> named(std::make_move_iterator(results.begin() + next),
                             std::make_move_iterator(results.begin() + next + r.count));
     next += r.count;

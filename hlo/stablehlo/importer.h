@@ -64,7 +64,10 @@ class Importer {
   absl::Status too_long(Place at) const;
   absl::Status block(const RegionTree& region, Scope& scope, Values* results);
   absl::Status op(const OpTree& op, Scope& scope);
-  absl::Status operands(const OpTree& op, const Scope& scope, std::vector<Item>* out) const;
+  absl::Status check_leaves(const OpTree& op, const TypeTree& declared, std::span<const Value> flat,
+                            size_t* leaf) const;
+  // Where `scope` keeps them, until it gets another name.
+  absl::Status operands(const OpTree& op, const Scope& scope, std::vector<const Item*>* out) const;
   absl::Status bind(const BlockArgument& argument, std::span<const Value> flat, size_t* next,
                     Scope& scope) const;
   absl::Status arguments(const RegionTree& region, std::span<const Value> flat, Scope& scope) const;
@@ -99,7 +102,7 @@ struct Captured {
 // What the row of an op sees: operands, attributes, regions, and a builder. The first error sticks.
 class OpReader {
  public:
-  OpReader(Importer& importer, const OpTree& tree, Scope& scope, std::vector<Item> operands)
+  OpReader(Importer& importer, const OpTree& tree, Scope& scope, std::vector<const Item*> operands)
       : importer_(importer), tree_(tree), scope_(scope), operands_(std::move(operands)) {}
 
   Builder b;
@@ -175,7 +178,7 @@ class OpReader {
   Importer& importer_;
   const OpTree& tree_;
   Scope& scope_;
-  std::vector<Item> operands_;
+  std::vector<const Item*> operands_;
   std::vector<Item> results_;
   absl::Status status_, inner_;
 };

@@ -43,6 +43,12 @@ double steps_of(const Node& n, Steps& known) {
   return steps;
 }
 
+std::string types_text(std::span<const Type* const> types) {
+  std::string out = "(";
+  for (const Type* t : types) str_append(&out, out.size() == 1 ? "" : ", ", to_string(*t));
+  return out + ")";
+}
+
 std::string_view last_word(std::string_view body) {
   while (!body.empty() && body.back() == ' ') body.remove_suffix(1);
   const size_t space = body.rfind(' ');
@@ -72,7 +78,7 @@ Value OpReader::in(size_t i) {
 }
 
 const Item* OpReader::item(size_t i) {
-  if (i < operands_.size()) return &operands_[i];
+  if (i < operands_.size()) return operands_[i];
   fail(str_cat("needs an operand ", i, ", and has ", operands_.size()));
   return nullptr;
 }
@@ -80,7 +86,7 @@ const Item* OpReader::item(size_t i) {
 Values OpReader::ins(size_t first, size_t last) {
   Values out;
   for (size_t i = first; i < std::min(last, operands_.size()); ++i)
-    out.insert(out.end(), operands_[i].flat.begin(), operands_[i].flat.end());
+    out.insert(out.end(), operands_[i]->flat.begin(), operands_[i]->flat.end());
   return out;
 }
 
@@ -278,6 +284,15 @@ ComputationPtr OpReader::region(const RegionTree& tree, std::span<const Type* co
     inner_ = std::move(s);
     return nullptr;
   };
+  if (!tree.function.empty()) {
+    const ComputationPtr made = function(tree.function);
+    const bool fits = made && made->parameter_types() == std::vector<const Type*>(types.begin(), types.end());
+    if (made && !fits)
+      return give_up(
+          importer_.error(tree.at, str_cat("@", tree.function, " takes ", types_text(made->parameter_types()),
+                                           " and is given ", types_text(types))));
+    return made;
+  }
   Scope scope;
   Values parameters, own;
   for (const Type* t : types) own.push_back(make_parameter(t));

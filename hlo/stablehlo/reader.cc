@@ -18,11 +18,17 @@ absl::StatusOr<Module> Module::parse(std::string text) {
     return absl::InvalidArgumentError(
         "1:1: this is a module in MLIR's bytecode; write it as text (str(module), mlir_module()) to have it "
         "read");
-  Module m;
-  m.text_ = std::make_shared<const std::string>(std::move(text));
-  absl::StatusOr<ModuleTree> tree = TextParser(*m.text_).run();
+  auto kept = std::make_shared<const std::string>(std::move(text));
+  absl::StatusOr<ModuleTree> tree = TextParser(*kept).run();
   if (!tree.ok()) return tree.status();
-  m.tree_ = std::make_shared<const ModuleTree>(*std::move(tree));
+  return of(std::move(kept), *std::move(tree), "");
+}
+
+Module Module::of(std::shared_ptr<const std::string> text, ModuleTree tree, std::string entry) {
+  Module m;
+  m.text_ = std::move(text);
+  m.entry_ = std::move(entry);
+  m.tree_ = std::make_shared<const ModuleTree>(std::move(tree));
   for (const FunctionTree& f : m.tree_->functions) {
     m.functions_.push_back({f.name, f.is_public, f.body.arguments.size(), {}});
     for (const BlockArgument& a : f.body.arguments) add_arrays(a.type, &m.functions_.back().arguments);
@@ -31,6 +37,7 @@ absl::StatusOr<Module> Module::parse(std::string text) {
 }
 
 absl::StatusOr<std::string> Module::entry() const {
+  if (!entry_.empty()) return entry_;
   const Function* only = functions_.size() == 1 ? &functions_[0] : nullptr;
   int open = 0;
   for (const Function& f : functions_) {

@@ -55,6 +55,9 @@ class Module {
     };
     std::vector<Array> arguments;  // the arrays of all arguments one after the other
   };
+  // A module in another notation: its tree, whose places point into `text`, and the name of its entry.
+  static Module of(std::shared_ptr<const std::string> text, ModuleTree tree, std::string entry);
+
   const std::vector<Function>& functions() const { return functions_; }
   // "main", or the only public function, or the only function; NotFound otherwise.
   absl::StatusOr<std::string> entry() const;
@@ -66,6 +69,7 @@ class Module {
   std::shared_ptr<const std::string> text_;
   std::shared_ptr<const ModuleTree> tree_;
   std::vector<Function> functions_;
+  std::string entry_;  // empty: by the rules of entry()
 };
 
 // Whether the text looks like StableHLO rather than our own form.

@@ -1,4 +1,6 @@
-// StableHLO text as a tree: operations, operands, attributes, types, regions, nothing resolved.
+// A program text as a tree: operations, operands, attributes, types, regions, nothing resolved. StableHLO
+// text is read into it, and XLA's HLO text (hlo/xla_text/), whose instructions become the operations of the
+// same meaning.
 //
 // Contract: views point into the text, which outlives the tree. A type whose element type we do not have is
 // kept with the reason, so that only its use is an error.
@@ -10,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "hlo/literal.h"
+#include "hlo/location.h"
 #include "hlo/type.h"
 
 namespace lamina::hlo::stablehlo {
@@ -24,6 +28,7 @@ struct TypeTree {
   DType dtype = DType::kBool;
   Dims dims;
   std::vector<TypeTree> elements;  // tuples
+  std::vector<size_t> begins;      // of tuples in XLA's text: where the arrays of each element begin
   std::string why;                 // kOther: why it cannot be the type of a value
   Place at = 0;
 
@@ -57,6 +62,7 @@ struct AttrTree {
     kWord,      // LT, DEFAULT, e8m7
     kDialect,   // #name<body>
     kJoined,    // [..] x [..] and [..]x[..]->[..]
+    kLiteral,   // a constant that is read already
   };
   Kind kind = Kind::kUnit;
   bool flag = false;
@@ -66,6 +72,7 @@ struct AttrTree {
   std::vector<AttrTree> items;
   std::vector<Field> fields;
   TypeTree type;
+  LiteralPtr literal;
   Place at = 0;
 };
 
@@ -87,6 +94,7 @@ struct ResultTree {
 };
 
 struct OpTree;
+class OpReader;
 
 struct BlockArgument {
   std::string_view name;
@@ -95,6 +103,7 @@ struct BlockArgument {
 };
 
 struct RegionTree {
+  std::string_view function;  // if not empty: the region is that function of the module
   std::vector<BlockArgument> arguments;
   std::vector<OpTree> ops;
   Place at = 0;
@@ -110,7 +119,14 @@ struct OpTree {
   std::vector<TypeTree> types, result_types;
   bool functional = false;
   std::string_view location;  // between the brackets of loc()
+  LocationId place = 0;       // where that is known already
+  // The results are the elements of one tuple, which the only name stands for; its type is types[0].
+  bool tupled = false;
+  void (*row)(OpReader&) = nullptr;  // of an operation that StableHLO does not have
+  std::string_view spelled;          // in messages, if not `name`
   Place at = 0;
+
+  std::string_view shown() const { return spelled.empty() ? std::string_view(name) : spelled; }
 
   const AttrTree* find(std::string_view key) const {
     for (const Field& f : attrs)

@@ -1,7 +1,8 @@
-// lamina-opt FILE [--passes=a,b] [--print-after-each] [--preset=full|canonical|short] [--stablehlo]
+// lamina-opt FILE [--passes=a,b] [--print-after-each] [--preset=full|canonical|short] [--stablehlo|--hlo]
 //
-// Reads a program in text form (- for standard input), ours or StableHLO, runs passes, prints the result in
-// our form or in StableHLO. Every step is verified. lamina-opt --ops prints the table of docs/ops.md.
+// Reads a program in text form (- for standard input), ours, StableHLO or XLA's HLO text (known by its first
+// word, HloModule), runs passes, prints the result in our form, in StableHLO or as XLA's text. Every step is
+// verified. lamina-opt --ops prints the table of docs/ops.md.
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -14,6 +15,8 @@
 #include "hlo/stablehlo/writer.h"
 #include "hlo/strings.h"
 #include "hlo/verifier.h"
+#include "hlo/xla_text/reader.h"
+#include "hlo/xla_text/writer.h"
 #include "jit/tools/failures.h"
 #include "jit/tools/npy.h"
 #include "jit/tools/op_support.h"
@@ -27,7 +30,7 @@ using jit::fail_parse;
 int usage(std::FILE* to, int code) {
   std::fputs(
       "usage: lamina-opt FILE [--passes=a,b,...] [--print-after-each] "
-      "[--preset=full|canonical|short] [--stablehlo]\n       lamina-opt --ops\npasses:\n",
+      "[--preset=full|canonical|short] [--stablehlo|--hlo]\n       lamina-opt --ops\npasses:\n",
       to);
   for (const hlo::Pass& pass : hlo::passes())
     std::fprintf(to, "  %-11s %.*s\n", std::string(pass.name).c_str(),
@@ -36,8 +39,7 @@ int usage(std::FILE* to, int code) {
 }
 
 // The module's entry; what checks claim is left out.
-absl::StatusOr<hlo::ComputationPtr> read_stablehlo(std::string source) {
-  absl::StatusOr<hlo::stablehlo::Module> module = hlo::stablehlo::Module::parse(std::move(source));
+absl::StatusOr<hlo::ComputationPtr> entry_of(const absl::StatusOr<hlo::stablehlo::Module>& module) {
   if (!module.ok()) return module.status();
   absl::StatusOr<std::string> entry = module->entry();
   if (!entry.ok()) return entry.status();
@@ -51,13 +53,15 @@ int run(std::span<char*> arguments) {
   std::string file;
   std::vector<std::string> names;
   hlo::TextOptions text = hlo::TextOptions::full();
-  bool each = false, to_stablehlo = false;
+  bool each = false, to_stablehlo = false, to_xla = false;
   for (const std::string_view a : arguments) {
     if (a == "--help") return usage(stdout, 0);
     if (a == "--print-after-each") {
       each = true;
     } else if (a == "--stablehlo") {
       to_stablehlo = true;
+    } else if (a == "--hlo") {
+      to_xla = true;
     } else if (a == "--ops") {
       std::cout << jit::op_support_table();
       return 0;
@@ -83,8 +87,11 @@ int run(std::span<char*> arguments) {
     source = *std::move(read);
   }
   const bool from_stablehlo = file.ends_with(".mlir") || hlo::stablehlo::looks_like_stablehlo(source);
+  const bool from_xla = !from_stablehlo && hlo::xla_text::looks_like_xla_text(source);
   absl::StatusOr<hlo::ComputationPtr> program =
-      from_stablehlo ? read_stablehlo(std::move(source)) : hlo::parse(source);
+      from_stablehlo ? entry_of(hlo::stablehlo::Module::parse(std::move(source)))
+      : from_xla     ? entry_of(hlo::xla_text::parse(std::move(source)))
+                     : hlo::parse(source);
   if (!program.ok()) return fail_parse(file, program.status());
   absl::StatusOr<hlo::ComputationPtr> result = hlo::run_passes(
       names, *program,
@@ -99,12 +106,13 @@ int run(std::span<char*> arguments) {
       });
   if (!result.ok()) return fail(file, result.status());
   if (each && !names.empty()) return 0;
-  if (!to_stablehlo) {
+  if (!to_stablehlo && !to_xla) {
     std::cout << print(**result, text);
     return 0;
   }
   const absl::StatusOr<std::string> written =
-      hlo::stablehlo::write(**result, {.module = "main", .locations = text.locations});
+      to_xla ? hlo::xla_text::write(**result, {.module = "main", .locations = text.locations})
+             : hlo::stablehlo::write(**result, {.module = "main", .locations = text.locations});
   if (!written.ok()) return fail(file, written.status());
   std::cout << *written;
   return 0;

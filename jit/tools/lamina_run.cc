@@ -1,9 +1,10 @@
 // lamina-run FILE [--on=NAME] [--entry=NAME] [ARGUMENT.npy ...] [-o OUT]
 //
-// Runs a program in text form, ours or StableHLO (FILE.mlir), on arrays from .npy files, one per parameter.
-// Results are printed, or written to OUT.npy (OUT.0.npy, OUT.1.npy, ... if there are several). A StableHLO
-// module runs its entry, @main or the only public function; without an entry and arguments every public
-// function without parameters. The exit status is 0 only if everything ran and every check.expect_ holds.
+// Runs a program in text form, ours, StableHLO (FILE.mlir) or XLA's HLO text (known by its first word,
+// HloModule), on arrays from .npy files, one per parameter. Results are printed, or written to OUT.npy
+// (OUT.0.npy, OUT.1.npy, ... if there are several). A StableHLO module runs its entry, @main or the only
+// public function; without an entry and arguments every public function without parameters. The exit status
+// is 0 only if everything ran and every check.expect_ holds.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "hlo/printer.h"
 #include "hlo/stablehlo/reader.h"
 #include "hlo/strings.h"
+#include "hlo/xla_text/reader.h"
 #include "jit/tools/executors.h"
 #include "jit/tools/failures.h"
 #include "jit/tools/npy.h"
@@ -93,8 +95,7 @@ int run_program(const Options& o, const Program& program, std::span<const hlo::L
   return code;
 }
 
-int run_stablehlo(const Options& o, std::string source) {
-  const absl::StatusOr<Module> module = Module::parse(std::move(source));
+int run_module(const Options& o, const absl::StatusOr<Module>& module) {
   if (!module.ok()) return fail_parse(o.file, module.status());
   std::vector<std::string> names;
   const absl::StatusOr<std::string> entry = module->entry();
@@ -151,7 +152,9 @@ int run(std::span<char*> arguments) {
   absl::StatusOr<std::string> source = jit::read_file(o.file);
   if (!source.ok()) return fail("lamina-run", source.status());
   if (o.file.ends_with(".mlir") || hlo::stablehlo::looks_like_stablehlo(*source))
-    return run_stablehlo(o, *std::move(source));
+    return run_module(o, Module::parse(*std::move(source)));
+  if (hlo::xla_text::looks_like_xla_text(*source))
+    return run_module(o, hlo::xla_text::parse(*std::move(source)));
   absl::StatusOr<hlo::ComputationPtr> program = hlo::parse(*source);
   if (!program.ok()) return fail_parse(o.file, program.status());
   const absl::StatusOr<std::vector<hlo::LiteralPtr>> values = read_inputs(o, (*program)->parameter_types());

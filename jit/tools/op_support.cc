@@ -5,6 +5,9 @@
 #include "hlo/stablehlo/importer.h"
 #include "hlo/stablehlo/writer.h"
 #include "hlo/strings.h"
+#include "hlo/xla_text/attributes_text.h"
+#include "hlo/xla_text/reader.h"
+#include "hlo/xla_text/writer.h"
 #include "jit/cpu/native_op.h"
 
 namespace lamina::jit {
@@ -26,8 +29,8 @@ constexpr std::string_view kHead =
     "- **jvp, transpose, vmap**: transformation rules. Reverse mode is jvp and transpose; an op has a "
     "transpose if it is\n"
     "  linear in an operand. `zero`: the derivative is zero everywhere.\n"
-    "- **StableHLO**: `in` is read, `out` is written. **HLO** (XLA's text) and **ONNX** have no reader or "
-    "writer yet.\n\n"
+    "- **StableHLO**, **HLO** (XLA's text): `in` is read, `out` is written, `parts` is written as other "
+    "operations.\n- **ONNX** has no reader or writer yet.\n\n"
     "| op | text | verifier | evaluator | CPU | jvp | transpose | vmap | StableHLO | HLO | ONNX | notes |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
 
@@ -51,9 +54,9 @@ std::string_view note(Op op) {
              "every "
              "process knows the target";
     case Op::scan:
-      return "StableHLO has while loops: written as one, and recognized when read";
+      return "StableHLO and XLA have while loops: written as one, and recognized when read";
     case Op::call:
-      return "a private function";
+      return "a private function; HLO: a computation";
     default:
       return "";
   }
@@ -85,6 +88,13 @@ std::string_view cpu_form(const OpDef& def) {
 
 std::string_view yes(bool b) { return b ? "yes" : ""; }
 
+// Whether a notation is read into an op and written from it, perhaps as other operations.
+std::string_view directions(bool reads, bool writes, bool in_parts) {
+  if (reads) return writes ? "in, out" : "in";
+  if (!writes) return "";
+  return in_parts ? "parts" : "out";
+}
+
 }  // namespace
 
 std::string op_support_table() {
@@ -96,18 +106,18 @@ std::string op_support_table() {
     bool reads = false;
     for (const std::string& name : dialect_names) reads |= hlo::stablehlo::find_op_row(name) != nullptr;
     const bool writes = hlo::stablehlo::can_write(def.op);
-    str_append(&out, "| ", def.name, " | yes | yes | ",
-               def.scalar ? "scalar"
-               : def.eval ? "rule"
-                          : "",
-               " | ", cpu_form(def), " | ",
-               def.jvp ? (def.is_elementwise() && !hlo::has_derivative(def.op) ? "zero" : "yes") : "", " | ",
-               yes(def.transpose), " | ", yes(def.batch && !structure), " | ",
-               reads && writes ? "in, out"
-               : reads         ? "in"
-               : writes        ? "out"
-                               : "",
-               " | | | ", note(def.op), " |\n");
+    str_append(
+        &out, "| ", def.name, " | yes | yes | ",
+        def.scalar ? "scalar"
+        : def.eval ? "rule"
+                   : "",
+        " | ", cpu_form(def), " | ",
+        def.jvp ? (def.is_elementwise() && !hlo::has_derivative(def.op) ? "zero" : "yes") : "", " | ",
+        yes(def.transpose), " | ", yes(def.batch && !structure), " | ", directions(reads, writes, false),
+        " | ",
+        directions(hlo::xla_text::can_read(def.name), hlo::xla_text::can_write(def.op),
+                   (def.is_elementwise() || def.op == Op::scan) && hlo::xla_text::opcode_of(def.op).empty()),
+        " | | ", note(def.op), " |\n");
   }
   return out;
 }

@@ -18,10 +18,12 @@ __all__ = ["Loaded", "dumps", "loads"]
 class Loaded:
     """A function of a StableHLO module, called with arrays (flat, one per array of its arguments)."""
 
+    _notation = "StableHLO"
+
     def __init__(self, text: str, entry: str | None = None) -> None:
         if not isinstance(text, str):
-            raise TypeError(f"a module is StableHLO text, a str, not {type(text).__name__}")
-        self._module = _core.StableHloModule(text)
+            raise TypeError(f"a module is {self._notation} text, a str, not {type(text).__name__}")
+        self._module = self._parse(text)
         self.name: str = self._module.entry() if entry is None else entry
         if self.name not in self._module.functions():
             raise ValueError(
@@ -31,6 +33,10 @@ class Loaded:
         self._programs: dict[Any, Any] = {}
         if all(-1 not in shape for _, shape in self._types):
             self._program(tuple((dtype, tuple(shape)) for dtype, shape in self._types))
+
+    @staticmethod
+    def _parse(text: str) -> Any:
+        return _core.StableHloModule(text)
 
     def _program(self, types: tuple[tuple[str, tuple[int, ...]], ...]) -> Any:
         program = self._programs.get(types)
@@ -68,7 +74,7 @@ class Loaded:
         return next(iter(self._programs.values()))
 
     def __repr__(self) -> str:
-        return f"<stablehlo function @{self.name}>"
+        return f"<{self._notation} function @{self.name}>"
 
 
 def loads(text: str, entry: str | None = None) -> Loaded:
