@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "hlo/builder.h"
 #include "hlo/op.h"
@@ -168,9 +169,11 @@ Run Executable::prepared(const MemoryPlan& plan, const CancelFlag* cancel,
 }
 
 absl::Status Executable::run_steps(Run& state) const {
+  state.step = 0;
   for (const std::unique_ptr<Step>& step : steps_) {
     if (state.stop_before(step->work())) return absl::CancelledError("the run was cancelled");
     if (absl::Status status = step->run(state); !status.ok()) return status;
+    ++state.step;
   }
   return absl::OkStatus();
 }
@@ -260,11 +263,19 @@ absl::Status Executable::run_alone(const MemoryPlan& plan, std::span<const Buffe
     if (!block.ok()) return block.status();
     made[r] = *std::move(block);
   }
-  // Nothing has been written yet; from here on the arguments that are taken are gone.
   for (size_t i = 0; i < taken.size(); ++i)
     if (taken[i] >= 0) made[i] = std::move(given_up[taken[i]]);
   move_places(plan, state, taken, [&](int number) { return made[number]->data(); });
+  // Where it fails, also by an exception of a host callback, what has not been written over goes back.
+  absl::Cleanup give_back = [&] {
+    for (size_t i = 0; i < taken.size(); ++i) {
+      const int first = i < plan.results.size() ? plan.results[i].first
+                                                : plan.parts[plan.lent[i - plan.results.size()]].first;
+      if (taken[i] >= 0 && first > state.step) given_up[taken[i]] = std::move(made[i]);
+    }
+  };
   if (absl::Status status = run_steps(state); !status.ok()) return status;
+  std::move(give_back).Cancel();
   results.clear();
   for (int p : plan.result_places) {
     const MemoryPlan::Place& place = plan.places[p];

@@ -34,6 +34,7 @@ struct Run {
   KernelContext context;
   absl::InlinedVector<void*, 24> memory;
   int64_t unwatched = 0;  // work since the flag's watcher was asked
+  int step = 0;           // the one that runs, or failed
 
   // Asked before each step, with the step's work. The flag is read every time; the watcher, which may read a
   // clock, once in so much work as takes some 20 us: in loops of tiny steps it would cost more than they do.
@@ -79,7 +80,7 @@ class Executable {
   absl::Status run(std::span<const BufferRef> arguments, std::vector<BufferRef>& results,
                    const CancelFlag* cancel = nullptr) const;
   // The same, where results may be written over arguments that nobody else holds; these references are then
-  // empty, even after a failure.
+  // empty. After a failure they are if they may have been written over.
   absl::Status run_giving_up(std::span<BufferRef> arguments, std::vector<BufferRef>& results,
                              const CancelFlag* cancel = nullptr) const;
 

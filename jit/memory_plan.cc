@@ -260,19 +260,15 @@ MemoryPlan::MemoryPlan(const MemoryRequest& request, const Places& at, bool givi
             taken[over[memory]] = false;
             over[memory] = kNone;
           }
-          parts.push_back({0, 0, bytes[memory], over[memory]});
+          parts.push_back({0, 0, bytes[memory], first[memory], over[memory]});
           lives.push_back({bytes[memory], std::min(first[memory], steps), std::max(last[memory], 0)});
         } else {
-          results.push_back({bytes[memory], kNone, true, over[memory], {}});
+          results.push_back({bytes[memory], kNone, true, first[memory], over[memory], {}});
         }
       }
       places[p] = {arena ? Storage::kArena : Storage::kResult, number[memory]};
     }
   }
-  std::vector<int> result_first(results.size(), 0);
-  for (int p = 0; p < at.count; ++p)
-    if (find(parent, p) == p && places[p].storage == Storage::kResult)
-      result_first[places[p].number] = first[p];
   for (size_t r = 0; r < request.results.size(); ++r) {
     const int p = at.of_slot[request.results[r]];
     result_places.push_back(p);
@@ -287,7 +283,7 @@ MemoryPlan::MemoryPlan(const MemoryRequest& request, const Places& at, bool givi
     for (size_t m = 0; m < results.size(); ++m) {
       if (results[m].over != kNone) continue;
       for (int p = 0; p < request.parameters && results[m].after.size() < kMostAfter; ++p)
-        if (!taken[p] && request.slot_bytes[p] == results[m].bytes && last[at.of_slot[p]] < result_first[m])
+        if (!taken[p] && request.slot_bytes[p] == results[m].bytes && last[at.of_slot[p]] < results[m].first)
           results[m].after.push_back(p);
     }
   }

@@ -66,12 +66,14 @@ struct MemoryPlan {
     int64_t bytes;
     int number;              // of the first result in it
     bool alone;              // no other result lies in it
+    int first;               // the step that first writes it
     int over = -1;           // the parameter that the step that first writes it may write over
     std::vector<int> after;  // parameters of its size that are not read from then on
   };
   struct Part {
     int space;
     int64_t offset, bytes;
+    int first;
     int over = -1;  // as for a result
   };
   struct Place {
