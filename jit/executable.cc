@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "hlo/builder.h"
 #include "hlo/op.h"
@@ -20,10 +21,6 @@ using hlo::Op;
 using hlo::Operand;
 using hlo::Value;
 using hlo::Values;
-
-absl::StatusOr<BufferRef> Run::allocate(const hlo::Type* type) {
-  return engine.allocator().allocate(type->bytes());
-}
 
 namespace {
 
@@ -77,47 +74,47 @@ class ExecutableBuilder {
     exe->plan_ = cluster::make_plan(*program_);
     const SlotOf slot_of = [this](const Value& v) { return slot(v); };
     for (const Value& p : program_->parameters()) slot(p);
+    request_.parameters = static_cast<int>(program_->parameters().size());
     for (const cluster::Group& group : exe->plan_.groups) {
       if (absl::Status s = add_group(*exe, group, slot_of); !s.ok()) return s;
     }
-    for (const Value& r : program_->roots()) exe->result_slots_.push_back(slot(r));
-    exe->constants_ = std::move(constants_);
+    for (const Value& r : program_->roots()) request_.results.push_back(slot(r));
     if (!status_.ok()) return status_;
-    exe->num_slots_ = next_slot_;
-    find_deaths(*exe);
-    exe->peak_bytes_ = peak_bytes(*exe);
+    exe->constants_ = std::move(constants_);
+    const Places places(request_);
+    for (size_t s = 0; s < exe->steps_.size(); ++s) exe->steps_[s]->place(places.of_slot, places.scratch[s]);
+    exe->memory_ = std::make_unique<MemoryPlan>(request_, places, false);
+    exe->giving_up_ = std::make_unique<MemoryPlan>(request_, places, true);
     return std::shared_ptr<const Executable>(exe);
   }
 
  private:
   absl::Status add_group(Executable& exe, const cluster::Group& group, const SlotOf& slot_of) {
     const Node& n = *group.anchors[0];
-    if (n.op() == Op::constant) return absl::OkStatus();  // its slot is filled before the first step
-    touched_.clear();
-    absl::StatusOr<std::unique_ptr<Step>> step;
-    switch (group.kind) {
-      case cluster::GroupKind::kLoop:
-        step = make_loop_step(engine_, exe.plan_, group, slot_of);
-        break;
-      case cluster::GroupKind::kAlias:
-        step = make_alias_step(n, slot_of);
-        same_memory_.emplace_back(slot(Value(const_cast<Node*>(&n))), slot(n.operand_value(0)));
-        break;
-      default:
-        step = make_library_step(engine_, n, slot_of);
-        break;
+    if (n.op() == Op::constant) return absl::OkStatus();  // it is there before the first step
+    if (group.kind == cluster::GroupKind::kAlias) {
+      for (uint32_t i = 0; i < n.num_results(); ++i)
+        request_.same_memory.emplace_back(slot(Value(const_cast<Node*>(&n), i)), slot(n.operand_value(i)));
+      return absl::OkStatus();
     }
-    if (!step.ok()) return step.status();
-    exe.steps_.push_back(*std::move(step));
-    step_slots_.push_back(touched_);
+    touched_.clear();
+    absl::StatusOr<std::unique_ptr<Step>> made = group.kind == cluster::GroupKind::kLoop
+                                                     ? make_loop_step(engine_, exe.plan_, group, slot_of)
+                                                     : make_library_step(engine_, n, slot_of);
+    if (!made.ok()) return made.status();
+    const Step& step = **made;
+    for (const Step::MayOverwrite& o : step.overwrites())
+      request_.overwrites.push_back({static_cast<int>(exe.steps_.size()), o.result, o.operand, o.saves_copy});
+    request_.scratch_bytes.push_back(step.scratch_bytes());
+    request_.step_slots.push_back(touched_);
+    exe.steps_.push_back(*std::move(made));
     return absl::OkStatus();
   }
 
   int slot(const Value& v) {
-    auto [it, inserted] = slots_.try_emplace(v.operand().bits(), next_slot_);
+    auto [it, inserted] = slots_.try_emplace(v.operand().bits(), static_cast<int>(slots_.size()));
     if (inserted) {
-      ++next_slot_;
-      slot_bytes_.push_back(Allocator::block_bytes(v.type()->bytes()));
+      request_.slot_bytes.push_back(v.type()->bytes());
       if (v.node()->op() == Op::constant) add_constant(v, it->second);
     }
     touched_.push_back(it->second);
@@ -132,67 +129,17 @@ class ExecutableBuilder {
       return;
     }
     if (literal.bytes() > 0) std::memcpy((*buffer)->data(), literal.data(), literal.bytes());
-    constants_.emplace_back(at, *std::move(buffer));
-  }
-
-  // A slot dies after the last step that touches it, unless it is a result; constants stay.
-  void find_deaths(Executable& exe) {
-    std::vector<int> last(next_slot_, -1);
-    for (size_t s = 0; s < step_slots_.size(); ++s)
-      for (int slot : step_slots_[s]) last[slot] = static_cast<int>(s);
-    for (int slot : exe.result_slots_) last[slot] = -1;
-    std::vector<bool> stays(next_slot_, false);
-    for (const auto& [slot, buffer] : exe.constants_) stays[slot] = true;
-    exe.dead_after_.resize(exe.steps_.size());
-    for (int slot = 0; slot < next_slot_; ++slot) {
-      if (stays[slot]) continue;
-      if (last[slot] >= 0)
-        exe.dead_after_[last[slot]].push_back(slot);
-      else
-        exe.left_.push_back(slot);
-    }
-  }
-
-  // The most that intervals of steps in which memory is held add up to.
-  int64_t peak_bytes(const Executable& exe) const {
-    const size_t steps = exe.steps_.size();
-    std::vector<int> memory(next_slot_);  // the slot that a slot's memory was allocated for
-    for (int slot = 0; slot < next_slot_; ++slot) memory[slot] = slot;
-    for (const auto& [alias, of] : same_memory_) memory[alias] = memory[of];
-    constexpr size_t kNever = SIZE_MAX;
-    std::vector<size_t> first(next_slot_, kNever), last(next_slot_, 0);
-    for (size_t s = 0; s < steps; ++s)
-      for (int slot : step_slots_[s]) {
-        first[memory[slot]] = std::min(first[memory[slot]], s);
-        last[memory[slot]] = s;
-      }
-    for (int slot : exe.result_slots_) last[memory[slot]] = steps;
-    for (const Value& p : program_->parameters()) first[slots_.at(p.operand().bits())] = kNever;
-    for (const auto& [slot, buffer] : exe.constants_) first[slot] = kNever;
-    std::vector<int64_t> change(steps + 2, 0);
-    for (int slot = 0; slot < next_slot_; ++slot) {
-      if (first[slot] == kNever) continue;
-      change[first[slot]] += slot_bytes_[slot];
-      change[last[slot] + 1] -= slot_bytes_[slot];
-    }
-    int64_t held = 0, peak = 0;
-    for (size_t s = 0; s < steps; ++s) {
-      held += change[s];
-      peak = std::max(peak, held + exe.steps_[s]->inner_peak_bytes());
-    }
-    return peak;
+    request_.constants.push_back(at);
+    constants_.push_back(*std::move(buffer));
   }
 
   Engine& engine_;
   ComputationPtr program_;
   absl::Status status_;
   absl::flat_hash_map<uint64_t, int> slots_;
-  int next_slot_ = 0;
-  std::vector<int64_t> slot_bytes_;
-  std::vector<std::pair<int, int>> same_memory_;  // a slot and the one whose memory it names
+  MemoryRequest request_;
   std::vector<int> touched_;
-  std::vector<std::vector<int>> step_slots_;
-  std::vector<std::pair<int, BufferRef>> constants_;
+  std::vector<BufferRef> constants_;
 };
 
 absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Engine& engine,
@@ -204,32 +151,149 @@ absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Engine& en
   return ExecutableBuilder(engine, *std::move(simple)).build();
 }
 
-Run Executable::start(const CancelFlag* cancel) const {
-  Run state{engine_, std::vector<BufferRef>(num_slots_), cancel};
-  for (const auto& [slot, buffer] : constants_) state.slots[slot] = buffer;
+Run Executable::prepared(const MemoryPlan& plan, const CancelFlag* cancel,
+                         std::array<std::byte*, 2> arena) const {
+  Run state{engine_, cancel, arena, {}, {}};
+  state.context.scratch = &engine_.allocator();
+  state.context.parallel = engine_.runtime().pool().parallel();
+  state.context.cancel = cancel ? cancel->flag() : nullptr;
+  state.memory.resize(plan.places.size());
+  for (size_t p = 0; p < plan.places.size(); ++p) {
+    const MemoryPlan::Place& place = plan.places[p];
+    if (place.storage == Storage::kConstant)
+      state.memory[p] = constants_[place.number]->data();
+    else if (place.storage == Storage::kArena)
+      state.memory[p] = arena[plan.parts[place.number].space] + plan.parts[place.number].offset;
+  }
   return state;
 }
 
-absl::Status Executable::run_in(Run& state, std::span<BufferRef> arguments,
-                                std::vector<BufferRef>& results) const {
-  std::move(arguments.begin(), arguments.end(), state.slots.begin());
-  for (size_t s = 0; s < steps_.size(); ++s) {
-    if (state.stop_before(steps_[s]->work())) return absl::CancelledError("the run was cancelled");
-    state.dying = dead_after_[s];
-    if (absl::Status status = steps_[s]->run(state); !status.ok()) return status;
-    for (int slot : dead_after_[s]) state.slots[slot].reset();
+absl::Status Executable::run_steps(Run& state) const {
+  state.step = 0;
+  for (const std::unique_ptr<Step>& step : steps_) {
+    if (state.stop_before(step->work())) return absl::CancelledError("the run was cancelled");
+    if (absl::Status status = step->run(state); !status.ok()) return status;
+    ++state.step;
   }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// By moving memory (MemoryPlan::moving), the argument whose memory it takes; -1: none.
+using Taken = absl::InlinedVector<int, 12>;
+
+int take(int argument, std::span<bool> writable) {
+  if (argument < 0 || !writable[argument]) return -1;
+  writable[argument] = false;
+  return argument;
+}
+
+Taken take_arguments(const MemoryPlan& plan, std::span<bool> writable) {
+  Taken out;
+  for (const MemoryPlan::Result& r : plan.results) out.push_back(take(r.over, writable));
+  for (int part : plan.lent) out.push_back(take(plan.parts[part].over, writable));
+  for (size_t r = 0; r < plan.results.size(); ++r)
+    for (size_t i = 0; out[r] < 0 && i < plan.results[r].after.size(); ++i)
+      out[r] = take(plan.results[r].after[i], writable);
+  return out;
+}
+
+// `result_memory`: by result memory that takes no argument.
+template <typename Fn>
+void move_places(const MemoryPlan& plan, Run& state, const Taken& taken, Fn result_memory) {
+  for (const auto& [place, number] : plan.moving) {
+    if (taken[number] >= 0) {
+      state.memory[place] = state.memory[taken[number]];
+    } else if (plan.places[place].storage == Storage::kResult) {
+      state.memory[place] = result_memory(number);
+    } else {
+      const MemoryPlan::Part& part = plan.parts[plan.places[place].number];
+      state.memory[place] = state.arena[part.space] + part.offset;
+    }
+  }
+}
+
+}  // namespace
+
+Run Executable::start(const CancelFlag* cancel, std::byte* arena) const {
+  return prepared(*giving_up_, cancel, {arena, arena + giving_up_->arena_bytes[0]});
+}
+
+absl::Status Executable::run_in(Run& state, const Binding& binding) const {
+  const MemoryPlan& plan = *giving_up_;
+  std::copy(binding.arguments.begin(), binding.arguments.end(), state.memory.begin());
+  move_places(plan, state, take_arguments(plan, binding.writable),
+              [&](int number) { return binding.destinations[plan.results[number].number]; });
+  if (absl::Status status = run_steps(state); !status.ok()) return status;
+  for (size_t r = 0; r < plan.result_places.size(); ++r)
+    binding.results[r] = state.memory[plan.result_places[r]];
+  return absl::OkStatus();
+}
+
+bool Executable::keeps_in(int result, int argument) const {
+  const MemoryPlan::Place& place = giving_up_->places[giving_up_->result_places[result]];
+  if (place.storage == Storage::kArgument) return place.number == argument;
+  if (place.storage != Storage::kResult) return false;
+  const MemoryPlan::Result& memory = giving_up_->results[place.number];
+  return memory.alone && memory.over == argument;
+}
+
+absl::Status Executable::run_alone(const MemoryPlan& plan, std::span<const BufferRef> arguments,
+                                   std::span<BufferRef> given_up, std::vector<BufferRef>& results,
+                                   const CancelFlag* cancel) const {
+  std::array<BufferRef, 2> arena;
+  std::array<std::byte*, 2> arena_at{};
+  for (int i : {0, 1}) {
+    if (plan.arena_bytes[i] == 0) continue;
+    absl::StatusOr<BufferRef> block = engine_.allocator().allocate(plan.arena_bytes[i]);
+    if (!block.ok()) return block.status();
+    arena[i] = *std::move(block);
+    arena_at[i] = static_cast<std::byte*>(arena[i]->data());
+  }
+  Run state = prepared(plan, cancel, arena_at);
+  for (size_t a = 0; a < arguments.size(); ++a) state.memory[a] = arguments[a]->data();
+  absl::InlinedVector<bool, 32> writable(arguments.size(), false);
+  for (size_t a = 0; a < given_up.size(); ++a) writable[a] = given_up[a]->may_reuse();
+  const Taken taken = take_arguments(plan, writable);
+  absl::InlinedVector<BufferRef, 8> made(taken.size());
+  for (size_t r = 0; r < plan.results.size(); ++r) {
+    if (taken[r] >= 0) continue;
+    absl::StatusOr<BufferRef> block = engine_.allocator().allocate(plan.results[r].bytes);
+    if (!block.ok()) return block.status();
+    made[r] = *std::move(block);
+  }
+  for (size_t i = 0; i < taken.size(); ++i)
+    if (taken[i] >= 0) made[i] = std::move(given_up[taken[i]]);
+  move_places(plan, state, taken, [&](int number) { return made[number]->data(); });
+  // Where it fails, also by an exception of a host callback, what has not been written over goes back.
+  absl::Cleanup give_back = [&] {
+    for (size_t i = 0; i < taken.size(); ++i) {
+      const int first = i < plan.results.size() ? plan.results[i].first
+                                                : plan.parts[plan.lent[i - plan.results.size()]].first;
+      if (taken[i] >= 0 && first > state.step) given_up[taken[i]] = std::move(made[i]);
+    }
+  };
+  if (absl::Status status = run_steps(state); !status.ok()) return status;
+  std::move(give_back).Cancel();
   results.clear();
-  for (int slot : result_slots_) results.push_back(state.slots[slot]);
-  for (int slot : left_) state.slots[slot].reset();
+  for (int p : plan.result_places) {
+    const MemoryPlan::Place& place = plan.places[p];
+    results.push_back(place.storage == Storage::kResult     ? made[place.number]
+                      : place.storage == Storage::kConstant ? constants_[place.number]
+                                                            : arguments[place.number]);
+  }
   return absl::OkStatus();
 }
 
 absl::Status Executable::run(std::span<const BufferRef> arguments, std::vector<BufferRef>& results,
                              const CancelFlag* cancel) const {
-  Run state = start(cancel);
-  std::vector<BufferRef> taken(arguments.begin(), arguments.end());
-  return run_in(state, taken, results);
+  return run_alone(*memory_, arguments, {}, results, cancel);
+}
+
+absl::Status Executable::run_giving_up(std::span<BufferRef> arguments, std::vector<BufferRef>& results,
+                                       const CancelFlag* cancel) const {
+  return run_alone(*giving_up_, arguments, arguments, results, cancel);
 }
 
 std::string Executable::describe() const {

@@ -1,18 +1,23 @@
 // A compiled computation: steps over slots.
 //
-// Contract: re-entrant and immutable once made; a run owns its slots, frees each buffer after its last use,
-// and leaves nothing behind when it fails or is cancelled. Bits do not depend on threads, tier or fusion.
+// Contract: re-entrant and immutable once made; a run takes all its memory, an arena and its results, before
+// the first step and leaves nothing behind when it fails or is cancelled. Bits do not depend on threads, tier
+// or fusion.
 #ifndef LAMINA_JIT_EXECUTABLE_H_
 #define LAMINA_JIT_EXECUTABLE_H_
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "cluster/fuse.h"
 #include "hlo/computation.h"
+#include "jit/cpu/kernel_context.h"
+#include "jit/memory_plan.h"
 #include "jit/runtime/allocator.h"
 #include "jit/runtime/cancel.h"
 
@@ -20,15 +25,17 @@ namespace lamina::jit {
 
 class Engine;
 
-// The state of one run.
+// The state of one run: where its values lie, by place (jit/memory_plan.h). Steps read and write there; they
+// allocate nothing but the working memory of library routines.
 struct Run {
   Engine& engine;
-  std::vector<BufferRef> slots;
-  const CancelFlag* cancel;      // may be null
-  std::span<const int> dying{};  // slots that nothing reads after the present step
-  int64_t unwatched = 0;         // work since the flag's watcher was asked
+  const CancelFlag* cancel;  // may be null
+  std::array<std::byte*, 2> arena;
+  KernelContext context;
+  absl::InlinedVector<void*, 24> memory;
+  int64_t unwatched = 0;  // work since the flag's watcher was asked
+  int step = 0;           // the one that runs, or failed
 
-  absl::StatusOr<BufferRef> allocate(const hlo::Type* type);
   // Asked before each step, with the step's work. The flag is read every time; the watcher, which may read a
   // clock, once in so much work as takes some 20 us: in loops of tiny steps it would cost more than they do.
   bool stop_before(int64_t work) {
@@ -50,8 +57,17 @@ class Step {
   virtual int64_t work() const { return Run::kWatchedWork; }
   // One line for the report.
   virtual std::string describe() const = 0;
-  // What the programs inside it allocate at most at one time (Executable::peak_bytes).
-  virtual int64_t inner_peak_bytes() const { return 0; }
+
+  // A step is made with slots of values. The plan of memory is made of what follows, and `place` then gives
+  // the steps the place of each slot.
+  struct MayOverwrite {
+    int result, operand;  // slots
+    bool saves_copy;      // the operand is copied to the result where they are apart
+  };
+  virtual std::vector<MayOverwrite> overwrites() const { return {}; }
+  // Memory that it works in, besides what library routines take for themselves: bytes by part.
+  virtual std::vector<int64_t> scratch_bytes() const { return {}; }
+  virtual void place(std::span<const int> of_slot, std::span<const int> scratch) = 0;
 };
 
 class Executable {
@@ -63,36 +79,54 @@ class Executable {
   // the buffer of an argument.
   absl::Status run(std::span<const BufferRef> arguments, std::vector<BufferRef>& results,
                    const CancelFlag* cancel = nullptr) const;
-  // For many runs in a row, as loops make them: a state to run in, and a run that takes the arguments, so
-  // that a step may write over one that nobody else holds. `arguments` is left with as many empty references;
-  // `state` is ready for the next run.
-  Run start(const CancelFlag* cancel) const;
-  absl::Status run_in(Run& state, std::span<BufferRef> arguments, std::vector<BufferRef>& results) const;
+  // The same, where results may be written over arguments that nobody else holds; these references are then
+  // empty. After a failure they are if they may have been written over.
+  absl::Status run_giving_up(std::span<BufferRef> arguments, std::vector<BufferRef>& results,
+                             const CancelFlag* cancel = nullptr) const;
+
+  // For programs inside steps, run many times in a row in memory that the caller has: an arena of
+  // arena_bytes(), aligned to kArenaAlignment, and one destination per result.
+  struct Binding {
+    std::span<void* const> arguments;
+    std::span<bool> writable;  // by argument: its memory may be written over and is the memory of no other
+    std::span<void* const> destinations;  // apart from all arguments and from each other
+    std::span<void*> results;  // where each result is: its destination, or an argument's, another result's or
+                               // a constant's memory
+  };
+  Run start(const CancelFlag* cancel, std::byte* arena) const;
+  absl::Status run_in(Run& state, const Binding& binding) const;
+  int64_t arena_bytes() const { return giving_up_->whole_arena_bytes(); }
+  // Whether `result` needs no destination if `argument` is writable: it is that argument, or written over it.
+  bool keeps_in(int result, int argument) const;
 
   const hlo::Computation& program() const { return *program_; }
   const cluster::Plan& plan() const { return plan_; }
+  // Of a run that gives no argument up.
+  const MemoryPlan& memory() const { return *memory_; }
   std::span<const std::unique_ptr<Step>> steps() const { return steps_; }
   // Steps, one per line.
   std::string describe() const;
-  // Bytes of the values, results included, that a run holds at most at one time, known before it. Arguments
+  // Bytes that a run takes from the allocator for its values, results included, known before it. Arguments
   // and the working memory of single steps (packed panels of a dot) do not count; results written over
-  // operands make it less.
-  int64_t peak_bytes() const { return peak_bytes_; }
+  // arguments that are given up make it less.
+  int64_t peak_bytes() const { return memory_->block_bytes(); }
 
  private:
   friend class ExecutableBuilder;
   explicit Executable(Engine& engine) : engine_(engine) {}
+  Run prepared(const MemoryPlan& plan, const CancelFlag* cancel, std::array<std::byte*, 2> arena) const;
+  absl::Status run_steps(Run& state) const;
+  // `given_up`: empty, or the arguments.
+  absl::Status run_alone(const MemoryPlan& plan, std::span<const BufferRef> arguments,
+                         std::span<BufferRef> given_up, std::vector<BufferRef>& results,
+                         const CancelFlag* cancel) const;
 
   Engine& engine_;
   hlo::ComputationPtr program_;
   cluster::Plan plan_;
-  int num_slots_ = 0;
-  int64_t peak_bytes_ = 0;
-  std::vector<std::pair<int, BufferRef>> constants_;  // slot, contents
-  std::vector<int> result_slots_;
+  std::unique_ptr<const MemoryPlan> memory_, giving_up_;
+  std::vector<BufferRef> constants_;
   std::vector<std::unique_ptr<Step>> steps_;
-  std::vector<std::vector<int>> dead_after_;  // slots to free after each step
-  std::vector<int> left_;                     // and at the end of a run
 };
 
 }  // namespace lamina::jit

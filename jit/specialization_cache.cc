@@ -110,10 +110,13 @@ std::string SpecializationCache::explain_miss(const Specialization& entry, int64
   return str_cat("the recorded operations differ from entry ", best->info.id);
 }
 
-absl::Status SpecializationCache::run(const SpecializationPtr& entry, std::span<const BufferRef> arguments,
-                                      std::vector<BufferRef>& results, const CancelFlag* cancel) {
+absl::Status SpecializationCache::run(const SpecializationPtr& entry, std::span<BufferRef> arguments,
+                                      bool giving_up, std::vector<BufferRef>& results,
+                                      const CancelFlag* cancel) {
   const auto start = std::chrono::steady_clock::now();
-  absl::Status status = entry->executable->run(arguments, results, cancel);
+  const Executable& executable = *entry->executable;
+  absl::Status status = giving_up ? executable.run_giving_up(arguments, results, cancel)
+                                  : executable.run(arguments, results, cancel);
   const double ms = milliseconds_since(start);
   entry->last_run_ms.store(ms, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);

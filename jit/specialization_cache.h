@@ -68,8 +68,8 @@ class SpecializationCache {
   absl::StatusOr<SpecializationPtr> get(std::vector<uint64_t> key,
                                         const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
                                         const std::function<Origin()>& origin);
-  // Runs an entry and counts it.
-  absl::Status run(const SpecializationPtr& entry, std::span<const BufferRef> arguments,
+  // Runs an entry and counts it. With `giving_up`, as Executable::run_giving_up.
+  absl::Status run(const SpecializationPtr& entry, std::span<BufferRef> arguments, bool giving_up,
                    std::vector<BufferRef>& results, const CancelFlag* cancel);
 
   CacheStats stats() const;

@@ -17,7 +17,6 @@ using SlotOf = std::function<int(const hlo::Value&)>;
 
 absl::StatusOr<std::unique_ptr<Step>> make_loop_step(Engine& engine, const cluster::Plan& plan,
                                                      const cluster::Group& group, const SlotOf& slot_of);
-std::unique_ptr<Step> make_alias_step(const hlo::Node& node, const SlotOf& slot_of);
 // The node by the table of native ops (jit/cpu/native_op.h); null if it has no routine for it.
 std::unique_ptr<Step> make_native_step(const hlo::Node& node, const SlotOf& slot_of);
 // A dot, a convolution, a loop, a branch, or any other op by the evaluator's rule.

@@ -1,8 +1,11 @@
 // Steps that run nested programs: while, scan, case.
+#include <algorithm>
 #include <cstring>
 
+#include "absl/container/inlined_vector.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
+#include "jit/carries.h"
 #include "jit/engine.h"
 #include "jit/steps.h"
 
@@ -26,131 +29,236 @@ std::vector<int> result_slots(const Node& n, const SlotOf& slot_of) {
   return out;
 }
 
-std::vector<BufferRef> gather(const Run& run, std::span<const int> slots) {
-  std::vector<BufferRef> out;
-  for (int s : slots) out.push_back(run.slots[s]);
+std::vector<int64_t> byte_sizes(const Node& n, size_t results) {
+  std::vector<int64_t> out;
+  for (uint32_t i = 0; i < results; ++i) out.push_back(n.result_type(i)->bytes());
   return out;
 }
 
-// The same, letting go of those whose last use this is.
-std::vector<BufferRef> take(Run& run, std::span<const int> slots) {
-  std::vector<BufferRef> out = gather(run, slots);
-  for (int s : run.dying) run.slots[s].reset();
+using Pointers = absl::InlinedVector<void*, 8>;
+using Flags = absl::InlinedVector<bool, 8>;
+
+Pointers pointers(const Run& run, std::span<const int> places) {
+  Pointers out;
+  for (int p : places) out.push_back(run.memory[p]);
   return out;
 }
 
-class WhileStep final : public Step {
+// Slots of operands and results, later their places, and the scratch beside them.
+struct ControlMemory {
+  std::vector<int> in, out;
+  std::vector<int64_t> parts;  // bytes of the scratch parts
+  std::vector<int> places;     // and where they are
+  int arena = 0;               // the part that the programs inside have as arena
+  std::vector<int> spares;     // parts by result; -1: none
+
+  // Returns the part's number.
+  int add(int64_t bytes) {
+    parts.push_back(bytes);
+    return static_cast<int>(parts.size()) - 1;
+  }
+  std::byte* at(const Run& run, int part) const { return static_cast<std::byte*>(run.memory[places[part]]); }
+  Pointers spare_pointers(const Run& run) const {
+    Pointers out;
+    for (int s : spares) out.push_back(s < 0 ? nullptr : at(run, s));
+    return out;
+  }
+};
+
+class ControlStep : public Step {
  public:
-  WhileStep(Program cond, Program body, std::vector<int> in, std::vector<int> out)
-      : cond_(std::move(cond)), body_(std::move(body)), in_(std::move(in)), out_(std::move(out)) {}
+  void place(std::span<const int> of_slot, std::span<const int> scratch) final {
+    for (int& i : memory_.in) i = of_slot[i];
+    for (int& o : memory_.out) o = of_slot[o];
+    memory_.places.assign(scratch.begin(), scratch.end());
+  }
+  std::vector<int64_t> scratch_bytes() const final { return memory_.parts; }
+
+ protected:
+  ControlStep(std::vector<int> in, std::vector<int> out) {
+    memory_.in = std::move(in);
+    memory_.out = std::move(out);
+  }
+  // Carry i comes in as operand i and leaves as result i, in turns of `body`.
+  void add_spares(const Executable& body, std::span<const int64_t> bytes) {
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      const int n = static_cast<int>(i);
+      memory_.spares.push_back(body.keeps_in(n, n) ? -1 : memory_.add(bytes[i]));
+    }
+  }
+  std::vector<MayOverwrite> carries(size_t n) const {
+    std::vector<MayOverwrite> out;
+    for (size_t i = 0; i < n; ++i) out.push_back({memory_.out[i], memory_.in[i], true});
+    return out;
+  }
+
+  ControlMemory memory_;
+};
+
+class WhileStep final : public ControlStep {
+ public:
+  WhileStep(const Node& n, Program cond, Program body, std::vector<int> in, std::vector<int> out)
+      : ControlStep(std::move(in), std::move(out)), cond_(std::move(cond)), body_(std::move(body)) {
+    bytes_ = byte_sizes(n, memory_.out.size());
+    memory_.arena = memory_.add(std::max(cond_->arena_bytes(), body_->arena_bytes()));
+    answer_ = memory_.add(1);
+    add_spares(*body_, bytes_);
+  }
 
   absl::Status run(Run& run) const override {
-    std::vector<BufferRef> carry = take(run, in_), asked, next;
-    Run cond = cond_->start(run.cancel), body = body_->start(run.cancel);
+    Run cond = cond_->start(run.cancel, memory_.at(run, memory_.arena)),
+        body = body_->start(run.cancel, memory_.at(run, memory_.arena));
+    Carries carries(bytes_, pointers(run, memory_.in), pointers(run, memory_.out),
+                    memory_.spare_pointers(run));
+    const size_t n = bytes_.size();
+    Pointers results(n);
+    Flags writable(n);
+    void* const answer_at = memory_.at(run, answer_);
     while (true) {
-      asked = carry;
-      if (absl::Status s = cond_->run_in(cond, asked, next); !s.ok()) return s;
-      if (*static_cast<const uint8_t*>(next[0]->data()) == 0) break;
-      if (absl::Status s = body_->run_in(body, carry, next); !s.ok()) return s;
-      carry.swap(next);
+      void* answer;
+      std::fill(writable.begin(), writable.end(), false);
+      if (absl::Status s = cond_->run_in(cond, {carries.values(), writable, {&answer_at, 1}, {&answer, 1}});
+          !s.ok())
+        return s;
+      if (*static_cast<const uint8_t*>(answer) == 0) break;
+      for (size_t i = 0; i < n; ++i) writable[i] = carries.writable(i);
+      if (absl::Status s = body_->run_in(body, {carries.values(), writable, carries.destinations(), results});
+          !s.ok())
+        return s;
+      carries.moved(results);
     }
-    for (size_t i = 0; i < out_.size(); ++i) run.slots[out_[i]] = carry[i];
+    carries.bring_home();
     return absl::OkStatus();
   }
   std::string describe() const override { return str_cat("while, ", body_->steps().size(), " steps"); }
-  int64_t inner_peak_bytes() const override { return std::max(cond_->peak_bytes(), body_->peak_bytes()); }
+  std::vector<MayOverwrite> overwrites() const override { return carries(bytes_.size()); }
 
  private:
   Program cond_, body_;
-  std::vector<int> in_, out_;
+  std::vector<int64_t> bytes_;  // by carry
+  int answer_;
 };
 
-class ScanStep final : public Step {
+class ScanStep final : public ControlStep {
  public:
   ScanStep(const Node& n, Program body, std::vector<int> in, std::vector<int> out)
-      : body_(std::move(body)),
-        in_(std::move(in)),
-        out_(std::move(out)),
+      : ControlStep(std::move(in), std::move(out)),
+        body_(std::move(body)),
         carries_(n.attrs().integer(Attr::num_carry)),
         length_(n.attrs().integer(Attr::length)),
         reverse_(n.attrs().flag(Attr::reverse)) {
-    for (size_t i = carries_; i < in_.size(); ++i) in_types_.push_back(n.operand_type(i));
-    for (size_t i = carries_; i < out_.size(); ++i) out_types_.push_back(n.result_type(i));
+    bytes_ = byte_sizes(n, carries_);
+    for (size_t i = carries_; i < memory_.in.size(); ++i)
+      slice_in_.push_back(length_ ? n.operand_type(i)->bytes() / length_ : 0);
+    for (size_t i = carries_; i < memory_.out.size(); ++i)
+      slice_out_.push_back(length_ ? n.result_type(i)->bytes() / length_ : 0);
+    memory_.arena = memory_.add(body_->arena_bytes());
+    add_spares(*body_, bytes_);
   }
 
   absl::Status run(Run& run) const override {
-    std::vector<BufferRef> arguments = take(run, in_), results;
-    Run body = body_->start(run.cancel);
-    const std::vector<BufferRef> scanned(arguments.begin() + carries_, arguments.end());
-    std::vector<BufferRef> stacked;
-    for (const hlo::Type* t : out_types_) {
-      absl::StatusOr<BufferRef> buffer = run.allocate(t);
-      if (!buffer.ok()) return buffer.status();
-      stacked.push_back(*std::move(buffer));
-    }
+    Run body = body_->start(run.cancel, memory_.at(run, memory_.arena));
+    const std::span<const int> in(memory_.in), out(memory_.out);
+    Carries carries(bytes_, pointers(run, in.first(carries_)), pointers(run, out.first(carries_)),
+                    memory_.spare_pointers(run));
+    carries.expect_turns(length_);
+    Pointers arguments = pointers(run, in), destinations = pointers(run, out), results(out.size());
+    Flags writable(in.size(), false);
+    // Slices lie wherever the element type allows.
     for (int64_t step = 0; step < length_; ++step) {
       const int64_t at = reverse_ ? length_ - 1 - step : step;
-      for (size_t i = 0; i < scanned.size(); ++i) {
-        // A view of one slice; the scanned array outlives it unless a result keeps it, so results are copied
-        // below.
-        const int64_t bytes = in_types_[i]->bytes() / length_;
-        BufferRef keep = scanned[i];
-        arguments[carries_ + i] =
-            foreign_buffer(static_cast<std::byte*>(keep->data()) + at * bytes, bytes, [keep] {});
+      for (size_t i = 0; i < slice_in_.size(); ++i)
+        arguments[carries_ + i] = static_cast<std::byte*>(run.memory[in[carries_ + i]]) + at * slice_in_[i];
+      for (size_t i = 0; i < slice_out_.size(); ++i)
+        destinations[carries_ + i] =
+            static_cast<std::byte*>(run.memory[out[carries_ + i]]) + at * slice_out_[i];
+      for (size_t c = 0; c < carries_; ++c) {
+        arguments[c] = carries.values()[c];
+        destinations[c] = carries.destinations()[c];
+        writable[c] = carries.writable(c);
       }
-      if (absl::Status s = body_->run_in(body, arguments, results); !s.ok()) return s;
-      for (int64_t c = 0; c < carries_; ++c) arguments[c] = std::move(results[c]);
-      for (size_t i = 0; i < stacked.size(); ++i) {
-        const int64_t bytes = out_types_[i]->bytes() / length_;
-        if (bytes > 0)
-          std::memcpy(static_cast<std::byte*>(stacked[i]->data()) + at * bytes, results[carries_ + i]->data(),
-                      bytes);
-        results[carries_ + i].reset();  // it may be a carry too, which the next step then has to itself
-      }
+      if (absl::Status s = body_->run_in(body, {arguments, writable, destinations, results}); !s.ok())
+        return s;
+      // A result that has no memory of its own: it is a carry too, or came in.
+      for (size_t i = 0; i < slice_out_.size(); ++i)
+        if (results[carries_ + i] != destinations[carries_ + i] && slice_out_[i] > 0)
+          std::memcpy(destinations[carries_ + i], results[carries_ + i], static_cast<size_t>(slice_out_[i]));
+      carries.moved(std::span<void* const>(results).first(carries_));
     }
-    for (int64_t c = 0; c < carries_; ++c) run.slots[out_[c]] = arguments[c];
-    for (size_t i = 0; i < stacked.size(); ++i) run.slots[out_[carries_ + i]] = stacked[i];
+    carries.bring_home();
     return absl::OkStatus();
   }
   std::string describe() const override {
     return str_cat("scan of ", length_, ", ", body_->steps().size(), " steps");
   }
-  int64_t inner_peak_bytes() const override { return body_->peak_bytes(); }
+  std::vector<MayOverwrite> overwrites() const override { return carries(carries_); }
 
  private:
   Program body_;
-  std::vector<int> in_, out_;
-  int64_t carries_, length_;
+  size_t carries_;
+  int64_t length_;
   bool reverse_;
-  std::vector<const hlo::Type*> in_types_, out_types_;
+  std::vector<int64_t> bytes_, slice_in_, slice_out_;
 };
 
-class CaseStep final : public Step {
+// Results come home as the carries of a loop of one turn do, each paired with an operand whose memory it may
+// get.
+class CaseStep final : public ControlStep {
  public:
-  CaseStep(std::vector<Program> branches, std::vector<int> in, std::vector<int> out)
-      : branches_(std::move(branches)), in_(std::move(in)), out_(std::move(out)) {}
+  CaseStep(const Node& n, std::vector<Program> branches, std::vector<int> in, std::vector<int> out)
+      : ControlStep(std::move(in), std::move(out)), branches_(std::move(branches)) {
+    bytes_ = byte_sizes(n, memory_.out.size());
+    int64_t arena = 0;
+    for (const Program& b : branches_) arena = std::max(arena, b->arena_bytes());
+    memory_.arena = memory_.add(arena);
+    for (size_t r = 0; r < bytes_.size(); ++r) {
+      const int result = static_cast<int>(r);
+      int partner = -1;
+      bool all = true;
+      for (const Program& b : branches_)
+        for (size_t a = 1; a < memory_.in.size() && partner < 0; ++a)
+          if (b->keeps_in(result, static_cast<int>(a) - 1) && n.operand_type(a)->bytes() == bytes_[r])
+            partner = static_cast<int>(a);
+      for (const Program& b : branches_) all = all && partner >= 0 && b->keeps_in(result, partner - 1);
+      partners_.push_back(partner);
+      memory_.spares.push_back(partner < 0 || all ? -1 : memory_.add(bytes_[r]));
+    }
+  }
 
   absl::Status run(Run& run) const override {
-    int32_t index = *static_cast<const int32_t*>(run.slots[in_[0]]->data());
+    int32_t index = *static_cast<const int32_t*>(run.memory[memory_.in[0]]);
     const int32_t last = static_cast<int32_t>(branches_.size()) - 1;
     if (index < 0 || index > last) index = last;
-    std::vector<BufferRef> results;
-    std::vector<BufferRef> arguments = take(run, std::span(in_).subspan(1));
-    Run branch = branches_[index]->start(run.cancel);
-    if (absl::Status s = branches_[index]->run_in(branch, arguments, results); !s.ok()) return s;
-    for (size_t i = 0; i < out_.size(); ++i) run.slots[out_[i]] = results[i];
+    const Executable& branch = *branches_[index];
+    const Pointers home = pointers(run, memory_.out),
+                   arguments = pointers(run, std::span(memory_.in).subspan(1));
+    Pointers from(home.size(), nullptr), results(home.size());
+    Flags writable(arguments.size(), false);
+    for (size_t r = 0; r < home.size(); ++r) {
+      if (partners_[r] < 0 || arguments[partners_[r] - 1] != home[r]) continue;
+      from[r] = home[r];
+      writable[partners_[r] - 1] = true;
+    }
+    Carries moves(bytes_, from, home, memory_.spare_pointers(run));
+    Run state = branch.start(run.cancel, memory_.at(run, memory_.arena));
+    if (absl::Status s = branch.run_in(state, {arguments, writable, moves.destinations(), results}); !s.ok())
+      return s;
+    moves.moved(results);
+    moves.bring_home();
     return absl::OkStatus();
   }
   std::string describe() const override { return str_cat("case of ", branches_.size()); }
-  int64_t inner_peak_bytes() const override {
-    int64_t most = 0;
-    for (const Program& branch : branches_) most = std::max(most, branch->peak_bytes());
-    return most;
+  std::vector<MayOverwrite> overwrites() const override {
+    std::vector<MayOverwrite> out;
+    for (size_t r = 0; r < partners_.size(); ++r)
+      if (partners_[r] >= 0) out.push_back({memory_.out[r], memory_.in[partners_[r]], true});
+    return out;
   }
 
  private:
   std::vector<Program> branches_;
-  std::vector<int> in_, out_;
+  std::vector<int> partners_;  // by result, the operand that it may lie in; -1: none
+  std::vector<int64_t> bytes_;
 };
 
 }  // namespace
@@ -173,11 +281,11 @@ absl::StatusOr<std::unique_ptr<Step>> make_control_step(Engine& engine, const No
   }
   switch (n.op()) {
     case hlo::Op::while_:
-      return std::make_unique<WhileStep>(programs[0], programs[1], std::move(in), std::move(out));
+      return std::make_unique<WhileStep>(n, programs[0], programs[1], std::move(in), std::move(out));
     case hlo::Op::scan:
       return std::make_unique<ScanStep>(n, programs[0], std::move(in), std::move(out));
     default:
-      return std::make_unique<CaseStep>(std::move(programs), std::move(in), std::move(out));
+      return std::make_unique<CaseStep>(n, std::move(programs), std::move(in), std::move(out));
   }
 }
 

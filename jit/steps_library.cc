@@ -23,6 +23,7 @@ using hlo::Node;
 using hlo::Op;
 using hlo::Value;
 
+// Slots of a node's operands and results, later their places.
 struct NodeSlots {
   std::vector<int> operands, results;
   std::vector<const hlo::Type*> operand_types, result_types;
@@ -38,23 +39,11 @@ struct NodeSlots {
     }
   }
 
-  absl::Status allocate_results(Run& run) const {
-    for (size_t i = 0; i < results.size(); ++i) {
-      absl::StatusOr<BufferRef> buffer = run.allocate(result_types[i]);
-      if (!buffer.ok()) return buffer.status();
-      run.slots[results[i]] = *std::move(buffer);
-    }
-    return absl::OkStatus();
+  void place(std::span<const int> of_slot) {
+    for (int& o : operands) o = of_slot[o];
+    for (int& r : results) r = of_slot[r];
   }
 };
-
-KernelContext kernel_context(Run& run) {
-  KernelContext context;
-  context.scratch = &run.engine.allocator();
-  context.parallel = run.engine.runtime().pool().parallel();
-  context.cancel = run.cancel ? run.cancel->flag() : nullptr;
-  return context;
-}
 
 // The routine of oneDNN for a node in `fast` numerics; none where Lamina's own serves.
 template <typename Make>
@@ -90,18 +79,18 @@ class DotStep final : public Step {
   }
 
   absl::Status run(Run& run) const override {
-    if (absl::Status s = slots_.allocate_results(run); !s.ok()) return s;
-    const void* const a = run.slots[slots_.operands[0]]->data();
-    const void* const b = run.slots[slots_.operands[1]]->data();
-    void* const c = run.slots[slots_.results[0]]->data();
-    if (fast_) return fast_->run(a, b, c, kernel_context(run));
+    const void* const a = run.memory[slots_.operands[0]];
+    const void* const b = run.memory[slots_.operands[1]];
+    void* const c = run.memory[slots_.results[0]];
+    if (fast_) return fast_->run(a, b, c, run.context);
     return dot_general(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_, a, b, c,
-                       kernel_context(run));
+                       run.context);
   }
   std::string describe() const override {
     return str_cat("dot ", fast_ ? "by oneDNN " : "", hlo::to_string(*slots_.operand_types[0]), " ",
                    hlo::to_string(*slots_.operand_types[1]));
   }
+  void place(std::span<const int> of_slot, std::span<const int>) override { slots_.place(of_slot); }
 
  private:
   NodeSlots slots_;
@@ -120,18 +109,18 @@ class ConvolutionStep final : public Step {
   }
 
   absl::Status run(Run& run) const override {
-    if (absl::Status s = slots_.allocate_results(run); !s.ok()) return s;
-    const void* const a = run.slots[slots_.operands[0]]->data();
-    const void* const b = run.slots[slots_.operands[1]]->data();
-    void* const c = run.slots[slots_.results[0]]->data();
-    if (fast_) return fast_->run(a, b, c, kernel_context(run));
+    const void* const a = run.memory[slots_.operands[0]];
+    const void* const b = run.memory[slots_.operands[1]];
+    void* const c = run.memory[slots_.results[0]];
+    if (fast_) return fast_->run(a, b, c, run.context);
     return convolution(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_, a, b, c,
-                       kernel_context(run));
+                       run.context);
   }
   std::string describe() const override {
     return str_cat("convolution ", fast_ ? "by oneDNN " : "", hlo::to_string(*slots_.operand_types[0]), " ",
                    hlo::to_string(*slots_.operand_types[1]));
   }
+  void place(std::span<const int> of_slot, std::span<const int>) override { slots_.place(of_slot); }
 
  private:
   NodeSlots slots_;
@@ -148,34 +137,25 @@ class NativeStep final : public Step {
   absl::Status run(Run& run) const override {
     absl::InlinedVector<const void*, 8> in;
     absl::InlinedVector<void*, 8> out;
-    for (int slot : slots_.operands) in.push_back(run.slots[slot]->data());
-    for (size_t i = 0; i < slots_.results.size(); ++i) {
-      absl::StatusOr<BufferRef> buffer =
-          static_cast<int>(i) < op_.updated ? updated(run, i) : run.allocate(slots_.result_types[i]);
-      if (!buffer.ok()) return buffer.status();
-      out.push_back((*buffer)->data());
-      run.slots[slots_.results[i]] = *std::move(buffer);
-    }
-    return op_.run(in.data(), out.data(), kernel_context(run));
+    for (int p : slots_.operands) in.push_back(run.memory[p]);
+    for (int p : slots_.results) out.push_back(run.memory[p]);
+    for (int i = 0; i < op_.updated; ++i)
+      if (const int64_t bytes = slots_.result_types[i]->bytes(); out[i] != in[i] && bytes > 0)
+        std::memcpy(out[i], in[i], static_cast<size_t>(bytes));
+    return op_.run(in.data(), out.data(), run.context);
   }
   std::string describe() const override {
     return str_cat("native ", node_.node()->def().name, ", ", op_.what);
   }
+  void place(std::span<const int> of_slot, std::span<const int>) override { slots_.place(of_slot); }
 
- private:
-  // The buffer of operand `i` if this is its last use, else a copy.
-  absl::StatusOr<BufferRef> updated(Run& run, size_t i) const {
-    const int slot = slots_.operands[i];
-    BufferRef& held = run.slots[slot];
-    const bool alone = std::count(slots_.operands.begin(), slots_.operands.end(), slot) == 1;
-    const bool dies = std::find(run.dying.begin(), run.dying.end(), slot) != run.dying.end();
-    if (alone && dies && held->may_reuse()) return held;
-    absl::StatusOr<BufferRef> copy = run.allocate(slots_.result_types[i]);
-    if (copy.ok() && slots_.result_types[i]->bytes() > 0)
-      std::memcpy((*copy)->data(), held->data(), slots_.result_types[i]->bytes());
-    return copy;
+  std::vector<MayOverwrite> overwrites() const override {
+    std::vector<MayOverwrite> out;
+    for (int i = 0; i < op_.updated; ++i) out.push_back({slots_.results[i], slots_.operands[i], true});
+    return out;
   }
 
+ private:
   Value node_;  // keeps the attributes
   NativeOp op_;
   NodeSlots slots_;
@@ -189,17 +169,16 @@ class EvaluateStep final : public Step {
   absl::Status run(Run& run) const override {
     std::vector<hlo::LiteralPtr> operands;
     for (size_t i = 0; i < slots_.operands.size(); ++i)
-      operands.push_back(
-          hlo::Literal::copy_of(slots_.operand_types[i], run.slots[slots_.operands[i]]->data()));
+      operands.push_back(hlo::Literal::copy_of(slots_.operand_types[i], run.memory[slots_.operands[i]]));
     absl::StatusOr<std::vector<hlo::LiteralPtr>> results = hlo::evaluate_node(*node_.node(), operands);
     if (!results.ok()) return results.status();
-    if (absl::Status s = slots_.allocate_results(run); !s.ok()) return s;
     for (size_t i = 0; i < results->size(); ++i)
       if ((*results)[i]->bytes() > 0)
-        std::memcpy(run.slots[slots_.results[i]]->data(), (*results)[i]->data(), (*results)[i]->bytes());
+        std::memcpy(run.memory[slots_.results[i]], (*results)[i]->data(), (*results)[i]->bytes());
     return absl::OkStatus();
   }
   std::string describe() const override { return str_cat("evaluate ", node_.node()->def().name); }
+  void place(std::span<const int> of_slot, std::span<const int>) override { slots_.place(of_slot); }
 
  private:
   Value node_;

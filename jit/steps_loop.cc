@@ -1,4 +1,4 @@
-// Steps that run a loop kernel, and steps that only rename a buffer.
+// Steps that run a loop kernel.
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
@@ -60,27 +60,12 @@ class LoopStep final : public Step {
         outer_(loop.outer),
         inner_(loop.inner),
         work_(loop.work) {
-    for (size_t i = 0; i < loop.buffers.size(); ++i) {
-      slots_.push_back(slot_of(loop.buffers[i]));
-      written_.push_back(kernel_->spec().buffers[i].written ? loop.buffers[i].type() : nullptr);
-    }
+    for (const hlo::Value& v : loop.buffers) places_.push_back(slot_of(v));
   }
 
   absl::Status run(Run& run) const override {
-    absl::InlinedVector<void*, 12> buffers(slots_.size());
-    for (size_t i = 0; i < slots_.size(); ++i)
-      if (!written_[i]) buffers[i] = run.slots[slots_[i]]->data();
-    for (size_t i = 0; i < slots_.size(); ++i) {
-      if (!written_[i]) continue;
-      BufferRef& slot = run.slots[slots_[i]];
-      slot = take_operand(run, i);
-      if (!slot) {
-        absl::StatusOr<BufferRef> fresh = run.allocate(written_[i]);
-        if (!fresh.ok()) return fresh.status();
-        slot = *std::move(fresh);
-      }
-      buffers[i] = slot->data();
-    }
+    absl::InlinedVector<void*, 12> buffers;
+    for (int p : places_) buffers.push_back(run.memory[p]);
     if (outer_ == 0 || inner_ == 0) return absl::OkStatus();
     const KernelEntry entry = run.engine.kernels().entry_for(*kernel_, work_);
     static constexpr int32_t kNever = 0;
@@ -118,44 +103,22 @@ class LoopStep final : public Step {
                    kernel_->is_compiled() ? "compiled" : "interpreted");
   }
 
- private:
-  // The buffer of an operand that this step is the last to read and that nobody else holds; null if there is
-  // none.
-  BufferRef take_operand(Run& run, size_t written) const {
-    for (const auto& [w, r] : overwritable_) {
-      BufferRef& operand = run.slots[slots_[r]];
-      if (w != written || !operand || !operand->may_reuse()) continue;
-      if (std::find(run.dying.begin(), run.dying.end(), slots_[r]) == run.dying.end()) continue;
-      if (std::count(slots_.begin(), slots_.end(), slots_[r]) == 1) return std::move(operand);
-    }
-    return BufferRef();
+  std::vector<MayOverwrite> overwrites() const override {
+    std::vector<MayOverwrite> out;
+    for (const auto& [w, r] : overwritable_) out.push_back({places_[w], places_[r], false});
+    return out;
+  }
+  void place(std::span<const int> of_slot, std::span<const int>) override {
+    for (int& p : places_) p = of_slot[p];
   }
 
+ private:
   std::shared_ptr<Kernel> kernel_;
   std::vector<std::pair<size_t, size_t>> overwritable_;
   std::vector<int64_t> args_;
   int64_t outer_, inner_, work_;
-  std::vector<int> slots_;
-  std::vector<const hlo::Type*> written_;  // type of what is written, null for what is read
+  std::vector<int> places_;  // by buffer of the kernel
 };
-
-class AliasStep final : public Step {
- public:
-  AliasStep(std::vector<int> from, std::vector<int> to) : from_(std::move(from)), to_(std::move(to)) {}
-  absl::Status run(Run& run) const override {
-    for (size_t i = 0; i < from_.size(); ++i) run.slots[to_[i]] = run.slots[from_[i]];
-    return absl::OkStatus();
-  }
-  int64_t work() const override { return 0; }
-  std::string describe() const override { return "alias"; }
-
- private:
-  std::vector<int> from_, to_;
-};
-
-}  // namespace
-
-namespace {
 
 // A node that is a group of its own, reading values that are stored: what a native op can take over.
 bool stands_alone(const cluster::Plan& plan, const cluster::Group& group) {
@@ -176,15 +139,6 @@ absl::StatusOr<std::unique_ptr<Step>> make_loop_step(Engine& engine, const clust
   if (!loop.ok()) return loop.status();
   std::shared_ptr<Kernel> kernel = engine.kernels().get(std::move(loop->kernel));
   return std::make_unique<LoopStep>(std::move(kernel), *std::move(loop), slot_of);
-}
-
-std::unique_ptr<Step> make_alias_step(const hlo::Node& node, const SlotOf& slot_of) {
-  std::vector<int> from, to;
-  for (uint32_t i = 0; i < node.num_results(); ++i) {
-    from.push_back(slot_of(node.operand_value(i)));
-    to.push_back(slot_of(hlo::Value(const_cast<hlo::Node*>(&node), i)));
-  }
-  return std::make_unique<AliasStep>(std::move(from), std::move(to));
 }
 
 }  // namespace lamina::jit

@@ -21,8 +21,9 @@ absl::StatusOr<hlo::ComputationPtr> close_at_floor(std::span<const hlo::Value> o
                                                    std::span<const hlo::Value> inputs, uint32_t floor,
                                                    std::vector<hlo::Value>* captured);
 
-absl::Status run_program(const jit::SpecializationPtr& entry, std::span<const jit::BufferRef> arguments,
-                         std::vector<jit::BufferRef>& results);
+// With `giving_up`, as jit::Executable::run_giving_up.
+absl::Status run_program(const jit::SpecializationPtr& entry, std::span<jit::BufferRef> arguments,
+                         bool giving_up, std::vector<jit::BufferRef>& results);
 
 }  // namespace lamina::lazy
 

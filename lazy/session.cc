@@ -178,7 +178,7 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
         }));
   }
   lock.reset();
-  check(run_program(entry, arguments, results));
+  check(run_program(entry, arguments, false, results));
   lock.emplace();
   const uint32_t open = lowest_open_stamp();
   for (const auto& [node, at] : first) {
@@ -286,11 +286,11 @@ class Watcher final : public jit::StepWatcher {
 
 }  // namespace
 
-absl::Status run_program(const jit::SpecializationPtr& entry, std::span<const jit::BufferRef> arguments,
-                         std::vector<jit::BufferRef>& results) {
+absl::Status run_program(const jit::SpecializationPtr& entry, std::span<jit::BufferRef> arguments,
+                         bool giving_up, std::vector<jit::BufferRef>& results) {
   jit::SpecializationCache& cache = jit::Engine::get().cache();
   const hlo::HostLock* host = hlo::host_lock();
-  if (!host) return cache.run(entry, arguments, results, nullptr);
+  if (!host) return cache.run(entry, arguments, giving_up, results, nullptr);
   const double last = entry->last_run_ms.load(std::memory_order_relaxed);
   const bool maybe_long = last < 0 || last > kLongRunMs;
   hlo::HostLockReleased away(maybe_long || last > kShortRunMs ? hlo::HostLockReleased::kNow
@@ -298,13 +298,13 @@ absl::Status run_program(const jit::SpecializationPtr& entry, std::span<const ji
   if (!maybe_long || !host->can_poll() || calls_host(entry->executable->program())) {
     Watcher watcher(host, away);
     jit::CancelFlag cancel(&watcher);
-    return cache.run(entry, arguments, results, &cancel);
+    return cache.run(entry, arguments, giving_up, results, &cancel);
   }
   jit::CancelFlag cancel;
   std::exception_ptr failure;  // memory that ran out, say
   absl::Status status = jit::run_interruptible(cancel, host->poll, [&]() -> absl::Status {
     try {
-      return cache.run(entry, arguments, results, &cancel);
+      return cache.run(entry, arguments, giving_up, results, &cancel);
     } catch (...) {
       failure = std::current_exception();
       return absl::UnknownError("the run failed");

@@ -221,32 +221,80 @@ std::vector<bool> Program::bind_hidden(std::span<const Value> values) {
   return found;
 }
 
-std::vector<Lazy> Program::call(const std::vector<Lazy>& args, std::span<const Value> hidden) {
-  std::vector<Value> operands = values_of(args);
-  operands.insert(operands.end(), captured_.begin(), captured_.end());
+std::vector<Value> Program::operands(const std::vector<Lazy>& args, std::span<const Value> hidden) const {
+  std::vector<Value> out = values_of(args);
+  out.insert(out.end(), captured_.begin(), captured_.end());
   for (size_t i = 0; i < std::min(hidden.size(), hidden_at_.size()); ++i)
-    if (hidden_at_[i] >= 0) operands[args.size() + hidden_at_[i]] = hidden[i];
-  const uint32_t open = lowest_open_stamp();
-  bool recorded = inside_jit();
-  for (const Value& v : operands) recorded |= v.node()->stamp() >= open;
+    if (hidden_at_[i] >= 0) out[args.size() + hidden_at_[i]] = hidden[i];
+  return out;
+}
+
+std::vector<Lazy> Program::leaves(std::vector<jit::BufferRef> results) const {
   std::vector<Lazy> out;
-  if (recorded) {
-    hlo::GraphLock lock;
-    hlo::Builder b;
-    hlo::Values results = b.call(computation_, operands);
-    check(b.status());
-    for (size_t i = 0; i < result_weak_.size(); ++i) out.push_back({results[i], result_weak_[i]});
-    return out;
-  }
-  force(operands);
-  std::vector<jit::BufferRef> buffers, results;
-  for (const Value& v : operands) buffers.push_back(jit::array_of(v)->buffer());
-  check(run_program(compile(), buffers, results));
   for (size_t i = 0; i < results.size(); ++i) {
     const hlo::Type* t = computation_->roots()[i].type();
     out.push_back({hlo::make_leaf(t, new jit::Array(t, std::move(results[i]))), result_weak_[i]});
   }
   return out;
+}
+
+namespace {
+
+std::vector<jit::BufferRef> forced_buffers(const std::vector<Value>& values) {
+  force(values);
+  std::vector<jit::BufferRef> out;
+  for (const Value& v : values) out.push_back(jit::array_of(v)->buffer());
+  return out;
+}
+
+}  // namespace
+
+std::vector<Lazy> Program::call(const std::vector<Lazy>& args, std::span<const Value> hidden) {
+  const std::vector<Value> given = operands(args, hidden);
+  const uint32_t open = lowest_open_stamp();
+  bool recorded = inside_jit();
+  for (const Value& v : given) recorded |= v.node()->stamp() >= open;
+  if (recorded) {
+    hlo::GraphLock lock;
+    hlo::Builder b;
+    hlo::Values results = b.call(computation_, given);
+    check(b.status());
+    std::vector<Lazy> out;
+    for (size_t i = 0; i < result_weak_.size(); ++i) out.push_back({results[i], result_weak_[i]});
+    return out;
+  }
+  std::vector<jit::BufferRef> buffers = forced_buffers(given), results;
+  check(run_program(compile(), buffers, false, results));
+  return leaves(std::move(results));
+}
+
+std::vector<Lazy> Program::call_giving_up(std::vector<Lazy> args, std::span<const Value> hidden,
+                                          std::span<Cell* const> given_up) {
+  std::vector<jit::BufferRef> buffers = forced_buffers(operands(args, hidden)), results;
+  const jit::SpecializationPtr entry = compile();
+  std::vector<std::pair<const hlo::Type*, bool>> were;
+  for (const Lazy& a : args) were.emplace_back(a.value.type(), a.weak);
+  // From here on only the buffers hold what nobody else does.
+  args.clear();
+  for (size_t i = 0; i < given_up.size(); ++i)
+    if (given_up[i]) given_up[i]->set({hlo::make_donated(were[i].first), were[i].second});
+  auto restore = [&] {
+    for (size_t i = 0; i < given_up.size(); ++i)
+      if (given_up[i] && buffers[i]) {
+        const auto& [type, weak] = were[i];
+        given_up[i]->set({hlo::make_leaf(type, new jit::Array(type, buffers[i])), weak});
+      }
+  };
+  absl::Status status;
+  try {
+    status = run_program(entry, buffers, true, results);
+  } catch (...) {
+    restore();
+    throw;
+  }
+  if (!status.ok()) restore();
+  check(status);
+  return leaves(std::move(results));
 }
 
 }  // namespace lamina::lazy

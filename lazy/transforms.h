@@ -63,6 +63,11 @@ class Program {
   // Runs it, or records a call inside an open transform of its operands. `hidden` replaces the captured
   // values that bind_hidden named.
   std::vector<Lazy> call(const std::vector<Lazy>& args, std::span<const Value> hidden = {});
+  // Runs it, outside all transforms. given_up[i] (may be null) is a handle to argument i whose value is gone
+  // afterwards: its memory is written over where nobody else holds it. After a failure it has its value
+  // still, unless that has been written over.
+  std::vector<Lazy> call_giving_up(std::vector<Lazy> args, std::span<const Value> hidden,
+                                   std::span<Cell* const> given_up);
   // Marks captured values that `call` gets anew each time; whether each of `values` was captured.
   std::vector<bool> bind_hidden(std::span<const Value> values);
   // Said of the cache entry; empty: found by comparing entries.
@@ -77,6 +82,8 @@ class Program {
 
  private:
   Program() = default;
+  std::vector<Value> operands(const std::vector<Lazy>& args, std::span<const Value> hidden) const;
+  std::vector<Lazy> leaves(std::vector<jit::BufferRef> results) const;
 
   hlo::ComputationPtr computation_;
   std::vector<Value> captured_;

@@ -314,6 +314,22 @@ void add_transforms(py::module_& m) {
              return to_list(p.call(from_sequence(args), values));
            })
       .def(
+          "call_giving_up",
+          [](lazy::Program& p, const py::sequence& args, const py::tuple& hidden, const py::tuple& given_up) {
+            UserLocation location;
+            std::vector<hlo::Value> values;
+            for (const py::handle& h : hidden) values.push_back(lazy_of(h.ptr()).value);
+            std::vector<lazy::Cell*> cells(py::len(args));
+            for (const py::handle& i : given_up) {
+              const py::object x = args[i.cast<size_t>()];
+              if (is_tensor(x.ptr()))
+                cells.at(i.cast<size_t>()) = &reinterpret_cast<TensorObject*>(x.ptr())->cell;
+            }
+            return to_list(p.call_giving_up(from_sequence(args), values, cells));
+          },
+          "Calls it; the arguments with the numbers `given_up` are gone afterwards, their memory is used for "
+          "results.")
+      .def(
           "bind_hidden",
           [](lazy::Program& p, const py::sequence& tensors) {
             std::vector<hlo::Value> values;
@@ -364,15 +380,6 @@ void add_transforms(py::module_& m) {
         return f();
       },
       "Calls f as if only the outermost `depth` transforms were open.");
-  m.def(
-      "donate",
-      [](const py::object& x) {
-        UserLocation location;
-        const Lazy& old = lazy_of(x.ptr());
-        reinterpret_cast<TensorObject*>(x.ptr())->cell.set({hlo::make_donated(old.value.type()), old.weak});
-      },
-      "Gives up a Tensor's value: its memory is free once nothing else uses it, and later reads raise with "
-      "this line.");
   m.def("depends_on", [](const py::object& x, const py::sequence& inputs) {
     absl::flat_hash_set<const hlo::Node*> beneath;
     for (const hlo::Node* n : hlo::postorder(std::span(&lazy_of(x.ptr()).value, 1))) beneath.insert(n);

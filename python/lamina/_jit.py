@@ -65,10 +65,11 @@ class _Branch:
 
 
 class _Variant:
-    __slots__ = ("paths", "reads", "root")
+    __slots__ = ("donated", "paths", "reads", "root")
 
-    def __init__(self, reads: ReadSet) -> None:
+    def __init__(self, reads: ReadSet, donated: tuple[int, ...] | None) -> None:
         self.reads, self.paths = reads, 0
+        self.donated = donated  # numbers of leaves of the arguments; None: not known yet
         self.root: _Branch | _Trace | None = None
 
 
@@ -290,7 +291,8 @@ class Jitted:
         if branches not in ("specialize", "error"):
             raise ValueError(f"branches is 'specialize' or 'error', not {branches!r}")
         self._branches = branches
-        self._plain = not (self._nums or self._names or self._donated or self._donated_names)
+        self._plain = not (self._nums or self._names)
+        self._gives_up = bool(self._donated or self._donated_names)
         self._entries: dict[Any, list[_Variant]] = {}
         self._flat_entries: dict[bytes, list[_Variant]] = {}  # of _entries, those for positional tensors
         self._tree_entries: dict[bytes, list[_Variant]] = {}  # and those for the usual containers
@@ -361,7 +363,7 @@ class Jitted:
                     if i:
                         variants.insert(0, variants.pop(i))
                     return v
-            v = _Variant(ReadSet(self._f))
+            v = _Variant(ReadSet(self._f), None if self._gives_up else ())
             variants.insert(0, v)
             del variants[MAX_VARIANTS:]
             return v
@@ -429,9 +431,13 @@ class Jitted:
             if variants:
                 variant = variants[0]
                 node = variant.root
-                if type(node) is _Trace and _core.reads_hold(variant.reads.guards):
+                donated = variant.donated
+                if type(node) is _Trace and donated is not None and _core.reads_hold(variant.reads.guards):
                     self.hits += 1
-                    out = node.program(leaves, variant.reads.tensors)
+                    if donated:
+                        out = self._run_giving_up(node, variant, leaves)
+                    else:
+                        out = node.program(leaves, variant.reads.tensors)
                     return out[0] if node.out_tree is _LEAF else node.result(out)
         leaves, treedef, static = self._arguments(args, kwargs)
         variants = self._variants(leaves, treedef, static)
@@ -439,19 +445,23 @@ class Jitted:
         trace = self._path(variant, leaves, treedef, static)
         if key is not None:
             entries[key] = variants
-        result = trace.result(trace.program(leaves, variant.reads.tensors))
-        if not self._plain:
-            self._donate(args, kwargs)
-        return result
+        if not self._gives_up:
+            return trace.result(trace.program(leaves, variant.reads.tensors))
+        if variant.donated is None:
+            variant.donated = self._donated_leaves(args, treedef)
+        return trace.result(self._run_giving_up(trace, variant, leaves))
 
-    def _donate(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if _core.any_open_scope():
-            return  # recorded, not run: the outer call owns its arguments
-        given = [a for i, a in enumerate(args) if i in self._donated]
-        given += [v for k, v in kwargs.items() if k in self._donated_names]
-        for leaf in tree_leaves(given):
-            if isinstance(leaf, Tensor):
-                _core.donate(leaf)
+    def _run_giving_up(self, trace: _Trace, variant: _Variant, leaves: Sequence[Any]) -> list[Tensor]:
+        if _core.any_open_scope():  # recorded, not run: the outer call owns its arguments
+            return trace.program(leaves, variant.reads.tensors)
+        return trace.program.call_giving_up(leaves, variant.reads.tensors, variant.donated)
+
+    def _donated_leaves(self, args: tuple[Any, ...], treedef: TreeDef) -> tuple[int, ...]:
+        """The numbers of the leaves of donated arguments; `treedef` is that of (arguments not static, keywords)."""
+        dynamic, kwargs = tree_unflatten(treedef, range(treedef.num_leaves))
+        places = [i for i, a in enumerate(args) if i not in self._nums and type(a) is not _Self]
+        given = [x for i, x in zip(places, dynamic, strict=True) if i in self._donated]
+        return tuple(tree_leaves([given, *(v for k, v in kwargs.items() if k in self._donated_names)]))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
@@ -593,8 +603,9 @@ def jit(
     is computed (hashable). Numbers are arrays too: another learning rate compiles nothing. Globals and closure
     variables that `f` and the plain functions it calls read are read anew at each call.
 
-    `donate_argnums` and `donate_argnames`: the caller gives these arrays up; their memory is free after the call and
-    using them again raises TypeError with the line that donated them.
+    `donate_argnums` and `donate_argnames`: the caller gives these arrays up; results of their size are written over
+    them where nothing else holds them, and using them again raises TypeError with the line that donated them. (Where
+    a call fails, those that have not been written over stay.)
 
     Attributes of objects and items of containers that are no arguments are fixed when `f` is traced.
 

@@ -211,6 +211,137 @@ def test_donated_buffers_are_freed_and_later_use_names_the_line():
         tree["w"].tolist()
 
 
+def _allocated(run):
+    """What `run` returns, and the most bytes that lived beyond those before it, while it ran and after."""
+    gc.collect()
+    lm._core.reset_peak_bytes()
+    before = lm.cache.stats()["live_bytes"]
+    out = run()
+    stats = lm.cache.stats()
+    return out, stats["peak_bytes"] - before, stats["live_bytes"] - before
+
+
+def test_updated_parameters_lie_where_the_donated_ones_lay():
+    n = 512
+    block = n * n * 4
+
+    def step(state, x):
+        w, m, v = state["w"], state["m"], state["v"]
+        g = x.T @ (x @ w)
+        m = 0.9 * m + 0.1 * g
+        v = 0.99 * v + 0.01 * g * g
+        return {"w": w - 0.01 * m / (lnp.sqrt(v) + 1e-3), "m": m, "v": v}
+
+    rng = np.random.default_rng(0)
+    start = {k: rng.random((n, n)).astype(np.float32) for k in ("w", "m", "v")}
+    x = lnp.asarray(rng.random((8, n)).astype(np.float32)).block_until_ready()
+    plain, giving = lm.jit(step), lm.jit(step, donate_argnums=0)
+    want = {k: lnp.array(v) for k, v in start.items()}
+    state = {k: lnp.array(v).block_until_ready() for k, v in start.items()}
+    for _ in range(3):
+        want = plain(want, x)
+        old, state = state, giving(state, x)
+        for v in old.values():
+            with pytest.raises(TypeError, match="donated"):
+                v.numpy()
+    for k in want:
+        np.testing.assert_array_equal(want[k].numpy(), state[k].numpy())
+
+    def again():
+        return giving(state, x)
+
+    # The gradient and the working memory of the dots; nothing for parameters and moments.
+    state, peak, kept = _allocated(again)
+    assert kept == 0
+    assert peak < 2.5 * block
+    _, peak, kept = _allocated(lambda: plain(state, x))
+    assert peak > 3 * block
+
+
+def test_a_donated_array_that_something_else_holds_stays_as_it_is():
+    f = lm.jit(lambda x: x * 2.0 + 1.0, donate_argnums=0)
+    for keep in (
+        lambda x: x.numpy(),  # an export of the memory
+        lambda x: x.reshape(10, 10).block_until_ready(),
+        lambda x: x + 0.0,  # recorded, not computed yet
+        lambda x: lm.jit(lambda y: y)(x),
+    ):
+        x = lnp.arange(100, dtype=lnp.float32).block_until_ready()
+        held = keep(x)
+        y = f(x)
+        np.testing.assert_array_equal(np.asarray(held).ravel(), np.arange(100, dtype=np.float32))
+        np.testing.assert_array_equal(y.numpy(), np.arange(100) * 2.0 + 1)
+    given = np.ones(1000, np.float32)
+    f(lnp.asarray(given)).block_until_ready()
+    f(lnp.from_dlpack(given)).block_until_ready()
+    np.testing.assert_array_equal(given, 1)
+    two = lm.jit(lambda a, b: (a + b, a - b), donate_argnums=(0, 1))
+    x = lnp.ones(100).block_until_ready()
+    a, b = two(x, x)
+    np.testing.assert_array_equal(a.numpy(), 2)
+    np.testing.assert_array_equal(b.numpy(), 0)
+    shared = lnp.ones(50).block_until_ready()
+    use = lm.jit(lambda a: a * shared, donate_argnums=0)
+    np.testing.assert_array_equal(use(shared).numpy(), 1)
+
+
+def test_donated_leaves_are_found_by_structure_and_name():
+    f = lm.jit(lambda p, q, *, r: (p["a"] + q, r[0] * 2.0), donate_argnums=0, donate_argnames="r")
+    for _ in range(3):
+        p, q, r = {"a": lnp.ones(3)}, lnp.ones(3), [lnp.ones(2)]
+        f(p, q, r=r)
+        assert q.tolist() == [1, 1, 1]
+        for gone in (p["a"], r[0]):
+            with pytest.raises(TypeError, match="donated"):
+                gone.tolist()
+    s = lm.jit(lambda n, x: x * n, static_argnums=0, donate_argnums=1)
+    x = lnp.ones(3)
+    assert s(2, x).tolist() == [2, 2, 2]
+    with pytest.raises(TypeError, match="donated"):
+        x.tolist()
+    # Inside another trace nothing is given up.
+    x = lnp.ones(3)
+    assert lm.jit(lambda x: s(3, x) + x)(x).tolist() == [4, 4, 4]
+    assert lm.grad(lambda x: lnp.sum(s(3, x)))(x).tolist() == [3, 3, 3]
+    assert x.tolist() == [1, 1, 1]
+
+
+def test_what_a_failed_call_did_not_write_over_is_still_there():
+    n = 1 << 20
+    f = lm.jit(lambda x: lnp.flip(x, 0) - x, donate_argnums=0)
+    x = lnp.arange(n, dtype=lnp.float32).block_until_ready()
+    f(lnp.ones(n)).block_until_ready()
+    gc.collect()
+    lm._core.set_memory_limit(lm.cache.stats()["live_bytes"] + n)
+    try:
+        with pytest.raises(MemoryError):
+            f(x)
+    finally:
+        lm._core.set_memory_limit(1 << 62)
+    assert x[5].item() == 5
+    assert f(x)[0].item() == n - 1
+    fail = True
+
+    def look(row):
+        if fail:
+            raise LookupError("not now")
+        return row
+
+    def update(x):
+        seen = lm.pure_callback(look, lm.ShapeDtype((2,), "float32"), x[:2])
+        return x + lnp.sum(seen)
+
+    g = lm.jit(update, donate_argnums=0)
+    x = lnp.ones(n).block_until_ready()
+    with pytest.raises(LookupError):
+        g(x)
+    assert x[n - 1].item() == 1
+    fail = False
+    assert g(x)[n - 1].item() == 3
+    with pytest.raises(TypeError, match="donated"):
+        x.numpy()
+
+
 def test_donation_and_static_arguments_are_checked():
     with pytest.raises(ValueError, match="out of range"):
         lm.jit(lambda x: x, donate_argnums=3)

@@ -1,0 +1,328 @@
+#include "jit/memory_plan.h"
+
+#include <algorithm>
+#include <climits>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "jit/runtime/allocator.h"
+
+namespace lamina::jit {
+namespace {
+
+// Beyond so many parts only the layout of near linear cost is made.
+constexpr size_t kQuadraticParts = 2048;
+// Parts up to this size may go to a space of their own.
+constexpr int64_t kSmallPart = 4096;
+// Arguments considered for a result that no step can write over one.
+constexpr size_t kMostAfter = 8;
+
+int64_t rounded(int64_t bytes) {
+  return std::max(kArenaAlignment, (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment);
+}
+
+// Largest first, each into the tightest gap between those placed that are held at the same time ("greedy by
+// size": Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020).
+ArenaLayout by_size(std::span<const Lifetime> parts) {
+  ArenaLayout out;
+  out.offsets.resize(parts.size());
+  std::vector<size_t> order(parts.size()), placed;  // placed: by offset
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return parts[a].bytes > parts[b].bytes; });
+  for (size_t p : order) {
+    const int64_t bytes = rounded(parts[p].bytes);
+    int64_t end = 0, best = -1, best_gap = INT64_MAX;
+    for (size_t q : placed) {
+      if (parts[q].last < parts[p].first || parts[p].last < parts[q].first) continue;
+      const int64_t gap = out.offsets[q] - end;
+      if (gap >= bytes && gap < best_gap) {
+        best = end;
+        best_gap = gap;
+      }
+      end = std::max(end, out.offsets[q] + rounded(parts[q].bytes));
+    }
+    const int64_t at = out.offsets[p] = best >= 0 ? best : end;
+    out.bytes = std::max(out.bytes, at + bytes);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), at,
+                                   [&](int64_t offset, size_t q) { return offset < out.offsets[q]; }),
+                  p);
+  }
+  return out;
+}
+
+// Free stretches of an arena that grows at its end.
+class FreeList {
+ public:
+  // In the tightest stretch that fits, else at the end.
+  int64_t take(int64_t bytes) {
+    if (const auto fit = by_size_.lower_bound({bytes, -1}); fit != by_size_.end()) {
+      const auto [size, at] = *fit;
+      remove(at, size);
+      if (size > bytes) insert(at + bytes, size - bytes);
+      return at;
+    }
+    int64_t at = end_;
+    if (!by_offset_.empty()) {
+      const auto [offset, size] = *by_offset_.rbegin();
+      if (offset + size == end_) {
+        at = offset;
+        remove(offset, size);
+      }
+    }
+    end_ = at + bytes;
+    return at;
+  }
+  void give_back(int64_t at, int64_t bytes) {
+    auto next = by_offset_.lower_bound(at);
+    if (next != by_offset_.end() && next->first == at + bytes) {
+      const int64_t size = next->second;
+      remove(at + bytes, size);
+      bytes += size;
+    }
+    next = by_offset_.lower_bound(at);
+    if (next != by_offset_.begin()) {
+      const auto [offset, size] = *std::prev(next);
+      if (offset + size == at) {
+        remove(offset, size);
+        at = offset;
+        bytes += size;
+      }
+    }
+    insert(at, bytes);
+  }
+  int64_t end() const { return end_; }
+
+ private:
+  void insert(int64_t at, int64_t size) {
+    by_offset_[at] = size;
+    by_size_.emplace(size, at);
+  }
+  void remove(int64_t at, int64_t size) {
+    by_offset_.erase(at);
+    by_size_.erase({size, at});
+  }
+
+  std::map<int64_t, int64_t> by_offset_;
+  std::set<std::pair<int64_t, int64_t>> by_size_;
+  int64_t end_ = 0;
+};
+
+// In order of time, as an allocator with tightest fit would place them.
+ArenaLayout by_time(std::span<const Lifetime> parts) {
+  ArenaLayout out;
+  out.offsets.resize(parts.size());
+  std::vector<size_t> order(parts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return parts[a].first != parts[b].first ? parts[a].first < parts[b].first
+                                            : parts[a].bytes > parts[b].bytes;
+  });
+  FreeList free;
+  std::set<std::pair<int, size_t>> held;  // by last step
+  for (size_t p : order) {
+    while (!held.empty() && held.begin()->first < parts[p].first) {
+      const size_t q = held.begin()->second;
+      free.give_back(out.offsets[q], rounded(parts[q].bytes));
+      held.erase(held.begin());
+    }
+    out.offsets[p] = free.take(rounded(parts[p].bytes));
+    held.emplace(parts[p].last, p);
+  }
+  out.bytes = free.end();
+  return out;
+}
+
+int64_t blocks(int64_t bytes) { return bytes > 0 ? std::max<int64_t>(Allocator::block_bytes(bytes), 0) : 0; }
+
+// Finds the representative of a set, halving paths.
+int find(std::vector<int>& parent, int i) {
+  while (parent[i] != i) i = parent[i] = parent[parent[i]];
+  return i;
+}
+
+int64_t most_held(std::span<const Lifetime> parts, size_t steps) {
+  std::vector<int64_t> change(steps + 2, 0);
+  for (const Lifetime& p : parts) {
+    change[p.first] += rounded(p.bytes);
+    change[p.last + 1] -= rounded(p.bytes);
+  }
+  int64_t held = 0, most = 0;
+  for (int64_t c : change) most = std::max(most, held += c);
+  return most;
+}
+
+}  // namespace
+
+ArenaLayout lay_out(std::span<const Lifetime> parts) {
+  ArenaLayout out = by_time(parts);
+  if (parts.size() > kQuadraticParts) return out;
+  ArenaLayout other = by_size(parts);
+  return other.bytes < out.bytes ? other : out;
+}
+
+Places::Places(const MemoryRequest& request) : of_slot(request.slot_bytes.size(), -1) {
+  std::vector<int> parent(of_slot.size());
+  std::iota(parent.begin(), parent.end(), 0);
+  for (const auto& [slot, of] : request.same_memory) parent[find(parent, slot)] = find(parent, of);
+  for (size_t slot = 0; slot < of_slot.size(); ++slot) {
+    int& at = of_slot[find(parent, static_cast<int>(slot))];
+    if (at < 0) at = count++;
+    of_slot[slot] = at;
+  }
+  for (const std::vector<int64_t>& parts : request.scratch_bytes) {
+    scratch.emplace_back(parts.size());
+    for (int& p : scratch.back()) p = count++;
+  }
+}
+
+MemoryPlan::MemoryPlan(const MemoryRequest& request, const Places& at, bool giving_up) {
+  constexpr int kNone = -1;
+  const int steps = static_cast<int>(request.step_slots.size());
+  // By place, then, as memory is shared, by the representative of the places that share it.
+  std::vector<int> parent(at.count), first(at.count, INT_MAX), last(at.count, -1);
+  std::iota(parent.begin(), parent.end(), 0);
+  std::vector<int64_t> bytes(at.count, 0);
+  for (size_t slot = 0; slot < at.of_slot.size(); ++slot)
+    bytes[at.of_slot[slot]] = std::max(bytes[at.of_slot[slot]], request.slot_bytes[slot]);
+  for (int s = 0; s < steps; ++s) {
+    for (int slot : request.step_slots[s]) {
+      first[at.of_slot[slot]] = std::min(first[at.of_slot[slot]], s);
+      last[at.of_slot[slot]] = s;
+    }
+    for (size_t i = 0; i < at.scratch[s].size(); ++i) {
+      const int p = at.scratch[s][i];
+      first[p] = last[p] = s;
+      bytes[p] = request.scratch_bytes[s][i];
+    }
+  }
+  for (int slot : request.results) last[at.of_slot[slot]] = steps;
+  std::vector<int> argument(at.count, kNone), constant(at.count, kNone), over(at.count, kNone);
+  for (int p = 0; p < request.parameters; ++p) argument[at.of_slot[p]] = p;
+  for (size_t c = 0; c < request.constants.size(); ++c)
+    constant[at.of_slot[request.constants[c]]] = static_cast<int>(c);
+  std::vector<bool> is_result(at.count, false);
+  for (int slot : request.results) is_result[at.of_slot[slot]] = true;
+
+  // Sharing, step by step: an operand that dies goes to at most one result.
+  std::vector<bool> taken(request.parameters, false), keeps_over(at.count, false);
+  for (size_t i = 0; i < request.overwrites.size();) {
+    const int step = request.overwrites[i].step;
+    size_t end = i;
+    while (end < request.overwrites.size() && request.overwrites[end].step == step) ++end;
+    auto try_pairs = [&](bool arguments) {
+      for (size_t k = i; k < end; ++k) {
+        const Overwrite& pair = request.overwrites[k];
+        const int w = at.of_slot[pair.result], r = at.of_slot[pair.operand];
+        const int memory = find(parent, r);
+        // `w` must be new here, and `r` be read through this operand only.
+        if (first[w] != step || find(parent, w) != w || over[w] != kNone || constant[r] != kNone ||
+            argument[w] != kNone || last[memory] != step || memory == w)
+          continue;
+        int64_t uses = 0;
+        for (int slot : request.step_slots[step]) uses += at.of_slot[slot] == r;
+        if (uses != 1 || request.slot_bytes[pair.result] != request.slot_bytes[pair.operand]) continue;
+        if (argument[r] != kNone) {
+          if (!arguments || taken[argument[r]]) continue;
+          over[w] = argument[r];
+          taken[argument[r]] = true;
+          keeps_over[w] = pair.saves_copy;
+        } else if (!arguments) {
+          parent[w] = memory;
+          last[memory] = last[w];
+          is_result[memory] = is_result[memory] || is_result[w];
+        }
+      }
+    };
+    if (giving_up) try_pairs(true);
+    try_pairs(false);
+    i = end;
+  }
+
+  // What is left gets memory.
+  places.resize(at.count);
+  std::vector<int> number(at.count, kNone);
+  std::vector<Lifetime> lives;
+  for (int p = 0; p < at.count; ++p) {
+    if (argument[p] != kNone) {
+      places[p] = {Storage::kArgument, argument[p]};
+    } else if (constant[p] != kNone) {
+      places[p] = {Storage::kConstant, constant[p]};
+    } else {
+      const int memory = find(parent, p);
+      const bool arena = !is_result[memory];
+      if (memory == p || number[memory] == kNone) {
+        number[memory] = static_cast<int>(arena ? parts.size() : results.size());
+        if (arena) {
+          // Arguments are for results, but where a copy is saved.
+          if (over[memory] != kNone && !keeps_over[memory]) {
+            taken[over[memory]] = false;
+            over[memory] = kNone;
+          }
+          parts.push_back({0, 0, bytes[memory], first[memory], over[memory]});
+          lives.push_back({bytes[memory], std::min(first[memory], steps), std::max(last[memory], 0)});
+        } else {
+          results.push_back({bytes[memory], kNone, true, first[memory], over[memory], {}});
+        }
+      }
+      places[p] = {arena ? Storage::kArena : Storage::kResult, number[memory]};
+    }
+  }
+  for (size_t r = 0; r < request.results.size(); ++r) {
+    const int p = at.of_slot[request.results[r]];
+    result_places.push_back(p);
+    if (places[p].storage != Storage::kResult) continue;
+    Result& memory = results[places[p].number];
+    if (memory.number == kNone)
+      memory.number = static_cast<int>(r);
+    else
+      memory.alone = false;
+  }
+  if (giving_up) {
+    for (size_t m = 0; m < results.size(); ++m) {
+      if (results[m].over != kNone) continue;
+      for (int p = 0; p < request.parameters && results[m].after.size() < kMostAfter; ++p)
+        if (!taken[p] && request.slot_bytes[p] == results[m].bytes && last[at.of_slot[p]] < results[m].first)
+          results[m].after.push_back(p);
+    }
+  }
+
+  std::vector<int> as_lent(parts.size(), kNone);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].over == kNone) continue;
+    as_lent[i] = static_cast<int>(results.size() + lent.size());
+    lent.push_back(static_cast<int>(i));
+  }
+  for (int p = 0; p < at.count; ++p) {
+    const Place& place = places[p];
+    if (place.storage == Storage::kResult) moving.emplace_back(p, place.number);
+    if (place.storage == Storage::kArena && as_lent[place.number] != kNone)
+      moving.emplace_back(p, as_lent[place.number]);
+  }
+
+  least_arena_bytes = most_held(lives, steps);
+  const ArenaLayout whole = lay_out(lives);
+  std::array<std::vector<Lifetime>, 2> split;
+  for (const Lifetime& l : lives) split[l.bytes <= kSmallPart].push_back(l);
+  const std::array<ArenaLayout, 2> halves{lay_out(split[0]), lay_out(split[1])};
+  if (blocks(whole.bytes) <= blocks(halves[0].bytes) + blocks(halves[1].bytes)) {
+    arena_bytes[0] = whole.bytes;
+    for (size_t i = 0; i < parts.size(); ++i) parts[i].offset = whole.offsets[i];
+  } else {
+    std::array<size_t, 2> next{};
+    for (Part& part : parts) {
+      part.space = part.bytes <= kSmallPart;
+      part.offset = halves[part.space].offsets[next[part.space]++];
+    }
+    arena_bytes = {halves[0].bytes, halves[1].bytes};
+  }
+}
+
+int64_t MemoryPlan::block_bytes() const {
+  int64_t sum = blocks(arena_bytes[0]) + blocks(arena_bytes[1]);
+  for (const Result& r : results) sum += std::max<int64_t>(Allocator::block_bytes(r.bytes), 0);
+  return sum;
+}
+
+}  // namespace lamina::jit
