@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <new>
@@ -160,7 +161,14 @@ struct FlatKernel {
     }
     body = flatten(k.body);
     epilogue = flatten(k.epilogue);
-    for (const Store& s : k.stores) stores.push_back({s.access, s.value});
+    stores = flatten(k.stores);
+    for (const Repeat& r : k.repeats) {
+      parts.push_back({flatten(r.cond), flatten(r.body), flatten(r.stores)});
+      repeats.push_back({r.counted, r.condition, static_cast<uint32_t>(r.init.size()),
+                         static_cast<uint32_t>(r.cond.size()), static_cast<uint32_t>(r.body.size()),
+                         static_cast<uint32_t>(r.stores.size()), r.init.data(), r.next.data(),
+                         parts.back().cond.data(), parts.back().body.data(), parts.back().stores.data()});
+    }
     const Reduction& r = k.reduction;
     for (DType t : r.combine.inputs) combine_inputs.push_back(static_cast<uint8_t>(t));
     for (const hlo::ScalarInstr& i : r.combine.code)
@@ -195,7 +203,15 @@ struct FlatKernel {
     flat.combine_inputs = combine_inputs.data();
     flat.combine_outputs = r.combine.outputs.data();
     flat.num_combine = combine.size();
+    flat.num_repeats = repeats.size();
     flat.combine = combine.data();
+    flat.repeats = repeats.data();
+  }
+
+  static std::vector<LaminaStore> flatten(const std::vector<Store>& stores) {
+    std::vector<LaminaStore> result;
+    for (const Store& s : stores) result.push_back({s.access, s.value});
+    return result;
   }
 
   static std::vector<LaminaInstr> flatten(const std::vector<KernelInstr>& section) {
@@ -215,6 +231,12 @@ struct FlatKernel {
   std::vector<LaminaTerm> terms;
   std::vector<LaminaInstr> body, epilogue, combine;
   std::vector<LaminaStore> stores;
+  struct RepeatParts {
+    std::vector<LaminaInstr> cond, body;
+    std::vector<LaminaStore> stores;
+  };
+  std::deque<RepeatParts> parts;  // `repeats` points into them
+  std::vector<LaminaRepeat> repeats;
   LaminaKernel flat = {};
 };
 
