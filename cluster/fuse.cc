@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "cluster/repeat.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 
@@ -61,6 +62,8 @@ class Fuser {
       }
     }
     for (const hlo::Value& r : c.roots()) roots_.insert(r.node());
+    for (const Node* n : nodes_)
+      if (is_loop_op(n->op())) examine_loop(n);
   }
 
   Plan run() {
@@ -73,6 +76,25 @@ class Fuser {
  private:
   void refuse(const Node* producer, const Node* consumer, std::string reason) {
     plan_.refusals.push_back({producer, consumer, std::move(reason)});
+  }
+
+  struct RepeatKernel {
+    hlo::Dims space;
+    std::vector<bool> read;
+  };
+
+  void examine_loop(const Node* n) {
+    std::vector<bool> read(n->num_results(), false);
+    for (const hlo::Value& r : computation_.roots())
+      if (r.node() == n) read[r.index()] = true;
+    for (const Node* u : uses_[position_.at(n)])
+      for (Operand o : u->operands())
+        if (o.node() == n) read[o.index()] = true;
+    RepeatForm form = repeat_form(*n, read);
+    if (form.refusal.empty())
+      repeats_.emplace(n, RepeatKernel{std::move(form.space), std::move(read)});
+    else
+      refuse(n, nullptr, "no loop kernel: " + form.refusal);
   }
 
   // Forward: what is inlined into its consumers, and what gets a value of its own.
@@ -319,7 +341,13 @@ class Fuser {
     std::sort(members.begin(), members.end());
     const Anchor& first = anchors_[members[0]];
     const Op op = first.node->op();
-    if (is_loop(first))
+    const auto repeat = repeats_.find(first.node);
+    if (repeat != repeats_.end()) {
+      group.repeat = first.node;
+      group.repeat_space = repeat->second.space;
+      group.repeat_read = repeat->second.read;
+    }
+    if (is_loop(first) || group.repeat)
       group.kind = GroupKind::kLoop;
     else if (op == Op::reshape || op == Op::optimization_barrier)
       group.kind = GroupKind::kAlias;
@@ -341,6 +369,7 @@ class Fuser {
   absl::flat_hash_map<const Node*, int> position_;
   std::vector<std::vector<const Node*>> uses_;
   absl::flat_hash_set<const Node*> roots_;
+  absl::flat_hash_map<const Node*, RepeatKernel> repeats_;
   std::vector<int> cost_;
   std::vector<bool> dear_;
   std::vector<int> anchor_of_;

@@ -4,6 +4,8 @@
 // are in an order in which they can run. Nothing dear is computed twice. Each "no" has its reason.
 // Deterministic: depends on the computation only.
 //
+// A `while` or `scan` whose steps compute element by element is one kernel (see cluster/repeat.h).
+//
 // Anchors are the nodes that get a value of their own: roots, operands of library steps, reductions, and
 // whatever is too dear or too large to be computed inside each consumer. Anchors over one iteration space
 // that feed each other element by element join one group, as long as the groups stay free of cycles.
@@ -32,6 +34,9 @@ struct Group {
   GroupKind kind;
   std::vector<const Node*> anchors;  // loops: postorder; others: one
   const Node* reduction = nullptr;   // loops: at most one
+  const Node* repeat = nullptr;      // loops: a while or scan that is the whole kernel (cluster/repeat.h)
+  hlo::Dims repeat_space;            // of its elements
+  std::vector<bool> repeat_read;     // which of its results anything reads
   std::vector<const Node*> outputs;  // anchors that are stored
   int cluster = 0;                   // groups between two host steps share a number
 };

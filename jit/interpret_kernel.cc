@@ -1,5 +1,5 @@
 // The interpreting tier: the body runs over blocks of up to kBlock elements of one row; maximal runs of
-// primitives go to hlo::interpret as scalar programs.
+// primitives go to hlo::interpret as scalar programs. A repeat runs all its steps for one block.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -12,6 +12,7 @@ namespace lamina::jit {
 namespace {
 
 constexpr int64_t kBlock = 256;
+constexpr int64_t kPollSteps = 1024;
 
 using Bytes = std::vector<uint64_t>;  // 8-byte aligned storage
 
@@ -115,18 +116,14 @@ std::vector<Step> make_steps(const std::vector<KernelInstr>& section) {
 }
 
 // Keeps as outputs of each run only what something outside it reads.
-void trim_outputs(std::vector<Step>& steps, const std::vector<KernelInstr>& section,
+void trim_outputs(std::vector<Step>& steps, const LoopKernel& kernel, const std::vector<KernelInstr>& section,
                   const std::vector<uint32_t>& results) {
   std::vector<bool> read(section.size(), false);
   for (uint32_t r : results) read[r] = true;
   for (const Step& step : steps) {
     for (uint32_t input : step.inputs) read[input] = true;
     if (step.instr < 0) continue;
-    const KernelInstr& instr = section[step.instr];
-    const int count = instr.op == KernelOp::kLoad     ? instr.predicated
-                      : instr.op == KernelOp::kLoadAt ? 1 + instr.predicated
-                                                      : 0;
-    for (int k = 0; k < count; ++k) read[instr.operands[k]] = true;
+    for_each_operand(kernel, section[step.instr], 0, [&](uint32_t v) { read[v] = true; });
   }
   for (Step& step : steps) {
     std::vector<uint32_t> outputs, program_outputs;
@@ -144,10 +141,15 @@ void trim_outputs(std::vector<Step>& steps, const std::vector<KernelInstr>& sect
 }  // namespace
 
 struct KernelInterpreter::Plan {
+  struct RepeatSteps {
+    std::vector<Step> cond, body;
+  };
   LoopKernel kernel;
   std::vector<Step> body, epilogue;
+  std::vector<RepeatSteps> repeats;
   std::optional<hlo::PreparedProgram> combine;  // with a reduction
   bool along = true;
+  bool asks = false;  // see CancelQuestion
   int64_t lanes = 0;  // of the reduction tree
 };
 
@@ -158,15 +160,25 @@ template <class PlanType>
 class Run {
  public:
   Run(const PlanType& plan, void* const* buffers, const int64_t* args, const int32_t* cancel)
-      : plan_(plan), k_(plan.kernel), buffers_(buffers), args_(args), cancel_(cancel) {
-    body_.resize(k_.body.size());
-    for (size_t i = 0; i < body_.size(); ++i) body_[i] = bytes_for(kBlock * size_of(k_.body[i].type));
-    epilogue_.resize(k_.epilogue.size());
-    for (size_t i = 0; i < epilogue_.size(); ++i)
-      epilogue_[i] = bytes_for(kBlock * size_of(k_.epilogue[i].type));
-    index_.assign(k_.parallel_rank + k_.reduce_rank, 0);
-    body_scratch_.resize(plan.body.size());
-    epilogue_scratch_.resize(plan.epilogue.size());
+      : plan_(plan),
+        k_(plan.kernel),
+        buffers_(buffers),
+        args_(args),
+        cancel_(cancel),
+        body_(k_.body, plan.body),
+        epilogue_(k_.epilogue, plan.epilogue) {
+    index_.assign(k_.parallel_rank + k_.reduce_rank + k_.repeats.size(), 0);
+    for (size_t r = 0; r < k_.repeats.size(); ++r) {
+      loops_.push_back({Section(k_.repeats[r].cond, plan.repeats[r].cond),
+                        Section(k_.repeats[r].body, plan.repeats[r].body),
+                        {},
+                        {},
+                        bytes_for(kBlock)});
+      for (uint32_t v : k_.repeats[r].next) {
+        loops_[r].carried.push_back(bytes_for(kBlock * size_of(k_.repeats[r].body[v].type)));
+        loops_[r].spare.push_back(bytes_for(kBlock * size_of(k_.repeats[r].body[v].type)));
+      }
+    }
     if (!k_.has_reduction) return;
     for (size_t v = 0; v < k_.reduction.inputs.size(); ++v) {
       const int64_t size = size_of(type(v));
@@ -186,8 +198,9 @@ class Run {
         if (rank > 0) index_[rank - 1] = inner;
         const int64_t n = std::min(step, inner_end - inner);
         if (!k_.has_reduction) {
-          run_section(plan_.body, k_.body, body_, body_scratch_, rank - 1, n);
-          run_stores(body_, rank - 1, n);
+          run_section(body_, rank - 1, n);
+          if (stopped_) return 1;
+          run_stores(k_.stores, body_, rank - 1, n);
         } else if (!reduce(n)) {
           return 1;
         }
@@ -199,9 +212,38 @@ class Run {
  private:
   using Scratch = hlo::PreparedProgram::Scratch;
 
+  // Values of one section for a block of elements.
+  struct Section {
+    Section(const std::vector<KernelInstr>& instrs, const std::vector<Step>& cut)
+        : code(&instrs), steps(&cut), scratch(cut.size()) {
+      for (const KernelInstr& i : instrs) {
+        const bool elsewhere = i.op == KernelOp::kCarried || i.op == KernelOp::kOuter ||
+                               i.op == KernelOp::kRepeat || i.op == KernelOp::kRepeated;
+        own.push_back(bytes_for(elsewhere ? 0 : kBlock * size_of(i.type)));
+        at.push_back(data(own.back()));
+      }
+    }
+    const std::vector<KernelInstr>* code;
+    const std::vector<Step>* steps;
+    std::vector<Bytes> own;
+    std::vector<char*> at;  // of each value: its own bytes, or those of the value that it names
+    std::vector<Scratch> scratch;
+  };
+  struct Loop {
+    Section cond, body;
+    std::vector<Bytes> carried, spare;
+    Bytes active;  // which elements go on
+  };
+
   DType type(size_t v) const { return k_.reduction.combine.inputs[v]; }
   int64_t columns() const { return plan_.along ? 1 : kBlock; }
   bool cancelled() const { return __atomic_load_n(cancel_, __ATOMIC_RELAXED) != 0; }
+  bool stop_in_steps() {
+    if (++steps_ % kPollSteps) return false;
+    if (!plan_.asks) return cancelled();
+    auto* question = reinterpret_cast<CancelQuestion*>(const_cast<int32_t*>(cancel_));
+    return question->ask(question) != 0;
+  }
 
   void decompose(int64_t linear, int first, int count) {
     for (int d = count - 1; d > 0; --d) {
@@ -238,27 +280,26 @@ class Run {
   }
 
   // Values of the section for n elements along `dim` from the current index.
-  void run_section(const std::vector<Step>& steps, const std::vector<KernelInstr>& section,
-                   std::vector<Bytes>& values, std::vector<Scratch>& scratch, int dim, int64_t n) {
-    for (size_t s = 0; s < steps.size(); ++s) {
-      const Step& step = steps[s];
+  void run_section(Section& section, int dim, int64_t n) {
+    for (size_t s = 0; s < section.steps->size() && !stopped_; ++s) {
+      const Step& step = (*section.steps)[s];
       if (step.instr < 0) {
         in_.clear();
         out_.clear();
-        for (uint32_t v : step.inputs) in_.push_back(values[v].data());
-        for (uint32_t v : step.outputs) out_.push_back(values[v].data());
-        step.prepared->run(in_, out_, n, scratch[s]);
+        for (uint32_t v : step.inputs) in_.push_back(section.at[v]);
+        for (uint32_t v : step.outputs) out_.push_back(section.at[v]);
+        step.prepared->run(in_, out_, n, section.scratch[s]);
         continue;
       }
-      const KernelInstr& instr = section[step.instr];
-      char* out = data(values[step.instr]);
+      const KernelInstr& instr = (*section.code)[step.instr];
+      char* out = section.at[step.instr];
       switch (instr.op) {
         case KernelOp::kLoad:
-          load(k_.accesses[instr.imm], dim, n, instr.predicated ? data(values[instr.operands[0]]) : nullptr,
+          load(k_.accesses[instr.imm], dim, n, instr.predicated ? section.at[instr.operands[0]] : nullptr,
                out);
           break;
         case KernelOp::kLoadAt:
-          load_at(instr, values, n, out);
+          load_at(instr, section, n, out);
           break;
         case KernelOp::kIndex: {
           auto* to = reinterpret_cast<int64_t*>(out);
@@ -272,16 +313,98 @@ class Run {
         case KernelOp::kReduced:
           std::memcpy(out, result_[instr.imm].data(), static_cast<size_t>(n * size_of(instr.type)));
           break;
+        case KernelOp::kRepeat:
+          repeat(instr.imm, section, dim, n);
+          break;
+        case KernelOp::kRepeated:
+          section.at[step.instr] = data(loops_[(*section.code)[instr.operands[0]].imm].carried[instr.imm]);
+          break;
         case KernelOp::kPrim:
+        case KernelOp::kCarried:  // see `repeat`
+        case KernelOp::kOuter:
           break;
       }
     }
   }
 
-  void load_at(const KernelInstr& instr, std::vector<Bytes>& values, int64_t n, char* out) const {
+  // ---- repeats
+
+  // The outer and carried values that the code of a repeat names.
+  static void name_values(Section& inside, const Section& outer, std::vector<Bytes>& carried) {
+    for (size_t i = 0; i < inside.code->size(); ++i) {
+      const KernelInstr& instr = (*inside.code)[i];
+      if (instr.op == KernelOp::kOuter) inside.at[i] = outer.at[instr.imm];
+      if (instr.op == KernelOp::kCarried) inside.at[i] = data(carried[instr.imm]);
+    }
+  }
+
+  void repeat(uint64_t number, const Section& outer, int dim, int64_t n) {
+    const Repeat& r = k_.repeats[number];
+    Loop& loop = loops_[number];
+    for (size_t i = 0; i < r.init.size(); ++i)
+      std::memcpy(data(loop.carried[i]), outer.at[r.init[i]],
+                  static_cast<size_t>(n * size_of((*outer.code)[r.init[i]].type)));
+    name_values(loop.cond, outer, loop.carried);
+    name_values(loop.body, outer, loop.carried);
+    const int step_dim = k_.parallel_rank + k_.reduce_rank + static_cast<int>(number);
+    const char* around = active_;
+    for (int64_t step = 0; !r.counted || step < args_[step_dim]; ++step) {
+      if (stop_in_steps()) stopped_ = true;
+      if (stopped_) break;
+      index_[step_dim] = step;
+      if (!r.counted) {
+        run_section(loop.cond, dim, n);
+        if (stopped_ || !find_active(loop, loop.cond.at[r.condition], around, n)) break;
+        active_ = data(loop.active);
+      }
+      run_section(loop.body, dim, n);
+      if (stopped_) break;
+      run_stores(r.stores, loop.body, dim, n);
+      carry(r, loop, n);
+      active_ = around;
+    }
+    active_ = around;
+  }
+
+  // Whether any element goes on, and which.
+  static bool find_active(Loop& loop, const char* condition, const char* around, int64_t n) {
+    char* active = data(loop.active);
+    bool any = false;
+    for (int64_t e = 0; e < n; ++e) {
+      active[e] = condition[e] && (!around || around[e]);
+      any |= active[e] != 0;
+    }
+    return any;
+  }
+
+  void carry(const Repeat& r, Loop& loop, int64_t n) {
+    const auto bytes = [&](size_t i) { return size_of(r.body[r.next[i]].type); };
+    // A value that is handed on as another one would be overwritten before it is read.
+    for (size_t i = 0; i < r.next.size(); ++i) {
+      const KernelOp op = r.body[r.next[i]].op;
+      const bool moves = op == KernelOp::kCarried && r.body[r.next[i]].imm != i;
+      if (moves) std::memcpy(data(loop.spare[i]), loop.body.at[r.next[i]], static_cast<size_t>(n * bytes(i)));
+    }
+    for (size_t i = 0; i < r.next.size(); ++i) {
+      const KernelInstr& next = r.body[r.next[i]];
+      if (next.op == KernelOp::kCarried && next.imm == i) continue;
+      const char* from = next.op == KernelOp::kCarried ? data(loop.spare[i]) : loop.body.at[r.next[i]];
+      char* to = data(loop.carried[i]);
+      const size_t size = static_cast<size_t>(bytes(i));
+      if (r.counted) {
+        std::memcpy(to, from, static_cast<size_t>(n) * size);
+        continue;
+      }
+      const char* active = data(loop.active);
+      for (int64_t e = 0; e < n; ++e)
+        if (active[e]) std::memcpy(to + e * size, from + e * size, size);
+    }
+  }
+
+  void load_at(const KernelInstr& instr, const Section& section, int64_t n, char* out) const {
     const int64_t size = size_of(instr.type);
-    const auto* positions = reinterpret_cast<const int64_t*>(values[instr.operands[0]].data());
-    const char* predicate = instr.predicated ? data(values[instr.operands[1]]) : nullptr;
+    const auto* positions = reinterpret_cast<const int64_t*>(section.at[instr.operands[0]]);
+    const char* predicate = instr.predicated ? section.at[instr.operands[1]] : nullptr;
     const char* from = static_cast<const char*>(buffers_[instr.imm]);
     for (int64_t i = 0; i < n; ++i) {
       if (!predicate || predicate[i])
@@ -291,12 +414,12 @@ class Run {
     }
   }
 
-  void run_stores(std::vector<Bytes>& values, int dim, int64_t n) {
-    for (const Store& s : k_.stores) {
+  void run_stores(const std::vector<Store>& stores, const Section& section, int dim, int64_t n) {
+    for (const Store& s : stores) {
       const Access& access = k_.accesses[s.access];
       int64_t stride;
       char* to = address(access, dim, &stride);
-      scatter(to, data(values[s.value]), stride, n, size_of(k_.buffers[access.buffer].type));
+      scatter(to, section.at[s.value], stride, n, size_of(k_.buffers[access.buffer].type));
     }
   }
 
@@ -384,8 +507,8 @@ class Run {
     }
     enter(results, total == 0 ? inits : lane_pointers(levels_[chunks > 1 ? 2 : 0], 0), n, true);
     if (total > 0) enter(results, inits, n, false);
-    run_section(plan_.epilogue, k_.epilogue, epilogue_, epilogue_scratch_, dim, n);
-    run_stores(epilogue_, dim, n);
+    run_section(epilogue_, dim, n);
+    run_stores(k_.stores, epilogue_, dim, n);
     return true;
   }
 
@@ -398,7 +521,8 @@ class Run {
       index_[last] = linear % args_[last];
       const int64_t n =
           std::min({args_[last] - index_[last], count - e, plan_.lanes - e % plan_.lanes, kBlock});
-      run_section(plan_.body, k_.body, body_, body_scratch_, last, n);
+      run_section(body_, last, n);
+      if (stopped_) return false;
       enter(lane_pointers(levels_[0], e % plan_.lanes), body_elements(), n, e < plan_.lanes);
       e += n;
     }
@@ -409,7 +533,8 @@ class Run {
     for (int64_t e = 0; e < count; ++e) {
       if (cancelled()) return false;
       decompose(start + e, k_.parallel_rank, k_.reduce_rank);
-      run_section(plan_.body, k_.body, body_, body_scratch_, k_.parallel_rank - 1, n);
+      run_section(body_, k_.parallel_rank - 1, n);
+      if (stopped_) return false;
       enter(lane_pointers(levels_[0], e % plan_.lanes), body_elements(), n, e < plan_.lanes);
     }
     return true;
@@ -417,7 +542,7 @@ class Run {
 
   std::vector<char*> body_elements() {
     std::vector<char*> result;
-    for (uint32_t id : k_.reduction.inputs) result.push_back(data(body_[id]));
+    for (uint32_t id : k_.reduction.inputs) result.push_back(body_.at[id]);
     return result;
   }
 
@@ -426,8 +551,12 @@ class Run {
   void* const* buffers_;
   const int64_t* args_;
   const int32_t* cancel_;
-  std::vector<Bytes> body_, epilogue_, result_, init_, scratch_;
-  std::vector<Scratch> body_scratch_, epilogue_scratch_;  // per step
+  Section body_, epilogue_;
+  std::vector<Loop> loops_;       // per repeat
+  const char* active_ = nullptr;  // elements for which the loops around go on; null: all
+  bool stopped_ = false;
+  int64_t steps_ = 0;  // of all repeats
+  std::vector<Bytes> result_, init_, scratch_;
   Scratch combine_scratch_;
   std::vector<int64_t> index_;
   Level levels_[3];
@@ -444,8 +573,17 @@ KernelInterpreter::KernelInterpreter(const LoopKernel& kernel) {
   plan->epilogue = make_steps(kernel.epilogue);
   std::vector<uint32_t> stored;
   for (const Store& s : kernel.stores) stored.push_back(s.value);
-  trim_outputs(plan->body, kernel.body, kernel.has_reduction ? kernel.reduction.inputs : stored);
-  trim_outputs(plan->epilogue, kernel.epilogue, kernel.has_reduction ? stored : std::vector<uint32_t>());
+  trim_outputs(plan->body, kernel, kernel.body, kernel.has_reduction ? kernel.reduction.inputs : stored);
+  trim_outputs(plan->epilogue, kernel, kernel.epilogue,
+               kernel.has_reduction ? stored : std::vector<uint32_t>());
+  for (const Repeat& r : kernel.repeats) {
+    plan->repeats.push_back({make_steps(r.cond), make_steps(r.body)});
+    std::vector<uint32_t> read = r.next;
+    for (const Store& s : r.stores) read.push_back(s.value);
+    if (!r.counted) trim_outputs(plan->repeats.back().cond, kernel, r.cond, {r.condition});
+    trim_outputs(plan->repeats.back().body, kernel, r.body, read);
+  }
+  plan->asks = holds_question(kernel);
   plan->along = kernel.parallel_rank == 0 || kernel.reduction.form == ReduceForm::kAlongReduced;
   int64_t widest = 1;
   for (DType t : kernel.reduction.combine.inputs) widest = std::max(widest, size_of(t));

@@ -8,6 +8,10 @@
 //
 // Elements: buffers hold part types (a complex array is an array of interleaved reals, strides counted in
 // parts). bool is one byte, 0 or 1.
+//
+// Loops inside the element loop: a `Repeat` runs a section of code again and again for each element, its
+// carried values in registers. Elements do not see each other, so all steps of one element (in practice: of
+// one vector of elements) run before the next element starts.
 #ifndef LAMINA_JIT_LOOP_KERNEL_H_
 #define LAMINA_JIT_LOOP_KERNEL_H_
 
@@ -29,7 +33,8 @@ using hlo::DType;
 inline constexpr int kMaxLoopRank = 16;
 
 // Affine element address: args[offset_slot] + sum over terms of index(dim) * stride. Dimensions without a
-// term have stride 0. Dimensions are numbered 0 ... parallel_rank-1, then the reduced ones.
+// term have stride 0. Dimensions are numbered 0 ... parallel_rank-1, then the reduced ones, then one per
+// repeat, whose index is the number of the step.
 struct AccessTerm {
   uint8_t dim;
   uint8_t unit;  // stride known when compiled: 1, or 2 (one part of interleaved pairs); 0: args[stride_slot]
@@ -47,13 +52,17 @@ enum class KernelOp : uint8_t {
   kPrim,  // prim, type, operands, imm: as in ScalarInstr
   kLoad,  // accesses[imm]; operands[0] is a bool predicate if `predicated`: where it is false nothing is read
           // and the value is 0
-  kLoadAt,   // buffer imm at element operands[0] (s64, already in range); predicated by operands[1] likewise
-  kIndex,    // s64 index along dimension imm
-  kArg,      // s64 args[imm]
-  kReduced,  // epilogue only: result number imm of the reduction
+  kLoadAt,    // buffer imm at element operands[0] (s64, already in range); predicated by operands[1] likewise
+  kIndex,     // s64 index along dimension imm
+  kArg,       // s64 args[imm]
+  kReduced,   // epilogue only: result number imm of the reduction
+  kRepeat,    // runs repeats[imm]; its own value is never read, its type is s64
+  kRepeated,  // carried value imm after the last step of the kRepeat operands[0]
+  kCarried,   // code of a repeat only: its carried value imm at the start of the step
+  kOuter,     // code of a repeat only: value imm of the section that holds its kRepeat
 };
 
-// Instruction i defines value i of its section; an epilogue instruction may use only epilogue values.
+// Instruction i defines value i of its section; other sections' values are out of its reach (but kOuter).
 struct KernelInstr {
   KernelOp op;
   hlo::Prim prim = hlo::Prim::constant;
@@ -68,6 +77,21 @@ struct Store {
   uint32_t access;  // into accesses; its buffer is written
   uint32_t value;
   bool operator==(const Store&) const = default;
+};
+
+// A loop per element. Counted: args[parallel_rank + reduce_rank + its number] steps. Otherwise: as long as
+// the element's condition holds, tested before each step; an element that has stopped keeps its carried
+// values while others go on (its code may still run, on those values). Each repeat is run by exactly one
+// kRepeat.
+struct Repeat {
+  bool counted = true;
+  std::vector<uint32_t> init;     // values of the holding section: the carried values at the start
+  std::vector<KernelInstr> cond;  // not counted: a section that gives the condition
+  uint32_t condition = 0;         // bool value of `cond`
+  std::vector<KernelInstr> body;  // the section of one step
+  std::vector<uint32_t> next;     // body values: the carried values after the step
+  std::vector<Store> stores;      // of body values, in every step; only where all repeats around are counted
+  bool operator==(const Repeat&) const = default;
 };
 
 // The reduction tree (numerics contract): element i of the reduced row-major index, i counted within chunks
@@ -110,8 +134,54 @@ struct LoopKernel {
   Reduction reduction;
   std::vector<KernelInstr> epilogue;  // per output element, after the reduction; empty without one
   std::vector<Store> stores;          // values of the epilogue if there is a reduction, else of the body
+  std::vector<Repeat> repeats;        // loops inside the body
   bool operator==(const LoopKernel&) const = default;
 };
+
+// Instructions of the sections in which values are made per element: body, epilogue and the code of repeats.
+template <class F>
+void for_each_section(const LoopKernel& kernel, F&& f) {
+  f(kernel.body);
+  f(kernel.epilogue);
+  for (const Repeat& r : kernel.repeats) {
+    f(r.cond);
+    f(r.body);
+  }
+}
+
+// Calls f(value) for each value of its own section that the instruction reads.
+template <class F>
+void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, int prim_arity, F&& f) {
+  const auto outer = [&](const std::vector<KernelInstr>& code) {
+    for (const KernelInstr& i : code)
+      if (i.op == KernelOp::kOuter) f(static_cast<uint32_t>(i.imm));
+  };
+  int count = 0;
+  switch (instr.op) {
+    case KernelOp::kPrim:
+      count = prim_arity;
+      break;
+    case KernelOp::kLoad:
+      count = instr.predicated ? 1 : 0;
+      break;
+    case KernelOp::kLoadAt:
+      count = instr.predicated ? 2 : 1;
+      break;
+    case KernelOp::kRepeated:
+      count = 1;
+      break;
+    case KernelOp::kRepeat: {
+      const Repeat& r = kernel.repeats[instr.imm];
+      for (uint32_t v : r.init) f(v);
+      outer(r.cond);
+      outer(r.body);
+      break;
+    }
+    default:
+      break;
+  }
+  for (int k = 0; k < count; ++k) f(instr.operands[k]);
+}
 
 // Complete text of the structure; equal kernels have equal texts. It is the key under which kernels are
 // shared.
@@ -119,10 +189,20 @@ std::string to_string(const LoopKernel& kernel);
 
 // Machine code entry, plain C. Runs output elements [outer_begin, outer_end) x [inner_begin, inner_end),
 // where outer is the row-major index over all parallel dimensions but the last and inner is the last one (a
-// kernel of parallel rank 0 has outer = inner = 1). Reads `cancel` at least once per outer index or 64 Ki
-// elements and returns early (1) when it is not 0; returns 0 when done. An empty range touches nothing. A
-// written buffer may be the same memory as a read one only if each element is read by the very output element
-// that is stored there.
+// kernel of parallel rank 0 has outer = inner = 1). Reads `cancel` at least once per outer index, 64 Ki
+// elements or some thousand steps of repeats and returns early (1) when it is not 0; returns 0 when done. An
+// empty range touches nothing. A written buffer may be the same memory as a read one only if each element is
+// read by the very output element that is stored there.
+//
+// Nobody else may be there to set the flag while a loop of unknown length runs. For kernels that hold one,
+// `cancel` points to the `flag` of a CancelQuestion, and these loops ask it instead.
+struct CancelQuestion {
+  int32_t flag = 0;
+  int32_t (*ask)(CancelQuestion* question) =
+      nullptr;  // not 0: stop; called on the thread that runs the kernel
+};
+bool holds_question(const LoopKernel& kernel);
+
 using KernelEntry = int32_t (*)(void* const* buffers, const int64_t* args, int64_t outer_begin,
                                 int64_t outer_end, int64_t inner_begin, int64_t inner_end,
                                 const int32_t* cancel);

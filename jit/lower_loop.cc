@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "cluster/repeat.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 
@@ -22,6 +23,11 @@ using hlo::Value;
 
 constexpr uint32_t kNone = ~uint32_t{0};
 constexpr int64_t kFewReduced = 32;
+// What a loop of unknown length is taken to do: enough to be compiled before its first run.
+constexpr int64_t kAssumedSteps = 32'768;
+// Starting one step of a repeat for a block of elements, in element operations of the interpreting tier.
+constexpr int64_t kStepWork = 100;
+constexpr double kMostWork = 1e15;
 
 // Index along one dimension of some array: offset + sum of coef * loop index, or a computed value plus that.
 struct DimIndex {
@@ -90,17 +96,39 @@ struct InstrHash {
   }
 };
 
-// One of the kernel's two instruction lists, with memo tables.
+// A while or scan that a section runs.
+struct RepeatUse {
+  uint32_t instr = 0;
+  std::vector<uint32_t> first;  // of each operand that changes: its first carried part
+};
+
+// One of the kernel's instruction lists, with memo tables.
 struct Section {
   std::vector<KernelInstr> code;
   absl::flat_hash_map<KernelInstr, uint32_t, InstrHash> known;
   absl::flat_hash_map<MemoKey, std::vector<uint32_t>> memo;
+  absl::flat_hash_map<const Node*, RepeatUse> repeats;
 
   uint32_t emit(const KernelInstr& instr) {
     auto [it, inserted] = known.try_emplace(instr, static_cast<uint32_t>(code.size()));
     if (inserted) code.push_back(instr);
     return it->second;
   }
+};
+
+// What a parameter of a region stands for.
+struct Binding {
+  enum Kind { kCarried, kOuter, kMemory, kSlice } kind;
+  uint32_t first = 0;  // carried: part number
+  Operand outer;       // the others: in the program or region that holds the loop
+  DimIndex step;       // slice: index along the scanned dimension
+};
+
+// A region being lowered.
+struct Frame {
+  Frame* around;  // null: the program itself
+  Section* section;
+  absl::flat_hash_map<const Node*, Binding> parameters;
 };
 
 class Lowering {
@@ -111,7 +139,7 @@ class Lowering {
 
   absl::StatusOr<LoweredLoop> run() {
     const Node& first = *group_.anchors[0];
-    const Dims space = first.result_type(0)->dims;
+    const Dims space = group_.repeat ? group_.repeat_space : first.result_type(0)->dims;
     for (int64_t d : space) extents_.push_back(d);
     parallel_rank_ = static_cast<int>(space.size());
     Index identity(space.size());
@@ -120,13 +148,14 @@ class Lowering {
     if (group_.reduction) lower_reduction(*group_.reduction, identity);
     Section& section = group_.reduction ? epilogue_ : body_;
     section_ = &section;
+    identity_ = identity;
     for (const Node* n : group_.outputs)
       for (uint32_t r = 0; r < n->num_results(); ++r) {
+        if (group_.repeat && (r >= cluster::num_carried(*n) || !group_.repeat_read[r])) continue;
         const Value v(const_cast<Node*>(n), r);
-        const std::vector<uint32_t> parts = emit(v.operand(), identity, kNone);
-        for (size_t p = 0; p < parts.size(); ++p)
-          stores_.push_back({access(v, v.dims(), identity, static_cast<int>(p), true), parts[p]});
+        store(v, emit(v.operand(), element_of(v), kNone), element_of(v), stores_);
       }
+    if (group_.repeat && body_.repeats.empty()) repeat_use(*group_.repeat);
     if (!status_.ok()) return status_;
     return finish();
   }
@@ -134,6 +163,15 @@ class Lowering {
  private:
   void fail(std::string message) {
     if (status_.ok()) status_ = absl::InternalError(std::move(message));
+  }
+
+  // A scalar, or the element that the kernel is at.
+  Index element_of(const Value& v) const { return v.type()->is_scalar() ? Index() : identity_; }
+
+  void store(const Value& v, const std::vector<uint32_t>& parts, const Index& index,
+             std::vector<Store>& stores) {
+    for (size_t p = 0; p < parts.size(); ++p)
+      stores.push_back({access(v, v.dims(), index, static_cast<int>(p), true), parts[p]});
   }
 
   // --- instructions ---
@@ -265,7 +303,7 @@ class Lowering {
   // Whether the node is read from memory here.
   bool is_loaded(const Node& n) const {
     const bool is_leaf = n.op() == Op::parameter || n.op() == Op::leaf || n.op() == Op::constant;
-    return is_leaf || (plan_.group_of.contains(&n) && !members_.contains(&n));
+    return is_leaf || (!frame_ && plan_.group_of.contains(&n) && !members_.contains(&n));
   }
   bool is_inlined_elementwise(const Node& n) const {
     return n.def().is_elementwise() && !is_loaded(n) && &n != group_.reduction;
@@ -274,7 +312,9 @@ class Lowering {
   std::vector<uint32_t> compute(Operand o, const Index& index, uint32_t predicate) {
     const Node& n = *o.node();
     if (n.op() == Op::constant && n.type()->is_scalar()) return immediate(n);
+    if (frame_ && n.op() == Op::parameter) return parameter(o, index, predicate);
     if (is_loaded(n)) return load(Value(o), Value(o).dims(), index, predicate);
+    if (cluster::is_loop_op(n.op())) return repeated(o, index, predicate);
     if (&n == group_.reduction) {
       std::vector<uint32_t> out;
       uint64_t at = 0;
@@ -485,7 +525,172 @@ class Lowering {
     reduction_.combine = *hlo::region_program(*n.attrs().computation(Attr::body));
   }
 
+  // --- loops in the kernel ---
+
+  std::vector<uint32_t> parameter(Operand o, const Index& index, uint32_t predicate) {
+    const Binding& b = frame_->parameters.at(o.node());
+    std::vector<uint32_t> out;
+    const DType dtype = Value(o).dtype();
+    const auto part = [&](KernelOp op, uint64_t imm) {
+      out.push_back(section_->emit({.op = op, .type = hlo::part_type(dtype), .imm = imm}));
+    };
+    switch (b.kind) {
+      case Binding::kCarried:
+        for (int p = 0; p < hlo::num_parts(dtype); ++p) part(KernelOp::kCarried, b.first + p);
+        return out;
+      case Binding::kOuter: {
+        Frame* const inside = frame_;
+        enter(inside->around);
+        const std::vector<uint32_t> parts = emit(b.outer, index, kNone);
+        enter(inside);
+        for (uint32_t p : parts) part(KernelOp::kOuter, p);
+        return out;
+      }
+      default:
+        return memory(o, index, predicate);
+    }
+  }
+
+  void enter(Frame* frame) {
+    frame_ = frame;
+    section_ = frame ? frame->section : &body_;
+  }
+
+  // What lies in memory is read where it is needed, however many loops stand in between.
+  std::vector<uint32_t> memory(Operand o, Index index, uint32_t predicate) {
+    for (const Frame* f = frame_; f && o.node()->op() == Op::parameter; f = f->around) {
+      const Binding& b = f->parameters.at(o.node());
+      if (b.kind == Binding::kSlice) index.insert(index.begin(), b.step);
+      o = b.outer;
+    }
+    if (o.node()->op() == Op::constant && o.node()->type()->is_scalar()) return immediate(*o.node());
+    return load(Value(o), Value(o).dims(), index, predicate);
+  }
+
+  // Whether the operand, seen from the present section, lies in memory.
+  bool in_memory(Operand o) const {
+    if (!frame_ || o.node()->op() == Op::constant) return true;
+    const auto it = frame_->parameters.find(o.node());
+    return it != frame_->parameters.end() &&
+           (it->second.kind == Binding::kMemory || it->second.kind == Binding::kSlice);
+  }
+
+  std::vector<uint32_t> repeated(Operand o, const Index& index, uint32_t predicate) {
+    const Node& n = *o.node();
+    if (cluster::is_unchanged(n, o.index())) return emit(n.operand(o.index()), index, predicate);
+    const RepeatUse& use = repeat_use(n);
+    const DType dtype = n.result_type(o.index())->dtype;
+    std::vector<uint32_t> out;
+    for (int p = 0; p < hlo::num_parts(dtype); ++p)
+      out.push_back(section_->emit({.op = KernelOp::kRepeated,
+                                    .type = hlo::part_type(dtype),
+                                    .operands = {use.instr, 0, 0},
+                                    .imm = use.first[o.index()] + static_cast<uint64_t>(p)}));
+    return out;
+  }
+
+  // The instruction that runs the loop in the present section.
+  const RepeatUse& repeat_use(const Node& n) {
+    if (const auto it = section_->repeats.find(&n); it != section_->repeats.end()) return it->second;
+    const size_t number = repeats_.size(), carried = cluster::num_carried(n);
+    const bool counted = n.op() == Op::scan;
+    const int64_t length = counted ? n.attrs().integer(Attr::length) : 0;
+    const int step_dim = static_cast<int>(extents_.size());
+    extents_.push_back(length);
+    repeats_.emplace_back();
+    Repeat r;
+    r.counted = counted;
+    DimIndex step{.offset = 0, .terms = {{step_dim, 1}}};
+    if (n.attrs().flag(Attr::reverse)) step = {.offset = length - 1, .terms = {{step_dim, -1}}};
+    RepeatUse use;
+    std::vector<Binding> bindings;
+    for (size_t i = 0; i < n.operands().size(); ++i) {
+      const Operand o = n.operand(i);
+      Binding b{.kind = Binding::kMemory, .first = 0, .outer = o, .step = {}};
+      use.first.push_back(static_cast<uint32_t>(r.init.size()));
+      if (i >= carried) {
+        b.kind = Binding::kSlice;
+        b.step = step;
+      } else if (!cluster::is_unchanged(n, i)) {
+        b.kind = Binding::kCarried;
+        b.first = use.first.back();
+        for (uint32_t v : emit(o, element_of(Value(o)), kNone)) r.init.push_back(v);
+      } else if (!in_memory(o)) {
+        b.kind = Binding::kOuter;
+      }
+      bindings.push_back(std::move(b));
+    }
+    Frame* const around = frame_;
+    if (!counted) {
+      const Section cond = region(
+          *n.attrs().computation(Attr::cond), bindings,
+          [&](const hlo::Computation& c) { r.condition = emit(c.roots()[0].operand(), {}, kNone)[0]; });
+      r.cond = cond.code;
+    }
+    const Section body = region(*n.attrs().computation(Attr::body), bindings, [&](const hlo::Computation& c) {
+      for (size_t i = 0; i < c.roots().size(); ++i) {
+        const Value& root = c.roots()[i];
+        if (i < carried ? cluster::is_unchanged(n, i) : around || !group_.repeat_read[i]) continue;
+        const std::vector<uint32_t> parts = emit(root.operand(), element_of(root), kNone);
+        if (i < carried) {
+          r.next.insert(r.next.end(), parts.begin(), parts.end());
+          continue;
+        }
+        Index at = element_of(root);
+        at.insert(at.begin(), step);
+        store(Value(const_cast<Node*>(&n), static_cast<uint32_t>(i)), parts, at, r.stores);
+      }
+    });
+    r.body = body.code;
+    repeats_[number] = std::move(r);
+    use.instr = section_->emit({.op = KernelOp::kRepeat, .type = DType::kS64, .imm = number});
+    return section_->repeats.emplace(&n, std::move(use)).first->second;
+  }
+
+  template <class F>
+  Section region(const hlo::Computation& c, const std::vector<Binding>& bindings, F&& fill) {
+    Section section;
+    Frame frame{frame_, &section, {}};
+    for (size_t i = 0; i < bindings.size(); ++i)
+      frame.parameters.emplace(c.parameters()[i].node(), bindings[i]);
+    enter(&frame);
+    fill(c);
+    enter(frame.around);
+    return section;
+  }
+
   // --- assembling ---
+
+  // Loop dims that are no steps of repeats.
+  size_t element_dims() const { return extents_.size() - repeats_.size(); }
+  template <class F>
+  void for_each_code(F&& f) {
+    f(body_.code);
+    f(epilogue_.code);
+    for (Repeat& r : repeats_) {
+      f(r.cond);
+      f(r.body);
+    }
+  }
+
+  // Work of one element, and steps of repeats that it starts.
+  struct Cost {
+    double work = 1, steps = 0;
+  };
+  Cost cost(const std::vector<KernelInstr>& code) const {
+    Cost out{static_cast<double>(code.size()) + 1, 0};
+    for (const KernelInstr& i : code) {
+      if (i.op != KernelOp::kRepeat) continue;
+      const Repeat& r = repeats_[i.imm];
+      const double trips = static_cast<double>(r.counted ? extents_[element_dims() + i.imm] : kAssumedSteps);
+      for (const auto* part : {&r.cond, &r.body}) {
+        const Cost inner = cost(*part);
+        out.work += trips * inner.work;
+        out.steps += trips * (1 + inner.steps);
+      }
+    }
+    return out;
+  }
 
   // Whether loop dims d and d + 1 can become one: every access walks them as one contiguous run.
   bool can_join(int d) const {
@@ -508,12 +713,10 @@ class Lowering {
       for (auto& t : a.terms)
         if (t.first > d) --t.first;
     }
-    auto renumber = [&](Section& s) {
-      for (KernelInstr& i : s.code)
+    for_each_code([&](std::vector<KernelInstr>& code) {
+      for (KernelInstr& i : code)
         if (i.op == KernelOp::kIndex && static_cast<int>(i.imm) > d) --i.imm;
-    };
-    renumber(body_);
-    renumber(epilogue_);
+    });
     absl::flat_hash_set<int> pinned;
     for (int p : pinned_) pinned.insert(p > d ? p - 1 : p);
     pinned_ = std::move(pinned);
@@ -521,9 +724,9 @@ class Lowering {
   }
 
   void simplify_dims() {
-    for (int d = static_cast<int>(extents_.size()); d-- > 0;)
+    for (int d = static_cast<int>(element_dims()); d-- > 0;)
       if (extents_[d] == 1 && !pinned_.contains(d)) drop_dim(d);
-    for (int d = static_cast<int>(extents_.size()) - 2; d >= 0; --d) {
+    for (int d = static_cast<int>(element_dims()) - 2; d >= 0; --d) {
       if (d + 1 == parallel_rank_ || !can_join(d)) continue;
       extents_[d + 1] *= extents_[d];
       drop_dim(d);
@@ -560,9 +763,10 @@ class Lowering {
     const size_t rank = extents_.size();
     out.args.assign(extents_.begin(), extents_.end());
     out.args.insert(out.args.end(), immediates_.begin(), immediates_.end());
-    for (Section* s : {&body_, &epilogue_})
-      for (KernelInstr& i : s->code)
+    for_each_code([&](std::vector<KernelInstr>& code) {
+      for (KernelInstr& i : code)
         if (i.op == KernelOp::kArg) i.imm += rank;
+    });
     auto slot = [&](int64_t value) {
       out.args.push_back(value);
       return static_cast<uint32_t>(out.args.size() - 1);
@@ -581,18 +785,21 @@ class Lowering {
     }
     k.buffers = std::move(decls_);
     k.parallel_rank = static_cast<uint8_t>(parallel_rank_);
-    k.reduce_rank = static_cast<uint8_t>(rank - parallel_rank_);
+    k.reduce_rank = static_cast<uint8_t>(element_dims() - parallel_rank_);
     k.num_args = static_cast<uint32_t>(out.args.size());
     k.has_reduction = group_.reduction != nullptr;
     if (k.has_reduction) reduction_.form = reduce_form();
     k.reduction = std::move(reduction_);
-    k.body = std::move(body_.code);
     k.epilogue = std::move(epilogue_.code);
     k.stores = std::move(stores_);
     out.buffers = std::move(buffers_);
-    int64_t total = 1;
-    for (size_t d = 0; d < rank; ++d) total *= std::max<int64_t>(extents_[d], 1);
-    out.work = total * static_cast<int64_t>(k.body.size() + 1);
+    double total = 1;
+    for (size_t d = 0; d < element_dims(); ++d)
+      total *= static_cast<double>(std::max<int64_t>(extents_[d], 1));
+    const Cost each = cost(body_.code);
+    out.work = static_cast<int64_t>(std::min(total * each.work + each.steps * kStepWork, kMostWork));
+    k.repeats = std::move(repeats_);
+    k.body = std::move(body_.code);
     if (parallel_rank_ > 0) out.inner = extents_[parallel_rank_ - 1];
     for (int d = 0; d + 1 < parallel_rank_; ++d) out.outer *= extents_[d];
     return out;
@@ -612,6 +819,9 @@ class Lowering {
   absl::flat_hash_map<std::pair<uint64_t, bool>, uint32_t> buffer_of_;
   Section body_, epilogue_;
   Section* section_ = nullptr;
+  Frame* frame_ = nullptr;  // the region that `section_` is the code of
+  Index identity_;
+  std::vector<Repeat> repeats_;
   Reduction reduction_;
   std::vector<Store> stores_;
 };

@@ -12,6 +12,8 @@ namespace {
 
 // Inner ranges are cut at multiples of this, so that tasks start on vector boundaries.
 constexpr int64_t kInnerGrain = 1024;
+// The same where each element makes many steps.
+constexpr int64_t kRepeatGrain = 64;
 
 // Strides and offset of an access with their values for one shape, by dimension.
 std::vector<int64_t> resolved(const Access& access, const std::vector<int64_t>& args) {
@@ -26,10 +28,20 @@ std::vector<int64_t> resolved(const Access& access, const std::vector<int64_t>& 
 std::vector<std::pair<size_t, size_t>> overwritable(const LoopKernel& k, const LoweredLoop& loop) {
   std::vector<std::pair<size_t, size_t>> out;
   if (k.has_reduction) return out;
+  // A loop's scalar results are written by every row of elements, which would read them in turn.
+  const auto own_element = [&](const Access& access) {
+    std::vector<bool> has(k.parallel_rank, false);
+    for (const AccessTerm& t : access.terms)
+      if (t.dim < k.parallel_rank) has[t.dim] = true;
+    return k.repeats.empty() || std::find(has.begin(), has.end(), false) == has.end();
+  };
   auto only_access = [&](size_t buffer) -> const Access* {
     const Access* found = nullptr;
-    for (const KernelInstr& i : k.body)
-      if (i.op == KernelOp::kLoadAt && i.imm == buffer) return nullptr;
+    bool computed = false;
+    for_each_section(k, [&](const std::vector<KernelInstr>& section) {
+      for (const KernelInstr& i : section) computed |= i.op == KernelOp::kLoadAt && i.imm == buffer;
+    });
+    if (computed) return nullptr;
     for (const Access& a : k.accesses) {
       if (a.buffer != buffer) continue;
       if (found) return nullptr;
@@ -39,7 +51,7 @@ std::vector<std::pair<size_t, size_t>> overwritable(const LoopKernel& k, const L
   };
   for (size_t w = 0; w < k.buffers.size(); ++w) {
     const Access* store = k.buffers[w].written ? only_access(w) : nullptr;
-    if (!store) continue;
+    if (!store || !own_element(*store)) continue;
     for (size_t r = 0; r < k.buffers.size(); ++r) {
       const Access* load = k.buffers[r].written ? nullptr : only_access(r);
       if (!load || loop.buffers[r].type()->bytes() != loop.buffers[w].type()->bytes() ||
@@ -51,6 +63,18 @@ std::vector<std::pair<size_t, size_t>> overwritable(const LoopKernel& k, const L
   return out;
 }
 
+// Asks the flag of a run, and whoever watches the run.
+struct RunQuestion : CancelQuestion {
+  explicit RunQuestion(const CancelFlag* of) : cancel(of) {
+    ask = [](CancelQuestion* q) -> int32_t {
+      const CancelFlag* flag = static_cast<RunQuestion*>(q)->cancel;
+      if (flag && flag->stop_here()) q->flag = 1;
+      return q->flag;
+    };
+  }
+  const CancelFlag* cancel;
+};
+
 class LoopStep final : public Step {
  public:
   LoopStep(std::shared_ptr<Kernel> kernel, LoweredLoop loop, const SlotOf& slot_of)
@@ -59,7 +83,9 @@ class LoopStep final : public Step {
         args_(std::move(loop.args)),
         outer_(loop.outer),
         inner_(loop.inner),
-        work_(loop.work) {
+        work_(loop.work),
+        grain_(kernel_->spec().repeats.empty() ? kInnerGrain : kRepeatGrain),
+        asks_(holds_question(kernel_->spec())) {
     for (const hlo::Value& v : loop.buffers) places_.push_back(slot_of(v));
   }
 
@@ -68,38 +94,40 @@ class LoopStep final : public Step {
     for (int p : places_) buffers.push_back(run.memory[p]);
     if (outer_ == 0 || inner_ == 0) return absl::OkStatus();
     const KernelEntry entry = run.engine.kernels().entry_for(*kernel_, work_);
-    static constexpr int32_t kNever = 0;
-    const int32_t* cancel = run.cancel ? run.cancel->address() : &kNever;
-    auto part = [&](int64_t o0, int64_t o1, int64_t i0, int64_t i1) {
-      return entry ? entry(buffers.data(), args_.data(), o0, o1, i0, i1, cancel)
-                   : kernel_->interpreter().run(buffers.data(), args_.data(), o0, o1, i0, i1, cancel);
-    };
     ThreadPool& pool = run.engine.runtime().pool();
     const int64_t threads = pool.threads_for(work_);
-    std::atomic<int32_t> stopped{0};
-    if (threads > 1 && outer_ >= 2 * threads) {
-      const int64_t tasks = std::min<int64_t>(outer_, threads);
-      pool.parallel_for(tasks, [&](int64_t t) {
-        if (part(outer_ * t / tasks, outer_ * (t + 1) / tasks, 0, inner_)) stopped = 1;
-      });
-    } else if (threads > 1 && inner_ >= 2 * kInnerGrain) {
-      const int64_t grains = (inner_ + kInnerGrain - 1) / kInnerGrain,
-                    tasks = std::min<int64_t>(grains, threads);
-      pool.parallel_for(tasks, [&](int64_t t) {
-        const int64_t from = grains * t / tasks * kInnerGrain;
-        if (part(0, outer_, from, std::min(inner_, grains * (t + 1) / tasks * kInnerGrain))) stopped = 1;
-      });
+    const int64_t tasks = threads <= 1            ? 1
+                          : outer_ >= 2 * threads ? std::min<int64_t>(outer_, threads)
+                          : inner_ >= 2 * grain_  ? std::min<int64_t>((inner_ + grain_ - 1) / grain_, threads)
+                                                  : 1;
+    bool done = true;
+    if (!asks_ || !run.cancel) {
+      done = run_tasks(pool, entry, buffers.data(), tasks, run.cancel);
+    } else if (tasks == 1) {
+      RunQuestion question(run.cancel);
+      done = run_part(entry, buffers.data(), {0, outer_, 0, inner_}, &question.flag);
     } else {
-      stopped = part(0, outer_, 0, inner_);
+      // The other threads may be long after this one has done its part: it watches instead.
+      CancelFlag stop;
+      const absl::Status status = run_interruptible(
+          stop, [&] { return run.cancel->stop_here(); },
+          [&] {
+            done = run_tasks(pool, entry, buffers.data(), tasks, &stop);
+            return absl::OkStatus();
+          });
+      done = done && status.ok();
     }
-    return stopped ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
+    return done ? absl::OkStatus() : absl::CancelledError("the run was cancelled");
   }
 
   int64_t work() const override { return work_; }
   std::string describe() const override {
     const LoopKernel& k = kernel_->spec();
-    return str_cat("loop ", outer_, " x ", inner_, k.has_reduction ? " reducing" : "", ", ", k.body.size(),
-                   "+", k.epilogue.size(), " instructions, ", k.buffers.size(), " buffers, ",
+    size_t size = k.body.size();
+    for (const Repeat& r : k.repeats) size += r.cond.size() + r.body.size();
+    return str_cat("loop ", outer_, " x ", inner_, k.has_reduction ? " reducing" : "",
+                   k.repeats.empty() ? "" : " in steps", ", ", size, "+", k.epilogue.size(),
+                   " instructions, ", k.buffers.size(), " buffers, ",
                    kernel_->is_compiled() ? "compiled" : "interpreted");
   }
 
@@ -113,10 +141,44 @@ class LoopStep final : public Step {
   }
 
  private:
+  struct Part {
+    int64_t outer_begin, outer_end, inner_begin, inner_end;
+  };
+
+  // False if stopped.
+  bool run_part(KernelEntry entry, void* const* buffers, const Part& p, const int32_t* cancel) const {
+    return (entry
+                ? entry(buffers, args_.data(), p.outer_begin, p.outer_end, p.inner_begin, p.inner_end, cancel)
+                : kernel_->interpreter().run(buffers, args_.data(), p.outer_begin, p.outer_end, p.inner_begin,
+                                             p.inner_end, cancel)) == 0;
+  }
+
+  bool run_tasks(ThreadPool& pool, KernelEntry entry, void* const* buffers, int64_t tasks,
+                 const CancelFlag* cancel) const {
+    static constexpr int32_t kNever = 0;
+    const auto run_one = [&](const Part& part) {
+      if (!asks_) return run_part(entry, buffers, part, cancel ? cancel->address() : &kNever);
+      RunQuestion question(cancel);
+      return run_part(entry, buffers, part, &question.flag);
+    };
+    if (tasks == 1) return run_one({0, outer_, 0, inner_});
+    const bool by_outer = outer_ >= 2 * tasks;
+    const int64_t grains = (inner_ + grain_ - 1) / grain_;
+    std::atomic<bool> done{true};
+    pool.parallel_for(tasks, [&](int64_t t) {
+      const Part part = by_outer ? Part{outer_ * t / tasks, outer_ * (t + 1) / tasks, 0, inner_}
+                                 : Part{0, outer_, grains * t / tasks * grain_,
+                                        std::min(inner_, grains * (t + 1) / tasks * grain_)};
+      if (!run_one(part)) done = false;
+    });
+    return done;
+  }
+
   std::shared_ptr<Kernel> kernel_;
   std::vector<std::pair<size_t, size_t>> overwritable_;
   std::vector<int64_t> args_;
-  int64_t outer_, inner_, work_;
+  int64_t outer_, inner_, work_, grain_;
+  bool asks_;                // see CancelQuestion
   std::vector<int> places_;  // by buffer of the kernel
 };
 
@@ -135,6 +197,8 @@ absl::StatusOr<std::unique_ptr<Step>> make_loop_step(Engine& engine, const clust
                                                      const cluster::Group& group, const SlotOf& slot_of) {
   if (group.anchors[0]->op() == hlo::Op::transpose && stands_alone(plan, group))
     if (std::unique_ptr<Step> native = make_native_step(*group.anchors[0], slot_of)) return native;
+  if (group.repeat && group.repeat->op() == hlo::Op::scan)
+    if (std::unique_ptr<Step> native = make_native_step(*group.repeat, slot_of)) return native;
   absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
   if (!loop.ok()) return loop.status();
   std::shared_ptr<Kernel> kernel = engine.kernels().get(std::move(loop->kernel));

@@ -1,7 +1,7 @@
 /* The plain C interface of liblamina_llvm, the only library that contains LLVM.
  *
  * Contract: the library is opened with dlopen and asked for its table by
- * `lamina_llvm_get_api(LAMINA_LLVM_API_VERSION)`, which gives NULL for another version. No C++ type crosses
+ * `lamina_llvm_get_api(kLlvmInterface)` (llvm_version.h), which gives NULL for another number. No C++ type crosses
  * this line: kernels come as flat arrays, texts go as (data, size) pairs owned by a result that the caller
  * frees. Calls into the library must not overlap.
  * Error messages are written, NUL-terminated and cut, to (error, error_size).
@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define LAMINA_LLVM_API_VERSION 1u
+#define LAMINA_LLVM_API_VERSION 2u
 
 /* LoopKernel in flat arrays; enumerators have the values of jit/loop_kernel.h and hlo/. */
 typedef struct LaminaTerm {
@@ -47,6 +47,20 @@ typedef struct LaminaStore {
   uint32_t value;
 } LaminaStore;
 
+typedef struct LaminaRepeat {
+  uint32_t counted;
+  uint32_t condition;
+  uint32_t num_carried;
+  uint32_t num_cond;
+  uint32_t num_body;
+  uint32_t num_stores;
+  const uint32_t* init; /* num_carried */
+  const uint32_t* next; /* num_carried */
+  const LaminaInstr* cond;
+  const LaminaInstr* body;
+  const LaminaStore* stores;
+} LaminaRepeat;
+
 typedef struct LaminaKernel {
   uint32_t struct_size;
   uint8_t parallel_rank;
@@ -73,7 +87,9 @@ typedef struct LaminaKernel {
   const uint8_t* combine_inputs;   /* 2m element types */
   const uint32_t* combine_outputs; /* m */
   uint32_t num_combine;
+  uint32_t num_repeats;
   const LaminaInstr* combine; /* op unused */
+  const LaminaRepeat* repeats;
 } LaminaKernel;
 
 /* cpu: NULL for this machine, else an LLVM name ("x86-64-v3", "x86-64-v4", "znver4"); features: NULL or a

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <new>
@@ -15,6 +16,7 @@
 
 #include "jit/cpu/library_path.h"
 #include "jit/cpu/llvm_api.h"
+#include "jit/cpu/llvm_version.h"
 
 namespace lamina::jit {
 namespace {
@@ -128,10 +130,10 @@ absl::StatusOr<Library> open_library(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) return absl::FailedPreconditionError(absl::StrCat("no code generator: ", dlerror()));
   auto get = reinterpret_cast<LaminaLlvmGetApi>(dlsym(handle, "lamina_llvm_get_api"));
-  const LaminaLlvmApi* api = get ? get(LAMINA_LLVM_API_VERSION) : nullptr;
+  const LaminaLlvmApi* api = get ? get(kLlvmInterface) : nullptr;
   if (!api)
     return absl::FailedPreconditionError(absl::StrCat(
-        "no code generator: ", path, " is not liblamina_llvm of version ", LAMINA_LLVM_API_VERSION));
+        "no code generator: ", path, " is not the liblamina_llvm of this build (interface ", kLlvmInterface, ")"));
   return Library{api, build_id_of(reinterpret_cast<void*>(get))};
 }
 
@@ -149,7 +151,14 @@ struct FlatKernel {
     }
     body = flatten(k.body);
     epilogue = flatten(k.epilogue);
-    for (const Store& s : k.stores) stores.push_back({s.access, s.value});
+    stores = flatten(k.stores);
+    for (const Repeat& r : k.repeats) {
+      parts.push_back({flatten(r.cond), flatten(r.body), flatten(r.stores)});
+      repeats.push_back({r.counted, r.condition, static_cast<uint32_t>(r.init.size()),
+                         static_cast<uint32_t>(r.cond.size()), static_cast<uint32_t>(r.body.size()),
+                         static_cast<uint32_t>(r.stores.size()), r.init.data(), r.next.data(),
+                         parts.back().cond.data(), parts.back().body.data(), parts.back().stores.data()});
+    }
     const Reduction& r = k.reduction;
     for (DType t : r.combine.inputs) combine_inputs.push_back(static_cast<uint8_t>(t));
     for (const hlo::ScalarInstr& i : r.combine.code)
@@ -184,7 +193,15 @@ struct FlatKernel {
     flat.combine_inputs = combine_inputs.data();
     flat.combine_outputs = r.combine.outputs.data();
     flat.num_combine = combine.size();
+    flat.num_repeats = repeats.size();
     flat.combine = combine.data();
+    flat.repeats = repeats.data();
+  }
+
+  static std::vector<LaminaStore> flatten(const std::vector<Store>& stores) {
+    std::vector<LaminaStore> result;
+    for (const Store& s : stores) result.push_back({s.access, s.value});
+    return result;
   }
 
   static std::vector<LaminaInstr> flatten(const std::vector<KernelInstr>& section) {
@@ -204,6 +221,12 @@ struct FlatKernel {
   std::vector<LaminaTerm> terms;
   std::vector<LaminaInstr> body, epilogue, combine;
   std::vector<LaminaStore> stores;
+  struct RepeatParts {
+    std::vector<LaminaInstr> cond, body;
+    std::vector<LaminaStore> stores;
+  };
+  std::deque<RepeatParts> parts;  // `repeats` points into them
+  std::vector<LaminaRepeat> repeats;
   LaminaKernel flat = {};
 };
 

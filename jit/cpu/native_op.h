@@ -41,7 +41,7 @@ NativeOp make_reduce_window(const hlo::Node& node);
 NativeOp make_select_and_scatter(const hlo::Node& node);
 NativeOp make_sort(const hlo::Node& node);
 NativeOp make_rng_bit_generator(const hlo::Node& node);
-// Without `run` where the body does more than a few steps element by element.
+// Without `run` where the body does anything but combine carry and element.
 NativeOp make_scan(const hlo::Node& node);
 // Without `run` where tiles bring nothing.
 NativeOp make_transpose(const hlo::Node& node);

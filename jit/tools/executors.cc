@@ -1,6 +1,9 @@
 #include "jit/tools/executors.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "hlo/evaluator.h"
 #include "jit/engine.h"
@@ -17,6 +20,11 @@ absl::StatusOr<std::vector<hlo::LiteralPtr>> run_cpu(const hlo::ComputationPtr& 
                                                      std::span<const hlo::LiteralPtr> arguments) {
   Engine& engine = Engine::get();
   engine.kernels().set_eager(true);
+#ifdef LAMINA_LLVM_PATH
+  // The tools stay in the build tree, where the library lies elsewhere.
+  if (!std::getenv("LAMINA_LLVM_PATH"))
+    engine.kernels().set_generator_options({.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
+#endif
   const absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(engine, program);
   if (!executable.ok()) return executable.status();
   std::vector<BufferRef> buffers, results;
@@ -27,6 +35,8 @@ absl::StatusOr<std::vector<hlo::LiteralPtr>> run_cpu(const hlo::ComputationPtr& 
     buffers.push_back(*std::move(buffer));
   }
   if (absl::Status status = (*executable)->run(buffers, results); !status.ok()) return status;
+  if (const std::string why = engine.kernels().unavailable(); !why.empty())
+    std::fprintf(stderr, "interpreted, not compiled: %s\n", why.c_str());
   std::vector<hlo::LiteralPtr> out;
   for (size_t i = 0; i < results.size(); ++i)
     out.push_back(hlo::Literal::copy_of(program->roots()[i].type(), results[i]->data()));

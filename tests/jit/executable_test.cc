@@ -185,7 +185,7 @@ TEST_CASE("A chain of 20,000 ops runs in bounded kernels", "[executable]") {
   check_program(*program, {{Literal::splat(t, Literal::scalar(DType::kF32, 3)->data())}});
 }
 
-TEST_CASE("Loops, branches and scans run as nested programs", "[executable]") {
+TEST_CASE("Loops, branches and scans of scalars follow each other", "[executable]") {
   const Type* f = scalar_type(DType::kF32);
   const Type* i = scalar_type(DType::kS32);
   const auto cond = record_region({{i, f}}, [](Builder& b, std::span<const Value> p) {
@@ -225,17 +225,19 @@ TEST_CASE("A loop of tiny steps asks the watcher now and then, and stops when it
     bool between_steps() override { return ++asked == stop_at; }
     int64_t asked = 0, stop_at = 0;
   };
-  const Type* i = scalar_type(DType::kS32);
-  const auto cond = record_region({{i}}, [](Builder& b, std::span<const Value> p) {
+  // The sum keeps the loop from being one kernel.
+  const Type *i = scalar_type(DType::kS32), *f = array_type_or_die(DType::kF32, {{2}});
+  const auto cond = record_region({{i, f}}, [](Builder& b, std::span<const Value> p) {
     return Values{b.compare(p[0], b.scalar_int(DType::kS32, 100'000), "LT")};
   });
-  const auto body = record_region({{i}}, [](Builder& b, std::span<const Value> p) {
-    return Values{b.add(p[0], b.scalar_int(DType::kS32, 1))};
+  const auto body = record_region({{i, f}}, [&](Builder& b, std::span<const Value> p) {
+    const Value sum = b.reduce(p[1], Op::add, b.scalar(DType::kF32, 0), {{0}});
+    return Values{b.add(p[0], b.scalar_int(DType::kS32, 1)), b.broadcast_in_dim(sum, {{2}}, {})};
   });
   REQUIRE((cond.ok() && body.ok()));
-  const Value start = make_parameter(i);
+  const Value start = make_parameter(i), x = make_parameter(f);
   Builder b;
-  const auto program = Computation::make({{start}}, b.while_loop({{start}}, *cond, *body));
+  const auto program = Computation::make({{start, x}}, b.while_loop({{start, x}}, *cond, *body));
   REQUIRE(program.ok());
   Engine& engine = Engine::get();
   lamina::jit::CodeGeneratorOptions options;
@@ -243,8 +245,9 @@ TEST_CASE("A loop of tiny steps asks the watcher now and then, and stops when it
   engine.kernels().set_generator_options(options);
   const auto exe = Executable::compile(engine, *program);
   REQUIRE(exe.ok());
-  std::vector<BufferRef> in{*engine.allocator().allocate(4)}, out;
+  std::vector<BufferRef> in{*engine.allocator().allocate(4), *engine.allocator().allocate(8)}, out;
   std::memset(in[0]->data(), 0, 4);
+  std::memset(in[1]->data(), 0, 8);
   Counter counter;
   lamina::jit::CancelFlag cancel(&counter);
   REQUIRE((*exe)->run(in, out, &cancel).ok());

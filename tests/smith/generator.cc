@@ -15,8 +15,9 @@ using namespace hlo;
 // Records one computation and, through others of its kind, the regions in it.
 class Smith {
  public:
-  Smith(uint64_t* state, const SmithOptions& options, int depth)
-      : state_(state), options_(options), depth_(depth) {}
+  // `space`: of a step that works element by element on arrays of these dims and on scalars; else null.
+  Smith(uint64_t* state, const SmithOptions& options, int depth, const Dims* space = nullptr)
+      : state_(state), options_(options), depth_(depth), space_(space) {}
 
   ComputationPtr program() {
     for (int i = 0; i < options_.parameters; ++i) add_parameter(random_type());
@@ -29,7 +30,7 @@ class Smith {
   // A region of given parameters; results of `results`' types, or of any if it is null (then at least one).
   ComputationPtr region(std::span<const Type* const> parameters, const std::vector<const Type*>* results) {
     for (const Type* t : parameters) add_parameter(t);
-    grow(1 + static_cast<int>(pick(4)));
+    grow(1 + static_cast<int>(pick(space_ ? 8 : 4)));
     Values roots;
     if (results) {
       for (const Type* t : *results) roots.push_back(value_of(t));
@@ -71,7 +72,8 @@ class Smith {
     }
     if (!b_.ok() || made.empty()) return false;
     for (const Value& v : made)
-      if (!v || !v.type()->is_array() || v.type()->num_elements > options_.max_elements) return false;
+      if (!v || !v.type()->is_array() || v.type()->num_elements > options_.max_elements || !in_space(v))
+        return false;
     pool_.insert(pool_.end(), made.begin(), made.end());
     return true;
   }
@@ -145,9 +147,19 @@ class Smith {
 
   void grow(int operations) {
     for (int made = 0, tries = 0; made < operations && tries < 40 * operations; ++tries) {
-      const Op op = static_cast<Op>(pick(num_ops()));
+      const Op op = space_       ? element_op()
+                    : chance(10) ? (chance(50) ? Op::while_ : Op::scan)
+                                 : static_cast<Op>(pick(num_ops()));
       if (in_smith(op) && record(op)) ++made;
     }
+  }
+
+  bool in_space(const Value& v) const { return !space_ || v.rank() == 0 || v.dims() == *space_; }
+  Op element_op() {
+    if (depth_ > 0 && chance(25)) return chance(50) ? Op::while_ : Op::scan;
+    if (chance(15)) return Op::broadcast_in_dim;
+    while (true)
+      if (const Op op = static_cast<Op>(pick(num_ops())); op_def(op).is_elementwise()) return op;
   }
 
   Values structure(Op op) {
@@ -440,8 +452,53 @@ class Smith {
 
   Smith inner() { return Smith(state_, options_, depth_ - 1); }
 
+  // A while or scan whose step works element by element: it may become one kernel.
+  Values element_loop(Op op) {
+    const Dims space = space_ ? *space_ : random_dims(pick(3));
+    Values operands;
+    std::vector<const Type*> types;
+    auto add = [&](const Value& v) {
+      operands.push_back(v);
+      types.push_back(v.type());
+    };
+    const auto element_type = [&] { return array_type_or_die(random_dtype(), chance(35) ? Dims() : space); };
+    if (op == Op::while_) add(b_.scalar_int(DType::kS32, pick(3)));
+    for (int64_t n = 1 + pick(3); n > 0; --n) add(value_of(element_type()));
+    const size_t changing = operands.size();
+    for (int64_t n = pick(2); n > 0; --n) add(any_value());
+    const size_t carried = operands.size();
+    const int64_t length = pick(5);
+    std::vector<const Type*> results = types;
+    Values xs;
+    if (op == Op::scan) {
+      for (int64_t n = pick(3); n > 0; --n) {
+        const Type* slice = element_type();
+        Dims dims = slice->dims;
+        dims.insert(dims.begin(), length);
+        const Type* all = array_type_or_die(slice->dtype, dims);
+        xs.push_back(space_ ? constant(all) : value_of(all));
+        types.push_back(slice);
+      }
+      for (int64_t n = space_ ? 0 : pick(3); n > 0; --n) results.push_back(element_type());
+    }
+    const ComputationPtr step = Smith(state_, options_, depth_ - 1, &space).region(types, &results);
+    const auto body = record_region(types, [&](Builder& b, std::span<const Value> p) {
+      Values next = inline_computation(b, *step, p);
+      if (op == Op::while_) next[0] = b.add(p[0], b.scalar_int(DType::kS32, 1));
+      for (size_t i = changing; i < carried; ++i) next[i] = p[i];
+      return next;
+    });
+    if (!body.ok()) return {};
+    if (op == Op::scan) return b_.scan(*body, operands, xs, length, chance(50));
+    const auto cond = record_region(types, [&](Builder& b, std::span<const Value> p) {
+      return Values{b.compare(p[0], b.scalar_int(DType::kS32, length), "LT")};
+    });
+    return cond.ok() ? b_.while_loop(operands, *cond, *body) : Values();
+  }
+
   Values control(Op op) {
     if (depth_ == 0) return {};
+    if ((op == Op::while_ || op == Op::scan) && (space_ || chance(60))) return element_loop(op);
     Values operands;
     std::vector<const Type*> types;
     auto add = [&](const Value& v) {
@@ -502,6 +559,7 @@ class Smith {
   uint64_t* state_;
   const SmithOptions& options_;
   const int depth_;
+  const Dims* const space_;
   Builder b_;
   std::vector<Value> parameters_;
   std::vector<Value> pool_;

@@ -61,6 +61,19 @@ LoopKernel decode(const LaminaKernel& in) {
   out.epilogue = decode_section(in.epilogue, in.num_epilogue);
   for (uint32_t i = 0; i < in.num_stores; ++i)
     out.stores.push_back({in.stores[i].access, in.stores[i].value});
+  for (uint32_t i = 0; i < in.num_repeats; ++i) {
+    const LaminaRepeat& r = in.repeats[i];
+    lamina::jit::Repeat repeat;
+    repeat.counted = r.counted != 0;
+    repeat.init.assign(r.init, r.init + r.num_carried);
+    repeat.cond = decode_section(r.cond, r.num_cond);
+    repeat.condition = r.condition;
+    repeat.body = decode_section(r.body, r.num_body);
+    repeat.next.assign(r.next, r.next + r.num_carried);
+    for (uint32_t k = 0; k < r.num_stores; ++k)
+      repeat.stores.push_back({r.stores[k].access, r.stores[k].value});
+    out.repeats.push_back(std::move(repeat));
+  }
   auto& reduction = out.reduction;
   reduction.form = static_cast<lamina::jit::ReduceForm>(in.reduce_form);
   const uint32_t m = in.num_reduced;
@@ -147,7 +160,7 @@ const char* text_data(const LaminaText* text, size_t* size) {
 void text_free(LaminaText* text) { delete text; }
 
 constexpr LaminaLlvmApi kApi = {
-    LAMINA_LLVM_API_VERSION,
+    lamina::jit::kLlvmInterface,
     sizeof(LaminaLlvmApi),
     engine_create,
     engine_destroy,
@@ -164,5 +177,5 @@ constexpr LaminaLlvmApi kApi = {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const LaminaLlvmApi* lamina_llvm_get_api(uint32_t version) {
-  return version == LAMINA_LLVM_API_VERSION ? &kApi : nullptr;
+  return version == lamina::jit::kLlvmInterface ? &kApi : nullptr;
 }

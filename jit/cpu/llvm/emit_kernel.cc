@@ -19,41 +19,40 @@ namespace {
 
 constexpr int64_t kPollElements = 65536;
 
-int operand_count(const KernelInstr& instr) {
-  switch (instr.op) {
-    case KernelOp::kPrim:
-      return PrimEmitter::arity(instr.prim);
-    case KernelOp::kLoad:
-      return instr.predicated ? 1 : 0;
-    case KernelOp::kLoadAt:
-      return instr.predicated ? 2 : 1;
-    default:
-      return 0;
-  }
-}
-
 }  // namespace
 
 // A body of so many instructions is a chain of which the processor sees too little ahead: two vectors side by
 // side fill the time that one waits for itself, and four where it is longer still.
 constexpr size_t kLongBody = 24;
 
+// The steps of a repeat wait for each other: vectors side by side fill the time, as long as their carried
+// values have registers.
+constexpr size_t kMostCarriedByFour = 3, kMostCarriedByTwo = 6;
+
 // Types of 4 bytes and more decide: with one of them a register is filled, with two the wider takes two
 // registers.
-unsigned KernelEmitter::choose_lanes(const LoopKernel& kernel, unsigned vector_bits) {
+unsigned KernelEmitter::single_lanes(const LoopKernel& kernel, unsigned vector_bits) {
   int64_t widest = 1, narrowest = 8;
   auto see = [&](DType t) {
     widest = std::max(widest, hlo::byte_size(t));
     if (hlo::byte_size(t) >= 4) narrowest = std::min(narrowest, hlo::byte_size(t));
   };
-  for (const auto* section : {&kernel.body, &kernel.epilogue})
-    for (const KernelInstr& instr : *section)
-      if (instr.op != KernelOp::kArg) see(instr.type);
+  for_each_section(kernel, [&](const Instrs& section) {
+    for (const KernelInstr& instr : section)
+      if (instr.op != KernelOp::kArg && instr.op != KernelOp::kRepeat) see(instr.type);
+  });
   for (const hlo::ScalarInstr& instr : kernel.reduction.combine.code) see(instr.type);
   const int64_t bytes = widest >= 4 ? narrowest : widest;
-  const unsigned lanes = static_cast<unsigned>(vector_bits / 8 / bytes);
-  const unsigned side_by_side = !is_long(kernel) ? 1 : kernel.body.size() < 4 * kLongBody ? 2 : 4;
-  return std::max(lanes, std::min(side_by_side * lanes, kMostMasked));
+  return static_cast<unsigned>(vector_bits / 8 / bytes);
+}
+
+unsigned KernelEmitter::side_by_side(const LoopKernel& kernel) {
+  if (!kernel.repeats.empty()) {
+    size_t carried = 0;
+    for (const Repeat& r : kernel.repeats) carried = std::max(carried, r.init.size());
+    return carried <= kMostCarriedByFour ? 4 : carried <= kMostCarriedByTwo ? 2 : 1;
+  }
+  return !is_long(kernel) ? 1 : kernel.body.size() < 4 * kLongBody ? 2 : 4;
 }
 
 bool KernelEmitter::is_long(const LoopKernel& kernel) {
@@ -66,10 +65,14 @@ KernelEmitter::KernelEmitter(const LoopKernel& kernel, const TargetText& target,
       module_(module),
       b_(module.getContext()),
       prim_(b_),
-      lanes_(choose_lanes(kernel, target.vector_bits)),
+      lanes_(0),
+      single_(single_lanes(kernel, target.vector_bits)),
       along_(kernel.parallel_rank == 0 || kernel.reduction.form == ReduceForm::kAlongReduced),
       args_(kernel.num_args, nullptr),
-      buffers_(kernel.buffers.size(), nullptr) {}
+      buffers_(kernel.buffers.size(), nullptr),
+      repeated_(kernel.repeats.size()) {
+  lanes_ = std::max(single_, std::min(side_by_side(kernel) * single_, kMostMasked));
+}
 
 void KernelEmitter::set_attributes(llvm::Function* function) {
   function->addFnAttr(llvm::Attribute::NoUnwind);
@@ -210,10 +213,10 @@ void KernelEmitter::row_part(Value* begin, Value* end, const RowBody& body) {
   });
 }
 
-void KernelEmitter::masked(Value* index, Value* end, const std::function<void()>& body) {
-  row_left_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(end, index), i64(lanes_));
+void KernelEmitter::masked(Value* index, Value* end, unsigned lanes, const std::function<void()>& body) {
+  row_left_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(end, index), i64(lanes));
   Value* bits = b_.CreateLShr(i64(-1), b_.CreateSub(i64(64), row_left_));
-  row_mask_ = b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes_)), prim_.type(DType::kBool, lanes_));
+  row_mask_ = b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes)), prim_.type(DType::kBool, lanes));
   body();
   row_mask_ = row_left_ = nullptr;
 }
@@ -222,7 +225,7 @@ void KernelEmitter::masked(Value* index, Value* end, const std::function<void()>
 void KernelEmitter::masked_row_part(Value* begin, Value* end, const RowBody& body) {
   if (is_long(kernel_)) {
     loop(begin, end, i64(lanes_), {}, [&](Value* i, const Values&) -> Values {
-      masked(i, end, [&] { body(i, lanes_); });
+      masked(i, end, lanes_, [&] { body(i, lanes_); });
       return {};
     });
     return;
@@ -234,7 +237,29 @@ void KernelEmitter::masked_row_part(Value* begin, Value* end, const RowBody& bod
     return {};
   });
   if_then(b_.CreateICmpSLT(vectors_end, end),
-          [&] { masked(vectors_end, end, [&] { body(vectors_end, lanes_); }); });
+          [&] { masked(vectors_end, end, lanes_, [&] { body(vectors_end, lanes_); }); });
+}
+
+void KernelEmitter::repeat_row_part(Value* begin, Value* end, const RowBody& body) {
+  const bool masks = target_.has_masks && single_ <= kMostMasked;
+  const auto whole_vectors = [&](Value* from, unsigned lanes) {
+    Value* whole = b_.CreateAnd(b_.CreateSub(end, from), i64(-static_cast<int64_t>(lanes)));
+    Value* stop = b_.CreateAdd(from, whole);
+    loop(from, stop, i64(lanes), {}, [&](Value* i, const Values&) -> Values {
+      body(i, lanes);
+      return {};
+    });
+    return stop;
+  };
+  Value* from = lanes_ > single_ ? whole_vectors(begin, lanes_) : begin;
+  if (!masks) from = whole_vectors(from, single_);
+  loop(from, end, i64(masks ? single_ : 1), {}, [&](Value* i, const Values&) -> Values {
+    if (masks)
+      masked(i, end, single_, [&] { body(i, single_); });
+    else
+      body(i, 1);
+    return {};
+  });
 }
 
 Value* KernelEmitter::within_row(Value* predicate) {
@@ -247,7 +272,9 @@ void KernelEmitter::row_loop(Value* begin, Value* end, const RowBody& body) {
     poll_cancel();
     Value* stop =
         b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(strip, i64(kPollElements)), end);
-    if (target_.has_masks && lanes_ <= kMostMasked)
+    if (!kernel_.repeats.empty())
+      repeat_row_part(strip, stop, body);
+    else if (target_.has_masks && lanes_ <= kMostMasked)
       masked_row_part(strip, stop, body);
     else
       row_part(strip, stop, body);
@@ -312,6 +339,12 @@ bool KernelEmitter::access_varies(uint32_t access, int dim) const {
 
 void KernelEmitter::address_row(Row& row, uint32_t access) {
   if (row.pointers[access]) return;
+  if (row.inside && row.inside->outer->pointers[access] && !access_varies(access, row.inside->step_dim)) {
+    row.pointers[access] = row.inside->outer->pointers[access];
+    row.strides[access] = row.inside->outer->strides[access];
+    row.pairs[access] = row.inside->outer->pairs[access];
+    return;
+  }
   const Access& a = kernel_.accesses[access];
   Value* offset = a.offset_slot < 0 ? i64(0) : arg(a.offset_slot);
   Value* stride = nullptr;
@@ -337,43 +370,48 @@ void KernelEmitter::address_row(Row& row, uint32_t access) {
 
 KernelEmitter::Row KernelEmitter::begin_row(const Instrs& section, int dim, const Values& indices,
                                             const std::vector<uint32_t>& more_accesses,
-                                            const std::vector<uint32_t>& vector_uses, Reduced reduced) {
+                                            const std::vector<uint32_t>& vector_uses, Reduced reduced,
+                                            const Inside* inside) {
   Row row;
   row.dim = dim;
   row.indices = indices;
   row.section = &section;
   row.reduced = std::move(reduced);
+  row.inside = inside;
   const size_t n = section.size();
   row.uniform.assign(n, nullptr);
   row.splats.assign(n, nullptr);
-  row.varies.assign(n, false);
   row.pointers.assign(kernel_.accesses.size(), nullptr);
   row.strides.assign(kernel_.accesses.size(), nullptr);
   row.pairs.assign(kernel_.accesses.size(), false);
+  // Scalar code of a repeat is made in one piece, so that what is rarely needed stands behind its guards.
+  const std::vector<bool> none;
+  if (!inside)
+    row.varies = variance(section, dim, none, none);
+  else if (inside->lanes == 1)
+    row.varies.assign(n, true);
+  else
+    row.varies = variance(section, dim, inside->outer->varies, inside->carried_vary);
   std::vector<bool> wanted(n, false);
   for (uint32_t access : more_accesses) address_row(row, access);
   for (size_t i = 0; i < n; ++i) {
     const KernelInstr& instr = section[i];
-    const int operands = operand_count(instr);
-    bool varies = false;
-    if (instr.op == KernelOp::kLoad) {
-      varies = access_varies(instr.imm, dim);
-      address_row(row, instr.imm);
-    } else if (instr.op == KernelOp::kIndex) {
-      varies = static_cast<int>(instr.imm) == dim;
-    } else if (instr.op == KernelOp::kReduced) {
-      varies = dim >= 0;
-    }
-    for (int k = 0; k < operands; ++k) varies = varies || row.varies[instr.operands[k]];
-    row.varies[i] = varies;
-    if (varies)
-      for (int k = 0; k < operands; ++k) wanted[instr.operands[k]] = true;
+    if (instr.op == KernelOp::kLoad) address_row(row, instr.imm);
+    if (instr.op == KernelOp::kRepeat) address_repeat(row, kernel_.repeats[instr.imm]);
+    if (row.varies[i])
+      for_each_operand(kernel_, instr, PrimEmitter::arity(instr.prim), [&](uint32_t v) { wanted[v] = true; });
     else
       row.uniform[i] = emit_instr(row, instr, {}, nullptr, 1);
   }
   for (uint32_t use : vector_uses) wanted[use] = true;
-  for (size_t i = 0; i < n; ++i)
-    if (wanted[i] && !row.varies[i]) row.splats[i] = splat(row.uniform[i], lanes_);
+  const unsigned lanes = inside ? inside->lanes : lanes_;
+  for (size_t i = 0; i < n; ++i) {
+    if (!wanted[i] || row.varies[i] || section[i].op == KernelOp::kRepeat) continue;
+    Value* known = section[i].op == KernelOp::kOuter && lanes == lanes_
+                       ? inside->outer->splats[section[i].imm]
+                       : nullptr;
+    row.splats[i] = known ? known : splat(row.uniform[i], lanes);
+  }
 
   std::vector<uint32_t> position(n, 0), varying;
   for (uint32_t i = 0; i < n; ++i) {
@@ -387,8 +425,12 @@ KernelEmitter::Row KernelEmitter::begin_row(const Instrs& section, int dim, cons
     if (row.varies[use]) read[position[use]] = true;
   for (size_t i = 0; i < varying.size(); ++i) {
     const KernelInstr& instr = section[varying[i]];
-    for (int k = 0; k < operand_count(instr); ++k)
-      if (row.varies[instr.operands[k]]) code[i].operands.push_back(position[instr.operands[k]]);
+    for_each_operand(kernel_, instr, PrimEmitter::arity(instr.prim), [&](uint32_t v) {
+      if (row.varies[v]) code[i].operands.push_back(position[v]);
+    });
+    // Guarded code is made for one lane, which these are not.
+    read[i] = read[i] || instr.op == KernelOp::kRepeat || instr.op == KernelOp::kRepeated ||
+              instr.op == KernelOp::kCarried || instr.op == KernelOp::kOuter;
     if (instr.op == KernelOp::kPrim && instr.prim == Prim::select_rare && row.varies[instr.operands[1]])
       code[i].rare_operand = static_cast<int32_t>(position[instr.operands[1]]);
   }
@@ -399,7 +441,9 @@ KernelEmitter::Row KernelEmitter::begin_row(const Instrs& section, int dim, cons
 
 Value* KernelEmitter::row_value(Row& row, const Values& values, uint32_t id, unsigned lanes) {
   if (row.varies[id]) return values[id];
-  return lanes == 1 ? row.uniform[id] : row.splats[id];
+  if (lanes == 1) return row.uniform[id];
+  // Rows end in vectors narrower than those that their splats were made for.
+  return !row.inside && lanes != lanes_ ? splat(row.uniform[id], lanes) : row.splats[id];
 }
 
 KernelEmitter::Values KernelEmitter::emit_section(Row& row, Value* index, unsigned lanes) {
@@ -471,7 +515,7 @@ Value* KernelEmitter::emit_rare_lanes(Row& row, size_t guard, const Values& valu
   };
   for (size_t at = guard + 1; at <= guard + s.guarded; ++at) {
     const KernelInstr& instr = section[row.order[at].instr];
-    for (int k = 0; k < operand_count(instr); ++k) reads(instr.operands[k]);
+    for_each_operand(kernel_, instr, PrimEmitter::arity(instr.prim), reads);
   }
   reads(section[s.instr].operands[1]);
   const DType type = section[s.instr].type;
@@ -526,6 +570,17 @@ Value* KernelEmitter::emit_instr(Row& row, const KernelInstr& instr, const Value
       return arg(instr.imm);
     case KernelOp::kReduced:
       return row.reduced(instr.imm, index, lanes);
+    case KernelOp::kRepeat:
+      emit_repeat(row, instr.imm, values, index, lanes);
+      return nullptr;
+    case KernelOp::kRepeated: {
+      Value* result = repeated_[(*row.section)[instr.operands[0]].imm][instr.imm];
+      return result->getType()->isVectorTy() ? result : splat(result, lanes);
+    }
+    case KernelOp::kCarried:
+      return row.inside->carried[instr.imm];
+    case KernelOp::kOuter:
+      return row_value(*row.inside->outer, *row.inside->outer_values, instr.imm, lanes);
   }
   return nullptr;
 }
@@ -649,9 +704,9 @@ void KernelEmitter::store(Row& row, uint32_t access, Value* value, Value* index,
   b_.CreateMaskedScatter(value, lane_addresses(row, access, index, lanes), align, on);
 }
 
-void KernelEmitter::emit_stores(Row& row, const Values& values, Value* index, unsigned lanes) {
-  for (const Store& s : kernel_.stores)
-    store(row, s.access, row_value(row, values, s.value, lanes), index, lanes);
+void KernelEmitter::emit_stores(Row& row, const std::vector<Store>& stores, const Values& values,
+                                Value* index, unsigned lanes) {
+  for (const Store& s : stores) store(row, s.access, row_value(row, values, s.value, lanes), index, lanes);
 }
 
 std::vector<uint32_t> KernelEmitter::store_accesses() const {
@@ -672,7 +727,7 @@ void KernelEmitter::emit_elementwise(Value* outer_begin, Value* outer_end, Value
   if (rank == 0) {
     poll_cancel();
     Row row = begin_row(kernel_.body, -1, {}, store_accesses(), {});
-    emit_stores(row, {}, nullptr, 1);
+    emit_stores(row, kernel_.stores, {}, nullptr, 1);
     return;
   }
   loop(outer_begin, outer_end, i64(1), decompose(outer_begin, 0, rank - 1), [&](Value*, const Values& outer) {
@@ -681,7 +736,7 @@ void KernelEmitter::emit_elementwise(Value* outer_begin, Value* outer_end, Value
     Row row = begin_row(kernel_.body, rank - 1, indices, store_accesses(), store_values());
     row_loop(inner_begin, inner_end, [&](Value* i, unsigned lanes) {
       const Values values = emit_section(row, i, lanes);
-      emit_stores(row, values, i, lanes);
+      emit_stores(row, kernel_.stores, values, i, lanes);
     });
     return increment(outer, 0);
   });

@@ -44,6 +44,17 @@ class KernelEmitter {
   // Value number `v` of the reduction at an index along D.
   using Reduced = std::function<llvm::Value*(uint64_t v, llvm::Value* index, unsigned lanes)>;
 
+  struct Row;
+  // Where the code of a repeat stands.
+  struct Inside {
+    Row* outer;  // the section that holds the repeat, and its values
+    const Values* outer_values;
+    int step_dim;
+    unsigned lanes;
+    std::vector<bool> carried_vary;
+    Values carried;  // vectors where they vary, else scalars
+  };
+
   // What is fixed along a row. `indices` has every dimension; that of D is unused.
   struct Row {
     int dim = -1;  // D, -1 for none
@@ -58,13 +69,15 @@ class KernelEmitter {
     Values prefetch;                    // per access, empty or null for none: how far ahead, in elements
     std::vector<bool> pairs;            // per access used: stride 2 along D, known
     Reduced reduced;
+    const Inside* inside = nullptr;  // of the code of a repeat
   };
   // Called with the index along D and the number of lanes.
   using RowBody = std::function<void(llvm::Value* index, unsigned lanes)>;
   using LoopBody = std::function<Values(llvm::Value* index, const Values& carried)>;
 
   static bool is_long(const LoopKernel& kernel);
-  static unsigned choose_lanes(const LoopKernel& kernel, unsigned vector_bits);
+  static unsigned single_lanes(const LoopKernel& kernel, unsigned vector_bits);
+  static unsigned side_by_side(const LoopKernel& kernel);
   llvm::Function* make_function(const char* name, llvm::Type* result, llvm::ArrayRef<llvm::Type*> parameters,
                                 bool external);
   void set_attributes(llvm::Function* function);
@@ -80,8 +93,10 @@ class KernelEmitter {
   // vector.
   void row_loop(llvm::Value* begin, llvm::Value* end, const RowBody& body);
   void masked_row_part(llvm::Value* begin, llvm::Value* end, const RowBody& body);
+  // The same for code that runs long for each element: several vectors side by side, then single ones.
+  void repeat_row_part(llvm::Value* begin, llvm::Value* end, const RowBody& body);
   // `body` with the lanes from `index` on masked that lie before `end`.
-  void masked(llvm::Value* index, llvm::Value* end, const std::function<void()>& body);
+  void masked(llvm::Value* index, llvm::Value* end, unsigned lanes, const std::function<void()>& body);
   // `predicate` (may be null) where the row goes on; null for everywhere.
   llvm::Value* within_row(llvm::Value* predicate);
 
@@ -93,7 +108,7 @@ class KernelEmitter {
   // Rows and values.
   Row begin_row(const Instrs& section, int dim, const Values& indices,
                 const std::vector<uint32_t>& more_accesses, const std::vector<uint32_t>& vector_uses,
-                Reduced reduced = nullptr);
+                Reduced reduced = nullptr, const Inside* inside = nullptr);
   void address_row(Row& row, uint32_t access);
   llvm::Value* row_value(Row& row, const Values& values, uint32_t id, unsigned lanes);
   // All values of the section at D = index; result of varying instructions only, others come through
@@ -109,7 +124,24 @@ class KernelEmitter {
   // long and seldom runs, so it is made once, for one lane.
   llvm::Value* emit_rare_lanes(Row& row, size_t guard, const Values& values, llvm::Value* chosen,
                                llvm::Value* usual, llvm::Value* index, unsigned lanes);
-  void emit_stores(Row& row, const Values& values, llvm::Value* index, unsigned lanes);
+  void emit_stores(Row& row, const std::vector<Store>& stores, const Values& values, llvm::Value* index,
+                   unsigned lanes);
+
+  // Repeats (emit_repeat.cc).
+  void emit_repeat(Row& row, uint64_t number, const Values& values, llvm::Value* index, unsigned lanes);
+  void poll_steps(llvm::Value* due);
+  llvm::Value* emit_condition(Row& row, llvm::Value* index, unsigned lanes, llvm::Value** active);
+  // Which values of a section differ along `dim`, and which carried values do, given those around them.
+  std::vector<bool> variance(const Instrs& section, int dim, const std::vector<bool>& outer,
+                             const std::vector<bool>& carried) const;
+  std::vector<bool> carried_variance(const Repeat& repeat, int dim, const std::vector<bool>& outer) const;
+  bool repeat_varies(const Repeat& repeat, int dim, const std::vector<bool>& outer) const;
+  // Addresses that code of the repeat needs and that no step changes.
+  void address_repeat(Row& row, const Repeat& repeat);
+  int step_dim(uint64_t repeat) const {
+    return kernel_.parallel_rank + kernel_.reduce_rank + static_cast<int>(repeat);
+  }
+
   std::vector<uint32_t> store_accesses() const;
   std::vector<uint32_t> store_values() const;
   llvm::Value* load(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate, unsigned lanes);
@@ -165,7 +197,7 @@ class KernelEmitter {
   llvm::Module& module_;
   llvm::IRBuilder<> b_;
   PrimEmitter prim_;
-  unsigned lanes_;
+  unsigned lanes_, single_;                                // of the vectors side by side, and of one
   llvm::Value *row_mask_ = nullptr, *row_left_ = nullptr;  // of a masked vector: which lanes, how many
   bool along_;  // the form of the reduction; without parallel dimensions there is only one
 
@@ -176,6 +208,9 @@ class KernelEmitter {
   Values args_;
   Values buffers_;
   llvm::Value* zero_slot_ = nullptr;  // where scalar loads with a false predicate read
+
+  llvm::Value* inner_steps_ = nullptr;  // counter in memory: steps of nested repeats since the last poll
+  std::vector<Values> repeated_;        // per repeat: what the last emitted run of it gave
 
   int64_t tree_lanes_ = 0;
   int64_t row_elements_ = 0;

@@ -314,7 +314,7 @@ void KernelEmitter::along_run(const Values& indices, Value* column, Value* posit
   };
   if (target_.has_masks && lanes_ <= kMostMasked) {
     loop(begin, stop, i64(lanes_), {}, [&](Value* x, const Values&) -> Values {
-      masked(x, stop, [&] { one(x, lanes_); });
+      masked(x, stop, lanes_, [&] { one(x, lanes_); });
       return {};
     });
   } else {
@@ -431,7 +431,7 @@ void KernelEmitter::emit_along(Value* outer_begin, Value* outer_end, Value* inne
            const Values results = finish(init_row, level, total, nullptr, i64(0), 1);
            Row row = begin_row(kernel_.epilogue, -1, parallel, store_accesses(), {},
                                [&](uint64_t v, Value*, unsigned) { return results[v]; });
-           emit_stores(row, {}, nullptr, 1);
+           emit_stores(row, kernel_.stores, {}, nullptr, 1);
            return {};
          });
          return increment(outer, 0);
@@ -460,7 +460,7 @@ void KernelEmitter::emit_across(Value* outer_begin, Value* outer_end, Value* inn
       row_part(column, column_end, [&](Value* i, unsigned lanes) {
         results = finish(init_row, level, total, i, b_.CreateSub(i, column), lanes);
         const Values values = emit_section(row, i, lanes);
-        emit_stores(row, values, i, lanes);
+        emit_stores(row, kernel_.stores, values, i, lanes);
       });
       return {};
     });

@@ -1,0 +1,33 @@
+// Loops that can live inside a loop kernel: `while` and `scan` whose steps compute element by element.
+//
+// Contract: every carried value is a scalar or has the one shape of the loop's space, and element e of it
+// depends on element e of the others only, on scalars, and on arrays that no step changes; so each element
+// can make all its steps before the next one starts, its carried values in registers. The same holds for
+// loops nested in the steps. Says why not otherwise. Depends on the node and its regions only.
+#ifndef LAMINA_CLUSTER_REPEAT_H_
+#define LAMINA_CLUSTER_REPEAT_H_
+
+#include <string>
+#include <vector>
+
+#include "hlo/computation.h"
+
+namespace lamina::cluster {
+
+bool is_loop_op(hlo::Op op);
+
+// Number of carried values, and whether carried value i comes back from each step as it was.
+size_t num_carried(const hlo::Node& loop);
+bool is_unchanged(const hlo::Node& loop, size_t carried);
+
+// What a kernel for the loop has to know.
+struct RepeatForm {
+  std::string refusal;  // why there is none; empty if there is
+  hlo::Dims space;      // of the elements
+};
+// `read`: which results of the loop anything reads.
+RepeatForm repeat_form(const hlo::Node& loop, const std::vector<bool>& read);
+
+}  // namespace lamina::cluster
+
+#endif  // LAMINA_CLUSTER_REPEAT_H_
