@@ -1,5 +1,6 @@
 // Elements by index: integers and slices first, then index tensors by one gather; updates by one scatter.
 #include <algorithm>
+#include <numeric>
 
 #include "hlo/op.h"
 #include "lamina/ops.h"
@@ -95,7 +96,7 @@ Plan make_plan(const Dims& dims, const std::vector<Index>& index) {
       if (!hlo::is_integer(dtype))
         detail::fail(ErrorKind::kIndex,
                      str_cat("index tensors hold integers, not ", hlo::info(dtype).numpy_name,
-                             "; for a mask use lamina::where"));
+                             "; a mask is an index by itself"));
       if (!p.tensors.empty() && p.tensors.back().first + 1 != static_cast<int64_t>(p.kept.size()))
         detail::fail(ErrorKind::kNotImplemented,
                      "index tensors must stand next to each other; transpose first");
@@ -176,10 +177,45 @@ Value broadcast_value(Builder& b, const Tensor& value, hlo::DType dtype, const D
   return lazy::broadcast_to(b, v, dims);
 }
 
+// The mask that is the whole index, of the leading dimensions of `x`; null if the index is of another kind.
+const Tensor* mask_of(const Tensor& x, const std::vector<Index>& index) {
+  const Tensor* t = index.size() == 1 ? std::get_if<Tensor>(&index[0].item()) : nullptr;
+  if (!t || t->dtype() != DType::boolean) return nullptr;
+  const Shape &own = x.shape(), &leading = t->shape();
+  if (leading.size() > own.size() || !std::equal(leading.begin(), leading.end(), own.begin()))
+    detail::fail(ErrorKind::kIndex,
+                 str_cat("a mask of shape ", hlo::dims_to_string(lazy_of(*t).value.dims()),
+                         " for an array of shape ", hlo::dims_to_string(lazy_of(x).value.dims())));
+  return t;
+}
+
+// The slices where the mask holds, in row-major order. Their number is the mask's to say, so it is read.
+Tensor masked(const Tensor& x, const Tensor& mask, const std::source_location& where) {
+  const std::vector<bool> held = mask.to_host<bool>(where);
+  std::vector<int64_t> places;
+  for (size_t i = 0; i < held.size(); ++i)
+    if (held[i]) places.push_back(static_cast<int64_t>(i));
+  Shape flat{mask.size()};
+  flat.insert(flat.end(), x.shape().begin() + mask.ndim(), x.shape().end());
+  const Tensor at = Tensor::from_host<int64_t>(places, {static_cast<int64_t>(places.size())}, where);
+  return x.reshape(flat, where).at({Index(at, where)}, where);
+}
+
+// `value`, or x + value, where the mask holds.
+Lazy update_masked(Builder& b, const Lazy& x, const Tensor& mask, const Tensor& value, bool add) {
+  const Dims& dims = x.value.dims();
+  Dims leading(static_cast<size_t>(mask.ndim()));
+  std::iota(leading.begin(), leading.end(), 0);
+  Value v = broadcast_value(b, value, x.value.dtype(), dims);
+  if (add) v = b.add(x.value, v);
+  return {b.select(b.broadcast_in_dim(lazy_of(mask).value, dims, leading), v, x.value), x.weak};
+}
+
 Tensor update(const Tensor& x, const std::vector<Index>& index, const Tensor& value, bool add,
               const std::source_location& where) {
   return detail::build({x, where}, [&](Builder& b) {
     const Lazy& own = lazy_of(x);
+    if (const Tensor* mask = mask_of(x, index)) return update_masked(b, own, *mask, value, add);
     const Plan p = make_plan(own.value.dims(), index);
     const hlo::DType dtype = own.value.dtype();
     if (p.tensors.empty() && p.contiguous) {
@@ -226,9 +262,12 @@ Tensor update(const Tensor& x, const std::vector<Index>& index, const Tensor& va
 }  // namespace
 
 Tensor Tensor::at(const std::vector<Index>& index, Where where) const {
-  return detail::build({*this, where}, [&](Builder& b) {
-    const Lazy& x = lazy_of(*this);
-    return Lazy{elements(b, x.value, make_plan(x.value.dims(), index), Value()), x.weak};
+  return detail::located(where, [&] {
+    if (const Tensor* mask = mask_of(*this, index)) return masked(*this, *mask, where);
+    return detail::build({*this, where}, [&](Builder& b) {
+      const Lazy& x = lazy_of(*this);
+      return Lazy{elements(b, x.value, make_plan(x.value.dims(), index), Value()), x.weak};
+    });
   });
 }
 Tensor Tensor::operator[](std::initializer_list<Index> index) const {
@@ -240,6 +279,16 @@ Tensor Tensor::updated(const std::vector<Index>& index, const Tensor& value, Whe
 }
 Tensor Tensor::added(const std::vector<Index>& index, const Tensor& value, Where where) const {
   return update(*this, index, value, true, where);
+}
+
+Tensor take(Operand x, Operand indices, int64_t axis) {
+  return detail::located(x.where(), [&] {
+    const Tensor t = detail::tensor_of(lazy_of(x));
+    const int64_t along = detail::canonical_axis(axis, t.ndim(), "take");
+    std::vector<Index> index(static_cast<size_t>(along), Index(Slice{}, x.where()));
+    index.emplace_back(detail::tensor_of(lazy_of(indices)), x.where());
+    return t.at(index, x.where());
+  });
 }
 
 }  // namespace lamina

@@ -43,6 +43,35 @@ Tensor accumulated(const Operand& x, Op op, double init, const Axes& axes, bool 
   });
 }
 
+// One step of a scan per slice along the axis.
+Tensor running(const Operand& x, Op op, double init, int64_t axis, const char* what) {
+  return build(x, [&](Builder& b) {
+    const Lazy v = lazy_of(x);
+    if (v.value.rank() == 0)
+      detail::fail(ErrorKind::kValue, str_cat(what, ": needs an array of at least one dimension"));
+    const int64_t along = detail::canonical_axis(axis, v.value.rank(), what);
+    const DType result = sum_type(v.value.dtype()), inner = hlo::is_half(result) ? DType::kF32 : result;
+    Dims forth{along}, back;
+    for (int64_t d = 0; d < v.value.rank(); ++d)
+      if (d != along) forth.push_back(d);
+    for (int64_t d = 0; d < v.value.rank(); ++d)
+      back.push_back(std::find(forth.begin(), forth.end(), d) - forth.begin());
+    const Value slices = b.transpose(b.convert(v.value, inner), forth);
+    lazy::check(b.status());
+    const Dims slice(slices.dims().begin() + 1, slices.dims().end());
+    const hlo::Type* type = lazy::check(hlo::array_type(inner, slice));
+    const hlo::Type* both[] = {type, type};
+    const hlo::ComputationPtr body =
+        lazy::check(hlo::record_region(both, [op](Builder& r, std::span<const Value> p) {
+          const Value total = r.make(op, {{p[0], p[1]}});
+          return hlo::Values{total, total};
+        }));
+    const Value start = b.broadcast_scalar(b.scalar(inner, init), slice);
+    const hlo::Values out = b.scan(body, {{start}}, {{slices}}, slices.dims()[0], false);
+    return Lazy{b.convert(b.transpose(out[1], back), result), v.weak};
+  });
+}
+
 Tensor extremum(const Operand& x, Op op, const Axes& axes, bool keepdims, const char* what) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
@@ -210,6 +239,9 @@ Tensor log_softmax(Operand x, int64_t axis) {
 }
 Tensor argmax(Operand x, int64_t axis) { return arg_extremum(x, axis, true, "argmax"); }
 Tensor argmin(Operand x, int64_t axis) { return arg_extremum(x, axis, false, "argmin"); }
+// -0 + x is x, of either zero too.
+Tensor cumsum(Operand x, int64_t axis) { return running(x, Op::add, -0.0, axis, "cumsum"); }
+Tensor cumprod(Operand x, int64_t axis) { return running(x, Op::multiply, 1, axis, "cumprod"); }
 Tensor sort(Operand x, int64_t axis) { return sorted(x, axis, false, "sort"); }
 Tensor argsort(Operand x, int64_t axis) { return sorted(x, axis, true, "argsort"); }
 Tensor one_hot(Operand labels, int64_t classes) {

@@ -1,4 +1,5 @@
 // Life of machine code: pages, release, saved objects, forks, cancellation, refusals.
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "jit/cpu/llvm_version.h"
 #include "tests/jit/kernel_util.h"
 
 using namespace lamina::jit;
@@ -192,4 +194,16 @@ TEST_CASE("malformed kernels and unknown libraries are refused in words", "[code
   REQUIRE(code.ok());
   CHECK(code->stats().vector_lanes == 8);
   CHECK(adds(code->entry(), 2));
+}
+
+TEST_CASE("a code generator of another build is refused", "[code]") {
+  using lamina::jit::kLlvmInterface, lamina::jit::kPrimitivesInOrder, lamina::jit::llvm_interface;
+  CHECK(llvm_interface(LAMINA_LLVM_API_VERSION + 1, kPrimitivesInOrder) != kLlvmInterface);
+  CHECK(llvm_interface(LAMINA_LLVM_API_VERSION, kPrimitivesInOrder.substr(1)) != kLlvmInterface);
+  void* const library = dlopen(LAMINA_LLVM_PATH, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library);
+  const auto get = reinterpret_cast<LaminaLlvmGetApi>(dlsym(library, "lamina_llvm_get_api"));
+  REQUIRE(get);
+  CHECK(get(kLlvmInterface) != nullptr);
+  CHECK(get(kLlvmInterface + 1) == nullptr);
 }

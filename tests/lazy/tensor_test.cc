@@ -213,6 +213,38 @@ TEST_CASE("reductions, sorting and what is made of them", "[api]") {
   CHECK(contains(error_of([&] { sum(x, {2}); }, ErrorKind::kIndex), "axis 2 does not exist"));
 }
 
+TEST_CASE("running sums and products", "[api]") {
+  const Tensor x = array<float>({{1, 2, 3}, {4, 5, 6}});
+  CHECK(floats(cumsum(x, 1)) == Floats{1, 3, 6, 4, 9, 15});
+  CHECK(floats(cumsum(x, 0)) == Floats{1, 2, 3, 5, 7, 9});
+  CHECK(floats(cumprod(x, -1)) == Floats{1, 2, 6, 4, 20, 120});
+  CHECK(cumsum(x > 2, 1).to_host<int32_t>() == Ints{0, 0, 1, 1, 2, 3});
+  CHECK(std::signbit(floats(cumsum(array({-0.f, 0.f}), 0))[0]));
+  CHECK(cumsum(zeros({0, 3}), 0).shape() == Shape{0, 3});
+  CHECK(floats(grad([](const Tensor& v) { return sum(cumsum(v, 0) * v); })(array({1.f, 2.f, 3.f}))) ==
+        Floats{7, 8, 9});
+  CHECK(contains(error_of([] { cumsum(Tensor(1.0), 0); }, ErrorKind::kValue), "at least one dimension"));
+  CHECK(contains(error_of([&] { cumprod(x, 2); }, ErrorKind::kIndex), "axis 2 does not exist"));
+}
+
+TEST_CASE("slices by index tensors and masks", "[api]") {
+  const Tensor x = array<float>({{1, 2, 3}, {4, 5, 6}});
+  CHECK(floats(take(x, array({2, 0}), 1)) == Floats{3, 1, 6, 4});
+  CHECK(floats(take(x, array({-1}), 0)) == Floats{4, 5, 6});
+  CHECK(take(x, zeros({2, 2}, DType::int32), -1).shape() == Shape{2, 2, 2});
+  CHECK(floats(x[x > 2]) == Floats{3, 4, 5, 6});
+  CHECK(floats(x[array({false, true})]) == Floats{4, 5, 6});
+  CHECK(x[x > 9].shape() == Shape{0});
+  CHECK(floats(x.updated({x > 4}, 0.0)) == Floats{1, 2, 3, 4, 0, 0});
+  CHECK(floats(x.added({array({true, false})}, array({10.f, 20.f, 30.f}))) == Floats{11, 22, 33, 4, 5, 6});
+  const auto clipped = [](const Tensor& v) { return sum(v.updated({v < 2}, 0.0) * 2); };
+  CHECK(floats(jit(grad(clipped))(x)) == Floats{0, 2, 2, 2, 2, 2});
+  CHECK(contains(error_of([&] { (void)x[array({true, false, true})]; }, ErrorKind::kIndex),
+                 "a mask of shape [3] for an array of shape [2,3]"));
+  CHECK(contains(error_of([&] { jit([](const Tensor& v) { return v[v > 2]; })(x); }, ErrorKind::kType), "tensor_test.cc:"));
+  CHECK(contains(error_of([&] { take(x, array({0.5f}), 0); }, ErrorKind::kIndex), "index tensors hold integers"));
+}
+
 TEST_CASE("products", "[api]") {
   const Tensor a = arange(6).reshape({2, 3}).astype(DType::float32), b = ones({3, 2});
   CHECK(floats(matmul(a, b)) == Floats{3, 3, 12, 12});

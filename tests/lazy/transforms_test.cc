@@ -180,4 +180,21 @@ TEST_CASE("a jitted function is traced once for each numerics", "[api][transform
   CHECK(traces == 2);
 }
 
+TEST_CASE("transforms of transforms", "[api][transforms]") {
+  auto cube = [](const Tensor& x) { return x * x * x; };
+  const Tensor three(3.0), xs = array({1.f, 2.f, 3.f});
+  CHECK(grad(grad(cube))(three).item() == 18);
+  CHECK(grad(grad(grad(cube)))(three).item() == 6);
+  CHECK(jit(grad(cube))(three).item() == 27);
+  CHECK(floats(jit(vmap(grad(cube)))(xs)) == Floats{3, 12, 27});
+  CHECK(floats(vmap(jit(grad(cube)))(xs)) == Floats{3, 12, 27});
+  CHECK(grad(checkpoint(cube))(three).item() == 27);
+  CHECK(jit(value_and_grad(cube))(three).first.item() == 27);
+  const auto [value, along] = jvp(jit(grad(cube)), std::tuple(three), std::tuple(Tensor(1.0)));
+  CHECK(value.item() == 27);
+  CHECK(along.item() == 18);
+  const auto weighted = [](const Tensor& w, const Tensor& x) { return sum(w * x * x); };
+  CHECK(floats(jit(grad(weighted))(xs, xs)) == Floats{1, 4, 9});
+}
+
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "jit/cpu/llvm/engine.h"
 #include "jit/cpu/llvm_api.h"
+#include "jit/cpu/llvm_version.h"
 
 using lamina::hlo::DType;
 using lamina::hlo::Prim;

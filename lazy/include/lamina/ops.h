@@ -112,6 +112,9 @@ Tensor stack(const std::vector<Tensor>& parts, int64_t axis = 0,
 // {before, after} per axis, filled with `value`.
 Tensor pad(Operand x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value = 0);
 Tensor flip(Operand x, const Axes& axes = {});
+// The slices of x at `indices`, an integer tensor of any shape, in place of the axis; negative ones count from
+// the end, those out of range take the nearest slice.
+Tensor take(Operand x, Operand indices, int64_t axis);
 
 // --- reductions: over `axes` ({}: all), in one fixed order whatever the shape of the rest ---
 
@@ -129,6 +132,9 @@ Tensor log_softmax(Operand x, int64_t axis = -1);
 // Position of the first largest (smallest) element, int32; NaN counts as such.
 Tensor argmax(Operand x, int64_t axis = -1);
 Tensor argmin(Operand x, int64_t axis = -1);
+// Running sums and products along an axis, from its first element on; types as for sum and prod.
+Tensor cumsum(Operand x, int64_t axis);
+Tensor cumprod(Operand x, int64_t axis);
 // Stable, NaN last.
 Tensor sort(Operand x, int64_t axis = -1);
 Tensor argsort(Operand x, int64_t axis = -1);

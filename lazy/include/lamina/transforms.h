@@ -2,9 +2,9 @@
 //
 // Contract: a callable takes and returns trees (lamina/tree.h) and is called with tensors that stand for its
 // arguments; it may call transforms itself, to any depth. A transform is an object that is called like the
-// function. Arguments are given as values of the function's parameter types, which are deduced from a lambda
-// or function that is not generic. Numbers among the parameters are not differentiated. Errors of the
-// function pass through.
+// function, and can be transformed again: jit(vmap(grad(f))). Arguments are given as values of the function's
+// parameter types, which are deduced from a lambda or function that is not generic. Numbers among the
+// parameters are not differentiated. Errors of the function pass through.
 #ifndef LAMINA_TRANSFORMS_H_
 #define LAMINA_TRANSFORMS_H_
 
@@ -22,6 +22,16 @@ namespace detail {
 // Parameter and result types of a callable.
 template <typename F>
 struct Callable : Callable<decltype(&F::operator())> {};
+// Of what a transform made: its call is generic, so it names them.
+template <typename F>
+requires requires {
+  typename F::Arguments;
+  typename F::Result;
+}
+struct Callable<F> {
+  using Arguments = typename F::Arguments;
+  using Result = typename F::Result;
+};
 template <typename R, typename... A>
 struct Callable<R (*)(A...)> {
   using Result = std::decay_t<R>;
@@ -33,6 +43,17 @@ template <typename C, typename R, typename... A>
 struct Callable<R (C::*)(A...) const> : Callable<R (*)(A...)> {};
 template <typename C, typename R, typename... A>
 struct Callable<R (C::*)(A...)> : Callable<R (*)(A...)> {};
+
+// A generic lambda with parameter and result types for further transforms.
+template <typename A, typename R, typename F>
+struct Typed : F {
+  using Arguments = A;
+  using Result = R;
+};
+template <typename A, typename R, typename F>
+Typed<A, R, F> typed(F f) {
+  return {std::move(f)};
+}
 
 // Puts tensors where a tree's leaves are. Numbers keep their values: inside a trace they are constants.
 template <typename T>
@@ -161,7 +182,8 @@ auto value_and_grad(F&& f, std::source_location where = std::source_location::cu
   using Arguments = typename detail::Callable<Function>::Arguments;
   using Result = typename detail::Callable<Function>::Result;
   using First = std::tuple_element_t<0, Arguments>;
-  return [f = std::forward<F>(f), where]<typename... Rest>(const First& first, Rest&&... rest) mutable {
+  return detail::typed<Arguments, std::pair<Result, First>>([f = std::forward<F>(f), where]<typename... Rest>(
+                                                                const First& first, Rest&&... rest) mutable {
     std::optional<Result> result;
     const std::tuple<First> differentiated(first);
     auto of_first = [&](const First& x) -> Result { return f(x, rest...); };
@@ -177,17 +199,17 @@ auto value_and_grad(F&& f, std::source_location where = std::source_location::cu
     at = 0;
     detail::put_leaves(gradient, back.pull_back(cotangents), at);
     return std::pair<Result, First>(std::move(value), std::move(gradient));
-  };
+  });
 }
 
 template <typename F>
 auto grad(F&& f, std::source_location where = std::source_location::current()) {
   using Arguments = typename detail::Callable<std::decay_t<F>>::Arguments;
   using First = std::tuple_element_t<0, Arguments>;
-  return [both = value_and_grad(std::forward<F>(f), where)]<typename... Rest>(
-             const First& first, Rest&&... rest) mutable -> First {
+  return detail::typed<Arguments, First>([both = value_and_grad(std::forward<F>(f), where)]<typename... Rest>(
+                                             const First& first, Rest&&... rest) mutable -> First {
     return both(first, std::forward<Rest>(rest)...).second;
-  };
+  });
 }
 
 // Maps over dimension 0 of every tensor among the arguments; in_axes says per argument whether it is mapped
@@ -198,7 +220,8 @@ auto vmap(F&& f, std::vector<bool> mapped = {},
   using Function = std::decay_t<F>;
   using Arguments = typename detail::Callable<Function>::Arguments;
   using Result = typename detail::Callable<Function>::Result;
-  return [f = std::forward<F>(f), mapped, where]<typename... A>(A&&... a) mutable -> Result {
+  return detail::typed<Arguments, Result>([f = std::forward<F>(f), mapped,
+                                           where]<typename... A>(A&&... a) mutable -> Result {
     const Arguments arguments(std::forward<A>(a)...);
     std::vector<bool> batched;
     size_t position = 0;
@@ -218,7 +241,7 @@ auto vmap(F&& f, std::vector<bool> mapped = {},
     size_t at = 0;
     detail::put_leaves(*result, out, at);
     return *result;
-  };
+  });
 }
 
 // The result of f at `primals` (a std::tuple of its arguments) and its derivative along `tangents` (the
@@ -268,15 +291,16 @@ template <typename F>
 auto checkpoint(F&& f, std::source_location where = std::source_location::current()) {
   using Arguments = typename detail::Callable<std::decay_t<F>>::Arguments;
   using Result = typename detail::Callable<std::decay_t<F>>::Result;
-  return [f = std::forward<F>(f), where]<typename... A>(A&&... a) mutable -> Result {
-    const Arguments arguments(std::forward<A>(a)...);
-    std::optional<Result> result;
-    const std::vector<Tensor> out =
-        detail::flat_checkpoint(detail::flat(f, arguments, result), detail::tensors_of(arguments), where);
-    size_t at = 0;
-    detail::put_leaves(*result, out, at);
-    return *result;
-  };
+  return detail::typed<Arguments, Result>(
+      [f = std::forward<F>(f), where]<typename... A>(A&&... a) mutable -> Result {
+        const Arguments arguments(std::forward<A>(a)...);
+        std::optional<Result> result;
+        const std::vector<Tensor> out =
+            detail::flat_checkpoint(detail::flat(f, arguments, result), detail::tensors_of(arguments), where);
+        size_t at = 0;
+        detail::put_leaves(*result, out, at);
+        return *result;
+      });
 }
 
 }  // namespace lamina
