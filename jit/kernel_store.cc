@@ -1,5 +1,7 @@
 #include "jit/kernel_store.h"
 
+#include <algorithm>
+
 #include "hlo/strings.h"
 
 namespace lamina::jit {
@@ -9,6 +11,8 @@ namespace {
 constexpr int64_t kInterpretCallNs = 1500;
 constexpr int64_t kInterpretElementNs = 1;
 constexpr int64_t kCompileNs = 2'000'000;
+// What has run so often is expected to go on: the price of a compile counts for less, down to this part.
+constexpr int64_t kLeastPart = 16;
 // Code of one process; past this the least recently made kernels nobody holds are dropped.
 constexpr size_t kMaxKernels = 20'000;
 
@@ -37,7 +41,9 @@ KernelEntry KernelStore::entry_for(Kernel& kernel, int64_t work) {
   KernelEntry entry = kernel.entry_.load(std::memory_order_acquire);
   if (!entry && !kernel.refused_) {
     const int64_t cost = kInterpretCallNs + work * kInterpretElementNs;
-    if (eager_.load() || kernel.interpreted_ns_.fetch_add(cost) + cost > kCompileNs) compile(kernel);
+    const int64_t spent = kernel.interpreted_ns_.fetch_add(cost) + cost;
+    const int64_t runs = kernel.interpreted_runs_.fetch_add(1) + 1;
+    if (eager_.load() || spent > kCompileNs / std::min(runs, kLeastPart)) compile(kernel);
     entry = kernel.entry_.load(std::memory_order_acquire);
   }
   (entry ? compiled_runs_ : interpreted_runs_).fetch_add(1, std::memory_order_relaxed);

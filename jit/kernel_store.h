@@ -1,9 +1,9 @@
 // Kernels shared by structure, each in one of two tiers: interpreted, or compiled by LLVM.
 //
 // Contract: equal loop kernels are one `Kernel`. A kernel starts in the interpreting tier and is compiled
-// when the time spent (or about to be spent) interpreting exceeds the cost of a compile; both tiers give the
-// same bits, so the moment does not matter. Where no code generator can be had the interpreter serves, and
-// `unavailable()` says why.
+// when the time spent (or about to be spent) interpreting exceeds the cost of a compile, or a part of it that
+// shrinks with the number of runs; both tiers give the same bits, so the moment does not matter. Where no code
+// generator can be had the interpreter serves, and `unavailable()` says why.
 #ifndef LAMINA_JIT_KERNEL_STORE_H_
 #define LAMINA_JIT_KERNEL_STORE_H_
 
@@ -51,8 +51,8 @@ class Kernel {
   std::once_flag interpreter_made_;
   std::optional<KernelInterpreter> interpreter_;
   std::atomic<KernelEntry> entry_{nullptr};
-  std::atomic<int64_t> interpreted_ns_{
-      0};                 // estimated, not measured: the choice must not depend on the clock
+  // Estimated, not measured: the choice must not depend on the clock.
+  std::atomic<int64_t> interpreted_ns_{0}, interpreted_runs_{0};
   bool refused_ = false;  // the generator could not compile it
   CompiledKernel compiled_;
 };

@@ -264,7 +264,7 @@ def test_a_donated_array_that_something_else_holds_stays_as_it_is():
         lambda x: x.numpy(),  # an export of the memory
         lambda x: x.reshape(10, 10).block_until_ready(),
         lambda x: x + 0.0,  # recorded, not computed yet
-        lambda x: lm.jit(lambda y: y)(x),
+        lambda x: lm.jit(lambda v: v)(x),
     ):
         x = lnp.arange(100, dtype=lnp.float32).block_until_ready()
         held = keep(x)
@@ -549,3 +549,16 @@ def test_the_peak_of_memory_is_known_before_the_run(f, peak, scratch):
     used = lm.cache.stats()["peak_bytes"] - before
     assert used <= planned["peak"] + scratch * block
     assert f"holds at most {planned['peak']:,} bytes" in lm.cache.explain(compiled._id)
+
+
+def test_what_runs_often_is_compiled_soon():
+    # A kernel of its own: a constant that no other test has.
+    f = lm.jit(lambda x: x * 0.8371264 + 0.1628736)
+    x = lnp.arange(8, dtype=lnp.float32).block_until_ready()
+    before = lm.cache.stats()["kernel_compiles"] + lm.cache.stats()["kernel_loads"]
+    results = [f(x).numpy() for _ in range(3)]
+    assert lm.cache.stats()["kernel_compiles"] + lm.cache.stats()["kernel_loads"] == before
+    results += [f(x).numpy() for _ in range(200)]
+    assert lm.cache.stats()["kernel_compiles"] + lm.cache.stats()["kernel_loads"] == before + 1
+    for r in results:
+        np.testing.assert_array_equal(r, results[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -39,13 +38,15 @@ def test_llvm_loads_at_the_first_compile_only():
 
 
 def test_no_page_is_writable_and_executable():
-    lm._core.set_eager_compile(True)
-    try:
-        lnp.sin(lnp.ones(5)).numpy()
-    finally:
-        lm._core.set_eager_compile(False)
-    for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
-        assert "w" not in line.split()[1] or "x" not in line.split()[1], line
+    # In a process of its own: oneDNN, which `fast` numerics load, does not keep to this.
+    out = run(
+        "import lamina as lm, lamina.numpy as lnp\n"
+        "lm._core.set_eager_compile(True); lnp.sin(lnp.ones(5)).numpy()\n"
+        "(lnp.ones((90, 90)) @ lnp.ones((90, 90))).numpy()\n"
+        "maps = [line.split()[1] for line in open('/proc/self/maps')]\n"
+        "print(any('x' in m for m in maps), any('w' in m and 'x' in m for m in maps))"
+    )
+    assert out.split() == ["True", "False"]
 
 
 def test_cache_tells_where_and_why():
