@@ -63,9 +63,24 @@ absl::Status check_index_operand(const Type* indices, int64_t vector_dim, int64_
   return absl::OkStatus();
 }
 
+// Results and updates hold window dimensions in the operand's order.
+absl::Status check_ascending(std::string_view what, const Dims& dims) {
+  if (std::is_sorted(dims.begin(), dims.end())) return absl::OkStatus();
+  return invalid(what, " ", dims_to_string(dims), " must be in ascending order");
+}
+
+// A batching dimension is neither indexed nor left out of windows for another reason.
 absl::Status check_batching(const Type* operand, const Type* indices, const Dims& operand_dims,
-                            const Dims& indices_dims, int64_t vector_dim) {
+                            const Dims& indices_dims, int64_t vector_dim, const Dims& indexed,
+                            const Dims& left_out) {
   LAMINA_RETURN_IF_ERROR(check_dims("operand batching dims", operand_dims, operand->rank()));
+  for (const auto& [what, dims] :
+       {std::pair<std::string_view, const Dims&>("indexed", indexed),
+        std::pair<std::string_view, const Dims&>("collapsed or inserted", left_out)}) {
+    Dims all = operand_dims;
+    all.insert(all.end(), dims.begin(), dims.end());
+    LAMINA_RETURN_IF_ERROR(check_dims(str_cat("operand batching and ", what, " dims"), all, operand->rank()));
+  }
   LAMINA_RETURN_IF_ERROR(check_dims("indices batching dims", indices_dims, indices->rank()));
   LAMINA_RETURN_IF_ERROR(check_length("indices batching dims", indices_dims, operand_dims.size()));
   for (size_t i = 0; i < operand_dims.size(); ++i) {
@@ -86,8 +101,8 @@ TypeOr gather_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_index_operand(t[1], vector_dim, map.size()));
   LAMINA_RETURN_IF_ERROR(check_dims("start_index_map", map, rank));
   LAMINA_RETURN_IF_ERROR(check_dims("collapsed_slice_dims", collapsed, rank));
-  LAMINA_RETURN_IF_ERROR(
-      check_batching(t[0], t[1], batching, a.ints(Attr::start_indices_batching_dims), vector_dim));
+  LAMINA_RETURN_IF_ERROR(check_batching(t[0], t[1], batching, a.ints(Attr::start_indices_batching_dims),
+                                        vector_dim, map, collapsed));
   LAMINA_RETURN_IF_ERROR(check_length("slice_sizes", sizes, rank));
   for (int64_t d = 0; d < rank; ++d) {
     if (sizes[d] < 0 || sizes[d] > t[0]->dims[d])
@@ -100,6 +115,7 @@ TypeOr gather_type(Types t, const Attrs& a) {
   const Dims batch = others(t[1]->rank(), std::span(&vector_dim, 1));
   const int64_t out_rank = static_cast<int64_t>(batch.size() + offset.size());
   LAMINA_RETURN_IF_ERROR(check_dims("offset_dims", offset, out_rank));
+  LAMINA_RETURN_IF_ERROR(check_ascending("offset_dims", offset));
   Dims out;
   size_t next_batch = 0, next_offset = 0;
   for (int64_t d = 0; d < out_rank; ++d)
@@ -123,13 +139,14 @@ TypeOr scatter_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_index_operand(indices, vector_dim, map.size()));
   LAMINA_RETURN_IF_ERROR(check_dims("scatter_dims_to_operand_dims", map, rank));
   LAMINA_RETURN_IF_ERROR(check_dims("inserted_window_dims", inserted, rank));
-  LAMINA_RETURN_IF_ERROR(
-      check_batching(t[0], indices, batching, a.ints(Attr::scatter_indices_batching_dims), vector_dim));
+  LAMINA_RETURN_IF_ERROR(check_batching(t[0], indices, batching, a.ints(Attr::scatter_indices_batching_dims),
+                                        vector_dim, map, inserted));
   const Dims kept = others(rank, inserted, batching);
   LAMINA_RETURN_IF_ERROR(check_length("update_window_dims", window, kept.size()));
   const Dims batch = others(indices->rank(), std::span(&vector_dim, 1));
   const int64_t update_rank = static_cast<int64_t>(batch.size() + window.size());
   LAMINA_RETURN_IF_ERROR(check_dims("update_window_dims", window, update_rank));
+  LAMINA_RETURN_IF_ERROR(check_ascending("update_window_dims", window));
   for (size_t i = 0; i < m; ++i) {
     const Type *operand = t[i], *update = t[m + 1 + i];
     if (operand->dims != t[0]->dims) return invalid("arrays of different shapes cannot be updated together");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hlo/xla_text/reader.h"
+#include "hlo/xla_text/translate.h"
 
 namespace lamina::hlo::xla_text {
 
@@ -284,33 +285,74 @@ absl::Status Parser::parameter(const Instruction& x, Body& body) {
 }
 
 absl::Status Parser::constant(const Instruction& x, Body& body) {
-  const TypeTree& t = x.shape.type;
+  std::vector<OpTree>& ops = body.function.body.ops;
+  Cursor in(in_.text(), x.argument_at, x.argument_at + x.argument.size());
+  std::vector<stablehlo::OperandTree> leaves;
+  LAMINA_RETURN_IF_ERROR(constant_leaves(x, x.shape.type, in, &ops, &leaves));
+  if (!in.at_end()) return in.expected("the end of the constant");
+  if (x.shape.type.kind != TypeTree::Kind::kTuple) {
+    ops.back().results = {{x.name, 1, x.at}};
+    return absl::OkStatus();
+  }
+  OpTree tuple;
+  tuple.row = op_rows::pass_through;
+  tuple.spelled = x.opcode;
+  tuple.at = x.at;
+  tuple.operands = std::move(leaves);
+  tuple.results = {{x.name, 1, x.at}};
+  set_result(x.shape.type, &tuple);
+  ops.push_back(std::move(tuple));
+  return absl::OkStatus();
+}
+
+// One operation for each array of a constant; of tuples, (1, {2, 3}), one after the other.
+absl::Status Parser::constant_leaves(const Instruction& x, const TypeTree& t, Cursor& in,
+                                     std::vector<OpTree>* ops,
+                                     std::vector<stablehlo::OperandTree>* leaves) const {
+  if (t.kind == TypeTree::Kind::kTuple) {
+    LAMINA_RETURN_IF_ERROR(in.expect('('));
+    for (size_t i = 0; i < t.elements.size(); ++i) {
+      if (i > 0) LAMINA_RETURN_IF_ERROR(in.expect(','));
+      LAMINA_RETURN_IF_ERROR(constant_leaves(x, t.elements[i], in, ops, leaves));
+    }
+    return in.expect(')');
+  }
   if (!t.is_array())
-    return x.unsupported(t.why.empty() ? "a constant is an array; make a tuple of constants" : t.why);
+    return x.unsupported(t.why.empty() ? "a constant is an array or a tuple of arrays" : t.why);
   const absl::StatusOr<const Type*> type = stablehlo::static_type(t);
   if (!type.ok()) return x.error(view(type.status()));
-  absl::StatusOr<LiteralPtr> literal =
-      read_literal(in_.text(), x.argument_at, x.argument_at + x.argument.size(), *type);
+  // Up to the comma or bracket that ends the element of a tuple.
+  const std::string_view text = in_.text();
+  const Place begin = in.position(), stop = x.argument_at + x.argument.size();
+  Place end = begin;
+  for (int depth = 0; end < stop; ++end) {
+    const char c = text[end];
+    if (depth == 0 && (c == ')' || c == '}' || (c == ',' && x.shape.type.kind == TypeTree::Kind::kTuple)))
+      break;
+    depth += (c == '{' || c == '(') - (c == '}' || c == ')');
+  }
+  absl::StatusOr<LiteralPtr> literal = read_literal(text, begin, end, *type);
   if (!literal.ok()) return literal.status();
+  in.move_to(end);
   OpTree op;
   op.name = "stablehlo.constant";
   op.spelled = x.opcode;
   op.at = x.at;
   op.place = place_of(x);
-  op.functional = true;
-  op.result_types.push_back(t);
-  op.results.push_back({x.name, 1, x.at});
+  leaves->push_back({x.helper_name(leaves->size() + 1), 0, x.at});
+  op.results.push_back({leaves->back().name, 1, x.at});
+  set_result(t, &op);
   AttrTree value;
   value.kind = AttrTree::Kind::kLiteral;
   value.literal = *std::move(literal);
-  value.at = x.argument_at;
+  value.at = begin;
   op.attrs.push_back({"value", std::move(value)});
-  body.function.body.ops.push_back(std::move(op));
+  ops->push_back(std::move(op));
   return absl::OkStatus();
 }
 
 // metadata={op_name="f" source_file="x.py" source_line=3}, or a number of the tables in front.
-LocationId Parser::place_of(const Instruction& x) {
+LocationId Parser::place_of(const Instruction& x) const {
   const RawAttribute* metadata = x.find("metadata");
   if (!metadata) return 0;
   Cursor in(in_.text(), metadata->at, metadata->at + metadata->value.size());
@@ -323,8 +365,11 @@ LocationId Parser::place_of(const Instruction& x) {
     if (in.peek() == '"') {
       std::string value;
       if (!in.string("text", &value).ok()) return 0;
-      if (key == "op_name" && function.empty()) function = std::move(value);
-      if (key == "source_file") file = std::move(value);
+      if (key == "op_name" && function.empty()) {
+        function = std::move(value);
+      } else if (key == "source_file") {
+        file = std::move(value);
+      }
     } else if (in.accept('{')) {
       std::string_view ignored;
       if (!in.balanced('{', &ignored).ok()) return 0;

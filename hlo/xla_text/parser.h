@@ -43,8 +43,10 @@ class Parser {
   absl::Status raw_value(std::string_view* out);
   absl::Status parameter(const Instruction& in, Body& body);
   absl::Status constant(const Instruction& in, Body& body);
+  absl::Status constant_leaves(const Instruction& in, const TypeTree& type, Cursor& at,
+                               std::vector<OpTree>* ops, std::vector<stablehlo::OperandTree>* leaves) const;
   absl::Status finish(Body body, bool is_entry);
-  LocationId place_of(const Instruction& in);
+  LocationId place_of(const Instruction& in) const;
 
   absl::Status shape(Shape* out);
   absl::Status array(Shape* out);

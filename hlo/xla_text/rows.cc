@@ -19,63 +19,23 @@ constexpr std::string_view kIgnored[] = {
     "metadata",  // read by the parser
     // Where and when: one process runs everything, in the order of the data.
     "sharding", "control-predecessors", "channel_id", "use_global_device_ids", "constrain_layout",
-    "async_execution_thread", "async_execution_thread_name", "is_host_transfer", "origin",
-    "cross_program_prefetch_index", "schedule", "split_dimension", "parameter_replication",
+    "async_execution_thread", "is_host_transfer", "origin", "cross_program_prefetch_index", "schedule",
+    "split_dimension", "parameter_replication",
     // How: products are taken at the precision of the operands or better.
     "operand_precision", "algorithm", "result_accuracy", "backend_config", "frontend_attributes", "kind",
-    "outer_dimension_partitions", "inner_dimension_partitions", "statistics", "exact", "is_composite",
+    "outer_dimension_partitions", "statistics", "is_composite",
     // Memory: arrays are values.
-    "operand_layout_constraints", "output_to_operand_aliasing", "aliasing", "literal", "slice_sizes_layout",
-    // What is known beforehand about operands and is not made use of.
-    "to_apply_is_commutative", "unroll_factor", "deduplicated_name", "original_value"};
+    "operand_layout_constraints", "output_to_operand_aliasing"};
 
 // Elementwise opcodes without attributes, named as the operation with the dashes replaced.
-constexpr std::string_view kPlain[] = {"abs",
-                                       "add",
-                                       "and",
-                                       "atan2",
-                                       "cbrt",
-                                       "ceil",
-                                       "clamp",
-                                       "complex",
-                                       "convert",
-                                       "cosine",
-                                       "divide",
-                                       "floor",
-                                       "imag",
-                                       "is-finite",
-                                       "log",
-                                       "logistic",
-                                       "maximum",
-                                       "minimum",
-                                       "multiply",
-                                       "negate",
-                                       "not",
-                                       "or",
-                                       "popcnt",
-                                       "power",
-                                       "real",
-                                       "remainder",
-                                       "reshape",
-                                       "rsqrt",
-                                       "select",
-                                       "sign",
-                                       "sine",
-                                       "sqrt",
-                                       "subtract",
-                                       "tan",
-                                       "tanh",
-                                       "xor",
-                                       "shift-left",
-                                       "shift-right-arithmetic",
-                                       "shift-right-logical",
-                                       "exponential",
-                                       "exponential-minus-one",
-                                       "log-plus-one",
-                                       "count-leading-zeros",
-                                       "round-nearest-afz",
-                                       "round-nearest-even",
-                                       "bitcast-convert"};
+// clang-format off
+constexpr std::string_view kPlain[] = {
+    "abs", "add", "and", "atan2", "bitcast-convert", "cbrt", "ceil", "clamp", "complex", "convert", "cosine",
+    "count-leading-zeros", "divide", "exponential", "exponential-minus-one", "floor", "imag", "is-finite", "log",
+    "log-plus-one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power", "real",
+    "remainder", "reshape", "round-nearest-afz", "round-nearest-even", "rsqrt", "select", "shift-left",
+    "shift-right-arithmetic", "shift-right-logical", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor"};
+// clang-format on
 constexpr std::string_view kPlainChlo[] = {"acos", "acosh", "asin", "asinh", "atanh",
                                            "cosh", "erf",   "sinh", "mulhi"};
 

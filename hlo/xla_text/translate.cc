@@ -4,9 +4,6 @@
 
 namespace lamina::hlo::xla_text {
 
-using stablehlo::Field;
-using stablehlo::quoted;
-
 namespace {
 
 void add_ints(OpTree& op, std::string_view name, std::span<const int64_t> values, Place at) {

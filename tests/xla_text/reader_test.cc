@@ -91,6 +91,11 @@ TEST_CASE("constants of every kind", "[xla_text]") {
   CHECK(constant("s8[2,1]", "{ {-128}, {127} }") == "s8[2,1] {{-128}, {127}}");
   CHECK(constant("u64[]", "18446744073709551615") == "u64[] 18446744073709551615");
   CHECK(constant("f32[2,0]", "{ {}, {} }") == run("HloModule m\nENTRY e { ROOT x = f32[2,0] constant({}) }"));
+  CHECK(constant("(f32[], (s32[2], c64[]), ())", "(1, ({2, 3}, (4, 5)), ())") ==
+        "f32[] 1 s32[2] {2, 3} c64[] (4, 5)");
+  CHECK(constant("(f32[], s32[2])", "(1, {2})") == "2:51: expected ',', not '}'");
+  CHECK(constant("(f32[], s32[])", "(1)") == "2:46: expected ',', not ')'");
+  CHECK(constant("token[]", "1") == "2:16: constant: a constant is an array or a tuple of arrays");
   CHECK(constant("s8[]", "128") == "2:34: '128' is no number of type s8");
   CHECK(constant("f32[2]", "{1}") == "2:38: expected ',', not '}'");
   CHECK(constant("f32[2]", "{1, 2, 3}") == "2:41: expected '}', not ','");

@@ -1,0 +1,7 @@
+module @jit__lambda attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<3x4xf32>) -> (tensor<3x4xf16> {jax.result_info = "result"}) {
+    %0 = stablehlo.convert %arg0 : (tensor<3x4xf32>) -> tensor<3x4xf16>
+    %1 = stablehlo.exponential %0 : tensor<3x4xf16>
+    return %1 : tensor<3x4xf16>
+  }
+}

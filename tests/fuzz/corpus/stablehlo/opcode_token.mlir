@@ -1,0 +1,5 @@
+module @e {
+  func.func public @main(%arg0: tensor<4x6xf32>, %arg1: tensor<4x4xf32>, %arg2: tensor<3xi32>) -> tensor<4x6xf32> {
+    return %arg0 : tensor<4x6xf32>
+  }
+}
