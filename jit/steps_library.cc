@@ -44,6 +44,36 @@ struct NodeSlots {
   }
 };
 
+// The product, at most what has the watcher asked each time.
+int64_t watched_product(std::initializer_list<int64_t> factors) {
+  int64_t out = 1;
+  for (int64_t f : factors) {
+    if (f > Run::kWatchedWork / out) return Run::kWatchedWork;
+    out = std::max<int64_t>(out * f, 1);
+  }
+  return out;
+}
+
+// Of a native op: where each result element takes at most as many operations as there are operand elements.
+int64_t native_work(const Node& n) {
+  if (n.op() == Op::reduce_window || n.op() == Op::select_and_scatter) return Run::kWatchedWork;
+  int64_t in = 1, out = 1;
+  for (size_t i = 0; i < n.operands().size(); ++i) in += n.operand_type(i)->num_elements;
+  for (uint32_t i = 0; i < n.num_results(); ++i) out += n.result_type(i)->num_elements;
+  bool applies_region = false;
+  for (const auto& [attr, value] : n.attrs().entries()) {
+    const auto* body = std::get_if<hlo::ComputationPtr>(&value);
+    if (!body || !*body) continue;
+    applies_region = true;
+    for (const Node* inner : (*body)->nodes())
+      for (const auto& [a, v] : inner->attrs().entries())
+        if (std::holds_alternative<hlo::ComputationPtr>(v) ||
+            std::holds_alternative<std::vector<hlo::ComputationPtr>>(v))
+          return Run::kWatchedWork;  // it may loop
+  }
+  return applies_region ? watched_product({in, out}) : watched_product({in + out, 4});
+}
+
 class DotStep final : public Step {
  public:
   DotStep(const Node& n, const SlotOf& slot_of) : slots_(n, slot_of) {
@@ -61,13 +91,21 @@ class DotStep final : public Step {
       if (!named(lb, d) && !named(lc, d)) shape_.m.push_back({ld[d], ls[d], 0});
     for (size_t d = 0; d < rd.size(); ++d)
       if (!named(rb, d) && !named(rc, d)) shape_.n.push_back({rd[d], 0, rs[d]});
+    plain_ = collapsed(shape_);
+    work_ = watched_product({n.result_type(0)->num_elements});
+    for (const DotDim& d : shape_.k) work_ = watched_product({work_, d.extent});
   }
 
   absl::Status run(Run& run) const override {
+    if (plain_)
+      return dot(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, *plain_,
+                 run.memory[slots_.operands[0]], run.memory[slots_.operands[1]],
+                 run.memory[slots_.results[0]], run.context);
     return dot_general(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_,
                        run.memory[slots_.operands[0]], run.memory[slots_.operands[1]],
                        run.memory[slots_.results[0]], run.context);
   }
+  int64_t work() const override { return work_; }
   std::string describe() const override {
     return str_cat("dot ", hlo::to_string(*slots_.operand_types[0]), " ",
                    hlo::to_string(*slots_.operand_types[1]));
@@ -77,6 +115,8 @@ class DotStep final : public Step {
  private:
   NodeSlots slots_;
   DotGeneralShape shape_;
+  std::optional<hlo::DotShape> plain_;
+  int64_t work_;
 };
 
 class ConvolutionStep final : public Step {
@@ -103,7 +143,7 @@ class ConvolutionStep final : public Step {
 class NativeStep final : public Step {
  public:
   NativeStep(const Node& n, NativeOp op, const SlotOf& slot_of)
-      : node_(const_cast<Node*>(&n)), op_(std::move(op)), slots_(n, slot_of) {}
+      : node_(const_cast<Node*>(&n)), op_(std::move(op)), slots_(n, slot_of), work_(native_work(n)) {}
 
   absl::Status run(Run& run) const override {
     absl::InlinedVector<const void*, 8> in;
@@ -115,6 +155,7 @@ class NativeStep final : public Step {
         std::memcpy(out[i], in[i], static_cast<size_t>(bytes));
     return op_.run(in.data(), out.data(), run.context);
   }
+  int64_t work() const override { return work_; }
   std::string describe() const override {
     return str_cat("native ", node_.node()->def().name, ", ", op_.what);
   }
@@ -130,6 +171,7 @@ class NativeStep final : public Step {
   Value node_;  // keeps the attributes
   NativeOp op_;
   NodeSlots slots_;
+  int64_t work_;
 };
 
 // The op's own evaluation rule on copies of the operands.

@@ -76,21 +76,21 @@ class LoopStep final : public Step {
     };
     ThreadPool& pool = run.engine.runtime().pool();
     const int64_t threads = pool.threads_for(work_);
-    std::atomic<int32_t> stopped{0};
+    std::atomic<bool> stopped = false;
     if (threads > 1 && outer_ >= 2 * threads) {
       const int64_t tasks = std::min<int64_t>(outer_, threads);
       pool.parallel_for(tasks, [&](int64_t t) {
-        if (part(outer_ * t / tasks, outer_ * (t + 1) / tasks, 0, inner_)) stopped = 1;
+        if (part(outer_ * t / tasks, outer_ * (t + 1) / tasks, 0, inner_)) stopped = true;
       });
     } else if (threads > 1 && inner_ >= 2 * kInnerGrain) {
       const int64_t grains = (inner_ + kInnerGrain - 1) / kInnerGrain,
                     tasks = std::min<int64_t>(grains, threads);
       pool.parallel_for(tasks, [&](int64_t t) {
         const int64_t from = grains * t / tasks * kInnerGrain;
-        if (part(0, outer_, from, std::min(inner_, grains * (t + 1) / tasks * kInnerGrain))) stopped = 1;
+        if (part(0, outer_, from, std::min(inner_, grains * (t + 1) / tasks * kInnerGrain))) stopped = true;
       });
-    } else {
-      stopped = part(0, outer_, 0, inner_);
+    } else if (part(0, outer_, 0, inner_)) {
+      stopped = true;
     }
     return stopped ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
   }

@@ -202,6 +202,15 @@ absl::Status dot(DType in, DType out, const DotShape& s, const void* a, const vo
       [&]<typename P>() { return complex_dot<P>(in, s, a, b, c, context); });
 }
 
+std::optional<hlo::DotShape> collapsed(const DotGeneralShape& s) {
+  const auto lhs_batch = collapse(s.batch, &DotDim::lhs_stride), lhs_m = collapse(s.m, &DotDim::lhs_stride),
+             lhs_k = collapse(s.k, &DotDim::lhs_stride), rhs_batch = collapse(s.batch, &DotDim::rhs_stride),
+             rhs_k = collapse(s.k, &DotDim::rhs_stride), rhs_n = collapse(s.n, &DotDim::rhs_stride);
+  if (!lhs_batch || !lhs_m || !lhs_k || !rhs_batch || !rhs_k || !rhs_n) return std::nullopt;
+  return hlo::DotShape{total(s.batch), total(s.m), total(s.n), total(s.k), *lhs_batch,
+                       *lhs_m,         *lhs_k,     *rhs_batch, *rhs_k,     *rhs_n};
+}
+
 absl::Status dot_general(DType in, DType out, const DotGeneralShape& s, const void* a, const void* b, void* c,
                          const KernelContext& context) {
   if (absl::Status types = hlo::check_dot_types(in, out); !types.ok()) return types;

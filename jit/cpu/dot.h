@@ -3,6 +3,7 @@
 #define LAMINA_JIT_CPU_DOT_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +29,9 @@ struct DotDim {
 struct DotGeneralShape {
   std::vector<DotDim> batch, m, n, k;
 };
+
+// The same as a plain dot, where each list of dimensions collapses to one stride in each operand.
+std::optional<hlo::DotShape> collapsed(const DotGeneralShape& shape);
 
 // Dimension lists that do not collapse to one stride are first gathered into a dense copy of that operand.
 absl::Status dot_general(hlo::DType in, hlo::DType out, const DotGeneralShape& shape, const void* a,

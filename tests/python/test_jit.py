@@ -8,6 +8,7 @@ import gc
 import inspect
 import pathlib
 import pickle
+import re
 import sys
 import typing
 import weakref
@@ -549,3 +550,17 @@ def test_the_peak_of_memory_is_known_before_the_run(f, peak, scratch):
     used = lm.cache.stats()["peak_bytes"] - before
     assert used <= planned["peak"] + scratch * block
     assert f"holds at most {planned['peak']:,} bytes" in lm.cache.explain(compiled._id)
+
+
+@pytest.mark.parametrize("name", ["lenet", "transformer"])
+def test_the_arena_of_a_training_step_is_little_more_than_what_it_holds_at_one_time(name, monkeypatch):
+    monkeypatch.syspath_prepend(str(pathlib.Path(__file__).parents[1] / "bench"))
+    import programs
+
+    f, arguments = getattr(programs, name)(programs.library("lamina"))
+    compiled = f.trace(*arguments).lower().compile()
+    found = re.search(r"arena of (\d+) bytes, of which (\d+) are held", compiled.as_text("steps"))
+    arena, least = map(int, found.groups())
+    assert 1_000_000 < least <= arena <= 1.02 * least
+    results = compiled.memory_analysis()["peak"] - arena
+    assert 0 < results < 2_500_000
