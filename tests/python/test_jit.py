@@ -265,7 +265,7 @@ def test_a_donated_array_that_something_else_holds_stays_as_it_is():
         lambda x: x.numpy(),  # an export of the memory
         lambda x: x.reshape(10, 10).block_until_ready(),
         lambda x: x + 0.0,  # recorded, not computed yet
-        lambda x: lm.jit(lambda y: y)(x),
+        lm.jit(lambda y: y),
     ):
         x = lnp.arange(100, dtype=lnp.float32).block_until_ready()
         held = keep(x)
