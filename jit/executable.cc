@@ -105,6 +105,8 @@ class ExecutableBuilder {
     const Step& step = **made;
     for (const Step::MayOverwrite& o : step.overwrites())
       request_.overwrites.push_back({static_cast<int>(exe.steps_.size()), o.result, o.operand, o.saves_copy});
+    for (const auto& [result, operand] : step.same_memory())
+      request_.same_memory.emplace_back(result, operand);
     request_.scratch_bytes.push_back(step.scratch_bytes());
     request_.step_slots.push_back(touched_);
     exe.steps_.push_back(*std::move(made));
@@ -151,9 +153,9 @@ absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Engine& en
   return ExecutableBuilder(engine, *std::move(simple)).build();
 }
 
-Run Executable::prepared(const MemoryPlan& plan, const CancelFlag* cancel,
+Run Executable::prepared(const MemoryPlan& plan, const CancelFlag* cancel, int64_t& unwatched,
                          std::array<std::byte*, 2> arena) const {
-  Run state{engine_, cancel, arena, {}, {}};
+  Run state{engine_, cancel, unwatched, arena, {}, {}};
   state.context.scratch = &engine_.allocator();
   state.context.parallel = engine_.runtime().pool().parallel();
   state.context.cancel = cancel ? cancel->flag() : nullptr;
@@ -206,7 +208,7 @@ void move_places(const MemoryPlan& plan, Run& state, const Taken& taken, Fn resu
     if (taken[number] >= 0) {
       state.memory[place] = state.memory[taken[number]];
     } else if (plan.places[place].storage == Storage::kResult) {
-      state.memory[place] = result_memory(number);
+      state.memory[place] = static_cast<std::byte*>(result_memory(number)) + plan.places[place].offset;
     } else {
       const MemoryPlan::Part& part = plan.parts[plan.places[place].number];
       state.memory[place] = state.arena[part.space] + part.offset;
@@ -216,8 +218,8 @@ void move_places(const MemoryPlan& plan, Run& state, const Taken& taken, Fn resu
 
 }  // namespace
 
-Run Executable::start(const CancelFlag* cancel, std::byte* arena) const {
-  return prepared(*giving_up_, cancel, {arena, arena + giving_up_->arena_bytes[0]});
+Run Executable::start(const Run& outer, std::byte* arena) const {
+  return prepared(*giving_up_, outer.cancel, outer.unwatched, {arena, arena + giving_up_->arena_bytes[0]});
 }
 
 absl::Status Executable::run_in(Run& state, const Binding& binding) const {
@@ -233,10 +235,15 @@ absl::Status Executable::run_in(Run& state, const Binding& binding) const {
 
 bool Executable::keeps_in(int result, int argument) const {
   const MemoryPlan::Place& place = giving_up_->places[giving_up_->result_places[result]];
-  if (place.storage == Storage::kArgument) return place.number == argument;
+  if (place.storage == Storage::kArgument) return passes_on(result, argument);
   if (place.storage != Storage::kResult) return false;
   const MemoryPlan::Result& memory = giving_up_->results[place.number];
   return memory.alone && memory.over == argument;
+}
+
+bool Executable::passes_on(int result, int argument) const {
+  const MemoryPlan::Place& place = giving_up_->places[giving_up_->result_places[result]];
+  return place.storage == Storage::kArgument && place.number == argument;
 }
 
 absl::Status Executable::run_alone(const MemoryPlan& plan, std::span<const BufferRef> arguments,
@@ -251,7 +258,8 @@ absl::Status Executable::run_alone(const MemoryPlan& plan, std::span<const Buffe
     arena[i] = *std::move(block);
     arena_at[i] = static_cast<std::byte*>(arena[i]->data());
   }
-  Run state = prepared(plan, cancel, arena_at);
+  int64_t unwatched = 0;
+  Run state = prepared(plan, cancel, unwatched, arena_at);
   for (size_t a = 0; a < arguments.size(); ++a) state.memory[a] = arguments[a]->data();
   absl::InlinedVector<bool, 32> writable(arguments.size(), false);
   for (size_t a = 0; a < given_up.size(); ++a) writable[a] = given_up[a]->may_reuse();
@@ -299,6 +307,11 @@ absl::Status Executable::run_giving_up(std::span<BufferRef> arguments, std::vect
 std::string Executable::describe() const {
   std::string out;
   for (size_t i = 0; i < steps_.size(); ++i) str_append(&out, "step ", i, ": ", steps_[i]->describe(), "\n");
+  int64_t results = 0;
+  for (const MemoryPlan::Result& r : memory_->results) results += r.bytes;
+  str_append(&out, "memory: ", memory_->results.size(), " results in ", results, " bytes, ",
+             memory_->parts.size(), " temporaries in an arena of ", memory_->whole_arena_bytes(),
+             " bytes, of which ", memory_->least_arena_bytes, " are held at one time\n");
   return out;
 }
 

@@ -30,11 +30,11 @@ class Engine;
 struct Run {
   Engine& engine;
   const CancelFlag* cancel;  // may be null
+  int64_t& unwatched;        // work since the flag's watcher was asked; one count with programs inside steps
   std::array<std::byte*, 2> arena;
   KernelContext context;
   absl::InlinedVector<void*, 24> memory;
-  int64_t unwatched = 0;  // work since the flag's watcher was asked
-  int step = 0;           // the one that runs, or failed
+  int step = 0;  // the one that runs, or failed
 
   // Asked before each step, with the step's work. The flag is read every time; the watcher, which may read a
   // clock, once in so much work as takes some 20 us: in loops of tiny steps it would cost more than they do.
@@ -65,6 +65,8 @@ class Step {
     bool saves_copy;      // the operand is copied to the result where they are apart
   };
   virtual std::vector<MayOverwrite> overwrites() const { return {}; }
+  // Pairs of slots: a result that is an operand's value, in its memory.
+  virtual std::vector<std::pair<int, int>> same_memory() const { return {}; }
   // Memory that it works in, besides what library routines take for themselves: bytes by part.
   virtual std::vector<int64_t> scratch_bytes() const { return {}; }
   virtual void place(std::span<const int> of_slot, std::span<const int> scratch) = 0;
@@ -93,11 +95,13 @@ class Executable {
     std::span<void*> results;  // where each result is: its destination, or an argument's, another result's or
                                // a constant's memory
   };
-  Run start(const CancelFlag* cancel, std::byte* arena) const;
+  Run start(const Run& outer, std::byte* arena) const;
   absl::Status run_in(Run& state, const Binding& binding) const;
   int64_t arena_bytes() const { return giving_up_->whole_arena_bytes(); }
   // Whether `result` needs no destination if `argument` is writable: it is that argument, or written over it.
   bool keeps_in(int result, int argument) const;
+  // Whether it is that argument, as it came.
+  bool passes_on(int result, int argument) const;
 
   const hlo::Computation& program() const { return *program_; }
   const cluster::Plan& plan() const { return plan_; }
@@ -114,7 +118,8 @@ class Executable {
  private:
   friend class ExecutableBuilder;
   explicit Executable(Engine& engine) : engine_(engine) {}
-  Run prepared(const MemoryPlan& plan, const CancelFlag* cancel, std::array<std::byte*, 2> arena) const;
+  Run prepared(const MemoryPlan& plan, const CancelFlag* cancel, int64_t& unwatched,
+               std::array<std::byte*, 2> arena) const;
   absl::Status run_steps(Run& state) const;
   // `given_up`: empty, or the arguments.
   absl::Status run_alone(const MemoryPlan& plan, std::span<const BufferRef> arguments,

@@ -13,6 +13,8 @@ namespace {
 
 // Beyond so many parts only the layout of near linear cost is made.
 constexpr size_t kQuadraticParts = 2048;
+// Beyond so many pairs of a part and a result, parts are not tried in the memory of results.
+constexpr size_t kMostLodgings = 1 << 20;
 // Parts up to this size may go to a space of their own.
 constexpr int64_t kSmallPart = 4096;
 // Arguments considered for a result that no step can write over one.
@@ -22,32 +24,52 @@ int64_t rounded(int64_t bytes) {
   return std::max(kArenaAlignment, (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment);
 }
 
+// What has been placed in one stretch of memory.
+class Shelf {
+ public:
+  // The tightest gap between those held at the same time, else behind them.
+  int64_t find(const Lifetime& part) const {
+    const int64_t bytes = rounded(part.bytes);
+    int64_t end = 0, best = -1, best_gap = INT64_MAX;
+    for (const auto& [at, other] : placed_) {
+      if (other.last < part.first || part.last < other.first) continue;
+      const int64_t gap = at - end;
+      if (gap >= bytes && gap < best_gap) {
+        best = end;
+        best_gap = gap;
+      }
+      end = std::max(end, at + rounded(other.bytes));
+    }
+    return best >= 0 ? best : end;
+  }
+  void put(int64_t at, const Lifetime& part) {
+    const auto before = std::upper_bound(placed_.begin(), placed_.end(), at,
+                                         [](int64_t offset, const auto& p) { return offset < p.first; });
+    placed_.insert(before, {at, part});
+  }
+
+ private:
+  std::vector<std::pair<int64_t, Lifetime>> placed_;  // by offset
+};
+
+std::vector<size_t> largest_first(std::span<const Lifetime> parts) {
+  std::vector<size_t> order(parts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return parts[a].bytes > parts[b].bytes; });
+  return order;
+}
+
 // Largest first, each into the tightest gap between those placed that are held at the same time ("greedy by
 // size": Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020).
 ArenaLayout by_size(std::span<const Lifetime> parts) {
   ArenaLayout out;
   out.offsets.resize(parts.size());
-  std::vector<size_t> order(parts.size()), placed;  // placed: by offset
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return parts[a].bytes > parts[b].bytes; });
-  for (size_t p : order) {
-    const int64_t bytes = rounded(parts[p].bytes);
-    int64_t end = 0, best = -1, best_gap = INT64_MAX;
-    for (size_t q : placed) {
-      if (parts[q].last < parts[p].first || parts[p].last < parts[q].first) continue;
-      const int64_t gap = out.offsets[q] - end;
-      if (gap >= bytes && gap < best_gap) {
-        best = end;
-        best_gap = gap;
-      }
-      end = std::max(end, out.offsets[q] + rounded(parts[q].bytes));
-    }
-    const int64_t at = out.offsets[p] = best >= 0 ? best : end;
-    out.bytes = std::max(out.bytes, at + bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), at,
-                                   [&](int64_t offset, size_t q) { return offset < out.offsets[q]; }),
-                  p);
+  Shelf shelf;
+  for (size_t p : largest_first(parts)) {
+    out.offsets[p] = shelf.find(parts[p]);
+    out.bytes = std::max(out.bytes, out.offsets[p] + rounded(parts[p].bytes));
+    shelf.put(out.offsets[p], parts[p]);
   }
   return out;
 }
@@ -252,7 +274,7 @@ MemoryPlan::MemoryPlan(const MemoryRequest& request, const Places& at, bool givi
     } else {
       const int memory = find(parent, p);
       const bool arena = !is_result[memory];
-      if (memory == p || number[memory] == kNone) {
+      if (number[memory] == kNone) {
         number[memory] = static_cast<int>(arena ? parts.size() : results.size());
         if (arena) {
           // Arguments are for results, but where a copy is saved.
@@ -288,6 +310,7 @@ MemoryPlan::MemoryPlan(const MemoryRequest& request, const Places& at, bool givi
     }
   }
 
+  const std::vector<bool> lodged = giving_up ? std::vector<bool>(parts.size(), false) : lodge(lives);
   std::vector<int> as_lent(parts.size(), kNone);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].over == kNone) continue;
@@ -295,28 +318,63 @@ MemoryPlan::MemoryPlan(const MemoryRequest& request, const Places& at, bool givi
     lent.push_back(static_cast<int>(i));
   }
   for (int p = 0; p < at.count; ++p) {
-    const Place& place = places[p];
+    Place& place = places[p];
+    if (place.storage == Storage::kArena && lodged[place.number]) {
+      const Part& part = parts[place.number];
+      place = {Storage::kResult, part.space, part.offset};
+    }
     if (place.storage == Storage::kResult) moving.emplace_back(p, place.number);
     if (place.storage == Storage::kArena && as_lent[place.number] != kNone)
       moving.emplace_back(p, as_lent[place.number]);
   }
 
-  least_arena_bytes = most_held(lives, steps);
-  const ArenaLayout whole = lay_out(lives);
-  std::array<std::vector<Lifetime>, 2> split;
-  for (const Lifetime& l : lives) split[l.bytes <= kSmallPart].push_back(l);
-  const std::array<ArenaLayout, 2> halves{lay_out(split[0]), lay_out(split[1])};
-  if (blocks(whole.bytes) <= blocks(halves[0].bytes) + blocks(halves[1].bytes)) {
-    arena_bytes[0] = whole.bytes;
-    for (size_t i = 0; i < parts.size(); ++i) parts[i].offset = whole.offsets[i];
-  } else {
-    std::array<size_t, 2> next{};
-    for (Part& part : parts) {
-      part.space = part.bytes <= kSmallPart;
-      part.offset = halves[part.space].offsets[next[part.space]++];
-    }
-    arena_bytes = {halves[0].bytes, halves[1].bytes};
+  // The others go to the arena.
+  std::vector<size_t> which;
+  std::vector<Lifetime> in_arena;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (lodged[i]) continue;
+    which.push_back(i);
+    in_arena.push_back(lives[i]);
   }
+  least_arena_bytes = most_held(in_arena, steps);
+  const ArenaLayout whole = lay_out(in_arena);
+  std::array<std::vector<Lifetime>, 2> split;
+  for (const Lifetime& l : in_arena) split[l.bytes <= kSmallPart].push_back(l);
+  const std::array<ArenaLayout, 2> halves{lay_out(split[0]), lay_out(split[1])};
+  const bool in_one = blocks(whole.bytes) <= blocks(halves[0].bytes) + blocks(halves[1].bytes);
+  std::array<size_t, 2> next{};
+  for (size_t k = 0; k < which.size(); ++k) {
+    Part& part = parts[which[k]];
+    part.space = !in_one && part.bytes <= kSmallPart;
+    part.offset = in_one ? whole.offsets[k] : halves[part.space].offsets[next[part.space]++];
+  }
+  if (in_one)
+    arena_bytes[0] = whole.bytes;
+  else
+    arena_bytes = {halves[0].bytes, halves[1].bytes};
+}
+
+std::vector<bool> MemoryPlan::lodge(std::span<const Lifetime> lives) {
+  std::vector<bool> out(parts.size(), false);
+  if (parts.size() * results.size() > kMostLodgings) return out;
+  std::vector<size_t> smallest(results.size());
+  std::iota(smallest.begin(), smallest.end(), size_t{0});
+  std::stable_sort(smallest.begin(), smallest.end(),
+                   [&](size_t a, size_t b) { return results[a].bytes < results[b].bytes; });
+  std::vector<Shelf> shelves(results.size());
+  for (size_t i : largest_first(lives)) {
+    for (size_t r : smallest) {
+      if (results[r].bytes < lives[i].bytes || results[r].first <= lives[i].last) continue;
+      const int64_t offset = shelves[r].find(lives[i]);
+      if (offset + lives[i].bytes > results[r].bytes) continue;
+      shelves[r].put(offset, lives[i]);
+      parts[i].space = static_cast<int>(r);
+      parts[i].offset = offset;
+      out[i] = true;
+      break;
+    }
+  }
+  return out;
 }
 
 int64_t MemoryPlan::block_bytes() const {

@@ -71,14 +71,15 @@ struct MemoryPlan {
     std::vector<int> after;  // parameters of its size that are not read from then on
   };
   struct Part {
-    int space;
+    int space;  // of the arena
     int64_t offset, bytes;
     int first;
     int over = -1;  // as for a result
   };
   struct Place {
     Storage storage;
-    int number;  // of the parameter, the constant (as in the request), the part, the result memory
+    int number;          // of the parameter, the constant (as in the request), the part, the result memory
+    int64_t offset = 0;  // in result memory: of a temporary that is there before the result
   };
 
   // With `giving_up`, the arguments' memory is preferred for results over that of temporaries, which then
@@ -102,6 +103,11 @@ struct MemoryPlan {
   int64_t whole_arena_bytes() const { return arena_bytes[0] + arena_bytes[1]; }
   // What the allocator takes for arena and results.
   int64_t block_bytes() const;
+
+ private:
+  // Places parts in the memory of results that are written when the part is no longer held: `space` is then
+  // the result memory. Whether it did, by part.
+  std::vector<bool> lodge(std::span<const Lifetime> lives);
 };
 
 }  // namespace lamina::jit

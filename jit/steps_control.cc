@@ -73,6 +73,10 @@ class ControlStep : public Step {
     memory_.places.assign(scratch.begin(), scratch.end());
   }
   std::vector<int64_t> scratch_bytes() const final { return memory_.parts; }
+  std::vector<MayOverwrite> overwrites() const final { return overwrites_; }
+  std::vector<std::pair<int, int>> same_memory() const final { return same_memory_; }
+  // The programs inside have their own.
+  int64_t work() const final { return 0; }
 
  protected:
   ControlStep(std::vector<int> in, std::vector<int> out) {
@@ -80,19 +84,20 @@ class ControlStep : public Step {
     memory_.out = std::move(out);
   }
   // Carry i comes in as operand i and leaves as result i, in turns of `body`.
-  void add_spares(const Executable& body, std::span<const int64_t> bytes) {
+  void add_carries(const Executable& body, std::span<const int64_t> bytes) {
     for (size_t i = 0; i < bytes.size(); ++i) {
       const int n = static_cast<int>(i);
       memory_.spares.push_back(body.keeps_in(n, n) ? -1 : memory_.add(bytes[i]));
+      if (body.passes_on(n, n))
+        same_memory_.emplace_back(memory_.out[i], memory_.in[i]);
+      else
+        overwrites_.push_back({memory_.out[i], memory_.in[i], true});
     }
-  }
-  std::vector<MayOverwrite> carries(size_t n) const {
-    std::vector<MayOverwrite> out;
-    for (size_t i = 0; i < n; ++i) out.push_back({memory_.out[i], memory_.in[i], true});
-    return out;
   }
 
   ControlMemory memory_;
+  std::vector<MayOverwrite> overwrites_;
+  std::vector<std::pair<int, int>> same_memory_;
 };
 
 class WhileStep final : public ControlStep {
@@ -102,12 +107,12 @@ class WhileStep final : public ControlStep {
     bytes_ = byte_sizes(n, memory_.out.size());
     memory_.arena = memory_.add(std::max(cond_->arena_bytes(), body_->arena_bytes()));
     answer_ = memory_.add(1);
-    add_spares(*body_, bytes_);
+    add_carries(*body_, bytes_);
   }
 
   absl::Status run(Run& run) const override {
-    Run cond = cond_->start(run.cancel, memory_.at(run, memory_.arena)),
-        body = body_->start(run.cancel, memory_.at(run, memory_.arena));
+    Run cond = cond_->start(run, memory_.at(run, memory_.arena)),
+        body = body_->start(run, memory_.at(run, memory_.arena));
     Carries carries(bytes_, pointers(run, memory_.in), pointers(run, memory_.out),
                     memory_.spare_pointers(run));
     const size_t n = bytes_.size();
@@ -131,7 +136,6 @@ class WhileStep final : public ControlStep {
     return absl::OkStatus();
   }
   std::string describe() const override { return str_cat("while, ", body_->steps().size(), " steps"); }
-  std::vector<MayOverwrite> overwrites() const override { return carries(bytes_.size()); }
 
  private:
   Program cond_, body_;
@@ -153,11 +157,11 @@ class ScanStep final : public ControlStep {
     for (size_t i = carries_; i < memory_.out.size(); ++i)
       slice_out_.push_back(length_ ? n.result_type(i)->bytes() / length_ : 0);
     memory_.arena = memory_.add(body_->arena_bytes());
-    add_spares(*body_, bytes_);
+    add_carries(*body_, bytes_);
   }
 
   absl::Status run(Run& run) const override {
-    Run body = body_->start(run.cancel, memory_.at(run, memory_.arena));
+    Run body = body_->start(run, memory_.at(run, memory_.arena));
     const std::span<const int> in(memory_.in), out(memory_.out);
     Carries carries(bytes_, pointers(run, in.first(carries_)), pointers(run, out.first(carries_)),
                     memory_.spare_pointers(run));
@@ -191,7 +195,6 @@ class ScanStep final : public ControlStep {
   std::string describe() const override {
     return str_cat("scan of ", length_, ", ", body_->steps().size(), " steps");
   }
-  std::vector<MayOverwrite> overwrites() const override { return carries(carries_); }
 
  private:
   Program body_;
@@ -219,7 +222,15 @@ class CaseStep final : public ControlStep {
         for (size_t a = 1; a < memory_.in.size() && partner < 0; ++a)
           if (b->keeps_in(result, static_cast<int>(a) - 1) && n.operand_type(a)->bytes() == bytes_[r])
             partner = static_cast<int>(a);
-      for (const Program& b : branches_) all = all && partner >= 0 && b->keeps_in(result, partner - 1);
+      bool same = partner >= 0;
+      for (const Program& b : branches_) {
+        all = all && partner >= 0 && b->keeps_in(result, partner - 1);
+        same = same && b->passes_on(result, partner - 1);
+      }
+      if (same)
+        same_memory_.emplace_back(memory_.out[r], memory_.in[partner]);
+      else if (partner >= 0)
+        overwrites_.push_back({memory_.out[r], memory_.in[partner], true});
       partners_.push_back(partner);
       memory_.spares.push_back(partner < 0 || all ? -1 : memory_.add(bytes_[r]));
     }
@@ -240,7 +251,7 @@ class CaseStep final : public ControlStep {
       writable[partners_[r] - 1] = true;
     }
     Carries moves(bytes_, from, home, memory_.spare_pointers(run));
-    Run state = branch.start(run.cancel, memory_.at(run, memory_.arena));
+    Run state = branch.start(run, memory_.at(run, memory_.arena));
     if (absl::Status s = branch.run_in(state, {arguments, writable, moves.destinations(), results}); !s.ok())
       return s;
     moves.moved(results);
@@ -248,12 +259,6 @@ class CaseStep final : public ControlStep {
     return absl::OkStatus();
   }
   std::string describe() const override { return str_cat("case of ", branches_.size()); }
-  std::vector<MayOverwrite> overwrites() const override {
-    std::vector<MayOverwrite> out;
-    for (size_t r = 0; r < partners_.size(); ++r)
-      if (partners_[r] >= 0) out.push_back({memory_.out[r], memory_.in[partners_[r]], true});
-    return out;
-  }
 
  private:
   std::vector<Program> branches_;

@@ -45,6 +45,36 @@ struct NodeSlots {
   }
 };
 
+// The product, at most what has the watcher asked each time.
+int64_t watched_product(std::initializer_list<int64_t> factors) {
+  int64_t out = 1;
+  for (int64_t f : factors) {
+    if (f > Run::kWatchedWork / out) return Run::kWatchedWork;
+    out = std::max<int64_t>(out * f, 1);
+  }
+  return out;
+}
+
+// Of a native op: where each result element takes at most as many operations as there are operand elements.
+int64_t native_work(const Node& n) {
+  if (n.op() == Op::reduce_window || n.op() == Op::select_and_scatter) return Run::kWatchedWork;
+  int64_t in = 1, out = 1;
+  for (size_t i = 0; i < n.operands().size(); ++i) in += n.operand_type(i)->num_elements;
+  for (uint32_t i = 0; i < n.num_results(); ++i) out += n.result_type(i)->num_elements;
+  bool applies_region = false;
+  for (const auto& [attr, value] : n.attrs().entries()) {
+    const auto* body = std::get_if<hlo::ComputationPtr>(&value);
+    if (!body || !*body) continue;
+    applies_region = true;
+    for (const Node* inner : (*body)->nodes())
+      for (const auto& [a, v] : inner->attrs().entries())
+        if (std::holds_alternative<hlo::ComputationPtr>(v) ||
+            std::holds_alternative<std::vector<hlo::ComputationPtr>>(v))
+          return Run::kWatchedWork;  // it may loop
+  }
+  return applies_region ? watched_product({in, out}) : watched_product({in + out, 4});
+}
+
 // The routine of oneDNN for a node in `fast` numerics; none where Lamina's own serves.
 template <typename Make>
 std::optional<OnednnRoutine> fast_routine(const Node& n, Make make) {
@@ -70,22 +100,26 @@ class DotStep final : public Step {
       if (!named(lb, d) && !named(lc, d)) shape_.m.push_back({ld[d], ls[d], 0});
     for (size_t d = 0; d < rd.size(); ++d)
       if (!named(rb, d) && !named(rc, d)) shape_.n.push_back({rd[d], 0, rs[d]});
+    plain_ = collapsed(shape_);
     fast_ = fast_routine(n, [&]() -> absl::StatusOr<OnednnRoutine> {
-      const std::optional<hlo::DotShape> matrices = collapsed(shape_);
-      if (!matrices) return absl::UnavailableError("no single stride");
-      return OnednnRoutine::matmul(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, *matrices,
+      if (!plain_) return absl::UnavailableError("no single stride");
+      return OnednnRoutine::matmul(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, *plain_,
                                    engine.runtime().pool().usable_threads());
     });
+    work_ = watched_product({n.result_type(0)->num_elements});
+    for (const DotDim& d : shape_.k) work_ = watched_product({work_, d.extent});
   }
 
   absl::Status run(Run& run) const override {
+    const hlo::DType in = slots_.operand_types[0]->dtype, out = slots_.result_types[0]->dtype;
     const void* const a = run.memory[slots_.operands[0]];
     const void* const b = run.memory[slots_.operands[1]];
     void* const c = run.memory[slots_.results[0]];
     if (fast_) return fast_->run(a, b, c, run.context);
-    return dot_general(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_, a, b, c,
-                       run.context);
+    return plain_ ? dot(in, out, *plain_, a, b, c, run.context)
+                  : dot_general(in, out, shape_, a, b, c, run.context);
   }
+  int64_t work() const override { return work_; }
   std::string describe() const override {
     return str_cat("dot ", fast_ ? "by oneDNN " : "", hlo::to_string(*slots_.operand_types[0]), " ",
                    hlo::to_string(*slots_.operand_types[1]));
@@ -95,7 +129,9 @@ class DotStep final : public Step {
  private:
   NodeSlots slots_;
   DotGeneralShape shape_;
+  std::optional<hlo::DotShape> plain_;
   std::optional<OnednnRoutine> fast_;
+  int64_t work_;
 };
 
 class ConvolutionStep final : public Step {
@@ -132,7 +168,7 @@ class ConvolutionStep final : public Step {
 class NativeStep final : public Step {
  public:
   NativeStep(const Node& n, NativeOp op, const SlotOf& slot_of)
-      : node_(const_cast<Node*>(&n)), op_(std::move(op)), slots_(n, slot_of) {}
+      : node_(const_cast<Node*>(&n)), op_(std::move(op)), slots_(n, slot_of), work_(native_work(n)) {}
 
   absl::Status run(Run& run) const override {
     absl::InlinedVector<const void*, 8> in;
@@ -144,6 +180,7 @@ class NativeStep final : public Step {
         std::memcpy(out[i], in[i], static_cast<size_t>(bytes));
     return op_.run(in.data(), out.data(), run.context);
   }
+  int64_t work() const override { return work_; }
   std::string describe() const override {
     return str_cat("native ", node_.node()->def().name, ", ", op_.what);
   }
@@ -159,6 +196,7 @@ class NativeStep final : public Step {
   Value node_;  // keeps the attributes
   NativeOp op_;
   NodeSlots slots_;
+  int64_t work_;
 };
 
 // The op's own evaluation rule on copies of the operands.

@@ -30,7 +30,7 @@ struct DotGeneralShape {
   std::vector<DotDim> batch, m, n, k;
 };
 
-// One extent and stride for each list, where there are such.
+// The same as a plain dot, where each list of dimensions collapses to one stride in each operand.
 std::optional<hlo::DotShape> collapsed(const DotGeneralShape& shape);
 
 // Dimension lists that do not collapse to one stride are first gathered into a dense copy of that operand.

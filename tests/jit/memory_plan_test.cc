@@ -226,6 +226,84 @@ TEST_CASE("Turns of a loop take no memory from the allocator", "[memory_plan]") 
   CHECK(floats(out[2])[9] == Approx(c[9]));
 }
 
+TEST_CASE("A temporary lies in the memory of a result that comes later", "[memory_plan]") {
+  const Type* f = scalar_type(DType::kF32);
+  const auto sum =
+      record_region({{f, f}}, [](Builder& b, std::span<const Value> p) { return Values{b.add(p[0], p[1])}; });
+  REQUIRE(sum.ok());
+  const Type* type = array_type_or_die(DType::kF32, {{256, 256}});
+  const Value x = make_parameter(type);
+  Builder b;
+  const Value t = b.dot_general(x, x, {{}, {}, {1}, {0}});
+  const Value all = apart(b, b.reduce({{t}}, {{b.scalar(DType::kF32, 0.0)}}, *sum, {{0, 1}})[0], 1);
+  const Value r = b.add(x, b.broadcast_in_dim(all, {{256, 256}}, {}));
+  REQUIRE(b.ok());
+  const auto exe = compiled({{x}}, {{r}});
+  CHECK(exe->memory().whole_arena_bytes() <= 64);
+  CHECK(exe->peak_bytes() <= Allocator::block_bytes(262'144) + 64);
+  std::vector<BufferRef> in{filled(65'536, 1)}, out;
+  for (int round = 0; round < 2; ++round) {
+    if (round == 0) REQUIRE(exe->run(in, out).ok());
+    if (round == 1) REQUIRE(exe->run_giving_up(in, out).ok());
+    CHECK(floats(out[0])[65'535] == 256.0F * 65'536 + 1);
+  }
+}
+
+TEST_CASE("What a loop passes on is not copied", "[memory_plan]") {
+  const Type* f = array_type_or_die(DType::kF32, {{100'000}});
+  const Type* i = scalar_type(DType::kS32);
+  const auto cond = record_region({{i, f}}, [](Builder& b, std::span<const Value> p) {
+    return Values{b.compare(p[0], b.scalar(DType::kS32, 10), "LT")};
+  });
+  const auto body = record_region({{i, f}}, [](Builder& b, std::span<const Value> p) {
+    return Values{b.add(p[0], b.scalar(DType::kS32, 1)), p[1]};
+  });
+  REQUIRE((cond.ok() && body.ok()));
+  const Value n = make_parameter(i), x = make_parameter(f);
+  Builder b;
+  const auto exe = compiled({{n, x}}, b.while_loop({{n, x}}, *cond, *body));
+  std::vector<BufferRef> in{filled(1, 0), filled(100'000, 0.25F)}, out;
+  REQUIRE(exe->run(in, out).ok());
+  CHECK(out[1]->data() == in[1]->data());
+  CHECK(exe->peak_bytes() < 1000);
+}
+
+TEST_CASE("Values that a loop passes around come home", "[memory_plan]") {
+  const Type* f = array_type_or_die(DType::kF32, {{3}});
+  const Type* i = scalar_type(DType::kS32);
+  const auto cond = record_region({{i, f, f, f, f}}, [](Builder& b, std::span<const Value> p) {
+    return Values{b.compare(p[0], b.scalar(DType::kS32, 0), "GT")};
+  });
+  // A ring of three, one that takes a copy of one of them, and one step of arithmetic on the way.
+  for (const bool changing : {false, true}) {
+    const auto body = record_region({{i, f, f, f, f}}, [&](Builder& b, std::span<const Value> p) {
+      return Values{b.subtract(p[0], b.scalar(DType::kS32, 1)), p[2], changing ? b.add(p[3], p[4]) : p[3],
+                    p[1], p[1]};
+    });
+    REQUIRE((cond.ok() && body.ok()));
+    const Value n = make_parameter(i);
+    std::vector<Value> x;
+    for (int k = 0; k < 4; ++k) x.push_back(make_parameter(f));
+    Builder b;
+    const auto exe =
+        compiled({{n, x[0], x[1], x[2], x[3]}}, b.while_loop({{n, x[0], x[1], x[2], x[3]}}, *cond, *body));
+    for (int turns = 0; turns < 8; ++turns)
+      for (const bool giving_up : {false, true}) {
+        std::vector<BufferRef> in{filled(1, 0)}, out;
+        *static_cast<int32_t*>(in[0]->data()) = turns;
+        std::vector<float> want;
+        for (int k = 0; k < 4; ++k) {
+          in.push_back(filled(3, static_cast<float>(k + 1)));
+          want.push_back(static_cast<float>(k + 1));
+        }
+        for (int t = 0; t < turns; ++t)
+          want = {want[1], changing ? want[2] + want[3] : want[2], want[0], want[0]};
+        REQUIRE((giving_up ? exe->run_giving_up(in, out) : exe->run(in, out)).ok());
+        for (int k = 0; k < 4; ++k) CHECK(floats(out[k + 1])[2] == want[k]);
+      }
+  }
+}
+
 TEST_CASE("One executable runs in several threads at once", "[memory_plan]") {
   const Type* type = array_type_or_die(DType::kF32, {{50, 50}});
   const Value x = make_parameter(type);

@@ -8,6 +8,7 @@ import gc
 import inspect
 import pathlib
 import pickle
+import re
 import sys
 import typing
 import weakref
@@ -264,7 +265,7 @@ def test_a_donated_array_that_something_else_holds_stays_as_it_is():
         lambda x: x.numpy(),  # an export of the memory
         lambda x: x.reshape(10, 10).block_until_ready(),
         lambda x: x + 0.0,  # recorded, not computed yet
-        lambda x: lm.jit(lambda v: v)(x),
+        lm.jit(lambda y: y),
     ):
         x = lnp.arange(100, dtype=lnp.float32).block_until_ready()
         held = keep(x)
@@ -562,3 +563,17 @@ def test_what_runs_often_is_compiled_soon():
     assert lm.cache.stats()["kernel_compiles"] + lm.cache.stats()["kernel_loads"] == before + 1
     for r in results:
         np.testing.assert_array_equal(r, results[0])
+
+
+@pytest.mark.parametrize("name", ["lenet", "transformer"])
+def test_the_arena_of_a_training_step_is_little_more_than_what_it_holds_at_one_time(name, monkeypatch):
+    monkeypatch.syspath_prepend(str(pathlib.Path(__file__).parents[1] / "bench"))
+    import programs
+
+    f, arguments = getattr(programs, name)(programs.library("lamina"))
+    compiled = f.trace(*arguments).lower().compile()
+    found = re.search(r"arena of (\d+) bytes, of which (\d+) are held", compiled.as_text("steps"))
+    arena, least = map(int, found.groups())
+    assert 1_000_000 < least <= arena <= 1.02 * least
+    results = compiled.memory_analysis()["peak"] - arena
+    assert 0 < results < 2_500_000
