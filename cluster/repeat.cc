@@ -74,7 +74,9 @@ class Fit {
       if (!in_space(*loop.operand_type(i))) return false;
       if (outer && !reads(loop.operand(i), Reach::kElement, *outer)) return false;
     }
-    if (loop.op() == Op::while_) {
+    const std::optional<LaneLoop> lanes = lane_loop(loop);
+    if (lanes && !in_space(*loop.operand_type(lanes->flag))) return false;
+    if (loop.op() == Op::while_ && !lanes) {
       Region cond = region(*loop.attrs().computation(Attr::cond), sources);
       if (!reads(loop.attrs().computation(Attr::cond)->roots()[0].operand(), Reach::kElement, cond))
         return false;
@@ -146,6 +148,38 @@ size_t num_carried(const Node& loop) {
 bool is_unchanged(const Node& loop, size_t carried) {
   const Computation& body = *loop.attrs().computation(Attr::body);
   return body.roots()[carried] == body.parameters()[carried];
+}
+
+std::optional<LaneLoop> lane_loop(const Node& loop) {
+  if (loop.op() != Op::while_) return std::nullopt;
+  const Computation &cond = *loop.attrs().computation(Attr::cond),
+                    &body = *loop.attrs().computation(Attr::body);
+  const Node& any = *cond.roots()[0].node();
+  if (any.op() != Op::reduce || any.operands().size() != 2) return std::nullopt;
+  const std::vector<Node*>& combine = any.attrs().computation(Attr::body)->nodes();
+  const Node& init = *any.operand(1).node();
+  if (any.attrs().ints(Attr::dimensions).size() != any.operand_type(0)->dims.size() ||
+      combine.back()->op() != Op::or_ || combine.size() != 3 || init.op() != Op::constant ||
+      *init.attrs().literal(Attr::value)->element(0) != std::byte{0})
+    return std::nullopt;
+  LaneLoop out{loop.operands().size(), {}};
+  for (size_t i = 0; i < loop.operands().size(); ++i)
+    if (cond.parameters()[i].operand() == any.operand(0)) out.flag = i;
+  if (out.flag == loop.operands().size()) return std::nullopt;
+  const Operand goes_on = body.parameters()[out.flag].operand();
+  for (size_t i = 0; i < loop.operands().size(); ++i) {
+    const Node& n = *body.roots()[i].node();
+    const Operand before = body.parameters()[i].operand();
+    if (is_unchanged(loop, i) && i != out.flag)
+      out.next.push_back(before);
+    else if (i == out.flag && n.op() == Op::and_ && (n.operand(0) == goes_on || n.operand(1) == goes_on))
+      out.next.push_back(n.operand(n.operand(0) == goes_on ? 1 : 0));
+    else if (i != out.flag && n.op() == Op::select && n.operand(0) == goes_on && n.operand(2) == before)
+      out.next.push_back(n.operand(1));
+    else
+      return std::nullopt;
+  }
+  return out;
 }
 
 RepeatForm repeat_form(const Node& loop, const std::vector<bool>& read) { return Fit().run(loop, read); }

@@ -128,6 +128,7 @@ struct Binding {
 struct Frame {
   Frame* around;  // null: the program itself
   Section* section;
+  int step_dim;  // of its loop
   absl::flat_hash_map<const Node*, Binding> parameters;
 };
 
@@ -531,21 +532,15 @@ class Lowering {
     const Binding& b = frame_->parameters.at(o.node());
     std::vector<uint32_t> out;
     const DType dtype = Value(o).dtype();
-    const auto part = [&](KernelOp op, uint64_t imm) {
-      out.push_back(section_->emit({.op = op, .type = hlo::part_type(dtype), .imm = imm}));
-    };
     switch (b.kind) {
       case Binding::kCarried:
-        for (int p = 0; p < hlo::num_parts(dtype); ++p) part(KernelOp::kCarried, b.first + p);
+        for (int p = 0; p < hlo::num_parts(dtype); ++p)
+          out.push_back(section_->emit({.op = KernelOp::kCarried,
+                                        .type = hlo::part_type(dtype),
+                                        .imm = b.first + static_cast<uint64_t>(p)}));
         return out;
-      case Binding::kOuter: {
-        Frame* const inside = frame_;
-        enter(inside->around);
-        const std::vector<uint32_t> parts = emit(b.outer, index, kNone);
-        enter(inside);
-        for (uint32_t p : parts) part(KernelOp::kOuter, p);
-        return out;
-      }
+      case Binding::kOuter:
+        return from_outside(frame_->around, [&] { return emit(b.outer, index, kNone); });
       default:
         return memory(o, index, predicate);
     }
@@ -564,7 +559,35 @@ class Lowering {
       o = b.outer;
     }
     if (o.node()->op() == Op::constant && o.node()->type()->is_scalar()) return immediate(*o.node());
-    return load(Value(o), Value(o).dims(), index, predicate);
+    // What no step changes is read before the steps.
+    Frame* where = frame_;
+    while (where && predicate == kNone && !depends_on(index, where->step_dim)) where = where->around;
+    return from_outside(where, [&] { return load(Value(o), Value(o).dims(), index, predicate); });
+  }
+
+  static bool depends_on(const Index& index, int dim) {
+    for (const DimIndex& d : index) {
+      if (d.value != kNone) return true;  // computed by the present section
+      for (const auto& [term, coef] : d.terms)
+        if (term == dim) return true;
+    }
+    return false;
+  }
+
+  // Values that the code of `where`, the present section or one around it, computes.
+  template <class F>
+  std::vector<uint32_t> from_outside(Frame* where, F&& compute) {
+    if (where == frame_) return compute();
+    Frame* const inside = frame_;
+    enter(inside->around);
+    const std::vector<uint32_t> parts = from_outside(where, compute);
+    std::vector<DType> types;
+    for (uint32_t p : parts) types.push_back(section_->code[p].type);
+    enter(inside);
+    std::vector<uint32_t> out;
+    for (size_t i = 0; i < parts.size(); ++i)
+      out.push_back(section_->emit({.op = KernelOp::kOuter, .type = types[i], .imm = parts[i]}));
+    return out;
   }
 
   // Whether the operand, seen from the present section, lies in memory.
@@ -621,26 +644,31 @@ class Lowering {
       bindings.push_back(std::move(b));
     }
     Frame* const around = frame_;
+    const std::optional<cluster::LaneLoop> lanes = cluster::lane_loop(n);
     if (!counted) {
-      const Section cond = region(
-          *n.attrs().computation(Attr::cond), bindings,
-          [&](const hlo::Computation& c) { r.condition = emit(c.roots()[0].operand(), {}, kNone)[0]; });
+      const Section cond =
+          region(*n.attrs().computation(Attr::cond), bindings, step_dim, [&](const hlo::Computation& c) {
+            r.condition = lanes ? emit(c.parameters()[lanes->flag].operand(), identity_, kNone)[0]
+                                : emit(c.roots()[0].operand(), {}, kNone)[0];
+          });
       r.cond = cond.code;
     }
-    const Section body = region(*n.attrs().computation(Attr::body), bindings, [&](const hlo::Computation& c) {
-      for (size_t i = 0; i < c.roots().size(); ++i) {
-        const Value& root = c.roots()[i];
-        if (i < carried ? cluster::is_unchanged(n, i) : around || !group_.repeat_read[i]) continue;
-        const std::vector<uint32_t> parts = emit(root.operand(), element_of(root), kNone);
-        if (i < carried) {
-          r.next.insert(r.next.end(), parts.begin(), parts.end());
-          continue;
-        }
-        Index at = element_of(root);
-        at.insert(at.begin(), step);
-        store(Value(const_cast<Node*>(&n), static_cast<uint32_t>(i)), parts, at, r.stores);
-      }
-    });
+    const Section body =
+        region(*n.attrs().computation(Attr::body), bindings, step_dim, [&](const hlo::Computation& c) {
+          for (size_t i = 0; i < c.roots().size(); ++i) {
+            const Value& root = c.roots()[i];
+            if (i < carried ? cluster::is_unchanged(n, i) : around || !group_.repeat_read[i]) continue;
+            const std::vector<uint32_t> parts =
+                emit(lanes ? lanes->next[i] : root.operand(), element_of(root), kNone);
+            if (i < carried) {
+              r.next.insert(r.next.end(), parts.begin(), parts.end());
+              continue;
+            }
+            Index at = element_of(root);
+            at.insert(at.begin(), step);
+            store(Value(const_cast<Node*>(&n), static_cast<uint32_t>(i)), parts, at, r.stores);
+          }
+        });
     r.body = body.code;
     repeats_[number] = std::move(r);
     use.instr = section_->emit({.op = KernelOp::kRepeat, .type = DType::kS64, .imm = number});
@@ -648,9 +676,9 @@ class Lowering {
   }
 
   template <class F>
-  Section region(const hlo::Computation& c, const std::vector<Binding>& bindings, F&& fill) {
+  Section region(const hlo::Computation& c, const std::vector<Binding>& bindings, int step_dim, F&& fill) {
     Section section;
-    Frame frame{frame_, &section, {}};
+    Frame frame{frame_, &section, step_dim, {}};
     for (size_t i = 0; i < bindings.size(); ++i)
       frame.parameters.emplace(c.parameters()[i].node(), bindings[i]);
     enter(&frame);
@@ -677,14 +705,15 @@ class Lowering {
   struct Cost {
     double work = 1, steps = 0;
   };
-  Cost cost(const std::vector<KernelInstr>& code) const {
+  Cost cost(const LoopKernel& k, const std::vector<KernelInstr>& code) const {
     Cost out{static_cast<double>(code.size()) + 1, 0};
     for (const KernelInstr& i : code) {
       if (i.op != KernelOp::kRepeat) continue;
-      const Repeat& r = repeats_[i.imm];
-      const double trips = static_cast<double>(r.counted ? extents_[element_dims() + i.imm] : kAssumedSteps);
+      const Repeat& r = k.repeats[i.imm];
+      const double trips =
+          static_cast<double>(r.counted ? extents_[k.parallel_rank + k.reduce_rank + i.imm] : kAssumedSteps);
       for (const auto* part : {&r.cond, &r.body}) {
-        const Cost inner = cost(*part);
+        const Cost inner = cost(k, *part);
         out.work += trips * inner.work;
         out.steps += trips * (1 + inner.steps);
       }
@@ -790,16 +819,17 @@ class Lowering {
     k.has_reduction = group_.reduction != nullptr;
     if (k.has_reduction) reduction_.form = reduce_form();
     k.reduction = std::move(reduction_);
+    k.body = std::move(body_.code);
     k.epilogue = std::move(epilogue_.code);
     k.stores = std::move(stores_);
     out.buffers = std::move(buffers_);
-    double total = 1;
-    for (size_t d = 0; d < element_dims(); ++d)
-      total *= static_cast<double>(std::max<int64_t>(extents_[d], 1));
-    const Cost each = cost(body_.code);
-    out.work = static_cast<int64_t>(std::min(total * each.work + each.steps * kStepWork, kMostWork));
     k.repeats = std::move(repeats_);
-    k.body = std::move(body_.code);
+    drop_unused(k);
+    double total = 1;
+    for (int d = 0; d < k.parallel_rank + k.reduce_rank; ++d)
+      total *= static_cast<double>(std::max<int64_t>(extents_[d], 1));
+    const Cost each = cost(k, k.body);
+    out.work = static_cast<int64_t>(std::min(total * each.work + each.steps * kStepWork, kMostWork));
     if (parallel_rank_ > 0) out.inner = extents_[parallel_rank_ - 1];
     for (int d = 0; d + 1 < parallel_rank_; ++d) out.outer *= extents_[d];
     return out;
