@@ -7,6 +7,7 @@
 #include "cluster/repeat.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
+#include "jit/lower_sections.h"
 
 namespace lamina::jit {
 namespace {
@@ -21,116 +22,12 @@ using hlo::Operand;
 using hlo::Prim;
 using hlo::Value;
 
-constexpr uint32_t kNone = ~uint32_t{0};
 constexpr int64_t kFewReduced = 32;
 // What a loop of unknown length is taken to do: enough to be compiled before its first run.
 constexpr int64_t kAssumedSteps = 32'768;
 // Starting one step of a repeat for a block of elements, in element operations of the interpreting tier.
 constexpr int64_t kStepWork = 100;
 constexpr double kMostWork = 1e15;
-
-// Index along one dimension of some array: offset + sum of coef * loop index, or a computed value plus that.
-struct DimIndex {
-  int64_t offset = 0;
-  std::vector<std::pair<int, int64_t>> terms;  // (loop dim, coefficient), coefficients not 0, dims ascending
-  uint32_t value = kNone;                      // s64 value added, if any
-
-  bool operator==(const DimIndex&) const = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const DimIndex& d) {
-    return H::combine(std::move(h), d.offset, d.terms, d.value);
-  }
-};
-using Index = std::vector<DimIndex>;
-
-DimIndex scaled(DimIndex d, int64_t factor) {
-  d.offset *= factor;
-  for (auto& t : d.terms) t.second *= factor;
-  if (factor == 0) d.terms.clear();
-  return d;
-}
-
-DimIndex sum(const DimIndex& a, const DimIndex& b) {
-  DimIndex out = a;
-  out.offset += b.offset;
-  for (const auto& [dim, coef] : b.terms) {
-    auto it = std::find_if(out.terms.begin(), out.terms.end(),
-                           [&, d = dim](const auto& t) { return t.first == d; });
-    if (it == out.terms.end())
-      out.terms.emplace_back(dim, coef);
-    else
-      it->second += coef;
-  }
-  std::erase_if(out.terms, [](const auto& t) { return t.second == 0; });
-  std::sort(out.terms.begin(), out.terms.end());
-  return out;
-}
-
-DimIndex shifted(DimIndex d, int64_t by) {
-  d.offset += by;
-  return d;
-}
-
-struct RawAccess {
-  uint32_t buffer;
-  int64_t offset;
-  std::vector<std::pair<int, int64_t>> terms;
-  bool operator==(const RawAccess&) const = default;
-};
-
-struct MemoKey {
-  Operand value;
-  Index index;
-  uint32_t predicate;
-  bool operator==(const MemoKey&) const = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const MemoKey& k) {
-    return H::combine(std::move(h), k.value.bits(), k.index, k.predicate);
-  }
-};
-
-struct InstrHash {
-  size_t operator()(const KernelInstr& i) const {
-    return absl::HashOf(i.op, i.prim, i.type, i.predicated, i.operands[0], i.operands[1], i.operands[2],
-                        i.imm);
-  }
-};
-
-// A while or scan that a section runs.
-struct RepeatUse {
-  uint32_t instr = 0;
-  std::vector<uint32_t> first;  // of each operand that changes: its first carried part
-};
-
-// One of the kernel's instruction lists, with memo tables.
-struct Section {
-  std::vector<KernelInstr> code;
-  absl::flat_hash_map<KernelInstr, uint32_t, InstrHash> known;
-  absl::flat_hash_map<MemoKey, std::vector<uint32_t>> memo;
-  absl::flat_hash_map<const Node*, RepeatUse> repeats;
-
-  uint32_t emit(const KernelInstr& instr) {
-    auto [it, inserted] = known.try_emplace(instr, static_cast<uint32_t>(code.size()));
-    if (inserted) code.push_back(instr);
-    return it->second;
-  }
-};
-
-// What a parameter of a region stands for.
-struct Binding {
-  enum Kind { kCarried, kOuter, kMemory, kSlice } kind;
-  uint32_t first = 0;  // carried: part number
-  Operand outer;       // the others: in the program or region that holds the loop
-  DimIndex step;       // slice: index along the scanned dimension
-};
-
-// A region being lowered.
-struct Frame {
-  Frame* around;  // null: the program itself
-  Section* section;
-  int step_dim;  // of its loop
-  absl::flat_hash_map<const Node*, Binding> parameters;
-};
 
 class Lowering {
  public:
