@@ -18,6 +18,7 @@ using hlo::Operand;
 // Nodes in all regions together, those that are read at several indices counted for each; bounds compile
 // time and recursion depth.
 constexpr int kMostNodes = 400;
+constexpr int kDearNodes = 6;  // what one with a long program counts as
 constexpr int kMostLoops = 6;
 constexpr int64_t kMostSpaceRank = 8;
 
@@ -116,7 +117,8 @@ class Fit {
     if (is_loop_op(n.op()) && (reach != Reach::kElement || !in_space(type)))
       return refuse(str_cat("reads what an inner ", n.def().name, " carries at other indices"));
     if (reach == Reach::kElement && !region.seen.try_emplace(&n, true).second) return true;
-    if (++nodes_ > kMostNodes) return refuse("has reached the size limit of a kernel");
+    nodes_ += n.def().is_elementwise() && n.def().flags & hlo::kDear ? kDearNodes : 1;
+    if (nodes_ > kMostNodes) return refuse("has reached the size limit of a kernel");
     if (n.op() == Op::parameter)
       return reach == Reach::kElement || region.parameters.at(&n) == Source::kMemory ||
              refuse("reads what it carries at other indices");

@@ -1,5 +1,7 @@
 // Steps that run a loop kernel, and steps that only rename a buffer.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 
 #include "absl/container/inlined_vector.h"
 #include "hlo/op.h"
@@ -14,6 +16,8 @@ namespace {
 constexpr int64_t kInnerGrain = 1024;
 // The same where each element makes many steps.
 constexpr int64_t kRepeatGrain = 64;
+// A loop of unknown length that took less the last time gains nothing from threads.
+constexpr int64_t kBriefNs = 100'000;
 
 // Strides and offset of an access with their values for one shape, by dimension.
 std::vector<int64_t> resolved(const Access& access, const std::vector<int64_t>& args) {
@@ -110,7 +114,9 @@ class LoopStep final : public Step {
     if (outer_ == 0 || inner_ == 0) return absl::OkStatus();
     const KernelEntry entry = run.engine.kernels().entry_for(*kernel_, work_);
     ThreadPool& pool = run.engine.runtime().pool();
-    const int64_t threads = pool.threads_for(work_);
+    const bool brief = asks_ && last_ns_.load(std::memory_order_relaxed) < kBriefNs;
+    const int64_t threads = brief ? 1 : pool.threads_for(work_);
+    const auto started = std::chrono::steady_clock::now();
     const int64_t tasks = threads <= 1            ? 1
                           : outer_ >= 2 * threads ? std::min<int64_t>(outer_, threads)
                           : inner_ >= 2 * grain_  ? std::min<int64_t>((inner_ + grain_ - 1) / grain_, threads)
@@ -132,6 +138,9 @@ class LoopStep final : public Step {
           });
       done = done && status.ok();
     }
+    if (asks_)
+      last_ns_.store((std::chrono::steady_clock::now() - started) / std::chrono::nanoseconds(1),
+                     std::memory_order_relaxed);
     return done ? absl::OkStatus() : absl::CancelledError("the run was cancelled");
   }
 
@@ -196,7 +205,8 @@ class LoopStep final : public Step {
   std::vector<std::pair<size_t, size_t>> overwritable_;
   std::vector<int64_t> args_;
   int64_t outer_, inner_, work_, grain_;
-  bool asks_;  // see CancelQuestion
+  bool asks_;                                       // see CancelQuestion
+  mutable std::atomic<int64_t> last_ns_{kBriefNs};  // of a loop of unknown length
   std::vector<int> slots_;
   std::vector<const hlo::Type*> written_;  // type of what is written, null for what is read
 };
