@@ -162,7 +162,7 @@ class Fuser {
 
   // Whether a loop kernel reads `n` as carried values at the start, element by element, and in no other way.
   bool starts_from(const Node& loop, const Node* n) const {
-    if (!repeats_.contains(&loop)) return false;
+    if (!repeats_.contains(&loop) || is_running_scan(loop)) return false;
     for (size_t i = 0; i < loop.operands().size(); ++i)
       if (loop.operand(i).node() == n && (i >= num_carried(loop) || is_unchanged(loop, i))) return false;
     return true;

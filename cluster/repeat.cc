@@ -42,6 +42,7 @@ class Fit {
 
  private:
   struct Region {
+    bool branch = false;  // of a case
     absl::flat_hash_map<const Node*, Source> parameters;
     absl::flat_hash_map<const Node*, bool> seen;  // read at its own element
   };
@@ -95,6 +96,25 @@ class Fit {
     return true;
   }
 
+  // All branches are computed, and one result chosen: they have no effects.
+  bool chooses(const Node& n, Region& around) {
+    std::vector<Source> sources;
+    for (size_t i = 0; i < n.operands().size(); ++i) {
+      const bool memory = i > 0 && in_memory(n.operand(i), around);
+      sources.push_back(memory ? Source::kMemory : Source::kElement);
+      if (memory) continue;
+      if (!in_space(*n.operand_type(i)) || !reads(n.operand(i), Reach::kElement, around)) return false;
+    }
+    sources.erase(sources.begin());
+    for (const hlo::ComputationPtr& branch : n.attrs().computations(Attr::branches)) {
+      Region inside = region(*branch, sources);
+      inside.branch = true;
+      for (const hlo::Value& root : branch->roots())
+        if (!in_space(*root.type()) || !reads(root.operand(), Reach::kElement, inside)) return false;
+    }
+    return true;
+  }
+
   static Region region(const Computation& c, const std::vector<Source>& sources) {
     Region out;
     for (size_t i = 0; i < sources.size(); ++i) out.parameters[c.parameters()[i].node()] = sources[i];
@@ -114,8 +134,8 @@ class Fit {
     if (!type.is_array()) return refuse("computes what is no array");
     if (type.is_scalar()) reach = Reach::kElement;
     if (is_loop_op(n.op()) && o.index() >= num_carried(n)) return refuse("stacks values in an inner loop");
-    if (is_loop_op(n.op()) && (reach != Reach::kElement || !in_space(type)))
-      return refuse(str_cat("reads what an inner ", n.def().name, " carries at other indices"));
+    if ((is_loop_op(n.op()) || n.op() == Op::case_) && (reach != Reach::kElement || !in_space(type)))
+      return refuse(str_cat("reads what an inner ", n.def().name, " gives at other indices"));
     if (reach == Reach::kElement && !region.seen.try_emplace(&n, true).second) return true;
     nodes_ += n.def().is_elementwise() && n.def().flags & hlo::kDear ? kDearNodes : 1;
     if (nodes_ > kMostNodes) return refuse("has reached the size limit of a kernel");
@@ -123,7 +143,9 @@ class Fit {
       return reach == Reach::kElement || region.parameters.at(&n) == Source::kMemory ||
              refuse("reads what it carries at other indices");
     if (n.op() == Op::constant || n.op() == Op::iota) return true;
-    if (is_loop_op(n.op())) return enter(n, &region, nullptr);
+    if (is_loop_op(n.op()))
+      return region.branch ? refuse("a branch holds a loop") : enter(n, &region, nullptr);
+    if (n.op() == Op::case_) return chooses(n, region);
     if (n.op() == Op::reduce || !may_join_loop(n.op()))
       return refuse(str_cat("a step holds a ", n.def().name));
     if (n.op() == Op::reshape && !is_splitting_reshape(n)) return refuse("a step holds a reshape");
@@ -150,6 +172,12 @@ size_t num_carried(const Node& loop) {
 bool is_unchanged(const Node& loop, size_t carried) {
   const Computation& body = *loop.attrs().computation(Attr::body);
   return body.roots()[carried] == body.parameters()[carried];
+}
+
+bool is_running_scan(const Node& loop) {
+  if (loop.op() != Op::scan || num_carried(loop) != 1 || loop.operands().size() != 2) return false;
+  const std::span<const hlo::Value> roots = loop.attrs().computation(Attr::body)->roots();
+  return roots.size() == 2 && roots[0] == roots[1];
 }
 
 std::optional<LaneLoop> lane_loop(const Node& loop) {

@@ -23,8 +23,6 @@ using hlo::Prim;
 using hlo::Value;
 
 constexpr int64_t kFewReduced = 32;
-// What a loop of unknown length is taken to do: enough to be compiled before its first run.
-constexpr int64_t kAssumedSteps = 32'768;
 // Starting one step of a repeat for a block of elements, in element operations of the interpreting tier.
 constexpr int64_t kStepWork = 100;
 constexpr double kMostWork = 1e15;
@@ -213,6 +211,7 @@ class Lowering {
     if (frame_ && n.op() == Op::parameter) return parameter(o, index, predicate);
     if (is_loaded(n)) return load(Value(o), Value(o).dims(), index, predicate);
     if (cluster::is_loop_op(n.op())) return repeated(o, index, predicate);
+    if (n.op() == Op::case_) return chosen(o);
     if (&n == group_.reduction) {
       std::vector<uint32_t> out;
       uint64_t at = 0;
@@ -436,6 +435,8 @@ class Lowering {
                                         .type = hlo::part_type(dtype),
                                         .imm = b.first + static_cast<uint64_t>(p)}));
         return out;
+      case Binding::kValue:
+        return b.parts;
       case Binding::kOuter:
         return from_outside(frame_->around, [&] { return emit(b.outer, index, kNone); });
       default:
@@ -478,6 +479,10 @@ class Lowering {
     Frame* const inside = frame_;
     enter(inside->around);
     const std::vector<uint32_t> parts = from_outside(where, compute);
+    if (section_ == inside->section) {
+      enter(inside);
+      return parts;
+    }
     std::vector<DType> types;
     for (uint32_t p : parts) types.push_back(section_->code[p].type);
     enter(inside);
@@ -493,6 +498,44 @@ class Lowering {
     const auto it = frame_->parameters.find(o.node());
     return it != frame_->parameters.end() &&
            (it->second.kind == Binding::kMemory || it->second.kind == Binding::kSlice);
+  }
+
+  // A case among the steps of a loop: the result of every branch, and one chosen. An index that names no
+  // branch is that of the last one.
+  std::vector<uint32_t> chosen(Operand o) {
+    const Node& n = *o.node();
+    const uint32_t at = emit(n.operand(0), {}, kNone)[0];
+    std::vector<Binding> bindings;
+    for (size_t i = 1; i < n.operands().size(); ++i) {
+      const Operand operand = n.operand(i);
+      Binding b{.kind = Binding::kMemory, .first = 0, .outer = operand, .step = {}};
+      if (!in_memory(operand)) {
+        b.kind = Binding::kValue;
+        b.parts = emit(operand, element_of(Value(operand)), kNone);
+      }
+      bindings.push_back(std::move(b));
+    }
+    const std::vector<hlo::ComputationPtr>& branches = n.attrs().computations(Attr::branches);
+    std::vector<uint32_t> out;
+    for (size_t k = branches.size(); k-- > 0;) {
+      // One branch may stand in several places, with other values each.
+      auto memo = std::exchange(section_->memo, {});
+      Frame frame{frame_, section_, -1, {}};
+      for (size_t i = 0; i < bindings.size(); ++i)
+        frame.parameters.emplace(branches[k]->parameters()[i].node(), bindings[i]);
+      enter(&frame);
+      const Value& root = branches[k]->roots()[o.index()];
+      const std::vector<uint32_t> parts = emit(root.operand(), element_of(root), kNone);
+      enter(frame.around);
+      section_->memo = std::move(memo);
+      if (out.empty()) {
+        out = parts;
+        continue;
+      }
+      const uint32_t number = prim(Prim::constant, DType::kS32, {}, k);
+      out = select(prim(Prim::eq, DType::kBool, {at, number}), parts, out);
+    }
+    return out;
   }
 
   std::vector<uint32_t> repeated(Operand o, const Index& index, uint32_t predicate) {
@@ -596,26 +639,6 @@ class Lowering {
       f(r.cond);
       f(r.body);
     }
-  }
-
-  // Work of one element, and steps of repeats that it starts.
-  struct Cost {
-    double work = 1, steps = 0;
-  };
-  Cost cost(const LoopKernel& k, const std::vector<KernelInstr>& code) const {
-    Cost out{static_cast<double>(code.size()) + 1, 0};
-    for (const KernelInstr& i : code) {
-      if (i.op != KernelOp::kRepeat) continue;
-      const Repeat& r = k.repeats[i.imm];
-      const double trips =
-          static_cast<double>(r.counted ? extents_[k.parallel_rank + k.reduce_rank + i.imm] : kAssumedSteps);
-      for (const auto* part : {&r.cond, &r.body}) {
-        const Cost inner = cost(k, *part);
-        out.work += trips * inner.work;
-        out.steps += trips * (1 + inner.steps);
-      }
-    }
-    return out;
   }
 
   // Whether loop dims d and d + 1 can become one: every access walks them as one contiguous run.
@@ -725,7 +748,7 @@ class Lowering {
     double total = 1;
     for (int d = 0; d < k.parallel_rank + k.reduce_rank; ++d)
       total *= static_cast<double>(std::max<int64_t>(extents_[d], 1));
-    const Cost each = cost(k, k.body);
+    const Cost each = cost_of(k, k.body, extents_);
     out.work = static_cast<int64_t>(std::min(total * each.work + each.steps * kStepWork, kMostWork));
     if (parallel_rank_ > 0) out.inner = extents_[parallel_rank_ - 1];
     for (int d = 0; d + 1 < parallel_rank_; ++d) out.outer *= extents_[d];

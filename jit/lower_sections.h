@@ -104,19 +104,44 @@ struct Section {
 
 // What a parameter of a region stands for.
 struct Binding {
-  enum Kind { kCarried, kOuter, kMemory, kSlice } kind;
-  uint32_t first = 0;  // carried: part number
-  hlo::Operand outer;  // the others: in the program or region that holds the loop
-  DimIndex step;       // slice: index along the scanned dimension
+  enum Kind { kCarried, kOuter, kMemory, kSlice, kValue } kind;
+  uint32_t first = 0;                // carried: part number
+  hlo::Operand outer;                // the others: in the program or region that holds the loop
+  DimIndex step;                     // slice: index along the scanned dimension
+  std::vector<uint32_t> parts = {};  // value: of the present section
 };
 
 // A region being lowered.
 struct Frame {
-  Frame* around;  // null: the program itself
-  Section* section;
-  int step_dim;  // of its loop
+  Frame* around;     // null: the program itself
+  Section* section;  // that of `around` in a branch of a case
+  int step_dim;      // of its loop, -1 in a branch
   absl::flat_hash_map<const hlo::Node*, Binding> parameters;
 };
+
+// What a loop of unknown length is taken to do: enough to be compiled before its first run.
+inline constexpr int64_t kAssumedSteps = 32'768;
+
+// Work of one element, and steps of repeats that it starts.
+struct Cost {
+  double work = 1, steps = 0;
+};
+inline Cost cost_of(const LoopKernel& k, const std::vector<KernelInstr>& code,
+                    const std::vector<int64_t>& extents) {
+  Cost out{static_cast<double>(code.size()) + 1, 0};
+  for (const KernelInstr& i : code) {
+    if (i.op != KernelOp::kRepeat) continue;
+    const Repeat& r = k.repeats[i.imm];
+    const double trips =
+        static_cast<double>(r.counted ? extents[k.parallel_rank + k.reduce_rank + i.imm] : kAssumedSteps);
+    for (const auto* part : {&r.cond, &r.body}) {
+      const Cost inner = cost_of(k, *part, extents);
+      out.work += trips * inner.work;
+      out.steps += trips * (1 + inner.steps);
+    }
+  }
+  return out;
+}
 
 }  // namespace lamina::jit
 

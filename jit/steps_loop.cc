@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "absl/container/inlined_vector.h"
+#include "cluster/repeat.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
@@ -244,7 +245,7 @@ absl::StatusOr<std::unique_ptr<Step>> make_loop_step(Engine& engine, const clust
                                                      const cluster::Group& group, const SlotOf& slot_of) {
   if (group.anchors[0]->op() == hlo::Op::transpose && stands_alone(plan, group))
     if (std::unique_ptr<Step> native = make_native_step(*group.anchors[0], slot_of)) return native;
-  if (group.repeat && group.repeat->op() == hlo::Op::scan)
+  if (group.repeat && cluster::is_running_scan(*group.repeat))
     if (std::unique_ptr<Step> native = make_native_step(*group.repeat, slot_of)) return native;
   absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
   if (!loop.ok()) return loop.status();

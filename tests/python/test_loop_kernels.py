@@ -182,6 +182,28 @@ def test_steps_that_need_other_elements_and_arrays_without_elements():
     assert int(n) == 3 and empty.shape == (0, 2)
 
 
+def test_branches_in_steps():
+    w = np.float32([3, 1, 2])
+
+    def f(x, n):
+        def step(s):
+            i, x, y = s
+            x = lax.cond(i % 3 == 0, lambda x: x + w[::-1], lambda x: x * 2, x)
+            y = lax.switch(i - 1, [lambda x, y: x - y, lambda x, y: y, lambda x, y: y + i], x, y)
+            return i + 1, x, y
+
+        return lax.while_loop(lambda s: s[0] < n, step, (0, x, x))
+
+    x = y = np.float32([1, 2, 3])
+    for i in range(6):
+        x = x + w[::-1] if i % 3 == 0 else x * 2
+        y = [x - y, y, y + i][min(max(i - 1, 0), 2)]
+    start = np.float32([1, 2, 3])
+    for got, want in zip(lm.jit(f)(start, 6)[1:], (x, y), strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert not any("while" in s for s in steps(f, start, 6))
+
+
 def test_results_do_not_disturb_the_operands():
     x = lnp.arange(1000.0)
     y = x + 1
