@@ -143,7 +143,7 @@ class Fuser {
     const bool cheap = cost <= kCheapOps && !dear;
     for (const Node* u : users) {
       const LoopRole role = loop_role(*u);
-      if (role == LoopRole::kNone) return false;
+      if (role == LoopRole::kNone && !starts_from(*u, n)) return false;
       if (u->op() == Op::reshape && !is_splitting_reshape(*u)) return false;
       // The initial value of a reduction is read from memory.
       if (role == LoopRole::kReduction && !reads_as_array(*u, n)) return false;
@@ -157,6 +157,14 @@ class Fuser {
         return false;
       }
     }
+    return true;
+  }
+
+  // Whether a loop kernel reads `n` as carried values at the start, element by element, and in no other way.
+  bool starts_from(const Node& loop, const Node* n) const {
+    if (!repeats_.contains(&loop) || is_running_scan(loop)) return false;
+    for (size_t i = 0; i < loop.operands().size(); ++i)
+      if (loop.operand(i).node() == n && (i >= num_carried(loop) || is_unchanged(loop, i))) return false;
     return true;
   }
 

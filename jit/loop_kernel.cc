@@ -393,7 +393,56 @@ class Verifier {
   std::vector<int> runs_;  // of each repeat: instructions that run it
 };
 
+// What a section computes that something needs, renumbered. `roots`: the values needed from outside.
+void prune(LoopKernel& kernel, std::vector<KernelInstr>& code, const std::vector<uint32_t*>& roots) {
+  std::vector<bool> live(code.size(), false);
+  for (uint32_t* root : roots) live[*root] = true;
+  for (size_t i = code.size(); i-- > 0;) {
+    if (code[i].op == KernelOp::kRepeat) {
+      live[i] = true;
+      Repeat& r = kernel.repeats[code[i].imm];
+      if (!r.counted) prune(kernel, r.cond, {&r.condition});
+      std::vector<uint32_t*> needed;
+      for (uint32_t& v : r.next) needed.push_back(&v);
+      for (Store& s : r.stores) needed.push_back(&s.value);
+      prune(kernel, r.body, needed);
+    }
+    if (live[i])
+      for_each_operand(kernel, code[i], hlo::prim_arity(code[i].prim), [&](uint32_t v) { live[v] = true; });
+  }
+  std::vector<uint32_t> number(code.size(), 0);
+  uint32_t kept = 0;
+  for (size_t i = 0; i < code.size(); ++i) {
+    if (!live[i]) continue;
+    number[i] = kept;
+    KernelInstr instr = code[i];
+    for (uint32_t& operand : instr.operands)
+      if (operand < i) operand = number[operand];
+    if (instr.op == KernelOp::kRepeat) {
+      Repeat& r = kernel.repeats[instr.imm];
+      for (uint32_t& v : r.init) v = number[v];
+      for (auto* inside : {&r.cond, &r.body})
+        for (KernelInstr& inner : *inside)
+          if (inner.op == KernelOp::kOuter) inner.imm = number[inner.imm];
+    }
+    code[kept++] = instr;
+  }
+  code.resize(kept);
+  for (uint32_t* root : roots) *root = number[*root];
+}
+
 }  // namespace
+
+void drop_unused(LoopKernel& kernel) {
+  if (kernel.repeats.empty()) return;
+  std::vector<uint32_t*> roots;
+  if (kernel.has_reduction) {
+    for (uint32_t& v : kernel.reduction.inputs) roots.push_back(&v);
+  } else {
+    for (Store& s : kernel.stores) roots.push_back(&s.value);
+  }
+  prune(kernel, kernel.body, roots);
+}
 
 std::string to_string(const LoopKernel& kernel) {
   std::string text = absl::StrCat("kernel parallel ", static_cast<int>(kernel.parallel_rank), " reduce ",

@@ -210,6 +210,10 @@ using KernelEntry = int32_t (*)(void* const* buffers, const int64_t* args, int64
 // Whether every index, rank, slot and type of the kernel is as documented here; both tiers rely on it.
 absl::Status verify(const LoopKernel& kernel);
 
+// Takes instructions that nothing needs out of a kernel with repeats. Generated code relies on it: what a
+// section computes differently per element is then needed per element.
+void drop_unused(LoopKernel& kernel);
+
 // The interpreting tier: same contract, in blocks, without a compile. Preparing is cheap (no code is made);
 // `run` may be called from several threads at once.
 class KernelInterpreter {

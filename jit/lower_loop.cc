@@ -7,6 +7,7 @@
 #include "cluster/repeat.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
+#include "jit/lower_sections.h"
 
 namespace lamina::jit {
 namespace {
@@ -21,115 +22,10 @@ using hlo::Operand;
 using hlo::Prim;
 using hlo::Value;
 
-constexpr uint32_t kNone = ~uint32_t{0};
 constexpr int64_t kFewReduced = 32;
-// What a loop of unknown length is taken to do: enough to be compiled before its first run.
-constexpr int64_t kAssumedSteps = 32'768;
 // Starting one step of a repeat for a block of elements, in element operations of the interpreting tier.
 constexpr int64_t kStepWork = 100;
 constexpr double kMostWork = 1e15;
-
-// Index along one dimension of some array: offset + sum of coef * loop index, or a computed value plus that.
-struct DimIndex {
-  int64_t offset = 0;
-  std::vector<std::pair<int, int64_t>> terms;  // (loop dim, coefficient), coefficients not 0, dims ascending
-  uint32_t value = kNone;                      // s64 value added, if any
-
-  bool operator==(const DimIndex&) const = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const DimIndex& d) {
-    return H::combine(std::move(h), d.offset, d.terms, d.value);
-  }
-};
-using Index = std::vector<DimIndex>;
-
-DimIndex scaled(DimIndex d, int64_t factor) {
-  d.offset *= factor;
-  for (auto& t : d.terms) t.second *= factor;
-  if (factor == 0) d.terms.clear();
-  return d;
-}
-
-DimIndex sum(const DimIndex& a, const DimIndex& b) {
-  DimIndex out = a;
-  out.offset += b.offset;
-  for (const auto& [dim, coef] : b.terms) {
-    auto it = std::find_if(out.terms.begin(), out.terms.end(),
-                           [&, d = dim](const auto& t) { return t.first == d; });
-    if (it == out.terms.end())
-      out.terms.emplace_back(dim, coef);
-    else
-      it->second += coef;
-  }
-  std::erase_if(out.terms, [](const auto& t) { return t.second == 0; });
-  std::sort(out.terms.begin(), out.terms.end());
-  return out;
-}
-
-DimIndex shifted(DimIndex d, int64_t by) {
-  d.offset += by;
-  return d;
-}
-
-struct RawAccess {
-  uint32_t buffer;
-  int64_t offset;
-  std::vector<std::pair<int, int64_t>> terms;
-  bool operator==(const RawAccess&) const = default;
-};
-
-struct MemoKey {
-  Operand value;
-  Index index;
-  uint32_t predicate;
-  bool operator==(const MemoKey&) const = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const MemoKey& k) {
-    return H::combine(std::move(h), k.value.bits(), k.index, k.predicate);
-  }
-};
-
-struct InstrHash {
-  size_t operator()(const KernelInstr& i) const {
-    return absl::HashOf(i.op, i.prim, i.type, i.predicated, i.operands[0], i.operands[1], i.operands[2],
-                        i.imm);
-  }
-};
-
-// A while or scan that a section runs.
-struct RepeatUse {
-  uint32_t instr = 0;
-  std::vector<uint32_t> first;  // of each operand that changes: its first carried part
-};
-
-// One of the kernel's instruction lists, with memo tables.
-struct Section {
-  std::vector<KernelInstr> code;
-  absl::flat_hash_map<KernelInstr, uint32_t, InstrHash> known;
-  absl::flat_hash_map<MemoKey, std::vector<uint32_t>> memo;
-  absl::flat_hash_map<const Node*, RepeatUse> repeats;
-
-  uint32_t emit(const KernelInstr& instr) {
-    auto [it, inserted] = known.try_emplace(instr, static_cast<uint32_t>(code.size()));
-    if (inserted) code.push_back(instr);
-    return it->second;
-  }
-};
-
-// What a parameter of a region stands for.
-struct Binding {
-  enum Kind { kCarried, kOuter, kMemory, kSlice } kind;
-  uint32_t first = 0;  // carried: part number
-  Operand outer;       // the others: in the program or region that holds the loop
-  DimIndex step;       // slice: index along the scanned dimension
-};
-
-// A region being lowered.
-struct Frame {
-  Frame* around;  // null: the program itself
-  Section* section;
-  absl::flat_hash_map<const Node*, Binding> parameters;
-};
 
 class Lowering {
  public:
@@ -315,6 +211,7 @@ class Lowering {
     if (frame_ && n.op() == Op::parameter) return parameter(o, index, predicate);
     if (is_loaded(n)) return load(Value(o), Value(o).dims(), index, predicate);
     if (cluster::is_loop_op(n.op())) return repeated(o, index, predicate);
+    if (n.op() == Op::case_) return chosen(o);
     if (&n == group_.reduction) {
       std::vector<uint32_t> out;
       uint64_t at = 0;
@@ -531,21 +428,17 @@ class Lowering {
     const Binding& b = frame_->parameters.at(o.node());
     std::vector<uint32_t> out;
     const DType dtype = Value(o).dtype();
-    const auto part = [&](KernelOp op, uint64_t imm) {
-      out.push_back(section_->emit({.op = op, .type = hlo::part_type(dtype), .imm = imm}));
-    };
     switch (b.kind) {
       case Binding::kCarried:
-        for (int p = 0; p < hlo::num_parts(dtype); ++p) part(KernelOp::kCarried, b.first + p);
+        for (int p = 0; p < hlo::num_parts(dtype); ++p)
+          out.push_back(section_->emit({.op = KernelOp::kCarried,
+                                        .type = hlo::part_type(dtype),
+                                        .imm = b.first + static_cast<uint64_t>(p)}));
         return out;
-      case Binding::kOuter: {
-        Frame* const inside = frame_;
-        enter(inside->around);
-        const std::vector<uint32_t> parts = emit(b.outer, index, kNone);
-        enter(inside);
-        for (uint32_t p : parts) part(KernelOp::kOuter, p);
-        return out;
-      }
+      case Binding::kValue:
+        return b.parts;
+      case Binding::kOuter:
+        return from_outside(frame_->around, [&] { return emit(b.outer, index, kNone); });
       default:
         return memory(o, index, predicate);
     }
@@ -564,7 +457,39 @@ class Lowering {
       o = b.outer;
     }
     if (o.node()->op() == Op::constant && o.node()->type()->is_scalar()) return immediate(*o.node());
-    return load(Value(o), Value(o).dims(), index, predicate);
+    // What no step changes is read before the steps.
+    Frame* where = frame_;
+    while (where && predicate == kNone && !depends_on(index, where->step_dim)) where = where->around;
+    return from_outside(where, [&] { return load(Value(o), Value(o).dims(), index, predicate); });
+  }
+
+  static bool depends_on(const Index& index, int dim) {
+    for (const DimIndex& d : index) {
+      if (d.value != kNone) return true;  // computed by the present section
+      for (const auto& [term, coef] : d.terms)
+        if (term == dim) return true;
+    }
+    return false;
+  }
+
+  // Values that the code of `where`, the present section or one around it, computes.
+  template <class F>
+  std::vector<uint32_t> from_outside(Frame* where, F&& compute) {
+    if (where == frame_) return compute();
+    Frame* const inside = frame_;
+    enter(inside->around);
+    const std::vector<uint32_t> parts = from_outside(where, compute);
+    if (section_ == inside->section) {
+      enter(inside);
+      return parts;
+    }
+    std::vector<DType> types;
+    for (uint32_t p : parts) types.push_back(section_->code[p].type);
+    enter(inside);
+    std::vector<uint32_t> out;
+    for (size_t i = 0; i < parts.size(); ++i)
+      out.push_back(section_->emit({.op = KernelOp::kOuter, .type = types[i], .imm = parts[i]}));
+    return out;
   }
 
   // Whether the operand, seen from the present section, lies in memory.
@@ -573,6 +498,44 @@ class Lowering {
     const auto it = frame_->parameters.find(o.node());
     return it != frame_->parameters.end() &&
            (it->second.kind == Binding::kMemory || it->second.kind == Binding::kSlice);
+  }
+
+  // A case among the steps of a loop: the result of every branch, and one chosen. An index that names no
+  // branch is that of the last one.
+  std::vector<uint32_t> chosen(Operand o) {
+    const Node& n = *o.node();
+    const uint32_t at = emit(n.operand(0), {}, kNone)[0];
+    std::vector<Binding> bindings;
+    for (size_t i = 1; i < n.operands().size(); ++i) {
+      const Operand operand = n.operand(i);
+      Binding b{.kind = Binding::kMemory, .first = 0, .outer = operand, .step = {}};
+      if (!in_memory(operand)) {
+        b.kind = Binding::kValue;
+        b.parts = emit(operand, element_of(Value(operand)), kNone);
+      }
+      bindings.push_back(std::move(b));
+    }
+    const std::vector<hlo::ComputationPtr>& branches = n.attrs().computations(Attr::branches);
+    std::vector<uint32_t> out;
+    for (size_t k = branches.size(); k-- > 0;) {
+      // One branch may stand in several places, with other values each.
+      auto memo = std::exchange(section_->memo, {});
+      Frame frame{frame_, section_, -1, {}};
+      for (size_t i = 0; i < bindings.size(); ++i)
+        frame.parameters.emplace(branches[k]->parameters()[i].node(), bindings[i]);
+      enter(&frame);
+      const Value& root = branches[k]->roots()[o.index()];
+      const std::vector<uint32_t> parts = emit(root.operand(), element_of(root), kNone);
+      enter(frame.around);
+      section_->memo = std::move(memo);
+      if (out.empty()) {
+        out = parts;
+        continue;
+      }
+      const uint32_t number = prim(Prim::constant, DType::kS32, {}, k);
+      out = select(prim(Prim::eq, DType::kBool, {at, number}), parts, out);
+    }
+    return out;
   }
 
   std::vector<uint32_t> repeated(Operand o, const Index& index, uint32_t predicate) {
@@ -621,26 +584,31 @@ class Lowering {
       bindings.push_back(std::move(b));
     }
     Frame* const around = frame_;
+    const std::optional<cluster::LaneLoop> lanes = cluster::lane_loop(n);
     if (!counted) {
-      const Section cond = region(
-          *n.attrs().computation(Attr::cond), bindings,
-          [&](const hlo::Computation& c) { r.condition = emit(c.roots()[0].operand(), {}, kNone)[0]; });
+      const Section cond =
+          region(*n.attrs().computation(Attr::cond), bindings, step_dim, [&](const hlo::Computation& c) {
+            r.condition = lanes ? emit(c.parameters()[lanes->flag].operand(), identity_, kNone)[0]
+                                : emit(c.roots()[0].operand(), {}, kNone)[0];
+          });
       r.cond = cond.code;
     }
-    const Section body = region(*n.attrs().computation(Attr::body), bindings, [&](const hlo::Computation& c) {
-      for (size_t i = 0; i < c.roots().size(); ++i) {
-        const Value& root = c.roots()[i];
-        if (i < carried ? cluster::is_unchanged(n, i) : around || !group_.repeat_read[i]) continue;
-        const std::vector<uint32_t> parts = emit(root.operand(), element_of(root), kNone);
-        if (i < carried) {
-          r.next.insert(r.next.end(), parts.begin(), parts.end());
-          continue;
-        }
-        Index at = element_of(root);
-        at.insert(at.begin(), step);
-        store(Value(const_cast<Node*>(&n), static_cast<uint32_t>(i)), parts, at, r.stores);
-      }
-    });
+    const Section body =
+        region(*n.attrs().computation(Attr::body), bindings, step_dim, [&](const hlo::Computation& c) {
+          for (size_t i = 0; i < c.roots().size(); ++i) {
+            const Value& root = c.roots()[i];
+            if (i < carried ? cluster::is_unchanged(n, i) : around || !group_.repeat_read[i]) continue;
+            const std::vector<uint32_t> parts =
+                emit(lanes ? lanes->next[i] : root.operand(), element_of(root), kNone);
+            if (i < carried) {
+              r.next.insert(r.next.end(), parts.begin(), parts.end());
+              continue;
+            }
+            Index at = element_of(root);
+            at.insert(at.begin(), step);
+            store(Value(const_cast<Node*>(&n), static_cast<uint32_t>(i)), parts, at, r.stores);
+          }
+        });
     r.body = body.code;
     repeats_[number] = std::move(r);
     use.instr = section_->emit({.op = KernelOp::kRepeat, .type = DType::kS64, .imm = number});
@@ -648,9 +616,9 @@ class Lowering {
   }
 
   template <class F>
-  Section region(const hlo::Computation& c, const std::vector<Binding>& bindings, F&& fill) {
+  Section region(const hlo::Computation& c, const std::vector<Binding>& bindings, int step_dim, F&& fill) {
     Section section;
-    Frame frame{frame_, &section, {}};
+    Frame frame{frame_, &section, step_dim, {}};
     for (size_t i = 0; i < bindings.size(); ++i)
       frame.parameters.emplace(c.parameters()[i].node(), bindings[i]);
     enter(&frame);
@@ -671,25 +639,6 @@ class Lowering {
       f(r.cond);
       f(r.body);
     }
-  }
-
-  // Work of one element, and steps of repeats that it starts.
-  struct Cost {
-    double work = 1, steps = 0;
-  };
-  Cost cost(const std::vector<KernelInstr>& code) const {
-    Cost out{static_cast<double>(code.size()) + 1, 0};
-    for (const KernelInstr& i : code) {
-      if (i.op != KernelOp::kRepeat) continue;
-      const Repeat& r = repeats_[i.imm];
-      const double trips = static_cast<double>(r.counted ? extents_[element_dims() + i.imm] : kAssumedSteps);
-      for (const auto* part : {&r.cond, &r.body}) {
-        const Cost inner = cost(*part);
-        out.work += trips * inner.work;
-        out.steps += trips * (1 + inner.steps);
-      }
-    }
-    return out;
   }
 
   // Whether loop dims d and d + 1 can become one: every access walks them as one contiguous run.
@@ -790,16 +739,17 @@ class Lowering {
     k.has_reduction = group_.reduction != nullptr;
     if (k.has_reduction) reduction_.form = reduce_form();
     k.reduction = std::move(reduction_);
+    k.body = std::move(body_.code);
     k.epilogue = std::move(epilogue_.code);
     k.stores = std::move(stores_);
     out.buffers = std::move(buffers_);
-    double total = 1;
-    for (size_t d = 0; d < element_dims(); ++d)
-      total *= static_cast<double>(std::max<int64_t>(extents_[d], 1));
-    const Cost each = cost(body_.code);
-    out.work = static_cast<int64_t>(std::min(total * each.work + each.steps * kStepWork, kMostWork));
     k.repeats = std::move(repeats_);
-    k.body = std::move(body_.code);
+    drop_unused(k);
+    double total = 1;
+    for (int d = 0; d < k.parallel_rank + k.reduce_rank; ++d)
+      total *= static_cast<double>(std::max<int64_t>(extents_[d], 1));
+    const Cost each = cost_of(k, k.body, extents_);
+    out.work = static_cast<int64_t>(std::min(total * each.work + each.steps * kStepWork, kMostWork));
     if (parallel_rank_ > 0) out.inner = extents_[parallel_rank_ - 1];
     for (int d = 0; d + 1 < parallel_rank_; ++d) out.outer *= extents_[d];
     return out;

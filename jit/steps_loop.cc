@@ -1,7 +1,10 @@
 // Steps that run a loop kernel.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 
 #include "absl/container/inlined_vector.h"
+#include "cluster/repeat.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
@@ -14,6 +17,8 @@ namespace {
 constexpr int64_t kInnerGrain = 1024;
 // The same where each element makes many steps.
 constexpr int64_t kRepeatGrain = 64;
+// A loop of unknown length that took less the last time gains nothing from threads.
+constexpr int64_t kBriefNs = 100'000;
 
 // Strides and offset of an access with their values for one shape, by dimension.
 std::vector<int64_t> resolved(const Access& access, const std::vector<int64_t>& args) {
@@ -95,7 +100,9 @@ class LoopStep final : public Step {
     if (outer_ == 0 || inner_ == 0) return absl::OkStatus();
     const KernelEntry entry = run.engine.kernels().entry_for(*kernel_, work_);
     ThreadPool& pool = run.engine.runtime().pool();
-    const int64_t threads = pool.threads_for(work_);
+    const bool brief = asks_ && last_ns_.load(std::memory_order_relaxed) < kBriefNs;
+    const int64_t threads = brief ? 1 : pool.threads_for(work_);
+    const auto started = std::chrono::steady_clock::now();
     const int64_t tasks = threads <= 1            ? 1
                           : outer_ >= 2 * threads ? std::min<int64_t>(outer_, threads)
                           : inner_ >= 2 * grain_  ? std::min<int64_t>((inner_ + grain_ - 1) / grain_, threads)
@@ -117,6 +124,9 @@ class LoopStep final : public Step {
           });
       done = done && status.ok();
     }
+    if (asks_)
+      last_ns_.store((std::chrono::steady_clock::now() - started) / std::chrono::nanoseconds(1),
+                     std::memory_order_relaxed);
     return done ? absl::OkStatus() : absl::CancelledError("the run was cancelled");
   }
 
@@ -178,8 +188,9 @@ class LoopStep final : public Step {
   std::vector<std::pair<size_t, size_t>> overwritable_;
   std::vector<int64_t> args_;
   int64_t outer_, inner_, work_, grain_;
-  bool asks_;                // see CancelQuestion
-  std::vector<int> places_;  // by buffer of the kernel
+  bool asks_;                                       // see CancelQuestion
+  mutable std::atomic<int64_t> last_ns_{kBriefNs};  // of a loop of unknown length
+  std::vector<int> places_;                         // by buffer of the kernel
 };
 
 // A node that is a group of its own, reading values that are stored: what a native op can take over.
@@ -197,7 +208,7 @@ absl::StatusOr<std::unique_ptr<Step>> make_loop_step(Engine& engine, const clust
                                                      const cluster::Group& group, const SlotOf& slot_of) {
   if (group.anchors[0]->op() == hlo::Op::transpose && stands_alone(plan, group))
     if (std::unique_ptr<Step> native = make_native_step(*group.anchors[0], slot_of)) return native;
-  if (group.repeat && group.repeat->op() == hlo::Op::scan)
+  if (group.repeat && cluster::is_running_scan(*group.repeat))
     if (std::unique_ptr<Step> native = make_native_step(*group.repeat, slot_of)) return native;
   absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
   if (!loop.ok()) return loop.status();

@@ -139,7 +139,8 @@ absl::StatusOr<Library> open_library(const std::string& path) {
 
 // A LoopKernel as the flat arrays of the C interface.
 struct FlatKernel {
-  explicit FlatKernel(const LoopKernel& k) {
+  explicit FlatKernel(LoopKernel kernel) : k(std::move(kernel)) {
+    drop_unused(k);
     for (const BufferDecl& b : k.buffers) {
       buffer_types.push_back(static_cast<uint8_t>(b.type));
       buffer_written.push_back(b.written);
@@ -216,6 +217,7 @@ struct FlatKernel {
     return result;
   }
 
+  LoopKernel k;
   std::vector<uint8_t> buffer_types, buffer_written, combine_inputs;
   std::vector<LaminaAccess> accesses;
   std::vector<LaminaTerm> terms;

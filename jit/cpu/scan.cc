@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cluster/repeat.h"
 #include "hlo/attributes.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
@@ -77,9 +78,7 @@ struct RunningScan {
 NativeOp make_scan(const Node& n) {
   const Computation& body = *n.attrs().computation(Attr::body);
   const std::span<const hlo::Value> parameters = body.parameters(), roots = body.roots();
-  if (n.attrs().integer(Attr::num_carry) != 1 || parameters.size() != 2 || roots.size() != 2 ||
-      roots[0] != roots[1])
-    return {};
+  if (!cluster::is_running_scan(n)) return {};
   const DType type = parameters[0].dtype();
   const CombineKind kind = combine_kind(parameters[0], parameters[1], roots[0]);
   const RunningScan s{.prefix = prefix_combine(kind, type),

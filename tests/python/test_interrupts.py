@@ -79,6 +79,17 @@ LONG_RUNS = {
         interrupted(lambda: f(2 * 10**9))
         assert int(f(20)) == 20
     """,
+    "lanes": """
+        step = lambda n: lax.while_loop(lambda i: i < n, lambda i: i + 1, 0)
+        f = lm.jit(lm.vmap(step))
+        few = lnp.full((20_000,), 10, "int32")
+        for _ in range(3):
+            assert int(f(few).sum()) == 200_000
+        many = few.at[7].set(2 * 10**9)
+        many.block_until_ready()
+        interrupted(lambda: f(many).block_until_ready())
+        assert int(f(few).sum()) == 200_000
+    """,
     "own_handler": """
         class Stop(Exception):
             pass

@@ -157,6 +157,7 @@ class Smith {
   bool in_space(const Value& v) const { return !space_ || v.rank() == 0 || v.dims() == *space_; }
   Op element_op() {
     if (depth_ > 0 && chance(25)) return chance(50) ? Op::while_ : Op::scan;
+    if (depth_ > 0 && chance(15)) return Op::case_;
     if (chance(15)) return Op::broadcast_in_dim;
     while (true)
       if (const Op op = static_cast<Op>(pick(num_ops())); op_def(op).is_elementwise()) return op;
@@ -512,9 +513,10 @@ class Smith {
       }
       case Op::case_: {
         for (int64_t n = pick(3); n > 0; --n) add(any_value());
-        std::vector<ComputationPtr> branches{inner().region(types, nullptr)};
+        const auto branch = [&] { return Smith(state_, options_, depth_ - 1, space_); };
+        std::vector<ComputationPtr> branches{branch().region(types, nullptr)};
         const std::vector<const Type*> results = branches[0]->result_types();
-        for (int64_t n = pick(3); n > 0; --n) branches.push_back(inner().region(types, &results));
+        for (int64_t n = pick(3); n > 0; --n) branches.push_back(branch().region(types, &results));
         return b_.conditional(array(DType::kS32, {}), branches, operands);
       }
       case Op::while_: {

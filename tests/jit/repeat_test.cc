@@ -1,0 +1,448 @@
+// Loops inside loop kernels: random nests of repeats on all tiers, and programs with loops against the
+// evaluator.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "hlo/parser.h"
+#include "tests/jit/executable_testing.h"
+#include "tests/jit/kernel_util.h"
+
+namespace lamina::testing {
+namespace {
+
+using jit::Access;
+using jit::AccessTerm;
+using jit::CancelQuestion;
+using jit::KernelInstr;
+using jit::KernelOp;
+using jit::LoopKernel;
+using jit::Repeat;
+
+// --- kernels ---
+
+// A kernel over `rows` x `columns` elements that runs a nest of repeats.
+class RandomRepeats {
+ public:
+  explicit RandomRepeats(uint64_t seed) : rng_(seed) {}
+
+  LoopKernel kernel;
+  std::vector<int64_t> args;
+  std::vector<std::vector<char>> memory;
+  int64_t rows = 1, columns = 1;
+
+  void make() {
+    kernel.parallel_rank = static_cast<uint8_t>(pick(3));
+    static constexpr int64_t kColumns[] = {1, 3, 8, 16, 31, 64, 100, 150};
+    if (kernel.parallel_rank > 0) columns = kColumns[pick(8)];
+    if (kernel.parallel_rank > 1) rows = 1 + pick(3);
+    const int repeats = 1 + pick(3);
+    for (int d = 0; d < kernel.parallel_rank; ++d)
+      args.push_back(d + 1 == kernel.parallel_rank ? columns : rows);
+    for (int r = 0; r < repeats; ++r) args.push_back(pick(6));  // trips of counted ones
+    kernel.repeats.resize(repeats);
+    left_ = repeats;
+    std::vector<uint32_t> values;
+    for (int i = 0; i < 3; ++i) values.push_back(load(kernel.body, {}));
+    // The repeats stand one after the other or one in another.
+    while (left_ > 0) repeat(kernel.body, values, {}, true);
+    prims(kernel.body, values, 3);
+    for (int i = 0; i < 2; ++i)
+      kernel.stores.push_back(
+          store(kernel.body[values[values.size() - 1 - i]].type, values[values.size() - 1 - i], {}));
+    kernel.num_args = static_cast<uint32_t>(args.size());
+  }
+
+ private:
+  int pick(int n) { return static_cast<int>(rng_() % static_cast<uint64_t>(n)); }
+  static uint32_t add(std::vector<KernelInstr>& code, const KernelInstr& instr) {
+    code.push_back(instr);
+    return static_cast<uint32_t>(code.size() - 1);
+  }
+  uint32_t arg(int64_t value) {
+    args.push_back(value);
+    return static_cast<uint32_t>(args.size() - 1);
+  }
+
+  // An access with an element for every index over the elements and the steps around.
+  uint32_t place(DType t, bool written, const std::vector<int>& steps) {
+    kernel.buffers.push_back({t, written});
+    Access a{static_cast<uint32_t>(kernel.buffers.size() - 1), -1, {}};
+    int64_t size = 1;
+    const auto term = [&](int dim, int64_t extent) {
+      const bool unit = size == 1 && pick(3);
+      a.terms.push_back({static_cast<uint8_t>(dim), static_cast<uint8_t>(unit), unit ? 0 : arg(size)});
+      size *= std::max<int64_t>(extent, 1);
+    };
+    for (int d = kernel.parallel_rank; d-- > 0;)
+      if (written || pick(3)) term(d, args[d]);
+    for (int s : steps)
+      if (written || pick(2)) term(s, args[s]);
+    memory.push_back(written ? std::vector<char>(size * hlo::byte_size(t), 0)
+                             : jit::random_elements(t, size, rng_));
+    kernel.accesses.push_back(std::move(a));
+    return static_cast<uint32_t>(kernel.accesses.size() - 1);
+  }
+  DType any_type() {
+    static constexpr DType kTypes[] = {DType::kF32, DType::kF32,  DType::kS32,
+                                       DType::kF64, DType::kBool, DType::kU8};
+    return kTypes[pick(6)];
+  }
+  uint32_t load(std::vector<KernelInstr>& code, const std::vector<int>& steps) {
+    KernelInstr i{KernelOp::kLoad, Prim::constant, any_type()};
+    i.imm = place(i.type, false, steps);
+    return add(code, i);
+  }
+  jit::Store store(DType t, uint32_t value, const std::vector<int>& steps) {
+    return {place(t, true, steps), value};
+  }
+  void prims(std::vector<KernelInstr>& code, std::vector<uint32_t>& values, int count) {
+    for (int i = 0; i < count; ++i) {
+      static constexpr Prim kPrims[] = {Prim::add, Prim::sub,    Prim::mul,    Prim::lt,
+                                        Prim::eq,  Prim::select, Prim::convert};
+      KernelInstr instr{KernelOp::kPrim, kPrims[pick(7)], DType::kF32};
+      const uint32_t a = values[pick(static_cast<int>(values.size()))];
+      uint32_t b = a, c = a;
+      for (uint32_t v : values) {
+        if (code[v].type == code[a].type && pick(2)) b = v;
+        if (code[v].type == DType::kBool && pick(2)) c = v;
+      }
+      instr.type = code[a].type;
+      instr.operands[0] = a;
+      instr.operands[1] = b;
+      if (instr.prim == Prim::lt || instr.prim == Prim::eq) instr.type = DType::kBool;
+      if (instr.prim == Prim::convert) instr.type = any_type();
+      if (instr.prim == Prim::select || instr.type == DType::kBool) {
+        if (code[c].type != DType::kBool) continue;
+        if (instr.prim != Prim::lt && instr.prim != Prim::eq && instr.prim != Prim::convert)
+          instr = {KernelOp::kPrim, Prim::select, code[a].type, false, {c, a, b}};
+      }
+      values.push_back(add(code, instr));
+    }
+  }
+
+  // A repeat in `code`, perhaps with others inside; its results join `values`.
+  void repeat(std::vector<KernelInstr>& code, std::vector<uint32_t>& values, std::vector<int> steps,
+              bool may_store) {
+    const uint64_t number = kernel.repeats.size() - static_cast<size_t>(left_--);
+    steps.push_back(kernel.parallel_rank + static_cast<int>(number));
+    Repeat r;
+    r.counted = pick(3) > 0;
+    std::vector<DType> types;
+    if (!r.counted) {  // a number of steps for each element
+      KernelInstr i{KernelOp::kPrim, Prim::convert, DType::kU8};
+      i.operands[0] = values[pick(static_cast<int>(values.size()))];
+      KernelInstr most{KernelOp::kPrim, Prim::constant, DType::kU8};
+      most.imm = 7;
+      const uint32_t a = add(code, i), b = add(code, most);
+      r.init.push_back(add(code, {KernelOp::kPrim, Prim::bit_and, DType::kU8, false, {a, b}}));
+    }
+    for (int n = 1 + pick(4); n > 0; --n) r.init.push_back(values[pick(static_cast<int>(values.size()))]);
+    const auto enter = [&](std::vector<KernelInstr>& inside) {
+      std::vector<uint32_t> out;
+      for (size_t c = 0; c < r.init.size(); ++c) {
+        KernelInstr i{KernelOp::kCarried, Prim::constant, code[r.init[c]].type};
+        i.imm = c;
+        out.push_back(add(inside, i));
+      }
+      const uint32_t v = values[pick(static_cast<int>(values.size()))];
+      KernelInstr i{KernelOp::kOuter, Prim::constant, code[v].type};
+      i.imm = v;
+      out.push_back(add(inside, i));
+      return out;
+    };
+    if (!r.counted) {
+      const std::vector<uint32_t> inside = enter(r.cond);
+      KernelInstr zero{KernelOp::kPrim, Prim::constant, DType::kU8};
+      const uint32_t none = add(r.cond, zero);
+      r.condition = add(r.cond, {KernelOp::kPrim, Prim::lt, DType::kBool, false, {none, inside[0]}});
+    }
+    std::vector<uint32_t> inside = enter(r.body);
+    const std::vector<uint32_t> carried(inside.begin(), inside.end() - 1);
+    if (pick(2)) {
+      KernelInstr i{KernelOp::kIndex, Prim::constant, DType::kS64};
+      i.imm = steps.back();
+      inside.push_back(add(r.body, i));
+    }
+    // What varies with the steps of a loop of unknown length has no bounds.
+    const bool bounded = may_store && r.counted;
+    inside.push_back(load(r.body, bounded ? steps : std::vector<int>()));
+    prims(r.body, inside, 4);
+    if (left_ > 0 && pick(2)) repeat(r.body, inside, steps, bounded);
+    prims(r.body, inside, 3);
+    for (size_t c = 0; c < r.init.size(); ++c) {
+      uint32_t next = carried[c];
+      for (uint32_t v : inside)
+        if (r.body[v].type == code[r.init[c]].type && pick(2)) next = v;
+      r.next.push_back(next);
+    }
+    if (!r.counted) {
+      KernelInstr one{KernelOp::kPrim, Prim::constant, DType::kU8};
+      one.imm = 1;
+      const uint32_t b = add(r.body, one);
+      r.next[0] = add(r.body, {KernelOp::kPrim, Prim::sub, DType::kU8, false, {carried[0], b}});
+    }
+    if (bounded && pick(2)) {
+      const uint32_t v = inside[pick(static_cast<int>(inside.size()))];
+      r.stores.push_back(store(r.body[v].type, v, steps));
+    }
+    KernelInstr run{KernelOp::kRepeat, Prim::constant, DType::kS64};
+    run.imm = number;
+    const uint32_t at = add(code, run);
+    for (size_t c = 0; c < r.init.size(); ++c) {
+      KernelInstr i{KernelOp::kRepeated, Prim::constant, code[r.init[c]].type, false, {at}};
+      i.imm = c;
+      values.push_back(add(code, i));
+    }
+    kernel.repeats[number] = std::move(r);
+  }
+
+  std::mt19937_64 rng_;
+  int left_ = 0;
+};
+
+template <class F>
+std::vector<std::vector<char>> run(const RandomRepeats& c, F&& entry) {
+  std::vector<std::vector<char>> memory = c.memory;
+  std::vector<void*> buffers;
+  for (auto& m : memory) buffers.push_back(m.data());
+  CancelQuestion question;
+  question.ask = [](CancelQuestion*) -> int32_t { return 0; };
+  const int64_t side = c.columns / 3;
+  REQUIRE(entry(buffers.data(), c.args.data(), 0, c.rows, 0, side, &question.flag) == 0);
+  REQUIRE(entry(buffers.data(), c.args.data(), 0, c.rows, side, c.columns, &question.flag) == 0);
+  return memory;
+}
+
+TEST_CASE("Random repeats give the same bits on every tier and target", "[repeat]") {
+  int while_loops = 0, nests = 0, in_a_row = 0;
+  for (uint64_t seed = 0; seed < 250; ++seed) {
+    RandomRepeats c(seed);
+    c.make();
+    INFO("seed " << seed << "\n" << to_string(c.kernel));
+    const absl::Status status = verify(c.kernel);
+    if (!status.ok()) FAIL(status.message());
+    while_loops += holds_question(c.kernel);
+    for (const Repeat& r : c.kernel.repeats)
+      for (const KernelInstr& i : r.body) nests += i.op == KernelOp::kRepeat;
+    in_a_row += c.kernel.repeats.size() > 1;
+    const jit::KernelInterpreter interpreter(c.kernel);
+    const auto want = run(c, [&](auto... a) { return interpreter.run(a...); });
+    LoopKernel less = c.kernel;
+    drop_unused(less);
+    REQUIRE(verify(less).ok());
+    const jit::KernelInterpreter pruned(less);
+    const auto same = run(c, [&](auto... a) { return pruned.run(a...); });
+    for (const char* cpu : {"", "x86-64-v3"}) {
+      auto compiled = jit::generator(cpu).compile(c.kernel);
+      if (!compiled.ok()) FAIL(compiled.status().message());
+      const auto got = run(c, compiled->entry());
+      for (size_t b = 0; b < want.size(); ++b) {
+        const DType t = c.kernel.buffers[b].type;
+        for (size_t at = 0; at < want[b].size(); at += hlo::byte_size(t)) {
+          INFO(cpu << " buffer " << b << " byte " << at);
+          REQUIRE(jit::same_element(t, &want[b][at], &got[b][at]));
+          REQUIRE(jit::same_element(t, &want[b][at], &same[b][at]));
+        }
+      }
+    }
+  }
+  CHECK(while_loops > 50);
+  CHECK(nests > 30);
+  CHECK(in_a_row > 50);
+}
+
+TEST_CASE("Malformed repeats are refused with their fault", "[repeat]") {
+  // A kernel that counts: repeat p0 from %0, next = carried.
+  const auto good = [] {
+    LoopKernel k;
+    k.parallel_rank = 1;
+    k.num_args = 2;
+    k.buffers = {{DType::kS64, true}};
+    k.accesses = {{0, -1, {{0, 1, 0}}}, {0, -1, {{1, 1, 0}}}};
+    k.body = {{KernelOp::kArg, Prim::constant, DType::kS64},
+              {KernelOp::kRepeat, Prim::constant, DType::kS64},
+              {KernelOp::kRepeated, Prim::constant, DType::kS64, false, {1}}};
+    Repeat r;
+    r.init = {0};
+    r.body = {{KernelOp::kCarried, Prim::constant, DType::kS64}};
+    r.next = {0};
+    k.repeats = {r};
+    k.stores = {{0, 2}};
+    return k;
+  };
+  REQUIRE(verify(good()).ok());
+  const auto fault = [&](auto&& change) {
+    LoopKernel k = good();
+    change(k);
+    return std::string(verify(k).message());
+  };
+  using Catch::Contains;
+  CHECK_THAT(fault([](LoopKernel& k) { k.body.push_back(k.body[1]); }), Contains("several instructions"));
+  CHECK_THAT(fault([](LoopKernel& k) { k.repeats.push_back(k.repeats[0]), k.num_args = 3; }),
+             Contains("is run by 0"));
+  CHECK_THAT(fault([](LoopKernel& k) { k.repeats[0].body.push_back(k.body[1]); }),
+             Contains("several instructions"));
+  CHECK_THAT(fault([](LoopKernel& k) { k.repeats[0].init = {2}; }), Contains("not defined yet"));
+  CHECK_THAT(fault([](LoopKernel& k) { k.repeats[0].next = {4}; }), Contains("carried value 0"));
+  CHECK_THAT(fault([](LoopKernel& k) { k.repeats[0].counted = false; }), Contains("condition"));
+  CHECK_THAT(fault([](LoopKernel& k) { k.repeats[0].body[0].imm = 1; }), Contains("no carried value 1"));
+  CHECK_THAT(fault([](LoopKernel& k) { k.body[2].operands[0] = 0; }), Contains("no carried value"));
+  CHECK_THAT(fault([](LoopKernel& k) { k.stores = {{0, 1}}; }), Contains("a store"));
+  CHECK_THAT(fault([](LoopKernel& k) { k.stores = {{1, 2}}; }), Contains("a store"));
+  CHECK_THAT(fault([](LoopKernel& k) {
+               k.body[0] = {KernelOp::kCarried, Prim::constant, DType::kS64};
+             }),
+             Contains("no carried value"));
+  CHECK_THAT(fault([](LoopKernel& k) {
+               k.body[0] = {KernelOp::kOuter, Prim::constant, DType::kS64};
+             }),
+             Contains("no section around"));
+  CHECK_THAT(fault([](LoopKernel& k) {
+               k.repeats[0].counted = false;
+               k.repeats[0].cond = {{KernelOp::kPrim, Prim::constant, DType::kBool}};
+               k.repeats[0].stores = {{0, 0}};
+             }),
+             Contains("unknown length"));
+}
+
+TEST_CASE("A kernel's loops ask before they go on for ever", "[repeat]") {
+  LoopKernel k;
+  k.num_args = 1;
+  Repeat r;
+  r.counted = false;
+  r.cond = {{KernelOp::kPrim, Prim::constant, DType::kBool, false, {}, 1}};
+  k.repeats = {r};
+  k.body = {{KernelOp::kRepeat, Prim::constant, DType::kS64}};
+  REQUIRE(verify(k).ok());
+  struct Counter : CancelQuestion {
+    int asked = 0;
+  };
+  const auto check = [&](auto&& entry) {
+    Counter counter;
+    counter.ask = [](CancelQuestion* q) -> int32_t { return ++static_cast<Counter*>(q)->asked == 5; };
+    const int64_t args[] = {0};
+    CHECK(entry(nullptr, args, 0, 1, 0, 1, &counter.flag) == 1);
+    CHECK(counter.asked == 5);
+  };
+  const jit::KernelInterpreter interpreter(k);
+  check([&](auto... a) { return interpreter.run(a...); });
+  auto compiled = jit::generator().compile(k);
+  REQUIRE(compiled.ok());
+  check(compiled->entry());
+}
+
+// --- programs ---
+
+ComputationPtr program(const std::string& text) {
+  const auto parsed = parse(text);
+  INFO(text << "\n" << parsed.status());
+  REQUIRE(parsed.ok());
+  return *parsed;
+}
+
+std::string with(std::string text, std::initializer_list<std::pair<std::string, std::string>> values) {
+  for (const auto& [key, value] : values)
+    for (size_t at; (at = text.find("$" + key)) != std::string::npos;)
+      text.replace(at, key.size() + 1, value);
+  return text;
+}
+
+// On all tiers; gives the steps of the executable.
+std::string check(const std::string& text) {
+  INFO(text);
+  const ComputationPtr c = program(text);
+  std::mt19937_64 rng(3);
+  std::vector<LiteralPtr> arguments;
+  for (const Type* t : c->parameter_types()) {
+    auto lit = std::make_shared<Literal>(t);
+    const DType part = part_type(t->dtype);
+    for (int64_t i = 0; i < t->num_elements * num_parts(t->dtype); ++i) {
+      const double v = static_cast<double>(rng() % 17) / (is_inexact(t->dtype) ? 8 : 1);
+      const LiteralPtr one =
+          is_inexact(t->dtype)
+              ? Literal::scalar(part, v)
+              : Literal::scalar_int(part, static_cast<int64_t>(v) & (is_bool(part) ? 1 : 15));
+      std::memcpy(static_cast<std::byte*>(lit->data()) + i * byte_size(part), one->data(), byte_size(part));
+    }
+    arguments.push_back(lit);
+  }
+  check_program(c, arguments);
+  return (*Executable::compile(Engine::get(), c))->describe();
+}
+
+bool is_one_loop(const std::string& steps) {
+  return steps.find("in steps") != std::string::npos && steps.find("step 1") == std::string::npos;
+}
+
+TEST_CASE("A scan of any type, shape and direction is one kernel", "[repeat]") {
+  for (const char* t : {"pred", "s8", "u16", "s64", "f16", "bf16", "f32", "f64", "c64", "c128"})
+    for (const char* shape : {"", "1", "3", "2,33"})
+      for (const char* reverse : {"true", "false"})
+        for (const char* length : {"0", "1", "7"}) {
+          const std::string s(shape), scanned = s.empty() ? length : std::string(length) + "," + s;
+          const std::string op = std::string(t) == "pred" ? "xor" : "multiply";
+          const std::string steps =
+              check(with("computation b(p0: $t[$s], p1: s32[], p2: $t[$s], p3: $t[$s]) -> ($t[$s], s32[], "
+                         "$t[$s], $t[$s], s32[], $t[$s]) {\n"
+                         "  v0 = $t[$s] $op(p0, p3)\n  v1 = s32[] constant(3)\n  v2 = s32[] add(p1, v1)\n"
+                         "  return (v0, v2, p0, v0, p1, p2)\n}\n"
+                         "computation main(p0: $t[$s], p1: s32[], p2: $t[$s], p3: $t[$n]) -> ($t[$s], s32[], "
+                         "$t[$s], $t[$n], s32[$l], $t[$n]) {\n"
+                         "  (v0, v1, v2, v3, v4, v5) = ($t[$s], s32[], $t[$s], $t[$n], s32[$l], $t[$n]) "
+                         "scan(p0, p1, p2, p3), num_carry=3, "
+                         "length=$l, reverse=$r, body=b\n  return (v0, v1, v2, v3, v4, v5)\n}\n",
+                         {{"t", t}, {"s", s}, {"n", scanned}, {"l", length}, {"r", reverse}, {"op", op}}));
+          if (std::string(length) == "7") CHECK(is_one_loop(steps));
+        }
+}
+
+TEST_CASE("Loops in loops are one kernel; a step that is not elementwise is a program of its own",
+          "[repeat]") {
+  const std::string inner =
+      "computation c(p0: s32[], p1: f32[5], p2: f32[5]) -> (pred[]) {\n  v0 = s32[] constant(4)\n"
+      "  v1 = pred[] compare(p0, v0), direction=\"LT\"\n  return (v1)\n}\n"
+      "computation d(p0: s32[], p1: f32[5], p2: f32[5]) -> (s32[], f32[5], f32[5]) {\n  v0 = s32[] "
+      "constant(1)\n"
+      "  v1 = s32[] add(p0, v0)\n  v2 = f32[5] sine(p1)\n  v3 = f32[5] add(v2, p2)\n  return (v1, v3, "
+      "p2)\n}\n";
+  CHECK(is_one_loop(
+      check(inner +
+            "computation b(p0: s32[], p1: f32[5], p2: f32[5]) -> (s32[], f32[5], f32[5]) {\n"
+            "  (v0, v1, v2) = (s32[], f32[5], f32[5]) while(p0, p1, p2), cond=c, body=d\n"
+            "  v3 = s32[] constant(2)\n  v4 = s32[] subtract(v0, v3)\n  return (v4, v1, v2)\n}\n"
+            "computation main(p0: s32[], p1: f32[5], p2: f32[6,5]) -> (s32[], f32[5], f32[6,5]) {\n"
+            "  (v0, v1, v2) = (s32[], f32[5], f32[6,5]) scan(p0, p1, p2), num_carry=2, length=6, body=b\n"
+            "  return (v0, v1, v2)\n}\n")));
+  // An array that steps read at other indices than their own, and one that they carry and read so.
+  const std::string reads =
+      "computation b(p0: f32[5], p1: f32[5]) -> (f32[5], f32[5]) {\n  v0 = f32[5] reverse($w), "
+      "dimensions=[0]\n"
+      "  v1 = f32[5] add(p0, v0)\n  return (v1, p1)\n}\n"
+      "computation main(p0: f32[5], p1: f32[5]) -> (f32[5]) {\n"
+      "  (v0, v1) = (f32[5], f32[5]) scan(p0, p1), num_carry=2, length=4, body=b\n  return (v0)\n}\n";
+  CHECK(check(with(reads, {{"w", "p1"}})).find("in steps") != std::string::npos);
+  CHECK(check(with(reads, {{"w", "p0"}})).find("in steps") == std::string::npos);
+}
+
+TEST_CASE("Lanes of a batched loop stop one by one in one kernel", "[repeat]") {
+  const std::string text =
+      "computation o(p0: pred[], p1: pred[]) -> (pred[]) {\n  v0 = pred[] or(p0, p1)\n  return (v0)\n}\n"
+      "computation c(p0: s32[$n], p1: pred[$n]) -> (pred[]) {\n  v0 = pred[] constant(false)\n"
+      "  v1 = pred[] reduce(p1, v0), dimensions=[0], body=o\n  return (v1)\n}\n"
+      "computation d(p0: s32[$n], p1: pred[$n]) -> (s32[$n], pred[$n]) {\n  v0 = s32[] constant(1)\n"
+      "  v1 = s32[$n] broadcast_in_dim(v0), shape=[$n]\n  v2 = s32[$n] add(p0, v1)\n  v3 = s32[$n] "
+      "$next\n"
+      "  v4 = s32[] constant(9)\n  v5 = s32[$n] broadcast_in_dim(v4), shape=[$n]\n"
+      "  v6 = pred[$n] compare(v3, v5), direction=\"LT\"\n  v7 = pred[$n] and(p1, v6)\n  return (v3, v7)\n}\n"
+      "computation main(p0: s32[$n], p1: pred[$n]) -> (s32[$n], pred[$n]) {\n"
+      "  (v0, v1) = (s32[$n], pred[$n]) while(p0, p1), cond=c, body=d\n  return (v0, v1)\n}\n";
+  for (const char* n : {"1", "7", "33", "300"}) {
+    CHECK(is_one_loop(check(with(text, {{"next", "select(p1, v2, p0)"}, {"n", n}}))));
+    // Lanes that have stopped change as long as others go on.
+    const std::string together = check(with(text, {{"next", "add(v2, p0)"}, {"n", n}}));
+    CHECK(together.find("while") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace lamina::testing

@@ -1,0 +1,215 @@
+"""Loops whose steps compute element by element: one kernel, with the results of a plain loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+from lamina import lax
+
+
+def steps(f: Callable[..., Any], *args: Any) -> list[str]:
+    """The steps of the program that `f` becomes."""
+    return [
+        s
+        for s in lm.jit(f).lower(*args).compile().as_text().splitlines()
+        if s.startswith("step") and ":" in s
+    ]
+
+
+def is_one_kernel(f: Callable[..., Any], *args: Any) -> bool:
+    lines = steps(f, *args)
+    return len(lines) == 1 and "in steps" in lines[0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (17, 3)])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [0, 1, 6])
+def test_scan(dtype, shape, reverse, length):
+    rng = np.random.default_rng(0)
+    start, xs = rng.integers(0, 9, shape).astype(dtype), rng.integers(0, 9, (length, *shape)).astype(dtype)
+
+    def f(start, xs):
+        def step(carry, x):
+            n, c = carry
+            c = c * 3 + x
+            return (n + 1, c), (c - x, n)
+
+        return lax.scan(step, (0, start), xs, reverse=reverse)
+
+    (n, c), (ys, ns) = lm.jit(f)(start, xs)
+    want, stacked = start.copy(), [None] * length
+    for i in range(length)[:: -1 if reverse else 1]:
+        want = (want * np.asarray(3, dtype) + xs[i]).astype(dtype)
+        stacked[i] = want - xs[i]
+    np.testing.assert_array_equal(c, want)
+    assert int(n) == length and ys.dtype == dtype
+    np.testing.assert_array_equal(ys, np.reshape(stacked, (length, *shape)).astype(dtype))
+    np.testing.assert_array_equal(ns, np.arange(length)[:: -1 if reverse else 1])
+    if length == 6:
+        assert is_one_kernel(f, start, xs)
+
+
+def test_while_of_scalars_is_one_compiled_kernel():
+    def f(n, x):
+        return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 1.0001 + 0.5), (0, x))
+
+    g = lm.jit(f)
+    before = lm.cache.stats()
+    i, x = g(1000, np.float32(1))
+    float(x)
+    after = lm.cache.stats()
+    assert (
+        after["kernel_compiles"] + after["kernel_loads"] - before["kernel_compiles"] - before["kernel_loads"]
+        == 1
+    )
+    assert len(steps(f, 1000, np.float32(1))) == 1
+    want = np.float32(1)
+    for _ in range(1000):
+        want = want * np.float32(1.0001) + np.float32(0.5)
+    assert int(i) == 1000 and np.asarray(x) == want
+    i, x = g(0, np.float32(3))
+    assert int(i) == 0 and float(x) == 3
+
+
+def test_nested_loops_and_captured_arrays():
+    a, w = np.float64([0.5, 1.5, -2]), np.float64([[1, 2, 3], [4, 5, 6]])
+
+    def f(a, w, n):
+        def outer(i, s):
+            inner = lax.fori_loop(0, n, lambda j, t: lnp.sin(t) + w[1, ::-1] * j, s)
+            return lax.while_loop(lambda u: u[0] < i, lambda u: (u[0] + 2, u[1] * 0.5 + w[0, 2]), (0, inner))[
+                1
+            ]
+
+        return lax.fori_loop(0, 5, outer, a)
+
+    want = a
+    for i in range(5):
+        for j in range(4):
+            want = np.sin(want) + w[1, ::-1] * j
+        for _ in range(0, i, 2):
+            want = want * 0.5 + w[0, 2]
+    np.testing.assert_allclose(lm.jit(f)(a, w, 4), want, rtol=1e-14)
+    assert any("in steps" in s for s in steps(f, a, w, 4))
+    assert not any("while" in s or "scan" in s for s in steps(f, a, w, 4))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_gradient_through_a_scan(reverse):
+    rng = np.random.default_rng(1)
+    x, xs = rng.normal(size=4), rng.normal(size=(7, 4))
+
+    def f(x, xs):
+        def step(c, a):
+            c = lnp.tanh(c * a) + 0.1 * a
+            return c, c * c
+
+        last, ys = lax.scan(step, x, xs, reverse=reverse)
+        return (last * 3).sum() + ys.sum()
+
+    grads = lm.jit(lm.grad(f, argnums=(0, 1)))(x, xs)
+    h = 1e-6
+    for k, (at, grad) in enumerate(zip((x, xs), grads, strict=True)):
+        for i in np.ndindex(at.shape):
+            moved = [[x.copy(), xs.copy()] for _ in range(2)]
+            moved[0][k][i] += h
+            moved[1][k][i] -= h
+            np.testing.assert_allclose(
+                grad[i], (float(f(*moved[0])) - float(f(*moved[1]))) / (2 * h), rtol=1e-6
+            )
+    kernels = steps(lm.grad(f, argnums=(0, 1)), x, xs)
+    assert sum("in steps" in s for s in kernels) == 2
+    assert not any("scan" in s for s in kernels)
+
+
+@pytest.mark.parametrize("count", [1, 5, 64, 1001])
+def test_lanes_of_a_batched_while_stop_by_themselves(count):
+    rng = np.random.default_rng(2)
+    c = rng.uniform(-2, 2, (count, 2)).astype(np.float32)
+
+    def escape(c):
+        def go_on(s):
+            return (s[2] < 40) & (s[0] * s[0] + s[1] * s[1] < 4)
+
+        def step(s):
+            x, y, n = s
+            return x * x - y * y + c[0], 2 * x * y + c[1], n + 1
+
+        return lax.while_loop(go_on, step, (np.float32(0), np.float32(0), 0))
+
+    x, y, n = lm.jit(lm.vmap(escape))(c)
+    for k in range(count):
+        u = v = np.float32(0)
+        i = 0
+        while i < 40 and u * u + v * v < 4:
+            u, v, i = u * u - v * v + c[k, 0], 2 * u * v + c[k, 1], i + 1
+        assert (x[k], y[k], n[k]) == (u, v, i)
+    text = steps(lm.vmap(escape), c)
+    assert "in steps" in text[-1] and not any("while" in s for s in text)
+
+
+def test_halves_and_complex_carries_are_those_of_single_steps():
+    rng = np.random.default_rng(3)
+    z = (rng.normal(size=9) + 1j * rng.normal(size=9)).astype(np.complex64)
+    h = rng.normal(size=9).astype(np.float16)
+
+    def step(_, s):
+        z, h, ok = s
+        return z * z - 0.5j, h * h - h, ok ^ (h > 0)
+
+    got = lm.jit(lambda z, h: lax.fori_loop(0, 6, step, (z, h, h > 1)))(z, h)
+    want = lnp.asarray(z), lnp.asarray(h), lnp.asarray(h) > 1
+    for i in range(6):
+        want = step(i, want)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_steps_that_need_other_elements_and_arrays_without_elements():
+    x = np.arange(6, dtype=np.float32)
+    got = lax.fori_loop(0, 3, lambda i, s: s[::-1] + s.sum(), x)
+    want = x
+    for _ in range(3):
+        want = want[::-1] + want.sum()
+    np.testing.assert_array_equal(got, want)
+    n, empty = lax.fori_loop(0, 3, lambda i, s: (s[0] + i, s[1] * 2), (0, np.zeros((0, 2), np.float32)))
+    assert int(n) == 3 and empty.shape == (0, 2)
+
+
+def test_branches_in_steps():
+    w = np.float32([3, 1, 2])
+
+    def f(x, n):
+        def step(s):
+            i, x, y = s
+            x = lax.cond(i % 3 == 0, lambda x: x + w[::-1], lambda x: x * 2, x)
+            y = lax.switch(i - 1, [lambda x, y: x - y, lambda x, y: y, lambda x, y: y + i], x, y)
+            return i + 1, x, y
+
+        return lax.while_loop(lambda s: s[0] < n, step, (0, x, x))
+
+    x = y = np.float32([1, 2, 3])
+    for i in range(6):
+        x = x + w[::-1] if i % 3 == 0 else x * 2
+        y = [x - y, y, y + i][min(max(i - 1, 0), 2)]
+    start = np.float32([1, 2, 3])
+    for got, want in zip(lm.jit(f)(start, 6)[1:], (x, y), strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert not any("while" in s for s in steps(f, start, 6))
+
+
+def test_results_do_not_disturb_the_operands():
+    x = lnp.arange(1000.0)
+    y = x + 1
+    f = lm.jit(lambda n, y: lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 2), (0, y)))
+    for n in (0, 1, 3):
+        i, z = f(n, y)
+        assert int(i) == n
+        np.testing.assert_array_equal(z, (np.arange(1000) + 1) * 2**n)
+    np.testing.assert_array_equal(y, np.arange(1000) + 1)
