@@ -50,13 +50,16 @@ unsigned KernelEmitter::side_by_side(const LoopKernel& kernel) {
   if (!kernel.repeats.empty()) {
     size_t carried = 0;
     for (const Repeat& r : kernel.repeats) carried = std::max(carried, r.init.size());
-    return carried <= kMostCarriedByFour ? 4 : carried <= kMostCarriedByTwo ? 2 : 1;
+    return carried <= kMostCarriedByFour && !is_long(kernel) ? 4 : carried <= kMostCarriedByTwo ? 2 : 1;
   }
   return !is_long(kernel) ? 1 : kernel.body.size() < 4 * kLongBody ? 2 : 4;
 }
 
 bool KernelEmitter::is_long(const LoopKernel& kernel) {
-  return !kernel.has_reduction && kernel.body.size() >= kLongBody;
+  if (kernel.repeats.empty()) return !kernel.has_reduction && kernel.body.size() >= kLongBody;
+  size_t size = 0;
+  for (const Repeat& r : kernel.repeats) size += r.cond.size() + r.body.size();
+  return size >= 4 * kLongBody;
 }
 
 KernelEmitter::KernelEmitter(const LoopKernel& kernel, const TargetText& target, llvm::Module& module)
@@ -241,7 +244,7 @@ void KernelEmitter::masked_row_part(Value* begin, Value* end, const RowBody& bod
 }
 
 void KernelEmitter::repeat_row_part(Value* begin, Value* end, const RowBody& body) {
-  const bool masks = target_.has_masks && single_ <= kMostMasked;
+  const bool masks = target_.has_masks && lanes_ <= kMostMasked;
   const auto whole_vectors = [&](Value* from, unsigned lanes) {
     Value* whole = b_.CreateAnd(b_.CreateSub(end, from), i64(-static_cast<int64_t>(lanes)));
     Value* stop = b_.CreateAdd(from, whole);
@@ -251,11 +254,13 @@ void KernelEmitter::repeat_row_part(Value* begin, Value* end, const RowBody& bod
     });
     return stop;
   };
-  Value* from = lanes_ > single_ ? whole_vectors(begin, lanes_) : begin;
+  // A long body is emitted once.
+  const unsigned rest = masks && is_long(kernel_) ? lanes_ : single_;
+  Value* from = lanes_ > rest ? whole_vectors(begin, lanes_) : begin;
   if (!masks) from = whole_vectors(from, single_);
-  loop(from, end, i64(masks ? single_ : 1), {}, [&](Value* i, const Values&) -> Values {
+  loop(from, end, i64(masks ? rest : 1), {}, [&](Value* i, const Values&) -> Values {
     if (masks)
-      masked(i, end, single_, [&] { body(i, single_); });
+      masked(i, end, rest, [&] { body(i, rest); });
     else
       body(i, 1);
     return {};
