@@ -2,8 +2,8 @@
 //
 // Contract: equal loop kernels are one `Kernel`. A kernel starts in the interpreting tier and is compiled
 // when the time spent (or about to be spent) interpreting exceeds the cost of a compile, or a part of it that
-// shrinks with the number of runs; both tiers give the same bits, so the moment does not matter. Where no code
-// generator can be had the interpreter serves, and `unavailable()` says why.
+// shrinks with the number of runs; both tiers give the same bits, so the moment does not matter. Where no
+// code generator can be had the interpreter serves, and `unavailable()` says why.
 #ifndef LAMINA_JIT_KERNEL_STORE_H_
 #define LAMINA_JIT_KERNEL_STORE_H_
 

@@ -109,8 +109,7 @@ class PreparedProgram::Plan {
            std::span<void* const> outputs, int64_t count, Scratch& scratch) const {
     if (scratch.ready_for_ != self || scratch.elements_ < std::min(count, kBlock)) {
       // Whole blocks from the second size on.
-      scratch.elements_ =
-          scratch.ready_for_ == self || count >= kBlock ? kBlock : (count + 7) / 8 * 8;
+      scratch.elements_ = scratch.ready_for_ == self || count >= kBlock ? kBlock : (count + 7) / 8 * 8;
       const size_t slot_bytes = static_cast<size_t>(scratch.elements_) * 8;
       scratch.bytes_.reset(new (std::align_val_t{64}) std::byte[(num_slots_ + 1) * slot_bytes]);
       scratch.slots_.resize(num_slots_ + 1);
@@ -173,8 +172,8 @@ PreparedProgram::PreparedProgram(ScalarProgram program) : plan_(std::make_shared
 
 const ScalarProgram& PreparedProgram::program() const { return plan_->program(); }
 
-void PreparedProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs,
-                          int64_t count, Scratch& scratch) const {
+void PreparedProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs, int64_t count,
+                          Scratch& scratch) const {
   LAMINA_SCALAR_CHECK(inputs.size() == program().inputs.size(), "wrong number of inputs");
   LAMINA_SCALAR_CHECK(outputs.size() == program().outputs.size(), "wrong number of outputs");
   if (count > 0) plan_->run(plan_, inputs, outputs, count, scratch);

@@ -1,10 +1,10 @@
 /* The plain C interface of liblamina_llvm, the only library that contains LLVM.
  *
  * Contract: the library is opened with dlopen and asked for its table by
- * `lamina_llvm_get_api(kLlvmInterface)` (llvm_version.h), which gives NULL for another number. No C++ type crosses
- * this line: kernels come as flat arrays, texts go as (data, size) pairs owned by a result that the caller
- * frees. Calls into the library must not overlap.
- * Error messages are written, NUL-terminated and cut, to (error, error_size).
+ * `lamina_llvm_get_api(kLlvmInterface)` (llvm_version.h), which gives NULL for another number. No C++ type
+ * crosses this line: kernels come as flat arrays, texts go as (data, size) pairs owned by a result that the
+ * caller frees. Calls into the library must not overlap. Error messages are written, NUL-terminated and cut,
+ * to (error, error_size).
  */
 #ifndef LAMINA_JIT_CPU_LLVM_API_H_
 #define LAMINA_JIT_CPU_LLVM_API_H_

@@ -132,8 +132,9 @@ absl::StatusOr<Library> open_library(const std::string& path) {
   auto get = reinterpret_cast<LaminaLlvmGetApi>(dlsym(handle, "lamina_llvm_get_api"));
   const LaminaLlvmApi* api = get ? get(kLlvmInterface) : nullptr;
   if (!api)
-    return absl::FailedPreconditionError(absl::StrCat(
-        "no code generator: ", path, " is not the liblamina_llvm of this build (interface ", kLlvmInterface, ")"));
+    return absl::FailedPreconditionError(absl::StrCat("no code generator: ", path,
+                                                      " is not the liblamina_llvm of this build (interface ",
+                                                      kLlvmInterface, ")"));
   return Library{api, build_id_of(reinterpret_cast<void*>(get))};
 }
 

@@ -1,5 +1,5 @@
-// What both sides of llvm_api.h must agree on: the interface's version, and the primitives, whose numbers cross
-// it. A library of another build than its caller is refused in words and not misunderstood.
+// What both sides of llvm_api.h must agree on: the interface's version, and the primitives, whose numbers
+// cross it. A library of another build than its caller is refused in words and not misunderstood.
 #ifndef LAMINA_JIT_CPU_LLVM_VERSION_H_
 #define LAMINA_JIT_CPU_LLVM_VERSION_H_
 

@@ -1,9 +1,8 @@
 // What passes do to graphs that no text can write.
-#include "hlo/passes/pass.h"
-
 #include <catch2/catch.hpp>
 
 #include "hlo/builder.h"
+#include "hlo/passes/pass.h"
 #include "hlo/printer.h"
 #include "hlo/verifier.h"
 

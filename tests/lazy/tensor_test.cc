@@ -239,10 +239,16 @@ TEST_CASE("slices by index tensors and masks", "[api]") {
   CHECK(floats(x.added({array({true, false})}, array({10.f, 20.f, 30.f}))) == Floats{11, 22, 33, 4, 5, 6});
   const auto clipped = [](const Tensor& v) { return sum(v.updated({v < 2}, 0.0) * 2); };
   CHECK(floats(jit(grad(clipped))(x)) == Floats{0, 2, 2, 2, 2, 2});
-  CHECK(contains(error_of([&] { (void)x[array({true, false, true})]; }, ErrorKind::kIndex),
+  CHECK(contains(error_of(
+                     [&] {
+                       (void)x[array({true, false, true})];
+                     },
+                     ErrorKind::kIndex),
                  "a mask of shape [3] for an array of shape [2,3]"));
-  CHECK(contains(error_of([&] { jit([](const Tensor& v) { return v[v > 2]; })(x); }, ErrorKind::kType), "tensor_test.cc:"));
-  CHECK(contains(error_of([&] { take(x, array({0.5f}), 0); }, ErrorKind::kIndex), "index tensors hold integers"));
+  CHECK(contains(error_of([&] { jit([](const Tensor& v) { return v[v > 2]; })(x); }, ErrorKind::kType),
+                 "tensor_test.cc:"));
+  CHECK(contains(error_of([&] { take(x, array({0.5f}), 0); }, ErrorKind::kIndex),
+                 "index tensors hold integers"));
 }
 
 TEST_CASE("products", "[api]") {

@@ -112,8 +112,8 @@ Tensor stack(const std::vector<Tensor>& parts, int64_t axis = 0,
 // {before, after} per axis, filled with `value`.
 Tensor pad(Operand x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value = 0);
 Tensor flip(Operand x, const Axes& axes = {});
-// The slices of x at `indices`, an integer tensor of any shape, in place of the axis; negative ones count from
-// the end, those out of range take the nearest slice.
+// The slices of x at `indices`, an integer tensor of any shape, in place of the axis; negative ones count
+// from the end, those out of range take the nearest slice.
 Tensor take(Operand x, Operand indices, int64_t axis);
 
 // --- reductions: over `axes` ({}: all), in one fixed order whatever the shape of the rest ---

@@ -118,11 +118,10 @@ class Tensor {
   Tensor T(Where where = Where::current()) const { return transpose({}, where); }
   Tensor flatten(Where where = Where::current()) const { return reshape({-1}, where); }
 
-  // Elements by integers, slices, ellipsis, new axes and integer tensors (neighbours broadcast together), or by
-  // one boolean tensor of the leading dimensions: the slices where it holds, for whose number it is read, so not
-  // inside jit or vmap; updates need no reading.
-  // Integers are checked; elements of index tensors beyond the ends count as the ends, negative ones count
-  // from the end.
+  // Elements by integers, slices, ellipsis, new axes and integer tensors (neighbours broadcast together), or
+  // by one boolean tensor of the leading dimensions: the slices where it holds, for whose number it is read,
+  // so not inside jit or vmap; updates need no reading. Integers are checked; elements of index tensors
+  // beyond the ends count as the ends, negative ones count from the end.
   Tensor operator[](std::initializer_list<Index> index) const;
   Tensor operator[](const Index& index) const;
   Tensor at(const std::vector<Index>& index, Where where = Where::current()) const;
