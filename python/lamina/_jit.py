@@ -445,6 +445,11 @@ class Jitted:
         trace = self._path(variant, leaves, treedef, static)
         if key is not None:
             entries[key] = variants
+        return self._run(trace, variant, args, treedef, leaves)
+
+    def _run(
+        self, trace: _Trace, variant: _Variant, args: tuple[Any, ...], treedef: TreeDef, leaves: Sequence[Any]
+    ) -> Any:
         if not self._gives_up:
             return trace.result(trace.program(leaves, variant.reads.tensors))
         if variant.donated is None:
@@ -585,7 +590,7 @@ class Compiled(Lowered):
                     f"{_name(self._jitted._f)} was compiled for {describe(ShapeDtype(shape, dtype))} as "
                     f"{_argument_path(self._jitted._f, path)}, not {describe(x)}"
                 )
-        return self._trace.result(self._trace.program(leaves, self._variant.reads.tensors))
+        return self._jitted._run(self._trace, self._variant, args, treedef, leaves)
 
 
 def jit(

@@ -577,3 +577,19 @@ def test_the_arena_of_a_training_step_is_little_more_than_what_it_holds_at_one_t
     assert 1_000_000 < least <= arena <= 1.02 * least
     results = compiled.memory_analysis()["peak"] - arena
     assert 0 < results < 2_500_000
+
+
+def test_what_was_compiled_ahead_of_time_takes_donated_arguments_too():
+    f = lm.jit(lambda x, y: (x * 2.0 + y, lnp.sum(y)), donate_argnums=0)
+    x = lnp.arange(1000, dtype=lnp.float32).block_until_ready()
+    y = lnp.ones(1000).block_until_ready()
+    compiled = f.trace(x, y).lower().compile()
+    before = lm.cache.stats()["live_bytes"]
+    z, total = compiled(x, y)
+    lm.block_until_ready((z, total))
+    assert lm.cache.stats()["live_bytes"] - before < 1000  # z lies where x was
+    np.testing.assert_array_equal(z.numpy(), np.arange(1000) * 2 + 1)
+    assert float(total) == 1000
+    with pytest.raises(TypeError, match=r"was donated at .*test_jit\.py"):
+        x.numpy()
+    assert y.numpy().sum() == 1000
