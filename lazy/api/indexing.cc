@@ -196,7 +196,7 @@ Tensor masked(const Tensor& x, const Tensor& mask, const std::source_location& w
   for (size_t i = 0; i < held.size(); ++i)
     if (held[i]) places.push_back(static_cast<int64_t>(i));
   Shape flat{mask.size()};
-  flat.insert(flat.end(), x.shape().begin() + mask.ndim(), x.shape().end());
+  for (int64_t d = mask.ndim(); d < x.ndim(); ++d) flat.push_back(x.shape()[d]);
   const Tensor at = Tensor::from_host<int64_t>(places, {static_cast<int64_t>(places.size())}, where);
   return x.reshape(flat, where).at({Index(at, where)}, where);
 }

@@ -93,7 +93,7 @@ void check_tiers(const Case& c) {
   if (!status.ok()) FAIL(status.message());
   const KernelInterpreter interpreter(c.kernel);
   const Memory expected = run_case(c, [&](auto... a) { return interpreter.run(a...); });
-  for (const char* cpu : {"", "x86-64-v3"}) {
+  for (const char* cpu : {"", kLeastCpu}) {
     auto compiled = generator(cpu).compile(c.kernel);
     if (!compiled.ok()) FAIL(compiled.status().message());
     const Memory got = run_case(c, compiled->entry());
@@ -422,7 +422,7 @@ void check_sum(DType t, int64_t rows, int64_t columns) {
         if (tier == 0) {
           REQUIRE(interpret_kernel(kernel, buffers, args, 0, 1, 0, outputs, &cancel) == 0);
         } else {
-          auto compiled = generator(tier == 1 ? "" : "x86-64-v3").compile(kernel);
+          auto compiled = generator(tier == 1 ? "" : kLeastCpu).compile(kernel);
           if (!compiled.ok()) FAIL(compiled.status().message());
           REQUIRE(compiled->entry()(buffers, args, 0, 1, 0, outputs, &cancel) == 0);
         }

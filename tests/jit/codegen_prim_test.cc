@@ -47,7 +47,7 @@ void check(Prim prim, DType result, const std::vector<DType>& operands) {
   buffers.push_back(expected.data());
   REQUIRE(interpret_kernel(kernel, buffers.data(), args, 0, 1, 0, kCount, &cancel) == 0);
   buffers.back() = got.data();
-  for (const char* cpu : {"", "x86-64-v3"}) {
+  for (const char* cpu : {"", kLeastCpu}) {
     auto compiled = generator(cpu).compile(kernel);
     INFO(to_string(kernel));
     if (!compiled.ok()) FAIL(compiled.status().message());

@@ -30,6 +30,13 @@ inline CodeGenerator& generator(const std::string& cpu = "") {
   return *made->back().second;
 }
 
+// The least processor that kernels are compiled for here.
+#if defined(__x86_64__)
+inline constexpr const char* kLeastCpu = "x86-64-v3";
+#else
+inline constexpr const char* kLeastCpu = "generic";
+#endif
+
 class KernelBuilder {
  public:
   KernelBuilder(int parallel, int reduce) {

@@ -78,9 +78,13 @@ llvm::Expected<std::unique_ptr<Engine>> Engine::create(const LaminaEngineOptions
   if (!engine->machine_) return failure("no code generator for CPU " + engine->target_.cpu);
 
   const llvm::Triple parsed(triple);
+  const llvm::TargetMachine& machine = *engine->machine_;
+  if (!machine.getMCSubtargetInfo()->isCPUStringValid(engine->target_.cpu))
+    return failure("the code generator for " + triple + " knows no CPU " + engine->target_.cpu);
   engine->target_.vector_bits = 128;
+  if (parsed.isAArch64() && !has_feature(machine, "neon"))
+    return failure("compiled kernels need a CPU with Advanced SIMD; " + engine->target_.cpu + " has none");
   if (parsed.isX86()) {
-    const llvm::TargetMachine& machine = *engine->machine_;
     for (const char* needed : {"avx2", "fma", "f16c"})
       if (!has_feature(machine, needed))
         return failure("compiled kernels need a CPU with AVX2, FMA and F16C; " + engine->target_.cpu +
