@@ -1,7 +1,10 @@
 #include "jit/carries.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 namespace lamina::jit {
 
@@ -80,21 +83,30 @@ void Carries::bring_home() {
     if (bytes_[i] > 0) std::memcpy(to, at_[i], static_cast<size_t>(bytes_[i]));
     at_[i] = to;
   };
+  const auto holds = [](const auto& places, const void* p) {
+    return std::find(places.begin(), places.end(), p) != places.end();
+  };
+  std::vector<std::unique_ptr<std::byte[]>> aside;
   while (true) {
-    bool moved = false;
-    size_t blocked = at_.size();
+    bool moved = false, all_home = true;
+    size_t in_the_way = at_.size();
     for (size_t i = 0; i < at_.size(); ++i) {
       if (at_[i] == home_[i]) continue;
-      if (std::find(at_.begin(), at_.end(), home_[i]) == at_.end()) {
+      if (bytes_[i] == 0 || !holds(at_, home_[i])) {
         copy(i, home_[i]);
         moved = true;
-      } else {
-        blocked = i;
+        continue;
       }
+      all_home = false;
+      if (holds(home_, at_[i])) in_the_way = i;
     }
-    if (blocked == at_.size()) return;
-    // A ring of values in each other's homes: one of them steps aside.
-    if (!moved) copy(blocked, piece(free_piece(blocked, used_pieces())));
+    if (all_home) return;
+    if (moved) continue;
+    // Rings of values in each other's homes: one in a home that is not its own steps aside, each at most
+    // once, for then no home is free. Several may share that home, so one step may not open the ring.
+    const int k = free_piece(in_the_way, used_pieces());
+    if (k < 0) aside.push_back(std::make_unique<std::byte[]>(static_cast<size_t>(bytes_[in_the_way])));
+    copy(in_the_way, k < 0 ? aside.back().get() : piece(k));
   }
 }
 

@@ -238,12 +238,13 @@ MemoryPlan::MemoryPlan(const MemoryRequest& request, const Places& at, bool givi
         const Overwrite& pair = request.overwrites[k];
         const int w = at.of_slot[pair.result], r = at.of_slot[pair.operand];
         const int memory = find(parent, r);
-        // `w` must be new here, and `r` be read through this operand only.
+        // `w` must be new here, and the memory be that of this operand only: not of another one, nor of a
+        // result that nothing reads and that was put there just now.
         if (first[w] != step || find(parent, w) != w || over[w] != kNone || constant[r] != kNone ||
             argument[w] != kNone || last[memory] != step || memory == w)
           continue;
         int64_t uses = 0;
-        for (int slot : request.step_slots[step]) uses += at.of_slot[slot] == r;
+        for (int slot : request.step_slots[step]) uses += find(parent, at.of_slot[slot]) == memory;
         if (uses != 1 || request.slot_bytes[pair.result] != request.slot_bytes[pair.operand]) continue;
         if (argument[r] != kNone) {
           if (!arguments || taken[argument[r]]) continue;

@@ -1,12 +1,14 @@
 // Where the values of a run lie: layouts, what a run takes from the allocator, arguments that are given up.
 #include "jit/memory_plan.h"
 
+#include <array>
 #include <cmath>
 #include <random>
 #include <thread>
 
 #include "hlo/builder.h"
 #include "hlo/op.h"
+#include "jit/carries.h"
 #include "tests/jit/executable_testing.h"
 
 using namespace lamina::testing;
@@ -324,4 +326,46 @@ TEST_CASE("One executable runs in several threads at once", "[memory_plan]") {
     });
   for (std::thread& t : threads) t.join();
   CHECK(wrong == 0);
+}
+
+TEST_CASE("The memory of an operand goes to one result, though another is read by nobody", "[memory_plan]") {
+  // A parameter, a value made of it in step 0, and two results of step 1 that may lie in it; step 2 reads
+  // one.
+  lamina::jit::MemoryRequest request;
+  request.slot_bytes = {64, 64, 64, 64, 64};
+  request.parameters = 1;
+  request.results = {4};
+  request.step_slots = {{0, 1}, {1, 2, 3}, {3, 4}};
+  request.scratch_bytes = {{}, {}, {}};
+  request.overwrites = {{1, 2, 1, true}, {1, 3, 1, true}};
+  const lamina::jit::Places places(request);
+  const lamina::jit::MemoryPlan plan(request, places, false);
+  const auto memory = [&](int slot) {
+    const auto& place = plan.places[places.of_slot[slot]];
+    return std::pair(place.storage, place.number);
+  };
+  CHECK(memory(2) == memory(1));
+  CHECK(memory(3) != memory(2));
+}
+
+TEST_CASE("Values in each other's places come home", "[memory_plan]") {
+  // Two rings and a value outside; the first ring has nowhere to step aside.
+  std::array<std::array<int64_t, 1>, 6> homes{}, others{};
+  const std::array<int, 6> lies_in = {1, 0, 3, 4, 2, -1};  // whose home, or elsewhere
+  std::vector<void*> from, home, spare, at;
+  for (size_t i = 0; i < 6; ++i) {
+    home.push_back(homes[i].data());
+    spare.push_back(i < 2 ? nullptr : others[i].data());
+    at.push_back(lies_in[i] < 0 ? others[i].data() : homes[lies_in[i]].data());
+    *static_cast<int64_t*>(at.back()) = static_cast<int64_t>(100 + i);
+  }
+  from = home;
+  const std::vector<int64_t> bytes(6, 8);
+  lamina::jit::Carries carries(bytes, from, home, spare);
+  carries.moved(at);
+  carries.bring_home();
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK(carries.values()[i] == home[i]);
+    CHECK(homes[i][0] == static_cast<int64_t>(100 + i));
+  }
 }
