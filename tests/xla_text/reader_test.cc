@@ -65,18 +65,21 @@ TEST_CASE("every spelling of one program means the same", "[xla_text]") {
 }
 
 TEST_CASE("places come from metadata and from tables", "[xla_text]") {
+  // Shapes that no other test has: equal computations are one, with the places of the first.
   const auto place = [](const std::string& text) {
     const auto program = read(text);
     REQUIRE(program.ok());
     const Location at = location(program->computation->roots()[0].node()->location());
     return str_cat(at.file, ":", at.line, " ", at.function);
   };
-  CHECK(place("HloModule m\nENTRY e {\n  x = f32[3] parameter(0)\n  ROOT y = f32[3] cosine(x), "
-              "metadata={op_name=\"f/cos\" source_file=\"a.py\" source_line=12}\n}") == "a.py:12 f/cos");
+  CHECK(
+      place("HloModule m\nENTRY e {\n  x = f32[3,1,1,9,2] parameter(0)\n  ROOT y = f32[3,1,1,9,2] cosine(x), "
+            "metadata={op_name=\"f/cos\" source_file=\"a.py\" source_line=12}\n}") == "a.py:12 f/cos");
   CHECK(place("HloModule m\n\nFileNames\n1 \"b.py\"\nFunctionNames\n1 \"g\"\nFileLocations\n"
               "1 {file_name_id=1 function_name_id=1 line=5 end_line=5 column=1 end_column=2}\nStackFrames\n"
-              "4 {file_location_id=1 parent_frame_id=4}\n\nENTRY e {\n  x = f32[4] parameter(0)\n"
-              "  ROOT y = f32[4] cosine(x), metadata={op_name=\"f/cos\" stack_frame_id=4}\n}") == "b.py:5 g");
+              "4 {file_location_id=1 parent_frame_id=4}\n\nENTRY e {\n  x = f32[4,1,1,9,2] parameter(0)\n"
+              "  ROOT y = f32[4,1,1,9,2] cosine(x), metadata={op_name=\"f/cos\" stack_frame_id=4}\n}") ==
+        "b.py:5 g");
 }
 
 TEST_CASE("constants of every kind", "[xla_text]") {
