@@ -367,10 +367,9 @@ class Parser {
     LAMINA_RETURN_IF_ERROR(place(&at));
 
     LocationScope scope(at);
-    const uint8_t saved = std::exchange(record_state().mode, static_cast<uint8_t>(mode));
+    NumericsScope numerics(static_cast<Numerics>(mode));
     Builder b;
     const Values made = b.make_multi(*op, operands, intern_attrs(std::move(attrs)));
-    record_state().mode = saved;
     if (!b.ok()) return with_place(where, b.status());
     const Type* inferred = several && !made.empty() ? made[0].node()->type() : nullptr;
     if (!several) {

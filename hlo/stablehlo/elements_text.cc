@@ -126,4 +126,15 @@ std::string ints_text(std::span<const int64_t> values) {
   return str_cat("array<i64: ", absl::StrJoin(values, ", "), ">");
 }
 
+std::string string_text(std::string_view name) {
+  std::string out = "\"";
+  for (const char c : name)
+    if (c == '"' || c == '\\') {
+      out += {'\\', c};
+    } else if (static_cast<unsigned char>(c) >= 0x20) {
+      out += c;
+    }
+  return out + "\"";
+}
+
 }  // namespace lamina::hlo::stablehlo

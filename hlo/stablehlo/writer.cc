@@ -23,18 +23,6 @@ std::string list_text(std::span<const int64_t> values) {
 
 std::string joined(const Texts& texts) { return absl::StrJoin(texts, ", "); }
 
-// A C string for loc("...").
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text)
-    if (c == '"' || c == '\\') {
-      out += {'\\', c};
-    } else if (static_cast<unsigned char>(c) >= 0x20) {
-      out += c;
-    }
-  return out + "\"";
-}
-
 bool is_chlo(std::string_view name) {
   static constexpr std::string_view kNames[] = {"acos",  "acosh",  "asin",       "asinh", "atan",
                                                 "atanh", "cosh",   "digamma",    "erf",   "erf_inv",
@@ -190,9 +178,9 @@ class Writer {
   std::string location_text(const Node& n) const {
     if (!options_.locations || n.location() == 0) return "";
     const Location at = location(n.location());
-    const std::string file = str_cat(quoted(at.file), ":", at.line, ":0");
+    const std::string file = str_cat(string_text(at.file), ":", at.line, ":0");
     return at.function.empty() ? str_cat(" loc(", file, ")")
-                               : str_cat(" loc(", quoted(at.function), "(", file, "))");
+                               : str_cat(" loc(", string_text(at.function), "(", file, "))");
   }
 
   // %results = "name"(operands) <{attrs}> (regions) : (types) -> types; the names of the results.

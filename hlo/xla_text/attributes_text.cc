@@ -7,6 +7,7 @@
 #include "hlo/builder.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
+#include "hlo/stablehlo/elements_text.h"
 #include "hlo/strings.h"
 #include "hlo/xla_text/instruction.h"
 
@@ -145,18 +146,9 @@ std::string ints_text(std::string_view name, std::span<const int64_t> values) {
 std::string metadata_text(const Node& n) {
   if (n.location() == 0) return "";
   const Location at = location(n.location());
-  auto quoted = [](std::string_view text) {
-    std::string out = "\"";
-    for (const char c : text)
-      if (c == '"' || c == '\\') {
-        out += {'\\', c};
-      } else if (static_cast<unsigned char>(c) >= 0x20) {
-        out += c;
-      }
-    return out + "\"";
-  };
-  return str_cat(", metadata={", at.function.empty() ? "" : str_cat("op_name=", quoted(at.function), " "),
-                 "source_file=", quoted(at.file), " source_line=", at.line, "}");
+  return str_cat(", metadata={",
+                 at.function.empty() ? "" : str_cat("op_name=", stablehlo::string_text(at.function), " "),
+                 "source_file=", stablehlo::string_text(at.file), " source_line=", at.line, "}");
 }
 
 std::string attributes_text(const Node& n) {

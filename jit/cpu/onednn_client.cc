@@ -46,19 +46,16 @@ struct Axis {
   int64_t extent, stride;
 };
 
-LaminaOnednnArray array(uint32_t type, std::initializer_list<Axis> axes) {
-  LaminaOnednnArray x{type, 0, {}, {}};
-  for (const Axis& axis : axes) {
-    x.dims[x.rank] = axis.extent;
-    // oneDNN takes no stride below 1, and never looks at that of a single element.
-    x.strides[x.rank++] = axis.extent == 1 ? std::max<int64_t>(axis.stride, 1) : axis.stride;
-  }
-  return x;
+void append(LaminaOnednnArray& x, Axis axis) {
+  x.dims[x.rank] = axis.extent;
+  // oneDNN takes no stride below 1, and never looks at that of a single element.
+  x.strides[x.rank++] = axis.extent == 1 ? std::max<int64_t>(axis.stride, 1) : axis.stride;
 }
 
-void append(LaminaOnednnArray& x, int64_t extent, int64_t stride) {
-  x.dims[x.rank] = extent;
-  x.strides[x.rank++] = extent == 1 ? std::max<int64_t>(stride, 1) : stride;
+LaminaOnednnArray array(uint32_t type, std::initializer_list<Axis> axes) {
+  LaminaOnednnArray x{type, 0, {}, {}};
+  for (const Axis& axis : axes) append(x, axis);
+  return x;
 }
 
 // Multiply-adds below which handing a product over costs more than it saves.
@@ -161,9 +158,9 @@ absl::StatusOr<OnednnRoutine> OnednnRoutine::convolution(DType in, DType out, co
     const std::optional<int64_t> high = pad_high(x);
     if (x.input_dilation != 1 || x.reversed || x.input == 0 || x.pad_low < 0 || !high)
       return refused("oneDNN has no input dilation, reversed windows or cut-off edges");
-    append(shape.input, x.input, x.input_stride);
-    append(shape.filter, x.filter, x.filter_stride);
-    append(shape.output, x.output, x.output_stride);
+    append(shape.input, {x.input, x.input_stride});
+    append(shape.filter, {x.filter, x.filter_stride});
+    append(shape.output, {x.output, x.output_stride});
     shape.stride[d] = x.stride;
     shape.dilation[d] = x.filter_dilation;
     shape.pad_low[d] = x.pad_low;

@@ -1,45 +1,28 @@
 // XLA's text from strangers: limits, absurd sizes, cycles, mutations. Everything ends at once, in words.
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <random>
 
 #include "hlo/strings.h"
 #include "hlo/xla_text/reader.h"
+#include "tests/text/hostile_text.h"
 
 namespace lamina::hlo::xla_text {
 namespace {
 
-// Reads the module and makes its entry; the error, or "accepted". Must not take long.
+using lamina::testing::mentions;
+using lamina::testing::repeated;
+
+// Reads the module and makes its entry; the error, or "accepted".
 std::string read(const std::string& text) {
-  const auto start = std::chrono::steady_clock::now();
-  std::string out = "accepted";
-  const absl::StatusOr<stablehlo::Module> module = parse(text);
-  if (!module.ok()) {
-    out = std::string(module.status().message());
-  } else if (const auto program = module->program(*module->entry()); !program.ok()) {
-    out = std::string(program.status().message());
-  }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-#ifdef __SANITIZE_ADDRESS__
-  CHECK(took.count() < 20.0);
-#else
-  CHECK(took.count() < 1.0);
-#endif
-  return out;
+  return lamina::testing::said_at_once([&]() -> std::string {
+    const absl::StatusOr<stablehlo::Module> module = parse(text);
+    if (!module.ok()) return std::string(module.status().message());
+    const auto program = module->program(*module->entry());
+    return program.ok() ? "accepted" : std::string(program.status().message());
+  });
 }
 
 std::string in_entry(const std::string& body) { return "HloModule m\nENTRY e {\n" + body + "\n}\n"; }
-
-void mentions(const std::string& message, std::string_view what) {
-  INFO(message.substr(0, 300));
-  CHECK((message.find(what) != std::string::npos && message.find(':') < 12));
-}
-
-std::string repeated(std::string_view piece, int n) {
-  std::string out;
-  for (int i = 0; i < n; ++i) str_append(&out, piece);
-  return out;
-}
 
 TEST_CASE("hostile nesting has a limit", "[xla_text]") {
   const int deep = 100000;
