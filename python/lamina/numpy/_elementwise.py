@@ -39,22 +39,21 @@ def _float_function(name: str, op_name: str, doc: str, complex_too: bool = False
     return recording(op_name, "fc" if complex_too else "f")(f)
 
 
-arccos = acos = _float_function("arccos", "acos", "Inverse cosine.")
-arccosh = acosh = _float_function("arccosh", "acosh", "Inverse hyperbolic cosine.")
-arcsin = asin = _float_function("arcsin", "asin", "Inverse sine.")
-arcsinh = asinh = _float_function("arcsinh", "asinh", "Inverse hyperbolic sine.")
-arctan = atan = _float_function("arctan", "atan", "Inverse tangent.")
-arctanh = atanh = _float_function("arctanh", "atanh", "Inverse hyperbolic tangent.")
+arccos = acos = _float_function("arccos", "acos", "Inverse cosine.", True)
+arccosh = acosh = _float_function("arccosh", "acosh", "Inverse hyperbolic cosine.", True)
+arcsin = asin = _float_function("arcsin", "asin", "Inverse sine.", True)
+arcsinh = asinh = _float_function("arcsinh", "asinh", "Inverse hyperbolic sine.", True)
+arctan = atan = _float_function("arctan", "atan", "Inverse tangent.", True)
+arctanh = atanh = _float_function("arctanh", "atanh", "Inverse hyperbolic tangent.", True)
 cbrt = _float_function("cbrt", "cbrt", "Cube root.")
 cos = _float_function("cos", "cosine", "Cosine.", True)
-cosh = _float_function("cosh", "cosh", "Hyperbolic cosine.")
+cosh = _float_function("cosh", "cosh", "Hyperbolic cosine.", True)
 exp = _float_function("exp", "exponential", "e to the power of x.", True)
 expm1 = _float_function("expm1", "exponential_minus_one", "exp(x) - 1, exact near 0.", True)
 log = _float_function("log", "log", "Natural logarithm.", True)
 log1p = _float_function("log1p", "log_plus_one", "log(1 + x), exact near 0.", True)
-rint = _float_function("rint", "round_nearest_even", "The nearest integer, ties to even.")
 sin = _float_function("sin", "sine", "Sine.", True)
-sinh = _float_function("sinh", "sinh", "Hyperbolic sine.")
+sinh = _float_function("sinh", "sinh", "Hyperbolic sine.", True)
 sqrt = _float_function("sqrt", "sqrt", "Square root.", True)
 tan = _float_function("tan", "tan", "Tangent.", True)
 tanh = _float_function("tanh", "tanh", "Hyperbolic tangent.", True)
@@ -206,9 +205,15 @@ def round(x: Any, decimals: int = 0) -> Tensor:
 around = round
 
 
+@recording("round_nearest_even", "f")
+def rint(x: Any) -> Tensor:
+    """The nearest integer as a float, ties to even; part by part of complex elements."""
+    return round(inexact(x))
+
+
 def exp2(x: Any) -> Tensor:
     """2 to the power of x."""
-    t = floating(x, "exp2")
+    t = inexact(x)
     return ew("power", full_of(2, t.dtype.name, t.shape), t)
 
 
@@ -250,7 +255,7 @@ rad2deg, deg2rad = degrees, radians
 
 def sinc(x: Any) -> Tensor:
     """sin(pi x) / (pi x), and 1 at 0, with the right derivative there."""
-    t = floating(x, "sinc")
+    t = inexact(x)
     zero = compare(t, 0, "EQ")
     px = select(zero, 1.0, t * math.pi)
     return select(zero, 1.0 - (t * math.pi) ** 2 / 6, ew("sine", px) / px)

@@ -107,8 +107,6 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
         )
     if x.dtype.kind == "b":
         r = _reduce(_masked(x, where, not largest), "or" if largest else "and", not largest, axis, keepdims)
-    elif x.dtype.kind == "c":
-        raise TypeError(f"{name} is not defined for complex elements")
     else:
         fill = worst(x.dtype.name)
         r = _reduce(_masked(x, where, fill), name, fill, axis, keepdims)
@@ -118,14 +116,15 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
 def max(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Tensor:
-    """The largest element over axes; NaN if any is. ValueError for no elements without `initial`."""
+    """The largest element over axes; NaN if any is. Complex elements are ordered by their real parts, then by the
+    imaginary ones. ValueError for no elements without `initial`."""
     return _extremum(a, axis, keepdims, initial, where, True)
 
 
 def min(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Tensor:
-    """The smallest element over axes; NaN if any is. ValueError for no elements without `initial`."""
+    """The smallest element over axes, with the order and the errors of `max`."""
     return _extremum(a, axis, keepdims, initial, where, False)
 
 

@@ -176,8 +176,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
         raise ValueError(f"digitize needs 1-d bins, not shape {b.shape}")
     if b.size == 0:
         return full_of(0, "int32", t.shape)
-    up = searchsorted(b, t, "left" if right else "right")
-    down = b.size - searchsorted(flip(b), t, "right" if right else "left")
+    side = "left" if right else "right"
+    up, down = searchsorted(b, t, side), b.size - searchsorted(flip(b), t, side)
     return select(compare(getitem(b, -1), getitem(b, 0), "GE"), up, down)
 
 
