@@ -57,8 +57,8 @@ class Lowering {
   }
 
  private:
-  void fail(std::string message) {
-    if (status_.ok()) status_ = absl::InternalError(std::move(message));
+  void fail(std::string_view message) {
+    if (status_.ok()) status_ = absl::InternalError(absl::string_view(message.data(), message.size()));
   }
 
   // A scalar, or the element that the kernel is at.

@@ -255,11 +255,14 @@ void add_transforms(py::module_& m) {
   });
   m.def("vjp", [](const py::function& f, const py::sequence& primals) {
     lazy::VjpResult r = lazy::vjp(flat(f), from_sequence(primals));
-    auto pull_back = [back = std::move(r.pull_back)](const py::sequence& cotangents) {
-      UserLocation location;
-      return to_list(back(from_sequence(cotangents)));
+    auto callable = [](auto linear) {
+      return py::cpp_function([linear = std::move(linear)](const py::sequence& given) {
+        UserLocation location;
+        return to_list(linear(from_sequence(given)));
+      });
     };
-    return py::make_tuple(to_list(std::move(r.outputs)), py::cpp_function(std::move(pull_back)));
+    return py::make_tuple(to_list(std::move(r.outputs)), callable(std::move(r.pull_back)),
+                          callable(std::move(r.push_forward)));
   });
   m.def("vmap",
         [](const py::function& f, const py::sequence& args, const std::vector<bool>& batched, int64_t size) {

@@ -254,6 +254,12 @@ _METHODS = [
     "diagonal",
     "trace",
     "nonzero",
+    "argpartition",
+    "choose",
+    "compress",
+    "conjugate",
+    "ptp",
+    "searchsorted",
 ]
 
 
