@@ -22,7 +22,9 @@ using hlo::Operand;
 using hlo::Prim;
 using hlo::Value;
 
-constexpr int64_t kFewReduced = 32;
+// Reductions of so few elements leave most lanes along them empty; where the elements lie side by side in
+// memory it takes fewer.
+constexpr int64_t kFewReduced = 32, kFewAdjacent = 4;
 // Starting one step of a repeat for a block of elements, in element operations of the interpreting tier.
 constexpr int64_t kStepWork = 100;
 constexpr double kMostWork = 1e15;
@@ -686,10 +688,8 @@ class Lowering {
 
   ReduceForm reduce_form() const {
     if (parallel_rank_ == 0 || extents_[parallel_rank_ - 1] < 4) return ReduceForm::kAlongReduced;
-    // Few elements leave lanes along the reduction empty, whatever the strides.
     int64_t reduced = 1;
     for (size_t d = parallel_rank_; d < extents_.size(); ++d) reduced *= extents_[d];
-    if (reduced <= kFewReduced) return ReduceForm::kAcrossParallel;
     int along = 0, across = 0;
     for (const KernelInstr& i : body_.code) {
       if (i.op != KernelOp::kLoad) continue;
@@ -699,6 +699,7 @@ class Lowering {
         across += dim == parallel_rank_ - 1;
       }
     }
+    if (reduced <= (along > across ? kFewAdjacent : kFewReduced)) return ReduceForm::kAcrossParallel;
     return across > along ? ReduceForm::kAcrossParallel : ReduceForm::kAlongReduced;
   }
 

@@ -106,9 +106,10 @@ Scalar maximum(Scalar a, Scalar b) {
       [](Scalar x, Scalar y) {
         const Scalar larger = select(x < y, y, x);
         if (!is_float(x.type())) return larger;
-        // Equal operands differ at most in the sign of zero, which `and` clears.
-        const Scalar both = bitcast(to_bits(x) & to_bits(y), x.type());
-        return select(is_nan(x) | is_nan(y), nan_like(x), select(x == y, both, larger));
+        // Of equal operands, which differ at most in the sign of zero, the second: `and` clears the sign.
+        const Scalar second = select(y < x, x, y);
+        const Scalar both = bitcast(to_bits(larger) & to_bits(second), x.type());
+        return select(is_nan(x) | is_nan(y), nan_like(x), both);
       },
       a, b);
 }
@@ -119,8 +120,9 @@ Scalar minimum(Scalar a, Scalar b) {
       [](Scalar x, Scalar y) {
         const Scalar smaller = select(y < x, y, x);
         if (!is_float(x.type())) return smaller;
-        const Scalar both = bitcast(to_bits(x) | to_bits(y), x.type());
-        return select(is_nan(x) | is_nan(y), nan_like(x), select(x == y, both, smaller));
+        const Scalar second = select(x < y, x, y);
+        const Scalar both = bitcast(to_bits(smaller) | to_bits(second), x.type());
+        return select(is_nan(x) | is_nan(y), nan_like(x), both);
       },
       a, b);
 }

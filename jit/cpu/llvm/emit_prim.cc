@@ -96,6 +96,7 @@ Value* PrimEmitter::emit(Prim prim, DType result, const Operand* o, uint64_t imm
     case Prim::bit_and:
       return b_.CreateAnd(o[0].value, o[1].value);
     case Prim::bit_or:
+      if (Value* either = emit_either_nan(o[0].value, o[1].value)) return either;
       return b_.CreateOr(o[0].value, o[1].value);
     case Prim::bit_xor:
       return b_.CreateXor(o[0].value, o[1].value);
@@ -125,6 +126,17 @@ Value* PrimEmitter::emit(Prim prim, DType result, const Operand* o, uint64_t imm
       return emit_convert(o[0].value, o[0].type, result, lanes);
   }
   return constant(result, 0, lanes);
+}
+
+// One comparison for two questions whether a value is NaN; null for anything else.
+Value* PrimEmitter::emit_either_nan(Value* a, Value* b) {
+  const auto asked = [](Value* v) -> Value* {
+    auto* compare = llvm::dyn_cast<llvm::FCmpInst>(v);
+    if (!compare || compare->getPredicate() != llvm::CmpInst::FCMP_UNE) return nullptr;
+    return compare->getOperand(0) == compare->getOperand(1) ? compare->getOperand(0) : nullptr;
+  };
+  Value *x = asked(a), *y = asked(b);
+  return x && y && x->getType() == y->getType() ? b_.CreateFCmpUNO(x, y) : nullptr;
 }
 
 Value* PrimEmitter::emit_arithmetic(Prim prim, DType t, Value* a, Value* b, unsigned lanes) {
