@@ -27,13 +27,13 @@ build: setup
 # Each runner prints its own summary line; the first failure stops the run.
 test: build
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
-	PYTHONPATH=python $(PYTHON) -m pytest tests/python tests/numerics tests/stablehlo tests/xla_hlo -q -m "not slow"
+	PYTHONPATH=python $(PYTHON) -m pytest tests/python tests/numerics tests/stablehlo tests/spec tests/xla_hlo -q -m "not slow"
 
 # Adds the slow Python tests and Catch2's hidden [slow] cases.
 test-full: build
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
 	@if [ -x $(BUILD)/tests/lamina_tests ]; then $(BUILD)/tests/lamina_tests '[slow]'; fi
-	PYTHONPATH=python $(PYTHON) -m pytest tests/python tests/numerics tests/stablehlo tests/xla_hlo -q
+	PYTHONPATH=python $(PYTHON) -m pytest tests/python tests/numerics tests/stablehlo tests/spec tests/xla_hlo -q
 
 demo: build
 	PYTHONPATH=python $(PYTHON) examples/lenet_mnist.py

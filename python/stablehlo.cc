@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "hlo/builder.h"
+#include "hlo/evaluator.h"
 #include "hlo/stablehlo/reader.h"
 #include "hlo/stablehlo/writer.h"
 #include "hlo/xla_text/reader.h"
@@ -10,6 +11,7 @@
 #include "jit/array.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
+#include "python/tensor.h"
 
 namespace py = pybind11;
 
@@ -74,6 +76,24 @@ hlo::ComputationPtr closed(const lazy::Program& program) {
   return lazy::check(hlo::Computation::make(parameters, roots));
 }
 
+// The program by the definition of every op, without kernels.
+py::list evaluated(const lazy::Program& program, const py::sequence& args) {
+  std::vector<hlo::Value> values;
+  for (const lazy::Lazy& l : from_sequence(args)) values.push_back(l.value);
+  std::vector<hlo::LiteralPtr> arguments, results;
+  {
+    py::gil_scoped_release release;
+    lazy::force(values);
+    for (const hlo::Value& v : values)
+      arguments.push_back(hlo::Literal::copy_of(v.type(), jit::array_of(v)->data()));
+    results = lazy::check(hlo::evaluate(*closed(program), arguments));
+  }
+  std::vector<lazy::Lazy> out;
+  for (const hlo::LiteralPtr& r : results)
+    out.push_back({lazy::from_host(r->dtype(), r->dims(), r->data()), false});
+  return to_list(std::move(out));
+}
+
 }  // namespace
 
 void add_stablehlo(py::module_& m) {
@@ -89,6 +109,7 @@ void add_stablehlo(py::module_& m) {
       .def("argument_types", &argument_types)
       .def("program", &program);
   m.def("xla_hlo_module", [](std::string text) { return check_text(hlo::xla_text::parse(std::move(text))); });
+  m.def("evaluate", &evaluated);
   m.def("stablehlo_text", [](const lazy::Program& p, const std::string& name, bool locations) {
     return check_text(hlo::stablehlo::write(*closed(p), {.module = name, .locations = locations}));
   });

@@ -12,15 +12,51 @@ Value spread_like(OpReader& r, const Value& x, const Value& like) {
   return r.b.broadcast_scalar(x, like.dims());
 }
 
+// Complex numbers by their real parts, then by their imaginary ones.
+Value lexicographic(Builder& b, const Value& x, const Value& y, std::string_view direction) {
+  const std::string_view strict = direction.substr(0, 1) == "L" ? "LT" : "GT";
+  const Value rx = b.real(x), ry = b.real(y);
+  const Value tied = b.and_(b.compare(rx, ry, "EQ"), b.compare(b.imag(x), b.imag(y), direction));
+  return b.or_(b.compare(rx, ry, strict), tied);
+}
+
+bool has_order_of_parts(const Value& x, std::string_view direction) {
+  return x && is_complex(x.dtype()) && direction.size() == 2 &&
+         (direction[0] == 'L' || direction[0] == 'G') && (direction[1] == 'T' || direction[1] == 'E');
+}
+
 void compare(OpReader& r) {
   std::string direction = r.word({"comparison_direction"}), type = r.word({"compare_type"});
   if (direction.empty()) {
     direction = r.positional_word(0);
     type = r.positional_word(1);
   }
+  const Value x = r.in(0), y = r.in(1);
+  if (has_order_of_parts(x, direction)) return r.yield(lexicographic(r.b, x, y, direction));
   std::vector<Attrs::Entry> attrs{{Attr::direction, direction}};
   if (type == "TOTALORDER") attrs.emplace_back(Attr::compare_type, type);
-  r.yield(r.b.make(Op::compare, {{r.in(0), r.in(1)}}, intern_attrs(std::move(attrs))));
+  r.yield(r.b.make(Op::compare, {{x, y}}, intern_attrs(std::move(attrs))));
+}
+
+// -i log((x + iy) / sqrt(x^2 + y^2)) of complex numbers.
+void atan2(OpReader& r) {
+  const Value y = r.in(0), x = r.in(1);
+  Builder& b = r.b;
+  if (!y || !x || !is_complex(y.dtype())) return r.yield(b.atan2(y, x));
+  auto turned = [&](const Value& z, bool back) {  // times i, or times -i
+    return back ? b.complex(b.imag(z), b.negate(b.real(z))) : b.complex(b.negate(b.imag(z)), b.real(z));
+  };
+  const Value size = b.sqrt(b.add(b.multiply(x, x), b.multiply(y, y)));
+  r.yield(turned(b.log(b.divide(b.add(x, turned(y, false)), size)), true));
+}
+
+// The principal root of complex numbers.
+void cbrt(OpReader& r) {
+  const Value x = r.in(0);
+  Builder& b = r.b;
+  if (!x || !is_complex(x.dtype())) return r.yield(b.make(Op::cbrt, {{x}}));
+  const Value third = b.divide(b.log(x), b.full_like(x, 3)), zero = b.zeros_like(x);
+  r.yield(b.select(b.compare(x, zero, "EQ"), x, b.exponential(third)));
 }
 
 void select(OpReader& r) {
@@ -30,7 +66,9 @@ void select(OpReader& r) {
 
 void clamp(OpReader& r) {
   const Value x = r.in(1);
-  r.yield(r.b.make(Op::clamp, {{spread_like(r, r.in(0), x), x, spread_like(r, r.in(2), x)}}));
+  const Value low = spread_like(r, r.in(0), x), high = spread_like(r, r.in(2), x);
+  if (x && is_complex(x.dtype())) return r.yield(r.b.minimum(r.b.maximum(x, low), high));
+  r.yield(r.b.make(Op::clamp, {{low, x, high}}));
 }
 
 void convert(OpReader& r) {
@@ -130,6 +168,8 @@ void mulhi(OpReader& r) {
 
 constexpr NamedRow kRows[] = {
     {"stablehlo.compare", compare},
+    {"stablehlo.atan2", atan2},
+    {"stablehlo.cbrt", cbrt},
     {"stablehlo.select", select},
     {"stablehlo.clamp", clamp},
     {"stablehlo.convert", convert},

@@ -11,9 +11,18 @@ void fft(OpReader& r) {
   r.yield(compose_fft(r.b, x, r.word({"fft_type", "type"}), r.ints({"fft_length", "length"})));
 }
 
+// Half-precision matrices are factored in f32 and rounded once.
+Value in_f32(OpReader& r, const Value& x) {
+  return x && is_half(x.dtype()) ? r.b.convert(x, DType::kF32) : x;
+}
+void yield_like(OpReader& r, const Value& y, const Value& like) {
+  r.yield(y && like && y.dtype() != like.dtype() ? r.b.convert(y, like.dtype()) : y);
+}
+
 // The triangle asked for; the other one is zero.
 void cholesky(OpReader& r) {
-  Value a = r.in(0);
+  const Value given = r.in(0);
+  Value a = in_f32(r, given);
   if (!a || a.rank() < 2) return r.fail("needs matrices");
   const bool lower = r.flag({"lower"});
   Dims turned;
@@ -25,16 +34,18 @@ void cholesky(OpReader& r) {
   };
   if (!lower) a = adjoint(a);
   const Value l = compose_cholesky(r.b, a);
-  r.yield(lower ? l : adjoint(l));
+  yield_like(r, lower ? l : adjoint(l), given);
 }
 
 void triangular_solve(OpReader& r) {
   const std::string op = r.word({"transpose_a"});
-  r.yield(compose_triangular_solve(r.b, r.in(0), r.in(1), r.flag({"left_side"}, true),
-                                   r.flag({"lower"}, true), r.flag({"unit_diagonal"}),
-                                   op == "ADJOINT"     ? Transpose::kAdjoint
-                                   : op == "TRANSPOSE" ? Transpose::kTranspose
-                                                       : Transpose::kNo));
+  const Value y = r.in(1);
+  const Value x = compose_triangular_solve(r.b, in_f32(r, r.in(0)), in_f32(r, y), r.flag({"left_side"}, true),
+                                           r.flag({"lower"}, true), r.flag({"unit_diagonal"}),
+                                           op == "ADJOINT"     ? Transpose::kAdjoint
+                                           : op == "TRANSPOSE" ? Transpose::kTranspose
+                                                               : Transpose::kNo);
+  yield_like(r, x, y);
 }
 
 // --- LAPACK's names: options are letters ---

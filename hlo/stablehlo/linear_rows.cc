@@ -4,14 +4,22 @@
 namespace lamina::hlo::stablehlo {
 namespace {
 
-// The result's element type where it differs from the operands': computed in the wider one.
+// The result's element type where it differs from the operands': computed in the wider one. Booleans add by
+// OR and multiply by AND: in integers, where a sum is not zero.
 struct Widened {
   Value lhs, rhs;
+  bool boolean = false;
+
+  Value result(Builder& b, const Value& v) const {
+    return boolean && v ? b.compare(v, b.zeros_like(v), "NE") : v;
+  }
 };
 Widened widened(OpReader& r) {
   Value x = r.in(0), y = r.in(1);
   const TypeTree* t = r.declared_tree(0);
   if (!x || !y || !t || !t->is_array()) return {x, y};
+  if (is_bool(x.dtype()) && is_bool(y.dtype()) && is_bool(t->dtype))
+    return {r.b.convert(x, DType::kS32), r.b.convert(y, DType::kS32), true};
   if (x.dtype() != t->dtype && !is_complex(x.dtype())) x = r.b.convert(x, t->dtype);
   if (y.dtype() != t->dtype && !is_complex(y.dtype())) y = r.b.convert(y, t->dtype);
   return {x, y};
@@ -34,7 +42,7 @@ void dot_general(OpReader& r) {
   side_by_side(r, {"batching_dims"}, &dims.lhs_batch, &dims.rhs_batch);
   side_by_side(r, {"contracting_dims"}, &dims.lhs_contract, &dims.rhs_contract);
   const Widened x = widened(r);
-  r.yield(r.b.dot_general(x.lhs, x.rhs, dims));
+  r.yield(x.result(r.b, r.b.dot_general(x.lhs, x.rhs, dims)));
 }
 
 // Contracts the last dimension of the left with the first of the right.
@@ -42,7 +50,7 @@ void dot(OpReader& r) {
   const Widened x = widened(r);
   if (!x.lhs || !x.rhs) return;
   if (x.lhs.rank() < 1 || x.rhs.rank() < 1) return r.fail("needs vectors or matrices");
-  r.yield(r.b.dot_general(x.lhs, x.rhs, {{}, {}, {x.lhs.rank() - 1}, {0}}));
+  r.yield(x.result(r.b, r.b.dot_general(x.lhs, x.rhs, {{}, {}, {x.lhs.rank() - 1}, {0}})));
 }
 
 // One letter list of [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]: where the two letters stand, and the numbers.
@@ -106,7 +114,7 @@ void convolution(OpReader& r) {
   for (size_t i = 0; i < reversal.size() && i < d.kernel_spatial.size(); ++i)
     if (reversal[i]) reversed.push_back(d.kernel_spatial[i]);
   const Value kernel = reversed.empty() ? x.rhs : r.b.reverse(x.rhs, reversed);
-  r.yield(r.b.convolution(x.lhs, kernel, d));
+  r.yield(x.result(r.b, r.b.convolution(x.lhs, kernel, d)));
 }
 
 constexpr NamedRow kRows[] = {

@@ -3,7 +3,8 @@
 // Contract: any text gives a computation or an error that starts with line:column and names the operation;
 // never a crash, and time and memory are linear in the text. Shapes written ? are taken from the arguments'
 // types; operands that give shapes must follow from constants and shapes. Tokens carry nothing, tuples are
-// their elements one after the other, shardings are dropped (one process runs the whole program).
+// their elements one after the other, shardings are dropped (one process runs the whole program). The padding
+// of reduce_window does not count, as in XLA, where the specification has it hold the initial value.
 #ifndef LAMINA_HLO_STABLEHLO_READER_H_
 #define LAMINA_HLO_STABLEHLO_READER_H_
 

@@ -136,6 +136,14 @@ void alone(OpReader& r) {
   r.yield_all(xs);
 }
 
+// Without a group to send it the array is zero.
+void collective_broadcast(OpReader& r) {
+  const AttrTree* groups = r.find({"replica_groups"});
+  if (groups && groups->kind == AttrTree::Kind::kDense && r.ints(*groups).empty())
+    return r.yield(r.b.zeros_like(r.in(0)));
+  alone(r);
+}
+
 // [[0, 0]] keeps the array; without a source it is zero.
 void collective_permute(OpReader& r) {
   const Dims pairs = r.ints({"source_target_pairs"});
@@ -154,7 +162,7 @@ constexpr NamedRow kRows[] = {
     {"stablehlo.all_reduce", alone},
     {"stablehlo.all_to_all", alone},
     {"stablehlo.reduce_scatter", alone},
-    {"stablehlo.collective_broadcast", alone},
+    {"stablehlo.collective_broadcast", collective_broadcast},
     {"stablehlo.cross-replica-sum", alone},
     {"stablehlo.collective_permute", collective_permute},
 };

@@ -47,6 +47,33 @@ class Loaded:
 
     def __call__(self, *args: Any) -> Any:
         """The result, or a tuple of results if there is not exactly one."""
+        program, arrays = self._bind(args)
+        results = program(arrays)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def evaluate(self, *args: Any) -> Any:
+        """What a call gives, by the plain definition of every operation: slow, without kernels or machine code.
+
+        Args:
+            args: arrays of the declared types, as for a call.
+
+        Returns:
+            The result, or a tuple of results if there is not exactly one, bit for bit those of a call.
+
+        Raises:
+            TypeError: the arguments are not those the function declares.
+
+        Example::
+
+            >>> f = lm.stablehlo.loads(text)
+            >>> assert (f(x) == f.evaluate(x)).all()
+        """
+        program, arrays = self._bind(args)
+        results = _core.evaluate(program, arrays)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _bind(self, args: tuple[Any, ...]) -> tuple[Any, list[Any]]:
+        """The program for the types of these arguments, and the arguments as Tensors."""
         if len(args) != len(self._types):
             raise TypeError(f"@{self.name} takes {len(self._types)} arrays, not {len(args)}")
         arrays = []
@@ -61,8 +88,7 @@ class Loaded:
                 )
             arrays.append(array)
         types = tuple((dtype, tuple(x.shape)) for x, (dtype, _) in zip(arrays, self._types))
-        results = self._program(types)(arrays)
-        return results[0] if len(results) == 1 else tuple(results)
+        return self._program(types), arrays
 
     def as_text(self, form: str = "short") -> str:
         """The program in Lamina's text form: ``"short"``, ``"canonical"`` or ``"full"``."""

@@ -1,0 +1,7 @@
+"""The tables of this folder, and the oracles and distances of tests/numerics, are importable."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "numerics"))
