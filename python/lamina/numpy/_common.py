@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -175,22 +174,12 @@ def keep(x: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
 
 def lowest(dtype: str) -> Any:
     """The least value of an element type: the identity of maximum."""
-    d = dtypes.TABLE[dtype]
-    if d.kind in "fc":
-        return -math.inf
-    if d.kind == "b":
-        return False
-    return 0 if d.kind == "u" else -(2 ** (8 * d.itemsize - 1))
+    return dtypes.extremes(dtype)[0]
 
 
 def highest(dtype: str) -> Any:
     """The greatest value of an element type: the identity of minimum."""
-    d = dtypes.TABLE[dtype]
-    if d.kind in "fc":
-        return math.inf
-    if d.kind == "b":
-        return True
-    return 2 ** (8 * d.itemsize - (0 if d.kind == "u" else 1)) - 1
+    return dtypes.extremes(dtype)[1]
 
 
 def host(x: Any, what: str) -> Any:
