@@ -1,11 +1,13 @@
 #include "jit/lower_loop.h"
 
 #include <algorithm>
+#include <array>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "cluster/repeat.h"
 #include "hlo/op.h"
+#include "hlo/scalar/adapters.h"
 #include "hlo/strings.h"
 #include "jit/lower_sections.h"
 
@@ -244,7 +246,10 @@ class Lowering {
     std::vector<uint32_t> values;
     for (Operand o : n.operands())
       for (uint32_t v : emit(o, index, predicate)) values.push_back(v);
-    const hlo::ScalarProgram& program = hlo::scalar_program(n);
+    return apply(hlo::scalar_program(n), std::move(values));
+  }
+
+  std::vector<uint32_t> apply(const hlo::ScalarProgram& program, std::vector<uint32_t> values) {
     for (const hlo::ScalarInstr& i : program.code) {
       KernelInstr k{.op = KernelOp::kPrim, .prim = i.prim, .type = i.type, .imm = i.imm};
       for (int a = 0; a < hlo::prim_arity(i.prim); ++a) k.operands[a] = values[i.operands[a]];
@@ -291,7 +296,8 @@ class Lowering {
       case Op::iota: {
         const uint32_t at = index_value(index[a.integer(Attr::iota_dimension)]);
         const DType dtype = n.type()->dtype, part = hlo::part_type(dtype);
-        std::vector<uint32_t> out{part == DType::kS64 ? at : prim(Prim::convert, part, {at})};
+        std::vector<uint32_t> out =
+            apply(hlo::scalar::record_rule(hlo::scalar::convert_rule, std::array{DType::kS64}, part), {at});
         if (hlo::is_complex(dtype)) out.push_back(prim(Prim::constant, part, {}, 0));
         return out;
       }

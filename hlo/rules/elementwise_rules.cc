@@ -56,10 +56,19 @@ TypeOr is_finite_type(Types t, const Attrs&) {
   return array_type(DType::kBool, t[0]->dims);
 }
 
+// Stepping from number to number: formats without infinities or -0 have no neighbours at their edges.
+TypeOr next_after_type(Types t, const Attrs&) {
+  for (const Type* x : t) LAMINA_RETURN_IF_ERROR(check_takes(x, kF));
+  if (is_narrow(t[0]->dtype))
+    return invalid("is not defined for ", info(t[0]->dtype).name, " elements: convert them to f32");
+  LAMINA_RETURN_IF_ERROR(check_same(t));
+  return t[0];
+}
+
 TypeOr complex_type(Types t, const Attrs&) {
   for (const Type* x : t) LAMINA_RETURN_IF_ERROR(check_takes(x, kF));
   LAMINA_RETURN_IF_ERROR(check_same(t));
-  if (is_half(t[0]->dtype)) return invalid("needs f32 or f64 parts, not ", info(t[0]->dtype).name);
+  if (is_storage_float(t[0]->dtype)) return invalid("needs f32 or f64 parts, not ", info(t[0]->dtype).name);
   return array_type(t[0]->dtype == DType::kF32 ? DType::kC64 : DType::kC128, t[0]->dims);
 }
 
@@ -86,7 +95,7 @@ TypeOr convert_type(Types t, const Attrs& a) {
 TypeOr bitcast_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_takes(t[0], kInts | kF));
   const DType to = a.dtype(Attr::dtype);
-  if (is_bool(to) || is_complex(to) || byte_size(to) != byte_size(t[0]->dtype))
+  if (is_bool(to) || is_complex(to) || bit_width(to) != bit_width(t[0]->dtype))
     return invalid("cannot see ", info(t[0]->dtype).name, " elements as ", info(to).name,
                    ": the widths differ");
   return array_type(to, t[0]->dims);
@@ -207,7 +216,7 @@ void add_elementwise_rules(OpTable& table) {
   row(Op::maximum, same<kAny>, plain<LAMINA_SCALAR_BINARY(maximum)>);
   row(Op::minimum, same<kAny>, plain<LAMINA_SCALAR_BINARY(minimum)>);
   row(Op::multiply, same<kAny>, plain<LAMINA_SCALAR_BINARY(multiply)>);
-  row(Op::next_after, same<kF>, plain<LAMINA_SCALAR_BINARY(next_after)>);
+  row(Op::next_after, next_after_type, plain<LAMINA_SCALAR_BINARY(next_after)>);
   row(Op::or_, same<kB | kInts>, plain<LAMINA_SCALAR_BINARY(or_)>);
   row(Op::power, same<kNumbers>, plain<LAMINA_SCALAR_BINARY(power)>);
   row(Op::remainder, same<kInts | kF>, plain<LAMINA_SCALAR_BINARY(remainder)>);

@@ -9,17 +9,12 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-struct ElementName {
-  std::string_view name;
-  DType dtype;
-};
-constexpr ElementName kElements[] = {
-    {"i1", DType::kBool},  {"i8", DType::kS8},   {"i16", DType::kS16},   {"i32", DType::kS32},
-    {"i64", DType::kS64},  {"ui8", DType::kU8},  {"ui16", DType::kU16},  {"ui32", DType::kU32},
-    {"ui64", DType::kU64}, {"f16", DType::kF16}, {"bf16", DType::kBF16}, {"f32", DType::kF32},
-    {"f64", DType::kF64},  {"si8", DType::kS8},  {"si16", DType::kS16},  {"si32", DType::kS32},
-    {"si64", DType::kS64},
-};
+std::optional<DType> element_dtype(std::string_view word) {
+  if (word.starts_with("si")) word.remove_prefix(1);  // si8 is i8; there is no si1
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (kDTypeInfo[i].mlir_name == word) return static_cast<DType>(i);
+  return std::nullopt;
+}
 
 // i32, f8E4M3FN, bf16: a letter or two, then a digit.
 bool is_number_type(std::string_view word) {
@@ -63,11 +58,10 @@ absl::Status TextParser::element_type(TypeTree* out) {
     out->dtype = part.dtype == DType::kF32 ? DType::kC64 : DType::kC128;
     return absl::OkStatus();
   }
-  for (const ElementName& e : kElements)
-    if (e.name == word) {
-      out->dtype = e.dtype;
-      return absl::OkStatus();
-    }
+  if (const std::optional<DType> t = element_dtype(word); t && !(*t == DType::kBool && word != "i1")) {
+    out->dtype = *t;
+    return absl::OkStatus();
+  }
   if (!is_number_type(word) && word != "index")
     return in_.error(at, str_cat("there is no element type ", quoted(word)));
   out->kind = TypeTree::Kind::kOther;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -180,26 +179,17 @@ def keep(x: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
 
 def lowest(dtype: str) -> Any:
     """The least value of an element type: the identity of maximum."""
-    d = dtypes.TABLE[dtype]
-    if d.kind == "c":
-        return complex(-math.inf, -math.inf)
-    if d.kind == "f":
-        return -math.inf
-    if d.kind == "b":
-        return False
-    return 0 if d.kind == "u" else -(2 ** (8 * d.itemsize - 1))
+    return _extreme(dtype, 0)
 
 
 def highest(dtype: str) -> Any:
     """The greatest value of an element type: the identity of minimum."""
-    d = dtypes.TABLE[dtype]
-    if d.kind == "c":
-        return complex(math.inf, math.inf)
-    if d.kind == "f":
-        return math.inf
-    if d.kind == "b":
-        return True
-    return 2 ** (8 * d.itemsize - (0 if d.kind == "u" else 1)) - 1
+    return _extreme(dtype, 1)
+
+
+def _extreme(dtype: str, which: int) -> Any:
+    part = dtypes.extremes(dtype)[which]
+    return complex(part, part) if dtypes.TABLE[dtype].kind == "c" else part
 
 
 def host(x: Any, what: str) -> Any:

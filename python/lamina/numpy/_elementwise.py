@@ -8,7 +8,7 @@ import builtins
 import math
 from typing import Any
 
-from lamina import _core
+from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import scalar
 from lamina._read_set import plain
@@ -428,7 +428,7 @@ def signbit(x: Any) -> Tensor:
         return full_of(False, "bool", t.shape)
     if t.dtype.kind == "i":
         return compare(t, 0, "LT")
-    t = floating(t, "signbit")
+    t = _wide(floating(t, "signbit"))
     bits = ew("bitcast_convert", t, dtype=f"int{8 * t.dtype.itemsize}")
     return compare(bits, 0, "LT")
 
@@ -449,6 +449,13 @@ def heaviside(x1: Any, x2: Any) -> Tensor:
 def frexp(x: Any) -> tuple[Tensor, Tensor]:
     """(m, e) with x = m * 2**e and 0.5 <= |m| < 1; e is int32."""
     t = floating(x, "frexp")
+    if t.dtype.layout[2] <= 1:
+        raise TypeError(
+            f"frexp: {t.dtype.name} does not hold every fraction from 0.5 to 1; convert it to float32"
+        )
+    if t.dtype.itemsize == 1:
+        m, e = frexp(astype(t, "float32"))
+        return astype(m, t.dtype), e
     wide, mantissa_bits, bias = _float_layout(t.dtype.name)
     integer = f"int{8 * t.dtype.itemsize}"
     # Subnormals are scaled into the normal range first.
@@ -467,12 +474,7 @@ def frexp(x: Any) -> tuple[Tensor, Tensor]:
 
 def _float_layout(dtype: str) -> tuple[int, int, int]:
     """(exponent bits, mantissa bits, bias)."""
-    return {
-        "float16": (5, 10, 15),
-        "bfloat16": (8, 7, 127),
-        "float32": (8, 23, 127),
-        "float64": (11, 52, 1023),
-    }[dtype]
+    return dtypes.TABLE[dtype].layout[:3]
 
 
 def ldexp(x1: Any, x2: Any) -> Tensor:
@@ -547,17 +549,22 @@ def isinf(x: Any) -> Tensor:
         return full_of(False, "bool", t.shape)
     if t.dtype.kind == "c":
         return ew("or", isinf(real(t)), isinf(imag(t)))
-    return compare(ew("abs", t), math.inf, "EQ")
+    return compare(ew("abs", _wide(t)), math.inf, "EQ")
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Floats of one byte, some of which have no infinity to compare with, as float32."""
+    return astype(x, "float32") if x.dtype.kind == "f" and x.dtype.itemsize == 1 else x
 
 
 def isposinf(x: Any) -> Tensor:
     """Whether x is plus infinity."""
-    return compare(floating(x, "isposinf"), math.inf, "EQ")
+    return compare(_wide(floating(x, "isposinf")), math.inf, "EQ")
 
 
 def isneginf(x: Any) -> Tensor:
     """Whether x is minus infinity."""
-    return compare(floating(x, "isneginf"), -math.inf, "EQ")
+    return compare(_wide(floating(x, "isneginf")), -math.inf, "EQ")
 
 
 def isreal(x: Any) -> Tensor:
@@ -615,8 +622,8 @@ def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -
         )
     limits = finfo(t.dtype)
     t = select(isnan(t), _as(nan, t), t)
-    t = select(compare(t, math.inf, "EQ"), _as(limits.max if posinf is None else posinf, t), t)
-    return select(compare(t, -math.inf, "EQ"), _as(limits.min if neginf is None else neginf, t), t)
+    t = select(isposinf(t), _as(limits.max if posinf is None else posinf, t), t)
+    return select(isneginf(t), _as(limits.min if neginf is None else neginf, t), t)
 
 
 def _as(value: Any, like: Tensor) -> Tensor:
