@@ -13,7 +13,7 @@ void fft(OpReader& r) {
 
 // Half-precision matrices are factored in f32 and rounded once.
 Value in_f32(OpReader& r, const Value& x) {
-  return x && is_half(x.dtype()) ? r.b.convert(x, DType::kF32) : x;
+  return x && is_storage_float(x.dtype()) ? r.b.convert(x, DType::kF32) : x;
 }
 void yield_like(OpReader& r, const Value& y, const Value& like) {
   r.yield(y && like && y.dtype() != like.dtype() ? r.b.convert(y, like.dtype()) : y);
