@@ -338,6 +338,11 @@ Value from_host(DType dtype, std::span<const int64_t> dims, const void* data) {
 }
 
 Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::function<void()> release) {
+  if (hlo::is_narrow(dtype) && hlo::bit_width(dtype) < 8) {  // their spare bits may hold anything
+    Value copy = from_host(dtype, dims, data);
+    if (release) release();
+    return copy;
+  }
   const hlo::Type* type = check(hlo::array_type(dtype, dims));
   return leaf_of(type, jit::foreign_buffer(data, type->bytes(), std::move(release)));
 }

@@ -1,5 +1,6 @@
 // lamina._core: the binding off the hot path.
 #include <pybind11/functional.h>
+#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -199,6 +200,18 @@ void add_recording(py::module_& m) {
     std::vector<hlo::Value> values;
     for (const Lazy& l : from_sequence(tensors)) values.push_back(l.value);
     lazy::force(values);
+  });
+  // The elements' bits as a read-only NumPy array of unsigned integers that shares their memory.
+  m.def("raw_bits", [](const py::object& x) {
+    const hlo::Value value = lazy_of(x.ptr()).value;
+    auto keep = std::make_unique<jit::ArrayPtr>(lazy::array(value));
+    void* const data = (*keep)->data();
+    const py::capsule owner(keep.release(), [](void* p) { delete static_cast<jit::ArrayPtr*>(p); });
+    const hlo::Dims& dims = value.dims();
+    py::array out(py::dtype(str_cat("u", hlo::byte_size(value.dtype()))),
+                  std::vector<py::ssize_t>(dims.begin(), dims.end()), data, owner);
+    out.attr("setflags")(py::arg("write") = false);
+    return out;
   });
   m.def("promote", [](const std::string& a, bool weak_a, const std::string& b, bool weak_b) {
     const lazy::PromotedType t = lazy::promote(dtype_of(a), weak_a, dtype_of(b), weak_b);

@@ -62,8 +62,11 @@ std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
   }
 }
 
+// Types that buffers have no format for.
+bool is_foreign(DType t) { return t == DType::kBF16 || hlo::is_narrow(t); }
+
 const char* format_of(DType t) {
-  switch (hlo::storage_type(t)) {
+  switch (t) {
     case DType::kBool:
       return "?";
     case DType::kS8:
@@ -77,7 +80,6 @@ const char* format_of(DType t) {
     case DType::kU8:
       return "B";
     case DType::kU16:
-    case DType::kBF16:
       return "H";
     case DType::kU32:
       return "I";
@@ -207,6 +209,14 @@ struct Export {
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   if (flags & PyBUF_WRITABLE) {
     PyErr_SetString(PyExc_BufferError, "a Tensor's memory is read-only");
+    view->obj = nullptr;
+    return -1;
+  }
+  // NumPy then asks for __array__, which gives the type of ml_dtypes.
+  if (flags & PyBUF_FORMAT && is_foreign(lazy_of(self).value.dtype())) {
+    PyErr_Format(PyExc_BufferError,
+                 "buffers have no format for elements of type %s: use the Tensor's numpy()",
+                 std::string(hlo::info(lazy_of(self).value.dtype()).numpy_name).c_str());
     view->obj = nullptr;
     return -1;
   }

@@ -17,6 +17,8 @@ std::string special_text(DType t, const std::byte* p) {
   const int fraction = float_format(t).mantissa;
   const uint64_t payload = bits & ((uint64_t{1} << fraction) - 1);
   const std::string sign = (bits >> (width - 1) & 1) != 0 ? "-" : "";
+  if (float_format(t).specials == FloatSpecials::kNan) return sign + "nan";
+  if (float_format(t).specials != FloatSpecials::kIeee) return "nan";  // the one there is
   if (payload == 0) return sign + "inf";
   if (payload == uint64_t{1} << (fraction - 1)) return sign + "nan";
   return str_cat(sign, "nan(0x", absl::StrCat(absl::Hex(payload)), ")");

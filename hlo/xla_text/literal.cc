@@ -20,6 +20,12 @@ bool read_nan(std::string_view token, std::string_view payload, DType t, std::by
   const bool negative = token.starts_with('-');
   if (negative) token.remove_prefix(1);
   if (token != "nan" || !is_float(t)) return false;
+  if (float_format(t).specials != FloatSpecials::kIeee) {  // one NaN, or one of either sign: no payload
+    if (!payload.empty() || !parse_number(token, t, out)) return false;
+    if (negative && float_format(t).specials == FloatSpecials::kNan)
+      *out |= std::byte{1} << (bit_width(t) - 1);
+    return true;
+  }
   const int width = static_cast<int>(8 * byte_size(t));
   const int fraction = float_format(t).mantissa;
   const uint64_t fraction_mask = (uint64_t{1} << fraction) - 1;

@@ -224,7 +224,11 @@ Tensor isnan(Operand x) {
   return condition(x, "|", [](Builder& b, const Value& v) { return b.compare(v, v, "NE"); });
 }
 Tensor isinf(Operand x) {
-  return condition(x, "|", [](Builder& b, const Value& v) { return compared(b, b.abs(v), INFINITY, "EQ"); });
+  return condition(x, "|", [](Builder& b, const Value& v) {
+    // Infinity may be no value of a narrow type.
+    const Value wide = hlo::is_narrow_float(v.dtype()) ? b.convert(v, hlo::DType::kF32) : v;
+    return compared(b, b.abs(wide), INFINITY, "EQ");
+  });
 }
 
 Tensor relu(Operand x) {

@@ -109,8 +109,7 @@ int64_t count_of(const Tensor& x, const Axes& axes, const char* what) {
 std::pair<Tensor, lamina::DType> widened(const Operand& x) {
   Tensor v = build(x, [&](Builder& b) { return detail::inexact(b, lazy_of(x)); });
   const lamina::DType result = v.dtype();
-  if (result == lamina::DType::float16 || result == lamina::DType::bfloat16)
-    v = v.astype(lamina::DType::float32);
+  if (hlo::is_storage_float(detail::to_hlo(result))) v = v.astype(lamina::DType::float32);
   return {v, result};
 }
 Tensor narrowed(const Tensor& x, lamina::DType to) { return x.dtype() == to ? x : x.astype(to); }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from lamina import _core
+from lamina import _core, dtypes
 from lamina._core import Tensor
 
 
@@ -145,7 +145,8 @@ def _unpickled(data: bytes, dtype: str, shape: tuple[int, ...], weak: bool) -> T
 
 def reduce(self: Tensor) -> Any:
     """Pickles as bytes and types: every element type, without NumPy."""
-    return _unpickled, (memoryview(self).tobytes(), str(self.dtype), self.shape, self.weak_type)
+    bits = _core.raw_bits(self) if dtypes.is_foreign(self.dtype) else memoryview(self)
+    return _unpickled, (bits.tobytes(), str(self.dtype), self.shape, self.weak_type)
 
 
 def html(self: Tensor) -> str:

@@ -90,7 +90,7 @@ def numpy(x: Tensor) -> Any:
         try:
             import ml_dtypes
 
-            return np.asarray(memoryview(x)).view(getattr(ml_dtypes, x.dtype.name))
+            return _core.raw_bits(x).view(getattr(ml_dtypes, x.dtype.name))
         except (ImportError, AttributeError):
             near = {"f": "float32", "i": "int8", "u": "uint8"}[x.dtype.kind]
             return np.asarray(memoryview(astype(x, near)))

@@ -87,6 +87,39 @@ TEST_CASE("numbers are weak and types promote as in JAX", "[api]") {
   CHECK(contains(error_of([&] { i8 + 1000; }, ErrorKind::kValue), "1000 does not fit"));
 }
 
+TEST_CASE("types of a byte or less are rounded and wrapped after every operation", "[api]") {
+  const Tensor x = array({1.f, 17.f, 448.f, -0.01f}).astype(DType::float8_e4m3fn);
+  CHECK(size_of(x.dtype()) == 1);
+  CHECK(floats(x) == Floats{1, 16, 448, -0.009765625f});  // 17 lies between 16 and 18
+  CHECK(floats(x + 1) == Floats{2, 16, 448, 1});
+  CHECK(any(isnan(x * 2)).item<bool>());
+  CHECK(!any(isinf(x * 2)).item<bool>());
+  CHECK(floats(max(x)) == Floats{448});
+  CHECK(floats(sum(x * 0.5)) == Floats{240});  // 232.495, added up in float32
+  CHECK(floats(matmul(x, x.astype(DType::float8_e4m3fn)))[0] != 0);
+  const Tensor small = array({6.f, -6.f, 100.f}).astype(DType::float4_e2m1fn);
+  CHECK(floats(small) == Floats{6, -6, 6});
+  CHECK(!any(isinf(small)).item<bool>());
+  CHECK(floats(min(small)) == Floats{-6});
+  const Tensor i = array({7, -8, 3, -1}).astype(DType::int4);
+  CHECK(floats(i + 1) == Floats{-8, -7, 4, 0});
+  CHECK(max(i).astype(DType::int32).item<int>() == 7);
+  CHECK(floats(sort(i)) == Floats{-8, -1, 3, 7});
+  CHECK(contains(error_of([&] { i + 9; }, ErrorKind::kValue), "9 does not fit the element type int4"));
+  CHECK(contains(error_of([&] { i + ones({4}); }, ErrorKind::kType), "int4 and float32 have no common one"));
+  CHECK(contains(error_of([&] { x + ones({4}, DType::float8_e5m2); }, ErrorKind::kType), "astype"));
+  int8_t bytes[] = {0x0F, 0x78, 0x17};
+  bool released = false;
+  const Tensor shared = Tensor::alias(
+      DType::int4, {3}, bytes, [](void* flag) { *static_cast<bool*>(flag) = true; }, &released);
+  CHECK(floats(shared) == Floats{-1, -8, 7});
+  CHECK(released);
+  std::ostringstream out;
+  out << x << small << i;
+  CHECK(contains(out.str(), "dtype=float8_e4m3fn"));
+  CHECK(contains(out.str(), "Tensor([ 7, -8,  3, -1], dtype=int4)"));
+}
+
 TEST_CASE("elementwise functions", "[api]") {
   const Tensor x = array({-1.5f, 0.25f, 2.0f});
   const auto check = [&](const Tensor& y, float (*f)(float)) {

@@ -21,9 +21,10 @@ class ConvDimensionNumbers(NamedTuple):
 
 
 def _same_types(what: str, lhs: Any, rhs: Any, preferred: Any) -> tuple[Tensor, Tensor]:
-    """Both operands in the preferred type, or one common type."""
+    """Both operands in the preferred type, or one common type; floats of one byte may differ."""
     a, b = to_tensor(lhs), to_tensor(rhs)
-    if a.dtype != b.dtype:
+    mixed = preferred is not None and all(t.dtype.kind == "f" and t.dtype.itemsize == 1 for t in (a, b))
+    if a.dtype != b.dtype and not mixed:
         if not (a.weak_type or b.weak_type):
             raise TypeError(f"lax.{what} needs one element type, not {describe(a)} and {describe(b)}")
         common = _core.promote(str(a.dtype), a.weak_type, str(b.dtype), b.weak_type)[0]

@@ -81,7 +81,11 @@ def frombuffer(buffer: Any, dtype: Any = "float32", count: int = -1, offset: int
     """A 1-d Tensor of the bytes of `buffer`, copied."""
     import numpy as np
 
-    return to_tensor(np.frombuffer(buffer, dtypes.name_of(dtype), count, offset))
+    t = dtypes.canonical(dtype)
+    if dtypes.is_foreign(t):
+        bits = np.frombuffer(buffer, f"u{t.itemsize}", count, offset)
+        return _core.with_dtype_bits(bits, t.name, list(bits.shape))
+    return to_tensor(np.frombuffer(buffer, t.name, count, offset))
 
 
 def fromfunction(function: Callable[..., Any], shape: Sequence[int], dtype: Any = "float32") -> Any:
