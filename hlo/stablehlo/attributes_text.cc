@@ -36,12 +36,24 @@ bool starts_type(std::string_view word) {
 
 }  // namespace
 
+std::optional<DType> element_named(std::string_view name) {
+  for (const ElementName& e : kElements)
+    if (e.name == name) return e.dtype;
+  return std::nullopt;
+}
+
 absl::Status TextParser::element_type(TypeTree* out) {
   const Place at = in_.position();
   if (in_.peek() == '!') {
     in_.advance();
     std::string_view name;
     LAMINA_RETURN_IF_ERROR(in_.suffix("a type's name", &name));
+    if (name == "quant.uniform") return quantized_type(out);
+    if (const auto it = types_.find(name); it != types_.end() && it->second.quantization) {
+      out->dtype = it->second.dtype;
+      out->quantization = it->second.quantization;
+      return absl::OkStatus();
+    }
     if (in_.here() == '<') {
       in_.advance();
       std::string_view ignored;
@@ -63,11 +75,10 @@ absl::Status TextParser::element_type(TypeTree* out) {
     out->dtype = part.dtype == DType::kF32 ? DType::kC64 : DType::kC128;
     return absl::OkStatus();
   }
-  for (const ElementName& e : kElements)
-    if (e.name == word) {
-      out->dtype = e.dtype;
-      return absl::OkStatus();
-    }
+  if (const std::optional<DType> dtype = element_named(word)) {
+    out->dtype = *dtype;
+    return absl::OkStatus();
+  }
   if (!is_number_type(word) && word != "index")
     return in_.error(at, str_cat("there is no element type ", quoted(word)));
   out->kind = TypeTree::Kind::kOther;
@@ -99,7 +110,9 @@ absl::Status TextParser::tensor(TypeTree* out) {
     if (out->dims.size() == 64) return in_.error("the rank is above 64");
     out->dims.push_back(dim);
   }
+  const Place element = in_.position();
   LAMINA_RETURN_IF_ERROR(element_type(out));
+  LAMINA_RETURN_IF_ERROR(check_quantized_dimension(*out, element));
   if (in_.accept(',')) {
     AttrTree encoding;
     LAMINA_RETURN_IF_ERROR(attribute(&encoding, false));
@@ -149,6 +162,10 @@ absl::Status TextParser::type(TypeTree* out) {
     if (name == "stablehlo.token" || name == "mhlo.token") {
       out->kind = TypeTree::Kind::kToken;
       return absl::OkStatus();
+    }
+    if (name == "quant.uniform") {
+      out->why = "a quantized element type is not an array's";
+      return quantized_type(out);
     }
     if (in_.here() == '<') {
       in_.advance();
