@@ -144,7 +144,7 @@ std::string one_scaled_results(const Quantized& op) { return one_scale(results(o
 std::string add(const Quantized& op) {
   const Quantization *x = op.in(0), *y = op.in(1), *z = op.out(0);
   for (const Quantization* q : {x, y, z})
-    if (!q || q->storage != z->storage || q->expressed != z->expressed)
+    if (!q || !z || q->storage != z->storage || q->expressed != z->expressed)
       return str_cat("its types must have the same storage and expressed type, and are ", described(x), ", ",
                      described(y), " and ", described(z));
   if ((x->is_per_axis() || y->is_per_axis()) != z->is_per_axis())

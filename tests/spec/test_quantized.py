@@ -155,6 +155,7 @@ USES = [
     ),
     ("convert", "I1", [T], [F], "", "is not defined on quantized arrays"),
     ("add", "C2", [T, F], [T], "", "its types must have the same storage and expressed type"),
+    ("add", "C2", [T, T], [F], "", "its types must have the same storage and expressed type"),
     ("add", "C3", [T, WIDE], [T], "", "its types must have the same storage and expressed type"),
     ("add", "C4", [T, HALF], [T], "", "its types must have the same storage and expressed type"),
     ("add", "C5", [ROWS_, T], [T], "", "its result is quantized along a dimension just where an operand is"),
