@@ -9,13 +9,6 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-std::optional<DType> element_dtype(std::string_view word) {
-  if (word.starts_with("si")) word.remove_prefix(1);  // si8 is i8; there is no si1
-  for (int i = 0; i < kNumDTypes; ++i)
-    if (kDTypeInfo[i].mlir_name == word) return static_cast<DType>(i);
-  return std::nullopt;
-}
-
 // i32, f8E4M3FN, bf16: a letter or two, then a digit.
 bool is_number_type(std::string_view word) {
   for (const std::string_view prefix : {"i", "ui", "si", "f", "bf", "tf"})
@@ -31,12 +24,25 @@ bool starts_type(std::string_view word) {
 
 }  // namespace
 
+std::optional<DType> element_named(std::string_view name) {
+  if (name.starts_with("si") && name != "si1") name.remove_prefix(1);  // si8 is i8; there is no si1
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (kDTypeInfo[i].mlir_name == name) return static_cast<DType>(i);
+  return std::nullopt;
+}
+
 absl::Status TextParser::element_type(TypeTree* out) {
   const Place at = in_.position();
   if (in_.peek() == '!') {
     in_.advance();
     std::string_view name;
     LAMINA_RETURN_IF_ERROR(in_.suffix("a type's name", &name));
+    if (name == "quant.uniform") return quantized_type(out);
+    if (const auto it = types_.find(name); it != types_.end() && it->second.quantization) {
+      out->dtype = it->second.dtype;
+      out->quantization = it->second.quantization;
+      return absl::OkStatus();
+    }
     if (in_.here() == '<') {
       in_.advance();
       std::string_view ignored;
@@ -58,8 +64,8 @@ absl::Status TextParser::element_type(TypeTree* out) {
     out->dtype = part.dtype == DType::kF32 ? DType::kC64 : DType::kC128;
     return absl::OkStatus();
   }
-  if (const std::optional<DType> t = element_dtype(word); t && !(*t == DType::kBool && word != "i1")) {
-    out->dtype = *t;
+  if (const std::optional<DType> dtype = element_named(word)) {
+    out->dtype = *dtype;
     return absl::OkStatus();
   }
   if (!is_number_type(word) && word != "index")
@@ -93,7 +99,9 @@ absl::Status TextParser::tensor(TypeTree* out) {
     if (out->dims.size() == 64) return in_.error("the rank is above 64");
     out->dims.push_back(dim);
   }
+  const Place element = in_.position();
   LAMINA_RETURN_IF_ERROR(element_type(out));
+  LAMINA_RETURN_IF_ERROR(check_quantized_dimension(*out, element));
   if (in_.accept(',')) {
     AttrTree encoding;
     LAMINA_RETURN_IF_ERROR(attribute(&encoding, false));
@@ -143,6 +151,10 @@ absl::Status TextParser::type(TypeTree* out) {
     if (name == "stablehlo.token" || name == "mhlo.token") {
       out->kind = TypeTree::Kind::kToken;
       return absl::OkStatus();
+    }
+    if (name == "quant.uniform") {
+      out->why = "a quantized element type is not an array's";
+      return quantized_type(out);
     }
     if (in_.here() == '<') {
       in_.advance();

@@ -38,6 +38,15 @@ Reflections compose_qr(Builder& b, const Value& a);
 // The first columns of the product of reflections, as many as `packed` has.
 Value compose_householder_product(Builder& b, const Reflections& r);
 
+// Unsigned integers of `dtype` by Philox-4x32, as XLA lays them out, and the state that follows: u64[3], a
+// key and a counter of 128 bits, or u64[2], whose key is the counter's upper half too. Words of a block stand
+// one after the other; two make a 64-bit integer, low word first, and narrow integers are the low bits of
+// one.
+struct RandomBits {
+  Value state, bits;
+};
+RandomBits compose_philox(Builder& b, const Value& state, DType dtype, const Dims& shape);
+
 }  // namespace lamina::hlo::stablehlo
 
 #endif  // LAMINA_HLO_STABLEHLO_COMPOSE_H_

@@ -1,6 +1,7 @@
 // Rows of loops, branches, calls, composites and random bits.
 #include <algorithm>
 
+#include "hlo/stablehlo/compose.h"
 #include "hlo/stablehlo/importer.h"
 
 namespace lamina::hlo::stablehlo {
@@ -61,12 +62,22 @@ void rng_bit_generator(OpReader& r) {
   const Type* bits = r.declared(1);
   if (!state || !bits) return;
   std::string algorithm = r.word({"rng_algorithm", "algorithm"});
+  const DType dtype = is_unsigned(bits->dtype) ? bits->dtype : bits_type(bits->dtype);
+  if (algorithm == "PHILOX") {
+    if (state.rank() != 1 || state.dtype() != DType::kU64 || (state.dims()[0] != 2 && state.dims()[0] != 3))
+      return r.fail(
+          str_cat("the state must be u64[2] or u64[3] for PHILOX, not ", hlo::to_string(*state.type())));
+    const RandomBits made = compose_philox(r.b, state, dtype, bits->dims);
+    if (!r.ok()) return;
+    r.yield(made.state);
+    return r.yield(r.b.bitcast_convert(made.bits, bits->dtype));
+  }
   if (algorithm != "DEFAULT" && algorithm != "THREE_FRY")
-    return r.fail(str_cat("the algorithm ", algorithm, " is not supported; DEFAULT and THREE_FRY are"));
+    return r.fail(
+        str_cat("the algorithm ", algorithm, " is not supported; DEFAULT, THREE_FRY and PHILOX are"));
   if (state.type() != array_type_or_die(DType::kU64, Dims{2}))
     return r.fail(
         str_cat("the state must be u64[2] for ", algorithm, ", not ", hlo::to_string(*state.type())));
-  const DType dtype = is_unsigned(bits->dtype) ? bits->dtype : bits_type(bits->dtype);
   const Values made = r.b.make_multi(
       Op::rng_bit_generator, {{state}},
       intern_attrs(

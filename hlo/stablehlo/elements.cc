@@ -232,6 +232,13 @@ bool matches(const TypeTree& tree, const Type* type) {
   return true;
 }
 
+std::string to_string(const Quantization& q) {
+  std::string out =
+      str_cat("quantized<", info(q.storage).name, "<", q.min, ":", q.max, ">:", info(q.expressed).name);
+  if (q.is_per_axis()) return str_cat(out, ":", q.dimension, ", ", q.scales.size(), " scales>");
+  return str_cat(out, ", ", q.scales[0], ":", q.zero_points[0], ">");
+}
+
 std::string to_string(const TypeTree& tree) {
   if (tree.kind == TypeTree::Kind::kTuple) {
     std::string out = "(";
@@ -241,7 +248,8 @@ std::string to_string(const TypeTree& tree) {
   }
   if (tree.kind == TypeTree::Kind::kToken) return "token";
   if (!tree.is_array()) return "a type that is not supported";
-  std::string out = str_cat(info(tree.dtype).name, "[");
+  const Quantization* q = tree.quantization.get();
+  std::string out = str_cat(q ? to_string(*q) : std::string(info(tree.dtype).name), "[");
   for (size_t i = 0; i < tree.dims.size(); ++i)
     str_append(&out, i == 0 ? "" : ",", tree.dims[i] == kDynamic ? std::string("?") : str_cat(tree.dims[i]));
   return out + "]";

@@ -21,6 +21,7 @@ absl::StatusOr<const Type*> static_type(const TypeTree& tree);
 // Whether a value of `type` is one of `tree`, where ? stands for any size.
 bool matches(const TypeTree& tree, const Type* type);
 std::string to_string(const TypeTree& tree);
+std::string to_string(const Quantization& quantization);
 
 }  // namespace lamina::hlo::stablehlo
 

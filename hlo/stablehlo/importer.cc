@@ -65,6 +65,7 @@ absl::Status Importer::bind(const BlockArgument& a, std::span<const Value> flat,
     return error(a.at, str_cat("%", a.name, " is declared ", to_string(a.type), " and given ",
                                hlo::to_string(*item.flat[0].type())));
   }
+  item.quantization = a.type.quantization.get();
   if (!scope.define(a.name, {std::move(item)}))
     return error(a.at, str_cat("%", a.name, " is defined already"));
   return absl::OkStatus();
@@ -101,6 +102,7 @@ absl::Status Importer::block(const RegionTree& region, Scope& scope, Values* res
         return error(region.ops[i + 1].at, "an operation behind the block's return");
       std::vector<const Item*> items;
       LAMINA_RETURN_IF_ERROR(operands(o, scope, &items));
+      LAMINA_RETURN_IF_ERROR(check_quantized_operands(o, items));
       for (const Item* item : items) results->insert(results->end(), item->flat.begin(), item->flat.end());
       --level_;
       return absl::OkStatus();
@@ -123,6 +125,19 @@ absl::Status Importer::check_leaves(const OpTree& tree, const TypeTree& declared
   return absl::OkStatus();
 }
 
+absl::Status Importer::run(OpRow row, const OpTree& tree, Scope& scope, std::vector<const Item*> items,
+                           std::vector<Item>* results) {
+  OpReader reader(*this, tree, scope, std::move(items));
+  row(reader);
+  if (!reader.ok()) {
+    if (!reader.inner().ok()) return reader.inner();
+    const absl::Status s = reader.status();
+    return error_at(module_.text, tree.at, str_cat(tree.shown(), ": ", view(s)), s.code());
+  }
+  *results = std::move(reader.results());
+  return absl::OkStatus();
+}
+
 absl::Status Importer::op(const OpTree& tree, Scope& scope) {
   std::vector<const Item*> items;
   LAMINA_RETURN_IF_ERROR(operands(tree, scope, &items));
@@ -133,17 +148,18 @@ absl::Status Importer::op(const OpTree& tree, Scope& scope) {
                     absl::StatusCode::kUnimplemented);
   }
   const LocationScope at(tree.place ? tree.place : location(tree.location));
-  OpReader reader(*this, tree, scope, std::move(items));
-  row(reader);
-  if (!reader.ok()) {
-    if (!reader.inner().ok()) return reader.inner();
-    const absl::Status s = reader.status();
-    return error_at(module_.text, tree.at, str_cat(tree.shown(), ": ", view(s)), s.code());
-  }
-  std::vector<Item>& results = reader.results();
+  auto is_quantized = [](const TypeTree& t) { return t.quantization != nullptr; };
+  const bool quantized =
+      std::any_of(items.begin(), items.end(), [](const Item* item) { return item->quantization; }) ||
+      std::any_of(tree.types.begin(), tree.types.end(), is_quantized) ||
+      std::any_of(tree.result_types.begin(), tree.result_types.end(), is_quantized);
+  std::vector<Item> results;
+  LAMINA_RETURN_IF_ERROR(quantized ? run_quantized(row, tree, scope, std::move(items), &results)
+                                   : run(row, tree, scope, std::move(items), &results));
   for (size_t i = 0; i < results.size(); ++i) {
-    const TypeTree* declared = reader.declared_tree(i);
+    const TypeTree* declared = declared_type(tree, i);
     if (!declared) continue;
+    if (declared->is_array()) results[i].quantization = declared->quantization.get();
     size_t leaf = 0;
     LAMINA_RETURN_IF_ERROR(check_leaves(tree, *declared, results[i].flat, &leaf));
     if (leaf != results[i].flat.size())
@@ -204,6 +220,7 @@ absl::StatusOr<Importer::Function*> Importer::function(std::string_view name, Pl
     LAMINA_RETURN_IF_ERROR(arguments(f.tree->body, parameters, scope));
     Values results;
     LAMINA_RETURN_IF_ERROR(block(f.tree->body, scope, &results));
+    LAMINA_RETURN_IF_ERROR(check_quantized_results(*f.tree));
     absl::StatusOr<ComputationPtr> made = Computation::make(parameters, results);
     if (!made.ok()) return error(f.tree->at, view(made.status()));
     f.computation = *std::move(made);
@@ -246,6 +263,7 @@ absl::StatusOr<Values> Importer::call(std::string_view name, std::span<const Val
     LAMINA_RETURN_IF_ERROR(arguments(f.tree->body, operands, scope));
     Values results;
     LAMINA_RETURN_IF_ERROR(block(f.tree->body, scope, &results));
+    LAMINA_RETURN_IF_ERROR(check_quantized_results(*f.tree));
     f.open = false;
     in_entry_ = in_entry;
     return results;
@@ -272,6 +290,7 @@ absl::StatusOr<Program> Importer::program(const FunctionTree& f, const std::vect
   Values roots;
   in_entry_ = true;
   LAMINA_RETURN_IF_ERROR(block(f.body, scope, &roots));
+  LAMINA_RETURN_IF_ERROR(check_quantized_results(f));
   Program program;
   program.num_results = roots.size();
   program.checks = std::move(checks_);

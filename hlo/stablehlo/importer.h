@@ -19,7 +19,8 @@ namespace lamina::hlo::stablehlo {
 // What a name stands for: an array, nothing (a token), or a tuple's arrays one after the other.
 struct Item {
   Values flat;
-  const TypeTree* tuple = nullptr;  // the type of a tuple
+  const TypeTree* tuple = nullptr;             // the type of a tuple
+  const Quantization* quantization = nullptr;  // of an array: what its integers stand for
 };
 
 // Names of one block and of those around it. Regions that become computations start a new chain.
@@ -35,6 +36,8 @@ class Scope {
   const Scope* outer_;
   absl::flat_hash_map<std::string_view, std::vector<Item>> names_;
 };
+
+using OpRow = void (*)(OpReader& r);
 
 class Importer {
  public:
@@ -64,6 +67,15 @@ class Importer {
   absl::Status too_long(Place at) const;
   absl::Status block(const RegionTree& region, Scope& scope, Values* results);
   absl::Status op(const OpTree& op, Scope& scope);
+  // The results of an op's row.
+  absl::Status run(OpRow row, const OpTree& op, Scope& scope, std::vector<const Item*> items,
+                   std::vector<Item>* results);
+  // The same of an op that takes, gives or passes on quantized arrays (quantized.cc).
+  absl::Status run_quantized(OpRow row, const OpTree& op, Scope& scope, std::vector<const Item*> items,
+                             std::vector<Item>* results);
+  // What the op says of its operands' quantization agrees with them.
+  absl::Status check_quantized_operands(const OpTree& op, std::span<const Item* const> items) const;
+  absl::Status check_quantized_results(const FunctionTree& f) const;
   absl::Status check_leaves(const OpTree& op, const TypeTree& declared, std::span<const Value> flat,
                             size_t* leaf) const;
   // Where `scope` keeps them, until it gets another name.
@@ -183,11 +195,18 @@ class OpReader {
   absl::Status status_, inner_;
 };
 
-using OpRow = void (*)(OpReader& r);
 struct NamedRow {
   std::string_view name;  // with its dialect; custom calls: the target
   OpRow row;
 };
+// The declared type of result i; null if the op names none.
+const TypeTree* declared_type(const OpTree& op, size_t i);
+size_t num_results(const OpTree& op);
+
+// What dot_general and convolution say of their dimensions, but for the sizes of windows.
+DotDims read_dot_dims(OpReader& r);
+void read_layouts(OpReader& r, ConvDims* dims);
+
 // Null if there is none.
 OpRow find_op_row(std::string_view name);
 OpRow find_custom_call_row(std::string_view target);
@@ -207,6 +226,7 @@ std::span<const NamedRow> linear_algebra_calls();  // by target
 std::span<const NamedRow> check_rows();
 std::span<const NamedRow> custom_call_rows();  // by target
 std::span<const NamedRow> custom_call_op();
+std::span<const NamedRow> quantized_rows();
 
 }  // namespace lamina::hlo::stablehlo
 

@@ -36,11 +36,7 @@ void side_by_side(OpReader& r, std::initializer_list<std::string_view> names, Di
 }
 
 void dot_general(OpReader& r) {
-  const std::vector<Field> d = r.fields({"dot_dimension_numbers"});
-  DotDims dims{r.ints(d, "lhs_batching_dimensions"), r.ints(d, "rhs_batching_dimensions"),
-               r.ints(d, "lhs_contracting_dimensions"), r.ints(d, "rhs_contracting_dimensions")};
-  side_by_side(r, {"batching_dims"}, &dims.lhs_batch, &dims.rhs_batch);
-  side_by_side(r, {"contracting_dims"}, &dims.lhs_contract, &dims.rhs_contract);
+  const DotDims dims = read_dot_dims(r);
   const Widened x = widened(r);
   r.yield(x.result(r.b, r.b.dot_general(x.lhs, x.rhs, dims)));
 }
@@ -77,22 +73,6 @@ void layout(OpReader& r, const AttrTree& list, std::string_view letters, int64_t
                    " and every spatial dimension"));
 }
 
-void read_layouts(OpReader& r, ConvDims* d) {
-  AttrTree numbers;
-  if (const AttrTree* a = r.find({"dim_numbers"})) {
-    numbers = *a;
-  } else if (const AttrTree* a = r.find({"dimension_numbers"})) {
-    if (a->body.starts_with("raw")) return r.fail("dimension numbers in the raw form are not supported");
-    numbers = *a;
-    r.parse_attribute(a->body, &numbers);
-  }
-  if (numbers.kind != AttrTree::Kind::kJoined || numbers.items.size() != 3)
-    return r.fail("needs dimension numbers such as [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]");
-  layout(r, numbers.items[0], "bf", &d->input_batch, &d->input_feature, &d->input_spatial);
-  layout(r, numbers.items[1], "io", &d->kernel_input_feature, &d->kernel_output_feature, &d->kernel_spatial);
-  layout(r, numbers.items[2], "bf", &d->output_batch, &d->output_feature, &d->output_spatial);
-}
-
 void convolution(OpReader& r) {
   ConvDims d;
   read_layouts(r, &d);
@@ -125,6 +105,31 @@ constexpr NamedRow kRows[] = {
 };
 
 }  // namespace
+
+DotDims read_dot_dims(OpReader& r) {
+  const std::vector<Field> d = r.fields({"dot_dimension_numbers"});
+  DotDims dims{r.ints(d, "lhs_batching_dimensions"), r.ints(d, "rhs_batching_dimensions"),
+               r.ints(d, "lhs_contracting_dimensions"), r.ints(d, "rhs_contracting_dimensions")};
+  side_by_side(r, {"batching_dims"}, &dims.lhs_batch, &dims.rhs_batch);
+  side_by_side(r, {"contracting_dims"}, &dims.lhs_contract, &dims.rhs_contract);
+  return dims;
+}
+
+void read_layouts(OpReader& r, ConvDims* d) {
+  AttrTree numbers;
+  if (const AttrTree* a = r.find({"dim_numbers"})) {
+    numbers = *a;
+  } else if (const AttrTree* a = r.find({"dimension_numbers"})) {
+    if (a->body.starts_with("raw")) return r.fail("dimension numbers in the raw form are not supported");
+    numbers = *a;
+    r.parse_attribute(a->body, &numbers);
+  }
+  if (numbers.kind != AttrTree::Kind::kJoined || numbers.items.size() != 3)
+    return r.fail("needs dimension numbers such as [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]");
+  layout(r, numbers.items[0], "bf", &d->input_batch, &d->input_feature, &d->input_spatial);
+  layout(r, numbers.items[1], "io", &d->kernel_input_feature, &d->kernel_output_feature, &d->kernel_spatial);
+  layout(r, numbers.items[2], "bf", &d->output_batch, &d->output_feature, &d->output_spatial);
+}
 
 std::span<const NamedRow> linear_rows() { return kRows; }
 

@@ -229,19 +229,22 @@ Value OpReader::dense(const AttrTree& attr, const Type* type) {
   return constant && constant.type() != type ? b.broadcast_scalar(constant, type->dims) : constant;
 }
 
-const TypeTree* OpReader::declared_tree(size_t i) const {
-  if (tree_.functional) return i < tree_.result_types.size() ? &tree_.result_types[i] : nullptr;
+const TypeTree* declared_type(const OpTree& op, size_t i) {
+  if (op.functional) return i < op.result_types.size() ? &op.result_types[i] : nullptr;
   // Without an arrow: one type for operands and results alike, the last one, or one for each.
-  if (num_results() <= 1) return tree_.types.empty() ? nullptr : &tree_.types.back();
-  return i < tree_.types.size() ? &tree_.types[i] : nullptr;
+  if (num_results(op) <= 1) return op.types.empty() ? nullptr : &op.types.back();
+  return i < op.types.size() ? &op.types[i] : nullptr;
 }
 
-size_t OpReader::num_results() const {
-  if (tree_.functional) return tree_.result_types.size();
+size_t num_results(const OpTree& op) {
+  if (op.functional) return op.result_types.size();
   size_t n = 0;
-  for (const ResultTree& r : tree_.results) n += r.count;
+  for (const ResultTree& r : op.results) n += r.count;
   return n;
 }
+
+const TypeTree* OpReader::declared_tree(size_t i) const { return declared_type(tree_, i); }
+size_t OpReader::num_results() const { return stablehlo::num_results(tree_); }
 
 const Type* OpReader::declared(size_t i) {
   const TypeTree* t = declared_tree(i);

@@ -13,7 +13,7 @@ const Table& table() {
     auto* made = new Table;
     for (const auto rows : {elementwise_rows(), shape_rows(), indexing_rows(), reduction_rows(),
                             linear_rows(), control_rows(), dynamic_rows(), check_rows(), custom_call_op(),
-                            linear_algebra_rows(), statistics_rows(), special_rows()})
+                            linear_algebra_rows(), statistics_rows(), special_rows(), quantized_rows()})
       for (const NamedRow& r : rows) made->emplace(r.name, r.row);
     return made;
   }();

@@ -3,7 +3,9 @@
 // Contract: any text gives a computation or an error that starts with line:column and names the operation;
 // never a crash, and time and memory are linear in the text. Shapes written ? are taken from the arguments'
 // types; operands that give shapes must follow from constants and shapes. Tokens carry nothing, tuples are
-// their elements one after the other, shardings are dropped (one process runs the whole program). The padding
+// their elements one after the other, shardings are dropped (one process runs the whole program). Quantized
+// arrays are their stored integers, in arguments and results too; operations on the numbers that these stand
+// for become operations on integers and floats, as the specification's formulas say. The padding
 // of reduce_window does not count, as in XLA, where the specification has it hold the initial value.
 #ifndef LAMINA_HLO_STABLEHLO_READER_H_
 #define LAMINA_HLO_STABLEHLO_READER_H_

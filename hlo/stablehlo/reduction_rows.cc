@@ -27,6 +27,7 @@ ComputationPtr applied(OpReader& r, const std::string& op, std::span<const Type*
     a.name = name;
     a.type.kind = TypeTree::Kind::kArray;
     a.type.dtype = types[0]->dtype;
+    if (!r.tree().types.empty()) a.type.quantization = r.tree().types[0].quantization;
     region.arguments.push_back(std::move(a));
   }
   OpTree body, end;
@@ -35,6 +36,7 @@ ComputationPtr applied(OpReader& r, const std::string& op, std::span<const Type*
   body.at = end.at = region.at;
   body.operands = {{"lhs", 0, region.at}, {"rhs", 0, region.at}};
   body.results.push_back({"result", 1, region.at});
+  if (region.arguments[0].type.quantization) body.types = end.types = {region.arguments[0].type};
   end.operands = {{"result", 0, region.at}};
   region.ops.push_back(std::move(body));
   region.ops.push_back(std::move(end));

@@ -5,6 +5,7 @@
 #ifndef LAMINA_HLO_STABLEHLO_TEXT_PARSER_H_
 #define LAMINA_HLO_STABLEHLO_TEXT_PARSER_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,9 @@ struct ModuleTree {
   absl::flat_hash_map<std::string_view, std::string_view> locations;  // alias, without #, -> inside of loc()
   absl::flat_hash_map<std::string, std::string> resources;            // name -> hexadecimal digits
 };
+
+// The element type that the text calls so.
+std::optional<DType> element_named(std::string_view name);
 
 class TextParser {
  public:
@@ -86,6 +90,10 @@ class TextParser {
   absl::Status optional_type(TypeTree* out, bool typed);
   absl::Status tensor(TypeTree* out);
   absl::Status element_type(TypeTree* out);
+  absl::Status quantized_type(TypeTree* out);
+  absl::Status quantized_storage(Quantization* out);
+  absl::Status quantized_parameter(Quantization* out);
+  absl::Status check_quantized_dimension(const TypeTree& array, Place at);
   absl::Status type_list(std::vector<TypeTree>* out);  // (a, b)
 
   Cursor in_;

@@ -8,6 +8,7 @@
 #define LAMINA_HLO_STABLEHLO_TREE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,14 +23,27 @@ using Place = size_t;  // offset in the text
 
 inline constexpr int64_t kDynamic = -1;  // a dimension written ?
 
+// Integers that stand for numbers: i for (i - zero_point) * scale, within [min, max].
+struct Quantization {
+  DType storage = DType::kS8, expressed = DType::kF32;
+  int64_t min = 0, max = 0;
+  int64_t dimension = -1;  // along which each index has its own scale; -1: one for all
+  std::vector<double> scales;
+  std::vector<int64_t> zero_points;
+
+  bool is_per_axis() const { return dimension >= 0; }
+  bool operator==(const Quantization&) const = default;
+};
+
 struct TypeTree {
   enum class Kind : uint8_t { kArray, kTuple, kToken, kFunction, kOther };
   Kind kind = Kind::kOther;
   DType dtype = DType::kBool;
   Dims dims;
-  std::vector<TypeTree> elements;  // tuples
-  std::vector<size_t> begins;      // of tuples in XLA's text: where the arrays of each element begin
-  std::string why;                 // kOther: why it cannot be the type of a value
+  std::shared_ptr<const Quantization> quantization;  // of quantized elements, whose storage is dtype
+  std::vector<TypeTree> elements;                    // tuples
+  std::vector<size_t> begins;  // of tuples in XLA's text: where the arrays of each element begin
+  std::string why;             // kOther: why it cannot be the type of a value
   Place at = 0;
 
   bool is_array() const { return kind == Kind::kArray; }

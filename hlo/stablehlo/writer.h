@@ -2,8 +2,9 @@
 //
 // Contract: what is written parses and verifies with the StableHLO dialect, and read again gives the same
 // computation, except that a scan becomes a while loop, a long constant of one value a broadcast one, and
-// that derivative rules of calls are left out. Ops that only this process knows (host callbacks, ops added at
-// run time) are Unimplemented errors.
+// that derivative rules of calls are left out. Quantized types are not written: what was read from them is
+// written as the operations on integers and floats that it has become. Ops that only this process knows (host
+// callbacks, ops added at run time) are Unimplemented errors.
 #ifndef LAMINA_HLO_STABLEHLO_WRITER_H_
 #define LAMINA_HLO_STABLEHLO_WRITER_H_
 

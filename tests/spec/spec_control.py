@@ -205,3 +205,37 @@ def rng_bit_generator(element: Element) -> Iterator[Program]:
             return "" if same == (want != "next") else "the streams of two states"
 
         yield Program(text, [state], ["state", "first", "next", "first"], judge, note=algorithm)
+    yield from philox_programs(element)
+
+
+def philox(counter: int, key: int) -> list[int]:
+    """The block of a counter of 128 bits: Philox-4x32 with 10 rounds, as published."""
+    mask = 0xFFFFFFFF
+    c, k = [counter >> s & mask for s in (0, 32, 64, 96)], [key & mask, key >> 32]
+    for _ in range(10):
+        first, second = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [second >> 32 ^ c[1] ^ k[0], second & mask, first >> 32 ^ c[3] ^ k[1], first & mask]
+        k = [(k[0] + 0x9E3779B9) & mask, (k[1] + 0xBB67AE85) & mask]
+    return c
+
+
+def philox_programs(element: Element) -> Iterator[Program]:
+    """A key and a counter whose lower half overflows; of a short state the key is the upper half too."""
+    key, low = 0x0123456789ABCDEF, (1 << 64) - 2
+    for words, high in ((2, key), (3, (1 << 64) - 1)):
+        for shape in ((3, 5), (), (0,)):
+            n = int(np.prod(shape))
+            blocks = -(-n * max(element.bits // 32, 1) // 4)
+            counters = [(low + (high << 64) + i) % (1 << 128) for i in range(blocks)]
+            stream = np.array([w for c in counters for w in philox(c, key)], np.uint32)
+            if element.bits == 64:
+                stream = stream.view(np.uint64)
+            bits = stream[:n].astype(f"u{element.dtype.itemsize}").view(element.dtype).reshape(shape)
+            after = low + (high << 64) + blocks
+            state = np.array([key, low, high][:words], np.uint64)
+            next_state = np.array([key, after % (1 << 64), (after >> 64) % (1 << 64)][:words], np.uint64)
+            types = [f"tensor<{words}xui64>", tensor(shape, element)]
+            text = one_op(
+                "rng_bit_generator", types[:1], types, "rng_algorithm = #stablehlo<rng_algorithm PHILOX>"
+            )
+            yield Program(text, [state], [next_state, bits], note=f"PHILOX u64[{words}] {shape}")

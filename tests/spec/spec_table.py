@@ -124,8 +124,6 @@ REFUSED: dict[str, str] = {
     "outfeed": "one process runs the program; nobody reads while it runs",
     "send": "there is no other process, and no host that takes part, to send to",
     "recv": "there is no other process, and no host that takes part, to receive from",
-    "uniform_dequantize": "quantized element types are not read yet",
-    "uniform_quantize": "quantized element types are not read yet",
 }
 
 # Single cells without a program: (operation, element type) or (operation, kind) -> why.
