@@ -9,6 +9,7 @@
 #include "hlo/passes/pass.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
+#include "jit/row_chain.h"
 #include "jit/steps.h"
 
 namespace lamina::jit {
@@ -82,6 +83,7 @@ class ExecutableBuilder {
     if (!status_.ok()) return status_;
     exe->constants_ = std::move(constants_);
     const Places places(request_);
+    exe->chains_ = make_row_chains(exe->steps_, places, request_);
     for (size_t s = 0; s < exe->steps_.size(); ++s) exe->steps_[s]->place(places.of_slot, places.scratch[s]);
     exe->memory_ = std::make_unique<MemoryPlan>(request_, places, false);
     exe->giving_up_ = std::make_unique<MemoryPlan>(request_, places, true);
@@ -144,6 +146,9 @@ class ExecutableBuilder {
   std::vector<BufferRef> constants_;
 };
 
+Executable::Executable(Engine& engine) : engine_(engine) {}
+Executable::~Executable() = default;
+
 absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Engine& engine,
                                                                       const ComputationPtr& program) {
   absl::StatusOr<ComputationPtr> flat = flatten_program(program);
@@ -171,11 +176,14 @@ Run Executable::prepared(const MemoryPlan& plan, const CancelFlag* cancel, int64
 }
 
 absl::Status Executable::run_steps(Run& state) const {
-  state.step = 0;
-  for (const std::unique_ptr<Step>& step : steps_) {
-    if (state.stop_before(step->work())) return absl::CancelledError("the run was cancelled");
-    if (absl::Status status = step->run(state); !status.ok()) return status;
-    ++state.step;
+  auto chain = chains_.begin();
+  for (state.step = 0; state.step < static_cast<int>(steps_.size());) {
+    const bool chained = chain != chains_.end() && chain->first == state.step;
+    const Step& step = *steps_[state.step];
+    if (state.stop_before(chained ? chain->work : step.work()))
+      return absl::CancelledError("the run was cancelled");
+    if (absl::Status s = chained ? chain->run(state, steps_) : step.run(state); !s.ok()) return s;
+    state.step = chained ? (chain++)->last + 1 : state.step + 1;
   }
   return absl::OkStatus();
 }
@@ -307,6 +315,9 @@ absl::Status Executable::run_giving_up(std::span<BufferRef> arguments, std::vect
 std::string Executable::describe() const {
   std::string out;
   for (size_t i = 0; i < steps_.size(); ++i) str_append(&out, "step ", i, ": ", steps_[i]->describe(), "\n");
+  for (const RowChain& c : chains_)
+    str_append(&out, "steps ", c.first, " to ", c.last, " together: ", c.block, " of ", c.rows,
+               " rows at a time\n");
   int64_t results = 0;
   for (const MemoryPlan::Result& r : memory_->results) results += r.bytes;
   str_append(&out, "memory: ", memory_->results.size(), " results in ", results, " bytes, ",

@@ -24,6 +24,8 @@
 namespace lamina::jit {
 
 class Engine;
+class RowStep;
+struct RowChain;
 
 // The state of one run: where its values lie, by place (jit/memory_plan.h). Steps read and write there; they
 // allocate nothing but the working memory of library routines.
@@ -57,6 +59,8 @@ class Step {
   virtual int64_t work() const { return Run::kWatchedWork; }
   // One line for the report.
   virtual std::string describe() const = 0;
+  // Itself, if it may run in parts (jit/row_chain.h).
+  virtual const RowStep* by_rows() const { return nullptr; }
 
   // A step is made with slots of values. The plan of memory is made of what follows, and `place` then gives
   // the steps the place of each slot.
@@ -74,6 +78,7 @@ class Step {
 
 class Executable {
  public:
+  ~Executable();
   static absl::StatusOr<std::shared_ptr<const Executable>> compile(Engine& engine,
                                                                    const hlo::ComputationPtr& program);
 
@@ -117,7 +122,7 @@ class Executable {
 
  private:
   friend class ExecutableBuilder;
-  explicit Executable(Engine& engine) : engine_(engine) {}
+  explicit Executable(Engine& engine);
   Run prepared(const MemoryPlan& plan, const CancelFlag* cancel, int64_t& unwatched,
                std::array<std::byte*, 2> arena) const;
   absl::Status run_steps(Run& state) const;
@@ -132,6 +137,7 @@ class Executable {
   std::unique_ptr<const MemoryPlan> memory_, giving_up_;
   std::vector<BufferRef> constants_;
   std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<RowChain> chains_;  // in order
 };
 
 }  // namespace lamina::jit

@@ -263,6 +263,12 @@ MemoryPlan::MemoryPlan(const MemoryRequest& request, const Places& at, bool givi
     i = end;
   }
 
+  for (const auto& [begin, end] : request.together)
+    for (int p = 0; p < at.count; ++p) {
+      if (first[p] > begin && first[p] <= end) first[p] = begin;
+      if (last[p] >= begin && last[p] < end) last[p] = end;
+    }
+
   // What is left gets memory.
   places.resize(at.count);
   std::vector<int> number(at.count, kNone);

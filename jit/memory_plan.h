@@ -47,6 +47,9 @@ struct MemoryRequest {
   std::vector<std::vector<int64_t>> scratch_bytes;  // by step: parts of memory that it works in
   std::vector<std::pair<int, int>> same_memory;     // a slot and the one whose memory it names, in order
   std::vector<Overwrite> overwrites;                // by step
+  // First and last of the steps that run in turns: memory of one is held while any of them runs, but where
+  // one writes over another's.
+  std::vector<std::pair<int, int>> together;
 };
 
 // Places: one for all values that name each other's memory, and one for each part of scratch.

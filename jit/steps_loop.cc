@@ -8,6 +8,7 @@
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
+#include "jit/row_chain.h"
 #include "jit/steps.h"
 
 namespace lamina::jit {
@@ -17,8 +18,18 @@ namespace {
 constexpr int64_t kInnerGrain = 1024;
 // The same where each element makes many steps.
 constexpr int64_t kRepeatGrain = 64;
+constexpr int64_t kReduceGrain = 64;
 // A loop of unknown length that took less the last time gains nothing from threads.
 constexpr int64_t kBriefNs = 100'000;
+
+int64_t grain_of(const LoopKernel& k, const std::vector<int64_t>& args) {
+  if (!k.repeats.empty()) return kRepeatGrain;
+  if (!k.has_reduction) return kInnerGrain;
+  // Each element of the inner range is a whole reduction, which vectors run along or across.
+  int64_t reduced = 1;
+  for (int d = 0; d < k.reduce_rank; ++d) reduced *= std::max<int64_t>(args[k.parallel_rank + d], 1);
+  return std::clamp(kInnerGrain / reduced / kReduceGrain * kReduceGrain, kReduceGrain, kInnerGrain);
+}
 
 // Strides and offset of an access with their values for one shape, by dimension.
 std::vector<int64_t> resolved(const Access& access, const std::vector<int64_t>& args) {
@@ -80,16 +91,43 @@ struct RunQuestion : CancelQuestion {
   const CancelFlag* cancel;
 };
 
-class LoopStep final : public Step {
+// How the kernel reaches its buffers, which stand for slots here, row by row; empty where not by accesses
+// alone.
+std::vector<RowAccess> row_accesses_of(const LoopKernel& k, const LoweredLoop& loop) {
+  std::vector<RowAccess> out;
+  if (k.parallel_rank == 0 || !k.repeats.empty()) return out;
+  for (const std::vector<KernelInstr>* section : {&k.body, &k.epilogue})
+    for (const KernelInstr& i : *section)
+      if (i.op == KernelOp::kLoadAt) return out;
+  for (const Access& a : k.accesses) {
+    const hlo::Value& value = loop.buffers[a.buffer];
+    const std::vector<int64_t> steps = resolved(a, loop.args);
+    const hlo::Type& type = *value.type();
+    RowAccess access{static_cast<int>(a.buffer),
+                     k.buffers[a.buffer].written,
+                     steps[0],
+                     steps[kMaxLoopRank],
+                     steps[kMaxLoopRank] + 1,
+                     type.num_elements * hlo::num_parts(type.dtype),
+                     type.bytes()};
+    for (int d = 1; d < k.parallel_rank + k.reduce_rank; ++d)
+      (steps[d] < 0 ? access.low : access.high) += steps[d] * std::max<int64_t>(loop.args[d] - 1, 0);
+    out.push_back(access);
+  }
+  return out;
+}
+
+class LoopStep final : public RowStep {
  public:
   LoopStep(std::shared_ptr<Kernel> kernel, LoweredLoop loop, const SlotOf& slot_of)
       : kernel_(std::move(kernel)),
         overwritable_(overwritable(kernel_->spec(), loop)),
+        row_accesses_(row_accesses_of(kernel_->spec(), loop)),
         args_(std::move(loop.args)),
         outer_(loop.outer),
         inner_(loop.inner),
         work_(loop.work),
-        grain_(kernel_->spec().repeats.empty() ? kInnerGrain : kRepeatGrain),
+        grain_(grain_of(kernel_->spec(), args_)),
         asks_(holds_question(kernel_->spec())) {
     for (const hlo::Value& v : loop.buffers) places_.push_back(slot_of(v));
   }
@@ -98,7 +136,7 @@ class LoopStep final : public Step {
     absl::InlinedVector<void*, 12> buffers;
     for (int p : places_) buffers.push_back(run.memory[p]);
     if (outer_ == 0 || inner_ == 0) return absl::OkStatus();
-    const KernelEntry entry = run.engine.kernels().entry_for(*kernel_, work_);
+    const KernelEntry code = entry(run);
     ThreadPool& pool = run.engine.runtime().pool();
     const bool brief = asks_ && last_ns_.load(std::memory_order_relaxed) < kBriefNs;
     const int64_t threads = brief ? 1 : pool.threads_for(work_);
@@ -109,17 +147,17 @@ class LoopStep final : public Step {
                                                   : 1;
     bool done = true;
     if (!asks_ || !run.cancel) {
-      done = run_tasks(pool, entry, buffers.data(), tasks, run.cancel);
+      done = run_tasks(pool, code, buffers.data(), tasks, run.cancel);
     } else if (tasks == 1) {
       RunQuestion question(run.cancel);
-      done = run_part(entry, buffers.data(), {0, outer_, 0, inner_}, &question.flag);
+      done = run_part(code, buffers.data(), {0, outer_, 0, inner_}, &question.flag);
     } else {
       // The other threads may be long after this one has done its part: it watches instead.
       CancelFlag stop;
       const absl::Status status = run_interruptible(
           stop, [&] { return run.cancel->stop_here(); },
           [&] {
-            done = run_tasks(pool, entry, buffers.data(), tasks, &stop);
+            done = run_tasks(pool, code, buffers.data(), tasks, &stop);
             return absl::OkStatus();
           });
       done = done && status.ok();
@@ -128,6 +166,24 @@ class LoopStep final : public Step {
       last_ns_.store((std::chrono::steady_clock::now() - started) / std::chrono::nanoseconds(1),
                      std::memory_order_relaxed);
     return done ? absl::OkStatus() : absl::CancelledError("the run was cancelled");
+  }
+
+  int64_t leading() const override {
+    return row_accesses_.empty() || outer_ == 0 || inner_ == 0 ? 0 : args_[0];
+  }
+  std::vector<RowAccess> row_accesses() const override {
+    std::vector<RowAccess> out = row_accesses_;
+    for (RowAccess& a : out) a.slot = places_[a.slot];
+    return out;
+  }
+  KernelEntry entry(Run& run) const override { return run.engine.kernels().entry_for(*kernel_, work_); }
+  bool run_rows(Run& run, KernelEntry entry, int64_t begin, int64_t end) const override {
+    absl::InlinedVector<void*, 12> buffers;
+    for (int p : places_) buffers.push_back(run.memory[p]);
+    const bool is_outer = kernel_->spec().parallel_rank > 1;
+    const int64_t each = is_outer ? outer_ / args_[0] : 1;
+    const Part part = is_outer ? Part{begin * each, end * each, 0, inner_} : Part{0, 1, begin, end};
+    return run_part(entry, buffers.data(), part, run.cancel ? run.cancel->address() : &kNever);
   }
 
   int64_t work() const override { return work_; }
@@ -155,6 +211,8 @@ class LoopStep final : public Step {
     int64_t outer_begin, outer_end, inner_begin, inner_end;
   };
 
+  static constexpr int32_t kNever = 0;
+
   // False if stopped.
   bool run_part(KernelEntry entry, void* const* buffers, const Part& p, const int32_t* cancel) const {
     return (entry
@@ -165,7 +223,6 @@ class LoopStep final : public Step {
 
   bool run_tasks(ThreadPool& pool, KernelEntry entry, void* const* buffers, int64_t tasks,
                  const CancelFlag* cancel) const {
-    static constexpr int32_t kNever = 0;
     const auto run_one = [&](const Part& part) {
       if (!asks_) return run_part(entry, buffers, part, cancel ? cancel->address() : &kNever);
       RunQuestion question(cancel);
@@ -186,6 +243,7 @@ class LoopStep final : public Step {
 
   std::shared_ptr<Kernel> kernel_;
   std::vector<std::pair<size_t, size_t>> overwritable_;
+  std::vector<RowAccess> row_accesses_;
   std::vector<int64_t> args_;
   int64_t outer_, inner_, work_, grain_;
   bool asks_;                                       // see CancelQuestion

@@ -22,6 +22,8 @@ constexpr int kMaxRank = hlo::kMaxConvSpatialRank + 1;  // the batch is one more
 
 // With fewer features cutting off the edges of a span costs more than the span saves.
 constexpr int64_t kSpanFeatures = 4;
+// Runs of so few output positions are packed along the window, if that is longer.
+constexpr int64_t kShortRun = 8;
 
 // The matrix [output position][k] of all patches of one group (and one image, if the batch is not among
 // `dims`).
@@ -71,7 +73,11 @@ struct PatchSource {
     const int last = rank - 1;
     for (int64_t k = 0; k < kc;) {
       int64_t n = std::min(kc - k, (dims[last].filter - w[last]) * features - feature);
-      if (!taps_contiguous() || !pack_span(kernels, dst + k * ld, ld, o, count, w, feature, n)) {
+      if (feature == 0 && n >= kShortRun * features && count <= kShortRun && dims[last].input_dilation == 1 &&
+          loads_unchanged<T>(type)) {
+        n -= n % features;
+        pack_taps(dst + k * ld, ld, o, count, w, n / features);
+      } else if (!taps_contiguous() || !pack_span(kernels, dst + k * ld, ld, o, count, w, feature, n)) {
         n = std::min(n, features - feature);
         pack_tap(kernels, dst + k * ld, ld, o, 0, count, w, feature, n);
       }
@@ -82,6 +88,36 @@ struct PatchSource {
         w[d] = 0;
         ++w[d - 1];
       }
+    }
+  }
+
+  // `taps` window positions with all their features for a few output positions, as in the gradient of
+  // filters: the runs to copy lie along the window.
+  void pack_taps(T* dst, int64_t ld, const int64_t* o, int64_t count, const int64_t* w, int64_t taps) const {
+    int64_t at = 0;
+    if (!outer_offset(o, w, &at)) return clear(dst, ld, count, taps * features);
+    const ConvDim& x = dims[rank - 1];
+    const int64_t p = o[rank - 1] * x.stride + w[rank - 1] * x.filter_dilation - x.pad_low;
+    // Taps [low, high) lie within the input for every one of the positions.
+    const auto first_at = [&](int64_t q) { return q > 0 ? (q - 1) / x.filter_dilation + 1 : 0; };
+    const int64_t low = std::min(taps, first_at(-p));
+    const int64_t high = std::clamp(first_at(x.input - p - (count - 1) * x.stride), low, taps);
+    const int64_t tap_step = x.filter_dilation * x.input_stride, step = x.stride * x.input_stride;
+    const T* const from = reinterpret_cast<const T*>(data);
+    for (int64_t f = 0; f < features; ++f) {
+      const int64_t first = at + f * feature_stride + p * x.input_stride;  // perhaps outside
+      T* const to = dst + f * ld;
+      const auto careful = [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t)
+          for (int64_t r = 0; r < count; ++r) {
+            const int64_t q = p + t * x.filter_dilation + r * x.stride;
+            to[t * features * ld + r] = q >= 0 && q < x.input ? from[first + t * tap_step + r * step] : T{};
+          }
+      };
+      careful(0, low);
+      for (int64_t t = low; t < high; ++t)
+        for (int64_t r = 0; r < count; ++r) to[t * features * ld + r] = from[first + t * tap_step + r * step];
+      careful(high, taps);
     }
   }
 
@@ -233,6 +269,40 @@ struct Filters {
   BufferRef copy;
 };
 
+// To [window position][input feature][output feature]; T is any type of the elements' width.
+template <typename T>
+void copy_filters(const ConvShape& s, const void* filter, void* to, const KernelContext& context) {
+  const int rank = static_cast<int>(s.spatial.size());
+  const ConvDim last = rank > 0 ? s.spatial[rank - 1] : ConvDim();
+  const int64_t run = last.filter, outer = s.window() / run;
+  const int64_t step = last.reversed ? -last.filter_stride : last.filter_stride;
+  const int64_t row = s.filter_input * s.output_features;  // from one window position to the next
+  context.parallel(s.filter_input, [&](int64_t f) {
+    if (context.cancelled()) return;
+    for (int64_t i = 0; i < outer; ++i) {
+      int64_t at = f * s.filter_input_stride, left = i;
+      for (int d = rank - 1; d-- > 0; left /= s.spatial[d].filter) {
+        const ConvDim& dim = s.spatial[d];
+        const int64_t w = left % dim.filter;
+        at += (dim.reversed ? dim.filter - 1 - w : w) * dim.filter_stride;
+      }
+      if (last.reversed) at += (run - 1) * last.filter_stride;
+      const T* const from = static_cast<const T*>(filter) + at;
+      T* const dst = static_cast<T*>(to) + i * run * row + f * s.output_features;
+      if constexpr (std::is_floating_point_v<T>) {
+        if (step == 1 && s.filter_output_stride >= 0) {
+          gemm_kernels<T>(usable_isa(context.isa))
+              .transpose(dst, row, from, s.filter_output_stride, s.output_features, run);
+          continue;
+        }
+      }
+      for (int64_t w = 0; w < run; ++w)
+        for (int64_t o = 0; o < s.output_features; ++o)
+          dst[w * row + o] = from[w * step + o * s.filter_output_stride];
+    }
+  });
+}
+
 absl::StatusOr<Filters> filters(DType type, const ConvShape& s, const void* filter,
                                 const KernelContext& context) {
   const int64_t width = hlo::byte_size(type), window = s.window();
@@ -259,23 +329,21 @@ absl::StatusOr<Filters> filters(DType type, const ConvShape& s, const void* filt
   absl::StatusOr<BufferRef> buffer = context.scratch->allocate(*bytes);
   if (!buffer.ok()) return buffer.status();
   char* const to = static_cast<char*>((*buffer)->data());
-  std::vector<int64_t> w(s.spatial.size(), 0);
-  for (int64_t i = 0; i < window; ++i) {
-    int64_t at = 0;
-    for (size_t d = 0; d < w.size(); ++d) {
-      const ConvDim& dim = s.spatial[d];
-      at += (dim.reversed ? dim.filter - 1 - w[d] : w[d]) * dim.filter_stride;
-    }
-    for (int64_t f = 0; f < s.filter_input; ++f) {
-      const char* from = static_cast<const char*>(filter) + (at + f * s.filter_input_stride) * width;
-      char* row = to + (i * s.filter_input + f) * s.output_features * width;
-      for (int64_t o = 0; o < s.output_features; ++o)
-        std::memcpy(row + o * width, from + o * s.filter_output_stride * width, static_cast<size_t>(width));
-    }
-    for (size_t d = w.size(); d-- > 0;) {
-      if (++w[d] < s.spatial[d].filter) break;
-      w[d] = 0;
-    }
+  switch (width) {
+    case 1:
+      copy_filters<uint8_t>(s, filter, to, context);
+      break;
+    case 2:
+      copy_filters<uint16_t>(s, filter, to, context);
+      break;
+    case 4:
+      copy_filters<float>(s, filter, to, context);
+      break;
+    case 8:
+      copy_filters<double>(s, filter, to, context);
+      break;
+    default:
+      copy_filters<std::complex<double>>(s, filter, to, context);
   }
   return Filters{to, s.output_features, 1, *std::move(buffer)};
 }

@@ -148,6 +148,33 @@ TEST_CASE(
   }
 }
 
+// As in gradients of filters: the window nearly covers the input, and few positions are left.
+TEST_CASE("convolutions with long windows and few outputs have the bits of the definition") {
+  Pools pools;
+  std::mt19937_64 rng(22);
+  const std::pair<DType, DType> types[] = {{DType::kF32, DType::kF32},
+                                           {DType::kF64, DType::kF64},
+                                           {DType::kBF16, DType::kF32},
+                                           {DType::kS32, DType::kS32}};
+  for (int i = 0; i < 120; ++i) {
+    ConvShape s = random_shape(rng);
+    s.spatial.resize(1 + rng() % 2);
+    s.filter_input = pick(rng, {1, 3, 8});
+    s.input_features = s.filter_input * s.feature_groups;
+    for (ConvDim& d : s.spatial) {
+      d.input_dilation = 1;
+      d.output = pick(rng, {1, 2, 3, 5, 9});
+      d.filter = pick(rng, {9, 14, 33});
+      d.stride = pick(rng, {1, 1, 2});
+      d.pad_low = pick(rng, {0, 1, 2, 12, -1});
+      const int64_t reach = (d.output - 1) * d.stride + (d.filter - 1) * d.filter_dilation + 1;
+      d.input = std::max<int64_t>(1, reach - d.pad_low - pick(rng, {0, 1, 2, 11, -2}));
+    }
+    const Sizes sizes = i % 3 == 0 ? random_strides(s, rng) : usual_strides(s, i % 3 == 1);
+    check_conv_bits(pools, types[i % 4].first, types[i % 4].second, s, sizes, rng);
+  }
+}
+
 TEST_CASE("convolutions of usual networks have the bits of the definition") {
   Pools pools;
   std::mt19937_64 rng(22);

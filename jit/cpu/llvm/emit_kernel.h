@@ -177,6 +177,8 @@ class KernelEmitter {
                   llvm::Value* inner_end);
   void emit_across(llvm::Value* outer_begin, llvm::Value* outer_end, llvm::Value* inner_begin,
                    llvm::Value* inner_end);
+  void across_lanes(const Values& parallel, llvm::Value* start, llvm::Value* count, llvm::Value* column,
+                    llvm::Value* column_end);
   Values along_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count);
   bool lanes_fit_registers() const;
   Values along_in_registers(const Values& indices, llvm::Value* start, llvm::Value* count);

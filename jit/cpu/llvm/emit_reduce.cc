@@ -18,11 +18,16 @@ using llvm::Value;
 
 namespace {
 
-// Columns of one block of the kAcrossParallel form: with L lanes of 256 bytes this makes 64 KiB per level.
-constexpr int64_t kBlockColumns = 256;
-// A block touches one KiB of each row, too little for the hardware to see the stream: its rows are asked for
-// early.
+// Columns of one block of the kAcrossParallel form: with L lanes of 256 bytes this makes 16 KiB per level,
+// which stay in the first-level cache.
+constexpr int64_t kBlockColumns = 64;
+// A block touches 256 bytes of each row, too little for the hardware to see the stream: its rows are asked
+// for early.
 constexpr int64_t kPrefetchRows = 4;
+// Lanes of the kAcrossParallel form, times vectors of a block, that are in registers together where the body
+// has at most so many instructions.
+constexpr int64_t kAcrossRegisters = 16;
+constexpr size_t kMostAcross = 6;
 // Lanes of the kAlongReduced form stay in registers where they fit in so many vectors and the body, which is
 // then there once per vector, has at most so many instructions in all.
 constexpr int64_t kMostRegisters = 8;
@@ -562,7 +567,14 @@ Value* KernelEmitter::along_registers(Value* begin, Value* end,
 void KernelEmitter::across_chunk(const Values& parallel, Value* start, Value* count, Value* column,
                                  Value* column_end) {
   const int dim = kernel_.parallel_rank - 1;
-  loop(i64(0), count, i64(1), decompose(start, kernel_.parallel_rank, kernel_.reduce_rank),
+  const bool fast = kernel_.reduce_rank == 1 && target_.has_masks && lanes_ <= kMostMasked &&
+                    level_offsets_.size() == 1 && kernel_.body.size() <= kMostAcross;
+  Value* done = i64(0);
+  if (fast) {
+    done = b_.CreateAnd(count, i64(-tree_lanes_));
+    across_lanes(parallel, start, done, column, column_end);
+  }
+  loop(done, count, i64(1), decompose(b_.CreateAdd(start, done), kernel_.parallel_rank, kernel_.reduce_rank),
        [&](Value* e, const Values& reduced) {
          poll_cancel();
          Values indices = parallel;
@@ -572,11 +584,66 @@ void KernelEmitter::across_chunk(const Values& parallel, Value* start, Value* co
          prefetch_along(row, kernel_.parallel_rank + kernel_.reduce_rank - 1, kPrefetchRows);
          Value* lane = b_.CreateAnd(e, i64(tree_lanes_ - 1));
          Value* first = b_.CreateICmpSLT(e, i64(tree_lanes_));
-         row_part(column, column_end, [&](Value* i, unsigned lanes) {
+         const auto part = target_.has_masks && lanes_ <= kMostMasked ? &KernelEmitter::masked_row_part
+                                                                      : &KernelEmitter::row_part;
+         (this->*part)(column, column_end, [&](Value* i, unsigned lanes) {
            accumulate(row_elements(row, i, lanes), lane, b_.CreateSub(i, column), first, lanes);
          });
          return increment(reduced, kernel_.parallel_rank);
        });
+}
+
+// The first `count` elements of a chunk, a whole number of segments, lane after lane: a few lanes of the
+// whole block of columns are in registers while their elements are visited.
+void KernelEmitter::across_lanes(const Values& parallel, Value* start, Value* count, Value* column,
+                                 Value* column_end) {
+  const int dim = kernel_.parallel_rank - 1;
+  const unsigned vectors = kBlockColumns / lanes_;
+  const unsigned together = std::max<unsigned>(kAcrossRegisters / vectors, 1);
+  Values masks(vectors);
+  for (unsigned k = 0; k < vectors; ++k) {
+    Value* at = b_.CreateAdd(column, i64(static_cast<int64_t>(k) * lanes_));
+    Value* left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(column_end, at), i64(0));
+    Value* bits = b_.CreateSelect(b_.CreateICmpSGE(left, i64(lanes_)), i64(-1),
+                                  b_.CreateSub(b_.CreateShl(i64(1), left), i64(1)));
+    masks[k] = b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes_)), prim_.type(DType::kBool, lanes_));
+  }
+  // Of the elements from `e` on, those of all columns.
+  const auto elements_at = [&](Value* e, int64_t prefetch) {
+    Values elements;
+    for (unsigned g = 0; g < together; ++g) {
+      Values indices = parallel;
+      indices.push_back(nullptr);
+      indices.push_back(b_.CreateAdd(b_.CreateAdd(start, e), i64(g)));
+      Row row = begin_row(kernel_.body, dim, indices, {}, kernel_.reduction.inputs);
+      if (prefetch > 0) prefetch_along(row, kernel_.parallel_rank, prefetch);
+      for (unsigned k = 0; k < vectors; ++k) {
+        row_mask_ = masks[k];
+        elements.push_back(
+            row_elements(row, b_.CreateAdd(column, i64(static_cast<int64_t>(k) * lanes_)), lanes_)[0]);
+        row_mask_ = nullptr;
+      }
+    }
+    return elements;
+  };
+  if_then(b_.CreateICmpSGT(count, i64(0)), [&] {
+    loop(i64(0), i64(tree_lanes_), i64(together), {}, [&](Value* lane, const Values&) -> Values {
+      poll_cancel();
+      const Values lanes = loop(b_.CreateAdd(lane, i64(tree_lanes_)), count, i64(tree_lanes_),
+                                elements_at(lane, 0), [&](Value* e, const Values& a) {
+                                  const Values elements = elements_at(e, 2 * tree_lanes_);
+                                  Values next;
+                                  for (size_t i = 0; i < a.size(); ++i)
+                                    next.push_back(combine({a[i]}, {elements[i]}, lanes_)[0]);
+                                  return next;
+                                });
+      for (size_t i = 0; i < lanes.size(); ++i)
+        acc_store(lanes[i],
+                  acc_address(levels_[0], 0, b_.CreateAdd(lane, i64(i / vectors)), i64(i % vectors * lanes_)),
+                  0, lanes_);
+      return {};
+    });
+  });
 }
 
 // Lets vector loads of the row also fetch the element that lies `rows` further along `dim`.
