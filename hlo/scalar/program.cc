@@ -162,8 +162,14 @@ Scalar ScalarRecorder::emit(Prim prim, DType result, std::span<const Scalar> ope
     find_kernel(prim, result, operand)(&folded, &values[0], &values[1], &values[2], 1);
     return constant_bits(result, folded);
   }
-  if (is_commutative(prim) && instr.operands[0] > instr.operands[1])
-    std::swap(instr.operands[0], instr.operands[1]);
+  // One order of operands, which is the same wherever a function is recorded again: a constant may be older.
+  if (is_commutative(prim)) {
+    const auto place = [&](uint32_t v) {
+      const ScalarInstr* def = definition(v);
+      return std::pair(def != nullptr && def->prim == Prim::constant, v);
+    };
+    if (place(instr.operands[1]) < place(instr.operands[0])) std::swap(instr.operands[0], instr.operands[1]);
+  }
   return append(instr);
 }
 

@@ -73,6 +73,9 @@ std::string finite_text(DType t, const std::byte* p) {
     return std::isfinite(value) ? float_text(value) : "";
   }
   const float single = element_to_f32(t, p);
+  // A scale above which XLA rounds up takes all digits.
+  if (float_format(t).specials == FloatSpecials::kScale && std::isfinite(single))
+    return float_text(static_cast<double>(single));
   return std::isfinite(single) ? float_text(single) : "";
 }
 

@@ -169,7 +169,7 @@ def bits(key: Any, shape: Sequence[int] = (), dtype: Any = "uint32") -> Tensor:
 def _float_name(what: str, dtype: Any) -> str:
     name = dtypes.name_of(dtype)
     if name not in _MANTISSA:
-        raise TypeError(f"random.{what} makes floats, not {name}")
+        raise TypeError(f"random.{what} makes floats of 16 bits or more, not {name}")
     return name
 
 

@@ -201,6 +201,14 @@ TEST_CASE("every pattern of a byte or less reads back", "[parser]") {
   }
 }
 
+TEST_CASE("the least scale is read from few digits", "[parser]") {
+  uint8_t out = 0xA5;
+  CHECK(parse_number("5.9e-39", DType::kF8E8M0FNU, &out));
+  CHECK(out == 0);
+  CHECK(parse_number("1.2e-38", DType::kF8E8M0FNU, &out));
+  CHECK(out == 1);
+}
+
 TEST_CASE("presets", "[parser]") {
   const absl::StatusOr<ComputationPtr> c = parse(R"(
     computation main(p: f32[20]) -> (f32[20]) {

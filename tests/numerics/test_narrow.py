@@ -442,3 +442,40 @@ def test_bitcasts_see_the_bits():
     np.testing.assert_array_equal(joined, a)
     fours = everywhere(lambda x: lax.bitcast_convert_type(x, "float4_e2m1fn"), patterns("int4"))
     np.testing.assert_array_equal(fours.view(np.uint8) % 16, np.arange(16))
+
+
+@pytest.mark.parametrize("name", FLOATS + INTEGERS)
+def test_steps_and_batches_keep_the_type(name):
+    """Running sums, scans and vmap round or wrap after every step, whatever runs them."""
+    t, rng = dtypes.TABLE[name], np.random.default_rng(8)
+    a = rng.integers(1 if t.kind == "u" or name == "float8_e8m0fnu" else -1, 2, (4, 30)).astype(np.float32)
+    a = a.astype(numpy_type(name))
+
+    def step(total, row):
+        return total + row, total * row
+
+    def by_hand(x, y, f):
+        wide = f(x.astype(np.float32), y.astype(np.float32))
+        if t.kind == "f":
+            return rounded(wide, name)
+        return np.array([wrap(int(v), name) for v in wide], np.int8).astype(x.dtype)
+
+    total, products = a[0], []
+    for row in a:
+        products.append(by_hand(total, row, np.multiply))
+        total = by_hand(total, row, np.add)
+    assert same(everywhere(lambda x: lax.scan(step, x[0], x)[0], a), total)
+    assert same(everywhere(lambda x: lax.scan(step, x[0], x)[1], a), np.array(products))
+    assert same(
+        everywhere(lm.vmap(lambda r: r * r + r), a),
+        by_hand(by_hand(a.ravel(), a.ravel(), np.multiply), a.ravel(), np.add).reshape(a.shape),
+    )
+    if name != "float8_e8m0fnu":  # no 0 to begin with
+        sums = [a[:, 0]]
+        for column in a.T[1:]:
+            sums.append(by_hand(sums[-1], column, np.add))
+        assert same(everywhere(lambda x: lax.cumsum(x, 1), a), np.array(sums).T)
+        added = a.copy()
+        for k in (1, 1, 3):
+            added[:, k] = by_hand(added[:, k], a[:, 5], np.add)
+        assert same(everywhere(lambda x: x.at[:, lnp.array([1, 1, 3])].add(x[:, 5:6]), a), added)

@@ -205,7 +205,7 @@ def test_parameters_broadcast_and_are_differentiable():
 def test_errors_are_in_words():
     with pytest.raises(TypeError, match=r"a key is uint32\[2\]"):
         random.uniform(array([1, 2], np.int32))
-    with pytest.raises(TypeError, match="makes floats, not int32"):
+    with pytest.raises(TypeError, match="of 16 bits or more, not int32"):
         random.normal(KEY, (2,), "int32")
     with pytest.raises(TypeError, match="makes integers, not float32"):
         random.randint(KEY, (2,), 0, 3, "float32")
