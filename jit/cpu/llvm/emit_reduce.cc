@@ -24,9 +24,9 @@ constexpr int64_t kBlockColumns = 64;
 // A block touches 256 bytes of each row, too little for the hardware to see the stream: its rows are asked
 // for early.
 constexpr int64_t kPrefetchRows = 4;
-// Lanes of the kAcrossParallel form, times vectors of a block, that are in registers together where the body
+// Lanes of the kAcrossParallel form, and vectors of columns, that are in registers together where the body
 // has at most so many instructions.
-constexpr int64_t kAcrossRegisters = 16;
+constexpr unsigned kAcrossRegisters = 16, kAcrossVectors = 4;
 constexpr size_t kMostAcross = 6;
 
 unsigned log2_of(int64_t n) {
@@ -237,52 +237,57 @@ Value* KernelEmitter::first_lanes(Value* count) {
   return b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes_)), prim_.type(DType::kBool, lanes_));
 }
 
-// The first `count` elements of a chunk, a whole number of segments, lane after lane: a few lanes of the
-// whole block of columns are in registers while their elements are visited.
+// The first `count` elements of a chunk, a whole number of segments, lane after lane: a few lanes of a part
+// of the block of columns are in registers while their elements are visited.
 void KernelEmitter::across_lanes(const Values& parallel, Value* start, Value* count, Value* column,
                                  Value* column_end) {
-  const int dim = kernel_.parallel_rank - 1;
-  const unsigned vectors = kBlockColumns / lanes_;
-  const unsigned together = std::max<unsigned>(kAcrossRegisters / vectors, 1);
-  Values masks(vectors);
-  for (unsigned k = 0; k < vectors; ++k) {
-    Value* at = b_.CreateAdd(column, i64(static_cast<int64_t>(k) * lanes_));
-    Value* left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(column_end, at), i64(0));
-    masks[k] = first_lanes(left);
-  }
-  // Of the elements from `e` on, those of all columns.
-  const auto elements_at = [&](Value* e, int64_t prefetch) {
-    Values elements;
-    for (unsigned g = 0; g < together; ++g) {
-      Values indices = parallel;
-      indices.push_back(nullptr);
-      indices.push_back(b_.CreateAdd(b_.CreateAdd(start, e), i64(g)));
-      Row row = begin_row(kernel_.body, dim, indices, {}, kernel_.reduction.inputs);
-      if (prefetch > 0) prefetch_along(row, kernel_.parallel_rank, prefetch);
-      for (unsigned k = 0; k < vectors; ++k) {
-        row_mask_ = masks[k];
-        elements.push_back(
-            row_elements(row, b_.CreateAdd(column, i64(static_cast<int64_t>(k) * lanes_)), lanes_)[0]);
-        row_mask_ = nullptr;
+  const unsigned vectors = std::min<unsigned>(kAcrossVectors, kBlockColumns / lanes_);
+  const unsigned together = kAcrossRegisters / vectors;
+  const auto for_lanes = [&](Value* part) {
+    const auto at = [&](unsigned k) { return b_.CreateAdd(part, i64(static_cast<int64_t>(k) * lanes_)); };
+    Values masks;
+    for (unsigned k = 0; k < vectors; ++k)
+      masks.push_back(first_lanes(
+          b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(column_end, at(k)), i64(0))));
+    // Of the elements from `e` on, one per lane, those of all columns.
+    const auto elements_at = [&](Value* e) {
+      Values elements;
+      for (unsigned g = 0; g < together; ++g) {
+        Values indices = parallel;
+        indices.push_back(nullptr);
+        indices.push_back(b_.CreateAdd(b_.CreateAdd(start, e), i64(g)));
+        Row row = begin_row(kernel_.body, kernel_.parallel_rank - 1, indices, {}, kernel_.reduction.inputs);
+        for (unsigned k = 0; k < vectors; ++k) {
+          row_mask_ = masks[k];
+          elements.push_back(row_elements(row, at(k), lanes_)[0]);
+          row_mask_ = nullptr;
+        }
       }
-    }
-    return elements;
-  };
-  if_then(b_.CreateICmpSGT(count, i64(0)), [&] {
+      return elements;
+    };
     loop(i64(0), i64(tree_lanes_), i64(together), {}, [&](Value* lane, const Values&) -> Values {
       poll_cancel();
       const Values lanes = loop(b_.CreateAdd(lane, i64(tree_lanes_)), count, i64(tree_lanes_),
-                                elements_at(lane, 0), [&](Value* e, const Values& a) {
-                                  const Values elements = elements_at(e, 2 * tree_lanes_);
+                                elements_at(lane), [&](Value* e, const Values& a) {
+                                  const Values elements = elements_at(e);
                                   Values next;
                                   for (size_t i = 0; i < a.size(); ++i)
                                     next.push_back(combine({a[i]}, {elements[i]}, lanes_)[0]);
                                   return next;
                                 });
-      for (size_t i = 0; i < lanes.size(); ++i)
-        acc_store(lanes[i],
-                  acc_address(levels_[0], 0, b_.CreateAdd(lane, i64(i / vectors)), i64(i % vectors * lanes_)),
-                  0, lanes_);
+      for (unsigned i = 0; i < lanes.size(); ++i)
+        if_then(b_.CreateICmpSLT(at(i % vectors), column_end), [&] {
+          acc_store(lanes[i],
+                    acc_address(levels_[0], 0, b_.CreateAdd(lane, i64(i / vectors)),
+                                b_.CreateSub(at(i % vectors), column)),
+                    0, lanes_);
+        });
+      return {};
+    });
+  };
+  if_then(b_.CreateICmpSGT(count, i64(0)), [&] {
+    loop(column, column_end, i64(vectors * lanes_), {}, [&](Value* part, const Values&) -> Values {
+      for_lanes(part);
       return {};
     });
   });
