@@ -46,7 +46,8 @@ inline Sum sum_constant(Scalar like, double hi, double lo) {
 
 // x limited to [low, high]; NaN stays.
 inline Scalar limit(Scalar x, double low, double high) {
-  return select(x < low, low, select(x > high, high, x));
+  const Scalar below = select(x > high, high, x);
+  return select(below < low, low, below);
 }
 
 // 2^n for an integral n (f64), -1022 <= n <= 1023.

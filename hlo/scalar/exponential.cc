@@ -26,9 +26,13 @@ NarrowParts narrow_parts(Scalar x) {
   return {n, fma(r * r, polynomial(r, kExpNarrow), r)};
 }
 
-Scalar power_of_two_f32(Scalar n) {
-  const Scalar bits = to_bits(n + (0x1.8p23 + 127));
-  return bitcast(bits << 23, DType::kF32);
+// x * 2^n for an integral n, -200 <= n <= 200, and |x| near 1, so that only the second of the two products
+// rounds.
+Scalar scale_by_power_f32(Scalar x, Scalar n) {
+  // The low bits of 1.5 * 2^23 + (n + 254) hold the sum of two biased exponents.
+  const Scalar both = to_bits(n + (0x1.8p23 + 254));
+  const auto power = [&](Scalar exponent) { return bitcast(exponent << 23, DType::kF32); };
+  return x * power(both >> 1) * power((both + 1) >> 1);
 }
 
 // All in f32, so that a vector holds twice as many; the last sum is compensated.
@@ -39,8 +43,7 @@ Scalar exponential_f32(Scalar x0) {
   const Sum r = fast_two_sum(fma(n, -0x1.62e4p-1, x), n * -0x1.7f7d1cp-20);
   const Scalar tail = fma(r.hi * r.hi, polynomial(r.hi, kExpSingle), r.lo);
   const Sum one = fast_two_sum(constant(x, 1), r.hi);
-  const Scalar first = round_even(n * 0.5);
-  return (one.hi + (one.lo + tail)) * power_of_two_f32(first) * power_of_two_f32(n - first);
+  return scale_by_power_f32(one.hi + (one.lo + tail), n);
 }
 
 Scalar exp2_f64(Scalar x0) {

@@ -66,7 +66,7 @@ struct IndexSpace {
   }
 
   // Offsets into the array of flat vectors begin ... begin + count - 1; with `clamped` starts are moved
-  // inside, otherwise vectors outside give -1.
+  // inside, otherwise vectors outside give a negative one.
   void offsets(const void* indices, int64_t begin, int64_t count, bool clamped, int64_t* to) const {
     switch (type) {
       case hlo::DType::kS32:
@@ -81,6 +81,10 @@ struct IndexSpace {
  private:
   template <typename T>
   void offsets_of(const void* indices, int64_t begin, int64_t count, bool clamped, int64_t* to) const {
+    if constexpr (std::is_same_v<T, int32_t>) {
+      if (entries.size() == 1 && flat_step == 1 && entries[0].size <= std::numeric_limits<int32_t>::max())
+        return narrow_offsets(static_cast<const int32_t*>(indices) + begin, count, clamped, to);
+    }
     std::fill(to, to + count, 0);
     for (size_t k = 0; k < entries.size(); ++k) {
       const IndexEntry e = entries[k];
@@ -99,6 +103,24 @@ struct IndexSpace {
           to[i] = to[i] < 0 || v < 0 || v >= e.size ? -1 : to[i] + e.stride * v;
         }
     }
+  }
+
+  // One entry per vector, decided in the indices' own 32 bits, of which a vector register holds most.
+  void narrow_offsets(const int32_t* indices, int64_t count, bool clamped, int64_t* to) const {
+    const IndexEntry& e = entries[0];
+    std::array<int32_t, kBlock> at;
+    if (clamped) {
+      const auto last = static_cast<int32_t>(e.last);
+      for (int64_t i = 0; i < count; ++i) at[i] = std::min(std::max(indices[i], 0), last);
+    } else {
+      const auto size = static_cast<uint32_t>(e.size);
+      for (int64_t i = 0; i < count; ++i) at[i] = static_cast<uint32_t>(indices[i]) < size ? indices[i] : -1;
+    }
+    // Outside stays negative.
+    if (e.stride == 1)
+      for (int64_t i = 0; i < count; ++i) to[i] = at[i];
+    else
+      for (int64_t i = 0; i < count; ++i) to[i] = at[i] * e.stride;
   }
 };
 

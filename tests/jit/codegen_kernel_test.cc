@@ -446,6 +446,12 @@ TEST_CASE("sums follow the tree in both forms", "[codegen]") {
     check_sum<float>(DType::kF32, 5, columns);
   for (int64_t rows : {1, 40, 300}) check_sum<double>(DType::kF64, rows, 259);
   for (int64_t columns : {95, 96, 97}) check_sum<double>(DType::kF64, 2, columns);
+  // More rows than a vector has lanes, and more columns than a block.
+  for (int64_t columns : {1, 3, 16, 17, 50, 130}) {
+    check_sum<float>(DType::kF32, 37, columns);
+    check_sum<double>(DType::kF64, 19, columns);
+  }
+  check_sum<float>(DType::kF32, 16500, 70);
   check_sum<float>(DType::kF32, 3, 16384);
   check_sum<float>(DType::kF32, 3, 16385);
   check_sum<double>(DType::kF64, 2, 3 * 16384 + 70);

@@ -160,9 +160,10 @@ class KernelEmitter {
   void emit_elementwise(llvm::Value* outer_begin, llvm::Value* outer_end, llvm::Value* inner_begin,
                         llvm::Value* inner_end);
 
-  // Reductions (emit_reduce.cc). Accumulators of one level live in a block of memory: for value v of the m,
-  // an array of L rows of `row_elements` elements. In the kAlongReduced form level 0 uses it as L single
-  // elements until they are folded to one vector, which is row 0; rows_ has such a vector per row of results.
+  // Reductions (emit_reduce.cc, and emit_reduce_along.cc for the kAlongReduced form). Accumulators of one
+  // level live in a block of memory: for value v of the m, an array of L rows of `row_elements` elements. In
+  // the kAlongReduced form level 0 uses it as L single elements until they are folded to one vector, which is
+  // row 0; rows_ has such a vector per row of results.
   void layout_levels();
   void emit_combine_rows();
   void emit_fold_rows();
@@ -181,6 +182,10 @@ class KernelEmitter {
                     llvm::Value* column_end);
   Values along_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count);
   bool lanes_fit_registers() const;
+  bool stays_in_registers() const;
+  bool is_peeled() const;
+  llvm::Value* first_lanes(llvm::Value* count);
+  void short_row(const Values& parallel, llvm::Value* place, const Values& masks);
   Values along_in_registers(const Values& indices, llvm::Value* start, llvm::Value* count);
   Values along_peeled(const Values& indices, llvm::Value* start, llvm::Value* count);
   Values partial_segment(llvm::Value* begin, llvm::Value* left, Values& lanes,
@@ -199,7 +204,6 @@ class KernelEmitter {
   void prefetch_along(Row& row, int dim, int64_t rows);
   void across_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count, llvm::Value* column,
                     llvm::Value* column_end);
-  llvm::Value* chunks_of(llvm::Value* total);
   void reduce_chunks(llvm::Value* total, llvm::Value* several, llvm::Value* row_vectors,
                      const std::function<void(llvm::Value*, llvm::Value*)>& chunk);
   void accumulate(const Values& elements, llvm::Value* lane, llvm::Value* column, llvm::Value* first,
