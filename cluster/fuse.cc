@@ -13,7 +13,6 @@ namespace {
 using hlo::Attr;
 using hlo::Op;
 using hlo::Operand;
-using hlo::OpFamily;
 
 // Computing at most this many cheap ops again costs less than a trip through memory.
 constexpr int kCheapOps = 4;

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 venv=${1:-.venv}
 
-packages="g++ cmake ninja-build ccache mold git clang-format clang-tidy python3-dev python3-venv
+packages="g++ cmake ninja-build ccache mold git clang-format clang-tidy-19 python3-dev python3-venv
   llvm-19-dev libzstd-dev zlib1g-dev libabsl-dev libxxhash-dev catch2
   libdnnl-dev liblapacke-dev libopenblas-dev"
 

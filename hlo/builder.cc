@@ -61,6 +61,16 @@ absl::StatusOr<const Type*> infer_type(const OpDef& def, std::span<const Type* c
   return type;
 }
 
+// Products of narrow elements are summed in f32 or a byte and rounded, or wrapped, once.
+Value narrow_product(Builder& b, Op op, std::span<const Operand> operands, const Attrs* attrs) {
+  const DType t = operands[0].node()->result_type(operands[0].index())->dtype;
+  const DType wide = is_float(t) ? DType::kF32 : storage_type(t);
+  Values widened;
+  for (const Operand o : operands) widened.push_back(b.convert(Value(o.node(), o.index()), wide));
+  const Value product = b.make(op, widened, attrs);
+  return product ? b.convert(product, t) : Value();
+}
+
 }  // namespace
 
 Value Builder::fail(absl::Status status) {
@@ -105,6 +115,9 @@ Value Builder::record(Op op, std::span<const Operand> operands, const Attrs* att
   if (operands.size() > 65535)
     return fail(absl::InvalidArgumentError(
         str_cat(def.name, " takes at most 65535 operands, not ", operands.size())));
+  if ((op == Op::dot_general || op == Op::convolution) && types[0]->is_array() &&
+      is_narrow(types[0]->dtype) && types[1]->is_array() && types[0]->dtype == types[1]->dtype)
+    return narrow_product(*this, op, operands, attrs);
   GraphLock lock;
   const absl::StatusOr<const Type*> type = infer_type(def, types, attrs);
   if (!type.ok())

@@ -1,5 +1,7 @@
 #include "hlo/literal.h"
 
+#include <array>
+
 #include "hlo/scalar/program.h"
 
 namespace lamina::hlo {
@@ -7,13 +9,11 @@ namespace {
 
 // Runs Prim::convert on one value.
 void convert_one(DType from, const void* in, DType to, void* out) {
-  ScalarProgram p;
-  p.inputs = {from};
-  p.code = {{Prim::convert, to, {0, 0, 0}, 0}};
-  p.outputs = {1};
+  ScalarRecorder recorder(std::array{from});
+  const Scalar results[] = {recorder.emit(Prim::convert, to, std::array{recorder.input(0)})};
   const void* ins[] = {in};
   void* outs[] = {out};
-  interpret(p, ins, outs, 1);
+  interpret(recorder.finish(results), ins, outs, 1);
 }
 
 template <typename T>
@@ -54,7 +54,7 @@ bool Literal::is_splat() const {
 }
 
 int64_t Literal::int_at(int64_t i) const {
-  switch (dtype()) {
+  switch (storage_type(dtype())) {
     case DType::kBool:
       return as<uint8_t>()[i];
     case DType::kS8:

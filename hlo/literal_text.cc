@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hlo/half.h"
+#include "hlo/narrow.h"
 
 namespace lamina::hlo {
 namespace {
@@ -23,17 +24,25 @@ T load(const void* p) {
   return x;
 }
 
+uint64_t magnitude_mask(DType t) { return (uint64_t{1} << (bit_width(t) - 1)) - 1; }
+
+// The pattern of infinity where the largest exponent holds it.
+uint64_t infinity_bits(DType t) {
+  const int mantissa = float_format(t).mantissa;
+  return magnitude_mask(t) >> mantissa << mantissa;
+}
+
 // The bits of a NaN that is written without them: quiet, positive, no payload.
 uint64_t default_nan(DType t) {
-  switch (t) {
-    case DType::kF16:
-      return 0x7E00;
-    case DType::kBF16:
-      return 0x7FC0;
-    case DType::kF32:
-      return 0x7FC00000;
+  switch (float_format(t).specials) {
+    case FloatSpecials::kIeee:
+      return infinity_bits(t) | uint64_t{1} << (float_format(t).mantissa - 1);
+    case FloatSpecials::kNanMinusZero:
+      return magnitude_mask(t) + 1;
+    case FloatSpecials::kScale:
+      return 2 * magnitude_mask(t) + 1;
     default:
-      return 0x7FF8000000000000;
+      return magnitude_mask(t);
   }
 }
 
@@ -54,6 +63,9 @@ void store_bits(DType t, uint64_t bits, void* p) {
   const auto b16 = static_cast<uint16_t>(bits);
   const auto b32 = static_cast<uint32_t>(bits);
   switch (byte_size(t)) {
+    case 1:
+      *static_cast<uint8_t*>(p) = static_cast<uint8_t>(bits);
+      break;
     case 2:
       std::memcpy(p, &b16, 2);
       break;
@@ -66,12 +78,17 @@ void store_bits(DType t, uint64_t bits, void* p) {
   }
 }
 
-// Exponent bits all ones, and whether anything is below them.
 bool is_nan_bits(DType t, uint64_t bits) {
-  const int mantissa = t == DType::kF16 ? 10 : t == DType::kBF16 ? 7 : t == DType::kF32 ? 23 : 52;
-  const uint64_t magnitude = bits & ((uint64_t{1} << (bit_width(t) - 1)) - 1);
-  const uint64_t infinity = ((uint64_t{1} << (bit_width(t) - 1)) - 1) >> mantissa << mantissa;
-  return magnitude > infinity;
+  switch (float_format(t).specials) {
+    case FloatSpecials::kIeee:
+      return (bits & magnitude_mask(t)) > infinity_bits(t);
+    case FloatSpecials::kNan:
+      return (bits & magnitude_mask(t)) == magnitude_mask(t);
+    case FloatSpecials::kNone:
+      return false;
+    default:
+      return bits == default_nan(t);
+  }
 }
 
 template <typename T>
@@ -84,12 +101,13 @@ void append_float(std::string* out, T value) {
 }
 
 template <typename T>
-bool parse_integer(std::string_view text, void* p) {
+bool parse_integer(std::string_view text, DType t, void* p) {
   T value{};
   const auto r = std::from_chars(text.data(), text.data() + text.size(), value);
   if (r.ec != std::errc() || r.ptr != text.data() + text.size()) return false;
   std::memcpy(p, &value, sizeof value);
-  return true;
+  make_canonical(t, p, 1);
+  return std::memcmp(p, &value, sizeof value) == 0;  // within the type's range
 }
 
 template <typename T>
@@ -106,6 +124,23 @@ bool parse_float(std::string_view text, T* value) {
   if (r.ec != std::errc() || r.ptr != text.data() + text.size() || std::isnan(*value)) return false;
   if (negative) *value = -*value;
   return true;
+}
+
+uint64_t float_bits(DType t, float x) {
+  if (is_narrow(t)) return to_narrow(t, x);
+  return t == DType::kF16 ? to_f16(x).bits : t == DType::kBF16 ? to_bf16(x).bits : std::bit_cast<uint32_t>(x);
+}
+
+// Whether `x` has a place in a narrow float type: what has none is no number of it, what lies between two is.
+bool represents(DType t, float x) {
+  switch (float_format(t).specials) {
+    case FloatSpecials::kIeee:
+      return true;
+    case FloatSpecials::kScale:
+      return x > 0 && !std::isinf(x);
+    default:
+      return !std::isinf(x);
+  }
 }
 
 // One element, complex or not.
@@ -130,8 +165,10 @@ void append_number(std::string* out, DType t, const void* p) {
       append_chars(out, bits, 16);
       return;
     }
+    if (t == DType::kF64) return append_float(out, load<double>(p));
+    return append_float(out, element_to_f32(t, p));
   }
-  switch (t) {
+  switch (storage_type(t)) {
     case DType::kBool:
       out->append(load<uint8_t>(p) ? "true" : "false");
       break;
@@ -159,26 +196,14 @@ void append_number(std::string* out, DType t, const void* p) {
     case DType::kU64:
       append_chars(out, load<uint64_t>(p));
       break;
-    case DType::kF16:
-      append_float(out, to_f32(load<F16>(p)));
-      break;
-    case DType::kBF16:
-      append_float(out, to_f32(load<BF16>(p)));
-      break;
-    case DType::kF32:
-      append_float(out, load<float>(p));
-      break;
-    case DType::kF64:
-      append_float(out, load<double>(p));
-      break;
-    case DType::kC64:
-    case DType::kC128:
-      break;  // two numbers: see append_element
+    default:
+      break;  // floats; complex elements are two numbers: see append_element
   }
 }
 
 bool parse_number(std::string_view text, DType t, void* p) {
   if (is_float(t) && text.starts_with("nan")) {
+    if (float_format(t).specials == FloatSpecials::kNone) return false;
     uint64_t bits = default_nan(t);
     text.remove_prefix(3);
     if (!text.empty()) {
@@ -192,52 +217,44 @@ bool parse_number(std::string_view text, DType t, void* p) {
     store_bits(t, bits, p);
     return true;
   }
-  switch (t) {
+  if (t == DType::kF64) {
+    double x;
+    if (!parse_float(text, &x)) return false;
+    std::memcpy(p, &x, sizeof x);
+    return true;
+  }
+  if (is_float(t)) {
+    float x;
+    if (!parse_float(text, &x)) return false;
+    if (is_narrow(t) && !represents(t, x)) return false;
+    store_bits(t, float_bits(t, x), p);
+    return true;
+  }
+  switch (storage_type(t)) {
     case DType::kBool: {
       const uint8_t value = text == "true";
       std::memcpy(p, &value, 1);
       return text == "true" || text == "false";
     }
     case DType::kS8:
-      return parse_integer<int8_t>(text, p);
+      return parse_integer<int8_t>(text, t, p);
     case DType::kS16:
-      return parse_integer<int16_t>(text, p);
+      return parse_integer<int16_t>(text, t, p);
     case DType::kS32:
-      return parse_integer<int32_t>(text, p);
+      return parse_integer<int32_t>(text, t, p);
     case DType::kS64:
-      return parse_integer<int64_t>(text, p);
+      return parse_integer<int64_t>(text, t, p);
     case DType::kU8:
-      return parse_integer<uint8_t>(text, p);
+      return parse_integer<uint8_t>(text, t, p);
     case DType::kU16:
-      return parse_integer<uint16_t>(text, p);
+      return parse_integer<uint16_t>(text, t, p);
     case DType::kU32:
-      return parse_integer<uint32_t>(text, p);
+      return parse_integer<uint32_t>(text, t, p);
     case DType::kU64:
-      return parse_integer<uint64_t>(text, p);
-    case DType::kF16:
-    case DType::kBF16: {
-      float f;
-      if (!parse_float(text, &f)) return false;
-      store_bits(t, t == DType::kF16 ? to_f16(f).bits : to_bf16(f).bits, p);
-      return true;
-    }
-    case DType::kF32: {
-      float f;
-      if (!parse_float(text, &f)) return false;
-      std::memcpy(p, &f, sizeof f);
-      return true;
-    }
-    case DType::kF64: {
-      double f;
-      if (!parse_float(text, &f)) return false;
-      std::memcpy(p, &f, sizeof f);
-      return true;
-    }
-    case DType::kC64:
-    case DType::kC128:
+      return parse_integer<uint64_t>(text, t, p);
+    default:
       return false;
   }
-  return false;
 }
 
 void append_literal(std::string* out, const Literal& literal, int64_t limit) {

@@ -8,8 +8,12 @@
 namespace lamina::hlo {
 
 absl::Status check_dot_types(DType in, DType out) {
+  if (is_narrow(in) || is_narrow(out))
+    return absl::InvalidArgumentError(str_cat(
+        "a product of two ", std::string(info(in).name), " arrays is that of the arrays converted to ",
+        is_float(in) ? "f32" : std::string(info(storage_type(in)).name)));
   const bool same = in == out && !is_bool(in);
-  const bool wider_float = is_half(in) && out == DType::kF32;
+  const bool wider_float = is_storage_float(in) && out == DType::kF32;
   const bool wider_integer = is_integer(in) && is_integer(out) && byte_size(out) > byte_size(in);
   if (same || wider_float || wider_integer) return absl::OkStatus();
   return absl::InvalidArgumentError(str_cat("a product of two ", std::string(info(in).name),

@@ -108,7 +108,11 @@ std::string prim_fault(Prim prim, DType r, const DType* o) {
       if (o[k] != r) return false;
     return true;
   };
-  const bool real = hlo::is_float(r) && !hlo::is_half(r);
+  const bool held = prim == Prim::constant || prim == Prim::bitcast || hlo::is_select(prim);
+  for (int k = 0; k < arity && !held; ++k)
+    if (hlo::is_narrow(o[k])) return no("an operand is narrow");
+  if (!held && hlo::is_narrow(r)) return no("the result is narrow");
+  const bool real = hlo::is_float(r) && !hlo::is_storage_float(r);
   switch (prim) {
     case Prim::constant:
     case Prim::convert:
@@ -147,8 +151,9 @@ std::string prim_fault(Prim prim, DType r, const DType* o) {
     case Prim::ne:
     case Prim::lt:
     case Prim::le:
-      return hlo::is_bool(r) && o[0] == o[1] && !hlo::is_half(o[0]) ? ""
-                                                                    : no("gives pred from two of one type");
+      return hlo::is_bool(r) && o[0] == o[1] && !hlo::is_storage_float(o[0])
+                 ? ""
+                 : no("gives pred from two of one type");
     case Prim::select:
     case Prim::select_rare:
       return hlo::is_bool(o[0]) && same(1) ? "" : no("takes pred and two of the result's type");

@@ -1,11 +1,13 @@
 #include "jit/lower_loop.h"
 
 #include <algorithm>
+#include <array>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "cluster/repeat.h"
 #include "hlo/op.h"
+#include "hlo/scalar/adapters.h"
 #include "hlo/strings.h"
 #include "jit/lower_sections.h"
 
@@ -22,7 +24,9 @@ using hlo::Operand;
 using hlo::Prim;
 using hlo::Value;
 
-constexpr int64_t kFewReduced = 32;
+// Reductions of so few elements leave most lanes along them empty; where the elements lie side by side in
+// memory it takes fewer.
+constexpr int64_t kFewReduced = 32, kFewAdjacent = 4;
 // Starting one step of a repeat for a block of elements, in element operations of the interpreting tier.
 constexpr int64_t kStepWork = 100;
 constexpr double kMostWork = 1e15;
@@ -57,8 +61,8 @@ class Lowering {
   }
 
  private:
-  void fail(std::string message) {
-    if (status_.ok()) status_ = absl::InternalError(std::move(message));
+  void fail(std::string_view message) {
+    if (status_.ok()) status_ = absl::InternalError(absl::string_view(message.data(), message.size()));
   }
 
   // A scalar, or the element that the kernel is at.
@@ -242,7 +246,10 @@ class Lowering {
     std::vector<uint32_t> values;
     for (Operand o : n.operands())
       for (uint32_t v : emit(o, index, predicate)) values.push_back(v);
-    const hlo::ScalarProgram& program = hlo::scalar_program(n);
+    return apply(hlo::scalar_program(n), std::move(values));
+  }
+
+  std::vector<uint32_t> apply(const hlo::ScalarProgram& program, std::vector<uint32_t> values) {
     for (const hlo::ScalarInstr& i : program.code) {
       KernelInstr k{.op = KernelOp::kPrim, .prim = i.prim, .type = i.type, .imm = i.imm};
       for (int a = 0; a < hlo::prim_arity(i.prim); ++a) k.operands[a] = values[i.operands[a]];
@@ -289,7 +296,8 @@ class Lowering {
       case Op::iota: {
         const uint32_t at = index_value(index[a.integer(Attr::iota_dimension)]);
         const DType dtype = n.type()->dtype, part = hlo::part_type(dtype);
-        std::vector<uint32_t> out{part == DType::kS64 ? at : prim(Prim::convert, part, {at})};
+        std::vector<uint32_t> out =
+            apply(hlo::scalar::record_rule(hlo::scalar::convert_rule, std::array{DType::kS64}, part), {at});
         if (hlo::is_complex(dtype)) out.push_back(prim(Prim::constant, part, {}, 0));
         return out;
       }
@@ -686,10 +694,8 @@ class Lowering {
 
   ReduceForm reduce_form() const {
     if (parallel_rank_ == 0 || extents_[parallel_rank_ - 1] < 4) return ReduceForm::kAlongReduced;
-    // Few elements leave lanes along the reduction empty, whatever the strides.
     int64_t reduced = 1;
     for (size_t d = parallel_rank_; d < extents_.size(); ++d) reduced *= extents_[d];
-    if (reduced <= kFewReduced) return ReduceForm::kAcrossParallel;
     int along = 0, across = 0;
     for (const KernelInstr& i : body_.code) {
       if (i.op != KernelOp::kLoad) continue;
@@ -699,6 +705,7 @@ class Lowering {
         across += dim == parallel_rank_ - 1;
       }
     }
+    if (reduced <= (along > across ? kFewAdjacent : kFewReduced)) return ReduceForm::kAcrossParallel;
     return across > along ? ReduceForm::kAcrossParallel : ReduceForm::kAlongReduced;
   }
 

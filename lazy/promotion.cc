@@ -26,8 +26,24 @@ DType signed_of_bytes(int64_t bytes) {
   return bytes == 1 ? DType::kS8 : bytes == 2 ? DType::kS16 : bytes == 4 ? DType::kS32 : DType::kS64;
 }
 
+[[noreturn]] void no_promotion(DType a, DType b) {
+  throw Error(ErrorKind::kType,
+              str_cat("element types ", std::string(hlo::info(a).numpy_name), " and ",
+                      std::string(hlo::info(b).numpy_name),
+                      " have no common one: integers below 8 bits and floats of one byte are never "
+                      "converted unasked; use x.astype('int32') or x.astype('float32') first"));
+}
+
+// Narrow types, as in JAX: they stand above bool; the floats above wider integers, too.
+PromotedType promote_narrow(DType a, DType b) {
+  if (!hlo::is_narrow(a)) std::swap(a, b);
+  if (hlo::is_bool(b) || (hlo::is_float(a) && hlo::is_integer(b) && !hlo::is_narrow(b))) return {a, false};
+  no_promotion(a, b);
+}
+
 PromotedType promote_strong(DType a, DType b) {
   if (a == b) return {a, false};
+  if (hlo::is_narrow(a) || hlo::is_narrow(b)) return promote_narrow(a, b);
   if (category(a) > category(b)) std::swap(a, b);
   if (category(a) == 0) return {b, false};
   if (category(b) == 3) {
@@ -68,6 +84,7 @@ PromotedType promote(DType a, bool weak_a, DType b, bool weak_b) {
   }
   const DType weak = weak_a ? a : b, strong = weak_a ? b : a;
   if (category(weak) <= category(strong)) return {strong, false};
+  if (hlo::is_narrow(strong)) no_promotion(strong, weak);
   // A float's width survives a weak complex number.
   if (category(weak) == 3 && category(strong) == 2)
     return {strong == DType::kF64 ? DType::kC128 : DType::kC64, false};

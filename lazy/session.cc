@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "hlo/host_lock.h"
+#include "hlo/narrow.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
@@ -328,7 +329,12 @@ Value copied_leaf(const hlo::Type* type, const void* data) {
 }  // namespace
 
 Value from_host(DType dtype, std::span<const int64_t> dims, const void* data) {
-  return copied_leaf(check(hlo::array_type(dtype, dims)), data);
+  const hlo::Type* type = check(hlo::array_type(dtype, dims));
+  if (!hlo::is_narrow(dtype) || hlo::bit_width(dtype) == 8) return copied_leaf(type, data);
+  const auto* bytes = static_cast<const std::byte*>(data);
+  std::vector<std::byte> elements(bytes, bytes + type->num_elements);
+  hlo::make_canonical(dtype, elements.data(), type->num_elements);
+  return copied_leaf(type, elements.data());
 }
 
 Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::function<void()> release) {

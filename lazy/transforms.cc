@@ -89,6 +89,25 @@ VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
     check(b.status());
     return out;
   };
+  result.push_forward = [linear, outputs](const std::vector<Lazy>& tangents) {
+    hlo::GraphLock inner;
+    hlo::Builder b;
+    std::vector<Value> results, inputs, given;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      results.push_back(linear->tangents[i] ? linear->tangents[i] : zeros(b, outputs[i]).value);
+    for (size_t i = 0; i < tangents.size(); ++i) {
+      if (!linear->tangent_inputs[i]) continue;
+      inputs.push_back(linear->tangent_inputs[i]);
+      given.push_back(tangents[i].value);
+    }
+    // The derivative of a linear function is the function.
+    const trace::JvpOut along = check(trace::jvp(results, inputs, given));
+    std::vector<Lazy> out;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      out.push_back(along.tangents[i] ? Lazy{along.tangents[i], false} : zeros(b, outputs[i]));
+    check(b.status());
+    return out;
+  };
   return result;
 }
 

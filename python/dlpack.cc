@@ -50,10 +50,18 @@ constexpr int32_t kCpu = 1;
 constexpr const char *kName = "dltensor", *kNameVersioned = "dltensor_versioned";
 constexpr const char *kUsed = "used_dltensor", *kUsedVersioned = "used_dltensor_versioned";
 
+// DLPack's codes in the order of the element types.
+constexpr int kFirstNarrowFloat = static_cast<int>(DType::kF4E2M1FN);
+constexpr uint8_t kNarrowFloats[] = {17, 15, 16, 7, 8, 10, 11, 9, 12, 13, 14};
+
+// DLPack packs elements below eight bits.
+bool is_packed(DType t) { return hlo::is_narrow(t) && hlo::bit_width(t) < 8; }
+
 ElementType element_type(DType t) {
   const uint8_t bits = static_cast<uint8_t>(hlo::byte_size(t) * 8);
   if (t == DType::kBool) return {6, 8, 1};
   if (t == DType::kBF16) return {4, 16, 1};
+  if (hlo::is_narrow_float(t)) return {kNarrowFloats[static_cast<int>(t) - kFirstNarrowFloat], bits, 1};
   if (hlo::is_complex(t)) return {5, bits, 1};
   if (hlo::is_inexact(t)) return {2, bits, 1};
   return {static_cast<uint8_t>(hlo::is_signed(t) ? 0 : 1), bits, 1};
@@ -61,9 +69,9 @@ ElementType element_type(DType t) {
 
 std::optional<DType> dtype_of(ElementType e) {
   if (e.lanes != 1) return std::nullopt;
-  for (DType t :
-       {DType::kBool, DType::kS8, DType::kS16, DType::kS32, DType::kS64, DType::kU8, DType::kU16, DType::kU32,
-        DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64, DType::kC64, DType::kC128}) {
+  for (int i = 0; i < hlo::kNumDTypes; ++i) {
+    const auto t = static_cast<DType>(i);
+    if (is_packed(t)) continue;
     const ElementType have = element_type(t);
     if (have.code == e.code && have.bits == e.bits) return t;
   }
@@ -111,6 +119,10 @@ py::object capsule(std::unique_ptr<Export<M>> e, const char* name) {
 
 py::object export_tensor(const py::object& x, bool versioned, bool copy) {
   hlo::Value value = lazy_of(x.ptr()).value;
+  if (is_packed(value.dtype()))
+    throw Error(ErrorKind::kType,
+                str_cat("elements of type ", std::string(hlo::info(value.dtype()).numpy_name),
+                        " have a byte each here and are packed in DLPack: convert them to 8 bits or more"));
   jit::ArrayPtr array = lazy::array(value);
   if (copy) {
     value = lazy::from_host(value.dtype(), value.dims(), array->data());

@@ -204,6 +204,20 @@ void add_recording(py::module_& m) {
     const lazy::PromotedType t = lazy::promote(dtype_of(a), weak_a, dtype_of(b), weak_b);
     return py::make_tuple(std::string(hlo::info(t.dtype).numpy_name), t.weak);
   });
+  // Name to (kind, bytes, bits, (exponent bits, mantissa bits, bias, specials) or None).
+  py::dict types;
+  for (const hlo::DTypeInfo& t : hlo::kDTypeInfo) {
+    static constexpr const char* kKinds[] = {"b", "i", "u", "f", "c"};
+    static constexpr const char* kSpecials[] = {"ieee", "nan", "nan_minus_zero", "none", "scale"};
+    const hlo::FloatFormat& f = t.format;
+    const py::object format = t.kind == hlo::DTypeKind::kFloat
+                                  ? py::object(py::make_tuple(f.exponent, f.mantissa, f.bias,
+                                                              kSpecials[static_cast<int>(f.specials)]))
+                                  : py::object(py::none());
+    types[py::str(std::string(t.numpy_name))] =
+        py::make_tuple(kKinds[static_cast<int>(t.kind)], t.bytes, t.bits, format);
+  }
+  m.attr("element_types") = types;
   m.def("op_names", [] {
     py::list out;
     for (int i = 0; i < hlo::num_ops(); ++i)
@@ -255,11 +269,14 @@ void add_transforms(py::module_& m) {
   });
   m.def("vjp", [](const py::function& f, const py::sequence& primals) {
     lazy::VjpResult r = lazy::vjp(flat(f), from_sequence(primals));
-    auto pull_back = [back = std::move(r.pull_back)](const py::sequence& cotangents) {
-      UserLocation location;
-      return to_list(back(from_sequence(cotangents)));
+    auto callable = [](auto linear) {
+      return py::cpp_function([linear = std::move(linear)](const py::sequence& given) {
+        UserLocation location;
+        return to_list(linear(from_sequence(given)));
+      });
     };
-    return py::make_tuple(to_list(std::move(r.outputs)), py::cpp_function(std::move(pull_back)));
+    return py::make_tuple(to_list(std::move(r.outputs)), callable(std::move(r.pull_back)),
+                          callable(std::move(r.push_forward)));
   });
   m.def("vmap",
         [](const py::function& f, const py::sequence& args, const std::vector<bool>& batched, int64_t size) {

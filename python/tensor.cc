@@ -63,7 +63,7 @@ std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
 }
 
 const char* format_of(DType t) {
-  switch (t) {
+  switch (hlo::storage_type(t)) {
     case DType::kBool:
       return "?";
     case DType::kS8:

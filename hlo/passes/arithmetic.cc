@@ -94,8 +94,7 @@ bool exact(DType from, DType to) {
     if (is_signed(from)) return is_signed(to) && bit_width(to) > bit_width(from);
     return bit_width(to) > bit_width(from);
   }
-  if (is_float(from) && is_float(to))
-    return is_half(from) ? !is_half(to) : from == DType::kF32 && to == DType::kF64;
+  if (is_float(from) && is_float(to)) return !is_storage_float(to) && byte_size(to) > byte_size(from);
   return from == DType::kC64 && to == DType::kC128;
 }
 

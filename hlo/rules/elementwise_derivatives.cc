@@ -100,7 +100,9 @@ const Row kTerms[] = {
     {Op::acos, 0, [](const At& d) { return d.b.negate(d.times(d.b.rsqrt(d.one_minus_square()))); }},
     {Op::acosh, 0,
      [](const At& d) {
-       return d.times(d.b.rsqrt(d.b.multiply(d.b.subtract(d.x[0], d.full(1)), d.b.add(d.x[0], d.full(1)))));
+       // Two roots: that of the product lies on the other branch where re(x) < 0.
+       return d.times(
+           d.b.multiply(d.b.rsqrt(d.b.subtract(d.x[0], d.full(1))), d.b.rsqrt(d.b.add(d.x[0], d.full(1)))));
      }},
     {Op::asin, 0, [](const At& d) { return d.times(d.b.rsqrt(d.one_minus_square())); }},
     {Op::asinh, 0, [](const At& d) { return d.times(d.b.rsqrt(d.b.add(d.square(d.x[0]), d.full(1)))); }},

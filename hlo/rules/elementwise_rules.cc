@@ -56,10 +56,19 @@ TypeOr is_finite_type(Types t, const Attrs&) {
   return array_type(DType::kBool, t[0]->dims);
 }
 
+// Stepping from number to number: formats without infinities or -0 have no neighbours at their edges.
+TypeOr next_after_type(Types t, const Attrs&) {
+  for (const Type* x : t) LAMINA_RETURN_IF_ERROR(check_takes(x, kF));
+  if (is_narrow(t[0]->dtype))
+    return invalid("is not defined for ", info(t[0]->dtype).name, " elements: convert them to f32");
+  LAMINA_RETURN_IF_ERROR(check_same(t));
+  return t[0];
+}
+
 TypeOr complex_type(Types t, const Attrs&) {
   for (const Type* x : t) LAMINA_RETURN_IF_ERROR(check_takes(x, kF));
   LAMINA_RETURN_IF_ERROR(check_same(t));
-  if (is_half(t[0]->dtype)) return invalid("needs f32 or f64 parts, not ", info(t[0]->dtype).name);
+  if (is_storage_float(t[0]->dtype)) return invalid("needs f32 or f64 parts, not ", info(t[0]->dtype).name);
   return array_type(t[0]->dtype == DType::kF32 ? DType::kC64 : DType::kC128, t[0]->dims);
 }
 
@@ -86,7 +95,7 @@ TypeOr convert_type(Types t, const Attrs& a) {
 TypeOr bitcast_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_takes(t[0], kInts | kF));
   const DType to = a.dtype(Attr::dtype);
-  if (is_bool(to) || is_complex(to) || byte_size(to) != byte_size(t[0]->dtype))
+  if (is_bool(to) || is_complex(to) || bit_width(to) != bit_width(t[0]->dtype))
     return invalid("cannot see ", info(t[0]->dtype).name, " elements as ", info(to).name,
                    ": the widths differ");
   return array_type(to, t[0]->dims);
@@ -160,17 +169,17 @@ void add_elementwise_rules(OpTable& table) {
     table[op].scalar = scalar;
   };
   row(Op::abs, to_part<kI | kF | kC>, plain<LAMINA_SCALAR_UNARY(abs)>);
-  row(Op::acos, same<kF>, plain<LAMINA_SCALAR_UNARY(acos)>);
-  row(Op::acosh, same<kF>, plain<LAMINA_SCALAR_UNARY(acosh)>);
-  row(Op::asin, same<kF>, plain<LAMINA_SCALAR_UNARY(asin)>);
-  row(Op::asinh, same<kF>, plain<LAMINA_SCALAR_UNARY(asinh)>);
-  row(Op::atan, same<kF>, plain<LAMINA_SCALAR_UNARY(atan)>);
-  row(Op::atanh, same<kF>, plain<LAMINA_SCALAR_UNARY(atanh)>);
+  row(Op::acos, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(acos)>);
+  row(Op::acosh, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(acosh)>);
+  row(Op::asin, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(asin)>);
+  row(Op::asinh, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(asinh)>);
+  row(Op::atan, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(atan)>);
+  row(Op::atanh, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(atanh)>);
   row(Op::bitcast_convert, bitcast_type, plain<scalar::bitcast_convert_rule>);
   row(Op::cbrt, same<kF>, plain<LAMINA_SCALAR_UNARY(cbrt)>);
   row(Op::ceil, same<kF>, plain<LAMINA_SCALAR_UNARY(ceil)>);
   row(Op::convert, convert_type, plain<scalar::convert_rule>);
-  row(Op::cosh, same<kF>, plain<LAMINA_SCALAR_UNARY(cosh)>);
+  row(Op::cosh, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(cosh)>);
   row(Op::cosine, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(cosine)>);
   row(Op::count_leading_zeros, same<kInts>, plain<LAMINA_SCALAR_UNARY(count_leading_zeros)>);
   row(Op::digamma, same<kF>, plain<LAMINA_SCALAR_UNARY(digamma)>);
@@ -195,19 +204,19 @@ void add_elementwise_rules(OpTable& table) {
   row(Op::rsqrt, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(rsqrt)>);
   row(Op::sign, same<kNumbers>, plain<LAMINA_SCALAR_UNARY(sign)>);
   row(Op::sine, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(sine)>);
-  row(Op::sinh, same<kF>, plain<LAMINA_SCALAR_UNARY(sinh)>);
+  row(Op::sinh, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(sinh)>);
   row(Op::sqrt, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(sqrt)>);
   row(Op::tan, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(tan)>);
   row(Op::tanh, same<kF | kC>, plain<LAMINA_SCALAR_UNARY(tanh)>);
   row(Op::add, same<kAny>, plain<LAMINA_SCALAR_BINARY(add)>);
   row(Op::and_, same<kB | kInts>, plain<LAMINA_SCALAR_BINARY(and_)>);
-  row(Op::atan2, same<kF>, plain<LAMINA_SCALAR_BINARY(atan2)>);
+  row(Op::atan2, same<kF | kC>, plain<LAMINA_SCALAR_BINARY(atan2)>);
   row(Op::complex, complex_type, plain<complex_rule>);
   row(Op::divide, same<kNumbers>, plain<LAMINA_SCALAR_BINARY(divide)>);
   row(Op::maximum, same<kAny>, plain<LAMINA_SCALAR_BINARY(maximum)>);
   row(Op::minimum, same<kAny>, plain<LAMINA_SCALAR_BINARY(minimum)>);
   row(Op::multiply, same<kAny>, plain<LAMINA_SCALAR_BINARY(multiply)>);
-  row(Op::next_after, same<kF>, plain<LAMINA_SCALAR_BINARY(next_after)>);
+  row(Op::next_after, next_after_type, plain<LAMINA_SCALAR_BINARY(next_after)>);
   row(Op::or_, same<kB | kInts>, plain<LAMINA_SCALAR_BINARY(or_)>);
   row(Op::power, same<kNumbers>, plain<LAMINA_SCALAR_BINARY(power)>);
   row(Op::remainder, same<kInts | kF>, plain<LAMINA_SCALAR_BINARY(remainder)>);

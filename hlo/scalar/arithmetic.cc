@@ -1,5 +1,6 @@
 // Arithmetic, rounding, comparison, bits and conversion.
 #include "hlo/scalar/math.h"
+#include "hlo/scalar/narrow.h"
 
 namespace lamina::hlo::scalar {
 namespace {
@@ -12,6 +13,7 @@ Scalar in_f32(F f, S... x) {
 
 // Integer order that agrees with the total order of floats.
 Scalar total_order_key(Scalar x) {
+  if (is_narrow(x.type())) x = convert_to(x, DType::kF32);
   const DType type = byte_size(x.type()) == 2   ? DType::kS16
                      : byte_size(x.type()) == 4 ? DType::kS32
                                                 : DType::kS64;
@@ -106,9 +108,10 @@ Scalar maximum(Scalar a, Scalar b) {
       [](Scalar x, Scalar y) {
         const Scalar larger = select(x < y, y, x);
         if (!is_float(x.type())) return larger;
-        // Equal operands differ at most in the sign of zero, which `and` clears.
-        const Scalar both = bitcast(to_bits(x) & to_bits(y), x.type());
-        return select(is_nan(x) | is_nan(y), nan_like(x), select(x == y, both, larger));
+        // Of equal operands, which differ at most in the sign of zero, the second: `and` clears the sign.
+        const Scalar second = select(y < x, x, y);
+        const Scalar both = bitcast(to_bits(larger) & to_bits(second), x.type());
+        return select(is_nan(x) | is_nan(y), nan_like(x), both);
       },
       a, b);
 }
@@ -119,8 +122,9 @@ Scalar minimum(Scalar a, Scalar b) {
       [](Scalar x, Scalar y) {
         const Scalar smaller = select(y < x, y, x);
         if (!is_float(x.type())) return smaller;
-        const Scalar both = bitcast(to_bits(x) | to_bits(y), x.type());
-        return select(is_nan(x) | is_nan(y), nan_like(x), select(x == y, both, smaller));
+        const Scalar second = select(x < y, x, y);
+        const Scalar both = bitcast(to_bits(smaller) | to_bits(second), x.type());
+        return select(is_nan(x) | is_nan(y), nan_like(x), both);
       },
       a, b);
 }
@@ -129,7 +133,7 @@ Scalar clamp(Scalar low, Scalar x, Scalar high) { return minimum(maximum(x, low)
 
 Scalar next_after(Scalar from, Scalar to) {
   const DType type = from.type();
-  const bool half = is_half(type);
+  const bool half = is_storage_float(type);
   const Scalar a = half ? convert_to(from, DType::kF32) : from;
   const Scalar b = half ? convert_to(to, DType::kF32) : to;
   const Scalar bits = to_bits(from), sign = sign_mask(bits);
@@ -141,14 +145,10 @@ Scalar next_after(Scalar from, Scalar to) {
 }
 
 Scalar reduce_precision(Scalar x, int exponent_bits, int mantissa_bits) {
-  struct Layout {
-    int exponent, mantissa;
-  };
   const DType type = x.type();
-  const Layout from = type == DType::kF16    ? Layout{5, 10}
-                      : type == DType::kBF16 ? Layout{8, 7}
-                      : type == DType::kF32  ? Layout{8, 23}
-                                             : Layout{11, 52};
+  if (is_narrow(type))
+    return convert_to(reduce_precision(convert_to(x, DType::kF32), exponent_bits, mantissa_bits), type);
+  const FloatFormat from = float_format(type);
   const Scalar bits = to_bits(x);
   const Scalar sign = bits & sign_mask(bits);
   Scalar magnitude = bits ^ sign;
@@ -163,11 +163,10 @@ Scalar reduce_precision(Scalar x, int exponent_bits, int mantissa_bits) {
   }
   if (exponent_bits < from.exponent) {
     // Exponents outside the smaller range become infinity or zero: the reduced type has no subnormals.
-    const int bias = (1 << (from.exponent - 1)) - 1;
     const int reduced = exponent_bits > 0 ? (1 << (exponent_bits - 1)) - 1 : 0;
     const Scalar exponent = magnitude >> from.mantissa;
-    magnitude = select(exponent > (bias + reduced), constant_bits(bits, infinity), magnitude);
-    magnitude = select(exponent <= (bias - reduced), constant_bits(bits, 0), magnitude);
+    magnitude = select(exponent > (from.bias + reduced), constant_bits(bits, infinity), magnitude);
+    magnitude = select(exponent <= (from.bias - reduced), constant_bits(bits, 0), magnitude);
   }
   return select(is_number, bitcast(magnitude | sign, type), x);
 }
@@ -184,6 +183,7 @@ Scalar shift_right_logical(Scalar a, Scalar b) { return record(Prim::shr_logical
 
 Scalar bitcast_convert(Scalar x, DType to) {
   if (is_bool(x.type()) && is_bool(to)) return x;
+  if (bit_width(to) < 8) return narrow_from_bits(x, to);
   return bitcast(x, to);
 }
 

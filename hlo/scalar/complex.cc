@@ -171,17 +171,22 @@ ScalarComplex sine_f64(ScalarComplex z) {
   const Scalar large = a > 700, e = exponential(limit(a, 0, 2000) * 0.5);
   const auto times = [&](Scalar f, Scalar h) { return select(large, e * (f * 0.5) * e, f * h); };
   ScalarComplex r{times(s, cosh(z.im)), with_sign_of(constant(a, 1), z.im) * times(c, sinh(a))};
+  const Scalar one = constant(a, 1), zero = constant(a, 0), inf = infinity_like(a);
   r.re = select(z.re == 0, z.re, r.re);
-  r.im = select(z.im == 0, with_sign_of(constant(a, 0), z.im) * c, r.im);
+  r.im = select(z.im == 0, with_sign_of(zero, z.im) * with_sign_of(one, c), r.im);
+  r.im = select((a == inf) & is_nan(c), z.im, r.im);  // C Annex G: sinh(inf + i NaN) is inf + i NaN
   return r;
 }
 
 ScalarComplex cosine_f64(ScalarComplex z) {
-  const Scalar c = cosine(z.re), s = sine(z.re), a = abs(z.im);
+  const Scalar c = cosine(z.re), s = sine(z.re), a = abs(z.im), one = constant(a, 1), zero = constant(a, 0);
   const Scalar large = a > 700, e = exponential(limit(a, 0, 2000) * 0.5);
   const auto times = [&](Scalar f, Scalar h) { return select(large, e * (f * 0.5) * e, f * h); };
-  return {times(c, cosh(z.im)), select((z.re == 0) | (z.im == 0), -(s * z.im),
-                                       -with_sign_of(constant(a, 1), z.im) * times(s, sinh(a)))};
+  const Scalar signed_one = with_sign_of(one, z.im);
+  Scalar im = -signed_one * times(s, sinh(a));
+  im = select((z.re == 0) | (z.im == 0), -signed_one * with_sign_of(zero, s), im);
+  // C Annex G: cosh(inf + i NaN) is inf + i NaN.
+  return {select((a == infinity_like(a)) & is_nan(c), a, times(c, cosh(z.im))), im};
 }
 
 ScalarComplex tanh_f64(ScalarComplex z) {
@@ -195,13 +200,102 @@ ScalarComplex tanh_f64(ScalarComplex z) {
   r = select(large, {with_sign_of(constant(a, 1), z.re), 4 * s * c * e * e}, r);
   r.re = select(z.re == 0, z.re, r.re);
   r.im = select(z.im == 0, z.im, r.im);
-  const Scalar zero = constant(a, 0);
+  const Scalar zero = constant(a, 0), nan = nan_like(a);
+  r = select(is_nan(z.im) & (z.re != 0), {nan, nan}, r);
   return select(is_inf(z.re) & ~is_finite(z.im), {with_sign_of(constant(a, 1), z.re), zero}, r);
 }
 
-ScalarComplex tan_f64(ScalarComplex z) {
-  const ScalarComplex t = tanh_f64({-z.im, z.re});  // tan(z) = -i tanh(i z)
-  return {t.im, -t.re};
+// f(i z) / i, which makes a hyperbolic function of a circular one and the other way round.
+template <ScalarComplex (*f)(ScalarComplex)>
+ScalarComplex turned(ScalarComplex z) {
+  const ScalarComplex w = f({-z.im, z.re});
+  return {w.im, -w.re};
+}
+
+ScalarComplex cosh_f64(ScalarComplex z) { return cosine_f64({-z.im, z.re}); }
+
+// Beyond it 1 adds nothing to |z|^2.
+Scalar is_large(ScalarComplex z) { return (abs(z.re) >= 0x1p28) | (abs(z.im) >= 0x1p28); }
+
+// For z = x + i y in the first quadrant: both parts of asin(z), and the real part of acos(z). After T. Hull,
+// T. Fairgrieve, P. Tang, "Implementing the complex arcsine and arccosine functions using exception handling"
+// (1997): with r = |z + 1|, s = |z - 1| and a = (r + s) / 2, sin(re) = x / a and cosh(im) = a, where a - x
+// and a - 1 are sums of positive terms. Powers of y are factors, so that they may underflow.
+struct InverseSine {
+  Scalar sine, cosine, im;
+};
+InverseSine inverse_sine(ScalarComplex z) {
+  const Scalar large = is_large(z), x = select(large, 0.5, z.re), y = select(large, 0.5, z.im);
+  const Scalar r = hypot_f64({x + 1, y}), s = hypot_f64({x - 1, y}), a = (r + s) * 0.5;
+  const Scalar up = r + x + 1, down = s + abs(x - 1), left = x < 1;
+  // sqrt(a^2 - x^2): a - x = (y^2 / up + down) / 2 on the left of 1, (y^2 / up + y^2 / down) / 2 on the
+  // right.
+  const Scalar sum = (a + x) * 0.5, y_up = y * y / up;
+  const Scalar adjacent =
+      select(x <= 1, sqrt(sum * (y_up + down)), y * sqrt(select(x <= 1, sum, sum / up + sum / down)));
+  // a - 1 and sqrt(a^2 - 1).
+  const Scalar g = (1 / up + 1 / down) * 0.5, above = (y_up + down) * 0.5;
+  const Scalar a_minus_1 = select(left, y * (y * g), above);
+  const Scalar root = select(left, y * sqrt(g * (a + 1)), sqrt(above * (a + 1)));
+  const ScalarComplex log_z = log_f64(z);  // asin(z) is near -i log(2 i z) where z is large
+  return {select(large, atan2(z.re, z.im), atan2(x, adjacent)),
+          select(large, atan2(z.im, z.re), atan2(adjacent, x)),
+          select(large, log_z.re + kLn2, log_plus_one(a_minus_1 + root))};
+}
+ScalarComplex magnitudes(ScalarComplex z) { return {abs(z.re), abs(z.im)}; }
+
+ScalarComplex asin_f64(ScalarComplex z) {
+  const InverseSine w = inverse_sine(magnitudes(z));
+  return {select(z.re == 0, z.re, with_sign_of(w.sine, z.re)), with_sign_of(w.im, z.im)};
+}
+
+// acos(z) for any sign of the real part; the imaginary part's sign is left open.
+ScalarComplex acos_magnitude(ScalarComplex z) {
+  const InverseSine w = inverse_sine(magnitudes(z));
+  const Scalar re = select(z.re < 0, (kPi - w.cosine) + kPiLow, w.cosine);
+  return {select(z.re == 0, kPi / 2, re), w.im};
+}
+ScalarComplex acos_f64(ScalarComplex z) {
+  const ScalarComplex w = acos_magnitude(z);
+  return {w.re, with_sign_of(w.im, -z.im)};
+}
+ScalarComplex acosh_f64(ScalarComplex z) {
+  const ScalarComplex w = acos_magnitude(z);
+  return {w.im, with_sign_of(w.re, z.im)};
+}
+
+// W. Kahan, "Branch cuts for complex elementary functions" (1987):
+// log1p(4 x / |1 - z|^2) / 4 + i atan2(2 y, (1 - x) (1 + x) - y^2) / 2 for x >= 0.
+ScalarComplex atanh_f64(ScalarComplex z) {
+  const Scalar large = is_large(z), zero = constant(z.re, 0);
+  const Scalar x = select(large, 0.5, abs(z.re)), y = select(large, 0.5, abs(z.im));
+  const Scalar left = 1 - x, square = fma(left, left, y * y);
+  // Beside the pole y^2 underflows.
+  const Scalar near = (x == 1) & (y < 0x1p-200);
+  const Scalar re = select(near, (kLn2 - log(y)) * 0.5, log_plus_one(4 * x / square) * 0.25);
+  const Scalar im = atan2(2 * y, fma(-y, y, left * (1 + x))) * 0.5;
+  // 1 / z where z is large.
+  const Scale s = scale_of(z);
+  const Scalar u = abs(z.re) * s.inverse, v = z.im * s.inverse, any_inf = is_inf(z.re) | is_inf(z.im);
+  const Scalar far_re = select(any_inf, zero, u / fma(u, u, v * v) * s.inverse);
+  const Scalar unknown = is_nan(z.im) | (is_nan(z.re) & ~is_inf(z.im));
+  const Scalar far_im = select(unknown, nan_like(zero), constant(zero, kPi / 2));
+  return {select(z.re == 0, z.re, with_sign_of(select(large, far_re, re), z.re)),
+          with_sign_of(select(large, far_im, im), z.im)};
+}
+
+// -i log((x + i y) / r) with r = sqrt(x^2 + y^2), as twice the angle whose tangent is y / (r + x) = (r - x) /
+// y: the one of the two in which nothing cancels. r^2 is (x + i y) (x - i y), exact differences near its
+// zeros.
+ScalarComplex atan2_f64(ScalarComplex y, ScalarComplex x) {
+  const ScalarComplex my = magnitudes(y), mx = magnitudes(x);
+  const Scale s = scale_of({maximum(my.re, my.im), maximum(mx.re, mx.im)});
+  const ScalarComplex v{y.re * s.inverse, y.im * s.inverse}, u{x.re * s.inverse, x.im * s.inverse};
+  const ScalarComplex r = sqrt_f64(multiply_f64({u.re - v.im, u.im + v.re}, {u.re + v.im, u.im - v.re}));
+  const ScalarComplex sum{r.re + u.re, r.im + u.im}, rest{r.re - u.re, r.im - u.im};
+  const Scalar by_sum = fma(sum.re, sum.re, sum.im * sum.im) >= fma(rest.re, rest.re, rest.im * rest.im);
+  const ScalarComplex half = turned<atanh_f64>(divide_f64(select(by_sum, v, rest), select(by_sum, sum, v)));
+  return select(is_zero(x) & is_zero(y), y, {half.re * 2, half.im * 2});
 }
 
 ScalarComplex logistic_f64(ScalarComplex z) {
@@ -252,6 +346,7 @@ ScalarComplex maximum(ScalarComplex a, ScalarComplex b) {
 ScalarComplex minimum(ScalarComplex a, ScalarComplex b) {
   return select(has_nan(a), a, select(has_nan(b), b, select(less(b, a), b, a)));
 }
+ScalarComplex atan2(ScalarComplex y, ScalarComplex x) { return in_f64(atan2_f64, y, x); }
 ScalarComplex power(ScalarComplex a, ScalarComplex b) { return in_f64(power_f64, a, b); }
 ScalarComplex exponential(ScalarComplex z) { return in_f64(exponential_f64, z); }
 ScalarComplex exponential_minus_one(ScalarComplex z) { return in_f64(exponential_minus_one_f64, z); }
@@ -262,7 +357,15 @@ ScalarComplex sqrt(ScalarComplex z) { return in_f64(sqrt_f64, z); }
 ScalarComplex rsqrt(ScalarComplex z) { return in_f64(rsqrt_f64, z); }
 ScalarComplex sine(ScalarComplex z) { return in_f64(sine_f64, z); }
 ScalarComplex cosine(ScalarComplex z) { return in_f64(cosine_f64, z); }
-ScalarComplex tan(ScalarComplex z) { return in_f64(tan_f64, z); }
+ScalarComplex tan(ScalarComplex z) { return in_f64(turned<tanh_f64>, z); }
 ScalarComplex tanh(ScalarComplex z) { return in_f64(tanh_f64, z); }
+ScalarComplex asin(ScalarComplex z) { return in_f64(asin_f64, z); }
+ScalarComplex acos(ScalarComplex z) { return in_f64(acos_f64, z); }
+ScalarComplex atan(ScalarComplex z) { return in_f64(turned<atanh_f64>, z); }
+ScalarComplex sinh(ScalarComplex z) { return in_f64(turned<sine_f64>, z); }
+ScalarComplex cosh(ScalarComplex z) { return in_f64(cosh_f64, z); }
+ScalarComplex asinh(ScalarComplex z) { return in_f64(turned<asin_f64>, z); }
+ScalarComplex acosh(ScalarComplex z) { return in_f64(acosh_f64, z); }
+ScalarComplex atanh(ScalarComplex z) { return in_f64(atanh_f64, z); }
 
 }  // namespace lamina::hlo::scalar

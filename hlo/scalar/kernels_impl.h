@@ -412,8 +412,9 @@ ScalarKernel find_convert(DType result, DType operand) {
 }
 
 ScalarKernel find_bitcast(DType result, DType operand) {
-  if (bit_width(result) != bit_width(operand) || is_bool(result)) return nullptr;
-  return with_type(bits_type(result), [](auto v) -> ScalarKernel { return copy_loop<decltype(v)>; });
+  if (byte_size(result) != byte_size(operand) || is_bool(result) || is_bool(operand)) return nullptr;
+  return with_type(storage_type(bits_type(result)),
+                   [](auto v) -> ScalarKernel { return copy_loop<decltype(v)>; });
 }
 
 }  // namespace
@@ -485,7 +486,7 @@ ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
       return typed<MulHigh, 2>(operand);
     case Prim::select:
     case Prim::select_rare:
-      return with_type(result, [](auto v) -> ScalarKernel { return select_loop<decltype(v)>; });
+      return with_type(storage_type(result), [](auto v) -> ScalarKernel { return select_loop<decltype(v)>; });
     default:
       return nullptr;
   }

@@ -111,7 +111,16 @@ ScalarComplex rsqrt(ScalarComplex z);
 ScalarComplex sine(ScalarComplex z);
 ScalarComplex cosine(ScalarComplex z);
 ScalarComplex tan(ScalarComplex z);
+ScalarComplex asin(ScalarComplex z);
+ScalarComplex acos(ScalarComplex z);
+ScalarComplex atan(ScalarComplex z);
+ScalarComplex sinh(ScalarComplex z);
+ScalarComplex cosh(ScalarComplex z);
 ScalarComplex tanh(ScalarComplex z);
+ScalarComplex asinh(ScalarComplex z);
+ScalarComplex acosh(ScalarComplex z);
+ScalarComplex atanh(ScalarComplex z);
+ScalarComplex atan2(ScalarComplex y, ScalarComplex x);  // -i log((x + i y) / sqrt(x^2 + y^2))
 
 ScalarComplex select(Scalar p, ScalarComplex a, ScalarComplex b);
 ScalarComplex complex(Scalar re, Scalar im);

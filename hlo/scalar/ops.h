@@ -148,7 +148,7 @@ inline Scalar polynomial(Scalar x, std::initializer_list<double> c) {
 template <typename F, typename... S>
 Scalar with_f32_arithmetic(F f, Scalar x, S... rest) {
   const DType type = x.type();
-  if (!is_half(type)) return f(x, rest...);
+  if (!is_storage_float(type)) return f(x, rest...);
   const Scalar r = f(convert_to(x, DType::kF32), convert_to(rest, DType::kF32)...);
   return r.type() == DType::kF32 ? convert_to(r, type) : r;
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "hlo/scalar/check.h"
 #include "hlo/scalar/kernels.h"
+#include "hlo/scalar/narrow.h"
 
 namespace lamina::hlo {
 namespace {
@@ -113,6 +114,10 @@ Scalar ScalarRecorder::append(const ScalarInstr& instr) {
 Scalar ScalarRecorder::constant_bits(DType type, uint64_t bits) {
   const int width = static_cast<int>(byte_size(type)) * 8;
   if (type == DType::kBool) bits &= 1;
+  if (is_narrow(type)) {
+    bits &= (uint64_t{1} << bit_width(type)) - 1;
+    if (is_signed(type) && bits >> (bit_width(type) - 1) != 0) bits |= ~uint64_t{0} << bit_width(type);
+  }
   if (width < 64) bits &= (uint64_t{1} << width) - 1;
   return append({.prim = Prim::constant, .type = type, .imm = bits});
 }
@@ -130,11 +135,13 @@ Scalar ScalarRecorder::emit(Prim prim, DType result, std::span<const Scalar> ope
     LAMINA_SCALAR_CHECK(operands[i].recorder() == this, "a scalar of another recording");
     types[i] = operands[i].type();
   }
+  if ((prim == Prim::convert || prim == Prim::bitcast) && types[0] == result) return operands[0];
+  if ((is_narrow(result) || is_narrow(types[0])) && prim != Prim::bitcast && !is_select(prim))
+    return scalar::record_narrow(prim, result, operands);
   LAMINA_SCALAR_CHECK(
       prim_accepts(prim, result, std::span(types).first(operands.size())),
       absl::StrFormat("%s of %s to %s", prim_name(prim), dtype_name(types[0]), dtype_name(result)));
 
-  if ((prim == Prim::convert || prim == Prim::bitcast) && types[0] == result) return operands[0];
   ScalarInstr instr{.prim = prim, .type = result};
   bool foldable = true;
   for (size_t i = 0; i < operands.size(); ++i) {

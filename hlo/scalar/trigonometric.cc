@@ -57,7 +57,7 @@ std::vector<Scalar> digits_from(Scalar digit, int positions, int count) {
   while (reach < positions) reach *= 2;
   for (reach /= 2; reach >= 1; reach /= 2) {
     const Scalar skip = (index & reach) != 0;
-    const size_t needed = static_cast<size_t>(count + reach);
+    const size_t needed = static_cast<size_t>(count) + static_cast<size_t>(reach);
     std::vector<Scalar> next;
     for (size_t i = 0; i < needed && i < words.size(); ++i) {
       const size_t other = i + reach < words.size() ? i + reach : words.size() - 1;

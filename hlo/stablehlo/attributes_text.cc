@@ -9,18 +9,6 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-struct ElementName {
-  std::string_view name;
-  DType dtype;
-};
-constexpr ElementName kElements[] = {
-    {"i1", DType::kBool},  {"i8", DType::kS8},   {"i16", DType::kS16},   {"i32", DType::kS32},
-    {"i64", DType::kS64},  {"ui8", DType::kU8},  {"ui16", DType::kU16},  {"ui32", DType::kU32},
-    {"ui64", DType::kU64}, {"f16", DType::kF16}, {"bf16", DType::kBF16}, {"f32", DType::kF32},
-    {"f64", DType::kF64},  {"si8", DType::kS8},  {"si16", DType::kS16},  {"si32", DType::kS32},
-    {"si64", DType::kS64},
-};
-
 // i32, f8E4M3FN, bf16: a letter or two, then a digit.
 bool is_number_type(std::string_view word) {
   for (const std::string_view prefix : {"i", "ui", "si", "f", "bf", "tf"})
@@ -36,9 +24,11 @@ bool starts_type(std::string_view word) {
 
 }  // namespace
 
-std::optional<DType> element_named(std::string_view name) {
-  for (const ElementName& e : kElements)
-    if (e.name == name) return e.dtype;
+std::optional<DType> element_named(std::string_view word) {
+  const bool signed_name = word.starts_with("si");  // si8 is i8; there is no si1
+  if (signed_name) word.remove_prefix(1);
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (kDTypeInfo[i].mlir_name == word && !(signed_name && word == "i1")) return static_cast<DType>(i);
   return std::nullopt;
 }
 

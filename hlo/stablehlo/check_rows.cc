@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "hlo/half.h"
 #include "hlo/literal_text.h"
+#include "hlo/narrow.h"
 #include "hlo/stablehlo/importer.h"
 
 namespace lamina::hlo::stablehlo {
@@ -57,27 +57,15 @@ int64_t ordinal_at(const std::byte* p, DType t) {
   uint64_t bits = 0;
   std::memcpy(&bits, p, byte_size(t));
   if (byte_size(t) == 8) return ordinal(bits);
+  if (byte_size(t) == 1) return ordinal(static_cast<uint8_t>(bits));
   return byte_size(t) == 4 ? ordinal(static_cast<uint32_t>(bits)) : ordinal(static_cast<uint16_t>(bits));
 }
 
 double real_at(const std::byte* p, DType t) {
-  switch (t) {
-    case DType::kF64: {
-      double x;
-      std::memcpy(&x, p, sizeof x);
-      return x;
-    }
-    case DType::kF32: {
-      float x;
-      std::memcpy(&x, p, sizeof x);
-      return x;
-    }
-    default: {
-      uint16_t bits;
-      std::memcpy(&bits, p, sizeof bits);
-      return t == DType::kF16 ? to_f32(F16{bits}) : to_f32(BF16{bits});
-    }
-  }
+  if (t != DType::kF64) return element_to_f32(t, p);
+  double x;
+  std::memcpy(&x, p, sizeof x);
+  return x;
 }
 
 bool holds(const Check& c, const std::byte* x, const std::byte* y, DType t) {

@@ -18,7 +18,7 @@ Batched flatten(Builder& b, const Value& x) {
     b.fail(invalid("needs matrices, not ", to_string(*x.type())));
     return {};
   }
-  if (!is_inexact(x.dtype()) || is_half(x.dtype())) {
+  if (!is_inexact(x.dtype()) || is_storage_float(x.dtype())) {
     b.fail(invalid("needs elements of type f32, f64, c64 or c128, not ", info(x.dtype()).name));
     return {};
   }

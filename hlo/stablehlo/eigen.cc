@@ -244,7 +244,7 @@ void svd_one(const Literal& in, int64_t batch, int64_t m, int64_t n, EvalOut out
 
 // Batches of [.., m, n]; m and n.
 absl::StatusOr<Dims> matrix_dims(const Literal& a) {
-  if (a.dims().size() < 2 || !is_inexact(a.dtype()) || is_half(a.dtype()))
+  if (a.dims().size() < 2 || !is_inexact(a.dtype()) || is_storage_float(a.dtype()))
     return invalid("needs matrices of f32, f64, c64 or c128, not ", to_string(*a.type()));
   const int64_t m = a.dims()[a.dims().size() - 2], n = a.dims().back();
   return Dims{m * n == 0 ? 0 : a.size() / (m * n), m, n};

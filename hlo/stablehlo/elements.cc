@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "hlo/literal_text.h"
+#include "hlo/narrow.h"
 
 namespace lamina::hlo::stablehlo {
 namespace {
@@ -56,9 +57,9 @@ class Numbers {
       uint64_t bits = 0;
       const auto r = std::from_chars(token.data() + 2, token.data() + token.size(), bits, 16);
       if (r.ec != std::errc() || r.ptr != token.data() + token.size()) return false;
-      const int64_t width = byte_size(t);
-      if (is_bool(t) || (width < 8 && bits >> (8 * width) != 0)) return false;
-      std::memcpy(out, &bits, width);
+      if (is_bool(t) || (bit_width(t) < 64 && bits >> bit_width(t) != 0)) return false;
+      std::memcpy(out, &bits, byte_size(t));
+      make_canonical(t, out, 1);
       return true;
     }
     return parse_number(token, t, out);
@@ -98,8 +99,10 @@ absl::StatusOr<LiteralPtr> from_hex(const ModuleTree& module, Place at, std::str
       return literal;
     }
   } else if (given == width && type->num_elements != 1) {
+    make_canonical(type->dtype, bytes.data(), 1);
     return Literal::copy_of(scalar_type(type->dtype), bytes.data());
   } else if (given == type->bytes()) {
+    make_canonical(type->dtype, bytes.data(), type->num_elements);
     return Literal::copy_of(type, bytes.data());
   }
   return error_at(

@@ -4,15 +4,11 @@
 #include <cmath>
 
 #include "absl/strings/str_join.h"
-#include "hlo/half.h"
+#include "hlo/narrow.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo::stablehlo {
 namespace {
-
-constexpr std::string_view kNames[kNumDTypes] = {"i1",   "i8",   "i16",  "i32",          "i64",
-                                                 "ui8",  "ui16", "ui32", "ui64",         "f16",
-                                                 "bf16", "f32",  "f64",  "complex<f32>", "complex<f64>"};
 
 void append_hex(std::string* out, const std::byte* p, int64_t n, bool reversed) {
   static constexpr char kDigits[] = "0123456789ABCDEF";
@@ -76,14 +72,7 @@ std::string finite_text(DType t, const std::byte* p) {
     std::memcpy(&value, p, 8);
     return std::isfinite(value) ? float_text(value) : "";
   }
-  float single = 0;
-  uint16_t bits = 0;
-  if (t == DType::kF32) {
-    std::memcpy(&single, p, 4);
-  } else {
-    std::memcpy(&bits, p, 2);
-    single = t == DType::kF16 ? to_f32(F16{bits}) : to_f32(BF16{bits});
-  }
+  const float single = element_to_f32(t, p);
   return std::isfinite(single) ? float_text(single) : "";
 }
 
@@ -91,7 +80,7 @@ std::string type_text(const Type& type) {
   if (type.is_token()) return "!stablehlo.token";
   std::string out = "tensor<";
   for (const int64_t d : type.dims) str_append(&out, d, "x");
-  return str_cat(out, kNames[static_cast<int>(type.dtype)], ">");
+  return str_cat(out, info(type.dtype).mlir_name, ">");
 }
 
 std::string dense_text(const Literal& l) {

@@ -38,18 +38,6 @@ void compare(OpReader& r) {
   r.yield(r.b.make(Op::compare, {{x, y}}, intern_attrs(std::move(attrs))));
 }
 
-// -i log((x + iy) / sqrt(x^2 + y^2)) of complex numbers.
-void atan2(OpReader& r) {
-  const Value y = r.in(0), x = r.in(1);
-  Builder& b = r.b;
-  if (!y || !x || !is_complex(y.dtype())) return r.yield(b.atan2(y, x));
-  auto turned = [&](const Value& z, bool back) {  // times i, or times -i
-    return back ? b.complex(b.imag(z), b.negate(b.real(z))) : b.complex(b.negate(b.imag(z)), b.real(z));
-  };
-  const Value size = b.sqrt(b.add(b.multiply(x, x), b.multiply(y, y)));
-  r.yield(turned(b.log(b.divide(b.add(x, turned(y, false)), size)), true));
-}
-
 // The principal root of complex numbers.
 void cbrt(OpReader& r) {
   const Value x = r.in(0);
@@ -85,15 +73,17 @@ void bitcast_convert(OpReader& r) {
   if (!t || !t->is_array()) return r.fail("needs an array type for its result");
   if (!x) return;
   const DType from = x.dtype(), to = t->dtype;
-  if (from == to || (byte_size(from) == byte_size(to) && !is_complex(from) && !is_complex(to)))
+  if (from == to || (bit_width(from) == bit_width(to) && !is_complex(from) && !is_complex(to)))
     return r.yield(r.b.bitcast_convert(x, to));
   if (is_complex(from) || is_complex(to) || is_bool(from) || is_bool(to))
     return r.fail("complex and boolean elements have no bits to see as others");
-  const DType narrow = byte_size(from) < byte_size(to) ? bits_type(from) : bits_type(to);
-  const DType wide = byte_size(from) < byte_size(to) ? bits_type(to) : bits_type(from);
-  const int64_t ratio = byte_size(wide) / byte_size(narrow), bits = 8 * byte_size(narrow);
+  if (bit_width(from) == 6 || bit_width(to) == 6)
+    return r.fail("elements of six bits have no bits to see as others");
+  const DType narrow = bit_width(from) < bit_width(to) ? bits_type(from) : bits_type(to);
+  const DType wide = bit_width(from) < bit_width(to) ? bits_type(to) : bits_type(from);
+  const int64_t ratio = bit_width(wide) / bit_width(narrow), bits = bit_width(narrow);
   Builder& b = r.b;
-  if (byte_size(from) > byte_size(to)) {
+  if (bit_width(from) > bit_width(to)) {
     Dims dims = x.dims(), order(x.rank());
     for (int64_t d = 0; d < x.rank(); ++d) order[d] = d;
     dims.push_back(ratio);
@@ -126,8 +116,9 @@ void reduce_precision(OpReader& r) {
 }
 
 void is_inf(OpReader& r) {
-  const Value x = r.in(0);
+  Value x = r.in(0);
   if (!x) return;
+  if (is_narrow(x.dtype())) x = r.b.convert(x, DType::kF32);  // infinity may be none of its values
   const double inf = std::numeric_limits<double>::infinity();
   if (r.name() == "is_pos_inf") return r.yield(r.b.compare(x, r.b.full_like(x, inf), "EQ"));
   if (r.name() == "is_neg_inf") return r.yield(r.b.compare(x, r.b.full_like(x, -inf), "EQ"));
@@ -168,7 +159,6 @@ void mulhi(OpReader& r) {
 
 constexpr NamedRow kRows[] = {
     {"stablehlo.compare", compare},
-    {"stablehlo.atan2", atan2},
     {"stablehlo.cbrt", cbrt},
     {"stablehlo.select", select},
     {"stablehlo.clamp", clamp},

@@ -121,8 +121,7 @@ void map(OpReader& r) {
   const ComputationPtr body = r.region(0, types);
   if (!body) return;
   if (body->roots().size() != 1) return r.fail("its region returns one scalar");
-  const ComputationPtr flat = body;
-  r.yield(lifted(r, *flat, xs, xs[0].dims()));
+  r.yield(lifted(r, *body, xs, xs[0].dims()));
 }
 
 // The k greatest along the last dimension, NaN the greatest of all, equal ones in order of place.

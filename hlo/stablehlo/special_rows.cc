@@ -1,5 +1,4 @@
-// Rows of CHLO's functions that are made of others: inverse and hyperbolic functions of complex numbers,
-// Bessel's I1, Hurwitz' zeta and the polygamma functions.
+// Rows of CHLO's functions that are made of others: Bessel's I1, Hurwitz' zeta and the polygamma functions.
 #include <limits>
 #include <numbers>
 
@@ -8,75 +7,7 @@
 namespace lamina::hlo::stablehlo {
 namespace {
 
-struct Parts {
-  Value re, im;
-};
-Parts parts(Builder& b, const Value& z) { return {b.real(z), b.imag(z)}; }
-Value asinh(Builder& b, const Value& x) { return b.make(Op::asinh, {{x}}); }
 Value twice(Builder& b, const Value& x) { return b.multiply(x, b.full_like(x, 2)); }
-
-// W. Kahan, "Branch cuts for complex elementary functions" (1987): no cancellation, signed zeros respected.
-struct Roots {
-  Parts below, above;  // of sqrt(1 - z) or sqrt(z - 1), and of sqrt(1 + z)
-};
-Roots roots(Builder& b, const Value& z, bool one_minus) {
-  const Value one = b.full_like(z, 1);
-  return {parts(b, b.sqrt(one_minus ? b.subtract(one, z) : b.subtract(z, one))),
-          parts(b, b.sqrt(b.add(one, z)))};
-}
-// Parts of conj(x) y.
-Value conj_product_re(Builder& b, const Parts& x, const Parts& y) {
-  return b.add(b.multiply(x.re, y.re), b.multiply(x.im, y.im));
-}
-Value conj_product_im(Builder& b, const Parts& x, const Parts& y) {
-  return b.subtract(b.multiply(x.re, y.im), b.multiply(x.im, y.re));
-}
-
-Value acos(Builder& b, const Value& z) {
-  const Roots r = roots(b, z, true);
-  return b.complex(twice(b, b.atan2(r.below.re, r.above.re)), asinh(b, conj_product_im(b, r.above, r.below)));
-}
-Value asin(Builder& b, const Value& z) {
-  const Roots r = roots(b, z, true);
-  const Value product = b.subtract(b.multiply(r.below.re, r.above.re), b.multiply(r.below.im, r.above.im));
-  return b.complex(b.atan2(b.real(z), product), asinh(b, conj_product_im(b, r.below, r.above)));
-}
-Value acosh(Builder& b, const Value& z) {
-  const Roots r = roots(b, z, false);
-  return b.complex(asinh(b, conj_product_re(b, r.below, r.above)), twice(b, b.atan2(r.below.im, r.above.re)));
-}
-Value atanh(Builder& b, const Value& z) {
-  const auto [x, y] = parts(b, z);
-  const Value one = b.full_like(x, 1), left = b.subtract(one, x), right = b.add(one, x),
-              square = b.multiply(y, y);
-  const Value ratio = b.divide(b.multiply(x, b.full_like(x, 4)), b.add(b.multiply(left, left), square));
-  const Value re = b.multiply(b.log_plus_one(ratio), b.full_like(x, 0.25));
-  const Value im =
-      b.multiply(b.atan2(twice(b, y), b.subtract(b.multiply(left, right), square)), b.full_like(x, 0.5));
-  return b.complex(re, im);
-}
-// f(i z) / i.
-template <Value (*f)(Builder&, const Value&)>
-Value turned(Builder& b, const Value& z) {
-  const auto [x, y] = parts(b, z);
-  const Parts w = parts(b, f(b, b.complex(b.negate(y), x)));
-  return b.complex(w.im, b.negate(w.re));
-}
-Value cosh(Builder& b, const Value& z) {
-  const auto [x, y] = parts(b, z);
-  return b.complex(b.multiply(b.cosh(x), b.cosine(y)), b.multiply(b.sinh(x), b.sine(y)));
-}
-Value sinh(Builder& b, const Value& z) {
-  const auto [x, y] = parts(b, z);
-  return b.complex(b.multiply(b.sinh(x), b.cosine(y)), b.multiply(b.cosh(x), b.sine(y)));
-}
-
-// Our op for real numbers, `f` for complex ones.
-template <Op op, Value (*f)(Builder&, const Value&)>
-void row(OpReader& r) {
-  const Value x = r.in(0);
-  if (x) r.yield(is_complex(x.dtype()) ? f(r.b, x) : r.b.make(op, {{x}}));
-}
 
 // Real functions are computed in f64 and rounded once.
 Value wide(OpReader& r, size_t i) {
@@ -189,14 +120,6 @@ void polygamma(OpReader& r) {
 }
 
 constexpr NamedRow kRows[] = {
-    {"chlo.acos", row<Op::acos, acos>},
-    {"chlo.acosh", row<Op::acosh, acosh>},
-    {"chlo.asin", row<Op::asin, asin>},
-    {"chlo.asinh", row<Op::asinh, turned<asin>>},
-    {"chlo.atan", row<Op::atan, turned<atanh>>},
-    {"chlo.atanh", row<Op::atanh, atanh>},
-    {"chlo.cosh", row<Op::cosh, cosh>},
-    {"chlo.sinh", row<Op::sinh, sinh>},
     {"chlo.bessel_i1e", bessel_i1e},
     {"chlo.zeta", zeta},
     {"chlo.polygamma", polygamma},

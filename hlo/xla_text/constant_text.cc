@@ -14,7 +14,7 @@ std::string special_text(DType t, const std::byte* p) {
   uint64_t bits = 0;
   std::memcpy(&bits, p, byte_size(t));
   const int width = static_cast<int>(8 * byte_size(t));
-  const int fraction = t == DType::kF64 ? 52 : t == DType::kF32 ? 23 : t == DType::kF16 ? 10 : 7;
+  const int fraction = float_format(t).mantissa;
   const uint64_t payload = bits & ((uint64_t{1} << fraction) - 1);
   const std::string sign = (bits >> (width - 1) & 1) != 0 ? "-" : "";
   if (payload == 0) return sign + "inf";

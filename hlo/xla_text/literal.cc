@@ -21,7 +21,7 @@ bool read_nan(std::string_view token, std::string_view payload, DType t, std::by
   if (negative) token.remove_prefix(1);
   if (token != "nan" || !is_float(t)) return false;
   const int width = static_cast<int>(8 * byte_size(t));
-  const int fraction = t == DType::kF64 ? 52 : t == DType::kF32 ? 23 : t == DType::kF16 ? 10 : 7;
+  const int fraction = float_format(t).mantissa;
   const uint64_t fraction_mask = (uint64_t{1} << fraction) - 1;
   uint64_t bits = uint64_t{1} << (fraction - 1);
   if (!payload.empty()) {

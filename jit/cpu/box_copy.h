@@ -87,7 +87,7 @@ inline void copy_box(const std::vector<BoxDim>& dims, const void* source, int64_
 // Integer element `i` as int64; unsigned 64-bit values beyond it saturate.
 inline int64_t read_index(hlo::DType type, const void* p, int64_t i) {
   using hlo::DType;
-  switch (type) {
+  switch (hlo::storage_type(type)) {
     case DType::kS8:
       return static_cast<const int8_t*>(p)[i];
     case DType::kS16:

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define LAMINA_LLVM_API_VERSION 2u
+#define LAMINA_LLVM_API_VERSION 3u
 
 /* LoopKernel in flat arrays; enumerators have the values of jit/loop_kernel.h and hlo/. */
 typedef struct LaminaTerm {

@@ -113,7 +113,7 @@ std::string build_id_of(void* symbol) {
       const char* const name = at + sizeof(*note);
       const char* const bytes = name + padded(note->n_namesz);
       if (note->n_type == NT_GNU_BUILD_ID &&
-          std::string_view(name, note->n_namesz) == std::string_view("GNU", 4))
+          std::string_view(name, note->n_namesz) == std::string_view("GNU\0", 4))
         return absl::BytesToHexString(absl::string_view(bytes, note->n_descsz));
       at = bytes + padded(note->n_descsz);
     }

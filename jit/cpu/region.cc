@@ -37,7 +37,7 @@ T apply(T a, T b) {
     return K == CombineKind::kAdd ? a + b : a * b;
   } else {
     // Unsigned, and wide enough that promotion to int cannot overflow.
-    const uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+    const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);  // NOLINT(bugprone-signed-char-misuse)
     return static_cast<T>(K == CombineKind::kAdd ? x + y : x * y);
   }
 }
@@ -153,8 +153,9 @@ Combines of_type(DType type) {
       return K == CombineKind::kAdd ? all_of<ComplexSum<float>>() : Combines{};
     case DType::kC128:
       return K == CombineKind::kAdd ? all_of<ComplexSum<double>>() : Combines{};
+    default:
+      return {};  // narrow types: by their program
   }
-  return {};
 }
 
 Combines combines(CombineKind kind, DType type) {

@@ -96,7 +96,7 @@ K encode(T value, bool descending, NanPlace nan, bool& unordered) {
 // f(T{}, K{}) with a key's type and the number it becomes.
 template <typename F>
 void with_key_type(DType type, F&& f) {
-  switch (type) {
+  switch (hlo::storage_type(type)) {
     case DType::kS8:
       return f(int8_t{}, uint32_t{});
     case DType::kS16:

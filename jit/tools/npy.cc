@@ -8,6 +8,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "hlo/narrow.h"
 #include "hlo/strings.h"
 
 namespace lamina::jit {
@@ -72,11 +73,16 @@ absl::StatusOr<Header> parse_header(std::string_view text, const hlo::Type* want
   if (name.size() < 3) return bad(str_cat("unknown descr '", name, "'"));
   h.big_endian = name[0] == '>';
   const std::string_view code = name.substr(1);
-  const bool want_bf16 = want && want->is_array() && want->dtype == DType::kBF16;
+  // NumPy has no code for bf16 and narrow types: their bits come as integers, or as what has no meaning to
+  // it.
+  const bool want_bits =
+      want && want->is_array() && (want->dtype == DType::kBF16 || hlo::is_narrow(want->dtype));
+  const int64_t bytes = want_bits ? hlo::byte_size(want->dtype) : 0;
   const auto found =
       std::find_if(std::begin(kCodes), std::end(kCodes), [&](const Code& c) { return c.code == code; });
-  if (want_bf16 && (code == "u2" || code == "V2")) {
-    h.dtype = DType::kBF16;
+  if (want_bits && (code == str_cat("u", bytes) || code == str_cat("V", bytes) ||
+                    (bytes == 1 && (code == "i1" || code == "f1")))) {
+    h.dtype = want->dtype;
   } else if (found == std::end(kCodes)) {
     return bad(str_cat("unknown descr '", name, "'"));
   } else {
@@ -151,6 +157,7 @@ absl::StatusOr<LiteralPtr> parse_npy(std::string_view bytes, const hlo::Type* wa
   }
   if (h->dtype == DType::kBool)
     for (int64_t i = 0; i < literal->size(); ++i) literal->as<uint8_t>()[i] = literal->as<uint8_t>()[i] != 0;
+  hlo::make_canonical(h->dtype, literal->data(), literal->size());
   if (!h->fortran || (*type)->rank() < 2) return literal;
   auto out = std::make_shared<Literal>(*type);
   reorder(*literal, *out);
@@ -159,7 +166,7 @@ absl::StatusOr<LiteralPtr> parse_npy(std::string_view bytes, const hlo::Type* wa
 
 std::string format_npy(const Literal& literal) {
   const DType t = literal.dtype();
-  std::string_view code = "u2";
+  std::string_view code = hlo::byte_size(t) == 1 ? "u1" : "u2";
   for (const Code& c : kCodes)
     if (c.dtype == t) code = c.code;
   std::string shape = "(";

@@ -36,7 +36,8 @@ DType sum_type(DType t) {
 Tensor accumulated(const Operand& x, Op op, double init, const Axes& axes, bool keepdims, const char* what) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
-    const DType result = sum_type(v.value.dtype()), inner = hlo::is_half(result) ? DType::kF32 : result;
+    const DType result = sum_type(v.value.dtype()),
+                inner = hlo::is_storage_float(result) ? DType::kF32 : result;
     const Dims over = detail::canonical_axes(axes, v.value.rank(), what);
     const Value sum = b.reduce(b.convert(v.value, inner), op, b.scalar(inner, init), over);
     return Lazy{kept(b, b.convert(sum, result), v.value.dims(), over, keepdims), v.weak};
@@ -50,7 +51,8 @@ Tensor running(const Operand& x, Op op, double init, int64_t axis, const char* w
     if (v.value.rank() == 0)
       detail::fail(ErrorKind::kValue, str_cat(what, ": needs an array of at least one dimension"));
     const int64_t along = detail::canonical_axis(axis, v.value.rank(), what);
-    const DType result = sum_type(v.value.dtype()), inner = hlo::is_half(result) ? DType::kF32 : result;
+    const DType result = sum_type(v.value.dtype()),
+                inner = hlo::is_storage_float(result) ? DType::kF32 : result;
     Dims forth{along}, back;
     for (int64_t d = 0; d < v.value.rank(); ++d)
       if (d != along) forth.push_back(d);

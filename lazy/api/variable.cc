@@ -7,6 +7,7 @@
 
 #include "hlo/dtype.h"
 #include "hlo/literal.h"
+#include "hlo/narrow.h"
 #include "lazy/location_text.h"
 #include "lazy/scopes.h"
 
@@ -31,6 +32,21 @@ LAMINA_SAME(float32, kF32)
 LAMINA_SAME(float64, kF64)
 LAMINA_SAME(complex64, kC64)
 LAMINA_SAME(complex128, kC128)
+LAMINA_SAME(int2, kS2)
+LAMINA_SAME(int4, kS4)
+LAMINA_SAME(uint2, kU2)
+LAMINA_SAME(uint4, kU4)
+LAMINA_SAME(float4_e2m1fn, kF4E2M1FN)
+LAMINA_SAME(float6_e2m3fn, kF6E2M3FN)
+LAMINA_SAME(float6_e3m2fn, kF6E3M2FN)
+LAMINA_SAME(float8_e3m4, kF8E3M4)
+LAMINA_SAME(float8_e4m3, kF8E4M3)
+LAMINA_SAME(float8_e4m3fn, kF8E4M3FN)
+LAMINA_SAME(float8_e4m3fnuz, kF8E4M3FNUZ)
+LAMINA_SAME(float8_e4m3b11fnuz, kF8E4M3B11FNUZ)
+LAMINA_SAME(float8_e5m2, kF8E5M2)
+LAMINA_SAME(float8_e5m2fnuz, kF8E5M2FNUZ)
+LAMINA_SAME(float8_e8m0fnu, kF8E8M0FNU)
 #undef LAMINA_SAME
 
 }  // namespace
@@ -149,10 +165,11 @@ lazy::Lazy inexact(hlo::Builder& b, lazy::Lazy x) {
 hlo::Value extreme(hlo::Builder& b, hlo::DType dtype, bool greatest) {
   if (hlo::is_float(dtype)) {
     const double inf = std::numeric_limits<double>::infinity();
+    if (hlo::is_narrow(dtype)) return b.scalar(dtype, hlo::narrow_extreme(dtype, greatest));
     return b.scalar(dtype, greatest ? inf : -inf);
   }
   if (hlo::is_bool(dtype)) return b.scalar_int(dtype, greatest);
-  const int bits = static_cast<int>(8 * hlo::byte_size(dtype));
+  const int bits = hlo::bit_width(dtype);
   if (!hlo::is_signed(dtype)) return b.scalar_int(dtype, greatest ? -1 : 0);
   const int64_t least = bits == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t{1} << (bits - 1));
   return b.scalar_int(dtype, greatest ? -(least + 1) : least);

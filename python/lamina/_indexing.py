@@ -19,7 +19,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core
+from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._tensor import astype, describe, to_tensor
 
@@ -76,13 +76,13 @@ def scalar(value: Any, dtype: str) -> Tensor:
         import struct
 
         narrow = abs(value) < 3e38 and struct.unpack("f", struct.pack("f", value))[0] == value
-    if narrow or dtype in ("float32", "float16", "bfloat16", "complex64"):
+    code = {"float64": "d", "int64": "q", "uint64": "Q", "uint32": "I"}.get(dtype)
+    if narrow or not (code or dtype == "complex128"):
         return astype(_core.asarray(value if dtype != "bool" else bool(value)), dtype)
     import struct
 
     if dtype == "complex128":
         return _core.with_dtype_bits(struct.pack("dd", complex(value).real, complex(value).imag), dtype, [])
-    code = {"float64": "d", "int64": "q", "uint64": "Q", "uint32": "I"}[dtype]
     return _core.with_dtype_bits(struct.pack(code, value), dtype, [])
 
 
@@ -548,7 +548,8 @@ def missing(dtype: Any) -> Any:
         return math.nan
     if dtype.kind == "b":
         return True
-    return 2 ** (8 * dtype.itemsize) - 1 if dtype.kind == "u" else -(2 ** (8 * dtype.itemsize - 1))
+    low, high = dtypes.extremes(dtype)
+    return high if dtype.kind == "u" else low
 
 
 class At:

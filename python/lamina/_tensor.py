@@ -34,10 +34,10 @@ def to_tensor(x: Any, dtype: Any = None) -> Tensor:
         import numpy as np
 
         array = np.asarray(x)
-        if array.dtype.name == "bfloat16":
-            t = _core.with_dtype_bits(
-                np.ascontiguousarray(array).view(np.uint16), "bfloat16", list(array.shape)
-            )
+        name = array.dtype.name
+        if name in dtypes.TABLE and dtypes.is_foreign(name):
+            bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+            t = _core.with_dtype_bits(bits, name, list(array.shape))
         else:
             t = _core.asarray(array)
     if t is None:
@@ -78,17 +78,22 @@ def astype(x: Tensor, dtype: Any) -> Tensor:
 
 
 def numpy(x: Tensor) -> Any:
-    """The value as a read-only NumPy array sharing memory (bfloat16: as float32, copied, where NumPy lacks it)."""
+    """The value as a read-only NumPy array sharing memory.
+
+    bfloat16, floats of one byte and integers below 8 bits are those of the package ml_dtypes; where it is not
+    installed, float32 and int8 or uint8, copied.
+    """
     import numpy as np
 
     _needs_value(x, "a NumPy array")
-    if x.dtype == "bfloat16":
+    if dtypes.is_foreign(x.dtype):
         try:
             import ml_dtypes
 
-            return np.asarray(memoryview(x)).view(ml_dtypes.bfloat16)
-        except ImportError:
-            return np.asarray(memoryview(astype(x, "float32")))
+            return np.asarray(memoryview(x)).view(getattr(ml_dtypes, x.dtype.name))
+        except (ImportError, AttributeError):
+            near = {"f": "float32", "i": "int8", "u": "uint8"}[x.dtype.kind]
+            return np.asarray(memoryview(astype(x, near)))
     return np.asarray(memoryview(x))
 
 
@@ -254,6 +259,12 @@ _METHODS = [
     "diagonal",
     "trace",
     "nonzero",
+    "argpartition",
+    "choose",
+    "compress",
+    "conjugate",
+    "ptp",
+    "searchsorted",
 ]
 
 

@@ -184,7 +184,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
                 )
             return [loss, *(_result(a, f) for a in aux)]
 
-        outputs, pull_back = _core.vjp(flat, [to_tensor(x) for x in leaves])
+        outputs, pull_back, _ = _core.vjp(flat, [to_tensor(x) for x in leaves])
         one = _one_like(outputs[0])
         grads = pull_back([one, *(_zero_like(a) for a in outputs[1:])])
         result = tree_unflatten(treedef, grads)
@@ -223,7 +223,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
     """(f(*primals), pull_back), where pull_back maps a cotangent of the output to cotangents of the primals."""
     leaves, treedef = _flatten_arguments(f, primals, {})
     flat = _Flat(f, treedef)
-    outputs, pull = _core.vjp(flat, leaves)
+    outputs, pull, _ = _core.vjp(flat, leaves)
 
     def pull_back(cotangent: Any) -> tuple[Any, ...]:
         given, structure = tree_flatten(cotangent)
@@ -239,23 +239,47 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
     return tree_unflatten(flat.out_tree, outputs), pull_back
 
 
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """(f(*primals), directional derivative along `tangents`), which have the primals' structure and types."""
-    leaves, treedef = _flatten_arguments(f, tuple(primals), {})
-    given, structure = _flatten_arguments(f, tuple(tangents), {})
+def _tangents(
+    f: Callable[..., Any],
+    primals: tuple[Any, ...],
+    leaves: list[Tensor],
+    treedef: Any,
+    tangents: tuple[Any, ...],
+) -> list[Tensor]:
+    """The leaves of `tangents`, of the types of the primals' leaves. ValueError where they do not fit them."""
+    given, structure = _flatten_arguments(f, tangents, {})
     if structure != treedef:
         from lamina.tree import explain_difference
 
-        raise ValueError(
-            "tangents do not fit the primals: " + explain_difference(tuple(primals), tuple(tangents))
-        )
+        raise ValueError("tangents do not fit the primals: " + explain_difference(primals, tangents))
     for p, t in zip(leaves, given):
         if p.shape != t.shape:
             raise ValueError(f"a tangent of shape {t.shape} does not fit its primal of shape {p.shape}")
-    given = [
+    return [
         t if t.dtype == p.dtype or p.dtype.kind not in "fc" else t.astype(p.dtype)
         for p, t in zip(leaves, given)
     ]
+
+
+def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """(f(*primals), push_forward), where push_forward maps tangents of the primals to the tangent of the output.
+
+    It is linear, and what of `f` depends on the primals alone is computed once, for however many tangents.
+    """
+    leaves, treedef = _flatten_arguments(f, primals, {})
+    flat = _Flat(f, treedef)
+    outputs, _, push = _core.vjp(flat, leaves)
+
+    def push_forward(*tangents: Any) -> Any:
+        return tree_unflatten(flat.out_tree, push(_tangents(f, primals, leaves, treedef, tangents)))
+
+    return tree_unflatten(flat.out_tree, outputs), push_forward
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """(f(*primals), directional derivative along `tangents`), which have the primals' structure and types."""
+    leaves, treedef = _flatten_arguments(f, tuple(primals), {})
+    given = _tangents(f, tuple(primals), leaves, treedef, tuple(tangents))
     flat = _Flat(f, treedef)
     outputs, out_tangents = _core.jvp(flat, leaves, given)
     return tree_unflatten(flat.out_tree, outputs), tree_unflatten(flat.out_tree, out_tangents)

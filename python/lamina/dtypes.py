@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-_KINDS = {
-    "bool": ("b", 1),
-    "int8": ("i", 1),
-    "int16": ("i", 2),
-    "int32": ("i", 4),
-    "int64": ("i", 8),
-    "uint8": ("u", 1),
-    "uint16": ("u", 2),
-    "uint32": ("u", 4),
-    "uint64": ("u", 8),
-    "float16": ("f", 2),
-    "bfloat16": ("f", 2),
-    "float32": ("f", 4),
-    "float64": ("f", 8),
-    "complex64": ("c", 8),
-    "complex128": ("c", 16),
-}
+from lamina import _core
+
+# Name to (kind, bytes per element, bits of its value, layout of a float).
+_TYPES: dict[str, tuple[str, int, int, tuple[int, int, int, str] | None]] = _core.element_types
 
 
 class DType(str):
     """An element type. Equals its name, and NumPy's dtype and scalar type of that name.
 
-    Attributes: ``name``; ``kind``: one of ``b i u f c``; ``itemsize``: bytes per element.
+    Attributes: ``name``; ``kind``: one of ``b i u f c``; ``itemsize``: bytes per element; ``bits``: of its value
+    (int4 takes a byte and has 4); ``layout``: of a float (exponent bits, mantissa bits, bias, what its patterns
+    hold beyond numbers), else None.
     """
 
-    __slots__ = ("itemsize", "kind")
+    __slots__ = ("bits", "itemsize", "kind", "layout")
 
     def __new__(cls, name: str) -> DType:
         self = super().__new__(cls, name)
-        self.kind, self.itemsize = _KINDS[name]
+        self.kind, self.itemsize, self.bits, self.layout = _TYPES[name]
         return self
 
     @property
@@ -61,7 +50,37 @@ class DType(str):
         return lnp.asarray(value, dtype=self)
 
 
-TABLE = {name: DType(name) for name in _KINDS}
+def sums_in_float32(dtype: object) -> bool:
+    """Whether arithmetic of this type is float32 arithmetic, rounded: floats below 32 bits."""
+    t = canonical(dtype)
+    return t.kind == "f" and t.itemsize < 4
+
+
+def extremes(dtype: object) -> tuple[float, float]:
+    """The least and the greatest value of a type: infinities where it has them.
+
+    Booleans for bool. Of a complex type, those of its parts.
+    """
+    t = canonical(dtype)
+    if t.kind == "b":
+        return False, True
+    if t.kind in "iu":
+        return -(2 ** (t.bits - 1)) if t.kind == "i" else 0, 2 ** (t.bits - (t.kind == "i")) - 1
+    if t.kind == "c" or (t.layout and t.layout[3] == "ieee"):
+        return -float("inf"), float("inf")
+    from lamina.numpy._dtypes import finfo
+
+    limits = finfo(t)
+    return limits.min, limits.max
+
+
+def is_foreign(dtype: object) -> bool:
+    """Whether NumPy lacks this type without the package ml_dtypes: bfloat16, floats of one byte, int4, ..."""
+    t = canonical(dtype)
+    return t == "bfloat16" or (t.kind in "iuf" and (t.bits < 8 or (t.kind == "f" and t.bits == 8)))
+
+
+TABLE = {name: DType(name) for name in _TYPES}
 
 
 def name_of(dtype: object) -> str:
@@ -72,19 +91,19 @@ def name_of(dtype: object) -> str:
     if isinstance(dtype, str):
         name = str.__str__(dtype)
         name = {"bool_": "bool", "float": "float32", "int": "int32", "complex": "complex64"}.get(name, name)
-        if name in _KINDS:
+        if name in _TYPES:
             return name
     elif isinstance(dtype, type):
         if dtype in (bool, int, float, complex):
             return {bool: "bool", int: "int32", float: "float32", complex: "complex64"}[dtype]
         name = dtype.__name__.rstrip("_")
-        if name in _KINDS:
+        if name in _TYPES:
             return name
     else:
         name = getattr(dtype, "name", None)
-        if isinstance(name, str) and name in _KINDS:
+        if isinstance(name, str) and name in _TYPES:
             return name
-    raise TypeError(f"{dtype!r} is not an element type; use one of {', '.join(_KINDS)}")
+    raise TypeError(f"{dtype!r} is not an element type; use one of {', '.join(_TYPES)}")
 
 
 def canonical(dtype: object) -> DType:

@@ -215,7 +215,7 @@ def randint(key: Any, shape: Sequence[int], minval: Any, maxval: Any, dtype: Any
     if t.kind not in "iu":
         raise TypeError(f"random.randint makes integers, not {t.name}")
     k, shape = _check_key(key), _draw("randint", shape, minval, maxval)
-    unsigned = f"uint{8 * t.itemsize}"
+    unsigned = f"uint{t.bits}"
     past = isinstance(maxval, int) and maxval > _limits(t)[1]
     lo, hi = _bound(minval, t), _bound(maxval, t)
     first, second = (lax.reshape(lax.slice(split(k), (i, 0), (i + 1, 2)), (2,)) for i in (0, 1))
@@ -226,7 +226,7 @@ def randint(key: Any, shape: Sequence[int], minval: Any, maxval: Any, dtype: Any
     span = _core.elementwise("select", empty, one, span)
     if past:
         span = _core.elementwise("select", empty, span, span + one)
-    half = _core.elementwise("remainder", const(1 << (4 * t.itemsize), unsigned), span)
+    half = _core.elementwise("remainder", const(1 << (t.bits // 2), unsigned), span)
     factor = _core.elementwise("remainder", half * half, span)
     offset = _core.elementwise("remainder", high, span) * factor + _core.elementwise("remainder", low, span)
     offset = _core.elementwise("remainder", offset, span)
@@ -234,7 +234,7 @@ def randint(key: Any, shape: Sequence[int], minval: Any, maxval: Any, dtype: Any
 
 
 def _limits(t: dtypes.DType) -> tuple[int, int]:
-    width = 8 * t.itemsize
+    width = t.bits
     return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if t.kind == "i" else (0, (1 << width) - 1)
 
 

@@ -6,8 +6,10 @@ Containers: tuple, list, dict (by sorted key), OrderedDict, namedtuple, dataclas
 
 from __future__ import annotations
 
+import builtins
 import collections
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -164,6 +166,34 @@ def tree_map(f: Callable[..., Any], x: Any, *rest: Any, is_leaf: Callable[[Any],
     return tree_unflatten(treedef, [f(*ls) for ls in zip(leaves, *others)])
 
 
+def reduce(
+    f: Callable[[Any, Any], Any], x: Any, *initial: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
+    """`functools.reduce` of `f` over the leaves, from `initial` if it is given. TypeError for no leaves without it."""
+    if len(initial) > 1:
+        raise TypeError(f"reduce takes one initial value, not {len(initial)}")
+    return functools.reduce(f, tree_leaves(x, is_leaf), *initial)
+
+
+def all(x: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether every leaf is true; true for no leaves."""
+    return builtins.all(tree_leaves(x, is_leaf))
+
+
+def transpose(outer: TreeDef, inner: TreeDef, x: Any) -> Any:
+    """A container of structure `outer` whose leaves are containers of structure `inner`, turned inside out.
+
+    ValueError where `x` has another structure.
+    """
+    leaves, structure = tree_flatten(x)
+    pattern = tree_unflatten(inner, [0] * inner.num_leaves)
+    wanted = tree_structure(tree_unflatten(outer, [pattern] * outer.num_leaves))
+    if structure != wanted:
+        raise ValueError(f"the structure is {structure}, not {wanted}")
+    columns = [leaves[i :: inner.num_leaves] for i in range(inner.num_leaves)]
+    return tree_unflatten(inner, [tree_unflatten(outer, column) for column in columns])
+
+
 def tree_paths(x: Any) -> list[str]:
     """For each leaf, how to reach it: ``['w'][0].bias``."""
     paths: list[str] = []
@@ -218,3 +248,13 @@ def explain_difference(a: Any, b: Any, first: str = "the first", second: str = "
         names = [f"[{k!r}]" for k in cx[1]] if isinstance(x, dict) else [f"[{i}]" for i in range(len(cx[0]))]
         stack.extend((p, q, path + n) for p, q, n in reversed(list(zip(cx[0], cy[0], names))))
     return "structures are equal"
+
+
+# Their names within this module, as in ``lm.tree.map(f, params)``.
+flatten, unflatten, leaves, structure, map = (
+    tree_flatten,
+    tree_unflatten,
+    tree_leaves,
+    tree_structure,
+    tree_map,
+)

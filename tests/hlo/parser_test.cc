@@ -6,6 +6,7 @@
 #include "hlo/builder.h"
 #include "hlo/literal_text.h"
 #include "hlo/location.h"
+#include "hlo/narrow.h"
 #include "hlo/printer.h"
 
 namespace lamina::hlo {
@@ -162,6 +163,42 @@ TEST_CASE("numbers read back to the bit", "[parser]") {
   for (std::string_view bad :
        {"", "-", "--1", "+1", "0x", "1x", "nan:", "nan:0x", "-nan", "nan(1)", "1e", "infinit"})
     CHECK_FALSE(parse_number(bad, DType::kF32, &f));
+}
+
+TEST_CASE("every pattern of a byte or less reads back", "[parser]") {
+  for (int k = 0; k < kNumDTypes; ++k) {
+    const auto t = static_cast<DType>(k);
+    if (byte_size(t) != 1 || is_bool(t)) continue;
+    for (int code = 0; code < 1 << bit_width(t); ++code) {
+      auto bits = static_cast<uint8_t>(code);
+      make_canonical(t, &bits, 1);
+      std::string text;
+      append_number(&text, t, &bits);
+      uint8_t back = 0xA5;
+      INFO(text << " of " << std::string(info(t).name));
+      CHECK(parse_number(text, t, &back));
+      CHECK(int{back} == int{bits});
+    }
+  }
+  uint8_t out = 0;
+  const std::pair<DType, const char*> kNone[] = {{DType::kS4, "8"},
+                                                 {DType::kS4, "-9"},
+                                                 {DType::kS2, "2"},
+                                                 {DType::kU4, "16"},
+                                                 {DType::kU2, "-1"},
+                                                 {DType::kU2, "4"},
+                                                 {DType::kS4, "1.5"},
+                                                 {DType::kF8E4M3FN, "inf"},
+                                                 {DType::kF4E2M1FN, "nan"},
+                                                 {DType::kF6E3M2FN, "-inf"},
+                                                 {DType::kF8E8M0FNU, "0"},
+                                                 {DType::kF8E8M0FNU, "-1"},
+                                                 {DType::kF8E5M2, "nan:0x7c"},
+                                                 {DType::kF8E4M3FNUZ, "nan:0x7f"}};
+  for (const auto& [t, text] : kNone) {
+    INFO(text << " of " << std::string(info(t).name));
+    CHECK_FALSE(parse_number(text, t, &out));
+  }
 }
 
 TEST_CASE("presets", "[parser]") {

@@ -323,7 +323,7 @@ TEST_CASE("both copies of the kernels give the same bits", "[scalar]") {
           std::fill(out2.begin(), out2.end(), 0);
           k1(out1.data(), a.data(), b.data(), c.data(), 256);
           k2(out2.data(), a.data(), b.data(), c.data(), 256);
-          const bool floats = is_float(result) && !is_half(result);
+          const bool floats = is_float(result) && !is_storage_float(result);
           for (int i = 0; i < 256; ++i) {
             if (out1[i] == out2[i]) continue;
             INFO(prim_name(prim) << " " << info(operand).name.data() << " " << info(result).name.data());

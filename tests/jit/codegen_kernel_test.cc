@@ -171,7 +171,7 @@ class RandomKernel {
   DType part_type() {
     for (;;) {
       const DType t = static_cast<DType>(pick(hlo::kNumDTypes));
-      if (!hlo::is_complex(t)) return t;
+      if (!hlo::is_complex(t) && !hlo::is_narrow(t)) return t;  // narrow ones compute as their bytes
     }
   }
 
@@ -281,7 +281,7 @@ class RandomKernel {
     const DType t = k.kernel.body[value].type;
     r.form = pick(2) ? ReduceForm::kAlongReduced : ReduceForm::kAcrossParallel;
     const bool pairs = pick(3) == 0;
-    if (pairs && !hlo::is_half(t)) {
+    if (pairs && !hlo::is_storage_float(t)) {
       // (value, index) pairs: the larger value, the earlier index among equals.
       KernelInstr index{KernelOp::kIndex, Prim::constant, DType::kS64};
       index.imm = k.kernel.parallel_rank + k.kernel.reduce_rank - 1;
@@ -310,7 +310,7 @@ class RandomKernel {
         i.prim = pick(2) ? Prim::bit_or : Prim::bit_xor;
         r.combine.code = {i};
         r.combine.outputs = {2};
-      } else if (hlo::is_half(t)) {
+      } else if (hlo::is_storage_float(t)) {
         hlo::ScalarInstr a, b, s, back;
         a.prim = b.prim = back.prim = Prim::convert;
         a.type = b.type = s.type = DType::kF32;

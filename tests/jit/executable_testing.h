@@ -3,9 +3,11 @@
 #define LAMINA_TESTS_JIT_EXECUTABLE_TESTING_H_
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 
 #include "hlo/evaluator.h"
+#include "hlo/narrow.h"
 #include "jit/engine.h"
 #include "jit/executable.h"
 
@@ -22,13 +24,10 @@ inline bool same_bits(const Literal& want, const void* got) {
   const int64_t width = byte_size(part), count = want.bytes() / width;
   const auto is_nan = [&](const std::byte* p) {
     if (!is_float(part)) return false;
-    uint64_t bits = 0;
-    std::memcpy(&bits, p, width);
-    const uint64_t exponent = part == DType::kF64   ? 0x7FF0000000000000
-                              : part == DType::kF32 ? 0x7F800000
-                              : part == DType::kF16 ? 0x7C00
-                                                    : 0x7F80;
-    return (bits & ((uint64_t{1} << (8 * width - 1)) - 1)) > exponent;
+    if (part != DType::kF64) return std::isnan(hlo::element_to_f32(part, p));
+    double x;
+    std::memcpy(&x, p, sizeof x);
+    return std::isnan(x);
   };
   for (int64_t i = 0; i < count; ++i) {
     const std::byte* a = static_cast<const std::byte*>(want.data()) + i * width;

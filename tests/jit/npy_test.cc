@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "hlo/narrow.h"
+
 namespace lamina::jit {
 namespace {
 
@@ -30,6 +32,7 @@ TEST_CASE("npy: what is written is read back, and is NumPy's form", "[npy]") {
       auto literal = std::make_shared<Literal>(type);
       for (int64_t i = 0; i < type->bytes(); ++i)
         literal->as<uint8_t>()[i] = static_cast<uint8_t>(type->dtype == DType::kBool ? i % 2 : i * 37);
+      hlo::make_canonical(type->dtype, literal->data(), literal->size());
       const std::string bytes = format_npy(*literal);
       CHECK((bytes.size() - static_cast<size_t>(type->bytes())) % 64 == 0);
       const auto back = parse_npy(bytes, type);

@@ -63,6 +63,15 @@ class Row:
         return [d for k in self.kinds for d in KINDS[k]]
 
 
+def _atan2(y, x):
+    """-i log((x + i y) / sqrt(x^2 + y^2)), near 0 as atan; NaN on the root's branch cut, where zeros' signs choose."""
+    small = np.arctan(y / np.where(x == 0, 1, x))
+    square = (x + 1j * y) * (x - 1j * y)
+    whole = -1j * np.log((x + 1j * y) / np.sqrt(square))
+    whole = np.where((square.imag == 0) & (square.real <= 0), np.nan, whole)
+    return np.where(np.abs(whole) < 0.1, small, whole)
+
+
 def _is_bool(x: np.ndarray) -> bool:
     return x.dtype == bool
 
@@ -303,15 +312,15 @@ ODD_AT_ZERO = {
 F, B = "f", EXACT_REAL
 ROWS: list[Row] = [
     Row("abs", lax.abs, "ifc", _abs, bounds=B, result="part", grad=(0.5, 2), grad_kinds="fc"),
-    Row("acos", lax.acos, F, np.arccos, low=-1, high=1, grad=(-0.8, 0.8)),
-    Row("acosh", lax.acosh, F, np.arccosh, low=1, grad=(1.5, 4)),
-    Row("asin", lax.asin, F, np.arcsin, low=-1, high=1, grad=(-0.8, 0.8)),
-    Row("asinh", lax.asinh, F, np.arcsinh, grad=(-3, 3)),
-    Row("atan", lax.atan, F, np.arctan, grad=(-3, 3)),
-    Row("atanh", lax.atanh, F, np.arctanh, low=-1, high=1, grad=(-0.8, 0.8)),
+    Row("acos", lax.acos, "fc", np.arccos, low=-1, high=1, grad=(-0.8, 0.8), grad_kinds="fc"),
+    Row("acosh", lax.acosh, "fc", np.arccosh, low=1, grad=(1.5, 4), grad_kinds="fc"),
+    Row("asin", lax.asin, "fc", np.arcsin, low=-1, high=1, grad=(-0.8, 0.8), grad_kinds="fc"),
+    Row("asinh", lax.asinh, "fc", np.arcsinh, grad=(-3, 3), grad_kinds="fc"),
+    Row("atan", lax.atan, "fc", np.arctan, grad=(-3, 3), grad_kinds="fc"),
+    Row("atanh", lax.atanh, "fc", np.arctanh, low=-1, high=1, grad=(-0.8, 0.8), grad_kinds="fc"),
     Row("cbrt", lax.cbrt, F, np.cbrt, grad=(0.5, 3)),
     Row("ceil", lax.ceil, F, np.ceil, bounds=EXACT, grad=(0.1, 0.9)),
-    Row("cosh", lax.cosh, F, np.cosh, low=-100, high=100, grad=(-2, 2)),
+    Row("cosh", lax.cosh, "fc", np.cosh, low=-100, high=100, grad=(-2, 2), grad_kinds="fc"),
     Row("cosine", lax.cos, "fc", np.cos, grad=(-3, 3), grad_kinds="fc"),
     Row("count_leading_zeros", lax.clz, "iu", _leading_zeros),
     Row("digamma", lax.digamma, F, _digamma, mpmath=True, cancels=2.0**-53, grad=(0.5, 4)),
@@ -337,13 +346,14 @@ ROWS: list[Row] = [
     Row("rsqrt", lax.rsqrt, "fc", _rsqrt, low=0, grad=(0.5, 3), grad_kinds="fc"),
     Row("sign", lax.sign, "iufc", _sign, grad=(0.5, 3)),
     Row("sine", lax.sin, "fc", np.sin, grad=(-3, 3), grad_kinds="fc"),
-    Row("sinh", lax.sinh, F, np.sinh, low=-100, high=100, grad=(-2, 2)),
+    Row("sinh", lax.sinh, "fc", np.sinh, low=-100, high=100, grad=(-2, 2), grad_kinds="fc"),
     Row("sqrt", lax.sqrt, "fc", np.sqrt, low=0, bounds=B, grad=(0.5, 3), grad_kinds="fc"),
     Row("tan", lax.tan, "fc", np.tan, grad=(-1, 1), grad_kinds="fc"),
     Row("tanh", lax.tanh, "fc", np.tanh, grad=(-2, 2), grad_kinds="fc"),
     Row("add", lax.add, "biufc", _add, 2, bounds=B, grad=(-2, 2), grad_kinds="fc"),
     Row("and", lax.bitwise_and, "biu", np.bitwise_and, 2),
     Row("atan2", lax.atan2, F, np.arctan2, 2, grad=(0.5, 2)),
+    Row("atan2", lax.atan2, "c", _atan2, 2, "complex", grad=(0.5, 2), grad_kinds="c", total=False),
     _compare("eq", np.equal, "biufc"),
     _compare("ne", np.not_equal, "biufc"),
     _compare("lt", np.less, "biuf"),

@@ -358,7 +358,7 @@ DERIVATIVES = {
 def test_derivative(name):
     f = DERIVATIVES[name]
     x = np.random.default_rng(3).normal(size=(3, 4))
-    outs, back = _core.vjp(lambda p: [f(p[0])], [lnp.array(x)])
+    outs, back, _ = _core.vjp(lambda p: [f(p[0])], [lnp.array(x)])
     y = np.asarray(outs[0])
     ct = np.random.default_rng(4).normal(size=y.shape)
     (grad,) = back([lnp.array(ct)])
@@ -385,3 +385,23 @@ def test_errors_in_words():
     ]:
         with pytest.raises(kind, match=words):
             call()
+
+
+@pytest.mark.parametrize("size", [2, 5, 9])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_unique_of_a_given_size(size, jitted):
+    x = np.array([[3.0, 1.0, np.nan], [1.0, -2.0, np.nan], [3.0, 3.0, -2.0]], np.float32)  # -2, 1, 3, NaN
+
+    def f(x):
+        return lnp.unique(x, True, True, True, size=size, fill_value=7)
+
+    values, first, inverse, counts = map(np.asarray, (lm.jit(f) if jitted else f)(lnp.array(x)))
+    want, want_first, want_inverse, want_counts = np.unique(x, True, True, True)
+    k = min(size, 4)
+    np.testing.assert_array_equal(values, [*want[:k], *[7] * (size - k)])
+    np.testing.assert_array_equal(first, [*want_first[:k], *[9] * (size - k)])
+    np.testing.assert_array_equal(counts, [*want_counts[:k], *[0] * (size - k)])
+    np.testing.assert_array_equal(inverse, want_inverse.reshape(x.shape))
+    assert np.asarray(lnp.unique(x, size=6))[5] == -2
+    with pytest.raises(NotImplementedError, match="axis"):
+        lnp.unique(x, axis=0, size=2)

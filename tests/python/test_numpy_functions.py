@@ -395,6 +395,32 @@ def test_dtypes():
         assert (lnp.iinfo(d).min, lnp.iinfo(d).max) == (np.iinfo(d).min, np.iinfo(d).max)
 
 
+@pytest.mark.parametrize("name", ["max", "min", "ptp", "rint", "exp2", "sinc", "arcsinh", "arccos", "cosh"])
+def test_complex_elements(name):
+    z = make((3, 4), "complex128", low=-2)
+    z[1, :] = z[0, :].real + 1j * z[1, :].imag  # ties of real parts
+    check(getattr(lnp, name)(z), getattr(np, name)(z), "complex128")
+
+
+def test_extremum_of_complex_elements_with_nan():
+    z = np.array([1 + 2j, complex(np.nan, 1), 3 + 0j])
+    assert np.isnan(np.asarray(lnp.max(z))) and np.isnan(np.asarray(lnp.min(z)))
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("bins", [[0.25, 0.5], [0.5, 0.25], [1.0, 1.0]])
+def test_digitize_at_the_edges(bins, right):
+    x = np.array([0.1, 0.25, 0.3, 0.5, 1.0])
+    check(lnp.digitize(x, bins, right), np.digitize(x, bins, right))
+
+
+def test_shapes_given_as_arrays():
+    for shape in (np.array([2, 3]), lnp.array([2, 3])):
+        assert lnp.zeros(shape).shape == lnp.reshape(lnp.arange(6), shape).shape == (2, 3)
+    with pytest.raises(TypeError, match="a shape is an integer"):
+        lnp.zeros(np.array([[2, 3]]))
+
+
 def test_errors_in_words():
     with pytest.raises(ValueError, match=r"\(2, 3\).*\(4,\)|do not broadcast"):
         lnp.floor_divide(np.ones((2, 3)), np.ones(4))
@@ -403,7 +429,7 @@ def test_errors_in_words():
     with pytest.raises(ValueError, match="repeated"):
         lnp.sum(np.ones((3, 3)), axis=(0, 0))
     with pytest.raises(TypeError, match="complex"):
-        lnp.arctan(np.ones(2, np.complex64))
+        lnp.cbrt(np.ones(2, np.complex64))
     with pytest.raises(TypeError, match="not an element type"):
         lnp.zeros(3, dtype="float31")
     with pytest.raises(ValueError, match="both x and y"):

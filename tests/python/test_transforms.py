@@ -199,3 +199,48 @@ def test_long_chains_differentiate(n):
         return x
 
     assert abs(lm.grad(f)(lnp.array(1.0)).item() - 0.9999**n) < 1e-3
+
+
+def test_linearize_pushes_many_tangents_forward():
+    calls = []
+
+    def f(x, p):
+        calls.append(1)
+        return {"y": lnp.sin(x) * p["s"], "n": lnp.sum(x)}
+
+    x, p = lnp.arange(3.0), {"s": lnp.array(2.0), "k": lnp.array(3)}
+    out, push = lm.linearize(f, x, p)
+    assert len(calls) == 1
+    np.testing.assert_array_equal(np.asarray(out["y"]), np.asarray(lnp.sin(x) * 2.0))
+    for t in (lnp.ones(3), lnp.array([0.0, 1.0, -2.0])):
+        tangent = {"s": lnp.array(0.5), "k": lnp.array(0)}
+        got, want = push(t, tangent), lm.jvp(f, (x, p), (t, tangent))[1]
+        for name in ("y", "n"):
+            np.testing.assert_allclose(np.asarray(got[name]), np.asarray(want[name]), rtol=1e-6)
+    assert len(calls) == 3  # two of them jvp's own
+    second = lm.grad(lambda a: lnp.sum(lm.linearize(lnp.sin, a)[1](lnp.ones(3))))(x)
+    np.testing.assert_allclose(np.asarray(second), -np.sin(np.arange(3.0)), rtol=1e-6, atol=1e-7)
+    rows = lm.jit(lambda a: lm.vmap(lm.linearize(lnp.cos, a)[1])(lnp.eye(3)))(x)
+    np.testing.assert_allclose(np.asarray(rows), np.diag(-np.sin(np.arange(3.0))), rtol=1e-6, atol=1e-7)
+    with pytest.raises(ValueError, match="does not fit its primal"):
+        push(lnp.ones(4), p)
+    with pytest.raises(ValueError, match="tangents do not fit"):
+        push(lnp.ones(3))
+
+
+def test_tree_functions_have_short_names():
+    params = {"w": (1.0, 2.0), "b": [3.0]}
+    assert lm.tree.map(lambda a: a * 2, params) == {"w": (2.0, 4.0), "b": [6.0]}
+    leaves, structure = lm.tree.flatten(params)
+    assert leaves == lm.tree.leaves(params) == [3.0, 1.0, 2.0]
+    assert structure == lm.tree.structure(params) and lm.tree.unflatten(structure, leaves) == params
+    assert lm.tree.reduce(lambda a, b: a + b, params) == 6.0
+    assert lm.tree.reduce(lambda a, b: a + b, [], 5) == 5
+    assert lm.tree.all([True, {"x": 1}]) and not lm.tree.all([True, 0]) and lm.tree.all([])
+    outer, inner = lm.tree.structure([0, 0, 0]), lm.tree.structure({"a": 0, "b": (0,)})
+    rows = [{"a": i, "b": (10 * i,)} for i in range(3)]
+    assert lm.tree.transpose(outer, inner, rows) == {"a": [0, 1, 2], "b": ([0, 10, 20],)}
+    with pytest.raises(ValueError, match="the structure is"):
+        lm.tree.transpose(inner, outer, rows)
+    with pytest.raises(TypeError):
+        lm.tree.reduce(lambda a, b: a + b, [])

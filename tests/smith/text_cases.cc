@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "hlo/half.h"
+#include "hlo/narrow.h"
 
 namespace lamina::testing {
 namespace {
@@ -39,9 +39,7 @@ double random_number(DType t, uint64_t* state) {
     case 4:
       return std::numeric_limits<double>::quiet_NaN();
     case 5:
-      return t == DType::kF64 || t == DType::kC128 ? 4.9e-324
-             : is_half(t) && t == DType::kF16      ? 6e-8
-                                                   : 1.4e-45;
+      return t == DType::kF64 || t == DType::kC128 ? 4.9e-324 : t == DType::kF16 ? 6e-8 : 1.4e-45;
     case 6:
       return 1;
     default:
@@ -50,18 +48,9 @@ double random_number(DType t, uint64_t* state) {
 }
 
 bool is_nan(DType t, const std::byte* p) {
-  switch (t) {
-    case DType::kF16:
-      return std::isnan(to_f32(*reinterpret_cast<const F16*>(p)));
-    case DType::kBF16:
-      return std::isnan(to_f32(*reinterpret_cast<const BF16*>(p)));
-    case DType::kF32:
-      return std::isnan(*reinterpret_cast<const float*>(p));
-    case DType::kF64:
-      return std::isnan(*reinterpret_cast<const double*>(p));
-    default:
-      return false;
-  }
+  if (!is_float(t)) return false;
+  if (t == DType::kF64) return std::isnan(*reinterpret_cast<const double*>(p));
+  return std::isnan(element_to_f32(t, p));
 }
 
 }  // namespace

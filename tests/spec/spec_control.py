@@ -58,7 +58,7 @@ def while_(element: Element) -> Iterator[Program]:
     for count in (0, 3):
         want = x.copy()
         for _ in range(count):
-            want = want | y if element.kind == "b" else want + y
+            want = want | y if element.kind == "b" else element.cast(element.wide(want) + element.wide(y))
         yield Program(text, [x, y, np.array(count, np.int32)], [want])
 
 
@@ -74,7 +74,11 @@ def composite(element: Element) -> Iterator[Program]:
     )
     inner = f"func.func private @sum(%x: {t}, %y: {t}) -> {t} {{\n  %z = stablehlo.add %x, %y : {t}\n"
     inner += f"  return %z : {t}\n}}\n"
-    yield Program(function([t, t], [t], call) + inner, [x, y], [x | y if element.kind == "b" else x + y])
+    yield Program(
+        function([t, t], [t], call) + inner,
+        [x, y],
+        [x | y if element.kind == "b" else element.cast(element.wide(x) + element.wide(y))],
+    )
 
 
 @programs("custom_call")

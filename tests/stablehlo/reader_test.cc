@@ -221,8 +221,8 @@ TEST_CASE("mistakes are located and named", "[stablehlo]") {
   CHECK(refused_body("  %a = stablehlo.constant dense<1.0> : tensor<2xf32>\n"
                      "  %0 = stablehlo.transpose %a, dims = [0] : (tensor<2xf32>) -> tensor<3xf32>") ==
         "3:8: stablehlo.transpose: gives f32[2], not f32[3]");
-  CHECK(refused_body("  %a = stablehlo.constant dense<1.0> : tensor<2xi4>") ==
-        "2:8: stablehlo.constant: elements of type i4 are not supported");
+  CHECK(refused_body("  %a = stablehlo.constant dense<1.0> : tensor<2xi3>") ==
+        "2:8: stablehlo.constant: elements of type i3 are not supported");
   CHECK(refused_body("  %a = stablehlo.frobnicate : tensor<2xf32>") ==
         "2:8: the operation stablehlo.frobnicate is not supported");
   CHECK(refused_body("  %a = stablehlo.constant dense<[1.0, x]> : tensor<2xf32>")

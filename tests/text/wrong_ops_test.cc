@@ -441,7 +441,7 @@ constexpr Wrong kControl[] = {
     {"u64[2]", "rng_bit_generator(p0), shape=[2], dtype=u32, rng_algorithm=\"PHILOX\"",
      "rng_algorithm must be THREE_FRY or DEFAULT, not 'PHILOX'"},
     {"u64[2]", "rng_bit_generator(p0), shape=[2], dtype=f32, rng_algorithm=\"DEFAULT\"",
-     "makes unsigned integers, not f32"},
+     "makes unsigned integers of 8 bits or more, not f32"},
 };
 
 void check_all(std::span<const Wrong> rows) {

@@ -103,7 +103,7 @@ void KernelEmitter::emit() {
     emit_combine_rows();
     emit_fold_rows();
     emit_push();
-    if (along_) emit_fold_lanes();
+    if (along_) emit_fold_block();
   }
   Type* ptr = b_.getPtrTy();
   Type* i64_type = b_.getInt64Ty();
@@ -120,12 +120,15 @@ void KernelEmitter::emit() {
   b_.SetInsertPoint(entry_end_);
   zero_slot_ = b_.CreateAlloca(i64_type, nullptr, "zero");
   b_.CreateStore(i64(0), zero_slot_);
-  if (kernel_.has_reduction)
-    for (auto& level : levels_) {
-      auto* block = b_.CreateAlloca(llvm::ArrayType::get(b_.getInt8Ty(), level_bytes_), nullptr, "level");
-      block->setAlignment(llvm::Align(64));
-      level = block;
-    }
+  const auto level = [&] {
+    auto* block = b_.CreateAlloca(llvm::ArrayType::get(b_.getInt8Ty(), level_bytes_), nullptr, "level");
+    block->setAlignment(llvm::Align(64));
+    return block;
+  };
+  if (kernel_.has_reduction) {
+    for (Value*& l : levels_) l = level();
+    if (along_) rows_ = level();
+  }
   b_.SetInsertPoint(start);
   cancel_ = function_->getArg(6);
   Value* outer_begin = function_->getArg(2);

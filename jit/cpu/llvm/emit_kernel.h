@@ -161,12 +161,12 @@ class KernelEmitter {
                         llvm::Value* inner_end);
 
   // Reductions (emit_reduce.cc). Accumulators of one level live in a block of memory: for value v of the m,
-  // an array of L rows of `row_elements` elements; in the kAlongReduced form level 0 uses it as L single
-  // elements.
+  // an array of L rows of `row_elements` elements. In the kAlongReduced form level 0 uses it as L single
+  // elements until they are folded to one vector, which is row 0; rows_ has such a vector per row of results.
   void layout_levels();
   void emit_combine_rows();
   void emit_fold_rows();
-  void emit_fold_lanes();
+  void emit_fold_block();
   void emit_push();
   llvm::Value* acc_address(llvm::Value* level, unsigned v, llvm::Value* lane, llvm::Value* column);
   llvm::Value* acc_load(llvm::Value* address, unsigned v, unsigned lanes);
@@ -177,15 +177,29 @@ class KernelEmitter {
                   llvm::Value* inner_end);
   void emit_across(llvm::Value* outer_begin, llvm::Value* outer_end, llvm::Value* inner_begin,
                    llvm::Value* inner_end);
-  void along_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count);
+  Values along_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count);
+  bool lanes_fit_registers() const;
+  Values along_in_registers(const Values& indices, llvm::Value* start, llvm::Value* count);
+  Values along_peeled(const Values& indices, llvm::Value* start, llvm::Value* count);
+  Values partial_segment(llvm::Value* begin, llvm::Value* left, Values& lanes,
+                         const std::function<Values(llvm::Value*)>& elements_at,
+                         const std::function<void(unsigned, const Values&)>& take);
+  Values whole_segments(llvm::Value* begin, llvm::Value* end, const Values& lanes,
+                        const std::function<Values(llvm::Value*)>& elements_at);
+  void along_runs(Values indices, llvm::Value* start, llvm::Value* count);
   void along_run(const Values& indices, llvm::Value* column, llvm::Value* position, llvm::Value* end);
   llvm::Value* along_registers(llvm::Value* begin, llvm::Value* end,
-                               const std::function<Values(llvm::Value*, unsigned)>& elements_at);
+                               const std::function<Values(llvm::Value*)>& elements_at);
+  Values fold_vectors(Values lanes, llvm::Value* count);
+  Values row_elements(Row& row, llvm::Value* index, unsigned lanes);
+  void emit_epilogue(const Values& outer, llvm::Value* level, llvm::Value* total, llvm::Value* column,
+                     llvm::Value* column_end);
   void prefetch_along(Row& row, int dim, int64_t rows);
   void across_chunk(const Values& parallel, llvm::Value* start, llvm::Value* count, llvm::Value* column,
                     llvm::Value* column_end);
-  llvm::Value* reduce_chunks(llvm::Value* total, llvm::Value* row_vectors,
-                             const std::function<void(llvm::Value*, llvm::Value*)>& chunk);
+  llvm::Value* chunks_of(llvm::Value* total);
+  void reduce_chunks(llvm::Value* total, llvm::Value* several, llvm::Value* row_vectors,
+                     const std::function<void(llvm::Value*, llvm::Value*)>& chunk);
   void accumulate(const Values& elements, llvm::Value* lane, llvm::Value* column, llvm::Value* first,
                   unsigned lanes);
   Values finish(Row& init_row, llvm::Value* level, llvm::Value* total, llvm::Value* index,
@@ -217,9 +231,10 @@ class KernelEmitter {
   int64_t level_bytes_ = 0;
   std::vector<int64_t> level_offsets_;  // per reduced value
   llvm::Value* levels_[3] = {nullptr, nullptr, nullptr};
+  llvm::Value* rows_ = nullptr;
   llvm::Function* combine_rows_ = nullptr;
   llvm::Function* fold_rows_ = nullptr;
-  llvm::Function* fold_lanes_ = nullptr;
+  llvm::Function* fold_block_ = nullptr;
   llvm::Function* push_ = nullptr;
 };
 

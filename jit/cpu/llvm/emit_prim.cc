@@ -6,15 +6,22 @@
 
 namespace lamina::jit::cpu {
 
-using hlo::bit_width;
+using hlo::byte_size;
 using hlo::is_bool;
 using hlo::is_float;
-using hlo::is_half;
+using hlo::is_storage_float;
 using hlo::is_integer;
 using hlo::is_signed;
 using llvm::Constant;
 using llvm::Type;
 using llvm::Value;
+
+namespace {
+
+// Bits of an integer that holds a value of type `t`.
+unsigned register_width(DType t) { return is_bool(t) ? 1 : static_cast<unsigned>(byte_size(t)) * 8; }
+
+}  // namespace
 
 int PrimEmitter::arity(Prim prim) {
   static constexpr int kArity[] = {
@@ -33,7 +40,7 @@ Type* PrimEmitter::int_type(unsigned width, unsigned lanes) const {
 Type* PrimEmitter::type(DType t, unsigned lanes) const {
   Type* scalar = t == DType::kF32   ? b_.getFloatTy()
                  : t == DType::kF64 ? b_.getDoubleTy()
-                                    : static_cast<Type*>(b_.getIntNTy(bit_width(t)));
+                                    : static_cast<Type*>(b_.getIntNTy(register_width(t)));
   return lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, lanes);
 }
 
@@ -61,7 +68,7 @@ Constant* PrimEmitter::constant(DType t, uint64_t bits, unsigned lanes) const {
   if (t == DType::kF64)
     return llvm::ConstantFP::get(type(t, lanes),
                                  llvm::APFloat(llvm::APFloat::IEEEdouble(), llvm::APInt(64, bits)));
-  return int_constant(bit_width(t), bits, lanes);
+  return int_constant(register_width(t), bits, lanes);
 }
 
 Value* PrimEmitter::emit(Prim prim, DType result, const Operand* o, uint64_t imm, unsigned lanes) {
@@ -96,6 +103,7 @@ Value* PrimEmitter::emit(Prim prim, DType result, const Operand* o, uint64_t imm
     case Prim::bit_and:
       return b_.CreateAnd(o[0].value, o[1].value);
     case Prim::bit_or:
+      if (Value* either = emit_either_nan(o[0].value, o[1].value)) return either;
       return b_.CreateOr(o[0].value, o[1].value);
     case Prim::bit_xor:
       return b_.CreateXor(o[0].value, o[1].value);
@@ -127,6 +135,17 @@ Value* PrimEmitter::emit(Prim prim, DType result, const Operand* o, uint64_t imm
   return constant(result, 0, lanes);
 }
 
+// One comparison for two questions whether a value is NaN; null for anything else.
+Value* PrimEmitter::emit_either_nan(Value* a, Value* b) {
+  const auto asked = [](Value* v) -> Value* {
+    auto* compare = llvm::dyn_cast<llvm::FCmpInst>(v);
+    if (!compare || compare->getPredicate() != llvm::CmpInst::FCMP_UNE) return nullptr;
+    return compare->getOperand(0) == compare->getOperand(1) ? compare->getOperand(0) : nullptr;
+  };
+  Value *x = asked(a), *y = asked(b);
+  return x && y && x->getType() == y->getType() ? b_.CreateFCmpUNO(x, y) : nullptr;
+}
+
 Value* PrimEmitter::emit_arithmetic(Prim prim, DType t, Value* a, Value* b, unsigned lanes) {
   const bool f = is_float(t);
   switch (prim) {
@@ -147,7 +166,7 @@ Value* PrimEmitter::emit_arithmetic(Prim prim, DType t, Value* a, Value* b, unsi
 // with n-bit integers it differs from an integer by at least 1/b unless it is one, and its rounding error is
 // below 2^n / b * 2^-p, where p > n.
 Value* PrimEmitter::emit_divide(bool remainder, DType t, Value* a, Value* b, unsigned lanes) {
-  const unsigned width = bit_width(t);
+  const unsigned width = register_width(t);
   Constant* one = int_constant(width, 1, lanes);
   Value* zero_divisor = b_.CreateICmpEQ(b, int_constant(width, 0, lanes));
   Value* replace = zero_divisor;
@@ -179,7 +198,7 @@ Value* PrimEmitter::emit_divide(bool remainder, DType t, Value* a, Value* b, uns
 }
 
 Value* PrimEmitter::emit_shift(Prim prim, DType t, Value* a, Value* b, unsigned lanes) {
-  const unsigned width = bit_width(t);
+  const unsigned width = register_width(t);
   Value* in_range = b_.CreateICmpULT(b, int_constant(width, width, lanes));
   Constant* most = int_constant(width, width - 1, lanes);
   if (prim == Prim::shr_arithmetic) return b_.CreateAShr(a, b_.CreateSelect(in_range, b, most));
@@ -189,7 +208,7 @@ Value* PrimEmitter::emit_shift(Prim prim, DType t, Value* a, Value* b, unsigned 
 }
 
 Value* PrimEmitter::emit_mul_high(DType t, Value* a, Value* b, unsigned lanes) {
-  if (bit_width(t) == 32) {
+  if (register_width(t) == 32) {
     Type* wide = int_type(64, lanes);
     Value* product = b_.CreateMul(b_.CreateZExt(a, wide), b_.CreateZExt(b, wide));
     return b_.CreateTrunc(b_.CreateLShr(product, int_constant(64, 32, lanes)), int_type(32, lanes));
@@ -233,7 +252,7 @@ Value* PrimEmitter::emit_compare(Prim prim, DType t, Value* a, Value* b) {
 
 Value* PrimEmitter::emit_convert(Value* a, DType from, DType to, unsigned lanes) {
   if (from == to) return a;
-  if (is_half(from)) return emit_convert(half_to_f32(a, from, lanes), DType::kF32, to, lanes);
+  if (is_storage_float(from)) return emit_convert(half_to_f32(a, from, lanes), DType::kF32, to, lanes);
   if (is_bool(to)) {
     Constant* zero = constant(from, 0, lanes);
     return is_float(from) ? b_.CreateFCmpUNE(a, zero) : b_.CreateICmpNE(a, zero);
@@ -252,7 +271,7 @@ Value* PrimEmitter::emit_convert(Value* a, DType from, DType to, unsigned lanes)
 
 // Out-of-range conversions are poison in LLVM, so only values known to fit reach the instruction.
 Value* PrimEmitter::float_to_int(Value* a, DType from, DType to, unsigned lanes) {
-  const unsigned width = bit_width(to);
+  const unsigned width = register_width(to);
   const bool sign = is_signed(to);
   Type* real = type(from, lanes);
   const double high = __builtin_ldexp(1.0, sign ? width - 1 : width);
@@ -278,7 +297,7 @@ Value* PrimEmitter::int_to_float(Value* a, DType from, DType to, unsigned lanes)
   auto direct = [&](Value* v, DType t) {
     return sign ? b_.CreateSIToFP(v, type(t, lanes)) : b_.CreateUIToFP(v, type(t, lanes));
   };
-  const unsigned width = bit_width(from);
+  const unsigned width = register_width(from);
   if (to == DType::kF64 || to == DType::kF32) {
     if (width >= 32) return direct(a, to);
     // Narrow integers go through 32 bits, which every target converts.

@@ -38,6 +38,7 @@ class PrimEmitter {
 
  private:
   llvm::Type* int_type(unsigned width, unsigned lanes) const;
+  llvm::Value* emit_either_nan(llvm::Value* a, llvm::Value* b);
   llvm::Value* emit_arithmetic(Prim prim, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   llvm::Value* emit_divide(bool remainder, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
   llvm::Value* emit_shift(Prim prim, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);

@@ -23,7 +23,23 @@ enum class DType : uint8_t {
   float32,
   float64,
   complex64,
-  complex128
+  complex128,
+  // Below eight bits a byte per element.
+  int2,
+  int4,
+  uint2,
+  uint4,
+  float4_e2m1fn,
+  float6_e2m3fn,
+  float6_e3m2fn,
+  float8_e3m4,
+  float8_e4m3,
+  float8_e4m3fn,
+  float8_e4m3fnuz,
+  float8_e4m3b11fnuz,
+  float8_e5m2,
+  float8_e5m2fnuz,
+  float8_e8m0fnu
 };
 
 // As in NumPy: "float32", "bool", ...

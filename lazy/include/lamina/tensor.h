@@ -186,9 +186,9 @@ class Operand {
   using Where = std::source_location;
   Operand(const Tensor& tensor, Where where = Where::current()) : tensor_(tensor), where_(where) {}  // NOLINT
   template <Element T>
-  Operand(T number, Where where = Where::current())
-      : number_(detail::Number(number)), where_(where) {}  // NOLINT
-  const Tensor& tensor() const { return tensor_; }         // names nothing for a number
+  Operand(T number, Where where = Where::current())  // NOLINT: implicit
+      : number_(detail::Number(number)), where_(where) {}
+  const Tensor& tensor() const { return tensor_; }  // names nothing for a number
   const std::optional<detail::Number>& number() const { return number_; }
   const Where& where() const { return where_; }
 

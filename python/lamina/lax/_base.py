@@ -65,23 +65,13 @@ def is_float(x: Tensor) -> bool:
 
 
 def largest(dtype: Any) -> Any:
-    """The largest value of an element type, infinity for floats."""
-    t = dtypes.canonical(dtype)
-    if t.kind == "f":
-        return float("inf")
-    if t.kind == "b":
-        return True
-    return (1 << (8 * t.itemsize - (t.kind == "i"))) - 1
+    """The largest value of an element type, infinity for floats that have it."""
+    return dtypes.extremes(dtype)[1]
 
 
 def smallest(dtype: Any) -> Any:
-    """The smallest value of an element type, minus infinity for floats."""
-    t = dtypes.canonical(dtype)
-    if t.kind == "f":
-        return float("-inf")
-    if t.kind == "b":
-        return False
-    return -(1 << (8 * t.itemsize - 1)) if t.kind == "i" else 0
+    """The smallest value of an element type, minus infinity for floats that have it."""
+    return dtypes.extremes(dtype)[0]
 
 
 def limit(dtype: Any, sign: int) -> Tensor:

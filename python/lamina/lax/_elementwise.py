@@ -151,25 +151,25 @@ def bitcast_convert_type(x: Any, new_dtype: Any) -> Tensor:
     A type n times as wide takes a trailing dimension of n elements, one n times as narrow adds it.
     """
     t, target = to_tensor(x), dtypes.canonical(new_dtype)
-    have, want = t.dtype.itemsize, target.itemsize
+    have, want = t.dtype.bits, target.bits
     if have == want:
         return op("bitcast_convert", t, dtype=str(target))
-    unsigned = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
-    if "c" in (t.dtype.kind, target.kind) or "b" in (t.dtype.kind, target.kind):
+    if 6 in (have, want) or "c" in (t.dtype.kind, target.kind) or "b" in (t.dtype.kind, target.kind):
         raise TypeError(f"cannot see the bits of {t.dtype.name} elements as {target.name}")
+    unsigned = {n: f"uint{n}" for n in (have, want)}
     source = op("bitcast_convert", t, dtype=unsigned[have])
     if have > want:
         n = have // want
         shape = [*t.shape, n]
         wide = op("broadcast_in_dim", source, shape=shape, broadcast_dimensions=list(range(t.ndim)))
-        place = op("iota", dtype=unsigned[have], shape=shape, iota_dimension=t.ndim) * (8 * want)
+        place = op("iota", dtype=unsigned[have], shape=shape, iota_dimension=t.ndim) * want
         parts = _core.elementwise("convert", shift_right_logical(wide, place), dtype=unsigned[want])
         return op("bitcast_convert", parts, dtype=str(target))
     n = want // have
     if t.ndim == 0 or t.shape[-1] != n:
         raise ValueError(f"{describe(t)} as {target.name} needs a last dimension of size {n}")
     wide = _core.elementwise("convert", source, dtype=unsigned[want])
-    place = op("iota", dtype=unsigned[want], shape=list(t.shape), iota_dimension=t.ndim - 1) * (8 * have)
+    place = op("iota", dtype=unsigned[want], shape=list(t.shape), iota_dimension=t.ndim - 1) * have
     from lamina.lax._base import monoid
 
     bits = op(

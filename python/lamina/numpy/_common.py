@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -104,11 +103,11 @@ def canonical_axes(axis: Any, ndim: int) -> list[int]:
     return sorted(axes)
 
 
-def shape_of(shape: Any) -> list[int]:
-    """A shape given as an integer or a sequence of them. TypeError, ValueError for anything else."""
-    items = shape if isinstance(shape, (tuple, list)) else [shape]
+def sizes_of(shape: Any) -> list[int]:
+    """Integers given as one or as a sequence or 1-d array. TypeError for anything else."""
+    items = list(shape) if isinstance(shape, (tuple, list)) or getattr(shape, "ndim", 0) == 1 else [shape]
     try:
-        out = [operator.index(n) for n in items]
+        return [operator.index(n) for n in items]
     except TypeError:
         traced = [n for n in items if isinstance(n, Tensor) and not _core.forceable(n)]
         if traced:
@@ -120,9 +119,14 @@ def shape_of(shape: Any) -> list[int]:
                 "size and a mask (lamina.numpy.where)."
             ) from None
         raise TypeError(f"a shape is an integer or a sequence of integers, not {shape!r}") from None
-    if any(n < 0 for n in out):
-        raise ValueError(f"a shape has no negative sizes: {tuple(out)}")
-    return out
+
+
+def shape_of(shape: Any) -> list[int]:
+    """As sizes_of, and ValueError for negative ones."""
+    sizes = sizes_of(shape)
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"a shape has no negative sizes: {tuple(sizes)}")
+    return sizes
 
 
 def full_of(value: Any, dtype: str, shape: Sequence[int]) -> Tensor:
@@ -175,22 +179,17 @@ def keep(x: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
 
 def lowest(dtype: str) -> Any:
     """The least value of an element type: the identity of maximum."""
-    d = dtypes.TABLE[dtype]
-    if d.kind in "fc":
-        return -math.inf
-    if d.kind == "b":
-        return False
-    return 0 if d.kind == "u" else -(2 ** (8 * d.itemsize - 1))
+    return _extreme(dtype, 0)
 
 
 def highest(dtype: str) -> Any:
     """The greatest value of an element type: the identity of minimum."""
-    d = dtypes.TABLE[dtype]
-    if d.kind in "fc":
-        return math.inf
-    if d.kind == "b":
-        return True
-    return 2 ** (8 * d.itemsize - (0 if d.kind == "u" else 1)) - 1
+    return _extreme(dtype, 1)
+
+
+def _extreme(dtype: str, which: int) -> Any:
+    part = dtypes.extremes(dtype)[which]
+    return complex(part, part) if dtypes.TABLE[dtype].kind == "c" else part
 
 
 def host(x: Any, what: str) -> Any:

@@ -14,6 +14,16 @@ bool_ = dtypes.TABLE["bool"]
 int8, int16, int32, int64 = (dtypes.TABLE[n] for n in ("int8", "int16", "int32", "int64"))
 uint8, uint16, uint32, uint64 = (dtypes.TABLE[n] for n in ("uint8", "uint16", "uint32", "uint64"))
 float16, bfloat16, float32, float64 = (dtypes.TABLE[n] for n in ("float16", "bfloat16", "float32", "float64"))
+int2, int4, uint2, uint4 = (dtypes.TABLE[n] for n in ("int2", "int4", "uint2", "uint4"))
+float4_e2m1fn, float6_e2m3fn, float6_e3m2fn, float8_e3m4 = (
+    dtypes.TABLE[n] for n in ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4")
+)
+float8_e4m3, float8_e4m3fn, float8_e4m3fnuz, float8_e4m3b11fnuz = (
+    dtypes.TABLE[n] for n in ("float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz")
+)
+float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu = (
+    dtypes.TABLE[n] for n in ("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+)
 complex64, complex128 = dtypes.TABLE["complex64"], dtypes.TABLE["complex128"]
 int_, float_, complex_, uint = int32, float32, complex64, uint32
 half, single, double, csingle, cdouble = float16, float32, float64, complex64, complex128
@@ -121,18 +131,42 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     a, b = dtypes.canonical(from_), dtypes.canonical(to)
     if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
         raise ValueError(f"casting must be 'no', 'equiv', 'safe', 'same_kind' or 'unsafe', not {casting!r}")
-    if "bfloat16" not in (a.name, b.name):
+    if not (dtypes.is_foreign(a) or dtypes.is_foreign(b)):
         return bool(np.can_cast(a.name, b.name, casting))
     if casting == "unsafe" or a == b:
         return True
     if casting in ("no", "equiv"):
         return False
-    safe = (
-        a.name in ("bool", "int8", "uint8")
-        if b == "bfloat16"
-        else b.name in ("float32", "float64", "complex64", "complex128")
-    )
-    return safe or (casting == "same_kind" and (a.kind in "biuf" if b == "bfloat16" else b.kind in "fc"))
+    return _holds(b, a) or (casting == "same_kind" and "buifc".index(a.kind) <= "buifc".index(b.kind))
+
+
+def _digits(t: dtypes.DType) -> int:
+    """Binary digits of an integer, or of a float's significand."""
+    return t.layout[1] + 1 if t.layout else t.bits - (t.kind == "i")
+
+
+# What each kind of float holds beyond numbers; -0 aside.
+_BEYOND = {"none": set(), "nan": {"nan"}, "nan_minus_zero": {"nan"}, "scale": {"nan"}, "ieee": {"nan", "inf"}}
+
+
+def _holds(to: dtypes.DType, t: dtypes.DType) -> bool:
+    """Whether every value of `t` is one of `to`, of which NumPy lacks one."""
+    if to.kind == "c":
+        return t.kind != "c" and _holds(TABLE_OF_PARTS[to.name], t)
+    if t.kind == "b":
+        return True
+    if t.kind == "c" or to.kind == "b" or _digits(to) < _digits(t):
+        return False
+    if to.layout is None:
+        return t.layout is None and not (to.kind == "u" and t.kind == "i")
+    if t.layout is None:
+        return finfo(to).max >= 2 ** _digits(t) - 1 and to.layout[3] != "scale"
+    mine, other = finfo(to), finfo(t)
+    wide = mine.max >= other.max and mine.smallest_subnormal <= other.smallest_subnormal
+    return wide and mine.min <= other.min and _BEYOND[t.layout[3]] <= _BEYOND[to.layout[3]]
+
+
+TABLE_OF_PARTS = {"complex64": float32, "complex128": float64}
 
 
 class finfo:
@@ -142,19 +176,18 @@ class finfo:
 
     def __init__(self, dtype: Any) -> None:
         t = dtype.dtype if isinstance(dtype, Tensor) else dtypes.canonical(dtype)
-        parts = {"complex64": "float32", "complex128": "float64"}
-        self.dtype = dtypes.TABLE[parts.get(t.name, t.name)]
-        layout = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
-        if self.dtype.name not in layout:
+        self.dtype = TABLE_OF_PARTS.get(t.name, t)
+        if self.dtype.layout is None:
             raise ValueError(f"finfo is for float types, not {t.name}; use iinfo")
-        self.nexp, self.nmant = layout[self.dtype.name]
-        self.bits = 8 * self.dtype.itemsize
-        bias = 2 ** (self.nexp - 1) - 1
-        self.maxexp, self.minexp = bias + 1, 1 - bias
+        self.nexp, self.nmant, bias, specials = self.dtype.layout
+        self.bits = self.dtype.bits
+        # The largest exponent holds numbers where infinity and NaNs do not take it; NaN may take its last place.
+        self.maxexp = 2**self.nexp - bias - (specials in ("ieee", "scale"))
+        self.minexp = 1 - bias if specials != "scale" else -bias
         self.eps, self.epsneg = 2.0**-self.nmant, 2.0 ** (-self.nmant - 1)
-        self.max = math.ldexp(2.0 - self.eps, bias)
-        self.min = -self.max
+        self.max = math.ldexp(2.0 - self.eps * (2 if specials == "nan" else 1), self.maxexp - 1)
         self.tiny = self.smallest_normal = math.ldexp(1.0, self.minexp)
+        self.min = -self.max if specials != "scale" else self.tiny
         self.smallest_subnormal = math.ldexp(1.0, self.minexp - self.nmant)
         self.precision = int(self.nmant * math.log10(2))
         self.resolution = 10.0**-self.precision
@@ -170,7 +203,7 @@ class iinfo:
         self.dtype = dtype.dtype if isinstance(dtype, Tensor) else dtypes.canonical(dtype)
         if self.dtype.kind not in "iu":
             raise ValueError(f"iinfo is for integer types, not {self.dtype.name}; use finfo")
-        self.bits = 8 * self.dtype.itemsize
+        self.bits = self.dtype.bits
         signed = self.dtype.kind == "i"
         self.min = -(2 ** (self.bits - 1)) if signed else 0
         self.max = 2 ** (self.bits - signed) - 1
@@ -223,6 +256,17 @@ __all__ = [
     "double",
     "dtype",
     "finfo",
+    "float4_e2m1fn",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
     "float16",
     "float32",
     "float64",
@@ -232,6 +276,8 @@ __all__ = [
     "half",
     "iinfo",
     "inexact",
+    "int2",
+    "int4",
     "int8",
     "int16",
     "int32",
@@ -252,6 +298,8 @@ __all__ = [
     "single",
     "size",
     "uint",
+    "uint2",
+    "uint4",
     "uint8",
     "uint16",
     "uint32",

@@ -8,7 +8,7 @@ import builtins
 import math
 from typing import Any
 
-from lamina import _core
+from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import scalar
 from lamina._read_set import plain
@@ -39,22 +39,21 @@ def _float_function(name: str, op_name: str, doc: str, complex_too: bool = False
     return recording(op_name, "fc" if complex_too else "f")(f)
 
 
-arccos = acos = _float_function("arccos", "acos", "Inverse cosine.")
-arccosh = acosh = _float_function("arccosh", "acosh", "Inverse hyperbolic cosine.")
-arcsin = asin = _float_function("arcsin", "asin", "Inverse sine.")
-arcsinh = asinh = _float_function("arcsinh", "asinh", "Inverse hyperbolic sine.")
-arctan = atan = _float_function("arctan", "atan", "Inverse tangent.")
-arctanh = atanh = _float_function("arctanh", "atanh", "Inverse hyperbolic tangent.")
+arccos = acos = _float_function("arccos", "acos", "Inverse cosine.", True)
+arccosh = acosh = _float_function("arccosh", "acosh", "Inverse hyperbolic cosine.", True)
+arcsin = asin = _float_function("arcsin", "asin", "Inverse sine.", True)
+arcsinh = asinh = _float_function("arcsinh", "asinh", "Inverse hyperbolic sine.", True)
+arctan = atan = _float_function("arctan", "atan", "Inverse tangent.", True)
+arctanh = atanh = _float_function("arctanh", "atanh", "Inverse hyperbolic tangent.", True)
 cbrt = _float_function("cbrt", "cbrt", "Cube root.")
 cos = _float_function("cos", "cosine", "Cosine.", True)
-cosh = _float_function("cosh", "cosh", "Hyperbolic cosine.")
+cosh = _float_function("cosh", "cosh", "Hyperbolic cosine.", True)
 exp = _float_function("exp", "exponential", "e to the power of x.", True)
 expm1 = _float_function("expm1", "exponential_minus_one", "exp(x) - 1, exact near 0.", True)
 log = _float_function("log", "log", "Natural logarithm.", True)
 log1p = _float_function("log1p", "log_plus_one", "log(1 + x), exact near 0.", True)
-rint = _float_function("rint", "round_nearest_even", "The nearest integer, ties to even.")
 sin = _float_function("sin", "sine", "Sine.", True)
-sinh = _float_function("sinh", "sinh", "Hyperbolic sine.")
+sinh = _float_function("sinh", "sinh", "Hyperbolic sine.", True)
 sqrt = _float_function("sqrt", "sqrt", "Square root.", True)
 tan = _float_function("tan", "tan", "Tangent.", True)
 tanh = _float_function("tanh", "tanh", "Hyperbolic tangent.", True)
@@ -206,9 +205,15 @@ def round(x: Any, decimals: int = 0) -> Tensor:
 around = round
 
 
+@recording("round_nearest_even", "f")
+def rint(x: Any) -> Tensor:
+    """The nearest integer as a float, ties to even; part by part of complex elements."""
+    return round(inexact(x))
+
+
 def exp2(x: Any) -> Tensor:
     """2 to the power of x."""
-    t = floating(x, "exp2")
+    t = inexact(x)
     return ew("power", full_of(2, t.dtype.name, t.shape), t)
 
 
@@ -250,7 +255,7 @@ rad2deg, deg2rad = degrees, radians
 
 def sinc(x: Any) -> Tensor:
     """sin(pi x) / (pi x), and 1 at 0, with the right derivative there."""
-    t = floating(x, "sinc")
+    t = inexact(x)
     zero = compare(t, 0, "EQ")
     px = select(zero, 1.0, t * math.pi)
     return select(zero, 1.0 - (t * math.pi) ** 2 / 6, ew("sine", px) / px)
@@ -423,7 +428,7 @@ def signbit(x: Any) -> Tensor:
         return full_of(False, "bool", t.shape)
     if t.dtype.kind == "i":
         return compare(t, 0, "LT")
-    t = floating(t, "signbit")
+    t = _wide(floating(t, "signbit"))
     bits = ew("bitcast_convert", t, dtype=f"int{8 * t.dtype.itemsize}")
     return compare(bits, 0, "LT")
 
@@ -444,6 +449,13 @@ def heaviside(x1: Any, x2: Any) -> Tensor:
 def frexp(x: Any) -> tuple[Tensor, Tensor]:
     """(m, e) with x = m * 2**e and 0.5 <= |m| < 1; e is int32."""
     t = floating(x, "frexp")
+    if t.dtype.layout[2] <= 1:
+        raise TypeError(
+            f"frexp: {t.dtype.name} does not hold every fraction from 0.5 to 1; convert it to float32"
+        )
+    if t.dtype.itemsize == 1:
+        m, e = frexp(astype(t, "float32"))
+        return astype(m, t.dtype), e
     wide, mantissa_bits, bias = _float_layout(t.dtype.name)
     integer = f"int{8 * t.dtype.itemsize}"
     # Subnormals are scaled into the normal range first.
@@ -462,12 +474,7 @@ def frexp(x: Any) -> tuple[Tensor, Tensor]:
 
 def _float_layout(dtype: str) -> tuple[int, int, int]:
     """(exponent bits, mantissa bits, bias)."""
-    return {
-        "float16": (5, 10, 15),
-        "bfloat16": (8, 7, 127),
-        "float32": (8, 23, 127),
-        "float64": (11, 52, 1023),
-    }[dtype]
+    return dtypes.TABLE[dtype].layout[:3]
 
 
 def ldexp(x1: Any, x2: Any) -> Tensor:
@@ -542,17 +549,22 @@ def isinf(x: Any) -> Tensor:
         return full_of(False, "bool", t.shape)
     if t.dtype.kind == "c":
         return ew("or", isinf(real(t)), isinf(imag(t)))
-    return compare(ew("abs", t), math.inf, "EQ")
+    return compare(ew("abs", _wide(t)), math.inf, "EQ")
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Floats of one byte, some of which have no infinity to compare with, as float32."""
+    return astype(x, "float32") if x.dtype.kind == "f" and x.dtype.itemsize == 1 else x
 
 
 def isposinf(x: Any) -> Tensor:
     """Whether x is plus infinity."""
-    return compare(floating(x, "isposinf"), math.inf, "EQ")
+    return compare(_wide(floating(x, "isposinf")), math.inf, "EQ")
 
 
 def isneginf(x: Any) -> Tensor:
     """Whether x is minus infinity."""
-    return compare(floating(x, "isneginf"), -math.inf, "EQ")
+    return compare(_wide(floating(x, "isneginf")), -math.inf, "EQ")
 
 
 def isreal(x: Any) -> Tensor:
@@ -610,8 +622,8 @@ def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -
         )
     limits = finfo(t.dtype)
     t = select(isnan(t), _as(nan, t), t)
-    t = select(compare(t, math.inf, "EQ"), _as(limits.max if posinf is None else posinf, t), t)
-    return select(compare(t, -math.inf, "EQ"), _as(limits.min if neginf is None else neginf, t), t)
+    t = select(isposinf(t), _as(limits.max if posinf is None else posinf, t), t)
+    return select(isneginf(t), _as(limits.min if neginf is None else neginf, t), t)
 
 
 def _as(value: Any, like: Tensor) -> Tensor:

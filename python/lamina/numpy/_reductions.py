@@ -58,7 +58,7 @@ def _accumulated(x: Tensor, name: str, init: Any, axis: Any, keepdims: bool, dty
     """A sum or product in a type wide enough, then in the wanted type."""
     result = dtypes.name_of(dtype) if dtype is not None else _sum_type(x.dtype)
     x = astype(x, result)
-    if result in ("float16", "bfloat16"):
+    if dtypes.sums_in_float32(result):
         return astype(_reduce(astype(x, "float32"), name, init, axis, keepdims), result)
     return _reduce(x, name, init, axis, keepdims)
 
@@ -107,8 +107,6 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
         )
     if x.dtype.kind == "b":
         r = _reduce(_masked(x, where, not largest), "or" if largest else "and", not largest, axis, keepdims)
-    elif x.dtype.kind == "c":
-        raise TypeError(f"{name} is not defined for complex elements")
     else:
         fill = worst(x.dtype.name)
         r = _reduce(_masked(x, where, fill), name, fill, axis, keepdims)
@@ -118,14 +116,15 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
 def max(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Tensor:
-    """The largest element over axes; NaN if any is. ValueError for no elements without `initial`."""
+    """The largest element over axes; NaN if any is. Complex elements are ordered by their real parts, then by the
+    imaginary ones. ValueError for no elements without `initial`."""
     return _extremum(a, axis, keepdims, initial, where, True)
 
 
 def min(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Tensor:
-    """The smallest element over axes; NaN if any is. ValueError for no elements without `initial`."""
+    """The smallest element over axes, with the order and the errors of `max`."""
     return _extremum(a, axis, keepdims, initial, where, False)
 
 
@@ -156,7 +155,7 @@ def _count(x: Tensor, axis: Any, where: Any, keepdims: bool) -> Any:
 def _widened(a: Any) -> tuple[Tensor, str]:
     """Inexact elements, half types as float32, and the type of the result."""
     x = inexact(a)
-    return (astype(x, "float32") if x.dtype in ("float16", "bfloat16") else x), x.dtype.name
+    return (astype(x, "float32") if dtypes.sums_in_float32(x.dtype) else x), x.dtype.name
 
 
 def _divided(total: Tensor, count: Any) -> Tensor:
@@ -328,14 +327,14 @@ def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
 def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
     """The largest element that is not NaN; NaN where all are."""
     x = to_tensor(a)
-    r = max(_no_nan(x, -math.inf), axis, keepdims=keepdims)
+    r = max(_no_nan(x, lowest(x.dtype)), axis, keepdims=keepdims)
     return r if x.dtype.kind in "biu" else select(all(e.isnan(x), axis, keepdims=keepdims), math.nan, r)
 
 
 def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
     """The smallest element that is not NaN; NaN where all are."""
     x = to_tensor(a)
-    r = min(_no_nan(x, math.inf), axis, keepdims=keepdims)
+    r = min(_no_nan(x, highest(x.dtype)), axis, keepdims=keepdims)
     return r if x.dtype.kind in "biu" else select(all(e.isnan(x), axis, keepdims=keepdims), math.nan, r)
 
 
@@ -366,13 +365,13 @@ def _all_nan_refused(x: Tensor, axis: Any, name: str) -> None:
 def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
     """`argmax` of the elements that are not NaN. ValueError, where values are known, if all are."""
     _all_nan_refused(to_tensor(a), axis, "nanargmax")
-    return argmax(_no_nan(a, -math.inf), axis, keepdims=keepdims)
+    return argmax(_no_nan(a, lowest(to_tensor(a).dtype)), axis, keepdims=keepdims)
 
 
 def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
     """`argmin` of the elements that are not NaN. ValueError, where values are known, if all are."""
     _all_nan_refused(to_tensor(a), axis, "nanargmin")
-    return argmin(_no_nan(a, math.inf), axis, keepdims=keepdims)
+    return argmin(_no_nan(a, highest(to_tensor(a).dtype)), axis, keepdims=keepdims)
 
 
 # --- cumulative ---
@@ -384,7 +383,7 @@ def _cumulative(a: Any, axis: int | None, dtype: Any, name: str, init: Any) -> T
         x, axis = reshape(x, (x.size,)), 0
     d = canonical_axis(axis, x.ndim)
     result = dtypes.name_of(dtype) if dtype is not None else _sum_type(x.dtype)
-    x = astype(x, "float32" if result in ("float16", "bfloat16") else result)
+    x = astype(x, "float32" if dtypes.sums_in_float32(result) else result)
     if result == "bool":
         name = {"add": "or", "multiply": "and"}[name]
     # -0 + x is x, of either zero too.

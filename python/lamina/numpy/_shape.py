@@ -14,7 +14,7 @@ from lamina._indexing import broadcast, getitem, scalar
 from lamina._indexing import reshape as reshape_to
 from lamina._tensor import astype, describe, to_tensor
 from lamina.numpy import _common
-from lamina.numpy._common import canonical_axes, canonical_axis, op, promote, shape_of
+from lamina.numpy._common import canonical_axes, canonical_axis, op, promote, shape_of, sizes_of
 
 
 def _kept(x: Tensor, out: Tensor) -> Tensor:
@@ -24,11 +24,7 @@ def _kept(x: Tensor, out: Tensor) -> Tensor:
 def reshape(a: Any, shape: Any, order: str = "C") -> Tensor:
     """The elements in another shape; one size may be -1. ValueError where the counts differ."""
     t = to_tensor(a)
-    items = list(shape) if isinstance(shape, (tuple, list)) else [shape]
-    try:
-        dims = [operator.index(n) for n in items]
-    except TypeError:
-        raise TypeError(f"a shape is made of integers, not {shape!r}") from None
+    dims = sizes_of(shape)
     if order == "F":
         return transpose(reshape(transpose(t), dims[::-1]))
     if order != "C":

@@ -176,8 +176,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
         raise ValueError(f"digitize needs 1-d bins, not shape {b.shape}")
     if b.size == 0:
         return full_of(0, "int32", t.shape)
-    up = searchsorted(b, t, "left" if right else "right")
-    down = b.size - searchsorted(flip(b), t, "right" if right else "left")
+    side = "left" if right else "right"
+    up, down = searchsorted(b, t, side), b.size - searchsorted(flip(b), t, side)
     return select(compare(getitem(b, -1), getitem(b, 0), "GE"), up, down)
 
 
@@ -501,16 +501,56 @@ def unique(
     axis: int | None = None,
     *,
     equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
 ) -> Any:
-    """The different elements, sorted, with the positions asked for. TypeError inside a trace."""
+    """The different elements, sorted, with the positions asked for (int32).
+
+    With `size` that many of the flattened array, cut or filled with `fill_value` (the least element where it is
+    None), which also works inside a trace; without it TypeError there. NotImplementedError for `size` with `axis`.
+    """
     import numpy as np
 
+    if size is not None:
+        if axis is not None:
+            raise NotImplementedError("unique with size works on the flattened array: give no axis")
+        out = _unique_of_size(to_tensor(ar), size, fill_value, equal_nan)
+        wanted = (True, return_index, return_inverse, return_counts)
+        chosen = tuple(o for o, w in zip(out, wanted) if w)
+        return chosen if len(chosen) > 1 else chosen[0]
     out = np.unique(
         host(ar, "unique"), return_index, return_inverse, return_counts, axis, equal_nan=equal_nan
     )
     if not isinstance(out, tuple):
         return to_tensor(out)
     return (to_tensor(out[0]), *[to_tensor(o.astype(np.int32)) for o in out[1:]])
+
+
+def _unique_of_size(t: Tensor, size: int, fill_value: Any, equal_nan: bool) -> tuple[Tensor, ...]:
+    """(elements, first positions, inverse, counts); places beyond the last element have position n and count 0."""
+    flat, n = ravel(t), t.size
+    if n == 0:
+        raise ValueError("unique with size needs at least one element to fill with")
+    order = argsort(flat)
+    ordered = getitem(flat, order)
+    after, before = getitem(ordered, slice(1, None)), getitem(ordered, slice(None, -1))
+    differs = compare(after, before, "NE")
+    if equal_nan and t.dtype.kind in "fc":
+        both = ew("and", compare(after, after, "NE"), compare(before, before, "NE"))
+        differs = ew("and", differs, ew("not", both))
+    new = concatenate([full_of(True, "bool", [1]), differs])
+    group = cumsum(astype(new, "int32")) - 1
+    bounds = nonzero(new, size=size + 1, fill_value=n)[0]
+    starts, ends = getitem(bounds, slice(None, -1)), getitem(bounds, slice(1, None))
+    inside = compare(starts, n, "LT")
+    at = e.clip(starts, 0, n - 1)
+    rest = getitem(ordered, 0) if fill_value is None else astype(to_tensor(fill_value), t.dtype)
+    return (
+        select(inside, getitem(ordered, at), rest),
+        select(inside, getitem(order, at), n),
+        reshape(getitem(group, argsort(order)), t.shape),
+        ends - starts,
+    )
 
 
 def unique_values(x: Any) -> Tensor:
