@@ -111,6 +111,8 @@ def small(rng: np.random.Generator, shape: Sequence[int], element: Element, top:
     """Small whole numbers, whose sums and products of a few are exact in every element type."""
     if element.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
+    if element.name == "float8_e8m0fnu":
+        return (2.0 ** rng.integers(0, 2, shape)).astype(element.dtype)
     if element.narrow:
         top = 1
     low = 0 if element.kind == "u" else -top

@@ -63,6 +63,8 @@ LOGIC: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def bodies(element: Element) -> dict[str, Callable[[Any, Any], Any]]:
+    if element.narrow:
+        return {name: BODIES[name] for name in ("add", "minimum")}
     return BODIES | LOGIC if element.kind in "biu" else BODIES
 
 
@@ -95,12 +97,14 @@ def reduce(element: Element) -> Iterator[Program]:
     rng = np.random.default_rng(31)
     s = tensor((), element)
     for name, f in bodies(element).items():
-        for shape, dims in SHAPES if name == "add" else SHAPES[:2]:
+        for shape, dims in SHAPES if name == "add" and not element.narrow else SHAPES[:2]:
             x, init = small(rng, shape, element), np.asarray(small(rng, (), element))
             want = reduced(x, init, dims, f)
             a, out = type_of(x, element), type_of(want, element)
             text = one_op("reduce", [a, s], [out], ints("dimensions", list(dims)), [region(name, element)])
             yield Program(text, [x, init], [want], equal, f"{name} {shape}")
+        if name != "add":
+            continue
         pretty = (
             f"  %r = stablehlo.reduce(%a0 init: %a1) applies stablehlo.{name} across dimensions = [0] : "
             f"({tensor((6,), element)}, {s}) -> {s}"
@@ -303,7 +307,8 @@ def spread(v: np.ndarray, shape: tuple[int, ...], feature: int) -> np.ndarray:
 @programs("batch_norm_inference", "batch_norm_training", "batch_norm_grad")
 def batch_norm(op: str, element: Element) -> Iterator[Program]:
     rng = np.random.default_rng(36)
-    for shape, feature in (((4, 3, 2), 1), ((2, 5), 1), ((3, 4), 0)):
+    cases = (((4, 3, 2), 1), ((2, 5), 1), ((3, 4), 0))
+    for shape, feature in cases[:1] if element.narrow else cases:
         n = shape[feature]
         x, bar = (rng.uniform(-2, 2, shape).astype(element.dtype) for _ in range(2))
         scale, offset, mean = (rng.uniform(-1, 1, n).astype(element.dtype) for _ in range(3))
