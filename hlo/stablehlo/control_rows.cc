@@ -57,6 +57,11 @@ void composite(OpReader& r) {
   if (r.ok()) r.yield_flat(results);
 }
 
+// The low bits of unsigned integers as elements.
+Value as_elements(Builder& b, const Value& bits, DType to) {
+  return b.bitcast_convert(b.convert(bits, is_unsigned(to) ? to : bits_type(to)), to);
+}
+
 void rng_bit_generator(OpReader& r) {
   const Value state = r.in(0);
   const Type* bits = r.declared(1);
@@ -70,7 +75,7 @@ void rng_bit_generator(OpReader& r) {
     const RandomBits made = compose_philox(r.b, state, dtype, bits->dims);
     if (!r.ok()) return;
     r.yield(made.state);
-    return r.yield(r.b.bitcast_convert(made.bits, bits->dtype));
+    return r.yield(as_elements(r.b, made.bits, bits->dtype));
   }
   if (algorithm != "DEFAULT" && algorithm != "THREE_FRY")
     return r.fail(
@@ -78,13 +83,15 @@ void rng_bit_generator(OpReader& r) {
   if (state.type() != array_type_or_die(DType::kU64, Dims{2}))
     return r.fail(
         str_cat("the state must be u64[2] for ", algorithm, ", not ", hlo::to_string(*state.type())));
+  // Narrow elements are the low bits of a byte.
+  const DType made_as = is_narrow_integer(dtype) ? DType::kU8 : dtype;
   const Values made = r.b.make_multi(
       Op::rng_bit_generator, {{state}},
       intern_attrs(
-          {{Attr::rng_algorithm, std::move(algorithm)}, {Attr::dtype, dtype}, {Attr::shape, bits->dims}}));
+          {{Attr::rng_algorithm, std::move(algorithm)}, {Attr::dtype, made_as}, {Attr::shape, bits->dims}}));
   if (!r.ok()) return;
   r.yield(made[0]);
-  r.yield(r.b.bitcast_convert(made[1], bits->dtype));
+  r.yield(as_elements(r.b, made[1], bits->dtype));
 }
 
 constexpr NamedRow kRows[] = {

@@ -38,18 +38,6 @@ void compare(OpReader& r) {
   r.yield(r.b.make(Op::compare, {{x, y}}, intern_attrs(std::move(attrs))));
 }
 
-// -i log((x + iy) / sqrt(x^2 + y^2)) of complex numbers.
-void atan2(OpReader& r) {
-  const Value y = r.in(0), x = r.in(1);
-  Builder& b = r.b;
-  if (!y || !x || !is_complex(y.dtype())) return r.yield(b.atan2(y, x));
-  auto turned = [&](const Value& z, bool back) {  // times i, or times -i
-    return back ? b.complex(b.imag(z), b.negate(b.real(z))) : b.complex(b.negate(b.imag(z)), b.real(z));
-  };
-  const Value size = b.sqrt(b.add(b.multiply(x, x), b.multiply(y, y)));
-  r.yield(turned(b.log(b.divide(b.add(x, turned(y, false)), size)), true));
-}
-
 // The principal root of complex numbers.
 void cbrt(OpReader& r) {
   const Value x = r.in(0);
@@ -171,7 +159,6 @@ void mulhi(OpReader& r) {
 
 constexpr NamedRow kRows[] = {
     {"stablehlo.compare", compare},
-    {"stablehlo.atan2", atan2},
     {"stablehlo.cbrt", cbrt},
     {"stablehlo.select", select},
     {"stablehlo.clamp", clamp},

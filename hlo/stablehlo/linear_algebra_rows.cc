@@ -11,7 +11,7 @@ void fft(OpReader& r) {
   r.yield(compose_fft(r.b, x, r.word({"fft_type", "type"}), r.ints({"fft_length", "length"})));
 }
 
-// Half-precision matrices are factored in f32 and rounded once.
+// Matrices of floats below 32 bits are factored in f32 and rounded once.
 Value in_f32(OpReader& r, const Value& x) {
   return x && is_storage_float(x.dtype()) ? r.b.convert(x, DType::kF32) : x;
 }

@@ -111,7 +111,8 @@ def loads(text: str, entry: str | None = None) -> Loaded:
         entry: the function's name; without it ``main``, or the only public function.
 
     Returns:
-        A callable on arrays of the declared types; dimensions declared ``?`` are taken from the arguments.
+        A callable on arrays of the declared types; dimensions declared ``?`` are taken from the arguments, and a
+        quantized array is the array of its stored integers.
 
     Raises:
         TypeError: the module is not a str.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from spec_elements import BY_TEXT, Element
 
@@ -27,11 +28,11 @@ class Quantized:
 
     @property
     def least(self) -> int:
-        return self.bounds[0] if self.bounds else int(np.iinfo(self.dtype).min)
+        return self.bounds[0] if self.bounds else int(ml_dtypes.iinfo(self.dtype).min)
 
     @property
     def greatest(self) -> int:
-        return self.bounds[1] if self.bounds else int(np.iinfo(self.dtype).max)
+        return self.bounds[1] if self.bounds else int(ml_dtypes.iinfo(self.dtype).max)
 
     @property
     def text(self) -> str:

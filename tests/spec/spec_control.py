@@ -58,7 +58,7 @@ def while_(element: Element) -> Iterator[Program]:
     for count in (0, 3):
         want = x.copy()
         for _ in range(count):
-            want = want | y if element.kind == "b" else want + y
+            want = want | y if element.kind == "b" else element.cast(element.wide(want) + element.wide(y))
         yield Program(text, [x, y, np.array(count, np.int32)], [want])
 
 
@@ -74,7 +74,11 @@ def composite(element: Element) -> Iterator[Program]:
     )
     inner = f"func.func private @sum(%x: {t}, %y: {t}) -> {t} {{\n  %z = stablehlo.add %x, %y : {t}\n"
     inner += f"  return %z : {t}\n}}\n"
-    yield Program(function([t, t], [t], call) + inner, [x, y], [x | y if element.kind == "b" else x + y])
+    yield Program(
+        function([t, t], [t], call) + inner,
+        [x, y],
+        [x | y if element.kind == "b" else element.cast(element.wide(x) + element.wide(y))],
+    )
 
 
 @programs("custom_call")
@@ -139,18 +143,17 @@ def uniform_judge(low: float, high: float, element: Element):
         middle, deviation = (wide.mean() - low) / (high - low), wide.std() / (high - low)
         if element.kind in "iu":
             middle = (wide.mean() + 0.5 - low) / (high - low)
-        return (
-            "" if abs(middle - 0.5) < 0.03 and abs(deviation - 12**-0.5) < 0.03 else f"{middle} {deviation}"
-        )
+        off = 0.1 if element.narrow else 0.03
+        return "" if abs(middle - 0.5) < off and abs(deviation - 12**-0.5) < off else f"{middle} {deviation}"
 
     return judge
 
 
-def normal_judge(mean: float, deviation: float):
+def normal_judge(mean: float, deviation: float, off: float):
     def judge(got: np.ndarray, want: np.ndarray) -> str:
         wide = (got.astype(np.float64) - mean) / deviation
         inside = np.mean(np.abs(wide) < 1)
-        ok = abs(wide.mean()) < 0.06 and abs(wide.std() - 1) < 0.05 and abs(inside - 0.6827) < 0.03
+        ok = abs(wide.mean()) < off and abs(wide.std() - 1) < off and abs(inside - 0.6827) < off
         return "" if ok else f"{wide.mean()} {wide.std()} {inside}"
 
     return judge
@@ -170,12 +173,18 @@ def rng_text(element: Element, distribution: str) -> str:
 def rng(element: Element) -> Iterator[Program]:
     """Uniform in [a, b) for all, normal for floats."""
     low, high = (0, 1) if element.kind == "b" else (0, 100) if element.kind == "u" else (-50, 50)
+    if element.narrow:
+        low, high = (0, 1) if element.kind == "f" else (-element.exact - 1, element.exact)
+    if element.narrow and element.kind == "u":
+        low = 0
     ends = [np.asarray(v, element.dtype) for v in (low, high)]
     shape = np.empty((40, 100), element.dtype)
     yield Program(rng_text(element, "UNIFORM"), ends, [shape], uniform_judge(low, high, element))
     if element.kind == "f":
         ends = [np.asarray(v, element.dtype) for v in (2, 3)]
-        yield Program(rng_text(element, "NORMAL"), ends, [shape], normal_judge(2, 3))
+        yield Program(
+            rng_text(element, "NORMAL"), ends, [shape], normal_judge(2, 3, 0.1 if element.narrow else 0.05)
+        )
 
 
 @programs("rng_bit_generator")
@@ -198,6 +207,8 @@ def rng_bit_generator(element: Element) -> Iterator[Program]:
                 first.clear()
                 return "" if not np.array_equal(got, state) else "the state stays"
             bits = np.unpackbits(np.ascontiguousarray(got).view(np.uint8))
+            if element.narrow:  # above its width an element has no bits of its own
+                bits = bits.reshape(-1, 8)[:, 8 - element.bits :]
             if got.shape != shape or abs(bits.mean() - 0.5) > 0.05:
                 return f"{got.shape}, {bits.mean()} of the bits are set"
             first.append(bits)
@@ -230,7 +241,11 @@ def philox_programs(element: Element) -> Iterator[Program]:
             stream = np.array([w for c in counters for w in philox(c, key)], np.uint32)
             if element.bits == 64:
                 stream = stream.view(np.uint64)
-            bits = stream[:n].astype(f"u{element.dtype.itemsize}").view(element.dtype).reshape(shape)
+            bits = stream[:n].astype(f"u{element.dtype.itemsize}")
+            if element.narrow:
+                bits &= (1 << element.bits) - 1
+            whole = element.narrow and element.kind in "iu"
+            bits = (element.cast(bits) if whole else bits.view(element.dtype)).reshape(shape)
             after = low + (high << 64) + blocks
             state = np.array([key, low, high][:words], np.uint64)
             next_state = np.array([key, after % (1 << 64), (after >> 64) % (1 << 64)][:words], np.uint64)

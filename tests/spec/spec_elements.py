@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
+from test_narrow import patterns, rounded, wrap
+from ulps import samples, specials
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,7 @@ class Element:
     name: str  # NumPy's, or ml_dtypes'
     kind: str
     exact: int  # integers of this size and all smaller ones are numbers of the type
+    width: int = 0  # bits of a narrow element: a float of at most 8, an integer of fewer
 
     @property
     def dtype(self) -> np.dtype:
@@ -23,7 +26,41 @@ class Element:
 
     @property
     def bits(self) -> int:
-        return 1 if self.kind == "b" else 8 * self.dtype.itemsize
+        return self.width or (1 if self.kind == "b" else 8 * self.dtype.itemsize)
+
+    @property
+    def narrow(self) -> bool:
+        return self.width > 0
+
+    def specials(self) -> np.ndarray:
+        """Zeros, infinities, NaN, both ends of the range; of a narrow element patterns all over it."""
+        if not self.narrow:
+            return specials(self.name)
+        every = patterns(self.name)
+        return every if len(every) <= 16 else every[:: len(every) // 16]
+
+    def samples(self, low: float, high: float, n: int, seed: int = 7) -> np.ndarray:
+        """Special values and random ones; of a narrow element all there are."""
+        return patterns(self.name) if self.narrow else samples(self.name, low, high, n, seed)
+
+    def wide(self, x: np.ndarray) -> np.ndarray:
+        """A narrow element's values in a type that NumPy computes in."""
+        if not self.narrow:
+            return x
+        return np.asarray(x).astype(np.int64 if self.kind in "iu" else np.float64)
+
+    def cast(self, x: np.ndarray) -> np.ndarray:
+        """Numbers of `wide` as elements: integers modulo their width, floats rounded once."""
+        x = np.asarray(x)
+        if not self.narrow:
+            return x.astype(self.dtype)
+        if self.kind == "f":
+            return rounded(x.astype(np.float64), self.name)
+        return (
+            np.array([wrap(int(v), self.name) for v in x.ravel()], np.int64)
+            .reshape(x.shape)
+            .astype(self.dtype)
+        )
 
     @property
     def eps(self) -> float:
@@ -54,6 +91,21 @@ ELEMENTS = (
     F64,
     Element("complex<f32>", "complex64", "c", 1 << 24),
     Element("complex<f64>", "complex128", "c", 1 << 53),
+    Element("i2", "int2", "i", 1, 2),
+    Element("i4", "int4", "i", 7, 4),
+    Element("ui2", "uint2", "u", 3, 2),
+    Element("ui4", "uint4", "u", 15, 4),
+    Element("f4E2M1FN", "float4_e2m1fn", "f", 4, 4),
+    Element("f6E2M3FN", "float6_e2m3fn", "f", 7, 6),
+    Element("f6E3M2FN", "float6_e3m2fn", "f", 8, 6),
+    Element("f8E3M4", "float8_e3m4", "f", 15, 8),
+    Element("f8E4M3", "float8_e4m3", "f", 16, 8),
+    Element("f8E4M3FN", "float8_e4m3fn", "f", 16, 8),
+    Element("f8E4M3FNUZ", "float8_e4m3fnuz", "f", 16, 8),
+    Element("f8E4M3B11FNUZ", "float8_e4m3b11fnuz", "f", 16, 8),
+    Element("f8E5M2", "float8_e5m2", "f", 8, 8),
+    Element("f8E5M2FNUZ", "float8_e5m2fnuz", "f", 8, 8),
+    Element("f8E8M0FNU", "float8_e8m0fnu", "f", 2, 8),
 )
 BY_TEXT = {e.text: e for e in ELEMENTS}
 

@@ -14,8 +14,7 @@ import mpmath
 import numpy as np
 from elementwise_table import ROWS, Row, convert_oracle
 from spec_elements import BY_TEXT, ELEMENTS, Element
-from spec_program import Program, exact, function, near, programs, tensor, within
-from ulps import samples, specials
+from spec_program import Judge, Program, exact, function, near, programs, same, tensor, within
 
 ROW_OF = {row.op: row for row in reversed(ROWS)}
 BOOL = BY_TEXT["i1"]
@@ -70,10 +69,12 @@ def wide(x: np.ndarray) -> np.ndarray:
 
 def operands(element: Element, arity: int, low: float, high: float, seed: int = 1) -> list[np.ndarray]:
     """All tuples of special values, then random ones."""
-    given = [samples(element.name, low, high, 60, seed + i) for i in range(arity)]
-    special = specials(element.name)
+    given = [element.samples(low, high, 60, seed + i) for i in range(arity)]
+    special = element.specials()
     if arity == 1:
         return given
+    if element.narrow:
+        given = [np.random.default_rng(seed + i).permutation(g) for i, g in enumerate(given)]
     special = special[:: max(1, len(special) // 12)]
     picks = np.array(list(itertools.product(range(len(special)), repeat=arity)))
     return [np.concatenate([special[picks[:, i]], given[i]]) for i in range(arity)]
@@ -152,6 +153,10 @@ def elementwise(op: str, element: Element) -> Iterator[Program]:
         return
     given = operands(element, row.arity, row.low, row.high)
     result = result_of(row, element)
+    if element.narrow:
+        judge = beside_ties(element) if op == "power" and element.kind == "f" else None
+        yield shapes(op, given, [element] * row.arity, result, narrow_oracle(op, element, result), judge)
+        return
     integral = result.kind in "biu" or row.native
     if integral:
         yield shapes(op, given, [element] * row.arity, result, row.oracle)
@@ -162,6 +167,47 @@ def elementwise(op: str, element: Element) -> Iterator[Program]:
         else within(result.name, row.bounds[result.name])
     )
     yield shapes(op, given, [element] * row.arity, result, lambda *xs: row.oracle(*map(wide, xs)), judge)
+
+
+# --- element types of a byte or less: computed in 64 bits, then made elements ---
+
+
+def beside_ties(element: Element) -> Judge:
+    """The element next to the exact value, where the power in f32 may be a last place off."""
+
+    def judge(got: np.ndarray, want: np.ndarray) -> str:
+        ends = [element.cast((want * (1 + off)).astype(np.float32)) for off in (-(2.0**-23), 2.0**-23)]
+        wrong = [i for i in range(got.size) if not any(same(got.ravel()[i], e.ravel()[i]) for e in ends)]
+        return "; ".join(f"[{i}] is {got.ravel()[i]}, exactly {want.ravel()[i]}" for i in wrong[:4])
+
+    return judge
+
+
+def narrow_oracle(op: str, element: Element, result: Element) -> Callable[..., np.ndarray]:
+    bits, mask = element.bits, (1 << element.bits) - 1
+    by_width: dict[str, Callable[..., Any]] = {
+        "count_leading_zeros": lambda x: bits - int(x & mask).bit_length(),
+        "popcnt": lambda x: int(x & mask).bit_count(),
+        "shift_left": lambda x, n: x << (n & mask) if n & mask < bits else 0,
+        "shift_right_logical": lambda x, n: (x & mask) >> (n & mask) if n & mask < bits else 0,
+        "shift_right_arithmetic": lambda x, n: (
+            ((x & mask) - ((x & mask) >> (bits - 1) << bits)) >> min(n & mask, bits - 1)
+        ),
+    }
+
+    def value(*columns: np.ndarray) -> np.ndarray:
+        wide_columns = [element.wide(c) for c in columns]
+        if op in by_width:
+            each = [by_width[op](*map(int, v)) for v in zip(*(c.ravel() for c in wide_columns))]
+            return element.cast(np.array(each, np.int64).reshape(columns[0].shape))
+        out = np.asarray(ROW_OF[op].oracle(*(wide(c) for c in wide_columns)))
+        if op == "power" and result.kind == "f":
+            return out
+        if result.kind == "f":  # computed in f32
+            out = out.astype(np.float32)
+        return out if result.kind == "b" else result.cast(out)
+
+    return value
 
 
 # --- complex numbers where the table has reals only ---
@@ -258,11 +304,11 @@ COMPLEX = {"atan2": atan2, "cbrt": cbrt, "maximum": maximum, "minimum": minimum}
 @programs("real", "imag")
 def parts(op: str, element: Element) -> Iterator[Program]:
     """Of a float: itself and zero."""
-    given = samples(element.name, -9, 9, 60)
+    given = element.samples(-9, 9, 60)
     if element.kind == "c":
         value = np.real if op == "real" else np.imag
     else:
-        value = (lambda x: x) if op == "real" else np.zeros_like
+        value = (lambda x: x) if op == "real" else (lambda x: element.cast(np.zeros(x.shape)))
     yield shapes(op, [given], [element], element.part, value)
 
 
@@ -297,6 +343,8 @@ def compare(element: Element) -> Iterator[Program]:
         "f": ["FLOAT", "TOTALORDER"],
         "c": ["FLOAT"],
     }
+    if element.narrow:
+        types["f"] = ["FLOAT"]
     given = operands(element, 2, -9, 9)
     if element.kind == "c":
         given = ordered(element)[:2]
@@ -307,7 +355,7 @@ def compare(element: Element) -> Iterator[Program]:
             elif element.kind == "c":
                 value = complex_comparison(direction)
             else:
-                value = compares
+                value = lambda a, b, f=compares: f(element.wide(a), element.wide(b))  # noqa: E731
             attributes = (
                 f"comparison_direction = #stablehlo<comparison_direction {direction}>, "
                 f"compare_type = #stablehlo<comparison_type {kind}>"
@@ -352,23 +400,36 @@ def clamp(element: Element) -> Iterator[Program]:
         oracle = ROW_OF["clamp"].oracle
 
         def value(low: np.ndarray, x: np.ndarray, high: np.ndarray) -> np.ndarray:
-            return np.asarray(oracle(*map(wide, (low, x, high)))).astype(element.dtype)
+            return element.cast(oracle(*(wide(element.wide(v)) for v in (low, x, high))))
 
     yield shapes("clamp", given, [element] * 3, element, value)
     t, s = tensor(given[1].shape, element), tensor((), element)
     text = function([s, t, s], [t], f'  %r = "stablehlo.clamp"(%a0, %a1, %a2) : ({s}, {t}, {s}) -> {t}')
     low, high = np.asarray(given[0][3]), np.asarray(given[2][5])
-    yield Program(text, [low, given[1], high], [np.asarray(value(low, given[1], high), element.dtype)])
+    yield Program(text, [low, given[1], high], [np.asarray(value(low, given[1], high))])
+
+
+def converted(x: np.ndarray, element: Element, to: Element) -> np.ndarray:
+    x = element.wide(x)
+    if not to.narrow:
+        return convert_oracle(x, to.name)
+    if x.dtype.kind == "c":
+        x = x.real
+    if to.kind == "f" or x.dtype.kind in "biu":
+        return to.cast(x.astype(np.float64 if to.kind == "f" else np.int64))
+    least = -(1 << (to.bits - 1)) if to.kind == "i" else 0
+    whole = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0))
+    return to.cast(np.clip(whole, least, least + (1 << to.bits) - 1).astype(np.int64))
 
 
 @programs("convert")
 def convert(element: Element) -> Iterator[Program]:
     """To every element type."""
-    given = samples(element.name, -300, 300, 60)
+    given = element.samples(-300, 300, 60)
     if element.kind == "c":
         given = given[np.isfinite(given)]
     for to in ELEMENTS:
-        value = lambda v, to=to: convert_oracle(v.ravel(), to.name).reshape(v.shape)  # noqa: E731
+        value = lambda v, to=to: converted(v.ravel(), element, to).reshape(v.shape)  # noqa: E731
         yield shapes("convert", [given], [element], to, value)
 
 
@@ -380,7 +441,7 @@ def bitcast_convert(element: Element) -> Iterator[Program]:
         if element.kind in "bc" or to.kind in "bc":
             if to != element:
                 continue
-            x = samples(element.name, -5, 5, 20)
+            x = element.samples(-5, 5, 20)
             yield Program(
                 function(
                     *[[tensor(x.shape, element)]] * 2,
@@ -389,6 +450,15 @@ def bitcast_convert(element: Element) -> Iterator[Program]:
                 [x],
                 [x],
             )
+            continue
+        if min(element.bits, to.bits) < 8:
+            if element.bits == to.bits:
+                x = element.samples(0, 0, 0)
+                bits = x.view(np.uint8) & ((1 << element.bits) - 1)
+                want = to.cast(bits) if to.kind in "iu" else bits.view(to.dtype)
+                a, b = tensor(x.shape, element), tensor(x.shape, to)
+                text = function([a], [b], f"  %r = stablehlo.bitcast_convert %a0 : ({a}) -> {b}")
+                yield Program(text, [x], [want], exact)
             continue
         size, wanted = element.dtype.itemsize, to.dtype.itemsize
         shape = (5, wanted // size) if wanted > size else (5,)
@@ -417,12 +487,14 @@ def rounded(x: np.ndarray, exponent_bits: int, mantissa_bits: int) -> np.ndarray
 @programs("reduce_precision")
 def reduce_precision(element: Element) -> Iterator[Program]:
     for exponent_bits, mantissa_bits in ((5, 10), (4, 3), (5, 2), (8, 7)):
-        given = samples(element.name, -50, 50, 60)
+        given = element.samples(-50, 50, 60)
         yield shapes(
             "reduce_precision",
             [given],
             [element],
             element,
-            lambda x, e=exponent_bits, m=mantissa_bits: rounded(x, e, m),
+            lambda x, e=exponent_bits, m=mantissa_bits: (
+                element.cast(rounded(x.astype(np.float32), e, m)) if element.narrow else rounded(x, e, m)
+            ),
             attributes=f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32",
         )

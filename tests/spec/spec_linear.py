@@ -47,7 +47,7 @@ def dot_general(element: Element) -> Iterator[Program]:
     rng = np.random.default_rng(41)
     for a, b, lb, rb, lc, rc in DOTS:
         x, y = small(rng, a, element), small(rng, b, element)
-        want = dot(x, y, lb, rb, lc, rc)
+        want = element.cast(dot(element.wide(x), element.wide(y), lb, rb, lc, rc))
         types, out = [type_of(x, element), type_of(y, element)], type_of(want, element)
         numbers = (
             f"dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = {lb}, rhs_batching_dimensions = {rb}, "
@@ -110,7 +110,7 @@ def convolution(op: str, element: Element) -> Iterator[Program]:
     for shape, kernel, some in CONVOLUTIONS:
         c = PLAIN | some
         x, w = small(rng, shape, element, 2), small(rng, kernel, element, 2)
-        want = convolved(x, w, c)
+        want = element.cast(convolved(element.wide(x), element.wide(w), c))
         names = ["window_strides", "lhs_dilation", "rhs_dilation"]
         listed = ", ".join(ints(n, c[n]) for n in names)
         reversal = ", ".join(str(r).lower() for r in c["window_reversal"])

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from spec_elements import BY_TEXT, Element
 from spec_program import Program, function, ints, one_op, programs, region, small, tensor, type_of
-from ulps import samples, specials
 
 I32, I64 = BY_TEXT["i32"], BY_TEXT["i64"]
 
@@ -20,7 +19,7 @@ I32, I64 = BY_TEXT["i32"], BY_TEXT["i64"]
 def patterned(element: Element, shape: Sequence[int], seed: int = 11) -> np.ndarray:
     """Special values and random bit patterns: what is moved must arrive bit for bit."""
     n = int(np.prod(shape))
-    return np.resize(samples(element.name, -99, 99, n, seed), shape) if n else np.zeros(shape, element.dtype)
+    return np.resize(element.samples(-99, 99, n, seed), shape) if n else np.zeros(shape, element.dtype)
 
 
 def moved(op: str, element: Element, x: np.ndarray, want: np.ndarray, attributes: str = "") -> Program:
@@ -43,6 +42,8 @@ def scalar_text(x: Any, element: Element) -> str:
     if element.kind == "c":
         return f"({scalar_text(x.real, element.part)}, {scalar_text(x.imag, element.part)})"
     bits = np.asarray(x, element.dtype).view(f"u{element.dtype.itemsize}")
+    if element.bits < 8:
+        return repr(float(x))
     exact = np.isfinite(x) and abs(float(x)) < 1e6 and float(x) == round(float(x), 6)
     return f"{float(x):.8e}" if exact else f"0x{int(bits):0{2 * element.dtype.itemsize}X}"
 
@@ -50,7 +51,7 @@ def scalar_text(x: Any, element: Element) -> str:
 @programs("constant")
 def constant(element: Element) -> Iterator[Program]:
     """A list, a splat, raw bytes, nothing."""
-    x = specials(element.name)[:12].reshape(2, -1) if element.kind != "b" else np.array([[True], [False]])
+    x = element.specials()[:12].reshape(2, -1) if element.kind != "b" else np.array([[True], [False]])
     listed = "[" + ", ".join("[" + ", ".join(scalar_text(v, element) for v in row) + "]" for row in x) + "]"
     raw = "0x" + (x.tobytes().hex().upper() if element.kind != "b" else "00FF")
     one = patterned(element, (40,))[-3]
@@ -60,7 +61,7 @@ def constant(element: Element) -> Iterator[Program]:
         (scalar_text(one, element), np.asarray(one, element.dtype)),
         ("", np.zeros((0, 4), element.dtype)),
     ]
-    if element.kind != "b":
+    if element.bits >= 8:
         bodies.append((f'"{raw}"', x))
     for body, want in bodies:
         t = type_of(want, element)
@@ -72,7 +73,7 @@ def constant(element: Element) -> Iterator[Program]:
 @programs("iota")
 def iota(element: Element) -> Iterator[Program]:
     for shape, d in (((5,), 0), ((3, 4), 1), ((4, 1, 2), 0), ((0, 3), 1)):
-        index = np.indices(shape)[d].astype(element.dtype)
+        index = element.cast(np.indices(shape)[d])
         yield Program(
             one_op("iota", [], [tensor(shape, element)], f"iota_dimension = {d} : i64"), [], [index]
         )
@@ -86,7 +87,7 @@ def dynamic_iota(element: Element) -> Iterator[Program]:
             shape_operand(shape, "%s")
             + f"  %r = stablehlo.dynamic_iota %s, dim = {d} : (tensor<{len(shape)}xi64>) -> {t}"
         )
-        yield Program(function([], [t], body), [], [np.indices(shape)[d].astype(element.dtype)])
+        yield Program(function([], [t], body), [], [element.cast(np.indices(shape)[d])])
 
 
 # --- shapes ---
@@ -420,9 +421,12 @@ def scatter(element: Element) -> Iterator[Program]:
         updates = small(rng, case[2], element)
         d = dict(zip(names, case[3:]))
         listed = ", ".join(f"{k} = {v}" for k, v in d.items() if v != [])
-        combine = (
-            (lambda a, b: b) if op == "replace" else (lambda a, b: a | b if element.kind == "b" else a + b)
-        )
+        if op == "replace":
+            combine = lambda a, b: b  # noqa: E731
+        elif element.kind == "b":
+            combine = lambda a, b: a | b  # noqa: E731
+        else:
+            combine = lambda a, b: element.cast(element.wide(a) + element.wide(b))  # noqa: E731
         want = scattered(x, index, updates, d, combine)
         body = region("add", element)
         if op == "replace":

@@ -30,6 +30,9 @@ PLAIN_TYPES = (
     Q(I8, F16, (0.03,), (1,)),
     Q(U8, BF16, (0.5,), (7,)),
     Q(I32, F32, (0.5,), (1000,), bounds=(5, 2000000001)),
+    Q(BY_TEXT["i4"], F32, (0.5,), (-2,)),
+    Q(BY_TEXT["ui4"], F16, (0.25,), (3,), bounds=(1, 14)),
+    Q(BY_TEXT["i2"], F32, (1.5,)),
 )
 PER_AXIS = Q(I8, F32, (0.5, 0.25, 2.0), (0, -3, 7), dimension=1)
 RNG = np.random.default_rng(61)
