@@ -60,7 +60,7 @@ class DataPtr {
   DataPtr(const DataPtr& o) : DataPtr(o.p_) {}
   DataPtr(DataPtr&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
   template <typename U>
-  DataPtr(const DataPtr<U>& o) : DataPtr(o.get()) {}
+  DataPtr(const DataPtr<U>& o) : DataPtr(o.get()) {}  // NOLINT: implicit, as of pointers
   ~DataPtr() {
     if (p_) p_->release();
   }

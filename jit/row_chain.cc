@@ -17,6 +17,8 @@ constexpr int64_t kBlockBytes = 384 * 1024;
 constexpr int64_t kLeastBytes = 512 * 1024;
 // Blocks of more rows begin at multiples of this: reductions take rows a vector at a time.
 constexpr int64_t kRowGrain = 16;
+// What a chain makes is held until its end, and each step that joins is compared with all before it.
+constexpr size_t kMostSteps = 32;
 
 // A chain in the making.
 class Chain {
@@ -25,7 +27,7 @@ class Chain {
 
   // Whether the step may join, as it then has.
   bool add(const RowStep* step) {
-    if (!step) return false;
+    if (!step || steps_.size() == kMostSteps) return false;
     const int64_t leading = step->leading();
     const int64_t rows = steps_.empty() ? leading : std::min(rows_, leading);
     if (leading % rows != 0 || (!steps_.empty() && rows_ % rows != 0)) return false;

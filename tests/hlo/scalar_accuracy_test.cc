@@ -94,7 +94,7 @@ TEST_CASE("f32: unary functions are within their bounds", "[scalar][ulp]") {
   }
 }
 
-// Every f32 input against the f64 rule, which the test above ties to the references: about 20 s a function,
+// Every f32 input against the f64 rule, which the test above ties to the references: minutes a function,
 // so only on request: lamina_tests "[exhaustive]"; LAMINA_ULP_STRIDE takes every n-th input.
 TEST_CASE("f32: every input", "[.][exhaustive]") {
   const char* stride_text = std::getenv("LAMINA_ULP_STRIDE");
