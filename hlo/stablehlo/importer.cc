@@ -153,6 +153,7 @@ absl::Status Importer::op(const OpTree& tree, Scope& scope) {
       std::any_of(items.begin(), items.end(), [](const Item* item) { return item->quantization; }) ||
       std::any_of(tree.types.begin(), tree.types.end(), is_quantized) ||
       std::any_of(tree.result_types.begin(), tree.result_types.end(), is_quantized);
+  LAMINA_RETURN_IF_ERROR(check_quantized_call(tree, items));
   std::vector<Item> results;
   LAMINA_RETURN_IF_ERROR(quantized ? run_quantized(row, tree, scope, std::move(items), &results)
                                    : run(row, tree, scope, std::move(items), &results));

@@ -76,6 +76,7 @@ class Importer {
   // What the op says of its operands' quantization agrees with them.
   absl::Status check_quantized_operands(const OpTree& op, std::span<const Item* const> items) const;
   absl::Status check_quantized_results(const FunctionTree& f) const;
+  absl::Status check_quantized_call(const OpTree& op, std::span<const Item* const> items) const;
   absl::Status check_leaves(const OpTree& op, const TypeTree& declared, std::span<const Value> flat,
                             size_t* leaf) const;
   // Where `scope` keeps them, until it gets another name.

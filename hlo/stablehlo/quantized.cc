@@ -503,6 +503,31 @@ absl::Status Importer::check_quantized_results(const FunctionTree& f) const {
   return absl::OkStatus();
 }
 
+absl::Status Importer::check_quantized_call(const OpTree& tree, std::span<const Item* const> items) const {
+  if (tree.name != "call" && tree.name != "func.call" && tree.name != "stablehlo.composite")
+    return absl::OkStatus();
+  std::string_view name;
+  for (const Field& f : tree.attrs)
+    if (f.value.kind == AttrTree::Kind::kSymbol &&
+        (f.name.empty() || f.name == "callee" || f.name == "decomposition"))
+      name = f.value.text;
+  const auto callee = functions_.find(name);
+  if (callee == functions_.end()) return absl::OkStatus();
+  const FunctionTree& f = *callee->second.tree;
+  for (size_t i = 0; i < std::min(items.size(), f.body.arguments.size()); ++i)
+    if (const TypeTree& t = f.body.arguments[i].type; !equal(t.quantization.get(), items[i]->quantization))
+      return error(tree.at, str_cat(tree.shown(), ": argument ", i, " of @", name, " is ",
+                                    described(t.quantization.get()), ", and is given ",
+                                    described(items[i]->quantization)));
+  for (size_t i = 0; i < f.results.size(); ++i)
+    if (const TypeTree* t = declared_type(tree, i);
+        t && !equal(t->quantization.get(), f.results[i].quantization.get()))
+      return error(tree.at, str_cat(tree.shown(), ": result ", i, " of @", name, " is ",
+                                    described(f.results[i].quantization.get()), ", and is called ",
+                                    described(t->quantization.get())));
+  return absl::OkStatus();
+}
+
 absl::Status Importer::run_quantized(OpRow row, const OpTree& tree, Scope& scope,
                                      std::vector<const Item*> items, std::vector<Item>* results) {
   LAMINA_RETURN_IF_ERROR(check_quantized_operands(tree, items));

@@ -336,6 +336,31 @@ def test_regions_keep_their_constraints():
         stablehlo.loads(function([t(T)], [t(OTHER)], f"  %r = stablehlo.abs %a0 : {t(OTHER)}"))
 
 
+def test_calls_pass_what_the_function_takes():
+    def module(given: str, taken: Quantized, returned: Quantized, made: str) -> str:
+        text = function([given], [made], f"  %r = call @f(%a0) : ({given}) -> {made}")
+        return text + (
+            f"func.func private @f(%x: {t(taken)}) -> {t(returned)} {{\n"
+            f"  %y = stablehlo.uniform_quantize %x : ({t(taken)}) -> {t(returned)}\n  return %y : {t(returned)}\n}}\n"
+        )
+
+    x = np.array([[4, -8], [0, 99]], np.int8)
+    got = stablehlo.loads(module(t(T), T, OTHER, t(OTHER)), "main")(x)
+    assert got.numpy().tolist() == [[8, -16], [0, 127]]
+    with pytest.raises(
+        ValueError, match=r"^2:8: call: argument 0 of @f is quantized<.*0.25:0>, and is given quan"
+    ):
+        stablehlo.loads(module(t(T), OTHER, OTHER, t(OTHER)), "main")
+    with pytest.raises(
+        ValueError, match=r"^2:8: call: argument 0 of @f is quantized<.*0.5:0>, and is given not quan"
+    ):
+        stablehlo.loads(module("tensor<2x2xi8>", T, OTHER, t(OTHER)), "main")
+    with pytest.raises(
+        ValueError, match=r"^2:8: call: result 0 of @f is quantized<.*0.25:0>, and is called not"
+    ):
+        stablehlo.loads(module(t(T), T, OTHER, "tensor<2x2xi8>"), "main")
+
+
 def test_arguments_and_results_are_the_stored_integers():
     loaded = stablehlo.loads(one_op("abs", [t(T)], [t(T)]))
     with pytest.raises(TypeError, match=r"argument 0 of @main must be int8\[2,2\], not float32\[2,2\]"):
