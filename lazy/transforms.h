@@ -26,9 +26,9 @@ struct JvpResult {
 };
 JvpResult jvp(const FlatFunction& f, const std::vector<Lazy>& primals, const std::vector<Lazy>& tangents);
 
-// Outputs, the pull-back from output cotangents to input cotangents (zeros where there is none; float operands
-// only, others give null), and the push-forward from input tangents to output tangents. Both are linear and
-// compute nothing of the function anew.
+// Outputs, the pull-back from output cotangents to input cotangents (zeros where there is none; float
+// operands only, others give null), and the push-forward from input tangents to output tangents. Both are
+// linear and compute nothing of the function anew.
 struct VjpResult {
   std::vector<Lazy> outputs;
   std::function<std::vector<Lazy>(const std::vector<Lazy>&)> pull_back, push_forward;

@@ -20,7 +20,8 @@ TypeOr rng_type(Types t, const Attrs& a) {
   if (algorithm != "THREE_FRY" && algorithm != "DEFAULT")
     return invalid("rng_algorithm must be THREE_FRY or DEFAULT, not '", algorithm, "'");
   const DType dtype = a.dtype(Attr::dtype);
-  if (!is_unsigned(dtype) || is_narrow(dtype)) return invalid("makes unsigned integers of 8 bits or more, not ", info(dtype).name);
+  if (!is_unsigned(dtype) || is_narrow(dtype))
+    return invalid("makes unsigned integers of 8 bits or more, not ", info(dtype).name);
   TypeOr bits = array_type(dtype, a.ints(Attr::shape));
   if (!bits.ok()) return bits;
   return tuple_type({{t[0], *bits}});

@@ -37,7 +37,7 @@ T apply(T a, T b) {
     return K == CombineKind::kAdd ? a + b : a * b;
   } else {
     // Unsigned, and wide enough that promotion to int cannot overflow.
-    const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);  // NOLINT(bugprone-signed-char-misuse)
+    const uint64_t x = a, y = b;  // NOLINT(bugprone-signed-char-misuse): the sign goes along
     return static_cast<T>(K == CombineKind::kAdd ? x + y : x * y);
   }
 }

@@ -22,7 +22,11 @@ class Loaded:
 
     def __init__(self, text: str, entry: str | None = None) -> None:
         if not isinstance(text, str):
-            hint = "; of bytecode give the text, in JAX exported.mlir_module()" if isinstance(text, bytes) else ""
+            hint = (
+                "; of bytecode give the text, in JAX exported.mlir_module()"
+                if isinstance(text, bytes)
+                else ""
+            )
             raise TypeError(f"a module is {self._notation} text, a str, not {type(text).__name__}{hint}")
         self._module = self._parse(text)
         self.name: str = self._module.entry() if entry is None else entry

@@ -95,7 +95,9 @@ def test_agrees_with_jax_in_double_precision(name):
 
 @pytest.mark.parametrize("module", [5, None, b"module {}"], ids=["number", "none", "bytes"])
 def test_a_module_is_text(module):
-    with pytest.raises(TypeError, match=r"not bytes; of bytecode give the text, in JAX exported.mlir_module\(\)"):
+    with pytest.raises(
+        TypeError, match=r"not bytes; of bytecode give the text, in JAX exported.mlir_module\(\)"
+    ):
         stablehlo.loads(b"ML\xefR")
     with pytest.raises(TypeError, match="a module is StableHLO text, a str, not"):
         stablehlo.loads(module)
