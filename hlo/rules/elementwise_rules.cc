@@ -157,7 +157,7 @@ ScalarProgram reduce_precision_program(std::span<const DType> operands, DType re
 RuleArg real_rule(std::span<const RuleArg> args, DType) { return scalar::to_rule_arg(args[0].re); }
 RuleArg imag_rule(std::span<const RuleArg> args, DType result) {
   return scalar::to_rule_arg(is_complex(args[0].dtype) ? args[0].im
-                                                       : args[0].re.recorder()->constant_bits(result, 0));
+                                                       : args[0].re.recorder()->constant(result, 0));
 }
 RuleArg complex_rule(std::span<const RuleArg> args, DType result) { return {result, args[0].re, args[1].re}; }
 
