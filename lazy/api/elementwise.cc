@@ -12,7 +12,6 @@ using detail::lazy_of;
 using detail::located;
 using detail::tensor_of;
 using detail::to_hlo;
-using hlo::Attr;
 using hlo::Builder;
 using hlo::Op;
 using hlo::Value;

@@ -11,7 +11,6 @@ namespace {
 using detail::build;
 using detail::lazy_of;
 using detail::located;
-using detail::tensor_of;
 using hlo::Attr;
 using hlo::Builder;
 using hlo::Dims;

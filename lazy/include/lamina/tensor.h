@@ -165,8 +165,8 @@ inline constexpr NewAxis newaxis{};
 class Index {
  public:
   using Where = std::source_location;
-  Index(int i, Where where = Where::current())
-      : item_(static_cast<int64_t>(i)), where_(where) {}                                   // NOLINT: implicit
+  Index(int i, Where where = Where::current())  // NOLINT: implicit
+      : item_(static_cast<int64_t>(i)), where_(where) {}
   Index(int64_t i, Where where = Where::current()) : item_(i), where_(where) {}            // NOLINT
   Index(Slice s, Where where = Where::current()) : item_(s), where_(where) {}              // NOLINT
   Index(Ellipsis e, Where where = Where::current()) : item_(e), where_(where) {}           // NOLINT
