@@ -60,7 +60,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # Sub-packages load on first use, so that importing stays quick.
-    if name in ("numpy", "lax", "nn", "random", "stablehlo", "xla_hlo"):
+    if name in ("numpy", "lax", "nn", "ops", "random", "scipy", "stablehlo", "xla_hlo"):
         import importlib
 
         return importlib.import_module(f"lamina.{name}")

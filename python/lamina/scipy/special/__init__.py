@@ -1,0 +1,17 @@
+"""Special functions of real arguments, elementwise with broadcasting; names and meanings as in scipy.special.
+
+They are computed in float64 and rounded once to the arguments' element type (float32 for integers), and have
+derivatives of every order, by rule, in both modes.
+"""
+
+from lamina.scipy.special import _bessel, _convex, _error, _exponential, _gamma
+from lamina.scipy.special._bessel import *  # noqa: F403
+from lamina.scipy.special._convex import *  # noqa: F403
+from lamina.scipy.special._error import *  # noqa: F403
+from lamina.scipy.special._exponential import *  # noqa: F403
+from lamina.scipy.special._gamma import *  # noqa: F403
+
+__all__: list[str] = []
+for _module in (_bessel, _convex, _error, _exponential, _gamma):
+    __all__ += _module.__all__
+__all__.sort()

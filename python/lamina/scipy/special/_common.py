@@ -1,0 +1,144 @@
+"""What the special functions share: conversion, derivatives by rule, series."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lamina import _core
+from lamina._core import Tensor
+from lamina._custom import _Custom, _kept_rule
+from lamina._tensor import astype, to_tensor
+from lamina.numpy._common import broadcast_all, compare, ew, full_of, promote_inexact, select
+from lamina.tree import TreeDef
+
+
+class Differentiable(_Custom):
+    """An elementwise function of float64 arrays of one shape, with its partial derivatives.
+
+    A partial is a function of the arguments that gives an array; None where there is none, which raises
+    NotImplementedError when it is needed. Being functions of the same kind, they are differentiated in turn.
+    """
+
+    def __init__(self, fun: Callable[..., Tensor], partials: Sequence[Callable[..., Any] | None]) -> None:
+        super().__init__(fun)
+        self.partials = partials
+
+    def _needs_rule(self) -> None:
+        pass
+
+    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:
+        def rule(x: list[Tensor], tangents: list[Any]) -> tuple[list[Tensor], list[Any]]:
+            total = None
+            for i, (partial, t) in enumerate(zip(self.partials, tangents)):
+                if t is None:
+                    continue
+                if partial is None:
+                    raise NotImplementedError(
+                        f"{self.fun.__name__.strip('_')} has no derivative by argument {i}; "
+                        "wrap that argument in lamina.lax.stop_gradient if none is meant"
+                    )
+                term = partial(*x) * t
+                total = term if total is None else total + term
+            return [self(*x)], [total]
+
+        return _kept_rule(True, len(leaves), rule)
+
+
+def differentiable(*partials: Callable[..., Any] | None) -> Callable[[Callable[..., Tensor]], Differentiable]:
+    """Decorator: the function with these partial derivatives, one per argument."""
+    return lambda fun: Differentiable(fun, partials)
+
+
+def in_float64(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: `f` on arguments broadcast and converted to float64; the result in their common float type.
+
+    So results of narrower types are rounded once. Arguments are numbers or arrays of real numbers; TypeError for
+    complex ones. Keyword arguments pass as they are.
+    """
+
+    @functools.wraps(f)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        ts = promote_inexact(*args)
+        dtype, weak = ts[0].dtype.name, all(t.weak_type for t in ts)
+        if ts[0].dtype.kind == "c":
+            raise TypeError(f"{f.__name__} is not defined for {dtype} elements")
+        out = f(*broadcast_all(*(astype(t, "float64") for t in ts)), **kwargs)
+        if isinstance(out, tuple):
+            return tuple(_core.set_weak(astype(o, dtype), weak) for o in out)
+        return _core.set_weak(astype(out, dtype), weak)
+
+    return wrapped
+
+
+def of_order(f: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, Any], Tensor]:
+    """Decorator: `f(n, x)` with n as int32, -1 where it is no natural number, and x as `in_float64` has it.
+
+    There is no derivative by n; NotImplementedError where n is a float array that one is taken by.
+    """
+
+    @functools.wraps(f)
+    def wrapped(n: Any, x: Any) -> Any:
+        order, (x,) = to_tensor(n), promote_inexact(x)
+        if x.dtype.kind == "c" or order.dtype.kind == "c":
+            raise TypeError(f"{f.__name__} is not defined for complex elements")
+        if order.dtype.kind == "f":
+            if 0 < _core.open_stamp() <= _core.stamp(order):
+                raise NotImplementedError(
+                    f"{f.__name__} has no derivative by its order, which is a float array of a traced function; "
+                    "make it integers (astype) or wrap it in lamina.lax.stop_gradient outside"
+                )
+            order = select(compare(order, ew("floor", order), "EQ"), order, -1.0)
+        order = astype(ew("maximum", order, -1), "int32")
+        out = f(*broadcast_all(order, astype(x, "float64")))
+        return _core.set_weak(astype(out, x.dtype), x.weak_type)
+
+    return wrapped
+
+
+def number(value: float, like: Tensor) -> Tensor:
+    """`value` in the shape of `like`."""
+    return full_of(float(value), "float64", like.shape)
+
+
+def safe(x: Tensor, ok: Tensor, instead: float) -> Tensor:
+    """x where `ok`, else a harmless value, for branches that are not taken."""
+    return select(ok, x, number(instead, x))
+
+
+def polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
+    """The polynomial with these coefficients, the highest first, by Horner's rule."""
+    total = number(coefficients[0], x)
+    for c in coefficients[1:]:
+        total = total * x + c
+    return total
+
+
+def chebyshev(t: Tensor, coefficients: Sequence[float]) -> Tensor:
+    """The sum of Chebyshev polynomials of t in [-1, 1], by Clenshaw's recurrence."""
+    doubled, one, two = t * 2.0, number(0, t), number(0, t)
+    for c in reversed(coefficients[1:]):
+        one, two = doubled * one - two + c, one
+    return t * one - two + coefficients[0]
+
+
+def iterate(
+    state: Sequence[Tensor], go_on: Callable[..., Tensor], step: Callable[..., Sequence[Tensor]], most: int
+) -> list[Tensor]:
+    """`step` applied to the state, element by element, until `go_on` is false everywhere or `most` times.
+
+    An element whose `go_on` is false keeps its state.
+    """
+    from lamina import lax
+
+    def condition(carry: Any) -> Tensor:
+        n, parts = carry
+        return ew("and", n < most, go_on(*parts).any())
+
+    def body(carry: Any) -> Any:
+        n, parts = carry
+        active = go_on(*parts)
+        return n + 1, [select(active, new, old) for new, old in zip(step(*parts), parts)]
+
+    return lax.while_loop(condition, body, (_core.asarray(0), list(state)))[1]

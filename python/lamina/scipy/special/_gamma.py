@@ -1,0 +1,658 @@
+"""Gamma, beta and zeta functions and their incomplete forms.
+
+Sources: Stirling's series (NIST DLMF 5.11), the incomplete gamma function by series, continued fraction and, for
+large parameters, quadrature around the maximum of the integrand (DLMF 8.7, 8.9; Press et al., Numerical Recipes, 6.2);
+the incomplete beta function by continued fraction (DLMF 8.17.22, Lentz's method); Hurwitz' zeta function by Euler's
+and Maclaurin's formula (DLMF 25.11.5).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from lamina._core import Tensor
+from lamina._tensor import astype, to_tensor
+from lamina.numpy import _elementwise as np_
+from lamina.numpy._common import compare, ew, select
+from lamina.scipy.special._common import (
+    Differentiable,
+    differentiable,
+    in_float64,
+    iterate,
+    number,
+    of_order,
+    polynomial,
+    safe,
+)
+
+_HALF_LOG_TWO_PI = 0.9189385332046727
+# B_2k / (2k (2k - 1)), k = 10 ... 1
+_STIRLING = [
+    -174611.0 / 125400,
+    43867.0 / 244188,
+    -3617.0 / 122400,
+    1.0 / 156,
+    -691.0 / 360360,
+    1.0 / 1188,
+    -1.0 / 1680,
+    1.0 / 1260,
+    -1.0 / 360,
+    1.0 / 12,
+]
+_EPS = 2.0**-53
+
+
+def _gammaln(x: Tensor) -> Tensor:
+    return ew("lgamma", x)
+
+
+def _correction(x: Tensor) -> Tensor:
+    """lgamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2), for x >= 10."""
+    return polynomial(1.0 / (x * x), _STIRLING) / x
+
+
+def _gamma_positive(y: Tensor, low: Tensor) -> Tensor:
+    """Gamma(y + low) for y >= 10, low far below y: x^(x - 1/2) in two halves, so that it overflows as late as it may."""
+    half = ew("power", y, y * 0.5 - 0.25)
+    out = half * ew("exponential", -y) * half * math.sqrt(2 * math.pi)
+    shift = low * (ew("log", y) - 0.5 / y)
+    return out * ew("exponential", _correction(y)) * (1.0 + shift)
+
+
+def _gamma_forward(x: Tensor) -> Tensor:
+    negative = compare(x, 0.5, "LT")
+    # Gamma(x) = pi / (sin(pi x) Gamma(1 - x)); the rounding of 1 - x and of x + 10 is carried along.
+    z = select(negative, 1.0 - x, x)
+    low = select(negative, (1.0 - z) - x, 0.0)
+    small = compare(z, 10.0, "LT")
+    y = select(small, z + 10.0, z)
+    low = low + select(small, z - (y - 10.0), 0.0)
+    product = number(1, x)
+    for k in range(10):
+        product = product * (z + float(k))
+    g = _gamma_positive(safe(y, compare(y, 1e4, "LT"), 1e4), low)
+    g = select(small, g / safe(product, small, 1.0), g)
+    whole = ew("round_nearest_even", x)
+    odd = compare(ew("remainder", whole, 2.0), 0.0, "NE")
+    reflected = math.pi / (ew("sine", (x - whole) * math.pi) * g)
+    out = select(negative, select(odd, -reflected, reflected), g)
+    floor_odd = compare(ew("remainder", ew("floor", x), 2.0), 0.0, "NE")
+    out = select(compare(x, -190.0, "LT"), select(floor_odd, -0.0, 0.0), out)
+    pole = ew("and", compare(x, 0.0, "LE"), compare(x, whole, "EQ"))
+    out = select(pole, math.nan, out)
+    out = select(compare(x, 0.0, "EQ"), np_.copysign(math.inf, x), out)
+    out = select(compare(x, math.inf, "EQ"), math.inf, out)
+    return select(compare(x, x, "NE"), x, out)
+
+
+_gamma = differentiable(lambda x: _gamma(x) * ew("digamma", x))(_gamma_forward)
+
+
+@in_float64
+def gammaln(x: Any) -> Tensor:
+    """log |Gamma(x)|."""
+    return _gammaln(x)
+
+
+@in_float64
+def gamma(x: Any) -> Tensor:
+    """Gamma(x): NaN at negative integers, infinite at 0 with its sign."""
+    return _gamma(x)
+
+
+@in_float64
+def gammasgn(x: Any) -> Tensor:
+    """The sign of Gamma(x): 1 or -1; NaN at negative integers, the sign of x at 0."""
+    whole = ew("floor", x)
+    odd = compare(ew("remainder", whole, 2.0), 0.0, "NE")
+    out = select(ew("and", compare(x, 0.0, "LT"), odd), -1.0, number(1, x))
+    out = select(ew("and", compare(x, 0.0, "LT"), compare(whole, x, "EQ")), math.nan, out)
+    return select(compare(x, 0.0, "EQ"), np_.copysign(1.0, x), select(compare(x, x, "NE"), x, out))
+
+
+@in_float64
+def digamma(x: Any) -> Tensor:
+    """The derivative of log Gamma(x)."""
+    return ew("digamma", x)
+
+
+psi = digamma
+
+
+@in_float64
+def rgamma(x: Any) -> Tensor:
+    """1 / Gamma(x): 0 at 0 and the negative integers."""
+    pole = ew("and", compare(x, 0.0, "LE"), compare(x, ew("floor", x), "EQ"))
+    return select(pole, 0.0, 1.0 / _gamma(safe(x, ew("not", pole), 1.0)))
+
+
+loggamma = gammaln
+
+
+def factorial(n: Any, exact: bool = False) -> Tensor:
+    """n! = Gamma(n + 1), a float; 0 for negative n. NotImplementedError for `exact`."""
+    if exact:
+        raise NotImplementedError("factorial gives floats; use math.factorial for exact integers")
+    return _factorial(n)
+
+
+@in_float64
+def _factorial(n: Any) -> Tensor:
+    return select(compare(n, 0.0, "LT"), 0.0, _gamma(ew("maximum", n, 0.0) + 1.0))
+
+
+def multigammaln(a: Any, d: Any) -> Tensor:
+    """log of the multivariate gamma function of dimension d, a Python integer.
+
+    ValueError for d < 1.
+    """
+    d = int(d)
+    if d < 1:
+        raise ValueError(f"multigammaln needs a dimension of at least 1, not {d}")
+    return _multigammaln(a, d=d)
+
+
+@in_float64
+def _multigammaln(a: Any, d: int) -> Tensor:
+    total = number(d * (d - 1) / 4 * math.log(math.pi), a)
+    for j in range(d):
+        total = total + _gammaln(a - j / 2)
+    return total
+
+
+# --- beta ---
+
+
+def _log1p_minus(u: Tensor) -> Tensor:
+    """log(1 + u) - u without cancellation: a series in u / (2 + u) near 0."""
+    near = compare(ew("abs", u), 0.4, "LT")
+    v = safe(u, near, 0.0)
+    s = v / (2.0 + v)
+    square = s * s
+    # log(1 + u) = 2 (s + s^3/3 + ...) and 2 s - u = -u s.
+    tail = polynomial(square, [2.0 / (2 * k + 1) for k in range(20, 0, -1)])
+    close = s * square * tail - v * s
+    return select(near, close, ew("log_plus_one", u) - u)
+
+
+def _log_shape(t: Tensor, m: Tensor) -> Tensor:
+    """log(t / m) - (t - m) / m, exact near t = m."""
+    u = (t - m) / m
+    near = compare(ew("abs", u), 0.5, "LT")
+    far = ew("log", safe(t, ew("not", near), 1.0) / m) - u
+    return select(near, _log1p_minus(safe(u, near, 0.0)), far)
+
+
+def _betaln_forward(a: Tensor, b: Tensor) -> Tensor:
+    p, q = ew("minimum", a, b), ew("maximum", a, b)
+    large_q, large_p = compare(q, 10.0, "GE"), compare(p, 10.0, "GE")
+    qs = safe(q, large_q, 10.0)
+    ps = safe(p, large_p, 10.0)
+    pm = safe(p, ew("and", compare(p, 0.0, "GT"), compare(p, math.inf, "LT")), 1.0)
+    qf = safe(qs, compare(qs, math.inf, "LT"), 10.0)
+    both = (
+        _HALF_LOG_TWO_PI
+        - 0.5 * ew("log", qf)
+        + _correction(ps)
+        + _correction(qf)
+        - _correction(ps + qf)
+        + (ps - 0.5) * ew("log", ps / (ps + qf))
+        + qf * ew("log_plus_one", -(ps / (ps + qf)))
+    )
+    one = (
+        _gammaln(pm)
+        + _correction(qf)
+        - _correction(pm + qf)
+        + pm
+        - pm * ew("log", pm + qf)
+        + (qf - 0.5) * ew("log_plus_one", -(pm / (pm + qf)))
+    )
+    none = _gammaln(p) + _gammaln(q) - _gammaln(p + q)
+    out = select(large_q, select(large_p, both, select(compare(p, 0.0, "GT"), one, none)), none)
+    return select(ew("and", compare(q, math.inf, "EQ"), compare(p, 0.0, "GT")), -math.inf, out)
+
+
+_betaln = differentiable(
+    lambda a, b: ew("digamma", a) - ew("digamma", a + b), lambda a, b: ew("digamma", b) - ew("digamma", a + b)
+)(_betaln_forward)
+
+
+@in_float64
+def betaln(a: Any, b: Any) -> Tensor:
+    """log |B(a, b)|."""
+    return _betaln(a, b)
+
+
+@in_float64
+def beta(a: Any, b: Any) -> Tensor:
+    """B(a, b) = Gamma(a) Gamma(b) / Gamma(a + b)."""
+    small = ew("and", compare(ew("abs", a), 10.0, "LT"), compare(ew("abs", b), 10.0, "LT"))
+    x, y = safe(a, small, 1.0), safe(b, small, 1.0)
+    pole = compare(_gamma(x + y), _gamma(x + y), "NE")
+    direct = select(pole, 0.0, _gamma(x) / safe(_gamma(x + y), ew("not", pole), 1.0) * _gamma(y))
+    sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
+    return select(small, direct, sign * ew("exponential", _betaln(a, b)))
+
+
+@in_float64
+def poch(z: Any, m: Any) -> Tensor:
+    """Pochhammer's symbol Gamma(z + m) / Gamma(z)."""
+    ratio = ew("exponential", _gammaln(z + m) - _gammaln(z))
+    return select(compare(m, 0.0, "EQ"), 1.0, gammasgn(z + m) * gammasgn(z) * ratio)
+
+
+def comb(N: Any, k: Any, exact: bool = False, repetition: bool = False) -> Tensor:
+    """The number of ways to choose k of N, as a float. NotImplementedError for `exact`: use math.comb."""
+    if exact:
+        raise NotImplementedError("comb gives floats; use math.comb for exact integers")
+    if repetition:
+        N = to_tensor(N) + k - 1
+    return _comb(N, k)
+
+
+@in_float64
+def _comb(n: Any, k: Any) -> Tensor:
+    ok = ew("and", ew("and", compare(k, 0.0, "GE"), compare(n, 0.0, "GE")), compare(k, n, "LE"))
+    m, j = safe(n, ok, 2.0), safe(k, ok, 1.0)
+    value = ew("exponential", -_betaln(m - j + 1.0, j + 1.0)) / (m + 1.0)
+    whole = ew("and", compare(m, ew("floor", m), "EQ"), compare(j, ew("floor", j), "EQ"))
+    rounded = value + ew("stop_gradient", ew("round_nearest_even", value) - value)
+    value = select(ew("and", whole, compare(value, 1e12, "LT")), rounded, value)
+    return select(ok, value, 0.0)
+
+
+# --- zeta ---
+
+# B_2j / (2j)!, j = 1 ... 10
+_MACLAURIN = (
+    1 / 12,
+    -1 / 720,
+    1 / 30240,
+    -1 / 1209600,
+    1 / 47900160,
+    -691 / 1307674368000,
+    1 / 74724249600,
+    -3617 / 10670622842880000,
+    43867 / 5109094217170944000,
+    -174611 / 802857662698291200000,
+)
+
+
+def _zeta_forward(s: Tensor, q: Tensor) -> Tensor:
+    minus = -s
+    whole_s = compare(s, ew("floor", s), "EQ")
+    below = ew("and", compare(q, 0.0, "LT"), compare(q, -1e4, "GT"))
+
+    def term(at: Tensor) -> Tensor:
+        """at^-s, of negative bases too where s is an integer."""
+        size = ew("power", ew("abs", at), minus)
+        odd = compare(ew("remainder", s, 2.0), 0.0, "NE")
+        return select(ew("and", compare(at, 0.0, "LT"), odd), -size, size)
+
+    at, total = iterate(
+        [q, number(0, q)],
+        lambda at, total: ew("and", below, compare(at, 0.0, "LT")),
+        lambda at, total: [at + 1.0, total + term(at)],
+        20000,
+    )
+    for k in range(12):
+        total = total + ew("power", at + float(k), minus)
+    end = at + 12.0
+    last = ew("power", end, minus)
+    total = total + end * last / (s - 1.0) + last * 0.5
+    square, factor = end * end, s * last / end
+    for j, c in enumerate(_MACLAURIN):
+        total = total + factor * c
+        factor = factor * ((s + (2.0 * j + 1)) * (s + (2.0 * j + 2))) / square
+    pole = ew("and", compare(q, 0.0, "LE"), compare(q, ew("floor", q), "EQ"))
+    total = select(ew("and", compare(q, 0.0, "LT"), ew("not", whole_s)), math.nan, total)
+    total = select(compare(q, -1e4, "LE"), math.nan, total)
+    total = select(pole, math.inf, total)
+    total = select(compare(q, math.inf, "EQ"), 0.0, total)
+    at_infinity = select(compare(q, 1.0, "EQ"), 1.0, select(compare(q, 1.0, "GT"), 0.0, math.inf))
+    total = select(compare(s, math.inf, "EQ"), at_infinity, total)
+    total = select(compare(s, 1.0, "EQ"), math.inf, total)
+    total = select(compare(s, 1.0, "LT"), math.nan, total)
+    return select(ew("or", compare(s, s, "NE"), compare(q, q, "NE")), math.nan, total)
+
+
+def _slope(f: Callable[..., Tensor], which: int, times: int) -> Callable[..., Tensor]:
+    """The derivative of an elementwise function by one argument, `times` times, by forward mode."""
+    if times == 0:
+        return f
+
+    def derivative(*args: Tensor) -> Tensor:
+        from lamina._transforms import jvp
+
+        below = _slope(f, which, times - 1)
+
+        def along(v: Tensor) -> Tensor:
+            return below(*args[:which], v, *args[which + 1 :])
+
+        return jvp(along, (args[which],), (number(1, args[which]),))[1]
+
+    return derivative
+
+
+# Functions whose loops only forward mode can go through have their derivatives by parameters, of every order, as
+# functions with rules of their own.
+
+
+@functools.cache
+def _zeta_slope(k: int) -> Differentiable:
+    """The k-th derivative of zeta(s, q) by s."""
+
+    def by_q(s: Tensor, q: Tensor) -> Tensor:
+        out = -s * _zeta_slope(k)(s + 1.0, q)
+        return out - float(k) * _zeta_slope(k - 1)(s + 1.0, q) if k else out
+
+    return differentiable(lambda s, q: _zeta_slope(k + 1)(s, q), by_q)(_slope(_zeta_forward, 0, k))
+
+
+def _zeta(s: Tensor, q: Tensor) -> Tensor:
+    return _zeta_slope(0)(s, q)
+
+
+@in_float64
+def zeta(x: Any, q: Any = 1.0) -> Tensor:
+    """Hurwitz' zeta function, the sum of (k + q)^-x over k = 0, 1, ...; Riemann's for q = 1. NaN for x < 1."""
+    return _zeta(x, q)
+
+
+def _polygamma_forward(order: Tensor, x: Tensor) -> Tensor:
+    n = astype(order, "float64")
+    odd = compare(ew("remainder", n, 2.0), 0.0, "NE")
+    size = _gamma(n + 1.0) * _zeta_forward(ew("maximum", n, 1.0) + 1.0, x)
+    out = select(compare(n, 0.0, "GE"), select(odd, size, -size), math.nan)
+    return select(compare(n, 0.0, "EQ"), ew("digamma", x), out)
+
+
+_polygamma = differentiable(None, lambda n, x: _polygamma(n + 1, x))(_polygamma_forward)
+
+
+@of_order
+def polygamma(n: Any, x: Any) -> Tensor:
+    """The n-th derivative of digamma at x, n a natural number (NaN for others)."""
+    return _polygamma(n, x)
+
+
+# --- incomplete gamma ---
+
+
+# Nodes and weights of Gauss and Legendre's rule with 32 points on [-1, 1]: the positive half.
+def _legendre() -> tuple[list[float], list[float]]:
+    n, nodes, weights = 32, [], []
+    for i in range(n // 2):
+        x = math.cos(math.pi * (i + 0.75) / (n + 0.5))
+        for _ in range(8):
+            before, here = 1.0, x
+            for k in range(2, n + 1):
+                before, here = here, ((2 * k - 1) * x * here - (k - 1) * before) / k
+            slope = n * (before - x * here) / (1 - x * x)
+            x -= here / slope
+        nodes.append(x)
+        weights.append(2 / ((1 - x * x) * slope * slope))
+    return nodes, weights
+
+
+def _density(a: Tensor, x: Tensor) -> Tensor:
+    """x^a exp(-x) / Gamma(a + 1), for a, x > 0."""
+    large = compare(a, 10.0, "GE")
+    b = safe(a, large, 10.0)
+    exact = b * _log_shape(x, b) - _correction(b) - 0.5 * ew("log", b) - _HALF_LOG_TWO_PI
+    c = safe(a, ew("not", large), 1.0)
+    direct = c * ew("log", x) - x - _gammaln(c + 1.0)
+    return ew("exponential", select(large, exact, direct))
+
+
+def _gamma_series(a: Tensor, x: Tensor) -> Tensor:
+    """P(a, x) by its power series."""
+    _, _, total = iterate(
+        [a, number(1, a), number(1, a)],
+        lambda n, term, total: compare(term, total * (_EPS * 2.0**-6), "GT"),
+        lambda n, term, total: [n + 1.0, term * x / (n + 1.0), total + term * x / (n + 1.0)],
+        5000,
+    )
+    return total * _density(a, x)
+
+
+def _gamma_fraction(a: Tensor, x: Tensor) -> Tensor:
+    """Q(a, x) by Legendre's continued fraction, with Lentz's method."""
+    b = x + 1.0 - a
+    # At an integer a the fraction ends early, but its derivative by a does not.
+    least = 100.0 / x + 3.0 * ew("sqrt", a) + 20.0
+    tiny = 1e-300
+    start = 1.0 / b
+
+    def step(i: Tensor, b: Tensor, c: Tensor, d: Tensor, h: Tensor, change: Tensor) -> list[Tensor]:
+        i = i + 1.0
+        an = -i * (i - a)
+        b = b + 2.0
+        d = an * d + b
+        d = 1.0 / safe(d, compare(ew("abs", d), tiny, "GE"), tiny)
+        c = b + an / c
+        c = safe(c, compare(ew("abs", c), tiny, "GE"), tiny)
+        return [i, b, c, d, h * (d * c), ew("abs", d * c - 1.0)]
+
+    state = iterate(
+        [number(0, a), b, number(1 / tiny, a), start, start, number(1, a)],
+        lambda i, b, c, d, h, change: ew("or", compare(change, _EPS, "GT"), compare(i, least, "LT")),
+        step,
+        5000,
+    )
+    return state[4] * _density(a, x) * a
+
+
+def _gamma_quadrature(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """(P, Q) for large a: the smaller one is the integral of the density beyond x."""
+    mode = a - 1.0
+    root = ew("sqrt", mode)
+    above = compare(x, mode, "GT")
+    # Far from the maximum the integrand falls exponentially.
+    steep = 40.0 / ew("maximum", ew("abs", mode / x - 1.0), 1e-3)
+    far_up = ew("maximum", mode + 12.0 * root, x + 7.0 * root)
+    far_down = ew("minimum", mode - 9.0 * root, x - 7.0 * root)
+    far_up = ew("minimum", far_up, x + steep)
+    far_down = ew("maximum", 0.0, ew("maximum", far_down, x - steep))
+    end = select(above, far_up, far_down)
+    middle, half = 0.5 * (x + end), 0.5 * (end - x)
+    total = number(0, a)
+    for node, weight in zip(*_legendre()):
+        for side in (node, -node):
+            t = middle + half * side
+            total = total + weight * ew("exponential", mode * _log_shape(t, mode))
+    scale = ew("exponential", -_correction(mode) - _HALF_LOG_TWO_PI) / root
+    tail = ew("abs", total * half) * scale
+    return select(above, 1.0 - tail, tail), select(above, tail, 1.0 - tail)
+
+
+def _both_gammainc(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    ok = ew("and", ew("and", compare(a, 0.0, "GT"), compare(x, 0.0, "GT")), compare(x, math.inf, "LT"))
+    ok = ew("and", ok, compare(a, math.inf, "LT"))
+    large = ew("and", ok, compare(a, 1000.0, "GT"))
+    below = ew("or", compare(x, a + 1.0, "LT"), compare(x, 1.0, "LT"))
+    plain = ew("and", ok, ew("not", large))
+    lower, upper = ew("and", plain, below), ew("and", plain, ew("not", below))
+    p = _gamma_series(safe(a, lower, 1.0), safe(x, lower, 0.5))
+    q = _gamma_fraction(safe(a, upper, 1.0), safe(x, upper, 3.0))
+    lp, lq = _gamma_quadrature(safe(a, large, 1e4), safe(x, large, 1e4))
+    p_out = select(large, lp, select(lower, p, 1.0 - q))
+    q_out = select(large, lq, select(lower, 1.0 - p, q))
+    zero_a = ew("and", compare(a, 0.0, "EQ"), compare(x, 0.0, "GT"))
+    infinite_a = ew("and", compare(a, math.inf, "EQ"), compare(x, math.inf, "LT"))
+    zero_x = ew("and", compare(x, 0.0, "EQ"), compare(a, 0.0, "GT"))
+    infinite_x = ew("and", compare(x, math.inf, "EQ"), compare(a, math.inf, "LT"))
+    one = ew("or", zero_a, ew("and", infinite_x, compare(a, 0.0, "GE")))
+    none = ew("or", zero_x, ew("and", infinite_a, compare(x, 0.0, "GE")))
+
+    def finish(value: Tensor, at_one: float) -> Tensor:
+        edge = select(one, at_one, select(none, 1.0 - at_one, math.nan))
+        return select(ok, value, edge)
+
+    return finish(p_out, 1.0), finish(q_out, 0.0)
+
+
+def _lower(a: Tensor, x: Tensor) -> Tensor:
+    return _both_gammainc(a, x)[0]
+
+
+def _upper(a: Tensor, x: Tensor) -> Tensor:
+    return _both_gammainc(a, x)[1]
+
+
+def _gamma_pdf(a: Tensor, x: Tensor) -> Tensor:
+    """The derivative of P(a, x) by x: x^(a - 1) exp(-x) / Gamma(a); for x < 0 NaN, as P."""
+    inside = compare(x, 0.0, "GT")
+    y = safe(x, inside, 1.0)
+    at_zero = select(compare(a, 1.0, "LT"), math.inf, select(compare(a, 1.0, "EQ"), 1.0, 0.0))
+    value = ew("exponential", (a - 1.0) * ew("log", y) - y - _gammaln(a))
+    return select(inside, value, select(compare(x, 0.0, "EQ"), at_zero, math.nan))
+
+
+@functools.cache
+def _gamma_slope(k: int) -> Differentiable:
+    """The k-th derivative of P(a, x) by a, k > 0."""
+
+    def forward(a: Tensor, x: Tensor) -> Tensor:
+        # Beyond a the complement is the small one, and its derivative the exact one.
+        return select(compare(x, a, "LT"), _slope(_lower, 0, k)(a, x), -_slope(_upper, 0, k)(a, x))
+
+    return differentiable(lambda a, x: _gamma_slope(k + 1)(a, x), _slope(_gamma_pdf, 0, k))(forward)
+
+
+_gammainc = differentiable(lambda a, x: _gamma_slope(1)(a, x), lambda a, x: _gamma_pdf(a, x))(_lower)
+_gammaincc = differentiable(lambda a, x: -_gamma_slope(1)(a, x), lambda a, x: -_gamma_pdf(a, x))(_upper)
+
+
+@in_float64
+def gammainc(a: Any, x: Any) -> Tensor:
+    """The regularized lower incomplete gamma function P(a, x); NaN for negative arguments."""
+    return _gammainc(a, x)
+
+
+@in_float64
+def gammaincc(a: Any, x: Any) -> Tensor:
+    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation."""
+    return _gammaincc(a, x)
+
+
+@in_float64
+def random_gamma_slope(a: Any, x: Any) -> Tensor:
+    """How a gamma variate x moves with its parameter a at a fixed probability: -dP/da / dP/dx."""
+    return -_gamma_slope(1)(a, x) / _gamma_pdf(a, x)
+
+
+# --- incomplete beta ---
+
+
+def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    tiny = 1e-300
+
+    def nonzero(v: Tensor) -> Tensor:
+        return safe(v, compare(ew("abs", v), tiny, "GE"), tiny)
+
+    first = 1.0 / nonzero(1.0 - (a + b) * x / (a + 1.0))
+    # At an integer b the fraction ends early, but its derivatives do not.
+    least = 30.0 + 4.0 * ew("sqrt", ew("maximum", a, b))
+
+    def step(m: Tensor, c: Tensor, d: Tensor, h: Tensor, change: Tensor) -> list[Tensor]:
+        m = m + 1.0
+        two = 2.0 * m
+        even = m * (b - m) * x / ((a + two - 1.0) * (a + two))
+        d = 1.0 / nonzero(1.0 + even * d)
+        c = nonzero(1.0 + even / c)
+        h = h * d * c
+        odd = -(a + m) * (a + b + m) * x / ((a + two) * (a + two + 1.0))
+        d = 1.0 / nonzero(1.0 + odd * d)
+        c = nonzero(1.0 + odd / c)
+        return [m, c, d, h * (d * c), ew("abs", d * c - 1.0)]
+
+    state = iterate(
+        [number(0, x), number(1, x), first, first, number(1, x)],
+        lambda m, c, d, h, change: ew("or", compare(change, _EPS, "GT"), compare(m, least, "LT")),
+        step,
+        10000,
+    )
+    front = a * ew("log", x) + b * ew("log_plus_one", -x) - _betaln(a, b)
+    return ew("exponential", front) * state[3] / a
+
+
+def _betainc_forward(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    ok = ew("and", compare(a, 0.0, "GT"), compare(b, 0.0, "GT"))
+    inside = ew("and", ok, ew("and", compare(x, 0.0, "GT"), compare(x, 1.0, "LT")))
+    a_, b_, x_ = safe(a, inside, 1.0), safe(b, inside, 1.0), safe(x, inside, 0.25)
+    turned = compare(x_, (a_ + 1.0) / (a_ + b_ + 2.0), "GT")
+    value = _beta_fraction(select(turned, b_, a_), select(turned, a_, b_), select(turned, 1.0 - x_, x_))
+    value = select(turned, 1.0 - value, value)
+    edge = select(compare(x, 0.0, "EQ"), 0.0, select(compare(x, 1.0, "EQ"), 1.0, math.nan))
+    return select(inside, value, select(ok, edge, math.nan))
+
+
+def _beta_pdf(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    return ew(
+        "exponential",
+        (a - 1.0) * ew("log", x) + (b - 1.0) * ew("log_plus_one", -x) - _betaln(a, b),
+    )
+
+
+@functools.cache
+def _betainc_slope(i: int, j: int) -> Differentiable:
+    """The derivative of I_x(a, b), i times by a and j times by b."""
+    return differentiable(
+        lambda a, b, x: _betainc_slope(i + 1, j)(a, b, x),
+        lambda a, b, x: _betainc_slope(i, j + 1)(a, b, x),
+        _slope(_slope(_beta_pdf, 0, i), 1, j),
+    )(_slope(_slope(_betainc_forward, 0, i), 1, j))
+
+
+@in_float64
+def betainc(a: Any, b: Any, x: Any) -> Tensor:
+    """The regularized incomplete beta function I_x(a, b), 0 <= x <= 1, a, b > 0; else NaN."""
+    return _betainc_slope(0, 0)(a, b, x)
+
+
+def bernoulli(n: int) -> Tensor:
+    """The Bernoulli numbers B_0 ... B_n (B_1 = -1/2), float32[n + 1]. n is a Python integer."""
+    from fractions import Fraction
+
+    numbers: list[Fraction] = []
+    for m in range(int(n) + 1):
+        if m % 2 and m > 1:
+            numbers.append(Fraction(0))
+            continue
+        numbers.append(
+            Fraction(1)
+            if m == 0
+            else -sum((math.comb(m + 1, k) * numbers[k] for k in range(m)), Fraction(0)) / (m + 1)
+        )
+    from lamina import numpy as lnp
+
+    return lnp.array(
+        [float(b) if abs(b) < 1e38 else (math.inf if b > 0 else -math.inf) for b in numbers], dtype="float32"
+    )
+
+
+__all__ = [
+    "bernoulli",
+    "beta",
+    "betainc",
+    "betaln",
+    "comb",
+    "digamma",
+    "factorial",
+    "gamma",
+    "gammainc",
+    "gammaincc",
+    "gammaln",
+    "gammasgn",
+    "loggamma",
+    "multigammaln",
+    "poch",
+    "polygamma",
+    "psi",
+    "rgamma",
+    "zeta",
+]

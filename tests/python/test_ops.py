@@ -1,0 +1,43 @@
+"""lamina.ops against jax.ops."""
+
+from __future__ import annotations
+
+import jax
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+
+NAMES = ["segment_sum", "segment_prod", "segment_max", "segment_min"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "float16", "uint8"])
+def test_segments(name, dtype):
+    rng = np.random.default_rng(0)
+    data, ids = rng.integers(0, 5, (12, 3)).astype(dtype), rng.integers(-2, 6, 12)
+    f, want = getattr(lm.ops, name), getattr(jax.ops, name)(data, ids, 5)
+    for got in (f(data, ids, 5), lm.jit(lambda d, i: f(d, i, 5))(data, ids)):
+        assert got.dtype == want.dtype.name
+        np.testing.assert_array_equal(got.numpy(), want)
+    lanes = lm.vmap(lambda d: f(d, ids, 5), in_axes=1, out_axes=1)(data)
+    np.testing.assert_array_equal(lanes.numpy(), want)
+    known = np.abs(ids)
+    np.testing.assert_array_equal(f(data, known).numpy(), getattr(jax.ops, name)(data, known))
+
+
+def test_ids_of_two_dimensions_and_gradient():
+    data, ids = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([[0, 1, 1], [3, 0, 1]])
+    want = jax.ops.segment_sum(data.reshape(-1), ids.reshape(-1))
+    np.testing.assert_array_equal(lm.ops.segment_sum(data, ids).numpy(), want)
+    got = lm.grad(lambda x: (lm.ops.segment_sum(x, ids) ** 2).sum())(lnp.array(data))
+    np.testing.assert_array_equal(got.numpy(), 2 * np.asarray(want)[ids])
+
+
+def test_errors():
+    with pytest.raises(TypeError, match="needs num_segments"):
+        lm.jit(lambda i: lm.ops.segment_sum(i, i))(np.arange(3))
+    with pytest.raises(TypeError, match="integer segment_ids"):
+        lm.ops.segment_sum(lnp.ones(3), lnp.ones(3), 2)
+    with pytest.raises(ValueError, match="do not fit"):
+        lm.ops.segment_sum(lnp.ones(3), lnp.arange(4), 2)

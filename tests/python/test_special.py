@@ -1,0 +1,261 @@
+"""lamina.scipy.special against SciPy and mpmath: values in float64 and float32, derivatives to second order."""
+
+from __future__ import annotations
+
+import lamina as lm
+import lamina.numpy as lnp
+import lamina.scipy.special as special
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special as reference
+
+RNG = np.random.default_rng(0)
+POSITIVE = np.concatenate([10 ** RNG.uniform(-8, 2, 120), RNG.uniform(0, 10, 60), [0.5, 1, 2, 10, 11.5]])
+REAL = np.concatenate([POSITIVE, -POSITIVE])
+UNIT = np.concatenate([RNG.uniform(0, 1, 100), 10 ** RNG.uniform(-20, 0, 60), [0.3, 0.5, 0.7]])
+SIZE = len(POSITIVE)
+SHAPES = 10 ** RNG.uniform(-3, 3.5, SIZE)
+POINTS = 10 ** RNG.uniform(-4, 3.6, SIZE)
+LARGE = SHAPES + 2000
+NATURAL = RNG.integers(0, 6, SIZE)
+CHANCE = np.clip(RNG.uniform(0, 1, SIZE), 0, 1)
+
+# name, arguments, bound on the relative error in float64
+VALUES = [
+    ("beta", (POSITIVE, POSITIVE[::-1]), 1e-12),
+    ("betainc", (10 ** RNG.uniform(-2, 2.5, SIZE), 10 ** RNG.uniform(-2, 2.5, SIZE), CHANCE), 1e-12),
+    ("betaln", (POSITIVE * 10, POSITIVE[::-1]), 2e-12),
+    ("boxcox", (POSITIVE, REAL[:SIZE] / 50), 4e-15),
+    ("boxcox1p", (POSITIVE, REAL[:SIZE] / 50), 4e-15),
+    ("comb", (np.arange(40.0).repeat(40), np.tile(np.arange(40.0), 40)), 1e-12),
+    ("dawsn", (REAL,), 1e-14),
+    ("digamma", (POSITIVE,), 1e-14),
+    ("entr", (REAL,), 1e-15),
+    ("erf", (REAL,), 1e-15),
+    ("erfc", (REAL[np.abs(REAL) < 26],), 1e-13),
+    ("erfcinv", (UNIT * 2,), 4e-15),
+    ("erfcx", (REAL[np.abs(REAL) < 20],), 1e-13),
+    ("erfinv", (UNIT,), 1e-15),
+    ("exp1", (POSITIVE,), 3e-14),
+    ("expi", (REAL,), 1e-13),
+    ("expit", (REAL,), 1e-15),
+    ("expn", (NATURAL, POSITIVE), 3e-14),
+    ("exprel", (REAL[np.abs(REAL) < 50],), 2e-15),
+    ("factorial", (np.arange(30.0),), 4e-15),
+    ("gamma", (np.concatenate([REAL, RNG.uniform(-170, 171, 100)]),), 1e-14),
+    ("gammainc", (SHAPES, POINTS), 2e-12),
+    ("gammainc", (LARGE, LARGE * RNG.uniform(0.9, 1.1, SIZE)), 1e-12),
+    ("gammaincc", (SHAPES, POINTS), 2e-12),
+    ("gammaincc", (LARGE, LARGE * RNG.uniform(0.9, 1.1, SIZE)), 1e-12),
+    ("gammaln", (POSITIVE,), 2e-13),
+    ("gammasgn", (REAL,), 0),
+    ("huber", (UNIT, REAL[: len(UNIT)]), 1e-15),
+    ("i0", (REAL,), 4e-15),
+    ("i0e", (REAL,), 4e-15),
+    ("i1", (REAL,), 4e-15),
+    ("i1e", (REAL,), 4e-15),
+    ("kl_div", (UNIT, POSITIVE[: len(UNIT)]), 1e-13),
+    ("log_expit", (REAL,), 1e-15),
+    ("log_ndtr", (REAL,), 1e-12),
+    ("logit", (UNIT,), 2e-15),
+    ("ndtr", (REAL[np.abs(REAL) < 30],), 1e-12),
+    ("ndtri", (UNIT,), 4e-15),
+    ("poch", (POSITIVE[120:180], UNIT[:60]), 4e-14),
+    ("polygamma", (NATURAL, RNG.uniform(-5, 30, SIZE)), 1e-13),
+    ("rel_entr", (UNIT, POSITIVE[: len(UNIT)]), 1e-13),
+    ("rgamma", (REAL,), 1e-14),
+    ("sici", (POSITIVE,), 1e-12),
+    ("spence", (POSITIVE,), 1e-13),
+    ("xlog1py", (UNIT, POSITIVE[: len(UNIT)]), 1e-15),
+    ("xlogy", (UNIT, POSITIVE[: len(UNIT)]), 1e-15),
+    ("zeta", (1 + POSITIVE[:SIZE], RNG.uniform(0.01, 30, SIZE)), 4e-15),
+]
+
+
+def relative_error(got, want):
+    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    error = np.abs(got - want) / np.maximum(np.abs(want), 1e-290)
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    return np.nan_to_num(np.where(same, 0, error), nan=np.inf).max()
+
+
+@pytest.mark.parametrize(("name", "args", "bound"), VALUES)
+def test_values(name, args, bound):
+    with np.errstate(all="ignore"):
+        want = getattr(reference, name)(*args)
+    got = getattr(special, name)(*[lnp.array(a) for a in args])
+    pairs = list(zip(got, want)) if isinstance(want, tuple) else [(got, want)]
+    for g, w in pairs:
+        assert g.dtype == "float64"
+        assert relative_error(g.numpy(), w) <= bound
+    # float32: the float64 value of the float32 arguments, rounded once.
+    narrow = [np.asarray(a, np.float32 if a.dtype.kind == "f" else np.int32) for a in args]
+    wide = [np.asarray(a, np.float64 if a.dtype.kind == "f" else np.int32) for a in narrow]
+    got = getattr(special, name)(*narrow)
+    want = getattr(special, name)(*[lnp.array(a) for a in wide])
+    for g, w in zip(*[x if isinstance(x, tuple) else (x,) for x in (got, want)]):
+        assert g.dtype == "float32"
+        np.testing.assert_array_equal(g.numpy(), w.astype("float32").numpy())
+
+
+SPECIAL_VALUES = np.array([0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, np.inf, -np.inf, np.nan])
+EDGES = [
+    "dawsn digamma entr erf erfc erfcinv erfcx erfinv exp1 expi expit exprel gamma gammaln gammasgn i0 i0e i1 i1e",
+    "log_expit log_ndtr logit ndtr ndtri rgamma spence",
+]
+# Where SciPy's choice is its own: Gamma(-inf) and its kin have no limit, psi has poles of either sign, and the limit of
+# Spence's function at inf is -inf.
+OTHER_EDGES = {
+    "digamma": [0, 1, 3, 5, 8],
+    "gammaln": [8],
+    "gamma": [8],
+    "gammasgn": [1, 8],
+    "rgamma": [8],
+    "i1": [7, 8],
+    "spence": [7],
+}
+
+
+@pytest.mark.parametrize("name", " ".join(EDGES).split())
+def test_edges(name):
+    skipped = OTHER_EDGES.get(name, [])
+    x = np.delete(SPECIAL_VALUES, skipped)
+    with np.errstate(all="ignore"):
+        want = getattr(reference, name)(x)
+    np.testing.assert_allclose(getattr(special, name)(lnp.array(x)).numpy(), want, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs"),
+    [
+        ("xlogy", [(0, 0), (0, 2), (0, np.inf), (0, np.nan), (1, 0)]),
+        ("xlog1py", [(0, -1), (0, 2), (1, -1), (0, np.nan)]),
+        ("rel_entr", [(0, 0), (0, 1), (1, 0), (-1, 1), (np.nan, 1)]),
+        ("kl_div", [(0, 0), (0, 1), (1, 0), (-1, 1)]),
+        ("gammainc", [(0, 1), (1, 0), (-1, 1), (1, -1), (1, np.inf), (np.inf, 1), (np.nan, 1)]),
+        ("gammaincc", [(0, 1), (1, 0), (-1, 1), (1, -1), (1, np.inf), (np.inf, 1), (np.nan, 1)]),
+        ("zeta", [(1, 1), (2, 0), (2, -1), (0.5, 1), (2, np.inf)]),
+        ("comb", [(5, -1), (3, 5), (5, 0), (0, 0)]),
+        ("poch", [(2, 0), (-1.5, 2), (0.5, -0.25)]),
+        ("huber", [(-1, 2), (1, 1), (1, -3)]),
+    ],
+)
+def test_edges_of_two_arguments(name, pairs):
+    a, b = np.array(pairs, np.float64).T
+    with np.errstate(all="ignore"):
+        want = getattr(reference, name)(a, b)
+    np.testing.assert_allclose(
+        getattr(special, name)(lnp.array(a), lnp.array(b)).numpy(), want, rtol=1e-12, atol=1e-300
+    )
+
+
+def normal_log(x):
+    return mp.log(mp.ncdf(x))
+
+
+DERIVATIVES = {
+    "dawsn": (lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x), [0.0, 0.3, 2.0, 10.0]),
+    "digamma": (mp.digamma, [0.3, 2.5, 20.0]),
+    "entr": (lambda x: -x * mp.log(x), [0.3, 2.0]),
+    "erf": (mp.erf, [0.0, 0.5, -2.0]),
+    "erfc": (mp.erfc, [0.0, 0.5, 5.0]),
+    "erfcx": (lambda x: mp.exp(x * x) * mp.erfc(x), [0.0, 0.5, -2.0, 3.0, 12.0, 30.0]),
+    "erfinv": (mp.erfinv, [0.0, 0.5]),
+    "exp1": (mp.e1, [0.3, 2.0]),
+    "expi": (mp.ei, [0.3, 2.0, -2.0, 45.0]),
+    "expit": (lambda x: 1 / (1 + mp.exp(-x)), [0.0, 2.0]),
+    "exprel": (lambda x: (mp.exp(x) - 1) / x, [0.2, 1.0]),
+    "gamma": (mp.gamma, [0.3, 2.5, -1.3, 15.2]),
+    "gammaln": (lambda x: mp.log(abs(mp.gamma(x))), [0.3, 2.0, 12.0]),
+    "i0": (lambda x: mp.besseli(0, x), [0.0, 1.0, 9.0, -3.0]),
+    "i0e": (lambda x: mp.exp(-x) * mp.besseli(0, x), [1.0, 9.0]),
+    "i1": (lambda x: mp.besseli(1, x), [0.0, 1.0, 9.0, -3.0]),
+    "i1e": (lambda x: mp.exp(-x) * mp.besseli(1, x), [1.0, 9.0]),
+    "log_expit": (lambda x: -mp.log(1 + mp.exp(-x)), [0.0, 2.0, -20.0]),
+    "log_ndtr": (normal_log, [0.0, 2.0, -3.0, -20.0, 8.0]),
+    "logit": (lambda x: mp.log(x / (1 - x)), [0.2, 0.5, 0.64]),
+    "ndtr": (mp.ncdf, [0.0, 1.0, -3.0]),
+    "ndtri": (lambda p: mp.sqrt(2) * mp.erfinv(2 * p - 1), [0.5, 0.3, 0.01, 0.99]),
+    "spence": (lambda x: mp.polylog(2, 1 - x), [0.2, 1.0, 1.01, 3.0]),
+}
+
+
+def differentiated(f, argnums):
+    for k in argnums:
+        f = lm.grad(f, k)
+    return f
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives(name):
+    function, points = DERIVATIVES[name]
+    with mp.workdps(40):
+        for order in (1, 2):
+            got = lm.jit(lm.vmap(differentiated(getattr(special, name), [0] * order)))(
+                lnp.array(np.array(points))
+            )
+            want = [float(mp.re(mp.diff(function, p, order))) for p in points]
+            np.testing.assert_allclose(got.numpy(), want, rtol=1e-11, atol=1e-13)
+
+
+DERIVATIVES_OF_TWO = {
+    "betaln": (lambda a, b: mp.log(mp.beta(a, b)), [(1.5, 2.5), (12.0, 0.3), (20.0, 30.0)]),
+    "boxcox": (lambda x, k: (x**k - 1) / k, [(1.5, 2.5), (2.0, -0.3)]),
+    "gammainc": (
+        lambda a, x: mp.gammainc(a, 0, x, regularized=True),
+        [(1.5, 2.5), (12.0, 3.0), (2.0, 8.0), (0.3, 0.1)],
+    ),
+    "kl_div": (lambda p, q: p * mp.log(p / q) - p + q, [(1.5, 2.5)]),
+    "xlog1py": (lambda x, y: x * mp.log(1 + y), [(1.5, 2.5), (0.0, 2.0)]),
+    "xlogy": (lambda x, y: x * mp.log(y), [(1.5, 2.5), (0.0, 2.0)]),
+    "zeta": (mp.zeta, [(1.5, 2.5), (3.0, 0.2)]),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES_OF_TWO)
+def test_derivatives_of_two_arguments(name):
+    function, points = DERIVATIVES_OF_TWO[name]
+    with mp.workdps(30):
+        for argnums in ((0,), (1,), (0, 0), (0, 1), (1, 1)):
+            f = lm.vmap(differentiated(getattr(special, name), argnums))
+            got = f(*[lnp.array(c) for c in np.array(points).T]).numpy()
+            orders = (argnums.count(0), argnums.count(1))
+            want = [float(mp.diff(function, p, orders)) for p in points]
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+
+
+def test_derivatives_of_the_incomplete_beta_function():
+    point = (lnp.float64(4.0), lnp.float64(2.0), lnp.float64(0.9))
+    want = {(0,): -0.03116784805233976, (1,): 0.12672858167529494, (2,): 1.458, (0, 2): 0.5024843681708893}
+    for argnums, value in want.items():
+        assert differentiated(special.betainc, argnums)(*point).item() == pytest.approx(value, rel=1e-10)
+
+
+def test_orders_are_natural_numbers():
+    assert np.isnan(special.polygamma(1.5, 2.0).item())
+    assert special.polygamma(2, 1.5).item() == pytest.approx(reference.polygamma(2, 1.5), rel=1e-6)
+    slope = lm.grad(lambda x: special.polygamma(2, x))(lnp.float64(1.5)).item()
+    assert slope == pytest.approx(reference.polygamma(3, 1.5), rel=1e-12)
+    with pytest.raises(NotImplementedError, match="no derivative by its order"):
+        lm.grad(lambda n: special.polygamma(n, 2.0))(1.0)
+
+
+def test_bessel_functions_and_numbers():
+    got = special.bessel_jn(lnp.array([0.0, 1.0, 5.0]), v=3).numpy()
+    want = np.stack([reference.jv(k, [0.0, 1.0, 5.0]) for k in range(4)])
+    np.testing.assert_allclose(got, want, atol=1e-7)
+    np.testing.assert_allclose(special.bernoulli(10).numpy(), reference.bernoulli(10), rtol=1e-6)
+    assert special.multigammaln(5.0, 3).item() == pytest.approx(reference.multigammaln(5.0, 3), rel=1e-6)
+
+
+def test_types_and_errors():
+    assert special.gammaln(3).dtype == "float32"
+    assert special.erf(lnp.float16(1.0)).dtype == "float16"
+    assert special.xlogy(2, lnp.array([1.0, 2.0])).shape == (2,)
+    with pytest.raises(TypeError, match="complex"):
+        special.gamma(1j)
+    with pytest.raises(NotImplementedError, match=r"math\.comb"):
+        special.comb(5, 2, exact=True)
+    with pytest.raises(ValueError, match="at least 1"):
+        special.multigammaln(5.0, 0)
