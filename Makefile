@@ -7,6 +7,10 @@ VENV := .venv
 PYTHON := $(CURDIR)/$(VENV)/bin/python
 # One job per processor, but no more than leaves each job 2 GiB of memory.
 JOBS ?= $(shell cmake/jobs.sh)
+PYTEST := PYTHONPATH=python $(PYTHON) -m pytest -q
+# Kernels, numerics, memory.
+MACHINE_TESTS := tests/numerics tests/python/test_jit.py tests/python/test_loop_kernels.py tests/python/test_row_chains.py \
+  tests/python/test_numpy_functions.py tests/python/test_nn.py
 CXX_SOURCES = $(shell git ls-files -co --exclude-standard '*.cc' '*.h')
 PYTHON_FOLDERS = $(wildcard python tests examples)
 TIDY_SOURCES = $(shell git ls-files -co --exclude-standard 'hlo/*.cc' 'trace/*.cc' 'cluster/*.cc' 'jit/*.cc' 'lazy/*.cc')
@@ -24,16 +28,19 @@ build: setup
 	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
 	cmake --build $(BUILD) -j $(JOBS)
 
-# Each runner prints its own summary line; the first failure stops the run.
+# Each runner prints its own summary line; the first failure stops the run. What depends on the machine is tested
+# again as machines with AVX2 and with neither AVX2 nor generated code see it.
 test: build
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
-	PYTHONPATH=python $(PYTHON) -m pytest tests/python tests/numerics tests/stablehlo tests/spec tests/xla_hlo -q -m "not slow"
+	$(PYTEST) tests/python tests/numerics tests/stablehlo tests/spec tests/xla_hlo -m "not slow"
+	LAMINA_ISA=avx2 $(PYTEST) $(MACHINE_TESTS) -m "not slow"
+	LAMINA_ISA=baseline $(PYTEST) $(MACHINE_TESTS) -m "not slow"
 
 # Adds the slow Python tests and Catch2's hidden [slow] cases.
 test-full: build
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
 	@if [ -x $(BUILD)/tests/lamina_tests ]; then $(BUILD)/tests/lamina_tests '[slow]'; fi
-	PYTHONPATH=python $(PYTHON) -m pytest tests/python tests/numerics tests/stablehlo tests/spec tests/xla_hlo -q
+	$(PYTEST) tests/python tests/numerics tests/stablehlo tests/spec tests/xla_hlo
 
 demo: build
 	PYTHONPATH=python $(PYTHON) examples/lenet_mnist.py

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "hlo/custom_call.h"
 #include "hlo/host_lock.h"
+#include "hlo/isa.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/printer.h"
@@ -558,6 +559,7 @@ PYBIND11_MODULE(_core, m) {
       lamina::python::set_python_error();
     }
   });
+  lamina::lazy::check(lamina::hlo::isa_limit());
   lamina::python::add_tensor_type(m);
   lamina::python::add_elementwise_function(m);
   lamina::python::add_recording(m);

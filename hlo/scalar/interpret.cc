@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "hlo/isa.h"
 #include "hlo/scalar/check.h"
 #include "hlo/scalar/kernels.h"
 #include "hlo/scalar/program.h"
@@ -162,8 +163,7 @@ class PreparedProgram::Plan {
 
 ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
 #if defined(__x86_64__)
-  static const bool use_fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (use_fma) return kernels_fma::find_kernel(prim, result, operand);
+  if (best_isa() >= Isa::kAvx2) return kernels_fma::find_kernel(prim, result, operand);
 #endif
   return kernels_baseline::find_kernel(prim, result, operand);
 }

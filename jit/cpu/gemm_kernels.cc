@@ -102,25 +102,25 @@ const GemmKernels<T>& portable() {
 }  // namespace
 
 template <typename T>
-const GemmKernels<T>& gemm_kernels(Isa isa) {
+const GemmKernels<T>& gemm_kernels(hlo::Isa isa) {
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<T, float>) {
-    if (isa == Isa::kAvx512) return gemm_kernels_avx512_f32();
-    if (isa == Isa::kAvx2) return gemm_kernels_avx2_f32();
+    if (isa == hlo::Isa::kAvx512) return gemm_kernels_avx512_f32();
+    if (isa == hlo::Isa::kAvx2) return gemm_kernels_avx2_f32();
   } else if constexpr (std::is_same_v<T, double>) {
-    if (isa == Isa::kAvx512) return gemm_kernels_avx512_f64();
-    if (isa == Isa::kAvx2) return gemm_kernels_avx2_f64();
+    if (isa == hlo::Isa::kAvx512) return gemm_kernels_avx512_f64();
+    if (isa == hlo::Isa::kAvx2) return gemm_kernels_avx2_f64();
   }
 #endif
   static_cast<void>(isa);
   return portable<T>();
 }
 
-template const GemmKernels<float>& gemm_kernels<float>(Isa);
-template const GemmKernels<double>& gemm_kernels<double>(Isa);
-template const GemmKernels<uint8_t>& gemm_kernels<uint8_t>(Isa);
-template const GemmKernels<uint16_t>& gemm_kernels<uint16_t>(Isa);
-template const GemmKernels<uint32_t>& gemm_kernels<uint32_t>(Isa);
-template const GemmKernels<uint64_t>& gemm_kernels<uint64_t>(Isa);
+template const GemmKernels<float>& gemm_kernels<float>(hlo::Isa);
+template const GemmKernels<double>& gemm_kernels<double>(hlo::Isa);
+template const GemmKernels<uint8_t>& gemm_kernels<uint8_t>(hlo::Isa);
+template const GemmKernels<uint16_t>& gemm_kernels<uint16_t>(hlo::Isa);
+template const GemmKernels<uint32_t>& gemm_kernels<uint32_t>(hlo::Isa);
+template const GemmKernels<uint64_t>& gemm_kernels<uint64_t>(hlo::Isa);
 
 }  // namespace lamina::jit

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "jit/cpu/isa.h"
+#include "hlo/isa.h"
 
 namespace lamina::jit {
 
@@ -54,7 +54,7 @@ struct GemmKernels {
 
 // For float, double and the four unsigned integer types. `isa` must be usable here.
 template <typename T>
-const GemmKernels<T>& gemm_kernels(Isa isa);
+const GemmKernels<T>& gemm_kernels(hlo::Isa isa);
 
 const GemmKernels<float>& gemm_kernels_avx512_f32();
 const GemmKernels<double>& gemm_kernels_avx512_f64();

@@ -5,11 +5,15 @@
 #include <atomic>
 #include <cstdint>
 
-#include "jit/cpu/isa.h"
+#include "hlo/isa.h"
 #include "jit/runtime/allocator.h"
 #include "jit/runtime/parallel.h"
 
 namespace lamina::jit {
+
+using hlo::best_isa;
+using hlo::Isa;
+using hlo::usable_isa;
 
 struct KernelContext {
   Allocator* scratch = nullptr;                  // required: packing buffers come from here

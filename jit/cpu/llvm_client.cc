@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "hlo/isa.h"
 #include "jit/cpu/library_path.h"
 #include "jit/cpu/llvm_api.h"
 #include "jit/cpu/llvm_version.h"
@@ -278,6 +279,11 @@ absl::StatusOr<std::unique_ptr<CodeGenerator>> CodeGenerator::create(const CodeG
       open_library(options.library_path.empty() ? library_path("LAMINA_LLVM_PATH", "liblamina_llvm.so")
                                                 : options.library_path);
   if (!library.ok()) return library.status();
+  std::string cpu = options.cpu;
+  absl::StatusOr<hlo::Isa> limit = hlo::isa_limit();
+  if (!limit.ok()) return limit.status();
+  if (cpu.empty() && *limit < hlo::Isa::kAvx512)
+    cpu = hlo::best_isa() == hlo::Isa::kAvx2 ? "x86-64-v3" : "x86-64";
   auto state = std::make_shared<internal::GeneratorState>();
   state->api = library->api;
   char error[1024] = "";
@@ -285,7 +291,7 @@ absl::StatusOr<std::unique_ptr<CodeGenerator>> CodeGenerator::create(const CodeG
     LaminaEngineOptions raw = {};
     raw.struct_size = sizeof(raw);
     raw.vector_bits = options.vector_bits;
-    raw.cpu = options.cpu.empty() ? nullptr : options.cpu.c_str();
+    raw.cpu = cpu.empty() ? nullptr : cpu.c_str();
     raw.features = options.features.empty() ? nullptr : options.features.c_str();
     state->engine = state->api->engine_create(&raw, error, sizeof(error));
     if (state->engine) state->target = state->api->engine_target(state->engine);

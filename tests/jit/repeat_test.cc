@@ -213,7 +213,7 @@ std::vector<std::vector<char>> run(const RandomRepeats& c, F&& entry) {
   return memory;
 }
 
-TEST_CASE("Random repeats give the same bits on every tier and target", "[repeat]") {
+TEST_CASE("Random repeats give the same bits on every tier and target", "[repeat][codegen]") {
   int while_loops = 0, nests = 0, in_a_row = 0;
   for (uint64_t seed = 0; seed < 250; ++seed) {
     RandomRepeats c(seed);
@@ -305,7 +305,7 @@ TEST_CASE("Malformed repeats are refused with their fault", "[repeat]") {
              Contains("unknown length"));
 }
 
-TEST_CASE("A kernel's loops ask before they go on for ever", "[repeat]") {
+TEST_CASE("A kernel's loops ask before they go on for ever", "[repeat][codegen]") {
   LoopKernel k;
   k.num_args = 1;
   Repeat r;

@@ -57,6 +57,7 @@ def test_explain(script):
     assert "no entry" in wrong.stderr
 
 
+@pytest.mark.machine_code
 def test_doctor():
     out = lamina("doctor")
     assert out.returncode == 0, out.stdout
@@ -80,6 +81,7 @@ def with_directory(directory, *command):
     return done.stdout
 
 
+@pytest.mark.machine_code
 def test_kernels_are_kept_between_processes(tmp_path):
     directory = tmp_path / "kept"
     first = with_directory(directory, "-c", STEPS).split()
@@ -93,6 +95,7 @@ def test_kernels_are_kept_between_processes(tmp_path):
     assert all(f.stat().st_mode & 0o777 == 0o600 for f in files)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     "harm",
     [
@@ -113,6 +116,7 @@ def test_harmed_kernels_are_not_used(tmp_path, harm):
     assert with_directory(directory, "-c", STEPS).split()[1] == "0"  # made good
 
 
+@pytest.mark.machine_code
 def test_what_others_can_write_is_not_used(tmp_path):
     directory = tmp_path / "kept"
     first = with_directory(directory, "-c", STEPS).split()
@@ -127,6 +131,7 @@ def test_what_others_can_write_is_not_used(tmp_path):
     assert with_directory(tmp_path / "file", "-c", STEPS).split() == first
 
 
+@pytest.mark.machine_code
 def test_clear_removes_kept_kernels(tmp_path):
     directory = tmp_path / "kept"
     count = with_directory(directory, "-c", STEPS).split()[1]

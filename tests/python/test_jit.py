@@ -256,7 +256,7 @@ def test_updated_parameters_lie_where_the_donated_ones_lay():
     assert kept == 0
     assert peak < 2.5 * block
     _, peak, kept = _allocated(lambda: plain(state, x))
-    assert peak > 3 * block
+    assert peak >= 3 * block
 
 
 def test_a_donated_array_that_something_else_holds_stays_as_it_is():
@@ -552,6 +552,7 @@ def test_the_peak_of_memory_is_known_before_the_run(f, peak, scratch):
     assert f"holds at most {planned['peak']:,} bytes" in lm.cache.explain(compiled._id)
 
 
+@pytest.mark.machine_code
 def test_what_runs_often_is_compiled_soon():
     # A kernel of its own: a constant that no other test has.
     f = lm.jit(lambda x: x * 0.8371264 + 0.1628736)

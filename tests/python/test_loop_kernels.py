@@ -55,6 +55,7 @@ def test_scan(dtype, shape, reverse, length):
         assert is_one_kernel(f, start, xs)
 
 
+@pytest.mark.machine_code
 def test_while_of_scalars_is_one_compiled_kernel():
     def f(n, x):
         return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 1.0001 + 0.5), (0, x))

@@ -3,22 +3,22 @@
 #define LAMINA_TESTS_TEXT_HOSTILE_TEXT_H_
 
 #include <catch2/catch.hpp>
-#include <chrono>
+#include <ctime>
 #include <string>
 #include <string_view>
 
 namespace lamina::testing {
 
-// What `read` says, which must not take long.
+// What `read` says. The ceiling of the processor's time is ten times what the slowest took.
 template <typename Read>
 std::string said_at_once(Read read) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   std::string said = read();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const double took = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 #ifdef __SANITIZE_ADDRESS__
-  CHECK(took.count() < 20.0);
+  CHECK(took < 50.0);
 #else
-  CHECK(took.count() < 1.0);
+  CHECK(took < 5.0);
 #endif
   return said;
 }
