@@ -25,14 +25,19 @@ inline const Literal* uniform_literal(const Value& v) {
   return literal.size() == 1 || literal.is_splat() ? &literal : nullptr;
 }
 
-// All elements have the bits of `number` converted to the element type.
+// Whether the elements may stand for `number`: scales are positive, and anything else turns into their NaN.
+inline bool holds(DType t, double number) {
+  return !is_float(t) || float_format(t).specials != FloatSpecials::kScale || number > 0;
+}
+
+// All elements have the bits of `number` converted to the element type, which holds it.
 inline bool is_uniform(const Value& v, double number) {
-  const Literal* literal = uniform_literal(v);
+  const Literal* literal = holds(v.dtype(), number) ? uniform_literal(v) : nullptr;
   return literal && std::memcmp(literal->element(0), Literal::scalar(v.dtype(), number)->data(),
                                 byte_size(v.dtype())) == 0;
 }
 inline bool is_uniform_int(const Value& v, int64_t number) {
-  const Literal* literal = uniform_literal(v);
+  const Literal* literal = holds(v.dtype(), static_cast<double>(number)) ? uniform_literal(v) : nullptr;
   return literal && std::memcmp(literal->element(0), Literal::scalar_int(v.dtype(), number)->data(),
                                 byte_size(v.dtype())) == 0;
 }

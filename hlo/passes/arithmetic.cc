@@ -6,6 +6,7 @@
 namespace lamina::hlo {
 namespace {
 
+using match::holds;
 using match::is_uniform;
 using match::is_uniform_int;
 
@@ -107,8 +108,9 @@ Value convert_same(Builder&, const Node& n) {
   return first(n).dtype() == n.type()->dtype ? first(n) : Value();
 }
 
+// Integers between: bits that pass through floats come back with the canonical NaN.
 Value bitcast_of_bitcast(Builder& b, const Node& n) {
-  const Value x = below(n, Op::bitcast_convert);
+  const Value x = is_integer(first(n).dtype()) ? below(n, Op::bitcast_convert) : Value();
   return x ? b.bitcast_convert(x, n.type()->dtype) : Value();
 }
 
@@ -154,13 +156,15 @@ const RewriteRow kRows[] = {
      [](Builder&, const Node& n) { return is_zero(second(n)) ? first(n) : Value(); }},
     {"max(x, x)", Op::maximum, [](Builder&, const Node& n) { return twice(n) ? first(n) : Value(); }},
     {"min(x, x)", Op::minimum, [](Builder&, const Node& n) { return twice(n) ? first(n) : Value(); }},
-    {"-(-x)", Op::negate, double_of},
+    {"-(-x)", Op::negate,
+     [](Builder& b, const Node& n) { return holds(n.type()->dtype, -1) ? double_of(b, n) : Value(); }},
     {"not not x", Op::not_, double_of},
     {"not of a comparison", Op::not_, not_of_compare},
     {"abs(abs x)", Op::abs, [](Builder&, const Node& n) { return below(n, Op::abs) ? first(n) : Value(); }},
     {"abs(-x)", Op::abs,
      [](Builder& b, const Node& n) {
-       const Value x = is_float(first(n).dtype()) ? below(n, Op::negate) : Value();
+       const DType t = first(n).dtype();
+       const Value x = is_float(t) && holds(t, -1) ? below(n, Op::negate) : Value();
        return x ? b.abs(x) : Value();
      }},
     {"real of complex", Op::real, [](Builder&, const Node& n) { return below(n, Op::complex); }},

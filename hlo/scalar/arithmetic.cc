@@ -13,7 +13,7 @@ Scalar in_f32(F f, S... x) {
 
 // Integer order that agrees with the total order of floats.
 Scalar total_order_key(Scalar x) {
-  if (is_narrow(x.type())) x = convert_to(x, DType::kF32);
+  x = canonical_nan(is_narrow(x.type()) ? convert_to(x, DType::kF32) : x);
   const DType type = byte_size(x.type()) == 2   ? DType::kS16
                      : byte_size(x.type()) == 4 ? DType::kS32
                                                 : DType::kS64;
@@ -40,6 +40,13 @@ Scalar ordered(Scalar a, Scalar b, Direction direction) {
 }
 
 }  // namespace
+
+Scalar canonical_nan(Scalar x) {
+  const DType type = x.type();
+  if (!is_float(type) || float_format(type).specials == FloatSpecials::kNone) return x;
+  const Scalar seen = is_storage_float(type) ? convert_to(x, DType::kF32) : x;
+  return select(is_nan(seen), nan_like(x), x);
+}
 
 Scalar abs(Scalar x) {
   if (is_bool(x.type()) || is_unsigned(x.type())) return x;
@@ -182,7 +189,8 @@ Scalar shift_right_arithmetic(Scalar a, Scalar b) { return record(Prim::shr_arit
 Scalar shift_right_logical(Scalar a, Scalar b) { return record(Prim::shr_logical, a.type(), a, b); }
 
 Scalar bitcast_convert(Scalar x, DType to) {
-  if (is_bool(x.type()) && is_bool(to)) return x;
+  if (x.type() == to) return x;
+  x = canonical_nan(x);
   if (bit_width(to) < 8) return narrow_from_bits(x, to);
   return bitcast(x, to);
 }

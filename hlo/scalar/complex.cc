@@ -6,6 +6,11 @@
 namespace lamina::hlo::scalar {
 namespace {
 
+// As with_sign_of, where `sign` may be a NaN beside a result that is none; it counts as positive.
+Scalar with_sign_of_number(Scalar magnitude, Scalar sign) {
+  return with_sign_of(magnitude, canonical_nan(sign));
+}
+
 // Runs `f` on parts in f64: for c64 nothing overflows there, and each part is rounded once.
 template <typename F, typename... Z>
 auto in_f64(F f, ScalarComplex z, Z... rest) {
@@ -65,11 +70,11 @@ ScalarComplex divide_f64(ScalarComplex a, ScalarComplex b) {
   // gives zeros.
   const Scalar a_inf = is_inf(a.re) | is_inf(a.im), b_inf = is_inf(b.re) | is_inf(b.im);
   const Scalar b_finite = is_finite(b.re) & is_finite(b.im), a_finite = is_finite(a.re) & is_finite(a.im);
-  const Scalar signed_inf = with_sign_of(inf, b.re);
+  const Scalar signed_inf = with_sign_of_number(inf, b.re);
   q = select(is_zero(b) & ~(is_nan(a.re) & is_nan(a.im)), {signed_inf * a.re, signed_inf * a.im}, q);
   const auto boxed = [&](ScalarComplex z) {
-    return ScalarComplex{with_sign_of(convert_to(is_inf(z.re), DType::kF64), z.re),
-                         with_sign_of(convert_to(is_inf(z.im), DType::kF64), z.im)};
+    return ScalarComplex{with_sign_of_number(convert_to(is_inf(z.re), DType::kF64), z.re),
+                         with_sign_of_number(convert_to(is_inf(z.im), DType::kF64), z.im)};
   };
   const ScalarComplex ba = boxed(a), bb = boxed(b);
   q = select(a_inf & b_finite & ~is_zero(b),
@@ -146,11 +151,12 @@ ScalarComplex sqrt_f64(ScalarComplex z) {
   const Scalar t = sqrt((abs(v.re) + size) * 0.5), inf = infinity_like(t);
   const Scalar other = select(t == 0, 0, abs(v.im) / (2 * t));
   const Scalar left = z.re < 0;
-  ScalarComplex r{select(left, other, t) * half_up, with_sign_of(select(left, t, other) * half_up, z.im)};
+  ScalarComplex r{select(left, other, t) * half_up,
+                  with_sign_of_number(select(left, t, other) * half_up, z.im)};
   r = select(is_zero(z), {constant(t, 0), z.im}, r);
   const Scalar nan = nan_like(t), zero = constant(t, 0);
-  r = select(z.re == inf, {inf, select(is_nan(z.im), nan, with_sign_of(zero, z.im))}, r);
-  r = select(z.re == -inf, {select(is_nan(z.im), nan, zero), with_sign_of(inf, z.im)}, r);
+  r = select(z.re == inf, {inf, select(is_nan(z.im), nan, with_sign_of_number(zero, z.im))}, r);
+  r = select(z.re == -inf, {select(is_nan(z.im), nan, zero), with_sign_of_number(inf, z.im)}, r);
   return select(is_inf(z.im), {inf, z.im}, r);
 }
 
@@ -170,10 +176,10 @@ ScalarComplex sine_f64(ScalarComplex z) {
   const Scalar c = cosine(z.re), s = sine(z.re), a = abs(z.im);
   const Scalar large = a > 700, e = exponential(limit(a, 0, 2000) * 0.5);
   const auto times = [&](Scalar f, Scalar h) { return select(large, e * (f * 0.5) * e, f * h); };
-  ScalarComplex r{times(s, cosh(z.im)), with_sign_of(constant(a, 1), z.im) * times(c, sinh(a))};
+  ScalarComplex r{times(s, cosh(z.im)), with_sign_of_number(constant(a, 1), z.im) * times(c, sinh(a))};
   const Scalar one = constant(a, 1), zero = constant(a, 0), inf = infinity_like(a);
   r.re = select(z.re == 0, z.re, r.re);
-  r.im = select(z.im == 0, with_sign_of(zero, z.im) * with_sign_of(one, c), r.im);
+  r.im = select(z.im == 0, with_sign_of_number(zero, z.im) * with_sign_of_number(one, c), r.im);
   r.im = select((a == inf) & is_nan(c), z.im, r.im);  // C Annex G: sinh(inf + i NaN) is inf + i NaN
   return r;
 }
@@ -182,9 +188,9 @@ ScalarComplex cosine_f64(ScalarComplex z) {
   const Scalar c = cosine(z.re), s = sine(z.re), a = abs(z.im), one = constant(a, 1), zero = constant(a, 0);
   const Scalar large = a > 700, e = exponential(limit(a, 0, 2000) * 0.5);
   const auto times = [&](Scalar f, Scalar h) { return select(large, e * (f * 0.5) * e, f * h); };
-  const Scalar signed_one = with_sign_of(one, z.im);
+  const Scalar signed_one = with_sign_of_number(one, z.im);
   Scalar im = -signed_one * times(s, sinh(a));
-  im = select((z.re == 0) | (z.im == 0), -signed_one * with_sign_of(zero, s), im);
+  im = select((z.re == 0) | (z.im == 0), -signed_one * with_sign_of_number(zero, s), im);
   // C Annex G: cosh(inf + i NaN) is inf + i NaN.
   return {select((a == infinity_like(a)) & is_nan(c), a, times(c, cosh(z.im))), im};
 }
@@ -197,12 +203,12 @@ ScalarComplex tanh_f64(ScalarComplex z) {
   const Scalar d = fma(sh, sh, c * c);
   ScalarComplex r{sh * ch / d, s * c / d};
   const Scalar large = abs(z.re) > 22, e = exponential(-abs(z.re));
-  r = select(large, {with_sign_of(constant(a, 1), z.re), 4 * s * c * e * e}, r);
+  r = select(large, {with_sign_of_number(constant(a, 1), z.re), 4 * s * c * e * e}, r);
   r.re = select(z.re == 0, z.re, r.re);
   r.im = select(z.im == 0, z.im, r.im);
   const Scalar zero = constant(a, 0), nan = nan_like(a);
   r = select(is_nan(z.im) & (z.re != 0), {nan, nan}, r);
-  return select(is_inf(z.re) & ~is_finite(z.im), {with_sign_of(constant(a, 1), z.re), zero}, r);
+  return select(is_inf(z.re) & ~is_finite(z.im), {with_sign_of_number(constant(a, 1), z.re), zero}, r);
 }
 
 // f(i z) / i, which makes a hyperbolic function of a circular one and the other way round.
@@ -246,7 +252,7 @@ ScalarComplex magnitudes(ScalarComplex z) { return {abs(z.re), abs(z.im)}; }
 
 ScalarComplex asin_f64(ScalarComplex z) {
   const InverseSine w = inverse_sine(magnitudes(z));
-  return {select(z.re == 0, z.re, with_sign_of(w.sine, z.re)), with_sign_of(w.im, z.im)};
+  return {select(z.re == 0, z.re, with_sign_of_number(w.sine, z.re)), with_sign_of_number(w.im, z.im)};
 }
 
 // acos(z) for any sign of the real part; the imaginary part's sign is left open.
@@ -257,11 +263,11 @@ ScalarComplex acos_magnitude(ScalarComplex z) {
 }
 ScalarComplex acos_f64(ScalarComplex z) {
   const ScalarComplex w = acos_magnitude(z);
-  return {w.re, with_sign_of(w.im, -z.im)};
+  return {w.re, with_sign_of_number(w.im, -z.im)};
 }
 ScalarComplex acosh_f64(ScalarComplex z) {
   const ScalarComplex w = acos_magnitude(z);
-  return {w.im, with_sign_of(w.re, z.im)};
+  return {w.im, with_sign_of_number(w.re, z.im)};
 }
 
 // W. Kahan, "Branch cuts for complex elementary functions" (1987):
@@ -280,8 +286,8 @@ ScalarComplex atanh_f64(ScalarComplex z) {
   const Scalar far_re = select(any_inf, zero, u / fma(u, u, v * v) * s.inverse);
   const Scalar unknown = is_nan(z.im) | (is_nan(z.re) & ~is_inf(z.im));
   const Scalar far_im = select(unknown, nan_like(zero), constant(zero, kPi / 2));
-  return {select(z.re == 0, z.re, with_sign_of(select(large, far_re, re), z.re)),
-          with_sign_of(select(large, far_im, im), z.im)};
+  return {select(z.re == 0, z.re, with_sign_of_number(select(large, far_re, re), z.re)),
+          with_sign_of_number(select(large, far_im, im), z.im)};
 }
 
 // -i log((x + i y) / r) with r = sqrt(x^2 + y^2), as twice the angle whose tangent is y / (r + x) = (r - x) /

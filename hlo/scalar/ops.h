@@ -109,7 +109,12 @@ inline Scalar sign_mask(Scalar bits) {
   return constant_bits(bits, uint64_t{1} << (bit_width(bits.type()) - 1));
 }
 inline Scalar to_bits(Scalar x) { return bitcast(x, bits_type(x.type())); }
-// `magnitude` (not negative) with the sign of `sign` added: negative where `sign` is.
+// `x`, where every NaN is the canonical one: quiet, positive, without a payload. Which NaN an operation gives
+// is left open, so this stands wherever the sign or the payload of an operand would decide a result that is
+// no NaN.
+Scalar canonical_nan(Scalar x);
+// `magnitude` (not negative) with the sign of `sign` added: negative where `sign` is. Where `sign` may be a
+// NaN and the result is none, `sign` must be canonical.
 inline Scalar with_sign_of(Scalar magnitude, Scalar sign) {
   const Scalar s = to_bits(sign);
   return bitcast(to_bits(magnitude) | (s & sign_mask(s)), magnitude.type());

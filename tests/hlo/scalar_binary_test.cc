@@ -134,17 +134,18 @@ TEST_CASE("signs of zeros of the unary functions", "[scalar]") {
 }
 
 TEST_CASE("comparison and total order", "[scalar]") {
-  const std::vector<float> order{std::bit_cast<float>(0xffffffffu),
-                                 std::bit_cast<float>(0xffc00000u),
-                                 -INFINITY,
+  // NaNs of all signs and payloads are one value, above infinity.
+  const std::vector<float> order{-INFINITY,
                                  -1.f,
                                  -0.f,
                                  0.f,
                                  1e-45f,
                                  2.f,
                                  INFINITY,
-                                 std::bit_cast<float>(0x7fc00000u),
-                                 std::bit_cast<float>(0x7fffffffu)};
+                                 NAN,
+                                 std::bit_cast<float>(0xffc00000u),
+                                 std::bit_cast<float>(0xffffffffu)};
+  const auto rank = [](size_t i) { return std::min<size_t>(i, 7); };
   std::vector<float> a, b;
   for (float x : order)
     for (float y : order) a.push_back(x), b.push_back(y);
@@ -163,7 +164,7 @@ TEST_CASE("comparison and total order", "[scalar]") {
                      a, b);
     for (size_t i = 0; i < a.size(); ++i) {
       CHECK(plain[i] == holds(a[i], b[i]));
-      CHECK(total[i] == holds(i / order.size(), i % order.size()));
+      CHECK(total[i] == holds(rank(i / order.size()), rank(i % order.size())));
     }
   }
 }

@@ -189,7 +189,7 @@ TEST_CASE("adapters pass types on", "[scalar]") {
             .inputs.size() == 5);
   CHECK(record_rule(compare_rule<Direction::kLt>, std::array{DType::kBF16, DType::kBF16}, DType::kBool)
             .outputs.size() == 1);
-  CHECK(record_rule(bitcast_convert_rule, std::array{DType::kF16}, DType::kS16).code.size() == 1);
+  CHECK(record_rule(bitcast_convert_rule, std::array{DType::kS16}, DType::kF16).code.size() == 1);
   // Every unary rule records for every float type.
   for (const UnaryCase& c : kUnaryCases)
     for (DType t : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64})

@@ -199,24 +199,17 @@ class Smith {
           attrs.emplace_back(spec.attr, random_dtype());
           break;
         case AttrKind::kString: {
-          static constexpr std::string_view kWords[] = {"EQ", "NE", "LT", "LE", "GT", "GE", "TOTALORDER"};
-          attrs.emplace_back(spec.attr, std::string(kWords[pick(std::size(kWords))]));
+          static constexpr std::string_view kDirections[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
+          const std::string_view word =
+              spec.attr == Attr::compare_type ? "TOTALORDER" : kDirections[pick(std::size(kDirections))];
+          attrs.emplace_back(spec.attr, std::string(word));
           break;
         }
         default:
           return {};
       }
     }
-    const Attrs* const named = intern_attrs(std::move(attrs));
-    if (op == Op::bitcast_convert || (op == Op::compare && named->string(Attr::direction) == "TOTALORDER"))
-      for (Value& v : operands) v = without_computed_nan(v);
-    return b_.make_multi(op, operands, named);
-  }
-  // For what shows the sign of a NaN: the numerics contract leaves open which one a computation gives.
-  Value without_computed_nan(const Value& v) {
-    const bool given = v.node()->op() == Op::parameter || v.node()->op() == Op::constant;
-    if (given || !(is_float(v.dtype()) || is_complex(v.dtype()))) return v;
-    return b_.select(b_.compare(v, v, "EQ"), v, b_.zeros_like(v));
+    return b_.make_multi(op, operands, intern_attrs(std::move(attrs)));
   }
 
   Dims shuffled(int64_t rank) {
@@ -351,9 +344,10 @@ class Smith {
   }
   ComputationPtr comparison(std::span<const Type* const> types, std::string_view direction) {
     const auto made = record_region(types, [&](Builder& b, std::span<const Value> p) {
-      // Not TOTALORDER: it would show the signs of computed NaNs, which the numerics contract leaves open.
-      const Attrs* attrs = intern_attrs({{Attr::direction, std::string(direction)}});
-      return Values{b.make(Op::compare, {{p[0], p[1]}}, attrs)};
+      std::vector<std::pair<Attr, AttrValue>> attrs{{Attr::direction, std::string(direction)}};
+      if (is_float(p[0].dtype()) && chance(50))
+        attrs.emplace_back(Attr::compare_type, std::string("TOTALORDER"));
+      return Values{b.make(Op::compare, {{p[0], p[1]}}, intern_attrs(std::move(attrs)))};
     });
     return made.ok() ? *made : nullptr;
   }

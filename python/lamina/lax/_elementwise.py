@@ -148,7 +148,8 @@ def convert_element_type(x: Any, new_dtype: Any) -> Tensor:
 def bitcast_convert_type(x: Any, new_dtype: Any) -> Tensor:
     """The bits of x as another element type.
 
-    A type n times as wide takes a trailing dimension of n elements, one n times as narrow adds it.
+    A type n times as wide takes a trailing dimension of n elements, one n times as narrow adds it. Every NaN shows the
+    bits of the quiet positive one without a payload, since which NaN an operation gives differs between machines.
     """
     t, target = to_tensor(x), dtypes.canonical(new_dtype)
     have, want = t.dtype.bits, target.bits

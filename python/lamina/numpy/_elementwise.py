@@ -422,7 +422,7 @@ def nextafter(x1: Any, x2: Any) -> Tensor:
 
 
 def signbit(x: Any) -> Tensor:
-    """Whether the sign bit is set (also of -0.0 and NaN)."""
+    """Whether the sign bit is set (also of -0.0). A NaN has no sign: False, where NumPy shows the machine's."""
     t = to_tensor(x)
     if t.dtype.kind in "bu":
         return full_of(False, "bool", t.shape)
@@ -434,7 +434,7 @@ def signbit(x: Any) -> Tensor:
 
 
 def copysign(x1: Any, x2: Any) -> Tensor:
-    """|x1| with the sign of x2."""
+    """|x1| with the sign of x2; a NaN has none and counts as positive."""
     a, b = promote_inexact(x1, x2)
     size = ew("abs", a)
     return select(signbit(b), -size, size)
