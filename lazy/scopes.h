@@ -49,6 +49,11 @@ class ScopesSuspended {
   std::vector<Scope> suspended_;
 };
 
+// Stamp of the innermost open scope; 0 if there is none.
+inline uint32_t innermost_stamp() {
+  const std::vector<Scope>& scopes = open_scopes();
+  return scopes.empty() ? 0 : scopes.back().stamp;
+}
 // Least stamp of an open scope; UINT32_MAX if there is none.
 uint32_t lowest_open_stamp();
 // Whether a jit trace is open on this thread.

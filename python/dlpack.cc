@@ -123,6 +123,7 @@ py::object export_tensor(const py::object& x, bool versioned, bool copy) {
     throw Error(ErrorKind::kType,
                 str_cat("elements of type ", std::string(hlo::info(value.dtype()).numpy_name),
                         " have a byte each here and are packed in DLPack: convert them to 8 bits or more"));
+  if (!may_leave(x.ptr())) throw py::error_already_set();
   jit::ArrayPtr array = lazy::array(value);
   if (copy) {
     value = lazy::from_host(value.dtype(), value.dims(), array->data());

@@ -119,12 +119,15 @@ PyObject* compare_slot(PyObject* a, PyObject* b, int op) {
 
 namespace {
 
+PyTypeObject* function_type = nullptr;
+
 struct FunctionObject {
   PyObject_HEAD vectorcallfunc call;
   Op op;
   const hlo::Attrs* attrs;
   uint32_t kinds;
   PyObject* general;
+  bool views;  // whether its results are views in NumPy
   PyObject* dict;
   PyObject* weakrefs;
 };
@@ -140,7 +143,26 @@ PyObject* call_function(PyObject* self, PyObject* const* args, size_t flags, PyO
       return result;
     PyErr_Clear();
   }
-  return PyObject_Vectorcall(f->general, args, flags, names);
+  PyObject* viewed = nullptr;
+  const Py_ssize_t given = PyVectorcall_NARGS(flags) + (names ? PyTuple_GET_SIZE(names) : 0);
+  for (Py_ssize_t i = 0; f->views && !viewed && i < given; ++i)
+    if (is_tensor(args[i])) viewed = args[i];
+  return unshared(PyObject_Vectorcall(f->general, args, flags, names), viewed);
+}
+
+PyObject* new_function(Op op, const hlo::Attrs* attrs, uint32_t kinds, const py::function& general,
+                       bool views) {
+  auto* f = PyObject_New(FunctionObject, function_type);
+  if (!f) throw py::error_already_set();
+  f->call = call_function;
+  f->op = op;
+  f->attrs = attrs;
+  f->kinds = kinds;
+  f->general = general.inc_ref().ptr();
+  f->views = views;
+  f->dict = nullptr;
+  f->weakrefs = nullptr;
+  return reinterpret_cast<PyObject*>(f);
 }
 
 void dealloc_function(PyObject* self) {
@@ -163,8 +185,6 @@ PyObject* function_repr(PyObject* self) {
 }
 // Pickled and copied by name, as functions are.
 PyObject* function_reduce(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
-
-PyTypeObject* function_type = nullptr;
 
 }  // namespace
 
@@ -199,23 +219,24 @@ void add_elementwise_function(py::module_& module) {
          const std::string& direction) {
         const std::optional<Op> op = hlo::parse_op(name);
         if (!op) throw py::value_error("there is no op '" + name + "'");
-        auto* f = PyObject_New(FunctionObject, function_type);
-        if (!f) throw py::error_already_set();
-        f->call = call_function;
-        f->op = *op;
-        f->attrs = direction.empty() ? hlo::no_attrs() : hlo::intern_attrs({{Attr::direction, direction}});
-        f->kinds = 0;
+        uint32_t mask = 0;
         constexpr std::string_view kLetters = "biufc";
-        for (char c : kinds) f->kinds |= 1u << kLetters.find(c);
-        f->general = general.inc_ref().ptr();
-        f->dict = nullptr;
-        f->weakrefs = nullptr;
-        return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(f));
+        for (char c : kinds) mask |= 1u << kLetters.find(c);
+        const hlo::Attrs* attrs =
+            direction.empty() ? hlo::no_attrs() : hlo::intern_attrs({{Attr::direction, direction}});
+        return py::reinterpret_steal<py::object>(new_function(*op, attrs, mask, general, false));
       },
       py::arg("op"), py::arg("kinds"), py::arg("general"), py::arg("direction") = "",
       "A function that records `op` on Tensors whose kinds (letters of NumPy's dtype.kind) are among "
       "`kinds`, "
       "and numbers; anything else goes to `general`.");
+  module.def(
+      "own_results",
+      [](const py::function& f, bool views) {
+        return py::reinterpret_steal<py::object>(new_function(Op::identity, hlo::no_attrs(), 0, f, views));
+      },
+      "`f`, whose results are Tensors that nobody else holds; `views`: NumPy would return views of the first "
+      "Tensor among the arguments, so that writing to one while that Tensor lives raises.");
 }
 
 }  // namespace lamina::python

@@ -13,6 +13,7 @@
 #include "hlo/printer.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
+#include "lazy/escape.h"
 #include "lazy/lazy.h"
 #include "lazy/scopes.h"
 #include "lazy/transforms.h"
@@ -181,15 +182,56 @@ void add_recording(py::module_& m) {
   m.def(
       "rebind",
       [](const py::object& target, const py::object& value) {
-        reinterpret_cast<TensorObject*>(target.ptr())->cell.set(lazy_of(value.ptr()));
+        auto* t = reinterpret_cast<TensorObject*>(target.ptr());
+        t->cell.set(lazy_of(value.ptr()));
+        t->written = true;
       },
       "Gives a Tensor object a new value, seen by all its holders.");
-  m.def("stamp", [](const py::object& x) { return lazy_of(x.ptr()).value.node()->stamp(); });
-  m.def("open_stamp", [] { return lazy::lowest_open_stamp(); });
-  m.def("innermost_stamp", [] {
-    const auto& scopes = lazy::open_scopes();
-    return scopes.empty() ? 0u : scopes.back().stamp;
+  m.def(
+      "written", [](const py::object& x) { return reinterpret_cast<TensorObject*>(x.ptr())->written; },
+      "Whether the Tensor object was given a new value.");
+  m.def(
+      "made_outside",
+      [](const py::object& x) {
+        return reinterpret_cast<TensorObject*>(x.ptr())->made_in < lazy::innermost_stamp();
+      },
+      "Whether the Tensor object is older than the innermost open transform.");
+  m.def(
+      "lend",
+      [](const py::list& tensors) {
+        std::vector<std::pair<uint32_t, bool>> marks;
+        for (const py::handle& x : tensors) {
+          auto* t = reinterpret_cast<TensorObject*>(x.ptr());
+          marks.emplace_back(t->made_in, t->written);
+          t->made_in = lazy::innermost_stamp();
+          t->written = false;
+        }
+        return marks;
+      },
+      "Makes Tensor objects the innermost open transform's own; what they were, for take_back.");
+  m.def("take_back", [](const py::list& tensors, const std::vector<std::pair<uint32_t, bool>>& marks) {
+    for (size_t i = 0; i < marks.size(); ++i) {
+      auto* t = reinterpret_cast<TensorObject*>(py::object(tensors[i]).ptr());
+      std::tie(t->made_in, t->written) = marks[i];
+    }
   });
+  m.def("views_living", [](const py::object& x) { return views_living(x.ptr()); });
+  m.def(
+      "differentiated", [](const py::object& x) { return lazy::differentiated(lazy_of(x.ptr()).value); },
+      "Whether an open derivative depends on the value.");
+  m.def(
+      "value_of",
+      [](const py::object& x) {
+        UserLocation location;
+        const Lazy& l = lazy_of(x.ptr());
+        const jit::ArrayPtr array = lazy::array(l.value);
+        return to_object(
+            {hlo::make_leaf(l.value.type(), new jit::Array(l.value.type(), array->buffer())), l.weak});
+      },
+      "The value now, as a Tensor that no derivative depends on.");
+  m.def("open_stamp", [] { return lazy::lowest_open_stamp(); });
+  m.def("innermost_stamp", &lazy::innermost_stamp);
+  m.def("inside_jit", &lazy::inside_jit);
   m.def("forceable", [](const py::object& x) { return lazy::forceable(lazy_of(x.ptr()).value); });
   m.def("is_computed", [](const py::object& x) { return lazy_of(x.ptr()).value.node()->data() != nullptr; });
   m.def("where_made", [](const py::object& x) {
@@ -205,6 +247,7 @@ void add_recording(py::module_& m) {
   // The elements' bits as a read-only NumPy array of unsigned integers that shares their memory.
   m.def("raw_bits", [](const py::object& x) {
     const hlo::Value value = lazy_of(x.ptr()).value;
+    if (!may_leave(x.ptr())) throw py::error_already_set();
     auto keep = std::make_unique<jit::ArrayPtr>(lazy::array(value));
     void* const data = (*keep)->data();
     const py::capsule owner(keep.release(), [](void* p) { delete static_cast<jit::ArrayPtr*>(p); });

@@ -2,10 +2,13 @@
 
 #include <structmember.h>
 
+#include <algorithm>
 #include <array>
 #include <new>
+#include <utility>
 
 #include "hlo/literal.h"
+#include "lazy/escape.h"
 #include "lazy/scopes.h"
 #include "python/elementwise.h"
 #include "python/hooks.h"
@@ -23,6 +26,8 @@ using lazy::Lazy;
 namespace {
 
 PyTypeObject* tensor_type = nullptr;
+// Whether indices wait for the next read on this thread to be checked (python: _bounds).
+thread_local bool checks_waiting = false;
 
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
   if (!format) return DType::kU8;
@@ -119,6 +124,79 @@ std::optional<Lazy> from_buffer(PyObject* o) {
   return out;
 }
 
+}  // namespace
+
+// --- views: Tensors never share elements, but a write that NumPy would show in another Tensor is refused ---
+
+struct ViewNode {
+  int64_t holders = 1;  // its Tensor and the views made of it
+  bool alive = true;    // whether its Tensor is
+  ViewNode* of = nullptr;
+};
+
+namespace {
+
+void let_go(ViewNode* node) {
+  while (node && --node->holders == 0) {
+    ViewNode* const of = node->of;
+    delete node;
+    node = of;
+  }
+}
+void leave_view(TensorObject* t) {
+  if (!t->view) return;
+  t->view->alive = false;
+  let_go(std::exchange(t->view, nullptr));
+}
+// The nearest ancestor whose Tensor is alive; the dead ones in between are forgotten.
+ViewNode* living_ancestor(ViewNode* node) {
+  while (node->of && !node->of->alive) {
+    ViewNode* const dead = node->of;
+    node->of = dead->of;
+    if (node->of) ++node->of->holders;
+    let_go(dead);
+  }
+  return node->of;
+}
+void mark_view(TensorObject* t, TensorObject* viewed) {
+  leave_view(t);
+  if (!viewed->view) viewed->view = new ViewNode;
+  living_ancestor(viewed->view);
+  ++viewed->view->holders;
+  t->view = new ViewNode{.of = viewed->view};
+}
+
+PyObject* own_tensor(PyObject* tensor, PyObject* viewed) {
+  if (Py_REFCNT(tensor) > 1) {
+    PyObject* copy = make_tensor(lazy_of(tensor));
+    Py_DECREF(tensor);
+    tensor = copy;
+  }
+  auto* t = reinterpret_cast<TensorObject*>(tensor);
+  if (viewed)
+    mark_view(t, reinterpret_cast<TensorObject*>(viewed));
+  else
+    leave_view(t);
+  return tensor;
+}
+
+// Whether indexing by the key takes copies in NumPy too: an array, list or mask is among it.
+bool takes_copy(PyObject* key) {
+  if (PyTuple_Check(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+      if (takes_copy(PyTuple_GET_ITEM(key, i))) return true;
+    return false;
+  }
+  if (PyLong_CheckExact(key) || PySlice_Check(key) || key == Py_None || key == Py_Ellipsis) return false;
+  if (is_tensor(key)) return lazy_of(key).value.rank() > 0 || lazy_of(key).value.dtype() == DType::kBool;
+  if (PyBool_Check(key) || !PyIndex_Check(key)) return true;
+  PyObject* const shape = PyObject_GetAttrString(key, "shape");  // of a NumPy array or scalar
+  PyErr_Clear();
+  const bool array = shape && PyTuple_Check(shape) && PyTuple_GET_SIZE(shape) > 0;
+  Py_XDECREF(shape);
+  return array;
+}
+
 // --- slots ---
 
 // Slots whose meaning is written in Python.
@@ -128,7 +206,6 @@ LAMINA_HOOK2(floor_divide_slot, "floor_divide")
 LAMINA_HOOK2(remainder_slot, "remainder")
 LAMINA_HOOK2(divmod_slot, "divmod")
 LAMINA_HOOK2(matmul_slot, "matmul")
-LAMINA_HOOK2(subscript_slot, "getitem")
 #undef LAMINA_HOOK2
 PyObject* repr_slot(PyObject* a) { return call_hook("repr", a); }
 PyObject* iter_slot(PyObject* a) { return call_hook("iter", a); }
@@ -141,6 +218,9 @@ int bool_slot(PyObject* a) {
   const int out = PyObject_IsTrue(r);
   Py_DECREF(r);
   return out;
+}
+PyObject* subscript_slot(PyObject* a, PyObject* key) {
+  return unshared(call_hook("getitem", a, key), takes_copy(key) ? nullptr : a);
 }
 int assign_slot(PyObject* a, PyObject* key, PyObject* value) {
   if (!value) {
@@ -171,6 +251,7 @@ struct SpareTensors {
 void dealloc_slot(PyObject* self) {
   auto* t = reinterpret_cast<TensorObject*>(self);
   if (t->weakrefs) PyObject_ClearWeakRefs(self);
+  leave_view(t);
   t->cell.~Cell();
   PyTypeObject* type = Py_TYPE(self);
   if (spare_tensors.count < SpareTensors::kMost)
@@ -220,9 +301,13 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     view->obj = nullptr;
     return -1;
   }
+  const hlo::Value value = lazy_of(self).value;
+  if (!may_leave(self, true)) {
+    view->obj = nullptr;
+    return -1;
+  }
   try {
     auto e = std::make_unique<Export>();
-    const hlo::Value value = lazy_of(self).value;
     e->array = lazy::array(value);
     const hlo::Dims strides = hlo::row_major_strides(value.dims());
     const int64_t width = hlo::byte_size(value.dtype());
@@ -307,6 +392,9 @@ void add_tensor_type(py::module_& module) {
   if (!type) throw py::error_already_set();
   tensor_type = reinterpret_cast<PyTypeObject*>(type);
   module.attr("Tensor") = py::reinterpret_borrow<py::object>(type);
+  module.def(
+      "note_checks", [](bool waiting) { checks_waiting = waiting; },
+      "Whether something is to be checked before the next read on this thread.");
   module.def("set_hooks", set_hooks,
              "Gives the functions that the Tensor type calls for what is written in Python.");
 }
@@ -321,8 +409,56 @@ PyObject* make_tensor(Lazy lazy) {
   if (!t) throw std::bad_alloc();
   PyObject_Init(reinterpret_cast<PyObject*>(t), tensor_type);
   t->weakrefs = nullptr;
+  t->view = nullptr;
+  t->made_in = lazy::innermost_stamp();
+  t->written = false;
   new (&t->cell) lazy::Cell(std::move(lazy));
   return reinterpret_cast<PyObject*>(t);
+}
+
+PyObject* unshared(PyObject* result, PyObject* viewed) {
+  if (!result) return nullptr;
+  if (is_tensor(result)) return own_tensor(result, viewed);
+  const bool tuple = PyTuple_Check(result);
+  if (!tuple && !PyList_CheckExact(result)) return result;
+  PyObject** items = tuple ? reinterpret_cast<PyTupleObject*>(result)->ob_item
+                           : reinterpret_cast<PyListObject*>(result)->ob_item;
+  const Py_ssize_t n = Py_SIZE(result);
+  if (Py_REFCNT(result) > 1) {  // the container is somebody else's: one of its own
+    if ((tuple && !PyTuple_CheckExact(result)) || !std::any_of(items, items + n, is_tensor)) return result;
+    PyObject* own = PySequence_List(result);
+    if (own && tuple) {
+      PyObject* const list = own;
+      own = PyList_AsTuple(list);
+      Py_DECREF(list);
+    }
+    Py_DECREF(result);
+    return unshared(own, viewed);
+  }
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    items[i] = unshared(items[i], viewed);
+    if (!items[i]) {
+      Py_DECREF(result);
+      return nullptr;
+    }
+  }
+  return result;
+}
+
+bool may_leave(PyObject* tensor, bool may_hide_error) {
+  if (checks_waiting) {
+    PyObject* const done = call_hook("before_read", may_hide_error ? Py_True : Py_False);
+    if (!done) return false;
+    Py_DECREF(done);
+  }
+  if (!lazy::differentiated(lazy_of(tensor).value)) return true;
+  Py_XDECREF(call_hook("escape", tensor));
+  return false;
+}
+
+bool views_living(PyObject* tensor) {
+  ViewNode* const node = reinterpret_cast<TensorObject*>(tensor)->view;
+  return node && living_ancestor(node);
 }
 
 py::object to_object(Lazy lazy) { return py::reinterpret_steal<py::object>(make_tensor(std::move(lazy))); }

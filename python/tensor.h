@@ -15,9 +15,15 @@
 
 namespace lamina::python {
 
+// A Tensor object among those that NumPy would let share memory with it.
+struct ViewNode;
+
 struct TensorObject {
   PyObject_HEAD lazy::Cell cell;
   PyObject* weakrefs;
+  ViewNode* view;    // null while nothing was viewed of it and it is no view
+  uint32_t made_in;  // the stamp of the innermost scope that was open
+  bool written;      // whether x[...] = v gave it another value
 };
 
 // Adds the type to the module. Its remaining methods are attached in Python.
@@ -28,6 +34,17 @@ const lazy::Lazy& lazy_of(PyObject* tensor);
 // New references.
 PyObject* make_tensor(lazy::Lazy lazy);
 pybind11::object to_object(lazy::Lazy lazy);
+
+// `result` (stolen) of a public function: a Tensor that somebody else holds too, itself or in a tuple, list
+// or dict, is replaced by one of its own with the same value, so that writing to one never writes to the
+// other. With `viewed`, the results are marked as what NumPy would return as views of that Tensor; else as
+// copies.
+PyObject* unshared(PyObject* result, PyObject* viewed = nullptr);
+// Whether the value may leave as memory: false with an exception where an open derivative depends on it, or
+// an index was out of range. `may_hide_error`: the caller may be one that asks again by other means.
+bool may_leave(PyObject* tensor, bool may_hide_error = false);
+// Whether a Tensor is alive that NumPy would let `tensor` be a view of.
+bool views_living(PyObject* tensor);
 
 // A Tensor, a Python number, a NumPy array or scalar: as a lazy array. Empty, without an exception, for
 // anything else.

@@ -9,6 +9,7 @@
 #include "jit/engine.h"
 #include "lamina/ops.h"
 #include "lazy/api/variable.h"
+#include "lazy/escape.h"
 #include "lazy/scopes.h"
 
 namespace lamina {
@@ -66,6 +67,7 @@ void Tensor::copy_out(DType dtype, void* to, Where where) const {
     if (value.dtype() != to_hlo(dtype))
       detail::fail(ErrorKind::kType, str_cat("to_host: the elements are ", name(this->dtype()), ", not ",
                                              name(dtype), "; convert with astype"));
+    lazy::check_may_leave(value, "to_host");
     const jit::ArrayPtr array = lazy::array(value);
     if (value.type()->bytes() > 0) std::memcpy(to, array->data(), static_cast<size_t>(value.type()->bytes()));
     return 0;
@@ -79,6 +81,7 @@ void Tensor::copy_item(DType dtype, void* to, Where where) const {
                    str_cat("item: the tensor has shape ", hlo::dims_to_string(lazy_of(*this).value.dims()),
                            ", so it is no single number"));
     const Tensor one = astype(dtype, where);
+    lazy::check_may_leave(lazy_of(one).value, "item");
     std::memcpy(to, lazy::array(lazy_of(one).value)->data(), static_cast<size_t>(size_of(dtype)));
     return 0;
   });
@@ -254,6 +257,8 @@ std::string Tensor::to_string() const {
   printer.print(0, 0);
   std::string shape;
   if (printer.cut || size() == 0) shape = str_cat(", shape=", hlo::dims_to_string(x.value.dims()));
+  if (lazy::differentiated(x.value))
+    return str_cat("<differentiated ", detail::describe(x), " = ", printer.text, ">");
   return str_cat("Tensor(", printer.text, shape, ", dtype=", name(dtype()), ")");
 }
 

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core
+from lamina import _core, _writes
 from lamina._core import Tensor
 from lamina._tensor import describe, to_tensor
 from lamina._transforms import _argument_path, _Flat, _flatten_arguments, _name
@@ -109,7 +109,13 @@ class _Custom:
         paths = [_argument_path(self.fun, p) for p in tree_paths(tree_unflatten(treedef, leaves))]
         with _jit.deciding(self.fun, leaves, paths) as context:
             flat = _Flat(self.fun, treedef, fixed, opened=context.opened)
-            outputs = _core.call_with_rule(flat, leaves, rule)
+
+            def run(inputs: list[Tensor]) -> list[Tensor]:
+                out = flat(inputs)
+                _writes.refuse(self.fun, inputs, f"the {type(self).__name__} function")
+                return out
+
+            outputs = _core.call_with_rule(run, leaves, rule)
         return tree_unflatten(flat.out_tree, outputs)
 
     def _rule_for(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:

@@ -4,9 +4,9 @@ A key is made of integers, slices, ``...``, ``None``, integer arrays or lists, b
 Tensors, with
 NumPy's meaning. Indices known when the op is recorded (Python integers, lists, NumPy arrays) are checked and
 raise
-IndexError. Indices in a Tensor are only known when the program runs: negative ones count from the end;
-outside the
-range, a read takes the nearest element and a write is left out. Boolean masks need their values, so they are
+IndexError. Indices in a Tensor are only known when the program runs: negative ones count from the end; outside the
+range they raise IndexError at the next read, and inside a trace a read takes the nearest element and a write is left
+out. Boolean masks need their values, so they are
 refused
 inside a jit or vmap, except for writing a scalar through a mask. Indexing never returns a view.
 """
@@ -19,7 +19,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core, dtypes
+from lamina import _bounds, _core, dtypes
 from lamina._core import Tensor
 from lamina._tensor import astype, describe, to_tensor
 
@@ -180,11 +180,16 @@ def _slice_of(k: slice, size: int, axis: int) -> Slice:
     return (r.start, r.step, len(r))
 
 
-def _array_index(k: Any, size: int, axis: int) -> Indices:
-    """An integer array (or number) along one axis; known values are checked, others wrapped by a select."""
+def _array_index(k: Any, size: int, axis: int, checked: bool = False) -> Indices:
+    """An integer array (or number) along one axis; known values are checked, others wrapped by a select.
+
+    With `checked`, a Tensor's values are checked too, when they are known.
+    """
     if isinstance(k, int):
         return Indices(None, _bounded(k, size, axis), ())
     if isinstance(k, Tensor):
+        if checked:
+            _bounds.check_known(k, size, axis)
         if k.dtype.kind == "u":
             wide = astype(k, "int64" if k.dtype == "uint32" else "int32") if k.dtype != "uint64" else k
             return Indices(wide, None, k.shape)
@@ -205,7 +210,7 @@ def _array_index(k: Any, size: int, axis: int) -> Indices:
 class Plan:
     """A key read against a shape: `shape` has the None dimensions put in; one entry per dimension of it."""
 
-    def __init__(self, shape: Sequence[int], key: Any) -> None:
+    def __init__(self, shape: Sequence[int], key: Any, checked: bool = False) -> None:
         entries = _entries(key)
         used = 0
         for k in entries:
@@ -265,7 +270,7 @@ class Plan:
             else:
                 if shape[axis] == 0 and math.prod(k.shape) > 0:
                     raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
-                self._add(shape[axis], _array_index(k, shape[axis], axis))
+                self._add(shape[axis], _array_index(k, shape[axis], axis, checked))
                 groups.append(position)
                 has_array |= k.ndim > 0
                 axis += 1
@@ -378,8 +383,11 @@ def _gather(x: Tensor, plan: Plan) -> Tensor:
     )
 
 
-def getitem(x: Tensor, key: Any) -> Tensor:
-    """``x[key]``: a new Tensor. IndexError for known indices out of range or too many of them."""
+def getitem(x: Tensor, key: Any, checked: bool = False) -> Tensor:
+    """``x[key]``: a new Tensor. IndexError for known indices out of range or too many of them.
+
+    With `checked`, Tensor indices among it are checked when they are known.
+    """
     shape = x.shape
     if shape and (type(key) is int or type(key) is slice):
         # The commonest keys, without a plan.
@@ -387,7 +395,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         if type(key) is slice:
             return take_ranges(x, [_slice_of(key, shape[0], 0), *whole])
         return reshape(take_ranges(x, [(_bounded(key, shape[0], 0), 1, 1), *whole]), shape[1:])
-    return _read(x, Plan(shape, key))
+    return _read(x, Plan(shape, key, checked))
 
 
 def _read(x: Tensor, plan: Plan) -> Tensor:
@@ -438,10 +446,12 @@ def setitem_value(x: Tensor, key: Any, value: Any) -> Tensor:
     """A new Tensor like `x` with the elements at `key` replaced by `value`, broadcast and converted to x's
     type.
     """
-    return update(x, key, value, "set")
+    return update(x, key, value, "set", checked=True)
 
 
-def update(x: Tensor, key: Any, value: Any, kind: str, mode: str | None = None) -> Tensor:
+def update(
+    x: Tensor, key: Any, value: Any, kind: str, mode: str | None = None, checked: bool = False
+) -> Tensor:
     """A new Tensor like `x`, with `value` joined by `kind` (a name in _COMBINE) to the elements at `key`.
 
     Where indices repeat, updates are applied in their order. ValueError when the value does not broadcast.
@@ -452,7 +462,7 @@ def update(x: Tensor, key: Any, value: Any, kind: str, mode: str | None = None) 
         v = broadcast(v, x.shape)
         mask = broadcast(reshape(mask, (*mask.shape, *[1] * (x.ndim - mask.ndim))), x.shape)
         return _select(mask, _COMBINE[kind](x, v), x)
-    plan = Plan(x.shape, key)
+    plan = Plan(x.shape, key, checked and mode is None)
     try:
         v = broadcast(_drop_leading_ones(v, len(plan.result)), plan.result)
     except ValueError:
@@ -555,38 +565,41 @@ def missing(dtype: Any) -> Any:
 class At:
     """``x.at``: updates that give a new Tensor: ``x.at[key].set(v)``, ``.add(v)``, ``.max(v)``, ..."""
 
-    __slots__ = ("_x",)
+    __slots__ = ("_checked", "_x")
 
-    def __init__(self, x: Tensor) -> None:
-        self._x = x
+    def __init__(self, x: Tensor, checked: bool = False) -> None:
+        self._x, self._checked = x, checked
 
     def __getitem__(self, key: Any) -> AtKey:
-        return AtKey(self._x, key)
+        return AtKey(self._x, key, self._checked)
 
 
 class AtKey:
     """The elements of a Tensor at a key.
 
-    `mode` says what happens to Tensor indices out of range: for updates ``"drop"`` (the default) or
-    ``"clip"``; for
-    `get` ``"clip"`` (the default) or ``"fill"``.
+    `mode` says what happens to Tensor indices out of range: for updates ``"drop"`` or ``"clip"``; for `get` ``"clip"``
+    or ``"fill"``. By default they raise IndexError where they are known; inside a trace updates drop them and `get`
+    clips them.
     """
 
-    __slots__ = ("_key", "_x")
+    __slots__ = ("_checked", "_key", "_x")
 
-    def __init__(self, x: Tensor, key: Any) -> None:
-        self._x, self._key = x, key
+    def __init__(self, x: Tensor, key: Any, checked: bool = False) -> None:
+        self._x, self._key, self._checked = x, key, checked
 
     def _update(self, value: Any, kind: str, mode: str | None) -> Tensor:
         if mode not in (None, "drop", "fill", "clip", "promise_in_bounds"):
             raise ValueError(f"mode is 'drop', 'fill', 'clip' or 'promise_in_bounds', not {mode!r}")
-        return update(self._x, self._key, value, kind, mode)
+        return self._own(update(self._x, self._key, value, kind, mode, self._checked))
+
+    def _own(self, result: Tensor) -> Tensor:
+        return _core.set_weak(result, result.weak_type)  # `update` may give its operands back
 
     def get(self, mode: str | None = None, fill_value: Any = None) -> Tensor:
         """``x[key]``; with mode ``"fill"``, `fill_value` (see `missing`) where an index is out of range."""
         if mode not in (None, "fill", "drop", "clip", "promise_in_bounds"):
             raise ValueError(f"mode is 'fill', 'clip' or 'promise_in_bounds', not {mode!r}")
-        plan = Plan(self._x.shape, self._key)
+        plan = Plan(self._x.shape, self._key, self._checked and mode is None)
         out = _read(self._x, plan)
         if mode not in ("fill", "drop") or plan.basic:
             return out
@@ -623,11 +636,11 @@ class AtKey:
 
     def divide(self, value: Any, mode: str | None = None) -> Tensor:
         """A float Tensor with the elements divided by `value` (once, where indices repeat)."""
-        return update(self._x, self._key, getitem(self._x, self._key) / to_tensor(value), "set", mode)
+        return self._update(getitem(self._x, self._key) / to_tensor(value), "set", mode)
 
     def power(self, value: Any, mode: str | None = None) -> Tensor:
         """A Tensor with the elements raised to `value` (once, where indices repeat)."""
-        return update(self._x, self._key, getitem(self._x, self._key) ** value, "set", mode)
+        return self._update(getitem(self._x, self._key) ** value, "set", mode)
 
     def min(self, value: Any, mode: str | None = None) -> Tensor:
         """A Tensor with the elements replaced by the smaller of them and `value`."""
@@ -639,7 +652,7 @@ class AtKey:
 
     def apply(self, f: Callable[[Tensor], Any]) -> Tensor:
         """A Tensor with the elements replaced by f(elements) (once, where indices repeat)."""
-        return update(self._x, self._key, f(getitem(self._x, self._key)), "set")
+        return self._update(f(getitem(self._x, self._key)), "set", None)
 
     mul = multiply
     sub = subtract

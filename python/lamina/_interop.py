@@ -9,7 +9,7 @@ from lamina import _core, dtypes
 from lamina._core import Tensor
 
 
-def _find(name: str, module: str) -> Any:
+def find(name: str, module: str) -> Any:
     """This library's function for NumPy's `module`.`name`; None if there is none."""
     from lamina import numpy as lnp
 
@@ -57,15 +57,25 @@ def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) 
     """NumPy's other functions: this library's one of the name, else NumPy's on the values, with Tensors as results."""
     from lamina.tree import tree_leaves, tree_map
 
-    f = _find(func.__name__, func.__module__ or "numpy")
+    f = find(func.__name__, func.__module__ or "numpy")
     if f is not None and "out" not in kwargs:
         return f(*args, **kwargs)
     import numpy as np
 
     tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+    name = f"{func.__module__ or 'numpy'}.{func.__name__}"
     if not all(_core.forceable(x) for x in tensors):
+        raise TypeError(f"{name} has no counterpart here and needs values, but an argument is being traced")
+    if any(_core.differentiated(x) for x in tensors):
+        from lamina import _source
+
+        frame = _source.user_frame()
         raise TypeError(
-            f"numpy.{func.__name__} has no counterpart here and needs values, but an argument is being traced"
+            f"{name} has no counterpart here, and an argument is being differentiated: NumPy's result would have no "
+            "derivative"
+            + ("\n" + _source.place_of(frame).shown() if frame else "")
+            + "\n  Write it with lamina.numpy's functions, or take lamina.lax.stop_gradient of the argument, if it "
+            "is a constant here."
         )
     given, named = tree_map(
         lambda x: np.asarray(x) if isinstance(x, Tensor) else x, (list(args), dict(kwargs))
@@ -133,10 +143,10 @@ def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
 
 
 def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
-    """This Tensor on `device`, which can only be "cpu"."""
+    """A copy on `device`, which can only be "cpu"."""
     if str(device) != "cpu":
         raise ValueError(f"there is no device {device!r}; there is 'cpu'")
-    return self
+    return _core.set_weak(self, self.weak_type)
 
 
 def _unpickled(data: bytes, dtype: str, shape: tuple[int, ...], weak: bool) -> Tensor:
@@ -158,6 +168,8 @@ def html(self: Tensor) -> str:
     head = f"<b>Tensor</b> {describe(self)}"
     if not _core.forceable(self):
         return f"<div>{head}, being traced</div>"
+    if _core.differentiated(self):
+        return f"<div>{head}, being differentiated<pre>{escape.escape(repr(self))}</pre></div>"
     import numpy as np
 
     values = numpy(self)
@@ -182,7 +194,7 @@ def rounded(self: Tensor, ndigits: int | None = None) -> Any:
     from lamina import numpy as lnp
 
     if ndigits is None and self.ndim == 0 and self.dtype.kind in "fiu":
-        return round(self.item())
+        return round(_core.value_of(self).item())
     return lnp.round(self, operator.index(ndigits or 0))
 
 

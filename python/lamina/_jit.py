@@ -54,6 +54,20 @@ class _Trace:
         return tree_unflatten(self.out_tree, out) if built is None else built
 
 
+class _WritingTrace(_Trace):
+    """One whose function writes to its arguments: the new values are its last results."""
+
+    __slots__ = ("flat",)
+
+    def __init__(self, program: Any, flat: _Flat) -> None:
+        super().__init__(program, flat)
+        self.flat = flat
+        flat.static = {}  # a method's object among them is not to be kept alive
+
+    def result(self, out: list[Tensor]) -> Any:
+        return super().result(out[: len(out) - len(self.flat.written)])
+
+
 class _Branch:
     """A value of the arguments that the function branched on, and where each outcome led."""
 
@@ -410,7 +424,7 @@ class Jitted:
         variant.reads.traced()
         if context.reasons:
             program.set_reason("branch: " + ", ".join(context.reasons[-3:]))
-        trace = _Trace(program, flat)
+        trace = (_WritingTrace if flat.written else _Trace)(program, flat)
         _attach(variant, context.made, trace)
         variant.paths += 1
         return trace
@@ -445,16 +459,27 @@ class Jitted:
         trace = self._path(variant, leaves, treedef, static)
         if key is not None:
             entries[key] = variants
-        return self._run(trace, variant, args, treedef, leaves)
+        return self._run(trace, variant, args, kwargs, treedef, leaves)
 
     def _run(
-        self, trace: _Trace, variant: _Variant, args: tuple[Any, ...], treedef: TreeDef, leaves: Sequence[Any]
+        self,
+        trace: _Trace,
+        variant: _Variant,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        treedef: TreeDef,
+        leaves: Sequence[Any],
     ) -> Any:
-        if not self._gives_up:
-            return trace.result(trace.program(leaves, variant.reads.tensors))
-        if variant.donated is None:
+        if self._gives_up and variant.donated is None:
             variant.donated = self._donated_leaves(args, treedef)
-        return trace.result(self._run_giving_up(trace, variant, leaves))
+        if self._gives_up:
+            out = self._run_giving_up(trace, variant, leaves)
+        else:
+            out = trace.program(leaves, variant.reads.tensors)
+        if type(trace) is _WritingTrace:
+            dynamic, kept, _ = self._split(args, kwargs)
+            trace.flat.settled(dynamic, kept, out)
+        return trace.result(out)
 
     def _run_giving_up(self, trace: _Trace, variant: _Variant, leaves: Sequence[Any]) -> list[Tensor]:
         if _core.any_open_scope():  # recorded, not run: the outer call owns its arguments
@@ -590,7 +615,7 @@ class Compiled(Lowered):
                     f"{_name(self._jitted._f)} was compiled for {describe(ShapeDtype(shape, dtype))} as "
                     f"{_argument_path(self._jitted._f, path)}, not {describe(x)}"
                 )
-        return self._jitted._run(self._trace, self._variant, args, treedef, leaves)
+        return self._jitted._run(self._trace, self._variant, args, kwargs, treedef, leaves)
 
 
 def jit(

@@ -16,9 +16,12 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def user_frame() -> types.FrameType | None:
-    """The innermost frame that is not the library's own."""
+    """The innermost frame that is neither the library's own nor NumPy's."""
     frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame is not None and (
+        frame.f_code.co_filename.startswith(PACKAGE)
+        or frame.f_globals.get("__name__", "").startswith("numpy.")
+    ):
         frame = frame.f_back
     return frame
 
@@ -102,6 +105,30 @@ def _parts(expression: str) -> list[str]:
     if isinstance(top, ast.Call):
         return [ast.unparse(a) for a in top.args]
     return []
+
+
+def counterpart(frame: types.FrameType, expression: str) -> str:
+    """What to call here instead of the function of Python's math or of NumPy that the expression calls; "" if none."""
+    from lamina._interop import find
+
+    try:
+        top: Any = ast.parse(expression, mode="eval").body
+    except SyntaxError:
+        return ""
+    names = ast.unparse(top.func).split(".") if isinstance(top, ast.Call) else []
+    if not names or not all(n.isidentifier() for n in names):
+        return ""
+    value = frame.f_locals.get(names[0], frame.f_globals.get(names[0]))
+    module = names[0]
+    for n in names[1:]:
+        module = getattr(value, "__name__", "") if isinstance(value, types.ModuleType) else module
+        value = getattr(value, n, None)
+    module = getattr(value, "__module__", None) or module
+    if module.split(".")[0] not in ("math", "cmath", "numpy") or not callable(value):
+        return ""
+    name = getattr(value, "__name__", names[-1])
+    inside = module if module.startswith("numpy.") and not module.startswith("numpy.core") else "numpy"
+    return f"lamina.{inside}.{name} instead of {'.'.join(names)}" if find(name, inside) else ""
 
 
 def argument_texts() -> list[str]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from lamina import _core, _interop, _read_set, _source, dtypes
+from lamina import _bounds, _core, _interop, _read_set, _source, dtypes
 from lamina._core import Tensor
 
 asarray_core = _core.asarray
@@ -85,7 +85,7 @@ def numpy(x: Tensor) -> Any:
     """
     import numpy as np
 
-    _needs_value(x, "a NumPy array")
+    _may_leave(x, "a NumPy array")
     if dtypes.is_foreign(x.dtype):
         try:
             import ml_dtypes
@@ -104,9 +104,10 @@ def _array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     return a.copy() if copy else a
 
 
-def _item(x: Tensor) -> Any:
+def _item(x: Tensor, what: str = "item()") -> Any:
     if x.size != 1:
         raise ValueError(f"only a Tensor with one element is a Python number; this one has shape {x.shape}")
+    _may_leave(x, what)
     return numpy(x).reshape(()).item()
 
 
@@ -115,6 +116,8 @@ def describe(x: Tensor) -> str:
 
 
 def _needs_value(x: Tensor, what: str) -> None:
+    if _bounds.pending.checks:
+        _bounds.run_pending()
     if not _core.forceable(x):
         frame = _source.user_frame()
         place = _source.place_of(frame) if frame else None
@@ -140,6 +143,31 @@ def _needs_value(x: Tensor, what: str) -> None:
         )
 
 
+def _may_leave(x: Tensor, what: str) -> None:
+    """Raises TypeError where the value is not known, or an open derivative depends on it and would be lost."""
+    _needs_value(x, what)
+    if not _core.differentiated(x):
+        return
+    frame = _source.user_frame()
+    place = _source.place_of(frame) if frame else None
+    text = f"`{place.expression}`: " if place and place.text else ""
+    origin = _source.origin(x)
+    counterpart = _source.counterpart(frame, place.expression) if frame and place else ""
+    raise TypeError(
+        f"{text}{what} of {describe(x)}, which is being differentiated: what is computed from it outside of lamina "
+        "would have no derivative"
+        + (f"\n  it is {origin}" if origin else "")
+        + ("\n" + place.shown() if place else "")
+        + "\n  "
+        + (f"Use {counterpart}" if counterpart else "Keep it a Tensor and use lamina.numpy's functions")
+        + "; or take lamina.lax.stop_gradient of it, if it is a constant here; or return it with has_aux=True."
+    )
+
+
+def _escape(x: Tensor) -> None:
+    _may_leave(x, "the memory")
+
+
 def _bool(x: Tensor) -> bool:
     if x.size != 1:
         raise ValueError(f"the truth value of a Tensor of shape {x.shape} is ambiguous; use .any() or .all()")
@@ -149,17 +177,16 @@ def _bool(x: Tensor) -> bool:
 
             return _jit.decide(x)
         _needs_value(x, "bool()")
-    return bool(_item(x))
+    return bool(_item(_core.value_of(x)))
 
 
 def _float(x: Tensor) -> float:
-    _needs_value(x, "float()")
-    return float(_item(x))
+    return float(_item(x, "float()"))
 
 
 def _int(x: Tensor) -> int:
     _needs_value(x, "int()")
-    return int(_item(x))
+    return int(_item(_core.value_of(x)))  # piecewise constant: its derivative is zero
 
 
 def _index(x: Tensor) -> int:
@@ -178,13 +205,19 @@ def _repr(x: Tensor) -> str:
         return f"<traced {describe(x)}{at}>"
     import numpy as np
 
-    text = np.array2string(numpy(x), separator=", ", prefix="Tensor(", threshold=1000)
+    prefix = "Tensor("
+    if _core.differentiated(x):
+        prefix = f"<differentiated {describe(x)} = "
+        return np.array2string(numpy(_core.value_of(x)), separator=", ", prefix=prefix).join((prefix, ">"))
+    text = np.array2string(numpy(x), separator=", ", prefix=prefix, threshold=1000)
     shape = f", shape={x.shape}" if x.size > 1000 or x.size == 0 else ""
     return f"Tensor({text}{shape}, dtype={x.dtype.name})"
 
 
 def _format(x: Tensor, spec: str) -> str:
-    return format(_item(x), spec) if x.ndim == 0 and spec else format(_repr(x), spec)
+    if x.ndim == 0 and spec:
+        return format(_item(x, f"format {spec!r}"), spec)
+    return format(_repr(x), spec)
 
 
 def _iter(x: Tensor) -> Any:
@@ -196,19 +229,38 @@ def _iter(x: Tensor) -> Any:
 def _getitem(x: Tensor, key: Any) -> Tensor:
     from lamina import _indexing
 
-    return _indexing.getitem(x, key)
+    return _indexing.getitem(x, key, checked=True)
 
 
 def _setitem(x: Tensor, key: Any, value: Any) -> None:
     from lamina import _indexing
 
-    if _core.stamp(x) < _core.innermost_stamp():
-        file, line, _ = _core.where_made(x)
+    write(x, _indexing.setitem_value(x, key, value))
+
+
+def write(x: Tensor, value: Tensor) -> None:
+    """Gives the Tensor object `x` the value of another, as ``x[...] = v`` does.
+
+    Raises TypeError where others would not see it: `x` is older than the innermost open transform, or NumPy would
+    have it share elements with a Tensor that is alive.
+    """
+    if _core.made_outside(x):
+        frame, (file, line, _) = _source.user_frame(), _core.where_made(x)
+        at = f" (at {file}:{line})" if file else ""
+        place = "\n" + _source.place_of(frame).shown() if frame else ""
         raise TypeError(
-            f"x[...] = v writes to a Tensor made outside the transformed function (at {file}:{line}); "
-            "copy it inside first, or return the new value"
+            f"a write to {describe(x)}, which was made outside the transformed function{at}{place}\n"
+            "  Make a copy inside first (x = x.copy()), pass it as an argument, or return the new value."
         )
-    _core.rebind(x, _indexing.setitem_value(x, key, value))
+    if _core.views_living(x):
+        frame = _source.user_frame()
+        place = _source.place_of(frame).shown() if frame else ""
+        raise TypeError(
+            f"a write to {describe(x)}, which is a part or another form of a Tensor that is still there: NumPy would "
+            f"change that one too, here it would not be seen\n{place}\n"
+            "  Write to the Tensor itself, with one index (x[0, 1] = v), or take a .copy() if it is to be another."
+        )
+    _core.rebind(x, value)
 
 
 def _numpy_call(name: str) -> Any:
@@ -228,6 +280,7 @@ def block_until_ready(x: Any) -> Any:
     from lamina import tree
 
     _core.force([leaf for leaf in tree.tree_leaves(x) if isinstance(leaf, Tensor)])
+    _bounds.run_pending()
     return x
 
 
@@ -291,10 +344,21 @@ def _transpose(self: Tensor, *axes: Any) -> Tensor:
     return lnp.transpose(self, (axes[0] if len(axes) == 1 else axes) or None)
 
 
+def _astype(self: Tensor, dtype: Any) -> Tensor:
+    """A copy converted to `dtype`; the result's type is strong."""
+    out = astype(self, dtype)
+    return _copy(out) if out is self else out
+
+
+def _copy(self: Tensor) -> Tensor:
+    """A Tensor of its own with the same value."""
+    return _core.set_weak(self, self.weak_type)
+
+
 def _at(self: Tensor) -> Any:
     from lamina import _indexing
 
-    return _indexing.At(self)
+    return _indexing.At(self, checked=True)
 
 
 def install() -> None:
@@ -303,6 +367,8 @@ def install() -> None:
     _core.set_hooks(
         {
             "explain": _source.explain,
+            "escape": _escape,
+            "before_read": _bounds.run_pending,
             "observed": _read_set.Observed,
             "package_path": os.path.dirname(os.path.abspath(__file__)) + os.sep,
             "dtype": dtypes.TABLE.__getitem__,
@@ -328,20 +394,20 @@ def install() -> None:
     Tensor.transpose = _transpose
     Tensor.T = property(_transpose)
     Tensor.at = property(_at)
-    Tensor.real = property(lambda self: _core.elementwise("real", self) if self.dtype.kind == "c" else self)
-    Tensor.imag = property(lambda self: _core.elementwise("imag", self))
-    Tensor.flatten = lambda self: _reshape(self, -1)
-    Tensor.astype = astype
+    Tensor.real = property(_forward("real"))
+    Tensor.imag = property(_forward("imag"))
+    Tensor.flatten = lambda self: _copy(_reshape(self, -1))
+    Tensor.astype = _astype
     Tensor.item = _item
     Tensor.tolist = lambda self: numpy(self).tolist()
     Tensor.numpy = numpy
-    Tensor.copy = lambda self: _core.set_weak(self, self.weak_type)
+    Tensor.copy = _copy
     Tensor.block_until_ready = block_until_ready
     Tensor.nbytes = property(lambda self: self.size * self.dtype.itemsize)
     Tensor.itemsize = property(lambda self: self.dtype.itemsize)
     Tensor.__array__ = _array
     Tensor.__format__ = _format
-    Tensor.__complex__ = lambda self: complex(_item(self))
+    Tensor.__complex__ = lambda self: complex(_item(self, "complex()"))
     Tensor.__copy__ = Tensor.copy
     Tensor.__deepcopy__ = lambda self, memo: Tensor.copy(self)
     _interop.install()

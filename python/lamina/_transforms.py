@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core
+from lamina import _core, _writes
 from lamina._core import Tensor
 from lamina._tensor import describe, to_tensor
 from lamina.tree import TreeDef, tree_flatten, tree_leaves, tree_map, tree_paths, tree_unflatten
@@ -23,7 +23,10 @@ def _where(f: Callable[..., Any]) -> str:
 
 
 class _Flat:
-    """A function on containers as one on flat lists; remembers the structure of its result."""
+    """A function on containers as one on flat lists; remembers the structure of its result.
+
+    What it wrote to its arguments follows the results, and `written` says which leaves they are of.
+    """
 
     def __init__(
         self,
@@ -37,19 +40,39 @@ class _Flat:
         self.static = static or {}
         self.keep_text, self.opened = keep_text, opened
         self.out_text: list[tuple[int, str | bytes]] = []  # results that are no arrays, by position
+        self.written: list[int] = []
 
     def __call__(self, leaves: list[Tensor]) -> list[Tensor]:
         if self.opened is not None:
             self.opened(leaves)
-        args, kwargs = tree_unflatten(self.treedef, leaves)
-        args = list(args)
+        given = tree_unflatten(self.treedef, leaves)
+        args, kwargs = list(given[0]), given[1]
         for key in sorted(k for k in self.static if isinstance(k, int)):
             args.insert(key, self.static[key])
         kwargs = {**kwargs, **{k: v for k, v in self.static.items() if isinstance(k, str)}}
         out, self.out_tree = tree_flatten(self.f(*args, **kwargs))
         if self.keep_text:
             self.out_text = [(i, x) for i, x in enumerate(out) if isinstance(x, (str, bytes))]
-        return [_result(x, self.f) for x in out if not (self.keep_text and isinstance(x, (str, bytes)))]
+        results = [_result(x, self.f) for x in out if not (self.keep_text and isinstance(x, (str, bytes)))]
+        self.written = _writes.written(
+            self.f, self.treedef, leaves, given, functools.partial(_argument_path, self.f)
+        )
+        return [*results, *(leaves[i] for i in self.written)] if self.written else results
+
+    def settled(self, args: Sequence[Any], kwargs: dict[str, Any], outputs: list[Any]) -> list[Any]:
+        """The function's own results of `outputs`; what it wrote to its arguments, the caller's get."""
+        if not self.written:
+            return outputs
+        n = len(outputs) - len(self.written)
+        tree = (tuple(args), kwargs)
+        _writes.give(
+            self.f,
+            self.written,
+            tree_leaves(tree),
+            outputs[n:],
+            lambda i: _argument_path(self.f, tree_paths(tree)[i]),
+        )
+        return outputs[:n]
 
 
 def _result(x: Any, f: Callable[..., Any]) -> Tensor:
@@ -158,13 +181,24 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
         _differentiable(f, args, nums)
         chosen = tuple(args[n] for n in nums)
         leaves, treedef = tree_flatten(chosen)
+
+        def chosen_path(path: str) -> str:
+            at, _, rest = path[1:].partition("]")
+            return _argument_path(f, f"[0][{nums[int(at)]}]{rest}")
+
         aux_tree: list[TreeDef] = []
+        written: list[int] = []
+        lent = _writes.Lent(f, ([a for i, a in enumerate(args) if i not in nums], kwargs))
 
         def flat(inputs: list[Tensor]) -> list[Tensor]:
             full = list(args)
-            for n, value in zip(nums, tree_unflatten(treedef, inputs)):
+            values = tree_unflatten(treedef, inputs)
+            for n, value in zip(nums, values):
                 full[n] = value
-            out = f(*full, **kwargs)
+            with lent:
+                out = f(*full, **kwargs)
+                others = lent.results()
+            written[:] = _writes.written(f, treedef, inputs, values, chosen_path)
             aux: list[Any] = []
             if has_aux:
                 if not isinstance(out, tuple) or len(out) != 2:
@@ -182,12 +216,19 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
                     + (f" made at {file}:{line}" if file else "")
                     + "; use .sum() or .mean(), or jacrev for the whole Jacobian"
                 )
-            return [loss, *(_result(a, f) for a in aux)]
+            return [loss, *(_result(a, f) for a in aux), *(inputs[i] for i in written), *others]
 
         outputs, pull_back, _ = _core.vjp(flat, [to_tensor(x) for x in leaves])
         one = _one_like(outputs[0])
         grads = pull_back([one, *(_zero_like(a) for a in outputs[1:])])
         result = tree_unflatten(treedef, grads)
+        if written or lent.written:
+            values = outputs[len(outputs) - len(written) - len(lent.written) :]
+            del outputs[len(outputs) - len(values) :]
+            if any(leaves[i] is x for i in written for x in lent.given):
+                raise ValueError(f"{_name(f)} writes to a Tensor that is given to it twice: give it a copy")
+            _writes.give(f, written, leaves, values, lambda i: chosen_path(tree_paths(chosen)[i]))
+            lent.give(values[len(written) :])
         value = (outputs[0], tree_unflatten(aux_tree[0], outputs[1:])) if has_aux else outputs[0]
         return value, (result[0] if isinstance(argnums, int) else result)
 
@@ -223,7 +264,8 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
     """(f(*primals), pull_back), where pull_back maps a cotangent of the output to cotangents of the primals."""
     leaves, treedef = _flatten_arguments(f, primals, {})
     flat = _Flat(f, treedef)
-    outputs, pull, _ = _core.vjp(flat, leaves)
+    everything, pull, _ = _core.vjp(flat, leaves)
+    outputs = flat.settled(primals, {}, everything)
 
     def pull_back(cotangent: Any) -> tuple[Any, ...]:
         given, structure = tree_flatten(cotangent)
@@ -234,7 +276,8 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
                 "the cotangent does not fit the output: "
                 + explain_difference(tree_unflatten(flat.out_tree, outputs), cotangent)
             )
-        return tree_unflatten(treedef, pull([to_tensor(g) for g in given]))[0]
+        zeros = [_zero_like(x) for x in everything[len(outputs) :]]
+        return tree_unflatten(treedef, pull([*(to_tensor(g) for g in given), *zeros]))[0]
 
     return tree_unflatten(flat.out_tree, outputs), pull_back
 
@@ -269,9 +312,11 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     leaves, treedef = _flatten_arguments(f, primals, {})
     flat = _Flat(f, treedef)
     outputs, _, push = _core.vjp(flat, leaves)
+    outputs = flat.settled(primals, {}, outputs)
 
     def push_forward(*tangents: Any) -> Any:
-        return tree_unflatten(flat.out_tree, push(_tangents(f, primals, leaves, treedef, tangents)))
+        along = push(_tangents(f, primals, leaves, treedef, tangents))
+        return tree_unflatten(flat.out_tree, along[: len(outputs)])
 
     return tree_unflatten(flat.out_tree, outputs), push_forward
 
@@ -282,7 +327,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     given = _tangents(f, tuple(primals), leaves, treedef, tuple(tangents))
     flat = _Flat(f, treedef)
     outputs, out_tangents = _core.jvp(flat, leaves, given)
-    return tree_unflatten(flat.out_tree, outputs), tree_unflatten(flat.out_tree, out_tangents)
+    outputs = flat.settled(primals, {}, outputs)
+    return tree_unflatten(flat.out_tree, outputs), tree_unflatten(flat.out_tree, out_tangents[: len(outputs)])
 
 
 def _axes_of(axes: Any, tree: Any, what: str) -> list[int | None]:
@@ -328,7 +374,26 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Any:
             raise ValueError(f"vmap got batch axes of different sizes: {text}")
         flat = _Flat(f, treedef)
         (size,) = sizes
-        outputs = _core.vmap(flat, leaves, [a is not None for a in axes], size)
+
+        def run(inputs: list[Tensor]) -> list[Tensor]:
+            batched = [_core.set_weak(x, False) for x, axis in zip(inputs, axes) if axis is not None]
+            out = flat(inputs)
+            for i in flat.written:
+                if axes[i] is None and any(_core.depends_on(inputs[i], batched)):
+                    path = _argument_path(f, tree_paths((args, kwargs))[i])
+                    raise ValueError(
+                        f"{_name(f)} writes a value per lane to {path}, which is not batched (in_axes is None): "
+                        "batch it, or write to a copy and return that"
+                    )
+            return out
+
+        outputs = _core.vmap(run, leaves, [a is not None for a in axes], size)
+        if flat.written:
+            n = len(outputs) - len(flat.written)
+            for k, i in enumerate(flat.written, n):
+                axis = axes[i]
+                outputs[k] = outputs[k][0] if axis is None else lnp.moveaxis(outputs[k], 0, axis)
+            outputs = flat.settled(args, kwargs, outputs)
         result = tree_unflatten(flat.out_tree, outputs)
         if out_axes == 0:
             return result
@@ -347,7 +412,7 @@ def checkpoint(f: Callable[..., Any]) -> Any:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, treedef = _flatten_arguments(f, args, kwargs)
         flat = _Flat(f, treedef)
-        outputs = _core.checkpoint(flat, leaves)
+        outputs = flat.settled(args, kwargs, _core.checkpoint(flat, leaves))
         return tree_unflatten(flat.out_tree, outputs)
 
     return wrapped
@@ -402,4 +467,5 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         t = x if isinstance(x, ShapeDtype) else to_tensor(x)
         specs.append((str(t.dtype), list(t.shape), getattr(t, "weak_type", False)))
     program = _core.Program(flat, specs, _name(f), _where(f))
-    return tree_unflatten(flat.out_tree, [ShapeDtype(shape, dtype) for dtype, shape in program.result_types])
+    types = program.result_types[: len(program.result_types) - len(flat.written)]
+    return tree_unflatten(flat.out_tree, [ShapeDtype(shape, dtype) for dtype, shape in types])

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lamina import _core, initializers, lax
+from lamina import _core, _results, initializers, lax
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.lax._base import axes_of, axis_of, const, like
@@ -381,3 +381,6 @@ def dot_product_attention(
     weights = lax.convert_element_type(softmax(logits), q.dtype)
     out = lax.dot_general(weights, v, (((3,), (1,)), ((0, 1), (0, 2))))
     return lax.transpose(out, (0, 2, 1, 3))
+
+
+_results.own(globals())

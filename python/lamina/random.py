@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lamina import _core, dtypes, lax
+from lamina import _core, _results, dtypes, lax
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.lax._base import axis_of, const, describe, ints, like, limit
@@ -501,3 +501,6 @@ def categorical(
     best = lax.top_k(noise, draws, axis=axis)[1]
     order = [axis, *(d for d in range(t.ndim) if d != axis)]
     return lax.reshape(lax.transpose(best, order), (*prefix, *batch))
+
+
+_results.own(globals())

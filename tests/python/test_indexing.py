@@ -122,12 +122,15 @@ def test_assignment_rebinds():
 def test_tensor_indices():
     x = lnp.array(X)
     i = lnp.array([0, -1, 9, -9])
-    np.testing.assert_array_equal(np.asarray(x[:, i]), X[:, [0, 2, 2, 0]])
+    np.testing.assert_array_equal(np.asarray(lm.jit(lambda x, i: x[:, i])(x, i)), X[:, [0, 2, 2, 0]])
+    with pytest.raises(IndexError, match="index 9 is out of bounds for axis 1 with size 3"):
+        x[:, i]
     np.testing.assert_array_equal(np.asarray(x[lnp.array(1)]), X[1])
     np.testing.assert_array_equal(np.asarray(x[lnp.array(-1), 1:, lnp.array(2)]), X[1, 1:, 2])
     np.testing.assert_array_equal(np.asarray(lm.jit(lambda a, k: a[k, 1])(X, 1)), X[1, 1])
     v = lnp.zeros(3)
-    assert v.at[i].set(1).tolist() == [1, 0, 1]
+    assert lm.jit(lambda v, i: v.at[i].set(1))(v, i).tolist() == [1, 0, 1]
+    assert v.at[i].set(1, mode="drop").tolist() == [1, 0, 1]
     assert v.at[i].add(1, mode="clip").tolist() == [2, 0, 2]
     got = lnp.array([1.0, 2, 3]).at[i].get(mode="fill", fill_value=-1)
     assert got.tolist() == [1, 3, -1, -1]

@@ -1,5 +1,6 @@
 """The ops themselves, with explicit shapes and element types; names and meanings as in jax.lax."""
 
+from lamina import _results
 from lamina.lax._control import (
     associative_scan,
     cond,
@@ -319,3 +320,5 @@ __all__ = [
     "transpose",
     "while_loop",
 ]
+
+_results.own(globals())

@@ -10,10 +10,18 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core
+from lamina import _core, _writes
 from lamina._core import Tensor
 from lamina.lax._base import axis_of, const, describe, to_tensor
-from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_leaves, tree_paths, tree_unflatten
+from lamina.tree import (
+    TreeDef,
+    explain_difference,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_paths,
+    tree_unflatten,
+)
 
 _Spec = tuple[str, list[int], bool]
 
@@ -45,7 +53,11 @@ class _Body:
         self.example: Any = None
 
         def flat(parameters: list[Tensor]) -> list[Tensor]:
-            self.example = f(*rebuild(parameters))
+            given = rebuild(parameters)
+            structure = tree_flatten(given)[1]
+            self.example = f(*given)
+            _writes.written(f, structure, parameters, given, lambda path: path)
+            _writes.refuse(f, parameters, "the body")
             leaves, self.tree = tree_flatten(self.example)
             return [to_tensor(x) for x in leaves]
 
@@ -138,7 +150,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if not branches:
         raise ValueError("lax.switch needs at least one branch")
     if len(branches) == 1:
-        return branches[0](*operands)
+        return tree_map(lambda x: _core.set_weak(x, x.weak_type), tree_map(to_tensor, branches[0](*operands)))
     i = _core.elementwise("clamp", const(0, i.dtype), i, const(len(branches) - 1, i.dtype))
     return _case("lax.switch", _core.elementwise("convert", i, dtype="int32"), list(branches), operands)
 
@@ -322,6 +334,7 @@ def scan(
         trees[:], outs[:] = [out_tree, ys_tree], [result[0]]
         return [*new, *ys]
 
+    flat.__name__ = _name(f)
     body = _Body(flat, [*[_spec(t) for t in carry], *slices], rebuild)
     if trees[0] == carry_tree and (settled := _settle(carry, body)) is not None:
         carry = settled
@@ -420,7 +433,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     def prefixes(xs: list[Tensor]) -> list[Tensor]:
         size = xs[0].shape[axes[0]]
         if size < 2:
-            return xs
+            return [_core.set_weak(x, x.weak_type) for x in xs]
         odd = prefixes(combine(part(xs, 0, size - 1, 2), part(xs, 1, None, 2)))
         if size == 2:
             rest = part(xs, 0, 1)

@@ -4,6 +4,7 @@
 
 import math as _math
 
+from lamina import _results
 from lamina._core import Tensor as ndarray
 from lamina._interop import from_dlpack
 from lamina.numpy import _creation, _dtypes, _elementwise, _linear, _reductions, _shape, _sorting
@@ -24,3 +25,4 @@ __all__ = ["e", "euler_gamma", "from_dlpack", "inf", "nan", "ndarray", "newaxis"
 for _module in (_creation, _dtypes, _elementwise, _linear, _reductions, _shape, _sorting):
     __all__ += _module.__all__
 __all__.sort()
+_results.own(globals(), _results.VIEWS)

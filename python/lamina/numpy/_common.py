@@ -193,7 +193,7 @@ def _extreme(dtype: str, which: int) -> Any:
 
 
 def host(x: Any, what: str) -> Any:
-    """The values of `x` as a NumPy array. TypeError inside a trace, naming the function."""
+    """The values of `x` as a NumPy array, to choose places by. TypeError inside a trace, naming the function."""
     from lamina._tensor import describe
 
     t = to_tensor(x)
@@ -202,4 +202,18 @@ def host(x: Any, what: str) -> Any:
             f"{what} gives a result whose shape depends on values, and those of {describe(t)} are not known "
             "inside a jit or vmap; give `size`, or call it outside"
         )
-    return t.numpy()
+    return _core.value_of(t).numpy()
+
+
+def in_place(x: Any, value: Tensor, what: str) -> None:
+    """Gives a Tensor or NumPy array a new value, for functions that NumPy has for writing. TypeError for others."""
+    import numpy as np
+
+    from lamina._tensor import write
+
+    if isinstance(x, Tensor):
+        write(x, value)
+    elif isinstance(x, np.ndarray):
+        np.copyto(x, np.asarray(value))
+    else:
+        raise TypeError(f"{what} writes to a Tensor, not to {type(x).__name__}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from lamina import _core, dtypes
 from lamina._core import Tensor
-from lamina._indexing import broadcast, reshape, scalar
+from lamina._indexing import broadcast, reshape, scalar, setitem_value
 from lamina._read_set import plain
 from lamina._tensor import astype, to_tensor
 from lamina.numpy._common import (
@@ -18,6 +18,7 @@ from lamina.numpy._common import (
     compare,
     ew,
     full_of,
+    in_place,
     iota,
     op,
     promote_inexact,
@@ -366,17 +367,26 @@ def ix_(*args: Any) -> tuple[Tensor, ...]:
     return tuple(out)
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = False) -> Tensor:
-    """`a` with `val` on its main diagonal; a new array (`inplace` must be False)."""
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Tensor | None:
+    """Writes `val`, repeated as needed, on the main diagonal of `a`; with ``inplace=False`` gives a new array instead.
+
+    `wrap` goes on below the square part of a tall matrix. ValueError for one dimension, or more than two that differ.
+    """
     if inplace:
-        raise NotImplementedError("fill_diagonal gives a new array; pass inplace=False")
+        return in_place(a, fill_diagonal(a, val, wrap, inplace=False), "fill_diagonal")
     t = to_tensor(a)
     if t.ndim < 2 or (t.ndim > 2 and len(set(t.shape)) > 1):
         raise ValueError(f"fill_diagonal needs 2 dimensions, or more of one size, not shape {t.shape}")
-    from lamina._indexing import setitem_value
+    import numpy as np
 
-    n = min(t.shape)
-    return setitem_value(t, (arange(n),) * t.ndim, val)
+    from lamina.numpy._shape import ravel, resize
+
+    step = 1 + sum(math.prod(t.shape[k:]) for k in range(1, t.ndim))
+    end = t.size if wrap or t.ndim > 2 else min(t.size, t.shape[1] * t.shape[1])
+    places = np.arange(0, end, step)
+    if not places.size:
+        return t
+    return reshape(setitem_value(ravel(t), places, resize(ravel(val), places.shape)), t.shape)
 
 
 def _windows(name: str, terms: Sequence[float]) -> Callable[[int], Tensor]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lamina import _core
+from lamina._bounds import check_known
 from lamina._core import Tensor
 from lamina._indexing import At, broadcast, getitem, missing, reshape, scalar
 from lamina._tensor import astype, to_tensor
@@ -19,6 +20,7 @@ from lamina.numpy._common import (
     ew,
     full_of,
     host,
+    in_place,
     inexact,
     iota,
     op,
@@ -244,9 +246,8 @@ def take(
 ) -> Tensor:
     """Slices at `indices` along an axis (flattened without one).
 
-    Known indices are checked (IndexError). For Tensor indices out of range `mode` says: "fill" (default: NaN,
-    or the
-    least integer), "clip", or "wrap".
+    IndexError for indices out of range that are known; inside `jit` and `vmap` they give `fill_value` (NaN, or the
+    least integer). `mode` "fill" gives it everywhere, "clip" and "wrap" take another element.
     """
     t, d = _axis_of(a, axis)
     key: tuple[Any, ...] = (slice(None),) * d
@@ -260,6 +261,8 @@ def take(
         import numpy as np
 
         return getitem(t, (*key, np.asarray(indices) if not isinstance(indices, int) else indices))
+    if mode != "fill":
+        check_known(indices, t.shape[d], d)
     return At(t)[(*key, indices)].get(mode="fill", fill_value=fill_value)
 
 
@@ -267,7 +270,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
     """For each position of `indices`, the element of `arr` at that index along an axis; other dimensions
     broadcast.
 
-    Indices out of range give NaN (or the least integer), with mode "clip" the nearest element.
+    IndexError for indices out of range that are known; inside `jit` and with mode "fill" they give NaN (or the least
+    integer), with mode "clip" the nearest element.
     """
     t, i = to_tensor(arr), to_tensor(indices)
     if i.dtype.kind not in "iu":
@@ -278,6 +282,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
     if i.ndim != t.ndim:
         raise ValueError(f"take_along_axis needs indices with {t.ndim} dimensions, not shape {i.shape}")
     n = t.shape[d]
+    if mode is None:
+        check_known(i, n, d)
     others = [k for k in range(t.ndim) if k != d]
     lead = broadcast_shapes([t.shape[k] for k in others], [i.shape[k] for k in others])
     sized = lambda m: [*lead[:d], m, *lead[d:]]  # noqa: E731
@@ -305,13 +311,19 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
     return select(inside, out, scalar(missing(t.dtype), t.dtype.name))
 
 
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = False) -> Tensor:
-    """A new array like `arr` with `values` at `indices` along an axis (`inplace` must be False)."""
+def put_along_axis(
+    arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True
+) -> Tensor | None:
+    """Writes `values` at `indices` along an axis of `arr`; with ``inplace=False`` gives a new array instead.
+
+    IndexError for indices out of range that are known (inside `jit`, they are left out).
+    """
     if inplace:
-        raise NotImplementedError("put_along_axis gives a new array; pass inplace=False")
+        return in_place(arr, put_along_axis(arr, indices, values, axis, inplace=False), "put_along_axis")
     t, i = to_tensor(arr), to_tensor(indices)
     if axis is None:
-        return reshape(put_along_axis(ravel(t), i, values, 0), t.shape)
+        return reshape(put_along_axis(ravel(t), i, values, 0, inplace=False), t.shape)
+    check_known(i, t.shape[canonical_axis(axis, t.ndim)], axis)
     d = canonical_axis(axis, t.ndim)
     shape = [i.shape[k] if k == d else t.shape[k] for k in range(t.ndim)]
     i = broadcast(i, shape)
@@ -319,14 +331,26 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplac
     return At(t)[tuple(grid)].set(values)
 
 
-def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = False) -> Tensor:
-    """A new array like `a` with `v` at flat indices (`inplace` must be False)."""
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Tensor | None:
+    """Writes `v`, repeated as needed, at flat indices of `a`; with ``inplace=False`` gives a new array instead.
+
+    `mode` says what becomes of indices out of range: "clip", "wrap", or (by default, "raise") IndexError where they
+    are known, and inside `jit` they are left out.
+    """
     if inplace:
-        raise NotImplementedError("put gives a new array; pass inplace=False")
+        return in_place(a, put(a, ind, v, mode, inplace=False), "put")
+    if mode not in (None, "raise", "clip", "wrap"):
+        raise ValueError(f"mode is 'raise', 'clip' or 'wrap', not {mode!r}")
     t, values, i = to_tensor(a), ravel(v), ravel(ind)
     from lamina.numpy._shape import resize
 
-    return reshape(At(ravel(t))[i].set(resize(values, i.shape), mode=mode), t.shape)
+    if mode == "wrap":
+        i = e.remainder(i, max(t.size, 1))
+    elif mode == "clip":
+        i = e.clip(i, 0, max(t.size - 1, 0))
+    else:
+        check_known(i, t.size, 0)
+    return reshape(At(ravel(t))[i].set(resize(values, i.shape)), t.shape)
 
 
 def select_function(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
@@ -342,10 +366,15 @@ def select_function(condlist: Sequence[Any], choicelist: Sequence[Any], default:
 
 
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Tensor:
-    """Elements of choices[a], elementwise; `mode` "clip" (as "raise") or "wrap" for indices out of range."""
+    """Elements of choices[a], elementwise; `mode` "clip" or "wrap" for indices out of range.
+
+    By default ("raise") IndexError where they are known, and inside `jit` the nearest choice.
+    """
     index = to_tensor(a)
     ts = promote(*choices)
     n = len(ts)
+    if mode == "raise":
+        check_known(index, n, 0, negative=False)
     index = e.remainder(index, n) if mode == "wrap" else e.clip(index, 0, n - 1)
     result = ts[0]
     for k in range(1, n):
@@ -518,12 +547,13 @@ def unique(
         wanted = (True, return_index, return_inverse, return_counts)
         chosen = tuple(o for o, w in zip(out, wanted) if w)
         return chosen if len(chosen) > 1 else chosen[0]
-    out = np.unique(
-        host(ar, "unique"), return_index, return_inverse, return_counts, axis, equal_nan=equal_nan
-    )
-    if not isinstance(out, tuple):
-        return to_tensor(out)
-    return (to_tensor(out[0]), *[to_tensor(o.astype(np.int32)) for o in out[1:]])
+    t = to_tensor(ar)
+    out = np.unique(host(t, "unique"), True, return_inverse, return_counts, axis, equal_nan=equal_nan)
+    places = [to_tensor(o.astype(np.int32)) for o in out[1:]]
+    # The elements are taken where they stand, so that they keep their derivative.
+    elements = getitem(ravel(t) if axis is None else t, (*(slice(None),) * (axis or 0), places[0]))
+    found = (elements, *(places if return_index else places[1:]))
+    return found if len(found) > 1 else elements
 
 
 def _unique_of_size(t: Tensor, size: int, fill_value: Any, equal_nan: bool) -> tuple[Tensor, ...]:

@@ -1,0 +1,120 @@
+"""Arguments that a transformed function writes to.
+
+A transformed function gets Tensors of its own. What it wrote to them is a further result, and the caller's Tensors get
+it, as they would from a plain call. Where that has no meaning, and where a container was changed, it raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lamina import _core
+from lamina._core import Tensor
+from lamina._tensor import describe, write
+from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_leaves, tree_paths, tree_unflatten
+
+
+def name_of(f: Callable[..., Any]) -> str:
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def written(
+    f: Callable[..., Any], treedef: TreeDef, leaves: Sequence[Any], now: Any, path_of: Callable[[str], str]
+) -> list[int]:
+    """The numbers of the leaves that `f` wrote to; `now` is the container of them that it was given.
+
+    Raises TypeError where the container itself was changed.
+    """
+    found, structure = tree_flatten(now)
+    if structure != treedef:
+        before = tree_unflatten(treedef, list(leaves))
+        raise TypeError(
+            f"{name_of(f)} changed a container among its arguments, which the caller would not see: "
+            f"{explain_difference(before, now, 'before', 'after')}\n"
+            "  Change a copy of it (dict(d), list(l)) and return that."
+        )
+    for a, b, path in zip(leaves, found, tree_paths(now) if any(map(_is_not, leaves, found)) else ()):
+        if a is not b:
+            raise TypeError(
+                f"{name_of(f)} replaced {path_of(path)}, an item of its argument, which the caller would not see\n"
+                "  Change a copy of the container (dict(d), list(l)) and return that, or write to the Tensor "
+                f"({path_of(path)}[...] = v)."
+            )
+    return [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and _core.written(x)]
+
+
+def _is_not(a: Any, b: Any) -> bool:
+    return a is not b
+
+
+def refuse(f: Callable[..., Any], leaves: Sequence[Tensor], what: str) -> None:
+    """Raises TypeError where `f` wrote to one of its arguments."""
+    for x in leaves:
+        if _core.written(x):
+            file, line, _ = _core.where_made(x)
+            raise TypeError(
+                f"{what} {name_of(f)} writes to its argument {describe(x)}"
+                + (f" (at {file}:{line})" if file else "")
+                + ", which nobody would see\n  Write to a copy of it (x = x.copy()) and return that."
+            )
+
+
+def give(
+    f: Callable[..., Any],
+    numbers: Sequence[int],
+    given: Sequence[Any],
+    values: Sequence[Tensor],
+    path_of: Callable[[int], str],
+) -> None:
+    """Writes to the caller's leaves with these numbers what `f` wrote to its own.
+
+    Raises TypeError for what is no Tensor, ValueError where one Tensor was given twice; then nothing is written.
+    """
+    for i in numbers:
+        if not isinstance(given[i], Tensor):
+            raise TypeError(
+                f"{name_of(f)} writes to its argument {path_of(i)}, which is given as {type(given[i]).__name__}: "
+                "give a Tensor (lamina.numpy.array), or write to a copy and return that"
+            )
+        for j, other in enumerate(given):
+            if other is given[i] and j != i:
+                raise ValueError(
+                    f"{name_of(f)} writes to its argument {path_of(i)}, and {path_of(j)} is the same Tensor; they are "
+                    "two inside a transformed function: give it a copy"
+                )
+    for i, value in zip(numbers, values):
+        write(given[i], value)
+
+
+class Lent:
+    """Lets a function under an open transform write to these Tensors, which are older.
+
+    `results` are what it wrote; `give` gives the Tensors the values that these became outside. On an exception they
+    are as before.
+    """
+
+    def __init__(self, f: Callable[..., Any], given: Any) -> None:
+        self.f = f
+        self.tensors = {id(x): x for x in tree_leaves(given) if isinstance(x, Tensor)}
+        self.given = list(self.tensors.values())
+        self.written: list[int] = []
+
+    def __enter__(self) -> Lent:
+        self.before = [_core.set_weak(x, x.weak_type) for x in self.given]
+        self.marks = _core.lend(self.given)
+        return self
+
+    def results(self) -> list[Tensor]:
+        self.written = [i for i, x in enumerate(self.given) if _core.written(x)]
+        return [_core.set_weak(self.given[i], self.given[i].weak_type) for i in self.written]
+
+    def __exit__(self, *_: Any) -> None:
+        for x, value in zip(self.given, self.before):
+            if _core.written(x):
+                _core.rebind(x, value)
+        _core.take_back(self.given, self.marks)
+
+    def give(self, values: Sequence[Tensor]) -> None:
+        for i, value in zip(self.written, values):
+            write(self.given[i], value)
