@@ -47,7 +47,7 @@ class DType(str):
         """A Tensor of `value` with this element type."""
         from lamina import numpy as lnp
 
-        return lnp.asarray(value, dtype=self)
+        return lnp.array(value, dtype=self)
 
 
 def sums_in_float32(dtype: object) -> bool:
