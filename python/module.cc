@@ -42,6 +42,46 @@ struct Region {
   std::vector<bool> result_weak;
 };
 
+// Tensor objects that count as the innermost open transform's own until the loan ends.
+class Loan {
+ public:
+  explicit Loan(const py::list& tensors) : tensors_(tensors) {
+    for (const py::handle& x : tensors) {
+      auto* t = reinterpret_cast<TensorObject*>(x.ptr());
+      were_.push_back({t->cell.get(), t->made_in, t->written});
+      t->made_in = lazy::innermost_stamp();
+      t->written = false;
+    }
+  }
+  std::vector<size_t> written() const {
+    std::vector<size_t> out;
+    for (size_t i = 0; i < were_.size(); ++i)
+      if (object(i)->written) out.push_back(i);
+    return out;
+  }
+  void end() {
+    for (size_t i = 0; i < were_.size(); ++i) {
+      TensorObject* t = object(i);
+      if (t->written) t->cell.set(were_[i].value);
+      t->made_in = were_[i].made_in;
+      t->written = were_[i].written;
+    }
+    were_.clear();
+  }
+
+ private:
+  struct Was {
+    Lazy value;
+    uint32_t made_in;
+    bool written;
+  };
+  TensorObject* object(size_t i) const {
+    return reinterpret_cast<TensorObject*>(PyList_GET_ITEM(tensors_.ptr(), static_cast<Py_ssize_t>(i)));
+  }
+  py::list tensors_;
+  std::vector<Was> were_;
+};
+
 DType dtype_of(const std::string& name) {
   const std::optional<DType> dtype = hlo::parse_dtype(name);
   if (!dtype) throw py::type_error("'" + name + "' is not an element type that lamina knows");
@@ -196,25 +236,10 @@ void add_recording(py::module_& m) {
         return reinterpret_cast<TensorObject*>(x.ptr())->made_in < lazy::innermost_stamp();
       },
       "Whether the Tensor object is older than the innermost open transform.");
-  m.def(
-      "lend",
-      [](const py::list& tensors) {
-        std::vector<std::pair<uint32_t, bool>> marks;
-        for (const py::handle& x : tensors) {
-          auto* t = reinterpret_cast<TensorObject*>(x.ptr());
-          marks.emplace_back(t->made_in, t->written);
-          t->made_in = lazy::innermost_stamp();
-          t->written = false;
-        }
-        return marks;
-      },
-      "Makes Tensor objects the innermost open transform's own; what they were, for take_back.");
-  m.def("take_back", [](const py::list& tensors, const std::vector<std::pair<uint32_t, bool>>& marks) {
-    for (size_t i = 0; i < marks.size(); ++i) {
-      auto* t = reinterpret_cast<TensorObject*>(py::object(tensors[i]).ptr());
-      std::tie(t->made_in, t->written) = marks[i];
-    }
-  });
+  py::class_<Loan>(m, "Loan")
+      .def(py::init<const py::list&>())
+      .def("written", &Loan::written, "The numbers of those that were given another value.")
+      .def("end", &Loan::end, "Gives them back as they were.");
   m.def("views_living", [](const py::object& x) { return views_living(x.ptr()); });
   m.def(
       "differentiated", [](const py::object& x) { return lazy::differentiated(lazy_of(x.ptr()).value); },

@@ -158,7 +158,47 @@ PyObject* tree_build(PyObject*, PyObject* const* args, Py_ssize_t n) {
   }
 }
 
+// Walks a container along a structure's nodes.
+class Comparison {
+ public:
+  Comparison(PyObject* nodes, PyObject* leaves) : nodes_(nodes), leaves_(leaves) {}
+
+  bool same(PyObject* x, int depth = 0) {
+    PyObject* node = PyTuple_GET_ITEM(nodes_, at_++);
+    PyObject* type = PyTuple_GET_ITEM(node, 0);
+    if (type == Py_None) return x == PyList_GET_ITEM(leaves_, leaf_++);
+    if (reinterpret_cast<PyObject*>(Py_TYPE(x)) != type || depth > kMaxDepth) return false;
+    if (x == Py_None) return true;
+    const Py_ssize_t arity = PyLong_AsSsize_t(PyTuple_GET_ITEM(node, 2));
+    const bool dict = PyDict_CheckExact(x);
+    if (!dict && !PyTuple_CheckExact(x) && !PyList_CheckExact(x)) return false;
+    if (arity != PyObject_Size(x)) return false;
+    for (Py_ssize_t i = 0; i < arity; ++i) {
+      PyObject* item = dict ? PyDict_GetItem(x, PyTuple_GET_ITEM(PyTuple_GET_ITEM(node, 1), i))
+                       : PyTuple_CheckExact(x) ? PyTuple_GET_ITEM(x, i)
+                                               : PyList_GET_ITEM(x, i);
+      if (!item || !same(item, depth + 1)) return false;
+    }
+    return true;
+  }
+
+ private:
+  PyObject *nodes_, *leaves_;
+  Py_ssize_t at_ = 0, leaf_ = 0;
+};
+
+// Whether a container has these nodes and these very leaves; false also for unusual containers.
+PyObject* tree_holds(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 3 || !PyTuple_Check(args[0]) || !PyList_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "tree_holds takes a tuple of nodes, a list of leaves and a container");
+    return nullptr;
+  }
+  return PyBool_FromLong(Comparison(args[0], args[1]).same(args[2]));
+}
+
 PyMethodDef methods[] = {
+    {"tree_holds", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tree_holds)), METH_FASTCALL,
+     "Whether a container has these nodes and these very leaves; false also for unusual containers."},
     {"tree_key", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tree_key)), METH_FASTCALL,
      "A key of containers' structures and their arrays' types, and the arrays; None for unusual ones."},
     {"tree_build", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tree_build)), METH_FASTCALL,

@@ -39,6 +39,8 @@ def check_known(index: Any, size: int, axis: int, negative: bool = True) -> None
     if _core.is_computed(index):
         _run(check)
         return
+    if any(c[1:4] == check[1:4] and _core.same_value(c[0], index) for c in pending.checks):
+        return  # x[i] += v looks twice
     pending.checks.append(check)
     _core.note_checks(True)
     if len(pending.checks) > _MAX_PENDING:

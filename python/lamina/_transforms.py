@@ -188,7 +188,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
 
         aux_tree: list[TreeDef] = []
         written: list[int] = []
-        lent = _writes.Lent(f, ([a for i, a in enumerate(args) if i not in nums], kwargs))
+        lent = _writes.Lent([a for i, a in enumerate(args) if i not in nums], kwargs)
 
         def flat(inputs: list[Tensor]) -> list[Tensor]:
             full = list(args)

@@ -20,15 +20,23 @@ def name_of(f: Callable[..., Any]) -> str:
 
 
 def written(
-    f: Callable[..., Any], treedef: TreeDef, leaves: Sequence[Any], now: Any, path_of: Callable[[str], str]
+    f: Callable[..., Any], treedef: TreeDef, leaves: list[Any], now: Any, path_of: Callable[[str], str]
 ) -> list[int]:
     """The numbers of the leaves that `f` wrote to; `now` is the container of them that it was given.
 
     Raises TypeError where the container itself was changed.
     """
+    if not _core.tree_holds(treedef.nodes, leaves, now):
+        _check_containers(f, treedef, leaves, now, path_of)
+    return [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and _core.written(x)]
+
+
+def _check_containers(
+    f: Callable[..., Any], treedef: TreeDef, leaves: list[Any], now: Any, path_of: Callable[[str], str]
+) -> None:
     found, structure = tree_flatten(now)
     if structure != treedef:
-        before = tree_unflatten(treedef, list(leaves))
+        before = tree_unflatten(treedef, leaves)
         raise TypeError(
             f"{name_of(f)} changed a container among its arguments, which the caller would not see: "
             f"{explain_difference(before, now, 'before', 'after')}\n"
@@ -41,7 +49,6 @@ def written(
                 "  Change a copy of the container (dict(d), list(l)) and return that, or write to the Tensor "
                 f"({path_of(path)}[...] = v)."
             )
-    return [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and _core.written(x)]
 
 
 def _is_not(a: Any, b: Any) -> bool:
@@ -94,26 +101,24 @@ class Lent:
     are as before.
     """
 
-    def __init__(self, f: Callable[..., Any], given: Any) -> None:
-        self.f = f
-        self.tensors = {id(x): x for x in tree_leaves(given) if isinstance(x, Tensor)}
-        self.given = list(self.tensors.values())
-        self.written: list[int] = []
+    def __init__(self, positional: list[Any], named: dict[str, Any]) -> None:
+        given = positional
+        if named or any(type(x) is not Tensor for x in given):
+            given = [x for x in tree_leaves((given, named)) if isinstance(x, Tensor)]
+        if len(given) > 1:
+            given = list({id(x): x for x in given}.values())
+        self.given, self.written = given, []
 
     def __enter__(self) -> Lent:
-        self.before = [_core.set_weak(x, x.weak_type) for x in self.given]
-        self.marks = _core.lend(self.given)
+        self.loan = _core.Loan(self.given)
         return self
 
     def results(self) -> list[Tensor]:
-        self.written = [i for i, x in enumerate(self.given) if _core.written(x)]
+        self.written: list[int] = self.loan.written()
         return [_core.set_weak(self.given[i], self.given[i].weak_type) for i in self.written]
 
     def __exit__(self, *_: Any) -> None:
-        for x, value in zip(self.given, self.before):
-            if _core.written(x):
-                _core.rebind(x, value)
-        _core.take_back(self.given, self.marks)
+        self.loan.end()
 
     def give(self, values: Sequence[Tensor]) -> None:
         for i, value in zip(self.written, values):

@@ -156,9 +156,32 @@ TEST_CASE("reading a value inside a trace is an error in words", "[api][transfor
   INFO(message);
   CHECK(message.find("transforms_test.cc:") != std::string::npos);
   // Outside of jit a value is known, also under grad.
-  auto f = [](const Tensor& x) { return x.item() > 0 ? x * 2 : x * 3; };
+  auto f = [](const Tensor& x) { return x > 0 ? x * 2 : x * 3; };
   CHECK(grad(f)(Tensor(1.0)).item() == 2);
   CHECK(grad(f)(Tensor(-1.0)).item() == 3);
+}
+
+TEST_CASE("a number that leaves a derivative is an error, one that it does not depend on is none",
+          "[api][transforms]") {
+  auto lost = [](const Tensor& x) { return x * x.item(); };
+  for (const std::string& message :
+       {error_of([&] { grad(lost)(Tensor(2.0)); }), error_of([&] { jvp(lost, Tensor(2.0), Tensor(1.0)); }),
+        error_of([&] { vjp(lost, Tensor(2.0)); }), error_of([&] { checkpoint(lost)(Tensor(2.0)); }),
+        error_of([&] { grad([](const Tensor& x) { return x * x.to_host<float>()[0]; })(Tensor(2.0)); })}) {
+    INFO(message);
+    CHECK(message.find("stop_gradient") != std::string::npos);
+    CHECK(message.find("transforms_test.cc:") != std::string::npos);
+  }
+  auto kept = [](const Tensor& x) {
+    return x * x * stop_gradient(x).item() * x.item<int>() * (x > 1).item<bool>();
+  };
+  CHECK(grad(kept)(Tensor(2.0)).item() == 16);
+  std::string shown;
+  grad([&](const Tensor& x) {
+    shown = x.to_string();
+    return x * x;
+  })(Tensor(2.0));
+  CHECK(shown.find("<differentiated") == 0);
 }
 
 TEST_CASE("a jitted function is traced once for each numerics", "[api][transforms]") {
