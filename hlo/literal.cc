@@ -2,18 +2,15 @@
 
 #include <array>
 
-#include "hlo/scalar/program.h"
+#include "hlo/scalar/adapters.h"
 
 namespace lamina::hlo {
 namespace {
 
-// Runs Prim::convert on one value.
 void convert_one(DType from, const void* in, DType to, void* out) {
-  ScalarRecorder recorder(std::array{from});
-  const Scalar results[] = {recorder.emit(Prim::convert, to, std::array{recorder.input(0)})};
   const void* ins[] = {in};
   void* outs[] = {out};
-  interpret(recorder.finish(results), ins, outs, 1);
+  interpret(scalar::record_rule(scalar::convert_rule, std::array{from}, to), ins, outs, 1);
 }
 
 template <typename T>

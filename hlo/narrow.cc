@@ -4,16 +4,13 @@
 #include <cstring>
 
 #include "hlo/half.h"
-#include "hlo/scalar/program.h"
+#include "hlo/scalar/adapters.h"
 
 namespace lamina::hlo {
 namespace {
 
-// What Prim::convert does from one type to another.
 ScalarProgram conversion(DType from, DType to) {
-  ScalarRecorder recorder(std::array{from});
-  const Scalar results[] = {recorder.emit(Prim::convert, to, std::array{recorder.input(0)})};
-  return recorder.finish(results);
+  return scalar::record_rule(scalar::convert_rule, std::array{from}, to);
 }
 
 struct NarrowFloat {

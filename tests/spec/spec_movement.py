@@ -292,11 +292,35 @@ def dynamic_update_slice(element: Element) -> Iterator[Program]:
         yield Program(text, [x, y, *map(np.int32, start)], [want])
 
 
+def slice_start(
+    index: np.ndarray, vector: int, batch: Sequence[int], rank: int, mapped: Sequence[int], batching: Any
+) -> list[int]:
+    """Where in the operand the slice of a batch index begins; `batching` pairs the operand's and the index's dims."""
+    at: list[Any] = list(batch)
+    if vector < index.ndim:
+        at.insert(vector, slice(None))
+    start = np.atleast_1d(index[tuple(at)])
+    full = [0] * rank
+    for s, k in enumerate(mapped):
+        full[k] = int(start[s])
+    for k, at_dim in batching:
+        full[k] = batch[at_dim - (1 if at_dim > vector else 0)]
+    return full
+
+
+def add_offsets(full: list[int], offsets: Sequence[int], dropped: Sequence[int]) -> tuple[int, ...]:
+    """`full` with the offsets added to the dimensions that are not dropped."""
+    rest = iter(offsets)
+    return tuple(n if k in dropped else n + next(rest) for k, n in enumerate(full))
+
+
 def gathered(x: np.ndarray, start_indices: np.ndarray, d: dict[str, Any], sizes: Sequence[int]) -> np.ndarray:
     """The specification's formula; starts are moved so that their slice lies in the operand."""
     vector = d["index_vector_dim"]
     batch_shape = [n for k, n in enumerate(start_indices.shape) if k != vector]
-    kept = [n for k, n in enumerate(sizes) if k not in d["collapsed_slice_dims"] + d["operand_batching_dims"]]
+    dropped = d["collapsed_slice_dims"] + d["operand_batching_dims"]
+    batching = list(zip(d["operand_batching_dims"], d["start_indices_batching_dims"]))
+    kept = [n for k, n in enumerate(sizes) if k not in dropped]
     rank = len(batch_shape) + len(kept)
     batch_dims = [k for k in range(rank) if k not in d["offset_dims"]]
     shape = [0] * rank
@@ -307,21 +331,10 @@ def gathered(x: np.ndarray, start_indices: np.ndarray, d: dict[str, Any], sizes:
     out = np.empty(shape, x.dtype)
     for i in np.ndindex(*shape):
         batch = [i[k] for k in batch_dims]
-        at = list(batch)
-        if vector < start_indices.ndim:
-            at.insert(vector, slice(None))
-        start = np.atleast_1d(start_indices[tuple(at)])
-        full = [0] * x.ndim
-        for s, k in enumerate(d["start_index_map"]):
-            full[k] = min(max(int(start[s]), 0), x.shape[k] - sizes[k])
-        for s, k in enumerate(d["operand_batching_dims"]):
-            at_dim = d["start_indices_batching_dims"][s]
-            full[k] = batch[at_dim - (1 if at_dim > vector else 0)]
-        offset = iter(i[k] for k in d["offset_dims"])
-        for k in range(x.ndim):
-            if k not in d["collapsed_slice_dims"] + d["operand_batching_dims"]:
-                full[k] += next(offset)
-        out[i] = x[tuple(full)]
+        full = slice_start(start_indices, vector, batch, x.ndim, d["start_index_map"], batching)
+        for k in d["start_index_map"]:
+            full[k] = min(max(full[k], 0), x.shape[k] - sizes[k])
+        out[i] = x[add_offsets(full, [i[k] for k in d["offset_dims"]], dropped)]
     return out
 
 
@@ -373,25 +386,15 @@ def scattered(
 ) -> np.ndarray:
     """The specification's formula, in the order of the updates; updates that fall outside are dropped."""
     out, vector = x.copy(), d["index_vector_dim"]
+    dropped = d["inserted_window_dims"] + d["input_batching_dims"]
+    batching = list(zip(d["input_batching_dims"], d["scatter_indices_batching_dims"]))
     scatter_dims = [k for k in range(updates.ndim) if k not in d["update_window_dims"]]
     for i in np.ndindex(updates.shape):
         batch = [i[k] for k in scatter_dims]
-        at: list[Any] = list(batch)
-        if vector < index.ndim:
-            at.insert(vector, slice(None))
-        start = np.atleast_1d(index[tuple(at)])
-        full = [0] * x.ndim
-        for s, k in enumerate(d["scatter_dims_to_operand_dims"]):
-            full[k] = int(start[s])
-        for s, k in enumerate(d["input_batching_dims"]):
-            at_dim = d["scatter_indices_batching_dims"][s]
-            full[k] = batch[at_dim - (1 if at_dim > vector else 0)]
-        window = iter(i[k] for k in d["update_window_dims"])
-        for k in range(x.ndim):
-            if k not in d["inserted_window_dims"] + d["input_batching_dims"]:
-                full[k] += next(window)
-        if all(0 <= p < n for p, n in zip(full, x.shape)):
-            out[tuple(full)] = combine(out[tuple(full)], updates[i])
+        full = slice_start(index, vector, batch, x.ndim, d["scatter_dims_to_operand_dims"], batching)
+        place = add_offsets(full, [i[k] for k in d["update_window_dims"]], dropped)
+        if all(0 <= p < n for p, n in zip(place, x.shape)):
+            out[place] = combine(out[place], updates[i])
     return out
 
 

@@ -4,6 +4,7 @@
 
 #include "hlo/stablehlo/reader.h"
 #include "hlo/strings.h"
+#include "tests/stablehlo/module_error.h"
 #include "tests/text/hostile_text.h"
 
 namespace lamina::hlo::stablehlo {
@@ -12,16 +13,8 @@ namespace {
 using lamina::testing::mentions;
 using lamina::testing::repeated;
 
-// Reads the module and makes its entry; the error, or "accepted".
 std::string read(const std::string& text) {
-  return lamina::testing::said_at_once([&]() -> std::string {
-    const absl::StatusOr<Module> module = Module::parse(text);
-    if (!module.ok()) return std::string(module.status().message());
-    const absl::StatusOr<std::string> entry = module->entry();
-    if (!entry.ok()) return std::string(entry.status().message());
-    const absl::StatusOr<Program> program = module->program(*entry);
-    return program.ok() ? "accepted" : std::string(program.status().message());
-  });
+  return lamina::testing::said_at_once([&] { return lamina::testing::module_error(text); });
 }
 
 std::string in_main(const std::string& body) { return "func.func @main() {\n" + body + "\n  return\n}\n"; }

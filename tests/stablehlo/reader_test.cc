@@ -8,9 +8,12 @@
 #include "hlo/location.h"
 #include "hlo/printer.h"
 #include "hlo/strings.h"
+#include "tests/stablehlo/module_error.h"
 
 namespace lamina::hlo::stablehlo {
 namespace {
+
+using lamina::testing::module_error;
 
 // Runs the entry, which takes nothing; OK if every check holds.
 absl::Status run(const std::string& text) {
@@ -33,18 +36,8 @@ void holds(const std::string& body, const std::string& more = "") {
   CHECK(std::string(s.message()) == "");
 }
 
-// The error of a module or of making its entry.
-std::string refused(const std::string& text) {
-  const absl::StatusOr<Module> module = Module::parse(text);
-  if (!module.ok()) return std::string(module.status().message());
-  const absl::StatusOr<std::string> entry = module->entry();
-  if (!entry.ok()) return std::string(entry.status().message());
-  const absl::StatusOr<Program> program = module->program(*entry);
-  return program.ok() ? "accepted" : std::string(program.status().message());
-}
-
 std::string refused_body(const std::string& body) {
-  return refused("func.func @main() {\n" + body + "\n  return\n}\n");
+  return module_error("func.func @main() {\n" + body + "\n  return\n}\n");
 }
 
 TEST_CASE("constants in every spelling", "[stablehlo]") {
@@ -230,13 +223,14 @@ TEST_CASE("mistakes are located and named", "[stablehlo]") {
   CHECK(refused_body("  %a = stablehlo.constant dense<[1.0]> : tensor<2xf32>").find("expected ','") !=
         std::string::npos);
   CHECK(refused_body("  call @nothing() : () -> ()") == "2:3: there is no function @nothing");
-  CHECK(refused("func.func @main() {\n  call @f() : () -> ()\n  return\n}\n"
-                "func.func private @f() {\n  call @g() : () -> ()\n  return\n}\n"
-                "func.func private @g() {\n  call @f() : () -> ()\n  return\n}\n") ==
+  CHECK(module_error("func.func @main() {\n  call @f() : () -> ()\n  return\n}\n"
+                     "func.func private @f() {\n  call @g() : () -> ()\n  return\n}\n"
+                     "func.func private @g() {\n  call @f() : () -> ()\n  return\n}\n") ==
         "10:3: @f calls itself, directly or through others");
-  CHECK(refused("func.func @main() {\n").find("2:1: expected an operation or '}', but the text ends") == 0);
-  CHECK(refused("ML\xEFR\x01").find("1:1: this is a module in MLIR's bytecode") == 0);
-  CHECK(refused("module {").find("1:9: expected a function, but the text ends") == 0);
+  CHECK(module_error("func.func @main() {\n").find("2:1: expected an operation or '}', but the text ends") ==
+        0);
+  CHECK(module_error("ML\xEFR\x01").find("1:1: this is a module in MLIR's bytecode") == 0);
+  CHECK(module_error("module {").find("1:9: expected a function, but the text ends") == 0);
 }
 
 }  // namespace
