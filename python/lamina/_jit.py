@@ -637,6 +637,9 @@ def jit(
     them where nothing else holds them, and using them again raises TypeError with the line that donated them. (Where
     a call fails, those that have not been written over stay.)
 
+    Where `f` writes to an argument (``x[0] = v``), the caller's Tensor gets the written value, as a plain call would
+    give it; it raises for an array that is no Tensor, for one given twice, and where `f` changes a container.
+
     Attributes of objects and items of containers that are no arguments are fixed when `f` is traced.
 
     Python's ``if``, ``while``, ``and`` and ``assert`` on values of arguments work: each path taken is traced once

@@ -23,7 +23,10 @@ SHARING = frozenset(["asanyarray", "asarray", "ascontiguousarray", "asfarray", "
 
 
 def own(namespace: dict[str, Any], views: Collection[str] = ()) -> None:
-    """Lets the public functions of a module, given by its globals, return Tensors that nobody else holds."""
+    """Lets the public functions of a module, given by its globals, return Tensors that nobody else holds.
+
+    Called at the end of every module with functions on arrays.
+    """
     for name in namespace.get("__all__") or [n for n in namespace if not n.startswith("_")]:
         f = namespace[name]
         if isinstance(f, types.FunctionType) and f.__module__.startswith("lamina.") and name not in SHARING:

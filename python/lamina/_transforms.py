@@ -173,6 +173,10 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
 
     `f` returns a scalar float, or (scalar, aux) with `has_aux`. Gradients have the structure of the arguments; one
     for an int `argnums`, a tuple for a sequence.
+
+    A number that leaves `f`'s arrays would lose its derivative: float(), item(), NumPy and printing to a number raise
+    TypeError for what depends on a differentiated argument (comparisons, bool() and int() do not). What `f` writes
+    to its arguments, the caller's Tensors get.
     """
 
     @functools.wraps(f)
@@ -348,6 +352,8 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Any:
     """`f` over a batch axis of its arguments, lane by lane, with the bits of a loop.
 
     `in_axes`: the axis per argument (None: not batched), a prefix of the arguments' structure; `out_axes` likewise.
+    What `f` writes to a batched argument, the caller's Tensor gets along that axis; ValueError for a value per lane
+    written to one that is not batched.
     """
 
     @functools.wraps(f)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lamina import _core, lax
+from lamina import _core, _results, lax
 from lamina._core import Tensor
 from lamina._tensor import describe, to_tensor
 from lamina.lax._base import const, limit
@@ -105,3 +105,6 @@ def segment_min(
     """As `segment_sum`, the least; the greatest value of the element type (inf) for an empty segment."""
     t = to_tensor(data)
     return _segments("segment_min", lax.scatter_min, limit(t.dtype, 1), t, segment_ids, num_segments, mode)
+
+
+_results.own(globals())

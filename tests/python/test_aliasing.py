@@ -1,6 +1,8 @@
 """Results belong to the caller: writing to one never changes an argument or another result, nor the reverse."""
 
+import contextlib
 import functools
+import importlib
 import inspect
 
 import lamina as lm
@@ -12,9 +14,9 @@ from lamina import lax, nn, random, tree
 
 def _modules():
     found = {"lamina.numpy": lnp, "lamina.lax": lax, "lamina.nn": nn, "lamina.random": random}
-    for name in ("linalg", "fft"):
-        if (module := getattr(lnp, name, None)) is not None:
-            found[f"lamina.numpy.{name}"] = module
+    for name in ("numpy.linalg", "numpy.fft", "scipy.linalg", "scipy.special", "scipy.stats", "ops"):
+        with contextlib.suppress(ImportError):
+            found[f"lamina.{name}"] = importlib.import_module(f"lamina.{name}")
     return found
 
 
@@ -31,7 +33,8 @@ def _functions():
 
 
 FUNCTIONS = dict(_functions())
-FUNCTIONS["lamina.lax.scatter_apply"] = functools.partial(lax.scatter_apply, update_shape=(3,))
+KEYWORDS = {"lamina.lax.scatter_apply": {"update_shape": (3,)}, "lamina.scipy.special.bessel_jn": {"v": 2}}
+FUNCTIONS |= {n: functools.partial(FUNCTIONS[n], **k) for n, k in KEYWORDS.items() if n in FUNCTIONS}
 
 A, A2 = np.array([[0.5, 0.25, 0.75], [0.125, 0.5, 0.25]], "f4"), np.full((2, 3), 0.5, "f4")
 M, M2 = np.array([[2.0, 0.5], [0.5, 1.0]], "f4"), np.eye(2, dtype="f4")
