@@ -2,6 +2,7 @@
 
 #include "hlo/host_lock.h"
 #include "hlo/op.h"
+#include "hlo/rules/transform_support.h"
 #include "hlo/strings.h"
 #include "jit/engine.h"
 #include "lazy/location_text.h"
@@ -112,7 +113,7 @@ VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
 }
 
 std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, const std::vector<bool>& batched,
-                       int64_t size) {
+                       int64_t size, std::vector<bool>* lanes_differ) {
   std::vector<Lazy> inputs;
   std::vector<Value> parameters, values;
   absl::InlinedVector<bool, 8> flags;
@@ -137,9 +138,13 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
     outputs = f(inputs);
   }
   hlo::GraphLock lock;
-  std::vector<Value> results = check(trace::vmap(values_of(outputs), parameters, values, flags, size));
+  trace::VmapOut results = check(trace::vmap_lazily(values_of(outputs), parameters, values, flags, size));
+  hlo::Builder b;
   std::vector<Lazy> out;
-  for (size_t i = 0; i < results.size(); ++i) out.push_back({results[i], outputs[i].weak});
+  for (size_t i = 0; i < outputs.size(); ++i)
+    out.push_back({hlo::with_batch(b, results.results[i], results.batched[i], size), outputs[i].weak});
+  check(b.status());
+  if (lanes_differ) *lanes_differ = std::move(results.batched);
   return out;
 }
 

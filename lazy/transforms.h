@@ -36,8 +36,9 @@ struct VjpResult {
 VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals);
 
 // args[i] carries the batch at dimension 0 where batched[i]; all outputs carry it at dimension 0.
+// `lanes_differ` gets for each output whether it depends on a batched argument.
 std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, const std::vector<bool>& batched,
-                       int64_t size);
+                       int64_t size, std::vector<bool>* lanes_differ = nullptr);
 
 // Outputs of f as one region that reverse mode computes again instead of keeping.
 std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args);

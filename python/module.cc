@@ -362,7 +362,9 @@ void add_transforms(py::module_& m) {
   });
   m.def("vmap",
         [](const py::function& f, const py::sequence& args, const std::vector<bool>& batched, int64_t size) {
-          return to_list(lazy::vmap(flat(f), from_sequence(args), batched, size));
+          std::vector<bool> lanes_differ;
+          py::list results = to_list(lazy::vmap(flat(f), from_sequence(args), batched, size, &lanes_differ));
+          return py::make_tuple(std::move(results), lanes_differ);
         });
   m.def("checkpoint", [](const py::function& f, const py::sequence& args) {
     return to_list(lazy::checkpoint(flat(f), from_sequence(args)));

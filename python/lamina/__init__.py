@@ -7,6 +7,7 @@ from lamina import _tensor, cache, tree
 from lamina._callback import pure_callback
 from lamina._core import Tensor
 from lamina._custom import custom_jvp, custom_vjp
+from lamina._jacobian import hessian, jacfwd, jacrev
 from lamina._jit import Jitted, jit
 from lamina._numerics import numerics
 from lamina._tensor import block_until_ready
@@ -15,9 +16,6 @@ from lamina._transforms import (
     checkpoint,
     eval_shape,
     grad,
-    hessian,
-    jacfwd,
-    jacrev,
     jvp,
     linearize,
     value_and_grad,

@@ -8,7 +8,8 @@ IndexError. Indices in a Tensor are only known when the program runs: negative o
 range they raise IndexError at the next read, and inside a trace a read takes the nearest element and a write is left
 out. Boolean masks need their values, so they are
 refused
-inside a jit or vmap, except for writing a scalar through a mask. Indexing never returns a view.
+inside a jit or vmap, except for writing a scalar, or elements of the same mask, through a mask. Indexing never
+returns a view.
 """
 
 from __future__ import annotations
@@ -151,11 +152,9 @@ def _mask_values(mask: Any) -> Any:
     if not isinstance(mask, Tensor):
         return mask
     if not _core.forceable(mask):
-        raise TypeError(
-            f"a boolean mask {describe(mask)} gives a result whose shape depends on its values, which are "
-            "not known inside a jit or vmap.\n"
-            "  Use lamina.numpy.where(mask, x, 0) or nonzero(mask, size=n)"
-        )
+        from lamina._masked import unknown_mask
+
+        raise unknown_mask(mask)
     return mask.numpy()
 
 
@@ -383,10 +382,11 @@ def _gather(x: Tensor, plan: Plan) -> Tensor:
     )
 
 
-def getitem(x: Tensor, key: Any, checked: bool = False) -> Tensor:
+def getitem(x: Tensor, key: Any, checked: bool = False) -> Any:
     """``x[key]``: a new Tensor. IndexError for known indices out of range or too many of them.
 
-    With `checked`, Tensor indices among it are checked when they are known.
+    For a mask that is not known, the MaskedElements. With `checked`, Tensor indices among it are checked when they are
+    known.
     """
     shape = x.shape
     if shape and (type(key) is int or type(key) is slice):
@@ -395,6 +395,10 @@ def getitem(x: Tensor, key: Any, checked: bool = False) -> Tensor:
         if type(key) is slice:
             return take_ranges(x, [_slice_of(key, shape[0], 0), *whole])
         return reshape(take_ranges(x, [(_bounded(key, shape[0], 0), 1, 1), *whole]), shape[1:])
+    if isinstance(key, Tensor) and key.dtype.kind == "b" and key.ndim > 0 and not _core.forceable(key):
+        from lamina._masked import MaskedElements
+
+        return MaskedElements(_whole_mask(x, key), x)
     return _read(x, Plan(shape, key, checked))
 
 
@@ -446,6 +450,13 @@ def setitem_value(x: Tensor, key: Any, value: Any) -> Tensor:
     """A new Tensor like `x` with the elements at `key` replaced by `value`, broadcast and converted to x's
     type.
     """
+    if isinstance(key, Tensor) and not isinstance(value, (Tensor, int, float)):
+        from lamina._masked import MaskedElements
+
+        if isinstance(value, MaskedElements):
+            mask = _whole_mask(x, key)
+            if mask is not None:
+                return value.written_to(x, mask)
     return update(x, key, value, "set", checked=True)
 
 

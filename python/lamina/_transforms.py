@@ -1,16 +1,25 @@
-"""Function transforms: grad, value_and_grad, vmap, jvp, vjp, Jacobians, checkpoint, eval_shape."""
+"""Function transforms: grad, value_and_grad, vmap, jvp, vjp, linearize, checkpoint, eval_shape."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lamina import _core, _writes
 from lamina._core import Tensor
 from lamina._tensor import describe, to_tensor
-from lamina.tree import TreeDef, tree_flatten, tree_leaves, tree_map, tree_paths, tree_unflatten
+from lamina.tree import (
+    TreeDef,
+    tree_children,
+    tree_flatten,
+    tree_leaves,
+    tree_paths,
+    tree_structure,
+    tree_unflatten,
+)
 
 
 def _name(f: Callable[..., Any]) -> str:
@@ -79,6 +88,10 @@ def _result(x: Any, f: Callable[..., Any]) -> Tensor:
     try:
         return to_tensor(x)
     except TypeError:
+        from lamina._masked import MaskedElements, unknown_mask
+
+        if isinstance(x, MaskedElements):
+            raise unknown_mask(x.mask) from None
         raise TypeError(
             f"{_name(f)} returned {x!r:.60} ({type(x).__name__}), which is not an array"
         ) from None
@@ -155,34 +168,69 @@ def _argnums(argnums: int | Sequence[int], args: Sequence[Any], f: Callable[...,
     return tuple(n % len(args) for n in nums)
 
 
-def _differentiable(f: Callable[..., Any], args: Sequence[Any], nums: tuple[int, ...]) -> None:
+def _check_dtypes(
+    f: Callable[..., Any], args: Sequence[Any], nums: tuple[int, ...], what: str, kinds: str, needed: str
+) -> None:
+    """TypeError naming the first leaf of the arguments `nums` whose kind of element is not in `kinds`."""
     names = _argument_names(f)
     for n in nums:
         for x, path in zip(tree_leaves(args[n]), tree_paths(args[n])):
             t = to_tensor(x)
-            if t.dtype.kind not in "fc":
+            if t.dtype.kind not in kinds:
                 name = (names[n] if n < len(names) else f"argument {n}") + path
                 raise TypeError(
-                    f"grad of {_name(f)} needs float inputs, but {name} is {describe(t)}: "
-                    "pass it as an argument that is not differentiated (argnums), or as a float such as 3.0"
+                    f"{what} of {_name(f)} needs {needed}, but {name} is {describe(t)}: {_REMEDY[kinds]}"
                 )
 
 
-def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Any:
+_REMEDY = {
+    "fc": "pass it as an argument that is not differentiated (argnums), or as a float such as 3.0",
+    "c": "pass a complex array (astype), or leave out holomorphic=True",
+    "f": "pass holomorphic=True for a function that is holomorphic, or its real and imaginary parts",
+    "fciub": "pass it as an argument that is not differentiated (argnums)",
+}
+
+
+def _value_and_aux(f: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+    """`f`, checked to return a pair, as functions with has_aux do."""
+
+    @functools.wraps(f)
+    def pair(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        out = f(*args, **kwargs)
+        if not isinstance(out, tuple) or len(out) != 2:
+            raise TypeError(f"with has_aux, {_name(f)} must return (value, aux)")
+        return out
+
+    return pair
+
+
+def value_and_grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any:
     """A function giving (f's value, gradients by the arguments in `argnums`).
 
     `f` returns a scalar float, or (scalar, aux) with `has_aux`. Gradients have the structure of the arguments; one
-    for an int `argnums`, a tuple for a sequence.
+    for an int `argnums`, a tuple for a sequence. With `holomorphic`, arguments and value are complex, and the
+    gradient is the complex derivative. With `allow_int`, an integer or boolean argument may be named: its gradient
+    is None, as there is none.
 
     A number that leaves `f`'s arrays would lose its derivative: float(), item(), NumPy and printing to a number raise
     TypeError for what depends on a differentiated argument (comparisons, bool() and int() do not). What `f` writes
     to its arguments, the caller's Tensors get.
     """
+    if holomorphic:
+        kinds, needed = "c", "complex inputs (it is called with holomorphic=True)"
+    else:
+        kinds, needed = ("fciub" if allow_int else "fc"), "float inputs"
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         nums = _argnums(argnums, args, f)
-        _differentiable(f, args, nums)
+        _check_dtypes(f, args, nums, "grad", kinds, needed)
         chosen = tuple(args[n] for n in nums)
         leaves, treedef = tree_flatten(chosen)
 
@@ -200,25 +248,29 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_
             for n, value in zip(nums, values):
                 full[n] = value
             with lent:
-                out = f(*full, **kwargs)
+                out = (_value_and_aux(f) if has_aux else f)(*full, **kwargs)
                 others = lent.results()
             written[:] = _writes.written(f, treedef, inputs, values, chosen_path)
             aux: list[Any] = []
             if has_aux:
-                if not isinstance(out, tuple) or len(out) != 2:
-                    raise TypeError(f"with has_aux, {_name(f)} must return (value, aux)")
                 out, rest = out
                 aux, structure = tree_flatten(rest)
                 aux_tree.append(structure)
             if out is None:
                 raise TypeError(f"{_name(f)} returned None; grad needs a scalar loss (is a return missing?)")
             loss = _result(out, f)
-            if loss.shape != () or loss.dtype.kind != "f":
+            if loss.shape != () or loss.dtype.kind != ("c" if holomorphic else "f"):
                 file, line, _ = _core.where_made(loss)
+                made = f" made at {file}:{line}" if file else ""
+                if loss.shape == () and loss.dtype.kind == "c":
+                    remedy = "return its real part or modulus, or pass holomorphic=True if f is holomorphic"
+                elif holomorphic and loss.shape == ():
+                    remedy = "with holomorphic=True the value is complex"
+                else:
+                    remedy = "use .sum() or .mean(), or jacrev for the whole Jacobian"
                 raise TypeError(
-                    f"grad needs a scalar float loss, but {_name(f)} returned {describe(loss)}"
-                    + (f" made at {file}:{line}" if file else "")
-                    + "; use .sum() or .mean(), or jacrev for the whole Jacobian"
+                    f"grad needs a scalar {'complex' if holomorphic else 'float'} loss, but {_name(f)} returned "
+                    f"{describe(loss)}{made}; {remedy}"
                 )
             return [loss, *(_result(a, f) for a in aux), *(inputs[i] for i in written), *others]
 
@@ -252,9 +304,15 @@ def _zero_like(x: Tensor) -> Tensor:
     return _filled(x, 0.0)
 
 
-def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Any:
+def grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any:
     """The gradient function of a scalar function; see `value_and_grad`. With `has_aux`: (gradients, aux)."""
-    both = value_and_grad(f, argnums, has_aux)
+    both = value_and_grad(f, argnums, has_aux, holomorphic, allow_int)
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -264,26 +322,29 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
     return wrapped
 
 
-def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """(f(*primals), pull_back), where pull_back maps a cotangent of the output to cotangents of the primals."""
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """(f(*primals), pull_back), where pull_back maps a cotangent of the output to cotangents of the primals.
+
+    With `has_aux`, `f` returns (value, aux) and the result is (value, pull_back, aux). The cotangent of an integer
+    primal is None.
+    """
     leaves, treedef = _flatten_arguments(f, primals, {})
-    flat = _Flat(f, treedef)
+    flat = _Flat(_value_and_aux(f) if has_aux else f, treedef)
     everything, pull, _ = _core.vjp(flat, leaves)
-    outputs = flat.settled(primals, {}, everything)
+    out = tree_unflatten(flat.out_tree, flat.settled(primals, {}, everything))
+    value, aux = out if has_aux else (out, None)
+    value_tree = tree_structure(value)
+    idle = everything[value_tree.num_leaves :]
 
     def pull_back(cotangent: Any) -> tuple[Any, ...]:
         given, structure = tree_flatten(cotangent)
-        if structure != flat.out_tree:
+        if structure != value_tree:
             from lamina.tree import explain_difference
 
-            raise ValueError(
-                "the cotangent does not fit the output: "
-                + explain_difference(tree_unflatten(flat.out_tree, outputs), cotangent)
-            )
-        zeros = [_zero_like(x) for x in everything[len(outputs) :]]
-        return tree_unflatten(treedef, pull([*(to_tensor(g) for g in given), *zeros]))[0]
+            raise ValueError("the cotangent does not fit the output: " + explain_difference(value, cotangent))
+        return tree_unflatten(treedef, pull([*map(to_tensor, given), *map(_zero_like, idle)]))[0]
 
-    return tree_unflatten(flat.out_tree, outputs), pull_back
+    return (value, pull_back, aux) if has_aux else (value, pull_back)
 
 
 def _tangents(
@@ -308,52 +369,79 @@ def _tangents(
     ]
 
 
-def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """(f(*primals), push_forward), where push_forward maps tangents of the primals to the tangent of the output.
 
-    It is linear, and what of `f` depends on the primals alone is computed once, for however many tangents.
+    It is linear, and what of `f` depends on the primals alone is computed once, for however many tangents. With
+    `has_aux`, `f` returns (value, aux) and the result is (value, push_forward, aux).
     """
     leaves, treedef = _flatten_arguments(f, primals, {})
-    flat = _Flat(f, treedef)
+    flat = _Flat(_value_and_aux(f) if has_aux else f, treedef)
     outputs, _, push = _core.vjp(flat, leaves)
     outputs = flat.settled(primals, {}, outputs)
 
     def push_forward(*tangents: Any) -> Any:
         along = push(_tangents(f, primals, leaves, treedef, tangents))
-        return tree_unflatten(flat.out_tree, along[: len(outputs)])
+        pushed = tree_unflatten(flat.out_tree, along[: len(outputs)])
+        return pushed[0] if has_aux else pushed
 
-    return tree_unflatten(flat.out_tree, outputs), push_forward
+    out = tree_unflatten(flat.out_tree, outputs)
+    return (out[0], push_forward, out[1]) if has_aux else (out, push_forward)
 
 
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """(f(*primals), directional derivative along `tangents`), which have the primals' structure and types."""
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """(f(*primals), directional derivative along `tangents`), which have the primals' structure and types.
+
+    With `has_aux`, `f` returns (value, aux) and the result is (value, derivative, aux).
+    """
     leaves, treedef = _flatten_arguments(f, tuple(primals), {})
     given = _tangents(f, tuple(primals), leaves, treedef, tuple(tangents))
-    flat = _Flat(f, treedef)
+    flat = _Flat(_value_and_aux(f) if has_aux else f, treedef)
     outputs, out_tangents = _core.jvp(flat, leaves, given)
     outputs = flat.settled(primals, {}, outputs)
-    return tree_unflatten(flat.out_tree, outputs), tree_unflatten(flat.out_tree, out_tangents[: len(outputs)])
+    out = tree_unflatten(flat.out_tree, outputs)
+    derivative = tree_unflatten(flat.out_tree, out_tangents[: len(outputs)])
+    return (out[0], derivative[0], out[1]) if has_aux else (out, derivative)
 
 
 def _axes_of(axes: Any, tree: Any, what: str) -> list[int | None]:
-    """One axis per leaf of `tree` from a prefix of its structure."""
-    if axes is None or isinstance(axes, int):
-        return [axes] * len(tree_leaves(tree))
-    if isinstance(axes, (tuple, list)) and isinstance(tree, (tuple, list)):
-        if len(axes) != len(tree):
-            raise ValueError(f"{what} has {len(axes)} entries for {len(tree)} values")
-        return [a for ax, t in zip(axes, tree) for a in _axes_of(ax, t, what)]
-    if isinstance(axes, dict) and isinstance(tree, dict):
-        return [a for k in sorted(tree) for a in _axes_of(axes.get(k), tree[k], what)]
-    raise ValueError(f"{what}={axes!r} does not fit the structure of the values")
+    """One axis per leaf of `tree` from a prefix of its structure; `what` names the prefix.
+
+    ValueError where it does not fit, with the path.
+    """
+    if axes is None:
+        return [None] * len(tree_leaves(tree))
+    if not isinstance(axes, (tuple, list, dict)) and hasattr(axes, "__index__"):
+        return [operator.index(axes)] * len(tree_leaves(tree))
+    mine, theirs = tree_children(axes), tree_children(tree)
+    sequences = isinstance(axes, (tuple, list)) and isinstance(tree, (tuple, list))
+    if mine is None or theirs is None or not (sequences or type(axes) is type(tree)):
+        raise ValueError(
+            f"{what} is {axes!r:.60}, which does not fit the structure of its value, a {type(tree).__name__}: "
+            "it is an axis, None, or a container like the value's"
+        )
+    if isinstance(axes, dict):
+        for k in tree:
+            if k not in axes:
+                raise ValueError(
+                    f"{what} has no entry {k!r}, which the value has; None is for what is not batched"
+                )
+        for k in axes:
+            if k not in tree:
+                raise ValueError(f"{what} has an entry {k!r}, which the value has not")
+        return [a for k, t in zip(theirs[1], theirs[0]) for a in _axes_of(axes[k], t, f"{what}[{k!r}]")]
+    if len(mine[0]) != len(theirs[0]):
+        raise ValueError(f"{what} has {len(mine[0])} entries for {len(theirs[0])} values")
+    return [a for i, (x, t) in enumerate(zip(mine[0], theirs[0])) for a in _axes_of(x, t, f"{what}[{i}]")]
 
 
-def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Any:
+def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_size: int | None = None) -> Any:
     """`f` over a batch axis of its arguments, lane by lane, with the bits of a loop.
 
-    `in_axes`: the axis per argument (None: not batched), a prefix of the arguments' structure; `out_axes` likewise.
-    What `f` writes to a batched argument, the caller's Tensor gets along that axis; ValueError for a value per lane
-    written to one that is not batched.
+    `in_axes`: the axis per argument (None: not batched), a prefix of the arguments' structure; `out_axes` likewise,
+    where None is for a result that is the same for every lane (ValueError where it is not). `axis_size`: the number
+    of lanes, needed only where no argument is batched. What `f` writes to a batched argument, the caller's Tensor gets
+    along that axis; ValueError for a value per lane written to one that is not batched.
     """
 
     @functools.wraps(f)
@@ -363,7 +451,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Any:
         leaves, treedef = _flatten_arguments(f, args, kwargs)
         axes = _axes_of(tuple(in_axes) if isinstance(in_axes, list) else in_axes, args, "in_axes")
         axes += [0] * (len(leaves) - len(axes))  # keyword arguments are batched along axis 0
-        sizes = {}
+        sizes = {} if axis_size is None else {axis_size: [f"axis_size={axis_size}"]}
         for i, (x, axis) in enumerate(zip(leaves, axes)):
             if axis is None:
                 continue
@@ -373,39 +461,42 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Any:
             sizes.setdefault(x.shape[axis], []).append(f"{path} {describe(x)} axis {axis}")
             leaves[i] = lnp.moveaxis(x, axis, 0) if axis % x.ndim else x
         if not sizes:
-            raise ValueError(f"vmap of {_name(f)} has nothing to batch over: every in_axes entry is None")
+            raise ValueError(
+                f"vmap of {_name(f)} has nothing to batch over: every in_axes entry is None, and axis_size is not given"
+            )
         if len(sizes) > 1:
             odd = sorted(sizes.items(), key=lambda kv: len(kv[1]))
             text = "; ".join(f"size {n}: {', '.join(p)}" for n, p in odd)
             raise ValueError(f"vmap got batch axes of different sizes: {text}")
         flat = _Flat(f, treedef)
         (size,) = sizes
-
-        def run(inputs: list[Tensor]) -> list[Tensor]:
-            batched = [_core.set_weak(x, False) for x, axis in zip(inputs, axes) if axis is not None]
-            out = flat(inputs)
-            for i in flat.written:
-                if axes[i] is None and any(_core.depends_on(inputs[i], batched)):
+        outputs, differs = _core.vmap(flat, leaves, [a is not None for a in axes], size)
+        if flat.written:
+            n = len(outputs) - len(flat.written)
+            for k, i in enumerate(flat.written, n):
+                axis = axes[i]
+                if axis is None and differs[k]:
                     path = _argument_path(f, tree_paths((args, kwargs))[i])
                     raise ValueError(
                         f"{_name(f)} writes a value per lane to {path}, which is not batched (in_axes is None): "
                         "batch it, or write to a copy and return that"
                     )
-            return out
-
-        outputs = _core.vmap(run, leaves, [a is not None for a in axes], size)
-        if flat.written:
-            n = len(outputs) - len(flat.written)
-            for k, i in enumerate(flat.written, n):
-                axis = axes[i]
                 outputs[k] = outputs[k][0] if axis is None else lnp.moveaxis(outputs[k], 0, axis)
             outputs = flat.settled(args, kwargs, outputs)
         result = tree_unflatten(flat.out_tree, outputs)
-        if out_axes == 0:
+        if type(out_axes) is int and out_axes == 0:
             return result
         moved = []
-        for x, axis in zip(outputs, _axes_of(out_axes, result, "out_axes")):
-            moved.append(x[0] if axis is None else lnp.moveaxis(x, 0, axis))
+        for i, (x, axis) in enumerate(zip(outputs, _axes_of(out_axes, result, "out_axes"))):
+            if axis is not None:
+                moved.append(lnp.moveaxis(x, 0, axis) if axis else x)
+                continue
+            if differs[i]:
+                raise ValueError(
+                    f"vmap of {_name(f)}: out_axes is None for result{tree_paths(result)[i]}, {describe(x)} over all "
+                    "lanes, which depends on a batched argument; give it an axis, or join its lanes outside (.mean(0))"
+                )
+            moved.append(x[0])
         return tree_unflatten(flat.out_tree, moved)
 
     return wrapped
@@ -422,46 +513,6 @@ def checkpoint(f: Callable[..., Any]) -> Any:
         return tree_unflatten(flat.out_tree, outputs)
 
     return wrapped
-
-
-def jacfwd(f: Callable[..., Any], argnums: int = 0) -> Any:
-    """The Jacobian of a function of one array to arrays, column by column: output shape + input shape."""
-
-    @functools.wraps(f)
-    def wrapped(*args: Any) -> Any:
-        from lamina import numpy as lnp
-
-        x = to_tensor(args[argnums])
-        basis = lnp.reshape(lnp.eye(x.size, dtype=x.dtype), (x.size, *x.shape))
-
-        def along(direction: Tensor) -> Any:
-            return jvp(lambda y: f(*args[:argnums], y, *args[argnums + 1 :]), (x,), (direction,))[1]
-
-        columns = vmap(along)(basis)
-        return tree_map(lambda c: lnp.reshape(lnp.moveaxis(c, 0, -1), (*c.shape[1:], *x.shape)), columns)
-
-    return wrapped
-
-
-def jacrev(f: Callable[..., Any], argnums: int = 0) -> Any:
-    """The Jacobian of a function of one array to one array, row by row: output shape + input shape."""
-
-    @functools.wraps(f)
-    def wrapped(*args: Any) -> Any:
-        from lamina import numpy as lnp
-
-        x = to_tensor(args[argnums])
-        y, pull_back = vjp(lambda z: f(*args[:argnums], z, *args[argnums + 1 :]), x)
-        basis = lnp.reshape(lnp.eye(y.size, dtype=y.dtype), (y.size, *y.shape))
-        rows = vmap(lambda ct: pull_back(ct)[0])(basis)
-        return lnp.reshape(rows, (*y.shape, *x.shape))
-
-    return wrapped
-
-
-def hessian(f: Callable[..., Any], argnums: int = 0) -> Any:
-    """Second derivatives of a scalar function of one array: input shape twice."""
-    return jacfwd(grad(f, argnums), argnums)
 
 
 def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

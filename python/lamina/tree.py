@@ -56,7 +56,7 @@ def register(
     return cls
 
 
-def _children(x: Any) -> tuple[list[Any], Any] | None:
+def tree_children(x: Any) -> tuple[list[Any], Any] | None:
     """Children and metadata of a container; None for a leaf."""
     cls = type(x)
     if cls is tuple or cls is list:
@@ -114,7 +114,7 @@ def tree_flatten(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[
     stack = [x]
     while stack:
         top = stack.pop()
-        found = None if is_leaf is not None and is_leaf(top) else _children(top)
+        found = None if is_leaf is not None and is_leaf(top) else tree_children(top)
         if found is None:
             nodes.append((None, None, 0))
             leaves.append(top)
@@ -200,7 +200,7 @@ def tree_paths(x: Any) -> list[str]:
     stack: list[tuple[Any, str]] = [(x, "")]
     while stack:
         top, path = stack.pop()
-        found = _children(top)
+        found = tree_children(top)
         if found is None:
             paths.append(path)
             continue
@@ -224,7 +224,7 @@ def explain_difference(a: Any, b: Any, first: str = "the first", second: str = "
     stack = [(a, b, "")]
     while stack:
         x, y, path = stack.pop()
-        cx, cy = _children(x), _children(y)
+        cx, cy = tree_children(x), tree_children(y)
         at = path or "the top"
         here = f"{second}{path}"
         if cx is None and cy is None:
