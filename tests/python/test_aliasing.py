@@ -113,6 +113,8 @@ ROWS = {
     "lamina.lax.squeeze": [(A[:1], (0,)), (V, ())],
     "lamina.random.fold_in": [(KEY, 1)],
     "lamina.random.randint": [(KEY, (3,), 0, 5)],
+    "lamina.random.ball": [(KEY, 3)],
+    "lamina.random.multinomial": [(KEY, 5.0, lnp.array([0.5, 0.5]))],
     "lamina.nn.dot_product_attention": [tuple(np.ones((1, 2, 1, 2), "f4") for _ in range(3))],
 }
 

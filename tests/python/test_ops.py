@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import jax
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+
+
+@pytest.fixture(scope="module")
+def jax():
+    return pytest.importorskip("jax")
+
 
 NAMES = ["segment_sum", "segment_prod", "segment_max", "segment_min"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "float16", "uint8"])
-def test_segments(name, dtype):
+def test_segments(jax, name, dtype):
     rng = np.random.default_rng(0)
     data, ids = rng.integers(0, 5, (12, 3)).astype(dtype), rng.integers(-2, 6, 12)
     f, want = getattr(lm.ops, name), getattr(jax.ops, name)(data, ids, 5)
@@ -26,7 +31,7 @@ def test_segments(name, dtype):
     np.testing.assert_array_equal(f(data, known).numpy(), getattr(jax.ops, name)(data, known))
 
 
-def test_ids_of_two_dimensions_and_gradient():
+def test_ids_of_two_dimensions_and_gradient(jax):
     data, ids = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([[0, 1, 1], [3, 0, 1]])
     want = jax.ops.segment_sum(data.reshape(-1), ids.reshape(-1))
     np.testing.assert_array_equal(lm.ops.segment_sum(data, ids).numpy(), want)

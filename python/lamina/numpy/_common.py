@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lamina import _core, dtypes
@@ -217,3 +217,24 @@ def in_place(x: Any, value: Tensor, what: str) -> None:
         np.copyto(x, np.asarray(value))
     else:
         raise TypeError(f"{what} writes to a Tensor, not to {type(x).__name__}")
+
+
+def iterate(
+    state: Sequence[Tensor], go_on: Callable[..., Tensor], step: Callable[..., Sequence[Tensor]], most: int
+) -> list[Tensor]:
+    """`step` applied to the state, element by element, until `go_on` is false everywhere or `most` times.
+
+    An element whose `go_on` is false keeps its state.
+    """
+    from lamina import lax
+
+    def condition(carry: Any) -> Tensor:
+        n, parts = carry
+        return ew("and", n < most, go_on(*parts).any())
+
+    def body(carry: Any) -> Any:
+        n, parts = carry
+        active = go_on(*parts)
+        return n + 1, [select(active, new, old) for new, old in zip(step(*parts), parts)]
+
+    return lax.while_loop(condition, body, (_core.asarray(0), list(state)))[1]

@@ -84,10 +84,10 @@ def of_order(f: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, Any], Tens
         if x.dtype.kind == "c" or order.dtype.kind == "c":
             raise TypeError(f"{f.__name__} is not defined for complex elements")
         if order.dtype.kind == "f":
-            if 0 < _core.open_stamp() <= _core.stamp(order):
+            if _core.differentiated(order):
                 raise NotImplementedError(
-                    f"{f.__name__} has no derivative by its order, which is a float array of a traced function; "
-                    "make it integers (astype) or wrap it in lamina.lax.stop_gradient outside"
+                    f"{f.__name__} has no derivative by its order, a float array here; "
+                    "make it integers (astype) or wrap it in lamina.lax.stop_gradient"
                 )
             order = select(compare(order, ew("floor", order), "EQ"), order, -1.0)
         order = astype(ew("maximum", order, -1), "int32")
@@ -121,24 +121,3 @@ def chebyshev(t: Tensor, coefficients: Sequence[float]) -> Tensor:
     for c in reversed(coefficients[1:]):
         one, two = doubled * one - two + c, one
     return t * one - two + coefficients[0]
-
-
-def iterate(
-    state: Sequence[Tensor], go_on: Callable[..., Tensor], step: Callable[..., Sequence[Tensor]], most: int
-) -> list[Tensor]:
-    """`step` applied to the state, element by element, until `go_on` is false everywhere or `most` times.
-
-    An element whose `go_on` is false keeps its state.
-    """
-    from lamina import lax
-
-    def condition(carry: Any) -> Tensor:
-        n, parts = carry
-        return ew("and", n < most, go_on(*parts).any())
-
-    def body(carry: Any) -> Any:
-        n, parts = carry
-        active = go_on(*parts)
-        return n + 1, [select(active, new, old) for new, old in zip(step(*parts), parts)]
-
-    return lax.while_loop(condition, body, (_core.asarray(0), list(state)))[1]

@@ -11,11 +11,10 @@ from typing import Any
 
 from lamina._core import Tensor
 from lamina._tensor import astype
-from lamina.numpy._common import compare, ew, select
+from lamina.numpy._common import compare, ew, iterate, select
 from lamina.scipy.special._common import (
     differentiable,
     in_float64,
-    iterate,
     number,
     of_order,
     polynomial,

@@ -16,12 +16,11 @@ from typing import Any
 from lamina._core import Tensor
 from lamina._tensor import astype, to_tensor
 from lamina.numpy import _elementwise as np_
-from lamina.numpy._common import compare, ew, select
+from lamina.numpy._common import compare, ew, iterate, select
 from lamina.scipy.special._common import (
     Differentiable,
     differentiable,
     in_float64,
-    iterate,
     number,
     of_order,
     polynomial,

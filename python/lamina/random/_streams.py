@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lamina import _core, _results, dtypes, lax
+from lamina import _core, dtypes, lax
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.lax._base import axis_of, const, describe, ints, like, limit
@@ -24,8 +24,20 @@ _ONE_BITS = {"float16": 0x3C00, "bfloat16": 0x3F80, "float32": 0x3F800000, "floa
 _TINY = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
 
 
-def key(seed: Any) -> Tensor:
-    """The key of an integer seed: its high and low 32 bits, uint32[2]."""
+IMPL = "threefry2x32"
+
+
+def _check_impl(impl: Any) -> None:
+    if impl not in (None, IMPL):
+        raise ValueError(f"keys are of {IMPL}; there is no generator {impl!r}")
+
+
+def key(seed: Any, *, impl: str | None = None) -> Tensor:
+    """The key of an integer seed: its high and low 32 bits, uint32[2].
+
+    `impl` is None or "threefry2x32", the only generator; ValueError for others.
+    """
+    _check_impl(impl)
     if isinstance(seed, int) and not isinstance(seed, bool):
         if not -(2**63) <= seed < 2**64:
             raise OverflowError(f"the seed {seed} does not fit 64 bits")
@@ -45,8 +57,15 @@ def key_data(keys: Any) -> Tensor:
     return _check_key(keys, batch=True)
 
 
-def wrap_key_data(data: Any) -> Tensor:
+def key_impl(keys: Any) -> str:
+    """The name of the generator that the keys are for."""
+    _check_key(keys, batch=True)
+    return IMPL
+
+
+def wrap_key_data(data: Any, *, impl: str | None = None) -> Tensor:
     """Keys of words, uint32[..., 2]."""
+    _check_impl(impl)
     return _check_key(data, batch=True)
 
 
@@ -157,7 +176,11 @@ def bits(key: Any, shape: Sequence[int] = (), dtype: Any = "uint32") -> Tensor:
     if t.kind != "u":
         raise TypeError(f"random.bits makes unsigned integers, not {t.name}")
     k, shape = _check_key(key), _shape(shape)
-    high, low = _blocks(k, shape)
+    return _joined(*_blocks(k, shape), t)
+
+
+def _joined(high: Tensor, low: Tensor, t: dtypes.DType) -> Tensor:
+    """Unsigned integers of both words of blocks."""
     if t.itemsize == 8:
         wide = _core.elementwise("convert", high, dtype="uint64")
         wide = lax.shift_left(wide, const(32, "uint64"))
@@ -196,10 +219,19 @@ def uniform(
     """Uniform floats in [minval, maxval), as many distinct values as the mantissa has."""
     name = _float_name("uniform", dtype)
     shape = _draw("uniform", shape, minval, maxval)
+    return _scaled(bits(key, shape, _raw_type(name)), name, minval, maxval)
+
+
+def _raw_type(name: str) -> dtypes.DType:
+    """The unsigned integers that floats of a type are made of."""
     mantissa, width = _MANTISSA[name]
-    unsigned = f"uint{width}"
-    raw = bits(key, shape, "uint8" if mantissa < 8 else unsigned)
-    drawn = 8 if mantissa < 8 else width
+    return dtypes.TABLE["uint8" if mantissa < 8 else f"uint{width}"]
+
+
+def _scaled(raw: Tensor, name: str, minval: Any, maxval: Any) -> Tensor:
+    """Random bits as uniform floats in [minval, maxval)."""
+    mantissa, width = _MANTISSA[name]
+    unsigned, drawn = f"uint{width}", raw.dtype.bits
     if drawn != width:
         raw = _core.elementwise("convert", raw, dtype=unsigned)
     raw = _core.elementwise("shift_right_logical", raw, const(drawn - mantissa, unsigned))
@@ -503,4 +535,8 @@ def categorical(
     return lax.reshape(lax.transpose(best, order), (*prefix, *batch))
 
 
-_results.own(globals())
+__all__ = [
+    n
+    for n, v in list(globals().items())
+    if not n.startswith("_") and callable(v) and getattr(v, "__module__", "") == __name__
+]
