@@ -1,8 +1,10 @@
 #include "cluster/fuse.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/container/flat_hash_set.h"
+#include "cluster/group_graph.h"
 #include "cluster/repeat.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
@@ -43,7 +45,6 @@ struct Anchor {
   std::vector<int> moved;  // anchors that read it at other indices, or as a whole
   int cost = 1;            // ops of its expression
   bool is_root = false;
-  int group = -1;
 };
 
 class Fuser {
@@ -205,6 +206,12 @@ class Fuser {
         std::sort(anchors_[a].moved.begin(), anchors_[a].moved.end());
       }
     }
+    std::vector<std::vector<int>> all;
+    for (const Anchor& a : anchors_) {
+      all.push_back(a.same);
+      all.back().insert(all.back().end(), a.moved.begin(), a.moved.end());
+    }
+    groups_.emplace(std::move(all));
   }
 
   bool is_loop(const Anchor& a) const {
@@ -213,82 +220,40 @@ class Fuser {
   }
 
   void merge_groups() {
-    members_.resize(anchors_.size());
-    for (size_t i = 0; i < anchors_.size(); ++i) {
-      anchors_[i].group = static_cast<int>(i);
-      members_[i] = {static_cast<int>(i)};
-    }
-    for (size_t i = anchors_.size(); i-- > 0;) {
+    for (int i = static_cast<int>(anchors_.size()); i-- > 0;) {
       if (!is_loop(anchors_[i])) continue;
       for (int reader : anchors_[i].same) {
-        if (!is_loop(anchors_[reader]) || anchors_[i].group == anchors_[reader].group) continue;
-        const std::string reason = why_not_merge(anchors_[i].group, anchors_[reader].group);
-        if (!reason.empty()) {
+        const int from = groups_->group_of(i), to = groups_->group_of(reader);
+        if (!is_loop(anchors_[reader]) || from == to) continue;
+        const std::string reason = why_not_merge(from, to);
+        if (reason.empty())
+          groups_->join(from, to);
+        else
           refuse(anchors_[i].node, anchors_[reader].node, reason);
-          continue;
-        }
-        const int from = anchors_[i].group, to = anchors_[reader].group;
-        for (int m : members_[from]) {
-          anchors_[m].group = to;
-          members_[to].push_back(m);
-        }
-        members_[from].clear();
       }
     }
   }
 
+  // Of group `a`, which group `b` reads.
   std::string why_not_merge(int a, int b) {
     int reductions = 0, cost = 0;
     for (int g : {a, b})
-      for (int m : members_[g]) {
+      for (int m : groups_->members(g)) {
         reductions += loop_role(*anchors_[m].node) == LoopRole::kReduction;
         cost += anchors_[m].cost;
       }
     if (reductions > 1) return "a kernel holds one reduction";
-    if (cost > kMaxGroupOps || members_[a].size() + members_[b].size() > kMaxGroupAnchors)
+    if (cost > kMaxGroupOps || groups_->members(a).size() + groups_->members(b).size() > kMaxGroupAnchors)
       return "the kernel has reached its size limit";
     auto reads_moved = [&](int producers, int consumers) {
-      for (int m : members_[producers])
+      for (int m : groups_->members(producers))
         for (int r : anchors_[m].moved)
-          if (anchors_[r].group == consumers) return true;
+          if (groups_->group_of(r) == consumers) return true;
       return false;
     };
     if (reads_moved(a, b) || reads_moved(b, a)) return "is also read at other indices by the same kernel";
-    if (has_outside_path(a, b) || has_outside_path(b, a)) return "another step in between needs it first";
+    if (groups_->has_outside_path(a, b)) return "another step in between needs it first";
     return "";
-  }
-
-  // A path from group a to group b that leaves both.
-  bool has_outside_path(int a, int b) {
-    int limit = 0;
-    for (int m : members_[b]) limit = std::max(limit, anchors_[m].position);
-    std::vector<int> stack;
-    absl::flat_hash_set<int> seen;
-    auto push_successors = [&](int group, bool first) {
-      for (int m : members_[group])
-        for (const auto* list : {&anchors_[m].same, &anchors_[m].moved})
-          for (int r : *list) {
-            const int g = anchors_[r].group;
-            if (g == a || (first && g == b)) continue;
-            // Groups hold anchors of several positions, so prune only by the earliest member.
-            if (earliest(g) > limit) continue;
-            if (seen.insert(g).second) stack.push_back(g);
-          }
-    };
-    push_successors(a, true);
-    while (!stack.empty()) {
-      const int g = stack.back();
-      stack.pop_back();
-      if (g == b) return true;
-      push_successors(g, false);
-    }
-    return false;
-  }
-
-  int earliest(int group) const {
-    int p = anchors_[members_[group][0]].position;
-    for (int m : members_[group]) p = std::min(p, anchors_[m].position);
-    return p;
   }
 
   // Kahn's algorithm over groups, ready groups in postorder of their last anchor.
@@ -297,10 +262,10 @@ class Fuser {
     std::vector<std::vector<int>> successors(anchors_.size());
     for (size_t g = 0; g < anchors_.size(); ++g) {
       absl::flat_hash_set<int> next;
-      for (int m : members_[g])
+      for (int m : groups_->members(g))
         for (const auto* list : {&anchors_[m].same, &anchors_[m].moved})
           for (int r : *list)
-            if (anchors_[r].group != static_cast<int>(g)) next.insert(anchors_[r].group);
+            if (groups_->group_of(r) != static_cast<int>(g)) next.insert(groups_->group_of(r));
       for (int n : next) {
         successors[g].push_back(n);
         ++waiting[n];
@@ -308,7 +273,7 @@ class Fuser {
     }
     auto last = [&](int g) {
       int p = 0;
-      for (int m : members_[g]) p = std::max(p, anchors_[m].position);
+      for (int m : groups_->members(g)) p = std::max(p, anchors_[m].position);
       return p;
     };
     std::vector<std::pair<int, int>> ready;  // heap by last position, smallest first
@@ -317,7 +282,7 @@ class Fuser {
       std::push_heap(ready.begin(), ready.end());
     };
     for (size_t g = 0; g < anchors_.size(); ++g)
-      if (!members_[g].empty() && waiting[g] == 0) push(static_cast<int>(g));
+      if (!groups_->members(g).empty() && waiting[g] == 0) push(static_cast<int>(g));
     int cluster = 0;
     bool cluster_used = false;
     while (!ready.empty()) {
@@ -344,7 +309,7 @@ class Fuser {
 
   Group finish_group(int g) {
     Group group;
-    std::vector<int>& members = members_[g];
+    std::vector<int> members = groups_->members(g);
     std::sort(members.begin(), members.end());
     const Anchor& first = anchors_[members[0]];
     const Op op = first.node->op();
@@ -365,7 +330,7 @@ class Fuser {
       group.anchors.push_back(a.node);
       if (loop_role(*a.node) == LoopRole::kReduction) group.reduction = a.node;
       bool stored = a.is_root || !a.moved.empty();
-      for (int r : a.same) stored |= anchors_[r].group != g;
+      for (int r : a.same) stored |= groups_->group_of(r) != g;
       if (stored || group.kind != GroupKind::kLoop) group.outputs.push_back(a.node);
     }
     return group;
@@ -381,7 +346,7 @@ class Fuser {
   std::vector<bool> dear_;
   std::vector<int> anchor_of_;
   std::vector<Anchor> anchors_;
-  std::vector<std::vector<int>> members_;
+  std::optional<GroupGraph> groups_;
   Plan plan_;
 };
 

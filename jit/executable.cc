@@ -79,7 +79,13 @@ class ExecutableBuilder {
     for (const cluster::Group& group : exe->plan_.groups) {
       if (absl::Status s = add_group(*exe, group, slot_of); !s.ok()) return s;
     }
-    for (const Value& r : program_->roots()) request_.results.push_back(slot(r));
+    for (const Value& r : program_->roots()) {
+      const Op op = r.node()->op();
+      if (op != Op::parameter && op != Op::constant && !exe->plan_.group_of.contains(r.node()))
+        return absl::InternalError(str_cat("no step computes the result ", r.node()->def().name, " ",
+                                           hlo::to_string(*r.type()), "; please report the program"));
+      request_.results.push_back(slot(r));
+    }
     if (!status_.ok()) return status_;
     exe->constants_ = std::move(constants_);
     const Places places(request_);

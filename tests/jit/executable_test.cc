@@ -154,11 +154,53 @@ class RandomProgram {
     check_program(*program, arguments);
   }
 
+  // As higher derivatives are: scalars and vectors that feed each other over and over, each with many users.
+  void run_shared(int size) {
+    const Type* const types[] = {array_type_or_die(DType::kF64, Dims{}),
+                                 array_type_or_die(DType::kF64, Dims{3})};
+    std::vector<Value> pools[2];
+    std::vector<Value> parameters;
+    for (int k : {0, 1}) pools[k] = {parameters.emplace_back(make_parameter(types[k]))};
+    Builder b;
+    for (int i = 0; i < size; ++i) {
+      const int64_t kind = pick(2);
+      std::vector<Value>& pool = pools[kind];
+      const auto recent = [&](const std::vector<Value>& from) {
+        return from[from.size() - 1 - pick(std::min<int64_t>(from.size(), 12))];
+      };
+      static constexpr Op kBinary[] = {Op::add, Op::multiply, Op::subtract, Op::maximum, Op::divide};
+      switch (pick(8)) {
+        case 0:
+          pool.push_back(kind == 0 ? b.reduce_sum(recent(pools[1]), Dims{0})
+                                   : b.broadcast_scalar(recent(pools[0]), Dims{3}));
+          break;
+        case 1:
+          pool.push_back(b.make(Op::sqrt, {{b.make(Op::abs, {{recent(pool)}})}}));
+          break;
+        default:
+          pool.push_back(b.make(kBinary[pick(5)], {{recent(pool), recent(pool)}}));
+      }
+    }
+    REQUIRE(b.ok());
+    const auto program = Computation::make(parameters, std::vector<Value>{pools[0].back(), pools[1].back()});
+    REQUIRE(program.ok());
+    std::vector<LiteralPtr> arguments;
+    for (const Type* t : types) arguments.push_back(data(t));
+    check_program(*program, arguments);
+  }
+
  private:
   std::mt19937 rng_;
 };
 
 }  // namespace
+
+TEST_CASE("programs whose values have many users run as evaluated", "[executable]") {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    INFO("seed " << seed);
+    RandomProgram(seed).run_shared(20 + static_cast<int>(seed) * 3);
+  }
+}
 
 TEST_CASE("Executables give the evaluator's bits for random f32 programs", "[executable]") {
   for (uint32_t seed = 0; seed < 150; ++seed) {

@@ -244,3 +244,19 @@ def test_tree_functions_have_short_names():
         lm.tree.transpose(inner, outer, rows)
     with pytest.raises(TypeError):
         lm.tree.reduce(lambda a, b: a + b, [])
+
+
+def test_third_reverse_derivative_of_a_normalised_element():
+    import mpmath
+
+    def f(x):
+        return (x / lnp.broadcast_to(lnp.sqrt(x[0] * x[1]), (3,)))[0]
+
+    def along_first(g):
+        return lambda x: lm.grad(g)(x)[0]
+
+    third = along_first(along_first(along_first(f)))
+    x = lnp.array(np.array([1.0, 3.0, 3.0]))
+    want = float(mpmath.diff(lambda a: a / mpmath.sqrt(a * 3), 1, 3))
+    for g in (third, lm.jit(third)):
+        np.testing.assert_allclose(float(g(x)), want, rtol=1e-12)
