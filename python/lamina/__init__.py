@@ -3,7 +3,7 @@
 ``import lamina as lm``, ``import lamina.numpy as lnp``. Importing loads neither NumPy nor LLVM.
 """
 
-from lamina import _tensor, cache, tree
+from lamina import _missing, _tensor, cache, tree
 from lamina._callback import pure_callback
 from lamina._core import Tensor
 from lamina._custom import custom_jvp, custom_vjp
@@ -55,11 +55,7 @@ __all__ = [
     "vmap",
 ]
 
-
-def __getattr__(name: str) -> object:
-    # Sub-packages load on first use, so that importing stays quick.
-    if name in ("numpy", "lax", "nn", "ops", "random", "scipy", "stablehlo", "xla_hlo"):
-        import importlib
-
-        return importlib.import_module(f"lamina.{name}")
-    raise AttributeError(f"module 'lamina' has no attribute {name!r}")
+# Sub-packages load on first use, so that importing stays quick.
+__getattr__ = _missing.attributes(
+    "lamina", ("numpy", "lax", "nn", "ops", "random", "scipy", "stablehlo", "xla_hlo")
+)

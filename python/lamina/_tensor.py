@@ -332,10 +332,10 @@ def _forward(name: str) -> Any:
     return method
 
 
-def _reshape(self: Tensor, *shape: Any) -> Tensor:
+def _reshape(self: Tensor, *shape: Any, order: str = "C") -> Tensor:
     from lamina import numpy as lnp
 
-    return lnp.reshape(self, shape[0] if len(shape) == 1 else shape)
+    return lnp.reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
 
 def _transpose(self: Tensor, *axes: Any) -> Tensor:
@@ -363,6 +363,8 @@ def _at(self: Tensor) -> Any:
 
 def install() -> None:
     """Attaches the methods and hooks; called once when the package is imported."""
+    from lamina import _members
+
     _source.install_hook()
     _core.set_hooks(
         {
@@ -396,7 +398,6 @@ def install() -> None:
     Tensor.at = property(_at)
     Tensor.real = property(_forward("real"))
     Tensor.imag = property(_forward("imag"))
-    Tensor.flatten = lambda self: _copy(_reshape(self, -1))
     Tensor.astype = _astype
     Tensor.item = _item
     Tensor.tolist = lambda self: numpy(self).tolist()
@@ -411,3 +412,4 @@ def install() -> None:
     Tensor.__copy__ = Tensor.copy
     Tensor.__deepcopy__ = lambda self, memo: Tensor.copy(self)
     _interop.install()
+    _members.install()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import lax, random
+from lamina import _missing, lax, random
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.lax._base import axis_of, const
@@ -139,3 +139,4 @@ he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", "Uniform of varianc
 he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", "Variance 2 / inputs.")
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
+__getattr__ = _missing.attributes("lamina.initializers")

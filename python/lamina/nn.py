@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from lamina import _core, _results, initializers, lax
+from lamina import _core, _missing, _results, initializers, lax
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.lax._base import axes_of, axis_of, const, like
@@ -384,3 +384,4 @@ def dot_product_attention(
 
 
 _results.own(globals())
+__getattr__ = _missing.attributes("lamina.nn")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lamina import _core, _results, lax
+from lamina import _core, _missing, _results, lax
 from lamina._core import Tensor
 from lamina._tensor import describe, to_tensor
 from lamina.lax._base import const, limit
@@ -108,3 +108,4 @@ def segment_min(
 
 
 _results.own(globals())
+__getattr__ = _missing.attributes("lamina.ops")

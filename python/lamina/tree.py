@@ -13,6 +13,8 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from lamina import _missing
+
 _registry: dict[
     type, tuple[Callable[[Any], tuple[Iterable[Any], Any]], Callable[[Any, Iterable[Any]], Any]]
 ] = {}
@@ -258,3 +260,5 @@ flatten, unflatten, leaves, structure, map = (
     tree_structure,
     tree_map,
 )
+
+__getattr__ = _missing.attributes("lamina.tree")

@@ -113,6 +113,9 @@ ROWS = {
     "lamina.lax.squeeze": [(A[:1], (0,)), (V, ())],
     "lamina.random.fold_in": [(KEY, 1)],
     "lamina.random.randint": [(KEY, (3,), 0, 5)],
+    "lamina.numpy.apply_over_axes": [(lnp.sum, A, 0)],
+    "lamina.numpy.mask_indices": [(3, lnp.triu)],
+    "lamina.numpy.unpackbits": [(np.ones(3, "u1"),)],
     "lamina.random.ball": [(KEY, 3)],
     "lamina.random.multinomial": [(KEY, 5.0, lnp.array([0.5, 0.5]))],
     "lamina.nn.dot_product_attention": [tuple(np.ones((1, 2, 1, 2), "f4") for _ in range(3))],
@@ -120,6 +123,8 @@ ROWS = {
 
 # What gives no Tensors of its own, or is meant to share.
 LEFT_OUT = {
+    "get_printoptions": "gives no Tensor",
+    "load": "reads a file",
     "asarray": "gives a Tensor itself",
     "asanyarray": "gives a Tensor itself",
     "ascontiguousarray": "gives a Tensor itself",

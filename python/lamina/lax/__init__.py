@@ -1,6 +1,6 @@
 """The ops themselves, with explicit shapes and element types; names and meanings as in jax.lax."""
 
-from lamina import _results
+from lamina import _missing, _results
 from lamina.lax._control import (
     associative_scan,
     cond,
@@ -322,3 +322,4 @@ __all__ = [
 ]
 
 _results.own(globals())
+__getattr__ = _missing.attributes("lamina.lax")

@@ -4,25 +4,64 @@
 
 import math as _math
 
-from lamina import _results
+from lamina import _missing, _results
 from lamina._core import Tensor as ndarray
 from lamina._interop import from_dlpack
-from lamina.numpy import _creation, _dtypes, _elementwise, _linear, _reductions, _shape, _sorting
+from lamina.numpy import (
+    _creation,
+    _dtypes,
+    _elementwise,
+    _grids,
+    _index_sets,
+    _linear,
+    _polynomials,
+    _reductions,
+    _shape,
+    _signal,
+    _sorting,
+    _text,
+    _vectorize,
+    _writing,
+)
 from lamina.numpy._creation import *  # noqa: F403
 from lamina.numpy._dtypes import *  # noqa: F403
 from lamina.numpy._elementwise import *  # noqa: F403
+from lamina.numpy._grids import *  # noqa: F403
+from lamina.numpy._index_sets import *  # noqa: F403
 from lamina.numpy._linear import *  # noqa: F403
+from lamina.numpy._polynomials import *  # noqa: F403
 from lamina.numpy._reductions import *  # noqa: F403
 from lamina.numpy._shape import *  # noqa: F403
+from lamina.numpy._signal import *  # noqa: F403
 from lamina.numpy._sorting import *  # noqa: F403
 from lamina.numpy._sorting import select_function as select
+from lamina.numpy._text import *  # noqa: F403
+from lamina.numpy._vectorize import *  # noqa: F403
+from lamina.numpy._writing import *  # noqa: F403
 
 pi, e, inf, nan, euler_gamma = _math.pi, _math.e, _math.inf, _math.nan, 0.57721566490153286
 newaxis = None
+bool = _dtypes.bool_
 __array_api_version__ = "2023.12"
 
-__all__ = ["e", "euler_gamma", "from_dlpack", "inf", "nan", "ndarray", "newaxis", "pi", "select"]
-for _module in (_creation, _dtypes, _elementwise, _linear, _reductions, _shape, _sorting):
+__all__ = ["bool", "e", "euler_gamma", "from_dlpack", "inf", "nan", "ndarray", "newaxis", "pi", "select"]
+for _module in (
+    _creation,
+    _dtypes,
+    _elementwise,
+    _grids,
+    _index_sets,
+    _linear,
+    _polynomials,
+    _reductions,
+    _shape,
+    _signal,
+    _sorting,
+    _text,
+    _vectorize,
+    _writing,
+):
     __all__ += _module.__all__
 __all__.sort()
 _results.own(globals(), _results.VIEWS)
+__getattr__ = _missing.attributes("lamina.numpy")

@@ -4,10 +4,11 @@ A key is a uint32 array of shape [2]. The same key gives the same numbers everyw
 and vmap, on any number of threads.
 """
 
-from lamina import _results
+from lamina import _missing, _results
 from lamina.random import _rejection, _streams
 from lamina.random._rejection import *  # noqa: F403
 from lamina.random._streams import *  # noqa: F403
 
 __all__ = sorted(_rejection.__all__ + _streams.__all__)
 _results.own(globals())
+__getattr__ = _missing.attributes("lamina.random")

@@ -4,7 +4,7 @@ They are computed in float64 and rounded once to the arguments' element type (fl
 derivatives of every order, by rule, in both modes.
 """
 
-from lamina import _results
+from lamina import _missing, _results
 from lamina.scipy.special import _bessel, _convex, _error, _exponential, _gamma
 from lamina.scipy.special._bessel import *  # noqa: F403
 from lamina.scipy.special._convex import *  # noqa: F403
@@ -17,3 +17,4 @@ for _module in (_bessel, _convex, _error, _exponential, _gamma):
     __all__ += _module.__all__
 __all__.sort()
 _results.own(globals())
+__getattr__ = _missing.attributes("lamina.scipy.special")

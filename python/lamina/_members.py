@@ -1,0 +1,130 @@
+"""What NumPy arrays have besides functions: flat, fill, view, tobytes, unary plus, membership, orders of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lamina import _missing, dtypes
+from lamina._core import Tensor
+from lamina._tensor import numpy, write
+
+
+class Flat:
+    """The elements of a Tensor in row-major order, to be read, written (``x.flat[i] = v``) and iterated over."""
+
+    __slots__ = ("_x",)
+
+    def __init__(self, x: Tensor) -> None:
+        self._x = x
+
+    def __len__(self) -> int:
+        return self._x.size
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self._x.reshape(-1))
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return self._x.reshape(-1)[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        from lamina import _indexing
+
+        x = self._x
+        flat = _indexing.setitem_value(x.reshape(-1), key, value)
+        write(x, _indexing.reshape(flat, x.shape))
+
+    def copy(self) -> Tensor:
+        """The elements as a 1-d Tensor."""
+        return self._x.reshape(-1).copy()
+
+
+def _fill(self: Tensor, value: Any) -> None:
+    """Writes a scalar everywhere."""
+    self[...] = value
+
+
+def _view(self: Tensor, dtype: Any = None) -> Tensor:
+    """The same bits as another element type; the last dimension grows or shrinks with the width, as in NumPy.
+
+    A copy: writing to it does not change `self`. TypeError where the types have no common bits, ValueError where the
+    last dimension does not divide.
+    """
+    from lamina import lax
+    from lamina import numpy as lnp
+
+    if dtype is None or dtypes.canonical(dtype) == self.dtype:
+        return self.copy()
+    target = dtypes.canonical(dtype)
+    if self.dtype.kind == "b":
+        return _view(self.astype("uint8"), target)
+    if target.kind == "b":
+        raise TypeError(
+            f"{self.dtype.name} elements cannot be seen as bool: their bytes may be neither 0 nor 1"
+        )
+    if self.dtype.kind == "c":
+        parts = lnp.stack([self.real, self.imag], -1)
+        return _view(lnp.reshape(parts, (*self.shape[:-1], -1) if self.ndim else (2,)), target)
+    if target.kind == "c":
+        part = "float32" if target == "complex64" else "float64"
+        if self.ndim == 0:
+            raise ValueError("a 0-d array cannot be seen as wider elements")
+        floats = _view(self, part)
+        if floats.shape[-1] % 2:
+            raise ValueError(
+                f"a last dimension of {self.shape[-1]} does not divide into {target.name} elements"
+            )
+        pairs = lnp.reshape(floats, (*floats.shape[:-1], -1, 2))
+        return lax.complex(pairs[..., 0], pairs[..., 1])
+    have, want = self.dtype.itemsize, target.itemsize
+    if have == want:
+        return lax.bitcast_convert_type(self, target)
+    if self.ndim == 0:
+        raise ValueError(
+            f"a 0-d array of {self.dtype.name} cannot be seen as {target.name}: the widths differ"
+        )
+    if have > want:
+        return lnp.reshape(lax.bitcast_convert_type(self, target), (*self.shape[:-1], -1))
+    n = want // have
+    if self.shape[-1] % n:
+        raise ValueError(f"a last dimension of {self.shape[-1]} does not divide into {target.name} elements")
+    return lax.bitcast_convert_type(lnp.reshape(self, (*self.shape[:-1], self.shape[-1] // n, n)), target)
+
+
+def _tobytes(self: Tensor, order: str = "C") -> bytes:
+    """The elements' bytes in row-major (C) or column-major (F) order."""
+    return numpy(self).tobytes(order)
+
+
+def _reversed(self: Tensor) -> Iterator[Tensor]:
+    return iter(self[::-1])
+
+
+def _contains(self: Tensor, item: Any) -> bool:
+    return bool((self == item).any())
+
+
+def _flatten(self: Tensor, order: str = "C") -> Tensor:
+    """The elements in one dimension, in row-major (C) or column-major (F) order."""
+    from lamina import numpy as lnp
+
+    return lnp.ravel(self, order).copy()
+
+
+def _positive(self: Tensor) -> Tensor:
+    from lamina import numpy as lnp
+
+    return lnp.positive(self)
+
+
+def install() -> None:
+    """Attaches them to the type; called once when the package is imported."""
+    Tensor.flat = property(Flat, lambda self, value: Flat(self).__setitem__(slice(None), value))
+    Tensor.fill = _fill
+    Tensor.view = _view
+    Tensor.tobytes = _tobytes
+    Tensor.flatten = _flatten
+    Tensor.__reversed__ = _reversed
+    Tensor.__contains__ = _contains
+    Tensor.__pos__ = _positive
+    Tensor.__getattr__ = _missing.of_tensor

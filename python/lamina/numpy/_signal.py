@@ -1,0 +1,167 @@
+"""Windows, phases, bits and histograms of several dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from lamina._core import Tensor
+from lamina._indexing import At
+from lamina._tensor import astype, to_tensor
+from lamina.numpy._common import canonical_axis, compare, ew, floating, full_of, inexact, select
+from lamina.numpy._creation import arange, ones
+from lamina.numpy._elementwise import absolute, logical_and, nextafter
+from lamina.numpy._reductions import cumsum, diff
+from lamina.numpy._shape import concatenate, expand_dims, moveaxis, pad, ravel, reshape, stack
+from lamina.numpy._sorting import histogram_bin_edges, searchsorted
+
+__all__ = [
+    "bartlett",
+    "histogram2d",
+    "histogramdd",
+    "i0",
+    "kaiser",
+    "packbits",
+    "spacing",
+    "unpackbits",
+    "unwrap",
+]
+
+
+def i0(x: Any) -> Tensor:
+    """The modified Bessel function of order 0."""
+    from lamina.scipy.special import i0 as bessel
+
+    return bessel(x)
+
+
+def bartlett(M: int) -> Tensor:
+    """The triangular window with M points, float32."""
+    if M <= 1:
+        return ones((max(M, 0),))
+    return 1.0 - absolute(2.0 * arange(M, dtype="float32") / (M - 1) - 1.0)
+
+
+def kaiser(M: int, beta: Any) -> Tensor:
+    """Kaiser's window with M points and this shape, float32."""
+    if M <= 1:
+        return ones((max(M, 0),))
+    x = 2.0 * arange(M, dtype="float32") / (M - 1) - 1.0
+    return i0(beta * ew("sqrt", 1.0 - x * x)) / i0(beta)
+
+
+def spacing(x: Any) -> Tensor:
+    """The distance to the next float away from zero, with the sign of x."""
+    t = floating(x, "spacing")
+    away = select(compare(t, 0.0, "LT"), -math.inf, math.inf)
+    return nextafter(t, astype(away, t.dtype)) - t
+
+
+def unwrap(p: Any, discont: Any = None, axis: int = -1, period: float = 2 * math.pi) -> Tensor:
+    """`p` with multiples of `period` added along an axis where it jumps by more than `discont` (default half of it)."""
+    t = to_tensor(p)
+    t = t if t.dtype.kind == "f" or isinstance(period, int) else inexact(t)
+    d = canonical_axis(axis, t.ndim)
+    step = diff(t, axis=d)
+    half = period / 2
+    folded = (step + half) % period - half
+    folded = select(logical_and(compare(folded, -half, "EQ"), compare(step, 0, "GT")), half, folded)
+    limit = half if discont is None else max(half, discont)
+    correction = select(compare(absolute(step), limit, "LT"), 0, folded - step)
+    lead = [(0, 0)] * d + [(1, 0)] + [(0, 0)] * (t.ndim - d - 1)
+    return t + astype(pad(cumsum(correction, axis=d), lead), t.dtype)
+
+
+def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Tensor:
+    """Groups of eight elements, each set where it is not zero, as the bits of uint8; the last group is filled with 0."""
+    t = compare(to_tensor(a), 0, "NE") if to_tensor(a).dtype.kind != "b" else to_tensor(a)
+    if bitorder not in ("big", "little"):
+        raise ValueError(f"bitorder is 'big' or 'little', not {bitorder!r}")
+    t, d = (ravel(t), 0) if axis is None else (t, canonical_axis(axis, t.ndim))
+    t = moveaxis(astype(t, "uint8"), d, -1)
+    rest = -t.shape[-1] % 8
+    t = pad(t, [(0, 0)] * (t.ndim - 1) + [(0, rest)])
+    t = reshape(t, (*t.shape[:-1], t.shape[-1] // 8, 8))
+    places = range(8) if bitorder == "little" else range(7, -1, -1)
+    total = full_of(0, "uint8", t.shape[:-1])
+    for i, place in enumerate(places):
+        total = ew("or", total, ew("shift_left", t[..., i], full_of(place, "uint8", t.shape[:-1])))
+    return moveaxis(total, -1, d)
+
+
+def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Tensor:
+    """The bits of uint8 elements as uint8 zeros and ones, `count` of them along the axis. TypeError for other types."""
+    t = to_tensor(a)
+    if t.dtype != "uint8":
+        raise TypeError(f"unpackbits needs uint8 elements, not {t.dtype.name}")
+    if bitorder not in ("big", "little"):
+        raise ValueError(f"bitorder is 'big' or 'little', not {bitorder!r}")
+    t, d = (ravel(t), 0) if axis is None else (t, canonical_axis(axis, t.ndim))
+    t = moveaxis(t, d, -1)
+    places = range(8) if bitorder == "little" else range(7, -1, -1)
+    bits = [
+        ew("and", ew("shift_right_logical", t, full_of(p, "uint8", t.shape)), full_of(1, "uint8", t.shape))
+        for p in places
+    ]
+    out = reshape(stack(bits, -1), (*t.shape[:-1], 8 * t.shape[-1]))
+    if count is not None:
+        size = out.shape[-1]
+        out = out[..., :count] if count <= size else pad(out, [(0, 0)] * (t.ndim - 1) + [(0, count - size)])
+    return moveaxis(out, -1, d)
+
+
+def histogramdd(
+    sample: Any,
+    bins: Any = 10,
+    range: Sequence[Any] | None = None,
+    weights: Any = None,
+    density: bool = False,
+) -> tuple[Tensor, list[Tensor]]:
+    """(counts, edges per dimension) of points [n, d]: how many, or what weight, lie in each box; counts are floats.
+
+    `bins`: a number, or per dimension a number or its edges. `range`: (low, high) or None per dimension.
+    """
+    points = (
+        stack([to_tensor(s) for s in sample], -1) if isinstance(sample, (list, tuple)) else to_tensor(sample)
+    )
+    if points.ndim != 2:
+        raise ValueError(f"histogramdd needs points of shape [n, d], not {points.shape}")
+    points, dims = inexact(points), points.shape[1]
+    per = list(bins) if isinstance(bins, (list, tuple)) else [bins] * dims
+    if len(per) != dims:
+        raise ValueError(f"histogramdd: bins for {len(per)} of {dims} dimensions")
+    limits = [None] * dims if range is None else list(range)
+    edges, place, inside = [], None, None
+    for d, (b, limit) in enumerate(zip(per, limits)):
+        x = points[:, d]
+        e = astype(histogram_bin_edges(x, b, limit), points.dtype)
+        n = e.size - 1
+        at = searchsorted(e, x, "right") - 1
+        at = select(compare(x, e[-1], "EQ"), n - 1, at)
+        ok = logical_and(compare(at, 0, "GE"), compare(at, n, "LT"))
+        inside = ok if inside is None else logical_and(inside, ok)
+        place = at if place is None else place * n + at
+        edges.append(e)
+    shape = [e.size - 1 for e in edges]
+    w = full_of(1, points.dtype.name, [points.shape[0]]) if weights is None else inexact(ravel(weights))
+    cells = math.prod(shape)
+    counts = At(full_of(0, w.dtype.name, [cells]))[select(inside, place, cells)].add(w, mode="drop")
+    counts = reshape(counts, shape)
+    if density:
+        total = counts.sum()
+        for d, e in enumerate(edges):
+            counts = counts / reshape(diff(e), [-1 if k == d else 1 for k, _ in enumerate(shape)])
+        counts = counts / total
+    return counts, edges
+
+
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(counts, x edges, y edges) of points (x, y); see `histogramdd`."""
+    if isinstance(bins, Tensor) and bins.ndim == 1:
+        bins = [bins, bins]
+    points = concatenate([expand_dims(ravel(x), 1), expand_dims(ravel(y), 1)], 1)
+    counts, (first, second) = histogramdd(points, bins, range, weights, density)
+    return counts, first, second

@@ -1,0 +1,93 @@
+"""Arrays in files and in print: load, save, savez, set_printoptions and kin, with NumPy's formats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lamina._core import Tensor
+from lamina._tensor import to_tensor
+
+__all__ = [
+    "array_repr",
+    "array_str",
+    "get_printoptions",
+    "load",
+    "printoptions",
+    "save",
+    "savez",
+    "set_printoptions",
+]
+
+
+def load(file: Any) -> Any:
+    """The array of an .npy file, or a dict of those of an .npz file. Pickled objects are refused (ValueError)."""
+    import numpy as np
+
+    found = np.load(file, allow_pickle=False)
+    if isinstance(found, np.ndarray):
+        return to_tensor(found)
+    with found:
+        return {name: to_tensor(found[name]) for name in found.files}
+
+
+def save(file: Any, arr: Any) -> None:
+    """Writes an array to an .npy file. TypeError for element types that NumPy's format lacks: convert them first."""
+    import numpy as np
+
+    np.save(file, _plain(arr), allow_pickle=False)
+
+
+def savez(file: Any, *args: Any, **kwds: Any) -> None:
+    """Writes arrays to an .npz file: positional ones as arr_0, arr_1, ..., others by their names."""
+    import numpy as np
+
+    named = {f"arr_{i}": a for i, a in enumerate(args)}
+    if both := sorted(named.keys() & kwds.keys()):
+        raise ValueError(f"savez: the name {both[0]} is taken by a positional array")
+    np.savez(file, **{k: _plain(a) for k, a in {**named, **kwds}.items()})
+
+
+def _plain(x: Any) -> Any:
+    from lamina import dtypes
+
+    t: Tensor = to_tensor(x)
+    if dtypes.is_foreign(t.dtype):
+        raise TypeError(
+            f".npy files have no {t.dtype.name}; convert it, for example with x.astype('float32')"
+        )
+    return t.numpy()
+
+
+def set_printoptions(*args: Any, **kwargs: Any) -> None:
+    """How arrays are printed: NumPy's own options, which hold for Tensors too."""
+    import numpy as np
+
+    np.set_printoptions(*args, **kwargs)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """NumPy's options of printing."""
+    import numpy as np
+
+    return np.get_printoptions()
+
+
+def printoptions(*args: Any, **kwargs: Any) -> Any:
+    """As `set_printoptions`, for a with block."""
+    import numpy as np
+
+    return np.printoptions(*args, **kwargs)
+
+
+def array_repr(arr: Any, *args: Any, **kwargs: Any) -> str:
+    """NumPy's text of the value."""
+    import numpy as np
+
+    return np.array_repr(to_tensor(arr).numpy(), *args, **kwargs)
+
+
+def array_str(a: Any, *args: Any, **kwargs: Any) -> str:
+    """NumPy's short text of the value."""
+    import numpy as np
+
+    return np.array_str(to_tensor(a).numpy(), *args, **kwargs)
