@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -198,6 +199,15 @@ def rounded(self: Tensor, ndigits: int | None = None) -> Any:
     return lnp.round(self, operator.index(ndigits or 0))
 
 
+def _whole(f: Any) -> Any:
+    """math.floor and its like: an integer, which is piecewise constant, so that it may leave a derivative."""
+
+    def method(self: Tensor) -> int:
+        return f(_core.value_of(self).item())
+
+    return method
+
+
 def matrix_transpose(self: Tensor) -> Tensor:
     from lamina import numpy as lnp
 
@@ -215,6 +225,8 @@ def install() -> None:
     Tensor.__array_namespace__ = array_namespace
     Tensor.__reduce__ = reduce
     Tensor.__round__ = rounded
+    for f in (math.floor, math.ceil, math.trunc):
+        setattr(Tensor, f"__{f.__name__}__", _whole(f))
     Tensor._repr_html_ = html
     Tensor.to_device = to_device
     Tensor.device = property(lambda self: "cpu")

@@ -172,12 +172,12 @@ def _check_dtypes(
     f: Callable[..., Any], args: Sequence[Any], nums: tuple[int, ...], what: str, kinds: str, needed: str
 ) -> None:
     """TypeError naming the first leaf of the arguments `nums` whose kind of element is not in `kinds`."""
-    names = _argument_names(f)
     for n in nums:
-        for x, path in zip(tree_leaves(args[n]), tree_paths(args[n])):
+        for i, x in enumerate(tree_leaves(args[n])):
             t = to_tensor(x)
             if t.dtype.kind not in kinds:
-                name = (names[n] if n < len(names) else f"argument {n}") + path
+                names = _argument_names(f)
+                name = (names[n] if n < len(names) else f"argument {n}") + tree_paths(args[n])[i]
                 raise TypeError(
                     f"{what} of {_name(f)} needs {needed}, but {name} is {describe(t)}: {_REMEDY[kinds]}"
                 )

@@ -194,6 +194,7 @@ def test_what_no_derivative_depends_on_leaves_freely():
         fixed = lax.stop_gradient(x)
         assert float(fixed) == 3.0 and fixed.item() == 3.0 and np.asarray(fixed) == 3.0
         assert n.item() == 2 and int(x) == 3 and round(x) == 3 and bool(x) and x > 2.0
+        assert (math.floor(x + 0.5), math.ceil(x), math.trunc(x)) == (3, 3, 3)
         assert (x > 2.0).item() is True and np.asarray(lnp.argmax(lnp.stack([x, 0 * x]))) == 0
         assert (
             lnp.array([1.0, 2.0]).tolist() == [1.0, 2.0] and float(lnp.sum((x > 0).astype("float32"))) == 1.0
@@ -237,6 +238,27 @@ def test_functions_that_look_at_values_take_elements_where_they_stand():
     np.testing.assert_array_equal(lm.grad(lambda x: lnp.sum(lnp.trim_zeros(x) ** 2))(x), [6, 2, 6, 0])
     np.testing.assert_array_equal(lm.grad(lambda x: lnp.sum(x[x > 2] ** 2))(x), [6, 0, 6, 0])
     np.testing.assert_array_equal(lm.grad(lambda x: lnp.sum(x[lnp.nonzero(x)] ** 2))(x), [6, 2, 6, 0])
+
+
+SETS = {
+    "union1d": [6, 2, 4, 10],
+    "intersect1d": [6, 0, 4, 0],
+    "setdiff1d": [0, 2, 0, 10],
+    "setxor1d": [0, 2, 0, 10],
+    "unique_values": [6, 2, 4, 10],
+    "unique": [6, 2, 4, 10],
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_functions_on_sets_keep_the_derivative(name):
+    x, y = lnp.array([3.0, 1.0, 2.0, 5.0]), lnp.array([9.0, 2.0, 3.0])
+    others = () if "unique" in name else (y,)
+    got = lm.grad(lambda x: lnp.sum(getattr(lnp, name)(x, *others) ** 2))(x)
+    np.testing.assert_array_equal(got, SETS[name])
+    want = getattr(np, name)(np.array([np.nan, 3, 1, 3]), *(np.array([3.0, 8, 8]),) * len(others))
+    got = getattr(lnp, name)(lnp.array([np.nan, 3, 1, 3]), *(lnp.array([3.0, 8, 8]),) * len(others))
+    np.testing.assert_array_equal(got, want)
 
 
 def test_a_callback_has_no_derivative_and_says_so():

@@ -192,8 +192,11 @@ def _extreme(dtype: str, which: int) -> Any:
     return complex(part, part) if dtypes.TABLE[dtype].kind == "c" else part
 
 
-def host(x: Any, what: str) -> Any:
-    """The values of `x` as a NumPy array, to choose places by. TypeError inside a trace, naming the function."""
+def host(x: Any, what: str, places: bool = False) -> Any:
+    """The values of `x` as a NumPy array. TypeError inside a trace, naming the function.
+
+    With `places` they only choose which elements are taken, so that a derivative may depend on them.
+    """
     from lamina._tensor import describe
 
     t = to_tensor(x)
@@ -202,7 +205,7 @@ def host(x: Any, what: str) -> Any:
             f"{what} gives a result whose shape depends on values, and those of {describe(t)} are not known "
             "inside a jit or vmap; give `size`, or call it outside"
         )
-    return _core.value_of(t).numpy()
+    return (_core.value_of(t) if places else t).numpy()
 
 
 def in_place(x: Any, value: Tensor, what: str) -> None:

@@ -489,7 +489,7 @@ def trim_zeros(filt: Any, trim: str = "fb") -> Tensor:
     import numpy as np
 
     t = to_tensor(filt)
-    index = np.flatnonzero(_common.host(t, "trim_zeros"))
+    index = np.flatnonzero(_common.host(t, "trim_zeros", places=True))
     if not index.size:
         return getitem(t, slice(0, 0))
     first = int(index[0]) if "f" in trim.lower() else 0

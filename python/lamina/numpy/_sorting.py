@@ -198,7 +198,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: int = 0) -> tuple[Te
     if size is None:
         import numpy as np
 
-        return tuple(to_tensor(i.astype(np.int32)) for i in np.nonzero(host(t, "nonzero")))
+        return tuple(to_tensor(i.astype(np.int32)) for i in np.nonzero(host(t, "nonzero", places=True)))
     mask = ravel(e.logical_or(t, False))
     counts = cumsum(mask)
     flat = searchsorted(counts, iota("int32", [size], 0) + 1)
@@ -548,7 +548,9 @@ def unique(
         chosen = tuple(o for o, w in zip(out, wanted) if w)
         return chosen if len(chosen) > 1 else chosen[0]
     t = to_tensor(ar)
-    out = np.unique(host(t, "unique"), True, return_inverse, return_counts, axis, equal_nan=equal_nan)
+    out = np.unique(
+        host(t, "unique", places=True), True, return_inverse, return_counts, axis, equal_nan=equal_nan
+    )
     places = [to_tensor(o.astype(np.int32)) for o in out[1:]]
     # The elements are taken where they stand, so that they keep their derivative.
     elements = getitem(ravel(t) if axis is None else t, (*(slice(None),) * (axis or 0), places[0]))
@@ -592,10 +594,15 @@ def _set_function(name: str, doc: str) -> Callable[..., Tensor]:
     def f(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
         import numpy as np
 
-        a, b = promote(ar1, ar2)
-        if name == "union1d":
-            return to_tensor(np.union1d(host(a, name), host(b, name)))
-        return to_tensor(getattr(np, name)(host(a, name), host(b, name), assume_unique=assume_unique))
+        a, b = (ravel(t) for t in promote(ar1, ar2))
+        both = concatenate([a, b])
+        values = host(both, name, places=True)
+        options = {} if name == "union1d" else {"assume_unique": assume_unique}
+        found = getattr(np, name)(values[: a.size], values[a.size :], **options)
+        # The elements are taken where they stand first, so that they keep their derivative.
+        order = np.argsort(values, kind="stable")
+        places = order[np.searchsorted(values, found, sorter=order)]
+        return getitem(both, places.astype(np.int32))
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = f"{doc}, sorted. TypeError inside a trace."
