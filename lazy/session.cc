@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "hlo/host_lock.h"
+#include "hlo/linalg/calls.h"
 #include "hlo/narrow.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
@@ -252,7 +253,9 @@ constexpr auto kPollEvery = std::chrono::milliseconds(20);
 // Whether a program runs host callbacks, which belong on the caller's thread.
 bool calls_host(const hlo::Computation& program) {
   for (const Node* n : program.nodes()) {
-    if (n->op() == Op::custom_call) return true;
+    if (n->op() == Op::custom_call &&
+        !hlo::linalg::find_routine(n->attrs().string(hlo::Attr::call_target_name)))
+      return true;
     for (const auto& [attr, value] : n->attrs().entries()) {
       if (const auto* one = std::get_if<hlo::ComputationPtr>(&value); one && *one && calls_host(**one))
         return true;

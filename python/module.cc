@@ -20,6 +20,7 @@
 #include "python/custom.h"
 #include "python/dlpack.h"
 #include "python/elementwise.h"
+#include "python/linalg.h"
 #include "python/stablehlo.h"
 #include "python/tensor.h"
 #include "python/tree.h"
@@ -639,5 +640,6 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_tree(m);
   lamina::python::add_inspection(m);
   lamina::python::add_stablehlo(m);
+  lamina::python::add_linalg(m);
   lamina::python::install_host_lock();
 }

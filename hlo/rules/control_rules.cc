@@ -3,6 +3,7 @@
 
 #include "hlo/custom_call.h"
 #include "hlo/evaluator.h"
+#include "hlo/linalg/calls.h"
 #include "hlo/rules/support.h"
 
 namespace lamina::hlo {
@@ -68,7 +69,10 @@ TypeOr call_type(Types t, const Attrs& a) {
 
 TypeOr custom_call_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_arrays(t));
-  if (a.string(Attr::call_target_name).empty()) return invalid("names no target");
+  const std::string& target = a.string(Attr::call_target_name);
+  if (target.empty()) return invalid("names no target");
+  if (const linalg::Routine* routine = linalg::find_routine(target))
+    LAMINA_RETURN_IF_ERROR(linalg::check_call(*routine, t, a.types(Attr::result_types)));
   return results_type(a.types(Attr::result_types));
 }
 
@@ -138,6 +142,7 @@ absl::Status eval_call(const Node& n, EvalIn in, EvalOut out) {
 
 absl::Status eval_custom_call(const Node& n, EvalIn in, EvalOut out) {
   const std::string& name = n.attrs().string(Attr::call_target_name);
+  if (const linalg::Routine* routine = linalg::find_routine(name)) return linalg::run_call(*routine, in, out);
   const std::shared_ptr<const HostCallback> target = find_custom_call(name);
   if (!target) return absl::NotFoundError(str_cat("custom_call: no target '", name, "' is registered"));
   return (*target)(in, out);

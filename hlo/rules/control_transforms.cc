@@ -5,6 +5,7 @@
 // asked for.
 #include <algorithm>
 
+#include "hlo/linalg/calls.h"
 #include "hlo/literal.h"
 #include "hlo/rules/custom_transforms.h"
 #include "hlo/rules/scan_transforms.h"
@@ -483,7 +484,13 @@ BatchResult call_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
 
 // --- host callbacks and random bits ---
 
+const linalg::Routine* routine_of(const Node& node) {
+  return linalg::find_routine(node.attrs().string(Attr::call_target_name));
+}
+
 JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
+  if (const linalg::Routine* routine = routine_of(node); routine && routine->jvp)
+    return routine->jvp(b, node, x, t);
   JvpResult out{Values(node.num_results()), {}};
   if (!node.attrs().has(Attr::rule)) {
     for (uint32_t i = 0; i < node.num_results(); ++i)
@@ -509,7 +516,14 @@ JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   return out;
 }
 
+Values custom_call_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct) {
+  if (const linalg::Routine* routine = routine_of(node); routine && routine->transpose)
+    return routine->transpose(b, node, x, linear, ct);
+  return custom_vjp_transpose(b, node, x, linear, ct);
+}
+
 BatchResult custom_call_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
+  if (routine_of(node)) return linalg::batch_call(b, node, x, batched, size);
   if (!node.attrs().has(Attr::rule) && !node.attrs().flag(Attr::has_side_effect))
     return batch_by_scan(b, node, x, batched, size);
   b.fail(absl::UnimplementedError(
@@ -533,7 +547,7 @@ void add_control_transforms(OpTable& table) {
   row(Op::case_, case_jvp, case_linearize, case_transpose, case_batch);
   row(Op::scan, scan_jvp, scan_linearize, scan_transpose, scan_batch);
   row(Op::call, call_jvp, call_linearize, call_transpose, call_batch);
-  row(Op::custom_call, custom_call_jvp, nullptr, custom_vjp_transpose, custom_call_batch);
+  row(Op::custom_call, custom_call_jvp, nullptr, custom_call_transpose, custom_call_batch);
   row(Op::rng_bit_generator, no_tangent, nullptr, nullptr, batch_by_scan);
 }
 

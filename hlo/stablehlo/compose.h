@@ -6,16 +6,12 @@
 #ifndef LAMINA_HLO_STABLEHLO_COMPOSE_H_
 #define LAMINA_HLO_STABLEHLO_COMPOSE_H_
 
-#include <string_view>
-
 #include "hlo/builder.h"
+#include "hlo/linalg/linalg.h"
 
 namespace lamina::hlo::stablehlo {
 
-// Over the last `length.size()` dimensions, as StableHLO's fft: FFT, IFFT, RFFT or IRFFT.
-Value compose_fft(Builder& b, const Value& x, std::string_view kind, std::span<const int64_t> length);
-
-enum class Transpose : uint8_t { kNo, kTranspose, kAdjoint };
+using linalg::Transpose;
 // x with op(a) x = y, or x op(a) = y if not `left`; reads one triangle of `a`, and not its diagonal if
 // `unit`.
 Value compose_triangular_solve(Builder& b, const Value& a, const Value& y, bool left, bool lower, bool unit,

@@ -224,6 +224,8 @@ std::span<const NamedRow> statistics_rows();
 std::span<const NamedRow> special_rows();
 std::span<const NamedRow> linear_algebra_rows();
 std::span<const NamedRow> linear_algebra_calls();  // by target
+// A call of one of this library's own routines.
+void routine_row(OpReader& r);
 std::span<const NamedRow> check_rows();
 std::span<const NamedRow> custom_call_rows();  // by target
 std::span<const NamedRow> custom_call_op();

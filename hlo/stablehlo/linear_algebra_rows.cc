@@ -1,6 +1,6 @@
 // Rows of transforms and factorizations, and of the LAPACK calls that JAX writes for them.
+#include "hlo/linalg/calls.h"
 #include "hlo/stablehlo/compose.h"
-#include "hlo/stablehlo/eigen.h"
 #include "hlo/stablehlo/importer.h"
 
 namespace lamina::hlo::stablehlo {
@@ -8,7 +8,7 @@ namespace {
 
 void fft(OpReader& r) {
   const Value x = r.in(0);
-  r.yield(compose_fft(r.b, x, r.word({"fft_type", "type"}), r.ints({"fft_length", "length"})));
+  r.yield(linalg::fft(r.b, x, r.word({"fft_type", "type"}), r.ints({"fft_length", "length"})));
 }
 
 // Matrices of floats below 32 bits are factored in f32 and rounded once.
@@ -125,20 +125,11 @@ void orgqr(OpReader& r) { r.yield(compose_householder_product(r.b, {r.in(0), r.i
 
 // --- host calls ---
 
-Values host_call(OpReader& r, std::string_view target, const Value& x, std::vector<const Type*> results) {
-  register_eigen_calls();
-  return r.b.make_multi(Op::custom_call, {{x}},
+Values host_call(OpReader& r, std::string_view target, std::span<const Value> operands,
+                 std::vector<const Type*> results) {
+  return r.b.make_multi(Op::custom_call, operands,
                         intern_attrs({{Attr::call_target_name, std::string(target)},
                                       {Attr::result_types, std::move(results)}}));
-}
-
-// The types that a program in our own spelling declares.
-void our_call(OpReader& r) {
-  std::vector<const Type*> types;
-  for (size_t i = 0; i < r.num_results(); ++i) types.push_back(r.declared(i));
-  std::string target = r.word({"call_target_name"});
-  if (target.empty()) target = r.positional_word(0);
-  if (r.ok()) r.yield_all(host_call(r, target, r.in(0), std::move(types)));
 }
 
 // Zero in the type of result i: LAPACK's report that all went well.
@@ -151,7 +142,7 @@ void syevd(OpReader& r) {
   const Type *vectors = r.declared(0), *values = r.declared(1);
   if (!a || !vectors || !values || a.rank() < 2) return r.fail("needs matrices");
   if (letter(r, "uplo", 'L') != 'L') return r.fail("the upper triangle is not supported");
-  const Values out = host_call(r, kEigh, a, {vectors, values});
+  const Values out = host_call(r, "lamina.eigh", {{a}}, {vectors, values});
   if (!r.ok()) return;
   r.yield_all(out);
   yield_zero(r, 2);
@@ -171,7 +162,7 @@ void gesdd(OpReader& r) {
     left = array_type_or_die(a.dtype(), u);
     right = array_type_or_die(a.dtype(), v);
   }
-  const Values out = host_call(r, kSvd, a, {values, left, right});
+  const Values out = host_call(r, "lamina.svd", {{a}}, {values, left, right});
   if (!r.ok()) return;
   r.yield(a);
   r.yield(out[0]);
@@ -201,7 +192,7 @@ void geev(OpReader& r) {
     if (!wide.ok()) return r.fail(view(wide.status()));
     *result = *wide;
   }
-  const Values out = host_call(r, kEig, a, {values, matrix, matrix});
+  const Values out = host_call(r, "lamina.eig", {{a}}, {values, matrix, matrix});
   if (!r.ok()) return;
   if (parts == 1) {
     r.yield(out[0]);
@@ -217,7 +208,7 @@ void gees(OpReader& r) {
   const Value a = r.in(0);
   if (!a || a.rank() < 2) return r.fail("needs matrices");
   if (letter(r, "sort", 'N') != 'N') return r.fail("sorted forms are not supported");
-  const Values out = host_call(r, kSchur, a, {a.type(), a.type()});
+  const Values out = host_call(r, "lamina.schur", {{a}}, {a.type(), a.type()});
   const Type* values = r.declared(2);
   if (!r.ok() || !values) return;
   const int64_t n = a.dims().back(), last = a.rank() - 1;
@@ -267,10 +258,6 @@ constexpr NamedRow kCalls[] = {
     {"lapack_dgesdd_ffi", gesdd},
     {"lapack_cgesdd_ffi", gesdd},
     {"lapack_zgesdd_ffi", gesdd},
-    {"lamina.eigh", our_call},
-    {"lamina.svd", our_call},
-    {"lamina.eig", our_call},
-    {"lamina.schur", our_call},
     {"lapack_cgees_ffi", gees},
     {"lapack_zgees_ffi", gees},
     {"lapack_sgeev_ffi", geev},
@@ -282,6 +269,16 @@ constexpr NamedRow kCalls[] = {
 };
 
 }  // namespace
+
+// With the types that the program declares.
+void routine_row(OpReader& r) {
+  std::vector<const Type*> types;
+  for (size_t i = 0; i < r.num_results(); ++i) types.push_back(r.declared(i));
+  std::string target = r.word({"call_target_name"});
+  if (target.empty()) target = r.positional_word(0);
+  const Values operands = r.ins();
+  if (r.ok()) r.yield_all(host_call(r, target, operands, std::move(types)));
+}
 
 std::span<const NamedRow> linear_algebra_rows() { return kRows; }
 std::span<const NamedRow> linear_algebra_calls() { return kCalls; }

@@ -1,5 +1,6 @@
 // All rows by name. An elementwise operation without attributes needs none: its name is our op's.
 #include "absl/container/flat_hash_map.h"
+#include "hlo/linalg/calls.h"
 #include "hlo/op.h"
 #include "hlo/stablehlo/importer.h"
 
@@ -91,7 +92,7 @@ OpRow find_op_row(std::string_view name) {
 
 OpRow find_custom_call_row(std::string_view target) {
   if (const auto it = custom_calls().find(target); it != custom_calls().end()) return it->second;
-  return nullptr;
+  return linalg::find_routine(target) ? routine_row : nullptr;
 }
 
 }  // namespace lamina::hlo::stablehlo

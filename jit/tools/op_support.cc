@@ -52,9 +52,10 @@ std::string_view note(Op op) {
     case Op::iota:
       return "no operand to derive by or to batch";
     case Op::custom_call:
-      return "runs on the host, once per lane under vmap; its derivative comes from custom rules; written if "
-             "every "
-             "process knows the target";
+      return "runs on the host, once per lane under vmap; its derivative comes from custom rules; the matrix "
+             "routines of hlo/linalg take batches and have derivatives of their own; written if every "
+             "process "
+             "knows the target";
     case Op::scan:
       return "StableHLO and XLA have while loops: written as one, and recognized when read";
     case Op::call:

@@ -14,7 +14,15 @@ from lamina import lax, nn, random, tree
 
 def _modules():
     found = {"lamina.numpy": lnp, "lamina.lax": lax, "lamina.nn": nn, "lamina.random": random}
-    for name in ("numpy.linalg", "numpy.fft", "scipy.linalg", "scipy.special", "scipy.stats", "ops"):
+    for name in (
+        "lax.linalg",
+        "numpy.linalg",
+        "numpy.fft",
+        "scipy.linalg",
+        "scipy.special",
+        "scipy.stats",
+        "ops",
+    ):
         with contextlib.suppress(ImportError):
             found[f"lamina.{name}"] = importlib.import_module(f"lamina.{name}")
     return found
@@ -89,7 +97,11 @@ ROWS = {
     "lamina.lax.dynamic_update_index_in_dim": [(V, V2[:1], 0, 0)],
     "lamina.lax.dynamic_update_slice": [(V, V2, (0,))],
     "lamina.lax.dynamic_update_slice_in_dim": [(V, V2, 0, 0)],
+    "lamina.lax.fft": [(C, "FFT", 3)],
     "lamina.lax.fori_loop": [(0, 0, lambda i, c: c, V), (0, 1, lambda i, c: c, V)],
+    "lamina.lax.linalg.cholesky_update": [(M, np.ones(2, "f4"))],
+    "lamina.lax.linalg.lu_pivots_to_permutation": [(IX, 3)],
+    "lamina.lax.linalg.tridiagonal_solve": [(V, V, V, np.ones((3, 2), "f4"))],
     "lamina.lax.map": [(lambda v: v, A)],
     "lamina.lax.pad": [(V, S, [(0, 0, 0)])],
     "lamina.lax.reduce_window": [(V, S, lax.add, (1,), (1,), "VALID")],
@@ -118,6 +130,11 @@ ROWS = {
     "lamina.numpy.unpackbits": [(np.ones(3, "u1"),)],
     "lamina.random.ball": [(KEY, 3)],
     "lamina.random.multinomial": [(KEY, 5.0, lnp.array([0.5, 0.5]))],
+    "lamina.scipy.linalg.cho_solve": [((M, False), M2)],
+    "lamina.scipy.linalg.funm": [(M, lnp.exp)],
+    "lamina.scipy.linalg.hadamard": [(2,)],
+    "lamina.scipy.linalg.lu_solve": [((M, IX[:2] * 0), M2)],
+    "lamina.scipy.linalg.solve_sylvester": [(M, M, M2)],
     "lamina.nn.dot_product_attention": [tuple(np.ones((1, 2, 1, 2), "f4") for _ in range(3))],
 }
 

@@ -3,6 +3,7 @@
 #define LAMINA_LAMINA_H_
 
 #include "lamina/cache.h"
+#include "lamina/linalg.h"
 #include "lamina/numerics.h"
 #include "lamina/ops.h"
 #include "lamina/random.h"

@@ -108,6 +108,7 @@ from lamina.lax._indexing import (
 )
 from lamina.lax._linear import (
     ConvDimensionNumbers,
+    FftType,
     batch_matmul,
     conv,
     conv_dimension_numbers,
@@ -116,6 +117,7 @@ from lamina.lax._linear import (
     conv_with_general_padding,
     dot,
     dot_general,
+    fft,
 )
 from lamina.lax._reduce import (
     argmax,
@@ -169,6 +171,7 @@ from lamina.lax._window import (
 
 __all__ = [
     "ConvDimensionNumbers",
+    "FftType",
     "GatherDimensionNumbers",
     "GatherScatterMode",
     "RoundingMethod",
@@ -236,6 +239,7 @@ __all__ = [
     "exp2",
     "expand_dims",
     "expm1",
+    "fft",
     "floor",
     "fori_loop",
     "full",
@@ -322,4 +326,4 @@ __all__ = [
 ]
 
 _results.own(globals())
-__getattr__ = _missing.attributes("lamina.lax")
+__getattr__ = _missing.attributes("lamina.lax", ["linalg"])

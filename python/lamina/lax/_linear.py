@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,26 @@ class ConvDimensionNumbers(NamedTuple):
     lhs_spec: tuple[int, ...]
     rhs_spec: tuple[int, ...]
     out_spec: tuple[int, ...]
+
+
+class FftType(enum.Enum):
+    """The kinds of `fft`."""
+
+    FFT = "FFT"
+    IFFT = "IFFT"
+    RFFT = "RFFT"
+    IRFFT = "IRFFT"
+
+
+def fft(x: Any, fft_type: FftType | str, fft_lengths: int | Sequence[int]) -> Tensor:
+    """The Fourier transform over the last 1 to 3 dimensions, of any lengths.
+
+    RFFT takes real arrays and gives the first n // 2 + 1 elements of the last dimension; IRFFT undoes it. IFFT and
+    IRFFT are divided by the number of elements. Products with matrices of roots of unity up to 64 elements, split
+    by factors (Cooley and Tukey 1965) or as a convolution (Bluestein 1970) above.
+    """
+    kind = fft_type if isinstance(fft_type, str) else fft_type.name
+    return _core.fft([to_tensor(x)], kind.upper(), ints(fft_lengths, "fft_lengths"))[0]
 
 
 def _same_types(what: str, lhs: Any, rhs: Any, preferred: Any) -> tuple[Tensor, Tensor]:

@@ -64,4 +64,4 @@ for _module in (
     __all__ += _module.__all__
 __all__.sort()
 _results.own(globals(), _results.VIEWS)
-__getattr__ = _missing.attributes("lamina.numpy")
+__getattr__ = _missing.attributes("lamina.numpy", ["fft", "linalg"])

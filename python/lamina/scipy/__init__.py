@@ -1,6 +1,6 @@
-"""Functions of SciPy on Tensors: `special` and `stats`."""
+"""Functions of SciPy on Tensors: `linalg`, `special` and `stats`."""
 
 from lamina import _missing
 
-__all__ = ["special", "stats"]
+__all__ = ["linalg", "special", "stats"]
 __getattr__ = _missing.attributes("lamina.scipy", __all__)

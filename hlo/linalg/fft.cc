@@ -3,10 +3,10 @@
 #include <cmath>
 #include <numbers>
 
+#include "hlo/linalg/linalg.h"
 #include "hlo/rules/support.h"
-#include "hlo/stablehlo/compose.h"
 
-namespace lamina::hlo::stablehlo {
+namespace lamina::hlo::linalg {
 namespace {
 
 constexpr int64_t kDirect = 64;          // lengths up to this are one product
@@ -147,7 +147,7 @@ Value whole_spectrum(Builder& b, const Value& x, int64_t n) {
 
 }  // namespace
 
-Value compose_fft(Builder& b, const Value& x, std::string_view kind, std::span<const int64_t> length) {
+Value fft(Builder& b, const Value& x, std::string_view kind, std::span<const int64_t> length) {
   if (!x) return x;
   const auto count = static_cast<int64_t>(length.size()), first = x.rank() - count;
   const bool real_in = kind == "RFFT", real_out = kind == "IRFFT", inverse = kind == "IFFT" || real_out;
@@ -180,4 +180,4 @@ Value compose_fft(Builder& b, const Value& x, std::string_view kind, std::span<c
   return y;
 }
 
-}  // namespace lamina::hlo::stablehlo
+}  // namespace lamina::hlo::linalg

@@ -1,0 +1,248 @@
+#include "hlo/linalg/calls.h"
+
+#include <algorithm>
+#include <map>
+
+#include "hlo/linalg/derivatives.h"
+#include "hlo/linalg/host.h"
+#include "hlo/rules/support.h"
+#include "hlo/rules/transform_support.h"
+
+namespace lamina::hlo::linalg {
+namespace {
+
+#define LAMINA_RUN(name) name<double>, name<Complex>
+constexpr Routine kRoutines[] = {
+    {"lamina.cholesky", "T[n,n] -> T[n,n]", LAMINA_RUN(run_cholesky), cholesky_jvp, nullptr},
+    // Packed factors, zero-based pivots, and the order of rows that they make.
+    {"lamina.lu", "T[m,n] -> T[m,n] I[k] I[m]", LAMINA_RUN(run_lu), lu_jvp, nullptr},
+    // Of a, its packed factors and their order; the derivative is that by a.
+    {"lamina.lu_solve", "T[n,n] T[n,n] I[n] T[n,m] -> T[n,m]", LAMINA_RUN(run_lu_solve), lu_solve_jvp,
+     lu_solve_transpose},
+    {"lamina.lu_solve_transposed", "T[n,n] T[n,n] I[n] T[n,m] -> T[n,m]", LAMINA_RUN(run_lu_solve_transposed),
+     lu_solve_transposed_jvp, lu_solve_transposed_transpose},
+    {"lamina.det", "T[n,n] T[n,n] I[n] -> T[]", LAMINA_RUN(run_det), det_jvp, nullptr},
+    {"lamina.slogdet", "T[n,n] T[n,n] I[n] -> T[] R[]", LAMINA_RUN(run_slogdet), slogdet_jvp, nullptr},
+    {"lamina.adjugate", "T[n,n] -> T[n,n]", LAMINA_RUN(run_adjugate), adjugate_jvp, nullptr},
+    // Reflections below the diagonal with the triangle above, and the reflections' scales.
+    {"lamina.geqrf", "T[m,n] -> T[m,n] T[k]", LAMINA_RUN(run_geqrf), nullptr, nullptr},
+    {"lamina.qr", "T[m,n] -> T[m,p] T[p,n]", LAMINA_RUN(run_qr), qr_jvp, nullptr},
+    {"lamina.solve_lower", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_lower_solve), triangular_jvp,
+     triangular_transpose},
+    {"lamina.solve_upper", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_upper_solve), triangular_jvp,
+     triangular_transpose},
+    {"lamina.solve_unit_lower", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_unit_lower_solve), triangular_jvp,
+     triangular_transpose},
+    {"lamina.solve_unit_upper", "T[n,n] T[n,m] -> T[n,m]", LAMINA_RUN(run_unit_upper_solve), triangular_jvp,
+     triangular_transpose},
+    // The lower triangle is read: vectors as columns, values in ascending order.
+    {"lamina.eigh", "T[n,n] -> T[n,n] R[n]", LAMINA_RUN(run_eigh), eigh_jvp, nullptr},
+    {"lamina.eigvalsh", "T[n,n] -> R[n]", LAMINA_RUN(run_eigvalsh), eigvalsh_jvp, nullptr},
+    // Values in descending order, left vectors as columns, right ones as conjugated rows.
+    {"lamina.svd", "T[m,n] -> R[k] T[m,p] T[q,n]", LAMINA_RUN(run_svd), svd_jvp, nullptr},
+    {"lamina.svdvals", "T[m,n] -> R[k]", LAMINA_RUN(run_svdvals), svdvals_jvp, nullptr},
+    // Values, left and right vectors as columns, of unit length with a real largest entry.
+    {"lamina.eig", "T[n,n] -> C[n] C[n,n] C[n,n]", LAMINA_RUN(run_eig), eig_jvp, nullptr},
+    {"lamina.eigvals", "T[n,n] -> C[n]", LAMINA_RUN(run_eigvals), eigvals_jvp, nullptr},
+    // The triangle (of real matrices with blocks) and the vectors.
+    {"lamina.schur", "T[n,n] -> T[n,n] T[n,n]", LAMINA_RUN(run_schur), nullptr, nullptr},
+    {"lamina.hessenberg", "T[n,n] -> T[n,n] T[n,n]", LAMINA_RUN(run_hessenberg), nullptr, nullptr},
+    // x with a x + x b = c.
+    {"lamina.sylvester", "T[m,m] T[n,n] T[m,n] -> T[m,n]", LAMINA_RUN(run_sylvester), sylvester_jvp,
+     sylvester_transpose},
+    {"lamina.sqrtm", "T[n,n] -> C[n,n]", LAMINA_RUN(run_sqrtm), sqrtm_jvp, nullptr},
+};
+#undef LAMINA_RUN
+
+// One operand or result of a signature.
+struct Slot {
+  char kind;
+  std::string letters;
+};
+struct Signature {
+  std::vector<Slot> operands, results;
+};
+
+Signature parse(std::string_view text) {
+  Signature s;
+  std::vector<Slot>* list = &s.operands;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '-') list = &s.results;
+    if (c < 'A' || c > 'Z') continue;
+    Slot slot{c, {}};
+    for (i += 2; text[i] != ']'; ++i)
+      if (text[i] != ',') slot.letters.push_back(text[i]);
+    list->push_back(std::move(slot));
+  }
+  return s;
+}
+
+const Signature& signature_of(const Routine& r) {
+  static const std::vector<Signature>* const all = [] {
+    auto* parsed = new std::vector<Signature>;
+    for (const Routine& row : kRoutines) parsed->push_back(parse(row.signature));
+    return parsed;
+  }();
+  return (*all)[static_cast<size_t>(&r - kRoutines)];
+}
+
+DType complex_of(DType t) { return part_type(t) == DType::kF32 ? DType::kC64 : DType::kC128; }
+DType dtype_of(char kind, DType t) {
+  return kind == 'T' ? t : kind == 'R' ? part_type(t) : kind == 'C' ? complex_of(t) : DType::kS32;
+}
+
+// What the letters of a signature stand for in one call.
+struct Binding {
+  DType dtype = DType::kF32;
+  Dims outer;
+  std::map<char, int64_t> sizes;
+};
+
+absl::Status misfit(const Routine& r, Types types, std::string_view why) {
+  std::string list;
+  for (const Type* t : types) list += (list.empty() ? "" : ", ") + to_string(*t);
+  return invalid(r.name, " (", r.signature, ") does not take ", list, ": ", why);
+}
+
+absl::Status bind_letters(const Routine& r, Types operands, Binding& b) {
+  const Signature& s = signature_of(r);
+  if (operands.size() != s.operands.size())
+    return misfit(r, operands, str_cat("it has ", s.operands.size(), " operands"));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Type& t = *operands[i];
+    const Slot& slot = s.operands[i];
+    if (!t.is_array() || t.rank() < static_cast<int64_t>(slot.letters.size()))
+      return misfit(r, operands, str_cat("operand ", i, " has too few dimensions"));
+    if (i == 0) {
+      if (!is_inexact(t.dtype) || is_storage_float(t.dtype))
+        return misfit(r, operands, "elements are f32, f64, c64 or c128");
+      b.dtype = t.dtype;
+    }
+    if (t.dtype != dtype_of(slot.kind, b.dtype))
+      return misfit(r, operands, str_cat("operand ", i, " has another element type"));
+    const size_t outer = t.dims.size() - slot.letters.size();
+    for (size_t d = 0; d < slot.letters.size(); ++d) {
+      const auto [at, fresh] = b.sizes.try_emplace(slot.letters[d], t.dims[outer + d]);
+      if (!fresh && at->second != t.dims[outer + d])
+        return misfit(r, operands, i == 0 ? "the matrices must be square" : "the sizes differ");
+    }
+    if (i == 0) b.outer.assign(outer, 1);
+    if (outer != b.outer.size()) return misfit(r, operands, "the batches have different ranks");
+    for (size_t d = 0; d < outer; ++d) {
+      if (b.outer[d] == 1) b.outer[d] = t.dims[d];
+      if (t.dims[d] != 1 && t.dims[d] != b.outer[d]) return misfit(r, operands, "the batches differ");
+    }
+  }
+  if (b.sizes.contains('m')) b.sizes['k'] = std::min(b.sizes['m'], b.sizes['n']);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const Routine* find_routine(std::string_view name) {
+  if (!name.starts_with("lamina.")) return nullptr;
+  for (const Routine& r : kRoutines)
+    if (r.name == name) return &r;
+  return nullptr;
+}
+
+absl::Status check_call(const Routine& r, Types operands, Types results) {
+  Binding b;
+  LAMINA_RETURN_IF_ERROR(bind_letters(r, operands, b));
+  const Signature& s = signature_of(r);
+  if (results.size() != s.results.size())
+    return misfit(r, operands, str_cat("it has ", s.results.size(), " results, not ", results.size()));
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Type& t = *results[i];
+    const Slot& slot = s.results[i];
+    bool fits = t.is_array() && t.dtype == dtype_of(slot.kind, b.dtype) &&
+                t.dims.size() == b.outer.size() + slot.letters.size() &&
+                std::equal(b.outer.begin(), b.outer.end(), t.dims.begin());
+    for (size_t d = 0; fits && d < slot.letters.size(); ++d) {
+      const int64_t have = t.dims[b.outer.size() + d];
+      const char letter = slot.letters[d];
+      if (letter == 'p' || letter == 'q') {
+        fits = have >= b.sizes['k'] && have <= b.sizes[letter == 'p' ? 'm' : 'n'] &&
+               b.sizes.try_emplace(letter, have).first->second == have;
+      } else {
+        fits = have == b.sizes[letter];
+      }
+    }
+    if (!fits) return misfit(r, operands, str_cat("result ", i, " is no ", to_string(t)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status run_call(const Routine& r, EvalIn in, EvalOut out) {
+  std::vector<const Type*> types;
+  for (const LiteralPtr& l : in) types.push_back(l->type());
+  Binding b;
+  LAMINA_RETURN_IF_ERROR(bind_letters(r, types, b));
+  const Signature& s = signature_of(r);
+  std::vector<int> in_rank, out_rank;
+  for (const Slot& slot : s.operands) in_rank.push_back(static_cast<int>(slot.letters.size()));
+  for (const Slot& slot : s.results) out_rank.push_back(static_cast<int>(slot.letters.size()));
+  void (*const run)(const Problem&) = is_complex(b.dtype) ? r.complex : r.real;
+  absl::Status status;
+  std::vector<int64_t> at(in.size());
+  for_each_index(b.outer, [&](std::span<const int64_t> index, int64_t linear) {
+    if (!status.ok()) return;
+    for (size_t i = 0; i < in.size(); ++i) {
+      at[i] = 0;
+      for (size_t d = 0; d < b.outer.size(); ++d)
+        at[i] = at[i] * in[i]->dims()[d] + (in[i]->dims()[d] == 1 ? 0 : index[d]);
+    }
+    run(Problem(in, out, at, in_rank, out_rank, linear, status));
+  });
+  return status;
+}
+
+BatchResult batch_call(Builder& b, const Node& node, std::span<const Value> x, std::span<const bool> batched,
+                       int64_t size) {
+  Values operands;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (batched[i] || i + 1 == x.size())
+      operands.push_back(with_batch(b, x[i], batched[i], size));
+    else
+      operands.push_back(x[i] ? b.reshape(x[i], prepend(1, x[i].dims())) : x[i]);
+  }
+  std::vector<const Type*> types;
+  for (uint32_t i = 0; i < node.num_results(); ++i) types.push_back(batched_type(node.result_type(i), size));
+  return all_batched(
+      b.make_multi(Op::custom_call, operands, with_attr(node.attrs(), Attr::result_types, std::move(types))));
+}
+
+Values call(Builder& b, std::string_view name, std::span<const Value> operands, bool full) {
+  const Routine& r = *find_routine(name);
+  const Signature& s = signature_of(r);
+  Values none(s.results.size());
+  std::vector<const Type*> types;
+  for (const Value& x : operands) {
+    if (!x) return none;
+    types.push_back(x.type());
+  }
+  Binding bound;
+  if (absl::Status status = bind_letters(r, types, bound); !status.ok()) {
+    b.fail(std::move(status));
+    return none;
+  }
+  bound.sizes['p'] = bound.sizes[full ? 'm' : 'k'];
+  bound.sizes['q'] = bound.sizes[full ? 'n' : 'k'];
+  std::vector<const Type*> results;
+  for (const Slot& slot : s.results) {
+    Dims dims = bound.outer;
+    for (char letter : slot.letters) dims.push_back(bound.sizes[letter]);
+    absl::StatusOr<const Type*> type = array_type(dtype_of(slot.kind, bound.dtype), dims);
+    if (!type.ok()) {
+      b.fail(type.status());
+      return none;
+    }
+    results.push_back(*type);
+  }
+  return b.make_multi(
+      Op::custom_call, operands,
+      intern_attrs({{Attr::call_target_name, std::string(name)}, {Attr::result_types, std::move(results)}}));
+}
+
+}  // namespace lamina::hlo::linalg

@@ -1,0 +1,49 @@
+// Matrix routines that run on the host: targets of `custom_call` that every process of this library knows by
+// name ("lamina.NAME"), with their types, derivatives and batches.
+//
+// Contract: matrices are the last dimensions, everything before them is a batch, whose dimensions are equal
+// or 1; each matrix of a batch is computed by itself, so batches and loops give the same bits. Arithmetic is
+// in double precision and rounded once. What is used depends on the size of one matrix only: LAPACK, if the
+// machine has it, for large ones, own code for small ones. Numbers that are not finite give NaN, and so does
+// a factorization that does not exist.
+#ifndef LAMINA_HLO_LINALG_CALLS_H_
+#define LAMINA_HLO_LINALG_CALLS_H_
+
+#include <span>
+#include <string_view>
+
+#include "hlo/builder.h"
+#include "hlo/op.h"
+
+namespace lamina::hlo::linalg {
+
+class Problem;
+
+// A row of the table of routines. The signature names operands and results: T is the element type, R its real
+// part type, C its complex type, I is s32; k is the smaller of m and n; p and q are sizes of a result, k or
+// more, p up to m and q up to n.
+struct Routine {
+  std::string_view name, signature;
+  void (*real)(const Problem&);
+  void (*complex)(const Problem&);
+  JvpRule jvp;
+  TransposeRule transpose;
+};
+
+// Null if there is none of this name.
+const Routine* find_routine(std::string_view name);
+// Whether operands and results have the types that the signature asks for; the error says what does not fit.
+absl::Status check_call(const Routine& routine, std::span<const Type* const> operands,
+                        std::span<const Type* const> results);
+absl::Status run_call(const Routine& routine, std::span<const LiteralPtr> operands,
+                      std::span<const std::shared_ptr<Literal>> results);
+// Batched operands get their batch in front; others stay, but for the last one.
+BatchResult batch_call(Builder& b, const Node& node, std::span<const Value> operands,
+                       std::span<const bool> batched, int64_t size);
+
+// Records a call; results have the types of the signature, with p = m and q = n if `full`, else k.
+Values call(Builder& b, std::string_view name, std::span<const Value> operands, bool full = false);
+
+}  // namespace lamina::hlo::linalg
+
+#endif  // LAMINA_HLO_LINALG_CALLS_H_

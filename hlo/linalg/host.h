@@ -1,0 +1,192 @@
+// What the host routines share: one problem of a batch, and dense matrices.
+#ifndef LAMINA_HLO_LINALG_HOST_H_
+#define LAMINA_HLO_LINALG_HOST_H_
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "hlo/literal.h"
+#include "hlo/rules/support.h"
+
+namespace lamina::hlo::linalg {
+
+using Complex = std::complex<double>;
+template <typename T>
+inline constexpr bool kIsComplex = std::is_same_v<T, Complex>;
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+inline double conj_of(double x) { return x; }
+inline Complex conj_of(Complex x) { return std::conj(x); }
+inline double real_of(double x) { return x; }
+inline double real_of(Complex x) { return x.real(); }
+inline double norm_of(double x) { return x * x; }
+inline double norm_of(Complex x) { return x.real() * x.real() + x.imag() * x.imag(); }
+inline bool finite(double x) { return std::isfinite(x); }
+inline bool finite(Complex x) { return std::isfinite(x.real()) && std::isfinite(x.imag()); }
+template <typename T>
+T nan_of() {
+  if constexpr (kIsComplex<T>) return {kNaN, kNaN};
+  return kNaN;
+}
+
+// Column-major matrix of T.
+template <typename T>
+struct Matrix {
+  int64_t rows = 0, columns = 0;
+  std::vector<T> data;
+  Matrix() = default;
+  Matrix(int64_t m, int64_t n) : rows(m), columns(n), data(static_cast<size_t>(m * n)) {}
+  T& at(int64_t i, int64_t j) { return data[static_cast<size_t>(j * rows + i)]; }
+  const T& at(int64_t i, int64_t j) const { return data[static_cast<size_t>(j * rows + i)]; }
+  T* column(int64_t j) { return data.data() + j * rows; }
+  const T* column(int64_t j) const { return data.data() + j * rows; }
+  void fill(T x) { std::fill(data.begin(), data.end(), x); }
+  bool all_finite() const {
+    for (const T& x : data)
+      if (!finite(x)) return false;
+    return true;
+  }
+  static Matrix eye(int64_t n) {
+    Matrix m(n, n);
+    for (int64_t i = 0; i < n; ++i) m.at(i, i) = 1;
+    return m;
+  }
+};
+
+template <typename T>
+Matrix<Complex> as_complex(const Matrix<T>& a) {
+  Matrix<Complex> out(a.rows, a.columns);
+  std::copy(a.data.begin(), a.data.end(), out.data.begin());
+  return out;
+}
+
+template <typename T>
+Matrix<T> adjoint(const Matrix<T>& a) {
+  Matrix<T> out(a.columns, a.rows);
+  for (int64_t j = 0; j < a.columns; ++j)
+    for (int64_t i = 0; i < a.rows; ++i) out.at(j, i) = conj_of(a.at(i, j));
+  return out;
+}
+
+template <typename T>
+Matrix<T> multiply(const Matrix<T>& a, const Matrix<T>& b) {
+  Matrix<T> out(a.rows, b.columns);
+  for (int64_t j = 0; j < b.columns; ++j)
+    for (int64_t k = 0; k < a.columns; ++k) {
+      const T x = b.at(k, j);
+      const T* from = a.column(k);
+      T* to = out.column(j);
+      for (int64_t i = 0; i < a.rows; ++i) to[i] += x * from[i];
+    }
+  return out;
+}
+
+// One matrix of each operand and result of a call, chosen by the number of the problem in the batch. Vectors
+// are matrices of one column, scalars of one element.
+class Problem {
+ public:
+  Problem(std::span<const LiteralPtr> in, std::span<const std::shared_ptr<Literal>> out,
+          std::span<const int64_t> in_at, std::span<const int> in_rank, std::span<const int> out_rank,
+          int64_t at, absl::Status& status)
+      : in_(in), out_(out), in_at_(in_at), in_rank_(in_rank), out_rank_(out_rank), at_(at), status_(status) {}
+
+  template <typename T>
+  Matrix<T> in(size_t i) const {
+    const Literal& l = *in_[i];
+    const auto [rows, columns] = shape(l, in_rank_[i]);
+    Matrix<T> m(rows, columns);
+    const int64_t from = in_at_[i] * rows * columns;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c) m.at(r, c) = load<T>(l, from + r * columns + c);
+    return m;
+  }
+  std::span<const int32_t> integers(size_t i) const {
+    const auto [rows, columns] = shape(*in_[i], in_rank_[i]);
+    return {in_[i]->as<int32_t>() + in_at_[i] * rows * columns, static_cast<size_t>(rows * columns)};
+  }
+  std::pair<int64_t, int64_t> result_shape(size_t i) const { return shape(*out_[i], out_rank_[i]); }
+
+  template <typename T>
+  void out(size_t i, const Matrix<T>& m) const {
+    const int64_t from = at_ * m.rows * m.columns;
+    for (int64_t r = 0; r < m.rows; ++r)
+      for (int64_t c = 0; c < m.columns; ++c) store(*out_[i], from + r * m.columns + c, m.at(r, c));
+  }
+  void out(size_t i, std::span<const double> v) const {
+    for (size_t j = 0; j < v.size(); ++j)
+      store(*out_[i], at_ * static_cast<int64_t>(v.size()) + static_cast<int64_t>(j), v[j]);
+  }
+  void out(size_t i, std::span<const int32_t> v) const {
+    std::copy(v.begin(), v.end(), out_[i]->as<int32_t>() + at_ * static_cast<int64_t>(v.size()));
+  }
+  // The whole call fails; for what this machine cannot do.
+  void fail(absl::Status status) const { status_ = std::move(status); }
+
+ private:
+  static std::pair<int64_t, int64_t> shape(const Literal& l, int rank) {
+    const Dims& d = l.dims();
+    if (rank == 0) return {1, 1};
+    return rank == 1 ? std::pair(d.back(), int64_t{1}) : std::pair(d[d.size() - 2], d.back());
+  }
+  template <typename T>
+  static T load(const Literal& l, int64_t i) {
+    const bool single = part_type(l.dtype()) == DType::kF32;
+    if constexpr (kIsComplex<T>) {
+      return single ? T(l.as<float>()[2 * i], l.as<float>()[2 * i + 1])
+                    : T(l.as<double>()[2 * i], l.as<double>()[2 * i + 1]);
+    } else {
+      return single ? l.as<float>()[i] : l.as<double>()[i];
+    }
+  }
+  static void store(Literal& l, int64_t i, Complex x) {
+    const bool single = part_type(l.dtype()) == DType::kF32;
+    const int64_t at = i * num_parts(l.dtype());
+    if (single) {
+      l.as<float>()[at] = static_cast<float>(x.real());
+      if (is_complex(l.dtype())) l.as<float>()[at + 1] = static_cast<float>(x.imag());
+    } else {
+      l.as<double>()[at] = x.real();
+      if (is_complex(l.dtype())) l.as<double>()[at + 1] = x.imag();
+    }
+  }
+
+  std::span<const LiteralPtr> in_;
+  std::span<const std::shared_ptr<Literal>> out_;
+  std::span<const int64_t> in_at_;
+  std::span<const int> in_rank_, out_rank_;
+  int64_t at_;
+  absl::Status& status_;
+};
+
+// --- factorizations that other routines use ---
+
+// a = q t q^H with t upper triangular and q unitary; false for numbers that are not finite and where the
+// steps do not settle.
+bool complex_schur(const Matrix<Complex>& a, Matrix<Complex>& t, Matrix<Complex>& q);
+// Singular values in descending order, and with vectors: u[m, p], the right ones as conjugated rows v[q, n].
+template <typename T>
+void decompose_singular(const Matrix<T>& a, std::vector<double>& sizes, Matrix<T>* u, Matrix<T>* v);
+
+// --- the routines, one per row of the table; T is double or Complex ---
+
+#define LAMINA_LINALG_ROUTINES(F)                                                                            \
+  F(run_cholesky)                                                                                            \
+  F(run_lu)                                                                                                  \
+  F(run_lu_solve)                                                                                            \
+  F(run_lu_solve_transposed) F(run_det) F(run_slogdet) F(run_adjugate) F(run_geqrf) F(run_qr)                \
+      F(run_lower_solve) F(run_upper_solve) F(run_unit_lower_solve) F(run_unit_upper_solve) F(run_eigh)      \
+          F(run_eigvalsh) F(run_svd) F(run_svdvals) F(run_eig) F(run_eigvals) F(run_schur) F(run_hessenberg) \
+              F(run_sylvester) F(run_sqrtm)
+#define LAMINA_DECLARE(name) \
+  template <typename T>      \
+  void name(const Problem& p);
+LAMINA_LINALG_ROUTINES(LAMINA_DECLARE)
+#undef LAMINA_DECLARE
+
+}  // namespace lamina::hlo::linalg
+
+#endif  // LAMINA_HLO_LINALG_HOST_H_

@@ -1,0 +1,376 @@
+// Factorizations of Cholesky, LU and QR, and solutions with their factors: LAPACK's algorithms without blocks
+// for small matrices.
+#include <algorithm>
+#include <numeric>
+
+#include "hlo/linalg/host.h"
+#include "hlo/linalg/lapack.h"
+
+namespace lamina::hlo::linalg {
+namespace {
+
+template <typename T>
+void add_multiple(T* to, const T* from, T x, int64_t first, int64_t last) {
+  for (int64_t i = first; i < last; ++i) to[i] += x * from[i];
+}
+
+// False if it is not positive; the upper triangle is left as it is.
+template <typename T>
+bool cholesky(Matrix<T>& a) {
+  if (lapack::use_lapack(a.rows, a.rows)) return lapack::potrf(a) == 0;
+  const int64_t n = a.rows;
+  for (int64_t j = 0; j < n; ++j) {
+    T* column = a.column(j);
+    for (int64_t k = 0; k < j; ++k) add_multiple(column, a.column(k), -conj_of(a.at(j, k)), j, n);
+    const double size = real_of(column[j]);
+    if (!(size > 0)) return false;
+    const double root = std::sqrt(size);
+    column[j] = root;
+    for (int64_t i = j + 1; i < n; ++i) column[i] /= root;
+  }
+  return true;
+}
+
+double size_of(double x) { return std::abs(x); }
+double size_of(Complex x) { return std::abs(x.real()) + std::abs(x.imag()); }
+
+// a becomes its packed factors; zero-based pivots.
+template <typename T>
+std::vector<int32_t> lu(Matrix<T>& a) {
+  const int64_t m = a.rows, n = a.columns, steps = std::min(m, n);
+  std::vector<int32_t> pivots(static_cast<size_t>(steps));
+  if (lapack::use_lapack(m, n)) {
+    lapack::getrf(a, pivots);
+    pivots.resize(static_cast<size_t>(steps));
+    for (int32_t& p : pivots) --p;
+    return pivots;
+  }
+  for (int64_t k = 0; k < steps; ++k) {
+    int64_t best = k;
+    for (int64_t i = k + 1; i < m; ++i)
+      if (size_of(a.at(i, k)) > size_of(a.at(best, k))) best = i;
+    pivots[static_cast<size_t>(k)] = static_cast<int32_t>(best);
+    if (best != k)
+      for (int64_t j = 0; j < n; ++j) std::swap(a.at(k, j), a.at(best, j));
+    const T pivot = a.at(k, k);
+    if (pivot == T(0)) continue;
+    for (int64_t i = k + 1; i < m; ++i) a.at(i, k) /= pivot;
+    for (int64_t j = k + 1; j < n; ++j) add_multiple(a.column(j), a.column(k), -a.at(k, j), k + 1, m);
+  }
+  return pivots;
+}
+
+std::vector<int32_t> permutation_of(std::span<const int32_t> pivots, int64_t m) {
+  std::vector<int32_t> order(static_cast<size_t>(m));
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t k = 0; k < pivots.size(); ++k) std::swap(order[k], order[static_cast<size_t>(pivots[k])]);
+  return order;
+}
+
+// b becomes op(a)^-1 b; op is N or T.
+template <typename T>
+void solve_triangle(const Matrix<T>& a, bool lower, bool transposed, bool unit, Matrix<T>& b) {
+  const int64_t n = a.rows;
+  if (lapack::use_lapack(n, n)) return lapack::trsm(lower, transposed ? 'T' : 'N', unit, a, b);
+  const bool down = lower != transposed;
+  for (int64_t c = 0; c < b.columns; ++c) {
+    T* x = b.column(c);
+    for (int64_t step = 0; step < n; ++step) {
+      const int64_t k = down ? step : n - 1 - step;
+      if (transposed) {
+        T sum = x[k];
+        const T* column = a.column(k);
+        for (int64_t i = down ? 0 : k + 1; i < (down ? k : n); ++i) sum -= column[i] * x[i];
+        x[k] = unit ? sum : sum / column[k];
+      } else {
+        if (!unit) x[k] /= a.at(k, k);
+        add_multiple(x, a.column(k), -x[k], down ? k + 1 : 0, down ? n : k);
+      }
+    }
+  }
+}
+
+// An order of rows that is none (a program's own operand) is answered by NaN.
+bool is_permutation(std::span<const int32_t> order) {
+  std::vector<bool> seen(order.size());
+  for (int32_t i : order) {
+    if (i < 0 || static_cast<size_t>(i) >= order.size() || seen[static_cast<size_t>(i)]) return false;
+    seen[static_cast<size_t>(i)] = true;
+  }
+  return true;
+}
+
+template <typename T>
+void solve_factored(const Problem& p, bool transposed) {
+  const Matrix<T> packed = p.in<T>(1);
+  const std::span<const int32_t> order = p.integers(2);
+  const Matrix<T> b = p.in<T>(3);
+  Matrix<T> x(b.rows, b.columns);
+  if (!is_permutation(order)) {
+    x.fill(nan_of<T>());
+    return p.out(0, x);
+  }
+  if (transposed) {
+    Matrix<T> y = b;
+    solve_triangle(packed, false, true, false, y);
+    solve_triangle(packed, true, true, true, y);
+    for (int64_t j = 0; j < b.columns; ++j)
+      for (int64_t i = 0; i < b.rows; ++i) x.at(order[static_cast<size_t>(i)], j) = y.at(i, j);
+  } else {
+    for (int64_t j = 0; j < b.columns; ++j)
+      for (int64_t i = 0; i < b.rows; ++i) x.at(i, j) = b.at(order[static_cast<size_t>(i)], j);
+    solve_triangle(packed, true, false, true, x);
+    solve_triangle(packed, false, false, false, x);
+  }
+  p.out(0, x);
+}
+
+// 1 or -1; NaN for no permutation.
+double sign_of(std::span<const int32_t> order) {
+  if (!is_permutation(order)) return kNaN;
+  std::vector<bool> seen(order.size());
+  double sign = 1;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (seen[i]) continue;
+    for (auto j = static_cast<size_t>(order[i]); j != i; j = static_cast<size_t>(order[j])) {
+      seen[j] = true;
+      sign = -sign;
+    }
+  }
+  return sign;
+}
+
+template <typename T>
+Matrix<T> scalar(T x) {
+  Matrix<T> m(1, 1);
+  m.at(0, 0) = x;
+  return m;
+}
+
+// The reflection 1 - scale v v^H with v = (1, x[1 ...]) that maps x to (beta, 0 ...) with beta real; x
+// becomes (beta, v[1 ...]).
+template <typename T>
+T reflection(T* x, int64_t n) {
+  double most = 0, below = 0;
+  for (int64_t i = 0; i < n; ++i) most = std::max(most, size_of(x[i]));
+  const double unit = most > 0 && std::isfinite(most) ? most : 1;  // squares neither overflow nor vanish
+  for (int64_t i = 1; i < n; ++i) below += norm_of(x[i] / unit);
+  const double re = real_of(x[0]) / unit;
+  double im = 0;
+  if constexpr (kIsComplex<T>) im = x[0].imag() / unit;
+  if (below == 0 && im == 0) return 0;
+  const double size = unit * std::sqrt(re * re + im * im + below), beta = re < 0 ? size : -size;
+  const T lead = x[0] - T(beta);
+  for (int64_t i = 1; i < n; ++i) x[i] /= lead;
+  const T scale = (T(beta) - x[0]) / T(beta);
+  x[0] = beta;
+  return scale;
+}
+
+// The column y becomes (1 - scale v v^H) y, for v = (1, x[1 ...]).
+template <typename T>
+void reflect(const T* x, T scale, T* y, int64_t n) {
+  T sum = y[0];
+  for (int64_t i = 1; i < n; ++i) sum += conj_of(x[i]) * y[i];
+  sum *= scale;
+  y[0] -= sum;
+  for (int64_t i = 1; i < n; ++i) y[i] -= sum * x[i];
+}
+
+// a becomes reflections below the diagonal and the triangle; whether LAPACK did it.
+template <typename T>
+bool factor_reflections(Matrix<T>& a, std::vector<T>& scales) {
+  const int64_t m = a.rows, n = a.columns, steps = std::min(m, n);
+  if (steps > 0 && lapack::use_lapack(m, n)) {
+    lapack::geqrf(a, scales);
+    return true;
+  }
+  for (int64_t k = 0; k < steps; ++k) {
+    const T scale = scales[static_cast<size_t>(k)] = reflection(&a.at(k, k), m - k);
+    for (int64_t j = k + 1; j < n; ++j) reflect(&a.at(k, k), conj_of(scale), &a.at(k, j), m - k);
+  }
+  return false;
+}
+
+}  // namespace
+
+template <typename T>
+void run_cholesky(const Problem& p) {
+  Matrix<T> a = p.in<T>(0);
+  for (int64_t j = 0; j < a.columns; ++j) a.at(j, j) = real_of(a.at(j, j));
+  const bool positive = cholesky(a);
+  for (int64_t j = 0; j < a.columns; ++j)
+    for (int64_t i = 0; i < a.rows; ++i) a.at(i, j) = i < j ? T(0) : positive ? a.at(i, j) : nan_of<T>();
+  p.out(0, a);
+}
+
+template <typename T>
+void run_lu(const Problem& p) {
+  Matrix<T> a = p.in<T>(0);
+  const std::vector<int32_t> pivots = lu(a);
+  p.out(0, a);
+  p.out(1, std::span<const int32_t>(pivots));
+  p.out(2, std::span<const int32_t>(permutation_of(pivots, a.rows)));
+}
+
+template <typename T>
+void run_lu_solve(const Problem& p) {
+  solve_factored<T>(p, false);
+}
+template <typename T>
+void run_lu_solve_transposed(const Problem& p) {
+  solve_factored<T>(p, true);
+}
+
+template <typename T>
+void run_det(const Problem& p) {
+  const Matrix<T> packed = p.in<T>(1);
+  T det = sign_of(p.integers(2));
+  for (int64_t i = 0; i < packed.rows; ++i) det *= packed.at(i, i);
+  p.out(0, scalar(det));
+}
+
+template <typename T>
+void run_slogdet(const Problem& p) {
+  const Matrix<T> packed = p.in<T>(1);
+  T sign = sign_of(p.integers(2));
+  double log = 0;
+  for (int64_t i = 0; i < packed.rows; ++i) {
+    const T x = packed.at(i, i);
+    const double size = std::abs(x);
+    sign = size == 0 ? T(0) : sign * (x / size);
+    log += std::log(size);
+  }
+  p.out(0, scalar(sign));
+  p.out(1, scalar(log));
+}
+
+// adj(a) = det(u v) v^H adj(s) u^H for a = u s v, right for singular matrices too.
+template <typename T>
+void run_adjugate(const Problem& p) {
+  const Matrix<T> a = p.in<T>(0);
+  const int64_t n = a.rows;
+  Matrix<T> out(n, n);
+  if (!a.all_finite()) {
+    out.fill(nan_of<T>());
+    return p.out(0, out);
+  }
+  std::vector<double> sizes;
+  Matrix<T> u(n, n), v(n, n);
+  decompose_singular(a, sizes, &u, &v);
+  T factor = 1;
+  for (Matrix<T> m : {u, v}) {
+    const std::vector<int32_t> pivots = lu(m);
+    factor *= sign_of(permutation_of(pivots, n));
+    for (int64_t i = 0; i < n; ++i) factor *= m.at(i, i);
+  }
+  Matrix<T> right = adjoint(v);
+  for (int64_t j = 0; j < n; ++j) {
+    T others = factor;
+    for (int64_t i = 0; i < n; ++i)
+      if (i != j) others *= sizes[static_cast<size_t>(i)];
+    for (int64_t i = 0; i < n; ++i) right.at(i, j) *= others;
+  }
+  p.out(0, multiply(right, adjoint(u)));
+}
+
+template <typename T>
+void run_geqrf(const Problem& p) {
+  Matrix<T> a = p.in<T>(0), scales(std::min(a.rows, a.columns), 1);
+  factor_reflections(a, scales.data);
+  p.out(0, a);
+  p.out(1, scales);
+}
+
+template <typename T>
+void run_qr(const Problem& p) {
+  Matrix<T> a = p.in<T>(0);
+  const int64_t m = a.rows, n = a.columns, steps = std::min(m, n), width = p.result_shape(0).second;
+  std::vector<T> scales(static_cast<size_t>(steps));
+  const bool library = factor_reflections(a, scales);
+  Matrix<T> r(width, n), q(m, width);
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i <= std::min(j, width - 1); ++i) r.at(i, j) = a.at(i, j);
+  if (library) {
+    for (int64_t j = 0; j < steps; ++j) std::copy(a.column(j), a.column(j) + m, q.column(j));
+    lapack::orgqr(q, scales);
+  } else {
+    for (int64_t j = 0; j < width; ++j) q.at(j, j) = 1;
+    for (int64_t k = steps; k-- > 0;)
+      for (int64_t j = k; j < width; ++j)
+        reflect(&a.at(k, k), scales[static_cast<size_t>(k)], &q.at(k, j), m - k);
+  }
+  p.out(0, q);
+  p.out(1, r);
+}
+
+template <typename T>
+void run_triangular(const Problem& p, bool lower, bool unit) {
+  Matrix<T> b = p.in<T>(1);
+  solve_triangle(p.in<T>(0), lower, false, unit, b);
+  p.out(0, b);
+}
+template <typename T>
+void run_lower_solve(const Problem& p) {
+  run_triangular<T>(p, true, false);
+}
+template <typename T>
+void run_upper_solve(const Problem& p) {
+  run_triangular<T>(p, false, false);
+}
+template <typename T>
+void run_unit_lower_solve(const Problem& p) {
+  run_triangular<T>(p, true, true);
+}
+template <typename T>
+void run_unit_upper_solve(const Problem& p) {
+  run_triangular<T>(p, false, true);
+}
+
+// a = q h q^H with h zero below its first subdiagonal.
+template <typename T>
+void run_hessenberg(const Problem& p) {
+  Matrix<T> a = p.in<T>(0);
+  const int64_t n = a.rows;
+  Matrix<T> q = Matrix<T>::eye(n);
+  std::vector<T> v(static_cast<size_t>(n));
+  for (int64_t k = 0; k + 2 < n; ++k) {
+    const int64_t size = n - k - 1;
+    const T scale = reflection(&a.at(k + 1, k), size);
+    std::copy(&a.at(k + 1, k), &a.at(k + 1, k) + size, v.begin());
+    v[0] = 1;
+    for (int64_t i = k + 2; i < n; ++i) a.at(i, k) = 0;
+    for (int64_t j = k + 1; j < n; ++j) reflect(v.data(), conj_of(scale), &a.at(k + 1, j), size);
+    // From the right: m (1 - scale v v^H).
+    for (Matrix<T>* m : {&a, &q})
+      for (int64_t i = 0; i < n; ++i) {
+        T sum = 0;
+        for (int64_t j = 0; j < size; ++j) sum += m->at(i, k + 1 + j) * v[static_cast<size_t>(j)];
+        sum *= scale;
+        for (int64_t j = 0; j < size; ++j) m->at(i, k + 1 + j) -= sum * conj_of(v[static_cast<size_t>(j)]);
+      }
+  }
+  p.out(0, a);
+  p.out(1, q);
+}
+
+#define LAMINA_INSTANTIATE(name)              \
+  template void name<double>(const Problem&); \
+  template void name<Complex>(const Problem&);
+LAMINA_INSTANTIATE(run_cholesky)
+LAMINA_INSTANTIATE(run_lu)
+LAMINA_INSTANTIATE(run_lu_solve)
+LAMINA_INSTANTIATE(run_lu_solve_transposed)
+LAMINA_INSTANTIATE(run_det)
+LAMINA_INSTANTIATE(run_slogdet)
+LAMINA_INSTANTIATE(run_adjugate)
+LAMINA_INSTANTIATE(run_geqrf)
+LAMINA_INSTANTIATE(run_qr)
+LAMINA_INSTANTIATE(run_lower_solve)
+LAMINA_INSTANTIATE(run_upper_solve)
+LAMINA_INSTANTIATE(run_unit_lower_solve)
+LAMINA_INSTANTIATE(run_unit_upper_solve)
+LAMINA_INSTANTIATE(run_hessenberg)
+#undef LAMINA_INSTANTIATE
+
+}  // namespace lamina::hlo::linalg

@@ -1,0 +1,407 @@
+"""Factorizations of matrices and solutions with them, as in jax.lax.linalg.
+
+Matrices are the last two dimensions, everything before them is a batch. Elements are float32, float64, complex64
+or complex128; integers become floats, and floats of 16 and fewer bits are computed in float32 and rounded once.
+Every function has derivatives of every order in both modes and goes through vmap and jit, unless it says
+otherwise. Nothing raises because of an element's value: matrices without such a factor or solution give NaN or
+infinities. Eigenvectors and singular vectors have no derivative where their values coincide: it is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lamina import _core, _results
+from lamina._core import Tensor
+from lamina._indexing import broadcast, getitem, reshape
+from lamina._tensor import astype, describe
+from lamina.numpy._common import broadcast_shapes, op, promote_inexact
+from lamina.numpy._creation import eye, tril, triu
+from lamina.numpy._elementwise import conj, where
+from lamina.numpy._linear import matmul
+
+
+def transposed(x: Tensor) -> Tensor:
+    """`x` with its last two dimensions exchanged."""
+    return op("transpose", [x], permutation=[*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+
+
+def adjoint(x: Tensor) -> Tensor:
+    """The conjugated transpose of the last two dimensions."""
+    return transposed(conj(x))
+
+
+def matrices(what: str, *xs: Any, square: bool = False) -> tuple[list[Tensor], str]:
+    """`xs` in one type that routines take, and the element type that results have.
+
+    ValueError unless all are matrices, and square if asked for.
+    """
+    ts = promote_inexact(*xs)
+    for t in ts:
+        if t.ndim < 2:
+            raise LinAlgError(f"{what} needs arrays of at least 2 dimensions, not {describe(t)}")
+        if square and t.shape[-1] != t.shape[-2]:
+            raise LinAlgError(f"{what} needs square matrices, not {describe(t)}")
+    wanted = ts[0].dtype.name
+    narrow = ts[0].dtype.kind == "f" and ts[0].dtype.itemsize < 4
+    if narrow:
+        ts = [astype(t, "float32") for t in ts]
+    return [_core.set_weak(t, False) for t in ts], wanted
+
+
+class LinAlgError(ValueError):
+    """Arrays whose shapes do not fit a function of matrices.
+
+    Values never raise it: an array may not be computed yet, or never be inside jit. A matrix that is singular or
+    not positive definite gives infinities or NaN.
+    """
+
+
+def restored(x: Tensor, wanted: str) -> Tensor:
+    """A result in the element type asked for, or in its real part's."""
+    return astype(x, wanted) if x.dtype.name == "float32" and wanted != "complex64" else x
+
+
+def _routine(name: str, operands: list[Tensor], full: bool = False) -> list[Tensor]:
+    return _core.matrix_routine("lamina." + name, operands, full)
+
+
+def batched_alike(*ts: Tensor) -> list[Tensor]:
+    """Matrices with equal batch dimensions, by broadcasting."""
+    lead = broadcast_shapes(*[t.shape[:-2] for t in ts])
+    return [broadcast(t, (*lead, *t.shape[-2:])) for t in ts]
+
+
+def symmetrized(x: Tensor) -> Tensor:
+    """(x + x^H) / 2."""
+    return (x + adjoint(x)) / 2
+
+
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Tensor:
+    """The lower triangular factor of Hermitian positive definite matrices: x = L L^H.
+
+    Without `symmetrize_input` only the lower triangle is read. NaN where a matrix is not positive definite.
+    """
+    (a,), wanted = matrices("cholesky", x, square=True)
+    return restored(_core.linalg("cholesky", [symmetrized(a) if symmetrize_input else a])[0], wanted)
+
+
+def triangular_solve(
+    a: Any,
+    b: Any,
+    *,
+    left_side: bool = False,
+    lower: bool = False,
+    transpose_a: bool = False,
+    conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Tensor:
+    """x with x op(a) = b, or op(a) x = b if `left_side`; one triangle of `a` is read.
+
+    op transposes and conjugates as asked for.
+    """
+    (m, y), wanted = matrices("triangular_solve", a, b)
+    if m.shape[-1] != m.shape[-2] or m.shape[:-2] != y.shape[:-2]:
+        raise LinAlgError(f"triangular_solve cannot use {describe(m)} with {describe(y)}")
+    if y.shape[-2 if left_side else -1] != m.shape[-1]:
+        raise LinAlgError(f"triangular_solve: the sizes of {describe(m)} and {describe(y)} do not fit")
+    if conjugate_a and not transpose_a:
+        m = conj(m)
+    out = _core.triangular_solve([m, y], left_side, lower, unit_diagonal, transpose_a, conjugate_a)[0]
+    return restored(out, wanted)
+
+
+def lu(x: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """(packed factors, pivots, order of rows) of matrices: x[order] = L U.
+
+    L is the packed lower triangle with ones on its diagonal, U the upper one. Step k swapped rows k and
+    pivots[k]; pivots and order are int32.
+    """
+    (a,), wanted = matrices("lu", x)
+    packed, pivots, order = _routine("lu", [a])
+    return restored(packed, wanted), pivots, order
+
+
+def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Tensor:
+    """The order of `permutation_size` rows that swaps of rows k and pivots[k] make."""
+    from lamina._tensor import to_tensor
+    from lamina.lax._control import fori_loop
+    from lamina.numpy._common import iota
+    from lamina.numpy._shape import expand_dims
+
+    p = astype(to_tensor(pivots), "int32")
+    if p.shape[-1] > permutation_size:
+        raise ValueError(f"{p.shape[-1]} pivots need at least as many rows, not {permutation_size}")
+    start = iota("int32", (*p.shape[:-1], permutation_size), p.ndim - 1)
+
+    def swap(k: Tensor, order: Tensor) -> Tensor:
+        at = iota("int32", order.shape, order.ndim - 1)
+        other = expand_dims(where(iota("int32", p.shape, p.ndim - 1) == k, p, 0).sum(-1, dtype="int32"), -1)
+        here = where(at == k, order, 0).sum(-1, keepdims=True, dtype="int32")
+        there = where(at == other, order, 0).sum(-1, keepdims=True, dtype="int32")
+        return where(at == k, there, where(at == other, here, order))
+
+    return fori_loop(0, p.shape[-1], swap, start)
+
+
+def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True) -> tuple[Tensor, Tensor]:
+    """(Q, R) with orthonormal columns in Q and an upper triangular R.
+
+    No derivative with `full_matrices` for more rows than columns: the added columns are not determined.
+    """
+    if pivoting:
+        raise NotImplementedError("qr with pivoting is not supported; use svd where the rank matters")
+    (a,), wanted = matrices("qr", x)
+    q, r = _core.matrix_qr([a], full_matrices)
+    return restored(q, wanted), restored(r, wanted)
+
+
+def _reflections(a: Tensor, taus: Tensor) -> tuple[Tensor, Tensor]:
+    """V and T with H_1 ... H_k = 1 - V T V^H (Schreiber and Van Loan 1989): T = (1 + D S)^-1 D for D of the scales
+    and S of the strict upper triangle of V^H V.
+    """
+    m, k = a.shape[-2], taus.shape[-1]
+    v = tril(getitem(a, (Ellipsis, slice(0, k))), -1) + eye(m, k, dtype=a.dtype)
+    scales = reshape(taus, (*taus.shape, 1))
+    identity = eye(k, dtype=a.dtype)
+    t = triangular_solve(
+        identity + scales * triu(matmul(adjoint(v), v), 1),
+        scales * identity,
+        left_side=True,
+        unit_diagonal=True,
+    )
+    return v, t
+
+
+def householder_product(a: Any, taus: Any) -> Tensor:
+    """The first columns of the product of reflections that `a` (below its diagonal) and `taus` hold."""
+    x, scales = promote_inexact(a, taus)
+    v, t = _reflections(x, scales)
+    n = x.shape[-1]
+    top = adjoint(getitem(v, (Ellipsis, slice(0, n), slice(None))))
+    return eye(x.shape[-2], n, dtype=x.dtype) - matmul(v, matmul(t, top))
+
+
+def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Tensor:
+    """Q c, or c Q if not `left`, for the square Q of reflections; Q^H if `transpose`."""
+    x, scales, y = promote_inexact(a, taus, c)
+    v, t = _reflections(x, scales)
+    if transpose:
+        t = adjoint(t)
+    if left:
+        return y - matmul(v, matmul(t, matmul(adjoint(v), y)))
+    return y - matmul(matmul(matmul(y, v), t), adjoint(v))
+
+
+def eigh(
+    x: Any,
+    *,
+    lower: bool = True,
+    symmetrize_input: bool = True,
+    sort_eigenvalues: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(eigenvectors as columns, eigenvalues in ascending order) of Hermitian matrices.
+
+    Without `symmetrize_input` one triangle is read, the lower one if `lower`. Values are always sorted.
+    """
+    (a,), wanted = matrices("eigh", x, square=True)
+    v, w = _routine("eigh", [_one_triangle(a, lower, symmetrize_input)])
+    if subset_by_index is not None:
+        part = slice(*subset_by_index)
+        v, w = getitem(v, (Ellipsis, part)), getitem(w, (Ellipsis, part))
+    return restored(v, wanted), restored(w, wanted)
+
+
+def _one_triangle(a: Tensor, lower: bool, symmetrize: bool) -> Tensor:
+    return symmetrized(a) if symmetrize else a if lower else adjoint(a)
+
+
+def eigvalsh(x: Any, *, lower: bool = True, symmetrize_input: bool = True) -> Tensor:
+    """The eigenvalues of Hermitian matrices in ascending order."""
+    (a,), wanted = matrices("eigvalsh", x, square=True)
+    return restored(_routine("eigvalsh", [_one_triangle(a, lower, symmetrize_input)])[0], wanted)
+
+
+def eig(
+    x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True
+) -> list[Tensor]:
+    """[eigenvalues, left eigenvectors, right eigenvectors] of square matrices, as asked for; all complex.
+
+    Vectors are columns of unit length whose largest entry is real; their derivatives keep that.
+    """
+    (a,), _ = matrices("eig", x, square=True)
+    if not compute_left_eigenvectors and not compute_right_eigenvectors:
+        return _routine("eigvals", [a])
+    w, left, right = _routine("eig", [a])
+    return [
+        w,
+        *([left] if compute_left_eigenvectors else []),
+        *([right] if compute_right_eigenvectors else []),
+    ]
+
+
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+) -> Any:
+    """(U, singular values in descending order, V^H), or only the values without `compute_uv`.
+
+    No derivative with `full_matrices` for matrices that are not square: the added vectors are not determined.
+    """
+    (a,), wanted = matrices("svd", x)
+    part = slice(None) if subset_by_index is None else slice(*subset_by_index)
+    if not compute_uv:
+        return restored(getitem(_routine("svdvals", [a])[0], (Ellipsis, part)), wanted)
+    s, u, vh = _routine("svd", [a], full_matrices)
+    if subset_by_index is not None:
+        u, s = getitem(u, (Ellipsis, part)), getitem(s, (Ellipsis, part))
+        vh = getitem(vh, (Ellipsis, part, slice(None)))
+    return restored(u, wanted), restored(s, wanted), restored(vh, wanted)
+
+
+def schur(
+    x: Any,
+    *,
+    compute_schur_vectors: bool = True,
+    sort_eig_vals: bool = False,
+    select_callable: Callable[..., Any] | None = None,
+) -> Any:
+    """(T, Q) with x = Q T Q^H and T triangular; of real matrices T has blocks of 2 x 2 on its diagonal.
+
+    Only T without `compute_schur_vectors`. No derivative. The form of real matrices needs LAPACK on the machine.
+    """
+    if sort_eig_vals or select_callable is not None:
+        raise NotImplementedError("sorted Schur forms are not supported")
+    (a,), wanted = matrices("schur", x, square=True)
+    t, q = _routine("schur", [a])
+    return (restored(t, wanted), restored(q, wanted)) if compute_schur_vectors else restored(t, wanted)
+
+
+def hessenberg_factors(x: Any) -> tuple[Tensor, Tensor]:
+    """(H, Q) with x = Q H Q^H and H zero below its first subdiagonal. No derivative."""
+    (a,), wanted = matrices("hessenberg", x, square=True)
+    h, q = _routine("hessenberg", [a])
+    return restored(h, wanted), restored(q, wanted)
+
+
+def determinant(x: Any) -> Tensor:
+    """The determinant of square matrices."""
+    (a,), wanted = matrices("det", x, square=True)
+    return restored(_core.linalg("determinant", [a])[0], wanted)
+
+
+def log_determinant(x: Any) -> tuple[Tensor, Tensor]:
+    """(sign, logarithm of the size) of the determinant of square matrices."""
+    (a,), wanted = matrices("slogdet", x, square=True)
+    sign, log = _core.linalg("log_determinant", [a])
+    return restored(sign, wanted), restored(log, wanted)
+
+
+def inverse(x: Any) -> Tensor:
+    """The inverse of square matrices."""
+    (a,), wanted = matrices("inv", x, square=True)
+    return restored(_core.linalg("inverse", [a])[0], wanted)
+
+
+def linear_solve(a: Any, b: Any) -> Tensor:
+    """x with a x = b for square matrices a and matrices b, batches broadcast."""
+    (m, y), wanted = matrices("solve", a, b)
+    if m.shape[-1] != m.shape[-2]:
+        raise LinAlgError(f"solve needs square matrices, not {describe(m)}")
+    if y.shape[-2] != m.shape[-1]:
+        raise LinAlgError(f"solve: the sizes of {describe(m)} and {describe(y)} do not fit")
+    return restored(_core.linalg("solve", batched_alike(m, y))[0], wanted)
+
+
+def sylvester(a: Any, b: Any, c: Any) -> Tensor:
+    """x with a x + x b = c."""
+    (x, y, z), wanted = matrices("solve_sylvester", a, b, c)
+    if (*z.shape[-2:],) != (x.shape[-1], y.shape[-1]):
+        raise LinAlgError(f"solve_sylvester: {describe(x)}, {describe(y)} and {describe(z)} do not fit")
+    return restored(_routine("sylvester", batched_alike(x, y, z))[0], wanted)
+
+
+def principal_root(x: Any) -> Tensor:
+    """The principal square root of square matrices, complex."""
+    (a,), _ = matrices("sqrtm", x, square=True)
+    return _routine("sqrtm", [a])[0]
+
+
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any) -> Tensor:
+    """x with a x = b for tridiagonal matrices a of diagonals dl, d, du, all of n elements; dl[0] and du[-1] are not
+    used. By Thomas' algorithm, without a choice of pivots.
+    """
+    from lamina.lax._control import scan
+    from lamina.numpy._shape import moveaxis
+
+    low, mid, up, y = promote_inexact(dl, d, du, b)
+    n = mid.shape[-1]
+    if y.ndim < 2 or y.shape[-2] != n or low.shape != mid.shape or up.shape != mid.shape:
+        raise LinAlgError(f"tridiagonal_solve: {describe(mid)} and {describe(y)} do not fit")
+    if n == 0:
+        return y
+    front = lambda x, axis: moveaxis(x, axis, 0)  # noqa: E731
+    column = lambda x: reshape(x, (*x.shape, 1))  # noqa: E731
+    low, mid, up, y = front(low, -1), front(mid, -1), front(up, -1), front(y, -2)
+
+    def down(carry: Any, row: Any) -> Any:
+        ratio, value = carry
+        a, c, e, f = row
+        pivot = c - a * ratio
+        following = (e / pivot, (f - column(a) * value) / column(pivot))
+        return following, following
+
+    start = (mid[0] * 0, y[0] * 0)
+    first = where(reshape(_first(n), (n, *[1] * (low.ndim - 1))), 0, low)
+    _, (ratios, values) = scan(down, start, (first, mid, up, y))
+
+    def back(x: Any, row: Any) -> Any:
+        ratio, value = row
+        x = value - column(ratio) * x
+        return x, x
+
+    last = where(reshape(_first(n, n - 1), (n, *[1] * (low.ndim - 1))), 0, ratios)
+    _, out = scan(back, y[0] * 0, (last, values), reverse=True)
+    return moveaxis(out, 0, -2)
+
+
+def _first(n: int, at: int = 0) -> Tensor:
+    from lamina.numpy._common import iota
+
+    return iota("int32", [n], 0) == at
+
+
+def symmetric_product(a: Any, c: Any, *, alpha: float = 1.0, beta: float = 0.0) -> Tensor:
+    """alpha a a^T + beta c."""
+    x, y = promote_inexact(a, c)
+    return alpha * matmul(x, transposed(x)) + beta * y
+
+
+def cholesky_update(r_matrix: Any, w_vector: Any) -> Tensor:
+    """The upper factor of r^T r + w w^T, from the upper factor r."""
+    r, w = promote_inexact(r_matrix, w_vector)
+    return transposed(cholesky(matmul(transposed(r), r) + reshape(w, (w.size, 1)) * reshape(w, (1, w.size))))
+
+
+__all__ = [
+    "cholesky",
+    "cholesky_update",
+    "eig",
+    "eigh",
+    "householder_product",
+    "lu",
+    "lu_pivots_to_permutation",
+    "ormqr",
+    "qr",
+    "schur",
+    "svd",
+    "symmetric_product",
+    "triangular_solve",
+    "tridiagonal_solve",
+]
+_results.own(globals())

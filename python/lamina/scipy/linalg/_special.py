@@ -1,0 +1,253 @@
+"""Matrices with a structure: of Toeplitz, Hilbert, Pascal and others."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from lamina._core import Tensor
+from lamina._indexing import getitem, reshape
+from lamina._tensor import describe, to_tensor
+from lamina.numpy._common import broadcast_shapes, iota, promote, promote_inexact
+from lamina.numpy._creation import array, eye, zeros
+from lamina.numpy._elementwise import conj, where
+from lamina.numpy._shape import broadcast_to, concatenate, flip, pad, stack
+
+
+def block_diag(*arrs: Any) -> Tensor:
+    """The matrix with the given ones (numbers and vectors are rows) along its diagonal, batches broadcast."""
+    ts = promote(*arrs) if arrs else [zeros((1, 0))]
+    ts = [reshape(t, (1,) * (2 - t.ndim) + t.shape) if t.ndim < 2 else t for t in ts]
+    lead = broadcast_shapes(*[t.shape[:-2] for t in ts])
+    width, at, rows = sum(t.shape[-1] for t in ts), 0, []
+    for t in ts:
+        t = broadcast_to(t, (*lead, *t.shape[-2:]))
+        rows.append(pad(t, [(0, 0)] * (t.ndim - 1) + [(at, width - at - t.shape[-1])]))
+        at += t.shape[-1]
+    return concatenate(rows, -2)
+
+
+def _by_index(v: Tensor, index: Tensor) -> Tensor:
+    """Elements of the last dimension of `v` by a matrix of indices."""
+    from lamina.numpy._sorting import take
+
+    return take(v, index, -1)
+
+
+def _vector(x: Any, what: str) -> Tensor:
+    t = to_tensor(x)
+    if t.ndim < 1:
+        t = reshape(t, (1,))
+    if t.shape[-1] == 0 and what != "toeplitz":
+        raise ValueError(f"{what} needs a vector of at least one element, not {describe(t)}")
+    return t
+
+
+def _places(m: int, n: int) -> tuple[Tensor, Tensor]:
+    return iota("int32", [m, n], 0), iota("int32", [m, n], 1)
+
+
+def toeplitz(c: Any, r: Any = None) -> Tensor:
+    """The matrix with first column c and first row r (conj(c) if not given) whose diagonals are constant."""
+    column = _vector(c, "toeplitz")
+    column, row = promote(column, conj(column) if r is None else _vector(r, "toeplitz"))
+    m, n = column.shape[-1], row.shape[-1]
+    lead = broadcast_shapes(column.shape[:-1], row.shape[:-1])
+    if m == 0 or n == 0:
+        return zeros((*lead, m, n), column.dtype)
+    column, row = broadcast_to(column, (*lead, m)), broadcast_to(row, (*lead, n))
+    line = concatenate([flip(column, -1), getitem(row, (Ellipsis, slice(1, None)))], -1)
+    i, j = _places(m, n)
+    return _by_index(line, j - i + (m - 1))
+
+
+def hankel(c: Any, r: Any = None) -> Tensor:
+    """The matrix with first column c and last row r (zeros if not given) whose antidiagonals are constant."""
+    column = _vector(c, "hankel")
+    column, row = promote(column, column * 0 if r is None else _vector(r, "hankel"))
+    line = concatenate([column, getitem(row, (Ellipsis, slice(1, None)))], -1)
+    i, j = _places(column.shape[-1], row.shape[-1])
+    return _by_index(line, i + j)
+
+
+def circulant(c: Any) -> Tensor:
+    """The square matrix with first column c whose columns are turned by one place each."""
+    v = _vector(c, "circulant")
+    n = v.shape[-1]
+    i, j = _places(n, n)
+    return _by_index(v, (i - j) % n)
+
+
+def companion(a: Any) -> Tensor:
+    """The matrix whose eigenvalues are the roots of the polynomial with coefficients a, the highest first."""
+    (v,) = promote_inexact(a)
+    n = v.shape[-1]
+    if v.ndim < 1 or n < 2:
+        raise ValueError(f"companion needs at least two coefficients, not {describe(v)}")
+    top = -getitem(v, (Ellipsis, slice(1, None))) / getitem(v, (Ellipsis, slice(0, 1)))
+    top = reshape(top, (*top.shape[:-1], 1, n - 1))
+    below = broadcast_to(eye(n - 2, n - 1, dtype=v.dtype), (*v.shape[:-1], n - 2, n - 1))
+    return concatenate([top, below], -2)
+
+
+def fiedler(a: Any) -> Tensor:
+    """The symmetric matrix of |a_i - a_j|."""
+    v = to_tensor(a)
+    return abs(reshape(v, (*v.shape, 1)) - reshape(v, (*v.shape[:-1], 1, v.shape[-1])))
+
+
+def fiedler_companion(a: Any) -> Tensor:
+    """A pentadiagonal matrix with the eigenvalues of `companion`."""
+    (v,) = promote_inexact(a)
+    if v.ndim != 1:
+        raise ValueError(f"fiedler_companion needs a vector, not {describe(v)}")
+    if v.shape[0] <= 1:
+        return zeros((0,), v.dtype)
+    v = v / v[0]
+    n = v.shape[0] - 1
+    if n == 1:
+        return reshape(-v[1], (1, 1))
+    # Coefficients stand beside the diagonal, above it in even rows and below it in odd columns; ones two places off.
+    coefficient = {(0, 0): 1, **{(i, i + 1): i + 2 for i in range(0, n - 1, 2)}}
+    coefficient |= {(j + 1, j): j + 2 for j in range(1, n - 1, 2)}
+    ones = {(1, 0), *((i, i + 2) for i in range(0, n - 2, 2)), *((j + 2, j) for j in range(1, n - 2, 2))}
+    rows = [
+        [-v[coefficient[i, j]] if (i, j) in coefficient else v[0] * ((i, j) in ones) for j in range(n)]
+        for i in range(n)
+    ]
+    return stack([stack(row) for row in rows])
+
+
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Tensor:
+    """The matrix m with m @ v = convolve(a, v, mode) for vectors v of n elements."""
+    v, n = _vector(a, "convolution_matrix"), operator.index(n)
+    if n <= 0:
+        raise ValueError(f"convolution_matrix: n is at least 1, not {n}")
+    if mode not in ("full", "same", "valid"):
+        raise ValueError(f"convolution_matrix: mode is 'full', 'same' or 'valid', not {mode!r}")
+    m = v.shape[-1]
+    i, j = _places(m + n - 1, n)
+    at = i - j
+    inside = (at >= 0) & (at < m)
+    whole = where(inside, _by_index(v, where(inside, at, 0)), 0)
+    length = {"full": m + n - 1, "same": max(m, n), "valid": max(m, n) - min(m, n) + 1}[mode]
+    first = (m + n - 1 - length) // 2
+    return getitem(whole, (Ellipsis, slice(first, first + length), slice(None)))
+
+
+def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Tensor:
+    """The matrix of the Fourier transform of n elements; scale "sqrtn" or "n": divided by it."""
+    if scale not in (None, "sqrtn", "n"):
+        raise ValueError(f"dft: scale is None, 'sqrtn' or 'n', not {scale!r}")
+    n = operator.index(n)
+    divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]
+    roots = [complex(*_root(k, n)) / divisor for k in range(n)]
+    rows = [[roots[i * j % n] for j in range(n)] for i in range(n)]
+    return array(rows, dtype="complex64" if dtype is None else dtype)
+
+
+def _root(k: int, n: int) -> tuple[float, float]:
+    if 4 * k % n == 0:
+        return ((1.0, 0.0), (0.0, -1.0), (-1.0, 0.0), (0.0, 1.0))[4 * k // n]
+    return math.cos(2 * math.pi * k / n), -math.sin(2 * math.pi * k / n)
+
+
+def hadamard(n: int, dtype: Any = int) -> Tensor:
+    """Sylvester's matrix of ones and minus ones with orthogonal rows, for n a power of two."""
+    n = operator.index(n)
+    if n < 1 or n & (n - 1):
+        raise ValueError(f"hadamard: n is a power of two, not {n}")
+    rows = [[1 - 2 * ((i & j).bit_count() & 1) for j in range(n)] for i in range(n)]
+    return array(rows, dtype="int32" if dtype is int else dtype)
+
+
+def helmert(n: int, full: bool = False) -> Tensor:
+    """Helmert's matrix of n columns, without its constant first row unless `full`."""
+    n = operator.index(n)
+    rows = [[1 / math.sqrt(n)] * n] if full else []
+    for i in range(1, n):
+        size = math.sqrt(i * (i + 1))
+        rows.append([1 / size] * i + [-i / size] + [0.0] * (n - i - 1))
+    return array(rows, dtype="float32") if rows else zeros((0, n))
+
+
+def hilbert(n: int) -> Tensor:
+    """The matrix of 1 / (i + j + 1)."""
+    i, j = _places(operator.index(n), operator.index(n))
+    return 1 / (i + j + 1).astype("float32")
+
+
+def invhilbert(n: int) -> Tensor:
+    """The inverse of `hilbert`, of integers rounded to float32."""
+    n, c = operator.index(n), math.comb
+    rows = [
+        [
+            float(
+                (-1) ** (i + j) * (i + j + 1) * c(n + i, n - j - 1) * c(n + j, n - i - 1) * c(i + j, i) ** 2
+            )
+            for j in range(n)
+        ]
+        for i in range(n)
+    ]
+    return array(rows, dtype="float32") if n else zeros((0, 0))
+
+
+def _triangle(n: int, kind: str | None, what: str, signed: bool) -> list[list[int]]:
+    n = operator.index(n)
+    if kind not in (None, "symmetric", "lower", "upper"):
+        raise ValueError(f"{what}: kind is 'symmetric', 'lower' or 'upper', not {kind!r}")
+    low = [[math.comb(i, j) * ((-1) ** (i + j) if signed else 1) for j in range(n)] for i in range(n)]
+    up = [list(column) for column in zip(*low)] if n else []
+    if kind == "lower":
+        return low
+    if kind == "upper":
+        return up
+    first, second = (up, low) if signed else (low, up)
+    return [[sum(x * y for x, y in zip(row, column)) for column in zip(*second)] for row in first]
+
+
+def pascal(n: int, kind: str | None = None) -> Tensor:
+    """Pascal's matrix of binomial coefficients, as float32: symmetric, or its lower or upper triangle."""
+    rows = _triangle(n, kind, "pascal", False)
+    return array(rows, dtype="float32") if rows else zeros((0, 0))
+
+
+def invpascal(n: int, kind: str | None = None) -> Tensor:
+    """The inverse of `pascal`."""
+    rows = _triangle(n, kind, "invpascal", True)
+    return array(rows, dtype="float32") if rows else zeros((0, 0))
+
+
+def leslie(f: Any, s: Any) -> Tensor:
+    """The matrix of a population with birth rates f and survival rates s."""
+    births, survivals = promote_inexact(f, s)
+    n = births.shape[-1]
+    if survivals.shape[-1] != n - 1:
+        raise ValueError(
+            f"leslie needs one survival rate less than birth rates, not {n} and {survivals.shape[-1]}"
+        )
+    i, j = _places(n, n)
+    below = pad(survivals, [(0, 0)] * (survivals.ndim - 1) + [(0, 1)])
+    first = reshape(births, (*births.shape[:-1], 1, n))
+    return where(i == 0, first, where(i == j + 1, reshape(below, (*below.shape[:-1], 1, n)), 0))
+
+
+__all__ = [
+    "block_diag",
+    "circulant",
+    "companion",
+    "convolution_matrix",
+    "dft",
+    "fiedler",
+    "fiedler_companion",
+    "hadamard",
+    "hankel",
+    "helmert",
+    "hilbert",
+    "invhilbert",
+    "invpascal",
+    "leslie",
+    "pascal",
+    "toeplitz",
+]
