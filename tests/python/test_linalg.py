@@ -1,6 +1,10 @@
 """lamina.numpy.linalg and lamina.lax.linalg: values against NumPy, derivatives against finite differences to second
 order in both modes, vmap against a loop and jit against plain code bit by bit."""
 
+import os
+import subprocess
+import sys
+
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
@@ -85,6 +89,8 @@ def test_rectangular_matrices_give_numpy_values(shape, kind):
         close(q @ r, a)
         close(adjoint(np.asarray(q)) @ np.asarray(q), np.eye(q.shape[1]).astype(a.dtype))
     close(la.qr(x, "r"), np.linalg.qr(a, "r"))
+    for mine, theirs in zip(la.qr(x, "raw"), np.linalg.qr(a, "raw")):
+        close(mine, theirs)
     for full in (True, False):
         u, s, vh = (np.asarray(v) for v in la.svd(x, full_matrices=full))
         assert u.shape == np.linalg.svd(a, full)[0].shape and vh.shape == np.linalg.svd(a, full)[2].shape
@@ -509,6 +515,33 @@ def test_products_and_updates():
     close(lm.lax.linalg.symmetric_product(a, a, alpha=2.0, beta=3.0), 2 * a @ a.T + 3 * a)
     r = np.linalg.cholesky(a @ a.T + np.eye(4)).T
     close(lm.lax.linalg.cholesky_update(r, w), np.linalg.cholesky(r.T @ r + np.outer(w, w)).T)
+
+
+def test_machines_without_lapack_have_the_same_functions():
+    code = """
+import numpy as np, lamina.numpy as lnp, lamina.scipy.linalg as sl
+la, rng = lnp.linalg, np.random.default_rng(0)
+for a in (rng.normal(size=(40, 40)), rng.normal(size=(40, 40)) + 1j * rng.normal(size=(40, 40))):
+    s = a @ a.conj().T + 40 * np.eye(40)
+    for x, y in [
+        (la.cholesky(s), np.linalg.cholesky(s)), (la.inv(a), np.linalg.inv(a)), (la.qr(a)[0], np.linalg.qr(a)[0]),
+        (la.eigvalsh(s), np.linalg.eigvalsh(s)), (la.svdvals(a), np.linalg.svd(a)[1]), (la.det(a), np.linalg.det(a)),
+    ]:
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
+    gaps = np.abs(np.asarray(la.eigvals(a))[:, None] - np.linalg.eigvals(a))
+    assert gaps.min(0).max() < 1e-10 and gaps.min(1).max() < 1e-10
+    t, z = (np.asarray(v) for v in sl.schur(a, "complex"))
+    np.testing.assert_allclose(z @ t @ z.conj().T, a, atol=1e-10)
+try:
+    np.asarray(sl.schur(np.eye(3))[0])
+except NotImplementedError as e:
+    assert "complex" in str(e)
+else:
+    raise AssertionError("a real Schur form out of nothing")
+"""
+    env = {**os.environ, "LAMINA_LAPACK": ""}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_programs_with_routines_are_written_and_read():

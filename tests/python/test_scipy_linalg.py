@@ -68,6 +68,17 @@ def test_values_are_scipys(n, kind):
         m = a * scale / np.sqrt(n)
         close(sl.expm(m), reference.expm(m), 1e-9 if scale < 30 else 1e-6)
     close(sl.expm_frechet(a, spd)[1], reference.expm_frechet(a, spd)[1], 1e-8)
+    for name in ("cosm", "sinm", "coshm", "sinhm"):
+        m = a / np.sqrt(n)
+        close(getattr(sl, name)(m), getattr(reference, name)(m))
+    w, left, right = (np.asarray(v) for v in sl.eig(a, left=True))
+    close(a @ right, right * w, 1e-8)
+    close(adjoint(left) @ a, w[:, None] * adjoint(left), 1e-8)
+    np.testing.assert_allclose(np.sort(np.abs(sl.eigvals(a))), np.sort(np.abs(w)), atol=1e-8)
+    for mine, theirs in zip(sl.lstsq(a[:, :1], b), reference.lstsq(a[:, :1], b)):
+        if np.size(theirs):
+            close(mine, np.asarray(theirs, np.asarray(mine).dtype))
+    close(sl.norm(a, 1), reference.norm(a, 1))
     root = np.asarray(sl.sqrtm(spd))
     close(root @ root, spd + 0j)
     # Of negative eigenvalues either root is one, so only its square is compared.

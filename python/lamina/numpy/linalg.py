@@ -69,10 +69,15 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> T
 def qr(a: Any, mode: str = "reduced") -> Any:
     """(Q, R) with a = Q R: orthonormal columns and an upper triangle.
 
-    mode "reduced": k = min(m, n) columns; "complete": m columns, which has no derivative for m > n; "r": only R.
+    mode "reduced": k = min(m, n) columns; "complete": m columns, which has no derivative for m > n; "r": only R;
+    "raw": (the transposed array of reflections with R, their scales), without derivative.
     """
+    if mode == "raw":
+        (x,), wanted = lax_linalg.matrices("qr", a)
+        packed, scales = _core.matrix_routine("lamina.geqrf", [x])
+        return lax_linalg.restored(transposed(packed), wanted), lax_linalg.restored(scales, wanted)
     if mode not in ("reduced", "complete", "r"):
-        raise ValueError(f"qr: mode is 'reduced', 'complete' or 'r', not {mode!r}")
+        raise ValueError(f"qr: mode is 'reduced', 'complete', 'r' or 'raw', not {mode!r}")
     q, r = lax_linalg.qr(a, full_matrices=mode == "complete")
     return r if mode == "r" else QRResult(q, r)
 

@@ -259,6 +259,49 @@ def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Ten
     return linalg.svdvals(a)
 
 
+def eig(
+    a: Any,
+    b: Any = None,
+    left: bool = False,
+    right: bool = True,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """Eigenvalues, complex, and as asked for left and right eigenvectors as columns: (w, vl, vr)."""
+    if b is not None:
+        raise NotImplementedError(
+            "eig of two matrices is not supported; for a regular b use eig(solve(b, a))"
+        )
+    out = lax_linalg.eig(a, compute_left_eigenvectors=left, compute_right_eigenvectors=right)
+    return tuple(out) if len(out) > 1 else out[0]
+
+
+def eigvals(a: Any, b: Any = None, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
+    """The eigenvalues, complex."""
+    return eig(a, b, right=False)
+
+
+def lstsq(
+    a: Any,
+    b: Any,
+    cond: float | None = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(x, squared residuals, rank, singular values): see lamina.numpy.linalg.lstsq."""
+    return linalg.lstsq(a, b, cond)
+
+
+def norm(
+    a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True
+) -> Tensor:
+    """The norm of vectors or matrices; see lamina.numpy.linalg.norm."""
+    return linalg.norm(a, ord, axis, keepdims)
+
+
 def eigh(
     a: Any,
     b: Any = None,
@@ -441,14 +484,18 @@ __all__ = [
     "cho_solve",
     "cholesky",
     "det",
+    "eig",
     "eigh",
     "eigh_tridiagonal",
+    "eigvals",
     "eigvalsh",
     "hessenberg",
     "inv",
+    "lstsq",
     "lu",
     "lu_factor",
     "lu_solve",
+    "norm",
     "pinv",
     "polar",
     "qr",

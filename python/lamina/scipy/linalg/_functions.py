@@ -13,7 +13,7 @@ from lamina.lax import linalg as lax_linalg
 from lamina.numpy import _reductions, linalg
 from lamina.numpy._creation import eye
 from lamina.numpy._elementwise import abs as abs_
-from lamina.numpy._elementwise import ceil, exp2, log2, maximum, where
+from lamina.numpy._elementwise import ceil, exp2, imag, log2, maximum, real, where
 from lamina.numpy._linear import matmul
 
 # Numerator of the Pade approximant of degree 13, and the 1-norm up to which it is exact to double precision
@@ -93,6 +93,34 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
     return (value, change) if compute_expm else change
 
 
+def _turned(A: Any, what: str) -> tuple[Tensor, Tensor, bool]:
+    """exp(iA), exp(-iA), and whether A is complex."""
+    (a,), _ = lax_linalg.matrices(what, A, square=True)
+    return expm(1j * a), expm(-1j * a), a.dtype.kind == "c"
+
+
+def cosm(A: Any) -> Tensor:
+    """The cosine of square matrices."""
+    up, down, is_complex = _turned(A, "cosm")
+    return (up + down) / 2 if is_complex else real(up)
+
+
+def sinm(A: Any) -> Tensor:
+    """The sine of square matrices."""
+    up, down, is_complex = _turned(A, "sinm")
+    return (up - down) / 2j if is_complex else imag(up)
+
+
+def coshm(A: Any) -> Tensor:
+    """The hyperbolic cosine of square matrices."""
+    return (expm(A) + expm(-to_tensor(A))) / 2
+
+
+def sinhm(A: Any) -> Tensor:
+    """The hyperbolic sine of square matrices."""
+    return (expm(A) - expm(-to_tensor(A))) / 2
+
+
 def sqrtm(A: Any, blocksize: int = 1) -> Tensor:
     """The principal square root of square matrices, always complex (whether it is real depends on values).
 
@@ -116,4 +144,4 @@ def funm(A: Any, func: Callable[[Tensor], Tensor], disp: bool = True) -> Any:
     return out, linalg.norm(rest, 1, (-2, -1)) / linalg.norm(to_tensor(A), 1, (-2, -1))
 
 
-__all__ = ["expm", "expm_frechet", "funm", "sqrtm"]
+__all__ = ["coshm", "cosm", "expm", "expm_frechet", "funm", "sinhm", "sinm", "sqrtm"]
