@@ -140,6 +140,7 @@ Tensor operator/(Operand x, Operand y) {
     return Lazy{b.divide(detail::inexact(b, u).value, detail::inexact(b, v).value), u.weak};
   });
 }
+Tensor operator%(Operand x, Operand y) { return remainder(x, y); }
 Tensor operator&(Operand x, Operand y) { return binary_op(Op::and_, x, y); }
 Tensor operator|(Operand x, Operand y) { return binary_op(Op::or_, x, y); }
 Tensor operator^(Operand x, Operand y) { return binary_op(Op::xor_, x, y); }

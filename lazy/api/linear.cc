@@ -105,6 +105,25 @@ Tensor matmul(Operand x, Operand y) {
   });
 }
 
+Tensor dot(Operand x, Operand y) {
+  const auto rank = [](const Operand& o) { return o.number() ? 0 : o.tensor().ndim(); };
+  if (rank(x) == 0 || rank(y) == 0) return x * y;
+  return build(x, [&](Builder& b) {
+    const std::vector<Lazy> v = detail::promoted(b, {&x, &y});
+    const Value &l = v[0].value, &r = v[1].value;
+    const int64_t inner = std::max<int64_t>(r.rank() - 2, 0);
+    if (l.dims().back() != r.dims()[inner])
+      detail::fail(ErrorKind::kValue,
+                   str_cat("dot: ", detail::describe(v[0]), " and ", detail::describe(v[1]), ": ",
+                           l.dims().back(), " != ", r.dims()[inner],
+                           " (last dimension of the first, dimension ", inner, " of the second)"));
+    hlo::DotDims d;
+    d.lhs_contract = {l.rank() - 1};
+    d.rhs_contract = {inner};
+    return Lazy{dot(b, l, r, d), false};
+  });
+}
+
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands, std::source_location where) {
   return build({Tensor(), where}, [&](Builder& b) {
     const size_t arrow = equation.find("->");

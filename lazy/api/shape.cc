@@ -93,6 +93,26 @@ Tensor pad(Operand x, const std::vector<std::pair<int64_t, int64_t>>& widths, do
   });
 }
 
+Tensor roll(Operand x, int64_t shift, const Axes& axes) {
+  return build(x, [&](Builder& b) {
+    const Lazy v = lazy_of(x);
+    const Dims dims(v.value.dims().begin(), v.value.dims().end());
+    Value out = axes.empty() ? b.reshape(v.value, Dims{v.value.type()->num_elements}) : v.value;
+    for (int64_t axis : axes.empty() ? Axes{0} : detail::canonical_axes(axes, v.value.rank(), "roll")) {
+      const int64_t size = out.dims()[axis];
+      if (size == 0) continue;
+      const int64_t first = ((-shift) % size + size) % size;  // the element that comes to the front
+      Dims low(out.rank(), 0), high(out.dims().begin(), out.dims().end());
+      const Dims ones(out.rank(), 1);
+      Dims cut = high, start = low;
+      start[axis] = cut[axis] = first;
+      const Value parts[] = {b.slice(out, start, high, ones), b.slice(out, low, cut, ones)};
+      out = b.concatenate(parts, axis);
+    }
+    return Lazy{axes.empty() ? b.reshape(out, dims) : out, v.weak};
+  });
+}
+
 Tensor flip(Operand x, const Axes& axes) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);

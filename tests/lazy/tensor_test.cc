@@ -388,4 +388,48 @@ TEST_CASE("threads record and compute at the same time", "[api]") {
   for (size_t k = 0; k < results.size(); ++k) CHECK(results[k] == 64 * (100 + static_cast<double>(k)));
 }
 
+template <typename A, typename B>
+concept LogicalOr = requires(const A& a, const B& b) {
+  a || b;
+};
+template <typename A, typename B>
+concept LogicalAnd = requires(const A& a, const B& b) {
+  a&& b;
+};
+template <typename A>
+concept LogicalNot = requires(const A& a) {
+  !a;
+};
+
+TEST_CASE("logical operators on tensors do not compile", "[api]") {
+  static_assert(!LogicalOr<Tensor, Tensor>);
+  static_assert(!LogicalOr<Tensor, bool>);
+  static_assert(!LogicalOr<bool, Tensor>);
+  static_assert(!LogicalAnd<Tensor, Tensor>);
+  static_assert(!LogicalAnd<Tensor, bool>);
+  static_assert(!LogicalAnd<bool, Tensor>);
+  static_assert(!LogicalNot<Tensor>);
+  static_assert(LogicalOr<bool, bool>);
+  const Tensor n = array({1, 3, 5}), g = array({1, 0, 0});
+  CHECK(((n == 3) | (g == 1)).to_host<bool>() == std::vector<bool>{true, true, false});
+  CHECK((n % 3).to_host<int>() == std::vector<int>{1, 0, 2});
+  CHECK((-n % 3).to_host<int>() == std::vector<int>{2, 0, 1});
+  if (sum(n) > 8) CHECK(true);
+}
+
+TEST_CASE("roll and dot", "[api]") {
+  const Tensor x = array({{1, 2, 3}, {4, 5, 6}});
+  CHECK(roll(x, 1).flatten().to_host<int>() == std::vector<int>{6, 1, 2, 3, 4, 5});
+  CHECK(roll(x, -1, {1}).flatten().to_host<int>() == std::vector<int>{2, 3, 1, 5, 6, 4});
+  CHECK(roll(x, 4, {0, -1}).flatten().to_host<int>() == std::vector<int>{3, 1, 2, 6, 4, 5});
+  CHECK(roll(zeros({0}), 3).size() == 0);
+  CHECK_THROWS_AS(roll(x, 1, {2}), Error);
+  const Tensor v = array({1, 0, 2});
+  CHECK(dot(v, v).item() == 5);
+  CHECK(dot(x, v).to_host<int>() == std::vector<int>{7, 16});
+  CHECK(dot(x, 2).shape() == Shape{2, 3});
+  CHECK(dot(zeros({4, 2, 3}), zeros({5, 3, 6})).shape() == Shape{4, 2, 5, 6});
+  CHECK_THROWS_AS(dot(x, x), Error);
+}
+
 }  // namespace

@@ -65,6 +65,7 @@ LAMINA_BINARY_OPERATOR(+)
 LAMINA_BINARY_OPERATOR(-)
 LAMINA_BINARY_OPERATOR(*)
 LAMINA_BINARY_OPERATOR(/)  // of integers: float32; see floor_divide
+LAMINA_BINARY_OPERATOR(%)  // as remainder
 LAMINA_BINARY_OPERATOR(&)
 LAMINA_BINARY_OPERATOR(|)
 LAMINA_BINARY_OPERATOR(^)
@@ -77,6 +78,20 @@ LAMINA_BINARY_OPERATOR(>=)
 #undef LAMINA_BINARY_OPERATOR
 Tensor operator-(Operand x);
 Tensor operator~(Operand x);
+
+// `a || b`, `a && b` and `!a` would ask for truth values, silently cut what is recorded into pieces and
+// choose for all elements at once. Write a | b, a & b, ~a for elements, and x.item<bool>() where one truth
+// value is meant.
+template <typename A, typename B>
+concept OneIsATensor =
+    std::is_same_v<std::remove_cvref_t<A>, Tensor> || std::is_same_v<std::remove_cvref_t<B>, Tensor>;
+template <typename A, typename B>
+requires OneIsATensor<A, B>
+void operator||(const A& use_bitwise_or, const B&) = delete;
+template <typename A, typename B>
+requires OneIsATensor<A, B>
+void operator&&(const A& use_bitwise_and, const B&) = delete;
+void operator!(const Tensor& use_bitwise_not) = delete;
 
 // Names of one operand: LAMINA_UNARY_FUNCTIONS(row) calls row(name) for each.
 #define LAMINA_UNARY_FUNCTIONS(row)                                                                       \
@@ -112,6 +127,9 @@ Tensor stack(const std::vector<Tensor>& parts, int64_t axis = 0,
 // {before, after} per axis, filled with `value`.
 Tensor pad(Operand x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value = 0);
 Tensor flip(Operand x, const Axes& axes = {});
+// Elements moved on by `shift` places along each of `axes`, those beyond the end to the front; {}: in
+// row-major order.
+Tensor roll(Operand x, int64_t shift, const Axes& axes = {});
 // The slices of x at `indices`, an integer tensor of any shape, in place of the axis; negative ones count
 // from the end, those out of range take the nearest slice.
 Tensor take(Operand x, Operand indices, int64_t axis);
@@ -145,6 +163,9 @@ Tensor one_hot(Operand labels, int64_t classes);
 
 // Of the last two dimensions, the others broadcast; 1-d operands are a row and a column.
 Tensor matmul(Operand x, Operand y);
+// NumPy's dot: of the last dimension of x and the last but one (of a 1-d y: the only) of y, all others kept;
+// the product where either is a number.
+Tensor dot(Operand x, Operand y);
 // Einstein's summation over one or two operands, with an explicit result: "bij,bjk->bik".
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands,
               std::source_location where = std::source_location::current());
