@@ -7,6 +7,7 @@ from lamina import _missing, _tensor, cache, tree
 from lamina._callback import pure_callback
 from lamina._core import Tensor
 from lamina._custom import custom_jvp, custom_vjp
+from lamina._devices import default_backend, device_get, device_put, named_scope
 from lamina._jacobian import hessian, jacfwd, jacrev
 from lamina._jit import Jitted, jit
 from lamina._numerics import numerics
@@ -24,6 +25,7 @@ from lamina._transforms import (
 )
 from lamina.cache import threads
 
+ShapeDtypeStruct, jacobian, remat = ShapeDtype, jacrev, checkpoint
 Array = Tensor  # the name that annotations such as jaxtyping's use
 _tensor.install()
 __version__ = "0.1.0"
@@ -32,22 +34,29 @@ __all__ = [
     "Array",
     "Jitted",
     "ShapeDtype",
+    "ShapeDtypeStruct",
     "Tensor",
     "block_until_ready",
     "cache",
     "checkpoint",
     "custom_jvp",
     "custom_vjp",
+    "default_backend",
+    "device_get",
+    "device_put",
     "eval_shape",
     "grad",
     "hessian",
     "jacfwd",
+    "jacobian",
     "jacrev",
     "jit",
     "jvp",
     "linearize",
+    "named_scope",
     "numerics",
     "pure_callback",
+    "remat",
     "threads",
     "tree",
     "value_and_grad",

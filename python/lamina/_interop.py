@@ -26,19 +26,28 @@ _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "m
 
 
 def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
-    """NumPy's universal functions on Tensors: this library's function of the name; NumPy arrays as `out` are filled."""
+    """Universal functions of NumPy and SciPy on Tensors: this library's function of the name, else on the values.
+
+    NumPy arrays as `out` are filled.
+    """
     from lamina import numpy as lnp
 
     if method == "__call__" and not kwargs:
-        f = getattr(lnp, ufunc.__name__, None)
-        result = f(*inputs) if f is not None else None
+        f = vars(lnp).get(ufunc.__name__)
+        if f is None:
+            from lamina.scipy import special
+
+            f = vars(special).get(ufunc.__name__)
+        result = f(*inputs) if callable(f) else None
     elif method == "reduce" and ufunc.__name__ in _REDUCTIONS:
         options = {"axis": 0, **kwargs}
         result = getattr(lnp, _REDUCTIONS[ufunc.__name__])(*inputs, **options)
     else:
         result = None
     if result is None:
-        return NotImplemented
+        f = getattr(ufunc, method)
+        name = ufunc.__name__ + ("" if method == "__call__" else f".{method}")
+        return _on_values(f, name, inputs, kwargs if out is None else {**kwargs, "out": out})
     if out is None:
         return result
     return _filled(out, result)
@@ -56,15 +65,19 @@ def _filled(out: Any, result: Any) -> Any:
 
 def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """NumPy's other functions: this library's one of the name, else NumPy's on the values, with Tensors as results."""
-    from lamina.tree import tree_leaves, tree_map
-
     f = find(func.__name__, func.__module__ or "numpy")
     if f is not None and "out" not in kwargs:
         return f(*args, **kwargs)
+    return _on_values(func, f"{func.__module__ or 'numpy'}.{func.__name__}", args, kwargs)
+
+
+def _on_values(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """A function of NumPy arrays on the values, with Tensors as results. TypeError inside a trace or a derivative."""
     import numpy as np
 
+    from lamina.tree import tree_leaves, tree_map
+
     tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-    name = f"{func.__module__ or 'numpy'}.{func.__name__}"
     if not all(_core.forceable(x) for x in tensors):
         raise TypeError(f"{name} has no counterpart here and needs values, but an argument is being traced")
     if any(_core.differentiated(x) for x in tensors):

@@ -28,6 +28,7 @@ __all__ = [
     "identity",
     "initializers",
     "leaky_relu",
+    "log1mexp",
     "log_sigmoid",
     "log_softmax",
     "logmeanexp",
@@ -100,6 +101,15 @@ def softplus(x: Any) -> Tensor:
     """log(1 + exp(x)), without overflow."""
     t = _float(x)
     return lax.max(t, like(t, 0)) + lax.log1p(lax.exp(-lax.abs(t)))
+
+
+def log1mexp(x: Any) -> Tensor:
+    """log(1 - exp(-x)) for x > 0, exact at both ends (Maechler, "Accurately computing log(1 - exp(-|a|))", 2012)."""
+    t = _float(x)
+    small = t < math.log(2)
+    near = lax.log(-lax.expm1(-_where(small, t, like(t, 0.5))))
+    far = lax.log1p(-lax.exp(-_where(small, like(t, 1.0), t)))
+    return _where(small, near, far)
 
 
 def sparse_plus(x: Any) -> Tensor:

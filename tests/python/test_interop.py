@@ -11,6 +11,8 @@ import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+import scipy.optimize
+import scipy.special
 
 X = np.float32([1.0, 2.0, 3.0])
 ALL = [np.dtype(code).name for code in "?bhilBHILefdFD"]
@@ -56,6 +58,35 @@ def test_numpy_functions_keep_the_type():
     is_tensor(f(x), np.tanh(X) + 12)
     with pytest.raises(TypeError, match="being traced"):
         lm.jit(lambda v: np.real_if_close(v))(x)
+
+
+def test_functions_of_scipy():
+    x = lnp.array(X)
+    is_tensor(scipy.special.gammaln(x + 1), scipy.special.gammaln(X + 1), "float32")
+    got = lm.grad(lambda v: scipy.special.erf(v).sum())(x)
+    np.testing.assert_allclose(got.numpy(), 2 / np.sqrt(np.pi) * np.exp(-(X**2)), rtol=1e-6)
+    # No counterpart here: SciPy's own on the values, or an error where they are not known or have a derivative.
+    is_tensor(scipy.special.jv(0, x), scipy.special.jv(0, X))
+    is_tensor(np.add.outer(x, x), np.add.outer(X, X))
+    is_tensor(np.add(x, x, dtype="float64"), X + X, "float64")
+    with pytest.raises(TypeError, match="jv has no counterpart"):
+        lm.jit(lambda v: scipy.special.jv(0, v))(x)
+    with pytest.raises(TypeError, match="being differentiated"):
+        lm.grad(lambda v: scipy.special.jv(0, v).sum())(x)
+
+
+def test_minimize_of_scipy():
+    def rosenbrock(v):
+        return lnp.square(1 - v[0]) + 100 * lnp.square(v[1] - v[0] ** 2)
+
+    start = np.array([-1.0, 2.0])
+    for function in (rosenbrock, lm.jit(rosenbrock)):
+        found = scipy.optimize.minimize(function, start, jac=lm.grad(function))
+        np.testing.assert_allclose(found.x, [1, 1], rtol=1e-4)
+        found = scipy.optimize.minimize(
+            lm.value_and_grad(function), start, jac=True, hess=lm.hessian(function), method="Newton-CG"
+        )
+        np.testing.assert_allclose(found.x, [1, 1], rtol=1e-3)
 
 
 def test_operators_with_numpy_arrays_on_the_left():

@@ -141,6 +141,7 @@ def test_members_of_arrays():
     assert len(x.flat) == 12 and [v.item() for v in x.flat] == list(range(12))
     assert round(lnp.array(2.567), 1).item() == pytest.approx(2.6)
     assert [v.item() for v in divmod(lnp.array(-7), 2)] == [-4, 1]
+    assert lnp.astype(x, "int32").dtype == "int32"
     assert lnp.bool == "bool" and np.dtype(lnp.bool) == np.bool_
     y = +x
     y[0, 0] = 9

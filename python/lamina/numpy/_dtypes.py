@@ -77,6 +77,11 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     return mine == dtypes.canonical(arg2)
 
 
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+    """`x` with another element type, a copy; `copy` and `device` are the array API's and change nothing."""
+    return to_tensor(x, dtype)
+
+
 def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether `dtype` is of `kind`: a type, a name of the array API (``"real floating"``, ...), or a tuple of
     those.
@@ -244,6 +249,7 @@ def size(a: Any, axis: int | None = None) -> int:
 
 
 __all__ = [
+    "astype",
     "bfloat16",
     "bool_",
     "can_cast",

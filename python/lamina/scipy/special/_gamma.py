@@ -128,7 +128,10 @@ def rgamma(x: Any) -> Tensor:
     return select(pole, 0.0, 1.0 / _gamma(safe(x, ew("not", pole), 1.0)))
 
 
-loggamma = gammaln
+@in_float64
+def loggamma(x: Any) -> Tensor:
+    """log Gamma(x) for x >= 0; NaN below, where it is complex."""
+    return select(compare(x, 0.0, "LT"), math.nan, _gammaln(x))
 
 
 def factorial(n: Any, exact: bool = False) -> Tensor:
@@ -542,6 +545,12 @@ def gammaincc(a: Any, x: Any) -> Tensor:
 def random_gamma_slope(a: Any, x: Any) -> Tensor:
     """How a gamma variate x moves with its parameter a at a fixed probability: -dP/da / dP/dx."""
     return -_gamma_slope(1)(a, x) / _gamma_pdf(a, x)
+
+
+@in_float64
+def gammainc_slope(a: Any, x: Any) -> Tensor:
+    """The derivative of P(a, x) by a."""
+    return _gamma_slope(1)(a, x)
 
 
 # --- incomplete beta ---

@@ -1,0 +1,34 @@
+"""Names of JAX about devices and names of parts of programs: there is one device, the CPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from lamina._tensor import numpy, to_tensor
+
+
+def device_put(x: Any, device: Any = None, **options: Any) -> Any:
+    """The arrays of a container as Tensors; the other arguments have no effect."""
+    from lamina.tree import tree_map
+
+    return tree_map(lambda leaf: to_tensor(leaf).copy(), x)
+
+
+def device_get(x: Any) -> Any:
+    """The arrays of a container as NumPy arrays. TypeError where a value is not known or has an open derivative."""
+    from lamina.tree import tree_map
+
+    return tree_map(lambda leaf: numpy(to_tensor(leaf)), x)
+
+
+def default_backend() -> str:
+    """The kind of device, "cpu"."""
+    return "cpu"
+
+
+@contextlib.contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """A block or function with a name, which changes nothing: programs are shown with their lines."""
+    yield
