@@ -9,6 +9,7 @@ from typing import Any
 from lamina import _core
 from lamina._core import Tensor
 from lamina._custom import _Custom, _kept_rule
+from lamina._indexing import scalar
 from lamina._tensor import astype, to_tensor
 from lamina.numpy._common import broadcast_all, compare, ew, full_of, promote_inexact, select
 from lamina.tree import TreeDef
@@ -64,7 +65,12 @@ def in_float64(f: Callable[..., Any]) -> Callable[..., Any]:
         dtype, weak = ts[0].dtype.name, all(t.weak_type for t in ts)
         if ts[0].dtype.kind == "c":
             raise TypeError(f"{f.__name__} is not defined for {dtype} elements")
-        out = f(*broadcast_all(*(astype(t, "float64") for t in ts)), **kwargs)
+        exact = dtype == "float64"  # numbers keep their bits beside float64
+        wide = [
+            scalar(float(a), "float64") if exact and type(a) in (int, float) else astype(t, "float64")
+            for a, t in zip(args, ts)
+        ]
+        out = f(*broadcast_all(*wide), **kwargs)
         if isinstance(out, tuple):
             return tuple(_core.set_weak(astype(o, dtype), weak) for o in out)
         return _core.set_weak(astype(out, dtype), weak)

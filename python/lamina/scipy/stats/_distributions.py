@@ -1,0 +1,473 @@
+"""Densities and distribution functions; names, parameters and meanings as in scipy.stats.
+
+Computed in float64 and rounded once to the arguments' float type; differentiable by all real arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+from lamina._core import Tensor
+from lamina._tensor import to_tensor
+from lamina.numpy._common import compare, ew, select
+from lamina.scipy.special import _convex as convex
+from lamina.scipy.special import _error as error
+from lamina.scipy.special import _gamma as gammas
+from lamina.scipy.special._common import in_float64, number, safe
+
+_Function = Callable[..., Tensor]
+
+
+def _log(x: Tensor) -> Tensor:
+    return ew("log", x)
+
+
+def _exp(x: Tensor) -> Tensor:
+    return ew("exponential", x)
+
+
+def _log1p(x: Tensor) -> Tensor:
+    return ew("log_plus_one", x)
+
+
+class _Distribution:
+    """Functions of z, x moved and scaled, and of the shape parameters, which are the arguments of `log_density`."""
+
+    _last: tuple[str, ...] = ()
+
+    def __init__(self, name: str, log_density: _Function, **functions: _Function) -> None:
+        self.__name__, self._log_density, self._functions = name, log_density, functions
+        self._shapes = tuple(inspect.signature(log_density).parameters)[1:]
+        defaults = [
+            inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("x", *self._shapes)
+        ]
+        for n in self._last:
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            defaults.append(inspect.Parameter(n, kind, default=1.0 if n == "scale" else 0.0))
+        self._signature = inspect.Signature(defaults)
+
+    def __repr__(self) -> str:
+        return f"lamina.scipy.stats.{self.__name__}"
+
+    def _run(self, f: Callable[..., Tensor], args: Any, kwargs: Any) -> Tensor:
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as e:
+            raise TypeError(f"{self.__name__}{self._signature}: {e}") from None
+        bound.apply_defaults()
+        return in_float64(f)(*bound.arguments.values())
+
+    def _function(self, name: str) -> _Function:
+        if name not in self._functions:
+            raise NotImplementedError(
+                f"{self.__name__} has no {name}; it has {', '.join(sorted(self._functions))}"
+            )
+        return self._functions[name]
+
+    def _split(self, args: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...], Tensor, Any]:
+        x, shapes = args[0], args[1 : 1 + len(self._shapes)]
+        loc, *rest = args[1 + len(self._shapes) :]
+        scale = rest[0] if rest else None
+        return (x - loc if scale is None else (x - loc) / scale), shapes, loc, scale
+
+    def _values(self, name: str, args: Any, kwargs: Any) -> Tensor:
+        f = self._function(name)
+
+        def run(*given: Tensor) -> Tensor:
+            z, shapes, _, _ = self._split(given)
+            return f(z, *shapes)
+
+        return self._run(run, args, kwargs)
+
+    def cdf(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The probability of at most x."""
+        return self._values("cdf", args, kwargs)
+
+    def sf(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The probability of more than x."""
+        return (
+            self._values("sf", args, kwargs) if "sf" in self._functions else 1.0 - self.cdf(*args, **kwargs)
+        )
+
+    def logcdf(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The logarithm of cdf."""
+        if "logcdf" in self._functions:
+            return self._values("logcdf", args, kwargs)
+        return _log(self.cdf(*args, **kwargs))
+
+    def logsf(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The logarithm of sf."""
+        return (
+            self._values("logsf", args, kwargs)
+            if "logsf" in self._functions
+            else _log(self.sf(*args, **kwargs))
+        )
+
+
+class Continuous(_Distribution):
+    """A distribution with a density; every function takes x, the shape parameters, loc=0 and scale=1."""
+
+    _last = ("loc", "scale")
+
+    def logpdf(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The logarithm of the density at x, -inf outside the support."""
+
+        def run(*given: Tensor) -> Tensor:
+            z, shapes, _, scale = self._split(given)
+            return self._log_density(z, *shapes) - _log(scale)
+
+        return self._run(run, args, kwargs)
+
+    def pdf(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The density at x."""
+
+        def run(*given: Tensor) -> Tensor:
+            z, shapes, _, scale = self._split(given)
+            return _exp(self._log_density(z, *shapes)) / scale
+
+        return self._run(run, args, kwargs)
+
+    def ppf(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The value that is not exceeded with probability x, the inverse of cdf."""
+        f = self._function("ppf")
+
+        def run(*given: Tensor) -> Tensor:
+            _, shapes, loc, scale = self._split(given)
+            return f(given[0], *shapes) * scale + loc
+
+        return self._run(run, args, kwargs)
+
+
+class Discrete(_Distribution):
+    """A distribution on the integers; every function takes k, the parameters and loc=0."""
+
+    _last = ("loc",)
+
+    def logpmf(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The logarithm of the probability of k, -inf where it is none."""
+
+        def run(*given: Tensor) -> Tensor:
+            z, shapes, _, _ = self._split(given)
+            whole = compare(z, ew("floor", z), "EQ")
+            return select(whole, self._log_density(safe(z, whole, 0.0), *shapes), -math.inf)
+
+        return self._run(run, args, kwargs)
+
+    def pmf(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The probability of k."""
+        return _exp(self.logpmf(*args, **kwargs))
+
+
+def _inside(ok: Tensor, z: Tensor, f: Callable[[Tensor], Tensor], instead: float, outside: float) -> Tensor:
+    """f(z) where `ok`, else `outside`; `instead` is a harmless z."""
+    return select(ok, f(safe(z, ok, instead)), number(outside, z))
+
+
+def _positive(f: Callable[[Tensor], Tensor], z: Tensor, outside: float = -math.inf) -> Tensor:
+    return _inside(compare(z, 0.0, "GE"), z, f, 1.0, outside)
+
+
+def _unit(z: Tensor) -> Tensor:
+    return ew("and", compare(z, 0.0, "GE"), compare(z, 1.0, "LE"))
+
+
+norm = Continuous(
+    "norm",
+    lambda z: -0.5 * z * z - 0.5 * math.log(2 * math.pi),
+    cdf=lambda z: error.ndtr(z),
+    sf=lambda z: error.ndtr(-z),
+    logcdf=lambda z: error.log_ndtr(z),
+    logsf=lambda z: error.log_ndtr(-z),
+    ppf=lambda q: error.ndtri(q),
+)
+uniform = Continuous(
+    "uniform",
+    lambda z: _inside(_unit(z), z, lambda v: v * 0.0, 0.5, -math.inf),
+    cdf=lambda z: ew("clamp", number(0, z), z, number(1, z)),
+    ppf=lambda q: _inside(_unit(q), q, lambda v: v, 0.5, math.nan),
+)
+expon = Continuous(
+    "expon",
+    lambda z: _positive(lambda v: -v, z),
+    cdf=lambda z: _positive(lambda v: -ew("exponential_minus_one", -v), z, 0.0),
+    sf=lambda z: _positive(lambda v: _exp(-v), z, 1.0),
+    logsf=lambda z: _positive(lambda v: -v, z, 0.0),
+    ppf=lambda q: -_log1p(-q),
+)
+gamma = Continuous(
+    "gamma",
+    lambda z, a: _positive(lambda v: convex.xlogy(a - 1.0, v) - v - gammas.gammaln(a), z),
+    cdf=lambda z, a: _positive(lambda v: gammas.gammainc(a, v), z, 0.0),
+    sf=lambda z, a: _positive(lambda v: gammas.gammaincc(a, v), z, 1.0),
+)
+chi2 = Continuous(
+    "chi2",
+    lambda z, df: _positive(
+        lambda v: convex.xlogy(df / 2 - 1.0, v / 2) - v / 2 - gammas.gammaln(df / 2) - math.log(2), z
+    ),
+    cdf=lambda z, df: _positive(lambda v: gammas.gammainc(df / 2, v / 2), z, 0.0),
+    sf=lambda z, df: _positive(lambda v: gammas.gammaincc(df / 2, v / 2), z, 1.0),
+)
+beta = Continuous(
+    "beta",
+    lambda z, a, b: _inside(
+        _unit(z),
+        z,
+        lambda v: convex.xlogy(a - 1.0, v) + convex.xlog1py(b - 1.0, -v) - gammas.betaln(a, b),
+        0.5,
+        -math.inf,
+    ),
+    cdf=lambda z, a, b: gammas.betainc(a, b, ew("clamp", number(0, z), z, number(1, z))),
+    sf=lambda z, a, b: gammas.betainc(b, a, 1.0 - ew("clamp", number(0, z), z, number(1, z))),
+)
+laplace = Continuous(
+    "laplace",
+    lambda z: -ew("abs", z) - math.log(2),
+    cdf=lambda z: select(
+        compare(z, 0.0, "LT"), 0.5 * _exp(ew("minimum", z, 0.0)), 1.0 - 0.5 * _exp(-ew("maximum", z, 0.0))
+    ),
+)
+logistic = Continuous(
+    "logistic",
+    lambda z: convex.log_expit(z) + convex.log_expit(-z),
+    cdf=lambda z: convex.expit(z),
+    sf=lambda z: convex.expit(-z),
+    logcdf=lambda z: convex.log_expit(z),
+    logsf=lambda z: convex.log_expit(-z),
+    ppf=lambda q: convex.logit(q),
+)
+cauchy = Continuous(
+    "cauchy",
+    lambda z: -_log1p(z * z) - math.log(math.pi),
+    cdf=lambda z: 0.5 + ew("atan", z) / math.pi,
+    sf=lambda z: 0.5 - ew("atan", z) / math.pi,
+    ppf=lambda q: ew("tan", math.pi * (q - 0.5)),
+)
+t = Continuous(
+    "t",
+    lambda z, df: (
+        -0.5 * (df + 1.0) * _log1p(z * z / df) - 0.5 * _log(df) - gammas.betaln(0.5 * df, number(0.5, df))
+    ),
+    cdf=lambda z, df: select(compare(z, 0.0, "LT"), _t_tail(z, df), 1.0 - _t_tail(z, df)),
+    sf=lambda z, df: select(compare(z, 0.0, "GT"), _t_tail(z, df), 1.0 - _t_tail(z, df)),
+)
+
+
+def _t_tail(z: Tensor, df: Tensor) -> Tensor:
+    """The probability of less than -|z|."""
+    return 0.5 * gammas.betainc(0.5 * df, number(0.5, df), df / (df + z * z))
+
+
+pareto = Continuous(
+    "pareto",
+    lambda z, b: _inside(compare(z, 1.0, "GE"), z, lambda v: _log(b) - (b + 1.0) * _log(v), 1.0, -math.inf),
+    cdf=lambda z, b: _inside(
+        compare(z, 1.0, "GE"), z, lambda v: -ew("exponential_minus_one", -b * _log(v)), 1.0, 0.0
+    ),
+    sf=lambda z, b: _inside(compare(z, 1.0, "GE"), z, lambda v: _exp(-b * _log(v)), 1.0, 1.0),
+    ppf=lambda q, b: _exp(-_log1p(-q) / b),
+)
+gumbel_r = Continuous(
+    "gumbel_r",
+    lambda z: -z - _exp(-z),
+    cdf=lambda z: _exp(-_exp(-z)),
+    logcdf=lambda z: -_exp(-z),
+    sf=lambda z: -ew("exponential_minus_one", -_exp(-z)),
+    ppf=lambda q: -_log(-_log(q)),
+)
+gumbel_l = Continuous(
+    "gumbel_l",
+    lambda z: z - _exp(z),
+    cdf=lambda z: -ew("exponential_minus_one", -_exp(z)),
+    sf=lambda z: _exp(-_exp(z)),
+    logsf=lambda z: -_exp(z),
+    ppf=lambda q: _log(-_log1p(-q)),
+)
+gennorm = Continuous(
+    "gennorm",
+    lambda z, beta: _log(0.5 * beta) - gammas.gammaln(1.0 / beta) - ew("power", ew("abs", z), beta),
+    cdf=lambda z, beta: (
+        0.5 + 0.5 * ew("sign", z) * gammas.gammainc(1.0 / beta, ew("power", ew("abs", z), beta))
+    ),
+)
+truncnorm = Continuous(
+    "truncnorm",
+    lambda z, a, b: select(
+        ew("and", compare(z, a, "GE"), compare(z, b, "LE")),
+        -0.5 * z * z - 0.5 * math.log(2 * math.pi) - _log_between(a, b),
+        -math.inf,
+    ),
+    cdf=lambda z, a, b: _exp(_truncated(z, a, b)),
+    logcdf=lambda z, a, b: _truncated(z, a, b),
+)
+
+
+def _log_between(a: Tensor, b: Tensor) -> Tensor:
+    """log(ndtr(b) - ndtr(a)), on the side where both are small."""
+    turned = compare(a, 0.0, "GT")
+    low, high = select(turned, -b, a), select(turned, -a, b)
+    top, bottom = error.log_ndtr(high), error.log_ndtr(low)
+    return top + _log1p(-_exp(bottom - top))
+
+
+def _truncated(z: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    inside = ew("and", compare(z, a, "GT"), compare(z, b, "LT"))
+    value = _log_between(a, select(inside, z, b)) - _log_between(a, b)
+    return select(compare(z, a, "LE"), -math.inf, select(inside, value, 0.0))
+
+
+bernoulli = Discrete(
+    "bernoulli",
+    lambda k, p: select(compare(k, 0.0, "EQ"), _log1p(-p), select(compare(k, 1.0, "EQ"), _log(p), -math.inf)),
+    cdf=lambda k, p: select(compare(k, 0.0, "LT"), 0.0, select(compare(k, 1.0, "LT"), 1.0 - p, 1.0)),
+)
+poisson = Discrete(
+    "poisson",
+    lambda k, mu: _positive(lambda v: convex.xlogy(v, mu) - gammas.gammaln(v + 1.0) - mu, k),
+    cdf=lambda k, mu: _positive(lambda v: gammas.gammaincc(ew("floor", v) + 1.0, mu), k, 0.0),
+    sf=lambda k, mu: _positive(lambda v: gammas.gammainc(ew("floor", v) + 1.0, mu), k, 1.0),
+)
+geom = Discrete(
+    "geom",
+    lambda k, p: _inside(
+        compare(k, 1.0, "GE"), k, lambda v: convex.xlog1py(v - 1.0, -p) + _log(p), 1.0, -math.inf
+    ),
+    cdf=lambda k, p: _positive(lambda v: -ew("exponential_minus_one", ew("floor", v) * _log1p(-p)), k, 0.0),
+)
+binom = Discrete(
+    "binom",
+    lambda k, n, p: _inside(
+        ew("and", compare(k, 0.0, "GE"), compare(k, n, "LE")),
+        k,
+        lambda v: (
+            convex.xlogy(v, p)
+            + convex.xlog1py(n - v, -p)
+            - _log(n + 1.0)
+            - gammas.betaln(ew("maximum", n - v, 0.0) + 1.0, v + 1.0)
+        ),
+        0.0,
+        -math.inf,
+    ),
+    cdf=lambda k, n, p: _binomial_cdf(ew("floor", k), n, p),
+)
+
+
+def _binomial_cdf(k: Tensor, n: Tensor, p: Tensor) -> Tensor:
+    inside = ew("and", compare(k, 0.0, "GE"), compare(k, n, "LT"))
+    v = safe(k, inside, 0.0)
+    value = gammas.betainc(select(inside, n - v, 1.0), v + 1.0, 1.0 - p)
+    return select(inside, value, select(compare(k, 0.0, "LT"), 0.0, 1.0))
+
+
+nbinom = Discrete(
+    "nbinom",
+    lambda k, n, p: _positive(
+        lambda v: (
+            gammas.gammaln(v + n)
+            - gammas.gammaln(v + 1.0)
+            - gammas.gammaln(n)
+            + n * _log(p)
+            + convex.xlog1py(v, -p)
+        ),
+        k,
+    ),
+    cdf=lambda k, n, p: _positive(lambda v: gammas.betainc(n, ew("floor", v) + 1.0, p), k, 0.0),
+)
+
+
+class _MultivariateNormal:
+    """The normal distribution of vectors."""
+
+    def logpdf(self, x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Tensor:
+        """The logarithm of the density at x, [..., n], with mean [..., n] or a number and covariance [..., n, n],
+
+        or a number or scalar array: variances of independent parts. The leading dimensions broadcast.
+        """
+        from lamina import numpy as lnp
+        from lamina.lax.linalg import triangular_solve
+        from lamina.numpy._common import promote_inexact
+
+        if allow_singular is not None:
+            raise NotImplementedError("multivariate_normal: allow_singular is not supported")
+        x, mean, cov = promote_inexact(x, mean, cov)
+        if mean.ndim == 0:
+            d = x - mean
+            return -0.5 * (d * d / cov + math.log(2 * math.pi) + lnp.log(cov))
+        n = mean.shape[-1]
+        if cov.ndim == 0:
+            d = x - mean
+            return -0.5 * (lnp.sum(d * d, -1) / cov + n * math.log(2 * math.pi) + n * lnp.log(cov))
+        if cov.ndim < 2 or cov.shape[-2:] != (n, n):
+            raise ValueError(
+                f"multivariate_normal: a mean of shape {mean.shape} needs a covariance of shape (..., {n}, {n}), "
+                f"not {cov.shape}"
+            )
+        factor = lnp.linalg.cholesky(cov)
+        d = x - mean
+        lead = lnp.broadcast_shapes(d.shape[:-1], factor.shape[:-2])
+        factor, d = lnp.broadcast_to(factor, (*lead, n, n)), lnp.broadcast_to(d, (*lead, n))
+        y = triangular_solve(factor, d[..., None], left_side=True, lower=True)[..., 0]
+        logs = lnp.sum(lnp.log(lnp.diagonal(factor, axis1=-2, axis2=-1)), -1)
+        return -0.5 * lnp.sum(y * y, -1) - 0.5 * n * math.log(2 * math.pi) - logs
+
+    def pdf(self, x: Any, mean: Any, cov: Any) -> Tensor:
+        """The density at x; see logpdf."""
+        return _exp(self.logpdf(x, mean, cov))
+
+
+class _Dirichlet:
+    """Dirichlet's distribution on the simplex."""
+
+    def logpdf(self, x: Any, alpha: Any) -> Tensor:
+        """The logarithm of the density at x, [n, ...] (or [n - 1, ...]: without the last part); -inf
+        outside.
+        """
+        from lamina import numpy as lnp
+
+        a, x = to_tensor(alpha), to_tensor(x)
+        if a.ndim != 1:
+            raise ValueError(f"dirichlet needs a vector of concentrations, not shape {a.shape}")
+        if x.shape[0] + 1 == a.shape[0]:
+            x = lnp.concatenate([x, 1 - lnp.sum(x, 0, keepdims=True)])
+        if x.shape[0] != a.shape[0]:
+            raise ValueError(f"dirichlet: x of shape {x.shape} for {a.shape[0]} concentrations")
+        a = a.reshape((-1, *[1] * (x.ndim - 1)))
+        norm = lnp.sum(gammas.gammaln(a), 0) - gammas.gammaln(lnp.sum(a, 0))
+        value = lnp.sum(convex.xlogy(a - 1, x), 0) - norm
+        ok = (x >= 0).all(0) & (lnp.abs(lnp.sum(x, 0) - 1) < 1e-6)
+        return lnp.where(ok, value, -math.inf)
+
+    def pdf(self, x: Any, alpha: Any) -> Tensor:
+        """The density at x; see logpdf."""
+        return _exp(self.logpdf(x, alpha))
+
+
+multivariate_normal, dirichlet = _MultivariateNormal(), _Dirichlet()
+
+__all__ = [
+    "bernoulli",
+    "beta",
+    "binom",
+    "cauchy",
+    "chi2",
+    "dirichlet",
+    "expon",
+    "gamma",
+    "gennorm",
+    "geom",
+    "gumbel_l",
+    "gumbel_r",
+    "laplace",
+    "logistic",
+    "multivariate_normal",
+    "nbinom",
+    "norm",
+    "pareto",
+    "poisson",
+    "t",
+    "truncnorm",
+    "uniform",
+]
