@@ -137,6 +137,51 @@ lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", "Uniform of v
 lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", "Variance 1 / inputs.")
 he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", "Uniform of variance 2 / inputs.")
 he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", "Variance 2 / inputs.")
+
+
+def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = "float32") -> Initializer:
+    """Matrices with orthonormal rows or columns, times `scale`; other dimensions than `column_axis` count as rows.
+
+    The initializer raises ValueError for less than 2 dimensions.
+    """
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
+        shape = tuple(shape)
+        if len(shape) < 2:
+            raise ValueError(f"an orthogonal initializer needs at least 2 dimensions, not shape {shape}")
+        if 0 in shape:
+            return lax.full(shape, 0, dtype)
+        axis = column_axis % len(shape)
+        columns = shape[axis]
+        rest = shape[:axis] + shape[axis + 1 :]
+        q = random.orthogonal(key, math.prod(rest), (), dtype, columns)
+        order = list(range(len(rest)))
+        order.insert(axis, len(rest))
+        return lax.transpose(lax.reshape(q, (*rest, columns)), order) * const(scale, dtype)
+
+    return init
+
+
+def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = "float32") -> Initializer:
+    """Kernels of convolutions [spatial..., inputs, outputs] that are orthogonal in the middle and 0 elsewhere.
+
+    Xiao et al., "Dynamical isometry and a mean field theory of CNNs" (ICML 2018). The initializer raises ValueError
+    for other than 3 to 5 dimensions, and for more inputs than outputs.
+    """
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
+        shape = tuple(shape)
+        if not 3 <= len(shape) <= 5:
+            raise ValueError(f"delta_orthogonal needs 3 to 5 dimensions, not shape {shape}")
+        if shape[-1] < shape[-2]:
+            raise ValueError(f"delta_orthogonal needs at least as many outputs as inputs, not {shape[-2:]}")
+        matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:])
+        middle = tuple((n - 1) // 2 for n in shape[:-2])
+        return lax.full(shape, 0, dtype).at[middle].set(matrix)
+
+    return init
+
+
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
 __getattr__ = _missing.attributes("lamina.initializers")

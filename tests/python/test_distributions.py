@@ -118,3 +118,45 @@ def test_wrong_shapes_and_generators():
     with pytest.raises(ValueError, match="threefry2x32"):
         random.key(0, impl="rbg")
     assert random.key_impl(KEY) == "threefry2x32"
+
+
+COV = np.array([[2, 0.3], [0.3, 1]], np.float32)
+
+
+@pytest.mark.parametrize("method", ["cholesky", "eigh", "svd"])
+def test_multivariate_normal(jax, method):
+    mean, key = np.array([1, -2], np.float32), jax.random.PRNGKey(42)
+    got = random.multivariate_normal(KEY, mean, COV, (20000,), method=method).numpy()
+    np.testing.assert_allclose(np.cov(got.T), COV, atol=0.1)
+    np.testing.assert_allclose(got.mean(0), mean, atol=0.1)
+    if method == "cholesky":  # the signs of eigenvectors are the algorithm's
+        want = jax.random.multivariate_normal(key, mean, COV, (20000,))
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
+        slope = lm.grad(lambda c: random.multivariate_normal(KEY, mean, c)[1])(COV)
+        want = jax.grad(lambda c: jax.random.multivariate_normal(key, mean, c)[1])(COV)
+        np.testing.assert_allclose(slope.numpy(), want, rtol=1e-4, atol=1e-5)
+    batch = random.multivariate_normal(KEY, np.zeros((3, 2), np.float32), COV)
+    assert batch.shape == (3, 2)
+    with pytest.raises(ValueError, match="covariance"):
+        random.multivariate_normal(KEY, mean, np.eye(3, dtype=np.float32))
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, None), (3, 5), (5, 3)])
+def test_orthogonal(jax, n, m):
+    got = random.orthogonal(KEY, n, (2,), m=m).numpy()
+    want = jax.random.orthogonal(jax.random.PRNGKey(42), n, (2,), m=m)
+    np.testing.assert_allclose(got, want, atol=1e-5)
+    unitary = random.orthogonal(KEY, n, dtype="complex64").numpy()
+    np.testing.assert_allclose(unitary @ unitary.conj().T, np.eye(n), atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (6, 4), (3, 2, 4)])
+def test_orthogonal_initializers(jax, shape):
+    key = jax.random.PRNGKey(42)
+    got = lm.nn.initializers.orthogonal(2.0)(KEY, shape)
+    np.testing.assert_allclose(got.numpy(), jax.nn.initializers.orthogonal(2.0)(key, shape), atol=1e-5)
+    if len(shape) == 3:
+        got = lm.nn.initializers.delta_orthogonal()(KEY, shape)
+        np.testing.assert_allclose(got.numpy(), jax.nn.initializers.delta_orthogonal()(key, shape), atol=1e-5)
+        with pytest.raises(ValueError, match="3 to 5 dimensions"):
+            lm.nn.initializers.delta_orthogonal()(KEY, (4, 6))

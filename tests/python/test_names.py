@@ -221,6 +221,25 @@ def test_polydiv():
     np.testing.assert_allclose(r.numpy()[-1:], want[1])
 
 
+def test_polyfit_and_roots():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=12), rng.normal(size=(12, 2))
+    for kwargs in ({}, {"w": np.arange(1.0, 13)}, {"cov": True}, {"cov": "unscaled"}):
+        for values in (y, y[:, 0]):
+            got, want = lnp.polyfit(x, values, 3, **kwargs), np.polyfit(x, values, 3, **kwargs)
+            for g, w in zip(got, want) if isinstance(want, tuple) else [(got, want)]:
+                np.testing.assert_allclose(g.numpy(), w, rtol=1e-8)
+    slope = lm.grad(lambda v: lnp.polyfit(x, v, 2)[0])(y[:, 0])
+    np.testing.assert_allclose(slope.numpy(), np.linalg.pinv(np.vander(x, 3))[0], rtol=1e-8)
+    for p in ([1.0, -6, 11, -6], [0.0, 2, 3, 0, 0], [5.0], [0.0, 0]):
+        got, want = lnp.roots(np.array(p)).numpy(), np.roots(p)
+        np.testing.assert_allclose(np.sort_complex(got), np.sort_complex(want.astype(complex)), atol=1e-12)
+    assert lnp.roots(np.array([1.0, 0, 1])).numpy() == pytest.approx([1j, -1j])
+    with pytest.raises(TypeError, match="strip_zeros"):
+        lm.jit(lnp.roots)(np.ones(3))
+    np.testing.assert_allclose(lnp.poly(np.diag([1.0, 2])).numpy(), [1, -3, 2])
+
+
 def test_files_and_print():
     file = io.BytesIO()
     lnp.save(file, lnp.array(X))

@@ -12,7 +12,7 @@ from lamina.numpy._elementwise import negative
 from lamina.numpy._linear import polyadd, polymul
 from lamina.numpy._shape import atleast_1d, concatenate, stack
 
-__all__ = ["poly", "polydiv", "polyint", "polysub"]
+__all__ = ["poly", "polydiv", "polyfit", "polyint", "polysub", "roots"]
 
 
 def polysub(a1: Any, a2: Any) -> Tensor:
@@ -52,11 +52,87 @@ def polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
 
 
 def poly(seq_of_zeros: Any) -> Tensor:
-    """The coefficients of the polynomial with these zeros, a 1-d array; of 2-d arrays NotImplementedError."""
+    """The coefficients of the polynomial with these zeros, a 1-d array; or the characteristic one of a square matrix."""
     t = atleast_1d(inexact(seq_of_zeros))
+    if t.ndim == 2:
+        from lamina.numpy import linalg
+
+        t = linalg.eigvals(t)
     if t.ndim != 1:
-        raise NotImplementedError("poly of a matrix: take linalg.eigvals of it first")
+        raise ValueError(f"poly needs zeros or a square matrix, not shape {t.shape}")
     out = atleast_1d(inexact(1.0)).astype(t.dtype)
     for i in range(math.prod(t.shape)):
         out = polymul(out, stack([(t[i] * 0 + 1), -t[i]]))
     return out
+
+
+def polyfit(
+    x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None, cov: Any = False
+) -> Any:
+    """The coefficients, the highest power first, of the polynomial of degree `deg` that fits y(x) best: [deg + 1(, k)].
+
+    `y` is [n] or [n, k]; `w` weights the residuals. With `full`: (coefficients, residuals, rank, singular values,
+    rcond), with `cov`: (coefficients, their covariance). TypeError for arrays of other dimensions.
+    """
+    from lamina import numpy as lnp
+
+    xs, ys = promote_inexact(x, y)
+    if xs.ndim != 1 or ys.ndim not in (1, 2) or xs.shape[0] != ys.shape[0] or deg < 0:
+        raise TypeError(
+            f"polyfit needs x [n], y [n] or [n, k] and deg >= 0, not {xs.shape}, {ys.shape} and {deg}"
+        )
+    if rcond is None:
+        rcond = xs.size * float(lnp.finfo(xs.dtype).eps)
+    lhs, rhs = lnp.vander(xs, deg + 1), ys
+    if w is not None:
+        weights = inexact(w)
+        if weights.shape != xs.shape:
+            raise TypeError(f"polyfit: weights of shape {weights.shape} for x of shape {xs.shape}")
+        lhs = lhs * weights[:, None]
+        rhs = rhs * (weights[:, None] if rhs.ndim == 2 else weights)
+    scale = lnp.sqrt((lhs * lhs).sum(0))
+    c, residuals, rank, singular = lnp.linalg.lstsq(lhs / scale, rhs, rcond)
+    c = c / (scale[:, None] if c.ndim == 2 else scale)
+    if full:
+        return c, residuals, rank, singular, rcond
+    if not cov:
+        return c
+    base = lnp.linalg.inv(lhs.T @ lhs)
+    if cov == "unscaled":
+        factor = 1.0
+    else:
+        if xs.size <= deg + 1:
+            raise ValueError(
+                f"polyfit: {xs.size} points are too few for the covariance of {deg + 1} coefficients"
+            )
+        gap = rhs - lhs @ c
+        factor = (gap * gap).sum(0) / (xs.size - deg - 1)
+    return c, (base[..., None] if rhs.ndim == 2 else base) * factor
+
+
+def roots(p: Any, *, strip_zeros: bool = True) -> Tensor:
+    """The zeros of a polynomial, complex, as the eigenvalues of its companion matrix.
+
+    Leading and trailing zeros are left out (the latter are zeros of the polynomial), for which the values must be
+    known (TypeError inside a jit or vmap); without `strip_zeros` the first coefficient must not be 0.
+    """
+    from lamina import numpy as lnp
+    from lamina.numpy._common import host
+
+    t = atleast_1d(inexact(p))
+    if t.ndim != 1:
+        raise ValueError(f"roots needs a vector of coefficients, not shape {t.shape}")
+    trailing = 0
+    if strip_zeros:
+        nonzero = [i for i, c in enumerate(host(t, "roots without strip_zeros=False")) if c != 0]
+        if not nonzero:
+            return zeros((0,), "complex128" if t.dtype in ("float64", "complex128") else "complex64")
+        trailing = t.size - 1 - nonzero[-1]
+        t = t[nonzero[0] : nonzero[-1] + 1]
+    n = t.size - 1
+    kind = "complex128" if t.dtype in ("float64", "complex128") else "complex64"
+    found = zeros((0,), kind)
+    if n > 0:
+        companion = lnp.eye(n, k=-1, dtype=t.dtype).at[0].set(-t[1:] / t[0])
+        found = lnp.linalg.eigvals(companion).astype(kind)
+    return concatenate([found, zeros((trailing,), kind)])

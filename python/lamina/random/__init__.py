@@ -5,10 +5,11 @@ and vmap, on any number of threads.
 """
 
 from lamina import _missing, _results
-from lamina.random import _rejection, _streams
+from lamina.random import _matrices, _rejection, _streams
+from lamina.random._matrices import *  # noqa: F403
 from lamina.random._rejection import *  # noqa: F403
 from lamina.random._streams import *  # noqa: F403
 
-__all__ = sorted(_rejection.__all__ + _streams.__all__)
+__all__ = sorted(_matrices.__all__ + _rejection.__all__ + _streams.__all__)
 _results.own(globals())
 __getattr__ = _missing.attributes("lamina.random")
