@@ -5,6 +5,8 @@ names that are not there.
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 
 import lamina as lm
 import lamina.numpy as lnp
@@ -146,6 +148,20 @@ def test_members_of_arrays():
     y = +x
     y[0, 0] = 9
     assert x[0, 0].item() == 0
+
+
+def test_numpy_knows_the_element_types():
+    """In a process of its own: nothing has loaded ml_dtypes before."""
+    code = (
+        "import sys, lamina.numpy as lnp\n"
+        "assert 'numpy' not in sys.modules\n"
+        "import numpy as np\n"
+        "print(np.dtype(lnp.bfloat16), np.dtype(lnp.float8_e4m3fn), np.dtype(lnp.int4), np.zeros(2, lnp.bfloat16).dtype)"
+    )
+    pytest.importorskip("ml_dtypes")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["bfloat16", "float8_e4m3fn", "int4", "bfloat16"], done.stderr
+    assert lnp.ones(2, dtype=lnp.bfloat16).dtype == lnp.bfloat16
 
 
 def test_vectorize():

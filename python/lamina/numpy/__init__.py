@@ -7,6 +7,8 @@ import math as _math
 from lamina import _missing, _results
 from lamina._core import Tensor as ndarray
 from lamina._interop import from_dlpack
+from lamina.dtypes import DType as _DType
+from lamina.dtypes import is_foreign as _is_foreign
 from lamina.numpy import (
     _creation,
     _dtypes,
@@ -64,4 +66,19 @@ for _module in (
     __all__ += _module.__all__
 __all__.sort()
 _results.own(globals(), _results.VIEWS)
-__getattr__ = _missing.attributes("lamina.numpy", ["fft", "linalg"])
+_explained = _missing.attributes("lamina.numpy", ["fft", "linalg"])
+# NumPy knows these once the package ml_dtypes is loaded, which the first use of one does: np.dtype(lnp.bfloat16).
+_late = {n: t for n, t in vars(_dtypes).items() if isinstance(t, _DType) and _is_foreign(t)}
+for _name in _late:
+    del globals()[_name]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _late:
+        return _explained(name)
+    import contextlib
+
+    with contextlib.suppress(ImportError):
+        import ml_dtypes  # noqa: F401
+    globals().update(_late)
+    return _late[name]
