@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lamina import _missing, dtypes
+from lamina import _core, _missing, dtypes
 from lamina._core import Tensor
 from lamina._tensor import numpy, write
 
@@ -47,8 +47,8 @@ def _fill(self: Tensor, value: Any) -> None:
 def _view(self: Tensor, dtype: Any = None) -> Tensor:
     """The same bits as another element type; the last dimension grows or shrinks with the width, as in NumPy.
 
-    A copy: writing to it does not change `self`. TypeError where the types have no common bits, ValueError where the
-    last dimension does not divide.
+    A copy, and writing to it raises while `self` lives. TypeError where the types have no common bits, ValueError
+    where the last dimension does not divide.
     """
     from lamina import lax
     from lamina import numpy as lnp
@@ -119,9 +119,10 @@ def _positive(self: Tensor) -> Tensor:
 
 def install() -> None:
     """Attaches them to the type; called once when the package is imported."""
+    viewed = _core.own_results(_view, True)
     Tensor.flat = property(Flat, lambda self, value: Flat(self).__setitem__(slice(None), value))
     Tensor.fill = _fill
-    Tensor.view = _view
+    Tensor.view = lambda self, dtype=None: viewed(self, dtype)
     Tensor.tobytes = _tobytes
     Tensor.flatten = _flatten
     Tensor.__reversed__ = _reversed

@@ -13,7 +13,7 @@ from lamina import _core
 VIEWS = frozenset(
     [
         "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "diag", "diagonal",
-        "dsplit", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "imag", "matrix_transpose", "moveaxis",
+        "dsplit", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "imag", "ix_", "matrix_transpose", "moveaxis",
         "permute_dims", "ravel", "real", "reshape", "rollaxis", "rot90", "split", "squeeze", "swapaxes", "transpose",
         "trim_zeros", "unstack", "vsplit",
     ]

@@ -84,6 +84,12 @@ WAYS = {
     "str": lambda x: float(str(x)[7 : str(x).index(",")]),
     "html": lambda x: float(x._repr_html_().split("<pre>")[1].split("<")[0]),
     "stdlib round": lambda x: float(operator.pos(x.item())),
+    "x.tobytes": lambda x: struct.unpack("f", x.tobytes())[0],
+    "array_repr": lambda x: float(lnp.array_repr(x).split("(")[1].split(",")[0]),
+    "array_str": lambda x: float(lnp.array_str(x)),
+    "array_str of NumPy": lambda x: float(np.array_str(x)),
+    "array2string of NumPy": lambda x: float(np.array2string(x)),
+    "item of flat": lambda x: next(iter(x.flat)).item(),
     "deepcopy": lambda x: float(copy.deepcopy(x)),
 }
 

@@ -131,6 +131,21 @@ xp.put(v, [7, -9], 1.0, mode="wrap")
 xp.put_along_axis(a, xp.array([[1], [0]]), 9.0, 1)
 xp.put_along_axis(v, xp.array([2]), v[:1], 0)
 (lambda t: t.__setitem__(0, 9.0))(v)
+a.fill(3.0)
+v.fill(v[0] if False else 2.0)
+a.flat = 4.0
+a.flat[1] = 4.0
+a.flat[[0, -1]] = v[:2]
+a.flat[1:3] = 4.0
+a.flat[0] += 1.0
+xp.copyto(a, 2.0)
+xp.copyto(a, v)
+xp.copyto(a, v, where=a > 2.25)
+xp.copyto(v, a[0])
+xp.place(a, a > 2.25, [7.0, 8.0])
+xp.place(v, v < 0, a[0])
+xp.putmask(a, a > 2.25, a * 2.0)
+xp.putmask(v, v < 0, [0.0])
 setattr(type("Box", (), {}), "x", v); v[0] = 9.0
 v.__setitem__(slice(0, 2), 1.0)
 __import__("operator").setitem(v, 0, 5.0)
@@ -180,6 +195,18 @@ b, c = a; b[0] = 1.0
 b = [r for r in a]; b[0][0] = 1.0
 xp.fill_diagonal(a.T, 1.0)
 xp.put(a[0], [0], 1.0)
+a.T.fill(1.0)
+a[0].fill(1.0)
+b = a[0]; b.fill(1.0)
+a.reshape(-1).flat[0] = 1.0
+a[0].flat[0] = 1.0
+a.view("int32" if a.dtype == "float32" else "int64")[0] = 1
+b = a.view(); b[0] = 1.0
+xp.copyto(a[0], 1.0)
+xp.copyto(a[:, 1:], 1.0)
+xp.place(a[0], [True, False, False], [1.0])
+xp.putmask(a.T, True, 1.0)
+for row in reversed(a): row[0] = 1.0
 xp.fill_diagonal(a[:, :2], 1.0)
 a[5] = 1.0
 a[0, 7] = 1.0
