@@ -32,7 +32,7 @@ build: setup
 # again as machines with AVX2 and with neither AVX2 nor generated code see it.
 test: build
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
-	$(PYTEST) tests/python tests/numerics tests/stablehlo tests/spec tests/xla_hlo -m "not slow"
+	$(PYTEST) tests/python tests/numerics tests/differential tests/stablehlo tests/spec tests/xla_hlo -m "not slow"
 	LAMINA_ISA=avx2 $(PYTEST) $(MACHINE_TESTS) -m "not slow"
 	LAMINA_ISA=baseline $(PYTEST) $(MACHINE_TESTS) -m "not slow"
 
@@ -40,7 +40,7 @@ test: build
 test-full: build
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
 	@if [ -x $(BUILD)/tests/lamina_tests ]; then $(BUILD)/tests/lamina_tests '[slow]'; fi
-	$(PYTEST) tests/python tests/numerics tests/stablehlo tests/spec tests/xla_hlo
+	$(PYTEST) tests/python tests/numerics tests/differential tests/stablehlo tests/spec tests/xla_hlo
 
 demo: build
 	PYTHONPATH=python $(PYTHON) examples/lenet_mnist.py

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "absl/container/flat_hash_set.h"
 #include "cluster/group_graph.h"
 #include "cluster/repeat.h"
+#include "hlo/hash_map.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 
@@ -261,7 +261,7 @@ class Fuser {
     std::vector<int> waiting(anchors_.size(), 0);
     std::vector<std::vector<int>> successors(anchors_.size());
     for (size_t g = 0; g < anchors_.size(); ++g) {
-      absl::flat_hash_set<int> next;
+      HashSet<int> next;
       for (int m : groups_->members(g))
         for (const auto* list : {&anchors_[m].same, &anchors_[m].moved})
           for (int r : *list)
@@ -338,10 +338,10 @@ class Fuser {
 
   const Computation& computation_;
   const std::vector<Node*>& nodes_;
-  absl::flat_hash_map<const Node*, int> position_;
+  HashMap<const Node*, int> position_;
   std::vector<std::vector<const Node*>> uses_;
-  absl::flat_hash_set<const Node*> roots_;
-  absl::flat_hash_map<const Node*, RepeatKernel> repeats_;
+  HashSet<const Node*> roots_;
+  HashMap<const Node*, RepeatKernel> repeats_;
   std::vector<int> cost_;
   std::vector<bool> dear_;
   std::vector<int> anchor_of_;
@@ -398,7 +398,7 @@ bool is_splitting_reshape(const Node& reshape, std::vector<std::vector<int64_t>>
 }
 
 std::string report(const Computation& computation, const Plan& plan) {
-  absl::flat_hash_map<const Node*, size_t> number;
+  HashMap<const Node*, size_t> number;
   for (size_t i = 0; i < computation.nodes().size(); ++i) number[computation.nodes()[i]] = i;
   auto text = [&](const Node* n) {
     return n ? str_cat("%", number.at(n), " ", n->def().name, " ", hlo::to_string(*n->type()))
@@ -423,7 +423,7 @@ std::string report(const Computation& computation, const Plan& plan) {
 }
 
 std::string to_dot(const Computation& computation, const Plan& plan) {
-  absl::flat_hash_map<const Node*, size_t> number;
+  HashMap<const Node*, size_t> number;
   for (size_t i = 0; i < computation.nodes().size(); ++i) number[computation.nodes()[i]] = i;
   std::string out = "digraph lamina {\n  node [shape=box];\n";
   for (size_t i = 0; i < plan.groups.size(); ++i) {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "hlo/computation.h"
+#include "hlo/hash_map.h"
 
 namespace lamina::cluster {
 
@@ -49,7 +49,7 @@ struct Refusal {
 
 struct Plan {
   std::vector<Group> groups;
-  absl::flat_hash_map<const Node*, int> group_of;  // anchors only
+  HashMap<const Node*, int> group_of;  // anchors only
   std::vector<Refusal> refusals;
   int num_clusters = 0;
 };

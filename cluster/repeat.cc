@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "absl/container/flat_hash_map.h"
 #include "cluster/fuse.h"
+#include "hlo/hash_map.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 
@@ -43,8 +43,8 @@ class Fit {
  private:
   struct Region {
     bool branch = false;  // of a case
-    absl::flat_hash_map<const Node*, Source> parameters;
-    absl::flat_hash_map<const Node*, bool> seen;  // read at its own element
+    HashMap<const Node*, Source> parameters;
+    HashMap<const Node*, bool> seen;  // read at its own element
   };
 
   bool refuse(std::string why) {

@@ -38,8 +38,9 @@ def main() -> float:
     import numpy as np
 
     spots, strikes = np.linspace(80.0, 120.0, 9), np.full(9, 100.0)
-    years, rate, volatility = np.float64(0.75), np.float64(0.03), np.float64(0.2)
-    price, d, g, v = (np.asarray(x) for x in book(spots, strikes, years, rate, volatility))
+    years, rate, volatility = 0.75, 0.03, 0.2
+    exact = (lnp.float64(x) for x in (years, rate, volatility))  # so that derivatives by them are float64 too
+    price, d, g, v = (np.asarray(x) for x in book(spots, strikes, *exact))
     spread = volatility * math.sqrt(years)
     d1 = (np.log(spots / strikes) + (rate + 0.5 * volatility**2) * years) / spread
     density = np.exp(-0.5 * d1**2) / math.sqrt(2 * math.pi)

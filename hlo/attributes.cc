@@ -1,13 +1,15 @@
 #include "hlo/attributes.h"
 
 #include <algorithm>
-#include <deque>
+#include <array>
 #include <iterator>
-#include <mutex>
+#include <memory>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "hlo/computation.h"
+#include "hlo/custom_rule.h"
+#include "hlo/hash_map.h"
+#include "hlo/mutex.h"
 
 namespace lamina::hlo {
 namespace {
@@ -79,15 +81,92 @@ struct SetEq {
   }
 };
 
-struct AttrTable {
-  std::mutex mutex;
-  absl::flat_hash_set<const Attrs*, SetHash, SetEq> set;
+bool is_counted(const std::vector<Attrs::Entry>& entries) {
+  return std::any_of(entries.begin(), entries.end(), [](const Attrs::Entry& e) {
+    const AttrKind kind = attr_kind(e.first);
+    return kind == AttrKind::kLiteral || kind == AttrKind::kComputation || kind == AttrKind::kComputations ||
+           e.first == Attr::rule;
+  });
+}
+
+// The counted sets that this thread interned last.
+class Pins {
+ public:
+  ~Pins() {
+    for (const Attrs* a : ring_)
+      if (a) a->release();
+  }
+  // Takes over a count of `a`.
+  void adopt(const Attrs* a) {
+    std::swap(a, ring_[next_++ % kPinnedAttrs]);
+    if (a) a->release();
+  }
+
+ private:
+  std::array<const Attrs*, kPinnedAttrs> ring_{};
+  unsigned next_ = 0;
 };
 
-AttrTable& table() {
-  static AttrTable* t = new AttrTable;
-  return *t;
-}
+}  // namespace
+
+struct AttrTable {
+  Mutex mutex{LockRank::kAttributes};
+  HashSet<const Attrs*, SetHash, SetEq> set;
+  uint64_t last_id = 0;
+  int64_t counted = 0;
+
+  static AttrTable& get() {
+    static AttrTable* t = new AttrTable;
+    return *t;
+  }
+
+  const Attrs* intern(std::vector<Attrs::Entry> entries) {
+    Attrs probe;
+    for (const auto& [key, value] : entries) probe.hash_ = absl::HashOf(probe.hash_, key, hash_value(value));
+    probe.entries_ = std::move(entries);
+    const Attrs* found;
+    bool is_new = false;
+    {
+      std::lock_guard lock(mutex);
+      const auto it = set.find(&probe);
+      is_new = it == set.end();
+      if (is_new) {
+        auto made = std::make_unique<Attrs>();
+        made->hash_ = probe.hash_;
+        made->counted_ = is_counted(probe.entries_);
+        made->id_ = last_id + 1;
+        set.insert(made.get());
+        made->entries_ = std::move(probe.entries_);
+        ++last_id;
+        counted += made->counted_;
+        found = made.release();
+      } else {
+        found = *it;
+      }
+      found->retain();
+    }
+    if (const int64_t rule = is_new ? found->integer(Attr::rule) : 0) retain_custom_rule(rule);
+    if (found->counted_) {
+      thread_local Pins pins;
+      pins.adopt(found);
+    }
+    return found;
+  }
+
+  // The last owner of `a` may be letting go of it.
+  void release(const Attrs* a) {
+    {
+      std::lock_guard lock(mutex);
+      if (a->refs_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+      set.erase(a);
+      --counted;
+    }
+    if (const int64_t rule = a->integer(Attr::rule)) release_custom_rule(rule);
+    delete a;
+  }
+};
+
+namespace {
 
 template <typename T>
 const T& get_or_empty(const AttrValue* v) {
@@ -130,18 +209,20 @@ const std::vector<const Type*>& Attrs::types(Attr a) const {
 const Attrs* intern_attrs(std::vector<Attrs::Entry> entries) {
   std::erase_if(entries, [](const Attrs::Entry& e) { return is_empty(e.second); });
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  Attrs probe;
-  uint64_t h = 0;
-  for (const auto& [key, value] : entries) h = absl::HashOf(h, key, hash_value(value));
-  probe.entries_ = std::move(entries);
-  probe.hash_ = h;
-  AttrTable& t = table();
+  return AttrTable::get().intern(std::move(entries));
+}
+
+void Attrs::release_counted() const {
+  int64_t refs = refs_.load(std::memory_order_relaxed);
+  while (refs > 1)
+    if (refs_.compare_exchange_weak(refs, refs - 1, std::memory_order_acq_rel)) return;
+  AttrTable::get().release(this);
+}
+
+int64_t live_counted_attrs() {
+  AttrTable& t = AttrTable::get();
   std::lock_guard lock(t.mutex);
-  auto it = t.set.find(&probe);
-  if (it != t.set.end()) return *it;
-  const Attrs* stored = new Attrs(std::move(probe));
-  t.set.insert(stored);
-  return stored;
+  return t.counted;
 }
 
 const Attrs* no_attrs() {

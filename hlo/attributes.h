@@ -1,11 +1,14 @@
 // Interned attribute sets of nodes.
 //
-// Contract: equal sets are the same object (compare by pointer); sets referenced by nodes stay alive with
-// them. Which attributes an op takes stands in its row of ops.def; printer, parser, hash and equality follow
-// from the kinds here.
+// Contract: equal sets are the same object (compare by pointer). A set that holds a computation, a literal or
+// a custom rule is counted: it lives while a node has it, and for a while after it was interned (until its
+// thread has interned kPinnedAttrs others), so that a node can be made. The others live for ever. Ids are
+// never used again. Which attributes an op takes stands in its row of ops.def; printer, parser, hash and
+// equality follow from the kinds here.
 #ifndef LAMINA_HLO_ATTRIBUTES_H_
 #define LAMINA_HLO_ATTRIBUTES_H_
 
+#include <atomic>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -67,16 +70,33 @@ class Attrs {
   bool has(Attr a) const { return find(a) != nullptr; }
   const std::vector<Entry>& entries() const { return entries_; }
   uint64_t hash() const { return hash_; }
+  uint64_t id() const { return id_; }
+
+  // For owners of a set.
+  void retain() const {
+    if (counted_) refs_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void release() const {
+    if (counted_) release_counted();
+  }
 
  private:
-  friend const Attrs* intern_attrs(std::vector<Entry> entries);
+  friend struct AttrTable;
   const AttrValue* find(Attr a) const;
+  void release_counted() const;
   std::vector<Entry> entries_;  // sorted by key; values equal to the kind's empty value are left out
   uint64_t hash_ = 0;
+  uint64_t id_ = 0;
+  bool counted_ = false;
+  mutable std::atomic<int64_t> refs_{0};
 };
+
+inline constexpr int kPinnedAttrs = 16;
 
 const Attrs* intern_attrs(std::vector<Attrs::Entry> entries);
 const Attrs* no_attrs();
+// Sets alive now that are counted; tests bound it.
+int64_t live_counted_attrs();
 // The same set with one value replaced.
 const Attrs* with_attr(const Attrs& attrs, Attr key, AttrValue value);
 

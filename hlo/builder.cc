@@ -18,14 +18,13 @@ bool folds(const OpDef& def, const Type* type) {
   return (def.is_elementwise() || def.op == Op::reshape) && type->is_scalar();
 }
 
-// Types inferred before, by op, attributes and up to three operand types: all interned, so entries hold for
-// ever. The graph lock guards it.
+// Types inferred before, by op, the attributes' id and up to three operand types. The graph lock guards it.
 struct InferenceMemo {
   static constexpr size_t kOperands = 3, kSize = 4096;
   struct Entry {
     Op op;
     uint8_t count;
-    const Attrs* attrs = nullptr;
+    uint64_t attrs = 0;
     std::array<const Type*, kOperands> operands;
     const Type* result;
   };
@@ -36,7 +35,7 @@ struct InferenceMemo {
     return *memo;
   }
   Entry& at(Op op, std::span<const Type* const> types, const Attrs* attrs) {
-    uint64_t h = reinterpret_cast<uint64_t>(attrs) ^ static_cast<uint64_t>(op);
+    uint64_t h = attrs->id() << 16 ^ static_cast<uint64_t>(op);
     for (const Type* t : types) h = (h ^ reinterpret_cast<uint64_t>(t)) * 0x9E3779B97F4A7C15u;
     return entries[h >> 52];
   }
@@ -49,13 +48,13 @@ absl::StatusOr<const Type*> infer_type(const OpDef& def, std::span<const Type* c
   InferenceMemo::Entry* entry = nullptr;
   if (memoised) {
     entry = &InferenceMemo::get().at(def.op, types, attrs);
-    bool same = entry->attrs == attrs && entry->op == def.op && entry->count == types.size();
+    bool same = entry->attrs == attrs->id() && entry->op == def.op && entry->count == types.size();
     for (size_t i = 0; same && i < types.size(); ++i) same = types[i] == entry->operands[i];
     if (same) return entry->result;
   }
   absl::StatusOr<const Type*> type = def.type(types, *attrs);
   if (memoised && type.ok()) {
-    *entry = {def.op, static_cast<uint8_t>(types.size()), attrs, {}, *type};
+    *entry = {def.op, static_cast<uint8_t>(types.size()), attrs->id(), {}, *type};
     std::copy(types.begin(), types.end(), entry->operands.begin());
   }
   return type;

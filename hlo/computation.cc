@@ -1,10 +1,9 @@
 #include "hlo/computation.h"
 
-#include <mutex>
-
-#include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "hlo/builder.h"
+#include "hlo/hash_map.h"
+#include "hlo/mutex.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 
@@ -12,8 +11,8 @@ namespace lamina::hlo {
 
 // Structurally equal computations are found here; entries vanish with their last user.
 struct ComputationTable {
-  std::mutex mutex;
-  absl::flat_hash_map<uint64_t, std::vector<std::weak_ptr<const Computation>>> map;
+  Mutex mutex{LockRank::kComputations};
+  HashMap<uint64_t, std::vector<std::pair<const Computation*, std::weak_ptr<const Computation>>>> map;
 
   static ComputationTable& get() {
     static ComputationTable* t = new ComputationTable;
@@ -21,13 +20,24 @@ struct ComputationTable {
   }
 
   ComputationPtr intern(std::shared_ptr<Computation> c) {
+    std::vector<ComputationPtr> others;  // let go of outside the lock
     std::lock_guard lock(mutex);
     auto& bucket = map[c->hash_];
-    std::erase_if(bucket, [](const auto& w) { return w.expired(); });
-    for (const auto& weak : bucket)
-      if (ComputationPtr found = weak.lock(); found && found->code_ == c->code_) return found;
-    bucket.push_back(c);
+    for (const auto& [entry, weak] : bucket) {
+      ComputationPtr found = weak.lock();
+      if (found && found->code_ == c->code_) return found;
+      others.push_back(std::move(found));
+    }
+    bucket.emplace_back(c.get(), c);
     return c;
+  }
+
+  void forget(const Computation* c) {
+    std::lock_guard lock(mutex);
+    const auto it = map.find(c->hash_);
+    if (it == map.end()) return;
+    std::erase_if(it->second, [&](const auto& entry) { return entry.first == c; });
+    if (it->second.empty()) map.erase(it);
   }
 
   static absl::StatusOr<ComputationPtr> make(std::span<const Value> parameters,
@@ -44,6 +54,8 @@ struct ComputationTable {
     return interned;
   }
 };
+
+Computation::~Computation() { ComputationTable::get().forget(this); }
 
 absl::StatusOr<ComputationPtr> Computation::make(std::span<const Value> parameters,
                                                  std::span<const Value> roots) {
@@ -70,7 +82,7 @@ Value make_parameter(const Type* type) {
 absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parameters,
                                                    std::span<const Value> roots, std::vector<Value>* leaves,
                                                    std::vector<Node*>* nodes) {
-  absl::flat_hash_map<const Node*, uint64_t> number;
+  HashMap<const Node*, uint64_t> number;
   std::vector<uint64_t> code;
   code.push_back(parameters.size());
   for (const Value& p : parameters) {
@@ -78,7 +90,7 @@ absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parame
     code.push_back(reinterpret_cast<uint64_t>(p.type()));
   }
   struct Context {
-    const absl::flat_hash_map<const Node*, uint64_t>& number;
+    const HashMap<const Node*, uint64_t>& number;
     bool open;  // values that are known end the walk
   } context{number, leaves != nullptr};
   auto is_bound = [](const Node& n, void* c) {
@@ -104,7 +116,7 @@ absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parame
     code.push_back(static_cast<uint64_t>(n->op()) | uint64_t{n->mode()} << 16 |
                    uint64_t{n->operands().size()} << 32);
     code.push_back(reinterpret_cast<uint64_t>(n->type()));
-    code.push_back(reinterpret_cast<uint64_t>(&n->attrs()));
+    code.push_back(n->attrs().id());
     for (Operand o : n->operands()) code.push_back(number.at(o.node()) << 16 | o.index());
   }
   code.push_back(roots.size());
@@ -115,7 +127,7 @@ absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parame
 
 Values inline_computation(Builder& builder, const Computation& computation,
                           std::span<const Value> arguments) {
-  absl::flat_hash_map<const Node*, Values> made;
+  HashMap<const Node*, Values> made;
   for (size_t i = 0; i < arguments.size(); ++i) made[computation.parameters()[i].node()] = {arguments[i]};
   Values operands;
   for (const Node* n : computation.nodes()) {

@@ -1,7 +1,8 @@
 // Closed sub-graphs: bodies of reductions, sorts, loops, branches and calls, and whole programs.
 //
 // Contract: a computation owns its parameters and roots; every node below the roots is a parameter or is made
-// from parameters and constants only. Computations are interned: structurally equal ones are the same object.
+// from parameters and constants only. Computations are interned: structurally equal ones are the same object,
+// which lives as long as anyone has it.
 #ifndef LAMINA_HLO_COMPUTATION_H_
 #define LAMINA_HLO_COMPUTATION_H_
 
@@ -18,6 +19,11 @@ class Builder;
 
 class Computation {
  public:
+  Computation() = default;
+  Computation(const Computation&) = delete;
+  Computation& operator=(const Computation&) = delete;
+  ~Computation();
+
   std::span<const Value> parameters() const { return parameters_; }
   std::span<const Value> roots() const { return roots_; }
   // Nodes below the roots, postorder; parameters that are used are among them.

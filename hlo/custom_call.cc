@@ -1,17 +1,15 @@
 #include "hlo/custom_call.h"
 
-#include <mutex>
-
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
+#include "hlo/mutex.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {
 namespace {
 
 struct Registry {
-  std::mutex mutex;
-  absl::flat_hash_map<std::string, std::shared_ptr<const HostCallback>> map;
-  int64_t next = 0;
+  Mutex mutex{LockRank::kCallbacks};
+  HashMap<std::string, std::shared_ptr<const HostCallback>> map;
 };
 
 Registry& registry() {
@@ -29,20 +27,6 @@ absl::Status register_custom_call(std::string name, HostCallback callback) {
     return absl::AlreadyExistsError(str_cat("custom call target '", name, "' is registered already"));
   it->second = std::make_shared<const HostCallback>(std::move(callback));
   return absl::OkStatus();
-}
-
-std::string register_anonymous_custom_call(HostCallback callback) {
-  Registry& r = registry();
-  std::lock_guard lock(r.mutex);
-  std::string name = str_cat("host_callback.", r.next++);
-  r.map[name] = std::make_shared<const HostCallback>(std::move(callback));
-  return name;
-}
-
-void unregister_custom_call(const std::string& name) {
-  Registry& r = registry();
-  std::lock_guard lock(r.mutex);
-  r.map.erase(name);
 }
 
 std::shared_ptr<const HostCallback> find_custom_call(const std::string& name) {

@@ -20,9 +20,6 @@ using HostCallback = std::function<absl::Status(std::span<const LiteralPtr> oper
 
 // AlreadyExists if the name is taken.
 absl::Status register_custom_call(std::string name, HostCallback callback);
-// Registers under a name that no other target has; returns it.
-std::string register_anonymous_custom_call(HostCallback callback);
-void unregister_custom_call(const std::string& name);
 // Null if there is none.
 std::shared_ptr<const HostCallback> find_custom_call(const std::string& name);
 

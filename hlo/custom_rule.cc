@@ -1,20 +1,21 @@
 #include "hlo/custom_rule.h"
 
-#include <mutex>
-
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
+#include "hlo/mutex.h"
 
 namespace lamina::hlo {
 namespace {
 
 struct Entry {
   std::shared_ptr<CustomRule> rule;
-  absl::flat_hash_map<std::string, int64_t> derived;
+  int64_t root;  // the rule that it was derived from in the end, or itself: counts its owners
+  int64_t owners;
+  HashMap<std::string, int64_t> derived;
 };
 
 struct Registry {
-  std::mutex mutex;
-  absl::flat_hash_map<int64_t, Entry> rules;
+  Mutex mutex{LockRank::kRules};
+  HashMap<int64_t, Entry> rules;
   int64_t last = 0;
 
   static Registry& get() {
@@ -43,23 +44,40 @@ Values CustomRule::backward(Builder& b, std::span<const Value>, std::span<const 
 int64_t register_custom_rule(std::shared_ptr<CustomRule> rule) {
   Registry& r = Registry::get();
   std::lock_guard lock(r.mutex);
-  r.rules.emplace(++r.last, Entry{std::move(rule), {}});
-  return r.last;
+  const int64_t id = ++r.last;
+  r.rules.emplace(id, Entry{std::move(rule), id, 1, {}});
+  return id;
 }
 
-void unregister_custom_rule(int64_t id) {
+void retain_custom_rule(int64_t id) {
+  Registry& r = Registry::get();
+  std::lock_guard lock(r.mutex);
+  if (auto it = r.rules.find(id); it != r.rules.end()) ++r.rules.at(it->second.root).owners;
+}
+
+void release_custom_rule(int64_t id) {
   std::vector<Entry> dropped;  // destroyed after the lock is let go
   Registry& r = Registry::get();
   std::lock_guard lock(r.mutex);
-  std::vector<int64_t> ids{id};
+  const auto named = r.rules.find(id);
+  if (named == r.rules.end()) return;
+  const int64_t root = named->second.root;
+  if (--r.rules.at(root).owners > 0) return;
+  std::vector<int64_t> ids{root};
   while (!ids.empty()) {
-    auto it = r.rules.find(ids.back());
+    const auto it = r.rules.find(ids.back());
     ids.pop_back();
-    if (it == r.rules.end()) continue;
     for (const auto& [key, derived] : it->second.derived) ids.push_back(derived);
     dropped.push_back(std::move(it->second));
     r.rules.erase(it);
   }
+}
+
+int64_t custom_rule_owners(int64_t id) {
+  Registry& r = Registry::get();
+  std::lock_guard lock(r.mutex);
+  const auto it = r.rules.find(id);
+  return it == r.rules.end() ? 0 : r.rules.at(it->second.root).owners;
 }
 
 std::shared_ptr<CustomRule> find_custom_rule(int64_t id) {
@@ -76,9 +94,9 @@ int64_t derived_custom_rule(int64_t id, const std::string& key,
   auto it = r.rules.find(id);
   if (it == r.rules.end()) return 0;
   if (auto found = it->second.derived.find(key); found != it->second.derived.end()) return found->second;
-  const int64_t made = ++r.last;
+  const int64_t made = ++r.last, root = it->second.root;
   it->second.derived.emplace(key, made);
-  r.rules.emplace(made, Entry{make(), {}});
+  r.rules.emplace(made, Entry{make(), root, 0, {}});
   return made;
 }
 

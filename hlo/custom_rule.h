@@ -37,10 +37,14 @@ class CustomRule {
   virtual Values backward(Builder& b, std::span<const Value> residuals, std::span<const Value> cotangents);
 };
 
-// Keeps the rule alive and returns its id, at least 1. An id is never used twice.
+// Returns the rule's id, at least 1, which is never used twice. The rule is counted, once for the caller and
+// once for every set of attributes that names it; it goes with its last owner, and those derived from it with
+// it.
 int64_t register_custom_rule(std::shared_ptr<CustomRule> rule);
-// Lets go of the rule and of those derived from it.
-void unregister_custom_rule(int64_t id);
+void retain_custom_rule(int64_t id);
+void release_custom_rule(int64_t id);
+// Of the rule; 0 if there is none (any more).
+int64_t custom_rule_owners(int64_t id);
 // Null if there is none (any more).
 std::shared_ptr<CustomRule> find_custom_rule(int64_t id);
 

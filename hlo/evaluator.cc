@@ -1,6 +1,6 @@
 #include "hlo/evaluator.h"
 
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
 #include "hlo/op.h"
 #include "hlo/scalar/program.h"
 #include "hlo/strings.h"
@@ -73,9 +73,9 @@ absl::StatusOr<std::vector<LiteralPtr>> evaluate(const Computation& computation,
   if (arguments.size() != computation.parameters().size())
     return absl::InvalidArgumentError(str_cat("the computation takes ", computation.parameters().size(),
                                               " arguments, not ", arguments.size()));
-  absl::flat_hash_map<const Node*, std::vector<LiteralPtr>> values;
+  HashMap<const Node*, std::vector<LiteralPtr>> values;
   // Values are dropped after their last use, so memory follows what is live.
-  absl::flat_hash_map<const Node*, int> uses;
+  HashMap<const Node*, int> uses;
   for (const Node* n : computation.nodes())
     for (Operand o : n->operands()) ++uses[o.node()];
   for (const Value& r : computation.roots()) ++uses[r.node()];

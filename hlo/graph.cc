@@ -1,12 +1,13 @@
 #include "hlo/graph.h"
 
+#include <algorithm>
 #include <deque>
-#include <mutex>
+#include <optional>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
+#include "hlo/hash_map.h"
 #include "hlo/host_lock.h"
+#include "hlo/mutex.h"
 #include "hlo/op.h"
 
 namespace lamina::hlo {
@@ -15,15 +16,16 @@ namespace {
 struct NodeKey {
   Op op;
   uint8_t mode;
+  uint16_t session;
   const Type* type;
   const Attrs* attrs;
   std::span<const Operand> operands;
   uint32_t hash;
 };
 
-uint32_t hash_key(Op op, uint8_t mode, const Type* type, const Attrs* attrs,
+uint32_t hash_key(Op op, const RecordState& state, const Type* type, const Attrs* attrs,
                   std::span<const Operand> operands) {
-  uint64_t h = static_cast<uint64_t>(op) * 0x9E3779B97F4A7C15u ^ mode;
+  uint64_t h = static_cast<uint64_t>(op) * 0x9E3779B97F4A7C15u ^ state.mode ^ uint64_t { state.session } << 8;
   auto mix = [&h](uint64_t v) {
     h ^= v;
     h *= 0xFF51AFD7ED558CCDu;
@@ -37,7 +39,73 @@ uint32_t hash_key(Op op, uint8_t mode, const Type* type, const Attrs* attrs,
 
 }  // namespace
 
-// The store of all nodes. Slots come from chunks and return to a free list.
+namespace {
+RecordState& session_state() {
+  RecordState& state = record_state();
+  if (state.session == 0) [[unlikely]]
+    session_number();
+  return state;
+}
+}  // namespace
+
+// The deduplicated nodes, found by what they are. Open addressing with linear probing; only make_room can
+// fail.
+class NodeTable {
+ public:
+  Node* find(uint32_t hash, const auto& is_equal) const {
+    if (slots_.empty()) return nullptr;
+    for (size_t i = home(hash); slots_[i].node; i = next(i))
+      if (slots_[i].hash == hash && is_equal(*slots_[i].node)) return slots_[i].node;
+    return nullptr;
+  }
+
+  // Before an insertion.
+  void make_room() {
+    if (4 * (count_ + 1) <= 3 * slots_.size()) return;
+    std::vector<Slot> old(std::max<size_t>(1024, 2 * slots_.size()));
+    slots_.swap(old);
+    for (const Slot& s : old)
+      if (s.node) place(s);
+  }
+  void insert(Node* n, uint32_t hash) noexcept {
+    place({n, hash});
+    ++count_;
+  }
+  void erase(const Node* n, uint32_t hash) noexcept {
+    size_t gap = home(hash);
+    while (slots_[gap].node != n) gap = next(gap);
+    slots_[gap] = {};
+    // Whoever would not be found beyond the gap moves into it.
+    const size_t mask = slots_.size() - 1;
+    for (size_t i = next(gap); slots_[i].node; i = next(i)) {
+      if (((i - home(slots_[i].hash)) & mask) < ((i - gap) & mask)) continue;
+      slots_[gap] = std::exchange(slots_[i], {});
+      gap = i;
+    }
+    --count_;
+  }
+
+ private:
+  struct Slot {
+    Node* node = nullptr;
+    uint32_t hash = 0;
+  };
+  size_t home(uint32_t hash) const {
+    return (uint64_t{hash} * 0x9E3779B97F4A7C15u >> 24) & (slots_.size() - 1);
+  }
+  size_t next(size_t i) const { return (i + 1) & (slots_.size() - 1); }
+  void place(Slot s) noexcept {
+    size_t i = home(s.hash);
+    while (slots_[i].node) i = next(i);
+    slots_[i] = s;
+  }
+
+  std::vector<Slot> slots_;
+  size_t count_ = 0;
+};
+
+// The store of all nodes. Slots come from chunks and return to a free list. Where memory runs out, nothing
+// has changed; letting go of nodes needs none.
 class NodeStore {
  public:
   static NodeStore& get() {
@@ -46,35 +114,29 @@ class NodeStore {
   }
 
   Value find_or_make(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands) {
-    const RecordState& state = record_state();
+    const RecordState& state = session_state();
     uint32_t stamp = state.floor;
     for (Operand o : operands) stamp = std::max(stamp, o.node()->stamp_);
     if (op_def(op).flags & kNoDedup) return Value::adopt(allocate(op, type, attrs, operands, stamp, state));
-    const NodeKey key{op, state.mode, type, attrs, operands, hash_key(op, state.mode, type, attrs, operands)};
-    Node* made = nullptr;
-    const auto it = table_.lazy_emplace(key, [&](const auto& emplace) {
-      made = allocate(op, type, attrs, operands, stamp, state, key.hash);
-      made->flags_ |= kNodeDeduplicated;
-      emplace(made);
-    });
-    if (made) return Value::adopt(made);
-    Node* const old = *it;
-    if (old->stamp_ >= state.floor && retain_if_alive(old)) return Value::adopt(old);
+    const NodeKey key{
+        op, state.mode, state.session, type, attrs, operands, hash_key(op, state, type, attrs, operands)};
+    Node* const old = table_.find(key.hash, [&](const Node& n) { return is_equal(n, key); });
+    if (old && old->stamp_ >= state.floor && retain_if_alive(old)) return Value::adopt(old);
+    table_.make_room();
+    Node* const made = allocate(op, type, attrs, operands, stamp, state, key.hash);
     // A node below the floor, or one that waits to be freed: the new one takes its place in the table.
-    old->flags_ &= ~kNodeDeduplicated;
-    table_.erase(it);
-    made = allocate(op, type, attrs, operands, stamp, state, key.hash);
+    if (old) forget(old);
     made->flags_ |= kNodeDeduplicated;
-    table_.insert(made);
+    table_.insert(made, key.hash);
     return Value::adopt(made);
   }
 
   // A node that the caller owns one count of.
   Node* allocate(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,
                  uint32_t stamp, const RecordState& state, uint32_t hash = 0) {
-    if (free_.empty()) grow();
-    Node* n = free_.back();
-    free_.pop_back();
+    if (!free_) grow();
+    Operand* const heap = operands.size() > 2 ? new Operand[operands.size()] : nullptr;
+    Node* n = std::exchange(free_, free_->next_);
     ++live_;
     n->op_ = op;
     n->flags_ = 0;
@@ -82,17 +144,20 @@ class NodeStore {
     n->refs_.store(1, std::memory_order_relaxed);
     n->type_ = type;
     n->attrs_ = attrs;
+    attrs->retain();
     n->data_ = nullptr;
     n->hash_ = hash;
     n->stamp_ = stamp;
     n->location_ = state.location;
-    n->device_ = 0;
+    n->session_ = state.session;
     n->num_operands_ = static_cast<uint16_t>(operands.size());
-    Operand* slots = n->inline_;
-    if (operands.size() > 2) slots = n->heap_ = new Operand[operands.size()];
+    Operand* slots = heap ? n->heap_ = heap : n->inline_;
     for (size_t i = 0; i < operands.size(); ++i) {
+      Node* const o = operands[i].node();
       slots[i] = operands[i];
-      operands[i].node()->refs_.fetch_add(1, std::memory_order_relaxed);
+      o->refs_.fetch_add(1, std::memory_order_relaxed);
+      if (o->stamp_ != 0 && (o->session_ != state.session || o->shared()) && is_open(*o))
+        n->flags_ |= kNodeShared;
     }
     return n;
   }
@@ -105,10 +170,13 @@ class NodeStore {
     if (keep_operands || n->closed()) return;
     forget(n);
     n->op_ = Op::leaf;
-    n->attrs_ = no_attrs();
-    std::vector<Node*> dead;
+    const Attrs* const attrs = std::exchange(n->attrs_, no_attrs());
+    n->stamp_ = 0;
+    n->flags_ &= ~kNodeShared;
+    Node* dead = nullptr;
     drop_operands(n, dead);
     free_all(dead);
+    attrs->release();
   }
 
   static void add_flag(Node* n, uint8_t flag) { n->flags_ |= flag; }
@@ -120,7 +188,8 @@ class NodeStore {
   // Called when the count of `n` reached zero.
   void destroy(Node* n) {
     GraphLock lock;
-    std::vector<Node*> dead{n};
+    Node* dead = nullptr;
+    bury(n, dead);
     free_all(dead);
   }
 
@@ -130,28 +199,54 @@ class NodeStore {
   }
   int64_t live() const { return live_; }
 
- private:
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(const Node* n) const { return spread(n->hash_); }
-    size_t operator()(const NodeKey& k) const { return spread(k.hash); }
-    static size_t spread(uint32_t h) { return uint64_t{h} * 0x9E3779B97F4A7C15u; }
-  };
-  struct Eq {
-    using is_transparent = void;
-    bool operator()(const Node* a, const Node* b) const { return a == b; }
-    bool operator()(const Node* n, const NodeKey& k) const {
-      if (n->hash_ != k.hash || n->op_ != k.op || n->mode_ != k.mode || n->type_ != k.type ||
-          n->attrs_ != k.attrs)
-        return false;
-      const std::span<const Operand> o = n->operands();
-      if (o.size() != k.operands.size()) return false;
-      for (size_t i = 0; i < o.size(); ++i)  // few: a call of memcmp would cost more
-        if (o[i] != k.operands[i]) return false;
-      return true;
+  // --- sessions ---
+
+  uint16_t take_session() {
+    GraphLock lock;
+    uint16_t number = kOverflowSession;
+    if (!free_sessions_.empty()) {
+      number = free_sessions_.back();
+      free_sessions_.pop_back();
+    } else if (lowest_open_.size() < kOverflowSession) {
+      number = static_cast<uint16_t>(lowest_open_.size());
+      lowest_open_.push_back(kNoneOpen);
     }
-    bool operator()(const NodeKey& k, const Node* n) const { return (*this)(n, k); }
-  };
+    return number;
+  }
+  void give_session_back(uint16_t number) {
+    GraphLock lock;
+    if (number != kOverflowSession) free_sessions_.push_back(number);
+  }
+  void set_lowest_open(uint16_t session, uint32_t stamp) {
+    GraphLock lock;
+    if (session != kOverflowSession) lowest_open_[session] = stamp;
+  }
+  // In the child of a fork, where only the thread that forked goes on.
+  void close_other_sessions() {
+    for (size_t i = 0; i < lowest_open_.size(); ++i)
+      if (i != record_state().session) lowest_open_[i] = kNoneOpen;
+  }
+  bool is_open(const Node& n) const {
+    if (n.session_ == kOverflowSession) return true;
+    if (!n.shared()) return n.stamp_ >= lowest_open_[n.session_];
+    return std::any_of(lowest_open_.begin(), lowest_open_.end(), [&](uint32_t s) { return n.stamp_ >= s; });
+  }
+
+ private:
+  static constexpr uint32_t kNoneOpen = ~uint32_t{0};
+  // Of all threads beyond the numbers there are: their nodes keep their operands for good.
+  static constexpr uint16_t kOverflowSession = 0xFFFF;
+
+  static bool is_equal(const Node& n, const NodeKey& k) {
+    if (n.op_ != k.op || n.mode_ != k.mode || n.session_ != k.session || n.type_ != k.type ||
+        n.attrs_ != k.attrs)
+      return false;
+    const std::span<const Operand> o = n.operands();
+    if (o.size() != k.operands.size()) return false;
+    for (size_t i = 0; i < o.size(); ++i)  // few: a call of memcmp would cost more
+      if (o[i] != k.operands[i]) return false;
+    return true;
+  }
 
   // False if the count is zero: the node waits for its last owner to free it.
   static bool retain_if_alive(Node* n) {
@@ -163,42 +258,66 @@ class NodeStore {
 
   void forget(Node* n) {
     if (!(n->flags_ & kNodeDeduplicated)) return;
-    table_.erase(n);
+    table_.erase(n, n->hash_);
     n->flags_ &= ~kNodeDeduplicated;
   }
 
-  void drop_operands(Node* n, std::vector<Node*>& dead) {
+  // Puts a node whose count is zero before those of the list `dead`.
+  void bury(Node* n, Node*& dead) {
+    forget(n);
+    n->next_ = std::exchange(dead, n);
+  }
+
+  void drop_operands(Node* n, Node*& dead) {
     for (Operand o : n->operands())
-      if (o.node()->refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) dead.push_back(o.node());
+      if (o.node()->refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) bury(o.node(), dead);
     if (n->num_operands_ > 2) delete[] n->heap_;
     n->num_operands_ = 0;
   }
 
-  void free_all(std::vector<Node*>& dead) {
-    while (!dead.empty()) {
-      Node* n = dead.back();
-      dead.pop_back();
-      forget(n);
-      if (n->data_) n->data_->release();
-      n->data_ = nullptr;
+  void free_all(Node* dead) {
+    while (dead) {
+      Node* const n = std::exchange(dead, dead->next_);
       drop_operands(n, dead);
-      free_.push_back(n);
+      Data* const data = std::exchange(n->data_, nullptr);
+      const Attrs* const attrs = n->attrs_;
+      n->next_ = std::exchange(free_, n);
       --live_;
+      // Last, as either may free nodes, or record some.
+      if (data) data->release();
+      attrs->release();
     }
   }
 
   void grow() {
     constexpr int kChunk = 1024;
-    chunks_.emplace_back(new (std::align_val_t{64}) std::byte[kChunk * sizeof(Node)]);
+    if (chunks_.size() == chunks_.capacity()) chunks_.reserve(2 * chunks_.size() + 8);
+    chunks_.push_back(new (std::align_val_t{64}) std::byte[kChunk * sizeof(Node)]);
     Node* nodes = reinterpret_cast<Node*>(chunks_.back());
-    for (int i = kChunk; i-- > 0;) free_.push_back(nodes + i);
+    for (int i = kChunk; i-- > 0;) nodes[i].next_ = std::exchange(free_, nodes + i);
   }
 
+  class AcrossFork final : public ForkGuarded {
+   public:
+    AcrossFork() : ForkGuarded(LockRank::kGraph) {}
+    void before_fork() override { lock_.emplace(); }
+    void after_fork(bool in_child) override {
+      if (in_child) NodeStore::get().close_other_sessions();
+      lock_.reset();
+    }
+
+   private:
+    std::optional<GraphLock> lock_;
+  };
+
+  AcrossFork across_fork_;
   std::vector<std::byte*> chunks_;
-  std::vector<Node*> free_;
-  absl::flat_hash_set<Node*, Hash, Eq> table_;
+  Node* free_ = nullptr;
+  NodeTable table_;
   int64_t live_ = 0;
   uint32_t stamp_ = 0;
+  std::vector<uint32_t> lowest_open_{kNoneOpen};  // by session; number 0 is nobody's
+  std::vector<uint16_t> free_sessions_;
 };
 
 namespace {
@@ -212,6 +331,7 @@ std::atomic<void*> GraphLock::owner_{nullptr};
 int GraphLock::depth_ = 0;
 
 void GraphLock::lock() {
+  note_locked(LockRank::kGraph);
   std::mutex& mutex = graph_mutex();
   if (!mutex.try_lock()) {
     HostLockReleased away;
@@ -224,12 +344,29 @@ void GraphLock::lock() {
 void GraphLock::unlock() {
   owner_.store(nullptr, std::memory_order_relaxed);
   graph_mutex().unlock();
+  note_unlocked(LockRank::kGraph);
 }
 
 RecordState& record_state() {
   thread_local RecordState state;
   return state;
 }
+
+uint16_t session_number() {
+  RecordState& state = record_state();
+  if (state.session == 0) {
+    struct Holder {
+      uint16_t number = NodeStore::get().take_session();
+      ~Holder() { NodeStore::get().give_session_back(number); }
+    };
+    thread_local const Holder holder;
+    state.session = holder.number;
+  }
+  return state.session;
+}
+
+void set_lowest_open(uint32_t stamp) { NodeStore::get().set_lowest_open(session_number(), stamp); }
+bool is_open(const Node& node) { return NodeStore::get().is_open(node); }
 
 void Node::destroy(Node* node) { NodeStore::get().destroy(node); }
 
@@ -247,10 +384,11 @@ Value make_node(Op op, const Type* type, const Attrs* attrs, std::span<const Ope
 Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,
                       uint32_t stamp) {
   GraphLock lock;
-  return Value::adopt(NodeStore::get().allocate(op, type, attrs, operands, stamp, record_state()));
+  return Value::adopt(NodeStore::get().allocate(op, type, attrs, operands, stamp, session_state()));
 }
 
 Value make_leaf(const Type* type, Data* data) {
+  const DataPtr<Data> held(data);
   Value v = make_fresh_node(Op::leaf, type, no_attrs(), {}, 0);
   NodeStore::get().set_data(v.node(), data, true);
   return v;
@@ -280,7 +418,7 @@ int64_t live_nodes() {
 
 std::vector<Node*> postorder(std::span<const Value> roots, bool (*stop)(const Node&, void*), void* context) {
   std::vector<Node*> order;
-  absl::flat_hash_set<const Node*> seen;
+  HashSet<const Node*> seen;
   struct Frame {
     Node* node;
     uint32_t next;

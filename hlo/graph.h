@@ -1,10 +1,16 @@
 // Nodes and values: the graph that recording, transforms, clustering and code generation share.
 //
 // Contract: nodes are reference counted, live in one process-wide store, have stable 64-byte slots, and once
-// built only their value slot changes, or `detach` turns them into leaves. All changes happen under
+// built only their value slot changes, or `set_data` turns them into leaves. All changes happen under
 // `GraphLock`; copies of `Value` handles are safe on any thread. Node addresses carry no order: every walk
 // orders by depth-first postorder of operand position (`postorder`). Walks use explicit stacks, so depth is
 // limited by memory only.
+//
+// Threads: each records into a session of its own. Deduplication finds nodes of the recording session only,
+// and a node belongs to the open transforms of its session, by its stamp; a value of another session is a
+// constant to them. Where it belongs to a transform that is open on its own thread, what is made of it is
+// `shared`: it is part of that one too, and derivatives go through it. A node lets go of its operands when
+// it gets its value, unless a transform that it belongs to is open (`is_open`).
 #ifndef LAMINA_HLO_GRAPH_H_
 #define LAMINA_HLO_GRAPH_H_
 
@@ -144,6 +150,7 @@ inline constexpr uint8_t kNodeDeduplicated = 1;  // has an entry in the deduplic
 inline constexpr uint8_t kNodeClosed = 2;
 inline constexpr uint8_t kNodeHeldBack = 4;  // its computation failed or was stopped once
 inline constexpr uint8_t kNodeDonated = 8;   // stands for a value that was given up
+inline constexpr uint8_t kNodeShared = 16;   // part of a transform that is open on another thread
 
 class Node {
  public:
@@ -158,6 +165,8 @@ class Node {
   Value operand_value(size_t i) const { return Value(operand(i)); }
   const Type* operand_type(size_t i) const { return operand(i).node()->result_type(operand(i).index()); }
   uint32_t stamp() const { return stamp_; }
+  uint16_t session() const { return session_; }
+  bool shared() const { return flags_ & kNodeShared; }
   LocationId location() const { return location_; }
   uint8_t mode() const { return mode_; }
   Numerics numerics() const { return static_cast<Numerics>(mode_); }
@@ -179,13 +188,16 @@ class Node {
   uint8_t flags_;
   uint8_t mode_;
   std::atomic<uint32_t> refs_;
-  const Type* type_;
+  union {
+    const Type* type_;
+    Node* next_;  // of a node that waits to be freed, or to be used again
+  };
   const Attrs* attrs_;
   Data* data_;
   uint32_t hash_;
   uint32_t stamp_;
   LocationId location_;
-  uint16_t device_;
+  uint16_t session_;
   uint16_t num_operands_;
   union {
     Operand inline_[2];
@@ -233,6 +245,7 @@ class GraphLock {
 struct RecordState {
   uint32_t floor = 0;       // least stamp of recorded nodes; deduplication finds only nodes at or above it
   uint8_t mode = 0;         // a Numerics
+  uint16_t session = 0;     // this thread's; 0: it has none yet (see session_number)
   LocationId location = 0;  // stamped on recorded nodes
 };
 RecordState& record_state();
@@ -261,8 +274,16 @@ class NumericsScope {
   uint8_t saved_;
 };
 
+// The number of this thread's session: its own until the thread ends, then a later thread's.
+uint16_t session_number();
+
 // A stamp greater than every stamp given out before.
 uint32_t fresh_stamp();
+
+// Says which transforms are open on this thread: those with at least this stamp; UINT32_MAX: none.
+void set_lowest_open(uint32_t stamp);
+// Whether a transform that the node belongs to is open, on any thread. The caller holds the graph lock.
+bool is_open(const Node& node);
 
 // What is recorded inside has at least the stamp `floor`, and shares no node with what is beneath it.
 class FloorScope {
@@ -285,7 +306,8 @@ Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<con
 // A leaf holding data.
 Value make_leaf(const Type* type, Data* data);
 
-// Gives a node its value. If `keep_operands` is false the node becomes a leaf and lets go of its operands.
+// Gives a node its value. If `keep_operands` is false the node becomes a leaf, which belongs to no transform,
+// and lets go of its operands.
 void set_data(Node* node, Data* data, bool keep_operands);
 void hold_back(Node* node);
 // What a handle names whose value was given up: recorded here, never to be had.

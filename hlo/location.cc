@@ -1,17 +1,17 @@
 #include "hlo/location.h"
 
-#include <mutex>
 #include <tuple>
 
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
+#include "hlo/mutex.h"
 
 namespace lamina::hlo {
 namespace {
 
 struct Table {
-  std::mutex mutex;
+  Mutex mutex{LockRank::kLocations};
   std::vector<Location> rows{{}};
-  absl::flat_hash_map<std::tuple<std::string, int, std::string>, LocationId> ids;
+  HashMap<std::tuple<std::string, int, std::string>, LocationId> ids;
 };
 
 Table& table() {

@@ -2,12 +2,11 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_split.h"
 #include "hlo/computation.h"
+#include "hlo/hash_map.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {
@@ -64,8 +63,8 @@ struct ProgramKey {
 };
 
 struct ProgramTable {
-  std::mutex mutex;
-  absl::flat_hash_map<ProgramKey, std::unique_ptr<ScalarProgram>> map;
+  Mutex mutex{LockRank::kScalarPrograms};
+  HashMap<ProgramKey, std::unique_ptr<ScalarProgram>> map;
 };
 
 }  // namespace
@@ -150,7 +149,7 @@ const ScalarProgram& scalar_program(const Node& node) {
 
 std::optional<ScalarProgram> region_program(const Computation& region) {
   std::vector<DType> inputs;
-  absl::flat_hash_map<const Node*, std::vector<Scalar>> parts;
+  HashMap<const Node*, std::vector<Scalar>> parts;
   for (const Value& p : region.parameters()) {
     if (!p.type()->is_scalar()) return std::nullopt;
     for (int i = 0; i < num_parts(p.dtype()); ++i) inputs.push_back(part_type(p.dtype()));

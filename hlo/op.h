@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "hlo/graph.h"
+#include "hlo/mutex.h"
 #include "hlo/scalar/program.h"
 
 namespace lamina::hlo {
@@ -153,7 +153,7 @@ class OpTable {
  private:
   std::vector<OpDef> rows_;  // never grows: rows have stable addresses
   std::atomic<int> count_{0};
-  mutable std::mutex mutex_;  // guards names_ and the adding of rows
+  mutable Mutex mutex_{LockRank::kOps};  // guards names_ and the adding of rows
   std::map<std::string, Op, std::less<>> names_;
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "absl/container/flat_hash_map.h"
 #include "hlo/builder.h"
+#include "hlo/hash_map.h"
 #include "hlo/literal_text.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
@@ -559,8 +559,8 @@ class Parser {
 
   const ParseLimits& limits_;
   Cursor in_;
-  absl::flat_hash_map<std::string_view, ComputationPtr> computations_;
-  absl::flat_hash_map<std::string_view, Value> values_;
+  HashMap<std::string_view, ComputationPtr> computations_;
+  HashMap<std::string_view, Value> values_;
   ComputationPtr last_;
   int64_t literal_bytes_ = 0;
 };

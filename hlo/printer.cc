@@ -1,7 +1,6 @@
 #include "hlo/printer.h"
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
+#include "hlo/hash_map.h"
 #include "hlo/literal_text.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
@@ -155,8 +154,8 @@ class Printer {
   }
 
   const TextOptions& options_;
-  absl::flat_hash_map<const Computation*, std::string> names_;
-  absl::flat_hash_map<const Node*, Names> numbers_;
+  HashMap<const Computation*, std::string> names_;
+  HashMap<const Node*, Names> numbers_;
   std::string out_;
 };
 
@@ -187,7 +186,7 @@ std::vector<const Computation*> regions_of(const Computation& computation) {
     return f;
   };
   std::vector<const Computation*> order;
-  absl::flat_hash_set<const Computation*> seen{&computation};
+  HashSet<const Computation*> seen{&computation};
   std::vector<Frame> stack{open(&computation)};
   while (!stack.empty()) {
     Frame& f = stack.back();

@@ -3,11 +3,11 @@
 #include <array>
 #include <cstdlib>
 #include <deque>
-#include <mutex>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_join.h"
+#include "hlo/hash_map.h"
+#include "hlo/mutex.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {
@@ -27,8 +27,8 @@ struct TypeKey {
 };
 
 struct TypeTable {
-  std::mutex mutex;
-  absl::flat_hash_map<TypeKey, const Type*> map;
+  Mutex mutex{LockRank::kTypes};
+  HashMap<TypeKey, const Type*> map;
   std::deque<Type> storage;
 };
 

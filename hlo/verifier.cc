@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_set.h"
+#include "hlo/hash_map.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/parser.h"
@@ -118,7 +118,7 @@ class Verifier {
   const Computation& c_;
   const std::string name_;
   const VerifyLevel level_;
-  absl::flat_hash_set<const Node*> defined_;
+  HashSet<const Node*> defined_;
 };
 
 absl::Status verify_text(const Computation& c) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/container/flat_hash_map.h"
 #include "hlo/builder.h"
+#include "hlo/hash_map.h"
 #include "hlo/op.h"
 #include "hlo/passes/pass.h"
 #include "hlo/strings.h"
@@ -38,7 +38,7 @@ absl::StatusOr<ComputationPtr> flatten_program(ComputationPtr program) {
   while (needs_work(*program)) {
     hlo::Builder b;
     hlo::GraphLock lock;
-    absl::flat_hash_map<const Node*, Values> made;
+    HashMap<const Node*, Values> made;
     for (const Value& p : program->parameters()) made[p.node()] = {p};
     Values operands;
     for (Node* n : program->nodes()) {
@@ -146,7 +146,7 @@ class ExecutableBuilder {
   Engine& engine_;
   ComputationPtr program_;
   absl::Status status_;
-  absl::flat_hash_map<uint64_t, int> slots_;
+  HashMap<uint64_t, int> slots_;
   MemoryRequest request_;
   std::vector<int> touched_;
   std::vector<BufferRef> constants_;

@@ -13,16 +13,14 @@ constexpr int64_t kInterpretElementNs = 1;
 constexpr int64_t kCompileNs = 2'000'000;
 // What has run so often is expected to go on: the price of a compile counts for less, down to this part.
 constexpr int64_t kLeastPart = 16;
-// Code of one process; past this the least recently made kernels nobody holds are dropped.
-constexpr size_t kMaxKernels = 20'000;
 
 }  // namespace
 
 std::shared_ptr<Kernel> KernelStore::get(LoopKernel spec) {
   std::string text = to_string(spec);
   std::lock_guard lock(mutex_);
-  if (kernels_.size() >= kMaxKernels)
-    absl::erase_if(kernels_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  if (kernels_.size() >= limit_.load())
+    erase_if(kernels_, [](const auto& entry) { return entry.second.use_count() == 1; });
   std::shared_ptr<Kernel>& slot = kernels_[text];
   if (!slot) {
     slot = std::make_shared<Kernel>();

@@ -9,11 +9,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
+#include "hlo/mutex.h"
 #include "jit/cpu/llvm_client.h"
 #include "jit/disk_cache.h"
 #include "jit/loop_kernel.h"
@@ -34,13 +33,19 @@ class KernelStore;
 
 class Kernel {
  public:
+  Kernel() = default;
+  ~Kernel() { delete interpreter_.load(); }
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
   const LoopKernel& spec() const { return spec_; }
   const std::string& text() const { return text_; }
   bool is_compiled() const { return entry_.load(std::memory_order_acquire) != nullptr; }
   // The interpreting tier's form, made at the first call.
   const KernelInterpreter& interpreter() {
-    std::call_once(interpreter_made_, [&] { interpreter_.emplace(spec_); });
-    return *interpreter_;
+    const KernelInterpreter* known = interpreter_.load(std::memory_order_acquire);
+    if (known) return *known;
+    auto made = std::make_unique<const KernelInterpreter>(spec_);
+    return interpreter_.compare_exchange_strong(known, made.get()) ? *made.release() : *known;
   }
   double compile_ms() const { return is_compiled() ? compiled_.stats().total_ms : 0; }
 
@@ -48,8 +53,7 @@ class Kernel {
   friend class KernelStore;
   LoopKernel spec_;
   std::string text_;
-  std::once_flag interpreter_made_;
-  std::optional<KernelInterpreter> interpreter_;
+  std::atomic<const KernelInterpreter*> interpreter_{nullptr};
   std::atomic<KernelEntry> entry_{nullptr};
   // Estimated, not measured: the choice must not depend on the clock.
   std::atomic<int64_t> interpreted_ns_{0}, interpreted_runs_{0};
@@ -59,6 +63,9 @@ class Kernel {
 
 class KernelStore {
  public:
+  // Code of one process.
+  static constexpr size_t kMaxKernels = 20'000;
+
   std::shared_ptr<Kernel> get(LoopKernel spec);
 
   // Machine code to run `work` element operations with, or null: interpret.
@@ -82,19 +89,22 @@ class KernelStore {
   absl::StatusOr<std::string> ir(const Kernel& kernel);
   absl::StatusOr<std::string> assembly(const Kernel& kernel);
   void clear();
+  // Kernels kept; past this those that nothing uses are dropped. For tests.
+  void set_limit(size_t kernels) { limit_.store(kernels); }
 
  private:
   CodeGenerator* generator();  // mutex_ held
   void compile(Kernel& kernel);
   absl::StatusOr<CompiledKernel> load_or_compile(const Kernel& kernel);  // mutex_ held
 
-  mutable std::mutex mutex_;
-  absl::flat_hash_map<std::string, std::shared_ptr<Kernel>> kernels_;
+  mutable hlo::Mutex mutex_{hlo::LockRank::kKernels};
+  HashMap<std::string, std::shared_ptr<Kernel>> kernels_;
   CodeGeneratorOptions options_;
   std::unique_ptr<CodeGenerator> generator_;
   bool tried_ = false;
   std::string unavailable_;
   DiskCache disk_;
+  std::atomic<size_t> limit_{kMaxKernels};
   std::atomic<bool> compiling_{true}, eager_{false};
   std::atomic<int64_t> interpreted_runs_{0}, compiled_runs_{0};
   KernelStats stats_;

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "cluster/repeat.h"
+#include "hlo/hash_map.h"
 #include "hlo/op.h"
 #include "hlo/scalar/adapters.h"
 #include "hlo/strings.h"
@@ -674,7 +673,7 @@ class Lowering {
       for (KernelInstr& i : code)
         if (i.op == KernelOp::kIndex && static_cast<int>(i.imm) > d) --i.imm;
     });
-    absl::flat_hash_set<int> pinned;
+    HashSet<int> pinned;
     for (int p : pinned_) pinned.insert(p > d ? p - 1 : p);
     pinned_ = std::move(pinned);
     if (d < parallel_rank_) --parallel_rank_;
@@ -764,16 +763,16 @@ class Lowering {
 
   const cluster::Plan& plan_;
   const Group& group_;
-  absl::flat_hash_set<const Node*> members_;
+  HashSet<const Node*> members_;
   absl::Status status_;
   std::vector<int64_t> extents_;
   int parallel_rank_ = 0;
-  absl::flat_hash_set<int> pinned_;  // loop dims whose index is read as a value
+  HashSet<int> pinned_;  // loop dims whose index is read as a value
   std::vector<int64_t> immediates_;
   std::vector<RawAccess> accesses_;
   std::vector<Value> buffers_;
   std::vector<BufferDecl> decls_;
-  absl::flat_hash_map<std::pair<uint64_t, bool>, uint32_t> buffer_of_;
+  HashMap<std::pair<uint64_t, bool>, uint32_t> buffer_of_;
   Section body_, epilogue_;
   Section* section_ = nullptr;
   Frame* frame_ = nullptr;  // the region that `section_` is the code of

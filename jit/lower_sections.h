@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "hlo/graph.h"
+#include "hlo/hash_map.h"
 #include "jit/loop_kernel.h"
 
 namespace lamina::jit {
@@ -91,9 +91,9 @@ struct RepeatUse {
 // One of the kernel's instruction lists, with memo tables.
 struct Section {
   std::vector<KernelInstr> code;
-  absl::flat_hash_map<KernelInstr, uint32_t, InstrHash> known;
-  absl::flat_hash_map<MemoKey, std::vector<uint32_t>> memo;
-  absl::flat_hash_map<const hlo::Node*, RepeatUse> repeats;
+  HashMap<KernelInstr, uint32_t, InstrHash> known;
+  HashMap<MemoKey, std::vector<uint32_t>> memo;
+  HashMap<const hlo::Node*, RepeatUse> repeats;
 
   uint32_t emit(const KernelInstr& instr) {
     auto [it, inserted] = known.try_emplace(instr, static_cast<uint32_t>(code.size()));
@@ -116,7 +116,7 @@ struct Frame {
   Frame* around;     // null: the program itself
   Section* section;  // that of `around` in a branch of a case
   int step_dim;      // of its loop, -1 in a branch
-  absl::flat_hash_map<const hlo::Node*, Binding> parameters;
+  HashMap<const hlo::Node*, Binding> parameters;
 };
 
 // What a loop of unknown length is taken to do: enough to be compiled before its first run.

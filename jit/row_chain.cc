@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
+#include "hlo/hash_map.h"
 #include "jit/engine.h"
 
 namespace lamina::jit {
@@ -32,7 +31,7 @@ class Chain {
     const int64_t rows = steps_.empty() ? leading : std::min(rows_, leading);
     if (leading % rows != 0 || (!steps_.empty() && rows_ % rows != 0)) return false;
     std::vector<RowAccess> accesses = accesses_;
-    absl::flat_hash_set<int> known;
+    HashSet<int> known;
     for (const RowAccess& a : accesses_) known.insert(place(a));
     bool shares = steps_.empty();
     std::vector<int64_t> leadings = leadings_;
@@ -42,7 +41,7 @@ class Chain {
       leadings.push_back(leading);
     }
     if (!shares) return false;
-    absl::flat_hash_set<int> written;
+    HashSet<int> written;
     for (const RowAccess& a : accesses)
       if (a.written) written.insert(place(a));
     int64_t row_bytes = 0;

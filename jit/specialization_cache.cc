@@ -8,8 +8,6 @@
 namespace lamina::jit {
 namespace {
 
-// Entries kept; each holds a plan and its constants, kernels are shared and counted elsewhere.
-constexpr size_t kMaxEntries = 4096;
 // Entries of one place, the newest ones, that a miss is compared with.
 constexpr size_t kCompared = 64;
 
@@ -54,33 +52,50 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::get(
   entry->info.steps = static_cast<int64_t>((*executable)->steps().size());
   entry->info.peak_bytes = (*executable)->peak_bytes();
   entry->key = std::move(key);
+  entry->recorded = *computation;
   entry->argument_types = (*computation)->parameter_types();
   for (const hlo::Type* t : entry->argument_types) entry->info.arguments.push_back(hlo::to_string(*t));
   entry->executable = *std::move(executable);
   entry->info.compile_ms = milliseconds_since(start);
 
+  Order evicted;  // let go of after the lock
   std::lock_guard lock(mutex_);
   std::vector<Order::iterator>& bucket = by_hash_[hash];
   for (Order::iterator other : bucket)
     if ((*other)->key == entry->key) return *other;
   entry->info.id = next_id_++;
   entry->info.reason = from.reason.empty() ? explain_miss(*entry, &entry->info.nearest) : from.reason;
-  by_place_[place_of(*entry)].push_back(entry);
-  order_.push_front(entry);
+  Order made{entry};
+  bucket.reserve(bucket.size() + 1);
+  by_place_[place_of(*entry)].push_back(entry);  // the last that can fail
+  order_.splice(order_.begin(), made);
   bucket.push_back(order_.begin());
   stats_.compile_ms += entry->info.compile_ms;
-  if (order_.size() > kMaxEntries) {
+  evicted = evict();
+  return entry;
+}
+
+SpecializationCache::Order SpecializationCache::evict() {
+  Order evicted;
+  while (order_.size() > limit_) {
     const Order::iterator oldest = std::prev(order_.end());
-    const uint64_t old_hash = absl::HashOf((*oldest)->key);
-    std::erase(by_hash_[old_hash], oldest);
-    if (by_hash_[old_hash].empty()) by_hash_.erase(old_hash);
+    const uint64_t hash = absl::HashOf((*oldest)->key);
+    std::erase(by_hash_[hash], oldest);
+    if (by_hash_[hash].empty()) by_hash_.erase(hash);
     const auto place = by_place_.find(place_of(**oldest));
     std::erase(place->second, *oldest);
     if (place->second.empty()) by_place_.erase(place);
-    order_.erase(oldest);
+    evicted.splice(evicted.begin(), order_, oldest);
     ++stats_.evictions;
   }
-  return entry;
+  return evicted;
+}
+
+void SpecializationCache::set_limit(size_t entries) {
+  Order evicted;
+  std::lock_guard lock(mutex_);
+  limit_ = entries;
+  evicted = evict();
 }
 
 std::string SpecializationCache::explain_miss(const Specialization& entry, int64_t* nearest) const {
@@ -147,10 +162,11 @@ SpecializationPtr SpecializationCache::find(int64_t id) const {
 }
 
 void SpecializationCache::clear() {
+  Order dropped;  // let go of after the lock
   std::lock_guard lock(mutex_);
-  order_.clear();
   by_hash_.clear();
   by_place_.clear();
+  order_.swap(dropped);
   stats_ = {};
 }
 

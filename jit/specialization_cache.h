@@ -11,12 +11,12 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "hlo/hash_map.h"
+#include "hlo/mutex.h"
 #include "jit/executable.h"
 
 namespace lamina::jit {
@@ -48,6 +48,7 @@ struct CacheStats {
 struct Specialization {
   EntryInfo info;  // under the cache's mutex
   std::vector<uint64_t> key;
+  hlo::ComputationPtr recorded;  // before any pass: keeps the attributes whose ids are in the key
   std::vector<const hlo::Type*> argument_types;
   std::shared_ptr<const Executable> executable;
   std::atomic<double> last_run_ms{-1};  // negative: not run yet
@@ -56,6 +57,9 @@ using SpecializationPtr = std::shared_ptr<Specialization>;
 
 class SpecializationCache {
  public:
+  // Each holds a plan and its constants, kernels are shared and counted elsewhere.
+  static constexpr size_t kMaxEntries = 4096;
+
   explicit SpecializationCache(Engine& engine) : engine_(engine) {}
 
   // The origin of a recording, for the reader of the cache.
@@ -77,17 +81,23 @@ class SpecializationCache {
   // Null if there is no such entry (any more).
   SpecializationPtr find(int64_t id) const;
   void clear();
+  // Entries kept; for tests.
+  void set_limit(size_t entries);
 
  private:
   using Order = std::list<SpecializationPtr>;  // most recently used first
 
   std::string explain_miss(const Specialization& entry, int64_t* nearest) const;  // mutex_ held
+  // Takes out what is too much, least recently used first. The caller lets go of it without mutex_: programs
+  // hold values, whose end takes the graph lock, under which others ask this cache.
+  Order evict();  // mutex_ held
 
   Engine& engine_;
-  mutable std::mutex mutex_;
+  mutable hlo::Mutex mutex_{hlo::LockRank::kSpecializations};
+  size_t limit_ = kMaxEntries;
   Order order_;
-  absl::flat_hash_map<uint64_t, std::vector<Order::iterator>> by_hash_;
-  absl::flat_hash_map<std::string, std::vector<SpecializationPtr>> by_place_;  // oldest first
+  HashMap<uint64_t, std::vector<Order::iterator>> by_hash_;
+  HashMap<std::string, std::vector<SpecializationPtr>> by_place_;  // oldest first
   CacheStats stats_;
   int64_t next_id_ = 1;
 };

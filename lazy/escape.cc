@@ -13,9 +13,16 @@ namespace {
 using hlo::Node;
 using hlo::Op;
 
-// An argument of an open derivative: an identity with its scope's stamp.
+// Whether transforms of another thread may lie beneath.
+bool is_foreign(const Node& n) {
+  return n.stamp() != 0 && (n.session() != hlo::record_state().session || n.shared());
+}
+
+// An argument of an open derivative: an identity with its scope's stamp, or one that is open elsewhere. The
+// graph lock is held.
 bool is_open_argument(const Node& n) {
   if (n.op() != Op::identity) return false;
+  if (is_foreign(n) && hlo::is_open(n)) return true;
   for (const Scope& s : open_scopes())
     if (s.kind == Scope::kDerivative && s.stamp == n.stamp()) return true;
   return false;
@@ -30,7 +37,7 @@ uint32_t lowest_derivative() {
 }  // namespace
 
 bool differentiated(const Value& value) {
-  uint32_t lowest = lowest_derivative();
+  uint32_t lowest = is_foreign(*value.node()) ? 1 : lowest_derivative();
   if (!hlo::is_inexact(value.dtype()) || value.node()->stamp() < lowest) return false;
   auto stop = [](const Node& n, void* least) {
     return n.stamp() < *static_cast<uint32_t*>(least) || n.op() == Op::stop_gradient ||

@@ -6,8 +6,8 @@
 
 namespace lamina::lazy {
 
-// Whether an open derivative of this thread (grad, vjp, jvp, linearize, checkpoint) depends on the value. Not
-// through stop_gradient, integers and booleans, whose derivative is zero.
+// Whether an open derivative (grad, vjp, jvp, linearize, checkpoint), on any thread, depends on the value.
+// Not through stop_gradient, integers and booleans, whose derivative is zero.
 bool differentiated(const Value& value);
 // Throws kType with the remedies if a value that is differentiated would leave as `what`.
 void check_may_leave(const Value& value, std::string_view what);

@@ -1,8 +1,8 @@
 // Lazy arrays: a graph value, and whether its element type is weak (made from a Python or C++ number).
 //
 // Contract: functions here throw lamina::Error. Recording an op costs no computation; a value is computed
-// when it is forced, together with everything live that was recorded before. Forced values are kept, and
-// computed once.
+// when it is forced, together with everything live that this thread recorded before. Forced values are kept,
+// and computed once. Each thread has a session: its live handles, open scopes and count of recorded ops.
 #ifndef LAMINA_LAZY_LAZY_H_
 #define LAMINA_LAZY_LAZY_H_
 
@@ -25,6 +25,10 @@ using hlo::Value;
 struct Lazy {
   Value value;
   bool weak = false;
+  // Of a weak value made of numbers: the same elements unrounded, in the widest type of their kind; `value`
+  // is it converted. Conversions, and arithmetic among such values, start from it, so that a number keeps its
+  // bits until its element type is decided. Null elsewhere.
+  Value wide = {};
 };
 
 [[noreturn]] void throw_status(const absl::Status& status);
@@ -37,8 +41,11 @@ T check(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-// A handle to a lazy array, counted as live: a flush computes what live handles name. Copies share the cell,
-// so that an in-place update is seen by all holders.
+class Session;
+
+// A handle to a lazy array, counted as live: a flush computes what live handles of its thread name. Copies
+// share the cell, so that an in-place update is seen by all holders. It belongs to the session of the thread
+// that made it, and may be used and destroyed on any.
 class Cell {
  public:
   explicit Cell(Lazy lazy);
@@ -51,6 +58,7 @@ class Cell {
  private:
   friend class Session;
   Lazy lazy_;
+  Session* session_;
   size_t position_;  // in the session's list
 };
 
@@ -65,7 +73,7 @@ Value number(DType dtype, const void* element);
 
 // --- forcing ---
 
-// Computes the values (and everything live recorded so far); they hold arrays afterwards.
+// Computes the values (and everything live that this thread recorded so far); they hold arrays afterwards.
 void force(std::span<const Value> values);
 // The array of one value, forced.
 jit::ArrayPtr array(const Value& value);
@@ -73,9 +81,10 @@ jit::ArrayPtr array(const Value& value);
 bool forceable(const Value& value);
 // Why a value that is not forceable is not known, in words.
 std::string why_unknown(const Value& value);
-// Flushes when much has been recorded since the last flush; called after each recorded op.
+// Flushes when this thread has recorded much since its last flush; called after each recorded op.
 void note_recorded();
 
+// Of all threads together.
 struct SyncStats {
   int64_t flushes = 0;
   int64_t automatic_flushes = 0;
@@ -83,7 +92,7 @@ struct SyncStats {
 };
 SyncStats sync_stats();
 
-// --- element types (JAX's promotion lattice) ---
+// --- element types (JAX's promotion lattice; NumPy's for 64-bit integers) ---
 
 struct PromotedType {
   DType dtype;
@@ -92,6 +101,41 @@ struct PromotedType {
 PromotedType promote(DType a, bool weak_a, DType b, bool weak_b);
 // Operands converted to their common type.
 bool promote_operands(hlo::Builder& b, std::span<Lazy> operands);
+
+// What numbers are on their own, and what integers become where a float is needed.
+struct DefaultTypes {
+  DType floating = DType::kF32, integer = DType::kS32;
+  DType complex() const { return floating == DType::kF64 ? DType::kC128 : DType::kC64; }
+  // Part of the key of what was traced under these; 0 for the usual ones.
+  uint32_t key() const {
+    const uint32_t usual = static_cast<uint32_t>(DType::kF32) << 8 | static_cast<uint32_t>(DType::kS32);
+    return (static_cast<uint32_t>(floating) << 8 | static_cast<uint32_t>(integer)) ^ usual;
+  }
+};
+// Those of this thread.
+DefaultTypes& default_types();
+// The float or complex type of a function's result for elements of this type: 64-bit integers give float64,
+// narrower ones and booleans the default float.
+DType inexact_type(DType dtype);
+// The element type of a sum or product of `count` elements, as in NumPy: 64 bits for integers; for booleans,
+// whose sum is a count, the default integer where it holds it.
+DType sum_type(DType dtype, int64_t count);
+
+// --- numbers whose type is not decided (see Lazy::wide) ---
+
+// The widest type of a kind: float64, int64, complex128. Booleans, unsigned and narrow types stay.
+DType wide_type(DType dtype);
+// The unrounded elements of a weak value; null if they are not known.
+Value wide_of(const Lazy& x);
+// x with another element type, rounded once.
+Value converted(hlo::Builder& b, const Lazy& x, DType dtype);
+// The same, weak where x is, its bits kept.
+Lazy recast(hlo::Builder& b, const Lazy& x, DType dtype);
+// The type in which an array goes into and comes out of what is traced: a weak one unrounded.
+DType carrier_type(DType dtype, bool weak);
+Value carrier(hlo::Builder& b, const Lazy& x);
+// The array of element type `dtype` that `carried` stands for.
+Lazy from_carrier(hlo::Builder& b, Value carried, DType dtype, bool weak);
 // NumPy's broadcasting of shapes; throws with both shapes and the axis that does not fit.
 Dims broadcast_shapes(std::span<const Dims> shapes, std::string_view what);
 Value broadcast_to(hlo::Builder& b, const Value& x, std::span<const int64_t> dims);

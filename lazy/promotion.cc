@@ -1,10 +1,12 @@
 // Element type promotion (JAX's lattice), broadcasting, and recording of elementwise ops with both.
 #include <algorithm>
 #include <array>
+#include <complex>
 
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "lazy/lazy.h"
+#include "lazy/scopes.h"
 
 namespace lamina::lazy {
 namespace {
@@ -57,7 +59,7 @@ PromotedType promote_strong(DType a, DType b) {
   const int64_t s = hlo::is_signed(a) ? wa : wb, u = hlo::is_signed(a) ? wb : wa;
   if (s > u) return {signed_of_bytes(s), false};
   if (u < 8) return {signed_of_bytes(2 * u), false};
-  return {DType::kF32, true};  // u64 with a signed type: a weak float
+  return {default_types().floating, true};  // u64 with a signed type: a weak float
 }
 
 // The default type of a kind, for weak operands among themselves and against lower kinds.
@@ -66,11 +68,11 @@ DType default_of(DType t) {
     case 0:
       return DType::kBool;
     case 1:
-      return DType::kS32;
+      return default_types().integer;
     case 2:
-      return DType::kF32;
+      return default_types().floating;
     default:
-      return DType::kC64;
+      return default_types().complex();
   }
 }
 
@@ -88,14 +90,93 @@ PromotedType promote(DType a, bool weak_a, DType b, bool weak_b) {
   // A float's width survives a weak complex number.
   if (category(weak) == 3 && category(strong) == 2)
     return {strong == DType::kF64 ? DType::kC128 : DType::kC64, false};
+  // Beside a 64-bit integer, which would lose digits otherwise, a weak float is a double.
+  if (category(weak) > 1 && hlo::is_integer(strong) && hlo::byte_size(strong) == 8)
+    return {category(weak) == 2 ? DType::kF64 : DType::kC128, true};
   return {default_of(weak), true};
 }
 
 bool promote_operands(hlo::Builder& b, std::span<Lazy> operands) {
   PromotedType type{operands[0].value.dtype(), operands[0].weak};
   for (const Lazy& o : operands.subspan(1)) type = promote(type.dtype, type.weak, o.value.dtype(), o.weak);
-  for (Lazy& o : operands) o.value = b.convert(o.value, type.dtype);
+  for (Lazy& o : operands) o = {converted(b, o, type.dtype), o.weak};
   return type.weak;
+}
+
+DefaultTypes& default_types() {
+  thread_local DefaultTypes types;
+  return types;
+}
+
+DType inexact_type(DType dtype) {
+  if (hlo::is_inexact(dtype)) return dtype;
+  return hlo::byte_size(dtype) == 8 ? DType::kF64 : default_types().floating;
+}
+
+DType sum_type(DType dtype, int64_t count) {
+  if (hlo::is_bool(dtype)) {
+    const DType usual = default_types().integer;
+    return count >> (hlo::bit_width(usual) - 1) == 0 ? usual : DType::kS64;
+  }
+  if (!hlo::is_integer(dtype)) return dtype;
+  return hlo::is_signed(dtype) ? DType::kS64 : DType::kU64;
+}
+
+DType wide_type(DType dtype) {
+  if (hlo::is_narrow(dtype)) return dtype;
+  if (hlo::is_complex(dtype)) return DType::kC128;
+  if (hlo::is_float(dtype)) return DType::kF64;
+  return hlo::is_integer(dtype) && hlo::is_signed(dtype) ? DType::kS64 : dtype;
+}
+
+namespace {
+// Whether a weak value's unrounded elements are known.
+bool is_wide(const Lazy& x) { return x.wide || x.value.dtype() == wide_type(x.value.dtype()); }
+}  // namespace
+
+Value wide_of(const Lazy& x) { return x.wide || !x.weak || !is_wide(x) ? x.wide : x.value; }
+
+Value converted(hlo::Builder& b, const Lazy& x, DType dtype) {
+  return b.convert(x.wide && x.value.dtype() != dtype ? x.wide : x.value, dtype);
+}
+
+Lazy recast(hlo::Builder& b, const Lazy& x, DType dtype) {
+  const Value wide = wide_of(x);
+  const DType widest = wide_type(dtype);
+  return {converted(b, x, dtype), x.weak, wide && widest != dtype ? b.convert(wide, widest) : Value()};
+}
+
+DType carrier_type(DType dtype, bool weak) { return weak ? wide_type(dtype) : dtype; }
+
+Value carrier(hlo::Builder& b, const Lazy& x) {
+  if (!x.weak) return x.value;
+  return x.wide ? x.wide : b.convert(x.value, wide_type(x.value.dtype()));
+}
+
+namespace {
+
+// A number that is known, converted without a program; null if it is not, or of another type.
+Value narrowed_now(const Value& wide, DType dtype) {
+  if (wide.rank() != 0 || !wide.node()->data() || wide.node()->stamp() != 0 || inside_jit()) return Value();
+  const void* data = jit::array_of(wide)->data();
+  if (wide.dtype() == DType::kF64 && dtype == DType::kF32) {
+    const float x = static_cast<float>(*static_cast<const double*>(data));
+    return from_host(dtype, {}, &x);
+  }
+  if (wide.dtype() == DType::kS64 && dtype == DType::kS32) {
+    const int32_t x = static_cast<int32_t>(*static_cast<const int64_t*>(data));
+    return from_host(dtype, {}, &x);
+  }
+  return Value();
+}
+
+}  // namespace
+
+Lazy from_carrier(hlo::Builder& b, Value carried, DType dtype, bool weak) {
+  if (!carried || carried.dtype() == dtype) return {std::move(carried), weak};
+  Value value = narrowed_now(carried, dtype);
+  if (!value) value = b.convert(carried, dtype);
+  return {std::move(value), weak, std::move(carried)};
 }
 
 Dims broadcast_shapes(std::span<const Dims> shapes, std::string_view what) {
@@ -192,19 +273,48 @@ Lazy mixed_elementwise(hlo::Builder& b, hlo::Op op, Operands operands, const hlo
   return {b.make(op, values, attrs), weak};
 }
 
+// Ops whose result depends on the width of the elements: of numbers they see the rounded ones.
+bool sees_width(hlo::Op op) {
+  return op == hlo::Op::bitcast_convert || op == hlo::Op::count_leading_zeros || op == hlo::Op::next_after ||
+         op == hlo::Op::popcnt || op == hlo::Op::reduce_precision || op == hlo::Op::shift_right_logical;
+}
+
+// Among numbers whose types are not decided: the result is not rounded either.
+Lazy wide_elementwise(hlo::Builder& b, hlo::Op op, std::span<const Lazy* const> operands,
+                      const hlo::Attrs* attrs) {
+  const size_t apart = op == hlo::Op::select ? 1 : 0;
+  PromotedType narrow{operands[apart]->value.dtype(), true};
+  Operands copies;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    copies.push_back(i < apart ? *operands[i] : Lazy{wide_of(*operands[i]), true});
+    if (i > apart) narrow = promote(narrow.dtype, true, operands[i]->value.dtype(), true);
+  }
+  Lazy wide = mixed_elementwise(b, op, std::move(copies), attrs);
+  if (!wide.value || gives_strong(op)) return wide;
+  const DType own = wide.value.dtype();
+  return from_carrier(b, wide.value, category(own) == category(narrow.dtype) ? narrow.dtype : default_of(own),
+                      true);
+}
+
 }  // namespace
 
 Lazy elementwise(hlo::Op op, std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
   hlo::GraphLock lock;
   hlo::Builder b;
   const hlo::Type* type = operands[0]->value.type();
-  bool same = op != hlo::Op::select, weak = true;
-  for (const Lazy* o : operands) {
+  bool same = op != hlo::Op::select, weak = true, wide = true;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Lazy* o = operands[i];
     same &= o->value.type() == type;
     weak &= o->weak;
+    if (wide && (i > 0 || op != hlo::Op::select)) wide = o->weak && is_wide(*o);
   }
   Lazy out;
-  if (same) {
+  if (op == hlo::Op::convert) {
+    out.value = converted(b, *operands[0], attrs->dtype(hlo::Attr::dtype));
+  } else if (wide && !sees_width(op)) {
+    out = wide_elementwise(b, op, operands, attrs);
+  } else if (same) {
     absl::InlinedVector<hlo::Operand, 3> slots;
     for (const Lazy* o : operands) slots.push_back(o->value.operand());
     out = {b.record(op, slots, attrs), weak};
@@ -225,20 +335,38 @@ Lazy elementwise(hlo::Op op, std::span<const Lazy> operands, const hlo::Attrs* a
   return elementwise(op, pointers, attrs);
 }
 
+namespace {
+
+// Ops that put elements elsewhere, whatever their type.
+bool moves_elements(hlo::Op op) {
+  return op == hlo::Op::broadcast_in_dim || op == hlo::Op::concatenate || op == hlo::Op::reshape ||
+         op == hlo::Op::reverse || op == hlo::Op::slice || op == hlo::Op::transpose;
+}
+
+}  // namespace
+
 std::vector<Lazy> record(hlo::Op op, std::span<const Lazy> operands, const hlo::Attrs* attrs) {
   hlo::GraphLock lock;
   hlo::Builder b;
-  std::vector<Value> values;
-  bool weak = !operands.empty();
+  std::vector<Value> values, wides;
+  bool weak = !operands.empty(), wide = false;
   for (const Lazy& o : operands) {
     values.push_back(o.value);
     weak &= o.weak;
+    wide |= static_cast<bool>(o.wide);
   }
   hlo::Values results = b.make_multi(op, values, attrs);
   check(b.status());
   note_recorded();
   std::vector<Lazy> out;
   for (Value& r : results) out.push_back({std::move(r), weak});
+  if (!weak || !wide || !moves_elements(op)) return out;
+  for (const Lazy& o : operands) {
+    wides.push_back(wide_of(o));
+    if (!wides.back()) return out;
+  }
+  out[0].wide = b.make(op, wides, attrs);
+  check(b.status());
   return out;
 }
 

@@ -1,7 +1,7 @@
 #include "lazy/rebuild.h"
 
-#include "absl/container/flat_hash_map.h"
 #include "hlo/builder.h"
+#include "hlo/hash_map.h"
 
 namespace lamina::lazy {
 
@@ -14,7 +14,7 @@ using hlo::Values;
 
 namespace {
 
-using Made = absl::flat_hash_map<const Node*, Values>;
+using Made = HashMap<const Node*, Values>;
 
 bool is_made(const Node& n, void* made) { return static_cast<Made*>(made)->contains(&n); }
 
@@ -68,11 +68,14 @@ absl::StatusOr<hlo::ComputationPtr> close_at_floor(std::span<const Value> output
   struct Context {
     Made* made;
     uint32_t floor;
-  } context{&made, floor};
+    uint16_t session;
+  } context{&made, floor, hlo::session_number()};
   auto outside = [](const Node& n, void* c) {
     const auto* ctx = static_cast<Context*>(c);
-    return ctx->made->contains(&n) || (n.stamp() < ctx->floor && n.op() != Op::constant) ||
-           n.data() != nullptr || n.op() == Op::parameter;
+    if (ctx->made->contains(&n) || n.data() != nullptr || n.op() == Op::parameter) return true;
+    // Of another thread: a constant here, unless it was made of values of this one's traces.
+    const bool foreign = n.session() != ctx->session && !n.shared();
+    return (n.stamp() < ctx->floor || foreign) && n.op() != Op::constant;
   };
   for (Node* n : hlo::postorder(outputs, outside, &context)) {
     if (!outside(*n, &context) || made.contains(n)) continue;

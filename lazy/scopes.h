@@ -19,33 +19,47 @@ struct Scope {
 
 // Scopes of this thread, outermost first.
 std::vector<Scope>& open_scopes();
+// Least stamp of a scope that is suspended on this thread; UINT32_MAX if there is none.
+uint32_t& suspended_from();
 
 class ScopeGuard {
  public:
   ScopeGuard(Scope::Kind kind, uint32_t stamp, std::vector<hlo::Value> parameters = {}) {
     open_scopes().push_back({kind, stamp, std::move(parameters)});
+    if (is_outermost()) hlo::set_lowest_open(stamp);
   }
-  ~ScopeGuard() { open_scopes().pop_back(); }
+  ~ScopeGuard() {
+    if (is_outermost()) hlo::set_lowest_open(~uint32_t{0});
+    open_scopes().pop_back();
+  }
   ScopeGuard(const ScopeGuard&) = delete;
   ScopeGuard& operator=(const ScopeGuard&) = delete;
+
+ private:
+  static bool is_outermost() { return open_scopes().size() == 1 && suspended_from() == ~uint32_t{0}; }
 };
 
 // Closes the innermost scopes for a while, down to `depth` of them: what happens meanwhile is not part of
-// their traces.
+// their traces. What was recorded in them keeps its operands, and is computed only where it is asked for.
 class ScopesSuspended {
  public:
-  ScopesSuspended(size_t depth, uint32_t floor) : floor_(floor) {
+  ScopesSuspended(size_t depth, uint32_t floor) : floor_(floor), saved_(suspended_from()) {
     std::vector<Scope>& scopes = open_scopes();
     depth = std::min(depth, scopes.size());
     suspended_.assign(scopes.begin() + depth, scopes.end());
     scopes.resize(depth);
+    if (!suspended_.empty()) suspended_from() = std::min(saved_, suspended_.front().stamp);
   }
-  ~ScopesSuspended() { open_scopes().insert(open_scopes().end(), suspended_.begin(), suspended_.end()); }
+  ~ScopesSuspended() {
+    open_scopes().insert(open_scopes().end(), suspended_.begin(), suspended_.end());
+    suspended_from() = saved_;
+  }
   ScopesSuspended(const ScopesSuspended&) = delete;
   ScopesSuspended& operator=(const ScopesSuspended&) = delete;
 
  private:
   hlo::FloorScope floor_;
+  uint32_t saved_;
   std::vector<Scope> suspended_;
 };
 
@@ -56,6 +70,8 @@ inline uint32_t innermost_stamp() {
 }
 // Least stamp of an open scope; UINT32_MAX if there is none.
 uint32_t lowest_open_stamp();
+// Whether the value belongs to a scope that is open on this thread, or to one of another thread.
+bool in_open_scope(const hlo::Value& value);
 // Whether a jit trace is open on this thread.
 bool inside_jit();
 

@@ -1,10 +1,12 @@
 // Forcing: from pending values to arrays.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <optional>
 
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
 #include "hlo/host_lock.h"
 #include "hlo/linalg/calls.h"
 #include "hlo/narrow.h"
@@ -44,7 +46,20 @@ std::vector<Scope>& open_scopes() {
   return scopes;
 }
 
+uint32_t& suspended_from() {
+  thread_local uint32_t stamp = ~uint32_t{0};
+  return stamp;
+}
+
 uint32_t lowest_open_stamp() { return open_scopes().empty() ? ~uint32_t{0} : open_scopes().front().stamp; }
+
+bool in_open_scope(const Value& value) {
+  const Node& n = *value.node();
+  if (n.stamp() == 0 || (n.session() == hlo::record_state().session && !n.shared()))
+    return n.stamp() >= lowest_open_stamp();
+  hlo::GraphLock lock;
+  return hlo::is_open(n);
+}
 
 bool inside_jit() {
   for (const Scope& s : open_scopes())
@@ -68,13 +83,17 @@ uint32_t lowest_unbound() {
 
 }  // namespace
 
+// What a thread has recorded and keeps. Sessions of threads that have ended are taken over by later ones.
 class Session {
  public:
-  static Session& get() {
-    static Session* session = new Session;
+  static Session& here() {
+    thread_local Session* session = nullptr;
+    if (!session) [[unlikely]]
+      session = &of(hlo::session_number());
     return *session;
   }
 
+  // All changes are made under the graph lock, those by other threads included.
   void add(Cell* cell) {
     hlo::GraphLock lock;
     cell->position_ = cells_.size();
@@ -85,76 +104,123 @@ class Session {
     cells_.back()->position_ = cell->position_;
     cells_[cell->position_] = cells_.back();
     cells_.pop_back();
-    cell->lazy_.value = Value();
+    cell->lazy_ = {};
   }
 
-  // Pending values of live cells recorded on any thread, outside open unbound traces.
+  // Pending values of live cells, outside open unbound traces and suspended scopes.
   void collect(std::vector<Value>& roots) {
     hlo::GraphLock lock;
+    const uint32_t suspended = suspended_from();
     for (Cell* c : cells_) {
-      const Value& v = c->lazy_.value;
-      if (is_pending(v) && !v.node()->held_back() && forceable(v)) roots.push_back(v);
+      for (const Value* v : {&c->lazy_.value, &c->lazy_.wide})
+        if (*v && is_pending(*v) && !v->node()->held_back() && v->node()->stamp() < suspended &&
+            forceable(*v))
+          roots.push_back(*v);
     }
   }
 
-  void replace(Cell* cell, Lazy lazy) {
-    hlo::GraphLock lock;
-    std::swap(cell->lazy_, lazy);
-  }
-
   void run(std::span<const Value> wanted, bool automatic);
-  SyncStats stats() const { return {flushes_.load(), automatic_.load(), recorded_.load()}; }
   void note_recorded() {
     // Counted under the graph lock, read by others without.
     const int64_t n = recorded_.load(std::memory_order_relaxed) + 1;
     recorded_.store(n, std::memory_order_relaxed);
-    if (n - flushed_at_.load(std::memory_order_relaxed) < kFlushEvery || !open_scopes().empty()) return;
+    if (n - flushed_at_ < kFlushEvery || !open_scopes().empty()) return;
     run({}, true);
   }
 
+  static SyncStats stats() {
+    hlo::GraphLock lock;
+    SyncStats sum;
+    for (const auto& session : all()) {
+      if (!session) continue;
+      sum.flushes += session->flushes_;
+      sum.automatic_flushes += session->automatic_;
+      sum.recorded += session->recorded_.load(std::memory_order_relaxed);
+    }
+    return sum;
+  }
+
  private:
-  std::vector<Cell*> cells_;  // guarded by the graph lock
-  std::atomic<int64_t> flushes_{0}, automatic_{0}, recorded_{0}, flushed_at_{0};
+  static std::vector<std::unique_ptr<Session>>& all() {
+    static auto* sessions = new std::vector<std::unique_ptr<Session>>;
+    return *sessions;
+  }
+  static Session& of(uint16_t number) {
+    hlo::GraphLock lock;
+    if (all().size() <= number) all().resize(size_t{number} + 1);
+    if (!all()[number]) all()[number] = std::make_unique<Session>();
+    return *all()[number];
+  }
+
+  std::vector<Cell*> cells_;
+  int64_t flushes_ = 0, automatic_ = 0, flushed_at_ = 0;
+  std::atomic<int64_t> recorded_{0};
 };
 
-Cell::Cell(Lazy lazy) : lazy_(std::move(lazy)) { Session::get().add(this); }
-Cell::~Cell() { Session::get().remove(this); }
-void Cell::set(Lazy lazy) { Session::get().replace(this, std::move(lazy)); }
+Cell::Cell(Lazy lazy) : lazy_(std::move(lazy)), session_(&Session::here()) { session_->add(this); }
+Cell::~Cell() { session_->remove(this); }
+void Cell::set(Lazy lazy) {
+  hlo::GraphLock lock;
+  std::swap(lazy_, lazy);
+}
+
+namespace {
+
+bool has_parameter_beneath(const Value& value) {
+  auto stop = [](const Node& n, void*) { return n.data() != nullptr; };
+  const std::vector<Node*> nodes = hlo::postorder(std::span(&value, 1), stop);
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const Node* n) { return n->op() == Op::parameter && !n->data(); });
+}
+
+}  // namespace
 
 bool forceable(const Value& value) {
   hlo::GraphLock lock;
   const uint32_t unbound = lowest_unbound();
-  auto stop = [](const Node& n, void*) { return n.data() != nullptr; };
   if (unbound != ~uint32_t{0} && value.node()->stamp() < unbound) return true;
-  if (value.node()->stamp() == 0) return true;
-  for (const Node* n : hlo::postorder(std::span(&value, 1), stop))
-    if (n->op() == Op::parameter) return false;
-  return true;
+  return value.node()->stamp() == 0 || !has_parameter_beneath(value);
 }
 
 void Session::run(std::span<const Value> wanted, bool automatic) {
   // Held until the program is known; others may record while it is compiled and run.
   std::optional<hlo::GraphLock> lock(std::in_place);
-  flushes_.fetch_add(1);
-  if (automatic) automatic_.fetch_add(1);
-  flushed_at_.store(recorded_.load());
+  ++flushes_;
+  if (automatic) ++automatic_;
+  flushed_at_ = recorded_.load(std::memory_order_relaxed);
   for (const Value& v : wanted)
     if (v.node()->op() == Op::parameter && !v.node()->data()) throw Error(ErrorKind::kType, why_unknown(v));
   std::vector<Value> named(wanted.begin(), wanted.end());
   collect(named);
-  // Every result of a node with several is kept: another may be asked for later.
-  std::vector<Value> roots;
-  absl::flat_hash_map<const Node*, size_t> first;
-  for (const Value& v : named) {
-    if (!is_pending(v) || !first.try_emplace(v.node(), roots.size()).second) continue;
-    for (uint32_t i = 0; i < v.node()->num_results(); ++i) roots.push_back(Value(v.node(), i));
+  std::vector<Value> roots, leaves;
+  HashMap<const Node*, size_t> first;
+  std::vector<uint64_t> key;
+  const auto unknown_leaf = [&] {
+    return std::find_if(leaves.begin(), leaves.end(), [](const Value& leaf) { return !leaf.node()->data(); });
+  };
+  const auto encode = [&] {
+    // Every result of a node with several is kept: another may be asked for later.
+    roots.clear();
+    leaves.clear();
+    first.clear();
+    for (const Value& v : named) {
+      if (!is_pending(v) || !first.try_emplace(v.node(), roots.size()).second) continue;
+      for (uint32_t i = 0; i < v.node()->num_results(); ++i) roots.push_back(Value(v.node(), i));
+    }
+    key = check(hlo::encode_graph({}, roots, &leaves, nullptr));
+  };
+  encode();
+  if (unknown_leaf() != leaves.end()) {
+    // Something alive leaked out of a trace that has ended, as an exception's frames may hold: nobody asks
+    // for it.
+    named.erase(std::remove_if(named.begin() + static_cast<ptrdiff_t>(wanted.size()), named.end(),
+                               has_parameter_beneath),
+                named.end());
+    encode();
   }
   if (roots.empty()) return;
-
-  std::vector<Value> leaves;
-  std::vector<uint64_t> key = check(hlo::encode_graph({}, roots, &leaves, nullptr));
-  for (const Value& leaf : leaves)
-    if (!leaf.node()->data()) throw Error(ErrorKind::kType, why_unknown(leaf));
+  if (const auto leaf = unknown_leaf(); leaf != leaves.end())
+    throw Error(ErrorKind::kType, why_unknown(*leaf));
   jit::Engine& engine = jit::Engine::get();
   std::vector<jit::BufferRef> arguments, results;
   for (const Value& leaf : leaves)
@@ -182,7 +248,6 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   lock.reset();
   check(run_program(entry, arguments, false, results));
   lock.emplace();
-  const uint32_t open = lowest_open_stamp();
   for (const auto& [node, at] : first) {
     Node* n = const_cast<Node*>(node);
     if (n->data()) continue;  // another thread was first
@@ -195,14 +260,14 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
     } else {
       data = new jit::Array(n->type(), results[at]);
     }
-    hlo::set_data(n, data, n->stamp() >= open);
+    hlo::set_data(n, data, hlo::is_open(*n));
   }
 }
 
 void force(std::span<const Value> values) {
   for (const Value& v : values) {
     if (is_pending(v) || v.node()->op() == Op::parameter) {
-      Session::get().run(values, false);
+      Session::here().run(values, false);
       break;
     }
   }
@@ -238,8 +303,8 @@ jit::ArrayPtr array(const Value& value) {
   return jit::array_of(value);
 }
 
-void note_recorded() { Session::get().note_recorded(); }
-SyncStats sync_stats() { return Session::get().stats(); }
+void note_recorded() { Session::here().note_recorded(); }
+SyncStats sync_stats() { return Session::stats(); }
 
 namespace {
 

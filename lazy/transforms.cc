@@ -1,6 +1,9 @@
 #include "lazy/transforms.h"
 
+#include <optional>
+
 #include "hlo/host_lock.h"
+#include "hlo/mutex.h"
 #include "hlo/op.h"
 #include "hlo/rules/transform_support.h"
 #include "hlo/strings.h"
@@ -16,98 +19,139 @@
 namespace lamina::lazy {
 namespace {
 
-std::vector<Value> values_of(const std::vector<Lazy>& lazies) {
+std::vector<Value> carriers_of(const std::vector<Lazy>& lazies) {
+  hlo::Builder b;
   std::vector<Value> out;
-  for (const Lazy& l : lazies) out.push_back(l.value);
+  for (const Lazy& l : lazies) out.push_back(carrier(b, l));
+  check(b.status());
   return out;
 }
 
-// Opaque copies of the arguments that belong to a derivative scope with this stamp.
-std::vector<Lazy> open_identities(const std::vector<Lazy>& args, uint32_t stamp) {
+std::vector<Typed> types_of(const std::vector<Lazy>& lazies) {
+  std::vector<Typed> out;
+  for (const Lazy& l : lazies) out.push_back({l.value.type(), l.weak});
+  return out;
+}
+
+// What the carriers of arrays of these types stand for.
+std::vector<Lazy> from_carriers(std::vector<Value> carried, const std::vector<Typed>& types) {
+  hlo::Builder b;
   std::vector<Lazy> out;
-  for (const Lazy& a : args) {
-    const hlo::Operand operand = a.value.operand();
-    out.push_back({hlo::make_fresh_node(hlo::Op::identity, a.value.type(), hlo::no_attrs(),
-                                        std::span(&operand, 1), std::max(stamp, a.value.node()->stamp())),
-                   a.weak});
+  for (size_t i = 0; i < carried.size(); ++i)
+    out.push_back(from_carrier(b, std::move(carried[i]), types[i].type->dtype, types[i].weak));
+  check(b.status());
+  return out;
+}
+
+// Opaque copies of the arguments' carriers that belong to a derivative scope with this stamp.
+std::vector<Value> open_identities(const std::vector<Lazy>& args, uint32_t stamp) {
+  std::vector<Value> out;
+  for (const Value& a : carriers_of(args)) {
+    const hlo::Operand operand = a.operand();
+    out.push_back(hlo::make_fresh_node(hlo::Op::identity, a.type(), hlo::no_attrs(), std::span(&operand, 1),
+                                       std::max(stamp, a.node()->stamp())));
   }
   return out;
 }
 
-bool has_tangent(const Lazy& x) { return hlo::is_inexact(x.value.dtype()); }
+bool has_tangent(const Value& x) { return hlo::is_inexact(x.dtype()); }
 
-Lazy zeros(hlo::Builder& b, const Lazy& like) { return {b.zeros_like(like.value), false}; }
+struct Outputs {
+  std::vector<Typed> types;
+  std::vector<Value> values;  // their carriers
+};
+// What f makes of the inputs within a scope. The graph lock is taken before the scope closes: until it is let
+// go of, no thread takes the graph beneath for one that nobody transforms any more.
+Outputs outputs_in_scope(std::optional<hlo::GraphLock>& lock, const FlatFunction& f,
+                         const std::vector<Lazy>& inputs, Scope::Kind kind, uint32_t stamp,
+                         std::vector<Value> parameters = {}, bool carriers = true) {
+  const ScopeGuard scope(kind, stamp, std::move(parameters));
+  const std::vector<Lazy> results = f(inputs);
+  lock.emplace();
+  if (carriers) return {types_of(results), carriers_of(results)};
+  Outputs out{types_of(results), {}};
+  for (const Lazy& r : results) out.values.push_back(r.value);
+  return out;
+}
+
+// f of opaque copies of the arguments, inside a derivative scope.
+struct Opened {
+  std::vector<Value> points, values;  // carriers of the arguments and the outputs
+  std::vector<Typed> outputs;
+
+  Opened(std::optional<hlo::GraphLock>& lock, const FlatFunction& f, const std::vector<Lazy>& args) {
+    const uint32_t stamp = hlo::fresh_stamp();
+    points = open_identities(args, stamp);
+    Outputs made =
+        outputs_in_scope(lock, f, from_carriers(points, types_of(args)), Scope::kDerivative, stamp);
+    outputs = std::move(made.types);
+    values = std::move(made.values);
+  }
+};
+
+// `given` in the types of `like`, zeros of them where there is none.
+std::vector<Value> like_types(const std::vector<Lazy>& given, const std::vector<Value>& like) {
+  hlo::Builder b;
+  std::vector<Value> out;
+  for (size_t i = 0; i < given.size(); ++i)
+    out.push_back(given[i].value && has_tangent(like[i]) ? converted(b, given[i], like[i].dtype())
+                                                         : given[i].value);
+  check(b.status());
+  return out;
+}
+std::vector<Value> or_zeros(std::vector<Value> given, const std::vector<Value>& like) {
+  hlo::Builder b;
+  for (size_t i = 0; i < given.size(); ++i)
+    if (!given[i]) given[i] = b.zeros_like(like[i]);
+  check(b.status());
+  return given;
+}
 
 }  // namespace
 
 JvpResult jvp(const FlatFunction& f, const std::vector<Lazy>& primals, const std::vector<Lazy>& tangents) {
-  const uint32_t stamp = hlo::fresh_stamp();
-  const std::vector<Lazy> inputs = open_identities(primals, stamp);
-  std::vector<Lazy> outputs;
-  {
-    ScopeGuard scope(Scope::kDerivative, stamp);
-    outputs = f(inputs);
-  }
-  hlo::GraphLock lock;
-  std::vector<Value> input_tangents;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    input_tangents.push_back(has_tangent(inputs[i]) ? tangents[i].value : Value());
-  trace::JvpOut out = check(trace::jvp(values_of(outputs), values_of(inputs), input_tangents));
-  hlo::Builder b;
-  JvpResult result;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    result.outputs.push_back({out.primals[i], outputs[i].weak});
-    result.tangents.push_back(out.tangents[i] ? Lazy{out.tangents[i], false} : zeros(b, outputs[i]));
-  }
-  check(b.status());
-  return result;
+  std::optional<hlo::GraphLock> lock;
+  const Opened open(lock, f, primals);
+  std::vector<Value> input_tangents = like_types(tangents, open.points);
+  for (size_t i = 0; i < open.points.size(); ++i)
+    if (!has_tangent(open.points[i])) input_tangents[i] = Value();
+  trace::JvpOut out = check(trace::jvp(open.values, open.points, input_tangents));
+  return {from_carriers(out.primals, open.outputs),
+          from_carriers(or_zeros(out.tangents, open.values), open.outputs)};
 }
 
 VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
-  const uint32_t stamp = hlo::fresh_stamp();
-  const std::vector<Lazy> inputs = open_identities(primals, stamp);
-  std::vector<Lazy> outputs;
-  {
-    ScopeGuard scope(Scope::kDerivative, stamp);
-    outputs = f(inputs);
-  }
-  hlo::GraphLock lock;
-  auto linear = std::make_shared<trace::Linearized>(
-      check(trace::linearize_fresh(values_of(outputs), values_of(inputs))));
+  const std::vector<Typed> inputs = types_of(primals);
+  std::optional<hlo::GraphLock> lock;
+  const Opened open(lock, f, primals);
+  auto linear = std::make_shared<trace::Linearized>(check(trace::linearize_fresh(open.values, open.points)));
   VjpResult result;
-  for (size_t i = 0; i < outputs.size(); ++i) result.outputs.push_back({linear->primals[i], outputs[i].weak});
-  result.pull_back = [linear, inputs](const std::vector<Lazy>& cotangents) {
+  result.outputs = from_carriers(linear->primals, open.outputs);
+  result.pull_back = [linear, open, inputs](const std::vector<Lazy>& cotangents) {
     hlo::GraphLock inner;
-    std::vector<Value> grads = check(trace::pull_back(*linear, values_of(cotangents)));
+    std::vector<Value> grads = check(trace::pull_back(*linear, like_types(cotangents, open.values)));
     hlo::Builder b;
-    std::vector<Lazy> out;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!has_tangent(inputs[i]))
-        out.push_back({});
-      else
-        out.push_back(grads[i] ? Lazy{grads[i], inputs[i].weak} : zeros(b, inputs[i]));
+      if (!has_tangent(open.points[i]))
+        grads[i] = Value();
+      else if (!grads[i])
+        grads[i] = b.zeros_like(open.points[i]);
     }
     check(b.status());
-    return out;
+    return from_carriers(std::move(grads), inputs);
   };
-  result.push_forward = [linear, outputs](const std::vector<Lazy>& tangents) {
+  result.push_forward = [linear, open](const std::vector<Lazy>& tangents) {
     hlo::GraphLock inner;
-    hlo::Builder b;
-    std::vector<Value> results, inputs, given;
-    for (size_t i = 0; i < outputs.size(); ++i)
-      results.push_back(linear->tangents[i] ? linear->tangents[i] : zeros(b, outputs[i]).value);
-    for (size_t i = 0; i < tangents.size(); ++i) {
+    std::vector<Value> inputs, given;
+    const std::vector<Value> all = like_types(tangents, open.points);
+    for (size_t i = 0; i < all.size(); ++i) {
       if (!linear->tangent_inputs[i]) continue;
       inputs.push_back(linear->tangent_inputs[i]);
-      given.push_back(tangents[i].value);
+      given.push_back(all[i]);
     }
     // The derivative of a linear function is the function.
-    const trace::JvpOut along = check(trace::jvp(results, inputs, given));
-    std::vector<Lazy> out;
-    for (size_t i = 0; i < outputs.size(); ++i)
-      out.push_back(along.tangents[i] ? Lazy{along.tangents[i], false} : zeros(b, outputs[i]));
-    check(b.status());
-    return out;
+    const trace::JvpOut along = check(trace::jvp(or_zeros(linear->tangents, open.values), inputs, given));
+    return from_carriers(or_zeros(along.tangents, open.values), open.outputs);
   };
   return result;
 }
@@ -132,69 +176,64 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
     flags.push_back(true);
   }
   if (stamp == 0) stamp = hlo::fresh_stamp();
-  std::vector<Lazy> outputs;
-  {
-    ScopeGuard scope(Scope::kVmap, stamp, parameters);
-    outputs = f(inputs);
-  }
-  hlo::GraphLock lock;
-  trace::VmapOut results = check(trace::vmap_lazily(values_of(outputs), parameters, values, flags, size));
+  std::optional<hlo::GraphLock> lock;
+  const Outputs outputs = outputs_in_scope(lock, f, inputs, Scope::kVmap, stamp, parameters);
+  trace::VmapOut results = check(trace::vmap_lazily(outputs.values, parameters, values, flags, size));
   hlo::Builder b;
-  std::vector<Lazy> out;
-  for (size_t i = 0; i < outputs.size(); ++i)
-    out.push_back({hlo::with_batch(b, results.results[i], results.batched[i], size), outputs[i].weak});
+  std::vector<Value> out;
+  for (size_t i = 0; i < outputs.values.size(); ++i)
+    out.push_back(hlo::with_batch(b, results.results[i], results.batched[i], size));
   check(b.status());
   if (lanes_differ) *lanes_differ = std::move(results.batched);
-  return out;
+  return from_carriers(std::move(out), outputs.types);
 }
 
 std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args) {
-  const uint32_t stamp = hlo::fresh_stamp();
-  const std::vector<Lazy> inputs = open_identities(args, stamp);
-  std::vector<Lazy> outputs;
-  {
-    ScopeGuard scope(Scope::kDerivative, stamp);
-    outputs = f(inputs);
-  }
-  hlo::GraphLock lock;
-  std::vector<Value> results =
-      check(trace::checkpoint(values_of(outputs), values_of(inputs), values_of(args)));
-  std::vector<Lazy> out;
-  for (size_t i = 0; i < results.size(); ++i) out.push_back({results[i], outputs[i].weak});
-  return out;
+  std::optional<hlo::GraphLock> lock;
+  const Opened open(lock, f, args);
+  return from_carriers(check(trace::checkpoint(open.values, open.points, carriers_of(args))), open.outputs);
 }
 
-hlo::ComputationPtr region(const FlatFunction& f, const std::vector<const hlo::Type*>& types,
-                           const std::vector<bool>& weak, std::vector<Lazy>* captured,
-                           std::vector<bool>* result_weak) {
+hlo::ComputationPtr region(const FlatFunction& f, const std::vector<Typed>& types,
+                           std::vector<Lazy>* captured, std::vector<Typed>* results, bool carriers) {
   const uint32_t stamp = hlo::fresh_stamp();
-  std::vector<Lazy> inputs;
-  for (size_t i = 0; i < types.size(); ++i) inputs.push_back({hlo::make_parameter(types[i]), weak[i]});
-  std::vector<Lazy> outputs;
+  std::vector<Value> parameters;
+  for (const Typed& t : types)
+    parameters.push_back(hlo::make_parameter(
+        carriers && t.weak ? hlo::array_type_or_die(carrier_type(t.type->dtype, true), t.type->dims)
+                           : t.type));
+  std::optional<hlo::GraphLock> lock;
+  Outputs outputs;
   {
-    ScopeGuard scope(Scope::kJit, stamp, values_of(inputs));
     hlo::FloorScope floor(stamp);
-    outputs = f(inputs);
+    outputs =
+        outputs_in_scope(lock, f, from_carriers(parameters, types), Scope::kJit, stamp, parameters, carriers);
   }
-  if (result_weak)
-    for (const Lazy& o : outputs) result_weak->push_back(o.weak);
+  if (results) *results = outputs.types;
   std::vector<Value> outside;
-  hlo::ComputationPtr body = check(close_at_floor(values_of(outputs), values_of(inputs), stamp, &outside));
+  hlo::ComputationPtr body = check(close_at_floor(outputs.values, parameters, stamp, &outside));
   for (Value& v : outside) captured->push_back({std::move(v), false});
   return body;
 }
 
-Program::Program(const FlatFunction& f, const std::vector<const hlo::Type*>& types,
-                 const std::vector<bool>& weak, std::string name, std::string where)
-    : name_(std::move(name)), where_(std::move(where)) {
+Program::Program(const FlatFunction& f, std::vector<Typed> arguments, std::string name, std::string where)
+    : arguments_(std::move(arguments)), name_(std::move(name)), where_(std::move(where)) {
   std::vector<Lazy> captured;
-  computation_ = region(f, types, weak, &captured, &result_weak_);
+  computation_ = region(f, arguments_, &captured, &results_);
   for (Lazy& c : captured) captured_.push_back(std::move(c.value));
 }
 
+namespace {
+// Of the entries of all programs: held for the copy of a pointer.
+hlo::Mutex& entry_mutex() {
+  static auto* mutex = new hlo::Mutex(hlo::LockRank::kPrograms);
+  return *mutex;
+}
+}  // namespace
+
 jit::SpecializationPtr Program::compile() {
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(entry_mutex());
     if (entry_) return entry_;
   }
   std::vector<uint64_t> key =
@@ -205,14 +244,15 @@ jit::SpecializationPtr Program::compile() {
       [&] {
         return jit::SpecializationCache::Origin{"jit", name_, where_, reason_};
       }));
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(entry_mutex());
   if (!entry_) entry_ = std::move(made);
   return entry_;
 }
 
 std::shared_ptr<Program> Program::of(hlo::ComputationPtr computation, std::string name, std::string where) {
   std::shared_ptr<Program> program(new Program);
-  program->result_weak_.assign(computation->roots().size(), false);
+  for (const Value& p : computation->parameters()) program->arguments_.push_back({p.type(), false});
+  for (const Value& r : computation->roots()) program->results_.push_back({r.type(), false});
   program->computation_ = std::move(computation);
   program->name_ = std::move(name);
   program->where_ = std::move(where);
@@ -223,11 +263,13 @@ std::shared_ptr<Program> Program::closed(const std::vector<Lazy>& outputs, const
                                          uint32_t stamp, std::string name, std::string where,
                                          std::string reason) {
   std::shared_ptr<Program> program(new Program);
-  program->computation_ =
-      check(close_at_floor(values_of(outputs), values_of(inputs), stamp, &program->captured_));
+  std::vector<Value> parameters;
+  for (const Lazy& i : inputs) parameters.push_back(i.wide ? i.wide : i.value);
+  program->computation_ = check(close_at_floor(carriers_of(outputs), parameters, stamp, &program->captured_));
   for (const Value& v : program->captured_)
     if (v.node()->op() == hlo::Op::parameter && v.node()->stamp() >= stamp) return nullptr;
-  for (const Lazy& o : outputs) program->result_weak_.push_back(o.weak);
+  program->arguments_ = types_of(inputs);
+  program->results_ = types_of(outputs);
   program->name_ = std::move(name);
   program->where_ = std::move(where);
   program->reason_ = std::move(reason);
@@ -246,7 +288,15 @@ std::vector<bool> Program::bind_hidden(std::span<const Value> values) {
 }
 
 std::vector<Value> Program::operands(const std::vector<Lazy>& args, std::span<const Value> hidden) const {
-  std::vector<Value> out = values_of(args);
+  hlo::Builder b;
+  std::vector<Value> out;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const hlo::Type* type = computation_->parameters()[i].type();
+    out.push_back(args[i].value.type() == type                  ? args[i].value
+                  : args[i].wide && args[i].wide.type() == type ? args[i].wide
+                                                                : converted(b, args[i], type->dtype));
+  }
+  check(b.status());
   out.insert(out.end(), captured_.begin(), captured_.end());
   for (size_t i = 0; i < std::min(hidden.size(), hidden_at_.size()); ++i)
     if (hidden_at_[i] >= 0) out[args.size() + hidden_at_[i]] = hidden[i];
@@ -254,12 +304,12 @@ std::vector<Value> Program::operands(const std::vector<Lazy>& args, std::span<co
 }
 
 std::vector<Lazy> Program::leaves(std::vector<jit::BufferRef> results) const {
-  std::vector<Lazy> out;
+  std::vector<Value> out;
   for (size_t i = 0; i < results.size(); ++i) {
     const hlo::Type* t = computation_->roots()[i].type();
-    out.push_back({hlo::make_leaf(t, new jit::Array(t, std::move(results[i]))), result_weak_[i]});
+    out.push_back(hlo::make_leaf(t, new jit::Array(t, std::move(results[i]))));
   }
-  return out;
+  return from_carriers(std::move(out), results_);
 }
 
 namespace {
@@ -275,17 +325,14 @@ std::vector<jit::BufferRef> forced_buffers(const std::vector<Value>& values) {
 
 std::vector<Lazy> Program::call(const std::vector<Lazy>& args, std::span<const Value> hidden) {
   const std::vector<Value> given = operands(args, hidden);
-  const uint32_t open = lowest_open_stamp();
   bool recorded = inside_jit();
-  for (const Value& v : given) recorded |= v.node()->stamp() >= open;
+  for (const Value& v : given) recorded |= in_open_scope(v);
   if (recorded) {
     hlo::GraphLock lock;
     hlo::Builder b;
     hlo::Values results = b.call(computation_, given);
     check(b.status());
-    std::vector<Lazy> out;
-    for (size_t i = 0; i < result_weak_.size(); ++i) out.push_back({results[i], result_weak_[i]});
-    return out;
+    return from_carriers({results.begin(), results.end()}, results_);
   }
   std::vector<jit::BufferRef> buffers = forced_buffers(given), results;
   check(run_program(compile(), buffers, false, results));
@@ -296,15 +343,20 @@ std::vector<Lazy> Program::call_giving_up(std::vector<Lazy> args, std::span<cons
                                           std::span<Cell* const> given_up) {
   std::vector<jit::BufferRef> buffers = forced_buffers(operands(args, hidden)), results;
   const jit::SpecializationPtr entry = compile();
-  std::vector<std::pair<const hlo::Type*, bool>> were;
-  for (const Lazy& a : args) were.emplace_back(a.value.type(), a.weak);
+  const std::vector<Typed> were = types_of(args);
+  // Numbers are small, and in another type in the program: they are kept.
+  std::vector<Lazy> numbers(args.size());
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i].weak) numbers[i] = args[i];
   // From here on only the buffers hold what nobody else does.
   args.clear();
   for (size_t i = 0; i < given_up.size(); ++i)
-    if (given_up[i]) given_up[i]->set({hlo::make_donated(were[i].first), were[i].second});
+    if (given_up[i]) given_up[i]->set({hlo::make_donated(were[i].type), were[i].weak});
   auto restore = [&] {
     for (size_t i = 0; i < given_up.size(); ++i)
-      if (given_up[i] && buffers[i]) {
+      if (given_up[i] && numbers[i].value) {
+        given_up[i]->set(numbers[i]);
+      } else if (given_up[i] && buffers[i]) {
         const auto& [type, weak] = were[i];
         given_up[i]->set({hlo::make_leaf(type, new jit::Array(type, buffers[i])), weak});
       }

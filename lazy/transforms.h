@@ -9,17 +9,22 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
 #include "jit/specialization_cache.h"
 #include "lazy/lazy.h"
 
 namespace lamina::lazy {
 
 using FlatFunction = std::function<std::vector<Lazy>(const std::vector<Lazy>&)>;
+
+// An array's type as users see it. A weak one goes into and comes out of what is traced as its carrier.
+struct Typed {
+  const hlo::Type* type;
+  bool weak;
+};
 
 struct JvpResult {
   std::vector<Lazy> outputs, tangents;  // tangents: zeros where there is none
@@ -44,17 +49,15 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
 std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args);
 
 // A region for control flow: f on parameters of the given types. Values it uses from outside are appended to
-// `captured` and become further parameters.
-hlo::ComputationPtr region(const FlatFunction& f, const std::vector<const hlo::Type*>& types,
-                           const std::vector<bool>& weak, std::vector<Lazy>* captured,
-                           std::vector<bool>* result_weak);
+// `captured` and become further parameters. Unless `carriers`, weak values go in and out rounded.
+hlo::ComputationPtr region(const FlatFunction& f, const std::vector<Typed>& types,
+                           std::vector<Lazy>* captured, std::vector<Typed>* results, bool carriers = true);
 
 // A program traced for one signature.
 class Program {
  public:
-  // Traces f on parameters of the types of `args`.
-  Program(const FlatFunction& f, const std::vector<const hlo::Type*>& types, const std::vector<bool>& weak,
-          std::string name, std::string where);
+  // Traces f on parameters of these types.
+  Program(const FlatFunction& f, std::vector<Typed> arguments, std::string name, std::string where);
   // A computation made elsewhere.
   static std::shared_ptr<Program> of(hlo::ComputationPtr computation, std::string name, std::string where);
   // The graph between `inputs`, parameters of the open jit scope with this stamp, and `outputs`. Null if it
@@ -75,7 +78,8 @@ class Program {
   // Said of the cache entry; empty: found by comparing entries.
   void set_reason(std::string reason) { reason_ = std::move(reason); }
   const hlo::ComputationPtr& computation() const { return computation_; }
-  const std::vector<bool>& result_weak() const { return result_weak_; }
+  const std::vector<Typed>& arguments() const { return arguments_; }
+  const std::vector<Typed>& results() const { return results_; }
   // Values from outside that became parameters behind those of the arguments.
   const std::vector<Value>& captured() const { return captured_; }
   int64_t num_captured() const { return static_cast<int64_t>(captured_.size()); }
@@ -90,10 +94,9 @@ class Program {
   hlo::ComputationPtr computation_;
   std::vector<Value> captured_;
   std::vector<int> hidden_at_;  // index in captured_, or -1
-  std::vector<bool> result_weak_;
+  std::vector<Typed> arguments_, results_;
   std::string name_, where_, reason_;
-  std::mutex mutex_;
-  jit::SpecializationPtr entry_;  // under mutex_
+  jit::SpecializationPtr entry_;  // set once, under the lock of all programs
 };
 
 }  // namespace lamina::lazy

@@ -5,9 +5,8 @@
 
 #include <array>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "hlo/custom_rule.h"
+#include "hlo/hash_map.h"
 #include "hlo/strings.h"
 #include "lazy/scopes.h"
 #include "lazy/transforms.h"
@@ -49,7 +48,7 @@ Values values_of(const py::handle& objects) {
 // Whether a parameter lies beneath that no open trace made: a loop's body or a closed program is being
 // transformed, where arrays from outside are not to be had.
 bool in_closed_program(std::span<const Value> values) {
-  absl::flat_hash_set<const hlo::Node*> open;
+  HashSet<const hlo::Node*> open;
   for (const lazy::Scope& s : lazy::open_scopes())
     for (const Value& p : s.parameters) open.insert(p.node());
   auto stop = [](const hlo::Node& n, void*) { return n.data() != nullptr && !n.closed(); };
@@ -60,7 +59,7 @@ bool in_closed_program(std::span<const Value> values) {
 
 // `outputs` with the arrays that a rule captured as constants. Nodes of `inputs` stay.
 void close_over_arrays(hlo::Builder& b, std::span<const Value> inputs, std::span<Values* const> outputs) {
-  absl::flat_hash_map<const hlo::Node*, Values> made;
+  HashMap<const hlo::Node*, Values> made;
   for (const Value& v : inputs)
     if (v)
       for (uint32_t i = 0; i < v.node()->num_results(); ++i) made[v.node()].push_back(Value(v.node(), i));
@@ -98,7 +97,7 @@ void close_over_arrays(hlo::Builder& b, std::span<const Value> inputs, std::span
 // operands are the function's own: the others are what its body captured, which has no derivative.
 class PythonRule final : public hlo::CustomRule {
  public:
-  PythonRule(Kind kind, size_t arguments, py::function first, py::object second)
+  PythonRule(Kind kind, size_t arguments, py::object first, py::object second)
       : kind_(kind), arguments_(arguments), first_(std::move(first)), second_(std::move(second)) {}
   ~PythonRule() override {
     py::gil_scoped_acquire gil;
@@ -106,6 +105,7 @@ class PythonRule final : public hlo::CustomRule {
     second_ = py::object();
   }
   Kind kind() const override { return kind_; }
+  std::array<py::object*, 2> functions() { return {&first_, &second_}; }
 
   hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> x, std::span<const Value> t) override {
     Call call;
@@ -146,31 +146,66 @@ class PythonRule final : public hlo::CustomRule {
   py::object first_, second_;
 };
 
+// A function's ownership of a rule. The rule's functions usually lead back to it: the collector sees that as
+// long as no recorded call owns the rule too.
+class RuleHandle {
+ public:
+  explicit RuleHandle(std::shared_ptr<PythonRule> rule)
+      : rule_(std::move(rule)), id_(hlo::register_custom_rule(rule_)) {}
+  RuleHandle(const RuleHandle&) = delete;
+  RuleHandle& operator=(const RuleHandle&) = delete;
+  ~RuleHandle() { hlo::release_custom_rule(id_); }
+
+  int64_t id() const { return id_; }
+
+  static int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (const RuleHandle* handle = sole_owner(self))
+      for (py::object* f : handle->rule_->functions()) Py_VISIT(f->ptr());
+    return 0;
+  }
+  static int clear(PyObject* self) {
+    if (const RuleHandle* handle = sole_owner(self))
+      for (py::object* f : handle->rule_->functions()) *f = py::none();
+    return 0;
+  }
+
+ private:
+  static const RuleHandle* sole_owner(PyObject* self) {
+    auto* const instance = reinterpret_cast<py::detail::instance*>(self);
+    if (!instance->get_value_and_holder().holder_constructed()) return nullptr;
+    const auto* handle = py::cast<const RuleHandle*>(py::handle(self));
+    return hlo::custom_rule_owners(handle->id_) == 1 ? handle : nullptr;
+  }
+
+  std::shared_ptr<PythonRule> rule_;
+  int64_t id_;
+};
+
 }  // namespace
 
 void add_custom(py::module_& m) {
-  m.def(
-      "custom_rule",
-      [](bool is_jvp, size_t arguments, py::function first, py::object second) {
-        const auto kind = is_jvp ? hlo::CustomRule::Kind::kJvp : hlo::CustomRule::Kind::kVjp;
-        return hlo::register_custom_rule(
-            std::make_shared<PythonRule>(kind, arguments, std::move(first), std::move(second)));
-      },
-      "Registers a jvp rule, or a forward and a backward rule; returns the id.");
-  m.def("drop_custom_rule", &hlo::unregister_custom_rule);
+  py::class_<RuleHandle>(m, "CustomRule", py::custom_type_setup([](PyHeapTypeObject* type) {
+                           type->ht_type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+                           type->ht_type.tp_traverse = &RuleHandle::traverse;
+                           type->ht_type.tp_clear = &RuleHandle::clear;
+                         }))
+      .def(py::init([](bool is_jvp, size_t arguments, py::function first, py::object second) {
+             const auto kind = is_jvp ? hlo::CustomRule::Kind::kJvp : hlo::CustomRule::Kind::kVjp;
+             return std::make_unique<RuleHandle>(
+                 std::make_shared<PythonRule>(kind, arguments, std::move(first), std::move(second)));
+           }),
+           "A jvp rule, or a forward and a backward rule.");
   m.def(
       "call_with_rule",
-      [](const py::function& f, const py::sequence& args, int64_t rule) {
+      [](const py::function& f, const py::sequence& args, const RuleHandle& rule) {
         UserLocation location;
         std::vector<Lazy> operands = from_sequence(args);
-        std::vector<const hlo::Type*> types;
-        std::vector<bool> weak, result_weak;
-        for (const Lazy& a : operands) {
-          types.push_back(a.value.type());
-          weak.push_back(a.weak);
-        }
+        hlo::Builder b;
+        std::vector<lazy::Typed> types, result_types;
+        for (Lazy& a : operands) types.push_back({a.value.type(), a.weak});
         const size_t own = operands.size();
-        const hlo::ComputationPtr body = lazy::region(flat(f), types, weak, &operands, &result_weak);
+        const hlo::ComputationPtr body = lazy::region(flat(f), types, &operands, &result_types, false);
         for (const lazy::Scope& s : lazy::open_scopes())
           for (size_t i = own; s.kind == lazy::Scope::kDerivative && i < operands.size(); ++i)
             if (operands[i].value.node()->stamp() >= s.stamp && hlo::is_inexact(operands[i].value.dtype()))
@@ -180,11 +215,10 @@ void add_custom(py::module_& m) {
                                                     "cannot see it: pass it as an argument"));
         Values values;
         for (const Lazy& o : operands) values.push_back(o.value);
-        hlo::Builder b;
-        const Values results = hlo::custom_call_with_rule(b, rule, body, values);
+        const Values results = hlo::custom_call_with_rule(b, rule.id(), body, values);
         lazy::check(b.status());
         std::vector<Lazy> out;
-        for (size_t i = 0; i < results.size(); ++i) out.push_back({results[i], result_weak[i]});
+        for (size_t i = 0; i < results.size(); ++i) out.push_back({results[i], result_types[i].weak});
         return to_list(std::move(out));
       },
       "Outputs of f as a call whose derivative is the rule's.");

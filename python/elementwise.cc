@@ -44,16 +44,18 @@ bool takes(std::span<PyObject* const> operands, uint32_t kinds) {
 // x to a known integer power by repeated squaring.
 Lazy integer_power(const Lazy& x, int64_t n) {
   hlo::Builder b;
-  hlo::Value out, square = x.value;
+  const hlo::Value carried = lazy::carrier(b, x);
+  hlo::Value out, square = carried;
   for (uint64_t rest = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n); rest; rest >>= 1) {
     if (rest & 1) out = out ? b.multiply(out, square) : square;
     if (rest > 1) square = b.multiply(square, square);
   }
-  if (!out) out = b.full_like(x.value, 1);
-  if (n < 0) out = b.divide(b.full_like(x.value, 1), out);
+  if (!out) out = b.full_like(carried, 1);
+  if (n < 0) out = b.divide(b.full_like(carried, 1), out);
+  Lazy result = lazy::from_carrier(b, out, x.value.dtype(), x.weak);
   lazy::check(b.status());
   lazy::note_recorded();
-  return {out, x.weak};
+  return result;
 }
 
 }  // namespace

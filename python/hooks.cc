@@ -10,7 +10,11 @@ void set_hooks(const pybind11::dict& hooks) { all_hooks = hooks.inc_ref().ptr();
 PyObject* hook(const char* name) { return all_hooks ? PyDict_GetItemString(all_hooks, name) : nullptr; }
 
 PyObject* call_hook(const char* name, PyObject* a, PyObject* b, PyObject* c) {
-  PyObject* f = hook(name);
+  PyObject* const key = PyUnicode_FromString(name);
+  if (!key) return nullptr;
+  PyObject* f = all_hooks ? PyDict_GetItemWithError(all_hooks, key) : nullptr;
+  Py_DECREF(key);
+  if (!f && PyErr_Occurred()) return nullptr;
   if (!f) {
     PyErr_Format(PyExc_RuntimeError, "lamina is not fully imported: %s is missing", name);
     return nullptr;

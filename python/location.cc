@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
 #include "hlo/strings.h"
 #include "lamina/error.h"
 #include "python/hooks.h"
@@ -15,7 +15,7 @@ namespace {
 
 // Whether a code object is the library's own, by its file.
 bool is_library_code(PyCodeObject* code) {
-  static auto* known = new absl::flat_hash_map<PyObject*, bool>;
+  static auto* known = new HashMap<PyObject*, bool>;
   auto [it, inserted] = known->try_emplace(code->co_filename, false);
   if (inserted) {
     Py_INCREF(code->co_filename);
@@ -25,15 +25,6 @@ bool is_library_code(PyCodeObject* code) {
     it->second = name && path && std::strncmp(name, path, std::strlen(path)) == 0;
   }
   return it->second;
-}
-
-// Where a frame stands: an instruction, or a line where Python does not tell more.
-int position_of(PyFrameObject* frame) {
-#if PY_VERSION_HEX >= 0x030B0000
-  return PyFrame_GetLasti(frame);
-#else
-  return PyFrame_GetLineNumber(frame);
-#endif
 }
 
 // Places seen lately, so that a line is looked up once: a table of this size forgets the older of two places
@@ -73,6 +64,14 @@ static_assert(Places::kSize == size_t{1} << (64 - 52));
 
 }  // namespace
 
+int position_of(PyFrameObject* frame) {
+#if PY_VERSION_HEX >= 0x030B0000
+  return PyFrame_GetLasti(frame);
+#else
+  return PyFrame_GetLineNumber(frame);
+#endif
+}
+
 hlo::LocationId user_location() {
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
@@ -92,7 +91,9 @@ hlo::LocationId user_location() {
   return found;
 }
 
-void set_python_error() {
+namespace {
+
+void translate_exception() {
   try {
     throw;
   } catch (py::error_already_set& e) {
@@ -139,6 +140,16 @@ void set_python_error() {
     PyErr_NoMemory();
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+}
+
+}  // namespace
+
+void set_python_error() {
+  try {
+    translate_exception();
+  } catch (...) {  // no memory for the message
+    PyErr_NoMemory();
   }
 }
 

@@ -24,6 +24,9 @@ class UserLocation {
   hlo::LocationId saved_;
 };
 
+// Where a frame stands: an instruction, or a line where Python does not tell more.
+int position_of(PyFrameObject* frame);
+
 // Sets the Python exception for the C++ exception in flight, with the user's file, line and source.
 void set_python_error();
 

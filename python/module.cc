@@ -4,8 +4,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "absl/container/flat_hash_set.h"
 #include "hlo/custom_call.h"
+#include "hlo/hash_map.h"
 #include "hlo/host_lock.h"
 #include "hlo/isa.h"
 #include "hlo/location.h"
@@ -21,7 +21,10 @@
 #include "python/dlpack.h"
 #include "python/elementwise.h"
 #include "python/linalg.h"
+#include "python/number.h"
+#include "python/reads.h"
 #include "python/stablehlo.h"
+#include "python/stopped.h"
 #include "python/tensor.h"
 #include "python/tree.h"
 
@@ -40,7 +43,7 @@ using lazy::Lazy;
 struct Region {
   hlo::ComputationPtr computation;
   std::vector<Lazy> captured;
-  std::vector<bool> result_weak;
+  std::vector<lazy::Typed> results;
 };
 
 // Tensor objects that count as the innermost open transform's own until the loan ends.
@@ -159,6 +162,19 @@ std::vector<Lazy> promoted(std::span<PyObject* const> objects) {
   throw py::type_error("a Tensor, number or array is needed");
 }
 
+// Functions in the middle of programs, by the number in their operand. The interpreter's lock guards it.
+HashMap<uint64_t, py::function>& callbacks() {
+  static auto* const table = new HashMap<uint64_t, py::function>;
+  return *table;
+}
+
+py::list type_list(std::span<const lazy::Typed> types) {
+  py::list out;
+  for (const lazy::Typed& t : types)
+    out.append(py::make_tuple(std::string(hlo::info(t.type->dtype).numpy_name), t.type->dims));
+  return out;
+}
+
 py::dict entry_dict(const jit::EntryInfo& e) {
   py::dict d;
   d["id"] = e.id;
@@ -219,7 +235,76 @@ void add_recording(py::module_& m) {
         return to_object({lazy::from_host(type->dtype, type->dims, info.ptr), false});
       },
       "A Tensor of the given type from a dense buffer of its bytes.");
-  m.def("set_weak", [](const py::object& x, bool weak) { return to_object({lazy_of(x.ptr()).value, weak}); });
+  m.def("set_weak", [](const py::object& x, bool weak) {
+    Lazy out = lazy_of(x.ptr());
+    return to_object(weak ? Lazy{out.value, true, out.wide} : Lazy{out.value, false});
+  });
+  m.def(
+      "recast",
+      [](const py::object& x, const std::string& dtype) {
+        UserLocation location;
+        hlo::Builder b;
+        Lazy out = lazy::recast(b, lazy_of(x.ptr()), dtype_of(dtype));
+        lazy::check(b.status());
+        return to_object(std::move(out));
+      },
+      "A Tensor with another element type, as weak as it was, its bits kept.");
+  m.def(
+      "number",
+      [](const py::object& x, const std::string& dtype) {
+        UserLocation location;
+        const py::object number = plain_number(x.ptr());
+        if (!number) throw py::type_error("a number is needed");
+        const std::optional<hlo::Value> value = number_value(number.ptr(), dtype_of(dtype));
+        if (!value) throw py::error_already_set();
+        return to_object({*value, false});
+      },
+      "A number as a 0-d Tensor of an element type, rounded once. OverflowError for an integer type it does "
+      "not "
+      "fit, TypeError for a complex number of a real type.");
+  m.def(
+      "is_number", [](const py::object& x) { return is_plain_number(x.ptr()); },
+      "Whether it is a number whose element type is not decided: Python's, or a NumPy scalar.");
+  m.def(
+      "promoted",
+      [](const py::args& operands) {
+        UserLocation location;
+        std::vector<PyObject*> objects;
+        for (const py::handle& o : operands) objects.push_back(o.ptr());
+        std::vector<Lazy> values = promoted(objects);
+        lazy::PromotedType type{values[0].value.dtype(), values[0].weak};
+        for (const Lazy& v : values) type = lazy::promote(type.dtype, type.weak, v.value.dtype(), v.weak);
+        hlo::Builder b;
+        for (Lazy& v : values) {
+          v = lazy::recast(b, v, type.dtype);
+          if (!type.weak) v = {v.value, false};
+        }
+        lazy::check(b.status());
+        return to_list(std::move(values));
+      },
+      "Tensors, numbers and arrays as Tensors of their common element type; numbers are rounded once, to "
+      "it.");
+  m.def("wide_type", [](const std::string& dtype) {
+    return std::string(hlo::info(lazy::wide_type(dtype_of(dtype))).numpy_name);
+  });
+  m.def("inexact_type", [](const std::string& dtype) {
+    return std::string(hlo::info(lazy::inexact_type(dtype_of(dtype))).numpy_name);
+  });
+  m.def("sum_type", [](const std::string& dtype, int64_t count) {
+    return std::string(hlo::info(lazy::sum_type(dtype_of(dtype), count)).numpy_name);
+  });
+  m.def("default_types", [] {
+    const lazy::DefaultTypes& t = lazy::default_types();
+    return py::make_tuple(std::string(hlo::info(t.floating).numpy_name),
+                          std::string(hlo::info(t.integer).numpy_name),
+                          std::string(hlo::info(t.complex()).numpy_name));
+  });
+  m.def(
+      "set_default_types",
+      [](const std::string& floating, const std::string& integer) {
+        lazy::default_types() = {dtype_of(floating), dtype_of(integer)};
+      },
+      "What numbers and creation functions give on this thread from now on.");
   m.def(
       "rebind",
       [](const py::object& target, const py::object& value) {
@@ -237,6 +322,9 @@ void add_recording(py::module_& m) {
         return reinterpret_cast<TensorObject*>(x.ptr())->made_in < lazy::innermost_stamp();
       },
       "Whether the Tensor object is older than the innermost open transform.");
+  m.def(
+      "made_in", [](const py::object& x) { return reinterpret_cast<TensorObject*>(x.ptr())->made_in; },
+      "The stamp of the innermost transform that was open when the Tensor object was made.");
   py::class_<Loan>(m, "Loan")
       .def(py::init<const py::list&>())
       .def("written", &Loan::written, "The numbers of those that were given another value.")
@@ -313,7 +401,7 @@ void add_recording(py::module_& m) {
 PyObject* flat_key(PyObject*, PyObject* args) {
   const Py_ssize_t n = PyTuple_GET_SIZE(args);
   std::vector<uintptr_t> words(n);
-  if (const uint8_t mode = hlo::record_state().mode) words.push_back(mode);
+  if (const uint64_t mode = recording_mode()) words.push_back(mode);
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* o = PyTuple_GET_ITEM(args, i);
     if (!is_tensor(o)) Py_RETURN_NONE;
@@ -323,29 +411,27 @@ PyObject* flat_key(PyObject*, PyObject* args) {
   return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(words.data()),
                                    static_cast<Py_ssize_t>(words.size() * sizeof(uintptr_t)));
 }
-// Whether names still name the same objects: `reads` is a flat tuple of (dict or cell, name, object).
-PyObject* reads_hold(PyObject*, PyObject* reads) {
-  const Py_ssize_t n = PyTuple_GET_SIZE(reads);
-  for (Py_ssize_t i = 0; i + 2 < n; i += 3) {
-    PyObject* from = PyTuple_GET_ITEM(reads, i);
-    PyObject* now =
-        PyCell_Check(from) ? PyCell_GET(from) : PyDict_GetItemWithError(from, PyTuple_GET_ITEM(reads, i + 1));
-    if (now == PyTuple_GET_ITEM(reads, i + 2)) continue;
-    if (!now && PyErr_Occurred()) return nullptr;
-    Py_RETURN_FALSE;
-  }
-  Py_RETURN_TRUE;
-}
-PyMethodDef reads_hold_method = {
-    "reads_hold", reads_hold, METH_O,
-    "Whether names still name the objects of a flat tuple (dict or cell, name, object)."};
 PyMethodDef flat_key_method = {"flat_key", flat_key, METH_O,
                                "A key of the types of a tuple of Tensors; None if it holds anything else."};
+
+// The values of hidden arguments: rounded, then unrounded ones (null of those that have none), since a
+// program may have captured either.
+std::vector<hlo::Value> hidden_values(const py::handle& tensors) {
+  hlo::GraphLock lock;
+  hlo::Builder b;
+  std::vector<hlo::Value> out;
+  for (const py::handle& t : tensors) {
+    const Lazy& x = lazy_of(t.ptr());
+    out.push_back(x.value);
+    out.push_back(x.weak ? lazy::carrier(b, x) : hlo::Value());
+  }
+  lazy::check(b.status());
+  return out;
+}
 
 void add_transforms(py::module_& m) {
   // On the hit path of jit, so without pybind11 in between.
   m.attr("flat_key") = py::reinterpret_steal<py::object>(PyCFunction_New(&flat_key_method, nullptr));
-  m.attr("reads_hold") = py::reinterpret_steal<py::object>(PyCFunction_New(&reads_hold_method, nullptr));
   m.def("jvp", [](const py::function& f, const py::sequence& primals, const py::sequence& tangents) {
     lazy::JvpResult r = lazy::jvp(flat(f), from_sequence(primals), from_sequence(tangents));
     return py::make_tuple(to_list(std::move(r.outputs)), to_list(std::move(r.tangents)));
@@ -372,36 +458,52 @@ void add_transforms(py::module_& m) {
   });
   py::class_<Region>(m, "Region")
       .def_property_readonly("captured", [](const Region& r) { return to_list(r.captured); })
-      .def_property_readonly("result_weak", [](const Region& r) { return r.result_weak; })
-      .def_property_readonly("result_types", [](const Region& r) {
-        py::list out;
-        for (const hlo::Type* t : r.computation->result_types())
-          out.append(py::make_tuple(std::string(hlo::info(t->dtype).numpy_name), t->dims));
-        return out;
-      });
+      .def_property_readonly("result_weak",
+                             [](const Region& r) {
+                               std::vector<bool> weak;
+                               for (const lazy::Typed& t : r.results) weak.push_back(t.weak);
+                               return weak;
+                             })
+      .def_property_readonly("result_types", [](const Region& r) { return type_list(r.results); });
   using TypeSpec = std::tuple<std::string, hlo::Dims, bool>;  // dtype, shape, weak
-  auto split = [](const std::vector<TypeSpec>& specs, std::vector<const hlo::Type*>& types,
-                  std::vector<bool>& weak) {
-    for (const auto& [dtype, shape, w] : specs) {
-      types.push_back(type_of(dtype, shape));
-      weak.push_back(w);
-    }
+  auto typed = [](const std::vector<TypeSpec>& specs) {
+    std::vector<lazy::Typed> types;
+    for (const auto& [dtype, shape, weak] : specs) types.push_back({type_of(dtype, shape), weak});
+    return types;
   };
-  m.def("region", [split](const py::function& f, const std::vector<TypeSpec>& specs) {
-    std::vector<const hlo::Type*> types;
-    Region r;
-    std::vector<bool> weak;
-    split(specs, types, weak);
-    r.computation = lazy::region(flat(f), types, weak, &r.captured, &r.result_weak);
-    return r;
-  });
+  m.def(
+      "region",
+      [typed](const py::function& f, const std::vector<TypeSpec>& specs, bool carriers) {
+        Region r;
+        r.computation = lazy::region(flat(f), typed(specs), &r.captured, &r.results, carriers);
+        return r;
+      },
+      py::arg("f"), py::arg("specs"), py::arg("carriers") = false,
+      "A region of f on parameters of types (dtype, shape, weak); with `carriers` weak ones go in and out "
+      "unrounded.");
+  m.def(
+      "op_with_carriers",
+      [](const std::string& name, const py::sequence& operands,
+         const std::vector<std::pair<std::string, bool>>& results, const py::kwargs& kwargs) {
+        UserLocation location;
+        const hlo::OpDef& def = op_of(name);
+        hlo::GraphLock lock;
+        hlo::Builder b;
+        std::vector<Lazy> in = from_sequence(operands), out;
+        for (Lazy& x : in) x = {lazy::carrier(b, x), false};
+        lazy::check(b.status());
+        for (Lazy& x : lazy::record(def.op, in, attrs_of(def, kwargs))) {
+          const auto& [dtype, weak] = results.at(out.size());
+          out.push_back(lazy::from_carrier(b, std::move(x.value), dtype_of(dtype), weak));
+        }
+        lazy::check(b.status());
+        return to_list(std::move(out));
+      },
+      "As `op`, of regions with carriers; `results` are (dtype, weak) of each result.");
   py::class_<lazy::Program, std::shared_ptr<lazy::Program>>(m, "Program")
-      .def(py::init([split](const py::function& f, const std::vector<TypeSpec>& specs, std::string name,
+      .def(py::init([typed](const py::function& f, const std::vector<TypeSpec>& specs, std::string name,
                             std::string where) {
-        std::vector<const hlo::Type*> types;
-        std::vector<bool> weak;
-        split(specs, types, weak);
-        return std::make_shared<lazy::Program>(flat(f), types, weak, std::move(name), std::move(where));
+        return std::make_shared<lazy::Program>(flat(f), typed(specs), std::move(name), std::move(where));
       }))
       .def("__call__",
            [](lazy::Program& p, const py::sequence& args) {
@@ -411,32 +513,29 @@ void add_transforms(py::module_& m) {
       .def("__call__",
            [](lazy::Program& p, const py::sequence& args, const py::tuple& hidden) {
              UserLocation location;
-             std::vector<hlo::Value> values;
-             for (const py::handle& h : hidden) values.push_back(lazy_of(h.ptr()).value);
-             return to_list(p.call(from_sequence(args), values));
+             return to_list(p.call(from_sequence(args), hidden_values(hidden)));
            })
       .def(
           "call_giving_up",
           [](lazy::Program& p, const py::sequence& args, const py::tuple& hidden, const py::tuple& given_up) {
             UserLocation location;
-            std::vector<hlo::Value> values;
-            for (const py::handle& h : hidden) values.push_back(lazy_of(h.ptr()).value);
             std::vector<lazy::Cell*> cells(py::len(args));
             for (const py::handle& i : given_up) {
               const py::object x = args[i.cast<size_t>()];
               if (is_tensor(x.ptr()))
                 cells.at(i.cast<size_t>()) = &reinterpret_cast<TensorObject*>(x.ptr())->cell;
             }
-            return to_list(p.call_giving_up(from_sequence(args), values, cells));
+            return to_list(p.call_giving_up(from_sequence(args), hidden_values(hidden), cells));
           },
           "Calls it; the arguments with the numbers `given_up` are gone afterwards, their memory is used for "
           "results.")
       .def(
           "bind_hidden",
           [](lazy::Program& p, const py::sequence& tensors) {
-            std::vector<hlo::Value> values;
-            for (const py::handle& t : tensors) values.push_back(lazy_of(t.ptr()).value);
-            return p.bind_hidden(values);
+            const std::vector<bool> found = p.bind_hidden(hidden_values(tensors));
+            std::vector<bool> out;
+            for (size_t i = 0; i < found.size(); i += 2) out.push_back(found[i] || found[i + 1]);
+            return out;
           },
           "Marks captured Tensors that calls give anew; whether each was captured.")
       .def("set_reason", &lazy::Program::set_reason)
@@ -448,14 +547,7 @@ void add_transforms(py::module_& m) {
              return hlo::print(*p.computation(), *options, name);
            })
       .def_property_readonly("num_captured", &lazy::Program::num_captured)
-      .def_property_readonly(
-          "result_types",
-          [](const lazy::Program& p) {
-            py::list out;
-            for (const hlo::Type* t : p.computation()->result_types())
-              out.append(py::make_tuple(std::string(hlo::info(t->dtype).numpy_name), t->dims));
-            return out;
-          })
+      .def_property_readonly("result_types", [](const lazy::Program& p) { return type_list(p.results()); })
       .def(
           "compile", [](lazy::Program& p) { return p.compile()->info.id; },
           "Compiles now; returns the id of its cache entry.");
@@ -470,6 +562,7 @@ void add_transforms(py::module_& m) {
       "depend on a "
       "transform opened inside it.");
   m.def("scope_depth", [] { return lazy::open_scopes().size(); });
+  m.def("recording_mode", recording_mode, "What a trace depends on besides its arguments, as a key.");
   m.def("numerics", [] { return static_cast<int>(hlo::record_state().mode); });
   m.def(
       "set_numerics", [](int mode) { hlo::record_state().mode = static_cast<uint8_t>(mode); },
@@ -483,40 +576,60 @@ void add_transforms(py::module_& m) {
       },
       "Calls f as if only the outermost `depth` transforms were open.");
   m.def("depends_on", [](const py::object& x, const py::sequence& inputs) {
-    absl::flat_hash_set<const hlo::Node*> beneath;
+    HashSet<const hlo::Node*> beneath;
     for (const hlo::Node* n : hlo::postorder(std::span(&lazy_of(x.ptr()).value, 1))) beneath.insert(n);
     std::vector<bool> out;
-    for (const Lazy& i : from_sequence(inputs)) out.push_back(beneath.contains(i.value.node()));
+    for (const Lazy& i : from_sequence(inputs))
+      out.push_back(beneath.contains((i.wide ? i.wide : i.value).node()));
     return out;
   });
   m.def("same_value", [](const py::object& a, const py::object& b) {
     return lazy_of(a.ptr()).value == lazy_of(b.ptr()).value;
   });
   m.def("why_unknown", [](const py::object& x) { return lazy::why_unknown(lazy_of(x.ptr()).value); });
-  m.def("unregister_callback", [](const std::string& name) { hlo::unregister_custom_call(name); });
-  m.def("register_callback", [](const py::function& f) {
-    // The callback gets and returns lists of tensors; it runs on the thread that runs the program.
-    auto* kept = new py::function(f);
-    return hlo::register_anonymous_custom_call(
-        [kept](std::span<const hlo::LiteralPtr> in, std::span<const std::shared_ptr<hlo::Literal>> out) {
+  m.def(
+      "callback_operand",
+      [](py::function f) {
+        // Its number in a buffer that takes it out of the table.
+        static uint64_t last = 0;
+        auto* const number = new uint64_t(++last);
+        callbacks().try_emplace(*number, std::move(f));
+        const auto release = [number] {
           py::gil_scoped_acquire gil;
-          py::list args;
-          for (const hlo::LiteralPtr& l : in)
-            args.append(to_object({lazy::from_host(l->dtype(), l->dims(), l->data()), false}));
-          const std::vector<Lazy> results = from_sequence((*kept)(args).cast<py::sequence>());
-          if (results.size() != out.size())
-            return absl::InvalidArgumentError("the callback returned another number of arrays than declared");
-          for (size_t i = 0; i < out.size(); ++i) {
-            if (results[i].value.type() != out[i]->type())
-              return absl::InvalidArgumentError(str_cat("the callback returned ",
-                                                        hlo::to_string(*results[i].value.type()), " where ",
-                                                        hlo::to_string(*out[i]->type()), " was declared"));
-            const jit::ArrayPtr array = lazy::array(results[i].value);
-            if (out[i]->bytes() > 0) std::memcpy(out[i]->data(), array->data(), out[i]->bytes());
-          }
-          return absl::OkStatus();
-        });
-  });
+          const auto it = callbacks().find(*number);
+          const py::function dropped = std::move(it->second);
+          callbacks().erase(it);
+          delete number;
+        };
+        return to_object({lazy::from_foreign(hlo::DType::kU64, {}, number, release), false});
+      },
+      "A scalar that stands for a Python function: the first operand of a custom_call of 'python'. The "
+      "function gets "
+      "the other operands as a list, and returns a list; it runs on the thread that runs the program.");
+  static const absl::Status registered = hlo::register_custom_call(
+      "python", [](std::span<const hlo::LiteralPtr> in, std::span<const std::shared_ptr<hlo::Literal>> out) {
+        py::gil_scoped_acquire gil;
+        py::list args;
+        const auto it = callbacks().find(static_cast<uint64_t>(in[0]->int_at(0)));
+        if (it == callbacks().end())
+          return absl::NotFoundError("a host callback was deleted before its program");
+        const py::function function = it->second;
+        for (const hlo::LiteralPtr& l : in.subspan(1))
+          args.append(to_object({lazy::from_host(l->dtype(), l->dims(), l->data()), false}));
+        const std::vector<Lazy> results = from_sequence(function(args).cast<py::sequence>());
+        if (results.size() != out.size())
+          return absl::InvalidArgumentError("the callback returned another number of arrays than declared");
+        for (size_t i = 0; i < out.size(); ++i) {
+          if (results[i].value.type() != out[i]->type())
+            return absl::InvalidArgumentError(str_cat("the callback returned ",
+                                                      hlo::to_string(*results[i].value.type()), " where ",
+                                                      hlo::to_string(*out[i]->type()), " was declared"));
+          const jit::ArrayPtr array = lazy::array(results[i].value);
+          if (out[i]->bytes() > 0) std::memcpy(out[i]->data(), array->data(), out[i]->bytes());
+        }
+        return absl::OkStatus();
+      });
+  lazy::check(registered);
 }
 
 void add_inspection(py::module_& m) {
@@ -546,6 +659,7 @@ void add_inspection(py::module_& m) {
         d["live_bytes"] = a.live_bytes;
         d["peak_bytes"] = a.peak_bytes;
         d["live_nodes"] = hlo::live_nodes();
+        d["live_attributes"] = hlo::live_counted_attrs();
         return d;
       },
       "Counters of the specialization cache, kernels, syncs and memory.");
@@ -584,6 +698,15 @@ void add_inspection(py::module_& m) {
   });
   m.def("cache_clear", [] { jit::Engine::get().cache().clear(); });
   m.def(
+      "set_cache_limits",
+      [](size_t entries, size_t kernels) {
+        jit::Engine::get().cache().set_limit(entries);
+        jit::Engine::get().kernels().set_limit(kernels);
+      },
+      py::arg("entries") = jit::SpecializationCache::kMaxEntries,
+      py::arg("kernels") = jit::KernelStore::kMaxKernels,
+      "How many entries of the specialization cache and kernels are kept; tests make them few.");
+  m.def(
       "code_generator_missing", [] { return jit::Engine::get().kernels().unavailable(); },
       "Why kernels are interpreted only; empty if they can be compiled.");
   m.def("set_compiling", [](bool on) { jit::Engine::get().kernels().set_compiling(on); });
@@ -611,10 +734,15 @@ bool poll_signals() {
   return stop;
 }
 
+// Where a fork leaves a thread alone with the interpreter, it is the main thread.
+void after_fork_in_child() { main_thread = PyThread_get_thread_ident(); }
+
 void install_host_lock() {
   static const hlo::HostLock lock{leave_interpreter, enter_interpreter, can_poll_signals, poll_signals};
   main_thread = py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
   hlo::set_host_lock(&lock);
+  py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") =
+                                                         py::cpp_function(after_fork_in_child));
 }
 
 }  // namespace
@@ -632,11 +760,13 @@ PYBIND11_MODULE(_core, m) {
   });
   lamina::lazy::check(lamina::hlo::isa_limit());
   lamina::python::add_tensor_type(m);
+  lamina::python::add_stopped(m);
   lamina::python::add_elementwise_function(m);
   lamina::python::add_recording(m);
   lamina::python::add_transforms(m);
   lamina::python::add_custom(m);
   lamina::python::add_dlpack(m);
+  lamina::python::add_reads(m);
   lamina::python::add_tree(m);
   lamina::python::add_inspection(m);
   lamina::python::add_stablehlo(m);

@@ -10,12 +10,18 @@
 
 namespace lamina::python {
 
-// A number of Python's own; NumPy's float64 is a Python float too, but keeps its own type.
+// A number whose element type is not decided: one of Python's, of its subclasses, or a NumPy scalar.
 bool is_plain_number(PyObject* o);
-// The element type a plain number has on its own; weak unless it is a bool.
+// As one of Python's own types (or one observed while a function is traced); null for anything else.
+pybind11::object plain_number(PyObject* o);
+
+// Of what plain_number gives:
+// The element type on its own; weak unless it is a bool.
 hlo::DType default_dtype(PyObject* o);
-// A plain number as an element of `dtype`, converted once. Empty, with an OverflowError, if it does not fit.
+// As an element of `dtype`, converted once. Empty, with an OverflowError, if it does not fit.
 std::optional<hlo::Value> number_value(PyObject* o, hlo::DType dtype);
+// On its own, with all its bits. Empty, with an OverflowError, if it does not fit 64 bits.
+std::optional<lazy::Lazy> number_lazy(PyObject* o);
 
 }  // namespace lamina::python
 

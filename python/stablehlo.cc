@@ -4,6 +4,7 @@
 
 #include "hlo/builder.h"
 #include "hlo/evaluator.h"
+#include "hlo/passes/pass.h"
 #include "hlo/stablehlo/reader.h"
 #include "hlo/stablehlo/writer.h"
 #include "hlo/xla_text/reader.h"
@@ -57,23 +58,32 @@ std::shared_ptr<lazy::Program> program(const Module& module, const std::string& 
   return lazy::Program::of(std::move(made.computation), function, "stablehlo");
 }
 
-// The program with its captured values as constants.
+// The program with its captured values as constants, and numbers in the types that users see.
 hlo::ComputationPtr closed(const lazy::Program& program) {
   const hlo::ComputationPtr& open = program.computation();
-  if (program.captured().empty()) return open;
+  bool as_seen = true;
+  for (size_t i = 0; i < program.arguments().size(); ++i)
+    as_seen &= program.arguments()[i].type == open->parameters()[i].type();
+  for (size_t i = 0; i < program.results().size(); ++i)
+    as_seen &= program.results()[i].type == open->roots()[i].type();
+  if (as_seen && program.captured().empty()) return open;
   lazy::force(program.captured());
   hlo::GraphLock lock;
   const hlo::FloorScope floor(hlo::fresh_stamp());
   hlo::Builder b;
   hlo::Values parameters, arguments;
-  const size_t given = open->parameters().size() - program.captured().size();
-  for (size_t i = 0; i < given; ++i) parameters.push_back(hlo::make_parameter(open->parameters()[i].type()));
-  arguments = parameters;
+  for (const lazy::Typed& t : program.arguments()) {
+    parameters.push_back(hlo::make_parameter(t.type));
+    arguments.push_back(b.convert(parameters.back(), open->parameters()[arguments.size()].type()->dtype));
+  }
   for (const hlo::Value& v : program.captured())
     arguments.push_back(b.constant(hlo::Literal::copy_of(v.type(), jit::array_of(v)->buffer()->data())));
-  const hlo::Values roots = hlo::inline_computation(b, *open, arguments);
+  hlo::Values roots = hlo::inline_computation(b, *open, arguments);
+  for (size_t i = 0; i < roots.size(); ++i) roots[i] = b.convert(roots[i], program.results()[i].type->dtype);
   lazy::check(b.status());
-  return lazy::check(hlo::Computation::make(parameters, roots));
+  hlo::ComputationPtr made = lazy::check(hlo::Computation::make(parameters, roots));
+  // What was widened only to be rounded again need not be.
+  return as_seen ? made : lazy::check(hlo::simplify_arithmetic(made));
 }
 
 // The program by the definition of every op, without kernels.

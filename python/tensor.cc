@@ -13,6 +13,7 @@
 #include "python/elementwise.h"
 #include "python/hooks.h"
 #include "python/number.h"
+#include "python/stopped.h"
 
 namespace py = pybind11;
 
@@ -110,18 +111,15 @@ std::optional<Lazy> from_buffer(PyObject* o) {
     PyErr_Clear();
     return std::nullopt;
   }
-  std::optional<Lazy> out;
-  if (const std::optional<DType> dtype = dtype_of_format(view.format, view.itemsize)) {
-    std::vector<char> dense(std::max<Py_ssize_t>(view.len, 1));
-    if (PyBuffer_ToContiguous(dense.data(), &view, view.len, 'C') == 0) {
-      const hlo::Dims dims(view.shape, view.shape + view.ndim);
-      PyBuffer_Release(&view);
-      return Lazy{lazy::from_host(*dtype, dims, dense.data()), false};
-    }
+  const std::unique_ptr<Py_buffer, decltype(&PyBuffer_Release)> held(&view, &PyBuffer_Release);
+  const std::optional<DType> dtype = dtype_of_format(view.format, view.itemsize);
+  if (!dtype) return std::nullopt;
+  std::vector<char> dense(std::max<Py_ssize_t>(view.len, 1));
+  if (PyBuffer_ToContiguous(dense.data(), &view, view.len, 'C') != 0) {
     PyErr_Clear();
+    return std::nullopt;
   }
-  PyBuffer_Release(&view);
-  return out;
+  return Lazy{lazy::from_host(*dtype, hlo::Dims(view.shape, view.shape + view.ndim), dense.data()), false};
 }
 
 }  // namespace
@@ -162,22 +160,19 @@ void mark_view(TensorObject* t, TensorObject* viewed) {
   leave_view(t);
   if (!viewed->view) viewed->view = new ViewNode;
   living_ancestor(viewed->view);
-  ++viewed->view->holders;
   t->view = new ViewNode{.of = viewed->view};
+  ++viewed->view->holders;
 }
 
 PyObject* own_tensor(PyObject* tensor, PyObject* viewed) {
-  if (Py_REFCNT(tensor) > 1) {
-    PyObject* copy = make_tensor(lazy_of(tensor));
-    Py_DECREF(tensor);
-    tensor = copy;
-  }
-  auto* t = reinterpret_cast<TensorObject*>(tensor);
+  auto own = py::reinterpret_steal<py::object>(tensor);
+  if (Py_REFCNT(tensor) > 1) own = to_object(lazy_of(tensor));
+  auto* t = reinterpret_cast<TensorObject*>(own.ptr());
   if (viewed)
     mark_view(t, reinterpret_cast<TensorObject*>(viewed));
   else
     leave_view(t);
-  return tensor;
+  return own.release().ptr();
 }
 
 // Whether indexing by the key takes copies in NumPy too: an array, list or mask is among it.
@@ -264,14 +259,20 @@ void dealloc_slot(PyObject* self) {
 PyObject* get_shape(PyObject* self, void*) {
   const hlo::Dims& dims = lazy_of(self).value.dims();
   PyObject* out = PyTuple_New(static_cast<Py_ssize_t>(dims.size()));
-  for (size_t i = 0; i < dims.size(); ++i) PyTuple_SET_ITEM(out, i, PyLong_FromLongLong(dims[i]));
+  for (size_t i = 0; out && i < dims.size(); ++i) {
+    PyObject* const size = PyLong_FromLongLong(dims[i]);
+    if (size)
+      PyTuple_SET_ITEM(out, i, size);
+    else
+      Py_CLEAR(out);
+  }
   return out;
 }
 PyObject* get_dtype(PyObject* self, void*) {
   const std::string_view name = hlo::info(lazy_of(self).value.dtype()).numpy_name;
   PyObject* text = PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
-  PyObject* out = call_hook("dtype", text);
-  Py_DECREF(text);
+  PyObject* out = text ? call_hook("dtype", text) : nullptr;
+  Py_XDECREF(text);
   return out;
 }
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLongLong(lazy_of(self).value.rank()); }
@@ -302,7 +303,11 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return -1;
   }
   const hlo::Value value = lazy_of(self).value;
+  note_stopped(self);
   if (!may_leave(self, true)) {
+    // What is wrong with the program __array__ finds, and explains, again.
+    if (!PyErr_ExceptionMatches(PyExc_IndexError) && !PyErr_ExceptionMatches(PyExc_TypeError))
+      note_stopped(self);
     view->obj = nullptr;
     return -1;
   }
@@ -329,6 +334,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return 0;
   } catch (...) {
     set_python_error();
+    if (lazy::forceable(value)) note_stopped(self);
     view->obj = nullptr;
     return -1;
   }
@@ -412,13 +418,26 @@ PyObject* make_tensor(Lazy lazy) {
   t->view = nullptr;
   t->made_in = lazy::innermost_stamp();
   t->written = false;
-  new (&t->cell) lazy::Cell(std::move(lazy));
+  try {
+    new (&t->cell) lazy::Cell(std::move(lazy));
+  } catch (...) {
+    PyObject_Free(t);
+    Py_DECREF(tensor_type);
+    throw;
+  }
   return reinterpret_cast<PyObject*>(t);
 }
 
 PyObject* unshared(PyObject* result, PyObject* viewed) {
   if (!result) return nullptr;
-  if (is_tensor(result)) return own_tensor(result, viewed);
+  if (is_tensor(result)) {
+    try {
+      return own_tensor(result, viewed);
+    } catch (...) {
+      set_python_error();
+      return nullptr;
+    }
+  }
   const bool tuple = PyTuple_Check(result);
   if (!tuple && !PyList_CheckExact(result)) return result;
   PyObject** items = tuple ? reinterpret_cast<PyTupleObject*>(result)->ob_item
@@ -451,6 +470,11 @@ bool may_leave(PyObject* tensor, bool may_hide_error) {
     if (!done) return false;
     Py_DECREF(done);
   }
+  if (lazy::inside_jit()) {
+    PyObject* const noted = call_hook("taken", tensor);
+    if (!noted) return false;
+    Py_DECREF(noted);
+  }
   if (!lazy::differentiated(lazy_of(tensor).value)) return true;
   Py_XDECREF(call_hook("escape", tensor));
   return false;
@@ -465,11 +489,7 @@ py::object to_object(Lazy lazy) { return py::reinterpret_steal<py::object>(make_
 
 std::optional<Lazy> from_object(PyObject* o) {
   if (is_tensor(o)) return lazy_of(o);
-  if (is_plain_number(o)) {
-    std::optional<hlo::Value> v = number_value(o, default_dtype(o));
-    if (!v) return std::nullopt;
-    return Lazy{*v, !PyBool_Check(o)};
-  }
+  if (const py::object number = plain_number(o)) return number_lazy(number.ptr());
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o)) return from_buffer(o);
   return std::nullopt;
 }
@@ -479,26 +499,32 @@ bool promoted_operands(std::span<PyObject* const> objects, absl::Span<Lazy> out)
   auto join = [&](DType dtype, bool weak) {
     type = type ? lazy::promote(type->dtype, type->weak, dtype, weak) : lazy::PromotedType{dtype, weak};
   };
+  absl::InlinedVector<py::object, 3> numbers(objects.size());
+  bool undecided = true;  // whether all that is no number has its bits still
   for (size_t i = 0; i < objects.size(); ++i) {
     PyObject* o = objects[i];
-    if (is_plain_number(o)) {
-      join(default_dtype(o), !PyBool_Check(o));
-      continue;
-    }
     if (is_tensor(o)) {
       out[i] = lazy_of(o);
+    } else if ((numbers[i] = plain_number(o))) {
+      join(default_dtype(numbers[i].ptr()), !PyBool_Check(numbers[i].ptr()));
+      continue;
     } else {
       std::optional<Lazy> x = from_object(o);
       if (!x) return false;
       out[i] = *std::move(x);
     }
+    undecided = undecided && lazy::wide_of(out[i]);
     join(out[i].value.dtype(), out[i].weak);
   }
+  const DType widest = lazy::wide_type(type->dtype);
   for (size_t i = 0; i < objects.size(); ++i) {
-    if (out[i].value) continue;
-    std::optional<hlo::Value> n = number_value(objects[i], type->dtype);
+    if (!numbers[i]) continue;
+    std::optional<hlo::Value> n = number_value(numbers[i].ptr(), type->dtype);
     if (!n) return false;
     out[i] = {*n, type->weak};
+    if (!type->weak || !undecided || widest == type->dtype) continue;
+    if (!(n = number_value(numbers[i].ptr(), widest))) return false;
+    out[i].wide = *n;
   }
   return true;
 }
@@ -526,6 +552,10 @@ py::list to_list(std::vector<Lazy> lazies) {
       out.append(py::none());
   }
   return out;
+}
+
+uint64_t recording_mode() {
+  return hlo::record_state().mode | static_cast<uint64_t>(lazy::default_types().key()) << 8;
 }
 
 lazy::FlatFunction flat(const py::function& f) {

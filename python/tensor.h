@@ -55,6 +55,8 @@ std::optional<lazy::Lazy> from_object(PyObject* object);
 bool promoted_operands(std::span<PyObject* const> objects, absl::Span<lazy::Lazy> out);
 std::vector<lazy::Lazy> from_sequence(const pybind11::sequence& objects);
 pybind11::list to_list(std::vector<lazy::Lazy> lazies);
+// What a trace depends on besides its arguments: numerics and default types, 0 for the usual ones.
+uint64_t recording_mode();
 // A Python function over lists of tensors as the core's flat function.
 lazy::FlatFunction flat(const pybind11::function& f);
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "python/number.h"
 #include "python/tensor.h"
 
 namespace py = pybind11;
@@ -19,7 +20,7 @@ constexpr int kMaxDepth = 64;  // deeper containers take the general way
 class Flattener {
  public:
   Flattener() : leaves_(py::reinterpret_steal<py::list>(PyList_New(0))) {
-    if (const uint8_t mode = hlo::record_state().mode) open('m', mode);
+    if (const uint64_t mode = recording_mode()) open('m', mode);
   }
 
   bool add(PyObject* x, int depth = 0) {
@@ -42,7 +43,7 @@ class Flattener {
       key_.push_back('n');
       return true;
     }
-    if (!PyFloat_CheckExact(x) && !PyLong_CheckExact(x) && !PyBool_Check(x)) return false;
+    if (!is_plain_number(x)) return false;
     std::optional<Lazy> number = from_object(x);
     return number && add_leaf(to_object(*std::move(number)).ptr());
   }

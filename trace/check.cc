@@ -1,6 +1,6 @@
 #include "trace/check.h"
 
-#include "absl/container/flat_hash_set.h"
+#include "hlo/hash_map.h"
 
 namespace lamina::trace {
 
@@ -10,7 +10,7 @@ absl::Status check_ends(std::string_view what, std::span<const Value> outputs,
                         std::span<const Value> inputs) {
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!outputs[i]) return absl::InvalidArgumentError(str_cat(what, ": output ", i, " is missing"));
-  absl::flat_hash_set<const hlo::Node*> seen;
+  HashSet<const hlo::Node*> seen;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i]) return absl::InvalidArgumentError(str_cat(what, ": input ", i, " is missing"));
     if (inputs[i].node()->num_results() != 1)

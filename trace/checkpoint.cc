@@ -73,10 +73,9 @@ absl::StatusOr<std::vector<Value>> checkpoint(std::span<const Value> outputs, st
   absl::StatusOr<Closed> closed = close_for_call("checkpoint", outputs, inputs, arguments);
   if (!closed.ok()) return closed.status();
   hlo::Builder b;
-  // A stamp is a number that no other region has.
-  const Values out = b.make_multi(hlo::Op::call, closed->operands,
-                                  hlo::intern_attrs({{hlo::Attr::body, closed->body},
-                                                     {hlo::Attr::instance, int64_t{hlo::fresh_stamp()}}}));
+  const Values out =
+      b.make_multi(hlo::Op::call, closed->operands,
+                   hlo::intern_attrs({{hlo::Attr::body, closed->body}, {hlo::Attr::instance, int64_t{1}}}));
   if (!b.ok()) return b.status();
   return to_vector(out);
 }
@@ -93,6 +92,7 @@ absl::StatusOr<std::vector<Value>> call_with_rule(std::span<const Value> outputs
   hlo::Builder b;
   const int64_t id = hlo::register_custom_rule(std::move(rule));
   const Values out = hlo::custom_call_with_rule(b, id, closed->body, closed->operands);
+  hlo::release_custom_rule(id);  // the call has it
   if (!b.ok()) return b.status();
   return to_vector(out);
 }

@@ -20,7 +20,8 @@ absl::StatusOr<hlo::ComputationPtr> close_over(std::span<const hlo::Value> outpu
 
 // A call of the graph between `inputs` and `outputs` on `arguments`, marked to be computed again in reverse
 // mode: only the arguments (and what the graph captures) are kept for it. Its transpose begins at an
-// optimization barrier with an instance number of its own, so it is not shared with the forward computation.
+// optimization barrier marked as an instance, so it is not shared with the forward computation. Equal regions
+// of equal arguments are one, and have one key.
 absl::StatusOr<std::vector<hlo::Value>> checkpoint(std::span<const hlo::Value> outputs,
                                                    std::span<const hlo::Value> inputs,
                                                    std::span<const hlo::Value> arguments);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "hlo/mutex.h"
+
 namespace lamina::hlo::linalg::lapack {
 namespace {
 
@@ -74,6 +76,8 @@ const Library* open(const char* path) {
 }
 
 const Library* library() {
+  static auto* mutex = new Mutex(LockRank::kLibraries);  // nobody forks while it is loaded
+  const std::lock_guard lock(*mutex);
   static const Library* const found = [] {
     if (const char* path = std::getenv("LAMINA_LAPACK")) return *path ? open(path) : nullptr;
     const Library* l = nullptr;

@@ -2,7 +2,7 @@
 // not change, moved out.
 #include <algorithm>
 
-#include "absl/container/flat_hash_set.h"
+#include "hlo/hash_map.h"
 #include "hlo/match.h"
 #include "hlo/passes/pass.h"
 #include "hlo/passes/region.h"
@@ -186,7 +186,7 @@ bool is_cheap(const Node& n) {
 Values hoist_row(Builder& b, const Node& n) {
   const ControlOp op(n);
   const Computation& body = op.body();
-  absl::flat_hash_set<const Node*> fixed;
+  HashSet<const Node*> fixed;
   for (size_t i = 0; i < op.num_carry; ++i)
     if (op.invariant(i)) fixed.insert(body.parameters()[i].node());
   for (const Node* node : body.nodes()) {
@@ -197,7 +197,7 @@ Values hoist_row(Builder& b, const Node& n) {
   }
   // From users to operands: a cheap node that the rest of the body uses stays inside, which makes its
   // operands used.
-  absl::flat_hash_set<uint64_t> used;
+  HashSet<uint64_t> used;
   for (const Value& r : body.roots()) used.insert(r.operand().bits());
   for (size_t i = body.nodes().size(); i-- > 0;) {
     const Node* node = body.nodes()[i];

@@ -5,7 +5,7 @@
 namespace lamina::hlo {
 
 Values substitute(Builder& b, const Computation& region, const Substitution& replaced) {
-  absl::flat_hash_map<const Node*, Values> made;
+  HashMap<const Node*, Values> made;
   auto value = [&](Operand o) {
     const auto it = replaced.find(o.bits());
     if (it != replaced.end()) return it->second;

@@ -2,14 +2,14 @@
 #ifndef LAMINA_HLO_PASSES_REGION_H_
 #define LAMINA_HLO_PASSES_REGION_H_
 
-#include "absl/container/flat_hash_map.h"
 #include "hlo/builder.h"
 #include "hlo/computation.h"
+#include "hlo/hash_map.h"
 
 namespace lamina::hlo {
 
 // Values that stand for operands of a region's nodes, by Operand::bits.
-using Substitution = absl::flat_hash_map<uint64_t, Value>;
+using Substitution = HashMap<uint64_t, Value>;
 
 // The region's results with some of its values replaced (nodes below those stay out); each node keeps its
 // numerics mode and location. Nodes nothing changes under are reused.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
 #include "hlo/printer.h"
 #include "hlo/rules/support.h"
 #include "hlo/rules/transform_support.h"
@@ -49,7 +49,7 @@ class Sweep {
 
  private:
   absl::StatusOr<ComputationPtr> rewrite_one(const Computation& c) {
-    absl::flat_hash_map<const Node*, Values> made;
+    HashMap<const Node*, Values> made;
     for (const Value& p : c.parameters()) made[p.node()] = {p};
     Builder b;
     Values operands;
@@ -133,7 +133,7 @@ class Sweep {
   }
 
   const std::span<const RewriteRow> rows_;
-  absl::flat_hash_map<const Computation*, ComputationPtr> replaced_;
+  HashMap<const Computation*, ComputationPtr> replaced_;
 };
 
 }  // namespace

@@ -57,7 +57,8 @@ class BatchedRule : public CustomRule {
       : inner_(std::move(inner)),
         operand_marks_(operands.begin(), operands.end()),
         result_marks_(results.begin(), results.end()),
-        size_(size) {
+        size_(size),
+        body_(call.attrs().computation(Attr::body)) {
     for (size_t i = 0; i < call.operands().size(); ++i) operand_types_.push_back(call.operand_type(i));
     result_types_ = hlo::result_types(call);
   }
@@ -160,6 +161,7 @@ class BatchedRule : public CustomRule {
   std::shared_ptr<CustomRule> inner_;
   Mask operand_marks_, result_marks_;
   int64_t size_;
+  ComputationPtr body_;  // its address is part of the rule's key
   std::vector<const Type*> operand_types_, result_types_;
 };
 

@@ -8,6 +8,7 @@
 // own.
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "hlo/rules/transform_support.h"
@@ -63,7 +64,8 @@ Value trigamma(Builder& b, const Value& x) {
 
 Value abs_term(const At& d) {
   const Value& x = d.x[0];
-  if (!is_complex(x.dtype())) return d.times(d.b.sign(x));
+  // At 0 the derivative is that from above, as in JAX.
+  if (!is_complex(x.dtype())) return d.times(d.nonzero(d.b.sign(x)));
   const Value size = d.nonzero(d.y());
   const Value direction =
       d.b.complex(d.b.divide(d.b.real(x), size), d.b.negate(d.b.divide(d.b.imag(x), size)));
@@ -79,10 +81,25 @@ Value extremum_term(const At& d) {
   return d.b.select(d.b.compare(d.x[kSelf], z, "EQ"), d.times(share), d.b.zeros_like(d.t));
 }
 
+// y x^(y-1), and 0 for 0^0. Only there is anything put in its place: elsewhere the term is to be
+// differentiated by the exponent too, at 0 and 1 as well.
 Value power_base_term(const At& d) {
-  const Value &x = d.x[0], &y = d.x[1];
-  const Value slope = d.b.multiply(d.nonzero(y), d.b.power(x, d.b.subtract(y, d.full(1))));
-  return d.times(d.b.select(d.b.compare(y, d.b.zeros_like(y), "EQ"), d.b.zeros_like(y), slope));
+  const Value &x = d.x[0], &y = d.x[1], zero = d.b.zeros_like(x);
+  const Value none = d.b.and_(d.b.compare(x, zero, "EQ"), d.b.compare(y, zero, "EQ"));
+  const Value slope = d.b.multiply(y, d.b.power(d.b.select(none, d.full(1), x), d.b.subtract(y, d.full(1))));
+  return d.times(d.b.select(none, zero, slope));
+}
+
+// One coordinate over the squared distance, of both scaled by the larger one so that no square overflows or
+// vanishes. The quotient does not depend on the scale, so neither do its derivatives.
+Value atan2_slope(const At& d, int coordinate) {
+  if (is_complex(d.x[0].dtype()))
+    return d.b.divide(d.x[coordinate], d.b.add(d.square(d.x[0]), d.square(d.x[1])));
+  const Value larger = d.nonzero(d.b.maximum(d.b.abs(d.x[0]), d.b.abs(d.x[1])));
+  const Value infinite = d.b.compare(larger, d.full(std::numeric_limits<double>::infinity()), "EQ");
+  const Value scale = d.b.stop_gradient(d.b.select(infinite, d.full(1), larger));
+  const Value u = d.b.divide(d.x[0], scale), v = d.b.divide(d.x[1], scale);
+  return d.b.divide(d.b.divide(coordinate ? v : u, d.b.add(d.square(u), d.square(v))), scale);
 }
 
 Value convert_term(const At& d) { return d.b.convert(d.t, d.node.type()->dtype); }
@@ -111,7 +128,11 @@ const Row kTerms[] = {
      [](const At& d) {
        return d.over(d.b.multiply(d.b.add(d.full(1), d.x[0]), d.b.subtract(d.full(1), d.x[0])));
      }},
-    {Op::cbrt, 0, [](const At& d) { return d.over(d.scale(d.square(d.y()), 3)); }},
+    {Op::cbrt, 0,
+     [](const At& d) {
+       // Of the reciprocal, whose own derivatives at 0 are infinite and not NaN.
+       return d.times(d.scale(d.square(d.b.divide(d.full(1), d.y())), 1.0 / 3));
+     }},
     {Op::convert, 0, convert_term},
     {Op::cosh, 0, [](const At& d) { return d.times(d.b.sinh(d.x[0])); }},
     {Op::cosine, 0, [](const At& d) { return d.b.negate(d.times(d.b.sine(d.x[0]))); }},
@@ -157,12 +178,8 @@ const Row kTerms[] = {
 
     {Op::add, 0, [](const At& d) { return d.t; }},
     {Op::add, 1, [](const At& d) { return d.t; }},
-    {Op::atan2, 0,
-     [](const At& d) { return d.times(d.b.divide(d.x[1], d.b.add(d.square(d.x[0]), d.square(d.x[1])))); }},
-    {Op::atan2, 1,
-     [](const At& d) {
-       return d.b.negate(d.times(d.b.divide(d.x[0], d.b.add(d.square(d.x[0]), d.square(d.x[1])))));
-     }},
+    {Op::atan2, 0, [](const At& d) { return d.times(atan2_slope(d, 1)); }},
+    {Op::atan2, 1, [](const At& d) { return d.b.negate(d.times(atan2_slope(d, 0))); }},
     {Op::divide, 0, [](const At& d) { return d.over(d.x[1]); }},
     {Op::divide, 1, [](const At& d) { return d.b.negate(d.times(d.b.divide(d.y(), d.x[1]))); }},
     {Op::maximum, 0, extremum_term<0>},

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
+#include "hlo/hash_map.h"
 #include "hlo/location.h"
 
 namespace lamina::hlo {
@@ -25,7 +24,7 @@ class Walk {
 
  private:
   struct Stop {
-    absl::flat_hash_set<const Node*> inputs;
+    HashSet<const Node*> inputs;
     uint32_t floor = ~uint32_t{0};
     static bool at(const Node& n, void* context) {
       const Stop& s = *static_cast<Stop*>(context);
@@ -58,7 +57,7 @@ class Dependents {
   size_t size() const { return number_.size(); }
 
  private:
-  absl::flat_hash_map<const Node*, int64_t> number_;
+  HashMap<const Node*, int64_t> number_;
 };
 
 // Passes a rule's error on with the place where the node was recorded (the innermost one that is known).
@@ -82,7 +81,7 @@ JvpGraph jvp_graph(Builder& b, std::span<const Value> outputs, std::span<const V
     Values primals;  // empty: the node's own results
     Values tangents;
   };
-  absl::flat_hash_map<const Node*, Made> made;
+  HashMap<const Node*, Made> made;
   for (size_t i = 0; i < inputs.size(); ++i)
     made[inputs[i].node()] = {{}, {has_tangent(inputs[i].type()) ? tangents[i] : Value()}};
   const Walk walk(outputs, inputs);
@@ -188,7 +187,7 @@ Values transpose_graph(Builder& b, std::span<const Value> outputs, std::span<con
 BatchResult batch_graph(Builder& b, std::span<const Value> outputs, std::span<const Value> inputs,
                         std::span<const Value> values, std::span<const bool> batched, int64_t size) {
   GraphLock lock;
-  absl::flat_hash_map<const Node*, BatchResult> made;
+  HashMap<const Node*, BatchResult> made;
   for (size_t i = 0; i < inputs.size(); ++i) made[inputs[i].node()] = {{values[i]}, {batched[i]}};
   const Walk walk(outputs, inputs);
   Values operands;
@@ -283,8 +282,8 @@ absl::StatusOr<ClosedGraph> close_graph(std::span<const Value> outputs, std::spa
   const Dependents inside(walk, inputs);
   ClosedGraph out;
   Values parameters, captured;
-  absl::flat_hash_map<const Node*, Values> made;
-  absl::flat_hash_map<uint64_t, Value> outside;
+  HashMap<const Node*, Values> made;
+  HashMap<uint64_t, Value> outside;
   for (const Value& v : inputs) {
     parameters.push_back(make_parameter(v.type()));
     made[v.node()] = {parameters.back()};
@@ -430,8 +429,8 @@ class Splitter {
  private:
   Walk walk_;
   Dependents unknown_, computed_;
-  absl::flat_hash_map<const Node*, Values> made_;
-  absl::flat_hash_map<uint64_t, Value> residual_;
+  HashMap<const Node*, Values> made_;
+  HashMap<uint64_t, Value> residual_;
 };
 
 }  // namespace
@@ -454,7 +453,7 @@ absl::StatusOr<SplitComputation> split_computation(const Computation& c, std::sp
       known_roots.push_back(root);
   }
   Values known_parameters;
-  absl::flat_hash_map<const Node*, int64_t> position;
+  HashMap<const Node*, int64_t> position;
   for (size_t i = 0; i < c.parameters().size(); ++i)
     if (!marked[i]) {
       position.emplace(c.parameters()[i].node(), static_cast<int64_t>(known_parameters.size()));

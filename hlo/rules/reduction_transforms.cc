@@ -6,7 +6,7 @@
 // first of equal elements wins a maximum. The primal result and its bits stay those of the op itself.
 #include <algorithm>
 
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
 #include "hlo/rules/graph_transforms.h"
 #include "hlo/rules/support.h"
 #include "hlo/rules/transform_support.h"
@@ -23,7 +23,7 @@ const Computation& body_of(const Node& node) { return *node.attrs().computation(
 Values apply_region(Builder& b, const Computation& region, Ops arguments) {
   if (arguments.empty() || !arguments[0]) return Values(region.roots().size());
   const Dims& dims = arguments[0].dims();
-  absl::flat_hash_map<const Node*, Values> made;
+  HashMap<const Node*, Values> made;
   for (size_t i = 0; i < arguments.size(); ++i) made[region.parameters()[i].node()] = {arguments[i]};
   auto get = [&](Operand o) {
     const Value& v = made.at(o.node())[o.index()];

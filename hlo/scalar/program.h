@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "hlo/dtype.h"
+#include "hlo/hash_map.h"
 
 namespace lamina::hlo {
 
@@ -102,7 +102,7 @@ class ScalarRecorder {
   const ScalarInstr* definition(uint32_t value) const;
 
   ScalarProgram program_;
-  absl::flat_hash_map<ScalarInstr, uint32_t> known_;
+  HashMap<ScalarInstr, uint32_t> known_;
 };
 
 // Runs `program` on `count` elements: inputs[i] and outputs[j] point at contiguous arrays of the value's type

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_set.h"
+#include "hlo/hash_map.h"
 #include "hlo/location.h"
 
 namespace lamina::hlo::stablehlo {

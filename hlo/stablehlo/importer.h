@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "hlo/builder.h"
+#include "hlo/hash_map.h"
 #include "hlo/stablehlo/elements.h"
 #include "hlo/stablehlo/reader.h"
 #include "hlo/stablehlo/text_parser.h"
@@ -34,7 +34,7 @@ class Scope {
 
  private:
   const Scope* outer_;
-  absl::flat_hash_map<std::string_view, std::vector<Item>> names_;
+  HashMap<std::string_view, std::vector<Item>> names_;
 };
 
 using OpRow = void (*)(OpReader& r);
@@ -93,15 +93,15 @@ class Importer {
   const GraphLock lock_;
   const uint32_t floor_;  // values with this stamp follow from constants alone
   const FloorScope scope_;
-  absl::flat_hash_map<std::string_view, Function> functions_;
-  absl::flat_hash_map<const char*, LocationId> locations_;
+  HashMap<std::string_view, Function> functions_;
+  HashMap<const char*, LocationId> locations_;
   int level_ = 0;           // calls and regions around the current op
   int height_ = 0;          // of what the current function holds
   double cost_ = 0;         // of the current function
   bool in_entry_ = false;   // directly in the entry's block: checks may stand here
   double shape_steps_ = 0;  // taken to compute shapes
-  absl::flat_hash_map<ComputationPtr, double> steps_;
-  absl::flat_hash_map<const Node*, std::vector<std::pair<Value, Dims>>> shapes_;  // computed so far
+  HashMap<ComputationPtr, double> steps_;
+  HashMap<const Node*, std::vector<std::pair<Value, Dims>>> shapes_;  // computed so far
   std::vector<Check> checks_;
   Values checked_;
 };

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kMaxShapeElements = 4096;
 constexpr double kMaxShapeSteps = 2e5;  // of all evaluations of one program
 
-using Steps = absl::flat_hash_map<ComputationPtr, double>;
+using Steps = HashMap<ComputationPtr, double>;
 
 // Steps that evaluating a node takes with what it calls; infinite where that is not bounded by constants.
 double steps_of(const Node& n, Steps& known) {
@@ -343,7 +343,7 @@ Captured OpReader::captured() {
   Captured out;
   std::vector<std::string_view> names;
   for (const RegionTree& r : tree_.regions) importer_.free_names(r, scope_, &names);
-  absl::flat_hash_map<std::string_view, bool> seen;
+  HashMap<std::string_view, bool> seen;
   for (const std::string_view name : names) {
     if (!seen.emplace(name, true).second) continue;
     out.names.push_back(name);

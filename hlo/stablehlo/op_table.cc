@@ -1,5 +1,5 @@
 // All rows by name. An elementwise operation without attributes needs none: its name is our op's.
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
 #include "hlo/linalg/calls.h"
 #include "hlo/op.h"
 #include "hlo/stablehlo/importer.h"
@@ -7,7 +7,7 @@
 namespace lamina::hlo::stablehlo {
 namespace {
 
-using Table = absl::flat_hash_map<std::string_view, OpRow>;
+using Table = HashMap<std::string_view, OpRow>;
 
 const Table& table() {
   static const Table* t = [] {

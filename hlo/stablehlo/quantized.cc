@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
 #include "hlo/stablehlo/importer.h"
 
 namespace lamina::hlo::stablehlo {
@@ -382,9 +382,9 @@ struct Rule {
   Check check;
 };
 
-const absl::flat_hash_map<std::string_view, Rule>& rules() {
+const HashMap<std::string_view, Rule>& rules() {
   static const auto* all = [] {
-    auto* made = new absl::flat_hash_map<std::string_view, Rule>;
+    auto* made = new HashMap<std::string_view, Rule>;
     auto put = [&](bool on_numbers, Check check, std::initializer_list<std::string_view> names) {
       for (const std::string_view name : names) made->emplace(name, Rule{on_numbers, check});
     };

@@ -94,7 +94,7 @@ void sort(OpReader& r) {
 
 // A scalar graph of elementwise operations, rebuilt on arrays of one shape.
 Value lifted(OpReader& r, const Computation& body, std::span<const Value> arrays, const Dims& shape) {
-  absl::flat_hash_map<const Node*, Values> made;
+  HashMap<const Node*, Values> made;
   for (size_t i = 0; i < arrays.size(); ++i) made[body.parameters()[i].node()] = {arrays[i]};
   for (const Node* n : body.nodes()) {
     if (made.contains(n)) continue;

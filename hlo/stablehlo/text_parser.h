@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "hlo/hash_map.h"
 #include "hlo/stablehlo/cursor.h"
 #include "hlo/stablehlo/tree.h"
 
@@ -31,8 +31,8 @@ struct FunctionTree {
 struct ModuleTree {
   std::string_view text;
   std::vector<FunctionTree> functions;
-  absl::flat_hash_map<std::string_view, std::string_view> locations;  // alias, without #, -> inside of loc()
-  absl::flat_hash_map<std::string, std::string> resources;            // name -> hexadecimal digits
+  HashMap<std::string_view, std::string_view> locations;  // alias, without #, -> inside of loc()
+  HashMap<std::string, std::string> resources;            // name -> hexadecimal digits
 };
 
 // The element type that the text calls so.
@@ -98,8 +98,8 @@ class TextParser {
 
   Cursor in_;
   ModuleTree module_;
-  absl::flat_hash_map<std::string_view, AttrTree> attributes_;
-  absl::flat_hash_map<std::string_view, TypeTree> types_;
+  HashMap<std::string_view, AttrTree> attributes_;
+  HashMap<std::string_view, TypeTree> types_;
   int depth_ = 0;
 };
 

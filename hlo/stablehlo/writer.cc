@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_join.h"
 #include "hlo/builder.h"
+#include "hlo/hash_map.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/rules/support.h"
@@ -76,7 +76,7 @@ class Writer {
 
  private:
   // Names of the results of each node of one computation.
-  using Names = absl::flat_hash_map<const Node*, Texts>;
+  using Names = HashMap<const Node*, Texts>;
 
   static std::string name_text(std::string_view name) {
     std::string out;

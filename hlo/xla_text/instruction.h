@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
 #include "hlo/stablehlo/importer.h"
 
 namespace lamina::hlo::xla_text {

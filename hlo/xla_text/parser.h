@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
 #include "hlo/stablehlo/text_parser.h"
 #include "hlo/xla_text/instruction.h"
 
@@ -27,7 +27,7 @@ class Parser {
   // One computation while it is read.
   struct Body {
     stablehlo::FunctionTree function;
-    absl::flat_hash_map<std::string_view, const Shape*> shapes;  // of instructions so far
+    HashMap<std::string_view, const Shape*> shapes;  // of instructions so far
     std::deque<Shape> owned;
     std::vector<std::pair<int64_t, stablehlo::BlockArgument>> parameters;
     std::string_view root, last;
@@ -62,9 +62,9 @@ class Parser {
   struct FileLocation {
     int64_t file = 0, function = 0, line = 0;
   };
-  absl::flat_hash_map<int64_t, std::string> files_, functions_;
-  absl::flat_hash_map<int64_t, FileLocation> locations_;
-  absl::flat_hash_map<int64_t, int64_t> frames_;  // stack frame -> location
+  HashMap<int64_t, std::string> files_, functions_;
+  HashMap<int64_t, FileLocation> locations_;
+  HashMap<int64_t, int64_t> frames_;  // stack frame -> location
 };
 
 }  // namespace lamina::hlo::xla_text

@@ -246,7 +246,7 @@ std::vector<Row> make_rows() {
 struct Table {
   std::deque<std::string> names;
   std::vector<Row> rows = make_rows();
-  absl::flat_hash_map<std::string_view, const Row*> by_opcode;
+  HashMap<std::string_view, const Row*> by_opcode;
 
   Table() {
     for (Row& row : rows) {

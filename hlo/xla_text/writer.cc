@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_join.h"
 #include "hlo/builder.h"
+#include "hlo/hash_map.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/rules/support.h"
@@ -40,7 +40,7 @@ class Writer {
   }
 
  private:
-  using Names = absl::flat_hash_map<const Node*, Texts>;  // of the results of each node
+  using Names = HashMap<const Node*, Texts>;  // of the results of each node
 
   // A computation while it is written: its lines wait, since those it calls stand in front of it.
   struct Body {
@@ -311,7 +311,7 @@ class Writer {
   const std::string entry_;
   std::string out_;
   std::string metadata_;  // of the node that is written
-  absl::flat_hash_map<std::pair<const Computation*, Form>, std::string> called_;
+  HashMap<std::pair<const Computation*, Form>, std::string> called_;
   std::vector<ComputationPtr> kept_;
   int64_t next_ = 0;
   int level_ = 0;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "hlo/isa.h"
+#include "hlo/mutex.h"
 #include "jit/cpu/library_path.h"
 #include "jit/cpu/llvm_api.h"
 #include "jit/cpu/llvm_version.h"
@@ -26,7 +27,7 @@ constexpr size_t kCompileStack = size_t{64} << 20;
 
 // The one thread that runs LLVM. Deep recursion in its instruction selection needs the large stack. Never
 // destroyed, so that code may be released while the process ends.
-class CompileThread {
+class CompileThread final : private hlo::ForkGuarded {
  public:
   static CompileThread& get() {
     static CompileThread* thread = new CompileThread();
@@ -34,7 +35,7 @@ class CompileThread {
   }
 
   absl::Status run(const std::function<void()>& task) {
-    std::lock_guard<std::mutex> turn(turn_);
+    std::lock_guard turn(turn_);
     std::unique_lock<std::mutex> lock(mutex_);
     if (!started_) {
       pthread_attr_t attributes;
@@ -56,21 +57,18 @@ class CompileThread {
   }
 
  private:
-  CompileThread() {
-    pthread_atfork([] { get().turn_.lock(); }, [] { get().turn_.unlock(); },
-                   [] { get().after_fork_in_child(); });
-  }
+  CompileThread() : ForkGuarded(hlo::LockRank::kCompiler) {}
 
-  // Holding turn_ across the fork means that no compile was under way, so LLVM's state is whole; only the
-  // thread is gone. What its condition variables and mutex were waiting with went with it: they are made
+  // turn_ is held across the fork, which means that no compile was under way and LLVM's state is whole; only
+  // the thread is gone. What its condition variables and mutex were waiting with went with it: they are made
   // anew.
-  void after_fork_in_child() {
+  void before_fork() override {}
+  void after_fork(bool in_child) override {
+    if (!in_child) return;
     started_ = false;
-    task_ = nullptr;
     new (&mutex_) std::mutex();
     wake_ = PTHREAD_COND_INITIALIZER;
     done_ = PTHREAD_COND_INITIALIZER;
-    turn_.unlock();
   }
 
   static void* main(void* self) {
@@ -88,8 +86,8 @@ class CompileThread {
     }
   }
 
-  std::mutex turn_;   // one caller at a time
-  std::mutex mutex_;  // task_ and started_
+  hlo::Mutex turn_{hlo::LockRank::kCompiler};  // one caller at a time
+  std::mutex mutex_;                           // task_ and started_
   pthread_cond_t wake_ = PTHREAD_COND_INITIALIZER;
   pthread_cond_t done_ = PTHREAD_COND_INITIALIZER;
   bool started_ = false;

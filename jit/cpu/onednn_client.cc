@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <mutex>
 #include <optional>
 
+#include "hlo/mutex.h"
 #include "hlo/strings.h"
 #include "jit/cpu/gemm.h"
 #include "jit/cpu/library_path.h"
@@ -30,8 +30,15 @@ absl::StatusOr<const LaminaOnednnApi*> open_api() {
       str_cat("no oneDNN: ", path, " is not liblamina_onednn of version ", LAMINA_ONEDNN_API_VERSION));
 }
 
+// Held while the library is loaded, and makes or drops a routine.
+hlo::Mutex& library_mutex() {
+  static auto* mutex = new hlo::Mutex(hlo::LockRank::kLibraries);
+  return *mutex;
+}
+
 // The library stays loaded: its code may be on some thread's stack.
 const absl::StatusOr<const LaminaOnednnApi*>& api() {
+  const std::lock_guard lock(library_mutex());
   static const absl::StatusOr<const LaminaOnednnApi*> opened = open_api();
   return opened;
 }
@@ -79,7 +86,11 @@ std::optional<int64_t> pad_high(const ConvDim& d) {
 
 }  // namespace
 
-void OnednnRoutine::Release::operator()(LaminaOnednnRoutine* routine) const { (*api())->release(routine); }
+void OnednnRoutine::Release::operator()(LaminaOnednnRoutine* routine) const {
+  const LaminaOnednnApi* dnn = *api();
+  const std::lock_guard lock(library_mutex());
+  dnn->release(routine);
+}
 
 absl::StatusOr<OnednnRoutine> OnednnRoutine::matmul(DType in, DType out, const DotShape& s, int threads) {
   const auto in_type = type_code(in), out_type = type_code(out);
@@ -95,7 +106,9 @@ absl::StatusOr<OnednnRoutine> OnednnRoutine::matmul(DType in, DType out, const D
                             b = array(*in_type, {{batch, s.rhs_batch}, {s.k, s.rhs_k}, {n, s.rhs_n}}),
                             c = array(*out_type, {{batch, s.m * s.n}, {m, s.n}, {n, 1}});
     char why[kMessage] = "";
-    return {(*api())->matmul(&a, &b, &c, why, sizeof why), Release()};
+    const LaminaOnednnApi* dnn = *api();
+    const std::lock_guard lock(library_mutex());
+    return {dnn->matmul(&a, &b, &c, why, sizeof why), Release()};
   };
   const int64_t in_bytes = hlo::byte_size(in), out_bytes = hlo::byte_size(out);
   // Cut where there is most to cut.
@@ -175,7 +188,9 @@ absl::StatusOr<OnednnRoutine> OnednnRoutine::convolution(DType in, DType out, co
     } else {
       shape.input.dims[0] = shape.output.dims[0] = size;
       char why[kMessage] = "";
-      routine.reset((*api())->convolution(&shape, why, sizeof why), Release());
+      const LaminaOnednnApi* dnn = *api();
+      const std::lock_guard lock(library_mutex());
+      routine.reset(dnn->convolution(&shape, why, sizeof why), Release());
     }
     if (!routine) return refused("oneDNN has no fast code for this convolution");
     made.parts_.push_back({routine, from * s.input_batch_stride * hlo::byte_size(in), 0,

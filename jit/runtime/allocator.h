@@ -12,11 +12,11 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "hlo/mutex.h"
 
 namespace lamina::jit {
 
@@ -122,10 +122,6 @@ class Allocator {
   // Gives every cached block back to the system.
   void trim();
 
-  // Around fork(): no other thread may be half-way through a change when the child is made.
-  void lock_for_fork() { mutex_.lock(); }
-  void unlock_after_fork() { mutex_.unlock(); }
-
   // The bytes a block for this request takes; -1 if none can be so large.
   static int64_t block_bytes(int64_t bytes);
 
@@ -136,7 +132,7 @@ class Allocator {
   void give_back(void* data, int size_class);
   void trim_locked();
 
-  mutable std::mutex mutex_;
+  mutable hlo::Mutex mutex_{hlo::LockRank::kMemory};
   int64_t limit_ = std::numeric_limits<int64_t>::max();
   AllocatorStats stats_;
   std::array<std::vector<void*>, kClasses> cache_;

@@ -13,8 +13,7 @@ namespace lamina::jit {
 class Runtime {
  public:
   // `threads` as for ThreadPool.
-  explicit Runtime(int threads = 0);
-  ~Runtime();
+  explicit Runtime(int threads = 0) : pool_(threads) {}
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 

@@ -278,12 +278,10 @@ void ThreadPool::run_job(int64_t n_tasks, TaskFn fn, void* arg) {
   for (int64_t i = 0; i < n_tasks; ++i) fn(arg, i);
 }
 
-void ThreadPool::lock_for_fork() { mutex_.lock(); }
-void ThreadPool::unlock_in_parent() { mutex_.unlock(); }
-void ThreadPool::reset_in_child() {
-  // The workers do not exist here, and their thread objects can be neither joined nor destroyed: the state is
-  // left behind, still reachable from nowhere, once per fork of a process that had used threads.
-  state_.store(nullptr, std::memory_order_relaxed);
+void ThreadPool::after_fork(bool in_child) {
+  // The workers do not exist in the child, and their thread objects can be neither joined nor destroyed: the
+  // state is left behind, still reachable from nowhere, once per fork of a process that had used threads.
+  if (in_child) state_.store(nullptr, std::memory_order_relaxed);
   mutex_.unlock();
 }
 

@@ -15,10 +15,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <type_traits>
 
+#include "hlo/mutex.h"
 #include "jit/runtime/parallel.h"
 
 namespace lamina::jit {
@@ -56,11 +56,11 @@ class SignalsBlocked {
   sigset_t saved_;
 };
 
-class ThreadPool {
+class ThreadPool final : private hlo::ForkGuarded {
  public:
   // `size` threads, the caller included; 0 asks available_cpus() at the first job.
-  explicit ThreadPool(int size = 0) : size_(size) {}
-  ~ThreadPool();
+  explicit ThreadPool(int size = 0) : ForkGuarded(hlo::LockRank::kThreads), size_(size) {}
+  ~ThreadPool() override;
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
@@ -94,16 +94,14 @@ class ThreadPool {
   // Worker threads that exist now.
   int started_threads() const;
 
-  void lock_for_fork();
-  void unlock_in_parent();
-  void reset_in_child();
-
  private:
   struct State;
 
   void run_job(int64_t n_tasks, TaskFn fn, void* arg);
   int size();
   State* state();
+  void before_fork() override { mutex_.lock(); }
+  void after_fork(bool in_child) override;
 
   std::atomic<int> size_;
   std::atomic<int64_t> least_parallel_work_{kLeastParallelWork};

@@ -62,7 +62,7 @@ Tensor unary_op(Op op, const Operand& x) {
 // Of functions that are defined for floats (and complex numbers): others become float32.
 Tensor float_op(Op op, const Operand& x) {
   return unary(x, [op](Builder& b, const Value& v) {
-    return b.make(op, {{hlo::is_inexact(v.dtype()) ? v : b.convert(v, hlo::DType::kF32)}});
+    return b.make(op, {{hlo::is_inexact(v.dtype()) ? v : b.convert(v, lazy::inexact_type(v.dtype()))}});
   });
 }
 
@@ -237,7 +237,11 @@ Tensor relu(Operand x) {
       x, [](Builder& b, const Value& v) { return b.select(compared(b, v, 0, "GT"), v, b.zeros_like(v)); });
 }
 Tensor softplus(Operand x) {
-  return located(x.where(), [&] { return maximum(x, 0) + log1p(exp(-abs(x))); });
+  // Both choices are one function, so that derivatives are right at the tie too.
+  return located(x.where(), [&] {
+    const Tensor positive = x > 0;
+    return where(positive, x, 0) + log1p(exp(where(positive, -x, x)));
+  });
 }
 Tensor silu(Operand x) {
   return located(x.where(), [&] { return x * sigmoid(x); });

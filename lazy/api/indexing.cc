@@ -168,7 +168,7 @@ Value elements(Builder& b, Value x, const Plan& p, const Value& beyond) {
 }
 
 Value broadcast_value(Builder& b, const Tensor& value, hlo::DType dtype, const Dims& dims) {
-  const Value v = b.convert(lazy_of(value).value, dtype);
+  const Value v = lazy::converted(b, lazy_of(value), dtype);
   const Dims both[] = {v.dims(), dims};
   if (lazy::broadcast_shapes(both, "update") != dims)
     detail::fail(ErrorKind::kValue,

@@ -26,18 +26,15 @@ Value kept(Builder& b, const Value& reduced, const Dims& dims, const Dims& axes,
   return b.reshape(reduced, out);
 }
 
-DType sum_type(DType t) {
-  if (hlo::byte_size(t) >= 4 || hlo::is_float(t)) return t;
-  return hlo::is_unsigned(t) ? DType::kU32 : DType::kS32;
-}
-
 // A sum or product in a type that is wide enough; half types are added up in float32.
 Tensor accumulated(const Operand& x, Op op, double init, const Axes& axes, bool keepdims, const char* what) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
-    const DType result = sum_type(v.value.dtype()),
-                inner = hlo::is_storage_float(result) ? DType::kF32 : result;
     const Dims over = detail::canonical_axes(axes, v.value.rank(), what);
+    int64_t count = 1;
+    for (int64_t d : over) count *= v.value.dims()[d];
+    const DType result = lazy::sum_type(v.value.dtype(), count),
+                inner = hlo::is_storage_float(result) ? DType::kF32 : result;
     const Value sum = b.reduce(b.convert(v.value, inner), op, b.scalar(inner, init), over);
     return Lazy{kept(b, b.convert(sum, result), v.value.dims(), over, keepdims), v.weak};
   });
@@ -50,7 +47,7 @@ Tensor running(const Operand& x, Op op, double init, int64_t axis, const char* w
     if (v.value.rank() == 0)
       detail::fail(ErrorKind::kValue, str_cat(what, ": needs an array of at least one dimension"));
     const int64_t along = detail::canonical_axis(axis, v.value.rank(), what);
-    const DType result = sum_type(v.value.dtype()),
+    const DType result = lazy::sum_type(v.value.dtype(), v.value.dims()[along]),
                 inner = hlo::is_storage_float(result) ? DType::kF32 : result;
     Dims forth{along}, back;
     for (int64_t d = 0; d < v.value.rank(); ++d)

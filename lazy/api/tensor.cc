@@ -21,8 +21,7 @@ using detail::to_hlo;
 using lazy::Lazy;
 
 Tensor Tensor::number_tensor(const detail::Number& number, Where where) {
-  return located(where,
-                 [&] { return tensor_of(detail::number_value(number, detail::default_type(number))); });
+  return located(where, [&] { return tensor_of(detail::weak_number(number)); });
 }
 
 Tensor Tensor::copy_of(DType dtype, const Shape& shape, const void* data, size_t count, Where where) {
@@ -89,7 +88,7 @@ void Tensor::copy_item(DType dtype, void* to, Where where) const {
 
 Tensor Tensor::astype(DType dtype, Where where) const {
   return detail::build({*this, where}, [&](hlo::Builder& b) {
-    return Lazy{b.convert(lazy_of(*this).value, to_hlo(dtype)), false};
+    return Lazy{lazy::converted(b, lazy_of(*this), to_hlo(dtype)), false};
   });
 }
 

@@ -1,9 +1,9 @@
 #include "lazy/transforms.h"
 
 #include <cstring>
-#include <mutex>
 
-#include "absl/container/flat_hash_map.h"
+#include "hlo/hash_map.h"
+#include "hlo/mutex.h"
 #include "hlo/op.h"
 #include "lamina/flat_transforms.h"
 #include "lazy/api/variable.h"
@@ -68,6 +68,7 @@ std::string signature(const std::vector<Tensor>& all) {
     out.append(bytes, sizeof bytes);
   }
   out.push_back(static_cast<char>(hlo::record_state().mode));
+  if (const uint32_t defaults = lazy::default_types().key()) out += std::to_string(defaults);
   return out;
 }
 
@@ -78,22 +79,22 @@ struct TracedProgram final : Counted {
   lazy::Program program;
 };
 struct Table final : Counted {
-  std::mutex mutex;
-  absl::flat_hash_map<std::string, Ref<Counted>> map;
+  HashMap<std::string, Ref<Counted>> map;
 };
+// Of all tables: held for one look into a map.
+hlo::Mutex& table_mutex() {
+  static auto* mutex = new hlo::Mutex(hlo::LockRank::kTraces);
+  return *mutex;
+}
 }  // namespace
 
 FlatProgram::FlatProgram(const FlatFunction& f, const std::vector<Tensor>& like, std::string name,
                          std::source_location where)
     : program_(located(where, [&] {
-        std::vector<const hlo::Type*> types;
-        std::vector<bool> weak;
-        for (const lazy::Lazy& x : lazies(like)) {
-          types.push_back(x.value.type());
-          weak.push_back(x.weak);
-        }
+        std::vector<lazy::Typed> types;
+        for (const lazy::Lazy& x : lazies(like)) types.push_back({x.value.type(), x.weak});
         std::string place = str_cat(where.file_name(), ":", static_cast<int64_t>(where.line()));
-        return Ref<Counted>(new TracedProgram(inner(f), types, weak, std::move(name), std::move(place)));
+        return Ref<Counted>(new TracedProgram(inner(f), types, std::move(name), std::move(place)));
       })) {}
 
 std::vector<Tensor> FlatProgram::call(const std::vector<Tensor>& arguments) const {
@@ -103,18 +104,18 @@ std::vector<Tensor> FlatProgram::call(const std::vector<Tensor>& arguments) cons
 TraceTable::TraceTable() : table_(new Table) {}
 Ref<Counted> TraceTable::find(const std::string& key) const {
   auto& table = static_cast<Table&>(*table_);
-  std::lock_guard lock(table.mutex);
+  std::lock_guard lock(table_mutex());
   const auto found = table.map.find(key);
   return found == table.map.end() ? Ref<Counted>() : found->second;
 }
 Ref<Counted> TraceTable::insert(std::string key, const Ref<Counted>& trace) const {
   auto& table = static_cast<Table&>(*table_);
-  std::lock_guard lock(table.mutex);
+  std::lock_guard lock(table_mutex());
   return table.map.try_emplace(std::move(key), trace).first->second;
 }
 int64_t TraceTable::size() const {
   auto& table = static_cast<Table&>(*table_);
-  std::lock_guard lock(table.mutex);
+  std::lock_guard lock(table_mutex());
   return static_cast<int64_t>(table.map.size());
 }
 

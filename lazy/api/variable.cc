@@ -71,10 +71,12 @@ const lazy::Lazy& lazy_of(const Tensor& tensor) {
 hlo::DType default_type(const Number& number) {
   const hlo::DType own = to_hlo(number.dtype);
   if (hlo::is_bool(own)) return own;
-  if (hlo::is_complex(own)) return hlo::DType::kC64;
-  if (hlo::is_float(own)) return hlo::DType::kF32;
+  const lazy::DefaultTypes& defaults = lazy::default_types();
+  if (hlo::is_complex(own)) return defaults.complex();
+  if (hlo::is_float(own)) return defaults.floating;
   if (own == hlo::DType::kU64 && number.integer < 0) return own;
-  return number.integer >= INT32_MIN && number.integer <= INT32_MAX ? hlo::DType::kS32 : hlo::DType::kS64;
+  const hlo::LiteralPtr literal = hlo::Literal::scalar_int(defaults.integer, number.integer);
+  return literal->int_at(0) == number.integer ? defaults.integer : hlo::DType::kS64;
 }
 
 lazy::Lazy number_value(const Number& number, hlo::DType dtype) {
@@ -94,9 +96,16 @@ lazy::Lazy number_value(const Number& number, hlo::DType dtype) {
   return {lazy::number(dtype, literal->data()), weak};
 }
 
+lazy::Lazy weak_number(const Number& number) {
+  const hlo::DType dtype = default_type(number), widest = lazy::wide_type(dtype);
+  lazy::Lazy out = number_value(number, dtype);
+  if (out.weak && widest != dtype) out.wide = number_value(number, widest).value;
+  return out;
+}
+
 lazy::Lazy lazy_of(const Operand& operand) {
   if (!operand.number()) return lazy_of(operand.tensor());
-  return number_value(*operand.number(), default_type(*operand.number()));
+  return weak_number(*operand.number());
 }
 
 std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const Operand*> operands) {
@@ -112,7 +121,7 @@ std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const Op
   std::vector<lazy::Lazy> out;
   for (const Operand* o : operands) {
     out.push_back(o->number() ? number_value(*o->number(), type.dtype)
-                              : lazy::Lazy{b.convert(lazy_of(o->tensor()).value, type.dtype), type.weak});
+                              : lazy::Lazy{lazy::converted(b, lazy_of(o->tensor()), type.dtype), type.weak});
     out.back().weak = type.weak;
   }
   return out;
@@ -158,8 +167,7 @@ hlo::Dims dims_of(const Shape& shape, const char* what) {
 }
 
 lazy::Lazy inexact(hlo::Builder& b, lazy::Lazy x) {
-  if (hlo::is_inexact(x.value.dtype())) return x;
-  return {b.convert(x.value, hlo::DType::kF32), x.weak};
+  return lazy::recast(b, x, lazy::inexact_type(x.value.dtype()));
 }
 
 hlo::Value extreme(hlo::Builder& b, hlo::DType dtype, bool greatest) {

@@ -33,6 +33,8 @@ lazy::Lazy lazy_of(const Operand& operand);
 std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const Operand*> operands);
 hlo::DType default_type(const Number& number);
 lazy::Lazy number_value(const Number& number, hlo::DType dtype);
+// In its default type, with all its bits.
+lazy::Lazy weak_number(const Number& number);
 Tensor tensor_of(lazy::Lazy value);
 inline Tensor tensor_of(hlo::Value value, bool weak = false) {
   return tensor_of(lazy::Lazy{std::move(value), weak});
@@ -99,7 +101,7 @@ std::string describe(const lazy::Lazy& x);
 hlo::Dims canonical_axes(const Axes& axes, int64_t rank, const char* what);
 int64_t canonical_axis(int64_t axis, int64_t rank, const char* what);
 hlo::Dims dims_of(const Shape& shape, const char* what);
-// Converted to a float type if it is not inexact.
+// Converted to a float type if it is not inexact: float64 for 64-bit integers.
 lazy::Lazy inexact(hlo::Builder& b, lazy::Lazy x);
 // The least (greatest) value of an element type: the start of a maximum (minimum).
 hlo::Value extreme(hlo::Builder& b, hlo::DType dtype, bool greatest);

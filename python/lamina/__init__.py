@@ -5,6 +5,7 @@
 
 from lamina import _missing, _tensor, cache, tree
 from lamina._callback import pure_callback
+from lamina._checks import checks
 from lamina._core import Tensor
 from lamina._custom import custom_jvp, custom_vjp
 from lamina._devices import default_backend, device_get, device_put, named_scope
@@ -24,6 +25,7 @@ from lamina._transforms import (
     vmap,
 )
 from lamina.cache import threads
+from lamina.dtypes import default_dtypes
 
 ShapeDtypeStruct, jacobian, remat = ShapeDtype, jacrev, checkpoint
 Array = Tensor  # the name that annotations such as jaxtyping's use
@@ -39,9 +41,11 @@ __all__ = [
     "block_until_ready",
     "cache",
     "checkpoint",
+    "checks",
     "custom_jvp",
     "custom_vjp",
     "default_backend",
+    "default_dtypes",
     "device_get",
     "device_put",
     "eval_shape",
@@ -66,5 +70,5 @@ __all__ = [
 
 # Sub-packages load on first use, so that importing stays quick.
 __getattr__ = _missing.attributes(
-    "lamina", ("numpy", "lax", "nn", "ops", "random", "scipy", "stablehlo", "xla_hlo")
+    "lamina", ("flatten_util", "numpy", "lax", "nn", "ops", "random", "scipy", "stablehlo", "xla_hlo")
 )

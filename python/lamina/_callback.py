@@ -11,11 +11,9 @@ from lamina._tensor import astype, numpy, to_tensor
 from lamina._transforms import _name
 from lamina.tree import explain_difference, tree_flatten, tree_unflatten
 
-# Registered functions by what they are called with; the oldest go first. A program outlives its trace, so a
-# function stays while any of so many others is newer.
-_MAX_CALLBACKS = 4096
+# A program that made a constant of a function's operand does not own the function: the last ones stay.
+_recent: collections.deque[Any] = collections.deque(maxlen=256)
 _KINDS = "buifc"  # a result may be converted to a later kind
-_callbacks: collections.OrderedDict[Any, str] = collections.OrderedDict()
 
 
 def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: Any, **kwargs: Any) -> Any:
@@ -41,22 +39,13 @@ def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args:
                 f"(lm.ShapeDtype), not {w!r:.60}"
             )
     specs = tuple((str(dtypes.name_of(w.dtype)), tuple(int(n) for n in w.shape)) for w in wanted)
-    key = (callback, treedef, out_tree, specs)
-    try:
-        name = _callbacks.get(key)
-    except TypeError:  # the callback cannot be hashed
-        key, name = object(), None
-    if name is None:
-        name = _core.register_callback(_runner(callback, treedef, result_shape_dtypes, specs))
-        _callbacks[key] = name
-        if len(_callbacks) > _MAX_CALLBACKS:
-            _core.unregister_callback(_callbacks.popitem(last=False)[1])
-    else:
-        _callbacks.move_to_end(key)
+    # The function travels as an operand: what is compiled for one serves all that are called with the same types.
+    function = _core.callback_operand(_runner(callback, treedef, result_shape_dtypes, specs))
+    _recent.append(function)
     results = _core.op(
         "custom_call",
-        [to_tensor(x) for x in leaves],
-        call_target_name=name,
+        [function, *(to_tensor(x) for x in leaves)],
+        call_target_name="python",
         result_types=[(dtype, list(shape)) for dtype, shape in specs],
     )
     return tree_unflatten(out_tree, results)

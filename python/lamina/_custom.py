@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -10,21 +9,10 @@ from typing import Any
 
 from lamina import _core, _writes
 from lamina._core import Tensor
+from lamina._open import entered
 from lamina._tensor import describe, to_tensor
 from lamina._transforms import _argument_path, _Flat, _flatten_arguments, _name
 from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_leaves, tree_paths, tree_unflatten
-
-# Rules that calls may still name; the oldest go first. A call outlives the function that made it.
-_MAX_RULES = 4096
-_rules: collections.deque[int] = collections.deque()
-
-
-def _kept_rule(is_jvp: bool, arguments: int, first: Callable[..., Any], second: Any = None) -> int:
-    rule = _core.custom_rule(is_jvp, arguments, first, second)
-    _rules.append(rule)
-    if len(_rules) > _MAX_RULES:
-        _core.drop_custom_rule(_rules.popleft())
-    return rule
 
 
 def _zeros_like(x: Tensor) -> Tensor:
@@ -41,6 +29,11 @@ def _fitted(t: Any, like: Tensor, what: str) -> Tensor:
     return t if t.dtype == like.dtype else t.astype(like.dtype)
 
 
+def _widened(t: Tensor) -> Tensor:
+    wide = {"f": "float64", "c": "complex128"}.get(t.dtype.kind)
+    return _core.recast(t, wide) if wide and t.weak_type else t
+
+
 class _Custom:
     """What custom_jvp and custom_vjp share: arguments, and one rule per structure and types of them."""
 
@@ -52,7 +45,7 @@ class _Custom:
         self.nondiff_argnums = (
             (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
         )
-        self._rules: dict[Any, tuple[int, Any]] = {}
+        self._rules: dict[Any, tuple[_core.CustomRule, Any]] = {}
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -63,13 +56,7 @@ class _Custom:
     def _needs_rule(self) -> None:
         raise NotImplementedError
 
-    @property
-    def _rule_functions(self) -> list[Any]:
-        """The user's rules, whose free variables a jitted caller reads too."""
-        found = (getattr(self, name, None) for name in ("jvp", "fwd", "bwd"))
-        return [f for f in found if f is not None]
-
-    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:
+    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
         raise NotImplementedError
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -103,12 +90,15 @@ class _Custom:
                         "traced function; make it an ordinary argument, and give it a zero (or None) derivative"
                     )
         leaves, treedef = _flatten_arguments(self.fun, [a for i, a in enumerate(args) if i not in fixed], {})
+        if any(t.dtype.name in ("float64", "complex128") and not t.weak_type for t in leaves):
+            # The rule sees what the function sees: numbers beside 64-bit arrays get their type here.
+            leaves = [_widened(t) for t in leaves]
         from lamina import _jit
 
         rule = self._rule_for(leaves, treedef, fixed)
         paths = [_argument_path(self.fun, p) for p in tree_paths(tree_unflatten(treedef, leaves))]
         with _jit.deciding(self.fun, leaves, paths) as context:
-            flat = _Flat(self.fun, treedef, fixed, opened=context.opened)
+            flat = _Flat(entered(self.fun), treedef, fixed, opened=context.opened)
 
             def run(inputs: list[Tensor]) -> list[Tensor]:
                 out = flat(inputs)
@@ -118,8 +108,8 @@ class _Custom:
             outputs = _core.call_with_rule(run, leaves, rule)
         return tree_unflatten(flat.out_tree, outputs)
 
-    def _rule_for(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:
-        # One id per structure, types and fixed arguments: the id is part of the key of what is compiled.
+    def _rule_for(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
+        # One rule per structure, types and fixed arguments.
         types = tuple([(x.shape, x.dtype) for x in leaves])
         try:
             key: Any = (treedef, types, tuple(sorted(fixed.items())))
@@ -127,7 +117,7 @@ class _Custom:
         except TypeError:
             key = (treedef, types, tuple((n, id(v)) for n, v in sorted(fixed.items())))
         found = self._rules.get(key)
-        if found is None or found[0] < (_rules[0] if _rules else 0):
+        if found is None:
             # The fixed arguments are kept, so that an id stays theirs.
             found = self._rules[key] = (self._rule(leaves, treedef, fixed), fixed)
         return found[0]
@@ -194,12 +184,12 @@ class custom_jvp(_Custom):
                 f"no derivative is defined for the custom_jvp function {_name(self.fun)}: use defjvp"
             )
 
-    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:
+    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
         jvp, name, nondiff = self.jvp, _name(self.fun), [fixed[n] for n in sorted(fixed)]
 
         def rule(x: list[Tensor], t: list[Any]) -> tuple[list[Tensor], list[Any]]:
             tangents = [_zeros_like(p) if d is None else d for p, d in zip(x, t)]
-            out = jvp(*nondiff, tree_unflatten(treedef, x)[0], tree_unflatten(treedef, tangents)[0])
+            out = entered(jvp)(*nondiff, tree_unflatten(treedef, x)[0], tree_unflatten(treedef, tangents)[0])
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(
                     f"the jvp rule of {name} must return (primals_out, tangents_out), not {out!r:.60}"
@@ -217,7 +207,7 @@ class custom_jvp(_Custom):
                 for p, d in zip(results, dots)
             ]
 
-        return _kept_rule(True, len(leaves), rule)
+        return _core.CustomRule(True, len(leaves), rule, None)
 
 
 class custom_vjp(_Custom):
@@ -259,14 +249,14 @@ class custom_vjp(_Custom):
                 f"no derivative is defined for the custom_vjp function {_name(self.fun)}: use defvjp"
             )
 
-    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> int:
+    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
         fwd, bwd, name = self.fwd, self.bwd, _name(self.fun)
         nondiff = [fixed[n] for n in sorted(fixed)]
         shapes = [(x.shape, x.dtype) for x in leaves]
         trees: list[TreeDef] = []
 
         def forward(x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-            out = fwd(*self._with_fixed(fixed, tree_unflatten(treedef, x)[0]))
+            out = entered(fwd)(*self._with_fixed(fixed, tree_unflatten(treedef, x)[0]))
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(f"the forward rule of {name} must return (out, residuals), not {out!r:.60}")
             results, out_tree = tree_flatten(out[0])
@@ -275,7 +265,9 @@ class custom_vjp(_Custom):
             return [to_tensor(r) for r in results], [to_tensor(r) for r in residuals]
 
         def backward(residuals: list[Tensor], cotangents: list[Any]) -> list[Any]:
-            given = bwd(*nondiff, tree_unflatten(trees[1], residuals), tree_unflatten(trees[0], cotangents))
+            given = entered(bwd)(
+                *nondiff, tree_unflatten(trees[1], residuals), tree_unflatten(trees[0], cotangents)
+            )
             wanted = tree_unflatten(treedef, list(range(len(shapes))))[0]
             if not isinstance(given, (tuple, list)) or len(given) != len(wanted):
                 count = len(given) if isinstance(given, (tuple, list)) else type(given).__name__
@@ -307,4 +299,4 @@ class custom_vjp(_Custom):
                     out[i] = t if t.dtype == dtype else t.astype(dtype)
             return out
 
-        return _kept_rule(False, len(leaves), forward, backward)
+        return _core.CustomRule(False, len(leaves), forward, backward)

@@ -22,7 +22,7 @@ from typing import Any
 
 from lamina import _bounds, _core, dtypes
 from lamina._core import Tensor
-from lamina._tensor import astype, describe, to_tensor
+from lamina._tensor import as_type, astype, describe, to_tensor
 
 # What one dimension of the array is indexed by, once a key has been read: a slice as (start, step, length),
 # or an
@@ -68,23 +68,8 @@ def broadcast(x: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def scalar(value: Any, dtype: str) -> Tensor:
-    """A 0-d Tensor of exactly `value`; in a trace it is a constant wherever 32 bits hold it."""
-    if dtype == "bool" or isinstance(value, complex) or value != value or math.isinf(value):
-        narrow = True
-    elif isinstance(value, int):
-        narrow = -(2**31) <= value < 2**31
-    else:
-        import struct
-
-        narrow = abs(value) < 3e38 and struct.unpack("f", struct.pack("f", value))[0] == value
-    code = {"float64": "d", "int64": "q", "uint64": "Q", "uint32": "I"}.get(dtype)
-    if narrow or not (code or dtype == "complex128"):
-        return astype(_core.asarray(value if dtype != "bool" else bool(value)), dtype)
-    import struct
-
-    if dtype == "complex128":
-        return _core.with_dtype_bits(struct.pack("dd", complex(value).real, complex(value).imag), dtype, [])
-    return _core.with_dtype_bits(struct.pack(code, value), dtype, [])
+    """A 0-d Tensor of exactly `value`, in a trace a constant. OverflowError where an integer type does not hold it."""
+    return to_tensor(bool(value)) if dtype == "bool" else _core.number(value, dtype)
 
 
 def _select(mask: Tensor, a: Tensor, b: Tensor) -> Tensor:
@@ -467,7 +452,7 @@ def update(
 
     Where indices repeat, updates are applied in their order. ValueError when the value does not broadcast.
     """
-    v = astype(to_tensor(value), x.dtype)
+    v = as_type(value, x.dtype)
     mask = _whole_mask(x, key)
     if mask is not None and v.ndim == 0:
         v = broadcast(v, x.shape)
@@ -627,7 +612,7 @@ class AtKey:
             fill_value = missing(out.dtype)
         ones = [1] * (len(plan.window) - plan.at)
         inside = broadcast(reshape(broadcast(inside, plan.batch), (*plan.batch, *ones)), plan.result)
-        return _select(inside, out, broadcast(scalar(fill_value, out.dtype), out.shape))
+        return _select(inside, out, broadcast(as_type(fill_value, out.dtype), out.shape))
 
     def set(self, value: Any, mode: str | None = None) -> Tensor:
         """A Tensor with the elements replaced by `value`."""
@@ -639,7 +624,7 @@ class AtKey:
 
     def subtract(self, value: Any, mode: str | None = None) -> Tensor:
         """A Tensor with `value` subtracted from the elements."""
-        return self._update(-to_tensor(value), "add", mode)
+        return self._update(-as_type(value, self._x.dtype), "add", mode)
 
     def multiply(self, value: Any, mode: str | None = None) -> Tensor:
         """A Tensor with the elements multiplied by `value`."""
@@ -647,7 +632,7 @@ class AtKey:
 
     def divide(self, value: Any, mode: str | None = None) -> Tensor:
         """A float Tensor with the elements divided by `value` (once, where indices repeat)."""
-        return self._update(getitem(self._x, self._key) / to_tensor(value), "set", mode)
+        return self._update(getitem(self._x, self._key) / value, "set", mode)
 
     def power(self, value: Any, mode: str | None = None) -> Tensor:
         """A Tensor with the elements raised to `value` (once, where indices repeat)."""

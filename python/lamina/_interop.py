@@ -164,13 +164,19 @@ def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
 
 
 def _unpickled(data: bytes, dtype: str, shape: tuple[int, ...], weak: bool) -> Tensor:
-    return _core.set_weak(_core.with_dtype_bits(data, dtype, list(shape)), weak)
+    if not weak:
+        return _core.with_dtype_bits(data, dtype, list(shape))
+    wide = _core.wide_type(dtype)
+    return _core.recast(_core.set_weak(_core.with_dtype_bits(data, wide, list(shape)), True), dtype)
 
 
 def reduce(self: Tensor) -> Any:
-    """Pickles as bytes and types: every element type, without NumPy."""
+    """Pickles as bytes and types: every element type, without NumPy. Numbers keep their bits."""
+    if self.weak_type:
+        wide = _core.recast(self, _core.wide_type(self.dtype))
+        return _unpickled, (memoryview(wide).tobytes(), str(self.dtype), self.shape, True)
     bits = _core.raw_bits(self) if dtypes.is_foreign(self.dtype) else memoryview(self)
-    return _unpickled, (bits.tobytes(), str(self.dtype), self.shape, self.weak_type)
+    return _unpickled, (bits.tobytes(), str(self.dtype), self.shape, False)
 
 
 def html(self: Tensor) -> str:

@@ -15,8 +15,9 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from lamina import _core, dtypes
+from lamina import _checks, _core, dtypes
 from lamina._core import Tensor
+from lamina._open import innermost
 from lamina._read_set import ReadSet
 from lamina._source import expression_at, user_frame
 from lamina._tensor import describe, to_tensor
@@ -123,23 +124,6 @@ class _Context:
 
 tracing = _Tracing()
 
-_lock = threading.RLock()
-
-
-@contextlib.contextmanager
-def one_trace_at_a_time() -> Iterator[None]:
-    """Keeps threads apart while free numbers are observed.
-
-    Not for ever: a derivative rule may call a jitted function while it holds the graph, which the other trace may need.
-    """
-    held = _lock.acquire(timeout=2.0)
-    try:
-        yield
-    finally:
-        if held:
-            _lock.release()
-
-
 REMEDIES = (
     "  Remedies: lamina.numpy.where(condition, a, b) for values; lamina.lax.cond or lamina.lax.while_loop for "
     "code; or {last}."
@@ -225,6 +209,12 @@ def deciding(f: Callable[..., Any], arguments: list[Any], paths: Sequence[str]) 
         tracing.open.pop()
 
 
+def _hidden(variant: _Variant) -> tuple[Tensor, ...]:
+    """The hidden arguments of a call; inside another trace, that function's."""
+    outer = innermost()
+    return variant.reads.tensors if outer is None else outer.adopt(variant.reads)
+
+
 def _attach(variant: _Variant, made: list[tuple[_Branch, bool]], node: _Branch | _Trace) -> None:
     if made:
         made[-1][0].children[made[-1][1]] = node
@@ -235,19 +225,22 @@ def _attach(variant: _Variant, made: list[tuple[_Branch, bool]], node: _Branch |
 class _Self:
     """The object that a jitted method is called on: a static argument by identity, not kept alive."""
 
-    __slots__ = ("_hash", "ref")
+    __slots__ = ("_deaths", "_hash", "entries", "ref")
 
     def __init__(self, instance: Any) -> None:
+        self.entries: dict[
+            bytes, list[_Variant]
+        ] = {}  # of the jitted function's, those of the usual containers
         try:
             self.ref: Callable[[], Any] = weakref.ref(instance)
         except TypeError:
             self.ref = lambda: instance
         self._hash = id(instance)
+        self._deaths: list[Any] = []
 
     def on_death(self, f: Callable[[Any], Any]) -> None:
-        instance = self.ref()
         with contextlib.suppress(TypeError):
-            self.ref = weakref.ref(instance, f)
+            self._deaths.append(weakref.ref(self.ref(), f))
 
     def __hash__(self) -> int:
         return self._hash
@@ -310,6 +303,7 @@ class Jitted:
         self._entries: dict[Any, list[_Variant]] = {}
         self._flat_entries: dict[bytes, list[_Variant]] = {}  # of _entries, those for positional tensors
         self._tree_entries: dict[bytes, list[_Variant]] = {}  # and those for the usual containers
+        self._instances: dict[int, _Self] = {}
         self.hits = 0
 
     # --- finding the trace of a call ---
@@ -335,7 +329,7 @@ class Jitted:
     def _variants(self, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> list[_Variant]:
         types = tuple([(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves])
         fixed = tuple(sorted(static.items(), key=lambda kv: str(kv[0]))) if static else None
-        key = (treedef, types, fixed, _core.numerics())
+        key = (treedef, types, fixed, _core.recording_mode())
         try:
             found = self._entries.get(key)
         except TypeError:
@@ -343,11 +337,11 @@ class Jitted:
                 f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}"
             ) from None
         if found is None:
-            if len(self._entries) >= MAX_ENTRIES:
-                self._entries.pop(next(iter(self._entries)))
-                self._flat_entries.clear()
-                self._tree_entries.clear()
-            found = self._entries[key] = []
+            while len(self._entries) >= MAX_ENTRIES and key not in self._entries:
+                # A list first: an instance that dies takes its entries out at any time.
+                self._entries.pop(next(iter(list(self._entries)), None), None)
+                self._forget_keys()
+            found = self._entries.setdefault(key, [])
             for value in static.values():
                 if type(value) is _Self:
                     value.on_death(lambda _: self._entries.pop(key, None))
@@ -368,29 +362,31 @@ class Jitted:
         return leaves, treedef, static
 
     def _variant(self, variants: list[_Variant]) -> _Variant:
-        """The variant whose free variables are as they are now, first in the list; made if there is none."""
-        if variants and _core.reads_hold(variants[0].reads.guards):
-            return variants[0]
-        with one_trace_at_a_time():
-            for i, v in enumerate(variants):
-                if _core.reads_hold(v.reads.guards) or v.reads.refresh():
-                    if i:
-                        variants.insert(0, variants.pop(i))
-                    return v
-            v = _Variant(ReadSet(self._f), None if self._gives_up else ())
-            variants.insert(0, v)
-            del variants[MAX_VARIANTS:]
-            return v
+        """The variant whose reads are as they are now, first in the list; a new one, not in it yet, if there is none."""
+        for i, v in enumerate(list(variants)):
+            if v.reads.holds() or v.reads.refresh():
+                if i:
+                    variants[:] = [v, *(other for other in variants if other is not v)]
+                return v
+        return _Variant(ReadSet(), None if self._gives_up else ())
+
+    @staticmethod
+    def _keep(variants: list[_Variant], variant: _Variant) -> None:
+        """Puts a variant that has been traced where calls find it."""
+        if variant not in variants:
+            variants[:] = [variant, *variants[: MAX_VARIANTS - 1]]
 
     def _path(self, variant: _Variant, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> _Trace:
         """The trace for the outcomes that these arguments lead to."""
         node, outcomes = variant.root, []
         while type(node) is _Branch:
-            outcome = bool(node.program(leaves, variant.reads.tensors)[0])
+            outcome = bool(node.program(leaves, _hidden(variant))[0])
             outcomes.append(outcome)
             node = node.children.get(outcome)
         if node is not None:
             self.hits += 1
+            if _checks.open_scopes:
+                _checks.report(_name(self._f), variant.reads.unseen.values())
             return node
         return self._trace(variant, leaves, treedef, static, outcomes)
 
@@ -408,15 +404,21 @@ class Jitted:
                 "argument values for one signature; no more are specialized\n"
                 + REMEDIES.format(last="move the branches outside jit")
             )
+        instance = next((v.ref() for v in static.values() if type(v) is _Self), None)
         static = {k: v.ref() if type(v) is _Self else v for k, v in static.items()}
         example = tree_unflatten(treedef, leaves)
         paths = [_argument_path(self._f, p) for p in tree_paths(example)]
         context = _Context(self._f, variant, leaves, outcomes, paths, self._branches == "error")
-        flat = _Flat(self._f, treedef, static, keep_text=True, opened=context.opened)
+        from lamina._watch import Watch  # which the first trace needs, not the import
+
+        watch = Watch(variant.reads, instance)
+        flat = _Flat(
+            watch.outermost(self._f, static.values()), treedef, static, keep_text=True, opened=context.opened
+        )
         specs = [(str(x.dtype), list(x.shape), getattr(x, "weak_type", False)) for x in leaves]
         tracing.open.append(context)
         try:
-            with one_trace_at_a_time(), variant.reads:
+            with watch:
                 program = _core.Program(flat, specs, _name(self._f), _where(self._f))
         finally:
             tracing.open.pop()
@@ -434,7 +436,7 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # The usual hot calls by one key: positional tensors, then tuples, lists and dicts of tensors and numbers.
         key, leaves, entries = None, args, self._flat_entries
-        if self._plain:
+        if self._plain and not _checks.open_scopes:
             key = None if kwargs else _core.flat_key(args)
             if key is None:
                 found = _core.tree_key(args, kwargs)
@@ -443,20 +445,36 @@ class Jitted:
                     entries = self._tree_entries
             variants = entries.get(key)
             if variants:
-                variant = variants[0]
-                node = variant.root
-                donated = variant.donated
-                if type(node) is _Trace and donated is not None and _core.reads_hold(variant.reads.guards):
-                    self.hits += 1
-                    if donated:
-                        out = self._run_giving_up(node, variant, leaves)
-                    else:
-                        out = node.program(leaves, variant.reads.tensors)
-                    return out[0] if node.out_tree is _LEAF else node.result(out)
+                out = self._hit(variants[0], leaves)
+                if out is not None:
+                    return out[0]
+        return self._general(args, kwargs, entries, key)
+
+    def _hit(self, variant: _Variant, leaves: Sequence[Any]) -> tuple[Any] | None:
+        """The result by a variant's only trace, in a tuple; None if it has several, or does not serve."""
+        node, donated, reads = variant.root, variant.donated, variant.reads
+        if type(node) is not _Trace or donated is None or not _core.reads_hold(reads.guards):
+            return None
+        self.hits += 1
+        if donated:
+            out = self._run_giving_up(node, variant, leaves)
+        else:
+            nested = reads.guards and tracing.open
+            out = node.program(leaves, _hidden(variant) if nested else reads.tensors)
+        return (out[0] if node.out_tree is _LEAF else node.result(out),)
+
+    def _general(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        entries: dict[bytes, list[_Variant]],
+        key: bytes | None,
+    ) -> Any:
         leaves, treedef, static = self._arguments(args, kwargs)
         variants = self._variants(leaves, treedef, static)
         variant = self._variant(variants)
         trace = self._path(variant, leaves, treedef, static)
+        self._keep(variants, variant)
         if key is not None:
             entries[key] = variants
         return self._run(trace, variant, args, kwargs, treedef, leaves)
@@ -472,10 +490,8 @@ class Jitted:
     ) -> Any:
         if self._gives_up and variant.donated is None:
             variant.donated = self._donated_leaves(args, treedef)
-        if self._gives_up:
-            out = self._run_giving_up(trace, variant, leaves)
-        else:
-            out = trace.program(leaves, variant.reads.tensors)
+        hidden = () if self._gives_up else _hidden(variant)
+        out = self._run_giving_up(trace, variant, leaves) if self._gives_up else trace.program(leaves, hidden)
         if type(trace) is _WritingTrace:
             dynamic, kept, _ = self._split(args, kwargs)
             trace.flat.settled(dynamic, kept, out)
@@ -483,7 +499,7 @@ class Jitted:
 
     def _run_giving_up(self, trace: _Trace, variant: _Variant, leaves: Sequence[Any]) -> list[Tensor]:
         if _core.any_open_scope():  # recorded, not run: the outer call owns its arguments
-            return trace.program(leaves, variant.reads.tensors)
+            return trace.program(leaves, _hidden(variant))
         return trace.program.call_giving_up(leaves, variant.reads.tensors, variant.donated)
 
     def _donated_leaves(self, args: tuple[Any, ...], treedef: TreeDef) -> tuple[int, ...]:
@@ -501,15 +517,33 @@ class Jitted:
         return functools.partial(self._call_on, instance)
 
     def _call_on(self, instance: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return self(_Self(instance), *args, **kwargs)
+        on = self._instances.get(id(instance))
+        if on is None or on.ref() is not instance:
+            on = _Self(instance)
+            on.on_death(functools.partial(self._instances.pop, id(instance)))
+            self._instances[id(instance)] = on
+        key = None
+        if self._plain and not _checks.open_scopes:
+            found = _core.tree_key(args, kwargs)
+            if found is not None:
+                key, leaves = found
+                variants = on.entries.get(key)
+                if variants:
+                    out = self._hit(variants[0], leaves)
+                    if out is not None:
+                        return out[0]
+        return self._general((on, *args), kwargs, on.entries, key)
 
     # --- ahead of time ---
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Traces for these arguments, arrays or ShapeDtype, without running or compiling."""
         leaves, treedef, static = self._arguments(args, kwargs, shapes=True)
-        variant = self._variant(self._variants(leaves, treedef, static))
-        return Traced(self, variant, self._path(variant, leaves, treedef, static), leaves, treedef)
+        variants = self._variants(leaves, treedef, static)
+        variant = self._variant(variants)
+        trace = self._path(variant, leaves, treedef, static)
+        self._keep(variants, variant)
+        return Traced(self, variant, trace, leaves, treedef)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program for these arguments, arrays or ShapeDtype, ready to compile."""
@@ -522,8 +556,12 @@ class Jitted:
     def clear_cache(self) -> None:
         """Forgets every specialization."""
         self._entries.clear()
+        self._forget_keys()
+
+    def _forget_keys(self) -> None:
         self._flat_entries.clear()
         self._tree_entries.clear()
+        self._instances.clear()
 
     def __reduce__(self) -> str:
         # By reference, as functions are: the name leads to this object again.
@@ -630,8 +668,13 @@ def jit(
     """Compiles `f` once per signature and caches it.
 
     Arrays in nested containers are arguments; `static_argnums` and `static_argnames` mark arguments that choose what
-    is computed (hashable). Numbers are arrays too: another learning rate compiles nothing. Globals and closure
-    variables that `f` and the plain functions it calls read are read anew at each call.
+    is computed (hashable). Numbers are arrays too: another learning rate compiles nothing.
+
+    What `f` and the functions it calls read besides their arguments, they read anew at each call: globals, closure
+    variables, attributes (``self.lr``) and items (``cfg["lr"]``), however deep. Numbers and Tensors among them, and
+    Python's arithmetic on such numbers, are arguments that you do not see; a change of anything else traces again,
+    once for each state. To see the reads, a copy of the function is traced; your functions and objects stay as they
+    are. What they write they write when they are traced, not at each call.
 
     `donate_argnums` and `donate_argnames`: the caller gives these arrays up; results of their size are written over
     them where nothing else holds them, and using them again raises TypeError with the line that donated them. (Where
@@ -639,8 +682,6 @@ def jit(
 
     Where `f` writes to an argument (``x[0] = v``), the caller's Tensor gets the written value, as a plain call would
     give it; it raises for an array that is no Tensor, for one given twice, and where `f` changes a container.
-
-    Attributes of objects and items of containers that are no arguments are fixed when `f` is traced.
 
     Python's ``if``, ``while``, ``and`` and ``assert`` on values of arguments work: each path taken is traced once
     (``branches="error"`` refuses them instead).

@@ -1,320 +1,338 @@
-"""What a function reads besides its arguments: globals and closure cells of its code and of functions it calls.
+"""What a traced function read besides its arguments, asked again at each call.
 
-Numbers and Tensors are read anew at each call of a jitted function; anything else is guarded by identity. Names in the
-user's modules count as globals; attributes of other objects and items of containers are not observed: they are fixed
-when the function is traced.
+A read says how to reach a value now: a global or closure variable, an attribute or item of what another read found, and
+so on. Numbers and Tensors are hidden arguments of the compiled program, taken anew at each call; of anything else a
+guard says what must still hold for the program to serve.
 """
 
 from __future__ import annotations
 
-import dis
-import functools
-import inspect
-import math
-import operator
-import os
-import struct
-import sys
-import sysconfig
+import collections
+import contextlib
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from lamina import _core
 from lamina._core import Tensor
+from lamina._objects import is_users_type
+from lamina._observed import Observed, is_number
+from lamina._source import place_of, user_frame
 
-_LIBRARY = (
-    os.path.dirname(os.path.abspath(__file__)) + os.sep,
-    sysconfig.get_paths()["stdlib"] + os.sep,
-)
+# How a read is reached, and what must hold of what it finds: the numbers of python/reads.cc.
+OBJECT, WEAK, CELL, ATTRIBUTE, ITEM, SAME = range(6)
+ANY, IS, TYPE, EQUAL, IS_WEAK, LENGTH, KEYS, ABSENT, METHOD, BYTES, ALIAS = range(11)
+ROW = 5  # fields of a guard: access, number of the read it starts from, holder or key, test, what is expected
 
-
-class Observed:
-    """Stands for a free number while a function is traced.
-
-    Used with a Tensor it is a parameter; any other use is noted, and the number is then guarded by its value.
-    """
-
-    __slots__ = ("_tensor", "fetched", "used", "value")
-
-    def __init__(self, value: Any, tensor: Tensor) -> None:
-        self.value, self._tensor, self.used, self.fetched = value, tensor, False, False
-
-    @property
-    def tensor(self) -> Tensor:
-        self.fetched = True
-        return self._tensor
-
-    def _use(self) -> Any:
-        self.used = True
-        return self.value
-
-    @property
-    def __class__(self) -> type:
-        return type(self.value)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._use(), name)
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        import numpy as np
-
-        return np.asarray(self._use(), dtype)
+_MISSING = object()
+_LEAVES = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice, type(NotImplemented))
 
 
-def _binary(f: Callable[[Any, Any], Any], reflected: bool) -> Any:
-    def method(self: Observed, other: Any, *rest: Any) -> Any:
-        if isinstance(other, Tensor):
-            return NotImplemented  # the Tensor's own operator takes it as a parameter
-        mine, other = self._use(), plain(other)
-        return f(other, mine, *rest) if reflected else f(mine, other, *rest)
+class Read:
+    """One thing that was read."""
 
-    return method
+    __slots__ = (
+        "access",
+        "at",
+        "expected",
+        "identity",
+        "key",
+        "kind",
+        "label",
+        "number",
+        "parent",
+        "test",
+    )
 
+    def __init__(self, at: int, parent: Read | None, access: int, key: Any, label: str) -> None:
+        self.at, self.parent, self.access, self.key, self.label = at, parent, access, key, label
+        self.number: Observed | None = None
+        self.test, self.expected = ANY, None
+        # Of an object of which only is asked what reads below it tell: its class, which another object may share, and
+        # whether nevertheless it must be the same one.
+        self.kind: type | None = None
+        self.identity = False
 
-def _unary(f: Callable[..., Any]) -> Any:
-    return lambda self, *rest: f(self._use(), *map(plain, rest))
+    def text(self) -> str:
+        """As the user would write it: ``self.cfg['lr']``."""
+        parts: list[str] = []
+        read: Read | None = self
+        while read is not None:
+            parts.append(read.label)
+            read = read.parent
+        return "".join(reversed(parts))
 
+    def holder(self) -> Any:
+        """Of a read without a parent, what it starts from."""
+        return self.key() if self.access == WEAK else self.key
 
-for _name in [
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "and",
-    "or",
-    "xor",
-    "lshift",
-    "rshift",
-    "pow",
-    "divmod",
-]:
-    _f = {"divmod": divmod, "pow": pow}.get(_name) or getattr(operator, f"__{_name}__")
-    setattr(Observed, f"__{_name}__", _binary(_f, False))
-    setattr(Observed, f"__r{_name}__", _binary(_f, True))
-for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
-    setattr(Observed, f"__{_name}__", _binary(getattr(operator, _name), False))
-for _name, _f in {
-    "neg": operator.neg,
-    "pos": operator.pos,
-    "invert": operator.invert,
-    "index": operator.index,
-    "abs": abs,
-    "bool": bool,
-    "float": float,
-    "int": int,
-    "complex": complex,
-    "hash": hash,
-    "repr": repr,
-    "str": str,
-    "format": format,
-    "round": round,
-    "trunc": math.trunc,
-    "floor": math.floor,
-    "ceil": math.ceil,
-}.items():
-    setattr(Observed, f"__{_name}__", _unary(_f))
+    def found(self) -> Any:
+        """What it found; None if that has died."""
+        return self.expected() if self.test == IS_WEAK else self.expected
 
-
-def plain(x: Any, kind: type | None = None) -> Any:
-    """A number that Python code needs the value of: an observed one (of this kind) is then guarded by it."""
-    return x._use() if type(x) is Observed and (kind is None or type(x.value) is kind) else x
-
-
-def leaf_of(value: Any) -> Tensor:
-    """A number as an exact array."""
-    if type(value) is float:
-        return _core.with_dtype_bits(struct.pack("=d", value), "float64", [])
-    return _core.with_dtype_bits(struct.pack("=i", value), "int32", [])
-
-
-def is_number(value: Any) -> bool:
-    return type(value) is float or (type(value) is int and -(2**31) <= value < 2**31)
-
-
-def _names(code: types.CodeType) -> Iterator[tuple[str, str | None]]:
-    """Global names that the code and the functions inside it read, each with the attribute that is read of it."""
-    stack = [code]
-    while stack:
-        c = stack.pop()
-        name = None
-        for i in dis.get_instructions(c):
-            if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                name = i.argval
-                yield name, None
-            elif i.opname in ("LOAD_ATTR", "LOAD_METHOD") and name is not None:
-                yield name, i.argval
-                name = None
-            elif i.opname != "CACHE":
-                name = None
-        stack.extend(k for k in c.co_consts if isinstance(k, types.CodeType))
-
-
-def _is_users(path: str | None) -> bool:
-    return path is not None and not path.startswith(_LIBRARY) and "site-packages" not in path
-
-
-def _functions_beneath(f: Any) -> list[types.FunctionType]:
-    """The user's plain functions under partials, methods, wrappers, callable objects and what this library made."""
-    out = []
-    stack = [f]
-    for _ in range(64):
-        if not stack:
-            break
-        f = stack.pop()
-        stack.extend(getattr(f, "_rule_functions", ()))
-        if type(f) is functools.partial:
-            stack.append(f.func)
-            continue
-        if type(f) is types.MethodType:
-            f = f.__func__
-        wrapped = getattr(f, "__wrapped__", None)
-        if wrapped is not None:
-            stack.append(wrapped)
-        elif type(f) is not types.FunctionType:
-            f = inspect.getattr_static(type(f), "__call__", None)  # of a user's class
-            f = getattr(f, "__wrapped__", f)
-        if type(f) is types.FunctionType and _is_users(f.__code__.co_filename):
-            out.append(f)
-    return out
-
-
-def find(f: Callable[..., Any]) -> list[tuple[Any, Any, Any]]:
-    """(dict or cell, name, object) for each free variable of `f` and of the functions it reaches by them."""
-    out: list[tuple[Any, Any, Any]] = []
-    seen: set[Any] = set()
-    stack = _functions_beneath(f)
-    while stack:
-        g = stack.pop()
-        if g in seen:
-            continue
-        seen.add(g)
-        found: list[tuple[Any, Any, Any]] = []
-        names = g.__globals__
-        for name, attribute in _names(g.__code__):
-            value = names.get(name, current)
-            if value is current:
-                continue  # a builtin
-            if attribute is None:
-                found.append((names, name, value))
-            elif type(value) is types.ModuleType and _is_users(getattr(value, "__file__", None)):
-                inside = vars(value)
-                if attribute in inside:
-                    found.append((inside, attribute, inside[attribute]))
-        for name, cell in zip(g.__code__.co_freevars, g.__closure__ or ()):
-            try:
-                found.append((cell, name, cell.cell_contents))
-            except ValueError:
-                continue  # not assigned yet
-        for place, name, value in found:
-            if (id(place), name) in seen:
-                continue
-            seen.add((id(place), name))
-            out.append((place, sys.intern(name), value))
-            if callable(value) and not isinstance(value, type):
-                stack.extend(_functions_beneath(value))
-    return out
-
-
-def current(place: Any, name: Any) -> Any:
-    """What the name names now; `current` itself if nothing."""
-    if isinstance(place, types.CellType):
-        try:
-            return place.cell_contents
-        except ValueError:
-            return current
-    return place.get(name, current)
-
-
-def assign(place: Any, name: Any, value: Any) -> None:
-    if isinstance(place, types.CellType):
-        place.cell_contents = value
-    else:
-        place[name] = value
+    def row(self) -> tuple[Any, ...]:
+        test, expected = self.test, self.expected
+        if self.kind is not None and not self.identity and test in (IS, IS_WEAK):
+            test, expected = TYPE, self.kind
+        return self.access, self.parent.at if self.parent is not None else -1, self.key, test, expected
 
 
 def _type_of(t: Tensor) -> tuple[Any, ...]:
     return t.shape, t.dtype, t.weak_type
 
 
+def _is_leaf(value: Any) -> bool:
+    if type(value) in _LEAVES:
+        return True
+    return type(value).__module__ == "numpy" and hasattr(value, "dtype") and not hasattr(value, "__len__")
+
+
+def _is_seen_through(value: Any) -> bool:
+    """Whether all that traced code asks of an object are reads of their own: of containers and the user's objects."""
+    t = type(value)
+    return t in (list, dict, tuple, set, collections.deque) or (
+        is_users_type(t) and not isinstance(value, (type, types.FunctionType))
+    )
+
+
 class ReadSet:
-    """The free variables of one trace, as they were then and as they are now."""
+    """What the traces of one variant of a jitted function read: as it was then, and as it is now."""
 
-    def __init__(self, f: Callable[..., Any]) -> None:
-        self.places = [(place, name) for place, name, _ in find(f)]
-        self.values = [current(place, name) for place, name in self.places]
-        self.hidden: list[Tensor | None] = []
-        for v in self.values:
-            if type(v) is Observed:  # an outer function is being traced
-                self.hidden.append(v._tensor)
-            elif is_number(v):
-                self.hidden.append(leaf_of(v))
-            else:
-                self.hidden.append(v if isinstance(v, Tensor) else None)
-        self.observed: list[Observed | None] = [
-            Observed(v, h) if is_number(v) else None for v, h in zip(self.values, self.hidden)
-        ]
-        self.captured = [False] * len(self.values)
-        self._saved: list[list[tuple[Any, Any, Observed, Any]]] = []
-        self._settle()
+    def __init__(self) -> None:
+        self.reads: list[Read] = []
+        self._index: dict[Any, Read] = {}
+        self._hidden: list[Observed | Read] = []
+        self._derived: dict[Any, Observed] = {}
+        self._captured: set[int] = set()  # numbers in _hidden
+        self.open = 0  # traces under way
+        self.unseen: dict[Any, Unseen] = {}
+        self.guards: tuple[Any, ...] = ()
+        self.tensors: tuple[Tensor, ...] = ()
 
-    def _settle(self) -> None:
-        self.guards = tuple([x for (p, n), v in zip(self.places, self.values) for x in (p, n, v)])
-        self.tensors = tuple([h for h in self.hidden if h is not None])
+    # --- while a function is traced ---
 
-    def __enter__(self) -> ReadSet:
-        """Puts the observed numbers in their places. A place that has changed hands is left alone."""
-        saved = []
-        for (place, name), o, v, h in zip(self.places, self.observed, self.values, self.hidden):
-            if o is not None and current(place, name) is v and type(v) is not Observed:
-                o.value, o._tensor = v, h
-                assign(place, name, o)
-                saved.append((place, name, o, v))
-        self._saved.append(saved)
-        return self
+    def root(self, holder: Any, label: str, weak: bool = False) -> Read:
+        """The read of an object itself, not kept alive if `weak`, or of a closure cell."""
+        access = CELL if isinstance(holder, types.CellType) else OBJECT
+        found = self._index.get((access, id(holder)))
+        if found is None or found.holder() is not holder:
+            key = holder
+            if weak:
+                with contextlib.suppress(TypeError):
+                    access, key = WEAK, weakref.ref(holder)
+            # An object that has died had another place: its number is another's now.
+            found = self._index[(CELL if access == CELL else OBJECT, id(holder))] = self._new(
+                None, access, key, label
+            )
+        return found
 
-    def __exit__(self, *_: Any) -> None:
-        for place, name, o, v in self._saved.pop():
-            if current(place, name) is o:
-                assign(place, name, v)
+    def _new(self, parent: Read | None, access: int, key: Any, label: str) -> Read:
+        read = Read(len(self.reads), parent, access, key, label)
+        self.reads.append(read)
+        return read
+
+    def below(self, parent: Read, access: int, key: Any) -> Read:
+        """The attribute or item of what `parent` found; new if it was not read before."""
+        at = (parent.at, access, type(key), key)
+        found = self._index.get(at)
+        if found is None:
+            label = f".{key}" if access == ATTRIBUTE else f"[{key!r}]"
+            if parent.label == "" and access == ITEM:
+                label = str(key)  # of a module's names
+            found = self._index[at] = self._new(parent, access, key, label)
+        return found
+
+    def also(self, read: Read, test: int, expected: Any) -> None:
+        """One more thing that must hold of what `read` found."""
+        at = (read.at, SAME, test)
+        if at not in self._index:
+            more = self._index[at] = self._new(read, SAME, None, "")
+            more.test, more.expected = test, expected
+
+    def expect(self, read: Read, value: Any, alias: Read | None = None) -> None:
+        """Settles what must hold of a read that found `value`, and whether it is a hidden argument."""
+        if alias is not None:
+            read.test, read.expected = ALIAS, alias.at
+        elif is_number(value):
+            read.number = Observed(value, self)
+            read.test, read.expected = IS, value
+        elif isinstance(value, Tensor):
+            read.test, read.expected = IS, value
+            self._hidden.append(read)
+        elif _is_leaf(value):
+            read.test, read.expected = EQUAL, value
+        elif isinstance(value, types.MethodType):
+            read.test, read.expected = METHOD, value.__func__
+        else:
+            read.kind = type(value) if _is_seen_through(value) else None
+            try:
+                read.test, read.expected = IS_WEAK, weakref.ref(value)
+            except TypeError:
+                read.test, read.expected = IS, value
+
+    def absent(self, read: Read) -> None:
+        read.test = ABSENT
+
+    def not_seen(self, key: Any, make: Callable[[], Unseen]) -> None:
+        """Keeps something that no guard asks for, once for each key."""
+        if key not in self.unseen:
+            self.unseen[key] = make()
+
+    def hide(self, number: Observed) -> None:
+        self._hidden.append(number)
+
+    def taken(self, x: Tensor) -> None:
+        """Python took the value of `x`: the hidden arguments that it is made of are guarded by their values too."""
+        for h, beneath in zip(list(self._hidden), _core.depends_on(x, self.now_hidden())):
+            if not beneath:
+                continue
+            if type(h) is Observed:
+                h.used = True
+            elif (h.at, SAME, BYTES) not in self._index:
+                self.also(h, BYTES, None)
+                self.reads[-1].expected = bytes(memoryview(h.expected))  # which takes it, too
+
+    def derived(self, f: Callable[..., Any], operands: tuple[Any, ...], plain: bool) -> Any:
+        """`f` of numbers, some observed: a number that is observed in turn, or a plain object that is guarded."""
+        values = [x.value if type(x) is Observed else x for x in operands]
+        try:
+            result = f(*values)
+        except Exception:
+            for x in operands:
+                if type(x) is Observed:
+                    x.used = True
+            raise
+        if not self.open:
+            return result
+        key = (f, *[id(x) if type(x) is Observed else (type(x), repr(x)) for x in operands])
+        number = self._derived.get(key)
+        if number is None:
+            number = self._derived[key] = Observed(result, self, (f, operands))
+        if plain or not is_number(result):
+            number.used = True
+            return result
+        return number
 
     def bind(self, program: Any) -> None:
-        """Makes `program` take these Tensors at each call."""
-        found = iter(program.bind_hidden(self.tensors))
-        for i, h in enumerate(self.hidden):
-            if h is not None and next(found):
-                self.captured[i] = True
+        """Makes `program` take the hidden Tensors at each call."""
+        self._settle()
+        found = program.bind_hidden(self.tensors)
+        self._captured.update(i for i, captured in enumerate(found) if captured)
 
     def traced(self) -> None:
         """After a trace: a number that went into it otherwise than as a parameter is guarded by its value."""
-        for o, captured in zip(self.observed, self.captured):
-            if o is not None and o.fetched and not captured:
-                o.used = True
+        for read in self.reads:
+            if read.kind is not None and read.test == IS and not read.identity:
+                read.expected = None  # keeps nothing alive
+        for i, h in enumerate(self._hidden):
+            if type(h) is Observed and i not in self._captured:
+                h.used = True
+        self._settle()
+
+    # --- at each call ---
+
+    def _settle(self) -> None:
+        self.guards = tuple([x for r in self.reads for x in r.row()])
+        self.tensors = self._tensors()
+
+    def _tensors(self) -> tuple[Tensor, ...]:
+        return tuple([h.leaf() if type(h) is Observed else h.expected for h in self._hidden])
+
+    def holds(self) -> bool:
+        """Whether all is as it was at the last call."""
+        return _core.reads_hold(self.guards)
 
     def refresh(self) -> bool:
-        """Takes the names' present values; False if the trace does not serve them."""
-        values, hidden = list(self.values), list(self.hidden)
-        for i, (place, name) in enumerate(self.places):
-            old, now = self.values[i], current(place, name)
-            if now is old:
-                continue
-            o = old if type(old) is Observed else self.observed[i]
-            if o is not None:
-                value = now.value if type(now) is Observed else now
-                if type(value) is not type(o.value) or not is_number(value):
+        """Takes the present values; False if the traces do not serve them."""
+        found, failed = _core.reads_now(self.guards, _MISSING)
+        changed: dict[int, Any] = {}
+        numbers: dict[int, Any] = {}
+        for i in failed:
+            read, now = self.reads[i], found[i]
+            if read.number is not None:
+                if type(now) is not type(read.expected) or not is_number(now):
                     return False
-                if o.used and (now._use() if type(now) is Observed else now) != o.value:
+                if read.number.used and not _equal(now, read.expected):
                     return False
-                hidden[i] = now._tensor if type(now) is Observed else leaf_of(now)
-            elif isinstance(old, Tensor):
-                if not isinstance(now, Tensor) or not self.captured[i] or _type_of(now) != _type_of(old):
+                numbers[id(read.number)] = now
+            elif isinstance(read.expected, Tensor):
+                if not isinstance(now, Tensor) or _type_of(now) != _type_of(read.expected):
                     return False
-                hidden[i] = now
+                if not self._is_captured(read):
+                    return False  # its value may have become a constant of the program
             else:
                 return False
-            values[i] = now
-        self.values, self.hidden = values, hidden
-        self._settle()
+            changed[i] = now
+        later = [(o, self._again(o, numbers)) for o in self._derived.values()] if numbers else []
+        for o, now in later:
+            if type(now) is not type(o.value) or (o.used and not _equal(now, o.value)):
+                return False
+            if not o.used and not is_number(now):
+                return False
+        rows = list(self.guards)
+        for i, now in changed.items():
+            read = self.reads[i]
+            read.expected = rows[ROW * i + ROW - 1] = now
+            if read.number is not None:
+                read.number.become(now)
+        for o, now in later:
+            if not _equal(now, o.value):
+                o.become(now)
+        self.guards, self.tensors = tuple(rows), self._tensors()
         return True
+
+    def _again(self, number: Observed, numbers: dict[int, Any]) -> Any:
+        assert number.of is not None
+        f, operands = number.of
+        try:
+            now = f(*[numbers.get(id(x), x.value) if type(x) is Observed else x for x in operands])
+        except Exception:
+            now = _MISSING
+        numbers[id(number)] = now
+        return now
+
+    def _is_captured(self, read: Read) -> bool:
+        return any(h is read and i in self._captured for i, h in enumerate(self._hidden))
+
+    # --- a jitted function called while another is traced ---
+
+    def now(self) -> list[Any]:
+        """What each read finds."""
+        if self.open:
+            self._settle()
+        return _core.reads_now(self.guards, _MISSING)[0]
+
+    def now_hidden(self) -> tuple[Tensor, ...]:
+        """The hidden arguments so far, while a trace is under way."""
+        self._settle()
+        return self.tensors
+
+    def hidden(self) -> Iterator[Observed | Read]:
+        return iter(self._hidden)
+
+    def derivations(self) -> Iterator[Observed]:
+        return iter(self._derived.values())
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return a == b or (a != a and b != b)
+
+
+class Unseen:
+    """Something that a trace used, or did, that no guard asks for again."""
+
+    __slots__ = ("_before", "_fingerprint", "remedy", "text", "where")
+
+    def __init__(self, text: str, remedy: str, fingerprint: Callable[[], Any] | None = None) -> None:
+        frame = user_frame()
+        self.where = "" if frame is None else "\n" + place_of(frame).shown()
+        self.text, self.remedy, self._fingerprint = text, remedy, fingerprint
+        self._before = fingerprint() if fingerprint is not None else None
+
+    def has_changed(self) -> bool:
+        """Whether it is not as it was; always of what happens once per trace."""
+        return self._fingerprint is None or self._fingerprint() != self._before
+
+    def told(self, name: str) -> str:
+        return f"{self.text.format(f=name)}{self.where}\n  {self.remedy}"

@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from lamina import _bounds, _core, _interop, _read_set, _source, dtypes
+from lamina import _bounds, _core, _interop, _observed, _source, dtypes
 from lamina._core import Tensor
+from lamina._open import taken
 
 asarray_core = _core.asarray
 
@@ -25,7 +26,7 @@ def recording(op_name: str, kinds: str, direction: str = "") -> Callable[[Any], 
 def to_tensor(x: Any, dtype: Any = None) -> Tensor:
     """`x` as a Tensor: a Tensor, number, NumPy array or scalar, or a nested list of those.
 
-    Raises TypeError for anything else.
+    Numbers, NumPy scalars among them, are weak and keep their bits. TypeError for anything else.
     """
     t = x if isinstance(x, Tensor) else _core.asarray(x)
     if t is None and isinstance(x, (list, tuple)):
@@ -53,20 +54,76 @@ def _from_nested(x: list[Any] | tuple[Any, ...]) -> Tensor | None:
     if any(isinstance(leaf, Tensor) for leaf in leaves):
         from lamina import numpy as lnp
 
-        return lnp.stack([to_tensor(item) for item in x])
+        return _core.set_weak(lnp.stack(list(x)), False)
+
+    array = _nested(x)
+    if array.dtype == object:
+        return None
+    if not all(_core.is_number(leaf) for leaf in leaves):
+        return _core.asarray(array)  # with arrays in it, which keep their type
+    floating, integer, complex_ = _core.default_types()
+    if array.dtype.kind in "iu":
+        limits = dtypes.extremes(integer)
+        fits = not array.size or (limits[0] <= array.min() and array.max() <= limits[1])
+        return _numbers(array, integer if fits else array.dtype.name)
+    return _numbers(array, {"f": floating, "c": complex_}.get(array.dtype.kind, array.dtype.name))
+
+
+def _nested(x: Any, dtype: Any = None) -> Any:
+    """A nested list as a NumPy array. ValueError where it is ragged."""
     import numpy as np
 
     try:
-        array = np.array(x)
+        return np.array(x, dtype)
     except ValueError as e:
         raise ValueError(f"the nested list is ragged: {e}") from None
-    if array.dtype == object:
-        return None
-    narrow = {"float64": np.float32, "int64": np.int32, "complex128": np.complex64}
-    if array.dtype.name in narrow and not any(isinstance(leaf, np.generic) for leaf in leaves):
-        fits = array.dtype.kind != "i" or (np.abs(array) < 2**31).all()
-        array = array.astype(narrow[array.dtype.name]) if fits else array
-    return _core.asarray(array)
+
+
+def _numbers(array: Any, dtype: str) -> Tensor:
+    """A NumPy array of Python's numbers as a Tensor of this type, rounded once."""
+    import numpy as np
+
+    if dtypes.is_foreign(dtype):
+        return astype(_core.asarray(array), dtype)
+    with np.errstate(over="ignore"):
+        return _core.asarray(array.astype(dtype))
+
+
+def as_type(x: Any, dtype: Any) -> Tensor:
+    """`x` as a Tensor of an element type that is decided, as for assignment; numbers and lists are rounded once.
+
+    OverflowError for numbers that an integer type does not hold; TypeError for complex elements of a real type.
+    """
+    name = dtypes.name_of(dtype)
+    kind = dtypes.TABLE[name].kind
+    if _core.is_number(x):
+        if kind == "b":
+            return to_tensor(x, name)
+        return _core.number(x, name)
+    if isinstance(x, (list, tuple)) and not any(isinstance(leaf, Tensor) for leaf in _leaves(x)):
+        array = _nested(x)
+        if all(_core.is_number(leaf) for leaf in _leaves(x)):
+            if array.dtype == object:  # integers of more than 64 bits
+                array = _nested(x, "float64")
+            _refuse_complex(array.dtype.kind, kind, name)
+            low, high = dtypes.extremes(name) if kind in "iu" else (None, None)
+            if kind in "iu" and array.size and not (low - 1 < array.min() and array.max() < high + 1):
+                raise OverflowError(f"the list holds numbers that do not fit the element type {name}")
+            return _numbers(array, name)
+    t = to_tensor(x)
+    _refuse_complex(t.dtype.kind, kind, name)
+    return astype(t, name)
+
+
+def _leaves(x: Any) -> list[Any]:
+    from lamina import tree
+
+    return tree.tree_leaves(x)
+
+
+def _refuse_complex(kind: str, wanted: str, name: str) -> None:
+    if kind == "c" and wanted not in "cb":
+        raise TypeError(f"complex elements do not fit the element type {name}: take their real part (x.real)")
 
 
 def astype(x: Tensor, dtype: Any) -> Tensor:
@@ -90,14 +147,16 @@ def numpy(x: Tensor) -> Any:
         try:
             import ml_dtypes
 
-            return _core.raw_bits(x).view(getattr(ml_dtypes, x.dtype.name))
+            foreign = getattr(ml_dtypes, x.dtype.name)
         except (ImportError, AttributeError):
             near = {"f": "float32", "i": "int8", "u": "uint8"}[x.dtype.kind]
             return np.asarray(memoryview(astype(x, near)))
+        return _core.raw_bits(x).view(foreign)
     return np.asarray(memoryview(x))
 
 
 def _array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    _core.raise_stopped(x)
     a = numpy(x)
     if dtype is not None and a.dtype != dtype:
         return a.astype(dtype)
@@ -177,6 +236,7 @@ def _bool(x: Tensor) -> bool:
 
             return _jit.decide(x)
         _needs_value(x, "bool()")
+    taken(x)
     return bool(_item(_core.value_of(x)))
 
 
@@ -186,6 +246,7 @@ def _float(x: Tensor) -> float:
 
 def _int(x: Tensor) -> int:
     _needs_value(x, "int()")
+    taken(x)
     return int(_item(_core.value_of(x)))  # piecewise constant: its derivative is zero
 
 
@@ -193,6 +254,7 @@ def _index(x: Tensor) -> int:
     if x.dtype.kind not in "iu" or x.ndim != 0:
         raise TypeError(f"only an integer scalar can be an index, not {describe(x)}")
     _needs_value(x, "an index")
+    taken(x)
     return int(_item(x))
 
 
@@ -345,7 +407,14 @@ def _transpose(self: Tensor, *axes: Any) -> Tensor:
 
 
 def _astype(self: Tensor, dtype: Any) -> Tensor:
-    """A copy converted to `dtype`; the result's type is strong."""
+    """A copy converted to `dtype`; the result's type is strong. Warns where imaginary parts are dropped."""
+    if self.dtype.kind == "c" and dtypes.canonical(dtype).kind not in "cb":
+        import warnings
+
+        import numpy as np
+
+        text = "astype drops the imaginary part; use x.real to say so"
+        warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=2)
     out = astype(self, dtype)
     return _copy(out) if out is self else out
 
@@ -370,8 +439,9 @@ def install() -> None:
         {
             "explain": _source.explain,
             "escape": _escape,
+            "taken": taken,
             "before_read": _bounds.run_pending,
-            "observed": _read_set.Observed,
+            "observed": _observed.Observed,
             "package_path": os.path.dirname(os.path.abspath(__file__)) + os.sep,
             "dtype": dtypes.TABLE.__getitem__,
             "repr": _repr,

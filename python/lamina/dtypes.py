@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from lamina import _core
 
 # Name to (kind, bytes per element, bits of its value, layout of a float).
@@ -81,21 +84,28 @@ def is_foreign(dtype: object) -> bool:
 
 
 TABLE = {name: DType(name) for name in _TYPES}
+_PYTHON = {"float": 0, "int": 1, "complex": 2}  # places in _core.default_types()
 
 
 def name_of(dtype: object) -> str:
     """The name of anything that names an element type: a string, NumPy dtype or scalar type, Python type.
 
-    Raises TypeError for anything else.
+    Python's float, int and complex, and their names, are the default types (see `lamina.default_dtypes`). Raises
+    TypeError for anything else.
     """
     if isinstance(dtype, str):
         name = str.__str__(dtype)
-        name = {"bool_": "bool", "float": "float32", "int": "int32", "complex": "complex64"}.get(name, name)
         if name in _TYPES:
             return name
+        if name in _PYTHON:
+            return _core.default_types()[_PYTHON[name]]
+        if name == "bool_":
+            return "bool"
     elif isinstance(dtype, type):
-        if dtype in (bool, int, float, complex):
-            return {bool: "bool", int: "int32", float: "float32", complex: "complex64"}[dtype]
+        if dtype is bool:
+            return "bool"
+        if dtype in (int, float, complex):
+            return _core.default_types()[_PYTHON[dtype.__name__]]
         name = dtype.__name__.rstrip("_")
         if name in _TYPES:
             return name
@@ -109,3 +119,29 @@ def name_of(dtype: object) -> str:
 def canonical(dtype: object) -> DType:
     """The DType of anything `name_of` takes."""
     return TABLE[name_of(dtype)]
+
+
+@contextlib.contextmanager
+def default_dtypes(*, float: object = None, int: object = None) -> Iterator[None]:
+    """Element types that nothing else decides, inside the block or a function it decorates.
+
+    `float` (float32 unless told; the complex one follows it) and `int` (int32): of Python's numbers on their own, of
+    lists of them, of creation and random functions, of quotients and means of integers. Arrays keep their types, and
+    numbers beside them take those. A jitted function is traced once for each pair it is called under. Blocks nest;
+    other threads are not concerned. TypeError for types of another kind, or a float below 16 bits.
+
+    >>> with lm.default_dtypes(float="float64", int="int64"):
+    ...     lnp.linspace(0, 1, 3).dtype
+    dtype('float64')
+    """
+    saved = _core.default_types()[:2]
+    wanted = [saved[i] if t is None else name_of(t) for i, t in enumerate((float, int))]
+    for name, kind, what in zip(wanted, "fi", ("float", "int"), strict=True):
+        t = TABLE[name]
+        if t.kind != kind or t.bits < (16 if kind == "f" else 8):
+            raise TypeError(f"{name} cannot be the default {what}")
+    _core.set_default_types(*wanted)
+    try:
+        yield
+    finally:
+        _core.set_default_types(*saved)

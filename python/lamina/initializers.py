@@ -17,17 +17,17 @@ Initializer = Callable[..., Tensor]
 _CUT_STDDEV = 0.87962566103423978
 
 
-def zeros(key: Any, shape: Sequence[int], dtype: Any = "float32") -> Tensor:
+def zeros(key: Any, shape: Sequence[int], dtype: Any = float) -> Tensor:
     """Zeros."""
     return lax.full(shape, 0, dtype)
 
 
-def ones(key: Any, shape: Sequence[int], dtype: Any = "float32") -> Tensor:
+def ones(key: Any, shape: Sequence[int], dtype: Any = float) -> Tensor:
     """Ones."""
     return lax.full(shape, 1, dtype)
 
 
-def constant(value: Any, dtype: Any = "float32") -> Initializer:
+def constant(value: Any, dtype: Any = float) -> Initializer:
     """One value everywhere."""
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
@@ -37,7 +37,7 @@ def constant(value: Any, dtype: Any = "float32") -> Initializer:
     return init
 
 
-def uniform(scale: float = 1e-2, dtype: Any = "float32") -> Initializer:
+def uniform(scale: float = 1e-2, dtype: Any = float) -> Initializer:
     """Uniform in [0, scale)."""
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
@@ -46,7 +46,7 @@ def uniform(scale: float = 1e-2, dtype: Any = "float32") -> Initializer:
     return init
 
 
-def normal(stddev: float = 1e-2, dtype: Any = "float32") -> Initializer:
+def normal(stddev: float = 1e-2, dtype: Any = float) -> Initializer:
     """Normal with this standard deviation."""
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
@@ -56,7 +56,7 @@ def normal(stddev: float = 1e-2, dtype: Any = "float32") -> Initializer:
 
 
 def truncated_normal(
-    stddev: float = 1e-2, dtype: Any = "float32", lower: float = -2.0, upper: float = 2.0
+    stddev: float = 1e-2, dtype: Any = float, lower: float = -2.0, upper: float = 2.0
 ) -> Initializer:
     """Normal cut at lower and upper, times stddev."""
 
@@ -87,7 +87,7 @@ def variance_scaling(
     in_axis: Any = -2,
     out_axis: Any = -1,
     batch_axis: Any = (),
-    dtype: Any = "float32",
+    dtype: Any = float,
 ) -> Initializer:
     """Values of variance scale / n, where n is the number of inputs, outputs, or their mean.
 
@@ -117,9 +117,7 @@ def variance_scaling(
 
 
 def _scaled(name: str, scale: float, mode: str, distribution: str, doc: str) -> Callable[..., Initializer]:
-    def make(
-        in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = "float32"
-    ) -> Initializer:
+    def make(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = float) -> Initializer:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
     make.__name__ = make.__qualname__ = name
@@ -139,7 +137,7 @@ he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", "Uniform of varianc
 he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", "Variance 2 / inputs.")
 
 
-def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = "float32") -> Initializer:
+def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) -> Initializer:
     """Matrices with orthonormal rows or columns, times `scale`; other dimensions than `column_axis` count as rows.
 
     The initializer raises ValueError for less than 2 dimensions.
@@ -162,7 +160,7 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = "float32"
     return init
 
 
-def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = "float32") -> Initializer:
+def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) -> Initializer:
     """Kernels of convolutions [spatial..., inputs, outputs] that are orthogonal in the middle and 0 elsewhere.
 
     Xiao et al., "Dynamical isometry and a mean field theory of CNNs" (ICML 2018). The initializer raises ValueError

@@ -1,6 +1,6 @@
 """Activations, softmaxes and initializers; names and meanings as in jax.nn.
 
-Activations take arrays of any shape with float elements (integers become float32) and keep shape and element
+Activations take arrays of any shape with float elements (integers become floats) and keep shape and element
 type.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from lamina import _core, _missing, _results, initializers, lax
 from lamina._core import Tensor
+from lamina._smooth import log_one_plus_exp
 from lamina._tensor import to_tensor
 from lamina.lax._base import axes_of, axis_of, const, like
 
@@ -57,7 +58,7 @@ _SELU_SCALE = 1.0507009873554805
 
 def _float(x: Any) -> Tensor:
     t = to_tensor(x)
-    return t if t.dtype.kind in "fc" else lax.convert_element_type(t, "float32")
+    return t if t.dtype.kind in "fc" else _core.recast(t, _core.inexact_type(t.dtype.name))
 
 
 def _where(condition: Tensor, x: Any, y: Any) -> Tensor:
@@ -99,8 +100,7 @@ def log_sigmoid(x: Any) -> Tensor:
 
 def softplus(x: Any) -> Tensor:
     """log(1 + exp(x)), without overflow."""
-    t = _float(x)
-    return lax.max(t, like(t, 0)) + lax.log1p(lax.exp(-lax.abs(t)))
+    return log_one_plus_exp(_float(x))
 
 
 def log1mexp(x: Any) -> Tensor:
@@ -115,8 +115,10 @@ def log1mexp(x: Any) -> Tensor:
 def sparse_plus(x: Any) -> Tensor:
     """0 below -1, x above 1, (x + 1)^2 / 4 between."""
     t = _float(x)
-    middle = lax.square(t + 1) * 0.25
-    return _where(t <= -1.0, like(t, 0), _where(t >= 1.0, t, middle))
+    low, high = t <= -1.0, t >= 1.0
+    # The square is taken of what it is used for only: infinities have no derivative there.
+    middle = lax.square(_where(low | high, like(t, 0), t) + 1) * 0.25
+    return _where(low, like(t, 0), _where(high, t, middle))
 
 
 def sparse_sigmoid(x: Any) -> Tensor:
@@ -184,10 +186,10 @@ def elu(x: Any, alpha: Any = 1.0) -> Tensor:
 
 
 def celu(x: Any, alpha: Any = 1.0) -> Tensor:
-    """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))."""
+    """x where positive, else alpha * (exp(x / alpha) - 1)."""
     t = _float(x)
-    a = like(t, alpha) if isinstance(alpha, (int, float)) else to_tensor(alpha)
-    return lax.max(t, like(t, 0)) + a * lax.expm1(_divide(_negative_part(t), a))
+    a = like(t, alpha) if _core.is_number(alpha) else to_tensor(alpha)
+    return _where(t > 0, t, a * lax.expm1(_divide(_negative_part(t), a)))
 
 
 def selu(x: Any) -> Tensor:
@@ -333,7 +335,7 @@ def standardize(
     return centered * lax.rsqrt(v + epsilon)
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = "float32", axis: int = -1) -> Tensor:
+def one_hot(x: Any, num_classes: int, *, dtype: Any = float, axis: int = -1) -> Tensor:
     """A new axis with 1 at place x of num_classes and 0 elsewhere; all 0 for x out of range."""
     t = to_tensor(x)
     axis = axis_of(axis, t.ndim + 1)

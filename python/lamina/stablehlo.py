@@ -83,7 +83,7 @@ class Loaded:
             raise TypeError(f"@{self.name} takes {len(self._types)} arrays, not {len(args)}")
         arrays = []
         for i, (x, (dtype, shape)) in enumerate(zip(args, self._types)):
-            array = to_tensor(x, dtype) if isinstance(x, (bool, int, float, complex)) else to_tensor(x)
+            array = to_tensor(x, dtype) if _core.is_number(x) else to_tensor(x)
             fits = len(array.shape) == len(shape) and all(s in (-1, n) for s, n in zip(shape, array.shape))
             if str(array.dtype) != dtype or not fits:
                 wanted = f"{dtype}[{','.join('?' if s < 0 else str(s) for s in shape)}]"

@@ -152,19 +152,41 @@ def tree_structure(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> Tree
     return tree_flatten(x, is_leaf)[1]
 
 
-def tree_map(f: Callable[..., Any], x: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """`f` on corresponding leaves of equal structures; ValueError names where the structures differ."""
-    leaves, treedef = tree_flatten(x, is_leaf)
-    others = []
-    for r in rest:
-        other, structure = tree_flatten(r, is_leaf)
-        if structure != treedef:
-            from lamina._source import argument_texts
+def _up_to(
+    x: Any, other: Any, is_leaf: Callable[[Any], bool] | None, explain: Callable[[], str]
+) -> list[Any]:
+    """What `other` holds at the leaves of `x`, whose structure it begins with. ValueError with `explain()` if not."""
+    out: list[Any] = []
+    stack = [(x, other)]
+    while stack:
+        top, its = stack.pop()
+        found = None if is_leaf is not None and is_leaf(top) else tree_children(top)
+        if found is None:
+            out.append(its)
+            continue
+        matching = tree_children(its) if type(its) is type(top) else None
+        if matching is None or matching[1] != found[1] or len(matching[0]) != len(found[0]):
+            raise ValueError(explain())
+        stack.extend(reversed(list(zip(found[0], matching[0]))))
+    return out
 
-            texts = argument_texts()[1:]
-            named = [texts[0], texts[len(others) + 1]] if len(texts) == 1 + len(rest) else []
-            raise ValueError(explain_difference(x, r, *named))
-        others.append(other)
+
+def tree_map(f: Callable[..., Any], x: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """`f` on the leaves of `x` and on what the others hold in their places; the result has the structure of `x`.
+
+    The others have the structure of `x`, or begin with it: `f` gets a container where they go on below a leaf.
+    ValueError names where the structures differ.
+    """
+    leaves, treedef = tree_flatten(x, is_leaf)
+
+    def explain(i: int) -> str:
+        from lamina._source import argument_texts
+
+        texts = argument_texts()[1:]
+        named = [texts[0], texts[i + 1]] if len(texts) == 1 + len(rest) else []
+        return explain_difference(x, rest[i], *named, prefix=True)
+
+    others = [_up_to(x, r, is_leaf, functools.partial(explain, i)) for i, r in enumerate(rest)]
     return tree_unflatten(treedef, [f(*ls) for ls in zip(leaves, *others)])
 
 
@@ -196,31 +218,126 @@ def transpose(outer: TreeDef, inner: TreeDef, x: Any) -> Any:
     return tree_unflatten(inner, [tree_unflatten(outer, column) for column in columns])
 
 
-def tree_paths(x: Any) -> list[str]:
-    """For each leaf, how to reach it: ``['w'][0].bias``."""
-    paths: list[str] = []
-    stack: list[tuple[Any, str]] = [(x, "")]
+class _Key:
+    """A step of a path."""
+
+    __slots__ = ("_of",)
+    _text = "[{!r}]"
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._of == other._of
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._of))
+
+    def __str__(self) -> str:
+        return self._text.format(self._of)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._of!r})"
+
+
+class SequenceKey(_Key):
+    """A step of a path: the item `idx` of a list or tuple."""
+
+    __slots__ = ()
+    idx = property(lambda self: self._of)
+
+
+class DictKey(_Key):
+    """A step of a path: the value that a dict has for `key`."""
+
+    __slots__ = ()
+    key = property(lambda self: self._of)
+
+
+class GetAttrKey(_Key):
+    """A step of a path: the field `name` of a named tuple or dataclass."""
+
+    __slots__ = ()
+    _text = ".{}"
+    name = property(lambda self: self._of)
+
+
+class FlattenedIndexKey(_Key):
+    """A step of a path: the child number `key` of a registered container."""
+
+    __slots__ = ()
+    _text = "[<flat index {}>]"
+    key = property(lambda self: self._of)
+
+
+Path = tuple[Any, ...]
+
+
+def keystr(path: Path) -> str:
+    """A path as it would be written: ``['w'][0].bias``."""
+    return "".join(str(k) for k in path)
+
+
+def flatten_with_path(
+    x: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[tuple[Path, Any]], TreeDef]:
+    """Pairs (path, leaf) in order, and the structure. A path is a tuple of keys; `keystr` writes it."""
+    pairs: list[tuple[Path, Any]] = []
+    stack: list[tuple[Any, Path]] = [(x, ())]
     while stack:
         top, path = stack.pop()
-        found = tree_children(top)
+        found = None if is_leaf is not None and is_leaf(top) else tree_children(top)
         if found is None:
-            paths.append(path)
+            pairs.append((path, top))
             continue
         children, meta = found
-        if isinstance(top, dict):
-            names = [f"[{k!r}]" for k in meta]
-        elif isinstance(top, tuple) and hasattr(type(top), "_fields"):
-            names = [f".{n}" for n in type(top)._fields]
-        elif dataclasses.is_dataclass(top) and type(top) not in _registry:
-            names = [f".{n}" for n in meta[0]]
-        else:
-            names = [f"[{i}]" for i in range(len(children))]
-        stack.extend((c, path + n) for c, n in reversed(list(zip(children, names))))
-    return paths
+        stack.extend(
+            (c, (*path, k)) for c, k in reversed(list(zip(children, _keys(top, len(children), meta))))
+        )
+    return pairs, tree_structure(x, is_leaf)
 
 
-def explain_difference(a: Any, b: Any, first: str = "the first", second: str = "the second") -> str:
-    """In words, the first place where two structures differ; `first` and `second` name them."""
+def _keys(x: Any, count: int, meta: Any) -> list[Any]:
+    """The steps to the children of a container."""
+    if type(x) in _registry:
+        return [FlattenedIndexKey(i) for i in range(count)]
+    if isinstance(x, dict):
+        return [DictKey(k) for k in meta]
+    if isinstance(x, tuple) and hasattr(type(x), "_fields"):
+        return [GetAttrKey(n) for n in type(x)._fields]
+    if dataclasses.is_dataclass(x):
+        return [GetAttrKey(n) for n in meta[0]]
+    return [SequenceKey(i) for i in range(count)]
+
+
+def leaves_with_path(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[Path, Any]]:
+    """Pairs (path, leaf) in order."""
+    return flatten_with_path(x, is_leaf)[0]
+
+
+def map_with_path(
+    f: Callable[..., Any], x: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
+    """As `tree_map`, of a function that gets the path of the leaf first.
+
+    >>> lm.tree.map_with_path(lambda path, w: w if lm.tree.keystr(path) == "['bias']" else w * decay, params)
+    """
+    paths = iter([path for path, _ in leaves_with_path(x, is_leaf)])
+    return tree_map(lambda *ls: f(next(paths), *ls), x, *rest, is_leaf=is_leaf)
+
+
+def tree_paths(x: Any) -> list[str]:
+    """For each leaf, how to reach it: ``['w'][0].bias``."""
+    return [keystr(path) for path, _ in leaves_with_path(x)]
+
+
+def explain_difference(
+    a: Any, b: Any, first: str = "the first", second: str = "the second", prefix: bool = False
+) -> str:
+    """In words, the first place where two structures differ; `first` and `second` name them.
+
+    With `prefix` the second may go on where the first has leaves.
+    """
     import difflib
 
     stack = [(a, b, "")]
@@ -229,7 +346,7 @@ def explain_difference(a: Any, b: Any, first: str = "the first", second: str = "
         cx, cy = tree_children(x), tree_children(y)
         at = path or "the top"
         here = f"{second}{path}"
-        if cx is None and cy is None:
+        if cx is None and (cy is None or prefix):
             continue
         if cx is None or cy is None or type(x) is not type(y):
             return f"structures differ at {at}: {type(x).__name__} against {type(y).__name__}"

@@ -87,6 +87,35 @@ TEST_CASE("numbers are weak and types promote as in JAX", "[api]") {
   CHECK(contains(error_of([&] { i8 + 1000; }, ErrorKind::kValue), "1000 does not fit"));
 }
 
+TEST_CASE("numbers keep their bits until their type is decided", "[api]") {
+  const Tensor x = ones({1}, DType::float64);
+  const auto value = [](const Tensor& t) {
+    CHECK(t.dtype() == DType::float64);
+    return t.to_host<double>()[0];
+  };
+  CHECK(value(x * Tensor(0.1)) == 0.1);
+  CHECK(value(Tensor(0.1).astype(DType::float64).reshape({1})) == 0.1);
+  CHECK(value(jit([](const Tensor& a, const Tensor& v) { return a * v; })(x, 0.1)) == 0.1);
+  CHECK(value(x * jit([](const Tensor& v) { return v * 1.0; })(Tensor(0.5))) == 0.5);
+  CHECK(value(checkpoint([](const Tensor& a, const Tensor& v) { return a * v; })(x, Tensor(0.1))) == 0.1);
+  CHECK(value(x.updated({0}, 0.1)) == 0.1);
+  CHECK(jit([](const Tensor& a, const Tensor& v) { return a * v; })(ones({1}), 0.1).dtype() ==
+        DType::float32);
+}
+
+TEST_CASE("64-bit integers become float64, and sums of integers have 64 bits", "[api]") {
+  const Tensor i64 = array({int64_t{16777217}}), i32 = array({int32_t{1} << 30, int32_t{1} << 30, 1 << 30});
+  CHECK((i64 / 1).to_host<double>()[0] == 16777217);
+  CHECK((i64 * 0.5).dtype() == DType::float64);
+  CHECK(sqrt(i64).dtype() == DType::float64);
+  CHECK(mean(i64).dtype() == DType::float64);
+  CHECK(mean(i32).dtype() == DType::float32);
+  CHECK(sum(i32).to_host<int64_t>()[0] == int64_t{3} << 30);
+  CHECK(prod(i32 / i32).dtype() == DType::float32);
+  CHECK(cumsum(i32, 0).to_host<int64_t>()[2] == int64_t{3} << 30);
+  CHECK(sum(i32.astype(DType::uint8)).dtype() == DType::uint64);
+}
+
 TEST_CASE("types of a byte or less are rounded and wrapped after every operation", "[api]") {
   const Tensor x = array({1.f, 17.f, 448.f, -0.01f}).astype(DType::float8_e4m3fn);
   CHECK(size_of(x.dtype()) == 1);

@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 from elementwise_table import ODD_AT_ZERO, ROWS, Row, convert_oracle
 from lamina import _core, lax
-from lamina._tensor import to_tensor
 from ulps import (
     COMPLEX,
     FLOATS,
@@ -32,6 +31,7 @@ from ulps import (
     same,
     samples,
     specials,
+    to_tensor,
     ulp,
 )
 

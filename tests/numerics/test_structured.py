@@ -9,10 +9,9 @@ import lamina as lm
 import numpy as np
 import pytest
 from lamina import _core
-from lamina._tensor import to_tensor
 from structured_table import CASES, Case, Index
 from test_elementwise import check_derivatives, compiled_at_once, random_like, value
-from ulps import COMPLEX, FLOATS, HALVES, numpy_dtype, same
+from ulps import COMPLEX, FLOATS, HALVES, numpy_dtype, same, to_tensor
 
 ROWS = [pytest.param(c, d, id=f"{c.op}-{c.name}-{d}") for c in CASES for d in c.dtypes]
 

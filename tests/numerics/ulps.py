@@ -18,6 +18,13 @@ _FORMATS = {"float16": (11, -14), "bfloat16": (8, -126), "float32": (24, -126), 
 PART = {"complex64": "float32", "complex128": "float64"}
 
 
+def to_tensor(x):
+    """A Tensor of x's element type, which NumPy's scalars, numbers to lamina, have only as arrays."""
+    from lamina import _tensor
+
+    return _tensor.to_tensor(np.asarray(x) if isinstance(x, np.generic) else x)
+
+
 def numpy_dtype(name: str) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 

@@ -32,7 +32,9 @@ def test_pickle_and_copy_keep_type_and_bits(dtype):
         assert u.numpy().tobytes() == t.numpy().tobytes()
     u = copy.copy(t)
     u[0] = 1
-    assert t.astype("float32").tolist() == ([0, 1, 1] if dtype == "bool" else [0, 1, 3])
+    assert (t.real if dtype.startswith("c") else t).astype("float32").tolist() == (
+        [0, 1, 1] if dtype == "bool" else [0, 1, 3]
+    )
     assert pickle.loads(pickle.dumps(lnp.asarray(2.0))).weak_type
     assert pickle.loads(pickle.dumps(lnp.zeros((0, 4)))).shape == (0, 4)
 
@@ -96,7 +98,7 @@ def test_operators_with_numpy_arrays_on_the_left():
     is_tensor(np.ones((2, 3), np.float32) @ x, [6, 6])
     is_tensor(np.float32(2) - x, 2 - X)
     is_tensor(x < X, [False] * 3, "bool")
-    is_tensor(np.float64(2) ** x, 2**X, "float64")
+    is_tensor(np.float64(2) ** x, 2**X)  # a scalar takes the array's type, as Python's 2.0 does
     a = X.copy()
     a += x
     np.testing.assert_array_equal(a, X + X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import lamina.lax as lax
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+from lamina import _bounds, _core
 
 PRELUDE = """
 import os, signal, sys, threading, time
@@ -176,9 +178,9 @@ def test_a_failing_callback_on_a_long_run_raises_here():
         raise LookupError("from the callback")
 
     with pytest.raises(LookupError, match="from the callback"):
-        name = lm._core.register_callback(fail)
+        operands = [lm._core.callback_operand(fail), lnp.ones(3)]
         (y,) = lm._core.op(
-            "custom_call", [lnp.ones(3)], call_target_name=name, result_types=[("float32", [3])]
+            "custom_call", operands, call_target_name="python", result_types=[("float32", [3])]
         )
         y.block_until_ready()
     assert float(lnp.ones(3).sum()) == 3.0
@@ -197,3 +199,99 @@ def test_a_signal_handler_that_returns_does_not_stop_the_run():
         signal.signal(signal.SIGALRM, old)
     assert len(seen) == 1
     assert seen[0] < ended
+
+
+# Ways for a value to leave, each the first to need it.
+LEAVING = {
+    "asarray": np.asarray,
+    "array": np.array,
+    "list": lambda x: np.array([x, x]),
+    "dtype": lambda x: np.asarray(x, "float64"),
+    "copyto": lambda x: np.copyto(np.zeros(1, np.float32), x),
+    "numpy function": lambda x: np.add(np.ones(1, np.float32), np.asarray(x)),
+    "numpy": lambda x: x.numpy(),
+    "__array__": lambda x: x.__array__(),
+    "dlpack": np.from_dlpack,
+    "memoryview": memoryview,
+    "bytes": bytes,
+    "frombuffer": np.frombuffer,
+    "float": float,
+    "int": int,
+    "complex": complex,
+    "bool": bool,
+    "item": lambda x: x.item(),
+    "tolist": lambda x: x.tolist(),
+    "iteration": lambda x: [float(v) for v in x],
+    "repr": repr,
+    "format": lambda x: f"{x}",
+    "html": lambda x: x._repr_html_(),
+    "pickle": pickle.dumps,
+    "asarray of bfloat16": lambda x: np.asarray(x.astype("bfloat16")),
+    "list of bfloat16": lambda x: np.array([x.astype("bfloat16")]),
+    "block_until_ready": lambda x: x.block_until_ready(),
+}
+
+
+@pytest.mark.parametrize("leave", LEAVING.values(), ids=LEAVING)
+def test_the_first_exception_comes_through_and_nothing_begins_again(leave):
+    class Alarm(Exception):
+        pass
+
+    def raises(*_):
+        raise Alarm
+
+    float(lnp.ones(1)[0])
+    count = lax.while_loop(lambda c: c < 2e9, lambda c: c + 1, lnp.zeros(1)[0])  # longer than anybody waits
+    x = count.reshape(1)
+    before = lm.cache.stats()["flushes"]
+    old = signal.signal(signal.SIGALRM, raises)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(Alarm):
+            leave(x)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert lm.cache.stats()["flushes"] - before == 1
+
+
+def test_a_check_of_an_index_is_stopped_too():
+    class Alarm(Exception):
+        pass
+
+    def raises(*_):
+        raise Alarm
+
+    i = lax.while_loop(lambda i: i < 2_000_000_000, lambda i: i + 1, 0)
+    x = lnp.arange(3.0)[i - i]  # whether i is in range is checked before a value is read
+    before = lm.cache.stats()["flushes"]
+    old = signal.signal(signal.SIGALRM, raises)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(Alarm):
+            np.asarray(x)
+        assert lm.cache.stats()["flushes"] - before == 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+        _bounds.pending.checks.clear()
+        _core.note_checks(False)
+
+
+def test_what_was_stopped_can_be_asked_for_again():
+    class Alarm(Exception):
+        pass
+
+    def raises(*_):
+        raise Alarm
+
+    x = lax.while_loop(lambda i: i < 300_000_000, lambda i: i + 1, 0)
+    old = signal.signal(signal.SIGALRM, raises)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Alarm):
+            memoryview(x)  # nothing drops the exception here ...
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert int(x.__array__()) == 300_000_000  # ... so that it does not come back

@@ -595,3 +595,19 @@ def test_what_was_compiled_ahead_of_time_takes_donated_arguments_too():
     with pytest.raises(TypeError, match=r"was donated at .*test_jit\.py"):
         x.numpy()
     assert y.numpy().sum() == 1000
+
+
+def test_what_leaked_out_of_a_trace_disturbs_no_other():
+    kept = []
+
+    def leaks(x, n):
+        kept.extend([x, n, x * 2, n + 1])
+        return x
+
+    lm.jit(leaks)(lnp.ones(2), 3)
+    w = lnp.array([1.0, 2.0])
+    f = lm.jit(lambda x: x * w if (w * 3.0).sum() > 0 else x - w)
+    np.testing.assert_array_equal(f(lnp.ones(2)).numpy(), [1.0, 2.0])
+    for leaked in kept:
+        with pytest.raises(TypeError, match="leaked"):
+            leaked.numpy()

@@ -176,7 +176,9 @@ Results run_jitted(const ComputationPtr& program, Arguments arguments, const Set
     for (const Value& v : inline_computation(b, *program, operands)) out.push_back({v, false});
     return out;
   };
-  lazy::Program traced(f, program->parameter_types(), std::vector<bool>(args.size(), false), "smith", "");
+  std::vector<lazy::Typed> types;
+  for (const Type* t : program->parameter_types()) types.push_back({t, false});
+  lazy::Program traced(f, types, "smith", "");
   Values results;
   for (int call = 0; call < 2; ++call) {
     results.clear();

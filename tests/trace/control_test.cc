@@ -227,8 +227,10 @@ TEST_CASE("derivatives of calls, plain and checkpointed", "[trace]") {
   const ComputationPtr body = two_results();
   check_grads([&](Builder& b, std::span<const Value> x) { return b.call(body, x); },
               {n.array({3}), n.array({3})});
-  const hlo::Attrs* again = hlo::intern_attrs({{hlo::Attr::body, body}, {hlo::Attr::instance, int64_t{1}}});
-  check_grads([&](Builder& b, std::span<const Value> x) { return b.make_multi(Op::call, x, again); },
+  const auto again = [&] {
+    return hlo::intern_attrs({{hlo::Attr::body, body}, {hlo::Attr::instance, int64_t{1}}});
+  };
+  check_grads([&](Builder& b, std::span<const Value> x) { return b.make_multi(Op::call, x, again()); },
               {n.array({3}), n.array({3})});
 }
 

@@ -101,7 +101,7 @@ TEST_CASE("custom vjp inside a scan", "[trace]") {
 
 TEST_CASE("a deleted rule is an error in words", "[trace]") {
   const int64_t id = hlo::register_custom_rule(std::make_shared<TripleCosine>());
-  hlo::unregister_custom_rule(id);
+  hlo::release_custom_rule(id);
   auto body = hlo::record_region({{f64({})}},
                                  [](Builder& b, std::span<const Value> x) { return Values{b.sine(x[0])}; });
   REQUIRE(body.ok());
@@ -120,7 +120,7 @@ TEST_CASE("rules of batched functions are made once, and go with their function"
   CHECK(hlo::derived_custom_rule(id, "l", make) != derived);
   const int64_t second = hlo::derived_custom_rule(derived, "k", make);
   CHECK(hlo::find_custom_rule(second) != nullptr);
-  hlo::unregister_custom_rule(id);
+  hlo::release_custom_rule(id);
   CHECK(hlo::find_custom_rule(derived) == nullptr);
   CHECK(hlo::find_custom_rule(second) == nullptr);
   CHECK(hlo::derived_custom_rule(id, "k", make) == 0);

@@ -71,9 +71,8 @@ TEST_CASE("derivatives of gathers", "[trace]") {
 
 Fn scatter(hlo::ComputationPtr body, std::vector<hlo::Attrs::Entry> a) {
   a.emplace_back(Attr::body, std::move(body));
-  const hlo::Attrs* attrs = hlo::intern_attrs(std::move(a));
-  return [=](Builder& b, std::span<const Value> x) {
-    return b.make_multi(Op::scatter, {{x[0], x[1], x[2]}}, attrs);
+  return [a = std::move(a)](Builder& b, std::span<const Value> x) {
+    return b.make_multi(Op::scatter, {{x[0], x[1], x[2]}}, hlo::intern_attrs(a));
   };
 }
 

@@ -88,15 +88,16 @@ TEST_CASE("derivatives of select_and_scatter", "[trace]") {
     return Values{b.compare(p[0], p[1], "GE")};
   });
   REQUIRE(ge.ok());
-  const hlo::Attrs* attrs =
-      hlo::intern_attrs({{hlo::Attr::window_dimensions, Dims{2, 3}},
-                         {hlo::Attr::window_strides, Dims{2, 2}},
-                         {hlo::Attr::padding, Dims{0, 0, 1, 1}},
-                         {hlo::Attr::select, *ge},
-                         {hlo::Attr::scatter, hlo::binary_region(Op::add, DType::kF64)}});
-  check_grads(
-      [&](Builder& b, std::span<const Value> x) { return Values{b.make(Op::select_and_scatter, x, attrs)}; },
-      {n.array({4, 5}), n.array({2, 3}), n.array({})});
+  const auto attrs = [&] {
+    return hlo::intern_attrs({{hlo::Attr::window_dimensions, Dims{2, 3}},
+                              {hlo::Attr::window_strides, Dims{2, 2}},
+                              {hlo::Attr::padding, Dims{0, 0, 1, 1}},
+                              {hlo::Attr::select, *ge},
+                              {hlo::Attr::scatter, hlo::binary_region(Op::add, DType::kF64)}});
+  };
+  check_grads([&](Builder& b,
+                  std::span<const Value> x) { return Values{b.make(Op::select_and_scatter, x, attrs())}; },
+              {n.array({4, 5}), n.array({2, 3}), n.array({})});
 }
 
 TEST_CASE("derivatives of sorts", "[trace]") {
@@ -105,9 +106,11 @@ TEST_CASE("derivatives of sorts", "[trace]") {
       {{f64({}), f64({}), f64({}), f64({})}},
       [](Builder& b, std::span<const Value> p) { return Values{b.compare(p[0], p[1], "LT")}; });
   REQUIRE(less.ok());
-  const hlo::Attrs* attrs = hlo::intern_attrs(
-      {{hlo::Attr::dimension, int64_t{1}}, {hlo::Attr::is_stable, true}, {hlo::Attr::body, *less}});
-  check_grads([&](Builder& b, std::span<const Value> x) { return b.make_multi(Op::sort, x, attrs); },
+  const auto attrs = [&] {
+    return hlo::intern_attrs(
+        {{hlo::Attr::dimension, int64_t{1}}, {hlo::Attr::is_stable, true}, {hlo::Attr::body, *less}});
+  };
+  check_grads([&](Builder& b, std::span<const Value> x) { return b.make_multi(Op::sort, x, attrs()); },
               {n.array({3, 5}), n.array({3, 5})});
 }
 

@@ -2,7 +2,8 @@
 //
 // Contract: operands may be tensors or numbers. Shapes that do not broadcast, axes that do not exist and
 // element types that an operation is not defined for throw lamina::Error with all of them in words. Floats
-// are needed where the name says so mathematically: integers are converted to float32 first.
+// are needed where the name says so mathematically: 64-bit integers are converted to float64
+// first, others to float32.
 #ifndef LAMINA_OPS_H_
 #define LAMINA_OPS_H_
 
@@ -64,7 +65,7 @@ requires(!std::is_same_v<T, bool>) Tensor
 LAMINA_BINARY_OPERATOR(+)
 LAMINA_BINARY_OPERATOR(-)
 LAMINA_BINARY_OPERATOR(*)
-LAMINA_BINARY_OPERATOR(/)  // of integers: float32; see floor_divide
+LAMINA_BINARY_OPERATOR(/)  // of integers: a float; see floor_divide
 LAMINA_BINARY_OPERATOR(%)  // as remainder
 LAMINA_BINARY_OPERATOR(&)
 LAMINA_BINARY_OPERATOR(|)
@@ -136,7 +137,8 @@ Tensor take(Operand x, Operand indices, int64_t axis);
 
 // --- reductions: over `axes` ({}: all), in one fixed order whatever the shape of the rest ---
 
-Tensor sum(Operand x, const Axes& axes = {}, bool keepdims = false);  // booleans and small integers: int32
+Tensor sum(Operand x, const Axes& axes = {},
+           bool keepdims = false);  // of integers: 64 bits; of booleans: int32
 Tensor prod(Operand x, const Axes& axes = {}, bool keepdims = false);
 Tensor mean(Operand x, const Axes& axes = {}, bool keepdims = false);
 Tensor var(Operand x, const Axes& axes = {}, bool keepdims = false);

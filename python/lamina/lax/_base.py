@@ -9,6 +9,7 @@ from typing import Any
 
 from lamina import _core, dtypes
 from lamina._core import Tensor
+from lamina._indexing import scalar
 from lamina._tensor import describe, to_tensor
 
 __all__ = ["Tensor", "describe", "to_tensor"]
@@ -21,10 +22,7 @@ def op(name: str, *operands: Any, **attrs: Any) -> Tensor:
 
 def const(value: Any, dtype: Any) -> Tensor:
     """A Python number as a scalar of `dtype`, rounded once."""
-    name = dtypes.name_of(dtype)
-    if name in ("float64", "complex128"):
-        return _core.elementwise("convert", _core.asarray(1), dtype=name) * value
-    return _core.set_weak(_core.elementwise("convert", _core.asarray(value), dtype=name), False)
+    return scalar(value, dtypes.name_of(dtype))
 
 
 def like(x: Tensor, value: Any) -> Tensor:

@@ -24,6 +24,10 @@ from lamina.tree import (
 )
 
 _Spec = tuple[str, list[int], bool]
+_Result = tuple[str, bool]  # element type, weak
+
+# Numbers go through regions with all their bits.
+_run = _core.op_with_carriers
 
 
 def _name(f: Any) -> str:
@@ -47,8 +51,13 @@ class _Body:
     """A function on containers traced as a region on flat lists."""
 
     def __init__(
-        self, f: Callable[..., Any], specs: list[_Spec], rebuild: Callable[[list[Tensor]], tuple[Any, ...]]
+        self,
+        f: Callable[..., Any],
+        specs: list[_Spec],
+        rebuild: Callable[[list[Tensor]], tuple[Any, ...]],
+        wanted: Sequence[_Result] = (),
     ):
+        """`wanted` are types of the first results, which numbers take where they can."""
         self.tree: TreeDef | None = None
         self.example: Any = None
 
@@ -59,23 +68,33 @@ class _Body:
             _writes.written(f, structure, parameters, given, lambda path: path)
             _writes.refuse(f, parameters, "the body")
             leaves, self.tree = tree_flatten(self.example)
-            return [to_tensor(x) for x in leaves]
+            out = [to_tensor(x) for x in leaves]
+            return [*[_taking(t, w) for t, w in zip(out, wanted)], *out[len(wanted) :]]
 
-        self.region = _core.region(flat, specs)
+        self.region = _core.region(flat, specs, carriers=True)
         self.captured: list[Tensor] = self.region.captured
         self.types: list[tuple[str, list[int]]] = self.region.result_types
         self.weak: list[bool] = self.region.result_weak
+        self.results: list[_Result] = [(t[0], w) for t, w in zip(self.types, self.weak, strict=True)]
 
     def call(self, operands: list[Tensor]) -> list[Tensor]:
-        return _core.op("call", operands, body=self.region)
+        return _run("call", operands, self.results, body=self.region)
 
 
 def _captured_specs(bodies: Sequence[_Body]) -> list[_Spec]:
     return [(str(t.dtype), list(t.shape), False) for b in bodies for t in b.captured]
 
 
-def _weak(results: list[Tensor], weak: Sequence[bool]) -> list[Tensor]:
-    return [_core.set_weak(r, True) if w else r for r, w in zip(results, weak, strict=True)]
+def _result(t: Tensor) -> _Result:
+    return str(t.dtype), t.weak_type
+
+
+def _taking(t: Tensor, wanted: _Result) -> Tensor:
+    """A number in the strong type that is wanted, if it takes that beside an array."""
+    dtype, weak = wanted
+    if weak or not t.weak_type or _core.promote(str(t.dtype), True, dtype, False)[0] != dtype:
+        return t
+    return to_tensor(t, dtype)
 
 
 def _check_carry(
@@ -112,9 +131,7 @@ def _settle(leaves: list[Tensor], body: _Body) -> list[Tensor] | None:
         if t.weak_type and (str(t.dtype) != dtype or not weak) and list(t.shape) == shape:
             promoted = _core.promote(str(t.dtype), True, dtype, weak)[0]
             if promoted == dtype:
-                t = _core.set_weak(
-                    t if t.dtype == dtype else _core.elementwise("convert", t, dtype=dtype), weak
-                )
+                t = _core.set_weak(_core.recast(t, dtype), weak)
                 changed = True
         out.append(t)
     return out if changed else None
@@ -133,7 +150,7 @@ def _branch_operands(
         def run(p: list[Tensor], b: _Body = b, at: int = at) -> list[Tensor]:
             return b.call([*p[: len(specs)], *p[at : at + len(b.captured)]])
 
-        regions.append(_core.region(run, [*specs, *extra]))
+        regions.append(_core.region(run, [*specs, *extra], carriers=True))
         at += len(b.captured)
     return regions, [*operands, *(t for b in bodies for t in b.captured)]
 
@@ -167,15 +184,13 @@ def _case(what: str, index: Tensor, branches: list[Callable[..., Any]], operands
                 + explain_difference(first.example, b.example)
             )
     common = _common_types(what, bodies, branches)
-    if any(b.types != common for b in bodies):
+    if any(b.results != common for b in bodies):
         bodies = [_Body(_converted(f, common), specs, lambda p: tree_unflatten(treedef, p)) for f in branches]
     regions, full = _branch_operands(bodies, specs, leaves)
-    results = _core.op("case", [index, *full], branches=regions)
-    weak = [all(b.weak[k] for b in bodies) for k in range(len(results))]
-    return tree_unflatten(bodies[0].tree, _weak(results, weak))
+    return tree_unflatten(bodies[0].tree, _run("case", [index, *full], common, branches=regions))
 
 
-def _common_types(what: str, bodies: list[_Body], branches: list[Any]) -> list[tuple[str, list[int]]]:
+def _common_types(what: str, bodies: list[_Body], branches: list[Any]) -> list[_Result]:
     """The leaves' types of all branches, where weak ones follow the strong ones."""
     common = []
     for k, path in enumerate(tree_paths(bodies[0].example)):
@@ -192,18 +207,18 @@ def _common_types(what: str, bodies: list[_Body], branches: list[Any]) -> list[t
                     f"{_text(*b.types[k])} from {_name(f)}"
                 )
             dtype, weak = _core.promote(dtype, weak, other, other_weak)
-        common.append((dtype, bodies[0].types[k][1]))
+        common.append((dtype, weak))
     return common
 
 
-def _converted(f: Callable[..., Any], types: list[tuple[str, list[int]]]) -> Callable[..., Any]:
+def _converted(f: Callable[..., Any], types: list[_Result]) -> Callable[..., Any]:
     def wrapped(*args: Any) -> Any:
         leaves, treedef = tree_flatten(f(*args))
         return tree_unflatten(
             treedef,
             [
-                to_tensor(x, dtype) if to_tensor(x).dtype != dtype else x
-                for x, (dtype, _) in zip(leaves, types, strict=True)
+                _core.recast(to_tensor(x), dtype) if weak else to_tensor(x, dtype)
+                for x, (dtype, weak) in zip(leaves, types, strict=True)
             ],
         )
 
@@ -238,27 +253,30 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     def rebuild(p: list[Tensor]) -> tuple[Any, ...]:
         return (tree_unflatten(treedef, p),)
 
-    body = _Body(body_fun, [_spec(t) for t in leaves], rebuild)
+    def traced() -> _Body:
+        return _Body(body_fun, [_spec(t) for t in leaves], rebuild, [_result(t) for t in leaves])
+
+    body = traced()
     if body.tree == treedef and (settled := _settle(leaves, body)) is not None:
         leaves = settled
-        body = _Body(body_fun, [_spec(t) for t in leaves], rebuild)
+        body = traced()
     _check_carry("lax.while_loop", body_fun, init_val, leaves, treedef, body.example, body.tree, body.types)
     specs = [_spec(t) for t in leaves]
     test = _Body(cond_fun, specs, rebuild)
     if test.types != [("bool", [])]:
         got = ", ".join(_text(*t) for t in test.types) or "nothing"
         raise TypeError(f"lax.while_loop: {_name(cond_fun)} must return one bool scalar, not {got}")
-    weak = [t.weak_type for t in leaves]
     if not body.captured and not test.captured:
         return tree_unflatten(
-            treedef, _weak(_core.op("while", leaves, cond=test.region, body=body.region), weak)
+            treedef, _run("while", leaves, [_result(t) for t in leaves], cond=test.region, body=body.region)
         )
     n, first = len(specs), len(specs) + len(test.captured)
     full = [*specs, *_captured_specs([test, body])]
-    go = _core.region(lambda p: test.call(p[:first]), full)
-    step = _core.region(lambda p: [*body.call([*p[:n], *p[first:]]), *p[n:]], full)
-    results = _core.op("while", [*leaves, *test.captured, *body.captured], cond=go, body=step)
-    return tree_unflatten(treedef, _weak(results[:n], weak))
+    go = _core.region(lambda p: test.call(p[:first]), full, carriers=True)
+    step = _core.region(lambda p: [*body.call([*p[:n], *p[first:]]), *p[n:]], full, carriers=True)
+    operands = [*leaves, *test.captured, *body.captured]
+    results = _run("while", operands, [_result(t) for t in operands], cond=go, body=step)
+    return tree_unflatten(treedef, results[:n])
 
 
 def _static_int(x: Any) -> int | None:
@@ -335,10 +353,14 @@ def scan(
         return [*new, *ys]
 
     flat.__name__ = _name(f)
-    body = _Body(flat, [*[_spec(t) for t in carry], *slices], rebuild)
+
+    def traced() -> _Body:
+        return _Body(flat, [*[_spec(t) for t in carry], *slices], rebuild, [_result(t) for t in carry])
+
+    body = traced()
     if trees[0] == carry_tree and (settled := _settle(carry, body)) is not None:
         carry = settled
-        body = _Body(flat, [*[_spec(t) for t in carry], *slices], rebuild)
+        body = traced()
     if _what == "lax.fori_loop":  # the counter in front of the user's carry is not the user's
         _check_carry(
             _what,
@@ -352,7 +374,6 @@ def scan(
         )
     else:
         _check_carry(_what, f, init, carry, carry_tree, outs[0], trees[0], body.types)
-    weak = [t.weak_type for t in carry] + body.weak[n:]
     region, operands, extra = body.region, [*carry, *items], len(body.captured)
     if extra:
         specs = [*[_spec(t) for t in carry], *_captured_specs([body]), *slices]
@@ -361,12 +382,12 @@ def scan(
             results = body.call([*p[:n], *p[n + extra :], *p[n : n + extra]])
             return [*results[:n], *p[n : n + extra], *results[n:]]
 
-        region, operands = _core.region(step, specs), [*carry, *body.captured, *items]
-    results = _core.op(
-        "scan", operands, body=region, num_carry=n + extra, length=length, reverse=bool(reverse)
+        region, operands = _core.region(step, specs, carriers=True), [*carry, *body.captured, *items]
+    types = [*[_result(t) for t in operands[: n + extra]], *body.results[n:]]
+    results = _run(
+        "scan", operands, types, body=region, num_carry=n + extra, length=length, reverse=bool(reverse)
     )
-    results = _weak([*results[:n], *results[n + extra :]], weak)
-    return tree_unflatten(carry_tree, results[:n]), tree_unflatten(trees[1], results[n:])
+    return tree_unflatten(carry_tree, results[:n]), tree_unflatten(trees[1], results[n + extra :])
 
 
 def _scan_length(what: str, xs: Any, items: list[Tensor], length: int | None) -> int:

@@ -6,7 +6,6 @@ operand's); otherwise TypeError. The results have the broadcast shape.
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -17,18 +16,18 @@ from lamina.lax._base import const, describe, like, op, to_tensor
 
 _Unary = Callable[[Any], Tensor]
 _Binary = Callable[[Any, Any], Tensor]
-_NUMBERS = (float, builtins.complex)
 
 
 def _checked(name: str, operands: tuple[Any, ...]) -> list[Tensor]:
     """Tensors of one element type whose shapes are equal or scalar; numbers are rounded to the type once."""
-    tensors = [None if type(x) in _NUMBERS else to_tensor(x) for x in operands]
-    strong = [t for t in tensors if t is not None and not t.weak_type]
-    has_complex = any(type(x) is builtins.complex for x in operands)
-    exact = strong and (strong[0].dtype.kind == "c" or (strong[0].dtype.kind == "f" and not has_complex))
+    tensors = [to_tensor(x) for x in operands]
+    strong = [t for t in tensors if not t.weak_type]
     for i, x in enumerate(operands):
-        if tensors[i] is None:
-            tensors[i] = const(x, strong[0].dtype) if exact else to_tensor(x)
+        # Numbers take the others' type, where they have one that can hold them.
+        if strong and tensors[i].weak_type and _core.is_number(x):
+            mine, other = ("biufc".index(t.dtype.kind) for t in (tensors[i], strong[0]))
+            if mine <= other:
+                tensors[i] = const(x, strong[0].dtype)
     for t in strong[1:]:
         if t.dtype != strong[0].dtype:
             raise TypeError(

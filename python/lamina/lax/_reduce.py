@@ -8,6 +8,7 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._running import running
+from lamina._smooth import log_add_exp
 from lamina.lax import _elementwise as ew
 from lamina.lax._base import axes_of, axis_of, const, describe, limit, monoid, op, to_tensor
 from lamina.lax._control import associative_scan
@@ -115,8 +116,7 @@ def reduce(
         )
     arrays = [to_tensor(x) for x in leaves]
     starts = [
-        const(v, a.dtype) if isinstance(v, (int, float)) else to_tensor(v)
-        for v, a in zip(inits, arrays, strict=True)
+        const(v, a.dtype) if _core.is_number(v) else to_tensor(v) for v, a in zip(inits, arrays, strict=True)
     ]
     starts = [
         _core.elementwise("convert", s, dtype=str(a.dtype)) if s.weak_type and s.dtype != a.dtype else s
@@ -212,16 +212,9 @@ def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Tensor:
     return _running("minimum", operand, axis, reverse)
 
 
-def _logaddexp(x: Tensor, y: Tensor) -> Tensor:
-    top = ew.max(x, y)
-    delta = x - y
-    value = top + ew.log1p(ew.exp(-ew.abs(delta)))
-    return ew.select(ew.is_nan(delta), x + y, value)  # equal infinities
-
-
 def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Tensor:
     """log of the sum of exp of the elements up to each along an axis."""
-    return associative_scan(_logaddexp, to_tensor(operand), reverse, axis)
+    return associative_scan(log_add_exp, to_tensor(operand), reverse, axis)
 
 
 def _before(x: Tensor, y: Tensor, descending: bool = False) -> tuple[Tensor, Tensor]:

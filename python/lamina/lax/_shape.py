@@ -70,7 +70,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Tensor:
 
 def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Tensor:
     """An array of one value; its own element type, or `dtype`."""
-    if isinstance(fill_value, (bool, int, float)) and dtype is not None:
+    if _core.is_number(fill_value) and dtype is not None:
         value = const(fill_value, dtype)
     else:
         value = to_tensor(fill_value, dtype)
@@ -104,7 +104,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Tensor
 def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Tensor:
     """Elements added before, after and between, per dimension (low, high, interior); negative ones cut."""
     t = to_tensor(operand)
-    value = like(t, padding_value) if isinstance(padding_value, (int, float)) else to_tensor(padding_value)
+    value = like(t, padding_value) if _core.is_number(padding_value) else to_tensor(padding_value)
     config = [ints(c, "padding_config") for c in padding_config]
     if len(config) != t.ndim or any(len(c) != 3 for c in config):
         raise ValueError(

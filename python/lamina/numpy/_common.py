@@ -10,29 +10,12 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, broadcast_shapes, reshape, scalar
-from lamina._read_set import Observed
-from lamina._tensor import astype, to_tensor
-
-_WIDE = ("float64", "int64", "uint64", "complex128")
+from lamina._tensor import as_type, to_tensor
 
 
 def ew(name: str, *operands: Any, **attrs: Any) -> Tensor:
-    """An elementwise op with broadcasting and promotion; numbers beside 64-bit elements keep their bits."""
-    if len(operands) == 2:
-        a, b = operands
-        if type(b) in (int, float) and isinstance(a, Tensor) and a.dtype.name in _WIDE:
-            operands = (a, _exact_number(b, a))
-        elif type(a) in (int, float) and isinstance(b, Tensor) and b.dtype.name in _WIDE:
-            operands = (_exact_number(a, b), b)
+    """An elementwise op with broadcasting and promotion."""
     return _core.elementwise(name, *operands, **attrs)
-
-
-def _exact_number(value: Any, beside: Tensor) -> Any:
-    if beside.dtype.kind in "iu" and (
-        type(value) is float or not lowest(beside.dtype) <= value <= highest(beside.dtype)
-    ):
-        return value
-    return _core.set_weak(scalar(value, beside.dtype.name), True)
 
 
 def op(name: str, operands: Sequence[Any], **attrs: Any) -> Tensor:
@@ -41,16 +24,28 @@ def op(name: str, operands: Sequence[Any], **attrs: Any) -> Tensor:
 
 
 def number_or_tensor(x: Any) -> Any:
-    """`x` itself when the core takes it as an operand, else as a Tensor."""
-    return x if isinstance(x, Tensor) or type(x) in (int, float, bool, complex, Observed) else to_tensor(x)
+    """`x` itself when it is a number, else as a Tensor."""
+    return x if isinstance(x, Tensor) or _core.is_number(x) else to_tensor(x)
+
+
+def as_operands(*xs: Any) -> list[Any]:
+    """Operands of one op, which promotes them; beside a list, whose numbers have no type yet, promoted here."""
+    return (
+        promote(*xs) if any(isinstance(x, (list, tuple)) for x in xs) else [number_or_tensor(x) for x in xs]
+    )
+
+
+def in_type(x: Any, dtype: Any) -> Tensor:
+    """`x` in a type that the user names (None: its own): numbers and lists go to it directly, arrays are converted."""
+    if dtype is None:
+        return to_tensor(x)
+    return as_type(x, dtype) if _core.is_number(x) or isinstance(x, (list, tuple)) else to_tensor(x, dtype)
 
 
 def inexact(x: Any) -> Tensor:
-    """`x` as a Tensor of float or complex elements: integers and booleans become float32."""
+    """`x` as a Tensor of float or complex elements: 64-bit integers become float64, others the default float."""
     t = to_tensor(x)
-    if t.dtype.kind in "fc":
-        return t
-    return _core.set_weak(astype(t, "float32"), t.weak_type)
+    return t if t.dtype.kind in "fc" else _core.recast(t, _core.inexact_type(t.dtype.name))
 
 
 def floating(x: Any, name: str) -> Tensor:
@@ -62,19 +57,24 @@ def floating(x: Any, name: str) -> Tensor:
 
 
 def promote(*xs: Any) -> list[Tensor]:
-    """Tensors of one element type, by promotion; shapes stay."""
-    ts = [to_tensor(x) for x in xs]
-    dtype, weak = ts[0].dtype.name, ts[0].weak_type
-    for t in ts[1:]:
-        dtype, weak = _core.promote(dtype, weak, t.dtype.name, t.weak_type)
-    return [
-        _core.set_weak(astype(t, dtype), weak) if t.dtype != dtype or t.weak_type != weak else t for t in ts
-    ]
+    """Tensors of one element type, by promotion; shapes stay. Numbers and lists of them are rounded once, to it.
+
+    OverflowError for an integer that does not fit it.
+    """
+    ts = _core.promoted(*[number_or_tensor(x) for x in xs])
+    return [as_type(x, t.dtype) if isinstance(x, (list, tuple)) else t for x, t in zip(xs, ts, strict=True)]
 
 
 def promote_inexact(*xs: Any) -> list[Tensor]:
-    """As `promote`, with integers and booleans becoming float32."""
-    return [inexact(t) for t in promote(*xs)]
+    """As `promote`, with integers and booleans becoming floats as in `inexact`."""
+    ts = promote(*xs)
+    if ts[0].dtype.kind in "fc":
+        return ts
+    dtype = _core.inexact_type(ts[0].dtype.name)
+    return [
+        as_type(x, dtype) if isinstance(x, (list, tuple)) else _core.recast(t, dtype)
+        for x, t in zip(xs, ts, strict=True)
+    ]
 
 
 def broadcast_all(*xs: Tensor) -> list[Tensor]:
@@ -129,6 +129,16 @@ def shape_of(shape: Any) -> list[int]:
     return sizes
 
 
+def default_float() -> str:
+    """The element type of floats that nothing else decides: float32, or that of `lamina.default_dtypes`."""
+    return _core.default_types()[0]
+
+
+def default_int() -> str:
+    """The same for integers: int32 unless told."""
+    return _core.default_types()[1]
+
+
 def full_of(value: Any, dtype: str, shape: Sequence[int]) -> Tensor:
     """`value` everywhere."""
     return broadcast(scalar(value, dtype), shape)
@@ -149,9 +159,7 @@ def along(v: Tensor, axis: int, ndim: int) -> Tensor:
 def select(mask: Any, a: Any, b: Any) -> Tensor:
     """a where mask else b; promotes and broadcasts."""
     a, b = promote(a, b)
-    weak = a.weak_type and b.weak_type
-    mask, a, b = broadcast_all(to_tensor(mask), a, b)
-    return _core.set_weak(op("select", [mask, _core.set_weak(a, False), _core.set_weak(b, False)]), weak)
+    return ew("select", *broadcast_all(to_tensor(mask), a, b))
 
 
 def compare(a: Any, b: Any, direction: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""Functions that make arrays. The default element types are float32 and int32."""
+"""Functions that make arrays. The default element types are float32 and int32 (see `lamina.default_dtypes`)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, reshape, scalar, setitem_value
-from lamina._read_set import plain
-from lamina._tensor import astype, to_tensor
+from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy._common import (
     along,
     broadcast_shapes,
     canonical_axis,
     compare,
+    default_float,
+    default_int,
     ew,
     full_of,
     in_place,
+    in_type,
     iota,
     op,
     promote_inexact,
@@ -30,43 +32,18 @@ from lamina.numpy._common import (
 def array(object: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Tensor:
     """A Tensor of a number, nested list, array or Tensor, with at least `ndmin` dimensions.
 
-    Python floats and integers give float32 and int32; NumPy arrays keep their type. TypeError for anything
-    else.
+    Python floats and integers give float32 and int32 (see `lamina.default_dtypes`); a number alone is weak; NumPy
+    arrays keep their type. TypeError for anything else, OverflowError for numbers that `dtype` does not hold.
     """
-    t = _exact(object, dtype)
+    t = in_type(object, dtype)
     if t.ndim < ndmin:
         t = reshape(t, (1,) * (ndmin - t.ndim) + t.shape)
-    return _core.set_weak(t, False)
-
-
-def _exact(x: Any, dtype: Any) -> Tensor:
-    # A Python number goes to the wanted type directly, so that 64 bits keep what 32 would lose.
-    x = x if dtype is None else plain(x)
-    if dtype is not None and type(x) in (int, float):
-        name = dtypes.name_of(dtype)
-        kind = dtypes.TABLE[name].kind
-        if kind in "fc" or (kind in "iu" and type(x) is int):
-            if kind in "iu":
-                from lamina.numpy._dtypes import iinfo
-
-                limits = iinfo(name)
-                if not limits.min <= x <= limits.max:
-                    raise OverflowError(f"the Python integer {x} does not fit the element type {name}")
-            return scalar(x, name)
-    if dtype is not None and isinstance(x, (list, tuple)) and dtypes.canonical(dtype).itemsize >= 8:
-        from lamina import tree
-
-        if not any(isinstance(leaf, Tensor) for leaf in tree.tree_leaves(x)):
-            import numpy as np
-
-            return to_tensor(np.array(x, dtypes.name_of(dtype)))
-    return to_tensor(x, dtype)
+    return _core.set_weak(t, t.weak_type and dtype is None)
 
 
 def asarray(a: Any, dtype: Any = None, copy: bool | None = None) -> Tensor:
     """As `array`; a Tensor of the wanted type is returned as it is."""
-    t = _exact(a, dtype)
-    return _core.set_weak(t, False) if t.weak_type and dtype is not None else t
+    return in_type(a, dtype)
 
 
 def copy(a: Any) -> Tensor:
@@ -78,7 +55,7 @@ def copy(a: Any) -> Tensor:
 asanyarray = ascontiguousarray = asarray
 
 
-def frombuffer(buffer: Any, dtype: Any = "float32", count: int = -1, offset: int = 0) -> Tensor:
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Tensor:
     """A 1-d Tensor of the bytes of `buffer`, copied."""
     import numpy as np
 
@@ -89,25 +66,25 @@ def frombuffer(buffer: Any, dtype: Any = "float32", count: int = -1, offset: int
     return to_tensor(np.frombuffer(buffer, t.name, count, offset))
 
 
-def fromfunction(function: Callable[..., Any], shape: Sequence[int], dtype: Any = "float32") -> Any:
-    """function(*indices), with one array of indices per dimension."""
-    return function(*indices(shape, dtype=dtype))
+def fromfunction(function: Callable[..., Any], shape: Sequence[int], dtype: Any = None) -> Any:
+    """function(*indices), with one array of indices per dimension (floats unless told)."""
+    return function(*indices(shape, dtype=dtype or default_float()))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
     """An array of `fill_value`, which is broadcast to `shape`."""
-    v = _exact(fill_value, dtype)
+    v = in_type(fill_value, dtype)
     return _core.set_weak(broadcast(v, shape_of(shape)), False)
 
 
 def zeros(shape: Any, dtype: Any = None) -> Tensor:
     """An array of zeros (float32 unless told)."""
-    return full_of(0, dtypes.name_of(dtype or "float32"), shape_of(shape))
+    return full_of(0, dtypes.name_of(dtype or default_float()), shape_of(shape))
 
 
 def ones(shape: Any, dtype: Any = None) -> Tensor:
     """An array of ones (float32 unless told)."""
-    return full_of(1, dtypes.name_of(dtype or "float32"), shape_of(shape))
+    return full_of(1, dtypes.name_of(dtype or default_float()), shape_of(shape))
 
 
 empty = zeros
@@ -147,15 +124,32 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     for v in (start, stop, step):
         if isinstance(v, Tensor) and not _core.forceable(v):
             raise TypeError("arange needs known numbers: its length depends on them")
+    wide = [
+        v.dtype.name for v in (start, stop, step) if getattr(v, "ndim", None) == 0 and not _core.is_number(v)
+    ]
     start, stop, step = (v.item() if hasattr(v, "item") else v for v in (start, stop, step))
     if step == 0:
         raise ValueError("arange needs a step other than 0")
     n = max(0, math.ceil((stop - start) / step))
     whole = all(isinstance(v, int) for v in (start, stop, step))
-    name = dtypes.name_of(dtype) if dtype is not None else "int32" if whole else "float32"
+    if dtype is not None:
+        name = dtypes.name_of(dtype)
+    elif whole:
+        low, high = dtypes.extremes(default_int())
+        fits = n == 0 or (low <= start <= high and low <= start + (n - 1) * step <= high)
+        name = default_int() if fits and "int64" not in wide else "int64"
+    else:
+        name = "float64" if "float64" in wide else default_float()
     if name == "bool":
         return astype(arange(start, stop, step, "int32"), "bool")
-    out = iota(name if dtypes.TABLE[name].kind != "c" else "float64", [n], 0)
+    kind = dtypes.TABLE[name].kind
+    if kind in "iu" and not whole:
+        # As NumPy: the first two numbers, made integers, give the step.
+        start, step = int(start), int(start + step) - int(start)
+    # Floats are reckoned in float64, so that none is more than one rounding from the number it stands for.
+    low, high = dtypes.extremes(name) if kind in "iu" else (start, step)
+    reckoned = name if kind in "iu" and low <= min(start, step) and max(start, step) <= high else "int64"
+    out = iota(reckoned if kind in "iu" else "float64", [n], 0)
     if step != 1:
         out = ew("multiply", out, broadcast(scalar(step, out.dtype.name), [n]))
     if start != 0:
@@ -175,7 +169,7 @@ def linspace(
     """`num` values at equal distances from start to stop (may be arrays); the last one is exactly stop."""
     if num < 0:
         raise ValueError(f"linspace needs num >= 0, not {num}")
-    a, b = promote_inexact(start, stop)
+    a, b = (_core.set_weak(t, False) for t in _ends(start, stop, dtype))
     shape = broadcast_shapes(a.shape, b.shape)
     a, b = broadcast(a, shape), broadcast(b, shape)
     parts = num - 1 if endpoint else num
@@ -195,8 +189,16 @@ def linspace(
         if dtypes.canonical(dtype).kind in "iu":
             out = ew("floor", out)
         out = astype(out, dtype)
-    out = _core.set_weak(out, False)
     return (out, step) if retstep else out
+
+
+def _ends(start: Any, stop: Any, dtype: Any) -> list[Tensor]:
+    """Both ends in the type that is computed in: at least as wide as the wanted one."""
+    a, b = promote_inexact(start, stop)
+    if dtype is None or dtypes.canonical(dtype).itemsize < 8:
+        return [a, b]
+    wide = "complex128" if "c" in (a.dtype.kind, dtypes.canonical(dtype).kind) else "float64"
+    return [as_type(start, wide), as_type(stop, wide)]
 
 
 def logspace(
@@ -209,8 +211,8 @@ def logspace(
     axis: int = 0,
 ) -> Tensor:
     """base ** linspace(start, stop)."""
-    t = linspace(start, stop, num, endpoint, axis=axis)
-    out = ew("power", broadcast(astype(to_tensor(base), t.dtype), t.shape), t)
+    t = linspace(*_ends(start, stop, dtype), num, endpoint, axis=axis)
+    out = ew("power", broadcast(as_type(base, t.dtype), t.shape), t)
     return out if dtype is None else astype(out, dtype)
 
 
@@ -218,7 +220,7 @@ def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Tensor:
     """`num` values from start to stop with a constant ratio."""
-    a, b = promote_inexact(start, stop)
+    a, b = _ends(start, stop, dtype)
     sign = ew("sign", a)
     t = linspace(ew("log", a * sign), ew("log", b * sign), num, endpoint, axis=axis)
     out = sign * ew("exponential", t)
@@ -229,7 +231,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
     """Ones on the k-th diagonal of an N x M array of zeros."""
     shape = [N, N if M is None else M]
     mask = ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction="EQ")
-    return astype(mask, dtype or "float32")
+    return astype(mask, dtype or default_float())
 
 
 def identity(n: int, dtype: Any = None) -> Tensor:
@@ -241,7 +243,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
     """Ones at and below the k-th diagonal."""
     shape = [N, N if M is None else M]
     mask = ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction="GE")
-    return astype(mask, dtype or "float32")
+    return astype(mask, dtype or default_float())
 
 
 def _triangle(m: Any, k: int, lower: bool, name: str) -> Tensor:
@@ -342,7 +344,7 @@ def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = 
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
     """The indices of a grid: stacked, or as a tuple of arrays that broadcast."""
     dims = shape_of(dimensions)
-    name = dtypes.name_of(dtype or "int32")
+    name = dtypes.name_of(dtype or default_int())
     if sparse:
         return tuple(along(iota(name, [n], 0), d, len(dims)) for d, n in enumerate(dims))
     if not dims:
@@ -386,21 +388,24 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     places = np.arange(0, end, step)
     if not places.size:
         return t
-    return reshape(setitem_value(ravel(t), places, resize(ravel(val), places.shape)), t.shape)
+    return reshape(
+        setitem_value(ravel(t), places, resize(ravel(as_type(val, t.dtype)), places.shape)), t.shape
+    )
 
 
 def _windows(name: str, terms: Sequence[float]) -> Callable[[int], Tensor]:
     def window(M: int) -> Tensor:
         if M <= 1:
             return ones((max(M, 0),))
-        angle = iota("float32", [M], 0) * (2 * math.pi / (M - 1))
-        out = full_of(terms[0], "float32", [M])
+        dtype = default_float()
+        angle = iota(dtype, [M], 0) * (2 * math.pi / (M - 1))
+        out = full_of(terms[0], dtype, [M])
         for i, c in enumerate(terms[1:], 1):
             out = out + c * ew("cosine", angle * i)
         return out
 
     window.__name__ = window.__qualname__ = name
-    window.__doc__ = f"The {name} window of M points, float32."
+    window.__doc__ = f"The {name} window of M points, of the default float."
     return window
 
 

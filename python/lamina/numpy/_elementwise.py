@@ -1,5 +1,5 @@
-"""Elementwise functions: NumPy's ufuncs. Operands broadcast and promote; integers become float32 where
-needed.
+"""Elementwise functions: NumPy's ufuncs. Operands broadcast and promote; where a float is needed, 64-bit integers
+become float64 and others float32.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from typing import Any
 
 from lamina import _core, dtypes
 from lamina._core import Tensor
-from lamina._indexing import scalar
-from lamina._read_set import plain
-from lamina._tensor import astype, recording, to_tensor
+from lamina._observed import plain
+from lamina._smooth import log_add_exp
+from lamina._tensor import as_type, astype, recording, to_tensor
 from lamina.numpy._common import (
+    as_operands,
     broadcast_all,
     compare,
+    default_int,
     ew,
     floating,
     full_of,
+    highest,
     inexact,
-    number_or_tensor,
+    lowest,
     promote,
     promote_inexact,
     reduce_op,
@@ -35,7 +38,7 @@ def _float_function(name: str, op_name: str, doc: str, complex_too: bool = False
         return ew(op_name, inexact(x) if complex_too else floating(x, name))
 
     f.__name__ = f.__qualname__ = name
-    f.__doc__ = f"{doc} Elementwise; integers and booleans give float32. TypeError where it has no meaning."
+    f.__doc__ = f"{doc} Elementwise; integers and booleans give floats. TypeError where it has no meaning."
     return recording(op_name, "fc" if complex_too else "f")(f)
 
 
@@ -64,7 +67,7 @@ _BITWISE = ("and", "or", "xor", "shift_left")
 
 def _binary(name: str, op_name: str, doc: str, boolean: str = "") -> Any:
     def f(x1: Any, x2: Any) -> Tensor:
-        a, b = number_or_tensor(x1), number_or_tensor(x2)
+        a, b = as_operands(x1, x2)
         if boolean and _is_bool(a) and _is_bool(b):
             return ew(boolean, a, b)
         return ew(op_name, a, b)
@@ -75,7 +78,7 @@ def _binary(name: str, op_name: str, doc: str, boolean: str = "") -> Any:
 
 
 def _is_bool(x: Any) -> bool:
-    return type(x) is bool or (isinstance(x, Tensor) and x.dtype == "bool")
+    return x.dtype == "bool" if hasattr(x, "dtype") else type(x) is bool
 
 
 add = _binary("add", "add", "The sum (of booleans: or).", "or")
@@ -91,7 +94,7 @@ minimum = _binary("minimum", "minimum", "The smaller one; NaN where either is Na
 @recording("subtract", "iufc")
 def subtract(x1: Any, x2: Any) -> Tensor:
     """The difference, elementwise. TypeError for two booleans, as in NumPy: use logical_xor."""
-    a, b = number_or_tensor(x1), number_or_tensor(x2)
+    a, b = as_operands(x1, x2)
     if _is_bool(a) and _is_bool(b):
         raise TypeError("subtract is not defined for booleans; use logical_xor")
     return ew("subtract", a, b)
@@ -108,7 +111,7 @@ bitwise_right_shift = right_shift
 
 def _comparison(name: str, direction: str, doc: str) -> Any:
     def f(x1: Any, x2: Any) -> Tensor:
-        return ew("compare", number_or_tensor(x1), number_or_tensor(x2), direction=direction)
+        return ew("compare", *as_operands(x1, x2), direction=direction)
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = f"Whether x1 {doc} x2, elementwise; bool."
@@ -214,7 +217,7 @@ def rint(x: Any) -> Tensor:
 def exp2(x: Any) -> Tensor:
     """2 to the power of x."""
     t = inexact(x)
-    return ew("power", full_of(2, t.dtype.name, t.shape), t)
+    return ew("power", 2.0, t)
 
 
 def log2(x: Any) -> Tensor:
@@ -254,20 +257,23 @@ rad2deg, deg2rad = degrees, radians
 
 
 def sinc(x: Any) -> Tensor:
-    """sin(pi x) / (pi x), and 1 at 0, with the right derivative there."""
+    """sin(pi x) / (pi x), and 1 at 0. Near 0 it is its power series, so that no derivative cancels."""
     t = inexact(x)
-    zero = compare(t, 0, "EQ")
-    px = select(zero, 1.0, t * math.pi)
-    return select(zero, 1.0 - (t * math.pi) ** 2 / 6, ew("sine", px) / px)
+    px = t * math.pi
+    near = compare(ew("abs", px), 1, "LT")
+    z = square(select(near, px, 0.0))
+    series: Any = 0.0
+    for n in range(11, -1, -1):
+        series = series * z + (-1) ** n / math.factorial(2 * n + 1)
+    away = select(near, 1.0, px)
+    return select(near, series, ew("sine", away) / away)
 
 
 @recording("divide", "fc")
 def true_divide(x1: Any, x2: Any) -> Tensor:
-    """The quotient as a float, elementwise: integers and booleans give float32."""
-    a, b = number_or_tensor(x1), number_or_tensor(x2)
-    if not (isinstance(a, Tensor) and isinstance(b, (float, Tensor)) and a.dtype.kind in "fc"):
-        a, b = promote_inexact(a, b)
-    return ew("divide", a, b)
+    """The quotient as a float, elementwise: 64-bit integers give float64, other integers and booleans float32."""
+    a, b = as_operands(x1, x2)
+    return ew("divide", *promote_inexact(a, b))
 
 
 divide = true_divide
@@ -317,15 +323,16 @@ def _numbers(x1: Any, x2: Any, name: str) -> list[Tensor]:
     a, b = promote(x1, x2)
     if a.dtype.kind == "c":
         raise TypeError(f"{name} is not defined for complex elements")
-    return [astype(a, "int32"), astype(b, "int32")] if a.dtype.kind == "b" else [a, b]
+    return [astype(a, default_int()), astype(b, default_int())] if a.dtype.kind == "b" else [a, b]
 
 
 def modf(x: Any) -> tuple[Tensor, Tensor]:
-    """(fraction, whole part), both with the sign of x."""
+    """(fraction, whole part), both with the sign of x. The fraction has the derivative 1, at whole numbers too."""
     t = floating(x, "modf")
     whole = trunc(t)
     infinite = isinf(t)
-    return copysign(select(infinite, 0.0, t - select(infinite, 0.0, whole)), t), whole
+    finite, part = select(infinite, 0.0, t), select(infinite, 0.0, whole)
+    return select(signbit(t), -(part - finite), finite - part), whole
 
 
 def power(x1: Any, x2: Any) -> Tensor:
@@ -334,6 +341,8 @@ def power(x1: Any, x2: Any) -> Tensor:
     ValueError for an integer x1 with a negative Python integer as exponent.
     """
     x2 = plain(x2, int)
+    if not isinstance(x2, Tensor) and getattr(x2, "shape", None) == () and _core.is_number(x2):
+        x2 = x2.item()  # a NumPy scalar
     if type(x2) is int and not _is_bool(x1):
         t = to_tensor(x1)
         if t.dtype.kind in "iu" and x2 < 0:
@@ -342,7 +351,7 @@ def power(x1: Any, x2: Any) -> Tensor:
             return t**x2
     a, b = promote(x1, x2)
     if a.dtype.kind == "b":
-        a, b = astype(a, "int32"), astype(b, "int32")
+        a, b = astype(a, default_int()), astype(b, default_int())
     if a.dtype.kind == "c":
         zero = compare(a, 0, "EQ")
         safe = select(zero, 1.0, a)
@@ -369,24 +378,23 @@ atan2 = arctan2
 
 
 def hypot(x1: Any, x2: Any) -> Tensor:
-    """sqrt(x1² + x2²) without overflow between."""
-    a, b = promote_inexact(x1, x2)
-    a, b = ew("abs", a), ew("abs", b)
-    big, small = ew("maximum", a, b), ew("minimum", a, b)
-    easy = ew("or", compare(big, 0, "EQ"), compare(big, math.inf, "EQ"))
-    ratio = small / select(easy, 1.0, big)
-    out = select(compare(big, 0, "EQ"), 0.0, big * ew("sqrt", 1.0 + ratio * ratio))
-    return select(ew("or", compare(a, math.inf, "EQ"), compare(b, math.inf, "EQ")), math.inf, out)
+    """sqrt(x1² + x2²) without overflow between. Of zeros and infinities the derivative is that of the larger one's
+    absolute value, which two zeros share."""
+    x, y = promote_inexact(x1, x2)
+    a, b = ew("abs", x), ew("abs", y)
+    first = compare(a, b, "GE")
+    big, small = select(first, x, y), select(first, y, x)
+    top = ew("maximum", a, b)
+    easy = ew("or", compare(top, 0, "EQ"), ew("not", isfinite(top)))
+    # Between the pieces the function is smooth: the signs are kept, and both choices of `big` are one function.
+    ratio = select(easy, 1.0, small) / select(easy, 1.0, big)
+    out = select(easy, top, ew("abs", big) * ew("sqrt", 1.0 + ratio * ratio))
+    return select(compare(a, math.inf, "EQ"), a, select(compare(b, math.inf, "EQ"), b, out))
 
 
 def logaddexp(x1: Any, x2: Any) -> Tensor:
     """log(exp(x1) + exp(x2)) without overflow."""
-    a, b = promote_inexact(x1, x2)
-    top, gap = ew("maximum", a, b), ew("subtract", a, b)
-    nan = compare(gap, gap, "NE")
-    # Where the gap is NaN (equal infinities, or a NaN) the sum of the two is right.
-    safe = select(nan, 0.0, gap)
-    return select(nan, ew("add", a, b), top + ew("log_plus_one", ew("exponential", -ew("abs", safe))))
+    return log_add_exp(*promote_inexact(x1, x2))
 
 
 def logaddexp2(x1: Any, x2: Any) -> Tensor:
@@ -410,9 +418,17 @@ def fmin(x1: Any, x2: Any) -> Tensor:
 def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
     """x held between `min` and `max`, either of which may be absent."""
     t = to_tensor(x)
+    min, max = (None if v is None else _bound(v, t) for v in (min, max))
     if min is not None:
         t = maximum(t, min)
     return t if max is None else minimum(t, max)
+
+
+def _bound(value: Any, x: Tensor) -> Any:
+    """A bound of `clip`; a Python integer beyond the type of integers `x` as their extreme, as in the array API."""
+    if not (_core.is_number(value) and x.dtype.kind in "iu") or isinstance(value, (float, complex)):
+        return value
+    return builtins.min(builtins.max(int(value), lowest(x.dtype)), highest(x.dtype))
 
 
 def nextafter(x1: Any, x2: Any) -> Tensor:
@@ -457,19 +473,16 @@ def frexp(x: Any) -> tuple[Tensor, Tensor]:
         m, e = frexp(astype(t, "float32"))
         return astype(m, t.dtype), e
     wide, mantissa_bits, bias = _float_layout(t.dtype.name)
-    integer = f"int{8 * t.dtype.itemsize}"
     # Subnormals are scaled into the normal range first.
     tiny = compare(ew("abs", t), 2.0 ** (2 - bias), "LT")
     scaled = select(tiny, t * 2.0**mantissa_bits, t)
-    bits = ew("bitcast_convert", scaled, dtype=integer)
+    bits = ew("bitcast_convert", scaled, dtype=f"int{8 * t.dtype.itemsize}")
     raw = ew("and", ew("shift_right_logical", bits, mantissa_bits), (1 << wide) - 1)
-    e = astype(raw, "int32") - (bias - 1)
-    e = select(tiny, e - mantissa_bits, e)
-    keep_mask = scalar(-1 - (((1 << wide) - 1) << mantissa_bits), integer)
-    half = scalar((bias - 1) << mantissa_bits, integer)
-    m = ew("bitcast_convert", ew("or", ew("and", bits, keep_mask), half), dtype=t.dtype.name)
     odd = ew("or", compare(t, 0, "EQ"), ew("not", isfinite(t)))
-    return select(odd, t, m), select(odd, 0, e)
+    e = select(odd, 0, astype(raw, "int32") - (bias - 1))
+    # A product, exact, so that the fraction has the derivative 2**-e.
+    m = ldexp(scaled, -e)
+    return select(odd, t, m), select(odd, 0, select(tiny, e - mantissa_bits, e))
 
 
 def _float_layout(dtype: str) -> tuple[int, int, int]:
@@ -481,8 +494,8 @@ def ldexp(x1: Any, x2: Any) -> Tensor:
     """x1 * 2**x2, in two steps so that neither factor overflows before the product does."""
     a, n = inexact(x1), to_tensor(x2)
     half = ew("shift_right_arithmetic", n, 1)
-    two = scalar(2, a.dtype.name)
-    return a * ew("power", two, astype(half, a.dtype)) * ew("power", two, astype(n - half, a.dtype))
+    first, second = (ew("power", 2.0, _core.recast(k, a.dtype.name)) for k in (half, n - half))
+    return a * first * second
 
 
 # --- logic ---
@@ -627,9 +640,7 @@ def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -
 
 
 def _as(value: Any, like: Tensor) -> Tensor:
-    if isinstance(value, (int, float)):
-        return scalar(value, like.dtype.name)
-    return astype(to_tensor(value), like.dtype)
+    return as_type(value, like.dtype)
 
 
 def where(condition: Any, x: Any = None, y: Any = None, *, size: int | None = None) -> Any:
@@ -640,7 +651,7 @@ def where(condition: Any, x: Any = None, y: Any = None, *, size: int | None = No
         return nonzero(condition, size=size)
     if x is None or y is None:
         raise ValueError("where needs both x and y, or neither")
-    return select(_truth(condition), number_or_tensor(x), number_or_tensor(y))
+    return select(_truth(condition), x, y)
 
 
 def gcd(x1: Any, x2: Any) -> Tensor:

@@ -11,7 +11,16 @@ from lamina import _core
 from lamina._core import Tensor
 from lamina._indexing import broadcast, getitem, reshape
 from lamina._tensor import astype, to_tensor
-from lamina.numpy._common import broadcast_shapes, canonical_axis, compare, ew, op, promote, promote_inexact
+from lamina.numpy._common import (
+    as_operands,
+    broadcast_shapes,
+    canonical_axis,
+    compare,
+    ew,
+    op,
+    promote,
+    promote_inexact,
+)
 from lamina.numpy._elementwise import conj, multiply
 from lamina.numpy._reductions import sum as sum_
 from lamina.numpy._shape import concatenate, diagonal, expand_dims, flip, moveaxis, ravel, stack, transpose
@@ -46,7 +55,7 @@ def matmul(a: Any, b: Any) -> Tensor:
 
     ValueError for 0-d operands or sizes that do not fit.
     """
-    x, y = to_tensor(a), to_tensor(b)
+    x, y = map(to_tensor, as_operands(a, b))
     if x.ndim == 0 or y.ndim == 0:
         raise ValueError(
             f"matmul needs at least one dimension, not shapes {x.shape} and {y.shape}; use multiply"
@@ -69,7 +78,7 @@ def matmul(a: Any, b: Any) -> Tensor:
 
 def dot(a: Any, b: Any) -> Tensor:
     """The sum over the last dimension of a and the last but one of b; the product where either is 0-d."""
-    x, y = to_tensor(a), to_tensor(b)
+    x, y = map(to_tensor, as_operands(a, b))
     if x.ndim == 0 or y.ndim == 0:
         return multiply(x, y)
     inner = y.ndim - 2 if y.ndim > 1 else 0
@@ -82,12 +91,13 @@ def dot(a: Any, b: Any) -> Tensor:
 
 def vdot(a: Any, b: Any) -> Tensor:
     """The sum of conj(a) * b over the flattened arrays."""
-    return dot(ravel(conj(a)), ravel(b))
+    x, y = as_operands(a, b)
+    return dot(ravel(conj(x)), ravel(y))
 
 
 def inner(a: Any, b: Any) -> Tensor:
     """The sum over the last dimensions of both."""
-    x, y = to_tensor(a), to_tensor(b)
+    x, y = map(to_tensor, as_operands(a, b))
     if x.ndim == 0 or y.ndim == 0:
         return multiply(x, y)
     if x.shape[-1] != y.shape[-1]:
@@ -97,7 +107,7 @@ def inner(a: Any, b: Any) -> Tensor:
 
 def outer(a: Any, b: Any) -> Tensor:
     """All products of the elements of two flattened arrays."""
-    x, y = ravel(a), ravel(b)
+    x, y = map(ravel, as_operands(a, b))
     return multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
 
 
@@ -129,7 +139,7 @@ def vecmat(x1: Any, x2: Any) -> Tensor:
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     """The sum over the last `axes` dimensions of a and first of b, or over two lists of dimensions."""
-    x, y = to_tensor(a), to_tensor(b)
+    x, y = map(to_tensor, as_operands(a, b))
     if isinstance(axes, int):
         if axes < 0 or axes > min(x.ndim, y.ndim):
             raise ValueError(
@@ -146,7 +156,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
 
 def kron(a: Any, b: Any) -> Tensor:
     """The Kronecker product."""
-    x, y = to_tensor(a), to_tensor(b)
+    x, y = map(to_tensor, as_operands(a, b))
     n = max(x.ndim, y.ndim)
     xs, ys = (1,) * (n - x.ndim) + x.shape, (1,) * (n - y.ndim) + y.shape
     product = multiply(
@@ -197,7 +207,7 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True, out: None = No
     """
     if not isinstance(subscripts, str):
         subscripts, operands = _interleaved(subscripts, operands)
-    terms, result, ts = _parse(subscripts, [to_tensor(x) for x in operands])
+    terms, result, ts = _parse(subscripts, [to_tensor(x) for x in as_operands(*operands)])
     ts = promote(*ts)
     sizes: dict[str, int] = {}
     for term, t in zip(terms, ts, strict=False):
@@ -327,6 +337,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
 
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     """The correlation of two 1-d arrays (the second conjugated); mode valid, same or full."""
+    a, v = as_operands(a, v)
     return _convolve(a, conj(v), mode, False)
 
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from lamina._core import Tensor
+from lamina._tensor import as_type
 from lamina.numpy._common import inexact, promote, promote_inexact
 from lamina.numpy._creation import zeros
 from lamina.numpy._elementwise import negative
@@ -29,19 +30,19 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
     if m < 0:
         raise ValueError(f"polyint needs an order that is not negative, not {m}")
     (t,) = (atleast_1d(inexact(p)),)
-    constants = atleast_1d(0.0 if k is None else k)
+    constants = atleast_1d(as_type(0.0 if k is None else k, t.dtype))
     if constants.size not in (1, m) and m > 0:
         raise ValueError(f"polyint: {constants.size} constants for {m} integrations")
     for i in range(m):
         powers = stack([t[j] / (t.size - j) for j in range(t.size)]) if t.size else t
         constant = constants[i if constants.size == m else 0]
-        t = concatenate([powers, atleast_1d(constant).astype(t.dtype)])
+        t = concatenate([powers, atleast_1d(constant)])
     return t
 
 
 def polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
     """(quotient, remainder) of polynomials; the remainder keeps leading zeros, as in jax.numpy."""
-    a, b = promote_inexact(atleast_1d(u), atleast_1d(v))
+    a, b = map(atleast_1d, promote_inexact(u, v))
     m, n = a.size - 1, b.size - 1
     quotient = zeros((max(m - n + 1, 1),), a.dtype)
     for k in range(m - n + 1):

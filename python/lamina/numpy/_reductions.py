@@ -1,7 +1,8 @@
 """Reductions and cumulative functions.
 
-Sums of booleans and small integers are int32 or wider, means of integers float32; half types are added up in
-float32.
+Sums and products of signed integers are int64 and of unsigned ones uint64, as in NumPy, so that they do not wrap;
+those of booleans, which are counts, int32. Means of 64-bit integers are float64, of others float32. Half types are
+added up in float32.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, getitem, reshape, scalar
 from lamina._running import running
-from lamina._tensor import astype, to_tensor
+from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy import _elementwise as e
 from lamina.numpy._common import (
     along,
@@ -28,11 +29,13 @@ from lamina.numpy._common import (
     floating,
     full_of,
     highest,
+    in_type,
     inexact,
     iota,
     keep,
     lowest,
     op,
+    promote,
     promote_inexact,
     reduce_op,
     select,
@@ -56,17 +59,16 @@ def _reduce(x: Tensor, name: str, init: Any, axis: Any, keepdims: bool) -> Tenso
 
 def _accumulated(x: Tensor, name: str, init: Any, axis: Any, keepdims: bool, dtype: Any) -> Tensor:
     """A sum or product in a type wide enough, then in the wanted type."""
-    result = dtypes.name_of(dtype) if dtype is not None else _sum_type(x.dtype)
+    axes = canonical_axes(axis, x.ndim)
+    result = (
+        dtypes.name_of(dtype)
+        if dtype is not None
+        else _core.sum_type(x.dtype.name, math.prod(x.shape[d] for d in axes))
+    )
     x = astype(x, result)
     if dtypes.sums_in_float32(result):
         return astype(_reduce(astype(x, "float32"), name, init, axis, keepdims), result)
     return _reduce(x, name, init, axis, keepdims)
-
-
-def _sum_type(dtype: dtypes.DType) -> str:
-    if dtype.kind in "bi" and dtype.itemsize < 4:
-        return "int32"
-    return "uint32" if dtype.kind == "u" and dtype.itemsize < 4 else dtype.name
 
 
 def sum(
@@ -78,9 +80,9 @@ def sum(
     initial: Any = None,
     where: Any = None,
 ) -> Tensor:
-    """The sum over some or all axes. Booleans and small integers give int32 (unsigned: uint32)."""
-    r = _accumulated(_masked(to_tensor(a), where, 0), "add", 0, axis, keepdims, dtype)
-    return r if initial is None else r + astype(to_tensor(initial), r.dtype)
+    """The sum over some or all axes. Integers give int64 (unsigned ones uint64), booleans int32."""
+    r = _accumulated(_masked(in_type(a, dtype), where, 0), "add", 0, axis, keepdims, dtype)
+    return r if initial is None else r + as_type(initial, r.dtype)
 
 
 def prod(
@@ -93,8 +95,8 @@ def prod(
     where: Any = None,
 ) -> Tensor:
     """The product over some or all axes, in the element type of `sum`."""
-    r = _accumulated(_masked(to_tensor(a), where, 1), "multiply", 1, axis, keepdims, dtype)
-    return r if initial is None else r * astype(to_tensor(initial), r.dtype)
+    r = _accumulated(_masked(in_type(a, dtype), where, 1), "multiply", 1, axis, keepdims, dtype)
+    return r if initial is None else r * as_type(initial, r.dtype)
 
 
 def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, largest: bool) -> Tensor:
@@ -110,7 +112,7 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
     else:
         fill = worst(x.dtype.name)
         r = _reduce(_masked(x, where, fill), name, fill, axis, keepdims)
-    return r if initial is None else getattr(e, name)(r, astype(to_tensor(initial), r.dtype))
+    return r if initial is None else getattr(e, name)(r, as_type(initial, r.dtype))
 
 
 def max(
@@ -142,14 +144,15 @@ def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, w
 
 
 def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """How many elements are non-zero, int32."""
+    """How many elements are non-zero, int32 (as the sum of booleans)."""
     return sum(e.logical_or(a, False), axis, keepdims=keepdims)
 
 
 def _count(x: Tensor, axis: Any, where: Any, keepdims: bool) -> Any:
     if where is None:
         return math.prod(x.shape[d] for d in canonical_axes(axis, x.ndim))
-    return sum(broadcast(to_tensor(where), x.shape), axis, dtype="float32", keepdims=keepdims)
+    dtype = "float64" if x.dtype.name in ("float64", "complex128") else "float32"
+    return sum(broadcast(to_tensor(where), x.shape), axis, dtype=dtype, keepdims=keepdims)
 
 
 def _widened(a: Any) -> tuple[Tensor, str]:
@@ -174,8 +177,10 @@ def mean(
     *,
     where: Any = None,
 ) -> Tensor:
-    """The mean over axes; integers and booleans give float32, half types are added up in float32."""
-    x, result = _widened(a if dtype is None else astype(to_tensor(a), dtype))
+    """The mean over axes; 64-bit integers give float64, others and booleans float32; half types are added up in
+    float32.
+    """
+    x, result = _widened(in_type(a, dtype))
     return astype(
         _divided(sum(x, axis, keepdims=keepdims, where=where), _count(x, axis, where, keepdims)), result
     )
@@ -194,7 +199,7 @@ def var(
 ) -> Tensor:
     """The mean squared distance to the mean, with count - ddof as divisor; real for complex elements."""
     ddof = ddof if correction is None else correction
-    x, result = _widened(a if dtype is None else astype(to_tensor(a), dtype))
+    x, result = _widened(in_type(a, dtype))
     result = {"complex64": "float32", "complex128": "float64"}.get(result, result)
     centred = x - mean(x, axis, keepdims=True, where=where)
     squares = (
@@ -378,11 +383,11 @@ def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
 
 
 def _cumulative(a: Any, axis: int | None, dtype: Any, name: str, init: Any) -> Tensor:
-    x = to_tensor(a)
+    x = in_type(a, dtype)
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     d = canonical_axis(axis, x.ndim)
-    result = dtypes.name_of(dtype) if dtype is not None else _sum_type(x.dtype)
+    result = dtypes.name_of(dtype) if dtype is not None else _core.sum_type(x.dtype.name, x.shape[d])
     x = astype(x, "float32" if dtypes.sums_in_float32(result) else result)
     if result == "bool":
         name = {"add": "or", "multiply": "and"}[name]
@@ -392,12 +397,12 @@ def _cumulative(a: Any, axis: int | None, dtype: Any, name: str, init: Any) -> T
 
 
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tensor:
-    """Running sums along an axis (flattened without one)."""
+    """Running sums along an axis (flattened without one), in the element type of `sum`."""
     return _cumulative(a, axis, dtype, "add", 0)
 
 
 def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tensor:
-    """Running products along an axis (flattened without one)."""
+    """Running products along an axis (flattened without one), in the element type of `sum`."""
     return _cumulative(a, axis, dtype, "multiply", 1)
 
 
@@ -513,7 +518,6 @@ def nanmedian(
 def _quantile(
     a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool, whole: int = 1
 ) -> Tensor:
-    from lamina.numpy._creation import array
     from lamina.numpy._shape import moveaxis
     from lamina.numpy._sorting import sort, take_along_axis
 
@@ -522,7 +526,7 @@ def _quantile(
     x = floating(a, "quantile")
     axes = canonical_axes(axis, x.ndim)
     shape = x.shape
-    q = ew("divide", array(q, x.dtype), whole) if whole != 1 else array(q, x.dtype)
+    q = ew("divide", as_type(q, x.dtype), whole) if whole != 1 else as_type(q, x.dtype)
     rest = [d for d in range(x.ndim) if d not in axes]
     x = moveaxis(x, tuple(axes), tuple(range(len(axes)))) if axes else x
     n = math.prod(shape[d] for d in axes)
@@ -548,9 +552,11 @@ def _quantile(
     else:
         a_low, a_high = at(low), at(high)
         between = 0.5 * astype(compare(place, low, "NE"), x.dtype) if method == "midpoint" else place - low
-        # Equal ends are taken as they are, so that infinities do not become NaN.
         mixed = a_low * (1 - between) + a_high * between
-        r = select(compare(between, 0, "EQ"), a_low, select(compare(a_low, a_high, "EQ"), a_low, mixed))
+        # Equal ends are taken as they are, so that infinities do not become NaN; they share the derivative.
+        equal = compare(a_low, a_high, "EQ")
+        gap = select(ew("and", equal, e.isfinite(a_low)), a_high - a_low, 0.0)
+        r = select(compare(between, 0, "EQ"), a_low, select(equal, a_low + between * gap, mixed))
     bad = compare(count, 0, "EQ") if skip_nan else any(nans, 0, keepdims=True)
     r = select(bad, math.nan, r)
     kept = [1 if d in axes else m for d, m in enumerate(shape)] if keepdims else [shape[d] for d in rest]
@@ -570,13 +576,10 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if x.ndim == 0:
         raise ValueError("diff needs at least one dimension")
     d = canonical_axis(axis, x.ndim)
-    ends = [None if v is None else to_tensor(v) for v in (prepend, append)]
-    ends = [
-        v if v is None or v.ndim else broadcast(v, [1 if i == d else m for i, m in enumerate(x.shape)])
-        for v in ends
-    ]
-    if ends[0] is not None or ends[1] is not None:
-        x = concatenate([v for v in (ends[0], x, ends[1]) if v is not None], d)
+    if prepend is not None or append is not None:
+        parts = promote(*[v for v in (prepend, x, append) if v is not None])
+        flat = [1 if i == d else m for i, m in enumerate(x.shape)]
+        x = concatenate([v if v.ndim else broadcast(v, flat) for v in parts], d)
     key = (slice(None),) * d
     for _ in range(n):
         later, earlier = getitem(x, (*key, slice(1, None))), getitem(x, (*key, slice(None, -1)))
@@ -589,7 +592,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
     from lamina.numpy._shape import concatenate, ravel
 
     x = diff(ravel(ary))
-    parts = [None if v is None else astype(ravel(v), x.dtype) for v in (to_begin, to_end)]
+    parts = [None if v is None else ravel(as_type(v, x.dtype)) for v in (to_begin, to_end)]
     return concatenate([v for v in (parts[0], x, parts[1]) if v is not None])
 
 
@@ -613,7 +616,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         if x.shape[d] < 2:
             raise ValueError(f"gradient needs at least 2 elements along axis {d}, not {x.shape[d]}")
         cut = lambda s, v=x, d=d: getitem(v, (*(slice(None),) * d, s))  # noqa: E731
-        h = to_tensor(h)
+        h = as_type(h, x.dtype) if isinstance(h, (list, tuple)) else to_tensor(h)
         if h.ndim == 0:
             inside = (cut(slice(2, None)) - cut(slice(None, -2))) / (2.0 * h)
             first = (cut(slice(1, 2)) - cut(slice(0, 1))) / h
@@ -634,13 +637,13 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
     """The integral by the trapezoid rule along an axis."""
-    t = inexact(y)
+    t, x = (inexact(y), None) if x is None else promote_inexact(y, x)
     d = canonical_axis(axis, t.ndim)
     key = (slice(None),) * d
     pairs = getitem(t, (*key, slice(1, None))) + getitem(t, (*key, slice(None, -1)))
     if x is None:
         return sum(pairs * 0.5, d) * dx
-    steps = diff(inexact(x), axis=0 if to_tensor(x).ndim == 1 else d)
+    steps = diff(x, axis=0 if x.ndim == 1 else d)
     return sum(pairs * (along(steps, d, t.ndim) if steps.ndim == 1 else steps) * 0.5, d)
 
 

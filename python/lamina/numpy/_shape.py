@@ -12,7 +12,7 @@ from lamina import _core
 from lamina._core import Tensor
 from lamina._indexing import broadcast, getitem, scalar
 from lamina._indexing import reshape as reshape_to
-from lamina._tensor import astype, describe, to_tensor
+from lamina._tensor import as_type, describe, to_tensor
 from lamina.numpy import _common
 from lamina.numpy._common import canonical_axes, canonical_axis, op, promote, shape_of, sizes_of
 
@@ -173,7 +173,7 @@ def _each(arys: Sequence[Any], f: Any) -> Any:
 # --- joining and splitting ---
 
 
-def _sequence(arrays: Any, name: str) -> list[Tensor]:
+def _sequence(arrays: Any, name: str, dtype: Any = None) -> list[Tensor]:
     if isinstance(arrays, Tensor):
         if arrays.ndim == 0:
             raise ValueError(f"{name} needs a sequence of arrays, not a 0-d Tensor")
@@ -181,12 +181,12 @@ def _sequence(arrays: Any, name: str) -> list[Tensor]:
     out = list(arrays)
     if not out:
         raise ValueError(f"{name} needs at least one array")
-    return promote(*out)
+    return promote(*out) if dtype is None else [as_type(x, dtype) for x in out]
 
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Tensor:
     """Arrays joined along an axis; None joins them flattened. ValueError where other sizes differ."""
-    ts = _sequence(arrays, "concatenate")
+    ts = _sequence(arrays, "concatenate", dtype)
     if axis is None:
         ts, axis = [ravel(t) for t in ts], 0
     if ts[0].ndim == 0:
@@ -198,7 +198,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Tensor:
         ):
             raise ValueError(f"shapes {ts[0].shape} and {t.shape} cannot be concatenated along axis {axis}")
     out = ts[0] if len(ts) == 1 else op("concatenate", ts, dimension=axis)
-    return _core.set_weak(out, False) if dtype is None else astype(out, dtype)
+    return _core.set_weak(out, out.weak_type and dtype is None)
 
 
 concat = concatenate
@@ -206,7 +206,7 @@ concat = concatenate
 
 def stack(arrays: Any, axis: int = 0, dtype: Any = None) -> Tensor:
     """Arrays of one shape joined along a new axis."""
-    ts = _sequence(arrays, "stack")
+    ts = _sequence(arrays, "stack", dtype)
     for t in ts:
         if t.shape != ts[0].shape:
             raise ValueError(f"stack needs arrays of one shape, not {ts[0].shape} and {t.shape}")
@@ -216,18 +216,18 @@ def stack(arrays: Any, axis: int = 0, dtype: Any = None) -> Tensor:
 
 def vstack(tup: Any, dtype: Any = None) -> Tensor:
     """Arrays joined along the first of at least 2 dimensions."""
-    return concatenate([atleast_2d(t) for t in _sequence(tup, "vstack")], 0, dtype)
+    return concatenate([atleast_2d(t) for t in _sequence(tup, "vstack", dtype)], 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Tensor:
     """Arrays joined along the second dimension (the first of 1-d arrays)."""
-    ts = [atleast_1d(t) for t in _sequence(tup, "hstack")]
+    ts = [atleast_1d(t) for t in _sequence(tup, "hstack", dtype)]
     return concatenate(ts, 0 if ts[0].ndim == 1 else 1, dtype)
 
 
 def dstack(tup: Any, dtype: Any = None) -> Tensor:
     """Arrays joined along the third of at least 3 dimensions."""
-    return concatenate([atleast_3d(t) for t in _sequence(tup, "dstack")], 2, dtype)
+    return concatenate([atleast_3d(t) for t in _sequence(tup, "dstack", dtype)], 2, dtype)
 
 
 def column_stack(tup: Any) -> Tensor:
@@ -260,7 +260,7 @@ def block(arrays: Any) -> Tensor:
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
     """`values` joined to the end of `arr`; both flattened without an axis."""
-    return concatenate([to_tensor(arr), to_tensor(values)], axis)
+    return concatenate([arr, values], axis)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
@@ -464,9 +464,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     """`arr` with `values` put in before known indices `obj`."""
     import numpy as np
 
-    t, v = promote(to_tensor(arr), values)
-    dtype = to_tensor(arr).dtype
-    t, v = astype(t, dtype), astype(v, dtype)
+    t = to_tensor(arr)
+    v = as_type(values, t.dtype)
     if axis is None:
         t, axis = ravel(t), 0
     axis = canonical_axis(axis, t.ndim)
@@ -510,7 +509,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
                 if n:
                     zeros = [0] * t.ndim
                     edge = [n if i == d else 0 for i in range(t.ndim)]
-                    fill = astype(to_tensor(value), t.dtype)
+                    fill = as_type(value, t.dtype)
                     t = op(
                         "pad",
                         [t, fill],
@@ -543,7 +542,7 @@ def _pairs(widths: Any, ndim: int, name: str) -> list[tuple[int, int]]:
 
 
 def _pairs_of_values(values: Any, ndim: int) -> list[tuple[Any, Any]]:
-    if isinstance(values, (int, float, bool, complex, Tensor)) or getattr(values, "ndim", None) == 0:
+    if _core.is_number(values) or getattr(values, "ndim", None) == 0:
         return [(values, values)] * ndim
     items = list(values)
     if items and isinstance(items[0], (list, tuple)):

@@ -11,12 +11,14 @@ from lamina import _core
 from lamina._bounds import check_known
 from lamina._core import Tensor
 from lamina._indexing import At, broadcast, getitem, missing, reshape, scalar
-from lamina._tensor import astype, to_tensor
+from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy import _elementwise as e
 from lamina.numpy._common import (
+    as_operands,
     broadcast_shapes,
     canonical_axis,
     compare,
+    default_int,
     ew,
     full_of,
     host,
@@ -173,7 +175,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
     """The number of the bin each element lies in; `bins` increases or decreases."""
-    t, b = to_tensor(x), to_tensor(bins)
+    t, b = promote(x, bins)
     if b.ndim != 1:
         raise ValueError(f"digitize needs 1-d bins, not shape {b.shape}")
     if b.size == 0:
@@ -341,7 +343,8 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
         return in_place(a, put(a, ind, v, mode, inplace=False), "put")
     if mode not in (None, "raise", "clip", "wrap"):
         raise ValueError(f"mode is 'raise', 'clip' or 'wrap', not {mode!r}")
-    t, values, i = to_tensor(a), ravel(v), ravel(ind)
+    t, i = to_tensor(a), ravel(ind)
+    values = ravel(as_type(v, t.dtype))
     from lamina.numpy._shape import resize
 
     if mode == "wrap":
@@ -392,9 +395,9 @@ def piecewise(x: Any, condlist: Sequence[Any], funclist: Sequence[Any], *args: A
         )
     value = lambda f: f(t, *args, **kw) if callable(f) else f  # noqa: E731
     out: Any = value(funcs.pop()) if len(funcs) > len(condlist) else 0
-    out = broadcast(astype(to_tensor(out), t.dtype), t.shape)
+    out = broadcast(as_type(out, t.dtype), t.shape)
     for c, f in zip(condlist, funcs, strict=False):
-        out = select(to_tensor(c), astype(broadcast(to_tensor(value(f)), t.shape), t.dtype), out)
+        out = select(to_tensor(c), broadcast(as_type(value(f), t.dtype), t.shape), out)
     return out
 
 
@@ -438,7 +441,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
         if values.size and values.min() < 0:
             raise ValueError("bincount needs non-negative integers")
         length = max(minlength, int(values.max()) + 1 if values.size else 0)
-    w = full_of(1, "int32", t.shape) if weights is None else inexact(weights)
+    w = full_of(1, default_int(), t.shape) if weights is None else _core.set_weak(inexact(weights), False)
     index = astype(e.clip(t, 0, None), "int32")
     if t.size == 0 or length == 0:
         return full_of(0, w.dtype.name, [length])
@@ -451,12 +454,12 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         raise NotImplementedError("histogram needs a number of bins or their edges, not a rule's name")
     b = to_tensor(bins)
     if b.ndim == 1:
-        return inexact(b)
+        return promote_inexact(a, bins)[1] if isinstance(bins, (list, tuple)) else inexact(b)
     from lamina.numpy._creation import linspace
 
     t = inexact(ravel(a))
     if range is not None:
-        low, high = (astype(to_tensor(v), t.dtype) for v in range)
+        low, high = (as_type(v, t.dtype) for v in range)
     elif t.size == 0:
         low, high = scalar(0, t.dtype.name), scalar(1, t.dtype.name)
     else:
@@ -472,7 +475,8 @@ def histogram(
     floats.
     """
     edges = histogram_bin_edges(a, bins, range)
-    t, edges = promote_inexact(ravel(a), edges)
+    t, edges = promote_inexact(a, edges)
+    t = ravel(t)
     w = full_of(1, t.dtype.name, t.shape) if weights is None else inexact(ravel(weights))
     n = edges.size - 1
     if t.size == 0:
@@ -494,8 +498,7 @@ def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
 ) -> Tensor:
     """Linear interpolation of (xp, fp), xp increasing, at x; `left` and `right` outside."""
-    x, xp = promote_inexact(x, xp)
-    fp = inexact(fp)
+    x, xp, fp = promote_inexact(x, xp, fp)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.size == 0:
         raise ValueError(f"interp needs 1-d xp and fp of one size, not shapes {xp.shape} and {fp.shape}")
     if period is not None:
@@ -576,7 +579,7 @@ def _unique_of_size(t: Tensor, size: int, fill_value: Any, equal_nan: bool) -> t
     starts, ends = getitem(bounds, slice(None, -1)), getitem(bounds, slice(1, None))
     inside = compare(starts, n, "LT")
     at = e.clip(starts, 0, n - 1)
-    rest = getitem(ordered, 0) if fill_value is None else astype(to_tensor(fill_value), t.dtype)
+    rest = getitem(ordered, 0) if fill_value is None else as_type(fill_value, t.dtype)
     return (
         select(inside, getitem(ordered, at), rest),
         select(inside, getitem(order, at), n),
@@ -647,7 +650,7 @@ def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Tensor:
     """Whether two arrays have one shape and equal elements."""
-    a, b = to_tensor(a1), to_tensor(a2)
+    a, b = map(to_tensor, as_operands(a1, a2))
     if a.shape != b.shape:
         return scalar(False, "bool")
     same = e.equal(a, b)
@@ -656,7 +659,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Tensor:
 
 def array_equiv(a1: Any, a2: Any) -> Tensor:
     """Whether two arrays broadcast together and are equal then."""
-    a, b = to_tensor(a1), to_tensor(a2)
+    a, b = map(to_tensor, as_operands(a1, a2))
     try:
         broadcast_shapes(a.shape, b.shape)
     except ValueError:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lamina._core import Tensor
 from lamina._indexing import broadcast, setitem_value
-from lamina._tensor import to_tensor
+from lamina._tensor import as_type, to_tensor
 from lamina.numpy._common import in_place, select
 from lamina.numpy._elementwise import not_equal, remainder
 from lamina.numpy._reductions import cumsum
@@ -31,7 +31,8 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Tensor | N
     """
     if inplace:
         return in_place(arr, place(arr, mask, vals, inplace=False), "place")
-    t, values = to_tensor(arr), ravel(vals)
+    t = to_tensor(arr)
+    values = ravel(as_type(vals, t.dtype))
     if values.size == 0:
         raise ValueError("place: there are no values to place")
     m = _mask_of(mask, t, "place")
@@ -48,7 +49,9 @@ def putmask(a: Any, mask: Any, values: Any, *, inplace: bool = True) -> Tensor |
     if inplace:
         return in_place(a, putmask(a, mask, values, inplace=False), "putmask")
     t = to_tensor(a)
-    return select(_mask_of(mask, t, "putmask"), setitem_value(t, ..., resize(values, t.shape)), t)
+    return select(
+        _mask_of(mask, t, "putmask"), setitem_value(t, ..., resize(as_type(values, t.dtype), t.shape)), t
+    )
 
 
 def copyto(

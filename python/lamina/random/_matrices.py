@@ -62,7 +62,7 @@ def multivariate_normal(
 
 
 def orthogonal(
-    key: Any, n: int, shape: Sequence[int] = (), dtype: Any = "float32", m: int | None = None
+    key: Any, n: int, shape: Sequence[int] = (), dtype: Any = float, m: int | None = None
 ) -> Tensor:
     """Uniform (Haar) orthogonal matrices [*shape, n, n], or [*shape, n, m] with orthonormal rows or columns.
 

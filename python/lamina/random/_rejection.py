@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import dtypes, lax
+from lamina import _core, dtypes, lax
 from lamina import numpy as np_
 from lamina._core import Tensor
 from lamina._custom import custom_jvp
@@ -133,12 +133,12 @@ def _gamma(what: str, sample: Any, key: Any, a: Any, shape: Any, dtype: Any) -> 
     return lax.reshape(sample(alphas, *words), shape)
 
 
-def gamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = "float32") -> Tensor:
+def gamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """Gamma numbers of parameter a and scale 1, differentiable by a."""
     return _gamma("gamma", _gamma_sample, key, a, shape, dtype)
 
 
-def loggamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = "float32") -> Tensor:
+def loggamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """Logarithms of gamma numbers, exact where those underflow; differentiable by a."""
     return _gamma("loggamma", _loggamma_sample, key, a, shape, dtype)
 
@@ -148,7 +148,7 @@ def _two(key: Any) -> list[Tensor]:
     return [lax.index_in_dim(keys, i, 0, False) for i in (0, 1)]
 
 
-def beta(key: Any, a: Any, b: Any, shape: Sequence[int] | None = None, dtype: Any = "float32") -> Tensor:
+def beta(key: Any, a: Any, b: Any, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """Beta numbers of parameters a and b."""
     name, shape = _float_name("beta", dtype), _draw("beta", shape, a, b)
     key_a, key_b = _two(key)
@@ -158,7 +158,7 @@ def beta(key: Any, a: Any, b: Any, shape: Sequence[int] | None = None, dtype: An
     return part_a / (part_a + part_b)
 
 
-def dirichlet(key: Any, alpha: Any, shape: Sequence[int] | None = None, dtype: Any = "float32") -> Tensor:
+def dirichlet(key: Any, alpha: Any, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """Points of the simplex, [*shape, n], with concentrations alpha, [..., n]. ValueError for a scalar alpha."""
     from lamina.nn import softmax
 
@@ -172,13 +172,13 @@ def dirichlet(key: Any, alpha: Any, shape: Sequence[int] | None = None, dtype: A
     return softmax(loggamma(key, t, (*shape, t.shape[-1]), name), -1)
 
 
-def chisquare(key: Any, df: Any, shape: Sequence[int] | None = None, dtype: Any = "float32") -> Tensor:
+def chisquare(key: Any, df: Any, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """Chi-square numbers of df degrees of freedom."""
     name = _float_name("chisquare", dtype)
     return lax.exp(loggamma(key, _scalar(df, name) / 2, shape, name)) * 2
 
 
-def f(key: Any, dfnum: Any, dfden: Any, shape: Sequence[int] | None = None, dtype: Any = "float32") -> Tensor:
+def f(key: Any, dfnum: Any, dfden: Any, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """Quotients of chi-square numbers over their degrees of freedom."""
     name, shape = _float_name("f", dtype), _draw("f", shape, dfnum, dfden)
     key_den, key_num = _two(key)
@@ -186,7 +186,7 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Sequence[int] | None = None, dtyp
     return (chisquare(key_num, num, shape, name) / num) / (chisquare(key_den, den, shape, name) / den)
 
 
-def t(key: Any, df: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+def t(key: Any, df: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tensor:
     """Student's t numbers of df degrees of freedom."""
     name, shape = _float_name("t", dtype), _draw("t", shape or None, df)
     key_n, key_g = _two(key)
@@ -194,7 +194,7 @@ def t(key: Any, df: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> T
     return normal(key_n, shape, name) * lax.sqrt(half / gamma(key_g, half, shape, name))
 
 
-def generalized_normal(key: Any, p: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+def generalized_normal(key: Any, p: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tensor:
     """Numbers of density proportional to exp(-|x|^p)."""
     name = _float_name("generalized_normal", dtype)
     key_g, key_s = _two(key)
@@ -203,7 +203,7 @@ def generalized_normal(key: Any, p: Any, shape: Sequence[int] = (), dtype: Any =
     return rademacher(key_s, shape, name) * ew("power", size, np_.broadcast_to(power, size.shape))
 
 
-def ball(key: Any, d: int, p: Any = 2, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+def ball(key: Any, d: int, p: Any = 2, shape: Sequence[int] = (), dtype: Any = float) -> Tensor:
     """Uniform points of the unit ball of the p-norm in d dimensions: [*shape, d]."""
     name, shape = _float_name("ball", dtype), _shape(shape)
     key_g, key_e = _two(key)
@@ -217,16 +217,14 @@ def ball(key: Any, d: int, p: Any = 2, shape: Sequence[int] = (), dtype: Any = "
 # --- continuous ones without rejection ---
 
 
-def lognormal(
-    key: Any, sigma: Any = 1.0, shape: Sequence[int] | None = None, dtype: Any = "float32"
-) -> Tensor:
+def lognormal(key: Any, sigma: Any = 1.0, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """exp of normal numbers of standard deviation sigma."""
     name, shape = _float_name("lognormal", dtype), _draw("lognormal", shape, sigma)
     return lax.exp(normal(key, shape, name) * _scalar(sigma, name))
 
 
 def triangular(
-    key: Any, left: Any, mode: Any, right: Any, shape: Sequence[int] | None = None, dtype: Any = "float32"
+    key: Any, left: Any, mode: Any, right: Any, shape: Sequence[int] | None = None, dtype: Any = float
 ) -> Tensor:
     """Numbers of triangular density from left to right with its top at mode."""
     name, shape = _float_name("triangular", dtype), _draw("triangular", shape, left, mode, right)
@@ -237,7 +235,7 @@ def triangular(
     return select(u < (top - lo) / (hi - lo), rising, falling)
 
 
-def wald(key: Any, mean: Any, shape: Sequence[int] | None = None, dtype: Any = "float32") -> Tensor:
+def wald(key: Any, mean: Any, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """Inverse Gaussian numbers of this mean and scale 1 (Michael, Schucany and Haas, 1976)."""
     name, shape = _float_name("wald", dtype), _draw("wald", shape, mean)
     key_v, key_z = _two(key)
@@ -249,7 +247,7 @@ def wald(key: Any, mean: Any, shape: Sequence[int] | None = None, dtype: Any = "
 
 
 def double_sided_maxwell(
-    key: Any, loc: Any, scale: Any, shape: Sequence[int] = (), dtype: Any = "float32"
+    key: Any, loc: Any, scale: Any, shape: Sequence[int] = (), dtype: Any = float
 ) -> Tensor:
     """Maxwell numbers of random sign, scaled and shifted: [*shape, *the parameters' common shape]."""
     name = _float_name("double_sided_maxwell", dtype)
@@ -265,10 +263,10 @@ def double_sided_maxwell(
 
 def _parameter(x: Any) -> Tensor:
     v = to_tensor(x)
-    return v if v.dtype.kind == "f" else lax.convert_element_type(v, "float32")
+    return v if v.dtype.kind == "f" else _core.recast(v, _core.inexact_type(v.dtype.name))
 
 
-def geometric(key: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any = "int32") -> Tensor:
+def geometric(key: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any = int) -> Tensor:
     """The number of trials up to the first success, of probability p."""
     prob, shape = _parameter(p), _draw("geometric", shape, p)
     u = uniform(key, shape, prob.dtype)
@@ -277,7 +275,7 @@ def geometric(key: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any =
     return lax.convert_element_type(trials, dtype)
 
 
-def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any = "int32") -> Tensor:
+def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any = int) -> Tensor:
     """Poisson numbers of mean lam, integers; -1 for NaN."""
     k, shape = _check_key(key), _draw("poisson", shape, lam)
     name = dtypes.canonical(dtype)
@@ -333,7 +331,7 @@ def _transformed_poisson(key: Tensor, rate: Tensor, name: str) -> Tensor:
     return lax.convert_element_type(out, name)
 
 
-def binomial(key: Any, n: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any = "float32") -> Tensor:
+def binomial(key: Any, n: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """The number of successes of n trials of probability p, a float; NaN for NaN or a negative n or p."""
     name = _float_name("binomial", dtype)
     k, prob = _check_key(key), _parameter(p)
@@ -425,7 +423,7 @@ def _btrs(key: Tensor, count: Tensor, prob: Tensor, name: str) -> Tensor:
 
 
 def multinomial(
-    key: Any, n: Any, p: Any, *, shape: Sequence[int] | None = None, dtype: Any = "float32", unroll: Any = 1
+    key: Any, n: Any, p: Any, *, shape: Sequence[int] | None = None, dtype: Any = float, unroll: Any = 1
 ) -> Tensor:
     """How often each of the outcomes of probabilities p, [..., k], comes in n trials: [..., k], floats.
 

@@ -214,7 +214,7 @@ def _scalar(x: Any, name: str) -> Tensor:
 
 
 def uniform(
-    key: Any, shape: Sequence[int] = (), dtype: Any = "float32", minval: Any = 0.0, maxval: Any = 1.0
+    key: Any, shape: Sequence[int] = (), dtype: Any = float, minval: Any = 0.0, maxval: Any = 1.0
 ) -> Tensor:
     """Uniform floats in [minval, maxval), as many distinct values as the mantissa has."""
     name = _float_name("uniform", dtype)
@@ -241,7 +241,7 @@ def _scaled(raw: Tensor, name: str, minval: Any, maxval: Any) -> Tensor:
     return _core.elementwise("maximum", lo, unit * (hi - lo) + lo)
 
 
-def randint(key: Any, shape: Sequence[int], minval: Any, maxval: Any, dtype: Any = "int32") -> Tensor:
+def randint(key: Any, shape: Sequence[int], minval: Any, maxval: Any, dtype: Any = int) -> Tensor:
     """Uniform integers in [minval, maxval); minval where that is empty."""
     t = dtypes.canonical(dtype)
     if t.kind not in "iu":
@@ -291,7 +291,7 @@ def _bound(x: Any, t: dtypes.DType) -> Tensor:
     return _core.elementwise("convert", v, dtype=str(t))
 
 
-def normal(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+def normal(key: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tensor:
     """Standard normal numbers: sqrt(2) erf_inv(u), u uniform in (-1, 1).
 
     Complex: both parts of variance 1/2.
@@ -314,7 +314,7 @@ def _above_minus_one(name: str) -> float:
 
 
 def truncated_normal(
-    key: Any, lower: Any, upper: Any, shape: Sequence[int] | None = None, dtype: Any = "float32"
+    key: Any, lower: Any, upper: Any, shape: Sequence[int] | None = None, dtype: Any = float
 ) -> Tensor:
     """Standard normal numbers given that they lie in (lower, upper)."""
     name = _float_name("truncated_normal", dtype)
@@ -333,49 +333,49 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None) -> Ten
     """True with probability p."""
     t = to_tensor(p)
     if t.dtype.kind != "f":
-        t = lax.convert_element_type(t, "float32")
+        t = _core.recast(t, _core.inexact_type(t.dtype.name))
     return uniform(key, _draw("bernoulli", shape, t), t.dtype) < t
 
 
-def rademacher(key: Any, shape: Sequence[int] = (), dtype: Any = "int32") -> Tensor:
+def rademacher(key: Any, shape: Sequence[int] = (), dtype: Any = int) -> Tensor:
     """-1 or 1."""
     drawn = lax.convert_element_type(bernoulli(key, 0.5, shape), dtype)
     return lax.convert_element_type(drawn * 2 - 1, dtype)
 
 
-def exponential(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+def exponential(key: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tensor:
     """Exponential numbers of rate 1."""
     return -lax.log1p(-uniform(key, shape, _float_name("exponential", dtype)))
 
 
-def gumbel(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+def gumbel(key: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tensor:
     """Standard Gumbel numbers."""
     name = _float_name("gumbel", dtype)
     return -lax.log(-lax.log(uniform(key, shape, name, _TINY[name], 1.0)))
 
 
-def laplace(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+def laplace(key: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tensor:
     """Standard Laplace numbers."""
     name = _float_name("laplace", dtype)
     u = uniform(key, shape, name, _above_minus_one(name), 1.0)
     return lax.sign(u) * lax.log1p(-lax.abs(u))
 
 
-def logistic(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+def logistic(key: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tensor:
     """Standard logistic numbers."""
     name = _float_name("logistic", dtype)
     u = uniform(key, shape, name, _TINY[name], 1.0)
     return lax.log(u) - lax.log1p(-u)
 
 
-def cauchy(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+def cauchy(key: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tensor:
     """Standard Cauchy numbers."""
     name = _float_name("cauchy", dtype)
     u = uniform(key, shape, name, 2.0 ** -_MANTISSA[name][0], 1.0)
     return lax.tan((u - const(0.5, name)) * const(math.pi, name))
 
 
-def pareto(key: Any, b: Any, shape: Sequence[int] | None = None, dtype: Any = "float32") -> Tensor:
+def pareto(key: Any, b: Any, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """Pareto numbers of shape parameter b, at least 1."""
     name = _float_name("pareto", dtype)
     drawn = exponential(key, _draw("pareto", shape, b), name)
@@ -383,7 +383,7 @@ def pareto(key: Any, b: Any, shape: Sequence[int] | None = None, dtype: Any = "f
 
 
 def weibull_min(
-    key: Any, scale: Any, concentration: Any, shape: Sequence[int] = (), dtype: Any = "float32"
+    key: Any, scale: Any, concentration: Any, shape: Sequence[int] = (), dtype: Any = float
 ) -> Tensor:
     """Weibull numbers."""
     name = _float_name("weibull_min", dtype)
@@ -392,14 +392,14 @@ def weibull_min(
     return _core.elementwise("power", e, power) * _scalar(scale, name)
 
 
-def rayleigh(key: Any, scale: Any, shape: Sequence[int] | None = None, dtype: Any = "float32") -> Tensor:
+def rayleigh(key: Any, scale: Any, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """Rayleigh numbers."""
     name = _float_name("rayleigh", dtype)
     u = uniform(key, _draw("rayleigh", shape, scale), name)
     return _scalar(scale, name) * lax.sqrt(lax.log(u) * -2)
 
 
-def maxwell(key: Any, shape: Sequence[int] = (), dtype: Any = "float32") -> Tensor:
+def maxwell(key: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tensor:
     """Lengths of vectors of three standard normal numbers."""
     shape = _shape(shape)
     drawn = normal(key, (*shape, 3), _float_name("maxwell", dtype))
@@ -474,7 +474,7 @@ def _probabilities(p: Any, n: int) -> Tensor:
     t = to_tensor(p)
     if t.shape != (n,):
         raise ValueError(f"random.choice of {n} elements needs p of shape ({n},), not {t.shape}")
-    return t if t.dtype.kind == "f" else lax.convert_element_type(t, "float32")
+    return t if t.dtype.kind == "f" else _core.recast(t, _core.inexact_type(t.dtype.name))
 
 
 def _weighted(k: Tensor, p: Tensor, shape: tuple[int, ...], replace: bool) -> Tensor:

@@ -1,0 +1,89 @@
+#include "hlo/mutex.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+namespace lamina::hlo {
+namespace {
+
+struct Registry {
+  std::mutex mutex;  // taken last of all locks, and held by nobody who waits for another
+  std::vector<ForkGuarded*> all;
+  std::vector<ForkGuarded*> held;  // by the thread that forks, in order
+
+  static Registry& get() {
+    static Registry* const registry = new Registry;
+    return *registry;
+  }
+
+  void before_fork() {
+    for (;;) {
+      mutex.lock();
+      std::vector<ForkGuarded*> wanted = all;
+      mutex.unlock();
+      std::stable_sort(wanted.begin(), wanted.end(),
+                       [](const auto* a, const auto* b) { return a->rank() < b->rank(); });
+      for (ForkGuarded* g : wanted) g->before_fork();
+      mutex.lock();
+      held = std::move(wanted);
+      if (held.size() == all.size()) return;
+      after_fork(false);  // another was made meanwhile
+    }
+  }
+  void after_fork(bool in_child) {
+    const std::vector<ForkGuarded*> done = std::exchange(held, {});
+    mutex.unlock();
+    std::for_each(done.rbegin(), done.rend(), [&](ForkGuarded* g) { g->after_fork(in_child); });
+  }
+};
+
+}  // namespace
+
+ForkGuarded::ForkGuarded(LockRank rank) : rank_(rank) {
+  Registry& r = Registry::get();
+  const std::lock_guard lock(r.mutex);
+  static const int registered =
+      pthread_atfork([] { Registry::get().before_fork(); }, [] { Registry::get().after_fork(false); },
+                     [] { Registry::get().after_fork(true); });
+  static_cast<void>(registered);
+  r.all.push_back(this);
+}
+
+ForkGuarded::~ForkGuarded() {
+  Registry& r = Registry::get();
+  const std::lock_guard lock(r.mutex);
+  std::erase(r.all, this);
+}
+
+void Mutex::lock() {
+  note_locked(rank());
+  mutex_.lock();
+}
+void Mutex::unlock() {
+  mutex_.unlock();
+  note_unlocked(rank());
+}
+
+#ifndef NDEBUG
+namespace {
+thread_local uint32_t held_ranks = 0;
+}  // namespace
+
+void note_locked(LockRank rank) {
+  const uint32_t bit = uint32_t{1} << static_cast<int>(rank);
+  if (held_ranks >= bit) {
+    std::fprintf(stderr, "lamina: a lock of rank %d is taken under locks of the ranks %#x\n",
+                 static_cast<int>(rank), held_ranks);
+    std::abort();
+  }
+  held_ranks |= bit;
+}
+void note_unlocked(LockRank rank) { held_ranks &= ~(uint32_t{1} << static_cast<int>(rank)); }
+#endif
+
+}  // namespace lamina::hlo

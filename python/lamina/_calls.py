@@ -1,0 +1,349 @@
+"""Calls that a traced function makes: what runs in the place of each callee, so that nothing it reads is missed."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+import math
+import sys
+import types
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from lamina._core import Tensor
+from lamina._objects import (
+    BUILTIN,
+    FUNCTION,
+    METHOD,
+    PLAIN,
+    is_ours,
+    is_tree,
+    is_users,
+    is_users_type,
+    looked_up,
+)
+from lamina._observed import Observed, derived
+from lamina._read_set import ATTRIBUTE, Unseen
+from lamina._rewrite import HOOKS, rewritten
+
+if TYPE_CHECKING:
+    from lamina._watch import Watch
+
+# Called as they are: they read nothing of their arguments, or look at the frame that calls them.
+_RAW: frozenset[Any] = frozenset(
+    (
+        isinstance,
+        issubclass,
+        callable,
+        super,
+        globals,
+        exec,
+        eval,
+        range,
+        property,
+        staticmethod,
+        classmethod,
+        object,
+        slice,
+        sys._getframe,
+        inspect.currentframe,
+        breakpoint,
+        delattr,
+        next,
+    )
+)
+# Called with the elements of sequences that were read, numbers among them as parameters.
+_OVER_ELEMENTS: frozenset[Any] = frozenset(
+    (
+        enumerate,
+        zip,
+        map,
+        filter,
+        list,
+        tuple,
+        reversed,
+        iter,
+        sum,
+        min,
+        max,
+        any,
+        all,
+        sorted,
+        set,
+        frozenset,
+    )
+)
+_OF_NUMBERS: frozenset[Any] = frozenset((float, int, abs, round, pow))
+_MAKES: frozenset[Any] = frozenset(
+    (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
+)
+# Modules whose functions give another value each time.
+_IMPURE = frozenset(("random", "_random", "time", "secrets", "uuid"))
+_NOW = frozenset(("datetime.now", "datetime.utcnow", "datetime.today", "date.today"))
+# Methods of containers that change them.
+_WRITES = frozenset(
+    [
+        "append",
+        "extend",
+        "insert",
+        "remove",
+        "pop",
+        "popitem",
+        "clear",
+        "update",
+        "setdefault",
+        "add",
+        "discard",
+        "sort",
+        "reverse",
+        "appendleft",
+        "popleft",
+    ]
+)
+
+
+class Calls:
+    """Chooses what a watched function calls."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+
+    def callee(self, f: Any) -> Any:
+        """What the traced function calls in the place of `f`."""
+        t = type(f)
+        if t is FUNCTION:
+            if is_users(f.__code__.co_filename):
+                return self.watch.entered(f)
+            if f in _RAW:
+                return f
+            return self._ours(f) if is_ours(f) else self._foreign(self.watch.entered(f), f)
+        if t is METHOD:
+            inner = f.__func__
+            if isinstance(inner, FUNCTION):
+                if is_users(inner.__code__.co_filename):
+                    return self.watch.entered(f)
+                if is_ours(inner):
+                    return self._ours(f)
+                self._opaque(f.__self__)
+                return self._foreign(self.watch.entered(f), f)
+            return self._foreign(f, f)
+        if isinstance(f, type):
+            return self._class(f)
+        if t is BUILTIN or t is types.MethodDescriptorType or t is types.MethodWrapperType:
+            return self._builtin(f)
+        if is_ours(t):
+            return (
+                self._ours(f) if t.__module__ == "lamina" else f
+            )  # of C code; a jitted function or custom rule
+        if t is functools.partial:
+            inner = self.callee(f.func)
+            return functools.partial(inner, *f.args, **f.keywords)
+        call = looked_up(t, "__call__")
+        if isinstance(call, FUNCTION) and is_users(call.__code__.co_filename):
+            return METHOD(self.watch.entered(call), f)
+        self._opaque(f)
+        return self._foreign(f, f)
+
+    def _opaque(self, x: Any) -> None:
+        """An object of an installed package is asked to do something: what it reads of itself is not seen."""
+        if not hasattr(x, "__dict__") or isinstance(x, type) or type(x).__module__ in sys.stdlib_module_names:
+            return
+        try:
+            holder = weakref.ref(x)
+        except TypeError:
+            return
+        text = self.watch.text(x)
+        self.watch.reads.not_seen(
+            ("asks", id(x)),
+            lambda: Unseen(
+                f"{{f}} asks `{text}`, whose class {type(x).__module__}.{type(x).__qualname__} is not watched, and its "
+                "attributes have changed since",
+                "Pass what changes as an argument.",
+                lambda: _attributes(holder()),
+            ),
+        )
+
+    def _given(self, a: Any) -> Any:
+        """An argument of the library's functions, which know parameters."""
+        t = type(a)
+        if t in PLAIN:
+            return a
+        if t in (FUNCTION, METHOD, functools.partial):
+            return self.watch.entered(a)
+        if isinstance(a, (list, tuple, dict)) or is_tree(a):
+            return self.watch.noted_leaves(a)
+        return self.watch.entered(a)
+
+    def _ours(self, f: Any) -> Any:
+        if getattr(f, "__name__", "") in ("jit", "pure_callback"):
+            return f
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return inner(*[self._given(a) for a in args], **{k: self._given(v) for k, v in kwargs.items()})
+
+        inner = self.watch.entered(f)
+        return call
+
+    def _foreign(self, f: Any, named: Any, over: bool = False) -> Any:
+        """A call of code that is not watched."""
+        owner = getattr(named, "__self__", None)
+        home = (
+            getattr(named, "__module__", None)
+            or (owner if isinstance(owner, type) else type(owner)).__module__
+        )
+        root = home.split(".")[0]
+        name = getattr(named, "__qualname__", repr(named))
+        if root in _IMPURE or home.startswith("numpy.random") or name in _NOW:
+            self.watch.reads.not_seen(
+                ("calls", name),
+                lambda: Unseen(
+                    f"{{f}} calls `{name}` only when it is traced; this call takes what it gave then",
+                    "Call it outside and pass the result as an argument (lamina.random has random numbers for jit).",
+                ),
+            )
+
+        def given(a: Any) -> Any:
+            t = type(a)
+            if t is Tensor:
+                return a
+            if t in (FUNCTION, METHOD, functools.partial):
+                return self.watch.entered(a)
+            if over:
+                return self.watch.iterated(a)
+            a = self.watch.plain(a)
+            return self.watch.noted(a)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self.watch.closed:
+                return f(*args, **kwargs)
+            out = f(*[given(a) for a in args], **{k: given(v) for k, v in kwargs.items()})
+            return self.watch.made(out) if makes else out
+
+        makes = (isinstance(named, type) and named in _MAKES) or named is sorted
+        return call
+
+    def _class(self, c: type) -> Any:
+        if c in _RAW:
+            return c
+        if c is type:
+            return lambda *a: type(*[x.value if type(x) is Observed else x for x in a])
+        if c in _OF_NUMBERS:
+            return self._number(c)
+        if c in _OVER_ELEMENTS:
+            return self._foreign(c, c, over=True)
+        if c is dict:
+            return lambda *a, **k: self.watch.made(dict(*[self.watch.mapping(x) for x in a], **k))
+        if not is_users_type(c) or issubclass(c, BaseException):
+            return c if is_ours(c) else self._foreign(c, c)
+        init = looked_up(c, "__init__")
+        watched = type(c).__call__ is type.__call__ and isinstance(init, FUNCTION)
+        if not watched or not is_users(init.__code__.co_filename) or rewritten(init.__code__) is None:
+            return lambda *a, **k: self.watch.made(c(*a, **k))
+
+        def make(*args: Any, **kwargs: Any) -> Any:
+            x = object.__new__(c) if c.__new__ is object.__new__ else c.__new__(c, *args, **kwargs)
+            if isinstance(x, c):
+                self.watch.made(x)
+                self.watch.entered(init)(x, *args, **kwargs)
+            return x
+
+        return make
+
+    def _number(self, f: Any) -> Any:
+        other = self._foreign(f, f)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not kwargs and any(type(a) is Observed for a in args):
+                return derived(f, *args)
+            return other(*args, **kwargs)
+
+        return call
+
+    def _builtin(self, f: Any) -> Any:
+        owner = getattr(f, "__self__", None)
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            return self._bound(f, owner, f.__name__)
+        if f in _RAW:
+            return f
+        if f is locals:
+            return lambda: {k: v for k, v in sys._getframe(1).f_locals.items() if k != HOOKS}
+        if f is id or f is hash:
+            return lambda x: f(self.watch.same(x))
+        if f is len:
+            return self._length
+        if f is getattr:
+            return self._getattr
+        if f is hasattr:
+            return self._hasattr
+        if f is setattr:
+            return lambda x, name, value: setattr(
+                x, name, value if self.watch.is_made(x) else self.watch.plain(value)
+            )
+        if f in _OVER_ELEMENTS:
+            return self._foreign(f, f, over=True)
+        if f in _OF_NUMBERS or (f.__module__ == "math" and f is not math.fsum):
+            return self._number(f)
+        return self._foreign(f, f)
+
+    def _length(self, x: Any) -> int:
+        own = looked_up(type(x), "__len__")
+        if isinstance(own, FUNCTION) and is_users(own.__code__.co_filename):
+            return self.watch.entered(own)(x)
+        return len(self.watch.truth(x))
+
+    def _getattr(self, x: Any, name: str, *default: Any) -> Any:
+        try:
+            return self.watch.attribute(x, name)
+        except AttributeError:
+            if not default:
+                raise
+        if not self.watch.is_made(x) and type(x) not in PLAIN:
+            read = self.watch.reads.below(self.watch.source_of(x), ATTRIBUTE, name)
+            self.watch.reads.absent(read)
+        return default[0]
+
+    def _hasattr(self, x: Any, name: str) -> bool:
+        missing = object()
+        return self._getattr(x, name, missing) is not missing
+
+    def _bound(self, f: Any, owner: Any, name: str) -> Any:
+        """A method of an object of C code."""
+        if isinstance(owner, type) or (type(owner) in PLAIN and type(owner) is not str):
+            return f if is_ours(type(owner)) or type(owner) is Tensor else self._foreign(f, f)
+        made = self.watch.is_made(owner)
+        if isinstance(owner, dict):
+            if made:
+                return f
+            if name == "get":
+                return functools.partial(self._dict_get, owner)
+            if name == "items":
+                return lambda: [(k, self.watch.item(owner, k)) for k in self.watch.keyed(owner)]
+            if name == "values":
+                return lambda: [self.watch.item(owner, k) for k in self.watch.keyed(owner)]
+            if name == "keys":
+                self.watch.keyed(owner)
+                return f
+            if name == "copy":
+                return lambda: self.watch.made(type(owner)(self.watch.mapping(owner)))
+        elif made and isinstance(owner, (list, set, collections.deque)):
+            return f
+        if name in _WRITES and not made and isinstance(owner, (dict, list, set, collections.deque)):
+            self.watch.writes(f"{self.watch.text(owner)}.{name}(...)")
+        if name in ("index", "count", "copy", "pop", "union", "intersection", "difference", "issubset"):
+            self.watch.noted(owner)
+        return self._foreign(f, f)
+
+    def _dict_get(self, x: dict[Any, Any], key: Any, default: Any = None) -> Any:
+        try:
+            return self.watch.item(x, key)
+        except KeyError:
+            return default
+
+
+def _attributes(x: Any) -> Any:
+    """What an object's attributes are now: values that are plain, and which objects the others are."""
+    return {
+        k: v if type(v) in PLAIN and type(v) is not Tensor else id(v)
+        for k, v in getattr(x, "__dict__", {}).items()
+    }

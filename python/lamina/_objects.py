@@ -1,0 +1,82 @@
+"""What kind of object or function it is: the user's, the library's, or of neither."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import sys
+import sysconfig
+import types
+from typing import Any
+
+from lamina import tree
+from lamina._core import Tensor
+from lamina._observed import Observed
+
+_LIBRARY = (
+    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+    sysconfig.get_paths()["stdlib"] + os.sep,
+)
+FUNCTION, METHOD, BUILTIN = types.FunctionType, types.MethodType, types.BuiltinFunctionType
+# Values that nothing can be read of: passed on as they are.
+PLAIN: frozenset[type] = frozenset(
+    (Tensor, bool, int, float, complex, str, bytes, type(None), range, slice, type(...), Observed)
+)
+SEQUENCES = (list, tuple)
+
+
+# Installed packages that have jitted functions of their own: their code is watched as the user's is.
+_packages: set[str] = set()
+
+
+def count_as_users(f: Any) -> None:
+    """Watches the code of the package that `f` comes from, wherever that is installed."""
+    name = (getattr(f, "__module__", None) or type(f).__module__).partition(".")[0]
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is not None and name != "lamina" and not is_users(file) and "-packages" in file:
+        _packages.add(os.path.dirname(file) + os.sep if os.path.basename(file) == "__init__.py" else file)
+
+
+def is_users(path: str | None) -> bool:
+    """Whether a file holds code of the user: not this library's, nor Python's, nor an installed package's."""
+    if path is None:
+        return False
+    if "site-packages" in path or "dist-packages" in path:
+        return any(path.startswith(p) for p in _packages)
+    return not path.startswith(_LIBRARY)
+
+
+def is_users_type(t: type) -> bool:
+    """Whether a class is the user's, or as open as one."""
+    if t is types.SimpleNamespace or t.__module__ == "__main__":
+        return True
+    module = sys.modules.get(t.__module__)
+    return t.__module__ != "builtins" and (module is None or is_users(getattr(module, "__file__", None)))
+
+
+def is_ours(f: Any) -> bool:
+    module = getattr(f, "__module__", None) or ""
+    return module == "lamina" or module.startswith("lamina.")
+
+
+def looked_up(t: type, name: str) -> Any:
+    """What a class gives a name, itself and not bound; None if nothing."""
+    for c in t.__mro__:
+        if name in c.__dict__:
+            return c.__dict__[name]
+    return None
+
+
+def is_tree(x: Any) -> bool:
+    return (dataclasses.is_dataclass(x) and not isinstance(x, type)) or type(x) in tree._registry
+
+
+@functools.lru_cache(maxsize=4096)
+def names_of(code: types.CodeType) -> set[str]:
+    """The names of globals and attributes that code uses, and the functions inside it."""
+    names = set(code.co_names)
+    for c in code.co_consts:
+        if isinstance(c, types.CodeType):
+            names |= names_of(c)
+    return names

@@ -1,0 +1,498 @@
+"""Functions whose reads are seen: a copy of their code in which each read of what is not local goes through a hook.
+
+The copy is made from the source, by Python's own parser and compiler, and keeps every line and column. Source that does
+not compile to the very code of the function (edited since, changed by an import hook) is not used. What the hooks do is
+told in `_watch.Hooks`; the code finds them in the free variable ``__lamina__``.
+"""
+
+from __future__ import annotations
+import __future__ as future
+
+import ast
+import collections
+import copy
+import functools
+import linecache
+import operator
+import types
+from collections.abc import Iterator
+from typing import Any
+
+HOOKS = "__lamina__"
+_FLAGS = functools.reduce(operator.or_, (getattr(future, n).compiler_flag for n in future.all_feature_names))
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_MAX_CODES, _MAX_FILES = 4096, 64
+
+# By id: code objects compare by content, which is slow. The value holds the code, so that an id stays its own.
+_codes: collections.OrderedDict[int, tuple[types.CodeType, types.CodeType | None]] = collections.OrderedDict()
+
+
+class _File:
+    """The functions that a file defines, by name and first line, each with the class whose private names it uses."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.functions: dict[tuple[str, int], list[tuple[Any, str]]] = {}
+        tree = ast.parse("".join(lines))
+        # The compiler calls methods of names that the module imports in another way, so it must know them.
+        self.imports: list[Any] = [n for n in _own(tree.body) if isinstance(n, (ast.Import, ast.ImportFrom))]
+        self.imports = [
+            n for n in self.imports if getattr(n, "module", "") != "__future__" and n.names[0].name != "*"
+        ]
+        stack: list[tuple[ast.AST, str]] = [(tree, "")]
+        while stack:
+            node, inside = stack.pop()
+            if isinstance(node, ast.ClassDef):
+                inside = node.name
+            elif isinstance(node, _FUNCTIONS):
+                line = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+                self.functions.setdefault((getattr(node, "name", "<lambda>"), line), []).append(
+                    (node, inside)
+                )
+            stack.extend((child, inside) for child in ast.iter_child_nodes(node))
+
+
+_files: dict[str, _File] = {}
+
+
+def rewritten(code: types.CodeType) -> types.CodeType | None:
+    """The code with hooks; None if its source is not to be had."""
+    found = _codes.get(id(code))
+    if found is None:
+        try:
+            made = _rewrite(code)
+        except (SyntaxError, ValueError, RecursionError):
+            made = None
+        found = _codes[id(code)] = (code, made)
+        if len(_codes) > _MAX_CODES:
+            _codes.popitem(last=False)
+    return found[1]
+
+
+def has_hooks(code: types.CodeType) -> bool:
+    """Whether the code was made here, or lies inside such code."""
+    return HOOKS in code.co_freevars
+
+
+def _file(name: str) -> _File:
+    lines = linecache.getlines(name)
+    known = _files.get(name)
+    if known is None or known.lines != lines:
+        known = _files[name] = _File(lines)
+        if len(_files) > _MAX_FILES:
+            _files.pop(next(iter(_files)))
+    return known
+
+
+def _rewrite(code: types.CodeType) -> types.CodeType | None:
+    file = _file(code.co_filename)
+    for node, inside in file.functions.get((code.co_name, code.co_firstlineno), ()):
+        bare = _without_surroundings(node)
+        if _same(_compiled(bare, inside, code, code.co_freevars, file.imports), code):
+            changed = _Rewriter(code, inside).outermost(copy.deepcopy(bare))
+            return _compiled(changed, inside, code, (*code.co_freevars, HOOKS), [])
+    return None
+
+
+def _without_surroundings(node: Any) -> Any:
+    """A definition without what is evaluated around it; the number of defaults stays."""
+    node = copy.copy(node)
+    if not isinstance(node, ast.Lambda):
+        # The first decorator's line is the function's.
+        node.decorator_list = [ast.copy_location(ast.Constant(None), d) for d in node.decorator_list]
+        node.returns = None
+        if hasattr(node, "type_params"):
+            node.type_params = []
+    none = ast.copy_location(ast.Constant(None), node)
+    args = node.args = copy.deepcopy(node.args)
+    args.defaults = [none for _ in args.defaults]
+    args.kw_defaults = [d and none for d in args.kw_defaults]
+    for a in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
+        if a is not None:
+            a.annotation = None
+    return node
+
+
+def _compiled(
+    node: Any, inside: str, like: types.CodeType, free: tuple[str, ...], imports: list[Any]
+) -> types.CodeType | None:
+    # In a class, whose names functions do not see; "_" makes no private names.
+    body = ast.Expr(node) if isinstance(node, ast.Lambda) else node
+    holder = ast.ClassDef(inside or "_", [], [], [body], [])
+    names = [ast.arg(n) for n in free]
+    factory = ast.FunctionDef("factory", ast.arguments([], names, None, [], [], None, []), [holder], [])
+    for made in (holder, factory):
+        if "type_params" in made._fields:
+            made.type_params = []
+    module = ast.fix_missing_locations(ast.Module([*imports, factory], []))
+    found: Any = compile(module, like.co_filename, "exec", like.co_flags & _FLAGS, dont_inherit=True)
+    for _ in range(3):
+        inner = [c for c in found.co_consts if isinstance(c, types.CodeType)]
+        if len(inner) != 1:
+            return None
+        found = inner[0]
+    name = getattr(like, "co_qualname", like.co_name)
+    return _renamed(found, f"factory.<locals>.{holder.name}.", name[: len(name) - len(like.co_name)])
+
+
+def _renamed(code: types.CodeType, old: str, new: str) -> types.CodeType:
+    """The code with qualified names that begin with `new` in the place of `old`, in all code inside too."""
+
+    def changed(x: Any) -> Any:
+        if isinstance(x, types.CodeType):
+            return _renamed(x, old, new)
+        return new + x[len(old) :] if isinstance(x, str) and x.startswith(old) else x
+
+    names = {"co_qualname": changed(code.co_qualname)} if hasattr(code, "co_qualname") else {}
+    return code.replace(co_consts=tuple(map(changed, code.co_consts)), **names)
+
+
+def _same(a: types.CodeType | None, b: types.CodeType) -> bool:
+    if a is None:
+        return False
+    for name in ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount"):
+        if getattr(a, name) != getattr(b, name):
+            return False
+    if hasattr(a, "co_positions") and list(a.co_positions()) != list(b.co_positions()):
+        return False
+    if len(a.co_consts) != len(b.co_consts):
+        return False
+    for x, y in zip(a.co_consts, b.co_consts):
+        if isinstance(x, types.CodeType) and isinstance(y, types.CodeType):
+            if not _same(x, y):
+                return False
+        elif type(x) is not type(y) or repr(x) != repr(y):
+            return False
+    return True
+
+
+class _Scope:
+    """The names that a function or class binds itself."""
+
+    def __init__(self, node: Any) -> None:
+        self.is_class = isinstance(node, ast.ClassDef)
+        self.bound: set[str] = set()
+        self.outer: set[str] = set()  # declared global or nonlocal
+        if isinstance(node, _FUNCTIONS):
+            a = node.args
+            args = (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg)
+            self.bound |= {x.arg for x in args if x is not None}
+        body: Any = node.body if isinstance(node.body, list) else [node.body]
+        for n in _own(body):
+            self._bind(n)
+        self.bound -= self.outer
+
+    def _bind(self, n: ast.AST) -> None:
+        if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load):
+            self.bound.add(n.id)
+        elif isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            self.bound.add(n.name)
+        elif isinstance(n, (ast.Import, ast.ImportFrom)):
+            self.bound |= {(a.asname or a.name).split(".")[0] for a in n.names}
+        elif isinstance(n, ast.ExceptHandler) and n.name:
+            self.bound.add(n.name)
+        elif isinstance(n, (ast.Global, ast.Nonlocal)):
+            self.outer |= set(n.names)
+        elif isinstance(n, (ast.MatchAs, ast.MatchStar)) and n.name:
+            self.bound.add(n.name)
+        elif isinstance(n, ast.MatchMapping) and n.rest:
+            self.bound.add(n.rest)
+
+
+def _own(body: list[Any]) -> Iterator[ast.AST]:
+    """The nodes of one scope: of definitions inside only themselves, of comprehensions their walrus targets."""
+    stack: list[tuple[ast.AST, bool]] = [(n, False) for n in body]
+    while stack:
+        n, inside = stack.pop()
+        if not inside or (isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and hasattr(n, "walrus")):
+            yield n
+        if isinstance(n, (*_FUNCTIONS, ast.ClassDef)):
+            continue
+        if isinstance(n, ast.NamedExpr):
+            n.target.walrus = True  # type: ignore[attr-defined]
+        stack.extend((c, inside or isinstance(n, _COMPREHENSIONS)) for c in ast.iter_child_nodes(n))
+
+
+class _Rewriter(ast.NodeTransformer):
+    def __init__(self, code: types.CodeType, inside: str) -> None:
+        self.free, self.inside = frozenset(code.co_freevars), inside
+        self.scopes: list[Any] = []
+
+    def outermost(self, node: Any) -> Any:
+        self.scopes.append(_Scope(node))
+        node.body = self._visited(node.body) if isinstance(node.body, list) else self.visit(node.body)
+        return node
+
+    def _visited(self, body: list[Any]) -> list[Any]:
+        out = []
+        for n in body:
+            v = self.visit(n)
+            out += v if isinstance(v, list) else [v]
+        return out
+
+    # --- names ---
+
+    def _is_local(self, name: str) -> bool:
+        for i, scope in enumerate(reversed(self.scopes)):
+            if isinstance(scope, _Scope):
+                if scope.is_class and i:
+                    continue
+                if name in scope.outer:
+                    return name not in self.free and self._outer_is_local(name)
+                if name in scope.bound:
+                    return True
+            elif name in scope:
+                return True
+        return False
+
+    def _outer_is_local(self, name: str) -> bool:
+        """Of a name declared nonlocal or global inside: whether the function itself binds it."""
+        return any(isinstance(s, _Scope) and not s.is_class and name in s.bound for s in self.scopes)
+
+    def _mangled(self, name: str) -> str:
+        stripped = self.inside.lstrip("_")
+        private = name.startswith("__") and not name.endswith("__") and stripped
+        return f"_{stripped}{name}" if private else name
+
+    def _hook(self, name: str, at: Any, *args: Any) -> ast.Call:
+        nodes = [a if isinstance(a, ast.AST) else ast.Constant(a) for a in args]
+        call = ast.Call(ast.Attribute(ast.Name(HOOKS, ast.Load()), name, ast.Load()), nodes, [])
+        for n in (call, call.func, call.func.value, *(n for n in nodes if not hasattr(n, "lineno"))):
+            ast.copy_location(n, at)
+        return call
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if not isinstance(node.ctx, ast.Load) or self._is_local(node.id):
+            return node
+        name = self._mangled(node.id)
+        return self._hook("free" if name in self.free else "global_", node, name, node)
+
+    # --- reads ---
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        node.value = self.visit(node.value)
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        return self._hook("attribute", node, node.value, self._mangled(node.attr))
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        node.value, node.slice = self.visit(node.value), self.visit(node.slice)
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if any(isinstance(p, (ast.Slice, ast.Starred)) for p in parts):
+            node.value = self._hook("noted", node.value, node.value)
+            return node
+        return self._hook("item", node, node.value, node.slice)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        node.func = self._hook("callee", node.func, node.func)
+        for k in node.keywords:
+            if k.arg is None:
+                k.value = self._hook("mapping", k.value, k.value)
+        return node
+
+    def visit_Starred(self, node: ast.Starred) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Load):
+            node.value = self._hook("unpacked", node.value, node.value)
+        return node
+
+    # --- whole values ---
+
+    def _whole(self, hook: str, node: Any) -> Any:
+        """A visited operand whose content is used."""
+        out = self.visit(node)
+        if isinstance(node, (ast.Constant, ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.JoinedStr)):
+            return out
+        return self._hook(hook, node, out)
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        node.left, node.right = self._whole("noted", node.left), self._whole("noted", node.right)
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        node.operand = self._whole("truth" if isinstance(node.op, ast.Not) else "noted", node.operand)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        operands = [node.left, *node.comparators]
+        hooks: list[str | None] = [None] * len(operands)
+        for i, op in enumerate(node.ops):
+            if isinstance(op, (ast.In, ast.NotIn)):
+                hooks[i + 1] = "keyed"
+            else:
+                hook = "same" if isinstance(op, (ast.Is, ast.IsNot)) else "noted"
+                hooks[i], hooks[i + 1] = hooks[i] or hook, hook
+        out = [self._whole(h, n) if h else self.visit(n) for h, n in zip(hooks, operands)]
+        node.left, node.comparators = out[0], out[1:]
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        node.values = [self._whole("truth", v) for v in node.values]
+        return node
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
+        node.value = self._whole("noted", node.value)
+        if node.format_spec is not None:
+            node.format_spec = self.visit(node.format_spec)
+        return node
+
+    def _tested(self, node: Any) -> Any:
+        test, node.test = node.test, ast.Constant(None)
+        node.test = self._whole("truth", test)
+        kept, node.test = node.test, ast.Constant(None)
+        self.generic_visit(node)
+        node.test = kept
+        return node
+
+    def visit_withitem(self, node: ast.withitem) -> Any:
+        self.generic_visit(node)
+        node.context_expr = self._hook("noted", node.context_expr, node.context_expr)
+        return node
+
+    visit_If = visit_While = visit_IfExp = visit_Assert = _tested
+
+    def visit_For(self, node: ast.For) -> Any:
+        self.generic_visit(node)
+        node.iter = self._hook("iterated", node.iter, node.iter)
+        return node
+
+    def visit_Match(self, node: ast.Match) -> Any:
+        node.subject = self._hook("noted", node.subject, self.visit(node.subject))
+        for case in node.cases:  # patterns hold names and attributes only
+            case.guard = case.guard and self.visit(case.guard)
+            case.body = self._visited(case.body)
+        return node
+
+    # --- objects made here ---
+
+    def _display(self, node: Any) -> Any:
+        self.generic_visit(node)
+        return (
+            self._hook("fresh", node, node)
+            if isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
+            else node
+        )
+
+    visit_List = visit_Set = _display
+
+    def visit_Dict(self, node: ast.Dict) -> Any:
+        self.generic_visit(node)
+        node.values = [
+            v if k is not None else self._hook("mapping", v, v) for k, v in zip(node.keys, node.values)
+        ]
+        return self._hook("fresh", node, node)
+
+    def _comprehension(self, node: Any) -> Any:
+        # The first iterable belongs to the scope around; the rest sees the targets.
+        names: set[str] = set()
+        first = node.generators[0]
+        first_iter = self.visit(first.iter)
+        for g in node.generators:
+            names |= {
+                n.id for n in ast.walk(g.target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            }
+        first.iter = ast.Constant(None)
+        self.scopes.append(names)
+        self.generic_visit(node)
+        self.scopes.pop()
+        first.iter = first_iter
+        for g in node.generators:
+            g.iter = self._hook("iterated", g.iter, g.iter)
+            g.ifs = [self._hook("truth", i, i) for i in g.ifs]
+        return node if isinstance(node, ast.GeneratorExp) else self._hook("fresh", node, node)
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+    # --- writes ---
+
+    def _leaves_function(self, target: ast.AST) -> bool:
+        """Whether an assignment to the target reaches something outside the function's locals."""
+        if isinstance(target, (ast.Attribute, ast.Subscript)):
+            return True
+        if isinstance(target, ast.Name):
+            return not self._is_local(target.id)
+        if isinstance(target, (ast.Tuple, ast.List)):
+            return any(self._leaves_function(t) for t in target.elts)
+        return isinstance(target, ast.Starred) and self._leaves_function(target.value)
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        leaves = any(self._leaves_function(t) for t in node.targets)
+        unpacks = any(isinstance(t, (ast.Tuple, ast.List)) for t in node.targets)
+        literal = isinstance(node.value, ast.Tuple)
+        text = ", ".join(ast.unparse(t) for t in node.targets if self._leaves_function(t))
+        self.generic_visit(node)
+        if unpacks and not literal:
+            node.value = self._hook("unpacked", node.value, node.value)
+        if leaves:
+            node.value = self._hook("stored", node.value, node.value, self._first_base(node.targets), text)
+        return node
+
+    @staticmethod
+    def _first_base(targets: list[Any]) -> Any:
+        """What is written to where it is a plain local name: it may be an object made in the trace."""
+        target = targets[0]
+        if len(targets) == 1 and isinstance(target, (ast.Attribute, ast.Subscript)):
+            base = target.value
+            if isinstance(base, ast.Name):
+                return ast.Name(base.id, ast.Load())
+        return None
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        leaves = self._leaves_function(node.target)
+        node.target = self.visit(node.target)
+        if node.value is not None:
+            node.value = self.visit(node.value)
+            if leaves:
+                node.value = self._hook("stored", node.value, node.value, None, ast.unparse(node.target))
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        target = node.target
+        read: list[Any] = []
+        if isinstance(target, ast.Name) and not self._is_local(target.id):
+            name = ast.copy_location(ast.Name(target.id, ast.Load()), target)
+            seen = self._hook("whole", target, self.visit(name))
+            read = [ast.copy_location(ast.Expr(seen), node)]
+        leaves = self._leaves_function(target)
+        self.generic_visit(node)
+        node.value = self._hook("noted", node.value, node.value)
+        if isinstance(target, ast.Attribute):
+            target.value = self._hook("updated", target.value, target.value, self._mangled(target.attr))
+        elif isinstance(target, ast.Subscript):
+            key = target.slice if isinstance(target.slice, ast.Constant) else None
+            target.value = self._hook(
+                "updated_item", target.value, target.value, *([copy.copy(key)] if key else [])
+            )
+        if leaves:
+            node.value = self._hook("stored", node.value, node.value, None, "")  # the read of it is guarded
+        return [*read, node]
+
+    # --- definitions inside ---
+
+    def _function(self, node: Any) -> Any:
+        a = node.args
+        a.defaults = [self.visit(d) for d in a.defaults]
+        a.kw_defaults = [d and self.visit(d) for d in a.kw_defaults]
+        if not isinstance(node, ast.Lambda):
+            node.decorator_list = [self._hook("callee", d, self.visit(d)) for d in node.decorator_list]
+        self.scopes.append(_Scope(node))
+        node.body = self._visited(node.body) if isinstance(node.body, list) else self.visit(node.body)
+        self.scopes.pop()
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _function
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        node.bases = [self.visit(b) for b in node.bases]
+        node.keywords = [self.visit(k) for k in node.keywords]
+        node.decorator_list = [self._hook("callee", d, self.visit(d)) for d in node.decorator_list]
+        outer, self.inside = self.inside, node.name
+        self.scopes.append(_Scope(node))
+        node.body = self._visited(node.body)
+        self.scopes.pop()
+        self.inside = outer
+        return node

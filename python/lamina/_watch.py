@@ -1,0 +1,633 @@
+"""Watching what a function reads while it is traced.
+
+A copy of the function runs (`_rewrite`), whose reads of what is not local come here. The user's functions, objects and
+modules stay as they are; another thread sees nothing of it. Functions that the copy calls are copied likewise.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dis
+import functools
+import itertools
+import types
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from lamina import _core
+from lamina._calls import Calls
+from lamina._core import Tensor
+from lamina._hooks import Hooks, Names
+from lamina._objects import (
+    BUILTIN,
+    FUNCTION,
+    METHOD,
+    PLAIN,
+    SEQUENCES,
+    count_as_users,
+    is_ours,
+    is_users,
+    is_users_type,
+    looked_up,
+    names_of,
+)
+from lamina._observed import Observed
+from lamina._open import open_here
+from lamina._read_set import (
+    ABSENT,
+    ANY,
+    ATTRIBUTE,
+    BYTES,
+    CELL,
+    EQUAL,
+    ITEM,
+    KEYS,
+    LENGTH,
+    WEAK,
+    Read,
+    ReadSet,
+    Unseen,
+)
+from lamina._rewrite import has_hooks, rewritten
+
+_MAX_BYTES = 4096  # of an array whose content is compared at each call
+_MAX_NOTED = 4096  # reads of one object that is passed on whole
+
+
+class Watch:
+    """A trace in progress: what was read, by which way each object was reached, and which were made in it."""
+
+    def __init__(self, reads: ReadSet, root: Any = None) -> None:
+        self.reads, self.closed, self.calls = reads, False, Calls(self)
+        self._sources: dict[int, Read] = {}
+        self._kept: list[Any] = []  # whose ids are in use here
+        self._made: set[int] = set()
+        self._copies: dict[int, Any] = {}
+        self._names: dict[int, Names] = {}
+        self.stamp = 1 << 62  # of what the trace makes; known when it is under way
+        self._first: dict[int, Any] = {}  # by the number of a read, what it found first in this trace
+        if root is not None:
+            self.source_of(root, "self", weak=True)
+
+    def __enter__(self) -> Watch:
+        open_here.watches.append(self)
+        self.reads.open += 1
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        open_here.watches.pop()
+        self.reads.open -= 1
+        self.closed = True
+        for names in self._names.values():
+            names.write_back()
+        self._sources, self._kept, self._copies, self._first = {}, [], {}, {}
+
+    # --- reads ---
+
+    def source_of(self, x: Any, label: str = "", weak: bool = False) -> Read:
+        found = self._sources.get(id(x))
+        if found is None:
+            self._kept.append(x)
+            found = self._sources[id(x)] = self.reads.root(x, label or f"<{type(x).__name__}>", weak)
+        return found
+
+    def made(self, x: Any) -> Any:
+        """`x`, an object made while tracing: reading it tells nothing of the world outside."""
+        self._kept.append(x)
+        self._made.add(id(x))
+        return x
+
+    def is_made(self, x: Any) -> bool:
+        """Whether an object was made in the trace: it was seen to be, or it holds what only the trace has."""
+        if id(x) in self._made:
+            return True
+        if id(x) in self._sources or type(x) in PLAIN or not self._holds_traced(x):
+            return False
+        self.made(x)
+        return True
+
+    def _holds_traced(self, x: Any) -> bool:
+        stack, left = [x], 64
+        while stack and left:
+            left -= 1
+            x = stack.pop()
+            if type(x) is Tensor:
+                if self._is_traced(x):
+                    return True
+            elif type(x) in (list, tuple):
+                stack.extend(x[:64])
+            elif type(x) is dict:
+                stack.extend(itertools.islice(x.values(), 64))
+            elif is_users_type(type(x)) and left == 63:
+                stack.extend(getattr(x, "__dict__", {}).values())
+        return False
+
+    def _is_traced(self, x: Tensor) -> bool:
+        return _core.made_in(x) >= self.stamp or not _core.forceable(x)
+
+    def seen(self, read: Read, value: Any) -> Any:
+        """What the traced function gets for a read that found `value`."""
+        at = read.at
+        if at not in self._first:
+            if type(value) is Tensor and self._is_traced(value):
+                return value  # made in the trace and written to the object: no state of before it
+            self._first[at] = value
+            self._settle(read, value)
+        if read.number is None or self._first[at] is not value:
+            return value  # no number, or written in the trace
+        return read.number
+
+    def _settle(self, read: Read, value: Any) -> None:
+        known = self._sources.get(id(value)) if type(value) not in PLAIN else None
+        if read.test == ANY:
+            self.reads.expect(read, value, known if known is not read else None)
+        elif read.kind is not None and read.found() is not value:
+            self.reads.expect(read, value)  # another object of its class, since an earlier path was traced
+        if known is None and type(value) not in PLAIN:
+            self._kept.append(value)
+            self._sources[id(value)] = read
+            if type(value).__module__ == "numpy" and hasattr(value, "nbytes"):
+                self._array(read, value)
+
+    def _array(self, read: Read, value: Any) -> None:
+        import numpy as np
+
+        if not isinstance(value, np.ndarray):
+            return
+        if value.nbytes <= _MAX_BYTES and not value.dtype.hasobject and value.flags.forc:
+            with contextlib.suppress(ValueError):  # an element type that buffers do not know
+                self.reads.also(read, BYTES, memoryview(value).tobytes("A"))
+                return
+        self.reads.not_seen(read.at, lambda: _large_array(read.text(), value))
+
+    def attribute(self, x: Any, name: str) -> Any:
+        """``x.name``, as the traced function sees it."""
+        t = type(x)
+        if t in PLAIN:
+            return getattr(x, name)
+        if t is types.ModuleType:
+            value = getattr(x, name)
+            if is_users(getattr(x, "__file__", None)) and not isinstance(value, types.ModuleType):
+                return self.seen(self.reads.below(self.source_of(x, x.__name__), ATTRIBUTE, name), value)
+            return value
+        if isinstance(x, type) or is_ours(t):
+            value = getattr(x, name)
+            if isinstance(x, type) and is_users_type(x) and not _is_native(value):
+                return self.seen(self.reads.below(self.source_of(x, x.__name__), ATTRIBUTE, name), value)
+            return value
+        if t is super:
+            return getattr(x, name)
+        inside = looked_up(t, name)
+        if (
+            type(inside) is property
+            and isinstance(inside.fget, FUNCTION)
+            and is_users(inside.fget.__code__.co_filename)
+        ):
+            return self.entered(inside.fget)(x)
+        if type(inside) is functools.cached_property and name not in getattr(x, "__dict__", {}):
+            return self._computed_once(inside, x, name)
+        own = looked_up(t, "__getattribute__")
+        if isinstance(own, FUNCTION):
+            return self.entered(own)(x, name)
+        try:
+            value = t.__getattribute__(x, name)
+        except AttributeError:
+            other = looked_up(t, "__getattr__")
+            if not isinstance(other, FUNCTION):
+                raise
+            return self.entered(other)(x, name)
+        if self.is_made(x) or _is_native(value):
+            return value
+        return self.seen(self.reads.below(self.source_of(x), ATTRIBUTE, name), value)
+
+    def _computed_once(self, inside: Any, x: Any, name: str) -> Any:
+        value = self.entered(inside.func)(x)
+        if name not in x.__dict__:
+            x.__dict__[name] = self.plain(value)
+        return value
+
+    def item(self, x: Any, key: Any) -> Any:
+        """``x[key]``, as the traced function sees it."""
+        t = type(x)
+        if t is Tensor or self.is_made(x) or t in PLAIN:
+            return x[key]
+        own = looked_up(t, "__getitem__")
+        if isinstance(own, FUNCTION) and is_users(own.__code__.co_filename):
+            return self.entered(own)(x, key)
+        is_dict = isinstance(x, dict)
+        if not is_dict and not isinstance(x, SEQUENCES):
+            self.noted(x)
+            return x[key]
+        if isinstance(own, FUNCTION) or isinstance(x, type):
+            return x[key]
+        if is_dict and type(key) is Observed:
+            key = key.use()
+        if not is_dict:
+            if not hasattr(key, "__index__"):
+                self.noted(x)
+                return x[key]
+            key = key.__index__()
+        if type(key) not in (str, int, bool, bytes, float, type(None), tuple):
+            self.same(key)
+            self.noted(x)
+            return x[key]
+        read = self.reads.below(self.source_of(x), ITEM, key)
+        try:
+            value = x[key]
+        except LookupError:
+            if read.at not in self._first:
+                self.reads.absent(read)
+            raise
+        return self.seen(read, value)
+
+    # --- whole values ---
+
+    def keyed(self, x: Any) -> Any:
+        """`x` of whose keys something is asked."""
+        if isinstance(x, dict) and not self.is_made(x):
+            self.reads.also(self.source_of(x), KEYS, tuple(x))
+            return x
+        return self.noted(x)
+
+    def truth(self, x: Any) -> Any:
+        """`x` of which only is asked whether it is empty."""
+        t = type(x)
+        if t in PLAIN or self.is_made(x):
+            return x
+        if isinstance(x, (list, dict, set, collections.deque)):
+            self.reads.also(self.source_of(x), LENGTH, len(x))
+        elif t is not tuple and (hasattr(t, "__bool__") or hasattr(t, "__len__")):
+            return self.noted(x)
+        return x
+
+    def noted(self, x: Any) -> Any:
+        """`x` that goes whole to code that is not watched: all that it holds is guarded."""
+        if type(x) not in PLAIN:
+            self._note(x)
+        return x
+
+    def same(self, x: Any) -> Any:
+        """`x` of which is asked which object it is."""
+        read = self._sources.get(id(x))
+        if read is not None:
+            read.identity = True
+        return x
+
+    def _note(self, top: Any) -> None:
+        stack, visited, count = [top], set(), 0
+        while stack:
+            x = stack.pop()
+            if type(x) is Observed:
+                x.use()
+                continue
+            if type(x) in PLAIN or id(x) in visited:
+                continue
+            visited.add(id(x))
+            if count > _MAX_NOTED:
+                self.reads.not_seen(id(top), lambda: _too_large(self.text(top)))
+                return
+            children = self._content(x)
+            count += len(children)
+            stack.extend(children)
+
+    def text(self, x: Any) -> str:
+        read = self._sources.get(id(x))
+        return read.text() if read is not None else f"a {type(x).__name__}"
+
+    def _content(self, x: Any) -> list[Any]:
+        """What an object holds, each part guarded unless the object was made in the trace."""
+        outside = not self.is_made(x)
+        if isinstance(x, SEQUENCES) or type(x) is collections.deque:
+            if not outside or (isinstance(x, tuple) and id(x) not in self._sources):
+                return list(x)
+            source = self.source_of(x)
+            self.reads.also(source, LENGTH, len(x))
+            return [self.seen(self.reads.below(source, ITEM, i), v) for i, v in enumerate(x)]
+        if isinstance(x, dict):
+            if not outside:
+                return list(x.values())
+            source = self.source_of(x)
+            self.reads.also(source, KEYS, tuple(x))
+            return [
+                self.seen(self.reads.below(source, ITEM, k), v)
+                for k, v in x.items()
+                if type(k) in (str, int, bool, bytes, float, tuple)
+            ]
+        if isinstance(x, (set, frozenset)):
+            if outside and isinstance(x, set):
+                self.reads.also(self.source_of(x), EQUAL, type(x)(x))
+            return []
+        t = type(x)
+        if t.__module__ == "numpy" or isinstance(x, (type, FUNCTION, METHOD, BUILTIN, types.ModuleType)):
+            return []
+        if not is_users_type(t) or not outside:
+            return []
+        self.same(x)
+        source = self.source_of(x)
+        names = list(getattr(x, "__dict__", ()))
+        for c in t.__mro__:
+            slots = c.__dict__.get("__slots__", ())
+            names += [slots] if isinstance(slots, str) else list(slots)
+        out = []
+        for name in names:
+            try:
+                value = object.__getattribute__(x, name)
+            except AttributeError:
+                continue
+            out.append(self.seen(self.reads.below(source, ATTRIBUTE, name), value))
+        return out
+
+    def iterated(self, x: Any) -> Any:
+        """`x` to take elements of."""
+        t = type(x)
+        if t in PLAIN or self.is_made(x):
+            return x
+        if t is dict:
+            return self.keyed(x)
+        if not isinstance(x, SEQUENCES) or (t is tuple and id(x) not in self._sources):
+            return self.noted(x)
+        if looked_up(t, "__iter__") not in (list.__iter__, tuple.__iter__):
+            return self.noted(x)
+        return self._content(x)
+
+    def unpacked(self, x: Any) -> Any:
+        return self.iterated(x)
+
+    def mapping(self, x: Any) -> Any:
+        """`x` to take all keywords of."""
+        if type(x) is not dict or self.is_made(x):
+            return self.noted(x)
+        self.keyed(x)
+        return {k: self.item(x, k) for k in x}
+
+    def plain(self, x: Any) -> Any:
+        """`x` without parameters in it, as it goes where they must not: to objects and code from outside the trace."""
+        if type(x) is Observed:
+            return x.use()
+        if type(x) in PLAIN:
+            return x
+        if type(x) is tuple:
+            items = [self.plain(v) for v in x]
+            return tuple(items) if any(a is not b for a, b in zip(items, x)) else x
+        if self.is_made(x):
+            if type(x) is list:
+                x[:] = [self.plain(v) for v in x]
+            elif type(x) is dict:
+                for k in list(x):
+                    if type(x[k]) is not Tensor:
+                        x[k] = self.plain(x[k])
+            elif hasattr(x, "__dict__") and not isinstance(x, FUNCTION):
+                for k, v in list(x.__dict__.items()):
+                    if type(v) is Observed:
+                        x.__dict__[k] = v.use()
+        return x
+
+    def writes(self, target: str) -> None:
+        """Something outside is written by the traced function."""
+        self.reads.not_seen(
+            ("writes", target),
+            lambda: Unseen(
+                f"{{f}} writes `{target}` only when it is traced; this call did not",
+                "Return the new value and write it outside the jitted function.",
+            ),
+        )
+
+    def arguments(self, args: Iterable[Any]) -> None:
+        """Containers of arguments, built for this trace."""
+        import dataclasses
+
+        stack = list(args)
+        while stack:
+            x = stack.pop()
+            if type(x) in PLAIN or self.is_made(x):
+                continue
+            self.made(x)
+            if isinstance(x, SEQUENCES):
+                stack.extend(x)
+            elif isinstance(x, dict):
+                stack.extend(x.values())
+            elif dataclasses.is_dataclass(x):
+                stack.extend(
+                    getattr(x, f.name) for f in dataclasses.fields(x) if not f.metadata.get("static")
+                )
+
+    # --- calls ---
+
+    def outermost(self, f: Any, static: Iterable[Any]) -> Any:
+        """The function to trace in the place of `f`; arguments that are not `static` were made for the trace."""
+        given = {id(x) for x in static}
+        count_as_users(f)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self.stamp = _core.innermost_stamp()
+            self.arguments(x for x in (*args, *kwargs.values()) if id(x) not in given)
+            return self.noted_leaves(inner(*args, **kwargs))
+
+        inner = self.calls.callee(f)
+        run.__name__ = getattr(f, "__name__", type(f).__name__)
+        run.__wrapped__ = f  # type: ignore[attr-defined]  # whose parameters messages name
+        return run
+
+    def entered(self, f: Any) -> Any:
+        """What to call in the place of `f`."""
+        t = type(f)
+        if t is METHOD:
+            inner = self.entered(f.__func__)
+            return f if inner is f.__func__ else METHOD(inner, f.__self__)
+        if t is not FUNCTION:
+            if t is functools.partial:
+                inner = self.entered(f.func)
+                return f if inner is f.func else functools.partial(inner, *f.args, **f.keywords)
+            call = looked_up(t, "__call__")
+            if isinstance(call, FUNCTION) and is_users(call.__code__.co_filename):
+                return METHOD(self.entered(call), f)
+            return f
+        if has_hooks(f.__code__):
+            return f
+        found = self._copies.get(id(f))
+        if found is None:
+            self._kept.append(f)
+            self._copies[id(f)] = f  # while its cells are looked at, which may hold it
+            found = self._watched(f) if is_users(f.__code__.co_filename) else self._around(f)
+            self._copies[id(f)] = found
+        return found
+
+    def _watched(self, f: types.FunctionType) -> Any:
+        code = rewritten(f.__code__)
+        if code is None:
+            return self._without_source(f)
+        cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
+        hooks = types.CellType(Hooks(self, f.__globals__, cells))
+        return copied(f, code, tuple(cells.get(n, hooks) for n in code.co_freevars))
+
+    def _without_source(self, f: types.FunctionType) -> Any:
+        """A copy that finds observed numbers under its names; of objects all is guarded that has a name it uses."""
+        names = self._names.get(id(f.__globals__))
+        if names is None:
+            names = self._names[id(f.__globals__)] = Names(self, f.__globals__)
+        used = names_of(f.__code__)
+        names.used |= used
+        written = {i.argval for i in dis.get_instructions(f.__code__) if i.opname == "STORE_DEREF"}
+        cells = []
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                cells.append(cell)
+                continue
+            new = self.named(self.reads.root(cell, name), value, used)
+            if type(new) is Observed and name in written:
+                new = new.use()
+            cells.append(cell if new is value else types.CellType(new))
+        copy = types.FunctionType(f.__code__, names, f.__name__, f.__defaults__, tuple(cells))
+        copy.__kwdefaults__, copy.__qualname__ = f.__kwdefaults__, f.__qualname__
+
+        @functools.wraps(f)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for a in () if self.closed else (*args, *kwargs.values()):
+                if type(a) not in PLAIN and not self.is_made(a):
+                    self.note_used(a, used)
+            return copy(*args, **kwargs)
+
+        return call
+
+    def named(self, read: Read, value: Any, used: set[str]) -> Any:
+        """What code without hooks gets for a name."""
+        value = self.seen(read, value)
+        if type(value) in PLAIN:
+            return value
+        self.note_used(value, used)
+        return self.entered(value) if type(value) in (FUNCTION, METHOD, functools.partial) else value
+
+    def note_used(self, x: Any, used: set[str]) -> None:
+        """Guards what code with these names may read of `x`."""
+        t = type(x)
+        if isinstance(x, (list, tuple, dict, set, collections.deque)):
+            self._note(x)
+            return
+        if t is types.ModuleType and not is_users(getattr(x, "__file__", None)):
+            return
+        self.same(x)
+        if isinstance(x, (type, FUNCTION, METHOD, BUILTIN)) or not (
+            t is types.ModuleType or is_users_type(t)
+        ):
+            return
+        names = set(used)
+        for name in used:  # and what methods and properties with these names read
+            inside = looked_up(t, name)
+            inside = getattr(inside, "fget", inside)
+            if isinstance(inside, FUNCTION):
+                names |= names_of(inside.__code__)
+        for name in sorted(names):
+            inside = looked_up(t, name)
+            if isinstance(inside, (FUNCTION, property)):
+                continue
+            with contextlib.suppress(AttributeError):
+                self._note(self.attribute(x, name))
+
+    def _around(self, f: types.FunctionType) -> Any:
+        """A library's function around functions of the user, as a decorator makes it: around their copies."""
+        cells = f.__closure__ or ()
+        new = [self._cell(c) for c in cells]
+        return f if all(a is b for a, b in zip(cells, new)) else copied(f, f.__code__, tuple(new))
+
+    def _cell(self, cell: types.CellType) -> types.CellType:
+        try:
+            inner = cell.cell_contents
+        except ValueError:
+            return cell
+        if type(inner) not in (FUNCTION, METHOD, functools.partial):
+            return cell
+        copy = self.entered(inner)
+        return cell if copy is inner else types.CellType(copy)
+
+    def noted_leaves(self, x: Any) -> Any:
+        """A container for the library: its content is guarded; numbers in it are taken as they are."""
+        if self.is_made(x) or (type(x) is tuple and id(x) not in self._sources):
+            for v in x.values() if isinstance(x, dict) else x if isinstance(x, SEQUENCES) else ():
+                if type(v) not in PLAIN:
+                    self.noted_leaves(v)
+            return x
+        return self.noted(x)
+
+    # --- a jitted function called inside ---
+
+    def adopt(self, reads: ReadSet) -> tuple[Tensor, ...]:
+        """Makes what a jitted function called in this trace reads a part of it; its hidden arguments for this call."""
+        if reads is self.reads:
+            return reads.now_hidden()  # it calls itself
+        mine: dict[int, Any] = {}
+        now = reads.now()
+        for r in reads.reads:
+            if r.parent is None:
+                holder = r.holder()
+                found = self._sources.get(id(holder)) or self.reads.root(holder, r.label, r.access == WEAK)
+                if r.access != CELL:
+                    self._sources.setdefault(id(holder), found)
+                    self._kept.append(holder)
+            elif r.key is None:
+                found = mine[id(r.parent)]
+                self.reads.also(found, r.test, r.expected)
+            else:
+                found = self.reads.below(mine[id(r.parent)], r.access, r.key)
+            if r.test == ABSENT:
+                self.reads.absent(found)
+            elif r.key is not None and r.test != ANY:
+                self.seen(found, now[r.at])
+                found.identity |= r.identity
+            mine[id(r)] = found
+            if r.number is not None:
+                number = found.number
+                if number is None:  # written in this trace
+                    number = Observed(r.expected, self.reads)
+                mine[id(r.number)] = number
+                number.used |= r.number.used
+        for o in reads.derivations():
+            f, operands = o.of  # type: ignore[misc]
+            out = self.reads.derived(f, tuple(mine.get(id(x), x) for x in operands), o.used)
+            mine[id(o)] = out
+        return tuple(mine[id(h)].tensor if type(h) is Observed else h.expected for h in reads.hidden())
+
+
+def copied(f: types.FunctionType, code: types.CodeType, closure: tuple[types.CellType, ...]) -> Any:
+    copy = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, closure)
+    copy.__kwdefaults__, copy.__qualname__, copy.__module__ = f.__kwdefaults__, f.__qualname__, f.__module__
+    copy.__doc__ = f.__doc__
+    copy.__dict__.update(f.__dict__)
+    return copy
+
+
+def _is_native(value: Any) -> bool:
+    """Whether it is a function of C code, which is made anew at each look."""
+    if isinstance(value, METHOD):
+        return not isinstance(value.__func__, FUNCTION)
+    return isinstance(
+        value, (BUILTIN, types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType)
+    )
+
+
+def _too_large(text: str) -> Unseen:
+    return Unseen(
+        f"`{text}` holds more objects than a call compares; {{f}} may keep old ones",
+        "Pass what changes as an argument.",
+    )
+
+
+def _large_array(text: str, array: Any) -> Unseen:
+    """The content of a NumPy array that is too large to be compared at each call."""
+    import zlib
+
+    holder = weakref.ref(array)
+
+    def fingerprint() -> int | None:
+        a = holder()
+        return None if a is None else zlib.crc32(a.tobytes())
+
+    return Unseen(
+        f"the NumPy array `{text}` ({array.nbytes} bytes) was changed in place since {{f}} was traced, and the compiled "
+        "program keeps its old content; it was read at",
+        "Make it a lamina array, which is read anew at each call, or pass it as an argument.",
+        fingerprint,
+    )

@@ -1,0 +1,357 @@
+"""Element types of results: sums and quotients of integers, default types, and values that do not fit."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+from lamina import lax
+
+INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+
+
+# --- sums ---
+
+
+@pytest.mark.parametrize("dtype", [*INTS, "float32", "float64", "complex64"])
+@pytest.mark.parametrize(
+    "name", ["sum", "prod", "cumsum", "cumprod", "nansum", "nanprod", "nancumsum", "nancumprod", "trace"]
+)
+def test_sums_have_numpys_types(name, dtype):
+    a = np.arange(1, 10).reshape(3, 3).astype(dtype)
+    want = getattr(np, name)(a)
+    got = getattr(lnp, name)(lnp.asarray(a))
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got.numpy(), want)
+    got = lm.jit(getattr(lnp, name))(lnp.asarray(a))
+    assert got.dtype == want.dtype
+    if name in ("sum", "prod", "cumsum", "cumprod", "trace"):
+        assert getattr(lnp.asarray(a), name)().dtype == want.dtype
+    if name != "trace":
+        assert getattr(lnp, name)(lnp.asarray(a), axis=0).dtype == want.dtype
+
+
+def test_sums_of_int32_do_not_wrap():
+    x = lnp.full(3, 2**30)
+    assert x.dtype == "int32"
+    assert x.sum().item() == 3 * 2**30
+    assert x.prod().item() == np.full(3, 2**30).prod()
+    assert x.cumsum().tolist() == [2**30, 2**31, 3 * 2**30]
+    assert lnp.cumulative_sum(x).tolist() == [2**30, 2**31, 3 * 2**30]
+    assert lnp.trace(lnp.full((2, 2), 2**31 - 1)).item() == 2**32 - 2
+    assert lnp.sum(lnp.full(2, 2**32 - 1, dtype="uint32")).item() == 2**33 - 2
+    assert x.sum(dtype="int32").item() == 3 * 2**30 - 2**32  # as asked for
+
+
+def test_booleans_are_counted_in_int32():
+    b = lnp.ones((2, 3), dtype="bool")
+    for y in (b.sum(), b.cumsum(), lnp.count_nonzero(b), lnp.count_nonzero(lnp.arange(3))):
+        assert y.dtype == "int32"
+
+
+def test_products_of_matrices_keep_the_type():
+    x = lnp.ones((2, 2), dtype="int32")
+    assert lnp.dot(x, x).dtype == lnp.einsum("ij,jk->ik", x, x).dtype == (x @ x).dtype == "int32"
+
+
+# --- quotients and other floats of integers ---
+
+FLOATS = {
+    "true_divide": lambda m, x: m.true_divide(x, 1),
+    "mean": lambda m, x: m.mean(x),
+    "var": lambda m, x: m.var(x),
+    "std": lambda m, x: m.std(x),
+    "median": lambda m, x: m.median(x),
+    "average": lambda m, x: m.average(x),
+    "average, weighted": lambda m, x: m.average(x, weights=x),
+    "sqrt": lambda m, x: m.sqrt(x),
+    "exp": lambda m, x: m.exp(x * 0 + 1),
+    "log": lambda m, x: m.log(x),
+    "arctan2": lambda m, x: m.arctan2(x, 3),
+    "hypot": lambda m, x: m.hypot(x, x),
+    "linspace": lambda m, x: m.linspace(x[0], x[1], 3),
+    "reciprocal": lambda m, x: m.reciprocal(x * 1.0),
+    "times a float": lambda m, x: x * 0.5,
+    "plus a float": lambda m, x: 0.5 + x,
+    "maximum of a float": lambda m, x: m.maximum(x, 0.5),
+    "logaddexp": lambda m, x: m.logaddexp(x * 0, 0),
+    "interp": lambda m, x: m.interp(x, x, x),
+    "gradient": lambda m, x: m.gradient(x),
+    "quantile": lambda m, x: m.quantile(x, 0.25),
+    "cov": lambda m, x: m.cov(x),
+}
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_floats_of_64_bit_integers_are_float64(name):
+    a = np.array([16777217, 16777219, 2**40 + 1])
+    want = FLOATS[name](np, a)
+    for dtype in ("int64", "uint64"):
+        got = FLOATS[name](lnp, lnp.asarray(a.astype(dtype)))
+        assert got.dtype == "float64"
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-14)
+    assert FLOATS[name](lnp, lnp.asarray(np.array([3, 5, 9], "int32"))).dtype == "float32"
+
+
+def test_quotients_of_64_bit_integers_are_exact():
+    x = lnp.asarray(np.array([16777217]))
+    assert (x / 1).item() == 16777217.0
+    assert (1 / x).item() == 1 / 16777217
+    assert (x / x).dtype == "float64"
+    assert (x / lnp.ones(1, dtype="int32")).dtype == "float64"
+    assert (x / lnp.ones(1)).dtype == "float32"  # the float array says so
+    assert lm.jit(lambda a, b: a / b)(x, 1).item() == 16777217.0
+    assert lnp.true_divide(lnp.arange(3), 2).dtype == "float32"
+
+
+# --- what does not fit ---
+
+
+def put(x, key, value):
+    x[key] = value
+
+
+@pytest.mark.parametrize("dtype", INTS)
+def test_integers_that_do_not_fit_are_refused(dtype):
+    info = np.iinfo(dtype)
+    x = lnp.zeros(3, dtype=dtype)
+    for n in (info.max + 1, info.min - 1):
+        ways = [
+            lambda n=n: x + n,
+            lambda n=n: put(x, 0, n),
+            lambda n=n: put(x, slice(None), n),
+            lambda n=n: put(x, x == 0, n),
+            lambda n=n: put(x, slice(None), [n, 0, 0]),
+            lambda n=n: x.at[0].set(n),
+            lambda n=n: x.at[0].add(n),
+            lambda n=n: x.at[0].subtract(n),
+            lambda n=n: x.at[0].multiply(n),
+            lambda n=n: x.at[0].max(n),
+            lambda n=n: x.at[lnp.array([9])].get(mode="fill", fill_value=n),
+            lambda n=n: lnp.full(2, n, dtype=dtype),
+            lambda n=n: lnp.full_like(x, n),
+            lambda n=n: lnp.array(n, dtype=dtype),
+            lambda n=n: lnp.array([n], dtype=dtype),
+            lambda n=n: lnp.asarray([[n]], dtype=dtype),
+            lambda n=n: lnp.pad(x, 1, constant_values=n),
+            lambda n=n: lnp.where(x == 0, x, n),
+            lambda n=n: lnp.maximum(x, n),
+            lambda n=n: lnp.append(x, n),
+            lambda n=n: lnp.insert(x, 0, n),
+            lambda n=n: lnp.put(x, 0, n, inplace=False),
+            lambda n=n: lnp.take(x, lnp.array([9]), mode="fill", fill_value=n),
+            lambda n=n: lnp.sum(x, dtype=dtype, initial=n),
+            lambda n=n: lnp.max(x, initial=n),
+            lambda n=n: lnp.piecewise(x, [x == 0], [n]),
+            lambda n=n: lnp.select([x == 0], [x], n),
+            lambda n=n: lax.full((2,), n, dtype),
+            lambda n=n: lax.add(x, n),
+            lambda n=n: lm.jit(lambda y: y.at[0].set(n))(x),
+        ]
+        for i, f in enumerate(ways):
+            with pytest.raises(OverflowError):
+                f()
+                pytest.fail(f"way {i} took {n}")
+        assert x.tolist() == [0, 0, 0]
+    x[0] = info.max
+    x[1] = info.min
+    assert x.tolist() == [info.max, info.min, 0]
+
+
+def test_floats_that_integers_do_not_hold_are_refused():
+    x = lnp.zeros(2, dtype="int8")
+    for value in (300.0, float("inf"), float("nan"), -1e30, [300.0, 1.0], np.float64(300)):
+        with pytest.raises(OverflowError):
+            x[:] = value
+    x[0] = 1.9
+    x[1] = -1.9
+    assert x.tolist() == [1, -1]
+
+
+def test_imaginary_parts_are_not_dropped():
+    for dtype in ("float32", "float64", "int32", "bfloat16"):
+        x = lnp.zeros(3, dtype=dtype)
+        z = lnp.array([1j, 2, 3])
+        ways = [
+            lambda x=x: put(x, 0, 1j),
+            lambda x=x: put(x, slice(None), [1j, 0, 0]),
+            lambda x=x: put(x, slice(None), np.array([1j, 0, 0])),
+            lambda x=x, z=z: put(x, slice(None), z),
+            lambda x=x: put(x, 0, np.complex64(1j)),
+            lambda x=x: x.at[0].set(1j),
+            lambda x=x: x.at[0].add(1j),
+            lambda x=x, z=z: x.at[:].multiply(z),
+            lambda x=x: lnp.full_like(x, 1j),
+            lambda x=x: lnp.full(2, 1j, dtype=x.dtype),
+            lambda x=x: lnp.array(1j, dtype=x.dtype),
+            lambda x=x: lnp.array([1j], dtype=x.dtype),
+            lambda x=x: lnp.pad(x, 1, constant_values=1j),
+            lambda x=x: lnp.insert(x, 0, 1j),
+            lambda x=x: lnp.put(x, 0, 1j, inplace=False),
+            lambda x=x: lnp.sum(x, initial=1j),
+            lambda x=x: lnp.piecewise(x, [x == 0], [1j]),
+        ]
+        for i, f in enumerate(ways):
+            with pytest.raises(TypeError):
+                f()
+                pytest.fail(f"way {i}")
+        assert x.tolist() == [0, 0, 0]
+
+
+def test_astype_warns_where_it_drops_imaginary_parts():
+    z = lnp.array([1j, 2])
+    with pytest.warns(np.exceptions.ComplexWarning, match="imaginary"):
+        assert z.astype("float32").tolist() == [0, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert z.real.tolist() == [0, 2]
+        z.astype("complex128")
+        z.astype("bool")
+
+
+def test_clip_takes_bounds_beyond_the_type():
+    x = lnp.asarray(np.array([-100, 100], "int8"))
+    assert lnp.clip(x, -1000, 50).tolist() == [-100, 50]
+    assert lnp.clip(x, 0, 1000).tolist() == [0, 100]
+
+
+# --- default types ---
+
+MAKERS = {
+    "zeros": lambda: lnp.zeros(2),
+    "ones": lambda: lnp.ones(2),
+    "empty": lambda: lnp.empty(2),
+    "full": lambda: lnp.full(2, 0.1),
+    "eye": lambda: lnp.eye(2),
+    "identity": lambda: lnp.identity(2),
+    "tri": lambda: lnp.tri(2),
+    "array": lambda: lnp.array([0.1, 0.2]),
+    "nested": lambda: lnp.array([[0.1], [1]]),
+    "asarray": lambda: lnp.asarray(0.1),
+    "arange": lambda: lnp.arange(0.0, 1.0, 0.25),
+    "linspace": lambda: lnp.linspace(0, 1, 11),
+    "logspace": lambda: lnp.logspace(0, 1, 11),
+    "geomspace": lambda: lnp.geomspace(1, 2, 3),
+    "hanning": lambda: lnp.hanning(5),
+    "division": lambda: lnp.arange(3) / 2,
+    "mean": lambda: lnp.arange(3).mean(),
+    "sqrt": lambda: lnp.sqrt(2),
+    "times": lambda: lnp.arange(3) * 0.1,
+    "uniform": lambda: lm.random.uniform(lm.random.key(0), (2,)),
+    "normal": lambda: lm.random.normal(lm.random.key(0), (2,)),
+    "gumbel": lambda: lm.random.gumbel(lm.random.key(0), (2,)),
+    "initializer": lambda: (
+        lm.nn.initializers.ones(lm.random.key(0), (2,)) if hasattr(lm.nn, "initializers") else lnp.ones(2)
+    ),
+    "one_hot": lambda: lm.nn.one_hot(lnp.arange(3), 3),
+    "dtype=float": lambda: lnp.zeros(2, dtype=float),
+    "softmax of integers": lambda: lm.nn.softmax(lnp.arange(3)),
+    "jit": lambda: lm.jit(lambda: lnp.ones(2) * 0.1)(),
+    "fromfunction": lambda: lnp.fromfunction(lambda i: i, (2,)),
+}
+INTEGER_MAKERS = {
+    "arange": lambda: lnp.arange(3),
+    "array": lambda: lnp.array([1, 2]),
+    "asarray": lambda: lnp.asarray(1),
+    "full": lambda: lnp.full(2, 1),
+    "indices": lambda: lnp.indices((2,)),
+    "randint": lambda: lm.random.randint(lm.random.key(0), (2,), 0, 9),
+    "count": lambda: lnp.ones(3, dtype="bool").sum(),
+    "bincount": lambda: lnp.bincount(lnp.array([1, 2])),
+    "dtype=int": lambda: lnp.zeros(2, dtype=int),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_default_floats(name):
+    make = MAKERS[name]
+    assert make().dtype == "float32"
+    for dtype in ("float64", "bfloat16", "float16"):
+        if name in ("logspace", "geomspace") and dtype != "float64":
+            continue
+        with lm.default_dtypes(float=dtype):
+            assert make().dtype == dtype
+    assert make().dtype == "float32"
+
+
+@pytest.mark.parametrize("name", INTEGER_MAKERS)
+def test_default_integers(name):
+    make = INTEGER_MAKERS[name]
+    assert make().dtype == "int32"
+    with lm.default_dtypes(int="int64"):
+        assert make().dtype == "int64"
+    assert make().dtype == "int32"
+
+
+def test_default_types_give_numpys_values():
+    with lm.default_dtypes(float="float64"):
+        assert lnp.array([0.1]).tolist() == [0.1]
+        assert lnp.linspace(0, 1, 11).tolist() == pytest.approx(np.linspace(0, 1, 11).tolist(), rel=2e-16)
+        assert (lnp.ones(1) * 0.1).item() == 0.1
+        assert lnp.array([1j * 0.1]).dtype == "complex128"
+        assert lm.grad(lambda x: x * x * x)(0.1).item() == pytest.approx(0.03, rel=1e-15)
+    assert lnp.ones(1).dtype == "float32"
+
+
+def test_arrays_keep_their_types_under_default_types():
+    x = lnp.ones(2)
+    with lm.default_dtypes(float="float64"):
+        assert (x * 0.1).dtype == "float32"
+        assert (x + x).dtype == "float32"
+        assert (lnp.ones(2, dtype="bfloat16") * 2.0).dtype == "bfloat16"
+
+
+def test_jit_traces_once_for_each_default_type():
+    f = lm.jit(lambda x: x * lnp.ones(2))
+    x = lnp.ones(2, dtype="int32")
+    assert f(x).dtype == "float32"
+    with lm.default_dtypes(float="float64"):
+        assert f(x).dtype == "float64"
+        assert f(x).dtype == "float64"
+    assert f(x).dtype == "float32"
+    assert "2 entries" in repr(f)
+
+
+def test_default_types_nest_belong_to_a_thread_and_are_restored():
+    seen = []
+    with lm.default_dtypes(float="float64"):
+        with lm.default_dtypes(int="int64"):
+            assert lnp.ones(1).dtype == "float64"
+            assert lnp.arange(1).dtype == "int64"
+        assert lnp.arange(1).dtype == "int32"
+        thread = threading.Thread(target=lambda: seen.append(lnp.ones(1).dtype))
+        thread.start()
+        thread.join()
+        with pytest.raises(ValueError, match="inside"), lm.default_dtypes(float="float16"):
+            raise ValueError("inside")
+        assert lnp.ones(1).dtype == "float64"
+
+    @lm.default_dtypes(float="float64")
+    def decorated():
+        return lnp.ones(1).dtype
+
+    assert decorated() == decorated() == "float64"
+    assert seen == ["float32"]
+    assert lnp.ones(1).dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"float": "int32"},
+        {"int": "float32"},
+        {"float": "float8_e4m3fn"},
+        {"int": "int4"},
+        {"float": "complex64"},
+        {"int": "uint32"},
+        {"float": "nonsense"},
+    ],
+)
+def test_default_types_of_another_kind_are_refused(bad):
+    with pytest.raises(TypeError), lm.default_dtypes(**bad):
+        pass
+    assert lnp.ones(1).dtype == "float32"

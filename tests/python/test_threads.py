@@ -1,0 +1,316 @@
+"""Several threads: each has its own session, so that what one computes never changes what another is tracing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+from lamina import lax
+
+
+@pytest.fixture(scope="module")
+def elsewhere():
+    """Runs a function on another thread, always the same, and gives its result."""
+    with ThreadPoolExecutor(1) as pool:
+        yield lambda f: pool.submit(f).result(timeout=60)
+
+
+def read_something():
+    """What a thread that serves requests does: records, and needs the value."""
+    return np.asarray(lnp.ones(4) + lnp.ones(4))
+
+
+DERIVATIVES = {
+    "grad": lambda f, x: lm.grad(f)(x),
+    "jvp": lambda f, x: lm.jvp(f, (x,), (lnp.ones(4),))[1],
+    "vjp": lambda f, x: lm.vjp(f, x)[1](lnp.ones(()))[0],
+    "hessian": lambda f, x: lm.hessian(f)(x),
+    "linearize": lambda f, x: lm.linearize(f, x)[1](lnp.ones(4)),
+    "checkpoint": lambda f, x: lm.grad(lm.checkpoint(f))(x),
+    "vmap": lambda f, x: lm.vmap(lm.grad(f))(lnp.stack([x, 2 * x])),
+    "jit": lambda f, x: lm.jit(lambda x: lm.grad(f)(x))(x),
+}
+
+
+@pytest.mark.parametrize("derivative", DERIVATIVES.values(), ids=DERIVATIVES)
+def test_a_derivative_is_whole_while_another_thread_computes(derivative, elsewhere):
+    def f(x, meanwhile=lambda: None):
+        y = lnp.sin(x) * x
+        meanwhile()
+        z = y * y
+        meanwhile()
+        return z.sum()
+
+    x = lnp.arange(4.0) + 0.5
+    expected = np.asarray(derivative(f, x))
+    assert np.abs(expected).max() > 0
+    got = derivative(lambda x: f(x, lambda: elsewhere(read_something)), x)
+    np.testing.assert_array_equal(np.asarray(got), expected)
+
+
+@pytest.mark.parametrize("name", ["grad", "jvp", "vjp", "hessian"])
+def test_no_gradient_is_lost_to_a_busy_thread(name):
+    def chain(x):
+        for _ in range(30):
+            x = x * 1.01 + 0.5
+        return (x * x).sum()
+
+    derivative = DERIVATIVES[name]
+    x = lnp.ones(4)
+    expected = np.asarray(derivative(chain, x))
+    stop = threading.Event()
+
+    def busy():
+        i = 0
+        while not stop.is_set():
+            np.asarray(lnp.ones(4) + i)
+            i += 1
+
+    interval = sys.getswitchinterval()
+    thread = threading.Thread(target=busy)
+    sys.setswitchinterval(1e-5)
+    thread.start()
+    try:
+        for _ in range(200 if name == "hessian" else 800):
+            np.testing.assert_array_equal(np.asarray(derivative(chain, x)), expected)
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        thread.join()
+
+
+def test_a_derivative_goes_through_another_thread(elsewhere):
+    def f(x):
+        y = elsewhere(lambda: lnp.sin(x))
+        assert elsewhere(lambda: bool((x > 0).all()))  # computed there; the derivative needs it still
+        z = elsewhere(lambda: lax.scan(lambda c, _: (c * y, None), y, None, length=2)[0])
+        return (z * elsewhere(lambda: lm.jit(lnp.cos)(x))).sum()
+
+    x = np.linspace(0.2, 0.8, 4)
+    expected = 3 * np.sin(x) ** 2 * np.cos(x) ** 2 - np.sin(x) ** 4
+    for transformed in (lm.grad(f), lambda x: lm.jvp(f, (x,), (lnp.ones(4),))[1]):
+        got = np.asarray(transformed(lnp.asarray(x.astype(np.float32))))
+        np.testing.assert_allclose(got, expected if got.shape else expected.sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("read", [np.asarray, memoryview, lambda x: x.tolist()])
+def test_a_value_of_a_derivative_does_not_leave_on_another_thread(read, elsewhere):
+    def f(x):
+        y = x * x
+        with pytest.raises(TypeError, match="differentiated"):
+            elsewhere(lambda: read(y))
+        with pytest.raises(TypeError, match="differentiated"):
+            read(elsewhere(lambda: y + 1))
+        assert elsewhere(lambda: read(lax.stop_gradient(y))) is not None
+        return y.sum()
+
+    np.testing.assert_array_equal(np.asarray(lm.grad(f)(lnp.ones(3))), np.full(3, 2.0))
+
+
+def test_a_derivative_taken_on_another_thread_within_one(elsewhere):
+    def f(x):
+        return elsewhere(lambda: lm.grad(lambda v: (v * v * v).sum())(x)).sum()
+
+    x = lnp.arange(4.0)
+    np.testing.assert_allclose(np.asarray(lm.grad(f)(x)), 6 * np.arange(4.0))
+
+
+def test_what_another_thread_makes_is_outside_a_trace(elsewhere):
+    world = {"w": lnp.ones(3)}
+
+    @lm.jit
+    def f(x):
+        if "later" in world:
+            world["w"] = world.pop("later")()
+        return x * world["w"]
+
+    # Recorded on the other thread within a transform of its own that is younger than the trace.
+    world["later"] = lambda: elsewhere(lambda: lm.grad(lambda v: (v * v).sum())(lnp.ones(3) * 2))
+    np.testing.assert_array_equal(np.asarray(f(lnp.ones(3))), np.full(3, 4.0))
+    assert elsewhere(lambda: float(lnp.ones(2).sum())) == 2.0
+
+
+def test_pending_values_outlive_their_thread():
+    made = []
+
+    def work():
+        made.append(lnp.ones(5) * 3)
+        made.append(made[0] + made[0])
+
+    for _ in range(3):  # the later threads take over the session of the first
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert [float(x[0]) for x in made] == [3.0, 6.0] * 3
+
+
+def test_handles_dropped_on_another_thread(elsewhere):
+    before = lm.cache.stats()["live_nodes"]
+    for _ in range(200):
+        x = [lnp.ones(3) + i for i in range(5)]
+        elsewhere(x.clear)
+    assert lm.cache.stats()["live_nodes"] <= before + 20
+
+
+def test_a_long_scope_does_not_hold_the_memory_of_other_threads(elsewhere):
+    def step(p):
+        return p - 0.1 * lm.grad(lambda v: (v * v).sum())(p)
+
+    def train():
+        p = lnp.ones(8)
+        for _ in range(5):
+            p = step(p)
+            p.block_until_ready()
+        before = lm.cache.stats()["live_nodes"]
+        for _ in range(100):
+            p = step(p)
+            p.block_until_ready()
+        return lm.cache.stats()["live_nodes"] - before
+
+    def f(x):
+        y = x * x
+        assert elsewhere(train) <= 10
+        return y.sum()
+
+    np.testing.assert_array_equal(np.asarray(lm.grad(f)(lnp.ones(3))), np.full(3, 2.0))
+
+
+def test_a_thread_flushes_by_its_own_count(elsewhere):
+    """Another thread's reads do not put off the flush of one that never reads."""
+    x = lnp.ones(4)
+    before = lm.cache.stats()["automatic_flushes"]
+    for i in range(9000):
+        x = x + 1
+        if i % 1000 == 0:
+            elsewhere(read_something)
+    assert lm.cache.stats()["automatic_flushes"] - before == 2
+    assert float(x[0]) == 9001.0
+
+
+# --- a decision inside jit computes what is pending; the trace stays whole ---
+
+
+def cubes(w):
+    y = w * w
+    return y * w
+
+
+DECIDED = {
+    "grad": lambda g, w: lm.grad(lambda w: g(w).sum())(w),
+    "jvp": lambda g, w: lm.jvp(g, (w,), (lnp.ones(3),))[1],
+    "vjp": lambda g, w: lm.vjp(g, w)[1](lnp.ones(3))[0],
+    "linearize": lambda g, w: lm.linearize(g, w)[1](lnp.ones(3)),
+    "hessian": lambda g, w: lm.hessian(lambda w: g(w).sum())(w),
+    "checkpoint": lambda g, w: lm.grad(lambda w: lm.checkpoint(g)(w).sum())(w),
+    "grad of vmap": lambda g, w: lm.grad(lambda w: lm.vmap(g)(lnp.stack([w, w])).sum())(w),
+    "vmap of grad": lambda g, w: lm.vmap(lm.grad(lambda w: g(w).sum()))(lnp.stack([w, 2 * w])),
+    "nested jit": lambda g, w: lm.grad(lambda w: lm.jit(g)(w).sum())(w),
+}
+
+
+@pytest.mark.parametrize("transform", DECIDED.values(), ids=DECIDED)
+@pytest.mark.parametrize("first", ["decided first", "used first"])
+def test_a_decision_on_a_pending_argument(transform, first):
+    @lm.jit
+    def f(x):
+        def g(w):
+            if first == "used first":
+                y = w * w
+            if x.sum() > 0:
+                return y * w if first == "used first" else cubes(w)
+            return w
+
+        return transform(g, lnp.ones(3) * 2)
+
+    expected = np.asarray(transform(cubes, lnp.ones(3) * 2))
+    assert np.abs(expected).max() > 0
+    for _ in range(2):
+        x = lnp.ones(4) + lnp.ones(4)  # pending
+        np.testing.assert_array_equal(np.asarray(f(x)), expected)
+    np.testing.assert_array_equal(
+        np.asarray(f(-(lnp.ones(4) + 1))), np.asarray(transform(lambda w: w, lnp.ones(3) * 2))
+    )
+
+
+def test_a_decision_of_an_inner_jit():
+    @lm.jit
+    def inner(x, w):
+        return w * w if x.sum() > 0 else w
+
+    @lm.jit
+    def outer(x):
+        def g(w):
+            y = w * w
+            return (inner(x, w) * y).sum() if x.sum() > 0 else y.sum()
+
+        return lm.grad(g)(lnp.ones(3) * 2)
+
+    np.testing.assert_array_equal(np.asarray(outer(lnp.ones(4) + lnp.ones(4))), np.full(3, 32.0))
+
+
+# --- every cap crossed with several threads ---
+
+
+def test_caps_are_crossed_by_four_threads():
+    """In a process of its own, since what is tested is that it ends."""
+    script = """
+        import faulthandler, random, sys, threading
+        faulthandler.dump_traceback_later(100, exit=True)
+        import numpy as np, lamina as lm, lamina.numpy as lnp
+        from lamina import _core, _jit
+        sys.setswitchinterval(1e-5)
+        _core.set_cache_limits(entries=8, kernels=4)
+        _jit.MAX_ENTRIES, _jit.MAX_VARIANTS = 3, 2
+        free = 1.0
+        shared = lm.jit(lambda x: lnp.sin(x) * free)
+        failures = []
+
+        def eager(i, n):
+            x = lnp.ones(n % 7 + 1)
+            for k in range(n % 5 + 1):
+                x = x * 1.5 if (n >> k) & 1 else lnp.cos(x) + k
+            return np.isfinite(np.asarray(x)).all()
+
+        def jitted(i, n):
+            x = np.full(n % 23 + 1, 0.5, np.float32)
+            return np.allclose(np.asarray(shared(lnp.asarray(x))) / np.sin(x), float(free))
+
+        def derived(i, n):
+            scale = float(n % 5)
+            got = lm.grad(lm.jit(lambda v: (v ** (n % 6 + 1)).sum() * scale))(lnp.ones(n % 5 + 1))
+            return np.allclose(np.asarray(got), scale * (n % 6 + 1))
+
+        def cleared(i, n):
+            if n % 10 == 0:
+                lm.cache.clear()
+            return bool(lm.cache.show()) or True
+
+        def work(i):
+            r = random.Random(i)
+            try:
+                for _ in range(150):
+                    n = r.randrange(1 << 16)
+                    for f in (eager, jitted, derived, cleared):
+                        assert f(i, n), (f.__name__, n)
+            except BaseException as e:
+                failures.append(e)
+                raise
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        assert not failures
+        stats = lm.cache.stats()
+        print("done")
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=150
+    )
+    assert run.stdout.strip() == "done", run.stderr[-4000:]

@@ -1,0 +1,464 @@
+"""The copy of a function that is traced does what the function does, whatever it is written with."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import itertools
+import operator
+import random
+import sys
+import warnings
+from collections import OrderedDict, defaultdict, namedtuple
+from string import Template
+
+import lamina as lm
+import pytest
+from lamina._read_set import ReadSet
+from lamina._rewrite import rewritten
+from lamina._watch import Watch
+
+RATE, COUNT, NAMES, TABLE = 0.5, 3, ["a", "b"], {"k": [1, 2], "z": {"y": 2.0}}
+Pair = namedtuple("Pair", "x y")
+
+
+class Box:
+    total = 10
+
+    def __init__(self, value=1.5):
+        self.value = value
+        self.items = [1, 2, 3]
+        self.__hidden = 4
+
+    def __getitem__(self, i):
+        return self.items[i] * RATE
+
+    def __len__(self):
+        return len(self.items)
+
+    def __iter__(self):
+        return iter(self.items)
+
+    def __contains__(self, x):
+        return x in self.items
+
+    def __eq__(self, other):
+        return isinstance(other, Box) and self.value == other.value
+
+    def __hash__(self):
+        return hash(self.value)
+
+    def __enter__(self):
+        return self.value
+
+    def __exit__(self, *_):
+        return False
+
+    @property
+    def double(self):
+        return self.value * 2
+
+    @functools.cached_property
+    def cached(self):
+        return self.value * 3
+
+    @classmethod
+    def made(cls):
+        return cls(COUNT)
+
+    @staticmethod
+    def still(x):
+        return x + COUNT
+
+    def hidden(self):
+        return self.__hidden + self.double
+
+
+class Child(Box):
+    def __init__(self):
+        super().__init__(2.5)
+
+    def hidden(self):
+        return super().hidden() + __class__.total
+
+    def __getattr__(self, name):
+        if name.startswith("dyn_"):
+            return len(name) * self.value
+        raise AttributeError(name)
+
+
+BOX, CHILD = Box(), Child()
+
+
+def control(n=5):
+    out = []
+    for i in range(n):
+        if i == 1:
+            continue
+        if i > COUNT:
+            break
+        out.append(i * RATE)
+    else:
+        out.append("never")
+    while n > 0:
+        n -= 1
+        if not n % 2 and n:
+            continue
+    else:
+        out.append("else")
+    return out, n
+
+
+def errors():
+    log = []
+    try:
+        TABLE["missing"]
+    except KeyError as e:
+        log.append(e.args)
+    else:
+        log.append("else")
+    finally:
+        log.append("finally")
+    try:
+        BOX.nothing  # noqa: B018
+    except AttributeError:
+        log.append("attribute")
+    try:
+        raise ValueError(RATE)
+    except (TypeError, ValueError) as e:
+        log.append(str(e))
+    with contextlib.suppress(ZeroDivisionError):
+        log.append(1 / (COUNT - 3))
+    try:
+        [1][COUNT]
+    except IndexError:
+        log.append("index")
+    return log
+
+
+def comprehensions():
+    x = [i for i in range(COUNT) if i]
+    y = {k: v for k, v in TABLE.items() if k in NAMES or k == "k"}
+    z = {len(n) for n in NAMES}
+    g = sum(i * j for i in x for j in range(i + COUNT) if j != RATE)
+    nested = [[c for c in n * COUNT] for n in NAMES]
+    i = "kept"
+    return x, y, z, g, nested, i, [w for v in TABLE.values() if (w := len(v))], w
+
+
+def closures():
+    count = 0
+    fs = []
+    for k in range(COUNT):
+        fs.append(lambda a, k=k: a * k + RATE)
+
+    def bump(by=COUNT):
+        nonlocal count
+        count += by
+        return count
+
+    bump()
+    bump(RATE)
+    return [f(2) for f in fs], count, (lambda *a, **k: (a, k))(*NAMES, **{"q": RATE})
+
+
+def globals_written():
+    global COUNT
+    before = COUNT
+    COUNT += 1
+    seen = COUNT
+    COUNT = before
+    return seen, COUNT, globals()["RATE"], "RATE" in globals()
+
+
+def classes():
+    class Local(Box):
+        factor = RATE
+
+        def __init__(self):
+            super().__init__(COUNT)
+            self.local = [self.factor, RATE]
+
+        def __call__(self, x):
+            return x * self.factor + self.double
+
+        def inner(self):
+            return [self.factor * i for i in self.items]
+
+    @dataclasses.dataclass
+    class Data:
+        a: float = RATE
+        b: list = dataclasses.field(default_factory=list)
+
+    x = Local()
+    return x(2), x.inner(), x.local, Data(), Data(a=COUNT).a, isinstance(x, Box), type(x).__qualname__
+
+
+def methods():
+    return (
+        BOX.hidden(),
+        CHILD.hidden(),
+        BOX.double,
+        BOX.cached,
+        Box.made().value,
+        BOX.still(2),
+        BOX[1],
+        BOX[0:2] if False else None,
+        len(BOX),
+        list(BOX),
+        2 in BOX,
+        CHILD.dyn_name,
+        Box() == BOX,
+        hash(BOX) == hash(1.5),
+        getattr(BOX, "nope", RATE),
+        hasattr(CHILD, "dyn_x"),
+        hasattr(BOX, "dyn_x"),
+        Box.total,
+    )
+
+
+def assignments():
+    a, (b, *c), d = 1, NAMES + [RATE], TABLE["k"]  # noqa: RUF005
+    first, second = d
+    e = f = [RATE]
+    box = Box()
+    box.value, box.items[0] = RATE, COUNT
+    box.value += 1
+    box.items[1] *= COUNT
+    box.items += [RATE]
+    lst = [*NAMES, *range(COUNT)]
+    del lst[0]
+    x: float = RATE
+    dct = {**TABLE, "r": RATE}
+    dct["s"] = dct["r"] + 1
+    dct["k"] = 0
+    return a, b, c, first, second, e is f, box.value, box.items, lst, x, dct, TABLE["k"]
+
+
+def texts():
+    width = 8
+    return (
+        f"{RATE:>{width}.3f}|{COUNT!r}|{NAMES}|{BOX.value=}",
+        "%s %d" % (RATE, COUNT),  # noqa: UP031
+        f"{COUNT} {RATE:.2f}",
+        Template("$a").substitute(a=RATE),
+        ",".join(NAMES),
+        str(RATE) + repr(COUNT),
+    )
+
+
+def operators():
+    return (
+        1 < COUNT < 5,
+        not NAMES,
+        NAMES and COUNT,
+        [] or RATE,
+        None if RATE > 1 else COUNT,
+        COUNT // 2,
+        -RATE,
+        ~COUNT,
+        COUNT << 1,
+        RATE**2,
+        divmod(COUNT, 2),
+        round(RATE * COUNT, 1),
+        abs(-COUNT),
+        int(RATE),
+        float(COUNT),
+        max(RATE, COUNT),
+        min(NAMES),
+        sum([RATE, COUNT]),
+        pow(COUNT, 2, 5),
+        COUNT is None,
+        RATE == 0.5,
+        operator.add(RATE, COUNT),
+        {COUNT: "x"}[3],
+        NAMES[COUNT - 3],
+        NAMES * COUNT,
+        "ab"[COUNT - 2],
+        complex(RATE, COUNT),
+        isinstance(RATE, float),
+        type(COUNT).__name__,
+        bool(RATE),
+        range(COUNT)[1],
+    )
+
+
+def library():
+    d = defaultdict(list)
+    d["x"].append(RATE)
+    return (
+        list(map(lambda n: n * COUNT, NAMES)),
+        list(filter(None, [0, RATE])),
+        sorted(NAMES, key=lambda n: -ord(n)),
+        functools.reduce(lambda a, b: a + b * RATE, [1, 2, 3]),
+        list(zip(NAMES, itertools.count())),
+        dict(zip(NAMES, range(COUNT))),
+        list(enumerate(NAMES, COUNT)),
+        list(itertools.accumulate([1, 2, RATE])),
+        OrderedDict(a=RATE),
+        d,
+        any(n == "b" for n in NAMES),
+        list(reversed(NAMES)),
+        Pair(RATE, COUNT)._replace(x=1),
+        functools.partial(operator.mul, RATE)(2),
+        tuple(NAMES),
+        set(NAMES),
+        dataclasses.asdict(_Data()),
+        vars(BOX)["value"],
+        random.Random(COUNT).random(),
+        list(TABLE),
+        list(TABLE.keys()),
+        TABLE.get("none", RATE),
+        TABLE["z"]["y"],
+    )
+
+
+@dataclasses.dataclass
+class _Data:
+    a: int = 1
+
+
+def generators():
+    def count(n):
+        for i in range(n):
+            got = yield i * RATE
+            if got:
+                yield got
+
+    def delegated():
+        total = yield from count(COUNT)
+        return total
+
+    g = count(2)
+    return list(delegated()), next(g), g.send("sent"), list(g)
+
+
+def asynchronous():
+    async def work(x):
+        await asyncio.sleep(0)
+        return x * RATE
+
+    async def main():
+        return await asyncio.gather(*[work(i) for i in range(COUNT)])
+
+    return asyncio.run(main())
+
+
+def managers():
+    @contextlib.contextmanager
+    def scope(x):
+        yield x * RATE
+
+    with scope(2) as a, BOX as b, contextlib.nullcontext(COUNT) as c:
+        return a, b, c
+
+
+def wrapped():
+    def twice(f):
+        @functools.wraps(f)
+        def run(*args, **kwargs):
+            return f(*args, **kwargs) + f(*args, **kwargs)
+
+        return run
+
+    @twice
+    @functools.lru_cache
+    def f(x, /, y=RATE, *, z=COUNT):
+        """Doc."""
+        return x * y + z
+
+    return f(1), f(2, z=1), f.__name__, f.__doc__
+
+
+def frames():
+    return sys._getframe().f_code.co_name, sorted(locals())
+
+
+def recursion(n=4):
+    return 1 if n <= 1 else n * recursion(n - 1)
+
+
+def warned():
+    with warnings.catch_warnings(record=True) as w:
+        warnings.simplefilter("always")
+        warnings.warn("here", stacklevel=1)
+    return len(w)
+
+
+def matched():
+    out = []
+    for subject in (RATE, NAMES, {"k": COUNT}, Pair(1, 2), BOX, "text", None):
+        match subject:
+            case float(x):
+                out.append(x)
+            case [a, *rest]:
+                out.append((a, rest))
+            case {"k": v, **others}:
+                out.append((v, others))
+            case Pair(x=1, y=y):
+                out.append(y)
+            case Box(value=v) if v > RATE:
+                out.append(v)
+            case "text" | "other":
+                out.append("literal")
+            case _:
+                out.append("none")
+    return out
+
+
+FUNCTIONS = [
+    v for v in list(vars().values()) if getattr(v, "__module__", "") == __name__ and hasattr(v, "__code__")
+]
+
+
+@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+def test_the_copy_does_what_the_function_does(f):
+    assert rewritten(f.__code__) is not None
+    CHILD.__dict__.pop("cached", None)
+    want = f()
+    with Watch(ReadSet()) as watch:
+        got = watch.plain(watch.made(watch.entered(f)()))
+        text = repr(got)
+    assert text == repr(want)
+    assert type(RATE) is float and type(COUNT) is int and BOX.items == [1, 2, 3] and TABLE["k"] == [1, 2]
+    assert repr(f()) == repr(want)
+
+
+def test_a_copy_that_outlives_its_trace_is_plain_code():
+    kept = []
+
+    def f(x):
+        kept.append(lambda: RATE * BOX.value + len(NAMES) + TABLE["k"][0])
+        return x * kept[0]()
+
+    lm.jit(f)(1.0)
+    assert kept[0]() == 3.75 and type(kept[0]()) is float
+
+
+def test_edited_source_is_not_used(tmp_path):
+    file = tmp_path / "edited.py"
+    text = "R = 2.0\ndef f(x):\n    return x * R\n"
+    file.write_text("# one more line\n" + text.replace("*", "+"))
+    names = {}
+    exec(compile(text, str(file), "exec"), names)
+    assert rewritten(names["f"].__code__) is None
+    f = lm.jit(names["f"])
+    assert f(3.0).item() == 6.0
+    names["R"] = 5.0
+    assert f(3.0).item() == 15.0
+
+
+def test_errors_name_the_line_of_the_function():
+    def f(x):
+        y = x * RATE
+        return y + TABLE["none"]
+
+    with pytest.raises(KeyError) as e:
+        lm.jit(f)(1.0)
+    frame = e.traceback[-1]
+    names = [t.name for t in e.traceback]
+    assert "f" in names and frame.path.name in ("test_watched_code.py", "_watch.py")
+    (mine,) = [t for t in e.traceback if t.name == "f"]
+    assert mine.lineno + 1 == f.__code__.co_firstlineno + 2
