@@ -270,22 +270,24 @@ TEST_CASE("batches of loops, branches and checkpoints of gradients", "[trace]") 
   check_grads(vmap_of(counted(true), {true, false}, 2), {n.array({2}), n.array({})});
   check_grads(vmap_of(chosen(true), {true, false, true}, 3),
               {n.array({3, 2}), n.array({2}), integers({3}, {0, 1, 2})});
-  const hlo::Attrs* again =
-      hlo::intern_attrs({{hlo::Attr::body, two_results()}, {hlo::Attr::instance, int64_t{1}}});
-  const Fn f = [&](Builder& b, std::span<const Value> x) { return b.make_multi(Op::call, x, again); };
+  const auto again = [] {
+    return hlo::intern_attrs({{hlo::Attr::body, two_results()}, {hlo::Attr::instance, int64_t{1}}});
+  };
+  const Fn f = [&](Builder& b, std::span<const Value> x) { return b.make_multi(Op::call, x, again()); };
   check_vmap(grad_of(f, 2), {n.array({3}), n.array({3})}, n);
 }
 
 TEST_CASE("loops and branches inside a scan", "[trace]") {
   // Each step chooses a branch by its position, runs a counted loop, and calls a checkpointed region.
-  const hlo::Attrs* again =
-      hlo::intern_attrs({{hlo::Attr::body, two_results()}, {hlo::Attr::instance, int64_t{3}}});
+  const auto again = [] {
+    return hlo::intern_attrs({{hlo::Attr::body, two_results()}, {hlo::Attr::instance, int64_t{3}}});
+  };
   const ComputationPtr body = region({s32({}), f64({2}), f64({})}, [&](Builder& b, std::span<const Value> p) {
     const Values branch = chosen(true)(b, {{p[1], b.sine(p[1]), p[0]}});
     const Value looped = counted(true)(b, {{p[2], b.scalar(DType::kF64, 0.7)}})[0];
     const Value h = b.add(branch[0], b.multiply(branch[1], b.broadcast_scalar(looped, {{2}})));
     const Value wide = b.concatenate({{h, b.reshape(looped, {{1}})}}, 0);
-    const Values kept = b.make_multi(Op::call, {{wide, b.tanh(wide)}}, again);
+    const Values kept = b.make_multi(Op::call, {{wide, b.tanh(wide)}}, again());
     return Values{b.add(p[0], b.scalar_int(DType::kS32, 1)), b.tanh(b.slice(kept[0], {{0}}, {{2}})), kept[1]};
   });
   const Fn f = [&](Builder& b, std::span<const Value> x) {
