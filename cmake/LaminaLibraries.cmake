@@ -2,7 +2,8 @@
 # the first compile).
 
 if(LAMINA_LLVM)
-  file(GLOB llvm_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/jit/cpu/llvm/*.cc)
+  file(GLOB llvm_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/jit/codegen/*.cc)
+  list(FILTER llvm_sources EXCLUDE REGEX "/client.cc$")  # the side that loads it
   if(llvm_sources)
     find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
     # Nothing is resolved from the loading program, so what both sides use is compiled into both.

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "hlo/builder.h"
-#include "jit/array.h"
+#include "jit/client/array.h"
 #include "lamina/error.h"
 
 namespace lamina::lazy {

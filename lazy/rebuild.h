@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "hlo/computation.h"
-#include "jit/specialization_cache.h"
+#include "jit/program/specialization_cache.h"
 
 namespace lamina::lazy {
 

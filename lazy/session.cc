@@ -12,7 +12,7 @@
 #include "hlo/narrow.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
-#include "jit/engine.h"
+#include "jit/program/engine.h"
 #include "lazy/lazy.h"
 #include "lazy/location_text.h"
 #include "lazy/rebuild.h"

@@ -7,7 +7,7 @@
 #include "hlo/op.h"
 #include "hlo/rules/transform_support.h"
 #include "hlo/strings.h"
-#include "jit/engine.h"
+#include "jit/program/engine.h"
 #include "lazy/location_text.h"
 #include "lazy/rebuild.h"
 #include "lazy/scopes.h"

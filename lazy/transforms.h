@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "hlo/hash_map.h"
-#include "jit/specialization_cache.h"
+#include "jit/program/specialization_cache.h"
 #include "lazy/lazy.h"
 
 namespace lamina::lazy {

@@ -12,7 +12,7 @@
 #include "hlo/op.h"
 #include "hlo/printer.h"
 #include "hlo/strings.h"
-#include "jit/engine.h"
+#include "jit/program/engine.h"
 #include "lazy/escape.h"
 #include "lazy/lazy.h"
 #include "lazy/scopes.h"

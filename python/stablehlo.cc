@@ -9,7 +9,7 @@
 #include "hlo/stablehlo/writer.h"
 #include "hlo/xla_text/reader.h"
 #include "hlo/xla_text/writer.h"
-#include "jit/array.h"
+#include "jit/client/array.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
 #include "python/tensor.h"

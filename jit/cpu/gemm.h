@@ -21,9 +21,9 @@
 #include <type_traits>
 
 #include "absl/status/status.h"
+#include "jit/client/checked.h"
 #include "jit/cpu/gemm_kernels.h"
 #include "jit/cpu/kernel_context.h"
-#include "jit/runtime/checked.h"
 
 namespace lamina::jit {
 

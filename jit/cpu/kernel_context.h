@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "hlo/isa.h"
-#include "jit/runtime/allocator.h"
-#include "jit/runtime/parallel.h"
+#include "jit/client/allocator.h"
+#include "jit/cpu/parallel.h"
 
 namespace lamina::jit {
 

@@ -8,8 +8,8 @@
 
 #include "hlo/mutex.h"
 #include "hlo/strings.h"
+#include "jit/client/library_path.h"
 #include "jit/cpu/gemm.h"
-#include "jit/cpu/library_path.h"
 
 namespace lamina::jit {
 namespace {

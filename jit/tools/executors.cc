@@ -6,7 +6,7 @@
 #include <string>
 
 #include "hlo/evaluator.h"
-#include "jit/engine.h"
+#include "jit/program/engine.h"
 
 namespace lamina::jit {
 namespace {

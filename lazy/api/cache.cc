@@ -1,6 +1,6 @@
 #include "lamina/cache.h"
 
-#include "jit/engine.h"
+#include "jit/program/engine.h"
 
 namespace lamina::cache {
 

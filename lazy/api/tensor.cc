@@ -6,7 +6,7 @@
 #include <ostream>
 
 #include "hlo/literal.h"
-#include "jit/engine.h"
+#include "jit/program/engine.h"
 #include "lamina/ops.h"
 #include "lazy/api/variable.h"
 #include "lazy/escape.h"

@@ -1,4 +1,4 @@
-#include "jit/runtime/allocator.h"
+#include "jit/client/allocator.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "jit/runtime/checked.h"
+#include "jit/client/checked.h"
 
 using namespace lamina::jit;
 

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <thread>
 
-#include "jit/cpu/llvm_version.h"
+#include "jit/codegen/version.h"
 #include "tests/jit/kernel_util.h"
 
 using namespace lamina::jit;

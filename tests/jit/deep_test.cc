@@ -11,7 +11,7 @@
 #include "hlo/passes/pass.h"
 #include "hlo/printer.h"
 #include "hlo/verifier.h"
-#include "jit/engine.h"
+#include "jit/program/engine.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
 

@@ -1,5 +1,5 @@
 // The kernels kept on disk: what comes back, what is refused, what goes when there is too much.
-#include "jit/disk_cache.h"
+#include "jit/program/disk_cache.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

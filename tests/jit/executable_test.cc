@@ -1,5 +1,5 @@
 // Compiled executables against the evaluator: the same bits, for random programs and for each kind of step.
-#include "jit/executable.h"
+#include "jit/program/executable.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "hlo/builder.h"
 #include "hlo/evaluator.h"
-#include "jit/engine.h"
+#include "jit/program/engine.h"
 #include "tests/jit/executable_testing.h"
 
 using namespace lamina::hlo;

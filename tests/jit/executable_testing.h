@@ -9,8 +9,8 @@
 #include "hlo/evaluator.h"
 #include "hlo/isa.h"
 #include "hlo/narrow.h"
-#include "jit/engine.h"
-#include "jit/executable.h"
+#include "jit/program/engine.h"
+#include "jit/program/executable.h"
 
 namespace lamina::testing {
 

@@ -9,7 +9,7 @@
 #include "hlo/dtype.h"
 #include "hlo/half.h"
 #include "jit/cpu/kernel_context.h"
-#include "jit/runtime/thread_pool.h"
+#include "jit/cpu/thread_pool.h"
 
 namespace lamina::testing {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "jit/cpu/llvm_client.h"
-#include "jit/loop_kernel.h"
+#include "jit/codegen/client.h"
+#include "jit/kernel/kernel.h"
 
 namespace lamina::jit {
 

@@ -1,5 +1,5 @@
 // Where the values of a run lie: layouts, what a run takes from the allocator, arguments that are given up.
-#include "jit/memory_plan.h"
+#include "jit/program/memory_plan.h"
 
 #include <array>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "hlo/builder.h"
 #include "hlo/op.h"
-#include "jit/carries.h"
+#include "jit/program/carries.h"
 #include "tests/jit/executable_testing.h"
 
 using namespace lamina::testing;

@@ -1,4 +1,4 @@
-#include "jit/runtime/thread_pool.h"
+#include "jit/cpu/thread_pool.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "jit/runtime/cancel.h"
-#include "jit/runtime/runtime.h"
+#include "jit/client/cancel.h"
+#include "jit/cpu/runtime.h"
 
 using namespace lamina::jit;
 

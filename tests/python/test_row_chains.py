@@ -1,4 +1,4 @@
-"""Steps that work on the same rows run together, block of rows by block (jit/row_chain.h)."""
+"""Steps that work on the same rows run together, block of rows by block (jit/program/row_chain.h)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@
 #include "hlo/printer.h"
 #include "hlo/strings.h"
 #include "hlo/verifier.h"
-#include "jit/engine.h"
+#include "jit/program/engine.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
 #include "tests/smith/text_cases.h"

@@ -1,0 +1,51 @@
+#include "jit/client/cancel.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "jit/cpu/thread_pool.h"
+
+namespace lamina::jit {
+
+absl::Status run_interruptible(CancelFlag& cancel, const std::function<bool()>& poll,
+                               const std::function<absl::Status()>& work) {
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool done = false;
+  absl::Status status;
+  const int limit = current_thread_limit();
+  const auto body = [&] {
+    ScopedThreadLimit scope(limit);
+    absl::Status result = work();
+    // Notified under the lock: the waiter may leave, and the condition variable die, only after it is
+    // released.
+    std::lock_guard lock(mutex);
+    status = std::move(result);
+    done = true;
+    ended.notify_one();
+  };
+  std::thread thread;
+  try {
+    SignalsBlocked no_signals;
+    thread = std::thread(body);
+  } catch (const std::system_error&) {
+    body();  // no thread to be had: the work still gets done, only not interrupted
+  }
+  if (thread.joinable()) {
+    std::unique_lock lock(mutex);
+    while (!ended.wait_for(lock, std::chrono::milliseconds(20), [&] { return done; })) {
+      lock.unlock();
+      if (!cancel.requested() && poll()) cancel.request();
+      lock.lock();
+    }
+    lock.unlock();
+    thread.join();
+  }
+  if (cancel.requested()) return absl::CancelledError("the run was interrupted");
+  return status;
+}
+
+}  // namespace lamina::jit

@@ -1,0 +1,398 @@
+#include "jit/codegen/client.h"
+
+#include <absl/strings/escaping.h>
+#include <absl/strings/str_cat.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "hlo/isa.h"
+#include "hlo/mutex.h"
+#include "jit/client/library_path.h"
+#include "jit/codegen/api.h"
+#include "jit/codegen/version.h"
+
+namespace lamina::jit {
+namespace {
+
+constexpr size_t kCompileStack = size_t{64} << 20;
+
+// The one thread that runs LLVM. Deep recursion in its instruction selection needs the large stack. Never
+// destroyed, so that code may be released while the process ends.
+class CompileThread final : private hlo::ForkGuarded {
+ public:
+  static CompileThread& get() {
+    static CompileThread* thread = new CompileThread();
+    return *thread;
+  }
+
+  absl::Status run(const std::function<void()>& task) {
+    std::lock_guard turn(turn_);
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!started_) {
+      pthread_attr_t attributes;
+      pthread_attr_init(&attributes);
+      pthread_attr_setstacksize(&attributes, kCompileStack);
+      pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+      pthread_t id;
+      const int error = pthread_create(&id, &attributes, &CompileThread::main, this);
+      pthread_attr_destroy(&attributes);
+      if (error != 0)
+        return absl::ResourceExhaustedError(
+            absl::StrCat("the compile thread could not start (error ", error, ")"));
+      started_ = true;
+    }
+    task_ = &task;
+    pthread_cond_signal(&wake_);
+    while (task_ != nullptr) pthread_cond_wait(&done_, mutex_.native_handle());
+    return absl::OkStatus();
+  }
+
+ private:
+  CompileThread() : ForkGuarded(hlo::LockRank::kCompiler) {}
+
+  // turn_ is held across the fork, which means that no compile was under way and LLVM's state is whole; only
+  // the thread is gone. What its condition variables and mutex were waiting with went with it: they are made
+  // anew.
+  void before_fork() override {}
+  void after_fork(bool in_child) override {
+    if (!in_child) return;
+    started_ = false;
+    new (&mutex_) std::mutex();
+    wake_ = PTHREAD_COND_INITIALIZER;
+    done_ = PTHREAD_COND_INITIALIZER;
+  }
+
+  static void* main(void* self) {
+    static_cast<CompileThread*>(self)->serve();
+    return nullptr;
+  }
+
+  void serve() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      while (task_ == nullptr) pthread_cond_wait(&wake_, mutex_.native_handle());
+      (*task_)();
+      task_ = nullptr;
+      pthread_cond_signal(&done_);
+    }
+  }
+
+  hlo::Mutex turn_{hlo::LockRank::kCompiler};  // one caller at a time
+  std::mutex mutex_;                           // task_ and started_
+  pthread_cond_t wake_ = PTHREAD_COND_INITIALIZER;
+  pthread_cond_t done_ = PTHREAD_COND_INITIALIZER;
+  bool started_ = false;
+  const std::function<void()>* task_ = nullptr;
+};
+
+// The build id that the linker made from the contents of the library that holds `symbol`, in hexadecimal;
+// empty if it has none.
+std::string build_id_of(void* symbol) {
+  Dl_info info;
+  if (!dladdr(symbol, &info) || !info.dli_fbase) return "";
+  const auto* base = static_cast<const char*>(info.dli_fbase);
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(base);
+  const auto* segments = reinterpret_cast<const ElfW(Phdr)*>(base + header->e_phoff);
+  constexpr auto padded = [](uint64_t bytes) { return (bytes + 3) / 4 * 4; };
+  for (int i = 0; i < header->e_phnum; ++i) {
+    if (segments[i].p_type != PT_NOTE) continue;
+    const char* at = base + segments[i].p_vaddr;
+    const char* const end = at + segments[i].p_memsz;
+    while (at + sizeof(ElfW(Nhdr)) <= end) {
+      const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
+      const char* const name = at + sizeof(*note);
+      const char* const bytes = name + padded(note->n_namesz);
+      if (note->n_type == NT_GNU_BUILD_ID &&
+          std::string_view(name, note->n_namesz) == std::string_view("GNU\0", 4))
+        return absl::BytesToHexString(absl::string_view(bytes, note->n_descsz));
+      at = bytes + padded(note->n_descsz);
+    }
+  }
+  return "";
+}
+
+struct Library {
+  const LaminaLlvmApi* api;
+  std::string build_id;
+};
+
+absl::StatusOr<Library> open_library(const std::string& path) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) return absl::FailedPreconditionError(absl::StrCat("no code generator: ", dlerror()));
+  auto get = reinterpret_cast<LaminaLlvmGetApi>(dlsym(handle, "lamina_llvm_get_api"));
+  const LaminaLlvmApi* api = get ? get(kLlvmInterface) : nullptr;
+  if (!api)
+    return absl::FailedPreconditionError(absl::StrCat("no code generator: ", path,
+                                                      " is not the liblamina_llvm of this build (interface ",
+                                                      kLlvmInterface, ")"));
+  return Library{api, build_id_of(reinterpret_cast<void*>(get))};
+}
+
+// A LoopKernel as the flat arrays of the C interface.
+struct FlatKernel {
+  explicit FlatKernel(LoopKernel kernel) : k(std::move(kernel)) {
+    drop_unused(k);
+    for (const BufferDecl& b : k.buffers) {
+      buffer_types.push_back(static_cast<uint8_t>(b.type));
+      buffer_written.push_back(b.written);
+    }
+    for (const Access& a : k.accesses) {
+      accesses.push_back({a.buffer, a.offset_slot, static_cast<uint32_t>(terms.size()),
+                          static_cast<uint32_t>(a.terms.size())});
+      for (const AccessTerm& t : a.terms) terms.push_back({t.dim, t.unit, 0, t.stride_slot});
+    }
+    body = flatten(k.body);
+    epilogue = flatten(k.epilogue);
+    stores = flatten(k.stores);
+    for (const Repeat& r : k.repeats) {
+      parts.push_back({flatten(r.cond), flatten(r.body), flatten(r.stores)});
+      repeats.push_back({r.counted, r.condition, static_cast<uint32_t>(r.init.size()),
+                         static_cast<uint32_t>(r.cond.size()), static_cast<uint32_t>(r.body.size()),
+                         static_cast<uint32_t>(r.stores.size()), r.init.data(), r.next.data(),
+                         parts.back().cond.data(), parts.back().body.data(), parts.back().stores.data()});
+    }
+    const Reduction& r = k.reduction;
+    for (DType t : r.combine.inputs) combine_inputs.push_back(static_cast<uint8_t>(t));
+    for (const hlo::ScalarInstr& i : r.combine.code)
+      combine.push_back({0,
+                         static_cast<uint8_t>(i.prim),
+                         static_cast<uint8_t>(i.type),
+                         0,
+                         {i.operands[0], i.operands[1], i.operands[2]},
+                         i.imm});
+    flat.struct_size = sizeof(flat);
+    flat.parallel_rank = k.parallel_rank;
+    flat.reduce_rank = k.reduce_rank;
+    flat.has_reduction = k.has_reduction;
+    flat.reduce_form = static_cast<uint8_t>(r.form);
+    flat.num_args = k.num_args;
+    flat.num_buffers = buffer_types.size();
+    flat.buffer_types = buffer_types.data();
+    flat.buffer_written = buffer_written.data();
+    flat.num_accesses = accesses.size();
+    flat.num_terms = terms.size();
+    flat.accesses = accesses.data();
+    flat.terms = terms.data();
+    flat.num_body = body.size();
+    flat.num_epilogue = epilogue.size();
+    flat.body = body.data();
+    flat.epilogue = epilogue.data();
+    flat.num_stores = stores.size();
+    flat.num_reduced = r.inputs.size();
+    flat.stores = stores.data();
+    flat.reduce_inputs = r.inputs.data();
+    flat.reduce_init = r.init.data();
+    flat.combine_inputs = combine_inputs.data();
+    flat.combine_outputs = r.combine.outputs.data();
+    flat.num_combine = combine.size();
+    flat.num_repeats = repeats.size();
+    flat.combine = combine.data();
+    flat.repeats = repeats.data();
+  }
+
+  static std::vector<LaminaStore> flatten(const std::vector<Store>& stores) {
+    std::vector<LaminaStore> result;
+    for (const Store& s : stores) result.push_back({s.access, s.value});
+    return result;
+  }
+
+  static std::vector<LaminaInstr> flatten(const std::vector<KernelInstr>& section) {
+    std::vector<LaminaInstr> result;
+    for (const KernelInstr& i : section)
+      result.push_back({static_cast<uint8_t>(i.op),
+                        static_cast<uint8_t>(i.prim),
+                        static_cast<uint8_t>(i.type),
+                        i.predicated,
+                        {i.operands[0], i.operands[1], i.operands[2]},
+                        i.imm});
+    return result;
+  }
+
+  LoopKernel k;
+  std::vector<uint8_t> buffer_types, buffer_written, combine_inputs;
+  std::vector<LaminaAccess> accesses;
+  std::vector<LaminaTerm> terms;
+  std::vector<LaminaInstr> body, epilogue, combine;
+  std::vector<LaminaStore> stores;
+  struct RepeatParts {
+    std::vector<LaminaInstr> cond, body;
+    std::vector<LaminaStore> stores;
+  };
+  std::deque<RepeatParts> parts;  // `repeats` points into them
+  std::vector<LaminaRepeat> repeats;
+  LaminaKernel flat = {};
+};
+
+double now_ms() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double, std::milli>(Clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+namespace internal {
+
+struct GeneratorState {
+  const LaminaLlvmApi* api = nullptr;
+  LaminaEngine* engine = nullptr;
+  std::string target, identity;
+
+  ~GeneratorState() {
+    if (!engine) return;
+    // Without a thread the engine's memory stays, which harms nobody.
+    (void)CompileThread::get().run([this] { api->engine_destroy(engine); });
+  }
+};
+
+}  // namespace internal
+
+CompiledKernel::CompiledKernel(CompiledKernel&& other) noexcept { *this = std::move(other); }
+
+CompiledKernel& CompiledKernel::operator=(CompiledKernel&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(code_, other.code_);
+  std::swap(entry_, other.entry_);
+  std::swap(stats_, other.stats_);
+  std::swap(object_, other.object_);
+  return *this;
+}
+
+CompiledKernel::~CompiledKernel() {
+  if (!code_) return;
+  (void)CompileThread::get().run(
+      [this] { state_->api->code_release(state_->engine, static_cast<LaminaCode*>(code_)); });
+}
+
+absl::StatusOr<std::unique_ptr<CodeGenerator>> CodeGenerator::create(const CodeGeneratorOptions& options) {
+  auto library =
+      open_library(options.library_path.empty() ? library_path("LAMINA_LLVM_PATH", "liblamina_llvm.so")
+                                                : options.library_path);
+  if (!library.ok()) return library.status();
+  std::string cpu = options.cpu;
+  absl::StatusOr<hlo::Isa> limit = hlo::isa_limit();
+  if (!limit.ok()) return limit.status();
+  if (cpu.empty() && *limit < hlo::Isa::kAvx512)
+    cpu = hlo::best_isa() == hlo::Isa::kAvx2 ? "x86-64-v3" : "x86-64";
+  auto state = std::make_shared<internal::GeneratorState>();
+  state->api = library->api;
+  char error[1024] = "";
+  absl::Status status = CompileThread::get().run([&] {
+    LaminaEngineOptions raw = {};
+    raw.struct_size = sizeof(raw);
+    raw.vector_bits = options.vector_bits;
+    raw.cpu = cpu.empty() ? nullptr : cpu.c_str();
+    raw.features = options.features.empty() ? nullptr : options.features.c_str();
+    state->engine = state->api->engine_create(&raw, error, sizeof(error));
+    if (state->engine) state->target = state->api->engine_target(state->engine);
+  });
+  if (!status.ok()) return status;
+  if (!state->engine) return absl::FailedPreconditionError(error);
+  if (!library->build_id.empty())
+    state->identity =
+        absl::StrCat(state->target, " vectors ", options.vector_bits, " build ", library->build_id);
+  return std::unique_ptr<CodeGenerator>(new CodeGenerator(std::move(state)));
+}
+
+const std::string& CodeGenerator::target() const { return state_->target; }
+const std::string& CodeGenerator::identity() const { return state_->identity; }
+
+namespace {
+
+// Fills everything of the result that comes from the library.
+struct Produced {
+  LaminaCode* code = nullptr;
+  LaminaCodeInfo info = {};
+  std::string object;
+  char error[1024] = "";
+
+  void take(const LaminaLlvmApi& api, LaminaCode* made) {
+    code = made;
+    if (!code) return;
+    info.struct_size = sizeof(info);
+    api.code_info(code, &info);
+    if (info.object_data) object.assign(reinterpret_cast<const char*>(info.object_data), info.object_size);
+  }
+};
+
+CompileStats stats_of(const LaminaCodeInfo& info, double total_ms) {
+  return {info.code_bytes, info.vector_lanes, info.emit_ms, info.codegen_ms, info.link_ms, total_ms};
+}
+
+}  // namespace
+
+absl::StatusOr<CompiledKernel> CodeGenerator::compile(const LoopKernel& kernel, bool keep_object) const {
+  if (absl::Status status = verify(kernel); !status.ok()) return status;
+  const double start = now_ms();
+  Produced made;
+  absl::Status status = CompileThread::get().run([&] {
+    const FlatKernel flat(kernel);
+    made.take(*state_->api,
+              state_->api->compile(state_->engine, &flat.flat, keep_object, made.error, sizeof(made.error)));
+  });
+  if (!status.ok()) return status;
+  if (!made.code) return absl::InternalError(absl::StrCat("a kernel did not compile: ", made.error));
+  CompiledKernel result;
+  result.state_ = state_;
+  result.code_ = made.code;
+  result.entry_ = reinterpret_cast<KernelEntry>(made.info.entry);
+  result.stats_ = stats_of(made.info, now_ms() - start);
+  result.object_ = std::move(made.object);
+  return result;
+}
+
+absl::StatusOr<CompiledKernel> CodeGenerator::load(std::span<const char> object) const {
+  const double start = now_ms();
+  Produced made;
+  absl::Status status = CompileThread::get().run([&] {
+    made.take(*state_->api, state_->api->load_object(state_->engine, object.data(), object.size(), made.error,
+                                                     sizeof(made.error)));
+  });
+  if (!status.ok()) return status;
+  if (!made.code)
+    return absl::InvalidArgumentError(absl::StrCat("a saved kernel did not load: ", made.error));
+  CompiledKernel result;
+  result.state_ = state_;
+  result.code_ = made.code;
+  result.entry_ = reinterpret_cast<KernelEntry>(made.info.entry);
+  result.stats_ = stats_of(made.info, now_ms() - start);
+  return result;
+}
+
+absl::StatusOr<std::string> CodeGenerator::text(const LoopKernel& kernel, int kind) const {
+  if (absl::Status status = verify(kernel); !status.ok()) return status;
+  std::string result;
+  char error[1024] = "";
+  bool ok = false;
+  absl::Status status = CompileThread::get().run([&] {
+    const FlatKernel flat(kernel);
+    LaminaText* text = state_->api->text(state_->engine, &flat.flat, kind, error, sizeof(error));
+    if (!text) return;
+    size_t size = 0;
+    const char* data = state_->api->text_data(text, &size);
+    result.assign(data, size);
+    state_->api->text_free(text);
+    ok = true;
+  });
+  if (!status.ok()) return status;
+  if (!ok) return absl::InternalError(error);
+  return result;
+}
+
+absl::StatusOr<std::string> CodeGenerator::ir(const LoopKernel& kernel) const {
+  return text(kernel, LAMINA_TEXT_IR);
+}
+
+absl::StatusOr<std::string> CodeGenerator::assembly(const LoopKernel& kernel) const {
+  return text(kernel, LAMINA_TEXT_ASM);
+}
+
+}  // namespace lamina::jit

@@ -1,0 +1,54 @@
+// Target machine and ORC: from a LoopKernel to an entry point and back to free memory.
+#ifndef LAMINA_JIT_CODEGEN_ORC_H_
+#define LAMINA_JIT_CODEGEN_ORC_H_
+
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/ExecutionEngine/Orc/Core.h>
+#include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Support/Error.h>
+#include <llvm/Target/TargetMachine.h>
+
+#include <memory>
+#include <string>
+
+#include "jit/codegen/api.h"
+#include "jit/codegen/emit_kernel.h"
+#include "jit/kernel/kernel.h"
+
+namespace lamina::jit::cpu {
+
+struct Code {
+  llvm::orc::JITDylib* library = nullptr;
+  LaminaCodeInfo info = {};
+  llvm::SmallVector<char, 0> object;
+};
+
+class Engine {
+ public:
+  static llvm::Expected<std::unique_ptr<Engine>> create(const LaminaEngineOptions& options);
+  ~Engine();
+
+  const std::string& target_text() const { return text_; }
+  llvm::Expected<std::unique_ptr<Code>> compile(const LoopKernel& kernel, bool keep_object);
+  llvm::Expected<std::unique_ptr<Code>> load(llvm::StringRef object);
+  void release(std::unique_ptr<Code> code);
+  llvm::Expected<std::string> text(const LoopKernel& kernel, int kind);
+
+ private:
+  Engine() = default;
+  std::unique_ptr<llvm::Module> emit(const LoopKernel& kernel, llvm::LLVMContext& context, unsigned* lanes);
+  llvm::Error link(Code& code);
+
+  TargetText target_;
+  std::string text_;
+  std::unique_ptr<llvm::TargetMachine> machine_;
+  std::unique_ptr<llvm::orc::ExecutionSession> session_;
+  std::unique_ptr<llvm::orc::ObjectLinkingLayer> linking_;
+  uint64_t next_library_ = 0;
+};
+
+}  // namespace lamina::jit::cpu
+
+#endif  // LAMINA_JIT_CODEGEN_ORC_H_

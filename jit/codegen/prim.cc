@@ -1,0 +1,359 @@
+#include "jit/codegen/prim.h"
+
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/DerivedTypes.h>
+#include <llvm/IR/Intrinsics.h>
+
+namespace lamina::jit::cpu {
+
+using hlo::byte_size;
+using hlo::is_bool;
+using hlo::is_float;
+using hlo::is_integer;
+using hlo::is_signed;
+using hlo::is_storage_float;
+using llvm::Constant;
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+// Bits of an integer that holds a value of type `t`.
+unsigned register_width(DType t) { return is_bool(t) ? 1 : static_cast<unsigned>(byte_size(t)) * 8; }
+
+}  // namespace
+
+int PrimEmitter::arity(Prim prim) {
+  static constexpr int kArity[] = {
+#define PRIM(name, arity, meaning) arity,
+#include "hlo/scalar/primitives.def"
+#undef PRIM
+  };
+  return kArity[static_cast<int>(prim)];
+}
+
+Type* PrimEmitter::int_type(unsigned width, unsigned lanes) const {
+  Type* t = llvm::IntegerType::get(b_.getContext(), width);
+  return lanes == 1 ? t : llvm::FixedVectorType::get(t, lanes);
+}
+
+Type* PrimEmitter::type(DType t, unsigned lanes) const {
+  Type* scalar = t == DType::kF32   ? b_.getFloatTy()
+                 : t == DType::kF64 ? b_.getDoubleTy()
+                                    : static_cast<Type*>(b_.getIntNTy(register_width(t)));
+  return lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, lanes);
+}
+
+Type* PrimEmitter::memory_type(DType t, unsigned lanes) const {
+  return is_bool(t) ? int_type(8, lanes) : type(t, lanes);
+}
+
+Value* PrimEmitter::to_memory(Value* value, DType t, unsigned lanes) {
+  return is_bool(t) ? b_.CreateZExt(value, int_type(8, lanes)) : value;
+}
+
+Value* PrimEmitter::from_memory(Value* value, DType t, unsigned lanes) {
+  return is_bool(t) ? b_.CreateTrunc(value, int_type(1, lanes)) : value;
+}
+
+Constant* PrimEmitter::int_constant(unsigned width, uint64_t value, unsigned lanes) const {
+  if (width < 64) value &= (uint64_t{1} << width) - 1;
+  return llvm::ConstantInt::get(int_type(width, lanes), value);
+}
+
+Constant* PrimEmitter::constant(DType t, uint64_t bits, unsigned lanes) const {
+  if (t == DType::kF32)
+    return llvm::ConstantFP::get(
+        type(t, lanes), llvm::APFloat(llvm::APFloat::IEEEsingle(), llvm::APInt(32, bits & 0xffffffffu)));
+  if (t == DType::kF64)
+    return llvm::ConstantFP::get(type(t, lanes),
+                                 llvm::APFloat(llvm::APFloat::IEEEdouble(), llvm::APInt(64, bits)));
+  return int_constant(register_width(t), bits, lanes);
+}
+
+Value* PrimEmitter::emit(Prim prim, DType result, const Operand* o, uint64_t imm, unsigned lanes) {
+  switch (prim) {
+    case Prim::constant:
+      return constant(result, imm, lanes);
+    case Prim::add:
+    case Prim::sub:
+    case Prim::mul:
+    case Prim::div:
+    case Prim::rem:
+      return emit_arithmetic(prim, result, o[0].value, o[1].value, lanes);
+    case Prim::fma:
+      return b_.CreateIntrinsic(llvm::Intrinsic::fma, {type(result, lanes)},
+                                {o[0].value, o[1].value, o[2].value});
+    case Prim::neg:
+      return is_float(result) ? b_.CreateFNeg(o[0].value) : b_.CreateNeg(o[0].value);
+    case Prim::abs:
+      if (is_float(result)) return b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, o[0].value);
+      if (!is_signed(result)) return o[0].value;
+      return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, o[0].value, b_.getFalse());
+    case Prim::sqrt:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, o[0].value);
+    case Prim::floor:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, o[0].value);
+    case Prim::ceil:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, o[0].value);
+    case Prim::trunc:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, o[0].value);
+    case Prim::round_even:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, o[0].value);
+    case Prim::bit_and:
+      return b_.CreateAnd(o[0].value, o[1].value);
+    case Prim::bit_or:
+      if (Value* either = emit_either_nan(o[0].value, o[1].value)) return either;
+      return b_.CreateOr(o[0].value, o[1].value);
+    case Prim::bit_xor:
+      return b_.CreateXor(o[0].value, o[1].value);
+    case Prim::bit_not:
+      return b_.CreateNot(o[0].value);
+    case Prim::shl:
+    case Prim::shr_logical:
+    case Prim::shr_arithmetic:
+      return emit_shift(prim, result, o[0].value, o[1].value, lanes);
+    case Prim::popcount:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, o[0].value);
+    case Prim::count_leading_zeros:
+      return b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, o[0].value, b_.getFalse());
+    case Prim::mul_high:
+      return emit_mul_high(result, o[0].value, o[1].value, lanes);
+    case Prim::eq:
+    case Prim::ne:
+    case Prim::lt:
+    case Prim::le:
+      return emit_compare(prim, o[0].type, o[0].value, o[1].value);
+    case Prim::select:
+    case Prim::select_rare:
+      return b_.CreateSelect(o[0].value, o[1].value, o[2].value);
+    case Prim::bitcast:
+      return b_.CreateBitCast(o[0].value, type(result, lanes));
+    case Prim::convert:
+      return emit_convert(o[0].value, o[0].type, result, lanes);
+  }
+  return constant(result, 0, lanes);
+}
+
+// One comparison for two questions whether a value is NaN; null for anything else.
+Value* PrimEmitter::emit_either_nan(Value* a, Value* b) {
+  const auto asked = [](Value* v) -> Value* {
+    auto* compare = llvm::dyn_cast<llvm::FCmpInst>(v);
+    if (!compare || compare->getPredicate() != llvm::CmpInst::FCMP_UNE) return nullptr;
+    return compare->getOperand(0) == compare->getOperand(1) ? compare->getOperand(0) : nullptr;
+  };
+  Value *x = asked(a), *y = asked(b);
+  return x && y && x->getType() == y->getType() ? b_.CreateFCmpUNO(x, y) : nullptr;
+}
+
+Value* PrimEmitter::emit_arithmetic(Prim prim, DType t, Value* a, Value* b, unsigned lanes) {
+  const bool f = is_float(t);
+  switch (prim) {
+    case Prim::add:
+      return f ? b_.CreateFAdd(a, b) : b_.CreateAdd(a, b);
+    case Prim::sub:
+      return f ? b_.CreateFSub(a, b) : b_.CreateSub(a, b);
+    case Prim::mul:
+      return f ? b_.CreateFMul(a, b) : b_.CreateMul(a, b);
+    case Prim::div:
+      return f ? b_.CreateFDiv(a, b) : emit_divide(false, t, a, b, lanes);
+    default:
+      return emit_divide(true, t, a, b, lanes);
+  }
+}
+
+// There is no vector integer division in hardware. Up to 32 bits the float quotient, truncated, is exact:
+// with n-bit integers it differs from an integer by at least 1/b unless it is one, and its rounding error is
+// below 2^n / b * 2^-p, where p > n.
+Value* PrimEmitter::emit_divide(bool remainder, DType t, Value* a, Value* b, unsigned lanes) {
+  const unsigned width = register_width(t);
+  Constant* one = int_constant(width, 1, lanes);
+  Value* zero_divisor = b_.CreateICmpEQ(b, int_constant(width, 0, lanes));
+  Value* replace = zero_divisor;
+  if (is_signed(t)) {
+    Value* overflows =
+        b_.CreateAnd(b_.CreateICmpEQ(b, int_constant(width, ~uint64_t{0}, lanes)),
+                     b_.CreateICmpEQ(a, int_constant(width, uint64_t{1} << (width - 1), lanes)));
+    replace = b_.CreateOr(replace, overflows);
+  }
+  Value* divisor = b_.CreateSelect(replace, one, b);
+  Value* quotient;
+  if (width == 64 || lanes == 1) {
+    quotient = is_signed(t) ? b_.CreateSDiv(a, divisor) : b_.CreateUDiv(a, divisor);
+  } else {
+    Type* real = width == 32 ? type(DType::kF64, lanes) : type(DType::kF32, lanes);
+    if (is_signed(t)) {
+      Value* q = b_.CreateFDiv(b_.CreateSIToFP(a, real), b_.CreateSIToFP(divisor, real));
+      quotient = b_.CreateTrunc(b_.CreateFPToSI(q, int_type(32, lanes)), int_type(width, lanes));
+    } else {
+      Value* q = b_.CreateFDiv(b_.CreateUIToFP(a, real), b_.CreateUIToFP(divisor, real));
+      quotient = width == 32
+                     ? b_.CreateFPToUI(q, int_type(32, lanes))
+                     : b_.CreateTrunc(b_.CreateFPToSI(q, int_type(32, lanes)), int_type(width, lanes));
+    }
+  }
+  if (!remainder) return b_.CreateSelect(zero_divisor, int_constant(width, ~uint64_t{0}, lanes), quotient);
+  Value* rest = b_.CreateSub(a, b_.CreateMul(quotient, divisor));
+  return b_.CreateSelect(zero_divisor, a, rest);
+}
+
+Value* PrimEmitter::emit_shift(Prim prim, DType t, Value* a, Value* b, unsigned lanes) {
+  const unsigned width = register_width(t);
+  Value* in_range = b_.CreateICmpULT(b, int_constant(width, width, lanes));
+  Constant* most = int_constant(width, width - 1, lanes);
+  if (prim == Prim::shr_arithmetic) return b_.CreateAShr(a, b_.CreateSelect(in_range, b, most));
+  Value* amount = b_.CreateAnd(b, most);
+  Value* shifted = prim == Prim::shl ? b_.CreateShl(a, amount) : b_.CreateLShr(a, amount);
+  return b_.CreateSelect(in_range, shifted, int_constant(width, 0, lanes));
+}
+
+Value* PrimEmitter::emit_mul_high(DType t, Value* a, Value* b, unsigned lanes) {
+  if (register_width(t) == 32) {
+    Type* wide = int_type(64, lanes);
+    Value* product = b_.CreateMul(b_.CreateZExt(a, wide), b_.CreateZExt(b, wide));
+    return b_.CreateTrunc(b_.CreateLShr(product, int_constant(64, 32, lanes)), int_type(32, lanes));
+  }
+  Constant* low = int_constant(64, 0xffffffffu, lanes);
+  Constant* half = int_constant(64, 32, lanes);
+  Value* a0 = b_.CreateAnd(a, low);
+  Value* a1 = b_.CreateLShr(a, half);
+  Value* b0 = b_.CreateAnd(b, low);
+  Value* b1 = b_.CreateLShr(b, half);
+  Value* mid = b_.CreateAdd(b_.CreateMul(a1, b0), b_.CreateLShr(b_.CreateMul(a0, b0), half));
+  Value* mid2 = b_.CreateAdd(b_.CreateMul(a0, b1), b_.CreateAnd(mid, low));
+  return b_.CreateAdd(b_.CreateAdd(b_.CreateMul(a1, b1), b_.CreateLShr(mid, half)),
+                      b_.CreateLShr(mid2, half));
+}
+
+Value* PrimEmitter::emit_compare(Prim prim, DType t, Value* a, Value* b) {
+  if (is_float(t)) {
+    switch (prim) {
+      case Prim::eq:
+        return b_.CreateFCmpOEQ(a, b);
+      case Prim::ne:
+        return b_.CreateFCmpUNE(a, b);
+      case Prim::lt:
+        return b_.CreateFCmpOLT(a, b);
+      default:
+        return b_.CreateFCmpOLE(a, b);
+    }
+  }
+  switch (prim) {
+    case Prim::eq:
+      return b_.CreateICmpEQ(a, b);
+    case Prim::ne:
+      return b_.CreateICmpNE(a, b);
+    case Prim::lt:
+      return is_signed(t) ? b_.CreateICmpSLT(a, b) : b_.CreateICmpULT(a, b);
+    default:
+      return is_signed(t) ? b_.CreateICmpSLE(a, b) : b_.CreateICmpULE(a, b);
+  }
+}
+
+Value* PrimEmitter::emit_convert(Value* a, DType from, DType to, unsigned lanes) {
+  if (from == to) return a;
+  if (is_storage_float(from)) return emit_convert(half_to_f32(a, from, lanes), DType::kF32, to, lanes);
+  if (is_bool(to)) {
+    Constant* zero = constant(from, 0, lanes);
+    return is_float(from) ? b_.CreateFCmpUNE(a, zero) : b_.CreateICmpNE(a, zero);
+  }
+  if (is_float(from) && is_float(to)) {
+    if (to == DType::kF64) return b_.CreateFPExt(a, type(to, lanes));
+    if (to == DType::kF32) return b_.CreateFPTrunc(a, type(to, lanes));
+    return f32_to_half(from == DType::kF64 ? f64_to_f32_odd(a, lanes) : a, to, lanes);
+  }
+  if (is_float(from)) return float_to_int(a, from, to, lanes);
+  if (is_float(to)) return int_to_float(a, from, to, lanes);
+  // bool counts as an unsigned integer of one bit.
+  return is_signed(from) ? b_.CreateSExtOrTrunc(a, type(to, lanes))
+                         : b_.CreateZExtOrTrunc(a, type(to, lanes));
+}
+
+// Out-of-range conversions are poison in LLVM, so only values known to fit reach the instruction.
+Value* PrimEmitter::float_to_int(Value* a, DType from, DType to, unsigned lanes) {
+  const unsigned width = register_width(to);
+  const bool sign = is_signed(to);
+  Type* real = type(from, lanes);
+  const double high = __builtin_ldexp(1.0, sign ? width - 1 : width);
+  Constant* hi = llvm::ConstantFP::get(real, high);
+  Constant* lo = llvm::ConstantFP::get(real, sign ? -high : 0.0);
+  Value* above = b_.CreateFCmpOGE(a, hi);
+  Value* fits = b_.CreateAnd(b_.CreateFCmpOGE(a, lo), b_.CreateFCmpOLT(a, hi));
+  Value* safe = b_.CreateSelect(fits, a, constant(from, 0, lanes));
+  Value* i;
+  if (width < 32) {
+    i = b_.CreateTrunc(b_.CreateFPToSI(safe, int_type(32, lanes)), int_type(width, lanes));
+  } else {
+    i = sign ? b_.CreateFPToSI(safe, int_type(width, lanes)) : b_.CreateFPToUI(safe, int_type(width, lanes));
+  }
+  const uint64_t largest = sign ? (uint64_t{1} << (width - 1)) - 1 : ~uint64_t{0};
+  i = b_.CreateSelect(above, int_constant(width, largest, lanes), i);
+  if (!sign) return i;
+  return b_.CreateSelect(b_.CreateFCmpOLT(a, lo), int_constant(width, uint64_t{1} << (width - 1), lanes), i);
+}
+
+Value* PrimEmitter::int_to_float(Value* a, DType from, DType to, unsigned lanes) {
+  const bool sign = is_signed(from);
+  auto direct = [&](Value* v, DType t) {
+    return sign ? b_.CreateSIToFP(v, type(t, lanes)) : b_.CreateUIToFP(v, type(t, lanes));
+  };
+  const unsigned width = register_width(from);
+  if (to == DType::kF64 || to == DType::kF32) {
+    if (width >= 32) return direct(a, to);
+    // Narrow integers go through 32 bits, which every target converts.
+    a = sign ? b_.CreateSExt(a, int_type(32, lanes)) : b_.CreateZExt(a, int_type(32, lanes));
+    return b_.CreateSIToFP(a, type(to, lanes));
+  }
+  if (width < 32) return f32_to_half(int_to_float(a, from, DType::kF32, lanes), to, lanes);
+  if (width == 64) {
+    // Rounds to odd at 53 bits (bit 11 becomes sticky), so that the final rounding is the only one that
+    // counts.
+    Constant* low = int_constant(64, 0x7ff, lanes);
+    Value* sticky = b_.CreateSelect(b_.CreateICmpNE(b_.CreateAnd(a, low), int_constant(64, 0, lanes)),
+                                    int_constant(64, 0x800, lanes), int_constant(64, 0, lanes));
+    Value* folded = b_.CreateOr(b_.CreateAnd(a, b_.CreateNot(low)), sticky);
+    Constant* bound = int_constant(64, uint64_t{1} << 52, lanes);
+    Value* exact = sign ? b_.CreateICmpULT(b_.CreateAdd(a, bound), int_constant(64, uint64_t{1} << 53, lanes))
+                        : b_.CreateICmpULT(a, bound);
+    a = b_.CreateSelect(exact, a, folded);
+  }
+  return f32_to_half(f64_to_f32_odd(direct(a, DType::kF64), lanes), to, lanes);
+}
+
+Value* PrimEmitter::half_to_f32(Value* a, DType from, unsigned lanes) {
+  if (from == DType::kF16) {
+    Type* half = lanes == 1 ? b_.getHalfTy() : llvm::FixedVectorType::get(b_.getHalfTy(), lanes);
+    return b_.CreateFPExt(b_.CreateBitCast(a, half), type(DType::kF32, lanes));
+  }
+  Value* wide = b_.CreateShl(b_.CreateZExt(a, int_type(32, lanes)), int_constant(32, 16, lanes));
+  return b_.CreateBitCast(wide, type(DType::kF32, lanes));
+}
+
+Value* PrimEmitter::f32_to_half(Value* a, DType to, unsigned lanes) {
+  if (to == DType::kF16) {
+    Type* half = lanes == 1 ? b_.getHalfTy() : llvm::FixedVectorType::get(b_.getHalfTy(), lanes);
+    return b_.CreateBitCast(b_.CreateFPTrunc(a, half), int_type(16, lanes));
+  }
+  Value* bits = b_.CreateBitCast(a, int_type(32, lanes));
+  Value* odd = b_.CreateAnd(b_.CreateLShr(bits, int_constant(32, 16, lanes)), int_constant(32, 1, lanes));
+  Value* rounded = b_.CreateAdd(bits, b_.CreateAdd(odd, int_constant(32, 0x7fff, lanes)));
+  Value* high = b_.CreateTrunc(b_.CreateLShr(rounded, int_constant(32, 16, lanes)), int_type(16, lanes));
+  return b_.CreateSelect(b_.CreateFCmpUNO(a, a), int_constant(16, 0x7fc0, lanes), high);
+}
+
+// Rounds to odd: an inexact result gets an odd last bit, so a following rounding to fewer bits is the only
+// one.
+Value* PrimEmitter::f64_to_f32_odd(Value* a, unsigned lanes) {
+  Value* nearest = b_.CreateFPTrunc(a, type(DType::kF32, lanes));
+  Value* back = b_.CreateFPExt(nearest, type(DType::kF64, lanes));
+  Value* inexact = b_.CreateFCmpONE(back, a);
+  Value* away = b_.CreateFCmpOGT(b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, back),
+                                 b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a));
+  Value* bits = b_.CreateBitCast(nearest, int_type(32, lanes));
+  Constant* one = int_constant(32, 1, lanes);
+  Value* toward_zero = b_.CreateSelect(away, b_.CreateSub(bits, one), bits);
+  Value* result = b_.CreateSelect(inexact, b_.CreateOr(toward_zero, one), bits);
+  return b_.CreateBitCast(result, type(DType::kF32, lanes));
+}
+
+}  // namespace lamina::jit::cpu

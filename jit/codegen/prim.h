@@ -1,0 +1,59 @@
+// Scalar primitives as LLVM IR on scalars (lanes = 1) or vectors of any number of lanes.
+//
+// Contract: the semantics of hlo/scalar/primitives.def exactly, without poison, undefined behaviour,
+// fast-math flags or calls into a library. Register types: bool is i1, f16 and bf16 are i16. Memory types:
+// bool is i8.
+#ifndef LAMINA_JIT_CODEGEN_PRIM_H_
+#define LAMINA_JIT_CODEGEN_PRIM_H_
+
+#include <llvm/IR/IRBuilder.h>
+
+#include "hlo/dtype.h"
+#include "hlo/scalar/program.h"
+
+namespace lamina::jit::cpu {
+
+using hlo::DType;
+using hlo::Prim;
+
+struct Operand {
+  llvm::Value* value = nullptr;
+  DType type = DType::kF32;
+};
+
+class PrimEmitter {
+ public:
+  explicit PrimEmitter(llvm::IRBuilder<>& builder) : b_(builder) {}
+
+  llvm::Type* type(DType t, unsigned lanes) const;
+  llvm::Type* memory_type(DType t, unsigned lanes) const;
+  llvm::Value* to_memory(llvm::Value* value, DType t, unsigned lanes);
+  llvm::Value* from_memory(llvm::Value* value, DType t, unsigned lanes);
+
+  llvm::Constant* constant(DType t, uint64_t bits, unsigned lanes) const;
+  llvm::Constant* int_constant(unsigned width, uint64_t value, unsigned lanes) const;
+  llvm::Value* emit(Prim prim, DType result, const Operand* operands, uint64_t imm, unsigned lanes);
+
+  static int arity(Prim prim);
+
+ private:
+  llvm::Type* int_type(unsigned width, unsigned lanes) const;
+  llvm::Value* emit_either_nan(llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_arithmetic(Prim prim, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
+  llvm::Value* emit_divide(bool remainder, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
+  llvm::Value* emit_shift(Prim prim, DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
+  llvm::Value* emit_mul_high(DType t, llvm::Value* a, llvm::Value* b, unsigned lanes);
+  llvm::Value* emit_compare(Prim prim, DType t, llvm::Value* a, llvm::Value* b);
+  llvm::Value* emit_convert(llvm::Value* a, DType from, DType to, unsigned lanes);
+  llvm::Value* float_to_int(llvm::Value* a, DType from, DType to, unsigned lanes);
+  llvm::Value* int_to_float(llvm::Value* a, DType from, DType to, unsigned lanes);
+  llvm::Value* half_to_f32(llvm::Value* a, DType from, unsigned lanes);
+  llvm::Value* f32_to_half(llvm::Value* a, DType to, unsigned lanes);
+  llvm::Value* f64_to_f32_odd(llvm::Value* a, unsigned lanes);
+
+  llvm::IRBuilder<>& b_;
+};
+
+}  // namespace lamina::jit::cpu
+
+#endif  // LAMINA_JIT_CODEGEN_PRIM_H_

@@ -1,0 +1,277 @@
+// Steps that run a loop kernel.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+
+#include "absl/container/inlined_vector.h"
+#include "cluster/repeat.h"
+#include "hlo/op.h"
+#include "hlo/strings.h"
+#include "jit/program/engine.h"
+#include "jit/program/row_chain.h"
+#include "jit/program/steps.h"
+
+namespace lamina::jit {
+namespace {
+
+// Inner ranges are cut at multiples of this, so that tasks start on vector boundaries.
+constexpr int64_t kInnerGrain = 1024;
+// The same where each element makes many steps.
+constexpr int64_t kRepeatGrain = 64;
+constexpr int64_t kReduceGrain = 64;
+// A loop of unknown length that took less the last time gains nothing from threads.
+constexpr int64_t kBriefNs = 100'000;
+
+int64_t grain_of(const LoopKernel& k, const std::vector<int64_t>& args) {
+  if (!k.repeats.empty()) return kRepeatGrain;
+  if (!k.has_reduction) return kInnerGrain;
+  // Each element of the inner range is a whole reduction, which vectors run along or across.
+  int64_t reduced = 1;
+  for (int d = 0; d < k.reduce_rank; ++d) reduced *= std::max<int64_t>(args[k.parallel_rank + d], 1);
+  return std::clamp(kInnerGrain / reduced / kReduceGrain * kReduceGrain, kReduceGrain, kInnerGrain);
+}
+
+// Strides and offset of an access with their values for one shape, by dimension.
+std::vector<int64_t> resolved(const Access& access, const std::vector<int64_t>& args) {
+  std::vector<int64_t> out(kMaxLoopRank + 1, 0);
+  out[kMaxLoopRank] = access.offset_slot < 0 ? 0 : args[access.offset_slot];
+  for (const AccessTerm& t : access.terms) out[t.dim] += t.unit ? t.unit : args[t.stride_slot];
+  return out;
+}
+
+// Pairs (written buffer, read buffer) of one memory layout where each element is read by the very output
+// element that is stored there, so that the result may take the operand's memory.
+std::vector<std::pair<size_t, size_t>> overwritable(const LoopKernel& k, const LoweredLoop& loop) {
+  std::vector<std::pair<size_t, size_t>> out;
+  if (k.has_reduction) return out;
+  // A loop's scalar results are written by every row of elements, which would read them in turn.
+  const auto own_element = [&](const Access& access) {
+    std::vector<bool> has(k.parallel_rank, false);
+    for (const AccessTerm& t : access.terms)
+      if (t.dim < k.parallel_rank) has[t.dim] = true;
+    return k.repeats.empty() || std::find(has.begin(), has.end(), false) == has.end();
+  };
+  auto only_access = [&](size_t buffer) -> const Access* {
+    const Access* found = nullptr;
+    bool computed = false;
+    for_each_section(k, [&](const std::vector<KernelInstr>& section) {
+      for (const KernelInstr& i : section) computed |= i.op == KernelOp::kLoadAt && i.imm == buffer;
+    });
+    if (computed) return nullptr;
+    for (const Access& a : k.accesses) {
+      if (a.buffer != buffer) continue;
+      if (found) return nullptr;
+      found = &a;
+    }
+    return found;
+  };
+  for (size_t w = 0; w < k.buffers.size(); ++w) {
+    const Access* store = k.buffers[w].written ? only_access(w) : nullptr;
+    if (!store || !own_element(*store)) continue;
+    for (size_t r = 0; r < k.buffers.size(); ++r) {
+      const Access* load = k.buffers[r].written ? nullptr : only_access(r);
+      if (!load || loop.buffers[r].type()->bytes() != loop.buffers[w].type()->bytes() ||
+          hlo::byte_size(k.buffers[r].type) != hlo::byte_size(k.buffers[w].type))
+        continue;
+      if (resolved(*load, loop.args) == resolved(*store, loop.args)) out.emplace_back(w, r);
+    }
+  }
+  return out;
+}
+
+// Asks the flag of a run, and whoever watches the run.
+struct RunQuestion : CancelQuestion {
+  explicit RunQuestion(const CancelFlag* of) : cancel(of) {
+    ask = [](CancelQuestion* q) -> int32_t {
+      const CancelFlag* flag = static_cast<RunQuestion*>(q)->cancel;
+      if (flag && flag->stop_here()) q->flag = 1;
+      return q->flag;
+    };
+  }
+  const CancelFlag* cancel;
+};
+
+// How the kernel reaches its buffers, which stand for slots here, row by row; empty where not by accesses
+// alone.
+std::vector<RowAccess> row_accesses_of(const LoopKernel& k, const LoweredLoop& loop) {
+  std::vector<RowAccess> out;
+  if (k.parallel_rank == 0 || !k.repeats.empty()) return out;
+  for (const std::vector<KernelInstr>* section : {&k.body, &k.epilogue})
+    for (const KernelInstr& i : *section)
+      if (i.op == KernelOp::kLoadAt) return out;
+  for (const Access& a : k.accesses) {
+    const hlo::Value& value = loop.buffers[a.buffer];
+    const std::vector<int64_t> steps = resolved(a, loop.args);
+    const hlo::Type& type = *value.type();
+    RowAccess access{static_cast<int>(a.buffer),
+                     k.buffers[a.buffer].written,
+                     steps[0],
+                     steps[kMaxLoopRank],
+                     steps[kMaxLoopRank] + 1,
+                     type.num_elements * hlo::num_parts(type.dtype),
+                     type.bytes()};
+    for (int d = 1; d < k.parallel_rank + k.reduce_rank; ++d)
+      (steps[d] < 0 ? access.low : access.high) += steps[d] * std::max<int64_t>(loop.args[d] - 1, 0);
+    out.push_back(access);
+  }
+  return out;
+}
+
+class LoopStep final : public RowStep {
+ public:
+  LoopStep(std::shared_ptr<Kernel> kernel, LoweredLoop loop, const SlotOf& slot_of)
+      : kernel_(std::move(kernel)),
+        overwritable_(overwritable(kernel_->spec(), loop)),
+        row_accesses_(row_accesses_of(kernel_->spec(), loop)),
+        args_(std::move(loop.args)),
+        outer_(loop.outer),
+        inner_(loop.inner),
+        work_(loop.work),
+        grain_(grain_of(kernel_->spec(), args_)),
+        asks_(holds_question(kernel_->spec())) {
+    for (const hlo::Value& v : loop.buffers) places_.push_back(slot_of(v));
+  }
+
+  absl::Status run(Run& run) const override {
+    absl::InlinedVector<void*, 12> buffers;
+    for (int p : places_) buffers.push_back(run.memory[p]);
+    if (outer_ == 0 || inner_ == 0) return absl::OkStatus();
+    const KernelEntry code = entry(run);
+    ThreadPool& pool = run.engine.runtime().pool();
+    const bool brief = asks_ && last_ns_.load(std::memory_order_relaxed) < kBriefNs;
+    const int64_t threads = brief ? 1 : pool.threads_for(work_);
+    const auto started = std::chrono::steady_clock::now();
+    const int64_t tasks = threads <= 1            ? 1
+                          : outer_ >= 2 * threads ? std::min<int64_t>(outer_, threads)
+                          : inner_ >= 2 * grain_  ? std::min<int64_t>((inner_ + grain_ - 1) / grain_, threads)
+                                                  : 1;
+    bool done = true;
+    if (!asks_ || !run.cancel) {
+      done = run_tasks(pool, code, buffers.data(), tasks, run.cancel);
+    } else if (tasks == 1) {
+      RunQuestion question(run.cancel);
+      done = run_part(code, buffers.data(), {0, outer_, 0, inner_}, &question.flag);
+    } else {
+      // The other threads may be long after this one has done its part: it watches instead.
+      CancelFlag stop;
+      const absl::Status status = run_interruptible(
+          stop, [&] { return run.cancel->stop_here(); },
+          [&] {
+            done = run_tasks(pool, code, buffers.data(), tasks, &stop);
+            return absl::OkStatus();
+          });
+      done = done && status.ok();
+    }
+    if (asks_)
+      last_ns_.store((std::chrono::steady_clock::now() - started) / std::chrono::nanoseconds(1),
+                     std::memory_order_relaxed);
+    return done ? absl::OkStatus() : absl::CancelledError("the run was cancelled");
+  }
+
+  int64_t leading() const override {
+    return row_accesses_.empty() || outer_ == 0 || inner_ == 0 ? 0 : args_[0];
+  }
+  std::vector<RowAccess> row_accesses() const override {
+    std::vector<RowAccess> out = row_accesses_;
+    for (RowAccess& a : out) a.slot = places_[a.slot];
+    return out;
+  }
+  KernelEntry entry(Run& run) const override { return run.engine.kernels().entry_for(*kernel_, work_); }
+  bool run_rows(Run& run, KernelEntry entry, int64_t begin, int64_t end) const override {
+    absl::InlinedVector<void*, 12> buffers;
+    for (int p : places_) buffers.push_back(run.memory[p]);
+    const bool is_outer = kernel_->spec().parallel_rank > 1;
+    const int64_t each = is_outer ? outer_ / args_[0] : 1;
+    const Part part = is_outer ? Part{begin * each, end * each, 0, inner_} : Part{0, 1, begin, end};
+    return run_part(entry, buffers.data(), part, run.cancel ? run.cancel->address() : &kNever);
+  }
+
+  int64_t work() const override { return work_; }
+  std::string describe() const override {
+    const LoopKernel& k = kernel_->spec();
+    size_t size = k.body.size();
+    for (const Repeat& r : k.repeats) size += r.cond.size() + r.body.size();
+    return str_cat("loop ", outer_, " x ", inner_, k.has_reduction ? " reducing" : "",
+                   k.repeats.empty() ? "" : " in steps", ", ", size, "+", k.epilogue.size(),
+                   " instructions, ", k.buffers.size(), " buffers, ",
+                   kernel_->is_compiled() ? "compiled" : "interpreted");
+  }
+
+  std::vector<MayOverwrite> overwrites() const override {
+    std::vector<MayOverwrite> out;
+    for (const auto& [w, r] : overwritable_) out.push_back({places_[w], places_[r], false});
+    return out;
+  }
+  void place(std::span<const int> of_slot, std::span<const int>) override {
+    for (int& p : places_) p = of_slot[p];
+  }
+
+ private:
+  struct Part {
+    int64_t outer_begin, outer_end, inner_begin, inner_end;
+  };
+
+  static constexpr int32_t kNever = 0;
+
+  // False if stopped.
+  bool run_part(KernelEntry entry, void* const* buffers, const Part& p, const int32_t* cancel) const {
+    return (entry
+                ? entry(buffers, args_.data(), p.outer_begin, p.outer_end, p.inner_begin, p.inner_end, cancel)
+                : kernel_->interpreter().run(buffers, args_.data(), p.outer_begin, p.outer_end, p.inner_begin,
+                                             p.inner_end, cancel)) == 0;
+  }
+
+  bool run_tasks(ThreadPool& pool, KernelEntry entry, void* const* buffers, int64_t tasks,
+                 const CancelFlag* cancel) const {
+    const auto run_one = [&](const Part& part) {
+      if (!asks_) return run_part(entry, buffers, part, cancel ? cancel->address() : &kNever);
+      RunQuestion question(cancel);
+      return run_part(entry, buffers, part, &question.flag);
+    };
+    if (tasks == 1) return run_one({0, outer_, 0, inner_});
+    const bool by_outer = outer_ >= 2 * tasks;
+    const int64_t grains = (inner_ + grain_ - 1) / grain_;
+    std::atomic<bool> done{true};
+    pool.parallel_for(tasks, [&](int64_t t) {
+      const Part part = by_outer ? Part{outer_ * t / tasks, outer_ * (t + 1) / tasks, 0, inner_}
+                                 : Part{0, outer_, grains * t / tasks * grain_,
+                                        std::min(inner_, grains * (t + 1) / tasks * grain_)};
+      if (!run_one(part)) done = false;
+    });
+    return done;
+  }
+
+  std::shared_ptr<Kernel> kernel_;
+  std::vector<std::pair<size_t, size_t>> overwritable_;
+  std::vector<RowAccess> row_accesses_;
+  std::vector<int64_t> args_;
+  int64_t outer_, inner_, work_, grain_;
+  bool asks_;                                       // see CancelQuestion
+  mutable std::atomic<int64_t> last_ns_{kBriefNs};  // of a loop of unknown length
+  std::vector<int> places_;                         // by buffer of the kernel
+};
+
+// A node that is a group of its own, reading values that are stored: what a native op can take over.
+bool stands_alone(const cluster::Plan& plan, const cluster::Group& group) {
+  if (group.anchors.size() != 1) return false;
+  const hlo::Node& n = *group.anchors[0];
+  for (const hlo::Operand o : n.operands())
+    if (o.node()->op() != hlo::Op::parameter && !plan.group_of.contains(o.node())) return false;
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Step>> make_loop_step(Engine& engine, const cluster::Plan& plan,
+                                                     const cluster::Group& group, const SlotOf& slot_of) {
+  if (group.anchors[0]->op() == hlo::Op::transpose && stands_alone(plan, group))
+    if (std::unique_ptr<Step> native = make_native_step(*group.anchors[0], slot_of)) return native;
+  if (group.repeat && cluster::is_running_scan(*group.repeat))
+    if (std::unique_ptr<Step> native = make_native_step(*group.repeat, slot_of)) return native;
+  absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
+  if (!loop.ok()) return loop.status();
+  std::shared_ptr<Kernel> kernel = engine.kernels().get(std::move(loop->kernel));
+  return std::make_unique<LoopStep>(std::move(kernel), *std::move(loop), slot_of);
+}
+
+}  // namespace lamina::jit

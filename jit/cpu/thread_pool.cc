@@ -1,0 +1,288 @@
+#include "jit/cpu/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <climits>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace lamina::jit {
+namespace {
+
+thread_local int thread_limit = INT_MAX;
+thread_local bool inside_job = false;
+
+// About 20 us: longer than the gap between the steps of a run, shorter than anyone would notice.
+constexpr int kSpins = 1000;
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+// Waits until `value` differs from `old`.
+template <typename T>
+void wait_for_change(const std::atomic<T>& value, T old) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    relax();
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+// ceil(quota / period) if both are positive numbers, else 0.
+int cpus_of_quota(int64_t quota, int64_t period) {
+  if (quota <= 0 || period <= 0) return 0;
+  return static_cast<int>(std::min<int64_t>((quota - 1) / period + 1, INT_MAX));
+}
+
+int quota_v2(const std::string& dir) {
+  std::ifstream file(dir + "/cpu.max");
+  std::string quota;
+  int64_t period = 0;
+  if (!(file >> quota >> period) || quota == "max") return 0;
+  std::istringstream number(quota);
+  int64_t value = 0;
+  if (!(number >> value)) return 0;
+  return cpus_of_quota(value, period);
+}
+
+int quota_v1(const std::string& dir) {
+  std::ifstream quota_file(dir + "/cpu.cfs_quota_us"), period_file(dir + "/cpu.cfs_period_us");
+  int64_t quota = 0, period = 0;
+  if (!(quota_file >> quota) || !(period_file >> period)) return 0;
+  return cpus_of_quota(quota, period);
+}
+
+// The smallest quota of a group and the groups above it.
+template <typename ReadQuota>
+int smallest_quota(const std::string& mount, std::string group, ReadQuota read) {
+  int smallest = 0;
+  while (true) {
+    const int quota = read(mount + group);
+    if (quota > 0 && (smallest == 0 || quota < smallest)) smallest = quota;
+    const size_t slash = group.rfind('/');
+    if (slash == std::string::npos) return smallest;
+    group.resize(slash);
+  }
+}
+
+}  // namespace
+
+int cgroup_cpu_quota(const std::string& root) {
+  // Lines are "number:controllers:/path"; number 0 with no controllers is version 2.
+  std::ifstream groups(root + "/proc/self/cgroup");
+  int smallest = 0;
+  const auto take = [&](int quota) {
+    if (quota > 0 && (smallest == 0 || quota < smallest)) smallest = quota;
+  };
+  std::string line;
+  while (std::getline(groups, line)) {
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = absl::StrCat(",", line.substr(first + 1, second - first - 1), ",");
+    std::string group = line.substr(second + 1);
+    if (group == "/") group.clear();
+    if (controllers == ",,") {
+      take(smallest_quota(root + "/sys/fs/cgroup", group, quota_v2));
+    } else if (controllers.find(",cpu,") != std::string::npos) {
+      take(smallest_quota(root + "/sys/fs/cgroup/cpu", group, quota_v1));
+      take(smallest_quota(root + "/sys/fs/cgroup/cpu,cpuacct", group, quota_v1));
+    }
+  }
+  return smallest;
+}
+
+int available_cpus(const std::string& root) {
+  int cpus = 0;
+  // The mask's size is not known beforehand on machines with more than 1024 processors.
+  for (int capacity = 1024; cpus == 0 && capacity <= (1 << 20); capacity *= 4) {
+    cpu_set_t* set = CPU_ALLOC(capacity);
+    if (!set) break;
+    const size_t bytes = CPU_ALLOC_SIZE(capacity);
+    if (sched_getaffinity(0, bytes, set) == 0) cpus = CPU_COUNT_S(bytes, set);
+    CPU_FREE(set);
+  }
+  if (cpus == 0) cpus = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int quota = cgroup_cpu_quota(root);
+  return quota > 0 ? std::min(cpus, quota) : cpus;
+}
+
+ScopedThreadLimit::ScopedThreadLimit(int n) : saved_(thread_limit) {
+  thread_limit = std::min(thread_limit, std::max(n, 1));
+}
+ScopedThreadLimit::~ScopedThreadLimit() { thread_limit = saved_; }
+
+int current_thread_limit() { return thread_limit; }
+
+SignalsBlocked::SignalsBlocked() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &saved_);
+}
+SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &saved_, nullptr); }
+
+struct ThreadPool::State {
+  struct alignas(64) Worker {
+    std::atomic<uint32_t> epoch{0};  // counts the jobs given to this worker
+    std::atomic<uint32_t> taken{0};  // and those whose share somebody has begun: equal between jobs
+    std::thread thread;
+
+    // Makes the share of job number `job` the calling thread's; false if somebody has it, or had it.
+    bool take(uint32_t job) {
+      uint32_t before = job - 1;
+      return taken.compare_exchange_strong(before, job, std::memory_order_acq_rel);
+    }
+  };
+
+  std::mutex job;  // held while a job runs
+  TaskFn fn = nullptr;
+  void* arg = nullptr;
+  int64_t n_tasks = 0;
+  int threads = 0;  // of the running job
+  alignas(64) std::atomic<int> pending{0};
+  std::atomic<bool> stopping{false};
+  std::atomic<int> started{0};
+  std::vector<std::unique_ptr<Worker>> workers;  // worker i is thread i + 1 of a job
+
+  void run_share(int thread) {
+    // 128-bit: the product of a task count and a thread count may not fit.
+    const auto bound = [&](int i) {
+      return static_cast<int64_t>(static_cast<__int128>(n_tasks) * i / threads);
+    };
+    const int64_t end = bound(thread + 1);
+    for (int64_t i = bound(thread); i < end; ++i) fn(arg, i);
+  }
+
+  void work(Worker* self, int thread) {
+    inside_job = true;
+    uint32_t seen = 0;
+    while (true) {
+      wait_for_change(self->epoch, seen);
+      if (stopping.load(std::memory_order_acquire)) return;
+      seen = self->epoch.load(std::memory_order_acquire);
+      if (!self->take(seen)) continue;
+      run_share(thread);
+      if (pending.fetch_sub(1, std::memory_order_acq_rel) == 1) pending.notify_one();
+    }
+  }
+
+  // Starts workers up to `count`; fewer if the system refuses.
+  void grow(int count) {
+    while (static_cast<int>(workers.size()) < count) {
+      auto worker = std::make_unique<Worker>();
+      const int thread = static_cast<int>(workers.size()) + 1;
+      try {
+        SignalsBlocked no_signals;
+        worker->thread = std::thread([this, self = worker.get(), thread] { work(self, thread); });
+      } catch (const std::system_error&) {
+        return;
+      }
+      workers.push_back(std::move(worker));
+      started.store(static_cast<int>(workers.size()), std::memory_order_relaxed);
+    }
+  }
+
+  void stop() {
+    stopping.store(true, std::memory_order_release);
+    for (auto& worker : workers) {
+      worker->epoch.fetch_add(1, std::memory_order_release);
+      worker->epoch.notify_one();
+    }
+    for (auto& worker : workers) worker->thread.join();
+  }
+};
+
+ThreadPool::~ThreadPool() {
+  if (State* state = state_.load(std::memory_order_acquire)) {
+    state->stop();
+    delete state;
+  }
+}
+
+int ThreadPool::size() {
+  int size = size_.load(std::memory_order_relaxed);
+  if (size <= 0) {
+    size = available_cpus();
+    size_.store(size, std::memory_order_relaxed);
+  }
+  return size;
+}
+
+int ThreadPool::usable_threads() { return inside_job ? 1 : std::min(size(), thread_limit); }
+
+int ThreadPool::started_threads() const {
+  const State* state = state_.load(std::memory_order_acquire);
+  return state ? state->started.load(std::memory_order_relaxed) : 0;
+}
+
+ThreadPool::State* ThreadPool::state() {
+  State* state = state_.load(std::memory_order_acquire);
+  if (state) return state;
+  std::lock_guard lock(mutex_);
+  state = state_.load(std::memory_order_relaxed);
+  if (!state) {
+    state = new State;
+    state_.store(state, std::memory_order_release);
+  }
+  return state;
+}
+
+void ThreadPool::run_job(int64_t n_tasks, TaskFn fn, void* arg) {
+  int threads = n_tasks > 1 ? static_cast<int>(std::min<int64_t>(n_tasks, usable_threads())) : 1;
+  if (threads > 1) {
+    State* state = this->state();
+    std::unique_lock job(state->job, std::try_to_lock);
+    if (job.owns_lock()) {
+      state->grow(threads - 1);
+      threads = std::min(threads, static_cast<int>(state->workers.size()) + 1);
+      if (threads > 1) {
+        state->fn = fn;
+        state->arg = arg;
+        state->n_tasks = n_tasks;
+        state->threads = threads;
+        state->pending.store(threads - 1, std::memory_order_relaxed);
+        for (int i = 0; i < threads - 1; ++i) {
+          state->workers[i]->epoch.fetch_add(1, std::memory_order_release);
+          state->workers[i]->epoch.notify_one();
+        }
+        inside_job = true;
+        state->run_share(0);
+        // A worker that has not begun yet, because its processor is busy elsewhere or it is still waking, is
+        // not waited for.
+        for (int i = threads - 1; i-- > 0;) {
+          ThreadPool::State::Worker& worker = *state->workers[i];
+          if (!worker.take(worker.epoch.load(std::memory_order_relaxed))) continue;
+          state->run_share(i + 1);
+          state->pending.fetch_sub(1, std::memory_order_acq_rel);
+        }
+        inside_job = false;
+        for (int left; (left = state->pending.load(std::memory_order_acquire)) != 0;)
+          wait_for_change(state->pending, left);
+        return;
+      }
+    }
+  }
+  for (int64_t i = 0; i < n_tasks; ++i) fn(arg, i);
+}
+
+void ThreadPool::after_fork(bool in_child) {
+  // The workers do not exist in the child, and their thread objects can be neither joined nor destroyed: the
+  // state is left behind, still reachable from nowhere, once per fork of a process that had used threads.
+  if (in_child) state_.store(nullptr, std::memory_order_relaxed);
+  mutex_.unlock();
+}
+
+}  // namespace lamina::jit

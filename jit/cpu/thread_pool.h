@@ -1,0 +1,114 @@
+// The one pool of worker threads, with static partition.
+//
+// Contract: no thread exists before the first parallel_for that can use one. A job of n tasks on t threads
+// has t shares: share i is the tasks [n*i/t, n*(i+1)/t), in order, on one thread. The caller runs share 0,
+// then each other share that its worker has not begun, so that a busy processor holds nobody up. Results must
+// not depend on t: tasks are cut by the caller of parallel_for, by sizes only. A job started inside a task,
+// or while another thread's job holds the pool, runs inline on its caller. Workers spin briefly for the next
+// job, then sleep; they have all signals blocked. After fork() the child has no workers and starts its own
+// when it first needs them. Tasks do not throw and do not fork.
+#ifndef LAMINA_JIT_CPU_THREAD_POOL_H_
+#define LAMINA_JIT_CPU_THREAD_POOL_H_
+
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "hlo/mutex.h"
+#include "jit/cpu/parallel.h"
+
+namespace lamina::jit {
+
+// Processors this process may use: its affinity mask, cut to the CPU quota of its control group (v1 or v2,
+// rounded up). `root` stands before /proc and /sys, for tests.
+int available_cpus(const std::string& root = "");
+// The quota alone; 0 when there is none.
+int cgroup_cpu_quota(const std::string& root = "");
+
+// Limits the threads (caller included) that jobs started by this thread may use, read when a job starts;
+// scopes nest, the smallest wins. n < 1 counts as 1.
+class ScopedThreadLimit {
+ public:
+  explicit ScopedThreadLimit(int n);
+  ~ScopedThreadLimit();
+  ScopedThreadLimit(const ScopedThreadLimit&) = delete;
+  ScopedThreadLimit& operator=(const ScopedThreadLimit&) = delete;
+
+ private:
+  int saved_;
+};
+// INT_MAX when no scope is open.
+int current_thread_limit();
+
+// Blocks every signal for the calling thread, and so for threads it starts, while it lives.
+class SignalsBlocked {
+ public:
+  SignalsBlocked();
+  ~SignalsBlocked();
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t saved_;
+};
+
+class ThreadPool final : private hlo::ForkGuarded {
+ public:
+  // `size` threads, the caller included; 0 asks available_cpus() at the first job.
+  explicit ThreadPool(int size = 0) : ForkGuarded(hlo::LockRank::kThreads), size_(size) {}
+  ~ThreadPool() override;
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  // Calls fn(0) ... fn(n_tasks - 1), each once, and returns when all are done.
+  template <typename Fn>
+  void parallel_for(int64_t n_tasks, Fn&& fn) {
+    using Callable = std::remove_reference_t<Fn>;
+    run_job(
+        n_tasks, [](void* f, int64_t i) { (*static_cast<Callable*>(f))(i); },
+        const_cast<void*>(static_cast<const void*>(&fn)));
+  }
+  // The same as a value to hand to kernels; carries the thread limit of this moment as a hint.
+  ParallelFor parallel() {
+    return ParallelFor{usable_threads(), this, [](void* pool, int64_t n, TaskFn fn, void* arg) {
+                         static_cast<ThreadPool*>(pool)->run_job(n, fn, arg);
+                       }};
+  }
+
+  // Threads a job started now by this thread may use.
+  int usable_threads();
+  // The same for `work` element operations, each thread with enough of them to be worth waking.
+  int threads_for(int64_t work) {
+    const int64_t least = least_parallel_work_.load(std::memory_order_relaxed);
+    if (work < least) return 1;
+    const int64_t worth = least > 1 ? work / (least / 2) : usable_threads();
+    return static_cast<int>(std::min<int64_t>(worth, usable_threads()));
+  }
+  // Where jobs begin to be shared; tests set it to 0, so that small programs run on several threads.
+  void set_least_parallel_work(int64_t work) { least_parallel_work_.store(work, std::memory_order_relaxed); }
+  static constexpr int64_t kLeastParallelWork = 1'000'000;
+  // Worker threads that exist now.
+  int started_threads() const;
+
+ private:
+  struct State;
+
+  void run_job(int64_t n_tasks, TaskFn fn, void* arg);
+  int size();
+  State* state();
+  void before_fork() override { mutex_.lock(); }
+  void after_fork(bool in_child) override;
+
+  std::atomic<int> size_;
+  std::atomic<int64_t> least_parallel_work_{kLeastParallelWork};
+  std::mutex mutex_;  // guards the making of state_
+  std::atomic<State*> state_{nullptr};
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_CPU_THREAD_POOL_H_

@@ -1,0 +1,612 @@
+// The interpreting tier: the body runs over blocks of up to kBlock elements of one row; maximal runs of
+// primitives go to hlo::interpret as scalar programs. A repeat runs all its steps for one block.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "jit/kernel/kernel.h"
+
+namespace lamina::jit {
+namespace {
+
+constexpr int64_t kBlock = 256;
+constexpr int64_t kPollSteps = 1024;
+
+using Bytes = std::vector<uint64_t>;  // 8-byte aligned storage
+
+int64_t size_of(DType t) { return hlo::byte_size(t); }
+
+Bytes bytes_for(int64_t bytes) { return Bytes(static_cast<size_t>((bytes + 7) / 8)); }
+char* data(Bytes& b) { return reinterpret_cast<char*>(b.data()); }
+
+// dst[i] = src[i * stride] for elements of `size` bytes.
+template <class T>
+void gather(char* dst, const char* src, int64_t stride, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    std::memcpy(dst + i * sizeof(T), src + i * stride * static_cast<int64_t>(sizeof(T)), sizeof(T));
+}
+template <class T>
+void scatter(char* dst, const char* src, int64_t stride, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    std::memcpy(dst + i * stride * static_cast<int64_t>(sizeof(T)), src + i * sizeof(T), sizeof(T));
+}
+
+void gather(char* dst, const char* src, int64_t stride, int64_t n, int64_t size) {
+  if (stride == 1) {
+    std::memcpy(dst, src, static_cast<size_t>(n * size));
+    return;
+  }
+  switch (size) {
+    case 1:
+      return gather<uint8_t>(dst, src, stride, n);
+    case 2:
+      return gather<uint16_t>(dst, src, stride, n);
+    case 4:
+      return gather<uint32_t>(dst, src, stride, n);
+    default:
+      return gather<uint64_t>(dst, src, stride, n);
+  }
+}
+
+void scatter(char* dst, const char* src, int64_t stride, int64_t n, int64_t size) {
+  if (stride == 1) {
+    std::memcpy(dst, src, static_cast<size_t>(n * size));
+    return;
+  }
+  switch (size) {
+    case 1:
+      return scatter<uint8_t>(dst, src, stride, n);
+    case 2:
+      return scatter<uint16_t>(dst, src, stride, n);
+    case 4:
+      return scatter<uint32_t>(dst, src, stride, n);
+    default:
+      return scatter<uint64_t>(dst, src, stride, n);
+  }
+}
+
+// A section cut into instructions that the interpreter does itself and runs of primitives.
+struct Step {
+  int32_t instr = -1;                     // not a run
+  hlo::ScalarProgram program;             // a run
+  std::vector<uint32_t> inputs, outputs;  // section values
+  std::optional<hlo::PreparedProgram> prepared = {};
+};
+
+std::vector<Step> make_steps(const std::vector<KernelInstr>& section) {
+  std::vector<Step> steps;
+  for (size_t i = 0; i < section.size();) {
+    if (section[i].op != KernelOp::kPrim) {
+      steps.push_back({static_cast<int32_t>(i), {}, {}, {}, {}});
+      ++i;
+      continue;
+    }
+    size_t end = i;
+    while (end < section.size() && section[end].op == KernelOp::kPrim) ++end;
+    Step step;
+    for (size_t k = i; k < end; ++k)
+      for (int o = 0; o < hlo::prim_arity(section[k].prim); ++o) {
+        const uint32_t operand = section[k].operands[o];
+        if (operand < i && std::find(step.inputs.begin(), step.inputs.end(), operand) == step.inputs.end())
+          step.inputs.push_back(operand);
+      }
+    for (uint32_t input : step.inputs) step.program.inputs.push_back(section[input].type);
+    auto renumber = [&](uint32_t operand) {
+      if (operand >= i) return static_cast<uint32_t>(step.inputs.size() + operand - i);
+      return static_cast<uint32_t>(std::find(step.inputs.begin(), step.inputs.end(), operand) -
+                                   step.inputs.begin());
+    };
+    for (size_t k = i; k < end; ++k) {
+      hlo::ScalarInstr instr;
+      instr.prim = section[k].prim;
+      instr.type = section[k].type;
+      instr.imm = section[k].imm;
+      for (int o = 0; o < hlo::prim_arity(instr.prim); ++o)
+        instr.operands[o] = renumber(section[k].operands[o]);
+      step.program.code.push_back(instr);
+      step.program.outputs.push_back(static_cast<uint32_t>(step.inputs.size() + k - i));
+      step.outputs.push_back(static_cast<uint32_t>(k));
+    }
+    steps.push_back(std::move(step));
+    i = end;
+  }
+  return steps;
+}
+
+// Keeps as outputs of each run only what something outside it reads.
+void trim_outputs(std::vector<Step>& steps, const LoopKernel& kernel, const std::vector<KernelInstr>& section,
+                  const std::vector<uint32_t>& results) {
+  std::vector<bool> read(section.size(), false);
+  for (uint32_t r : results) read[r] = true;
+  for (const Step& step : steps) {
+    for (uint32_t input : step.inputs) read[input] = true;
+    if (step.instr < 0) continue;
+    for_each_operand(kernel, section[step.instr], 0, [&](uint32_t v) { read[v] = true; });
+  }
+  for (Step& step : steps) {
+    std::vector<uint32_t> outputs, program_outputs;
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      if (!read[step.outputs[i]]) continue;
+      outputs.push_back(step.outputs[i]);
+      program_outputs.push_back(step.program.outputs[i]);
+    }
+    step.outputs = std::move(outputs);
+    step.program.outputs = std::move(program_outputs);
+    if (step.instr < 0) step.prepared.emplace(step.program);
+  }
+}
+
+}  // namespace
+
+struct KernelInterpreter::Plan {
+  struct RepeatSteps {
+    std::vector<Step> cond, body;
+  };
+  LoopKernel kernel;
+  std::vector<Step> body, epilogue;
+  std::vector<RepeatSteps> repeats;
+  std::optional<hlo::PreparedProgram> combine;  // with a reduction
+  bool along = true;
+  bool asks = false;  // see CancelQuestion
+  int64_t lanes = 0;  // of the reduction tree
+};
+
+namespace {
+
+// One run over one range; owns the block buffers.
+template <class PlanType>
+class Run {
+ public:
+  Run(const PlanType& plan, void* const* buffers, const int64_t* args, const int32_t* cancel)
+      : plan_(plan),
+        k_(plan.kernel),
+        buffers_(buffers),
+        args_(args),
+        cancel_(cancel),
+        body_(k_.body, plan.body),
+        epilogue_(k_.epilogue, plan.epilogue) {
+    index_.assign(k_.parallel_rank + k_.reduce_rank + k_.repeats.size(), 0);
+    for (size_t r = 0; r < k_.repeats.size(); ++r) {
+      loops_.push_back({Section(k_.repeats[r].cond, plan.repeats[r].cond),
+                        Section(k_.repeats[r].body, plan.repeats[r].body),
+                        {},
+                        {},
+                        bytes_for(kBlock)});
+      for (uint32_t v : k_.repeats[r].next) {
+        loops_[r].carried.push_back(bytes_for(kBlock * size_of(k_.repeats[r].body[v].type)));
+        loops_[r].spare.push_back(bytes_for(kBlock * size_of(k_.repeats[r].body[v].type)));
+      }
+    }
+    if (!k_.has_reduction) return;
+    for (size_t v = 0; v < k_.reduction.inputs.size(); ++v) {
+      const int64_t size = size_of(type(v));
+      for (auto& level : levels_) level.push_back(bytes_for(plan.lanes * columns() * size));
+      result_.push_back(bytes_for(kBlock * size));
+      init_.push_back(bytes_for(kBlock * size));
+    }
+  }
+
+  int32_t run(int64_t outer_begin, int64_t outer_end, int64_t inner_begin, int64_t inner_end) {
+    const int rank = k_.parallel_rank;
+    const int64_t step = k_.has_reduction && plan_.along ? 1 : kBlock;
+    for (int64_t outer = outer_begin; outer < outer_end; ++outer) {
+      decompose(outer, 0, rank - 1);
+      for (int64_t inner = inner_begin; inner < inner_end; inner += step) {
+        if (cancelled()) return 1;
+        if (rank > 0) index_[rank - 1] = inner;
+        const int64_t n = std::min(step, inner_end - inner);
+        if (!k_.has_reduction) {
+          run_section(body_, rank - 1, n);
+          if (stopped_) return 1;
+          run_stores(k_.stores, body_, rank - 1, n);
+        } else if (!reduce(n)) {
+          return 1;
+        }
+      }
+    }
+    return 0;
+  }
+
+ private:
+  using Scratch = hlo::PreparedProgram::Scratch;
+
+  // Values of one section for a block of elements.
+  struct Section {
+    Section(const std::vector<KernelInstr>& instrs, const std::vector<Step>& cut)
+        : code(&instrs), steps(&cut), scratch(cut.size()) {
+      for (const KernelInstr& i : instrs) {
+        const bool elsewhere = i.op == KernelOp::kCarried || i.op == KernelOp::kOuter ||
+                               i.op == KernelOp::kRepeat || i.op == KernelOp::kRepeated;
+        own.push_back(bytes_for(elsewhere ? 0 : kBlock * size_of(i.type)));
+        at.push_back(data(own.back()));
+      }
+    }
+    const std::vector<KernelInstr>* code;
+    const std::vector<Step>* steps;
+    std::vector<Bytes> own;
+    std::vector<char*> at;  // of each value: its own bytes, or those of the value that it names
+    std::vector<Scratch> scratch;
+  };
+  struct Loop {
+    Section cond, body;
+    std::vector<Bytes> carried, spare;
+    Bytes active;  // which elements go on
+  };
+
+  DType type(size_t v) const { return k_.reduction.combine.inputs[v]; }
+  int64_t columns() const { return plan_.along ? 1 : kBlock; }
+  bool cancelled() const { return __atomic_load_n(cancel_, __ATOMIC_RELAXED) != 0; }
+  bool stop_in_steps() {
+    if (++steps_ % kPollSteps) return false;
+    if (!plan_.asks) return cancelled();
+    auto* question = reinterpret_cast<CancelQuestion*>(const_cast<int32_t*>(cancel_));
+    return question->ask(question) != 0;
+  }
+
+  void decompose(int64_t linear, int first, int count) {
+    for (int d = count - 1; d > 0; --d) {
+      const int64_t extent = std::max<int64_t>(args_[first + d], 1);
+      index_[first + d] = linear % extent;
+      linear /= extent;
+    }
+    if (count > 0) index_[first] = linear;
+  }
+
+  // Address of an access at the current index, and its stride along `dim`.
+  char* address(const Access& access, int dim, int64_t* stride) const {
+    int64_t position = access.offset_slot < 0 ? 0 : args_[access.offset_slot];
+    *stride = 0;
+    for (const AccessTerm& t : access.terms) {
+      const int64_t s = t.unit ? t.unit : args_[t.stride_slot];
+      position += index_[t.dim] * s;
+      if (t.dim == dim) *stride += s;
+    }
+    return static_cast<char*>(buffers_[access.buffer]) + position * size_of(k_.buffers[access.buffer].type);
+  }
+
+  void load(const Access& access, int dim, int64_t n, const char* predicate, char* out) const {
+    const int64_t size = size_of(k_.buffers[access.buffer].type);
+    int64_t stride;
+    const char* from = address(access, dim, &stride);
+    if (!predicate) return gather(out, from, stride, n, size);
+    for (int64_t i = 0; i < n; ++i) {
+      if (predicate[i])
+        std::memcpy(out + i * size, from + i * stride * size, static_cast<size_t>(size));
+      else
+        std::memset(out + i * size, 0, static_cast<size_t>(size));
+    }
+  }
+
+  // Values of the section for n elements along `dim` from the current index.
+  void run_section(Section& section, int dim, int64_t n) {
+    for (size_t s = 0; s < section.steps->size() && !stopped_; ++s) {
+      const Step& step = (*section.steps)[s];
+      if (step.instr < 0) {
+        in_.clear();
+        out_.clear();
+        for (uint32_t v : step.inputs) in_.push_back(section.at[v]);
+        for (uint32_t v : step.outputs) out_.push_back(section.at[v]);
+        step.prepared->run(in_, out_, n, section.scratch[s]);
+        continue;
+      }
+      const KernelInstr& instr = (*section.code)[step.instr];
+      char* out = section.at[step.instr];
+      switch (instr.op) {
+        case KernelOp::kLoad:
+          load(k_.accesses[instr.imm], dim, n, instr.predicated ? section.at[instr.operands[0]] : nullptr,
+               out);
+          break;
+        case KernelOp::kLoadAt:
+          load_at(instr, section, n, out);
+          break;
+        case KernelOp::kIndex: {
+          auto* to = reinterpret_cast<int64_t*>(out);
+          const int64_t step_by = static_cast<int>(instr.imm) == dim ? 1 : 0;
+          for (int64_t i = 0; i < n; ++i) to[i] = index_[instr.imm] + i * step_by;
+          break;
+        }
+        case KernelOp::kArg:
+          std::fill_n(reinterpret_cast<int64_t*>(out), n, args_[instr.imm]);
+          break;
+        case KernelOp::kReduced:
+          std::memcpy(out, result_[instr.imm].data(), static_cast<size_t>(n * size_of(instr.type)));
+          break;
+        case KernelOp::kRepeat:
+          repeat(instr.imm, section, dim, n);
+          break;
+        case KernelOp::kRepeated:
+          section.at[step.instr] = data(loops_[(*section.code)[instr.operands[0]].imm].carried[instr.imm]);
+          break;
+        case KernelOp::kPrim:
+        case KernelOp::kCarried:  // see `repeat`
+        case KernelOp::kOuter:
+          break;
+      }
+    }
+  }
+
+  // ---- repeats
+
+  // The outer and carried values that the code of a repeat names.
+  static void name_values(Section& inside, const Section& outer, std::vector<Bytes>& carried) {
+    for (size_t i = 0; i < inside.code->size(); ++i) {
+      const KernelInstr& instr = (*inside.code)[i];
+      if (instr.op == KernelOp::kOuter) inside.at[i] = outer.at[instr.imm];
+      if (instr.op == KernelOp::kCarried) inside.at[i] = data(carried[instr.imm]);
+    }
+  }
+
+  void repeat(uint64_t number, const Section& outer, int dim, int64_t n) {
+    const Repeat& r = k_.repeats[number];
+    Loop& loop = loops_[number];
+    for (size_t i = 0; i < r.init.size(); ++i)
+      std::memcpy(data(loop.carried[i]), outer.at[r.init[i]],
+                  static_cast<size_t>(n * size_of((*outer.code)[r.init[i]].type)));
+    name_values(loop.cond, outer, loop.carried);
+    name_values(loop.body, outer, loop.carried);
+    const int step_dim = k_.parallel_rank + k_.reduce_rank + static_cast<int>(number);
+    const char* around = active_;
+    for (int64_t step = 0; !r.counted || step < args_[step_dim]; ++step) {
+      if (stop_in_steps()) stopped_ = true;
+      if (stopped_) break;
+      index_[step_dim] = step;
+      if (!r.counted) {
+        run_section(loop.cond, dim, n);
+        if (stopped_ || !find_active(loop, loop.cond.at[r.condition], around, n)) break;
+        active_ = data(loop.active);
+      }
+      run_section(loop.body, dim, n);
+      if (stopped_) break;
+      run_stores(r.stores, loop.body, dim, n);
+      carry(r, loop, n);
+      active_ = around;
+    }
+    active_ = around;
+  }
+
+  // Whether any element goes on, and which.
+  static bool find_active(Loop& loop, const char* condition, const char* around, int64_t n) {
+    char* active = data(loop.active);
+    bool any = false;
+    for (int64_t e = 0; e < n; ++e) {
+      active[e] = condition[e] && (!around || around[e]);
+      any |= active[e] != 0;
+    }
+    return any;
+  }
+
+  void carry(const Repeat& r, Loop& loop, int64_t n) {
+    const auto bytes = [&](size_t i) { return size_of(r.body[r.next[i]].type); };
+    // A value that is handed on as another one would be overwritten before it is read.
+    for (size_t i = 0; i < r.next.size(); ++i) {
+      const KernelOp op = r.body[r.next[i]].op;
+      const bool moves = op == KernelOp::kCarried && r.body[r.next[i]].imm != i;
+      if (moves) std::memcpy(data(loop.spare[i]), loop.body.at[r.next[i]], static_cast<size_t>(n * bytes(i)));
+    }
+    for (size_t i = 0; i < r.next.size(); ++i) {
+      const KernelInstr& next = r.body[r.next[i]];
+      if (next.op == KernelOp::kCarried && next.imm == i) continue;
+      const char* from = next.op == KernelOp::kCarried ? data(loop.spare[i]) : loop.body.at[r.next[i]];
+      char* to = data(loop.carried[i]);
+      const size_t size = static_cast<size_t>(bytes(i));
+      if (r.counted) {
+        std::memcpy(to, from, static_cast<size_t>(n) * size);
+        continue;
+      }
+      const char* active = data(loop.active);
+      for (int64_t e = 0; e < n; ++e)
+        if (active[e]) std::memcpy(to + e * size, from + e * size, size);
+    }
+  }
+
+  void load_at(const KernelInstr& instr, const Section& section, int64_t n, char* out) const {
+    const int64_t size = size_of(instr.type);
+    const auto* positions = reinterpret_cast<const int64_t*>(section.at[instr.operands[0]]);
+    const char* predicate = instr.predicated ? section.at[instr.operands[1]] : nullptr;
+    const char* from = static_cast<const char*>(buffers_[instr.imm]);
+    for (int64_t i = 0; i < n; ++i) {
+      if (!predicate || predicate[i])
+        std::memcpy(out + i * size, from + positions[i] * size, static_cast<size_t>(size));
+      else
+        std::memset(out + i * size, 0, static_cast<size_t>(size));
+    }
+  }
+
+  void run_stores(const std::vector<Store>& stores, const Section& section, int dim, int64_t n) {
+    for (const Store& s : stores) {
+      const Access& access = k_.accesses[s.access];
+      int64_t stride;
+      char* to = address(access, dim, &stride);
+      scatter(to, section.at[s.value], stride, n, size_of(k_.buffers[access.buffer].type));
+    }
+  }
+
+  // ---- the tree
+
+  using Level = std::vector<Bytes>;  // per reduced value: lanes x columns()
+
+  char* at(Level& level, size_t v, int64_t lane) {
+    return data(level[v]) + lane * columns() * size_of(type(v));
+  }
+
+  // into[v] = combine(into[v], from[v]) over n contiguous elements, or a copy.
+  void enter(const std::vector<char*>& into, const std::vector<char*>& from, int64_t n, bool copy) {
+    const size_t m = into.size();
+    if (copy) {
+      for (size_t v = 0; v < m; ++v) std::memcpy(into[v], from[v], static_cast<size_t>(n * size_of(type(v))));
+      return;
+    }
+    in_.assign(into.begin(), into.end());
+    in_.insert(in_.end(), from.begin(), from.end());
+    // Outputs may be read as inputs of other values, so they go to scratch first.
+    scratch_.resize(m);
+    out_.clear();
+    for (size_t v = 0; v < m; ++v) {
+      const size_t words = static_cast<size_t>((n * size_of(type(v)) + 7) / 8);
+      if (scratch_[v].size() < words) scratch_[v].resize(words);
+      out_.push_back(scratch_[v].data());
+    }
+    plan_.combine->run(in_, out_, n, combine_scratch_);
+    for (size_t v = 0; v < m; ++v)
+      std::memcpy(into[v], scratch_[v].data(), static_cast<size_t>(n * size_of(type(v))));
+  }
+
+  std::vector<char*> lane_pointers(Level& level, int64_t lane) {
+    std::vector<char*> result;
+    for (size_t v = 0; v < level.size(); ++v) result.push_back(at(level, v, lane));
+    return result;
+  }
+
+  // Lanes 0 ... count-1 of n columns each fold into lane 0.
+  void fold(Level& level, int64_t count, int64_t n) {
+    count = std::min(count, plan_.lanes);
+    for (int64_t s = plan_.lanes / 2; s > 0; s /= 2) {
+      const int64_t pairs = std::min(s, count - s);
+      if (pairs <= 0) continue;
+      if (plan_.along)
+        enter(lane_pointers(level, 0), lane_pointers(level, s), pairs, false);
+      else
+        for (int64_t j = 0; j < pairs; ++j)
+          enter(lane_pointers(level, j), lane_pointers(level, j + s), n, false);
+    }
+  }
+
+  void push(Level& to, int64_t position, Level& from, int64_t n) {
+    enter(lane_pointers(to, position % plan_.lanes), lane_pointers(from, 0), n, position < plan_.lanes);
+  }
+
+  // Reduces for n output elements from the current parallel index on, runs the epilogue and stores.
+  bool reduce(int64_t n) {
+    const int rank = k_.parallel_rank;
+    int64_t total = 1;
+    for (int d = 0; d < k_.reduce_rank; ++d) total *= args_[rank + d];
+    const int64_t chunks = (total + kReduceChunk - 1) / kReduceChunk;
+    for (int64_t c = 0; c < chunks; ++c) {
+      if (cancelled()) return false;
+      const int64_t start = c * kReduceChunk;
+      const int64_t count = std::min(total - start, kReduceChunk);
+      if (!(plan_.along ? along_chunk(start, count) : across_chunk(start, count, n))) return false;
+      fold(levels_[0], count, n);
+      if (chunks == 1) continue;
+      const int64_t position = c % kReduceChunk;
+      push(levels_[1], position, levels_[0], n);
+      if (position + 1 == kReduceChunk || c + 1 == chunks) {
+        fold(levels_[1], position + 1, n);
+        push(levels_[2], c / kReduceChunk, levels_[1], n);
+      }
+    }
+    if (chunks > 1) fold(levels_[2], (chunks + kReduceChunk - 1) / kReduceChunk, n);
+    const int dim = plan_.along ? -1 : rank - 1;
+    std::vector<char*> results, inits;
+    for (size_t v = 0; v < result_.size(); ++v) {
+      load(k_.accesses[k_.reduction.init[v]], dim, n, nullptr, data(init_[v]));
+      results.push_back(data(result_[v]));
+      inits.push_back(data(init_[v]));
+    }
+    enter(results, total == 0 ? inits : lane_pointers(levels_[chunks > 1 ? 2 : 0], 0), n, true);
+    if (total > 0) enter(results, inits, n, false);
+    run_section(epilogue_, dim, n);
+    run_stores(k_.stores, epilogue_, dim, n);
+    return true;
+  }
+
+  bool along_chunk(int64_t start, int64_t count) {
+    const int first = k_.parallel_rank;
+    const int last = first + k_.reduce_rank - 1;
+    for (int64_t e = 0; e < count;) {
+      const int64_t linear = start + e;
+      decompose(linear / args_[last], first, k_.reduce_rank - 1);
+      index_[last] = linear % args_[last];
+      const int64_t n =
+          std::min({args_[last] - index_[last], count - e, plan_.lanes - e % plan_.lanes, kBlock});
+      run_section(body_, last, n);
+      if (stopped_) return false;
+      enter(lane_pointers(levels_[0], e % plan_.lanes), body_elements(), n, e < plan_.lanes);
+      e += n;
+    }
+    return true;
+  }
+
+  bool across_chunk(int64_t start, int64_t count, int64_t n) {
+    for (int64_t e = 0; e < count; ++e) {
+      if (cancelled()) return false;
+      decompose(start + e, k_.parallel_rank, k_.reduce_rank);
+      run_section(body_, k_.parallel_rank - 1, n);
+      if (stopped_) return false;
+      enter(lane_pointers(levels_[0], e % plan_.lanes), body_elements(), n, e < plan_.lanes);
+    }
+    return true;
+  }
+
+  std::vector<char*> body_elements() {
+    std::vector<char*> result;
+    for (uint32_t id : k_.reduction.inputs) result.push_back(body_.at[id]);
+    return result;
+  }
+
+  const PlanType& plan_;
+  const LoopKernel& k_;
+  void* const* buffers_;
+  const int64_t* args_;
+  const int32_t* cancel_;
+  Section body_, epilogue_;
+  std::vector<Loop> loops_;       // per repeat
+  const char* active_ = nullptr;  // elements for which the loops around go on; null: all
+  bool stopped_ = false;
+  int64_t steps_ = 0;  // of all repeats
+  std::vector<Bytes> result_, init_, scratch_;
+  Scratch combine_scratch_;
+  std::vector<int64_t> index_;
+  Level levels_[3];
+  std::vector<const void*> in_;
+  std::vector<void*> out_;
+};
+
+}  // namespace
+
+KernelInterpreter::KernelInterpreter(const LoopKernel& kernel) {
+  auto plan = std::make_unique<Plan>();
+  plan->kernel = kernel;
+  plan->body = make_steps(kernel.body);
+  plan->epilogue = make_steps(kernel.epilogue);
+  std::vector<uint32_t> stored;
+  for (const Store& s : kernel.stores) stored.push_back(s.value);
+  trim_outputs(plan->body, kernel, kernel.body, kernel.has_reduction ? kernel.reduction.inputs : stored);
+  trim_outputs(plan->epilogue, kernel, kernel.epilogue,
+               kernel.has_reduction ? stored : std::vector<uint32_t>());
+  for (const Repeat& r : kernel.repeats) {
+    plan->repeats.push_back({make_steps(r.cond), make_steps(r.body)});
+    std::vector<uint32_t> read = r.next;
+    for (const Store& s : r.stores) read.push_back(s.value);
+    if (!r.counted) trim_outputs(plan->repeats.back().cond, kernel, r.cond, {r.condition});
+    trim_outputs(plan->repeats.back().body, kernel, r.body, read);
+  }
+  plan->asks = holds_question(kernel);
+  plan->along = kernel.parallel_rank == 0 || kernel.reduction.form == ReduceForm::kAlongReduced;
+  int64_t widest = 1;
+  for (DType t : kernel.reduction.combine.inputs) widest = std::max(widest, size_of(t));
+  plan->lanes = kReduceLaneBytes / widest;
+  if (kernel.has_reduction) plan->combine.emplace(kernel.reduction.combine);
+  plan_ = std::move(plan);
+}
+
+KernelInterpreter::~KernelInterpreter() = default;
+KernelInterpreter::KernelInterpreter(KernelInterpreter&&) noexcept = default;
+KernelInterpreter& KernelInterpreter::operator=(KernelInterpreter&&) noexcept = default;
+
+int32_t KernelInterpreter::run(void* const* buffers, const int64_t* args, int64_t outer_begin,
+                               int64_t outer_end, int64_t inner_begin, int64_t inner_end,
+                               const int32_t* cancel) const {
+  Run<Plan> run(*plan_, buffers, args, cancel);
+  return run.run(outer_begin, outer_end, inner_begin, inner_end);
+}
+
+int32_t interpret_kernel(const LoopKernel& kernel, void* const* buffers, const int64_t* args,
+                         int64_t outer_begin, int64_t outer_end, int64_t inner_begin, int64_t inner_end,
+                         const int32_t* cancel) {
+  return KernelInterpreter(kernel).run(buffers, args, outer_begin, outer_end, inner_begin, inner_end, cancel);
+}
+
+}  // namespace lamina::jit

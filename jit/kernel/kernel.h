@@ -1,0 +1,242 @@
+// Loop kernels: what a fused cluster becomes before it is machine code.
+//
+// A kernel is a loop nest over `parallel_rank` output dimensions (row-major, last one fastest) and, for
+// reductions, `reduce_rank` further dimensions whose row-major index is the logical order of the reduced
+// elements. Its text holds structure only: extents, strides and offsets are run-time arguments, so one kernel
+// serves every shape of the same structure. The interpreting tier and the LLVM emitter execute the same
+// `LoopKernel` with the same bits.
+//
+// Elements: buffers hold part types (a complex array is an array of interleaved reals, strides counted in
+// parts). bool is one byte, 0 or 1.
+//
+// Loops inside the element loop: a `Repeat` runs a section of code again and again for each element, its
+// carried values in registers. Elements do not see each other, so all steps of one element (in practice: of
+// one vector of elements) run before the next element starts.
+#ifndef LAMINA_JIT_KERNEL_KERNEL_H_
+#define LAMINA_JIT_KERNEL_KERNEL_H_
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hlo/dtype.h"
+#include "hlo/reduce_tree.h"
+#include "hlo/scalar/program.h"
+
+namespace lamina::jit {
+
+using hlo::DType;
+
+inline constexpr int kMaxLoopRank = 16;
+
+// Affine element address: args[offset_slot] + sum over terms of index(dim) * stride. Dimensions without a
+// term have stride 0. Dimensions are numbered 0 ... parallel_rank-1, then the reduced ones, then one per
+// repeat, whose index is the number of the step.
+struct AccessTerm {
+  uint8_t dim;
+  uint8_t unit;  // stride known when compiled: 1, or 2 (one part of interleaved pairs); 0: args[stride_slot]
+  uint32_t stride_slot;
+  bool operator==(const AccessTerm&) const = default;
+};
+struct Access {
+  uint32_t buffer;
+  int32_t offset_slot = -1;  // -1: offset 0
+  std::vector<AccessTerm> terms;
+  bool operator==(const Access&) const = default;
+};
+
+enum class KernelOp : uint8_t {
+  kPrim,  // prim, type, operands, imm: as in ScalarInstr
+  kLoad,  // accesses[imm]; operands[0] is a bool predicate if `predicated`: where it is false nothing is read
+          // and the value is 0
+  kLoadAt,    // buffer imm at element operands[0] (s64, already in range); predicated by operands[1] likewise
+  kIndex,     // s64 index along dimension imm
+  kArg,       // s64 args[imm]
+  kReduced,   // epilogue only: result number imm of the reduction
+  kRepeat,    // runs repeats[imm]; its own value is never read, its type is s64
+  kRepeated,  // carried value imm after the last step of the kRepeat operands[0]
+  kCarried,   // code of a repeat only: its carried value imm at the start of the step
+  kOuter,     // code of a repeat only: value imm of the section that holds its kRepeat
+};
+
+// Instruction i defines value i of its section; other sections' values are out of its reach (but kOuter).
+struct KernelInstr {
+  KernelOp op;
+  hlo::Prim prim = hlo::Prim::constant;
+  DType type;
+  bool predicated = false;
+  uint32_t operands[3] = {0, 0, 0};
+  uint64_t imm = 0;
+  bool operator==(const KernelInstr&) const = default;
+};
+
+struct Store {
+  uint32_t access;  // into accesses; its buffer is written
+  uint32_t value;
+  bool operator==(const Store&) const = default;
+};
+
+// A loop per element. Counted: args[parallel_rank + reduce_rank + its number] steps. Otherwise: as long as
+// the element's condition holds, tested before each step; an element that has stopped keeps its carried
+// values while others go on (its code may still run, on those values). Each repeat is run by exactly one
+// kRepeat.
+struct Repeat {
+  bool counted = true;
+  std::vector<uint32_t> init;     // values of the holding section: the carried values at the start
+  std::vector<KernelInstr> cond;  // not counted: a section that gives the condition
+  uint32_t condition = 0;         // bool value of `cond`
+  std::vector<KernelInstr> body;  // the section of one step
+  std::vector<uint32_t> next;     // body values: the carried values after the step
+  std::vector<Store> stores;      // of body values, in every step; only where all repeats around are counted
+  bool operator==(const Repeat&) const = default;
+};
+
+// The reduction tree (numerics contract): element i of the reduced row-major index, i counted within chunks
+// of kReduceChunk, goes to lane i mod L, L = kReduceLaneBytes / (widest part size); within a lane elements
+// combine in index order, acc = combine(acc, element), the lane's first element starting it; lanes fold at
+// halving stride, lane[j] = combine(lane[j], lane[j + s]) for s = L/2 ... 1 where lane j + s holds an
+// element; chunk results are reduced as a new sequence of elements in the same way; init enters last: result
+// = combine(tree, init). An empty reduction is init.
+using hlo::kReduceChunk;
+using hlo::kReduceLaneBytes;
+
+// Where the vector lanes go: along the reduced index, or along the last parallel dimension (with L
+// accumulators each).
+enum class ReduceForm : uint8_t { kAlongReduced, kAcrossParallel };
+
+struct Reduction {
+  std::vector<uint32_t> inputs;  // body values, m of them
+  hlo::ScalarProgram combine;    // 2m inputs (accumulators, then elements) -> m outputs
+  std::vector<uint32_t> init;    // m accesses (no reduced dims), loaded once per output element
+  ReduceForm form = ReduceForm::kAlongReduced;
+  bool operator==(const Reduction&) const = default;
+};
+
+struct BufferDecl {
+  DType type;  // part type
+  bool written;
+  bool operator==(const BufferDecl&) const = default;
+};
+
+struct LoopKernel {
+  std::vector<BufferDecl> buffers;
+  std::vector<Access> accesses;
+  uint8_t parallel_rank = 0;
+  uint8_t reduce_rank = 0;
+  // args: extents of all dimensions first, then offsets and strides.
+  uint32_t num_args = 0;
+  std::vector<KernelInstr>
+      body;  // per element of the full nest (per output element when there is no reduction)
+  bool has_reduction = false;
+  Reduction reduction;
+  std::vector<KernelInstr> epilogue;  // per output element, after the reduction; empty without one
+  std::vector<Store> stores;          // values of the epilogue if there is a reduction, else of the body
+  std::vector<Repeat> repeats;        // loops inside the body
+  bool operator==(const LoopKernel&) const = default;
+};
+
+// Instructions of the sections in which values are made per element: body, epilogue and the code of repeats.
+template <class F>
+void for_each_section(const LoopKernel& kernel, F&& f) {
+  f(kernel.body);
+  f(kernel.epilogue);
+  for (const Repeat& r : kernel.repeats) {
+    f(r.cond);
+    f(r.body);
+  }
+}
+
+// Calls f(value) for each value of its own section that the instruction reads.
+template <class F>
+void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, int prim_arity, F&& f) {
+  const auto outer = [&](const std::vector<KernelInstr>& code) {
+    for (const KernelInstr& i : code)
+      if (i.op == KernelOp::kOuter) f(static_cast<uint32_t>(i.imm));
+  };
+  int count = 0;
+  switch (instr.op) {
+    case KernelOp::kPrim:
+      count = prim_arity;
+      break;
+    case KernelOp::kLoad:
+      count = instr.predicated ? 1 : 0;
+      break;
+    case KernelOp::kLoadAt:
+      count = instr.predicated ? 2 : 1;
+      break;
+    case KernelOp::kRepeated:
+      count = 1;
+      break;
+    case KernelOp::kRepeat: {
+      const Repeat& r = kernel.repeats[instr.imm];
+      for (uint32_t v : r.init) f(v);
+      outer(r.cond);
+      outer(r.body);
+      break;
+    }
+    default:
+      break;
+  }
+  for (int k = 0; k < count; ++k) f(instr.operands[k]);
+}
+
+// Complete text of the structure; equal kernels have equal texts. It is the key under which kernels are
+// shared.
+std::string to_string(const LoopKernel& kernel);
+
+// Machine code entry, plain C. Runs output elements [outer_begin, outer_end) x [inner_begin, inner_end),
+// where outer is the row-major index over all parallel dimensions but the last and inner is the last one (a
+// kernel of parallel rank 0 has outer = inner = 1). Reads `cancel` at least once per outer index, 64 Ki
+// elements or some thousand steps of repeats and returns early (1) when it is not 0; returns 0 when done. An
+// empty range touches nothing. A written buffer may be the same memory as a read one only if each element is
+// read by the very output element that is stored there.
+//
+// Nobody else may be there to set the flag while a loop of unknown length runs. For kernels that hold one,
+// `cancel` points to the `flag` of a CancelQuestion, and these loops ask it instead.
+struct CancelQuestion {
+  int32_t flag = 0;
+  int32_t (*ask)(CancelQuestion* question) =
+      nullptr;  // not 0: stop; called on the thread that runs the kernel
+};
+bool holds_question(const LoopKernel& kernel);
+
+using KernelEntry = int32_t (*)(void* const* buffers, const int64_t* args, int64_t outer_begin,
+                                int64_t outer_end, int64_t inner_begin, int64_t inner_end,
+                                const int32_t* cancel);
+
+// Whether every index, rank, slot and type of the kernel is as documented here; both tiers rely on it.
+absl::Status verify(const LoopKernel& kernel);
+
+// Takes instructions that nothing needs out of a kernel with repeats. Generated code relies on it: what a
+// section computes differently per element is then needed per element.
+void drop_unused(LoopKernel& kernel);
+
+// The interpreting tier: same contract, in blocks, without a compile. Preparing is cheap (no code is made);
+// `run` may be called from several threads at once.
+class KernelInterpreter {
+ public:
+  // `kernel` must be verified.
+  explicit KernelInterpreter(const LoopKernel& kernel);
+  ~KernelInterpreter();
+  KernelInterpreter(KernelInterpreter&&) noexcept;
+  KernelInterpreter& operator=(KernelInterpreter&&) noexcept;
+
+  int32_t run(void* const* buffers, const int64_t* args, int64_t outer_begin, int64_t outer_end,
+              int64_t inner_begin, int64_t inner_end, const int32_t* cancel) const;
+
+ private:
+  struct Plan;
+  std::unique_ptr<const Plan> plan_;
+};
+
+// The same for one run.
+int32_t interpret_kernel(const LoopKernel& kernel, void* const* buffers, const int64_t* args,
+                         int64_t outer_begin, int64_t outer_end, int64_t inner_begin, int64_t inner_end,
+                         const int32_t* cancel);
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_KERNEL_KERNEL_H_

@@ -1,0 +1,29 @@
+// From a fused group to a loop kernel and the run-time arguments of this shape.
+//
+// Contract: the kernel holds structure only (see loop_kernel.h); two shapes of one structure give equal
+// kernels and differ in `args` and extents. Dimensions of size 1 are dropped and neighbours that every access
+// walks contiguously are joined.
+#ifndef LAMINA_JIT_KERNEL_LOWER_H_
+#define LAMINA_JIT_KERNEL_LOWER_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cluster/fuse.h"
+#include "jit/kernel/kernel.h"
+
+namespace lamina::jit {
+
+struct LoweredLoop {
+  LoopKernel kernel;
+  std::vector<hlo::Value> buffers;  // what each kernel buffer holds
+  std::vector<int64_t> args;
+  int64_t outer = 1, inner = 1;  // output elements: outer x inner
+  int64_t work = 0;              // elements visited times instructions
+};
+
+absl::StatusOr<LoweredLoop> lower_loop(const cluster::Plan& plan, const cluster::Group& group);
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_KERNEL_LOWER_H_

@@ -1,0 +1,51 @@
+// Values that a loop passes from one turn to the next, each in one of two pieces of memory.
+//
+// Contract: the program of a turn reads the values where they are, writes new ones elsewhere or, where it
+// may, over them; nothing is copied while turns exchange values (a, b -> b, a + b). At the end each value is
+// brought home.
+#ifndef LAMINA_JIT_PROGRAM_CARRIES_H_
+#define LAMINA_JIT_PROGRAM_CARRIES_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/container/inlined_vector.h"
+
+namespace lamina::jit {
+
+class Carries {
+ public:
+  // Value i of bytes[i] lies at `from[i]`; its home is at `home[i]`, possibly the same memory and then the
+  // loop's to write over. spare[i] is more memory for it; null if the program of a turn keeps the value in
+  // place where it may.
+  Carries(std::span<const int64_t> bytes, std::span<void* const> from, std::span<void* const> home,
+          std::span<void* const> spare);
+
+  std::span<void* const> values() const { return at_; }
+  std::span<void* const> destinations() const { return next_; }
+  // Whether turns may write over value i.
+  bool writable(size_t i) const { return writable_[i]; }
+  // Prefers destinations such that after `turns` turns that write to them the values are at home.
+  void expect_turns(int64_t turns);
+  // After a turn: where the values are now.
+  void moved(std::span<void* const> to);
+  void bring_home();
+
+ private:
+  void find_destinations();
+  // Pieces are numbered: the homes, then the spares.
+  void* piece(size_t k) const { return k < at_.size() ? home_[k] : spare_[k - at_.size()]; }
+  // A piece that fits value i and is not in `used`; spares that are not there, and homes beside them, are for
+  // nobody else. -1: none.
+  int free_piece(size_t i, std::span<const bool> used) const;
+  absl::InlinedVector<bool, 16> used_pieces() const;
+
+  std::span<const int64_t> bytes_;
+  bool each_in_its_own_ = true;  // or in the memory that it came in
+  absl::InlinedVector<void*, 8> at_, home_, spare_, next_;
+  absl::InlinedVector<bool, 8> writable_;
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_PROGRAM_CARRIES_H_

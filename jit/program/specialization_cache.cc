@@ -1,0 +1,173 @@
+#include "jit/program/specialization_cache.h"
+
+#include <chrono>
+
+#include "absl/hash/hash.h"
+#include "hlo/strings.h"
+
+namespace lamina::jit {
+namespace {
+
+// Entries of one place, the newest ones, that a miss is compared with.
+constexpr size_t kCompared = 64;
+
+// What was recorded where: entries that explain each other's misses.
+std::string place_of(const Specialization& entry) {
+  return str_cat(entry.info.kind, "\n", entry.info.name, "\n", entry.info.where);
+}
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+absl::StatusOr<SpecializationPtr> SpecializationCache::get(
+    std::vector<uint64_t> key, const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
+    const std::function<Origin()>& origin) {
+  const uint64_t hash = absl::HashOf(key);
+  {
+    std::lock_guard lock(mutex_);
+    if (auto it = by_hash_.find(hash); it != by_hash_.end())
+      for (Order::iterator entry : it->second)
+        if ((*entry)->key == key) {
+          ++stats_.hits;
+          order_.splice(order_.begin(), order_, entry);
+          return *entry;
+        }
+    ++stats_.misses;
+  }
+  // Compiled outside the lock: another thread may compile the same program, and the first to finish is kept.
+  const auto start = std::chrono::steady_clock::now();
+  absl::StatusOr<hlo::ComputationPtr> computation = program();
+  if (!computation.ok()) return computation.status();
+  absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(engine_, *computation);
+  if (!executable.ok()) return executable.status();
+  auto entry = std::make_shared<Specialization>();
+  const Origin from = origin();
+  entry->info.kind = from.kind;
+  entry->info.name = from.name;
+  entry->info.where = from.where;
+  entry->info.nodes = static_cast<int64_t>((*computation)->nodes().size());
+  entry->info.steps = static_cast<int64_t>((*executable)->steps().size());
+  entry->info.peak_bytes = (*executable)->peak_bytes();
+  entry->key = std::move(key);
+  entry->recorded = *computation;
+  entry->argument_types = (*computation)->parameter_types();
+  for (const hlo::Type* t : entry->argument_types) entry->info.arguments.push_back(hlo::to_string(*t));
+  entry->executable = *std::move(executable);
+  entry->info.compile_ms = milliseconds_since(start);
+
+  Order evicted;  // let go of after the lock
+  std::lock_guard lock(mutex_);
+  std::vector<Order::iterator>& bucket = by_hash_[hash];
+  for (Order::iterator other : bucket)
+    if ((*other)->key == entry->key) return *other;
+  entry->info.id = next_id_++;
+  entry->info.reason = from.reason.empty() ? explain_miss(*entry, &entry->info.nearest) : from.reason;
+  Order made{entry};
+  bucket.reserve(bucket.size() + 1);
+  by_place_[place_of(*entry)].push_back(entry);  // the last that can fail
+  order_.splice(order_.begin(), made);
+  bucket.push_back(order_.begin());
+  stats_.compile_ms += entry->info.compile_ms;
+  evicted = evict();
+  return entry;
+}
+
+SpecializationCache::Order SpecializationCache::evict() {
+  Order evicted;
+  while (order_.size() > limit_) {
+    const Order::iterator oldest = std::prev(order_.end());
+    const uint64_t hash = absl::HashOf((*oldest)->key);
+    std::erase(by_hash_[hash], oldest);
+    if (by_hash_[hash].empty()) by_hash_.erase(hash);
+    const auto place = by_place_.find(place_of(**oldest));
+    std::erase(place->second, *oldest);
+    if (place->second.empty()) by_place_.erase(place);
+    evicted.splice(evicted.begin(), order_, oldest);
+    ++stats_.evictions;
+  }
+  return evicted;
+}
+
+void SpecializationCache::set_limit(size_t entries) {
+  Order evicted;
+  std::lock_guard lock(mutex_);
+  limit_ = entries;
+  evicted = evict();
+}
+
+std::string SpecializationCache::explain_miss(const Specialization& entry, int64_t* nearest) const {
+  const Specialization* best = nullptr;
+  size_t best_same = 0;
+  const auto place = by_place_.find(place_of(entry));
+  const std::span<const SpecializationPtr> known =
+      place == by_place_.end() ? std::span<const SpecializationPtr>() : place->second;
+  for (const SpecializationPtr& other : known.last(std::min(known.size(), kCompared))) {
+    size_t same = 0;
+    for (size_t i = 0; i < std::min(entry.argument_types.size(), other->argument_types.size()); ++i)
+      same += entry.argument_types[i] == other->argument_types[i];
+    if (!best || same >= best_same) {  // of equals the newest
+      best = other.get();
+      best_same = same;
+    }
+  }
+  if (!best) return "first call";
+  *nearest = best->info.id;
+  if (entry.argument_types.size() != best->argument_types.size())
+    return str_cat("takes ", entry.argument_types.size(), " arrays, entry ", best->info.id, " takes ",
+                   best->argument_types.size());
+  for (size_t i = 0; i < entry.argument_types.size(); ++i)
+    if (entry.argument_types[i] != best->argument_types[i])
+      return str_cat("array ", i, ": ", hlo::to_string(*best->argument_types[i]), " -> ",
+                     hlo::to_string(*entry.argument_types[i]));
+  return str_cat("the recorded operations differ from entry ", best->info.id);
+}
+
+absl::Status SpecializationCache::run(const SpecializationPtr& entry, std::span<BufferRef> arguments,
+                                      bool giving_up, std::vector<BufferRef>& results,
+                                      const CancelFlag* cancel) {
+  const auto start = std::chrono::steady_clock::now();
+  const Executable& executable = *entry->executable;
+  absl::Status status = giving_up ? executable.run_giving_up(arguments, results, cancel)
+                                  : executable.run(arguments, results, cancel);
+  const double ms = milliseconds_since(start);
+  entry->last_run_ms.store(ms, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  ++entry->info.runs;
+  entry->info.run_ms += ms;
+  return status;
+}
+
+CacheStats SpecializationCache::stats() const {
+  std::lock_guard lock(mutex_);
+  CacheStats s = stats_;
+  s.entries = static_cast<int64_t>(order_.size());
+  return s;
+}
+
+std::vector<EntryInfo> SpecializationCache::entries() const {
+  std::lock_guard lock(mutex_);
+  std::vector<EntryInfo> out;
+  for (const SpecializationPtr& e : order_) out.push_back(e->info);
+  return out;
+}
+
+SpecializationPtr SpecializationCache::find(int64_t id) const {
+  std::lock_guard lock(mutex_);
+  for (const SpecializationPtr& e : order_)
+    if (e->info.id == id) return e;
+  return nullptr;
+}
+
+void SpecializationCache::clear() {
+  Order dropped;  // let go of after the lock
+  std::lock_guard lock(mutex_);
+  by_hash_.clear();
+  by_place_.clear();
+  order_.swap(dropped);
+  stats_ = {};
+}
+
+}  // namespace lamina::jit

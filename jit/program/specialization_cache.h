@@ -1,0 +1,107 @@
+// The specialization cache: recorded programs and their executables.
+//
+// Contract: the key is the canonical encoding of the recorded graph (structure, types, attributes, modes;
+// never addresses of values), found by hash and compared in full. Each entry keeps what `lamina cache` shows:
+// where it was recorded, argument types, why it was compiled, what it cost and how often it ran. Bounded; the
+// least recently used entries go first.
+#ifndef LAMINA_JIT_PROGRAM_SPECIALIZATION_CACHE_H_
+#define LAMINA_JIT_PROGRAM_SPECIALIZATION_CACHE_H_
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "hlo/hash_map.h"
+#include "hlo/mutex.h"
+#include "jit/program/executable.h"
+
+namespace lamina::jit {
+
+class Engine;
+
+// Numbers of one entry; a copy, for the tools.
+struct EntryInfo {
+  int64_t id = 0;
+  std::string kind;                    // "lazy" or "jit"
+  std::string name;                    // of the function, for jit
+  std::string where;                   // file:line of the first recording
+  std::vector<std::string> arguments;  // types, in order
+  std::string reason;                  // why it was compiled
+  int64_t nearest = -1;                // the entry it was compared with for the reason
+  int64_t nodes = 0;
+  int64_t steps = 0;
+  int64_t peak_bytes = 0;  // Executable::peak_bytes
+  int64_t runs = 0;
+  double compile_ms = 0;
+  double run_ms = 0;
+};
+
+struct CacheStats {
+  int64_t entries = 0, hits = 0, misses = 0, evictions = 0;
+  double compile_ms = 0;
+};
+
+struct Specialization {
+  EntryInfo info;  // under the cache's mutex
+  std::vector<uint64_t> key;
+  hlo::ComputationPtr recorded;  // before any pass: keeps the attributes whose ids are in the key
+  std::vector<const hlo::Type*> argument_types;
+  std::shared_ptr<const Executable> executable;
+  std::atomic<double> last_run_ms{-1};  // negative: not run yet
+};
+using SpecializationPtr = std::shared_ptr<Specialization>;
+
+class SpecializationCache {
+ public:
+  // Each holds a plan and its constants, kernels are shared and counted elsewhere.
+  static constexpr size_t kMaxEntries = 4096;
+
+  explicit SpecializationCache(Engine& engine) : engine_(engine) {}
+
+  // The origin of a recording, for the reader of the cache.
+  struct Origin {
+    std::string kind, name, where;
+    std::string reason = "";  // why it was recorded; empty: to be found by comparing entries
+  };
+
+  // Finds the entry of `key`, or compiles `program()` for it.
+  absl::StatusOr<SpecializationPtr> get(std::vector<uint64_t> key,
+                                        const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
+                                        const std::function<Origin()>& origin);
+  // Runs an entry and counts it. With `giving_up`, as Executable::run_giving_up.
+  absl::Status run(const SpecializationPtr& entry, std::span<BufferRef> arguments, bool giving_up,
+                   std::vector<BufferRef>& results, const CancelFlag* cancel);
+
+  CacheStats stats() const;
+  std::vector<EntryInfo> entries() const;
+  // Null if there is no such entry (any more).
+  SpecializationPtr find(int64_t id) const;
+  void clear();
+  // Entries kept; for tests.
+  void set_limit(size_t entries);
+
+ private:
+  using Order = std::list<SpecializationPtr>;  // most recently used first
+
+  std::string explain_miss(const Specialization& entry, int64_t* nearest) const;  // mutex_ held
+  // Takes out what is too much, least recently used first. The caller lets go of it without mutex_: programs
+  // hold values, whose end takes the graph lock, under which others ask this cache.
+  Order evict();  // mutex_ held
+
+  Engine& engine_;
+  mutable hlo::Mutex mutex_{hlo::LockRank::kSpecializations};
+  size_t limit_ = kMaxEntries;
+  Order order_;
+  HashMap<uint64_t, std::vector<Order::iterator>> by_hash_;
+  HashMap<std::string, std::vector<SpecializationPtr>> by_place_;  // oldest first
+  CacheStats stats_;
+  int64_t next_id_ = 1;
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_PROGRAM_SPECIALIZATION_CACHE_H_
