@@ -1,9 +1,9 @@
 #include "python/reads.h"
 
 #include <array>
-#include <cstring>
 #include <vector>
 
+#include "python/content.h"
 #include "python/location.h"
 
 namespace py = pybind11;
@@ -13,7 +13,20 @@ namespace {
 
 // How a read is reached, and what must hold of what it finds; the numbers are those of python: _read_set.
 enum Access { kObject, kWeak, kCell, kAttribute, kItem, kSame };
-enum Test { kAny, kIs, kType, kEqual, kIsWeak, kLength, kKeys, kAbsent, kMethod, kBytes, kAlias };
+enum Test {
+  kAny,
+  kIs,
+  kType,
+  kEqual,
+  kIsWeak,
+  kLength,
+  kKeys,
+  kAbsent,
+  kMethod,
+  kContent,
+  kReadOnly,
+  kAlias
+};
 constexpr Py_ssize_t kFields = 5;  // access, number of the read it starts from, holder or key, test, expected
 constexpr size_t kInline = 64;
 
@@ -70,15 +83,6 @@ PyObject* reach(Access access, PyObject* from, PyObject* key) {
   return nullptr;
 }
 
-bool same_bytes(PyObject* o, PyObject* expected) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(o, &view, PyBUF_ANY_CONTIGUOUS) != 0) return false;
-  const bool same = view.len == PyBytes_GET_SIZE(expected) &&
-                    std::memcmp(view.buf, PyBytes_AS_STRING(expected), static_cast<size_t>(view.len)) == 0;
-  PyBuffer_Release(&view);
-  return same;
-}
-
 bool same_keys(PyObject* dict, PyObject* expected) {
   if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(expected)) return false;
   PyObject* key = nullptr;
@@ -110,8 +114,10 @@ bool holds(Test test, PyObject* now, PyObject* from, PyObject* expected, const F
       return same_keys(now, expected);
     case kMethod:
       return PyMethod_Check(now) && PyMethod_GET_FUNCTION(now) == expected && PyMethod_GET_SELF(now) == from;
-    case kBytes:
-      return same_bytes(now, expected);
+    case kContent:
+      return has_content(now, {PyBytes_AS_STRING(expected), static_cast<size_t>(PyBytes_GET_SIZE(expected))});
+    case kReadOnly:
+      return is_read_only(now);
     case kAlias:
       return now == found[static_cast<size_t>(PyLong_AsSsize_t(expected))];
     default:
@@ -175,6 +181,12 @@ PyMethodDef methods[] = {
 void add_reads(py::module_& m) {
   for (PyMethodDef& method : methods)
     m.attr(method.ml_name) = py::reinterpret_steal<py::object>(PyCFunction_New(&method, nullptr));
+  m.def(
+      "content_of", [](py::handle array) { return content_of(array.ptr()); },
+      "Bytes that tell the content of an array apart from any other; None if it shows no memory.");
+  m.def(
+      "is_read_only", [](py::handle array) { return is_read_only(array.ptr()); },
+      "Whether an array shows memory that cannot be written through it.");
 }
 
 }  // namespace lamina::python

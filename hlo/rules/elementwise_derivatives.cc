@@ -1,11 +1,11 @@
 // Derivatives, transposes and batching of the elementwise ops.
 //
-// At points without a derivative the rules follow JAX: abs and sign have 0 at 0, maximum and minimum share a
-// tie half and half, clamp passes the tangent strictly inside its bounds only, sqrt is infinite at 0, and
-// power is 0 where the formula would be 0 times infinity (exponent 0, or base 0 in the derivative by the
-// exponent). Ops without a row (rounding, comparisons, bit operations, next_after) have no tangent. Every
-// rule is linear in the tangent and made of ops that have a transpose, so reverse mode needs no rules of its
-// own.
+// At points without a derivative the rules follow JAX: a complex abs and sign have 0 at 0, maximum and
+// minimum share a tie half and half, clamp passes the tangent strictly inside its bounds only, sqrt is
+// infinite at 0, and power is 0 where the formula would be 0 times infinity (exponent 0, or base 0 in the
+// derivative by the exponent). Ops without a row (rounding, comparisons, bit operations, next_after) have no
+// tangent. Every rule is linear in the tangent and made of ops that have a transpose, so reverse mode needs
+// no rules of its own.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -70,6 +70,17 @@ Value abs_term(const At& d) {
   const Value direction =
       d.b.complex(d.b.divide(d.b.real(x), size), d.b.negate(d.b.divide(d.b.imag(x), size)));
   return d.b.real(d.times(direction));
+}
+
+// z / |z| turns with the part of the tangent that is across z: i s Im(conj(s) t) / |z|. A real sign stays,
+// and so does that of 0.
+Value sign_term(const At& d) {
+  const Value& x = d.x[0];
+  if (!is_complex(x.dtype())) return Value();
+  const Value s = d.y(), re = d.b.real(s), im = d.b.imag(s);
+  const Value across = d.b.imag(d.times(d.b.complex(re, d.b.negate(im))));
+  const Value angle = d.b.divide(across, d.nonzero(d.b.abs(x)));
+  return d.b.complex(d.b.negate(d.b.multiply(im, angle)), d.b.multiply(re, angle));
 }
 
 // maximum and minimum: the operand that is the result gets the tangent, a tie shares it.
@@ -166,6 +177,7 @@ const Row kTerms[] = {
     {Op::real, 0, [](const At& d) { return d.b.real(d.t); }},
     {Op::reduce_precision, 0, [](const At& d) { return d.b.remake(d.node, {{d.t}})[0]; }},
     {Op::rsqrt, 0, [](const At& d) { return d.times(d.scale(d.b.divide(d.y(), d.x[0]), -0.5)); }},
+    {Op::sign, 0, sign_term},
     {Op::sine, 0, [](const At& d) { return d.times(d.b.cosine(d.x[0])); }},
     {Op::sinh, 0, [](const At& d) { return d.times(d.b.cosh(d.x[0])); }},
     {Op::sqrt, 0, [](const At& d) { return d.times(d.b.divide(d.full(0.5), d.y())); }},

@@ -1,50 +1,101 @@
 """Indices out of range that are only known when a program runs.
 
 Outside `jit`, an index in a Tensor is checked when it is known: at once where it is computed, else at the next read of
-any value on this thread.
+any value on this thread. Inside `jit`, `vmap` and loop bodies it is not, but under ``lamina.checks(index=...)``: then
+the program looks at it while it runs.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
-from lamina import _core, _source
+from lamina import _checks, _core, _source
 from lamina._core import Tensor
 
 # Indices that wait for the next read; more are computed at once.
 _MAX_PENDING = 64
 
 
+class _Range(NamedTuple):
+    """The indices that are allowed, and what is said of others."""
+
+    low: int
+    size: int
+    of: str
+    error: type[Exception]
+
+    def check(self, values: Any, place: str) -> None:
+        """Raises where one of `values`, a NumPy array with elements, lies outside."""
+        low, high = int(values.min()), int(values.max())
+        if low < self.low or high >= self.size:
+            wrong = high if high >= self.size else low
+            raise self.error(
+                f"index {wrong} is out of bounds for {self.of} with size {self.size}"
+                + (f"\n{place}" if place else "")
+            )
+
+
 class _Pending(threading.local):
     def __init__(self) -> None:
-        self.checks: list[tuple[Tensor, int, int, bool, str]] = []
+        self.checks: list[tuple[Tensor, _Range, str]] = []
 
 
 pending = _Pending()
 
 
-def check_known(index: Any, size: int, axis: int, negative: bool = True) -> None:
-    """Raises IndexError where `index` (a Tensor of integers) is known and outside -size..size-1, now or when it is read.
+def checked(
+    index: Any,
+    size: int,
+    axis: int | str,
+    negative: bool = True,
+    error: type[Exception] = IndexError,
+) -> Any:
+    """`index` (a Tensor of integers), which must be inside -size..size-1, or 0..size-1 without `negative`.
 
-    Nothing inside `jit`, nor for what depends on an argument of a trace. Without `negative`, the range is 0..size-1.
+    Raises `error` (IndexError) where it is known and is not, now or when it is read. Inside `jit`, and for what depends
+    on an argument of a trace, it is given back as it is, or under `lamina.checks` tied to a check that the program
+    makes. `axis` is a number, or what the range is that of.
     """
     if not isinstance(index, Tensor) or index.dtype.kind not in "iu" or index.size == 0:
-        return
+        return index
+    allowed = _Range(-size if negative else 0, size, f"axis {axis}" if isinstance(axis, int) else axis, error)
     if _core.inside_jit() or not _core.forceable(index):
-        return
-    frame = _source.user_frame()
-    place = _source.place_of(frame).shown() if frame and not _core.is_computed(index) else ""
-    check = (_core.set_weak(index, False), size, axis, negative, place)
+        return _watched(index, allowed) if _checks.index_mode() != "off" else index
+    place = "" if _core.is_computed(index) else _place()
+    check = (_core.set_weak(index, False), allowed, place)
     if _core.is_computed(index):
         _run(check)
-        return
-    if any(c[1:4] == check[1:4] and _core.same_value(c[0], index) for c in pending.checks):
-        return  # x[i] += v looks twice
-    pending.checks.append(check)
-    _core.note_checks(True)
-    if len(pending.checks) > _MAX_PENDING:
-        run_pending()
+    elif not any(c[1] == allowed and _core.same_value(c[0], index) for c in pending.checks):
+        # x[i] += v looks twice.
+        pending.checks.append(check)
+        _core.note_checks(True)
+        if len(pending.checks) > _MAX_PENDING:
+            run_pending()
+    return index
+
+
+def _place() -> str:
+    frame = _source.user_frame()
+    return _source.place_of(frame).shown() if frame else ""
+
+
+def _watched(index: Tensor, allowed: _Range) -> Tensor:
+    """`index`, at which the program looks each time it has computed it."""
+    from lamina._callback import pure_callback
+
+    place, mode = _place(), _checks.index_mode()
+
+    def look(values: Any) -> Any:
+        try:
+            allowed.check(values, place)
+        except allowed.error as e:
+            if mode == "raise":
+                raise
+            _checks.warn(str(e))
+        return values
+
+    return pure_callback(look, index, index)
 
 
 def run_pending(keep: bool = False) -> None:
@@ -60,16 +111,8 @@ def run_pending(keep: bool = False) -> None:
             raise
 
 
-def _run(check: tuple[Tensor, int, int, bool, str]) -> None:
+def _run(check: tuple[Tensor, _Range, str]) -> None:
     import numpy as np
 
-    index, size, axis, negative, place = check
-    values = np.asarray(_core.raw_bits(_core.value_of(index))).view(index.dtype.name)
-    low, high = int(values.min()), int(values.max())
-    least = -size if negative else 0
-    if low < least or high >= size:
-        wrong = high if high >= size else low
-        raise IndexError(
-            f"index {wrong} is out of bounds for axis {axis} with size {size}"
-            + (f"\n{place}" if place else "")
-        )
+    index, allowed, place = check
+    allowed.check(np.asarray(_core.raw_bits(_core.value_of(index))).view(index.dtype.name), place)

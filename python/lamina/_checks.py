@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lamina._read_set import Unseen
+from lamina._source import user_frame
 
 _MODES = ("off", "warn", "raise")
 
 
 class _Modes(threading.local):
     reads = "off"
+    index = "off"
 
 
 _modes = _Modes()
@@ -22,29 +25,50 @@ open_scopes = 0  # in the whole process, so that a call outside of any asks for 
 
 
 @contextlib.contextmanager
-def checks(reads: str = "raise") -> Iterator[None]:
-    """Calls of jitted functions inside the block, or inside a function it decorates, are checked.
+def checks(reads: str = "raise", index: str = "raise") -> Iterator[None]:
+    """What is traced and called inside the block, or inside a function it decorates, is checked.
 
     `reads`: what a jitted function uses besides its arguments is seen anew at each call, except for some things that
-    no guard can ask for: the content of large NumPy arrays, clocks and random numbers of other libraries, and what the
-    function writes, which it writes only when it is traced. A call that a finished trace serves while one of these
-    has changed, or would have happened again, raises RuntimeError (``"raise"``) or warns (``"warn"``), with its name
-    and the line that uses it. ``"off"`` checks nothing. Blocks nest; other threads are not concerned. ValueError for
-    any other mode.
+    no guard can ask for: clocks and random numbers of other libraries, and what the function writes, which it writes
+    only when it is traced. A call that a finished trace serves while one of these has changed, or would have happened
+    again, raises RuntimeError, with its name and the line that uses it.
+
+    `index`: an index out of range in an array (``x[i]``, ``take``, ``put``, ...), which inside `jit`, `vmap` and loops
+    silently means the nearest element or none, raises IndexError when the program runs, with its value, the axis, its
+    size and the line. Functions are traced once more for this, and run slower.
+
+    Each is ``"raise"``, ``"warn"`` (a warning instead) or ``"off"``; ValueError for any other. Blocks nest; other
+    threads are not concerned.
 
     >>> with lm.checks():
     ...     trainer.step(batch)
     """
-    if reads not in _MODES:
-        raise ValueError(f"reads must be 'off', 'warn' or 'raise', not {reads!r}")
+    for name, mode in (("reads", reads), ("index", index)):
+        if mode not in _MODES:
+            raise ValueError(f"{name} must be 'off', 'warn' or 'raise', not {mode!r}")
     global open_scopes
-    saved, _modes.reads = _modes.reads, reads
+    saved = _modes.reads, _modes.index
+    _modes.reads, _modes.index = reads, index
     open_scopes += 1
     try:
         yield
     finally:
         open_scopes -= 1
-        _modes.reads = saved
+        _modes.reads, _modes.index = saved
+
+
+def index_mode() -> str:
+    """How indices that a program computes are checked on this thread."""
+    return _modes.index if open_scopes else "off"
+
+
+def warn(text: str) -> None:
+    """Warns at the user's line, if one is running."""
+    frame, level = user_frame(), 2
+    here = sys._getframe(1)
+    while frame is not None and here is not None and here is not frame:
+        here, level = here.f_back, level + 1
+    warnings.warn(text, stacklevel=level)
 
 
 def report(name: str, unseen: Iterable[Unseen]) -> None:
@@ -58,4 +82,4 @@ def report(name: str, unseen: Iterable[Unseen]) -> None:
     if mode == "raise":
         raise RuntimeError("\n".join(told))
     for text in told:
-        warnings.warn(text, stacklevel=3)
+        warn(text)

@@ -173,7 +173,7 @@ def _array_index(k: Any, size: int, axis: int, checked: bool = False) -> Indices
         return Indices(None, _bounded(k, size, axis), ())
     if isinstance(k, Tensor):
         if checked:
-            _bounds.check_known(k, size, axis)
+            k = _bounds.checked(k, size, axis)
         if k.dtype.kind == "u":
             wide = astype(k, "int64" if k.dtype == "uint32" else "int32") if k.dtype != "uint64" else k
             return Indices(wide, None, k.shape)

@@ -326,10 +326,13 @@ class Jitted:
                 kept[k] = v
         return dynamic, kept, static
 
-    def _variants(self, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> list[_Variant]:
+    def _variants(
+        self, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any], index: str
+    ) -> list[_Variant]:
+        """The variants of a signature, traced with checks of indices or without (`index`: _checks.index_mode())."""
         types = tuple([(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves])
         fixed = tuple(sorted(static.items(), key=lambda kv: str(kv[0]))) if static else None
-        key = (treedef, types, fixed, _core.recording_mode())
+        key = (treedef, types, fixed, _core.recording_mode(), index)
         try:
             found = self._entries.get(key)
         except TypeError:
@@ -471,7 +474,13 @@ class Jitted:
         key: bytes | None,
     ) -> Any:
         leaves, treedef, static = self._arguments(args, kwargs)
-        variants = self._variants(leaves, treedef, static)
+        index = _checks.index_mode()
+        if (
+            index != "off"
+        ):  # this call may trace again: what the program that serves without has missed is told
+            usual = self._variant(self._variants(leaves, treedef, static, "off"))
+            _checks.report(_name(self._f), usual.reads.unseen.values())
+        variants = self._variants(leaves, treedef, static, index)
         variant = self._variant(variants)
         trace = self._path(variant, leaves, treedef, static)
         self._keep(variants, variant)
@@ -539,7 +548,7 @@ class Jitted:
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Traces for these arguments, arrays or ShapeDtype, without running or compiling."""
         leaves, treedef, static = self._arguments(args, kwargs, shapes=True)
-        variants = self._variants(leaves, treedef, static)
+        variants = self._variants(leaves, treedef, static, _checks.index_mode())
         variant = self._variant(variants)
         trace = self._path(variant, leaves, treedef, static)
         self._keep(variants, variant)
@@ -673,8 +682,9 @@ def jit(
     What `f` and the functions it calls read besides their arguments, they read anew at each call: globals, closure
     variables, attributes (``self.lr``) and items (``cfg["lr"]``), however deep. Numbers and Tensors among them, and
     Python's arithmetic on such numbers, are arguments that you do not see; a change of anything else traces again,
-    once for each state. To see the reads, a copy of the function is traced; your functions and objects stay as they
-    are. What they write they write when they are traced, not at each call.
+    once for each state. NumPy arrays among them are compared by their content, in a pass over their memory at each call
+    (read-only ones are not; lamina's arrays need none). To see the reads, a copy of the function is traced; your
+    functions and objects stay as they are. What they write they write when they are traced, not at each call.
 
     `donate_argnums` and `donate_argnames`: the caller gives these arrays up; results of their size are written over
     them where nothing else holds them, and using them again raises TypeError with the line that donated them. (Where

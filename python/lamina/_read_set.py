@@ -22,7 +22,7 @@ from lamina._source import place_of, user_frame
 
 # How a read is reached, and what must hold of what it finds: the numbers of python/reads.cc.
 OBJECT, WEAK, CELL, ATTRIBUTE, ITEM, SAME = range(6)
-ANY, IS, TYPE, EQUAL, IS_WEAK, LENGTH, KEYS, ABSENT, METHOD, BYTES, ALIAS = range(11)
+ANY, IS, TYPE, EQUAL, IS_WEAK, LENGTH, KEYS, ABSENT, METHOD, CONTENT, READ_ONLY, ALIAS = range(12)
 ROW = 5  # fields of a guard: access, number of the read it starts from, holder or key, test, what is expected
 
 _MISSING = object()
@@ -189,9 +189,9 @@ class ReadSet:
                 continue
             if type(h) is Observed:
                 h.used = True
-            elif (h.at, SAME, BYTES) not in self._index:
-                self.also(h, BYTES, None)
-                self.reads[-1].expected = bytes(memoryview(h.expected))  # which takes it, too
+            elif (h.at, SAME, CONTENT) not in self._index:
+                self.also(h, CONTENT, None)
+                self.reads[-1].expected = _core.content_of(h.expected)  # which takes it, too
 
     def derived(self, f: Callable[..., Any], operands: tuple[Any, ...], plain: bool) -> Any:
         """`f` of numbers, some observed: a number that is observed in turn, or a plain object that is guarded."""

@@ -39,12 +39,13 @@ from lamina._read_set import (
     ABSENT,
     ANY,
     ATTRIBUTE,
-    BYTES,
     CELL,
+    CONTENT,
     EQUAL,
     ITEM,
     KEYS,
     LENGTH,
+    READ_ONLY,
     WEAK,
     Read,
     ReadSet,
@@ -52,7 +53,6 @@ from lamina._read_set import (
 )
 from lamina._rewrite import has_hooks, rewritten
 
-_MAX_BYTES = 4096  # of an array whose content is compared at each call
 _MAX_NOTED = 4096  # reads of one object that is passed on whole
 
 
@@ -148,19 +148,22 @@ class Watch:
         if known is None and type(value) not in PLAIN:
             self._kept.append(value)
             self._sources[id(value)] = read
-            if type(value).__module__ == "numpy" and hasattr(value, "nbytes"):
-                self._array(read, value)
+            self._memory(read, value)
 
-    def _array(self, read: Read, value: Any) -> None:
-        import numpy as np
-
-        if not isinstance(value, np.ndarray):
+    def _memory(self, read: Read, value: Any) -> None:
+        """Guards the content of an array of another library, which may be written in place."""
+        if type(value) is Tensor or _never_changes(type(value)):
             return
-        if value.nbytes <= _MAX_BYTES and not value.dtype.hasobject and value.flags.forc:
-            with contextlib.suppress(ValueError):  # an element type that buffers do not know
-                self.reads.also(read, BYTES, memoryview(value).tobytes("A"))
-                return
-        self.reads.not_seen(read.at, lambda: _large_array(read.text(), value))
+        content = _core.content_of(value)
+        if content is None:
+            if hasattr(type(value), "__array__"):
+                self.reads.not_seen(read.at, lambda: _foreign_array(read.text(), value))
+        elif _is_read_only(value):
+            self.reads.also(read, READ_ONLY, None)
+        else:
+            self.reads.also(read, CONTENT, content)
+            if getattr(getattr(value, "dtype", None), "hasobject", False):
+                self.noted(value.ravel().tolist())  # and held: no other object gets the place of one
 
     def attribute(self, x: Any, name: str) -> Any:
         """``x.name``, as the traced function sees it."""
@@ -615,19 +618,32 @@ def _too_large(text: str) -> Unseen:
     )
 
 
-def _large_array(text: str, array: Any) -> Unseen:
-    """The content of a NumPy array that is too large to be compared at each call."""
-    import zlib
+def _never_changes(t: type) -> bool:
+    return t in PLAIN or t.__module__.partition(".")[0] in ("jax", "jaxlib")
+
+
+def _is_read_only(array: Any) -> bool:
+    """Whether nobody who keeps to its flags can write an array's memory: neither through it nor what it is a view of."""
+    while hasattr(array, "base"):
+        if not _core.is_read_only(array):
+            return False
+        array = array.base
+    return array is None or _core.is_read_only(array)
+
+
+def _foreign_array(text: str, array: Any) -> Unseen:
+    """The content of an array that shows its memory to no guard."""
+    import numpy as np
 
     holder = weakref.ref(array)
 
-    def fingerprint() -> int | None:
+    def fingerprint() -> bytes | None:
         a = holder()
-        return None if a is None else zlib.crc32(a.tobytes())
+        return None if a is None else _core.content_of(np.asarray(a))
 
     return Unseen(
-        f"the NumPy array `{text}` ({array.nbytes} bytes) was changed in place since {{f}} was traced, and the compiled "
-        "program keeps its old content; it was read at",
+        f"the {type(array).__name__} `{text}` was changed in place since {{f}} was traced, and the compiled program "
+        "keeps its old content; it was read at",
         "Make it a lamina array, which is read anew at each call, or pass it as an argument.",
         fingerprint,
     )

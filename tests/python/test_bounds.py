@@ -136,3 +136,158 @@ def test_lists_numbers_and_numpy_arrays_raise_at_once():
             x[i] = 1.0
         with pytest.raises(IndexError):
             lm.jit(lambda x, i=i: x[i])(x)
+
+
+# --- lamina.checks(index=...) ---
+
+
+def _written(i):
+    y = lnp.zeros(4)
+    y[i] = 5.0
+    return y
+
+
+# Functions of one index, allowed from -4 to 3; those of `take_along_axis` and kin take a vector of them.
+CHECKED = {
+    "x[i]": lambda i: lnp.arange(4.0)[i],
+    "x[i, j]": lambda i: lnp.ones((3, 4))[1, i],
+    "x[mask, i]": lambda i: lnp.ones((4, 3))[i, lnp.array([0, 1])],
+    "x[i] = v": _written,
+    "x.at[i].add": lambda i: lnp.arange(4.0).at[i].add(1.0),
+    "take": lambda i: lnp.take(lnp.arange(4.0), i),
+    "take of an axis": lambda i: lnp.take(lnp.ones((3, 4)), i, axis=1),
+    "take_along_axis": lambda i: lnp.take_along_axis(lnp.arange(4.0), i.reshape(1), 0),
+    "put_along_axis": lambda i: lnp.put_along_axis(
+        lnp.arange(4.0), i.reshape(1), lnp.ones(1), 0, inplace=False
+    ),
+    "put": lambda i: lnp.put(lnp.arange(4.0), i, 2.0, inplace=False),
+}
+
+
+def _paths():
+    yield "jit", lambda f: lm.jit(f)
+    yield "vmap", lambda f: lambda i: lm.vmap(f)(lnp.stack([lnp.zeros_like(i), i]))
+    yield "jit of vmap", lambda f: lambda i: lm.jit(lm.vmap(f))(lnp.stack([lnp.zeros_like(i), i]))
+    yield "jit of grad", lambda f: lm.jit(lambda i: lm.grad(lambda s: (f(i) * s).sum())(2.0))
+    yield "fori_loop", lambda f: lambda i: lm.lax.fori_loop(0, 2, lambda k, s: s + f(i + 0 * k).sum(), 0.0)
+    yield "scan in jit", lambda f: lm.jit(lambda i: lm.lax.scan(lambda c, k: (c, f(k)), 0, i[None])[1])
+    yield "cond in jit", lambda f: lm.jit(lambda i: lm.lax.cond(i > -99, lambda: f(i).sum(), lambda: 0.0))
+    yield "inner jit", lambda f: lm.jit(lambda i: lm.jit(f)(i))
+
+
+@pytest.mark.parametrize("path", dict(_paths()))
+@pytest.mark.parametrize("name", CHECKED)
+def test_checks_name_index_size_and_line_inside_traces(name, path):
+    f = dict(_paths())[path](CHECKED[name])
+    want = np.asarray(f(lnp.array(3)))
+    np.asarray(f(lnp.array(7)))  # JAX's rule, without a word
+    with lm.checks():
+        np.testing.assert_array_equal(np.asarray(f(lnp.array(3))), want)
+        np.asarray(f(lnp.array(-4)))
+        for wrong in (4, 7, -5):
+            with pytest.raises(
+                IndexError, match=rf"index {wrong} is out of bounds for axis \d with size 4\n.*test_bounds"
+            ):
+                np.asarray(f(lnp.array(wrong)))
+    np.asarray(f(lnp.array(7)))
+
+
+def test_checks_warn_instead_or_not_at_all():
+    f = lm.jit(lambda x, i: x[i] + 1)
+    x = lnp.arange(4.0)
+    with lm.checks(index="warn"), pytest.warns(UserWarning, match="index 9 is out of bounds") as told:
+        assert f(x, 9).item() == 4
+    assert told[0].filename == __file__
+    with lm.checks(index="off"):
+        assert f(x, 9).item() == 4
+    with pytest.raises(ValueError, match="index must be 'off', 'warn' or 'raise'"), lm.checks(index="yes"):
+        pass
+
+
+def test_checks_follow_a_mode_that_is_asked_for():
+    x, i = lnp.arange(4.0), lnp.array([9])
+    with lm.checks():
+        assert lm.jit(lambda x, i: lnp.take(x, i, mode="clip"))(x, i).tolist() == [3]
+        assert lm.jit(lambda x, i: x.at[i].set(1.0, mode="drop"))(x, i).tolist() == [0, 1, 2, 3]
+        assert lm.jit(lambda x, i: lm.lax.dynamic_slice(x, i, (2,)))(x, i).tolist() == [2, 3]
+
+
+def test_derivatives_of_checked_programs_are_those_of_others():
+    x, i = lnp.array([1.0, 2.0, 3.0]), lnp.array([2, 0, 2])
+
+    def f(x, i):
+        return (x[i] ** 3).sum()
+
+    want = [np.asarray(lm.jit(t(f))(x, i)) for t in (lm.grad, lm.hessian, lm.jacfwd)]
+    with lm.checks():
+        for t, w in zip((lm.grad, lm.hessian, lm.jacfwd), want):
+            np.testing.assert_array_equal(np.asarray(lm.jit(t(f))(x, i)), w)
+
+
+# --- flat indices ---
+
+FLAT = [
+    (5, (2, 3)),
+    (6, (2, 3)),
+    (-1, (2, 3)),
+    ([0, 5], (2, 3)),
+    ([0, 6], (2, 3)),
+    ([[1], [7]], 8),
+    (0, ()),
+    ([], (2, 3)),
+    (1.5, (2,)),
+    (2**33, (2**20, 2**20)),
+]
+
+
+@pytest.mark.parametrize(("index", "shape"), FLAT, ids=str)
+def test_unravel_index_refuses_what_numpy_refuses(index, shape):
+    given = np.asarray(index, dtype=None if index != [] else int)
+    try:
+        want = np.unravel_index(given, shape)
+    except (ValueError, TypeError) as e:
+        with pytest.raises(type(e)):
+            lnp.unravel_index(lnp.asarray(given), shape)
+        return
+    got = lnp.unravel_index(lnp.asarray(given), shape)
+    assert [np.asarray(g).tolist() for g in got] == [np.asarray(w).tolist() for w in want]
+    jitted = lm.jit(lambda i: lnp.unravel_index(i, shape))(lnp.asarray(given))
+    assert [np.asarray(g).tolist() for g in jitted] == [np.asarray(w).tolist() for w in want]
+
+
+def test_unravel_index_inside_jit_is_jaxs():
+    jax = pytest.importorskip("jax")
+    index = np.arange(-9, 10)
+    got = lm.jit(lambda i: lnp.unravel_index(i, (2, 3)))(lnp.asarray(index))
+    want = jax.jit(lambda i: jax.numpy.unravel_index(i, (2, 3)))(index)
+    assert [g.tolist() for g in got] == [w.tolist() for w in want]
+
+
+RAVELLED = [
+    (([1, 0], [2, 1]), (2, 3), {}),
+    (([1, 2], [2, 1]), (2, 3), {}),
+    (([1, 0], [2, -1]), (2, 3), {}),
+    (([5, -1], [2, 7]), (2, 3), {"mode": "wrap"}),
+    (([5, -1], [2, 7]), (2, 3), {"mode": "clip"}),
+    (([5, -1], [2, 7]), (2, 3), {"mode": ("clip", "wrap")}),
+    (([5, -1], [2, 7]), (2, 3), {"mode": ("clip", "raise")}),
+    (([1, 0], [2, 1]), (2, 3), {"order": "F"}),
+    (([1, 0], [2, 1]), (2, 3), {"order": "K"}),
+    (([1, 0], [2, 1]), (2, 3), {"mode": "nearest"}),
+    (([1, 0],), (2, 3), {}),
+    (([1, 0], [2, 1], [0, 0]), (2, 3), {}),
+    ((3, 1), (4, 5), {}),
+    (([1.0], [2]), (2, 3), {}),
+    (([2**20 - 1], [2**20 - 1]), (2**20, 2**20), {}),
+]
+
+
+@pytest.mark.parametrize(("index", "dims", "options"), RAVELLED, ids=str)
+def test_ravel_multi_index_refuses_what_numpy_refuses(index, dims, options):
+    try:
+        want = np.ravel_multi_index(index, dims, **options)
+    except (ValueError, TypeError) as e:
+        with pytest.raises(type(e)):
+            np.asarray(lnp.ravel_multi_index(index, dims, **options))
+        return
+    assert np.asarray(lnp.ravel_multi_index(index, dims, **options)).tolist() == want.tolist()

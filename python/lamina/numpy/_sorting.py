@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lamina import _core
-from lamina._bounds import check_known
+from lamina._bounds import checked
 from lamina._core import Tensor
 from lamina._indexing import At, broadcast, getitem, missing, reshape, scalar
 from lamina._tensor import as_type, astype, to_tensor
@@ -264,7 +264,7 @@ def take(
 
         return getitem(t, (*key, np.asarray(indices) if not isinstance(indices, int) else indices))
     if mode != "fill":
-        check_known(indices, t.shape[d], d)
+        indices = checked(indices, t.shape[d], d)
     return At(t)[(*key, indices)].get(mode="fill", fill_value=fill_value)
 
 
@@ -285,7 +285,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
         raise ValueError(f"take_along_axis needs indices with {t.ndim} dimensions, not shape {i.shape}")
     n = t.shape[d]
     if mode is None:
-        check_known(i, n, d)
+        i = checked(i, n, d)
     others = [k for k in range(t.ndim) if k != d]
     lead = broadcast_shapes([t.shape[k] for k in others], [i.shape[k] for k in others])
     sized = lambda m: [*lead[:d], m, *lead[d:]]  # noqa: E731
@@ -325,8 +325,8 @@ def put_along_axis(
     t, i = to_tensor(arr), to_tensor(indices)
     if axis is None:
         return reshape(put_along_axis(ravel(t), i, values, 0, inplace=False), t.shape)
-    check_known(i, t.shape[canonical_axis(axis, t.ndim)], axis)
     d = canonical_axis(axis, t.ndim)
+    i = checked(i, t.shape[d], d)
     shape = [i.shape[k] if k == d else t.shape[k] for k in range(t.ndim)]
     i = broadcast(i, shape)
     grid = [i if k == d else iota("int32", shape, k) for k in range(t.ndim)]
@@ -352,7 +352,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     elif mode == "clip":
         i = e.clip(i, 0, max(t.size - 1, 0))
     else:
-        check_known(i, t.size, 0)
+        i = checked(i, t.size, 0)
     return reshape(At(ravel(t))[i].set(resize(values, i.shape)), t.shape)
 
 
@@ -377,7 +377,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Tenso
     ts = promote(*choices)
     n = len(ts)
     if mode == "raise":
-        check_known(index, n, 0, negative=False)
+        index = checked(index, n, 0, negative=False)
     index = e.remainder(index, n) if mode == "wrap" else e.clip(index, 0, n - 1)
     result = ts[0]
     for k in range(1, n):
@@ -402,30 +402,58 @@ def piecewise(x: Any, condlist: Sequence[Any], funclist: Sequence[Any], *args: A
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
-    """Flat indices as one index per dimension."""
-    rest = to_tensor(indices)
-    dims = shape if isinstance(shape, (tuple, list)) else (shape,)
+    """Flat indices as one index per dimension.
+
+    ValueError for indices out of range that are known; inside `jit` negative ones count from the end, and those outside
+    give the first or last element.
+    """
+    flat = _integers(indices, "unravel_index")
+    dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    rest = checked(flat, math.prod(dims), f"an array of shape {dims}", negative=False, error=ValueError)
     out = []
     for n in reversed(dims):
         out.append(e.remainder(rest, n))
         rest = e.floor_divide(rest, n)
-    return tuple(out[::-1])
+    return tuple(e.where(rest > 0, n - 1, e.where(rest < -1, 0, i)) for n, i in zip(dims, out[::-1]))
 
 
 def ravel_multi_index(
-    multi_index: Sequence[Any], dims: Sequence[int], mode: str = "clip", order: str = "C"
+    multi_index: Sequence[Any], dims: Sequence[int], mode: str | Sequence[str] = "raise", order: str = "C"
 ) -> Tensor:
-    """One index per dimension as flat indices; `mode` "clip" or "wrap"."""
-    if mode not in ("clip", "wrap"):
-        raise NotImplementedError(
-            f"mode must be 'clip' or 'wrap', not {mode!r}: indices may not be known yet"
+    """One index per dimension as flat indices, the last dimension running fastest (`order` "F": the first).
+
+    `mode`, one for all dimensions or one for each, says what becomes of indices out of range: "clip", "wrap", or
+    ("raise") ValueError where they are known, and inside `jit` the nearest. ValueError for another number of indices.
+    """
+    modes = [mode] * len(dims) if isinstance(mode, str) else list(mode)
+    if wrong := [m for m in modes if m not in ("raise", "clip", "wrap")]:
+        raise ValueError(f"mode must be 'raise', 'clip' or 'wrap', not {wrong[0]!r}")
+    if order not in ("C", "F"):
+        raise ValueError(f"order must be 'C' or 'F', not {order!r}")
+    if not len(multi_index) == len(dims) == len(modes):
+        raise ValueError(
+            f"ravel_multi_index needs one index and one mode per dimension: {len(multi_index)} indices and "
+            f"{len(modes)} modes for {len(dims)} dimensions"
         )
-    pairs = list(zip(multi_index, dims, strict=False))
+    given = [_integers(i, "ravel_multi_index") for i in multi_index]
+    small = math.prod(dims) < 2**31 and all(i.dtype.itemsize < 4 or i.dtype == "int32" for i in given)
+    parts = []
+    for k, (i, n, m) in enumerate(zip(given, dims, modes)):
+        if m == "raise":
+            i = checked(i, n, f"dimension {k}", negative=False, error=ValueError)
+        i = astype(i, default_int() if small else "int64")
+        parts.append((e.remainder(i, n) if m == "wrap" else e.clip(i, 0, n - 1), n))
     out: Any = 0
-    for i, n in pairs if order == "C" else pairs[::-1]:
-        i = e.remainder(i, n) if mode == "wrap" else e.clip(to_tensor(i), 0, n - 1)
+    for i, n in parts if order == "C" else parts[::-1]:
         out = i + out * n
     return out
+
+
+def _integers(x: Any, what: str) -> Tensor:
+    t = to_tensor(x)
+    if t.dtype.kind not in "iu":
+        raise TypeError(f"{what} needs integer indices, not {t.dtype.name}")
+    return t
 
 
 # --- counting ---
