@@ -7,6 +7,7 @@ from typing import Any
 
 from lamina import _core, _missing, dtypes
 from lamina._core import Tensor
+from lamina._results import seen_as
 from lamina._tensor import numpy, write
 
 
@@ -111,6 +112,14 @@ def _flatten(self: Tensor, order: str = "C") -> Tensor:
     return lnp.ravel(self, order).copy()
 
 
+def _conjugate(self: Tensor) -> Tensor:
+    """The complex conjugate; of real elements a view of them."""
+    from lamina import numpy as lnp
+
+    conjugate = lnp.conjugate(self)
+    return conjugate if self.dtype.kind == "c" else seen_as(self, conjugate)
+
+
 def _positive(self: Tensor) -> Tensor:
     from lamina import numpy as lnp
 
@@ -125,6 +134,7 @@ def install() -> None:
     Tensor.view = lambda self, dtype=None: viewed(self, dtype)
     Tensor.tobytes = _tobytes
     Tensor.flatten = _flatten
+    Tensor.conj = Tensor.conjugate = _conjugate
     Tensor.__reversed__ = _reversed
     Tensor.__contains__ = _contains
     Tensor.__pos__ = _positive

@@ -366,7 +366,6 @@ _METHODS = [
     "dot",
     "clip",
     "round",
-    "conj",
     "argsort",
     "sort",
     "take",
@@ -377,7 +376,6 @@ _METHODS = [
     "argpartition",
     "choose",
     "compress",
-    "conjugate",
     "ptp",
     "searchsorted",
 ]

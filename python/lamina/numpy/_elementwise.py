@@ -22,6 +22,7 @@ from lamina.numpy._common import (
     floating,
     full_of,
     highest,
+    in_place,
     inexact,
     lowest,
     promote,
@@ -622,17 +623,24 @@ def angle(z: Any, deg: bool = False) -> Tensor:
     return degrees(out) if deg else out
 
 
-def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
-    """NaN replaced by `nan`, infinities by `posinf` and `neginf` (default: the largest finite values)."""
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+    """NaN replaced by `nan`, infinities by `posinf` and `neginf` (default: the largest finite values).
+
+    Without `copy`, `x` itself is written.
+    """
+    t = _finite(to_tensor(x), nan, posinf, neginf)
+    if not copy and not isinstance(x, (int, float, complex, list, tuple)):
+        in_place(x, t, "nan_to_num(copy=False)")
+    return t
+
+
+def _finite(t: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
     from lamina.numpy._dtypes import finfo
 
-    t = to_tensor(x)
     if t.dtype.kind in "biu":
         return t
     if t.dtype.kind == "c":
-        return ew(
-            "complex", nan_to_num(real(t), nan, posinf, neginf), nan_to_num(imag(t), nan, posinf, neginf)
-        )
+        return ew("complex", _finite(real(t), nan, posinf, neginf), _finite(imag(t), nan, posinf, neginf))
     limits = finfo(t.dtype)
     t = select(isnan(t), _as(nan, t), t)
     t = select(isposinf(t), _as(limits.max if posinf is None else posinf, t), t)

@@ -232,6 +232,16 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True, out: None = No
     return broadcast(t, [sizes[c] for c in result])
 
 
+def einsum_rearranges(subscripts: Any, operands: Sequence[Any]) -> tuple[Any]:
+    """The operand of an einsum that only rearranges its elements, in a tuple of one; None if there is none."""
+    if not isinstance(subscripts, str):
+        subscripts, operands = _interleaved(subscripts, operands)
+    if len(operands) != 1 or not isinstance(operands[0], Tensor):
+        return (None,)
+    (term,), result, _ = _parse(subscripts, [operands[0]])
+    return (operands[0] if set(term) == set(result) else None,)
+
+
 def _interleaved(first: Any, rest: Sequence[Any]) -> tuple[str, list[Any]]:
     """einsum(a, [0, 1], b, [1, 2], [0, 2]) as subscripts."""
     items = [first, *rest]
