@@ -7,13 +7,16 @@ if(LAMINA_LLVM)
   if(llvm_sources)
     find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
     # Nothing is resolved from the loading program, so what both sides use is compiled into both.
-    add_library(lamina_llvm MODULE ${llvm_sources} ${CMAKE_SOURCE_DIR}/hlo/scalar/schedule.cc)
+    set(kernel_sources hlo/scalar/primitives.cc hlo/scalar/schedule.cc jit/kernel/kernel.cc jit/kernel/parse.cc
+      jit/kernel/schedule.cc jit/kernel/verify.cc)
+    list(TRANSFORM kernel_sources PREPEND ${CMAKE_SOURCE_DIR}/)
+    add_library(lamina_llvm MODULE ${llvm_sources} ${kernel_sources})
     target_link_libraries(lamina_llvm PRIVATE lamina_flags)
     target_include_directories(lamina_llvm SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
     target_compile_definitions(lamina_llvm PRIVATE ${LLVM_DEFINITIONS})
     target_compile_options(lamina_llvm PRIVATE -fno-rtti -ffunction-sections -fdata-sections)
     llvm_map_components_to_libnames(llvm_libs orcjit nativecodegen)
-    target_link_libraries(lamina_llvm PRIVATE ${llvm_libs})
+    target_link_libraries(lamina_llvm PRIVATE ${llvm_libs} absl::status absl::statusor absl::strings)
     target_link_options(lamina_llvm PRIVATE -Wl,--build-id=sha1 -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-s
       -Wl,--no-undefined)
   endif()

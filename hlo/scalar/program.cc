@@ -6,20 +6,10 @@
 #include "hlo/scalar/check.h"
 #include "hlo/scalar/kernels.h"
 #include "hlo/scalar/narrow.h"
+#include "hlo/scalar/primitives.h"
 
 namespace lamina::hlo {
 namespace {
-
-struct PrimInfo {
-  const char* name;
-  int arity;
-};
-
-constexpr PrimInfo kPrims[] = {
-#define PRIM(name, arity, meaning) {#name, arity},
-#include "hlo/scalar/primitives.def"
-#undef PRIM
-};
 
 std::string dtype_name(DType t) { return std::string(info(t).name); }
 
@@ -41,20 +31,8 @@ bool is_commutative(Prim p) {
 
 }  // namespace
 
-int prim_arity(Prim p) { return kPrims[static_cast<int>(p)].arity; }
-const char* prim_name(Prim p) { return kPrims[static_cast<int>(p)].name; }
-
 bool prim_accepts(Prim prim, DType result, std::span<const DType> operands) {
-  if (static_cast<int>(operands.size()) != prim_arity(prim) || is_complex(result)) return false;
-  if (prim == Prim::constant) return true;
-  if (is_select(prim)) {
-    if (operands[0] != DType::kBool || operands[1] != result || operands[2] != result) return false;
-  } else {
-    for (DType t : operands)
-      if (t != operands[0]) return false;
-  }
-  const DType operand = is_select(prim) ? result : operands[0];
-  return find_kernel(prim, result, operand) != nullptr;
+  return prim_fault(prim, result, operands).empty();
 }
 
 std::string to_string(const ScalarProgram& program) {

@@ -1,10 +1,10 @@
 /* The plain C interface of liblamina_llvm, the only library that contains LLVM.
  *
  * Contract: the library is opened with dlopen and asked for its table by
- * `lamina_llvm_get_api(kLlvmInterface)` (llvm_version.h), which gives NULL for another number. No C++ type
- * crosses this line: kernels come as flat arrays, texts go as (data, size) pairs owned by a result that the
- * caller frees. Calls into the library must not overlap. Error messages are written, NUL-terminated and cut,
- * to (error, error_size).
+ * `lamina_llvm_get_api(LAMINA_LLVM_API_VERSION)`, which gives NULL for another number. No C++ type crosses
+ * this line: kernels come as texts, which are verified here, texts go as (data, size) pairs owned by a result
+ * that the caller frees. Calls into the library must not overlap. Error messages are written, NUL-terminated
+ * and cut, to (error, error_size).
  */
 #ifndef LAMINA_JIT_CODEGEN_API_H_
 #define LAMINA_JIT_CODEGEN_API_H_
@@ -16,81 +16,15 @@
 extern "C" {
 #endif
 
-#define LAMINA_LLVM_API_VERSION 3u
+#define LAMINA_LLVM_API_VERSION 4u
 
-/* LoopKernel in flat arrays; enumerators have the values of jit/kernel/kernel.h and hlo/. */
-typedef struct LaminaTerm {
-  uint8_t dim;
-  uint8_t unit; /* 0, 1 or 2 */
-  uint16_t reserved;
-  uint32_t stride_slot;
-} LaminaTerm;
-
-typedef struct LaminaAccess {
-  uint32_t buffer;
-  int32_t offset_slot;
-  uint32_t first_term;
-  uint32_t num_terms;
-} LaminaAccess;
-
-typedef struct LaminaInstr {
-  uint8_t op;
-  uint8_t prim;
-  uint8_t type;
-  uint8_t predicated;
-  uint32_t operands[3];
-  uint64_t imm;
-} LaminaInstr;
-
-typedef struct LaminaStore {
-  uint32_t access;
-  uint32_t value;
-} LaminaStore;
-
-typedef struct LaminaRepeat {
-  uint32_t counted;
-  uint32_t condition;
-  uint32_t num_carried;
-  uint32_t num_cond;
-  uint32_t num_body;
-  uint32_t num_stores;
-  const uint32_t* init; /* num_carried */
-  const uint32_t* next; /* num_carried */
-  const LaminaInstr* cond;
-  const LaminaInstr* body;
-  const LaminaStore* stores;
-} LaminaRepeat;
-
-typedef struct LaminaKernel {
-  uint32_t struct_size;
-  uint8_t parallel_rank;
-  uint8_t reduce_rank;
-  uint8_t has_reduction;
-  uint8_t reduce_form;
-  uint32_t num_args;
-  uint32_t num_buffers;
-  const uint8_t* buffer_types;
-  const uint8_t* buffer_written;
-  uint32_t num_accesses;
-  uint32_t num_terms;
-  const LaminaAccess* accesses;
-  const LaminaTerm* terms;
-  uint32_t num_body;
-  uint32_t num_epilogue;
-  const LaminaInstr* body;
-  const LaminaInstr* epilogue;
-  uint32_t num_stores;
-  uint32_t num_reduced; /* m */
-  const LaminaStore* stores;
-  const uint32_t* reduce_inputs;   /* m */
-  const uint32_t* reduce_init;     /* m */
-  const uint8_t* combine_inputs;   /* 2m element types */
-  const uint32_t* combine_outputs; /* m */
-  uint32_t num_combine;
-  uint32_t num_repeats;
-  const LaminaInstr* combine; /* op unused */
-  const LaminaRepeat* repeats;
-} LaminaKernel;
+/* What to compile: texts of jit/kernel/kernel.h and jit/kernel/schedule.h. */
+typedef struct LaminaSource {
+  const char* kernel;
+  size_t kernel_size;
+  const char* schedule;
+  size_t schedule_size;
+} LaminaSource;
 
 /* cpu: NULL for this machine, else an LLVM name ("x86-64-v3", "x86-64-v4", "znver4"); features: NULL or a
  * list such as
@@ -127,7 +61,7 @@ typedef struct LaminaLlvmApi {
   void (*engine_destroy)(LaminaEngine* engine);
   /* CPU name and feature list of the target, for keys; lives as long as the engine. */
   const char* (*engine_target)(const LaminaEngine* engine);
-  LaminaCode* (*compile)(LaminaEngine* engine, const LaminaKernel* kernel, int keep_object, char* error,
+  LaminaCode* (*compile)(LaminaEngine* engine, const LaminaSource* source, int keep_object, char* error,
                          size_t error_size);
   /* Links bytes that an engine of the same target wrote; the caller vouches for their origin. */
   LaminaCode* (*load_object)(LaminaEngine* engine, const void* data, size_t size, char* error,
@@ -135,7 +69,7 @@ typedef struct LaminaLlvmApi {
   void (*code_info)(const LaminaCode* code, LaminaCodeInfo* info);
   /* Frees the code's memory; nothing may run in it. */
   void (*code_release)(LaminaEngine* engine, LaminaCode* code);
-  LaminaText* (*text)(LaminaEngine* engine, const LaminaKernel* kernel, int kind, char* error,
+  LaminaText* (*text)(LaminaEngine* engine, const LaminaSource* source, int kind, char* error,
                       size_t error_size);
   const char* (*text_data)(const LaminaText* text, size_t* size);
   void (*text_free)(LaminaText* text);

@@ -7,7 +7,6 @@
 #include <pthread.h>
 
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <mutex>
 #include <new>
@@ -18,7 +17,6 @@
 #include "hlo/mutex.h"
 #include "jit/client/library_path.h"
 #include "jit/codegen/api.h"
-#include "jit/codegen/version.h"
 
 namespace lamina::jit {
 namespace {
@@ -129,108 +127,17 @@ absl::StatusOr<Library> open_library(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) return absl::FailedPreconditionError(absl::StrCat("no code generator: ", dlerror()));
   auto get = reinterpret_cast<LaminaLlvmGetApi>(dlsym(handle, "lamina_llvm_get_api"));
-  const LaminaLlvmApi* api = get ? get(kLlvmInterface) : nullptr;
+  const LaminaLlvmApi* api = get ? get(LAMINA_LLVM_API_VERSION) : nullptr;
   if (!api)
     return absl::FailedPreconditionError(absl::StrCat("no code generator: ", path,
                                                       " is not the liblamina_llvm of this build (interface ",
-                                                      kLlvmInterface, ")"));
+                                                      LAMINA_LLVM_API_VERSION, ")"));
   return Library{api, build_id_of(reinterpret_cast<void*>(get))};
 }
 
-// A LoopKernel as the flat arrays of the C interface.
-struct FlatKernel {
-  explicit FlatKernel(LoopKernel kernel) : k(std::move(kernel)) {
-    drop_unused(k);
-    for (const BufferDecl& b : k.buffers) {
-      buffer_types.push_back(static_cast<uint8_t>(b.type));
-      buffer_written.push_back(b.written);
-    }
-    for (const Access& a : k.accesses) {
-      accesses.push_back({a.buffer, a.offset_slot, static_cast<uint32_t>(terms.size()),
-                          static_cast<uint32_t>(a.terms.size())});
-      for (const AccessTerm& t : a.terms) terms.push_back({t.dim, t.unit, 0, t.stride_slot});
-    }
-    body = flatten(k.body);
-    epilogue = flatten(k.epilogue);
-    stores = flatten(k.stores);
-    for (const Repeat& r : k.repeats) {
-      parts.push_back({flatten(r.cond), flatten(r.body), flatten(r.stores)});
-      repeats.push_back({r.counted, r.condition, static_cast<uint32_t>(r.init.size()),
-                         static_cast<uint32_t>(r.cond.size()), static_cast<uint32_t>(r.body.size()),
-                         static_cast<uint32_t>(r.stores.size()), r.init.data(), r.next.data(),
-                         parts.back().cond.data(), parts.back().body.data(), parts.back().stores.data()});
-    }
-    const Reduction& r = k.reduction;
-    for (DType t : r.combine.inputs) combine_inputs.push_back(static_cast<uint8_t>(t));
-    for (const hlo::ScalarInstr& i : r.combine.code)
-      combine.push_back({0,
-                         static_cast<uint8_t>(i.prim),
-                         static_cast<uint8_t>(i.type),
-                         0,
-                         {i.operands[0], i.operands[1], i.operands[2]},
-                         i.imm});
-    flat.struct_size = sizeof(flat);
-    flat.parallel_rank = k.parallel_rank;
-    flat.reduce_rank = k.reduce_rank;
-    flat.has_reduction = k.has_reduction;
-    flat.reduce_form = static_cast<uint8_t>(r.form);
-    flat.num_args = k.num_args;
-    flat.num_buffers = buffer_types.size();
-    flat.buffer_types = buffer_types.data();
-    flat.buffer_written = buffer_written.data();
-    flat.num_accesses = accesses.size();
-    flat.num_terms = terms.size();
-    flat.accesses = accesses.data();
-    flat.terms = terms.data();
-    flat.num_body = body.size();
-    flat.num_epilogue = epilogue.size();
-    flat.body = body.data();
-    flat.epilogue = epilogue.data();
-    flat.num_stores = stores.size();
-    flat.num_reduced = r.inputs.size();
-    flat.stores = stores.data();
-    flat.reduce_inputs = r.inputs.data();
-    flat.reduce_init = r.init.data();
-    flat.combine_inputs = combine_inputs.data();
-    flat.combine_outputs = r.combine.outputs.data();
-    flat.num_combine = combine.size();
-    flat.num_repeats = repeats.size();
-    flat.combine = combine.data();
-    flat.repeats = repeats.data();
-  }
-
-  static std::vector<LaminaStore> flatten(const std::vector<Store>& stores) {
-    std::vector<LaminaStore> result;
-    for (const Store& s : stores) result.push_back({s.access, s.value});
-    return result;
-  }
-
-  static std::vector<LaminaInstr> flatten(const std::vector<KernelInstr>& section) {
-    std::vector<LaminaInstr> result;
-    for (const KernelInstr& i : section)
-      result.push_back({static_cast<uint8_t>(i.op),
-                        static_cast<uint8_t>(i.prim),
-                        static_cast<uint8_t>(i.type),
-                        i.predicated,
-                        {i.operands[0], i.operands[1], i.operands[2]},
-                        i.imm});
-    return result;
-  }
-
-  LoopKernel k;
-  std::vector<uint8_t> buffer_types, buffer_written, combine_inputs;
-  std::vector<LaminaAccess> accesses;
-  std::vector<LaminaTerm> terms;
-  std::vector<LaminaInstr> body, epilogue, combine;
-  std::vector<LaminaStore> stores;
-  struct RepeatParts {
-    std::vector<LaminaInstr> cond, body;
-    std::vector<LaminaStore> stores;
-  };
-  std::deque<RepeatParts> parts;  // `repeats` points into them
-  std::vector<LaminaRepeat> repeats;
-  LaminaKernel flat = {};
-};
+LaminaSource source_of(const std::string& kernel, const std::string& schedule) {
+  return {kernel.data(), kernel.size(), schedule.data(), schedule.size()};
+}
 
 double now_ms() {
   using Clock = std::chrono::steady_clock;
@@ -329,14 +236,15 @@ CompileStats stats_of(const LaminaCodeInfo& info, double total_ms) {
 
 }  // namespace
 
-absl::StatusOr<CompiledKernel> CodeGenerator::compile(const LoopKernel& kernel, bool keep_object) const {
-  if (absl::Status status = verify(kernel); !status.ok()) return status;
+absl::StatusOr<CompiledKernel> CodeGenerator::compile(const std::string& kernel, const Schedule& schedule,
+                                                      bool keep_object) const {
   const double start = now_ms();
+  const std::string how = to_string(schedule);
+  const LaminaSource source = source_of(kernel, how);
   Produced made;
   absl::Status status = CompileThread::get().run([&] {
-    const FlatKernel flat(kernel);
     made.take(*state_->api,
-              state_->api->compile(state_->engine, &flat.flat, keep_object, made.error, sizeof(made.error)));
+              state_->api->compile(state_->engine, &source, keep_object, made.error, sizeof(made.error)));
   });
   if (!status.ok()) return status;
   if (!made.code) return absl::InternalError(absl::StrCat("a kernel did not compile: ", made.error));
@@ -367,14 +275,15 @@ absl::StatusOr<CompiledKernel> CodeGenerator::load(std::span<const char> object)
   return result;
 }
 
-absl::StatusOr<std::string> CodeGenerator::text(const LoopKernel& kernel, int kind) const {
-  if (absl::Status status = verify(kernel); !status.ok()) return status;
+absl::StatusOr<std::string> CodeGenerator::text(const std::string& kernel, const Schedule& schedule,
+                                                int kind) const {
+  const std::string how = to_string(schedule);
+  const LaminaSource source = source_of(kernel, how);
   std::string result;
   char error[1024] = "";
   bool ok = false;
   absl::Status status = CompileThread::get().run([&] {
-    const FlatKernel flat(kernel);
-    LaminaText* text = state_->api->text(state_->engine, &flat.flat, kind, error, sizeof(error));
+    LaminaText* text = state_->api->text(state_->engine, &source, kind, error, sizeof(error));
     if (!text) return;
     size_t size = 0;
     const char* data = state_->api->text_data(text, &size);
@@ -387,12 +296,13 @@ absl::StatusOr<std::string> CodeGenerator::text(const LoopKernel& kernel, int ki
   return result;
 }
 
-absl::StatusOr<std::string> CodeGenerator::ir(const LoopKernel& kernel) const {
-  return text(kernel, LAMINA_TEXT_IR);
+absl::StatusOr<std::string> CodeGenerator::ir(const std::string& kernel, const Schedule& schedule) const {
+  return text(kernel, schedule, LAMINA_TEXT_IR);
 }
 
-absl::StatusOr<std::string> CodeGenerator::assembly(const LoopKernel& kernel) const {
-  return text(kernel, LAMINA_TEXT_ASM);
+absl::StatusOr<std::string> CodeGenerator::assembly(const std::string& kernel,
+                                                    const Schedule& schedule) const {
+  return text(kernel, schedule, LAMINA_TEXT_ASM);
 }
 
 }  // namespace lamina::jit

@@ -14,7 +14,7 @@
 #include <span>
 #include <string>
 
-#include "jit/kernel/kernel.h"
+#include "jit/kernel/schedule.h"
 
 namespace lamina::jit {
 
@@ -72,15 +72,17 @@ class CodeGenerator {
   // build has no name: then nothing may be saved.
   const std::string& identity() const;
 
-  absl::StatusOr<CompiledKernel> compile(const LoopKernel& kernel, bool keep_object = false) const;
+  // `kernel` is a text (to_string of a LoopKernel); InternalError with the place if it is not one.
+  absl::StatusOr<CompiledKernel> compile(const std::string& kernel, const Schedule& schedule = {},
+                                         bool keep_object = false) const;
   // Links an object that `compile` of the same target() made. The caller has checked its origin.
   absl::StatusOr<CompiledKernel> load(std::span<const char> object) const;
-  absl::StatusOr<std::string> ir(const LoopKernel& kernel) const;
-  absl::StatusOr<std::string> assembly(const LoopKernel& kernel) const;
+  absl::StatusOr<std::string> ir(const std::string& kernel, const Schedule& schedule = {}) const;
+  absl::StatusOr<std::string> assembly(const std::string& kernel, const Schedule& schedule = {}) const;
 
  private:
   explicit CodeGenerator(std::shared_ptr<internal::GeneratorState> state) : state_(std::move(state)) {}
-  absl::StatusOr<std::string> text(const LoopKernel& kernel, int kind) const;
+  absl::StatusOr<std::string> text(const std::string& kernel, const Schedule& schedule, int kind) const;
   std::shared_ptr<internal::GeneratorState> state_;
 };
 

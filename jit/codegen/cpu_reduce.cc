@@ -74,7 +74,7 @@ KernelEmitter::Values KernelEmitter::combine(const Values& a, const Values& e, u
   values.insert(values.end(), e.begin(), e.end());
   for (const hlo::ScalarInstr& instr : program.code) {
     Operand operands[3];
-    for (int k = 0; k < PrimEmitter::arity(instr.prim); ++k)
+    for (int k = 0; k < hlo::prim_arity(instr.prim); ++k)
       operands[k] = {values[instr.operands[k]], program.type_of(instr.operands[k])};
     values.push_back(prim_.emit(instr.prim, instr.type, operands, instr.imm, lanes));
   }

@@ -62,7 +62,8 @@ bool KernelEmitter::is_long(const LoopKernel& kernel) {
   return size >= 4 * kLongBody;
 }
 
-KernelEmitter::KernelEmitter(const LoopKernel& kernel, const TargetText& target, llvm::Module& module)
+KernelEmitter::KernelEmitter(const LoopKernel& kernel, const Schedule& schedule, const TargetText& target,
+                             llvm::Module& module)
     : kernel_(kernel),
       target_(target),
       module_(module),
@@ -70,7 +71,7 @@ KernelEmitter::KernelEmitter(const LoopKernel& kernel, const TargetText& target,
       prim_(b_),
       lanes_(0),
       single_(single_lanes(kernel, target.vector_bits)),
-      along_(kernel.parallel_rank == 0 || kernel.reduction.form == ReduceForm::kAlongReduced),
+      along_(kernel.parallel_rank == 0 || schedule.reduce == ReduceForm::kAlongReduced),
       args_(kernel.num_args, nullptr),
       buffers_(kernel.buffers.size(), nullptr),
       repeated_(kernel.repeats.size()) {
@@ -407,7 +408,7 @@ KernelEmitter::Row KernelEmitter::begin_row(const Instrs& section, int dim, cons
     if (instr.op == KernelOp::kLoad) address_row(row, instr.imm);
     if (instr.op == KernelOp::kRepeat) address_repeat(row, kernel_.repeats[instr.imm]);
     if (row.varies[i])
-      for_each_operand(kernel_, instr, PrimEmitter::arity(instr.prim), [&](uint32_t v) { wanted[v] = true; });
+      for_each_operand(kernel_, instr, [&](uint32_t v) { wanted[v] = true; });
     else
       row.uniform[i] = emit_instr(row, instr, {}, nullptr, 1);
   }
@@ -433,7 +434,7 @@ KernelEmitter::Row KernelEmitter::begin_row(const Instrs& section, int dim, cons
     if (row.varies[use]) read[position[use]] = true;
   for (size_t i = 0; i < varying.size(); ++i) {
     const KernelInstr& instr = section[varying[i]];
-    for_each_operand(kernel_, instr, PrimEmitter::arity(instr.prim), [&](uint32_t v) {
+    for_each_operand(kernel_, instr, [&](uint32_t v) {
       if (row.varies[v]) code[i].operands.push_back(position[v]);
     });
     // Guarded code is made for one lane, which these are not.
@@ -523,7 +524,7 @@ Value* KernelEmitter::emit_rare_lanes(Row& row, size_t guard, const Values& valu
   };
   for (size_t at = guard + 1; at <= guard + s.guarded; ++at) {
     const KernelInstr& instr = section[row.order[at].instr];
-    for_each_operand(kernel_, instr, PrimEmitter::arity(instr.prim), reads);
+    for_each_operand(kernel_, instr, reads);
   }
   reads(section[s.instr].operands[1]);
   const DType type = section[s.instr].type;
@@ -564,7 +565,7 @@ Value* KernelEmitter::emit_instr(Row& row, const KernelInstr& instr, const Value
   switch (instr.op) {
     case KernelOp::kPrim: {
       Operand operands[3];
-      for (int k = 0; k < PrimEmitter::arity(instr.prim); ++k)
+      for (int k = 0; k < hlo::prim_arity(instr.prim); ++k)
         operands[k] = {value(k), (*row.section)[instr.operands[k]].type};
       return prim_.emit(instr.prim, instr.type, operands, instr.imm, lanes);
     }

@@ -17,7 +17,7 @@
 
 #include "hlo/scalar/schedule.h"
 #include "jit/codegen/prim.h"
-#include "jit/kernel/kernel.h"
+#include "jit/kernel/schedule.h"
 
 namespace lamina::jit::cpu {
 
@@ -34,7 +34,8 @@ struct TargetText {
 
 class KernelEmitter {
  public:
-  KernelEmitter(const LoopKernel& kernel, const TargetText& target, llvm::Module& module);
+  KernelEmitter(const LoopKernel& kernel, const Schedule& schedule, const TargetText& target,
+                llvm::Module& module);
   void emit();
   unsigned lanes() const { return lanes_; }
 
@@ -127,7 +128,7 @@ class KernelEmitter {
   void emit_stores(Row& row, const std::vector<Store>& stores, const Values& values, llvm::Value* index,
                    unsigned lanes);
 
-  // Repeats (emit_repeat.cc).
+  // Repeats (repeat.cc).
   void emit_repeat(Row& row, uint64_t number, const Values& values, llvm::Value* index, unsigned lanes);
   void poll_steps(llvm::Value* due);
   llvm::Value* emit_condition(Row& row, llvm::Value* index, unsigned lanes, llvm::Value** active);
@@ -160,7 +161,7 @@ class KernelEmitter {
   void emit_elementwise(llvm::Value* outer_begin, llvm::Value* outer_end, llvm::Value* inner_begin,
                         llvm::Value* inner_end);
 
-  // Reductions (emit_reduce.cc, and emit_reduce_along.cc for the kAlongReduced form). Accumulators of one
+  // Reductions (cpu_reduce.cc, and cpu_reduce_along.cc for the kAlongReduced form). Accumulators of one
   // level live in a block of memory: for value v of the m, an array of L rows of `row_elements` elements. In
   // the kAlongReduced form level 0 uses it as L single elements until they are folded to one vector, which is
   // row 0; rows_ has such a vector per row of results.

@@ -115,23 +115,24 @@ Engine::~Engine() {
   if (session_) llvm::consumeError(session_->endSession());
 }
 
-std::unique_ptr<llvm::Module> Engine::emit(const LoopKernel& kernel, llvm::LLVMContext& context,
-                                           unsigned* lanes) {
+std::unique_ptr<llvm::Module> Engine::emit(const LoopKernel& kernel, const Schedule& schedule,
+                                           llvm::LLVMContext& context, unsigned* lanes) {
   auto module = std::make_unique<llvm::Module>("lamina", context);
   module->setTargetTriple(machine_->getTargetTriple().str());
   module->setDataLayout(machine_->createDataLayout());
-  KernelEmitter emitter(kernel, target_, *module);
+  KernelEmitter emitter(kernel, schedule, target_, *module);
   emitter.emit();
   *lanes = emitter.lanes();
   return module;
 }
 
-llvm::Expected<std::unique_ptr<Code>> Engine::compile(const LoopKernel& kernel, bool keep_object) {
+llvm::Expected<std::unique_ptr<Code>> Engine::compile(const LoopKernel& kernel, const Schedule& schedule,
+                                                      bool keep_object) {
   auto code = std::make_unique<Code>();
   const double start = now_ms();
   llvm::LLVMContext context;
   unsigned lanes = 0;
-  std::unique_ptr<llvm::Module> module = emit(kernel, context, &lanes);
+  std::unique_ptr<llvm::Module> module = emit(kernel, schedule, context, &lanes);
   const double emitted = now_ms();
   {
     llvm::raw_svector_ostream stream(code->object);
@@ -193,10 +194,10 @@ void Engine::release(std::unique_ptr<Code> code) {
   llvm::consumeError(session_->removeJITDylib(*code->library));
 }
 
-llvm::Expected<std::string> Engine::text(const LoopKernel& kernel, int kind) {
+llvm::Expected<std::string> Engine::text(const LoopKernel& kernel, const Schedule& schedule, int kind) {
   llvm::LLVMContext context;
   unsigned lanes = 0;
-  std::unique_ptr<llvm::Module> module = emit(kernel, context, &lanes);
+  std::unique_ptr<llvm::Module> module = emit(kernel, schedule, context, &lanes);
   std::string result;
   if (kind == LAMINA_TEXT_IR) {
     llvm::raw_string_ostream stream(result);

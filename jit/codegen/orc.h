@@ -1,4 +1,4 @@
-// Target machine and ORC: from a LoopKernel to an entry point and back to free memory.
+// Target machine and ORC: from a kernel and its schedule to an entry point and back to free memory.
 #ifndef LAMINA_JIT_CODEGEN_ORC_H_
 #define LAMINA_JIT_CODEGEN_ORC_H_
 
@@ -15,7 +15,7 @@
 
 #include "jit/codegen/api.h"
 #include "jit/codegen/emit_kernel.h"
-#include "jit/kernel/kernel.h"
+#include "jit/kernel/schedule.h"
 
 namespace lamina::jit::cpu {
 
@@ -31,14 +31,16 @@ class Engine {
   ~Engine();
 
   const std::string& target_text() const { return text_; }
-  llvm::Expected<std::unique_ptr<Code>> compile(const LoopKernel& kernel, bool keep_object);
+  llvm::Expected<std::unique_ptr<Code>> compile(const LoopKernel& kernel, const Schedule& schedule,
+                                                bool keep_object);
   llvm::Expected<std::unique_ptr<Code>> load(llvm::StringRef object);
   void release(std::unique_ptr<Code> code);
-  llvm::Expected<std::string> text(const LoopKernel& kernel, int kind);
+  llvm::Expected<std::string> text(const LoopKernel& kernel, const Schedule& schedule, int kind);
 
  private:
   Engine() = default;
-  std::unique_ptr<llvm::Module> emit(const LoopKernel& kernel, llvm::LLVMContext& context, unsigned* lanes);
+  std::unique_ptr<llvm::Module> emit(const LoopKernel& kernel, const Schedule& schedule,
+                                     llvm::LLVMContext& context, unsigned* lanes);
   llvm::Error link(Code& code);
 
   TargetText target_;

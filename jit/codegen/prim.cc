@@ -23,15 +23,6 @@ unsigned register_width(DType t) { return is_bool(t) ? 1 : static_cast<unsigned>
 
 }  // namespace
 
-int PrimEmitter::arity(Prim prim) {
-  static constexpr int kArity[] = {
-#define PRIM(name, arity, meaning) arity,
-#include "hlo/scalar/primitives.def"
-#undef PRIM
-  };
-  return kArity[static_cast<int>(prim)];
-}
-
 Type* PrimEmitter::int_type(unsigned width, unsigned lanes) const {
   Type* t = llvm::IntegerType::get(b_.getContext(), width);
   return lanes == 1 ? t : llvm::FixedVectorType::get(t, lanes);

@@ -34,8 +34,6 @@ class PrimEmitter {
   llvm::Constant* int_constant(unsigned width, uint64_t value, unsigned lanes) const;
   llvm::Value* emit(Prim prim, DType result, const Operand* operands, uint64_t imm, unsigned lanes);
 
-  static int arity(Prim prim);
-
  private:
   llvm::Type* int_type(unsigned width, unsigned lanes) const;
   llvm::Value* emit_either_nan(llvm::Value* a, llvm::Value* b);

@@ -50,7 +50,7 @@ std::vector<bool> KernelEmitter::variance(const Instrs& section, int dim, const 
       default:
         break;
     }
-    for_each_operand(kernel_, instr, PrimEmitter::arity(instr.prim), [&](uint32_t o) { v = v || varies[o]; });
+    for_each_operand(kernel_, instr, [&](uint32_t o) { v = v || varies[o]; });
     varies[i] = v;
   }
   return varies;

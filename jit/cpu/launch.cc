@@ -270,7 +270,8 @@ absl::StatusOr<std::unique_ptr<Step>> make_loop_step(Engine& engine, const clust
     if (std::unique_ptr<Step> native = make_native_step(*group.repeat, slot_of)) return native;
   absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
   if (!loop.ok()) return loop.status();
-  std::shared_ptr<Kernel> kernel = engine.kernels().get(std::move(loop->kernel));
+  const Schedule schedule{favoured_form(loop->kernel, loop->args)};
+  std::shared_ptr<Kernel> kernel = engine.kernels().get(std::move(loop->kernel), schedule);
   return std::make_unique<LoopStep>(std::move(kernel), *std::move(loop), slot_of);
 }
 

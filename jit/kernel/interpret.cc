@@ -1,12 +1,14 @@
 // The interpreting tier: the body runs over blocks of up to kBlock elements of one row; maximal runs of
 // primitives go to hlo::interpret as scalar programs. A repeat runs all its steps for one block.
+#include "jit/kernel/interpret.h"
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "jit/kernel/kernel.h"
+#include "jit/kernel/schedule.h"
 
 namespace lamina::jit {
 namespace {
@@ -123,7 +125,7 @@ void trim_outputs(std::vector<Step>& steps, const LoopKernel& kernel, const std:
   for (const Step& step : steps) {
     for (uint32_t input : step.inputs) read[input] = true;
     if (step.instr < 0) continue;
-    for_each_operand(kernel, section[step.instr], 0, [&](uint32_t v) { read[v] = true; });
+    for_each_operand(kernel, section[step.instr], [&](uint32_t v) { read[v] = true; });
   }
   for (Step& step : steps) {
     std::vector<uint32_t> outputs, program_outputs;
@@ -148,9 +150,8 @@ struct KernelInterpreter::Plan {
   std::vector<Step> body, epilogue;
   std::vector<RepeatSteps> repeats;
   std::optional<hlo::PreparedProgram> combine;  // with a reduction
-  bool along = true;
-  bool asks = false;  // see CancelQuestion
-  int64_t lanes = 0;  // of the reduction tree
+  bool asks = false;                            // see CancelQuestion
+  int64_t lanes = 0;                            // of the reduction tree
 };
 
 namespace {
@@ -165,6 +166,7 @@ class Run {
         buffers_(buffers),
         args_(args),
         cancel_(cancel),
+        along_(favoured_form(plan.kernel, {args, plan.kernel.num_args}) == ReduceForm::kAlongReduced),
         body_(k_.body, plan.body),
         epilogue_(k_.epilogue, plan.epilogue) {
     index_.assign(k_.parallel_rank + k_.reduce_rank + k_.repeats.size(), 0);
@@ -190,7 +192,7 @@ class Run {
 
   int32_t run(int64_t outer_begin, int64_t outer_end, int64_t inner_begin, int64_t inner_end) {
     const int rank = k_.parallel_rank;
-    const int64_t step = k_.has_reduction && plan_.along ? 1 : kBlock;
+    const int64_t step = k_.has_reduction && along_ ? 1 : kBlock;
     for (int64_t outer = outer_begin; outer < outer_end; ++outer) {
       decompose(outer, 0, rank - 1);
       for (int64_t inner = inner_begin; inner < inner_end; inner += step) {
@@ -236,7 +238,7 @@ class Run {
   };
 
   DType type(size_t v) const { return k_.reduction.combine.inputs[v]; }
-  int64_t columns() const { return plan_.along ? 1 : kBlock; }
+  int64_t columns() const { return along_ ? 1 : kBlock; }
   bool cancelled() const { return __atomic_load_n(cancel_, __ATOMIC_RELAXED) != 0; }
   bool stop_in_steps() {
     if (++steps_ % kPollSteps) return false;
@@ -465,7 +467,7 @@ class Run {
     for (int64_t s = plan_.lanes / 2; s > 0; s /= 2) {
       const int64_t pairs = std::min(s, count - s);
       if (pairs <= 0) continue;
-      if (plan_.along)
+      if (along_)
         enter(lane_pointers(level, 0), lane_pointers(level, s), pairs, false);
       else
         for (int64_t j = 0; j < pairs; ++j)
@@ -487,7 +489,7 @@ class Run {
       if (cancelled()) return false;
       const int64_t start = c * kReduceChunk;
       const int64_t count = std::min(total - start, kReduceChunk);
-      if (!(plan_.along ? along_chunk(start, count) : across_chunk(start, count, n))) return false;
+      if (!(along_ ? along_chunk(start, count) : across_chunk(start, count, n))) return false;
       fold(levels_[0], count, n);
       if (chunks == 1) continue;
       const int64_t position = c % kReduceChunk;
@@ -498,7 +500,7 @@ class Run {
       }
     }
     if (chunks > 1) fold(levels_[2], (chunks + kReduceChunk - 1) / kReduceChunk, n);
-    const int dim = plan_.along ? -1 : rank - 1;
+    const int dim = along_ ? -1 : rank - 1;
     std::vector<char*> results, inits;
     for (size_t v = 0; v < result_.size(); ++v) {
       load(k_.accesses[k_.reduction.init[v]], dim, n, nullptr, data(init_[v]));
@@ -551,6 +553,7 @@ class Run {
   void* const* buffers_;
   const int64_t* args_;
   const int32_t* cancel_;
+  const bool along_;  // blocks of reduced elements, else of results
   Section body_, epilogue_;
   std::vector<Loop> loops_;       // per repeat
   const char* active_ = nullptr;  // elements for which the loops around go on; null: all
@@ -584,7 +587,6 @@ KernelInterpreter::KernelInterpreter(const LoopKernel& kernel) {
     trim_outputs(plan->repeats.back().body, kernel, r.body, read);
   }
   plan->asks = holds_question(kernel);
-  plan->along = kernel.parallel_rank == 0 || kernel.reduction.form == ReduceForm::kAlongReduced;
   int64_t widest = 1;
   for (DType t : kernel.reduction.combine.inputs) widest = std::max(widest, size_of(t));
   plan->lanes = kReduceLaneBytes / widest;

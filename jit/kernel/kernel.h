@@ -2,7 +2,7 @@
 //
 // A kernel is a loop nest over `parallel_rank` output dimensions (row-major, last one fastest) and, for
 // reductions, `reduce_rank` further dimensions whose row-major index is the logical order of the reduced
-// elements. Its text holds structure only: extents, strides and offsets are run-time arguments, so one kernel
+// elements. It holds structure only: extents, strides and offsets are run-time arguments, so one kernel
 // serves every shape of the same structure. The interpreting tier and the LLVM emitter execute the same
 // `LoopKernel` with the same bits.
 //
@@ -16,10 +16,11 @@
 #define LAMINA_JIT_KERNEL_KERNEL_H_
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
-#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hlo/dtype.h"
@@ -103,15 +104,10 @@ struct Repeat {
 using hlo::kReduceChunk;
 using hlo::kReduceLaneBytes;
 
-// Where the vector lanes go: along the reduced index, or along the last parallel dimension (with L
-// accumulators each).
-enum class ReduceForm : uint8_t { kAlongReduced, kAcrossParallel };
-
 struct Reduction {
   std::vector<uint32_t> inputs;  // body values, m of them
   hlo::ScalarProgram combine;    // 2m inputs (accumulators, then elements) -> m outputs
   std::vector<uint32_t> init;    // m accesses (no reduced dims), loaded once per output element
-  ReduceForm form = ReduceForm::kAlongReduced;
   bool operator==(const Reduction&) const = default;
 };
 
@@ -151,7 +147,7 @@ void for_each_section(const LoopKernel& kernel, F&& f) {
 
 // Calls f(value) for each value of its own section that the instruction reads.
 template <class F>
-void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, int prim_arity, F&& f) {
+void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, F&& f) {
   const auto outer = [&](const std::vector<KernelInstr>& code) {
     for (const KernelInstr& i : code)
       if (i.op == KernelOp::kOuter) f(static_cast<uint32_t>(i.imm));
@@ -159,7 +155,7 @@ void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, int pr
   int count = 0;
   switch (instr.op) {
     case KernelOp::kPrim:
-      count = prim_arity;
+      count = hlo::prim_arity(instr.prim);
       break;
     case KernelOp::kLoad:
       count = instr.predicated ? 1 : 0;
@@ -183,9 +179,30 @@ void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, int pr
   for (int k = 0; k < count; ++k) f(instr.operands[k]);
 }
 
-// Complete text of the structure; equal kernels have equal texts. It is the key under which kernels are
-// shared.
+// The text of a kernel, complete: equal kernels have equal texts. It is the key under which kernels are
+// shared and the only form in which they cross a border (liblamina_llvm, tools). `parse_kernel` reads what
+// `to_string` writes and nothing else, byte for byte, and verifies it; an error names line and column.
+//
+//   kernel   = "kernel 1 parallel" N "reduce" N "args" N NL {buffer} {access} "body" NL section [reduce]
+//   {repeat}
+//              "stores" NL {store} "end" NL
+//   buffer   = "  b"N ":" TYPE ["out"] NL
+//   access   = "  x"N ": b"N "[" ("0" | "a"N) {"+ i"N ["*" ("2" | "a"N)]} "]" NL
+//   section  = {"  %"N "=" TYPE instr NL}
+//   instr    = PRIM [values] [HEX] | "load x"N ["if %"N] | "load_at b"N "%"N ["if %"N] | "index i"N | "arg
+//   a"N
+//            | "reduced r"N | "repeat p"N | "repeated %"N "c"N | "carried c"N | "outer %"N
+//   reduce   = "reduce" [values] "init" {"x"N} NL "  combine (" TYPE {"," TYPE} ")" NL section "  return"
+//   [values] NL
+//              "epilogue" NL section
+//   repeat   = "repeat p"N ("counted" | "while") "from" [values] NL [section " condition %"N NL] section
+//              " next" [values] NL {store}
+//   store    = "  x"N "= %"N NL
+//   values   = "%"N {"," "%"N}
+inline constexpr size_t kMaxKernelText = size_t{1} << 20;
+inline constexpr size_t kMaxKernelInstrs = size_t{1} << 16;
 std::string to_string(const LoopKernel& kernel);
+absl::StatusOr<LoopKernel> parse_kernel(std::string_view text);
 
 // Machine code entry, plain C. Runs output elements [outer_begin, outer_end) x [inner_begin, inner_end),
 // where outer is the row-major index over all parallel dimensions but the last and inner is the last one (a
@@ -213,29 +230,6 @@ absl::Status verify(const LoopKernel& kernel);
 // Takes instructions that nothing needs out of a kernel with repeats. Generated code relies on it: what a
 // section computes differently per element is then needed per element.
 void drop_unused(LoopKernel& kernel);
-
-// The interpreting tier: same contract, in blocks, without a compile. Preparing is cheap (no code is made);
-// `run` may be called from several threads at once.
-class KernelInterpreter {
- public:
-  // `kernel` must be verified.
-  explicit KernelInterpreter(const LoopKernel& kernel);
-  ~KernelInterpreter();
-  KernelInterpreter(KernelInterpreter&&) noexcept;
-  KernelInterpreter& operator=(KernelInterpreter&&) noexcept;
-
-  int32_t run(void* const* buffers, const int64_t* args, int64_t outer_begin, int64_t outer_end,
-              int64_t inner_begin, int64_t inner_end, const int32_t* cancel) const;
-
- private:
-  struct Plan;
-  std::unique_ptr<const Plan> plan_;
-};
-
-// The same for one run.
-int32_t interpret_kernel(const LoopKernel& kernel, void* const* buffers, const int64_t* args,
-                         int64_t outer_begin, int64_t outer_end, int64_t inner_begin, int64_t inner_end,
-                         const int32_t* cancel);
 
 }  // namespace lamina::jit
 

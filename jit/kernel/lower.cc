@@ -23,9 +23,6 @@ using hlo::Operand;
 using hlo::Prim;
 using hlo::Value;
 
-// Reductions of so few elements leave most lanes along them empty; where the elements lie side by side in
-// memory it takes fewer.
-constexpr int64_t kFewReduced = 32, kFewAdjacent = 4;
 // Starting one step of a repeat for a block of elements, in element operations of the interpreting tier.
 constexpr int64_t kStepWork = 100;
 constexpr double kMostWork = 1e15;
@@ -691,23 +688,6 @@ class Lowering {
     if (group_.reduction && static_cast<int>(extents_.size()) == parallel_rank_) extents_.push_back(1);
   }
 
-  ReduceForm reduce_form() const {
-    if (parallel_rank_ == 0 || extents_[parallel_rank_ - 1] < 4) return ReduceForm::kAlongReduced;
-    int64_t reduced = 1;
-    for (size_t d = parallel_rank_; d < extents_.size(); ++d) reduced *= extents_[d];
-    int along = 0, across = 0;
-    for (const KernelInstr& i : body_.code) {
-      if (i.op != KernelOp::kLoad) continue;
-      for (const auto& [dim, coef] : accesses_[i.imm].terms) {
-        if (coef != 1) continue;
-        along += dim == static_cast<int>(extents_.size()) - 1;
-        across += dim == parallel_rank_ - 1;
-      }
-    }
-    if (reduced <= (along > across ? kFewAdjacent : kFewReduced)) return ReduceForm::kAcrossParallel;
-    return across > along ? ReduceForm::kAcrossParallel : ReduceForm::kAlongReduced;
-  }
-
   absl::StatusOr<LoweredLoop> finish() {
     simplify_dims();
     if (extents_.size() > kMaxLoopRank)
@@ -743,7 +723,6 @@ class Lowering {
     k.reduce_rank = static_cast<uint8_t>(element_dims() - parallel_rank_);
     k.num_args = static_cast<uint32_t>(out.args.size());
     k.has_reduction = group_.reduction != nullptr;
-    if (k.has_reduction) reduction_.form = reduce_form();
     k.reduction = std::move(reduction_);
     k.body = std::move(body_.code);
     k.epilogue = std::move(epilogue_.code);

@@ -1,6 +1,6 @@
 // From a fused group to a loop kernel and the run-time arguments of this shape.
 //
-// Contract: the kernel holds structure only (see loop_kernel.h); two shapes of one structure give equal
+// Contract: the kernel holds structure only (see kernel.h); two shapes of one structure give equal
 // kernels and differ in `args` and extents. Dimensions of size 1 are dropped and neighbours that every access
 // walks contiguously are joined.
 #ifndef LAMINA_JIT_KERNEL_LOWER_H_

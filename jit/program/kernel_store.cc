@@ -16,15 +16,17 @@ constexpr int64_t kLeastPart = 16;
 
 }  // namespace
 
-std::shared_ptr<Kernel> KernelStore::get(LoopKernel spec) {
+std::shared_ptr<Kernel> KernelStore::get(LoopKernel spec, const Schedule& schedule) {
   std::string text = to_string(spec);
+  std::string key = text + to_string(schedule);
   std::lock_guard lock(mutex_);
   if (kernels_.size() >= limit_.load())
     erase_if(kernels_, [](const auto& entry) { return entry.second.use_count() == 1; });
-  std::shared_ptr<Kernel>& slot = kernels_[text];
+  std::shared_ptr<Kernel>& slot = kernels_[std::move(key)];
   if (!slot) {
     slot = std::make_shared<Kernel>();
     slot->spec_ = std::move(spec);
+    slot->schedule_ = schedule;
     slot->text_ = std::move(text);
     ++stats_.kernels;
   }
@@ -79,7 +81,7 @@ absl::StatusOr<CompiledKernel> KernelStore::load_or_compile(const Kernel& kernel
   CodeGenerator* g = generator();
   if (!g) return absl::UnavailableError(unavailable_);
   const bool keep = !g->identity().empty() && disk_.unusable().empty();
-  const std::string key = keep ? str_cat(g->identity(), "\n", kernel.text_) : "";
+  const std::string key = keep ? str_cat(g->identity(), "\n", kernel.text_, to_string(kernel.schedule_)) : "";
   if (const std::optional<std::string> object = keep ? disk_.load(key) : std::nullopt) {
     absl::StatusOr<CompiledKernel> code = g->load(*object);
     if (code.ok()) {
@@ -87,7 +89,7 @@ absl::StatusOr<CompiledKernel> KernelStore::load_or_compile(const Kernel& kernel
       return code;
     }
   }
-  absl::StatusOr<CompiledKernel> code = g->compile(kernel.spec_, keep);
+  absl::StatusOr<CompiledKernel> code = g->compile(kernel.text_, kernel.schedule_, keep);
   if (code.ok()) {
     ++stats_.compiles;
     if (keep) disk_.store(key, code->take_object());
@@ -132,14 +134,14 @@ absl::StatusOr<std::string> KernelStore::ir(const Kernel& kernel) {
   std::lock_guard lock(mutex_);
   CodeGenerator* g = generator();
   if (!g) return absl::UnavailableError(unavailable_);
-  return g->ir(kernel.spec_);
+  return g->ir(kernel.text_, kernel.schedule_);
 }
 
 absl::StatusOr<std::string> KernelStore::assembly(const Kernel& kernel) {
   std::lock_guard lock(mutex_);
   CodeGenerator* g = generator();
   if (!g) return absl::UnavailableError(unavailable_);
-  return g->assembly(kernel.spec_);
+  return g->assembly(kernel.text_, kernel.schedule_);
 }
 
 void KernelStore::clear() {

@@ -1,9 +1,9 @@
 // Kernels shared by structure, each in one of two tiers: interpreted, or compiled by LLVM.
 //
-// Contract: equal loop kernels are one `Kernel`. A kernel starts in the interpreting tier and is compiled
-// when the time spent (or about to be spent) interpreting exceeds the cost of a compile, or a part of it that
-// shrinks with the number of runs; both tiers give the same bits, so the moment does not matter. Where no
-// code generator can be had the interpreter serves, and `unavailable()` says why.
+// Contract: equal loop kernels with equal schedules are one `Kernel`. A kernel starts in the interpreting
+// tier and is compiled when the time spent (or about to be spent) interpreting exceeds the cost of a compile,
+// or a part of it that shrinks with the number of runs; both tiers give the same bits, so the moment does not
+// matter. Where no code generator can be had the interpreter serves, and `unavailable()` says why.
 #ifndef LAMINA_JIT_PROGRAM_KERNEL_STORE_H_
 #define LAMINA_JIT_PROGRAM_KERNEL_STORE_H_
 
@@ -14,7 +14,8 @@
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
 #include "jit/codegen/client.h"
-#include "jit/kernel/kernel.h"
+#include "jit/kernel/interpret.h"
+#include "jit/kernel/schedule.h"
 #include "jit/program/disk_cache.h"
 
 namespace lamina::jit {
@@ -38,6 +39,7 @@ class Kernel {
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
   const LoopKernel& spec() const { return spec_; }
+  const Schedule& schedule() const { return schedule_; }
   const std::string& text() const { return text_; }
   bool is_compiled() const { return entry_.load(std::memory_order_acquire) != nullptr; }
   // The interpreting tier's form, made at the first call.
@@ -52,6 +54,7 @@ class Kernel {
  private:
   friend class KernelStore;
   LoopKernel spec_;
+  Schedule schedule_;
   std::string text_;
   std::atomic<const KernelInterpreter*> interpreter_{nullptr};
   std::atomic<KernelEntry> entry_{nullptr};
@@ -66,7 +69,7 @@ class KernelStore {
   // Code of one process.
   static constexpr size_t kMaxKernels = 20'000;
 
-  std::shared_ptr<Kernel> get(LoopKernel spec);
+  std::shared_ptr<Kernel> get(LoopKernel spec, const Schedule& schedule);
 
   // Machine code to run `work` element operations with, or null: interpret.
   KernelEntry entry_for(Kernel& kernel, int64_t work);

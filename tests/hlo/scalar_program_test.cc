@@ -6,6 +6,7 @@
 #include <string>
 
 #include "hlo/scalar/kernels.h"
+#include "hlo/scalar/primitives.h"
 #include "hlo/scalar/schedule.h"
 #include "tests/hlo/scalar_testing.h"
 
@@ -29,6 +30,27 @@ TEST_CASE("the recorder deduplicates, folds and drops dead code", "[scalar]") {
   REQUIRE(to_string(p) ==
           "%0: f32 = input\n%1: f32 = input\n%2: f32 = add %0, %1\n%3: f32 = constant 0x40000000 (2)\n"
           "%4: f32 = mul %2, %3\nreturn %4\n");
+}
+
+TEST_CASE("a primitive has a kernel for the types that it exists for and for no others", "[scalar]") {
+  int64_t exist = 0;
+  for (int p = 0; p <= static_cast<int>(Prim::convert); ++p) {
+    const auto prim = static_cast<Prim>(p);
+    if (prim == Prim::constant) continue;
+    for (int r = 0; r < kNumDTypes; ++r)
+      for (int o = 0; o < kNumDTypes; ++o) {
+        const auto result = static_cast<DType>(r), operand = static_cast<DType>(o);
+        if (is_select(prim) && r != o) continue;
+        std::vector<DType> operands(static_cast<size_t>(prim_arity(prim)), operand);
+        if (is_select(prim)) operands[0] = DType::kBool;
+        const std::string fault = prim_fault(prim, result, operands);
+        INFO(prim_name(prim) << " of " << info(operand).name << " to " << info(result).name << ": " << fault);
+        REQUIRE(fault.empty() == (!is_complex(result) && !is_complex(operand) &&
+                                  find_kernel(prim, result, operand) != nullptr));
+        exist += fault.empty();
+      }
+  }
+  CHECK(exist > 500);
 }
 
 TEST_CASE("folding keeps what floats keep", "[scalar]") {

@@ -18,6 +18,7 @@ namespace {
 // A kernel with its run-time arguments and input bytes.
 struct Case {
   LoopKernel kernel;
+  Schedule schedule;
   std::vector<int64_t> args;
   std::vector<std::vector<char>> memory;  // per buffer
   std::vector<int64_t> extents;
@@ -91,10 +92,11 @@ void check_tiers(const Case& c) {
   INFO(to_string(c.kernel));
   for (int64_t e : c.extents) UNSCOPED_INFO("extent " << e);
   if (!status.ok()) FAIL(status.message());
+  CHECK(reads_back(c.kernel));
   const KernelInterpreter interpreter(c.kernel);
   const Memory expected = run_case(c, [&](auto... a) { return interpreter.run(a...); });
   for (const char* cpu : {"", kLeastCpu}) {
-    auto compiled = generator(cpu).compile(c.kernel);
+    auto compiled = generator(cpu).compile(to_string(c.kernel), c.schedule);
     if (!compiled.ok()) FAIL(compiled.status().message());
     const Memory got = run_case(c, compiled->entry());
     INFO("target " << cpu);
@@ -279,7 +281,7 @@ class RandomKernel {
     Reduction& r = k.kernel.reduction;
     const uint32_t value = values.back();
     const DType t = k.kernel.body[value].type;
-    r.form = pick(2) ? ReduceForm::kAlongReduced : ReduceForm::kAcrossParallel;
+    c.schedule.reduce = pick(2) ? ReduceForm::kAlongReduced : ReduceForm::kAcrossParallel;
     const bool pairs = pick(3) == 0;
     if (pairs && !hlo::is_storage_float(t)) {
       // (value, index) pairs: the larger value, the earlier index among equals.
@@ -340,8 +342,8 @@ class RandomKernel {
   std::mt19937_64 rng_;
 };
 
-// sum of x over the last of two dimensions, with either form.
-LoopKernel sum_kernel(DType t, ReduceForm form, bool reduce_last) {
+// The sum of x over one of two dimensions.
+LoopKernel sum_kernel(DType t, bool reduce_last) {
   KernelBuilder k(1, 1);
   const uint32_t x = k.buffer(t), init = k.buffer(t), out = k.buffer(t, true);
   const uint32_t stride = k.arg();
@@ -359,7 +361,6 @@ LoopKernel sum_kernel(DType t, ReduceForm form, bool reduce_last) {
   r.combine.code = {add};
   r.combine.outputs = {2};
   r.init = {k.access(init, {})};
-  r.form = form;
   k.in_epilogue = true;
   KernelInstr result{KernelOp::kReduced, Prim::constant, t};
   k.add(result);
@@ -411,7 +412,7 @@ void check_sum(DType t, int64_t rows, int64_t columns) {
       expected[o] = tree_sum(sequence, init);
     }
     for (ReduceForm form : {ReduceForm::kAlongReduced, ReduceForm::kAcrossParallel}) {
-      const LoopKernel kernel = sum_kernel(t, form, reduce_last);
+      const LoopKernel kernel = sum_kernel(t, reduce_last);
       const int64_t args[] = {outputs, reduced, columns};
       for (int tier = 0; tier < 3; ++tier) {
         std::vector<T> got(outputs, T(77));
@@ -422,7 +423,7 @@ void check_sum(DType t, int64_t rows, int64_t columns) {
         if (tier == 0) {
           REQUIRE(interpret_kernel(kernel, buffers, args, 0, 1, 0, outputs, &cancel) == 0);
         } else {
-          auto compiled = generator(tier == 1 ? "" : kLeastCpu).compile(kernel);
+          auto compiled = generator(tier == 1 ? "" : kLeastCpu).compile(to_string(kernel), {form});
           if (!compiled.ok()) FAIL(compiled.status().message());
           REQUIRE(compiled->entry()(buffers, args, 0, 1, 0, outputs, &cancel) == 0);
         }

@@ -48,7 +48,7 @@ void check(Prim prim, DType result, const std::vector<DType>& operands) {
   REQUIRE(interpret_kernel(kernel, buffers.data(), args, 0, 1, 0, kCount, &cancel) == 0);
   buffers.back() = got.data();
   for (const char* cpu : {"", kLeastCpu}) {
-    auto compiled = generator(cpu).compile(kernel);
+    auto compiled = generator(cpu).compile(to_string(kernel));
     INFO(to_string(kernel));
     if (!compiled.ok()) FAIL(compiled.status().message());
     std::fill(got.begin(), got.end(), 0x55);

@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "jit/codegen/client.h"
-#include "jit/kernel/kernel.h"
+#include "jit/kernel/interpret.h"
+#include "jit/kernel/schedule.h"
 
 namespace lamina::jit {
 
@@ -36,6 +37,13 @@ inline constexpr const char* kLeastCpu = "x86-64-v3";
 #else
 inline constexpr const char* kLeastCpu = "generic";
 #endif
+
+// Whether print and parse are inverse for this kernel, byte for byte.
+inline bool reads_back(const LoopKernel& kernel) {
+  const std::string text = to_string(kernel);
+  const absl::StatusOr<LoopKernel> read = parse_kernel(text);
+  return read.ok() && to_string(*read) == text;
+}
 
 class KernelBuilder {
  public:

@@ -225,6 +225,7 @@ TEST_CASE("Random repeats give the same bits on every tier and target", "[repeat
     for (const Repeat& r : c.kernel.repeats)
       for (const KernelInstr& i : r.body) nests += i.op == KernelOp::kRepeat;
     in_a_row += c.kernel.repeats.size() > 1;
+    CHECK(jit::reads_back(c.kernel));
     const jit::KernelInterpreter interpreter(c.kernel);
     const auto want = run(c, [&](auto... a) { return interpreter.run(a...); });
     LoopKernel less = c.kernel;
@@ -233,7 +234,7 @@ TEST_CASE("Random repeats give the same bits on every tier and target", "[repeat
     const jit::KernelInterpreter pruned(less);
     const auto same = run(c, [&](auto... a) { return pruned.run(a...); });
     for (const char* cpu : {"", jit::kLeastCpu}) {
-      auto compiled = jit::generator(cpu).compile(c.kernel);
+      auto compiled = jit::generator(cpu).compile(to_string(c.kernel));
       if (!compiled.ok()) FAIL(compiled.status().message());
       const auto got = run(c, compiled->entry());
       for (size_t b = 0; b < want.size(); ++b) {
@@ -326,7 +327,7 @@ TEST_CASE("A kernel's loops ask before they go on for ever", "[repeat][codegen]"
   };
   const jit::KernelInterpreter interpreter(k);
   check([&](auto... a) { return interpreter.run(a...); });
-  auto compiled = jit::generator().compile(k);
+  auto compiled = jit::generator().compile(to_string(k));
   REQUIRE(compiled.ok());
   check(compiled->entry());
 }

@@ -1,0 +1,36 @@
+// Kernels without machine code: the interpreting tier, which gives the bits that compiled kernels give.
+#ifndef LAMINA_JIT_KERNEL_INTERPRET_H_
+#define LAMINA_JIT_KERNEL_INTERPRET_H_
+
+#include <memory>
+
+#include "jit/kernel/kernel.h"
+
+namespace lamina::jit {
+
+// The contract of KernelEntry, in blocks, without a compile. Preparing is cheap (no code is made);
+// `run` may be called from several threads at once.
+class KernelInterpreter {
+ public:
+  // `kernel` must be verified.
+  explicit KernelInterpreter(const LoopKernel& kernel);
+  ~KernelInterpreter();
+  KernelInterpreter(KernelInterpreter&&) noexcept;
+  KernelInterpreter& operator=(KernelInterpreter&&) noexcept;
+
+  int32_t run(void* const* buffers, const int64_t* args, int64_t outer_begin, int64_t outer_end,
+              int64_t inner_begin, int64_t inner_end, const int32_t* cancel) const;
+
+ private:
+  struct Plan;
+  std::unique_ptr<const Plan> plan_;
+};
+
+// The same for one run.
+int32_t interpret_kernel(const LoopKernel& kernel, void* const* buffers, const int64_t* args,
+                         int64_t outer_begin, int64_t outer_end, int64_t inner_begin, int64_t inner_end,
+                         const int32_t* cancel);
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_KERNEL_INTERPRET_H_

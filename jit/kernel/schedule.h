@@ -1,0 +1,38 @@
+// How a target runs a kernel: what changes its code and its speed, and never its results.
+//
+// Contract: a kernel says what, a schedule how. A target chooses it from a kernel and its arguments (a pure
+// function); its line is a part of the key of compiled code. Any schedule is legal for any kernel.
+#ifndef LAMINA_JIT_KERNEL_SCHEDULE_H_
+#define LAMINA_JIT_KERNEL_SCHEDULE_H_
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "jit/kernel/kernel.h"
+
+namespace lamina::jit {
+
+// Where the vector lanes of a reduction go: along the reduced index, or along the last parallel dimension
+// (with L accumulators each). A kernel without parallel dimensions has only the first.
+enum class ReduceForm : uint8_t { kAlongReduced, kAcrossParallel };
+
+struct Schedule {
+  ReduceForm reduce = ReduceForm::kAlongReduced;
+  bool operator==(const Schedule&) const = default;
+};
+
+// One line, such as "schedule cpu reduce=across\n"; `parse_schedule` reads that and nothing else.
+std::string to_string(const Schedule& schedule);
+absl::StatusOr<Schedule> parse_schedule(std::string_view text);
+
+// The form that walks memory in its order where the elements lie so, and leaves few lanes empty. `args` as
+// the kernel takes them.
+ReduceForm favoured_form(const LoopKernel& kernel, std::span<const int64_t> args);
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_KERNEL_SCHEDULE_H_
