@@ -31,6 +31,12 @@ JvpResult CustomRule::jvp(Builder& b, std::span<const Value>, std::span<const Va
   return {};
 }
 
+Values CustomRule::transpose(Builder& b, std::span<const Value>, std::span<const bool>,
+                             std::span<const Value>) {
+  b.fail(absl::UnimplementedError("this custom rule has no transpose"));
+  return {};
+}
+
 CustomRule::Forward CustomRule::forward(Builder& b, std::span<const Value>) {
   b.fail(absl::UnimplementedError("this custom rule has no forward pass"));
   return {};

@@ -3,7 +3,8 @@
 // Contract: a rule is attached to a `call` node by its id (attribute `rule`); the call's body is the function
 // itself. The callbacks run when a transform reaches the call, any number of times, under the graph lock;
 // they record nodes on the values given, with the builder or otherwise, and leave errors in the builder. A
-// rule has `jvp`, or `forward` and `backward`.
+// rule has `jvp`, or `forward` and `backward`. One with `jvp` may have `transpose`, for a function that is
+// linear in some operands and whose body cannot be transposed (an iteration that solves a linear system).
 #ifndef LAMINA_HLO_CUSTOM_RULE_H_
 #define LAMINA_HLO_CUSTOM_RULE_H_
 
@@ -27,6 +28,12 @@ class CustomRule {
   // others. Returns one tangent per result (null: none), linear in the tangents, and the results, which must
   // not depend on the tangents; no results means that the call's own stand.
   virtual JvpResult jvp(Builder& b, std::span<const Value> operands, std::span<const Value> tangents);
+
+  // kJvp. Whether there is `transpose`, and it: cotangents of the operands that are `linear` (null: zero, and
+  // for the others) from those of the results (all there; null for integer results).
+  virtual bool has_transpose() const { return false; }
+  virtual Values transpose(Builder& b, std::span<const Value> operands, std::span<const bool> linear,
+                           std::span<const Value> cotangents);
 
   // kVjp. The results and whatever `backward` wants to see again.
   struct Forward {

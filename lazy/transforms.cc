@@ -149,9 +149,9 @@ VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
       inputs.push_back(linear->tangent_inputs[i]);
       given.push_back(all[i]);
     }
-    // The derivative of a linear function is the function.
-    const trace::JvpOut along = check(trace::jvp(or_zeros(linear->tangents, open.values), inputs, given));
-    return from_carriers(or_zeros(along.tangents, open.values), open.outputs);
+    return from_carriers(
+        check(trace::substitute(or_zeros(linear->tangents, open.values), inputs, or_zeros(given, inputs))),
+        open.outputs);
   };
   return result;
 }

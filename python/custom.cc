@@ -3,6 +3,7 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <array>
 
 #include "hlo/custom_rule.h"
@@ -116,6 +117,20 @@ class PythonRule final : public hlo::CustomRule {
     if (in_closed_program(x)) close_over_arrays(b, joined(x, t), std::array{&out.primals, &out.tangents});
     return out;
   }
+  bool has_transpose() const override {
+    py::gil_scoped_acquire gil;
+    return kind_ == Kind::kJvp && !second_.is_none();
+  }
+  Values transpose(hlo::Builder& b, std::span<const Value> x, std::span<const bool>,
+                   std::span<const Value> cotangents) override {
+    Call call;
+    Values out = values_of(second_(tensors(x.first(arguments_)), tensors(cotangents)));
+    Values inputs = joined(x, cotangents);
+    inputs.erase(std::remove(inputs.begin(), inputs.end(), Value()), inputs.end());
+    if (in_closed_program(inputs)) close_over_arrays(b, inputs, std::array{&out});
+    out.resize(x.size());
+    return out;
+  }
   Forward forward(hlo::Builder& b, std::span<const Value> x) override {
     Call call;
     captured_ = x.size() - arguments_;
@@ -195,7 +210,8 @@ void add_custom(py::module_& m) {
              return std::make_unique<RuleHandle>(
                  std::make_shared<PythonRule>(kind, arguments, std::move(first), std::move(second)));
            }),
-           "A jvp rule, or a forward and a backward rule.");
+           "A jvp rule and, for a function that is linear in some arguments, its transpose (or None); or a "
+           "forward and a backward rule.");
   m.def(
       "call_with_rule",
       [](const py::function& f, const py::sequence& args, const RuleHandle& rule) {

@@ -149,6 +149,10 @@ PyObject* call_function(PyObject* self, PyObject* const* args, size_t flags, PyO
   const Py_ssize_t given = PyVectorcall_NARGS(flags) + (names ? PyTuple_GET_SIZE(names) : 0);
   for (Py_ssize_t i = 0; f->views && !viewed && i < given; ++i)
     if (is_tensor(args[i])) viewed = args[i];
+  for (Py_ssize_t i = PyVectorcall_NARGS(flags); viewed && i < given; ++i)
+    if (args[i] == Py_True && PyUnicode_CompareWithASCIIString(
+                                  PyTuple_GET_ITEM(names, i - given + PyTuple_GET_SIZE(names)), "copy") == 0)
+      viewed = nullptr;
   return unshared(PyObject_Vectorcall(f->general, args, flags, names), viewed);
 }
 

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "hlo/computation.h"
 #include "hlo/custom_call.h"
 #include "hlo/hash_map.h"
 #include "hlo/host_lock.h"
@@ -500,6 +501,25 @@ void add_transforms(py::module_& m) {
         return to_list(std::move(out));
       },
       "As `op`, of regions with carriers; `results` are (dtype, weak) of each result.");
+  m.def(
+      "inlined",
+      [](const Region& region, const py::sequence& operands) {
+        UserLocation location;
+        hlo::GraphLock lock;
+        hlo::Builder b;
+        hlo::Values in;
+        for (const Lazy& x : from_sequence(operands)) in.push_back(lazy::carrier(b, x));
+        std::vector<Lazy> out;
+        for (hlo::Value& v : hlo::inline_computation(b, *region.computation, in)) {
+          const lazy::Typed& result = region.results.at(out.size());
+          out.push_back(lazy::from_carrier(b, std::move(v), result.type->dtype, result.weak));
+        }
+        lazy::check(b.status());
+        return to_list(std::move(out));
+      },
+      "The results of a region with carriers on operands of its types, its ops recorded one by one: each "
+      "result depends "
+      "on what it is computed from only.");
   py::class_<lazy::Program, std::shared_ptr<lazy::Program>>(m, "Program")
       .def(py::init([typed](const py::function& f, const std::vector<TypeSpec>& specs, std::string name,
                             std::string where) {

@@ -195,6 +195,12 @@ bool takes_copy(PyObject* key) {
 // --- slots ---
 
 // Slots whose meaning is written in Python.
+// Elements without a sign are their own absolute values.
+PyObject* abs_slot(PyObject* a) {
+  const hlo::DTypeKind kind = hlo::info(lazy_of(a).value.dtype()).kind;
+  const bool has_sign = kind != hlo::DTypeKind::kUnsigned && kind != hlo::DTypeKind::kBool;
+  return has_sign ? unary_slot<Op::abs>(a) : PyNumber_Positive(a);
+}
 #define LAMINA_HOOK2(slot, name) \
   PyObject* slot(PyObject* a, PyObject* b) { return call_hook(name, a, b); }
 LAMINA_HOOK2(floor_divide_slot, "floor_divide")
@@ -371,7 +377,7 @@ PyType_Slot slots[] = {
     {Py_nb_power, reinterpret_cast<void*>(power_slot)},
     {Py_nb_matrix_multiply, reinterpret_cast<void*>(matmul_slot)},
     {Py_nb_negative, reinterpret_cast<void*>(unary_slot<Op::negate>)},
-    {Py_nb_absolute, reinterpret_cast<void*>(unary_slot<Op::abs>)},
+    {Py_nb_absolute, reinterpret_cast<void*>(abs_slot)},
     {Py_nb_invert, reinterpret_cast<void*>(unary_slot<Op::not_>)},
     {Py_nb_and, reinterpret_cast<void*>(binary_slot<Op::and_>)},
     {Py_nb_or, reinterpret_cast<void*>(binary_slot<Op::or_>)},

@@ -398,6 +398,9 @@ BatchResult case_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
 // --- call ---
 
 Values call_like(Builder& b, const Node& node, ComputationPtr body, Ops operands) {
+  // A custom rule is the function's, not its transpose's.
+  if (node.attrs().has(Attr::rule))
+    return b.make_multi(Op::call, operands, intern_attrs({{Attr::body, std::move(body)}}));
   return b.make_multi(Op::call, operands, with_attr(node.attrs(), Attr::body, std::move(body)));
 }
 
@@ -448,6 +451,7 @@ JvpResult call_linearize(Builder& b, const Node& node, Ops x, Ops t) {
 }
 
 Values call_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct) {
+  if (has_custom_transpose(node)) return custom_rule_transpose(b, node, x, linear, ct);
   Values out(x.size());
   const Mask results = present(ct);
   absl::StatusOr<ComputationPtr> back =

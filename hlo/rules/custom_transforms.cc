@@ -98,6 +98,20 @@ class BatchedRule : public CustomRule {
     return out;
   }
 
+  bool has_transpose() const override { return inner_->has_transpose(); }
+  Values transpose(Builder& b, Ops operands, Marks linear, Ops cotangents) override {
+    Values parameters, inner_operands(operands.size()), inner_cts(cotangents.size()), values;
+    Mask marks;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (linear[i]) continue;
+      add(parameters, values, marks, operands[i], i);
+      inner_operands[i] = parameters.back();
+    }
+    add_cotangents(parameters, values, marks, cotangents, inner_cts);
+    return batched_cotangents(b, inner_->transpose(b, inner_operands, linear, inner_cts), parameters, values,
+                              marks);
+  }
+
   Forward forward(Builder& b, Ops operands) override {
     Values parameters, values;
     Mask marks;
@@ -127,13 +141,22 @@ class BatchedRule : public CustomRule {
       marks.push_back(true);
     }
     const size_t n = parameters.size();
+    add_cotangents(parameters, values, marks, cotangents, inner_cts);
+    return batched_cotangents(b, inner_->backward(b, Ops(parameters).first(n), inner_cts), parameters, values,
+                              marks);
+  }
+
+ private:
+  void add_cotangents(Values& parameters, Values& values, Mask& marks, Ops cotangents, Values& inner) const {
     for (size_t i = 0; i < cotangents.size(); ++i) {
       if (!cotangents[i]) continue;
-      parameters.push_back(inner_cts[i] = make_parameter(result_types_[i]));
+      parameters.push_back(inner[i] = make_parameter(result_types_[i]));
       values.push_back(cotangents[i]);
       marks.push_back(result_marks_[i]);
     }
-    const Values one = inner_->backward(b, Ops(parameters).first(n), inner_cts);
+  }
+  // The cotangents of all operands from those of one lane, summed over the lanes where an operand has none.
+  Values batched_cotangents(Builder& b, const Values& one, Ops parameters, Ops values, Marks marks) const {
     Values out(operand_types_.size());
     if (!check_returned(b, "cotangents", one, operand_types_, true)) return out;
     Values flat;
@@ -150,8 +173,6 @@ class BatchedRule : public CustomRule {
     }
     return out;
   }
-
- private:
   void add(Values& parameters, Values& values, Mask& marks, const Value& value, size_t i) const {
     parameters.push_back(make_parameter(operand_types_[i]));
     values.push_back(value);
@@ -207,6 +228,32 @@ JvpResult custom_rule_jvp(Builder& b, const Node& call, Ops x, Ops t, JvpMode mo
   for (size_t i = 0; i < types.size(); ++i)
     if (has_tangent(types[i])) out.tangents[i] = linear[next++];
   out.primals = f.results;
+  return out;
+}
+
+bool has_custom_transpose(const Node& call) {
+  if (!call.attrs().has(Attr::rule)) return false;
+  const std::shared_ptr<CustomRule> rule = find_custom_rule(call.attrs().integer(Attr::rule));
+  return rule && rule->has_transpose();
+}
+
+Values custom_rule_transpose(Builder& b, const Node& call, Ops x, Marks linear, Ops ct) {
+  Values out(x.size()), operands(x.begin(), x.end()), cts;
+  const std::shared_ptr<CustomRule> rule = rule_of(b, call);
+  if (!rule) return out;
+  std::vector<const Type*> types;
+  for (size_t i = 0; i < x.size(); ++i) {
+    types.push_back(call.operand_type(i));
+    if (linear[i]) operands[i] = Value();
+  }
+  for (uint32_t i = 0; i < call.num_results(); ++i) {
+    const Type* type = call.result_type(i);
+    cts.push_back(!has_tangent(type) ? Value() : ct[i] ? ct[i] : b.zeros(type));
+  }
+  Values back = rule->transpose(b, operands, linear, cts);
+  if (!check_returned(b, "cotangents", back, types, true)) return out;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (linear[i]) out[i] = back[i];
   return out;
 }
 

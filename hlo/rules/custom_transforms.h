@@ -10,6 +10,10 @@ JvpResult custom_rule_jvp(Builder& b, const Node& call, std::span<const Value> x
                           JvpMode mode);
 BatchResult custom_rule_batch(Builder& b, const Node& call, std::span<const Value> x,
                               std::span<const bool> batched, int64_t size);
+// Whether the call has a rule with `transpose`, and its cotangents by that.
+bool has_custom_transpose(const Node& call);
+Values custom_rule_transpose(Builder& b, const Node& call, std::span<const Value> x,
+                             std::span<const bool> linear, std::span<const Value> ct);
 // Of the linear stand-in that custom_rule_jvp makes for a function with a custom vjp.
 Values custom_vjp_transpose(Builder& b, const Node& custom_call, std::span<const Value> x,
                             std::span<const bool> linear, std::span<const Value> ct);

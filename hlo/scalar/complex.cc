@@ -207,7 +207,7 @@ ScalarComplex tanh_f64(ScalarComplex z) {
   r.re = select(z.re == 0, z.re, r.re);
   r.im = select(z.im == 0, z.im, r.im);
   const Scalar zero = constant(a, 0), nan = nan_like(a);
-  r = select(is_nan(z.im) & (z.re != 0), {nan, nan}, r);
+  r = select(~is_finite(z.im) & (z.re != 0), {nan, nan}, r);
   return select(is_inf(z.re) & ~is_finite(z.im), {with_sign_of_number(constant(a, 1), z.re), zero}, r);
 }
 
@@ -336,7 +336,8 @@ ScalarComplex sign(ScalarComplex z) {
         const Scale s = scale_of(v);
         const ScalarComplex u{v.re * s.inverse, v.im * s.inverse};
         const Scalar size = hypot_f64(u);
-        return select(is_zero(v), v, {u.re / size, u.im / size});
+        const Scalar zero = constant(v.re, 0);
+        return select(is_zero(v), {zero, zero}, {u.re / size, u.im / size});
       },
       z);
 }

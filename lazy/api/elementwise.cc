@@ -302,13 +302,18 @@ Tensor floor_divide(Operand x, Operand y) {
     // From the remainder, so that quotient * y + remainder gives x back.
     Value r = b.divide(b.subtract(u.value, q.rest), v.value);
     r = b.make(Op::round_nearest_even, {{b.select(q.crosses, b.subtract(r, one), r)}});
+    r = b.select(compared(b, r, 0, "EQ"), b.floor(q.divided), r);  // a zero has the quotient's sign
     return Lazy{b.select(compared(b, v.value, 0, "EQ"), q.divided, r), u.weak};
   });
 }
 Tensor remainder(Operand x, Operand y) {
   return binary(x, y, "remainder", [](Builder& b, const Lazy& u, const Lazy& v) {
     const Quotient q = divide_truncated(b, u.value, v.value);
-    return Lazy{b.select(q.crosses, b.add(q.rest, v.value), q.rest), u.weak};
+    const Value rest = b.select(q.crosses, b.add(q.rest, v.value), q.rest), zero = b.zeros_like(rest);
+    if (hlo::is_integer(rest.dtype())) return Lazy{rest, u.weak};
+    // Sums, not constants, give zeros y's sign: they have the derivative of the rest.
+    const Value down = b.negate(b.subtract(zero, rest)), up = b.add(rest, zero);
+    return Lazy{b.select(compared(b, v.value, 0, "LT"), down, up), u.weak};
   });
 }
 Tensor where(Operand condition, Operand x, Operand y) {

@@ -8,6 +8,14 @@ from typing import Any
 
 from lamina._tensor import numpy, to_tensor
 
+NAMES = ("cpu",)
+
+
+def check(device: Any) -> None:
+    """ValueError unless `device` names one that is there; None is any."""
+    if device is not None and str(device) not in NAMES:
+        raise ValueError(f"there is no device {device!r}; there is {', '.join(map(repr, NAMES))}")
+
 
 def device_put(x: Any, device: Any = None, **options: Any) -> Any:
     """The arrays of a container as Tensors; the other arguments have no effect."""

@@ -133,8 +133,9 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack needs an object with __dlpack__, not {type(x).__name__}")
-    if device is not None and str(device) != "cpu":
-        raise ValueError(f"there is no device {device!r}; there is 'cpu'")
+    from lamina import _devices
+
+    _devices.check(device)
     where = getattr(x, "__dlpack_device__", lambda: (1, 0))()
     if int(where[0]) != 1:
         raise TypeError("only arrays in CPU memory can be taken over through DLPack")
@@ -149,17 +150,17 @@ def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
     """The module with the array API's functions."""
     from lamina import numpy as lnp
 
-    if api_version not in (None, "2021.12", "2022.12", "2023.12"):
-        raise ValueError(
-            f"the array API version {api_version!r} is not known; known are 2021.12, 2022.12, 2023.12"
-        )
+    known = ("2021.12", "2022.12", "2023.12", lnp.__array_api_version__)
+    if api_version not in (None, *known):
+        raise ValueError(f"the array API version {api_version!r} is not known; known are {', '.join(known)}")
     return lnp
 
 
 def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     """A copy on `device`, which can only be "cpu"."""
-    if str(device) != "cpu":
-        raise ValueError(f"there is no device {device!r}; there is 'cpu'")
+    from lamina import _devices
+
+    _devices.check(device)
     return _core.set_weak(self, self.weak_type)
 
 

@@ -392,10 +392,10 @@ def _forward(name: str) -> Any:
     return method
 
 
-def _reshape(self: Tensor, *shape: Any, order: str = "C") -> Tensor:
+def _reshape(self: Tensor, *shape: Any, order: str = "C", copy: bool | None = None) -> Tensor:
     from lamina import numpy as lnp
 
-    return lnp.reshape(self, shape[0] if len(shape) == 1 else shape, order)
+    return lnp.reshape(self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
 
 def _transpose(self: Tensor, *axes: Any) -> Tensor:

@@ -410,7 +410,7 @@ NOT_YET: dict[str, dict[str, str]] = {
         ),
         **_because(
             "about types and shapes, no array out",
-            "can_cast isdtype issubdtype promote_types result_type ndim shape size "
+            "can_cast isdtype issubdtype promote_types result_type ndim shape size __array_namespace_info__ "
             "dtype broadcast_shapes iscomplexobj isrealobj isscalar",
         ),
         **_because(
@@ -430,6 +430,7 @@ NOT_YET: dict[str, dict[str, str]] = {
         **_because(
             ELSEWHERE,
             "associative_scan cond fori_loop map reduce reduce_window scan select_and_scatter switch "
+            "custom_linear_solve custom_root "
             "while_loop scatter_sub scatter scatter_add scatter_apply scatter_max scatter_min scatter_mul gather",
         ),
         **_because(

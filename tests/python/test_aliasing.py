@@ -20,6 +20,7 @@ def _modules():
         "numpy.fft",
         "scipy.linalg",
         "scipy.special",
+        "scipy.sparse.linalg",
         "scipy.stats",
         "ops",
     ):
@@ -87,6 +88,8 @@ ROWS = {
     "lamina.lax.associative_scan": [(lambda a, b: a, V), (lambda a, b: a, V[:1])],
     "lamina.lax.batch_matmul": [(np.ones((2, 2, 2), "f4"), np.ones((2, 2, 2), "f4"))],
     "lamina.lax.cond": [(True, lambda v: v, lambda v: v, V)],
+    "lamina.lax.custom_linear_solve": [(lambda x: x, V, lambda f, b: b)],
+    "lamina.lax.custom_root": [(lambda x: x, V, lambda f, x: x, lambda g, y: y)],
     "lamina.lax.conv": [(*_conv, (1,), "VALID")],
     "lamina.lax.conv_general_dilated": [(*_conv, (1,), "VALID")],
     "lamina.lax.conv_transpose": [(np.ones((1, 4, 1), "f4"), np.ones((2, 1, 1), "f4"), (1,), "VALID")],
@@ -146,6 +149,8 @@ ROWS = {
 LEFT_OUT = {
     "get_printoptions": "gives no Tensor",
     "load": "reads a file",
+    "save": "writes a file",
+    "savez": "writes a file",
     "asarray": "gives a Tensor itself",
     "asanyarray": "gives a Tensor itself",
     "ascontiguousarray": "gives a Tensor itself",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import lamina as lm
 import lamina.numpy as lnp
 import lamina.scipy.stats as stats
@@ -27,13 +28,24 @@ CONTINUOUS = {
     "t": (3.0,),
     "truncnorm": (-0.5, 1.2),
     "uniform": (),
+    "vonmises": (2.5,),
+    "wrapcauchy": (0.4,),
 }
-DISCRETE = {"bernoulli": (0.3,), "binom": (7.0, 0.3), "geom": (0.3,), "nbinom": (4.0, 0.3), "poisson": (2.5,)}
+DISCRETE = {
+    "bernoulli": (0.3,),
+    "betabinom": (7.0, 2.5, 1.5),
+    "binom": (7.0, 0.3),
+    "geom": (0.3,),
+    "nbinom": (4.0, 0.3),
+    "poisson": (2.5,),
+}
 
 
 def functions(distribution, names):
     return [
-        n for n in names if n not in ("cdf", "sf", "logcdf", "logsf", "ppf") or n in distribution._functions
+        n
+        for n in names
+        if n not in ("cdf", "sf", "logcdf", "logsf", "ppf", "isf") or n in distribution._functions
     ]
 
 
@@ -41,8 +53,8 @@ def functions(distribution, names):
 @pytest.mark.filterwarnings("ignore")
 def test_continuous(name):
     mine, theirs = getattr(stats, name), getattr(reference, name)
-    for f in functions(mine, ["logpdf", "pdf", "cdf", "sf", "logcdf", "logsf", "ppf"]):
-        x = Q if f == "ppf" else X
+    for f in functions(mine, ["logpdf", "pdf", "cdf", "sf", "logcdf", "logsf", "ppf", "isf"]):
+        x = Q if f in ("ppf", "isf") else X
         for extra in ({}, {"loc": 0.3, "scale": 1.7}):
             got = getattr(mine, f)(lnp.array(x), *CONTINUOUS[name], **extra)
             want = getattr(theirs, f)(x, *CONTINUOUS[name], **extra)
@@ -95,6 +107,117 @@ def test_dirichlet():
         stats.dirichlet.pdf(x[:2], alpha).numpy(), reference.dirichlet.pdf(x, alpha), rtol=1e-12
     )
     assert stats.dirichlet.logpdf(np.array([0.5, 0.6, 0.1]), alpha).item() == -np.inf
+
+
+def test_multinomial():
+    x, p = np.array([[1, 2, 4], [0, 7, 0], [1, 1, 1]]), np.array([0.2, 0.3, 0.5])
+    want = reference.multinomial.logpmf(x, 7, p)
+    np.testing.assert_allclose(lm.jit(stats.multinomial.logpmf)(x, 7, p).numpy(), want, rtol=1e-12)
+    np.testing.assert_allclose(stats.multinomial.pmf(x, 7, p).numpy(), np.exp(want), rtol=1e-12)
+    slope = lm.grad(lambda p: stats.multinomial.logpmf(x[0], 7, p))(p)
+    np.testing.assert_allclose(slope.numpy(), x[0] / p, rtol=1e-12)
+
+
+def test_bernoulli_ppf():
+    q = np.array([0.0, 0.3, 0.7, 0.71, 1.0])
+    for loc in (0, 2):
+        # SciPy has no value below the support at 0.
+        want = reference.bernoulli.ppf(q, 0.3, loc=loc)[1:]
+        np.testing.assert_array_equal(stats.bernoulli.ppf(q, 0.3, loc=loc).numpy()[1:], want)
+    assert np.isnan(stats.bernoulli.ppf(1.5, 0.3).item())
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("method", ["average", "min", "max", "dense", "ordinal"])
+@pytest.mark.parametrize("dtype", ["float64", "int32"])
+def test_rankdata(method, axis, dtype):
+    x = np.random.default_rng(0).integers(0, 5, (4, 7)).astype(dtype)
+    want = reference.rankdata(x, method, axis=axis)
+    f = lambda a: stats.rankdata(a, method, axis=axis)  # noqa: E731
+    got = f(lnp.array(x))
+    assert got.dtype == "float32"
+    np.testing.assert_array_equal(got.numpy(), want)
+    np.testing.assert_array_equal(lm.jit(f)(lnp.array(x)).numpy(), want)
+    if axis is None:
+        lanes = lm.vmap(f)(lnp.array(x)).numpy()
+        np.testing.assert_array_equal(lanes, [reference.rankdata(row, method) for row in x])
+
+
+def test_ranks_beside_nan_are_nan():
+    x = np.array([[1.0, np.nan, 2.0], [3.0, 1.0, 2.0]])
+    np.testing.assert_array_equal(stats.rankdata(x, axis=1).numpy(), reference.rankdata(x, axis=1))
+    assert stats.rankdata(np.zeros((0,))).shape == (0,)
+    with pytest.raises(ValueError, match="method"):
+        stats.rankdata(x, "mean")
+    with pytest.raises(NotImplementedError, match="nan_policy"):
+        stats.rankdata(x, nan_policy="omit")
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_mode_and_sem(axis, keepdims):
+    x = np.random.default_rng(1).integers(0, 4, (6, 5)).astype(np.float64)
+    want = reference.mode(x, axis=axis, keepdims=keepdims)
+    for f in (stats.mode, lm.jit(stats.mode, static_argnames=("axis", "keepdims"))):
+        got = f(x, axis=axis, keepdims=keepdims)
+        np.testing.assert_array_equal(got.mode.numpy(), want.mode)
+        np.testing.assert_array_equal(got.count.numpy(), want.count)
+    want = reference.sem(x, axis=axis, keepdims=keepdims)
+    np.testing.assert_allclose(stats.sem(x, axis=axis, keepdims=keepdims).numpy(), want, rtol=1e-12)
+    x[1, 2] = np.nan
+    want = reference.sem(x, axis=axis, nan_policy="omit")
+    np.testing.assert_allclose(stats.sem(x, axis=axis, nan_policy="omit").numpy(), want, rtol=1e-12)
+    assert np.isnan(stats.sem(x, axis=axis).numpy()).any()
+
+
+@pytest.mark.parametrize("bandwidth", [None, "scott", "silverman", 0.4, lambda kde: 0.7])
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gaussian_kde(bandwidth, d, weighted):
+    rng = np.random.default_rng(0)
+    x, points = rng.normal(size=(d, 20)), rng.normal(size=(d, 6))
+    weights = rng.uniform(0.5, 2, 20) if weighted else None
+    mine, theirs = (m.gaussian_kde(x, bandwidth, weights) for m in (stats, reference))
+    for name in ("pdf", "evaluate", "logpdf", "__call__"):
+        want = getattr(theirs, name)(points)
+        np.testing.assert_allclose(getattr(mine, name)(points).numpy(), want, rtol=1e-10)
+    np.testing.assert_allclose(mine.covariance.numpy(), theirs.covariance, rtol=1e-10)
+    mean, cov = np.full(d, 0.2), 0.5 * np.eye(d)
+    np.testing.assert_allclose(
+        mine.integrate_gaussian(mean, cov).item(), theirs.integrate_gaussian(mean, cov), rtol=1e-10
+    )
+    others = [m.gaussian_kde(points, 0.5) for m in (stats, reference)]
+    np.testing.assert_allclose(
+        mine.integrate_kde(others[0]).item(), theirs.integrate_kde(others[1]), rtol=1e-10
+    )
+    if d == 1:
+        want = theirs.integrate_box_1d(-0.3, 1.2)
+        np.testing.assert_allclose(mine.integrate_box_1d(-0.3, 1.2).item(), want, rtol=1e-10)
+    np.testing.assert_allclose(
+        lm.jit(lambda k, p: k.logpdf(p))(mine, points).numpy(), theirs.logpdf(points), rtol=1e-10
+    )
+
+
+def test_gaussian_kde_draws_the_numbers_of_jax_and_has_derivatives():
+    x = np.random.default_rng(0).normal(size=(2, 20)).astype(np.float32)
+    got = stats.gaussian_kde(x).resample(lm.random.key(3), (5,))
+    want = jax.scipy.stats.gaussian_kde(x).resample(jax.random.key(3), (5,))
+    np.testing.assert_allclose(got.numpy(), want, rtol=2e-5, atol=1e-6)
+    point = np.array([[0.1], [0.2]])
+    slope = lm.grad(lambda p: stats.gaussian_kde(x.astype(float)).logpdf(p)[0])(point)
+    for i in range(2):
+        h = np.zeros((2, 1))
+        h[i] = 1e-5
+        kde = reference.gaussian_kde(x.astype(float))
+        assert slope[i, 0].item() == pytest.approx(
+            (kde.logpdf(point + h) - kde.logpdf(point - h))[0] / 2e-5, rel=1e-6
+        )
+    with pytest.raises(ValueError, match="weights have shape"):
+        stats.gaussian_kde(x, weights=np.ones(3))
+    with pytest.raises(ValueError, match="bw_method"):
+        stats.gaussian_kde(x, "wide")
+    with pytest.raises(ValueError, match="dimensions"):
+        stats.gaussian_kde(x).pdf(np.zeros((3, 4)))
 
 
 def test_types_and_errors():

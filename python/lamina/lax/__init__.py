@@ -87,6 +87,7 @@ from lamina.lax._elementwise import (
     tan,
     tanh,
 )
+from lamina.lax._implicit import custom_linear_solve, custom_root
 from lamina.lax._indexing import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -249,6 +250,8 @@ __all__ = [
     "cummin",
     "cumprod",
     "cumsum",
+    "custom_linear_solve",
+    "custom_root",
     "digamma",
     "div",
     "dot",

@@ -9,30 +9,18 @@ from lamina._core import Tensor as ndarray
 from lamina._interop import from_dlpack
 from lamina.dtypes import DType as _DType
 from lamina.dtypes import is_foreign as _is_foreign
-from lamina.numpy import (
-    _creation,
-    _dtypes,
-    _elementwise,
-    _grids,
-    _index_sets,
-    _linear,
-    _polynomials,
-    _reductions,
-    _shape,
-    _signal,
-    _sorting,
-    _text,
-    _vectorize,
-    _writing,
-)
+from lamina.numpy import _dtypes
 from lamina.numpy._creation import *  # noqa: F403
 from lamina.numpy._dtypes import *  # noqa: F403
 from lamina.numpy._elementwise import *  # noqa: F403
 from lamina.numpy._grids import *  # noqa: F403
 from lamina.numpy._index_sets import *  # noqa: F403
 from lamina.numpy._linear import *  # noqa: F403
+from lamina.numpy._namespace import *  # noqa: F403
 from lamina.numpy._polynomials import *  # noqa: F403
+from lamina.numpy._quantiles import *  # noqa: F403
 from lamina.numpy._reductions import *  # noqa: F403
+from lamina.numpy._sets import *  # noqa: F403
 from lamina.numpy._shape import *  # noqa: F403
 from lamina.numpy._signal import *  # noqa: F403
 from lamina.numpy._sorting import *  # noqa: F403
@@ -44,26 +32,12 @@ from lamina.numpy._writing import *  # noqa: F403
 pi, e, inf, nan, euler_gamma = _math.pi, _math.e, _math.inf, _math.nan, 0.57721566490153286
 newaxis = None
 bool = _dtypes.bool_
-__array_api_version__ = "2023.12"
+__array_api_version__ = "2024.12"
 
 __all__ = ["bool", "e", "euler_gamma", "from_dlpack", "inf", "nan", "ndarray", "newaxis", "pi", "select"]
-for _module in (
-    _creation,
-    _dtypes,
-    _elementwise,
-    _grids,
-    _index_sets,
-    _linear,
-    _polynomials,
-    _reductions,
-    _shape,
-    _signal,
-    _sorting,
-    _text,
-    _vectorize,
-    _writing,
-):
-    __all__ += _module.__all__
+for _module in [v for k, v in globals().items() if k[:1] == "_" and isinstance(v, type(_dtypes))]:
+    if _module.__name__.startswith("lamina.numpy."):  # those whose names were taken over above
+        __all__ += getattr(_module, "__all__", ())
 __all__.sort()
 _results.own(globals(), _results.VIEWS)
 _explained = _missing.attributes("lamina.numpy", ["fft", "linalg"])

@@ -1,4 +1,7 @@
-"""Functions that make arrays. The default element types are float32 and int32 (see `lamina.default_dtypes`)."""
+"""Functions that make arrays. The default element types are float32 and int32 (see `lamina.default_dtypes`).
+
+`device` is where the array shall be: ValueError for a device that is not there.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core, dtypes
+from lamina import _core, _devices, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, reshape, scalar, setitem_value
+from lamina._interop import from_dlpack
 from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy._common import (
     along,
@@ -29,21 +33,39 @@ from lamina.numpy._common import (
 )
 
 
-def array(object: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Tensor:
+def array(object: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0, *, device: Any = None) -> Tensor:
     """A Tensor of a number, nested list, array or Tensor, with at least `ndmin` dimensions.
 
     Python floats and integers give float32 and int32 (see `lamina.default_dtypes`); a number alone is weak; NumPy
     arrays keep their type. TypeError for anything else, OverflowError for numbers that `dtype` does not hold.
     """
+    _devices.check(device)
     t = in_type(object, dtype)
     if t.ndim < ndmin:
         t = reshape(t, (1,) * (ndmin - t.ndim) + t.shape)
     return _core.set_weak(t, t.weak_type and dtype is None)
 
 
-def asarray(a: Any, dtype: Any = None, copy: bool | None = None) -> Tensor:
-    """As `array`; a Tensor of the wanted type is returned as it is."""
-    return in_type(a, dtype)
+def asarray(a: Any, dtype: Any = None, copy: bool | None = None, *, device: Any = None) -> Tensor:
+    """As `array`; a Tensor of the wanted type is returned as it is, unless ``copy=True``.
+
+    With ``copy=False`` arrays of other libraries are taken over as in `from_dlpack`. ValueError where that takes a copy.
+    """
+    _devices.check(device)
+    if copy is False and not isinstance(a, Tensor):
+        try:
+            t = from_dlpack(a, copy=False)
+        except (TypeError, BufferError) as e:
+            raise ValueError(
+                f"{type(a).__name__} cannot become a Tensor without a copy ({e}); leave copy out"
+            ) from None
+    else:
+        t = in_type(a, dtype)
+    if copy is False and dtype is not None and a.dtype != dtypes.canonical(dtype):
+        raise ValueError(
+            f"{a.dtype} elements cannot become {dtypes.name_of(dtype)} without a copy; leave copy out"
+        )
+    return _core.set_weak(t, t.weak_type) if copy else t
 
 
 def copy(a: Any) -> Tensor:
@@ -71,19 +93,22 @@ def fromfunction(function: Callable[..., Any], shape: Sequence[int], dtype: Any 
     return function(*indices(shape, dtype=dtype or default_float()))
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """An array of `fill_value`, which is broadcast to `shape`."""
+    _devices.check(device)
     v = in_type(fill_value, dtype)
     return _core.set_weak(broadcast(v, shape_of(shape)), False)
 
 
-def zeros(shape: Any, dtype: Any = None) -> Tensor:
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """An array of zeros (float32 unless told)."""
+    _devices.check(device)
     return full_of(0, dtypes.name_of(dtype or default_float()), shape_of(shape))
 
 
-def ones(shape: Any, dtype: Any = None) -> Tensor:
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """An array of ones (float32 unless told)."""
+    _devices.check(device)
     return full_of(1, dtypes.name_of(dtype or default_float()), shape_of(shape))
 
 
@@ -97,27 +122,32 @@ def _like(a: Any, dtype: Any, shape: Any) -> tuple[str, list[int]]:
     ) if shape is None else shape_of(shape)
 
 
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:
     """Zeros of a's shape and type, unless told otherwise."""
+    _devices.check(device)
     return full_of(0, *_like(a, dtype, shape))
 
 
-def ones_like(a: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:
     """Ones of a's shape and type, unless told otherwise."""
+    _devices.check(device)
     return full_of(1, *_like(a, dtype, shape))
 
 
 empty_like = zeros_like
 
 
-def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:
     """`fill_value` in a's shape and type, unless told otherwise."""
     name, dims = _like(a, dtype, shape)
-    return full(dims, fill_value, name)
+    return full(dims, fill_value, name, device=device)
 
 
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Tensor:
+def arange(
+    start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None
+) -> Tensor:
     """start, start + step, ... below stop. The numbers must be known, since they give the length."""
+    _devices.check(device)
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
@@ -165,8 +195,11 @@ def linspace(
     retstep: bool = False,
     dtype: Any = None,
     axis: int = 0,
+    *,
+    device: Any = None,
 ) -> Any:
     """`num` values at equal distances from start to stop (may be arrays); the last one is exactly stop."""
+    _devices.check(device)
     if num < 0:
         raise ValueError(f"linspace needs num >= 0, not {num}")
     a, b = (_core.set_weak(t, False) for t in _ends(start, stop, dtype))
@@ -227,8 +260,9 @@ def geomspace(
     return out if dtype is None else astype(out, dtype)
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Tensor:
     """Ones on the k-th diagonal of an N x M array of zeros."""
+    _devices.check(device)
     shape = [N, N if M is None else M]
     mask = ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction="EQ")
     return astype(mask, dtype or default_float())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from lamina import _core, dtypes
+from lamina import _core, _devices, dtypes
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 
@@ -78,7 +78,8 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """`x` with another element type, a copy; `copy` and `device` are the array API's and change nothing."""
+    """`x` with another element type, a copy; `copy` is the array API's and changes nothing."""
+    _devices.check(device)
     return to_tensor(x, dtype)
 
 

@@ -294,17 +294,21 @@ def floor_divide(x1: Any, x2: Any) -> Tensor:
     # gives.
     q = ew("divide", a - rest, b)
     q = ew("round_nearest_even", select(crosses, q - 1, q))
-    return select(compare(b, 0, "EQ"), ew("divide", a, b), q)
+    exact = ew("divide", a, b)
+    q = select(compare(q, 0, "EQ"), ew("floor", exact), q)  # a zero has the quotient's sign
+    return select(compare(b, 0, "EQ"), exact, q)
 
 
 def remainder(x1: Any, x2: Any) -> Tensor:
-    """The rest of `floor_divide`: it has the sign of x2."""
+    """The rest of `floor_divide`: it has the sign of x2, as a zero too."""
     a, b = broadcast_all(*_numbers(x1, x2, "remainder"))
     rest = ew("remainder", a, b)
     if a.dtype.kind == "u":
         return rest
     crosses = ew("and", compare(rest, 0, "NE"), ew("xor", compare(rest, 0, "LT"), compare(b, 0, "LT")))
-    return select(crosses, rest + b, rest)
+    rest = select(crosses, rest + b, rest)
+    # Sums, not constants, give zeros their sign: they have the derivative of the rest.
+    return rest if a.dtype.kind == "i" else select(compare(b, 0, "LT"), -(0 - rest), rest + 0)
 
 
 mod = remainder

@@ -1,14 +1,14 @@
-"""Indices of parts of arrays, and results of unique with names."""
+"""Indices of parts of arrays, and functions over several axes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.numpy._creation import diag_indices, ones, tril_indices, triu_indices
-from lamina.numpy._sorting import nonzero, unique
+from lamina.numpy._sorting import nonzero
 
 __all__ = [
     "apply_over_axes",
@@ -17,9 +17,6 @@ __all__ = [
     "mask_indices",
     "tril_indices_from",
     "triu_indices_from",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
 ]
 
 
@@ -50,51 +47,11 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Tensor, Tensor]:
     return triu_indices(t.shape[0], k, t.shape[1])
 
 
-def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Tensor, ...]:
-    """Where ``mask_func(ones((n, n)), k)`` is not zero."""
-    return nonzero(mask_func(ones((n, n)), k))
-
-
-class UniqueAll(NamedTuple):
-    """What `unique_all` gives."""
-
-    values: Tensor
-    indices: Tensor
-    inverse_indices: Tensor
-    counts: Tensor
-
-
-class UniqueCounts(NamedTuple):
-    """What `unique_counts` gives."""
-
-    values: Tensor
-    counts: Tensor
-
-
-class UniqueInverse(NamedTuple):
-    """What `unique_inverse` gives."""
-
-    values: Tensor
-    inverse_indices: Tensor
-
-
-def unique_all(x: Any) -> UniqueAll:
-    """The different elements, sorted, their first places, the place of each element among them, and their numbers."""
-    t = to_tensor(x)
-    values, indices, inverse, counts = unique(t, True, True, True, equal_nan=False)
-    return UniqueAll(values, indices, inverse.reshape(t.shape), counts)
-
-
-def unique_counts(x: Any) -> UniqueCounts:
-    """The different elements, sorted, and how often each occurs."""
-    return UniqueCounts(*unique(x, return_counts=True, equal_nan=False))
-
-
-def unique_inverse(x: Any) -> UniqueInverse:
-    """The different elements, sorted, and the place of each element among them."""
-    t = to_tensor(x)
-    values, inverse = unique(t, return_inverse=True, equal_nan=False)
-    return UniqueInverse(values, inverse.reshape(t.shape))
+def mask_indices(
+    n: int, mask_func: Callable[..., Any], k: Any = 0, *, size: int | None = None
+) -> tuple[Tensor, ...]:
+    """Where ``mask_func(ones((n, n)), k)`` is not zero; `size` as in `nonzero`."""
+    return nonzero(mask_func(ones((n, n)), k), size=size)
 
 
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: int | Iterable[int]) -> Tensor:

@@ -26,7 +26,6 @@ from lamina.numpy._common import (
     canonical_axis,
     compare,
     ew,
-    floating,
     full_of,
     highest,
     in_type,
@@ -186,6 +185,9 @@ def mean(
     )
 
 
+_mean = mean
+
+
 def var(
     a: Any,
     axis: Any = None,
@@ -196,12 +198,16 @@ def var(
     *,
     where: Any = None,
     correction: float | None = None,
+    mean: Any = None,
 ) -> Tensor:
-    """The mean squared distance to the mean, with count - ddof as divisor; real for complex elements."""
+    """The mean squared distance to the mean, with count - ddof as divisor; real for complex elements.
+
+    `mean` is that mean where it is known, with the reduced axes kept as size 1.
+    """
     ddof = ddof if correction is None else correction
     x, result = _widened(in_type(a, dtype))
     result = {"complex64": "float32", "complex128": "float64"}.get(result, result)
-    centred = x - mean(x, axis, keepdims=True, where=where)
+    centred = x - (_mean(x, axis, keepdims=True, where=where) if mean is None else to_tensor(mean))
     squares = (
         e.square(centred) if x.dtype.kind != "c" else e.square(e.real(centred)) + e.square(e.imag(centred))
     )
@@ -220,9 +226,12 @@ def std(
     *,
     where: Any = None,
     correction: float | None = None,
+    mean: Any = None,
 ) -> Tensor:
     """The square root of `var`."""
-    return ew("sqrt", var(a, axis, dtype, None, ddof, keepdims, where=where, correction=correction))
+    return ew(
+        "sqrt", var(a, axis, dtype, None, ddof, keepdims, where=where, correction=correction, mean=mean)
+    )
 
 
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
@@ -319,47 +328,109 @@ def _no_nan(a: Any, fill: Any) -> Tensor:
     return x if x.dtype.kind in "biu" else select(e.isnan(x), scalar(fill, x.dtype.name), x)
 
 
-def nansum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """The sum with NaN as 0."""
-    return sum(_no_nan(a, 0), axis, dtype, keepdims=keepdims)
+    return sum(_no_nan(a, 0), axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
-def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """The product with NaN as 1."""
-    return prod(_no_nan(a, 1), axis, dtype, keepdims=keepdims)
+    return prod(_no_nan(a, 1), axis, dtype, keepdims=keepdims, initial=initial, where=where)
 
 
-def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
-    """The largest element that is not NaN; NaN where all are."""
+def _nan_extreme(a: Any, f: Any, rest: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Tensor:
     x = to_tensor(a)
-    r = max(_no_nan(x, lowest(x.dtype)), axis, keepdims=keepdims)
-    return r if x.dtype.kind in "biu" else select(all(e.isnan(x), axis, keepdims=keepdims), math.nan, r)
+    r = f(_no_nan(x, rest(x.dtype)), axis, keepdims=keepdims, initial=initial, where=where)
+    if x.dtype.kind in "biu" or initial is not None:
+        return r
+    none = e.isnan(x) if where is None else ew("or", e.isnan(x), ew("not", to_tensor(where)))
+    return select(all(none, axis, keepdims=keepdims), math.nan, r)
 
 
-def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
-    """The smallest element that is not NaN; NaN where all are."""
-    x = to_tensor(a)
-    r = min(_no_nan(x, highest(x.dtype)), axis, keepdims=keepdims)
-    return r if x.dtype.kind in "biu" else select(all(e.isnan(x), axis, keepdims=keepdims), math.nan, r)
+def nanmax(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
+    """The largest element that is not NaN; NaN where all are, unless there is an `initial`."""
+    return _nan_extreme(a, max, lowest, axis, keepdims, initial, where)
 
 
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
+def nanmin(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
+    """The smallest element that is not NaN; NaN where all are, unless there is an `initial`."""
+    return _nan_extreme(a, min, highest, axis, keepdims, initial, where)
+
+
+def _numbers(a: Any, where: Any) -> Tensor:
+    """Which elements are asked for and no NaN."""
+    numbers = ew("not", e.isnan(a))
+    return numbers if where is None else ew("and", numbers, to_tensor(where))
+
+
+def nanmean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Tensor:
     """The mean of the elements that are not NaN."""
-    return mean(a, axis, dtype, keepdims=keepdims, where=ew("not", e.isnan(a)))
+    return mean(a, axis, dtype, keepdims=keepdims, where=_numbers(a, where))
 
 
 def nanvar(
-    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    mean: Any = None,
 ) -> Tensor:
-    """The variance of the elements that are not NaN."""
-    return var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=ew("not", e.isnan(a)))
+    """The variance of the elements that are not NaN, around `mean` where that is known (with the axes kept)."""
+    return var(a, axis, dtype, ddof=ddof, keepdims=keepdims, where=_numbers(a, where), mean=mean)
 
 
 def nanstd(
-    a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: Any = None,
+    mean: Any = None,
 ) -> Tensor:
-    """The standard deviation of the elements that are not NaN."""
-    return ew("sqrt", nanvar(a, axis, dtype, None, ddof, keepdims))
+    """The square root of `nanvar`."""
+    return ew("sqrt", nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
 
 
 def _all_nan_refused(x: Tensor, axis: Any, name: str) -> None:
@@ -440,127 +511,6 @@ def _with_initial(x: Any, axis: int | None, dtype: Any, include: bool, f: Any, i
         return r
     first = full_of(init, r.dtype.name, [1 if i == d else n for i, n in enumerate(r.shape)])
     return op("concatenate", [first, r], dimension=d)
-
-
-# --- quantiles ---
-
-
-def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Tensor:
-    """The q-quantiles (q in 0..1, any shape, dimensions of q first) over axes; NaN where a NaN is among the
-    elements.
-
-    `method`: linear, lower, higher, midpoint or nearest.
-    """
-    return _quantile(a, q, axis, method, keepdims, False)
-
-
-def nanquantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Tensor:
-    """The q-quantiles of the elements that are not NaN."""
-    return _quantile(a, q, axis, method, keepdims, True)
-
-
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Tensor:
-    """`quantile` with q in 0..100."""
-    return _quantile(a, q, axis, method, keepdims, False, 100)
-
-
-def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Tensor:
-    """`nanquantile` with q in 0..100."""
-    return _quantile(a, q, axis, method, keepdims, True, 100)
-
-
-def median(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Tensor:
-    """The middle element over axes, or the mean of the two middle ones."""
-    return _quantile(a, 0.5, axis, "midpoint", keepdims, False)
-
-
-def nanmedian(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Tensor:
-    """The median of the elements that are not NaN."""
-    return _quantile(a, 0.5, axis, "midpoint", keepdims, True)
-
-
-def _quantile(
-    a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool, whole: int = 1
-) -> Tensor:
-    from lamina.numpy._shape import moveaxis
-    from lamina.numpy._sorting import sort, take_along_axis
-
-    if method not in ("linear", "lower", "higher", "midpoint", "nearest"):
-        raise ValueError(f"method must be linear, lower, higher, midpoint or nearest, not {method!r}")
-    x = floating(a, "quantile")
-    axes = canonical_axes(axis, x.ndim)
-    shape = x.shape
-    q = ew("divide", as_type(q, x.dtype), whole) if whole != 1 else as_type(q, x.dtype)
-    rest = [d for d in range(x.ndim) if d not in axes]
-    x = moveaxis(x, tuple(axes), tuple(range(len(axes)))) if axes else x
-    n = math.prod(shape[d] for d in axes)
-    if n == 0:
-        raise ValueError(f"a quantile of no elements (shape {shape}) does not exist")
-    x = sort(reshape(x, (n, *[shape[d] for d in rest])), axis=0)
-    nans = e.isnan(x)
-    flat_q = reshape(q, (q.size, *[1] * len(rest)))
-    if skip_nan:
-        count = sum(ew("not", nans), 0, dtype=x.dtype, keepdims=True)
-        place = flat_q * e.maximum(count - 1, 0)
-    else:
-        count = None
-        place = broadcast(flat_q * float(n - 1), (q.size, *x.shape[1:]))
-    low, high = ew("floor", place), ew("ceil", place)
-    at = lambda p: take_along_axis(x, astype(e.clip(p, 0, float(n - 1)), "int32"), 0)  # noqa: E731
-    if method == "nearest":
-        r = at(ew("round_nearest_even", place))
-    elif method == "lower":
-        r = at(low)
-    elif method == "higher":
-        r = at(high)
-    else:
-        a_low, a_high = at(low), at(high)
-        between = 0.5 * astype(compare(place, low, "NE"), x.dtype) if method == "midpoint" else place - low
-        mixed = a_low * (1 - between) + a_high * between
-        # Equal ends are taken as they are, so that infinities do not become NaN; they share the derivative.
-        equal = compare(a_low, a_high, "EQ")
-        gap = select(ew("and", equal, e.isfinite(a_low)), a_high - a_low, 0.0)
-        r = select(compare(between, 0, "EQ"), a_low, select(equal, a_low + between * gap, mixed))
-    bad = compare(count, 0, "EQ") if skip_nan else any(nans, 0, keepdims=True)
-    r = select(bad, math.nan, r)
-    kept = [1 if d in axes else m for d, m in enumerate(shape)] if keepdims else [shape[d] for d in rest]
-    return reshape(r, (*q.shape, *kept))
 
 
 # --- differences ---
@@ -647,13 +597,26 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
     return sum(pairs * (along(steps, d, t.ndim) if steps.ndim == 1 else steps) * 0.5, d)
 
 
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Tensor:
-    """Covariances between the rows (or columns) of up to 2 dimensions."""
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Tensor:
+    """Covariances between the rows (or columns) of up to 2 dimensions.
+
+    Each observation may have a number of times that it counts (`fweights`) and a weight (`aweights`).
+    """
     from lamina.numpy._linear import matmul
     from lamina.numpy._shape import atleast_2d, concatenate, squeeze, transpose
 
     def variables(v: Any) -> Tensor:
-        t = inexact(v)
+        t = inexact(in_type(v, dtype))
         if t.ndim > 2:
             raise ValueError(f"cov needs at most 2 dimensions, not shape {t.shape}")
         rows = atleast_2d(t)
@@ -662,9 +625,22 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     x = variables(m)
     if y is not None:
         x = concatenate([x, variables(y)], 0)
-    divisor = x.shape[1] - (ddof if ddof is not None else 0 if bias else 1)
-    centred = x - mean(x, 1, keepdims=True)
-    return squeeze(_divided(matmul(centred, e.conj(transpose(centred))), builtins.max(divisor, 0)))
+    less = ddof if ddof is not None else 0 if bias else 1
+    weights = None
+    for name, w in (("fweights", fweights), ("aweights", aweights)):
+        if w is not None:
+            w = astype(to_tensor(w), x.dtype if x.dtype.kind == "f" else e.real(x).dtype)
+            if w.shape != (x.shape[1],):
+                raise ValueError(f"cov: {name} have shape {w.shape} for {x.shape[1]} observations")
+            weights = w if weights is None else weights * w
+    if weights is None:
+        divisor: Any = builtins.max(x.shape[1] - less, 0)
+        centred = x - mean(x, 1, keepdims=True)
+        return squeeze(_divided(matmul(centred, e.conj(transpose(centred))), divisor))
+    total = sum(weights)
+    own = 1.0 if aweights is None else sum(weights * astype(to_tensor(aweights), weights.dtype)) / total
+    centred = x - sum(x * weights, 1, keepdims=True) / total
+    return squeeze(matmul(centred, e.conj(transpose(centred * weights))) / e.maximum(total - less * own, 0))
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
@@ -698,7 +674,6 @@ __all__ = [
     "gradient",
     "max",
     "mean",
-    "median",
     "min",
     "nanargmax",
     "nanargmin",
@@ -706,18 +681,13 @@ __all__ = [
     "nancumsum",
     "nanmax",
     "nanmean",
-    "nanmedian",
     "nanmin",
-    "nanpercentile",
     "nanprod",
-    "nanquantile",
     "nanstd",
     "nansum",
     "nanvar",
-    "percentile",
     "prod",
     "ptp",
-    "quantile",
     "std",
     "sum",
     "trapezoid",

@@ -21,8 +21,11 @@ def _kept(x: Tensor, out: Tensor) -> Tensor:
     return _core.set_weak(out, x.weak_type) if x.weak_type else out
 
 
-def reshape(a: Any, shape: Any, order: str = "C") -> Tensor:
-    """The elements in another shape; one size may be -1. ValueError where the counts differ."""
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tensor:
+    """The elements in another shape; one size may be -1. ValueError where the counts differ.
+
+    With ``copy=True`` the result may be written while `a` lives, which otherwise raises, since NumPy's would be a view.
+    """
     t = to_tensor(a)
     dims = sizes_of(shape)
     if order == "F":

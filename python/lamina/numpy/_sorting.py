@@ -1,4 +1,4 @@
-"""Sorting, searching, counting, sets, comparisons of whole arrays."""
+"""Sorting, searching, counting, comparisons of whole arrays."""
 
 from __future__ import annotations
 
@@ -146,10 +146,12 @@ def sort_complex(a: Any) -> Tensor:
     )
 
 
-def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
+def searchsorted(
+    a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str | None = None
+) -> Tensor:
     """Where elements of `v` go into sorted 1-d `a` to keep it sorted, int32; NaN last.
 
-    A binary search in log2(n) steps, each one gather.
+    A binary search in log2(n) steps, each one gather, for every `method` of JAX.
     """
     if side not in ("left", "right"):
         raise ValueError(f"side must be 'left' or 'right', not {side!r}")
@@ -173,7 +175,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
     return _core.set_weak(place, False)
 
 
-def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
+def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Tensor:
     """The number of the bin each element lies in; `bins` increases or decreases."""
     t, b = promote(x, bins)
     if b.ndim != 1:
@@ -226,16 +228,29 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: int = 0) -> Tensor:
     return stack(nonzero(t, size=size, fill_value=fill_value), 1)
 
 
-def extract(condition: Any, arr: Any) -> Tensor:
-    """The elements where the condition is non-zero, flattened."""
-    return getitem(ravel(arr), ravel(e.logical_or(condition, False)))
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Tensor:
+    """The elements where the condition is non-zero, flattened. With `size` as `compress`."""
+    if size is None:
+        return getitem(ravel(arr), ravel(e.logical_or(condition, False)))
+    return compress(condition, ravel(arr), size=size, fill_value=fill_value)
 
 
-def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
-    """The slices along an axis where the 1-d condition is non-zero."""
+def compress(
+    condition: Any, a: Any, axis: int | None = None, *, size: int | None = None, fill_value: Any = 0
+) -> Tensor:
+    """The slices along an axis where the 1-d condition is non-zero.
+
+    With `size` that many, cut or filled with `fill_value`, which also works inside a trace; else TypeError there.
+    """
     t, d = _axis_of(a, axis)
-    (index,) = nonzero(ravel(condition))
-    return getitem(t, (*(slice(None),) * d, index))
+    if size is None:
+        (index,) = nonzero(ravel(condition))
+        return getitem(t, (*(slice(None),) * d, index))
+    n = t.shape[d]
+    (index,) = nonzero(ravel(condition), size=size, fill_value=n)
+    there = compare(index, n, "LT")
+    found = getitem(t, (*(slice(None),) * d, select(there, index, 0)))
+    return select(reshape(there, [size, *[1] * (t.ndim - d - 1)]), found, as_type(fill_value, t.dtype))
 
 
 def take(
@@ -550,113 +565,6 @@ def interp(
     return out
 
 
-# --- sets (their sizes depend on values) ---
-
-
-def unique(
-    ar: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    *,
-    equal_nan: bool = True,
-    size: int | None = None,
-    fill_value: Any = None,
-) -> Any:
-    """The different elements, sorted, with the positions asked for (int32).
-
-    With `size` that many of the flattened array, cut or filled with `fill_value` (the least element where it is
-    None), which also works inside a trace; without it TypeError there. NotImplementedError for `size` with `axis`.
-    """
-    import numpy as np
-
-    if size is not None:
-        if axis is not None:
-            raise NotImplementedError("unique with size works on the flattened array: give no axis")
-        out = _unique_of_size(to_tensor(ar), size, fill_value, equal_nan)
-        wanted = (True, return_index, return_inverse, return_counts)
-        chosen = tuple(o for o, w in zip(out, wanted) if w)
-        return chosen if len(chosen) > 1 else chosen[0]
-    t = to_tensor(ar)
-    out = np.unique(
-        host(t, "unique", places=True), True, return_inverse, return_counts, axis, equal_nan=equal_nan
-    )
-    places = [to_tensor(o.astype(np.int32)) for o in out[1:]]
-    # The elements are taken where they stand, so that they keep their derivative.
-    elements = getitem(ravel(t) if axis is None else t, (*(slice(None),) * (axis or 0), places[0]))
-    found = (elements, *(places if return_index else places[1:]))
-    return found if len(found) > 1 else elements
-
-
-def _unique_of_size(t: Tensor, size: int, fill_value: Any, equal_nan: bool) -> tuple[Tensor, ...]:
-    """(elements, first positions, inverse, counts); places beyond the last element have position n and count 0."""
-    flat, n = ravel(t), t.size
-    if n == 0:
-        raise ValueError("unique with size needs at least one element to fill with")
-    order = argsort(flat)
-    ordered = getitem(flat, order)
-    after, before = getitem(ordered, slice(1, None)), getitem(ordered, slice(None, -1))
-    differs = compare(after, before, "NE")
-    if equal_nan and t.dtype.kind in "fc":
-        both = ew("and", compare(after, after, "NE"), compare(before, before, "NE"))
-        differs = ew("and", differs, ew("not", both))
-    new = concatenate([full_of(True, "bool", [1]), differs])
-    group = cumsum(astype(new, "int32")) - 1
-    bounds = nonzero(new, size=size + 1, fill_value=n)[0]
-    starts, ends = getitem(bounds, slice(None, -1)), getitem(bounds, slice(1, None))
-    inside = compare(starts, n, "LT")
-    at = e.clip(starts, 0, n - 1)
-    rest = getitem(ordered, 0) if fill_value is None else as_type(fill_value, t.dtype)
-    return (
-        select(inside, getitem(ordered, at), rest),
-        select(inside, getitem(order, at), n),
-        reshape(getitem(group, argsort(order)), t.shape),
-        ends - starts,
-    )
-
-
-def unique_values(x: Any) -> Tensor:
-    """The different elements, sorted."""
-    return unique(x, equal_nan=False)
-
-
-def _set_function(name: str, doc: str) -> Callable[..., Tensor]:
-    def f(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
-        import numpy as np
-
-        a, b = (ravel(t) for t in promote(ar1, ar2))
-        both = concatenate([a, b])
-        values = host(both, name, places=True)
-        options = {} if name == "union1d" else {"assume_unique": assume_unique}
-        found = getattr(np, name)(values[: a.size], values[a.size :], **options)
-        # The elements are taken where they stand first, so that they keep their derivative.
-        order = np.argsort(values, kind="stable")
-        places = order[np.searchsorted(values, found, sorter=order)]
-        return getitem(both, places.astype(np.int32))
-
-    f.__name__ = f.__qualname__ = name
-    f.__doc__ = f"{doc}, sorted. TypeError inside a trace."
-    return f
-
-
-intersect1d = _set_function("intersect1d", "The elements in both arrays")
-setdiff1d = _set_function("setdiff1d", "The elements of the first array that are not in the second")
-setxor1d = _set_function("setxor1d", "The elements in exactly one of two arrays")
-union1d = _set_function("union1d", "The elements in either array")
-
-
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each element is among `test_elements`."""
-    t, pool = promote(element, test_elements)
-    pool = ravel(pool)
-    if pool.size == 0:
-        return full_of(invert, "bool", t.shape)
-    pool = sort(pool)
-    found = getitem(pool, e.clip(searchsorted(pool, t), 0, pool.size - 1))
-    return compare(found, t, "NE" if invert else "EQ")
-
-
 # --- whole arrays ---
 
 
@@ -728,9 +636,7 @@ __all__ = [
     "histogram",
     "histogram_bin_edges",
     "interp",
-    "intersect1d",
     "isclose",
-    "isin",
     "lexsort",
     "nonzero",
     "partition",
@@ -739,14 +645,9 @@ __all__ = [
     "put_along_axis",
     "ravel_multi_index",
     "searchsorted",
-    "setdiff1d",
-    "setxor1d",
     "sort",
     "sort_complex",
     "take",
     "take_along_axis",
-    "union1d",
-    "unique",
-    "unique_values",
     "unravel_index",
 ]

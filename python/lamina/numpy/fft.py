@@ -12,7 +12,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from lamina import _core, _results
+from lamina import _core, _devices, _results
 from lamina._core import Tensor
 from lamina._indexing import getitem
 from lamina._tensor import astype, describe, to_tensor
@@ -177,16 +177,18 @@ def irfftn(a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str |
     return _along_many("irfftn", "IRFFT", a, s, axes, norm)
 
 
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: None = None) -> Tensor:
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies that the elements of `fft` belong to: 0, 1, ..., -2, -1 over n d."""
+    _devices.check(device)
     n = _length(n, "fftfreq")
     half = (n - 1) // 2 + 1
     k = concatenate([iota("int32", [half], 0), iota("int32", [n - half], 0) - n // 2])
     return _frequencies(k, n, d, dtype)
 
 
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: None = None) -> Tensor:
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies that the elements of `rfft` belong to: 0, 1, ..., n // 2 over n d."""
+    _devices.check(device)
     n = _length(n, "rfftfreq")
     return _frequencies(iota("int32", [n // 2 + 1], 0), n, d, dtype)
 

@@ -1,8 +1,13 @@
-"""Probability distributions, as in scipy.stats: objects with logpdf, pdf, cdf, sf, ppf (or logpmf, pmf)."""
+"""Statistics, as in scipy.stats: distributions as objects with logpdf, pdf, cdf, sf, ppf (or logpmf, pmf), functions of
+samples, kernel density estimation.
+"""
 
-from lamina import _missing
-from lamina.scipy.stats import _distributions
+from lamina import _missing, _results
+from lamina.scipy.stats import _distributions, _kde, _samples
 from lamina.scipy.stats._distributions import *  # noqa: F403
+from lamina.scipy.stats._kde import *  # noqa: F403
+from lamina.scipy.stats._samples import *  # noqa: F403
 
-__all__ = _distributions.__all__
+__all__ = sorted(_distributions.__all__ + _kde.__all__ + _samples.__all__)
+_results.own(globals())
 __getattr__ = _missing.attributes("lamina.scipy.stats")

@@ -13,6 +13,7 @@ from typing import Any
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.numpy._common import compare, ew, select
+from lamina.scipy.special import _bessel as bessel
 from lamina.scipy.special import _convex as convex
 from lamina.scipy.special import _error as error
 from lamina.scipy.special import _gamma as gammas
@@ -140,6 +141,16 @@ class Continuous(_Distribution):
 
         return self._run(run, args, kwargs)
 
+    def isf(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The value that is exceeded with probability x, the inverse of sf."""
+        f = self._function("isf")
+
+        def run(*given: Tensor) -> Tensor:
+            _, shapes, loc, scale = self._split(given)
+            return f(given[0], *shapes) * scale + loc
+
+        return self._run(run, args, kwargs)
+
 
 class Discrete(_Distribution):
     """A distribution on the integers; every function takes k, the parameters and loc=0."""
@@ -159,6 +170,16 @@ class Discrete(_Distribution):
     def pmf(self, *args: Any, **kwargs: Any) -> Tensor:
         """The probability of k."""
         return _exp(self.logpmf(*args, **kwargs))
+
+    def ppf(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The least value that is not exceeded with probability x."""
+        f = self._function("ppf")
+
+        def run(*given: Tensor) -> Tensor:
+            _, shapes, loc, _ = self._split(given)
+            return f(given[0], *shapes) + loc
+
+        return self._run(run, args, kwargs)
 
 
 def _inside(ok: Tensor, z: Tensor, f: Callable[[Tensor], Tensor], instead: float, outside: float) -> Tensor:
@@ -182,6 +203,7 @@ norm = Continuous(
     logcdf=lambda z: error.log_ndtr(z),
     logsf=lambda z: error.log_ndtr(-z),
     ppf=lambda q: error.ndtri(q),
+    isf=lambda q: -error.ndtri(q),
 )
 uniform = Continuous(
     "uniform",
@@ -238,6 +260,7 @@ logistic = Continuous(
     logcdf=lambda z: convex.log_expit(z),
     logsf=lambda z: convex.log_expit(-z),
     ppf=lambda q: convex.logit(q),
+    isf=lambda q: -convex.logit(q),
 )
 cauchy = Continuous(
     "cauchy",
@@ -245,6 +268,7 @@ cauchy = Continuous(
     cdf=lambda z: 0.5 + ew("atan", z) / math.pi,
     sf=lambda z: 0.5 - ew("atan", z) / math.pi,
     ppf=lambda q: ew("tan", math.pi * (q - 0.5)),
+    isf=lambda q: ew("tan", math.pi * (0.5 - q)),
 )
 t = Continuous(
     "t",
@@ -286,6 +310,25 @@ gumbel_l = Continuous(
     logsf=lambda z: -_exp(z),
     ppf=lambda q: _log(-_log1p(-q)),
 )
+vonmises = Continuous(
+    "vonmises",
+    # 2 sin(z/2)^2 = 1 - cos(z), without cancellation for a large kappa and a small z.
+    lambda z, kappa: (
+        -2.0 * kappa * ew("multiply", ew("sine", z / 2), ew("sine", z / 2))
+        - _log(bessel.i0e(kappa))
+        - math.log(2 * math.pi)
+    ),
+)
+wrapcauchy = Continuous(
+    "wrapcauchy",
+    lambda z, c: _inside(
+        ew("and", compare(z, 0.0, "GE"), compare(z, 2 * math.pi, "LE")),
+        z,
+        lambda v: _log1p(-c * c) - _log(2 * math.pi * (1.0 + c * c - 2.0 * c * ew("cosine", v))),
+        0.0,
+        -math.inf,
+    ),
+)
 gennorm = Continuous(
     "gennorm",
     lambda z, beta: _log(0.5 * beta) - gammas.gammaln(1.0 / beta) - ew("power", ew("abs", z), beta),
@@ -323,6 +366,9 @@ bernoulli = Discrete(
     "bernoulli",
     lambda k, p: select(compare(k, 0.0, "EQ"), _log1p(-p), select(compare(k, 1.0, "EQ"), _log(p), -math.inf)),
     cdf=lambda k, p: select(compare(k, 0.0, "LT"), 0.0, select(compare(k, 1.0, "LT"), 1.0 - p, 1.0)),
+    ppf=lambda q, p: _inside(
+        _unit(q), q, lambda v: select(compare(v, 1.0 - p, "GT"), 1.0, v * 0.0), 0.5, math.nan
+    ),
 )
 poisson = Discrete(
     "poisson",
@@ -375,6 +421,23 @@ nbinom = Discrete(
         k,
     ),
     cdf=lambda k, n, p: _positive(lambda v: gammas.betainc(n, ew("floor", v) + 1.0, p), k, 0.0),
+)
+
+
+betabinom = Discrete(
+    "betabinom",
+    lambda k, n, a, b: _inside(
+        ew("and", compare(k, 0.0, "GE"), compare(k, n, "LE")),
+        k,
+        lambda v: (
+            gammas.betaln(v + a, ew("maximum", n - v, 0.0) + b)
+            - gammas.betaln(a, b)
+            - _log(n + 1.0)
+            - gammas.betaln(ew("maximum", n - v, 0.0) + 1.0, v + 1.0)
+        ),
+        0.0,
+        -math.inf,
+    ),
 )
 
 
@@ -445,11 +508,32 @@ class _Dirichlet:
         return _exp(self.logpdf(x, alpha))
 
 
-multivariate_normal, dirichlet = _MultivariateNormal(), _Dirichlet()
+class _Multinomial:
+    """How often each of several results comes, of n draws."""
+
+    def logpmf(self, x: Any, n: Any, p: Any) -> Tensor:
+        """The logarithm of the probability of the counts x, [..., k], where p, [..., k], are the results' own.
+
+        -inf where the counts do not sum to n.
+        """
+        from lamina import numpy as lnp
+        from lamina.numpy._common import promote_inexact
+
+        total, (x, p, n) = compare(lnp.sum(to_tensor(x), -1), to_tensor(n), "EQ"), promote_inexact(x, p, n)
+        value = gammas.gammaln(n + 1.0) + lnp.sum(convex.xlogy(x, p) - gammas.gammaln(x + 1.0), -1)
+        return lnp.where(total, value, -math.inf)
+
+    def pmf(self, x: Any, n: Any, p: Any) -> Tensor:
+        """The probability of the counts x; see logpmf."""
+        return _exp(self.logpmf(x, n, p))
+
+
+multivariate_normal, dirichlet, multinomial = _MultivariateNormal(), _Dirichlet(), _Multinomial()
 
 __all__ = [
     "bernoulli",
     "beta",
+    "betabinom",
     "binom",
     "cauchy",
     "chi2",
@@ -462,6 +546,7 @@ __all__ = [
     "gumbel_r",
     "laplace",
     "logistic",
+    "multinomial",
     "multivariate_normal",
     "nbinom",
     "norm",
@@ -470,4 +555,6 @@ __all__ = [
     "t",
     "truncnorm",
     "uniform",
+    "vonmises",
+    "wrapcauchy",
 ]

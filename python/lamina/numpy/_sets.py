@@ -1,0 +1,261 @@
+"""Sets: the different elements of arrays, and what two arrays have in common.
+
+Their sizes depend on values. With `size`, results have that many elements, cut or filled with `fill_value` (the least of
+them where it is None; 0 for setdiff1d), which also works inside a trace; without it TypeError there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from lamina._core import Tensor
+from lamina._indexing import getitem, reshape
+from lamina._tensor import as_type, astype, to_tensor
+from lamina.numpy import _elementwise as e
+from lamina.numpy._common import compare, ew, full_of, host, iota, promote, select
+from lamina.numpy._reductions import cumsum
+from lamina.numpy._shape import concatenate, ravel
+from lamina.numpy._sorting import argsort, nonzero, searchsorted, sort
+
+__all__ = [
+    "intersect1d",
+    "isin",
+    "setdiff1d",
+    "setxor1d",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The different elements, sorted, with the positions asked for (int32).
+
+    With `size` that many of the flattened array, cut or filled with `fill_value` (the least element where it is
+    None), which also works inside a trace; without it TypeError there. NotImplementedError for `size` with `axis`.
+    """
+    import numpy as np
+
+    if size is not None:
+        if axis is not None:
+            raise NotImplementedError("unique with size works on the flattened array: give no axis")
+        out = _unique_of_size(to_tensor(ar), size, fill_value, equal_nan)
+        wanted = (True, return_index, return_inverse, return_counts)
+        chosen = tuple(o for o, w in zip(out, wanted) if w)
+        return chosen if len(chosen) > 1 else chosen[0]
+    t = to_tensor(ar)
+    out = np.unique(
+        host(t, "unique", places=True), True, return_inverse, return_counts, axis, equal_nan=equal_nan
+    )
+    places = [to_tensor(o.astype(np.int32)) for o in out[1:]]
+    # The elements are taken where they stand, so that they keep their derivative.
+    elements = getitem(ravel(t) if axis is None else t, (*(slice(None),) * (axis or 0), places[0]))
+    found = (elements, *(places if return_index else places[1:]))
+    return found if len(found) > 1 else elements
+
+
+def _unique_of_size(t: Tensor, size: int, fill_value: Any, equal_nan: bool) -> tuple[Tensor, ...]:
+    """(elements, first positions, inverse, counts); places beyond the last element have position n and count 0."""
+    flat, n = ravel(t), t.size
+    if n == 0:
+        raise ValueError("unique with size needs at least one element to fill with")
+    order = argsort(flat)
+    ordered = getitem(flat, order)
+    after, before = getitem(ordered, slice(1, None)), getitem(ordered, slice(None, -1))
+    differs = compare(after, before, "NE")
+    if equal_nan and t.dtype.kind in "fc":
+        both = ew("and", compare(after, after, "NE"), compare(before, before, "NE"))
+        differs = ew("and", differs, ew("not", both))
+    new = concatenate([full_of(True, "bool", [1]), differs])
+    group = cumsum(astype(new, "int32")) - 1
+    bounds = nonzero(new, size=size + 1, fill_value=n)[0]
+    starts, ends = getitem(bounds, slice(None, -1)), getitem(bounds, slice(1, None))
+    inside = compare(starts, n, "LT")
+    at = e.clip(starts, 0, n - 1)
+    rest = getitem(ordered, 0) if fill_value is None else as_type(fill_value, t.dtype)
+    return (
+        select(inside, getitem(ordered, at), rest),
+        select(inside, getitem(order, at), n),
+        reshape(getitem(group, argsort(order)), t.shape),
+        ends - starts,
+    )
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` gives."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` gives."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` gives."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def unique_values(x: Any, *, size: int | None = None, fill_value: Any = None) -> Tensor:
+    """The different elements, sorted."""
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+def unique_all(x: Any, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+    """The different elements, sorted, their first places, the place of each element among them, and their numbers."""
+    t = to_tensor(x)
+    values, indices, inverse, counts = unique(
+        t, True, True, True, equal_nan=False, size=size, fill_value=fill_value
+    )
+    return UniqueAll(values, indices, inverse.reshape(t.shape), counts)
+
+
+def unique_counts(x: Any, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
+    """The different elements, sorted, and how often each occurs."""
+    return UniqueCounts(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_inverse(x: Any, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
+    """The different elements, sorted, and the place of each element among them."""
+    t = to_tensor(x)
+    values, inverse = unique(t, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    return UniqueInverse(values, inverse.reshape(t.shape))
+
+
+def _wanted(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Elements among which those of the set are, and which of them are."""
+    if name in ("intersect1d", "setdiff1d"):
+        return a, isin(a, b, invert=name == "setdiff1d")
+    both = concatenate([a, b])
+    if name == "union1d":
+        return both, full_of(True, "bool", both.shape)
+    return both, ew("xor", isin(both, a), isin(both, b))
+
+
+def _set_of_size(name: str, a: Tensor, b: Tensor, size: int, fill_value: Any) -> Tensor:
+    elements, wanted = _wanted(name, a, b)
+    n = elements.size
+    if n == 0:
+        return full_of(0 if fill_value is None else fill_value, elements.dtype.name, [size])
+    order = argsort(elements)
+    ordered, wanted = getitem(elements, order), getitem(wanted, order)
+    differs = compare(getitem(ordered, slice(1, None)), getitem(ordered, slice(None, -1)), "NE")
+    first = ew("and", wanted, concatenate([full_of(True, "bool", [1]), differs]))
+    (at,) = nonzero(first, size=size, fill_value=n)
+    found = getitem(ordered, e.clip(at, 0, n - 1))
+    # The least of the set, or of all where the set is empty; 0 for a difference, as in JAX.
+    least: Tensor = (
+        full_of(0, elements.dtype.name, [])
+        if name == "setdiff1d"
+        else getitem(ordered, e.clip(getitem(nonzero(first, size=1, fill_value=0)[0], 0), 0, n - 1))
+    )
+    rest = least if fill_value is None else as_type(fill_value, elements.dtype)
+    return select(compare(at, n, "LT"), found, rest)
+
+
+def _set_function(name: str, doc: str) -> Callable[..., Tensor]:
+    def f(
+        ar1: Any,
+        ar2: Any,
+        assume_unique: bool = False,
+        *,
+        size: int | None = None,
+        fill_value: Any = None,
+    ) -> Tensor:
+        import numpy as np
+
+        a, b = (ravel(t) for t in promote(ar1, ar2))
+        if size is not None:
+            return _set_of_size(name, a, b, size, fill_value)
+        both = concatenate([a, b])
+        values = host(both, name, places=True)
+        options = {} if name == "union1d" else {"assume_unique": assume_unique}
+        found = getattr(np, name)(values[: a.size], values[a.size :], **options)
+        # The elements are taken where they stand first, so that they keep their derivative.
+        order = np.argsort(values, kind="stable")
+        places = order[np.searchsorted(values, found, sorter=order)]
+        return getitem(both, places.astype(np.int32))
+
+    f.__name__ = f.__qualname__ = name
+    f.__doc__ = f"{doc}, sorted. TypeError inside a trace, unless `size` is given."
+    return f
+
+
+_intersect = _set_function("intersect1d", "The elements in both arrays")
+setdiff1d = _set_function("setdiff1d", "The elements of the first array that are not in the second")
+setxor1d = _set_function("setxor1d", "The elements in exactly one of two arrays")
+union1d = _set_function("union1d", "The elements in either array")
+
+
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The elements in both arrays, sorted. TypeError inside a trace, unless `size` is given.
+
+    With `return_indices` also where each stands first in either array, flattened; filled places have its size.
+    """
+    found = _intersect(ar1, ar2, assume_unique, size=size, fill_value=fill_value)
+    if not return_indices:
+        return found
+    a, b = (ravel(t) for t in promote(ar1, ar2))
+    count = found.size if size is None else ew("minimum", _count_of_both(a, b), size)
+    there = compare(iota("int32", [found.size], 0), count, "LT")
+    out = [found]
+    for t in (a, b):
+        order = argsort(t)
+        at = e.clip(searchsorted(getitem(t, order), found), 0, t.size - 1)
+        out.append(select(there, getitem(order, at), t.size))
+    return tuple(out)
+
+
+def _count_of_both(a: Tensor, b: Tensor) -> Tensor:
+    ordered = sort(a)
+    differs = compare(getitem(ordered, slice(1, None)), getitem(ordered, slice(None, -1)), "NE")
+    first = concatenate([full_of(True, "bool", [1]), differs])
+    return astype(getitem(cumsum(astype(ew("and", first, isin(ordered, b)), "int32")), -1), "int32")
+
+
+def isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    method: str | None = None,
+) -> Tensor:
+    """Whether each element is among `test_elements`."""
+    t, pool = promote(element, test_elements)
+    pool = ravel(pool)
+    if pool.size == 0:
+        return full_of(invert, "bool", t.shape)
+    pool = sort(pool)
+    found = getitem(pool, e.clip(searchsorted(pool, t), 0, pool.size - 1))
+    return compare(found, t, "NE" if invert else "EQ")

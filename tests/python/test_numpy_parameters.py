@@ -1,0 +1,126 @@
+"""Parameters of functions that are asked for less often: sizes of sets, weights, where, known means."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(4, 5))
+W = RNG.integers(0, 4, (4, 5)).astype(float)
+MASK = RNG.normal(size=(4, 5)) > -0.5
+HOLES = X.copy()
+HOLES[1, 2] = np.nan
+HOLES[0] = np.nan
+A, B = np.array([4, 1, 2, 2, 7, 3], np.int32), np.array([3, 9, 4, 4], np.int32)
+
+
+@pytest.mark.parametrize("fill", [None, -5])
+@pytest.mark.parametrize("size", [1, 3, 6, 9])
+@pytest.mark.parametrize("name", ["intersect1d", "setdiff1d", "setxor1d", "union1d"])
+def test_sets_of_a_given_size(name, size, fill):
+    f = lambda a, b: getattr(lnp, name)(a, b, size=size, fill_value=fill)  # noqa: E731
+    want = np.asarray(getattr(jnp, name)(A, B, size=size, fill_value=fill))
+    np.testing.assert_array_equal(f(A, B).numpy(), want)
+    np.testing.assert_array_equal(lm.jit(f)(A, B).numpy(), want)
+    lanes = lm.vmap(f)(np.stack([A, A + 1]), np.stack([B, B + 1])).numpy()
+    np.testing.assert_array_equal(lanes[0], want)
+
+
+def test_places_of_what_both_have():
+    for got, want in zip(
+        lnp.intersect1d(A, B, return_indices=True), np.intersect1d(A, B, return_indices=True)
+    ):
+        np.testing.assert_array_equal(got.numpy(), want)
+    f = lambda a, b: lnp.intersect1d(a, b, return_indices=True, size=4)  # noqa: E731
+    for got, want in zip(lm.jit(f)(A, B), jnp.intersect1d(A, B, return_indices=True, size=4)):
+        np.testing.assert_array_equal(got.numpy(), want)
+
+
+@pytest.mark.parametrize("name", ["unique_values", "unique_counts", "unique_inverse"])
+def test_unique_elements_of_a_given_size(name):
+    got = lm.jit(lambda a: getattr(lnp, name)(a, size=8, fill_value=0))(A)
+    want = getattr(jnp, name)(A, size=8, fill_value=0)
+    for g, w in zip(lm.tree.leaves(got), want if isinstance(want, tuple) else [want], strict=True):
+        np.testing.assert_array_equal(g.numpy(), w)
+
+
+def test_slices_of_a_given_number():
+    c = np.array([0, 1, 1, 0, 1])
+    got = lm.jit(lambda c, x: lnp.compress(c, x, axis=1, size=4, fill_value=9.0))(c, X)
+    np.testing.assert_array_equal(got.numpy(), np.concatenate([X[:, c > 0], np.full((4, 1), 9.0)], 1))
+    assert lnp.extract(c, X[0], size=2).numpy().tolist() == X[0, [1, 2]].tolist()
+    i, j = lm.jit(lambda: lnp.mask_indices(3, lnp.triu, 1, size=4))()
+    assert i.numpy().tolist() == [0, 0, 1, 0] and j.numpy().tolist() == [1, 2, 2, 0]
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize(("axis", "weights"), [(None, W), (0, W), (1, W), (1, W[0]), ((0, 1), W)])
+def test_weighted_quantiles(axis, weights, keepdims):
+    q = np.array([0, 0.1, 0.25, 0.5, 0.77, 1.0])
+    kwargs = {"axis": axis, "method": "inverted_cdf", "weights": weights, "keepdims": keepdims}
+    want = np.quantile(X, q, **kwargs)
+    for f, scale in (
+        (lnp.quantile, 1),
+        (lnp.nanquantile, 1),
+        (lnp.percentile, 100),
+        (lnp.nanpercentile, 100),
+    ):
+        np.testing.assert_array_equal(f(X, q * scale, **kwargs).numpy(), want)
+    with pytest.raises(ValueError, match="inverted_cdf"):
+        lnp.quantile(X, 0.5, weights=W)
+    with pytest.raises(ValueError, match="weights have shape"):
+        lnp.quantile(X, 0.5, 1, method="inverted_cdf", weights=W[:2])
+
+
+def test_quantiles_that_are_elements():
+    for axis in (None, 0, 1):
+        q = np.array([0, 0.3, 0.5, 1.0])
+        want = np.quantile(X, q, axis, method="inverted_cdf")
+        np.testing.assert_array_equal(lnp.quantile(X, q, axis, method="inverted_cdf").numpy(), want)
+    got = lnp.nanquantile(HOLES, 0.4, axis=1, method="inverted_cdf", weights=W[0] + 1).numpy()
+    kept = ~np.isnan(HOLES[1])
+    assert np.isnan(got[0])
+    assert got[1] == np.quantile(HOLES[1][kept], 0.4, method="inverted_cdf", weights=(W[0] + 1)[kept])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("name", ["nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin"])
+def test_elements_chosen_beside_nan(name, axis):
+    extra = {"initial": 0.5} if name in ("nanmax", "nanmin", "nansum", "nanprod") else {}
+    want = getattr(np, name)(HOLES, axis=axis, where=MASK, **extra)
+    f = lambda x, m: getattr(lnp, name)(x, axis=axis, where=m, **extra)  # noqa: E731
+    np.testing.assert_allclose(f(HOLES, MASK).numpy(), want)
+    np.testing.assert_allclose(lm.jit(f)(HOLES, MASK).numpy(), want)
+
+
+def test_extremes_of_nothing_but_nan():
+    assert np.isnan(lnp.nanmax(HOLES, axis=1).numpy()).tolist() == [True, False, False, False]
+    assert np.isnan(lnp.nanmin(HOLES, where=np.zeros_like(MASK)).item())
+
+
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+def test_a_known_mean(name):
+    x = HOLES[1:] if name.startswith("nan") else X
+    mean = lnp.nanmean(x, axis=1, keepdims=True)
+    want = getattr(np, name)(x, axis=1)
+    np.testing.assert_allclose(getattr(lnp, name)(x, axis=1, mean=mean).numpy(), want)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"fweights": np.array([1, 2, 3, 0, 1])},
+        {"aweights": W[1] + 0.5},
+        {"fweights": np.array([1, 2, 3, 0, 1]), "aweights": W[1] + 0.5},
+    ],
+)
+@pytest.mark.parametrize("extra", [{}, {"ddof": 0}, {"bias": True}])
+def test_weighted_covariances(weights, extra):
+    np.testing.assert_allclose(lnp.cov(X, **weights, **extra).numpy(), np.cov(X, **weights, **extra))
+    with pytest.raises(ValueError, match="weights have shape"):
+        lnp.cov(X, aweights=np.ones(3))
