@@ -9,7 +9,16 @@ from typing import Any
 from lamina._core import Tensor
 from lamina._indexing import At
 from lamina._tensor import astype, to_tensor
-from lamina.numpy._common import canonical_axis, compare, ew, floating, full_of, inexact, select
+from lamina.numpy._common import (
+    canonical_axis,
+    compare,
+    default_float,
+    ew,
+    floating,
+    full_of,
+    inexact,
+    select,
+)
 from lamina.numpy._creation import arange, ones
 from lamina.numpy._elementwise import absolute, logical_and, nextafter
 from lamina.numpy._reductions import cumsum, diff
@@ -37,17 +46,17 @@ def i0(x: Any) -> Tensor:
 
 
 def bartlett(M: int) -> Tensor:
-    """The triangular window with M points, float32."""
+    """The triangular window with M points, of the default float."""
     if M <= 1:
         return ones((max(M, 0),))
-    return 1.0 - absolute(2.0 * arange(M, dtype="float32") / (M - 1) - 1.0)
+    return 1.0 - absolute(2.0 * arange(M, dtype=default_float()) / (M - 1) - 1.0)
 
 
 def kaiser(M: int, beta: Any) -> Tensor:
-    """Kaiser's window with M points and this shape, float32."""
+    """Kaiser's window with M points and this shape, of the default float."""
     if M <= 1:
         return ones((max(M, 0),))
-    x = 2.0 * arange(M, dtype="float32") / (M - 1) - 1.0
+    x = 2.0 * arange(M, dtype=default_float()) / (M - 1) - 1.0
     return i0(beta * ew("sqrt", 1.0 - x * x)) / i0(beta)
 
 

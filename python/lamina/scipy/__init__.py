@@ -2,5 +2,17 @@
 
 from lamina import _missing
 
-__all__ = ["linalg", "optimize", "sparse", "special", "stats"]
+__all__ = [
+    "cluster",
+    "fft",
+    "integrate",
+    "interpolate",
+    "linalg",
+    "ndimage",
+    "optimize",
+    "signal",
+    "sparse",
+    "special",
+    "stats",
+]
 __getattr__ = _missing.attributes("lamina.scipy", __all__)

@@ -1,0 +1,300 @@
+"""scipy.signal, fft, ndimage, interpolate, integrate and cluster against SciPy (JAX where it differs on purpose):
+plain, jit and vmap, gradients against finite differences.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import jax.scipy.ndimage
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+import scipy.cluster.vq
+import scipy.fft
+import scipy.integrate
+import scipy.interpolate
+import scipy.ndimage
+import scipy.signal
+from lamina.scipy import cluster, fft, integrate, interpolate, ndimage, signal
+
+RNG = np.random.default_rng(0)
+
+
+def agrees(f, want, *args, rtol=1e-9, atol=1e-11):
+    """f on arrays, plain and under jit, gives `want`; for real arguments the gradient is that of differences."""
+    for g in (f, lm.jit(f)):
+        for got, w in zip(lm.tree.leaves(g(*args)), lm.tree.leaves(want), strict=True):
+            np.testing.assert_allclose(got.numpy(), w, rtol=rtol, atol=atol)
+    if any(a.dtype.kind != "f" for a in args):
+        return
+
+    def total(*xs):
+        return sum(
+            (lnp.abs(v) ** 2 * np.arange(1.0, v.size + 1).reshape(v.shape)).sum()
+            for v in lm.tree.leaves(f(*xs))
+            if v.dtype.kind in "fc"
+        )
+
+    way = [RNG.normal(size=a.shape) for a in args]
+    slope = sum((g.numpy() * w).sum() for g, w in zip(lm.grad(total, tuple(range(len(args))))(*args), way))
+    h = 1e-6
+    up, down = (total(*[a + s * h * w for a, w in zip(args, way)]).item() for s in (1, -1))
+    assert slope == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("norm", [None, "backward", "ortho"])
+@pytest.mark.parametrize("type", [2, 3])
+@pytest.mark.parametrize("name", ["dct", "idct"])
+def test_cosine_transforms(name, type, norm):
+    x = RNG.normal(size=(3, 7))
+    for options in ({}, {"axis": 0}, {"n": 5}, {"n": 9, "axis": 0}):
+        want = getattr(scipy.fft, name)(x, type, norm=norm, **options)
+        agrees(lambda v, o=options: getattr(fft, name)(v, type, norm=norm, **o), want, x)
+    for options in ({}, {"axes": (0,)}, {"s": (4, 5)}, {"s": (4,), "axes": (1,)}):
+        want = getattr(scipy.fft, name + "n")(x, type, norm=norm, **options)
+        agrees(lambda v, o=options: getattr(fft, name + "n")(v, type, norm=norm, **o), want, x)
+    assert getattr(fft, name)(x.astype(np.float32)).dtype == "float32"
+
+
+def test_cosine_transforms_refuse():
+    with pytest.raises(NotImplementedError, match="types 2 and 3"):
+        fft.dct(lnp.ones(3), 1)
+    with pytest.raises(ValueError, match="norm"):
+        fft.dct(lnp.ones(3), norm="forward")
+    with pytest.raises(TypeError, match="complex64"):
+        fft.dct(lnp.ones(3, "complex64"))
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("method", ["direct", "fft"])
+@pytest.mark.parametrize(
+    ("a", "b"), [((9,), (4,)), ((4,), (9,)), ((5, 6), (3, 2)), ((3, 4), (5, 6)), ((4, 3, 5), (2, 3, 2))]
+)
+@pytest.mark.parametrize("name", ["convolve", "correlate"])
+def test_convolutions(name, a, b, method, mode):
+    x, y = RNG.normal(size=a), RNG.normal(size=b)
+    want = getattr(scipy.signal, name)(x, y, mode, method)
+    agrees(lambda p, q: getattr(signal, name)(p, q, mode, method), want, x, y)
+    z = y + 1j * RNG.normal(size=b)
+    want = getattr(scipy.signal, name)(x, z, mode, method)
+    agrees(lambda p, q: getattr(signal, name)(p, q, mode, method), want, x.astype(complex), z)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_fftconvolve_along_axes(mode):
+    x, y = RNG.normal(size=(3, 8)), RNG.normal(size=(1, 5))
+    want = scipy.signal.fftconvolve(x, y, mode, axes=1)
+    agrees(lambda p, q: signal.fftconvolve(p, q, mode, axes=1), want, x, y)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("boundary", ["fill", "wrap", "symm"])
+@pytest.mark.parametrize("name", ["convolve2d", "correlate2d"])
+def test_planes(name, boundary, mode):
+    x = RNG.normal(size=(7, 6))
+    for shape in ((3, 3), (2, 4)):
+        y = RNG.normal(size=shape)
+        fill = 0.5 if boundary == "fill" else 0
+        want = getattr(scipy.signal, name)(x, y, mode, boundary, fill)
+        agrees(lambda p, q, f=fill: getattr(signal, name)(p, q, mode, boundary, f), want, x, y)
+
+
+def test_convolutions_refuse():
+    with pytest.raises(ValueError, match="numbers of dimensions"):
+        signal.convolve(lnp.ones(3), lnp.ones((2, 2)))
+    with pytest.raises(ValueError, match="mode"):
+        signal.convolve(lnp.ones(3), lnp.ones(2), "circular")
+    with pytest.raises(ValueError, match="as large as the other"):
+        signal.convolve(lnp.ones((3, 2)), lnp.ones((2, 3)), "valid")
+    with pytest.raises(ValueError, match="2-d"):
+        signal.convolve2d(lnp.ones(3), lnp.ones(2))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("bp", [0, 3, [2, 5]])
+def test_detrend(axis, bp):
+    x = RNG.normal(size=(8, 9)) + np.arange(9)
+    agrees(lambda v: signal.detrend(v, axis, bp=bp), scipy.signal.detrend(x, axis, bp=bp), x)
+    agrees(lambda v: signal.detrend(v, axis, "constant"), scipy.signal.detrend(x, axis, "constant"), x)
+    with pytest.raises(ValueError, match="break points"):
+        signal.detrend(x, bp=20)
+
+
+WINDOWS = [
+    "hann",
+    "hamming",
+    "blackman",
+    "boxcar",
+    "bartlett",
+    "cosine",
+    ("kaiser", 5.0),
+    ("gaussian", 4.0),
+    "array",
+]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_windows(window):
+    x = RNG.normal(size=(2, 60))
+    if window == "array":
+        window = np.arange(1.0, 17)
+    want = scipy.signal.stft(x, 10.0, window, 16)
+    agrees(lambda v: signal.stft(v, 10.0, window, 16), want, x)
+    with pytest.raises(ValueError, match="no window 'round'"):
+        signal.stft(x, window="round")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"noverlap": 12},
+        {"nfft": 21},
+        {"boundary": None, "padded": False},
+        {"boundary": "even"},
+        {"boundary": "odd"},
+        {"boundary": "constant"},
+        {"return_onesided": False},
+        {"detrend": "linear"},
+        {"nperseg": 15, "noverlap": 7},
+    ],
+    ids=str,
+)
+def test_short_time_transforms(options):
+    x = RNG.normal(size=(2, 61))
+    options = {"nperseg": 16, **options}
+    agrees(lambda v: signal.stft(v, 2.0, **options), scipy.signal.stft(x, 2.0, **options), x)
+    z = x + 1j * RNG.normal(size=x.shape)
+    two = {**options, "return_onesided": False}
+    agrees(lambda v: signal.stft(v, 2.0, **two), scipy.signal.stft(z, 2.0, **two), z)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"noverlap": 12}, {"window": "hamming", "nfft": 32}, {"nperseg": 15}], ids=str
+)
+def test_inverse_short_time_transforms(options):
+    x = RNG.normal(size=(2, 64))
+    options = {"nperseg": 16, **options}
+    z = scipy.signal.stft(x, 2.0, **options)[2]
+    # SciPy's times count the first dimension, whatever it is.
+    want = scipy.signal.istft(z, 2.0, **options)[1]
+    agrees(lambda v: signal.istft(v, 2.0, **options), (np.arange(want.shape[1]) / 2, want), z)
+    _, back = signal.istft(signal.stft(x, 2.0, **options)[2], 2.0, **options)
+    np.testing.assert_allclose(back.numpy()[:, :64], x, atol=1e-12)
+    swapped = np.moveaxis(z, 0, 2)
+    want = (
+        np.arange(want.shape[1]) / 2,
+        scipy.signal.istft(swapped, 2.0, time_axis=1, freq_axis=0, **options)[1],
+    )
+    agrees(lambda v: signal.istft(v, 2.0, time_axis=1, freq_axis=0, **options), want, swapped)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"scaling": "spectrum"},
+        {"average": "median"},
+        {"detrend": False, "window": "boxcar"},
+        {"nfft": 33},
+        {"axis": 0, "nperseg": 4},
+        {"return_onesided": False},
+    ],
+    ids=str,
+)
+def test_spectra(options):
+    x, y = RNG.normal(size=(6, 70)), RNG.normal(size=(6, 70))
+    options = {"nperseg": 16, **options}
+    agrees(lambda v: signal.welch(v, 5.0, **options), scipy.signal.welch(x, 5.0, **options), x)
+    agrees(lambda v, w: signal.csd(v, w, 5.0, **options), scipy.signal.csd(x, y, 5.0, **options), x, y)
+    short = y[:, :50]
+    if "axis" not in options:
+        agrees(
+            lambda v, w: signal.csd(v, w, 5.0, **options),
+            scipy.signal.csd(x, short, 5.0, **options),
+            x,
+            short,
+        )
+
+
+SAME_MODES = {
+    "constant": "grid-constant",
+    "nearest": "nearest",
+    "wrap": "grid-wrap",
+    "mirror": "mirror",
+    "reflect": "reflect",
+}
+
+
+@pytest.mark.parametrize("mode", SAME_MODES)
+@pytest.mark.parametrize("order", [0, 1])
+def test_map_coordinates(order, mode):
+    x = RNG.normal(size=(5, 6))
+    places = RNG.uniform(-9, 14, (2, 40))
+    f = lambda v, p: ndimage.map_coordinates(v, [p[0], p[1]], order, mode, 0.3)  # noqa: E731
+    want = scipy.ndimage.map_coordinates(x, places, order=order, mode=SAME_MODES[mode], cval=0.3)
+    agrees(f, want, x, places)
+    whole = np.rint(x * 10).astype(np.int32)
+    want = jax.scipy.ndimage.map_coordinates(
+        jnp.array(whole), list(jnp.array(places, "float32")), order, mode
+    )
+    got = ndimage.map_coordinates(whole, list(places.astype(np.float32)), order, mode)
+    np.testing.assert_array_equal(got.numpy(), want)
+
+
+def test_map_coordinates_refuses():
+    with pytest.raises(ValueError, match="2 arrays of coordinates"):
+        ndimage.map_coordinates(lnp.ones((2, 2)), [lnp.ones(1)], 1)
+    with pytest.raises(NotImplementedError, match="orders 0 and 1"):
+        ndimage.map_coordinates(lnp.ones(2), [lnp.ones(1)], 3)
+    with pytest.raises(NotImplementedError, match="modes constant"):
+        ndimage.map_coordinates(lnp.ones(2), [lnp.ones(1)], 1, "grid-wrap")
+
+
+@pytest.mark.parametrize("fill", [np.nan, 0.5, None])
+@pytest.mark.parametrize("method", ["linear", "nearest"])
+def test_regular_grid_interpolator(method, fill):
+    grid = (np.array([0.0, 1.0, 2.5, 4.0]), np.array([-1.0, 0.0, 2.0]))
+    for rest in ((), (2,)):
+        values = RNG.normal(size=(4, 3, *rest))
+        points = RNG.uniform(-1.5, 4.5, (20, 2))
+        theirs = scipy.interpolate.RegularGridInterpolator(grid, values, method, False, fill)
+        if fill is not None:
+            points = np.concatenate([points, [[1.0, 0.0], [4.0, 2.0]]])
+        want = theirs(points)
+        made = interpolate.RegularGridInterpolator(grid, values, method, fill_value=fill)
+        np.testing.assert_allclose(made(points).numpy(), want, rtol=1e-12)
+        np.testing.assert_allclose(made(tuple(points.T)).numpy(), want, rtol=1e-12)
+        np.testing.assert_allclose(lm.jit(lambda f, p: f(p))(made, points).numpy(), want, rtol=1e-12)
+        np.testing.assert_allclose(lm.vmap(made)(points).numpy(), want, rtol=1e-12)
+        inside = np.clip(points[:20], [0.01, -0.99], [3.99, 1.99])  # no corners, where slopes differ
+        agrees(
+            lambda v, p: interpolate.RegularGridInterpolator(grid, v, method, fill_value=fill)(p),
+            theirs(inside),
+            values,
+            inside,
+        )
+    assert interpolate.RegularGridInterpolator(grid[:1], np.arange(4.0))(np.array([0.5])).item() == 0.5
+
+
+def test_regular_grid_interpolator_refuses():
+    with pytest.raises(ValueError, match="axis 0 of the grid"):
+        interpolate.RegularGridInterpolator((np.arange(3.0),), np.ones(4))
+    with pytest.raises(ValueError, match="methods"):
+        interpolate.RegularGridInterpolator((np.arange(3.0),), np.ones(3), "cubic")
+    with pytest.raises(NotImplementedError, match="bounds_error"):
+        interpolate.RegularGridInterpolator((np.arange(3.0),), np.ones(3), bounds_error=True)
+    with pytest.raises(ValueError, match="points of shape"):
+        interpolate.RegularGridInterpolator((np.arange(3.0),), np.ones(3))(np.ones((2, 2)))
+
+
+def test_trapezoid_and_vq():
+    y, x = RNG.normal(size=(3, 6)), np.sort(RNG.normal(size=6))
+    agrees(lambda v: integrate.trapezoid(v, x), scipy.integrate.trapezoid(y, x), y)
+    agrees(lambda v: integrate.trapezoid(v, dx=0.5, axis=0), scipy.integrate.trapezoid(y, dx=0.5, axis=0), y)
+    points = RNG.normal(size=(4, 6))
+    agrees(lambda a, b: cluster.vq.vq(a, b), scipy.cluster.vq.vq(y, points), y, points)
+    agrees(lambda a, b: cluster.vq.vq(a, b), scipy.cluster.vq.vq(y[0], points[0]), y[0], points[0])
+    with pytest.raises(ValueError, match="do not fit"):
+        cluster.vq.vq(y, points[:, :2])
