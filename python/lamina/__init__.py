@@ -7,8 +7,8 @@ from lamina import _missing, _tensor, cache, tree
 from lamina._callback import pure_callback
 from lamina._checks import checks
 from lamina._core import Tensor
-from lamina._custom import custom_jvp, custom_vjp
-from lamina._devices import default_backend, device_get, device_put, named_scope
+from lamina._custom import closure_convert, custom_gradient, custom_jvp, custom_vjp
+from lamina._devices import default_backend, device_get, device_put, named_call, named_scope
 from lamina._jacobian import hessian, jacfwd, jacrev
 from lamina._jit import Jitted, jit
 from lamina._numerics import numerics
@@ -19,7 +19,9 @@ from lamina._transforms import (
     eval_shape,
     grad,
     jvp,
+    linear_transpose,
     linearize,
+    typeof,
     value_and_grad,
     vjp,
     vmap,
@@ -28,6 +30,7 @@ from lamina.cache import threads
 from lamina.dtypes import default_dtypes
 
 ShapeDtypeStruct, jacobian, remat = ShapeDtype, jacrev, checkpoint
+clear_caches = cache.clear
 Array = Tensor  # the name that annotations such as jaxtyping's use
 _tensor.install()
 __version__ = "0.1.0"
@@ -42,6 +45,9 @@ __all__ = [
     "cache",
     "checkpoint",
     "checks",
+    "clear_caches",
+    "closure_convert",
+    "custom_gradient",
     "custom_jvp",
     "custom_vjp",
     "default_backend",
@@ -56,13 +62,16 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "linear_transpose",
     "linearize",
+    "named_call",
     "named_scope",
     "numerics",
     "pure_callback",
     "remat",
     "threads",
     "tree",
+    "typeof",
     "value_and_grad",
     "vjp",
     "vmap",
@@ -70,5 +79,6 @@ __all__ = [
 
 # Sub-packages load on first use, so that importing stays quick.
 __getattr__ = _missing.attributes(
-    "lamina", ("flatten_util", "numpy", "lax", "nn", "ops", "random", "scipy", "stablehlo", "xla_hlo")
+    "lamina",
+    ("flatten_util", "numpy", "lax", "nn", "ops", "random", "scipy", "stablehlo", "tree_util", "xla_hlo"),
 )

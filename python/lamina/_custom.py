@@ -1,4 +1,4 @@
-"""Derivatives that users define: custom_jvp and custom_vjp."""
+"""Derivatives that users define: custom_jvp, custom_vjp, custom_gradient; functions without what they close over."""
 
 from __future__ import annotations
 
@@ -300,3 +300,67 @@ class custom_vjp(_Custom):
             return out
 
         return _core.CustomRule(False, len(leaves), forward, backward)
+
+
+def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Tensor]]:
+    """(converted, arrays) with fun(*args) = converted(*args, *arrays), where the arrays are those that `fun` uses from
+    outside.
+
+    So a custom rule can take derivatives by them. `fun` is traced once, on arguments like `example_args`.
+
+    >>> converted, arrays = lm.closure_convert(lambda x: w * x, 1.0)
+    """
+    from lamina.lax._control import _Body, _spec
+
+    leaves, treedef = tree_flatten(example_args)
+    like = [_core.set_weak(to_tensor(x), False) for x in leaves]
+    body = _Body(fun, [_spec(t) for t in like], lambda p: tree_unflatten(treedef, p))
+    count = len(body.captured)
+
+    def converted(*args: Any) -> Any:
+        own, arrays = args[: len(args) - count], args[len(args) - count :]
+        given, structure = tree_flatten(own)
+        if structure != treedef:
+            raise TypeError(
+                f"{_name(fun)} was converted for other arguments: " + explain_difference(example_args, own)
+            )
+        fitted = [to_tensor(x, t.dtype) for x, t in zip(given, like, strict=True)]
+        for x, t in zip(fitted, like, strict=True):
+            if x.shape != t.shape:
+                raise TypeError(
+                    f"{_name(fun)} was converted for an argument of shape {t.shape}, not {describe(x)}"
+                )
+        return tree_unflatten(body.tree, body.call([*fitted, *map(to_tensor, arrays)]))
+
+    return converted, list(body.captured)
+
+
+def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with a reverse derivative of its own, from one that returns (value, rule).
+
+    ``rule(cotangent)`` gives the cotangent of the argument, or a tuple of them for several.
+
+    >>> @lm.custom_gradient
+    ... def clipped(x):
+    ...     return x, lambda g: lnp.clip(g, -1, 1)
+    """
+
+    @functools.wraps(fun)
+    def value(*args: Any) -> Any:
+        return fun(*args)[0]
+
+    rules: list[Callable[..., Any]] = []
+
+    def forward(*args: Any) -> Any:
+        out, rule = fun(*args)
+        converted, arrays = closure_convert(rule, out)
+        rules[:] = [converted]
+        return out, arrays
+
+    def backward(arrays: Any, cotangent: Any) -> Any:
+        found = rules[0](cotangent, *arrays)
+        return found if isinstance(found, tuple) else (found,)
+
+    made = custom_vjp(value)
+    made.defvjp(forward, backward)
+    return made

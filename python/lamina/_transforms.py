@@ -1,4 +1,4 @@
-"""Function transforms: grad, value_and_grad, vmap, jvp, vjp, linearize, checkpoint, eval_shape."""
+"""Function transforms: grad, value_and_grad, vmap, jvp, vjp, linearize, linear_transpose, checkpoint, eval_shape."""
 
 from __future__ import annotations
 
@@ -402,6 +402,26 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     out = tree_unflatten(flat.out_tree, outputs)
     derivative = tree_unflatten(flat.out_tree, out_tangents[: len(outputs)])
     return (out[0], derivative[0], out[1]) if has_aux else (out, derivative)
+
+
+def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """The transpose of a linear function, from cotangents of its result to those of its arguments.
+
+    `primals` give shapes and element types, as arrays or ShapeDtype. Nothing checks that `f` is linear: it is
+    linearized at zero.
+    """
+    from lamina import numpy as lnp
+
+    leaves, treedef = tree_flatten(primals)
+    like = [x if isinstance(x, ShapeDtype) else to_tensor(x) for x in leaves]
+    pull_back = vjp(f, *tree_unflatten(treedef, [lnp.zeros(x.shape, x.dtype) for x in like]))[1]
+    return lambda cotangent: pull_back(cotangent)
+
+
+def typeof(x: Any) -> ShapeDtype:
+    """Shape and element type of an array or number, traced or not."""
+    t = to_tensor(x)
+    return ShapeDtype(t.shape, t.dtype)
 
 
 def _axes_of(axes: Any, tree: Any, what: str) -> list[int | None]:

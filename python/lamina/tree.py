@@ -18,6 +18,10 @@ from lamina import _missing
 _registry: dict[
     type, tuple[Callable[[Any], tuple[Iterable[Any], Any]], Callable[[Any, Iterable[Any]], Any]]
 ] = {}
+_keys_of: dict[type, Callable[[Any], Iterable[Any]]] = {}  # of registered types whose children have names
+
+
+_LEAF = object()
 
 
 class TreeDef:
@@ -40,21 +44,36 @@ class TreeDef:
         return f"TreeDef({tree_unflatten(self, ['*'] * self.num_leaves)!r})"
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The container of these leaves."""
         return tree_unflatten(self, leaves)
+
+    def flatten_up_to(self, x: Any) -> list[Any]:
+        """What `x`, which begins with this structure, holds at its leaves. ValueError where it does not."""
+        pattern = tree_unflatten(self, [0] * self.num_leaves)
+        return _up_to(pattern, x, None, lambda: explain_difference(pattern, x, prefix=True))
+
+    def children(self) -> list[TreeDef]:
+        """The structures of the parts of the outermost container; none for a leaf."""
+        found = tree_children(tree_unflatten(self, [_LEAF] * self.num_leaves))
+        return [] if found is None else [tree_structure(child) for child in found[0]]
 
 
 def register(
     cls: type,
     flatten: Callable[[Any], tuple[Iterable[Any], Any]],
     unflatten: Callable[[Any, Iterable[Any]], Any],
+    keys: Callable[[Any], Iterable[Any]] | None = None,
 ) -> type:
     """Makes `cls` a container: `flatten(x) -> (children, metadata)`, `unflatten(metadata, children) -> x`.
 
-    The metadata must be hashable. Raises ValueError if the class is registered already.
+    The metadata must be hashable. `keys(x)` gives the steps of paths to the children (`GetAttrKey("w")`, ...); they are
+    numbered without it. Raises ValueError if the class is registered already.
     """
     if cls in _registry:
         raise ValueError(f"{cls.__name__} is registered already")
     _registry[cls] = (flatten, unflatten)
+    if keys is not None:
+        _keys_of[cls] = keys
     return cls
 
 
@@ -299,6 +318,8 @@ def flatten_with_path(
 
 def _keys(x: Any, count: int, meta: Any) -> list[Any]:
     """The steps to the children of a container."""
+    if type(x) in _keys_of:
+        return list(_keys_of[type(x)](x))
     if type(x) in _registry:
         return [FlattenedIndexKey(i) for i in range(count)]
     if isinstance(x, dict):

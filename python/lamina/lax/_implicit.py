@@ -1,4 +1,4 @@
-"""Functions that are defined by an equation: custom_root, custom_linear_solve, linear_transpose.
+"""Functions that are defined by an equation: custom_root, custom_linear_solve.
 
 Their derivatives come from the equation, not from the iteration that solved it (Krantz, Parks, "The Implicit Function
 Theorem", 2003, section 3): of f(x, a) = 0, dx = -(df/dx)^-1 (df/da) da; of A x = b, A dx = db - dA x. What the given
@@ -12,7 +12,7 @@ from typing import Any
 
 from lamina import _core
 from lamina._core import Tensor
-from lamina._transforms import ShapeDtype, jvp, vjp
+from lamina._transforms import jvp, vjp
 from lamina.lax._base import describe, to_tensor
 from lamina.lax._control import _Body, _name, _spec, _tensors
 from lamina.tree import (
@@ -265,24 +265,3 @@ def custom_root(
         return tree_unflatten(treedef, out)
     leaves_of_x, aux = tree_unflatten(searched.tree, out)
     return tree_unflatten(treedef, leaves_of_x), aux
-
-
-def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """The transpose of a linear function, from cotangents of its result to those of its arguments.
-
-    `primals` give shapes and element types, as arrays or ShapeDtype. Nothing checks that `f` is linear: it is
-    linearized at zero.
-    """
-
-    def zeros(x: Any) -> Tensor:
-        from lamina import numpy as lnp
-
-        t = x if isinstance(x, ShapeDtype) else to_tensor(x)
-        return lnp.zeros(t.shape, t.dtype)
-
-    pull = vjp(f, *tree_map(zeros, primals))[1]
-
-    def transposed(cotangent: Any) -> tuple[Any, ...]:
-        return pull(cotangent)
-
-    return transposed

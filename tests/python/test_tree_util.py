@@ -1,0 +1,168 @@
+"""The names of jax.tree_util, and functions on functions: closure_convert, custom_gradient, linear_transpose, typeof."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+from lamina import tree_util
+
+
+class Pair:
+    def __init__(self, a, b, tag):
+        self.a, self.b, self.tag = a, b, tag
+
+    def tree_flatten(self):
+        return (self.a, self.b), self.tag
+
+    @classmethod
+    def tree_unflatten(cls, tag, children):
+        assert isinstance(children, tuple)
+        return cls(*children, tag)
+
+
+def test_classes_become_containers():
+    cls = tree_util.register_pytree_node_class(type("Node", (Pair,), {}))
+    x = lm.jit(lambda p: cls(p.a * 2, [p.b], p.tag))(cls(1.0, 2.0, "t"))
+    assert (x.a.item(), x.b[0].item(), x.tag) == (2, 2, "t")
+    assert lm.grad(lambda p: p.a * p.b)(cls(3.0, 2.0, "t")).a.item() == 2
+    assert [tree_util.keystr(p) for p, _ in tree_util.tree_leaves_with_path(x)] == [
+        "[<flat index 0>]",
+        "[<flat index 1>][0]",
+    ]
+    with pytest.raises(ValueError, match="registered already"):
+        tree_util.register_pytree_node_class(cls)
+
+
+def test_children_with_names():
+    class Named(Pair):
+        def tree_flatten_with_keys(self):
+            return ((tree_util.GetAttrKey("a"), self.a), (tree_util.DictKey("b"), self.b)), self.tag
+
+    tree_util.register_pytree_with_keys_class(Named)
+    x = Named(1, {"x": 2}, "t")
+    paths = [tree_util.keystr(p) for p, _ in tree_util.tree_flatten_with_path(x)[0]]
+    assert paths == [".a", "['b']['x']"]
+    doubled = tree_util.tree_map_with_path(lambda p, v: v * len(p), x)
+    assert (doubled.a, doubled.b["x"]) == (1, 4)
+
+    class Plain(Pair):
+        pass
+
+    tree_util.register_pytree_with_keys(
+        Plain,
+        lambda x: ([(tree_util.GetAttrKey("b"), x.b)], (x.a, x.tag)),
+        lambda m, c: Plain(m[0], c[0], m[1]),
+    )
+    ((path, leaf),) = tree_util.tree_leaves_with_path(Plain(1, 2, 3))
+    assert tree_util.keystr(path) == ".b" and leaf == 2
+
+
+def test_dataclasses():
+    @tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Layer:
+        w: object
+        n: int = dataclasses.field(metadata={"static": True}, default=3)
+
+    assert lm.grad(lambda d: d.w**d.n)(Layer(2.0, 4)).w.item() == 32
+    assert tree_util.tree_structure(Layer(1, 2)) != tree_util.tree_structure(Layer(1, 3))
+
+    class Free:
+        def __init__(self, x, k):
+            self.x, self.k = x, k
+
+    tree_util.register_dataclass(Free, ["x"], ["k"])
+    out = tree_util.tree_map(lambda v: v + 1, Free(1, "s"))
+    assert (out.x, out.k) == (2, "s")
+    with pytest.raises(TypeError, match="fields are a, b; named are a"):
+
+        @tree_util.register_dataclass
+        @dataclasses.dataclass
+        class Unused:
+            pass
+
+        tree_util.register_dataclass(dataclasses.make_dataclass("Two", ["a", "b"]), ["a"], [])
+    with pytest.raises(TypeError, match="not a dataclass"):
+        tree_util.register_dataclass(type("Other", (), {}))
+
+
+def test_static_objects_and_partial():
+    @tree_util.register_static
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        power: int
+
+    assert tree_util.tree_leaves(Config(2)) == []
+    assert lm.jit(lambda c, x: x**c.power)(Config(3), 2.0).item() == 8
+    p = tree_util.Partial(lambda a, b, c: a * b + c, 3.0, c=1.0)
+    assert p(2.0) == 7 and tree_util.tree_leaves(p) == [3.0, 1.0]
+    assert lm.jit(lambda f, x: f(x))(p, 2.0).item() == 7
+    assert lm.grad(lambda f: f(2.0))(p).args[0].item() == 2
+    wanted = jax.tree_util.tree_leaves(jax.tree_util.Partial(lambda a, b, c: 0, 3.0, c=1.0))
+    assert tree_util.tree_leaves(p) == wanted
+
+
+def test_structures():
+    x = {"a": 1, "b": [2, (3,)]}
+    treedef = tree_util.tree_structure(x)
+    first, second = tree_util.treedef_children(treedef)
+    assert tree_util.treedef_is_leaf(first) and not tree_util.treedef_is_leaf(second)
+    assert second == tree_util.tree_structure([0, (0,)])
+    assert tree_util.treedef_is_leaf(tree_util.tree_structure(5))
+    assert not tree_util.treedef_is_leaf(tree_util.tree_structure(None))
+    assert tree_util.treedef_tuple([treedef, first]) == tree_util.tree_structure((x, 0))
+    assert treedef.flatten_up_to({"a": [1, 1], "b": [2, (3,)]}) == [[1, 1], 2, 3]
+    with pytest.raises(ValueError, match="structures differ"):
+        treedef.flatten_up_to({"a": 1})
+    spread = tree_util.tree_broadcast({"a": 0, "b": 1}, {"a": [1, 2], "b": (3,)})
+    assert spread == {"a": [0, 0], "b": (1,)}
+    assert tree_util.all_leaves([1, 2]) and not tree_util.all_leaves([1, [2]])
+    assert tree_util.tree_reduce(lambda a, b: a + b, x, 10) == 16 and tree_util.tree_all([True, 1])
+
+
+def test_a_function_without_what_it_closes_over():
+    def f(w):
+        converted, arrays = lm.closure_convert(lambda x: (w * x).sum(), 1.0)
+        assert len(arrays) == 1
+        return converted(2.0, *arrays)
+
+    w = lnp.array([1.0, 2.0])
+    assert f(w).item() == 6 and lm.grad(f)(w).numpy().tolist() == [2, 2]
+    converted, arrays = lm.closure_convert(lambda d: w.sum() * d["a"], {"a": 1.0})
+    with pytest.raises(TypeError, match="other arguments"):
+        converted(1.0, *arrays)
+    with pytest.raises(TypeError, match=r"shape \(\)"):
+        converted({"a": lnp.ones(3)}, *arrays)
+
+
+def test_custom_gradient():
+    @lm.custom_gradient
+    def f(x):
+        return x**2, lambda g: 10 * g * x
+
+    for d in (lm.grad(f), lm.jit(lm.grad(f))):
+        assert d(3.0).item() == 30
+    assert f(3.0) == 9
+    assert lm.vmap(lm.grad(f))(lnp.array([1.0, 2.0])).numpy().tolist() == [10, 20]
+
+    @lm.custom_gradient
+    def g(x, y):
+        return {"a": x * y}, lambda c: (c["a"] * y, c["a"] * x + 100)
+
+    assert [v.item() for v in lm.grad(lambda x, y: 2 * g(x, y)["a"], (0, 1))(2.0, 3.0)] == [6, 104]
+
+
+def test_linear_transpose_and_typeof():
+    m = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    back = lm.linear_transpose(lambda x: m @ x, lm.ShapeDtypeStruct((3,), "float32"))
+    (got,) = back(lnp.array([1.0, 2.0]))
+    np.testing.assert_array_equal(got.numpy(), m.T @ [1, 2])
+    (got,) = lm.linear_transpose(lambda d: d["a"] * 2 + d["b"], {"a": 1.0, "b": 1.0})(3.0)
+    assert (got["a"].item(), got["b"].item()) == (6, 3)
+    assert lm.typeof(m) == lm.ShapeDtypeStruct((2, 3), "float32")
+    assert lm.jit(lambda x: x * lm.typeof(x).shape[0])(lnp.ones(3)).numpy().tolist() == [3, 3, 3]
