@@ -37,12 +37,12 @@ def _arguments(
     args: Sequence[Any],
     argnums: int | Sequence[int],
     what: str,
-    kinds: str,
-    needed: str,
+    holomorphic: bool,
+    allow_int: bool = False,
 ) -> tuple[list[Tensor], Any, Callable[..., Any]]:
     """Leaves and structure of the arguments to differentiate by, and `f` as a function of the leaves."""
     nums = _argnums(argnums, args, f)
-    _check_dtypes(f, args, nums, what, kinds, needed)
+    _check_dtypes(f, args, nums, what, holomorphic, allow_int)
     leaves, treedef = tree_flatten(tuple(args[n] for n in nums))
 
     def of_leaves(*inputs: Any) -> Any:
@@ -67,14 +67,13 @@ def jacfwd(
     have the output's shape followed by the input's. With `has_aux`, `f` returns (value, aux) and the result is
     (Jacobian, aux). With `holomorphic`, the inputs are complex.
     """
-    kinds, needed = ("c", "complex inputs") if holomorphic else ("f", "float inputs")
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         from lamina import numpy as lnp
 
         function = functools.partial(f, **kwargs) if kwargs else f
-        leaves, treedef, of_leaves = _arguments(function, args, argnums, "jacfwd", kinds, needed)
+        leaves, treedef, of_leaves = _arguments(function, args, argnums, "jacfwd", holomorphic)
         paired = _value_and_aux(of_leaves) if has_aux else lambda *xs: (of_leaves(*xs), ())
 
         def along(*directions: Tensor) -> Any:
@@ -108,17 +107,13 @@ def jacrev(
 
     Structure and shapes as `jacfwd`. With `allow_int`, an integer argument may be named; its place holds None.
     """
-    if holomorphic:
-        kinds, needed = "c", "complex inputs"
-    else:
-        kinds, needed = ("fciub" if allow_int else "fc"), "float inputs"
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         from lamina import numpy as lnp
 
         function = functools.partial(f, **kwargs) if kwargs else f
-        leaves, treedef, of_leaves = _arguments(function, args, argnums, "jacrev", kinds, needed)
+        leaves, treedef, of_leaves = _arguments(function, args, argnums, "jacrev", holomorphic, allow_int)
         paired = of_leaves if has_aux else lambda *xs: (of_leaves(*xs), ())
         value, pull_back, aux = vjp(paired, *leaves, has_aux=True)
         outputs, out_tree = tree_flatten(value)

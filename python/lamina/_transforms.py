@@ -168,10 +168,25 @@ def _argnums(argnums: int | Sequence[int], args: Sequence[Any], f: Callable[...,
     return tuple(n % len(args) for n in nums)
 
 
+def _kinds(what: str, holomorphic: bool, allow_int: bool = False) -> tuple[str, str]:
+    """The kinds of elements that a transform's arguments may have (letters of dtype.kind), and that in words."""
+    if holomorphic:
+        return "c", "complex inputs (it is called with holomorphic=True)"
+    if what == "jacfwd":  # forward mode has one derivative for both parts of a complex number
+        return "f", "float inputs"
+    return ("fciub" if allow_int else "fc"), "float inputs"
+
+
 def _check_dtypes(
-    f: Callable[..., Any], args: Sequence[Any], nums: tuple[int, ...], what: str, kinds: str, needed: str
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    nums: tuple[int, ...],
+    what: str,
+    holomorphic: bool,
+    allow_int: bool = False,
 ) -> None:
-    """TypeError naming the first leaf of the arguments `nums` whose kind of element is not in `kinds`."""
+    """TypeError naming the first leaf of the arguments `nums` of which there is no derivative."""
+    kinds, needed = _kinds(what, holomorphic, allow_int)
     for n in nums:
         for i, x in enumerate(tree_leaves(args[n])):
             t = to_tensor(x)
@@ -222,15 +237,11 @@ def value_and_grad(
     TypeError for what depends on a differentiated argument (comparisons, bool() and int() do not). What `f` writes
     to its arguments, the caller's Tensors get.
     """
-    if holomorphic:
-        kinds, needed = "c", "complex inputs (it is called with holomorphic=True)"
-    else:
-        kinds, needed = ("fciub" if allow_int else "fc"), "float inputs"
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         nums = _argnums(argnums, args, f)
-        _check_dtypes(f, args, nums, "grad", kinds, needed)
+        _check_dtypes(f, args, nums, "grad", holomorphic, allow_int)
         chosen = tuple(args[n] for n in nums)
         leaves, treedef = tree_flatten(chosen)
 
@@ -522,11 +533,33 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_siz
     return wrapped
 
 
-def checkpoint(f: Callable[..., Any]) -> Any:
-    """`f` whose intermediate values reverse mode computes again instead of keeping."""
+def checkpoint(
+    f: Callable[..., Any],
+    *,
+    prevent_cse: bool = True,
+    policy: Callable[..., Any] | None = None,
+    static_argnums: int | Sequence[int] = (),
+) -> Any:
+    """`f` whose intermediate values reverse mode computes again instead of keeping.
+
+    `static_argnums` are arguments that are no arrays and choose what is computed. All values are computed again, so that
+    `policy`, which says in JAX which are kept, and `prevent_cse` change nothing.
+    """
+    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        fixed = {n % len(args): args[n] for n in static if -len(args) <= n < len(args)}
+        if fixed:
+            others = [a for i, a in enumerate(args) if i not in fixed]
+
+            def of_others(*given: Any, **named: Any) -> Any:
+                full = list(given)
+                for n in sorted(fixed):
+                    full.insert(n, fixed[n])
+                return f(*full, **named)
+
+            return checkpoint(functools.wraps(f)(of_others))(*others, **kwargs)
         leaves, treedef = _flatten_arguments(f, args, kwargs)
         flat = _Flat(f, treedef)
         outputs = flat.settled(args, kwargs, _core.checkpoint(flat, leaves))

@@ -355,14 +355,27 @@ def dot_product_attention(
     *,
     scale: float | None = None,
     is_causal: bool = False,
-) -> Tensor:
+    query_seq_lengths: Any = None,
+    key_value_seq_lengths: Any = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+    return_residual: bool = False,
+) -> Any:
     """softmax(query keyᵀ * scale + bias) value, per batch and head.
 
     Shapes: query [batch, q, heads, depth], key and value [batch, k, key heads, depth], where key heads divide
-    heads; bias and bool mask broadcast to [batch, heads, q, k]. The result has the query's shape. Softmax is
-    in float32 for narrower types.
+    heads, or all three without batch; bias and bool mask broadcast to [batch, heads, q, k]. The result has the query's
+    shape. Softmax is in float32 for narrower types. A query attends to keys that the mask allows, and before
+    `key_value_seq_lengths` [batch], none after it (`is_causal`), and at most (left, right) away
+    (`local_window_size`); results from `query_seq_lengths` [batch] on are 0. With `return_residual` also the logsumexp
+    of the logits, [batch, q, heads]. `implementation` chooses nothing: there is one.
     """
     q, k, v = _float(query), _float(key), _float(value)
+    if q.ndim == 3:
+        q, k, v = (lax.expand_dims(x, (0,)) for x in (q, k, v))
+        single = True
+    else:
+        single = False
     if (
         q.ndim != 4
         or k.ndim != 4
@@ -383,16 +396,33 @@ def dot_product_attention(
     logits = logits * (q.shape[3] ** -0.5 if scale is None else scale)
     if bias is not None:
         logits = logits + lax.convert_element_type(to_tensor(bias), wide)
-    low = const(-0.7 * 3.4028234663852886e38, wide)
-    if mask is not None:
-        logits = _where(to_tensor(mask), logits, low)
+    row, column = (lax.broadcasted_iota("int32", logits.shape, axis) for axis in (2, 3))
+    allowed = [] if mask is None else [to_tensor(mask)]
     if is_causal:
-        shape = logits.shape
-        below = lax.broadcasted_iota("int32", shape, 2) >= lax.broadcasted_iota("int32", shape, 3)
-        logits = _where(below, logits, low)
+        allowed.append(row >= column)
+    if local_window_size is not None:
+        left, right = (
+            (local_window_size, local_window_size)
+            if isinstance(local_window_size, int)
+            else local_window_size
+        )
+        allowed += [column >= row - left, column <= row + right]
+    if key_value_seq_lengths is not None:
+        allowed.append(column < lax.expand_dims(to_tensor(key_value_seq_lengths), (1, 2, 3)))
+    low = const(-0.7 * 3.4028234663852886e38, wide)
+    for condition in allowed:
+        logits = _where(condition, logits, low)
     weights = lax.convert_element_type(softmax(logits), q.dtype)
-    out = lax.dot_general(weights, v, (((3,), (1,)), ((0, 1), (0, 2))))
-    return lax.transpose(out, (0, 2, 1, 3))
+    out = lax.transpose(lax.dot_general(weights, v, (((3,), (1,)), ((0, 1), (0, 2)))), (0, 2, 1, 3))
+    if query_seq_lengths is not None:
+        place = lax.broadcasted_iota("int32", out.shape, 1)
+        out = _where(place < lax.expand_dims(to_tensor(query_seq_lengths), (1, 2, 3)), out, like(out, 0))
+    if single:
+        out = lax.squeeze(out, (0,))
+    if not return_residual:
+        return out
+    residual = lax.transpose(logsumexp(logits, -1), (0, 2, 1))
+    return out, lax.squeeze(residual, (0,)) if single else residual
 
 
 _results.own(globals())

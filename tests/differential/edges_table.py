@@ -63,6 +63,18 @@ def _piece(*cases: Any) -> Callable[[Any], Any]:
     return f
 
 
+def _elu(names: str, alpha: float | None, width: float = 1.0) -> Unary:
+    """x above 0, alpha * (exp(x / width) - 1) below, called with `alpha` unless that is None and 1."""
+    height = alpha or 1.0
+    return Unary(
+        names,
+        _piece((lambda x: x > 0, lambda x: x), lambda x: height * mp.expm1(x / width)),
+        call=None if alpha is None else lambda f, x: f(x, alpha),
+        kinks={0.0: tuple(height / width**n for n in (1, 2, 3))},
+        because="from below",
+    )
+
+
 _zero = lambda x: x * 0  # noqa: E731
 _softplus = lambda x: mp.log1p(mp.exp(x)) if x < 0 else x + mp.log1p(mp.exp(-x))  # noqa: E731
 ALPHA, SCALE = mp.mpf("1.6732632423543772"), mp.mpf("1.0507009873554805")
@@ -170,32 +182,9 @@ UNARY = [
         kinks={3.0: (1, 0, 0), -3.0: (0, 0, 0)},
         because="relu6's ends",
     ),
-    Unary(
-        "nn.elu",
-        _piece((lambda x: x > 0, lambda x: x), mp.expm1),
-        kinks={0.0: (1, 1, 1)},
-        because="from below",
-    ),
-    Unary(
-        "nn.elu",
-        _piece((lambda x: x > 0, lambda x: x), lambda x: 2 * mp.expm1(x)),
-        call=lambda f, x: f(x, 2.0),
-        kinks={0.0: (2, 2, 2)},
-        because="from below",
-    ),
-    Unary(
-        "nn.celu",
-        _piece((lambda x: x > 0, lambda x: x), mp.expm1),
-        kinks={0.0: (1, 1, 1)},
-        because="from below",
-    ),
-    Unary(
-        "nn.celu",
-        _piece((lambda x: x > 0, lambda x: x), lambda x: 2 * mp.expm1(x / 2)),
-        call=lambda f, x: f(x, 2.0),
-        kinks={0.0: (1, 0.5, 0.25)},
-        because="from below",
-    ),
+    _elu("nn.elu nn.celu", None),
+    _elu("nn.elu", 2.0),
+    _elu("nn.celu", 2.0, width=2.0),
     Unary(
         "nn.selu",
         _piece((lambda x: x > 0, lambda x: SCALE * x), lambda x: SCALE * ALPHA * mp.expm1(x)),

@@ -287,11 +287,18 @@ def _static_int(x: Any) -> int | None:
         return None
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Any:
     """carry = body_fun(i, carry) for i in lower..upper-1.
 
     With Python integers as bounds the loop is a scan, which reverse mode differentiates; otherwise a
-    while_loop.
+    while_loop. `unroll` is accepted and has no effect on the result.
     """
     lo, hi = _static_int(lower), _static_int(upper)
     if lo is not None and hi is not None:
@@ -414,9 +421,34 @@ def _scan_length(what: str, xs: Any, items: list[Tensor], length: int | None) ->
     return length
 
 
-def map(f: Callable[[Any], Any], xs: Any) -> Any:
-    """f of every element of xs along axis 0, one after the other; the results stacked."""
-    return scan(lambda _, x: (None, f(x)), None, xs)[1]
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """f of every element of xs along axis 0, one after the other, or `batch_size` at a time by vmap; stacked.
+
+    ValueError for a batch_size below 1.
+    """
+    if batch_size is None:
+        return scan(lambda _, x: (None, f(x)), None, xs)[1]
+    if batch_size < 1:
+        raise ValueError(f"lax.map: batch_size is at least 1, not {batch_size}")
+    from lamina._transforms import vmap
+    from lamina.lax._shape import concatenate, reshape, slice_in_dim
+
+    leaves, treedef = _tensors(xs)
+    if not leaves or any(t.ndim == 0 for t in leaves):
+        raise ValueError("lax.map with batch_size needs arrays of at least one dimension")
+    n = leaves[0].shape[0]
+    whole = n - n % batch_size
+    parts = []
+    if whole:
+        rows = [
+            reshape(slice_in_dim(t, 0, whole), (whole // batch_size, batch_size, *t.shape[1:]))
+            for t in leaves
+        ]
+        done = scan(lambda _, x: (None, vmap(f)(x)), None, tree_unflatten(treedef, rows))[1]
+        parts.append(tree_map(lambda y: reshape(y, (whole, *y.shape[2:])), done))
+    if n - whole or not parts:
+        parts.append(vmap(f)(tree_unflatten(treedef, [slice_in_dim(t, whole, n) for t in leaves])))
+    return parts[0] if len(parts) == 1 else tree_map(lambda a, b: concatenate([a, b], 0), *parts)
 
 
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:

@@ -134,9 +134,9 @@ def conj(x: Any) -> Tensor:
     return complex(real(t), neg(imag(t)))
 
 
-def convert_element_type(x: Any, new_dtype: Any) -> Tensor:
-    """x with another element type; floats to integers round towards zero."""
-    t, name = to_tensor(x), dtypes.name_of(new_dtype)
+def convert_element_type(operand: Any, new_dtype: Any) -> Tensor:
+    """The operand with another element type; floats to integers round towards zero."""
+    t, name = to_tensor(operand), dtypes.name_of(new_dtype)
     if t.dtype == name:
         return _core.set_weak(t, False) if t.weak_type else t
     if t.dtype.kind == "c" and dtypes.canonical(name).kind not in "cb":
@@ -144,13 +144,13 @@ def convert_element_type(x: Any, new_dtype: Any) -> Tensor:
     return _core.set_weak(_core.elementwise("convert", t, dtype=name), False)
 
 
-def bitcast_convert_type(x: Any, new_dtype: Any) -> Tensor:
-    """The bits of x as another element type.
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Tensor:
+    """The bits of the operand as another element type.
 
     A type n times as wide takes a trailing dimension of n elements, one n times as narrow adds it. Every NaN shows the
     bits of the quiet positive one without a payload, since which NaN an operation gives differs between machines.
     """
-    t, target = to_tensor(x), dtypes.canonical(new_dtype)
+    t, target = to_tensor(operand), dtypes.canonical(new_dtype)
     have, want = t.dtype.bits, target.bits
     if have == want:
         return op("bitcast_convert", t, dtype=str(target))
@@ -182,9 +182,9 @@ def bitcast_convert_type(x: Any, new_dtype: Any) -> Tensor:
     return op("bitcast_convert", bits, dtype=str(target))
 
 
-def clamp(lo: Any, x: Any, hi: Any) -> Tensor:
-    """x limited to lo..hi; the bounds have x's shape or are scalars."""
-    return _core.elementwise("clamp", *_checked("clamp", (lo, x, hi)))
+def clamp(min: Any, x: Any, max: Any) -> Tensor:
+    """x limited to min..max; the bounds have x's shape or are scalars."""
+    return _core.elementwise("clamp", *_checked("clamp", (min, x, max)))
 
 
 def exp2(x: Any) -> Tensor:
@@ -229,10 +229,10 @@ def reciprocal(x: Any) -> Tensor:
     return _core.elementwise("divide", like(t, 1), t)
 
 
-def reduce_precision(x: Any, exponent_bits: int, mantissa_bits: int) -> Tensor:
-    """x rounded to a float format of these widths."""
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Tensor:
+    """The operand rounded to a float format of these widths."""
     return _core.elementwise(
-        "reduce_precision", to_tensor(x), exponent_bits=exponent_bits, mantissa_bits=mantissa_bits
+        "reduce_precision", to_tensor(operand), exponent_bits=exponent_bits, mantissa_bits=mantissa_bits
     )
 
 

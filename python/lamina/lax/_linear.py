@@ -79,8 +79,17 @@ def dot_general(
     )
 
 
-def dot(lhs: Any, rhs: Any, precision: Any = None, preferred_element_type: Any = None) -> Tensor:
-    """Vector and matrix products: the last dimension of lhs with the first of rhs."""
+def dot(
+    lhs: Any,
+    rhs: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    *,
+    dimension_numbers: Any = None,
+) -> Tensor:
+    """Vector and matrix products: the last dimension of lhs with the first of rhs; else as `dot_general`."""
+    if dimension_numbers is not None:
+        return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
     a, b = to_tensor(lhs), to_tensor(rhs)
     if not 1 <= a.ndim <= 2 or not 1 <= b.ndim <= 2 or a.shape[-1] != b.shape[0]:
         raise TypeError(f"lax.dot cannot multiply {describe(a)} and {describe(b)}")

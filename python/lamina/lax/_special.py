@@ -103,9 +103,9 @@ def bessel_i1e(x: Any) -> Tensor:
     return _special("i1e", (x,))
 
 
-def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
+def stack(operands: Sequence[Any], axis: int = 0) -> Tensor:
     """Arrays of one shape along a new axis."""
-    ts = [to_tensor(a) for a in arrays]
+    ts = [to_tensor(a) for a in operands]
     if not ts:
         raise ValueError("lax.stack needs at least one array")
     at = axis_of(axis, ts[0].ndim + 1)

@@ -329,8 +329,15 @@ def truncated_normal(
     return _core.elementwise("minimum", most, _core.elementwise("maximum", least, drawn))
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None) -> Tensor:
+def _low(mode: str | None, what: str) -> None:
+    """Refuses JAX's `mode` "high", whose numbers are others."""
+    if mode not in (None, "low"):
+        raise NotImplementedError(f"random.{what} draws with JAX's mode 'low' only, not {mode!r}")
+
+
+def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None, mode: str | None = None) -> Tensor:
     """True with probability p."""
+    _low(mode, "bernoulli")
     t = to_tensor(p)
     if t.dtype.kind != "f":
         t = _core.recast(t, _core.inexact_type(t.dtype.name))
@@ -348,8 +355,9 @@ def exponential(key: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tens
     return -lax.log1p(-uniform(key, shape, _float_name("exponential", dtype)))
 
 
-def gumbel(key: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tensor:
+def gumbel(key: Any, shape: Sequence[int] = (), dtype: Any = float, mode: str | None = None) -> Tensor:
     """Standard Gumbel numbers."""
+    _low(mode, "gumbel")
     name = _float_name("gumbel", dtype)
     return -lax.log(-lax.log(uniform(key, shape, name, _TINY[name], 1.0)))
 
@@ -444,12 +452,19 @@ def _take(t: Tensor, index: Tensor, axis: int) -> Tensor:
 
 
 def choice(
-    key: Any, a: Any, shape: Sequence[int] = (), replace: bool = True, p: Any = None, axis: int = 0
+    key: Any,
+    a: Any,
+    shape: Sequence[int] = (),
+    replace: bool = True,
+    p: Any = None,
+    axis: int = 0,
+    mode: str | None = None,
 ) -> Tensor:
     """Elements of range(a) (for an int) or of an array along an axis, with or without replacement.
 
     `p`: probabilities per element, uniform if None. ValueError if there are too few elements.
     """
+    _low(mode, "choice")
     k, shape = _check_key(key), _shape(shape)
     array = None if isinstance(a, int) else to_tensor(a)
     axis = 0 if array is None else axis_of(axis, array.ndim)
@@ -505,12 +520,18 @@ def _count_below(edges: Tensor, x: Tensor) -> Tensor:
 
 
 def categorical(
-    key: Any, logits: Any, axis: int = -1, shape: Sequence[int] | None = None, replace: bool = True
+    key: Any,
+    logits: Any,
+    axis: int = -1,
+    shape: Sequence[int] | None = None,
+    replace: bool = True,
+    mode: str | None = None,
 ) -> Tensor:
     """Indices with probabilities softmax(logits) along an axis.
 
     `shape` ends with the logits' shape without that axis; what stands in front are independent draws.
     """
+    _low(mode, "categorical")
     t = to_tensor(logits)
     axis = axis_of(axis, t.ndim)
     batch = tuple(n for d, n in enumerate(t.shape) if d != axis)

@@ -1,0 +1,110 @@
+"""Parameters of lax, nn, random and the transforms that JAX's callers name: against JAX's values."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+from lamina import lax, nn, random
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(7, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 7, 10])
+def test_map_in_batches(batch_size):
+    f = lambda row: {"a": lnp.sin(row), "b": row.sum()}  # noqa: E731
+    for run in (lax.map, lm.jit(lax.map, static_argnames=("f", "batch_size"))):
+        got = run(f, X, batch_size=batch_size)
+        np.testing.assert_allclose(got["a"].numpy(), np.sin(X), rtol=1e-6)
+        np.testing.assert_allclose(got["b"].numpy(), X.sum(1), rtol=1e-5)
+    slope = lm.grad(lambda x: (lax.map(lambda r: r**2, x, batch_size=batch_size)).sum())(X)
+    np.testing.assert_allclose(slope.numpy(), 2 * X)
+    with pytest.raises(ValueError, match="at least 1"):
+        lax.map(f, X, batch_size=0)
+    assert lax.map(lambda r: r, X[:0], batch_size=batch_size).shape == (0, 3)
+
+
+def test_names_of_arguments():
+    assert lax.clamp(min=-0.5, x=X, max=0.5).numpy().max() == 0.5
+    assert lax.convert_element_type(operand=X, new_dtype="int32").dtype == "int32"
+    assert lax.bitcast_convert_type(operand=X, new_dtype="int32").dtype == "int32"
+    assert lax.reduce_precision(operand=X, exponent_bits=8, mantissa_bits=4).shape == X.shape
+    assert lax.stack(operands=[X, X]).shape == (2, 7, 3)
+    assert lax.fori_loop(0, 3, lambda i, c: c + i, 0, unroll=True).item() == 3
+    numbers = (((1,), (1,)), ((), ()))
+    np.testing.assert_allclose(
+        lax.dot(X, X, dimension_numbers=numbers).numpy(), X @ X.T, rtol=1e-5, atol=1e-6
+    )
+
+
+ATTENTION = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "window": {"local_window_size": 2},
+    "left and right": {"local_window_size": (1, 3)},
+    "lengths": {"query_seq_lengths": [3, 6], "key_value_seq_lengths": [5, 2]},
+    "all": {"is_causal": True, "local_window_size": (2, 0), "key_value_seq_lengths": [6, 4], "scale": 0.3},
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+@pytest.mark.parametrize("heads", [4, 2])
+def test_attention(name, heads):
+    q = RNG.normal(size=(2, 6, 4, 5)).astype(np.float32)
+    k, v = (RNG.normal(size=(2, 6, heads, 5)).astype(np.float32) for _ in range(2))
+
+    def call(module, array):
+        options = {
+            k: array(np.array(v, np.int32)) if "lengths" in k else v for k, v in ATTENTION[name].items()
+        }
+        return lambda *qkv: module.dot_product_attention(*qkv, **options)
+
+    ours, theirs = call(nn, lnp.array), call(jax.nn, jnp.array)
+    want = np.asarray(theirs(q, k, v))
+    np.testing.assert_allclose(ours(q, k, v).numpy(), want, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(lm.jit(ours)(q, k, v).numpy(), want, rtol=1e-5, atol=1e-5)
+    mine = lm.grad(lambda *a: (ours(*a) ** 2).sum(), (0, 1, 2))(q, k, v)
+    for g, w in zip(mine, jax.grad(lambda *a: (theirs(*a) ** 2).sum(), (0, 1, 2))(q, k, v)):
+        np.testing.assert_allclose(g.numpy(), w, rtol=1e-4, atol=1e-5)
+
+
+def test_attention_without_batch_and_with_its_residual():
+    q, k, v = (RNG.normal(size=(6, 4, 5)).astype(np.float32) for _ in range(3))
+    got, want = (
+        nn.dot_product_attention(q, k, v, is_causal=True),
+        jax.nn.dot_product_attention(q, k, v, is_causal=True),
+    )
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-5)
+    out, residual = nn.dot_product_attention(q, k, v, return_residual=True, implementation="xla")
+    assert out.shape == (6, 4, 5) and residual.shape == (6, 4)
+    logits = np.einsum("qhd,khd->qhk", q, k) / np.sqrt(5)
+    np.testing.assert_allclose(residual.numpy(), np.log(np.exp(logits).sum(-1)), rtol=1e-5)
+
+
+def test_the_mode_of_draws():
+    key = random.key(0)
+    for draw in (
+        lambda m: random.gumbel(key, (3,), mode=m),
+        lambda m: random.bernoulli(key, 0.5, (3,), mode=m),
+        lambda m: random.categorical(key, lnp.ones(4), mode=m),
+        lambda m: random.choice(key, 5, (3,), mode=m),
+    ):
+        np.testing.assert_array_equal(draw("low").numpy(), draw(None).numpy())
+        with pytest.raises(NotImplementedError, match="'low' only"):
+            draw("high")
+
+
+def test_checkpoint_with_static_arguments():
+    def f(x, n, scale):
+        assert isinstance(n, int)
+        return lnp.sin(x) ** n * scale
+
+    g = lm.checkpoint(f, static_argnums=(1,), policy=lambda *_: True, prevent_cse=False)
+    for h in (g, lm.jit(g, static_argnums=1)):
+        np.testing.assert_allclose(h(X, 2, 3.0).numpy(), np.sin(X) ** 2 * 3, rtol=1e-5)
+    slope = lm.grad(lambda x: g(x, 2, 3.0).sum())(X)
+    np.testing.assert_allclose(slope.numpy(), 6 * np.sin(X) * np.cos(X), rtol=1e-4, atol=1e-6)
