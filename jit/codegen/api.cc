@@ -12,8 +12,8 @@
 
 using lamina::jit::LoopKernel;
 using lamina::jit::Schedule;
-using lamina::jit::cpu::Code;
-using lamina::jit::cpu::Engine;
+using lamina::jit::codegen::Code;
+using lamina::jit::codegen::Engine;
 
 struct LaminaEngine {
   std::unique_ptr<Engine> engine;

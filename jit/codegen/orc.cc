@@ -19,7 +19,7 @@
 #include <chrono>
 #include <vector>
 
-namespace lamina::jit::cpu {
+namespace lamina::jit::codegen {
 
 namespace {
 
@@ -120,9 +120,7 @@ std::unique_ptr<llvm::Module> Engine::emit(const LoopKernel& kernel, const Sched
   auto module = std::make_unique<llvm::Module>("lamina", context);
   module->setTargetTriple(machine_->getTargetTriple().str());
   module->setDataLayout(machine_->createDataLayout());
-  KernelEmitter emitter(kernel, schedule, target_, *module);
-  emitter.emit();
-  *lanes = emitter.lanes();
+  *lanes = emit_cpu_kernel(kernel, schedule, target_, *module);
   return module;
 }
 
@@ -214,4 +212,4 @@ llvm::Expected<std::string> Engine::text(const LoopKernel& kernel, const Schedul
   return std::string(bytes.data(), bytes.size());
 }
 
-}  // namespace lamina::jit::cpu
+}  // namespace lamina::jit::codegen

@@ -14,10 +14,10 @@
 #include <string>
 
 #include "jit/codegen/api.h"
-#include "jit/codegen/emit_kernel.h"
+#include "jit/codegen/cpu_schedule.h"
 #include "jit/kernel/schedule.h"
 
-namespace lamina::jit::cpu {
+namespace lamina::jit::codegen {
 
 struct Code {
   llvm::orc::JITDylib* library = nullptr;
@@ -51,6 +51,6 @@ class Engine {
   uint64_t next_library_ = 0;
 };
 
-}  // namespace lamina::jit::cpu
+}  // namespace lamina::jit::codegen
 
 #endif  // LAMINA_JIT_CODEGEN_ORC_H_

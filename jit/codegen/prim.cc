@@ -4,7 +4,7 @@
 #include <llvm/IR/DerivedTypes.h>
 #include <llvm/IR/Intrinsics.h>
 
-namespace lamina::jit::cpu {
+namespace lamina::jit::codegen {
 
 using hlo::byte_size;
 using hlo::is_bool;
@@ -347,4 +347,4 @@ Value* PrimEmitter::f64_to_f32_odd(Value* a, unsigned lanes) {
   return b_.CreateBitCast(result, type(DType::kF32, lanes));
 }
 
-}  // namespace lamina::jit::cpu
+}  // namespace lamina::jit::codegen

@@ -11,7 +11,7 @@
 #include "hlo/dtype.h"
 #include "hlo/scalar/program.h"
 
-namespace lamina::jit::cpu {
+namespace lamina::jit::codegen {
 
 using hlo::DType;
 using hlo::Prim;
@@ -52,6 +52,6 @@ class PrimEmitter {
   llvm::IRBuilder<>& b_;
 };
 
-}  // namespace lamina::jit::cpu
+}  // namespace lamina::jit::codegen
 
 #endif  // LAMINA_JIT_CODEGEN_PRIM_H_

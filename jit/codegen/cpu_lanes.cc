@@ -1,0 +1,302 @@
+#include "jit/codegen/cpu_lanes.h"
+
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/DerivedTypes.h>
+#include <llvm/IR/Function.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/MDBuilder.h>
+
+#include <cstddef>
+
+namespace lamina::jit::codegen {
+
+using llvm::BasicBlock;
+using llvm::Type;
+using llvm::Value;
+
+CpuLanes::CpuLanes(const LoopKernel& kernel, FunctionBuilder& f)
+    : LaneOps(f), kernel_(kernel), b_(f.builder()), prim_(f.prims()), variance_(kernel) {}
+
+void CpuLanes::enter(Value* cancel) {
+  cancel_ = cancel;
+  cancelled_ = f_.block("cancelled");
+  llvm::IRBuilder<>(cancelled_).CreateRet(b_.getInt32(1));
+  llvm::IRBuilder<> at = f_.at_entry();
+  zero_slot_ = at.CreateAlloca(at.getInt64Ty(), nullptr, "zero");
+  at.CreateStore(at.getInt64(0), zero_slot_);
+}
+
+// ---- addresses
+
+CpuLanes::Place& CpuLanes::place(Row& row, uint32_t access) {
+  if (!row.memory) {
+    auto places = std::make_unique<Places>();
+    places->of.resize(kernel_.accesses.size());
+    row.memory = std::move(places);
+  }
+  return static_cast<Places&>(*row.memory).of[access];
+}
+
+void CpuLanes::address(Row& row, uint32_t access) {
+  Place& place = this->place(row, access);
+  if (place.pointer) return;
+  if (row.inside && !variance_.access(access, row.inside->step_dim)) {
+    const Place& outer = this->place(*row.inside->outer, access);
+    if (outer.pointer) {
+      place = {outer.pointer, outer.stride, outer.pair};
+      return;
+    }
+  }
+  const Access& a = kernel_.accesses[access];
+  Value* offset = a.offset_slot < 0 ? f_.i64(0) : f_.arg(a.offset_slot);
+  Value* stride = nullptr;
+  int along = 0;
+  bool unit = false, pair = false;
+  for (const AccessTerm& term : a.terms) {
+    Value* s = term.unit ? f_.i64(term.unit) : f_.arg(term.stride_slot);
+    if (term.dim == row.dim) {
+      unit = term.unit == 1;
+      pair = term.unit == 2;
+      stride = stride ? b_.CreateAdd(stride, s) : s;
+      ++along;
+    } else {
+      Value* index = row.indices[term.dim];
+      offset = b_.CreateAdd(offset, term.unit == 1 ? index : b_.CreateMul(index, s));
+    }
+  }
+  place.stride = along == 1 && unit ? nullptr : stride;
+  place.pair = along == 1 && pair;
+  place.pointer = b_.CreateGEP(prim_.memory_type(type_of(access), 1), f_.buffer(a.buffer), offset);
+}
+
+Value* CpuLanes::addresses(Row& row, uint32_t access, Value* index, unsigned n) {
+  const Place& place = this->place(row, access);
+  Value* position = this->index(index, n);
+  if (place.stride) position = b_.CreateMul(position, f_.splat(place.stride, n));
+  return b_.CreateGEP(prim_.memory_type(type_of(access), 1), place.pointer, position);
+}
+
+void CpuLanes::prefetch_along(Row& row, int dim, int64_t rows) {
+  for (uint32_t a = 0; a < kernel_.accesses.size(); ++a) {
+    Place& place = this->place(row, a);
+    if (!place.pointer || place.stride || !varies(row, a)) continue;
+    for (const AccessTerm& term : kernel_.accesses[a].terms)
+      if (term.dim == dim)
+        place.ahead = term.unit ? f_.i64(rows) : b_.CreateMul(f_.arg(term.stride_slot), f_.i64(rows));
+  }
+}
+
+// ---- loads and stores
+
+Value* CpuLanes::all_lanes(unsigned n) {
+  return llvm::Constant::getAllOnesValue(prim_.type(DType::kBool, n));
+}
+
+// The lanes of `value` with zero lanes between them.
+Value* CpuLanes::spread(Value* value, unsigned n) {
+  std::vector<int> mask;
+  for (unsigned i = 0; i < n; ++i) {
+    mask.push_back(static_cast<int>(i));
+    mask.push_back(static_cast<int>(n + i));
+  }
+  return b_.CreateShuffleVector(value, llvm::Constant::getNullValue(value->getType()), mask);
+}
+
+Value* CpuLanes::load_one(Type* element, Value* address, Value* predicate) {
+  if (predicate) address = b_.CreateSelect(predicate, address, zero_slot_);
+  return b_.CreateAlignedLoad(element, address, llvm::Align(1));
+}
+
+Value* CpuLanes::load(Row& row, uint32_t access, Value* index, Value* predicate, unsigned n) {
+  const DType t = type_of(access);
+  const bool along = varies(row, access);
+  if (n == 1) {
+    Value* address = along ? addresses(row, access, index, 1) : place(row, access).pointer;
+    return prim_.from_memory(load_one(prim_.memory_type(t, 1), address, predicate), t, 1);
+  }
+  if (!along && !predicate) return f_.splat(load(row, access, index, nullptr, 1), n);
+  Value* loaded =
+      along ? load_vector(row, access, index, within(predicate), n) : load_uniform(row, access, predicate, n);
+  return prim_.from_memory(loaded, t, n);
+}
+
+// Only the predicate differs between lanes.
+Value* CpuLanes::load_uniform(Row& row, uint32_t access, Value* predicate, unsigned n) {
+  const DType t = type_of(access);
+  Value* one = load_one(prim_.memory_type(t, 1), place(row, access).pointer, any(predicate));
+  Value* zero = llvm::Constant::getNullValue(prim_.memory_type(t, n));
+  return b_.CreateSelect(predicate, f_.splat(one, n), zero);
+}
+
+Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* predicate, unsigned n) {
+  const DType t = type_of(access);
+  const Place& place = this->place(row, access);
+  Type* memory = prim_.memory_type(t, n);
+  llvm::Constant* zero = llvm::Constant::getNullValue(memory);
+  const llvm::Align align(1);
+  if (place.stride) {
+    Value* mask = predicate ? predicate : all_lanes(n);
+    if (place.pair) return load_pairs(row, access, index, mask, n);
+    return b_.CreateMaskedGather(memory, addresses(row, access, index, n), align, mask, zero);
+  }
+  Type* element = prim_.memory_type(t, 1);
+  Value* address = b_.CreateGEP(element, place.pointer, index);
+  if (place.ahead)
+    b_.CreateIntrinsic(
+        llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+        {b_.CreateGEP(element, address, place.ahead), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+  if (predicate) return b_.CreateMaskedLoad(memory, address, align, predicate, zero);
+  return b_.CreateAlignedLoad(memory, address, align);
+}
+
+// Twice the lanes with every second one off: the last element may be the last of its buffer.
+Value* CpuLanes::load_pairs(Row& row, uint32_t access, Value* index, Value* mask, unsigned n) {
+  Type* both = prim_.memory_type(type_of(access), 2 * n);
+  Value* raw = b_.CreateMaskedLoad(both, addresses(row, access, index, 1), llvm::Align(1), spread(mask, n),
+                                   llvm::Constant::getNullValue(both));
+  std::vector<int> even;
+  for (unsigned i = 0; i < n; ++i) even.push_back(static_cast<int>(2 * i));
+  return b_.CreateShuffleVector(raw, even);
+}
+
+Value* CpuLanes::load_at(uint32_t buffer, Value* position, Value* predicate, unsigned n) {
+  const DType t = kernel_.buffers[buffer].type;
+  Type* memory = prim_.memory_type(t, n);
+  Value* address = b_.CreateGEP(prim_.memory_type(t, 1), f_.buffer(buffer), position);
+  if (n == 1) return prim_.from_memory(load_one(memory, address, predicate), t, 1);
+  Value* mask = within(predicate);
+  if (!mask) mask = all_lanes(n);
+  return prim_.from_memory(
+      b_.CreateMaskedGather(memory, address, llvm::Align(1), mask, llvm::Constant::getNullValue(memory)), t,
+      n);
+}
+
+void CpuLanes::store(Row& row, uint32_t access, Value* value, Value* index, unsigned n) {
+  const DType t = type_of(access);
+  const Place& place = this->place(row, access);
+  const llvm::Align align(1);
+  if (!varies(row, access)) {
+    // Every element of the row has one address: the last one stays.
+    if (n > 1) value = b_.CreateExtractElement(value, left_ ? b_.CreateSub(left_, f_.i64(1)) : f_.i64(n - 1));
+    b_.CreateAlignedStore(prim_.to_memory(value, t, 1), place.pointer, align);
+    return;
+  }
+  value = prim_.to_memory(value, t, n);
+  if (n == 1 || !place.stride) {
+    Value* address = n == 1 ? addresses(row, access, index, 1)
+                            : b_.CreateGEP(prim_.memory_type(t, 1), place.pointer, index);
+    if (n > 1 && on())
+      b_.CreateMaskedStore(value, address, align, on());
+    else
+      b_.CreateAlignedStore(value, address, align);
+    return;
+  }
+  Value* mask = on() ? on() : all_lanes(n);
+  if (place.pair) {
+    b_.CreateMaskedStore(spread(value, n), addresses(row, access, index, 1), align, spread(mask, n));
+    return;
+  }
+  b_.CreateMaskedScatter(value, addresses(row, access, index, n), align, mask);
+}
+
+// ---- lanes
+
+Value* CpuLanes::index(Value* along, unsigned n) {
+  if (n == 1) return along;
+  std::vector<llvm::Constant*> steps;
+  for (unsigned i = 0; i < n; ++i) steps.push_back(b_.getInt64(i));
+  return b_.CreateAdd(f_.splat(along, n), llvm::ConstantVector::get(steps));
+}
+
+Value* CpuLanes::any(Value* mask) { return b_.CreateOrReduce(mask); }
+
+void CpuLanes::masked(Value* index, Value* end, unsigned n, const std::function<void()>& body) {
+  left_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(end, index), f_.i64(n));
+  Value* bits = b_.CreateLShr(f_.i64(-1), b_.CreateSub(f_.i64(64), left_));
+  const Only only(*this,
+                  b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(n)), prim_.type(DType::kBool, n)));
+  body();
+  left_ = nullptr;
+}
+
+Value* CpuLanes::first_lanes(Value* count, unsigned n) {
+  Value* bits = b_.CreateSelect(b_.CreateICmpSGE(count, f_.i64(n)), f_.i64(-1),
+                                b_.CreateSub(b_.CreateShl(f_.i64(1), count), f_.i64(1)));
+  return b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(n)), prim_.type(DType::kBool, n));
+}
+
+Value* CpuLanes::rarely(Value* chosen, const Operand& usual, const std::vector<uint32_t>& read,
+                        const std::vector<Operand>& values, const RareCode& code) {
+  const unsigned n = llvm::cast<llvm::FixedVectorType>(chosen->getType())->getNumElements();
+  // Vectors that the code reads, and the result, go through memory.
+  llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
+  const auto spill = [&](const Operand& vector) {
+    llvm::IRBuilder<> at(&entry, entry.begin());
+    Value* slot = at.CreateAlloca(prim_.memory_type(vector.type, n));
+    b_.CreateAlignedStore(prim_.to_memory(vector.value, vector.type, n), slot, llvm::Align(1));
+    return slot;
+  };
+  Values slots(values.size(), nullptr);
+  for (uint32_t id : read) slots[id] = spill(values[id]);
+  Value* results = spill(usual);
+
+  BasicBlock* before = b_.GetInsertBlock();
+  Value* bits = b_.CreateZExt(b_.CreateBitCast(chosen, b_.getIntNTy(n)), b_.getInt64Ty());
+  BasicBlock* each = f_.block("rare_lane");
+  BasicBlock* done = f_.block("rare_done");
+  b_.CreateBr(each);
+  b_.SetInsertPoint(each);
+  llvm::PHINode* left = b_.CreatePHI(b_.getInt64Ty(), 2);
+  left->addIncoming(bits, before);
+  Value* lane = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, left, b_.getTrue());
+  const auto element = [&](Value* slot, DType t) {
+    return b_.CreateGEP(prim_.memory_type(t, 1), slot, lane);
+  };
+  Values one(values.size(), nullptr);
+  for (size_t id = 0; id < slots.size(); ++id) {
+    if (!slots[id]) continue;
+    const DType t = values[id].type;
+    one[id] = prim_.from_memory(load_one(prim_.memory_type(t, 1), element(slots[id], t), nullptr), t, 1);
+  }
+  Value* rare = code(one, lane, 1);
+  b_.CreateAlignedStore(prim_.to_memory(rare, usual.type, 1), element(results, usual.type), llvm::Align(1));
+  Value* next = b_.CreateAnd(left, b_.CreateSub(left, f_.i64(1)));
+  left->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpNE(next, f_.i64(0)), each, done);
+  b_.SetInsertPoint(done);
+  Type* memory = prim_.memory_type(usual.type, n);
+  return prim_.from_memory(b_.CreateAlignedLoad(memory, results, llvm::Align(1)), usual.type, n);
+}
+
+// ---- the flag
+
+void CpuLanes::poll_cancel() {
+  auto* flag = b_.CreateAlignedLoad(b_.getInt32Ty(), cancel_, llvm::Align(4));
+  flag->setAtomic(llvm::AtomicOrdering::Monotonic);
+  BasicBlock* on = f_.block("on");
+  b_.CreateCondBr(b_.CreateICmpEQ(flag, b_.getInt32(0)), on, cancelled_);
+  b_.SetInsertPoint(on);
+}
+
+// Looks at the flag, or asks where a loop of unknown length may be the only one to hear.
+void CpuLanes::poll(Value* due) {
+  BasicBlock* look = f_.block("poll");
+  BasicBlock* on = f_.block("on");
+  llvm::MDBuilder weights(f_.context());
+  b_.CreateCondBr(due, look, on, weights.createBranchWeights(1, 2000));
+  b_.SetInsertPoint(look);
+  if (holds_question(kernel_)) {
+    Value* function_at = b_.CreateConstGEP1_64(b_.getInt8Ty(), cancel_, offsetof(CancelQuestion, ask));
+    auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getPtrTy()}, false);
+    llvm::CallInst* stop = b_.CreateCall(type, b_.CreateLoad(b_.getPtrTy(), function_at), {cancel_});
+    stop->setDoesNotThrow();
+    b_.CreateCondBr(b_.CreateICmpEQ(stop, b_.getInt32(0)), on, cancelled_);
+  } else {
+    poll_cancel();
+    b_.CreateBr(on);
+  }
+  b_.SetInsertPoint(on);
+}
+
+}  // namespace lamina::jit::codegen

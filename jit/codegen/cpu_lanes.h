@@ -1,0 +1,78 @@
+// Lanes of the CPU's vectors: masks, gathers, pairs, and the flag that stops a kernel.
+#ifndef LAMINA_JIT_CODEGEN_CPU_LANES_H_
+#define LAMINA_JIT_CODEGEN_CPU_LANES_H_
+
+#include <functional>
+#include <vector>
+
+#include "jit/codegen/lanes.h"
+#include "jit/codegen/variance.h"
+
+namespace lamina::jit::codegen {
+
+// A mask is made in one register.
+inline constexpr unsigned kMostMasked = 64;
+
+class CpuLanes : public LaneOps {
+ public:
+  CpuLanes(const LoopKernel& kernel, FunctionBuilder& f);
+  // The function has been entered; `cancel` is the address of its flag.
+  void enter(llvm::Value* cancel);
+
+  void address(Row& row, uint32_t access) override;
+  llvm::Value* load(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate,
+                    unsigned n) override;
+  llvm::Value* load_at(uint32_t buffer, llvm::Value* position, llvm::Value* predicate, unsigned n) override;
+  void store(Row& row, uint32_t access, llvm::Value* value, llvm::Value* index, unsigned n) override;
+  llvm::Value* index(llvm::Value* along, unsigned n) override;
+  llvm::Value* any(llvm::Value* mask) override;
+  // Lane after lane, so that the code is made once and for one lane.
+  llvm::Value* rarely(llvm::Value* chosen, const Operand& usual, const std::vector<uint32_t>& read,
+                      const std::vector<Operand>& values, const RareCode& code) override;
+  void poll(llvm::Value* due) override;
+  // Looks at the flag now.
+  void poll_cancel();
+
+  // `body` with the lanes from `index` on masked that lie before `end`.
+  void masked(llvm::Value* index, llvm::Value* end, unsigned n, const std::function<void()>& body);
+  // A mask of the first `count` lanes, all if it is more than there are.
+  llvm::Value* first_lanes(llvm::Value* count, unsigned n);
+  // Lets vector loads of the row also fetch the element that lies `rows` further along `dim`.
+  void prefetch_along(Row& row, int dim, int64_t rows);
+
+ private:
+  // How an access stands in a row.
+  struct Place {
+    llvm::Value* pointer = nullptr;  // address at index 0 of D; null: not asked for
+    llvm::Value* stride = nullptr;   // null for unit stride
+    bool pair = false;               // stride 2 along D, known
+    llvm::Value* ahead = nullptr;    // how far ahead loads prefetch, in elements; null: not
+  };
+  struct Places : RowMemory {
+    std::vector<Place> of;  // by access
+  };
+
+  Place& place(Row& row, uint32_t access);
+  DType type_of(uint32_t access) const { return kernel_.buffers[kernel_.accesses[access].buffer].type; }
+  bool varies(const Row& row, uint32_t access) const { return variance_.access(access, row.dim); }
+  llvm::Value* load_one(llvm::Type* element, llvm::Value* address, llvm::Value* predicate);
+  llvm::Value* load_vector(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate, unsigned n);
+  llvm::Value* load_uniform(Row& row, uint32_t access, llvm::Value* predicate, unsigned n);
+  llvm::Value* load_pairs(Row& row, uint32_t access, llvm::Value* index, llvm::Value* mask, unsigned n);
+  llvm::Value* addresses(Row& row, uint32_t access, llvm::Value* index, unsigned n);
+  llvm::Value* spread(llvm::Value* value, unsigned n);
+  llvm::Value* all_lanes(unsigned n);
+
+  const LoopKernel& kernel_;
+  llvm::IRBuilder<>& b_;
+  PrimEmitter& prim_;
+  Variance variance_;
+  llvm::Value* left_ = nullptr;  // of a masked vector: how many lanes
+  llvm::Value* cancel_ = nullptr;
+  llvm::BasicBlock* cancelled_ = nullptr;
+  llvm::Value* zero_slot_ = nullptr;  // where scalar loads with a false predicate read
+};
+
+}  // namespace lamina::jit::codegen
+
+#endif  // LAMINA_JIT_CODEGEN_CPU_LANES_H_

@@ -1,0 +1,123 @@
+#include "jit/codegen/cpu_rows.h"
+
+#include <llvm/IR/Intrinsics.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace lamina::jit::codegen {
+
+using llvm::Value;
+
+namespace {
+
+constexpr int64_t kPollElements = 65536;
+
+// A body of so many instructions is a chain of which the processor sees too little ahead: two vectors side by
+// side fill the time that one waits for itself, and four where it is longer still.
+constexpr size_t kLongBody = 24;
+
+// The steps of a repeat wait for each other: vectors side by side fill the time, as long as their carried
+// values have registers.
+constexpr size_t kMostCarriedByFour = 3, kMostCarriedByTwo = 6;
+
+bool is_long_body(const LoopKernel& kernel) {
+  if (kernel.repeats.empty()) return !kernel.has_reduction && kernel.body.size() >= kLongBody;
+  size_t size = 0;
+  for (const Repeat& r : kernel.repeats) size += r.cond.size() + r.body.size();
+  return size >= 4 * kLongBody;
+}
+
+// Types of 4 bytes and more decide: with one of them a register is filled, with two the wider takes two
+// registers.
+unsigned single_lanes(const LoopKernel& kernel, unsigned vector_bits) {
+  int64_t widest = 1, narrowest = 8;
+  auto see = [&](DType t) {
+    widest = std::max(widest, hlo::byte_size(t));
+    if (hlo::byte_size(t) >= 4) narrowest = std::min(narrowest, hlo::byte_size(t));
+  };
+  for_each_section(kernel, [&](const Instrs& section) {
+    for (const KernelInstr& instr : section)
+      if (instr.op != KernelOp::kArg && instr.op != KernelOp::kRepeat) see(instr.type);
+  });
+  for (const hlo::ScalarInstr& instr : kernel.reduction.combine.code) see(instr.type);
+  const int64_t bytes = widest >= 4 ? narrowest : widest;
+  return static_cast<unsigned>(vector_bits / 8 / bytes);
+}
+
+unsigned side_by_side(const LoopKernel& kernel, bool is_long) {
+  if (!kernel.repeats.empty()) {
+    size_t carried = 0;
+    for (const Repeat& r : kernel.repeats) carried = std::max(carried, r.init.size());
+    return carried <= kMostCarriedByFour && !is_long ? 4 : carried <= kMostCarriedByTwo ? 2 : 1;
+  }
+  return !is_long ? 1 : kernel.body.size() < 4 * kLongBody ? 2 : 4;
+}
+
+}  // namespace
+
+CpuWidths::CpuWidths(const LoopKernel& kernel, const TargetText& target)
+    : is_long(is_long_body(kernel)),
+      masks(target.has_masks),
+      single(single_lanes(kernel, target.vector_bits)),
+      lanes(std::max(single, std::min(side_by_side(kernel, is_long) * single, kMostMasked))) {}
+
+CpuRows::CpuRows(const LoopKernel& kernel, FunctionBuilder& f, CpuLanes& lanes, const CpuWidths& widths)
+    : f_(f), b_(f.builder()), lanes_(lanes), widths_(widths), has_repeats_(!kernel.repeats.empty()) {}
+
+Value* CpuRows::vectors(Value* begin, Value* end, unsigned n, const Body& body) {
+  Value* length = b_.CreateAnd(b_.CreateSub(end, begin), f_.i64(-static_cast<int64_t>(n)));
+  Value* stop = b_.CreateAdd(begin, length);
+  f_.loop(begin, stop, f_.i64(n), [&](Value* i) { body(i, n); });
+  return stop;
+}
+
+void CpuRows::scalar_rest(Value* begin, Value* end, const Body& body) {
+  f_.loop(begin, end, f_.i64(1), [&](Value* i) { body(i, 1); });
+}
+
+void CpuRows::all_masked(Value* begin, Value* end, unsigned n, const Body& body) {
+  f_.loop(begin, end, f_.i64(n), [&](Value* i) { lanes_.masked(i, end, n, [&] { body(i, n); }); });
+}
+
+void CpuRows::masked_part(Value* begin, Value* end, const Body& body) {
+  if (widths_.masks)
+    all_masked(begin, end, widths_.lanes, body);
+  else
+    scalar_rest(vectors(begin, end, widths_.lanes, body), end, body);
+}
+
+// A long body is made once, always masked; a short one also without a mask.
+void CpuRows::part(Value* begin, Value* end, const Body& body) {
+  if (!widths_.masks || widths_.is_long) {
+    masked_part(begin, end, body);
+    return;
+  }
+  const unsigned n = widths_.lanes;
+  Value* rest = vectors(begin, end, n, body);
+  f_.if_then(b_.CreateICmpSLT(rest, end), [&] { lanes_.masked(rest, end, n, [&] { body(rest, n); }); });
+}
+
+void CpuRows::repeats(Value* begin, Value* end, const Body& body) {
+  // A long body is made once.
+  const unsigned rest = widths_.masks && widths_.is_long ? widths_.lanes : widths_.single;
+  Value* from = widths_.lanes > rest ? vectors(begin, end, widths_.lanes, body) : begin;
+  if (widths_.masks)
+    all_masked(from, end, rest, body);
+  else
+    scalar_rest(vectors(from, end, widths_.single, body), end, body);
+}
+
+void CpuRows::whole(Value* begin, Value* end, const Body& body) {
+  f_.loop(begin, end, f_.i64(kPollElements), [&](Value* strip) {
+    lanes_.poll_cancel();
+    Value* stop =
+        b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(strip, f_.i64(kPollElements)), end);
+    if (has_repeats_)
+      repeats(strip, stop, body);
+    else
+      part(strip, stop, body);
+  });
+}
+
+}  // namespace lamina::jit::codegen

@@ -1,0 +1,240 @@
+#include "jit/codegen/section.h"
+
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/MDBuilder.h>
+
+namespace lamina::jit::codegen {
+
+using llvm::BasicBlock;
+using llvm::Value;
+
+SectionEmitter::SectionEmitter(const LoopKernel& kernel, FunctionBuilder& f, LaneOps& lanes, unsigned widest)
+    : kernel_(kernel),
+      f_(f),
+      lanes_(lanes),
+      b_(f.builder()),
+      variance_(kernel),
+      widest_(widest),
+      repeated_(kernel.repeats.size()) {}
+
+SectionEmitter::Uses SectionEmitter::uses_of(const std::vector<Store>& stores) {
+  Uses uses;
+  for (const Store& s : stores) {
+    uses.accesses.push_back(s.access);
+    uses.values.push_back(s.value);
+  }
+  return uses;
+}
+
+Row SectionEmitter::begin(const Instrs& section, int dim, const Values& indices, const Uses& uses,
+                          Reduced reduced, const Inside* inside) {
+  Row row;
+  row.dim = dim;
+  row.indices = indices;
+  row.section = &section;
+  row.reduced = std::move(reduced);
+  row.inside = inside;
+  // Scalar code of a repeat is made in one piece, so that what is rarely needed stands behind its guards.
+  if (!inside)
+    row.varies = variance_.section(section, dim, {}, {});
+  else if (inside->lanes == 1)
+    row.varies.assign(section.size(), true);
+  else
+    row.varies = variance_.section(section, dim, inside->outer->varies, inside->carried_vary);
+  prepare(row, uses.accesses);
+  make_splats(row, uses.values);
+  set_order(row, uses.values);
+  return row;
+}
+
+// Addresses, and values that are one for the whole row.
+void SectionEmitter::prepare(Row& row, const std::vector<uint32_t>& accesses) {
+  const Instrs& section = *row.section;
+  row.uniform.assign(section.size(), nullptr);
+  for (uint32_t access : accesses) lanes_.address(row, access);
+  for (size_t i = 0; i < section.size(); ++i) {
+    const KernelInstr& instr = section[i];
+    if (instr.op == KernelOp::kLoad) lanes_.address(row, instr.imm);
+    if (instr.op == KernelOp::kRepeat) address_repeat(row, kernel_.repeats[instr.imm]);
+    if (!row.varies[i]) row.uniform[i] = emit_instr(row, instr, {}, nullptr, 1);
+  }
+}
+
+// Vectors of the uniform values that vectors are computed from, or that are used as such.
+void SectionEmitter::make_splats(Row& row, const std::vector<uint32_t>& uses) {
+  const Instrs& section = *row.section;
+  row.splats.assign(section.size(), nullptr);
+  std::vector<bool> wanted(section.size(), false);
+  for (size_t i = 0; i < section.size(); ++i)
+    if (row.varies[i]) for_each_operand(kernel_, section[i], [&](uint32_t v) { wanted[v] = true; });
+  for (uint32_t use : uses) wanted[use] = true;
+  const unsigned n = row.inside ? row.inside->lanes : widest_;
+  for (size_t i = 0; i < section.size(); ++i) {
+    if (!wanted[i] || row.varies[i] || section[i].op == KernelOp::kRepeat) continue;
+    Value* known = section[i].op == KernelOp::kOuter && n == widest_
+                       ? row.inside->outer->splats[section[i].imm]
+                       : nullptr;
+    row.splats[i] = known ? known : f_.splat(row.uniform[i], n);
+  }
+}
+
+void SectionEmitter::set_order(Row& row, const std::vector<uint32_t>& uses) {
+  const Instrs& section = *row.section;
+  std::vector<uint32_t> position(section.size(), 0), varying;
+  for (uint32_t i = 0; i < section.size(); ++i) {
+    if (!row.varies[i]) continue;
+    position[i] = static_cast<uint32_t>(varying.size());
+    varying.push_back(i);
+  }
+  std::vector<hlo::ScheduleInput> code(varying.size());
+  std::vector<bool> read(varying.size(), false);
+  for (uint32_t use : uses)
+    if (row.varies[use]) read[position[use]] = true;
+  for (size_t i = 0; i < varying.size(); ++i) {
+    const KernelInstr& instr = section[varying[i]];
+    for_each_operand(kernel_, instr, [&](uint32_t v) {
+      if (row.varies[v]) code[i].operands.push_back(position[v]);
+    });
+    // Guarded code may be made for one lane, which these are not.
+    read[i] = read[i] || instr.op == KernelOp::kRepeat || instr.op == KernelOp::kRepeated ||
+              instr.op == KernelOp::kCarried || instr.op == KernelOp::kOuter;
+    if (instr.op == KernelOp::kPrim && instr.prim == Prim::select_rare && row.varies[instr.operands[1]])
+      code[i].rare_operand = static_cast<int32_t>(position[instr.operands[1]]);
+  }
+  row.order = hlo::schedule(code, read);
+  for (hlo::Scheduled& s : row.order) s.instr = varying[s.instr];
+}
+
+Value* SectionEmitter::value(Row& row, const Values& values, uint32_t id, unsigned n) {
+  if (row.varies[id]) return values[id];
+  if (n == 1) return row.uniform[id];
+  // Rows end in vectors narrower than those that their splats were made for.
+  return !row.inside && n != widest_ ? f_.splat(row.uniform[id], n) : row.splats[id];
+}
+
+Values SectionEmitter::emit(Row& row, Value* index, unsigned n) {
+  const Instrs& section = *row.section;
+  Values values(section.size(), nullptr);
+  for (size_t at = 0; at < row.order.size(); ++at) {
+    const hlo::Scheduled& s = row.order[at];
+    if (s.guarded)
+      at = emit_guarded(row, at, values, index, n);
+    else
+      values[s.instr] = emit_instr(row, section[s.instr], values, index, n);
+  }
+  return values;
+}
+
+void SectionEmitter::store(Row& row, const std::vector<Store>& stores, const Values& values, Value* index,
+                           unsigned n) {
+  for (const Store& s : stores) lanes_.store(row, s.access, value(row, values, s.value, n), index, n);
+}
+
+Values SectionEmitter::combine(const Values& a, const Values& e, unsigned n) {
+  const hlo::ScalarProgram& program = kernel_.reduction.combine;
+  Values values = a;
+  values.insert(values.end(), e.begin(), e.end());
+  for (const hlo::ScalarInstr& instr : program.code) {
+    Operand operands[3];
+    for (int k = 0; k < hlo::prim_arity(instr.prim); ++k)
+      operands[k] = {values[instr.operands[k]], program.type_of(instr.operands[k])};
+    values.push_back(f_.prims().emit(instr.prim, instr.type, operands, instr.imm, n));
+  }
+  Values result;
+  for (uint32_t id : program.outputs) result.push_back(values[id]);
+  return result;
+}
+
+Value* SectionEmitter::emit_instr(Row& row, const KernelInstr& instr, const Values& values, Value* index,
+                                  unsigned n) {
+  const auto operand = [&](int k) { return value(row, values, instr.operands[k], n); };
+  switch (instr.op) {
+    case KernelOp::kPrim: {
+      Operand operands[3];
+      for (int k = 0; k < hlo::prim_arity(instr.prim); ++k)
+        operands[k] = {operand(k), (*row.section)[instr.operands[k]].type};
+      return f_.prims().emit(instr.prim, instr.type, operands, instr.imm, n);
+    }
+    case KernelOp::kLoad:
+      return lanes_.load(row, instr.imm, index, instr.predicated ? operand(0) : nullptr, n);
+    case KernelOp::kLoadAt:
+      return lanes_.load_at(instr.imm, operand(0), instr.predicated ? operand(1) : nullptr, n);
+    case KernelOp::kIndex:
+      return static_cast<int>(instr.imm) == row.dim ? lanes_.index(index, n) : row.indices[instr.imm];
+    case KernelOp::kArg:
+      return f_.arg(instr.imm);
+    case KernelOp::kReduced:
+      return row.reduced(instr.imm, index, n);
+    case KernelOp::kRepeat:
+      emit_repeat(row, instr.imm, values, index, n);
+      return nullptr;
+    case KernelOp::kRepeated: {
+      Value* result = repeated_[(*row.section)[instr.operands[0]].imm][instr.imm];
+      return result->getType()->isVectorTy() ? result : f_.splat(result, n);
+    }
+    case KernelOp::kCarried:
+      return row.inside->carried[instr.imm];
+    case KernelOp::kOuter:
+      return value(*row.inside->outer, *row.inside->outer_values, instr.imm, n);
+  }
+  return nullptr;
+}
+
+size_t SectionEmitter::emit_guarded(Row& row, size_t guard, Values& values, Value* index, unsigned n) {
+  const hlo::Scheduled& s = row.order[guard];
+  const KernelInstr& select = (*row.section)[s.instr];
+  Value* chosen = value(row, values, select.operands[0], n);
+  Value* usual = value(row, values, select.operands[2], n);
+  if (n > 1) chosen = lanes_.within(chosen);
+  Value* any = n == 1 ? chosen : lanes_.any(chosen);
+  BasicBlock* rare = f_.block("rare");
+  BasicBlock* after = f_.block("usual");
+  BasicBlock* before = b_.GetInsertBlock();
+  llvm::MDBuilder weights(f_.context());
+  b_.CreateCondBr(any, rare, after, weights.createBranchWeights(1, 2000));
+  b_.SetInsertPoint(rare);
+  Value* result = n == 1 ? emit_rare(row, guard, values, index, 1)
+                         : emit_rare_lanes(row, guard, values, chosen, usual, index);
+  rare = b_.GetInsertBlock();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+  values[s.instr] = f_.meet({{rare, {result}}, {before, {usual}}})[0];
+  return guard + s.guarded + 1;
+}
+
+// What the guarded code gives.
+Value* SectionEmitter::emit_rare(Row& row, size_t guard, Values& values, Value* index, unsigned n) {
+  const hlo::Scheduled& s = row.order[guard];
+  for (size_t at = guard + 1; at <= guard + s.guarded; ++at) {
+    const hlo::Scheduled& inner = row.order[at];
+    if (inner.guarded)
+      at = emit_guarded(row, at, values, index, n);
+    else
+      values[inner.instr] = emit_instr(row, (*row.section)[inner.instr], values, index, n);
+  }
+  return value(row, values, (*row.section)[s.instr].operands[1], n);
+}
+
+// The same for those of several lanes where `chosen` holds, and `usual` elsewhere.
+Value* SectionEmitter::emit_rare_lanes(Row& row, size_t guard, const Values& values, Value* chosen,
+                                       Value* usual, Value* index) {
+  const Instrs& section = *row.section;
+  const hlo::Scheduled& s = row.order[guard];
+  std::vector<Operand> typed;
+  for (size_t id = 0; id < section.size(); ++id) typed.push_back({values[id], section[id].type});
+  std::vector<uint32_t> read;
+  std::vector<bool> seen(section.size(), false);
+  const auto reads = [&](uint32_t id) {
+    if (row.varies[id] && values[id] && !seen[id]) read.push_back(id);
+    seen[id] = true;
+  };
+  for (size_t at = guard + 1; at <= guard + s.guarded; ++at)
+    for_each_operand(kernel_, section[row.order[at].instr], reads);
+  reads(section[s.instr].operands[1]);
+  return lanes_.rarely(chosen, {usual, section[s.instr].type}, read, typed,
+                       [&](Values& some, Value* first, unsigned n) {
+                         return emit_rare(row, guard, some, index ? b_.CreateAdd(index, first) : nullptr, n);
+                       });
+}
+
+}  // namespace lamina::jit::codegen
