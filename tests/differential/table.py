@@ -430,13 +430,14 @@ NOT_YET: dict[str, dict[str, str]] = {
         **_because(
             ELSEWHERE,
             "associative_scan cond fori_loop map reduce reduce_window scan select_and_scatter switch "
-            "custom_linear_solve custom_root "
+            "custom_linear_solve custom_root platform_dependent "
             "while_loop scatter_sub scatter scatter_add scatter_apply scatter_max scatter_min scatter_mul gather",
         ),
         **_because(
             "tests/python/test_lax_ops.py compares it with JAX",
             "avg_pool bitcast_convert_type broadcasted_iota conv "
             "approx_max_k approx_min_k stack unstack conv_dimension_numbers conv_general_dilated conv_transpose "
+            "conv_general_dilated_local conv_general_dilated_patches ragged_dot "
             "conv_with_general_padding dot_general "
             "dynamic_update_index_in_dim dynamic_update_slice_in_dim max_pool padtype_to_pads sort_key_val",
         ),

@@ -47,7 +47,11 @@ def _functions():
 
 
 FUNCTIONS = dict(_functions())
-KEYWORDS = {"lamina.lax.scatter_apply": {"update_shape": (3,)}, "lamina.scipy.special.bessel_jn": {"v": 2}}
+KEYWORDS = {
+    "lamina.lax.platform_dependent": {"cpu": lambda *args: args},
+    "lamina.lax.scatter_apply": {"update_shape": (3,)},
+    "lamina.scipy.special.bessel_jn": {"v": 2},
+}
 FUNCTIONS |= {n: functools.partial(FUNCTIONS[n], **k) for n, k in KEYWORDS.items() if n in FUNCTIONS}
 
 A, A2 = np.array([[0.5, 0.25, 0.75], [0.125, 0.5, 0.25]], "f4"), np.full((2, 3), 0.5, "f4")
@@ -97,6 +101,9 @@ ROWS = {
     "lamina.lax.custom_root": [(lambda x: x, V, lambda f, x: x, lambda g, y: y)],
     "lamina.lax.conv": [(*_conv, (1,), "VALID")],
     "lamina.lax.conv_general_dilated": [(*_conv, (1,), "VALID")],
+    "lamina.lax.conv_general_dilated_patches": [(_conv[0], (2,), (1,), "VALID")],
+    "lamina.lax.conv_general_dilated_local": [(_conv[0], np.ones((1, 2, 3), "f4"), (1,), "VALID", (2,))],
+    "lamina.lax.ragged_dot": [(A, np.ones((2, 3, 1), "f4"), np.array([1, 1]))],
     "lamina.lax.conv_transpose": [(np.ones((1, 4, 1), "f4"), np.ones((2, 1, 1), "f4"), (1,), "VALID")],
     "lamina.lax.conv_with_general_padding": [(*_conv, (1,), [(0, 0)], None, None)],
     "lamina.lax.dot_general": [(A, A2, (((1,), (1,)), ((), ())))],

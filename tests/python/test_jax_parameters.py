@@ -1,4 +1,4 @@
-"""Parameters of lax, nn, random and the transforms that JAX's callers name: against JAX's values."""
+"""Functions and parameters of lax, nn, random and the transforms that JAX's callers name: against JAX's values."""
 
 from __future__ import annotations
 
@@ -108,3 +108,73 @@ def test_checkpoint_with_static_arguments():
         np.testing.assert_allclose(h(X, 2, 3.0).numpy(), np.sin(X) ** 2 * 3, rtol=1e-5)
     slope = lm.grad(lambda x: g(x, 2, 3.0).sum())(X)
     np.testing.assert_allclose(slope.numpy(), 6 * np.sin(X) * np.cos(X), rtol=1e-4, atol=1e-6)
+
+
+def _same(f, *args, rtol=1e-5):
+    """Ours and JAX's agree: values, under jit and vmap, and gradients."""
+    ours, theirs = (lambda *a: f(lax, *a)), (lambda *a: f(jax.lax, *a))
+    want = np.asarray(theirs(*args))
+    for g in (ours, lm.jit(ours)):
+        np.testing.assert_allclose(g(*args).numpy(), want, rtol=rtol, atol=1e-5)
+    lanes = lm.vmap(ours)(*[np.stack([a, a]) for a in args]).numpy()
+    np.testing.assert_allclose(lanes[1], want, rtol=rtol, atol=1e-5)
+    every = tuple(i for i, a in enumerate(args) if a.dtype.kind == "f")
+    mine = lm.grad(lambda *a: (ours(*a) ** 2).sum(), every)(*args)
+    for g, w in zip(mine, jax.grad(lambda *a: (theirs(*a) ** 2).sum(), every)(*args)):
+        np.testing.assert_allclose(g.numpy(), w, rtol=1e-4, atol=1e-4)
+
+
+PATCHES = [
+    ((2, 3, 7, 6), None, (2, 3), (1, 2), "SAME", {}),
+    ((2, 3, 7, 6), None, (2, 3), (2, 1), [(1, 0), (0, 2)], {"rhs_dilation": (1, 2)}),
+    ((2, 7, 6, 3), ("NHWC", "HWIO", "NHWC"), (3, 2), (1, 1), [(1, 2), (0, 0)], {"lhs_dilation": (2, 1)}),
+    ((7, 2, 3), ("WNC", "OWI", "CNW"), (3,), (2,), "VALID", {}),
+]
+
+
+@pytest.mark.parametrize(("shape", "numbers", "window", "strides", "padding", "extra"), PATCHES)
+def test_patches_and_local_convolutions(shape, numbers, window, strides, padding, extra):
+    x = RNG.normal(size=shape).astype(np.float32)
+
+    def patches(module, x):
+        return module.conv_general_dilated_patches(
+            x, window, strides, padding, dimension_numbers=numbers, **extra
+        )
+
+    _same(patches, x)
+    spec = jax.lax.conv_dimension_numbers(shape, (1,) * len(shape), numbers)
+    out = patches(jax.lax, x).shape
+    kernel = [0] * len(shape)
+    kernel[spec.rhs_spec[0]], kernel[spec.rhs_spec[1]] = 4, out[spec.out_spec[1]]
+    for k, o in zip(spec.rhs_spec[2:], spec.out_spec[2:]):
+        kernel[k] = out[o]
+    w = RNG.normal(size=kernel).astype(np.float32)
+    _same(
+        lambda module, x, w: module.conv_general_dilated_local(
+            x, w, strides, padding, window, dimension_numbers=numbers, **extra
+        ),
+        x,
+        w,
+    )
+    with pytest.raises(ValueError, match="filter_shape"):
+        lax.conv_general_dilated_patches(x, (2, 2, 2), strides, padding, dimension_numbers=numbers)
+
+
+@pytest.mark.parametrize("sizes", [[2, 3, 1], [0, 6, 0], [1, 0, 2], [0, 0, 0]])
+def test_rows_times_the_matrix_of_their_group(sizes):
+    a, b = RNG.normal(size=(6, 4)).astype(np.float32), RNG.normal(size=(3, 4, 5)).astype(np.float32)
+    _same(lambda module, a, b, s: module.ragged_dot(a, b, s), a, b, np.array(sizes, np.int32))
+
+
+def test_what_ragged_dot_refuses():
+    with pytest.raises(ValueError, match="groups"):
+        lax.ragged_dot(lnp.ones((2, 3)), lnp.ones((2, 4, 1)), lnp.array([1, 1]))
+    with pytest.raises(TypeError, match="integers"):
+        lax.ragged_dot(lnp.ones((2, 3)), lnp.ones((2, 3, 1)), lnp.ones(2))
+
+
+def test_a_function_for_the_platform():
+    assert lax.platform_dependent(3.0, cpu=lambda x: x + 1, tpu=lambda x: x) == 4
+    assert lax.platform_dependent(3.0, tpu=lambda x: x, default=lambda x: x * 2) == 6
+    with pytest.raises(NotImplementedError, match="only for tpu"):
+        lax.platform_dependent(3.0, tpu=lambda x: x)

@@ -120,6 +120,12 @@ from lamina.lax._linear import (
     dot_general,
     fft,
 )
+from lamina.lax._patches import (
+    conv_general_dilated_local,
+    conv_general_dilated_patches,
+    platform_dependent,
+    ragged_dot,
+)
 from lamina.lax._reduce import (
     argmax,
     argmin,
@@ -240,6 +246,8 @@ __all__ = [
     "conv",
     "conv_dimension_numbers",
     "conv_general_dilated",
+    "conv_general_dilated_local",
+    "conv_general_dilated_patches",
     "conv_transpose",
     "conv_with_general_padding",
     "convert_element_type",
@@ -306,9 +314,11 @@ __all__ = [
     "optimization_barrier",
     "pad",
     "padtype_to_pads",
+    "platform_dependent",
     "polygamma",
     "population_count",
     "pow",
+    "ragged_dot",
     "random_gamma_grad",
     "real",
     "reciprocal",
