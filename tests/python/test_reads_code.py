@@ -1,0 +1,227 @@
+"""What a jitted function reads through other code: helpers, rules, inner jits, arrays, counters, what it writes."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import enum
+import functools
+import json
+import pathlib
+import sys
+import types
+
+import lamina as lm
+import lamina.lax as lax
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import reads_support as rs
+from reads_support import X, restored_settings, traces  # noqa: F401 (a fixture)
+
+
+def test_helpers_reached_in_every_way():
+    t = types.SimpleNamespace(a=2.0)
+
+    def helper(x):
+        return x * t.a
+
+    class Callable:
+        def __call__(self, x):
+            return helper(x)
+
+        @staticmethod
+        def still(x):
+            return helper(x)
+
+        @classmethod
+        def of_class(cls, x):
+            return helper(x)
+
+        def __getitem__(self, x):
+            return helper(x)
+
+        def __len__(self):
+            return int(t.a)
+
+    @functools.wraps(helper)
+    def wrapped(*args):
+        return helper(*args)
+
+    @contextlib.contextmanager
+    def scope():
+        yield t.a
+
+    def gen(n):
+        for _ in range(n):
+            yield t.a
+
+    def under_scope(x):
+        with scope() as a:
+            return x * a
+
+    def with_default(x, h=helper):
+        return h(x)
+
+    def recursive(x, n=2):
+        return x * t.a if n == 0 else recursive(x, n - 1)
+
+    table = {"f": helper}
+    obj = Callable()
+    g = lm.grad(lambda x: (x * t.a).sum())
+    inner = lm.jit(helper)
+    vmapped = lm.vmap(helper)
+    partial = functools.partial(helper)
+    uses = {
+        "object": lambda x: obj(x),
+        "static": lambda x: obj.still(x),
+        "class": lambda x: Callable.of_class(x),
+        "getitem": lambda x: obj[x],
+        "len": lambda x: x * len(obj),
+        "made inside": lambda x: Callable()(x),
+        "wrapped": lambda x: wrapped(x),
+        "context": under_scope,
+        "generator": lambda x: sum(x * a for a in gen(2)),
+        "map": lambda x: sum(map(helper, [x, x])),
+        "reduce": lambda x: functools.reduce(lambda a, b: a + helper(b), [x, x], x),
+        "default": with_default,
+        "recursive": recursive,
+        "dispatch": lambda x: table["f"](x),
+        "dispatch get": lambda x: table.get("f")(x),
+        "grad": lambda x: g(x),
+        "grad inside": lambda x: lm.grad(lambda y: helper(y).sum())(x),
+        "jit": lambda x: inner(x),
+        "jit inside": lambda x: lm.jit(helper)(x),
+        "vmap": lambda x: vmapped(x),
+        "vmap inside": lambda x: lm.vmap(helper)(x),
+        "partial": lambda x: partial(x),
+        "scan": lambda x: lax.scan(lambda c, _: (helper(c), None), x, None, length=2)[0],
+        "fori": lambda x: lax.fori_loop(0, 2, lambda i, c: helper(c), x),
+        "cond": lambda x: lax.cond(x.sum() > 0, helper, lambda y: y, x),
+        "tree": lambda x: lm.tree.map(helper, {"a": x})["a"],
+        "nested def": lambda x: (lambda y: (lambda z: helper(z))(y))(x),
+        "checkpoint": lambda x: lm.checkpoint(helper)(x),
+        "getattr": lambda x: x * getattr(t, "a"),  # noqa: B009
+        "getattr default": lambda x: x * getattr(t, "none", t.a),
+        "vars": lambda x: x * vars(t)["a"],
+    }
+    for name, f in uses.items():
+        t.a = 2.0
+        jitted = lm.jit(f)
+        want = lm.jit(lambda x: x)
+        for a in (2.0, 3.0, 5.0):
+            t.a = a
+            np.testing.assert_array_equal(jitted(X).numpy(), np.asarray(f(X)), err_msg=name)
+        assert want(1.0).item() == 1.0
+
+
+def test_custom_rules_and_inner_jits_see_changes():
+    t = types.SimpleNamespace(a=2.0, mode="x")
+
+    @lm.custom_jvp
+    def f(x):
+        return x * t.a
+
+    @f.defjvp
+    def _(primals, tangents):
+        return f(primals[0]), tangents[0] * t.a * 10.0
+
+    g = lm.jit(lm.grad(f))
+    for a in (2.0, 3.0):
+        t.a = a
+        assert g(1.0).item() == a * 10.0
+    inner = lm.jit(lambda x: x * (t.a * 2.0) if t.mode == "x" else -x)
+    outer = lm.jit(lambda x: inner(x) + t.a)
+    for a in (2.0, 3.0, 4.0):
+        t.a = a
+        assert outer(1.0).item() == 3 * a
+    assert traces(outer) == 1
+    t.mode = "y"
+    assert outer(1.0).item() == t.a - 1.0
+    t.mode = "x"
+    assert outer(1.0).item() == 3 * t.a
+    assert traces(outer) == 2
+
+
+def test_numpy_arrays_enums_namespaces_and_namedtuples():
+    class Mode(enum.Enum):
+        A = 1
+        B = 2
+
+    Point = collections.namedtuple("Point", "x y")
+    t = argparse.Namespace(
+        a=np.array([1.0, 2.0], np.float32), mode=Mode.A, p=Point(1.0, 2.0), s=np.float32(2)
+    )
+    f = lm.jit(lambda x: x * t.a)
+    assert f(X).tolist() == [1.0, 4.0]
+    t.a[0] = 5.0
+    assert f(X).tolist() == [5.0, 4.0]
+    t.a = np.array([0.0, 0.0], np.float32)
+    assert f(X).tolist() == [0.0, 0.0]
+    g = lm.jit(lambda x: x * 2.0 if t.mode is Mode.A else x)
+    assert g(1.0).item() == 2.0
+    t.mode = Mode.B
+    assert g(1.0).item() == 1.0
+    h = lm.jit(lambda x: x * t.p.x + t.p[1])
+    assert h(1.0).item() == 3.0
+    t.p = Point(5.0, 6.0)
+    assert h(1.0).item() == 11.0
+    assert traces(h) == 1
+    k = lm.jit(lambda x: x * t.s)
+    assert k(1.0).item() == 2.0
+    t.s = np.float32(3)
+    assert k(1.0).item() == 3.0
+
+
+def test_a_counter_in_a_closure():
+    def make():
+        count = 0
+
+        @lm.jit
+        def step(x):
+            nonlocal count
+            count += 1
+            return x * count
+
+        return step, lambda: count
+
+    step, count = make()
+    assert [step(1.0).item() for _ in range(4)] == [1.0, 2.0, 3.0, 4.0]
+    assert count() == 4 and type(count()) is int
+
+
+def test_writes_inside_reach_the_real_globals_and_objects():
+    rs.COUNT, rs.SEEN = 0, []
+    f = lm.jit(rs.counting)
+    assert f(1.0).item() == 1.0
+    assert rs.COUNT == 1 and rs.SEEN == [rs.BIAS] and type(rs.SEEN[0]) is float
+    t = types.SimpleNamespace(lr=0.5, last=None, table={})
+
+    def keeps(x):
+        t.last = t.lr
+        t.table["lr"] = t.lr
+        t.table["all"] = [t.lr, {"deep": t.lr}]
+        return x * t.lr
+
+    lm.jit(keeps)(1.0)
+    assert type(t.last) is float and json.loads(json.dumps(t.table)) == {
+        "lr": 0.5,
+        "all": [0.5, {"deep": 0.5}],
+    }
+
+
+def test_numbers_go_to_other_code_as_numbers():
+    t = types.SimpleNamespace(lr=0.5, n=3)
+
+    def f(x):
+        text = json.dumps({"lr": t.lr, "n": [t.n]})
+        assert type(t.lr) is float and isinstance(t.n, int)
+        held = np.float64(t.lr)
+        return x * len(text) * held
+
+    g = lm.jit(f)
+    for lr in (0.5, 0.125):
+        t.lr = lr
+        assert g(1.0).item() == len(json.dumps({"lr": lr, "n": [3]})) * lr
