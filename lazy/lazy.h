@@ -99,7 +99,7 @@ struct PromotedType {
   bool weak;
 };
 PromotedType promote(DType a, bool weak_a, DType b, bool weak_b);
-// Operands converted to their common type.
+// Operands converted to their common type, and whether it is that of numbers, which keep their bits then.
 bool promote_operands(hlo::Builder& b, std::span<Lazy> operands);
 
 // What numbers are on their own, and what integers become where a float is needed.

@@ -99,7 +99,10 @@ PromotedType promote(DType a, bool weak_a, DType b, bool weak_b) {
 bool promote_operands(hlo::Builder& b, std::span<Lazy> operands) {
   PromotedType type{operands[0].value.dtype(), operands[0].weak};
   for (const Lazy& o : operands.subspan(1)) type = promote(type.dtype, type.weak, o.value.dtype(), o.weak);
-  for (Lazy& o : operands) o = {converted(b, o, type.dtype), o.weak};
+  for (Lazy& o : operands) {
+    o = type.weak ? recast(b, o, type.dtype) : Lazy{converted(b, o, type.dtype), false};
+    o.weak = type.weak;
+  }
   return type.weak;
 }
 
@@ -340,7 +343,8 @@ namespace {
 // Ops that put elements elsewhere, whatever their type.
 bool moves_elements(hlo::Op op) {
   return op == hlo::Op::broadcast_in_dim || op == hlo::Op::concatenate || op == hlo::Op::reshape ||
-         op == hlo::Op::reverse || op == hlo::Op::slice || op == hlo::Op::transpose;
+         op == hlo::Op::reverse || op == hlo::Op::slice || op == hlo::Op::stop_gradient ||
+         op == hlo::Op::transpose;
 }
 
 }  // namespace

@@ -162,24 +162,25 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
   std::vector<Value> parameters, values;
   absl::InlinedVector<bool, 8> flags;
   uint32_t stamp = 0;
+  hlo::Builder b;
   for (size_t i = 0; i < args.size(); ++i) {
     if (!batched[i]) {
       inputs.push_back(args[i]);
       continue;
     }
-    const hlo::Type* t = args[i].value.type();
+    Value carried = carrier(b, args[i]);
+    const hlo::Type* t = carried.type();
     Value p = hlo::make_parameter(hlo::array_type_or_die(t->dtype, std::span(t->dims).subspan(1)));
     if (stamp == 0) stamp = p.node()->stamp();
-    inputs.push_back({p, args[i].weak});
-    parameters.push_back(p);
-    values.push_back(args[i].value);
+    inputs.push_back(from_carrier(b, p, args[i].value.dtype(), args[i].weak));
+    parameters.push_back(std::move(p));
+    values.push_back(std::move(carried));
     flags.push_back(true);
   }
   if (stamp == 0) stamp = hlo::fresh_stamp();
   std::optional<hlo::GraphLock> lock;
   const Outputs outputs = outputs_in_scope(lock, f, inputs, Scope::kVmap, stamp, parameters);
   trace::VmapOut results = check(trace::vmap_lazily(outputs.values, parameters, values, flags, size));
-  hlo::Builder b;
   std::vector<Value> out;
   for (size_t i = 0; i < outputs.values.size(); ++i)
     out.push_back(hlo::with_batch(b, results.results[i], results.batched[i], size));

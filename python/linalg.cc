@@ -35,7 +35,7 @@ py::list recorded(const py::sequence& operands, F&& f) {
   return out;
 }
 
-Values compose(Builder& b, const std::string& name, const Values& x) {
+Values compose(Builder& b, const std::string& name, const Values& x, int64_t limit) {
   if (name == "cholesky" && x.size() == 1) return {linalg::cholesky(b, x[0])};
   if (name == "solve" && x.size() == 2) return {linalg::solve(b, x[0], x[1])};
   if (name == "inverse" && x.size() == 1) return {linalg::inverse(b, x[0])};
@@ -44,6 +44,9 @@ Values compose(Builder& b, const std::string& name, const Values& x) {
     const linalg::SignAndLog d = linalg::log_determinant(b, x[0]);
     return {d.sign, d.log};
   }
+  if (name == "expm" && x.size() == 1) return {linalg::expm(b, x[0], limit)};
+  if (name == "pinv" && x.size() == 2) return {linalg::pinv(b, x[0], x[1], false)};
+  if (name == "pinv_hermitian" && x.size() == 2) return {linalg::pinv(b, x[0], x[1], true)};
   throw py::value_error("there is no matrix function '" + name + "' of " + std::to_string(x.size()) +
                         " operands");
 }
@@ -53,10 +56,13 @@ Values compose(Builder& b, const std::string& name, const Values& x) {
 void add_linalg(py::module_& m) {
   m.def(
       "linalg",
-      [](const std::string& name, const py::sequence& operands) {
-        return recorded(operands, [&](Builder& b, const Values& x) { return compose(b, name, x); });
+      [](const std::string& name, const py::sequence& operands, int64_t limit) {
+        return recorded(operands, [&](Builder& b, const Values& x) { return compose(b, name, x, limit); });
       },
-      "Records a function of matrices of one element type and batch; returns its results as a list.");
+      py::arg("name"), py::arg("operands"), py::arg("limit") = 0,
+      "Records a function of matrices of one element type and batch; returns its results as a list. `limit` "
+      "is "
+      "the most squarings of expm.");
   m.def(
       "matrix_routine",
       [](const std::string& name, const py::sequence& operands, bool full) {

@@ -14,10 +14,12 @@
 #include "hlo/printer.h"
 #include "hlo/strings.h"
 #include "jit/program/engine.h"
+#include "lazy/control.h"
 #include "lazy/escape.h"
 #include "lazy/lazy.h"
 #include "lazy/scopes.h"
 #include "lazy/transforms.h"
+#include "python/control.h"
 #include "python/custom.h"
 #include "python/dlpack.h"
 #include "python/elementwise.h"
@@ -273,13 +275,8 @@ void add_recording(py::module_& m) {
         std::vector<PyObject*> objects;
         for (const py::handle& o : operands) objects.push_back(o.ptr());
         std::vector<Lazy> values = promoted(objects);
-        lazy::PromotedType type{values[0].value.dtype(), values[0].weak};
-        for (const Lazy& v : values) type = lazy::promote(type.dtype, type.weak, v.value.dtype(), v.weak);
         hlo::Builder b;
-        for (Lazy& v : values) {
-          v = lazy::recast(b, v, type.dtype);
-          if (!type.weak) v = {v.value, false};
-        }
+        lazy::promote_operands(b, values);
         lazy::check(b.status());
         return to_list(std::move(values));
       },
@@ -483,24 +480,12 @@ void add_transforms(py::module_& m) {
       "A region of f on parameters of types (dtype, shape, weak); with `carriers` weak ones go in and out "
       "unrounded.");
   m.def(
-      "op_with_carriers",
-      [](const std::string& name, const py::sequence& operands,
-         const std::vector<std::pair<std::string, bool>>& results, const py::kwargs& kwargs) {
+      "call_region",
+      [](const Region& region, const py::sequence& operands) {
         UserLocation location;
-        const hlo::OpDef& def = op_of(name);
-        hlo::GraphLock lock;
-        hlo::Builder b;
-        std::vector<Lazy> in = from_sequence(operands), out;
-        for (Lazy& x : in) x = {lazy::carrier(b, x), false};
-        lazy::check(b.status());
-        for (Lazy& x : lazy::record(def.op, in, attrs_of(def, kwargs))) {
-          const auto& [dtype, weak] = results.at(out.size());
-          out.push_back(lazy::from_carrier(b, std::move(x.value), dtype_of(dtype), weak));
-        }
-        lazy::check(b.status());
-        return to_list(std::move(out));
+        return to_list(lazy::call_region(region.computation, from_sequence(operands), region.results));
       },
-      "As `op`, of regions with carriers; `results` are (dtype, weak) of each result.");
+      "The results of a region with carriers on operands of its types, as one call.");
   m.def(
       "inlined",
       [](const Region& region, const py::sequence& operands) {
@@ -784,6 +769,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_elementwise_function(m);
   lamina::python::add_recording(m);
   lamina::python::add_transforms(m);
+  lamina::python::add_control(m);
   lamina::python::add_custom(m);
   lamina::python::add_dlpack(m);
   lamina::python::add_reads(m);

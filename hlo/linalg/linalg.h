@@ -51,6 +51,14 @@ struct Qr {
 };
 Qr qr(Builder& b, const Value& a, bool full);
 
+// The exponential of square matrices, by scaling and squaring (N. Higham, "The scaling and squaring method
+// for the matrix exponential revisited", 2005). NaN where more than `max_squarings` are needed, beyond a
+// 1-norm of 5.37 * 2^max_squarings.
+Value expm(Builder& b, const Value& a, int64_t max_squarings = 32);
+// The Moore-Penrose inverse; singular values up to `rtol` (real, of the batch or 0-d) times the largest one
+// count as zero. `hermitian` says that a is. The derivative is that at constant rank.
+Value pinv(Builder& b, const Value& a, const Value& rtol, bool hermitian);
+
 // --- small matrices as elementwise ops ---
 
 // Whether a square matrix of n rows is small.

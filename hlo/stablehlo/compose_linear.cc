@@ -1,10 +1,15 @@
-// Factorizations of matrices as scans over their rows or columns.
+// Factorizations of matrices as scans over their rows or columns: ops that every writer knows, where the
+// routines of hlo/linalg are calls of this library only.
+#include "hlo/linalg/matrix.h"
 #include "hlo/rules/support.h"
 #include "hlo/stablehlo/compose.h"
 
 namespace lamina::hlo::stablehlo {
 namespace {
 
+using linalg::as_type;
+using linalg::conj;
+using linalg::real_part;
 using Step = std::function<Values(Builder& b, const Value& k, std::span<const Value> parameters)>;
 
 // Batches as one dimension in front, and back.
@@ -68,14 +73,6 @@ Value spread(Builder& b, const Value& scalar, const Value& like) {
   return like ? b.broadcast_scalar(scalar, like.dims()) : Value();
 }
 Value s32(Builder& b, int64_t value) { return b.scalar_int(DType::kS32, value); }
-Value conj(Builder& b, const Value& x) {
-  return x && is_complex(x.dtype()) ? b.complex(b.real(x), b.negate(b.imag(x))) : x;
-}
-Value real_part(Builder& b, const Value& x) { return x && is_complex(x.dtype()) ? b.real(x) : x; }
-// A real value as an element of type `t`.
-Value as_type(Builder& b, const Value& x, DType t) {
-  return is_complex(t) && x ? b.complex(x, b.zeros_like(x)) : x;
-}
 Value magnitude(Builder& b, const Value& x) {
   return x && is_complex(x.dtype()) ? b.add(b.abs(b.real(x)), b.abs(b.imag(x))) : b.abs(x);
 }
@@ -198,14 +195,7 @@ Lu compose_lu(Builder& b, const Value& matrix) {
         const Value chosen = s.broadcast_in_dim(pivot_row, Dims{count, m}, Dims{0});
         const Value order =
             s.select(s.compare(at, here, "EQ"), chosen, s.select(s.compare(at, chosen, "EQ"), here, at));
-        const Value swapped = s.make(Op::gather, {{x, order}},
-                                     intern_attrs({{Attr::offset_dims, Dims{2}},
-                                                   {Attr::collapsed_slice_dims, Dims{1}},
-                                                   {Attr::operand_batching_dims, Dims{0}},
-                                                   {Attr::start_indices_batching_dims, Dims{0}},
-                                                   {Attr::start_index_map, Dims{1}},
-                                                   {Attr::index_vector_dim, int64_t{2}},
-                                                   {Attr::slice_sizes, Dims{1, 1, n}}}));
+        const Value swapped = linalg::take_rows(s, x, order);
         const Value line = column(s, swapped, k), pivot = row(s, line, k);
         if (!pivot) return Values(3);
         const Value zero = s.compare(pivot, s.zeros_like(pivot), "EQ");

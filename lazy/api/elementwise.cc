@@ -23,10 +23,17 @@ const hlo::Type* type_of(DType dtype, const Shape& shape, const char* what) {
   return lazy::check(hlo::array_type(to_hlo(dtype), detail::dims_of(shape, what)));
 }
 
-Tensor filled(const Shape& shape, DType dtype, double value, const char* what,
+DType or_float(std::optional<DType> dtype) {
+  return dtype.value_or(detail::from_hlo(lazy::default_types().floating));
+}
+DType or_integer(std::optional<DType> dtype) {
+  return dtype.value_or(detail::from_hlo(lazy::default_types().integer));
+}
+
+Tensor filled(const Shape& shape, std::optional<DType> dtype, double value, const char* what,
               const std::source_location& where) {
   return build({Tensor(), where}, [&](Builder& b) {
-    return Lazy{b.full(type_of(dtype, shape, what), value), false};
+    return Lazy{b.full(type_of(or_float(dtype), shape, what), value), false};
   });
 }
 
@@ -34,26 +41,27 @@ Tensor filled(const Shape& shape, DType dtype, double value, const char* what,
 template <typename F>
 Tensor binary(const Operand& x, const Operand& y, const char* what, F&& body) {
   return build(x, [&](Builder& b) {
-    std::vector<Lazy> v = detail::same_shape(b, detail::promoted(b, {&x, &y}), false, what);
-    return body(b, v[0], v[1]);
+    const std::vector<Lazy> v = detail::same_shape(b, detail::promoted(b, {&x, &y}), false, what);
+    return detail::computed(b, v, [&](std::span<const Value> u) { return body(b, u[0], u[1]); });
   });
 }
 Tensor binary_op(Op op, const Operand& x, const Operand& y) {
-  return binary(x, y, hlo::op_def(op).name.data(), [op](Builder& b, const Lazy& u, const Lazy& v) {
-    return Lazy{b.make(op, {{u.value, v.value}}), u.weak};
+  return binary(x, y, hlo::op_def(op).name.data(), [op](Builder& b, const Value& u, const Value& v) {
+    return b.make(op, {{u, v}});
   });
 }
 Tensor comparison(const char* direction, const Operand& x, const Operand& y) {
-  return binary(x, y, "compare", [direction](Builder& b, const Lazy& u, const Lazy& v) {
-    return Lazy{b.compare(u.value, v.value, direction), false};
+  return build(x, [&](Builder& b) {
+    const std::vector<Lazy> v = detail::same_shape(b, detail::promoted(b, {&x, &y}), false, "compare");
+    return detail::strong(
+        detail::computed(b, v, [&](std::span<const Value> u) { return b.compare(u[0], u[1], direction); }));
   });
 }
 
 template <typename F>
 Tensor unary(const Operand& x, F&& body) {
   return build(x, [&](Builder& b) {
-    const Lazy v = lazy_of(x);
-    return Lazy{body(b, v.value), v.weak};
+    return detail::computed(b, lazy_of(x), [&](const Value& v) { return body(b, v); });
   });
 }
 Tensor unary_op(Op op, const Operand& x) {
@@ -61,9 +69,7 @@ Tensor unary_op(Op op, const Operand& x) {
 }
 // Of functions that are defined for floats (and complex numbers): others become float32.
 Tensor float_op(Op op, const Operand& x) {
-  return unary(x, [op](Builder& b, const Value& v) {
-    return b.make(op, {{hlo::is_inexact(v.dtype()) ? v : b.convert(v, lazy::inexact_type(v.dtype()))}});
-  });
+  return unary(x, [op](Builder& b, const Value& v) { return b.make(op, {{detail::inexact(b, v)}}); });
 }
 
 Value compared(Builder& b, const Value& x, double with, const char* direction) {
@@ -74,16 +80,17 @@ Value compared(Builder& b, const Value& x, double with, const char* direction) {
 
 // --- making ---
 
-Tensor zeros(const Shape& shape, DType dtype, std::source_location where) {
+Tensor zeros(const Shape& shape, std::optional<DType> dtype, std::source_location where) {
   return filled(shape, dtype, 0, "zeros", where);
 }
-Tensor ones(const Shape& shape, DType dtype, std::source_location where) {
+Tensor ones(const Shape& shape, std::optional<DType> dtype, std::source_location where) {
   return filled(shape, dtype, 1, "ones", where);
 }
 Tensor full(const Shape& shape, Operand value) {
   return build(value, [&](Builder& b) {
-    const Lazy x = lazy_of(value);
-    return Lazy{lazy::broadcast_to(b, x.value, detail::dims_of(shape, "full")), x.weak};
+    const hlo::Dims dims = detail::dims_of(shape, "full");
+    return detail::computed(b, lazy_of(value),
+                            [&](const Value& x) { return lazy::broadcast_to(b, x, dims); });
   });
 }
 Tensor zeros_like(Operand x) {
@@ -92,10 +99,11 @@ Tensor zeros_like(Operand x) {
 Tensor ones_like(Operand x) {
   return unary(x, [](Builder& b, const Value& v) { return b.full_like(v, 1); });
 }
-Tensor arange(int64_t stop, DType dtype, std::source_location where) {
+Tensor arange(int64_t stop, std::optional<DType> dtype, std::source_location where) {
   return arange(0, stop, 1, dtype, where);
 }
-Tensor arange(int64_t start, int64_t stop, int64_t step, DType dtype, std::source_location where) {
+Tensor arange(int64_t start, int64_t stop, int64_t step, std::optional<DType> dtype,
+              std::source_location where) {
   return build({Tensor(), where}, [&](Builder& b) {
     if (step == 0) detail::fail(ErrorKind::kValue, "arange: the step must not be 0");
     // Differences of 64-bit numbers need one more bit.
@@ -107,7 +115,7 @@ Tensor arange(int64_t start, int64_t stop, int64_t step, DType dtype, std::sourc
     Value v = b.iota(hlo::DType::kS64, wide->dims, 0);
     v = b.add(b.multiply(v, b.broadcast_scalar(b.scalar_int(hlo::DType::kS64, step), wide->dims)),
               b.broadcast_scalar(b.scalar_int(hlo::DType::kS64, start), wide->dims));
-    return Lazy{b.convert(v, to_hlo(dtype)), false};
+    return Lazy{b.convert(v, to_hlo(or_integer(dtype))), false};
   });
 }
 Tensor linspace(double start, double stop, int64_t count, std::source_location where) {
@@ -118,15 +126,15 @@ Tensor linspace(double start, double stop, int64_t count, std::source_location w
     Value v = b.add(b.multiply(i, b.full(type, step)), b.full(type, start));
     if (count > 1)
       v = b.select(b.compare(i, b.full(type, static_cast<double>(count - 1)), "EQ"), b.full(type, stop), v);
-    return Lazy{b.convert(v, hlo::DType::kF32), false};
+    return Lazy{b.convert(v, lazy::default_types().floating), false};
   });
 }
-Tensor eye(int64_t n, DType dtype, std::source_location where) {
+Tensor eye(int64_t n, std::optional<DType> dtype, std::source_location where) {
   return build({Tensor(), where}, [&](Builder& b) {
     const hlo::Type* type = type_of(DType::int64, {n, n}, "eye");
     const Value same =
         b.compare(b.iota(hlo::DType::kS64, type->dims, 0), b.iota(hlo::DType::kS64, type->dims, 1), "EQ");
-    return Lazy{b.convert(same, to_hlo(dtype)), false};
+    return Lazy{b.convert(same, to_hlo(or_float(dtype))), false};
   });
 }
 
@@ -136,8 +144,8 @@ Tensor operator+(Operand x, Operand y) { return binary_op(Op::add, x, y); }
 Tensor operator-(Operand x, Operand y) { return binary_op(Op::subtract, x, y); }
 Tensor operator*(Operand x, Operand y) { return binary_op(Op::multiply, x, y); }
 Tensor operator/(Operand x, Operand y) {
-  return binary(x, y, "divide", [](Builder& b, const Lazy& u, const Lazy& v) {
-    return Lazy{b.divide(detail::inexact(b, u).value, detail::inexact(b, v).value), u.weak};
+  return binary(x, y, "divide", [](Builder& b, const Value& u, const Value& v) {
+    return b.divide(detail::inexact(b, u), detail::inexact(b, v));
   });
 }
 Tensor operator%(Operand x, Operand y) { return remainder(x, y); }
@@ -209,10 +217,12 @@ namespace {
 template <typename F>
 Tensor condition(const Operand& x, const char* join, F&& of_part) {
   return build(x, [&](Builder& b) {
-    const Value v = detail::inexact(b, lazy_of(x)).value;
-    if (!hlo::is_complex(v.dtype())) return Lazy{of_part(b, v), false};
-    const Value re = of_part(b, b.real(v)), im = of_part(b, b.imag(v));
-    return Lazy{*join == '&' ? b.and_(re, im) : b.or_(re, im), false};
+    return detail::strong(detail::computed(b, lazy_of(x), [&](const Value& operand) {
+      const Value v = detail::inexact(b, operand);
+      if (!hlo::is_complex(v.dtype())) return of_part(b, v);
+      const Value re = of_part(b, b.real(v)), im = of_part(b, b.imag(v));
+      return *join == '&' ? b.and_(re, im) : b.or_(re, im);
+    }));
   });
 }
 }  // namespace
@@ -256,14 +266,14 @@ Tensor gelu(Operand x) {
 Tensor maximum(Operand x, Operand y) { return binary_op(Op::maximum, x, y); }
 Tensor minimum(Operand x, Operand y) { return binary_op(Op::minimum, x, y); }
 Tensor pow(Operand x, Operand y) { return binary_op(Op::power, x, y); }
-Tensor pow(Operand x, int exponent) {
+Tensor detail::integer_power(const Operand& x, int64_t exponent) {
   return located(x.where(), [&] {
     const Lazy v = lazy_of(x);
     if (exponent < 0 && hlo::is_integer(v.value.dtype()))
-      detail::fail(ErrorKind::kValue,
-                   "pow: integers to negative integer powers are not allowed; convert to float first");
+      fail(ErrorKind::kValue,
+           "pow: integers to negative integer powers are not allowed; convert to float first");
     Tensor result, base = tensor_of(v);
-    for (unsigned n = exponent < 0 ? 0u - static_cast<unsigned>(exponent) : static_cast<unsigned>(exponent);
+    for (uint64_t n = exponent < 0 ? 0 - static_cast<uint64_t>(exponent) : static_cast<uint64_t>(exponent);
          n > 0; n >>= 1) {
       if (n & 1) result = result.defined() ? result * base : base;
       if (n > 1) base = base * base;
@@ -273,8 +283,8 @@ Tensor pow(Operand x, int exponent) {
   });
 }
 Tensor arctan2(Operand y, Operand x) {
-  return binary(y, x, "arctan2", [](Builder& b, const Lazy& u, const Lazy& v) {
-    return Lazy{b.atan2(detail::inexact(b, u).value, detail::inexact(b, v).value), u.weak};
+  return binary(y, x, "arctan2", [](Builder& b, const Value& u, const Value& v) {
+    return b.atan2(detail::inexact(b, u), detail::inexact(b, v));
   });
 }
 
@@ -294,35 +304,37 @@ Quotient divide_truncated(Builder& b, const Value& u, const Value& v) {
 }  // namespace
 
 Tensor floor_divide(Operand x, Operand y) {
-  return binary(x, y, "floor_divide", [](Builder& b, const Lazy& u, const Lazy& v) {
-    const Quotient q = divide_truncated(b, u.value, v.value);
-    const Value one = b.full_like(u.value, 1);
-    if (hlo::is_integer(u.value.dtype()))
-      return Lazy{b.select(q.crosses, b.subtract(q.divided, one), q.divided), u.weak};
+  return binary(x, y, "floor_divide", [](Builder& b, const Value& u, const Value& v) {
+    const Quotient q = divide_truncated(b, u, v);
+    const Value one = b.full_like(u, 1);
+    if (hlo::is_integer(u.dtype())) return b.select(q.crosses, b.subtract(q.divided, one), q.divided);
     // From the remainder, so that quotient * y + remainder gives x back.
-    Value r = b.divide(b.subtract(u.value, q.rest), v.value);
+    Value r = b.divide(b.subtract(u, q.rest), v);
     r = b.make(Op::round_nearest_even, {{b.select(q.crosses, b.subtract(r, one), r)}});
     r = b.select(compared(b, r, 0, "EQ"), b.floor(q.divided), r);  // a zero has the quotient's sign
-    return Lazy{b.select(compared(b, v.value, 0, "EQ"), q.divided, r), u.weak};
+    return b.select(compared(b, v, 0, "EQ"), q.divided, r);
   });
 }
 Tensor remainder(Operand x, Operand y) {
-  return binary(x, y, "remainder", [](Builder& b, const Lazy& u, const Lazy& v) {
-    const Quotient q = divide_truncated(b, u.value, v.value);
-    const Value rest = b.select(q.crosses, b.add(q.rest, v.value), q.rest), zero = b.zeros_like(rest);
-    if (hlo::is_integer(rest.dtype())) return Lazy{rest, u.weak};
+  return binary(x, y, "remainder", [](Builder& b, const Value& u, const Value& v) {
+    const Quotient q = divide_truncated(b, u, v);
+    const Value rest = b.select(q.crosses, b.add(q.rest, v), q.rest), zero = b.zeros_like(rest);
+    if (hlo::is_integer(rest.dtype())) return rest;
     // Sums, not constants, give zeros y's sign: they have the derivative of the rest.
     const Value down = b.negate(b.subtract(zero, rest)), up = b.add(rest, zero);
-    return Lazy{b.select(compared(b, v.value, 0, "LT"), down, up), u.weak};
+    return b.select(compared(b, v, 0, "LT"), down, up);
   });
 }
 Tensor where(Operand condition, Operand x, Operand y) {
   return build(condition, [&](Builder& b) {
     std::vector<Lazy> v = detail::promoted(b, {&x, &y});
-    const Lazy p = lazy_of(condition);
-    v.push_back({hlo::is_bool(p.value.dtype()) ? p.value : compared(b, p.value, 0, "NE"), false});
+    v.push_back(detail::strong(detail::computed(b, lazy_of(condition), [&](const Value& p) {
+      return hlo::is_bool(p.dtype()) ? p : compared(b, p, 0, "NE");
+    })));
     v = detail::same_shape(b, std::move(v), false, "where");
-    return Lazy{b.select(v[2].value, v[0].value, v[1].value), v[0].weak};
+    const Value held = v.back().value;
+    v.pop_back();
+    return detail::computed(b, v, [&](std::span<const Value> u) { return b.select(held, u[0], u[1]); });
   });
 }
 Tensor clip(Operand x, Operand low, Operand high) {

@@ -206,9 +206,11 @@ Lazy update_masked(Builder& b, const Lazy& x, const Tensor& mask, const Tensor& 
   const Dims& dims = x.value.dims();
   Dims leading(static_cast<size_t>(mask.ndim()));
   std::iota(leading.begin(), leading.end(), 0);
-  Value v = broadcast_value(b, value, x.value.dtype(), dims);
-  if (add) v = b.add(x.value, v);
-  return {b.select(b.broadcast_in_dim(lazy_of(mask).value, dims, leading), v, x.value), x.weak};
+  const Value held = b.broadcast_in_dim(lazy_of(mask).value, dims, leading);
+  return detail::computed(b, x, [&](const Value& old) {
+    const Value v = broadcast_value(b, value, old.dtype(), dims);
+    return b.select(held, add ? b.add(old, v) : v, old);
+  });
 }
 
 Tensor update(const Tensor& x, const std::vector<Index>& index, const Tensor& value, bool add,
@@ -217,17 +219,18 @@ Tensor update(const Tensor& x, const std::vector<Index>& index, const Tensor& va
     const Lazy& own = lazy_of(x);
     if (const Tensor* mask = mask_of(x, index)) return update_masked(b, own, *mask, value, add);
     const Plan p = make_plan(own.value.dims(), index);
-    const hlo::DType dtype = own.value.dtype();
     if (p.tensors.empty() && p.contiguous) {
-      Value v = broadcast_value(b, value, dtype, p.kept);
       Dims sizes;
       std::vector<Value> starts;
       for (size_t i = 0; i < p.start.size(); ++i) {
         sizes.push_back(p.limit[i] - p.start[i]);
         starts.push_back(b.scalar_int(hlo::DType::kS64, p.start[i]));
       }
-      if (add) v = b.add(elements(b, own.value, p, Value()), v);
-      return Lazy{b.dynamic_update_slice(own.value, b.reshape(v, sizes), starts), own.weak};
+      return detail::computed(b, own, [&](const Value& old) {
+        Value v = broadcast_value(b, value, old.dtype(), p.kept);
+        if (add) v = b.add(elements(b, old, p, Value()), v);
+        return b.dynamic_update_slice(old, b.reshape(v, sizes), starts);
+      });
     }
     // The positions of the elements in the flat array; out of range ones fall behind its end, where nothing
     // is written.
@@ -237,25 +240,27 @@ Tensor update(const Tensor& x, const std::vector<Index>& index, const Tensor& va
     const Value numbers = b.reshape(b.iota(counter, flat, 0), own.value.dims());
     const Value positions = elements(b, numbers, p, b.scalar_int(counter, total));
     lazy::check(b.status());
-    const Value v = broadcast_value(b, value, dtype, positions.dims());
     const int64_t n = positions.type()->num_elements;
-    hlo::ComputationPtr body;
-    if (add) {
-      body = hlo::binary_region(Op::add, dtype);
-    } else {
-      const hlo::Type* scalar = hlo::scalar_type(dtype);
-      const hlo::Type* both[] = {scalar, scalar};
-      body = lazy::check(
-          hlo::record_region(both, [](Builder&, std::span<const Value> q) { return hlo::Values{q[1]}; }));
-    }
-    const Value out = b.make(
-        Op::scatter, {{b.reshape(own.value, flat), b.reshape(positions, Dims{n, 1}), b.reshape(v, Dims{n})}},
-        hlo::intern_attrs({{Attr::inserted_window_dims, Dims{0}},
-                           {Attr::update_window_dims, Dims{}},
-                           {Attr::scatter_dims_to_operand_dims, Dims{0}},
-                           {Attr::index_vector_dim, int64_t{1}},
-                           {Attr::body, body}}));
-    return Lazy{b.reshape(out, own.value.dims()), own.weak};
+    return detail::computed(b, own, [&](const Value& old) {
+      const Value v = broadcast_value(b, value, old.dtype(), positions.dims());
+      hlo::ComputationPtr body;
+      if (add) {
+        body = hlo::binary_region(Op::add, old.dtype());
+      } else {
+        const hlo::Type* scalar = hlo::scalar_type(old.dtype());
+        const hlo::Type* both[] = {scalar, scalar};
+        body = lazy::check(
+            hlo::record_region(both, [](Builder&, std::span<const Value> q) { return hlo::Values{q[1]}; }));
+      }
+      const Value out = b.make(
+          Op::scatter, {{b.reshape(old, flat), b.reshape(positions, Dims{n, 1}), b.reshape(v, Dims{n})}},
+          hlo::intern_attrs({{Attr::inserted_window_dims, Dims{0}},
+                             {Attr::update_window_dims, Dims{}},
+                             {Attr::scatter_dims_to_operand_dims, Dims{0}},
+                             {Attr::index_vector_dim, int64_t{1}},
+                             {Attr::body, body}}));
+      return b.reshape(out, old.dims());
+    });
   });
 }
 
@@ -266,7 +271,8 @@ Tensor Tensor::at(const std::vector<Index>& index, Where where) const {
     if (const Tensor* mask = mask_of(*this, index)) return masked(*this, *mask, where);
     return detail::build({*this, where}, [&](Builder& b) {
       const Lazy& x = lazy_of(*this);
-      return Lazy{elements(b, x.value, make_plan(x.value.dims(), index), Value()), x.weak};
+      const Plan plan = make_plan(x.value.dims(), index);
+      return detail::computed(b, x, [&](const Value& v) { return elements(b, v, plan, Value()); });
     });
   });
 }

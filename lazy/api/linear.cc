@@ -68,8 +68,8 @@ Term contract(Builder& b, Term x, Term y, const std::string& needed) {
 
 Tensor matmul(Operand x, Operand y) {
   return build(x, [&](Builder& b) {
-    std::vector<Lazy> v = detail::promoted(b, {&x, &y});
-    Value l = v[0].value, r = v[1].value;
+    const std::vector<Lazy> v = detail::promoted(b, {&x, &y});
+    const Value &l = v[0].value, &r = v[1].value;
     if (l.rank() == 0 || r.rank() == 0)
       detail::fail(ErrorKind::kValue,
                    str_cat("matmul needs at least one dimension, not ", detail::describe(v[0]), " and ",
@@ -84,7 +84,7 @@ Tensor matmul(Operand x, Operand y) {
     if (r.rank() <= 2 || l.rank() == 1) {
       d.lhs_contract = {l.rank() - 1};
       d.rhs_contract = {inner};
-      return Lazy{dot(b, l, r, d), false};
+      return detail::computed(b, v, [&](std::span<const Value> u) { return dot(b, u[0], u[1], d); });
     }
     const Dims leads[] = {Dims(l.dims().begin(), l.dims().end() - 2),
                           Dims(r.dims().begin(), r.dims().end() - 2)};
@@ -101,7 +101,8 @@ Tensor matmul(Operand x, Operand y) {
     }
     d.lhs_contract = {n + 1};
     d.rhs_contract = {n};
-    return Lazy{dot(b, spread(l), spread(r), d), false};
+    return detail::computed(b, v,
+                            [&](std::span<const Value> u) { return dot(b, spread(u[0]), spread(u[1]), d); });
   });
 }
 
@@ -120,7 +121,7 @@ Tensor dot(Operand x, Operand y) {
     hlo::DotDims d;
     d.lhs_contract = {l.rank() - 1};
     d.rhs_contract = {inner};
-    return Lazy{dot(b, l, r, d), false};
+    return detail::computed(b, v, [&](std::span<const Value> u) { return dot(b, u[0], u[1], d); });
   });
 }
 
@@ -173,16 +174,18 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands, 
       if (seen.find(result[i]) == std::string::npos || result.find(result[i]) != i)
         detail::fail(ErrorKind::kValue, str_cat("einsum: the result \"", result, "\" names '",
                                                 std::string(1, result[i]), "' wrongly"));
-    Term term{v[0].value, labels[0]};
-    for (size_t k = 1; k < v.size(); ++k) {
-      std::string needed = result;
-      for (size_t later = k + 1; later < v.size(); ++later) needed += labels[later];
-      term = contract(b, std::move(term), {v[k].value, labels[k]}, needed);
-    }
-    sum_unneeded(b, term, result);
-    Dims order;
-    for (char c : result) order.push_back(static_cast<int64_t>(term.labels.find(c)));
-    return Lazy{b.transpose(term.value, order), false};
+    return detail::computed(b, v, [&](std::span<const Value> u) {
+      Term term{u[0], labels[0]};
+      for (size_t k = 1; k < u.size(); ++k) {
+        std::string needed = result;
+        for (size_t later = k + 1; later < u.size(); ++later) needed += labels[later];
+        term = contract(b, std::move(term), {u[k], labels[k]}, needed);
+      }
+      sum_unneeded(b, term, result);
+      Dims order;
+      for (char c : result) order.push_back(static_cast<int64_t>(term.labels.find(c)));
+      return b.transpose(term.value, order);
+    });
   });
 }
 
@@ -216,7 +219,7 @@ Tensor conv(Operand images, Operand kernels, const Convolution& options) {
       c.padding.push_back(options.padding.empty() ? 0 : options.padding[i].first);
       c.padding.push_back(options.padding.empty() ? 0 : options.padding[i].second);
     }
-    return Lazy{b.convolution(v[0].value, v[1].value, c), false};
+    return detail::computed(b, v, [&](std::span<const Value> u) { return b.convolution(u[0], u[1], c); });
   });
 }
 

@@ -33,10 +33,12 @@ Tensor accumulated(const Operand& x, Op op, double init, const Axes& axes, bool 
     const Dims over = detail::canonical_axes(axes, v.value.rank(), what);
     int64_t count = 1;
     for (int64_t d : over) count *= v.value.dims()[d];
-    const DType result = lazy::sum_type(v.value.dtype(), count),
-                inner = hlo::is_storage_float(result) ? DType::kF32 : result;
-    const Value sum = b.reduce(b.convert(v.value, inner), op, b.scalar(inner, init), over);
-    return Lazy{kept(b, b.convert(sum, result), v.value.dims(), over, keepdims), v.weak};
+    return detail::computed(b, v, [&](const Value& u) {
+      const DType result = lazy::sum_type(u.dtype(), count),
+                  inner = hlo::is_storage_float(result) ? DType::kF32 : result;
+      const Value sum = b.reduce(b.convert(u, inner), op, b.scalar(inner, init), over);
+      return kept(b, b.convert(sum, result), u.dims(), over, keepdims);
+    });
   });
 }
 
@@ -47,26 +49,28 @@ Tensor running(const Operand& x, Op op, double init, int64_t axis, const char* w
     if (v.value.rank() == 0)
       detail::fail(ErrorKind::kValue, str_cat(what, ": needs an array of at least one dimension"));
     const int64_t along = detail::canonical_axis(axis, v.value.rank(), what);
-    const DType result = lazy::sum_type(v.value.dtype(), v.value.dims()[along]),
-                inner = hlo::is_storage_float(result) ? DType::kF32 : result;
     Dims forth{along}, back;
     for (int64_t d = 0; d < v.value.rank(); ++d)
       if (d != along) forth.push_back(d);
     for (int64_t d = 0; d < v.value.rank(); ++d)
       back.push_back(std::find(forth.begin(), forth.end(), d) - forth.begin());
-    const Value slices = b.transpose(b.convert(v.value, inner), forth);
-    lazy::check(b.status());
-    const Dims slice(slices.dims().begin() + 1, slices.dims().end());
-    const hlo::Type* type = lazy::check(hlo::array_type(inner, slice));
-    const hlo::Type* both[] = {type, type};
-    const hlo::ComputationPtr body =
-        lazy::check(hlo::record_region(both, [op](Builder& r, std::span<const Value> p) {
-          const Value total = r.make(op, {{p[0], p[1]}});
-          return hlo::Values{total, total};
-        }));
-    const Value start = b.broadcast_scalar(b.scalar(inner, init), slice);
-    const hlo::Values out = b.scan(body, {{start}}, {{slices}}, slices.dims()[0], false);
-    return Lazy{b.convert(b.transpose(out[1], back), result), v.weak};
+    return detail::computed(b, v, [&](const Value& u) {
+      const DType result = lazy::sum_type(u.dtype(), u.dims()[along]),
+                  inner = hlo::is_storage_float(result) ? DType::kF32 : result;
+      const Value slices = b.transpose(b.convert(u, inner), forth);
+      lazy::check(b.status());
+      const Dims slice(slices.dims().begin() + 1, slices.dims().end());
+      const hlo::Type* type = lazy::check(hlo::array_type(inner, slice));
+      const hlo::Type* both[] = {type, type};
+      const hlo::ComputationPtr body =
+          lazy::check(hlo::record_region(both, [op](Builder& r, std::span<const Value> p) {
+            const Value total = r.make(op, {{p[0], p[1]}});
+            return hlo::Values{total, total};
+          }));
+      const Value start = b.broadcast_scalar(b.scalar(inner, init), slice);
+      const hlo::Values out = b.scan(body, {{start}}, {{slices}}, slices.dims()[0], false);
+      return b.convert(b.transpose(out[1], back), result);
+    });
   });
 }
 
@@ -80,18 +84,21 @@ Tensor extremum(const Operand& x, Op op, const Axes& axes, bool keepdims, const 
                      str_cat(what, ": axis ", a, " of ", detail::describe(v), " is empty"));
     if (hlo::is_complex(v.value.dtype()))
       detail::fail(ErrorKind::kType, str_cat(what, ": complex numbers have no order"));
-    const Value init = detail::extreme(b, v.value.dtype(), op == Op::minimum);
-    return Lazy{kept(b, b.reduce(v.value, op, init, over), v.value.dims(), over, keepdims), v.weak};
+    return detail::computed(b, v, [&](const Value& u) {
+      const Value init = detail::extreme(b, u.dtype(), op == Op::minimum);
+      return kept(b, b.reduce(u, op, init, over), u.dims(), over, keepdims);
+    });
   });
 }
 
 Tensor logical(const Operand& x, Op op, bool init, const Axes& axes, bool keepdims, const char* what) {
   return build(x, [&](Builder& b) {
-    Value v = lazy_of(x).value;
-    if (!hlo::is_bool(v.dtype())) v = b.compare(v, b.zeros_like(v), "NE");
-    const Dims over = detail::canonical_axes(axes, v.rank(), what);
-    return Lazy{kept(b, b.reduce(v, op, b.scalar_int(DType::kBool, init), over), v.dims(), over, keepdims),
-                false};
+    const Lazy operand = lazy_of(x);
+    const Dims over = detail::canonical_axes(axes, operand.value.rank(), what);
+    return detail::strong(detail::computed(b, operand, [&](Value v) {
+      if (!hlo::is_bool(v.dtype())) v = b.compare(v, b.zeros_like(v), "NE");
+      return kept(b, b.reduce(v, op, b.scalar_int(DType::kBool, init), over), v.dims(), over, keepdims);
+    }));
   });
 }
 
@@ -120,7 +127,8 @@ Value is_nan(Builder& b, const Value& x) { return b.compare(x, x, "NE"); }
 
 Tensor arg_extremum(const Operand& x, int64_t axis, bool largest, const char* what) {
   return build(x, [&](Builder& b) {
-    Value v = b.stop_gradient(lazy_of(x).value);
+    const Lazy operand = lazy_of(x);
+    Value v = b.stop_gradient(operand.wide ? operand.wide : operand.value);
     const int64_t along = detail::canonical_axis(axis, v.rank(), what);
     if (v.dims()[along] == 0) detail::fail(ErrorKind::kValue, str_cat(what, ": axis ", along, " is empty"));
     if (hlo::is_bool(v.dtype())) v = b.convert(v, DType::kU8);
@@ -152,24 +160,27 @@ Tensor sorted(const Operand& x, int64_t axis, bool places, const char* what) {
     if (v.value.rank() == 0)
       detail::fail(ErrorKind::kValue, str_cat(what, ": needs an array of at least one dimension"));
     const int64_t along = detail::canonical_axis(axis, v.value.rank(), what);
-    const DType t = v.value.dtype();
-    if (hlo::is_complex(t)) detail::fail(ErrorKind::kType, str_cat(what, ": complex numbers have no order"));
-    std::vector<Value> operands{v.value};
-    std::vector<const hlo::Type*> types(2, hlo::scalar_type(t));
-    if (places) {
-      operands.push_back(b.iota(DType::kS32, v.value.dims(), along));
-      types.insert(types.end(), 2, hlo::scalar_type(DType::kS32));
-    }
-    const hlo::ComputationPtr body =
-        lazy::check(hlo::record_region(types, [&](Builder& r, std::span<const Value> p) {
-          Value less = r.compare(p[0], p[1], "LT");
-          if (hlo::is_float(t)) less = r.or_(less, r.and_(is_nan(r, p[1]), r.not_(is_nan(r, p[0]))));
-          return hlo::Values{less};
-        }));
-    const hlo::Values out = b.make_multi(
-        Op::sort, operands,
-        hlo::intern_attrs({{Attr::dimension, along}, {Attr::is_stable, true}, {Attr::body, body}}));
-    return Lazy{out[places], places ? false : v.weak};
+    if (hlo::is_complex(v.value.dtype()))
+      detail::fail(ErrorKind::kType, str_cat(what, ": complex numbers have no order"));
+    const Lazy out = detail::computed(b, v, [&](const Value& u) {
+      const DType t = u.dtype();
+      std::vector<Value> operands{u};
+      std::vector<const hlo::Type*> types(2, hlo::scalar_type(t));
+      if (places) {
+        operands.push_back(b.iota(DType::kS32, u.dims(), along));
+        types.insert(types.end(), 2, hlo::scalar_type(DType::kS32));
+      }
+      const hlo::ComputationPtr body =
+          lazy::check(hlo::record_region(types, [&](Builder& r, std::span<const Value> p) {
+            Value less = r.compare(p[0], p[1], "LT");
+            if (hlo::is_float(t)) less = r.or_(less, r.and_(is_nan(r, p[1]), r.not_(is_nan(r, p[0]))));
+            return hlo::Values{less};
+          }));
+      return b.make_multi(
+          Op::sort, operands,
+          hlo::intern_attrs({{Attr::dimension, along}, {Attr::is_stable, true}, {Attr::body, body}}))[places];
+    });
+    return places ? detail::strong(out) : out;
   });
 }
 

@@ -22,7 +22,7 @@ Tensor broadcast_to(Operand x, const Shape& shape) {
     if (lazy::broadcast_shapes(both, "broadcast_to") != dims)
       detail::fail(ErrorKind::kValue, str_cat("broadcast_to: ", detail::describe(v),
                                               " does not broadcast to ", hlo::dims_to_string(dims)));
-    return Lazy{lazy::broadcast_to(b, v.value, dims), v.weak};
+    return detail::computed(b, v, [&](const Value& u) { return lazy::broadcast_to(b, u, dims); });
   });
 }
 
@@ -31,7 +31,7 @@ Tensor expand_dims(Operand x, int64_t axis) {
     const Lazy v = lazy_of(x);
     Dims dims = v.value.dims();
     dims.insert(dims.begin() + detail::canonical_axis(axis, v.value.rank() + 1, "expand_dims"), 1);
-    return Lazy{b.reshape(v.value, dims), v.weak};
+    return detail::computed(b, v, [&](const Value& u) { return b.reshape(u, dims); });
   });
 }
 
@@ -48,7 +48,7 @@ Tensor squeeze(Operand x, const Axes& axes) {
                      str_cat("squeeze: axis ", i, " of ", detail::describe(v), " has size ", size));
       if (!named || size != 1) dims.push_back(size);
     }
-    return Lazy{b.reshape(v.value, dims), v.weak};
+    return detail::computed(b, v, [&](const Value& u) { return b.reshape(u, dims); });
   });
 }
 
@@ -57,10 +57,9 @@ Tensor concatenate(const std::vector<Tensor>& parts, int64_t axis, std::source_l
     if (parts.empty()) detail::fail(ErrorKind::kValue, "concatenate: needs at least one tensor");
     std::vector<Lazy> v;
     for (const Tensor& t : parts) v.push_back(lazy_of(t));
-    const bool weak = lazy::promote_operands(b, v);
-    std::vector<Value> values;
-    for (const Lazy& x : v) values.push_back(x.value);
-    return Lazy{b.concatenate(values, detail::canonical_axis(axis, v[0].value.rank(), "concatenate")), weak};
+    lazy::promote_operands(b, v);
+    const int64_t along = detail::canonical_axis(axis, v[0].value.rank(), "concatenate");
+    return detail::computed(b, v, [&](std::span<const Value> all) { return b.concatenate(all, along); });
   });
 }
 
@@ -89,7 +88,9 @@ Tensor pad(Operand x, const std::vector<std::pair<int64_t, int64_t>>& widths, do
       low.push_back(before);
       high.push_back(after);
     }
-    return Lazy{b.pad(v.value, b.scalar(v.value.dtype(), value), low, high, Dims(low.size(), 0)), v.weak};
+    return detail::computed(b, v, [&](const Value& u) {
+      return b.pad(u, b.scalar(u.dtype(), value), low, high, Dims(low.size(), 0));
+    });
   });
 }
 
@@ -97,26 +98,29 @@ Tensor roll(Operand x, int64_t shift, const Axes& axes) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     const Dims dims(v.value.dims().begin(), v.value.dims().end());
-    Value out = axes.empty() ? b.reshape(v.value, Dims{v.value.type()->num_elements}) : v.value;
-    for (int64_t axis : axes.empty() ? Axes{0} : detail::canonical_axes(axes, v.value.rank(), "roll")) {
-      const int64_t size = out.dims()[axis];
-      if (size == 0) continue;
-      const int64_t first = ((-shift) % size + size) % size;  // the element that comes to the front
-      Dims low(out.rank(), 0), high(out.dims().begin(), out.dims().end());
-      const Dims ones(out.rank(), 1);
-      Dims cut = high, start = low;
-      start[axis] = cut[axis] = first;
-      const Value parts[] = {b.slice(out, start, high, ones), b.slice(out, low, cut, ones)};
-      out = b.concatenate(parts, axis);
-    }
-    return Lazy{axes.empty() ? b.reshape(out, dims) : out, v.weak};
+    return detail::computed(b, v, [&](const Value& u) {
+      Value out = axes.empty() ? b.reshape(u, Dims{u.type()->num_elements}) : u;
+      for (int64_t axis : axes.empty() ? Dims{0} : detail::canonical_axes(axes, u.rank(), "roll")) {
+        const int64_t size = out.dims()[axis];
+        if (size == 0) continue;
+        const int64_t first = ((-shift) % size + size) % size;  // the element that comes to the front
+        Dims low(out.rank(), 0), high(out.dims().begin(), out.dims().end());
+        const Dims ones(out.rank(), 1);
+        Dims cut = high, start = low;
+        start[axis] = cut[axis] = first;
+        const Value parts[] = {b.slice(out, start, high, ones), b.slice(out, low, cut, ones)};
+        out = b.concatenate(parts, axis);
+      }
+      return axes.empty() ? b.reshape(out, dims) : out;
+    });
   });
 }
 
 Tensor flip(Operand x, const Axes& axes) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
-    return Lazy{b.reverse(v.value, detail::canonical_axes(axes, v.value.rank(), "flip")), v.weak};
+    const Dims along = detail::canonical_axes(axes, v.value.rank(), "flip");
+    return detail::computed(b, v, [&](const Value& u) { return b.reverse(u, along); });
   });
 }
 

@@ -111,7 +111,7 @@ Tensor Tensor::reshape(const Shape& shape, Where where) const {
       detail::fail(ErrorKind::kValue, str_cat("reshape: ", detail::describe(x), " has ", size(),
                                               " elements, which do not fit the shape ",
                                               hlo::dims_to_string(hlo::Dims(shape.begin(), shape.end()))));
-    return Lazy{b.reshape(x.value, dims), x.weak};
+    return detail::computed(b, x, [&](const hlo::Value& v) { return b.reshape(v, dims); });
   });
 }
 
@@ -127,7 +127,7 @@ Tensor Tensor::transpose(const Axes& permutation, Where where) const {
             detail::canonical_axes({order.begin(), order.end()}, rank, "transpose").size()) != rank)
       detail::fail(ErrorKind::kValue,
                    str_cat("transpose: ", hlo::dims_to_string(order), " does not order the ", rank, " axes"));
-    return Lazy{b.transpose(x.value, order), x.weak};
+    return detail::computed(b, x, [&](const hlo::Value& v) { return b.transpose(v, order); });
   });
 }
 

@@ -120,8 +120,12 @@ std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const Op
   }
   std::vector<lazy::Lazy> out;
   for (const Operand* o : operands) {
-    out.push_back(o->number() ? number_value(*o->number(), type.dtype)
-                              : lazy::Lazy{lazy::converted(b, lazy_of(o->tensor()), type.dtype), type.weak});
+    if (type.weak)
+      out.push_back(lazy::recast(b, lazy_of(*o), type.dtype));
+    else if (o->number())
+      out.push_back(number_value(*o->number(), type.dtype));
+    else
+      out.push_back({lazy::converted(b, lazy_of(o->tensor()), type.dtype), false});
     out.back().weak = type.weak;
   }
   return out;
@@ -185,15 +189,14 @@ hlo::Value extreme(hlo::Builder& b, hlo::DType dtype, bool greatest) {
 
 std::vector<lazy::Lazy> same_shape(hlo::Builder& b, std::vector<lazy::Lazy> operands, bool promote,
                                    const char* what) {
-  if (promote) {
-    const bool weak = lazy::promote_operands(b, operands);
-    for (lazy::Lazy& o : operands) o.weak = weak;
-  }
+  if (promote) lazy::promote_operands(b, operands);
   std::vector<hlo::Dims> shapes;
   for (const lazy::Lazy& o : operands) shapes.push_back(o.value.dims());
   const hlo::Dims dims = lazy::broadcast_shapes(shapes, what);
-  for (lazy::Lazy& o : operands)
-    if (o.value.dims() != dims) o.value = lazy::broadcast_to(b, o.value, dims);
+  for (lazy::Lazy& o : operands) {
+    o.value = lazy::broadcast_to(b, o.value, dims);
+    o.wide = lazy::broadcast_to(b, o.wide, dims);
+  }
   return operands;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "hlo/builder.h"
 #include "hlo/location.h"
 #include "hlo/strings.h"
@@ -29,7 +30,8 @@ struct Variable final : Counted {
 const lazy::Lazy& lazy_of(const Tensor& tensor);
 // Of a number: weak, in the default type of its kind (booleans are not weak).
 lazy::Lazy lazy_of(const Operand& operand);
-// The operands in their common element type; numbers are rounded once, to it.
+// The operands in their common element type; numbers are rounded once, to it, or keep their bits where it is
+// that of numbers.
 std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const Operand*> operands);
 hlo::DType default_type(const Number& number);
 lazy::Lazy number_value(const Number& number, hlo::DType dtype);
@@ -103,9 +105,38 @@ int64_t canonical_axis(int64_t axis, int64_t rank, const char* what);
 hlo::Dims dims_of(const Shape& shape, const char* what);
 // Converted to a float type if it is not inexact: float64 for 64-bit integers.
 lazy::Lazy inexact(hlo::Builder& b, lazy::Lazy x);
+inline hlo::Value inexact(hlo::Builder& b, const hlo::Value& x) {
+  return b.convert(x, lazy::inexact_type(x.dtype()));
+}
 // The least (greatest) value of an element type: the start of a maximum (minimum).
 hlo::Value extreme(hlo::Builder& b, hlo::DType dtype, bool greatest);
-// One value to two of one type and shape.
+// What `body`, from values to a value, makes of operands. Of numbers whose element type is not decided (see
+// Lazy::wide) it gets the unrounded elements, and the result is rounded last: to the type that it has of
+// rounded ones.
+template <typename F>
+lazy::Lazy computed(hlo::Builder& b, std::span<const lazy::Lazy> operands, F&& body) {
+  absl::InlinedVector<hlo::Value, 3> values, wides;
+  bool weak = true, numbers = false;
+  for (const lazy::Lazy& x : operands) {
+    values.push_back(x.value);
+    wides.push_back(lazy::wide_of(x));
+    weak &= x.weak;
+    numbers |= static_cast<bool>(x.wide);
+  }
+  for (const hlo::Value& w : wides) numbers &= static_cast<bool>(w);
+  const std::span<const hlo::Value> rounded(values.data(), values.size());
+  hlo::Value result = body(rounded);
+  if (!weak || !numbers || !result) return {std::move(result), weak};
+  return lazy::from_carrier(b, body(std::span<const hlo::Value>(wides.data(), wides.size())), result.dtype(),
+                            true);
+}
+template <typename F>
+lazy::Lazy computed(hlo::Builder& b, const lazy::Lazy& operand, F&& body) {
+  return computed(b, std::span(&operand, 1), [&](std::span<const hlo::Value> x) { return body(x[0]); });
+}
+// Of results whose element type has nothing to do with the operands': truth values, places.
+inline lazy::Lazy strong(lazy::Lazy x) { return {std::move(x.value), false}; }
+// The operands in one shape, and one type if they are to be promoted.
 std::vector<lazy::Lazy> same_shape(hlo::Builder& b, std::vector<lazy::Lazy> operands, bool promote,
                                    const char* what);
 

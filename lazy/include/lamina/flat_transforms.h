@@ -2,6 +2,7 @@
 #ifndef LAMINA_FLAT_TRANSFORMS_H_
 #define LAMINA_FLAT_TRANSFORMS_H_
 
+#include <optional>
 #include <source_location>
 #include <string>
 #include <utility>
@@ -60,7 +61,8 @@ class TraceTable {
 std::string signature(const std::vector<Tensor>& tensors);
 struct FlatPullback {
   std::vector<Tensor> outputs;
-  FlatFunction pull_back;
+  FlatFunction pull_back;     // from cotangents of the outputs to those of the inputs
+  FlatFunction push_forward;  // from tangents of the inputs to those of the outputs
 };
 FlatPullback flat_vjp(const FlatFunction& f, const std::vector<Tensor>& primals, std::source_location where);
 std::pair<std::vector<Tensor>, std::vector<Tensor>> flat_jvp(const FlatFunction& f,
@@ -72,6 +74,53 @@ std::vector<Tensor> flat_vmap(const FlatFunction& f, const std::vector<Tensor>& 
                               const std::vector<bool>& batched, std::source_location where);
 std::vector<Tensor> flat_checkpoint(const FlatFunction& f, const std::vector<Tensor>& arguments,
                                     std::source_location where);
+// [output][input]: the derivative of each output by each input, of the output's shape followed by the
+// input's.
+std::vector<std::vector<Tensor>> flat_jacobian(const FlatFunction& f, const std::vector<Tensor>& primals,
+                                               bool forward, const char* what, std::source_location where);
+
+// What messages call each tensor of a container.
+using LeafNames = std::vector<std::string>;
+// The results are the carry, then the stacked ys.
+std::vector<Tensor> flat_scan(const FlatFunction& step, const std::vector<Tensor>& carry,
+                              const std::vector<Tensor>& items, const LeafNames& carry_names,
+                              const LeafNames& item_names, std::optional<int64_t> length, bool reverse,
+                              std::source_location where);
+std::vector<Tensor> flat_while(const FlatFunction& test, const FlatFunction& body,
+                               const std::vector<Tensor>& carry, const LeafNames& carry_names,
+                               std::source_location where);
+// Bounds are both integers or both tensors.
+struct FlatBounds {
+  std::optional<std::pair<int64_t, int64_t>> known;
+  Tensor lower, upper;
+};
+std::vector<Tensor> flat_fori(const FlatBounds& bounds, const FlatFunction& body,
+                              const std::vector<Tensor>& carry, const LeafNames& carry_names,
+                              std::source_location where);
+// With `is_cond`, two branches, the first where the index is false. `result_names` are read after the first
+// ran.
+std::vector<Tensor> flat_branches(bool is_cond, const Operand& index,
+                                  const std::vector<FlatFunction>& branches,
+                                  const std::vector<Tensor>& operands, const LeafNames& result_names);
+
+// A derivative by the user's functions, for arguments of the types of `like`. kJvp: (operands, tangents) ->
+// (results, tangents). kVjp: operands -> (results, residuals), and (residuals, cotangents) -> cotangents,
+// where a Tensor that names nothing is zero.
+class FlatRule {
+ public:
+  static FlatRule of_jvp(FlatFunction rule, const std::vector<Tensor>& like);
+  // `results`, which the forward function sets, is how many of what it returns are the function's.
+  static FlatRule of_vjp(FlatFunction forward, FlatFunction backward, Ref<Box<size_t>> results,
+                         const std::vector<Tensor>& like);
+  std::vector<Tensor> call(const FlatFunction& f, const std::vector<Tensor>& arguments,
+                           std::source_location where) const;
+
+ private:
+  Ref<Counted> rule_;
+};
+// Numbers beside 64-bit floats in their type: a rule sees what its function sees.
+std::vector<Tensor> decided(const std::vector<Tensor>& arguments);
+
 // Throws unless `value` is a real float without dimensions.
 Tensor unit_cotangent(const Tensor& value, std::source_location where);
 [[noreturn]] void fail_at(ErrorKind kind, const std::string& message, std::source_location where);

@@ -1,8 +1,9 @@
-// Lamina's C++ API: tensors, operations, random numbers, function transforms.
+// Lamina's C++ API: tensors, operations, random numbers, function transforms, control flow.
 #ifndef LAMINA_LAMINA_H_
 #define LAMINA_LAMINA_H_
 
 #include "lamina/cache.h"
+#include "lamina/control.h"
 #include "lamina/linalg.h"
 #include "lamina/numerics.h"
 #include "lamina/ops.h"

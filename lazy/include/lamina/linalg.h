@@ -8,6 +8,8 @@
 #ifndef LAMINA_LINALG_H_
 #define LAMINA_LINALG_H_
 
+#include <optional>
+
 #include "lamina/tensor.h"
 
 #pragma GCC visibility push(default)
@@ -20,6 +22,20 @@ Tensor solve(Operand a, Operand b);
 // The same for triangular a, of which one triangle is read.
 Tensor solve_triangular(Operand a, Operand b, bool lower = false);
 Tensor inv(Operand a);
+// The Moore-Penrose inverse; singular values up to rtol times the largest one count as zero: max(m, n) times
+// the machine epsilon unless told. The derivative is that at constant rank.
+Tensor pinv(Operand a, std::optional<double> rtol = {});
+// The x[n] or x[n, k] with the least |b - a x|, and among those the shortest, for one matrix a[m, n]; `rtol`
+// as in pinv. The sums of squares of b - a x, NaN unless a has full column rank; the rank; the singular
+// values.
+struct Lstsq {
+  Tensor x, residuals, rank, singular_values;
+};
+Lstsq lstsq(Operand a, Operand b, std::optional<double> rtol = {});
+// a times itself n times; of the inverse for negative n.
+Tensor matrix_power(Operand a, int64_t n);
+// The exponential, by scaling and squaring (Higham 2005); NaN beyond a 1-norm of 2 * 10^10.
+Tensor expm(Operand a);
 Tensor det(Operand a);
 // det = sign * exp(log).
 struct SignAndLog {
@@ -31,17 +47,38 @@ struct Qr {
   Tensor q, r;
 };
 Qr qr(Operand a);
+// Rows of a in the order s32[m], so that take(a, order, 0) is l u for one matrix: l[m, k] with ones on its
+// diagonal, u[k, n].
+struct Lu {
+  Tensor order, l, u;
+};
+Lu lu(Operand a);
 // Values in ascending order, vectors as columns, of Hermitian matrices; the lower triangle is read.
 struct Eigh {
   Tensor values, vectors;
 };
 Eigh eigh(Operand a);
+Tensor eigvalsh(Operand a);
+// Complex values and vectors as columns of unit length, of any square matrices.
+struct Eig {
+  Tensor values, vectors;
+};
+Eig eig(Operand a);
+Tensor eigvals(Operand a);
 // a = u diag(s) vh with k = min(m, n) singular values in descending order; all of u[m, m] and vh[n, n] if
 // `full`.
 struct Svd {
   Tensor u, s, vh;
 };
 Svd svd(Operand a, bool full = false);
+Tensor svdvals(Operand a);
+
+// Of vectors along `axes` ({}: of all elements as one): any order, infinities and 0 (the number of elements
+// that are not 0) too. The derivative of order 2 at 0 is taken as 0.
+Tensor norm(Operand a, double order = 2, const Axes& axes = {}, bool keepdims = false);
+// kColumns and kRows: the greatest sum of sizes in a column (order 1), in a row (infinity).
+enum class MatrixNorm : uint8_t { kFrobenius, kNuclear, kSpectral, kColumns, kRows };
+Tensor matrix_norm(Operand a, MatrixNorm order = MatrixNorm::kFrobenius);
 
 }  // namespace lamina::linalg
 

@@ -12,24 +12,25 @@
 #pragma GCC visibility push(default)
 namespace lamina {
 
-// --- making tensors ---
+// --- making tensors; where no element type is given, the default float, of arange the default integer
+// (DefaultTypesScope in lamina/numerics.h) ---
 
-Tensor zeros(const Shape& shape, DType dtype = DType::float32,
+Tensor zeros(const Shape& shape, std::optional<DType> dtype = {},
              std::source_location where = std::source_location::current());
-Tensor ones(const Shape& shape, DType dtype = DType::float32,
+Tensor ones(const Shape& shape, std::optional<DType> dtype = {},
             std::source_location where = std::source_location::current());
 Tensor full(const Shape& shape, Operand value);
 Tensor zeros_like(Operand x);
 Tensor ones_like(Operand x);
-// start, start + step, ... before stop; integers as int32.
-Tensor arange(int64_t stop, DType dtype = DType::int32,
+// start, start + step, ... before stop.
+Tensor arange(int64_t stop, std::optional<DType> dtype = {},
               std::source_location where = std::source_location::current());
-Tensor arange(int64_t start, int64_t stop, int64_t step = 1, DType dtype = DType::int32,
+Tensor arange(int64_t start, int64_t stop, int64_t step = 1, std::optional<DType> dtype = {},
               std::source_location where = std::source_location::current());
-// `count` evenly spaced numbers from start to stop, both included; float32.
+// `count` evenly spaced numbers from start to stop, both included; in the default float.
 Tensor linspace(double start, double stop, int64_t count,
                 std::source_location where = std::source_location::current());
-Tensor eye(int64_t n, DType dtype = DType::float32,
+Tensor eye(int64_t n, std::optional<DType> dtype = {},
            std::source_location where = std::source_location::current());
 
 // Of nested lists: array({1.f, 2.f}), array({{1, 2}, {3, 4}}). The element type is the C++ type's.
@@ -107,9 +108,15 @@ LAMINA_UNARY_FUNCTIONS(LAMINA_DECLARE)
 
 Tensor maximum(Operand x, Operand y);  // NaN if either is
 Tensor minimum(Operand x, Operand y);
-// A C++ integer as exponent is done by multiplications.
 Tensor pow(Operand x, Operand y);
-Tensor pow(Operand x, int exponent);
+namespace detail {
+Tensor integer_power(const Operand& x, int64_t exponent);
+}
+// A C++ integer as exponent is done by multiplications. A template, so that no 0.5 becomes an integer.
+template <typename I>
+requires std::is_integral_v<I> Tensor pow(Operand x, I exponent) {
+  return detail::integer_power(x, static_cast<int64_t>(exponent));
+}
 Tensor arctan2(Operand y, Operand x);
 Tensor floor_divide(Operand x, Operand y);
 Tensor remainder(Operand x, Operand y);  // the sign of y, as Python's %

@@ -4,9 +4,10 @@
 // `item`, printing, `eval`) computes everything recorded so far that is still held, fused and compiled.
 // Copies of a Tensor name the same variable: `set` through one is seen by all; `x += y` is `x = x + y` for
 // that copy alone. Numbers of C++ are weak: beside a tensor they take its element type (float32 + 2.0 is
-// float32), alone they are int32 or float32. Errors throw lamina::Error, whose text names shapes, element
-// types and the caller's file and line. Tensors may be used from any thread; one Tensor object is used by one
-// thread at a time.
+// float32), alone they are int32 or float32, or what a DefaultTypesScope says. So is what is made of numbers
+// alone; both keep all their bits until they meet a type: sqrt(Tensor(2.0)) * x is exact for a float64 x.
+// Errors throw lamina::Error, whose text names shapes, element types and the caller's file and line. Tensors
+// may be used from any thread; one Tensor object is used by one thread at a time.
 #ifndef LAMINA_TENSOR_H_
 #define LAMINA_TENSOR_H_
 

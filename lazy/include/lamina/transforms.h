@@ -1,4 +1,6 @@
-// Function transforms over C++ callables: jit, grad, value_and_grad, vmap, jvp, vjp, checkpoint.
+// Function transforms over C++ callables: jit, grad, value_and_grad, vmap, jvp, vjp, linearize, jacfwd,
+// jacrev, hessian, checkpoint, and functions with derivatives of their own: custom_jvp, custom_vjp. Loops and
+// branches: lamina/control.h.
 //
 // Contract: a callable takes and returns trees (lamina/tree.h) and is called with tensors that stand for its
 // arguments; it may call transforms itself, to any depth. A transform is an object that is called like the
@@ -284,6 +286,269 @@ auto vjp(F&& f, const std::tuple<A...>& primals,
     return out;
   };
   return std::pair<Result, decltype(pull_back)>(std::move(value), std::move(pull_back));
+}
+
+// The result of f at `primals` (a std::tuple of its arguments) and the linear function from a std::tuple of
+// tangents to the tangent of the result. It computes nothing of f anew.
+template <typename F, typename... A>
+auto linearize(F&& f, const std::tuple<A...>& primals,
+               std::source_location where = std::source_location::current()) {
+  using Result = typename detail::Callable<std::decay_t<F>>::Result;
+  using Arguments = typename detail::Callable<std::decay_t<F>>::Arguments;
+  const Arguments arguments(primals);
+  std::optional<Result> result;
+  const detail::FlatPullback at =
+      detail::flat_vjp(detail::flat(f, arguments, result), detail::tensors_of(arguments), where);
+  Result value = *result;
+  size_t k = 0;
+  detail::put_leaves(value, at.outputs, k);
+  auto push_forward = [at, value](const Arguments& tangents) {
+    Result out = value;
+    size_t i = 0;
+    detail::put_leaves(out, at.push_forward(detail::tensors_of(tangents)), i);
+    return out;
+  };
+  return std::pair<Result, decltype(push_forward)>(std::move(value), std::move(push_forward));
+}
+
+namespace detail {
+
+// The type of a Jacobian: that of the result with the argument's in the place of each Tensor.
+template <typename Out, typename In>
+struct JacobianOf {
+  static_assert(std::is_same_v<In, Tensor>,
+                "the Jacobian of a struct or number by a container has no type: return std containers");
+  using type = Out;
+};
+template <typename In>
+struct JacobianOf<Tensor, In> {
+  using type = In;
+};
+template <typename Out, typename In>
+using Jacobian = typename JacobianOf<Out, In>::type;
+template <typename T, typename In>
+struct JacobianOf<std::vector<T>, In> {
+  using type = std::vector<Jacobian<T, In>>;
+};
+template <typename T, size_t N, typename In>
+struct JacobianOf<std::array<T, N>, In> {
+  using type = std::array<Jacobian<T, In>, N>;
+};
+template <typename K, typename T, typename In>
+struct JacobianOf<std::map<K, T>, In> {
+  using type = std::map<K, Jacobian<T, In>>;
+};
+template <typename T, typename In>
+struct JacobianOf<std::optional<T>, In> {
+  using type = std::optional<Jacobian<T, In>>;
+};
+template <typename A, typename B, typename In>
+struct JacobianOf<std::pair<A, B>, In> {
+  using type = std::pair<Jacobian<A, In>, Jacobian<B, In>>;
+};
+template <typename... T, typename In>
+struct JacobianOf<std::tuple<T...>, In> {
+  using type = std::tuple<Jacobian<T, In>...>;
+};
+
+// `out` with what make() gives, in order, in the place of each Tensor.
+template <typename In, typename Out, typename Make>
+Jacobian<Out, In> nested(const Out& out, const Make& make) {
+  if constexpr (std::is_same_v<Out, Tensor>) {
+    return make();
+  } else if constexpr (std::is_same_v<In, Tensor>) {
+    Out filled = out;
+    visit_tree(
+        filled,
+        [&](auto& leaf) {
+          if constexpr (std::is_same_v<std::remove_cvref_t<decltype(leaf)>, Tensor>) leaf = make();
+        },
+        [](const std::string&) {});
+    return filled;
+  } else if constexpr (kIsMap<Out>) {
+    Jacobian<Out, In> all;
+    for (const auto& [key, x] : out) all.emplace(key, nested<In>(x, make));
+    return all;
+  } else if constexpr (kIsOptional<Out>) {
+    if (!out) return std::nullopt;
+    return nested<In>(*out, make);
+  } else if constexpr (kIsTuple<Out> || kIsPair<Out>) {
+    // Braces keep the order.
+    return std::apply([&](const auto&... x) { return Jacobian<Out, In>{nested<In>(x, make)...}; }, out);
+  } else if constexpr (requires { std::tuple_size<Out>::value; }) {
+    Jacobian<Out, In> all;  // std::array
+    for (size_t i = 0; i < out.size(); ++i) all[i] = nested<In>(out[i], make);
+    return all;
+  } else {
+    Jacobian<Out, In> all;
+    for (const auto& x : out) all.push_back(nested<In>(x, make));
+    return all;
+  }
+}
+
+template <typename F>
+auto jacobian(F&& f, bool forward, const char* what, std::source_location where) {
+  using Function = std::decay_t<F>;
+  using Arguments = typename Callable<Function>::Arguments;
+  using Result = typename Callable<Function>::Result;
+  using First = std::tuple_element_t<0, Arguments>;
+  using Whole = Jacobian<Result, First>;
+  return typed<Arguments, Whole>([f = std::forward<F>(f), forward, what, where]<typename... Rest>(
+                                     const First& first, Rest&&... rest) mutable -> Whole {
+    std::optional<Result> result;
+    const std::tuple<First> differentiated(first);
+    auto of_first = [&](const First& x) -> Result { return f(x, rest...); };
+    const std::vector<std::vector<Tensor>> blocks =
+        flat_jacobian(flat(of_first, differentiated, result), tensors_of(first), forward, what, where);
+    size_t output = 0;
+    return nested<First>(*result, [&] {
+      First block = first;
+      size_t at = 0;
+      put_leaves(block, blocks.at(output++), at);
+      return block;
+    });
+  });
+}
+
+}  // namespace detail
+
+// The Jacobian of f by its first argument: the result's tree, in the place of each Tensor the argument's tree
+// of Tensors of the result's shape followed by the argument's. jacfwd goes column by column with forward
+// mode, for few inputs, jacrev row by row with reverse mode, for few outputs. Inputs and results are real
+// floats, otherwise lamina::Error (kType).
+template <typename F>
+auto jacfwd(F&& f, std::source_location where = std::source_location::current()) {
+  return detail::jacobian(std::forward<F>(f), true, "jacfwd", where);
+}
+template <typename F>
+auto jacrev(F&& f, std::source_location where = std::source_location::current()) {
+  return detail::jacobian(std::forward<F>(f), false, "jacrev", where);
+}
+// Second derivatives by the first argument, forward over reverse mode: Jacobian of the Jacobian.
+template <typename F>
+auto hessian(F&& f, std::source_location where = std::source_location::current()) {
+  return jacfwd(jacrev(std::forward<F>(f), where), where);
+}
+
+namespace detail {
+
+// What custom_jvp and custom_vjp share: one rule per structure and types of the arguments. Make gives the
+// rule.
+template <typename F, typename Make>
+class Custom {
+ public:
+  using Arguments = typename Callable<F>::Arguments;
+  using Result = typename Callable<F>::Result;
+  Custom(F f, Make make, std::source_location where)
+      : f_(std::move(f)), make_(std::move(make)), where_(where) {}
+
+  template <typename... A>
+  Result operator()(A&&... a) const {
+    const Arguments arguments(std::forward<A>(a)...);
+    const std::vector<Tensor> leaves = decided(tensors_of(arguments));
+    std::string key = signature(leaves);
+    key += fixed_part(arguments);
+    Ref<Counted> rule = rules_.find(key);
+    if (!rule)
+      rule = rules_.insert(std::move(key), Ref<Counted>(new Box<FlatRule>(make_(arguments, leaves))));
+    std::optional<Result> result;
+    const std::vector<Tensor> out =
+        static_cast<const Box<FlatRule>&>(*rule).value.call(flat(f_, arguments, result), leaves, where_);
+    Result value = *std::move(result);
+    size_t at = 0;
+    put_leaves(value, out, at);
+    return value;
+  }
+
+ private:
+  mutable F f_;
+  Make make_;
+  std::source_location where_;
+  TraceTable rules_;  // copies share it
+};
+
+// A tree with other tensors.
+template <typename T>
+T with_leaves(T tree, const std::vector<Tensor>& leaves, size_t& at) {
+  put_leaves(tree, leaves, at);
+  return tree;
+}
+
+}  // namespace detail
+
+// f with a forward derivative of its own, from which reverse mode is made:
+// rule(primals, tangents) -> (result, tangent of the result), where primals and tangents are std::tuples of
+// f's arguments. A rule runs for any number of steps or batches at once, like every traced function; what it
+// captures has no derivative, and what f captures must not be differentiated: lamina::Error (kType). Copies
+// of the object are one function, so make it once, not in a loop.
+template <typename F, typename Rule>
+auto custom_jvp(F&& f, Rule&& rule, std::source_location where = std::source_location::current()) {
+  using Function = std::decay_t<F>;
+  using Arguments = typename detail::Callable<Function>::Arguments;
+  using Result = typename detail::Callable<Function>::Result;
+  auto make = [rule = std::decay_t<Rule>(std::forward<Rule>(rule))](const Arguments& arguments,
+                                                                    const std::vector<Tensor>& leaves) {
+    return detail::FlatRule::of_jvp(
+        [rule, arguments](const std::vector<Tensor>& both) {
+          size_t at = 0;
+          const Arguments primals = detail::with_leaves(arguments, both, at);
+          const Arguments tangents = detail::with_leaves(arguments, both, at);
+          auto out = rule(primals, tangents);
+          std::vector<Tensor> flat = detail::tensors_of(Result(std::get<0>(out)));
+          const std::vector<Tensor> derivatives = detail::tensors_of(Result(std::get<1>(out)));
+          flat.insert(flat.end(), derivatives.begin(), derivatives.end());
+          return flat;
+        },
+        leaves);
+  };
+  return detail::Custom<Function, decltype(make)>(std::forward<F>(f), std::move(make), where);
+}
+
+// f with a reverse derivative of its own: forward(arguments...) -> (result, residuals), a tree of any type,
+// and backward(residuals, cotangent of the result) -> std::tuple of cotangents of the arguments, in which a
+// Tensor that names nothing is zero. Otherwise as custom_jvp.
+template <typename F, typename Forward, typename Backward>
+auto custom_vjp(F&& f, Forward&& forward, Backward&& backward,
+                std::source_location where = std::source_location::current()) {
+  using Function = std::decay_t<F>;
+  using Arguments = typename detail::Callable<Function>::Arguments;
+  using Result = typename detail::Callable<Function>::Result;
+  using Out = std::decay_t<decltype(std::apply(forward, std::declval<const Arguments&>()))>;
+  using Residuals = std::decay_t<std::tuple_element_t<1, Out>>;
+  auto make = [forward = std::decay_t<Forward>(std::forward<Forward>(forward)),
+               backward = std::decay_t<Backward>(std::forward<Backward>(backward))](
+                  const Arguments& arguments, const std::vector<Tensor>& leaves) {
+    // What the forward function returned last: the structures that the backward function sees.
+    struct Seen {
+      std::optional<Result> result;
+      std::optional<Residuals> residuals;
+    };
+    const detail::Ref<detail::Box<Seen>> seen(new detail::Box<Seen>({}));
+    const detail::Ref<detail::Box<size_t>> results(new detail::Box<size_t>(0));
+    return detail::FlatRule::of_vjp(
+        [forward, arguments, seen, results](const std::vector<Tensor>& inputs) {
+          size_t at = 0;
+          auto out = std::apply(forward, detail::with_leaves(arguments, inputs, at));
+          std::vector<Tensor> flat = detail::tensors_of(Result(std::get<0>(out)));
+          results->value = flat.size();
+          const std::vector<Tensor> kept = detail::tensors_of(std::get<1>(out));
+          flat.insert(flat.end(), kept.begin(), kept.end());
+          // The structures stay; the tensors do not.
+          const std::vector<Tensor> none(flat.size());
+          size_t i = 0, j = 0;
+          seen->value.result.emplace(detail::with_leaves(Result(std::get<0>(out)), none, i));
+          seen->value.residuals.emplace(detail::with_leaves(Residuals(std::get<1>(out)), none, j));
+          return flat;
+        },
+        [backward, seen](const std::vector<Tensor>& both) {
+          size_t at = 0;
+          const Residuals residuals = detail::with_leaves(*seen->value.residuals, both, at);
+          const Result cotangent = detail::with_leaves(*seen->value.result, both, at);
+          return detail::tensors_of(Arguments(backward(residuals, cotangent)));
+        },
+        results, leaves);
+  };
+  return detail::Custom<Function, decltype(make)>(std::forward<F>(f), std::move(make), where);
 }
 
 // f, computed again in reverse mode instead of kept.

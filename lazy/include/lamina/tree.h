@@ -42,8 +42,12 @@ template <typename T>
 inline constexpr bool kIsTuple = false;
 template <typename... T>
 inline constexpr bool kIsTuple<std::tuple<T...>> = true;
+template <typename T>
+inline constexpr bool kIsPair = false;
 template <typename A, typename B>
-inline constexpr bool kIsTuple<std::pair<A, B>> = true;
+inline constexpr bool kIsPair<std::pair<A, B>> = true;
+template <typename T>
+inline constexpr bool kIsLeaf = std::is_same_v<T, Tensor> || Element<T>;
 template <typename T>
 inline constexpr bool kIsUnknown = false;
 // With its length, so that no two lists of notes read the same.
@@ -54,36 +58,75 @@ inline void append_note(std::string& out, const std::string& text) {
 }
 }  // namespace detail
 
-// Calls visit(leaf) for each Tensor or number of `tree` by reference, in order, and note(text) for what else
-// its structure consists of: lengths, keys, presence.
-template <typename T, typename Visit, typename Note>
-void visit_tree(T& tree, Visit&& visit, Note&& note) {
+// Calls child(part, step) for each part of a container by reference, in order, where step() says in words how
+// to reach it, and note(text) for what else its structure consists of: lengths, keys, presence.
+template <typename T, typename Child, typename Note>
+void visit_children(T& tree, Child&& child, Note&& note) {
   using Plain = std::remove_cv_t<T>;
-  if constexpr (std::is_same_v<Plain, Tensor> || Element<Plain>) {
-    visit(tree);
-  } else if constexpr (detail::kIsSequence<Plain>) {
+  if constexpr (detail::kIsSequence<Plain>) {
     note(std::to_string(tree.size()));
-    for (auto& x : tree) visit_tree(x, visit, note);
+    size_t i = 0;
+    for (auto& x : tree) {
+      child(x, [&] { return '[' + std::to_string(i) + ']'; });
+      ++i;
+    }
   } else if constexpr (detail::kIsMap<Plain>) {
     note(std::to_string(tree.size()));
     for (auto& [key, x] : tree) {
+      std::string text;
       if constexpr (std::is_convertible_v<decltype(key), std::string>)
-        note(std::string(key));
+        text = std::string(key);
       else
-        note(std::to_string(key));
-      visit_tree(x, visit, note);
+        text = std::to_string(key);
+      note(text);
+      child(x, [&] { return '[' + text + ']'; });
     }
+  } else if constexpr (detail::kIsPair<Plain>) {
+    child(tree.first, [] { return std::string(".first"); });
+    child(tree.second, [] { return std::string(".second"); });
   } else if constexpr (detail::kIsTuple<Plain>) {
-    std::apply([&](auto&... x) { (visit_tree(x, visit, note), ...); }, tree);
+    size_t i = 0;
+    std::apply([&](auto&... x) { ((child(x, [&] { return '<' + std::to_string(i) + '>'; }), ++i), ...); },
+               tree);
   } else if constexpr (detail::kIsOptional<Plain>) {
     note(tree ? "some" : "none");
-    if (tree) visit_tree(*tree, visit, note);
+    if (tree) child(*tree, [] { return std::string(); });
   } else if constexpr (HasFields<Plain>) {
-    std::apply([&](auto&... x) { (visit_tree(x, visit, note), ...); }, const_cast<Plain&>(tree).fields());
+    size_t i = 0;
+    std::apply([&](auto&... x) { ((child(x, [&] { return ".field " + std::to_string(i); }), ++i), ...); },
+               const_cast<Plain&>(tree).fields());
   } else {
     static_assert(
         detail::kIsUnknown<T>,
         "transforms take Tensors, numbers, std containers of them, and structs with a fields() member");
+  }
+}
+
+// Calls visit(leaf) for each Tensor or number of `tree` by reference, in order, and `note` as above.
+template <typename T, typename Visit, typename Note>
+void visit_tree(T& tree, Visit&& visit, Note&& note) {
+  if constexpr (detail::kIsLeaf<std::remove_cv_t<T>>)
+    visit(tree);
+  else
+    visit_children(
+        tree, [&](auto& x, auto&&) { visit_tree(x, visit, note); }, note);
+}
+
+// How to reach each Tensor, in order: "[2].first", "<0>" for std::get<0>, ".field 1" of fields().
+template <typename T>
+std::vector<std::string> tensor_paths(const T& tree, const std::string& above = {}) {
+  if constexpr (detail::kIsLeaf<T>) {
+    if constexpr (std::is_same_v<T, Tensor>) return {above};
+    return {};
+  } else {
+    std::vector<std::string> out;
+    visit_children(
+        tree,
+        [&](const auto& x, auto&& step) {
+          for (std::string& path : tensor_paths(x, above + step())) out.push_back(std::move(path));
+        },
+        [](const std::string&) {});
+    return out;
   }
 }
 

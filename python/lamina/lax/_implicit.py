@@ -14,8 +14,9 @@ from lamina import _core
 from lamina._core import Tensor
 from lamina._transforms import jvp, vjp
 from lamina.lax._base import describe, to_tensor
-from lamina.lax._control import _Body, _name, _spec, _tensors
+from lamina.lax._control import _flat, _name, _tensors
 from lamina.tree import (
+    TreeDef,
     explain_difference,
     tree_flatten,
     tree_leaves,
@@ -25,6 +26,30 @@ from lamina.tree import (
 )
 
 _Flat = Callable[[Sequence[Tensor]], list[Tensor]]  # a function on lists of arrays
+_Spec = tuple[str, list[int], bool]
+
+
+def _spec(t: Tensor) -> _Spec:
+    return str(t.dtype), list(t.shape), t.weak_type
+
+
+class _Body:
+    """A function on containers traced as a region on flat lists; what it used from outside comes behind them."""
+
+    def __init__(
+        self, f: Callable[..., Any], specs: list[_Spec], rebuild: Callable[[list[Tensor]], tuple[Any, ...]]
+    ) -> None:
+        self.tree: TreeDef | None = None
+
+        def leaves_of(result: Any) -> list[Any]:
+            leaves, self.tree = tree_flatten(result)
+            return leaves
+
+        self.region = _core.region(_flat(f, rebuild, leaves_of), specs, carriers=True)
+        self.captured: list[Tensor] = self.region.captured
+
+    def call(self, operands: list[Tensor]) -> list[Tensor]:
+        return _core.call_region(self.region, operands)
 
 
 def _strong(x: Any) -> Tensor:

@@ -202,41 +202,6 @@ def _cutoff(x: Tensor, rtol: Any) -> Any:
     return max(x.shape[-2:], default=0) * _machine_epsilon(x) if rtol is None else rtol
 
 
-def _pinv(a: Tensor, rtol: Tensor, hermitian: bool) -> Tensor:
-    u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
-    if s.shape[-1] == 0:
-        return transposed(a)
-    largest = getitem(s, (Ellipsis, slice(0, 1)))
-    kept = s > getitem(rtol, (Ellipsis, None)) * largest
-    inverse = where(kept, 1 / where(kept, s, 1), where(s == s, 0, s))
-    return matmul(adjoint(vh) * getitem(inverse, (Ellipsis, None, slice(None))).astype(a.dtype), adjoint(u))
-
-
-_differentiable_pinv: Any = None
-
-
-def _with_derivative() -> Any:
-    """`_pinv` with the derivative of Golub and Pereyra (1973), right where singular values coincide."""
-    global _differentiable_pinv
-    if _differentiable_pinv is None:
-        from lamina._custom import custom_jvp
-
-        pseudo = custom_jvp(_pinv, nondiff_argnums=(2,))
-
-        @pseudo.defjvp
-        def pseudo_jvp(hermitian: bool, primals: Any, tangents: Any) -> Any:
-            (a, rtol), (da, _) = primals, tangents
-            p = pseudo(a, rtol, hermitian)
-            ph, dah = adjoint(p), adjoint(da)
-            rows = dah - matmul(matmul(dah, a), p)
-            columns = dah - matmul(p, matmul(a, dah))
-            change = matmul(matmul(p, ph), rows) + matmul(columns, matmul(ph, p)) - matmul(p, matmul(da, p))
-            return p, change
-
-        _differentiable_pinv = pseudo
-    return _differentiable_pinv
-
-
 def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Tensor:
     """The Moore-Penrose inverse; singular values up to rtol times the largest one count as zero.
 
@@ -247,7 +212,8 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     (x,), wanted = lax_linalg.matrices("pinv", a)
     limit = to_tensor(_cutoff(x, rcond if rtol is None else rtol))
     limit = limit.astype(real(x).dtype if x.dtype.kind == "c" else x.dtype)
-    return lax_linalg.restored(_with_derivative()(x, limit, hermitian), wanted)
+    routine = "pinv_hermitian" if hermitian else "pinv"
+    return lax_linalg.restored(_core.linalg(routine, [x, limit])[0], wanted)
 
 
 def lstsq(

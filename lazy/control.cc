@@ -1,0 +1,396 @@
+#include "lazy/control.h"
+
+#include <algorithm>
+
+#include "hlo/op.h"
+#include "hlo/strings.h"
+
+namespace lamina::lazy {
+namespace {
+
+using hlo::Attr;
+
+std::string text(const Typed& t) {
+  return str_cat(hlo::info(t.type->dtype).numpy_name, hlo::dims_to_string(t.type->dims));
+}
+std::string text(const Lazy& x) { return text(Typed{x.value.type(), x.weak}); }
+
+bool same(const Typed& a, const Typed& b) { return a.type == b.type && a.weak == b.weak; }
+
+// Records an op of regions, whose operands and results are carriers.
+std::vector<Lazy> record_carried(hlo::Op op, std::vector<Lazy> operands, std::span<const Typed> results,
+                                 const hlo::Attrs* attrs) {
+  hlo::GraphLock lock;
+  hlo::Builder b;
+  for (Lazy& x : operands) x = {carrier(b, x), false};
+  check(b.status());
+  std::vector<Lazy> out;
+  for (Lazy& x : record(op, operands, attrs)) {
+    const Typed& t = results[out.size()];
+    out.push_back(from_carrier(b, std::move(x.value), t.type->dtype, t.weak));
+  }
+  check(b.status());
+  return out;
+}
+
+// A number in the strong type that is wanted, if it takes that beside an array.
+Lazy taking(hlo::Builder& b, Lazy x, const Typed& wanted) {
+  if (wanted.weak || !x.weak) return x;
+  const DType dtype = wanted.type->dtype;
+  if (promote(x.value.dtype(), true, dtype, false).dtype != dtype) return x;
+  return {converted(b, x, dtype), false};
+}
+
+// A function traced as a region.
+struct Body {
+  hlo::ComputationPtr region;
+  std::vector<Lazy> captured;
+  std::vector<Typed> results;
+
+  // `wanted` are types of the first results, which numbers take where they can.
+  Body(const FlatFunction& f, const std::vector<Typed>& types, std::span<const Typed> wanted = {}) {
+    region = lazy::region(
+        [&](const std::vector<Lazy>& parameters) {
+          std::vector<Lazy> out = f(parameters);
+          hlo::Builder b;
+          for (size_t i = 0; i < std::min(out.size(), wanted.size()); ++i)
+            out[i] = taking(b, std::move(out[i]), wanted[i]);
+          check(b.status());
+          return out;
+        },
+        types, &captured, &results);
+  }
+  std::vector<Lazy> call(std::vector<Lazy> operands) const {
+    return call_region(region, std::move(operands), results);
+  }
+};
+
+void append_types(std::vector<Typed>* types, const std::vector<Lazy>& values) {
+  for (const Lazy& v : values) types->push_back({v.value.type(), v.weak});
+}
+std::vector<Typed> types_of(const std::vector<Lazy>& values) {
+  std::vector<Typed> out;
+  append_types(&out, values);
+  return out;
+}
+
+template <typename T>
+std::vector<T> part(const std::vector<T>& all, size_t first, size_t last) {
+  return {all.begin() + static_cast<int64_t>(first), all.begin() + static_cast<int64_t>(last)};
+}
+template <typename T>
+std::vector<T> joined(std::vector<T> a, const std::vector<T>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// Numbers of the carry that come out with another element type, converted to it; whether there are any.
+bool settle(std::vector<Lazy>& carry, const Body& body) {
+  hlo::Builder b;
+  bool changed = false;
+  for (size_t i = 0; i < std::min(carry.size(), body.results.size()); ++i) {
+    Lazy& x = carry[i];
+    const Typed& out = body.results[i];
+    const DType dtype = out.type->dtype;
+    if (!x.weak || (x.value.dtype() == dtype && out.weak) || x.value.dims() != out.type->dims) continue;
+    if (promote(x.value.dtype(), true, dtype, out.weak).dtype != dtype) continue;
+    x = out.weak ? recast(b, x, dtype) : Lazy{converted(b, x, dtype), false};
+    changed = true;
+  }
+  check(b.status());
+  return changed;
+}
+
+// The body of a loop whose first parameters and results are the carry; its numbers take their types.
+Body loop_body(const ControlNames& names, const Named& step, std::vector<Lazy>& carry,
+               const std::vector<Typed>& slices) {
+  auto traced = [&] {
+    const std::vector<Typed> types = types_of(carry);
+    return Body(step.f, joined(types, slices), types);
+  };
+  Body body = traced();
+  if (settle(carry, body)) body = traced();
+  std::string wrong;
+  for (size_t i = 0; i < carry.size(); ++i) {
+    const std::string out = i < body.results.size() ? text(body.results[i]) : "nothing";
+    if (i >= body.results.size() || body.results[i].type != carry[i].value.type())
+      str_append(&wrong, wrong.empty() ? "" : "; ", "carry", names.leaf(i), " is ", text(carry[i]),
+                 " going in but ", out, " coming out");
+  }
+  if (!wrong.empty())
+    throw Error(ErrorKind::kType, str_cat(names.what, ": ", step.name,
+                                          " must return a carry of the type it was given: ", wrong));
+  return body;
+}
+
+int64_t scan_length(const std::string& what, const std::vector<Lazy>& items, const LeafName& name,
+                    std::optional<int64_t> length) {
+  std::vector<std::pair<int64_t, std::string>> lengths;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].value.rank() == 0)
+      throw Error(ErrorKind::kValue,
+                  str_cat(what, " scans over axis 0, but xs", name(i), " is the scalar ", text(items[i])));
+    const int64_t n = items[i].value.dims()[0];
+    if (std::none_of(lengths.begin(), lengths.end(), [n](const auto& l) { return l.first == n; }))
+      lengths.emplace_back(n, str_cat("xs", name(i), " ", text(items[i])));
+  }
+  if (lengths.size() > 1) {
+    std::string all;
+    for (const auto& [n, leaf] : lengths) str_append(&all, all.empty() ? "" : "; ", "length ", n, ": ", leaf);
+    throw Error(ErrorKind::kValue, str_cat(what, " needs xs of one length along axis 0, but got ", all));
+  }
+  if (!length) {
+    if (lengths.empty())
+      throw Error(ErrorKind::kValue, str_cat(what, " needs `length` where xs holds no arrays"));
+    return lengths[0].first;
+  }
+  if (*length < 0) throw Error(ErrorKind::kValue, str_cat(what, ": length ", *length, " is negative"));
+  if (!lengths.empty() && lengths[0].first != *length)
+    throw Error(ErrorKind::kValue, str_cat(what, ": length=", *length, " does not fit ", lengths[0].second,
+                                           " of length ", lengths[0].first));
+  return *length;
+}
+
+// A scalar of this element type.
+Lazy integer(DType dtype, int64_t value) {
+  return {number(dtype, hlo::Literal::scalar_int(dtype, value)->data()), false};
+}
+
+void need_integer_scalar(const std::string& what, std::string_view as, const Lazy& x) {
+  if (x.value.rank() != 0 || !hlo::is_integer(x.value.dtype()))
+    throw Error(ErrorKind::kType, str_cat(what, " needs ", as, ", not ", text(x)));
+}
+
+// The leaves' types of all branches, where weak ones follow the strong ones.
+std::vector<Typed> common_types(const ControlNames& names, const std::vector<Body>& bodies,
+                                const std::vector<Named>& branches) {
+  std::vector<Typed> common = bodies[0].results;
+  for (size_t j = 1; j < bodies.size(); ++j) {
+    const std::vector<Typed>& others = bodies[j].results;
+    if (others.size() != common.size())
+      throw Error(ErrorKind::kType, str_cat(names.what, ": ", branches[0].name, " returns ", common.size(),
+                                            " arrays and ", branches[j].name, " ", others.size()));
+    for (size_t k = 0; k < common.size(); ++k) {
+      const DType dtype = common[k].type->dtype, other = others[k].type->dtype;
+      const PromotedType both = dtype == other || common[k].weak || others[k].weak
+                                    ? promote(dtype, common[k].weak, other, others[k].weak)
+                                    : PromotedType{};
+      const bool fits = dtype == other ||
+                        ((common[k].weak || others[k].weak) && (both.dtype == dtype || both.dtype == other));
+      if (common[k].type->dims != others[k].type->dims || !fits)
+        throw Error(ErrorKind::kType,
+                    str_cat(names.what, ": branches must return one type, but result", names.leaf(k), " is ",
+                            text(bodies[0].results[k]), " from ", branches[0].name, " and ", text(others[k]),
+                            " from ", branches[j].name));
+      common[k] = {hlo::array_type_or_die(both.dtype, common[k].type->dims), both.weak};
+    }
+  }
+  return common;
+}
+
+std::vector<Lazy> branch(const ControlNames& names, const Lazy& index, const std::vector<Named>& branches,
+                         const std::vector<Lazy>& operands) {
+  const std::vector<Typed> types = types_of(operands);
+  std::vector<Body> bodies;
+  for (const Named& n : branches) bodies.emplace_back(n.f, types);
+  const std::vector<Typed> common = common_types(names, bodies, branches);
+  for (size_t j = 0; j < bodies.size(); ++j) {
+    if (std::equal(common.begin(), common.end(), bodies[j].results.begin(), same)) continue;
+    bodies[j] = Body(
+        [&](const std::vector<Lazy>& x) {
+          std::vector<Lazy> out = branches[j].f(x);
+          hlo::Builder b;
+          for (size_t k = 0; k < out.size(); ++k) {
+            const DType dtype = common[k].type->dtype;
+            out[k] = common[k].weak ? recast(b, out[k], dtype) : Lazy{converted(b, out[k], dtype), false};
+          }
+          check(b.status());
+          return out;
+        },
+        types);
+  }
+  // All branches take the operands and everything any of them captured.
+  std::vector<Lazy> captured;
+  for (const Body& body : bodies) captured.insert(captured.end(), body.captured.begin(), body.captured.end());
+  std::vector<hlo::ComputationPtr> regions;
+  if (captured.empty()) {
+    for (const Body& body : bodies) regions.push_back(body.region);
+  } else {
+    std::vector<Typed> all = types;
+    append_types(&all, captured);
+    size_t at = types.size();
+    for (const Body& body : bodies) {
+      const size_t end = at + body.captured.size();
+      regions.push_back(Body(
+                            [&](const std::vector<Lazy>& p) {
+                              return body.call(joined(part(p, 0, types.size()), part(p, at, end)));
+                            },
+                            all)
+                            .region);
+      at = end;
+    }
+  }
+  std::vector<Lazy> all{index};
+  all.insert(all.end(), operands.begin(), operands.end());
+  return record_carried(hlo::Op::case_, joined(std::move(all), captured), common,
+                        hlo::intern_attrs({{Attr::branches, std::move(regions)}}));
+}
+
+}  // namespace
+
+std::vector<Lazy> call_region(const hlo::ComputationPtr& region, std::vector<Lazy> operands,
+                              std::span<const Typed> results) {
+  return record_carried(hlo::Op::call, std::move(operands), results,
+                        hlo::intern_attrs({{Attr::body, region}}));
+}
+
+std::vector<Lazy> scan(const ControlNames& names, const Named& step, std::vector<Lazy> carry,
+                       const std::vector<Lazy>& items, const LeafName& item_name,
+                       std::optional<int64_t> length, bool reverse) {
+  const int64_t steps = scan_length(names.what, items, item_name, length);
+  std::vector<Typed> slices;
+  for (const Lazy& x : items) {
+    const hlo::Type* t = x.value.type();
+    slices.push_back({hlo::array_type_or_die(t->dtype, std::span(t->dims).subspan(1)), x.weak});
+  }
+  Body body = loop_body(names, step, carry, slices);
+  const size_t n = carry.size(), extra = body.captured.size(), kept = n + extra;
+  std::vector<Typed> results = types_of(carry);
+  hlo::ComputationPtr region = body.region;
+  if (extra > 0) {
+    append_types(&results, body.captured);
+    region = Body(
+                 [&](const std::vector<Lazy>& p) {
+                   const std::vector<Lazy> unchanged = part(p, n, kept);
+                   std::vector<Lazy> inner = joined(part(p, 0, n), part(p, kept, p.size()));
+                   const std::vector<Lazy> out = body.call(joined(std::move(inner), unchanged));
+                   return joined(joined(part(out, 0, n), unchanged), part(out, n, out.size()));
+                 },
+                 joined(results, slices))
+                 .region;
+  }
+  for (size_t k = n; k < body.results.size(); ++k) {
+    const hlo::Type* t = body.results[k].type;
+    hlo::Dims dims{steps};
+    dims.insert(dims.end(), t->dims.begin(), t->dims.end());
+    results.push_back({check(hlo::array_type(t->dtype, dims)), body.results[k].weak});
+  }
+  std::vector<Lazy> out =
+      record_carried(hlo::Op::scan, joined(joined(std::move(carry), body.captured), items), results,
+                     hlo::intern_attrs({{Attr::body, std::move(region)},
+                                        {Attr::num_carry, static_cast<int64_t>(kept)},
+                                        {Attr::length, steps},
+                                        {Attr::reverse, reverse}}));
+  out.erase(out.begin() + static_cast<int64_t>(n), out.begin() + static_cast<int64_t>(kept));
+  return out;
+}
+
+std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const Named& body,
+                             std::vector<Lazy> carry) {
+  const Body step = loop_body(names, body, carry, {});
+  const std::vector<Typed> types = types_of(carry);
+  const Body go(test.f, types);
+  if (go.results.size() != 1 || go.results[0].type != hlo::scalar_type(DType::kBool)) {
+    std::string got;
+    for (const Typed& t : go.results) str_append(&got, got.empty() ? "" : ", ", text(t));
+    throw Error(ErrorKind::kType, str_cat(names.what, ": ", test.name, " must return one bool scalar, not ",
+                                          got.empty() ? "nothing" : got));
+  }
+  const size_t n = carry.size(), first = n + go.captured.size();
+  const std::vector<Lazy> operands = joined(joined(std::move(carry), go.captured), step.captured);
+  const std::vector<Typed> all = types_of(operands);
+  hlo::ComputationPtr test_region = go.region, body_region = step.region;
+  if (operands.size() > n) {
+    test_region = Body([&](const std::vector<Lazy>& p) { return go.call(part(p, 0, first)); }, all).region;
+    body_region = Body(
+                      [&](const std::vector<Lazy>& p) {
+                        std::vector<Lazy> inner = joined(part(p, 0, n), part(p, first, p.size()));
+                        return joined(step.call(std::move(inner)), part(p, n, p.size()));
+                      },
+                      all)
+                      .region;
+  }
+  std::vector<Lazy> out = record_carried(
+      hlo::Op::while_, operands, all,
+      hlo::intern_attrs({{Attr::cond, std::move(test_region)}, {Attr::body, std::move(body_region)}}));
+  out.resize(n);
+  return out;
+}
+
+std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, int64_t lower, int64_t upper,
+                            std::vector<Lazy> carry) {
+  const bool narrow = lower >= INT32_MIN && upper <= INT32_MAX;
+  const DType dtype = narrow ? DType::kS32 : DType::kS64;
+  const Named step{[&](const std::vector<Lazy>& p) {
+                     std::vector<Lazy> out = body.f(p);
+                     out.insert(out.begin(), elementwise(hlo::Op::add, {{p[0], integer(dtype, 1)}}));
+                     return out;
+                   },
+                   body.name};
+  carry.insert(carry.begin(), integer(dtype, lower));
+  // The counter in front of the user's carry is not the user's.
+  const ControlNames inner{names.what, [&](size_t k) { return names.leaf(k - 1); }};
+  std::vector<Lazy> out =
+      scan(inner, step, std::move(carry), {}, {}, std::max<int64_t>(upper - lower, 0), false);
+  out.erase(out.begin());
+  return out;
+}
+
+std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, const Lazy& lower,
+                            const Lazy& upper, std::vector<Lazy> carry) {
+  std::vector<Lazy> bounds{lower, upper};
+  for (const Lazy& x : bounds) need_integer_scalar(names.what, "integer scalars as bounds", x);
+  hlo::Builder b;
+  promote_operands(b, bounds);
+  check(b.status());
+  for (Lazy& x : bounds) x = {x.value, false};
+  const DType dtype = bounds[0].value.dtype();
+  const Named test{
+      [](const std::vector<Lazy>& p) {
+        return std::vector<Lazy>{elementwise(hlo::Op::compare, {{p[0], p[1]}},
+                                             hlo::intern_attrs({{Attr::direction, std::string("LT")}}))};
+      },
+      body.name};
+  const Named step{[&](const std::vector<Lazy>& p) {
+                     std::vector<Lazy> inner = p;
+                     inner.erase(inner.begin() + 1);
+                     std::vector<Lazy> out{elementwise(hlo::Op::add, {{p[0], integer(dtype, 1)}}), p[1]};
+                     return joined(std::move(out), body.f(inner));
+                   },
+                   body.name};
+  const ControlNames inner{names.what, [&](size_t k) { return names.leaf(k - 2); }};
+  std::vector<Lazy> out = while_loop(inner, test, step, joined(std::move(bounds), carry));
+  out.erase(out.begin(), out.begin() + 2);
+  return out;
+}
+
+std::vector<Lazy> switch_case(const ControlNames& names, const Lazy& index,
+                              const std::vector<Named>& branches, const std::vector<Lazy>& operands) {
+  need_integer_scalar(names.what, "an integer scalar as its index", index);
+  if (branches.empty()) throw Error(ErrorKind::kValue, str_cat(names.what, " needs at least one branch"));
+  if (branches.size() == 1) return branches[0].f(operands);
+  hlo::Builder b;
+  // Wide enough for any number of branches, whatever the index' type.
+  const DType wide = hlo::is_signed(index.value.dtype()) ? DType::kS64 : DType::kU64;
+  const Value limited =
+      b.make(hlo::Op::clamp, {{b.scalar_int(wide, 0), converted(b, index, wide),
+                               b.scalar_int(wide, static_cast<int64_t>(branches.size()) - 1)}});
+  const Lazy chosen{b.convert(limited, DType::kS32), false};
+  check(b.status());
+  return branch(names, chosen, branches, operands);
+}
+
+std::vector<Lazy> cond(const ControlNames& names, const Lazy& predicate, const Named& if_true,
+                       const Named& if_false, const std::vector<Lazy>& operands) {
+  if (predicate.value.rank() != 0)
+    throw Error(ErrorKind::kType, str_cat(names.what, " needs a scalar condition, not ", text(predicate),
+                                          "; choose between arrays element by element instead"));
+  hlo::Builder b;
+  const Value& x = predicate.wide ? predicate.wide : predicate.value;
+  const Value holds = hlo::is_bool(x.dtype()) ? x : b.compare(x, b.zeros_like(x), "NE");
+  const Lazy chosen{b.convert(holds, DType::kS32), false};
+  check(b.status());
+  return branch(names, chosen, {if_false, if_true}, operands);
+}
+
+}  // namespace lamina::lazy

@@ -1,0 +1,64 @@
+// Control flow over flat lists of lazy arrays: what cond, switch, while_loop, fori_loop and scan are made of,
+// in C++ and Python.
+//
+// Contract: a function is traced as a region on parameters of its arguments' types, once, or twice where
+// numbers among its carry or results take the element type of an array they meet. What it uses from outside
+// becomes a further operand: an unchanged carry of a loop, an argument of every branch. Numbers go through
+// regions with all their bits. Types that do not fit each other throw Error(kType), lengths that do not
+// Error(kValue), both naming the leaves with their types. Errors of the functions pass through.
+#ifndef LAMINA_LAZY_CONTROL_H_
+#define LAMINA_LAZY_CONTROL_H_
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lazy/transforms.h"
+
+namespace lamina::lazy {
+
+// The results, of these types, of a region with carriers (lazy::region) on operands of its types.
+std::vector<Lazy> call_region(const hlo::ComputationPtr& region, std::vector<Lazy> operands,
+                              std::span<const Typed> results);
+
+// A function and what messages call it.
+struct Named {
+  FlatFunction f;
+  std::string name;
+};
+// What messages call leaf k of a container: "['a'][0]".
+using LeafName = std::function<std::string(size_t k)>;
+// Of one loop or branch, for messages: what the user called ("lax.scan"), the leaves of the carry or result.
+struct ControlNames {
+  std::string what;
+  LeafName leaf;
+};
+
+// Steps (carry, slices of items along axis 0) -> (carry, y): the last carry, then the ys stacked. The
+// function returns as many carries as it is given, then its ys. `length` may be absent where there are items.
+std::vector<Lazy> scan(const ControlNames& names, const Named& step, std::vector<Lazy> carry,
+                       const std::vector<Lazy>& items, const LeafName& item_name,
+                       std::optional<int64_t> length, bool reverse);
+
+// `body` of the carry while `test` of it, one bool scalar, holds.
+std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const Named& body,
+                             std::vector<Lazy> carry);
+
+// body(i, carry) for i = lower ... upper-1. Known bounds make it a scan, others, which are integer scalars, a
+// while loop.
+std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, int64_t lower, int64_t upper,
+                            std::vector<Lazy> carry);
+std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, const Lazy& lower,
+                            const Lazy& upper, std::vector<Lazy> carry);
+
+// branches[index](operands); the index, an integer scalar, is limited to the branches. Only that branch runs.
+std::vector<Lazy> switch_case(const ControlNames& names, const Lazy& index,
+                              const std::vector<Named>& branches, const std::vector<Lazy>& operands);
+// if_true(operands) where the scalar is true or not zero, else if_false(operands).
+std::vector<Lazy> cond(const ControlNames& names, const Lazy& predicate, const Named& if_true,
+                       const Named& if_false, const std::vector<Lazy>& operands);
+
+}  // namespace lamina::lazy
+
+#endif  // LAMINA_LAZY_CONTROL_H_

@@ -1,0 +1,65 @@
+// Derivatives that users define for functions over flat lists of lazy arrays, in C++ and Python.
+//
+// Contract: a call of the function becomes a `call` node that names its rule (hlo/custom_rule.h). The rule's
+// functions run when a transform reaches that node, any number of times, also inside the body of a loop that
+// is being transformed; arrays that they use from outside are constants there.
+#ifndef LAMINA_LAZY_CUSTOM_H_
+#define LAMINA_LAZY_CUSTOM_H_
+
+#include <memory>
+#include <vector>
+
+#include "hlo/custom_rule.h"
+#include "lazy/transforms.h"
+
+namespace lamina::lazy {
+
+// A rule by functions of the user's. Only the first `arguments` operands are the function's own: the others
+// are what its body captured, which has no derivative.
+class FunctionRule : public hlo::CustomRule {
+ public:
+  FunctionRule(Kind kind, size_t arguments) : kind_(kind), arguments_(arguments) {}
+  Kind kind() const final { return kind_; }
+  hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> operands, std::span<const Value> tangents) final;
+  hlo::Values transpose(hlo::Builder& b, std::span<const Value> operands, std::span<const bool> linear,
+                        std::span<const Value> cotangents) final;
+  Forward forward(hlo::Builder& b, std::span<const Value> operands) final;
+  hlo::Values backward(hlo::Builder& b, std::span<const Value> residuals,
+                       std::span<const Value> cotangents) final;
+
+ protected:
+  // The user's functions, on the function's own operands; a null value stands for none.
+  virtual hlo::JvpResult run_jvp(std::span<const Value> operands, std::span<const Value> tangents) = 0;
+  // For those that have a transpose.
+  virtual hlo::Values run_transpose(std::span<const Value>, std::span<const Value>) { return {}; }
+  virtual Forward run_forward(std::span<const Value> operands) = 0;
+  virtual hlo::Values run_backward(std::span<const Value> residuals, std::span<const Value> cotangents) = 0;
+
+ private:
+  Kind kind_;
+  size_t arguments_, captured_ = 0;
+};
+
+// Owns a rule together with the recorded calls that name it.
+class RuleHandle {
+ public:
+  explicit RuleHandle(std::shared_ptr<FunctionRule> rule)
+      : rule_(std::move(rule)), id_(hlo::register_custom_rule(rule_)) {}
+  ~RuleHandle() { hlo::release_custom_rule(id_); }
+  RuleHandle(const RuleHandle&) = delete;
+  RuleHandle& operator=(const RuleHandle&) = delete;
+  int64_t id() const { return id_; }
+  FunctionRule& rule() const { return *rule_; }
+
+ private:
+  std::shared_ptr<FunctionRule> rule_;
+  int64_t id_;
+};
+
+// Outputs of f as a call whose derivative is the rule's. Error(kType) where f uses a value from outside that
+// is being differentiated.
+std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, const RuleHandle& rule);
+
+}  // namespace lamina::lazy
+
+#endif  // LAMINA_LAZY_CUSTOM_H_

@@ -1,0 +1,194 @@
+// Jacobians and Hessians over containers, linearize, and functions with derivatives of their own.
+#include <array>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+
+#include "lamina/lamina.h"
+
+namespace {
+
+using namespace lamina;
+using Doubles = std::vector<double>;
+
+Doubles doubles(const Tensor& t) { return t.astype(DType::float64).to_host<double>(); }
+
+template <typename F>
+std::string error_of(F&& f, ErrorKind kind) {
+  try {
+    f();
+  } catch (const Error& e) {
+    CHECK(e.kind() == kind);
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+bool contains(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  if (!found) UNSCOPED_INFO(text);
+  return found;
+}
+
+TEST_CASE("jacobians of tensors", "[api][derivatives]") {
+  const Tensor a = array({{1., 2.}, {3., 4.}, {5., 6.}}), x = array({0.5, -2.});
+  auto f = [&](const Tensor& v) { return matmul(a, v * v); };
+  const Doubles want{1, -8, 3, -16, 5, -24};
+  for (const Tensor& j : {jacfwd(f)(x), jacrev(f)(x), jit(jacfwd(f))(x), jacfwd(jit(f))(x)}) {
+    CHECK(j.shape() == Shape{3, 2});
+    CHECK(doubles(j) == want);
+  }
+  const Tensor batch = vmap(jacrev(f))(stack({x, 2 * x}));
+  CHECK(batch.shape() == Shape{2, 3, 2});
+  CHECK(doubles(batch[1]) == Doubles{2, -16, 6, -32, 10, -48});
+  auto g = [](const Tensor& v) { return sum(v * v * v); };
+  CHECK(doubles(hessian(g)(x)) == Doubles{3, 0, 0, -12});
+  CHECK(doubles(jit(hessian(g))(x)) == Doubles{3, 0, 0, -12});
+  // Third derivatives: of [2, 2, 2].
+  CHECK(doubles(jacfwd(hessian(g))(x)) == Doubles{6, 0, 0, 0, 0, 0, 0, 6});
+  CHECK(contains(error_of([&] { jacfwd(f)(arange(2)); }, ErrorKind::kType), "jacfwd needs float inputs"));
+  CHECK(contains(error_of([&] { jacrev([](const Tensor& v) { return v > 0; })(x); }, ErrorKind::kType),
+                 "jacrev needs float results, not bool[2]"));
+}
+
+struct Point {
+  Tensor x, y;
+  auto fields() { return std::tie(x, y); }
+};
+
+TEST_CASE("jacobians over containers", "[api][derivatives]") {
+  using Out = std::map<std::string, std::vector<Tensor>>;
+  using In = std::pair<Tensor, Tensor>;
+  auto f = [](const In& in, const Tensor& scale) {
+    return Out{{"a", {in.first * in.second, sum(in.first)}}, {"b", {scale * in.second}}};
+  };
+  const In at(array({1., 2.}), array(Doubles{3}).reshape({}));
+  for (const auto& j : {jacfwd(f)(at, Tensor(5.0)), jacrev(f)(at, Tensor(5.0))}) {
+    CHECK(doubles(j.at("a")[0].first) == Doubles{3, 0, 0, 3});
+    CHECK(doubles(j.at("a")[0].second) == Doubles{1, 2});
+    CHECK(doubles(j.at("a")[1].first) == Doubles{1, 1});
+    CHECK(doubles(j.at("a")[1].second) == Doubles{0});
+    CHECK(doubles(j.at("b")[0].second) == Doubles{5});
+    CHECK(j.at("b")[0].first.shape() == Shape{2});
+  }
+  // A struct as argument; arrays and tuples as results.
+  auto g = [](const Point& p) { return std::tuple(p.x * p.y, std::array<Tensor, 1>{p.y * p.y}); };
+  const auto [first, second] = jacrev(g)(Point{Tensor(2.0), Tensor(3.0)});
+  CHECK(first.x.item() == 3);
+  CHECK(first.y.item() == 2);
+  CHECK(second[0].x.item() == 0);
+  CHECK(second[0].y.item() == 6);
+  // Hessian of a pair: a pair of pairs.
+  auto h = [](const In& in) { return sum(in.first * in.first) * in.second; };
+  const auto blocks = hessian(h)(at);
+  CHECK(doubles(blocks.first.first) == Doubles{6, 0, 0, 6});
+  CHECK(doubles(blocks.first.second) == Doubles{2, 4});
+  CHECK(doubles(blocks.second.first) == Doubles{2, 4});
+  CHECK(doubles(blocks.second.second) == Doubles{0});
+}
+
+TEST_CASE("linearize computes the function once", "[api][derivatives]") {
+  auto f = [](const Tensor& x, const Tensor& y) { return std::pair(sin(x) * y, y * y); };
+  const std::tuple at(array({0.5, 1.}), array({2., 3.}));
+  const auto [value, along] = linearize(f, at);
+  CHECK(doubles(value.second) == Doubles{4, 9});
+  const std::tuple direction(array({1., 0.}), array({0., 1.}));
+  const auto tangent = along(direction);
+  const auto want = jvp(f, at, direction).second;
+  CHECK(doubles(tangent.first) == doubles(want.first));
+  CHECK(doubles(tangent.second) == Doubles{0, 6});
+  // Linear: twice the direction, twice the tangent; and it can be mapped.
+  CHECK(doubles(along(std::tuple(array({2., 0.}), array({0., 2.}))).second) == Doubles{0, 12});
+  const auto slope = [&](const Tensor& t) { return along(std::tuple(t, zeros_like(t))).first; };
+  CHECK(doubles(vmap(slope)(eye(2, DType::float64)))[0] == Approx(2 * std::cos(0.5)));
+}
+
+TEST_CASE("custom_jvp: both modes, second order, loops and batches see the rule", "[api][derivatives]") {
+  int ruled = 0;
+  // log(1 + exp(x)) with its derivative as it should be written; times 10, so that the rule shows.
+  auto f = custom_jvp([](const Tensor& x, double scale) { return scale * log1p(exp(x)); },
+                      [&ruled](const std::tuple<Tensor, double>& x, const std::tuple<Tensor, double>& t) {
+                        ++ruled;
+                        const Tensor& v = std::get<0>(x);
+                        return std::pair(std::get<1>(x) * log1p(exp(v)), 10 * sigmoid(v) * std::get<0>(t));
+                      });
+  const Tensor x = array(Doubles{0.3}).reshape({});
+  auto g = [&](const Tensor& v) { return f(v, 2.0); };
+  const double s = 1 / (1 + std::exp(-0.3));
+  CHECK(g(x).item() == Approx(2 * std::log1p(std::exp(0.3))));
+  CHECK(ruled == 0);
+  CHECK(grad(g)(x).item() == Approx(10 * s));
+  CHECK(jvp(g, std::tuple(x), std::tuple(Tensor(1.0))).second.item() == Approx(10 * s));
+  CHECK(grad(grad(g))(x).item() == Approx(10 * s * (1 - s)));
+  CHECK(jit(grad(g))(x).item() == Approx(10 * s));
+  const Tensor xs = array({0.3, -1., 2.});
+  const Doubles slopes = doubles(vmap(grad(g))(xs));
+  for (int i = 0; i < 3; ++i) CHECK(slopes[i] == Approx(10 * doubles(sigmoid(xs))[i]));
+  auto loop = [&](const Tensor& v) {
+    return fori_loop(
+        0, 2, [&](const Tensor&, const Tensor& c) { return g(c); }, v);
+  };
+  const double inner = 2 * std::log1p(std::exp(0.3));
+  CHECK(grad(loop)(x).item() == Approx(10 * s * 10 / (1 + std::exp(-inner))));
+  CHECK(ruled > 0);
+  CHECK(contains(error_of(
+                     [&] {
+                       grad([&](const Tensor& w) {
+                         return custom_jvp([&](const Tensor& v) { return v * w; },
+                                           [](const std::tuple<Tensor>& p, const std::tuple<Tensor>& t) {
+                                             return std::pair(std::get<0>(p), std::get<0>(t));
+                                           })(Tensor(1.0));
+                       })(x);
+                     },
+                     ErrorKind::kType),
+                 "from outside that is being differentiated"));
+  auto wrong = custom_jvp([](const Tensor& v) { return v; },
+                          [](const std::tuple<Tensor>& p, const std::tuple<Tensor>&) {
+                            return std::pair(std::get<0>(p), ones({3}));
+                          });
+  CHECK(
+      contains(error_of([&] { grad(wrong)(x); }, ErrorKind::kValue), "has shape [3] where f64[] is needed"));
+}
+
+TEST_CASE("custom_vjp: clipped gradients, residuals of any type", "[api][derivatives]") {
+  using Residuals = std::map<std::string, Tensor>;
+  auto clipped = custom_vjp(
+      [](const Point& p, const Tensor& bound) {
+        return std::vector<Tensor>{p.x * p.y, p.x + 0 * bound};
+      },
+      [](const Point& p, const Tensor& bound) {
+        return std::pair(std::vector<Tensor>{p.x * p.y, p.x + 0 * bound},
+                         Residuals{{"x", p.x}, {"y", p.y}, {"bound", bound}});
+      },
+      [](const Residuals& r, const std::vector<Tensor>& cotangent) {
+        const Tensor& bound = r.at("bound");
+        return std::tuple(Point{clip(cotangent[0] * r.at("y") + cotangent[1], -bound, bound),
+                                clip(cotangent[0] * r.at("x"), -bound, bound)},
+                          Tensor());
+      });
+  auto loss = [&](const Point& p, const Tensor& bound) {
+    const std::vector<Tensor> out = clipped(p, bound);
+    return sum(out[0] * 3) + sum(out[1]);
+  };
+  const Point p{array({1., -4.}), array({2., 0.5})};
+  const Point g = grad(loss)(p, Tensor(5.0));
+  CHECK(doubles(g.x) == Doubles{5, 2.5});
+  CHECK(doubles(g.y) == Doubles{3, -5});
+  const Point same = jit(grad(loss))(p, Tensor(5.0));
+  CHECK(doubles(same.x) == Doubles{5, 2.5});
+  CHECK(doubles(same.y) == Doubles{3, -5});
+  // The bound has the derivative zero that its rule says.
+  CHECK(grad([&](const Tensor& b) { return loss(p, b); })(Tensor(5.0)).item() == 0);
+  const Tensor rows = array({{1., -4.}, {0.1, 0.2}});
+  const Point lanes = vmap(grad(loss), {true, false})(Point{rows, ones_like(rows)}, Tensor(5.0));
+  CHECK(doubles(lanes.x) == Doubles{4, 4, 4, 4});
+  CHECK(doubles(lanes.y)[1] == -5);
+  CHECK(doubles(lanes.y)[2] == Approx(0.3));
+  // One rule, however often it is called: nothing compiles again.
+  auto twice = [&](double v) { return grad(loss)(Point{full({2}, v) * ones({2}), ones({2})}, Tensor(1.0)); };
+  for (int i = 0; i < 3; ++i) doubles(twice(0.1 * i).x);
+  const cache::Stats before = cache::stats();
+  for (int i = 0; i < 20; ++i) doubles(twice(0.01 * i).x);
+  CHECK(cache::stats().misses == before.misses);
+}
+
+}  // namespace
