@@ -19,6 +19,7 @@ from lamina.tree import (
     explain_difference,
     tree_flatten,
     tree_leaves,
+    tree_map,
     tree_paths,
     tree_unflatten,
 )
