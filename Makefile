@@ -39,7 +39,8 @@ test: build
 # Adds the slow Python tests and Catch2's hidden [slow] cases.
 test-full: build
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
-	@if [ -x $(BUILD)/tests/lamina_tests ]; then $(BUILD)/tests/lamina_tests '[slow]'; fi
+	@for program in lamina_tests lamina_fault_tests; do \
+	  if [ -x $(BUILD)/tests/$$program ]; then $(BUILD)/tests/$$program '[slow]' || exit 1; fi; done
 	$(PYTEST) tests/python tests/numerics tests/differential tests/stablehlo tests/spec tests/xla_hlo
 
 demo: build

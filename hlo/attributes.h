@@ -49,8 +49,20 @@ std::optional<Attr> parse_attr(std::string_view name);
 int num_attrs();
 
 // The alternatives stand in the order of AttrKind.
-using AttrValue = std::variant<int64_t, bool, Dims, std::string, DType, LiteralPtr, ComputationPtr,
-                               std::vector<ComputationPtr>, std::vector<const Type*>>;
+class AttrValue
+    : public std::variant<int64_t, bool, Dims, std::string, DType, LiteralPtr, ComputationPtr,
+                          std::vector<ComputationPtr>, std::vector<const Type*>> {
+ public:
+  using variant::variant;
+  // libstdc++ takes it that a variant of such types always has a value: where memory runs out in its own copy
+  // constructor, it destroys one that was never made.
+  AttrValue(const AttrValue& other) : variant() {
+    std::visit([this](auto copy) { variant::operator=(std::move(copy)); }, other);
+  }
+  AttrValue(AttrValue&&) noexcept = default;
+  AttrValue& operator=(const AttrValue&) = default;
+  AttrValue& operator=(AttrValue&&) noexcept = default;
+};
 
 class Attrs {
  public:
@@ -91,7 +103,11 @@ class Attrs {
   mutable std::atomic<int64_t> refs_{0};
 };
 
+#ifdef NDEBUG
 inline constexpr int kPinnedAttrs = 16;
+#else
+inline constexpr int kPinnedAttrs = 1;  // whoever holds a set without a count is found sooner
+#endif
 
 const Attrs* intern_attrs(std::vector<Attrs::Entry> entries);
 const Attrs* no_attrs();

@@ -22,10 +22,10 @@ Registry& registry() {
 absl::Status register_custom_call(std::string name, HostCallback callback) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
-  auto [it, inserted] = r.map.try_emplace(name, nullptr);
-  if (!inserted)
+  if (r.map.contains(name))
     return absl::AlreadyExistsError(str_cat("custom call target '", name, "' is registered already"));
-  it->second = std::make_shared<const HostCallback>(std::move(callback));
+  auto made = std::make_shared<const HostCallback>(std::move(callback));
+  r.map.try_emplace(std::move(name), std::move(made));
   return absl::OkStatus();
 }
 

@@ -101,8 +101,13 @@ int64_t derived_custom_rule(int64_t id, const std::string& key,
   if (it == r.rules.end()) return 0;
   if (auto found = it->second.derived.find(key); found != it->second.derived.end()) return found->second;
   const int64_t made = ++r.last, root = it->second.root;
-  it->second.derived.emplace(key, made);
   r.rules.emplace(made, Entry{make(), root, 0, {}});
+  try {
+    r.rules.at(id).derived.emplace(key, made);
+  } catch (...) {
+    r.rules.erase(made);
+    throw;
+  }
   return made;
 }
 

@@ -209,6 +209,7 @@ class NodeStore {
       free_sessions_.pop_back();
     } else if (lowest_open_.size() < kOverflowSession) {
       number = static_cast<uint16_t>(lowest_open_.size());
+      free_sessions_.reserve(lowest_open_.size());  // so that giving it back cannot fail
       lowest_open_.push_back(kNoneOpen);
     }
     return number;

@@ -221,7 +221,7 @@ inline Value::~Value() {
 class GraphLock {
  public:
   GraphLock() {
-    if (owner_.load(std::memory_order_relaxed) == self())
+    if (is_held())
       ++depth_;
     else
       lock();
@@ -231,6 +231,8 @@ class GraphLock {
   }
   GraphLock(const GraphLock&) = delete;
   GraphLock& operator=(const GraphLock&) = delete;
+  // Whether this thread holds it.
+  static bool is_held() { return owner_.load(std::memory_order_relaxed) == self(); }
 
  private:
   static void* self() { return __builtin_thread_pointer(); }

@@ -24,10 +24,13 @@ Table& table() {
 LocationId intern_location(std::string_view file, int line, std::string_view function) {
   Table& t = table();
   std::lock_guard lock(t.mutex);
-  auto [it, inserted] = t.ids.try_emplace({std::string(file), line, std::string(function)},
-                                          static_cast<LocationId>(t.rows.size()));
-  if (inserted) t.rows.push_back({std::string(file), line, std::string(function)});
-  return it->second;
+  std::tuple key{std::string(file), line, std::string(function)};
+  if (const auto it = t.ids.find(key); it != t.ids.end()) return it->second;
+  // Memory may run out at each of the two insertions: a row that has no id stays unused.
+  t.rows.push_back({std::string(file), line, std::string(function)});
+  const LocationId id = static_cast<LocationId>(t.rows.size() - 1);
+  t.ids.try_emplace(std::move(key), id);
+  return id;
 }
 
 Location location(LocationId id) {

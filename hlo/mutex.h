@@ -20,6 +20,7 @@ enum class LockRank : uint8_t {
   kTraces,
   kPrograms,
   kSpecializations,
+  kCompiles,
   kKernels,
   kCompiler,
   kLibraries,

@@ -42,12 +42,11 @@ const Type* intern(TypeKind kind, DType dtype, std::span<const int64_t> dims,
   TypeKey key{kind, dtype, Dims(dims.begin(), dims.end()), {elements.begin(), elements.end()}};
   TypeTable& t = table();
   std::lock_guard lock(t.mutex);
-  auto [it, inserted] = t.map.try_emplace(std::move(key), nullptr);
-  if (inserted) {
-    t.storage.push_back(Type{kind, dtype, it->first.dims, it->first.elements, num_elements});
-    it->second = &t.storage.back();
-  }
-  return it->second;
+  if (const auto it = t.map.find(key); it != t.map.end()) return it->second;
+  // Memory may run out at each of the two insertions: a type that has no entry stays unused.
+  const Type* const made = &t.storage.emplace_back(Type{kind, dtype, key.dims, key.elements, num_elements});
+  t.map.try_emplace(std::move(key), made);
+  return made;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "hlo/graph.h"
@@ -25,6 +26,7 @@ uint32_t& suspended_from();
 class ScopeGuard {
  public:
   ScopeGuard(Scope::Kind kind, uint32_t stamp, std::vector<hlo::Value> parameters = {}) {
+    hlo::session_number();  // the first call of a thread may run out of memory
     open_scopes().push_back({kind, stamp, std::move(parameters)});
     if (is_outermost()) hlo::set_lowest_open(stamp);
   }
@@ -46,12 +48,15 @@ class ScopesSuspended {
   ScopesSuspended(size_t depth, uint32_t floor) : floor_(floor), saved_(suspended_from()) {
     std::vector<Scope>& scopes = open_scopes();
     depth = std::min(depth, scopes.size());
-    suspended_.assign(scopes.begin() + depth, scopes.end());
-    scopes.resize(depth);
+    const auto first = scopes.begin() + static_cast<ptrdiff_t>(depth);
+    suspended_.assign(std::move_iterator(first), std::move_iterator(scopes.end()));
+    scopes.erase(first, scopes.end());
     if (!suspended_.empty()) suspended_from() = std::min(saved_, suspended_.front().stamp);
   }
   ~ScopesSuspended() {
-    open_scopes().insert(open_scopes().end(), suspended_.begin(), suspended_.end());
+    // Moved back to where there is room for them: a destructor may not ask for memory.
+    open_scopes().insert(open_scopes().end(), std::move_iterator(suspended_.begin()),
+                         std::move_iterator(suspended_.end()));
     suspended_from() = saved_;
   }
   ScopesSuspended(const ScopesSuspended&) = delete;

@@ -233,17 +233,19 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   jit::SpecializationPtr entry;
   {
     hlo::HostLockReleased away(hlo::HostLockReleased::kLater);
+    std::optional<absl::StatusOr<hlo::ComputationPtr>> program;
+    const auto take_program = [&] {
+      if (!program) program = rebuild_with_parameters(roots, leaves);
+      lock.reset();
+      away.leave();
+      return *program;
+    };
     entry = check(engine.cache().get(
-        std::move(key),
-        [&] {
-          auto program = rebuild_with_parameters(roots, leaves);
-          lock.reset();
-          away.leave();
-          return program;
-        },
+        std::move(key), take_program,
         [&] {
           return jit::SpecializationCache::Origin{"lazy", "", location_name(where)};
-        }));
+        },
+        take_program));
   }
   lock.reset();
   check(run_program(entry, arguments, false, results));

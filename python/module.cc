@@ -597,8 +597,9 @@ void add_transforms(py::module_& m) {
       [](py::function f) {
         // Its number in a buffer that takes it out of the table.
         static uint64_t last = 0;
-        auto* const number = new uint64_t(++last);
-        callbacks().try_emplace(*number, std::move(f));
+        auto owned = std::make_unique<uint64_t>(++last);
+        callbacks().try_emplace(*owned, std::move(f));
+        uint64_t* const number = owned.release();
         const auto release = [number] {
           py::gil_scoped_acquire gil;
           const auto it = callbacks().find(*number);

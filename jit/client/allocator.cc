@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <new>
 
 #include "absl/status/status.h"
@@ -72,7 +74,12 @@ void Buffer::destroy() {
 }
 
 BufferRef foreign_buffer(void* data, int64_t bytes, std::function<void()> release) {
-  Buffer* buffer = new Buffer(data, bytes, nullptr, 0);
+  Buffer* const buffer = new (std::nothrow) Buffer(bytes, nullptr, 0);
+  if (!buffer) {
+    if (release) release();
+    throw std::bad_alloc();
+  }
+  buffer->data_ = data;
   buffer->release_ = std::move(release);
   return BufferRef(buffer);
 }
@@ -93,15 +100,17 @@ absl::StatusOr<BufferRef> Allocator::allocate(int64_t bytes) {
   const int size_class = class_of(bytes);
   const int64_t block = class_bytes(size_class);
   std::lock_guard lock(mutex_);
-  void* data = nullptr;
-  std::vector<void*>& cached = cache_[size_class];
+  void*& cached = cache_[size_class];
   if (block > limit_ - stats_.live_bytes)
     return absl::ResourceExhaustedError(absl::StrFormat(
         "allocating %d bytes would pass the memory limit of %d bytes: arrays hold %d bytes in %d buffers",
         bytes, limit_, stats_.live_bytes, stats_.live_buffers));
-  if (!cached.empty()) {
-    data = cached.back();
-    cached.pop_back();
+  // Made before anything changes, as memory may run out here.
+  const auto destroy = [](Buffer* b) { delete b; };
+  std::unique_ptr<Buffer, decltype(destroy)> made(new Buffer(bytes, this, size_class), destroy);
+  void* data = cached;
+  if (data) {
+    std::memcpy(&cached, data, sizeof(cached));
     stats_.cached_bytes -= block;
     ++stats_.cache_hits;
   } else {
@@ -121,7 +130,8 @@ absl::StatusOr<BufferRef> Allocator::allocate(int64_t bytes) {
   ++stats_.live_buffers;
   stats_.live_bytes += block;
   stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.live_bytes);
-  return BufferRef(new Buffer(data, bytes, this, size_class));
+  made->data_ = data;
+  return BufferRef(made.release());
 }
 
 void Allocator::give_back(void* data, int size_class) {
@@ -132,7 +142,8 @@ void Allocator::give_back(void* data, int size_class) {
     stats_.live_bytes -= block;
     const int64_t after = stats_.cached_bytes + block;
     if (after <= std::max(kCacheFloor, stats_.peak_bytes) && after <= limit_ - stats_.live_bytes) {
-      cache_[size_class].push_back(data);
+      std::memcpy(data, &cache_[size_class], sizeof(void*));
+      cache_[size_class] = data;
       stats_.cached_bytes = after;
       return;
     }
@@ -168,8 +179,10 @@ void Allocator::trim() {
 
 void Allocator::trim_locked() {
   for (int c = 0; c < kClasses; ++c) {
-    for (void* data : cache_[c]) system_free(data, class_bytes(c));
-    cache_[c].clear();
+    while (void* const data = cache_[c]) {
+      std::memcpy(&cache_[c], data, sizeof(void*));
+      system_free(data, class_bytes(c));
+    }
   }
   stats_.cached_bytes = 0;
 }

@@ -13,7 +13,6 @@
 #include <functional>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "hlo/mutex.h"
@@ -42,13 +41,13 @@ class Buffer {
   friend class BufferRef;
   friend BufferRef foreign_buffer(void* data, int64_t bytes, std::function<void()> release);
 
-  Buffer(void* data, int64_t bytes, Allocator* allocator, int size_class)
-      : data_(data), bytes_(bytes), allocator_(allocator), size_class_(size_class) {}
+  Buffer(int64_t bytes, Allocator* allocator, int size_class)
+      : bytes_(bytes), allocator_(allocator), size_class_(size_class) {}
   ~Buffer() = default;
   void destroy();
 
   std::atomic<int64_t> refs_{1};
-  void* const data_;
+  void* data_ = nullptr;
   const int64_t bytes_;
   Allocator* const allocator_;  // null: foreign
   const int size_class_;
@@ -87,7 +86,7 @@ class BufferRef {
 };
 
 // A buffer over memory that somebody else owns; `release` (may be empty) runs when the last reference goes,
-// on the thread that dropped it.
+// on the thread that dropped it, and at once where there is no memory for the buffer (std::bad_alloc).
 BufferRef foreign_buffer(void* data, int64_t bytes, std::function<void()> release);
 
 // Byte counts are of whole blocks (the size classes).
@@ -135,7 +134,7 @@ class Allocator {
   mutable hlo::Mutex mutex_{hlo::LockRank::kMemory};
   int64_t limit_ = std::numeric_limits<int64_t>::max();
   AllocatorStats stats_;
-  std::array<std::vector<void*>, kClasses> cache_;
+  std::array<void*, kClasses> cache_{};  // lists of free blocks: each begins with the address of the next
 };
 
 }  // namespace lamina::jit

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include <chrono>
 #include <functional>
@@ -23,6 +24,22 @@ namespace {
 
 constexpr size_t kCompileStack = size_t{64} << 20;
 
+// LLVM ends the process where it finds no memory. So it is only called where this much can be had: by the
+// whole library with its engine and its thread (measured: 160 MiB of addresses), and by one compile
+// (measured: 3 KiB for an instruction, which is a line of the kernel's text).
+constexpr size_t kLibraryRoom = size_t{320} << 20;
+constexpr size_t kCompileRoom = size_t{64} << 20;
+constexpr size_t kTextRoom = 512;
+
+absl::Status check_room(size_t bytes) {
+  void* const room = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED)
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the machine has no ", bytes >> 20, " MiB of memory left to compile in"));
+  munmap(room, bytes);
+  return absl::OkStatus();
+}
+
 // The one thread that runs LLVM. Deep recursion in its instruction selection needs the large stack. Never
 // destroyed, so that code may be released while the process ends.
 class CompileThread final : private hlo::ForkGuarded {
@@ -32,6 +49,7 @@ class CompileThread final : private hlo::ForkGuarded {
     return *thread;
   }
 
+  // Runs the task, whose own allocations may fail.
   absl::Status run(const std::function<void()>& task) {
     std::lock_guard turn(turn_);
     std::unique_lock<std::mutex> lock(mutex_);
@@ -51,7 +69,8 @@ class CompileThread final : private hlo::ForkGuarded {
     task_ = &task;
     pthread_cond_signal(&wake_);
     while (task_ != nullptr) pthread_cond_wait(&done_, mutex_.native_handle());
-    return absl::OkStatus();
+    return std::exchange(out_of_memory_, false) ? absl::ResourceExhaustedError("no memory for a compile")
+                                                : absl::OkStatus();
   }
 
  private:
@@ -78,17 +97,21 @@ class CompileThread final : private hlo::ForkGuarded {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
       while (task_ == nullptr) pthread_cond_wait(&wake_, mutex_.native_handle());
-      (*task_)();
+      try {
+        (*task_)();
+      } catch (const std::bad_alloc&) {
+        out_of_memory_ = true;
+      }
       task_ = nullptr;
       pthread_cond_signal(&done_);
     }
   }
 
   hlo::Mutex turn_{hlo::LockRank::kCompiler};  // one caller at a time
-  std::mutex mutex_;                           // task_ and started_
+  std::mutex mutex_;                           // what follows
   pthread_cond_t wake_ = PTHREAD_COND_INITIALIZER;
   pthread_cond_t done_ = PTHREAD_COND_INITIALIZER;
-  bool started_ = false;
+  bool started_ = false, out_of_memory_ = false;
   const std::function<void()>* task_ = nullptr;
 };
 
@@ -180,6 +203,7 @@ CompiledKernel::~CompiledKernel() {
 }
 
 absl::StatusOr<std::unique_ptr<CodeGenerator>> CodeGenerator::create(const CodeGeneratorOptions& options) {
+  if (absl::Status status = check_room(kLibraryRoom); !status.ok()) return status;
   auto library =
       open_library(options.library_path.empty() ? library_path("LAMINA_LLVM_PATH", "liblamina_llvm.so")
                                                 : options.library_path);
@@ -238,6 +262,7 @@ CompileStats stats_of(const LaminaCodeInfo& info, double total_ms) {
 
 absl::StatusOr<CompiledKernel> CodeGenerator::compile(const std::string& kernel, const Schedule& schedule,
                                                       bool keep_object) const {
+  if (absl::Status status = check_room(kCompileRoom + kernel.size() * kTextRoom); !status.ok()) return status;
   const double start = now_ms();
   const std::string how = to_string(schedule);
   const LaminaSource source = source_of(kernel, how);
@@ -258,6 +283,7 @@ absl::StatusOr<CompiledKernel> CodeGenerator::compile(const std::string& kernel,
 }
 
 absl::StatusOr<CompiledKernel> CodeGenerator::load(std::span<const char> object) const {
+  if (absl::Status status = check_room(kCompileRoom + object.size()); !status.ok()) return status;
   const double start = now_ms();
   Produced made;
   absl::Status status = CompileThread::get().run([&] {

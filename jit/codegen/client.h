@@ -1,8 +1,10 @@
 // The code generator as the rest of the library sees it: liblamina_llvm behind Status and RAII.
 //
 // The library is opened (RTLD_LOCAL) when the first generator is made. All work in LLVM happens on one thread
-// with a 64 MB stack, started at the first compile; a forked child starts its own. Generators and compiled
-// kernels may be used from any thread; a compiled kernel keeps what it needs of its generator alive.
+// with a 64 MB stack, started at the first compile; a forked child starts its own, and a fork waits for a
+// running compile. Generators and compiled kernels may be used from any thread; a compiled kernel keeps what
+// it needs of its generator alive. LLVM ends the process where it finds no memory, so it is called only where
+// there is room for what it is known to need: ResourceExhausted elsewhere, and nothing has changed.
 #ifndef LAMINA_JIT_CODEGEN_CLIENT_H_
 #define LAMINA_JIT_CODEGEN_CLIENT_H_
 

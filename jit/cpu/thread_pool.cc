@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <climits>
+#include <exception>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <sstream>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -47,8 +50,15 @@ int cpus_of_quota(int64_t quota, int64_t period) {
   return static_cast<int>(std::min<int64_t>((quota - 1) / period + 1, INT_MAX));
 }
 
+// Where memory runs out, reading throws instead of ending early.
+std::ifstream open_file(const std::string& path) {
+  std::ifstream file(path);
+  file.exceptions(std::ios::badbit);
+  return file;
+}
+
 int quota_v2(const std::string& dir) {
-  std::ifstream file(dir + "/cpu.max");
+  std::ifstream file = open_file(dir + "/cpu.max");
   std::string quota;
   int64_t period = 0;
   if (!(file >> quota >> period) || quota == "max") return 0;
@@ -59,7 +69,8 @@ int quota_v2(const std::string& dir) {
 }
 
 int quota_v1(const std::string& dir) {
-  std::ifstream quota_file(dir + "/cpu.cfs_quota_us"), period_file(dir + "/cpu.cfs_period_us");
+  std::ifstream quota_file = open_file(dir + "/cpu.cfs_quota_us"),
+                period_file = open_file(dir + "/cpu.cfs_period_us");
   int64_t quota = 0, period = 0;
   if (!(quota_file >> quota) || !(period_file >> period)) return 0;
   return cpus_of_quota(quota, period);
@@ -80,9 +91,9 @@ int smallest_quota(const std::string& mount, std::string group, ReadQuota read) 
 
 }  // namespace
 
-int cgroup_cpu_quota(const std::string& root) {
+int cgroup_cpu_quota(const std::string& root) try {
   // Lines are "number:controllers:/path"; number 0 with no controllers is version 2.
-  std::ifstream groups(root + "/proc/self/cgroup");
+  std::ifstream groups = open_file(root + "/proc/self/cgroup");
   int smallest = 0;
   const auto take = [&](int quota) {
     if (quota > 0 && (smallest == 0 || quota < smallest)) smallest = quota;
@@ -103,6 +114,8 @@ int cgroup_cpu_quota(const std::string& root) {
     }
   }
   return smallest;
+} catch (const std::ios_base::failure&) {
+  return 0;  // what cannot be read sets no limit
 }
 
 int available_cpus(const std::string& root) {
@@ -151,7 +164,9 @@ struct ThreadPool::State {
   TaskFn fn = nullptr;
   void* arg = nullptr;
   int64_t n_tasks = 0;
-  int threads = 0;  // of the running job
+  int threads = 0;                  // of the running job
+  std::atomic<bool> failed{false};  // set by the one that sets `error`
+  std::exception_ptr error;
   alignas(64) std::atomic<int> pending{0};
   std::atomic<bool> stopping{false};
   std::atomic<int> started{0};
@@ -163,7 +178,11 @@ struct ThreadPool::State {
       return static_cast<int64_t>(static_cast<__int128>(n_tasks) * i / threads);
     };
     const int64_t end = bound(thread + 1);
-    for (int64_t i = bound(thread); i < end; ++i) fn(arg, i);
+    try {
+      for (int64_t i = bound(thread); i < end; ++i) fn(arg, i);
+    } catch (...) {
+      if (!failed.exchange(true)) error = std::current_exception();
+    }
   }
 
   void work(Worker* self, int thread) {
@@ -182,12 +201,16 @@ struct ThreadPool::State {
   // Starts workers up to `count`; fewer if the system refuses.
   void grow(int count) {
     while (static_cast<int>(workers.size()) < count) {
-      auto worker = std::make_unique<Worker>();
       const int thread = static_cast<int>(workers.size()) + 1;
+      std::unique_ptr<Worker> worker;
       try {
+        workers.reserve(workers.size() + 1);
+        worker = std::make_unique<Worker>();
         SignalsBlocked no_signals;
         worker->thread = std::thread([this, self = worker.get(), thread] { work(self, thread); });
       } catch (const std::system_error&) {
+        return;
+      } catch (const std::bad_alloc&) {
         return;
       }
       workers.push_back(std::move(worker));
@@ -271,6 +294,7 @@ void ThreadPool::run_job(int64_t n_tasks, TaskFn fn, void* arg) {
         inside_job = false;
         for (int left; (left = state->pending.load(std::memory_order_acquire)) != 0;)
           wait_for_change(state->pending, left);
+        if (state->failed.exchange(false)) std::rethrow_exception(std::exchange(state->error, nullptr));
         return;
       }
     }

@@ -6,7 +6,8 @@
 // not depend on t: tasks are cut by the caller of parallel_for, by sizes only. A job started inside a task,
 // or while another thread's job holds the pool, runs inline on its caller. Workers spin briefly for the next
 // job, then sleep; they have all signals blocked. After fork() the child has no workers and starts its own
-// when it first needs them. Tasks do not throw and do not fork.
+// when it first needs them. A task that throws ends its share; when all shares have ended, one of the
+// exceptions goes on at the caller. Tasks do not fork.
 #ifndef LAMINA_JIT_CPU_THREAD_POOL_H_
 #define LAMINA_JIT_CPU_THREAD_POOL_H_
 

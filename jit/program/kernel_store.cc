@@ -19,18 +19,24 @@ constexpr int64_t kLeastPart = 16;
 std::shared_ptr<Kernel> KernelStore::get(LoopKernel spec, const Schedule& schedule) {
   std::string text = to_string(spec);
   std::string key = text + to_string(schedule);
+  std::vector<std::shared_ptr<Kernel>> dropped;  // after the lock: code is released when no compile runs
   std::lock_guard lock(mutex_);
-  if (kernels_.size() >= limit_.load())
-    erase_if(kernels_, [](const auto& entry) { return entry.second.use_count() == 1; });
-  std::shared_ptr<Kernel>& slot = kernels_[std::move(key)];
-  if (!slot) {
-    slot = std::make_shared<Kernel>();
-    slot->spec_ = std::move(spec);
-    slot->schedule_ = schedule;
-    slot->text_ = std::move(text);
-    ++stats_.kernels;
+  if (const auto known = kernels_.find(key); known != kernels_.end()) return known->second;
+  if (kernels_.size() >= limit_.load()) {
+    dropped.reserve(kernels_.size());
+    erase_if(kernels_, [&](auto& entry) {
+      if (entry.second.use_count() > 1) return false;
+      dropped.push_back(std::move(entry.second));
+      return true;
+    });
   }
-  return slot;
+  auto made = std::make_shared<Kernel>();
+  made->spec_ = std::move(spec);
+  made->schedule_ = schedule;
+  made->text_ = std::move(text);
+  kernels_.try_emplace(std::move(key), made);
+  ++stats_.kernels;
+  return made;
 }
 
 KernelEntry KernelStore::entry_for(Kernel& kernel, int64_t work) {
@@ -39,7 +45,7 @@ KernelEntry KernelStore::entry_for(Kernel& kernel, int64_t work) {
     return nullptr;
   }
   KernelEntry entry = kernel.entry_.load(std::memory_order_acquire);
-  if (!entry && !kernel.refused_) {
+  if (!entry && !kernel.refused_.load(std::memory_order_relaxed)) {
     const int64_t cost = kInterpretCallNs + work * kInterpretElementNs;
     const int64_t spent = kernel.interpreted_ns_.fetch_add(cost) + cost;
     const int64_t runs = kernel.interpreted_runs_.fetch_add(1) + 1;
@@ -50,25 +56,27 @@ KernelEntry KernelStore::entry_for(Kernel& kernel, int64_t work) {
   return entry;
 }
 
-CodeGenerator* KernelStore::generator() {
-  if (!tried_) {
-    tried_ = true;
+absl::StatusOr<const CodeGenerator*> KernelStore::generator() {
+  if (!generator_ && missing_.ok()) {
     absl::StatusOr<std::unique_ptr<CodeGenerator>> made = CodeGenerator::create(options_);
+    if (absl::IsResourceExhausted(made.status())) return made.status();  // there may be memory later
     if (made.ok())
       generator_ = *std::move(made);
     else
-      unavailable_ = std::string(made.status().message());
+      missing_ = made.status();
   }
+  if (!generator_) return missing_;
   return generator_.get();
 }
 
 void KernelStore::compile(Kernel& kernel) {
-  std::lock_guard lock(mutex_);
-  if (kernel.is_compiled() || kernel.refused_) return;
+  std::lock_guard turn(turn_);
+  if (kernel.is_compiled() || kernel.refused_.load()) return;
   absl::StatusOr<CompiledKernel> code = load_or_compile(kernel);
+  std::lock_guard lock(mutex_);
   if (!code.ok()) {
-    kernel.refused_ = true;
     unavailable_ = std::string(code.status().message());
+    kernel.refused_.store(!absl::IsResourceExhausted(code.status()));
     return;
   }
   kernel.compiled_ = *std::move(code);
@@ -78,42 +86,47 @@ void KernelStore::compile(Kernel& kernel) {
 }
 
 absl::StatusOr<CompiledKernel> KernelStore::load_or_compile(const Kernel& kernel) {
-  CodeGenerator* g = generator();
-  if (!g) return absl::UnavailableError(unavailable_);
-  const bool keep = !g->identity().empty() && disk_.unusable().empty();
-  const std::string key = keep ? str_cat(g->identity(), "\n", kernel.text_, to_string(kernel.schedule_)) : "";
+  const absl::StatusOr<const CodeGenerator*> found = generator();
+  if (!found.ok()) return found.status();
+  const CodeGenerator& g = **found;
+  const auto count = [&](int64_t KernelStats::*what) {
+    std::lock_guard lock(mutex_);
+    ++(stats_.*what);
+  };
+  const bool keep = !g.identity().empty() && disk_.unusable().empty();
+  const std::string key = keep ? str_cat(g.identity(), "\n", kernel.text_, to_string(kernel.schedule_)) : "";
   if (const std::optional<std::string> object = keep ? disk_.load(key) : std::nullopt) {
-    absl::StatusOr<CompiledKernel> code = g->load(*object);
+    absl::StatusOr<CompiledKernel> code = g.load(*object);
     if (code.ok()) {
-      ++stats_.loads;
+      count(&KernelStats::loads);
       return code;
     }
   }
-  absl::StatusOr<CompiledKernel> code = g->compile(kernel.text_, kernel.schedule_, keep);
+  absl::StatusOr<CompiledKernel> code = g.compile(kernel.text_, kernel.schedule_, keep);
   if (code.ok()) {
-    ++stats_.compiles;
+    count(&KernelStats::compiles);
     if (keep) disk_.store(key, code->take_object());
   }
   return code;
 }
 
 void KernelStore::set_cache_directory(std::string directory) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard turn(turn_);
   disk_ = DiskCache(std::move(directory));
 }
 
 std::string KernelStore::disk_unusable() {
-  std::lock_guard lock(mutex_);
+  std::lock_guard turn(turn_);
   return disk_.unusable();
 }
 
 DiskCache::Contents KernelStore::clear_disk() {
-  std::lock_guard lock(mutex_);
+  std::lock_guard turn(turn_);
   return disk_.clear();
 }
 
 void KernelStore::set_generator_options(CodeGeneratorOptions options) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard turn(turn_);
   options_ = std::move(options);
 }
 
@@ -131,22 +144,23 @@ std::string KernelStore::unavailable() const {
 }
 
 absl::StatusOr<std::string> KernelStore::ir(const Kernel& kernel) {
-  std::lock_guard lock(mutex_);
-  CodeGenerator* g = generator();
-  if (!g) return absl::UnavailableError(unavailable_);
-  return g->ir(kernel.text_, kernel.schedule_);
+  std::lock_guard turn(turn_);
+  const absl::StatusOr<const CodeGenerator*> g = generator();
+  if (!g.ok()) return g.status();
+  return (*g)->ir(kernel.text_, kernel.schedule_);
 }
 
 absl::StatusOr<std::string> KernelStore::assembly(const Kernel& kernel) {
-  std::lock_guard lock(mutex_);
-  CodeGenerator* g = generator();
-  if (!g) return absl::UnavailableError(unavailable_);
-  return g->assembly(kernel.text_, kernel.schedule_);
+  std::lock_guard turn(turn_);
+  const absl::StatusOr<const CodeGenerator*> g = generator();
+  if (!g.ok()) return g.status();
+  return (*g)->assembly(kernel.text_, kernel.schedule_);
 }
 
 void KernelStore::clear() {
+  HashMap<std::string, std::shared_ptr<Kernel>> dropped;  // let go of after the lock
   std::lock_guard lock(mutex_);
-  kernels_.clear();
+  std::swap(kernels_, dropped);
 }
 
 }  // namespace lamina::jit

@@ -3,7 +3,9 @@
 // Contract: equal loop kernels with equal schedules are one `Kernel`. A kernel starts in the interpreting
 // tier and is compiled when the time spent (or about to be spent) interpreting exceeds the cost of a compile,
 // or a part of it that shrinks with the number of runs; both tiers give the same bits, so the moment does not
-// matter. Where no code generator can be had the interpreter serves, and `unavailable()` says why.
+// matter. Where no code generator can be had, or it finds no memory now, the interpreter serves, and
+// `unavailable()` says why. Safe from any thread: kernels are compiled one after the other, and meanwhile
+// others are looked up and run.
 #ifndef LAMINA_JIT_PROGRAM_KERNEL_STORE_H_
 #define LAMINA_JIT_PROGRAM_KERNEL_STORE_H_
 
@@ -60,7 +62,7 @@ class Kernel {
   std::atomic<KernelEntry> entry_{nullptr};
   // Estimated, not measured: the choice must not depend on the clock.
   std::atomic<int64_t> interpreted_ns_{0}, interpreted_runs_{0};
-  bool refused_ = false;  // the generator could not compile it
+  std::atomic<bool> refused_{false};  // the generator could not compile it
   CompiledKernel compiled_;
 };
 
@@ -96,21 +98,23 @@ class KernelStore {
   void set_limit(size_t kernels) { limit_.store(kernels); }
 
  private:
-  CodeGenerator* generator();  // mutex_ held
   void compile(Kernel& kernel);
-  absl::StatusOr<CompiledKernel> load_or_compile(const Kernel& kernel);  // mutex_ held
+  // With turn_ held.
+  absl::StatusOr<const CodeGenerator*> generator();
+  absl::StatusOr<CompiledKernel> load_or_compile(const Kernel& kernel);
 
-  mutable hlo::Mutex mutex_{hlo::LockRank::kKernels};
-  HashMap<std::string, std::shared_ptr<Kernel>> kernels_;
+  hlo::Mutex turn_{hlo::LockRank::kCompiles};  // one compile at a time; guards the next four
   CodeGeneratorOptions options_;
-  std::unique_ptr<CodeGenerator> generator_;
-  bool tried_ = false;
-  std::string unavailable_;
+  std::unique_ptr<const CodeGenerator> generator_;
+  absl::Status missing_;  // why there is no generator
   DiskCache disk_;
+  mutable hlo::Mutex mutex_{hlo::LockRank::kKernels};  // held briefly; guards the next three
+  HashMap<std::string, std::shared_ptr<Kernel>> kernels_;
+  std::string unavailable_;
+  KernelStats stats_;
   std::atomic<size_t> limit_{kMaxKernels};
   std::atomic<bool> compiling_{true}, eager_{false};
   std::atomic<int64_t> interpreted_runs_{0}, compiled_runs_{0};
-  KernelStats stats_;
 };
 
 }  // namespace lamina::jit

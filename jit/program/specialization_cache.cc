@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "absl/hash/hash.h"
+#include "hlo/graph.h"
 #include "hlo/strings.h"
 
 namespace lamina::jit {
@@ -22,22 +23,74 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
+class SpecializationCache::Turn {
+ public:
+  Turn(SpecializationCache& cache, uint64_t hash, std::shared_ptr<Compile> mine)
+      : cache_(cache), hash_(hash), mine_(std::move(mine)) {}
+  ~Turn() {
+    {
+      std::lock_guard lock(cache_.mutex_);
+      const auto it = cache_.compiles_.find(hash_);
+      if (it != cache_.compiles_.end() && it->second == mine_) cache_.compiles_.erase(it);
+    }
+    mine_->ended.store(1);
+    mine_->ended.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  SpecializationCache& cache_;
+  const uint64_t hash_;
+  const std::shared_ptr<Compile> mine_;
+};
+
 absl::StatusOr<SpecializationPtr> SpecializationCache::get(
     std::vector<uint64_t> key, const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
-    const std::function<Origin()>& origin) {
+    const std::function<Origin()>& origin, const std::function<void()>& before_wait) {
   const uint64_t hash = absl::HashOf(key);
-  {
-    std::lock_guard lock(mutex_);
-    if (auto it = by_hash_.find(hash); it != by_hash_.end())
-      for (Order::iterator entry : it->second)
-        if ((*entry)->key == key) {
-          ++stats_.hits;
-          order_.splice(order_.begin(), order_, entry);
-          return *entry;
-        }
+  for (std::shared_ptr<Compile> mine;;) {
+    std::shared_ptr<Compile> other;
+    {
+      std::lock_guard lock(mutex_);
+      if (auto it = by_hash_.find(hash); it != by_hash_.end())
+        for (Order::iterator entry : it->second)
+          if ((*entry)->key == key) {
+            ++stats_.hits;
+            order_.splice(order_.begin(), order_, entry);
+            return *entry;
+          }
+      if (const auto it = compiles_.find(hash); it != compiles_.end()) other = it->second;
+      if (!other || other->process != getpid()) {
+        other = nullptr;
+        mine = std::make_shared<Compile>();
+        compiles_[hash] = mine;
+        ++stats_.misses;
+      }
+    }
+    if (mine) {
+      const Turn turn(*this, hash, std::move(mine));
+      return compile(std::move(key), hash, program, origin);
+    }
+    if (other->thread != std::this_thread::get_id()) {
+      before_wait();
+      if (!hlo::GraphLock::is_held()) {
+        other->ended.wait(0);
+        continue;
+      }
+    }
+    std::unique_lock lock(mutex_);
     ++stats_.misses;
+    lock.unlock();
+    return compile(std::move(key), hash, program, origin);
   }
-  // Compiled outside the lock: another thread may compile the same program, and the first to finish is kept.
+}
+
+// Outside the lock. Where two threads compile the same program nevertheless, the first to finish is kept.
+absl::StatusOr<SpecializationPtr> SpecializationCache::compile(
+    std::vector<uint64_t> key, uint64_t hash,
+    const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
+    const std::function<Origin()>& origin) {
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<hlo::ComputationPtr> computation = program();
   if (!computation.ok()) return computation.status();

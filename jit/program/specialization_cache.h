@@ -3,15 +3,19 @@
 // Contract: the key is the canonical encoding of the recorded graph (structure, types, attributes, modes;
 // never addresses of values), found by hash and compared in full. Each entry keeps what `lamina cache` shows:
 // where it was recorded, argument types, why it was compiled, what it cost and how often it ran. Bounded; the
-// least recently used entries go first.
+// least recently used entries go first. Threads that ask for the same program at the same time compile it
+// once: the others wait, unless they hold the graph lock, which the compile may need.
 #ifndef LAMINA_JIT_PROGRAM_SPECIALIZATION_CACHE_H_
 #define LAMINA_JIT_PROGRAM_SPECIALIZATION_CACHE_H_
+
+#include <unistd.h>
 
 #include <atomic>
 #include <functional>
 #include <list>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -68,10 +72,11 @@ class SpecializationCache {
     std::string reason = "";  // why it was recorded; empty: to be found by comparing entries
   };
 
-  // Finds the entry of `key`, or compiles `program()` for it.
-  absl::StatusOr<SpecializationPtr> get(std::vector<uint64_t> key,
-                                        const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
-                                        const std::function<Origin()>& origin);
+  // Finds the entry of `key`, or compiles `program()` for it. `before_wait` lets go of what others need while
+  // this thread waits for their compile; `program` may still be called after it.
+  absl::StatusOr<SpecializationPtr> get(
+      std::vector<uint64_t> key, const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
+      const std::function<Origin()>& origin, const std::function<void()>& before_wait = [] {});
   // Runs an entry and counts it. With `giving_up`, as Executable::run_giving_up.
   absl::Status run(const SpecializationPtr& entry, std::span<BufferRef> arguments, bool giving_up,
                    std::vector<BufferRef>& results, const CancelFlag* cancel);
@@ -87,6 +92,19 @@ class SpecializationCache {
  private:
   using Order = std::list<SpecializationPtr>;  // most recently used first
 
+  // A compile under way. Those of the parent's other threads never end in a forked child.
+  struct Compile {
+    const std::thread::id thread = std::this_thread::get_id();
+    const pid_t process = getpid();
+    std::atomic<int> ended{0};
+  };
+  class Turn;  // holds the place in compiles_
+
+  absl::StatusOr<SpecializationPtr> compile(
+      std::vector<uint64_t> key, uint64_t hash,
+      const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
+      const std::function<Origin()>& origin);
+
   std::string explain_miss(const Specialization& entry, int64_t* nearest) const;  // mutex_ held
   // Takes out what is too much, least recently used first. The caller lets go of it without mutex_: programs
   // hold values, whose end takes the graph lock, under which others ask this cache.
@@ -98,6 +116,7 @@ class SpecializationCache {
   Order order_;
   HashMap<uint64_t, std::vector<Order::iterator>> by_hash_;
   HashMap<std::string, std::vector<SpecializationPtr>> by_place_;  // oldest first
+  HashMap<uint64_t, std::shared_ptr<Compile>> compiles_;           // by hash
   CacheStats stats_;
   int64_t next_id_ = 1;
 };

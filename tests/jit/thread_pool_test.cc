@@ -17,6 +17,21 @@
 
 using namespace lamina::jit;
 
+TEST_CASE("what a task throws goes on at the caller, and the pool works on") {
+  ThreadPool pool(3);
+  for (int64_t bad : {0, 40, 99}) {
+    CHECK_THROWS_AS(pool.parallel_for(100,
+                                      [&](int64_t i) {
+                                        if (i == bad) throw std::bad_alloc();
+                                      }),
+                    std::bad_alloc);
+    std::atomic<int64_t> sum{0};
+    pool.parallel_for(100, [&](int64_t i) { sum += i; });
+    CHECK(sum == 4950);
+    CHECK(pool.usable_threads() == 3);
+  }
+}
+
 TEST_CASE("no thread exists before the first job that can use one") {
   ThreadPool pool(3);
   CHECK(pool.started_threads() == 0);

@@ -1,5 +1,6 @@
 """Where memory runs out, a MemoryError is raised, and what comes after finds everything as it was."""
 
+import os
 import subprocess
 import sys
 
@@ -73,6 +74,46 @@ def test_transforms_that_run_out_of_memory_raise(what, argument):
     call = what if what.count("(") == 0 else f"(lambda f: {what}(f)))"
     raised, _ = run(call, 8, 100_000, argument)
     assert raised in ("MemoryError", "nothing")
+
+
+# LLVM is not called where it would find no memory; the interpreter gives the same bits, and the first run that
+# finds memory again is compiled.
+COMPILE = """
+import resource
+import lamina as lm, lamina.numpy as lnp
+from lamina import _core
+
+def in_use():
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[0]) * resource.getpagesize()
+
+f, x = lm.jit(lambda x: lnp.exp(x) * 2 + x.sum()), lnp.arange(1000.0)
+want = f(x).tolist()
+_core.set_eager_compile(True)
+for loaded in (False, True):
+    before = lm.cache.stats()["kernel_compiles"]
+    resource.setrlimit(resource.RLIMIT_AS, (in_use() + (40 << 20), resource.RLIM_INFINITY))
+    g = lm.jit(lambda x: lnp.exp(x) * (2 + loaded) - x.sum())
+    short = g(x).tolist()
+    assert lm.cache.stats()["kernel_compiles"] == before
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert g(x).tolist() == short
+    assert lm.cache.stats()["kernel_compiles"] > before
+assert f(x).tolist() == want
+print("done")
+"""
+
+
+@pytest.mark.machine_code
+def test_a_compile_that_finds_no_memory_is_put_off(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILE],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"LAMINA_CACHE_DIR": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-2000:]
 
 
 @pytest.mark.slow

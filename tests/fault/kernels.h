@@ -1,0 +1,20 @@
+// The kernels of the engine, for tests through the C++ API: its function `jit` has the name of their
+// namespace.
+#ifndef LAMINA_TESTS_FAULT_KERNELS_H_
+#define LAMINA_TESTS_FAULT_KERNELS_H_
+
+#include <string>
+
+namespace lamina::testing {
+
+void set_code_generator(const std::string& library_path);
+// While it lives, kernels are compiled before their first run.
+struct CompiledAtOnce {
+  CompiledAtOnce();
+  ~CompiledAtOnce();
+};
+void drop_kernels();
+
+}  // namespace lamina::testing
+
+#endif  // LAMINA_TESTS_FAULT_KERNELS_H_
