@@ -10,6 +10,7 @@
 #include "hlo/custom_rule.h"
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
+#include "hlo/once.h"
 
 namespace lamina::hlo {
 namespace {
@@ -116,8 +117,8 @@ struct AttrTable {
   int64_t counted = 0;
 
   static AttrTable& get() {
-    static AttrTable* t = new AttrTable;
-    return *t;
+    static constinit Once<AttrTable> t;
+    return t.get();
   }
 
   const Attrs* intern(std::vector<Attrs::Entry> entries) {
@@ -170,8 +171,8 @@ namespace {
 
 template <typename T>
 const T& get_or_empty(const AttrValue* v) {
-  static const T empty{};
-  return v ? std::get<T>(*v) : empty;
+  static constinit Once<const T> empty;
+  return v ? std::get<T>(*v) : empty.get([] { return new T(); });
 }
 
 }  // namespace
@@ -226,8 +227,8 @@ int64_t live_counted_attrs() {
 }
 
 const Attrs* no_attrs() {
-  static const Attrs* empty = intern_attrs({});
-  return empty;
+  static constinit Once<const Attrs> empty;
+  return &empty.get([] { return intern_attrs({}); });
 }
 
 const Attrs* with_attr(const Attrs& attrs, Attr key, AttrValue value) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_join.h"
+#include "hlo/once.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {
@@ -31,8 +32,8 @@ struct InferenceMemo {
   std::array<Entry, kSize> entries;
 
   static InferenceMemo& get() {
-    static auto* memo = new InferenceMemo;
-    return *memo;
+    static constinit Once<InferenceMemo> memo;
+    return memo.get();
   }
   Entry& at(Op op, std::span<const Type* const> types, const Attrs* attrs) {
     uint64_t h = attrs->id() << 16 ^ static_cast<uint64_t>(op);

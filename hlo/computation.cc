@@ -4,6 +4,7 @@
 #include "hlo/builder.h"
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
+#include "hlo/once.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 
@@ -15,8 +16,8 @@ struct ComputationTable {
   HashMap<uint64_t, std::vector<std::pair<const Computation*, std::weak_ptr<const Computation>>>> map;
 
   static ComputationTable& get() {
-    static ComputationTable* t = new ComputationTable;
-    return *t;
+    static constinit Once<ComputationTable> t;
+    return t.get();
   }
 
   ComputationPtr intern(std::shared_ptr<Computation> c) {

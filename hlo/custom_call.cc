@@ -2,6 +2,7 @@
 
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
+#include "hlo/once.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {
@@ -13,8 +14,8 @@ struct Registry {
 };
 
 Registry& registry() {
-  static Registry* r = new Registry;
-  return *r;
+  static constinit Once<Registry> r;
+  return r.get();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
+#include "hlo/once.h"
 
 namespace lamina::hlo {
 namespace {
@@ -19,8 +20,8 @@ struct Registry {
   int64_t last = 0;
 
   static Registry& get() {
-    static Registry* r = new Registry;  // rules may be looked up during static destruction
-    return *r;
+    static constinit Once<Registry> r;  // rules may be looked up during static destruction
+    return r.get();
   }
 };
 

@@ -8,6 +8,7 @@
 #include "hlo/hash_map.h"
 #include "hlo/host_lock.h"
 #include "hlo/mutex.h"
+#include "hlo/once.h"
 #include "hlo/op.h"
 
 namespace lamina::hlo {
@@ -109,8 +110,8 @@ class NodeTable {
 class NodeStore {
  public:
   static NodeStore& get() {
-    static NodeStore* store = new NodeStore;  // never destroyed: handles may outlive static destruction
-    return *store;
+    static constinit Once<NodeStore> store;  // never destroyed: handles may outlive static destruction
+    return store.get();
   }
 
   Value find_or_make(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands) {
@@ -322,10 +323,7 @@ class NodeStore {
 };
 
 namespace {
-std::mutex& graph_mutex() {
-  static auto* mutex = new std::mutex;
-  return *mutex;
-}
+constinit std::mutex graph_mutex;
 }  // namespace
 
 std::atomic<void*> GraphLock::owner_{nullptr};
@@ -333,10 +331,9 @@ int GraphLock::depth_ = 0;
 
 void GraphLock::lock() {
   note_locked(LockRank::kGraph);
-  std::mutex& mutex = graph_mutex();
-  if (!mutex.try_lock()) {
+  if (!graph_mutex.try_lock()) {
     HostLockReleased away;
-    mutex.lock();
+    graph_mutex.lock();
   }
   owner_.store(self(), std::memory_order_relaxed);
   depth_ = 1;
@@ -344,7 +341,7 @@ void GraphLock::lock() {
 
 void GraphLock::unlock() {
   owner_.store(nullptr, std::memory_order_relaxed);
-  graph_mutex().unlock();
+  graph_mutex.unlock();
   note_unlocked(LockRank::kGraph);
 }
 

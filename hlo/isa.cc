@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "hlo/once.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {
@@ -19,15 +20,15 @@ absl::StatusOr<Isa> isa_limit() {
 }
 
 Isa best_isa() {
-  static const Isa best = [] {
+  static constinit Once<const Isa> best;
+  return best.get([] {
     Isa machine = Isa::kPortable;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
       machine = __builtin_cpu_supports("avx512f") ? Isa::kAvx512 : Isa::kAvx2;
 #endif
-    return std::min(machine, isa_limit().value_or(Isa::kAvx512));
-  }();
-  return best;
+    return new Isa(std::min(machine, isa_limit().value_or(Isa::kAvx512)));
+  });
 }
 
 Isa usable_isa(Isa isa) { return std::min(isa, best_isa()); }

@@ -4,6 +4,7 @@
 
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
+#include "hlo/once.h"
 
 namespace lamina::hlo {
 namespace {
@@ -15,8 +16,8 @@ struct Table {
 };
 
 Table& table() {
-  static Table* t = new Table;
-  return *t;
+  static constinit Once<Table> t;
+  return t.get();
 }
 
 }  // namespace

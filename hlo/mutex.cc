@@ -5,21 +5,25 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "hlo/once.h"
+
 namespace lamina::hlo {
 namespace {
+
+thread_local int being_made_here = 0;
 
 struct Registry {
   std::mutex mutex;  // taken last of all locks, and held by nobody who waits for another
   std::vector<ForkGuarded*> all;
   std::vector<ForkGuarded*> held;  // by the thread that forks, in order
 
-  static Registry& get() {
-    static Registry* const registry = new Registry;
-    return *registry;
-  }
+  int being_made = 0;  // objects of Once
+
+  static Registry& get();
 
   void before_fork() {
     for (;;) {
@@ -31,8 +35,11 @@ struct Registry {
       for (ForkGuarded* g : wanted) g->before_fork();
       mutex.lock();
       held = std::move(wanted);
-      if (held.size() == all.size()) return;
-      after_fork(false);  // another was made meanwhile
+      const int others = being_made - being_made_here;
+      if (held.size() == all.size() && others == 0) return;
+      after_fork(false);
+      // Another lock was made meanwhile, or something is being made, which may need what was held here.
+      if (others > 0) std::this_thread::yield();
     }
   }
   void after_fork(bool in_child) {
@@ -42,14 +49,58 @@ struct Registry {
   }
 };
 
+// Made before any thread and never destroyed.
+union Immortal {
+  Registry registry;
+  constexpr Immortal() : registry() {}
+  ~Immortal() {}
+};
+constinit Immortal immortal;
+
+Registry& Registry::get() { return immortal.registry; }
+
+const int registered =
+    pthread_atfork([] { Registry::get().before_fork(); }, [] { Registry::get().after_fork(false); },
+                   [] { Registry::get().after_fork(true); });
+
 }  // namespace
+
+namespace internal {
+
+bool begin_making(std::atomic<int>& state) {
+  Registry& r = Registry::get();
+  for (;;) {
+    {
+      const std::lock_guard lock(r.mutex);
+      const int now = state.load(std::memory_order_relaxed);
+      if (now == kMade) return false;
+      if (now == kUnmade) {
+        state.store(kBeingMade, std::memory_order_relaxed);
+        ++r.being_made;
+        ++being_made_here;
+        return true;
+      }
+    }
+    state.wait(kBeingMade);
+  }
+}
+
+void end_making(std::atomic<int>& state, bool made) {
+  Registry& r = Registry::get();
+  {
+    const std::lock_guard lock(r.mutex);
+    state.store(made ? kMade : kUnmade, std::memory_order_release);
+    --r.being_made;
+    --being_made_here;
+  }
+  state.notify_all();
+}
+
+}  // namespace internal
 
 ForkGuarded::ForkGuarded(LockRank rank) : rank_(rank) {
   Registry& r = Registry::get();
   const std::lock_guard lock(r.mutex);
-  static const int registered =
-      pthread_atfork([] { Registry::get().before_fork(); }, [] { Registry::get().after_fork(false); },
-                     [] { Registry::get().after_fork(true); });
   static_cast<void>(registered);
   r.all.push_back(this);
 }

@@ -5,7 +5,8 @@
 // lock must take no lock of lower rank: values (the graph lock) are let go of outside all others.
 //
 // Before fork() the forking thread waits for all of them, in order, so that what they guard is whole in the
-// child, where they are free again. The holder of the graph lock may wait for the host lock, that of any
+// child, where they are free again; it waits for what is made at first use (hlo/once.h), and for a running
+// compile of machine code, too. The holder of the graph lock may wait for the host lock, that of any
 // other lock may not; so only who waits for the graph lock lets go of the host lock.
 #ifndef LAMINA_HLO_MUTEX_H_
 #define LAMINA_HLO_MUTEX_H_

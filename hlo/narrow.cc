@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include "hlo/half.h"
+#include "hlo/once.h"
 #include "hlo/scalar/adapters.h"
 
 namespace lamina::hlo {
@@ -28,12 +30,12 @@ struct NarrowFloat {
 
 const NarrowFloat& narrow_float(DType t) {
   static constexpr int kFirst = static_cast<int>(DType::kF4E2M1FN);
-  static const std::vector<NarrowFloat>* const all = [] {
-    auto* formats = new std::vector<NarrowFloat>;
+  static constinit Once<const std::vector<NarrowFloat>> all;
+  return all.get([] {
+    auto formats = std::make_unique<std::vector<NarrowFloat>>();
     for (int i = kFirst; i < kNumDTypes; ++i) formats->emplace_back(static_cast<DType>(i));
-    return formats;
-  }();
-  return (*all)[static_cast<int>(t) - kFirst];
+    return formats.release();
+  })[static_cast<size_t>(static_cast<int>(t) - kFirst)];
 }
 
 }  // namespace

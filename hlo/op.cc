@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "hlo/computation.h"
 #include "hlo/hash_map.h"
+#include "hlo/once.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {
@@ -47,8 +48,8 @@ std::vector<AttrSpec> parse_schema(const Row& row) {
 }
 
 OpTable& op_table() {
-  static OpTable* t = new OpTable;
-  return *t;
+  static constinit Once<OpTable> t;
+  return t.get();
 }
 
 struct ProgramKey {
@@ -132,7 +133,8 @@ std::optional<Op> parse_op(std::string_view name) { return op_table().find(name)
 
 const ScalarProgram& scalar_program(Op op, std::span<const DType> operands, DType result,
                                     const Attrs& attrs) {
-  static ProgramTable* table = new ProgramTable;
+  static constinit Once<ProgramTable> programs;
+  ProgramTable* const table = &programs.get();
   ProgramKey key{op, {operands.begin(), operands.end()}, &attrs};
   key.types.push_back(result);
   std::lock_guard lock(table->mutex);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
+#include "hlo/once.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {
@@ -33,8 +34,8 @@ struct TypeTable {
 };
 
 TypeTable& table() {
-  static TypeTable* t = new TypeTable;
-  return *t;
+  static constinit Once<TypeTable> t;
+  return t.get();
 }
 
 const Type* intern(TypeKind kind, DType dtype, std::span<const int64_t> dims,
@@ -78,12 +79,13 @@ const Type* array_type_or_die(DType dtype, std::span<const int64_t> dims) {
 }
 
 const Type* scalar_type(DType dtype) {
-  static const auto types = [] {
-    std::array<const Type*, kNumDTypes> all;
+  using Types = std::array<const Type*, kNumDTypes>;
+  static constinit Once<const Types> types;
+  return types.get([] {
+    Types all;
     for (int i = 0; i < kNumDTypes; ++i) all[i] = intern(TypeKind::kArray, static_cast<DType>(i), {}, {}, 1);
-    return all;
-  }();
-  return types[static_cast<int>(dtype)];
+    return new Types(all);
+  })[static_cast<int>(dtype)];
 }
 
 const Type* tuple_type(std::span<const Type* const> elements) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <complex>
 
+#include "hlo/once.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "lazy/lazy.h"
@@ -218,8 +219,8 @@ struct BroadcastMemo {
   std::array<Entry, kSize> entries;
 
   static BroadcastMemo& get() {
-    static auto* memo = new BroadcastMemo;
-    return *memo;
+    static constinit hlo::Once<BroadcastMemo> memo;
+    return memo.get();
   }
   Entry& at(const hlo::Type* from, std::span<const int64_t> to) {
     uint64_t h = reinterpret_cast<uint64_t>(from);

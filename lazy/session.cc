@@ -10,6 +10,7 @@
 #include "hlo/host_lock.h"
 #include "hlo/linalg/calls.h"
 #include "hlo/narrow.h"
+#include "hlo/once.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/program/engine.h"
@@ -142,8 +143,8 @@ class Session {
 
  private:
   static std::vector<std::unique_ptr<Session>>& all() {
-    static auto* sessions = new std::vector<std::unique_ptr<Session>>;
-    return *sessions;
+    static constinit hlo::Once<std::vector<std::unique_ptr<Session>>> sessions;
+    return sessions.get();
   }
   static Session& of(uint16_t number) {
     hlo::GraphLock lock;

@@ -4,6 +4,7 @@
 
 #include "hlo/host_lock.h"
 #include "hlo/mutex.h"
+#include "hlo/once.h"
 #include "hlo/op.h"
 #include "hlo/rules/transform_support.h"
 #include "hlo/strings.h"
@@ -227,8 +228,8 @@ Program::Program(const FlatFunction& f, std::vector<Typed> arguments, std::strin
 namespace {
 // Of the entries of all programs: held for the copy of a pointer.
 hlo::Mutex& entry_mutex() {
-  static auto* mutex = new hlo::Mutex(hlo::LockRank::kPrograms);
-  return *mutex;
+  static constinit hlo::Once<hlo::Mutex> mutex;
+  return mutex.get([] { return new hlo::Mutex(hlo::LockRank::kPrograms); });
 }
 }  // namespace
 

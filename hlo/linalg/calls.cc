@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 
 #include "hlo/linalg/derivatives.h"
 #include "hlo/linalg/host.h"
+#include "hlo/once.h"
 #include "hlo/rules/support.h"
 #include "hlo/rules/transform_support.h"
 
@@ -79,12 +81,12 @@ Signature parse(std::string_view text) {
 }
 
 const Signature& signature_of(const Routine& r) {
-  static const std::vector<Signature>* const all = [] {
-    auto* parsed = new std::vector<Signature>;
+  static constinit Once<const std::vector<Signature>> all;
+  return all.get([] {
+    auto parsed = std::make_unique<std::vector<Signature>>();
     for (const Routine& row : kRoutines) parsed->push_back(parse(row.signature));
-    return parsed;
-  }();
-  return (*all)[static_cast<size_t>(&r - kRoutines)];
+    return parsed.release();
+  })[static_cast<size_t>(&r - kRoutines)];
 }
 
 DType complex_of(DType t) { return part_type(t) == DType::kF32 ? DType::kC64 : DType::kC128; }

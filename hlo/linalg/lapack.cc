@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "hlo/mutex.h"
+#include "hlo/once.h"
 
 namespace lamina::hlo::linalg::lapack {
 namespace {
@@ -76,16 +76,17 @@ const Library* open(const char* path) {
 }
 
 const Library* library() {
-  static auto* mutex = new Mutex(LockRank::kLibraries);  // nobody forks while it is loaded
-  const std::lock_guard lock(*mutex);
-  static const Library* const found = [] {
-    if (const char* path = std::getenv("LAMINA_LAPACK")) return *path ? open(path) : nullptr;
+  static constinit Once<const Library* const> found;
+  return found.get([] {
     const Library* l = nullptr;
-    for (const char* path : {"libopenblas.so.0", "liblapack.so.3"})
-      if (!l) l = open(path);
-    return l;
-  }();
-  return found;
+    if (const char* path = std::getenv("LAMINA_LAPACK")) {
+      if (*path) l = open(path);
+    } else {
+      for (const char* name : {"libopenblas.so.0", "liblapack.so.3"})
+        if (!l) l = open(name);
+    }
+    return new const Library*(l);
+  });
 }
 
 template <typename T>

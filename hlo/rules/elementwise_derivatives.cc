@@ -11,6 +11,7 @@
 #include <limits>
 #include <numbers>
 
+#include "hlo/once.h"
 #include "hlo/rules/transform_support.h"
 
 namespace lamina::hlo {
@@ -221,12 +222,12 @@ const Row kTerms[] = {
 using TermTable = std::vector<std::array<Term, 3>>;
 
 const TermTable& terms() {
-  static const TermTable table = [] {
+  static constinit Once<const TermTable> table;
+  return table.get([] {
     TermTable t(kNumStaticOps, {nullptr, nullptr, nullptr});
     for (const Row& row : kTerms) t[static_cast<int>(row.op)][row.operand] = row.term;
-    return t;
-  }();
-  return table;
+    return new TermTable(std::move(t));
+  });
 }
 
 JvpResult elementwise_jvp(Builder& b, const Node& node, std::span<const Value> x,

@@ -144,6 +144,8 @@ JvpResult gather_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 
 Values gather_transpose(Builder& b, const Node& node, Ops x, Marks, Ops ct) {
   const Attrs& a = node.attrs();
+  // Before the attributes, which live only until others have been made.
+  const Value zeros = b.zeros(node.operand_type(0)), starts = clamped_starts(b, node, x[1]);
   const Attrs* to =
       intern_attrs({{Attr::update_window_dims, a.ints(Attr::offset_dims)},
                     {Attr::inserted_window_dims, a.ints(Attr::collapsed_slice_dims)},
@@ -153,8 +155,7 @@ Values gather_transpose(Builder& b, const Node& node, Ops x, Marks, Ops ct) {
                     {Attr::index_vector_dim, a.integer(Attr::index_vector_dim)},
                     {Attr::indices_are_sorted, a.flag(Attr::indices_are_sorted)},
                     {Attr::body, binary_region(Op::add, ct[0].dtype())}});
-  return {b.make(Op::scatter, {{b.zeros(node.operand_type(0)), clamped_starts(b, node, x[1]), ct[0]}}, to),
-          Value()};
+  return {b.make(Op::scatter, {{zeros, starts, ct[0]}}, to), Value()};
 }
 
 BatchResult gather_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
@@ -286,10 +287,13 @@ Values scatter_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops 
   for (size_t i = 0; i < m && b.ok(); ++i) {
     if (!ct[i]) continue;
     const Type* updates = node.operand_type(m + 1 + i);
-    const Attrs* one = with_attr(node.attrs(), Attr::body, second_region(ct[i].dtype()));
-    if (linear[i])
-      out[i] =
-          kind == ScatterKind::kAdd ? ct[i] : b.make(Op::scatter, {{ct[i], indices, b.zeros(updates)}}, one);
+    if (linear[i] && kind == ScatterKind::kAdd) {
+      out[i] = ct[i];
+    } else if (linear[i]) {
+      const Value none = b.zeros(updates);
+      const Attrs* one = with_attr(node.attrs(), Attr::body, second_region(ct[i].dtype()));
+      out[i] = b.make(Op::scatter, {{ct[i], indices, none}}, one);
+    }
     if (!linear[m + 1 + i]) continue;
     out[m + 1 + i] = read_windows(b, node, ct[i], indices);
     if (kind == ScatterKind::kAdd || node.attrs().flag(Attr::unique_indices)) continue;

@@ -379,14 +379,13 @@ Values select_and_scatter_transpose(Builder& b, const Node& node, Ops x, Marks l
 BatchResult select_and_scatter_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
   if (batched[2]) return batch_by_scan(b, node, x, batched, size);
   const WindowDims w = batched_window(window_dims(node));
-  return all_batched(
-      {b.make(Op::select_and_scatter,
-              {{with_batch(b, x[0], batched[0], size), with_batch(b, x[1], batched[1], size), x[2]}},
-              intern_attrs({{Attr::window_dimensions, w.dimensions},
-                            {Attr::window_strides, w.strides},
-                            {Attr::padding, w.padding},
-                            {Attr::select, node.attrs().computation(Attr::select)},
-                            {Attr::scatter, node.attrs().computation(Attr::scatter)}}))});
+  const Value operand = with_batch(b, x[0], batched[0], size), source = with_batch(b, x[1], batched[1], size);
+  return all_batched({b.make(Op::select_and_scatter, {{operand, source, x[2]}},
+                             intern_attrs({{Attr::window_dimensions, w.dimensions},
+                                           {Attr::window_strides, w.strides},
+                                           {Attr::padding, w.padding},
+                                           {Attr::select, node.attrs().computation(Attr::select)},
+                                           {Attr::scatter, node.attrs().computation(Attr::scatter)}}))});
 }
 
 // --- sort ---

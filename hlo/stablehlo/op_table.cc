@@ -1,6 +1,9 @@
 // All rows by name. An elementwise operation without attributes needs none: its name is our op's.
+#include <memory>
+
 #include "hlo/hash_map.h"
 #include "hlo/linalg/calls.h"
+#include "hlo/once.h"
 #include "hlo/op.h"
 #include "hlo/stablehlo/importer.h"
 
@@ -10,26 +13,26 @@ namespace {
 using Table = HashMap<std::string_view, OpRow>;
 
 const Table& table() {
-  static const Table* t = [] {
-    auto* made = new Table;
+  static constinit Once<const Table> t;
+  return t.get([] {
+    auto made = std::make_unique<Table>();
     for (const auto rows : {elementwise_rows(), shape_rows(), indexing_rows(), reduction_rows(),
                             linear_rows(), control_rows(), dynamic_rows(), check_rows(), custom_call_op(),
                             linear_algebra_rows(), statistics_rows(), special_rows(), quantized_rows()})
       for (const NamedRow& r : rows) made->emplace(r.name, r.row);
-    return made;
-  }();
-  return *t;
+    return made.release();
+  });
 }
 
 const Table& custom_calls() {
-  static const Table* t = [] {
-    auto* made = new Table;
+  static constinit Once<const Table> t;
+  return t.get([] {
+    auto made = std::make_unique<Table>();
     for (const NamedRow& r : custom_call_rows()) made->emplace(r.name, r.row);
     for (const NamedRow& r : check_rows()) made->emplace(r.name, r.row);
     for (const NamedRow& r : linear_algebra_calls()) made->emplace(r.name, r.row);
-    return made;
-  }();
-  return *t;
+    return made.release();
+  });
 }
 
 // Our elementwise op of that name, if its attributes say nothing.

@@ -7,8 +7,10 @@
 // in the storage type.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "hlo/hash_map.h"
+#include "hlo/once.h"
 #include "hlo/stablehlo/importer.h"
 
 namespace lamina::hlo::stablehlo {
@@ -383,8 +385,9 @@ struct Rule {
 };
 
 const HashMap<std::string_view, Rule>& rules() {
-  static const auto* all = [] {
-    auto* made = new HashMap<std::string_view, Rule>;
+  static constinit Once<const HashMap<std::string_view, Rule>> all;
+  return all.get([] {
+    auto made = std::make_unique<HashMap<std::string_view, Rule>>();
     auto put = [&](bool on_numbers, Check check, std::initializer_list<std::string_view> names) {
       for (const std::string_view name : names) made->emplace(name, Rule{on_numbers, check});
     };
@@ -452,9 +455,8 @@ const HashMap<std::string_view, Rule>& rules() {
     put(false, anything,
         {"constant", "tuple", "get_tuple_element", "get_dimension_size", "bitcast_convert", "call",
          "composite"});
-    return made;
-  }();
-  return *all;
+    return made.release();
+  });
 }
 
 TypeTree expressed(TypeTree t) {

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 
 #include "absl/strings/str_join.h"
 #include "hlo/builder.h"
 #include "hlo/location.h"
+#include "hlo/once.h"
 #include "hlo/op.h"
 #include "hlo/stablehlo/elements_text.h"
 #include "hlo/strings.h"
@@ -124,8 +126,9 @@ std::string lists_text(const Attrs& a, std::initializer_list<Listed> rows) {
 std::string_view opcode_of(Op op) {
   for (const auto& [ours, theirs] : kOpcodes)
     if (ours == op) return theirs;
-  static const std::vector<std::string>* names = [] {
-    auto* made = new std::vector<std::string>;
+  static constinit Once<const std::vector<std::string>> all;
+  const std::vector<std::string>& names = all.get([] {
+    auto made = std::make_unique<std::vector<std::string>>();
     for (int i = 0; i < kNumStaticOps; ++i) {
       const OpDef& def = op_def(static_cast<Op>(i));
       std::string name(def.name);
@@ -133,10 +136,10 @@ std::string_view opcode_of(Op op) {
       const Row* row = find_row(name);
       made->push_back(row && row->refused.empty() ? name : "");
     }
-    return made;
-  }();
+    return made.release();
+  });
   const auto i = static_cast<size_t>(op);
-  return i < names->size() ? (*names)[i] : std::string_view();
+  return i < names.size() ? names[i] : std::string_view();
 }
 
 std::string ints_text(std::string_view name, std::span<const int64_t> values) {

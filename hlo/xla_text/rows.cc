@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "hlo/once.h"
 #include "hlo/xla_text/instruction.h"
 #include "hlo/xla_text/reader.h"
 #include "hlo/xla_text/translate.h"
@@ -264,8 +265,8 @@ struct Table {
 };
 
 const Table& table() {
-  static const Table* t = new Table;
-  return *t;
+  static constinit Once<const Table> t;
+  return t.get();
 }
 
 absl::Status read_attribute(const Instruction& in, const Row::Attribute& spec, const RawAttribute& a,

@@ -16,6 +16,7 @@
 
 #include "hlo/isa.h"
 #include "hlo/mutex.h"
+#include "hlo/once.h"
 #include "jit/client/library_path.h"
 #include "jit/codegen/api.h"
 
@@ -45,8 +46,8 @@ absl::Status check_room(size_t bytes) {
 class CompileThread final : private hlo::ForkGuarded {
  public:
   static CompileThread& get() {
-    static CompileThread* thread = new CompileThread();
-    return *thread;
+    static constinit hlo::Once<CompileThread> thread;
+    return thread.get([] { return new CompileThread; });
   }
 
   // Runs the task, whose own allocations may fail.

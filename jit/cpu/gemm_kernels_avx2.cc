@@ -61,11 +61,11 @@ constexpr int kVectorColumns = 8;
 }  // namespace
 
 const GemmKernels<float>& gemm_kernels_avx2_f32() {
-  static const GemmKernels<float> kernels = make_kernels<float, 6, 2>();
+  static constexpr GemmKernels<float> kernels = make_kernels<float, 6, 2>();
   return kernels;
 }
 const GemmKernels<double>& gemm_kernels_avx2_f64() {
-  static const GemmKernels<double> kernels = make_kernels<double, 6, 2>();
+  static constexpr GemmKernels<double> kernels = make_kernels<double, 6, 2>();
   return kernels;
 }
 

@@ -55,11 +55,11 @@ constexpr int kVectorColumns = 16;
 }  // namespace
 
 const GemmKernels<float>& gemm_kernels_avx512_f32() {
-  static const GemmKernels<float> kernels = make_kernels<float, 14, 2>();
+  static constexpr GemmKernels<float> kernels = make_kernels<float, 14, 2>();
   return kernels;
 }
 const GemmKernels<double>& gemm_kernels_avx512_f64() {
-  static const GemmKernels<double> kernels = make_kernels<double, 14, 2>();
+  static constexpr GemmKernels<double> kernels = make_kernels<double, 14, 2>();
   return kernels;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "hlo/mutex.h"
+#include "hlo/once.h"
 #include "hlo/strings.h"
 #include "jit/client/library_path.h"
 #include "jit/cpu/gemm.h"
@@ -32,8 +33,8 @@ absl::StatusOr<const LaminaOnednnApi*> open_api() {
 
 // Held while the library is loaded, and makes or drops a routine.
 hlo::Mutex& library_mutex() {
-  static auto* mutex = new hlo::Mutex(hlo::LockRank::kLibraries);
-  return *mutex;
+  static constinit hlo::Once<hlo::Mutex> mutex;
+  return mutex.get([] { return new hlo::Mutex(hlo::LockRank::kLibraries); });
 }
 
 // The library stays loaded: its code may be on some thread's stack.

@@ -1,10 +1,12 @@
 #include "jit/program/engine.h"
 
+#include "hlo/once.h"
+
 namespace lamina::jit {
 
 Engine& Engine::get() {
-  static Engine* engine = new Engine;
-  return *engine;
+  static constinit hlo::Once<Engine> engine;
+  return engine.get([] { return new Engine; });
 }
 
 }  // namespace lamina::jit

@@ -4,6 +4,7 @@
 
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
+#include "hlo/once.h"
 #include "hlo/op.h"
 #include "lamina/flat_transforms.h"
 #include "lazy/api/flat.h"
@@ -66,8 +67,8 @@ struct Table final : Counted {
 };
 // Of all tables: held for one look into a map.
 hlo::Mutex& table_mutex() {
-  static auto* mutex = new hlo::Mutex(hlo::LockRank::kTraces);
-  return *mutex;
+  static constinit hlo::Once<hlo::Mutex> mutex;
+  return mutex.get([] { return new hlo::Mutex(hlo::LockRank::kTraces); });
 }
 }  // namespace
 

@@ -319,12 +319,15 @@ class Smith {
                                              {Attr::start_index_map, Dims{d}},
                                              {Attr::index_vector_dim, int64_t{1}},
                                              {Attr::slice_sizes, sizes}}));
-        return b_.make_multi(op, {{x, indices, array(x.dtype(), window)}},
+        // The values first: attributes live only until others have been made.
+        const ComputationPtr body = combiner(x.dtype());
+        const Value updates = array(x.dtype(), window);
+        return b_.make_multi(op, {{x, indices, updates}},
                              intern_attrs({{Attr::update_window_dims, others},
                                            {Attr::inserted_window_dims, Dims{d}},
                                            {Attr::scatter_dims_to_operand_dims, Dims{d}},
                                            {Attr::index_vector_dim, int64_t{1}},
-                                           {Attr::body, combiner(x.dtype())}}));
+                                           {Attr::body, body}}));
       }
       default:
         return {};
@@ -380,7 +383,8 @@ class Smith {
             b_.reduce_window({{x}}, {{init}}, combiner(x.dtype()), {size, stride, {}, {}, padding})[0];
         if (!like) return {};
         const Type* s = scalar_type(x.dtype());
-        return b_.make_multi(op, {{x, array(x.dtype(), like.dims()), init}},
+        const Value source = array(x.dtype(), like.dims());
+        return b_.make_multi(op, {{x, source, init}},
                              intern_attrs({{Attr::window_dimensions, size},
                                            {Attr::window_strides, stride},
                                            {Attr::padding, padding},

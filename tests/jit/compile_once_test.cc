@@ -1,0 +1,142 @@
+// Threads that compile at the same time: what one compiles, others neither compile again nor wait for without
+// need.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "blocking_generator.h"
+#include "hlo/builder.h"
+#include "jit/program/engine.h"
+
+using namespace lamina;
+using namespace lamina::jit;
+
+namespace {
+
+// x + 1 + ... + 1, with `terms` ones.
+hlo::ComputationPtr program_of(int terms) {
+  hlo::Builder b;
+  const hlo::Value x = hlo::make_parameter(*hlo::array_type(hlo::DType::kF32, hlo::Dims{8}));
+  hlo::Value y = x;
+  for (int i = 0; i < terms; ++i) y = b.make(hlo::Op::add, {{y, x}});
+  return *hlo::Computation::make({{x}}, {{y}});
+}
+
+}  // namespace
+
+TEST_CASE("a program that two threads ask for at once is compiled once", "[threads]") {
+  SpecializationCache cache(Engine::get());
+  const std::vector<uint64_t> key{1, 2, 3};
+  const auto origin = [] { return SpecializationCache::Origin{"jit", "f", "here"}; };
+  std::atomic<int> compiles{0}, asked{0};
+  std::vector<SpecializationPtr> got(4);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < got.size(); ++i)
+    threads.emplace_back([&, i] {
+      ++asked;
+      got[i] = *cache.get(
+          key,
+          [&]() -> absl::StatusOr<hlo::ComputationPtr> {
+            ++compiles;
+            while (asked < 4) std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the others come to wait
+            return program_of(1);
+          },
+          origin);
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(compiles == 1);
+  for (const SpecializationPtr& entry : got) CHECK(entry == got[0]);
+  CHECK(cache.stats().misses == 1);
+  CHECK(cache.stats().hits == 3);
+}
+
+TEST_CASE("whoever waits for a compile that fails compiles itself", "[threads]") {
+  SpecializationCache cache(Engine::get());
+  const auto origin = [] { return SpecializationCache::Origin{"jit", "f", "here"}; };
+  std::atomic<bool> under_way{false};
+  std::thread first([&] {
+    const auto failed = cache.get(
+        {7},
+        [&]() -> absl::StatusOr<hlo::ComputationPtr> {
+          under_way = true;
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          return absl::InternalError("not today");
+        },
+        origin);
+    CHECK(!failed.ok());
+  });
+  while (!under_way) std::this_thread::yield();
+  bool waited = false;
+  const auto second = cache.get(
+      {7}, [] { return absl::StatusOr<hlo::ComputationPtr>(program_of(2)); }, origin, [&] { waited = true; });
+  first.join();
+  CHECK(second.ok());
+  CHECK(waited);
+}
+
+TEST_CASE("a thread that holds the graph lock does not wait for a compile", "[threads]") {
+  SpecializationCache cache(Engine::get());
+  const auto origin = [] { return SpecializationCache::Origin{"jit", "f", "here"}; };
+  std::atomic<bool> under_way{false}, may_end{false};
+  std::thread first([&] {
+    CHECK(cache
+              .get(
+                  {7},
+                  [&]() -> absl::StatusOr<hlo::ComputationPtr> {
+                    under_way = true;
+                    while (!may_end) std::this_thread::yield();
+                    return program_of(2);
+                  },
+                  origin)
+              .ok());
+  });
+  while (!under_way) std::this_thread::yield();
+  {
+    const hlo::GraphLock lock;
+    CHECK(cache
+              .get(
+                  {7}, [] { return absl::StatusOr<hlo::ComputationPtr>(program_of(2)); }, origin)
+              .ok());
+  }
+  may_end = true;
+  first.join();
+}
+
+TEST_CASE("kernels are looked up and run while another thread compiles", "[threads]") {
+  void* const library = dlopen(LAMINA_BLOCKING_GENERATOR, RTLD_NOW);
+  REQUIRE(library);
+  const auto get = reinterpret_cast<BlockingGenerator* (*)()>(dlsym(library, "blocking_generator"));
+  REQUIRE(get);
+  BlockingGenerator& gate = *get();
+  KernelStore store;
+  CodeGeneratorOptions options;
+  options.library_path = LAMINA_BLOCKING_GENERATOR;
+  store.set_generator_options(options);
+  LoopKernel empty;
+  empty.parallel_rank = 1;
+  empty.num_args = 1;
+  LoopKernel other = empty;
+  other.num_args = 2;
+  const std::shared_ptr<Kernel> kernel = store.get(empty, {});
+  store.set_eager(true);
+  std::thread compiles([&] {
+    CHECK(store.entry_for(*kernel, 1) == nullptr);  // this generator can compile nothing
+  });
+  while (gate.calls == 0) std::this_thread::yield();
+  store.set_eager(false);
+  CHECK(store.get(empty, {}) == kernel);
+  CHECK(store.entry_for(*store.get(other, {}), 1) == nullptr);
+  CHECK(store.entry_for(*kernel, 1) == nullptr);
+  CHECK(store.stats().kernels == 2);
+  CHECK(store.stats().interpreted_runs == 2);
+  gate.may_end = true;
+  compiles.join();
+  // Refused once, it is not tried again.
+  store.set_eager(true);
+  CHECK(store.entry_for(*kernel, 1) == nullptr);
+  CHECK(gate.calls == 1);
+  CHECK(store.unavailable() != "");
+}
