@@ -114,6 +114,13 @@ PyObject* compare_slot(PyObject* a, PyObject* b, int op) {
       directions[code] = hlo::intern_attrs({{Attr::direction, std::string(name)}});
   PyObject* result = elementwise(Op::compare, {{a, b}}, directions[op]);
   if (!result) explain_error(a, b);
+  // Python would compare the objects, and answer with one False or True.
+  if (result == Py_NotImplemented && (op == Py_EQ || op == Py_NE) && (PyList_Check(b) || PyTuple_Check(b))) {
+    Py_DECREF(result);
+    PyErr_Format(PyExc_TypeError, "a Tensor is not compared with a %s: use lamina.numpy.asarray(%s)",
+                 Py_TYPE(b)->tp_name, PyList_Check(b) ? "[...]" : "(...)");
+    return nullptr;
+  }
   return result;
 }
 

@@ -583,10 +583,23 @@ class AtKey:
     def __init__(self, x: Tensor, key: Any, checked: bool = False) -> None:
         self._x, self._key, self._checked = x, key, checked
 
-    def _update(self, value: Any, kind: str, mode: str | None) -> Tensor:
+    def _update(self, value: Any, kind: str, mode: str | None, arithmetic: bool = True) -> Tensor:
         if mode not in (None, "drop", "fill", "clip", "promise_in_bounds"):
             raise ValueError(f"mode is 'drop', 'fill', 'clip' or 'promise_in_bounds', not {mode!r}")
+        if arithmetic:
+            value = self._kept_whole(value)
         return self._own(update(self._x, self._key, value, kind, mode, self._checked))
+
+    def _kept_whole(self, value: Any) -> Any:
+        """`value` of which integers of the array keep all; TypeError for fractions, which they would drop."""
+        if self._x.dtype.kind in "biu":
+            value = value if isinstance(value, int) else to_tensor(value)
+            if not isinstance(value, int) and value.dtype.kind in "fc":
+                raise TypeError(
+                    f"{self._x.dtype.name} elements cannot take a {value.dtype.name} value in arithmetic without losing "
+                    "its fraction: convert the array first, x.astype(...).at[...], or the value"
+                )
+        return value
 
     def _own(self, result: Tensor) -> Tensor:
         return _core.set_weak(result, result.weak_type)  # `update` may give its operands back
@@ -616,7 +629,7 @@ class AtKey:
 
     def set(self, value: Any, mode: str | None = None) -> Tensor:
         """A Tensor with the elements replaced by `value`."""
-        return self._update(value, "set", mode)
+        return self._update(value, "set", mode, arithmetic=False)
 
     def add(self, value: Any, mode: str | None = None) -> Tensor:
         """A Tensor with `value` added to the elements; repeated indices add up."""
@@ -624,14 +637,14 @@ class AtKey:
 
     def subtract(self, value: Any, mode: str | None = None) -> Tensor:
         """A Tensor with `value` subtracted from the elements."""
-        return self._update(-as_type(value, self._x.dtype), "add", mode)
+        return self._update(-as_type(self._kept_whole(value), self._x.dtype), "add", mode)
 
     def multiply(self, value: Any, mode: str | None = None) -> Tensor:
         """A Tensor with the elements multiplied by `value`."""
         return self._update(value, "multiply", mode)
 
     def divide(self, value: Any, mode: str | None = None) -> Tensor:
-        """A float Tensor with the elements divided by `value` (once, where indices repeat)."""
+        """A Tensor of floats with the elements divided by `value` (once, where indices repeat)."""
         return self._update(getitem(self._x, self._key) / value, "set", mode)
 
     def power(self, value: Any, mode: str | None = None) -> Tensor:

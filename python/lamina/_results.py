@@ -1,4 +1,7 @@
-"""Results of public functions belong to the caller: writing to one never writes to an argument or another result."""
+"""Results of public functions belong to the caller: writing to one never writes to an argument or another result.
+
+But `out`, where a function takes one, is what it writes to and returns.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,8 @@ def _einsum(subscripts: Any, *operands: Any, **_: Any) -> Sequence[Any]:
 
 # And for some arguments: what each result is a view of, None for none.
 VIEWED: dict[str, Callable[..., Sequence[Any]]] = {
+    "array": lambda a, dtype=None, copy=True, *_, **__: (a if _same(a, dtype) and not copy else None,),
+    "astype": lambda x, dtype, *, copy=True, **_: (x if _same(x, dtype) and not copy else None,),
     "atleast_1d": _all,
     "atleast_2d": _all,
     "atleast_3d": _all,
@@ -42,6 +47,7 @@ VIEWED: dict[str, Callable[..., Sequence[Any]]] = {
     "histogram": lambda a, bins=10, *_, **__: (None, bins),
     "histogram_bin_edges": lambda a, bins=10, *_, **__: (bins,),
     "ix_": lambda *arrays: [None if _kind(x) == "b" else x for x in arrays],
+    "meshgrid": lambda *xi, copy=True, **_: [None] * len(xi) if copy else xi,
     "nan_to_num": lambda x, copy=True, *_, **__: (None if copy else x,),
     "polyder": lambda p, m=1: (p if m == 0 else None,),
     "polyint": lambda p, m=1, *_, **__: (p if m == 0 else None,),
@@ -49,6 +55,12 @@ VIEWED: dict[str, Callable[..., Sequence[Any]]] = {
 }
 # What gives a Tensor back as it is, as in NumPy.
 SHARING = frozenset(["asanyarray", "asarray", "ascontiguousarray", "asfarray", "require"])
+
+
+def _same(x: Any, dtype: Any) -> bool:
+    from lamina.dtypes import name_of
+
+    return isinstance(x, Tensor) and (dtype is None or x.dtype == name_of(dtype))
 
 
 def _ndim(x: Any) -> int:
@@ -78,6 +90,52 @@ def _viewing(f: Any, viewed: Callable[..., Sequence[Any]]) -> Any:
     return called
 
 
+def _writing_out(owned: Any, f: Any) -> Any:
+    """`f` with an argument `out`: the Tensor or NumPy array that the result is written to, and that is returned."""
+    code = f.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    place = names.index("out") if "out" in names[: code.co_argcount] else 1 << 30
+    typed = "dtype" in names
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if len(args) <= place and "out" not in kwargs:
+            return owned(*args, **kwargs)
+        out = args[place] if len(args) > place else kwargs.pop("out")
+        args = (*args[:place], None, *args[place + 1 :]) if len(args) > place else args
+        if out is None:
+            return owned(*args, **kwargs)
+        if typed and "dtype" not in kwargs and len(args) <= names.index("dtype"):
+            kwargs["dtype"] = _wider(args[0] if args else kwargs[names[0]], out)
+        return _written(out, owned(*args, **kwargs), f.__name__)
+
+    return called
+
+
+def _wider(a: Any, out: Any) -> Any:
+    """The type that a reduction is computed in for `out`: its own where that holds more."""
+    from lamina import numpy as lnp
+
+    return (
+        out.dtype
+        if hasattr(out, "dtype") and lnp.promote_types(lnp.asarray(a).dtype, out.dtype) == out.dtype
+        else None
+    )
+
+
+def _written(out: Any, result: Tensor, name: str) -> Any:
+    from lamina import numpy as lnp
+    from lamina.numpy._common import in_place
+
+    if not hasattr(out, "dtype") or not hasattr(out, "shape"):
+        raise TypeError(f"{name}: out must be an array, not {type(out).__name__}")
+    if out.shape != result.shape:
+        raise ValueError(f"{name}: out has shape {out.shape}, the result {result.shape}")
+    if not lnp.can_cast(result.dtype, out.dtype, "same_kind"):
+        raise TypeError(f"{name}: a {result.dtype.name} result cannot be written to out of {out.dtype}")
+    in_place(out, lnp.astype(result, out.dtype), name)
+    return out
+
+
 def own(namespace: dict[str, Any], views: Collection[str] = ()) -> None:
     """Lets the public functions of a module, given by its globals, return Tensors that nobody else holds.
 
@@ -89,6 +147,8 @@ def own(namespace: dict[str, Any], views: Collection[str] = ()) -> None:
         if isinstance(f, types.FunctionType) and f.__module__.startswith("lamina.") and name not in SHARING:
             sometimes = VIEWED.get(name) if views else None
             made = _core.own_results(f, name in views) if sometimes is None else _viewing(f, sometimes)
+            if "out" in f.__code__.co_varnames[: f.__code__.co_argcount + f.__code__.co_kwonlyargcount]:
+                made = _writing_out(made, f)
             owned = functools.update_wrapper(made, f)
             owned.__module__ = namespace["__name__"]
             namespace[name] = owned

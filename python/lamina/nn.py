@@ -239,7 +239,8 @@ def _masked(t: Tensor, where: Any, fill: float) -> Tensor:
 
 
 def _top(t: Tensor, axes: list[int]) -> Tensor:
-    """Largest elements with the axes kept; 0 where that is infinite, so that differences are not NaN."""
+    """Largest elements (of complex ones, real parts) with the axes kept; 0 where infinite: no difference is NaN."""
+    t = lax.real(t) if t.dtype.kind == "c" else t
     top = _expanded(lax.reduce_max(lax.stop_gradient(t), axes), t.shape, axes)
     return lax.stop_gradient(_where(lax.is_finite(top), top, like(t, 0)))
 
@@ -254,7 +255,7 @@ def logsumexp(
 ) -> Any:
     """log(sum(b * exp(a))) along axes, without overflow.
 
-    With `return_sign`, (log of the absolute sum, its sign).
+    With `return_sign`, (log of the absolute sum, its sign). Complex elements give complex logarithms.
     """
     t = _float(a)
     axes = axes_of(axis, t.ndim)
@@ -265,8 +266,9 @@ def logsumexp(
         terms = terms * to_tensor(b)
     total = lax.reduce_sum(terms, axes)
     sign = lax.sign(total)
-    result = lax.log(lax.abs(total) if b is not None else total) + lax.reshape(top, total.shape)
-    if b is not None and not return_sign:
+    plain = not return_sign if t.dtype.kind == "c" else b is None
+    result = lax.log(total if plain else lax.abs(total)) + lax.reshape(top, total.shape)
+    if not plain and not return_sign:
         result = _where(sign < 0, like(t, float("nan")), result)
     if keepdims:
         result, sign = _expanded(result, t.shape, axes), _expanded(sign, t.shape, axes)

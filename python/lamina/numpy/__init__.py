@@ -1,5 +1,6 @@
-"""NumPy's functions on Tensors, with the semantics of jax.numpy: float32 and int32 by default, no views, no
-`out`.
+"""NumPy's functions on Tensors, with the semantics of jax.numpy: float32 and int32 by default, no views.
+
+`out`, where NumPy's function takes it by name (not the elementwise ones), is written and returned.
 """
 
 import math as _math

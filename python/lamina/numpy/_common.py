@@ -216,6 +216,17 @@ def host(x: Any, what: str, places: bool = False) -> Any:
     return (_core.value_of(t) if places else t).numpy()
 
 
+def known(x: Any) -> Any:
+    """The values of numbers, lists and arrays as a NumPy array; None of a Tensor that is not computed, or is traced."""
+    import numpy as np
+
+    if not isinstance(x, Tensor):
+        return np.asarray(x)
+    if not _core.is_computed(x) or not _core.forceable(x) or _core.inside_jit():
+        return None
+    return x.numpy()
+
+
 def in_place(x: Any, value: Tensor, what: str) -> None:
     """Gives a Tensor or NumPy array a new value, for functions that NumPy has for writing. TypeError for others."""
     import numpy as np

@@ -33,14 +33,16 @@ from lamina.numpy._common import (
 )
 
 
-def array(object: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0, *, device: Any = None) -> Tensor:
+def array(
+    object: Any, dtype: Any = None, copy: bool | None = True, ndmin: int = 0, *, device: Any = None
+) -> Tensor:
     """A Tensor of a number, nested list, array or Tensor, with at least `ndmin` dimensions.
 
     Python floats and integers give float32 and int32 (see `lamina.default_dtypes`); a number alone is weak; NumPy
-    arrays keep their type. TypeError for anything else, OverflowError for numbers that `dtype` does not hold.
+    arrays keep their type. TypeError for anything else, OverflowError for numbers that `dtype` does not hold, ValueError
+    for ``copy=False`` where a copy is needed.
     """
-    _devices.check(device)
-    t = in_type(object, dtype)
+    t = asarray(object, dtype, copy, device=device)
     if t.ndim < ndmin:
         t = reshape(t, (1,) * (ndmin - t.ndim) + t.shape)
     return _core.set_weak(t, t.weak_type and dtype is None)
@@ -252,11 +254,23 @@ def logspace(
 def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Tensor:
-    """`num` values from start to stop with a constant ratio."""
+    """`num` values from start to stop with a constant ratio; the ends are exact.
+
+    Negative numbers need two negative ends; complex ones go round zero along a spiral. ValueError for an end that is
+    the number 0.
+    """
+    if any(isinstance(end, (int, float, complex)) and end == 0 for end in (start, stop)):
+        raise ValueError("geomspace cannot include 0: no ratio leads there")
     a, b = _ends(start, stop, dtype)
     sign = ew("sign", a)
-    t = linspace(ew("log", a * sign), ew("log", b * sign), num, endpoint, axis=axis)
-    out = sign * ew("exponential", t)
+    out = sign * ew("exponential", linspace(ew("log", a / sign), ew("log", b / sign), num, endpoint))
+    n = along(iota("int32", [num], 0), 0, out.ndim)
+    out = select(compare(n, 0, "EQ"), a, out)
+    if endpoint and num > 1:
+        out = select(compare(n, num - 1, "EQ"), b, out)
+    from lamina.numpy._shape import moveaxis
+
+    out = moveaxis(out, 0, canonical_axis(axis, out.ndim))
     return out if dtype is None else astype(out, dtype)
 
 

@@ -281,15 +281,15 @@ divide = true_divide
 
 
 def floor_divide(x1: Any, x2: Any) -> Tensor:
-    """The quotient rounded towards minus infinity; integers stay integers."""
+    """The quotient rounded towards minus infinity; integers stay integers, and give 0 when divided by 0."""
     a, b = broadcast_all(*_numbers(x1, x2, "floor_divide"))
     if a.dtype.kind == "u":
-        return ew("divide", a, b)
+        return _unless_by_zero(ew("divide", a, b), b, x2)
     rest = ew("remainder", a, b)
     crosses = ew("and", compare(rest, 0, "NE"), ew("xor", compare(rest, 0, "LT"), compare(b, 0, "LT")))
     if a.dtype.kind == "i":
         q = ew("divide", a, b)
-        return select(crosses, q - 1, q)
+        return _unless_by_zero(select(crosses, q - 1, q), b, x2)
     # As Python: from the remainder, so that q * b + rest gives a back; a division by 0 stays what division
     # gives.
     q = ew("divide", a - rest, b)
@@ -300,23 +300,33 @@ def floor_divide(x1: Any, x2: Any) -> Tensor:
 
 
 def remainder(x1: Any, x2: Any) -> Tensor:
-    """The rest of `floor_divide`: it has the sign of x2, as a zero too."""
+    """The rest of `floor_divide`: it has the sign of x2, as a zero too. Of integers 0 when divided by 0."""
     a, b = broadcast_all(*_numbers(x1, x2, "remainder"))
     rest = ew("remainder", a, b)
     if a.dtype.kind == "u":
-        return rest
+        return _unless_by_zero(rest, b, x2)
     crosses = ew("and", compare(rest, 0, "NE"), ew("xor", compare(rest, 0, "LT"), compare(b, 0, "LT")))
     rest = select(crosses, rest + b, rest)
+    if a.dtype.kind == "i":
+        return _unless_by_zero(rest, b, x2)
     # Sums, not constants, give zeros their sign: they have the derivative of the rest.
-    return rest if a.dtype.kind == "i" else select(compare(b, 0, "LT"), -(0 - rest), rest + 0)
+    return select(compare(b, 0, "LT"), -(0 - rest), rest + 0)
+
+
+def _unless_by_zero(result: Tensor, divisor: Tensor, given: Any) -> Tensor:
+    """Of integers 0 where the divisor is, as in NumPy; `given` is what the user gave for it."""
+    if result.dtype.kind == "f" or (isinstance(given, int) and given != 0):
+        return result
+    return select(compare(divisor, 0, "EQ"), 0, result)
 
 
 mod = remainder
 
 
 def fmod(x1: Any, x2: Any) -> Tensor:
-    """The rest of division towards zero: it has the sign of x1."""
-    return ew("remainder", *_numbers(x1, x2, "fmod"))
+    """The rest of division towards zero: it has the sign of x1. Of integers 0 when divided by 0."""
+    a, b = broadcast_all(*_numbers(x1, x2, "fmod"))
+    return _unless_by_zero(ew("remainder", a, b), b, x2)
 
 
 def divmod(x1: Any, x2: Any) -> tuple[Tensor, Tensor]:

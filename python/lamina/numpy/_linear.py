@@ -166,7 +166,7 @@ def kron(a: Any, b: Any) -> Tensor:
 
 
 def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
 ) -> Tensor:
     """The sum of a diagonal."""
     return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
@@ -198,7 +198,7 @@ def cross(
 # --- einsum ---
 
 
-def einsum(subscripts: Any, *operands: Any, optimize: Any = True, out: None = None) -> Tensor:
+def einsum(subscripts: Any, *operands: Any, optimize: Any = True, out: Any = None) -> Tensor:
     """Einstein summation: ``einsum("ij,jk->ik", a, b)``, with ``...`` for broadcast dimensions.
 
     Operands are contracted in pairs, at each step the pair with the smallest result. ValueError for

@@ -10,7 +10,7 @@ from lamina._core import Tensor
 from lamina._indexing import broadcast, getitem, reshape
 from lamina._tensor import as_type, astype
 from lamina.numpy import _elementwise as e
-from lamina.numpy._common import canonical_axes, compare, ew, floating, select
+from lamina.numpy._common import canonical_axes, compare, ew, floating, known, select
 from lamina.numpy._reductions import any, cumsum, sum
 from lamina.numpy._shape import moveaxis
 from lamina.numpy._sorting import argsort, sort, take_along_axis
@@ -24,7 +24,7 @@ def quantile(
     a: Any,
     q: Any,
     axis: Any = None,
-    out: None = None,
+    out: Any = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
@@ -44,7 +44,7 @@ def nanquantile(
     a: Any,
     q: Any,
     axis: Any = None,
-    out: None = None,
+    out: Any = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
@@ -59,7 +59,7 @@ def percentile(
     a: Any,
     q: Any,
     axis: Any = None,
-    out: None = None,
+    out: Any = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
@@ -74,7 +74,7 @@ def nanpercentile(
     a: Any,
     q: Any,
     axis: Any = None,
-    out: None = None,
+    out: Any = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
@@ -86,14 +86,14 @@ def nanpercentile(
 
 
 def median(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Tensor:
     """The middle element over axes, or the mean of the two middle ones."""
     return _quantile(a, 0.5, axis, "midpoint", keepdims, False)
 
 
 def nanmedian(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Tensor:
     """The median of the elements that are not NaN."""
     return _quantile(a, 0.5, axis, "midpoint", keepdims, True)
@@ -113,6 +113,9 @@ def _quantile(
         raise ValueError(f"method must be {', '.join(_METHODS[:-1])} or {_METHODS[-1]}, not {method!r}")
     if weights is not None and method != "inverted_cdf":
         raise ValueError(f"weights need the method 'inverted_cdf', not {method!r}")
+    given = known(q)
+    if given is not None and not (bool((given >= 0).all()) and bool((given <= whole).all())):
+        raise ValueError(f"quantiles lie between 0 and {whole}, not {q!r:.60}")
     x = floating(a, "quantile")
     axes = canonical_axes(axis, x.ndim)
     shape = x.shape

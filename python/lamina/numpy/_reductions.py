@@ -74,7 +74,7 @@ def sum(
     a: Any,
     axis: Any = None,
     dtype: Any = None,
-    out: None = None,
+    out: Any = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -88,7 +88,7 @@ def prod(
     a: Any,
     axis: Any = None,
     dtype: Any = None,
-    out: None = None,
+    out: Any = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -115,7 +115,7 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
 
 
 def max(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+    a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Tensor:
     """The largest element over axes; NaN if any is. Complex elements are ordered by their real parts, then by the
     imaginary ones. ValueError for no elements without `initial`."""
@@ -123,7 +123,7 @@ def max(
 
 
 def min(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+    a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Tensor:
     """The smallest element over axes, with the order and the errors of `max`."""
     return _extremum(a, axis, keepdims, initial, where, False)
@@ -132,12 +132,12 @@ def min(
 amax, amin = max, min
 
 
-def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
+def any(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
     """Whether any element is non-zero."""
     return _reduce(_masked(e.logical_or(a, False), where, False), "or", False, axis, keepdims)
 
 
-def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
+def all(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
     """Whether all elements are non-zero."""
     return _reduce(_masked(e.logical_or(a, False), where, True), "and", True, axis, keepdims)
 
@@ -171,7 +171,7 @@ def mean(
     a: Any,
     axis: Any = None,
     dtype: Any = None,
-    out: None = None,
+    out: Any = None,
     keepdims: bool = False,
     *,
     where: Any = None,
@@ -192,7 +192,7 @@ def var(
     a: Any,
     axis: Any = None,
     dtype: Any = None,
-    out: None = None,
+    out: Any = None,
     ddof: float = 0,
     keepdims: bool = False,
     *,
@@ -220,7 +220,7 @@ def std(
     a: Any,
     axis: Any = None,
     dtype: Any = None,
-    out: None = None,
+    out: Any = None,
     ddof: float = 0,
     keepdims: bool = False,
     *,
@@ -234,7 +234,7 @@ def std(
     )
 
 
-def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Tensor:
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Tensor:
     """max - min."""
     return ew("subtract", max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
@@ -308,12 +308,12 @@ def _arg_extremum(a: Any, axis: Any, keepdims: bool, largest: bool) -> Tensor:
     return out
 
 
-def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
+def argmax(a: Any, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Tensor:
     """The first position of the largest element (NaN counts as largest), int32. ValueError for none."""
     return _arg_extremum(a, axis, keepdims, True)
 
 
-def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
+def argmin(a: Any, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Tensor:
     """The first position of the smallest element (a NaN counts as smallest), int32. ValueError for no
     elements.
     """
@@ -332,7 +332,7 @@ def nansum(
     a: Any,
     axis: Any = None,
     dtype: Any = None,
-    out: None = None,
+    out: Any = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -345,7 +345,7 @@ def nanprod(
     a: Any,
     axis: Any = None,
     dtype: Any = None,
-    out: None = None,
+    out: Any = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -366,7 +366,7 @@ def _nan_extreme(a: Any, f: Any, rest: Any, axis: Any, keepdims: bool, initial: 
 def nanmax(
     a: Any,
     axis: Any = None,
-    out: None = None,
+    out: Any = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -378,7 +378,7 @@ def nanmax(
 def nanmin(
     a: Any,
     axis: Any = None,
-    out: None = None,
+    out: Any = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
@@ -397,7 +397,7 @@ def nanmean(
     a: Any,
     axis: Any = None,
     dtype: Any = None,
-    out: None = None,
+    out: Any = None,
     keepdims: bool = False,
     where: Any = None,
 ) -> Tensor:
@@ -409,7 +409,7 @@ def nanvar(
     a: Any,
     axis: Any = None,
     dtype: Any = None,
-    out: None = None,
+    out: Any = None,
     ddof: float = 0,
     keepdims: bool = False,
     where: Any = None,
@@ -423,7 +423,7 @@ def nanstd(
     a: Any,
     axis: Any = None,
     dtype: Any = None,
-    out: None = None,
+    out: Any = None,
     ddof: float = 0,
     keepdims: bool = False,
     where: Any = None,
@@ -438,13 +438,13 @@ def _all_nan_refused(x: Tensor, axis: Any, name: str) -> None:
         raise ValueError(f"{name}: a slice of shape {x.shape} holds NaN only")
 
 
-def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
+def nanargmax(a: Any, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Tensor:
     """`argmax` of the elements that are not NaN. ValueError, where values are known, if all are."""
     _all_nan_refused(to_tensor(a), axis, "nanargmax")
     return argmax(_no_nan(a, lowest(to_tensor(a).dtype)), axis, keepdims=keepdims)
 
 
-def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Tensor:
+def nanargmin(a: Any, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Tensor:
     """`argmin` of the elements that are not NaN. ValueError, where values are known, if all are."""
     _all_nan_refused(to_tensor(a), axis, "nanargmin")
     return argmin(_no_nan(a, highest(to_tensor(a).dtype)), axis, keepdims=keepdims)
@@ -467,22 +467,22 @@ def _cumulative(a: Any, axis: int | None, dtype: Any, name: str, init: Any) -> T
     return astype(running(name, x, scalar(start, x.dtype.name), d), result)
 
 
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tensor:
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Tensor:
     """Running sums along an axis (flattened without one), in the element type of `sum`."""
     return _cumulative(a, axis, dtype, "add", 0)
 
 
-def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tensor:
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Tensor:
     """Running products along an axis (flattened without one), in the element type of `sum`."""
     return _cumulative(a, axis, dtype, "multiply", 1)
 
 
-def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tensor:
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Tensor:
     """Running sums with NaN as 0."""
     return cumsum(_no_nan(a, 0), axis, dtype)
 
 
-def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Tensor:
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Tensor:
     """Running products with NaN as 1."""
     return cumprod(_no_nan(a, 1), axis, dtype)
 

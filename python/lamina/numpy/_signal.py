@@ -124,8 +124,8 @@ def histogramdd(
     sample: Any,
     bins: Any = 10,
     range: Sequence[Any] | None = None,
-    weights: Any = None,
     density: bool = False,
+    weights: Any = None,
 ) -> tuple[Tensor, list[Tensor]]:
     """(counts, edges per dimension) of points [n, d]: how many, or what weight, lie in each box; counts are floats.
 
@@ -137,7 +137,7 @@ def histogramdd(
     if points.ndim != 2:
         raise ValueError(f"histogramdd needs points of shape [n, d], not {points.shape}")
     points, dims = inexact(points), points.shape[1]
-    per = list(bins) if isinstance(bins, (list, tuple)) else [bins] * dims
+    per = list(bins) if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", 0) else [bins] * dims
     if len(per) != dims:
         raise ValueError(f"histogramdd: bins for {len(per)} of {dims} dimensions")
     limits = [None] * dims if range is None else list(range)
@@ -153,10 +153,10 @@ def histogramdd(
         place = at if place is None else place * n + at
         edges.append(e)
     shape = [e.size - 1 for e in edges]
-    w = full_of(1, points.dtype.name, [points.shape[0]]) if weights is None else inexact(ravel(weights))
+    w = full_of(1, "int32", [points.shape[0]]) if weights is None else inexact(ravel(weights))
     cells = math.prod(shape)
     counts = At(full_of(0, w.dtype.name, [cells]))[select(inside, place, cells)].add(w, mode="drop")
-    counts = reshape(counts, shape)
+    counts = reshape(counts if weights is not None else astype(counts, points.dtype), shape)
     if density:
         total = counts.sum()
         for d, e in enumerate(edges):
@@ -166,11 +166,12 @@ def histogramdd(
 
 
 def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(counts, x edges, y edges) of points (x, y); see `histogramdd`."""
-    if isinstance(bins, Tensor) and bins.ndim == 1:
-        bins = [bins, bins]
+    """(counts, x edges, y edges) of points (x, y); see `histogramdd`. Of 3 or more numbers, `bins` is both edges."""
+    if getattr(bins, "ndim", 0) or isinstance(bins, (list, tuple)):
+        bins = list(bins) if len(bins) in (1, 2) else [bins, bins]  # else the edges of both
+        bins = bins * 2 if len(bins) == 1 else bins
     points = concatenate([expand_dims(ravel(x), 1), expand_dims(ravel(y), 1)], 1)
-    counts, (first, second) = histogramdd(points, bins, range, weights, density)
+    counts, (first, second) = histogramdd(points, bins, range, density, weights)
     return counts, first, second

@@ -25,6 +25,7 @@ from lamina.numpy._common import (
     in_place,
     inexact,
     iota,
+    known,
     op,
     promote,
     promote_inexact,
@@ -137,8 +138,8 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Tensor:
 
 
 def sort_complex(a: Any) -> Tensor:
-    """Sorted by real, then imaginary part; complex."""
-    t = sort(a, 0)
+    """Sorted along the last axis by real, then imaginary part; complex."""
+    t = sort(a)
     return (
         t
         if t.dtype.kind == "c"
@@ -257,7 +258,7 @@ def take(
     a: Any,
     indices: Any,
     axis: int | None = None,
-    out: None = None,
+    out: Any = None,
     mode: str | None = None,
     fill_value: Any = None,
 ) -> Tensor:
@@ -383,7 +384,7 @@ def select_function(condlist: Sequence[Any], choicelist: Sequence[Any], default:
     return out
 
 
-def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Tensor:
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor:
     """Elements of choices[a], elementwise; `mode` "clip" or "wrap" for indices out of range.
 
     By default ("raise") IndexError where they are known, and inside `jit` the nearest choice.
@@ -492,16 +493,27 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
-    """The edges of `histogram`: `bins` equal parts of the range, or the given edges."""
+    """The edges of `histogram`: `bins` equal parts of the range, or the given edges.
+
+    ValueError where they are known not to increase.
+    """
     if isinstance(bins, str):
         raise NotImplementedError("histogram needs a number of bins or their edges, not a rule's name")
     b = to_tensor(bins)
     if b.ndim == 1:
+        edges = known(bins)
+        if edges is not None and (edges[1:] < edges[:-1]).any():
+            raise ValueError(f"the edges of bins must increase, unlike {bins!r:.60}")
         return promote_inexact(a, bins)[1] if isinstance(bins, (list, tuple)) else inexact(b)
     from lamina.numpy._creation import linspace
 
     t = inexact(ravel(a))
+    if int(bins) < 1:
+        raise ValueError(f"histogram needs at least 1 bin, not {bins}")
     if range is not None:
+        ends = [known(v) for v in range]
+        if None not in [e if e is None else 0 for e in ends] and not ends[0] <= ends[1]:
+            raise ValueError(f"the range of a histogram must increase, unlike {tuple(range)!r:.60}")
         low, high = (as_type(v, t.dtype) for v in range)
     elif t.size == 0:
         low, high = scalar(0, t.dtype.name), scalar(1, t.dtype.name)
@@ -520,7 +532,8 @@ def histogram(
     edges = histogram_bin_edges(a, bins, range)
     t, edges = promote_inexact(a, edges)
     t = ravel(t)
-    w = full_of(1, t.dtype.name, t.shape) if weights is None else inexact(ravel(weights))
+    # Counted in integers: a float32 stays what it is at 2^24.
+    w = full_of(1, "int32", t.shape) if weights is None else inexact(ravel(weights))
     n = edges.size - 1
     if t.size == 0:
         counts = full_of(0, w.dtype.name, [n])
@@ -530,6 +543,7 @@ def histogram(
         # What lies outside goes to a place past the end, and is left out.
         place = select(last, n - 1, select(compare(place, 0, "LT"), n, place))
         counts = At(full_of(0, w.dtype.name, [n]))[place].add(w)
+    counts = astype(counts, t.dtype) if weights is None else counts
     if density:
         from lamina.numpy._reductions import diff
 

@@ -16,7 +16,7 @@ from lamina import _core, _devices, _results
 from lamina._core import Tensor
 from lamina._indexing import getitem
 from lamina._tensor import astype, describe, to_tensor
-from lamina.numpy._common import canonical_axis, inexact, iota
+from lamina.numpy._common import canonical_axis, default_float, inexact, iota
 from lamina.numpy._elementwise import conj
 from lamina.numpy._shape import concatenate, moveaxis, pad, roll
 
@@ -201,7 +201,7 @@ def _length(n: int, what: str) -> int:
 
 
 def _frequencies(k: Tensor, n: int, d: Any, dtype: Any) -> Tensor:
-    return astype(k, "float32" if dtype is None else dtype) / (n * d)
+    return astype(k, default_float() if dtype is None else dtype) / (n * d)
 
 
 def _shifted(x: Any, axes: Any, sign: int) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 from lamina._core import Tensor
 from lamina._indexing import getitem, reshape
 from lamina._tensor import describe, to_tensor
-from lamina.numpy._common import broadcast_shapes, iota, promote, promote_inexact
+from lamina.numpy._common import broadcast_shapes, default_float, iota, promote, promote_inexact
 from lamina.numpy._creation import array, eye, zeros
 from lamina.numpy._elementwise import conj, where
 from lamina.numpy._shape import broadcast_to, concatenate, flip, pad, stack
@@ -169,17 +169,17 @@ def helmert(n: int, full: bool = False) -> Tensor:
     for i in range(1, n):
         size = math.sqrt(i * (i + 1))
         rows.append([1 / size] * i + [-i / size] + [0.0] * (n - i - 1))
-    return array(rows, dtype="float32") if rows else zeros((0, n))
+    return array(rows, dtype=default_float()) if rows else zeros((0, n))
 
 
 def hilbert(n: int) -> Tensor:
     """The matrix of 1 / (i + j + 1)."""
     i, j = _places(operator.index(n), operator.index(n))
-    return 1 / (i + j + 1).astype("float32")
+    return 1 / (i + j + 1).astype(default_float())
 
 
 def invhilbert(n: int) -> Tensor:
-    """The inverse of `hilbert`, of integers rounded to float32."""
+    """The inverse of `hilbert`, of integers rounded to floats."""
     n, c = operator.index(n), math.comb
     rows = [
         [
@@ -190,7 +190,7 @@ def invhilbert(n: int) -> Tensor:
         ]
         for i in range(n)
     ]
-    return array(rows, dtype="float32") if n else zeros((0, 0))
+    return array(rows, dtype=default_float()) if n else zeros((0, 0))
 
 
 def _triangle(n: int, kind: str | None, what: str, signed: bool) -> list[list[int]]:
@@ -208,15 +208,15 @@ def _triangle(n: int, kind: str | None, what: str, signed: bool) -> list[list[in
 
 
 def pascal(n: int, kind: str | None = None) -> Tensor:
-    """Pascal's matrix of binomial coefficients, as float32: symmetric, or its lower or upper triangle."""
+    """Pascal's matrix of binomial coefficients, as floats: symmetric, or its lower or upper triangle."""
     rows = _triangle(n, kind, "pascal", False)
-    return array(rows, dtype="float32") if rows else zeros((0, 0))
+    return array(rows, dtype=default_float()) if rows else zeros((0, 0))
 
 
 def invpascal(n: int, kind: str | None = None) -> Tensor:
     """The inverse of `pascal`."""
     rows = _triangle(n, kind, "invpascal", True)
-    return array(rows, dtype="float32") if rows else zeros((0, 0))
+    return array(rows, dtype=default_float()) if rows else zeros((0, 0))
 
 
 def leslie(f: Any, s: Any) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 
 from lamina._core import Tensor
 from lamina._tensor import astype, to_tensor
-from lamina.numpy._common import compare, ew, select
+from lamina.numpy._common import compare, ew, inexact, select
 from lamina.scipy.special._common import chebyshev, differentiable, in_float64, number, safe
 
 _I0_NEAR = [
@@ -212,7 +212,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Tensor:
     from lamina import numpy as lnp
 
     t = to_tensor(z)
-    name = t.dtype.name if t.dtype.kind == "f" else "float32"
+    name = inexact(t).dtype.name
     x = astype(t, "float64")
     zero = compare(x, 0.0, "EQ")
     y = safe(x, ew("not", zero), 1.0)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from lamina import nn
 from lamina._core import Tensor
-from lamina.nn import log_softmax, logsumexp, softmax
+from lamina.nn import logsumexp
 from lamina.numpy import _elementwise as np_
 from lamina.numpy._common import compare, ew, floating, inexact, select
 from lamina.scipy.special._common import differentiable, in_float64, safe
@@ -127,6 +129,16 @@ def exprel(x: Any) -> Tensor:
     y = safe(x, ew("not", near), 1.0)
     out = select(near, series, ew("exponential_minus_one", y) / y)
     return select(compare(x, math.inf, "EQ"), math.inf, out)
+
+
+def softmax(x: Any, axis: int | Sequence[int] | None = None) -> Tensor:
+    """exp(x) / sum(exp(x)) along axes, by default all."""
+    return nn.softmax(x, axis)
+
+
+def log_softmax(x: Any, axis: int | Sequence[int] | None = None) -> Tensor:
+    """log(softmax(x)) along axes, by default all, without cancellation."""
+    return nn.log_softmax(x, axis)
 
 
 def sinc(x: Any) -> Tensor:

@@ -16,7 +16,7 @@ from typing import Any
 from lamina._core import Tensor
 from lamina._tensor import astype, to_tensor
 from lamina.numpy import _elementwise as np_
-from lamina.numpy._common import compare, ew, iterate, select
+from lamina.numpy._common import compare, default_float, ew, iterate, select
 from lamina.scipy.special._common import (
     Differentiable,
     differentiable,
@@ -638,8 +638,10 @@ def bernoulli(n: int) -> Tensor:
         )
     from lamina import numpy as lnp
 
+    largest = float(lnp.finfo(default_float()).max)
     return lnp.array(
-        [float(b) if abs(b) < 1e38 else (math.inf if b > 0 else -math.inf) for b in numbers], dtype="float32"
+        [float(b) if abs(b) < largest else (math.inf if b > 0 else -math.inf) for b in numbers],
+        dtype=default_float(),
     )
 
 
