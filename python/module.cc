@@ -4,6 +4,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cstring>
+
 #include "hlo/computation.h"
 #include "hlo/custom_call.h"
 #include "hlo/hash_map.h"
@@ -88,6 +90,34 @@ class Loan {
   py::list tensors_;
   std::vector<Was> were_;
 };
+
+// Whether both are known numbers with the same bits.
+bool same_number(const hlo::Node* a, const hlo::Node* b) {
+  if (!a->data() || !b->data() || a->type() != b->type() || !a->type()->is_array() || a->type()->rank() != 0)
+    return false;
+  const auto bytes = [](const hlo::Node* n) {
+    return lazy::array(hlo::Value(const_cast<hlo::Node*>(n)))->data();
+  };
+  return std::memcmp(bytes(a), bytes(b), static_cast<size_t>(a->type()->bytes())) == 0;
+}
+
+// Whether two values are one, or made alike, by operations that give equal results, of the same values and of
+// equal numbers.
+bool same_expression(hlo::Operand a, hlo::Operand b) {
+  constexpr size_t kMost = 256;  // pairs of nodes that are looked at
+  std::vector<std::pair<hlo::Operand, hlo::Operand>> open{{a, b}};
+  for (size_t i = 0; i < open.size(); ++i) {
+    const auto [x, y] = open[i];
+    if (x == y || (x.index() == y.index() && same_number(x.node(), y.node()))) continue;
+    const hlo::Node *m = x.node(), *n = y.node();
+    const bool alike = x.index() == y.index() && m->op() == n->op() && m->type() == n->type() &&
+                       &m->attrs() == &n->attrs() && m->operands().size() == n->operands().size();
+    const bool repeats = m->op() == hlo::Op::identity || !(m->def().flags & hlo::kNoDedup);
+    if (!alike || !repeats || m->operands().empty() || open.size() > kMost) return false;
+    for (size_t k = 0; k < m->operands().size(); ++k) open.emplace_back(m->operand(k), n->operand(k));
+  }
+  return true;
+}
 
 DType dtype_of(const std::string& name) {
   const std::optional<DType> dtype = hlo::parse_dtype(name);
@@ -588,9 +618,12 @@ void add_transforms(py::module_& m) {
       out.push_back(beneath.contains((i.wide ? i.wide : i.value).node()));
     return out;
   });
-  m.def("same_value", [](const py::object& a, const py::object& b) {
-    return lazy_of(a.ptr()).value == lazy_of(b.ptr()).value;
-  });
+  m.def(
+      "same_value",
+      [](const py::object& a, const py::object& b) {
+        return same_expression(lazy_of(a.ptr()).value.operand(), lazy_of(b.ptr()).value.operand());
+      },
+      "Whether two Tensors are one value, or made alike of the same values and of equal numbers.");
   m.def("why_unknown", [](const py::object& x) { return lazy::why_unknown(lazy_of(x.ptr()).value); });
   m.def(
       "callback_operand",
@@ -762,6 +795,9 @@ PYBIND11_MODULE(_core, m) {
       std::rethrow_exception(p);
     } catch (const lamina::Error&) {
       lamina::python::set_python_error();
+    } catch (const py::cast_error&) {
+      PyErr_SetString(PyExc_TypeError,
+                      "an attribute of the operation has a value of another type than it takes");
     }
   });
   lamina::lazy::check(lamina::hlo::isa_limit());

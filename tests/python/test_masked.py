@@ -50,8 +50,15 @@ def mean_of_masked(z, s):
     return z[z > 1].mean() * s
 
 
+def one_mask_written_twice(z, s):
+    y = z * s
+    z[z > 1] = y[z > 1] + 1
+    return z
+
+
 FUNCTIONS = [
     add,
+    one_mask_written_twice,
     from_another_array,
     divide_and_fill,
     reciprocal_where_not_zero,

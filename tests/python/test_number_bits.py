@@ -65,6 +65,10 @@ CALLS = {
     "mean": lambda np_, x: np_.mean([V, 0.7, 0.2], dtype="float64"),
     "min": lambda np_, x: np_.min(x, initial=V),
     "nan_to_num": lambda np_, x: np_.nan_to_num(x * math.nan, nan=V),
+    "nanmax": lambda np_, x: np_.nanmax(x * 0.01, initial=V),
+    "nanmin": lambda np_, x: np_.nanmin(x, initial=V),
+    "nanprod": lambda np_, x: np_.nanprod(x, initial=V),
+    "nansum": lambda np_, x: np_.nansum(x, initial=V),
     "nanpercentile": lambda np_, x: np_.nanpercentile(x, 10 * V),
     "nanquantile": lambda np_, x: np_.nanquantile(x, V),
     "outer": lambda np_, x: np_.outer(x, [V, 0.7]),
@@ -109,6 +113,8 @@ ELSEWHERE = {
     "ascontiguousarray": "asarray",
     "corrcoef": "numbers become rows: cov",
     "cov": "takes samples, which numbers are not",
+    "compress": "fills: test_weak_numbers",
+    "extract": "fills: test_weak_numbers",
     "cumulative_prod": "a number of the array API: cumprod",
     "diag": "its v is the array",
     "diagflat": "its v is the array",
@@ -123,6 +129,7 @@ ELSEWHERE = {
     "put_along_axis": "writes: test_paths",
     "rollaxis": "its start is an axis",
     "take": "test_paths",
+    **dict.fromkeys(["unique_all", "unique_counts", "unique_inverse", "unique_values"], "unique"),
     "unique": "fills with one of its elements' type: test_element_types",
 }
 

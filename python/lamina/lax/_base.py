@@ -10,7 +10,7 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import scalar
-from lamina._tensor import describe, to_tensor
+from lamina._tensor import astype, describe, to_tensor
 
 __all__ = ["Tensor", "describe", "to_tensor"]
 
@@ -28,6 +28,14 @@ def const(value: Any, dtype: Any) -> Tensor:
 def like(x: Tensor, value: Any) -> Tensor:
     """A Python number as a scalar of x's element type."""
     return const(value, x.dtype)
+
+
+def joined(value: Any, dtype: Any) -> Tensor:
+    """An initial or padding value beside elements of `dtype`, which a number takes, inside a trace too."""
+    if _core.is_number(value):
+        return const(value, dtype)
+    t = to_tensor(value)
+    return _core.set_weak(astype(t, dtypes.name_of(dtype)), False) if t.weak_type else t
 
 
 def ints(x: Any, what: str = "a shape") -> list[int]:

@@ -10,7 +10,7 @@ from lamina._core import Tensor
 from lamina._running import running
 from lamina._smooth import log_add_exp
 from lamina.lax import _elementwise as ew
-from lamina.lax._base import axes_of, axis_of, const, describe, limit, monoid, op, to_tensor
+from lamina.lax._base import axes_of, axis_of, const, describe, joined, limit, monoid, op, to_tensor
 from lamina.lax._control import associative_scan
 from lamina.lax._shape import broadcasted_iota, slice_in_dim
 
@@ -115,9 +115,7 @@ def reduce(
             f"lax.reduce has {len(leaves)} arrays and {len(inits)} initial values of another structure"
         )
     arrays = [to_tensor(x) for x in leaves]
-    starts = [
-        const(v, a.dtype) if _core.is_number(v) else to_tensor(v) for v, a in zip(inits, arrays, strict=True)
-    ]
+    starts = [joined(v, a.dtype) for v, a in zip(inits, arrays, strict=True)]
     starts = [
         _core.elementwise("convert", s, dtype=str(a.dtype)) if s.weak_type and s.dtype != a.dtype else s
         for s, a in zip(starts, arrays, strict=True)

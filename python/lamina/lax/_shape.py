@@ -9,7 +9,7 @@ from typing import Any
 
 from lamina import _core, _indexing, dtypes
 from lamina._core import Tensor
-from lamina.lax._base import axes_of, axis_of, const, describe, ints, like, op, to_tensor
+from lamina.lax._base import axes_of, axis_of, const, describe, ints, joined, op, to_tensor
 
 _PySlice = slice
 
@@ -104,7 +104,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Tensor
 def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Tensor:
     """Elements added before, after and between, per dimension (low, high, interior); negative ones cut."""
     t = to_tensor(operand)
-    value = like(t, padding_value) if _core.is_number(padding_value) else to_tensor(padding_value)
+    value = joined(padding_value, t.dtype)
     config = [ints(c, "padding_config") for c in padding_config]
     if len(config) != t.ndim or any(len(c) != 3 for c in config):
         raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any
 from lamina import _core
 from lamina._core import Tensor
 from lamina.lax import _elementwise as ew
-from lamina.lax._base import const, describe, ints, limit, monoid, op, to_tensor
+from lamina.lax._base import const, describe, ints, joined, limit, monoid, op, to_tensor
 from lamina.lax._reduce import scalar_region
 
 Padding = str | Sequence[tuple[int, int]]
@@ -88,7 +88,7 @@ def reduce_window(
 ) -> Tensor:
     """Every window of the operand combined to one element by an associative computation on scalars."""
     t = to_tensor(operand)
-    start = const(init_value, t.dtype) if _core.is_number(init_value) else to_tensor(init_value)
+    start = joined(init_value, t.dtype)
     if isinstance(computation, str):
         body = monoid(computation, str(t.dtype))
     else:
@@ -131,7 +131,7 @@ def select_and_scatter(
     t = to_tensor(operand)
     types = [(str(t.dtype), [], False)] * 2
     window = _window(t, window_dimensions, window_strides, padding, None, None)
-    start = const(init_value, t.dtype) if _core.is_number(init_value) else to_tensor(init_value)
+    start = joined(init_value, t.dtype)
     return op(
         "select_and_scatter",
         t,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -202,6 +203,7 @@ def linspace(
 ) -> Any:
     """`num` values at equal distances from start to stop (may be arrays); the last one is exactly stop."""
     _devices.check(device)
+    num = operator.index(num)
     if num < 0:
         raise ValueError(f"linspace needs num >= 0, not {num}")
     a, b = (_core.set_weak(t, False) for t in _ends(start, stop, dtype))
@@ -277,7 +279,7 @@ def geomspace(
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Tensor:
     """Ones on the k-th diagonal of an N x M array of zeros."""
     _devices.check(device)
-    shape = [N, N if M is None else M]
+    shape, k = shape_of((N, N if M is None else M)), operator.index(k)
     mask = ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction="EQ")
     return astype(mask, dtype or default_float())
 
@@ -289,7 +291,7 @@ def identity(n: int, dtype: Any = None) -> Tensor:
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
     """Ones at and below the k-th diagonal."""
-    shape = [N, N if M is None else M]
+    shape, k = shape_of((N, N if M is None else M)), operator.index(k)
     mask = ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction="GE")
     return astype(mask, dtype or default_float())
 
@@ -334,7 +336,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
 
 def diag(v: Any, k: int = 0) -> Tensor:
     """The k-th diagonal of a 2-d array; a 2-d array with a 1-d one on its k-th diagonal."""
-    t = to_tensor(v)
+    t, k = to_tensor(v), operator.index(k)
     if t.ndim == 2:
         from lamina.numpy._shape import diagonal
 

@@ -127,12 +127,14 @@ def _vector_dot(a: Tensor, b: Tensor) -> Tensor:
 
 def matvec(x1: Any, x2: Any) -> Tensor:
     """Matrices times vectors, leading dimensions broadcast."""
+    x1, x2 = as_operands(x1, x2)
     r = matmul(x1, expand_dims(x2, -1))
     return reshape(r, r.shape[:-1])
 
 
 def vecmat(x1: Any, x2: Any) -> Tensor:
     """Conjugated vectors times matrices, leading dimensions broadcast."""
+    x1, x2 = as_operands(x1, x2)
     r = matmul(expand_dims(conj(x1), -2), x2)
     return reshape(r, (*r.shape[:-2], r.shape[-1]))
 

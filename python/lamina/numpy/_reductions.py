@@ -552,6 +552,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
     if edge_order != 1:
         raise NotImplementedError("gradient has edge_order 1 only")
+    if isinstance(f, (list, tuple)):  # whose numbers take the type of the spacings
+        f = promote(f, *varargs)[0]
     x = inexact(f)
     axes = (
         list(range(x.ndim))

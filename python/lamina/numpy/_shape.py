@@ -390,7 +390,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
     i, j = (canonical_axis(a, t.ndim) for a in axes)
     if i == j:
         raise ValueError(f"rot90 needs two different axes, not {axes}")
-    k %= 4
+    k = operator.index(k) % 4
     if k == 0:
         return t
     if k == 2:

@@ -9,7 +9,7 @@ from typing import Any
 from lamina._core import Tensor
 from lamina._indexing import getitem, reshape
 from lamina._tensor import describe, to_tensor
-from lamina.numpy._common import broadcast_shapes, default_float, iota, promote, promote_inexact
+from lamina.numpy._common import as_operands, broadcast_shapes, default_float, iota, promote, promote_inexact
 from lamina.numpy._creation import array, eye, zeros
 from lamina.numpy._elementwise import conj, where
 from lamina.numpy._shape import broadcast_to, concatenate, flip, pad, stack
@@ -50,6 +50,7 @@ def _places(m: int, n: int) -> tuple[Tensor, Tensor]:
 
 def toeplitz(c: Any, r: Any = None) -> Tensor:
     """The matrix with first column c and first row r (conj(c) if not given) whose diagonals are constant."""
+    c, r = (c, r) if r is None else as_operands(c, r)
     column = _vector(c, "toeplitz")
     column, row = promote(column, conj(column) if r is None else _vector(r, "toeplitz"))
     m, n = column.shape[-1], row.shape[-1]
@@ -64,6 +65,7 @@ def toeplitz(c: Any, r: Any = None) -> Tensor:
 
 def hankel(c: Any, r: Any = None) -> Tensor:
     """The matrix with first column c and last row r (zeros if not given) whose antidiagonals are constant."""
+    c, r = (c, r) if r is None else as_operands(c, r)
     column = _vector(c, "hankel")
     column, row = promote(column, column * 0 if r is None else _vector(r, "hankel"))
     line = concatenate([column, getitem(row, (Ellipsis, slice(1, None)))], -1)

@@ -55,12 +55,17 @@ def differentiable(*partials: Callable[..., Any] | None) -> Callable[[Callable[.
 def in_float64(f: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: `f` on arguments broadcast and converted to float64; the result in their common float type.
 
-    So results of narrower types are rounded once. Arguments are numbers or arrays of real numbers; TypeError for
-    complex ones. Keyword arguments pass as they are.
+    So results of narrower types are rounded once. Arguments, by place or name, are numbers or arrays of real numbers;
+    TypeError for complex ones. Other keyword arguments pass as they are.
     """
+    names = f.__code__.co_varnames[: f.__code__.co_argcount]
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        for name in names[len(args) :] if kwargs else ():
+            if name not in kwargs:
+                break
+            args = (*args, kwargs.pop(name))
         ts = promote_inexact(*args)
         dtype, weak = ts[0].dtype.name, all(t.weak_type for t in ts)
         if ts[0].dtype.kind == "c":

@@ -158,7 +158,7 @@ def multigammaln(a: Any, d: Any) -> Tensor:
 
 
 @in_float64
-def _multigammaln(a: Any, d: int) -> Tensor:
+def _multigammaln(a: Any, *, d: int) -> Tensor:
     total = number(d * (d - 1) / 4 * math.log(math.pi), a)
     for j in range(d):
         total = total + _gammaln(a - j / 2)
