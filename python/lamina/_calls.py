@@ -137,6 +137,7 @@ class Calls:
                 self._ours(f) if t.__module__ == "lamina" else f
             )  # of C code; a jitted function or custom rule
         if t is functools.partial:
+            self.watch.held(f)
             inner = self.callee(f.func)
             return functools.partial(inner, *f.args, **f.keywords)
         call = looked_up(t, "__call__")

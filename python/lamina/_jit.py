@@ -662,6 +662,11 @@ class Compiled(Lowered):
                     f"{_name(self._jitted._f)} was compiled for {describe(ShapeDtype(shape, dtype))} as "
                     f"{_argument_path(self._jitted._f, path)}, not {describe(x)}"
                 )
+        if not (self._variant.reads.holds() or self._variant.reads.refresh()):
+            raise RuntimeError(
+                f"what {_name(self._jitted._f)} reads besides its arguments has changed since it was compiled: compile "
+                "it again, or call the jitted function"
+            )
         return self._jitted._run(self._trace, self._variant, args, kwargs, treedef, leaves)
 
 

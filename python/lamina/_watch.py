@@ -162,6 +162,8 @@ class Watch:
             self.reads.also(read, READ_ONLY, None)
         else:
             self.reads.also(read, CONTENT, content)
+            if hasattr(value, "_mask"):  # of a masked array
+                self.seen(self.reads.below(read, ATTRIBUTE, "_mask"), value._mask)
             if getattr(getattr(value, "dtype", None), "hasobject", False):
                 self.noted(value.ravel().tolist())  # and held: no other object gets the place of one
 
@@ -323,6 +325,9 @@ class Watch:
                 self.reads.also(self.source_of(x), EQUAL, type(x)(x))
             return []
         t = type(x)
+        if outside and t.__module__ == "collections" and hasattr(x, "__dict__"):  # ChainMap, UserDict and kin
+            source = self.source_of(x)
+            return [self.seen(self.reads.below(source, ATTRIBUTE, n), v) for n, v in x.__dict__.items()]
         if t.__module__ == "numpy" or isinstance(x, (type, FUNCTION, METHOD, BUILTIN, types.ModuleType)):
             return []
         if not is_users_type(t) or not outside:
@@ -441,6 +446,7 @@ class Watch:
             return f if inner is f.__func__ else METHOD(inner, f.__self__)
         if t is not FUNCTION:
             if t is functools.partial:
+                self.held(f)
                 inner = self.entered(f.func)
                 return f if inner is f.func else functools.partial(inner, *f.args, **f.keywords)
             call = looked_up(t, "__call__")
@@ -452,10 +458,24 @@ class Watch:
         found = self._copies.get(id(f))
         if found is None:
             self._kept.append(f)
+            self.held(f)
             self._copies[id(f)] = f  # while its cells are looked at, which may hold it
             found = self._watched(f) if is_users(f.__code__.co_filename) else self._around(f)
             self._copies[id(f)] = found
         return found
+
+    def held(self, f: Any) -> None:
+        """Arrays among the defaults of a function, and the arguments that a partial holds, are read in each call."""
+        partial = type(f) is functools.partial
+        for name in ("args", "keywords") if partial else ("__defaults__", "__kwdefaults__"):
+            values = getattr(f, name)
+            for key, x in values.items() if isinstance(values, dict) else enumerate(values or ()):
+                if type(x) is not Tensor and (type(x) in PLAIN or _core.content_of(x) is None):
+                    continue
+                read = self.reads.below(self.source_of(f, "", weak=True), ATTRIBUTE, name)
+                if read.test == ANY:
+                    self.reads.expect(read, values)
+                self.seen(self.reads.below(read, ITEM, key), x)
 
     def _watched(self, f: types.FunctionType) -> Any:
         code = rewritten(f.__code__)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import array
+import collections
+import functools
 import warnings
 
 import lamina as lm
@@ -144,3 +146,107 @@ def test_values_that_python_takes_of_narrow_tensors_are_guarded():
     assert f(3.0).item() == 3
     w[0] = 2.0
     assert f(3.0).item() == 6
+
+
+# --- arrays that a function holds otherwise than by name ---
+
+
+def _default():
+    a = np.ones(5000)
+
+    def f(x, c=a):
+        return x * c
+
+    return f, lambda: _set(a, 2)
+
+
+def _keyword_default():
+    a = np.ones(5)
+
+    def f(x, *, c=a):
+        return x * c
+
+    return f, lambda: _set(a, 2)
+
+
+def _helpers_default():
+    a = np.ones(5)
+
+    def helper(x, c=a):
+        return x * c
+
+    return lambda x: helper(x), lambda: _set(a, 2)
+
+
+def _partial():
+    a = np.ones(5000)
+    return functools.partial(lambda c, x: x * c, a), lambda: _set(a, 2)
+
+
+def _partial_by_name():
+    a = np.ones(5)
+    return functools.partial(lambda x, c: x * c, c=a), lambda: _set(a, 2)
+
+
+def _partial_tensor():
+    a = lnp.ones(5)
+    return functools.partial(lambda c, x: x * c, a), lambda: a.__setitem__(slice(None), 2.0)
+
+
+def _tensor_default():
+    a = lnp.ones(5)
+
+    def f(x, c=a):
+        return x * c
+
+    return f, lambda: a.__setitem__(slice(None), 2.0)
+
+
+def _masked():
+    a = np.ma.array(np.ones(3), mask=[0, 0, 0])
+    return lambda x: x * lnp.asarray(a.filled(5.0)), lambda: a.__setitem__(0, np.ma.masked)
+
+
+def _chain():
+    a = collections.ChainMap({"k": 1.0})
+    return lambda x: x * a["k"], lambda: a.__setitem__("k", 2.0)
+
+
+def _user_dict():
+    a = collections.UserDict({"k": np.ones(3)})
+    return lambda x: x * a["k"], lambda: _set(a["k"], 2)
+
+
+HELD = [
+    _default,
+    _keyword_default,
+    _helpers_default,
+    _partial,
+    _partial_by_name,
+    _partial_tensor,
+    _tensor_default,
+    _masked,
+    _chain,
+    _user_dict,
+]
+
+
+@pytest.mark.parametrize("make", HELD)
+def test_what_a_function_holds_is_seen(make):
+    f, change = make()
+    jitted = lm.jit(f)
+    before = _plain(jitted(2.0))
+    assert before == _plain(f(2.0)) == _plain(jitted(2.0))
+    change()
+    assert _plain(jitted(2.0)) == _plain(f(2.0)) != before
+
+
+def test_a_program_compiled_ahead_of_time_says_that_it_is_stale():
+    a, rate = np.ones(5), [0.5]
+    compiled = lm.jit(lambda x: x * a * rate[0]).lower(1.0).compile()
+    assert _plain(compiled(2.0)) == [1] * 5
+    rate[0] = 1.5  # a number is an argument that nobody sees
+    assert _plain(compiled(2.0)) == [3] * 5
+    a[0] = 7
+    with pytest.raises(RuntimeError, match="has changed since it was compiled"):
+        compiled(2.0)
