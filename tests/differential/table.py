@@ -399,7 +399,8 @@ NOT_YET: dict[str, dict[str, str]] = {
     "numpy": {
         **_because(
             "about text and files",
-            "array_repr array_str get_printoptions set_printoptions printoptions load save savez",
+            "array_repr array_str get_printoptions set_printoptions printoptions load save savez "
+            "fromfile fromiter fromstring",
         ),
         **_because("predicate of Python objects", "iterable"),
         **_because("tests/python compares it with NumPy", "poly polyfit roots astype"),

@@ -257,7 +257,7 @@ def test_polyfit_and_roots():
     np.testing.assert_allclose(lnp.poly(np.diag([1.0, 2])).numpy(), [1, -3, 2])
 
 
-def test_files_and_print():
+def test_files_and_print(tmp_path):
     file = io.BytesIO()
     lnp.save(file, lnp.array(X))
     file.seek(0)
@@ -269,6 +269,12 @@ def test_files_and_print():
     assert found["arr_0"].shape == (2,) and found["b"].shape == (3,)
     with pytest.raises(TypeError, match="astype"):
         lnp.save(io.BytesIO(), lnp.ones(2, dtype="bfloat16"))
+    assert lnp.fromstring("1 2 3", int, sep=" ").numpy().tolist() == [1, 2, 3]
+    assert lnp.fromiter((k * k for k in range(4)), "float32", 3).numpy().tolist() == [0, 1, 4]
+    X.tofile(tmp_path / "x")
+    np.testing.assert_array_equal(lnp.fromfile(tmp_path / "x", "float32", offset=4).numpy(), X.ravel()[1:])
+    with pytest.raises(TypeError, match="astype"):
+        lnp.fromiter([1.0], "bfloat16")
     with lnp.printoptions(precision=2):
         assert "3.14" in repr(lnp.array(3.14159)) and "3.1415" not in repr(lnp.array(3.14159))
     assert lnp.array_str(lnp.arange(3)) == "[0 1 2]"

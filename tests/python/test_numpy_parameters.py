@@ -52,6 +52,8 @@ def test_slices_of_a_given_number():
     c = np.array([0, 1, 1, 0, 1])
     got = lm.jit(lambda c, x: lnp.compress(c, x, axis=1, size=4, fill_value=9.0))(c, X)
     np.testing.assert_array_equal(got.numpy(), np.concatenate([X[:, c > 0], np.full((4, 1), 9.0)], 1))
+    filled = lnp.compress(c, X, axis=1, size=4, fill_value=0.1)  # of all 53 bits
+    assert filled[0, 3].item() == 0.1 and lnp.intersect1d(X[0], X[1], size=1, fill_value=0.1).item() == 0.1
     assert lnp.extract(c, X[0], size=2).numpy().tolist() == X[0, [1, 2]].tolist()
     i, j = lm.jit(lambda: lnp.mask_indices(3, lnp.triu, 1, size=4))()
     assert i.numpy().tolist() == [0, 0, 1, 0] and j.numpy().tolist() == [1, 2, 2, 0]

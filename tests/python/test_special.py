@@ -73,6 +73,32 @@ VALUES = [
 ]
 
 
+def test_fresnel():
+    """Against mpmath: SciPy loses the phase of large arguments."""
+    x = np.concatenate([POSITIVE[:60], RNG.uniform(0, 8, 60), [1.4999, 1.5, 1.5001, 300.0, 1e5, 1e10]])
+    with mp.workdps(50):
+        want = [[float(f(mp.mpf(v))) for v in x] for f in (mp.fresnels, mp.fresnelc)]
+    for got, minus, w in zip(special.fresnel(x), special.fresnel(-x), want):
+        assert relative_error(got.numpy(), w) <= 2e-15
+        np.testing.assert_array_equal(minus.numpy(), -got.numpy())
+    ends = np.array([0.0, -0.0, np.inf, -np.inf, np.nan])
+    for got, w in zip(special.fresnel(ends), reference.fresnel(ends)):
+        np.testing.assert_array_equal(got.numpy(), w)
+    for i, (f, g) in enumerate(
+        [(np.sin, lambda p: np.pi * 2.2 * np.cos(p)), (np.cos, lambda p: -np.pi * 2.2 * np.sin(p))]
+    ):
+        one = lambda v, i=i: special.fresnel(v)[i]  # noqa: E731
+        p = np.pi * 2.2**2 / 2
+        x = lnp.array(np.array(2.2))
+        for d in (
+            lm.grad(one),
+            lm.jit(lm.grad(one)),
+            lambda v, o=one: lm.jvp(o, (v,), (lnp.ones_like(v),))[1],
+        ):
+            assert d(x).item() == pytest.approx(f(p), rel=1e-13)
+        assert lm.grad(lm.grad(one))(x).item() == pytest.approx(g(p), rel=1e-13)
+
+
 def relative_error(got, want):
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     error = np.abs(got - want) / np.maximum(np.abs(want), 1e-290)

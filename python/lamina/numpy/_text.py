@@ -1,4 +1,4 @@
-"""Arrays in files and in print: load, save, savez, set_printoptions and kin, with NumPy's formats."""
+"""Arrays in files, text and print: load, save, fromfile, set_printoptions and kin, with NumPy's formats."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from lamina._tensor import to_tensor
 __all__ = [
     "array_repr",
     "array_str",
+    "fromfile",
+    "fromiter",
+    "fromstring",
     "get_printoptions",
     "load",
     "printoptions",
@@ -28,6 +31,37 @@ def load(file: Any) -> Any:
         return to_tensor(found)
     with found:
         return {name: to_tensor(found[name]) for name in found.files}
+
+
+def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Tensor:
+    """A 1-d array of a file of numbers: their bytes, or text with `sep` between them."""
+    import numpy as np
+
+    return to_tensor(np.fromfile(file, _of_numpy(dtype), count, sep, offset=offset))
+
+
+def fromiter(iter: Any, dtype: Any, count: int = -1) -> Tensor:
+    """A 1-d array of the numbers that an iterable gives, at most `count`."""
+    import numpy as np
+
+    return to_tensor(np.fromiter(iter, _of_numpy(dtype), count))
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Tensor:
+    """A 1-d array of a text of numbers with `sep` between them."""
+    import numpy as np
+
+    return to_tensor(np.fromstring(string, _of_numpy(dtype), count, sep=sep))
+
+
+def _of_numpy(dtype: Any) -> Any:
+    """NumPy's type of an element type; TypeError for those that it has from ml_dtypes only."""
+    from lamina import dtypes
+
+    name = dtypes.name_of(dtype)
+    if dtypes.is_foreign(name):
+        raise TypeError(f"NumPy reads no {name}; read another type and convert it with astype")
+    return name
 
 
 def save(file: Any, arr: Any) -> None:

@@ -5,15 +5,16 @@ derivatives of every order, by rule, in both modes.
 """
 
 from lamina import _missing, _results
-from lamina.scipy.special import _bessel, _convex, _error, _exponential, _gamma
+from lamina.scipy.special import _bessel, _convex, _error, _exponential, _fresnel, _gamma
 from lamina.scipy.special._bessel import *  # noqa: F403
 from lamina.scipy.special._convex import *  # noqa: F403
 from lamina.scipy.special._error import *  # noqa: F403
 from lamina.scipy.special._exponential import *  # noqa: F403
+from lamina.scipy.special._fresnel import *  # noqa: F403
 from lamina.scipy.special._gamma import *  # noqa: F403
 
 __all__: list[str] = []
-for _module in (_bessel, _convex, _error, _exponential, _gamma):
+for _module in (_bessel, _convex, _error, _exponential, _fresnel, _gamma):
     __all__ += _module.__all__
 __all__.sort()
 _results.own(globals())
