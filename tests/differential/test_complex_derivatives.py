@@ -57,6 +57,7 @@ def _functions():
                 callable(f)
                 and g is not None
                 and not isinstance(f, type)
+                and not hasattr(f, "itemsize")  # an element type
                 and f"{where}.{name}" not in OTHERWISE
             ):
                 sampled = zlib.crc32(f"{where}.{name}".encode()) % SAMPLE == 0
