@@ -49,9 +49,8 @@ std::optional<Attr> parse_attr(std::string_view name);
 int num_attrs();
 
 // The alternatives stand in the order of AttrKind.
-class AttrValue
-    : public std::variant<int64_t, bool, Dims, std::string, DType, LiteralPtr, ComputationPtr,
-                          std::vector<ComputationPtr>, std::vector<const Type*>> {
+class AttrValue : public std::variant<int64_t, bool, Dims, std::string, DType, LiteralPtr, ComputationPtr,
+                                      std::vector<ComputationPtr>, std::vector<const Type*>> {
  public:
   using variant::variant;
   // libstdc++ takes it that a variant of such types always has a value: where memory runs out in its own copy
