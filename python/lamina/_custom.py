@@ -310,7 +310,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
 
     >>> converted, arrays = lm.closure_convert(lambda x: w * x, 1.0)
     """
-    from lamina.lax._control import _Body, _spec
+    from lamina.lax._implicit import _Body, _spec
 
     leaves, treedef = tree_flatten(example_args)
     like = [_core.set_weak(to_tensor(x), False) for x in leaves]
