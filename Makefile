@@ -50,6 +50,7 @@ demo: build
 bench: build
 	cmake --build $(BUILD) -j $(JOBS) --target bench
 	@for program in $(BUILD)/tests/bench/*_bench; do echo "== $$program"; $$program || exit 1; done
+	PYTHONPATH=python $(PYTHON) tests/bench/call_bench.py --instructions
 	PYTHONPATH=python $(PYTHON) tests/bench/bench.py --json build/bench.json \
 	  --dot-bench $(BUILD)/tests/bench/dot_bench
 

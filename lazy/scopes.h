@@ -68,6 +68,8 @@ class ScopesSuspended {
   std::vector<Scope> suspended_;
 };
 
+// Whether this thread has no transform open, not even one that is suspended.
+inline bool nothing_open() { return open_scopes().empty() && suspended_from() == ~uint32_t{0}; }
 // Stamp of the innermost open scope; 0 if there is none.
 inline uint32_t innermost_stamp() {
   const std::vector<Scope>& scopes = open_scopes();

@@ -1,11 +1,13 @@
 // Forcing: from pending values to arrays.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
 
+#include "absl/container/inlined_vector.h"
 #include "hlo/hash_map.h"
 #include "hlo/host_lock.h"
 #include "hlo/linalg/calls.h"
@@ -82,6 +84,60 @@ uint32_t lowest_unbound() {
   return ~uint32_t{0};
 }
 
+// Programs of one op on arrays that are there, as `x + y` read at once makes them, found without encoding a
+// graph.
+class SingleOps {
+ public:
+  struct Key {
+    Op op;
+    uint8_t mode;
+    uint8_t operands;
+    uint16_t repeats;  // pairs of operands that are one
+    const hlo::Type* type;
+    uint64_t attrs;
+    std::array<const hlo::Type*, 3> types;
+    bool operator==(const Key&) const = default;
+  };
+
+  // Of a pending node outside all transforms; empty where it is no such program.
+  static std::optional<Key> key_of(const Node& n) {
+    const std::span<const hlo::Operand> in = n.operands();
+    if (!nothing_open() || n.data() || n.stamp() != 0 || n.shared() || n.type()->is_tuple() || in.empty() ||
+        in.size() > 3)
+      return {};
+    Key key{n.op(), n.mode(), static_cast<uint8_t>(in.size()), 0, n.type(), n.attrs().id(), {}};
+    for (size_t i = 0; i < in.size(); ++i) {
+      const Node& o = *in[i].node();
+      if (!o.data() || o.type()->is_tuple()) return {};
+      key.types[i] = o.type();
+      for (size_t j = 0; j < i; ++j) key.repeats |= (in[j] == in[i]) << (i * (i - 1) / 2 + j);
+    }
+    return key;
+  }
+
+  jit::SpecializationPtr find(const Key& key, int64_t generation) {
+    const Slot& slot = slots_[place(key)];
+    return slot.generation == generation && slot.key == key ? slot.entry.lock() : nullptr;
+  }
+  void put(const Key& key, const jit::SpecializationPtr& entry, int64_t generation) {
+    slots_[place(key)] = {key, generation, entry};
+  }
+
+ private:
+  struct Slot {
+    Key key = {};
+    int64_t generation = -1;
+    std::weak_ptr<jit::Specialization> entry = {};
+  };
+  static constexpr int kSlotBits = 5;
+  static size_t place(const Key& key) {
+    uint64_t h = static_cast<uint64_t>(key.op) ^ reinterpret_cast<uint64_t>(key.type) ^ key.attrs * 3;
+    for (const hlo::Type* t : key.types) h = h * 5 + reinterpret_cast<uint64_t>(t);
+    return h * 0x9E3779B97F4A7C15u >> (64 - kSlotBits);
+  }
+  std::array<Slot, size_t{1} << kSlotBits> slots_;
+};
+
 }  // namespace
 
 // What a thread has recorded and keeps. Sessions of threads that have ended are taken over by later ones.
@@ -121,6 +177,9 @@ class Session {
   }
 
   void run(std::span<const Value> wanted, bool automatic);
+  // Runs the program of one op on operands that are there, under the lock until it runs.
+  static void run_single(const Value& wanted, const jit::SpecializationPtr& entry,
+                         std::optional<hlo::GraphLock>& lock);
   void note_recorded() {
     // Counted under the graph lock, read by others without.
     const int64_t n = recorded_.load(std::memory_order_relaxed) + 1;
@@ -154,6 +213,7 @@ class Session {
   }
 
   std::vector<Cell*> cells_;
+  SingleOps single_ops_;  // used on its own thread only
   int64_t flushes_ = 0, automatic_ = 0, flushed_at_ = 0;
   std::atomic<int64_t> recorded_{0};
 };
@@ -183,14 +243,43 @@ bool forceable(const Value& value) {
   return value.node()->stamp() == 0 || !has_parameter_beneath(value);
 }
 
+void Session::run_single(const Value& wanted, const jit::SpecializationPtr& entry,
+                         std::optional<hlo::GraphLock>& lock) {
+  Node* const n = wanted.node();
+  absl::InlinedVector<jit::BufferRef, 3> arguments;
+  const std::span<const hlo::Operand> in = n->operands();
+  for (size_t i = 0; i < in.size(); ++i)
+    if (std::find(in.begin(), in.end(), in[i]) == in.begin() + static_cast<ptrdiff_t>(i))
+      arguments.push_back(jit::array_of(Value(in[i]))->buffer());
+  hlo::hold_back(n);
+  lock.reset();
+  std::vector<jit::BufferRef> results;
+  check(run_program(entry, std::span(arguments.data(), arguments.size()), false, results));
+  lock.emplace();
+  if (!n->data()) hlo::set_data(n, new jit::Array(n->type(), std::move(results[0])), hlo::is_open(*n));
+}
+
 void Session::run(std::span<const Value> wanted, bool automatic) {
   // Held until the program is known; others may record while it is compiled and run.
   std::optional<hlo::GraphLock> lock(std::in_place);
+  // Where only one op was recorded since the last flush nothing else waits to be computed.
+  std::optional<SingleOps::Key> single;
+  if (wanted.size() == 1 && recorded_.load(std::memory_order_relaxed) == flushed_at_ + 1)
+    single = SingleOps::key_of(*wanted[0].node());
   ++flushes_;
   if (automatic) ++automatic_;
   flushed_at_ = recorded_.load(std::memory_order_relaxed);
   for (const Value& v : wanted)
     if (v.node()->op() == Op::parameter && !v.node()->data()) throw Error(ErrorKind::kType, why_unknown(v));
+  jit::SpecializationCache& cache = jit::Engine::get().cache();
+  const int64_t generation = cache.generation();
+  if (single) {
+    if (const jit::SpecializationPtr known = single_ops_.find(*single, generation)) {
+      cache.count_hit();
+      run_single(wanted[0], known, lock);
+      return;
+    }
+  }
   std::vector<Value> named(wanted.begin(), wanted.end());
   collect(named);
   std::vector<Value> roots, leaves;
@@ -222,7 +311,6 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   if (roots.empty()) return;
   if (const auto leaf = unknown_leaf(); leaf != leaves.end())
     throw Error(ErrorKind::kType, why_unknown(*leaf));
-  jit::Engine& engine = jit::Engine::get();
   std::vector<jit::BufferRef> arguments, results;
   for (const Value& leaf : leaves)
     for (uint32_t i = 0; i < leaf.node()->num_results(); ++i)
@@ -241,13 +329,14 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
       away.leave();
       return *program;
     };
-    entry = check(engine.cache().get(
+    entry = check(cache.get(
         std::move(key), take_program,
         [&] {
           return jit::SpecializationCache::Origin{"lazy", "", location_name(where)};
         },
         take_program));
   }
+  if (single && roots.size() == 1) single_ops_.put(*single, entry, generation);
   lock.reset();
   check(run_program(entry, arguments, false, results));
   lock.emplace();

@@ -1,5 +1,6 @@
 #include "lazy/transforms.h"
 
+#include <cstring>
 #include <optional>
 
 #include "hlo/host_lock.h"
@@ -233,11 +234,8 @@ hlo::Mutex& entry_mutex() {
 }
 }  // namespace
 
-jit::SpecializationPtr Program::compile() {
-  {
-    std::lock_guard lock(entry_mutex());
-    if (entry_) return entry_;
-  }
+const jit::SpecializationPtr& Program::compile() {
+  if (compiled_.load(std::memory_order_acquire)) return entry_;
   std::vector<uint64_t> key =
       check(hlo::encode_graph(computation_->parameters(), computation_->roots(), nullptr, nullptr));
   hlo::HostLockReleased away;
@@ -248,6 +246,7 @@ jit::SpecializationPtr Program::compile() {
       }));
   std::lock_guard lock(entry_mutex());
   if (!entry_) entry_ = std::move(made);
+  compiled_.store(true, std::memory_order_release);
   return entry_;
 }
 
@@ -281,10 +280,12 @@ std::shared_ptr<Program> Program::closed(const std::vector<Lazy>& outputs, const
 std::vector<bool> Program::bind_hidden(std::span<const Value> values) {
   std::vector<bool> found;
   hidden_at_.clear();
+  taken_from_.assign(captured_.size(), -1);
   for (const Value& v : values) {
     const auto it = std::find(captured_.begin(), captured_.end(), v);
     found.push_back(it != captured_.end());
     hidden_at_.push_back(found.back() ? static_cast<int>(it - captured_.begin()) : -1);
+    if (found.back()) taken_from_[it - captured_.begin()] = static_cast<int>(hidden_at_.size()) - 1;
   }
   return found;
 }
@@ -305,13 +306,18 @@ std::vector<Value> Program::operands(const std::vector<Lazy>& args, std::span<co
   return out;
 }
 
-std::vector<Lazy> Program::leaves(std::vector<jit::BufferRef> results) const {
-  std::vector<Value> out;
+std::vector<Lazy> Program::leaves(std::span<jit::BufferRef> results) const {
+  hlo::GraphLock lock;
+  std::vector<Lazy> out;
+  out.reserve(results.size());
+  hlo::Builder b;
   for (size_t i = 0; i < results.size(); ++i) {
     const hlo::Type* t = computation_->roots()[i].type();
-    out.push_back(hlo::make_leaf(t, new jit::Array(t, std::move(results[i]))));
+    Value leaf = hlo::make_leaf(t, new jit::Array(t, std::move(results[i])));
+    out.push_back(from_carrier(b, std::move(leaf), results_[i].type->dtype, results_[i].weak));
   }
-  return from_carriers(std::move(out), results_);
+  check(b.status());
+  return out;
 }
 
 namespace {
@@ -338,7 +344,54 @@ std::vector<Lazy> Program::call(const std::vector<Lazy>& args, std::span<const V
   }
   std::vector<jit::BufferRef> buffers = forced_buffers(given), results;
   check(run_program(compile(), buffers, false, results));
-  return leaves(std::move(results));
+  return leaves(results);
+}
+
+bool Program::call_ready(std::span<const Argument> args, std::span<const Lazy* const> hidden,
+                         std::vector<Lazy>& results) {
+  if (!nothing_open()) return false;
+  absl::InlinedVector<jit::BufferRef, 12> buffers;
+  buffers.reserve(args.size() + captured_.size());
+  const auto add = [&](const Value& v) {
+    if (!v.node()->data()) return false;
+    if (v.node()->stamp() != 0) {
+      const Value held = v;  // a Tensor's, which another thread may write to while this one waits for a lock
+      if (in_open_scope(held)) return false;
+      buffers.push_back(jit::array_of(held)->buffer());
+    } else {
+      buffers.push_back(jit::array_of(v)->buffer());
+    }
+    return true;
+  };
+  for (size_t i = 0; i < args.size(); ++i) {
+    const hlo::Type* type = computation_->parameters()[i].type();
+    if (const Lazy* x = args[i].array) {
+      const Value* v = x->value.type() == type ? &x->value : &x->wide;
+      if (!*v || v->type() != type || !add(*v)) return false;
+    } else {
+      if (type != hlo::scalar_type(args[i].kind)) return false;
+      jit::BufferRef number = check(jit::Engine::get().allocator().allocate(type->bytes()));
+      std::memcpy(number->data(), &args[i].number, static_cast<size_t>(type->bytes()));
+      buffers.push_back(std::move(number));
+    }
+  }
+  for (size_t i = 0; i < captured_.size(); ++i) {
+    // Of each hidden argument bind_hidden named two values: as it is, and unrounded.
+    const int from = i < taken_from_.size() ? taken_from_[i] : -1;
+    if (from < 0 || static_cast<size_t>(from) / 2 >= hidden.size()) {
+      if (!add(captured_[i])) return false;
+      continue;
+    }
+    const Lazy& x = *hidden[static_cast<size_t>(from) / 2];
+    const bool unrounded = from % 2 == 1;
+    if (unrounded && !x.weak) return false;
+    const Value& v = unrounded && x.wide ? x.wide : x.value;
+    if (v.type() != captured_[i].type() || !add(v)) return false;
+  }
+  std::vector<jit::BufferRef> made;
+  check(run_program(compile(), std::span(buffers.data(), buffers.size()), false, made));
+  results = leaves(made);
+  return true;
 }
 
 std::vector<Lazy> Program::call_giving_up(std::vector<Lazy> args, std::span<const Value> hidden,
@@ -372,7 +425,7 @@ std::vector<Lazy> Program::call_giving_up(std::vector<Lazy> args, std::span<cons
   }
   if (!status.ok()) restore();
   check(status);
-  return leaves(std::move(results));
+  return leaves(results);
 }
 
 }  // namespace lamina::lazy

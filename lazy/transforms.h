@@ -7,6 +7,7 @@
 #ifndef LAMINA_LAZY_TRANSFORMS_H_
 #define LAMINA_LAZY_TRANSFORMS_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -68,6 +69,19 @@ class Program {
   // Runs it, or records a call inside an open transform of its operands. `hidden` replaces the captured
   // values that bind_hidden named.
   std::vector<Lazy> call(const std::vector<Lazy>& args, std::span<const Value> hidden = {});
+  // An argument, or an element of a type that a number of that kind is given in.
+  struct Argument {
+    const Lazy* array = nullptr;
+    DType kind = DType::kF64;
+    union {
+      double f64;
+      int64_t s64;
+    } number{};
+  };
+  // As `call` where nothing is open on this thread and all operands have their values, as they mostly do; the
+  // weak values among `hidden` unrounded. False, with nothing done, elsewhere. `results` is empty before.
+  bool call_ready(std::span<const Argument> args, std::span<const Lazy* const> hidden,
+                  std::vector<Lazy>& results);
   // Runs it, outside all transforms. given_up[i] (may be null) is a handle to argument i whose value is gone
   // afterwards: its memory is written over where nobody else holds it. After a failure it has its value
   // still, unless that has been written over.
@@ -84,19 +98,21 @@ class Program {
   const std::vector<Value>& captured() const { return captured_; }
   int64_t num_captured() const { return static_cast<int64_t>(captured_.size()); }
   // Compiles now; its entry in the specialization cache.
-  jit::SpecializationPtr compile();
+  const jit::SpecializationPtr& compile();
 
  private:
   Program() = default;
   std::vector<Value> operands(const std::vector<Lazy>& args, std::span<const Value> hidden) const;
-  std::vector<Lazy> leaves(std::vector<jit::BufferRef> results) const;
+  std::vector<Lazy> leaves(std::span<jit::BufferRef> results) const;
 
   hlo::ComputationPtr computation_;
   std::vector<Value> captured_;
-  std::vector<int> hidden_at_;  // index in captured_, or -1
+  std::vector<int> hidden_at_;   // index in captured_, or -1
+  std::vector<int> taken_from_;  // by captured value: which of those that bind_hidden named, or -1
   std::vector<Typed> arguments_, results_;
   std::string name_, where_, reason_;
-  jit::SpecializationPtr entry_;  // set once, under the lock of all programs
+  jit::SpecializationPtr entry_;       // set once, under the lock of all programs
+  std::atomic<bool> compiled_{false};  // whether it is
 };
 
 }  // namespace lamina::lazy

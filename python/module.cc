@@ -25,6 +25,7 @@
 #include "python/custom.h"
 #include "python/dlpack.h"
 #include "python/elementwise.h"
+#include "python/jitted.h"
 #include "python/linalg.h"
 #include "python/number.h"
 #include "python/reads.h"
@@ -425,41 +426,7 @@ void add_recording(py::module_& m) {
   });
 }
 
-// The types of a tuple of Tensors and the numerics mode as a hashable key; None if it holds anything else.
-PyObject* flat_key(PyObject*, PyObject* args) {
-  const Py_ssize_t n = PyTuple_GET_SIZE(args);
-  std::vector<uintptr_t> words(n);
-  if (const uint64_t mode = recording_mode()) words.push_back(mode);
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* o = PyTuple_GET_ITEM(args, i);
-    if (!is_tensor(o)) Py_RETURN_NONE;
-    const Lazy& x = lazy_of(o);
-    words[i] = reinterpret_cast<uintptr_t>(x.value.type()) | static_cast<uintptr_t>(x.weak);
-  }
-  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(words.data()),
-                                   static_cast<Py_ssize_t>(words.size() * sizeof(uintptr_t)));
-}
-PyMethodDef flat_key_method = {"flat_key", flat_key, METH_O,
-                               "A key of the types of a tuple of Tensors; None if it holds anything else."};
-
-// The values of hidden arguments: rounded, then unrounded ones (null of those that have none), since a
-// program may have captured either.
-std::vector<hlo::Value> hidden_values(const py::handle& tensors) {
-  hlo::GraphLock lock;
-  hlo::Builder b;
-  std::vector<hlo::Value> out;
-  for (const py::handle& t : tensors) {
-    const Lazy& x = lazy_of(t.ptr());
-    out.push_back(x.value);
-    out.push_back(x.weak ? lazy::carrier(b, x) : hlo::Value());
-  }
-  lazy::check(b.status());
-  return out;
-}
-
 void add_transforms(py::module_& m) {
-  // On the hit path of jit, so without pybind11 in between.
-  m.attr("flat_key") = py::reinterpret_steal<py::object>(PyCFunction_New(&flat_key_method, nullptr));
   m.def("jvp", [](const py::function& f, const py::sequence& primals, const py::sequence& tangents) {
     lazy::JvpResult r = lazy::jvp(flat(f), from_sequence(primals), from_sequence(tangents));
     return py::make_tuple(to_list(std::move(r.outputs)), to_list(std::move(r.tangents)));
@@ -697,6 +664,7 @@ void add_inspection(py::module_& m) {
         d["recorded"] = y.recorded;
         d["live_bytes"] = a.live_bytes;
         d["peak_bytes"] = a.peak_bytes;
+        d["direct_calls"] = direct_calls();
         d["live_nodes"] = hlo::live_nodes();
         d["live_attributes"] = hlo::live_counted_attrs();
         return d;
@@ -811,6 +779,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_dlpack(m);
   lamina::python::add_reads(m);
   lamina::python::add_tree(m);
+  lamina::python::add_jitted(m);
   lamina::python::add_inspection(m);
   lamina::python::add_stablehlo(m);
   lamina::python::add_linalg(m);

@@ -12,6 +12,7 @@
 #include "lazy/scopes.h"
 #include "python/elementwise.h"
 #include "python/hooks.h"
+#include "python/leaving.h"
 #include "python/number.h"
 #include "python/stopped.h"
 
@@ -27,7 +28,6 @@ using lazy::Lazy;
 namespace {
 
 PyTypeObject* tensor_type = nullptr;
-// Whether indices wait for the next read on this thread to be checked (python: _bounds).
 thread_local bool checks_waiting = false;
 
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
@@ -210,11 +210,24 @@ LAMINA_HOOK2(matmul_slot, "matmul")
 #undef LAMINA_HOOK2
 PyObject* repr_slot(PyObject* a) { return call_hook("repr", a); }
 PyObject* iter_slot(PyObject* a) { return call_hook("iter", a); }
-PyObject* float_slot(PyObject* a) { return call_hook("float", a); }
-PyObject* int_slot(PyObject* a) { return call_hook("int", a); }
-PyObject* index_slot(PyObject* a) { return call_hook("index", a); }
+// The quick way of a conversion, and else the one that is written in Python.
+PyObject* left(PyObject* (*quick)(PyObject*), const char* name, PyObject* a) {
+  PyObject* const out = quick(a);
+  if (out) return out;
+  if (!PyErr_Occurred()) return call_hook(name, a);
+  explain_error(a, nullptr);
+  return nullptr;
+}
+PyObject* float_slot(PyObject* a) { return left(float_of, "float", a); }
+PyObject* int_slot(PyObject* a) { return left(int_of, "int", a); }
+PyObject* index_slot(PyObject* a) { return left(index_of, "index", a); }
+PyObject* item_method(PyObject* a, PyObject*) { return left(item_of, "item", a); }
+PyObject* list_method(PyObject* a, PyObject*) { return left(list_of, "tolist", a); }
+PyObject* block_method(PyObject* a, PyObject*) {
+  return left([](PyObject* x) { return computed_now(x) ? Py_NewRef(x) : nullptr; }, "block_until_ready", a);
+}
 int bool_slot(PyObject* a) {
-  PyObject* r = call_hook("bool", a);
+  PyObject* const r = left(bool_of, "bool", a);
   if (!r) return -1;
   const int out = PyObject_IsTrue(r);
   Py_DECREF(r);
@@ -354,6 +367,13 @@ PyGetSetDef getters[] = {
     {"size", get_size, nullptr, "Number of elements.", nullptr},
     {"weak_type", get_weak, nullptr, "Whether the element type yields to other operands'.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyMethodDef methods[] = {
+    {"item", item_method, METH_NOARGS,
+     "The only element as a Python number. ValueError where there are several."},
+    {"tolist", list_method, METH_NOARGS,
+     "The elements as Python numbers in nested lists; a number where ndim is 0."},
+    {"block_until_ready", block_method, METH_NOARGS, "Computes the value now; returns the Tensor."},
+    {nullptr, nullptr, 0, nullptr}};
 PyMemberDef members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weakrefs), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
@@ -362,6 +382,7 @@ PyType_Slot slots[] = {
     {Py_tp_doc, const_cast<char*>("An array whose value is computed when it is first needed.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(dealloc_slot)},
     {Py_tp_getset, getters},
+    {Py_tp_methods, methods},
     {Py_tp_members, members},
     {Py_tp_repr, reinterpret_cast<void*>(repr_slot)},
     {Py_tp_iter, reinterpret_cast<void*>(iter_slot)},
@@ -486,6 +507,8 @@ bool may_leave(PyObject* tensor, bool may_hide_error) {
   return false;
 }
 
+bool reads_wait() { return checks_waiting; }
+
 bool views_living(PyObject* tensor) {
   ViewNode* const node = reinterpret_cast<TensorObject*>(tensor)->view;
   return node && living_ancestor(node);
@@ -546,6 +569,19 @@ std::vector<Lazy> from_sequence(const py::sequence& objects) {
     }
     out.push_back(*std::move(x));
   }
+  return out;
+}
+
+std::vector<hlo::Value> hidden_values(const py::handle& tensors) {
+  hlo::GraphLock lock;
+  hlo::Builder b;
+  std::vector<hlo::Value> out;
+  for (const py::handle& t : tensors) {
+    const Lazy& x = lazy_of(t.ptr());
+    out.push_back(x.value);
+    out.push_back(x.weak ? lazy::carrier(b, x) : hlo::Value());
+  }
+  lazy::check(b.status());
   return out;
 }
 

@@ -43,6 +43,8 @@ PyObject* unshared(PyObject* result, PyObject* viewed = nullptr);
 // Whether the value may leave as memory: false with an exception where an open derivative depends on it, or
 // an index was out of range. `may_hide_error`: the caller may be one that asks again by other means.
 bool may_leave(PyObject* tensor, bool may_hide_error = false);
+// Whether something is to be checked before the next read on this thread (python: _bounds).
+bool reads_wait();
 // Whether a Tensor is alive that NumPy would let `tensor` be a view of.
 bool views_living(PyObject* tensor);
 
@@ -53,6 +55,13 @@ std::optional<lazy::Lazy> from_object(PyObject* object);
 // that nothing is rounded twice; `out` has as many null elements. False, with or without an exception set, if
 // one cannot be taken.
 bool promoted_operands(std::span<PyObject* const> objects, absl::Span<lazy::Lazy> out);
+// What a compiled program depends on of an argument: its type, and whether that is weak.
+inline uintptr_t type_word(const lazy::Lazy& x) {
+  return reinterpret_cast<uintptr_t>(x.value.type()) | static_cast<uintptr_t>(x.weak);
+}
+// The values of hidden arguments, a tuple or list of Tensors: rounded, then unrounded ones (null of those
+// that have none), since a program may have captured either.
+std::vector<hlo::Value> hidden_values(const pybind11::handle& tensors);
 std::vector<lazy::Lazy> from_sequence(const pybind11::sequence& objects);
 pybind11::list to_list(std::vector<lazy::Lazy> lazies);
 // What a trace depends on besides its arguments: numerics and default types, 0 for the usual ones.

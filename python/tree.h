@@ -1,10 +1,38 @@
-// The usual containers flattened and built without Python code in between.
+// The usual containers built and compared without Python code in between.
 #ifndef LAMINA_PYTHON_TREE_H_
 #define LAMINA_PYTHON_TREE_H_
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 namespace lamina::python {
+
+// A container's structure, as the nodes of a TreeDef tell it (python: lamina.tree).
+class Structure {
+ public:
+  // Empty if it holds others than tuples, lists, dicts, named tuples and None.
+  static std::optional<Structure> of(PyObject* nodes);
+
+  size_t leaves() const { return leaves_; }
+  bool is_leaf() const { return nodes_.size() == 1 && nodes_[0].kind == Kind::kLeaf; }
+  // The container with these leaves(), which are borrowed. Throws what a class raises.
+  pybind11::object build(PyObject* const* leaves) const;
+
+  int traverse(visitproc visit, void* arg) const;
+
+ private:
+  enum class Kind : uint8_t { kLeaf, kTuple, kList, kDict, kNamed, kNone };
+  struct Node {
+    Kind kind;
+    size_t arity;
+    pybind11::object of;  // a dict's keys, a named tuple's class
+  };
+  std::vector<Node> nodes_;  // in preorder
+  size_t leaves_ = 0;
+};
 
 void add_tree(pybind11::module_& module);
 

@@ -140,6 +140,7 @@ SpecializationCache::Order SpecializationCache::evict() {
     if (place->second.empty()) by_place_.erase(place);
     evicted.splice(evicted.begin(), order_, oldest);
     ++stats_.evictions;
+    generation_.fetch_add(1, std::memory_order_relaxed);
   }
   return evicted;
 }
@@ -187,15 +188,15 @@ absl::Status SpecializationCache::run(const SpecializationPtr& entry, std::span<
                                   : executable.run(arguments, results, cancel);
   const double ms = milliseconds_since(start);
   entry->last_run_ms.store(ms, std::memory_order_relaxed);
-  std::lock_guard lock(mutex_);
-  ++entry->info.runs;
-  entry->info.run_ms += ms;
+  entry->runs.fetch_add(1, std::memory_order_relaxed);
+  entry->run_ms.fetch_add(ms, std::memory_order_relaxed);
   return status;
 }
 
 CacheStats SpecializationCache::stats() const {
   std::lock_guard lock(mutex_);
   CacheStats s = stats_;
+  s.hits += other_hits_.load(std::memory_order_relaxed);
   s.entries = static_cast<int64_t>(order_.size());
   return s;
 }
@@ -203,7 +204,11 @@ CacheStats SpecializationCache::stats() const {
 std::vector<EntryInfo> SpecializationCache::entries() const {
   std::lock_guard lock(mutex_);
   std::vector<EntryInfo> out;
-  for (const SpecializationPtr& e : order_) out.push_back(e->info);
+  for (const SpecializationPtr& e : order_) {
+    out.push_back(e->info);
+    out.back().runs = e->runs.load(std::memory_order_relaxed);
+    out.back().run_ms = e->run_ms.load(std::memory_order_relaxed);
+  }
   return out;
 }
 
@@ -221,6 +226,8 @@ void SpecializationCache::clear() {
   by_place_.clear();
   order_.swap(dropped);
   stats_ = {};
+  other_hits_.store(0, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace lamina::jit

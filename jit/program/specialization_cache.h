@@ -50,12 +50,14 @@ struct CacheStats {
 };
 
 struct Specialization {
-  EntryInfo info;  // under the cache's mutex
+  EntryInfo info;  // under the cache's mutex; without what follows of runs
   std::vector<uint64_t> key;
   hlo::ComputationPtr recorded;  // before any pass: keeps the attributes whose ids are in the key
   std::vector<const hlo::Type*> argument_types;
   std::shared_ptr<const Executable> executable;
   std::atomic<double> last_run_ms{-1};  // negative: not run yet
+  std::atomic<int64_t> runs{0};
+  std::atomic<double> run_ms{0};
 };
 using SpecializationPtr = std::shared_ptr<Specialization>;
 
@@ -80,6 +82,10 @@ class SpecializationCache {
   // Runs an entry and counts it. With `giving_up`, as Executable::run_giving_up.
   absl::Status run(const SpecializationPtr& entry, std::span<BufferRef> arguments, bool giving_up,
                    std::vector<BufferRef>& results, const CancelFlag* cancel);
+
+  // For who keeps entries at hand: another number once any has been taken out, and a hit elsewhere.
+  int64_t generation() const { return generation_.load(std::memory_order_relaxed); }
+  void count_hit() { other_hits_.fetch_add(1, std::memory_order_relaxed); }
 
   CacheStats stats() const;
   std::vector<EntryInfo> entries() const;
@@ -119,6 +125,7 @@ class SpecializationCache {
   HashMap<uint64_t, std::shared_ptr<Compile>> compiles_;           // by hash
   CacheStats stats_;
   int64_t next_id_ = 1;
+  std::atomic<int64_t> generation_{0}, other_hits_{0};
 };
 
 }  // namespace lamina::jit

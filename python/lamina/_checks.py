@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from lamina import _core
 from lamina._read_set import Unseen
 from lamina._source import user_frame
 
@@ -21,7 +22,11 @@ class _Modes(threading.local):
 
 
 _modes = _Modes()
-open_scopes = 0  # in the whole process, so that a call outside of any asks for one number only
+
+
+def is_open() -> bool:
+    """Whether any scope is open, in the whole process: a call outside of any asks for one number only."""
+    return _core.add_check_scopes(0) > 0
 
 
 @contextlib.contextmanager
@@ -46,20 +51,19 @@ def checks(reads: str = "raise", index: str = "raise") -> Iterator[None]:
     for name, mode in (("reads", reads), ("index", index)):
         if mode not in _MODES:
             raise ValueError(f"{name} must be 'off', 'warn' or 'raise', not {mode!r}")
-    global open_scopes
     saved = _modes.reads, _modes.index
     _modes.reads, _modes.index = reads, index
-    open_scopes += 1
+    _core.add_check_scopes(1)
     try:
         yield
     finally:
-        open_scopes -= 1
+        _core.add_check_scopes(-1)
         _modes.reads, _modes.index = saved
 
 
 def index_mode() -> str:
     """How indices that a program computes are checked on this thread."""
-    return _modes.index if open_scopes else "off"
+    return _modes.index if is_open() else "off"
 
 
 def warn(text: str) -> None:

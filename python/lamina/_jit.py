@@ -80,12 +80,27 @@ class _Branch:
 
 
 class _Variant:
-    __slots__ = ("donated", "paths", "reads", "root")
+    __slots__ = ("donated", "paths", "reads", "root", "served")
 
     def __init__(self, reads: ReadSet, donated: tuple[int, ...] | None) -> None:
         self.reads, self.paths = reads, 0
         self.donated = donated  # numbers of leaves of the arguments; None: not known yet
         self.root: _Branch | _Trace | None = None
+        self.served: Any = None  # the only trace as a _core.ReadyTrace, once it is known that it serves calls
+
+    def settled(self) -> None:
+        """Serves later calls without Python code, where one trace without writes to arguments takes them all."""
+        node = self.root
+        if (
+            self.served is None
+            and type(node) is _Trace
+            and self.donated is not None
+            and node.out_tree is not None
+        ):
+            with contextlib.suppress(ValueError):  # a result of an unusual structure
+                self.served = _core.ReadyTrace(
+                    node.program, node.out_tree.nodes, node.out_text, self.reads.guards, self.donated
+                )
 
 
 class _Tracing(threading.local):
@@ -225,12 +240,9 @@ def _attach(variant: _Variant, made: list[tuple[_Branch, bool]], node: _Branch |
 class _Self:
     """The object that a jitted method is called on: a static argument by identity, not kept alive."""
 
-    __slots__ = ("_deaths", "_hash", "entries", "ref")
+    __slots__ = ("_deaths", "_hash", "ref")
 
     def __init__(self, instance: Any) -> None:
-        self.entries: dict[
-            bytes, list[_Variant]
-        ] = {}  # of the jitted function's, those of the usual containers
         try:
             self.ref: Callable[[], Any] = weakref.ref(instance)
         except TypeError:
@@ -249,6 +261,21 @@ class _Self:
         return isinstance(other, _Self) and self.ref() is not None and self.ref() is other.ref()
 
 
+class _Static:
+    """A static argument as part of a key: 1, 1.0 and True are three."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Static) and _core.same_static(self.value, other.value)
+
+
 def _numbers(value: Any) -> tuple[int, ...]:
     return (value,) if isinstance(value, int) else tuple(value)
 
@@ -257,7 +284,7 @@ def _strings(value: Any) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-class Jitted:
+class Jitted(_core.JitCalls):
     """A function compiled once per signature: structure, shapes and element types of its arguments, static values."""
 
     def __init__(
@@ -298,13 +325,12 @@ class Jitted:
         if branches not in ("specialize", "error"):
             raise ValueError(f"branches is 'specialize' or 'error', not {branches!r}")
         self._branches = branches
-        self._plain = not (self._nums or self._names)
+        # As they count in the arguments of a call, and in those of a method besides its object.
+        self._static = frozenset((*self._nums, *self._names))
+        self._static_on = frozenset((*(n - 1 for n in self._nums), *self._names))
         self._gives_up = bool(self._donated or self._donated_names)
         self._entries: dict[Any, list[_Variant]] = {}
-        self._flat_entries: dict[bytes, list[_Variant]] = {}  # of _entries, those for positional tensors
-        self._tree_entries: dict[bytes, list[_Variant]] = {}  # and those for the usual containers
         self._instances: dict[int, _Self] = {}
-        self.hits = 0
 
     # --- finding the trace of a call ---
 
@@ -331,7 +357,7 @@ class Jitted:
     ) -> list[_Variant]:
         """The variants of a signature, traced with checks of indices or without (`index`: _checks.index_mode())."""
         types = tuple([(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves])
-        fixed = tuple(sorted(static.items(), key=lambda kv: str(kv[0]))) if static else None
+        fixed = tuple([(k, _Static(static[k])) for k in sorted(static, key=str)]) if static else None
         key = (treedef, types, fixed, _core.recording_mode(), index)
         try:
             found = self._entries.get(key)
@@ -343,7 +369,7 @@ class Jitted:
             while len(self._entries) >= MAX_ENTRIES and key not in self._entries:
                 # A list first: an instance that dies takes its entries out at any time.
                 self._entries.pop(next(iter(list(self._entries)), None), None)
-                self._forget_keys()
+                self._forget_calls()
             found = self._entries.setdefault(key, [])
             for value in static.values():
                 if type(value) is _Self:
@@ -388,7 +414,7 @@ class Jitted:
             node = node.children.get(outcome)
         if node is not None:
             self.hits += 1
-            if _checks.open_scopes:
+            if _checks.is_open():
                 _checks.report(_name(self._f), variant.reads.unseen.values())
             return node
         return self._trace(variant, leaves, treedef, static, outcomes)
@@ -436,44 +462,11 @@ class Jitted:
 
     # --- calling ---
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # The usual hot calls by one key: positional tensors, then tuples, lists and dicts of tensors and numbers.
-        key, leaves, entries = None, args, self._flat_entries
-        if self._plain and not _checks.open_scopes:
-            key = None if kwargs else _core.flat_key(args)
-            if key is None:
-                found = _core.tree_key(args, kwargs)
-                if found is not None:
-                    key, leaves = found
-                    entries = self._tree_entries
-            variants = entries.get(key)
-            if variants:
-                out = self._hit(variants[0], leaves)
-                if out is not None:
-                    return out[0]
-        return self._general(args, kwargs, entries, key)
+    # A call like an earlier one is served by the base class (python/jitted.cc), with what `_general` tells it.
 
-    def _hit(self, variant: _Variant, leaves: Sequence[Any]) -> tuple[Any] | None:
-        """The result by a variant's only trace, in a tuple; None if it has several, or does not serve."""
-        node, donated, reads = variant.root, variant.donated, variant.reads
-        if type(node) is not _Trace or donated is None or not _core.reads_hold(reads.guards):
-            return None
-        self.hits += 1
-        if donated:
-            out = self._run_giving_up(node, variant, leaves)
-        else:
-            nested = reads.guards and tracing.open
-            out = node.program(leaves, _hidden(variant) if nested else reads.tensors)
-        return (out[0] if node.out_tree is _LEAF else node.result(out),)
-
-    def _general(
-        self,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        entries: dict[bytes, list[_Variant]],
-        key: bytes | None,
-    ) -> Any:
-        leaves, treedef, static = self._arguments(args, kwargs)
+    def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any], on: _Self | None = None) -> Any:
+        given = args if on is None else (on, *args)
+        leaves, treedef, static = self._arguments(given, kwargs)
         index = _checks.index_mode()
         if (
             index != "off"
@@ -484,9 +477,25 @@ class Jitted:
         variant = self._variant(variants)
         trace = self._path(variant, leaves, treedef, static)
         self._keep(variants, variant)
-        if key is not None:
-            entries[key] = variants
-        return self._run(trace, variant, args, kwargs, treedef, leaves)
+        out = self._run(trace, variant, given, kwargs, treedef, leaves)
+        variant.settled()
+        if variant.served is not None and index == "off":
+            static, instance = (self._static, ()) if on is None else (self._static_on, (on.ref(),))
+            self.remember(args, kwargs, treedef.nodes, static, variants, *instance)
+        return out
+
+    def _general_on(self, instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call as a method of `instance`."""
+        on = self._instances.get(id(instance))
+        if on is None or on.ref() is not instance:
+            on = _Self(instance)
+            on.on_death(functools.partial(self._forget_instance, id(instance)))
+            self._instances[id(instance)] = on
+        return self._general(args, kwargs, on)
+
+    @staticmethod
+    def _is_container(x: Any) -> bool:
+        return tree_flatten(x)[1] != _LEAF
 
     def _run(
         self,
@@ -518,31 +527,6 @@ class Jitted:
         given = [x for i, x in zip(places, dynamic, strict=True) if i in self._donated]
         return tuple(tree_leaves([given, *(v for k, v in kwargs.items() if k in self._donated_names)]))
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is None:
-            return self
-        if tree_flatten(instance)[1] != _LEAF:
-            return functools.partial(self, instance)  # a container, such as a dataclass, is an argument
-        return functools.partial(self._call_on, instance)
-
-    def _call_on(self, instance: Any, /, *args: Any, **kwargs: Any) -> Any:
-        on = self._instances.get(id(instance))
-        if on is None or on.ref() is not instance:
-            on = _Self(instance)
-            on.on_death(functools.partial(self._instances.pop, id(instance)))
-            self._instances[id(instance)] = on
-        key = None
-        if self._plain and not _checks.open_scopes:
-            found = _core.tree_key(args, kwargs)
-            if found is not None:
-                key, leaves = found
-                variants = on.entries.get(key)
-                if variants:
-                    out = self._hit(variants[0], leaves)
-                    if out is not None:
-                        return out[0]
-        return self._general((on, *args), kwargs, on.entries, key)
-
     # --- ahead of time ---
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
@@ -565,12 +549,15 @@ class Jitted:
     def clear_cache(self) -> None:
         """Forgets every specialization."""
         self._entries.clear()
-        self._forget_keys()
+        self._forget_calls()
 
-    def _forget_keys(self) -> None:
-        self._flat_entries.clear()
-        self._tree_entries.clear()
+    def _forget_calls(self) -> None:
+        self.forget()
         self._instances.clear()
+
+    def _forget_instance(self, address: int, _: Any = None) -> None:
+        self._instances.pop(address, None)
+        self.forget(address)
 
     def __reduce__(self) -> str:
         # By reference, as functions are: the name leads to this object again.
@@ -579,6 +566,16 @@ class Jitted:
     def __repr__(self) -> str:
         count = sum(v.paths for variants in self._entries.values() for v in variants)
         return f"<jit {_name(self._f)}: {count} {'entry' if count == 1 else 'entries'}, {self.hits} hits>"
+
+
+def _signature_of_bound(bound: Any) -> Any:
+    import inspect
+
+    whole = inspect.signature(bound.__func__)
+    return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
+_core.BoundJit.__signature__ = property(_signature_of_bound)
 
 
 def _takes_any(f: Callable[..., Any]) -> bool:

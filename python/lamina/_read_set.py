@@ -23,7 +23,6 @@ from lamina._source import place_of, user_frame
 # How a read is reached, and what must hold of what it finds: the numbers of python/reads.cc.
 OBJECT, WEAK, CELL, ATTRIBUTE, ITEM, SAME = range(6)
 ANY, IS, TYPE, EQUAL, IS_WEAK, LENGTH, KEYS, ABSENT, METHOD, CONTENT, READ_ONLY, ALIAS = range(12)
-ROW = 5  # fields of a guard: access, number of the read it starts from, holder or key, test, what is expected
 
 _MISSING = object()
 _LEAVES = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice, type(NotImplemented))
@@ -72,6 +71,7 @@ class Read:
         return self.expected() if self.test == IS_WEAK else self.expected
 
     def row(self) -> tuple[Any, ...]:
+        """As python/reads.cc takes it: access, number of the read it starts from, holder or key, test, expected."""
         test, expected = self.test, self.expected
         if self.kind is not None and not self.identity and test in (IS, IS_WEAK):
             test, expected = TYPE, self.kind
@@ -107,8 +107,7 @@ class ReadSet:
         self._captured: set[int] = set()  # numbers in _hidden
         self.open = 0  # traces under way
         self.unseen: dict[Any, Unseen] = {}
-        self.guards: tuple[Any, ...] = ()
-        self.tensors: tuple[Tensor, ...] = ()
+        self.guards = _core.Guards()
 
     # --- while a function is traced ---
 
@@ -162,7 +161,7 @@ class ReadSet:
             self._hidden.append(read)
         elif _is_leaf(value):
             read.test, read.expected = EQUAL, value
-        elif isinstance(value, types.MethodType):
+        elif isinstance(value, (types.MethodType, _core.BoundJit)):
             read.test, read.expected = METHOD, value.__func__
         else:
             read.kind = type(value) if _is_seen_through(value) else None
@@ -232,20 +231,36 @@ class ReadSet:
 
     # --- at each call ---
 
-    def _settle(self) -> None:
-        self.guards = tuple([x for r in self.reads for x in r.row()])
-        self.tensors = self._tensors()
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The hidden arguments, as at the last call."""
+        return self.guards.tensors
 
-    def _tensors(self) -> tuple[Tensor, ...]:
-        return tuple([h.leaf() if type(h) is Observed else h.expected for h in self._hidden])
+    def _settle(self) -> None:
+        self.guards.set(
+            tuple([x for r in self.reads for x in r.row()]),
+            tuple([h.leaf() if type(h) is Observed else h.expected for h in self._hidden]),
+            tuple(self._parameters()),
+        )
+
+    def _parameters(self) -> Iterator[tuple[int, int, Read, Observed | None]]:
+        """The reads whose values may change without more ado: their rows, hidden arguments and numbers."""
+        places = {id(h): i for i, h in enumerate(self._hidden)}
+        for read in self.reads:
+            place = places.get(id(read if read.number is None else read.number), -1)
+            if read.number is not None:
+                if not (read.number.used or self._derived) and (place < 0 or place in self._captured):
+                    yield read.at, place, read, read.number
+            elif place in self._captured:
+                yield read.at, place, read, None
 
     def holds(self) -> bool:
         """Whether all is as it was at the last call."""
-        return _core.reads_hold(self.guards)
+        return self.guards.hold()
 
     def refresh(self) -> bool:
         """Takes the present values; False if the traces do not serve them."""
-        found, failed = _core.reads_now(self.guards, _MISSING)
+        found, failed = self.guards.now(_MISSING)
         changed: dict[int, Any] = {}
         numbers: dict[int, Any] = {}
         for i in failed:
@@ -270,16 +285,15 @@ class ReadSet:
                 return False
             if not o.used and not is_number(now):
                 return False
-        rows = list(self.guards)
         for i, now in changed.items():
             read = self.reads[i]
-            read.expected = rows[ROW * i + ROW - 1] = now
+            read.expected = now
             if read.number is not None:
                 read.number.become(now)
         for o, now in later:
             if not _equal(now, o.value):
                 o.become(now)
-        self.guards, self.tensors = tuple(rows), self._tensors()
+        self._settle()
         return True
 
     def _again(self, number: Observed, numbers: dict[int, Any]) -> Any:
@@ -301,7 +315,7 @@ class ReadSet:
         """What each read finds."""
         if self.open:
             self._settle()
-        return _core.reads_now(self.guards, _MISSING)[0]
+        return self.guards.now(_MISSING)[0]
 
     def now_hidden(self) -> tuple[Tensor, ...]:
         """The hidden arguments so far, while a trace is under way."""

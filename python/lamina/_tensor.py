@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from lamina import _bounds, _core, _interop, _observed, _source, dtypes
+from lamina import _bounds, _core, _interop, _observed, _source, dtypes, tree
 from lamina._core import Tensor
 from lamina._open import taken
 
@@ -440,6 +440,7 @@ def install() -> None:
             "taken": taken,
             "before_read": _bounds.run_pending,
             "observed": _observed.Observed,
+            "containers": tree._registry,
             "package_path": os.path.dirname(os.path.abspath(__file__)) + os.sep,
             "dtype": dtypes.TABLE.__getitem__,
             "repr": _repr,
@@ -448,6 +449,9 @@ def install() -> None:
             "float": _float,
             "int": _int,
             "index": _index,
+            "item": _item,
+            "tolist": lambda x: numpy(x).tolist(),
+            "block_until_ready": block_until_ready,
             "getitem": _getitem,
             "setitem": _setitem,
             "true_divide": _numpy_call("true_divide"),
@@ -467,11 +471,8 @@ def install() -> None:
     Tensor.real = property(_forward("real"))
     Tensor.imag = property(_forward("imag"))
     Tensor.astype = _astype
-    Tensor.item = _item
-    Tensor.tolist = lambda self: numpy(self).tolist()
     Tensor.numpy = numpy
     Tensor.copy = _copy
-    Tensor.block_until_ready = block_until_ready
     Tensor.nbytes = property(lambda self: self.size * self.dtype.itemsize)
     Tensor.itemsize = property(lambda self: self.dtype.itemsize)
     Tensor.__array__ = _array

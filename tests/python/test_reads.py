@@ -102,8 +102,7 @@ class Inherited(Trainer):
 
 def check(call, plain, changes, retraces=0):
     """After each change the jitted result is that of plain code; numbers compile nothing."""
-    jitted = getattr(call, "func", call)
-    jitted = getattr(jitted, "__self__", jitted)
+    jitted = getattr(call, "__func__", call)
     got = call(X)
     np.testing.assert_array_equal(got.numpy(), plain(X).numpy())
     count, before = traces(jitted), misses()
