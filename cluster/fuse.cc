@@ -75,7 +75,7 @@ class Fuser {
 
  private:
   void refuse(const Node* producer, const Node* consumer, std::string reason) {
-    plan_.refusals.push_back({producer, consumer, std::move(reason)});
+    plan_.refusals.emplace_back(producer, consumer, std::move(reason));
   }
 
   struct RepeatKernel {

@@ -18,6 +18,8 @@ if(LAMINA_PYTHON)
     find_package(pybind11 3 REQUIRED CONFIG)
     pybind11_add_module(lamina_core MODULE ${python_sources})
     target_link_libraries(lamina_core PRIVATE lamina_lazy)
+    target_precompile_headers(lamina_core PRIVATE <pybind11/pybind11.h> <pybind11/functional.h> <pybind11/stl.h>
+      ${LAMINA_COMMON_HEADERS})
     target_link_options(lamina_core PRIVATE -Wl,--exclude-libs,ALL)
 
     set_target_properties(lamina_core PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${LAMINA_LIBRARY_DIR})

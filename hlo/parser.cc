@@ -19,7 +19,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_char(char c) { return is_letter(c) || is_digit(c) || c == '.'; }
 bool is_number_char(char c) { return is_name_char(c) || c == '-' || c == '+' || c == ':'; }
 
-std::string quoted(std::string_view text) { return str_cat("'", text, "'"); }
+std::string in_quotes(std::string_view text) { return str_cat("'", text, "'"); }
 
 constexpr int64_t kMaxValues = 65535;  // operands of a node, parameters, results
 
@@ -51,7 +51,7 @@ class Cursor {
   absl::Status expected(std::string_view what) {
     skip_space();
     if (at_ == text_.size()) return error(str_cat("expected ", what, ", but the text ends"));
-    return error(str_cat("expected ", what, ", not ", quoted(shown())));
+    return error(str_cat("expected ", what, ", not ", in_quotes(shown())));
   }
 
   bool looking_at(char c) {
@@ -71,7 +71,7 @@ class Cursor {
   }
   absl::Status expect(char c) {
     if (accept(c)) return absl::OkStatus();
-    return expected(quoted(std::string_view(&c, 1)));
+    return expected(in_quotes(std::string_view(&c, 1)));
   }
 
   // The name that stands here, not consumed; empty if there is none.
@@ -90,7 +90,7 @@ class Cursor {
     return absl::OkStatus();
   }
   absl::Status keyword(std::string_view word) {
-    if (peek_name() != word) return expected(quoted(word));
+    if (peek_name() != word) return expected(in_quotes(word));
     skip(word);
     return absl::OkStatus();
   }
@@ -112,7 +112,7 @@ class Cursor {
     while (end < text_.size() && is_number_char(text_[end])) ++end;
     if (end == at_) return expected(str_cat("a number of type ", info(t).name));
     if (!parse_number(text_.substr(at_, end - at_), t, out))
-      return error(str_cat(quoted(text_.substr(at_, end - at_)), " is no number of type ", info(t).name));
+      return error(str_cat(in_quotes(text_.substr(at_, end - at_)), " is no number of type ", info(t).name));
     at_ = end;
     return absl::OkStatus();
   }
@@ -167,7 +167,7 @@ class Cursor {
       if (n > limit) return error(str_cat("the list has more than ", limit, " entries"));
       LAMINA_RETURN_IF_ERROR(item());
       if (accept(close)) return absl::OkStatus();
-      if (!accept(',')) return expected(str_cat("',' or ", quoted(std::string_view(&close, 1))));
+      if (!accept(',')) return expected(str_cat("',' or ", in_quotes(std::string_view(&close, 1))));
     }
   }
 
@@ -338,7 +338,7 @@ class Parser {
     std::string_view op_name;
     LAMINA_RETURN_IF_ERROR(in_.name("an operation", &op_name));
     const std::optional<Op> op = parse_op(op_name);
-    if (!op) return in_.error_at(where, str_cat("there is no operation ", quoted(op_name)));
+    if (!op) return in_.error_at(where, str_cat("there is no operation ", in_quotes(op_name)));
     const OpDef& def = op_def(*op);
 
     std::vector<Value> operands;
@@ -392,7 +392,7 @@ class Parser {
   absl::Status define(size_t where, std::string_view name, const Value& value) {
     if (name == "return") return in_.error_at(where, "'return' is no name for a value");
     if (!values_.emplace(name, value).second)
-      return in_.error_at(where, str_cat(quoted(name), " is defined already"));
+      return in_.error_at(where, str_cat(in_quotes(name), " is defined already"));
     return absl::OkStatus();
   }
 
@@ -406,7 +406,8 @@ class Parser {
     }
     LAMINA_RETURN_IF_ERROR(in_.name("a value's name", &name));
     const auto it = values_.find(name);
-    if (it == values_.end()) return in_.error_at(where, str_cat("there is no value ", quoted(name), " here"));
+    if (it == values_.end())
+      return in_.error_at(where, str_cat("there is no value ", in_quotes(name), " here"));
     if (type && type != it->second.type())
       return in_.error_at(where,
                           str_cat(name, " is ", to_string(*it->second.type()), ", not ", to_string(*type)));
@@ -431,7 +432,7 @@ class Parser {
     const std::optional<Attr> key = parse_attr(name);
     if (!key ||
         std::none_of(def.attrs.begin(), def.attrs.end(), [&](const AttrSpec& s) { return s.attr == *key; }))
-      return in_.error_at(where, str_cat(def.name, " has no attribute ", quoted(name)));
+      return in_.error_at(where, str_cat(def.name, " has no attribute ", in_quotes(name)));
     if (has(*attrs, *key)) return in_.error_at(where, str_cat("the attribute ", name, " is given twice"));
     AttrValue value;
     LAMINA_RETURN_IF_ERROR(attribute_value(attr_kind(*key), &value));
@@ -478,7 +479,7 @@ class Parser {
     LAMINA_RETURN_IF_ERROR(in_.name("a computation's name", &name));
     const auto it = computations_.find(name);
     if (it == computations_.end())
-      return in_.error_at(where, str_cat("there is no computation ", quoted(name), " above"));
+      return in_.error_at(where, str_cat("there is no computation ", in_quotes(name), " above"));
     *out = it->second;
     return absl::OkStatus();
   }

@@ -69,7 +69,7 @@ absl::Status TextParser::element_type(TypeTree* out) {
     return absl::OkStatus();
   }
   if (!is_number_type(word) && word != "index")
-    return in_.error(at, str_cat("there is no element type ", quoted(word)));
+    return in_.error(at, str_cat("there is no element type ", in_quotes(word)));
   out->kind = TypeTree::Kind::kOther;
   out->why = str_cat("elements of type ", word, " are not supported");
   return absl::OkStatus();

@@ -54,17 +54,17 @@ std::string Cursor::shown() const {
 
 absl::Status Cursor::expected(std::string_view what) {
   if (at_end()) return error(str_cat("expected ", what, ", but the text ends"));
-  return error(str_cat("expected ", what, ", not ", quoted(shown())));
+  return error(str_cat("expected ", what, ", not ", in_quotes(shown())));
 }
 
 absl::Status Cursor::expect(char c) {
   if (accept(c)) return absl::OkStatus();
-  return expected(quoted(std::string_view(&c, 1)));
+  return expected(in_quotes(std::string_view(&c, 1)));
 }
 
 absl::Status Cursor::expect(std::string_view symbol) {
   if (accept(symbol)) return absl::OkStatus();
-  return expected(quoted(symbol));
+  return expected(in_quotes(symbol));
 }
 
 std::string_view Cursor::peek_word() {
@@ -163,7 +163,8 @@ absl::Status Cursor::balanced(char open, std::string_view* out) {
     if (c == ')' || c == ']' || c == '}' || c == '>') {
       const char partner = c == ')' ? '(' : c == ']' ? '[' : c == '}' ? '{' : '<';
       if (open_brackets.back() != partner)
-        return error(at_, str_cat(quoted(std::string_view(&c, 1)), " closes no bracket that is open here"));
+        return error(at_,
+                     str_cat(in_quotes(std::string_view(&c, 1)), " closes no bracket that is open here"));
       open_brackets.pop_back();
       if (open_brackets.empty()) {
         *out = text_.substr(inner, at_ - inner);
@@ -173,7 +174,7 @@ absl::Status Cursor::balanced(char open, std::string_view* out) {
     }
     ++at_;
   }
-  return error(start, str_cat(quoted(std::string_view(&open, 1)), " is never closed"));
+  return error(start, str_cat(in_quotes(std::string_view(&open, 1)), " is never closed"));
 }
 
 }  // namespace lamina::hlo::stablehlo

@@ -16,7 +16,7 @@ namespace lamina::hlo::stablehlo {
 // `message` at offset `at` of `text`, as "line:column: message".
 absl::Status error_at(std::string_view text, Place at, std::string_view message,
                       absl::StatusCode code = absl::StatusCode::kInvalidArgument);
-inline std::string quoted(std::string_view text) { return str_cat("'", text, "'"); }
+inline std::string in_quotes(std::string_view text) { return str_cat("'", text, "'"); }
 inline std::string_view view(const absl::Status& s) { return {s.message().data(), s.message().size()}; }
 
 class Cursor {

@@ -43,7 +43,7 @@ class Numbers {
     const std::string_view token = text.substr(at, stop - at);
     if (token.empty()) return in_.expected(str_cat("a number of type ", info(t).name));
     if (!read(token, t, out))
-      return in_.error(str_cat(quoted(token), " is no number of type ", info(t).name));
+      return in_.error(str_cat(in_quotes(token), " is no number of type ", info(t).name));
     in_.move_to(stop);
     return absl::OkStatus();
   }
@@ -136,7 +136,7 @@ absl::StatusOr<LiteralPtr> read_dense(const ModuleTree& module, const AttrTree& 
   }
   if (attr.kind == AttrTree::Kind::kResource) {
     const auto it = module.resources.find(std::string(attr.body));
-    if (it == module.resources.end()) return error(str_cat("there is no resource ", quoted(attr.body)));
+    if (it == module.resources.end()) return error(str_cat("there is no resource ", in_quotes(attr.body)));
     std::string_view digits = it->second;
     // "0x", the alignment in four bytes, the elements.
     if (!digits.starts_with("0x") || digits.size() < 10)

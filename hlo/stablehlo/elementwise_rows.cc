@@ -107,7 +107,7 @@ void reduce_precision(OpReader& r) {
   if (const std::string format = r.word({"format"}); !format.empty()) {
     const size_t m = format.find('m');
     if (format[0] != 'e' || m == std::string::npos)
-      return r.fail(str_cat("the format ", quoted(format), " is none"));
+      return r.fail(str_cat("the format ", in_quotes(format), " is none"));
     exponent = std::atoi(format.c_str() + 1);
     mantissa = std::atoi(format.c_str() + m + 1);
   }

@@ -196,7 +196,7 @@ absl::Status TextParser::loose(OpTree* out, char close) {
       LAMINA_RETURN_IF_ERROR(loose_item(out));
     }
     if (!in_.accept(',') && close != '\0' && in_.peek() != close)
-      return in_.expected(str_cat("',' or ", quoted(std::string_view(&close, 1))));
+      return in_.expected(str_cat("',' or ", in_quotes(std::string_view(&close, 1))));
   }
 }
 
@@ -218,7 +218,7 @@ absl::Status TextParser::loose_item(OpTree* out) {
   if (f.value.kind == AttrTree::Kind::kWord) {
     const char next = in_.peek();
     if (next == '\0' || (next != ',' && next != ':' && next != ')' && next != '{' && next != '('))
-      return in_.error(at, str_cat(quoted(word), " is not understood in ", out->name));
+      return in_.error(at, str_cat(in_quotes(word), " is not understood in ", out->name));
   }
   return absl::OkStatus();
 }

@@ -119,7 +119,7 @@ void rng(OpReader& r) {
     return r.yield(b.convert(b.add(over(low), b.multiply(over(high), b.multiply(radius, wave))), t));
   }
   if (distribution != "UNIFORM")
-    return r.fail(str_cat("the distribution is UNIFORM or NORMAL, not ", quoted(distribution)));
+    return r.fail(str_cat("the distribution is UNIFORM or NORMAL, not ", in_quotes(distribution)));
   Value spread = b.add(over(low), b.multiply(u, b.subtract(over(high), over(low))));
   if (!is_float(t)) spread = b.floor(spread);
   r.yield(is_bool(t) ? b.compare(u, b.full_like(u, 0.5), "LT") : b.convert(spread, t));

@@ -4,7 +4,7 @@
 
 namespace lamina::hlo::xla_text {
 
-using stablehlo::quoted;
+using stablehlo::in_quotes;
 
 namespace {
 
@@ -75,7 +75,7 @@ absl::Status Instruction::word(const RawAttribute& a, std::string_view* out) con
 absl::Status Instruction::flag(const RawAttribute& a, bool* out) const {
   *out = a.value == "true" || a.value == "1";
   if (*out || a.value == "false" || a.value == "0") return absl::OkStatus();
-  return error_at(a.at, str_cat(a.key, " is true or false, not ", quoted(a.value.substr(0, 40))));
+  return error_at(a.at, str_cat(a.key, " is true or false, not ", in_quotes(a.value.substr(0, 40))));
 }
 
 absl::Status Instruction::string(const RawAttribute& a, std::string* out) const {
@@ -159,8 +159,8 @@ absl::Status Instruction::window(const RawAttribute& a, Window* out) const {
     Dims* list = nullptr;
     for (const auto& [name, member] : fields)
       if (name == key) list = &(out->*member);
-    if (!list) return c.error(at, str_cat("a window has no ", quoted(key)));
-    if (!list->empty()) return c.error(at, str_cat("a window has one ", quoted(key)));
+    if (!list) return c.error(at, str_cat("a window has no ", in_quotes(key)));
+    if (!list->empty()) return c.error(at, str_cat("a window has one ", in_quotes(key)));
     LAMINA_RETURN_IF_ERROR(numbers(c, key, key == "pad" ? 2 : 1, list));
   }
   const size_t rank = out->size.size();

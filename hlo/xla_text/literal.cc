@@ -6,7 +6,7 @@
 
 namespace lamina::hlo::xla_text {
 
-using stablehlo::quoted;
+using stablehlo::in_quotes;
 
 namespace {
 
@@ -57,7 +57,7 @@ absl::Status real(Cursor& in, Place stop, DType t, std::byte* out) {
   }
   if (is_bool(t) && (token == "1" || token == "0")) token = token == "1" ? "true" : "false";
   const bool read = token.ends_with("nan") ? read_nan(token, payload, t, out) : parse_number(token, t, out);
-  if (!read) return in.error(str_cat(quoted(token.substr(0, 60)), " is no number of type ", info(t).name));
+  if (!read) return in.error(str_cat(in_quotes(token.substr(0, 60)), " is no number of type ", info(t).name));
   in.move_to(end);
   return absl::OkStatus();
 }

@@ -81,7 +81,7 @@ void conditional(OpReader& r) {
 void custom_call(OpReader& r) {
   const std::string target = r.word({"call_target_name"});
   if (const stablehlo::OpRow row = stablehlo::find_custom_call_row(target)) return row(r);
-  r.fail(str_cat("the target ", stablehlo::quoted(target), " is not known"));
+  r.fail(str_cat("the target ", stablehlo::in_quotes(target), " is not known"));
 }
 
 }  // namespace lamina::hlo::xla_text::op_rows

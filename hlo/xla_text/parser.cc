@@ -9,7 +9,7 @@ namespace lamina::hlo::xla_text {
 
 using stablehlo::BlockArgument;
 using stablehlo::FunctionTree;
-using stablehlo::quoted;
+using stablehlo::in_quotes;
 using stablehlo::view;
 
 namespace {
@@ -227,7 +227,7 @@ absl::Status Parser::attributes(std::vector<RawAttribute>* out) {
     a.at = in_.position();
     LAMINA_RETURN_IF_ERROR(raw_value(&a.value));
     for (const RawAttribute& other : *out)
-      if (other.key == a.key) return in_.error(a.at, str_cat("a second attribute ", quoted(a.key)));
+      if (other.key == a.key) return in_.error(a.at, str_cat("a second attribute ", in_quotes(a.key)));
     if (out->size() >= 64) return in_.error(a.at, "too many attributes");
     out->push_back(a);
   }
@@ -258,7 +258,7 @@ absl::Status Parser::raw_value(std::string_view* out) {
       if (open.empty()) break;
       if (open.back() != c)
         return in_.error(at,
-                         str_cat(quoted(std::string_view(&c, 1)), " closes no bracket that is open here"));
+                         str_cat(in_quotes(std::string_view(&c, 1)), " closes no bracket that is open here"));
       open.pop_back();
     }
     ++at;

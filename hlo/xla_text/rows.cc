@@ -9,7 +9,7 @@
 
 namespace lamina::hlo::xla_text {
 
-using stablehlo::quoted;
+using stablehlo::in_quotes;
 
 namespace {
 
@@ -350,7 +350,7 @@ absl::Status translate(const Instruction& in, Ops* out) {
   }
   if (!row)
     return stablehlo::error_at(in.text, in.opcode_at,
-                               str_cat("the opcode ", quoted(in.opcode), " is not known"),
+                               str_cat("the opcode ", in_quotes(in.opcode), " is not known"),
                                absl::StatusCode::kUnimplemented);
   if (!row->refused.empty()) return in.unsupported(row->refused);
   OpTree op;
@@ -373,7 +373,7 @@ absl::Status translate(const Instruction& in, Ops* out) {
     const bool listed = std::any_of(row->attributes.begin(), row->attributes.end(), known) ||
                         std::find(row->others.begin(), row->others.end(), a.key) != row->others.end();
     if (!listed && !is_ignored(a.key))
-      return in.error_at(a.at, str_cat(in.opcode, " has no attribute ", quoted(a.key)));
+      return in.error_at(a.at, str_cat(in.opcode, " has no attribute ", in_quotes(a.key)));
   }
   if (passes) {
     out->push_back(std::move(op));

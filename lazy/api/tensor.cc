@@ -182,9 +182,8 @@ std::string element_text(const hlo::Literal& x, int64_t i) {
       std::memcpy(&parts[k], at, sizeof parts[k]);
     }
   }
-  std::string im = number(parts[1]);
-  if (im[0] != '-') im.insert(0, "+");
-  return number(parts[0]) + im + "j";
+  const std::string im = number(parts[1]);
+  return str_cat(number(parts[0]), im[0] == '-' ? "" : "+", im, "j");
 }
 
 struct Printer {
