@@ -16,6 +16,7 @@
 #include "hlo/printer.h"
 #include "hlo/strings.h"
 #include "jit/program/engine.h"
+#include "jit/program/listing.h"
 #include "lazy/control.h"
 #include "lazy/escape.h"
 #include "lazy/lazy.h"
@@ -676,13 +677,15 @@ void add_inspection(py::module_& m) {
     return out;
   });
   m.def(
-      "cache_steps",
-      [](int64_t id) {
+      "cache_listing",
+      [](int64_t id, const std::string& stage) {
         const jit::SpecializationPtr e = jit::Engine::get().cache().find(id);
         if (!e) throw py::key_error("there is no cache entry " + std::to_string(id));
-        return e->executable->describe() + cluster::report(e->executable->program(), e->executable->plan());
+        const absl::StatusOr<std::string> text = jit::listing(jit::Engine::get(), *e->executable, stage);
+        lazy::check(text.status());
+        return *text;
       },
-      "The steps of an entry's executable, its fusion groups and why others were not fused.");
+      "A stage of an entry's executable as text (jit/program/listing.h).");
   m.def("cache_dot", [](int64_t id) {
     const jit::SpecializationPtr e = jit::Engine::get().cache().find(id);
     if (!e) throw py::key_error("there is no cache entry " + std::to_string(id));

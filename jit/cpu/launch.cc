@@ -187,6 +187,7 @@ class LoopStep final : public RowStep {
   }
 
   int64_t work() const override { return work_; }
+  const Kernel* kernel() const override { return kernel_.get(); }
   std::string describe() const override {
     const LoopKernel& k = kernel_->spec();
     size_t size = k.body.size();

@@ -136,6 +136,7 @@ class WhileStep final : public ControlStep {
     return absl::OkStatus();
   }
   std::string describe() const override { return str_cat("while, ", body_->steps().size(), " steps"); }
+  std::vector<const Executable*> programs() const override { return {cond_.get(), body_.get()}; }
 
  private:
   Program cond_, body_;
@@ -195,6 +196,7 @@ class ScanStep final : public ControlStep {
   std::string describe() const override {
     return str_cat("scan of ", length_, ", ", body_->steps().size(), " steps");
   }
+  std::vector<const Executable*> programs() const override { return {body_.get()}; }
 
  private:
   Program body_;
@@ -259,6 +261,11 @@ class CaseStep final : public ControlStep {
     return absl::OkStatus();
   }
   std::string describe() const override { return str_cat("case of ", branches_.size()); }
+  std::vector<const Executable*> programs() const override {
+    std::vector<const Executable*> all;
+    for (const Program& branch : branches_) all.push_back(branch.get());
+    return all;
+  }
 
  private:
   std::vector<Program> branches_;

@@ -24,6 +24,8 @@
 namespace lamina::jit {
 
 class Engine;
+class Executable;
+class Kernel;
 class RowStep;
 struct RowChain;
 
@@ -59,6 +61,9 @@ class Step {
   virtual int64_t work() const { return Run::kWatchedWork; }
   // One line for the report.
   virtual std::string describe() const = 0;
+  // For listings: the kernel that it runs, and the programs inside it.
+  virtual const Kernel* kernel() const { return nullptr; }
+  virtual std::vector<const Executable*> programs() const { return {}; }
   // Itself, if it may run in parts (jit/program/row_chain.h).
   virtual const RowStep* by_rows() const { return nullptr; }
 

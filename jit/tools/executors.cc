@@ -7,6 +7,7 @@
 
 #include "hlo/evaluator.h"
 #include "jit/program/engine.h"
+#include "jit/program/listing.h"
 
 namespace lamina::jit {
 namespace {
@@ -16,8 +17,7 @@ absl::StatusOr<std::vector<hlo::LiteralPtr>> run_evaluator(const hlo::Computatio
   return hlo::evaluate(*program, arguments);
 }
 
-absl::StatusOr<std::vector<hlo::LiteralPtr>> run_cpu(const hlo::ComputationPtr& program,
-                                                     std::span<const hlo::LiteralPtr> arguments) {
+Engine& compiling_engine() {
   Engine& engine = Engine::get();
   engine.kernels().set_eager(true);
 #ifdef LAMINA_LLVM_PATH
@@ -25,6 +25,12 @@ absl::StatusOr<std::vector<hlo::LiteralPtr>> run_cpu(const hlo::ComputationPtr& 
   if (!std::getenv("LAMINA_LLVM_PATH"))
     engine.kernels().set_generator_options({.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
 #endif
+  return engine;
+}
+
+absl::StatusOr<std::vector<hlo::LiteralPtr>> run_cpu(const hlo::ComputationPtr& program,
+                                                     std::span<const hlo::LiteralPtr> arguments) {
+  Engine& engine = compiling_engine();
   const absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(engine, program);
   if (!executable.ok()) return executable.status();
   std::vector<BufferRef> buffers, results;
@@ -51,5 +57,12 @@ constexpr Executor kExecutors[] = {
 }  // namespace
 
 std::span<const Executor> executors() { return kExecutors; }
+
+absl::StatusOr<std::string> compiled_stage(const hlo::ComputationPtr& program, std::string_view stage) {
+  Engine& engine = compiling_engine();
+  const absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(engine, program);
+  if (!executable.ok()) return executable.status();
+  return listing(engine, **executable, stage);
+}
 
 }  // namespace lamina::jit

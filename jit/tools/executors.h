@@ -1,8 +1,9 @@
-// What `lamina-run --on=NAME` can run programs on.
+// What `lamina-run --on=NAME` can run programs on, and what `lamina-opt --stage=NAME` shows of them.
 #ifndef LAMINA_JIT_TOOLS_EXECUTORS_H_
 #define LAMINA_JIT_TOOLS_EXECUTORS_H_
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct Executor {
 };
 
 std::span<const Executor> executors();
+
+// The program compiled for this machine, as jit/program/listing.h shows it.
+absl::StatusOr<std::string> compiled_stage(const hlo::ComputationPtr& program, std::string_view stage);
 
 }  // namespace lamina::jit
 

@@ -1,8 +1,10 @@
 // lamina-opt FILE [--passes=a,b] [--print-after-each] [--preset=full|canonical|short] [--stablehlo|--hlo]
+//            [--stage=steps|kernels|ir|assembly]
 //
 // Reads a program in text form (- for standard input), ours, StableHLO or XLA's HLO text (known by its first
 // word, HloModule), runs passes, prints the result in our form, in StableHLO or as XLA's text. Every step is
-// verified. lamina-opt --ops prints the table of docs/ops.md.
+// verified. With --stage it is compiled, and that stage is printed (jit/program/listing.h). lamina-opt --ops
+// prints the table of docs/ops.md.
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -17,6 +19,7 @@
 #include "hlo/verifier.h"
 #include "hlo/xla_text/reader.h"
 #include "hlo/xla_text/writer.h"
+#include "jit/tools/executors.h"
 #include "jit/tools/failures.h"
 #include "jit/tools/npy.h"
 #include "jit/tools/op_support.h"
@@ -30,7 +33,8 @@ using jit::fail_parse;
 int usage(std::FILE* to, int code) {
   std::fputs(
       "usage: lamina-opt FILE [--passes=a,b,...] [--print-after-each] "
-      "[--preset=full|canonical|short] [--stablehlo|--hlo]\n       lamina-opt --ops\npasses:\n",
+      "[--preset=full|canonical|short] [--stablehlo|--hlo] [--stage=steps|kernels|ir|assembly]\n"
+      "       lamina-opt --ops\npasses:\n",
       to);
   for (const hlo::Pass& pass : hlo::passes())
     std::fprintf(to, "  %-11s %.*s\n", std::string(pass.name).c_str(),
@@ -50,7 +54,7 @@ absl::StatusOr<hlo::ComputationPtr> entry_of(const absl::StatusOr<hlo::stablehlo
 }
 
 int run(std::span<char*> arguments) {
-  std::string file;
+  std::string file, stage;
   std::vector<std::string> names;
   hlo::TextOptions text = hlo::TextOptions::full();
   bool each = false, to_stablehlo = false, to_xla = false;
@@ -65,6 +69,8 @@ int run(std::span<char*> arguments) {
     } else if (a == "--ops") {
       std::cout << jit::op_support_table();
       return 0;
+    } else if (a.starts_with("--stage=")) {
+      stage = a.substr(8);
     } else if (a.starts_with("--passes=")) {
       names = absl::StrSplit(std::string(a.substr(9)), ',', absl::SkipEmpty());
     } else if (a.starts_with("--preset=")) {
@@ -106,6 +112,12 @@ int run(std::span<char*> arguments) {
       });
   if (!result.ok()) return fail(file, result.status());
   if (each && !names.empty()) return 0;
+  if (!stage.empty()) {
+    const absl::StatusOr<std::string> listed = jit::compiled_stage(*result, stage);
+    if (!listed.ok()) return fail(file, listed.status());
+    std::cout << *listed;
+    return 0;
+  }
   if (!to_stablehlo && !to_xla) {
     std::cout << print(**result, text);
     return 0;

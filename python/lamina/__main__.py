@@ -41,7 +41,7 @@ def _cache(options: argparse.Namespace) -> int:
         known = ", ".join(str(e["id"]) for e in entries)
         print(f"there is no entry {options.entry!r}; there are {known or 'none'}", file=sys.stderr)
         return 1
-    print(cache.explain(chosen))
+    print(cache.explain(chosen) if options.stage == "steps" else cache.listing(chosen, options.stage))
     return 0
 
 
@@ -71,6 +71,12 @@ def main() -> int:
     show.add_argument("--json", action="store_true", help="the same data as JSON")
     explain = actions.add_parser("explain", help="run a script; why one entry was compiled")
     actions.add_parser("clear", help="remove the kernels kept on disk")
+    explain.add_argument(
+        "--stage",
+        default="steps",
+        choices=("steps", "kernels", "ir", "assembly"),
+        help="what the entry became, on its way to machine code",
+    )
     explain.add_argument("entry", help="its id, its FILE:LINE, or 'last'")
     for action in (show, explain):
         action.add_argument("script")

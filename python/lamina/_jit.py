@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from lamina import _checks, _core, dtypes
+from lamina import _checks, _core, cache, dtypes
 from lamina._core import Tensor
 from lamina._open import innermost
 from lamina._read_set import ReadSet
@@ -633,8 +633,8 @@ class Compiled(Lowered):
         self._id = self._trace.program.compile()
 
     def as_text(self, form: str = "steps") -> str:
-        """The steps of the executable, what was fused and why the rest was not; other forms: the program's."""
-        return _core.cache_steps(self._id) if form == "steps" else super().as_text(form)
+        """A stage of the executable, as `lamina.cache.listing` gives it; other forms: the program's."""
+        return cache.listing(self._id, form) if form in cache.STAGES else super().as_text(form)
 
     def memory_analysis(self) -> dict[str, int]:
         """Bytes of `arguments`, and `peak`: what a run holds at most at one time besides them, results included.

@@ -40,7 +40,20 @@ def explain(entry: int) -> str:
         f"run {e['runs']} times in {e['run_ms']:.2f} ms"
     )
     lines.append(f"  holds at most {e['peak_bytes']:,} bytes besides its arguments")
-    return "\n".join(lines) + "\n" + _core.cache_steps(entry)
+    return "\n".join(lines) + "\n" + _core.cache_listing(entry, "steps")
+
+
+STAGES = ("steps", "kernels", "ir", "assembly")
+
+
+def listing(entry: int, stage: str = "steps") -> str:
+    """What entry `entry` became: a `stage` of its way to machine code, as text.
+
+    "steps": what runs, the fusion groups and why others were not fused; "kernels": the text of each kernel, once,
+    with the schedule it has on this machine; "ir" and "assembly": what LLVM makes of them. KeyError if there is no
+    such entry, ValueError if there is no such stage.
+    """
+    return _core.cache_listing(entry, stage)
 
 
 def clear() -> None:

@@ -58,6 +58,43 @@ def test_explain(script):
 
 
 @pytest.mark.machine_code
+def test_every_stage_of_an_entry_is_shown(script):
+    seen = {
+        stage: lamina("cache", "explain", "--stage", stage, "last", script).stdout
+        for stage in ("kernels", "ir", "assembly")
+    }
+    assert seen["kernels"].startswith("// step 0\nkernel 1 parallel 1 reduce 0")
+    assert seen["kernels"].rstrip().endswith("end\nschedule cpu reduce=along")
+    assert "define i32 @lamina_kernel" in seen["ir"]
+    assert "lamina_kernel:" in seen["assembly"]
+
+
+def test_kernels_of_loops_and_branches_are_listed_under_their_steps():
+    import lamina as lm
+    from lamina import lax
+    from lamina import numpy as lnp
+
+    def f(x):
+        def step(c, _):
+            return lax.cond(lnp.sum(c) > 10.0, lambda c: c @ c, lambda c: lnp.sin(c) @ c, c), lnp.max(c)
+
+        return lax.scan(step, x, None, length=3)
+
+    compiled = lm.jit(f).lower(lnp.ones((4, 4))).compile()
+    text = compiled.as_text("kernels")
+    assert text.count("kernel 1 ") == text.count("// step ") >= 3
+    assert "// step 0 / " in text and text.count("\nreduce ") >= 2
+    assert compiled.as_text() == compiled.as_text("steps")
+    assert compiled.as_text("steps").startswith("step 0: scan of 3")
+    (entry,) = (e["id"] for e in lm.cache.entries() if e["name"] == "f")
+    assert lm.cache.listing(entry, "kernels") == text
+    with pytest.raises(ValueError, match="there is no stage 'llvm'; there are steps, kernels, ir, assembly"):
+        lm.cache.listing(entry, "llvm")
+    with pytest.raises(KeyError):
+        lm.cache.listing(10**9)
+
+
+@pytest.mark.machine_code
 def test_doctor():
     out = lamina("doctor")
     assert out.returncode == 0, out.stdout

@@ -1,0 +1,59 @@
+#include "jit/program/listing.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "hlo/strings.h"
+#include "jit/program/engine.h"
+
+namespace lamina::jit {
+namespace {
+
+constexpr std::string_view kStages[] = {"steps", "kernels", "ir", "assembly"};
+
+using Used = std::pair<const Kernel*, std::string>;  // and by which steps
+
+void collect(const Executable& executable, const std::string& path, std::vector<Used>* out) {
+  for (size_t i = 0; i < executable.steps().size(); ++i) {
+    const Step& step = *executable.steps()[i];
+    const std::string name = str_cat(path, i);
+    if (const Kernel* kernel = step.kernel()) {
+      const auto known =
+          std::find_if(out->begin(), out->end(), [&](const Used& used) { return used.first == kernel; });
+      if (known == out->end())
+        out->emplace_back(kernel, str_cat("step ", name));
+      else
+        known->second += str_cat(", step ", name);
+    }
+    for (const Executable* inside : step.programs()) collect(*inside, str_cat(name, " / "), out);
+  }
+}
+
+}  // namespace
+
+std::span<const std::string_view> listing_stages() { return kStages; }
+
+absl::StatusOr<std::string> listing(Engine& engine, const Executable& executable, std::string_view stage) {
+  if (std::find(std::begin(kStages), std::end(kStages), stage) == std::end(kStages)) {
+    std::string all;
+    for (std::string_view known : kStages) str_append(&all, all.empty() ? "" : ", ", known);
+    return absl::InvalidArgumentError(str_cat("there is no stage '", stage, "'; there are ", all));
+  }
+  if (stage == "steps")
+    return executable.describe() + cluster::report(executable.program(), executable.plan());
+  std::vector<Used> kernels;
+  collect(executable, "", &kernels);
+  std::string text;
+  for (const auto& [kernel, steps] : kernels) {
+    absl::StatusOr<std::string> listed = stage == "ir" ? engine.kernels().ir(*kernel)
+                                         : stage == "assembly"
+                                             ? engine.kernels().assembly(*kernel)
+                                             : kernel->text() + to_string(kernel->schedule());
+    if (!listed.ok()) return listed.status();
+    str_append(&text, "// ", steps, "\n", *listed);
+  }
+  return text;
+}
+
+}  // namespace lamina::jit
