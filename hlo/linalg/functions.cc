@@ -97,8 +97,10 @@ Value pinv_by_values(Builder& b, const Value& a, const Value& rtol, bool hermiti
   const Value &s = hermitian ? f[1] : f[0], &u = hermitian ? f[0] : f[1];
   const Value vh = hermitian ? adjoint(b, u) : f[2];
   if (s.dims().back() == 0) return transposed(b, a);
-  const Value size = b.abs(s);
-  const Value limit = b.multiply(over(b, rtol, largest_last(b, size)), largest_last(b, size));
+  const Value size = b.abs(s), largest = largest_last(b, size);
+  Dims trailing = all_dims(rtol.rank());
+  for (int64_t& d : trailing) d += largest.rank() - rtol.rank();
+  const Value limit = b.multiply(b.broadcast_in_dim(rtol, largest.dims(), trailing), largest);
   const Value kept = b.compare(size, b.broadcast_in_dim(limit, s.dims(), all_dims(limit.rank())), "GT");
   const Value one = b.full_like(s, 1), known = b.compare(s, s, "EQ");
   const Value inverse =
@@ -141,6 +143,13 @@ int64_t pinv_rule(bool hermitian) {
 Value pinv(Builder& b, const Value& a, const Value& rtol, bool hermitian) {
   if (!a || !rtol) return Value();
   if (a.rank() < 2) return b.fail(invalid("pinv needs matrices, not ", to_string(*a.type())));
+  const int64_t batch = a.rank() - 2, before = batch - rtol.rank();
+  bool fits = before >= 0;
+  for (int64_t d = 0; fits && d < rtol.rank(); ++d)
+    fits = rtol.dims()[d] == 1 || rtol.dims()[d] == a.dims()[before + d];
+  if (!fits)
+    return b.fail(invalid("pinv: a tolerance of type ", to_string(*rtol.type()),
+                          " is not one for each matrix of ", to_string(*a.type())));
   const Type* types[] = {a.type(), rtol.type()};
   absl::StatusOr<ComputationPtr> body = record_region(types, [&](Builder& s, std::span<const Value> p) {
     return Values{pinv_by_values(s, p[0], p[1], hermitian)};

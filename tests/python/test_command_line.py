@@ -86,7 +86,7 @@ def test_kernels_of_loops_and_branches_are_listed_under_their_steps():
     assert "// step 0 / " in text and text.count("\nreduce ") >= 2
     assert compiled.as_text() == compiled.as_text("steps")
     assert compiled.as_text("steps").startswith("step 0: scan of 3")
-    (entry,) = (e["id"] for e in lm.cache.entries() if e["name"] == "f")
+    (entry,) = (e["id"] for e in lm.cache.entries() if "test_command_line" in e["where"])
     assert lm.cache.listing(entry, "kernels") == text
     with pytest.raises(ValueError, match="there is no stage 'llvm'; there are steps, kernels, ir, assembly"):
         lm.cache.listing(entry, "llvm")

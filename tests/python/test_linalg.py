@@ -552,3 +552,22 @@ def test_programs_with_routines_are_written_and_read():
     assert bits(g(lnp.asarray(x))) == bits(f(lnp.asarray(x)))
     grad = lm.grad(lambda v: g(v)[0].sum())(lnp.asarray(x))
     assert bits(grad) == bits(lm.grad(lambda v: la.inv(v).sum())(lnp.asarray(x)))
+
+
+def test_tolerances_of_pinv_belong_to_the_trailing_batch_axes():
+    rng = np.random.default_rng(3)
+    a = rng.normal(size=(2, 3, 4, 4))
+    a[..., 3, :] = a[..., 2, :] * (1 + 1e-3)
+    rtol = np.array([1e-12, 0.3, 1e-2])
+    for limit in (rtol, rtol[:1], np.tile(rtol, (2, 1)), rtol[:, None][:1]):
+        got = np.asarray(lnp.linalg.pinv(lnp.asarray(a), lnp.asarray(limit)))
+        want = np.stack(
+            [
+                [np.linalg.pinv(a[i, j], np.broadcast_to(limit, (2, 3))[i, j]) for j in range(3)]
+                for i in range(2)
+            ]
+        )
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-9)
+    for shape, limit in (((3, 4), (4,)), ((3, 4), (1,)), ((2, 3, 4, 4), (2,)), ((2, 4, 4), (1, 2))):
+        with pytest.raises(ValueError, match=r"pinv: a tolerance of type .* is not one for each matrix of"):
+            lnp.linalg.pinv(lnp.ones(shape), lnp.ones(limit))
