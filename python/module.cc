@@ -676,6 +676,10 @@ void add_inspection(py::module_& m) {
     for (const jit::EntryInfo& e : jit::Engine::get().cache().entries()) out.append(entry_dict(e));
     return out;
   });
+  py::list stages;
+  for (const std::string_view stage : jit::listing_stages())
+    stages.append(py::str(stage.data(), stage.size()));
+  m.attr("LISTING_STAGES") = py::tuple(stages);
   m.def(
       "cache_listing",
       [](int64_t id, const std::string& stage) {

@@ -15,14 +15,9 @@ using hlo::Prim;
 using hlo::ScalarInstr;
 
 std::optional<Prim> parse_prim(std::string_view name) {
-  static constexpr std::string_view kNames[] = {
-#define PRIM(name, arity, meaning) #name,
-#include "hlo/scalar/primitives.def"
-#undef PRIM
-  };
-  const auto* const found = std::find(std::begin(kNames), std::end(kNames), name);
-  if (found == std::end(kNames)) return std::nullopt;
-  return static_cast<Prim>(found - std::begin(kNames));
+  for (int p = 0; p <= static_cast<int>(Prim::convert); ++p)
+    if (hlo::prim_name(static_cast<Prim>(p)) == name) return static_cast<Prim>(p);
+  return std::nullopt;
 }
 
 // What follows the result's type of an instruction, by its first word; other words are primitives.

@@ -63,6 +63,8 @@ def _doctor() -> int:
 
 
 def main() -> int:
+    from lamina.cache import STAGES
+
     parser = argparse.ArgumentParser(prog="lamina", description="Lamina's command line.")
     commands = parser.add_subparsers(dest="command", required=True)
     cache = commands.add_parser("cache", help="what was compiled, and the kernels kept on disk")
@@ -74,7 +76,7 @@ def main() -> int:
     explain.add_argument(
         "--stage",
         default="steps",
-        choices=("steps", "kernels", "ir", "assembly"),
+        choices=STAGES,
         help="what the entry became, on its way to machine code",
     )
     explain.add_argument("entry", help="its id, its FILE:LINE, or 'last'")

@@ -43,7 +43,7 @@ def explain(entry: int) -> str:
     return "\n".join(lines) + "\n" + _core.cache_listing(entry, "steps")
 
 
-STAGES = ("steps", "kernels", "ir", "assembly")
+STAGES: tuple[str, ...] = _core.LISTING_STAGES
 
 
 def listing(entry: int, stage: str = "steps") -> str:

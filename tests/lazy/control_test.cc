@@ -5,33 +5,13 @@
 #include <functional>
 #include <map>
 
+#include "api_testing.h"
 #include "lamina/lamina.h"
 
 namespace {
 
 using namespace lamina;
-using Floats = std::vector<float>;
-using Doubles = std::vector<double>;
-
-Floats floats(const Tensor& t) { return t.astype(DType::float32).to_host<float>(); }
-Doubles doubles(const Tensor& t) { return t.astype(DType::float64).to_host<double>(); }
-
-// The message of the lamina::Error that f throws; `line` is a piece of this file's name and the line in it.
-template <typename F>
-std::string error_of(F&& f, ErrorKind kind) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.kind() == kind);
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-bool contains(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) UNSCOPED_INFO(text);
-  return found;
-}
+using namespace lamina::testing;
 
 struct State {
   Tensor position, velocity;

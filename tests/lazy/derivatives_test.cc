@@ -4,30 +4,13 @@
 #include <cmath>
 #include <map>
 
+#include "api_testing.h"
 #include "lamina/lamina.h"
 
 namespace {
 
 using namespace lamina;
-using Doubles = std::vector<double>;
-
-Doubles doubles(const Tensor& t) { return t.astype(DType::float64).to_host<double>(); }
-
-template <typename F>
-std::string error_of(F&& f, ErrorKind kind) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.kind() == kind);
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-bool contains(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) UNSCOPED_INFO(text);
-  return found;
-}
+using namespace lamina::testing;
 
 TEST_CASE("jacobians of tensors", "[api][derivatives]") {
   const Tensor a = array({{1., 2.}, {3., 4.}, {5., 6.}}), x = array({0.5, -2.});

@@ -5,31 +5,15 @@
 #include <sstream>
 #include <thread>
 
+#include "api_testing.h"
 #include "lamina/complex.h"
 #include "lamina/lamina.h"
 
 namespace {
 
 using namespace lamina;
-using Floats = std::vector<float>;
+using namespace lamina::testing;
 using Ints = std::vector<int32_t>;
-
-Floats floats(const Tensor& t) { return t.astype(DType::float32).to_host<float>(); }
-
-std::string error_of(const std::function<void()>& f, ErrorKind kind) {
-  try {
-    f();
-  } catch (const Error& e) {
-    CHECK(e.kind() == kind);
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-bool contains(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) UNSCOPED_INFO(text);
-  return found;
-}
 
 TEST_CASE("tensors are made from host data and read back", "[api]") {
   const Tensor a = array({1.5f, 2.5f, 3.5f});

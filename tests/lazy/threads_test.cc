@@ -6,14 +6,13 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "api_testing.h"
 #include "lamina/lamina.h"
 
 namespace {
 
 using namespace lamina;
-using Floats = std::vector<float>;
-
-Floats floats(const Tensor& t) { return t.astype(DType::float32).to_host<float>(); }
+using namespace lamina::testing;
 
 void compute_elsewhere() {
   std::thread([] { (void)floats(ones({4}) + ones({4})); }).join();

@@ -4,24 +4,13 @@
 #include <cmath>
 #include <optional>
 
+#include "api_testing.h"
 #include "lamina/lamina.h"
 
 namespace {
 
 using namespace lamina;
-using Floats = std::vector<float>;
-
-Floats floats(const Tensor& t) { return t.astype(DType::float32).to_host<float>(); }
-
-template <typename F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
+using namespace lamina::testing;
 
 struct Layer {
   Tensor weight, bias;
