@@ -1,0 +1,47 @@
+"""Lamina under the names of JAX, so that programs and test files written for JAX can be run on it.
+
+``install()`` puts modules ``jax``, ``jax.numpy``, ``jax.lax``, ... into ``sys.modules``. A name is Lamina's own object
+of that name, called through one wrapper (`types64`) that gives JAX's element types: 64-bit types exist only while
+``jax_enable_x64`` is on, and NumPy's scalars are not weak. Names that Lamina has not are absent here too.
+
+For tests only. README.md beside this package lists where Lamina differs on purpose.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+
+
+def install() -> None:
+    """Registers the modules; once per process. RuntimeError where the real JAX is loaded already."""
+    if "jax" in sys.modules:
+        if not hasattr(sys.modules["jax"], "_lamina"):
+            raise RuntimeError("jax is imported already: install lamina_as_jax before it")
+        return
+    from lamina_as_jax import adapters, modules, scalars, settings, types64
+
+    for module in (adapters, modules, scalars, settings, types64):
+        _count_as_library(module)
+    types64.install()
+    modules.install()
+
+
+def _count_as_library(module: types.ModuleType) -> None:
+    """Gives a module's functions file names of the library: errors point outside of it, and jit does not watch it."""
+    import lamina
+
+    file = os.path.join(
+        os.path.dirname(os.path.abspath(lamina.__file__)), "as_jax", os.path.basename(module.__file__)
+    )
+
+    def renamed(code: types.CodeType) -> types.CodeType:
+        inner = tuple(renamed(c) if isinstance(c, types.CodeType) else c for c in code.co_consts)
+        return code.replace(co_filename=file, co_consts=inner)
+
+    classes = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
+    for found in (module, *classes):
+        for f in vars(found).values():
+            if isinstance(f, types.FunctionType) and f.__module__ == module.__name__:
+                f.__code__ = renamed(f.__code__)

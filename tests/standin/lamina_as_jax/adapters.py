@@ -1,0 +1,240 @@
+"""What has another form in Lamina than in JAX: transforms that return functions, integer gradients, errors, types."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import lamina as lm
+import numpy as np
+from lamina import _core, dtypes
+from lamina._core import Tensor
+
+from lamina_as_jax import types64
+from lamina_as_jax.types64 import wrapped
+
+FLOAT0 = np.dtype([("float0", np.void, 0)])
+
+
+def float0_like(x: Any) -> np.ndarray:
+    return np.zeros(np.shape(x), FLOAT0)
+
+
+def _filled(derivative: Any, argument: Any) -> Any:
+    """JAX's zeros without a type in the place of None, which stands here for the derivative by integers."""
+    leaves, treedef = lm.tree.tree_flatten(argument)
+    if all(
+        getattr(x, "dtype", np.asarray(0.0).dtype).kind in "fc" for x in leaves if hasattr(x, "dtype")
+    ) and not any(isinstance(x, (bool, int)) for x in leaves):
+        return derivative
+    parts = lm.tree_util.tree_structure(derivative, is_leaf=lambda d: d is None)
+    if parts.num_leaves != len(leaves):
+        return derivative
+    given = lm.tree_util.tree_leaves(derivative, is_leaf=lambda d: d is None)
+    return treedef.unflatten([float0_like(x) if d is None else d for d, x in zip(given, leaves, strict=True)])
+
+
+def without_float0(x: Any) -> Any:
+    """Tangents and cotangents: zeros of the integer type in the place of float0."""
+
+    def leaf(t: Any) -> Any:
+        return np.zeros(t.shape, np.int32) if getattr(t, "dtype", None) == FLOAT0 else t
+
+    return lm.tree.map(leaf, x)
+
+
+def making(transform: Callable[..., Any]) -> Callable[..., Any]:
+    """A transform whose result is a function (without a function: a decorator)."""
+
+    @functools.wraps(transform)
+    def make(fun: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if fun is None:
+            return lambda f: make(f, *args, **kwargs)
+        return wrapped(transform(fun, *args, **kwargs))
+
+    return make
+
+
+def grad(fun: Any, argnums: Any = 0, *args: Any, **kwargs: Any) -> Any:
+    return _differentiating(
+        lm.grad,
+        fun,
+        argnums,
+        args,
+        kwargs,
+        lambda out, fill, aux: (fill(out[0]), out[1]) if aux else fill(out),
+    )
+
+
+def value_and_grad(fun: Any, argnums: Any = 0, *args: Any, **kwargs: Any) -> Any:
+    return _differentiating(
+        lm.value_and_grad, fun, argnums, args, kwargs, lambda out, fill, aux: (out[0], fill(out[1]))
+    )
+
+
+def _differentiating(
+    transform: Callable[..., Any], fun: Any, argnums: Any, args: Any, kwargs: Any, place: Callable[..., Any]
+) -> Any:
+    inner = wrapped(transform(fun, argnums, *args, **kwargs))
+    if not (kwargs.get("allow_int") or len(args) > 2):
+        return inner
+    has_aux = kwargs.get("has_aux", bool(args and args[0]))
+
+    @functools.wraps(inner)
+    def call(*arrays: Any, **named: Any) -> Any:
+        def fill(g: Any) -> Any:
+            if isinstance(argnums, int):
+                return _filled(g, arrays[argnums])
+            return tuple(_filled(d, arrays[n]) for d, n in zip(g, argnums, strict=True))
+
+        return place(inner(*arrays, **named), fill, has_aux)
+
+    return call
+
+
+def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
+    out = wrapped(lm.vjp)(fun, *primals, has_aux=has_aux, **options)
+
+    def pull_back(cotangent: Any) -> Any:
+        found = types64.result(out[1](types64.argument(without_float0(cotangent))))
+        return tuple(_filled(d, p) for d, p in zip(found, primals, strict=True))
+
+    return (out[0], lm.tree_util.Partial(pull_back), *out[2:])
+
+
+def jvp(fun: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    return wrapped(lm.jvp)(fun, tuple(primals), without_float0(tuple(tangents)), has_aux=has_aux)
+
+
+def linearize(fun: Any, *primals: Any, **options: Any) -> Any:
+    out = wrapped(lm.linearize)(fun, *primals, **options)
+    return (out[0], wrapped(out[1]), *out[2:])
+
+
+class Jitted:
+    """A jitted function with JAX's types at its boundary."""
+
+    def __init__(self, inner: Any, static: tuple[Any, ...]) -> None:
+        functools.update_wrapper(self, inner)
+        self._inner, self._static = inner, static
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(self._inner, args, kwargs)
+
+    def _call(self, f: Any, args: Any, kwargs: Any, skipped: int = 0) -> Any:
+        given = [
+            a if i + skipped in self._static or i - len(args) in self._static else types64.argument(a)
+            for i, a in enumerate(args)
+        ]
+        named = {k: v if k in self._static else types64.argument(v) for k, v in kwargs.items()}
+        return types64.result(f(*given, **named))
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        bound = self._inner.__get__(instance, owner)
+        return lambda *args, **kwargs: self._call(bound, args, kwargs, 1)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self._inner, name)
+        return wrapped(found) if callable(found) else found
+
+
+Jitted.__module__ = "lamina.jitted"  # of the library, for the watch over what a traced function calls
+
+
+def jit(fun: Any = None, /, *, static_argnums: Any = (), static_argnames: Any = (), **options: Any) -> Any:
+    if fun is None:
+        return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, **options)
+    for name in (
+        "inline",
+        "keep_unused",
+        "device",
+        "backend",
+        "in_shardings",
+        "out_shardings",
+        "compiler_options",
+    ):
+        options.pop(name, None)  # where and how, not what is computed
+    nums = () if static_argnums is None else static_argnums
+    names = () if static_argnames is None else static_argnames
+    inner = lm.jit(
+        fun, static_argnums=nums, static_argnames=names, **{k: v for k, v in options.items() if v is not None}
+    )
+    static = (
+        *(nums if isinstance(nums, (tuple, list)) else (nums,)),
+        *((names,) if isinstance(names, str) else names),
+    )
+    return Jitted(inner, static)
+
+
+class custom_jvp(lm.custom_jvp):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return wrapped(super().__call__)(*args, **kwargs)
+
+
+class custom_vjp(lm.custom_vjp):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return wrapped(super().__call__)(*args, **kwargs)
+
+
+class _Traced(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Tensor) and (not _core.forceable(x) or _core.differentiated(x))
+
+
+class Tracer(metaclass=_Traced):
+    """Arrays whose value is not known, or that a derivative is open of."""
+
+
+def issubdtype(a: Any, b: Any) -> bool:
+    """As NumPy's; the types that NumPy lacks are of their kinds."""
+    try:
+        mine = a if isinstance(a, type) and issubclass(a, np.generic) else np.dtype(a)
+        kind = getattr(b, "dtype", b)
+        if (
+            isinstance(mine, np.dtype)
+            and mine.kind == "V"
+            and isinstance(kind, type)
+            and mine.type is not kind
+        ):
+            return bool(lm.numpy.issubdtype(mine, kind))
+        return bool(np.issubdtype(mine, kind))
+    except TypeError:
+        return False
+
+
+class extended(np.generic):
+    """The kind of types that are no numbers."""
+
+
+class prng_key(extended):
+    """The kind of the types of typed keys, which Lamina has not: keys are uint32 arrays."""
+
+
+class Device(types.SimpleNamespace):
+    """The one device."""
+
+
+DEVICE = Device(id=0, platform="cpu", device_kind="cpu", process_index=0)
+
+
+def devices(backend: Any = None) -> list[Any]:
+    if backend not in (None, "cpu"):
+        raise RuntimeError(f"Unknown backend {backend}")
+    return [DEVICE]
+
+
+ERRORS: dict[str, Any] = {
+    "ConcretizationTypeError": TypeError,
+    "TracerArrayConversionError": TypeError,
+    "TracerBoolConversionError": TypeError,
+    "TracerIntegerConversionError": TypeError,
+    "UnexpectedTracerError": TypeError,
+    "NonConcreteBooleanIndexError": IndexError,
+    "JaxRuntimeError": RuntimeError,
+}

@@ -1,0 +1,239 @@
+"""Which module of JAX's is made of which of Lamina's."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import lamina as lm
+import numpy as np
+from lamina import lax, nn, random
+from lamina import numpy as lnp
+from lamina import tree as lamina_tree
+
+from lamina_as_jax import adapters, scalars, settings, types64
+
+# Called as they are: about types, containers and functions, not about arrays of a type that is to be changed.
+_AS_THEY_ARE = frozenset(
+    (
+        "finfo",
+        "iinfo",
+        "promote_types",
+        "can_cast",
+        "isdtype",
+        "custom_gradient",
+        "closure_convert",
+        "clear_caches",
+        "checkpoint_policies",
+        "Partial",
+        "ShapeDtypeStruct",
+        "named_scope",
+        "named_call",
+        "block_until_ready",
+    )
+)
+_SCIPY = (
+    "cluster", "cluster.vq", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal",
+    "sparse", "sparse.linalg", "spatial", "spatial.transform", "special", "stats",
+)  # fmt: skip
+_DISTRIBUTIONS = (
+    "bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "expon", "gamma", "gennorm",
+    "geom", "gumbel_l", "gumbel_r", "laplace", "logistic", "multinomial", "multivariate_normal", "nbinom",
+    "norm", "pareto", "poisson", "t", "truncnorm", "uniform", "vonmises", "wrapcauchy",
+)  # fmt: skip
+_TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint", "remat", "linear_transpose")
+_ADAPTED = (
+    *("jit", "grad", "value_and_grad", "vjp", "jvp", "linearize"),
+    *("custom_jvp", "custom_vjp", "Device", "devices"),
+)
+
+
+class Module(types.ModuleType):
+    """A module of the stand-in: names of its own, then Lamina's."""
+
+    def __init__(
+        self, name: str, sources: Sequence[Any], own: dict[str, Any], wrap: Callable[[Any], Any] | None
+    ) -> None:
+        super().__init__(name, sources[0].__doc__ if sources else None)
+        self.__path__: list[str] = []
+        self.__dict__.update(own, _lamina=tuple(sources), _wrap=wrap)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            for source in self.__dict__["_lamina"]:
+                found = getattr(source, name, None)
+                if found is None or isinstance(found, types.ModuleType):
+                    continue
+                if getattr(found, "__module__", "").startswith("typing"):
+                    continue
+                wrap = self.__dict__["_wrap"]
+                if (
+                    wrap is not None
+                    and name not in _AS_THEY_ARE
+                    and callable(found)
+                    and not isinstance(found, type)
+                ):
+                    found = wrap(found)
+                self.__dict__[name] = found
+                return found
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *(n for s in self._lamina for n in getattr(s, "__all__", ()))})
+
+
+def _put(
+    name: str, sources: Sequence[Any] = (), own: dict[str, Any] | None = None, wrap: Any = types64.wrapped
+) -> Module:
+    module = Module(name, sources, own or {}, wrap)
+    sys.modules[name] = module
+    parent, _, last = name.rpartition(".")
+    if parent:
+        sys.modules[parent].__dict__[last] = module
+    return module
+
+
+def _maybe(name: str) -> list[Any]:
+    """Lamina's module of a name, if it is there."""
+    try:
+        return [importlib.import_module(name)]
+    except ModuleNotFoundError:
+        return []
+
+
+def _some(module: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Those of the names that a module has."""
+    return {n: getattr(module, n) for n in names if hasattr(module, n)}
+
+
+def install() -> None:
+    """Registers them all."""
+    _jax()
+    _numpy()
+    _put("jax.lax", [lax], {"dtype": np.dtype})
+    _put("jax.lax.linalg", [lax.linalg])
+    _put("jax.nn", [nn])
+    _put("jax.nn.initializers", _maybe("lamina.initializers"), wrap=adapters.making)
+    _put("jax.random", [random])
+    _put("jax.ops", _maybe("lamina.ops"))
+    _put("jax.scipy", [lm.scipy])
+    for name in _SCIPY:
+        _put("jax.scipy." + name, _maybe("lamina.scipy." + name))
+    for name in _DISTRIBUTIONS:
+        if hasattr(lm.scipy.stats, name):
+            _put("jax.scipy.stats." + name, [getattr(lm.scipy.stats, name)])
+    _put("jax.tree_util", [lm.tree_util], wrap=None)
+    _put("jax.tree", [lamina_tree], wrap=None)
+    _put("jax.flatten_util", _maybe("lamina.flatten_util"))
+    _types()
+    _functions()
+
+
+def _jax() -> None:
+    own = {
+        "__version__": "0.10.2",
+        "__version_info__": (0, 10, 2),
+        "config": settings.Config(),
+        **settings.SCOPES,
+        **_some(
+            adapters,
+            [
+                "jit",
+                "grad",
+                "value_and_grad",
+                "vjp",
+                "jvp",
+                "linearize",
+                "custom_jvp",
+                "custom_vjp",
+                "Device",
+                "devices",
+            ],
+        ),
+        "local_devices": adapters.devices,
+        "device_count": lambda backend=None: 1,
+        "local_device_count": lambda backend=None: 1,
+        "process_index": lambda backend=None: 0,
+        "process_count": lambda backend=None: 1,
+        "float0": adapters.FLOAT0,
+    }
+    for name in (
+        "vmap",
+        "jacfwd",
+        "jacrev",
+        "jacobian",
+        "hessian",
+        "checkpoint",
+        "remat",
+        "linear_transpose",
+    ):
+        own[name] = adapters.making(getattr(lm, name))
+    _put("jax", [lm], own)
+
+
+def _numpy() -> None:
+    own = scalars.table()
+    own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=lm.Tensor)
+    own.update(
+        _some(
+            np,
+            (
+                "set_printoptions",
+                "get_printoptions",
+                "printoptions",
+                "array_repr",
+                "array_str",
+                "save",
+                "savez",
+            ),
+        )
+    )
+    own.update({n: getattr(lnp, n) for n in ("pi", "e", "inf", "nan", "euler_gamma")}, newaxis=None)
+    own.update(__array_api_version__=lnp.__array_api_version__)
+    _put("jax.numpy", [lnp], own)
+    _put("jax.numpy.linalg", [lnp.linalg])
+    _put("jax.numpy.fft", [lnp.fft])
+
+
+def _types() -> None:
+    table = scalars.table()
+    own = {
+        "float0": adapters.FLOAT0,
+        "bfloat16": np.dtype("bfloat16").type,
+        "canonicalize_dtype": lambda dtype, allow_extended_dtype=False: types64.canonical(dtype),
+        "issubdtype": adapters.issubdtype,
+        "extended": adapters.extended,
+        "prng_key": adapters.prng_key,
+        "scalar_type_of": lambda x: {"b": bool, "i": int, "u": int, "f": float, "c": complex}[
+            lnp.asarray(x).dtype.kind
+        ],
+    }
+    _put("jax.dtypes", [lnp], {**own, **{n: table[n] for n in ("int4", "uint4")}})
+    scalar = bool | int | float | complex
+    _put("jax.typing", own={"ArrayLike": lm.Tensor | np.ndarray | np.generic | scalar, "DTypeLike": Any})
+    _put("jax.errors", own=adapters.ERRORS)
+    _put("jax.core", own={"Tracer": adapters.Tracer})
+
+
+def _functions() -> None:
+    jax = sys.modules["jax"]
+    _put(
+        "jax.custom_derivatives",
+        [lm],
+        _some(jax, ("custom_jvp", "custom_vjp", "custom_gradient", "closure_convert")),
+    )
+    _put("jax.custom_batching", _maybe("lamina.custom_batching"), wrap=None)
+    own = _some(jax, ("checkpoint", "remat", "checkpoint_policies", "checkpoint_name"))
+    _put("jax.ad_checkpoint", _maybe("lamina.ad_checkpoint"), own, wrap=None)
+    for name in ("jax.debug", "jax.image", "jax.stages", "jax.ref"):
+        sources = _maybe(name.replace("jax", "lamina", 1))
+        if sources:
+            _put(name, sources)
+    _put("jax.experimental", own=_some(lm, ("io_callback",)))
+    for name in ("checkify", "ode", "jet", "sparse"):
+        sources = _maybe("lamina." + name) or _maybe("lamina.experimental." + name)
+        if sources:
+            _put("jax.experimental." + name, sources)

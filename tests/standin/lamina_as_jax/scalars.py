@@ -1,0 +1,52 @@
+"""``jax.numpy.float32`` and its like: classes that name an element type, equal to NumPy's, and make arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from lamina import dtypes
+from lamina import numpy as lnp
+from lamina._core import Tensor
+
+from lamina_as_jax import types64
+
+
+class _Meta(type):
+    dtype: np.dtype[Any]
+
+    def __hash__(cls) -> int:
+        return hash(cls.dtype.type)
+
+    def __eq__(cls, other: object) -> bool:
+        return (
+            cls is other or cls.dtype.type == other or (isinstance(other, _Meta) and cls.dtype == other.dtype)
+        )
+
+    def __call__(cls, x: Any = 0) -> Any:
+        return lnp.asarray(types64.argument(x), dtype=types64.narrowed(cls.dtype.name))
+
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Tensor) and x.dtype == cls.dtype.name
+
+
+def table() -> dict[str, Any]:
+    """The types of jax.numpy by name."""
+    made = {}
+    for name in dtypes.TABLE:
+        made[name] = _Meta(name, (), {"dtype": np.dtype(name), "__module__": "jax.numpy"})
+    out = {n: t for n, t in made.items() if n != "bool"}
+    out.update(bool_=made["bool"], bool=made["bool"])
+    short = {
+        "int_": "int64",
+        "uint": "uint64",
+        "float_": "float64",
+        "complex_": "complex128",
+        "single": "float32",
+    }
+    short.update(double="float64", csingle="complex64", cdouble="complex128")
+    out.update({n: made[t] for n, t in short.items()})
+    kinds = ("generic", "number", "integer", "signedinteger", "unsignedinteger")
+    kinds = (*kinds, "inexact", "floating", "complexfloating")
+    out.update({n: getattr(np, n) for n in kinds})
+    return out

@@ -1,0 +1,70 @@
+"""``jax.config`` and the context managers of the same meaning. Options that Lamina has not are absent."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from lamina_as_jax import types64
+
+# Options of one value: what Lamina does. Setting another raises.
+_FIXED = {
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_numpy_rank_promotion": "allow",
+    "jax_threefry_partitionable": True,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_enable_custom_prng": False,
+    "jax_debug_nans": False,
+    "jax_debug_infs": False,
+    "jax_disable_jit": False,
+    "jax_check_tracer_leaks": False,
+    "jax_default_device": None,
+    "jax_default_matmul_precision": None,
+    "jax_softmax_custom_jvp": True,
+    "jax_platforms": "cpu",
+}
+
+
+class Config:
+    """Options as attributes; AttributeError for those that are not there."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("jax_enable_x64", "x64_enabled"):
+            return types64.enabled()
+        if name in _FIXED:
+            return _FIXED[name]
+        raise AttributeError(f"Unrecognized config option: {name}")
+
+    def update(self, name: str, value: Any) -> None:
+        if name == "jax_enable_x64":
+            types64.enable(value)
+        elif name not in _FIXED:
+            raise AttributeError(f"Unrecognized config option: {name}")
+        elif _FIXED[name] != value:
+            raise ValueError(f"{name} is {_FIXED[name]!r} in Lamina, and cannot be {value!r}")
+
+    def parse_flags_with_absl(self) -> None:
+        """There are no flags."""
+
+    config_with_absl = parse_flags_with_absl
+
+
+def fixed(option: str) -> Any:
+    """The context manager of an option of one value: TypeError on entering with another."""
+
+    @contextlib.contextmanager
+    def scope(new_val: Any) -> Iterator[None]:
+        if new_val != _FIXED[option]:
+            raise TypeError(f"{option} is {_FIXED[option]!r} in Lamina, and cannot be {new_val!r}")
+        yield
+
+    scope.__name__ = option.removeprefix("jax_")
+    return scope
+
+
+SCOPES = {
+    n: fixed("jax_" + n)
+    for n in ("numpy_dtype_promotion", "numpy_rank_promotion", "debug_nans", "debug_infs")
+}
+SCOPES["enable_x64"] = types64.enable_x64

@@ -1,0 +1,153 @@
+"""JAX's element types on Lamina: 64-bit types only under ``jax_enable_x64``, NumPy scalars with a type of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 and its like by name once it is loaded)
+import numpy as np
+from lamina import _core, dtypes
+from lamina._core import Tensor
+
+_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+_PASSED = (Tensor, int, float, complex, bool, str, type(None), types.FunctionType, slice, type(...))
+
+
+class _State:
+    x64 = False
+
+
+def enabled() -> bool:
+    return _State.x64
+
+
+def enable(on: bool) -> None:
+    """Sets ``jax_enable_x64``: Lamina's default types follow it."""
+    _State.x64 = bool(on)
+    _core.set_default_types(*(("float64", "int64") if on else ("float32", "int32")))
+
+
+@contextlib.contextmanager
+def enable_x64(new_val: bool = True) -> Iterator[None]:
+    before = _State.x64
+    enable(new_val)
+    try:
+        yield
+    finally:
+        enable(before)
+
+
+def narrowed(name: str) -> str:
+    return name if _State.x64 else _NARROW.get(name, name)
+
+
+def canonical(dtype: Any) -> np.dtype[Any]:
+    """An element type as JAX canonicalises it."""
+    return np.dtype(narrowed(dtypes.name_of(dtype)))
+
+
+# --- what enters ---
+
+
+def _is_dtype(x: Any) -> bool:
+    return isinstance(x, np.dtype) or (
+        isinstance(x, type) and (issubclass(x, np.generic) or hasattr(x, "dtype"))
+    )
+
+
+def argument(x: Any) -> Any:
+    """An argument as Lamina shall see it; the object itself where nothing is to be changed."""
+    t = type(x)
+    if t in _PASSED:
+        return x
+    if isinstance(x, np.generic):
+        if x.dtype.kind in "biufcV" and x.dtype.names is None:
+            return np.asarray(x, narrowed(x.dtype.name))
+        return x
+    if isinstance(x, np.ndarray):
+        name = narrowed(x.dtype.name)
+        return x if name == x.dtype.name else x.astype(name)
+    if isinstance(x, (list, tuple)):
+        new = [argument(v) for v in x]
+        if all(a is b for a, b in zip(new, x, strict=True)):
+            return x
+        return t(*new) if hasattr(x, "_fields") else t(new)
+    if t is dict:
+        changed = {k: argument(v) for k, v in x.items()}
+        return x if all(changed[k] is x[k] for k in x) else changed
+    if _is_dtype(x):
+        try:
+            name = dtypes.name_of(getattr(x, "dtype", x) if isinstance(x, type) else x)
+        except TypeError:
+            return x
+        return x if narrowed(name) == name and not isinstance(x, type) else np.dtype(narrowed(name))
+    return x
+
+
+def keyword(name: str, x: Any) -> Any:
+    if isinstance(x, str) and name.endswith(("dtype", "element_type")):
+        return narrowed(x)
+    return argument(x)
+
+
+# --- what leaves ---
+
+
+def result(x: Any) -> Any:
+    """A result with JAX's types: no 64-bit arrays but under x64, NumPy's dtypes for Lamina's."""
+    t = type(x)
+    if t is Tensor:
+        name = x.dtype.name
+        return (
+            x
+            if _State.x64 or name not in _NARROW
+            else _core.recast(x, _NARROW[name])
+            if x.weak_type
+            else x.astype(_NARROW[name])
+        )
+    if t is dtypes.DType:
+        return np.dtype(narrowed(x.name))
+    if t in (tuple, list):
+        new = [result(v) for v in x]
+        return x if all(a is b for a, b in zip(new, x, strict=True)) else t(new)
+    if t is dict:
+        return {k: result(v) for k, v in x.items()}
+    return x
+
+
+def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` with JAX's types at its boundary."""
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return result(f(*[argument(a) for a in args], **{k: keyword(k, v) for k, v in kwargs.items()}))
+
+    return call
+
+
+# --- the methods and operators of arrays ---
+
+_OPERATORS = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or", "xor", "lshift",
+    "rshift",
+)  # fmt: skip
+_COMPARISONS = ["lt", "le", "gt", "ge", "eq", "ne"]
+
+
+def install() -> None:
+    """Gives the methods of arrays the same types."""
+    names = [f"__{p}{n}__" for n in _OPERATORS for p in ("", "r")] + [f"__{n}__" for n in _COMPARISONS]
+    names += ["__array_ufunc__"]
+    names += [
+        n for n, v in vars(Tensor).items() if not n.startswith("_") and isinstance(v, types.FunctionType)
+    ]
+    for name in names:
+        method = getattr(Tensor, name, None)
+        if method is not None:
+            setattr(Tensor, name, wrapped(method))
+    # A class whose == is set anew has no hash unless told.
+    Tensor.__hash__ = None

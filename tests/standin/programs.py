@@ -1,0 +1,173 @@
+"""Small programs written for JAX. Run with ``lamina``: on the stand-in, else on JAX; prints JSON."""
+
+import functools
+import json
+import sys
+
+if sys.argv[1:] == ["lamina"]:
+    import lamina_as_jax
+
+    lamina_as_jax.install()
+
+import jax
+import jax.flatten_util
+import jax.numpy as jnp
+import jax.scipy.special
+import numpy as np
+from jax import lax
+
+
+def types_without_64_bits():
+    wide = np.arange(3.0)
+    arrays = [
+        jnp.asarray(wide),
+        jnp.ones(2) * wide[:2],
+        wide[:2] * jnp.ones(2),
+        jnp.zeros(2, np.int64),
+        jnp.float64(1),
+    ]
+    arrays += [
+        jax.jit(lambda x: x)(wide),
+        jnp.array([np.float64(1)]),
+        jnp.arange(np.int64(3)),
+        jnp.full(2, 1, "float64"),
+    ]
+    return [str(x.dtype) for x in arrays]
+
+
+def types_with_64_bits():
+    with jax.enable_x64(True):
+        arrays = [
+            jnp.asarray(np.arange(3.0)),
+            jnp.arange(3),
+            jax.jit(lambda x: x * 2.0)(1.0),
+            jnp.float32(1) * 2.0,
+        ]
+        return [str(x.dtype) for x in arrays]
+
+
+def numpy_scalars_keep_their_type():
+    half = jnp.ones(2, jnp.float16)
+    return [str((half * s).dtype) for s in (np.float32(2), np.float64(2), 2.0, np.int32(2))]
+
+
+def types_as_keys():
+    table = {np.dtype("float32"): 1, np.float32: 2}
+    return [
+        table[jnp.float32],
+        jnp.float32 == np.float32,
+        jnp.issubdtype(jnp.bfloat16, jnp.floating),
+        str(jnp.dtype(jnp.int8)),
+    ]
+
+
+def linear_regression():
+    x = jax.random.normal(jax.random.PRNGKey(0), (64, 3))
+    y = x @ jnp.array([1.0, -2.0, 0.5]) + 0.25
+
+    def loss(params):
+        return jnp.mean((x @ params["w"] + params["b"] - y) ** 2)
+
+    @jax.jit
+    def step(params):
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, jax.grad(loss)(params))
+
+    params = {"w": np.zeros(3), "b": 0.0}
+    for _ in range(100):
+        params = step(params)
+    return [params["w"], params["b"]]
+
+
+def newton():
+    def body(carry):
+        x, i = carry
+        return x - (x**3 - 2) / (3 * x**2), i + 1
+
+    return lax.while_loop(lambda c: jnp.abs(c[0] ** 3 - 2) > 1e-5, body, (1.0, 0))
+
+
+def pendulum():
+    def step(state, _):
+        angle, speed = state
+        speed = speed - 0.01 * jnp.sin(angle)
+        return (angle + 0.01 * speed, speed), angle
+
+    return lax.scan(step, (1.0, 0.0), None, length=50)
+
+
+def derivatives_by_integers():
+    grads = jax.grad(lambda x, n: x**n, (0, 1), allow_int=True)(2.0, 3)
+    return [grads[0], grads[1].dtype == jax.dtypes.float0]
+
+
+def own_derivatives():
+    @jax.custom_vjp
+    def f(x):
+        return jnp.sin(x)
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (3 * g * jnp.cos(x),))
+
+    @jax.custom_jvp
+    def g(x):
+        return jnp.exp(x)
+
+    g.defjvps(lambda t, out, x: 2 * t * out)
+    return [jax.grad(f)(0.5), jax.grad(g)(0.5), jax.grad(jax.grad(f))(0.5), jax.jacfwd(g)(0.5)]
+
+
+def lanes_that_branch():
+    return jax.vmap(lambda x: lax.cond(x > 0, jnp.sqrt, lambda v: v * 0, x))(jnp.array([-1.0, 4.0, 9.0]))
+
+
+class Counter:
+    def __init__(self, start):
+        self.start = start
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def plus(self, x):
+        return x + self.start
+
+
+def methods():
+    return [
+        Counter(2).plus(np.float64(1.5)),
+        jax.jit(lambda x, n: x.reshape(n), static_argnums=1)(np.ones(4), (2, 2)),
+    ]
+
+
+def jacobians():
+    def f(x):
+        return jnp.stack([x[0] * x[1], jnp.sin(x[1])])
+
+    out, pull = jax.vjp(f, np.array([1.0, 2.0]))
+    return [jax.jacfwd(f)(np.array([1.0, 2.0])), jax.jacrev(f)(jnp.array([1.0, 2.0])), out, pull(np.ones(2))]
+
+
+def scattered():
+    x = jnp.zeros((3, 2)).at[jnp.array([0, 2])].add(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    return [x, jnp.linalg.norm(x), jax.scipy.special.logsumexp(x), jnp.fft.rfft(x[:, 0]).real]
+
+
+def containers():
+    leaves, treedef = jax.tree_util.tree_flatten({"b": (1, [2.0]), "a": None})
+    flat, back = jax.flatten_util.ravel_pytree({"u": jnp.ones(2), "v": jnp.zeros(())})
+    return [leaves, treedef.num_leaves, flat, back(flat * 2)["u"]]
+
+
+def random_numbers():
+    key = jax.random.PRNGKey(7)
+    a, b = jax.random.split(key)
+    return [jax.random.uniform(a, (3,)), jax.random.randint(b, (3,), 0, 100), jax.random.permutation(key, 5)]
+
+
+PROGRAMS = [f for f in list(globals().values()) if callable(f) and getattr(f, "__module__", "") == "__main__"]
+
+
+def plain(x):
+    if isinstance(x, (list, tuple)):
+        return [plain(v) for v in x]
+    return x if isinstance(x, (bool, int, float, str)) else np.asarray(x).tolist()
+
+
+if __name__ == "__main__":
+    print(json.dumps({f.__name__: plain(f()) for f in PROGRAMS if not isinstance(f, type)}))
