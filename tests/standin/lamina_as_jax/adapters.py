@@ -196,12 +196,8 @@ def issubdtype(a: Any, b: Any) -> bool:
     try:
         mine = a if isinstance(a, type) and issubclass(a, np.generic) else np.dtype(a)
         kind = getattr(b, "dtype", b)
-        if (
-            isinstance(mine, np.dtype)
-            and mine.kind == "V"
-            and isinstance(kind, type)
-            and mine.type is not kind
-        ):
+        foreign = isinstance(mine, np.dtype) and mine.name in dtypes.TABLE and dtypes.is_foreign(mine)
+        if foreign and isinstance(kind, type) and mine.type is not kind:
             return bool(lm.numpy.issubdtype(mine, kind))
         return bool(np.issubdtype(mine, kind))
     except TypeError:
