@@ -66,6 +66,7 @@ class Watch:
         self._made: set[int] = set()
         self._copies: dict[int, Any] = {}
         self._names: dict[int, Names] = {}
+        self._looked_at: set[int] = set()  # objects whose attributes are being noted
         self.stamp = 1 << 62  # of what the trace makes; known when it is under way
         self._first: dict[int, Any] = {}  # by the number of a read, what it found first in this trace
         if root is not None:
@@ -172,7 +173,7 @@ class Watch:
         t = type(x)
         if t in PLAIN:
             return getattr(x, name)
-        if t is types.ModuleType:
+        if issubclass(t, types.ModuleType):  # also one that loads its names when they are asked for
             value = getattr(x, name)
             if is_users(getattr(x, "__file__", None)) and not isinstance(value, types.ModuleType):
                 return self.seen(self.reads.below(self.source_of(x, x.__name__), ATTRIBUTE, name), value)
@@ -530,13 +531,15 @@ class Watch:
         if isinstance(x, (list, tuple, dict, set, collections.deque)):
             self._note(x)
             return
-        if t is types.ModuleType and not is_users(getattr(x, "__file__", None)):
+        is_module = issubclass(t, types.ModuleType)
+        if is_module and not is_users(getattr(x, "__file__", None)):
             return
         self.same(x)
-        if isinstance(x, (type, FUNCTION, METHOD, BUILTIN)) or not (
-            t is types.ModuleType or is_users_type(t)
-        ):
+        if isinstance(x, (type, FUNCTION, METHOD, BUILTIN)) or not (is_module or is_users_type(t)):
             return
+        if id(x) in self._looked_at:
+            return  # asked for by a `__getattribute__` of its own, which has no source
+        self._looked_at.add(id(x))
         names = set(used)
         for name in used:  # and what methods and properties with these names read
             inside = looked_up(t, name)
@@ -549,6 +552,7 @@ class Watch:
                 continue
             with contextlib.suppress(AttributeError):
                 self._note(self.attribute(x, name))
+        self._looked_at.discard(id(x))
 
     def _around(self, f: types.FunctionType) -> Any:
         """A library's function around functions of the user, as a decorator makes it: around their copies."""

@@ -462,3 +462,19 @@ def test_errors_name_the_line_of_the_function():
     assert "f" in names and frame.path.name in ("test_watched_code.py", "_watch.py")
     (mine,) = [t for t in e.traceback if t.name == "f"]
     assert mine.lineno + 1 == f.__code__.co_firstlineno + 2
+
+
+def test_objects_with_a_lookup_of_their_own_and_no_source():
+    names = {"__name__": "of_no_file", "ModuleType": type(sys)}
+    exec(
+        "class Lazy(ModuleType):\n"
+        "    def __getattribute__(self, name):\n"
+        "        return 2.0 if name == 'k' else object.__getattribute__(self, name)\n"
+        "class Plain:\n"
+        "    def __init__(self): self.k = 3.0\n"
+        "    def __getattribute__(self, name):\n"
+        "        return object.__getattribute__(self, '__dict__')[name] if name == 'k' else None\n",
+        names,
+    )
+    module, plain = names["Lazy"]("lazy"), names["Plain"]()
+    assert lm.jit(lambda x: x * module.k + plain.k)(1.0).item() == 5.0

@@ -57,6 +57,17 @@ def making(transform: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
+def factory(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose result may be a function."""
+
+    @functools.wraps(f)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        out = wrapped(f)(*args, **kwargs)
+        return wrapped(out) if callable(out) else out
+
+    return make
+
+
 def grad(fun: Any, argnums: Any = 0, *args: Any, **kwargs: Any) -> Any:
     return _differentiating(
         lm.grad,

@@ -116,7 +116,7 @@ def install() -> None:
     _put("jax.lax", [lax], {"dtype": np.dtype})
     _put("jax.lax.linalg", [lax.linalg])
     _put("jax.nn", [nn])
-    _put("jax.nn.initializers", _maybe("lamina.initializers"), wrap=adapters.making)
+    _put("jax.nn.initializers", _maybe("lamina.initializers"), wrap=adapters.factory)
     _put("jax.random", [random])
     _put("jax.ops", _maybe("lamina.ops"))
     _put("jax.scipy", [lm.scipy])

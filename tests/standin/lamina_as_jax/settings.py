@@ -63,8 +63,12 @@ def fixed(option: str) -> Any:
     return scope
 
 
-SCOPES = {
-    n: fixed("jax_" + n)
-    for n in ("numpy_dtype_promotion", "numpy_rank_promotion", "debug_nans", "debug_infs")
-}
+@contextlib.contextmanager
+def accepted(new_val: Any) -> Iterator[None]:
+    """A scope whose request Lamina always meets, or leaves unchecked: README.md says which."""
+    yield
+
+
+SCOPES = {n: fixed("jax_" + n) for n in ("numpy_rank_promotion", "debug_nans", "debug_infs")}
 SCOPES["enable_x64"] = types64.enable_x64
+SCOPES.update({n: accepted for n in ("numpy_dtype_promotion", "default_matmul_precision", "debug_key_reuse")})
