@@ -13,6 +13,7 @@ from lamina._core import Tensor
 from lamina._tensor import describe, to_tensor
 from lamina.tree import (
     TreeDef,
+    dict_keys,
     tree_children,
     tree_flatten,
     tree_leaves,
@@ -460,7 +461,11 @@ def _axes_of(axes: Any, tree: Any, what: str) -> list[int | None]:
         for k in axes:
             if k not in tree:
                 raise ValueError(f"{what} has an entry {k!r}, which the value has not")
-        return [a for k, t in zip(theirs[1], theirs[0]) for a in _axes_of(axes[k], t, f"{what}[{k!r}]")]
+        return [
+            a
+            for k, t in zip(dict_keys(tree, theirs[1]), theirs[0])
+            for a in _axes_of(axes[k], t, f"{what}[{k!r}]")
+        ]
     if len(mine[0]) != len(theirs[0]):
         raise ValueError(f"{what} has {len(mine[0])} entries for {len(theirs[0])} values")
     return [a for i, (x, t) in enumerate(zip(mine[0], theirs[0])) for a in _axes_of(x, t, f"{what}[{i}]")]

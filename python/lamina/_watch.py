@@ -66,7 +66,6 @@ class Watch:
         self._made: set[int] = set()
         self._copies: dict[int, Any] = {}
         self._names: dict[int, Names] = {}
-        self._looked_at: set[int] = set()  # objects whose attributes are being noted
         self.stamp = 1 << 62  # of what the trace makes; known when it is under way
         self._first: dict[int, Any] = {}  # by the number of a read, what it found first in this trace
         if root is not None:
@@ -537,22 +536,24 @@ class Watch:
         self.same(x)
         if isinstance(x, (type, FUNCTION, METHOD, BUILTIN)) or not (is_module or is_users_type(t)):
             return
-        if id(x) in self._looked_at:
-            return  # asked for by a `__getattribute__` of its own, which has no source
-        self._looked_at.add(id(x))
         names = set(used)
         for name in used:  # and what methods and properties with these names read
             inside = looked_up(t, name)
             inside = getattr(inside, "fget", inside)
             if isinstance(inside, FUNCTION):
                 names |= names_of(inside.__code__)
+        # Attributes that its own code finds are read by value: following that code would ask this object again.
+        asked = any(isinstance(looked_up(t, n), FUNCTION) for n in ("__getattribute__", "__getattr__"))
         for name in sorted(names):
             inside = looked_up(t, name)
             if isinstance(inside, (FUNCTION, property)):
                 continue
             with contextlib.suppress(AttributeError):
-                self._note(self.attribute(x, name))
-        self._looked_at.discard(id(x))
+                if asked:
+                    read = self.reads.below(self.source_of(x), ATTRIBUTE, name)
+                    self._note(self.seen(read, getattr(x, name)))
+                else:
+                    self._note(self.attribute(x, name))
 
     def _around(self, f: types.FunctionType) -> Any:
         """A library's function around functions of the user, as a decorator makes it: around their copies."""

@@ -1,7 +1,8 @@
 """Nested containers of arrays: flatten, unflatten, map.
 
-Containers: tuple, list, dict (by sorted key), OrderedDict, namedtuple, dataclass, None (no leaves), and types given to
-`register`. Everything else is a leaf. Nothing here recurses: depth and number of leaves are limited by memory only.
+Containers: tuple, list, dict and defaultdict (by sorted key), OrderedDict, namedtuple, dataclass, None (no leaves), and
+types given to `register`. Everything else is a leaf. Nothing here recurses: depth and number of leaves are limited by
+memory only.
 """
 
 from __future__ import annotations
@@ -25,23 +26,41 @@ _LEAF = object()
 
 
 class TreeDef:
-    """The shape of a nested container: its nodes in preorder. Hashable; equal for equal structures."""
+    """The shape of a nested container: its nodes in preorder. Equal for equal structures; hashable as metadata is."""
 
     __slots__ = ("_hash", "nodes", "num_leaves")
 
     def __init__(self, nodes: tuple[tuple[type | None, Any, int], ...], num_leaves: int) -> None:
         self.nodes = nodes
         self.num_leaves = num_leaves
-        self._hash = hash(nodes)
+        self._hash: int | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TreeDef) and self.nodes == other.nodes
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(self.nodes)
         return self._hash
 
+    def __reduce__(self) -> Any:
+        return TreeDef, (self.nodes, self.num_leaves)  # without the hash, which is this process's
+
     def __repr__(self) -> str:
-        return f"TreeDef({tree_unflatten(self, ['*'] * self.num_leaves)!r})"
+        stack: list[str] = []
+        for cls, meta, arity in reversed(self.nodes):
+            stack.append(_node_text(cls, meta, [stack.pop() for _ in range(arity)]))
+        return f"PyTreeDef({stack.pop()})"
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of its containers and leaves."""
+        return len(self.nodes)
+
+    def compose(self, inner: TreeDef) -> TreeDef:
+        """The structure of this one with `inner` in the place of each leaf."""
+        nodes = [n for node in self.nodes for n in (inner.nodes if node[0] is None else (node,))]
+        return TreeDef(tuple(nodes), self.num_leaves * inner.num_leaves)
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """The container of these leaves."""
@@ -58,6 +77,24 @@ class TreeDef:
         return [] if found is None else [tree_structure(child) for child in found[0]]
 
 
+def _node_text(cls: type | None, meta: Any, children: list[str]) -> str:
+    """How a structure shows a node: built-in containers as they are written, others with their metadata."""
+    inside = ", ".join(children)
+    if cls is None:
+        return "*"
+    if cls is tuple:
+        return f"({inside},)" if len(children) == 1 else f"({inside})"
+    if cls is list:
+        return f"[{inside}]"
+    if cls is dict:
+        return "{" + ", ".join(f"{k!r}: {c}" for k, c in zip(meta, children)) + "}"
+    if cls is type(None):
+        return "None"
+    if cls not in _registry and hasattr(cls, "_fields"):
+        return f"CustomNode(namedtuple[{cls.__name__}], [{inside}])"
+    return f"CustomNode({cls.__name__}[{meta}], [{inside}])"
+
+
 def register(
     cls: type,
     flatten: Callable[[Any], tuple[Iterable[Any], Any]],
@@ -66,8 +103,8 @@ def register(
 ) -> type:
     """Makes `cls` a container: `flatten(x) -> (children, metadata)`, `unflatten(metadata, children) -> x`.
 
-    The metadata must be hashable. `keys(x)` gives the steps of paths to the children (`GetAttrKey("w")`, ...); they are
-    numbered without it. Raises ValueError if the class is registered already.
+    The metadata must be hashable for jit. `keys(x)` gives the steps of paths to the children (`GetAttrKey("w")`, ...);
+    they are numbered without it. Raises ValueError if the class is registered already.
     """
     if cls in _registry:
         raise ValueError(f"{cls.__name__} is registered already")
@@ -91,10 +128,17 @@ def tree_children(x: Any) -> tuple[list[Any], Any] | None:
     if x is None:
         return [], None
     if cls in _registry:
-        children, meta = _registry[cls][0](x)
-        return list(children), meta
+        pair = _registry[cls][0](x)
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Iterable):
+            raise TypeError(
+                f"to flatten a {cls.__name__} its function should return a (children, metadata) pair, not {pair!r:.60}"
+            )
+        return list(pair[0]), pair[1]
     if cls is collections.OrderedDict:
         return list(x.values()), tuple(x)
+    if cls is collections.defaultdict:
+        children, keys = tree_children(dict(x)) or ([], ())
+        return children, (x.default_factory, keys)
     if isinstance(x, tuple) and hasattr(cls, "_fields"):
         return list(x), None
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
@@ -104,6 +148,11 @@ def tree_children(x: Any) -> tuple[list[Any], Any] | None:
         )
         return [getattr(x, n) for n in names], (tuple(names), static)
     return None
+
+
+def dict_keys(x: Any, meta: Any) -> tuple[Any, ...]:
+    """The keys of a dict of any kind, in the order of its children, from its metadata."""
+    return meta[1] if type(x) is collections.defaultdict else meta
 
 
 def _build(cls: type, meta: Any, children: list[Any]) -> Any:
@@ -119,6 +168,8 @@ def _build(cls: type, meta: Any, children: list[Any]) -> Any:
         return _registry[cls][1](meta, children)
     if cls is collections.OrderedDict:
         return collections.OrderedDict(zip(meta, children))
+    if cls is collections.defaultdict:
+        return collections.defaultdict(meta[0], zip(meta[1], children))
     if hasattr(cls, "_fields"):
         return cls(*children)
     names, static = meta
@@ -223,24 +274,71 @@ def all(x: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
     return builtins.all(tree_leaves(x, is_leaf))
 
 
-def transpose(outer: TreeDef, inner: TreeDef, x: Any) -> Any:
+def transpose(outer: TreeDef, inner: TreeDef | None, x: Any) -> Any:
     """A container of structure `outer` whose leaves are containers of structure `inner`, turned inside out.
 
-    ValueError where `x` has another structure.
+    `inner` None: that of the first of them. TypeError where `x` has another structure.
     """
     leaves, structure = tree_flatten(x)
+    if inner is None:
+        try:
+            inner = tree_structure(next(iter(outer.flatten_up_to(x)), None))
+        except ValueError as e:
+            raise TypeError(f"Mismatch with the outer structure: {e}") from None
     pattern = tree_unflatten(inner, [0] * inner.num_leaves)
-    wanted = tree_structure(tree_unflatten(outer, [pattern] * outer.num_leaves))
+    wanted = tree_structure(
+        tree_unflatten(outer, [pattern] * outer.num_leaves)
+    )  # metadata may depend on children
     if structure != wanted:
-        raise ValueError(f"the structure is {structure}, not {wanted}")
+        raise TypeError(f"Mismatch: the structure is {structure}, not {wanted}")
     columns = [leaves[i :: inner.num_leaves] for i in range(inner.num_leaves)]
     return tree_unflatten(inner, [tree_unflatten(outer, column) for column in columns])
+
+
+def broadcast(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """A container of the structure of `full`, with the leaves of `prefix`, with which it begins, repeated.
+
+    ValueError where it does not begin with it.
+    """
+    parts = _up_to(prefix, full, is_leaf, lambda: explain_difference(prefix, full, prefix=True))
+    repeated = [
+        leaf for leaf, part in zip(tree_leaves(prefix, is_leaf), parts) for _ in tree_leaves(part, is_leaf)
+    ]
+    return tree_unflatten(tree_structure(full, is_leaf), repeated)
+
+
+def reduce_associative(
+    f: Callable[[Any, Any], Any],
+    x: Any,
+    *,
+    identity: Any = _LEAF,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """As `reduce`, for an associative `f`: neighbours are joined, then their results, to a depth of log2(leaves).
+
+    ``identity`` is the result for no leaves; TypeError for no leaves without it.
+    """
+    parts = tree_leaves(x, is_leaf)
+    while len(parts) > 1:
+        joined = [f(a, b) for a, b in zip(parts[::2], parts[1::2])]
+        parts = joined + parts[len(joined) * 2 :]
+    if parts:
+        return parts[0]
+    if identity is _LEAF:
+        raise TypeError("reduce_associative of a container without leaves needs an identity")
+    return identity
+
+
+def static(**options: Any) -> Any:
+    """`dataclasses.field` for a field that is metadata of the container, not a child: it chooses what is computed."""
+    return dataclasses.field(**{**options, "metadata": {"static": True, **(options.get("metadata") or {})}})
 
 
 class _Key:
     """A step of a path."""
 
     __slots__ = ("_of",)
+    __match_args__: tuple[str, ...] = ()
     _text = "[{!r}]"
 
     def __init__(self, of: Any) -> None:
@@ -256,74 +354,100 @@ class _Key:
         return self._text.format(self._of)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._of!r})"
+        return f"{type(self).__name__}({self.__match_args__[0]}={self._of!r})"
 
 
 class SequenceKey(_Key):
     """A step of a path: the item `idx` of a list or tuple."""
 
     __slots__ = ()
+    __match_args__ = ("idx",)
     idx = property(lambda self: self._of)
+
+    def __init__(self, idx: int) -> None:
+        super().__init__(idx)
 
 
 class DictKey(_Key):
     """A step of a path: the value that a dict has for `key`."""
 
     __slots__ = ()
+    __match_args__ = ("key",)
     key = property(lambda self: self._of)
+
+    def __init__(self, key: Any) -> None:
+        super().__init__(key)
 
 
 class GetAttrKey(_Key):
     """A step of a path: the field `name` of a named tuple or dataclass."""
 
     __slots__ = ()
+    __match_args__ = ("name",)
     _text = ".{}"
     name = property(lambda self: self._of)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
 
 
 class FlattenedIndexKey(_Key):
     """A step of a path: the child number `key` of a registered container."""
 
     __slots__ = ()
+    __match_args__ = ("key",)
     _text = "[<flat index {}>]"
     key = property(lambda self: self._of)
+
+    def __init__(self, key: int) -> None:
+        super().__init__(key)
 
 
 Path = tuple[Any, ...]
 
 
-def keystr(path: Path) -> str:
-    """A path as it would be written: ``['w'][0].bias``."""
-    return "".join(str(k) for k in path)
+def keystr(path: Path, *, simple: bool = False, separator: str = "") -> str:
+    """A path as it would be written: ``['w'][0].bias``.
+
+    `separator` stands between the steps; `simple` leaves out brackets, quotes and dots: ``w/0/bias`` with "/".
+    """
+    return separator.join(str(k._of if simple and isinstance(k, _Key) else k) for k in path)
 
 
 def flatten_with_path(
-    x: Any, is_leaf: Callable[[Any], bool] | None = None
+    x: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[Path, Any]], TreeDef]:
-    """Pairs (path, leaf) in order, and the structure. A path is a tuple of keys; `keystr` writes it."""
+    """Pairs (path, leaf) in order, and the structure. A path is a tuple of keys; `keystr` writes it.
+
+    With `is_leaf_takes_path`, `is_leaf` is called with path and value.
+    """
     pairs: list[tuple[Path, Any]] = []
+    nodes: list[tuple[type | None, Any, int]] = []
     stack: list[tuple[Any, Path]] = [(x, ())]
     while stack:
         top, path = stack.pop()
-        found = None if is_leaf is not None and is_leaf(top) else tree_children(top)
+        ends = is_leaf is not None and (is_leaf(path, top) if is_leaf_takes_path else is_leaf(top))
+        found = None if ends else tree_children(top)
         if found is None:
+            nodes.append((None, None, 0))
             pairs.append((path, top))
             continue
         children, meta = found
+        nodes.append((type(top), meta, len(children)))
         stack.extend(
-            (c, (*path, k)) for c, k in reversed(list(zip(children, _keys(top, len(children), meta))))
+            (c, (*path, k)) for c, k in reversed(list(zip(children, child_keys(top, len(children), meta))))
         )
-    return pairs, tree_structure(x, is_leaf)
+    return pairs, TreeDef(tuple(nodes), len(pairs))
 
 
-def _keys(x: Any, count: int, meta: Any) -> list[Any]:
+def child_keys(x: Any, count: int, meta: Any) -> list[Any]:
     """The steps to the children of a container."""
     if type(x) in _keys_of:
         return list(_keys_of[type(x)](x))
     if type(x) in _registry:
         return [FlattenedIndexKey(i) for i in range(count)]
     if isinstance(x, dict):
-        return [DictKey(k) for k in meta]
+        return [DictKey(k) for k in dict_keys(x, meta)]
     if isinstance(x, tuple) and hasattr(type(x), "_fields"):
         return [GetAttrKey(n) for n in type(x)._fields]
     if dataclasses.is_dataclass(x):
@@ -331,20 +455,27 @@ def _keys(x: Any, count: int, meta: Any) -> list[Any]:
     return [SequenceKey(i) for i in range(count)]
 
 
-def leaves_with_path(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[tuple[Path, Any]]:
-    """Pairs (path, leaf) in order."""
-    return flatten_with_path(x, is_leaf)[0]
+def leaves_with_path(
+    x: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> list[tuple[Path, Any]]:
+    """Pairs (path, leaf) in order; `is_leaf` as in `flatten_with_path`."""
+    return flatten_with_path(x, is_leaf, is_leaf_takes_path)[0]
 
 
 def map_with_path(
-    f: Callable[..., Any], x: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
+    f: Callable[..., Any],
+    x: Any,
+    *rest: Any,
+    is_leaf: Callable[..., bool] | None = None,
+    is_leaf_takes_path: bool = False,
 ) -> Any:
-    """As `tree_map`, of a function that gets the path of the leaf first.
+    """As `tree_map`, of a function that gets the path of the leaf first; `is_leaf` as in `flatten_with_path`.
 
     >>> lm.tree.map_with_path(lambda path, w: w if lm.tree.keystr(path) == "['bias']" else w * decay, params)
     """
-    paths = iter([path for path, _ in leaves_with_path(x, is_leaf)])
-    return tree_map(lambda *ls: f(next(paths), *ls), x, *rest, is_leaf=is_leaf)
+    pairs, structure = flatten_with_path(x, is_leaf, is_leaf_takes_path)
+    others = [structure.flatten_up_to(r) for r in rest]
+    return tree_unflatten(structure, [f(path, leaf, *its) for (path, leaf), *its in zip(pairs, *others)])
 
 
 def tree_paths(x: Any) -> list[str]:
@@ -371,21 +502,22 @@ def explain_difference(
             continue
         if cx is None or cy is None or type(x) is not type(y):
             return f"structures differ at {at}: {type(x).__name__} against {type(y).__name__}"
-        if isinstance(x, dict) and cx[1] != cy[1]:
-            for k in cx[1]:
+        mine, its = (dict_keys(x, cx[1]), dict_keys(y, cy[1])) if isinstance(x, dict) else ((), ())
+        if mine != its:
+            for k in mine:
                 if k not in y:
                     near = difflib.get_close_matches(
-                        str(k), [str(o) for o in cy[1] if o not in x], n=1, cutoff=0.0
+                        str(k), [str(o) for o in its if o not in x], n=1, cutoff=0.0
                     )
                     hint = f", has {near[0]!r} (did you mean {k!r}?)" if near else ""
                     return f"structures differ at {at}: {here} has no {k!r}{hint}; {first}{path} has it"
-            extra = [k for k in cy[1] if k not in x]
+            extra = [k for k in its if k not in x]
             return f"structures differ at {at}: {here} also has {extra[0]!r}, {first}{path} has not"
         if len(cx[0]) != len(cy[0]):
             return f"structures differ at {at}: {len(cx[0])} items against {len(cy[0])}"
         if cx[1] != cy[1]:
             return f"structures differ at {at}: static fields {cx[1]!r} against {cy[1]!r}"
-        names = [f"[{k!r}]" for k in cx[1]] if isinstance(x, dict) else [f"[{i}]" for i in range(len(cx[0]))]
+        names = [f"[{k!r}]" for k in mine] if isinstance(x, dict) else [f"[{i}]" for i in range(len(cx[0]))]
         stack.extend((p, q, path + n) for p, q, n in reversed(list(zip(cx[0], cy[0], names))))
     return "structures are equal"
 

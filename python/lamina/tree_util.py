@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +14,9 @@ from lamina.tree import (
     FlattenedIndexKey,
     GetAttrKey,
     SequenceKey,
+    child_keys,
     keystr,
+    tree_children,
     tree_flatten,
     tree_leaves,
     tree_map,
@@ -32,6 +35,9 @@ __all__ = [
     "PyTreeDef",
     "SequenceKey",
     "all_leaves",
+    "flatten_one_level",
+    "flatten_one_level_with_keys",
+    "is_tree_node",
     "keystr",
     "register_dataclass",
     "register_pytree_node",
@@ -48,6 +54,7 @@ __all__ = [
     "tree_map",
     "tree_map_with_path",
     "tree_reduce",
+    "tree_reduce_associative",
     "tree_structure",
     "tree_transpose",
     "tree_unflatten",
@@ -57,6 +64,7 @@ __all__ = [
 ]
 
 tree_all, tree_reduce, tree_transpose = tree.all, tree.reduce, tree.transpose
+tree_broadcast, tree_reduce_associative = tree.broadcast, tree.reduce_associative
 tree_flatten_with_path, tree_leaves_with_path = tree.flatten_with_path, tree.leaves_with_path
 tree_map_with_path = tree.map_with_path
 
@@ -127,8 +135,8 @@ def register_dataclass(
 
     Of a dataclass both may be left out: the fields marked ``static`` in their metadata are the metadata then.
     (Dataclasses are containers without this.) An object is made again by calling the class with its fields as keywords;
-    `drop_fields` get their defaults. TypeError where fields are missing or not a dataclass's; ValueError for a class
-    registered already.
+    `drop_fields` get their defaults. TypeError where fields are not named; ValueError where they are not the
+    dataclass's, or are named twice, and for a class registered already.
     """
     if nodetype is None:
         return functools.partial(
@@ -146,11 +154,15 @@ def register_dataclass(
         wanted = {f.name for f in dataclasses.fields(nodetype) if f.init} - set(drop_fields)
         named = {*data_fields, *meta_fields}
         if wanted != named:
-            raise TypeError(
+            raise ValueError(
                 f"register_dataclass of {nodetype.__name__}: its fields are {', '.join(sorted(wanted))}; named are "
                 f"{', '.join(sorted(named))}"
             )
     data, meta = tuple(data_fields), tuple(meta_fields)
+    if both := sorted({*data} & {*meta}):
+        raise ValueError(
+            f"register_dataclass of {nodetype.__name__}: data and metadata at once: {', '.join(both)}"
+        )
 
     def flatten(x: Any) -> tuple[list[Any], Any]:
         return [getattr(x, n) for n in data], tuple(getattr(x, n) for n in meta)
@@ -162,8 +174,36 @@ def register_dataclass(
     return nodetype
 
 
+class _Kept:
+    """A functools.partial as a function of its own, which another partial does not merge with."""
+
+    __slots__ = ("partial",)
+
+    def __init__(self, partial: functools.partial[Any]) -> None:
+        self.partial = partial
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.partial(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return self.partial == (other.partial if isinstance(other, _Kept) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.partial)
+
+    def __repr__(self) -> str:
+        return repr(self.partial)
+
+
 class Partial(functools.partial):
-    """A functools.partial that is a container of its arguments; the function is metadata."""
+    """A functools.partial that is a container of its arguments; the function is metadata.
+
+    Of another functools.partial it holds that one as its function.
+    """
+
+    def __new__(cls, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Partial:
+        inner = _Kept(func) if isinstance(func, functools.partial) and not isinstance(func, Partial) else func
+        return super().__new__(cls, inner, *args, **kwargs)
 
 
 register_pytree_node(
@@ -178,11 +218,25 @@ def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = 
     return all(tree.tree_children(x) is None or (is_leaf is not None and is_leaf(x)) for x in iterable)
 
 
-def tree_broadcast(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """A container of the structure of `full`, with the leaves of `prefix`, with which it begins, repeated."""
-    parts = tree_structure(prefix, is_leaf).flatten_up_to(full)
-    leaves = [leaf for leaf, part in zip(tree_leaves(prefix, is_leaf), parts) for _ in tree_leaves(part)]
-    return tree_unflatten(tree_structure(full), leaves)
+def is_tree_node(typ: type) -> bool:
+    """Whether objects of a type are containers."""
+    builtin = (tuple, list, dict, type(None), collections.OrderedDict, collections.defaultdict)
+    named = issubclass(typ, tuple) and hasattr(typ, "_fields")
+    return typ in builtin or typ in tree._registry or named or dataclasses.is_dataclass(typ)
+
+
+def flatten_one_level(tree: Any) -> tuple[list[Any], Any]:
+    """The children of the outermost container and its metadata. ValueError for a leaf."""
+    found = tree_children(tree)
+    if found is None:
+        raise ValueError(f"a {type(tree).__name__} is a leaf: it cannot be flattened")
+    return found
+
+
+def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """As `flatten_one_level`, with pairs (key, child)."""
+    children, meta = flatten_one_level(tree)
+    return list(zip(child_keys(tree, len(children), meta), children)), meta
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:

@@ -15,6 +15,7 @@ import types
 import lamina as lm
 import lamina.lax as lax
 import numpy as np
+import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
@@ -225,3 +226,21 @@ def test_numbers_go_to_other_code_as_numbers():
     for lr in (0.5, 0.125):
         t.lr = lr
         assert g(1.0).item() == len(json.dumps({"lr": lr, "n": [3]})) * lr
+
+
+@pytest.mark.parametrize("method", ["__getattribute__", "__getattr__"])
+def test_an_object_that_finds_its_attributes_itself_in_code_without_source(method):
+    names = {"__name__": "made_by_exec"}
+    exec(
+        "class Inner: pass\n"
+        "class Proxy:\n"
+        "    def __init__(self, inner): object.__setattr__(self, 'inner', inner)\n"
+        f"    def {method}(self, n): return getattr(object.__getattribute__(self, 'inner'), n)\n"
+        "inner = Inner(); inner.scale = 3.0; proxy = Proxy(inner)\n"
+        "def f(x): return x * proxy.scale\n",
+        names,
+    )
+    g = lm.jit(names["f"])
+    assert g(2.0).item() == 6.0
+    names["inner"].scale = 5.0
+    assert g(2.0).item() == 10.0

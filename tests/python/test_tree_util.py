@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import functools
+import pickle
 
 import jax
 import lamina as lm
@@ -79,7 +82,7 @@ def test_dataclasses():
     tree_util.register_dataclass(Free, ["x"], ["k"])
     out = tree_util.tree_map(lambda v: v + 1, Free(1, "s"))
     assert (out.x, out.k) == (2, "s")
-    with pytest.raises(TypeError, match="fields are a, b; named are a"):
+    with pytest.raises(ValueError, match="fields are a, b; named are a"):
 
         @tree_util.register_dataclass
         @dataclasses.dataclass
@@ -166,3 +169,106 @@ def test_linear_transpose_and_typeof():
     assert (got["a"].item(), got["b"].item()) == (6, 3)
     assert lm.typeof(m) == lm.ShapeDtypeStruct((2, 3), "float32")
     assert lm.jit(lambda x: x * lm.typeof(x).shape[0])(lnp.ones(3)).numpy().tolist() == [3, 3, 3]
+
+
+def test_structures_are_composed_and_counted():
+    outer, inner = lm.tree.structure({"a": 0, "b": (0, None)}), lm.tree.structure([0, 0])
+    assert outer.compose(inner) == lm.tree.structure({"a": [1, 2], "b": ([3, 4], None)})
+    assert (outer.num_nodes, outer.num_leaves, outer.compose(inner).num_leaves) == (5, 2, 4)
+    assert repr(outer) == "PyTreeDef({'a': *, 'b': (*, None)})"
+    assert pickle.loads(pickle.dumps(outer)) == outer
+
+
+def test_showing_a_structure_makes_no_object_of_the_class():
+    class Checked:
+        def __init__(self, x):
+            assert isinstance(x, int)
+            self.x = x
+
+    tree_util.register_pytree_node(Checked, lambda c: ((c.x,), ["meta"]), lambda _, xs: Checked(*xs))
+    structure = lm.tree.structure(Checked(1))  # metadata that has no hash is for jit to refuse
+    assert repr(structure) == "PyTreeDef(CustomNode(Checked[['meta']], [*]))"
+    assert structure == lm.tree.structure(Checked(2))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(structure)
+
+
+def test_a_flatten_function_that_gives_no_pair_is_named():
+    class Odd:
+        pass
+
+    tree_util.register_pytree_node(Odd, lambda c: 7, lambda _, xs: Odd())
+    with pytest.raises(TypeError, match=r"flatten a Odd .* pair, not 7"):
+        lm.tree.leaves(Odd())
+
+
+def test_a_defaultdict_is_a_container_and_stays_one():
+    x = collections.defaultdict(list, {"b": 2.0, "a": 1.0})
+    y = lm.tree.map(lambda v: v + 1, x)
+    assert (
+        type(y) is collections.defaultdict and y.default_factory is list and dict(y) == {"a": 2.0, "b": 3.0}
+    )
+    assert [lm.tree.keystr(p) for p, _ in lm.tree.leaves_with_path(x)] == ["['a']", "['b']"]
+    grads = lm.grad(lambda p: p["a"] * p["b"])(x)
+    assert type(grads) is collections.defaultdict and grads["a"].item() == 2.0
+    out = lm.jit(lm.vmap(lambda p: p["a"] + p["b"], in_axes=({"a": 0, "b": None},)))(
+        {"a": lnp.arange(2.0), "b": 1.0}
+    )
+    assert out.tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="has no 'b'"):
+        lm.tree.map(lambda p, q: p, x, collections.defaultdict(list, a=1.0))
+
+
+def test_keys_are_made_and_matched_by_their_names():
+    paths = [p for p, _ in lm.tree.leaves_with_path({"w": [1, 2]})]
+    assert paths[1] == (tree_util.DictKey(key="w"), tree_util.SequenceKey(idx=1))
+    match paths[0]:
+        case (tree_util.DictKey(name), tree_util.SequenceKey(i)):
+            assert (name, i) == ("w", 0)
+    assert lm.tree.keystr(paths[1], simple=True, separator="/") == "w/1"
+    assert repr(paths[1][0]) == "DictKey(key='w')"
+
+
+def test_is_leaf_may_look_at_the_path():
+    x = {"a": [1, [2, 3]], "b": [4]}
+    deep = lambda path, v: len(path) == 2  # noqa: E731
+    found = lm.tree.leaves_with_path(x, is_leaf=deep, is_leaf_takes_path=True)
+    assert [v for _, v in found] == [1, [2, 3], 4]
+    out = lm.tree.map_with_path(lambda path, v: len(path), x, is_leaf=deep, is_leaf_takes_path=True)
+    assert out == {"a": [2, 2], "b": [2]}
+
+
+def test_small_helpers():
+    assert lm.tree.broadcast((1, 2), (0, {"a": 0, "b": 0})) == (1, {"a": 2, "b": 2})
+    with pytest.raises(ValueError, match="3 items against 2"):
+        lm.tree.broadcast((1, 2, 3), (0, 0))
+    assert lm.tree.reduce_associative(lambda a, b: f"({a}{b})", list("abcde")) == "(((ab)(cd))e)"
+    assert lm.tree.reduce_associative(max, (), identity=0) == 0
+    with pytest.raises(TypeError, match="identity"):
+        lm.tree.reduce_associative(max, ())
+    assert lm.tree.transpose(lm.tree.structure([0, 0]), None, [(1, 2), (3, 4)]) == ([1, 3], [2, 4])
+    assert tree_util.flatten_one_level({"b": 1, "a": [2]}) == ([[2], 1], ("a", "b"))
+    assert tree_util.flatten_one_level_with_keys([5])[0] == [(tree_util.SequenceKey(0), 5)]
+    with pytest.raises(ValueError, match="is a leaf"):
+        tree_util.flatten_one_level(3)
+    assert tree_util.is_tree_node(dict) and not tree_util.is_tree_node(int)
+
+
+def test_a_field_that_is_metadata():
+    @dataclasses.dataclass
+    class Layer:
+        w: float
+        act: str = lm.tree.static(default="relu")
+
+    assert lm.tree.leaves(Layer(1.0)) == [1.0]
+    assert lm.tree.map(lambda v: v * 2, Layer(3.0, "tanh")) == Layer(6.0, "tanh")
+
+
+def test_a_partial_of_a_partial_keeps_it_as_its_function():
+    inner = functools.partial(max, 2)
+    p = tree_util.Partial(inner, 3)
+    assert p.args == (3,) and p.func == inner and p(1) == 3
+    assert p.func == tree_util.Partial(inner, 3).func and hash(p.func) == hash(inner)
+    assert (
+        lm.jit(lambda f, x: f(x))(tree_util.Partial(functools.partial(lnp.maximum, 2.0)), 1.0).item() == 2.0
+    )

@@ -206,7 +206,7 @@ def issubdtype(a: Any, b: Any) -> bool:
     """As NumPy's; the types that NumPy lacks are of their kinds."""
     try:
         mine = a if isinstance(a, type) and issubclass(a, np.generic) else np.dtype(a)
-        kind = getattr(b, "dtype", b)
+        kind = b if isinstance(b, type) and issubclass(b, np.generic) else getattr(b, "dtype", b)
         foreign = isinstance(mine, np.dtype) and mine.name in dtypes.TABLE and dtypes.is_foreign(mine)
         if foreign and isinstance(kind, type) and mine.type is not kind:
             return bool(lm.numpy.issubdtype(mine, kind))
