@@ -3,7 +3,7 @@
 ``import lamina as lm``, ``import lamina.numpy as lnp``. Importing loads neither NumPy nor LLVM.
 """
 
-from lamina import _missing, _tensor, cache, tree
+from lamina import _missing, _tensor, cache, checkpoint_policies, custom_derivatives, tree
 from lamina._callback import pure_callback
 from lamina._checks import checks
 from lamina._core import Tensor
@@ -27,6 +27,7 @@ from lamina._transforms import (
     vmap,
 )
 from lamina.cache import threads
+from lamina.checkpoint_policies import checkpoint_name
 from lamina.dtypes import default_dtypes
 
 ShapeDtypeStruct, jacobian, remat = ShapeDtype, jacrev, checkpoint
@@ -44,9 +45,12 @@ __all__ = [
     "block_until_ready",
     "cache",
     "checkpoint",
+    "checkpoint_name",
+    "checkpoint_policies",
     "checks",
     "clear_caches",
     "closure_convert",
+    "custom_derivatives",
     "custom_gradient",
     "custom_jvp",
     "custom_vjp",

@@ -11,7 +11,8 @@ from lamina import _core, _writes
 from lamina._core import Tensor
 from lamina._open import entered
 from lamina._tensor import describe, to_tensor
-from lamina._transforms import _argument_path, _Flat, _flatten_arguments, _name
+from lamina._transforms import _argument_names, _argument_path, _Flat, _flatten_arguments, _name
+from lamina.custom_derivatives import CustomVJPPrimal, SymbolicZero, zero_from_primal
 from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_leaves, tree_paths, tree_unflatten
 
 
@@ -37,14 +38,26 @@ def _widened(t: Tensor) -> Tensor:
 class _Custom:
     """What custom_jvp and custom_vjp share: arguments, and one rule per structure and types of them."""
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None:
         if not callable(fun):
             raise TypeError(f"{type(self).__name__} needs a function, not {type(fun).__name__}")
         functools.update_wrapper(self, fun)
         self.fun = fun
-        self.nondiff_argnums = (
-            (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
-        )
+        nums = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else tuple(nondiff_argnames)
+        parameters = _argument_names(fun) if names else []
+        for name in names:
+            if name not in parameters:
+                raise ValueError(
+                    f"nondiff_argnames {name!r} is no parameter of {_name(fun)}({', '.join(parameters)})"
+                )
+        self.nondiff_argnums = (*nums, *(n for n in map(parameters.index, names) if n not in nums))
+        self.symbolic_zeros = False
         self._rules: dict[Any, tuple[_core.CustomRule, Any]] = {}
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -68,13 +81,17 @@ class _Custom:
             if kwargs:
                 raise TypeError(f"{_name(self.fun)} has no signature to place keyword arguments by")
             return args
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as e:
+            raise TypeError(f"{_name(self.fun)}: {e}") from None
         if bound.kwargs:
             raise TypeError(
-                f"{_name(self.fun)} takes keyword-only arguments, which a {type(self).__name__} function cannot"
+                f"{_name(self.fun)} takes keyword-only arguments, which a {type(self).__name__} function cannot: "
+                + ", ".join(bound.kwargs)
             )
-        return bound.args
+        bound.apply_defaults()
+        return bound.args  # keyword-only ones have their defaults
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._needs_rule()
@@ -152,10 +169,12 @@ class custom_jvp(_Custom):
     jvp: Callable[..., Any] | None = None
 
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
-        """Sets the rule: ``jvp(*nondiff, primals, tangents) -> (primals_out, tangents_out)``; returns it."""
-        if symbolic_zeros:
-            raise NotImplementedError("symbolic_zeros is not supported: tangents are always arrays")
-        self.jvp = jvp
+        """Sets the rule: ``jvp(*nondiff, primals, tangents) -> (primals_out, tangents_out)``; returns it.
+
+        With `symbolic_zeros`, the tangents of integers are SymbolicZero (`lamina.custom_derivatives`), and the rule may
+        return it; those of floats are arrays, of zeros where they do not matter.
+        """
+        self.jvp, self.symbolic_zeros = jvp, symbolic_zeros
         self._rules.clear()
         return jvp
 
@@ -186,9 +205,10 @@ class custom_jvp(_Custom):
 
     def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
         jvp, name, nondiff = self.jvp, _name(self.fun), [fixed[n] for n in sorted(fixed)]
+        symbolic = self.symbolic_zeros
 
         def rule(x: list[Tensor], t: list[Any]) -> tuple[list[Tensor], list[Any]]:
-            tangents = [_zeros_like(p) if d is None else d for p, d in zip(x, t)]
+            tangents = [zero_from_primal(p, symbolic) if d is None else d for p, d in zip(x, t)]
             out = entered(jvp)(*nondiff, tree_unflatten(treedef, x)[0], tree_unflatten(treedef, tangents)[0])
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(
@@ -203,7 +223,9 @@ class custom_jvp(_Custom):
                 )
             results = [to_tensor(p) for p in primals]
             return results, [
-                _fitted(d, p, f"a tangent from the jvp rule of {name}") if p.dtype.kind in "fc" else None
+                _fitted(d, p, f"a tangent from the jvp rule of {name}")
+                if p.dtype.kind in "fc" and not isinstance(d, SymbolicZero)
+                else None
                 for p, d in zip(results, dots)
             ]
 
@@ -233,14 +255,21 @@ class custom_vjp(_Custom):
     fwd: Callable[..., Any] | None = None
     bwd: Callable[..., Any] | None = None
 
-    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False) -> None:
+    def defvjp(
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
         """Sets ``fwd(*args) -> (out, residuals)`` and ``bwd(*nondiff, residuals, cotangent) -> cotangents``.
 
-        `bwd` returns one cotangent per differentiated argument, with that argument's structure, or None for zero.
+        `bwd` returns one cotangent per differentiated argument, with that argument's structure, or None for zero. With
+        `symbolic_zeros`, `fwd` gets arguments as CustomVJPPrimal (`lamina.custom_derivatives`), and `bwd` SymbolicZero
+        as the cotangents of integer results; those of floats are arrays, of zeros where they do not matter.
+        `optimize_remat` changes nothing: residuals that are not used are not kept.
         """
-        if symbolic_zeros:
-            raise NotImplementedError("symbolic_zeros is not supported: cotangents are always arrays")
-        self.fwd, self.bwd = fwd, bwd
+        self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
         self._rules.clear()
 
     def _needs_rule(self) -> None:
@@ -251,20 +280,26 @@ class custom_vjp(_Custom):
 
     def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
         fwd, bwd, name = self.fwd, self.bwd, _name(self.fun)
-        nondiff = [fixed[n] for n in sorted(fixed)]
+        nondiff, symbolic = [fixed[n] for n in sorted(fixed)], self.symbolic_zeros
+        kinds: list[tuple[tuple[int, ...], Any]] = []  # of the results
         shapes = [(x.shape, x.dtype) for x in leaves]
         trees: list[TreeDef] = []
 
         def forward(x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-            out = entered(fwd)(*self._with_fixed(fixed, tree_unflatten(treedef, x)[0]))
+            given = [CustomVJPPrimal(t, t.dtype.kind in "fc") for t in x] if symbolic else x
+            out = entered(fwd)(*self._with_fixed(fixed, tree_unflatten(treedef, given)[0]))
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(f"the forward rule of {name} must return (out, residuals), not {out!r:.60}")
             results, out_tree = tree_flatten(out[0])
             residuals, residual_tree = tree_flatten(out[1])
             trees[:] = [out_tree, residual_tree]
-            return [to_tensor(r) for r in results], [to_tensor(r) for r in residuals]
+            tensors = [to_tensor(r) for r in results]
+            kinds[:] = [(r.shape, r.dtype) for r in tensors]
+            return tensors, [to_tensor(r) for r in residuals]
 
         def backward(residuals: list[Tensor], cotangents: list[Any]) -> list[Any]:
+            if symbolic:
+                cotangents = [SymbolicZero(*k) if c is None else c for c, k in zip(cotangents, kinds)]
             given = entered(bwd)(
                 *nondiff, tree_unflatten(trees[1], residuals), tree_unflatten(trees[0], cotangents)
             )
@@ -278,7 +313,7 @@ class custom_vjp(_Custom):
             out: list[Any] = [None] * len(shapes)
             for argument, (indices, cotangent) in enumerate(zip(wanted, given)):
                 at = tree_leaves(indices)
-                if cotangent is None:
+                if cotangent is None or isinstance(cotangent, SymbolicZero):
                     continue
                 parts, structure = tree_flatten(cotangent, is_leaf=lambda c: c is None)
                 if structure.num_leaves != len(at):
@@ -288,7 +323,7 @@ class custom_vjp(_Custom):
                     )
                 for i, part in zip(at, parts):
                     shape, dtype = shapes[i]
-                    if part is None or dtype.kind not in "fc":
+                    if part is None or isinstance(part, SymbolicZero) or dtype.kind not in "fc":
                         continue
                     t = to_tensor(part)
                     if t.shape != shape:

@@ -20,7 +20,7 @@ from lamina._core import Tensor
 from lamina._open import innermost
 from lamina._read_set import ReadSet
 from lamina._source import expression_at, user_frame
-from lamina._tensor import describe, to_tensor
+from lamina._tensor import describe
 from lamina._transforms import (
     ShapeDtype,
     _argument_names,
@@ -29,6 +29,8 @@ from lamina._transforms import (
     _flatten_arguments,
     _name,
     _where,
+    is_shape_only,
+    shaped,
 )
 from lamina.tree import TreeDef, tree_flatten, tree_leaves, tree_paths, tree_unflatten
 
@@ -385,8 +387,8 @@ class Jitted(_core.JitCalls):
             dynamic, kwargs, static = self._split(args, kwargs)
         if shapes:
             given, treedef = tree_flatten((tuple(dynamic), kwargs))
-            if any(isinstance(x, ShapeDtype) for x in given):
-                return [x if isinstance(x, ShapeDtype) else to_tensor(x) for x in given], treedef, static
+            if any(map(is_shape_only, given)):
+                return [shaped(x) for x in given], treedef, static
         leaves, treedef = _flatten_arguments(self._f, dynamic, kwargs)
         return leaves, treedef, static
 

@@ -40,6 +40,11 @@ class Flat:
         return self._x.reshape(-1).copy()
 
 
+def _is_deleted(self: Tensor) -> bool:
+    """Whether the array was given up: donated to a jitted function that has written over it."""
+    return not _core.forceable(self) and "was donated" in _core.why_unknown(self)
+
+
 def _fill(self: Tensor, value: Any) -> None:
     """Writes a scalar everywhere."""
     self[...] = value
@@ -129,6 +134,7 @@ def _positive(self: Tensor) -> Tensor:
 def install() -> None:
     """Attaches them to the type; called once when the package is imported."""
     viewed = _core.own_results(_view, True)
+    Tensor.is_deleted = _is_deleted
     Tensor.flat = property(Flat, lambda self, value: Flat(self).__setitem__(slice(None), value))
     Tensor.fill = _fill
     Tensor.view = lambda self, dtype=None: viewed(self, dtype)

@@ -24,13 +24,15 @@ def recording(op_name: str, kinds: str, direction: str = "") -> Callable[[Any], 
 
 
 def to_tensor(x: Any, dtype: Any = None) -> Tensor:
-    """`x` as a Tensor: a Tensor, number, NumPy array or scalar, or a nested list of those.
+    """`x` as a Tensor: a Tensor, number, NumPy array or scalar, a nested list of those, or what has `__jax_array__`.
 
     Numbers, NumPy scalars among them, are weak and keep their bits. TypeError for anything else.
     """
     t = x if isinstance(x, Tensor) else _core.asarray(x)
     if t is None and isinstance(x, (list, tuple)):
         t = _from_nested(x)
+    if t is None and hasattr(x, "__jax_array__"):
+        t = to_tensor(x.__jax_array__())
     if t is None and hasattr(x, "__array__"):
         import numpy as np
 

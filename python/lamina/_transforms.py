@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -157,6 +158,31 @@ class ShapeDtype:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapeDtype) and (self.shape, self.dtype) == (other.shape, other.dtype)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+def is_shape_only(x: Any) -> bool:
+    """Whether it has shape and element type, but no value: a ShapeDtype, or anything else with these attributes."""
+    if isinstance(x, Tensor) or hasattr(x, "__array__"):
+        return False
+    return isinstance(x, ShapeDtype) or (hasattr(x, "shape") and hasattr(x, "dtype"))
+
+
+def shaped(x: Any) -> Any:
+    """A Tensor of an array or number; a ShapeDtype of what has no value."""
+    if not is_shape_only(x):
+        return to_tensor(x)
+    return x if isinstance(x, ShapeDtype) else ShapeDtype(x.shape, x.dtype)
 
 
 def _argnums(argnums: int | Sequence[int], args: Sequence[Any], f: Callable[..., Any]) -> tuple[int, ...]:
@@ -425,7 +451,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     from lamina import numpy as lnp
 
     leaves, treedef = tree_flatten(primals)
-    like = [x if isinstance(x, ShapeDtype) else to_tensor(x) for x in leaves]
+    like = [shaped(x) for x in leaves]
     pull_back = vjp(f, *tree_unflatten(treedef, [lnp.zeros(x.shape, x.dtype) for x in like]))[1]
     return lambda cotangent: pull_back(cotangent)
 
@@ -547,9 +573,13 @@ def checkpoint(
 ) -> Any:
     """`f` whose intermediate values reverse mode computes again instead of keeping.
 
-    `static_argnums` are arguments that are no arrays and choose what is computed. All values are computed again, so that
-    `policy`, which says in JAX which are kept, and `prevent_cse` change nothing.
+    `static_argnums` are arguments that are no arrays and choose what is computed. `policy` says which values may be kept
+    (`lamina.checkpoint_policies`): all with `everything_saveable`; with others none are. `prevent_cse` changes nothing.
     """
+    from lamina.checkpoint_policies import everything_saveable
+
+    if policy is everything_saveable:
+        return functools.wraps(f)(lambda *args, **kwargs: f(*args, **kwargs))
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @functools.wraps(f)
@@ -574,12 +604,15 @@ def checkpoint(
 
 
 def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Shapes and element types of f's result for arguments given as arrays or ShapeDtype; computes nothing."""
+    """Shapes and element types of f's result for arguments given as arrays or ShapeDtype; computes nothing.
+
+    Anything with attributes `shape` and `dtype` may stand for an array.
+    """
     leaves, treedef = tree_flatten((args, kwargs))
     flat = _Flat(f, treedef)
     specs = []
     for x in leaves:
-        t = x if isinstance(x, ShapeDtype) else to_tensor(x)
+        t = shaped(x)
         specs.append((str(t.dtype), list(t.shape), getattr(t, "weak_type", False)))
     program = _core.Program(flat, specs, _name(f), _where(f))
     types = program.result_types[: len(program.result_types) - len(flat.written)]

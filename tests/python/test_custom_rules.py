@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 import lamina as lm
 import lamina.lax as lax
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+from lamina.custom_derivatives import (
+    CustomVJPPrimal,
+    SymbolicZero,
+    custom_vjp_primal_tree_values,
+    zero_from_primal,
+)
 
 
 @lm.custom_jvp
@@ -241,3 +249,74 @@ def test_free_variables_of_rules_are_read_anew():
     np.testing.assert_array_equal(plain(lnp.ones(2)).numpy(), [-5.0, -6.0])
     np.testing.assert_array_equal(looped(lnp.ones(2)).numpy(), [-10.0, -12.0])
     assert repr(plain).startswith("<jit f: 1 entry,")
+
+
+def test_arguments_that_are_not_differentiated_by_name():
+    @functools.partial(lm.custom_vjp, nondiff_argnames=["power"])
+    def f(x, power, shift=1.0):
+        return x**power + shift
+
+    f.defvjp(lambda x, power, shift: (f(x, power, shift), x), lambda power, x, g: (g * 10 * power * x, None))
+    assert lm.grad(f)(3.0, 2).item() == 60.0
+    assert lm.grad(lambda x: f(x, power=2))(3.0).item() == 60.0
+    with pytest.raises(ValueError, match=r"'depth' is no parameter of <lambda>\(x\)"):
+        lm.custom_jvp(lambda x: x, nondiff_argnames="depth")
+
+
+def test_keyword_only_arguments_keep_their_defaults():
+    @lm.custom_jvp
+    def f(x, *, scale=3.0):
+        return x * scale
+
+    f.defjvps(lambda t, out, x: 5 * t)
+    assert lm.value_and_grad(f)(2.0)[0].item() == 6.0 and lm.grad(f)(2.0).item() == 5.0
+    with pytest.raises(TypeError, match=r"keyword-only arguments.*: scale"):
+        lm.grad(lambda x: f(x, scale=1.0))(2.0)
+
+
+def test_symbolic_zeros_stand_for_derivatives_by_integers():
+    seen = []
+
+    @lm.custom_jvp
+    def f(x, n):
+        return x * n, n
+
+    def rule(primals, tangents):
+        seen.append(tangents[1])
+        (x, n), (t, z) = primals, tangents
+        return f(x, n), (t * n, z)
+
+    f.defjvp(rule, symbolic_zeros=True)
+    assert lm.grad(lambda x: f(x, 3)[0])(2.0).item() == 3.0
+    zero = seen[0]
+    assert isinstance(zero, SymbolicZero) and (zero.shape, zero.ndim) == ((), 0) and zero.dtype == "int32"
+    assert zero.instantiate().item() == 0
+
+
+def test_symbolic_zeros_of_a_reverse_rule():
+    kinds = []
+
+    @lm.custom_vjp
+    def f(x, n):
+        return lnp.sin(x), n
+
+    def forward(x, n):
+        kinds.append((x.perturbed, n.perturbed))
+        return f(x.value, n.value), x.value
+
+    def backward(x, g):
+        kinds.append(type(g[1]))
+        return g[0] * 2, SymbolicZero((), "int32")
+
+    f.defvjp(forward, backward, symbolic_zeros=True, optimize_remat=True)
+    assert lm.grad(lambda x: f(x, 3)[0])(2.0).item() == 2.0
+    assert kinds == [(True, False), SymbolicZero]
+
+
+def test_zeros_and_values_of_rules():
+    assert zero_from_primal(lnp.ones(2)).tolist() == [0.0, 0.0]
+    assert zero_from_primal(1.0, symbolic_zeros=True).shape == ()
+    values = custom_vjp_primal_tree_values(
+        {"a": CustomVJPPrimal(1.0, True), "b": [CustomVJPPrimal(2, False)]}
+    )
+    assert values == {"a": 1.0, "b": [2]}

@@ -240,7 +240,7 @@ def test_tree_functions_have_short_names():
     outer, inner = lm.tree.structure([0, 0, 0]), lm.tree.structure({"a": 0, "b": (0,)})
     rows = [{"a": i, "b": (10 * i,)} for i in range(3)]
     assert lm.tree.transpose(outer, inner, rows) == {"a": [0, 1, 2], "b": ([0, 10, 20],)}
-    with pytest.raises(ValueError, match="the structure is"):
+    with pytest.raises(TypeError, match="the structure is"):
         lm.tree.transpose(inner, outer, rows)
     with pytest.raises(TypeError):
         lm.tree.reduce(lambda a, b: a + b, [])
@@ -260,3 +260,84 @@ def test_third_reverse_derivative_of_a_normalised_element():
     want = float(mpmath.diff(lambda a: a / mpmath.sqrt(a * 3), 1, 3))
     for g in (third, lm.jit(third)):
         np.testing.assert_allclose(float(g(x)), want, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        None,
+        lm.checkpoint_policies.everything_saveable,
+        lm.checkpoint_policies.nothing_saveable,
+        lm.checkpoint_policies.dots_saveable,
+        lm.checkpoint_policies.dots_with_no_batch_dims_saveable,
+        lm.checkpoint_policies.save_only_these_names("h"),
+        lm.checkpoint_policies.save_any_names_but_these("h"),
+        lm.checkpoint_policies.save_anything_except_these_names("h"),
+        lm.checkpoint_policies.save_from_both_policies(
+            lm.checkpoint_policies.dots_saveable, lm.checkpoint_policies.save_only_these_names("h")
+        ),
+    ],
+    ids=str,
+)
+def test_policies_of_checkpoints_change_no_number(policy):
+    w = lnp.array([[0.5, -1.0], [2.0, 0.25]])
+
+    def f(x, scale=1.0):
+        hidden = lm.checkpoint_name({"h": lnp.tanh(w @ x)}, "h")["h"]
+        return (lnp.sin(hidden) * scale).sum()
+
+    x = lnp.array([0.3, -0.7])
+    g = lm.checkpoint(f, policy=policy)
+    assert lm.grad(g)(x, scale=2.0).tolist() == lm.grad(f)(x, scale=2.0).tolist()
+    assert lm.jit(lm.grad(lm.grad(lambda a: g(x * a))))(1.5).shape == ()
+
+
+def test_what_policies_keep():
+    policies = lm.checkpoint_policies
+    assert policies.everything_saveable("add") and not policies.nothing_saveable("add")
+    assert policies.dots_saveable("dot_general") and not policies.dots_saveable("add")
+    assert policies.dots_with_no_batch_dims_saveable(
+        "dot_general", dimension_numbers=(((1,), (0,)), ((), ()))
+    )
+    assert not policies.dots_with_no_batch_dims_saveable(
+        "dot_general", dimension_numbers=(((2,), (1,)), ((0,), (0,)))
+    )
+    assert policies.save_only_these_names("a")("name", name="a") and not policies.save_only_these_names("a")(
+        "add"
+    )
+    assert policies.save_any_names_but_these("a")("name", name="b")
+    assert not policies.save_anything_except_these_names("a")("name", name="a")
+    with pytest.raises(TypeError, match="string"):
+        lm.checkpoint_name(1.0, 3)
+
+
+def test_shapes_are_asked_of_anything_that_has_them():
+    class Spec:
+        shape, dtype = (3, 2), np.dtype("float16")
+
+    out = lm.eval_shape(lambda s: {"y": s.sum(0) * 2.0}, Spec())["y"]
+    assert (out.shape, out.dtype, out.ndim, out.size) == ((2,), "float16", 1, 2)
+    assert {out: 1}[lm.ShapeDtype((2,), "float16")] == 1
+    assert lm.linear_transpose(lambda v: v * 2, Spec())(lnp.ones((3, 2), "float16"))[0].shape == (3, 2)
+    assert lm.jit(lambda v: v + 1).lower(Spec()).out_info.shape == (3, 2)
+
+
+def test_objects_that_turn_into_arrays():
+    class Wrapped:
+        def __init__(self, value):
+            self.value = value
+
+        def __jax_array__(self):
+            return lnp.asarray(self.value) * 2
+
+    x = Wrapped([1.0, 2.0])
+    assert lnp.sin(x).tolist() == lnp.sin(lnp.array([2.0, 4.0])).tolist()
+    assert lnp.add(x, 1).tolist() == [3.0, 5.0] and lm.jit(lnp.sum)(x).item() == 6.0
+    assert lm.grad(lambda v: (v * v).sum())(x).tolist() == [4.0, 8.0]
+
+
+def test_a_donated_array_says_so():
+    x = lnp.arange(4.0) * 1
+    assert not x.is_deleted()
+    lm.jit(lambda v: v + 1, donate_argnums=0)(x)
+    assert x.is_deleted()

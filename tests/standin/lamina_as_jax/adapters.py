@@ -22,6 +22,10 @@ def float0_like(x: Any) -> np.ndarray:
     return np.zeros(np.shape(x), FLOAT0)
 
 
+def zeros(shape: Any, dtype: Any = None, **options: Any) -> Any:
+    return np.zeros(shape, FLOAT0) if dtype == FLOAT0 else wrapped(lm.numpy.zeros)(shape, dtype, **options)
+
+
 def _filled(derivative: Any, argument: Any) -> Any:
     """JAX's zeros without a type in the place of None, which stands here for the derivative by integers."""
     leaves, treedef = lm.tree.tree_flatten(argument)
@@ -115,13 +119,21 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     return (out[0], lm.tree_util.Partial(pull_back), *out[2:])
 
 
+def _pushed(value: Any, derivative: Any) -> Any:
+    """Tangents of results: `float0` for those of integers."""
+    leaf = lambda x, t: t if x.dtype.kind in "fc" else float0_like(x)  # noqa: E731
+    return lm.tree.map(leaf, value, derivative)
+
+
 def jvp(fun: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:
-    return wrapped(lm.jvp)(fun, tuple(primals), without_float0(tuple(tangents)), has_aux=has_aux)
+    out = wrapped(lm.jvp)(fun, tuple(primals), without_float0(tuple(tangents)), has_aux=has_aux)
+    return (out[0], _pushed(out[0], out[1]), *out[2:])
 
 
 def linearize(fun: Any, *primals: Any, **options: Any) -> Any:
     out = wrapped(lm.linearize)(fun, *primals, **options)
-    return (out[0], wrapped(out[1]), *out[2:])
+    push = wrapped(out[1])
+    return (out[0], lambda *tangents: _pushed(out[0], push(*without_float0(tangents))), *out[2:])
 
 
 class Jitted:

@@ -138,21 +138,7 @@ def _jax() -> None:
         "__version_info__": (0, 10, 2),
         "config": settings.Config(),
         **settings.SCOPES,
-        **_some(
-            adapters,
-            [
-                "jit",
-                "grad",
-                "value_and_grad",
-                "vjp",
-                "jvp",
-                "linearize",
-                "custom_jvp",
-                "custom_vjp",
-                "Device",
-                "devices",
-            ],
-        ),
+        **_some(adapters, _ADAPTED),
         "local_devices": adapters.devices,
         "device_count": lambda backend=None: 1,
         "local_device_count": lambda backend=None: 1,
@@ -160,23 +146,15 @@ def _jax() -> None:
         "process_count": lambda backend=None: 1,
         "float0": adapters.FLOAT0,
     }
-    for name in (
-        "vmap",
-        "jacfwd",
-        "jacrev",
-        "jacobian",
-        "hessian",
-        "checkpoint",
-        "remat",
-        "linear_transpose",
-    ):
+    own["checkpoint_policies"] = lm.checkpoint_policies
+    for name in _TRANSFORMS:
         own[name] = adapters.making(getattr(lm, name))
     _put("jax", [lm], own)
 
 
 def _numpy() -> None:
     own = scalars.table()
-    own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=lm.Tensor)
+    own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=lm.Tensor, zeros=adapters.zeros)
     own.update(
         _some(
             np,

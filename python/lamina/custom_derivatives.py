@@ -1,0 +1,63 @@
+"""What rules with ``symbolic_zeros=True`` are given: zeros without an array, primals that say what is differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from lamina import _missing
+from lamina._core import Tensor
+from lamina._tensor import to_tensor
+
+
+class SymbolicZero:
+    """A derivative that is zero, as its shape and element type alone."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
+        self.shape, self.dtype = tuple(shape), dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return self.instantiate().size
+
+    def instantiate(self) -> Tensor:
+        """The zeros as an array."""
+        from lamina import numpy as lnp
+
+        return lnp.zeros(self.shape, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.dtype}[{','.join(map(str, self.shape))}])"
+
+
+class CustomVJPPrimal(NamedTuple):
+    """An argument of a forward rule: its value, and whether it may be differentiated.
+
+    Here `perturbed` is true for every float or complex argument.
+    """
+
+    value: Any
+    perturbed: bool
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero derivative of a value: an array, or a SymbolicZero."""
+    t = to_tensor(val)
+    zero = SymbolicZero(t.shape, t.dtype)
+    return zero if symbolic_zeros else zero.instantiate()
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The values of a container of CustomVJPPrimal."""
+    from lamina.tree import tree_map
+
+    return tree_map(lambda p: p.value, tree, is_leaf=lambda p: isinstance(p, CustomVJPPrimal))
+
+
+__getattr__ = _missing.attributes("lamina.custom_derivatives")
