@@ -38,6 +38,11 @@ Values CustomRule::transpose(Builder& b, std::span<const Value>, std::span<const
   return {};
 }
 
+BatchResult CustomRule::batch(Builder& b, std::span<const Value>, std::span<const bool>, int64_t) {
+  b.fail(absl::UnimplementedError("this custom rule has no batched form"));
+  return {};
+}
+
 CustomRule::Forward CustomRule::forward(Builder& b, std::span<const Value>) {
   b.fail(absl::UnimplementedError("this custom rule has no forward pass"));
   return {};

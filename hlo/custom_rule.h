@@ -35,6 +35,12 @@ class CustomRule {
   virtual Values transpose(Builder& b, std::span<const Value> operands, std::span<const bool> linear,
                            std::span<const Value> cotangents);
 
+  // Whether there is `batch`, and it: the call over `size` lanes. Operands that are `batched` hold the lanes
+  // along axis 0, and so do the results that are said to.
+  virtual bool has_batch() const { return false; }
+  virtual BatchResult batch(Builder& b, std::span<const Value> operands, std::span<const bool> batched,
+                            int64_t size);
+
   // kVjp. The results and whatever `backward` wants to see again.
   struct Forward {
     Values results, residuals;

@@ -89,6 +89,19 @@ Values FunctionRule::transpose(hlo::Builder& b, std::span<const Value> x, std::s
   return out;
 }
 
+hlo::BatchResult FunctionRule::batch(hlo::Builder& b, std::span<const Value> x, std::span<const bool> batched,
+                                     int64_t size) {
+  for (size_t i = arguments_; i < x.size(); ++i)
+    if (batched[i])
+      throw Error(ErrorKind::kType, str_cat("a function with a vmap rule uses ", hlo::to_string(*x[i].type()),
+                                            " from outside that is being batched; its rule cannot see it: "
+                                            "pass it as an argument"));
+  const ScopeGuard scope = constants();
+  hlo::BatchResult out = run_batch(x.first(arguments_), batched.first(arguments_), size);
+  if (in_closed_program(x)) close_over_arrays(b, x, std::array{&out.results});
+  return out;
+}
+
 hlo::CustomRule::Forward FunctionRule::forward(hlo::Builder& b, std::span<const Value> x) {
   const ScopeGuard scope = constants();
   captured_ = x.size() - arguments_;

@@ -23,6 +23,8 @@ class FunctionRule : public hlo::CustomRule {
   hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> operands, std::span<const Value> tangents) final;
   hlo::Values transpose(hlo::Builder& b, std::span<const Value> operands, std::span<const bool> linear,
                         std::span<const Value> cotangents) final;
+  hlo::BatchResult batch(hlo::Builder& b, std::span<const Value> operands, std::span<const bool> batched,
+                         int64_t size) final;
   Forward forward(hlo::Builder& b, std::span<const Value> operands) final;
   hlo::Values backward(hlo::Builder& b, std::span<const Value> residuals,
                        std::span<const Value> cotangents) final;
@@ -32,6 +34,8 @@ class FunctionRule : public hlo::CustomRule {
   virtual hlo::JvpResult run_jvp(std::span<const Value> operands, std::span<const Value> tangents) = 0;
   // For those that have a transpose.
   virtual hlo::Values run_transpose(std::span<const Value>, std::span<const Value>) { return {}; }
+  // For those that have a batched form.
+  virtual hlo::BatchResult run_batch(std::span<const Value>, std::span<const bool>, int64_t) { return {}; }
   virtual Forward run_forward(std::span<const Value> operands) = 0;
   virtual hlo::Values run_backward(std::span<const Value> residuals, std::span<const Value> cotangents) = 0;
 

@@ -38,18 +38,26 @@ Values values_of(const py::handle& objects) {
 // Rules get and return flat lists; None stands for a value that is not there.
 class PythonRule final : public lazy::FunctionRule {
  public:
-  PythonRule(Kind kind, size_t arguments, py::object first, py::object second)
-      : FunctionRule(kind, arguments), first_(std::move(first)), second_(std::move(second)) {}
+  PythonRule(Kind kind, size_t arguments, py::object first, py::object second, py::object batch)
+      : FunctionRule(kind, arguments),
+        first_(std::move(first)),
+        second_(std::move(second)),
+        batch_(std::move(batch)) {}
   ~PythonRule() override {
     py::gil_scoped_acquire gil;
     first_ = py::object();
     second_ = py::object();
+    batch_ = py::object();
+  }
+  bool has_batch() const override {
+    py::gil_scoped_acquire gil;
+    return !batch_.is_none();
   }
   bool has_transpose() const override {
     py::gil_scoped_acquire gil;
     return kind() == Kind::kJvp && !second_.is_none();
   }
-  std::array<py::object*, 2> functions() { return {&first_, &second_}; }
+  std::array<py::object*, 3> functions() { return {&first_, &second_, &batch_}; }
 
  protected:
   hlo::JvpResult run_jvp(std::span<const Value> x, std::span<const Value> t) override {
@@ -64,6 +72,16 @@ class PythonRule final : public lazy::FunctionRule {
     py::gil_scoped_acquire gil;
     return values_of(second_(tensors(x), tensors(cotangents)));
   }
+  hlo::BatchResult run_batch(std::span<const Value> x, std::span<const bool> batched, int64_t size) override {
+    py::gil_scoped_acquire gil;
+    py::list marks;
+    for (const bool marked : batched) marks.append(marked);
+    const py::tuple r = batch_(size, marks, tensors(x));
+    hlo::BatchResult out;
+    out.results = values_of(r[0]);
+    for (const py::handle& marked : r[1]) out.batched.push_back(marked.cast<bool>());
+    return out;
+  }
   Forward run_forward(std::span<const Value> x) override {
     py::gil_scoped_acquire gil;
     const py::tuple r = first_(tensors(x));
@@ -75,7 +93,7 @@ class PythonRule final : public lazy::FunctionRule {
   }
 
  private:
-  py::object first_, second_;
+  py::object first_, second_, batch_;
 };
 
 // A function's ownership of a rule. The rule's functions usually lead back to it: the collector sees that as
@@ -97,7 +115,7 @@ class PythonRuleHandle : public lazy::RuleHandle {
   }
 
  private:
-  std::array<py::object*, 2> functions() const { return static_cast<PythonRule&>(rule()).functions(); }
+  std::array<py::object*, 3> functions() const { return static_cast<PythonRule&>(rule()).functions(); }
   static const PythonRuleHandle* sole_owner(PyObject* self) {
     auto* const instance = reinterpret_cast<py::detail::instance*>(self);
     if (!instance->get_value_and_holder().holder_constructed()) return nullptr;
@@ -114,13 +132,17 @@ void add_custom(py::module_& m) {
                                  type->ht_type.tp_traverse = &PythonRuleHandle::traverse;
                                  type->ht_type.tp_clear = &PythonRuleHandle::clear;
                                }))
-      .def(py::init([](bool is_jvp, size_t arguments, py::function first, py::object second) {
-             const auto kind = is_jvp ? hlo::CustomRule::Kind::kJvp : hlo::CustomRule::Kind::kVjp;
-             return std::make_unique<PythonRuleHandle>(
-                 std::make_shared<PythonRule>(kind, arguments, std::move(first), std::move(second)));
-           }),
+      .def(py::init(
+               [](bool is_jvp, size_t arguments, py::function first, py::object second, py::object batch) {
+                 const auto kind = is_jvp ? hlo::CustomRule::Kind::kJvp : hlo::CustomRule::Kind::kVjp;
+                 return std::make_unique<PythonRuleHandle>(std::make_shared<PythonRule>(
+                     kind, arguments, std::move(first), std::move(second), std::move(batch)));
+               }),
+           py::arg(), py::arg(), py::arg(), py::arg(), py::arg("batch") = py::none(),
            "A jvp rule and, for a function that is linear in some arguments, its transpose (or None); or a "
-           "forward and a backward rule.");
+           "forward and a backward rule. `batch`: (size, which arguments are batched, arguments) -> "
+           "(results, which "
+           "of them are batched), or None.");
   m.def(
       "call_with_rule",
       [](const py::function& f, const py::sequence& args, const PythonRuleHandle& rule) {

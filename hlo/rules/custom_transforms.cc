@@ -293,12 +293,38 @@ Values custom_vjp_transpose(Builder& b, const Node& node, Ops x, Marks linear, O
   return out;
 }
 
+namespace {
+
+BatchResult batched_by_rule(Builder& b, CustomRule& rule, const Node& call, Ops x, Marks batched,
+                            int64_t size) {
+  BatchResult out = rule.batch(b, x, batched, size);
+  if (!b.ok()) return all_batched(Values(call.num_results()));
+  std::vector<const Type*> types = result_types(call);
+  for (size_t i = 0; i < std::min(types.size(), out.batched.size()); ++i) {
+    if (!out.batched[i]) continue;
+    Dims dims = types[i]->dims;
+    dims.insert(dims.begin(), size);
+    types[i] = array_type_or_die(types[i]->dtype, dims);
+  }
+  if (!check_returned(b, "results of a batch", out.results, types, false))
+    return all_batched(Values(call.num_results()));
+  return out;
+}
+
+}  // namespace
+
 BatchResult custom_rule_batch(Builder& b, const Node& call, Ops x, Marks batched, int64_t size) {
   BatchResult out = all_batched(Values(call.num_results()));
   const std::shared_ptr<CustomRule> rule = rule_of(b, call);
   if (!rule) return out;
-  const absl::StatusOr<BatchComputation> body = batch_computation(
-      *call.attrs().computation(Attr::body), batched, Mask(call.num_results(), false), size);
+  if (rule->has_batch()) return batched_by_rule(b, *rule, call, x, batched, size);
+  // A result that is the same in every lane may have a tangent per lane.
+  bool differs = false;
+  for (size_t i = 0; i < x.size(); ++i) differs |= batched[i] && has_tangent(x[i].type());
+  Mask per_lane;
+  for (const Type* type : result_types(call)) per_lane.push_back(differs && has_tangent(type));
+  const absl::StatusOr<BatchComputation> body =
+      batch_computation(*call.attrs().computation(Attr::body), batched, per_lane, size);
   if (!get_or_fail(b, body)) return out;
   std::string key =
       str_cat(size, "/", reinterpret_cast<uintptr_t>(call.attrs().computation(Attr::body).get()));

@@ -84,5 +84,17 @@ __all__ = [
 # Sub-packages load on first use, so that importing stays quick.
 __getattr__ = _missing.attributes(
     "lamina",
-    ("flatten_util", "numpy", "lax", "nn", "ops", "random", "scipy", "stablehlo", "tree_util", "xla_hlo"),
+    (
+        "custom_batching",
+        "flatten_util",
+        "numpy",
+        "lax",
+        "nn",
+        "ops",
+        "random",
+        "scipy",
+        "stablehlo",
+        "tree_util",
+        "xla_hlo",
+    ),
 )

@@ -13,7 +13,15 @@ from lamina._open import entered
 from lamina._tensor import describe, to_tensor
 from lamina._transforms import _argument_names, _argument_path, _Flat, _flatten_arguments, _name
 from lamina.custom_derivatives import CustomVJPPrimal, SymbolicZero, zero_from_primal
-from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_leaves, tree_paths, tree_unflatten
+from lamina.tree import (
+    TreeDef,
+    explain_difference,
+    tree_children,
+    tree_flatten,
+    tree_leaves,
+    tree_paths,
+    tree_unflatten,
+)
 
 
 def _zeros_like(x: Tensor) -> Tensor:
@@ -232,6 +240,25 @@ class custom_jvp(_Custom):
         return _core.CustomRule(True, len(leaves), rule, None)
 
 
+def _parts(indices: Any, cotangent: Any, what: str) -> list[tuple[int, Any]]:
+    """The parts of a cotangent by the numbers of the leaves; None in the place of any part of it is zero."""
+    out, stack = [], [(indices, cotangent)]
+    while stack:
+        wanted, given = stack.pop()
+        if given is None or isinstance(given, SymbolicZero):
+            continue
+        mine, its = tree_children(wanted), tree_children(given)
+        if (mine is None) != (its is None) or (mine and its and len(mine[0]) != len(its[0])):
+            raise TypeError(
+                f"{what} another structure than the argument's: {explain_difference(indices, cotangent)}"
+            )
+        if mine and its:
+            stack.extend(zip(mine[0], its[0]))
+        else:
+            out.append((wanted, given))
+    return out
+
+
 class custom_vjp(_Custom):
     """A function with a reverse derivative of its own.
 
@@ -312,18 +339,11 @@ class custom_vjp(_Custom):
                 )
             out: list[Any] = [None] * len(shapes)
             for argument, (indices, cotangent) in enumerate(zip(wanted, given)):
-                at = tree_leaves(indices)
-                if cotangent is None or isinstance(cotangent, SymbolicZero):
-                    continue
-                parts, structure = tree_flatten(cotangent, is_leaf=lambda c: c is None)
-                if structure.num_leaves != len(at):
-                    raise TypeError(
-                        f"the backward rule of {name} returned for argument {argument} another structure than the "
-                        "argument's: " + explain_difference(indices, cotangent)
-                    )
-                for i, part in zip(at, parts):
+                for i, part in _parts(
+                    indices, cotangent, f"the backward rule of {name} returned for argument {argument}"
+                ):
                     shape, dtype = shapes[i]
-                    if part is None or isinstance(part, SymbolicZero) or dtype.kind not in "fc":
+                    if dtype.kind not in "fc":
                         continue
                     t = to_tensor(part)
                     if t.shape != shape:

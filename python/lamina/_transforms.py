@@ -469,6 +469,10 @@ def _axes_of(axes: Any, tree: Any, what: str) -> list[int | None]:
     """
     if axes is None:
         return [None] * len(tree_leaves(tree))
+    if isinstance(axes, bool):
+        raise TypeError(
+            f"{what} is {axes}, which is no axis: it is an integer, None, or a container of those"
+        )
     if not isinstance(axes, (tuple, list, dict)) and hasattr(axes, "__index__"):
         return [operator.index(axes)] * len(tree_leaves(tree))
     mine, theirs = tree_children(axes), tree_children(tree)

@@ -320,3 +320,17 @@ def test_zeros_and_values_of_rules():
         {"a": CustomVJPPrimal(1.0, True), "b": [CustomVJPPrimal(2, False)]}
     )
     assert values == {"a": 1.0, "b": [2]}
+
+
+def test_none_in_any_part_of_a_cotangent_is_zero():
+    @lm.custom_vjp
+    def f(x):
+        return x["a"] * 2
+
+    f.defvjp(lambda x: (f(x), None), lambda _, g: ({"a": g * 7, "b": (None, None), "c": None},))
+    grads = lm.grad(f)({"a": 1.0, "b": (2.0, None), "c": [3.0, (4.0,)]})
+    assert grads["a"].item() == 7.0 and grads["b"][0].item() == 0.0 and grads["b"][1] is None
+    assert [g.item() for g in lm.tree.leaves(grads["c"])] == [0.0, 0.0]
+    f.defvjp(lambda x: (f(x), None), lambda _, g: ({"a": [g], "b": None, "c": None},))
+    with pytest.raises(TypeError, match=r"another structure than the argument's.*\['a'\]"):
+        lm.grad(f)({"a": 1.0, "b": (2.0, None), "c": [3.0, (4.0,)]})

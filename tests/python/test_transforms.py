@@ -341,3 +341,14 @@ def test_a_donated_array_says_so():
     assert not x.is_deleted()
     lm.jit(lambda v: v + 1, donate_argnums=0)(x)
     assert x.is_deleted()
+
+
+def test_a_boolean_is_no_axis():
+    with pytest.raises(TypeError, match=r"in_axes.*True"):
+        lm.vmap(lambda x, y: x + y, in_axes=(0, True))(lnp.ones((2, 2)), lnp.ones((2, 2)))
+
+
+def test_no_lanes_take_from_no_lanes():
+    x, at = lnp.zeros((0, 4, 3)), lnp.zeros((0, 2), "int32")
+    assert lm.vmap(lambda v, i: v[i])(x, at).shape == (0, 2, 3)
+    assert lm.jit(lm.vmap(lm.grad(lambda v, i: v[i].sum())))(x, at).shape == (0, 4, 3)

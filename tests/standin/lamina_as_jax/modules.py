@@ -203,7 +203,7 @@ def _functions() -> None:
         [lm],
         _some(jax, ("custom_jvp", "custom_vjp", "custom_gradient", "closure_convert")),
     )
-    _put("jax.custom_batching", _maybe("lamina.custom_batching"), wrap=None)
+    _put("jax.custom_batching", [lm.custom_batching], wrap=None)
     own = _some(jax, ("checkpoint", "remat", "checkpoint_policies", "checkpoint_name"))
     _put("jax.ad_checkpoint", _maybe("lamina.ad_checkpoint"), own, wrap=None)
     for name in ("jax.debug", "jax.image", "jax.stages", "jax.ref"):

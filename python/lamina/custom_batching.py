@@ -1,0 +1,151 @@
+"""Functions with a batched form of their own: custom_vmap, sequential_vmap."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from lamina import _core, _missing
+from lamina._core import Tensor
+from lamina._custom import _Custom
+from lamina._open import entered
+from lamina._tensor import to_tensor
+from lamina._transforms import _name, jvp
+from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_map, tree_unflatten
+
+
+class custom_vmap(_Custom):
+    """A function whose form under `lamina.vmap` its user writes.
+
+    Derivatives of that form are the form's: of lanes, and forward ones in lanes. A reverse derivative of the function
+    alone is made from the function, and so are its lanes.
+
+    Example::
+
+        @custom_vmap
+        def solve(a, b):
+            return lnp.linalg.solve(a, b)
+
+        @solve.def_vmap
+        def solve_lanes(axis_size, in_batched, a, b):
+            a_batched, b_batched = in_batched
+            return my_batched_solve(a, b), True
+
+    Raises AttributeError when called before `def_vmap`, TypeError or ValueError if the results of the rule do not fit.
+    """
+
+    vmap_rule: Callable[..., Any] | None = None
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        super().__init__(fun)
+
+    def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Sets the rule ``vmap_rule(axis_size, in_batched, *args) -> (out, out_batched)``; returns it.
+
+        `in_batched` has the structure of the arguments, `out_batched` that of `out`; their leaves say which arrays hold
+        the lanes, always along axis 0.
+        """
+        self.vmap_rule = vmap_rule
+        self._rules.clear()
+        return vmap_rule
+
+    def _needs_rule(self) -> None:
+        if self.vmap_rule is None:
+            raise AttributeError(
+                f"no form under vmap is defined for the custom_vmap function {_name(self.fun)}: use def_vmap"
+            )
+
+    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
+        def batch(size: int, batched: list[bool], x: list[Tensor]) -> tuple[list[Tensor], list[bool]]:
+            marks = list(tree_unflatten(treedef, batched)[0])
+            out, out_batched = self._lanes(size, marks, tree_unflatten(treedef, x)[0])
+            return [to_tensor(r) for r in tree_flatten(out)[0]], [
+                bool(m) for m in tree_flatten(out_batched)[0]
+            ]
+
+        def push(x: list[Tensor], t: list[Any]) -> tuple[list[Tensor], list[Any]]:
+            primals = tree_unflatten(treedef, x)[0]
+            tangents = [_zeros(p) if d is None else d for p, d in zip(x, t)]
+            results = [to_tensor(r) for r in tree_flatten(self(*primals))[0]]
+            dots = tree_flatten(self._derivative(primals, tree_unflatten(treedef, tangents)[0]))[0]
+            return results, [d if r.dtype.kind in "fc" else None for r, d in zip(results, dots)]
+
+        return _core.CustomRule(True, len(leaves), push, None, batch)
+
+    def _lanes(self, size: int, in_batched: list[Any], args: Any) -> tuple[Any, Any]:
+        """What the rule returns, checked."""
+        pair = entered(self.vmap_rule)(size, in_batched, *args)
+        name = _name(self.fun)
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"the vmap rule of {name} must return (out, out_batched), not {pair!r:.60}")
+        out, out_batched = pair
+        if tree_flatten(out)[1] != tree_flatten(out_batched)[1]:
+            raise ValueError(
+                f"the vmap rule of {name} says what is batched in another structure than its results: "
+                + explain_difference(out, out_batched)
+            )
+        return out, out_batched
+
+    @functools.cached_property
+    def _derivative(self) -> custom_vmap:
+        """(primals, tangents) -> tangents of the results, with a batched form made from the rule."""
+
+        def along(primals: Any, tangents: Any) -> Any:
+            return jvp(self.fun, primals, tangents)[1]
+
+        along.__name__ = _name(self.fun)
+        made = custom_vmap(along)
+
+        def lanes(size: int, in_batched: Any, primals: Any, tangents: Any) -> Any:
+            either = tree_map(lambda p, t: p or t, *in_batched)
+            primals = tree_map(functools.partial(_in_lanes, size), in_batched[0], either, primals)
+            tangents = tree_map(functools.partial(_in_lanes, size), in_batched[1], either, tangents)
+            kept: list[Any] = []
+
+            def values(*args: Any) -> Any:
+                out, out_batched = self._lanes(size, list(either), args)
+                kept[:] = [out_batched]
+                return out
+
+            return jvp(values, primals, tangents)[1], kept[0]
+
+        made.def_vmap(lanes)
+        return made
+
+
+def _zeros(x: Tensor) -> Tensor:
+    from lamina import numpy as lnp
+
+    return lnp.zeros(x.shape, x.dtype)
+
+
+def _in_lanes(size: int, batched: bool, wanted: bool, x: Any) -> Any:
+    """`x` with lanes along axis 0, if they are wanted."""
+    from lamina import numpy as lnp
+
+    return lnp.broadcast_to(x, (size, *to_tensor(x).shape)) if wanted and not batched else x
+
+
+def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
+    """`f`, of which `lamina.vmap` runs one lane after another, as `lamina.lax.map` does: for what needs room."""
+    made = custom_vmap(f)
+
+    @made.def_vmap
+    def one_by_one(axis_size: int, in_batched: Any, *args: Any) -> Any:
+        from lamina import lax
+
+        leaves, treedef = tree_flatten(args)
+        marks = tree_flatten(tuple(in_batched))[0]
+
+        def lane(given: list[Any]) -> Any:
+            own = iter(given)
+            return made(*tree_unflatten(treedef, [next(own) if m else x for m, x in zip(marks, leaves)]))
+
+        out = lax.map(lane, [x for m, x in zip(marks, leaves) if m])
+        return out, tree_map(lambda _: True, out)
+
+    return made
+
+
+__getattr__ = _missing.attributes("lamina.custom_batching")
