@@ -14,6 +14,7 @@ returns a view.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import math
 import operator
@@ -164,13 +165,21 @@ def _slice_of(k: slice, size: int, axis: int) -> Slice:
     return (r.start, r.step, len(r))
 
 
-def _array_index(k: Any, size: int, axis: int, checked: bool = False) -> Indices:
+def _array_index(
+    k: Any, size: int, axis: int, checked: bool = False, free: bool = False, wrap: bool = True
+) -> Indices:
     """An integer array (or number) along one axis; known values are checked, others wrapped by a select.
 
-    With `checked`, a Tensor's values are checked too, when they are known.
+    With `checked`, a Tensor's values are checked too, when they are known; with `free` no values are. Without `wrap`
+    negative ones are out of range.
     """
     if isinstance(k, int):
-        return Indices(None, _bounded(k, size, axis), ())
+        if 0 <= k < size or (wrap and not free):
+            return Indices(None, _bounded(k, size, axis), ())
+        k = k + size if wrap and k < 0 else k
+        return Indices(_core.asarray(builtins.min(builtins.max(k, -1), size)), None, ())
+    if free and not isinstance(k, Tensor):
+        k = to_tensor(k)
     if isinstance(k, Tensor):
         if checked:
             k = _bounds.checked(k, size, axis)
@@ -178,13 +187,15 @@ def _array_index(k: Any, size: int, axis: int, checked: bool = False) -> Indices
             wide = astype(k, "int64" if k.dtype == "uint32" else "int32") if k.dtype != "uint64" else k
             return Indices(wide, None, k.shape)
         wide = astype(k, "int32") if k.dtype.itemsize < 4 else k
+        if not wrap:
+            return Indices(_core.set_weak(wide, False), None, k.shape)
         n = broadcast(scalar(size, wide.dtype), k.shape)
         negative = _core.elementwise("compare", wide, 0, direction="LT")
         return Indices(_select(negative, _op("add", [wide, n]), _core.set_weak(wide, False)), None, k.shape)
     import numpy as np
 
     k = k.astype(np.int64)
-    outside = (k < -size) | (k >= size)
+    outside = (k < (-size if wrap else 0)) | (k >= size)
     if outside.any():
         raise IndexError(f"index {int(k[outside][0])} is out of bounds for axis {axis} with size {size}")
     k = np.where(k < 0, k + size, k)
@@ -192,9 +203,14 @@ def _array_index(k: Any, size: int, axis: int, checked: bool = False) -> Indices
 
 
 class Plan:
-    """A key read against a shape: `shape` has the None dimensions put in; one entry per dimension of it."""
+    """A key read against a shape: `shape` has the None dimensions put in; one entry per dimension of it.
 
-    def __init__(self, shape: Sequence[int], key: Any, checked: bool = False) -> None:
+    `checked`, `free` and `wrap` are those of `_array_index`.
+    """
+
+    def __init__(
+        self, shape: Sequence[int], key: Any, checked: bool = False, free: bool = False, wrap: bool = True
+    ) -> None:
         entries = _entries(key)
         used = 0
         for k in entries:
@@ -232,7 +248,7 @@ class Plan:
                 self._add(shape[axis], _slice_of(k, shape[axis], axis))
                 axis += 1
             elif isinstance(k, int):
-                self._add(shape[axis], Indices(None, _bounded(k, shape[axis], axis), ()))
+                self._add(shape[axis], _array_index(k, shape[axis], axis, False, free, wrap))
                 groups.append(position)
                 axis += 1
             elif k.dtype.kind == "b":
@@ -252,9 +268,9 @@ class Plan:
                 groups.append(position)
                 has_array = True
             else:
-                if shape[axis] == 0 and math.prod(k.shape) > 0:
+                if shape[axis] == 0 and math.prod(k.shape) > 0 and not free:
                     raise IndexError(f"an index is out of bounds for axis {axis} with size 0")
-                self._add(shape[axis], _array_index(k, shape[axis], axis, checked))
+                self._add(shape[axis], _array_index(k, shape[axis], axis, checked, free, wrap))
                 groups.append(position)
                 has_array |= k.ndim > 0
                 axis += 1
@@ -446,7 +462,13 @@ def setitem_value(x: Tensor, key: Any, value: Any) -> Tensor:
 
 
 def update(
-    x: Tensor, key: Any, value: Any, kind: str, mode: str | None = None, checked: bool = False
+    x: Tensor,
+    key: Any,
+    value: Any,
+    kind: str,
+    mode: str | None = None,
+    checked: bool = False,
+    wrap: bool = True,
 ) -> Tensor:
     """A new Tensor like `x`, with `value` joined by `kind` (a name in _COMBINE) to the elements at `key`.
 
@@ -458,7 +480,7 @@ def update(
         v = broadcast(v, x.shape)
         mask = broadcast(reshape(mask, (*mask.shape, *[1] * (x.ndim - mask.ndim))), x.shape)
         return _select(mask, _COMBINE[kind](x, v), x)
-    plan = Plan(x.shape, key, checked and mode is None)
+    plan = Plan(x.shape, key, checked and mode is None, mode in FREE, wrap)
     try:
         v = broadcast(_drop_leading_ones(v, len(plan.result)), plan.result)
     except ValueError:
@@ -466,7 +488,7 @@ def update(
             f"a value of shape {v.shape} cannot be broadcast to the indexed elements' shape {plan.result} "
             f"of an array {describe(x)}"
         ) from None
-    if 0 in plan.result:
+    if 0 in plan.result or 0 in x.shape:
         return x
     whole = reshape(x, plan.shape)
     return reshape(_write(whole, plan, v, kind, mode), x.shape)
@@ -558,6 +580,17 @@ def missing(dtype: Any) -> Any:
     return high if dtype.kind == "u" else low
 
 
+FREE = ("drop", "fill", "clip")  # modes that say what becomes of indices out of range
+
+
+_FEW = 64  # repeated applications that are a loop of known length even where most of them will do nothing
+
+
+def _ones(x: Tensor, inexact: bool = False) -> Tensor:
+    dtype = _core.inexact_type(x.dtype.name) if inexact and x.dtype.kind in "biu" else x.dtype.name
+    return broadcast(scalar(1, dtype), x.shape)
+
+
 class At:
     """``x.at``: updates that give a new Tensor: ``x.at[key].set(v)``, ``.add(v)``, ``.max(v)``, ..."""
 
@@ -573,9 +606,10 @@ class At:
 class AtKey:
     """The elements of a Tensor at a key.
 
-    `mode` says what happens to Tensor indices out of range: for updates ``"drop"`` or ``"clip"``; for `get` ``"clip"``
-    or ``"fill"``. By default they raise IndexError where they are known; inside a trace updates drop them and `get`
-    clips them.
+    `mode` says what happens to indices out of range: for updates ``"drop"`` or ``"clip"``; for `get` ``"clip"`` or
+    ``"fill"``. By default they raise IndexError where they are known; inside a trace updates drop them and `get`
+    clips them. Without `wrap_negative_indices` negative ones are out of range. `indices_are_sorted` and
+    `unique_indices` change no result.
     """
 
     __slots__ = ("_checked", "_key", "_x")
@@ -583,12 +617,22 @@ class AtKey:
     def __init__(self, x: Tensor, key: Any, checked: bool = False) -> None:
         self._x, self._key, self._checked = x, key, checked
 
-    def _update(self, value: Any, kind: str, mode: str | None, arithmetic: bool = True) -> Tensor:
-        if mode not in (None, "drop", "fill", "clip", "promise_in_bounds"):
-            raise ValueError(f"mode is 'drop', 'fill', 'clip' or 'promise_in_bounds', not {mode!r}")
+    def _update(self, value: Any, kind: str, options: dict[str, Any], arithmetic: bool = True) -> Tensor:
+        mode, wrap = self._options(**options)
         if arithmetic:
             value = self._kept_whole(value)
-        return self._own(update(self._x, self._key, value, kind, mode, self._checked))
+        return self._own(update(self._x, self._key, value, kind, mode, self._checked, wrap))
+
+    def _options(
+        self,
+        mode: Any = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        wrap_negative_indices: bool = True,
+    ) -> tuple[str | None, bool]:
+        if mode not in (None, *FREE, "promise_in_bounds"):
+            raise ValueError(f"mode is 'drop', 'fill', 'clip' or 'promise_in_bounds', not {mode!r}")
+        return mode, wrap_negative_indices
 
     def _kept_whole(self, value: Any) -> Any:
         """`value` of which integers of the array keep all; TypeError for fractions, which they would drop."""
@@ -604,11 +648,13 @@ class AtKey:
     def _own(self, result: Tensor) -> Tensor:
         return _core.set_weak(result, result.weak_type)  # `update` may give its operands back
 
-    def get(self, mode: str | None = None, fill_value: Any = None) -> Tensor:
+    def get(self, mode: Any = None, fill_value: Any = None, **options: bool) -> Tensor:
         """``x[key]``; with mode ``"fill"``, `fill_value` (see `missing`) where an index is out of range."""
-        if mode not in (None, "fill", "drop", "clip", "promise_in_bounds"):
-            raise ValueError(f"mode is 'fill', 'clip' or 'promise_in_bounds', not {mode!r}")
-        plan = Plan(self._x.shape, self._key, self._checked and mode is None)
+        mode, wrap = self._options(mode, **options)
+        plan = Plan(self._x.shape, self._key, self._checked and mode is None, mode in FREE, wrap)
+        if mode in ("fill", "drop") and any(plan.shape[d] == 0 for d in plan.indexed):
+            value = missing(self._x.dtype) if fill_value is None else fill_value
+            return broadcast(as_type(value, self._x.dtype), plan.result)
         out = _read(self._x, plan)
         if mode not in ("fill", "drop") or plan.basic:
             return out
@@ -627,41 +673,82 @@ class AtKey:
         inside = broadcast(reshape(broadcast(inside, plan.batch), (*plan.batch, *ones)), plan.result)
         return _select(inside, out, broadcast(as_type(fill_value, out.dtype), out.shape))
 
-    def set(self, value: Any, mode: str | None = None) -> Tensor:
+    def set(self, value: Any, **options: Any) -> Tensor:
         """A Tensor with the elements replaced by `value`."""
-        return self._update(value, "set", mode, arithmetic=False)
+        return self._update(value, "set", options, arithmetic=False)
 
-    def add(self, value: Any, mode: str | None = None) -> Tensor:
+    def add(self, value: Any, **options: Any) -> Tensor:
         """A Tensor with `value` added to the elements; repeated indices add up."""
-        return self._update(value, "add", mode)
+        return self._update(value, "add", options)
 
-    def subtract(self, value: Any, mode: str | None = None) -> Tensor:
+    def subtract(self, value: Any, **options: Any) -> Tensor:
         """A Tensor with `value` subtracted from the elements."""
-        return self._update(-as_type(self._kept_whole(value), self._x.dtype), "add", mode)
+        return self._update(-as_type(self._kept_whole(value), self._x.dtype), "add", options)
 
-    def multiply(self, value: Any, mode: str | None = None) -> Tensor:
+    def multiply(self, value: Any, **options: Any) -> Tensor:
         """A Tensor with the elements multiplied by `value`."""
-        return self._update(value, "multiply", mode)
+        return self._update(value, "multiply", options)
 
-    def divide(self, value: Any, mode: str | None = None) -> Tensor:
-        """A Tensor of floats with the elements divided by `value` (once, where indices repeat)."""
-        return self._update(getitem(self._x, self._key) / value, "set", mode)
+    def divide(self, value: Any, **options: Any) -> Tensor:
+        """A Tensor of floats with the elements divided by `value`, as often as an index stands there."""
+        return self._x / AtKey(_ones(self._x, True), self._key, self._checked).multiply(value, **options)
 
-    def power(self, value: Any, mode: str | None = None) -> Tensor:
-        """A Tensor with the elements raised to `value` (once, where indices repeat)."""
-        return self._update(getitem(self._x, self._key) ** value, "set", mode)
+    def power(self, value: Any, **options: Any) -> Tensor:
+        """A Tensor with the elements raised to `value`, as often as an index stands there."""
+        return self._x ** AtKey(_ones(self._x), self._key, self._checked).multiply(value, **options)
 
-    def min(self, value: Any, mode: str | None = None) -> Tensor:
+    def min(self, value: Any, **options: Any) -> Tensor:
         """A Tensor with the elements replaced by the smaller of them and `value`."""
-        return self._update(value, "minimum", mode)
+        return self._update(value, "minimum", options)
 
-    def max(self, value: Any, mode: str | None = None) -> Tensor:
+    def max(self, value: Any, **options: Any) -> Tensor:
         """A Tensor with the elements replaced by the larger of them and `value`."""
-        return self._update(value, "maximum", mode)
+        return self._update(value, "maximum", options)
 
-    def apply(self, f: Callable[[Tensor], Any]) -> Tensor:
-        """A Tensor with the elements replaced by f(elements) (once, where indices repeat)."""
-        return self._update(f(getitem(self._x, self._key)), "set", None)
+    def apply(self, f: Callable[[Tensor], Any], **options: Any) -> Tensor:
+        """A Tensor with f applied to the elements, as often as an index stands there; f works element by element.
+
+        With `unique_indices` once. Inside `jit` many traced indices that may repeat have a forward derivative only.
+        """
+        mode, wrap = self._options(**options)
+        unique = options.get("unique_indices", False)
+        plan = Plan(self._x.shape, self._key, self._checked and mode is None, mode in FREE, wrap)
+        if plan.basic:
+            return self._update(f(_read(self._x, plan)), "set", options)
+        from lamina import lax
+
+        times = AtKey(broadcast(scalar(0, "int32"), self._x.shape), self._key, self._checked).add(
+            1, **options
+        )
+
+        def again(n: Any, x: Tensor) -> Tensor:
+            new = as_type(f(x), x.dtype)
+            return _select(_core.elementwise("compare", times, n, direction="GT"), new, x)
+
+        most = self._most(times, math.prod(plan.batch), unique)
+        if most is not None:
+            return self._own(lax.fori_loop(0, most, again, self._x))
+        top = times.max()
+        start = (_core.asarray(0), self._x)
+        return self._own(lax.while_loop(lambda s: s[0] < top, lambda s: (s[0] + 1, again(*s)), start)[1])
+
+    def _most(self, times: Tensor, count: int, unique: bool) -> int | None:
+        """How often an element is met at most, where that is known; a loop of known length has a derivative."""
+        if unique or count < 2:
+            return 1
+        if _core.forceable(times) and not _core.inside_jit():
+            return int(_core.value_of(times).max())
+        keys = self._key if isinstance(self._key, tuple) else (self._key,)
+        if not any(map(_holds_tensor, keys)):
+            import numpy as np
+
+            met = np.zeros(self._x.shape, np.int32)
+            try:
+                np.add.at(met, self._key, 1)
+                return int(met.max(initial=0))
+            except IndexError:  # beyond the array, as `mode` allows
+                return count
+        return count if count <= _FEW else None
 
     mul = multiply
     sub = subtract

@@ -377,7 +377,6 @@ _METHODS = [
     "nonzero",
     "argpartition",
     "choose",
-    "compress",
     "ptp",
     "searchsorted",
 ]
@@ -398,6 +397,13 @@ def _reshape(self: Tensor, *shape: Any, order: str = "C", copy: bool | None = No
     from lamina import numpy as lnp
 
     return lnp.reshape(self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
+
+
+def _compress(self: Tensor, condition: Any, axis: int | None = None, **options: Any) -> Tensor:
+    """The slices along `axis` where the condition is non-zero, as `lamina.numpy.compress`."""
+    from lamina import numpy as lnp
+
+    return lnp.compress(condition, self, axis, **options)
 
 
 def _transpose(self: Tensor, *axes: Any) -> Tensor:
@@ -468,6 +474,7 @@ def install() -> None:
         setattr(Tensor, name, _forward(name))
     Tensor.reshape = _reshape
     Tensor.transpose = _transpose
+    Tensor.compress = _compress
     Tensor.T = property(_transpose)
     Tensor.at = property(_at)
     Tensor.real = property(_forward("real"))

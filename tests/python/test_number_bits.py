@@ -103,8 +103,8 @@ CALLS = {
 # Parameters whose numbers are elements, and functions that have one and are not called here, with the reason.
 ELEMENTS = {
     "a1", "a2", "append", "ar2", "arrays", "b", "base", "bins", "choicelist", "choices", "constant_values", "dx",
-    "fill_value", "fp", "funclist", "initial", "left", "max", "nan", "object", "operands", "posinf", "prepend", "q",
-    "start", "test_elements", "to_end", "tup", "v", "val", "values", "weights", "x2", "y",
+    "end_values", "fill_value", "fp", "funclist", "initial", "left", "max", "nan", "object", "operands", "posinf",
+    "prepend", "q", "start", "test_elements", "to_end", "tup", "v", "val", "values", "weights", "x2", "y",
 }  # fmt: skip
 ELSEWHERE = {
     "argwhere": "indices, filled with an integer",
@@ -129,6 +129,7 @@ ELSEWHERE = {
     "put_along_axis": "writes: test_paths",
     "rollaxis": "its start is an axis",
     "take": "test_paths",
+    "take_along_axis": "test_paths",
     **dict.fromkeys(["unique_all", "unique_counts", "unique_inverse", "unique_values"], "unique"),
     "unique": "fills with one of its elements' type: test_element_types",
 }
@@ -262,6 +263,11 @@ PATHS = {
     "at max": (lambda: wide(0).at[0].max(V), V),
     "at get fill": (lambda: wide().at[lnp.array([9])].get(mode="fill", fill_value=V), V),
     "take fill": (lambda: lnp.take(wide(), lnp.array([9]), mode="fill", fill_value=V), V),
+    "take_along_axis fill": (
+        lambda: lnp.take_along_axis(wide(), lnp.array([9]), 0, mode="fill", fill_value=V),
+        V,
+    ),
+    "pad to an end": (lambda: lnp.pad(wide(), 1, mode="linear_ramp", end_values=V)[0], V),
     "where": (lambda: lnp.where(True, V, wide()), V),
     "where of numbers": (lambda: lnp.where(True, V, 0.2) * wide(), V),
     "number as a Tensor": (lambda: lnp.asarray(V) * wide(), V),

@@ -32,6 +32,7 @@ MODULES = {
 }
 _SAME = "the same by another name"
 _ALWAYS = "sorts are always stable"
+_CAST = "`dtype` is what the caller asks for, as in jax.numpy"
 _FILL = "fills with zeros where JAX does"
 _LIKE = "NumPy's place of `order`, which has no meaning here; JAX's order"
 _ORDER = "JAX's order; NumPy's is kept"
@@ -45,6 +46,7 @@ REASONS = {
     ("numpy.nonzero", "fill_value"): _FILL,
     ("numpy.astype", "copy"): "NumPy's",
     ("numpy.einsum", "optimize"): "no number depends on it",
+    **{("numpy." + n, "casting"): _CAST for n in ("concat", "concatenate", "stack", "vstack", "hstack")},
     ("numpy.empty_like", "shape"): _LIKE,
     ("numpy.full_like", "shape"): _LIKE,
     ("numpy.ones_like", "shape"): _LIKE,
@@ -60,7 +62,6 @@ REASONS = {
     ("numpy.put", "mode"): "inside jit no index raises",
     ("numpy.take", "mode"): "inside jit no index raises",
     ("numpy.stack", "dtype"): "NumPy's order",
-    ("numpy.take", "fill_value"): "promises about indices have no meaning here",
     ("numpy.vectorize", "excluded"): _SAME,
     ("numpy.vectorize", "pyfunc"): "without it, a decorator with options",
     ("numpy.vecdot", "axis"): _SAME,

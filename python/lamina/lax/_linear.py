@@ -6,11 +6,12 @@ import enum
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from lamina import _core, dtypes
+from lamina import _core
 from lamina._core import Tensor
 from lamina.lax._base import axes_of, describe, ints, op, to_tensor
 from lamina.lax._elementwise import convert_element_type
 from lamina.lax._window import Padding, dilate, pads_of
+from lamina.numpy._linear import as_preferred, in_preferred
 
 
 class ConvDimensionNumbers(NamedTuple):
@@ -50,10 +51,7 @@ def _same_types(what: str, lhs: Any, rhs: Any, preferred: Any) -> tuple[Tensor, 
             raise TypeError(f"lax.{what} needs one element type, not {describe(a)} and {describe(b)}")
         common = _core.promote(str(a.dtype), a.weak_type, str(b.dtype), b.weak_type)[0]
         a, b = convert_element_type(a, common), convert_element_type(b, common)
-    if preferred is not None:
-        name = dtypes.name_of(preferred)
-        a, b = convert_element_type(a, name), convert_element_type(b, name)
-    return a, b
+    return in_preferred(a, b, preferred)
 
 
 def dot_general(
@@ -62,13 +60,13 @@ def dot_general(
     """Products summed over contracting dimensions, side by side over batch dimensions.
 
     `dimension_numbers` is ((lhs contracting, rhs contracting), (lhs batch, rhs batch)). The result has the
-    batch, the other left and the other right dimensions. With `preferred_element_type` the operands are
-    converted to it first, so that sums are not rounded to a narrow type. `precision` has no effect: products
+    batch, the other left and the other right dimensions. The result is of `preferred_element_type`, and so are the sums
+    unless it is narrower than the operands. `precision` has no effect: products
     are always full.
     """
     a, b = _same_types("dot_general", lhs, rhs, preferred_element_type)
     (lc, rc), (lb, rb) = dimension_numbers
-    return op(
+    out = op(
         "dot_general",
         a,
         b,
@@ -77,6 +75,7 @@ def dot_general(
         lhs_batching_dimensions=axes_of(lb, a.ndim, "lhs batch dimensions"),
         rhs_batching_dimensions=axes_of(rb, b.ndim, "rhs batch dimensions"),
     )
+    return as_preferred(out, preferred_element_type)
 
 
 def dot(
@@ -188,7 +187,7 @@ def conv_general_dilated(
     else:
         pads = pads_of(padding, [0] * spatial, [], [])
     (xb, xf, *xs), (wo, wi, *ws), (ob, of, *os) = numbers
-    return op(
+    out = op(
         "convolution",
         x,
         w,
@@ -208,6 +207,7 @@ def conv_general_dilated(
         feature_group_count=feature_group_count,
         batch_group_count=batch_group_count,
     )
+    return as_preferred(out, preferred_element_type)
 
 
 def conv(

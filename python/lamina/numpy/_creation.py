@@ -211,7 +211,7 @@ def linspace(
     a, b = broadcast(a, shape), broadcast(b, shape)
     parts = num - 1 if endpoint else num
     t = along(iota(a.dtype.name, [num], 0), 0, len(shape) + 1)
-    step = (b - a) / parts if parts > 0 else full_of(math.nan, a.dtype.name, shape)
+    step = (b - a) / parts if parts > 0 else full_of(math.nan, a.dtype.name, ())
     out = broadcast(reshape(a, (1, *shape)), (num, *shape))
     if parts > 0:
         fraction = ew("divide", t, float(parts))
@@ -280,6 +280,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     """Ones on the k-th diagonal of an N x M array of zeros."""
     _devices.check(device)
     shape, k = shape_of((N, N if M is None else M)), operator.index(k)
+    k = min(max(k, -shape[0]), shape[1])  # beyond, there is no diagonal
     mask = ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction="EQ")
     return astype(mask, dtype or default_float())
 

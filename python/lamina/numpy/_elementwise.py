@@ -408,8 +408,20 @@ def hypot(x1: Any, x2: Any) -> Tensor:
 
 
 def logaddexp(x1: Any, x2: Any) -> Tensor:
-    """log(exp(x1) + exp(x2)) without overflow."""
-    return log_add_exp(*promote_inexact(x1, x2))
+    """log(exp(x1) + exp(x2)) without overflow; of complex numbers the principal value."""
+    a, b = promote_inexact(x1, x2)
+    if a.dtype.kind != "c":
+        return log_add_exp(a, b)
+    first = compare(real(a), real(b), "GE")
+    large, other = select(first, a, b), select(first, b, a)
+    same = compare(a, b, "EQ")  # infinities too, whose difference is none
+    apart = select(same, 0.0, other - large)
+    out = large + log1p(exp(apart))
+    nothing = compare(real(large), -math.inf, "EQ")
+    out = select(nothing, large, out)
+    angle = imag(out)
+    turns = ew("floor", (angle + math.pi) / (2 * math.pi))  # into (-pi, pi]
+    return select(compare(turns, 0.0, "EQ"), out, real(out) + 1j * (angle - turns * (2 * math.pi)))
 
 
 def logaddexp2(x1: Any, x2: Any) -> Tensor:
@@ -506,11 +518,22 @@ def _float_layout(dtype: str) -> tuple[int, int, int]:
 
 
 def ldexp(x1: Any, x2: Any) -> Tensor:
-    """x1 * 2**x2, in two steps so that neither factor overflows before the product does."""
-    a, n = inexact(x1), to_tensor(x2)
-    half = ew("shift_right_arithmetic", n, 1)
-    first, second = (ew("power", 2.0, _core.recast(k, a.dtype.name)) for k in (half, n - half))
-    return a * first * second
+    """x1 * 2**x2, rounded once.
+
+    Narrower floats are scaled in float64. There the factor is applied in parts that neither overflow nor round before
+    the last one does (as in musl's scalbn). TypeError for complex x1 or x2 of floats.
+    """
+    a, n = floating(x1, "ldexp"), to_tensor(x2)
+    if n.dtype.kind not in "biu":
+        raise TypeError(f"ldexp needs an integer exponent, not {n.dtype.name}")
+    n = _core.recast(n, "float64")
+    if a.dtype != "float64":
+        return astype(astype(a, "float64") * ew("power", 2.0, clip(n, -400.0, 400.0)), a.dtype)
+    for _ in range(2):
+        large, small = compare(n, 1023.0, "GT"), compare(n, -1022.0, "LT")
+        part = select(large, 1023.0, select(small, -969.0, 0.0 * n))
+        a, n = a * ew("power", 2.0, part), n - part
+    return a * ew("power", 2.0, clip(n, -1022.0, 1023.0))
 
 
 # --- logic ---

@@ -7,10 +7,10 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from lamina import _core
+from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, getitem, reshape
-from lamina._tensor import astype, to_tensor
+from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy._common import (
     as_operands,
     broadcast_shapes,
@@ -23,7 +23,17 @@ from lamina.numpy._common import (
 )
 from lamina.numpy._elementwise import conj, multiply
 from lamina.numpy._reductions import sum as sum_
-from lamina.numpy._shape import concatenate, diagonal, expand_dims, flip, moveaxis, ravel, stack, transpose
+from lamina.numpy._shape import (
+    concatenate,
+    diagonal,
+    expand_dims,
+    flip,
+    moveaxis,
+    ravel,
+    stack,
+    transpose,
+    trim_zeros,
+)
 
 
 def dot_general(
@@ -31,9 +41,13 @@ def dot_general(
     b: Tensor,
     contract: tuple[Sequence[int], Sequence[int]],
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    preferred: Any = None,
 ) -> Tensor:
-    """The sum over paired dimensions; result: batch, the others of a, the others of b. Promotes."""
-    a, b = promote(a, b)
+    """The sum over paired dimensions; result: batch, the others of a, the others of b. Promotes.
+
+    `preferred` is the element type of the result, and of the sums if it is not the narrower.
+    """
+    a, b = in_preferred(*promote(a, b), preferred)
     a, b = _core.set_weak(a, False), _core.set_weak(b, False)
     boolean = a.dtype.kind == "b"
     if boolean:
@@ -46,14 +60,47 @@ def dot_general(
         lhs_contracting_dimensions=list(contract[0]),
         rhs_contracting_dimensions=list(contract[1]),
     )
-    return compare(out, 0, "NE") if boolean else out
+    return as_preferred(compare(out, 0, "NE") if boolean else out, preferred)
 
 
-def matmul(a: Any, b: Any) -> Tensor:
+_HELD = {
+    "b": "biufc",
+    "i": "iufc",
+    "u": "iufc",
+    "f": "fc",
+    "c": "c",
+}  # kinds of numbers by the kinds that hold them
+
+
+def in_preferred(a: Tensor, b: Tensor, preferred: Any) -> tuple[Tensor, Tensor]:
+    """Operands of a product whose sums are wanted in a type (None: their own): in it, unless it is the narrower.
+
+    TypeError for a real type of complex operands.
+    """
+    if preferred is None:
+        return a, b
+    new, own = dtypes.canonical(preferred), a.dtype
+    if own.kind == "c" and new.kind != "c":
+        raise TypeError(
+            f"preferred_element_type {new.name} would drop the imaginary parts of {own.name}; take `.real`"
+        )
+    if new.kind not in _HELD[own.kind] or new.itemsize < own.itemsize:
+        return a, b
+    return as_type(a, new.name), as_type(b, new.name)
+
+
+def as_preferred(out: Tensor, preferred: Any) -> Tensor:
+    """A product in the type that was asked for."""
+    return out if preferred is None else astype(out, preferred)
+
+
+def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Tensor:
     """The matrix product of the last two dimensions, the others broadcast; 1-d operands are a row and a
     column.
 
-    ValueError for 0-d operands or sizes that do not fit.
+    The result, and the sums if that is not narrower, are of `preferred_element_type`; `precision` has no effect,
+    since products are always full: so in all functions of this module. ValueError for 0-d operands or sizes that do
+    not fit.
     """
     x, y = map(to_tensor, as_operands(a, b))
     if x.ndim == 0 or y.ndim == 0:
@@ -67,42 +114,44 @@ def matmul(a: Any, b: Any) -> Tensor:
             f"of {y.shape} has size {y.shape[inner]}"
         )
     if y.ndim <= 2:
-        return dot_general(x, y, ([x.ndim - 1], [inner]))
+        return dot_general(x, y, ([x.ndim - 1], [inner]), preferred=preferred_element_type)
     if x.ndim == 1:
-        return dot_general(x, y, ([0], [inner]))
+        return dot_general(x, y, ([0], [inner]), preferred=preferred_element_type)
     lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
     x, y = broadcast(x, (*lead, *x.shape[-2:])), broadcast(y, (*lead, *y.shape[-2:]))
     n = len(lead)
-    return dot_general(x, y, ([n + 1], [n]), (range(n), range(n)))
+    return dot_general(x, y, ([n + 1], [n]), (range(n), range(n)), preferred_element_type)
 
 
-def dot(a: Any, b: Any) -> Tensor:
+def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Tensor:
     """The sum over the last dimension of a and the last but one of b; the product where either is 0-d."""
     x, y = map(to_tensor, as_operands(a, b))
     if x.ndim == 0 or y.ndim == 0:
-        return multiply(x, y)
+        product = multiply(*in_preferred(*promote(x, y), preferred_element_type))
+        return as_preferred(product, preferred_element_type)
     inner = y.ndim - 2 if y.ndim > 1 else 0
     if x.shape[-1] != y.shape[inner]:
         raise ValueError(
             f"dot: shapes {x.shape} and {y.shape} do not fit: {x.shape[-1]} and {y.shape[inner]} differ"
         )
-    return dot_general(x, y, ([x.ndim - 1], [inner]))
+    return dot_general(x, y, ([x.ndim - 1], [inner]), preferred=preferred_element_type)
 
 
-def vdot(a: Any, b: Any) -> Tensor:
+def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Tensor:
     """The sum of conj(a) * b over the flattened arrays."""
     x, y = as_operands(a, b)
-    return dot(ravel(conj(x)), ravel(y))
+    return dot(ravel(conj(x)), ravel(y), preferred_element_type=preferred_element_type)
 
 
-def inner(a: Any, b: Any) -> Tensor:
+def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Tensor:
     """The sum over the last dimensions of both."""
     x, y = map(to_tensor, as_operands(a, b))
     if x.ndim == 0 or y.ndim == 0:
-        return multiply(x, y)
+        product = multiply(*in_preferred(*promote(x, y), preferred_element_type))
+        return as_preferred(product, preferred_element_type)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(f"inner: the last dimensions of {x.shape} and {y.shape} differ")
-    return dot_general(x, y, ([x.ndim - 1], [y.ndim - 1]))
+    return dot_general(x, y, ([x.ndim - 1], [y.ndim - 1]), preferred=preferred_element_type)
 
 
 def outer(a: Any, b: Any) -> Tensor:
@@ -111,18 +160,20 @@ def outer(a: Any, b: Any) -> Tensor:
     return multiply(reshape(x, (x.size, 1)), reshape(y, (1, y.size)))
 
 
-def vecdot(x1: Any, x2: Any, axis: int = -1) -> Tensor:
+def vecdot(
+    x1: Any, x2: Any, axis: int = -1, *, precision: Any = None, preferred_element_type: Any = None
+) -> Tensor:
     """The sum of conj(x1) * x2 along one axis, the others broadcast."""
     a, b = promote(x1, x2)
-    return _vector_dot(moveaxis(conj(a), axis, -1), moveaxis(b, axis, -1))
+    return _vector_dot(moveaxis(conj(a), axis, -1), moveaxis(b, axis, -1), preferred_element_type)
 
 
-def _vector_dot(a: Tensor, b: Tensor) -> Tensor:
+def _vector_dot(a: Tensor, b: Tensor, preferred: Any = None) -> Tensor:
     if a.shape[-1] != b.shape[-1]:
         raise ValueError(f"vecdot: vectors of {a.shape[-1]} and {b.shape[-1]} elements")
     shape = broadcast_shapes(a.shape, b.shape)
     n = len(shape) - 1
-    return dot_general(broadcast(a, shape), broadcast(b, shape), ([n], [n]), (range(n), range(n)))
+    return dot_general(broadcast(a, shape), broadcast(b, shape), ([n], [n]), (range(n), range(n)), preferred)
 
 
 def matvec(x1: Any, x2: Any) -> Tensor:
@@ -139,7 +190,9 @@ def vecmat(x1: Any, x2: Any) -> Tensor:
     return reshape(r, (*r.shape[:-2], r.shape[-1]))
 
 
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
+def tensordot(
+    a: Any, b: Any, axes: Any = 2, *, precision: Any = None, preferred_element_type: Any = None
+) -> Tensor:
     """The sum over the last `axes` dimensions of a and first of b, or over two lists of dimensions."""
     x, y = map(to_tensor, as_operands(a, b))
     if isinstance(axes, int):
@@ -153,7 +206,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
         left, right = [canonical_axis(d, x.ndim) for d in left], [canonical_axis(d, y.ndim) for d in right]
     if len(left) != len(right) or any(x.shape[i] != y.shape[j] for i, j in zip(left, right, strict=False)):
         raise ValueError(f"tensordot: axes {left} of shape {x.shape} and {right} of {y.shape} do not fit")
-    return dot_general(x, y, (left, right))
+    return dot_general(x, y, (left, right), preferred=preferred_element_type)
 
 
 def kron(a: Any, b: Any) -> Tensor:
@@ -200,7 +253,14 @@ def cross(
 # --- einsum ---
 
 
-def einsum(subscripts: Any, *operands: Any, optimize: Any = True, out: Any = None) -> Tensor:
+def einsum(
+    subscripts: Any,
+    *operands: Any,
+    optimize: Any = True,
+    out: Any = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Tensor:
     """Einstein summation: ``einsum("ij,jk->ik", a, b)``, with ``...`` for broadcast dimensions.
 
     Operands are contracted in pairs, at each step the pair with the smallest result. ValueError for
@@ -211,6 +271,7 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True, out: Any = Non
         subscripts, operands = _interleaved(subscripts, operands)
     terms, result, ts = _parse(subscripts, [to_tensor(x) for x in as_operands(*operands)])
     ts = promote(*ts)
+    ts = [in_preferred(t, t, preferred_element_type)[0] for t in ts]
     sizes: dict[str, int] = {}
     for term, t in zip(terms, ts, strict=False):
         for label, n in zip(term, t.shape, strict=False):
@@ -231,7 +292,7 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True, out: Any = Non
     if missing:
         raise ValueError(f"einsum {subscripts!r}: index {missing[0]!r} of the result is in no operand")
     t = transpose(t, [labels.index(c) for c in result])
-    return broadcast(t, [sizes[c] for c in result])
+    return as_preferred(broadcast(t, [sizes[c] for c in result]), preferred_element_type)
 
 
 def einsum_rearranges(subscripts: Any, operands: Sequence[Any]) -> tuple[Any]:
@@ -342,19 +403,23 @@ def _contract(left: str, a: Tensor, right: str, b: Tensor, wanted: set[str]) -> 
 # --- sequences ---
 
 
-def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
+def convolve(
+    a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None
+) -> Tensor:
     """The convolution of two 1-d arrays; mode full, same or valid."""
-    return _convolve(a, v, mode, True)
+    return _convolve(a, v, mode, True, preferred_element_type)
 
 
-def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
+def correlate(
+    a: Any, v: Any, mode: str = "valid", *, precision: Any = None, preferred_element_type: Any = None
+) -> Tensor:
     """The correlation of two 1-d arrays (the second conjugated); mode valid, same or full."""
     a, v = as_operands(a, v)
-    return _convolve(a, conj(v), mode, False)
+    return _convolve(a, conj(v), mode, False, preferred_element_type)
 
 
-def _convolve(a: Any, v: Any, mode: str, turn: bool) -> Tensor:
-    x, y = promote_inexact(a, v)
+def _convolve(a: Any, v: Any, mode: str, turn: bool, preferred: Any) -> Tensor:
+    x, y = promote_inexact(a, v) if preferred is None else in_preferred(*promote(a, v), preferred)
     if x.ndim != 1 or y.ndim != 1 or 0 in (x.size, y.size):
         raise ValueError(f"needs two 1-d arrays with elements, not shapes {x.shape} and {y.shape}")
     if mode not in ("full", "same", "valid"):
@@ -384,16 +449,19 @@ def _convolve(a: Any, v: Any, mode: str, turn: bool) -> Tensor:
         feature_group_count=1,
         batch_group_count=1,
     )
-    out = reshape(out, (out.size,))
+    out = as_preferred(reshape(out, (out.size,)), preferred)
     return flip(out) if swapped and not turn else out
 
 
-def polyval(p: Any, x: Any) -> Tensor:
-    """The polynomial with coefficients p, highest power first, at x."""
+def polyval(p: Any, x: Any, *, unroll: int = 16) -> Tensor:
+    """The polynomial with coefficients along the first dimension of p, highest power first, at x (broadcast).
+
+    `unroll` has no effect: all steps are one program.
+    """
     c, t = promote(p, x)
-    if c.ndim != 1:
-        raise ValueError(f"polyval needs 1-d coefficients, not shape {c.shape}")
-    out = broadcast(to_tensor(0).astype(c.dtype), t.shape)
+    if c.ndim == 0:
+        raise ValueError("polyval needs coefficients of at least one dimension, not a number")
+    out = broadcast(to_tensor(0).astype(c.dtype), broadcast_shapes(c.shape[1:], t.shape))
     for i in range(c.shape[0]):
         out = out * t + getitem(c, i)
     return out
@@ -407,8 +475,10 @@ def polyadd(a1: Any, a2: Any) -> Tensor:
     return ew("add", grow(a), grow(b))
 
 
-def polymul(a1: Any, a2: Any) -> Tensor:
-    """The product of two polynomials, highest power first."""
+def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Tensor:
+    """The product of two polynomials, highest power first; with `trim_leading_zeros` of known ones without those."""
+    if trim_leading_zeros:
+        a1, a2 = (trim_zeros(a, "f") if getattr(a, "size", 2) > 1 else a for a in promote(a1, a2))
     return convolve(a1, a2)
 
 

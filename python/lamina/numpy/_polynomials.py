@@ -11,7 +11,7 @@ from lamina.numpy._common import inexact, promote, promote_inexact
 from lamina.numpy._creation import zeros
 from lamina.numpy._elementwise import negative
 from lamina.numpy._linear import polyadd, polymul
-from lamina.numpy._shape import atleast_1d, concatenate, stack
+from lamina.numpy._shape import atleast_1d, concatenate, stack, trim_zeros
 
 __all__ = ["poly", "polydiv", "polyfit", "polyint", "polysub", "roots"]
 
@@ -40,8 +40,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
     return t
 
 
-def polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
-    """(quotient, remainder) of polynomials; the remainder keeps leading zeros, as in jax.numpy."""
+def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Tensor, Tensor]:
+    """(quotient, remainder) of polynomials; the remainder keeps leading zeros, as in jax.numpy, unless told."""
     a, b = map(atleast_1d, promote_inexact(u, v))
     m, n = a.size - 1, b.size - 1
     quotient = zeros((max(m - n + 1, 1),), a.dtype)
@@ -49,7 +49,7 @@ def polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
         d = a[k] / b[0]
         quotient = quotient.at[k].set(d)
         a = a.at[k : k + n + 1].add(-d * b)
-    return quotient, a
+    return quotient, trim_zeros(a, "f") if trim_leading_zeros else a
 
 
 def poly(seq_of_zeros: Any) -> Tensor:

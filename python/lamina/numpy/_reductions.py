@@ -56,9 +56,13 @@ def _reduce(x: Tensor, name: str, init: Any, axis: Any, keepdims: bool) -> Tenso
     return keep(out, x.shape, axes) if keepdims else out
 
 
-def _accumulated(x: Tensor, name: str, init: Any, axis: Any, keepdims: bool, dtype: Any) -> Tensor:
+def _accumulated(
+    x: Tensor, name: str, init: Any, axis: Any, keepdims: bool, dtype: Any, promote_integers: bool
+) -> Tensor:
     """A sum or product in a type wide enough, then in the wanted type."""
     axes = canonical_axes(axis, x.ndim)
+    if dtype is None and not promote_integers:
+        dtype = x.dtype
     result = (
         dtypes.name_of(dtype)
         if dtype is not None
@@ -78,9 +82,13 @@ def sum(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
+    promote_integers: bool = True,
 ) -> Tensor:
-    """The sum over some or all axes. Integers give int64 (unsigned ones uint64), booleans int32."""
-    r = _accumulated(_masked(in_type(a, dtype), where, 0), "add", 0, axis, keepdims, dtype)
+    """The sum over some or all axes. Integers give int64 (unsigned ones uint64), booleans int32.
+
+    Without `promote_integers` they keep their type, in which the sum may wrap.
+    """
+    r = _accumulated(_masked(in_type(a, dtype), where, 0), "add", 0, axis, keepdims, dtype, promote_integers)
     return r if initial is None else r + as_type(initial, r.dtype)
 
 
@@ -92,9 +100,12 @@ def prod(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
+    promote_integers: bool = True,
 ) -> Tensor:
     """The product over some or all axes, in the element type of `sum`."""
-    r = _accumulated(_masked(in_type(a, dtype), where, 1), "multiply", 1, axis, keepdims, dtype)
+    r = _accumulated(
+        _masked(in_type(a, dtype), where, 1), "multiply", 1, axis, keepdims, dtype, promote_integers
+    )
     return r if initial is None else r * as_type(initial, r.dtype)
 
 
@@ -180,9 +191,8 @@ def mean(
     float32.
     """
     x, result = _widened(in_type(a, dtype))
-    return astype(
-        _divided(sum(x, axis, keepdims=keepdims, where=where), _count(x, axis, where, keepdims)), result
-    )
+    total = sum(x, axis, keepdims=keepdims, where=where)
+    return astype(_divided(total, _count(x, axis, where, keepdims)), result if dtype is None else dtype)
 
 
 _mean = mean
@@ -202,18 +212,24 @@ def var(
 ) -> Tensor:
     """The mean squared distance to the mean, with count - ddof as divisor; real for complex elements.
 
-    `mean` is that mean where it is known, with the reduced axes kept as size 1.
+    NaN where count - ddof is not positive. `mean` is that mean where it is known, with the reduced axes kept as
+    size 1. ValueError for a real `dtype` of complex elements.
     """
     ddof = ddof if correction is None else correction
+    if dtype is not None and to_tensor(a).dtype.kind == "c" and dtypes.canonical(dtype).kind != "c":
+        raise ValueError(f"var in {dtypes.name_of(dtype)} would drop the imaginary parts of complex elements")
     x, result = _widened(in_type(a, dtype))
-    result = {"complex64": "float32", "complex128": "float64"}.get(result, result)
+    result = {"complex64": "float32", "complex128": "float64"}.get(result, result) if dtype is None else dtype
     centred = x - (_mean(x, axis, keepdims=True, where=where) if mean is None else to_tensor(mean))
+    centred = _masked(centred, where, 0)  # before squaring: a derivative must not see what is left out
     squares = (
         e.square(centred) if x.dtype.kind != "c" else e.square(e.real(centred)) + e.square(e.imag(centred))
     )
     count = _count(x, axis, where, keepdims)
-    divisor = count - ddof if isinstance(count, Tensor) else builtins.max(count - ddof, 0)
-    return astype(_divided(sum(squares, axis, keepdims=keepdims, where=where), divisor), result)
+    divisor = select(count > ddof, count - ddof, math.nan) if isinstance(count, Tensor) else count - ddof
+    if not isinstance(divisor, Tensor) and divisor <= 0:
+        divisor = math.nan
+    return astype(_divided(sum(squares, axis, keepdims=keepdims), divisor), result)
 
 
 def std(
@@ -242,19 +258,26 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Te
 def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
 ) -> Any:
-    """The mean weighted by `weights`: of a's shape, or 1-d along one axis."""
+    """The mean weighted by `weights`: of a's shape, or of the sizes of the axes, in their order."""
     if weights is None:
         r = mean(a, axis, keepdims=keepdims)
         x = to_tensor(a)
         return (r, full_of(_count(x, axis, None, keepdims), r.dtype.name, r.shape)) if returned else r
     x, w = promote_inexact(a, weights)
     if w.shape != x.shape:
-        if axis is None or isinstance(axis, (tuple, list)) or w.ndim != 1:
-            raise ValueError(f"weights of shape {w.shape} need one axis of an array of shape {x.shape}")
-        d = canonical_axis(axis, x.ndim)
-        if w.shape[0] != x.shape[d]:
-            raise ValueError(f"{w.shape[0]} weights do not fit axis {d} of size {x.shape[d]}")
-        w = broadcast(along(w, d, x.ndim), x.shape)
+        if axis is None:
+            raise TypeError(
+                f"weights of shape {w.shape} for an array of shape {x.shape} need the axis they lie along"
+            )
+        axes = [canonical_axis(d, x.ndim) for d in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+        if w.shape != tuple(x.shape[d] for d in axes):
+            raise ValueError(
+                f"weights of shape {w.shape} do not fit axis {axis} of an array of shape {x.shape}"
+            )
+        from lamina.numpy._shape import transpose
+
+        w = transpose(w, sorted(range(len(axes)), key=axes.__getitem__))
+        w = broadcast(reshape(w, [n if d in axes else 1 for d, n in enumerate(x.shape)]), x.shape)
     total = sum(w, axis, keepdims=keepdims)
     r = sum(x * w, axis, keepdims=keepdims) / total
     return (r, total) if returned else r
@@ -504,7 +527,7 @@ def cumulative_prod(
 def _with_initial(x: Any, axis: int | None, dtype: Any, include: bool, f: Any, init: int) -> Tensor:
     t = to_tensor(x)
     if axis is None and t.ndim != 1:
-        raise ValueError(f"an axis is needed for shape {t.shape}")
+        raise ValueError(f"cumulative sums and products of an array of shape {t.shape} need an axis")
     d = canonical_axis(axis or 0, t.ndim)
     r = f(t, d, dtype)
     if not include:
@@ -588,15 +611,17 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
-    """The integral by the trapezoid rule along an axis."""
-    t, x = (inexact(y), None) if x is None else promote_inexact(y, x)
+    """The integral by the trapezoid rule along an axis, of samples at `x` (1-d, or of y's rank) or `dx` apart.
+
+    An array of distances is broadcast against the n - 1 intervals.
+    """
+    t, other = promote_inexact(y, dx if x is None else x)
     d = canonical_axis(axis, t.ndim)
     key = (slice(None),) * d
     pairs = getitem(t, (*key, slice(1, None))) + getitem(t, (*key, slice(None, -1)))
-    if x is None:
-        return sum(pairs * 0.5, d) * dx
-    steps = diff(x, axis=0 if x.ndim == 1 else d)
-    return sum(pairs * (along(steps, d, t.ndim) if steps.ndim == 1 else steps) * 0.5, d)
+    if x is not None:
+        other = along(diff(other, axis=0), d, t.ndim) if other.ndim == 1 else diff(other, axis=axis)
+    return sum(pairs * other * 0.5, axis)
 
 
 def cov(
@@ -645,9 +670,9 @@ def cov(
     return squeeze(matmul(centred, e.conj(transpose(centred * weights))) / e.maximum(total - less * own, 0))
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Tensor:
     """Correlations between the rows (or columns)."""
-    c = cov(x, y, rowvar)
+    c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
     from lamina.numpy._shape import diagonal

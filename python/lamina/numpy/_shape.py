@@ -176,7 +176,7 @@ def _each(arys: Sequence[Any], f: Any) -> Any:
 # --- joining and splitting ---
 
 
-def _sequence(arrays: Any, name: str, dtype: Any = None) -> list[Tensor]:
+def _sequence(arrays: Any, name: str, dtype: Any = None, casting: str = "unsafe") -> list[Tensor]:
     if isinstance(arrays, Tensor):
         if arrays.ndim == 0:
             raise ValueError(f"{name} needs a sequence of arrays, not a 0-d Tensor")
@@ -184,12 +184,23 @@ def _sequence(arrays: Any, name: str, dtype: Any = None) -> list[Tensor]:
     out = list(arrays)
     if not out:
         raise ValueError(f"{name} needs at least one array")
-    return promote(*out) if dtype is None else [as_type(x, dtype) for x in out]
+    if dtype is None:
+        return promote(*out)
+    if casting != "unsafe":
+        from lamina.numpy._dtypes import can_cast
+
+        for t in map(to_tensor, out):
+            if not t.weak_type and not can_cast(t.dtype, dtype, casting):
+                raise TypeError(f"{name} cannot cast {t.dtype.name} to {dtype} by the rule {casting!r}")
+    return [as_type(x, dtype) for x in out]
 
 
-def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Tensor:
-    """Arrays joined along an axis; None joins them flattened. ValueError where other sizes differ."""
-    ts = _sequence(arrays, "concatenate", dtype)
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None, *, casting: str = "unsafe") -> Tensor:
+    """Arrays joined along an axis; None joins them flattened. ValueError where other sizes differ.
+
+    TypeError where NumPy's rule `casting` does not let an array become `dtype`.
+    """
+    ts = _sequence(arrays, "concatenate", dtype, casting)
     if axis is None:
         ts, axis = [ravel(t) for t in ts], 0
     if ts[0].ndim == 0:
@@ -207,9 +218,9 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Tensor:
 concat = concatenate
 
 
-def stack(arrays: Any, axis: int = 0, dtype: Any = None) -> Tensor:
+def stack(arrays: Any, axis: int = 0, dtype: Any = None, *, casting: str = "unsafe") -> Tensor:
     """Arrays of one shape joined along a new axis."""
-    ts = _sequence(arrays, "stack", dtype)
+    ts = _sequence(arrays, "stack", dtype, casting)
     for t in ts:
         if t.shape != ts[0].shape:
             raise ValueError(f"stack needs arrays of one shape, not {ts[0].shape} and {t.shape}")
@@ -217,14 +228,14 @@ def stack(arrays: Any, axis: int = 0, dtype: Any = None) -> Tensor:
     return concatenate([expand_dims(t, axis) for t in ts], axis, dtype)
 
 
-def vstack(tup: Any, dtype: Any = None) -> Tensor:
+def vstack(tup: Any, dtype: Any = None, *, casting: str = "unsafe") -> Tensor:
     """Arrays joined along the first of at least 2 dimensions."""
-    return concatenate([atleast_2d(t) for t in _sequence(tup, "vstack", dtype)], 0, dtype)
+    return concatenate([atleast_2d(t) for t in _sequence(tup, "vstack", dtype, casting)], 0, dtype)
 
 
-def hstack(tup: Any, dtype: Any = None) -> Tensor:
+def hstack(tup: Any, dtype: Any = None, *, casting: str = "unsafe") -> Tensor:
     """Arrays joined along the second dimension (the first of 1-d arrays)."""
-    ts = [atleast_1d(t) for t in _sequence(tup, "hstack", dtype)]
+    ts = [atleast_1d(t) for t in _sequence(tup, "hstack", dtype, casting)]
     return concatenate(ts, 0 if ts[0].ndim == 1 else 1, dtype)
 
 
@@ -398,15 +409,29 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
     return swapaxes(flip(t, j), i, j) if k == 1 else flip(swapaxes(t, i, j), j)
 
 
+def _listed(x: Any) -> list[Any]:
+    """Shifts or axes given as one, a sequence or a 1-d array. ValueError for more dimensions."""
+    if isinstance(x, (tuple, list)):
+        return list(x)
+    ndim = getattr(x, "ndim", 0)
+    if ndim > 1:
+        raise ValueError(f"shifts and axes are numbers or 1-d arrays, not of shape {x.shape}")
+    return [x] if ndim == 0 else [x[k] for k in range(x.shape[0])]
+
+
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
-    """Elements shifted along axes, coming in again at the other end; `shift` may be a Tensor."""
+    """Elements shifted along axes, coming in again at the other end.
+
+    Shifts are integers, which may be Tensors; one for all axes, one per axis, or several for one axis.
+    """
     t = to_tensor(a)
     if axis is None:
         return reshape_to(roll(ravel(t), shift, 0), t.shape)
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
+    axes, shifts = _listed(axis), _listed(shift)
     if len(shifts) == 1:
-        shifts = tuple(shifts) * len(axes)
+        shifts = shifts * len(axes)
+    if len(axes) == 1:
+        axes = axes * len(shifts)
     if len(shifts) != len(axes):
         raise ValueError(f"roll needs one shift per axis: {len(shifts)} shifts, {len(axes)} axes")
     for s, d in zip(shifts, axes, strict=False):
@@ -450,21 +475,34 @@ def resize(a: Any, new_shape: Any) -> Tensor:
     return reshape_to(getitem(tile(t, -(-total // t.size)), slice(0, total)), dims)
 
 
-def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
-    """`arr` without the slices at known indices `obj`."""
+def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Tensor:
+    """`arr` without the slices at known indices `obj`; integers with `assume_unique_indices` may be traced."""
     import numpy as np
 
     t = to_tensor(arr)
     if axis is None:
         t, axis = ravel(t), 0
     axis = canonical_axis(axis, t.ndim)
+    if (
+        assume_unique_indices
+        and isinstance(obj, Tensor)
+        and obj.dtype.kind in "iu"
+        and not _core.forceable(obj)
+    ):
+        from lamina.numpy._sorting import argsort
+
+        n, at = t.shape[axis], ravel(obj)
+        if at.size > n:
+            raise ValueError(f"delete: {at.size} different indices for {n} slices")
+        gone = broadcast(scalar(0, "int32"), (n,)).at[at].set(1)
+        return take_along(t, getitem(argsort(gone), slice(0, n - at.size)), axis)
     where = obj if isinstance(obj, (int, slice)) else _common.host(obj, "delete")
     left = np.delete(np.arange(t.shape[axis], dtype=np.int32), where)
     return take_along(t, to_tensor(left), axis)
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
-    """`arr` with `values` put in before known indices `obj`."""
+    """`arr` with `values` put in before the indices `obj`: a slice, integers (which may be traced), or a known mask."""
     import numpy as np
 
     t = to_tensor(arr)
@@ -472,6 +510,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     if axis is None:
         t, axis = ravel(t), 0
     axis = canonical_axis(axis, t.ndim)
+    if isinstance(obj, Tensor) and obj.dtype.kind in "iu" and obj.ndim < 2 and not _core.forceable(obj):
+        return _insert_traced(t, obj, v, axis)
     where = obj if isinstance(obj, (int, slice)) else _common.host(obj, "insert")
     n = t.shape[axis]
     marks = np.insert(np.arange(n), where, -1)
@@ -486,71 +526,32 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     return take_along(concatenate([t, fresh], axis), to_tensor(marks.astype(np.int32)), axis)
 
 
-def trim_zeros(filt: Any, trim: str = "fb") -> Tensor:
-    """A known 1-d array without its leading and trailing zeros."""
+def _insert_traced(t: Tensor, at: Tensor, v: Tensor, axis: int) -> Tensor:
+    """`insert` where the places are not known: of the joined array, slices ordered by twice the place they have."""
+    from lamina.numpy._sorting import argsort
+
+    n = t.shape[axis]
+    if at.ndim == 0:
+        v = moveaxis(reshape_to(v, (1,) * (t.ndim - v.ndim) + v.shape), 0, axis)
+    count = v.shape[axis] if at.ndim == 0 else at.shape[0]
+    fresh = broadcast(v, [count if d == axis else m for d, m in enumerate(t.shape)])
+    at = broadcast(_common.select(_common.compare(at, 0, "LT"), at + n, at), (count,))
+    own = _common.iota("int32", (n,), 0)
+    order = argsort(concatenate([own * 2 + 1, as_type(at, "int32") * 2]))
+    return take_along(concatenate([t, fresh], axis), order, axis)
+
+
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
+    """A known array without the slices of zeros at the front ("f") and back ("b") of the axes, of all without one."""
     import numpy as np
 
     t = to_tensor(filt)
-    index = np.flatnonzero(_common.host(t, "trim_zeros", places=True))
-    if not index.size:
-        return getitem(t, slice(0, 0))
-    first = int(index[0]) if "f" in trim.lower() else 0
-    last = int(index[-1]) + 1 if "b" in trim.lower() else t.size
-    return getitem(t, slice(first, last))
-
-
-def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tensor:
-    """Elements added around an array. Modes: constant, edge, reflect, symmetric, wrap, empty."""
-    t = to_tensor(array)
-    widths = _pairs(pad_width, t.ndim, "pad_width")
-    if any(w < 0 for pair in widths for w in pair):
-        raise ValueError(f"pad_width cannot be negative: {pad_width}")
-    if mode in ("constant", "empty"):
-        values = _pairs_of_values(constant_values, t.ndim)
-        for d, (before, after) in enumerate(widths):
-            for n, value, low in ((before, values[d][0], True), (after, values[d][1], False)):
-                if n:
-                    zeros = [0] * t.ndim
-                    edge = [n if i == d else 0 for i in range(t.ndim)]
-                    fill = as_type(value, t.dtype)
-                    t = op(
-                        "pad",
-                        [t, fill],
-                        edge_padding_low=edge if low else zeros,
-                        edge_padding_high=zeros if low else edge,
-                        interior_padding=zeros,
-                    )
-        return t
-    if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise NotImplementedError(f"pad mode {mode!r}; use constant, edge, reflect, symmetric, wrap or empty")
-    import numpy as np
-
-    for d, (before, after) in enumerate(widths):
-        n = t.shape[d]
-        if before or after:
-            if n == 0:
-                raise ValueError(f"cannot pad the empty axis {d} of {describe(t)} in mode {mode!r}")
-            index = np.pad(np.arange(n, dtype=np.int32), (before, after), mode)
-            t = take_along(t, to_tensor(index), d)
-    return t
-
-
-def _pairs(widths: Any, ndim: int, name: str) -> list[tuple[int, int]]:
-    import numpy as np
-
-    try:
-        return [(int(a), int(b)) for a, b in np.broadcast_to(np.asarray(widths, dtype=np.int64), (ndim, 2))]
-    except (ValueError, TypeError):
-        raise ValueError(f"{name} is an integer, a pair or {ndim} pairs, not {widths!r}") from None
-
-
-def _pairs_of_values(values: Any, ndim: int) -> list[tuple[Any, Any]]:
-    if _core.is_number(values) or getattr(values, "ndim", None) == 0:
-        return [(values, values)] * ndim
-    items = list(values)
-    if items and isinstance(items[0], (list, tuple)):
-        return [tuple(i) for i in items] * (ndim if len(items) == 1 else 1)
-    return [(items[0], items[-1])] * ndim
+    places = np.nonzero(_common.host(t, "trim_zeros", places=True))
+    key = [slice(None)] * t.ndim
+    for d in canonical_axes(axis, t.ndim):
+        first, last = (int(places[d].min()), int(places[d].max()) + 1) if places[d].size else (t.shape[d], 0)
+        key[d] = slice(first if "f" in trim.lower() else 0, last if "b" in trim.lower() else t.shape[d])
+    return getitem(t, tuple(key))
 
 
 __all__ = [
@@ -579,7 +580,6 @@ __all__ = [
     "insert",
     "matrix_transpose",
     "moveaxis",
-    "pad",
     "permute_dims",
     "ravel",
     "repeat",

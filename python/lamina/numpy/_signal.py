@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lamina._core import Tensor
-from lamina._indexing import At
+from lamina._indexing import At, scalar
 from lamina._tensor import astype, to_tensor
 from lamina.numpy._common import (
     canonical_axis,
@@ -21,8 +21,9 @@ from lamina.numpy._common import (
 )
 from lamina.numpy._creation import arange, ones
 from lamina.numpy._elementwise import absolute, logical_and, nextafter
+from lamina.numpy._padding import pad
 from lamina.numpy._reductions import cumsum, diff
-from lamina.numpy._shape import concatenate, expand_dims, moveaxis, pad, ravel, reshape, stack
+from lamina.numpy._shape import concatenate, expand_dims, moveaxis, ravel, reshape, stack
 from lamina.numpy._sorting import histogram_bin_edges, searchsorted
 
 __all__ = [
@@ -61,8 +62,10 @@ def kaiser(M: int, beta: Any) -> Tensor:
 
 
 def spacing(x: Any) -> Tensor:
-    """The distance to the next float away from zero, with the sign of x."""
+    """The distance to the next float away from zero, with the sign of x; of float16, as NumPy's, to the next above."""
     t = floating(x, "spacing")
+    if t.dtype == "float16":
+        return nextafter(t, scalar(math.inf, "float16")) - t
     away = select(compare(t, 0.0, "LT"), -math.inf, math.inf)
     return nextafter(t, astype(away, t.dtype)) - t
 

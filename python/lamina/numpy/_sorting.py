@@ -30,6 +30,7 @@ from lamina.numpy._common import (
     promote,
     promote_inexact,
     select,
+    shape_of,
 )
 from lamina.numpy._reductions import all as all_
 from lamina.numpy._reductions import cumsum
@@ -103,10 +104,11 @@ def argsort(
     *,
     stable: bool = True,
     descending: bool = False,
+    dtype: Any = None,
 ) -> Tensor:
-    """The positions that sort the elements, int32. Always stable."""
+    """The positions that sort the elements, int32 (or of `dtype`). Always stable."""
     t, d = _axis_of(a, axis)
-    return _sorted([t, iota("int32", t.shape, d)], d, descending=descending)[1]
+    return _sorted([t, iota("int32" if dtype is None else dtype, t.shape, d)], d, descending=descending)[1]
 
 
 def lexsort(keys: Any, axis: int = -1) -> Tensor:
@@ -260,12 +262,15 @@ def take(
     axis: int | None = None,
     out: Any = None,
     mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
     fill_value: Any = None,
 ) -> Tensor:
     """Slices at `indices` along an axis (flattened without one).
 
     IndexError for indices out of range that are known; inside `jit` and `vmap` they give `fill_value` (NaN, or the
-    least integer). `mode` "fill" gives it everywhere, "clip" and "wrap" take another element.
+    least integer). `mode` "fill" gives it everywhere, "clip" and "wrap" take another element. `unique_indices` and
+    `indices_are_sorted` change no result.
     """
     t, d = _axis_of(a, axis)
     key: tuple[Any, ...] = (slice(None),) * d
@@ -275,21 +280,30 @@ def take(
         return getitem(t, (*key, e.remainder(indices, t.shape[d])))
     if mode == "clip":
         return getitem(t, (*key, e.clip(to_tensor(indices), 0, t.shape[d] - 1)))
+    if mode == "fill":
+        return At(t)[(*key, indices)].get(mode="fill", fill_value=fill_value)
     if not isinstance(indices, Tensor):
         import numpy as np
 
         return getitem(t, (*key, np.asarray(indices) if not isinstance(indices, int) else indices))
-    if mode != "fill":
-        indices = checked(indices, t.shape[d], d)
+    indices = checked(indices, t.shape[d], d)
     return At(t)[(*key, indices)].get(mode="fill", fill_value=fill_value)
 
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | None = None) -> Tensor:
+def take_along_axis(
+    arr: Any,
+    indices: Any,
+    axis: int | None = -1,
+    mode: str | None = None,
+    fill_value: Any = None,
+    wrap_negative_indices: bool | None = None,
+) -> Tensor:
     """For each position of `indices`, the element of `arr` at that index along an axis; other dimensions
     broadcast.
 
-    IndexError for indices out of range that are known; inside `jit` and with mode "fill" they give NaN (or the least
-    integer), with mode "clip" the nearest element.
+    IndexError for indices out of range that are known; inside `jit` and with mode "fill" they give `fill_value` (NaN,
+    or the least integer), with mode "clip" the nearest element. With ``wrap_negative_indices=False`` negative ones are
+    out of range.
     """
     t, i = to_tensor(arr), to_tensor(indices)
     if i.dtype.kind not in "iu":
@@ -300,7 +314,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
     if i.ndim != t.ndim:
         raise ValueError(f"take_along_axis needs indices with {t.ndim} dimensions, not shape {i.shape}")
     n = t.shape[d]
-    if mode is None:
+    wrap = wrap_negative_indices is not False
+    if mode is None and wrap:
         i = checked(i, n, d)
     others = [k for k in range(t.ndim) if k != d]
     lead = broadcast_shapes([t.shape[k] for k in others], [i.shape[k] for k in others])
@@ -311,7 +326,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
             raise IndexError(f"take_along_axis: axis {d} has no elements")
         return full_of(0, t.dtype.name, i.shape)
     i = astype(i, "int64" if i.dtype in ("int64", "uint64", "uint32") else "int32")
-    i = select(compare(i, 0, "LT"), i + n, i)
+    if wrap:
+        i = select(compare(i, 0, "LT"), i + n, i)
     out = op(
         "gather",
         [_core.set_weak(t, False), i],
@@ -326,27 +342,30 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: str | N
     if mode == "clip":
         return out
     inside = ew("and", compare(i, 0, "GE"), compare(i, n, "LT"))
-    return select(inside, out, scalar(missing(t.dtype), t.dtype.name))
+    return select(inside, out, as_type(missing(t.dtype) if fill_value is None else fill_value, t.dtype))
 
 
 def put_along_axis(
-    arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True
+    arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: str | None = None
 ) -> Tensor | None:
     """Writes `values` at `indices` along an axis of `arr`; with ``inplace=False`` gives a new array instead.
 
-    IndexError for indices out of range that are known (inside `jit`, they are left out).
+    IndexError for indices out of range that are known (inside `jit`, they are left out), unless a `mode` as of
+    ``at[].set`` says what becomes of them.
     """
     if inplace:
-        return in_place(arr, put_along_axis(arr, indices, values, axis, inplace=False), "put_along_axis")
+        done = put_along_axis(arr, indices, values, axis, inplace=False, mode=mode)
+        return in_place(arr, done, "put_along_axis")
     t, i = to_tensor(arr), to_tensor(indices)
     if axis is None:
-        return reshape(put_along_axis(ravel(t), i, values, 0, inplace=False), t.shape)
+        return reshape(put_along_axis(ravel(t), i, values, 0, inplace=False, mode=mode), t.shape)
     d = canonical_axis(axis, t.ndim)
-    i = checked(i, t.shape[d], d)
+    if mode is None:
+        i = checked(i, t.shape[d], d)
     shape = [i.shape[k] if k == d else t.shape[k] for k in range(t.ndim)]
     i = broadcast(i, shape)
     grid = [i if k == d else iota("int32", shape, k) for k in range(t.ndim)]
-    return At(t)[tuple(grid)].set(values)
+    return At(t)[tuple(grid)].set(values, mode=mode)
 
 
 def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Tensor | None:
@@ -361,6 +380,8 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
         raise ValueError(f"mode is 'raise', 'clip' or 'wrap', not {mode!r}")
     t, i = to_tensor(a), ravel(ind)
     values = ravel(as_type(v, t.dtype))
+    if values.size == 0:
+        return t
     from lamina.numpy._shape import resize
 
     if mode == "wrap":
@@ -424,7 +445,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     give the first or last element.
     """
     flat = _integers(indices, "unravel_index")
-    dims = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    flat = astype(flat, "int32") if flat.dtype.itemsize < 4 else flat
+    dims = tuple(shape_of(shape))
     rest = checked(flat, math.prod(dims), f"an array of shape {dims}", negative=False, error=ValueError)
     out = []
     for n in reversed(dims):
@@ -554,10 +576,18 @@ def histogram(
 def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
 ) -> Tensor:
-    """Linear interpolation of (xp, fp), xp increasing, at x; `left` and `right` outside."""
+    """Linear interpolation of (xp, fp), xp increasing, at x.
+
+    Outside `left` and `right`, without them the outermost values; "extrapolate" goes on along the outermost lines.
+    """
     x, xp, fp = promote_inexact(x, xp, fp)
+    if fp.dtype.kind == "c":
+        x, xp = e.real(x), e.real(xp)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.size == 0:
         raise ValueError(f"interp needs 1-d xp and fp of one size, not shapes {xp.shape} and {fp.shape}")
+    for side in (left, right):
+        if isinstance(side, str) and side != "extrapolate":
+            raise ValueError(f"outside, interp gives a value or the line: 'extrapolate', not {side!r}")
     if period is not None:
         if period == 0:
             raise ValueError("period must not be 0")
@@ -573,9 +603,10 @@ def interp(
     step = at(xp, i) - x0
     flat = compare(step, 0, "EQ")
     out = select(flat, f0, f0 + (x - x0) / select(flat, 1.0, step) * (f1 - f0))
-    if period is None:
-        out = select(compare(x, getitem(xp, 0), "LT"), getitem(fp, 0) if left is None else left, out)
-        out = select(compare(x, getitem(xp, -1), "GT"), getitem(fp, -1) if right is None else right, out)
+    for k, side, beyond in ((0, left, "LT"), (-1, right, "GT")):
+        if period is None and not isinstance(side, str):
+            value = getitem(fp, k) if side is None else as_type(side, out.dtype)
+            out = select(compare(x, getitem(xp, k), beyond), value, out)
     return out
 
 

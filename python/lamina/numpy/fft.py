@@ -18,7 +18,8 @@ from lamina._indexing import getitem
 from lamina._tensor import astype, describe, to_tensor
 from lamina.numpy._common import canonical_axis, default_float, inexact, iota
 from lamina.numpy._elementwise import conj
-from lamina.numpy._shape import concatenate, moveaxis, pad, roll
+from lamina.numpy._padding import pad
+from lamina.numpy._shape import concatenate, moveaxis, roll
 
 
 def _numbers(x: Any, real: bool, what: str) -> Tensor:

@@ -217,7 +217,7 @@ def qr(
         r = lax_linalg.qr(x, full_matrices=False)[1]
         missing = x.shape[-2] - r.shape[-2]
         if missing > 0:
-            from lamina.numpy._shape import pad
+            from lamina.numpy._padding import pad
 
             r = pad(r, [(0, 0)] * (r.ndim - 2) + [(0, missing), (0, 0)])
         return (r,)
@@ -382,7 +382,7 @@ def eigh_tridiagonal(
 def _diagonal(v: Tensor, k: int, n: int) -> Tensor:
     """Matrices of n rows with v on diagonal k, zero elsewhere."""
     from lamina.numpy._elementwise import where
-    from lamina.numpy._shape import pad
+    from lamina.numpy._padding import pad
 
     missing = n - v.shape[-1]
     wide = pad(v, [(0, 0)] * (v.ndim - 1) + [(missing, 0) if k < 0 else (0, missing)])

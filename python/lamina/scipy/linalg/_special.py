@@ -12,7 +12,8 @@ from lamina._tensor import describe, to_tensor
 from lamina.numpy._common import as_operands, broadcast_shapes, default_float, iota, promote, promote_inexact
 from lamina.numpy._creation import array, eye, zeros
 from lamina.numpy._elementwise import conj, where
-from lamina.numpy._shape import broadcast_to, concatenate, flip, pad, stack
+from lamina.numpy._padding import pad
+from lamina.numpy._shape import broadcast_to, concatenate, flip, stack
 
 
 def block_diag(*arrs: Any) -> Tensor:

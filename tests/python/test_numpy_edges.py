@@ -1,0 +1,378 @@
+"""Corners of NumPy's functions where a number, an element type or a parameter was wrong: against NumPy's values."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+from lamina import lax
+
+X = np.array([1.0, 2.0, 4.0], np.float32)
+Y = np.arange(24, dtype=np.float32).reshape(2, 3, 4) ** 2
+NAN = np.array([[1.0, np.nan, 3.0, 2.0], [4.0, 5.0, 0.5, 7.0]], np.float32)
+
+
+# --- reductions ---
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["var", "std"])
+@pytest.mark.parametrize("axis", [None, 1])
+def test_what_is_left_out_does_not_reach_the_derivative(name, axis, bad):
+    x = np.where(np.isnan(NAN), bad, NAN).astype(np.float32)
+    there = np.isfinite(x)
+    slope = lm.grad(lambda x: getattr(lnp, name)(x, axis=axis, where=there).sum())(x).numpy()
+    assert np.isfinite(slope).all() and (slope[~there] == 0).all()
+    row = lm.grad(lambda x: getattr(lnp, name)(x))(x[1]).numpy()
+    if axis == 1:
+        np.testing.assert_allclose(slope[1], row, rtol=1e-5)
+    if np.isnan(bad):
+        other = lm.grad(lambda x: getattr(lnp, "nan" + name)(x, axis=axis).sum())(x).numpy()
+        np.testing.assert_array_equal(other, slope)
+
+
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+def test_no_degrees_of_freedom_are_nan(name):
+    f = getattr(lnp, name)
+    assert np.isnan(f(X, ddof=3).item()) and np.isnan(f(X, ddof=5).item())
+    assert np.isnan(f(X, ddof=2, where=X > 1).item()) and np.isfinite(f(X, ddof=2).item())
+
+
+def test_results_are_of_the_type_that_was_asked_for():
+    assert lnp.mean(np.array([1.5, 2.5, 4.0], np.float32), dtype="int16").dtype == "int16"
+    assert lnp.nanmean(NAN, dtype="int32").dtype == "int32"
+    assert (
+        lnp.var(X, dtype="complex64").dtype == "complex64" and lnp.var(X, dtype="float16").dtype == "float16"
+    )
+    with pytest.raises(ValueError, match="imaginary"):
+        lnp.var(X * 1j, dtype="float32")
+
+
+def test_integers_of_a_sum_may_keep_their_type():
+    x = np.array([100, 100], np.int8)
+    kept, wide = lnp.sum(x, promote_integers=False), lnp.sum(x)
+    assert (kept.dtype, kept.item()) == ("int8", -56) and (wide.dtype, wide.item()) == ("int64", 200)
+    assert lnp.prod(x, promote_integers=False).dtype == "int8"
+
+
+@pytest.mark.parametrize(
+    "axis, shape", [((0, 1), (2, 3)), ((2, 0), (4, 2)), (1, (3,)), ((2, 0, 1), (4, 2, 3))]
+)
+def test_average_with_weights_of_some_axes(axis, shape):
+    w = np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+    np.testing.assert_allclose(lnp.average(Y, axis, w).numpy(), np.average(Y, axis, w), rtol=1e-6)
+    with pytest.raises(ValueError, match="do not fit"):
+        lnp.average(Y, axis, np.ones((5,) * len(shape)))
+
+
+DISTANCES = [
+    ({"dx": np.array([1.0, 2.0, 3.0])}, -1),
+    ({"dx": np.array([[1.0], [2.0]])}, 1),
+    ({"dx": np.full((2, 3, 3), 2.0)}, 2),
+    ({"x": np.array([1.0, 2.0, 4.0, 8.0])}, 2),
+    ({"x": np.array([1.0, 2.0, 4.0])}, 1),
+    ({"x": Y * Y}, 0),
+    ({"dx": 0.5}, 1),
+]
+
+
+@pytest.mark.parametrize("distances, axis", DISTANCES)
+def test_trapezoid_of_distances(distances, axis):
+    distances = {k: np.float32(v) for k, v in distances.items()}
+    want = np.trapezoid(Y, **distances, axis=axis)
+    np.testing.assert_allclose(lnp.trapezoid(Y, **distances, axis=axis).numpy(), want, rtol=1e-5)
+
+
+# --- elements ---
+
+
+def test_ldexp_rounds_once_and_knows_zeros_and_infinities():
+    for dtype in (np.float16, np.float32, np.float64):
+        x = np.array([0, -0.0, 1, np.inf, -np.inf, np.nan, 3, 1.5, 1e-7, 1.9999], dtype)
+        tiny = np.finfo(dtype).smallest_subnormal
+        x = np.concatenate(
+            [x, [tiny, 3 * tiny, np.finfo(dtype).max, np.finfo(dtype).tiny * dtype(1.25)]]
+        ).astype(dtype)
+        n = np.array(
+            [
+                -(2**31),
+                -2098,
+                -1074,
+                -1000,
+                -149,
+                -127,
+                -28,
+                -24,
+                -11,
+                -1,
+                0,
+                3,
+                40,
+                300,
+                1100,
+                2098,
+                2**31 - 1,
+            ]
+        )
+        with np.errstate(over="ignore", under="ignore"):
+            want = np.ldexp(x[:, None], n.astype(np.int32))
+        np.testing.assert_array_equal(lnp.ldexp(x[:, None], n.astype(np.int32)).numpy(), want)
+    assert lm.grad(lambda x: lnp.ldexp(x, 3))(2.0).item() == 8.0
+
+
+def test_logaddexp_of_complex_numbers():
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=40) * 3 + 1j * rng.normal(size=40) * 3 for _ in range(2))
+    got = lnp.logaddexp(a, b).numpy()
+    np.testing.assert_allclose(got, np.log(np.exp(a) + np.exp(b)), rtol=1e-10)
+    np.testing.assert_allclose(lnp.logaddexp2(a, b).numpy(), np.log2(2**a + 2**b), rtol=1e-9)
+    big = lnp.logaddexp(np.complex64([800 + 1j, -np.inf, 3]), np.complex64([799, 2, -np.inf])).numpy()
+    np.testing.assert_allclose(big, [800.25 + 0.7473j, 2, 3], rtol=1e-3)
+
+
+def test_spacing_of_half_types_is_numpys():
+    for dtype in (np.float16, np.float32):
+        x = np.array([1.0, -2.0, 0.0, -3.5, 60000, 1e-7], dtype)
+        np.testing.assert_array_equal(lnp.spacing(x).numpy(), np.spacing(x))
+
+
+# --- places ---
+
+INDICES = {
+    "array": np.array([0, 2, 2, -1]),
+    "one place": np.array([1, 1, 1]),
+    "beyond": np.array([0, 7, -9]),
+    "a number beyond": 9,
+    "a number before": -9,
+    "slice": slice(1, 3),
+    "number": -1,
+}
+UPDATES = ["set", "add", "multiply", "divide", "power", "min", "max"]
+
+
+@pytest.mark.parametrize("mode", ["drop", "fill", "clip"])
+@pytest.mark.parametrize("wrap", [True, False])
+@pytest.mark.parametrize("name", INDICES)
+def test_updates_and_reads_at_any_place(name, wrap, mode):
+    x, at = np.array([1.0, 2.0, 3.0, 4.0], np.float32), INDICES[name]
+    options = {
+        "mode": mode,
+        "wrap_negative_indices": wrap,
+        "indices_are_sorted": False,
+        "unique_indices": False,
+    }
+    for kind in UPDATES:
+        want = getattr(jnp.asarray(x).at[at], kind)(2.0, **options)
+        for run in (lambda f: f, lm.jit) if kind in ("set", "divide") else (lambda f: f,):
+            got = run(lambda x, kind=kind: getattr(lnp.asarray(x).at[at], kind)(2.0, **options))(x)
+            np.testing.assert_array_equal(got.numpy(), np.asarray(want), err_msg=kind)
+    for extra in ({}, {"fill_value": 7}):
+        want = jnp.asarray(x).at[at].get(**options, **extra)
+        np.testing.assert_array_equal(lnp.asarray(x).at[at].get(**options, **extra).numpy(), np.asarray(want))
+    want = jnp.asarray(x).at[at].apply(jnp.sin, **options)
+    np.testing.assert_allclose(
+        lnp.asarray(x).at[at].apply(lnp.sin, **options).numpy(), np.asarray(want), rtol=1e-5
+    )
+
+
+def test_functions_apply_as_often_as_an_index_stands_there():
+    x, at = np.array([4.0, 6.0], np.float32), np.array([0, 0])
+    assert lnp.asarray(x).at[at].divide(2).tolist() == [1, 6] and lnp.asarray(x).at[at].power(2).tolist() == [
+        256,
+        6,
+    ]
+    assert lnp.asarray(x).at[at].apply(lnp.sqrt).tolist() == [np.sqrt(np.float32(2)), 6]
+    integers = lnp.array([4, 6]).at[at].power(2)
+    assert (integers.dtype, integers.tolist()) == ("int32", [256, 6])
+    slope = lm.grad(lambda x: x.at[at].apply(lnp.sin).sum())(x).numpy()
+    np.testing.assert_allclose(slope, [np.cos(4) * np.cos(np.sin(4)), 1], rtol=1e-5)
+
+
+def test_without_a_mode_known_indices_still_raise():
+    for at in (9, np.array([9]), lnp.array([9])):
+        with pytest.raises(IndexError):
+            lnp.zeros(4).at[at].set(1).tolist()
+    with pytest.raises(ValueError, match="mode is"):
+        lnp.zeros(4).at[0].set(1, mode="raise")
+
+
+def test_take_and_put_with_modes():
+    i = np.array([0, 9, -9])
+    assert lnp.take(X, i, mode="fill", fill_value=7).tolist() == [1, 7, 7]
+    np.testing.assert_array_equal(
+        lnp.take(X, i, mode="fill", unique_indices=True).numpy(), [1, np.nan, np.nan]
+    )
+    at = np.array([[[0, 9, -1, -9]]])
+    for options in ({"mode": "fill"}, {"mode": "fill", "fill_value": 5.0}, {"mode": "clip"}):
+        for wrap in (True, False):
+            want = jnp.take_along_axis(Y, at, 2, wrap_negative_indices=wrap, **options)
+            got = lnp.take_along_axis(Y, at, 2, wrap_negative_indices=wrap, **options)
+            np.testing.assert_array_equal(got.numpy(), np.asarray(want))
+    a = lnp.arange(4.0)
+    lnp.put_along_axis(a, np.array([1, 9]), np.float32([7, 8]), 0, mode="drop")
+    lnp.put(a, np.array([0, 1]), [])
+    assert a.tolist() == [0, 7, 2, 3]
+
+
+# --- shapes ---
+
+
+def test_the_method_compress_takes_the_condition():
+    x = np.arange(6).reshape(2, 3)
+    for condition, axis in (([True, False, True], 1), ([0, 1], 0), ([True, False, False, True], None)):
+        got = lnp.asarray(x).compress(condition, axis)
+        np.testing.assert_array_equal(got.numpy(), x.compress(condition, axis))
+    inside = lm.jit(lambda x, c: x.compress(c, size=2))(X, np.array([True, False, True]))
+    assert inside.tolist() == [1, 4]
+
+
+def test_trim_zeros_of_more_dimensions():
+    m = np.zeros((4, 5, 3), np.float32)
+    m[1:3, 2, 1] = 1
+    for axis in (None, 0, (1, 2), -1):
+        for trim in ("fb", "f", "b"):
+            np.testing.assert_array_equal(lnp.trim_zeros(m, trim, axis).numpy(), np.trim_zeros(m, trim, axis))
+    assert lnp.trim_zeros(np.zeros(3)).shape == (0,) and lnp.trim_zeros(np.zeros((2, 3))).shape == (0, 0)
+
+
+PADS = [
+    {"mode": "linear_ramp", "end_values": 3},
+    {"mode": "linear_ramp", "end_values": ((1, 2),)},
+    {"mode": "maximum"},
+    {"mode": "minimum", "stat_length": ((1, 2),)},
+    {"mode": "mean", "stat_length": 2},
+    {"mode": "median"},
+    {"mode": "reflect", "reflect_type": "odd"},
+    {"mode": "symmetric", "reflect_type": "odd"},
+    {"mode": "constant", "constant_values": ((1, 2),)},
+]
+
+
+@pytest.mark.parametrize("options", PADS, ids=lambda o: o["mode"])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_pad(options, dtype):
+    for x, widths in (
+        (X.astype(dtype), (4, 3)),
+        (Y[0].astype(dtype), ((1, 7), (5, 1))),
+        (X[:1].astype(dtype), 2),
+    ):
+        want, got = np.pad(x, widths, **options), lnp.pad(x, widths, **options)
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
+
+
+def test_pad_by_a_function():
+    def ends(vector, widths, axis, kwargs):
+        return vector.at[: widths[0]].set(kwargs["value"] + axis).at[len(vector) - widths[1] :].set(-1)
+
+    want = np.asarray(jnp.pad(Y[0], ((1, 2), (2, 1)), ends, value=5))
+    np.testing.assert_array_equal(lnp.pad(Y[0], ((1, 2), (2, 1)), ends, value=5).numpy(), want)
+    with pytest.raises(TypeError, match="no argument 'values'"):
+        lnp.pad(X, 1, values=3)
+
+
+@pytest.mark.parametrize(
+    "shift, axis", [(np.array([1, 2]), (0, 2)), ((1, 2), 1), (np.array([1, -1]), np.array([0, 1]))]
+)
+def test_roll_by_arrays(shift, axis):
+    np.testing.assert_array_equal(
+        lnp.roll(Y, shift, axis).numpy(), np.roll(Y, shift, tuple(np.atleast_1d(axis)))
+    )
+    inside = lm.jit(lambda s: lnp.roll(Y, s, axis))(np.asarray(shift))
+    np.testing.assert_array_equal(inside.numpy(), np.roll(Y, shift, tuple(np.atleast_1d(axis))))
+
+
+def test_insert_and_delete_at_traced_places():
+    insert = lm.jit(lambda a, i, v, axis=None: lnp.insert(a, i, v, axis), static_argnames="axis")
+    np.testing.assert_array_equal(insert(X, 1, 9.0).numpy(), np.insert(X, 1, 9.0))
+    np.testing.assert_array_equal(insert(X, -1, 9.0).numpy(), np.insert(X, -1, 9.0))
+    places = np.array([2, 0, 2])
+    np.testing.assert_array_equal(insert(X, places, X).numpy(), np.insert(X, places, X))
+    rows = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(insert(Y[0], 1, rows, axis=1).numpy(), np.insert(Y[0], 1, rows, axis=1))
+    delete = lm.jit(lambda a, i: lnp.delete(a, i, assume_unique_indices=True))
+    np.testing.assert_array_equal(delete(X, np.array([0, -1])).numpy(), [2.0])
+
+
+def test_diagonals_far_outside():
+    for k in (2**40, -(2**100), 3, -2):
+        np.testing.assert_array_equal(lnp.eye(2, 3, k=k).numpy(), np.zeros((2, 3)))
+    assert lnp.linspace(np.ones((2, 2)), 3, 1, retstep=True)[1].shape == ()
+
+
+def test_joining_by_a_rule_of_casting():
+    parts = [np.array([1.5], np.float32), np.array([2], np.int8)]
+    for join in (lnp.concatenate, lnp.stack, lnp.vstack, lnp.hstack):
+        assert join(parts, dtype="int32", casting="unsafe").dtype == "int32"
+        with pytest.raises(TypeError, match="same_kind"):
+            join(parts, dtype="int32", casting="same_kind")
+
+
+# --- functions of sequences ---
+
+
+def test_interp_along_the_outermost_lines_and_of_complex_values():
+    xp, fp, x = np.float32([0, 1, 2]), np.float32([5, 6, 8]), np.float32([-1, 0.5, 3])
+    assert lnp.interp(x, xp, fp, left="extrapolate", right="extrapolate").tolist() == [4, 5.5, 10]
+    assert lnp.interp(x, xp, fp, right="extrapolate").tolist() == [5, 5.5, 10]
+    z = np.complex64([5, 6j, 8])
+    for options in ({}, {"period": 3.0}, {"left": 1j}):
+        np.testing.assert_allclose(
+            lnp.interp(x, xp, z, **options).numpy(), np.interp(x, xp, z, **options), rtol=1e-6
+        )
+    with pytest.raises(ValueError, match="extrapolate"):
+        lnp.interp(x, xp, fp, left="line")
+
+
+def test_polynomials():
+    a, b = np.float32([0, 0, 1, 2]), np.float32([0, 3, 4])
+    np.testing.assert_array_equal(lnp.polymul(a, b, trim_leading_zeros=True).numpy(), np.polymul(a, b))
+    quotient, rest = lnp.polydiv(np.float32([1, 3, 2]), np.float32([1, 1]), trim_leading_zeros=True)
+    assert quotient.tolist() == [1, 2] and rest.size == 0
+    p = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.testing.assert_allclose(lnp.polyval(p, np.float32(2)).numpy(), np.polyval(p, np.float32(2)))
+
+
+# --- products ---
+
+PRODUCTS = {
+    "matmul": (lnp.matmul, np.matmul),
+    "dot": (lnp.dot, np.dot),
+    "inner": (lnp.inner, np.inner),
+    "vdot": (lnp.vdot, np.vdot),
+    "tensordot": (lnp.tensordot, np.tensordot),
+    "vecdot": (lnp.vecdot, np.vecdot),
+    "einsum": (
+        lambda a, b, **k: lnp.einsum("ij,jk,kl", a, b, b, **k),
+        lambda a, b: np.einsum("ij,jk,kl", a, b, b),
+    ),
+    "convolve": (lambda a, b, **k: lnp.convolve(a[0], b[0], **k), lambda a, b: np.convolve(a[0], b[0])),
+    "correlate": (lambda a, b, **k: lnp.correlate(a[0], b[0], **k), lambda a, b: np.correlate(a[0], b[0])),
+    "lax.dot": (lax.dot, np.dot),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_in_a_preferred_type(name):
+    ours, numpys = PRODUCTS[name]
+    a = np.array([[100, 100], [90, 3]], np.int8)
+    got = ours(a, a, preferred_element_type="int32", precision="highest")
+    assert got.dtype == "int32"
+    np.testing.assert_array_equal(got.numpy(), numpys(a.astype(np.int32), a.astype(np.int32)))
+    f = np.array([[1 + 2**-10, 1], [3, 2**-12]], np.float32)  # rounded in the end only: bfloat16 has 8 bits
+    narrow = ours(f, f, preferred_element_type="bfloat16")
+    assert narrow.dtype == "bfloat16"
+    np.testing.assert_array_equal(narrow.numpy(), numpys(f, f).astype(jnp.bfloat16))
+    with pytest.raises(TypeError, match="imaginary"):
+        ours(f * 1j, f * 1j, preferred_element_type="float32")
+
+
+def test_derivatives_of_functions_applied_at_traced_places():
+    at = np.array([0, 0, 1])
+    slope = lm.grad(lm.jit(lambda x, at: x.at[at].apply(lnp.sin).sum()))(X, at).numpy()
+    np.testing.assert_allclose(slope, [np.cos(1) * np.cos(np.sin(1)), np.cos(2), 1], rtol=1e-5)
+    many = np.arange(200) % 3
+    got = lm.jit(lambda x, at: x.at[at].apply(lambda e: e / 2))(X, many)
+    np.testing.assert_allclose(got.numpy(), X / 2.0 ** np.bincount(many), rtol=1e-6)
