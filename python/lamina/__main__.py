@@ -1,4 +1,4 @@
-"""The command line: `python -m lamina cache show|explain ... SCRIPT`, `... cache clear`, `... doctor`."""
+"""The command line: `python -m lamina cache show|explain|branches ... SCRIPT`, `... cache clear`, `... doctor`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ def _cache(options: argparse.Namespace) -> int:
         print(
             json.dumps({"entries": cache.entries(), "stats": cache.stats()}) if options.json else cache.show()
         )
+        return 0
+    if options.action == "branches":
+        print(cache.branches() or "no function decides on values of its arguments")
         return 0
     entries = cache.entries()
     if options.entry == "last":
@@ -72,6 +75,7 @@ def main() -> int:
     show = actions.add_parser("show", help="run a script; a table of its specializations")
     show.add_argument("--json", action="store_true", help="the same data as JSON")
     explain = actions.add_parser("explain", help="run a script; why one entry was compiled")
+    branches = actions.add_parser("branches", help="run a script; what its functions decide on values")
     actions.add_parser("clear", help="remove the kernels kept on disk")
     explain.add_argument(
         "--stage",
@@ -80,7 +84,7 @@ def main() -> int:
         help="what the entry became, on its way to machine code",
     )
     explain.add_argument("entry", help="its id, its FILE:LINE, or 'last'")
-    for action in (show, explain):
+    for action in (show, explain, branches):
         action.add_argument("script")
         action.add_argument("arguments", nargs=argparse.REMAINDER)
     commands.add_parser("doctor", help="what was found on this machine")

@@ -171,7 +171,8 @@ class Calls:
         if t in PLAIN:
             return a
         if t in (FUNCTION, METHOD, functools.partial):
-            return self.watch.entered(a)
+            inner = self.watch.entered(a)
+            return inner if self.watch.staging is None else self.watch.staging.framed(inner)
         if isinstance(a, (list, tuple, dict)) or is_tree(a):
             return self.watch.noted_leaves(a)
         return self.watch.entered(a)

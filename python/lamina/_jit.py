@@ -7,6 +7,7 @@ branches, with one trace per path that the function took on values of its argume
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import math
@@ -37,6 +38,12 @@ from lamina.tree import TreeDef, tree_flatten, tree_leaves, tree_paths, tree_unf
 _LEAF = tree_flatten(0)[1]
 # Caps: decisions along one path, traced paths per variant, variants per signature, signatures per function.
 MAX_DECISIONS, MAX_PATHS, MAX_VARIANTS, MAX_ENTRIES = 128, 64, 16, 4096
+# Decisions at one place of the source along one path that make it a loop, which is converted if it can be.
+MAX_ROUNDS = 32
+
+
+class _Loops(BaseException):
+    """A path decides so often at one place that its loops are to be converted; not for the user's `except`."""
 
 
 class _Trace:
@@ -74,10 +81,10 @@ class _WritingTrace(_Trace):
 class _Branch:
     """A value of the arguments that the function branched on, and where each outcome led."""
 
-    __slots__ = ("children", "program")
+    __slots__ = ("children", "program", "text")
 
-    def __init__(self, program: Any) -> None:
-        self.program = program
+    def __init__(self, program: Any, text: str) -> None:
+        self.program, self.text = program, text  # the condition, and its line
         self.children: dict[bool, _Branch | _Trace] = {}
 
 
@@ -123,14 +130,17 @@ class _Context:
         outcomes: Sequence[bool] = (),
         paths: Sequence[str] = (),
         strict: bool = False,
+        convert: bool = False,
+        rounds: int = MAX_DECISIONS,
     ) -> None:
         # Without a variant the trace serves one call only, and its decisions need no guard.
         self.name, self.variant, self.arguments, self.paths = _name(f), variant, arguments, paths
         self.kind = "jitted function" if variant is not None else "function"
-        self.strict = strict
+        self.strict, self.convert = strict, convert
         self.known = list(outcomes)  # decisions made when the call looked for its path
         self.made: list[tuple[_Branch, bool]] = []
         self.reasons: list[str] = []
+        self.rounds, self.places = rounds, collections.Counter[tuple[str, int]]()
         self.depth, self.floor = _core.scope_depth(), _core.record_floor()
         self.inputs: list[Tensor] = []
         self.stamp = 0
@@ -140,6 +150,7 @@ class _Context:
 
 
 tracing = _Tracing()
+_alive: weakref.WeakSet[Jitted] = weakref.WeakSet()
 
 REMEDIES = (
     "  Remedies: lamina.numpy.where(condition, a, b) for values; lamina.lax.cond or lamina.lax.while_loop for "
@@ -162,6 +173,10 @@ def decide(x: Tensor) -> bool:
     names = [p for p, used in zip(context.paths, _core.depends_on(x, context.inputs)) if used]
     on = " and ".join(names[:3]) or "an argument"
     f, kind = context.name, context.kind
+    if context.convert:
+        from lamina._convert.errors import not_converted
+
+        raise not_converted(shown, on, f, at, frame)
     if context.strict:
         raise TypeError(
             f"{shown} depends on {on} of the {kind} {f}, and branches are not specialized "
@@ -174,6 +189,10 @@ def decide(x: Tensor) -> bool:
             f"{shown} is the {step + 1}th branch on a value of {on} in one call of the {kind} {f}; at most "
             f"{MAX_DECISIONS} are specialized{at}\n" + REMEDIES.format(last="move the loop outside jit")
         )
+    if frame is not None:
+        context.places[frame.f_code.co_filename, frame.f_lineno] += 1
+        if context.places[frame.f_code.co_filename, frame.f_lineno] > context.rounds:
+            raise _Loops
     if context.variant is not None and step < len(context.known):
         branch = context.made[-1][0].children[context.made[-1][1]] if context.made else context.variant.root
         outcome = context.known[step]
@@ -193,7 +212,7 @@ def decide(x: Tensor) -> bool:
                 f"{shown} depends on {on} of {f}, which is being traced for shapes only: a branch needs values{at}\n"
                 + REMEDIES.format(last="trace it with arrays")
             )
-        branch = _Branch(program)
+        branch = _Branch(program, f"`{condition or 'a branch'}`" + (f" at {where}" if where else ""))
         if context.variant is not None:
             context.variant.reads.bind(program)
             _attach(context.variant, context.made, branch)
@@ -297,6 +316,7 @@ class Jitted(_core.JitCalls):
         donate_argnums: Any = (),
         donate_argnames: Any = (),
         branches: str = "specialize",
+        control_flow: str = "trace",
     ) -> None:
         functools.update_wrapper(self, f)
         self._f = f
@@ -326,13 +346,17 @@ class Jitted(_core.JitCalls):
             raise ValueError(f"a static argument of {_name(f)} cannot be donated: it is not an array")
         if branches not in ("specialize", "error"):
             raise ValueError(f"branches is 'specialize' or 'error', not {branches!r}")
-        self._branches = branches
+        if control_flow not in ("trace", "convert"):
+            raise ValueError(f"control_flow is 'trace' or 'convert', not {control_flow!r}")
+        self._branches, self._convert = branches, control_flow == "convert"
+        self._rounds = MAX_ROUNDS
         # As they count in the arguments of a call, and in those of a method besides its object.
         self._static = frozenset((*self._nums, *self._names))
         self._static_on = frozenset((*(n - 1 for n in self._nums), *self._names))
         self._gives_up = bool(self._donated or self._donated_names)
         self._entries: dict[Any, list[_Variant]] = {}
         self._instances: dict[int, _Self] = {}
+        _alive.add(self)
 
     # --- finding the trace of a call ---
 
@@ -435,14 +459,41 @@ class Jitted(_core.JitCalls):
                 "argument values for one signature; no more are specialized\n"
                 + REMEDIES.format(last="move the branches outside jit")
             )
+        if self._convert:
+            return self._traced(variant, leaves, treedef, static, outcomes, True)
+        try:
+            return self._traced(variant, leaves, treedef, static, outcomes, False)
+        except _Loops:
+            pass
+        from lamina._convert.errors import ConversionError
+
+        try:
+            trace = self._traced(variant, leaves, treedef, static, [], True)
+        except ConversionError:
+            self._rounds = MAX_DECISIONS
+            return self._traced(variant, leaves, treedef, static, outcomes, False)
+        variant.root, variant.paths = trace, 1  # which serves all paths
+        return trace
+
+    def _traced(
+        self,
+        variant: _Variant,
+        leaves: list[Any],
+        treedef: TreeDef,
+        static: dict[Any, Any],
+        outcomes: list[bool],
+        convert: bool,
+    ) -> _Trace:
         instance = next((v.ref() for v in static.values() if type(v) is _Self), None)
         static = {k: v.ref() if type(v) is _Self else v for k, v in static.items()}
         example = tree_unflatten(treedef, leaves)
         paths = [_argument_path(self._f, p) for p in tree_paths(example)]
-        context = _Context(self._f, variant, leaves, outcomes, paths, self._branches == "error")
+        context = _Context(
+            self._f, variant, leaves, outcomes, paths, self._branches == "error", convert, self._rounds
+        )
         from lamina._watch import Watch  # which the first trace needs, not the import
 
-        watch = Watch(variant.reads, instance)
+        watch = Watch(variant.reads, instance, convert)
         flat = _Flat(
             watch.outermost(self._f, static.values()), treedef, static, keep_text=True, opened=context.opened
         )
@@ -528,6 +579,22 @@ class Jitted(_core.JitCalls):
         places = [i for i, a in enumerate(args) if i not in self._nums and type(a) is not _Self]
         given = [x for i, x in zip(places, dynamic, strict=True) if i in self._donated]
         return tuple(tree_leaves([given, *(v for k, v in kwargs.items() if k in self._donated_names)]))
+
+    def branches(self) -> str:
+        """The paths that were traced, by signature, and the decisions that lead to them."""
+        lines = [f"{_name(self._f)} ({_where(self._f)}): {self!r}"]
+        for (_, types, *_), variants in list(self._entries.items()):
+            text = ", ".join(describe(ShapeDtype(shape, dtype)) for shape, dtype, _ in types)
+            for variant in variants:
+                lines.append(f"  ({text}): {variant.paths} path{'s' * (variant.paths != 1)}")
+                stack: list[tuple[int, str, Any]] = [(2, "", variant.root)]
+                while stack:
+                    depth, outcome, node = stack.pop()
+                    what = node.text if type(node) is _Branch else "a traced path"
+                    lines.append("  " * depth + outcome + what)
+                    if type(node) is _Branch:
+                        stack.extend((depth + 1, f"{k}: ", v) for k, v in sorted(node.children.items()))
+        return "\n".join(lines)
 
     # --- ahead of time ---
 
@@ -677,6 +744,7 @@ def jit(
     donate_argnums: int | Sequence[int] = (),
     donate_argnames: str | Sequence[str] = (),
     branches: str = "specialize",
+    control_flow: str = "trace",
 ) -> Any:
     """Compiles `f` once per signature and caches it.
 
@@ -698,7 +766,8 @@ def jit(
     give it; it raises for an array that is no Tensor, for one given twice, and where `f` changes a container.
 
     Python's ``if``, ``while``, ``and`` and ``assert`` on values of arguments work: each path taken is traced once
-    (``branches="error"`` refuses them instead).
+    (``branches="error"`` refuses them instead). With ``control_flow="convert"`` their source is converted: one program
+    holds all paths, and loops run in it (docs/control_flow.md).
 
     Example::
 
@@ -714,7 +783,8 @@ def jit(
             donate_argnums=donate_argnums,
             donate_argnames=donate_argnames,
             branches=branches,
+            control_flow=control_flow,
         )
     if not callable(f):
         raise TypeError(f"jit needs a function, not {type(f).__name__}")
-    return Jitted(f, static_argnums, static_argnames, donate_argnums, donate_argnames, branches)
+    return Jitted(f, static_argnums, static_argnames, donate_argnums, donate_argnames, branches, control_flow)

@@ -25,7 +25,9 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _MAX_CODES, _MAX_FILES = 4096, 64
 
 # By id: code objects compare by content, which is slow. The value holds the code, so that an id stays its own.
-_codes: collections.OrderedDict[int, tuple[types.CodeType, types.CodeType | None]] = collections.OrderedDict()
+_codes: collections.OrderedDict[tuple[int, bool], tuple[types.CodeType, types.CodeType | None]] = (
+    collections.OrderedDict()
+)
 
 
 class _File:
@@ -56,15 +58,15 @@ class _File:
 _files: dict[str, _File] = {}
 
 
-def rewritten(code: types.CodeType) -> types.CodeType | None:
-    """The code with hooks; None if its source is not to be had."""
-    found = _codes.get(id(code))
+def rewritten(code: types.CodeType, convert: bool = False) -> types.CodeType | None:
+    """The code with hooks, and with `convert` for its control flow too; None if its source is not to be had."""
+    found = _codes.get((id(code), convert))
     if found is None:
         try:
-            made = _rewrite(code)
+            made = _rewrite(code, convert)
         except (SyntaxError, ValueError, RecursionError):
             made = None
-        found = _codes[id(code)] = (code, made)
+        found = _codes[id(code), convert] = (code, made)
         if len(_codes) > _MAX_CODES:
             _codes.popitem(last=False)
     return found[1]
@@ -85,12 +87,17 @@ def _file(name: str) -> _File:
     return known
 
 
-def _rewrite(code: types.CodeType) -> types.CodeType | None:
+def _rewrite(code: types.CodeType, convert: bool) -> types.CodeType | None:
     file = _file(code.co_filename)
     for node, inside in file.functions.get((code.co_name, code.co_firstlineno), ()):
         bare = _without_surroundings(node)
         if _same(_compiled(bare, inside, code, code.co_freevars, file.imports), code):
-            changed = _Rewriter(code, inside).outermost(copy.deepcopy(bare))
+            changed = copy.deepcopy(bare)
+            if convert:
+                from lamina._convert.statements import converted  # which few functions need
+
+                changed = converted(changed)
+            changed = _Rewriter(code, inside).outermost(changed)
             return _compiled(changed, inside, code, (*code.co_freevars, HOOKS), [])
     return None
 
@@ -136,16 +143,23 @@ def _compiled(
     return _renamed(found, f"factory.<locals>.{holder.name}.", name[: len(name) - len(like.co_name)])
 
 
-def _renamed(code: types.CodeType, old: str, new: str) -> types.CodeType:
-    """The code with qualified names that begin with `new` in the place of `old`, in all code inside too."""
+def _renamed(code: types.CodeType, old: str, new: str, inside: str = "") -> types.CodeType:
+    """The code with qualified names that begin with `new` in the place of `old`, in all code inside too.
+
+    A block of the function `inside` that became a function has its name: to whoever looks it is still a part of it.
+    """
+    block = code.co_name.startswith(HOOKS[:-1]) and inside
+    own = inside if block else code.co_name
 
     def changed(x: Any) -> Any:
         if isinstance(x, types.CodeType):
-            return _renamed(x, old, new)
+            return _renamed(x, old, new, own)
         return new + x[len(old) :] if isinstance(x, str) and x.startswith(old) else x
 
     names = {"co_qualname": changed(code.co_qualname)} if hasattr(code, "co_qualname") else {}
-    return code.replace(co_consts=tuple(map(changed, code.co_consts)), **names)
+    if block:
+        names = {n: new + own for n in names}
+    return code.replace(co_consts=tuple(map(changed, code.co_consts)), co_name=own, **names)
 
 
 def _same(a: types.CodeType | None, b: types.CodeType) -> bool:
@@ -263,7 +277,7 @@ class _Rewriter(ast.NodeTransformer):
         return call
 
     def visit_Name(self, node: ast.Name) -> Any:
-        if not isinstance(node.ctx, ast.Load) or self._is_local(node.id):
+        if not isinstance(node.ctx, ast.Load) or node.id == HOOKS or self._is_local(node.id):
             return node
         name = self._mangled(node.id)
         return self._hook("free" if name in self.free else "global_", node, name, node)
@@ -287,6 +301,10 @@ class _Rewriter(ast.NodeTransformer):
         return self._hook("item", node, node.value, node.slice)
 
     def visit_Call(self, node: ast.Call) -> Any:
+        hook = getattr(node.func, "value", None)
+        if isinstance(hook, ast.Name) and hook.id == HOOKS:
+            node.args = [self.visit(a) for a in node.args]
+            return node
         self.generic_visit(node)
         node.func = self._hook("callee", node.func, node.func)
         for k in node.keywords:

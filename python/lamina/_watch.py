@@ -59,8 +59,13 @@ _MAX_NOTED = 4096  # reads of one object that is passed on whole
 class Watch:
     """A trace in progress: what was read, by which way each object was reached, and which were made in it."""
 
-    def __init__(self, reads: ReadSet, root: Any = None) -> None:
+    def __init__(self, reads: ReadSet, root: Any = None, convert: bool = False) -> None:
         self.reads, self.closed, self.calls = reads, False, Calls(self)
+        self.staging: Any = None  # where control flow is converted
+        if convert:
+            from lamina._convert.staging import Staging
+
+            self.staging = Staging()
         self._sources: dict[int, Read] = {}
         self._kept: list[Any] = []  # whose ids are in use here
         self._made: set[int] = set()
@@ -431,7 +436,9 @@ class Watch:
         def run(*args: Any, **kwargs: Any) -> Any:
             self.stamp = _core.innermost_stamp()
             self.arguments(x for x in (*args, *kwargs.values()) if id(x) not in given)
-            return self.noted_leaves(inner(*args, **kwargs))
+            if self.staging is None:
+                return self.noted_leaves(inner(*args, **kwargs))
+            return self.noted_leaves(self.staging.result(lambda: inner(*args, **kwargs)))
 
         inner = self.calls.callee(f)
         run.__name__ = getattr(f, "__name__", type(f).__name__)
@@ -478,12 +485,19 @@ class Watch:
                 self.seen(self.reads.below(read, ITEM, key), x)
 
     def _watched(self, f: types.FunctionType) -> Any:
-        code = rewritten(f.__code__)
+        code = rewritten(f.__code__, self.staging is not None)
         if code is None:
             return self._without_source(f)
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
-        hooks = types.CellType(Hooks(self, f.__globals__, cells))
+        hooks = types.CellType(self._hooks(f.__globals__, cells))
         return copied(f, code, tuple(cells.get(n, hooks) for n in code.co_freevars))
+
+    def _hooks(self, names: dict[str, Any], cells: dict[str, types.CellType]) -> Hooks:
+        if self.staging is None:
+            return Hooks(self, names, cells)
+        from lamina._convert.hooks import Converted
+
+        return Converted(self, names, cells, self.staging)
 
     def _without_source(self, f: types.FunctionType) -> Any:
         """A copy that finds observed numbers under its names; of objects all is guarded that has a name it uses."""

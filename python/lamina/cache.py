@@ -56,6 +56,19 @@ def listing(entry: int, stage: str = "steps") -> str:
     return _core.cache_listing(entry, stage)
 
 
+def branches(f: Any = None) -> str:
+    """The decisions on argument values that a jitted function `f` takes, as a tree of lines, and the paths they lead to.
+
+    Without `f`, of all jitted functions that have decided anything. TypeError if `f` is no jitted function.
+    """
+    from lamina import _jit
+
+    if f is not None and not isinstance(f, _jit.Jitted):
+        raise TypeError(f"cache.branches needs a jitted function, not {type(f).__name__}")
+    found = [f] if f is not None else list(_jit._alive)
+    return "\n".join(t for t in (g.branches() for g in found) if f is not None or " at " in t)
+
+
 def clear() -> None:
     """Forgets every entry and the counters."""
     _core.cache_clear()

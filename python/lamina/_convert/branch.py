@@ -1,0 +1,121 @@
+"""A branch on a traced test: both sides traced, joined in one `cond`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lamina import _core
+from lamina._convert.errors import Raised, refusal
+from lamina._convert.merging import Conflict, Join, Out, as_wanted, frozen, is_maybe, thawed
+from lamina._convert.signals import MISSING, NORMAL, RETURN, UNBOUND, Signal, possible
+from lamina._convert.staging import Side, Staging
+from lamina._core import Tensor
+
+
+def branch(
+    staging: Staging, test: Tensor, yes: Callable[[], Any], no: Callable[[], Any], *reach: Any
+) -> Signal | None:
+    """The signal of `yes` or `no`, whichever a traced bool scalar chooses; what they change is changed by the one.
+
+    `reach` are the user's functions among them, whose variables are looked at.
+    """
+    joined, sides = _join(staging, test, yes, no, reach, as_value=False)
+    return _signal(joined, sides)
+
+
+def choose(staging: Staging, test: Tensor, yes: Callable[[], Any], no: Callable[[], Any], *reach: Any) -> Any:
+    """The value of `yes` or `no`, whichever a traced bool scalar chooses."""
+    joined, _ = _join(staging, test, yes, no, reach, as_value=True)
+    return joined[1]
+
+
+def _join(
+    staging: Staging, test: Tensor, yes: Any, no: Any, reach: tuple[Any, ...], as_value: bool
+) -> tuple[tuple[Any, Any], list[Side]]:
+    """(kind, value) of the chosen side; the heap is as that side leaves it."""
+    functions = [f for f in (reach or (yes, no)) if f is not None]
+    site = tuple(getattr(f, "__code__", f) for f in functions)
+    staging.enter(site)
+    try:
+        heap = staging.heap(*functions)
+        state = heap.state()
+        sides = [staging.traced(f, heap, state, as_value) for f in (yes, no)]
+    finally:
+        staging.leave(site)
+    join = Join(sides[0].type_of, sides[1].type_of)
+    a, b = sides
+    places = {at: side.changes[at][0] for side in sides for at in side.changes}
+    templates = {at: join.joined(_now(staging, a, b, at), _now(staging, b, a, at)) for at in places}
+    kind = join.joined(*(MISSING if s.dead else s.kind for s in sides))
+    value = join.joined(*(s.value for s in sides))
+    results = _recorded(test, sides, join)
+    for at, template in templates.items():
+        _settle(staging, places[at], template, results)
+    if a.dead and b.dead:
+        raise Raised
+    if type(value) is Conflict:
+        what = "the two values" if as_value else "what the function returns"
+        raise refusal(
+            f"{what} cannot be chosen by a traced test: {value.why}",
+            "Give both sides arrays or numbers of one shape, in one structure.",
+        )
+    return (thawed(kind, results), thawed(value, results)), sides
+
+
+def _now(staging: Staging, side: Side, other: Side, at: Any) -> Any:
+    """A template of what stands at a place after a side; MISSING where that side raises and nobody will look."""
+    place, before, now = side.changes.get(at) or other.changes[at]
+    if side.dead and place.holder is not staging.box:
+        return MISSING
+    if at not in side.changes:
+        now = place.read() if place.kind == "tensor" else frozen(before, None)
+    return UNBOUND if now is MISSING else now
+
+
+def _recorded(test: Tensor, sides: list[Side], join: Join) -> list[Tensor]:
+    """One `cond` with a result for each pair."""
+    if not join.pairs:
+        return []
+
+    def flat(which: int) -> Callable[[list[Tensor]], list[Tensor]]:
+        region = sides[which].region
+
+        def run(_: list[Tensor]) -> list[Tensor]:
+            outs = _core.inlined(region, region.captured)
+            given = [p[which] for p in join.pairs]
+            return [as_wanted(outs[x.index] if type(x) is Out else x, w) for x, w in zip(given, join.wanted)]
+
+        return run
+
+    branches = [(flat(1), "the other side"), (flat(0), "one side")]
+    return _core.cond("if", test, branches, [], lambda k: f"[{k}]")
+
+
+def _settle(staging: Staging, place: Any, template: Any, results: list[Tensor]) -> None:
+    if type(template) is Conflict:
+        staging.unbind(place, f"after a branch on a traced test {template.why}", _REMEDY)
+    elif template is UNBOUND:
+        place.write(MISSING)
+    elif is_maybe(template) and place.kind != "cell":
+        raise refusal(
+            f"`{place.name}` is there after one side of a branch on a traced test only: a container cannot have an "
+            "item in one case and not in the other",
+            "Add it before the branch, or on both sides.",
+        )
+    else:
+        place.write(thawed(template, results))
+
+
+_REMEDY = "Give it a value of one type and shape before the branch, or on both sides."
+
+
+def _signal(joined: tuple[Any, Any], sides: list[Side]) -> Signal | None:
+    living = [s for s in sides if not s.dead]
+    kinds = frozenset().union(*(possible(s.signal) for s in living))
+    kind, value = joined
+    if kinds == {NORMAL}:
+        return None
+    if len(kinds) == 1:
+        (kind,) = kinds
+    return Signal(kind, value if RETURN in kinds else MISSING, kinds)

@@ -1,0 +1,148 @@
+"""Python's own functions on traced values, where Python would need their values: range, min, max, int, sorted, ..."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+from lamina import _core
+from lamina._convert.errors import refusal
+from lamina._convert.staging import is_traced
+from lamina._core import Tensor
+
+KINDS = (types.BuiltinFunctionType,)
+
+
+class TracedRange:
+    """A range of which a bound is traced."""
+
+    def __init__(self, *bounds: Any) -> None:
+        start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+        for x in (start, stop, step):
+            if type(x) is Tensor and (x.ndim or x.dtype.kind not in "iu"):
+                raise TypeError(f"range needs integers, not {x.dtype.name}{list(x.shape)}")
+        if is_traced(step):
+            raise refusal(
+                "a range whose step is only known when the program runs",
+                "Make the step a plain integer, or write the loop with `while`.",
+            )
+        step = int(step)
+        if step == 0:
+            raise ValueError("range() arg 3 must not be zero")
+        self.start, self.step = start, step
+        gap = (stop - start) if step > 0 else (start - stop)
+        self.length = (gap + (abs(step) - 1)) // abs(step)
+
+    def item(self, k: Any) -> Any:
+        return self.start + k * self.step
+
+    def __iter__(self) -> Any:
+        raise refusal(
+            "a comprehension or a call over a range whose length is only known when the program runs: its result has "
+            "no length",
+            "Write a `for` over it, or make the bound a plain integer (static_argnums).",
+        )
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    def extreme(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise refusal(
+                f"`{name}` of traced values with key or default",
+                "Use lamina.numpy.argmin or argmax on an array.",
+            )
+        from lamina import numpy as lnp
+
+        items = args if len(args) > 1 else list(args[0])
+        return functools.reduce(getattr(lnp, name), items)
+
+    return extreme
+
+
+def _sorted(items: Any, *, key: Any = None, reverse: bool = False) -> Any:
+    if key is not None:
+        raise refusal("`sorted` of traced values with a key", "Use lamina.numpy.argsort on an array.")
+    from lamina import numpy as lnp
+
+    out = list(lnp.sort(lnp.stack([lnp.asarray(x) for x in items])))
+    return out[::-1] if reverse else out
+
+
+def _joined(name: str) -> Callable[..., Any]:
+    def joined(items: Any) -> Any:
+        from lamina import numpy as lnp
+
+        return getattr(lnp, name)(lnp.stack([lnp.asarray(x) != 0 for x in items]))
+
+    return joined
+
+
+def _converted(kind: str) -> Callable[..., Any]:
+    def convert(x: Any) -> Any:
+        from lamina import numpy as lnp
+
+        if x.size != 1:
+            raise TypeError(f"only an array of one element can become a number, not shape {list(x.shape)}")
+        x = x.reshape(())
+        if kind == "bool":
+            return x != 0
+        if kind == "int" and x.dtype.kind == "f":
+            return _core.set_weak(lnp.trunc(x).astype("int32"), True)
+        return _core.set_weak(x.astype("int32" if kind == "int" else "float32"), True)
+
+    return convert
+
+
+REPLACED: dict[Any, Callable[..., Any]] = {
+    range: TracedRange,
+    min: _extreme("minimum"),
+    max: _extreme("maximum"),
+    sorted: _sorted,
+    any: _joined("any"),
+    all: _joined("all"),
+    int: _converted("int"),
+    float: _converted("float"),
+    bool: _converted("bool"),
+}
+
+
+def _holds_traced(x: Any) -> bool:
+    return is_traced(x) or (type(x) in (list, tuple) and builtins.any(map(is_traced, x)))
+
+
+def replacing(f: Any, plain: Any, other: Callable[..., Any]) -> Callable[..., Any]:
+    """`plain`, or `other` where an argument is traced."""
+    if f in (any, all, min, max, sorted):
+
+        def over(*args: Any, **kwargs: Any) -> Any:
+            if len(args) == 1 and isinstance(args[0], types.GeneratorType):
+                args = (list(args[0]),)
+            return (other if builtins.any(map(_holds_traced, args)) else plain)(*args, **kwargs)
+
+        return over
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (other if builtins.any(map(is_traced, args)) else plain)(*args, **kwargs)
+
+    return call
+
+
+def contained(x: Any, container: Any, plain: Callable[[], bool]) -> Any:
+    """``x in container``."""
+    if type(container) is Tensor and (is_traced(container) or is_traced(x)):
+        return (container == x).any()
+    if isinstance(container, range) and is_traced(x):
+        inside = (x >= container.start) & (x < container.stop)
+        if container.step < 0:
+            inside = (x <= container.start) & (x > container.stop)
+        return inside & ((x - container.start) % abs(container.step) == 0)
+    if isinstance(container, (list, tuple, set, frozenset, dict)):
+        items = list(container)
+        if is_traced(x) or builtins.any(map(is_traced, items)):
+            numeric = (Tensor, bool, int, float, complex)
+            found = [x == e for e in items if isinstance(e, numeric) and isinstance(x, numeric)]
+            return functools.reduce(lambda a, b: a | b, found, False)
+    return plain()

@@ -1,0 +1,258 @@
+"""What the converted functions of one trace share: errors that the program may raise, reasons, and traced blocks."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from lamina import _core
+from lamina._convert.errors import ConversionError, Raised, refusal
+from lamina._convert.merging import frozen
+from lamina._convert.signals import MISSING, NORMAL, RETURN, Signal
+from lamina._convert.state import Heap, Place, State
+from lamina._core import Tensor
+from lamina._source import user_frame
+
+# Nested traced branches at one place of the source, as a recursion on traced values makes them without end.
+MOST_NESTED = 16
+
+
+def is_traced(x: Any) -> bool:
+    """Whether a value is only known when the program runs."""
+    return type(x) is Tensor and not _core.forceable(x)
+
+
+class _Nested(threading.local):
+    """How often each place is being traced on a thread, in traces inside each other too."""
+
+    def __init__(self) -> None:
+        self.count: dict[Any, int] = {}
+
+
+_nested = _Nested()
+
+
+class Side:
+    """A block traced as a region: what it changed, and how control left it."""
+
+    def __init__(self) -> None:
+        self.region: Any = None
+        self.dead = False  # it raises
+        self.signal: Signal | None = None
+        self.value: Any = MISSING  # a template of what the signal, or the block, gives
+        self.kind: Any = NORMAL
+        self.changes: dict[Any, tuple[Place, Any, Any]] = {}  # place, before, template of now
+        self.offset = 0  # of the outs of these templates among the region's results
+
+    def type_of(self, index: int) -> tuple[str, list[int], bool]:
+        dtype, shape = self.region.result_types[index]
+        return str(dtype), list(shape), self.region.result_weak[index]
+
+
+class Staging:
+    """One per trace."""
+
+    def __init__(self) -> None:
+        self.box: dict[str, Any] = {"error": 0}  # which of `errors` the program raises, counted from 1
+        self.errors: list[BaseException] = []
+        self.raised: list[BaseException] = []  # by `raise` in converted code
+        self.reasons: dict[str, str] = {}  # why variables have no value
+        self.trying = 0  # `try` statements with handlers that are open
+
+    # --- errors of the program ---
+
+    def note_raise(self, error: BaseException) -> int:
+        """The program raises `error` if it comes here; the number it has."""
+        if self.trying:
+            raise refusal(
+                f"`raise {type(error).__name__}` under a traced test inside `try`: the handler cannot run when the "
+                "program does",
+                "Test before the `try`, or give the result of the handler by lamina.numpy.where.",
+            ) from error
+        frame = user_frame()
+        if frame is not None and hasattr(error, "add_note"):  # Python 3.11
+            error.add_note(f"raised by the compiled program for {frame.f_code.co_filename}:{frame.f_lineno}")
+        self.errors.append(error.with_traceback(None))
+        return len(self.errors)
+
+    def dead(self, error: BaseException) -> None:
+        if type(error) is not Raised:
+            self.fails(True, self.note_raise(error))
+
+    def fails(self, when: Any, code: int) -> None:
+        from lamina import numpy as lnp
+
+        now = self.box["error"]
+        if when is not True:
+            code = lnp.where(when, lnp.int32(code), lnp.int32(0))
+        if type(now) is Tensor:
+            self.box["error"] = lnp.where(now == 0, lnp.asarray(code, lnp.int32), now)
+        elif now == 0:
+            self.box["error"] = code if type(code) is Tensor else lnp.int32(code)
+
+    def tied(self, result: Any) -> Any:
+        """`result`, which the program gives only if none of the errors so far has come."""
+        code, self.box["error"] = self.box["error"], 0
+        if type(code) is not Tensor:
+            return result
+        from lamina import numpy as lnp
+        from lamina._callback import pure_callback
+        from lamina.lax import optimization_barrier
+        from lamina.tree import tree_flatten, tree_unflatten
+
+        errors = list(self.errors)
+
+        def look(value: Any) -> Any:
+            if int(value):
+                raise errors[int(value) - 1].with_traceback(None)
+            return value
+
+        leaves, structure = tree_flatten(result)
+        which = next((i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.size), None)
+        if which is None:
+            which = next(
+                (i for i, x in enumerate(leaves) if isinstance(x, (bool, int, float, complex))), None
+            )
+            if which is None:
+                raise refusal(
+                    "a function whose `raise` or `assert` depends on traced values returns no array that the check "
+                    "could go with",
+                    "Return an array.",
+                )
+            leaves[which] = lnp.asarray(leaves[which])
+        code = _core.set_weak(code, False)
+        x, _ = optimization_barrier((leaves[which], pure_callback(look, code, code)))
+        leaves[which] = _core.set_weak(x, leaves[which].weak_type)
+        return tree_unflatten(structure, leaves)
+
+    def result(self, f: Callable[[], Any]) -> Any:
+        """The result of a function that is traced, tied to what the program raises."""
+        try:
+            out = f()
+        except Raised:
+            pass
+        except Exception as e:
+            if type(e) in (NameError, UnboundLocalError) and not self.is_raised(e):
+                self._explain(e)
+            if type(self.box["error"]) is not Tensor or not self.is_raised(e):
+                raise
+            self.dead(e)  # unless the program has raised before
+        else:
+            return self.tied(out)
+        from lamina import numpy as lnp
+
+        return self.tied(lnp.float32(0))
+
+    def _explain(self, error: Exception) -> None:
+        """Raises why a name has no value, where it was taken away."""
+        found = re.search(r"'(\w+)'", str(error))
+        if found and found[1] in self.reasons:
+            raise ConversionError(self.reasons[found[1]]).with_traceback(error.__traceback__) from None
+
+    def is_raised(self, error: BaseException) -> bool:
+        """Whether a `raise` of the user raised it."""
+        return any(error is r for r in self.raised)
+
+    def framed(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        """`f` for a transform of the library: what it raises is tied to its own result, inside the transform."""
+
+        @functools.wraps(f)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            outer, self.box["error"] = self.box["error"], 0
+            try:
+                return self.result(lambda: f(*args, **kwargs))
+            finally:
+                self.box["error"] = outer
+
+        return call
+
+    # --- variables without a value ---
+
+    def unbind(self, place: Place, why: str, remedy: str) -> None:
+        """Takes a variable's value away; using it tells why."""
+        if place.kind != "cell":
+            raise refusal(f"`{place.name}` cannot be one value: {why}", remedy)
+        self.explain(place.name, why, remedy)
+        place.write(MISSING)
+
+    def explain(self, name: str, why: str, remedy: str) -> None:
+        """Keeps why a variable has no value, for who uses it."""
+        frame = user_frame()
+        at = f"\n  {frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+        self.reasons[name] = f"`{name}` has no one value here: {why}{at}\n  {remedy}"
+
+    # --- traced blocks ---
+
+    def enter(self, site: Any) -> None:
+        """Notes that the branch at `site` is being traced; refuses one that is nested in itself without end."""
+        depth = _nested.count.get(site, 0)
+        if depth >= MOST_NESTED:
+            raise refusal(
+                f"a recursion whose depth depends on traced values ({MOST_NESTED} calls inside each other were "
+                "traced)",
+                'Write it as a loop; or use jit(..., branches="specialize"), which follows the values.',
+            )
+        _nested.count[site] = depth + 1
+
+    def leave(self, site: Any) -> None:
+        _nested.count[site] -= 1
+        if not _nested.count[site]:
+            del _nested.count[site]
+
+    def heap(self, *functions: Any) -> Heap:
+        heap = Heap(functions)
+        heap.holders[id(self.box)] = self.box
+        heap.names[id(self.box)] = "error"
+        return heap
+
+    def traced(
+        self,
+        f: Callable[[], Any],
+        heap: Heap,
+        state: State,
+        as_value: bool = False,
+    ) -> Side:
+        """A block as a region without parameters."""
+        side = Side()
+
+        def flat(_: list[Tensor]) -> list[Tensor]:
+            return self.run(side, f, heap, state, as_value)
+
+        side.region = _core.region(flat, [], carriers=True)
+        return side
+
+    def run(self, side: Side, f: Callable[[], Any], heap: Heap, state: State, as_value: bool) -> list[Tensor]:
+        """Runs a block in an open region, and puts the heap back; the arrays it gives."""
+        outs: list[Tensor] = []
+        tensors = list(heap.tensors.values())
+        loan = _core.Loan(tensors)
+        try:
+            given = None
+            try:
+                given = f()
+            except Raised:
+                side.dead = True
+            except Exception as e:
+                if not self.is_raised(e):
+                    raise
+                side.dead = True
+                self.dead(e)
+            for place, before, now in state.changes():
+                side.changes[place.at()] = place, before, frozen(now, outs)
+            for i in loan.written():
+                place = Place("tensor", tensors[i], None, heap.names[id(tensors[i])])
+                side.changes[place.at()] = place, None, frozen(place.read(), outs)
+            if as_value and not side.dead:
+                side.value = frozen(given, outs)
+            elif given is not None:
+                side.signal = given
+                side.kind = frozen(given.kind, outs)
+                if RETURN in given.possible:
+                    side.value = frozen(given.value, outs)
+            return outs
+        finally:
+            loan.end()
+            state.put_back()

@@ -1,0 +1,369 @@
+"""jit(control_flow="convert"): transforms of converted functions, what stands for what Python does, and messages."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+
+import lamina as lm
+import lamina.lax as lax
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+
+
+def convert(f):
+    return lm.jit(f, control_flow="convert")
+
+
+def caught(kind, f, *args):
+    with pytest.raises(kind) as e:
+        f(*args)
+    return str(e.value)
+
+
+def piecewise(x):
+    if x < 0:
+        return 0.0
+    if x > 6:
+        return 6.0 * x
+    return x * x * x
+
+
+def test_derivatives_and_batches_of_branches():
+    f = convert(piecewise)
+    points = [-1.0, 2.0, 7.0]
+    assert [lm.grad(f)(x).item() for x in points] == [0.0, 12.0, 6.0]
+    assert [lm.grad(lm.grad(f))(x).item() for x in points] == [0.0, 12.0, 0.0]
+    assert [lm.jvp(f, (x,), (2.0,))[1].item() for x in points] == [0.0, 24.0, 12.0]
+    np.testing.assert_array_equal(lm.vmap(f)(lnp.array(points)).numpy(), [0, 8, 42])
+    np.testing.assert_array_equal(lm.vmap(lm.grad(f))(lnp.array(points)).numpy(), [0, 12, 6])
+    np.testing.assert_array_equal(lm.jit(lm.vmap(lm.grad(f)))(lnp.array(points)).numpy(), [0, 12, 6])
+
+
+def test_derivatives_and_batches_of_loops():
+    @convert
+    def horner(x, coefficients):
+        total = 0.0
+        for c in coefficients:
+            if c > 0:
+                total = total * x + c
+        return total
+
+    c = lnp.array([1.0, -2.0, 3.0] * 12)
+    kept = [v for v in c.numpy().tolist() if v > 0]
+    x = 0.5
+    assert horner(x, c).item() == pytest.approx(np.polyval(kept, x), rel=1e-6)
+    assert lm.grad(horner)(x, c).item() == pytest.approx(np.polyval(np.polyder(kept), x), rel=1e-5)
+    assert lm.grad(horner, 1)(x, c).numpy()[-1] == 1.0
+    text = horner.trace(x, c).as_text()
+    assert text.count("scan(") == 1 and "while(" not in text
+
+    @convert
+    def steps(x):
+        n = 0
+        while x > 1:
+            x = x / 2
+            n += 1
+        return x, n
+
+    np.testing.assert_array_equal(lm.vmap(steps)(lnp.array([1.0, 8.0, 100.0]))[1].numpy(), [0, 3, 7])
+    assert lm.jvp(lambda v: steps(v)[0], (8.0,), (1.0,))[1].item() == 0.125
+
+
+def test_functions_given_to_transforms_inside_are_converted():
+    @convert
+    def f(x):
+        def loss(w):
+            if w > 1:
+                return w**3
+            return w
+
+        slope = lm.grad(loss)(x)
+        if slope > 5:
+            slope = 5.0
+        return slope
+
+    assert [f(v).item() for v in (0.5, 1.25, 3.0)] == [1.0, 4.6875, 5.0]
+
+    @convert
+    def g(xs):
+        def step(total, x):
+            if x > 0:
+                total = total + x
+            return total, total
+
+        return lax.scan(step, 0.0, xs)
+
+    last, all_ = g(lnp.array([1.0, -2.0, 3.0]))
+    assert last.item() == 4.0 and all_.numpy().tolist() == [1.0, 1.0, 4.0]
+
+
+def test_plain_values_stay_pythons():
+    calls = []
+
+    @convert
+    def f(x, n=3, name="sum"):
+        parts = []
+        for i in range(n):
+            calls.append(i)
+            if name == "sum" and i != 1:
+                parts.append(x * i)
+        return sum(parts)
+
+    assert f(2.0).item() == 4.0
+    assert calls == [0, 1, 2]
+    assert "case" not in f.trace(2.0).as_text()
+
+
+def test_writes_to_arrays_are_seen_where_python_shows_them():
+    @convert
+    def fill(x, n):
+        for i in range(n):
+            x[i] = i * 2.0
+            if x[i] > 3:
+                break
+        return x.sum()
+
+    x = lnp.zeros(5)
+    assert fill(x, 5).item() == 6.0
+    assert x.numpy().tolist() == [0.0, 2.0, 4.0, 0.0, 0.0]
+
+    @convert
+    def one_side(x, y):
+        alias = x
+        if y > 0:
+            alias[0] = y
+        return x + 0.0
+
+    assert one_side(lnp.zeros(2), 3.0).numpy().tolist() == [3.0, 0.0]
+    assert one_side(lnp.zeros(2), -3.0).numpy().tolist() == [0.0, 0.0]
+
+
+def test_types_of_two_sides_are_promoted():
+    @convert
+    def f(x):
+        y = 1
+        if x > 0:
+            y = x
+        return y
+
+    assert f(2.5).item() == 2.5 and f(-1.0).item() == 1.0
+    assert f(2.5).dtype == lnp.float32
+
+    @convert
+    def g(n):
+        total = 0
+        while n > 0:
+            total = total + 0.5
+            n -= 1
+        return total
+
+    assert g(3).item() == 1.5
+
+
+def from_source(source, name):
+    """A function of a file that no tool has changed (pytest rewrites `assert` in this one)."""
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    names: dict[str, object] = {}
+    exec(compile(source, name, "exec"), names)
+    return names["f"]
+
+
+ROOT = """\
+def f(x):
+    if x < 0:
+        raise ArithmeticError("negative")
+    assert x < 100, "too large"
+    return x**0.5
+"""
+
+
+def test_raise_and_assert_come_when_the_program_runs():
+    root = convert(from_source(ROOT, "<root>"))
+    assert root(4.0).item() == 2.0
+    assert caught(ArithmeticError, root, -1.0) == "negative"
+    assert caught(AssertionError, root, 400.0) == "too large"
+    assert lm.grad(root)(4.0).item() == 0.25
+    assert root(9.0).item() == 3.0
+    with pytest.raises(ArithmeticError):
+        lm.vmap(root)(lnp.array([1.0, -1.0])).numpy()
+
+    @convert
+    def last(x):
+        while x > 0:
+            x = x - 1
+            if x > 5:
+                raise LookupError("far")
+        return x
+
+    assert last(3.5).item() == -0.5
+    assert caught(LookupError, last, 50.0) == "far"
+
+
+def test_a_variable_without_a_value_raises_only_where_it_is_used():
+    @convert
+    def f(x):
+        if x > 0:
+            y = 2 * x
+        if x > 1:
+            return y
+        return x
+
+    assert f(3.0).item() == 6.0 and f(-1.0).item() == -1.0
+
+    @convert
+    def g(x):
+        while x > 1:
+            half = x / 2
+            x = half
+        return half
+
+    assert g(8.0).item() == 1.0
+    assert "'half'" in caught(UnboundLocalError, g, 0.5)
+
+
+LINES = """\
+def f(x):
+    total = 0.0
+    while x > 0:
+        if x > 5:
+            total = total + undefined_name
+        x = x - 1
+    return total
+"""
+
+
+def test_tracebacks_have_the_users_lines():
+    name = "<lines of converted code>"
+    f = from_source(LINES, name)
+    with pytest.raises(NameError) as e:
+        convert(f)(3.0)
+    frames = [(f.lineno, f.name) for f in traceback.extract_tb(e.tb) if f.filename == name]
+    assert frames[-1] == (5, "f")
+    assert {name for _, name in frames} == {"f"}
+
+
+def test_functions_that_do_not_ask_for_it_are_as_they_were():
+    from lamina import _rewrite
+
+    def f(x):
+        if x > 0:
+            return x
+        return -x
+
+    assert lm.jit(f)(-2.0).item() == 2.0
+    assert (id(f.__code__), False) in _rewrite._codes and (id(f.__code__), True) not in _rewrite._codes
+
+
+# --- messages ---
+
+
+def grows(x):
+    out = []
+    while x > 1:
+        out.append(x)
+        x = x / 2
+    return out
+
+
+def new_key(x):
+    d = {"b": x}
+    if x > 0:
+        d["a"] = x
+    return d
+
+
+def other_shape(x):
+    y = lnp.ones(3)
+    if x > 0:
+        y = lnp.ones(4)
+    return y
+
+
+def shape_in_a_loop(x):
+    y = lnp.ones(1)
+    while x > 0:
+        y = lnp.concatenate([y, y])
+        x = x - 1
+    return y
+
+
+def strings(x):
+    return "positive" if x > 0 else "negative"
+
+
+def no_return(x):
+    if x > 0:
+        return x
+
+
+def generator(x):
+    def g():
+        if x > 0:
+            yield x
+
+    return list(g())
+
+
+def filtered(x):
+    return [v for v in (x, 2 * x) if v > 0]
+
+
+def handled(x):
+    try:
+        if x < 0:
+            raise ValueError("negative")
+        y = x
+    except ValueError:
+        y = 0.0
+    return y
+
+
+def length(n):
+    return sum([i for i in range(n)])
+
+
+def advanced(x):
+    it = iter([1.0, 2.0, 3.0])
+    if x > 0:
+        x = next(it)
+    return x + next(it)
+
+
+def found(x):
+    best = None
+    while x > 1:
+        best = x
+        x = x / 2
+    return best
+
+
+REFUSALS = {
+    grows: ("out[0]", "container cannot grow", "largest size"),
+    new_key: ("d['a']", "one side of a branch", "Add it before"),
+    other_shape: ("`y`", "float32[4] on one side and float32[3] on the other", "before the branch"),
+    shape_in_a_loop: ("`y`", "float32[1] before the body", "float32[2] after it", "another name"),
+    strings: ("'positive' on one side and 'negative' on the other", "Give both sides arrays"),
+    no_return: ("on one path and nothing on another", "add a `return`"),
+    generator: ("`x > 0` depends on x of generator", "g is a generator", "plain function"),
+    filtered: ("condition of a comprehension", "where"),
+    handled: ("raise ValueError", "the handler cannot run", "Test before"),
+    length: ("comprehension", "no length", "static_argnums"),
+    advanced: ("iterator (`it`)", "Take its elements before"),
+    found: ("`best`", "None before the body", "before the loop"),
+}
+
+
+@pytest.mark.parametrize("f", REFUSALS, ids=lambda f: f.__name__)
+def test_what_cannot_be_converted_is_named_with_its_line_and_a_remedy(f):
+    text = caught(TypeError, convert(f), 3)
+    lines = range(f.__code__.co_firstlineno, f.__code__.co_firstlineno + 10)
+    assert any(f"test_converted_control_flow.py:{n}" in text for n in lines), text
+    assert all(part in text for part in REFUSALS[f]), text
+    assert len(text.splitlines()) <= 6
+
+
+def test_the_way_is_named_in_words():
+    text = caught(ValueError, lambda: lm.jit(lambda x: x, control_flow="autograph"))
+    assert "'trace' or 'convert'" in text
