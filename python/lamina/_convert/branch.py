@@ -74,22 +74,32 @@ def _now(staging: Staging, side: Side, other: Side, at: Any) -> Any:
 
 
 def _recorded(test: Tensor, sides: list[Side], join: Join) -> list[Tensor]:
-    """One `cond` with a result for each pair."""
-    if not join.pairs:
-        return []
+    """A result for each pair: those that a side computes by one `cond`, others by a select."""
+    pairs = list(zip(join.pairs, join.wanted))
+    computed = [i for i, (pair, _) in enumerate(pairs) if any(type(x) is Out for x in pair)]
 
     def flat(which: int) -> Callable[[list[Tensor]], list[Tensor]]:
         region = sides[which].region
 
         def run(_: list[Tensor]) -> list[Tensor]:
             outs = _core.inlined(region, region.captured)
-            given = [p[which] for p in join.pairs]
-            return [as_wanted(outs[x.index] if type(x) is Out else x, w) for x, w in zip(given, join.wanted)]
+            given = [(pairs[i][0][which], pairs[i][1]) for i in computed]
+            return [as_wanted(outs[x.index] if type(x) is Out else x, w) for x, w in given]
 
         return run
 
     branches = [(flat(1), "the other side"), (flat(0), "one side")]
-    return _core.cond("if", test, branches, [], lambda k: f"[{k}]")
+    found = iter(_core.cond("if", test, branches, [], lambda k: f"[{k}]") if computed else [])
+    return [
+        next(found) if i in computed else _selected(test, *(as_wanted(x, w) for x in pair))
+        for i, (pair, w) in enumerate(pairs)
+    ]
+
+
+def _selected(test: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    from lamina import numpy as lnp
+
+    return _core.set_weak(lnp.where(test, yes, no), yes.weak_type)
 
 
 def _settle(staging: Staging, place: Any, template: Any, results: list[Tensor]) -> None:

@@ -20,6 +20,7 @@ from lamina._objects import FUNCTION, METHOD, PLAIN, is_users, is_users_type, na
 
 _MOST = 20_000  # objects that are looked at
 HIDDEN = "__lamina"  # how names begin that are not the user's
+_NUMBERS = PLAIN - {Tensor}
 _CONTAINERS = (list, dict, set, collections.deque)
 
 
@@ -157,8 +158,7 @@ class Heap:
         elif isinstance(x, _CONTAINERS) or (is_users_type(t) and not isinstance(x, (type, types.ModuleType))):
             self.holders[id(x)] = x
             self.names[id(x)] = name
-            for k, v in contents(x).items():
-                stack.append((v, part(x, name, k)))
+            stack.extend((v, part(x, name, k)) for k, v in contents(x).items() if type(v) not in _NUMBERS)
 
     def _function(self, f: Any, stack: list[tuple[Any, str]]) -> None:
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
@@ -232,11 +232,10 @@ class State:
 
     def put_back(self) -> None:
         for i, (cell, _) in self.heap.cells.items():
-            Place("cell", cell, None, "").write(self.cells[i])
+            if _of_cell(cell) is not self.cells[i]:
+                Place("cell", cell, None, "").write(self.cells[i])
         for i, (names, name) in self.heap.globals.items():
-            if self.globals[i] is MISSING:
-                names.pop(name, None)
-            else:
-                names[name] = self.globals[i]
+            if names.get(name, MISSING) is not self.globals[i]:
+                Place("item", names, name, "").write(self.globals[i])
         for i, x in self.heap.holders.items():
             _put_back(x, self.holders[i])
