@@ -215,7 +215,7 @@ def _check_dtypes(
     """TypeError naming the first leaf of the arguments `nums` of which there is no derivative."""
     kinds, needed = _kinds(what, holomorphic, allow_int)
     for n in nums:
-        for i, x in enumerate(tree_leaves(args[n])):
+        for i, x in enumerate((args[n],) if type(args[n]) is Tensor else tree_leaves(args[n])):
             t = to_tensor(x)
             if t.dtype.kind not in kinds:
                 names = _argument_names(f)
@@ -246,6 +246,9 @@ def _value_and_aux(f: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
     return pair
 
 
+_ONE_LEAF = tree_structure((0.0,))
+
+
 def value_and_grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -270,7 +273,8 @@ def value_and_grad(
         nums = _argnums(argnums, args, f)
         _check_dtypes(f, args, nums, "grad", holomorphic, allow_int)
         chosen = tuple(args[n] for n in nums)
-        leaves, treedef = tree_flatten(chosen)
+        alone = len(chosen) == 1 and type(chosen[0]) is Tensor  # the usual case, without a walk
+        leaves, treedef = (list(chosen), _ONE_LEAF) if alone else tree_flatten(chosen)
 
         def chosen_path(path: str) -> str:
             at, _, rest = path[1:].partition("]")
@@ -282,7 +286,7 @@ def value_and_grad(
 
         def flat(inputs: list[Tensor]) -> list[Tensor]:
             full = list(args)
-            values = tree_unflatten(treedef, inputs)
+            values = tuple(inputs) if alone else tree_unflatten(treedef, inputs)
             for n, value in zip(nums, values):
                 full[n] = value
             with lent:
@@ -315,7 +319,7 @@ def value_and_grad(
         outputs, pull_back, _ = _core.vjp(flat, [to_tensor(x) for x in leaves])
         one = _one_like(outputs[0])
         grads = pull_back([one, *(_zero_like(a) for a in outputs[1:])])
-        result = tree_unflatten(treedef, grads)
+        result = tuple(grads) if alone else tree_unflatten(treedef, grads)
         if written or lent.written:
             values = outputs[len(outputs) - len(written) - len(lent.written) :]
             del outputs[len(outputs) - len(values) :]
@@ -517,21 +521,31 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_siz
         leaves, treedef = _flatten_arguments(f, args, kwargs)
         axes = _axes_of(tuple(in_axes) if isinstance(in_axes, list) else in_axes, args, "in_axes")
         axes += [0] * (len(leaves) - len(axes))  # keyword arguments are batched along axis 0
-        sizes = {} if axis_size is None else {axis_size: [f"axis_size={axis_size}"]}
-        for i, (x, axis) in enumerate(zip(leaves, axes)):
+        sizes = set() if axis_size is None else {axis_size}
+
+        def path(i: int) -> str:
+            return _argument_path(f, tree_paths((args, kwargs))[i])
+
+        given = list(leaves)
+        for i, (x, axis) in enumerate(zip(given, axes)):
             if axis is None:
                 continue
-            path = _argument_path(f, tree_paths((args, kwargs))[i])
-            if not -x.ndim <= axis < x.ndim:
-                raise ValueError(f"vmap over axis {axis} of {path}, which has shape {x.shape}")
-            sizes.setdefault(x.shape[axis], []).append(f"{path} {describe(x)} axis {axis}")
-            leaves[i] = lnp.moveaxis(x, axis, 0) if axis % x.ndim else x
+            shape = x.shape
+            if not -len(shape) <= axis < len(shape):
+                raise ValueError(f"vmap over axis {axis} of {path(i)}, which has shape {shape}")
+            sizes.add(shape[axis])
+            if axis % len(shape):
+                leaves[i] = lnp.moveaxis(x, axis, 0)
         if not sizes:
             raise ValueError(
                 f"vmap of {_name(f)} has nothing to batch over: every in_axes entry is None, and axis_size is not given"
             )
         if len(sizes) > 1:
-            odd = sorted(sizes.items(), key=lambda kv: len(kv[1]))
+            of: dict[int, list[str]] = {} if axis_size is None else {axis_size: [f"axis_size={axis_size}"]}
+            for i, (x, axis) in enumerate(zip(given, axes)):
+                if axis is not None:
+                    of.setdefault(x.shape[axis], []).append(f"{path(i)} {describe(x)} axis {axis}")
+            odd = sorted(of.items(), key=lambda kv: len(kv[1]))
             text = "; ".join(f"size {n}: {', '.join(p)}" for n, p in odd)
             raise ValueError(f"vmap got batch axes of different sizes: {text}")
         flat = _Flat(f, treedef)
@@ -542,9 +556,8 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_siz
             for k, i in enumerate(flat.written, n):
                 axis = axes[i]
                 if axis is None and differs[k]:
-                    path = _argument_path(f, tree_paths((args, kwargs))[i])
                     raise ValueError(
-                        f"{_name(f)} writes a value per lane to {path}, which is not batched (in_axes is None): "
+                        f"{_name(f)} writes a value per lane to {path(i)}, which is not batched (in_axes is None): "
                         "batch it, or write to a copy and return that"
                     )
                 outputs[k] = outputs[k][0] if axis is None else lnp.moveaxis(outputs[k], 0, axis)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lamina import _missing
+from lamina._core import Tensor
 
 _registry: dict[
     type, tuple[Callable[[Any], tuple[Iterable[Any], Any]], Callable[[Any, Iterable[Any]], Any]]
@@ -23,6 +24,7 @@ _keys_of: dict[type, Callable[[Any], Iterable[Any]]] = {}  # of registered types
 
 
 _LEAF = object()
+_PLAIN = frozenset((Tensor, int, float, bool, complex, str, bytes))  # types that are leaves at first sight
 
 
 class TreeDef:
@@ -106,7 +108,7 @@ def register(
     The metadata must be hashable for jit. `keys(x)` gives the steps of paths to the children (`GetAttrKey("w")`, ...);
     they are numbered without it. Raises ValueError if the class is registered already.
     """
-    if cls in _registry:
+    if cls in _registry or cls in _PLAIN:
         raise ValueError(f"{cls.__name__} is registered already")
     _registry[cls] = (flatten, unflatten)
     if keys is not None:
@@ -117,6 +119,8 @@ def register(
 def tree_children(x: Any) -> tuple[list[Any], Any] | None:
     """Children and metadata of a container; None for a leaf."""
     cls = type(x)
+    if cls in _PLAIN:
+        return None
     if cls is tuple or cls is list:
         return list(x), None
     if cls is dict:

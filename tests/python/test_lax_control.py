@@ -167,3 +167,13 @@ def test_errors_name_the_leaf_and_both_types():
         lax.while_loop(lambda s: s, lambda s: s, 1)
     with pytest.raises(TypeError, match=r"carry is int32\[\] going in but float32\[\]"):
         lax.fori_loop(0, 3, lambda i, s: s * 0.5, array(1, np.int32))
+
+
+def test_parameters_that_jax_has():
+    x = array([1.0, 2.0])
+    assert value(lax.cond(True, lambda v: v * 2, lambda v: v, operand=x)).tolist() == [2, 4]
+    assert value(lax.cond(False, lambda v: 2.0, lambda v: 3.0, operand=None)) == 3.0
+    assert value(lax.switch(1, [lambda v: v, lambda v: v + 1], operand=x)).tolist() == [2, 3]
+    with pytest.raises(TypeError, match=r"lax\.cond got both operands and operand="):
+        lax.cond(True, lambda v: v, lambda v: v, x, operand=x)
+    assert value(lax.scan(lambda c, v: (c + v, c), 0.0, x, unroll=True, _split_transpose=True)[0]) == 3.0

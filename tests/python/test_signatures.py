@@ -97,7 +97,9 @@ def _parameters(f):
 
 def _plain(default):
     """A default for comparison: what stands for no choice is None."""
-    if default is None or default is False or "no value" in repr(default) or default is np._NoValue:
+    if default is None or default is False or type(default) is object:
+        return None
+    if "no value" in repr(default) or default is np._NoValue:
         return None
     default = default.item() if isinstance(default, np.generic) else default
     return repr(default) if not isinstance(default, (int, float, str)) else default

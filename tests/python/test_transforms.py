@@ -352,3 +352,17 @@ def test_no_lanes_take_from_no_lanes():
     x, at = lnp.zeros((0, 4, 3)), lnp.zeros((0, 2), "int32")
     assert lm.vmap(lambda v, i: v[i])(x, at).shape == (0, 2, 3)
     assert lm.jit(lm.vmap(lm.grad(lambda v, i: v[i].sum())))(x, at).shape == (0, 4, 3)
+
+
+def test_vmap_names_paths_only_where_it_refuses(monkeypatch):
+    """Naming every leaf made it quadratic in their number."""
+    from lamina import _transforms
+
+    calls = []
+    paths = _transforms.tree_paths
+    monkeypatch.setattr(_transforms, "tree_paths", lambda *a: calls.append(1) or paths(*a))
+    leaves = [lnp.ones((4, 3)) for _ in range(50)]
+    assert len(lm.vmap(lambda t: [v * 2 for v in t])(leaves)) == 50
+    assert not calls
+    with pytest.raises(ValueError, match=r"size 4: t\[0\] .*; size 5: t\[1\]"):
+        lm.vmap(lambda t: t)([lnp.ones(4), lnp.ones(5)])

@@ -71,12 +71,27 @@ def _carry_leaves(what: str, f: Any, init: Any, treedef: TreeDef) -> Callable[[A
     return leaves_of
 
 
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+_NONE_GIVEN = object()
+
+
+def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
+    """JAX's older way to give one operand, by name."""
+    if operand is _NONE_GIVEN:
+        return operands
+    if operands:
+        raise TypeError(f"{what} got both operands and operand=: give them one way")
+    return (operand,)
+
+
+def switch(
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NONE_GIVEN
+) -> Any:
     """branches[index](*operands), with the index limited to the branches; only that branch runs.
 
     All branches return containers of one structure and one type of leaves; otherwise TypeError naming the
-    leaf.
+    leaf. `operand` is one operand by name.
     """
+    operands = _operands("lax.switch", operands, operand)
     record = functools.partial(_core.switch_case, "lax.switch", to_tensor(index))
     return _branches("lax.switch", record, list(branches), operands)
 
@@ -110,12 +125,20 @@ def _branches(
     return tree_unflatten(first[1], results)
 
 
-def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = _NONE_GIVEN,
+) -> Any:
     """true_fun(*operands) if pred else false_fun(*operands); only that one runs.
 
     `pred` is a scalar, bool or a number (true unless 0). Both return one structure and type; otherwise
-    TypeError.
+    TypeError. `operand` is one operand by name. Under vmap with a condition per lane both run, each lane taking its
+    own.
     """
+    operands = _operands("lax.cond", operands, operand)
     if not callable(true_fun) or not callable(false_fun):
         raise TypeError("lax.cond needs (pred, true_fun, false_fun, *operands), with two functions")
     record = functools.partial(_core.cond, "lax.cond", to_tensor(pred))
@@ -184,12 +207,13 @@ def scan(
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
-    unroll: int = 1,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
     """(carry, y) = f(carry, x) for the elements x of xs along axis 0; returns (last carry, stacked ys).
 
     Containers of arrays as carry, xs and ys. ValueError if the lengths of xs differ; TypeError naming the
-    leaf and both types if the carry's type changes. `unroll` is accepted and has no effect on the result.
+    leaf and both types if the carry's type changes. `unroll` and `_split_transpose` change no result and nothing else.
     """
     if not callable(f):
         raise TypeError(f"lax.scan needs a function, not {type(f).__name__}")
