@@ -82,7 +82,7 @@ _MAKES: frozenset[Any] = frozenset(
 _IMPURE = frozenset(("random", "_random", "time", "secrets", "uuid"))
 _NOW = frozenset(("datetime.now", "datetime.utcnow", "datetime.today", "date.today"))
 # Methods of containers that change them.
-_WRITES = frozenset(
+WRITES = frozenset(
     [
         "append",
         "extend",
@@ -330,7 +330,7 @@ class Calls:
                 return lambda: self.watch.made(type(owner)(self.watch.mapping(owner)))
         elif made and isinstance(owner, (list, set, collections.deque)):
             return f
-        if name in _WRITES and not made and isinstance(owner, (dict, list, set, collections.deque)):
+        if name in WRITES and not made and isinstance(owner, (dict, list, set, collections.deque)):
             self.watch.writes(f"{self.watch.text(owner)}.{name}(...)")
         if name in ("index", "count", "copy", "pop", "union", "intersection", "difference", "issubset"):
             self.watch.noted(owner)

@@ -67,7 +67,7 @@ class Watch:
 
             self.staging = Staging()
         self._sources: dict[int, Read] = {}
-        self._kept: list[Any] = []  # whose ids are in use here
+        self.kept: list[Any] = []  # whose ids are in use here
         self._made: set[int] = set()
         self._copies: dict[int, Any] = {}
         self._names: dict[int, Names] = {}
@@ -87,20 +87,20 @@ class Watch:
         self.closed = True
         for names in self._names.values():
             names.write_back()
-        self._sources, self._kept, self._copies, self._first = {}, [], {}, {}
+        self._sources, self.kept, self._copies, self._first = {}, [], {}, {}
 
     # --- reads ---
 
     def source_of(self, x: Any, label: str = "", weak: bool = False) -> Read:
         found = self._sources.get(id(x))
         if found is None:
-            self._kept.append(x)
+            self.kept.append(x)
             found = self._sources[id(x)] = self.reads.root(x, label or f"<{type(x).__name__}>", weak)
         return found
 
     def made(self, x: Any) -> Any:
         """`x`, an object made while tracing: reading it tells nothing of the world outside."""
-        self._kept.append(x)
+        self.kept.append(x)
         self._made.add(id(x))
         return x
 
@@ -151,7 +151,7 @@ class Watch:
         elif read.kind is not None and read.found() is not value:
             self.reads.expect(read, value)  # another object of its class, since an earlier path was traced
         if known is None and type(value) not in PLAIN:
-            self._kept.append(value)
+            self.kept.append(value)
             self._sources[id(value)] = read
             self._memory(read, value)
 
@@ -464,7 +464,7 @@ class Watch:
             return f
         found = self._copies.get(id(f))
         if found is None:
-            self._kept.append(f)
+            self.kept.append(f)
             self.held(f)
             self._copies[id(f)] = f  # while its cells are looked at, which may hold it
             found = self._watched(f) if is_users(f.__code__.co_filename) else self._around(f)
@@ -608,7 +608,7 @@ class Watch:
                 found = self._sources.get(id(holder)) or self.reads.root(holder, r.label, r.access == WEAK)
                 if r.access != CELL:
                     self._sources.setdefault(id(holder), found)
-                    self._kept.append(holder)
+                    self.kept.append(holder)
             elif r.key is None:
                 found = mine[id(r.parent)]
                 self.reads.also(found, r.test, r.expected)

@@ -367,3 +367,76 @@ def test_what_cannot_be_converted_is_named_with_its_line_and_a_remedy(f):
 def test_the_way_is_named_in_words():
     text = caught(ValueError, lambda: lm.jit(lambda x: x, control_flow="autograph"))
     assert "'trace' or 'convert'" in text
+
+
+# --- objects with several names ---
+
+
+def loop_writes_and_rebinds(x):
+    a = lnp.zeros(3)
+    b = a
+    while x > 0:
+        a[0] = x
+        a = a + 1
+        x = x - 1
+    return a, b
+
+
+def chosen_list_is_written(x):
+    a, b = [1.0], [2.0]
+    c = a
+    if x > 0:
+        a = b
+    a[0] = 7.0
+    return a[0], b[0], c[0]
+
+
+def argument_or_new(x, y):
+    if y > 0:
+        x = x * 2
+    x[0] = 1.0
+    return x
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (loop_writes_and_rebinds, (3.0,)),
+        (chosen_list_is_written, (1.0,)),
+        (argument_or_new, (lnp.zeros(2), 1.0)),
+    ],
+)
+def test_a_write_that_another_name_would_miss_is_refused(f, args):
+    text = caught(TypeError, convert(f), *args)
+    assert "opy" in text and "test_converted_control_flow.py:" in text
+
+
+def test_writes_to_what_only_one_name_holds():
+    @convert
+    def f(x):
+        a = lnp.zeros(3)
+        while x > 0:
+            a = a + x
+            x = x - 1
+        a[0] = 9.0
+        state = {"w": a, "n": 0}
+        if x < -0.5:
+            state = {"w": a * 2, "n": 1}
+        state["n"] += 1
+        return state
+
+    for x in (3.0, 2.25):
+        want = 6.0 if x == 3.0 else 3.75
+        got = f(x)
+        assert got["w"].numpy().tolist() == ([9.0, want, want] if x == 3.0 else [18.0, 2 * want, 2 * want])
+        assert got["n"].item() == (1 if x == 3.0 else 2)
+
+    @convert
+    def swap(x):
+        a, b = [1.0], [2.0]
+        if x > 0:
+            b[0] = x
+            a[0] += 1.0
+        return a, b
+
+    assert [v[0].item() for v in swap(3.0)] == [2.0, 3.0]

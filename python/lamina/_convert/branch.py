@@ -7,7 +7,7 @@ from typing import Any
 
 from lamina import _core
 from lamina._convert.errors import Raised, refusal
-from lamina._convert.merging import Conflict, Join, Out, as_wanted, frozen, is_maybe, thawed
+from lamina._convert.merging import Conflict, Join, Node, Out, as_wanted, frozen, is_maybe, thawed
 from lamina._convert.signals import MISSING, NORMAL, RETURN, UNBOUND, Signal, possible
 from lamina._convert.staging import Side, Staging
 from lamina._core import Tensor
@@ -52,6 +52,9 @@ def _join(
     results = _recorded(test, sides, join)
     for at, template in templates.items():
         _settle(staging, places[at], template, results)
+        if type(template) in (Out, Node) and places[at].kind != "tensor":
+            left = [s.left[at] if at in s.left else t.changes[at][1] for s, t in ((a, b), (b, a))]
+            staging.choice(places[at].read(), left, heap)
     if a.dead and b.dead:
         raise Raised
     if type(value) is Conflict:
@@ -60,7 +63,10 @@ def _join(
             f"{what} cannot be chosen by a traced test: {value.why}",
             "Give both sides arrays or numbers of one shape, in one structure.",
         )
-    return (thawed(kind, results), thawed(value, results)), sides
+    chosen = thawed(value, results)
+    if type(value) in (Out, Node):
+        staging.choice(chosen, [s.given for s in sides], heap)
+    return (thawed(kind, results), chosen), sides
 
 
 def _now(staging: Staging, side: Side, other: Side, at: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lamina import _core
+from lamina._calls import WRITES
 from lamina._convert import functions
 from lamina._convert.branch import branch, choose
 from lamina._convert.errors import ConversionError, Raised, refusal, shown
@@ -391,9 +392,30 @@ class Converted(Hooks):
         finally:
             self.staging.trying -= 1
 
+    # --- writes ---
+
+    def _written(self, x: Any) -> None:
+        if id(x) in self.staging.chosen and not self.watch.closed:
+            self.staging.written(x, self.watch.kept)
+
+    def stored(self, value: Any, target: Any, text: str) -> Any:
+        self._written(target)
+        return super().stored(value, target, text)
+
+    def updated(self, x: Any, name: str) -> Any:
+        self._written(x)
+        return super().updated(x, name)
+
+    def updated_item(self, x: Any, *key: Any) -> Any:
+        self._written(x)
+        return super().updated_item(x, *key)
+
     # --- calls ---
 
     def callee(self, f: Any) -> Any:
+        owner = getattr(f, "__self__", None)
+        if owner is not None and f.__name__ in WRITES:
+            self._written(owner)
         plain = super().callee(f)
         other = functions.REPLACED.get(f) if isinstance(f, type) or type(f) in functions.KINDS else None
         return plain if other is None else functions.replacing(f, plain, other)

@@ -14,7 +14,7 @@ from lamina._convert.errors import Raised, refusal, shown
 from lamina._convert.merging import Node, Out, alike, as_wanted, frozen, maybe, thawed, type_of
 from lamina._convert.signals import MISSING, Maybe
 from lamina._convert.staging import Side, Staging
-from lamina._convert.state import Place, State
+from lamina._convert.state import Place, State, contents, holds
 from lamina._core import Tensor
 
 _ROUNDS = 12
@@ -84,13 +84,30 @@ class Loop:
     def _types(self) -> list[_Type]:
         return [t for c in self.carried.values() for t in c.types]
 
-    def _install(self, parameters: list[Tensor]) -> None:
-        at = 0
+    def _install(self, parameters: list[Tensor]) -> list[tuple[Place, Any, Any]]:
+        """Puts the parameters into their places; what stands there now that could be written in place."""
+        at, given = 0, []
         for c in self.carried.values():
-            c.place.write(thawed(c.template, parameters[at : at + len(c.leaves)]))
+            value = thawed(c.template, parameters[at : at + len(c.leaves)])
+            c.place.write(value)
             at += len(c.leaves)
+            if c.place.kind != "tensor" and (type(value) is Tensor or type(c.template) is Node):
+                whole = type(value) in (Tensor, Maybe) or isinstance(value, tuple)
+                given.append((c.place, value, None if whole else contents(value)))
         for place, _ in self.emptied.values():
             place.write(MISSING)
+        return given
+
+    @staticmethod
+    def _refuse_writes(given: list[tuple[Place, Any, Any]]) -> None:
+        """Refuses a body that both writes to what a variable holds and gives it another value: what it held before
+        the loop would not be written."""
+        for place, value, before in given:
+            if _core.written(value) if type(value) is Tensor else before and not holds(value, before):
+                raise refusal(
+                    f"`{place.name}` is written in place and given another value in one loop on traced values",
+                    f"Write to a copy ({place.name} = {place.name}.copy()), or give it no other value in the loop.",
+                )
 
     # --- tracing the body ---
 
@@ -106,8 +123,9 @@ class Loop:
             after.clear()
 
             def run() -> Any:
-                self._install(parameters[:n])
+                given = self._install(parameters[:n])
                 self.step(parameters[n:])
+                self._refuse_writes(given)
                 for c in self.carried.values():
                     now = c.place.read()
                     if type(c.given) is Maybe and type(now) is not Maybe and now is not MISSING:
@@ -214,7 +232,10 @@ class Loop:
         at = 0
         for c in self.carried.values():
             value = thawed(c.template, results[at : at + len(c.leaves)])
-            c.place.write(value.value if type(value) is Maybe and self.runs else value)
+            value = value.value if type(value) is Maybe and self.runs else value
+            c.place.write(value)
+            if c.place.kind != "tensor":
+                self.staging.choice(value, [c.given], self.heap)
             at += len(c.leaves)
         for place, why in self.emptied.values():
             self.staging.unbind(place, why, _REMEDY)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lamina import _core
@@ -14,6 +15,7 @@ from lamina._convert.merging import frozen
 from lamina._convert.signals import MISSING, NORMAL, RETURN, Signal
 from lamina._convert.state import Heap, Place, State
 from lamina._core import Tensor
+from lamina._objects import PLAIN
 from lamina._source import user_frame
 
 # Nested traced branches at one place of the source, as a recursion on traced values makes them without end.
@@ -43,6 +45,8 @@ class Side:
         self.dead = False  # it raises
         self.signal: Signal | None = None
         self.value: Any = MISSING  # a template of what the signal, or the block, gives
+        self.given: Any = None  # the value itself
+        self.left: dict[Any, Any] = {}  # what stands at the places that it changed
         self.kind: Any = NORMAL
         self.changes: dict[Any, tuple[Place, Any, Any]] = {}  # place, before, template of now
         self.offset = 0  # of the outs of these templates among the region's results
@@ -60,6 +64,7 @@ class Staging:
         self.errors: list[BaseException] = []
         self.raised: list[BaseException] = []  # by `raise` in converted code
         self.reasons: dict[str, str] = {}  # why variables have no value
+        self.chosen: dict[int, list[Any]] = {}  # by id, an object and those that it may be in Python
         self.trying = 0  # `try` statements with handlers that are open
 
     # --- errors of the program ---
@@ -169,6 +174,32 @@ class Staging:
 
         return call
 
+    # --- objects that tests chose among ---
+
+    def choice(self, made: Any, among: Iterable[Any], heap: Heap) -> None:
+        """Notes that `made` is one of `among` in Python, and a new object here: a write to one would miss the other."""
+        if type(made) in PLAIN - {Tensor}:
+            return
+        for x in among:
+            if x is not made and (id(x) in heap.tensors or id(x) in heap.holders):
+                self.chosen.setdefault(id(made), [made]).append(x)
+                self.chosen.setdefault(id(x), [x]).append(made)
+
+    def written(self, x: Any, kept: list[Any]) -> None:
+        """Refuses a write to an object that a traced test chose, or chose among, while the other one is in use.
+
+        `kept` is held besides by the watch of the trace.
+        """
+        for other in self.chosen.get(id(x), ())[1:]:
+            # Held by this loop (the slice, the name, the call), by its own list and by one for each partner.
+            ours = 3 + len(self.chosen[id(other)]) + sum(k is other for k in kept)
+            if sys.getrefcount(other) > ours:
+                raise refusal(
+                    "a write to an array or container that a traced test or loop chose: the ones it chose among are "
+                    "still in use, and would not be written",
+                    "Take a copy first (x = x.copy(), dict(d), list(l)), or write before the choice.",
+                )
+
     # --- variables without a value ---
 
     def unbind(self, place: Place, why: str, remedy: str) -> None:
@@ -242,16 +273,17 @@ class Staging:
                 self.dead(e)
             for place, before, now in state.changes():
                 side.changes[place.at()] = place, before, frozen(now, outs)
+                side.left[place.at()] = now
             for i in loan.written():
                 place = Place("tensor", tensors[i], None, heap.names[id(tensors[i])])
                 side.changes[place.at()] = place, None, frozen(place.read(), outs)
             if as_value and not side.dead:
-                side.value = frozen(given, outs)
+                side.value, side.given = frozen(given, outs), given
             elif given is not None:
                 side.signal = given
                 side.kind = frozen(given.kind, outs)
                 if RETURN in given.possible:
-                    side.value = frozen(given.value, outs)
+                    side.value, side.given = frozen(given.value, outs), given.value
             return outs
         finally:
             loan.end()

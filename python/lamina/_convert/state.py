@@ -93,10 +93,16 @@ def contents(x: Any) -> dict[Any, Any]:
     return out
 
 
-def _put_back(x: Any, before: dict[Any, Any]) -> None:
+def holds(x: Any, before: dict[Any, Any]) -> bool:
+    """Whether a container holds the very things that it held before."""
     now = contents(x)
-    if now.keys() == before.keys() and all(now[k] is v for k, v in before.items()):
+    return now.keys() == before.keys() and all(now[k] is v for k, v in before.items())
+
+
+def _put_back(x: Any, before: dict[Any, Any]) -> None:
+    if holds(x, before):
         return
+    now = contents(x)
     if isinstance(x, dict):
         x.clear()
         x.update(before)
