@@ -465,11 +465,11 @@ class Jitted(_core.JitCalls):
             return self._traced(variant, leaves, treedef, static, outcomes, False)
         except _Loops:
             pass
-        from lamina._convert.errors import ConversionError
-
         try:
             trace = self._traced(variant, leaves, treedef, static, [], True)
-        except ConversionError:
+        except (
+            Exception
+        ):  # what is not to be converted, or has no derivative as a loop; an error of the user comes again
             self._rounds = MAX_DECISIONS
             return self._traced(variant, leaves, treedef, static, outcomes, False)
         variant.root, variant.paths = trace, 1  # which serves all paths

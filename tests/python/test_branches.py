@@ -272,6 +272,17 @@ def test_threads_trace_and_call_the_same_function():
     assert type(rate) is float
 
 
+def test_derivatives_inside_jit_of_loops_of_many_rounds():
+    def halved(x):
+        while x > 1:
+            x = x / 2
+        return x
+
+    g = lm.jit(lm.grad(halved))
+    for x in (2.0**40, 2.0**3, 2.0**50):
+        assert g(x).item() == 1 / x
+
+
 def test_the_tree_of_decisions_is_shown():
     @lm.jit
     def f(x):

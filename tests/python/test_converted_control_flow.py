@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import traceback
 
@@ -10,6 +11,7 @@ import lamina.lax as lax
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+from control_flow_grammar import Program
 
 
 def convert(f):
@@ -69,6 +71,26 @@ def test_derivatives_and_batches_of_loops():
 
     np.testing.assert_array_equal(lm.vmap(steps)(lnp.array([1.0, 8.0, 100.0]))[1].numpy(), [0, 3, 7])
     assert lm.jvp(lambda v: steps(v)[0], (8.0,), (1.0,))[1].item() == 0.125
+
+
+def test_batches_of_random_programs_are_their_calls():
+    arguments = [(0, 0, 0), (3, 5, 2), (50, 2, 9), (-3, 8, 4)]
+    batches = 0
+    for seed in range(40_000, 40_030):
+        f = Program(seed).function(f"<batch {seed}>")
+        jitted = convert(f)
+        good, want = [], []
+        for args in arguments:
+            with contextlib.suppress(ValueError, UnboundLocalError):
+                want.append([int(x) for x in f(*args)])
+                good.append(args)
+        if len(good) < 2:
+            continue
+        got = lm.vmap(jitted)(*(lnp.array(column) for column in zip(*good)))
+        rows = np.stack([np.broadcast_to(v.numpy(), (len(good),)) for v in got], 1)
+        assert rows.tolist() == want, seed
+        batches += 1
+    assert batches > 10
 
 
 def test_functions_given_to_transforms_inside_are_converted():
@@ -199,6 +221,29 @@ def test_raise_and_assert_come_when_the_program_runs():
 
     assert last(3.5).item() == -0.5
     assert caught(LookupError, last, 50.0) == "far"
+
+
+def test_what_a_side_does_before_it_raises_is_undone():
+    def f(n):
+        for k in range(n % 5):
+            z, n = n, z - k  # noqa: F821
+        return k, z
+
+    assert "'z'" in caught(UnboundLocalError, convert(f), 3)
+    assert "'k'" in caught(UnboundLocalError, convert(f), 0)
+
+    def g(x):
+        seen = [0.0]
+
+        def note(v):
+            seen[0] = seen[0] + v
+            return v
+
+        inside = 0 < note(x) < note(2 * x) < note(3.0)
+        return inside, seen[0]
+
+    for x in (-1.0, 1.0, 2.0):
+        assert [v.item() for v in convert(g)(x)] == list(g(x))
 
 
 def test_a_variable_without_a_value_raises_only_where_it_is_used():

@@ -141,9 +141,12 @@ class Converted(Hooks):
         holds = self._asked(first)
         if type(holds) is bool:
             return rest() if holds else False
+        return self._both(cheap, holds, rest, (rest,))
+
+    def _both(self, cheap: bool, holds: Tensor, rest: Block, reach: tuple[Block, ...]) -> Any:
         if cheap:
             return holds & self._asked(rest())
-        return choose(self.staging, holds, lambda: self._asked(rest()), lambda: False, rest)
+        return choose(self.staging, holds, lambda: self._asked(rest()), lambda: False, *reach)
 
     def either(self, cheap: bool, first: Any, rest: Block) -> Any:
         holds = self._asked(first)
@@ -173,7 +176,7 @@ class Converted(Hooks):
 
         if holds is True:
             return rest()
-        return self.both(cheap, holds, rest)
+        return self._both(cheap, holds, rest, operands)
 
     def in_(self, x: Any, container: Any) -> Any:
         return functions.contained(x, container, lambda: x in self.keyed(container))
@@ -243,7 +246,7 @@ class Converted(Hooks):
         try:
             Loop(self.staging, step, reach, box, *names, runs).while_()
         except Raised:  # by every way through the body
-            branch(self.staging, asked(holds), body, lambda: None, body)
+            branch(self.staging, asked(holds), body, lambda: None, *reach)
         end = Signal(box["kind"], box.get("value", MISSING), frozenset(seen)) if "kind" in box else None
         return self._left(end, no)
 
