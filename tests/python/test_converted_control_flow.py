@@ -162,6 +162,59 @@ def test_writes_to_arrays_are_seen_where_python_shows_them():
     assert one_side(lnp.zeros(2), -3.0).numpy().tolist() == [0.0, 0.0]
 
 
+def test_free_numbers_are_parameters_of_branches_and_loops():
+    start, limit, count = 2.0, 5.0, 3
+
+    @convert
+    def f(x):
+        y, k = start, count
+        if x > 0:
+            y = limit
+        while y < 20:
+            y = y * 1.5 + start
+            k += 1
+        return y, k, min(limit, x), limit if x > 0 else start
+
+    def want(x):
+        y, k = limit if x > 0 else start, count
+        while y < 20:
+            y = y * 1.5 + start
+            k += 1
+        return [y, k, min(limit, x), limit if x > 0 else start]
+
+    assert [v.item() for v in f(1.0)] == want(1.0)
+    misses = lm.cache.stats()["misses"]
+    start, limit, count = 3.0, 7.0, 4
+    for x in (1.0, -1.0):
+        got = f(x)
+        assert [v.item() for v in got] == want(x)
+        assert [v.dtype.name for v in got] == ["float32", "int32", "float32", "float32"]
+    assert lm.cache.stats()["misses"] == misses
+
+
+def test_lists_are_read_at_traced_indices():
+    @convert
+    def f(n):
+        steps = [0.5, 2.0, -1.0]
+        x, i = 1.0, 0
+        while i < n:
+            x = x * steps[i % 3] + steps[-1]
+            i += 1
+        return x
+
+    for n in (0, 1, 5):
+        x = 1.0
+        for i in range(n):
+            x = x * [0.5, 2.0, -1.0][i % 3] - 1.0
+        assert f(n).item() == x
+
+    @convert
+    def g(n):
+        return ["a", 1.0][n % 2]
+
+    assert "Make the index a plain integer" in caught(TypeError, g, 1)
+
+
 def test_types_of_two_sides_are_promoted():
     @convert
     def f(x):

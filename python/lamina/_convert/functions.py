@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lamina import _core
-from lamina._convert.errors import refusal
+from lamina._convert.errors import refusal, shown
+from lamina._convert.merging import as_tensor, is_numeric
 from lamina._convert.staging import is_traced
 from lamina._core import Tensor
 
@@ -146,3 +147,17 @@ def contained(x: Any, container: Any, plain: Callable[[], bool]) -> Any:
             found = [x == e for e in items if isinstance(e, numeric) and isinstance(x, numeric)]
             return functools.reduce(lambda a, b: a | b, found, False)
     return plain()
+
+
+def element(items: Any, index: Tensor) -> Any:
+    """The element of a list or tuple of arrays and numbers at a traced index, which is limited as in an array."""
+    from lamina import numpy as lnp
+
+    values = [as_tensor(x) for x in items if is_numeric(x)]
+    if not values or len(values) < len(items) or len({v.shape for v in values}) > 1:
+        raise refusal(
+            f"an index that is only known when the program runs, of {shown(items)} that holds other things than "
+            "arrays or numbers of one shape",
+            "Make the index a plain integer, or the container an array.",
+        )
+    return _core.set_weak(lnp.stack(values)[index], builtins.all(v.weak_type for v in values))

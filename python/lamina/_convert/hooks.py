@@ -395,6 +395,13 @@ class Converted(Hooks):
         finally:
             self.staging.trying -= 1
 
+    # --- reads ---
+
+    def item(self, x: Any, key: Any) -> Any:
+        if is_traced(key) and isinstance(x, (list, tuple)):
+            return functions.element(self.iterated(x), key)
+        return super().item(x, key)
+
     # --- writes ---
 
     def _written(self, x: Any) -> None:

@@ -86,7 +86,7 @@ def frozen(x: Any, outs: list[Any] | None, numbers: bool = False, depth: int = 0
     """A template of `x`: its Tensors, and with `numbers` its numbers too, are put into `outs`, if that is given."""
     t = type(x)
     if outs is not None and (t is Tensor or _is_array(x) or (numbers and is_numeric(x))):
-        outs.append(x if t is Tensor else to_tensor(x.use() if t is Observed else x))
+        outs.append(as_tensor(x))
         return Out(len(outs) - 1)
     if t is Maybe:
         return Node(x, _MAYBE, [frozen(v, outs, numbers, depth + 1) for v in (x.value, x.flag)])
@@ -128,7 +128,7 @@ def _told(x: Any) -> str:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    if type(a) is not type(b):
+    if type(a) is not type(b) or type(a) is Observed:  # whose value would be guarded
         return False
     if isinstance(a, float):
         return repr(a) == repr(b)
@@ -208,7 +208,7 @@ def type_of(x: Any) -> tuple[str, list[int], bool]:
 
 
 def as_tensor(x: Any) -> Tensor:
-    return x if type(x) is Tensor else x.tensor if type(x) is Observed else to_tensor(x)
+    return x if type(x) is Tensor else to_tensor(x)
 
 
 def as_wanted(x: Any, wanted: tuple[str, list[int], bool]) -> Tensor:
