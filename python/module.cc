@@ -14,6 +14,7 @@
 #include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/printer.h"
+#include "hlo/rules/transform_memo.h"
 #include "hlo/strings.h"
 #include "jit/program/engine.h"
 #include "jit/program/listing.h"
@@ -443,6 +444,19 @@ void add_transforms(py::module_& m) {
     return py::make_tuple(to_list(std::move(r.outputs)), callable(std::move(r.pull_back)),
                           callable(std::move(r.push_forward)));
   });
+  m.def(
+      "value_and_grad",
+      [](const py::function& f, const py::sequence& primals) {
+        lazy::VjpResult r = lazy::vjp(flat(f), from_sequence(primals));
+        UserLocation location;
+        std::vector<lazy::Lazy> cotangents(r.outputs.size());
+        hlo::Builder b;
+        cotangents.at(0) = {b.full_like(r.outputs[0].value, 1), false};
+        lazy::check(b.status());
+        py::list grads = to_list(r.pull_back(cotangents));
+        return py::make_tuple(to_list(std::move(r.outputs)), std::move(grads));
+      },
+      "What the function gives, and the gradients of the first of it.");
   m.def("vmap",
         [](const py::function& f, const py::sequence& args, const std::vector<bool>& batched, int64_t size) {
           std::vector<bool> lanes_differ;
@@ -710,7 +724,10 @@ void add_inspection(py::module_& m) {
     const jit::DiskCache::Contents removed = jit::Engine::get().kernels().clear_disk();
     return py::make_tuple(removed.objects, removed.bytes);
   });
-  m.def("cache_clear", [] { jit::Engine::get().cache().clear(); });
+  m.def("cache_clear", [] {
+    hlo::forget_transformed();
+    jit::Engine::get().cache().clear();
+  });
   m.def(
       "set_cache_limits",
       [](size_t entries, size_t kernels) {

@@ -4,6 +4,7 @@
 
 #include "hlo/hash_map.h"
 #include "hlo/location.h"
+#include "hlo/rules/transform_memo.h"
 
 namespace lamina::hlo {
 namespace {
@@ -317,8 +318,10 @@ absl::StatusOr<ClosedGraph> close_graph(std::span<const Value> outputs, std::spa
   return out;
 }
 
-absl::StatusOr<JvpComputation> jvp_computation(const Computation& c, std::span<const bool> marked,
-                                               std::span<const bool> forced, JvpMode mode) {
+namespace {
+
+absl::StatusOr<JvpComputation> make_jvp(const Computation& c, std::span<const bool> marked,
+                                        std::span<const bool> forced, JvpMode mode) {
   GraphLock lock;
   Values parameters(c.parameters().begin(), c.parameters().end()), tangents(parameters.size());
   for (size_t i = 0; i < tangents.size(); ++i)
@@ -340,8 +343,8 @@ absl::StatusOr<JvpComputation> jvp_computation(const Computation& c, std::span<c
   return out;
 }
 
-absl::StatusOr<ComputationPtr> transpose_computation(const Computation& c, std::span<const bool> linear,
-                                                     std::span<const bool> results) {
+absl::StatusOr<ComputationPtr> make_transpose(const Computation& c, std::span<const bool> linear,
+                                              std::span<const bool> results) {
   GraphLock lock;
   Values parameters, inputs, cotangents(c.roots().size());
   for (size_t i = 0; i < c.parameters().size(); ++i)
@@ -355,8 +358,8 @@ absl::StatusOr<ComputationPtr> transpose_computation(const Computation& c, std::
   return Computation::make(parameters, back);
 }
 
-absl::StatusOr<BatchComputation> batch_computation(const Computation& c, std::span<const bool> marked,
-                                                   std::span<const bool> forced, int64_t size) {
+absl::StatusOr<BatchComputation> make_batch(const Computation& c, std::span<const bool> marked,
+                                            std::span<const bool> forced, int64_t size) {
   GraphLock lock;
   Values parameters;
   for (size_t i = 0; i < c.parameters().size(); ++i) {
@@ -377,8 +380,6 @@ absl::StatusOr<BatchComputation> batch_computation(const Computation& c, std::sp
   out.body = *std::move(body);
   return out;
 }
-
-namespace {
 
 // Rebuilds the unknown part of a computation, collecting what it needs from the known part.
 class Splitter {
@@ -433,10 +434,8 @@ class Splitter {
   HashMap<uint64_t, Value> residual_;
 };
 
-}  // namespace
-
-absl::StatusOr<SplitComputation> split_computation(const Computation& c, std::span<const bool> marked,
-                                                   std::span<const bool> forced) {
+absl::StatusOr<SplitComputation> make_split(const Computation& c, std::span<const bool> marked,
+                                            std::span<const bool> forced) {
   GraphLock lock;
   Splitter splitter(c, marked);
   Builder b;
@@ -475,6 +474,32 @@ absl::StatusOr<SplitComputation> split_computation(const Computation& c, std::sp
   out.known = *std::move(known);
   out.unknown = *std::move(unknown);
   return out;
+}
+
+}  // namespace
+
+absl::StatusOr<JvpComputation> jvp_computation(const Computation& c, std::span<const bool> marked,
+                                               std::span<const bool> forced, JvpMode mode) {
+  return remembered_as<JvpComputation>({&c}, option_text("jvp", {marked, forced}, static_cast<int64_t>(mode)),
+                                       [&] { return make_jvp(c, marked, forced, mode); });
+}
+
+absl::StatusOr<ComputationPtr> transpose_computation(const Computation& c, std::span<const bool> linear,
+                                                     std::span<const bool> results) {
+  return remembered_as<ComputationPtr>({&c}, option_text("transpose", {linear, results}),
+                                       [&] { return make_transpose(c, linear, results); });
+}
+
+absl::StatusOr<BatchComputation> batch_computation(const Computation& c, std::span<const bool> marked,
+                                                   std::span<const bool> forced, int64_t size) {
+  return remembered_as<BatchComputation>({&c}, option_text("batch", {marked, forced}, size),
+                                         [&] { return make_batch(c, marked, forced, size); });
+}
+
+absl::StatusOr<SplitComputation> split_computation(const Computation& c, std::span<const bool> marked,
+                                                   std::span<const bool> forced) {
+  return remembered_as<SplitComputation>({&c}, option_text("split", {marked, forced}),
+                                         [&] { return make_split(c, marked, forced); });
 }
 
 }  // namespace lamina::hlo

@@ -1,5 +1,6 @@
 #include "lamina/cache.h"
 
+#include "hlo/rules/transform_memo.h"
 #include "jit/program/engine.h"
 
 namespace lamina::cache {
@@ -17,7 +18,10 @@ std::vector<Entry> entries() {
   return out;
 }
 
-void clear() { jit::Engine::get().cache().clear(); }
+void clear() {
+  hlo::forget_transformed();
+  jit::Engine::get().cache().clear();
+}
 
 Memory memory() {
   const jit::AllocatorStats s = jit::Engine::get().allocator().stats();

@@ -316,9 +316,7 @@ def value_and_grad(
                 )
             return [loss, *(_result(a, f) for a in aux), *(inputs[i] for i in written), *others]
 
-        outputs, pull_back, _ = _core.vjp(flat, [to_tensor(x) for x in leaves])
-        one = _one_like(outputs[0])
-        grads = pull_back([one, *(_zero_like(a) for a in outputs[1:])])
+        outputs, grads = _core.value_and_grad(flat, [to_tensor(x) for x in leaves])
         result = tuple(grads) if alone else tree_unflatten(treedef, grads)
         if written or lent.written:
             values = outputs[len(outputs) - len(written) - len(lent.written) :]
@@ -333,17 +331,9 @@ def value_and_grad(
     return wrapped
 
 
-def _filled(x: Tensor, value: float) -> Tensor:
-    scalar = _core.elementwise("convert", _core.asarray(value), dtype=str(x.dtype))
-    return _core.op("broadcast_in_dim", [scalar], shape=list(x.shape))[0]
-
-
-def _one_like(x: Tensor) -> Tensor:
-    return _filled(x, 1.0)
-
-
 def _zero_like(x: Tensor) -> Tensor:
-    return _filled(x, 0.0)
+    scalar = _core.elementwise("convert", _core.asarray(0.0), dtype=str(x.dtype))
+    return _core.op("broadcast_in_dim", [scalar], shape=list(x.shape))[0]
 
 
 def grad(
