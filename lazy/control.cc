@@ -4,6 +4,7 @@
 
 #include "hlo/op.h"
 #include "hlo/strings.h"
+#include "lazy/location_text.h"
 
 namespace lamina::lazy {
 namespace {
@@ -46,6 +47,7 @@ struct Body {
   hlo::ComputationPtr region;
   std::vector<Lazy> captured;
   std::vector<Typed> results;
+  std::vector<hlo::LocationId> made;  // where the results were
 
   // `wanted` are types of the first results, which numbers take where they can.
   Body(const FlatFunction& f, const std::vector<Typed>& types, std::span<const Typed> wanted = {}) {
@@ -53,6 +55,8 @@ struct Body {
         [&](const std::vector<Lazy>& parameters) {
           std::vector<Lazy> out = f(parameters);
           hlo::Builder b;
+          made.clear();
+          for (const Lazy& x : out) made.push_back(x.value.node()->location());
           for (size_t i = 0; i < std::min(out.size(), wanted.size()); ++i)
             out[i] = taking(b, std::move(out[i]), wanted[i]);
           check(b.status());
@@ -115,7 +119,8 @@ Body loop_body(const ControlNames& names, const Named& step, std::vector<Lazy>& 
     const std::string out = i < body.results.size() ? text(body.results[i]) : "nothing";
     if (i >= body.results.size() || body.results[i].type != carry[i].value.type())
       str_append(&wrong, wrong.empty() ? "" : "; ", "carry", names.leaf(i), " is ", text(carry[i]),
-                 " going in but ", out, " coming out");
+                 " going in but ", out, " coming out",
+                 i < body.made.size() ? location_text(body.made[i]) : "");
   }
   if (!wrong.empty())
     throw Error(ErrorKind::kType, str_cat(names.what, ": ", step.name,
@@ -286,7 +291,10 @@ std::vector<Lazy> scan(const ControlNames& names, const Named& step, std::vector
 }
 
 std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const Named& body,
-                             std::vector<Lazy> carry) {
+                             std::vector<Lazy> carry, std::optional<int64_t> checkpoint) {
+  if (checkpoint && *checkpoint < 1)
+    throw Error(ErrorKind::kValue,
+                str_cat(names.what, ": checkpoint is a number of states, at least 1, not ", *checkpoint));
   const Body step = loop_body(names, body, carry, {});
   const std::vector<Typed> types = types_of(carry);
   const Body go(test.f, types);
@@ -310,17 +318,21 @@ std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const
                       all)
                       .region;
   }
-  std::vector<Lazy> out = record_carried(
-      hlo::Op::while_, operands, all,
-      hlo::intern_attrs({{Attr::cond, std::move(test_region)}, {Attr::body, std::move(body_region)}}));
+  std::vector<hlo::Attrs::Entry> entries{{Attr::cond, std::move(test_region)},
+                                         {Attr::body, std::move(body_region)}};
+  if (checkpoint) entries.emplace_back(Attr::length, *checkpoint);
+  std::vector<Lazy> out =
+      record_carried(hlo::Op::while_, operands, all, hlo::intern_attrs(std::move(entries)));
   out.resize(n);
   return out;
 }
 
 std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, int64_t lower, int64_t upper,
-                            std::vector<Lazy> carry) {
+                            std::vector<Lazy> carry, std::optional<int64_t> checkpoint) {
   const bool narrow = lower >= INT32_MIN && upper <= INT32_MAX;
   const DType dtype = narrow ? DType::kS32 : DType::kS64;
+  if (checkpoint)
+    return fori_loop(names, body, integer(dtype, lower), integer(dtype, upper), std::move(carry), checkpoint);
   const Named step{[&](const std::vector<Lazy>& p) {
                      std::vector<Lazy> out = body.f(p);
                      out.insert(out.begin(), elementwise(hlo::Op::add, {{p[0], integer(dtype, 1)}}));
@@ -337,7 +349,7 @@ std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, int64_
 }
 
 std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, const Lazy& lower,
-                            const Lazy& upper, std::vector<Lazy> carry) {
+                            const Lazy& upper, std::vector<Lazy> carry, std::optional<int64_t> checkpoint) {
   std::vector<Lazy> bounds{lower, upper};
   for (const Lazy& x : bounds) need_integer_scalar(names.what, "integer scalars as bounds", x);
   hlo::Builder b;
@@ -359,7 +371,7 @@ std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, const 
                    },
                    body.name};
   const ControlNames inner{names.what, [&](size_t k) { return names.leaf(k - 2); }};
-  std::vector<Lazy> out = while_loop(inner, test, step, joined(std::move(bounds), carry));
+  std::vector<Lazy> out = while_loop(inner, test, step, joined(std::move(bounds), carry), checkpoint);
   out.erase(out.begin(), out.begin() + 2);
   return out;
 }

@@ -41,16 +41,18 @@ std::vector<Lazy> scan(const ControlNames& names, const Named& step, std::vector
                        const std::vector<Lazy>& items, const LeafName& item_name,
                        std::optional<int64_t> length, bool reverse);
 
-// `body` of the carry while `test` of it, one bool scalar, holds.
+// `body` of the carry while `test` of it, one bool scalar, holds. Reverse mode keeps `checkpoint` states at
+// a time and computes the others again; absent: as many as fit a budget. Throws Error(kValue) below 1.
 std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const Named& body,
-                             std::vector<Lazy> carry);
+                             std::vector<Lazy> carry, std::optional<int64_t> checkpoint = {});
 
-// body(i, carry) for i = lower ... upper-1. Known bounds make it a scan, others, which are integer scalars, a
-// while loop.
+// body(i, carry) for i = lower ... upper-1. Known bounds make it a scan, others, which are integer scalars,
+// or `checkpoint`, a while loop.
 std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, int64_t lower, int64_t upper,
-                            std::vector<Lazy> carry);
+                            std::vector<Lazy> carry, std::optional<int64_t> checkpoint = {});
 std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, const Lazy& lower,
-                            const Lazy& upper, std::vector<Lazy> carry);
+                            const Lazy& upper, std::vector<Lazy> carry,
+                            std::optional<int64_t> checkpoint = {});
 
 // branches[index](operands); the index, an integer scalar, is limited to the branches. Only that branch runs.
 std::vector<Lazy> switch_case(const ControlNames& names, const Lazy& index,

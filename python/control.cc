@@ -36,23 +36,24 @@ void add_control(py::module_& m) {
           return to_list(lazy::scan(names(std::move(what), leaf), named(step), from_sequence(carry),
                                     from_sequence(items), leaf_name(item), length, reverse));
         });
-  m.def("while_loop", [](std::string what, const Function& test, const Function& body,
-                         const py::sequence& carry, const py::function& leaf) {
-    UserLocation location;
-    return to_list(
-        lazy::while_loop(names(std::move(what), leaf), named(test), named(body), from_sequence(carry)));
-  });
+  m.def("while_loop",
+        [](std::string what, const Function& test, const Function& body, const py::sequence& carry,
+           const py::function& leaf, std::optional<int64_t> checkpoint) {
+          UserLocation location;
+          return to_list(lazy::while_loop(names(std::move(what), leaf), named(test), named(body),
+                                          from_sequence(carry), checkpoint));
+        });
   m.def(
       "fori_loop",
       [](std::string what, const Function& body, const py::object& lower, const py::object& upper,
-         const py::sequence& carry, const py::function& leaf) {
+         const py::sequence& carry, const py::function& leaf, std::optional<int64_t> checkpoint) {
         UserLocation location;
         const lazy::ControlNames control = names(std::move(what), leaf);
         if (is_tensor(lower.ptr()))
           return to_list(lazy::fori_loop(control, named(body), lazy_of(lower.ptr()), lazy_of(upper.ptr()),
-                                         from_sequence(carry)));
-        return to_list(
-            lazy::fori_loop(control, named(body), known(lower), known(upper), from_sequence(carry)));
+                                         from_sequence(carry), checkpoint));
+        return to_list(lazy::fori_loop(control, named(body), known(lower), known(upper), from_sequence(carry),
+                                       checkpoint));
       },
       "Of bounds that are both integers or both tensors.");
   m.def("switch_case", [](std::string what, const py::object& index, const std::vector<Function>& branches,

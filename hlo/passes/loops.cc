@@ -61,7 +61,9 @@ struct ControlOp {
   bool invariant(size_t i) const { return i < num_carry && body().roots()[i] == body().parameters()[i]; }
 };
 
-bool is_plain(const Node& n) { return !n.attrs().has(Attr::rule) && !n.attrs().has(Attr::instance); }
+bool is_plain(const Node& n) {
+  return !n.attrs().has(Attr::rule) && !n.attrs().has(Attr::instance) && !n.attrs().has(Attr::direction);
+}
 
 // A constant, or a broadcast of one, that regions may hold.
 bool is_known(const Value& v) {

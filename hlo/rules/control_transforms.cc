@@ -1,210 +1,16 @@
-// Transforms of while, case, call, custom_call and random bits.
-//
-// A while has a forward-mode derivative (loop over carries and tangents); reverse mode needs the number of
-// steps, so a loop that counts to a constant becomes a scan and any other is refused when its transpose is
-// asked for.
+// Transforms of case, call, custom_call and random bits.
 #include <algorithm>
 
 #include "hlo/linalg/calls.h"
-#include "hlo/literal.h"
 #include "hlo/rules/custom_transforms.h"
 #include "hlo/rules/scan_transforms.h"
+#include "hlo/rules/while_transforms.h"
 
 namespace lamina::hlo {
 namespace {
 
 using Ops = std::span<const Value>;
 using Marks = std::span<const bool>;
-
-// --- while ---
-
-// A constant scalar integer, seen through a carry that no step changes; absent otherwise.
-std::optional<int64_t> constant_integer(const Value& v) {
-  if (!v || v.node()->op() != Op::constant || !v.type()->is_scalar() || !is_integer(v.dtype()))
-    return std::nullopt;
-  const int64_t x = v.node()->attrs().literal(Attr::value)->int_at(0);
-  if (v.dtype() == DType::kU64 && x < 0) return std::nullopt;
-  return x;
-}
-
-std::optional<size_t> parameter_number(const Computation& c, Operand o) {
-  for (size_t i = 0; i < c.parameters().size(); ++i)
-    if (c.parameters()[i].operand() == o) return i;
-  return std::nullopt;
-}
-
-// How often a loop runs whose condition compares a carry that steps by a constant with a constant.
-std::optional<int64_t> trip_count(const Node& loop, Ops carries) {
-  const Computation &cond = *loop.attrs().computation(Attr::cond),
-                    &body = *loop.attrs().computation(Attr::body);
-  const Node* test = cond.roots()[0].node();
-  if (test->op() != Op::compare) return std::nullopt;
-  std::string direction = test->attrs().string(Attr::direction);
-  auto bound_of = [&](Operand o) -> std::optional<int64_t> {
-    if (const auto j = parameter_number(cond, o); j && is_invariant(body, *j))
-      return constant_integer(carries[*j]);
-    return constant_integer(Value(o));
-  };
-  Operand counter = test->operand(0);
-  std::optional<int64_t> bound = bound_of(test->operand(1));
-  if (!bound) {
-    counter = test->operand(1);
-    bound = bound_of(test->operand(0));
-    static constexpr std::pair<std::string_view, std::string_view> kFlipped[] = {
-        {"LT", "GT"}, {"LE", "GE"}, {"GT", "LT"}, {"GE", "LE"}, {"NE", "NE"}, {"EQ", "EQ"}};
-    for (const auto& [from, to] : kFlipped)
-      if (direction == from) {
-        direction = to;
-        break;
-      }
-  }
-  const std::optional<size_t> i = parameter_number(cond, counter);
-  if (!bound || !i) return std::nullopt;
-  const std::optional<int64_t> start = constant_integer(carries[*i]);
-  const Node* step_node = body.roots()[*i].node();
-  const Operand self = body.parameters()[*i].operand();
-  if (!start || (step_node->op() != Op::add && step_node->op() != Op::subtract)) return std::nullopt;
-  std::optional<int64_t> step;
-  if (step_node->operand(0) == self)
-    step = constant_integer(step_node->operand_value(1));
-  else if (step_node->op() == Op::add && step_node->operand(1) == self)
-    step = constant_integer(step_node->operand_value(0));
-  if (!step) return std::nullopt;
-  using Wide = __int128;
-  const Wide by = step_node->op() == Op::subtract ? -Wide{*step} : Wide{*step};
-  const Wide from = *start, to = *bound;
-  Wide count = -1;
-  auto ceil_div = [](Wide a, Wide d) { return a <= 0 ? Wide{0} : (a + d - 1) / d; };
-  if (direction == "LT" && by > 0) count = ceil_div(to - from, by);
-  if (direction == "LE" && by > 0) count = ceil_div(to - from + 1, by);
-  if (direction == "GT" && by < 0) count = ceil_div(from - to, -by);
-  if (direction == "GE" && by < 0) count = ceil_div(from - to + 1, -by);
-  if (direction == "NE" && by != 0 && (to - from) % by == 0) count = (to - from) / by;
-  if (count < 0) return std::nullopt;
-  // The counter must not wrap on its way.
-  const Wide last = from + count * by;
-  const DType t = carries[*i].dtype();
-  const int bits = bit_width(t);
-  const Wide high = (Wide{1} << (is_signed(t) ? bits - 1 : bits)) - 1,
-             low = is_signed(t) ? -high - 1 : Wide{0};
-  if (last < low || last > high || count > (Wide{1} << 40)) return std::nullopt;
-  return static_cast<int64_t>(count);
-}
-
-// A computation that takes, and ignores, further parameters.
-absl::StatusOr<ComputationPtr> with_parameters(const Computation& c, std::span<const Type* const> more) {
-  Values parameters(c.parameters().begin(), c.parameters().end());
-  for (const Type* t : more) parameters.push_back(make_parameter(t));
-  return Computation::make(parameters, c.roots());
-}
-
-JvpResult while_jvp(Builder& b, const Node& node, Ops x, Ops t) {
-  const size_t n = x.size();
-  JvpResult out{Values(n), {}};
-  Mask marks = present(t);
-  absl::StatusOr<JvpComputation> derived;
-  while (true) {
-    derived = jvp_computation(*node.attrs().computation(Attr::body), marks, marks, JvpMode::kForward);
-    if (!get_or_fail(b, derived)) return out;
-    if (derived->results == marks) break;
-    marks = derived->results;
-  }
-  Values operands(x.begin(), x.end());
-  std::vector<const Type*> types;
-  for (size_t i = 0; i < n; ++i)
-    if (marks[i]) {
-      operands.push_back(or_zeros(b, t[i], x[i]));
-      types.push_back(x[i].type());
-    }
-  absl::StatusOr<ComputationPtr> cond = with_parameters(*node.attrs().computation(Attr::cond), types);
-  if (!get_or_fail(b, cond)) return out;
-  const Values results = b.while_loop(operands, *cond, derived->body);
-  if (!b.ok()) return out;
-  out.primals.assign(results.begin(), results.begin() + n);
-  size_t next = n;
-  for (size_t i = 0; i < n; ++i)
-    if (marks[i]) out.tangents[i] = results[next++];
-  return out;
-}
-
-JvpResult while_linearize(Builder& b, const Node& node, Ops x, Ops t) {
-  if (const std::optional<int64_t> count = trip_count(node, x)) {
-    const Values scan = b.scan(node.attrs().computation(Attr::body), x, {}, *count, false);
-    if (!b.ok()) return {Values(x.size()), {}};
-    return scan_linearize(b, *scan[0].node(), x, t);
-  }
-  // The loop itself stands; its derivative is there to be refused, unless nobody asks for it.
-  JvpResult r = while_jvp(b, node, x, t);
-  r.primals = results_of(b, node, x);
-  return r;
-}
-
-Values while_transpose(Builder& b, const Node& node, Ops, Marks, Ops) {
-  b.fail(absl::UnimplementedError(
-      "reverse-mode derivative of a while loop whose number of steps is not known when it is recorded: use "
-      "scan, or a "
-      "counter that starts, steps and ends at constants; forward mode (jvp) works for any loop"));
-  return Values(node.operands().size());
-}
-
-// `value` in lanes where `pred` holds, else `other`; pred is one bool per lane.
-Value select_lanes(Builder& b, const Value& pred, const Value& value, const Value& other) {
-  if (!value || value == other) return value;
-  return b.select(b.broadcast_in_dim(pred, value.dims(), {{0}}), value, other);
-}
-
-BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
-  const Computation &cond = *node.attrs().computation(Attr::cond),
-                    &body = *node.attrs().computation(Attr::body);
-  const size_t n = x.size();
-  BatchResult out = all_batched(Values(n));
-  Mask marks(batched.begin(), batched.end());
-  const Mask one_false(1, false);
-  absl::StatusOr<BatchComputation> new_body, new_cond;
-  while (true) {
-    new_body = batch_computation(body, marks, marks, size);
-    if (!get_or_fail(b, new_body)) return out;
-    Mask grown = new_body->results;
-    new_cond = batch_computation(cond, grown, one_false, size);
-    if (!get_or_fail(b, new_cond)) return out;
-    // Lanes that stop at different steps differ in every carry that a step changes.
-    if (new_cond->results[0])
-      for (size_t i = 0; i < n; ++i) grown[i] = grown[i] || !is_invariant(body, i);
-    if (grown == marks) break;
-    marks = grown;
-  }
-  Values carries;
-  for (size_t i = 0; i < n; ++i) carries.push_back(marks[i] ? with_batch(b, x[i], batched[i], size) : x[i]);
-  out.batched.assign(marks.begin(), marks.end());
-  if (!new_cond->results[0]) {
-    out.results = b.while_loop(carries, new_cond->body, new_body->body);
-    return out;
-  }
-  // One more carry: which lanes go on. The loop runs while any does; the others keep what they have.
-  Values all = carries;
-  all.push_back(inline_computation(b, *new_cond->body, carries)[0]);
-  if (!b.ok()) return out;
-  std::vector<const Type*> types;
-  for (const Value& v : all) types.push_back(v.type());
-  const absl::StatusOr<ComputationPtr> go = record_region(types, [&](Builder& inner, Ops p) {
-    return Values{inner.reduce(p[n], Op::or_, inner.scalar_int(DType::kBool, 0), {{0}})};
-  });
-  const absl::StatusOr<ComputationPtr> step = record_region(types, [&](Builder& inner, Ops p) {
-    Values next = inline_computation(inner, *new_body->body, p.first(n));
-    for (size_t i = 0; i < n; ++i)
-      if (marks[i]) next[i] = select_lanes(inner, p[n], next[i], p[i]);
-    if (!inner.ok()) return next;
-    const Value more = inline_computation(inner, *new_cond->body, next)[0];
-    next.push_back(inner.ok() ? inner.and_(p[n], more) : Value());
-    return next;
-  });
-  if (!get_or_fail(b, go) || !get_or_fail(b, step)) return out;
-  Values results = b.while_loop(all, *go, *step);
-  if (!b.ok()) return out;
-  results.pop_back();
-  out.results = std::move(results);
-  return out;
-}
 
 // --- case: (index, operands) ---
 
@@ -354,17 +160,32 @@ Values case_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct)
   return out;
 }
 
-// Lanes that choose different branches: all branches run, each lane takes its own.
+// Which lanes take the last branch, number k: those with an index that is none of another branch.
+Value takes_last(Builder& b, const Value& index, size_t k) {
+  return b.or_(b.compare(index, b.full_like(index, 0), "LT"),
+               b.compare(index, b.full_like(index, static_cast<double>(k)), "GE"));
+}
+
+// Lanes that choose different branches: all branches run, each lane takes its own. Loops in a branch run for
+// its lanes only.
 BatchResult case_batch_index(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
   BatchResult out = all_batched(Values(node.num_results()));
   const auto& branches = branches_of(node);
   for (size_t k = branches.size(); k-- > 0;) {
-    const Computation& branch = *branches[k];
-    const BatchResult r =
-        batch_graph(b, branch.roots(), branch.parameters(), x.subspan(1), batched.subspan(1), size);
+    const bool last = k + 1 == branches.size(), guard = may_loop(*branches[k]);
+    ComputationPtr branch = branches[k];
+    Values operands(x.begin() + 1, x.end());
+    Mask marks = operand_marks(batched);
+    Value here = last ? Value() : b.compare(x[0], b.full_like(x[0], static_cast<double>(k)), "EQ");
+    if (guard) {
+      absl::StatusOr<ComputationPtr> with_flag = guarded(*branch);
+      if (!get_or_fail(b, with_flag)) return out;
+      branch = *std::move(with_flag);
+      operands.push_back(last ? takes_last(b, x[0], k) : here);
+      marks.push_back(true);
+    }
+    const BatchResult r = batch_graph(b, branch->roots(), branch->parameters(), operands, marks, size);
     if (!b.ok()) return out;
-    const bool last = k + 1 == branches.size();
-    const Value here = last ? Value() : b.compare(x[0], b.full_like(x[0], static_cast<double>(k)), "EQ");
     for (size_t i = 0; i < r.results.size(); ++i) {
       const Value v = with_batch(b, r.results[i], r.batched[i], size);
       out.results[i] = last ? v : select_lanes(b, here, v, out.results[i]);
@@ -405,6 +226,7 @@ Values call_like(Builder& b, const Node& node, ComputationPtr body, Ops operands
 }
 
 JvpResult call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
+  if (const auto d = loop_derivative(node)) return loop_derivative_jvp(b, *d, node, x, t);
   if (node.attrs().has(Attr::rule)) return custom_rule_jvp(b, node, x, t, JvpMode::kForward);
   const Mask marks = present(t), none(node.num_results(), false);
   const JvpResult failed{Values(node.num_results()), {}};
@@ -417,6 +239,7 @@ JvpResult call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 }
 
 JvpResult call_linearize(Builder& b, const Node& node, Ops x, Ops t) {
+  if (const auto d = loop_derivative(node)) return loop_derivative_jvp(b, *d, node, x, t);
   if (node.attrs().has(Attr::rule)) return custom_rule_jvp(b, node, x, t, JvpMode::kLinearize);
   const size_t n = node.num_results();
   const Mask marks = present(t), none(n, false);
@@ -451,6 +274,7 @@ JvpResult call_linearize(Builder& b, const Node& node, Ops x, Ops t) {
 }
 
 Values call_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct) {
+  if (const auto d = loop_derivative(node)) return loop_derivative_transpose(b, *d, x, linear, ct);
   if (has_custom_transpose(node)) return custom_rule_transpose(b, node, x, linear, ct);
   Values out(x.size());
   const Mask results = present(ct);
@@ -476,6 +300,7 @@ Values call_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct)
 }
 
 BatchResult call_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
+  if (const auto d = loop_derivative(node)) return loop_derivative_batch(b, *d, x, batched, size);
   if (node.attrs().has(Attr::rule)) return custom_rule_batch(b, node, x, batched, size);
   BatchResult out = all_batched(Values(node.num_results()));
   absl::StatusOr<BatchComputation> r = batch_computation(*node.attrs().computation(Attr::body), batched,

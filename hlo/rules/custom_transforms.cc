@@ -7,6 +7,7 @@
 
 #include "hlo/custom_rule.h"
 #include "hlo/rules/scan_transforms.h"
+#include "hlo/rules/while_transforms.h"
 
 namespace lamina::hlo {
 namespace {
@@ -186,6 +187,92 @@ class BatchedRule : public CustomRule {
   std::vector<const Type*> operand_types_, result_types_;
 };
 
+// A rule whose loops need a flag, the call's last operand: what the rule records, guarded.
+class GuardedRule : public CustomRule {
+ public:
+  GuardedRule(std::shared_ptr<CustomRule> inner, ComputationPtr body)
+      : inner_(std::move(inner)), body_(std::move(body)) {}
+
+  Kind kind() const override { return inner_->kind(); }
+  bool has_transpose() const override { return inner_->has_transpose(); }
+  // What the user batches is the user's: it sees no flag.
+  bool has_batch() const override { return inner_->has_batch(); }
+  BatchResult batch(Builder& b, Ops operands, Marks batched, int64_t size) override {
+    const size_t n = operands.size() - 1;
+    return inner_->batch(b, operands.first(n), batched.first(n), size);
+  }
+
+  JvpResult jvp(Builder& b, Ops operands, Ops tangents) override {
+    const size_t n = operands.size() - 1;
+    Recording r(operands.first(n));
+    const Values inner_tangents = r.add(tangents.first(n));
+    JvpResult out = inner_->jvp(b, Ops(r.parameters).first(n), inner_tangents);
+    r.finish(b, {&out.primals, &out.tangents}, operands[n]);
+    return out;
+  }
+  Values transpose(Builder& b, Ops operands, Marks linear, Ops cotangents) override {
+    const size_t n = operands.size() - 1;
+    Recording r({});
+    const Values x = r.add(operands.first(n)), cts = r.add(cotangents);
+    Values out = inner_->transpose(b, x, linear.first(n), cts);
+    r.finish(b, {&out}, operands[n]);
+    out.resize(n + 1);
+    return out;
+  }
+  Forward forward(Builder& b, Ops operands) override {
+    const size_t n = operands.size() - 1;
+    Recording r(operands.first(n));
+    Forward out = inner_->forward(b, r.parameters);
+    r.finish(b, {&out.results, &out.residuals}, operands[n]);
+    out.residuals.push_back(operands[n]);
+    return out;
+  }
+  Values backward(Builder& b, Ops residuals, Ops cotangents) override {
+    const size_t n = residuals.size() - 1;
+    Recording r(residuals.first(n));
+    const Values cts = r.add(cotangents);
+    Values out = inner_->backward(b, Ops(r.parameters).first(n), cts);
+    r.finish(b, {&out}, residuals[n]);
+    out.push_back(Value());
+    return out;
+  }
+
+ private:
+  // Parameters in the place of values, and what is recorded on them put back on the values.
+  struct Recording {
+    Values parameters, values;
+    explicit Recording(Ops given) { add(given); }
+    // Parameters for those that are there.
+    Values add(Ops given) {
+      Values out;
+      for (const Value& v : given) {
+        out.push_back(v ? make_parameter(v.type()) : Value());
+        if (!v) continue;
+        parameters.push_back(out.back());
+        values.push_back(v);
+      }
+      return out;
+    }
+    void finish(Builder& b, std::initializer_list<Values*> lists, const Value& active) {
+      if (!b.ok()) return;
+      Values flat;
+      for (const Values* list : lists)
+        for (const Value& v : *list)
+          if (v) flat.push_back(v);
+      absl::StatusOr<ClosedGraph> closed = close_graph(flat, parameters);
+      if (!get_or_fail(b, closed)) return;
+      const Values done = guarded_graph(b, *closed->body, joined(values, closed->captured), active);
+      size_t next = 0;
+      for (Values* list : lists)
+        for (Value& v : *list)
+          if (v) v = done[next++];
+    }
+  };
+
+  std::shared_ptr<CustomRule> inner_;
+  ComputationPtr body_;  // its address is part of the rule's key
+};
+
 }  // namespace
 
 JvpResult custom_rule_jvp(Builder& b, const Node& call, Ops x, Ops t, JvpMode mode) {
@@ -312,6 +399,15 @@ BatchResult batched_by_rule(Builder& b, CustomRule& rule, const Node& call, Ops 
 }
 
 }  // namespace
+
+Values custom_rule_guarded(Builder& b, const Node& call, const ComputationPtr& body, Ops x) {
+  const std::shared_ptr<CustomRule> rule = rule_of(b, call);
+  if (!rule) return Values(call.num_results());
+  const std::string key = str_cat("guarded/", reinterpret_cast<uintptr_t>(body.get()));
+  const int64_t id = derived_custom_rule(call.attrs().integer(Attr::rule), key,
+                                         [&] { return std::make_shared<GuardedRule>(rule, body); });
+  return custom_call_with_rule(b, id, body, x);
+}
 
 BatchResult custom_rule_batch(Builder& b, const Node& call, Ops x, Marks batched, int64_t size) {
   BatchResult out = all_batched(Values(call.num_results()));

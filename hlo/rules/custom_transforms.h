@@ -10,6 +10,10 @@ JvpResult custom_rule_jvp(Builder& b, const Node& call, std::span<const Value> x
                           JvpMode mode);
 BatchResult custom_rule_batch(Builder& b, const Node& call, std::span<const Value> x,
                               std::span<const bool> batched, int64_t size);
+// The call with loops that need a flag (hlo/rules/while_transforms.h): `body` is its body and takes the flag
+// last, as `x` has it.
+Values custom_rule_guarded(Builder& b, const Node& call, const ComputationPtr& body,
+                           std::span<const Value> x);
 // Whether the call has a rule with `transpose`, and its cotangents by that.
 bool has_custom_transpose(const Node& call);
 Values custom_rule_transpose(Builder& b, const Node& call, std::span<const Value> x,

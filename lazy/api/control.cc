@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lamina/ops.h"
 #include "lazy/api/flat.h"
 #include "lazy/custom.h"
 #include "lazy/scopes.h"
@@ -29,22 +30,88 @@ std::vector<Tensor> flat_scan(const FlatFunction& step, const std::vector<Tensor
 
 std::vector<Tensor> flat_while(const FlatFunction& test, const FlatFunction& body,
                                const std::vector<Tensor>& carry, const LeafNames& carry_names,
-                               std::source_location where) {
+                               std::optional<int64_t> checkpoint, std::source_location where) {
   return located(where, [&] {
     return tensors(lazy::while_loop({"while_loop", name_of(carry_names)}, named(test, "the condition"),
-                                    named(body, "the body"), lazies(carry)));
+                                    named(body, "the body"), lazies(carry), checkpoint));
   });
 }
 
 std::vector<Tensor> flat_fori(const FlatBounds& bounds, const FlatFunction& body,
                               const std::vector<Tensor>& carry, const LeafNames& carry_names,
-                              std::source_location where) {
+                              std::optional<int64_t> checkpoint, std::source_location where) {
   return located(where, [&] {
     const lazy::ControlNames names{"fori_loop", name_of(carry_names)};
     const lazy::Named step = named(body, "the body");
     if (bounds.known)
-      return tensors(lazy::fori_loop(names, step, bounds.known->first, bounds.known->second, lazies(carry)));
-    return tensors(lazy::fori_loop(names, step, lazy_of(bounds.lower), lazy_of(bounds.upper), lazies(carry)));
+      return tensors(
+          lazy::fori_loop(names, step, bounds.known->first, bounds.known->second, lazies(carry), checkpoint));
+    return tensors(lazy::fori_loop(names, step, lazy_of(bounds.lower), lazy_of(bounds.upper), lazies(carry),
+                                   checkpoint));
+  });
+}
+
+namespace {
+
+Tensor part(const Tensor& x, int64_t start, int64_t stop, int64_t step) {
+  return x.at({Slice{start, stop, step}});
+}
+std::vector<Tensor> parts(const std::vector<Tensor>& xs, int64_t start, int64_t stop, int64_t step) {
+  std::vector<Tensor> out;
+  for (const Tensor& x : xs) out.push_back(part(x, start, stop, step));
+  return out;
+}
+
+// Elements of `even` and `odd` in turns.
+Tensor alternating(const Tensor& even, const Tensor& odd) {
+  const int64_t n = odd.shape()[0];
+  Shape joined = odd.shape();
+  joined[0] = 2 * n;
+  const Tensor pairs = stack({part(even, 0, n, 1), odd}, 1).reshape(joined);
+  return even.shape()[0] == n ? pairs : concatenate({pairs, part(even, n, n + 1, 1)}, 0);
+}
+
+std::vector<Tensor> prefixes(const FlatFunction& combine, const std::vector<Tensor>& xs) {
+  const int64_t n = xs[0].shape()[0];
+  if (n < 2) return xs;
+  const auto combined = [&](std::vector<Tensor> a, const std::vector<Tensor>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return combine(a);
+  };
+  // Of pairs, which are the prefixes of odd length less one; the others are these with one more.
+  const std::vector<Tensor> odd = prefixes(combine, combined(parts(xs, 0, n - 1, 2), parts(xs, 1, n, 2)));
+  std::vector<Tensor> even = parts(xs, 0, 1, 1);
+  if (n > 2) {
+    const int64_t more = (n - 1) / 2;
+    const std::vector<Tensor> rest = combined(parts(odd, 0, more, 1), parts(xs, 2, n, 2));
+    for (size_t i = 0; i < even.size(); ++i) even[i] = concatenate({even[i], rest[i]}, 0);
+  }
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < xs.size(); ++i) out.push_back(alternating(even[i], odd[i]));
+  return out;
+}
+
+}  // namespace
+
+std::vector<Tensor> flat_associative_scan(const FlatFunction& combine, const std::vector<Tensor>& items,
+                                          const LeafNames& item_names, bool reverse,
+                                          std::source_location where) {
+  return located(where, [&] {
+    for (size_t i = 0; i < items.size(); ++i)
+      if (items[i].shape().empty() || items[i].shape()[0] != items[0].shape()[0])
+        fail(ErrorKind::kValue,
+             str_cat("associative_scan needs tensors of one length along dimension 0, but elems",
+                     item_names[i], " has shape ", hlo::dims_to_string(items[i].shape())));
+    if (items.empty()) return items;
+    std::vector<Tensor> out = items;
+    const auto turned = [&] {
+      if (reverse)
+        for (Tensor& x : out) x = flip(x, {0});
+    };
+    turned();
+    out = prefixes(combine, out);
+    turned();
+    return out;
   });
 }
 

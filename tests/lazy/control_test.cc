@@ -60,6 +60,40 @@ TEST_CASE("scan carries and stacks trees", "[api][control]") {
   CHECK(doubles(map([](const Tensor& x) { return x * x; }, xs)) == Doubles{1, 4, 9, 16});
 }
 
+TEST_CASE("associative_scan", "[api][control]") {
+  const auto product = [](const Tensor& a, const Tensor& b) { return a * b; };
+  for (int n : {0, 1, 2, 3, 4, 7, 8, 13}) {
+    Doubles x, forward(n), backward(n);
+    for (int i = 0; i < n; ++i) x.push_back(1 + 0.5 * i);
+    for (int i = 0; i < n; ++i) forward[i] = x[i] * (i ? forward[i - 1] : 1);
+    for (int i = n; i-- > 0;) backward[i] = x[i] * (i + 1 < n ? backward[i + 1] : 1);
+    const Doubles got = doubles(associative_scan(product, array(x))),
+                  turned = doubles(associative_scan(product, array(x), {.reverse = true}));
+    for (int i = 0; i < n; ++i) {
+      CHECK(got[i] == Approx(forward[i]).epsilon(1e-14));
+      CHECK(turned[i] == Approx(backward[i]).epsilon(1e-14));
+    }
+  }
+  // A linear recurrence, with its derivative: s' = a s + b.
+  using Step = std::pair<Tensor, Tensor>;
+  const auto last = [](const Tensor& a) {
+    const Step all = associative_scan(
+        [](const Step& x, const Step& y) {
+          return Step{x.first * y.first, y.first * x.second + y.second};
+        },
+        Step{a, ones({4}, DType::float64)});
+    return all.second[3];
+  };
+  const Tensor a = array({0.5, 0.25, 2., 3.});
+  CHECK(last(a).item() == Approx(1 + 3 * (1 + 2 * (1 + 0.25))));
+  const Doubles slope = doubles(grad(last)(a));
+  const Doubles want{0, 3 * 2 * 1, 3 * 1.25, 3.5};
+  for (int i = 0; i < 4; ++i) CHECK(slope[i] == Approx(want[i]));
+  CHECK_THROWS_WITH(
+      associative_scan([](const Step& x, const Step&) { return x; }, Step{ones({2}), ones({3})}),
+      Catch::Matchers::Contains("elems.second has shape [3]"));
+}
+
 TEST_CASE("while_loop and fori_loop", "[api][control]") {
   // Newton's iteration, in double precision.
   auto root = [](const Tensor& a) {
@@ -73,6 +107,24 @@ TEST_CASE("while_loop and fori_loop", "[api][control]") {
   for (int i = 0; i < 3; ++i) CHECK(lanes[i] == Approx(i + 2).epsilon(1e-12));
   const auto [value, slope] = jvp(root, std::tuple(array(Doubles{2}).reshape({})), std::tuple(Tensor(1.0)));
   CHECK(slope.item() == Approx(0.5 / std::sqrt(2)).epsilon(1e-9));
+
+  // In reverse, whatever number of states is kept.
+  for (const LoopOptions& options :
+       {LoopOptions{}, LoopOptions{.checkpoint = 1}, LoopOptions{.checkpoint = 2}}) {
+    auto kept = [&](const Tensor& a) {
+      return while_loop([&](const Tensor& x) { return abs(x * x - a) > 1e-12; },
+                        [&](const Tensor& x) { return 0.5 * (x + a / x); }, a, options);
+    };
+    CHECK(grad(kept)(array(Doubles{2}).reshape({})).item() == Approx(0.5 / std::sqrt(2)).epsilon(1e-9));
+    CHECK(jit(grad(grad(kept)))(array(Doubles{2}).reshape({})).item() ==
+          Approx(-0.25 * std::pow(2, -1.5)).epsilon(1e-9));
+    const Doubles slopes = doubles(vmap(grad(kept))(array({4., 9.})));
+    CHECK(slopes[0] == Approx(0.25).epsilon(1e-9));
+    CHECK(slopes[1] == Approx(1. / 6).epsilon(1e-9));
+  }
+  CHECK_THROWS_WITH(while_loop([](const Tensor& x) { return x < 3; }, [](const Tensor& x) { return x + 1; },
+                               0, {.checkpoint = 0}),
+                    Catch::Matchers::Contains("at least 1, not 0"));
 
   auto factorial = [](const Tensor& i, const std::pair<Tensor, Tensor>& c) {
     return std::pair(c.first * (i + 1), c.second + i);

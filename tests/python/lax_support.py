@@ -23,7 +23,7 @@ def sum_squares(x):
     return lax.reduce_sum(x * x)
 
 
-def check_gradient(f, x, eps=1e-6):
+def check_gradient(f, x, eps=1e-6, tol=1e-5):
     """grad(f) against central differences, in float64."""
     x = np.asarray(x, np.float64)
     want = np.zeros_like(x)
@@ -33,4 +33,4 @@ def check_gradient(f, x, eps=1e-6):
         down[i] -= eps
         want[i] = (f(array(up)).item() - f(array(down)).item()) / (2 * eps)
     got = value(lm.grad(f)(array(x)))
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got, want, rtol=tol, atol=1e-6)

@@ -263,7 +263,6 @@ inline void check_vmap(const Fn& f, const std::vector<LiteralPtr>& xs, Numbers& 
 
 struct Options {
   int order = 2;
-  bool reverse = true;
   bool batch = true;
   double tolerance = 1e-6;  // of central differences, relative
 };
@@ -304,7 +303,6 @@ inline void check_grads(const Fn& f, const std::vector<LiteralPtr>& xs, Options 
     }
   }
   if (options.batch) check_vmap(f, xs, numbers);
-  if (!options.reverse) return;
   {
     INFO("linearize against jvp");
     const std::vector<LiteralPtr> linear = run(jvp_of(f, n, true), concat(xs, t));

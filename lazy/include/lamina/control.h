@@ -1,12 +1,13 @@
-// Control flow over C++ callables: scan, while_loop, fori_loop, map, cond, switch_case.
+// Control flow over C++ callables: scan, while_loop, fori_loop, map, associative_scan, cond, switch_case.
 //
 // Contract: carries, scanned arrays, operands and results are trees (lamina/tree.h); a number in the place of
 // a carry, operand or result is a Tensor. The functions are called while the loop or branch is recorded, a
 // fixed number of times (once, or twice where a number takes the element type of a tensor), with tensors that
 // stand for the arguments of any step, also outside jit; so they are deterministic and read no values.
 // Tensors that they use from outside (captured by a lambda) are inputs as well, and are differentiated.
-// Everything works under grad, vmap and jit in any nesting; reverse mode needs a number of steps that is
-// known: scan, map, and fori_loop with C++ integers as bounds.
+// Everything works under grad, vmap and jit in any nesting. Reverse mode keeps what every step of a scan, a
+// map or a fori_loop with C++ integers as bounds needs; of other loops it keeps LoopOptions::checkpoint
+// states.
 //
 // A carry comes out of the body with the C++ type, structure, shapes and element types that it went in with,
 // and its numbers (a struct's `int`, say) with their values; branches agree on all of these. Otherwise
@@ -99,9 +100,16 @@ auto map(F&& f, const Xs& xs, std::source_location where = std::source_location:
   return scan(step, std::tuple<>{}, xs, {}, where).second;
 }
 
+struct LoopOptions {
+  // How many states of the loop reverse mode keeps at a time, at least 1; those between are computed again.
+  // With s of them every step runs at most t + 1 times forward in a loop of (s + t)! / (s! t!) steps. Absent:
+  // as many as fit 16 MiB, at least 16 and at most 1024. Throws Error(kValue) for a number below 1.
+  std::optional<int64_t> checkpoint = {};
+};
+
 // body(carry) as long as test(carry), one bool scalar, holds.
 template <typename Test, typename Body, typename Carry>
-detail::Traced<Carry> while_loop(Test&& test, Body&& body, const Carry& init,
+detail::Traced<Carry> while_loop(Test&& test, Body&& body, const Carry& init, LoopOptions options = {},
                                  std::source_location where = std::source_location::current()) {
   using C = detail::Traced<Carry>;
   const C carry(init);
@@ -120,15 +128,18 @@ detail::Traced<Carry> while_loop(Test&& test, Body&& body, const Carry& init,
   };
   C out = carry;
   size_t at = 0;
-  detail::put_leaves(out, detail::flat_while(go, step, detail::tensors_of(carry), tensor_paths(carry), where),
-                     at);
+  detail::put_leaves(
+      out,
+      detail::flat_while(go, step, detail::tensors_of(carry), tensor_paths(carry), options.checkpoint, where),
+      at);
   return out;
 }
 
-// carry = body(i, carry) for i = lower ... upper-1, an integer Tensor. With C++ integers as bounds it is a
-// scan, which reverse mode differentiates, with integer Tensors a while loop.
+// carry = body(i, carry) for i = lower ... upper-1, an integer Tensor. With C++ integers as bounds and no
+// options.checkpoint it is a scan, else a while loop.
 template <typename Lower, typename Upper, typename Body, typename Carry>
 detail::Traced<Carry> fori_loop(const Lower& lower, const Upper& upper, Body&& body, const Carry& init,
+                                LoopOptions options = {},
                                 std::source_location where = std::source_location::current()) {
   using C = detail::Traced<Carry>;
   const C carry(init);
@@ -148,8 +159,36 @@ detail::Traced<Carry> fori_loop(const Lower& lower, const Upper& upper, Body&& b
   }
   C out = carry;
   size_t at = 0;
-  detail::put_leaves(
-      out, detail::flat_fori(bounds, step, detail::tensors_of(carry), tensor_paths(carry), where), at);
+  detail::put_leaves(out,
+                     detail::flat_fori(bounds, step, detail::tensors_of(carry), tensor_paths(carry),
+                                       options.checkpoint, where),
+                     at);
+  return out;
+}
+
+struct AssociativeScanOptions {
+  bool reverse = false;  // suffixes instead of prefixes
+};
+
+// All prefixes of elems along dimension 0, combined by the associative f, in about 2 log2(n) calls of it:
+// f(a, b) takes two trees like elems, of any length along dimension 0, and combines them element by element.
+// Throws lamina::Error (kValue) where the tensors differ in length.
+template <typename F, typename T>
+T associative_scan(F&& f, const T& elems, AssociativeScanOptions options = {},
+                   std::source_location where = std::source_location::current()) {
+  const detail::FlatFunction combine = [&](const std::vector<Tensor>& p) {
+    T a = elems, b = elems;
+    size_t at = 0;
+    detail::put_leaves(a, p, at);
+    detail::put_leaves(b, p, at);
+    return detail::tensors_of(T(f(std::as_const(a), std::as_const(b))));
+  };
+  T out = elems;
+  size_t at = 0;
+  detail::put_leaves(out,
+                     detail::flat_associative_scan(combine, detail::tensors_of(elems), tensor_paths(elems),
+                                                   options.reverse, where),
+                     at);
   return out;
 }
 

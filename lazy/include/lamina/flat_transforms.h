@@ -88,7 +88,7 @@ std::vector<Tensor> flat_scan(const FlatFunction& step, const std::vector<Tensor
                               std::source_location where);
 std::vector<Tensor> flat_while(const FlatFunction& test, const FlatFunction& body,
                                const std::vector<Tensor>& carry, const LeafNames& carry_names,
-                               std::source_location where);
+                               std::optional<int64_t> checkpoint, std::source_location where);
 // Bounds are both integers or both tensors.
 struct FlatBounds {
   std::optional<std::pair<int64_t, int64_t>> known;
@@ -96,7 +96,12 @@ struct FlatBounds {
 };
 std::vector<Tensor> flat_fori(const FlatBounds& bounds, const FlatFunction& body,
                               const std::vector<Tensor>& carry, const LeafNames& carry_names,
-                              std::source_location where);
+                              std::optional<int64_t> checkpoint, std::source_location where);
+// All prefixes along dimension 0 of tensors of one length, or suffixes; `combine` takes (lefts...,
+// rights...).
+std::vector<Tensor> flat_associative_scan(const FlatFunction& combine, const std::vector<Tensor>& items,
+                                          const LeafNames& item_names, bool reverse,
+                                          std::source_location where);
 // With `is_cond`, two branches, the first where the index is false. `result_names` are read after the first
 // ran.
 std::vector<Tensor> flat_branches(bool is_cond, const Operand& index,

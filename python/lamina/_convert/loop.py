@@ -251,6 +251,7 @@ class Loop:
             (self._stepped(side, after), "the body"),
             self._leaves(),
             self._leaf_name(),
+            None,
         )
         self._after(results)
 

@@ -1,0 +1,487 @@
+// Derivatives of loops whose number of steps is not known before they run.
+//
+// Reverse mode counts the steps, then goes back from the last one. It keeps the states of `kept` steps at a
+// time, and computes those between them again; where to keep them is the binomial schedule of Griewank and
+// Walther ("Algorithm 799: revolve", ACM TOMS 26, 2000), by which `kept` states and t forward sweeps reach
+// back over (kept + t)! / (kept! t!) steps: up to kept + 1 steps nothing is computed again.
+//
+// Second derivatives need no derivative of that schedule. With J the Jacobian of the loop, reverse mode gives
+// J' ct, whose derivative along (dx, dct) is J' dct + (dJ dx)' ct: as second derivatives are symmetric, it is
+// the x part of reverse mode through the loop of carries and tangents, from (x, dx) with cotangents (dct,
+// ct).
+#include <algorithm>
+#include <array>
+
+#include "hlo/rules/scan_transforms.h"
+#include "hlo/rules/transform_memo.h"
+#include "hlo/rules/while_transforms.h"
+
+namespace lamina::hlo {
+
+using Ops = std::span<const Value>;
+using Marks = std::span<const bool>;
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kDirections = {"forward", "reverse", "forward of reverse"};
+
+// States that fit this many bytes are kept, at least kMinKept and at most kMaxKept.
+constexpr int64_t kKeptBytes = int64_t{16} << 20, kMinKept = 16, kMaxKept = 1024;
+
+size_t count(Marks marks) { return std::count(marks.begin(), marks.end(), true); }
+
+std::vector<const Type*> types_of(Ops values) {
+  std::vector<const Type*> out;
+  for (const Value& v : values) out.push_back(v.type());
+  return out;
+}
+
+// Types of the marked ones, appended.
+void append_marked(std::vector<const Type*>* types, const Computation& c, Marks marked) {
+  for (size_t i = 0; i < marked.size(); ++i)
+    if (marked[i]) types->push_back(c.parameters()[i].type());
+}
+
+// The loop over (carries, tangents of the marked ones).
+absl::StatusOr<Loop> tangent_loop(const Loop& loop, const Mask& marked) {
+  absl::StatusOr<JvpComputation> derived = jvp_computation(*loop.body, marked, marked, JvpMode::kLinearize);
+  if (!derived.ok()) return derived.status();
+  const size_t n = marked.size();
+  absl::StatusOr<ComputationPtr> cond =
+      record_region(derived->body->parameter_types(),
+                    [&](Builder& b, Ops p) { return inline_computation(b, *loop.cond, p.first(n)); });
+  if (!cond.ok()) return cond.status();
+  return Loop{*std::move(cond), derived->body, loop.kept};
+}
+
+// (carries, cotangents of the marked results) -> cotangents of the marked carries, for one step.
+absl::StatusOr<ComputationPtr> step_back(const Loop& loop, const Mask& marked) {
+  absl::StatusOr<JvpComputation> derived = jvp_computation(*loop.body, marked, marked, JvpMode::kLinearize);
+  if (!derived.ok()) return derived.status();
+  const Computation& both = *derived->body;
+  const size_t n = marked.size();
+  absl::StatusOr<ComputationPtr> tangents = Computation::make(both.parameters(), both.roots().subspan(n));
+  if (!tangents.ok()) return tangents;
+  Mask linear(both.parameters().size(), false);
+  std::fill(linear.begin() + static_cast<int64_t>(n), linear.end(), true);
+  return transpose_computation(**tangents, linear, Mask(count(marked), true));
+}
+
+// --- the schedule ---
+
+Value number(Builder& b, int64_t x) { return b.scalar_int(DType::kS64, x); }
+
+Values scalar_loop(Builder& b, Ops carries, const std::function<Value(Builder&, Ops)>& go,
+                   const std::function<Values(Builder&, Ops)>& step) {
+  const std::vector<const Type*> types = types_of(carries);
+  absl::StatusOr<ComputationPtr> cond =
+      record_region(types, [&](Builder& inner, Ops p) { return Values{go(inner, p)}; });
+  absl::StatusOr<ComputationPtr> body =
+      record_region(types, [&](Builder& inner, Ops p) { return step(inner, p); });
+  if (!get_or_fail(b, cond) || !get_or_fail(b, body)) return Values(carries.size());
+  const Values out = b.while_loop(carries, *cond, *body);
+  return b.ok() ? out : Values(carries.size());
+}
+
+// How many of `left` steps, at least two, to go on before the next state is kept, with `slots` states to keep
+// (the one at hand among them). steps(s, t) = (s + t)! / (s! t!) are in reach of s states and t sweeps.
+Value steps_to_next(Builder& b, const Value& left, const Value& slots) {
+  // t, steps(slots, t), left, slots: the fewest sweeps that reach.
+  const Values found = scalar_loop(
+      b, {{number(b, 1), b.add(slots, number(b, 1)), left, slots}},
+      [](Builder& in, Ops p) {
+        return in.and_(in.compare(p[1], p[2], "LT"), in.compare(p[3], number(in, 1), "GT"));
+      },
+      [](Builder& in, Ops p) {
+        const Value t = in.add(p[0], number(in, 1));
+        return Values{t, in.divide(in.multiply(p[1], in.add(p[3], t)), t), p[2], p[3]};
+      });
+  const Value &t = found[0], &reach = found[1], one = number(b, 1), sum = b.add(slots, t);
+  const Value less_one = b.divide(b.multiply(reach, t), sum);
+  const Value less_two = b.divide(b.multiply(less_one, b.subtract(t, one)), b.subtract(sum, one));
+  const Value fewer_slots = b.divide(b.multiply(reach, slots), sum);
+  const Value some = b.maximum(b.maximum(less_two, b.subtract(left, fewer_slots)), one);
+  const Value all = b.subtract(left, one);
+  return b.select(b.compare(slots, one, "LE"), all, b.minimum(some, all));
+}
+
+// Reverse mode through one loop. A stack of states is kept as arrays of rows; the state above the last row
+// that may be kept is the one whose step is undone next.
+class Reversal {
+ public:
+  Reversal(const Loop& loop, const Mask& marked) : loop_(loop), marked_(marked) {
+    int64_t bytes = 0;
+    const size_t n = marked.size();
+    for (size_t i = 0; i < n; ++i) {
+      changes_.push_back(!is_invariant(*loop.body, i));
+      if (changes_.back()) bytes += loop.body->parameters()[i].type()->bytes();
+    }
+    kept_ = loop.kept ? loop.kept : std::clamp(kKeptBytes / std::max<int64_t>(bytes, 1), kMinKept, kMaxKept);
+  }
+
+  // x: the carries; ct: cotangents of the marked results.
+  Values record(Builder& b, Ops x, Ops ct) {
+    absl::StatusOr<Loop> counting = counted(loop_);
+    absl::StatusOr<ComputationPtr> back = step_back(loop_, marked_);
+    if (!get_or_fail(b, counting) || !get_or_fail(b, back)) return Values(ct.size());
+    back_ = *std::move(back);
+    const Values run = record_loop(b, *counting, joined(x, {{number(b, 0)}}));
+    if (!b.ok()) return Values(ct.size());
+    const Values state = picked(x, changes_), fixed = picked(x, changes_, false);
+    states_ = state.size();
+    Values carries{run.back(), number(b, 0), b.zeros(array_type_or_die(DType::kS64, {{kept_ + 1}}))};
+    for (const Value& v : state) {
+      Dims dims{kept_ + 1};
+      dims.insert(dims.end(), v.dims().begin(), v.dims().end());
+      absl::StatusOr<const Type*> rows = array_type(v.dtype(), dims);
+      if (!get_or_fail(b, rows)) return Values(ct.size());
+      carries.push_back(put_row(b, b.zeros(*rows), v, number(b, 0)));
+    }
+    carries = joined(joined(carries, ct), fixed);
+    if (!b.ok()) return Values(ct.size());
+    // While steps are left: sweep forward to the last of them, then undo those whose state is there.
+    const Values out = scalar_loop(
+        b, carries, [](Builder& in, Ops p) { return in.compare(p[kLeft], number(in, 0), "GT"); },
+        [&](Builder& in, Ops p) { return undo(in, sweep(in, p)); });
+    const auto first = out.begin() + static_cast<int64_t>(kRows + states_);
+    return {first, first + static_cast<int64_t>(ct.size())};
+  }
+
+ private:
+  // Carries: steps left, the top row, the step of the state in every row; rows; cotangents; fixed carries.
+  static constexpr size_t kLeft = 0, kTop = 1, kSteps = 2, kRows = 3;
+
+  static Value row(Builder& b, const Value& rows, const Value& at) {
+    Values starts(rows.rank(), number(b, 0));
+    Dims sizes = rows.dims();
+    starts[0] = at;
+    sizes[0] = 1;
+    return b.reshape(b.dynamic_slice(rows, starts, sizes), std::span(rows.dims()).subspan(1));
+  }
+  static Value put_row(Builder& b, const Value& rows, const Value& x, const Value& at) {
+    Values starts(rows.rank(), number(b, 0));
+    starts[0] = at;
+    return b.dynamic_update_slice(rows, b.reshape(x, prepend(1, x.dims())), starts);
+  }
+  Values top_state(Builder& b, Ops p) const {
+    Values out;
+    for (size_t i = 0; i < states_; ++i) out.push_back(row(b, p[kRows + i], p[kTop]));
+    return out;
+  }
+  Ops fixed(Ops p) const { return p.subspan(p.size() - (changes_.size() - states_)); }
+  // The loop's carries, of those that change and those that do not.
+  Values all_carries(Ops state, Ops rest) const {
+    Values out;
+    size_t s = 0, f = 0;
+    for (bool changes : changes_) out.push_back(changes ? state[s++] : rest[f++]);
+    return out;
+  }
+
+  // The state after `steps` more.
+  Values advanced(Builder& b, const Value& steps, Ops state, Ops rest) const {
+    const Values carries = joined(joined({{number(b, 0), steps}}, state), rest);
+    const Values out = scalar_loop(
+        b, carries, [](Builder& in, Ops p) { return in.compare(p[0], p[1], "LT"); },
+        [&](Builder& in, Ops p) {
+          const Ops unchanged = p.subspan(2 + states_);
+          const Values next =
+              inline_computation(in, *loop_.body, all_carries(p.subspan(2, states_), unchanged));
+          if (!in.ok()) return Values(p.size());
+          return joined(joined({{in.add(p[0], number(in, 1)), p[1]}}, picked(next, changes_)), unchanged);
+        });
+    return {out.begin() + 2, out.begin() + 2 + static_cast<int64_t>(states_)};
+  }
+
+  // Forward from the top row to the last step that is left; rows on the way as the schedule says.
+  Values sweep(Builder& b, Ops p) const {
+    // Further carries: the step and the state at hand.
+    Values carries(p.begin(), p.end());
+    carries.push_back(row(b, p[kSteps], p[kTop]));
+    carries = joined(carries, top_state(b, p));
+    const size_t here = p.size();
+    Values out = scalar_loop(
+        b, carries,
+        [&](Builder& in, Ops q) { return in.compare(in.add(q[here], number(in, 1)), q[kLeft], "LT"); },
+        [&](Builder& in, Ops q) {
+          const Value slots = in.subtract(number(in, kept_), q[kTop]);
+          const Value steps = steps_to_next(in, in.subtract(q[kLeft], q[here]), slots);
+          const Values state = advanced(in, steps, q.subspan(here + 1), fixed(q.first(here)));
+          if (!in.ok()) return Values(q.size());
+          Values next(q.begin(), q.end());
+          next[here] = in.add(q[here], steps);
+          next[kTop] = in.add(q[kTop], number(in, 1));
+          next[kSteps] = put_row(in, q[kSteps], next[here], next[kTop]);
+          for (size_t i = 0; i < states_; ++i) {
+            next[kRows + i] = put_row(in, q[kRows + i], state[i], next[kTop]);
+            next[here + 1 + i] = state[i];
+          }
+          return next;
+        });
+    out.resize(here);
+    return out;
+  }
+
+  // Steps back while the top row holds the state before the last step that is left.
+  Values undo(Builder& b, const Values& carries) const {
+    return scalar_loop(
+        b, carries,
+        [](Builder& in, Ops p) {
+          return in.compare(in.add(row(in, p[kSteps], p[kTop]), number(in, 1)), p[kLeft], "EQ");
+        },
+        [&](Builder& in, Ops p) {
+          const size_t m = p.size() - kRows - changes_.size(), at = kRows + states_;
+          const Values x = all_carries(top_state(in, p), fixed(p));
+          const Values ct = inline_computation(in, *back_, joined(x, p.subspan(at, m)));
+          if (!in.ok()) return Values(p.size());
+          Values next(p.begin(), p.end());
+          next[kLeft] = in.subtract(p[kLeft], number(in, 1));
+          next[kTop] = in.subtract(p[kTop], number(in, 1));
+          std::copy(ct.begin(), ct.end(), next.begin() + static_cast<int64_t>(at));
+          return next;
+        });
+  }
+
+  const Loop& loop_;
+  const Mask& marked_;
+  Mask changes_;
+  int64_t kept_;
+  size_t states_ = 0;
+  ComputationPtr back_;
+};
+
+// Marks of the loop of carries and tangents: the marked carries, and all tangents.
+Mask with_tangents(const Mask& marked) {
+  Mask out = marked;
+  out.resize(marked.size() + count(marked), true);
+  return out;
+}
+
+// Cotangents by reverse mode through (x, dx), by the marked x.
+Values reverse_of_forward(Builder& b, const LoopDerivative& d, Ops x, Ops dx, Ops ct_x, Ops ct_dx) {
+  absl::StatusOr<Loop> both = tangent_loop(d.loop, d.marked);
+  const size_t m = dx.size();
+  if (!get_or_fail(b, both)) return Values(m);
+  const Values operands = joined(joined(x, dx), joined(ct_x, ct_dx));
+  Values out = record_loop_derivative(b, {LoopDirection::kReverse, *std::move(both), with_tangents(d.marked)},
+                                      operands);
+  out.resize(m);
+  return out;
+}
+
+absl::StatusOr<ComputationPtr> expansion(const LoopDerivative& d) {
+  const size_t n = d.marked.size(), m = count(d.marked);
+  std::vector<const Type*> types = d.loop.body->parameter_types();
+  const int groups = d.direction == LoopDirection::kForwardOfReverse ? 3 : 1;
+  for (int i = 0; i < groups; ++i) append_marked(&types, *d.loop.body, d.marked);
+  return record_region(types, [&](Builder& b, Ops p) {
+    const Ops x = p.first(n), first = p.subspan(n, m);
+    if (d.direction == LoopDirection::kReverse) return Reversal(d.loop, d.marked).record(b, x, first);
+    if (d.direction == LoopDirection::kForwardOfReverse)
+      return reverse_of_forward(b, d, x, p.subspan(n + m, m), p.subspan(n + 2 * m, m), first);
+    const absl::StatusOr<Loop> both = tangent_loop(d.loop, d.marked);
+    if (!get_or_fail(b, both)) return Values(m);
+    const Values out = record_loop(b, *both, p);
+    if (!b.ok()) return Values(m);
+    return Values(out.begin() + static_cast<int64_t>(n), out.end());
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<Mask> closed_marks(const Computation& body, Mask marks) {
+  while (true) {
+    const absl::StatusOr<JvpComputation> derived = jvp_computation(body, marks, marks, JvpMode::kLinearize);
+    if (!derived.ok()) return derived.status();
+    if (derived->results == marks) return marks;
+    marks = derived->results;
+  }
+}
+
+absl::StatusOr<Loop> counted(const Loop& loop) {
+  std::vector<const Type*> types = loop.body->parameter_types();
+  const size_t n = types.size();
+  types.push_back(scalar_type(DType::kS64));
+  absl::StatusOr<ComputationPtr> cond =
+      record_region(types, [&](Builder& b, Ops p) { return inline_computation(b, *loop.cond, p.first(n)); });
+  if (!cond.ok()) return cond.status();
+  absl::StatusOr<ComputationPtr> body = record_region(types, [&](Builder& b, Ops p) {
+    return joined(inline_computation(b, *loop.body, p.first(n)), {{b.add(p[n], number(b, 1))}});
+  });
+  if (!body.ok()) return body.status();
+  return Loop{*std::move(cond), *std::move(body), loop.kept};
+}
+
+std::optional<LoopDerivative> loop_derivative(const Node& call) {
+  if (call.op() != Op::call || !call.attrs().has(Attr::direction)) return std::nullopt;
+  const auto& regions = call.attrs().computations(Attr::branches);
+  LoopDerivative out;
+  const auto named = std::find(kDirections.begin(), kDirections.end(), call.attrs().string(Attr::direction));
+  if (named == kDirections.end() || regions.size() != 2) return std::nullopt;
+  out.direction = static_cast<LoopDirection>(named - kDirections.begin());
+  out.loop = {regions[0], regions[1], call.attrs().integer(Attr::length)};
+  out.marked.assign(regions[1]->parameters().size(), false);
+  for (int64_t i : call.attrs().ints(Attr::dimensions))
+    if (i >= 0 && i < static_cast<int64_t>(out.marked.size())) out.marked[i] = true;
+  return out;
+}
+
+Values record_loop_derivative(Builder& b, const LoopDerivative& d, Ops operands) {
+  const Values failed(count(d.marked));
+  if (!b.ok() || failed.empty()) return failed;
+  absl::StatusOr<ComputationPtr> body = remembered_as<ComputationPtr>(
+      {d.loop.cond.get(), d.loop.body.get()},
+      option_text(kDirections[static_cast<size_t>(d.direction)], {d.marked}, d.loop.kept),
+      [&] { return expansion(d); });
+  if (!get_or_fail(b, body)) return failed;
+  Dims marked;
+  for (size_t i = 0; i < d.marked.size(); ++i)
+    if (d.marked[i]) marked.push_back(static_cast<int64_t>(i));
+  const Values out = b.make_multi(
+      Op::call, operands,
+      intern_attrs({{Attr::body, *std::move(body)},
+                    {Attr::direction, std::string(kDirections[static_cast<size_t>(d.direction)])},
+                    {Attr::branches, std::vector<ComputationPtr>{d.loop.cond, d.loop.body}},
+                    {Attr::dimensions, marked},
+                    {Attr::length, d.loop.kept}}));
+  return b.ok() ? out : failed;
+}
+
+namespace {
+
+// Whether x[first, last) have a tangent.
+bool any_in(Ops t, size_t first, size_t last) { return any(t.subspan(first, last - first)); }
+
+Values tangents_or_zeros(Builder& b, Ops t, Ops x) {
+  Values out;
+  for (size_t i = 0; i < x.size(); ++i) out.push_back(or_zeros(b, t[i], x[i]));
+  return out;
+}
+
+// The derivative of tangents, the last results of the loop of carries and tangents.
+Values forward_tangents(Builder& b, const LoopDerivative& d, Ops x, Ops t) {
+  const size_t n = d.marked.size(), m = count(d.marked);
+  Values out(m);
+  if (!any_in(t, 0, n))
+    return record_loop_derivative(b, d, joined(x.first(n), tangents_or_zeros(b, t.subspan(n), x.subspan(n))));
+  const absl::StatusOr<Loop> both = tangent_loop(d.loop, d.marked);
+  if (!get_or_fail(b, both)) return out;
+  const absl::StatusOr<Mask> marks = closed_marks(*both->body, present(t));
+  if (!get_or_fail(b, marks)) return out;
+  Values operands(x.begin(), x.end());
+  for (size_t i = 0; i < x.size(); ++i)
+    if ((*marks)[i]) operands.push_back(or_zeros(b, t[i], x[i]));
+  const Values all = record_loop_derivative(b, {LoopDirection::kForward, *both, *marks}, operands);
+  size_t next = 0;
+  for (size_t i = 0; i < n + m; ++i) {
+    if (!(*marks)[i]) continue;
+    if (i >= n) out[i - n] = all[next];
+    ++next;
+  }
+  return out;
+}
+
+// The derivative of cotangents; of other carries that have tangents there are cotangents too, of results
+// without.
+Values reverse_tangents(Builder& b, const LoopDerivative& d, Ops x, Ops t) {
+  const size_t n = d.marked.size(), m = count(d.marked);
+  const Values ct_tangents = tangents_or_zeros(b, t.subspan(n), x.subspan(n));
+  if (!any_in(t, 0, n)) return record_loop_derivative(b, d, joined(x.first(n), ct_tangents));
+  Mask wide = d.marked;
+  for (size_t i = 0; i < n; ++i) wide[i] = wide[i] || t[i];
+  const absl::StatusOr<Mask> marks = closed_marks(*d.loop.body, wide);
+  if (!get_or_fail(b, marks)) return Values(m);
+  Values ct, dx, dct;
+  size_t at = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (!(*marks)[i]) continue;
+    dx.push_back(or_zeros(b, t[i], x[i]));
+    ct.push_back(d.marked[i] ? x[n + at] : b.zeros_like(x[i]));
+    dct.push_back(d.marked[i] ? ct_tangents[at] : b.zeros_like(x[i]));
+    at += d.marked[i];
+  }
+  const Values all = record_loop_derivative(b, {LoopDirection::kForwardOfReverse, d.loop, *marks},
+                                            joined(joined(x.first(n), ct), joined(dx, dct)));
+  Values out;
+  at = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (!(*marks)[i]) continue;
+    if (d.marked[i]) out.push_back(all[at]);
+    ++at;
+  }
+  return out;
+}
+
+}  // namespace
+
+JvpResult loop_derivative_jvp(Builder& b, const LoopDerivative& d, const Node& node, Ops x, Ops t) {
+  const size_t n = d.marked.size(), m = count(d.marked);
+  JvpResult out{Values(m), results_of(b, node, x)};
+  if (d.direction == LoopDirection::kForward) {
+    out.tangents = forward_tangents(b, d, x, t);
+  } else if (d.direction == LoopDirection::kReverse) {
+    out.tangents = reverse_tangents(b, d, x, t);
+  } else if (!any_in(t, 0, n + m)) {
+    out.tangents = record_loop_derivative(
+        b, d, joined(x.first(n + m), tangents_or_zeros(b, t.subspan(n + m), x.subspan(n + m))));
+  } else {
+    // It is part of reverse mode through (x, dx) with cotangents (dct, ct).
+    absl::StatusOr<Loop> both = tangent_loop(d.loop, d.marked);
+    if (!get_or_fail(b, both)) return out;
+    auto in_order = [&](Ops v) {
+      return joined(joined(v.first(n), v.subspan(n + m, m)),
+                    joined(v.subspan(n + 2 * m, m), v.subspan(n, m)));
+    };
+    const LoopDerivative reverse{LoopDirection::kReverse, *std::move(both), with_tangents(d.marked)};
+    out.tangents = reverse_tangents(b, reverse, in_order(x), in_order(t));
+    out.tangents.resize(m);
+  }
+  return out;
+}
+
+Values loop_derivative_transpose(Builder& b, const LoopDerivative& d, Ops x, Marks linear, Ops ct) {
+  const size_t n = d.marked.size(), m = count(d.marked);
+  Values out(x.size());
+  const size_t fixed = d.direction == LoopDirection::kForwardOfReverse ? n + m : n;
+  if (std::find(linear.begin(), linear.begin() + static_cast<int64_t>(fixed), true) !=
+      linear.begin() + static_cast<int64_t>(fixed)) {
+    b.fail(absl::InvalidArgumentError("cannot transpose the derivative of a while loop by its carries"));
+    return out;
+  }
+  Values v;
+  for (size_t i = 0, at = 0; i < n; ++i)
+    if (d.marked[i]) v.push_back(ct[at] ? ct[at] : b.zeros_like(x[i])), ++at;
+  auto set = [&](size_t from, const Values& values) {
+    std::copy(values.begin(), values.end(), out.begin() + static_cast<int64_t>(from));
+  };
+  auto other_way = [&](LoopDirection direction) {
+    return record_loop_derivative(b, {direction, d.loop, d.marked}, joined(x.first(n), v));
+  };
+  if (d.direction == LoopDirection::kForward) set(n, other_way(LoopDirection::kReverse));
+  if (d.direction == LoopDirection::kReverse) set(n, other_way(LoopDirection::kForward));
+  if (d.direction == LoopDirection::kForwardOfReverse) {
+    Values none;
+    for (const Value& value : v) none.push_back(b.zeros_like(value));
+    set(n + m, reverse_of_forward(b, d, x.first(n), v, none, x.subspan(n, m)));
+    set(n + 2 * m, other_way(LoopDirection::kForward));
+  }
+  for (size_t i = 0; i < out.size(); ++i)
+    if (!linear[i]) out[i] = Value();
+  return out;
+}
+
+BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, Ops x, Marks batched, int64_t size) {
+  const size_t n = d.marked.size();
+  BatchResult out = all_batched(Values(count(d.marked)));
+  Mask marks(batched.begin(), batched.begin() + static_cast<int64_t>(n));
+  for (size_t i = 0; i < n; ++i) marks[i] = marks[i] || d.marked[i];
+  const std::optional<LanesLoop> lanes = lanes_loop(b, d.loop, marks, size);
+  if (!lanes) return out;
+  LoopDerivative wide{d.direction, lanes->loop, d.marked};
+  wide.marked.resize(lanes->size(), false);
+  Values operands = lanes_carries(b, *lanes, x.first(n), batched.first(n), size);
+  for (size_t i = n; i < x.size(); ++i) operands.push_back(with_batch(b, x[i], batched[i], size));
+  out.results = record_loop_derivative(b, wide, operands);
+  return out;
+}
+
+}  // namespace lamina::hlo

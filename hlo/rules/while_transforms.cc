@@ -1,0 +1,278 @@
+// The rules of while: a loop over carries and tangents forward; in reverse mode a scan where it counts to a
+// constant, else what stands for its derivative.
+#include "hlo/rules/while_transforms.h"
+
+#include <algorithm>
+
+#include "hlo/literal.h"
+#include "hlo/rules/scan_transforms.h"
+
+namespace lamina::hlo {
+
+using Ops = std::span<const Value>;
+using Marks = std::span<const bool>;
+
+namespace {
+
+// A constant scalar integer, seen through a carry that no step changes; absent otherwise.
+std::optional<int64_t> constant_integer(const Value& v) {
+  if (!v || v.node()->op() != Op::constant || !v.type()->is_scalar() || !is_integer(v.dtype()))
+    return std::nullopt;
+  const int64_t x = v.node()->attrs().literal(Attr::value)->int_at(0);
+  if (v.dtype() == DType::kU64 && x < 0) return std::nullopt;
+  return x;
+}
+
+std::optional<size_t> parameter_number(const Computation& c, Operand o) {
+  for (size_t i = 0; i < c.parameters().size(); ++i)
+    if (c.parameters()[i].operand() == o) return i;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Loop loop_of(const Node& n) {
+  return {n.attrs().computation(Attr::cond), n.attrs().computation(Attr::body),
+          n.attrs().integer(Attr::length)};
+}
+
+Values record_loop(Builder& b, const Loop& loop, Ops carries) {
+  if (loop.kept == 0) return b.while_loop(carries, loop.cond, loop.body);
+  return b.make_multi(
+      Op::while_, carries,
+      intern_attrs({{Attr::cond, loop.cond}, {Attr::body, loop.body}, {Attr::length, loop.kept}}));
+}
+
+// How often a loop runs whose condition compares a carry that steps by a constant with a constant.
+std::optional<int64_t> trip_count(const Node& loop, Ops carries) {
+  const Computation &cond = *loop.attrs().computation(Attr::cond),
+                    &body = *loop.attrs().computation(Attr::body);
+  const Node* test = cond.roots()[0].node();
+  if (test->op() != Op::compare) return std::nullopt;
+  std::string direction = test->attrs().string(Attr::direction);
+  auto bound_of = [&](Operand o) -> std::optional<int64_t> {
+    if (const auto j = parameter_number(cond, o); j && is_invariant(body, *j))
+      return constant_integer(carries[*j]);
+    return constant_integer(Value(o));
+  };
+  Operand counter = test->operand(0);
+  std::optional<int64_t> bound = bound_of(test->operand(1));
+  if (!bound) {
+    counter = test->operand(1);
+    bound = bound_of(test->operand(0));
+    static constexpr std::pair<std::string_view, std::string_view> kFlipped[] = {
+        {"LT", "GT"}, {"LE", "GE"}, {"GT", "LT"}, {"GE", "LE"}, {"NE", "NE"}, {"EQ", "EQ"}};
+    for (const auto& [from, to] : kFlipped)
+      if (direction == from) {
+        direction = to;
+        break;
+      }
+  }
+  const std::optional<size_t> i = parameter_number(cond, counter);
+  if (!bound || !i) return std::nullopt;
+  const std::optional<int64_t> start = constant_integer(carries[*i]);
+  const Node* step_node = body.roots()[*i].node();
+  const Operand self = body.parameters()[*i].operand();
+  if (!start || (step_node->op() != Op::add && step_node->op() != Op::subtract)) return std::nullopt;
+  std::optional<int64_t> step;
+  if (step_node->operand(0) == self)
+    step = constant_integer(step_node->operand_value(1));
+  else if (step_node->op() == Op::add && step_node->operand(1) == self)
+    step = constant_integer(step_node->operand_value(0));
+  if (!step) return std::nullopt;
+  using Wide = __int128;
+  const Wide by = step_node->op() == Op::subtract ? -Wide{*step} : Wide{*step};
+  const Wide from = *start, to = *bound;
+  Wide count = -1;
+  auto ceil_div = [](Wide a, Wide d) { return a <= 0 ? Wide{0} : (a + d - 1) / d; };
+  if (direction == "LT" && by > 0) count = ceil_div(to - from, by);
+  if (direction == "LE" && by > 0) count = ceil_div(to - from + 1, by);
+  if (direction == "GT" && by < 0) count = ceil_div(from - to, -by);
+  if (direction == "GE" && by < 0) count = ceil_div(from - to + 1, -by);
+  if (direction == "NE" && by != 0 && (to - from) % by == 0) count = (to - from) / by;
+  if (count < 0) return std::nullopt;
+  // The counter must not wrap on its way.
+  const Wide last = from + count * by;
+  const DType t = carries[*i].dtype();
+  const int bits = bit_width(t);
+  const Wide high = (Wide{1} << (is_signed(t) ? bits - 1 : bits)) - 1,
+             low = is_signed(t) ? -high - 1 : Wide{0};
+  if (last < low || last > high || count > (Wide{1} << 40)) return std::nullopt;
+  return static_cast<int64_t>(count);
+}
+
+namespace {
+
+// A computation that takes, and ignores, further parameters.
+absl::StatusOr<ComputationPtr> with_parameters(const Computation& c, std::span<const Type* const> more) {
+  Values parameters(c.parameters().begin(), c.parameters().end());
+  for (const Type* t : more) parameters.push_back(make_parameter(t));
+  return Computation::make(parameters, c.roots());
+}
+
+}  // namespace
+
+JvpResult while_jvp(Builder& b, const Node& node, Ops x, Ops t) {
+  const size_t n = x.size();
+  JvpResult out{Values(n), {}};
+  Mask marks = present(t);
+  absl::StatusOr<JvpComputation> derived;
+  while (true) {
+    derived = jvp_computation(*node.attrs().computation(Attr::body), marks, marks, JvpMode::kForward);
+    if (!get_or_fail(b, derived)) return out;
+    if (derived->results == marks) break;
+    marks = derived->results;
+  }
+  Values operands(x.begin(), x.end());
+  std::vector<const Type*> types;
+  for (size_t i = 0; i < n; ++i)
+    if (marks[i]) {
+      operands.push_back(or_zeros(b, t[i], x[i]));
+      types.push_back(x[i].type());
+    }
+  absl::StatusOr<ComputationPtr> cond = with_parameters(*node.attrs().computation(Attr::cond), types);
+  if (!get_or_fail(b, cond)) return out;
+  const Values results = record_loop(b, {*cond, derived->body, node.attrs().integer(Attr::length)}, operands);
+  if (!b.ok()) return out;
+  out.primals.assign(results.begin(), results.begin() + n);
+  size_t next = n;
+  for (size_t i = 0; i < n; ++i)
+    if (marks[i]) out.tangents[i] = results[next++];
+  return out;
+}
+
+JvpResult while_linearize(Builder& b, const Node& node, Ops x, Ops t) {
+  const Loop loop = loop_of(node);
+  const size_t n = x.size();
+  const JvpResult failed{Values(n), {}};
+  if (loop.kept == 0) {
+    if (const std::optional<int64_t> count = trip_count(node, x)) {
+      const Values scan = b.scan(loop.body, x, {}, *count, false);
+      if (!b.ok()) return failed;
+      return scan_linearize(b, *scan[0].node(), x, t);
+    }
+  }
+  const absl::StatusOr<Mask> marks = closed_marks(*loop.body, present(t));
+  if (!get_or_fail(b, marks)) return failed;
+  // Reverse mode counts the steps of the same loop, which is then one with this.
+  const absl::StatusOr<Loop> counting = counted(loop);
+  if (!get_or_fail(b, counting)) return failed;
+  Values carries(x.begin(), x.end()), operands(x.begin(), x.end());
+  carries.push_back(b.scalar_int(DType::kS64, 0));
+  JvpResult out{Values(n), record_loop(b, *counting, carries)};
+  for (size_t i = 0; i < n; ++i)
+    if ((*marks)[i]) operands.push_back(or_zeros(b, t[i], x[i]));
+  const Values tangents = record_loop_derivative(b, {LoopDirection::kForward, loop, *marks}, operands);
+  if (!b.ok()) return failed;
+  out.primals.pop_back();
+  size_t next = 0;
+  for (size_t i = 0; i < n; ++i)
+    if ((*marks)[i]) out.tangents[i] = tangents[next++];
+  return out;
+}
+
+Values while_transpose(Builder& b, const Node& node, Ops, Marks, Ops) {
+  b.fail(absl::UnimplementedError(
+      "cannot transpose a while loop that carries linear values: transpose a scan or fori_loop, or use vjp"));
+  return Values(node.operands().size());
+}
+
+Value select_lanes(Builder& b, const Value& pred, const Value& value, const Value& other) {
+  if (!value || value == other) return value;
+  return b.select(b.broadcast_in_dim(pred, value.dims(), {{0}}), value, other);
+}
+
+namespace {
+
+// The loop whose lanes stop each by itself: one more carry says which lanes go on. It runs while any does;
+// the others keep what they have, and run no loop inside.
+absl::StatusOr<Loop> masked(const Loop& loop, const ComputationPtr& body, const ComputationPtr& cond,
+                            Marks marks, int64_t size) {
+  const size_t n = marks.size();
+  ComputationPtr step_body = body, step_cond = cond;
+  const bool guard = may_loop(*loop.body) || may_loop(*loop.cond);
+  if (guard) {
+    Mask with_flag(marks.begin(), marks.end());
+    with_flag.push_back(true);
+    absl::StatusOr<ComputationPtr> inner_body = guarded(*loop.body), inner_cond = guarded(*loop.cond);
+    if (!inner_body.ok()) return inner_body.status();
+    if (!inner_cond.ok()) return inner_cond.status();
+    absl::StatusOr<BatchComputation> lanes_body = batch_computation(**inner_body, with_flag, marks, size);
+    if (!lanes_body.ok()) return lanes_body.status();
+    absl::StatusOr<BatchComputation> lanes_cond = batch_computation(**inner_cond, with_flag, {{true}}, size);
+    if (!lanes_cond.ok()) return lanes_cond.status();
+    step_body = lanes_body->body;
+    step_cond = lanes_cond->body;
+  }
+  std::vector<const Type*> types;
+  for (const Value& p : body->parameters()) types.push_back(p.type());
+  types.push_back(batched_type(scalar_type(DType::kBool), size));
+  absl::StatusOr<ComputationPtr> go = record_region(types, [&](Builder& b, Ops p) {
+    return Values{b.reduce(p[n], Op::or_, b.scalar_int(DType::kBool, 0), {{0}})};
+  });
+  if (!go.ok()) return go.status();
+  absl::StatusOr<ComputationPtr> step = record_region(types, [&](Builder& b, Ops p) {
+    Values next = inline_computation(b, *step_body, guard ? p : p.first(n));
+    for (size_t i = 0; i < n; ++i)
+      if (marks[i]) next[i] = select_lanes(b, p[n], next[i], p[i]);
+    if (!b.ok()) return next;
+    Values tested = next;
+    if (guard) tested.push_back(p[n]);
+    const Value more = inline_computation(b, *step_cond, tested)[0];
+    next.push_back(b.ok() ? b.and_(p[n], more) : Value());
+    return next;
+  });
+  if (!step.ok()) return step.status();
+  return Loop{*std::move(go), *std::move(step), loop.kept};
+}
+
+}  // namespace
+
+std::optional<LanesLoop> lanes_loop(Builder& b, const Loop& loop, Mask marks, int64_t size) {
+  const size_t n = marks.size();
+  const Mask one_false(1, false);
+  absl::StatusOr<BatchComputation> body, cond;
+  while (true) {
+    body = batch_computation(*loop.body, marks, marks, size);
+    if (!get_or_fail(b, body)) return std::nullopt;
+    Mask grown = body->results;
+    cond = batch_computation(*loop.cond, grown, one_false, size);
+    if (!get_or_fail(b, cond)) return std::nullopt;
+    // Lanes that stop at different steps differ in every carry that a step changes.
+    if (cond->results[0])
+      for (size_t i = 0; i < n; ++i) grown[i] = grown[i] || !is_invariant(*loop.body, i);
+    if (grown == marks) break;
+    marks = grown;
+  }
+  if (!cond->results[0]) return LanesLoop{{cond->body, body->body, loop.kept}, marks, nullptr};
+  absl::StatusOr<Loop> lanes = masked(loop, body->body, cond->body, marks, size);
+  if (!get_or_fail(b, lanes)) return std::nullopt;
+  return LanesLoop{*std::move(lanes), marks, cond->body};
+}
+
+Values lanes_carries(Builder& b, const LanesLoop& lanes, Ops x, Marks batched, int64_t size) {
+  Values out;
+  for (size_t i = 0; i < x.size(); ++i)
+    out.push_back(lanes.batched[i] ? with_batch(b, x[i], batched[i], size) : x[i]);
+  if (!lanes.go) return out;
+  const Values started = inline_computation(b, *lanes.go, out);
+  out.push_back(b.ok() ? started[0] : Value());
+  return out;
+}
+
+BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
+  BatchResult out = all_batched(Values(x.size()));
+  const std::optional<LanesLoop> lanes =
+      lanes_loop(b, loop_of(node), Mask(batched.begin(), batched.end()), size);
+  if (!lanes) return out;
+  const Values carries = lanes_carries(b, *lanes, x, batched, size);
+  if (!b.ok()) return out;
+  Values results = record_loop(b, lanes->loop, carries);
+  if (!b.ok()) return out;
+  results.resize(x.size());
+  out.results = std::move(results);
+  out.batched.assign(lanes->batched.begin(), lanes->batched.end());
+  return out;
+}
+
+}  // namespace lamina::hlo
