@@ -54,7 +54,7 @@ class _Custom:
     ) -> None:
         if not callable(fun):
             raise TypeError(f"{type(self).__name__} needs a function, not {type(fun).__name__}")
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, updated=())
         self.fun = fun
         nums = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
         names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else tuple(nondiff_argnames)
@@ -70,6 +70,11 @@ class _Custom:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("defjvp", "defjvps", "defvjp", "def_vmap"):  # of a function with several rules
+            return getattr(self.fun, name)
+        raise AttributeError(f"a {type(self).__name__} function has no attribute {name!r}")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {_name(self.fun)}>"

@@ -142,3 +142,17 @@ def test_a_result_that_is_the_same_in_all_lanes_may_have_a_tangent_per_lane():
     near(dot, 3 * X)
     near(lm.grad(lambda x: lm.vmap(f)(x).sum())(X), np.full(3, 3.0))
     near(lm.jit(lm.vmap(lm.grad(f)))(X), np.full(3, 3.0))
+
+
+def test_one_function_with_several_rules():
+    @custom_vmap
+    @lm.custom_jvp
+    def f(x):
+        return lnp.sin(x)
+
+    f.defjvp(lambda primals, tangents: (f(*primals), 3 * tangents[0]))
+    f.def_vmap(lambda size, in_batched, x: (10 * lnp.sin(x), in_batched[0]))
+    near(lm.vmap(f)(X), 10 * np.sin(X))
+    near(lm.grad(f)(0.5), 3.0)
+    with pytest.raises(AttributeError, match="custom_vmap function has no attribute 'defvpj'"):
+        f.defvpj(None, None)

@@ -200,7 +200,7 @@ def _functions() -> None:
     jax = sys.modules["jax"]
     _put(
         "jax.custom_derivatives",
-        [lm],
+        [lm.custom_derivatives, lm],
         _some(jax, ("custom_jvp", "custom_vjp", "custom_gradient", "closure_convert")),
     )
     _put("jax.custom_batching", [lm.custom_batching], wrap=None)
