@@ -113,7 +113,8 @@ Body loop_body(const ControlNames& names, const Named& step, std::vector<Lazy>& 
     return Body(step.f, joined(types, slices), types);
   };
   Body body = traced();
-  if (settle(carry, body)) body = traced();
+  // A leaf may take the type of one that has taken another: each round decides one at least.
+  for (size_t i = 0; i <= carry.size() && settle(carry, body); ++i) body = traced();
   std::string wrong;
   for (size_t i = 0; i < carry.size(); ++i) {
     const std::string out = i < body.results.size() ? text(body.results[i]) : "nothing";

@@ -10,7 +10,7 @@ from lamina._core import Tensor
 from lamina._custom import closure_convert, custom_gradient, custom_jvp, custom_vjp
 from lamina._devices import default_backend, device_get, device_put, named_call, named_scope
 from lamina._jacobian import hessian, jacfwd, jacrev
-from lamina._jit import Jitted, jit
+from lamina._jit import Jitted, disable_jit, jit
 from lamina._numerics import numerics
 from lamina._tensor import block_until_ready
 from lamina._transforms import (
@@ -58,6 +58,7 @@ __all__ = [
     "default_dtypes",
     "device_get",
     "device_put",
+    "disable_jit",
     "eval_shape",
     "grad",
     "hessian",

@@ -113,10 +113,11 @@ class _Variant:
 
 
 class _Tracing(threading.local):
-    """The jit traces open on a thread, innermost last."""
+    """The jit traces open on a thread, innermost last; and whether functions are called as they are instead."""
 
     def __init__(self) -> None:
         self.open: list[_Context] = []
+        self.disabled = False
 
 
 class _Context:
@@ -518,6 +519,8 @@ class Jitted(_core.JitCalls):
     # A call like an earlier one is served by the base class (python/jitted.cc), with what `_general` tells it.
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any], on: _Self | None = None) -> Any:
+        if tracing.disabled:
+            return self._f(*(args if on is None else (on.ref(), *args)), **kwargs)
         given = args if on is None else (on, *args)
         leaves, treedef, static = self._arguments(given, kwargs)
         index = _checks.index_mode()
@@ -669,6 +672,21 @@ class Traced:
         types: list[Any] = [ShapeDtype(shape, dtype) for dtype, shape in self._trace.program.result_types]
         return self._trace.result(types)
 
+    @property
+    def args_info(self) -> Any:
+        """(arguments, keyword arguments), static ones left out, with a ShapeDtype for each array."""
+        return tree_unflatten(self._treedef, [ShapeDtype(shape, dtype) for shape, dtype in self._types])
+
+    @property
+    def in_tree(self) -> TreeDef:
+        """The structure of (arguments, keyword arguments), static ones left out."""
+        return self._treedef
+
+    @property
+    def out_tree(self) -> TreeDef:
+        """The structure of the result."""
+        return tree_flatten(self.out_info)[1]
+
     def as_text(self, form: str = "short") -> str:
         """The recorded program: ``"short"``, ``"canonical"`` (parses again) or ``"full"`` (with source lines)."""
         return self._trace.program.text(form, _name(self._jitted._f))
@@ -734,6 +752,22 @@ class Compiled(Lowered):
                 "it again, or call the jitted function"
             )
         return self._jitted._run(self._trace, self._variant, args, kwargs, treedef, leaves)
+
+
+@contextlib.contextmanager
+def disable_jit(disable: bool = True) -> Iterator[None]:
+    """Jitted functions called inside the block, or inside a function it decorates, run as the plain functions they are.
+
+    Each line runs at each call, so that a debugger stops in it and values can be printed. Blocks nest, with False
+    jitting again; other threads are not concerned. Loops and branches of `lamina.lax` stay what they are.
+    """
+    saved, tracing.disabled = tracing.disabled, disable
+    _core.add_check_scopes(1)  # calls that finished traces serve ask here first
+    try:
+        yield
+    finally:
+        _core.add_check_scopes(-1)
+        tracing.disabled = saved
 
 
 def jit(

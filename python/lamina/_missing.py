@@ -18,7 +18,6 @@ _INSTEAD: dict[str, dict[str, str]] = {
         "Device": _DEVICES,
         "device_count": _DEVICES,
         "devices": _DEVICES,
-        "disable_jit": "call the function that was jitted: f.__wrapped__",
         "ensure_compile_time_eval": "compute it outside the traced function; its value is then a constant",
         "live_arrays": "lamina.cache.show tells what is compiled; memory belongs to the Tensors that you hold",
         "make_jaxpr": "use lamina.jit(f).lower(*args), which prints the program",

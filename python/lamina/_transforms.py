@@ -64,11 +64,14 @@ class _Flat:
         out, self.out_tree = tree_flatten(self.f(*args, **kwargs))
         if self.keep_text:
             self.out_text = [(i, x) for i, x in enumerate(out) if isinstance(x, (str, bytes))]
-        results = [_result(x, self.f) for x in out if not (self.keep_text and isinstance(x, (str, bytes)))]
+        results = [self._result(x) for x in out if not (self.keep_text and isinstance(x, (str, bytes)))]
         self.written = _writes.written(
             self.f, self.treedef, leaves, given, functools.partial(_argument_path, self.f)
         )
         return [*results, *(leaves[i] for i in self.written)] if self.written else results
+
+    def _result(self, x: Any) -> Tensor:
+        return _result(x, self.f)
 
     def settled(self, args: Sequence[Any], kwargs: dict[str, Any], outputs: list[Any]) -> list[Any]:
         """The function's own results of `outputs`; what it wrote to its arguments, the caller's get."""
@@ -84,6 +87,15 @@ class _Flat:
             lambda i: _argument_path(self.f, tree_paths(tree)[i]),
         )
         return outputs[:n]
+
+
+class _Decided(_Flat):
+    """Of which integers among the results have the type that they show: cotangents of it fit them."""
+
+    def _result(self, x: Any) -> Tensor:
+        t = _result(x, self.f)
+        decided = t.weak_type and t.dtype.kind in "iu"
+        return _core.elementwise("convert", t, dtype=t.dtype.name) if decided else t
 
 
 def _result(x: Any, f: Callable[..., Any]) -> Tensor:
@@ -361,7 +373,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     primal is None.
     """
     leaves, treedef = _flatten_arguments(f, primals, {})
-    flat = _Flat(_value_and_aux(f) if has_aux else f, treedef)
+    flat = _Decided(_value_and_aux(f) if has_aux else f, treedef)
     everything, pull, _ = _core.vjp(flat, leaves)
     out = tree_unflatten(flat.out_tree, flat.settled(primals, {}, everything))
     value, aux = out if has_aux else (out, None)
@@ -408,7 +420,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     `has_aux`, `f` returns (value, aux) and the result is (value, push_forward, aux).
     """
     leaves, treedef = _flatten_arguments(f, primals, {})
-    flat = _Flat(_value_and_aux(f) if has_aux else f, treedef)
+    flat = _Decided(_value_and_aux(f) if has_aux else f, treedef)
     outputs, _, push = _core.vjp(flat, leaves)
     outputs = flat.settled(primals, {}, outputs)
 

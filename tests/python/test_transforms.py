@@ -6,6 +6,7 @@ import collections
 import dataclasses
 
 import lamina as lm
+import lamina.lax as lax
 import lamina.numpy as lnp
 import numpy as np
 import pytest
@@ -366,3 +367,58 @@ def test_vmap_names_paths_only_where_it_refuses(monkeypatch):
     assert not calls
     with pytest.raises(ValueError, match=r"size 4: t\[0\] .*; size 5: t\[1\]"):
         lm.vmap(lambda t: t)([lnp.ones(4), lnp.ones(5)])
+
+
+def test_what_a_traced_program_takes_and_gives():
+    traced = lm.jit(lambda x, n, *, scale: {"y": [x * scale] * n}, static_argnums=1).trace(
+        lnp.ones((2, 3)), 2, scale=2.0
+    )
+    (args, kwargs) = traced.args_info
+    assert args == (lm.ShapeDtype((2, 3), "float32"),) and kwargs["scale"].shape == ()
+    assert traced.in_tree == lm.tree.structure(((0,), {"scale": 0}))
+    assert traced.lower().out_tree == lm.tree.structure({"y": [0, 0]})
+    assert traced.out_info["y"][1] == lm.ShapeDtype((2, 3), "float32")
+
+
+def test_results_of_vjp_are_cotangents_of_themselves():
+    def f(c, xs):
+        return lax.scan(lambda c, x: (c * x, [x, 0, 0.5]), c, xs)
+
+    out, pull = lm.vjp(f, lnp.asarray(2.0), lnp.ones(2))
+    assert [v.dtype.name for v in out[1]] == ["float32", "int32", "float32"]
+    c, xs = pull(out)
+    assert c.item() == 2.0 and xs.tolist() == [5.0, 5.0]
+
+
+def test_numbers_of_a_carry_take_the_types_of_each_other():
+    def shifted(last):
+        step = lambda c, _: ((c[1], c[2], c[3], 0.0), None)  # noqa: E731
+        return lax.scan(step, (0.0, 1.0, 2.0, last), lnp.zeros(2))[0]
+
+    assert [x.item() for x in shifted(lnp.float32(3.0))] == [2.0, 3.0, 0.0, 0.0]
+    assert lm.vmap(shifted)(lnp.array([3.0, 4.0]))[1].tolist() == [3.0, 4.0]
+
+
+def test_jit_switched_off():
+    seen = []
+
+    @lm.jit
+    def f(x):
+        seen.append(lm.jit(lambda v: v * 2)(x).tolist())
+        return x + 1
+
+    class Model:
+        scale = 3.0
+
+        @lm.jit
+        def __call__(self, x):
+            seen.append(x.item())
+            return x * self.scale
+
+    x, model = lnp.ones(2), Model()
+    with lm.disable_jit():
+        assert f(x).tolist() == f(x).tolist() == [2.0, 2.0]
+        assert model(lnp.float32(2.0)).item() == 6.0
+        with lm.disable_jit(False), pytest.raises(TypeError, match="tolist"):
+            f(x)
+    assert seen == [[2.0, 2.0], [2.0, 2.0], 2.0]

@@ -145,6 +145,7 @@ def _jax() -> None:
         "process_index": lambda backend=None: 0,
         "process_count": lambda backend=None: 1,
         "float0": adapters.FLOAT0,
+        "disable_jit": lm.disable_jit,
     }
     own["checkpoint_policies"] = lm.checkpoint_policies
     for name in _TRANSFORMS:
@@ -183,6 +184,7 @@ def _types() -> None:
         "bfloat16": np.dtype("bfloat16").type,
         "canonicalize_dtype": lambda dtype, allow_extended_dtype=False: types64.canonical(dtype),
         "issubdtype": adapters.issubdtype,
+        "TypePromotionError": TypeError,
         "extended": adapters.extended,
         "prng_key": adapters.prng_key,
         "scalar_type_of": lambda x: {"b": bool, "i": int, "u": int, "f": float, "c": complex}[

@@ -27,7 +27,9 @@ class _Meta(type):
         return lnp.asarray(types64.argument(x), dtype=types64.narrowed(cls.dtype.name))
 
     def __instancecheck__(cls, x: object) -> bool:
-        return isinstance(x, Tensor) and x.dtype == cls.dtype.name
+        return isinstance(x, cls.dtype.type) or (
+            isinstance(x, Tensor) and x.ndim == 0 and x.dtype == cls.dtype.name
+        )
 
 
 def table() -> dict[str, Any]:
