@@ -73,6 +73,29 @@ def test_derivatives_and_batches_of_loops():
     assert lm.jvp(lambda v: steps(v)[0], (8.0,), (1.0,))[1].item() == 0.125
 
 
+def test_gradients_go_through_loops_that_values_end():
+    @convert
+    def root(a):
+        x = a
+        while abs(x * x - a) > 1e-5:
+            x = 0.5 * (x + a / x)
+        return x
+
+    assert lm.grad(root)(2.0).item() == pytest.approx(0.5 / 2**0.5, rel=1e-4)
+
+    @convert
+    def horner(x):
+        total = 0.0
+        for i in range(20):
+            if total > 100:
+                break
+            total = total * x + i
+        return total
+
+    assert lm.grad(horner)(2.0).item() == 201.0
+    assert lm.vmap(lm.grad(horner))(lnp.array([2.0, 2.0])).numpy().tolist() == [201.0, 201.0]
+
+
 def test_batches_of_random_programs_are_their_calls():
     arguments = [(0, 0, 0), (3, 5, 2), (50, 2, 9), (-3, 8, 4)]
     batches = 0
@@ -297,6 +320,21 @@ def test_what_a_side_does_before_it_raises_is_undone():
 
     for x in (-1.0, 1.0, 2.0):
         assert [v.item() for v in convert(g)(x)] == list(g(x))
+
+
+def test_an_endless_loop_ends_by_what_leaves_it():
+    def f(x):
+        while True:
+            while True:
+                x = x - 1
+                if x < 3:
+                    return x
+                if x < 5:
+                    break
+            x = x - 0.5
+
+    for x in (10.0, 6.25, 0.0):
+        assert convert(f)(x).item() == f(x)
 
 
 def test_a_variable_without_a_value_raises_only_where_it_is_used():

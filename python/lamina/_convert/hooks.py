@@ -188,7 +188,7 @@ class Converted(Hooks):
         while True:
             holds = self._asked(test())
             if type(holds) is not bool:
-                return self._loop(None, holds, test, body, (test, body), no, names)
+                return self._loop(None, holds, test, body, (test, body), no, names, [])
             if not holds:
                 return _run(no)
             signal = _next(body())
@@ -196,14 +196,15 @@ class Converted(Hooks):
                 continue
             if signal.is_known:
                 return self._left(signal, no)
-            holds = choose(
-                self.staging,
-                asked(signal.kind == NORMAL),
-                lambda: self._asked(test()),
-                lambda: False,
-                test,
-            )
-            return self._loop(signal, holds, test, body, (test, body), no, names)
+            again: list[Any] = []
+
+            def go_on(again: list[Any] = again) -> Any:
+                again.append(self._asked(test()))
+                return again[0]
+
+            fine = asked(signal.kind == NORMAL)
+            holds = choose(self.staging, fine, go_on, lambda: False, test)
+            return self._loop(signal, holds, test, body, (test, body), no, names, again)
 
     def _loop(
         self,
@@ -214,12 +215,22 @@ class Converted(Hooks):
         reach: tuple[Any, ...],
         no: Block | None,
         names: _Names,
+        before: list[Any],
         counter: dict[str, Any] | None = None,
         runs: bool = False,
     ) -> Signal | None:
-        """A loop that goes on while `test`, as `holds` says at first; `signal` is how an iteration before it ended."""
+        """A loop that goes on while `test`, as `holds` says at first; `signal` is how an iteration before it ended.
+
+        `before` is what `test` gave until now.
+        """
         box = {} if counter is None else counter
         seen = {NORMAL}
+        tests = [*before, *([holds] if signal is None else [])]
+
+        def go_on() -> Any:
+            tests.append(self._asked(test()))
+            return tests[-1]
+
         box["go"] = holds
         if signal is not None:
             box["kind"] = signal.kind
@@ -230,7 +241,7 @@ class Converted(Hooks):
         def step(_: list[Tensor]) -> None:
             end = _next(body())
             if end is None:
-                go = self._asked(test())
+                go = go_on()
             else:
                 seen.update(end.possible)
                 box["kind"] = end.kind
@@ -239,7 +250,7 @@ class Converted(Hooks):
                 go = False
                 if NORMAL in end.possible:
                     fine = asked(end.kind == NORMAL)
-                    go = choose(self.staging, fine, lambda: self._asked(test()), lambda: False, test)
+                    go = choose(self.staging, fine, go_on, lambda: False, test)
             error = self.staging.box["error"]
             box["go"] = go & (error == 0) if type(error) is Tensor else go
 
@@ -247,7 +258,11 @@ class Converted(Hooks):
             Loop(self.staging, step, reach, box, *names, runs).while_()
         except Raised:  # by every way through the body
             branch(self.staging, asked(holds), body, lambda: None, *reach)
-        end = Signal(box["kind"], box.get("value", MISSING), frozenset(seen)) if "kind" in box else None
+        if "kind" not in box:
+            return self._left(None, no)
+        end: Signal | None = Signal(box["kind"], box.get("value", MISSING), frozenset(seen))
+        if all(t is True for t in tests):  # `while True` ends by a signal only
+            end = end.only(EARLY)
         return self._left(end, no)
 
     def _left(self, signal: Signal | None, no: Block | None) -> Signal | None:
@@ -343,6 +358,7 @@ class Converted(Hooks):
             (body, one),
             no,
             names,
+            [False],
             box,
             runs and signal is None,
         )
