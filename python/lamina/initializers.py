@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _missing, lax, random
+from lamina import _missing, dtypes, lax, random
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.lax._base import axis_of, const
@@ -15,6 +15,8 @@ Initializer = Callable[..., Tensor]
 
 # Standard deviation of the normal distribution cut at -2 and 2.
 _CUT_STDDEV = 0.87962566103423978
+# Root mean square of the complex normal distribution cut at modulus 2.
+_CUT_COMPLEX = 0.95311164380491208
 
 
 def zeros(key: Any, shape: Sequence[int], dtype: Any = float) -> Tensor:
@@ -69,15 +71,34 @@ def truncated_normal(
 def _fans(shape: Sequence[int], in_axis: Any, out_axis: Any, batch_axis: Any) -> tuple[float, float]:
     """Numbers of inputs and outputs of a layer with this kernel shape."""
     rank = len(shape)
-    if rank < 2:
-        raise ValueError(f"fan-in and fan-out need a kernel of rank at least 2, not shape {tuple(shape)}")
+    if rank < 2 and in_axis == -2:
+        raise ValueError(
+            f"fan-in and fan-out of a kernel of shape {tuple(shape)} need in_axis and out_axis, or rank at least 2"
+        )
 
-    def axes(a: Any) -> list[int]:
-        return [axis_of(i, rank) for i in ((a,) if isinstance(a, int) else a)]
+    def size(a: Any) -> int:
+        return math.prod(shape[axis_of(i, rank)] for i in ((a,) if isinstance(a, int) else a))
 
-    ins, outs, batch = axes(in_axis), axes(out_axis), axes(batch_axis)
-    field = math.prod(n for i, n in enumerate(shape) if i not in {*ins, *outs, *batch})
-    return math.prod(shape[i] for i in ins) * field, math.prod(shape[i] for i in outs) * field
+    ins, outs = size(in_axis), size(out_axis)
+    field = math.prod(shape) / (ins * outs * size(batch_axis)) if math.prod(shape) else 0.0
+    return ins * field, outs * field
+
+
+def _in_disc(key: Any, shape: Sequence[int], dtype: Any, radius: Callable[[Tensor], Tensor]) -> Tensor:
+    """Complex numbers of any angle, their moduli by `radius` from uniform numbers."""
+    real = "float32" if dtypes.canonical(dtype) == "complex64" else "float64"
+    first, second = random.split(key)
+    r, turn = radius(random.uniform(first, shape, real)), random.uniform(second, shape, real)
+    angle = turn * const(2 * math.pi, real)
+    return lax.complex(r * lax.cos(angle), r * lax.sin(angle))
+
+
+def _uniform_radius(u: Tensor) -> Tensor:
+    return lax.sqrt(u * const(2.0, u.dtype))
+
+
+def _cut_radius(u: Tensor) -> Tensor:
+    return lax.sqrt(-lax.log1p(u * const(math.expm1(-4.0), u.dtype)))
 
 
 def variance_scaling(
@@ -89,7 +110,7 @@ def variance_scaling(
     batch_axis: Any = (),
     dtype: Any = float,
 ) -> Initializer:
-    """Values of variance scale / n, where n is the number of inputs, outputs, or their mean.
+    """Values of variance scale / n, where n is the number of inputs, outputs, or their mean; complex ones of any angle.
 
     `mode`: fan_in, fan_out, fan_avg or fan_geo_avg; `distribution`: truncated_normal, normal or uniform.
     """
@@ -107,9 +128,13 @@ def variance_scaling(
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
         variance = scale / max(means[mode](*_fans(shape, in_axis, out_axis, batch_axis)), 1e-300)
         if distribution == "uniform":
+            if dtypes.canonical(dtype).kind == "c":
+                return _in_disc(key, shape, dtype, _uniform_radius) * const(math.sqrt(variance), dtype)
             return random.uniform(key, shape, dtype, -1.0, 1.0) * const(math.sqrt(3 * variance), dtype)
         if distribution == "normal":
             return random.normal(key, shape, dtype) * const(math.sqrt(variance), dtype)
+        if dtypes.canonical(dtype).kind == "c":
+            return _in_disc(key, shape, dtype, _cut_radius) * const(math.sqrt(variance) / _CUT_COMPLEX, dtype)
         cut = random.truncated_normal(key, -2.0, 2.0, shape, dtype)
         return cut * const(math.sqrt(variance) / _CUT_STDDEV, dtype)
 

@@ -19,7 +19,10 @@ _Binary = Callable[[Any, Any], Tensor]
 
 
 def _checked(name: str, operands: tuple[Any, ...]) -> list[Tensor]:
-    """Tensors of one element type whose shapes are equal or scalar; numbers are rounded to the type once."""
+    """Tensors of one element type, of one rank with sizes that are equal or 1, or scalar.
+
+    Numbers are rounded to the type once.
+    """
     tensors = [to_tensor(x) for x in operands]
     strong = [t for t in tensors if not t.weak_type]
     for i, x in enumerate(operands):
@@ -37,9 +40,9 @@ def _checked(name: str, operands: tuple[Any, ...]) -> list[Tensor]:
             )
     shaped = [t for t in tensors if t.ndim > 0]
     for t in shaped[1:]:
-        if t.shape != shaped[0].shape:
+        if t.ndim != shaped[0].ndim or any(1 != n != m != 1 for n, m in zip(t.shape, shaped[0].shape)):
             raise TypeError(
-                f"lax.{name} needs operands of one shape (or scalars), "
+                f"lax.{name} needs operands of one rank (or scalars) whose sizes are equal or 1, "
                 f"not {describe(shaped[0])} and {describe(t)}"
             )
     return tensors

@@ -42,12 +42,12 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: int | Sequence[int]) -> Te
     return _core.fft([to_tensor(x)], kind.upper(), ints(fft_lengths, "fft_lengths"))[0]
 
 
-def _same_types(what: str, lhs: Any, rhs: Any, preferred: Any) -> tuple[Tensor, Tensor]:
-    """Both operands in the preferred type, or one common type; floats of one byte may differ."""
+def _same_types(what: str, lhs: Any, rhs: Any, preferred: Any, mixed: bool = False) -> tuple[Tensor, Tensor]:
+    """Both operands in the preferred type, or one common type; floats of one byte, and if `mixed` all, may differ."""
     a, b = to_tensor(lhs), to_tensor(rhs)
-    mixed = preferred is not None and all(t.dtype.kind == "f" and t.dtype.itemsize == 1 for t in (a, b))
-    if a.dtype != b.dtype and not mixed:
-        if not (a.weak_type or b.weak_type):
+    small = preferred is not None and all(t.dtype.kind == "f" and t.dtype.itemsize == 1 for t in (a, b))
+    if a.dtype != b.dtype and not small:
+        if not (mixed or a.weak_type or b.weak_type):
             raise TypeError(f"lax.{what} needs one element type, not {describe(a)} and {describe(b)}")
         common = _core.promote(str(a.dtype), a.weak_type, str(b.dtype), b.weak_type)[0]
         a, b = convert_element_type(a, common), convert_element_type(b, common)
@@ -57,15 +57,18 @@ def _same_types(what: str, lhs: Any, rhs: Any, preferred: Any) -> tuple[Tensor, 
 def dot_general(
     lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None
 ) -> Tensor:
-    """Products summed over contracting dimensions, side by side over batch dimensions.
+    """Products summed over contracting dimensions, side by side over batch dimensions. Promotes.
 
     `dimension_numbers` is ((lhs contracting, rhs contracting), (lhs batch, rhs batch)). The result has the
     batch, the other left and the other right dimensions. The result is of `preferred_element_type`, and so are the sums
     unless it is narrower than the operands. `precision` has no effect: products
     are always full.
     """
-    a, b = _same_types("dot_general", lhs, rhs, preferred_element_type)
+    a, b = _same_types("dot_general", lhs, rhs, preferred_element_type, mixed=True)
     (lc, rc), (lb, rb) = dimension_numbers
+    boolean = a.dtype.kind == "b" and b.dtype.kind == "b"
+    if boolean:  # whether any product is True
+        a, b = convert_element_type(a, "int32"), convert_element_type(b, "int32")
     out = op(
         "dot_general",
         a,
@@ -75,7 +78,7 @@ def dot_general(
         lhs_batching_dimensions=axes_of(lb, a.ndim, "lhs batch dimensions"),
         rhs_batching_dimensions=axes_of(rb, b.ndim, "rhs batch dimensions"),
     )
-    return as_preferred(out, preferred_element_type)
+    return as_preferred(convert_element_type(out, "bool") if boolean else out, preferred_element_type)
 
 
 def dot(

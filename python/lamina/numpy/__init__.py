@@ -28,6 +28,8 @@ from lamina.numpy._signal import *  # noqa: F403
 from lamina.numpy._sorting import *  # noqa: F403
 from lamina.numpy._sorting import select_function as select
 from lamina.numpy._text import *  # noqa: F403
+from lamina.numpy._ufuncs import *  # noqa: F403
+from lamina.numpy._ufuncs import install as _install
 from lamina.numpy._vectorize import *  # noqa: F403
 from lamina.numpy._writing import *  # noqa: F403
 
@@ -42,6 +44,7 @@ for _module in [v for k, v in globals().items() if k[:1] == "_" and isinstance(v
         __all__ += getattr(_module, "__all__", ())
 __all__.sort()
 _results.own(globals(), _results.VIEWS)
+_install(globals())
 _explained = _missing.attributes("lamina.numpy", ["fft", "linalg"])
 # NumPy knows these once the package ml_dtypes is loaded, which the first use of one does: np.dtype(lnp.bfloat16).
 _late = {n: t for n, t in vars(_dtypes).items() if isinstance(t, _DType) and _is_foreign(t)}

@@ -97,7 +97,7 @@ def canonical_axes(axis: Any, ndim: int) -> list[int]:
     """Axes counted from the front, sorted; None means all. ValueError for repeated axes."""
     if axis is None:
         return list(range(ndim))
-    axes = [canonical_axis(a, ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    axes = [canonical_axis(a, ndim) for a in (axis if isinstance(axis, (tuple, list, range)) else (axis,))]
     if len(set(axes)) != len(axes):
         raise ValueError(f"an axis is repeated in {axis}")
     return sorted(axes)

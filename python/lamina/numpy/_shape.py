@@ -90,10 +90,12 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
 def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
     """Dimensions moved to other places; the rest keep their order."""
     t = to_tensor(a)
-    src = [canonical_axis(d, t.ndim) for d in (source if isinstance(source, (tuple, list)) else (source,))]
+    src = [
+        canonical_axis(d, t.ndim) for d in (source if isinstance(source, (tuple, list, range)) else (source,))
+    ]
     dst = [
         canonical_axis(d, t.ndim)
-        for d in (destination if isinstance(destination, (tuple, list)) else (destination,))
+        for d in (destination if isinstance(destination, (tuple, list, range)) else (destination,))
     ]
     if len(src) != len(dst) or len(set(src)) != len(src) or len(set(dst)) != len(dst):
         raise ValueError(

@@ -238,6 +238,9 @@ class prng_key(extended):
 class Device(types.SimpleNamespace):
     """The one device."""
 
+    def __str__(self) -> str:
+        return self.platform  # as Lamina names it
+
 
 DEVICE = Device(id=0, platform="cpu", device_kind="cpu", process_index=0)
 

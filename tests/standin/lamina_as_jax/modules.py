@@ -212,6 +212,7 @@ def _functions() -> None:
         sources = _maybe(name.replace("jax", "lamina", 1))
         if sources:
             _put(name, sources)
+    _put("jax.test_util", _maybe("lamina.test_util"))
     _put("jax.experimental", own=_some(lm, ("io_callback",)))
     for name in ("checkify", "ode", "jet", "sparse"):
         sources = _maybe("lamina." + name) or _maybe("lamina.experimental." + name)

@@ -71,4 +71,14 @@ def accepted(new_val: Any) -> Iterator[None]:
 
 SCOPES = {n: fixed("jax_" + n) for n in ("numpy_rank_promotion", "debug_nans", "debug_infs")}
 SCOPES["enable_x64"] = types64.enable_x64
-SCOPES.update({n: accepted for n in ("numpy_dtype_promotion", "default_matmul_precision", "debug_key_reuse")})
+_ACCEPTED = (
+    *(
+        "numpy_dtype_promotion",
+        "default_matmul_precision",
+        "debug_key_reuse",
+        "enable_checks",
+        "transfer_guard",
+    ),
+    *(f"transfer_guard_{way}" for way in ("host_to_device", "device_to_device", "device_to_host")),
+)
+SCOPES.update({n: accepted for n in _ACCEPTED})

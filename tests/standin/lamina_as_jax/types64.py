@@ -149,5 +149,10 @@ def install() -> None:
         method = getattr(Tensor, name, None)
         if method is not None:
             setattr(Tensor, name, wrapped(method))
+    Tensor.aval = property(
+        lambda x: types.SimpleNamespace(
+            shape=x.shape, ndim=x.ndim, size=x.size, dtype=np.dtype(x.dtype.name), weak_type=x.weak_type
+        )
+    )
     # A class whose == is set anew has no hash unless told.
     Tensor.__hash__ = None
