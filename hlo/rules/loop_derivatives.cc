@@ -474,7 +474,7 @@ BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, Ops x, Ma
   BatchResult out = all_batched(Values(count(d.marked)));
   Mask marks(batched.begin(), batched.begin() + static_cast<int64_t>(n));
   for (size_t i = 0; i < n; ++i) marks[i] = marks[i] || d.marked[i];
-  const std::optional<LanesLoop> lanes = lanes_loop(b, d.loop, marks, size);
+  const std::optional<LanesLoop> lanes = lanes_loop(b, d.loop, marks, size, true);
   if (!lanes) return out;
   LoopDerivative wide{d.direction, lanes->loop, d.marked};
   wide.marked.resize(lanes->size(), false);

@@ -184,10 +184,24 @@ Value select_lanes(Builder& b, const Value& pred, const Value& value, const Valu
 
 namespace {
 
+// `x` with the rows of lanes that stopped replaced by that of the first lane that goes on.
+Value lanes_that_go_on(Builder& b, const Value& go, const Value& x, int64_t size) {
+  const Value numbers = b.iota(DType::kS64, {{size}}, 0);
+  const Value none = b.full_like(numbers, static_cast<double>(size - 1));
+  const Value first =
+      b.reduce(b.select(go, numbers, none), Op::minimum, b.scalar_int(DType::kS64, size - 1), {{0}});
+  Values starts(x.rank(), b.scalar_int(DType::kS64, 0));
+  starts[0] = first;
+  Dims sizes = x.dims();
+  sizes[0] = 1;
+  const Value row = b.reshape(b.dynamic_slice(x, starts, sizes), std::span(x.dims()).subspan(1));
+  return select_lanes(b, go, x, with_batch(b, row, false, size));
+}
+
 // The loop whose lanes stop each by itself: one more carry says which lanes go on. It runs while any does;
 // the others keep what they have, and run no loop inside.
 absl::StatusOr<Loop> masked(const Loop& loop, const ComputationPtr& body, const ComputationPtr& cond,
-                            Marks marks, int64_t size) {
+                            Marks marks, int64_t size, bool finite) {
   const size_t n = marks.size();
   ComputationPtr step_body = body, step_cond = cond;
   const bool guard = may_loop(*loop.body) || may_loop(*loop.cond);
@@ -212,9 +226,13 @@ absl::StatusOr<Loop> masked(const Loop& loop, const ComputationPtr& body, const 
   });
   if (!go.ok()) return go.status();
   absl::StatusOr<ComputationPtr> step = record_region(types, [&](Builder& b, Ops p) {
-    Values next = inline_computation(b, *step_body, guard ? p : p.first(n));
+    Values at(p.begin(), p.end());
     for (size_t i = 0; i < n; ++i)
-      if (marks[i]) next[i] = select_lanes(b, p[n], next[i], p[i]);
+      if (finite && size > 0 && marks[i]) at[i] = lanes_that_go_on(b, p[n], p[i], size);
+    if (!b.ok()) return Values(n + 1);
+    Values next = inline_computation(b, *step_body, guard ? Ops(at) : Ops(at).first(n));
+    for (size_t i = 0; i < n; ++i)
+      if (marks[i]) next[i] = is_invariant(*loop.body, i) ? p[i] : select_lanes(b, p[n], next[i], p[i]);
     if (!b.ok()) return next;
     Values tested = next;
     if (guard) tested.push_back(p[n]);
@@ -228,7 +246,7 @@ absl::StatusOr<Loop> masked(const Loop& loop, const ComputationPtr& body, const 
 
 }  // namespace
 
-std::optional<LanesLoop> lanes_loop(Builder& b, const Loop& loop, Mask marks, int64_t size) {
+std::optional<LanesLoop> lanes_loop(Builder& b, const Loop& loop, Mask marks, int64_t size, bool finite) {
   const size_t n = marks.size();
   const Mask one_false(1, false);
   absl::StatusOr<BatchComputation> body, cond;
@@ -245,7 +263,7 @@ std::optional<LanesLoop> lanes_loop(Builder& b, const Loop& loop, Mask marks, in
     marks = grown;
   }
   if (!cond->results[0]) return LanesLoop{{cond->body, body->body, loop.kept}, marks, nullptr};
-  absl::StatusOr<Loop> lanes = masked(loop, body->body, cond->body, marks, size);
+  absl::StatusOr<Loop> lanes = masked(loop, body->body, cond->body, marks, size, finite);
   if (!get_or_fail(b, lanes)) return std::nullopt;
   return LanesLoop{*std::move(lanes), marks, cond->body};
 }
@@ -263,7 +281,7 @@ Values lanes_carries(Builder& b, const LanesLoop& lanes, Ops x, Marks batched, i
 BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
   BatchResult out = all_batched(Values(x.size()));
   const std::optional<LanesLoop> lanes =
-      lanes_loop(b, loop_of(node), Mask(batched.begin(), batched.end()), size);
+      lanes_loop(b, loop_of(node), Mask(batched.begin(), batched.end()), size, false);
   if (!lanes) return out;
   const Values carries = lanes_carries(b, *lanes, x, batched, size);
   if (!b.ok()) return out;

@@ -40,9 +40,10 @@ struct LanesLoop {
   ComputationPtr go;  // of the carries: which lanes start; null if all lanes take the same steps
   size_t size() const { return batched.size() + (go ? 1 : 0); }  // which lanes go on is a further carry
 };
-// `marks`: carries that are batched; others that come to differ between lanes are added. Absent after an
-// error.
-std::optional<LanesLoop> lanes_loop(Builder& b, const Loop& loop, Mask marks, int64_t size);
+// `marks`: carries that are batched; others that come to differ between lanes are added. With `finite`, lanes
+// that stopped take part in a step with the state of a lane that goes on: where a step's derivative is not
+// finite at their own, zero times it would be no zero. Absent after an error.
+std::optional<LanesLoop> lanes_loop(Builder& b, const Loop& loop, Mask marks, int64_t size, bool finite);
 // The carries to start it with.
 Values lanes_carries(Builder& b, const LanesLoop& lanes, std::span<const Value> x,
                      std::span<const bool> batched, int64_t size);

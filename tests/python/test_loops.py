@@ -243,6 +243,20 @@ def test_second_derivatives_through_loops_of_unknown_length(name):
         check(lm.hessian(f)(x) @ direction)
 
 
+def test_a_lane_that_stopped_has_its_derivative_where_a_further_step_would_have_none():
+    def f(x):
+        def step(s):
+            h = lnp.minimum(x - s[0], 0.3)
+            return s[0] + h, s[1] + x * lnp.sqrt(h)  # whose slope at h = 0 is infinite
+
+        return lax.while_loop(lambda s: s[0] < x - 1e-9, step, (x * 0, x))[1]
+
+    x = np.array([0.5, 1.7, -1.0, 0.2])
+    want = [value(lm.grad(f)(array(v))) for v in x]
+    np.testing.assert_allclose(value(lm.vmap(lm.grad(f))(array(x))), want, rtol=1e-12)
+    np.testing.assert_allclose(value(lm.vmap(lm.jacfwd(f))(array(x))), want, rtol=1e-12)
+
+
 def test_third_derivative():
     def cube_root(a):
         return lax.while_loop(lambda x: abs(x**3 - a) > 1e-13, lambda x: (2 * x + a / x**2) / 3, a)
