@@ -52,7 +52,7 @@ void close_over_arrays(hlo::Builder& b, std::span<const Value> inputs, std::span
         }
         if (n->data() && n->stamp() == 0 && !n->type()->is_tuple()) {
           const jit::ArrayPtr array = jit::array_of(Value(n));
-          results.push_back(b.constant(hlo::Literal::copy_of(n->type(), array->data())));
+          results.push_back(b.constant(hlo::Literal::copy_of(n->type(), array->host())));
         } else if (changed && !n->data()) {
           results = b.remake(*n, operands);
           if (!b.ok()) return;

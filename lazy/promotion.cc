@@ -162,7 +162,7 @@ namespace {
 // A number that is known, converted without a program; null if it is not, or of another type.
 Value narrowed_now(const Value& wide, DType dtype) {
   if (wide.rank() != 0 || !wide.node()->data() || wide.node()->stamp() != 0 || inside_jit()) return Value();
-  const void* data = jit::array_of(wide)->data();
+  const void* data = jit::array_of(wide)->host();
   if (wide.dtype() == DType::kF64 && dtype == DType::kF32) {
     const float x = static_cast<float>(*static_cast<const double*>(data));
     return from_host(dtype, {}, &x);

@@ -482,9 +482,8 @@ Value leaf_of(const hlo::Type* type, jit::BufferRef buffer) {
   return hlo::make_leaf(type, new jit::Array(type, std::move(buffer)));
 }
 Value copied_leaf(const hlo::Type* type, const void* data) {
-  jit::BufferRef buffer = check(jit::Engine::get().allocator().allocate(type->bytes()));
-  if (type->bytes() > 0) std::memcpy(buffer->data(), data, type->bytes());
-  return leaf_of(type, std::move(buffer));
+  jit::Device& device = jit::host_device();
+  return leaf_of(type, check(device.client().put(device, data, type->bytes())));
 }
 }  // namespace
 
@@ -504,7 +503,7 @@ Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::
     return copy;
   }
   const hlo::Type* type = check(hlo::array_type(dtype, dims));
-  return leaf_of(type, jit::foreign_buffer(data, type->bytes(), std::move(release)));
+  return leaf_of(type, jit::host().adopt(data, type->bytes(), std::move(release)));
 }
 
 Value number(DType dtype, const void* element) {

@@ -370,9 +370,8 @@ bool Program::call_ready(std::span<const Argument> args, std::span<const Lazy* c
       if (!*v || v->type() != type || !add(*v)) return false;
     } else {
       if (type != hlo::scalar_type(args[i].kind)) return false;
-      jit::BufferRef number = check(jit::Engine::get().allocator().allocate(type->bytes()));
-      std::memcpy(number->data(), &args[i].number, static_cast<size_t>(type->bytes()));
-      buffers.push_back(std::move(number));
+      jit::Device& device = jit::host_device();
+      buffers.push_back(check(device.client().put(device, &args[i].number, type->bytes())));
     }
   }
   for (size_t i = 0; i < captured_.size(); ++i) {

@@ -91,7 +91,7 @@ void fill(Export<M>& e, jit::ArrayPtr array, const hlo::Type* type) {
   e.array = std::move(array);
   e.shape = type->dims;
   e.strides = hlo::row_major_strides(type->dims);
-  e.managed.view = {e.array->data(),
+  e.managed.view = {const_cast<std::byte*>(e.array->host()),
                     {kCpu, 0},
                     static_cast<int32_t>(type->rank()),
                     element_type(type->dtype),
@@ -126,7 +126,7 @@ py::object export_tensor(const py::object& x, bool versioned, bool copy) {
   if (!may_leave(x.ptr())) throw py::error_already_set();
   jit::ArrayPtr array = lazy::array(value);
   if (copy) {
-    value = lazy::from_host(value.dtype(), value.dims(), array->data());
+    value = lazy::from_host(value.dtype(), value.dims(), array->host());
     array = lazy::array(value);
   }
   if (versioned) {

@@ -90,7 +90,7 @@ PyObject* of_element(PyObject* tensor, F f) {
     const FromElement from = type->num_elements == 1 ? from_element(type->dtype) : nullptr;
     if (!from) return nullptr;
     const jit::ArrayPtr array = plain_array(tensor);
-    return array ? f(array->data(), from, type) : nullptr;
+    return array ? f(array->host(), from, type) : nullptr;
   } catch (...) {
     set_python_error();
     return nullptr;
@@ -166,7 +166,7 @@ PyObject* list_of(PyObject* tensor) {
     if (!from) return nullptr;
     const jit::ArrayPtr array = plain_array(tensor);
     if (!array) return nullptr;
-    const auto* next = static_cast<const std::byte*>(array->data());
+    const auto* next = array->host();
     return nested(type->dims, 0, next, hlo::byte_size(type->dtype), from);
   } catch (...) {
     set_python_error();

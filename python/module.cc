@@ -16,6 +16,8 @@
 #include "hlo/printer.h"
 #include "hlo/rules/transform_memo.h"
 #include "hlo/strings.h"
+#include "jit/client/thread_limit.h"
+#include "jit/cpu/client.h"
 #include "jit/program/engine.h"
 #include "jit/program/listing.h"
 #include "lazy/control.h"
@@ -99,7 +101,7 @@ bool same_number(const hlo::Node* a, const hlo::Node* b) {
   if (!a->data() || !b->data() || a->type() != b->type() || !a->type()->is_array() || a->type()->rank() != 0)
     return false;
   const auto bytes = [](const hlo::Node* n) {
-    return lazy::array(hlo::Value(const_cast<hlo::Node*>(n)))->data();
+    return lazy::array(hlo::Value(const_cast<hlo::Node*>(n)))->host();
   };
   return std::memcmp(bytes(a), bytes(b), static_cast<size_t>(a->type()->bytes())) == 0;
 }
@@ -394,7 +396,7 @@ void add_recording(py::module_& m) {
     const hlo::Value value = lazy_of(x.ptr()).value;
     if (!may_leave(x.ptr())) throw py::error_already_set();
     auto keep = std::make_unique<jit::ArrayPtr>(lazy::array(value));
-    void* const data = (*keep)->data();
+    const std::byte* const data = (*keep)->host();
     const py::capsule owner(keep.release(), [](void* p) { delete static_cast<jit::ArrayPtr*>(p); });
     const hlo::Dims& dims = value.dims();
     py::array out(py::dtype(str_cat("u", hlo::byte_size(value.dtype()))),
@@ -646,7 +648,7 @@ void add_transforms(py::module_& m) {
                                                       hlo::to_string(*results[i].value.type()), " where ",
                                                       hlo::to_string(*out[i]->type()), " was declared"));
           const jit::ArrayPtr array = lazy::array(results[i].value);
-          if (out[i]->bytes() > 0) std::memcpy(out[i]->data(), array->data(), out[i]->bytes());
+          if (out[i]->bytes() > 0) std::memcpy(out[i]->data(), array->host(), out[i]->bytes());
         }
         return absl::OkStatus();
       });
@@ -658,9 +660,9 @@ void add_inspection(py::module_& m) {
       "cache_stats",
       [] {
         const jit::CacheStats s = jit::Engine::get().cache().stats();
-        const jit::KernelStats k = jit::Engine::get().kernels().stats();
+        const jit::KernelStats k = jit::CpuClient::get().kernels().stats();
         const lazy::SyncStats y = lazy::sync_stats();
-        const jit::AllocatorStats a = jit::Engine::get().allocator().stats();
+        const jit::MemoryStats a = jit::host_device().memory().stats();
         py::dict d;
         d["entries"] = s.entries;
         d["hits"] = s.hits;
@@ -699,7 +701,7 @@ void add_inspection(py::module_& m) {
       [](int64_t id, const std::string& stage) {
         const jit::SpecializationPtr e = jit::Engine::get().cache().find(id);
         if (!e) throw py::key_error("there is no cache entry " + std::to_string(id));
-        const absl::StatusOr<std::string> text = jit::listing(jit::Engine::get(), *e->executable, stage);
+        const absl::StatusOr<std::string> text = jit::listing(*e->executable, stage);
         lazy::check(text.status());
         return *text;
       },
@@ -710,7 +712,7 @@ void add_inspection(py::module_& m) {
     return cluster::to_dot(e->executable->program(), e->executable->plan());
   });
   m.def("disk_cache", [] {
-    jit::KernelStore& kernels = jit::Engine::get().kernels();
+    jit::KernelStore& kernels = jit::CpuClient::get().kernels();
     const std::string unusable = kernels.disk_unusable();
     const jit::DiskCache::Contents found = kernels.disk().contents();
     py::dict d;
@@ -721,7 +723,7 @@ void add_inspection(py::module_& m) {
     return d;
   });
   m.def("clear_disk_cache", [] {
-    const jit::DiskCache::Contents removed = jit::Engine::get().kernels().clear_disk();
+    const jit::DiskCache::Contents removed = jit::CpuClient::get().kernels().clear_disk();
     return py::make_tuple(removed.objects, removed.bytes);
   });
   m.def("cache_clear", [] {
@@ -732,20 +734,20 @@ void add_inspection(py::module_& m) {
       "set_cache_limits",
       [](size_t entries, size_t kernels) {
         jit::Engine::get().cache().set_limit(entries);
-        jit::Engine::get().kernels().set_limit(kernels);
+        jit::CpuClient::get().kernels().set_limit(kernels);
       },
       py::arg("entries") = jit::SpecializationCache::kMaxEntries,
       py::arg("kernels") = jit::KernelStore::kMaxKernels,
       "How many entries of the specialization cache and kernels are kept; tests make them few.");
   m.def(
-      "code_generator_missing", [] { return jit::Engine::get().kernels().unavailable(); },
+      "code_generator_missing", [] { return jit::CpuClient::get().kernels().unavailable(); },
       "Why kernels are interpreted only; empty if they can be compiled.");
-  m.def("set_compiling", [](bool on) { jit::Engine::get().kernels().set_compiling(on); });
-  m.def("set_eager_compile", [](bool on) { jit::Engine::get().kernels().set_eager(on); });
+  m.def("set_compiling", [](bool on) { jit::CpuClient::get().kernels().set_compiling(on); });
+  m.def("set_eager_compile", [](bool on) { jit::CpuClient::get().kernels().set_eager(on); });
   m.def(
-      "reset_peak_bytes", [] { jit::Engine::get().allocator().reset_peak(); },
+      "reset_peak_bytes", [] { jit::host_device().memory().reset_peak(); },
       "Lets peak_bytes of the counters begin at what is alive now.");
-  m.def("set_memory_limit", [](int64_t bytes) { jit::Engine::get().allocator().set_limit(bytes); });
+  m.def("set_memory_limit", [](int64_t bytes) { jit::host_device().memory().set_limit(bytes); });
   m.def("available_threads", [] { return jit::available_cpus(); });
   py::class_<jit::ScopedThreadLimit>(m, "ThreadLimit").def(py::init<int>());
 }

@@ -339,7 +339,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
       e->shape.push_back(value.dims()[i]);
       e->strides.push_back(strides[i] * width);
     }
-    view->buf = e->array->data();
+    view->buf = const_cast<std::byte*>(e->array->host());  // read only
     view->len = value.type()->bytes();
     view->itemsize = width;
     view->readonly = 1;

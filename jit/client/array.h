@@ -2,11 +2,12 @@
 #ifndef LAMINA_JIT_CLIENT_ARRAY_H_
 #define LAMINA_JIT_CLIENT_ARRAY_H_
 
+#include <cstddef>
 #include <utility>
 #include <vector>
 
 #include "hlo/graph.h"
-#include "jit/client/allocator.h"
+#include "jit/client/client.h"
 
 namespace lamina::jit {
 
@@ -16,7 +17,8 @@ class Array final : public hlo::Data {
   Array(const hlo::Type* type, BufferRef buffer) : type_(type), buffer_(std::move(buffer)) {}
   const hlo::Type* type() const { return type_; }
   const BufferRef& buffer() const { return buffer_; }
-  void* data() const { return buffer_->data(); }
+  // The bytes where the host reads them.
+  const std::byte* host() const { return buffer_->memory().client().view(*buffer_); }
 
  private:
   const hlo::Type* type_;

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <thread>
 
-#include "jit/cpu/thread_pool.h"
+#include "jit/client/thread_limit.h"
 
 namespace lamina::jit {
 

@@ -7,12 +7,12 @@
 #include "hlo/evaluator.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
+#include "jit/cpu/client.h"
 #include "jit/cpu/convolution.h"
 #include "jit/cpu/dot.h"
 #include "jit/cpu/native_op.h"
 #include "jit/cpu/onednn_client.h"
-#include "jit/program/engine.h"
-#include "jit/program/steps.h"
+#include "jit/cpu/steps.h"
 
 namespace lamina::jit {
 namespace {
@@ -49,7 +49,7 @@ struct NodeSlots {
 int64_t watched_product(std::initializer_list<int64_t> factors) {
   int64_t out = 1;
   for (int64_t f : factors) {
-    if (f > Run::kWatchedWork / out) return Run::kWatchedWork;
+    if (f > RunControl::kWatchedWork / out) return RunControl::kWatchedWork;
     out = std::max<int64_t>(out * f, 1);
   }
   return out;
@@ -57,7 +57,7 @@ int64_t watched_product(std::initializer_list<int64_t> factors) {
 
 // Of a native op: where each result element takes at most as many operations as there are operand elements.
 int64_t native_work(const Node& n) {
-  if (n.op() == Op::reduce_window || n.op() == Op::select_and_scatter) return Run::kWatchedWork;
+  if (n.op() == Op::reduce_window || n.op() == Op::select_and_scatter) return RunControl::kWatchedWork;
   int64_t in = 1, out = 1;
   for (size_t i = 0; i < n.operands().size(); ++i) in += n.operand_type(i)->num_elements;
   for (uint32_t i = 0; i < n.num_results(); ++i) out += n.result_type(i)->num_elements;
@@ -70,7 +70,7 @@ int64_t native_work(const Node& n) {
       for (const auto& [a, v] : inner->attrs().entries())
         if (std::holds_alternative<hlo::ComputationPtr>(v) ||
             std::holds_alternative<std::vector<hlo::ComputationPtr>>(v))
-          return Run::kWatchedWork;  // it may loop
+          return RunControl::kWatchedWork;  // it may loop
   }
   return applies_region ? watched_product({in, out}) : watched_product({in + out, 4});
 }
@@ -85,7 +85,7 @@ std::optional<OnednnRoutine> fast_routine(const Node& n, Make make) {
 
 class DotStep final : public Step {
  public:
-  DotStep(Engine& engine, const Node& n, const SlotOf& slot_of) : slots_(n, slot_of) {
+  DotStep(CpuClient& cpu, const Node& n, const SlotOf& slot_of) : cpu_(cpu), slots_(n, slot_of) {
     const hlo::Attrs& a = n.attrs();
     const Dims &lb = a.ints(Attr::lhs_batching_dimensions), &rb = a.ints(Attr::rhs_batching_dimensions),
                &lc = a.ints(Attr::lhs_contracting_dimensions), &rc = a.ints(Attr::rhs_contracting_dimensions);
@@ -104,29 +104,30 @@ class DotStep final : public Step {
     fast_ = fast_routine(n, [&]() -> absl::StatusOr<OnednnRoutine> {
       if (!plain_) return absl::UnavailableError("no single stride");
       return OnednnRoutine::matmul(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, *plain_,
-                                   engine.runtime().pool().usable_threads());
+                                   cpu.pool().usable_threads());
     });
     work_ = watched_product({n.result_type(0)->num_elements});
     for (const DotDim& d : shape_.k) work_ = watched_product({work_, d.extent});
   }
 
-  absl::Status run(Run& run) const override {
+  absl::Status enqueue(Frame& frame) const override {
     const hlo::DType in = slots_.operand_types[0]->dtype, out = slots_.result_types[0]->dtype;
-    const void* const a = run.memory[slots_.operands[0]];
-    const void* const b = run.memory[slots_.operands[1]];
-    void* const c = run.memory[slots_.results[0]];
-    if (fast_) return fast_->run(a, b, c, run.context);
-    return plain_ ? dot(in, out, *plain_, a, b, c, run.context)
-                  : dot_general(in, out, shape_, a, b, c, run.context);
+    const void* const a = pointer(frame.at[slots_.operands[0]]);
+    const void* const b = pointer(frame.at[slots_.operands[1]]);
+    void* const c = pointer(frame.at[slots_.results[0]]);
+    const KernelContext context = cpu_.context(frame);
+    if (fast_) return fast_->run(a, b, c, context);
+    return plain_ ? dot(in, out, *plain_, a, b, c, context) : dot_general(in, out, shape_, a, b, c, context);
   }
   int64_t work() const override { return work_; }
   std::string describe() const override {
     return str_cat("dot ", fast_ ? "by oneDNN " : "", hlo::to_string(*slots_.operand_types[0]), " ",
                    hlo::to_string(*slots_.operand_types[1]));
   }
-  void place(std::span<const int> of_slot, std::span<const int>) override { slots_.place(of_slot); }
+  void place(std::span<const int> of_slot, std::span<const int>, int) override { slots_.place(of_slot); }
 
  private:
+  CpuClient& cpu_;
   NodeSlots slots_;
   DotGeneralShape shape_;
   std::optional<hlo::DotShape> plain_;
@@ -136,29 +137,31 @@ class DotStep final : public Step {
 
 class ConvolutionStep final : public Step {
  public:
-  ConvolutionStep(Engine& engine, const Node& n, const SlotOf& slot_of)
-      : slots_(n, slot_of), shape_(hlo::conv_shape(n)) {
+  ConvolutionStep(CpuClient& cpu, const Node& n, const SlotOf& slot_of)
+      : cpu_(cpu), slots_(n, slot_of), shape_(hlo::conv_shape(n)) {
     fast_ = fast_routine(n, [&] {
       return OnednnRoutine::convolution(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_,
-                                        engine.runtime().pool().usable_threads());
+                                        cpu.pool().usable_threads());
     });
   }
 
-  absl::Status run(Run& run) const override {
-    const void* const a = run.memory[slots_.operands[0]];
-    const void* const b = run.memory[slots_.operands[1]];
-    void* const c = run.memory[slots_.results[0]];
-    if (fast_) return fast_->run(a, b, c, run.context);
+  absl::Status enqueue(Frame& frame) const override {
+    const void* const a = pointer(frame.at[slots_.operands[0]]);
+    const void* const b = pointer(frame.at[slots_.operands[1]]);
+    void* const c = pointer(frame.at[slots_.results[0]]);
+    const KernelContext context = cpu_.context(frame);
+    if (fast_) return fast_->run(a, b, c, context);
     return convolution(slots_.operand_types[0]->dtype, slots_.result_types[0]->dtype, shape_, a, b, c,
-                       run.context);
+                       context);
   }
   std::string describe() const override {
     return str_cat("convolution ", fast_ ? "by oneDNN " : "", hlo::to_string(*slots_.operand_types[0]), " ",
                    hlo::to_string(*slots_.operand_types[1]));
   }
-  void place(std::span<const int> of_slot, std::span<const int>) override { slots_.place(of_slot); }
+  void place(std::span<const int> of_slot, std::span<const int>, int) override { slots_.place(of_slot); }
 
  private:
+  CpuClient& cpu_;
   NodeSlots slots_;
   hlo::ConvShape shape_;
   std::optional<OnednnRoutine> fast_;
@@ -167,24 +170,28 @@ class ConvolutionStep final : public Step {
 // A row of the table of native ops.
 class NativeStep final : public Step {
  public:
-  NativeStep(const Node& n, NativeOp op, const SlotOf& slot_of)
-      : node_(const_cast<Node*>(&n)), op_(std::move(op)), slots_(n, slot_of), work_(native_work(n)) {}
+  NativeStep(CpuClient& cpu, const Node& n, NativeOp op, const SlotOf& slot_of)
+      : cpu_(cpu),
+        node_(const_cast<Node*>(&n)),
+        op_(std::move(op)),
+        slots_(n, slot_of),
+        work_(native_work(n)) {}
 
-  absl::Status run(Run& run) const override {
+  absl::Status enqueue(Frame& frame) const override {
     absl::InlinedVector<const void*, 8> in;
     absl::InlinedVector<void*, 8> out;
-    for (int p : slots_.operands) in.push_back(run.memory[p]);
-    for (int p : slots_.results) out.push_back(run.memory[p]);
+    for (int p : slots_.operands) in.push_back(pointer(frame.at[p]));
+    for (int p : slots_.results) out.push_back(pointer(frame.at[p]));
     for (int i = 0; i < op_.updated; ++i)
       if (const int64_t bytes = slots_.result_types[i]->bytes(); out[i] != in[i] && bytes > 0)
         std::memcpy(out[i], in[i], static_cast<size_t>(bytes));
-    return op_.run(in.data(), out.data(), run.context);
+    return op_.run(in.data(), out.data(), cpu_.context(frame));
   }
   int64_t work() const override { return work_; }
   std::string describe() const override {
     return str_cat("native ", node_.node()->def().name, ", ", op_.what);
   }
-  void place(std::span<const int> of_slot, std::span<const int>) override { slots_.place(of_slot); }
+  void place(std::span<const int> of_slot, std::span<const int>, int) override { slots_.place(of_slot); }
 
   std::vector<MayOverwrite> overwrites() const override {
     std::vector<MayOverwrite> out;
@@ -193,6 +200,7 @@ class NativeStep final : public Step {
   }
 
  private:
+  CpuClient& cpu_;
   Value node_;  // keeps the attributes
   NativeOp op_;
   NodeSlots slots_;
@@ -204,19 +212,20 @@ class EvaluateStep final : public Step {
  public:
   EvaluateStep(const Node& n, const SlotOf& slot_of) : node_(const_cast<Node*>(&n)), slots_(n, slot_of) {}
 
-  absl::Status run(Run& run) const override {
+  absl::Status enqueue(Frame& frame) const override {
     std::vector<hlo::LiteralPtr> operands;
     for (size_t i = 0; i < slots_.operands.size(); ++i)
-      operands.push_back(hlo::Literal::copy_of(slots_.operand_types[i], run.memory[slots_.operands[i]]));
+      operands.push_back(
+          hlo::Literal::copy_of(slots_.operand_types[i], pointer(frame.at[slots_.operands[i]])));
     absl::StatusOr<std::vector<hlo::LiteralPtr>> results = hlo::evaluate_node(*node_.node(), operands);
     if (!results.ok()) return results.status();
     for (size_t i = 0; i < results->size(); ++i)
       if ((*results)[i]->bytes() > 0)
-        std::memcpy(run.memory[slots_.results[i]], (*results)[i]->data(), (*results)[i]->bytes());
+        std::memcpy(pointer(frame.at[slots_.results[i]]), (*results)[i]->data(), (*results)[i]->bytes());
     return absl::OkStatus();
   }
   std::string describe() const override { return str_cat("evaluate ", node_.node()->def().name); }
-  void place(std::span<const int> of_slot, std::span<const int>) override { slots_.place(of_slot); }
+  void place(std::span<const int> of_slot, std::span<const int>, int) override { slots_.place(of_slot); }
 
  private:
   Value node_;
@@ -225,24 +234,23 @@ class EvaluateStep final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> make_native_step(const Node& node, const SlotOf& slot_of) {
+std::unique_ptr<Step> make_native_step(CpuClient& cpu, const Node& node, const SlotOf& slot_of) {
   NativeOp op = native_op(node);
   if (!op.run) return nullptr;
-  return std::make_unique<NativeStep>(node, std::move(op), slot_of);
+  return std::make_unique<NativeStep>(cpu, node, std::move(op), slot_of);
 }
 
-absl::StatusOr<std::unique_ptr<Step>> make_library_step(Engine& engine, const Node& node,
-                                                        const SlotOf& slot_of) {
-  if (std::unique_ptr<Step> native = make_native_step(node, slot_of)) return native;
+std::unique_ptr<Step> make_library_step(CpuClient& cpu, const Node& node, const SlotOf& slot_of) {
+  if (std::unique_ptr<Step> native = make_native_step(cpu, node, slot_of)) return native;
   switch (node.op()) {
     case Op::dot_general:
-      return std::make_unique<DotStep>(engine, node, slot_of);
+      return std::make_unique<DotStep>(cpu, node, slot_of);
     case Op::convolution:
-      return std::make_unique<ConvolutionStep>(engine, node, slot_of);
+      return std::make_unique<ConvolutionStep>(cpu, node, slot_of);
     case Op::while_:
     case Op::scan:
     case Op::case_:
-      return make_control_step(engine, node, slot_of);
+      return nullptr;
     default:
       return std::make_unique<EvaluateStep>(node, slot_of);
   }

@@ -328,7 +328,7 @@ absl::StatusOr<Filters> filters(DType type, const ConvShape& s, const void* filt
     return absl::InvalidArgumentError("the filters of a convolution have more bytes than fit 64 bits");
   absl::StatusOr<BufferRef> buffer = context.scratch->allocate(*bytes);
   if (!buffer.ok()) return buffer.status();
-  char* const to = static_cast<char*>((*buffer)->data());
+  char* const to = static_cast<char*>(pointer((*buffer)->address()));
   switch (width) {
     case 1:
       copy_filters<uint8_t>(s, filter, to, context);

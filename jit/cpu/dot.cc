@@ -184,9 +184,9 @@ absl::StatusOr<Operand> operand(const void* data, int64_t width, const DotGenera
   absl::StatusOr<BufferRef> buffer = context.scratch->allocate(*bytes);
   if (!buffer.ok()) return buffer.status();
   copy = *std::move(buffer);
-  gather(static_cast<const char*>(data), static_cast<char*>(copy->data()), dims, stride, width);
+  gather(static_cast<const char*>(data), static_cast<char*>(pointer(copy->address())), dims, stride, width);
   const int64_t k = total(s.k), rows = total(outer);
-  return Operand{copy->data(), rows * k, k, 1};
+  return Operand{pointer(copy->address()), rows * k, k, 1};
 }
 
 }  // namespace

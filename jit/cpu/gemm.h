@@ -201,7 +201,7 @@ absl::Status gemm(const GemmSize& s, const KernelContext& context, Source source
     absl::StatusOr<BufferRef> buffer = context.scratch->allocate(bytes * threads);
     if (!buffer.ok()) return buffer.status();
     heap = *std::move(buffer);
-    scratch = static_cast<char*>(heap->data());
+    scratch = static_cast<char*>(pointer(heap->address()));
   }
   const auto work = [&](int64_t thread) {
     T* const mine = reinterpret_cast<T*>(scratch + thread * bytes);

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "hlo/isa.h"
-#include "jit/client/allocator.h"
+#include "jit/client/client.h"
 #include "jit/cpu/parallel.h"
 
 namespace lamina::jit {
@@ -15,8 +15,11 @@ using hlo::best_isa;
 using hlo::Isa;
 using hlo::usable_isa;
 
+// Memory of the CPU is host memory.
+inline void* pointer(Address address) { return reinterpret_cast<void*>(address.bits()); }
+
 struct KernelContext {
-  Allocator* scratch = nullptr;                  // required: packing buffers come from here
+  Memory* scratch = nullptr;                     // required: packing buffers come from here
   ParallelFor parallel;                          // default: the calling thread
   const std::atomic<int32_t>* cancel = nullptr;  // may be null
   Isa isa = best_isa();

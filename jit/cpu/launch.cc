@@ -7,9 +7,9 @@
 #include "cluster/repeat.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
-#include "jit/program/engine.h"
-#include "jit/program/row_chain.h"
-#include "jit/program/steps.h"
+#include "jit/cpu/client.h"
+#include "jit/cpu/steps.h"
+#include "jit/kernel/lower.h"
 
 namespace lamina::jit {
 namespace {
@@ -117,10 +117,11 @@ std::vector<RowAccess> row_accesses_of(const LoopKernel& k, const LoweredLoop& l
   return out;
 }
 
-class LoopStep final : public RowStep {
+class LoopStep final : public Step {
  public:
-  LoopStep(std::shared_ptr<Kernel> kernel, LoweredLoop loop, const SlotOf& slot_of)
-      : kernel_(std::move(kernel)),
+  LoopStep(CpuClient& cpu, std::shared_ptr<Kernel> kernel, LoweredLoop loop, const SlotOf& slot_of)
+      : cpu_(cpu),
+        kernel_(std::move(kernel)),
         overwritable_(overwritable(kernel_->spec(), loop)),
         row_accesses_(row_accesses_of(kernel_->spec(), loop)),
         args_(std::move(loop.args)),
@@ -132,40 +133,40 @@ class LoopStep final : public RowStep {
     for (const hlo::Value& v : loop.buffers) places_.push_back(slot_of(v));
   }
 
-  absl::Status run(Run& run) const override {
-    absl::InlinedVector<void*, 12> buffers;
-    for (int p : places_) buffers.push_back(run.memory[p]);
+  absl::Status enqueue(Frame& frame) const override {
     if (outer_ == 0 || inner_ == 0) return absl::OkStatus();
-    const KernelEntry code = entry(run);
-    ThreadPool& pool = run.engine.runtime().pool();
+    const Buffers buffers = buffers_in(frame);
+    const CancelFlag* const cancel = frame.control->cancel;
+    const KernelEntry code = entry();
+    ThreadPool& pool = cpu_.pool();
     const bool brief = asks_ && last_ns_.load(std::memory_order_relaxed) < kBriefNs;
     const int64_t threads = brief ? 1 : pool.threads_for(work_);
-    const auto started = std::chrono::steady_clock::now();
     const int64_t tasks = threads <= 1            ? 1
                           : outer_ >= 2 * threads ? std::min<int64_t>(outer_, threads)
                           : inner_ >= 2 * grain_  ? std::min<int64_t>((inner_ + grain_ - 1) / grain_, threads)
                                                   : 1;
+    if (!asks_) return ended(run_tasks(pool, code, buffers.data(), tasks, cancel));
+    const auto started = std::chrono::steady_clock::now();
     bool done = true;
-    if (!asks_ || !run.cancel) {
-      done = run_tasks(pool, code, buffers.data(), tasks, run.cancel);
+    if (!cancel) {
+      done = run_tasks(pool, code, buffers.data(), tasks, cancel);
     } else if (tasks == 1) {
-      RunQuestion question(run.cancel);
+      RunQuestion question(cancel);
       done = run_part(code, buffers.data(), {0, outer_, 0, inner_}, &question.flag);
     } else {
       // The other threads may be long after this one has done its part: it watches instead.
       CancelFlag stop;
       const absl::Status status = run_interruptible(
-          stop, [&] { return run.cancel->stop_here(); },
+          stop, [&] { return cancel->stop_here(); },
           [&] {
             done = run_tasks(pool, code, buffers.data(), tasks, &stop);
             return absl::OkStatus();
           });
       done = done && status.ok();
     }
-    if (asks_)
-      last_ns_.store((std::chrono::steady_clock::now() - started) / std::chrono::nanoseconds(1),
-                     std::memory_order_relaxed);
-    return done ? absl::OkStatus() : absl::CancelledError("the run was cancelled");
+    last_ns_.store((std::chrono::steady_clock::now() - started) / std::chrono::nanoseconds(1),
+                   std::memory_order_relaxed);
+    return ended(done);
   }
 
   int64_t leading() const override {
@@ -176,18 +177,21 @@ class LoopStep final : public RowStep {
     for (RowAccess& a : out) a.slot = places_[a.slot];
     return out;
   }
-  KernelEntry entry(Run& run) const override { return run.engine.kernels().entry_for(*kernel_, work_); }
-  bool run_rows(Run& run, KernelEntry entry, int64_t begin, int64_t end) const override {
-    absl::InlinedVector<void*, 12> buffers;
-    for (int p : places_) buffers.push_back(run.memory[p]);
+  // Machine code, or null for the interpreting tier; asked once per run.
+  KernelEntry entry() const { return cpu_.kernels().entry_for(*kernel_, work_); }
+  // The part [begin, end) of the leading dimension; false if stopped.
+  bool run_rows(const Frame& frame, KernelEntry entry, int64_t begin, int64_t end) const {
+    const Buffers buffers = buffers_in(frame);
+    const CancelFlag* const cancel = frame.control->cancel;
     const bool is_outer = kernel_->spec().parallel_rank > 1;
     const int64_t each = is_outer ? outer_ / args_[0] : 1;
     const Part part = is_outer ? Part{begin * each, end * each, 0, inner_} : Part{0, 1, begin, end};
-    return run_part(entry, buffers.data(), part, run.cancel ? run.cancel->address() : &kNever);
+    return run_part(entry, buffers.data(), part, cancel ? cancel->address() : &kNever);
   }
 
   int64_t work() const override { return work_; }
-  const Kernel* kernel() const override { return kernel_.get(); }
+  bool may_take_long() const override { return asks_ || work_ >= RunControl::kWatchedWork; }
+  const KernelText* kernel() const override { return &kernel_->text(); }
   std::string describe() const override {
     const LoopKernel& k = kernel_->spec();
     size_t size = k.body.size();
@@ -203,7 +207,7 @@ class LoopStep final : public RowStep {
     for (const auto& [w, r] : overwritable_) out.push_back({places_[w], places_[r], false});
     return out;
   }
-  void place(std::span<const int> of_slot, std::span<const int>) override {
+  void place(std::span<const int> of_slot, std::span<const int>, int) override {
     for (int& p : places_) p = of_slot[p];
   }
 
@@ -212,7 +216,18 @@ class LoopStep final : public RowStep {
     int64_t outer_begin, outer_end, inner_begin, inner_end;
   };
 
+  using Buffers = absl::InlinedVector<void*, 12>;
+
   static constexpr int32_t kNever = 0;
+
+  static absl::Status ended(bool done) {
+    return done ? absl::OkStatus() : absl::CancelledError("the run was cancelled");
+  }
+  Buffers buffers_in(const Frame& frame) const {
+    Buffers out(places_.size());
+    for (size_t i = 0; i < places_.size(); ++i) out[i] = pointer(frame.at[places_[i]]);
+    return out;
+  }
 
   // False if stopped.
   bool run_part(KernelEntry entry, void* const* buffers, const Part& p, const int32_t* cancel) const {
@@ -242,6 +257,7 @@ class LoopStep final : public RowStep {
     return done;
   }
 
+  CpuClient& cpu_;
   std::shared_ptr<Kernel> kernel_;
   std::vector<std::pair<size_t, size_t>> overwritable_;
   std::vector<RowAccess> row_accesses_;
@@ -250,6 +266,54 @@ class LoopStep final : public RowStep {
   bool asks_;                                       // see CancelQuestion
   mutable std::atomic<int64_t> last_ns_{kBriefNs};  // of a loop of unknown length
   std::vector<int> places_;                         // by buffer of the kernel
+};
+
+// Loop steps that follow each other, block of rows by block.
+class ChainStep final : public Step {
+ public:
+  ChainStep(CpuClient& cpu, std::span<const std::unique_ptr<Step>> steps, int64_t rows, int64_t block)
+      : cpu_(cpu), rows_(rows), block_(block) {
+    for (const std::unique_ptr<Step>& s : steps) {
+      steps_.push_back(static_cast<const LoopStep*>(s.get()));
+      work_ += s->work();
+    }
+  }
+
+  absl::Status enqueue(Frame& frame) const override {
+    absl::InlinedVector<KernelEntry, 8> entries;
+    for (const LoopStep* s : steps_) entries.push_back(s->entry());
+    ThreadPool& pool = cpu_.pool();
+    const int64_t tasks = std::clamp<int64_t>(rows_ / block_, 1, pool.threads_for(work_));
+    std::atomic<bool> done{true};
+    const auto run_task = [&](int64_t t) {
+      const int64_t last = rows_ * (t + 1) / tasks;
+      for (int64_t row = rows_ * t / tasks; row < last; row += block_) {
+        const int64_t end = std::min(last, row + block_);
+        for (size_t i = 0; i < steps_.size(); ++i) {
+          const int64_t each = steps_[i]->leading() / rows_;  // of the leading dimension, for one row
+          if (!steps_[i]->run_rows(frame, entries[i], row * each, end * each)) {
+            done = false;
+            return;
+          }
+        }
+      }
+    };
+    if (tasks == 1)
+      run_task(0);
+    else
+      pool.parallel_for(tasks, run_task);
+    return done ? absl::OkStatus() : absl::CancelledError("the run was cancelled");
+  }
+  int64_t work() const override { return work_; }
+  std::string describe() const override {
+    return str_cat(steps_.size(), " loops together: ", block_, " of ", rows_, " rows at a time");
+  }
+  void place(std::span<const int>, std::span<const int>, int) override {}  // its steps know
+
+ private:
+  CpuClient& cpu_;
+  std::vector<const LoopStep*> steps_;
+  int64_t rows_, block_, work_ = 0;
 };
 
 // A node that is a group of its own, reading values that are stored: what a native op can take over.
@@ -263,17 +327,22 @@ bool stands_alone(const cluster::Plan& plan, const cluster::Group& group) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Step>> make_loop_step(Engine& engine, const cluster::Plan& plan,
+absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const cluster::Plan& plan,
                                                      const cluster::Group& group, const SlotOf& slot_of) {
   if (group.anchors[0]->op() == hlo::Op::transpose && stands_alone(plan, group))
-    if (std::unique_ptr<Step> native = make_native_step(*group.anchors[0], slot_of)) return native;
+    if (std::unique_ptr<Step> native = make_native_step(cpu, *group.anchors[0], slot_of)) return native;
   if (group.repeat && cluster::is_running_scan(*group.repeat))
-    if (std::unique_ptr<Step> native = make_native_step(*group.repeat, slot_of)) return native;
+    if (std::unique_ptr<Step> native = make_native_step(cpu, *group.repeat, slot_of)) return native;
   absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
   if (!loop.ok()) return loop.status();
   const Schedule schedule{favoured_form(loop->kernel, loop->args)};
-  std::shared_ptr<Kernel> kernel = engine.kernels().get(std::move(loop->kernel), schedule);
-  return std::make_unique<LoopStep>(std::move(kernel), *std::move(loop), slot_of);
+  std::shared_ptr<Kernel> kernel = cpu.kernels().get(std::move(loop->kernel), schedule);
+  return std::make_unique<LoopStep>(cpu, std::move(kernel), *std::move(loop), slot_of);
+}
+
+std::unique_ptr<const Step> make_chain_step(CpuClient& cpu, std::span<const std::unique_ptr<Step>> steps,
+                                            int64_t rows, int64_t block) {
+  return std::make_unique<ChainStep>(cpu, steps, rows, block);
 }
 
 }  // namespace lamina::jit

@@ -211,7 +211,8 @@ absl::Status OnednnRoutine::run_part(const Part& part, const void* a, const void
   }
   char why[kMessage] = "";
   if (dnn.run(part.routine.get(), static_cast<const char*>(a) + part.a, static_cast<const char*>(b) + part.b,
-              static_cast<char*>(c) + part.c, scratch ? scratch->data() : nullptr, why, sizeof why) != 0)
+              static_cast<char*>(c) + part.c, scratch ? pointer(scratch->address()) : nullptr, why,
+              sizeof why) != 0)
     return absl::InternalError(str_cat("oneDNN failed: ", why));
   return absl::OkStatus();
 }

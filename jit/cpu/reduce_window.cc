@@ -247,7 +247,7 @@ struct SelectAndScatter {
   absl::Status run(const void* const* in, void* const* out, const KernelContext& context) const {
     absl::StatusOr<BufferRef> buffer = context.scratch->allocate(positions * int64_t{8});
     if (!buffer.ok()) return buffer.status();
-    int64_t* const chosen = static_cast<int64_t*>((*buffer)->data());
+    int64_t* const chosen = static_cast<int64_t*>(pointer((*buffer)->address()));
     absl::Status status = for_parts(walk, context, [&](int64_t begin, int64_t end) {
       return choose(static_cast<const std::byte*>(in[0]), chosen, begin, end, context);
     });

@@ -160,7 +160,7 @@ struct Sort {
       if (!made.ok()) return made.status();
       *buffer = *std::move(made);
     }
-    int64_t* const order = static_cast<int64_t*>(state.order->data());
+    int64_t* const order = static_cast<int64_t*>(pointer(state.order->address()));
     for (int64_t line = begin; line < end; ++line) {
       const int64_t base = line / step * step * length + line % step;
       if (!ordered || !sort_by_keys(in, base, order, state, context))
@@ -203,7 +203,7 @@ struct Sort {
       const SortKey& key = keys[k];
       const auto [values_at, stride] = key_values(k, in, base, state);
       with_key_type(key.type, [&]<typename T, typename K>(T, K) {
-        Record<K>* const records = static_cast<Record<K>*>(state.records->data());
+        Record<K>* const records = static_cast<Record<K>*>(pointer(state.records->address()));
         for (int64_t i = 0; i < length; ++i) {
           T value;
           std::memcpy(&value, values_at + order[i] * stride, sizeof(T));
@@ -230,13 +230,13 @@ struct Sort {
     std::vector<const void*> arrays;
     for (size_t i = 0; i < input_offsets.size(); ++i) {
       const int64_t width = hlo::byte_size(key.value.inputs[i]);
-      std::byte* const to = static_cast<std::byte*>(state.inputs->data()) + i * length * 8;
+      std::byte* const to = static_cast<std::byte*>(pointer(state.inputs->address())) + i * length * 8;
       arrays.push_back(to);
       copy_row(input(i), to, length, input_strides[i] / width, 1, width);
     }
-    void* results[] = {state.values->data()};
+    void* results[] = {pointer(state.values->address())};
     values[k].run(arrays, results, length);
-    return {static_cast<const std::byte*>(state.values->data()), hlo::byte_size(key.type)};
+    return {static_cast<const std::byte*>(pointer(state.values->address())), hlo::byte_size(key.type)};
   }
 
   // The evaluator's, comparison by comparison: the comparator may be no order at all.
@@ -260,7 +260,7 @@ struct Sort {
       if (status.ok()) status = comparator.run(*state.scratch, state.args, to, 1);
       return result != 0;
     };
-    int64_t *from = order, *to = static_cast<int64_t*>(state.merged->data());
+    int64_t *from = order, *to = static_cast<int64_t*>(pointer(state.merged->address()));
     for (int64_t i = 0; i < length; ++i) from[i] = i;
     for (int64_t width = 1; width < length && status.ok(); width *= 2) {
       for (int64_t lo = 0; lo < length; lo += 2 * width) {

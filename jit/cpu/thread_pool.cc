@@ -1,6 +1,5 @@
 #include "jit/cpu/thread_pool.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -16,11 +15,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "jit/client/thread_limit.h"
 
 namespace lamina::jit {
 namespace {
 
-thread_local int thread_limit = INT_MAX;
 thread_local bool inside_job = false;
 
 // About 20 us: longer than the gap between the steps of a run, shorter than anyone would notice.
@@ -133,20 +132,6 @@ int available_cpus(const std::string& root) {
   return quota > 0 ? std::min(cpus, quota) : cpus;
 }
 
-ScopedThreadLimit::ScopedThreadLimit(int n) : saved_(thread_limit) {
-  thread_limit = std::min(thread_limit, std::max(n, 1));
-}
-ScopedThreadLimit::~ScopedThreadLimit() { thread_limit = saved_; }
-
-int current_thread_limit() { return thread_limit; }
-
-SignalsBlocked::SignalsBlocked() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &saved_);
-}
-SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &saved_, nullptr); }
-
 struct ThreadPool::State {
   struct alignas(64) Worker {
     std::atomic<uint32_t> epoch{0};  // counts the jobs given to this worker
@@ -244,7 +229,7 @@ int ThreadPool::size() {
   return size;
 }
 
-int ThreadPool::usable_threads() { return inside_job ? 1 : std::min(size(), thread_limit); }
+int ThreadPool::usable_threads() { return inside_job ? 1 : std::min(size(), current_thread_limit()); }
 
 int ThreadPool::started_threads() const {
   const State* state = state_.load(std::memory_order_acquire);

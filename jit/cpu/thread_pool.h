@@ -11,8 +11,6 @@
 #ifndef LAMINA_JIT_CPU_THREAD_POOL_H_
 #define LAMINA_JIT_CPU_THREAD_POOL_H_
 
-#include <signal.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -29,33 +27,6 @@ namespace lamina::jit {
 int available_cpus(const std::string& root = "");
 // The quota alone; 0 when there is none.
 int cgroup_cpu_quota(const std::string& root = "");
-
-// Limits the threads (caller included) that jobs started by this thread may use, read when a job starts;
-// scopes nest, the smallest wins. n < 1 counts as 1.
-class ScopedThreadLimit {
- public:
-  explicit ScopedThreadLimit(int n);
-  ~ScopedThreadLimit();
-  ScopedThreadLimit(const ScopedThreadLimit&) = delete;
-  ScopedThreadLimit& operator=(const ScopedThreadLimit&) = delete;
-
- private:
-  int saved_;
-};
-// INT_MAX when no scope is open.
-int current_thread_limit();
-
-// Blocks every signal for the calling thread, and so for threads it starts, while it lives.
-class SignalsBlocked {
- public:
-  SignalsBlocked();
-  ~SignalsBlocked();
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t saved_;
-};
 
 class ThreadPool final : private hlo::ForkGuarded {
  public:

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
-#include <memory>
 #include <vector>
 
 namespace lamina::jit {
 
-Carries::Carries(std::span<const int64_t> bytes, std::span<void* const> from, std::span<void* const> home,
-                 std::span<void* const> spare)
-    : bytes_(bytes),
+Carries::Carries(Device& device, std::span<const int64_t> bytes, std::span<const Address> from,
+                 std::span<const Address> home, std::span<const Address> spare)
+    : device_(device),
+      bytes_(bytes),
       at_(from.begin(), from.end()),
       home_(home.begin(), home.end()),
       spare_(spare.begin(), spare.end()),
@@ -28,7 +27,7 @@ void Carries::expect_turns(int64_t turns) {
     if (!writable_[i] && spare_[i]) next_[i] = spare_[i];
 }
 
-void Carries::moved(std::span<void* const> to) {
+void Carries::moved(std::span<const Address> to) {
   for (size_t i = 0; i < at_.size(); ++i)
     each_in_its_own_ = each_in_its_own_ && (to[i] == at_[i] || to[i] == next_[i]);
   if (!each_in_its_own_) {
@@ -73,40 +72,45 @@ void Carries::find_destinations() {
   }
   for (size_t i = 0; i < n; ++i) {
     const int k = free_piece(i, used);
-    next_[i] = k < 0 ? nullptr : piece(k);
+    next_[i] = k < 0 ? Address() : piece(k);
     if (k >= 0) used[k] = true;
   }
 }
 
-void Carries::bring_home() {
-  auto copy = [&](size_t i, void* to) {
-    if (bytes_[i] > 0) std::memcpy(to, at_[i], static_cast<size_t>(bytes_[i]));
+absl::Status Carries::bring_home() {
+  auto copy = [&](size_t i, Address to) -> absl::Status {
+    if (absl::Status s = device_.stream().copy(to, at_[i], bytes_[i]); !s.ok()) return s;
     at_[i] = to;
+    return absl::OkStatus();
   };
-  const auto holds = [](const auto& places, const void* p) {
+  const auto holds = [](const auto& places, Address p) {
     return std::find(places.begin(), places.end(), p) != places.end();
   };
-  std::vector<std::unique_ptr<std::byte[]>> aside;
+  std::vector<BufferRef> aside;
   while (true) {
     bool moved = false, all_home = true;
     size_t in_the_way = at_.size();
     for (size_t i = 0; i < at_.size(); ++i) {
       if (at_[i] == home_[i]) continue;
       if (bytes_[i] == 0 || !holds(at_, home_[i])) {
-        copy(i, home_[i]);
+        if (absl::Status s = copy(i, home_[i]); !s.ok()) return s;
         moved = true;
         continue;
       }
       all_home = false;
       if (holds(home_, at_[i])) in_the_way = i;
     }
-    if (all_home) return;
+    if (all_home) return absl::OkStatus();
     if (moved) continue;
     // Rings of values in each other's homes: one in a home that is not its own steps aside, each at most
     // once, for then no home is free. Several may share that home, so one step may not open the ring.
     const int k = free_piece(in_the_way, used_pieces());
-    if (k < 0) aside.push_back(std::make_unique<std::byte[]>(static_cast<size_t>(bytes_[in_the_way])));
-    copy(in_the_way, k < 0 ? aside.back().get() : piece(k));
+    if (k < 0) {
+      absl::StatusOr<BufferRef> block = device_.memory().allocate(bytes_[in_the_way]);
+      if (!block.ok()) return block.status();
+      aside.push_back(*std::move(block));
+    }
+    if (absl::Status s = copy(in_the_way, k < 0 ? aside.back()->address() : piece(k)); !s.ok()) return s;
   }
 }
 

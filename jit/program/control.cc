@@ -1,13 +1,12 @@
-// Steps that run nested programs: while, scan, case.
+#include "jit/program/control.h"
+
 #include <algorithm>
-#include <cstring>
 
 #include "absl/container/inlined_vector.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/program/carries.h"
-#include "jit/program/engine.h"
-#include "jit/program/steps.h"
+#include "jit/program/executable.h"
 
 namespace lamina::jit {
 namespace {
@@ -35,12 +34,12 @@ std::vector<int64_t> byte_sizes(const Node& n, size_t results) {
   return out;
 }
 
-using Pointers = absl::InlinedVector<void*, 8>;
+using Addresses = absl::InlinedVector<Address, 8>;
 using Flags = absl::InlinedVector<bool, 8>;
 
-Pointers pointers(const Run& run, std::span<const int> places) {
-  Pointers out;
-  for (int p : places) out.push_back(run.memory[p]);
+Addresses addresses(const Frame& frame, std::span<const int> places) {
+  Addresses out;
+  for (int p : places) out.push_back(frame.at[p]);
   return out;
 }
 
@@ -57,26 +56,28 @@ struct ControlMemory {
     parts.push_back(bytes);
     return static_cast<int>(parts.size()) - 1;
   }
-  std::byte* at(const Run& run, int part) const { return static_cast<std::byte*>(run.memory[places[part]]); }
-  Pointers spare_pointers(const Run& run) const {
-    Pointers out;
-    for (int s : spares) out.push_back(s < 0 ? nullptr : at(run, s));
+  Address at(const Frame& frame, int part) const { return frame.at[places[part]]; }
+  Addresses spare_addresses(const Frame& frame) const {
+    Addresses out;
+    for (int s : spares) out.push_back(s < 0 ? Address() : at(frame, s));
     return out;
   }
 };
 
 class ControlStep : public Step {
  public:
-  void place(std::span<const int> of_slot, std::span<const int> scratch) final {
+  void place(std::span<const int> of_slot, std::span<const int> scratch, int first_frame) final {
     for (int& i : memory_.in) i = of_slot[i];
     for (int& o : memory_.out) o = of_slot[o];
     memory_.places.assign(scratch.begin(), scratch.end());
+    first_frame_ = first_frame;
   }
   std::vector<int64_t> scratch_bytes() const final { return memory_.parts; }
   std::vector<MayOverwrite> overwrites() const final { return overwrites_; }
   std::vector<std::pair<int, int>> same_memory() const final { return same_memory_; }
   // The programs inside have their own.
   int64_t work() const final { return 0; }
+  bool may_take_long() const final { return true; }
 
  protected:
   ControlStep(std::vector<int> in, std::vector<int> out) {
@@ -95,7 +96,15 @@ class ControlStep : public Step {
     }
   }
 
+  // The frame of program number `which`, for turns of it.
+  Frame& started(const Executable& program, int which, Frame& frame) const {
+    Frame& inner = *frame.inner[static_cast<size_t>(first_frame_ + which)];
+    program.start(inner, frame, memory_.at(frame, memory_.arena));
+    return inner;
+  }
+
   ControlMemory memory_;
+  int first_frame_ = 0;
   std::vector<MayOverwrite> overwrites_;
   std::vector<std::pair<int, int>> same_memory_;
 };
@@ -110,30 +119,30 @@ class WhileStep final : public ControlStep {
     add_carries(*body_, bytes_);
   }
 
-  absl::Status run(Run& run) const override {
-    Run cond = cond_->start(run, memory_.at(run, memory_.arena)),
-        body = body_->start(run, memory_.at(run, memory_.arena));
-    Carries carries(bytes_, pointers(run, memory_.in), pointers(run, memory_.out),
-                    memory_.spare_pointers(run));
+  absl::Status enqueue(Frame& frame) const override {
+    Frame &cond = started(*cond_, 0, frame), &body = started(*body_, 1, frame);
+    Carries carries(frame.device, bytes_, addresses(frame, memory_.in), addresses(frame, memory_.out),
+                    memory_.spare_addresses(frame));
     const size_t n = bytes_.size();
-    Pointers results(n);
+    Addresses results(n);
     Flags writable(n);
-    void* const answer_at = memory_.at(run, answer_);
+    const Address answer_at = memory_.at(frame, answer_);
     while (true) {
-      void* answer;
+      Address answer;
       std::fill(writable.begin(), writable.end(), false);
       if (absl::Status s = cond_->run_in(cond, {carries.values(), writable, {&answer_at, 1}, {&answer, 1}});
           !s.ok())
         return s;
-      if (*static_cast<const uint8_t*>(answer) == 0) break;
+      uint8_t goes_on = 0;
+      if (absl::Status s = frame.device.stream().read(answer, 1, &goes_on); !s.ok()) return s;
+      if (goes_on == 0) break;
       for (size_t i = 0; i < n; ++i) writable[i] = carries.writable(i);
       if (absl::Status s = body_->run_in(body, {carries.values(), writable, carries.destinations(), results});
           !s.ok())
         return s;
       carries.moved(results);
     }
-    carries.bring_home();
-    return absl::OkStatus();
+    return carries.bring_home();
   }
   std::string describe() const override { return str_cat("while, ", body_->steps().size(), " steps"); }
   std::vector<const Executable*> programs() const override { return {cond_.get(), body_.get()}; }
@@ -161,22 +170,21 @@ class ScanStep final : public ControlStep {
     add_carries(*body_, bytes_);
   }
 
-  absl::Status run(Run& run) const override {
-    Run body = body_->start(run, memory_.at(run, memory_.arena));
+  absl::Status enqueue(Frame& frame) const override {
+    Frame& body = started(*body_, 0, frame);
     const std::span<const int> in(memory_.in), out(memory_.out);
-    Carries carries(bytes_, pointers(run, in.first(carries_)), pointers(run, out.first(carries_)),
-                    memory_.spare_pointers(run));
+    Carries carries(frame.device, bytes_, addresses(frame, in.first(carries_)),
+                    addresses(frame, out.first(carries_)), memory_.spare_addresses(frame));
     carries.expect_turns(length_);
-    Pointers arguments = pointers(run, in), destinations = pointers(run, out), results(out.size());
+    Addresses arguments = addresses(frame, in), destinations = addresses(frame, out), results(out.size());
     Flags writable(in.size(), false);
     // Slices lie wherever the element type allows.
     for (int64_t step = 0; step < length_; ++step) {
       const int64_t at = reverse_ ? length_ - 1 - step : step;
       for (size_t i = 0; i < slice_in_.size(); ++i)
-        arguments[carries_ + i] = static_cast<std::byte*>(run.memory[in[carries_ + i]]) + at * slice_in_[i];
+        arguments[carries_ + i] = frame.at[in[carries_ + i]] + at * slice_in_[i];
       for (size_t i = 0; i < slice_out_.size(); ++i)
-        destinations[carries_ + i] =
-            static_cast<std::byte*>(run.memory[out[carries_ + i]]) + at * slice_out_[i];
+        destinations[carries_ + i] = frame.at[out[carries_ + i]] + at * slice_out_[i];
       for (size_t c = 0; c < carries_; ++c) {
         arguments[c] = carries.values()[c];
         destinations[c] = carries.destinations()[c];
@@ -186,12 +194,12 @@ class ScanStep final : public ControlStep {
         return s;
       // A result that has no memory of its own: it is a carry too, or came in.
       for (size_t i = 0; i < slice_out_.size(); ++i)
-        if (results[carries_ + i] != destinations[carries_ + i] && slice_out_[i] > 0)
-          std::memcpy(destinations[carries_ + i], results[carries_ + i], static_cast<size_t>(slice_out_[i]));
-      carries.moved(std::span<void* const>(results).first(carries_));
+        if (const Address to = destinations[carries_ + i]; results[carries_ + i] != to)
+          if (absl::Status s = frame.device.stream().copy(to, results[carries_ + i], slice_out_[i]); !s.ok())
+            return s;
+      carries.moved(std::span<const Address>(results).first(carries_));
     }
-    carries.bring_home();
-    return absl::OkStatus();
+    return carries.bring_home();
   }
   std::string describe() const override {
     return str_cat("scan of ", length_, ", ", body_->steps().size(), " steps");
@@ -238,27 +246,28 @@ class CaseStep final : public ControlStep {
     }
   }
 
-  absl::Status run(Run& run) const override {
-    int32_t index = *static_cast<const int32_t*>(run.memory[memory_.in[0]]);
+  absl::Status enqueue(Frame& frame) const override {
+    int32_t index = 0;
+    if (absl::Status s = frame.device.stream().read(frame.at[memory_.in[0]], sizeof index, &index); !s.ok())
+      return s;
     const int32_t last = static_cast<int32_t>(branches_.size()) - 1;
     if (index < 0 || index > last) index = last;
     const Executable& branch = *branches_[index];
-    const Pointers home = pointers(run, memory_.out),
-                   arguments = pointers(run, std::span(memory_.in).subspan(1));
-    Pointers from(home.size(), nullptr), results(home.size());
+    const Addresses home = addresses(frame, memory_.out),
+                    arguments = addresses(frame, std::span(memory_.in).subspan(1));
+    Addresses from(home.size()), results(home.size());
     Flags writable(arguments.size(), false);
     for (size_t r = 0; r < home.size(); ++r) {
       if (partners_[r] < 0 || arguments[partners_[r] - 1] != home[r]) continue;
       from[r] = home[r];
       writable[partners_[r] - 1] = true;
     }
-    Carries moves(bytes_, from, home, memory_.spare_pointers(run));
-    Run state = branch.start(run, memory_.at(run, memory_.arena));
+    Carries moves(frame.device, bytes_, from, home, memory_.spare_addresses(frame));
+    Frame& state = started(branch, index, frame);
     if (absl::Status s = branch.run_in(state, {arguments, writable, moves.destinations(), results}); !s.ok())
       return s;
     moves.moved(results);
-    moves.bring_home();
-    return absl::OkStatus();
+    return moves.bring_home();
   }
   std::string describe() const override { return str_cat("case of ", branches_.size()); }
   std::vector<const Executable*> programs() const override {
@@ -275,7 +284,7 @@ class CaseStep final : public ControlStep {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Step>> make_control_step(Engine& engine, const Node& n,
+absl::StatusOr<std::unique_ptr<Step>> make_control_step(Device& device, const Node& n,
                                                         const SlotOf& slot_of) {
   std::vector<int> in = operand_slots(n, slot_of), out = result_slots(n, slot_of);
   std::vector<hlo::ComputationPtr> regions;
@@ -287,7 +296,7 @@ absl::StatusOr<std::unique_ptr<Step>> make_control_step(Engine& engine, const No
     regions = n.attrs().computations(Attr::branches);
   std::vector<Program> programs;
   for (const hlo::ComputationPtr& region : regions) {
-    absl::StatusOr<Program> program = Executable::compile(engine, region);
+    absl::StatusOr<Program> program = Executable::compile(device, region);
     if (!program.ok()) return program.status();
     programs.push_back(*std::move(program));
   }

@@ -1,12 +1,10 @@
-// The one context object of execution: memory, threads, kernels and the specialization cache.
+// The one context object of execution: the caches of what was compiled.
 //
 // Contract: made on first use, never destroyed (handles may outlive static destruction), safe from any
 // thread.
 #ifndef LAMINA_JIT_PROGRAM_ENGINE_H_
 #define LAMINA_JIT_PROGRAM_ENGINE_H_
 
-#include "jit/cpu/runtime.h"
-#include "jit/program/kernel_store.h"
 #include "jit/program/specialization_cache.h"
 
 namespace lamina::jit {
@@ -15,15 +13,10 @@ class Engine {
  public:
   static Engine& get();
 
-  Runtime& runtime() { return runtime_; }
-  Allocator& allocator() { return runtime_.allocator(); }
-  KernelStore& kernels() { return kernels_; }
   SpecializationCache& cache() { return cache_; }
 
  private:
-  Engine() : cache_(*this) {}
-  Runtime runtime_;
-  KernelStore kernels_;
+  Engine() : cache_(host_device()) {}
   SpecializationCache cache_;
 };
 

@@ -8,9 +8,9 @@
 #include "hlo/op.h"
 #include "hlo/passes/pass.h"
 #include "hlo/strings.h"
-#include "jit/program/engine.h"
+#include "jit/program/control.h"
 #include "jit/program/row_chain.h"
-#include "jit/program/steps.h"
+#include "jit/program/target.h"
 
 namespace lamina::jit {
 
@@ -67,10 +67,10 @@ absl::StatusOr<ComputationPtr> flatten_program(ComputationPtr program) {
 
 class ExecutableBuilder {
  public:
-  ExecutableBuilder(Engine& engine, ComputationPtr program) : engine_(engine), program_(std::move(program)) {}
+  ExecutableBuilder(Device& device, ComputationPtr program) : device_(device), program_(std::move(program)) {}
 
   absl::StatusOr<std::shared_ptr<const Executable>> build() {
-    std::shared_ptr<Executable> exe(new Executable(engine_));
+    std::shared_ptr<Executable> exe(new Executable(device_));
     exe->program_ = program_;
     exe->plan_ = cluster::make_plan(*program_);
     const SlotOf slot_of = [this](const Value& v) { return slot(v); };
@@ -90,7 +90,12 @@ class ExecutableBuilder {
     exe->constants_ = std::move(constants_);
     const Places places(request_);
     exe->chains_ = make_row_chains(exe->steps_, places, request_);
-    for (size_t s = 0; s < exe->steps_.size(); ++s) exe->steps_[s]->place(places.of_slot, places.scratch[s]);
+    int frames = 0;
+    for (size_t s = 0; s < exe->steps_.size(); ++s) {
+      exe->steps_[s]->place(places.of_slot, places.scratch[s], frames);
+      frames += static_cast<int>(exe->steps_[s]->programs().size());
+    }
+    take_turns(*exe);
     exe->memory_ = std::make_unique<MemoryPlan>(request_, places, false);
     exe->giving_up_ = std::make_unique<MemoryPlan>(request_, places, true);
     return std::shared_ptr<const Executable>(exe);
@@ -106,9 +111,8 @@ class ExecutableBuilder {
       return absl::OkStatus();
     }
     touched_.clear();
-    absl::StatusOr<std::unique_ptr<Step>> made = group.kind == cluster::GroupKind::kLoop
-                                                     ? make_loop_step(engine_, exe.plan_, group, slot_of)
-                                                     : make_library_step(engine_, n, slot_of);
+    absl::StatusOr<std::unique_ptr<Step>> made = device_.target().lower(exe.plan_, group, slot_of);
+    if (made.ok() && !*made) made = make_control_step(device_, n, slot_of);
     if (!made.ok()) return made.status();
     const Step& step = **made;
     for (const Step::MayOverwrite& o : step.overwrites())
@@ -119,6 +123,24 @@ class ExecutableBuilder {
     request_.step_slots.push_back(touched_);
     exe.steps_.push_back(*std::move(made));
     return absl::OkStatus();
+  }
+
+  void take_turns(Executable& exe) {
+    auto chain = exe.chains_.begin();
+    int64_t work = 0;
+    exe.brief_ = true;
+    for (int s = 0; s < static_cast<int>(exe.steps_.size());) {
+      const bool chained = chain != exe.chains_.end() && chain->first == s;
+      if (chained) {
+        const std::span all(exe.steps_);
+        chain->step = device_.target().chain(all.subspan(s, chain->last + 1 - s), chain->rows, chain->block);
+      }
+      const Step* const step = chained ? chain->step.get() : exe.steps_[s].get();
+      exe.turns_.push_back({step, s, step->work()});
+      work += step->work();
+      exe.brief_ = exe.brief_ && !step->may_take_long() && work < RunControl::kWatchedWork;
+      s = chained ? (chain++)->last + 1 : s + 1;
+    }
   }
 
   int slot(const Value& v) {
@@ -133,17 +155,16 @@ class ExecutableBuilder {
 
   void add_constant(const Value& v, int at) {
     const hlo::Literal& literal = *v.node()->attrs().literal(Attr::value);
-    absl::StatusOr<BufferRef> buffer = engine_.allocator().allocate(literal.bytes());
+    absl::StatusOr<BufferRef> buffer = device_.client().put(device_, literal.data(), literal.bytes());
     if (!buffer.ok()) {
       status_ = buffer.status();
       return;
     }
-    if (literal.bytes() > 0) std::memcpy((*buffer)->data(), literal.data(), literal.bytes());
     request_.constants.push_back(at);
     constants_.push_back(*std::move(buffer));
   }
 
-  Engine& engine_;
+  Device& device_;
   ComputationPtr program_;
   absl::Status status_;
   HashMap<uint64_t, int> slots_;
@@ -152,44 +173,57 @@ class ExecutableBuilder {
   std::vector<BufferRef> constants_;
 };
 
-Executable::Executable(Engine& engine) : engine_(engine) {}
-Executable::~Executable() = default;
+Executable::Executable(Device& device) : device_(device) {}
+Executable::~Executable() {
+  for (auto& of_plan : spare_)
+    for (std::atomic<Frame*>& frame : of_plan) delete frame.load(std::memory_order_relaxed);
+}
 
-absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Engine& engine,
+absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Device& device,
                                                                       const ComputationPtr& program) {
   absl::StatusOr<ComputationPtr> flat = flatten_program(program);
   if (!flat.ok()) return flat.status();
   absl::StatusOr<ComputationPtr> simple = hlo::simplify(*flat);
   if (!simple.ok()) return simple.status();
-  return ExecutableBuilder(engine, *std::move(simple)).build();
+  return ExecutableBuilder(device, *std::move(simple)).build();
 }
 
-Run Executable::prepared(const MemoryPlan& plan, const CancelFlag* cancel, int64_t& unwatched,
-                         std::array<std::byte*, 2> arena) const {
-  Run state{engine_, cancel, unwatched, arena, {}, {}};
-  state.context.scratch = &engine_.allocator();
-  state.context.parallel = engine_.runtime().pool().parallel();
-  state.context.cancel = cancel ? cancel->flag() : nullptr;
-  state.memory.resize(plan.places.size());
-  for (size_t p = 0; p < plan.places.size(); ++p) {
-    const MemoryPlan::Place& place = plan.places[p];
-    if (place.storage == Storage::kConstant)
-      state.memory[p] = constants_[place.number]->data();
-    else if (place.storage == Storage::kArena)
-      state.memory[p] = arena[plan.parts[place.number].space] + plan.parts[place.number].offset;
+std::unique_ptr<Frame> Executable::make_frame(const MemoryPlan& plan) const {
+  auto frame = std::make_unique<Frame>(plan, device_, constants_);
+  for (const std::unique_ptr<Step>& step : steps_)
+    for (const Executable* program : step->programs())
+      frame->inner.push_back(program->make_frame(*program->giving_up_));
+  return frame;
+}
+
+// A frame for one run: one that an earlier run left, or a new one.
+class Executable::BorrowedFrame {
+ public:
+  BorrowedFrame(const Executable& of, bool giving_up) : spare_(of.spare_[giving_up]) {
+    for (std::atomic<Frame*>& place : spare_)
+      if (place.load(std::memory_order_relaxed) && (frame_ = place.exchange(nullptr))) return;
+    of.frames_made_.fetch_add(1, std::memory_order_relaxed);
+    frame_ = of.make_frame(giving_up ? *of.giving_up_ : *of.memory_).release();
   }
-  return state;
-}
+  ~BorrowedFrame() {
+    for (std::atomic<Frame*>& place : spare_)
+      if (Frame* none = nullptr; place.compare_exchange_strong(none, frame_)) return;
+    delete frame_;
+  }
+  BorrowedFrame(const BorrowedFrame&) = delete;
+  BorrowedFrame& operator=(const BorrowedFrame&) = delete;
+  Frame& operator*() const { return *frame_; }
 
-absl::Status Executable::run_steps(Run& state) const {
-  auto chain = chains_.begin();
-  for (state.step = 0; state.step < static_cast<int>(steps_.size());) {
-    const bool chained = chain != chains_.end() && chain->first == state.step;
-    const Step& step = *steps_[state.step];
-    if (state.stop_before(chained ? chain->work : step.work()))
-      return absl::CancelledError("the run was cancelled");
-    if (absl::Status s = chained ? chain->run(state, steps_) : step.run(state); !s.ok()) return s;
-    state.step = chained ? (chain++)->last + 1 : state.step + 1;
+ private:
+  std::array<std::atomic<Frame*>, kSpareFrames>& spare_;
+  Frame* frame_;
+};
+
+absl::Status Executable::run_steps(Frame& frame) const {
+  for (const Turn& turn : turns_) {
+    frame.step = turn.number;
+    if (frame.control->stop_before(turn.work)) return absl::CancelledError("the run was cancelled");
+    if (absl::Status s = turn.step->enqueue(frame); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -217,33 +251,34 @@ Taken take_arguments(const MemoryPlan& plan, std::span<bool> writable) {
 
 // `result_memory`: by result memory that takes no argument.
 template <typename Fn>
-void move_places(const MemoryPlan& plan, Run& state, const Taken& taken, Fn result_memory) {
+void move_places(Frame& frame, const Taken& taken, Fn result_memory) {
+  const MemoryPlan& plan = frame.plan;
   for (const auto& [place, number] : plan.moving) {
     if (taken[number] >= 0) {
-      state.memory[place] = state.memory[taken[number]];
+      frame.at[place] = frame.at[taken[number]];
     } else if (plan.places[place].storage == Storage::kResult) {
-      state.memory[place] = static_cast<std::byte*>(result_memory(number)) + plan.places[place].offset;
+      frame.at[place] = result_memory(number) + plan.places[place].offset;
     } else {
       const MemoryPlan::Part& part = plan.parts[plan.places[place].number];
-      state.memory[place] = state.arena[part.space] + part.offset;
+      frame.at[place] = frame.arena[part.space] + part.offset;
     }
   }
 }
 
 }  // namespace
 
-Run Executable::start(const Run& outer, std::byte* arena) const {
-  return prepared(*giving_up_, outer.cancel, outer.unwatched, {arena, arena + giving_up_->arena_bytes[0]});
+void Executable::start(Frame& frame, const Frame& outer, Address arena) const {
+  frame.control = outer.control;
+  frame.set_arena({arena, arena + giving_up_->arena_bytes[0]});
 }
 
-absl::Status Executable::run_in(Run& state, const Binding& binding) const {
+absl::Status Executable::run_in(Frame& frame, const Binding& binding) const {
   const MemoryPlan& plan = *giving_up_;
-  std::copy(binding.arguments.begin(), binding.arguments.end(), state.memory.begin());
-  move_places(plan, state, take_arguments(plan, binding.writable),
+  std::copy(binding.arguments.begin(), binding.arguments.end(), frame.at.begin());
+  move_places(frame, take_arguments(plan, binding.writable),
               [&](int number) { return binding.destinations[plan.results[number].number]; });
-  if (absl::Status status = run_steps(state); !status.ok()) return status;
-  for (size_t r = 0; r < plan.result_places.size(); ++r)
-    binding.results[r] = state.memory[plan.result_places[r]];
+  if (absl::Status status = run_steps(frame); !status.ok()) return status;
+  for (size_t r = 0; r < plan.result_places.size(); ++r) binding.results[r] = frame.at[plan.result_places[r]];
   return absl::OkStatus();
 }
 
@@ -260,45 +295,50 @@ bool Executable::passes_on(int result, int argument) const {
   return place.storage == Storage::kArgument && place.number == argument;
 }
 
-absl::Status Executable::run_alone(const MemoryPlan& plan, std::span<const BufferRef> arguments,
+absl::Status Executable::run_alone(bool giving_up, std::span<const BufferRef> arguments,
                                    std::span<BufferRef> given_up, std::vector<BufferRef>& results,
                                    const CancelFlag* cancel) const {
+  const BorrowedFrame borrowed(*this, giving_up);
+  Frame& frame = *borrowed;
+  const MemoryPlan& plan = frame.plan;
+  RunControl control{cancel};
+  frame.control = &control;
   std::array<BufferRef, 2> arena;
-  std::array<std::byte*, 2> arena_at{};
+  std::array<Address, 2> arena_at;
   for (int i : {0, 1}) {
     if (plan.arena_bytes[i] == 0) continue;
-    absl::StatusOr<BufferRef> block = engine_.allocator().allocate(plan.arena_bytes[i]);
+    absl::StatusOr<BufferRef> block = device_.memory().allocate(plan.arena_bytes[i]);
     if (!block.ok()) return block.status();
     arena[i] = *std::move(block);
-    arena_at[i] = static_cast<std::byte*>(arena[i]->data());
+    arena_at[i] = arena[i]->address();
   }
-  int64_t unwatched = 0;
-  Run state = prepared(plan, cancel, unwatched, arena_at);
-  for (size_t a = 0; a < arguments.size(); ++a) state.memory[a] = arguments[a]->data();
+  frame.set_arena(arena_at);
+  for (size_t a = 0; a < arguments.size(); ++a) frame.at[a] = arguments[a]->address();
   absl::InlinedVector<bool, 32> writable(arguments.size(), false);
   for (size_t a = 0; a < given_up.size(); ++a) writable[a] = given_up[a]->may_reuse();
   const Taken taken = take_arguments(plan, writable);
   absl::InlinedVector<BufferRef, 8> made(taken.size());
   for (size_t r = 0; r < plan.results.size(); ++r) {
     if (taken[r] >= 0) continue;
-    absl::StatusOr<BufferRef> block = engine_.allocator().allocate(plan.results[r].bytes);
+    absl::StatusOr<BufferRef> block = device_.memory().allocate(plan.results[r].bytes);
     if (!block.ok()) return block.status();
     made[r] = *std::move(block);
   }
   for (size_t i = 0; i < taken.size(); ++i)
     if (taken[i] >= 0) made[i] = std::move(given_up[taken[i]]);
-  move_places(plan, state, taken, [&](int number) { return made[number]->data(); });
+  move_places(frame, taken, [&](int number) { return made[number]->address(); });
   // Where it fails, also by an exception of a host callback, what has not been written over goes back.
   absl::Cleanup give_back = [&] {
     for (size_t i = 0; i < taken.size(); ++i) {
       const int first = i < plan.results.size() ? plan.results[i].first
                                                 : plan.parts[plan.lent[i - plan.results.size()]].first;
-      if (taken[i] >= 0 && first > state.step) given_up[taken[i]] = std::move(made[i]);
+      if (taken[i] >= 0 && first > frame.step) given_up[taken[i]] = std::move(made[i]);
     }
   };
-  if (absl::Status status = run_steps(state); !status.ok()) return status;
+  if (absl::Status status = run_steps(frame); !status.ok()) return status;
   std::move(give_back).Cancel();
   results.clear();
+  results.reserve(plan.result_places.size());
   for (int p : plan.result_places) {
     const MemoryPlan::Place& place = plan.places[p];
     results.push_back(place.storage == Storage::kResult     ? made[place.number]
@@ -310,12 +350,12 @@ absl::Status Executable::run_alone(const MemoryPlan& plan, std::span<const Buffe
 
 absl::Status Executable::run(std::span<const BufferRef> arguments, std::vector<BufferRef>& results,
                              const CancelFlag* cancel) const {
-  return run_alone(*memory_, arguments, {}, results, cancel);
+  return run_alone(false, arguments, {}, results, cancel);
 }
 
 absl::Status Executable::run_giving_up(std::span<BufferRef> arguments, std::vector<BufferRef>& results,
                                        const CancelFlag* cancel) const {
-  return run_alone(*giving_up_, arguments, arguments, results, cancel);
+  return run_alone(true, arguments, arguments, results, cancel);
 }
 
 std::string Executable::describe() const {

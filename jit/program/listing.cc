@@ -5,20 +5,20 @@
 #include <vector>
 
 #include "hlo/strings.h"
-#include "jit/program/engine.h"
+#include "jit/program/target.h"
 
 namespace lamina::jit {
 namespace {
 
 constexpr std::string_view kStages[] = {"steps", "kernels", "ir", "assembly"};
 
-using Used = std::pair<const Kernel*, std::string>;  // and by which steps
+using Used = std::pair<const KernelText*, std::string>;  // and by which steps
 
 void collect(const Executable& executable, const std::string& path, std::vector<Used>* out) {
   for (size_t i = 0; i < executable.steps().size(); ++i) {
     const Step& step = *executable.steps()[i];
     const std::string name = str_cat(path, i);
-    if (const Kernel* kernel = step.kernel()) {
+    if (const KernelText* kernel = step.kernel()) {
       const auto known =
           std::find_if(out->begin(), out->end(), [&](const Used& used) { return used.first == kernel; });
       if (known == out->end())
@@ -34,7 +34,7 @@ void collect(const Executable& executable, const std::string& path, std::vector<
 
 std::span<const std::string_view> listing_stages() { return kStages; }
 
-absl::StatusOr<std::string> listing(Engine& engine, const Executable& executable, std::string_view stage) {
+absl::StatusOr<std::string> listing(const Executable& executable, std::string_view stage) {
   if (std::find(std::begin(kStages), std::end(kStages), stage) == std::end(kStages)) {
     std::string all;
     for (std::string_view known : kStages) str_append(&all, all.empty() ? "" : ", ", known);
@@ -44,12 +44,12 @@ absl::StatusOr<std::string> listing(Engine& engine, const Executable& executable
     return executable.describe() + cluster::report(executable.program(), executable.plan());
   std::vector<Used> kernels;
   collect(executable, "", &kernels);
+  const Target& target = executable.device().target();
   std::string text;
   for (const auto& [kernel, steps] : kernels) {
-    absl::StatusOr<std::string> listed = stage == "ir" ? engine.kernels().ir(*kernel)
-                                         : stage == "assembly"
-                                             ? engine.kernels().assembly(*kernel)
-                                             : kernel->text() + to_string(kernel->schedule());
+    absl::StatusOr<std::string> listed = stage == "ir"         ? target.ir(*kernel)
+                                         : stage == "assembly" ? target.assembly(*kernel)
+                                                               : kernel->text + to_string(kernel->schedule);
     if (!listed.ok()) return listed.status();
     str_append(&text, "// ", steps, "\n", *listed);
   }

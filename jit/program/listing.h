@@ -18,7 +18,7 @@ std::span<const std::string_view> listing_stages();
 // Kernels come once, in the order of the steps, those of loops and branches after the step that holds them,
 // each under a line that names the steps ("// step 2, step 4 / 1"). InvalidArgument for a stage that does not
 // exist; Unavailable where "ir" or "assembly" is asked for and there is no code generator.
-absl::StatusOr<std::string> listing(Engine& engine, const Executable& executable, std::string_view stage);
+absl::StatusOr<std::string> listing(const Executable& executable, std::string_view stage);
 
 }  // namespace lamina::jit
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "jit/client/allocator.h"
+#include "jit/client/memory.h"
 
 namespace lamina::jit {
 namespace {
@@ -156,7 +156,7 @@ ArenaLayout by_time(std::span<const Lifetime> parts) {
   return out;
 }
 
-int64_t blocks(int64_t bytes) { return bytes > 0 ? std::max<int64_t>(Allocator::block_bytes(bytes), 0) : 0; }
+int64_t blocks(int64_t bytes) { return bytes > 0 ? std::max<int64_t>(Memory::block_bytes(bytes), 0) : 0; }
 
 // Finds the representative of a set, halving paths.
 int find(std::vector<int>& parent, int i) {
@@ -386,7 +386,7 @@ std::vector<bool> MemoryPlan::lodge(std::span<const Lifetime> lives) {
 
 int64_t MemoryPlan::block_bytes() const {
   int64_t sum = blocks(arena_bytes[0]) + blocks(arena_bytes[1]);
-  for (const Result& r : results) sum += std::max<int64_t>(Allocator::block_bytes(r.bytes), 0);
+  for (const Result& r : results) sum += std::max<int64_t>(Memory::block_bytes(r.bytes), 0);
   return sum;
 }
 

@@ -11,38 +11,15 @@
 #include <span>
 #include <vector>
 
-#include "jit/kernel/kernel.h"
-#include "jit/program/executable.h"
+#include "jit/program/memory_plan.h"
+#include "jit/program/step.h"
 
 namespace lamina::jit {
 
-// How a step reaches a value: element (index along the leading dimension) * stride + [low, high).
-struct RowAccess {
-  int slot;
-  bool written;
-  int64_t stride, low, high;
-  int64_t elements, bytes;  // of the value
-};
-
-// A step whose leading dimension may be run in parts.
-class RowStep : public Step {
- public:
-  const RowStep* by_rows() const override { return leading() > 0 ? this : nullptr; }
-  // Extent of the leading dimension; 0: it runs as a whole only.
-  virtual int64_t leading() const = 0;
-  virtual std::vector<RowAccess> row_accesses() const = 0;
-  // Machine code, or null for the interpreting tier; asked once per run.
-  virtual KernelEntry entry(Run& run) const = 0;
-  // The part [begin, end) of the leading dimension; false if stopped.
-  virtual bool run_rows(Run& run, KernelEntry entry, int64_t begin, int64_t end) const = 0;
-};
-
 struct RowChain {
-  int first, last;      // steps
-  int64_t rows, block;  // and how many of them at a time
-  int64_t work = 0;     // of all steps
-
-  absl::Status run(Run& run, std::span<const std::unique_ptr<Step>> steps) const;
+  int first, last;                        // steps
+  int64_t rows, block;                    // and how many of them at a time
+  std::unique_ptr<const Step> step = {};  // that runs them together, once the target has made it
 };
 
 // Chains of `steps`, which have not been placed. Takes from `request` what may not be written over in a chain

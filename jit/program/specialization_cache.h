@@ -25,8 +25,6 @@
 
 namespace lamina::jit {
 
-class Engine;
-
 // Numbers of one entry; a copy, for the tools.
 struct EntryInfo {
   int64_t id = 0;
@@ -66,7 +64,7 @@ class SpecializationCache {
   // Each holds a plan and its constants, kernels are shared and counted elsewhere.
   static constexpr size_t kMaxEntries = 4096;
 
-  explicit SpecializationCache(Engine& engine) : engine_(engine) {}
+  explicit SpecializationCache(Device& device) : device_(device) {}
 
   // The origin of a recording, for the reader of the cache.
   struct Origin {
@@ -79,7 +77,8 @@ class SpecializationCache {
   absl::StatusOr<SpecializationPtr> get(
       std::vector<uint64_t> key, const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
       const std::function<Origin()>& origin, const std::function<void()>& before_wait = [] {});
-  // Runs an entry and counts it. With `giving_up`, as Executable::run_giving_up.
+  // Runs an entry, counts it and measures its time, of brief runs now and then. With `giving_up`, as
+  // Executable::run_giving_up.
   absl::Status run(const SpecializationPtr& entry, std::span<BufferRef> arguments, bool giving_up,
                    std::vector<BufferRef>& results, const CancelFlag* cancel);
 
@@ -116,7 +115,7 @@ class SpecializationCache {
   // hold values, whose end takes the graph lock, under which others ask this cache.
   Order evict();  // mutex_ held
 
-  Engine& engine_;
+  Device& device_;
   mutable hlo::Mutex mutex_{hlo::LockRank::kSpecializations};
   size_t limit_ = kMaxEntries;
   Order order_;

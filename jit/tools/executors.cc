@@ -2,11 +2,10 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 
 #include "hlo/evaluator.h"
-#include "jit/program/engine.h"
+#include "jit/cpu/client.h"
 #include "jit/program/listing.h"
 
 namespace lamina::jit {
@@ -17,35 +16,34 @@ absl::StatusOr<std::vector<hlo::LiteralPtr>> run_evaluator(const hlo::Computatio
   return hlo::evaluate(*program, arguments);
 }
 
-Engine& compiling_engine() {
-  Engine& engine = Engine::get();
-  engine.kernels().set_eager(true);
+Device& compiling_device() {
+  KernelStore& kernels = CpuClient::get().kernels();
+  kernels.set_eager(true);
 #ifdef LAMINA_LLVM_PATH
   // The tools stay in the build tree, where the library lies elsewhere.
   if (!std::getenv("LAMINA_LLVM_PATH"))
-    engine.kernels().set_generator_options({.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
+    kernels.set_generator_options({.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
 #endif
-  return engine;
+  return host_device();
 }
 
 absl::StatusOr<std::vector<hlo::LiteralPtr>> run_cpu(const hlo::ComputationPtr& program,
                                                      std::span<const hlo::LiteralPtr> arguments) {
-  Engine& engine = compiling_engine();
-  const absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(engine, program);
+  Device& device = compiling_device();
+  const absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(device, program);
   if (!executable.ok()) return executable.status();
   std::vector<BufferRef> buffers, results;
   for (const hlo::LiteralPtr& a : arguments) {
-    absl::StatusOr<BufferRef> buffer = engine.allocator().allocate(a->bytes());
+    absl::StatusOr<BufferRef> buffer = device.client().put(device, a->data(), a->bytes());
     if (!buffer.ok()) return buffer.status();
-    if (a->bytes() > 0) std::memcpy((*buffer)->data(), a->data(), a->bytes());
     buffers.push_back(*std::move(buffer));
   }
   if (absl::Status status = (*executable)->run(buffers, results); !status.ok()) return status;
-  if (const std::string why = engine.kernels().unavailable(); !why.empty())
+  if (const std::string why = CpuClient::get().kernels().unavailable(); !why.empty())
     std::fprintf(stderr, "interpreted, not compiled: %s\n", why.c_str());
   std::vector<hlo::LiteralPtr> out;
   for (size_t i = 0; i < results.size(); ++i)
-    out.push_back(hlo::Literal::copy_of(program->roots()[i].type(), results[i]->data()));
+    out.push_back(hlo::Literal::copy_of(program->roots()[i].type(), device.client().view(*results[i])));
   return out;
 }
 
@@ -59,10 +57,10 @@ constexpr Executor kExecutors[] = {
 std::span<const Executor> executors() { return kExecutors; }
 
 absl::StatusOr<std::string> compiled_stage(const hlo::ComputationPtr& program, std::string_view stage) {
-  Engine& engine = compiling_engine();
-  const absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(engine, program);
+  Device& device = compiling_device();
+  const absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(device, program);
   if (!executable.ok()) return executable.status();
-  return listing(engine, **executable, stage);
+  return listing(**executable, stage);
 }
 
 }  // namespace lamina::jit

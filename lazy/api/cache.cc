@@ -24,7 +24,7 @@ void clear() {
 }
 
 Memory memory() {
-  const jit::AllocatorStats s = jit::Engine::get().allocator().stats();
+  const jit::MemoryStats s = jit::host_device().memory().stats();
   return {s.live_bytes, s.peak_bytes};
 }
 

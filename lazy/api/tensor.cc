@@ -6,7 +6,6 @@
 #include <ostream>
 
 #include "hlo/literal.h"
-#include "jit/program/engine.h"
 #include "lamina/ops.h"
 #include "lazy/api/variable.h"
 #include "lazy/escape.h"
@@ -68,7 +67,7 @@ void Tensor::copy_out(DType dtype, void* to, Where where) const {
                                              name(dtype), "; convert with astype"));
     lazy::check_may_leave(value, "to_host");
     const jit::ArrayPtr array = lazy::array(value);
-    if (value.type()->bytes() > 0) std::memcpy(to, array->data(), static_cast<size_t>(value.type()->bytes()));
+    if (value.type()->bytes() > 0) std::memcpy(to, array->host(), static_cast<size_t>(value.type()->bytes()));
     return 0;
   });
 }
@@ -81,7 +80,7 @@ void Tensor::copy_item(DType dtype, void* to, Where where) const {
                            ", so it is no single number"));
     const Tensor one = astype(dtype, where);
     lazy::check_may_leave(lazy_of(one).value, "item");
-    std::memcpy(to, lazy::array(lazy_of(one).value)->data(), static_cast<size_t>(size_of(dtype)));
+    std::memcpy(to, lazy::array(lazy_of(one).value)->host(), static_cast<size_t>(size_of(dtype)));
     return 0;
   });
 }
@@ -249,7 +248,7 @@ std::string Tensor::to_string() const {
   const Lazy& x = lazy_of(*this);
   if (!lazy::forceable(x.value)) return str_cat("<traced ", detail::describe(x), ">");
   const jit::ArrayPtr array = lazy::array(x.value);
-  const hlo::LiteralPtr literal = hlo::Literal::copy_of(x.value.type(), array->data());
+  const hlo::LiteralPtr literal = hlo::Literal::copy_of(x.value.type(), array->host());
   Printer printer{*literal, x.value.dims(), size() > kShownWhole, 0, {}};
   printer.measure(0, 0);
   printer.print(0, 0);

@@ -64,9 +64,8 @@ double dnnl_seconds(const Case& c) {
 
 int main(int, char** argv) {
   testing::run_openmp_on_one_thread(argv);
-  jit::Allocator allocator;
   jit::KernelContext context;
-  context.scratch = &allocator;
+  context.scratch = &jit::host_device().memory();
   std::printf("%-44s %12s %12s %12s\n", "f32", "NHWC GFLOP/s", "NCHW", "oneDNN");
   for (const Case& c :
        {Case{64, 28, 1, 6, 5, 2}, Case{64, 14, 6, 16, 5, 0}, Case{8, 56, 64, 64, 3, 1},

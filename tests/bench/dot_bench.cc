@@ -45,9 +45,8 @@ struct Case {
 
 int main(int, char** argv) {
   testing::run_openmp_on_one_thread(argv);
-  jit::Allocator allocator;
   jit::KernelContext context;
-  context.scratch = &allocator;
+  context.scratch = &jit::host_device().memory();
   std::printf("%-24s %10s %8s %8s %7s %8s %8s\n", "f32 m x n x k", "us", "GFLOP/s", "oneDNN", "ratio", "avx2",
               "f64 us");
   for (const Case& c :

@@ -8,7 +8,8 @@
 
 #include "blocking_generator.h"
 #include "hlo/builder.h"
-#include "jit/program/engine.h"
+#include "jit/cpu/client.h"
+#include "jit/program/specialization_cache.h"
 
 using namespace lamina;
 using namespace lamina::jit;
@@ -27,7 +28,7 @@ hlo::ComputationPtr program_of(int terms) {
 }  // namespace
 
 TEST_CASE("a program that two threads ask for at once is compiled once", "[threads]") {
-  SpecializationCache cache(Engine::get());
+  SpecializationCache cache(host_device());
   const std::vector<uint64_t> key{1, 2, 3};
   const auto origin = [] { return SpecializationCache::Origin{"jit", "f", "here"}; };
   std::atomic<int> compiles{0}, asked{0};
@@ -54,7 +55,7 @@ TEST_CASE("a program that two threads ask for at once is compiled once", "[threa
 }
 
 TEST_CASE("whoever waits for a compile that fails compiles itself", "[threads]") {
-  SpecializationCache cache(Engine::get());
+  SpecializationCache cache(host_device());
   const auto origin = [] { return SpecializationCache::Origin{"jit", "f", "here"}; };
   std::atomic<bool> under_way{false};
   std::thread first([&] {
@@ -78,7 +79,7 @@ TEST_CASE("whoever waits for a compile that fails compiles itself", "[threads]")
 }
 
 TEST_CASE("a thread that holds the graph lock does not wait for a compile", "[threads]") {
-  SpecializationCache cache(Engine::get());
+  SpecializationCache cache(host_device());
   const auto origin = [] { return SpecializationCache::Origin{"jit", "f", "here"}; };
   std::atomic<bool> under_way{false}, may_end{false};
   std::thread first([&] {

@@ -11,14 +11,17 @@
 #include "hlo/passes/pass.h"
 #include "hlo/printer.h"
 #include "hlo/verifier.h"
-#include "jit/program/engine.h"
+#include "jit/cpu/client.h"
+#include "jit/program/executable.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
+#include "tests/jit/host_data.h"
 
 namespace lamina::jit {
 namespace {
 
 using namespace hlo;
+using testing::host_data;
 
 // Runs `body` on a thread with 256 KiB of stack.
 void on_small_stack(std::function<void()> body) {
@@ -50,8 +53,8 @@ TEST_CASE("a chain of 100,000 nodes goes through everything on a stack of 256 Ki
       if (!good && failure.empty()) failure = what;
       return good;
     };
-    Engine& engine = Engine::get();
-    engine.kernels().set_generator_options({.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
+    jit::CpuClient::get().kernels().set_generator_options(
+        {.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
     const Type* f64 = scalar_type(DType::kF64);
     const double half = 0.5, one = 1;
     {
@@ -67,13 +70,15 @@ TEST_CASE("a chain of 100,000 nodes goes through everything on a stack of 256 Ki
       const auto results = evaluate(**program, arguments);
       if (!must(results.ok(), "evaluating")) return;
       std::memcpy(&evaluated, (*results)[0]->data(), 8);
-      const auto executable = Executable::compile(engine, *program);
+      const auto executable = Executable::compile(jit::host_device(), *program);
       if (!must(executable.ok(), "compiling")) return;
-      std::vector<BufferRef> buffers{*engine.allocator().allocate(8), *engine.allocator().allocate(8)}, out;
-      std::memcpy(buffers[0]->data(), &half, 8);
-      std::memcpy(buffers[1]->data(), &one, 8);
+      std::vector<BufferRef> buffers{*host_device().memory().allocate(8),
+                                     *host_device().memory().allocate(8)},
+          out;
+      std::memcpy(host_data(buffers[0]), &half, 8);
+      std::memcpy(host_data(buffers[1]), &one, 8);
       if (!must((*executable)->run(buffers, out).ok(), "running")) return;
-      std::memcpy(&executed, out[0]->data(), 8);
+      std::memcpy(&executed, host_data(out[0]), 8);
     }
     // The same, recorded on arrays, differentiated and batched.
     const lazy::FlatFunction f = [](const std::vector<lazy::Lazy>& x) {
@@ -82,13 +87,13 @@ TEST_CASE("a chain of 100,000 nodes goes through everything on a stack of 256 Ki
     };
     const lazy::Lazy x{lazy::from_host(DType::kF64, {}, &half), false};
     const lazy::Lazy step{lazy::from_host(DType::kF64, {}, &one), false};
-    std::memcpy(&forced, lazy::array(f({x, step})[0].value)->data(), 8);
+    std::memcpy(&forced, lazy::array(f({x, step})[0].value)->host(), 8);
     const lazy::VjpResult back = lazy::vjp(f, {x, step});
-    std::memcpy(&gradient, lazy::array(back.pull_back({step})[0].value)->data(), 8);
+    std::memcpy(&gradient, lazy::array(back.pull_back({step})[0].value)->host(), 8);
     const double two[] = {0.5, 1.5};
     const lazy::Lazy xs{lazy::from_host(DType::kF64, {{2}}, two), false};
     const std::vector<lazy::Lazy> lanes = lazy::vmap(f, {xs, step}, {true, false}, 2);
-    std::memcpy(&lane, static_cast<const double*>(lazy::array(lanes[0].value)->data()) + 1, 8);
+    std::memcpy(&lane, reinterpret_cast<const double*>(lazy::array(lanes[0].value)->host()) + 1, 8);
   });
   CHECK(failure == "");
   CHECK(evaluated == 50000.5);

@@ -247,9 +247,10 @@ TEST_CASE("dots refuse wrong types, run out of memory and stop in words") {
   context.cancel = &stop;
   CHECK(jit::dot(DType::kF32, DType::kF32, s, big.data(), big.data(), c.data(), context).code() ==
         absl::StatusCode::kCancelled);
-  pools.allocator.set_limit(1000);
-  pools.allocator.trim();
+  jit::Memory& memory = jit::host_device().memory();
+  memory.set_limit(memory.stats().live_bytes + 1000);
   context.cancel = nullptr;
   CHECK(jit::dot(DType::kF32, DType::kF32, s, big.data(), big.data(), c.data(), context).code() ==
         absl::StatusCode::kResourceExhausted);
+  memory.set_limit(std::numeric_limits<int64_t>::max());
 }

@@ -8,14 +8,14 @@
 
 #include "hlo/builder.h"
 #include "hlo/evaluator.h"
-#include "jit/program/engine.h"
+#include "jit/cpu/client.h"
 #include "tests/jit/executable_testing.h"
 
 using namespace lamina::hlo;
 using lamina::jit::BufferRef;
-using lamina::jit::Engine;
 using lamina::jit::Executable;
 using lamina::testing::check_program;
+using lamina::testing::host_data;
 
 namespace {
 
@@ -281,15 +281,16 @@ TEST_CASE("A loop of tiny steps asks the watcher now and then, and stops when it
   Builder b;
   const auto program = Computation::make({{start, x}}, b.while_loop({{start, x}}, *cond, *body));
   REQUIRE(program.ok());
-  Engine& engine = Engine::get();
   lamina::jit::CodeGeneratorOptions options;
   options.library_path = LAMINA_LLVM_PATH;
-  engine.kernels().set_generator_options(options);
-  const auto exe = Executable::compile(engine, *program);
+  lamina::jit::CpuClient::get().kernels().set_generator_options(options);
+  const auto exe = Executable::compile(lamina::jit::host_device(), *program);
   REQUIRE(exe.ok());
-  std::vector<BufferRef> in{*engine.allocator().allocate(4), *engine.allocator().allocate(8)}, out;
-  std::memset(in[0]->data(), 0, 4);
-  std::memset(in[1]->data(), 0, 8);
+  std::vector<BufferRef> in{*lamina::jit::host_device().memory().allocate(4),
+                            *lamina::jit::host_device().memory().allocate(8)},
+      out;
+  std::memset(host_data(in[0]), 0, 4);
+  std::memset(host_data(in[1]), 0, 8);
   Counter counter;
   lamina::jit::CancelFlag cancel(&counter);
   REQUIRE((*exe)->run(in, out, &cancel).ok());
@@ -321,28 +322,26 @@ TEST_CASE("Sums and maxima over several dimensions end anywhere in the lanes", "
 }
 
 TEST_CASE("A failed run leaves no memory behind and says why", "[executable]") {
-  Engine& engine = Engine::get();
   const Value p = make_parameter(array_type_or_die(DType::kF32, {{1000, 1000}}));
   Builder b;
   const auto program = Computation::make({{p}}, {{b.dot_general(p, b.exponential(p), {{}, {}, {1}, {0}})}});
   REQUIRE(program.ok());
-  const auto exe = Executable::compile(engine, *program);
+  const auto exe = Executable::compile(lamina::jit::host_device(), *program);
   REQUIRE(exe.ok());
-  std::vector<BufferRef> in{*engine.allocator().allocate(4'000'000)}, out;
-  std::memset(in[0]->data(), 0, 4'000'000);
-  engine.allocator().trim();
-  const int64_t before = engine.allocator().stats().live_bytes;
-  engine.allocator().set_limit(before + 1'000'000);
+  std::vector<BufferRef> in{*lamina::jit::host_device().memory().allocate(4'000'000)}, out;
+  std::memset(host_data(in[0]), 0, 4'000'000);
+  lamina::jit::host_device().memory().trim();
+  const int64_t before = lamina::jit::host_device().memory().stats().live_bytes;
+  lamina::jit::host_device().memory().set_limit(before + 1'000'000);
   const absl::Status status = (*exe)->run(in, out);
-  engine.allocator().set_limit(std::numeric_limits<int64_t>::max());
+  lamina::jit::host_device().memory().set_limit(std::numeric_limits<int64_t>::max());
   CHECK(status.code() == absl::StatusCode::kResourceExhausted);
-  CHECK(engine.allocator().stats().live_bytes == before);
+  CHECK(lamina::jit::host_device().memory().stats().live_bytes == before);
   lamina::jit::CancelFlag cancel;
   cancel.request();
   CHECK((*exe)->run(in, out, &cancel).code() == absl::StatusCode::kCancelled);
 }
 TEST_CASE("a step writes over an operand that it is the last to read and nobody else holds", "[jit]") {
-  Engine& engine = Engine::get();
   const Type* type = array_type_or_die(DType::kF32, {{1000, 1000}});
   const Value p = make_parameter(type);
   Builder b;
@@ -350,29 +349,30 @@ TEST_CASE("a step writes over an operand that it is the last to read and nobody 
   for (int64_t i = 0; i < 6; ++i)  // barriers keep them apart
     v = b.make(Op::optimization_barrier, {{b.sine(v)}}, intern_attrs({{Attr::instance, i}}));
   REQUIRE(b.ok());
-  const auto exe = Executable::compile(engine, *Computation::make({{p}}, {{v}}));
+  const auto exe = Executable::compile(lamina::jit::host_device(), *Computation::make({{p}}, {{v}}));
   REQUIRE(exe.ok());
-  std::vector<BufferRef> in{*engine.allocator().allocate(type->bytes())}, out;
-  auto* data = static_cast<float*>(in[0]->data());
+  std::vector<BufferRef> in{*lamina::jit::host_device().memory().allocate(type->bytes())}, out;
+  auto* data = static_cast<float*>(host_data(in[0]));
   for (int i = 0; i < 1000000; ++i) data[i] = static_cast<float>(i) * 1e-3f;
-  engine.allocator().reset_peak();
-  const int64_t before = engine.allocator().stats().live_bytes;
+  lamina::jit::host_device().memory().reset_peak();
+  const int64_t before = lamina::jit::host_device().memory().stats().live_bytes;
   REQUIRE((*exe)->run(in, out).ok());
-  const int64_t one = lamina::jit::Allocator::block_bytes(type->bytes());
-  CHECK(engine.allocator().stats().peak_bytes - before == one);
+  const int64_t one = lamina::jit::Memory::block_bytes(type->bytes());
+  CHECK(lamina::jit::host_device().memory().stats().peak_bytes - before == one);
   for (int i : {0, 1, 999, 999999}) {  // the argument is as it was, the result right
     CHECK(data[i] == static_cast<float>(i) * 1e-3f);
     float want = data[i];
     for (int k = 0; k < 6; ++k) want = static_cast<float>(std::sin(static_cast<double>(want)));
-    CHECK(static_cast<const float*>(out[0]->data())[i] == Approx(want));
+    CHECK(static_cast<const float*>(host_data(out[0]))[i] == Approx(want));
   }
   // An operand that is a result too, or is read again, stays.
   Builder c;
   const Value first =
       c.make(Op::optimization_barrier, {{c.sine(p)}}, intern_attrs({{Attr::instance, int64_t{90}}}));
   const Value second = c.cosine(first);
-  const auto both = Executable::compile(engine, *Computation::make({{p}}, {{first, second}}));
+  const auto both =
+      Executable::compile(lamina::jit::host_device(), *Computation::make({{p}}, {{first, second}}));
   REQUIRE((*both)->run(in, out).ok());
-  CHECK(static_cast<const float*>(out[0]->data())[999] == Approx(std::sin(data[999])));
-  CHECK(static_cast<const float*>(out[1]->data())[999] == Approx(std::cos(std::sin(data[999]))));
+  CHECK(static_cast<const float*>(host_data(out[0]))[999] == Approx(std::sin(data[999])));
+  CHECK(static_cast<const float*>(host_data(out[1]))[999] == Approx(std::cos(std::sin(data[999]))));
 }

@@ -9,14 +9,14 @@
 #include "hlo/evaluator.h"
 #include "hlo/isa.h"
 #include "hlo/narrow.h"
-#include "jit/program/engine.h"
+#include "jit/cpu/client.h"
 #include "jit/program/executable.h"
+#include "tests/jit/host_data.h"
 
 namespace lamina::testing {
 
 using namespace hlo;
 using jit::BufferRef;
-using jit::Engine;
 using jit::Executable;
 
 // NaNs are equal whatever their payload; everything else by bits.
@@ -51,20 +51,19 @@ inline bool makes_machine_code() {
 inline void check_program(const ComputationPtr& program, std::span<const LiteralPtr> arguments) {
   const auto want = evaluate(*program, arguments);
   REQUIRE(want.ok());
-  Engine& engine = Engine::get();
   jit::CodeGeneratorOptions options;
   options.library_path = LAMINA_LLVM_PATH;
-  engine.kernels().set_generator_options(options);
+  jit::CpuClient::get().kernels().set_generator_options(options);
   for (const bool compiling : {false, true}) {
-    engine.kernels().set_compiling(compiling);
-    engine.kernels().set_eager(compiling);
-    const auto exe = Executable::compile(engine, program);
+    jit::CpuClient::get().kernels().set_compiling(compiling);
+    jit::CpuClient::get().kernels().set_eager(compiling);
+    const auto exe = Executable::compile(jit::host_device(), program);
     INFO(exe.status());
     REQUIRE(exe.ok());
     std::vector<BufferRef> in, out;
     for (const LiteralPtr& a : arguments) {
-      in.push_back(*engine.allocator().allocate(a->bytes()));
-      if (a->bytes() > 0) std::memcpy(in.back()->data(), a->data(), a->bytes());
+      in.push_back(*jit::host_device().memory().allocate(a->bytes()));
+      if (a->bytes() > 0) std::memcpy(host_data(in.back()), a->data(), a->bytes());
     }
     const absl::Status status = (*exe)->run(in, out);
     INFO(status);
@@ -73,12 +72,12 @@ inline void check_program(const ComputationPtr& program, std::span<const Literal
       INFO((compiling ? "compiled" : "interpreted")
            << " result " << i << " " << to_string(*(*want)[i]->type()) << "\n"
            << (*exe)->describe() << cluster::report((*exe)->program(), (*exe)->plan()));
-      CHECK(same_bits(*(*want)[i], out[i]->data()));
+      CHECK(same_bits(*(*want)[i], host_data(out[i])));
     }
   }
-  engine.kernels().set_compiling(true);
-  engine.kernels().set_eager(false);
-  if (makes_machine_code()) CHECK(engine.kernels().unavailable() == "");
+  jit::CpuClient::get().kernels().set_compiling(true);
+  jit::CpuClient::get().kernels().set_eager(false);
+  if (makes_machine_code()) CHECK(jit::CpuClient::get().kernels().unavailable() == "");
 }
 
 }  // namespace lamina::testing

@@ -6,12 +6,15 @@
 
 #include "hlo/builder.h"
 #include "hlo/evaluator.h"
-#include "jit/program/engine.h"
+#include "jit/cpu/client.h"
+#include "jit/program/executable.h"
+#include "tests/jit/host_data.h"
 
 namespace lamina::jit {
 namespace {
 
 using namespace hlo;
+using testing::host_data;
 
 // Values in (-1, 1) with full mantissas, from a counter: no order of summation is exact for them.
 LiteralPtr noise(DType t, const Dims& dims, uint64_t seed) {
@@ -88,8 +91,8 @@ const Golden kGolden[] = {
 };
 
 TEST_CASE("the orders of reductions, dots and convolutions are frozen", "[golden]") {
-  Engine& engine = Engine::get();
-  engine.kernels().set_generator_options({.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
+  jit::CpuClient::get().kernels().set_generator_options(
+      {.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
   for (const Golden& g : kGolden) {
     const ComputationPtr program = program_of(g);
     std::vector<LiteralPtr> arguments{noise(g.dtype, g.lhs, 1)};
@@ -100,21 +103,21 @@ TEST_CASE("the orders of reductions, dots and convolutions are frozen", "[golden
     REQUIRE(evaluated.ok());
     CHECK(hash_of(type, (*evaluated)[0]->data()) == g.hash);
     for (const bool compiled : {false, true}) {
-      engine.kernels().set_compiling(compiled);
-      engine.kernels().set_eager(compiled);
+      jit::CpuClient::get().kernels().set_compiling(compiled);
+      jit::CpuClient::get().kernels().set_eager(compiled);
       std::vector<BufferRef> buffers, results;
       for (const LiteralPtr& a : arguments) {
-        buffers.push_back(*engine.allocator().allocate(a->bytes()));
-        std::memcpy(buffers.back()->data(), a->data(), static_cast<size_t>(a->bytes()));
+        buffers.push_back(*host_device().memory().allocate(a->bytes()));
+        std::memcpy(host_data(buffers.back()), a->data(), static_cast<size_t>(a->bytes()));
       }
-      const auto executable = Executable::compile(engine, program);
+      const auto executable = Executable::compile(jit::host_device(), program);
       REQUIRE(executable.ok());
       REQUIRE((*executable)->run(buffers, results).ok());
-      CHECK(hash_of(type, results[0]->data()) == g.hash);
+      CHECK(hash_of(type, host_data(results[0])) == g.hash);
     }
   }
-  engine.kernels().set_compiling(true);
-  engine.kernels().set_eager(false);
+  jit::CpuClient::get().kernels().set_compiling(true);
+  jit::CpuClient::get().kernels().set_eager(false);
 }
 
 }  // namespace

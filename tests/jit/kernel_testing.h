@@ -46,11 +46,10 @@ inline std::vector<char> random_array(DType t, int64_t count, std::mt19937_64& r
 }
 
 struct Pools {
-  jit::Allocator allocator;
   jit::ThreadPool two{2};
   jit::KernelContext context(jit::Isa isa, bool threads) {
     jit::KernelContext c;
-    c.scratch = &allocator;
+    c.scratch = &jit::host_device().memory();
     c.isa = isa;
     if (threads) c.parallel = two.parallel();
     return c;

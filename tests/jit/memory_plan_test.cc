@@ -12,9 +12,10 @@
 #include "tests/jit/executable_testing.h"
 
 using namespace lamina::testing;
-using lamina::jit::Allocator;
+using lamina::jit::Address;
 using lamina::jit::ArenaLayout;
 using lamina::jit::Lifetime;
+using lamina::jit::Memory;
 
 namespace {
 
@@ -23,24 +24,23 @@ Value apart(Builder& b, const Value& v, int64_t number) {
 }
 
 std::shared_ptr<const Executable> compiled(std::span<const Value> parameters, std::span<const Value> roots) {
-  Engine& engine = Engine::get();
   lamina::jit::CodeGeneratorOptions options;
   options.library_path = LAMINA_LLVM_PATH;
-  engine.kernels().set_generator_options(options);
+  lamina::jit::CpuClient::get().kernels().set_generator_options(options);
   const auto program = Computation::make(parameters, roots);
   REQUIRE(program.ok());
-  const auto exe = Executable::compile(engine, *program);
+  const auto exe = Executable::compile(lamina::jit::host_device(), *program);
   REQUIRE(exe.ok());
   return *exe;
 }
 
 BufferRef filled(int64_t count, float value) {
-  BufferRef out = *Engine::get().allocator().allocate(count * 4);
-  std::fill_n(static_cast<float*>(out->data()), count, value);
+  BufferRef out = *lamina::jit::host_device().memory().allocate(count * 4);
+  std::fill_n(static_cast<float*>(host_data(out)), count, value);
   return out;
 }
 
-const float* floats(const BufferRef& b) { return static_cast<const float*>(b->data()); }
+const float* floats(const BufferRef& b) { return static_cast<const float*>(host_data(b)); }
 
 }  // namespace
 
@@ -92,17 +92,16 @@ TEST_CASE("A run takes its arena and its results from the allocator, and nothing
   const Value w = apart(b, b.reverse(b.add(v, y), {{0}}), 77);
   REQUIRE(b.ok());
   const auto exe = compiled({{x, y}}, {{v, w}});
-  Engine& engine = Engine::get();
   std::vector<BufferRef> in{filled(90'000, 0.5F), filled(90'000, 0.25F)}, out;
   REQUIRE(exe->run(in, out).ok());
   out.clear();
-  const auto before = engine.allocator().stats();
-  engine.allocator().reset_peak();
+  const auto before = lamina::jit::host_device().memory().stats();
+  lamina::jit::host_device().memory().reset_peak();
   REQUIRE(exe->run(in, out).ok());
-  const auto after = engine.allocator().stats();
+  const auto after = lamina::jit::host_device().memory().stats();
   CHECK(after.peak_bytes - before.live_bytes == exe->peak_bytes());
   CHECK(after.allocations - before.allocations <= 3);
-  const int64_t block = Allocator::block_bytes(360'000);
+  const int64_t block = Memory::block_bytes(360'000);
   CHECK(after.live_bytes - before.live_bytes == 2 * block);
   CHECK(exe->peak_bytes() <= 4 * block);
   CHECK(floats(in[0])[7] == 0.5F);
@@ -118,34 +117,34 @@ TEST_CASE("Results are written over arguments that are given up", "[memory_plan]
   const Value next = b.subtract(p, b.multiply(moment, moment));
   REQUIRE(b.ok());
   const auto exe = compiled({{p, g, m}}, {{next, moment}});
-  Engine& engine = Engine::get();
   std::vector<BufferRef> in{filled(100'000, 5), filled(100'000, 2), filled(100'000, 1)}, out;
-  const void* p_at = in[0]->data();
-  const void* m_at = in[2]->data();
+  const void* p_at = host_data(in[0]);
+  const void* m_at = host_data(in[2]);
   BufferRef held = in[1];
-  const auto before = engine.allocator().stats();
-  engine.allocator().reset_peak();
+  const auto before = lamina::jit::host_device().memory().stats();
+  lamina::jit::host_device().memory().reset_peak();
   REQUIRE(exe->run_giving_up(in, out).ok());
-  CHECK(out[0]->data() == p_at);
-  CHECK(out[1]->data() == m_at);
+  CHECK(host_data(out[0]) == p_at);
+  CHECK(host_data(out[1]) == m_at);
   CHECK(!in[0]);
   CHECK(in[1]);
   CHECK(floats(out[0])[99'999] == -4);
   CHECK(floats(out[1])[5] == 3);
   CHECK(floats(held)[5] == 2);
   // Only the temporary.
-  CHECK(engine.allocator().stats().peak_bytes - before.live_bytes <= Allocator::block_bytes(400'000));
-  CHECK(engine.allocator().stats().allocations - before.allocations == 1);
+  CHECK(lamina::jit::host_device().memory().stats().peak_bytes - before.live_bytes <=
+        Memory::block_bytes(400'000));
+  CHECK(lamina::jit::host_device().memory().stats().allocations - before.allocations == 1);
 
   // What somebody else holds stays as it is.
   std::vector<BufferRef> again{out[0], filled(100'000, 0), out[1]}, fresh;
   REQUIRE(exe->run_giving_up(again, fresh).ok());
-  CHECK(fresh[0]->data() != p_at);
+  CHECK(host_data(fresh[0]) != p_at);
   CHECK(floats(out[0])[0] == -4);
   CHECK(floats(fresh[0])[0] == -13);
   // As does foreign memory, and one buffer that is two arguments.
   std::vector<float> mine(100'000, 7);
-  std::vector<BufferRef> foreign{lamina::jit::foreign_buffer(mine.data(), 400'000, {}), filled(100'000, 0),
+  std::vector<BufferRef> foreign{lamina::jit::host().adopt(mine.data(), 400'000, {}), filled(100'000, 0),
                                  filled(100'000, 1)};
   REQUIRE(exe->run_giving_up(foreign, fresh).ok());
   CHECK(floats(fresh[0])[3] == 6);
@@ -167,9 +166,9 @@ TEST_CASE("An argument may be the memory of a result that comes after its last u
   REQUIRE(b.ok());
   const auto exe = compiled({{x, w}}, {{second}});
   std::vector<BufferRef> in{filled(4096, 1), filled(4096, 2)}, out;
-  const void* x_at = in[0]->data();
+  const void* x_at = host_data(in[0]);
   REQUIRE(exe->run_giving_up(in, out).ok());
-  CHECK(out[0]->data() == x_at);
+  CHECK(host_data(out[0]) == x_at);
   CHECK(floats(out[0])[4095] == 128);
 }
 
@@ -179,15 +178,14 @@ TEST_CASE("A run without memory leaves the arguments that were given up", "[memo
   Builder b;
   const Value q = apart(b, b.reverse(p, {{0}}), 1);
   const auto exe = compiled({{p}}, {{b.subtract(p, q)}});
-  Engine& engine = Engine::get();
   std::vector<BufferRef> in{filled(1'000'000, 4)}, out;
-  engine.allocator().trim();
-  const int64_t live = engine.allocator().stats().live_bytes;
-  engine.allocator().set_limit(live + 1'000'000);
+  lamina::jit::host_device().memory().trim();
+  const int64_t live = lamina::jit::host_device().memory().stats().live_bytes;
+  lamina::jit::host_device().memory().set_limit(live + 1'000'000);
   const absl::Status status = exe->run_giving_up(in, out);
-  engine.allocator().set_limit(std::numeric_limits<int64_t>::max());
+  lamina::jit::host_device().memory().set_limit(std::numeric_limits<int64_t>::max());
   CHECK(status.code() == absl::StatusCode::kResourceExhausted);
-  CHECK(engine.allocator().stats().live_bytes == live);
+  CHECK(lamina::jit::host_device().memory().stats().live_bytes == live);
   REQUIRE(in[0]);
   CHECK(floats(in[0])[123] == 4);
   CHECK(exe->run_giving_up(in, out).ok());
@@ -209,9 +207,9 @@ TEST_CASE("Turns of a loop take no memory from the allocator", "[memory_plan]") 
   Builder b;
   const auto exe = compiled({{n, x, y}}, b.while_loop({{n, x, y}}, *cond, *body));
   std::vector<BufferRef> in{filled(1, 0), filled(64, 0.25F), filled(64, 0.5F)}, out;
-  const auto before = Engine::get().allocator().stats();
+  const auto before = lamina::jit::host_device().memory().stats();
   REQUIRE(exe->run(in, out).ok());
-  CHECK(Engine::get().allocator().stats().allocations - before.allocations <= 5);
+  CHECK(lamina::jit::host_device().memory().stats().allocations - before.allocations <= 5);
   std::vector<double> a(64, 0.25), c(64, 0.5);
   for (int turn = 0; turn < 1000; ++turn) {
     std::vector<double> next(64);
@@ -242,7 +240,7 @@ TEST_CASE("A temporary lies in the memory of a result that comes later", "[memor
   REQUIRE(b.ok());
   const auto exe = compiled({{x}}, {{r}});
   CHECK(exe->memory().whole_arena_bytes() <= 64);
-  CHECK(exe->peak_bytes() <= Allocator::block_bytes(262'144) + 64);
+  CHECK(exe->peak_bytes() <= Memory::block_bytes(262'144) + 64);
   std::vector<BufferRef> in{filled(65'536, 1)}, out;
   for (int round = 0; round < 2; ++round) {
     if (round == 0) REQUIRE(exe->run(in, out).ok());
@@ -266,7 +264,7 @@ TEST_CASE("What a loop passes on is not copied", "[memory_plan]") {
   const auto exe = compiled({{n, x}}, b.while_loop({{n, x}}, *cond, *body));
   std::vector<BufferRef> in{filled(1, 0), filled(100'000, 0.25F)}, out;
   REQUIRE(exe->run(in, out).ok());
-  CHECK(out[1]->data() == in[1]->data());
+  CHECK(host_data(out[1]) == host_data(in[1]));
   CHECK(exe->peak_bytes() < 1000);
 }
 
@@ -292,7 +290,7 @@ TEST_CASE("Values that a loop passes around come home", "[memory_plan]") {
     for (int turns = 0; turns < 8; ++turns)
       for (const bool giving_up : {false, true}) {
         std::vector<BufferRef> in{filled(1, 0)}, out;
-        *static_cast<int32_t*>(in[0]->data()) = turns;
+        *static_cast<int32_t*>(host_data(in[0])) = turns;
         std::vector<float> want;
         for (int k = 0; k < 4; ++k) {
           in.push_back(filled(3, static_cast<float>(k + 1)));
@@ -352,20 +350,22 @@ TEST_CASE("Values in each other's places come home", "[memory_plan]") {
   // Two rings and a value outside; the first ring has nowhere to step aside.
   std::array<std::array<int64_t, 1>, 6> homes{}, others{};
   const std::array<int, 6> lies_in = {1, 0, 3, 4, 2, -1};  // whose home, or elsewhere
-  std::vector<void*> from, home, spare, at;
+  std::vector<Address> from, home, spare, at;
+  const auto address = [](void* p) { return Address(reinterpret_cast<uintptr_t>(p)); };
   for (size_t i = 0; i < 6; ++i) {
-    home.push_back(homes[i].data());
-    spare.push_back(i < 2 ? nullptr : others[i].data());
-    at.push_back(lies_in[i] < 0 ? others[i].data() : homes[lies_in[i]].data());
-    *static_cast<int64_t*>(at.back()) = static_cast<int64_t>(100 + i);
+    home.push_back(address(homes[i].data()));
+    spare.push_back(i < 2 ? Address() : address(others[i].data()));
+    int64_t* const value = lies_in[i] < 0 ? others[i].data() : homes[lies_in[i]].data();
+    at.push_back(address(value));
+    *value = static_cast<int64_t>(100 + i);
   }
   from = home;
   const std::vector<int64_t> bytes(6, 8);
-  lamina::jit::Carries carries(bytes, from, home, spare);
+  lamina::jit::Carries carries(lamina::jit::host_device(), bytes, from, home, spare);
   carries.moved(at);
-  carries.bring_home();
+  REQUIRE(carries.bring_home().ok());
   for (size_t i = 0; i < 6; ++i) {
-    CHECK(carries.values()[i] == home[i]);
+    CHECK((carries.values()[i] == home[i]));
     CHECK(homes[i][0] == static_cast<int64_t>(100 + i));
   }
 }

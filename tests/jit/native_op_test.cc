@@ -275,7 +275,7 @@ std::string sorted(const std::string& t, const std::string& dims, int dimension,
       "body=r0\n  return (v1, v2)\n}\n",
       {{"c", comparator}, {"t", t}, {"n", dims}, {"d", std::to_string(dimension)}});
   check(text);
-  return (*Executable::compile(Engine::get(), program(text)))->describe();
+  return (*Executable::compile(jit::host_device(), program(text)))->describe();
 }
 
 TEST_CASE("Sorts by a key are stable and the evaluator's", "[native]") {
@@ -346,7 +346,7 @@ TEST_CASE("Sorts by several keys take them in order", "[native]") {
       "  (v0, v1, v2) = (s8[4,90], f32[4,90], u64[4,90]) sort(p0, p1, p2), dimension=1, body=r0\n"
       "  return (v0, v1, v2)\n}\n";
   check(two, -2, 2);
-  CHECK_THAT((*Executable::compile(Engine::get(), program(two)))->describe(), Contains("2 keys"));
+  CHECK_THAT((*Executable::compile(jit::host_device(), program(two)))->describe(), Contains("2 keys"));
   const std::string complex =
       "computation r0(p0: c64[], p1: c64[]) -> (pred[]) {\n"
       "  v0 = f32[] real(p0)\n  v1 = f32[] real(p1)\n  v2 = f32[] imag(p0)\n  v3 = f32[] imag(p1)\n"
@@ -392,7 +392,7 @@ TEST_CASE("Running sums and other scans of elementwise bodies are the evaluator'
               {{"t", t}, {"s", shape}, {"n", scanned}, {"op", op}, {"r", reverse}});
           check(text);
           if (std::string(t) != "f32") continue;
-          const std::string report = (*Executable::compile(Engine::get(), program(text)))->describe();
+          const std::string report = (*Executable::compile(jit::host_device(), program(text)))->describe();
           CHECK_THAT(report, Contains(std::string(op) == "divide" ? "in steps" : "native scan"));
         }
       }
@@ -406,7 +406,7 @@ TEST_CASE("Running sums and other scans of elementwise bodies are the evaluator'
       "body=b\n"
       "  return (v0, v1, v2, v3)\n}\n";
   check(two);
-  CHECK_THAT((*Executable::compile(Engine::get(), program(two)))->describe(), Contains("in steps"));
+  CHECK_THAT((*Executable::compile(jit::host_device(), program(two)))->describe(), Contains("in steps"));
   // No steps, and no elements.
   check(
       "computation b(p0: f32[], p1: f32[]) -> (f32[], f32[]) {\n  v0 = f32[] add(p0, p1)\n  return (v0, "
@@ -437,7 +437,7 @@ TEST_CASE("Transposes that are stored move tiles", "[native]") {
       check(text);
     }
   const auto exe = Executable::compile(
-      Engine::get(),
+      jit::host_device(),
       program("computation main(p0: f32[64,96]) -> (f32[96,64]) {\n  v0 = f32[96,64] transpose(p0), "
               "permutation=[1,0]\n  return (v0)\n}\n"));
   CHECK_THAT((*exe)->describe(), Contains("native transpose"));
@@ -461,9 +461,8 @@ TEST_CASE("A region that loops is applied element by element", "[native]") {
 }
 
 TEST_CASE("An update happens in place where the array has no other use", "[native]") {
-  Engine& engine = Engine::get();
   const auto exe = Executable::compile(
-      engine,
+      jit::host_device(),
       program(
           "computation r0(p0: f32[], p1: f32[]) -> (f32[]) {\n  v0 = f32[] add(p0, p1)\n  return (v0)\n}\n"
           "computation main(p0: s32[], p1: f32[10], p2: s32[3], p3: f32[3]) -> (f32[100000]) {\n"
@@ -474,14 +473,14 @@ TEST_CASE("An update happens in place where the array has no other use", "[nativ
   REQUIRE(exe.ok());
   std::vector<BufferRef> in, out;
   for (int64_t bytes : {4, 40, 12, 12}) {
-    in.push_back(*engine.allocator().allocate(bytes));
-    std::memset(in.back()->data(), 0, bytes);
+    in.push_back(*jit::host_device().memory().allocate(bytes));
+    std::memset(host_data(in.back()), 0, bytes);
   }
-  const int64_t before = engine.allocator().stats().live_bytes;
-  engine.allocator().reset_peak();
+  const int64_t before = jit::host_device().memory().stats().live_bytes;
+  jit::host_device().memory().reset_peak();
   REQUIRE((*exe)->run(in, out).ok());
-  CHECK(engine.allocator().stats().peak_bytes - before < 450'000);
-  CHECK(static_cast<const float*>(out[0]->data())[99'999] == 99'999.0F);
+  CHECK(jit::host_device().memory().stats().peak_bytes - before < 450'000);
+  CHECK(static_cast<const float*>(host_data(out[0]))[99'999] == 99'999.0F);
 }
 
 TEST_CASE("A loop updates its carry in place", "[native]") {
@@ -495,20 +494,21 @@ TEST_CASE("A loop updates its carry in place", "[native]") {
       "dynamic_update_slice(p1, v3, p0)\n  return (v1, v4)\n}\n"
       "computation main(p0: s32[], p1: f32[100000]) -> (f32[100000]) {\n  (v0, v1) = (s32[], f32[100000]) "
       "while(p0, p1), cond=c0, body=b0\n  return (v1)\n}\n");
-  Engine& engine = Engine::get();
-  const auto exe = Executable::compile(engine, c);
+  const auto exe = Executable::compile(jit::host_device(), c);
   REQUIRE(exe.ok());
-  std::vector<BufferRef> in{*engine.allocator().allocate(4), *engine.allocator().allocate(400'000)}, out;
-  std::memset(in[0]->data(), 0, 4);
-  std::memset(in[1]->data(), 0, 400'000);
-  const int64_t before = engine.allocator().stats().live_bytes;
-  engine.allocator().reset_peak();
+  std::vector<BufferRef> in{*jit::host_device().memory().allocate(4),
+                            *jit::host_device().memory().allocate(400'000)},
+      out;
+  std::memset(host_data(in[0]), 0, 4);
+  std::memset(host_data(in[1]), 0, 400'000);
+  const int64_t before = jit::host_device().memory().stats().live_bytes;
+  jit::host_device().memory().reset_peak();
   REQUIRE((*exe)->run(in, out).ok());
   // The argument is copied once, then written over.
-  CHECK(engine.allocator().stats().peak_bytes - before < 500'000);
-  CHECK(static_cast<const float*>(in[1]->data())[7] == 0);
-  CHECK(static_cast<const float*>(out[0]->data())[49] == 49);
-  CHECK(static_cast<const float*>(out[0]->data())[50] == 0);
+  CHECK(jit::host_device().memory().stats().peak_bytes - before < 500'000);
+  CHECK(static_cast<const float*>(host_data(in[1]))[7] == 0);
+  CHECK(static_cast<const float*>(host_data(out[0]))[49] == 49);
+  CHECK(static_cast<const float*>(host_data(out[0]))[50] == 0);
 }
 
 TEST_CASE("An update leaves arguments, constants and arrays read later alone", "[native]") {

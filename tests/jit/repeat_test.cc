@@ -368,7 +368,7 @@ std::string check(const std::string& text) {
     arguments.push_back(lit);
   }
   check_program(c, arguments);
-  return (*Executable::compile(Engine::get(), c))->describe();
+  return (*Executable::compile(jit::host_device(), c))->describe();
 }
 
 bool is_one_loop(const std::string& steps) {

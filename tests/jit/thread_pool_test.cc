@@ -13,7 +13,8 @@
 #include <vector>
 
 #include "jit/client/cancel.h"
-#include "jit/cpu/runtime.h"
+#include "jit/client/client.h"
+#include "jit/client/thread_limit.h"
 
 using namespace lamina::jit;
 
@@ -146,16 +147,17 @@ TEST_CASE("several threads may use one pool at once") {
   CHECK(sum == 4 * 300 * 190);
 }
 
-TEST_CASE("a child of fork has a working runtime, a hundred times over") {
-  auto* runtime = new Runtime(2);  // as in a context: never destroyed
+TEST_CASE("a child of fork has a working pool and memory, a hundred times over") {
+  auto& pool = *new ThreadPool(2);  // as in a client: never destroyed
+  Memory& memory = host_device().memory();
   std::atomic<int64_t> warm{0};
-  runtime->pool().parallel_for(10, [&](int64_t) { ++warm; });
+  pool.parallel_for(10, [&](int64_t) { ++warm; });
   std::atomic<bool> stop{false};
-  // Keeps pool and allocator busy while the children are made.
+  // Keeps pool and memory busy while the children are made.
   std::thread busy([&] {
     while (!stop) {
-      runtime->pool().parallel_for(4, [&](int64_t) {
-        if (!runtime->allocator().allocate(100).ok()) std::abort();
+      pool.parallel_for(4, [&](int64_t) {
+        if (!memory.allocate(100).ok()) std::abort();
       });
     }
   });
@@ -165,10 +167,9 @@ TEST_CASE("a child of fork has a working runtime, a hundred times over") {
     if (child == 0) {
       alarm(20);
       std::atomic<int64_t> sum{0};
-      if (runtime->pool().started_threads() != 0) _exit(2);
-      runtime->pool().parallel_for(10, [&](int64_t t) { sum += t; });
-      const bool ok =
-          sum == 45 && runtime->pool().started_threads() == 1 && runtime->allocator().allocate(5000).ok();
+      if (pool.started_threads() != 0) _exit(2);
+      pool.parallel_for(10, [&](int64_t t) { sum += t; });
+      const bool ok = sum == 45 && pool.started_threads() == 1 && memory.allocate(5000).ok();
       _exit(ok ? 0 : 1);
     }
     int status = -1;

@@ -13,9 +13,12 @@
 #include "hlo/printer.h"
 #include "hlo/strings.h"
 #include "hlo/verifier.h"
-#include "jit/program/engine.h"
+#include "jit/client/thread_limit.h"
+#include "jit/cpu/client.h"
+#include "jit/program/executable.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
+#include "tests/jit/host_data.h"
 #include "tests/smith/text_cases.h"
 #include "trace/vmap.h"
 
@@ -36,17 +39,16 @@ struct Settings {
 class ScopedSettings {
  public:
   explicit ScopedSettings(const Settings& s) : limit_(s.threads) {
-    jit::Engine& engine = jit::Engine::get();
-    engine.kernels().set_generator_options({.library_path = s.llvm_path, .cpu = {}, .features = {}});
-    engine.kernels().set_compiling(s.compiled);
-    engine.kernels().set_eager(s.compiled);
-    if (s.threads > 1) engine.runtime().pool().set_least_parallel_work(0);
+    jit::CpuClient::get().kernels().set_generator_options(
+        {.library_path = s.llvm_path, .cpu = {}, .features = {}});
+    jit::CpuClient::get().kernels().set_compiling(s.compiled);
+    jit::CpuClient::get().kernels().set_eager(s.compiled);
+    if (s.threads > 1) jit::CpuClient::get().pool().set_least_parallel_work(0);
   }
   ~ScopedSettings() {
-    jit::Engine& engine = jit::Engine::get();
-    engine.kernels().set_compiling(true);
-    engine.kernels().set_eager(false);
-    engine.runtime().pool().set_least_parallel_work(jit::ThreadPool::kLeastParallelWork);
+    jit::CpuClient::get().kernels().set_compiling(true);
+    jit::CpuClient::get().kernels().set_eager(false);
+    jit::CpuClient::get().pool().set_least_parallel_work(jit::ThreadPool::kLeastParallelWork);
   }
 
  private:
@@ -55,23 +57,23 @@ class ScopedSettings {
 
 Results run_executable(const ComputationPtr& program, Arguments arguments, const Settings& settings) {
   ScopedSettings scope(settings);
-  jit::Engine& engine = jit::Engine::get();
-  const auto executable = jit::Executable::compile(engine, program);
+  const auto executable = jit::Executable::compile(jit::host_device(), program);
   if (!executable.ok()) return executable.status();
   std::vector<jit::BufferRef> buffers, results;
   for (const LiteralPtr& a : arguments) {
-    buffers.push_back(*engine.allocator().allocate(a->bytes()));
-    if (a->bytes() > 0) std::memcpy(buffers.back()->data(), a->data(), a->bytes());
+    buffers.push_back(*jit::host_device().memory().allocate(a->bytes()));
+    if (a->bytes() > 0) std::memcpy(host_data(buffers.back()), a->data(), a->bytes());
   }
   if (absl::Status s = (*executable)->run(buffers, results); !s.ok()) return s;
-  if (!engine.kernels().unavailable().empty()) return absl::InternalError(engine.kernels().unavailable());
+  if (!jit::CpuClient::get().kernels().unavailable().empty())
+    return absl::InternalError(jit::CpuClient::get().kernels().unavailable());
   Literals out;
   for (size_t i = 0; i < results.size(); ++i)
-    out.push_back(Literal::copy_of(program->roots()[i].type(), results[i]->data()));
+    out.push_back(Literal::copy_of(program->roots()[i].type(), host_data(results[i])));
   // Arguments are never written.
   for (size_t i = 0; i < arguments.size(); ++i)
     if (arguments[i]->bytes() > 0 &&
-        std::memcmp(buffers[i]->data(), arguments[i]->data(), arguments[i]->bytes()) != 0)
+        std::memcmp(host_data(buffers[i]), arguments[i]->data(), arguments[i]->bytes()) != 0)
       return absl::InternalError(str_cat("argument ", i, " was written"));
   return out;
 }
@@ -135,7 +137,7 @@ Results run_cut(const ComputationPtr& program, Arguments arguments, uint64_t see
 
 Literals literals_of(std::span<const Value> values) {
   Literals out;
-  for (const Value& v : values) out.push_back(Literal::copy_of(v.type(), lazy::array(v)->data()));
+  for (const Value& v : values) out.push_back(Literal::copy_of(v.type(), lazy::array(v)->host()));
   return out;
 }
 

@@ -1,4 +1,4 @@
-#include "jit/program/kernel_store.h"
+#include "jit/cpu/kernel_store.h"
 
 #include <algorithm>
 
@@ -32,8 +32,7 @@ std::shared_ptr<Kernel> KernelStore::get(LoopKernel spec, const Schedule& schedu
   }
   auto made = std::make_shared<Kernel>();
   made->spec_ = std::move(spec);
-  made->schedule_ = schedule;
-  made->text_ = std::move(text);
+  made->text_ = {std::move(text), schedule};
   kernels_.try_emplace(std::move(key), made);
   ++stats_.kernels;
   return made;
@@ -94,7 +93,8 @@ absl::StatusOr<CompiledKernel> KernelStore::load_or_compile(const Kernel& kernel
     ++(stats_.*what);
   };
   const bool keep = !g.identity().empty() && disk_.unusable().empty();
-  const std::string key = keep ? str_cat(g.identity(), "\n", kernel.text_, to_string(kernel.schedule_)) : "";
+  const std::string key =
+      keep ? str_cat(g.identity(), "\n", kernel.text_.text, to_string(kernel.text_.schedule)) : "";
   if (const std::optional<std::string> object = keep ? disk_.load(key) : std::nullopt) {
     absl::StatusOr<CompiledKernel> code = g.load(*object);
     if (code.ok()) {
@@ -102,7 +102,7 @@ absl::StatusOr<CompiledKernel> KernelStore::load_or_compile(const Kernel& kernel
       return code;
     }
   }
-  absl::StatusOr<CompiledKernel> code = g.compile(kernel.text_, kernel.schedule_, keep);
+  absl::StatusOr<CompiledKernel> code = g.compile(kernel.text_.text, kernel.text_.schedule, keep);
   if (code.ok()) {
     count(&KernelStats::compiles);
     if (keep) disk_.store(key, code->take_object());
@@ -143,18 +143,18 @@ std::string KernelStore::unavailable() const {
   return unavailable_;
 }
 
-absl::StatusOr<std::string> KernelStore::ir(const Kernel& kernel) {
+absl::StatusOr<std::string> KernelStore::ir(const KernelText& kernel) {
   std::lock_guard turn(turn_);
   const absl::StatusOr<const CodeGenerator*> g = generator();
   if (!g.ok()) return g.status();
-  return (*g)->ir(kernel.text_, kernel.schedule_);
+  return (*g)->ir(kernel.text, kernel.schedule);
 }
 
-absl::StatusOr<std::string> KernelStore::assembly(const Kernel& kernel) {
+absl::StatusOr<std::string> KernelStore::assembly(const KernelText& kernel) {
   std::lock_guard turn(turn_);
   const absl::StatusOr<const CodeGenerator*> g = generator();
   if (!g.ok()) return g.status();
-  return (*g)->assembly(kernel.text_, kernel.schedule_);
+  return (*g)->assembly(kernel.text, kernel.schedule);
 }
 
 void KernelStore::clear() {

@@ -6,8 +6,8 @@
 // matter. Where no code generator can be had, or it finds no memory now, the interpreter serves, and
 // `unavailable()` says why. Safe from any thread: kernels are compiled one after the other, and meanwhile
 // others are looked up and run.
-#ifndef LAMINA_JIT_PROGRAM_KERNEL_STORE_H_
-#define LAMINA_JIT_PROGRAM_KERNEL_STORE_H_
+#ifndef LAMINA_JIT_CPU_KERNEL_STORE_H_
+#define LAMINA_JIT_CPU_KERNEL_STORE_H_
 
 #include <atomic>
 #include <memory>
@@ -17,8 +17,8 @@
 #include "hlo/mutex.h"
 #include "jit/codegen/client.h"
 #include "jit/kernel/interpret.h"
-#include "jit/kernel/schedule.h"
 #include "jit/program/disk_cache.h"
+#include "jit/program/step.h"
 
 namespace lamina::jit {
 
@@ -41,8 +41,7 @@ class Kernel {
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
   const LoopKernel& spec() const { return spec_; }
-  const Schedule& schedule() const { return schedule_; }
-  const std::string& text() const { return text_; }
+  const KernelText& text() const { return text_; }
   bool is_compiled() const { return entry_.load(std::memory_order_acquire) != nullptr; }
   // The interpreting tier's form, made at the first call.
   const KernelInterpreter& interpreter() {
@@ -56,8 +55,7 @@ class Kernel {
  private:
   friend class KernelStore;
   LoopKernel spec_;
-  Schedule schedule_;
-  std::string text_;
+  KernelText text_;
   std::atomic<const KernelInterpreter*> interpreter_{nullptr};
   std::atomic<KernelEntry> entry_{nullptr};
   // Estimated, not measured: the choice must not depend on the clock.
@@ -91,8 +89,8 @@ class KernelStore {
   // Why there is no code generator; empty if there is one or none was needed.
   std::string unavailable() const;
   // Listings for the tools.
-  absl::StatusOr<std::string> ir(const Kernel& kernel);
-  absl::StatusOr<std::string> assembly(const Kernel& kernel);
+  absl::StatusOr<std::string> ir(const KernelText& kernel);
+  absl::StatusOr<std::string> assembly(const KernelText& kernel);
   void clear();
   // Kernels kept; past this those that nothing uses are dropped. For tests.
   void set_limit(size_t kernels) { limit_.store(kernels); }
@@ -119,4 +117,4 @@ class KernelStore {
 
 }  // namespace lamina::jit
 
-#endif  // LAMINA_JIT_PROGRAM_KERNEL_STORE_H_
+#endif  // LAMINA_JIT_CPU_KERNEL_STORE_H_

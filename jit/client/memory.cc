@@ -1,0 +1,319 @@
+#include "jit/client/memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <new>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+
+namespace lamina::jit {
+namespace {
+
+constexpr int64_t kMinBlock = 64;
+constexpr int64_t kLargestBlock = int64_t{1} << 46;  // the address space of a process
+// The cache may always keep this much, and beyond it as much as was once live.
+constexpr int64_t kCacheFloor = int64_t{256} << 20;
+
+// Class 8 * p + s stands for 64 * 2^p * (1 + s/8) bytes, rounded up to 64; small classes may coincide in
+// size, the lowest is then the one used.
+constexpr int64_t class_bytes(int size_class) {
+  const int64_t base = kMinBlock << (size_class / 8);
+  const int64_t bytes = base + base / 8 * (size_class % 8);
+  return (bytes + kMinBlock - 1) / kMinBlock * kMinBlock;
+}
+
+constexpr int find_class(int64_t bytes) {
+  if (bytes <= kMinBlock) return 0;
+  const int p = std::bit_width(static_cast<uint64_t>(bytes)) - 1 - 6;
+  const int64_t base = kMinBlock << p;
+  const int64_t step = base / 8;
+  int size_class = 8 * p + static_cast<int>((bytes - base + step - 1) / step);
+  while (size_class > 0 && class_bytes(size_class - 1) >= bytes) --size_class;
+  return size_class;
+}
+
+constexpr int kThreadClasses = find_class(Memory::kThreadBytes) + 1;
+
+// Of the sizes that threads keep, by multiples of 64 bytes.
+constexpr auto kSmallClass = [] {
+  std::array<uint8_t, Memory::kThreadBytes / kMinBlock + 1> out{};
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<uint8_t>(find_class(static_cast<int64_t>(i) * kMinBlock));
+  return out;
+}();
+
+int class_of(int64_t bytes) {
+  return bytes <= Memory::kThreadBytes ? kSmallClass[static_cast<size_t>((bytes + kMinBlock - 1) / kMinBlock)]
+                                       : find_class(bytes);
+}
+
+void count(std::atomic<int64_t>& mine) {
+  mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+// The blocks one thread keeps of one memory. A list has two users, its thread and whoever trims, and is taken
+// as a whole by either: what the other then finds is an empty one.
+struct Memory::ThreadCache {
+  explicit ThreadCache(Memory& of) : memory(of) {}
+
+  Memory& memory;
+  std::array<std::atomic<Buffer*>, kThreadClasses> lists{};
+  std::atomic<int64_t> taken{0}, returned{0};  // written by the thread alone
+  ThreadCache *next = nullptr, *previous = nullptr;
+};
+
+// Ends with its thread. Buffers may be let go of later: then the thread keeps nothing any more.
+struct Memory::ThreadCaches {
+  ~ThreadCaches() {
+    for (ThreadCache*& cache : here)
+      if (ThreadCache* mine = std::exchange(cache, nullptr)) mine->memory.take_back(mine);
+    ended = true;
+  }
+
+  static thread_local constinit std::array<ThreadCache*, kThreadMemories> here;
+  static thread_local constinit bool ended;
+};
+thread_local constinit std::array<Memory::ThreadCache*, Memory::kThreadMemories> Memory::ThreadCaches::here{};
+thread_local constinit bool Memory::ThreadCaches::ended = false;
+
+namespace {
+constinit std::atomic<int> memories{0};
+}  // namespace
+
+Memory::Memory(Client& client, BlockSource& source)
+    : client_(client), source_(source), number_(memories.fetch_add(1)) {}
+
+int64_t Memory::block_bytes(int64_t bytes) {
+  if (bytes < 0 || bytes > kLargestBlock) return -1;
+  return class_bytes(class_of(bytes));
+}
+
+Memory::ThreadCache* Memory::cache_here(bool make) {
+  if (number_ >= kThreadMemories) return nullptr;
+  ThreadCache*& mine = ThreadCaches::here[static_cast<size_t>(number_)];
+  if (mine || !make || ThreadCaches::ended) return mine;
+  thread_local const ThreadCaches ends_with_the_thread;
+  static_cast<void>(ends_with_the_thread);
+  ThreadCache* const made = new (std::nothrow) ThreadCache(*this);
+  if (!made) return nullptr;
+  std::lock_guard lock(mutex_);
+  made->next = threads_;
+  if (threads_) threads_->previous = made;
+  threads_ = made;
+  return mine = made;
+}
+
+Buffer* Memory::take_here(int size_class) {
+  ThreadCache* const mine = cache_here(false);
+  if (!mine) return nullptr;
+  std::atomic<Buffer*>& list = mine->lists[static_cast<size_t>(size_class)];
+  if (!list.load(std::memory_order_relaxed)) return nullptr;
+  Buffer* const block = list.exchange(nullptr, std::memory_order_acquire);
+  if (!block) return nullptr;
+  list.store(block->next_, std::memory_order_release);
+  count(mine->taken);
+  return block;
+}
+
+bool Memory::keep_here(Buffer* block) {
+  ThreadCache* const mine = cache_here(true);
+  if (!mine) return false;
+  std::atomic<Buffer*>& list = mine->lists[static_cast<size_t>(block->size_class_)];
+  Buffer* const rest = list.exchange(nullptr, std::memory_order_acquire);
+  if (rest && rest->depth_ == kThreadBlocks) {
+    list.store(rest, std::memory_order_release);
+    return false;
+  }
+  block->next_ = rest;
+  block->depth_ = static_cast<int16_t>(rest ? rest->depth_ + 1 : 1);
+  list.store(block, std::memory_order_release);
+  count(mine->returned);
+  return true;
+}
+
+void Memory::now_live(int64_t bytes) {
+  const int64_t live = live_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  int64_t peak = peak_.load(std::memory_order_relaxed);
+  while (live > peak && !peak_.compare_exchange_weak(peak, live, std::memory_order_relaxed)) {
+  }
+}
+
+absl::StatusOr<BufferRef> Memory::allocate(int64_t bytes) {
+  if (bytes < 0 || bytes > kThreadBytes || over_limit_.load(std::memory_order_relaxed))
+    return allocate_shared(bytes);
+  const int size_class = class_of(bytes);
+  Buffer* const block = take_here(size_class);
+  if (!block) return allocate_shared(bytes);
+  now_live(class_bytes(size_class));
+  block->bytes_ = bytes;
+  block->refs_.store(1, std::memory_order_relaxed);
+  return BufferRef(block);
+}
+
+absl::StatusOr<BufferRef> Memory::allocate_shared(int64_t bytes) {
+  if (bytes < 0)
+    return absl::InvalidArgumentError(absl::StrFormat("an array cannot take %d bytes of memory", bytes));
+  if (bytes > kLargestBlock)
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("an array of %d bytes does not fit the address space", bytes));
+  const int size_class = class_of(bytes);
+  const int64_t size = class_bytes(size_class);
+  std::lock_guard lock(mutex_);
+  const auto buffers = [&] { return stats_locked().live_buffers; };
+  if (const int64_t live = live_.load(std::memory_order_relaxed); size > limit_ - live)
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "allocating %d bytes would pass the memory limit of %d bytes: arrays hold %d bytes in %d buffers",
+        bytes, limit_, live, buffers()));
+  Buffer* block = free_[static_cast<size_t>(size_class)];
+  if (block) {
+    free_[static_cast<size_t>(size_class)] = block->next_;
+    ++counts_.cache_hits;
+  } else {
+    // Made before anything changes, as memory may run out here.
+    const auto destroy = [](Buffer* b) { delete b; };
+    std::unique_ptr<Buffer, decltype(destroy)> made(new Buffer(*this, static_cast<int16_t>(size_class)),
+                                                    destroy);
+    if (size > limit_ - held_) trim_locked();
+    made->address_ = source_.allocate(size);
+    if (!made->address_) {
+      trim_locked();
+      made->address_ = source_.allocate(size);
+    }
+    if (!made->address_)
+      return absl::ResourceExhaustedError(
+          absl::StrFormat("the machine has no memory left for %d bytes: arrays hold %d bytes in %d buffers",
+                          bytes, live_.load(), buffers()));
+    held_ += size;
+    ++counts_.system_blocks;
+    block = made.release();
+  }
+  ++counts_.allocations;
+  now_live(size);
+  block->bytes_ = bytes;
+  block->refs_.store(1, std::memory_order_relaxed);
+  return BufferRef(block);
+}
+
+BufferRef Memory::adopt(Address at, int64_t bytes, std::function<void()> release) {
+  Buffer* const buffer = new (std::nothrow) Buffer(*this, Buffer::kForeign);
+  if (!buffer) {
+    if (release) release();
+    throw std::bad_alloc();
+  }
+  buffer->address_ = at;
+  buffer->bytes_ = bytes;
+  buffer->release_ = std::move(release);
+  return BufferRef(buffer);
+}
+
+void Buffer::let_go() {
+  if (!is_foreign()) {
+    memory_.give_back(this);
+    return;
+  }
+  if (release_) release_();
+  delete this;
+}
+
+void Memory::give_back(Buffer* block) {
+  live_.fetch_sub(class_bytes(block->size_class_), std::memory_order_relaxed);
+  if (block->size_class_ < kThreadClasses && !over_limit_.load(std::memory_order_relaxed) && keep_here(block))
+    return;
+  std::lock_guard lock(mutex_);
+  --counts_.live_buffers;
+  if (!push_shared(block)) free_block(block);
+  over_limit_.store(live_.load(std::memory_order_relaxed) > limit_, std::memory_order_relaxed);
+}
+
+bool Memory::push_shared(Buffer* block) {
+  const int64_t cached = held_ - live_.load(std::memory_order_relaxed);
+  if (cached > std::max(kCacheFloor, peak_.load(std::memory_order_relaxed)) || held_ > limit_) return false;
+  Buffer*& list = free_[static_cast<size_t>(block->size_class_)];
+  block->next_ = list;
+  list = block;
+  return true;
+}
+
+void Memory::free_block(Buffer* block) {
+  const int64_t size = class_bytes(block->size_class_);
+  source_.free(block->address_, size);
+  held_ -= size;
+  delete block;
+}
+
+void Memory::take_back(ThreadCache* of_a_thread) {
+  const std::unique_ptr<ThreadCache> ending(of_a_thread);
+  std::lock_guard lock(mutex_);
+  for (std::atomic<Buffer*>& list : ending->lists)
+    for (Buffer* block = list.exchange(nullptr, std::memory_order_acquire); block;) {
+      Buffer* const rest = block->next_;
+      if (!push_shared(block)) free_block(block);
+      block = rest;
+    }
+  const int64_t taken = ending->taken.load(), returned = ending->returned.load();
+  counts_.allocations += taken;
+  counts_.cache_hits += taken;
+  counts_.thread_hits += taken;
+  counts_.live_buffers -= returned;
+  (ending->previous ? ending->previous->next : threads_) = ending->next;
+  if (ending->next) ending->next->previous = ending->previous;
+}
+
+void Memory::set_limit(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  limit_ = std::max<int64_t>(bytes, 0);
+  over_limit_.store(live_.load(std::memory_order_relaxed) > limit_, std::memory_order_relaxed);
+  if (held_ > limit_) trim_locked();
+}
+
+int64_t Memory::limit() const {
+  std::lock_guard lock(mutex_);
+  return limit_;
+}
+
+MemoryStats Memory::stats_locked() const {
+  MemoryStats s = counts_;
+  for (const ThreadCache* t = threads_; t; t = t->next) {
+    const int64_t taken = t->taken.load(std::memory_order_relaxed);
+    s.allocations += taken;
+    s.cache_hits += taken;
+    s.thread_hits += taken;
+    s.live_buffers -= t->returned.load(std::memory_order_relaxed);
+  }
+  s.live_buffers += s.allocations;
+  s.live_bytes = live_.load(std::memory_order_relaxed);
+  s.peak_bytes = peak_.load(std::memory_order_relaxed);
+  s.cached_bytes = held_ - s.live_bytes;
+  return s;
+}
+
+MemoryStats Memory::stats() const {
+  std::lock_guard lock(mutex_);
+  return stats_locked();
+}
+
+void Memory::reset_peak() { peak_.store(live_.load(std::memory_order_relaxed), std::memory_order_relaxed); }
+
+void Memory::trim() {
+  std::lock_guard lock(mutex_);
+  trim_locked();
+}
+
+void Memory::trim_locked() {
+  const auto free_all = [this](Buffer* block) {
+    while (block) {
+      Buffer* const rest = block->next_;
+      free_block(block);
+      block = rest;
+    }
+  };
+  for (Buffer*& list : free_) free_all(std::exchange(list, nullptr));
+  for (ThreadCache* t = threads_; t; t = t->next)
+    for (std::atomic<Buffer*>& list : t->lists) free_all(list.exchange(nullptr, std::memory_order_acquire));
+}
+
+}  // namespace lamina::jit

@@ -1,0 +1,120 @@
+// The memory of a device: counted buffers over a cache of free blocks.
+//
+// Contract: blocks hold at least the bytes asked for; a request of 0 bytes gets a block too. Free blocks are
+// kept by size class (eight classes per power of two, so at most 1/8 is wasted) and handed out again newest
+// first: each thread keeps up to kThreadBlocks of every class up to kThreadBytes, which it takes and gives
+// back without a lock; the rest is shared. Contents are unspecified. A memory is never destroyed. All
+// functions may be called from any thread; what a thread keeps goes back when it ends.
+#ifndef LAMINA_JIT_CLIENT_MEMORY_H_
+#define LAMINA_JIT_CLIENT_MEMORY_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <limits>
+
+#include "absl/status/statusor.h"
+#include "hlo/mutex.h"
+#include "jit/client/buffer.h"
+
+namespace lamina::jit {
+
+class Client;
+
+// Where the blocks of a memory come from. Called by one thread at a time.
+class BlockSource {
+ public:
+  // Of 64 bytes or a multiple, aligned to 64 at least; none where no memory is left.
+  virtual Address allocate(int64_t bytes) = 0;
+  virtual void free(Address block, int64_t bytes) = 0;
+
+ protected:
+  ~BlockSource() = default;
+};
+
+// Byte counts are of whole blocks (the size classes).
+struct MemoryStats {
+  int64_t live_bytes = 0;
+  int64_t peak_bytes = 0;  // the most that was ever live
+  int64_t cached_bytes = 0;
+  int64_t live_buffers = 0;
+  int64_t allocations = 0;    // requests served
+  int64_t cache_hits = 0;     // of them from the cache
+  int64_t thread_hits = 0;    // of these from the blocks of the thread
+  int64_t system_blocks = 0;  // requests served by the source
+};
+
+class Memory {
+ public:
+  static constexpr int kThreadBlocks = 8;
+  static constexpr int64_t kThreadBytes = 64 * 1024;
+
+  // `source` stays.
+  Memory(Client& client, BlockSource& source);
+  ~Memory() = delete;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  Client& client() const { return client_; }
+
+  // ResourceExhausted, in words, when the limit or the machine's memory does not allow it; nothing changes
+  // then but that the cache may have been given back. InvalidArgument for a negative size.
+  absl::StatusOr<BufferRef> allocate(int64_t bytes);
+  // A buffer over memory that somebody else owns; `release` (may be empty) runs when the last reference goes,
+  // on the thread that dropped it, and at once where there is no memory for the buffer (std::bad_alloc).
+  BufferRef adopt(Address at, int64_t bytes, std::function<void()> release);
+
+  // The most bytes that live and cached blocks together may take.
+  void set_limit(int64_t bytes);
+  int64_t limit() const;
+
+  MemoryStats stats() const;
+  void reset_peak();
+  // Gives every cached block back to the source, those of all threads too.
+  void trim();
+
+  // The bytes a block for this request takes; -1 if none can be so large.
+  static int64_t block_bytes(int64_t bytes);
+
+ private:
+  friend class Buffer;
+  struct ThreadCache;
+  struct ThreadCaches;
+  static constexpr int kClasses = 8 * 41;
+  // Threads keep blocks of the first so many memories of a process.
+  static constexpr int kThreadMemories = 16;
+
+  // Of this thread; null where it has none, with `make` only if there is no memory for one.
+  ThreadCache* cache_here(bool make);
+  Buffer* take_here(int size_class);
+  bool keep_here(Buffer* block);
+  absl::StatusOr<BufferRef> allocate_shared(int64_t bytes);
+  void give_back(Buffer* block);
+  void now_live(int64_t bytes);
+  void take_back(ThreadCache* of_a_thread);  // which ends
+  // With mutex_ held.
+  MemoryStats stats_locked() const;
+  bool push_shared(Buffer* block);  // false: the cache is full
+  void free_block(Buffer* block);
+  void trim_locked();
+
+  Client& client_;
+  BlockSource& source_;
+  const int number_;  // among the memories of the process
+  // Changed without the lock by who takes and gives back blocks of its own.
+  std::atomic<int64_t> live_{0}, peak_{0};
+  // More is live than the limit allows: threads keep nothing.
+  std::atomic<bool> over_limit_{false};
+
+  mutable hlo::Mutex mutex_{hlo::LockRank::kMemory};
+  int64_t limit_ = std::numeric_limits<int64_t>::max();
+  int64_t held_ = 0;    // bytes of all blocks of the source
+  MemoryStats counts_;  // without what threads count
+  std::array<Buffer*, kClasses> free_{};
+  ThreadCache* threads_ = nullptr;
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_CLIENT_MEMORY_H_

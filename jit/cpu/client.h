@@ -1,0 +1,57 @@
+// The machine's own processors as a device: memory of the host, a pool of threads, kernels in two tiers.
+//
+// Contract: made at first use, never destroyed. Work ends before enqueueing it returns. fork() in any thread
+// leaves the child a usable client: its memory intact, its workers started anew when first needed.
+#ifndef LAMINA_JIT_CPU_CLIENT_H_
+#define LAMINA_JIT_CPU_CLIENT_H_
+
+#include "jit/client/client.h"
+#include "jit/cpu/kernel_context.h"
+#include "jit/cpu/kernel_store.h"
+#include "jit/cpu/thread_pool.h"
+#include "jit/program/target.h"
+
+namespace lamina::jit {
+
+class CpuClient final : public Client {
+ public:
+  static CpuClient& get();
+
+  std::span<Device* const> devices() override { return {&device_, 1}; }
+  const std::byte* view(const Buffer& buffer) override {
+    return static_cast<const std::byte*>(pointer(buffer.address()));
+  }
+  BufferRef adopt(void* data, int64_t bytes, std::function<void()> release) override;
+  absl::StatusOr<BufferRef> put(Device& device, const void* data, int64_t bytes) override;
+
+  ThreadPool& pool() { return pool_; }
+  KernelStore& kernels() { return kernels_; }
+  // What the routines of a run get.
+  KernelContext context(const Frame& frame);
+
+ private:
+  class CpuTarget final : public Target {
+   public:
+    explicit CpuTarget(CpuClient& cpu) : cpu_(cpu) {}
+    absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::Plan& plan, const cluster::Group& group,
+                                                const SlotOf& slot_of) const override;
+    std::unique_ptr<const Step> chain(std::span<const std::unique_ptr<Step>> steps, int64_t rows,
+                                      int64_t block) const override;
+    absl::StatusOr<std::string> ir(const KernelText& kernel) const override;
+    absl::StatusOr<std::string> assembly(const KernelText& kernel) const override;
+
+   private:
+    CpuClient& cpu_;
+  };
+
+  CpuClient();
+
+  ThreadPool pool_;
+  KernelStore kernels_;
+  CpuTarget target_{*this};
+  Device* device_;
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_CPU_CLIENT_H_

@@ -1,0 +1,28 @@
+// The steps of the CPU.
+#ifndef LAMINA_JIT_CPU_STEPS_H_
+#define LAMINA_JIT_CPU_STEPS_H_
+
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "cluster/fuse.h"
+#include "jit/program/step.h"
+
+namespace lamina::jit {
+
+class CpuClient;
+
+absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const cluster::Plan& plan,
+                                                     const cluster::Group& group, const SlotOf& slot_of);
+// Loop steps as one, as Target::chain.
+std::unique_ptr<const Step> make_chain_step(CpuClient& cpu, std::span<const std::unique_ptr<Step>> steps,
+                                            int64_t rows, int64_t block);
+// The node by the table of native ops (jit/cpu/native_op.h); null if it has no routine for it.
+std::unique_ptr<Step> make_native_step(CpuClient& cpu, const hlo::Node& node, const SlotOf& slot_of);
+// A dot, a convolution, or any other op by the evaluator's rule; null for a loop or branch.
+std::unique_ptr<Step> make_library_step(CpuClient& cpu, const hlo::Node& node, const SlotOf& slot_of);
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_CPU_STEPS_H_

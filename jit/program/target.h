@@ -1,0 +1,34 @@
+// What programs are compiled for: the steps that one kind of device has, and the code of its kernels.
+#ifndef LAMINA_JIT_PROGRAM_TARGET_H_
+#define LAMINA_JIT_PROGRAM_TARGET_H_
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cluster/fuse.h"
+#include "jit/program/step.h"
+
+namespace lamina::jit {
+
+class Target {
+ public:
+  // The step of a group that is no alias; null for a loop or branch that is left to the program
+  // (jit/program/control.h).
+  virtual absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::Plan& plan, const cluster::Group& group,
+                                                      const SlotOf& slot_of) const = 0;
+  // One step in place of `steps`, its own, which may run in parts of `rows` rows: `block` rows at a time.
+  virtual std::unique_ptr<const Step> chain(std::span<const std::unique_ptr<Step>> steps, int64_t rows,
+                                            int64_t block) const = 0;
+  // Listings of what a kernel becomes; Unavailable where there is no code generator.
+  virtual absl::StatusOr<std::string> ir(const KernelText& kernel) const = 0;
+  virtual absl::StatusOr<std::string> assembly(const KernelText& kernel) const = 0;
+
+ protected:
+  ~Target() = default;
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_PROGRAM_TARGET_H_

@@ -1,0 +1,156 @@
+// What every client promises (jit/client/client.h), and the frames that runs leave for later ones.
+#include "jit/client/client.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "hlo/builder.h"
+#include "jit/cpu/client.h"
+#include "jit/program/executable.h"
+
+using namespace lamina;
+using namespace lamina::jit;
+
+namespace {
+
+struct InlineCpu {
+  static Client& client() { return CpuClient::get(); }
+};
+
+std::vector<int32_t> numbers(int32_t from) {
+  std::vector<int32_t> out(1000);
+  std::iota(out.begin(), out.end(), from);
+  return out;
+}
+
+std::vector<int32_t> read_back(Device& device, const BufferRef& buffer) {
+  std::vector<int32_t> out(static_cast<size_t>(buffer->bytes()) / 4);
+  CHECK(device.stream().read(buffer->address(), buffer->bytes(), out.data()).ok());
+  return out;
+}
+
+BufferRef put(Device& device, const std::vector<int32_t>& values) {
+  return *device.client().put(device, values.data(), static_cast<int64_t>(values.size()) * 4);
+}
+
+hlo::ComputationPtr doubled(int64_t count) {
+  hlo::Builder b;
+  const hlo::Value x = hlo::make_parameter(*hlo::array_type(hlo::DType::kS32, hlo::Dims{count}));
+  return *hlo::Computation::make({{x}}, {{b.add(x, x)}});
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a client has devices that know it", "[client]", InlineCpu) {
+  Client& client = TestType::client();
+  REQUIRE(!client.devices().empty());
+  for (size_t i = 0; i < client.devices().size(); ++i) {
+    Device& device = *client.devices()[i];
+    CHECK(&device.client() == &client);
+    CHECK(&device.memory().client() == &client);
+    const std::string end = ":" + std::to_string(i);
+    CHECK(device.name().substr(device.name().find(':')) == end);
+  }
+}
+
+TEMPLATE_TEST_CASE("what is put is read, and the source is free at once", "[client]", InlineCpu) {
+  Device& device = *TestType::client().devices()[0];
+  std::vector<int32_t> values = numbers(5);
+  const BufferRef buffer = put(device, values);
+  std::fill(values.begin(), values.end(), 0);
+  CHECK(read_back(device, buffer) == numbers(5));
+  CHECK(&buffer->memory() == &device.memory());
+  if (const std::byte* at = device.client().view(*buffer))
+    CHECK(std::memcmp(at, numbers(5).data(), 4000) == 0);
+  const BufferRef nothing = *device.client().put(device, nullptr, 0);
+  CHECK(nothing->bytes() == 0);
+  CHECK(device.stream().read(nothing->address(), 0, nullptr).ok());
+}
+
+TEMPLATE_TEST_CASE("copies and reads see what was enqueued before them", "[client]", InlineCpu) {
+  Device& device = *TestType::client().devices()[0];
+  const BufferRef a = put(device, numbers(0)), b = put(device, numbers(7));
+  REQUIRE(device.stream().copy(b->address(), a->address(), 4000).ok());
+  CHECK(read_back(device, b) == numbers(0));
+  REQUIRE(device.stream().copy(b->address() + 400, a->address(), 400).ok());
+  int32_t element = -1;
+  REQUIRE(device.stream().read(b->address() + 404, 4, &element).ok());
+  CHECK(element == 1);
+  CHECK(device.stream().copy(b->address(), a->address(), 0).ok());
+}
+
+TEMPLATE_TEST_CASE("host memory is adopted in place and let go of once", "[client]", InlineCpu) {
+  Device& device = *TestType::client().devices()[0];
+  std::vector<int32_t> mine = numbers(3);
+  int released = 0;
+  BufferRef buffer = device.client().adopt(mine.data(), 4000, [&] { ++released; });
+  CHECK(buffer->is_foreign());
+  CHECK_FALSE(buffer->may_reuse());
+  CHECK(read_back(device, buffer) == mine);
+  BufferRef other = buffer;
+  buffer.reset();
+  CHECK(released == 0);
+  other.reset();
+  CHECK(released == 1);
+}
+
+TEMPLATE_TEST_CASE("a program runs on a device, and its results are read there", "[client]", InlineCpu) {
+  Device& device = *TestType::client().devices()[0];
+  const auto program = *Executable::compile(device, doubled(1000));
+  CHECK(&program->device() == &device);
+  std::vector<BufferRef> in{put(device, numbers(1))}, out;
+  REQUIRE(program->run(in, out).ok());
+  const std::vector<int32_t> got = read_back(device, out[0]);
+  for (size_t i = 0; i < got.size(); ++i) REQUIRE(got[i] == 2 * static_cast<int32_t>(i + 1));
+}
+
+TEMPLATE_TEST_CASE("runs one after the other use one frame, and nothing of it stays", "[client]", InlineCpu) {
+  Device& device = *TestType::client().devices()[0];
+  const auto program = *Executable::compile(device, doubled(1000));
+  std::vector<BufferRef> out;
+  for (int i = 0; i < 20; ++i) {
+    std::vector<BufferRef> in{put(device, numbers(i))};
+    REQUIRE(program->run(in, out).ok());
+    CHECK(read_back(device, out[0])[1] == 2 * (i + 1));
+    CHECK(in[0]->use_count() == 1);
+    CHECK(out[0]->use_count() == 1);
+  }
+  CHECK(program->frames_made() == 1);
+  for (int i = 0; i < 20; ++i) {
+    std::vector<BufferRef> in{put(device, numbers(i))};
+    REQUIRE(program->run_giving_up(in, out).ok());
+    CHECK(read_back(device, out[0])[1] == 2 * (i + 1));
+  }
+  CHECK(program->frames_made() == 2);
+  // A run that is stopped leaves its frame too.
+  CancelFlag cancel;
+  cancel.request();
+  std::vector<BufferRef> in{put(device, numbers(0))};
+  CHECK(program->run(in, out, &cancel).code() == absl::StatusCode::kCancelled);
+  REQUIRE(program->run(in, out).ok());
+  CHECK(program->frames_made() == 2);
+}
+
+TEMPLATE_TEST_CASE("runs at one time have a frame each", "[client]", InlineCpu) {
+  Device& device = *TestType::client().devices()[0];
+  const auto program = *Executable::compile(device, doubled(1000));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 6; ++t)
+    threads.emplace_back([&, t] {
+      const std::vector<BufferRef> in{put(device, numbers(t))};
+      std::vector<BufferRef> out;
+      for (int i = 0; i < 300; ++i) {
+        if (!program->run(in, out).ok()) ++wrong;
+        int32_t last = 0;
+        if (!device.stream().read(out[0]->address() + 3996, 4, &last).ok() || last != 2 * (t + 999)) ++wrong;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(wrong == 0);
+  CHECK(program->frames_made() <= 300);
+}

@@ -1,0 +1,308 @@
+#include "jit/client/memory.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "jit/client/checked.h"
+#include "jit/client/client.h"
+#include "tests/jit/host_data.h"
+
+using namespace lamina::jit;
+using lamina::testing::host_data;
+
+namespace {
+
+// Counts its blocks, and has none left when told so.
+struct CountedBlocks final : BlockSource {
+  Address allocate(int64_t bytes) override {
+    if (empty) return Address();
+    ++blocks;
+    return Address(reinterpret_cast<uintptr_t>(std::aligned_alloc(64, static_cast<size_t>(bytes))));
+  }
+  void free(Address block, int64_t) override {
+    --blocks;
+    std::free(pointer(block));
+  }
+  std::atomic<int64_t> blocks{0};
+  bool empty = false;
+};
+
+// Memories are never destroyed.
+struct Place {
+  CountedBlocks& source = *new CountedBlocks;
+  Memory& memory = *new Memory(host(), source);
+};
+
+}  // namespace
+
+TEST_CASE("checked arithmetic says when a size does not fit") {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  CHECK(checked_add(kMax - 1, 1) == kMax);
+  CHECK_FALSE(checked_add(kMax, 1));
+  CHECK_FALSE(checked_mul(int64_t{1} << 32, int64_t{1} << 31));
+  CHECK(checked_mul(int64_t{1} << 31, int64_t{1} << 31) == int64_t{1} << 62);
+  const auto product = [](std::vector<int64_t> dims) { return checked_product(dims); };
+  CHECK(product({}) == 1);
+  CHECK(product({3, 4, 5}) == 60);
+  CHECK(product({kMax, kMax, 0}) == 0);
+  CHECK_FALSE(product({kMax, 2}));
+  CHECK_FALSE(product({0, -1}));
+  CHECK(checked_bytes(std::vector<int64_t>{1000, 1000}, 8) == 8000000);
+  CHECK_FALSE(checked_bytes(std::vector<int64_t>{kMax / 4}, 8));
+  CHECK(checked_round_up(65, 64) == 128);
+  CHECK(checked_round_up(128, 64) == 128);
+  CHECK_FALSE(checked_round_up(kMax, 64));
+}
+
+TEST_CASE("blocks are aligned, large enough and waste at most an eighth", "[memory]") {
+  Memory& memory = host_device().memory();  // whose large blocks begin on huge pages
+  const int64_t live = memory.stats().live_buffers;
+  std::mt19937_64 rng(1);
+  for (int i = 0; i < 2000; ++i) {
+    const int64_t bytes = static_cast<int64_t>(rng() >> (64 - 1 - rng() % 23));
+    const int64_t block = Memory::block_bytes(bytes);
+    REQUIRE(block >= bytes);
+    REQUIRE(block % 64 == 0);
+    if (bytes > 64) REQUIRE(block - bytes <= std::max<int64_t>(63, bytes / 8));
+    auto buffer = memory.allocate(bytes);
+    REQUIRE(buffer.ok());
+    REQUIRE((*buffer)->address().bits() % (block >= (2 << 20) ? 2 << 20 : 64) == 0);
+    REQUIRE((*buffer)->bytes() == bytes);
+    std::memset(host_data(*buffer), i, static_cast<size_t>(block));
+  }
+  CHECK(memory.stats().live_buffers == live);
+  for (int64_t bytes = 0; bytes < 80'000; ++bytes)
+    REQUIRE(Memory::block_bytes(bytes) <= Memory::block_bytes(bytes + 1));
+}
+
+TEST_CASE("freed blocks are reused and counted", "[memory]") {
+  Memory& memory = Place().memory;
+  Address first;
+  {
+    auto a = memory.allocate(1000);
+    first = (*a)->address();
+    CHECK(memory.stats().live_bytes == Memory::block_bytes(1000));
+  }
+  CHECK(memory.stats().cached_bytes == Memory::block_bytes(1000));
+  auto b = memory.allocate(1010);  // the same class
+  CHECK((*b)->address() == first);
+  CHECK((*b)->bytes() == 1010);
+  MemoryStats stats = memory.stats();
+  CHECK(stats.allocations == 2);
+  CHECK(stats.cache_hits == 1);
+  CHECK(stats.system_blocks == 1);
+  CHECK(stats.cached_bytes == 0);
+  for (int i = 0; i < 100; ++i) REQUIRE(memory.allocate(4 << 20).ok());
+  stats = memory.stats();
+  CHECK(stats.system_blocks == 2);
+  CHECK(stats.peak_bytes == Memory::block_bytes(1010) + (4 << 20));
+  memory.trim();
+  CHECK(memory.stats().cached_bytes == 0);
+  memory.reset_peak();
+  CHECK(memory.stats().peak_bytes == Memory::block_bytes(1010));
+}
+
+TEST_CASE("a thread keeps eight small blocks of a size, and takes them again without the lock", "[memory]") {
+  auto [source, memory] = Place();
+  std::vector<BufferRef> held;
+  for (int i = 0; i < 12; ++i) held.push_back(*memory.allocate(500));
+  held.clear();
+  for (int i = 0; i < 12; ++i) held.push_back(*memory.allocate(500));
+  MemoryStats stats = memory.stats();
+  CHECK(stats.allocations == 24);
+  CHECK(stats.cache_hits == 12);
+  CHECK(stats.thread_hits == Memory::kThreadBlocks);
+  CHECK(stats.live_buffers == 12);
+  CHECK(source.blocks == 12);
+  // Another thread finds none of them, and what it keeps goes back when it ends.
+  held.clear();
+  std::thread([&memory] {
+    for (int i = 0; i < 3; ++i) CHECK(memory.allocate(500).ok());
+    CHECK(memory.stats().thread_hits == Memory::kThreadBlocks + 2);
+  }).join();
+  stats = memory.stats();
+  CHECK(stats.allocations == 27);
+  CHECK(stats.thread_hits == Memory::kThreadBlocks + 2);
+  CHECK(stats.live_buffers == 0);
+  CHECK(stats.system_blocks == 12);
+  // Large ones are everybody's.
+  { auto large = memory.allocate(Memory::kThreadBytes + 1); }
+  { auto large = memory.allocate(Memory::kThreadBytes + 1); }
+  CHECK(memory.stats().thread_hits == Memory::kThreadBlocks + 2);
+  memory.trim();
+  CHECK(source.blocks == 0);
+  CHECK(memory.stats().cached_bytes == 0);
+}
+
+TEST_CASE("trim takes what other threads keep, at any moment", "[memory]") {
+  auto [source, memory] = Place();
+  std::atomic<bool> stop{false};
+  std::atomic<int> waiting{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&, &memory = memory] {
+      for (int i = 0; !stop; ++i) {
+        BufferRef a = *memory.allocate(100), b = *memory.allocate(100 + i % 3000);
+        std::memset(host_data(a), i, 100);
+        std::memset(host_data(b), i, static_cast<size_t>(b->bytes()));
+        if (static_cast<char*>(host_data(a))[99] != static_cast<char>(i)) std::abort();
+      }
+      ++waiting;
+      while (stop) std::this_thread::yield();
+    });
+  for (int i = 0; i < 300; ++i) memory.trim();
+  stop = true;
+  while (waiting != 3) std::this_thread::yield();
+  memory.trim();  // they are idle and still there
+  CHECK(source.blocks == 0);
+  CHECK(memory.stats().live_bytes == 0);
+  CHECK(memory.stats().cached_bytes == 0);
+  stop = false;
+  for (std::thread& t : threads) t.join();
+}
+
+TEST_CASE("the memory limit is an error in words and leaves everything usable", "[memory]") {
+  Memory& memory = Place().memory;
+  memory.set_limit(1 << 20);
+  { auto cached = memory.allocate(600 << 10); }
+  // Cached memory makes room for live memory.
+  auto big = memory.allocate(900 << 10);
+  REQUIRE(big.ok());
+  auto refused = memory.allocate(300 << 10);
+  REQUIRE(refused.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(std::string(refused.status().message()).find("1048576") != std::string::npos);
+  big->reset();
+  CHECK(memory.allocate(300 << 10).ok());
+  CHECK(memory.allocate(-1).status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(memory.allocate(std::numeric_limits<int64_t>::max()).status().code() ==
+        absl::StatusCode::kResourceExhausted);
+  memory.set_limit(std::numeric_limits<int64_t>::max());
+  CHECK(memory.allocate(0).ok());
+  CHECK(memory.stats().live_bytes == 0);
+}
+
+TEST_CASE("a limit counts the blocks that threads keep", "[memory]") {
+  auto [source, memory] = Place();
+  memory.set_limit(100'000);
+  {
+    auto a = memory.allocate(40'000), b = memory.allocate(40'000);
+    REQUIRE((a.ok() && b.ok()));
+  }
+  // They lie with this thread, and make room.
+  CHECK(memory.stats().cached_bytes == 2 * Memory::block_bytes(40'000));
+  auto large = memory.allocate(90'000);
+  REQUIRE(large.ok());
+  CHECK(memory.stats().cached_bytes == 0);
+  CHECK(source.blocks == 1);
+  // Less than is live: nothing is given out, and what ends is not kept.
+  memory.set_limit(1000);
+  CHECK(memory.allocate(10).status().code() == absl::StatusCode::kResourceExhausted);
+  large->reset();
+  CHECK(source.blocks == 0);
+  auto small = memory.allocate(10);
+  REQUIRE(small.ok());
+  memory.set_limit(10);
+  CHECK(memory.allocate(10).status().code() == absl::StatusCode::kResourceExhausted);
+  small->reset();
+  CHECK(source.blocks == 0);
+  memory.set_limit(1000);
+  CHECK(memory.allocate(10).ok());
+}
+
+TEST_CASE("memory that runs out is an error, and kept blocks are used up before", "[memory]") {
+  auto [source, memory] = Place();
+  { auto kept = memory.allocate(500); }
+  source.empty = true;
+  const auto refused = memory.allocate(5000);
+  CHECK(refused.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(source.blocks == 0);
+  CHECK(memory.stats().live_buffers == 0);
+  source.empty = false;
+  CHECK(memory.allocate(5000).ok());
+}
+
+TEST_CASE("a child of fork goes on with the blocks of its thread", "[memory]") {
+  Memory& memory = Place().memory;
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop)
+      if (!memory.allocate(100).ok()) std::abort();
+  });
+  { auto kept = memory.allocate(100); }
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      alarm(20);
+      const int64_t hits = memory.stats().thread_hits;
+      bool ok =
+          memory.allocate(100).ok() && memory.allocate(3000).ok() && memory.stats().thread_hits == hits + 1;
+      memory.trim();
+      ok = ok && memory.allocate(100).ok();
+      _exit(ok ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    REQUIRE(WEXITSTATUS(status) == 0);
+  }
+  stop = true;
+  busy.join();
+}
+
+TEST_CASE("buffers count their holders and foreign memory is released once", "[memory]") {
+  Memory& memory = Place().memory;
+  BufferRef a = *memory.allocate(8);
+  CHECK(a->may_reuse());
+  BufferRef b = a;
+  CHECK(a->use_count() == 2);
+  CHECK_FALSE(a->may_reuse());
+  b.reset();
+  CHECK(a->may_reuse());
+  b = std::move(a);
+  CHECK_FALSE(static_cast<bool>(a));
+  b = b;
+  CHECK(b->use_count() == 1);
+
+  int released = 0;
+  double foreign[4];
+  {
+    BufferRef f =
+        memory.adopt(Address(reinterpret_cast<uintptr_t>(foreign)), sizeof(foreign), [&] { ++released; });
+    CHECK(host_data(f) == foreign);
+    CHECK(f->is_foreign());
+    CHECK_FALSE(f->may_reuse());
+    BufferRef g = f;
+    f.reset();
+    CHECK(released == 0);
+  }
+  CHECK(released == 1);
+  CHECK(memory.stats().live_buffers == 1);
+}
+
+TEST_CASE("threads allocate, share and free at the same time", "[memory]") {
+  Memory& memory = Place().memory;
+  BufferRef shared = *memory.allocate(64);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 2000; ++i) {
+        BufferRef copy = shared;
+        BufferRef own = *memory.allocate(64 + (i * 37 + t) % 5000);
+        std::memset(host_data(own), t, static_cast<size_t>(own->bytes()));
+        const auto* bytes = static_cast<const unsigned char*>(host_data(own));
+        if (bytes[0] != t || bytes[own->bytes() - 1] != t) std::abort();
+      }
+    });
+  for (auto& t : threads) t.join();
+  CHECK(shared->use_count() == 1);
+  CHECK(memory.stats().live_buffers == 1);
+  CHECK(memory.stats().allocations == 8001);
+}
