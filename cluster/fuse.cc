@@ -1,8 +1,10 @@
 #include "cluster/fuse.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
+#include "cluster/costs.h"
 #include "cluster/group_graph.h"
 #include "cluster/repeat.h"
 #include "hlo/hash_map.h"
@@ -15,13 +17,6 @@ namespace {
 using hlo::Attr;
 using hlo::Op;
 using hlo::Operand;
-
-// Computing at most this many cheap ops again costs less than a trip through memory.
-constexpr int kCheapOps = 4;
-// Ops in one inlined expression and in one kernel: bounds compile time and recursion depth.
-constexpr int kMaxInlinedOps = 200;
-constexpr int kMaxGroupOps = 400;
-constexpr int kMaxGroupAnchors = 48;
 
 bool is_free(const Node& n) { return n.op() == Op::parameter || n.op() == Op::leaf; }
 // A constant that is written into the code.
@@ -49,7 +44,7 @@ struct Anchor {
 
 class Fuser {
  public:
-  explicit Fuser(const Computation& c) : computation_(c), nodes_(c.nodes()) {
+  Fuser(const Computation& c, const Costs& costs) : computation_(c), costs_(costs), nodes_(c.nodes()) {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       position_[nodes_[i]] = static_cast<int>(i);
       uses_.emplace_back();
@@ -136,11 +131,11 @@ class Fuser {
   bool inlines(const Node* n, int cost, bool dear) {
     if (roots_.contains(n)) return false;
     const auto& users = uses_[position_.at(n)];
-    if (cost >= kMaxInlinedOps) {
+    if (cost >= costs_.max_inlined_ops) {
       refuse(n, users.empty() ? nullptr : users[0], "the expression has reached the size limit of a kernel");
       return false;
     }
-    const bool cheap = cost <= kCheapOps && !dear;
+    const bool cheap = cost <= costs_.cheap_ops && !dear;
     for (const Node* u : users) {
       const LoopRole role = loop_role(*u);
       if (role == LoopRole::kNone && !starts_from(*u, n)) return false;
@@ -243,7 +238,8 @@ class Fuser {
         cost += anchors_[m].cost;
       }
     if (reductions > 1) return "a kernel holds one reduction";
-    if (cost > kMaxGroupOps || groups_->members(a).size() + groups_->members(b).size() > kMaxGroupAnchors)
+    if (cost > costs_.max_group_ops ||
+        std::ssize(groups_->members(a)) + std::ssize(groups_->members(b)) > costs_.max_group_anchors)
       return "the kernel has reached its size limit";
     auto reads_moved = [&](int producers, int consumers) {
       for (int m : groups_->members(producers))
@@ -337,6 +333,7 @@ class Fuser {
   }
 
   const Computation& computation_;
+  const Costs& costs_;
   const std::vector<Node*>& nodes_;
   HashMap<const Node*, int> position_;
   std::vector<std::vector<const Node*>> uses_;
@@ -352,7 +349,7 @@ class Fuser {
 
 }  // namespace
 
-Plan make_plan(const Computation& computation) { return Fuser(computation).run(); }
+Plan make_plan(const Computation& computation, const Costs& costs) { return Fuser(computation, costs).run(); }
 
 bool may_join_loop(Op op) {
   switch (op) {

@@ -54,7 +54,9 @@ struct Plan {
   int num_clusters = 0;
 };
 
-Plan make_plan(const Computation& computation);
+struct Costs;  // cluster/costs.h
+
+Plan make_plan(const Computation& computation, const Costs& costs);
 
 // How a node can be part of a loop kernel.
 enum class LoopRole : uint8_t { kNone, kMap, kReduction };

@@ -33,6 +33,7 @@ class CpuClient final : public Client {
   class CpuTarget final : public Target {
    public:
     explicit CpuTarget(CpuClient& cpu) : cpu_(cpu) {}
+    const cluster::Costs& costs() const override { return costs_; }
     absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::Plan& plan, const cluster::Group& group,
                                                 const SlotOf& slot_of) const override;
     std::unique_ptr<const Step> chain(std::span<const std::unique_ptr<Step>> steps, int64_t rows,
@@ -42,6 +43,7 @@ class CpuClient final : public Client {
 
    private:
     CpuClient& cpu_;
+    const cluster::Costs costs_;
   };
 
   CpuClient();

@@ -72,7 +72,7 @@ class ExecutableBuilder {
   absl::StatusOr<std::shared_ptr<const Executable>> build() {
     std::shared_ptr<Executable> exe(new Executable(device_));
     exe->program_ = program_;
-    exe->plan_ = cluster::make_plan(*program_);
+    exe->plan_ = cluster::make_plan(*program_, device_.target().costs());
     const SlotOf slot_of = [this](const Value& v) { return slot(v); };
     for (const Value& p : program_->parameters()) slot(p);
     request_.parameters = static_cast<int>(program_->parameters().size());
@@ -89,7 +89,7 @@ class ExecutableBuilder {
     if (!status_.ok()) return status_;
     exe->constants_ = std::move(constants_);
     const Places places(request_);
-    exe->chains_ = make_row_chains(exe->steps_, places, request_);
+    exe->chains_ = make_row_chains(exe->steps_, places, device_.target().costs(), request_);
     int frames = 0;
     for (size_t s = 0; s < exe->steps_.size(); ++s) {
       exe->steps_[s]->place(places.of_slot, places.scratch[s], frames);

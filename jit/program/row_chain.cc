@@ -7,10 +7,6 @@
 namespace lamina::jit {
 namespace {
 
-// What a block of rows touches should stay in the second-level cache.
-constexpr int64_t kBlockBytes = 384 * 1024;
-// Chains that touch less than this in all gain nothing.
-constexpr int64_t kLeastBytes = 512 * 1024;
 // Blocks of more rows begin at multiples of this: reductions take rows a vector at a time.
 constexpr int64_t kRowGrain = 16;
 // What a chain makes is held until its end, and each step that joins is compared with all before it.
@@ -19,7 +15,7 @@ constexpr int kMostSteps = 32;
 // A chain in the making.
 class Chain {
  public:
-  explicit Chain(const Places& places) : places_(places) {}
+  Chain(const Places& places, const cluster::Costs& costs) : places_(places), costs_(costs) {}
 
   // Whether the step may join, as it then has.
   bool add(const Step& step) {
@@ -48,7 +44,7 @@ class Chain {
       if (!fixed && !is_by_rows(accesses[i], leadings[i], rows)) return false;
       if (!fixed && known.insert(place(accesses[i])).second) row_bytes += accesses[i].bytes / rows;
     }
-    if (row_bytes > kBlockBytes) return false;
+    if (row_bytes > costs_.chain_block_bytes) return false;
     ++steps_;
     accesses_ = std::move(accesses);
     leadings_ = std::move(leadings);
@@ -57,9 +53,10 @@ class Chain {
     return true;
   }
 
-  bool is_worth_it() const { return steps_ > 1 && rows_ * row_bytes_ >= kLeastBytes; }
+  bool is_worth_it() const { return steps_ > 1 && rows_ * row_bytes_ >= costs_.chain_least_bytes; }
   RowChain made(int first) const {
-    int64_t block = std::clamp<int64_t>(kBlockBytes / std::max<int64_t>(row_bytes_, 1), 1, rows_);
+    int64_t block =
+        std::clamp<int64_t>(costs_.chain_block_bytes / std::max<int64_t>(row_bytes_, 1), 1, rows_);
     if (block > kRowGrain) block -= block % kRowGrain;
     return {first, first + steps_ - 1, rows_, block};
   }
@@ -80,6 +77,7 @@ class Chain {
   }
 
   const Places& places_;
+  const cluster::Costs& costs_;
   int steps_ = 0;
   std::vector<RowAccess> accesses_;
   std::vector<int64_t> leadings_;  // by access: of its step
@@ -89,10 +87,10 @@ class Chain {
 }  // namespace
 
 std::vector<RowChain> make_row_chains(std::span<const std::unique_ptr<Step>> steps, const Places& places,
-                                      MemoryRequest& request) {
+                                      const cluster::Costs& costs, MemoryRequest& request) {
   std::vector<RowChain> out;
   for (size_t i = 0; i < steps.size();) {
-    Chain chain(places);
+    Chain chain(places, costs);
     size_t end = i;
     while (end < steps.size() && chain.add(*steps[end])) ++end;
     if (chain.is_worth_it()) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "cluster/costs.h"
 #include "jit/program/memory_plan.h"
 #include "jit/program/step.h"
 
@@ -25,7 +26,7 @@ struct RowChain {
 // Chains of `steps`, which have not been placed. Takes from `request` what may not be written over in a chain
 // and adds what belongs together.
 std::vector<RowChain> make_row_chains(std::span<const std::unique_ptr<Step>> steps, const Places& places,
-                                      MemoryRequest& request);
+                                      const cluster::Costs& costs, MemoryRequest& request);
 
 }  // namespace lamina::jit
 

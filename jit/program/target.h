@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "cluster/costs.h"
 #include "cluster/fuse.h"
 #include "jit/program/step.h"
 
@@ -14,6 +15,7 @@ namespace lamina::jit {
 
 class Target {
  public:
+  virtual const cluster::Costs& costs() const = 0;
   // The step of a group that is no alias; null for a loop or branch that is left to the program
   // (jit/program/control.h).
   virtual absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::Plan& plan, const cluster::Group& group,

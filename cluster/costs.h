@@ -1,0 +1,26 @@
+// What a target finds worth fusing: the bounds and prices that the plan of a program is made with.
+//
+// Contract: they change what runs together and how fast, never a result.
+#ifndef LAMINA_CLUSTER_COSTS_H_
+#define LAMINA_CLUSTER_COSTS_H_
+
+#include <cstdint>
+
+namespace lamina::cluster {
+
+struct Costs {
+  // Computing at most this many cheap ops again costs less than a trip through memory.
+  int cheap_ops = 4;
+  // Ops in one inlined expression and in one kernel: bounds compile time and recursion depth.
+  int max_inlined_ops = 200;
+  int max_group_ops = 400;
+  int max_group_anchors = 48;
+  // Steps over the same rows run together, by so many rows as touch this much memory: it should stay in the
+  // second-level cache. Those that touch less than `chain_least_bytes` in all gain nothing.
+  int64_t chain_block_bytes = 384 * 1024;
+  int64_t chain_least_bytes = 512 * 1024;
+};
+
+}  // namespace lamina::cluster
+
+#endif  // LAMINA_CLUSTER_COSTS_H_
