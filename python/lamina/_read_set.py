@@ -162,7 +162,16 @@ class ReadSet:
         elif _is_leaf(value):
             read.test, read.expected = EQUAL, value
         elif isinstance(value, (types.MethodType, _core.BoundJit)):
-            read.test, read.expected = METHOD, value.__func__
+            parent = read.parent if read.access == ATTRIBUTE else None
+            root = parent is not None and parent.access in (OBJECT, WEAK)
+            if parent is not None and value.__self__ is (parent.holder() if root else parent.found()):
+                read.test, read.expected = METHOD, value.__func__
+            elif parent is not None:  # of a class, which is made anew at each look, or of another object
+                read.test, read.expected = EQUAL, value
+            elif isinstance(value, types.MethodType):
+                read.test, read.expected = IS_WEAK, weakref.ref(value)
+            else:
+                read.test, read.expected = IS, value
         else:
             read.kind = type(value) if _is_seen_through(value) else None
             try:

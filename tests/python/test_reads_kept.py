@@ -269,3 +269,56 @@ def test_functions_and_jitted_functions_that_are_replaced():
     assert f(1.0).item() == 15.0
     t.act = functools.partial(lambda a, x: x * a, 6.0)
     assert f(1.0).item() == 18.0
+
+
+def test_methods_that_lie_anywhere_are_traced_once():
+    class Model:
+        scale = 2.0
+
+        def __init__(self):
+            self.shift = 1.0
+
+        def apply(self, x):
+            return x * self.scale + self.shift
+
+        @classmethod
+        def doubled(cls, x):
+            return x * cls.scale
+
+        @lm.jit
+        def jitted(self, x):
+            return x * 3
+
+    model, other = Model(), Model()
+    free, bound = model.apply, model.jitted
+    model.stored, other.others, listed, held = model.apply, model.apply, [model.apply], {"f": model.apply}
+    ways = {
+        "a free variable": lambda x: free(x),
+        "its own": lambda x: model.apply(x),
+        "of the class": lambda x: model.doubled(x),
+        "stored": lambda x: model.stored(x),
+        "stored elsewhere": lambda x: other.others(x),
+        "in a list": lambda x: listed[0](x),
+        "in a dict": lambda x: held["f"](x),
+        "jitted": lambda x: bound(x),
+    }
+    for name, f in ways.items():
+        traces = []
+
+        def counted(x, f=f, traces=traces):
+            traces.append(1)
+            return f(x)
+
+        jitted = lm.jit(counted)
+        before = [jitted(3.0).item() for _ in range(3)]
+        model.shift = 5.0
+        after = jitted(3.0).item()
+        model.shift = 1.0
+        assert len(traces) == 1, name
+        assert (before, after) == ([float(f(3.0))] * 3, before[0] + (4.0 if before[0] == 7.0 else 0.0)), name
+    free = other.apply
+    other.shift = 2.0
+    again = lm.jit(ways["a free variable"])
+    assert again(3.0).item() == 8.0
+    free = model.apply
+    assert again(3.0).item() == 7.0
