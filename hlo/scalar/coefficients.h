@@ -96,6 +96,29 @@ inline constexpr double kErfcx[] = {
     0x1.9102e904ecc42p-25, -0x1.bb9604a11beb3p-27, -0x1.7c509f1e5c929p-27, 0x1.d72a20e83131ep-31,
     0x1.9990171c42a74p-30,
 };
+// as kErf, |x| <= 0.65, to 2^-39.
+inline constexpr double kErfNarrow[] = {
+    -0x1.812746b035c88p-2, 0x1.ce2f21999ae06p-4, -0x1.b82cdf2015d8cp-6, 0x1.565aebd9745a3p-8,
+    -0x1.bffdbd05f368fp-11, 0x1.f45c306eadc22p-14, -0x1.a9fc403d084bbp-17,
+};
+// the same, to 2^-27.
+inline constexpr double kErfSingle[] = {
+    -0x1.812746805ee52p-2, 0x1.ce2ec90ef633bp-4, -0x1.b81289a06708bp-6, 0x1.5398b074787b9p-8,
+    -0x1.82c13b332049cp-11,
+};
+// (-log(erfc(x)) - 0x1.20dd76p+0 x) / x^2 for 0.65 <= x <= 4.
+inline constexpr double kLogErfcSingle[] = {
+    0x1.45f1d5c8bc872p-1, 0x1.a527ffa565896p-4, -0x1.3b1142e51c747p-6, -0x1.016991915fb69p-13,
+    0x1.c30bad7be617ap-10, -0x1.7aed8b5bb93f9p-11, 0x1.6af0341bfebe6p-13, -0x1.b28f6f28e083cp-16,
+    0x1.2ece01f17d8fcp-19, -0x1.77d604ded9bddp-24,
+};
+// as kErfcx, 0 <= x <= 10.1, to 2^-36.
+inline constexpr double kErfcxNarrow[] = {
+    0x1.40c522d7ed049p+0, -0x1.15c084c505c4ep-3, -0x1.85a15d1b823eap-5, 0x1.098368c9763a6p-3,
+    -0x1.e88b72e766d38p-4, 0x1.17c9e58d05148p-4, -0x1.8577b5e84f1fdp-6, 0x1.4bb8f809c8e0bp-9,
+    0x1.f056b32417183p-10, -0x1.9a20ed383ea60p-11, -0x1.f658533c09c92p-14, 0x1.f71ac36f034d9p-14,
+    0x1.6da2271770dcdp-16, -0x1.0f30f9f3ed068p-18,
+};
 // digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2.
 inline constexpr double kDigamma[] = {
     0x1.e6f0cbb873616p-1, -0x1.b1cb63005ee96p-2, 0x1.eca189b8e6f6ap-3, -0x1.2feeeb98a7e09p-3,
@@ -135,6 +158,20 @@ inline constexpr double kErfInvCentral[] = {
     0x1.805c5cfcedef5p+0, 0x1.f91e8b47bc332p-3, -0x1.11c3ccf583fccp-8, -0x1.4866876636aa3p-10,
     0x1.c9b8392b34813p-13, -0x1.4cd6db31136aep-18, -0x1.cb7b9e68dc51ap-19, 0x1.f3bcf6b20a36ap-22,
     0x1.129bb8c97f855p-26, -0x1.2c4526ac24209p-27, 0x1.00d79ace31a9fp-31,
+};
+// the same, to 2^-35.
+inline constexpr double kErfInvCentralNarrow[] = {
+    0x1.805c5cfd043b8p+0, 0x1.f91e8993e00d7p-3, -0x1.11c3c460bbaa9p-8, -0x1.4863cd77abe81p-10,
+    0x1.c9b4a8432cb27p-13, -0x1.4f4953321e49bp-18, -0x1.caad4c1e3e33cp-19, 0x1.010dee4262fe4p-21,
+    0x1.d98cbaf0d2408p-27, -0x1.766c825a004cep-27, 0x1.c2b5865572ca7p-31, 0x1.1ad437a7cc8b8p-33,
+    -0x1.68f6b3af48143p-36, -0x1.3ace6574bd4f9p-42,
+};
+// erf_inv(y)/y in sqrt(w) - 3, 5 <= w < 16.1.
+inline constexpr double kErfInvTailNarrow[] = {
+    0x1.6a9efbd669d60p+1, 0x1.006dca7a31c80p+0, 0x1.3582cae75122fp-7, -0x1.f4f1b56801d40p-8,
+    0x1.7494fa98c2390p-8, -0x1.d276c9876ce16p-9, 0x1.850920943d24fp-10, -0x1.37f23dd575ea0p-13,
+    -0x1.2a6698dbaf8b8p-12, 0x1.af2a7f59a34cap-13, -0x1.691095ff93c88p-15, -0x1.98ea0d5358a28p-16,
+    0x1.2fc988dbb0244p-16, -0x1.87ab6d57f241ap-19, -0x1.b749c2e2cea88p-22,
 };
 // erf_inv(y)/y in sqrt(w) - 4, 5 <= w < 37.
 inline constexpr double kErfInvTail[] = {

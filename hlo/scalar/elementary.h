@@ -1,9 +1,9 @@
 // The f64 cores that the transcendental rules share, and arithmetic on unevaluated sums.
 //
-// Contract: handles are f64. A `Sum` is hi + lo with |lo| about half an ulp of hi or less. "Narrow" functions
-// are plain f64 arithmetic good to about 2^-45, meant for results of f32, f16 and bf16, which are rounded
-// from them once; the other cores are good to about 2^-58, so that a result rounded from them is within 0.6
-// ulp of f64.
+// Contract: handles are f64, in "single" functions f32. A `Sum` is hi + lo with |lo| about half an ulp of hi
+// or less. "Narrow" functions are plain f64 arithmetic good to about 2^-45, meant for results of f32, f16 and
+// bf16, which are rounded from them once; the other cores are good to about 2^-58, so that a result rounded
+// from them is within 0.6 ulp of f64.
 #ifndef LAMINA_HLO_SCALAR_ELEMENTARY_H_
 #define LAMINA_HLO_SCALAR_ELEMENTARY_H_
 
@@ -65,6 +65,13 @@ struct ExpParts {
 ExpParts exp_parts(Sum x);
 // exp(x) - 1 for -60 <= x <= 709.9 (limited to that).
 Sum expm1_sum(Scalar x);
+
+// In f32: 2^n for an integral n, -126 <= n <= 127; and exp(x) = (1 + reduced + tail) * 2^n for |x.hi| <= 110.
+Scalar single_power_of_two(Scalar n);
+struct SingleExpParts {
+  Scalar n, reduced, tail;
+};
+SingleExpParts single_exp_parts(Sum x);
 
 // log(v) + more * log(2) for a positive normal v.hi. The second keeps about 2^-68.
 Sum log_sum(Sum v, Operand more = 0.0);

@@ -35,15 +35,22 @@ Scalar scale_by_power_f32(Scalar x, Scalar n) {
   return x * power(both >> 1) * power((both + 1) >> 1);
 }
 
+// ln(2) to 15 bits, so that its product with n is exact, and the rest.
+constexpr double kLn2TopSingle = 0x1.62e4p-1, kLn2RestSingle = 0x1.7f7d1cp-20;
+
+// `low`: what is to be added to x - n ln(2) as `kLn2TopSingle` has it.
+SingleExpParts single_exp_parts_of(Scalar x, Scalar n, Scalar low) {
+  const Sum r = fast_two_sum(fma(n, -kLn2TopSingle, x), low);
+  return {n, r.hi, fma(r.hi * r.hi, polynomial(r.hi, kExpSingle), r.lo)};
+}
+
 // All in f32, so that a vector holds twice as many; the last sum is compensated.
 Scalar exponential_f32(Scalar x0) {
   const Scalar x = limit(x0, -110, 100);
   const Scalar n = round_even(x * kLog2e);
-  // ln(2) to 15 bits, so that the first step is exact, and the rest.
-  const Sum r = fast_two_sum(fma(n, -0x1.62e4p-1, x), n * -0x1.7f7d1cp-20);
-  const Scalar tail = fma(r.hi * r.hi, polynomial(r.hi, kExpSingle), r.lo);
-  const Sum one = fast_two_sum(constant(x, 1), r.hi);
-  return scale_by_power_f32(one.hi + (one.lo + tail), n);
+  const SingleExpParts e = single_exp_parts_of(x, n, n * -kLn2RestSingle);
+  const Sum one = fast_two_sum(constant(x, 1), e.reduced);
+  return scale_by_power_f32(one.hi + (one.lo + e.tail), n);
 }
 
 Scalar exp2_f64(Scalar x0) {
@@ -107,6 +114,16 @@ Scalar power_of_two(Scalar n) {
   // The low bits of 1.5 * 2^52 + (n + 1023) hold the biased exponent.
   const Scalar biased = n + (0x1.8p52 + 1023);
   return bitcast(to_bits(biased) << constant_bits(to_bits(biased), 52), DType::kF64);
+}
+
+Scalar single_power_of_two(Scalar n) {
+  // The low bits of 1.5 * 2^23 + (n + 127) hold the biased exponent.
+  return bitcast(to_bits(n + (0x1.8p23 + 127)) << 23, DType::kF32);
+}
+
+SingleExpParts single_exp_parts(Sum x) {
+  const Scalar n = round_even(x.hi * kLog2e);
+  return single_exp_parts_of(x.hi, n, fma(n, -kLn2RestSingle, x.lo));
 }
 
 Scalar scale_by_power(Scalar x, Scalar n) {

@@ -51,6 +51,53 @@ Scalar erfc_f64(Scalar x) {
                 select(x < 0, left, select(a <= 27.5, right, select(is_nan(x), x, constant(x, 0)))));
 }
 
+// 1 - e^-v, where v >= 1 is log(1/erfc): all in f32, so that a vector holds twice as many, with what v and
+// its exponential lose to rounding carried along. Within 0.8 ulp.
+Scalar erf_f32(Scalar x) {
+  constexpr double kFrom = 0.65, kTo = 4;  // beyond, the result rounds to 1
+  constexpr double kSlope = 0x1.20dd76p+0;
+  const Scalar a = abs(x), z = a * a;
+  const Scalar near = fma(a, fma(z, polynomial(z, kErfSingle), kTwoOverRootPi - 1), a);
+  const Scalar t = limit(a, kFrom, kTo);
+  const Sum linear = two_product(t, constant(t, kSlope));
+  const Sum v = two_sum(linear.hi, fma(t, t * polynomial(t, kLogErfcSingle), linear.lo));
+  const SingleExpParts e = single_exp_parts(negate_sum(v));
+  const Scalar scale = single_power_of_two(e.n);
+  const Sum far = fast_two_sum(1 - scale, -(scale * e.reduced));
+  return with_sign_of(select(a < kFrom, near, far.hi + (far.lo - scale * e.tail)), x);
+}
+
+// erfc(a) for a >= 0; 0 in every type narrower than f64 beyond 10.1.
+Scalar erfc_right_narrow(Scalar a0) {
+  const Scalar a = limit(a0, 0, 10.1);
+  const Scalar weight = a + a + 1, inverse = 1 / ((a + 3) * weight);
+  const Scalar scaled = polynomial((a - 3) * weight * inverse, kErfcxNarrow) * ((a + 3) * inverse);
+  return select(a0 > 10.1, constant(a, 0), scaled * exp_narrow(-(a * a)));
+}
+Scalar erf_narrow(Scalar x) {
+  constexpr double kFrom = 0.65;
+  const Scalar a = abs(x), z = a * a;
+  const Scalar near = a * fma(z, polynomial(z, kErfNarrow), kTwoOverRootPi);
+  return with_sign_of(select(a < kFrom, near, 1 - erfc_right_narrow(a)), x);
+}
+Scalar erfc_narrow(Scalar x) {
+  const Scalar right = erfc_right_narrow(abs(x));
+  return select(x < 0, 2 - right, right);
+}
+
+// The inverse of erf at 0 <= y <= 1 for larger |y|; NaN stays.
+Scalar with_erf_inv_edges(Scalar y, Scalar a, Scalar inside) {
+  const Scalar edge = select(a == 1, infinity_like(y), select(a > 1, nan_like(y), inside));
+  return with_sign_of(select(is_nan(y), y, edge), y);
+}
+
+Scalar erf_inv_narrow(Scalar y) {
+  const Scalar a = abs(y), b = limit(a, 0, 1 - 0x1p-24);
+  const Scalar w = -log_narrow((1 - b) * (1 + b));
+  const Scalar tail = polynomial(sqrt(w) - 3, kErfInvTailNarrow);
+  return with_erf_inv_edges(y, a, b * select_rare(w > 5, tail, polynomial(w - 2.5, kErfInvCentralNarrow)));
+}
+
 Scalar erf_inv_f64(Scalar y) {
   const Scalar a = abs(y), b = limit(a, 0, 0x1.fffffffffffffp-1);
   // A first guess good to 2^-25, then one step of Halley's method on erf or, in the tail, on erfc.
@@ -66,18 +113,17 @@ Scalar erf_inv_f64(Scalar y) {
   const Scalar step = select(is_near, near_residual, far_residual) *
                       (value(e.sum) * power_of_two(limit(e.n, -1000, 1000)) * (1 / kTwoOverRootPi));
   const Scalar x = guess - step / fma(guess, step, 1);
-  const Scalar edge = select(a == 1, infinity_like(y), select(a > 1, nan_like(y), x));
   // Near 0 the residual would underflow: sqrt(pi)/2 y with its low part.
   const Scalar scaled = a * 0x1p200;
   const Scalar tiny =
       fma(scaled, constant(a, 0x1.c5bf891b4ef6bp-1), scaled * -0x1.618f13eb7ca89p-55) * 0x1p-200;
-  return with_sign_of(select(is_nan(y), y, select(a < 0x1p-28, tiny, edge)), y);
+  return with_erf_inv_edges(y, a, select(a < 0x1p-28, tiny, x));
 }
 
 }  // namespace
 
-Scalar erf(Scalar x) { return via_f64(erf_f64, x); }
-Scalar erfc(Scalar x) { return via_f64(erfc_f64, x); }
-Scalar erf_inv(Scalar x) { return via_f64(erf_inv_f64, x); }
+Scalar erf(Scalar x) { return x.type() == DType::kF32 ? erf_f32(x) : by_width(erf_f64, erf_narrow, x); }
+Scalar erfc(Scalar x) { return by_width(erfc_f64, erfc_narrow, x); }
+Scalar erf_inv(Scalar x) { return by_width(erf_inv_f64, erf_inv_narrow, x); }
 
 }  // namespace lamina::hlo::scalar

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define LAMINA_LLVM_API_VERSION 4u
+#define LAMINA_LLVM_API_VERSION 5u
 
 /* What to compile: texts of jit/kernel/kernel.h and jit/kernel/schedule.h. */
 typedef struct LaminaSource {

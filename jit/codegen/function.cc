@@ -107,6 +107,14 @@ Value* FunctionBuilder::arg(uint32_t slot) {
   return args_[slot];
 }
 
+// The lowest bytes come first: on every machine this is made for.
+Value* FunctionBuilder::number(uint32_t slot, hlo::DType type) {
+  Value* place = b_.CreateConstGEP1_64(b_.getInt64Ty(), args_table_, slot);
+  llvm::LoadInst* load = b_.CreateLoad(prims_.type(type, 1), place);
+  load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context(), {}));
+  return load;
+}
+
 Value* FunctionBuilder::buffer(uint32_t index) {
   if (!buffers_[index]) {
     llvm::IRBuilder<> at = at_entry();

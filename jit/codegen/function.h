@@ -58,6 +58,8 @@ class FunctionBuilder {
 
   // Arguments and buffers of the kernel, loaded once at entry.
   llvm::Value* arg(uint32_t slot);
+  // An argument that is a number of a float type, loaded where the builder stands.
+  llvm::Value* number(uint32_t slot, hlo::DType type);
   llvm::Value* buffer(uint32_t index);
 
   // Multi-indices over the extents args[first] ... args[first + count - 1].

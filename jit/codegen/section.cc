@@ -1,5 +1,7 @@
 #include "jit/codegen/section.h"
 
+#include <absl/strings/str_cat.h>
+#include <llvm/ADT/DenseMap.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/MDBuilder.h>
 
@@ -162,7 +164,7 @@ Value* SectionEmitter::emit_instr(Row& row, const KernelInstr& instr, const Valu
     case KernelOp::kIndex:
       return static_cast<int>(instr.imm) == row.dim ? lanes_.index(index, n) : row.indices[instr.imm];
     case KernelOp::kArg:
-      return f_.arg(instr.imm);
+      return instr.type == hlo::DType::kS64 ? f_.arg(instr.imm) : f_.number(instr.imm, instr.type);
     case KernelOp::kReduced:
       return row.reduced(instr.imm, index, n);
     case KernelOp::kRepeat:
@@ -193,7 +195,7 @@ size_t SectionEmitter::emit_guarded(Row& row, size_t guard, Values& values, Valu
   llvm::MDBuilder weights(f_.context());
   b_.CreateCondBr(any, rare, after, weights.createBranchWeights(1, 2000));
   b_.SetInsertPoint(rare);
-  Value* result = n == 1 ? emit_rare(row, guard, values, index, 1)
+  Value* result = n == 1 ? emit_rare_lane(row, guard, values, index)
                          : emit_rare_lanes(row, guard, values, chosen, usual, index);
   rare = b_.GetInsertBlock();
   b_.CreateBr(after);
@@ -215,6 +217,65 @@ Value* SectionEmitter::emit_rare(Row& row, size_t guard, Values& values, Value* 
   return value(row, values, (*row.section)[s.instr].operands[1], n);
 }
 
+Value* SectionEmitter::emit_rare_lane(Row& row, size_t guard, Values& values, Value* index) {
+  Value* called = call_rare(row, guard, values);
+  return called ? called : emit_rare(row, guard, values, index, 1);
+}
+
+Value* SectionEmitter::call_rare(Row& row, size_t guard, const Values& values) {
+  const Instrs& section = *row.section;
+  const hlo::Scheduled& s = row.order[guard];
+  std::string text;
+  std::vector<uint32_t> read;
+  llvm::DenseMap<uint32_t, size_t> made, given_as;
+  Values inside(section.size(), nullptr);
+  const auto name = [&](uint32_t id) {
+    if (const auto known = made.find(id); known != made.end()) return absl::StrCat(" %", known->second);
+    Value* v = value(row, values, id, 1);
+    if (llvm::isa<llvm::Constant>(v)) {  // also of what varies, where the builder could fold it
+      if (row.varies[id]) inside[id] = v;
+      return absl::StrCat(" c", reinterpret_cast<uintptr_t>(v));  // one of its kind
+    }
+    if (given_as.try_emplace(id, read.size()).second) read.push_back(id);
+    return absl::StrCat(" p", given_as[id], " ", static_cast<int>(section[id].type));
+  };
+  for (size_t at = guard + 1; at <= guard + s.guarded; ++at) {
+    const hlo::Scheduled& inner = row.order[at];
+    const KernelInstr& instr = section[inner.instr];
+    if (instr.op != KernelOp::kPrim) return nullptr;
+    if (inner.guarded) {
+      text += absl::StrCat("guard ", inner.guarded, "\n");
+      continue;
+    }
+    text += absl::StrCat(static_cast<int>(instr.type), " ", static_cast<int>(instr.prim), " ", instr.imm);
+    for (int k = 0; k < hlo::prim_arity(instr.prim); ++k) text += name(instr.operands[k]);
+    text += "\n";
+    made.try_emplace(inner.instr, made.size());
+  }
+  const uint32_t result = section[s.instr].operands[1];
+  text += name(result);
+
+  Values given;
+  for (uint32_t id : read) given.push_back(value(row, values, id, 1));
+  if (const auto known = rare_functions_.find(text); known != rare_functions_.end())
+    return b_.CreateCall(known->second, given);
+  std::vector<llvm::Type*> types;
+  for (Value* v : given) types.push_back(v->getType());
+  llvm::Function* function = f_.make_function("rare", f_.prims().type(section[result].type, 1), types,
+                                              llvm::GlobalValue::InternalLinkage);
+  rare_functions_.try_emplace(text, function);
+  {
+    const llvm::IRBuilderBase::InsertPointGuard back(b_);
+    b_.SetInsertPoint(BasicBlock::Create(f_.context(), "entry", function));
+    const Values around = row.uniform;
+    for (size_t i = 0; i < read.size(); ++i)
+      (row.varies[read[i]] ? inside : row.uniform)[read[i]] = function->getArg(static_cast<unsigned>(i));
+    b_.CreateRet(emit_rare(row, guard, inside, nullptr, 1));
+    row.uniform = around;
+  }
+  return b_.CreateCall(function, given);
+}
+
 // The same for those of several lanes where `chosen` holds, and `usual` elsewhere.
 Value* SectionEmitter::emit_rare_lanes(Row& row, size_t guard, const Values& values, Value* chosen,
                                        Value* usual, Value* index) {
@@ -231,10 +292,11 @@ Value* SectionEmitter::emit_rare_lanes(Row& row, size_t guard, const Values& val
   for (size_t at = guard + 1; at <= guard + s.guarded; ++at)
     for_each_operand(kernel_, section[row.order[at].instr], reads);
   reads(section[s.instr].operands[1]);
-  return lanes_.rarely(chosen, {usual, section[s.instr].type}, read, typed,
-                       [&](Values& some, Value* first, unsigned n) {
-                         return emit_rare(row, guard, some, index ? b_.CreateAdd(index, first) : nullptr, n);
-                       });
+  return lanes_.rarely(
+      chosen, {usual, section[s.instr].type}, read, typed, [&](Values& some, Value* first, unsigned n) {
+        Value* at = index ? b_.CreateAdd(index, first) : nullptr;
+        return n == 1 ? emit_rare_lane(row, guard, some, at) : emit_rare(row, guard, some, at, n);
+      });
 }
 
 }  // namespace lamina::jit::codegen

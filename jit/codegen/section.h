@@ -6,6 +6,8 @@
 #ifndef LAMINA_JIT_CODEGEN_SECTION_H_
 #define LAMINA_JIT_CODEGEN_SECTION_H_
 
+#include <llvm/ADT/StringMap.h>
+
 #include <vector>
 
 #include "jit/codegen/function.h"
@@ -46,6 +48,10 @@ class SectionEmitter {
   // What stands behind a guard and the select that it guards; gives the position of the select in the order.
   size_t emit_guarded(Row& row, size_t guard, Values& values, llvm::Value* index, unsigned n);
   llvm::Value* emit_rare(Row& row, size_t guard, Values& values, llvm::Value* index, unsigned n);
+  llvm::Value* emit_rare_lane(Row& row, size_t guard, Values& values, llvm::Value* index);
+  // What the guarded code gives for one lane, by a call; null where the code is not primitives alone. It is
+  // long, and the same for every use of a function such as sine: one copy in the module serves all.
+  llvm::Value* call_rare(Row& row, size_t guard, const Values& values);
   llvm::Value* emit_rare_lanes(Row& row, size_t guard, const Values& values, llvm::Value* chosen,
                                llvm::Value* usual, llvm::Value* index);
 
@@ -68,7 +74,8 @@ class SectionEmitter {
   llvm::IRBuilder<>& b_;
   Variance variance_;
   unsigned widest_;
-  std::vector<Values> repeated_;        // per repeat: what the last emitted run of it gave
+  llvm::StringMap<llvm::Function*> rare_functions_;  // by what they do
+  std::vector<Values> repeated_;                     // per repeat: what the last emitted run of it gave
   llvm::Value* inner_steps_ = nullptr;  // counter in memory: steps of nested repeats since the last poll
 };
 

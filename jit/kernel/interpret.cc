@@ -69,6 +69,14 @@ void scatter(char* dst, const char* src, int64_t stride, int64_t n, int64_t size
   }
 }
 
+// The lowest `size` (4 or 8) bytes of `bits`, n times.
+void fill(int64_t bits, int64_t size, int64_t n, char* out) {
+  if (size == 4)
+    std::fill_n(reinterpret_cast<int32_t*>(out), n, static_cast<int32_t>(bits));
+  else
+    std::fill_n(reinterpret_cast<int64_t*>(out), n, bits);
+}
+
 // A section cut into instructions that the interpreter does itself and runs of primitives.
 struct Step {
   int32_t instr = -1;                     // not a run
@@ -78,38 +86,45 @@ struct Step {
 };
 
 std::vector<Step> make_steps(const std::vector<KernelInstr>& section) {
+  constexpr uint32_t kUnseen = ~uint32_t{0}, kMade = kUnseen - 1;
   std::vector<Step> steps;
+  const auto alone = [&](size_t i) { steps.push_back({static_cast<int32_t>(i), {}, {}, {}, {}}); };
+  // Arguments need nothing: ahead of everything, they cut no run.
+  const auto is = [&](size_t i, KernelOp op) { return section[i].op == op; };
+  for (size_t i = 0; i < section.size(); ++i)
+    if (is(i, KernelOp::kArg)) alone(i);
   for (size_t i = 0; i < section.size();) {
-    if (section[i].op != KernelOp::kPrim) {
-      steps.push_back({static_cast<int32_t>(i), {}, {}, {}, {}});
-      ++i;
+    size_t end = i;
+    Step step;
+    for (; end < section.size() && (is(end, KernelOp::kPrim) || is(end, KernelOp::kArg)); ++end)
+      if (is(end, KernelOp::kPrim)) step.outputs.push_back(static_cast<uint32_t>(end));
+    if (step.outputs.empty()) {
+      if (end == i) alone(end++);
+      i = end;
       continue;
     }
-    size_t end = i;
-    while (end < section.size() && section[end].op == KernelOp::kPrim) ++end;
-    Step step;
-    for (size_t k = i; k < end; ++k)
+    // The run's own numbers: what it reads, then what it makes.
+    std::vector<uint32_t> number(end, kUnseen);
+    for (const uint32_t k : step.outputs) number[k] = kMade;
+    for (const uint32_t k : step.outputs)
       for (int o = 0; o < hlo::prim_arity(section[k].prim); ++o) {
         const uint32_t operand = section[k].operands[o];
-        if (operand < i && std::find(step.inputs.begin(), step.inputs.end(), operand) == step.inputs.end())
-          step.inputs.push_back(operand);
+        if (number[operand] != kUnseen) continue;
+        number[operand] = static_cast<uint32_t>(step.inputs.size());
+        step.inputs.push_back(operand);
+        step.program.inputs.push_back(section[operand].type);
       }
-    for (uint32_t input : step.inputs) step.program.inputs.push_back(section[input].type);
-    auto renumber = [&](uint32_t operand) {
-      if (operand >= i) return static_cast<uint32_t>(step.inputs.size() + operand - i);
-      return static_cast<uint32_t>(std::find(step.inputs.begin(), step.inputs.end(), operand) -
-                                   step.inputs.begin());
-    };
-    for (size_t k = i; k < end; ++k) {
+    for (size_t k = 0; k < step.outputs.size(); ++k)
+      number[step.outputs[k]] = static_cast<uint32_t>(step.inputs.size() + k);
+    for (const uint32_t k : step.outputs) {
       hlo::ScalarInstr instr;
       instr.prim = section[k].prim;
       instr.type = section[k].type;
       instr.imm = section[k].imm;
       for (int o = 0; o < hlo::prim_arity(instr.prim); ++o)
-        instr.operands[o] = renumber(section[k].operands[o]);
+        instr.operands[o] = number[section[k].operands[o]];
+      step.program.outputs.push_back(number[k]);
       step.program.code.push_back(instr);
-      step.program.outputs.push_back(static_cast<uint32_t>(step.inputs.size() + k - i));
-      step.outputs.push_back(static_cast<uint32_t>(k));
     }
     steps.push_back(std::move(step));
     i = end;
@@ -310,7 +325,7 @@ class Run {
           break;
         }
         case KernelOp::kArg:
-          std::fill_n(reinterpret_cast<int64_t*>(out), n, args_[instr.imm]);
+          fill(args_[instr.imm], size_of(instr.type), n, out);
           break;
         case KernelOp::kReduced:
           std::memcpy(out, result_[instr.imm].data(), static_cast<size_t>(n * size_of(instr.type)));

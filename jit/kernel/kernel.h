@@ -2,9 +2,9 @@
 //
 // A kernel is a loop nest over `parallel_rank` output dimensions (row-major, last one fastest) and, for
 // reductions, `reduce_rank` further dimensions whose row-major index is the logical order of the reduced
-// elements. It holds structure only: extents, strides and offsets are run-time arguments, so one kernel
-// serves every shape of the same structure. The interpreting tier and the LLVM emitter execute the same
-// `LoopKernel` with the same bits.
+// elements. It holds structure only: extents, strides, offsets and most numbers are run-time arguments, so
+// one kernel serves every shape of the same structure. The interpreting tier and the LLVM emitter execute the
+// same `LoopKernel` with the same bits.
 //
 // Elements: buffers hold part types (a complex array is an array of interleaved reals, strides counted in
 // parts). bool is one byte, 0 or 1.
@@ -55,7 +55,7 @@ enum class KernelOp : uint8_t {
           // and the value is 0
   kLoadAt,    // buffer imm at element operands[0] (s64, already in range); predicated by operands[1] likewise
   kIndex,     // s64 index along dimension imm
-  kArg,       // s64 args[imm]
+  kArg,       // args[imm]: s64, or an f32 or f64 whose bits are the lowest ones there
   kReduced,   // epilogue only: result number imm of the reduction
   kRepeat,    // runs repeats[imm]; its own value is never read, its type is s64
   kRepeated,  // carried value imm after the last step of the kRepeat operands[0]
@@ -122,7 +122,7 @@ struct LoopKernel {
   std::vector<Access> accesses;
   uint8_t parallel_rank = 0;
   uint8_t reduce_rank = 0;
-  // args: extents of all dimensions first, then offsets and strides.
+  // args: extents of all dimensions first, then offsets, strides and the numbers that the code reads.
   uint32_t num_args = 0;
   std::vector<KernelInstr>
       body;  // per element of the full nest (per output element when there is no reduction)

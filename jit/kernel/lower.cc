@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 
 #include "cluster/repeat.h"
 #include "hlo/hash_map.h"
@@ -78,9 +80,17 @@ class Lowering {
     return section_->emit(i);
   }
   // An integer known for this shape, passed as an argument so that the structure does not depend on it.
-  uint32_t argument(int64_t value) {
+  uint32_t argument(int64_t value, DType type = DType::kS64) {
     immediates_.push_back(value);
-    return section_->emit({.op = KernelOp::kArg, .type = DType::kS64, .imm = immediates_.size() - 1});
+    return section_->emit({.op = KernelOp::kArg, .type = type, .imm = immediates_.size() - 1});
+  }
+  // Likewise a number of a float type, but for those by which the code of a vector differs; and in loops,
+  // where every step would pay for it.
+  bool is_argument(DType type, uint64_t bits) const {
+    if (frame_ || (type != DType::kF32 && type != DType::kF64)) return false;
+    const double value =
+        type == DType::kF32 ? std::bit_cast<float>(static_cast<uint32_t>(bits)) : std::bit_cast<double>(bits);
+    return std::isfinite(value) && value != 0 && std::abs(value) != 1;
   }
   uint32_t index_value(const DimIndex& d) {
     uint32_t v = d.value;
@@ -233,7 +243,8 @@ class Lowering {
     for (int p = 0; p < hlo::num_parts(lit.dtype()); ++p) {
       uint64_t bits = 0;
       std::memcpy(&bits, lit.element(0) + p * hlo::byte_size(part), hlo::byte_size(part));
-      out.push_back(prim(Prim::constant, part, {}, bits));
+      out.push_back(is_argument(part, bits) ? argument(static_cast<int64_t>(bits), part)
+                                            : prim(Prim::constant, part, {}, bits));
     }
     return out;
   }

@@ -161,7 +161,8 @@ class Verifier {
           break;
         case KernelOp::kArg:
           if (instr.imm >= k_.num_args) return bad("no argument ", instr.imm);
-          if (instr.type != DType::kS64) return bad("an argument is s64");
+          if (instr.type != DType::kS64 && instr.type != DType::kF32 && instr.type != DType::kF64)
+            return bad("an argument is s64, f32 or f64");
           break;
         case KernelOp::kReduced:
           if (!scope.epilogue || instr.imm >= k_.reduction.inputs.size())

@@ -75,7 +75,7 @@ inline constexpr UnaryCase kUnaryCases[] = {
     {"cbrt", cbrt, cbrtq, 0.62, 0.501, -8, 8},
     {"rsqrt", rsqrt, rsqrt_reference, 0.6, 0.501, 0, 8},
     {"sqrt", sqrt, sqrtq, 0.5, 0.5, 0, 8},
-    {"erf", erf, erfq, 0.85, 0.501, -4, 4},
+    {"erf", erf, erfq, 0.85, 0.8, -4, 4},
     {"erfc", erfc, erfcq, 1.0, 0.501, -4, 12},
     {"erf_inv", erf_inv, erf_inv_reference, 1.0, 0.501, -1, 1},
     {"lgamma", lgamma, lgammaq, 1.0, 0.501, 0, 12},

@@ -106,6 +106,11 @@ def relative_error(got, want):
     return np.nan_to_num(np.where(same, 0, error), nan=np.inf).max()
 
 
+# Computed in float32 where the argument is: within 0.8 units in the last place (docs/accuracy.md), so the float64
+# value rounded or a neighbour of it.
+IN_OWN_TYPE = {"erf", "erfc", "erfinv"}
+
+
 @pytest.mark.parametrize(("name", "args", "bound"), VALUES)
 def test_values(name, args, bound):
     with np.errstate(all="ignore"):
@@ -115,14 +120,17 @@ def test_values(name, args, bound):
     for g, w in pairs:
         assert g.dtype == "float64"
         assert relative_error(g.numpy(), w) <= bound
-    # float32: the float64 value of the float32 arguments, rounded once.
+    # float32: the float64 value of the float32 arguments, rounded once (but for IN_OWN_TYPE).
     narrow = [np.asarray(a, np.float32 if a.dtype.kind == "f" else np.int32) for a in args]
     wide = [np.asarray(a, np.float64 if a.dtype.kind == "f" else np.int32) for a in narrow]
     got = getattr(special, name)(*narrow)
     want = getattr(special, name)(*[lnp.array(a) for a in wide])
     for g, w in zip(*[x if isinstance(x, tuple) else (x,) for x in (got, want)]):
         assert g.dtype == "float32"
-        np.testing.assert_array_equal(g.numpy(), w.astype("float32").numpy())
+        if name in IN_OWN_TYPE:
+            np.testing.assert_array_max_ulp(g.numpy(), w.astype("float32").numpy(), maxulp=1)
+        else:
+            np.testing.assert_array_equal(g.numpy(), w.astype("float32").numpy())
 
 
 SPECIAL_VALUES = np.array([0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, np.inf, -np.inf, np.nan])

@@ -50,6 +50,20 @@ def asin_tail(z):
     return (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z
 
 
+ERF_SLOPE = 2 / mp.sqrt(mp.pi)
+ERF_SLOPE_SINGLE = mp.mpf("0x1.20dd76p+0")  # as f32 has it: what is left over is fitted
+
+
+def erf_tail(z):
+    if z < 0.0001:
+        return -ERF_SLOPE * (mp.mpf(1) / 3 - z / 10 + z * z / 42 - z**3 / 216)
+    return (mp.erf(mp.sqrt(z)) / mp.sqrt(z) - ERF_SLOPE) / z
+
+
+def log_erfc_tail(t):
+    return (-mp.log(mp.erfc(t)) - ERF_SLOPE_SINGLE * t) / t**2
+
+
 def scaled_erfc(t):
     x = 3 * (1 + t) / (1 - t)
     return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
@@ -117,11 +131,17 @@ TABLE = [
      series(lambda k: 2 / mp.sqrt(mp.pi) * (-1) ** (k + 1) / (mp.factorial(k + 1) * (2 * k + 3))), 0, "0.81", 11),
     ("kErfcx", "(1 + 2x) exp(x^2) erfc(x) in (x - 3)/(x + 3), 0.49 <= x <= 27.5", scaled_erfc,
      (mp.mpf("0.49") - 3) / (mp.mpf("0.49") + 3), mp.mpf("24.5") / mp.mpf("30.5"), 24),
+    ("kErfNarrow", "as kErf, |x| <= 0.65, to 2^-39", erf_tail, 0, "0.4225", 6),
+    ("kErfSingle", "the same, to 2^-27", erf_tail, 0, "0.4225", 4),
+    ("kLogErfcSingle", "(-log(erfc(x)) - 0x1.20dd76p+0 x) / x^2 for 0.65 <= x <= 4", log_erfc_tail, "0.65", 4, 9),
+    ("kErfcxNarrow", "as kErfcx, 0 <= x <= 10.1, to 2^-36", scaled_erfc, -1, mp.mpf("7.1") / mp.mpf("13.1"), 13),
     ("kDigamma", "digamma(x) / (x - root) in x - 1.5, 1 <= x <= 2", digamma_ratio, "-0.5", "0.5", 25),
     ("kDigammaLarge", "(log(x) - 1/(2x) - digamma(x)) x^2 in 1/x^2, x >= 2", digamma_large, 0, "0.25", 18),
     ("kLgamma", "lgamma(2 + z) / z in z - 0.25, -0.51 <= z <= 1.01", lgamma_ratio, "-0.76", "0.76", 23),
     ("kStirling", "x (lgamma(x) - (x - 1/2) log(x) + x - log(2 pi)/2) in 1/x^2, x >= 3", stirling, 0, mp.mpf("1.01") / 9, 13),
     ("kErfInvCentral", "erf_inv(y)/y in w - 2.5, w = -log(1 - y^2) < 5", lambda t: erf_inv_ratio(t + mp.mpf("2.5")), "-2.5", "2.5", 10),
+    ("kErfInvCentralNarrow", "the same, to 2^-35", lambda t: erf_inv_ratio(t + mp.mpf("2.5")), "-2.5", "2.5", 13),
+    ("kErfInvTailNarrow", "erf_inv(y)/y in sqrt(w) - 3, 5 <= w < 16.1", lambda t: erf_inv_ratio((t + 3) ** 2), mp.sqrt(5) - 3, "1.02", 14),
     ("kErfInvTail", "erf_inv(y)/y in sqrt(w) - 4, 5 <= w < 37", lambda t: erf_inv_ratio((t + 4) ** 2), mp.sqrt(5) - 4, "2.03", 14),
 ]
 

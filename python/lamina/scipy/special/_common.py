@@ -83,6 +83,22 @@ def in_float64(f: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def in_own_type(f: Callable[[Tensor], Tensor]) -> Callable[[Any], Tensor]:
+    """Decorator: `f`, an operation that is as exact in every float type, on the argument in its own float type.
+
+    The argument is a number or an array of real numbers; TypeError for complex ones.
+    """
+
+    @functools.wraps(f)
+    def wrapped(x: Any) -> Tensor:
+        (t,) = promote_inexact(x)
+        if t.dtype.kind == "c":
+            raise TypeError(f"{f.__name__} is not defined for {t.dtype.name} elements")
+        return f(t)
+
+    return wrapped
+
+
 def of_order(f: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, Any], Tensor]:
     """Decorator: `f(n, x)` with n as int32, -1 where it is no natural number, and x as `in_float64` has it.
 

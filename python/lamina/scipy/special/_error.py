@@ -11,25 +11,25 @@ from typing import Any
 
 from lamina._core import Tensor
 from lamina.numpy._common import compare, ew, select
-from lamina.scipy.special._common import differentiable, in_float64, number, polynomial, safe
+from lamina.scipy.special._common import differentiable, in_float64, in_own_type, number, polynomial, safe
 
 _ROOT_PI = math.sqrt(math.pi)
 _ROOT_2 = math.sqrt(2)
 
 
-@in_float64
+@in_own_type
 def erf(x: Any) -> Tensor:
     """The error function."""
     return ew("erf", x)
 
 
-@in_float64
+@in_own_type
 def erfc(x: Any) -> Tensor:
     """1 - erf(x), without cancellation."""
     return ew("erfc", x)
 
 
-@in_float64
+@in_own_type
 def erfinv(y: Any) -> Tensor:
     """The inverse of erf: infinite at -1 and 1, NaN beyond."""
     return ew("erf_inv", y)
