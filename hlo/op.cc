@@ -96,6 +96,7 @@ OpTable::OpTable() : rows_(std::size(kRows) + kMaxAddedOps) {
   add_linear_rules(*this);
   add_linear_transforms(*this);
   add_random_rules(*this);
+  add_collective_rules(*this);
   add_control_rules(*this);
   add_control_transforms(*this);
 }

@@ -30,6 +30,7 @@ enum class OpFamily : uint8_t {
   kReduction,
   kLinear,
   kRandom,
+  kCollective,
   kControl
 };
 
@@ -136,6 +137,7 @@ void add_reduction_transforms(OpTable& table);
 void add_linear_rules(OpTable& table);
 void add_linear_transforms(OpTable& table);
 void add_random_rules(OpTable& table);
+void add_collective_rules(OpTable& table);
 void add_control_rules(OpTable& table);
 void add_control_transforms(OpTable& table);
 

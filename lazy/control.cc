@@ -4,6 +4,7 @@
 
 #include "hlo/op.h"
 #include "hlo/strings.h"
+#include "lazy/effects.h"
 #include "lazy/location_text.h"
 
 namespace lamina::lazy {
@@ -48,6 +49,7 @@ struct Body {
   std::vector<Lazy> captured;
   std::vector<Typed> results;
   std::vector<hlo::LocationId> made;  // where the results were
+  bool effects = false;  // the region takes a token behind the types, and gives one behind the results
 
   // `wanted` are types of the first results, which numbers take where they can.
   Body(const FlatFunction& f, const std::vector<Typed>& types, std::span<const Typed> wanted = {}) {
@@ -62,12 +64,34 @@ struct Body {
           check(b.status());
           return out;
         },
-        types, &captured, &results);
+        types, &captured, &results, true, &effects);
   }
+  // On operands of the types, then the captured values.
   std::vector<Lazy> call(std::vector<Lazy> operands) const {
-    return call_region(region, std::move(operands), results);
+    if (!effects) return call_region(region, std::move(operands), results);
+    operands.insert(operands.end() - static_cast<ptrdiff_t>(captured.size()), {last_token(), false});
+    std::vector<Typed> all = results;
+    all.push_back({token_of_effects(), false});
+    std::vector<Lazy> out = call_region(region, std::move(operands), all);
+    waiting_token() = out.back().value;
+    out.pop_back();
+    return out;
   }
 };
+
+// f's results, then the token after its effects, which begin with `token`.
+std::vector<Lazy> with_token(const Lazy& token, const std::function<std::vector<Lazy>()>& f) {
+  const TokenScope tokens(token.value);
+  std::vector<Lazy> out = f();
+  out.push_back({tokens.token(), false});
+  return out;
+}
+
+// Takes the token that an op of regions gave.
+void take_token(std::vector<Lazy>& results, size_t at) {
+  waiting_token() = results[at].value;
+  results.erase(results.begin() + static_cast<ptrdiff_t>(at));
+}
 
 void append_types(std::vector<Typed>* types, const std::vector<Lazy>& values) {
   for (const Lazy& v : values) types->push_back({v.value.type(), v.weak});
@@ -215,9 +239,18 @@ std::vector<Lazy> branch(const ControlNames& names, const Lazy& index, const std
         },
         types);
   }
-  // All branches take the operands and everything any of them captured.
+  // All branches take the operands and everything any of them captured, and a token if one has effects.
   std::vector<Lazy> captured;
-  for (const Body& body : bodies) captured.insert(captured.end(), body.captured.begin(), body.captured.end());
+  bool effects = false;
+  for (const Body& body : bodies) {
+    captured.insert(captured.end(), body.captured.begin(), body.captured.end());
+    effects |= body.effects;
+  }
+  std::vector<Typed> results = common;
+  if (effects) {
+    captured.push_back({last_token(), false});
+    results.push_back({token_of_effects(), false});
+  }
   std::vector<hlo::ComputationPtr> regions;
   if (captured.empty()) {
     for (const Body& body : bodies) regions.push_back(body.region);
@@ -229,7 +262,10 @@ std::vector<Lazy> branch(const ControlNames& names, const Lazy& index, const std
       const size_t end = at + body.captured.size();
       regions.push_back(Body(
                             [&](const std::vector<Lazy>& p) {
-                              return body.call(joined(part(p, 0, types.size()), part(p, at, end)));
+                              const auto call = [&] {
+                                return body.call(joined(part(p, 0, types.size()), part(p, at, end)));
+                              };
+                              return effects ? with_token(p.back(), call) : call();
                             },
                             all)
                             .region);
@@ -238,8 +274,11 @@ std::vector<Lazy> branch(const ControlNames& names, const Lazy& index, const std
   }
   std::vector<Lazy> all{index};
   all.insert(all.end(), operands.begin(), operands.end());
-  return record_carried(hlo::Op::case_, joined(std::move(all), captured), common,
-                        hlo::intern_attrs({{Attr::branches, std::move(regions)}}));
+  std::vector<Lazy> out = record_carried(hlo::Op::case_, joined(std::move(all), captured), results,
+                                         hlo::intern_attrs({{Attr::branches, std::move(regions)}}));
+  if (effects) take_token(out, common.size());
+  run_effects();
+  return out;
 }
 
 }  // namespace
@@ -260,17 +299,27 @@ std::vector<Lazy> scan(const ControlNames& names, const Named& step, std::vector
     slices.push_back({hlo::array_type_or_die(t->dtype, std::span(t->dims).subspan(1)), x.weak});
   }
   Body body = loop_body(names, step, carry, slices);
-  const size_t n = carry.size(), extra = body.captured.size(), kept = n + extra;
+  // Carries: the user's, the token if there are effects, and what the body captured, which stays as it is.
+  const size_t n = carry.size(), mine = n + (body.effects ? 1 : 0), kept = mine + body.captured.size();
   std::vector<Typed> results = types_of(carry);
   hlo::ComputationPtr region = body.region;
-  if (extra > 0) {
+  if (body.effects) {
+    carry.push_back({last_token(), false});
+    results.push_back({token_of_effects(), false});
+  }
+  if (kept > n) {
     append_types(&results, body.captured);
     region = Body(
                  [&](const std::vector<Lazy>& p) {
-                   const std::vector<Lazy> unchanged = part(p, n, kept);
-                   std::vector<Lazy> inner = joined(part(p, 0, n), part(p, kept, p.size()));
-                   const std::vector<Lazy> out = body.call(joined(std::move(inner), unchanged));
-                   return joined(joined(part(out, 0, n), unchanged), part(out, n, out.size()));
+                   const std::vector<Lazy> unchanged = part(p, mine, kept);
+                   const auto call = [&] {
+                     std::vector<Lazy> inner = joined(part(p, 0, n), part(p, kept, p.size()));
+                     return body.call(joined(std::move(inner), unchanged));
+                   };
+                   std::vector<Lazy> out = body.effects ? with_token(p[n], call) : call();
+                   const std::vector<Lazy> token = part(out, out.size() - (mine - n), out.size());
+                   out.resize(out.size() - token.size());
+                   return joined(joined(joined(part(out, 0, n), token), unchanged), part(out, n, out.size()));
                  },
                  joined(results, slices))
                  .region;
@@ -287,9 +336,30 @@ std::vector<Lazy> scan(const ControlNames& names, const Named& step, std::vector
                                         {Attr::num_carry, static_cast<int64_t>(kept)},
                                         {Attr::length, steps},
                                         {Attr::reverse, reverse}}));
-  out.erase(out.begin() + static_cast<int64_t>(n), out.begin() + static_cast<int64_t>(kept));
+  out.erase(out.begin() + static_cast<int64_t>(mine), out.begin() + static_cast<int64_t>(kept));
+  if (body.effects) take_token(out, n);
+  run_effects();
   return out;
 }
+
+namespace {
+
+// A loop whose test has effects: the test's outcome is one more carry, in front, asked for once before the
+// loop and at the end of each step.
+std::vector<Lazy> tested_ahead(const ControlNames& names, const Named& test, const Named& body,
+                               std::vector<Lazy> carry) {
+  const auto rest = [](const std::vector<Lazy>& p) { return part(p, 1, p.size()); };
+  const Named known{[](const std::vector<Lazy>& p) { return part(p, 0, 1); }, test.name};
+  const Named step{[&](const std::vector<Lazy>& p) {
+                     const std::vector<Lazy> next = body.f(rest(p));
+                     return joined(test.f(next), next);
+                   },
+                   body.name};
+  const ControlNames inner{names.what, [&](size_t k) { return names.leaf(k - 1); }};
+  return rest(while_loop(inner, known, step, joined(test.f(carry), carry)));
+}
+
+}  // namespace
 
 std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const Named& body,
                              std::vector<Lazy> carry, std::optional<int64_t> checkpoint) {
@@ -305,26 +375,34 @@ std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const
     throw Error(ErrorKind::kType, str_cat(names.what, ": ", test.name, " must return one bool scalar, not ",
                                           got.empty() ? "nothing" : got));
   }
-  const size_t n = carry.size(), first = n + go.captured.size();
+  if (go.effects) return tested_ahead(names, test, body, std::move(carry));
+  const size_t n = carry.size(), mine = n + (step.effects ? 1 : 0), first = mine + go.captured.size();
+  if (step.effects) carry.push_back({last_token(), false});
   const std::vector<Lazy> operands = joined(joined(std::move(carry), go.captured), step.captured);
   const std::vector<Typed> all = types_of(operands);
   hlo::ComputationPtr test_region = go.region, body_region = step.region;
   if (operands.size() > n) {
-    test_region = Body([&](const std::vector<Lazy>& p) { return go.call(part(p, 0, first)); }, all).region;
-    body_region = Body(
-                      [&](const std::vector<Lazy>& p) {
-                        std::vector<Lazy> inner = joined(part(p, 0, n), part(p, first, p.size()));
-                        return joined(step.call(std::move(inner)), part(p, n, p.size()));
-                      },
-                      all)
-                      .region;
+    test_region =
+        Body([&](const std::vector<Lazy>& p) { return go.call(joined(part(p, 0, n), part(p, mine, first))); },
+             all)
+            .region;
+    body_region =
+        Body(
+            [&](const std::vector<Lazy>& p) {
+              const auto call = [&] { return step.call(joined(part(p, 0, n), part(p, first, p.size()))); };
+              return joined(step.effects ? with_token(p[n], call) : call(), part(p, mine, p.size()));
+            },
+            all)
+            .region;
   }
   std::vector<hlo::Attrs::Entry> entries{{Attr::cond, std::move(test_region)},
                                          {Attr::body, std::move(body_region)}};
   if (checkpoint) entries.emplace_back(Attr::length, *checkpoint);
   std::vector<Lazy> out =
       record_carried(hlo::Op::while_, operands, all, hlo::intern_attrs(std::move(entries)));
+  if (step.effects) take_token(out, n);
   out.resize(n);
+  run_effects();
   return out;
 }
 

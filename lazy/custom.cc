@@ -1,10 +1,13 @@
 #include "lazy/custom.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 #include "hlo/hash_map.h"
+#include "hlo/rules/transform_support.h"
 #include "hlo/strings.h"
+#include "lazy/axes.h"
+#include "lazy/effects.h"
 #include "lazy/scopes.h"
 
 namespace lamina::lazy {
@@ -66,25 +69,150 @@ void close_over_arrays(hlo::Builder& b, std::span<const Value> inputs, std::span
   }
 }
 
+// A rule at one call. Its functions see the axes that were bound there: their lanes are operands behind the
+// function's own, and residuals behind its own. A function with effects takes a token behind those, and gives
+// one behind its results.
+class RuleOfCall final : public hlo::CustomRule {
+ public:
+  RuleOfCall(std::shared_ptr<hlo::CustomRule> inner, size_t arguments, std::vector<BoundAxis> axes,
+             bool effects)
+      : inner_(std::move(inner)), arguments_(arguments), axes_(std::move(axes)), effects_(effects) {
+    for (BoundAxis& a : axes_) a.lane = Value();  // another one at each run
+  }
+
+  Kind kind() const override { return inner_->kind(); }
+  hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> x, std::span<const Value> t) override {
+    const AxesScope bound = bind(x.subspan(arguments_));
+    if (!effects_) return inner_->jvp(b, x, t);
+    const TokenScope tokens(token_in(x));
+    hlo::JvpResult out = inner_->jvp(b, x, t);
+    if (!out.primals.empty()) out.primals.push_back(tokens.token());
+    out.tangents.push_back(Value());
+    return out;
+  }
+  bool has_transpose() const override { return inner_->has_transpose(); }
+  Values transpose(hlo::Builder& b, std::span<const Value> x, std::span<const bool> linear,
+                   std::span<const Value> cotangents) override {
+    const AxesScope bound = bind(x.subspan(arguments_));
+    return inner_->transpose(b, x, linear, cotangents.first(cotangents.size() - (effects_ ? 1 : 0)));
+  }
+  bool has_batch() const override { return inner_->has_batch(); }
+  // The axis of this batch is none that the rule could exchange values along.
+  hlo::BatchResult batch(hlo::Builder& b, std::span<const Value> x, std::span<const bool> batched,
+                         int64_t size) override {
+    std::vector<BoundAxis> outer;
+    absl::InlinedVector<bool, 8> marks(batched.begin(), batched.end());
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      if (!batched[arguments_ + i]) outer.push_back({axes_[i].name, axes_[i].size, x[arguments_ + i]});
+      marks[arguments_ + i] = false;
+    }
+    const AxesScope bound(std::move(outer));
+    if (!effects_) return inner_->batch(b, x, marks, size);
+    marks[arguments_ + axes_.size()] = false;
+    const TokenScope tokens(hlo::joined_token(b, token_in(x)));
+    hlo::BatchResult out = inner_->batch(b, x, marks, size);
+    out.results.push_back(tokens.token());
+    out.batched.push_back(false);
+    return out;
+  }
+  Forward forward(hlo::Builder& b, std::span<const Value> x) override {
+    const AxesScope bound = bind(x.subspan(arguments_));
+    Forward out;
+    if (effects_) {
+      const TokenScope tokens(token_in(x));
+      out = inner_->forward(b, x);
+      out.results.push_back(tokens.token());
+    } else {
+      out = inner_->forward(b, x);
+    }
+    out.residuals.insert(out.residuals.end(), x.begin() + static_cast<ptrdiff_t>(arguments_),
+                         x.begin() + static_cast<ptrdiff_t>(arguments_ + axes_.size()));
+    return out;
+  }
+  Values backward(hlo::Builder& b, std::span<const Value> residuals,
+                  std::span<const Value> cotangents) override {
+    const size_t own = residuals.size() - axes_.size();
+    const AxesScope bound = bind(residuals.subspan(own));
+    return inner_->backward(b, residuals.first(own),
+                            cotangents.first(cotangents.size() - (effects_ ? 1 : 0)));
+  }
+
+ private:
+  AxesScope bind(std::span<const Value> lanes) const {
+    std::vector<BoundAxis> axes = axes_;
+    for (size_t i = 0; i < axes.size(); ++i) axes[i].lane = lanes[i];
+    return AxesScope(std::move(axes));
+  }
+  const Value& token_in(std::span<const Value> x) const { return x[arguments_ + axes_.size()]; }
+
+  std::shared_ptr<hlo::CustomRule> inner_;
+  size_t arguments_;
+  std::vector<BoundAxis> axes_;
+  bool effects_;
+};
+
 // Numbers in a rule are constants, since it may run while a loop's body is being transformed.
 ScopeGuard constants() { return ScopeGuard(Scope::kJit, 0); }
+
+// Runs a rule on `operands` and what goes with them. Its effects are the caller's, but where it becomes part
+// of a closed program that has no token for them: there what the rule gives waits for them. Also closes over
+// arrays there.
+template <typename Run>
+void run_rule(hlo::Builder& b, std::span<const Value> operands, std::span<const Value> others,
+              std::vector<Values*> outputs, const Run& run) {
+  const auto there = [](const Value& v) { return static_cast<bool>(v); };
+  Values x;
+  std::copy_if(operands.begin(), operands.end(), std::back_inserter(x), there);
+  if (!in_closed_program(x)) return run();
+  std::copy_if(others.begin(), others.end(), std::back_inserter(x), there);
+  if (waiting_token() && std::find(x.begin(), x.end(), waiting_token()) != x.end()) {
+    run();
+    Values token{waiting_token()};
+    outputs.push_back(&token);
+    close_over_arrays(b, x, outputs);
+    waiting_token() = token[0];
+    return;
+  }
+  const TokenScope tokens(b.scalar_int(DType::kS32, 0));
+  run();
+  if (tokens.any()) {
+    // The first list that holds anything: results may wait, not for tangents.
+    const auto list = std::find_if(outputs.begin(), outputs.end(),
+                                   [&](Values* l) { return std::any_of(l->begin(), l->end(), there); });
+    if (list == outputs.end()) {
+      b.fail(absl::UnimplementedError(
+          "a custom derivative rule has a host callback with effects and no result that "
+          "could wait for them"));
+      return;
+    }
+    Values held;
+    std::copy_if((*list)->begin(), (*list)->end(), std::back_inserter(held), there);
+    held.push_back(tokens.token());
+    held = b.make_multi(hlo::Op::optimization_barrier, held, hlo::no_attrs());
+    if (!b.ok()) return;
+    size_t next = 0;
+    for (Value& v : **list)
+      if (v) v = held[next++];
+  }
+  close_over_arrays(b, x, outputs);
+}
 
 }  // namespace
 
 hlo::JvpResult FunctionRule::jvp(hlo::Builder& b, std::span<const Value> x, std::span<const Value> t) {
   const ScopeGuard scope = constants();
-  hlo::JvpResult out = run_jvp(x.first(arguments_), t.first(arguments_));
-  if (in_closed_program(x)) close_over_arrays(b, joined(x, t), std::array{&out.primals, &out.tangents});
+  hlo::JvpResult out;
+  run_rule(b, x, t, {&out.primals, &out.tangents},
+           [&] { out = run_jvp(x.first(arguments_), t.first(arguments_)); });
   return out;
 }
 
 Values FunctionRule::transpose(hlo::Builder& b, std::span<const Value> x, std::span<const bool>,
                                std::span<const Value> cotangents) {
   const ScopeGuard scope = constants();
-  Values out = run_transpose(x.first(arguments_), cotangents);
-  Values inputs = joined(x, cotangents);
-  inputs.erase(std::remove(inputs.begin(), inputs.end(), Value()), inputs.end());
-  if (in_closed_program(inputs)) close_over_arrays(b, inputs, std::array{&out});
+  Values out;
+  run_rule(b, joined(x, cotangents), {}, {&out},
+           [&] { out = run_transpose(x.first(arguments_), cotangents); });
   out.resize(x.size());
   return out;
 }
@@ -98,24 +226,23 @@ hlo::BatchResult FunctionRule::batch(hlo::Builder& b, std::span<const Value> x, 
                                             "pass it as an argument"));
   const ScopeGuard scope = constants();
   hlo::BatchResult out = run_batch(x.first(arguments_), batched.first(arguments_), size);
-  if (in_closed_program(x)) close_over_arrays(b, x, std::array{&out.results});
+  if (in_closed_program(x)) close_over_arrays(b, x, std::vector{&out.results});
   return out;
 }
 
 hlo::CustomRule::Forward FunctionRule::forward(hlo::Builder& b, std::span<const Value> x) {
   const ScopeGuard scope = constants();
   captured_ = x.size() - arguments_;
-  Forward out = run_forward(x.first(arguments_));
-  if (in_closed_program(x)) close_over_arrays(b, x, std::array{&out.results, &out.residuals});
+  Forward out;
+  run_rule(b, x, {}, {&out.results, &out.residuals}, [&] { out = run_forward(x.first(arguments_)); });
   return out;
 }
 
 Values FunctionRule::backward(hlo::Builder& b, std::span<const Value> residuals,
                               std::span<const Value> cotangents) {
   const ScopeGuard scope = constants();
-  Values out = run_backward(residuals, cotangents);
-  const Values inputs = joined(residuals, cotangents);
-  if (in_closed_program(inputs)) close_over_arrays(b, inputs, std::array{&out});
+  Values out;
+  run_rule(b, joined(residuals, cotangents), {}, {&out}, [&] { out = run_backward(residuals, cotangents); });
   out.resize(out.size() + captured_);
   return out;
 }
@@ -123,9 +250,15 @@ Values FunctionRule::backward(hlo::Builder& b, std::span<const Value> residuals,
 std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, const RuleHandle& rule) {
   hlo::Builder b;
   std::vector<Typed> types, result_types;
-  for (const Lazy& a : args) types.push_back({a.value.type(), a.weak});
   const size_t own = args.size();
-  const hlo::ComputationPtr body = region(f, types, &args, &result_types, false);
+  const std::vector<BoundAxis>& axes = bound_axes();
+  for (const BoundAxis& a : axes) args.push_back({a.lane, false});
+  for (const Lazy& a : args) types.push_back({a.value.type(), a.weak});
+  const FlatFunction of_own = [&](const std::vector<Lazy>& p) {
+    return f({p.begin(), p.begin() + static_cast<ptrdiff_t>(own)});
+  };
+  bool effects = false;
+  const hlo::ComputationPtr body = region(of_own, types, &args, &result_types, false, &effects);
   for (const Scope& s : open_scopes())
     for (size_t i = own; s.kind == Scope::kDerivative && i < args.size(); ++i)
       if (args[i].value.node()->stamp() >= s.stamp && hlo::is_inexact(args[i].value.dtype()))
@@ -135,10 +268,19 @@ std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, 
                                               "cannot see it: pass it as an argument"));
   Values values;
   for (const Lazy& a : args) values.push_back(a.value);
-  const Values results = hlo::custom_call_with_rule(b, rule.id(), body, values);
+  if (effects) values.insert(values.begin() + static_cast<ptrdiff_t>(own + axes.size()), last_token());
+  const bool of_call = effects || !axes.empty();
+  int64_t id = rule.id();
+  if (of_call)
+    id = hlo::register_custom_rule(
+        std::make_shared<RuleOfCall>(hlo::find_custom_rule(id), own, axes, effects));
+  const Values results = hlo::custom_call_with_rule(b, id, body, values);
+  if (of_call) hlo::release_custom_rule(id);  // the call has it
   check(b.status());
+  if (effects) waiting_token() = results.back();
   std::vector<Lazy> out;
-  for (size_t i = 0; i < results.size(); ++i) out.push_back({results[i], result_types[i].weak});
+  for (size_t i = 0; i < result_types.size(); ++i) out.push_back({results[i], result_types[i].weak});
+  run_effects();
   return out;
 }
 

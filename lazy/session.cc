@@ -16,8 +16,10 @@
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/program/engine.h"
+#include "lazy/effects.h"
 #include "lazy/lazy.h"
 #include "lazy/location_text.h"
+#include "lazy/nan_check.h"
 #include "lazy/rebuild.h"
 #include "lazy/scopes.h"
 
@@ -264,7 +266,7 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   std::optional<hlo::GraphLock> lock(std::in_place);
   // Where only one op was recorded since the last flush nothing else waits to be computed.
   std::optional<SingleOps::Key> single;
-  if (wanted.size() == 1 && recorded_.load(std::memory_order_relaxed) == flushed_at_ + 1)
+  if (!nan_checks() && wanted.size() == 1 && recorded_.load(std::memory_order_relaxed) == flushed_at_ + 1)
     single = SingleOps::key_of(*wanted[0].node());
   ++flushes_;
   if (automatic) ++automatic_;
@@ -308,6 +310,10 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
                 named.end());
     encode();
   }
+  if (std::vector<Value> effects = effects_beneath(roots); !effects.empty()) {
+    named.insert(named.end(), effects.begin(), effects.end());
+    encode();
+  }
   if (roots.empty()) return;
   if (const auto leaf = unknown_leaf(); leaf != leaves.end())
     throw Error(ErrorKind::kType, why_unknown(*leaf));
@@ -339,6 +345,8 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   if (single && roots.size() == 1) single_ops_.put(*single, entry, generation);
   lock.reset();
   check(run_program(entry, arguments, false, results));
+  // The program with this trace's lines, which the entry, made for another, may not have.
+  if (nan_checks()) check_nan(*check(rebuild_with_parameters(roots, leaves)), arguments, results);
   lock.emplace();
   for (const auto& [node, at] : first) {
     Node* n = const_cast<Node*>(node);

@@ -10,7 +10,10 @@
 #include "hlo/rules/transform_support.h"
 #include "hlo/strings.h"
 #include "jit/program/engine.h"
+#include "lazy/axes.h"
+#include "lazy/effects.h"
 #include "lazy/location_text.h"
+#include "lazy/nan_check.h"
 #include "lazy/rebuild.h"
 #include "lazy/scopes.h"
 #include "trace/checkpoint.h"
@@ -84,12 +87,44 @@ struct Opened {
   Opened(std::optional<hlo::GraphLock>& lock, const FlatFunction& f, const std::vector<Lazy>& args) {
     const uint32_t stamp = hlo::fresh_stamp();
     points = open_identities(args, stamp);
+    before = waiting_token();
+    const TokenScope tokens(before);
     Outputs made =
         outputs_in_scope(lock, f, from_carriers(points, types_of(args)), Scope::kDerivative, stamp);
     outputs = std::move(made.types);
     values = std::move(made.values);
+    if (tokens.any()) token = tokens.token();
+  }
+
+  // Effects that wait: their token is transformed as one more output.
+  Value before, token;
+  std::vector<Value> with_token() const {
+    std::vector<Value> out = values;
+    if (token) out.push_back(token);
+    return out;
+  }
+  // Takes what became of it from the transformed outputs.
+  void take_token(std::vector<Value>& made) const {
+    if (!token) return;
+    Value& waiting = waiting_token();
+    if (!waiting || waiting == before) {
+      waiting = std::move(made.back());
+    } else {  // custom rules had some of their own
+      hlo::Builder b;
+      waiting = b.maximum(made.back(), waiting);
+      check(b.status());
+    }
+    made.pop_back();
   }
 };
+
+// Runs what waits when a transform is over, without the graph lock.
+template <typename F>
+auto then_effects(F&& transform) {
+  auto out = transform();
+  run_effects();
+  return out;
+}
 
 // `given` in the types of `like`, zeros of them where there is none.
 std::vector<Value> like_types(const std::vector<Lazy>& given, const std::vector<Value>& like) {
@@ -111,25 +146,33 @@ std::vector<Value> or_zeros(std::vector<Value> given, const std::vector<Value>& 
 
 }  // namespace
 
-JvpResult jvp(const FlatFunction& f, const std::vector<Lazy>& primals, const std::vector<Lazy>& tangents) {
+namespace {
+
+JvpResult recorded_jvp(const FlatFunction& f, const std::vector<Lazy>& primals,
+                       const std::vector<Lazy>& tangents) {
   std::optional<hlo::GraphLock> lock;
   const Opened open(lock, f, primals);
   std::vector<Value> input_tangents = like_types(tangents, open.points);
   for (size_t i = 0; i < open.points.size(); ++i)
     if (!has_tangent(open.points[i])) input_tangents[i] = Value();
-  trace::JvpOut out = check(trace::jvp(open.values, open.points, input_tangents));
+  trace::JvpOut out = check(trace::jvp(open.with_token(), open.points, input_tangents));
+  open.take_token(out.primals);
+  out.tangents.resize(open.values.size());
   return {from_carriers(out.primals, open.outputs),
           from_carriers(or_zeros(out.tangents, open.values), open.outputs)};
 }
 
-VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
+VjpResult recorded_vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
   const std::vector<Typed> inputs = types_of(primals);
   std::optional<hlo::GraphLock> lock;
   const Opened open(lock, f, primals);
-  auto linear = std::make_shared<trace::Linearized>(check(trace::linearize_fresh(open.values, open.points)));
+  auto linear =
+      std::make_shared<trace::Linearized>(check(trace::linearize_fresh(open.with_token(), open.points)));
+  open.take_token(linear->primals);
+  linear->tangents.resize(open.values.size());
   VjpResult result;
   result.outputs = from_carriers(linear->primals, open.outputs);
-  result.pull_back = [linear, open, inputs](const std::vector<Lazy>& cotangents) {
+  const auto pull_back = [linear, open, inputs](const std::vector<Lazy>& cotangents) {
     hlo::GraphLock inner;
     std::vector<Value> grads = check(trace::pull_back(*linear, like_types(cotangents, open.values)));
     hlo::Builder b;
@@ -141,6 +184,9 @@ VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
     }
     check(b.status());
     return from_carriers(std::move(grads), inputs);
+  };
+  result.pull_back = [pull_back](const std::vector<Lazy>& cotangents) {
+    return then_effects([&] { return pull_back(cotangents); });
   };
   result.push_forward = [linear, open](const std::vector<Lazy>& tangents) {
     hlo::GraphLock inner;
@@ -158,8 +204,21 @@ VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
   return result;
 }
 
-std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, const std::vector<bool>& batched,
-                       int64_t size, std::vector<bool>* lanes_differ) {
+}  // namespace
+
+JvpResult jvp(const FlatFunction& f, const std::vector<Lazy>& primals, const std::vector<Lazy>& tangents) {
+  return then_effects([&] { return recorded_jvp(f, primals, tangents); });
+}
+
+VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
+  return then_effects([&] { return recorded_vjp(f, primals); });
+}
+
+namespace {
+
+std::vector<Lazy> recorded_vmap(const FlatFunction& f, const std::vector<Lazy>& args,
+                                const std::vector<bool>& batched, int64_t size,
+                                std::vector<bool>* lanes_differ, std::string axis_name) {
   std::vector<Lazy> inputs;
   std::vector<Value> parameters, values;
   absl::InlinedVector<bool, 8> flags;
@@ -179,10 +238,34 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
     values.push_back(std::move(carried));
     flags.push_back(true);
   }
+  std::vector<BoundAxis> axes = bound_axes();
+  if (!axis_name.empty()) {
+    const Value lane = hlo::make_parameter(hlo::scalar_type(DType::kS32));
+    if (stamp == 0) stamp = lane.node()->stamp();
+    parameters.push_back(lane);
+    values.push_back(b.iota(DType::kS32, {{size}}, 0));
+    flags.push_back(true);
+    axes.push_back({std::move(axis_name), size, lane});
+    check(b.status());
+  }
   if (stamp == 0) stamp = hlo::fresh_stamp();
   std::optional<hlo::GraphLock> lock;
-  const Outputs outputs = outputs_in_scope(lock, f, inputs, Scope::kVmap, stamp, parameters);
+  Value token;
+  Outputs outputs = [&] {
+    const AxesScope named(std::move(axes));
+    const TokenScope before(waiting_token());
+    Outputs made = outputs_in_scope(lock, f, inputs, Scope::kVmap, stamp, parameters);
+    if (before.any()) token = before.token();
+    return made;
+  }();
+  if (token) outputs.values.push_back(token);
   trace::VmapOut results = check(trace::vmap_lazily(outputs.values, parameters, values, flags, size));
+  if (token) {
+    waiting_token() = hlo::joined_token(b, results.results.back());
+    check(b.status());
+    outputs.values.pop_back();
+    results.batched.pop_back();
+  }
   std::vector<Value> out;
   for (size_t i = 0; i < outputs.values.size(); ++i)
     out.push_back(hlo::with_batch(b, results.results[i], results.batched[i], size));
@@ -191,14 +274,30 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
   return from_carriers(std::move(out), outputs.types);
 }
 
-std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args) {
+std::vector<Lazy> recorded_checkpoint(const FlatFunction& f, const std::vector<Lazy>& args) {
   std::optional<hlo::GraphLock> lock;
+  const EffectsWait wait;
   const Opened open(lock, f, args);
-  return from_carriers(check(trace::checkpoint(open.values, open.points, carriers_of(args))), open.outputs);
+  std::vector<Value> out = check(trace::checkpoint(open.with_token(), open.points, carriers_of(args)));
+  open.take_token(out);
+  return from_carriers(std::move(out), open.outputs);
+}
+
+}  // namespace
+
+std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, const std::vector<bool>& batched,
+                       int64_t size, std::vector<bool>* lanes_differ, std::string axis_name) {
+  return then_effects(
+      [&] { return recorded_vmap(f, args, batched, size, lanes_differ, std::move(axis_name)); });
+}
+
+std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args) {
+  return then_effects([&] { return recorded_checkpoint(f, args); });
 }
 
 hlo::ComputationPtr region(const FlatFunction& f, const std::vector<Typed>& types,
-                           std::vector<Lazy>* captured, std::vector<Typed>* results, bool carriers) {
+                           std::vector<Lazy>* captured, std::vector<Typed>* results, bool carriers,
+                           bool* effects) {
   const uint32_t stamp = hlo::fresh_stamp();
   std::vector<Value> parameters;
   for (const Typed& t : types)
@@ -207,10 +306,23 @@ hlo::ComputationPtr region(const FlatFunction& f, const std::vector<Typed>& type
                            : t.type));
   std::optional<hlo::GraphLock> lock;
   Outputs outputs;
+  const Value token = hlo::make_parameter(token_of_effects());
   {
+    const TokenScope own(token);
     hlo::FloorScope floor(stamp);
+    std::vector<Value> unknown = parameters;
+    unknown.push_back(token);
     outputs =
-        outputs_in_scope(lock, f, from_carriers(parameters, types), Scope::kJit, stamp, parameters, carriers);
+        outputs_in_scope(lock, f, from_carriers(parameters, types), Scope::kJit, stamp, unknown, carriers);
+    if (effects) *effects = own.any();
+    if (own.any() && !effects)
+      throw Error(ErrorKind::kNotImplemented,
+                  "a host callback with effects cannot stand in the body of a reduction, a sort or a closed "
+                  "function");
+    if (own.any()) {
+      parameters.push_back(token);
+      outputs.values.push_back(own.token());
+    }
   }
   if (results) *results = outputs.types;
   std::vector<Value> outside;
@@ -222,8 +334,16 @@ hlo::ComputationPtr region(const FlatFunction& f, const std::vector<Typed>& type
 Program::Program(const FlatFunction& f, std::vector<Typed> arguments, std::string name, std::string where)
     : arguments_(std::move(arguments)), name_(std::move(name)), where_(std::move(where)) {
   std::vector<Lazy> captured;
-  computation_ = region(f, arguments_, &captured, &results_);
+  computation_ = region(f, arguments_, &captured, &results_, true, &effects_);
+  if (effects_) {
+    const int32_t start = 0;
+    captured_.push_back(from_host(DType::kS32, {}, &start));
+  }
   for (Lazy& c : captured) captured_.push_back(std::move(c.value));
+  const std::vector<BoundAxis>& axes = bound_axes();
+  for (size_t i = 0; i < captured_.size(); ++i)
+    for (size_t k = 0; k < axes.size(); ++k)
+      if (captured_[i] == axes[k].lane) lanes_.emplace_back(i, k);
 }
 
 namespace {
@@ -303,15 +423,22 @@ std::vector<Value> Program::operands(const std::vector<Lazy>& args, std::span<co
   out.insert(out.end(), captured_.begin(), captured_.end());
   for (size_t i = 0; i < std::min(hidden.size(), hidden_at_.size()); ++i)
     if (hidden_at_[i] >= 0) out[args.size() + hidden_at_[i]] = hidden[i];
+  for (const auto& [at, axis] : lanes_) {
+    if (axis >= bound_axes().size())
+      throw Error(ErrorKind::kRuntime,
+                  str_cat(name_, " was traced inside a vmap with a named axis, and is called outside of it"));
+    out[args.size() + at] = bound_axes()[axis].lane;
+  }
+  if (effects_ && waiting_token()) out[args.size()] = waiting_token();
   return out;
 }
 
 std::vector<Lazy> Program::leaves(std::span<jit::BufferRef> results) const {
   hlo::GraphLock lock;
   std::vector<Lazy> out;
-  out.reserve(results.size());
+  out.reserve(results_.size());
   hlo::Builder b;
-  for (size_t i = 0; i < results.size(); ++i) {
+  for (size_t i = 0; i < results_.size(); ++i) {
     const hlo::Type* t = computation_->roots()[i].type();
     Value leaf = hlo::make_leaf(t, new jit::Array(t, std::move(results[i])));
     out.push_back(from_carrier(b, std::move(leaf), results_[i].type->dtype, results_[i].weak));
@@ -333,17 +460,22 @@ std::vector<jit::BufferRef> forced_buffers(const std::vector<Value>& values) {
 
 std::vector<Lazy> Program::call(const std::vector<Lazy>& args, std::span<const Value> hidden) {
   const std::vector<Value> given = operands(args, hidden);
-  bool recorded = inside_jit();
+  bool recorded = inside_jit() || (effects_ && waiting_token());
   for (const Value& v : given) recorded |= in_open_scope(v);
   if (recorded) {
     hlo::GraphLock lock;
     hlo::Builder b;
     hlo::Values results = b.call(computation_, given);
     check(b.status());
+    if (effects_) {
+      waiting_token() = std::move(results.back());
+      results.pop_back();
+    }
     return from_carriers({results.begin(), results.end()}, results_);
   }
   std::vector<jit::BufferRef> buffers = forced_buffers(given), results;
   check(run_program(compile(), buffers, false, results));
+  if (nan_checks()) check_nan(*computation_, buffers, results);
   return leaves(results);
 }
 
@@ -389,6 +521,7 @@ bool Program::call_ready(std::span<const Argument> args, std::span<const Lazy* c
   }
   std::vector<jit::BufferRef> made;
   check(run_program(compile(), std::span(buffers.data(), buffers.size()), false, made));
+  if (nan_checks()) check_nan(*computation_, buffers, made);
   results = leaves(made);
   return true;
 }
@@ -424,6 +557,7 @@ std::vector<Lazy> Program::call_giving_up(std::vector<Lazy> args, std::span<cons
   }
   if (!status.ok()) restore();
   check(status);
+  if (nan_checks()) check_nan(*computation_, {}, results);
   return leaves(results);
 }
 

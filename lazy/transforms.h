@@ -42,17 +42,21 @@ struct VjpResult {
 VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals);
 
 // args[i] carries the batch at dimension 0 where batched[i]; all outputs carry it at dimension 0.
-// `lanes_differ` gets for each output whether it depends on a batched argument.
+// `lanes_differ` gets for each output whether it depends on a batched argument. With a name, collectives over
+// the axis of that name are between these lanes (lazy/axes.h).
 std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, const std::vector<bool>& batched,
-                       int64_t size, std::vector<bool>* lanes_differ = nullptr);
+                       int64_t size, std::vector<bool>* lanes_differ = nullptr, std::string axis_name = {});
 
 // Outputs of f as one region that reverse mode computes again instead of keeping.
 std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args);
 
 // A region for control flow: f on parameters of the given types. Values it uses from outside are appended to
-// `captured` and become further parameters. Unless `carriers`, weak values go in and out rounded.
+// `captured` and become further parameters. Unless `carriers`, weak values go in and out rounded. With
+// `effects`, which says whether f has any, a token (lazy/effects.h) goes in between the types and the
+// captured values, and comes out last; without, effects raise.
 hlo::ComputationPtr region(const FlatFunction& f, const std::vector<Typed>& types,
-                           std::vector<Lazy>* captured, std::vector<Typed>* results, bool carriers = true);
+                           std::vector<Lazy>* captured, std::vector<Typed>* results, bool carriers = true,
+                           bool* effects = nullptr);
 
 // A program traced for one signature.
 class Program {
@@ -109,6 +113,9 @@ class Program {
   std::vector<Value> captured_;
   std::vector<int> hidden_at_;   // index in captured_, or -1
   std::vector<int> taken_from_;  // by captured value: which of those that bind_hidden named, or -1
+  // Captured values that are lanes of axes, by their places among those bound: each call gets its own.
+  std::vector<std::pair<size_t, size_t>> lanes_;
+  bool effects_ = false;  // the first captured value is then their token, and the last root
   std::vector<Typed> arguments_, results_;
   std::string name_, where_, reason_;
   jit::SpecializationPtr entry_;       // set once, under the lock of all programs

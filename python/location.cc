@@ -120,6 +120,9 @@ void translate_exception() {
         if (PyErr_Occurred()) return;  // what the signal handler raised
         type = PyExc_KeyboardInterrupt;
         break;
+      case ErrorKind::kFloatingPoint:
+        type = PyExc_FloatingPointError;
+        break;
       case ErrorKind::kRuntime:
         break;
     }

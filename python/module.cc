@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "hlo/computation.h"
-#include "hlo/custom_call.h"
 #include "hlo/hash_map.h"
 #include "hlo/host_lock.h"
 #include "hlo/isa.h"
@@ -28,6 +27,7 @@
 #include "python/control.h"
 #include "python/custom.h"
 #include "python/dlpack.h"
+#include "python/effects.h"
 #include "python/elementwise.h"
 #include "python/jitted.h"
 #include "python/linalg.h"
@@ -198,12 +198,6 @@ std::vector<Lazy> promoted(std::span<PyObject* const> objects) {
   if (promoted_operands(objects, absl::MakeSpan(out))) return out;
   if (PyErr_Occurred()) throw py::error_already_set();
   throw py::type_error("a Tensor, number or array is needed");
-}
-
-// Functions in the middle of programs, by the number in their operand. The interpreter's lock guards it.
-HashMap<uint64_t, py::function>& callbacks() {
-  static auto* const table = new HashMap<uint64_t, py::function>;
-  return *table;
 }
 
 py::list type_list(std::span<const lazy::Typed> types) {
@@ -459,12 +453,13 @@ void add_transforms(py::module_& m) {
         return py::make_tuple(to_list(std::move(r.outputs)), std::move(grads));
       },
       "What the function gives, and the gradients of the first of it.");
-  m.def("vmap",
-        [](const py::function& f, const py::sequence& args, const std::vector<bool>& batched, int64_t size) {
-          std::vector<bool> lanes_differ;
-          py::list results = to_list(lazy::vmap(flat(f), from_sequence(args), batched, size, &lanes_differ));
-          return py::make_tuple(std::move(results), lanes_differ);
-        });
+  m.def("vmap", [](const py::function& f, const py::sequence& args, const std::vector<bool>& batched,
+                   int64_t size, std::string axis_name) {
+    std::vector<bool> lanes_differ;
+    py::list results =
+        to_list(lazy::vmap(flat(f), from_sequence(args), batched, size, &lanes_differ, std::move(axis_name)));
+    return py::make_tuple(std::move(results), lanes_differ);
+  });
   m.def("checkpoint", [](const py::function& f, const py::sequence& args) {
     return to_list(lazy::checkpoint(flat(f), from_sequence(args)));
   });
@@ -609,50 +604,6 @@ void add_transforms(py::module_& m) {
       },
       "Whether two Tensors are one value, or made alike of the same values and of equal numbers.");
   m.def("why_unknown", [](const py::object& x) { return lazy::why_unknown(lazy_of(x.ptr()).value); });
-  m.def(
-      "callback_operand",
-      [](py::function f) {
-        // Its number in a buffer that takes it out of the table.
-        static uint64_t last = 0;
-        auto owned = std::make_unique<uint64_t>(++last);
-        callbacks().try_emplace(*owned, std::move(f));
-        uint64_t* const number = owned.release();
-        const auto release = [number] {
-          py::gil_scoped_acquire gil;
-          const auto it = callbacks().find(*number);
-          const py::function dropped = std::move(it->second);
-          callbacks().erase(it);
-          delete number;
-        };
-        return to_object({lazy::from_foreign(hlo::DType::kU64, {}, number, release), false});
-      },
-      "A scalar that stands for a Python function: the first operand of a custom_call of 'python'. The "
-      "function gets "
-      "the other operands as a list, and returns a list; it runs on the thread that runs the program.");
-  static const absl::Status registered = hlo::register_custom_call(
-      "python", [](std::span<const hlo::LiteralPtr> in, std::span<const std::shared_ptr<hlo::Literal>> out) {
-        py::gil_scoped_acquire gil;
-        py::list args;
-        const auto it = callbacks().find(static_cast<uint64_t>(in[0]->int_at(0)));
-        if (it == callbacks().end())
-          return absl::NotFoundError("a host callback was deleted before its program");
-        const py::function function = it->second;
-        for (const hlo::LiteralPtr& l : in.subspan(1))
-          args.append(to_object({lazy::from_host(l->dtype(), l->dims(), l->data()), false}));
-        const std::vector<Lazy> results = from_sequence(function(args).cast<py::sequence>());
-        if (results.size() != out.size())
-          return absl::InvalidArgumentError("the callback returned another number of arrays than declared");
-        for (size_t i = 0; i < out.size(); ++i) {
-          if (results[i].value.type() != out[i]->type())
-            return absl::InvalidArgumentError(str_cat("the callback returned ",
-                                                      hlo::to_string(*results[i].value.type()), " where ",
-                                                      hlo::to_string(*out[i]->type()), " was declared"));
-          const jit::ArrayPtr array = lazy::array(results[i].value);
-          if (out[i]->bytes() > 0) std::memcpy(out[i]->data(), array->host(), out[i]->bytes());
-        }
-        return absl::OkStatus();
-      });
-  lazy::check(registered);
 }
 
 void add_inspection(py::module_& m) {
@@ -802,6 +753,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_transforms(m);
   lamina::python::add_control(m);
   lamina::python::add_custom(m);
+  lamina::python::add_effects(m);
   lamina::python::add_dlpack(m);
   lamina::python::add_reads(m);
   lamina::python::add_tree(m);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hlo/literal.h"
+#include "lazy/axes.h"
 #include "lazy/escape.h"
 #include "lazy/scopes.h"
 #include "python/elementwise.h"
@@ -597,7 +598,8 @@ py::list to_list(std::vector<Lazy> lazies) {
 }
 
 uint64_t recording_mode() {
-  return hlo::record_state().mode | static_cast<uint64_t>(lazy::default_types().key()) << 8;
+  return hlo::record_state().mode | static_cast<uint64_t>(lazy::default_types().key()) << 8 |
+         lazy::axes_key() << 32;
 }
 
 lazy::FlatFunction flat(const py::function& f) {

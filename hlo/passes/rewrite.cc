@@ -16,19 +16,6 @@ constexpr int kMaxSweeps = 256;
 constexpr int kMaxChain = 64;
 
 bool calls_host(const Node& n) { return n.op() == Op::custom_call; }
-bool is_effect(const Node& n) { return n.op() == Op::custom_call && n.attrs().flag(Attr::has_side_effect); }
-
-bool anywhere(const Node& node, bool (*test)(const Node&)) {
-  if (test(node)) return true;
-  for (const ComputationPtr& region : regions_of(node)) {
-    if (std::any_of(region->nodes().begin(), region->nodes().end(), [&](const Node* n) { return test(*n); }))
-      return true;
-    for (const Computation* inner : regions_of(*region))
-      if (std::any_of(inner->nodes().begin(), inner->nodes().end(), [&](const Node* n) { return test(*n); }))
-        return true;
-  }
-  return false;
-}
 
 int64_t count_effects(const Computation& c) {
   return std::count_if(c.nodes().begin(), c.nodes().end(), [](const Node* n) { return has_effect(*n); });

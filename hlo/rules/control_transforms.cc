@@ -3,6 +3,7 @@
 
 #include "hlo/linalg/calls.h"
 #include "hlo/rules/custom_transforms.h"
+#include "hlo/rules/effect_transforms.h"
 #include "hlo/rules/scan_transforms.h"
 #include "hlo/rules/while_transforms.h"
 
@@ -195,6 +196,7 @@ BatchResult case_batch_index(Builder& b, const Node& node, Ops x, Marks batched,
 }
 
 BatchResult case_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
+  if (batched[0] && goes_lane_by_lane(node)) return batch_by_scan(b, node, x, batched, size);
   if (batched[0]) return case_batch_index(b, node, x, batched, size);
   Mask forced(node.num_results(), false);
   BatchResult out = all_batched(Values(node.num_results()));
@@ -252,6 +254,11 @@ JvpResult call_linearize(Builder& b, const Node& node, Ops x, Ops t) {
     // Nothing is kept: the linear call computes what it needs from the operands once more.
     absl::StatusOr<ComputationPtr> linear = Computation::make(derived->body->parameters(), roots.subspan(n));
     if (!get_or_fail(b, linear)) return failed;
+    const auto has_effect = [](const Node* each) { return anywhere(*each, is_effect); };
+    if (std::any_of((*linear)->nodes().begin(), (*linear)->nodes().end(), has_effect)) {
+      linear = without_effects(**linear);
+      if (!get_or_fail(b, linear)) return failed;
+    }
     if (roots.size() == n) return {Values(n), results_of(b, node, x)};
     const Values tangents = call_like(b, node, *linear, joined(x, picked(t, marks)));
     if (!b.ok()) return failed;
@@ -321,6 +328,13 @@ JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   if (const linalg::Routine* routine = routine_of(node); routine && routine->jvp)
     return routine->jvp(b, node, x, t);
   JvpResult out{Values(node.num_results()), {}};
+  if (is_effect(node) && node.num_results() > 1) {
+    b.fail(
+        absl::InvalidArgumentError("io_callback has no derivative, and its arguments depend on what is "
+                                   "differentiated: give the function around "
+                                   "it a custom_jvp or custom_vjp, or pass stop_gradient of them"));
+    return out;
+  }
   if (!node.attrs().has(Attr::rule)) {
     for (uint32_t i = 0; i < node.num_results(); ++i)
       if (has_tangent(node.result_type(i)))
@@ -353,13 +367,17 @@ Values custom_call_transpose(Builder& b, const Node& node, Ops x, Marks linear, 
 
 BatchResult custom_call_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
   if (routine_of(node)) return linalg::batch_call(b, node, x, batched, size);
+  const bool token = is_effect(node) && x.size() > 1 && node.operand_type(1)->is_scalar();
+  if (token) return effect_batch(b, node, x, batched, size);
+  if (node.attrs().has(Attr::vmap_method) && !batched[0]) return callback_batch(b, node, x, batched, size);
   if (!node.attrs().has(Attr::rule) && !node.attrs().flag(Attr::has_side_effect))
     return batch_by_scan(b, node, x, batched, size);
   b.fail(absl::UnimplementedError(
       node.attrs().has(Attr::rule)
           ? "cannot batch the linear part of a function with a custom vjp; batch the function, or its vjp"
-          : "cannot batch a host callback with side effects: its effects would have no order; call it in a "
-            "scan"));
+          : "cannot batch a host callback with side effects and no token: its effects would have no order; "
+            "call it "
+            "in a scan"));
   return all_batched(Values(node.num_results()));
 }
 

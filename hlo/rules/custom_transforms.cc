@@ -414,9 +414,13 @@ BatchResult custom_rule_batch(Builder& b, const Node& call, Ops x, Marks batched
   const std::shared_ptr<CustomRule> rule = rule_of(b, call);
   if (!rule) return out;
   if (rule->has_batch()) return batched_by_rule(b, *rule, call, x, batched, size);
-  // A result that is the same in every lane may have a tangent per lane.
-  bool differs = false;
+  // A result that is the same in every lane may have a tangent per lane. Where collectives make it one, its
+  // cotangent is the sum over the lanes, as it is of what they exchange.
+  const bool exchanges =
+      anywhere(call, [](const Node& n) { return n.def().family == OpFamily::kCollective; });
+  bool differs = exchanges;
   for (size_t i = 0; i < x.size(); ++i) differs |= batched[i] && has_tangent(x[i].type());
+  if (exchanges && rule->kind() == CustomRule::Kind::kVjp) differs = false;
   Mask per_lane;
   for (const Type* type : result_types(call)) per_lane.push_back(differs && has_tangent(type));
   const absl::StatusOr<BatchComputation> body =

@@ -4,6 +4,7 @@
 
 #include "hlo/hash_map.h"
 #include "hlo/location.h"
+#include "hlo/rules/effect_transforms.h"
 #include "hlo/rules/transform_memo.h"
 
 namespace lamina::hlo {
@@ -105,11 +106,14 @@ JvpGraph jvp_graph(Builder& b, std::span<const Value> outputs, std::span<const V
     NodeScope scope(*n);
     Made result;
     result.tangents.resize(n->num_results());
+    const bool known = n->data() && !n->closed();
     if (moving) {
       const OpDef& def = n->def();
       const JvpRule rule = mode == JvpMode::kLinearize && def.linearize ? def.linearize : def.jvp;
       Builder own;
-      JvpResult r = rule(own, *n, operands, operand_tangents);
+      const bool ran = known && !is_effect(*n) && anywhere(*n, is_effect);
+      const Value again = ran ? without_effects(own, *n) : Value();
+      JvpResult r = own.ok() ? rule(own, ran ? *again.node() : *n, operands, operand_tangents) : JvpResult{};
       if (!own.ok()) {
         fail_at(b, own.status(), *n);
         return {Values(outputs.size()), Values(outputs.size())};
@@ -118,7 +122,9 @@ JvpGraph jvp_graph(Builder& b, std::span<const Value> outputs, std::span<const V
       for (uint32_t i = 0; i < n->num_results(); ++i)
         if (has_tangent(n->result_type(i))) result.tangents[i] = std::move(r.tangents[i]);
     }
-    if (changed && result.primals.empty()) result.primals = results_of(b, *n, operands);
+    // An effect that has happened is not to happen again.
+    const bool happened = known && anywhere(*n, is_effect);
+    if (changed && result.primals.empty() && !happened) result.primals = results_of(b, *n, operands);
     if (!b.ok()) return {Values(outputs.size()), Values(outputs.size())};
     made.emplace(n, std::move(result));
   }

@@ -1,6 +1,9 @@
 #include "hlo/rules/transform_support.h"
 
+#include <algorithm>
 #include <cstdlib>
+
+#include "hlo/printer.h"
 
 namespace lamina::hlo {
 
@@ -90,6 +93,32 @@ BatchResult batch_by_scan(Builder& b, const Node& node, std::span<const Value> o
   Values out = b.scan(*body, carries, xs, size, false);
   if (!b.ok()) return all_batched(Values(node.num_results()));
   return all_batched(Values(out.begin() + carries.size(), out.end()));
+}
+
+Value joined_token(Builder& b, const Value& token) {
+  if (!token || token.rank() == 0) return token;
+  return b.reduce(token, Op::maximum, b.scalar_int(token.dtype(), 0), all_dims(token.rank()));
+}
+
+bool anywhere(const Node& node, bool (*test)(const Node&)) {
+  if (test(node)) return true;
+  for (const ComputationPtr& region : regions_of(node)) {
+    if (std::any_of(region->nodes().begin(), region->nodes().end(), [&](const Node* n) { return test(*n); }))
+      return true;
+    for (const Computation* inner : regions_of(*region))
+      if (std::any_of(inner->nodes().begin(), inner->nodes().end(), [&](const Node* n) { return test(*n); }))
+        return true;
+  }
+  return false;
+}
+
+bool is_effect(const Node& node) {
+  return node.op() == Op::custom_call && node.attrs().flag(Attr::has_side_effect);
+}
+
+bool goes_lane_by_lane(const Node& node) {
+  return anywhere(node, is_effect) &&
+         !anywhere(node, [](const Node& n) { return n.def().family == OpFamily::kCollective; });
 }
 
 std::optional<Op> region_op(const Computation& region) {

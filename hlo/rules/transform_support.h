@@ -66,6 +66,15 @@ BatchResult all_batched(Values results);
 BatchResult batch_by_scan(Builder& b, const Node& node, std::span<const Value> operands,
                           std::span<const bool> batched, int64_t size);
 
+// The token of effects of all lanes as one, where lanes had one each.
+Value joined_token(Builder& b, const Value& token);
+// Whether the test holds for the node, or for one within its regions.
+bool anywhere(const Node& node, bool (*test)(const Node&));
+bool is_effect(const Node& node);  // a host callback with effects
+// Whether lanes that go different ways must do so one after the other, for what they do on their way; lanes
+// that exchange values go together.
+bool goes_lane_by_lane(const Node& node);
+
 // The op of a region (a, b) -> op(a, b), if it is one elementwise op of its two parameters.
 std::optional<Op> region_op(const Computation& region);
 // A region (a..., b...) -> (a + b)....

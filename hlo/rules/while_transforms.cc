@@ -285,6 +285,7 @@ BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int6
   if (!lanes) return out;
   const Values carries = lanes_carries(b, *lanes, x, batched, size);
   if (!b.ok()) return out;
+  if (carries.size() > x.size() && goes_lane_by_lane(node)) return batch_by_scan(b, node, x, batched, size);
   Values results = record_loop(b, lanes->loop, carries);
   if (!b.ok()) return out;
   results.resize(x.size());

@@ -545,7 +545,8 @@ class Writer {
 }  // namespace
 
 bool can_write(Op op) {
-  return static_cast<int>(op) < kNumStaticOps && op != Op::leaf && op != Op::parameter;
+  return static_cast<int>(op) < kNumStaticOps && op != Op::leaf && op != Op::parameter &&
+         op_def(op).family != OpFamily::kCollective;
 }
 
 absl::StatusOr<std::string> write(const Computation& computation, const WriteOptions& options) {

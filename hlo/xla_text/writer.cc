@@ -319,7 +319,9 @@ class Writer {
 
 }  // namespace
 
-bool can_write(Op op) { return op != Op::leaf && op != Op::parameter; }
+bool can_write(Op op) {
+  return op != Op::leaf && op != Op::parameter && op_def(op).family != OpFamily::kCollective;
+}
 
 absl::StatusOr<std::string> write(const Computation& computation, const WriteOptions& options) {
   const GraphLock lock;

@@ -60,6 +60,12 @@ std::string_view note(Op op) {
       return "StableHLO and XLA have while loops: written as one, and recognized when read";
     case Op::call:
       return "a private function; HLO: a computation";
+    case Op::all_gather:
+    case Op::all_reduce:
+    case Op::all_to_all:
+    case Op::collective_permute:
+    case Op::reduce_scatter:
+      return "between the lanes of a named axis: its vmap replaces it, and without one it has no value";
     default:
       return "";
   }

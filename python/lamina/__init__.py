@@ -3,9 +3,9 @@
 ``import lamina as lm``, ``import lamina.numpy as lnp``. Importing loads neither NumPy nor LLVM.
 """
 
-from lamina import _missing, _tensor, cache, checkpoint_policies, custom_derivatives, tree
-from lamina._callback import pure_callback
-from lamina._checks import checks
+from lamina import _missing, _tensor, cache, checkpoint_policies, custom_derivatives, debug, tree
+from lamina._callback import effects_barrier, io_callback, pure_callback
+from lamina._checks import checks, debug_nans
 from lamina._core import Tensor
 from lamina._custom import closure_convert, custom_gradient, custom_jvp, custom_vjp
 from lamina._devices import default_backend, device_get, device_put, named_call, named_scope
@@ -54,14 +54,18 @@ __all__ = [
     "custom_gradient",
     "custom_jvp",
     "custom_vjp",
+    "debug",
+    "debug_nans",
     "default_backend",
     "default_dtypes",
     "device_get",
     "device_put",
     "disable_jit",
+    "effects_barrier",
     "eval_shape",
     "grad",
     "hessian",
+    "io_callback",
     "jacfwd",
     "jacobian",
     "jacrev",
@@ -87,6 +91,7 @@ __getattr__ = _missing.attributes(
     "lamina",
     (
         "custom_batching",
+        "experimental",
         "flatten_util",
         "numpy",
         "lax",

@@ -85,6 +85,11 @@ def _watched(index: Tensor, allowed: _Range) -> Tensor:
     from lamina._callback import pure_callback
 
     place, mode = _place(), _checks.index_mode()
+    if mode == "record":
+        from lamina.experimental.checkify import index_check
+
+        index_check(index, allowed.low, allowed.size, allowed.of, place)
+        return index
 
     def look(values: Any) -> Any:
         try:

@@ -30,7 +30,7 @@ def is_open() -> bool:
 
 
 @contextlib.contextmanager
-def checks(reads: str = "raise", index: str = "raise") -> Iterator[None]:
+def checks(reads: str = "raise", index: str = "raise", nan: str = "off") -> Iterator[None]:
     """What is traced and called inside the block, or inside a function it decorates, is checked.
 
     `reads`: what a jitted function uses besides its arguments is seen anew at each call, except for some things that
@@ -42,8 +42,12 @@ def checks(reads: str = "raise", index: str = "raise") -> Iterator[None]:
     silently means the nearest element or none, raises IndexError when the program runs, with its value, the axis, its
     size and the line. Functions are traced once more for this, and run slower.
 
-    Each is ``"raise"``, ``"warn"`` (a warning instead) or ``"off"``; ValueError for any other. Blocks nest; other
-    threads are not concerned.
+    `nan`: a NaN that an operation made among the results of what runs (a jitted call, or what is computed at once)
+    raises FloatingPointError with the first such operation and its line, forward and backward. Only then is the program
+    run once more, step by step; otherwise it has its usual speed.
+
+    Each is ``"raise"``, ``"warn"`` (a warning instead; not of `nan`) or ``"off"``; ValueError for any other. Blocks
+    nest; other threads are not concerned.
 
     >>> with lm.checks():
     ...     trainer.step(batch)
@@ -51,14 +55,36 @@ def checks(reads: str = "raise", index: str = "raise") -> Iterator[None]:
     for name, mode in (("reads", reads), ("index", index)):
         if mode not in _MODES:
             raise ValueError(f"{name} must be 'off', 'warn' or 'raise', not {mode!r}")
+    if nan not in ("off", "raise"):
+        raise ValueError(f"nan must be 'off' or 'raise', not {nan!r}")
     saved = _modes.reads, _modes.index
     _modes.reads, _modes.index = reads, index
+    looked = _core.set_nan_checks(nan == "raise")
     _core.add_check_scopes(1)
     try:
         yield
     finally:
         _core.add_check_scopes(-1)
+        _core.set_nan_checks(looked)
         _modes.reads, _modes.index = saved
+
+
+def debug_nans(on: bool = True) -> contextlib.AbstractContextManager[None]:
+    """``checks(nan="raise")`` and nothing else, inside the block; with False, not."""
+    return checks(_modes.reads, _modes.index, "raise" if on else "off")
+
+
+@contextlib.contextmanager
+def recording_indices(on: bool) -> Iterator[None]:
+    """Has indices checked as part of a result (lamina.experimental.checkify), or as they were around it."""
+    saved = _modes.index
+    _modes.index = "record" if on else saved
+    _core.add_check_scopes(1)
+    try:
+        yield
+    finally:
+        _core.add_check_scopes(-1)
+        _modes.index = saved
 
 
 def index_mode() -> str:

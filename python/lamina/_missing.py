@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 _DEVICES = "there is one device, the CPU: leave it out"
-_NAMED_AXES = "vmap has no named axes: return the value and reduce over the lanes outside (.sum(0), .mean(0))"
 _NUMPY_ONLY = "NumPy's takes Tensors outside transforms, and gives NumPy arrays"
 _KEYS = "random numbers come from explicit keys: "
 
@@ -21,23 +20,7 @@ _INSTEAD: dict[str, dict[str, str]] = {
         "ensure_compile_time_eval": "compute it outside the traced function; its value is then a constant",
         "live_arrays": "lamina.cache.show tells what is compiled; memory belongs to the Tensors that you hold",
         "make_jaxpr": "use lamina.jit(f).lower(*args), which prints the program",
-        "pmap": "use lamina.vmap: there is one device",
-    },
-    "lamina.lax": {
-        **{
-            n: _NAMED_AXES
-            for n in (
-                "all_gather",
-                "all_to_all",
-                "axis_index",
-                "axis_size",
-                "pmax",
-                "pmean",
-                "pmin",
-                "ppermute",
-                "psum",
-            )
-        },
+        "pmap": "use lamina.vmap, with an axis_name for collectives: there is one device",
     },
     "lamina.numpy": {
         "asmatrix": "use 2-d arrays and @",

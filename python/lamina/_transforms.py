@@ -507,14 +507,31 @@ def _axes_of(axes: Any, tree: Any, what: str) -> list[int | None]:
     return [a for i, (x, t) in enumerate(zip(mine[0], theirs[0])) for a in _axes_of(x, t, f"{what}[{i}]")]
 
 
-def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_size: int | None = None) -> Any:
+def vmap(
+    f: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+) -> Any:
     """`f` over a batch axis of its arguments, lane by lane, with the bits of a loop.
 
     `in_axes`: the axis per argument (None: not batched), a prefix of the arguments' structure; `out_axes` likewise,
     where None is for a result that is the same for every lane (ValueError where it is not). `axis_size`: the number
     of lanes, needed only where no argument is batched. What `f` writes to a batched argument, the caller's Tensor gets
     along that axis; ValueError for a value per lane written to one that is not batched.
+
+    `axis_name`, hashable, names the axis for the collectives of `lamina.lax` (psum, all_gather, axis_index, ...) in what
+    `f` calls; an inner axis of the same name hides it. `spmd_axis_name` names axes of a mesh that the batch is spread
+    over: on one device it changes nothing.
     """
+    from lamina import _axes
+
+    name = None if axis_name is None else _axes.key(axis_name)
+    if spmd_axis_name is not None:
+        for one in spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,):
+            _axes.key(one)
 
     @functools.wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -552,7 +569,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_siz
             raise ValueError(f"vmap got batch axes of different sizes: {text}")
         flat = _Flat(f, treedef)
         (size,) = sizes
-        outputs, differs = _core.vmap(flat, leaves, [a is not None for a in axes], size)
+        outputs, differs = _core.vmap(flat, leaves, [a is not None for a in axes], size, name or "")
         if flat.written:
             n = len(outputs) - len(flat.written)
             for k, i in enumerate(flat.written, n):

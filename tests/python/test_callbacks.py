@@ -128,3 +128,67 @@ def test_results_must_be_as_described(returned, message):
 def test_a_description_needs_shape_and_dtype():
     with pytest.raises(TypeError, match="shape and dtype"):
         lm.pure_callback(np.sort, "float32", X)
+
+
+@pytest.mark.parametrize(
+    ("method", "shapes"),
+    [
+        ("sequential", [((3,), ())] * 4),
+        ("sequential_unrolled", [((3,), ())] * 4),
+        ("expand_dims", [((4, 3), (1,))]),
+        ("broadcast_all", [((4, 3), (4,))]),
+        ("legacy_vectorized", [((4, 3), ())]),
+    ],
+)
+def test_vmap_by_the_method_that_is_asked_for(method, shapes):
+    seen = []
+
+    def f(x, y):
+        seen.append((x.shape, y.shape))
+        if method == "expand_dims":
+            y = y.reshape(-1, 1)
+        return x + (y[:, None] if method == "broadcast_all" else y)
+
+    def g(x, y):
+        return lm.pure_callback(f, lm.ShapeDtype((3,), "float32"), x, y, vmap_method=method)
+
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for h in (lm.vmap(g, (0, None)), lm.jit(lm.vmap(g, (0, None)))):
+        seen.clear()
+        np.testing.assert_array_equal(np.asarray(h(lnp.asarray(x), 5.0)), x + 5)
+        assert seen == shapes
+
+
+def test_methods_of_vmap_nest_and_have_names():
+    seen = []
+
+    def f(x, y):
+        seen.append((x.shape, y.shape))
+        return x * y
+
+    def g(x, y):
+        return lm.pure_callback(f, lm.ShapeDtype((), "float32"), x, y, vmap_method="expand_dims")
+
+    x, y = np.arange(2, dtype=np.float32), np.arange(3, dtype=np.float32)
+    out = lm.vmap(lm.vmap(g, (None, 0)), (0, None))(lnp.asarray(x), lnp.asarray(y))
+    np.testing.assert_array_equal(np.asarray(out), np.outer(x, y))
+    assert seen == [((2, 1), (1, 3))]
+    seen.clear()
+    lm.vmap(lambda a: lm.pure_callback(np.sin, lm.ShapeDtype((), "float32"), a, vectorized=True))(
+        lnp.asarray(y)
+    )
+    with pytest.raises(ValueError, match="vmap_method is None or one of"):
+        lm.pure_callback(np.sin, X, X, vmap_method="parallel")
+
+
+def test_a_callback_computes_outside_of_what_is_being_recorded():
+    """A value asked for inside a vmap runs its callback, which is no part of the vmap."""
+    out = lm.vmap(
+        lambda x: (
+            x
+            + float(
+                lm.pure_callback(lambda a: np.float32(float(lnp.sum(lnp.asarray(a)))), X[0], lnp.asarray(X))
+            )
+        )
+    )(lnp.ones(2))
+    np.testing.assert_array_equal(np.asarray(out), [7.0, 7.0])

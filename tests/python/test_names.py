@@ -286,7 +286,6 @@ def test_files_and_print(tmp_path):
         ("lnp.meen", "did you mean mean"),
         ("lnp.matrix", "use 2-d arrays"),
         ("lnp.busday_count", "outside transforms"),
-        ("lm.lax.psum", "named axes"),
         ("lm.nn.rellu", "did you mean relu"),
         ("lm.random.seed", "lamina.random.key"),
         ("lm.pmap", "lamina.vmap"),

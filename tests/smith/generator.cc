@@ -66,6 +66,8 @@ class Smith {
       case OpFamily::kRandom:
         made = random_bits();
         break;
+      case OpFamily::kCollective:
+        break;  // no value outside a vmap
       case OpFamily::kControl:
         made = control(op);
         break;
@@ -576,7 +578,10 @@ class Smith {
 
 }  // namespace
 
-bool in_smith(Op op) { return op != Op::parameter && op != Op::leaf && op != Op::custom_call; }
+bool in_smith(Op op) {
+  return op != Op::parameter && op != Op::leaf && op != Op::custom_call &&
+         op_def(op).family != OpFamily::kCollective;
+}
 
 ComputationPtr random_program(uint64_t seed, const SmithOptions& options) {
   // Far apart, so that seeds do not share a stretch of one sequence.

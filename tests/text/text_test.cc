@@ -28,13 +28,14 @@ ComputationPtr parse_or_fail(const std::string& text) {
   return *c;
 }
 
-// Runs on the host, and tokens have no literals.
+// Runs on the host or belongs to a vmap, and tokens have no literals.
 bool can_run(const Computation& c) {
   std::vector<const Computation*> all = regions_of(c);
   all.push_back(&c);
   for (const Computation* each : all) {
     for (const Node* n : each->nodes())
-      if (n->op() == Op::custom_call || n->type()->is_token()) return false;
+      if (n->op() == Op::custom_call || n->def().family == OpFamily::kCollective || n->type()->is_token())
+        return false;
     for (const Value& p : each->parameters())
       if (!p.type()->is_array()) return false;
   }

@@ -415,6 +415,38 @@ constexpr WrongConvolution kConvolution[] = {
      "spatial dimension 0 is too large"},
 };
 
+constexpr Wrong kCollective[] = {
+    {"f32[2]; f32[]", "all_gather(p0, p1), axis_name=\"i\", axis_size=2", "the lane must be s32[], not f32[]"},
+    {"f32[2]; s32[]", "all_gather(p0, p1), axis_name=\"\", axis_size=2", "names no axis"},
+    {"f32[2]; s32[]", "all_gather(p0, p1), axis_name=\"i\", axis_size=-1", "axis_size -1 is negative"},
+    {"f32[2]; s32[]", "all_gather(p0, p1), axis_name=\"i\", axis_size=2, dimension=2",
+     "dimension [2] must lie in 0..1 for rank 2"},
+    {"f32[2]; s32[]", "all_reduce(p0, p1), axis_name=\"i\", axis_size=2, reduction=\"mean\"",
+     "reduction is add, maximum or minimum, not 'mean'"},
+    {"f32[2]; s32[]",
+     "all_reduce(p0, p1), axis_name=\"i\", axis_size=2, reduction=\"add\", replica_groups=[0,1]",
+     "replica_groups and group_size belong together"},
+    {"f32[2]; s32[]",
+     "all_reduce(p0, p1), axis_name=\"i\", axis_size=2, reduction=\"add\", replica_groups=[0], group_size=1",
+     "replica_groups [0] has 1 entries where 2 are needed"},
+    {"f32[2]; s32[]",
+     "all_reduce(p0, p1), axis_name=\"i\", axis_size=2, reduction=\"add\", replica_groups=[0,0], group_size=1",
+     "names dimension 0 twice"},
+    {"f32[2]; s32[]",
+     "all_reduce(p0, p1), axis_name=\"i\", axis_size=3, reduction=\"add\", replica_groups=[0,2,1], group_size=2",
+     "groups of 2 lanes do not divide an axis of 3"},
+    {"f32[3]; s32[]", "reduce_scatter(p0, p1), axis_name=\"i\", axis_size=2",
+     "dimension 0 of size 3 must have one element for each of 2 lanes of axis 'i'"},
+    {"f32[3]; s32[]", "all_to_all(p0, p1), axis_name=\"i\", axis_size=2",
+     "split_dimension 0 of size 3 must have one element for each of 2 lanes"},
+    {"f32[2]; s32[]", "all_to_all(p0, p1), axis_name=\"i\", axis_size=2, concat_dimension=1",
+     "concat_dimension [1] must lie in 0..0"},
+    {"f32[2]; s32[]", "collective_permute(p0, p1), axis_name=\"i\", axis_size=2, sources=[0]",
+     "sources [0] has 1 entries where 2 are needed"},
+    {"f32[2]; s32[]", "collective_permute(p0, p1), axis_name=\"i\", axis_size=2, sources=[1,1]",
+     "names dimension 1 twice"},
+};
+
 constexpr Wrong kControl[] = {
     {"f32[]", "while(p0), cond=one, body=one", "cond: results 0 is f32[] where pred[] is needed"},
     {"f32[]", "while(p0), cond=test, body=test", "body: results 0 is pred[] where f32[] is needed"},
@@ -460,6 +492,7 @@ TEST_CASE("wrong operations on shapes", "[text]") { check_all(kShape); }
 TEST_CASE("wrong slices, gathers and scatters", "[text]") { check_all(kIndexing); }
 TEST_CASE("wrong reductions, windows and sorts", "[text]") { check_all(kReduction); }
 TEST_CASE("wrong dots", "[text]") { check_all(kLinear); }
+TEST_CASE("wrong exchanges between lanes", "[text]") { check_all(kCollective); }
 TEST_CASE("wrong loops, branches, calls and random bits", "[text]") { check_all(kControl); }
 TEST_CASE("wrong convolutions", "[text]") {
   for (const WrongConvolution& w : kConvolution) {

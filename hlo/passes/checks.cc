@@ -1,0 +1,158 @@
+#include "hlo/passes/checks.h"
+
+#include "hlo/hash_map.h"
+#include "hlo/rules/scan_transforms.h"
+#include "hlo/rules/transform_support.h"
+
+namespace lamina::hlo {
+namespace {
+
+using Ops = std::span<const Value>;
+
+void insert_at(Values& list, size_t at, const Value& v) {
+  list.insert(list.begin() + static_cast<ptrdiff_t>(at), v);
+}
+
+// Rebuilds a computation; `error_` is the number so far.
+class Checker {
+ public:
+  Checker(const CheckOptions& options, Value error) : options_(options), error_(std::move(error)) {}
+  const Value& error() const { return error_; }
+
+  Values remake(Builder& b, const Node& n, Ops x) {
+    if (options_.user && is_check(n)) return {user_check(b, n, x)};
+    Values out = with_regions(b, n, x);
+    if (!b.ok()) return out;
+    if (options_.division && (n.op() == Op::divide || n.op() == Op::remainder))
+      fail_where(b, b.compare(x[1], b.zeros_like(x[1]), "EQ"), n, "division");
+    // What only passes values on made none.
+    const OpFamily family = n.def().family;
+    if (options_.nan && family != OpFamily::kStructure && family != OpFamily::kShape)
+      for (const Value& v : out)
+        if (v.type()->is_array() && is_inexact(v.dtype())) fail_where(b, b.compare(v, v, "NE"), n, "nan");
+    return out;
+  }
+
+ private:
+  static bool is_check(const Node& n) {
+    return n.op() == Op::custom_call && n.attrs().string(Attr::call_target_name) == kCheckTarget;
+  }
+
+  Value none_so_far(Builder& b) const { return b.compare(error_, b.scalar_int(DType::kS32, 0), "EQ"); }
+
+  // An error where any element of `wrong` holds.
+  void fail_where(Builder& b, const Value& wrong, const Node& n, std::string_view what) {
+    if (!wrong) return;
+    const Value any = b.reduce(wrong, Op::or_, b.scalar_int(DType::kBool, 0), all_dims(wrong.rank()));
+    const Value number = b.scalar_int(DType::kS32, options_.number(n, what));
+    error_ = b.select(b.and_(any, none_so_far(b)), number, error_);
+  }
+
+  // Its token, as it came.
+  Value user_check(Builder& b, const Node& n, Ops x) {
+    const Value failed = b.and_(b.not_(x[2]), none_so_far(b));
+    const Value number = b.scalar_int(DType::kS32, n.attrs().integer(Attr::index));
+    if (x.size() == 3) {
+      error_ = b.select(failed, number, error_);
+      return x[1];
+    }
+    Values operands{error_, x[0]};
+    operands.insert(operands.end(), x.begin() + 3, x.end());
+    std::vector<const Type*> types;
+    for (const Value& v : operands) types.push_back(v.type());
+    const auto keep = record_region(types, [](Builder&, Ops p) { return Values{p[0]}; });
+    const auto tell = record_region(types, [&](Builder& inner, Ops p) {
+      return inner.make_multi(Op::custom_call, p.subspan(1),
+                              intern_attrs({{Attr::call_target_name, std::string(kFailedTarget)},
+                                            {Attr::result_types, std::vector<const Type*>{p[0].type()}}}));
+    });
+    if (!get_or_fail(b, keep) || !get_or_fail(b, tell)) return x[1];
+    error_ = b.conditional(b.convert(failed, DType::kS32), {{*keep, *tell}}, operands)[0];
+    return x[1];
+  }
+
+  ComputationPtr checked(Builder& b, const ComputationPtr& c, size_t parameter, size_t result) {
+    const absl::StatusOr<ComputationPtr> made = with_checks(*c, options_, parameter, result);
+    return get_or_fail(b, made) ? *made : nullptr;
+  }
+
+  // The node with the error among its operands and results where it has regions that are checked.
+  Values with_regions(Builder& b, const Node& n, Ops x) {
+    const Attrs& a = n.attrs();
+    Values operands(x.begin(), x.end());
+    const auto results = [&](size_t at, const Attrs* attrs) {
+      Values out = b.make_multi(n.op(), operands, attrs);
+      if (!b.ok()) return out;
+      error_ = out[at];
+      out.erase(out.begin() + static_cast<ptrdiff_t>(at));
+      return out;
+    };
+    const size_t last = n.num_results();
+    if (n.op() == Op::call && !a.has(Attr::rule) && !a.has(Attr::direction)) {
+      const ComputationPtr body = checked(b, a.computation(Attr::body), x.size(), last);
+      operands.push_back(error_);
+      return b.ok() ? results(last, with_attr(a, Attr::body, body)) : operands;
+    }
+    if (n.op() == Op::case_) {
+      std::vector<ComputationPtr> branches;
+      for (const ComputationPtr& c : a.computations(Attr::branches))
+        branches.push_back(checked(b, c, x.size() - 1, last));
+      operands.push_back(error_);
+      return b.ok() ? results(last, with_attr(a, Attr::branches, std::move(branches))) : operands;
+    }
+    if (n.op() == Op::scan) {
+      const auto carries = static_cast<size_t>(a.integer(Attr::num_carry));
+      const ComputationPtr body = checked(b, a.computation(Attr::body), carries, carries);
+      insert_at(operands, carries, error_);
+      return b.ok() ? results(carries, with_attr(*with_attr(a, Attr::body, body), Attr::num_carry,
+                                                 static_cast<int64_t>(carries + 1)))
+                    : operands;
+    }
+    if (n.op() == Op::while_) {
+      const ComputationPtr body = checked(b, a.computation(Attr::body), x.size(), last);
+      const Computation& test = *a.computation(Attr::cond);
+      Values parameters(test.parameters().begin(), test.parameters().end());
+      parameters.push_back(make_parameter(error_.type()));
+      const absl::StatusOr<ComputationPtr> cond = Computation::make(parameters, test.roots());
+      if (!get_or_fail(b, cond)) return operands;
+      operands.push_back(error_);
+      return b.ok() ? results(last, with_attr(*with_attr(a, Attr::body, body), Attr::cond, *cond)) : operands;
+    }
+    return results_of(b, n, x);
+  }
+
+  const CheckOptions& options_;
+  Value error_;
+};
+
+}  // namespace
+
+absl::StatusOr<ComputationPtr> with_checks(const Computation& c, const CheckOptions& options,
+                                           size_t parameter, size_t result) {
+  GraphLock lock;
+  HashMap<const Node*, Values> made;
+  for (const Value& p : c.parameters()) made[p.node()] = {p};
+  const Value start = make_parameter(scalar_type(DType::kS32));
+  Checker checker(options, start);
+  Builder b;
+  // What users check is told before what only follows from it.
+  std::vector<Value> ends;
+  for (Node* n : c.nodes())
+    if (anywhere(*n, is_effect)) ends.push_back(Value(n));
+  ends.insert(ends.end(), c.roots().begin(), c.roots().end());
+  for (const Node* n : postorder(ends)) {
+    if (made.contains(n)) continue;
+    Values operands;
+    for (Operand o : n->operands()) operands.push_back(made.at(o.node())[o.index()]);
+    NodeScope scope(*n);
+    made[n] = checker.remake(b, *n, operands);
+    if (!b.ok()) return b.status();
+  }
+  Values parameters(c.parameters().begin(), c.parameters().end()), roots;
+  for (const Value& r : c.roots()) roots.push_back(made.at(r.node())[r.index()]);
+  insert_at(parameters, parameter, start);
+  insert_at(roots, result, checker.error());
+  return Computation::make(parameters, roots);
+}
+
+}  // namespace lamina::hlo
