@@ -128,6 +128,9 @@ DiskCache::Contents KernelStore::clear_disk() {
 void KernelStore::set_generator_options(CodeGeneratorOptions options) {
   std::lock_guard turn(turn_);
   options_ = std::move(options);
+  missing_ = absl::OkStatus();  // it may be where they say
+  std::lock_guard lock(mutex_);
+  unavailable_.clear();
 }
 
 KernelStats KernelStore::stats() const {

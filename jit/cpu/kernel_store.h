@@ -78,6 +78,7 @@ class KernelStore {
   void set_compiling(bool on) { compiling_.store(on); }
   // When true, a kernel is compiled before its first run.
   void set_eager(bool on) { eager_.store(on); }
+  // Of the code generator, if there is none yet: it is looked for again.
   void set_generator_options(CodeGeneratorOptions options);
   // Where code is kept between processes; none for an empty name.
   void set_cache_directory(std::string directory);

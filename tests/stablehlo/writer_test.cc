@@ -39,6 +39,9 @@ bool changes(const Computation& c) {
       return true;
     for (const Attr a : {Attr::instance, Attr::rule, Attr::has_side_effect})
       if (n->attrs().has(a)) return true;
+    // What reverse mode keeps of a loop, and which loop a call is the derivative of.
+    if (n->op() == Op::while_ && n->attrs().has(Attr::length)) return true;
+    if (n->op() == Op::call && n->attrs().has(Attr::direction)) return true;
     for (const ComputationPtr& r : regions_of(*n))
       if (changes(*r)) return true;
   }
