@@ -494,4 +494,6 @@ CASES: list[Case] = [
 
 # Ops with no arithmetic of their own.
 STRUCTURE = {"parameter", "leaf", "constant", "identity"}
-OPS = {c.op for c in CASES} | STRUCTURE
+# Between the lanes of a named axis: tests/python/test_named_axes.py.
+COLLECTIVE = {"all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter"}
+OPS = {c.op for c in CASES} | STRUCTURE | COLLECTIVE

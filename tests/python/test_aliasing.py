@@ -160,7 +160,23 @@ ROWS = {
 }
 
 # What gives no Tensors of its own, or is meant to share.
+COLLECTIVES = [
+    *(
+        "all_gather",
+        "all_to_all",
+        "axis_index",
+        "axis_size",
+        "pbroadcast",
+        "pmax",
+        "pmean",
+        "pmin",
+        "ppermute",
+    ),
+    *("pshuffle", "psum", "psum_scatter", "pswapaxes"),
+]
 LEFT_OUT = {
+    "frompyfunc": "gives a function",
+    **dict.fromkeys(COLLECTIVES, "stands inside vmap, whose results are new"),
     "get_printoptions": "gives no Tensor",
     "load": "reads a file",
     "save": "writes a file",

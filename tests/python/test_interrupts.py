@@ -174,7 +174,7 @@ def test_threads_that_force_the_same_and_different_values():
 
 
 def test_a_failing_callback_on_a_long_run_raises_here():
-    def fail(x):
+    def fail(*lanes_and_x):
         raise LookupError("from the callback")
 
     with pytest.raises(LookupError, match="from the callback"):

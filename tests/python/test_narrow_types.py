@@ -202,5 +202,5 @@ def test_products_of_two_formats_in_a_wider_one():
         [25, -88],
         [33, -8],
     ]
-    with pytest.raises(TypeError, match="one element type"):
+    with pytest.raises(TypeError, match="have no common one"):
         lax.dot_general(a, b, (((1,), (0,)), ((), ())))

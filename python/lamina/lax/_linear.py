@@ -11,6 +11,7 @@ from lamina._core import Tensor
 from lamina.lax._base import axes_of, describe, ints, op, to_tensor
 from lamina.lax._elementwise import convert_element_type
 from lamina.lax._window import Padding, dilate, pads_of
+from lamina.numpy._common import promote
 from lamina.numpy._linear import as_preferred, in_preferred
 
 
@@ -49,8 +50,7 @@ def _same_types(what: str, lhs: Any, rhs: Any, preferred: Any, mixed: bool = Fal
     if a.dtype != b.dtype and not small:
         if not (mixed or a.weak_type or b.weak_type):
             raise TypeError(f"lax.{what} needs one element type, not {describe(a)} and {describe(b)}")
-        common = _core.promote(str(a.dtype), a.weak_type, str(b.dtype), b.weak_type)[0]
-        a, b = convert_element_type(a, common), convert_element_type(b, common)
+        a, b = promote(lhs, rhs)
     return in_preferred(a, b, preferred)
 
 
@@ -95,7 +95,7 @@ def dot(
     a, b = to_tensor(lhs), to_tensor(rhs)
     if not 1 <= a.ndim <= 2 or not 1 <= b.ndim <= 2 or a.shape[-1] != b.shape[0]:
         raise TypeError(f"lax.dot cannot multiply {describe(a)} and {describe(b)}")
-    return dot_general(a, b, (((a.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type)
+    return dot_general(lhs, rhs, (((a.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type)
 
 
 def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Tensor:

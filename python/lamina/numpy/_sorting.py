@@ -658,7 +658,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     if n == 0:
         raise ValueError(f"apply_along_axis of no slices (shape {to_tensor(arr).shape})")
     flat = reshape(t, (n, t.shape[-1]))
-    r = _core.vmap(lambda p: [to_tensor(func1d(p[0], *args, **kwargs))], [flat], [True], n)[0][0]
+    r = _core.vmap(lambda p: [to_tensor(func1d(p[0], *args, **kwargs))], [flat], [True], n, "")[0][0]
     inner = r.shape[1:]
     r = reshape(r, (*lead, *inner))
     return moveaxis(r, tuple(range(len(lead), r.ndim)), tuple(range(d, d + len(inner)))) if inner else r
