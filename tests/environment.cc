@@ -1,5 +1,5 @@
-// What every test program runs under, set before Catch2's main: tests count compiles, and what an earlier run left
-// on disk must not change them.
+// What every test program runs under, set before Catch2's main: tests count compiles, and what an earlier run
+// left on disk must not change them.
 #include <cstdlib>
 
 namespace {

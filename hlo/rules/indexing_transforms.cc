@@ -165,8 +165,8 @@ BatchResult gather_batch(Builder& b, const Node& node, Ops x, Marks batched, int
   Dims index_batching = a.ints(Attr::start_indices_batching_dims), map = a.ints(Attr::start_index_map);
   int64_t vector_dim = a.integer(Attr::index_vector_dim);
   if (size == 0 && batched[0] && batched[1])  // a slice size of 1 does not fit into no lanes
-    return all_batched({b.zeros(array_type_or_die(node.result_type(0)->dtype,
-                                                  prepend(0, node.result_type(0)->dims)))});
+    return all_batched(
+        {b.zeros(array_type_or_die(node.result_type(0)->dtype, prepend(0, node.result_type(0)->dims)))});
   if (batched[0]) {
     collapsed = shifted(collapsed);
     map = shifted(map);

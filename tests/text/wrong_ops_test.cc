@@ -416,7 +416,8 @@ constexpr WrongConvolution kConvolution[] = {
 };
 
 constexpr Wrong kCollective[] = {
-    {"f32[2]; f32[]", "all_gather(p0, p1), axis_name=\"i\", axis_size=2", "the lane must be s32[], not f32[]"},
+    {"f32[2]; f32[]", "all_gather(p0, p1), axis_name=\"i\", axis_size=2",
+     "the lane must be s32[], not f32[]"},
     {"f32[2]; s32[]", "all_gather(p0, p1), axis_name=\"\", axis_size=2", "names no axis"},
     {"f32[2]; s32[]", "all_gather(p0, p1), axis_name=\"i\", axis_size=-1", "axis_size -1 is negative"},
     {"f32[2]; s32[]", "all_gather(p0, p1), axis_name=\"i\", axis_size=2, dimension=2",
@@ -430,10 +431,12 @@ constexpr Wrong kCollective[] = {
      "all_reduce(p0, p1), axis_name=\"i\", axis_size=2, reduction=\"add\", replica_groups=[0], group_size=1",
      "replica_groups [0] has 1 entries where 2 are needed"},
     {"f32[2]; s32[]",
-     "all_reduce(p0, p1), axis_name=\"i\", axis_size=2, reduction=\"add\", replica_groups=[0,0], group_size=1",
+     "all_reduce(p0, p1), axis_name=\"i\", axis_size=2, reduction=\"add\", replica_groups=[0,0], "
+     "group_size=1",
      "names dimension 0 twice"},
     {"f32[2]; s32[]",
-     "all_reduce(p0, p1), axis_name=\"i\", axis_size=3, reduction=\"add\", replica_groups=[0,2,1], group_size=2",
+     "all_reduce(p0, p1), axis_name=\"i\", axis_size=3, reduction=\"add\", replica_groups=[0,2,1], "
+     "group_size=2",
      "groups of 2 lanes do not divide an axis of 3"},
     {"f32[3]; s32[]", "reduce_scatter(p0, p1), axis_name=\"i\", axis_size=2",
      "dimension 0 of size 3 must have one element for each of 2 lanes of axis 'i'"},

@@ -7,7 +7,16 @@
 
 namespace lamina {
 
-enum class ErrorKind { kValue, kType, kIndex, kNotImplemented, kMemory, kCancelled, kFloatingPoint, kRuntime };
+enum class ErrorKind {
+  kValue,
+  kType,
+  kIndex,
+  kNotImplemented,
+  kMemory,
+  kCancelled,
+  kFloatingPoint,
+  kRuntime
+};
 
 // What went wrong, in words, with shapes and element types; `kind()` maps to Python's built-in exceptions.
 class __attribute__((visibility("default"))) Error : public std::runtime_error {
