@@ -3,7 +3,7 @@
 ``import lamina as lm``, ``import lamina.numpy as lnp``. Importing loads neither NumPy nor LLVM.
 """
 
-from lamina import _missing, _tensor, cache, checkpoint_policies, custom_derivatives, debug, tree
+from lamina import _missing, _tensor, cache, checkpoint_policies, custom_derivatives, tree
 from lamina._callback import effects_barrier, io_callback, pure_callback
 from lamina._checks import checks, debug_nans
 from lamina._core import Tensor
@@ -91,6 +91,7 @@ __getattr__ = _missing.attributes(
     "lamina",
     (
         "custom_batching",
+        "debug",
         "experimental",
         "flatten_util",
         "numpy",

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from lamina import _core, stablehlo
-from lamina._jit import Traced, _name
+from lamina._stages import Traced
+from lamina._transforms import _name
 
 __all__ = ["Loaded", "dumps", "loads"]
 

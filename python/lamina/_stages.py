@@ -1,0 +1,111 @@
+"""The stages of a jitted function ahead of time: traced, lowered, compiled."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from lamina import _core, cache, dtypes
+from lamina._tensor import describe
+from lamina._transforms import ShapeDtype, _argument_path, _name
+from lamina.tree import TreeDef, tree_flatten, tree_paths, tree_unflatten
+
+if TYPE_CHECKING:
+    from lamina._jit import Jitted, _Trace, _Variant
+
+
+class Traced:
+    """A traced program: `as_text()` shows it, `lower()` goes on."""
+
+    def __init__(
+        self, jitted: Jitted, variant: _Variant, trace: _Trace, leaves: list[Any], treedef: TreeDef
+    ) -> None:
+        self._jitted, self._variant, self._trace, self._treedef = jitted, variant, trace, treedef
+        self._types = [(x.shape, x.dtype) for x in leaves]
+
+    @property
+    def out_info(self) -> Any:
+        """The result's structure with a ShapeDtype for each array."""
+        types: list[Any] = [ShapeDtype(shape, dtype) for dtype, shape in self._trace.program.result_types]
+        return self._trace.result(types)
+
+    @property
+    def args_info(self) -> Any:
+        """(arguments, keyword arguments), static ones left out, with a ShapeDtype for each array."""
+        return tree_unflatten(self._treedef, [ShapeDtype(shape, dtype) for shape, dtype in self._types])
+
+    @property
+    def in_tree(self) -> TreeDef:
+        """The structure of (arguments, keyword arguments), static ones left out."""
+        return self._treedef
+
+    @property
+    def out_tree(self) -> TreeDef:
+        """The structure of the result."""
+        return tree_flatten(self.out_info)[1]
+
+    def as_text(self, form: str = "short") -> str:
+        """The recorded program: ``"short"``, ``"canonical"`` (parses again) or ``"full"`` (with source lines)."""
+        return self._trace.program.text(form, _name(self._jitted._f))
+
+    def lower(self) -> Lowered:
+        return Lowered(self._jitted, self._variant, self._trace, self._types, self._treedef)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} {_name(self._jitted._f)}>"
+
+
+class Lowered(Traced):
+    """A program ready to compile."""
+
+    def __init__(
+        self, jitted: Jitted, variant: _Variant, trace: _Trace, types: list[Any], treedef: TreeDef
+    ) -> None:
+        self._jitted, self._variant, self._trace, self._treedef = jitted, variant, trace, treedef
+        self._types = types
+
+    def compile(self) -> Compiled:
+        """Compiles now; the result is called with arrays of these types."""
+        return Compiled(self._jitted, self._variant, self._trace, self._types, self._treedef)
+
+
+class Compiled(Lowered):
+    """A compiled program, called without looking for a signature: the types of its arguments must be the ones it has."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._id = self._trace.program.compile()
+
+    def as_text(self, form: str = "steps") -> str:
+        """A stage of the executable, as `lamina.cache.listing` gives it; other forms: the program's."""
+        return cache.listing(self._id, form) if form in cache.STAGES else super().as_text(form)
+
+    def memory_analysis(self) -> dict[str, int]:
+        """Bytes of `arguments`, and `peak`: what a run holds at most at one time besides them, results included.
+
+        Known before any run. Working memory of single steps does not count; results written over operands make
+        it less.
+        """
+        (entry,) = (e for e in _core.cache_entries() if e["id"] == self._id)
+        sizes = (math.prod(shape) * dtypes.TABLE[str(dtype)].itemsize for shape, dtype in self._types)
+        return {"arguments": sum(sizes), "peak": entry["peak_bytes"]}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, treedef, _ = self._jitted._arguments(args, kwargs)
+        if treedef != self._treedef:
+            raise TypeError(
+                f"{_name(self._jitted._f)} was compiled for arguments of the structure {self._treedef}, not {treedef}"
+            )
+        paths = tree_paths(tree_unflatten(treedef, leaves))
+        for x, (shape, dtype), path in zip(leaves, self._types, paths):
+            if x.shape != shape or x.dtype != dtype:
+                raise TypeError(
+                    f"{_name(self._jitted._f)} was compiled for {describe(ShapeDtype(shape, dtype))} as "
+                    f"{_argument_path(self._jitted._f, path)}, not {describe(x)}"
+                )
+        if not (self._variant.reads.holds() or self._variant.reads.refresh()):
+            raise RuntimeError(
+                f"what {_name(self._jitted._f)} reads besides its arguments has changed since it was compiled: compile "
+                "it again, or call the jitted function"
+            )
+        return self._jitted._run(self._trace, self._variant, args, kwargs, treedef, leaves)
