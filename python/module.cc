@@ -28,6 +28,7 @@
 #include "python/custom.h"
 #include "python/dlpack.h"
 #include "python/effects.h"
+#include "python/equations.h"
 #include "python/elementwise.h"
 #include "python/jitted.h"
 #include "python/linalg.h"
@@ -561,7 +562,15 @@ void add_transforms(py::module_& m) {
              return hlo::print(*p.computation(), *options, name);
            })
       .def_property_readonly("num_captured", &lazy::Program::num_captured)
-      .def_property_readonly("result_types", [](const lazy::Program& p) { return type_list(p.results()); })
+      .def_property_readonly("result_types",
+                             [](const lazy::Program& p) {
+                               py::list out;
+                               for (const lazy::Typed& t : p.results())
+                                 out.append(py::make_tuple(std::string(hlo::info(t.type->dtype).numpy_name),
+                                                           t.type->dims, t.weak));
+                               return out;
+                             },
+                             "(element type, shape, whether weak) of each result.")
       .def(
           "compile", [](lazy::Program& p) { return p.compile()->info.id; },
           "Compiles now; returns the id of its cache entry.");
@@ -754,6 +763,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_control(m);
   lamina::python::add_custom(m);
   lamina::python::add_effects(m);
+  lamina::python::add_equations(m);
   lamina::python::add_dlpack(m);
   lamina::python::add_reads(m);
   lamina::python::add_tree(m);

@@ -8,7 +8,14 @@ from lamina._callback import effects_barrier, io_callback, pure_callback
 from lamina._checks import checks, debug_nans
 from lamina._core import Tensor
 from lamina._custom import closure_convert, custom_gradient, custom_jvp, custom_vjp
-from lamina._devices import default_backend, device_get, device_put, named_call, named_scope
+from lamina._devices import (
+    default_backend,
+    device_get,
+    device_put,
+    ensure_compile_time_eval,
+    named_call,
+    named_scope,
+)
 from lamina._jacobian import hessian, jacfwd, jacrev
 from lamina._jit import Jitted, disable_jit, jit
 from lamina._numerics import numerics
@@ -62,6 +69,7 @@ __all__ = [
     "device_put",
     "disable_jit",
     "effects_barrier",
+    "ensure_compile_time_eval",
     "eval_shape",
     "grad",
     "hessian",
@@ -73,6 +81,8 @@ __all__ = [
     "jvp",
     "linear_transpose",
     "linearize",
+    "make_jaxpr",
+    "make_trace",
     "named_call",
     "named_scope",
     "numerics",
@@ -86,7 +96,7 @@ __all__ = [
     "vmap",
 ]
 
-# Sub-packages load on first use, so that importing stays quick.
+# Sub-packages load on first use, so that importing stays quick, and so does what reads traces.
 __getattr__ = _missing.attributes(
     "lamina",
     (
@@ -104,4 +114,5 @@ __getattr__ = _missing.attributes(
         "tree_util",
         "xla_hlo",
     ),
+    {"make_jaxpr": "_traces", "make_trace": "_traces"},
 )

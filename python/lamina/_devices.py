@@ -45,3 +45,9 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
 def named_scope(name: str) -> Iterator[None]:
     """A block or function with a name, which changes nothing: programs are shown with their lines."""
     yield
+
+
+@contextlib.contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """A block whose values are computed while a function is traced, as all are that depend on no argument of it."""
+    yield

@@ -607,6 +607,8 @@ class Jitted(_core.JitCalls):
         variant = self._variant(variants)
         trace = self._path(variant, leaves, treedef, static)
         self._keep(variants, variant)
+        if variant.donated is None:
+            variant.donated = self._donated_leaves(args, treedef)
         return Traced(self, variant, trace, leaves, treedef)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:

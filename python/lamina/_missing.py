@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 _DEVICES = "there is one device, the CPU: leave it out"
@@ -17,9 +17,7 @@ _INSTEAD: dict[str, dict[str, str]] = {
         "Device": _DEVICES,
         "device_count": _DEVICES,
         "devices": _DEVICES,
-        "ensure_compile_time_eval": "compute it outside the traced function; its value is then a constant",
         "live_arrays": "lamina.cache.show tells what is compiled; memory belongs to the Tensors that you hold",
-        "make_jaxpr": "use lamina.jit(f).lower(*args), which prints the program",
         "pmap": "use lamina.vmap, with an axis_name for collectives: there is one device",
     },
     "lamina.numpy": {
@@ -113,15 +111,23 @@ def explain(asked: str, name: str, names: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
-def attributes(module: str, submodules: Collection[str] = ()) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module: loads `submodules` when they are first used, and explains what is missing."""
+def attributes(
+    module: str, submodules: Collection[str] = (), names: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module: loads `submodules` when they are first used, and explains what is missing.
+
+    `names` are those of single functions that load on first use, and the submodules that they are in.
+    """
+    single = names or {}
 
     def missing(name: str) -> Any:
         if name in submodules:
             return importlib.import_module(f"{module}.{name}")
+        if name in single:
+            return getattr(importlib.import_module(f"{module}.{single[name]}"), name)
         text = ""
         if not name.startswith("__"):
-            text = explain(module, name, [*vars(sys.modules[module]), *submodules])
+            text = explain(module, name, [*vars(sys.modules[module]), *submodules, *single])
         raise AttributeError(f"module {module!r} has no attribute {name!r}{text}", name=name)
 
     missing.__name__ = "__getattr__"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lamina import _core, cache, dtypes
@@ -12,6 +13,15 @@ from lamina.tree import TreeDef, tree_flatten, tree_paths, tree_unflatten
 
 if TYPE_CHECKING:
     from lamina._jit import Jitted, _Trace, _Variant
+    from lamina._traces import Trace
+
+
+class ArgumentInfo(ShapeDtype):
+    """Shape and element type of an argument, and whether it is donated."""
+
+    def __init__(self, shape: Sequence[int], dtype: Any, *, donated: bool = False, **others: Any) -> None:
+        super().__init__(shape, dtype, **others)
+        self.donated = donated
 
 
 class Traced:
@@ -26,13 +36,23 @@ class Traced:
     @property
     def out_info(self) -> Any:
         """The result's structure with a ShapeDtype for each array."""
-        types: list[Any] = [ShapeDtype(shape, dtype) for dtype, shape in self._trace.program.result_types]
-        return self._trace.result(types)
+        types = self._trace.program.result_types
+        out: list[Any] = [ShapeDtype(shape, dtype, weak_type=weak) for dtype, shape, weak in types]
+        return self._trace.result(out)
 
     @property
     def args_info(self) -> Any:
-        """(arguments, keyword arguments), static ones left out, with a ShapeDtype for each array."""
-        return tree_unflatten(self._treedef, [ShapeDtype(shape, dtype) for shape, dtype in self._types])
+        """(arguments, keyword arguments), static ones left out, with an ArgumentInfo for each array."""
+        given = self._variant.donated or ()
+        types = [ArgumentInfo(*t, donated=i in given) for i, t in enumerate(self._types)]
+        return tree_unflatten(self._treedef, types)
+
+    @property
+    def jaxpr(self) -> Trace:
+        """The recorded program as `lamina.make_trace` gives it."""
+        from lamina._traces import Trace
+
+        return Trace(*_core.parts(self._trace.program))
 
     @property
     def in_tree(self) -> TreeDef:
@@ -45,7 +65,14 @@ class Traced:
         return tree_flatten(self.out_info)[1]
 
     def as_text(self, form: str = "short") -> str:
-        """The recorded program: ``"short"``, ``"canonical"`` (parses again) or ``"full"`` (with source lines)."""
+        """The recorded program: ``"short"``, ``"canonical"`` (parses again) or ``"full"`` (with source lines).
+
+        Or in another language: ``"stablehlo"`` or ``"hlo"``, as `lamina.stablehlo.dumps` and `lamina.xla_hlo.dumps`.
+        """
+        if form in ("stablehlo", "hlo"):
+            from lamina import stablehlo, xla_hlo
+
+            return (stablehlo if form == "stablehlo" else xla_hlo).dumps(self)
         return self._trace.program.text(form, _name(self._jitted._f))
 
     def lower(self) -> Lowered:

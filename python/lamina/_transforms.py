@@ -158,21 +158,46 @@ def _flatten_arguments(
 
 
 class ShapeDtype:
-    """Shape and element type without a value."""
+    """Shape and element type without a value.
 
-    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
+    `weak_type` says that it stands for a number of no decided type. `sharding` is for devices and changes nothing.
+    """
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False
+    ) -> None:
         from lamina import dtypes
 
+        if dtype is None:
+            raise ValueError("ShapeDtype needs an element type, not None")
         self.shape, self.dtype = tuple(shape), dtypes.canonical(dtype)
+        self.sharding, self.weak_type = sharding, bool(weak_type)
+
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtype:
+        """That of an array or number, or of anything with shape and dtype."""
+        t = shaped(x)
+        return cls(t.shape, t.dtype, weak_type=getattr(t, "weak_type", False))
+
+    def update(self, **changed: Any) -> ShapeDtype:
+        """The same with other `shape`, `dtype`, `sharding` or `weak_type`."""
+        mine = {"shape": self.shape, "dtype": self.dtype, "sharding": self.sharding}
+        return type(self)(**{**mine, "weak_type": self.weak_type, **changed})
 
     def __repr__(self) -> str:
-        return f"ShapeDtype({describe(self)})"
+        return f"ShapeDtype({describe(self)}{', weak' * self.weak_type})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtype) and (self.shape, self.dtype) == (other.shape, other.dtype)
+        mine = (self.shape, self.dtype, self.weak_type)
+        return isinstance(other, ShapeDtype) and mine == (other.shape, other.dtype, other.weak_type)
 
     def __hash__(self) -> int:
-        return hash((self.shape, self.dtype))
+        return hash((self.shape, self.dtype, self.weak_type))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object: a ShapeDtype without dimensions")
+        return self.shape[0]
 
     @property
     def ndim(self) -> int:
@@ -181,6 +206,10 @@ class ShapeDtype:
     @property
     def size(self) -> int:
         return math.prod(self.shape)
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        """The type in few letters, as ``float32[3,4]``."""
+        return describe(self)
 
 
 def is_shape_only(x: Any) -> bool:
@@ -194,7 +223,9 @@ def shaped(x: Any) -> Any:
     """A Tensor of an array or number; a ShapeDtype of what has no value."""
     if not is_shape_only(x):
         return to_tensor(x)
-    return x if isinstance(x, ShapeDtype) else ShapeDtype(x.shape, x.dtype)
+    if isinstance(x, ShapeDtype):
+        return x
+    return ShapeDtype(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False))
 
 
 def _argnums(argnums: int | Sequence[int], args: Sequence[Any], f: Callable[..., Any]) -> tuple[int, ...]:
@@ -464,8 +495,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
 
 def typeof(x: Any) -> ShapeDtype:
     """Shape and element type of an array or number, traced or not."""
-    t = to_tensor(x)
-    return ShapeDtype(t.shape, t.dtype)
+    return ShapeDtype.like(x)
 
 
 def _axes_of(axes: Any, tree: Any, what: str) -> list[int | None]:
@@ -652,4 +682,5 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         specs.append((str(t.dtype), list(t.shape), getattr(t, "weak_type", False)))
     program = _core.Program(flat, specs, _name(f), _where(f))
     types = program.result_types[: len(program.result_types) - len(flat.written)]
-    return tree_unflatten(flat.out_tree, [ShapeDtype(shape, dtype) for dtype, shape in types])
+    described = [ShapeDtype(shape, dtype, weak_type=weak) for dtype, shape, weak in types]
+    return tree_unflatten(flat.out_tree, described)

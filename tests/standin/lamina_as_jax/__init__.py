@@ -20,11 +20,12 @@ def install() -> None:
         if not hasattr(sys.modules["jax"], "_lamina"):
             raise RuntimeError("jax is imported already: install lamina_as_jax before it")
         return
-    from lamina_as_jax import adapters, modules, scalars, settings, types64
+    from lamina_as_jax import adapters, modules, scalars, settings, sharding, types64
 
-    for module in (adapters, modules, scalars, settings, types64):
+    for module in (adapters, modules, scalars, settings, sharding, types64):
         _count_as_library(module)
     types64.install()
+    sharding.install()
     modules.install()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -136,6 +135,33 @@ def linearize(fun: Any, *primals: Any, **options: Any) -> Any:
     return (out[0], lambda *tangents: _pushed(out[0], push(*without_float0(tangents))), *out[2:])
 
 
+def _calling_back(f: Callable[..., Any]) -> Callable[..., Any]:
+    """pure_callback or io_callback. ValueError for results of a type that there is not without jax_enable_x64."""
+
+    @functools.wraps(f)
+    def call(callback: Any, result_shape_dtypes: Any, *args: Any, **kwargs: Any) -> Any:
+        for x in lm.tree.tree_leaves(result_shape_dtypes):
+            if not hasattr(x, "__array__") and types64.canonical(x.dtype) != x.dtype:
+                raise ValueError("result_shape_dtypes cannot specify 64-bit types without jax_enable_x64")
+        return wrapped(f)(callback, result_shape_dtypes, *args, **kwargs)
+
+    return call
+
+
+pure_callback, io_callback = _calling_back(lm.pure_callback), _calling_back(lm.io_callback)
+
+
+def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_shape: bool = False) -> Any:
+    traced = wrapped(lm.make_trace(fun, static_argnums, return_shape))
+    for name in ("__name__", "__qualname__"):
+        setattr(traced, name, getattr(traced, name).replace("make_trace", "make_jaxpr"))
+    return traced
+
+
+def eval_jaxpr(jaxpr: Any, consts: Any, *args: Any) -> list[Any]:
+    return types64.result(jaxpr.evaluate(consts, *map(types64.argument, args)))
+
+
 class Jitted:
     """A jitted function with JAX's types at its boundary."""
 
@@ -164,6 +190,8 @@ class Jitted:
         if name.startswith("__"):
             raise AttributeError(name)
         found = getattr(self._inner, name)
+        if name in ("lower", "trace"):
+            return lambda *args, **kwargs: Lowered(self._call(found, args, kwargs))
         return wrapped(found) if callable(found) else found
 
 
@@ -235,20 +263,40 @@ class prng_key(extended):
     """The kind of the types of typed keys, which Lamina has not: keys are uint32 arrays."""
 
 
-class Device(types.SimpleNamespace):
-    """The one device."""
+def copy_to_host_async(x: Any) -> Any:
+    """There is one memory."""
+    for leaf in lm.tree.tree_leaves(x):
+        start = getattr(leaf, "copy_to_host_async", None)
+        if start is not None:
+            start()
+    return x
 
-    def __str__(self) -> str:
-        return self.platform  # as Lamina names it
 
+class Lowered:
+    """A program ahead of time, whose texts JAX names by dialects."""
 
-DEVICE = Device(id=0, platform="cpu", device_kind="cpu", process_index=0)
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._inner, name)
 
-def devices(backend: Any = None) -> list[Any]:
-    if backend not in (None, "cpu"):
-        raise RuntimeError(f"Unknown backend {backend}")
-    return [DEVICE]
+    def lower(self, **options: Any) -> Lowered:
+        return Lowered(self._inner.lower())
+
+    def compile(self, compiler_options: Any = None, **options: Any) -> Lowered:
+        return Lowered(self._inner.compile())
+
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        return self._inner.as_text(dialect or "stablehlo")
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        return self.as_text(dialect)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return wrapped(self._inner)(*args, **kwargs)
 
 
 ERRORS: dict[str, Any] = {
@@ -258,5 +306,6 @@ ERRORS: dict[str, Any] = {
     "TracerIntegerConversionError": TypeError,
     "UnexpectedTracerError": TypeError,
     "NonConcreteBooleanIndexError": IndexError,
+    "KeyReuseError": RuntimeError,
     "JaxRuntimeError": RuntimeError,
 }

@@ -10,11 +10,11 @@ from typing import Any
 
 import lamina as lm
 import numpy as np
-from lamina import lax, nn, random
+from lamina import _traces, lax, nn, random
 from lamina import numpy as lnp
 from lamina import tree as lamina_tree
 
-from lamina_as_jax import adapters, scalars, settings, types64
+from lamina_as_jax import adapters, scalars, settings, sharding, types64
 
 # Called as they are: about types, containers and functions, not about arrays of a type that is to be changed.
 _AS_THEY_ARE = frozenset(
@@ -47,7 +47,7 @@ _DISTRIBUTIONS = (
 _TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint", "remat", "linear_transpose")
 _ADAPTED = (
     *("jit", "grad", "value_and_grad", "vjp", "jvp", "linearize"),
-    *("custom_jvp", "custom_vjp", "Device", "devices"),
+    *("custom_jvp", "custom_vjp", "copy_to_host_async", "make_jaxpr", "pure_callback"),
 )
 
 
@@ -139,7 +139,11 @@ def _jax() -> None:
         "config": settings.Config(),
         **settings.SCOPES,
         **_some(adapters, _ADAPTED),
-        "local_devices": adapters.devices,
+        "Device": sharding.Device,
+        "devices": sharding.devices,
+        "local_devices": sharding.devices,
+        **{n: getattr(sharding, n) for n in ("NamedSharding", "Shard", "make_mesh", "pmap", "set_mesh")},
+        "P": sharding.PartitionSpec,
         "device_count": lambda backend=None: 1,
         "local_device_count": lambda backend=None: 1,
         "process_index": lambda backend=None: 0,
@@ -195,7 +199,13 @@ def _types() -> None:
     scalar = bool | int | float | complex
     _put("jax.typing", own={"ArrayLike": lm.Tensor | np.ndarray | np.generic | scalar, "DTypeLike": Any})
     _put("jax.errors", own=adapters.ERRORS)
-    _put("jax.core", own={"Tracer": adapters.Tracer})
+    core = {"Tracer": adapters.Tracer, "ShapedArray": lm.ShapeDtype, "AbstractValue": lm.ShapeDtype}
+    core |= {"ensure_compile_time_eval": lm.ensure_compile_time_eval, "eval_jaxpr": adapters.eval_jaxpr}
+    _put("jax.core", own=core)
+    parts = {n: getattr(_traces, n) for n in ("Literal", "Primitive", "Var")}
+    _put("jax.extend")
+    _put("jax.extend.core", own={**parts, "ClosedJaxpr": _traces.Trace, "Jaxpr": _traces.Trace})
+    _put("jax.sharding", own=sharding.NAMES)
 
 
 def _functions() -> None:
@@ -213,7 +223,7 @@ def _functions() -> None:
         if sources:
             _put(name, sources)
     _put("jax.test_util", _maybe("lamina.test_util"))
-    _put("jax.experimental", own=_some(lm, ("io_callback",)))
+    _put("jax.experimental", own={"io_callback": adapters.io_callback})
     for name in ("checkify", "ode", "jet", "sparse"):
         sources = _maybe("lamina." + name) or _maybe("lamina.experimental." + name)
         if sources:

@@ -23,6 +23,23 @@ _FIXED = {
     "jax_default_matmul_precision": None,
     "jax_softmax_custom_jvp": True,
     "jax_platforms": "cpu",
+    "jax_num_cpu_devices": 1,
+}
+
+# Options that may be set and are remembered. They say how much JAX checks, prints or keeps, or how it computes what has
+# one way here.
+_REMEMBERED: dict[str, Any] = {
+    "jax_explicit_x64_dtypes": "warn",
+    "jax_explain_cache_misses": False,
+    "jax_log_compiles": False,
+    "jax_enable_checks": False,
+    "jax_use_direct_linearize": True,
+    "jax_disable_bwd_checks": False,
+    "jax_remat3": False,
+    "jax_use_simplified_jaxpr_constants": False,
+    "jax_traceback_filtering": "auto",
+    "jax_no_tracing": False,
+    "jax_no_execution": False,
 }
 
 
@@ -32,13 +49,16 @@ class Config:
     def __getattr__(self, name: str) -> Any:
         if name in ("jax_enable_x64", "x64_enabled"):
             return types64.enabled()
-        if name in _FIXED:
-            return _FIXED[name]
+        for table in (_FIXED, _REMEMBERED):
+            if name in table:
+                return table[name]
         raise AttributeError(f"Unrecognized config option: {name}")
 
     def update(self, name: str, value: Any) -> None:
         if name == "jax_enable_x64":
             types64.enable(value)
+        elif name in _REMEMBERED:
+            _REMEMBERED[name] = value
         elif name not in _FIXED:
             raise AttributeError(f"Unrecognized config option: {name}")
         elif _FIXED[name] != value:
@@ -64,7 +84,7 @@ def fixed(option: str) -> Any:
 
 
 @contextlib.contextmanager
-def accepted(new_val: Any) -> Iterator[None]:
+def accepted(new_val: Any = True) -> Iterator[None]:
     """A scope whose request Lamina always meets, or leaves unchecked: README.md says which."""
     yield
 
@@ -78,6 +98,16 @@ _ACCEPTED = (
         "debug_key_reuse",
         "enable_checks",
         "transfer_guard",
+        "check_tracer_leaks",
+        "checking_leaks",
+        "explain_cache_misses",
+        "log_compiles",
+        "default_device",
+        "softmax_custom_jvp",
+        "threefry_partitionable",
+        "legacy_prng_key",
+        "allow_f16_reductions",
+        "thread_guard",
     ),
     *(f"transfer_guard_{way}" for way in ("host_to_device", "device_to_device", "device_to_host")),
 )

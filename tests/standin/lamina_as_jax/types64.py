@@ -10,7 +10,7 @@ from typing import Any
 
 import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 and its like by name once it is loaded)
 import numpy as np
-from lamina import _core, dtypes
+from lamina import ShapeDtype, _core, dtypes
 from lamina._core import Tensor
 
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
@@ -149,10 +149,8 @@ def install() -> None:
         method = getattr(Tensor, name, None)
         if method is not None:
             setattr(Tensor, name, wrapped(method))
-    Tensor.aval = property(
-        lambda x: types.SimpleNamespace(
-            shape=x.shape, ndim=x.ndim, size=x.size, dtype=np.dtype(x.dtype.name), weak_type=x.weak_type
-        )
-    )
+    Tensor.aval = property(lambda x: ShapeDtype(x.shape, np.dtype(x.dtype.name), weak_type=x.weak_type))
+    shown = Tensor.__repr__
+    Tensor.__repr__ = lambda x: shown(x).replace("Tensor(", "Array(", 1)
     # A class whose == is set anew has no hash unless told.
     Tensor.__hash__ = None

@@ -1,0 +1,128 @@
+"""make_trace: the equations of a function, their names, and that a trace computes what the function does."""
+
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+from lamina import lax
+
+X = lnp.arange(3.0)
+
+
+def _names(trace):
+    return [e.primitive.name for e in trace.eqns]
+
+
+def test_text():
+    assert str(lm.make_trace(lambda x: lnp.sin(x) * 2)(1.0)).splitlines() == [
+        "{ lambda ; a:f32[]. let",
+        "    b:f32[] = sin a",
+        "    c:f32[] = mul b 2.0:f32[]",
+        "  in (c,) }",
+    ]
+
+
+def test_equations_have_names_types_parameters_and_lines():
+    t = lm.make_jaxpr(lambda x: lnp.sum(lnp.exp(x) @ lnp.ones((3, 2))))(X)
+    assert _names(t)[-1] == "reduce_sum" and "dot_general" in _names(t)
+    assert t.eqns[-1].params == {"axes": (0,)}
+    assert t.eqns[0].outvars[0].aval == lm.ShapeDtype((3,), "float32")
+    assert __file__ in t.eqns[0].where
+    assert (t.in_avals, t.out_avals) == ([lm.ShapeDtype((3,), "float32")], [lm.ShapeDtype((), "float32")])
+
+
+def _nested(x):
+    def step(c, r):
+        return c * r, c + 1
+
+    c, ys = lax.scan(step, x[0], x)
+    n = lax.while_loop(lambda i: i < 3, lambda i: i + 1, 0)
+    return lax.cond(c > 0, lambda y: y + n, lambda y: y, c), lm.jit(lambda y: y * 3)(ys)
+
+
+def test_regions_are_traces():
+    t = lm.make_trace(_nested)(X)
+    assert {"scan", "while", "cond", "jit"} <= set(_names(t))
+    by_name = {e.primitive.name: e for e in t.eqns}
+    assert _names(by_name["scan"].params["jaxpr"]) == ["mul", "add"]
+    assert _names(by_name["while"].params["cond_jaxpr"]) == ["lt"]
+    assert ["add" in str(b) for b in by_name["cond"].params["branches"]] == [False, True]
+    assert "jaxpr={ lambda ; a:f32[] b:f32[]. let" in str(t)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        _nested,
+        lambda x: {"a": lm.grad(lambda y: lnp.sum(lnp.sin(y) ** 2))(x)},
+        lm.vmap(lambda r: lnp.where(r > 1, r, -r)),
+        lambda x: x + lnp.float32(1) * np.float32(2),
+    ],
+)
+def test_a_trace_computes_what_the_function_does(f):
+    t, shapes = lm.make_trace(f, return_shape=True)(X)
+    got, want = t(X), lm.tree.tree_leaves(f(X))
+    for g, w, s in zip(got, want, lm.tree.tree_leaves(shapes), strict=True):
+        np.testing.assert_array_equal(np.asarray(g), np.asarray(w))
+        assert (w.shape, w.dtype) == (s.shape, s.dtype)
+
+
+def test_arrays_from_outside_are_constants_that_may_be_replaced():
+    w = lnp.array([1.0, 2.0, 3.0])
+    t = lm.make_trace(lambda x: x * w)(X)
+    assert len(t.consts) == 1 and len(t.constvars) == 1 and len(t.invars) == 1
+    np.testing.assert_array_equal(np.asarray(t.consts[0]), [1, 2, 3])
+    np.testing.assert_array_equal(np.asarray(t(X)[0]), [0, 2, 6])
+    np.testing.assert_array_equal(np.asarray(t.evaluate([w * 0], X)[0]), [0, 0, 0])
+
+
+def test_custom_rules_effects_and_static_arguments():
+    @lm.custom_jvp
+    def f(x):
+        return x + 1
+
+    f.defjvp(lambda p, t: (f(*p), t[0]))
+    assert _names(lm.make_trace(f)(X)) == ["custom_jvp_call"]
+    seen = []
+    t = lm.make_trace(lambda x: (lm.debug.callback(seen.append, x), x * 2)[1])(X)
+    assert t.effects and not seen and len(t.out_avals) == 1
+    np.testing.assert_array_equal(np.asarray(t(X)[0]), [0, 2, 4])
+    assert len(seen) == 1
+    static = lm.make_trace(lambda n, x: x[:n], static_argnums=0)(2, X)
+    assert static.out_avals[0].shape == (2,)
+
+
+def test_weak_results_are_told():
+    t = lm.make_trace(lambda x, y: (x * 2, y + 1))(1.0, X)
+    assert [a.weak_type for a in t.out_avals] == [True, False]
+    assert lm.eval_shape(lambda x: x * 2, 1.0).weak_type
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(TypeError, match="needs a function, not int"):
+        lm.make_trace(3)
+    with pytest.raises(ValueError, match="static_argnums 1 is out of range"):
+        lm.make_trace(lambda x: x, static_argnums=1)(X)
+    t = lm.make_trace(lambda x: x + 1)(X)
+    with pytest.raises(TypeError, match="takes 1 arrays, not 2"):
+        t(X, X)
+
+
+def test_stages_give_their_trace_texts_and_donated_arguments():
+    lowered = lm.jit(lambda x, y: x + y, donate_argnums=1).lower(X, X)
+    assert _names(lowered.jaxpr) == ["add"]
+    assert "stablehlo.add" in lowered.as_text("stablehlo") and "HloModule" in lowered.as_text("hlo")
+    (a, b), _ = lowered.args_info
+    assert not a.donated and b.donated
+
+
+def test_shapes_without_values():
+    s = lm.ShapeDtype.like(X)
+    assert s == lm.ShapeDtype((3,), "float32") and len(s) == 3 and s.str_short() == "float32[3]"
+    assert s.update(shape=(2,)) == lm.ShapeDtype((2,), "float32")
+    assert lm.ShapeDtype.like(1.0).weak_type and lm.ShapeDtype.like(1.0) != lm.ShapeDtype((), "float32")
+    assert lm.typeof(X) == s
+    with pytest.raises(ValueError, match="element type"):
+        lm.ShapeDtype((3,), None)
+    with pytest.raises(TypeError, match="unsized"):
+        len(lm.ShapeDtype((), "int32"))

@@ -1,0 +1,207 @@
+"""``jax.sharding`` and what arrays say about devices, for the one device that there is."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import lamina as lm
+import numpy as np
+from lamina._core import Tensor
+
+from lamina_as_jax.types64 import wrapped
+
+
+class Device(types.SimpleNamespace):
+    """The one device."""
+
+    def __str__(self) -> str:
+        return self.platform  # as Lamina names it
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+DEVICE = Device(id=0, platform="cpu", device_kind="cpu", process_index=0, local_hardware_id=None)
+
+
+def devices(backend: Any = None, **options: Any) -> list[Any]:
+    if backend not in (None, "cpu"):
+        raise RuntimeError(f"Unknown backend {backend}")
+    return [DEVICE]
+
+
+class PartitionSpec(tuple):
+    """Which axes of a mesh the axes of an array are spread over."""
+
+    def __new__(cls, *partitions: Any, **options: Any) -> PartitionSpec:
+        return super().__new__(cls, partitions)
+
+    def __repr__(self) -> str:
+        return f"PartitionSpec({', '.join(map(repr, self))})"
+
+
+class Mesh:
+    """Devices in an array whose axes have names. ValueError for names that do not fit."""
+
+    def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None) -> None:
+        self.devices = np.asarray(devices, object)
+        self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        if self.devices.ndim != len(self.axis_names):
+            raise ValueError(
+                f"{len(self.axis_names)} axis names for devices of {self.devices.ndim} dimensions"
+            )
+        self.axis_types = axis_types
+        self.shape = collections.OrderedDict(zip(self.axis_names, self.devices.shape, strict=True))
+
+    size = property(lambda self: self.devices.size)
+    empty = property(lambda self: self.devices.size == 0)
+    shape_tuple = property(lambda self: tuple(self.shape.items()))
+
+    def __enter__(self) -> Mesh:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing is open."""
+
+    def _key(self) -> Any:
+        return self.axis_names, self.devices.shape, tuple(self.devices.flat)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mesh) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+class Sharding:
+    """Where the parts of an array are: on the one device."""
+
+    memory_kind = "unpinned_host"
+    is_fully_addressable = is_fully_replicated = True
+    num_devices = 1
+    device_set = addressable_devices = property(lambda self: {DEVICE})
+
+    def shard_shape(self, shape: Any) -> tuple[int, ...]:
+        return tuple(shape)
+
+    def is_equivalent_to(self, other: Any, ndim: int) -> bool:
+        return isinstance(other, Sharding)
+
+    def with_memory_kind(self, kind: str) -> Sharding:
+        return self
+
+    def devices_indices_map(self, shape: Any) -> dict[Any, Any]:
+        return {DEVICE: (slice(None),) * len(shape)}
+
+    addressable_devices_indices_map = devices_indices_map
+
+    def _key(self) -> Any:
+        return ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._key()))
+
+
+class SingleDeviceSharding(Sharding):
+    def __init__(self, device: Any = DEVICE, *, memory_kind: str | None = None) -> None:
+        self._device = device
+
+
+class NamedSharding(Sharding):
+    def __init__(self, mesh: Mesh, spec: Any, *, memory_kind: str | None = None) -> None:
+        if not isinstance(spec, tuple):
+            raise TypeError(f"a NamedSharding needs a PartitionSpec, not {spec!r}")
+        for axis in spec:
+            for name in axis if isinstance(axis, tuple) else (axis,):
+                if name is not None and name not in mesh.axis_names:
+                    raise ValueError(f"the axis {name!r} of {spec} is none of the mesh: {mesh.axis_names}")
+        self.mesh, self.spec = mesh, spec
+
+    def _key(self) -> Any:
+        return self.mesh, self.spec
+
+
+class Shard(types.SimpleNamespace):
+    """The one part of an array."""
+
+
+def make_mesh(axis_shapes: Any, axis_names: Any, axis_types: Any = None, *, devices: Any = None) -> Mesh:
+    if int(np.prod(axis_shapes)) != 1:
+        raise ValueError(f"Number of devices 1 must be >= the product of mesh_shape {tuple(axis_shapes)}")
+    return Mesh(np.array([DEVICE], object).reshape(tuple(axis_shapes)), axis_names, axis_types)
+
+
+@contextlib.contextmanager
+def set_mesh(mesh: Any) -> Iterator[Any]:
+    yield mesh
+
+
+def pmap(fun: Callable[..., Any], axis_name: Any = None, **options: Any) -> Callable[..., Any]:
+    """One lane, as there is one device. ValueError for more."""
+    static = options.get("static_broadcasted_argnums", ())
+    static = (static,) if isinstance(static, int) else tuple(static)
+    in_axes, out_axes = options.get("in_axes", 0), options.get("out_axes", 0)
+    made: dict[Any, Any] = {}
+
+    @functools.wraps(fun)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        lanes = {np.shape(x)[0] for i, a in enumerate(args) if i not in static for x in lm.tree.tree_leaves(a)
+                 if in_axes == 0 and np.ndim(x)}  # fmt: skip
+        if lanes and lanes != {1}:
+            raise ValueError(
+                f"compiling computation that requires {max(lanes)} logical devices, but only 1 exist"
+            )
+        fixed = {i: a for i, a in enumerate(args) if i in static}
+
+        def of_others(*given: Any, **named: Any) -> Any:
+            full = list(given)
+            for i in sorted(fixed):
+                full.insert(i, fixed[i])
+            return fun(*full, **named)
+
+        key = tuple(sorted(fixed.items()))
+        if key not in made:
+            name = axis_name if axis_name is not None else "<pmap>"
+            axes = in_axes
+            if isinstance(axes, tuple):
+                axes = tuple(a for i, a in enumerate(axes) if i not in static)
+            made[key] = lm.jit(lm.vmap(of_others, axes, out_axes, axis_name=name))
+        return wrapped(made[key])(*(a for i, a in enumerate(args) if i not in static), **kwargs)
+
+    return call
+
+
+NAMES: dict[str, Any] = {
+    "Sharding": Sharding,
+    "NamedSharding": NamedSharding,
+    "SingleDeviceSharding": SingleDeviceSharding,
+    "PartitionSpec": PartitionSpec,
+    "Mesh": Mesh,
+    "set_mesh": set_mesh,
+    "use_mesh": set_mesh,
+    "AxisType": types.SimpleNamespace(Auto="auto", Explicit="explicit", Manual="manual"),
+}
+
+
+def install() -> None:
+    """What JAX's arrays say about devices."""
+    Tensor.sharding = property(lambda x: SingleDeviceSharding())
+    Tensor.device = property(lambda x: DEVICE)
+    Tensor.devices = lambda x: {DEVICE}
+    Tensor.committed = Tensor._committed = property(lambda x: False)
+    Tensor.is_fully_addressable = Tensor.is_fully_replicated = property(lambda x: True)
+    Tensor.addressable_shards = Tensor.global_shards = property(
+        lambda x: [Shard(data=x, device=DEVICE, index=(slice(None),) * x.ndim, replica_id=0)]
+    )
+    Tensor.addressable_data = lambda x, index: x
+    Tensor.copy_to_host_async = lambda x: None
