@@ -43,7 +43,7 @@ BatchResult CustomRule::batch(Builder& b, std::span<const Value>, std::span<cons
   return {};
 }
 
-CustomRule::Forward CustomRule::forward(Builder& b, std::span<const Value>) {
+CustomRule::Forward CustomRule::forward(Builder& b, std::span<const Value>, std::span<const bool>) {
   b.fail(absl::UnimplementedError("this custom rule has no forward pass"));
   return {};
 }

@@ -24,9 +24,13 @@ class CustomRule {
   enum class Kind : uint8_t { kJvp, kVjp };
   virtual Kind kind() const = 0;
 
-  // kJvp. Tangents are there (zeros if need be) for every operand whose element type has one, null for the
-  // others. Returns one tangent per result (null: none), linear in the tangents, and the results, which must
-  // not depend on the tangents; no results means that the call's own stand.
+  // Whether the rule tells zeros by null values: tangents of operands, and cotangents of results, that are
+  // zero are null then; otherwise they are there for every element type that has them.
+  virtual bool symbolic_zeros() const { return false; }
+
+  // kJvp. Tangents are null for operands whose element type has none. Returns one tangent per result (null:
+  // none), linear in the tangents, and the results, which must not depend on the tangents; no results means
+  // that the call's own stand.
   virtual JvpResult jvp(Builder& b, std::span<const Value> operands, std::span<const Value> tangents);
 
   // kJvp. Whether there is `transpose`, and it: cotangents of the operands that are `linear` (null: zero, and
@@ -41,12 +45,12 @@ class CustomRule {
   virtual BatchResult batch(Builder& b, std::span<const Value> operands, std::span<const bool> batched,
                             int64_t size);
 
-  // kVjp. The results and whatever `backward` wants to see again.
+  // kVjp. The results and whatever `backward` wants to see again; which operands are being differentiated.
   struct Forward {
     Values results, residuals;
   };
-  virtual Forward forward(Builder& b, std::span<const Value> operands);
-  // Cotangents of all operands (null: zero) from those of the results (all there; null for integer results).
+  virtual Forward forward(Builder& b, std::span<const Value> operands, std::span<const bool> perturbed);
+  // Cotangents of all operands (null: zero) from those of the results (null for integer results).
   virtual Values backward(Builder& b, std::span<const Value> residuals, std::span<const Value> cotangents);
 };
 

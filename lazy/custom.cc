@@ -81,6 +81,7 @@ class RuleOfCall final : public hlo::CustomRule {
   }
 
   Kind kind() const override { return inner_->kind(); }
+  bool symbolic_zeros() const override { return inner_->symbolic_zeros(); }
   hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> x, std::span<const Value> t) override {
     const AxesScope bound = bind(x.subspan(arguments_));
     if (!effects_) return inner_->jvp(b, x, t);
@@ -115,15 +116,15 @@ class RuleOfCall final : public hlo::CustomRule {
     out.batched.push_back(false);
     return out;
   }
-  Forward forward(hlo::Builder& b, std::span<const Value> x) override {
+  Forward forward(hlo::Builder& b, std::span<const Value> x, std::span<const bool> perturbed) override {
     const AxesScope bound = bind(x.subspan(arguments_));
     Forward out;
     if (effects_) {
       const TokenScope tokens(token_in(x));
-      out = inner_->forward(b, x);
+      out = inner_->forward(b, x, perturbed);
       out.results.push_back(tokens.token());
     } else {
-      out = inner_->forward(b, x);
+      out = inner_->forward(b, x, perturbed);
     }
     out.residuals.insert(out.residuals.end(), x.begin() + static_cast<ptrdiff_t>(arguments_),
                          x.begin() + static_cast<ptrdiff_t>(arguments_ + axes_.size()));
@@ -230,11 +231,13 @@ hlo::BatchResult FunctionRule::batch(hlo::Builder& b, std::span<const Value> x, 
   return out;
 }
 
-hlo::CustomRule::Forward FunctionRule::forward(hlo::Builder& b, std::span<const Value> x) {
+hlo::CustomRule::Forward FunctionRule::forward(hlo::Builder& b, std::span<const Value> x,
+                                               std::span<const bool> perturbed) {
   const ScopeGuard scope = constants();
   captured_ = x.size() - arguments_;
   Forward out;
-  run_rule(b, x, {}, {&out.results, &out.residuals}, [&] { out = run_forward(x.first(arguments_)); });
+  run_rule(b, x, {}, {&out.results, &out.residuals},
+           [&] { out = run_forward(x.first(arguments_), perturbed.first(arguments_)); });
   return out;
 }
 

@@ -18,14 +18,16 @@ namespace lamina::lazy {
 // are what its body captured, which has no derivative.
 class FunctionRule : public hlo::CustomRule {
  public:
-  FunctionRule(Kind kind, size_t arguments) : kind_(kind), arguments_(arguments) {}
+  FunctionRule(Kind kind, size_t arguments, bool symbolic_zeros = false)
+      : kind_(kind), symbolic_zeros_(symbolic_zeros), arguments_(arguments) {}
   Kind kind() const final { return kind_; }
+  bool symbolic_zeros() const final { return symbolic_zeros_; }
   hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> operands, std::span<const Value> tangents) final;
   hlo::Values transpose(hlo::Builder& b, std::span<const Value> operands, std::span<const bool> linear,
                         std::span<const Value> cotangents) final;
   hlo::BatchResult batch(hlo::Builder& b, std::span<const Value> operands, std::span<const bool> batched,
                          int64_t size) final;
-  Forward forward(hlo::Builder& b, std::span<const Value> operands) final;
+  Forward forward(hlo::Builder& b, std::span<const Value> operands, std::span<const bool> perturbed) final;
   hlo::Values backward(hlo::Builder& b, std::span<const Value> residuals,
                        std::span<const Value> cotangents) final;
 
@@ -36,11 +38,12 @@ class FunctionRule : public hlo::CustomRule {
   virtual hlo::Values run_transpose(std::span<const Value>, std::span<const Value>) { return {}; }
   // For those that have a batched form.
   virtual hlo::BatchResult run_batch(std::span<const Value>, std::span<const bool>, int64_t) { return {}; }
-  virtual Forward run_forward(std::span<const Value> operands) = 0;
+  virtual Forward run_forward(std::span<const Value> operands, std::span<const bool> perturbed) = 0;
   virtual hlo::Values run_backward(std::span<const Value> residuals, std::span<const Value> cotangents) = 0;
 
  private:
   Kind kind_;
+  bool symbolic_zeros_;
   size_t arguments_, captured_ = 0;
 };
 

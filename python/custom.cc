@@ -38,8 +38,9 @@ Values values_of(const py::handle& objects) {
 // Rules get and return flat lists; None stands for a value that is not there.
 class PythonRule final : public lazy::FunctionRule {
  public:
-  PythonRule(Kind kind, size_t arguments, py::object first, py::object second, py::object batch)
-      : FunctionRule(kind, arguments),
+  PythonRule(Kind kind, size_t arguments, py::object first, py::object second, py::object batch,
+             bool symbolic_zeros)
+      : FunctionRule(kind, arguments, symbolic_zeros),
         first_(std::move(first)),
         second_(std::move(second)),
         batch_(std::move(batch)) {}
@@ -82,9 +83,11 @@ class PythonRule final : public lazy::FunctionRule {
     for (const py::handle& marked : r[1]) out.batched.push_back(marked.cast<bool>());
     return out;
   }
-  Forward run_forward(std::span<const Value> x) override {
+  Forward run_forward(std::span<const Value> x, std::span<const bool> perturbed) override {
     py::gil_scoped_acquire gil;
-    const py::tuple r = first_(tensors(x));
+    py::list marks;
+    for (const bool marked : perturbed) marks.append(marked);
+    const py::tuple r = first_(tensors(x), marks);
     return {values_of(r[0]), values_of(r[1])};
   }
   Values run_backward(std::span<const Value> residuals, std::span<const Value> cotangents) override {
@@ -132,17 +135,19 @@ void add_custom(py::module_& m) {
                                  type->ht_type.tp_traverse = &PythonRuleHandle::traverse;
                                  type->ht_type.tp_clear = &PythonRuleHandle::clear;
                                }))
-      .def(py::init(
-               [](bool is_jvp, size_t arguments, py::function first, py::object second, py::object batch) {
-                 const auto kind = is_jvp ? hlo::CustomRule::Kind::kJvp : hlo::CustomRule::Kind::kVjp;
-                 return std::make_unique<PythonRuleHandle>(std::make_shared<PythonRule>(
-                     kind, arguments, std::move(first), std::move(second), std::move(batch)));
-               }),
+      .def(py::init([](bool is_jvp, size_t arguments, py::function first, py::object second, py::object batch,
+                       bool symbolic_zeros) {
+             const auto kind = is_jvp ? hlo::CustomRule::Kind::kJvp : hlo::CustomRule::Kind::kVjp;
+             return std::make_unique<PythonRuleHandle>(std::make_shared<PythonRule>(
+                 kind, arguments, std::move(first), std::move(second), std::move(batch), symbolic_zeros));
+           }),
            py::arg(), py::arg(), py::arg(), py::arg(), py::arg("batch") = py::none(),
+           py::arg("symbolic_zeros") = false,
            "A jvp rule and, for a function that is linear in some arguments, its transpose (or None); or a "
-           "forward and a backward rule. `batch`: (size, which arguments are batched, arguments) -> "
+           "forward rule (of operands, and which of them are differentiated) and a backward rule. `batch`: "
+           "(size, which arguments are batched, arguments) -> "
            "(results, which "
-           "of them are batched), or None.");
+           "of them are batched), or None. With `symbolic_zeros`, zeros are None to the rules.");
   m.def(
       "call_with_rule",
       [](const py::function& f, const py::sequence& args, const PythonRuleHandle& rule) {

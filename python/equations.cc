@@ -121,6 +121,9 @@ void add_equations(py::module_& m) {
       "types (dtype, shape, weak). The parameters are those, a token if there are effects, and those of the "
       "arrays; a token is also the last result then.");
   m.def(
+      "program_id", [](const lazy::Program& p) { return reinterpret_cast<uintptr_t>(p.computation().get()); },
+      "Equal for programs that compute the same, as long as they live.");
+  m.def(
       "parts",
       [](const lazy::Program& p) {
         std::vector<lazy::Lazy> captured;

@@ -17,12 +17,14 @@ class RuleOfArguments : public hlo::CustomRule {
       : inner_(std::move(inner)), arguments_(arguments), captured_(captured) {}
 
   Kind kind() const override { return inner_->kind(); }
+  bool symbolic_zeros() const override { return inner_->symbolic_zeros(); }
   hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> operands,
                      std::span<const Value> tangents) override {
     return inner_->jvp(b, operands.first(arguments_), tangents.first(arguments_));
   }
-  Forward forward(hlo::Builder& b, std::span<const Value> operands) override {
-    return inner_->forward(b, operands.first(arguments_));
+  Forward forward(hlo::Builder& b, std::span<const Value> operands,
+                  std::span<const bool> perturbed) override {
+    return inner_->forward(b, operands.first(arguments_), perturbed.first(arguments_));
   }
   Values backward(hlo::Builder& b, std::span<const Value> residuals,
                   std::span<const Value> cotangents) override {

@@ -65,6 +65,7 @@ class BatchedRule : public CustomRule {
   }
 
   Kind kind() const override { return inner_->kind(); }
+  bool symbolic_zeros() const override { return inner_->symbolic_zeros(); }
 
   JvpResult jvp(Builder& b, Ops operands, Ops tangents) override {
     Values parameters, inner_tangents, values;
@@ -113,11 +114,11 @@ class BatchedRule : public CustomRule {
                               marks);
   }
 
-  Forward forward(Builder& b, Ops operands) override {
+  Forward forward(Builder& b, Ops operands, Marks perturbed) override {
     Values parameters, values;
     Mask marks;
     for (size_t i = 0; i < operands.size(); ++i) add(parameters, values, marks, operands[i], i);
-    const Forward one = inner_->forward(b, parameters);
+    const Forward one = inner_->forward(b, parameters, perturbed);
     Forward out;
     if (!check_returned(b, "results", one.results, result_types_, false)) return out;
     const BatchResult r =
@@ -194,6 +195,7 @@ class GuardedRule : public CustomRule {
       : inner_(std::move(inner)), body_(std::move(body)) {}
 
   Kind kind() const override { return inner_->kind(); }
+  bool symbolic_zeros() const override { return inner_->symbolic_zeros(); }
   bool has_transpose() const override { return inner_->has_transpose(); }
   // What the user batches is the user's: it sees no flag.
   bool has_batch() const override { return inner_->has_batch(); }
@@ -219,10 +221,10 @@ class GuardedRule : public CustomRule {
     out.resize(n + 1);
     return out;
   }
-  Forward forward(Builder& b, Ops operands) override {
+  Forward forward(Builder& b, Ops operands, Marks perturbed) override {
     const size_t n = operands.size() - 1;
     Recording r(operands.first(n));
-    Forward out = inner_->forward(b, r.parameters);
+    Forward out = inner_->forward(b, r.parameters, perturbed.first(n));
     r.finish(b, {&out.results, &out.residuals}, operands[n]);
     out.residuals.push_back(operands[n]);
     return out;
@@ -281,8 +283,13 @@ JvpResult custom_rule_jvp(Builder& b, const Node& call, Ops x, Ops t, JvpMode mo
   const std::shared_ptr<CustomRule> rule = rule_of(b, call);
   if (!rule) return out;
   Values tangents;
-  for (size_t i = 0; i < x.size(); ++i)
-    tangents.push_back(has_tangent(x[i].type()) ? or_zeros(b, t[i], x[i]) : Value());
+  Mask perturbed;
+  const bool null_is_zero = rule->symbolic_zeros() && rule->kind() == CustomRule::Kind::kJvp;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const bool differentiable = has_tangent(x[i].type());
+    perturbed.push_back(differentiable && t[i]);
+    tangents.push_back(!differentiable ? Value() : null_is_zero ? t[i] : or_zeros(b, t[i], x[i]));
+  }
   const std::vector<const Type*> types = result_types(call);
   if (rule->kind() == CustomRule::Kind::kJvp) {
     JvpResult r = rule->jvp(b, x, tangents);
@@ -295,7 +302,7 @@ JvpResult custom_rule_jvp(Builder& b, const Node& call, Ops x, Ops t, JvpMode mo
         "a function with a custom vjp has no forward-mode derivative; give it a custom jvp instead"));
     return out;
   }
-  CustomRule::Forward f = rule->forward(b, x);
+  CustomRule::Forward f = rule->forward(b, x, perturbed);
   if (!check_returned(b, "results", f.results, types, false)) return out;
   Values operands = f.residuals;
   for (const Value& v : tangents)
@@ -368,7 +375,8 @@ Values custom_vjp_transpose(Builder& b, const Node& node, Ops x, Marks linear, O
       cts.push_back(Value());
       continue;
     }
-    cts.push_back(ct[next_result] ? ct[next_result] : b.zeros(type));
+    const bool there = ct[next_result] || rule->symbolic_zeros();
+    cts.push_back(there ? ct[next_result] : b.zeros(type));
     ++next_result;
   }
   const Values back = rule->backward(b, x.first(residuals), cts);

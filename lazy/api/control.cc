@@ -161,7 +161,7 @@ class ApiRule final : public lazy::FunctionRule {
     lazy::check(b.status());
     return result;
   }
-  Forward run_forward(std::span<const hlo::Value> x) override {
+  Forward run_forward(std::span<const hlo::Value> x, std::span<const bool>) override {
     const std::vector<lazy::Lazy> out = run(first_, values_of(x));
     Forward result;
     for (const lazy::Lazy& y : out)

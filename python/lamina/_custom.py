@@ -184,8 +184,8 @@ class custom_jvp(_Custom):
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Sets the rule: ``jvp(*nondiff, primals, tangents) -> (primals_out, tangents_out)``; returns it.
 
-        With `symbolic_zeros`, the tangents of integers are SymbolicZero (`lamina.custom_derivatives`), and the rule may
-        return it; those of floats are arrays, of zeros where they do not matter.
+        With `symbolic_zeros`, the tangents of arguments that are not differentiated, and of integers, are SymbolicZero
+        (`lamina.custom_derivatives`), and the rule may return it; otherwise they are arrays of zeros.
         """
         self.jvp, self.symbolic_zeros = jvp, symbolic_zeros
         self._rules.clear()
@@ -242,7 +242,7 @@ class custom_jvp(_Custom):
                 for p, d in zip(results, dots)
             ]
 
-        return _core.CustomRule(True, len(leaves), rule, None)
+        return _core.CustomRule(True, len(leaves), rule, None, None, symbolic)
 
 
 def _parts(indices: Any, cotangent: Any, what: str) -> list[tuple[int, Any]]:
@@ -297,8 +297,8 @@ class custom_vjp(_Custom):
         """Sets ``fwd(*args) -> (out, residuals)`` and ``bwd(*nondiff, residuals, cotangent) -> cotangents``.
 
         `bwd` returns one cotangent per differentiated argument, with that argument's structure, or None for zero. With
-        `symbolic_zeros`, `fwd` gets arguments as CustomVJPPrimal (`lamina.custom_derivatives`), and `bwd` SymbolicZero
-        as the cotangents of integer results; those of floats are arrays, of zeros where they do not matter.
+        `symbolic_zeros`, `fwd` gets arguments as CustomVJPPrimal (`lamina.custom_derivatives`), which say whether they
+        are differentiated, and `bwd` gets SymbolicZero as the cotangents of results that do not matter, and of integers.
         `optimize_remat` changes nothing: residuals that are not used are not kept.
         """
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
@@ -317,8 +317,8 @@ class custom_vjp(_Custom):
         shapes = [(x.shape, x.dtype) for x in leaves]
         trees: list[TreeDef] = []
 
-        def forward(x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-            given = [CustomVJPPrimal(t, t.dtype.kind in "fc") for t in x] if symbolic else x
+        def forward(x: list[Tensor], perturbed: list[bool]) -> tuple[list[Tensor], list[Tensor]]:
+            given = [CustomVJPPrimal(t, p) for t, p in zip(x, perturbed)] if symbolic else x
             out = entered(fwd)(*self._with_fixed(fixed, tree_unflatten(treedef, given)[0]))
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(f"the forward rule of {name} must return (out, residuals), not {out!r:.60}")
@@ -359,7 +359,7 @@ class custom_vjp(_Custom):
                     out[i] = t if t.dtype == dtype else t.astype(dtype)
             return out
 
-        return _core.CustomRule(False, len(leaves), forward, backward)
+        return _core.CustomRule(False, len(leaves), forward, backward, None, symbolic)
 
 
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Tensor]]:

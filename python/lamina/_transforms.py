@@ -11,6 +11,7 @@ from typing import Any
 
 from lamina import _core, _writes
 from lamina._core import Tensor
+from lamina._linear import PullBack, PushForward, fitted_tangents
 from lamina._tensor import describe, to_tensor
 from lamina.tree import (
     TreeDef,
@@ -401,24 +402,22 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """(f(*primals), pull_back), where pull_back maps a cotangent of the output to cotangents of the primals.
 
     With `has_aux`, `f` returns (value, aux) and the result is (value, pull_back, aux). The cotangent of an integer
-    primal is None.
+    primal is None. `pull_back` is a container of the arrays that it keeps: jitted and mapped functions may return and
+    take it.
     """
     leaves, treedef = _flatten_arguments(f, primals, {})
     flat = _Decided(_value_and_aux(f) if has_aux else f, treedef)
     everything, pull, _ = _core.vjp(flat, leaves)
     out = tree_unflatten(flat.out_tree, flat.settled(primals, {}, everything))
     value, aux = out if has_aux else (out, None)
-    value_tree = tree_structure(value)
-    idle = everything[value_tree.num_leaves :]
+    value_leaves, value_tree = tree_flatten(value)
+    idle = everything[len(value_leaves) :]
 
-    def pull_back(cotangent: Any) -> tuple[Any, ...]:
-        given, structure = tree_flatten(cotangent)
-        if structure != value_tree:
-            from lamina.tree import explain_difference
+    def run(given: list[Tensor]) -> list[Any]:
+        return pull([*given, *map(_zero_like, idle)])
 
-            raise ValueError("the cotangent does not fit the output: " + explain_difference(value, cotangent))
-        return tree_unflatten(treedef, pull([*map(to_tensor, given), *map(_zero_like, idle)]))[0]
-
+    primal_tree = tree_structure(primals)
+    pull_back = PullBack(_name(f), run, value_tree, [(x.shape, x.dtype) for x in value_leaves], primal_tree)
     return (value, pull_back, aux) if has_aux else (value, pull_back)
 
 
@@ -435,13 +434,7 @@ def _tangents(
         from lamina.tree import explain_difference
 
         raise ValueError("tangents do not fit the primals: " + explain_difference(primals, tangents))
-    for p, t in zip(leaves, given):
-        if p.shape != t.shape:
-            raise ValueError(f"a tangent of shape {t.shape} does not fit its primal of shape {p.shape}")
-    return [
-        t if t.dtype == p.dtype or p.dtype.kind not in "fc" else t.astype(p.dtype)
-        for p, t in zip(leaves, given)
-    ]
+    return fitted_tangents(given, [(p.shape, p.dtype) for p in leaves])
 
 
 def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -455,12 +448,15 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     outputs, _, push = _core.vjp(flat, leaves)
     outputs = flat.settled(primals, {}, outputs)
 
-    def push_forward(*tangents: Any) -> Any:
-        along = push(_tangents(f, primals, leaves, treedef, tangents))
-        pushed = tree_unflatten(flat.out_tree, along[: len(outputs)])
-        return pushed[0] if has_aux else pushed
-
     out = tree_unflatten(flat.out_tree, outputs)
+    value_tree = tree_structure(out[0]) if has_aux else flat.out_tree
+
+    def run(given: list[Tensor]) -> list[Any]:
+        return push(given)[: value_tree.num_leaves]
+
+    push_forward = PushForward(
+        _name(f), run, tree_structure(primals), [(x.shape, x.dtype) for x in leaves], value_tree
+    )
     return (out[0], push_forward, out[1]) if has_aux else (out, push_forward)
 
 

@@ -37,10 +37,7 @@ class SymbolicZero:
 
 
 class CustomVJPPrimal(NamedTuple):
-    """An argument of a forward rule: its value, and whether it may be differentiated.
-
-    Here `perturbed` is true for every float or complex argument.
-    """
+    """An argument of a forward rule: its value, and whether it is differentiated."""
 
     value: Any
     perturbed: bool

@@ -19,7 +19,7 @@ class TripleCosine : public CustomRule {
 class HalfProduct : public CustomRule {
  public:
   Kind kind() const override { return Kind::kVjp; }
-  Forward forward(Builder& b, std::span<const Value> x) override {
+  Forward forward(Builder& b, std::span<const Value> x, std::span<const bool>) override {
     return {{b.multiply(x[0], x[1])}, {x[0], x[1]}};
   }
   Values backward(Builder& b, std::span<const Value> r, std::span<const Value> ct) override {

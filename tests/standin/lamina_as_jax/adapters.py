@@ -18,7 +18,7 @@ FLOAT0 = np.dtype([("float0", np.void, 0)])
 
 
 def float0_like(x: Any) -> np.ndarray:
-    return np.zeros(np.shape(x), FLOAT0)
+    return np.zeros(x.shape if hasattr(x, "shape") else np.shape(x), FLOAT0)
 
 
 def zeros(shape: Any, dtype: Any = None, **options: Any) -> Any:
@@ -108,14 +108,42 @@ def _differentiating(
     return call
 
 
+class _Described:
+    """Shapes and element types of a container: equal for equal ones, as metadata is."""
+
+    def __init__(self, tree: Any) -> None:
+        leaves, self.treedef = lm.tree.tree_flatten(tree)
+        self.leaves = tuple(lm.ShapeDtype.like(x) for x in leaves)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and (self.leaves, self.treedef) == (other.leaves, other.treedef)
+
+    def __hash__(self) -> int:
+        return hash((self.leaves, self.treedef))
+
+    @property
+    def tree(self) -> Any:
+        return self.treedef.unflatten(self.leaves)
+
+
+class _PulledBack(_Described):
+    """Cotangents of primals of these types."""
+
+    def __call__(self, inner: Any, *cotangents: Any) -> Any:
+        found = types64.result(inner(*types64.argument(without_float0(cotangents))))
+        return tuple(_filled(d, p) for d, p in zip(found, self.tree, strict=True))
+
+
+class _PushedForward(_Described):
+    """Tangents of results of these types."""
+
+    def __call__(self, inner: Any, *tangents: Any) -> Any:
+        return _pushed(self.tree, types64.result(inner(*types64.argument(without_float0(tangents)))))
+
+
 def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     out = wrapped(lm.vjp)(fun, *primals, has_aux=has_aux, **options)
-
-    def pull_back(cotangent: Any) -> Any:
-        found = types64.result(out[1](types64.argument(without_float0(cotangent))))
-        return tuple(_filled(d, p) for d, p in zip(found, primals, strict=True))
-
-    return (out[0], lm.tree_util.Partial(pull_back), *out[2:])
+    return (out[0], lm.tree_util.Partial(_PulledBack(primals), out[1]), *out[2:])
 
 
 def _pushed(value: Any, derivative: Any) -> Any:
@@ -131,8 +159,7 @@ def jvp(fun: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:
 
 def linearize(fun: Any, *primals: Any, **options: Any) -> Any:
     out = wrapped(lm.linearize)(fun, *primals, **options)
-    push = wrapped(out[1])
-    return (out[0], lambda *tangents: _pushed(out[0], push(*without_float0(tangents))), *out[2:])
+    return (out[0], lm.tree_util.Partial(_PushedForward(out[0]), out[1]), *out[2:])
 
 
 def _calling_back(f: Callable[..., Any]) -> Callable[..., Any]:

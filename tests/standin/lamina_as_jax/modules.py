@@ -202,7 +202,7 @@ def _types() -> None:
     core = {"Tracer": adapters.Tracer, "ShapedArray": lm.ShapeDtype, "AbstractValue": lm.ShapeDtype}
     core |= {"ensure_compile_time_eval": lm.ensure_compile_time_eval, "eval_jaxpr": adapters.eval_jaxpr}
     _put("jax.core", own=core)
-    parts = {n: getattr(_traces, n) for n in ("Literal", "Primitive", "Var")}
+    parts = {n: getattr(_traces, n) for n in ("Literal", "Var")}
     _put("jax.extend")
     _put("jax.extend.core", own={**parts, "ClosedJaxpr": _traces.Trace, "Jaxpr": _traces.Trace})
     _put("jax.sharding", own=sharding.NAMES)
