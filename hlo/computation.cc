@@ -2,6 +2,7 @@
 
 #include "absl/hash/hash.h"
 #include "hlo/builder.h"
+#include "hlo/graph_copy.h"
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
 #include "hlo/once.h"
@@ -128,21 +129,13 @@ absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parame
 
 Values inline_computation(Builder& builder, const Computation& computation,
                           std::span<const Value> arguments) {
-  HashMap<const Node*, Values> made;
-  for (size_t i = 0; i < arguments.size(); ++i) made[computation.parameters()[i].node()] = {arguments[i]};
-  Values operands;
-  for (const Node* n : computation.nodes()) {
-    if (made.contains(n)) continue;
-    operands.clear();
-    for (Operand o : n->operands()) operands.push_back(made.at(o.node())[o.index()]);
-    LocationScope location(n->location());
-    Values results = builder.remake(*n, operands);
-    if (!builder.ok()) return Values(computation.roots().size());
-    made[n] = std::move(results);
-  }
-  Values roots;
-  for (const Value& r : computation.roots()) roots.push_back(made.at(r.node())[r.index()]);
-  return roots;
+  GraphCopy copy(computation.parameters().first(arguments.size()), arguments);
+  const bool made =
+      copy.extend(builder, computation.nodes(), [&](const Node& n, std::span<const Value> operands) {
+        LocationScope location(n.location());
+        return builder.remake(n, operands);
+      });
+  return made ? copy(computation.roots()) : Values(computation.roots().size());
 }
 
 }  // namespace lamina::hlo

@@ -34,8 +34,7 @@ class Search {
       for (Operand o : n->operands()) operands.push_back(values.at(o.node())[o.index()]);
       absl::StatusOr<Literals> out = results(*n, operands);
       if (!out.ok() || found_) return out;
-      const OpFamily family = n->def().family;
-      if (family != OpFamily::kStructure && family != OpFamily::kShape &&
+      if (!passes_on(*n) &&
           std::any_of(out->begin(), out->end(), [](const LiteralPtr& l) { return has_nan(*l); })) {
         found_ = n;
         return out;

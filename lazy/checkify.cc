@@ -9,8 +9,6 @@
 
 namespace lamina::lazy {
 
-static_assert(hlo::kCheckTarget == kCheckTarget && hlo::kFailedTarget == kFailedTarget);
-
 std::vector<Lazy> checked(const FlatFunction& f, const std::vector<Lazy>& args, const Checks& checks) {
   std::vector<Typed> types, results;
   for (const Lazy& a : args) types.push_back({a.value.type(), a.weak});

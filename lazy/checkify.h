@@ -10,10 +10,6 @@
 
 namespace lamina::lazy {
 
-// Targets of host callbacks (hlo/passes/checks.h).
-inline constexpr const char* kCheckTarget = "python.check";
-inline constexpr const char* kFailedTarget = "python.failed";
-
 struct Checks {
   bool user, nan, division;
   // The number, above 0, that stands for a failure of this kind at this place in messages.

@@ -1,7 +1,6 @@
 #include "lazy/rebuild.h"
 
-#include "hlo/builder.h"
-#include "hlo/hash_map.h"
+#include "hlo/graph_copy.h"
 
 namespace lamina::lazy {
 
@@ -14,25 +13,26 @@ using hlo::Values;
 
 namespace {
 
-using Made = HashMap<const Node*, Values>;
+bool is_made(const Node& n, void* copy) { return static_cast<hlo::GraphCopy*>(copy)->has(&n); }
 
-bool is_made(const Node& n, void* made) { return static_cast<Made*>(made)->contains(&n); }
-
-absl::StatusOr<hlo::ComputationPtr> rebuild(std::span<const Value> roots, Made& made,
+absl::StatusOr<hlo::ComputationPtr> rebuild(std::span<const Value> roots, hlo::GraphCopy& copy,
                                             std::span<const Value> parameters) {
   hlo::Builder b;
-  Values operands;
-  for (const Node* n : hlo::postorder(roots, is_made, &made)) {
-    if (made.contains(n)) continue;
-    operands.clear();
-    for (Operand o : n->operands()) operands.push_back(made.at(o.node())[o.index()]);
-    hlo::LocationScope location(n->location());
-    made[n] = b.remake(*n, operands);
-    if (!b.ok()) return b.status();
-  }
+  const bool made =
+      copy.extend(b, hlo::postorder(roots, is_made, &copy), [&](const Node& n, std::span<const Value> x) {
+        hlo::LocationScope location(n.location());
+        return b.remake(n, x);
+      });
+  if (!made) return b.status();
+  return Computation::make(parameters, copy(roots));
+}
+
+// A parameter for each result of the node, which stand for it.
+void put_parameters(const Node& n, hlo::GraphCopy& copy, std::vector<Value>& parameters) {
   Values results;
-  for (const Value& r : roots) results.push_back(made.at(r.node())[r.index()]);
-  return Computation::make(parameters, results);
+  for (uint32_t i = 0; i < n.num_results(); ++i) results.push_back(hlo::make_parameter(n.result_type(i)));
+  parameters.insert(parameters.end(), results.begin(), results.end());
+  copy.put(&n, std::move(results));
 }
 
 }  // namespace
@@ -42,16 +42,10 @@ absl::StatusOr<hlo::ComputationPtr> rebuild_with_parameters(std::span<const Valu
   hlo::GraphLock lock;
   // Nodes without parameters are made anew too: the values in `roots` are about to become leaves.
   hlo::FloorScope floor(hlo::fresh_stamp());
-  Made made;
+  hlo::GraphCopy copy;
   std::vector<Value> parameters;
-  for (const Value& leaf : leaves) {
-    Values& results = made[leaf.node()];
-    for (uint32_t i = 0; i < leaf.node()->num_results(); ++i) {
-      results.push_back(hlo::make_parameter(leaf.node()->result_type(i)));
-      parameters.push_back(results.back());
-    }
-  }
-  return rebuild(roots, made, parameters);
+  for (const Value& leaf : leaves) put_parameters(*leaf.node(), copy, parameters);
+  return rebuild(roots, copy, parameters);
 }
 
 absl::StatusOr<hlo::ComputationPtr> close_at_floor(std::span<const Value> outputs,
@@ -59,34 +53,27 @@ absl::StatusOr<hlo::ComputationPtr> close_at_floor(std::span<const Value> output
                                                    std::vector<Value>* captured) {
   hlo::GraphLock lock;
   hlo::FloorScope anew(hlo::fresh_stamp());
-  Made made;
   std::vector<Value> parameters;
-  for (const Value& input : inputs) {
-    parameters.push_back(hlo::make_parameter(input.type()));
-    made[input.node()] = {parameters.back()};
-  }
+  for (const Value& input : inputs) parameters.push_back(hlo::make_parameter(input.type()));
+  hlo::GraphCopy copy(inputs, parameters);
   struct Context {
-    Made* made;
+    const hlo::GraphCopy* copy;
     uint32_t floor;
     uint16_t session;
-  } context{&made, floor, hlo::session_number()};
+  } context{&copy, floor, hlo::session_number()};
   auto outside = [](const Node& n, void* c) {
     const auto* ctx = static_cast<Context*>(c);
-    if (ctx->made->contains(&n) || n.data() != nullptr || n.op() == Op::parameter) return true;
+    if (ctx->copy->has(&n) || n.data() != nullptr || n.op() == Op::parameter) return true;
     // Of another thread: a constant here, unless it was made of values of this one's traces.
     const bool foreign = n.session() != ctx->session && !n.shared();
     return (n.stamp() < ctx->floor || foreign) && n.op() != Op::constant;
   };
   for (Node* n : hlo::postorder(outputs, outside, &context)) {
-    if (!outside(*n, &context) || made.contains(n)) continue;
-    Values& results = made[n];
-    for (uint32_t i = 0; i < n->num_results(); ++i) {
-      captured->push_back(Value(n, i));
-      parameters.push_back(hlo::make_parameter(n->result_type(i)));
-      results.push_back(parameters.back());
-    }
+    if (!outside(*n, &context) || copy.has(n)) continue;
+    for (uint32_t i = 0; i < n->num_results(); ++i) captured->push_back(Value(n, i));
+    put_parameters(*n, copy, parameters);
   }
-  return rebuild(outputs, made, parameters);
+  return rebuild(outputs, copy, parameters);
 }
 
 }  // namespace lamina::lazy

@@ -145,9 +145,8 @@ void add_custom(py::module_& m) {
            py::arg("symbolic_zeros") = false,
            "A jvp rule and, for a function that is linear in some arguments, its transpose (or None); or a "
            "forward rule (of operands, and which of them are differentiated) and a backward rule. `batch`: "
-           "(size, which arguments are batched, arguments) -> "
-           "(results, which "
-           "of them are batched), or None. With `symbolic_zeros`, zeros are None to the rules.");
+           "(size, which arguments are batched, arguments) -> (results, which of them are batched), or None. "
+           "With `symbolic_zeros`, zeros are None to the rules.");
   m.def(
       "call_with_rule",
       [](const py::function& f, const py::sequence& args, const PythonRuleHandle& rule) {

@@ -7,6 +7,7 @@
 
 #include "hlo/custom_call.h"
 #include "hlo/hash_map.h"
+#include "hlo/passes/checks.h"
 #include "hlo/strings.h"
 #include "lazy/axes.h"
 #include "lazy/checkify.h"
@@ -85,8 +86,7 @@ void add_callbacks(py::module_& m) {
       },
       "A scalar that stands for a Python function: the first operand of a custom_call of 'python'. The "
       "function gets the other operands as a list and the results' (dtype, shape), and returns a list; it "
-      "runs on "
-      "the thread that runs the program.");
+      "runs on the thread that runs the program.");
   m.def(
       "effect",
       [](const py::sequence& operands, const std::vector<std::pair<std::string, hlo::Dims>>& results,
@@ -99,7 +99,7 @@ void add_callbacks(py::module_& m) {
           types.push_back(lazy::check(hlo::array_type(*dtype, dims)));
         }
         std::vector<hlo::Attrs::Entry> attrs{
-            {Attr::call_target_name, std::string(check ? lazy::kCheckTarget : "python")},
+            {Attr::call_target_name, check ? std::string(hlo::kCheckTarget) : "python"},
             {Attr::has_side_effect, true},
             {Attr::result_types, std::move(types)}};
         if (check) attrs.emplace_back(Attr::index, check);
@@ -108,11 +108,10 @@ void add_callbacks(py::module_& m) {
       py::arg("operands"), py::arg("result_types"), py::arg("check") = 0,
       "Records a Python function (its callback_operand, then arrays) that runs for what it does, in program "
       "order. It gets a token before the arrays, and returns it before its results, (dtype, shape) each. "
-      "With a "
-      "number it is a user's check of its first array, which `checked` takes for its own.");
+      "With a number it is a user's check of its first array, which `checked` takes for its own.");
   m.def("run_effects", lazy::run_effects, "Runs the effects that wait, where nothing unknown is open.");
-  for (const char* target : {"python", lazy::kCheckTarget, lazy::kFailedTarget}) {
-    const absl::Status registered = hlo::register_custom_call(target, call_python);
+  for (const std::string_view target : {std::string_view("python"), hlo::kCheckTarget, hlo::kFailedTarget}) {
+    const absl::Status registered = hlo::register_custom_call(std::string(target), call_python);
     if (registered.code() != absl::StatusCode::kAlreadyExists) lazy::check(registered);
   }
 }

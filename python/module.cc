@@ -15,7 +15,7 @@
 #include "hlo/printer.h"
 #include "hlo/rules/transform_memo.h"
 #include "hlo/strings.h"
-#include "jit/client/thread_limit.h"
+#include "jit/client/threads.h"
 #include "jit/cpu/client.h"
 #include "jit/program/engine.h"
 #include "jit/program/listing.h"

@@ -1,6 +1,6 @@
 #include "hlo/passes/checks.h"
 
-#include "hlo/hash_map.h"
+#include "hlo/graph_copy.h"
 #include "hlo/rules/scan_transforms.h"
 #include "hlo/rules/transform_support.h"
 
@@ -25,9 +25,7 @@ class Checker {
     if (!b.ok()) return out;
     if (options_.division && (n.op() == Op::divide || n.op() == Op::remainder))
       fail_where(b, b.compare(x[1], b.zeros_like(x[1]), "EQ"), n, "division");
-    // What only passes values on made none.
-    const OpFamily family = n.def().family;
-    if (options_.nan && family != OpFamily::kStructure && family != OpFamily::kShape)
+    if (options_.nan && !passes_on(n))
       for (const Value& v : out)
         if (v.type()->is_array() && is_inexact(v.dtype())) fail_where(b, b.compare(v, v, "NE"), n, "nan");
     return out;
@@ -58,8 +56,7 @@ class Checker {
     }
     Values operands{error_, x[0]};
     operands.insert(operands.end(), x.begin() + 3, x.end());
-    std::vector<const Type*> types;
-    for (const Value& v : operands) types.push_back(v.type());
+    const std::vector<const Type*> types = types_of(operands);
     const auto keep = record_region(types, [](Builder&, Ops p) { return Values{p[0]}; });
     const auto tell = record_region(types, [&](Builder& inner, Ops p) {
       return inner.make_multi(Op::custom_call, p.subspan(1),
@@ -110,10 +107,8 @@ class Checker {
     }
     if (n.op() == Op::while_) {
       const ComputationPtr body = checked(b, a.computation(Attr::body), x.size(), last);
-      const Computation& test = *a.computation(Attr::cond);
-      Values parameters(test.parameters().begin(), test.parameters().end());
-      parameters.push_back(make_parameter(error_.type()));
-      const absl::StatusOr<ComputationPtr> cond = Computation::make(parameters, test.roots());
+      const absl::StatusOr<ComputationPtr> cond =
+          with_parameters(*a.computation(Attr::cond), {{error_.type()}});
       if (!get_or_fail(b, cond)) return operands;
       operands.push_back(error_);
       return b.ok() ? results(last, with_attr(*with_attr(a, Attr::body, body), Attr::cond, *cond)) : operands;
@@ -130,8 +125,6 @@ class Checker {
 absl::StatusOr<ComputationPtr> with_checks(const Computation& c, const CheckOptions& options,
                                            size_t parameter, size_t result) {
   GraphLock lock;
-  HashMap<const Node*, Values> made;
-  for (const Value& p : c.parameters()) made[p.node()] = {p};
   const Value start = make_parameter(scalar_type(DType::kS32));
   Checker checker(options, start);
   Builder b;
@@ -140,16 +133,13 @@ absl::StatusOr<ComputationPtr> with_checks(const Computation& c, const CheckOpti
   for (Node* n : c.nodes())
     if (anywhere(*n, is_effect)) ends.push_back(Value(n));
   ends.insert(ends.end(), c.roots().begin(), c.roots().end());
-  for (const Node* n : postorder(ends)) {
-    if (made.contains(n)) continue;
-    Values operands;
-    for (Operand o : n->operands()) operands.push_back(made.at(o.node())[o.index()]);
-    NodeScope scope(*n);
-    made[n] = checker.remake(b, *n, operands);
-    if (!b.ok()) return b.status();
-  }
-  Values parameters(c.parameters().begin(), c.parameters().end()), roots;
-  for (const Value& r : c.roots()) roots.push_back(made.at(r.node())[r.index()]);
+  GraphCopy copy(c.parameters(), c.parameters());
+  const bool made = copy.extend(b, postorder(ends), [&](const Node& n, Ops operands) {
+    NodeScope scope(n);
+    return checker.remake(b, n, operands);
+  });
+  if (!made) return b.status();
+  Values parameters(c.parameters().begin(), c.parameters().end()), roots = copy(c.roots());
   insert_at(parameters, parameter, start);
   insert_at(roots, result, checker.error());
   return Computation::make(parameters, roots);

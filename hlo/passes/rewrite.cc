@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hlo/hash_map.h"
+#include "hlo/graph_copy.h"
 #include "hlo/printer.h"
 #include "hlo/rules/support.h"
 #include "hlo/rules/transform_support.h"
@@ -36,25 +36,16 @@ class Sweep {
 
  private:
   absl::StatusOr<ComputationPtr> rewrite_one(const Computation& c) {
-    HashMap<const Node*, Values> made;
-    for (const Value& p : c.parameters()) made[p.node()] = {p};
     Builder b;
-    Values operands;
-    for (const Node* n : c.nodes()) {
-      if (made.contains(n)) continue;
-      operands.clear();
-      for (Operand o : n->operands()) operands.push_back(made.at(o.node())[o.index()]);
-      NodeScope scope(*n);
-      Values results = remake(b, *n, operands);
-      if (b.ok()) {
-        if (absl::Status s = apply_rows(b, &results); !s.ok()) return s;
-      }
-      if (!b.ok()) return b.status();
-      made[n] = std::move(results);
-    }
-    std::vector<Value> roots;
-    for (const Value& r : c.roots()) roots.push_back(made.at(r.node())[r.index()]);
-    absl::StatusOr<ComputationPtr> out = Computation::make(c.parameters(), roots);
+    GraphCopy copy(c.parameters(), c.parameters());
+    const bool made = copy.extend(b, c.nodes(), [&](const Node& n, std::span<const Value> operands) {
+      NodeScope scope(n);
+      Values results = remake(b, n, operands);
+      if (b.ok()) b.fail(apply_rows(b, &results));
+      return results;
+    });
+    if (!made) return b.status();
+    absl::StatusOr<ComputationPtr> out = Computation::make(c.parameters(), copy(c.roots()));
     if (!out.ok() || count_effects(**out) >= count_effects(c)) return out;
     // A row dropped the last use of an effect: the computation stays, with its regions as they were.
     return Computation::make(c.parameters(), c.roots());

@@ -5,7 +5,6 @@
 // inner axis of the same name has another lane, so that shadowing needs no rule. Without a vmap (or a mesh)
 // there is no value.
 #include <algorithm>
-#include <limits>
 
 #include "hlo/rules/support.h"
 #include "hlo/rules/transform_support.h"
@@ -226,15 +225,6 @@ struct Lanes {
   }
 };
 
-Value least(Builder& b, DType t, bool greatest) {
-  if (is_bool(t)) return b.scalar_int(t, greatest);
-  if (is_float(t)) return b.scalar(t, std::numeric_limits<double>::infinity() * (greatest ? 1 : -1));
-  const int bits = bit_width(t);
-  const uint64_t top = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-  if (!is_signed(t)) return b.scalar_int(t, greatest ? static_cast<int64_t>(top) : 0);
-  return b.scalar_int(t, greatest ? static_cast<int64_t>(top >> 1) : -static_cast<int64_t>(top >> 1) - 1);
-}
-
 // Over dimension 1 of [groups, size, dims...].
 Value reduced(Builder& b, const Value& x, const std::string& kind) {
   if (!x) return x;
@@ -243,7 +233,7 @@ Value reduced(Builder& b, const Value& x, const std::string& kind) {
   if (is_float(t) && is_narrow(t))  // some have no infinity
     return b.convert(reduced(b, b.convert(x, DType::kF32), kind), t);
   const bool greatest = kind == "maximum";
-  return b.reduce(x, greatest ? Op::maximum : Op::minimum, least(b, t, !greatest), {{1}});
+  return b.reduce(x, greatest ? Op::maximum : Op::minimum, extreme(b, t, !greatest), {{1}});
 }
 
 // Another axis' batch: the op on arrays of one dimension more.

@@ -331,8 +331,8 @@ JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   if (is_effect(node) && node.num_results() > 1) {
     b.fail(
         absl::InvalidArgumentError("io_callback has no derivative, and its arguments depend on what is "
-                                   "differentiated: give the function around "
-                                   "it a custom_jvp or custom_vjp, or pass stop_gradient of them"));
+                                   "differentiated: give the function "
+                                   "around it a custom_jvp or custom_vjp, or pass stop_gradient of them"));
     return out;
   }
   if (!node.attrs().has(Attr::rule)) {
@@ -376,8 +376,7 @@ BatchResult custom_call_batch(Builder& b, const Node& node, Ops x, Marks batched
       node.attrs().has(Attr::rule)
           ? "cannot batch the linear part of a function with a custom vjp; batch the function, or its vjp"
           : "cannot batch a host callback with side effects and no token: its effects would have no order; "
-            "call it "
-            "in a scan"));
+            "call it in a scan"));
   return all_batched(Values(node.num_results()));
 }
 

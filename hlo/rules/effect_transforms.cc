@@ -1,6 +1,6 @@
 #include "hlo/rules/effect_transforms.h"
 
-#include "hlo/hash_map.h"
+#include "hlo/graph_copy.h"
 #include "hlo/printer.h"
 #include "hlo/rules/scan_transforms.h"
 
@@ -73,30 +73,21 @@ Values quiet_node(Builder& b, const Node& n, Ops operands) {
 }  // namespace
 
 absl::StatusOr<ComputationPtr> without_effects(const Computation& c) {
-  HashMap<const Node*, Values> made;
-  for (const Value& p : c.parameters()) made[p.node()] = {p};
   Builder b;
-  for (const Node* n : c.nodes()) {
-    if (made.contains(n)) continue;
-    Values operands;
-    for (Operand o : n->operands()) operands.push_back(made.at(o.node())[o.index()]);
-    NodeScope scope(*n);
-    if (is_effect(*n) && n->num_results() > 1)
-      return absl::UnimplementedError(
+  GraphCopy copy(c.parameters(), c.parameters());
+  const bool made = copy.extend(b, c.nodes(), [&](const Node& n, Ops operands) -> Values {
+    NodeScope scope(n);
+    if (!is_effect(n))
+      return anywhere(n, is_effect) ? quiet_node(b, n, operands) : results_of(b, n, operands);
+    if (n.num_results() > 1)
+      b.fail(absl::UnimplementedError(
           "an io_callback would run a second time, in a checkpoint that a derivative goes through, or in a "
-          "loop, "
-          "branch or jitted function whose value was asked for while the derivative was being taken: call it "
-          "outside, "
-          "and pass its result");
-    if (is_effect(*n))
-      made[n] = {operands[1]};
-    else
-      made[n] = anywhere(*n, is_effect) ? quiet_node(b, *n, operands) : results_of(b, *n, operands);
-    if (!b.ok()) return b.status();
-  }
-  Values roots;
-  for (const Value& r : c.roots()) roots.push_back(made.at(r.node())[r.index()]);
-  return Computation::make(c.parameters(), roots);
+          "loop, branch or jitted function whose value was asked for while the derivative was being taken: "
+          "call it outside, and pass its result"));
+    return {operands[1]};
+  });
+  if (!made) return b.status();
+  return Computation::make(c.parameters(), copy(c.roots()));
 }
 
 Value without_effects(Builder& b, const Node& node) {

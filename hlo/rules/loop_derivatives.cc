@@ -30,12 +30,6 @@ constexpr int64_t kKeptBytes = int64_t{16} << 20, kMinKept = 16, kMaxKept = 1024
 
 size_t count(Marks marks) { return std::count(marks.begin(), marks.end(), true); }
 
-std::vector<const Type*> types_of(Ops values) {
-  std::vector<const Type*> out;
-  for (const Value& v : values) out.push_back(v.type());
-  return out;
-}
-
 // Types of the marked ones, appended.
 void append_marked(std::vector<const Type*>* types, const Computation& c, Marks marked) {
   for (size_t i = 0; i < marked.size(); ++i)
@@ -46,10 +40,8 @@ void append_marked(std::vector<const Type*>* types, const Computation& c, Marks 
 absl::StatusOr<Loop> tangent_loop(const Loop& loop, const Mask& marked) {
   absl::StatusOr<JvpComputation> derived = jvp_computation(*loop.body, marked, marked, JvpMode::kLinearize);
   if (!derived.ok()) return derived.status();
-  const size_t n = marked.size();
-  absl::StatusOr<ComputationPtr> cond =
-      record_region(derived->body->parameter_types(),
-                    [&](Builder& b, Ops p) { return inline_computation(b, *loop.cond, p.first(n)); });
+  const std::vector<const Type*> types = derived->body->parameter_types();
+  absl::StatusOr<ComputationPtr> cond = with_parameters(*loop.cond, std::span(types).subspan(marked.size()));
   if (!cond.ok()) return cond.status();
   return Loop{*std::move(cond), derived->body, loop.kept};
 }
@@ -151,13 +143,6 @@ class Reversal {
   // Carries: steps left, the top row, the step of the state in every row; rows; cotangents; fixed carries.
   static constexpr size_t kLeft = 0, kTop = 1, kSteps = 2, kRows = 3;
 
-  static Value row(Builder& b, const Value& rows, const Value& at) {
-    Values starts(rows.rank(), number(b, 0));
-    Dims sizes = rows.dims();
-    starts[0] = at;
-    sizes[0] = 1;
-    return b.reshape(b.dynamic_slice(rows, starts, sizes), std::span(rows.dims()).subspan(1));
-  }
   static Value put_row(Builder& b, const Value& rows, const Value& x, const Value& at) {
     Values starts(rows.rank(), number(b, 0));
     starts[0] = at;
@@ -165,7 +150,7 @@ class Reversal {
   }
   Values top_state(Builder& b, Ops p) const {
     Values out;
-    for (size_t i = 0; i < states_; ++i) out.push_back(row(b, p[kRows + i], p[kTop]));
+    for (size_t i = 0; i < states_; ++i) out.push_back(row_at(b, p[kRows + i], p[kTop]));
     return out;
   }
   Ops fixed(Ops p) const { return p.subspan(p.size() - (changes_.size() - states_)); }
@@ -196,7 +181,7 @@ class Reversal {
   Values sweep(Builder& b, Ops p) const {
     // Further carries: the step and the state at hand.
     Values carries(p.begin(), p.end());
-    carries.push_back(row(b, p[kSteps], p[kTop]));
+    carries.push_back(row_at(b, p[kSteps], p[kTop]));
     carries = joined(carries, top_state(b, p));
     const size_t here = p.size();
     Values out = scalar_loop(
@@ -226,7 +211,7 @@ class Reversal {
     return scalar_loop(
         b, carries,
         [](Builder& in, Ops p) {
-          return in.compare(in.add(row(in, p[kSteps], p[kTop]), number(in, 1)), p[kLeft], "EQ");
+          return in.compare(in.add(row_at(in, p[kSteps], p[kTop]), number(in, 1)), p[kLeft], "EQ");
         },
         [&](Builder& in, Ops p) {
           const size_t m = p.size() - kRows - changes_.size(), at = kRows + states_;
@@ -301,8 +286,7 @@ absl::StatusOr<Loop> counted(const Loop& loop) {
   std::vector<const Type*> types = loop.body->parameter_types();
   const size_t n = types.size();
   types.push_back(scalar_type(DType::kS64));
-  absl::StatusOr<ComputationPtr> cond =
-      record_region(types, [&](Builder& b, Ops p) { return inline_computation(b, *loop.cond, p.first(n)); });
+  absl::StatusOr<ComputationPtr> cond = with_parameters(*loop.cond, std::span(types).subspan(n));
   if (!cond.ok()) return cond.status();
   absl::StatusOr<ComputationPtr> body = record_region(types, [&](Builder& b, Ops p) {
     return joined(inline_computation(b, *loop.body, p.first(n)), {{b.add(p[n], number(b, 1))}});

@@ -1,8 +1,6 @@
 // Regions whose loops run only while a flag holds: lanes of a batch that are not part of a region would run
 // its loops on states that were never meant for them, and might not come to an end.
-#include <algorithm>
-
-#include "hlo/hash_map.h"
+#include "hlo/graph_copy.h"
 #include "hlo/rules/custom_transforms.h"
 #include "hlo/rules/while_transforms.h"
 
@@ -18,22 +16,10 @@ Values own_operands(const Node& n) {
   return out;
 }
 
-// The single regions of a node and the lists of regions.
-template <typename F>
-bool any_region(const Node& n, const F& f) {
-  for (const auto& [key, value] : n.attrs().entries()) {
-    if (const auto* one = std::get_if<ComputationPtr>(&value); one && *one && f(**one)) return true;
-    if (const auto* all = std::get_if<std::vector<ComputationPtr>>(&value))
-      for (const ComputationPtr& c : *all)
-        if (f(*c)) return true;
-  }
-  return false;
-}
+bool has_no_known_end(const Node& n) { return n.op() == Op::while_ && !trip_count(n, own_operands(n)); }
 
 bool needs_guard(const Node& n) {
-  if (n.def().family != OpFamily::kControl) return false;
-  if (n.op() == Op::while_ && !trip_count(n, own_operands(n))) return true;
-  return any_region(n, may_loop);
+  return n.def().family == OpFamily::kControl && anywhere(n, has_no_known_end);
 }
 
 // (first..., active, rest...) -> region of (first..., rest...), with `first` parameters in front; handed on
@@ -56,20 +42,6 @@ Values with_flag_at(Ops x, size_t at, const Value& flag) {
   return out;
 }
 
-// The node's attributes with a region, or a number, replaced.
-const Attrs* changed_attrs(const Node& n, std::initializer_list<Attrs::Entry> changes) {
-  std::vector<Attrs::Entry> entries = n.attrs().entries();
-  for (const Attrs::Entry& change : changes) {
-    const auto it = std::find_if(entries.begin(), entries.end(),
-                                 [&](const Attrs::Entry& e) { return e.first == change.first; });
-    if (it == entries.end())
-      entries.push_back(change);
-    else
-      it->second = change.second;
-  }
-  return intern_attrs(std::move(entries));
-}
-
 Values fail(Builder& b, const absl::Status& status, const Node& n) {
   b.fail(status);
   return Values(n.num_results());
@@ -80,10 +52,7 @@ Values guarded_while(Builder& b, const Node& n, Ops x, const Value& active) {
   if (trip_count(n, x)) {  // it ends; what is inside it may not
     absl::StatusOr<ComputationPtr> body = region_with_flag(*loop.body, x.size(), true);
     if (!body.ok()) return fail(b, body.status(), n);
-    std::vector<const Type*> types = (*body)->parameter_types();
-    absl::StatusOr<ComputationPtr> cond = record_region(types, [&](Builder& inner, Ops p) {
-      return inline_computation(inner, *loop.cond, p.first(x.size()));
-    });
+    absl::StatusOr<ComputationPtr> cond = with_parameters(*loop.cond, {{active.type()}});
     if (!cond.ok()) return fail(b, cond.status(), n);
     loop = {*std::move(cond), *std::move(body), loop.kept};
   } else {
@@ -101,9 +70,9 @@ Values guarded_scan(Builder& b, const Node& n, Ops x, const Value& active) {
   const auto at = static_cast<size_t>(carries);
   absl::StatusOr<ComputationPtr> body = region_with_flag(*n.attrs().computation(Attr::body), at, true);
   if (!body.ok()) return fail(b, body.status(), n);
-  Values results =
-      b.make_multi(Op::scan, with_flag_at(x, at, active),
-                   changed_attrs(n, {{Attr::body, *std::move(body)}, {Attr::num_carry, carries + 1}}));
+  const Attrs* attrs =
+      with_attr(*with_attr(n.attrs(), Attr::body, *std::move(body)), Attr::num_carry, carries + 1);
+  Values results = b.make_multi(Op::scan, with_flag_at(x, at, active), attrs);
   if (b.ok()) results.erase(results.begin() + carries);
   return results;
 }
@@ -116,7 +85,7 @@ Values guarded_case(Builder& b, const Node& n, Ops x, const Value& active) {
     branches.push_back(*std::move(flagged));
   }
   return b.make_multi(Op::case_, with_flag_at(x, x.size(), active),
-                      changed_attrs(n, {{Attr::branches, std::move(branches)}}));
+                      with_attr(n.attrs(), Attr::branches, std::move(branches)));
 }
 
 Values guarded_call(Builder& b, const Node& n, Ops x, const Value& active) {
@@ -132,7 +101,7 @@ Values guarded_call(Builder& b, const Node& n, Ops x, const Value& active) {
   if (!body.ok()) return fail(b, body.status(), n);
   const Values operands = with_flag_at(x, x.size(), active);
   if (n.attrs().has(Attr::rule)) return custom_rule_guarded(b, n, *body, operands);
-  return b.make_multi(Op::call, operands, changed_attrs(n, {{Attr::body, *std::move(body)}}));
+  return b.make_multi(Op::call, operands, with_attr(n.attrs(), Attr::body, *std::move(body)));
 }
 
 Values guarded_node(Builder& b, const Node& n, Ops x, const Value& active) {
@@ -152,35 +121,16 @@ Values guarded_node(Builder& b, const Node& n, Ops x, const Value& active) {
 
 }  // namespace
 
-bool may_loop(const Computation& c) {
-  return std::any_of(c.nodes().begin(), c.nodes().end(), [](const Node* n) { return needs_guard(*n); });
-}
+bool may_loop(const Computation& c) { return anywhere(c, has_no_known_end); }
 
 Values guarded_graph(Builder& b, const Computation& c, Ops arguments, const Value& active) {
   GraphLock lock;
-  HashMap<const Node*, Values> made;
-  for (size_t i = 0; i < c.parameters().size(); ++i) made[c.parameters()[i].node()] = {arguments[i]};
-  auto get = [&](Operand o) {
-    const auto it = made.find(o.node());
-    return it == made.end() ? Value(o) : it->second[o.index()];
-  };
-  for (const Node* n : c.nodes()) {
-    if (made.contains(n)) continue;
-    Values operands;
-    bool changed = false;
-    for (Operand o : n->operands()) {
-      operands.push_back(get(o));
-      changed |= !(operands.back().operand() == o);
-    }
-    const bool guard = needs_guard(*n);
-    if (!guard && !changed) continue;
-    NodeScope scope(*n);
-    made[n] = guard ? guarded_node(b, *n, operands, active) : b.remake(*n, operands);
-    if (!b.ok()) return Values(c.roots().size());
-  }
-  Values out;
-  for (const Value& r : c.roots()) out.push_back(get(r.operand()));
-  return out;
+  GraphCopy copy(c.parameters(), arguments);
+  const bool made = copy.extend(b, c.nodes(), [&](const Node& n, Ops operands) {
+    NodeScope scope(n);
+    return needs_guard(n) ? guarded_node(b, n, operands, active) : results_of(b, n, operands);
+  });
+  return made ? copy(c.roots()) : Values(c.roots().size());
 }
 
 absl::StatusOr<ComputationPtr> guarded(const Computation& c) {

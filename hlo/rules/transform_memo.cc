@@ -1,6 +1,5 @@
 #include "hlo/rules/transform_memo.h"
 
-#include <algorithm>
 #include <list>
 
 #include "hlo/hash_map.h"
@@ -25,19 +24,7 @@ struct Memo {
   }
 };
 
-bool has_rule(const Computation& c) {
-  return std::any_of(c.nodes().begin(), c.nodes().end(), [](const Node* n) {
-    if (n->def().family != OpFamily::kControl) return false;
-    if (n->attrs().has(Attr::rule)) return true;
-    for (const auto& [key, value] : n->attrs().entries()) {
-      if (const auto* one = std::get_if<ComputationPtr>(&value); one && *one && has_rule(**one)) return true;
-      if (const auto* all = std::get_if<std::vector<ComputationPtr>>(&value))
-        for (const ComputationPtr& inner : *all)
-          if (has_rule(*inner)) return true;
-    }
-    return false;
-  });
-}
+bool has_rule(const Node& n) { return n.def().family == OpFamily::kControl && n.attrs().has(Attr::rule); }
 
 }  // namespace
 
@@ -63,7 +50,7 @@ absl::StatusOr<Transformed> remembered(std::initializer_list<const Computation*>
   std::vector<ComputationPtr> kept;
   std::string key = std::move(options);
   for (const Computation* c : of) {
-    if (has_rule(*c)) return make();
+    if (anywhere(*c, has_rule)) return make();
     absl::StatusOr<ComputationPtr> self = Computation::make(c->parameters(), c->roots());
     if (!self.ok()) return self.status();
     str_append(&key, "/", reinterpret_cast<uintptr_t>(self->get()));

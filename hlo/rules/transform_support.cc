@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
+#include "hlo/narrow.h"
 #include "hlo/printer.h"
 
 namespace lamina::hlo {
@@ -102,14 +104,55 @@ Value joined_token(Builder& b, const Value& token) {
 
 bool anywhere(const Node& node, bool (*test)(const Node&)) {
   if (test(node)) return true;
-  for (const ComputationPtr& region : regions_of(node)) {
-    if (std::any_of(region->nodes().begin(), region->nodes().end(), [&](const Node* n) { return test(*n); }))
-      return true;
-    for (const Computation* inner : regions_of(*region))
-      if (std::any_of(inner->nodes().begin(), inner->nodes().end(), [&](const Node* n) { return test(*n); }))
-        return true;
-  }
+  for (const ComputationPtr& region : regions_of(node))
+    if (anywhere(*region, test)) return true;
   return false;
+}
+
+bool anywhere(const Computation& computation, bool (*test)(const Node&)) {
+  const auto among = [&](const std::vector<Node*>& nodes) {
+    return std::any_of(nodes.begin(), nodes.end(), [&](const Node* n) { return test(*n); });
+  };
+  if (among(computation.nodes())) return true;
+  const std::vector<const Computation*> regions = regions_of(computation);
+  return std::any_of(regions.begin(), regions.end(), [&](const Computation* c) { return among(c->nodes()); });
+}
+
+bool passes_on(const Node& node) {
+  return node.def().family == OpFamily::kStructure || node.def().family == OpFamily::kShape;
+}
+
+Value row_at(Builder& b, const Value& x, const Value& at) {
+  Values starts(x.rank(), b.scalar_int(DType::kS64, 0));
+  Dims sizes = x.dims();
+  starts[0] = at;
+  sizes[0] = 1;
+  return b.reshape(b.dynamic_slice(x, starts, sizes), std::span(x.dims()).subspan(1));
+}
+
+Value extreme(Builder& b, DType dtype, bool greatest) {
+  if (is_float(dtype)) {
+    const double inf = std::numeric_limits<double>::infinity();
+    if (is_narrow(dtype)) return b.scalar(dtype, narrow_extreme(dtype, greatest));
+    return b.scalar(dtype, greatest ? inf : -inf);
+  }
+  if (is_bool(dtype)) return b.scalar_int(dtype, greatest);
+  const int bits = bit_width(dtype);
+  if (!is_signed(dtype)) return b.scalar_int(dtype, greatest ? -1 : 0);
+  const int64_t least = bits == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t{1} << (bits - 1));
+  return b.scalar_int(dtype, greatest ? -(least + 1) : least);
+}
+
+std::vector<const Type*> types_of(std::span<const Value> values) {
+  std::vector<const Type*> out;
+  for (const Value& v : values) out.push_back(v.type());
+  return out;
+}
+
+absl::StatusOr<ComputationPtr> with_parameters(const Computation& c, std::span<const Type* const> more) {
+  Values parameters(c.parameters().begin(), c.parameters().end());
+  for (const Type* t : more) parameters.push_back(make_parameter(t));
+  return Computation::make(parameters, c.roots());
 }
 
 bool is_effect(const Node& node) {

@@ -66,10 +66,24 @@ BatchResult all_batched(Values results);
 BatchResult batch_by_scan(Builder& b, const Node& node, std::span<const Value> operands,
                           std::span<const bool> batched, int64_t size);
 
+// x[at] along the first dimension.
+Value row_at(Builder& b, const Value& x, const Value& at);
+// The greatest or the least value of the type, the start of a minimum or maximum: infinite if it has
+// infinities.
+Value extreme(Builder& b, DType dtype, bool greatest);
+
+std::vector<const Type*> types_of(std::span<const Value> values);
+// A computation that takes, and ignores, further parameters.
+absl::StatusOr<ComputationPtr> with_parameters(const Computation& c, std::span<const Type* const> more);
+
 // The token of effects of all lanes as one, where lanes had one each.
 Value joined_token(Builder& b, const Value& token);
-// Whether the test holds for the node, or for one within its regions.
+// Whether the test holds for the node, or for one within its regions; for one of the computation's nodes, or
+// of their regions.
 bool anywhere(const Node& node, bool (*test)(const Node&));
+bool anywhere(const Computation& computation, bool (*test)(const Node&));
+// Whether the node's results are elements of its operands: it makes no number.
+bool passes_on(const Node& node);
 bool is_effect(const Node& node);  // a host callback with effects
 // Whether lanes that go different ways must do so one after the other, for what they do on their way; lanes
 // that exchange values go together.

@@ -101,17 +101,6 @@ std::optional<int64_t> trip_count(const Node& loop, Ops carries) {
   return static_cast<int64_t>(count);
 }
 
-namespace {
-
-// A computation that takes, and ignores, further parameters.
-absl::StatusOr<ComputationPtr> with_parameters(const Computation& c, std::span<const Type* const> more) {
-  Values parameters(c.parameters().begin(), c.parameters().end());
-  for (const Type* t : more) parameters.push_back(make_parameter(t));
-  return Computation::make(parameters, c.roots());
-}
-
-}  // namespace
-
 JvpResult while_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   const size_t n = x.size();
   JvpResult out{Values(n), {}};
@@ -190,12 +179,7 @@ Value lanes_that_go_on(Builder& b, const Value& go, const Value& x, int64_t size
   const Value none = b.full_like(numbers, static_cast<double>(size - 1));
   const Value first =
       b.reduce(b.select(go, numbers, none), Op::minimum, b.scalar_int(DType::kS64, size - 1), {{0}});
-  Values starts(x.rank(), b.scalar_int(DType::kS64, 0));
-  starts[0] = first;
-  Dims sizes = x.dims();
-  sizes[0] = 1;
-  const Value row = b.reshape(b.dynamic_slice(x, starts, sizes), std::span(x.dims()).subspan(1));
-  return select_lanes(b, go, x, with_batch(b, row, false, size));
+  return select_lanes(b, go, x, with_batch(b, row_at(b, x, first), false, size));
 }
 
 // The loop whose lanes stop each by itself: one more carry says which lanes go on. It runs while any does;
@@ -218,8 +202,7 @@ absl::StatusOr<Loop> masked(const Loop& loop, const ComputationPtr& body, const 
     step_body = lanes_body->body;
     step_cond = lanes_cond->body;
   }
-  std::vector<const Type*> types;
-  for (const Value& p : body->parameters()) types.push_back(p.type());
+  std::vector<const Type*> types = body->parameter_types();
   types.push_back(batched_type(scalar_type(DType::kBool), size));
   absl::StatusOr<ComputationPtr> go = record_region(types, [&](Builder& b, Ops p) {
     return Values{b.reduce(p[n], Op::or_, b.scalar_int(DType::kBool, 0), {{0}})};

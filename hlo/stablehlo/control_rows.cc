@@ -1,17 +1,12 @@
 // Rows of loops, branches, calls, composites and random bits.
 #include <algorithm>
 
+#include "hlo/rules/transform_support.h"
 #include "hlo/stablehlo/compose.h"
 #include "hlo/stablehlo/importer.h"
 
 namespace lamina::hlo::stablehlo {
 namespace {
-
-std::vector<const Type*> types_of(std::span<const Value> values) {
-  std::vector<const Type*> out;
-  for (const Value& v : values) out.push_back(v.type());
-  return out;
-}
 
 void while_loop(OpReader& r) {
   const Values carries = r.ins();

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <thread>
 
-#include "jit/client/thread_limit.h"
+#include "jit/client/threads.h"
 
 namespace lamina::jit {
 
@@ -29,8 +29,7 @@ absl::Status run_interruptible(CancelFlag& cancel, const std::function<bool()>& 
   };
   std::thread thread;
   try {
-    SignalsBlocked no_signals;
-    thread = std::thread(body);
+    thread = start_thread(body);
   } catch (const std::system_error&) {
     body();  // no thread to be had: the work still gets done, only not interrupted
   }

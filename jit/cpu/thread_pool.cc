@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "jit/client/thread_limit.h"
+#include "jit/client/threads.h"
 
 namespace lamina::jit {
 namespace {
@@ -191,8 +191,7 @@ struct ThreadPool::State {
       try {
         workers.reserve(workers.size() + 1);
         worker = std::make_unique<Worker>();
-        SignalsBlocked no_signals;
-        worker->thread = std::thread([this, self = worker.get(), thread] { work(self, thread); });
+        worker->thread = start_thread([this, self = worker.get(), thread] { work(self, thread); });
       } catch (const std::system_error&) {
         return;
       } catch (const std::bad_alloc&) {

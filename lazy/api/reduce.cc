@@ -1,7 +1,7 @@
 // Reductions, sorting and what is made of them.
-#include <limits>
 
 #include "hlo/op.h"
+#include "hlo/rules/transform_support.h"
 #include "lamina/ops.h"
 #include "lazy/api/variable.h"
 
@@ -85,7 +85,7 @@ Tensor extremum(const Operand& x, Op op, const Axes& axes, bool keepdims, const 
     if (hlo::is_complex(v.value.dtype()))
       detail::fail(ErrorKind::kType, str_cat(what, ": complex numbers have no order"));
     return detail::computed(b, v, [&](const Value& u) {
-      const Value init = detail::extreme(b, u.dtype(), op == Op::minimum);
+      const Value init = hlo::extreme(b, u.dtype(), op == Op::minimum);
       return kept(b, b.reduce(u, op, init, over), u.dims(), over, keepdims);
     });
   });
@@ -148,7 +148,7 @@ Tensor arg_extremum(const Operand& x, int64_t axis, bool largest, const char* wh
           return hlo::Values{r.select(first, p[0], p[2]), r.select(first, p[1], p[3])};
         }));
     const Value places = b.iota(DType::kS32, v.dims(), along);
-    const Value start = detail::extreme(b, t, !largest);
+    const Value start = hlo::extreme(b, t, !largest);
     return Lazy{b.reduce({{v, places}}, {{start, b.scalar_int(DType::kS32, 0)}}, body, Dims{along})[1],
                 false};
   });

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <limits>
 
 #include "hlo/dtype.h"
 #include "hlo/literal.h"
@@ -172,19 +171,6 @@ hlo::Dims dims_of(const Shape& shape, const char* what) {
 
 lazy::Lazy inexact(hlo::Builder& b, lazy::Lazy x) {
   return lazy::recast(b, x, lazy::inexact_type(x.value.dtype()));
-}
-
-hlo::Value extreme(hlo::Builder& b, hlo::DType dtype, bool greatest) {
-  if (hlo::is_float(dtype)) {
-    const double inf = std::numeric_limits<double>::infinity();
-    if (hlo::is_narrow(dtype)) return b.scalar(dtype, hlo::narrow_extreme(dtype, greatest));
-    return b.scalar(dtype, greatest ? inf : -inf);
-  }
-  if (hlo::is_bool(dtype)) return b.scalar_int(dtype, greatest);
-  const int bits = hlo::bit_width(dtype);
-  if (!hlo::is_signed(dtype)) return b.scalar_int(dtype, greatest ? -1 : 0);
-  const int64_t least = bits == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t{1} << (bits - 1));
-  return b.scalar_int(dtype, greatest ? -(least + 1) : least);
 }
 
 std::vector<lazy::Lazy> same_shape(hlo::Builder& b, std::vector<lazy::Lazy> operands, bool promote,

@@ -108,8 +108,6 @@ lazy::Lazy inexact(hlo::Builder& b, lazy::Lazy x);
 inline hlo::Value inexact(hlo::Builder& b, const hlo::Value& x) {
   return b.convert(x, lazy::inexact_type(x.dtype()));
 }
-// The least (greatest) value of an element type: the start of a maximum (minimum).
-hlo::Value extreme(hlo::Builder& b, hlo::DType dtype, bool greatest);
 // What `body`, from values to a value, makes of operands. Of numbers whose element type is not decided (see
 // Lazy::wide) it gets the unrounded elements, and the result is rounded last: to the type that it has of
 // rounded ones.

@@ -14,7 +14,7 @@
 
 #include "jit/client/cancel.h"
 #include "jit/client/client.h"
-#include "jit/client/thread_limit.h"
+#include "jit/client/threads.h"
 
 using namespace lamina::jit;
 

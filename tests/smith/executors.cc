@@ -13,7 +13,7 @@
 #include "hlo/printer.h"
 #include "hlo/strings.h"
 #include "hlo/verifier.h"
-#include "jit/client/thread_limit.h"
+#include "jit/client/threads.h"
 #include "jit/cpu/client.h"
 #include "jit/program/executable.h"
 #include "lazy/lazy.h"
