@@ -633,9 +633,11 @@ void add_inspection(py::module_& m) {
         d["kernel_compiles"] = k.compiles;
         d["kernel_loads"] = k.loads;
         d["kernel_compile_ms"] = k.compile_ms;
+        d["kernels_pending"] = k.pending;
         d["code_bytes"] = k.code_bytes;
         d["interpreted_runs"] = k.interpreted_runs;
         d["compiled_runs"] = k.compiled_runs;
+        d["switched_runs"] = k.switched_runs;
         d["flushes"] = y.flushes;
         d["automatic_flushes"] = y.automatic_flushes;
         d["recorded"] = y.recorded;
@@ -702,6 +704,7 @@ void add_inspection(py::module_& m) {
   m.def(
       "code_generator_missing", [] { return jit::CpuClient::get().kernels().unavailable(); },
       "Why kernels are interpreted only; empty if they can be compiled.");
+  m.def("kernels_settled", [] { return jit::CpuClient::get().kernels().is_settled(); });
   m.def("set_compiling", [](bool on) { jit::CpuClient::get().kernels().set_compiling(on); });
   m.def("set_eager_compile", [](bool on) { jit::CpuClient::get().kernels().set_eager(on); });
   m.def(

@@ -136,6 +136,10 @@ constexpr LaminaLlvmApi kApi = {
 
 }  // namespace
 
+// The process may end in the midst of a compile, whose thread works on while exit() runs the destructors of
+// static objects: those of this library, LLVM's among them, are not registered. It is never unloaded.
+extern "C" __attribute__((visibility("hidden"))) int __cxa_atexit(void (*)(void*), void*, void*) { return 0; }
+
 extern "C" __attribute__((visibility("default"))) const LaminaLlvmApi* lamina_llvm_get_api(uint32_t version) {
   return version == LAMINA_LLVM_API_VERSION ? &kApi : nullptr;
 }

@@ -1,11 +1,13 @@
 // Kernels shared by structure, each in one of two tiers: interpreted, or compiled by LLVM.
 //
 // Contract: equal loop kernels with equal schedules are one `Kernel`. A kernel starts in the interpreting
-// tier and is compiled when the time spent (or about to be spent) interpreting exceeds the cost of a compile,
-// or a part of it that shrinks with the number of runs; both tiers give the same bits, so the moment does not
-// matter. Where no code generator can be had, or it finds no memory now, the interpreter serves, and
-// `unavailable()` says why. Safe from any thread: kernels are compiled one after the other, and meanwhile
-// others are looked up and run.
+// tier. When the time spent (or about to be spent) interpreting makes a compile worth its cost, it is queued
+// for the thread that compiles (compile_queue.h), and its runs go on interpreted until the code is there,
+// which they take over in their midst (Tier). Both tiers give the same bits, so the moment does not matter.
+// No caller waits, unless compiling is eager: then each kernel is compiled before its first run. Where no
+// code generator can be had, or it finds no memory now, the interpreter serves, and `unavailable()` says why.
+// Safe from any thread; a kernel is compiled once, and no lock is held meanwhile but the one of LLVM's
+// thread.
 #ifndef LAMINA_JIT_CPU_KERNEL_STORE_H_
 #define LAMINA_JIT_CPU_KERNEL_STORE_H_
 
@@ -16,6 +18,7 @@
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
 #include "jit/codegen/client.h"
+#include "jit/cpu/compile_queue.h"
 #include "jit/kernel/interpret.h"
 #include "jit/program/disk_cache.h"
 #include "jit/program/step.h"
@@ -25,16 +28,22 @@ namespace lamina::jit {
 struct KernelStats {
   int64_t kernels = 0;  // distinct structures seen
   int64_t compiles = 0;
-  int64_t loads = 0;  // taken from the disk cache instead
+  int64_t loads = 0;    // taken from the disk cache instead
+  int64_t pending = 0;  // kernels that wait for their code now
   int64_t interpreted_runs = 0;
+  int64_t switched_runs = 0;  // of these: to machine code in their midst
   int64_t compiled_runs = 0;
   int64_t code_bytes = 0;
   double compile_ms = 0;
 };
 
-class KernelStore;
+// How a run begins, and where code appears that it may go on with; null: never.
+struct Tier {
+  KernelEntry code = nullptr;  // null: interpreted
+  const std::atomic<KernelEntry>* coming = nullptr;
+};
 
-class Kernel {
+class Kernel : public std::enable_shared_from_this<Kernel> {
  public:
   Kernel() = default;
   ~Kernel() { delete interpreter_.load(); }
@@ -51,33 +60,51 @@ class Kernel {
     return interpreter_.compare_exchange_strong(known, made.get()) ? *made.release() : *known;
   }
   double compile_ms() const { return is_compiled() ? compiled_.stats().total_ms : 0; }
+  // Time that code would have saved, over the time that it takes to get.
+  double urgency() const;
 
  private:
   friend class KernelStore;
+  friend class CompileQueue;
+  // kWaits: in the queue; kRefused: the generator could not compile it.
+  enum class State : uint8_t { kCold, kWaits, kCompiling, kCompiled, kRefused };
+
+  // Nanoseconds that getting the code takes: loading while the disk has not been asked.
+  int64_t price() const;
+
   LoopKernel spec_;
   KernelText text_;
+  int64_t compile_ns_ = 0;  // estimated
   std::atomic<const KernelInterpreter*> interpreter_{nullptr};
   std::atomic<KernelEntry> entry_{nullptr};
   // Estimated, not measured: the choice must not depend on the clock.
   std::atomic<int64_t> interpreted_ns_{0}, interpreted_runs_{0};
-  std::atomic<bool> refused_{false};  // the generator could not compile it
+  std::atomic<State> state_{State::kCold};
+  std::atomic<bool> not_on_disk_{false};
   CompiledKernel compiled_;
 };
 
 class KernelStore {
  public:
+  KernelStore();
+
   // Code of one process.
   static constexpr size_t kMaxKernels = 20'000;
 
   std::shared_ptr<Kernel> get(LoopKernel spec, const Schedule& schedule);
 
-  // Machine code to run `work` element operations with, or null: interpret.
-  KernelEntry entry_for(Kernel& kernel, int64_t work);
+  // How to run `work` element operations.
+  Tier tier_for(Kernel& kernel, int64_t work);
+  // A run has gone on with code in its midst.
+  void note_switch() { switched_runs_.fetch_add(1, std::memory_order_relaxed); }
 
   // When false, everything is interpreted; for tests that compare the tiers.
   void set_compiling(bool on) { compiling_.store(on); }
-  // When true, a kernel is compiled before its first run.
+  // When true, a kernel is compiled before its first run. So it is from the start where $LAMINA_COMPILE is
+  // "first".
   void set_eager(bool on) { eager_.store(on); }
+  // Whether no kernel waits for its code.
+  bool is_settled() const { return queue_.pending() == 0; }
   // Of the code generator, if there is none yet: it is looked for again.
   void set_generator_options(CodeGeneratorOptions options);
   // Where code is kept between processes; none for an empty name.
@@ -97,23 +124,26 @@ class KernelStore {
   void set_limit(size_t kernels) { limit_.store(kernels); }
 
  private:
-  void compile(Kernel& kernel);
-  // With turn_ held.
+  // Gives a claimed kernel its code, from the disk or, if that is worth its cost, from the generator.
+  void compile(Kernel& kernel, bool at_any_cost);
   absl::StatusOr<const CodeGenerator*> generator();
-  absl::StatusOr<CompiledKernel> load_or_compile(const Kernel& kernel);
+  // NotFound if only a compile can make it and `may_compile` is false.
+  absl::StatusOr<CompiledKernel> load_or_compile(Kernel& kernel, bool may_compile);
 
-  hlo::Mutex turn_{hlo::LockRank::kCompiles};  // one compile at a time; guards the next four
+  hlo::Mutex turn_{
+      hlo::LockRank::kCompiles};  // held briefly, but to open the generator; guards the next four
   CodeGeneratorOptions options_;
-  std::unique_ptr<const CodeGenerator> generator_;
-  absl::Status missing_;  // why there is no generator
+  std::unique_ptr<const CodeGenerator> generator_;  // stays, once it is there
+  absl::Status missing_;                            // why there is no generator
   DiskCache disk_;
   mutable hlo::Mutex mutex_{hlo::LockRank::kKernels};  // held briefly; guards the next three
   HashMap<std::string, std::shared_ptr<Kernel>> kernels_;
   std::string unavailable_;
   KernelStats stats_;
   std::atomic<size_t> limit_{kMaxKernels};
-  std::atomic<bool> compiling_{true}, eager_{false};
-  std::atomic<int64_t> interpreted_runs_{0}, compiled_runs_{0};
+  std::atomic<bool> compiling_{true}, eager_;
+  std::atomic<int64_t> interpreted_runs_{0}, compiled_runs_{0}, switched_runs_{0};
+  CompileQueue queue_;  // last: its thread ends before the rest goes
 };
 
 }  // namespace lamina::jit

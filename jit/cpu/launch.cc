@@ -137,7 +137,7 @@ class LoopStep final : public Step {
     if (outer_ == 0 || inner_ == 0) return absl::OkStatus();
     const Buffers buffers = buffers_in(frame);
     const CancelFlag* const cancel = frame.control->cancel;
-    const KernelEntry code = entry();
+    const Tier tier = this->tier();
     ThreadPool& pool = cpu_.pool();
     const bool brief = asks_ && last_ns_.load(std::memory_order_relaxed) < kBriefNs;
     const int64_t threads = brief ? 1 : pool.threads_for(work_);
@@ -145,21 +145,21 @@ class LoopStep final : public Step {
                           : outer_ >= 2 * threads ? std::min<int64_t>(outer_, threads)
                           : inner_ >= 2 * grain_  ? std::min<int64_t>((inner_ + grain_ - 1) / grain_, threads)
                                                   : 1;
-    if (!asks_) return ended(run_tasks(pool, code, buffers.data(), tasks, cancel));
+    if (!asks_) return ended(run_tasks(pool, tier, buffers.data(), tasks, cancel));
     const auto started = std::chrono::steady_clock::now();
     bool done = true;
     if (!cancel) {
-      done = run_tasks(pool, code, buffers.data(), tasks, cancel);
+      done = run_tasks(pool, tier, buffers.data(), tasks, cancel);
     } else if (tasks == 1) {
       RunQuestion question(cancel);
-      done = run_part(code, buffers.data(), {0, outer_, 0, inner_}, &question.flag);
+      done = run_part(tier, buffers.data(), {0, outer_, 0, inner_}, &question.flag);
     } else {
       // The other threads may be long after this one has done its part: it watches instead.
       CancelFlag stop;
       const absl::Status status = run_interruptible(
           stop, [&] { return cancel->stop_here(); },
           [&] {
-            done = run_tasks(pool, code, buffers.data(), tasks, &stop);
+            done = run_tasks(pool, tier, buffers.data(), tasks, &stop);
             return absl::OkStatus();
           });
       done = done && status.ok();
@@ -177,16 +177,16 @@ class LoopStep final : public Step {
     for (RowAccess& a : out) a.slot = places_[a.slot];
     return out;
   }
-  // Machine code, or null for the interpreting tier; asked once per run.
-  KernelEntry entry() const { return cpu_.kernels().entry_for(*kernel_, work_); }
+  // Asked once per run.
+  Tier tier() const { return cpu_.kernels().tier_for(*kernel_, work_); }
   // The part [begin, end) of the leading dimension; false if stopped.
-  bool run_rows(const Frame& frame, KernelEntry entry, int64_t begin, int64_t end) const {
+  bool run_rows(const Frame& frame, const Tier& tier, int64_t begin, int64_t end) const {
     const Buffers buffers = buffers_in(frame);
     const CancelFlag* const cancel = frame.control->cancel;
     const bool is_outer = kernel_->spec().parallel_rank > 1;
     const int64_t each = is_outer ? outer_ / args_[0] : 1;
     const Part part = is_outer ? Part{begin * each, end * each, 0, inner_} : Part{0, 1, begin, end};
-    return run_part(entry, buffers.data(), part, cancel ? cancel->address() : &kNever);
+    return run_part(tier, buffers.data(), part, cancel ? cancel->address() : &kNever);
   }
 
   int64_t work() const override { return work_; }
@@ -230,19 +230,32 @@ class LoopStep final : public Step {
   }
 
   // False if stopped.
-  bool run_part(KernelEntry entry, void* const* buffers, const Part& p, const int32_t* cancel) const {
-    return (entry
-                ? entry(buffers, args_.data(), p.outer_begin, p.outer_end, p.inner_begin, p.inner_end, cancel)
-                : kernel_->interpreter().run(buffers, args_.data(), p.outer_begin, p.outer_end, p.inner_begin,
-                                             p.inner_end, cancel)) == 0;
+  bool run_part(const Tier& tier, void* const* buffers, Part p, const int32_t* cancel) const {
+    const auto run = [&](KernelEntry code, const Part& of) {
+      return code(buffers, args_.data(), of.outer_begin, of.outer_end, of.inner_begin, of.inner_end,
+                  cancel) == 0;
+    };
+    KernelEntry code = tier.code;
+    if (!code && tier.coming) code = tier.coming->load(std::memory_order_acquire);
+    if (code) return run(code, p);
+    Handover handover{tier.coming};
+    const int32_t ended =
+        kernel_->interpreter().run(buffers, args_.data(), p.outer_begin, p.outer_end, p.inner_begin,
+                                   p.inner_end, cancel, tier.coming ? &handover : nullptr);
+    if (ended != kCodeIsThere) return ended == 0;
+    code = tier.coming->load(std::memory_order_acquire);
+    cpu_.kernels().note_switch();
+    if (!run(code, {handover.outer, handover.outer + 1, handover.inner, p.inner_end})) return false;
+    p.outer_begin = handover.outer + 1;
+    return run(code, p);
   }
 
-  bool run_tasks(ThreadPool& pool, KernelEntry entry, void* const* buffers, int64_t tasks,
+  bool run_tasks(ThreadPool& pool, const Tier& tier, void* const* buffers, int64_t tasks,
                  const CancelFlag* cancel) const {
     const auto run_one = [&](const Part& part) {
-      if (!asks_) return run_part(entry, buffers, part, cancel ? cancel->address() : &kNever);
+      if (!asks_) return run_part(tier, buffers, part, cancel ? cancel->address() : &kNever);
       RunQuestion question(cancel);
-      return run_part(entry, buffers, part, &question.flag);
+      return run_part(tier, buffers, part, &question.flag);
     };
     if (tasks == 1) return run_one({0, outer_, 0, inner_});
     const bool by_outer = outer_ >= 2 * tasks;
@@ -280,8 +293,8 @@ class ChainStep final : public Step {
   }
 
   absl::Status enqueue(Frame& frame) const override {
-    absl::InlinedVector<KernelEntry, 8> entries;
-    for (const LoopStep* s : steps_) entries.push_back(s->entry());
+    absl::InlinedVector<Tier, 8> tiers;
+    for (const LoopStep* s : steps_) tiers.push_back(s->tier());
     ThreadPool& pool = cpu_.pool();
     const int64_t tasks = std::clamp<int64_t>(rows_ / block_, 1, pool.threads_for(work_));
     std::atomic<bool> done{true};
@@ -291,7 +304,7 @@ class ChainStep final : public Step {
         const int64_t end = std::min(last, row + block_);
         for (size_t i = 0; i < steps_.size(); ++i) {
           const int64_t each = steps_[i]->leading() / rows_;  // of the leading dimension, for one row
-          if (!steps_[i]->run_rows(frame, entries[i], row * each, end * each)) {
+          if (!steps_[i]->run_rows(frame, tiers[i], row * each, end * each)) {
             done = false;
             return;
           }

@@ -175,12 +175,15 @@ namespace {
 template <class PlanType>
 class Run {
  public:
-  Run(const PlanType& plan, void* const* buffers, const int64_t* args, const int32_t* cancel)
+  Run(const PlanType& plan, void* const* buffers, const int64_t* args, const int32_t* cancel,
+      Handover* handover)
       : plan_(plan),
         k_(plan.kernel),
         buffers_(buffers),
         args_(args),
         cancel_(cancel),
+        handover_(handover),
+        may_begin_again_(handover && begins_again(plan.kernel, buffers)),
         along_(favoured_form(plan.kernel, {args, plan.kernel.num_args}) == ReduceForm::kAlongReduced),
         body_(k_.body, plan.body),
         epilogue_(k_.epilogue, plan.epilogue) {
@@ -211,15 +214,15 @@ class Run {
     for (int64_t outer = outer_begin; outer < outer_end; ++outer) {
       decompose(outer, 0, rank - 1);
       for (int64_t inner = inner_begin; inner < inner_end; inner += step) {
-        if (cancelled()) return 1;
+        if (cancelled() || code_is_there()) return ended_at(outer, inner);
         if (rank > 0) index_[rank - 1] = inner;
         const int64_t n = std::min(step, inner_end - inner);
         if (!k_.has_reduction) {
           run_section(body_, rank - 1, n);
-          if (stopped_) return 1;
+          if (stopped_) return ended_at(outer, inner);
           run_stores(k_.stores, body_, rank - 1, n);
         } else if (!reduce(n)) {
-          return 1;
+          return ended_at(outer, inner);
         }
       }
     }
@@ -233,10 +236,19 @@ class Run {
   struct Section {
     Section(const std::vector<KernelInstr>& instrs, const std::vector<Step>& cut)
         : code(&instrs), steps(&cut), scratch(cut.size()) {
-      for (const KernelInstr& i : instrs) {
+      // What no step gives out stays in the scratch of its run.
+      std::vector<bool> given(instrs.size(), false);
+      for (const Step& step : cut) {
+        if (step.instr >= 0) given[step.instr] = true;
+        for (uint32_t v : step.outputs) given[v] = true;
+      }
+      own.reserve(instrs.size());
+      at.reserve(instrs.size());
+      for (size_t v = 0; v < instrs.size(); ++v) {
+        const KernelInstr& i = instrs[v];
         const bool elsewhere = i.op == KernelOp::kCarried || i.op == KernelOp::kOuter ||
                                i.op == KernelOp::kRepeat || i.op == KernelOp::kRepeated;
-        own.push_back(bytes_for(elsewhere ? 0 : kBlock * size_of(i.type)));
+        own.push_back(bytes_for(elsewhere || !given[v] ? 0 : kBlock * size_of(i.type)));
         at.push_back(data(own.back()));
       }
     }
@@ -255,11 +267,31 @@ class Run {
   DType type(size_t v) const { return k_.reduction.combine.inputs[v]; }
   int64_t columns() const { return along_ ? 1 : kBlock; }
   bool cancelled() const { return __atomic_load_n(cancel_, __ATOMIC_RELAXED) != 0; }
+  bool code_is_there() const {
+    return handover_ && handover_->code->load(std::memory_order_acquire) != nullptr;
+  }
+  bool stop_in_block() const { return cancelled() || (may_begin_again_ && code_is_there()); }
+  int32_t ended_at(int64_t outer, int64_t inner) {
+    if (asked_to_stop_ || cancelled() || !code_is_there()) return 1;
+    handover_->outer = outer;
+    handover_->inner = inner;
+    return kCodeIsThere;
+  }
+  // Whether a block may be run again after a part of it: unless it stores, before its end, what it reads.
+  static bool begins_again(const LoopKernel& k, void* const* buffers) {
+    bool stores = false;
+    for (const Repeat& r : k.repeats) stores |= !r.stores.empty();
+    for (size_t w = 0; stores && w < k.buffers.size(); ++w)
+      for (size_t r = 0; k.buffers[w].written && r < k.buffers.size(); ++r)
+        if (!k.buffers[r].written && buffers[r] == buffers[w]) return false;
+    return true;
+  }
   bool stop_in_steps() {
     if (++steps_ % kPollSteps) return false;
+    if (may_begin_again_ && code_is_there()) return true;
     if (!plan_.asks) return cancelled();
     auto* question = reinterpret_cast<CancelQuestion*>(const_cast<int32_t*>(cancel_));
-    return question->ask(question) != 0;
+    return asked_to_stop_ = question->ask(question) != 0;
   }
 
   void decompose(int64_t linear, int first, int count) {
@@ -501,7 +533,7 @@ class Run {
     for (int d = 0; d < k_.reduce_rank; ++d) total *= args_[rank + d];
     const int64_t chunks = (total + kReduceChunk - 1) / kReduceChunk;
     for (int64_t c = 0; c < chunks; ++c) {
-      if (cancelled()) return false;
+      if (stop_in_block()) return false;
       const int64_t start = c * kReduceChunk;
       const int64_t count = std::min(total - start, kReduceChunk);
       if (!(along_ ? along_chunk(start, count) : across_chunk(start, count, n))) return false;
@@ -548,7 +580,7 @@ class Run {
 
   bool across_chunk(int64_t start, int64_t count, int64_t n) {
     for (int64_t e = 0; e < count; ++e) {
-      if (cancelled()) return false;
+      if (stop_in_block()) return false;
       decompose(start + e, k_.parallel_rank, k_.reduce_rank);
       run_section(body_, k_.parallel_rank - 1, n);
       if (stopped_) return false;
@@ -568,11 +600,13 @@ class Run {
   void* const* buffers_;
   const int64_t* args_;
   const int32_t* cancel_;
+  Handover* const handover_;
+  const bool may_begin_again_;
   const bool along_;  // blocks of reduced elements, else of results
   Section body_, epilogue_;
   std::vector<Loop> loops_;       // per repeat
   const char* active_ = nullptr;  // elements for which the loops around go on; null: all
-  bool stopped_ = false;
+  bool stopped_ = false, asked_to_stop_ = false;
   int64_t steps_ = 0;  // of all repeats
   std::vector<Bytes> result_, init_, scratch_;
   Scratch combine_scratch_;
@@ -615,8 +649,8 @@ KernelInterpreter& KernelInterpreter::operator=(KernelInterpreter&&) noexcept = 
 
 int32_t KernelInterpreter::run(void* const* buffers, const int64_t* args, int64_t outer_begin,
                                int64_t outer_end, int64_t inner_begin, int64_t inner_end,
-                               const int32_t* cancel) const {
-  Run<Plan> run(*plan_, buffers, args, cancel);
+                               const int32_t* cancel, Handover* handover) const {
+  Run<Plan> run(*plan_, buffers, args, cancel, handover);
   return run.run(outer_begin, outer_end, inner_begin, inner_end);
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,6 +75,16 @@ def clear() -> None:
     _core.cache_clear()
 
 
+def wait() -> None:
+    """Returns when no kernel waits for its machine code any more: what is timed after it runs at full speed.
+
+    Kernels begin interpreted, and a thread compiles those that have run long or often enough. With
+    LAMINA_COMPILE=first in the environment each is compiled before its first run instead, by its caller.
+    """
+    while not _core.kernels_settled():
+        time.sleep(0.0005)
+
+
 def disk() -> dict[str, Any]:
     """Machine code kept between processes: its `directory`, `objects`, `bytes`, and why it is `unusable` (or "").
 
@@ -119,7 +130,8 @@ def show(limit: int = 40) -> str:
     s = stats()
     lines.append(
         f"{s['entries']} entries, {s['hits']} hits, {s['misses']} misses, {s['kernel_compiles']} kernels "
-        f"compiled in {s['kernel_compile_ms']:.1f} ms, {s['code_bytes'] / 1024:.0f} KiB of code"
+        f"compiled in {s['kernel_compile_ms']:.1f} ms, {s['kernels_pending']} waiting, "
+        f"{s['code_bytes'] / 1024:.0f} KiB of code"
     )
     return "\n".join(lines)
 

@@ -106,38 +106,80 @@ TEST_CASE("a thread that holds the graph lock does not wait for a compile", "[th
   first.join();
 }
 
-TEST_CASE("kernels are looked up and run while another thread compiles", "[threads]") {
-  void* const library = dlopen(LAMINA_BLOCKING_GENERATOR, RTLD_NOW);
-  REQUIRE(library);
-  const auto get = reinterpret_cast<BlockingGenerator* (*)()>(dlsym(library, "blocking_generator"));
-  REQUIRE(get);
-  BlockingGenerator& gate = *get();
+namespace {
+
+// A store whose generator compiles nothing and waits at its gate.
+struct Gated {
   KernelStore store;
-  CodeGeneratorOptions options;
-  options.library_path = LAMINA_BLOCKING_GENERATOR;
-  store.set_generator_options(options);
-  LoopKernel empty;
-  empty.parallel_rank = 1;
-  empty.num_args = 1;
-  LoopKernel other = empty;
-  other.num_args = 2;
-  const std::shared_ptr<Kernel> kernel = store.get(empty, {});
+  BlockingGenerator* gate = nullptr;
+
+  Gated() {
+    void* const library = dlopen(LAMINA_BLOCKING_GENERATOR, RTLD_NOW);
+    REQUIRE(library);
+    const auto get = reinterpret_cast<BlockingGenerator* (*)()>(dlsym(library, "blocking_generator"));
+    REQUIRE(get);
+    gate = get();
+    gate->calls = 0;
+    gate->may_end = false;
+    CodeGeneratorOptions options;
+    options.library_path = LAMINA_BLOCKING_GENERATOR;
+    store.set_generator_options(options);
+  }
+  std::shared_ptr<Kernel> kernel(uint32_t number) {
+    LoopKernel k;
+    k.parallel_rank = 1;
+    k.num_args = number;
+    return store.get(k, {});
+  }
+};
+
+constexpr int64_t kMuch = 1'000'000'000;  // element operations: worth any compile
+
+}  // namespace
+
+TEST_CASE("nobody waits for a compile: the most urgent kernel is compiled aside", "[threads]") {
+  Gated gated;
+  KernelStore& store = gated.store;
+  const std::shared_ptr<Kernel> first = gated.kernel(1), little = gated.kernel(2), much = gated.kernel(3);
+  CHECK(store.tier_for(*gated.kernel(4), 1).code == nullptr);
+  CHECK(store.is_settled());  // one short run is worth nothing
+  CHECK(store.tier_for(*first, kMuch).code == nullptr);
+  while (gated.gate->calls == 0) std::this_thread::yield();
+  // While it is compiled, others run and wait; so does what runs again.
+  for (int i = 0; i < 3; ++i) CHECK(store.tier_for(*first, kMuch).code == nullptr);
+  CHECK(store.tier_for(*little, kMuch / 10).code == nullptr);
+  CHECK(store.tier_for(*much, kMuch).code == nullptr);
+  CHECK(much->urgency() > little->urgency());
+  CHECK(store.stats().pending == 3);
+  CHECK(gated.gate->calls == 1);
+  gated.gate->may_end = true;
+  while (!store.is_settled()) std::this_thread::yield();
+  CHECK(gated.gate->calls == 3);
+  CHECK(store.unavailable() != "");
+  CHECK(store.stats().interpreted_runs == 7);
+}
+
+TEST_CASE("kernels are looked up and run while another thread compiles", "[threads]") {
+  Gated gated;
+  KernelStore& store = gated.store;
+  BlockingGenerator& gate = *gated.gate;
+  const std::shared_ptr<Kernel> kernel = gated.kernel(1);
   store.set_eager(true);
   std::thread compiles([&] {
-    CHECK(store.entry_for(*kernel, 1) == nullptr);  // this generator can compile nothing
+    CHECK(store.tier_for(*kernel, 1).code == nullptr);  // this generator can compile nothing
   });
   while (gate.calls == 0) std::this_thread::yield();
   store.set_eager(false);
-  CHECK(store.get(empty, {}) == kernel);
-  CHECK(store.entry_for(*store.get(other, {}), 1) == nullptr);
-  CHECK(store.entry_for(*kernel, 1) == nullptr);
+  CHECK(gated.kernel(1) == kernel);
+  CHECK(store.tier_for(*gated.kernel(2), 1).code == nullptr);
+  CHECK(store.tier_for(*kernel, 1).code == nullptr);
   CHECK(store.stats().kernels == 2);
   CHECK(store.stats().interpreted_runs == 2);
   gate.may_end = true;
   compiles.join();
   // Refused once, it is not tried again.
   store.set_eager(true);
-  CHECK(store.entry_for(*kernel, 1) == nullptr);
+  CHECK(store.tier_for(*kernel, 1).code == nullptr);
   CHECK(gate.calls == 1);
   CHECK(store.unavailable() != "");
 }

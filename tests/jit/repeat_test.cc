@@ -332,6 +332,57 @@ TEST_CASE("A kernel's loops ask before they go on for ever", "[repeat][codegen]"
   check(compiled->entry());
 }
 
+TEST_CASE("A run in the midst of a long loop begins its block again in code that is there by now",
+          "[repeat][codegen]") {
+  LoopKernel k;
+  k.num_args = 1;
+  k.buffers = {{DType::kS64, true}};
+  k.accesses = {{0, -1, {}}};
+  Repeat r;  // counts its steps while the condition holds, which is for 5,000
+  r.counted = false;
+  r.init = {0};
+  r.cond = {{KernelOp::kCarried, Prim::constant, DType::kS64, false, {}, 0},
+            {KernelOp::kPrim, Prim::constant, DType::kS64, false, {}, 5000},
+            {KernelOp::kPrim, Prim::lt, DType::kBool, false, {0, 1}}};
+  r.condition = 2;
+  r.body = {{KernelOp::kCarried, Prim::constant, DType::kS64, false, {}, 0},
+            {KernelOp::kPrim, Prim::constant, DType::kS64, false, {}, 1},
+            {KernelOp::kPrim, Prim::add, DType::kS64, false, {0, 1}}};
+  r.next = {2};
+  k.repeats = {r};
+  k.body = {{KernelOp::kPrim, Prim::constant, DType::kS64, false, {}, 0},
+            {KernelOp::kRepeat, Prim::constant, DType::kS64},
+            {KernelOp::kRepeated, Prim::constant, DType::kS64, false, {1}, 0}};
+  k.stores = {{0, 2}};
+  INFO(verify(k));
+  REQUIRE(verify(k).ok());
+  auto compiled = jit::generator().compile(to_string(k));
+  REQUIRE(compiled.ok());
+  struct Arriving : CancelQuestion {
+    std::atomic<jit::KernelEntry> code{nullptr};
+    jit::KernelEntry later = nullptr;
+    int asked = 0;
+  } arriving;
+  arriving.later = compiled->entry();
+  arriving.ask = [](CancelQuestion* q) -> int32_t {
+    auto* a = static_cast<Arriving*>(q);
+    if (++a->asked == 2) a->code = a->later;
+    return 0;
+  };
+  int64_t result = -1;
+  void* const buffers[] = {&result};
+  const int64_t args[] = {0};
+  jit::Handover handover{&arriving.code};
+  const jit::KernelInterpreter interpreter(k);
+  REQUIRE(interpreter.run(buffers, args, 0, 1, 0, 1, &arriving.flag, &handover) == jit::kCodeIsThere);
+  CHECK(arriving.asked == 2);
+  CHECK(handover.outer == 0);
+  CHECK(handover.inner == 0);
+  CHECK(result == -1);
+  REQUIRE(compiled->entry()(buffers, args, 0, 1, 0, 1, &arriving.flag) == 0);
+  CHECK(result == 5000);
+}
+
 // --- programs ---
 
 ComputationPtr program(const std::string& text) {

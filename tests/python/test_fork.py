@@ -35,6 +35,15 @@ WORK = {
         def work(i):
             np.asarray(lm.jit(lambda x: chain(x, i))(lnp.ones(i % 5 + 1)))
     """,
+    "queue": """
+        functions = [lnp.sin, lnp.cos, lnp.tanh]
+        def chain(x, i):
+            for k in range(12):
+                x = functions[(i >> k) % 3](x) + k
+            return x
+        def work(i):
+            np.asarray(lm.jit(lambda x: chain(x, i))(lnp.ones(30000)))
+    """,
 }
 
 SCRIPT = """

@@ -61,9 +61,11 @@ def test_while_of_scalars_is_one_compiled_kernel():
         return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 1.0001 + 0.5), (0, x))
 
     g = lm.jit(f)
+    lm.cache.wait()
     before = lm.cache.stats()
     i, x = g(1000, np.float32(1))
     float(x)
+    lm.cache.wait()
     after = lm.cache.stats()
     assert (
         after["kernel_compiles"] + after["kernel_loads"] - before["kernel_compiles"] - before["kernel_loads"]
