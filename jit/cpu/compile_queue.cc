@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "jit/client/thread_limit.h"
+#include "jit/client/threads.h"
 #include "jit/cpu/kernel_store.h"
 
 namespace lamina::jit {
@@ -39,8 +39,9 @@ bool CompileQueue::add(std::shared_ptr<Kernel> kernel) {
 bool CompileQueue::start() {
   if (thread_) return true;
   try {
-    const SignalsBlocked no_signals;
-    thread_ = std::make_unique<std::thread>([this] { run(); });
+    auto thread = std::make_unique<std::thread>();
+    *thread = start_thread([this] { run(); });
+    thread_ = std::move(thread);
   } catch (const std::system_error&) {
   } catch (const std::bad_alloc&) {
   }
