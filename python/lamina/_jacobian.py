@@ -55,24 +55,24 @@ def _arguments(
 
 
 def jacfwd(
-    f: Callable[..., Any],
+    fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Any:
-    """The Jacobian function of `f`, column by column with forward mode: for few inputs and many outputs.
+    """The Jacobian function of `fun`, column by column with forward mode: for few inputs and many outputs.
 
-    `f` maps containers of float arrays to containers of arrays. The result has the structure of f's output; in the
+    `fun` maps containers of float arrays to containers of arrays. The result has the structure of f's output; in the
     place of each array stands the structure of the argument (a tuple of them for a sequence `argnums`), whose arrays
-    have the output's shape followed by the input's. With `has_aux`, `f` returns (value, aux) and the result is
+    have the output's shape followed by the input's. With `has_aux`, `fun` returns (value, aux) and the result is
     (Jacobian, aux). With `holomorphic`, the inputs are complex.
     """
 
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         from lamina import numpy as lnp
 
-        function = functools.partial(f, **kwargs) if kwargs else f
+        function = functools.partial(fun, **kwargs) if kwargs else fun
         leaves, treedef, of_leaves = _arguments(function, args, argnums, "jacfwd", holomorphic)
         paired = _value_and_aux(of_leaves) if has_aux else lambda *xs: (of_leaves(*xs), ())
 
@@ -97,22 +97,22 @@ def jacfwd(
 
 
 def jacrev(
-    f: Callable[..., Any],
+    fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Any:
-    """The Jacobian function of `f`, row by row with reverse mode: for few outputs and many inputs.
+    """The Jacobian function of `fun`, row by row with reverse mode: for few outputs and many inputs.
 
     Structure and shapes as `jacfwd`. With `allow_int`, an integer argument may be named; its place holds None.
     """
 
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         from lamina import numpy as lnp
 
-        function = functools.partial(f, **kwargs) if kwargs else f
+        function = functools.partial(fun, **kwargs) if kwargs else fun
         leaves, treedef, of_leaves = _arguments(function, args, argnums, "jacrev", holomorphic, allow_int)
         paired = of_leaves if has_aux else lambda *xs: (of_leaves(*xs), ())
         value, pull_back, aux = vjp(paired, *leaves, has_aux=True)
@@ -120,7 +120,7 @@ def jacrev(
         for y in outputs:
             if y.dtype.kind != ("c" if holomorphic else "f"):
                 raise TypeError(
-                    f"jacrev of {getattr(f, '__name__', 'the function')} needs "
+                    f"jacrev of {getattr(fun, '__name__', 'the function')} needs "
                     f"{'complex' if holomorphic else 'float'} results, not {y.dtype.name}"
                     + ("; pass holomorphic=True if it is holomorphic" if y.dtype.kind == "c" else "")
                 )
@@ -143,7 +143,7 @@ def jacrev(
 
 
 def hessian(
-    f: Callable[..., Any],
+    fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -153,4 +153,4 @@ def hessian(
     The result has the structure of f's output, then that of the argument, then that of the argument again; arrays
     have the output's shape followed by both inputs' shapes.
     """
-    return jacfwd(jacrev(f, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)

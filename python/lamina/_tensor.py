@@ -412,8 +412,11 @@ def _transpose(self: Tensor, *axes: Any) -> Tensor:
     return lnp.transpose(self, (axes[0] if len(axes) == 1 else axes) or None)
 
 
-def _astype(self: Tensor, dtype: Any) -> Tensor:
-    """A copy converted to `dtype`; the result's type is strong. Warns where imaginary parts are dropped."""
+def _astype(self: Tensor, dtype: Any, copy: bool = True, device: Any = None) -> Tensor:
+    """A copy converted to `dtype`; the result's type is strong. Warns where imaginary parts are dropped.
+
+    `copy` and `device` change nothing.
+    """
     if self.dtype.kind == "c" and dtypes.canonical(dtype).kind not in "cb":
         import warnings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from lamina import _core
 from lamina._core import Tensor
@@ -46,15 +46,16 @@ class Primitive:
     """The operation of an equation, by its name in `lamina.lax`."""
 
     __slots__ = ("name",)
+    _made: ClassVar[dict[str, Primitive]] = {}
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __new__(cls, name: str) -> Primitive:
+        made = cls._made.get(name)
+        if made is None:
+            made = cls._made.setdefault(name, super().__new__(cls))
+            made.name = name
+        return made
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Primitive) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
+    name: str
 
     def __repr__(self) -> str:
         return self.name
@@ -281,11 +282,11 @@ def _shown(value: Any) -> str:
 
 
 def make_trace(
-    f: Callable[..., Any],
+    fun: Callable[..., Any],
     static_argnums: int | Sequence[int] = (),
     return_shape: bool = False,
 ) -> Callable[..., Any]:
-    """A function that gives what `f` records for arguments like its own (arrays or ShapeDtype), as a `Trace`.
+    """A function that gives what `fun` records for arguments like its own (arrays or ShapeDtype), as a `Trace`.
 
     Names of operations are those of `lamina.lax`. Only what the results need is recorded; functions jitted inside are
     equations of their own. With `return_shape`: (trace, shapes and element types of the result). ValueError for
@@ -297,20 +298,20 @@ def make_trace(
         c:f32[] = mul b 2.0:f32[]
       in (c,) }
     """
-    if not callable(f):
-        raise TypeError(f"make_trace needs a function, not {type(f).__name__}")
+    if not callable(fun):
+        raise TypeError(f"make_trace needs a function, not {type(fun).__name__}")
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         for n in static:
             if not -len(args) <= n < len(args):
                 raise ValueError(
-                    f"static_argnums {n} is out of range: {_name(f)} was called with {len(args)} arguments"
+                    f"static_argnums {n} is out of range: {_name(fun)} was called with {len(args)} arguments"
                 )
         fixed = {n % len(args): args[n] for n in static}
         leaves, treedef = tree_flatten(([a for i, a in enumerate(args) if i not in fixed], kwargs))
-        flat = _Flat(f, treedef, fixed)
+        flat = _Flat(fun, treedef, fixed)
         given = [shaped(x) for x in leaves]
         specs = [(str(x.dtype), list(x.shape), getattr(x, "weak_type", False)) for x in given]
         trace = Trace(*_core.traced(flat, specs))
@@ -318,8 +319,8 @@ def make_trace(
             return trace
         return trace, tree_unflatten(flat.out_tree, trace.out_avals[: flat.out_tree.num_leaves])
 
-    wrapped.__name__ = f"make_trace({_name(f)})"
-    wrapped.__qualname__ = f"make_trace({getattr(f, '__qualname__', _name(f))})"
+    wrapped.__name__ = f"make_trace({_name(fun)})"
+    wrapped.__qualname__ = f"make_trace({getattr(fun, '__qualname__', _name(fun))})"
     return wrapped
 
 

@@ -294,7 +294,7 @@ _ONE_LEAF = tree_structure((0.0,))
 
 
 def value_and_grad(
-    f: Callable[..., Any],
+    fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -302,27 +302,27 @@ def value_and_grad(
 ) -> Any:
     """A function giving (f's value, gradients by the arguments in `argnums`).
 
-    `f` returns a scalar float, or (scalar, aux) with `has_aux`. Gradients have the structure of the arguments; one
+    `fun` returns a scalar float, or (scalar, aux) with `has_aux`. Gradients have the structure of the arguments; one
     for an int `argnums`, a tuple for a sequence. With `holomorphic`, arguments and value are complex, and the
     gradient is the complex derivative. With `allow_int`, an integer or boolean argument may be named: its gradient
     is None, as there is none.
 
-    A number that leaves `f`'s arrays would lose its derivative: float(), item(), NumPy and printing to a number raise
-    TypeError for what depends on a differentiated argument (comparisons, bool() and int() do not). What `f` writes
+    A number that leaves `fun`'s arrays would lose its derivative: float(), item(), NumPy and printing to a number raise
+    TypeError for what depends on a differentiated argument (comparisons, bool() and int() do not). What `fun` writes
     to its arguments, the caller's Tensors get.
     """
 
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        nums = _argnums(argnums, args, f)
-        _check_dtypes(f, args, nums, "grad", holomorphic, allow_int)
+        nums = _argnums(argnums, args, fun)
+        _check_dtypes(fun, args, nums, "grad", holomorphic, allow_int)
         chosen = tuple(args[n] for n in nums)
         alone = len(chosen) == 1 and type(chosen[0]) is Tensor  # the usual case, without a walk
         leaves, treedef = (list(chosen), _ONE_LEAF) if alone else tree_flatten(chosen)
 
         def chosen_path(path: str) -> str:
             at, _, rest = path[1:].partition("]")
-            return _argument_path(f, f"[0][{nums[int(at)]}]{rest}")
+            return _argument_path(fun, f"[0][{nums[int(at)]}]{rest}")
 
         aux_tree: list[TreeDef] = []
         written: list[int] = []
@@ -334,17 +334,19 @@ def value_and_grad(
             for n, value in zip(nums, values):
                 full[n] = value
             with lent:
-                out = (_value_and_aux(f) if has_aux else f)(*full, **kwargs)
+                out = (_value_and_aux(fun) if has_aux else fun)(*full, **kwargs)
                 others = lent.results()
-            written[:] = _writes.written(f, treedef, inputs, values, chosen_path)
+            written[:] = _writes.written(fun, treedef, inputs, values, chosen_path)
             aux: list[Any] = []
             if has_aux:
                 out, rest = out
                 aux, structure = tree_flatten(rest)
                 aux_tree.append(structure)
             if out is None:
-                raise TypeError(f"{_name(f)} returned None; grad needs a scalar loss (is a return missing?)")
-            loss = _result(out, f)
+                raise TypeError(
+                    f"{_name(fun)} returned None; grad needs a scalar loss (is a return missing?)"
+                )
+            loss = _result(out, fun)
             if loss.shape != () or loss.dtype.kind != ("c" if holomorphic else "f"):
                 file, line, _ = _core.where_made(loss)
                 made = f" made at {file}:{line}" if file else ""
@@ -355,10 +357,10 @@ def value_and_grad(
                 else:
                     remedy = "use .sum() or .mean(), or jacrev for the whole Jacobian"
                 raise TypeError(
-                    f"grad needs a scalar {'complex' if holomorphic else 'float'} loss, but {_name(f)} returned "
+                    f"grad needs a scalar {'complex' if holomorphic else 'float'} loss, but {_name(fun)} returned "
                     f"{describe(loss)}{made}; {remedy}"
                 )
-            return [loss, *(_result(a, f) for a in aux), *(inputs[i] for i in written), *others]
+            return [loss, *(_result(a, fun) for a in aux), *(inputs[i] for i in written), *others]
 
         outputs, grads = _core.value_and_grad(flat, [to_tensor(x) for x in leaves])
         result = tuple(grads) if alone else tree_unflatten(treedef, grads)
@@ -366,8 +368,8 @@ def value_and_grad(
             values = outputs[len(outputs) - len(written) - len(lent.written) :]
             del outputs[len(outputs) - len(values) :]
             if any(leaves[i] is x for i in written for x in lent.given):
-                raise ValueError(f"{_name(f)} writes to a Tensor that is given to it twice: give it a copy")
-            _writes.give(f, written, leaves, values, lambda i: chosen_path(tree_paths(chosen)[i]))
+                raise ValueError(f"{_name(fun)} writes to a Tensor that is given to it twice: give it a copy")
+            _writes.give(fun, written, leaves, values, lambda i: chosen_path(tree_paths(chosen)[i]))
             lent.give(values[len(written) :])
         value = (outputs[0], tree_unflatten(aux_tree[0], outputs[1:])) if has_aux else outputs[0]
         return value, (result[0] if isinstance(argnums, int) else result)
@@ -381,16 +383,16 @@ def _zero_like(x: Tensor) -> Tensor:
 
 
 def grad(
-    f: Callable[..., Any],
+    fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Any:
     """The gradient function of a scalar function; see `value_and_grad`. With `has_aux`: (gradients, aux)."""
-    both = value_and_grad(f, argnums, has_aux, holomorphic, allow_int)
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
 
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         value, grads = both(*args, **kwargs)
         return (grads, value[1]) if has_aux else grads
@@ -398,15 +400,15 @@ def grad(
     return wrapped
 
 
-def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """(f(*primals), pull_back), where pull_back maps a cotangent of the output to cotangents of the primals.
 
-    With `has_aux`, `f` returns (value, aux) and the result is (value, pull_back, aux). The cotangent of an integer
+    With `has_aux`, `fun` returns (value, aux) and the result is (value, pull_back, aux). The cotangent of an integer
     primal is None. `pull_back` is a container of the arrays that it keeps: jitted and mapped functions may return and
     take it.
     """
-    leaves, treedef = _flatten_arguments(f, primals, {})
-    flat = _Decided(_value_and_aux(f) if has_aux else f, treedef)
+    leaves, treedef = _flatten_arguments(fun, primals, {})
+    flat = _Decided(_value_and_aux(fun) if has_aux else fun, treedef)
     everything, pull, _ = _core.vjp(flat, leaves)
     out = tree_unflatten(flat.out_tree, flat.settled(primals, {}, everything))
     value, aux = out if has_aux else (out, None)
@@ -417,7 +419,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         return pull([*given, *map(_zero_like, idle)])
 
     primal_tree = tree_structure(primals)
-    pull_back = PullBack(_name(f), run, value_tree, [(x.shape, x.dtype) for x in value_leaves], primal_tree)
+    pull_back = PullBack(_name(fun), run, value_tree, [(x.shape, x.dtype) for x in value_leaves], primal_tree)
     return (value, pull_back, aux) if has_aux else (value, pull_back)
 
 
@@ -437,14 +439,14 @@ def _tangents(
     return fitted_tangents(given, [(p.shape, p.dtype) for p in leaves])
 
 
-def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """(f(*primals), push_forward), where push_forward maps tangents of the primals to the tangent of the output.
 
-    It is linear, and what of `f` depends on the primals alone is computed once, for however many tangents. With
-    `has_aux`, `f` returns (value, aux) and the result is (value, push_forward, aux).
+    It is linear, and what of `fun` depends on the primals alone is computed once, for however many tangents. With
+    `has_aux`, `fun` returns (value, aux) and the result is (value, push_forward, aux).
     """
-    leaves, treedef = _flatten_arguments(f, primals, {})
-    flat = _Decided(_value_and_aux(f) if has_aux else f, treedef)
+    leaves, treedef = _flatten_arguments(fun, primals, {})
+    flat = _Decided(_value_and_aux(fun) if has_aux else fun, treedef)
     outputs, _, push = _core.vjp(flat, leaves)
     outputs = flat.settled(primals, {}, outputs)
 
@@ -455,19 +457,21 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
         return push(given)[: value_tree.num_leaves]
 
     push_forward = PushForward(
-        _name(f), run, tree_structure(primals), [(x.shape, x.dtype) for x in leaves], value_tree
+        _name(fun), run, tree_structure(primals), [(x.shape, x.dtype) for x in leaves], value_tree
     )
     return (out[0], push_forward, out[1]) if has_aux else (out, push_forward)
 
 
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> Any:
     """(f(*primals), directional derivative along `tangents`), which have the primals' structure and types.
 
-    With `has_aux`, `f` returns (value, aux) and the result is (value, derivative, aux).
+    With `has_aux`, `fun` returns (value, aux) and the result is (value, derivative, aux).
     """
-    leaves, treedef = _flatten_arguments(f, tuple(primals), {})
-    given = _tangents(f, tuple(primals), leaves, treedef, tuple(tangents))
-    flat = _Flat(_value_and_aux(f) if has_aux else f, treedef)
+    leaves, treedef = _flatten_arguments(fun, tuple(primals), {})
+    given = _tangents(fun, tuple(primals), leaves, treedef, tuple(tangents))
+    flat = _Flat(_value_and_aux(fun) if has_aux else fun, treedef)
     outputs, out_tangents = _core.jvp(flat, leaves, given)
     outputs = flat.settled(primals, {}, outputs)
     out = tree_unflatten(flat.out_tree, outputs)
@@ -475,17 +479,17 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     return (out[0], derivative[0], out[1]) if has_aux else (out, derivative)
 
 
-def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
+def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
     """The transpose of a linear function, from cotangents of its result to those of its arguments.
 
-    `primals` give shapes and element types, as arrays or ShapeDtype. Nothing checks that `f` is linear: it is
+    `primals` give shapes and element types, as arrays or ShapeDtype. Nothing checks that `fun` is linear: it is
     linearized at zero.
     """
     from lamina import numpy as lnp
 
     leaves, treedef = tree_flatten(primals)
     like = [shaped(x) for x in leaves]
-    pull_back = vjp(f, *tree_unflatten(treedef, [lnp.zeros(x.shape, x.dtype) for x in like]))[1]
+    pull_back = vjp(fun, *tree_unflatten(treedef, [lnp.zeros(x.shape, x.dtype) for x in like]))[1]
     return lambda cotangent: pull_back(cotangent)
 
 
@@ -534,22 +538,22 @@ def _axes_of(axes: Any, tree: Any, what: str) -> list[int | None]:
 
 
 def vmap(
-    f: Callable[..., Any],
+    fun: Callable[..., Any],
     in_axes: Any = 0,
     out_axes: Any = 0,
     axis_name: Any = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
 ) -> Any:
-    """`f` over a batch axis of its arguments, lane by lane, with the bits of a loop.
+    """`fun` over a batch axis of its arguments, lane by lane, with the bits of a loop.
 
     `in_axes`: the axis per argument (None: not batched), a prefix of the arguments' structure; `out_axes` likewise,
     where None is for a result that is the same for every lane (ValueError where it is not). `axis_size`: the number
-    of lanes, needed only where no argument is batched. What `f` writes to a batched argument, the caller's Tensor gets
+    of lanes, needed only where no argument is batched. What `fun` writes to a batched argument, the caller's Tensor gets
     along that axis; ValueError for a value per lane written to one that is not batched.
 
     `axis_name`, hashable, names the axis for the collectives of `lamina.lax` (psum, all_gather, axis_index, ...) in what
-    `f` calls; an inner axis of the same name hides it. `spmd_axis_name` names axes of a mesh that the batch is spread
+    `fun` calls; an inner axis of the same name hides it. `spmd_axis_name` names axes of a mesh that the batch is spread
     over: on one device it changes nothing.
     """
     from lamina import _axes
@@ -559,17 +563,17 @@ def vmap(
         for one in spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,):
             _axes.key(one)
 
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         from lamina import numpy as lnp
 
-        leaves, treedef = _flatten_arguments(f, args, kwargs)
+        leaves, treedef = _flatten_arguments(fun, args, kwargs)
         axes = _axes_of(tuple(in_axes) if isinstance(in_axes, list) else in_axes, args, "in_axes")
         axes += [0] * (len(leaves) - len(axes))  # keyword arguments are batched along axis 0
         sizes = set() if axis_size is None else {axis_size}
 
         def path(i: int) -> str:
-            return _argument_path(f, tree_paths((args, kwargs))[i])
+            return _argument_path(fun, tree_paths((args, kwargs))[i])
 
         given = list(leaves)
         for i, (x, axis) in enumerate(zip(given, axes)):
@@ -583,7 +587,8 @@ def vmap(
                 leaves[i] = lnp.moveaxis(x, axis, 0)
         if not sizes:
             raise ValueError(
-                f"vmap of {_name(f)} has nothing to batch over: every in_axes entry is None, and axis_size is not given"
+                f"vmap of {_name(fun)} has nothing to batch over: every in_axes entry is None, and there is no "
+                "axis_size"
             )
         if len(sizes) > 1:
             of: dict[int, list[str]] = {} if axis_size is None else {axis_size: [f"axis_size={axis_size}"]}
@@ -593,7 +598,7 @@ def vmap(
             odd = sorted(of.items(), key=lambda kv: len(kv[1]))
             text = "; ".join(f"size {n}: {', '.join(p)}" for n, p in odd)
             raise ValueError(f"vmap got batch axes of different sizes: {text}")
-        flat = _Flat(f, treedef)
+        flat = _Flat(fun, treedef)
         (size,) = sizes
         outputs, differs = _core.vmap(flat, leaves, [a is not None for a in axes], size, name or "")
         if flat.written:
@@ -602,7 +607,7 @@ def vmap(
                 axis = axes[i]
                 if axis is None and differs[k]:
                     raise ValueError(
-                        f"{_name(f)} writes a value per lane to {path(i)}, which is not batched (in_axes is None): "
+                        f"{_name(fun)} writes a value per lane to {path(i)}, which is not batched (in_axes is None): "
                         "batch it, or write to a copy and return that"
                     )
                 outputs[k] = outputs[k][0] if axis is None else lnp.moveaxis(outputs[k], 0, axis)
@@ -617,7 +622,7 @@ def vmap(
                 continue
             if differs[i]:
                 raise ValueError(
-                    f"vmap of {_name(f)}: out_axes is None for result{tree_paths(result)[i]}, {describe(x)} over all "
+                    f"vmap of {_name(fun)}: out_axes is None for result{tree_paths(result)[i]}, {describe(x)} over all "
                     "lanes, which depends on a batched argument; give it an axis, or join its lanes outside (.mean(0))"
                 )
             moved.append(x[0])
@@ -627,13 +632,13 @@ def vmap(
 
 
 def checkpoint(
-    f: Callable[..., Any],
+    fun: Callable[..., Any],
     *,
     prevent_cse: bool = True,
     policy: Callable[..., Any] | None = None,
     static_argnums: int | Sequence[int] = (),
 ) -> Any:
-    """`f` whose intermediate values reverse mode computes again instead of keeping.
+    """`fun` whose intermediate values reverse mode computes again instead of keeping.
 
     `static_argnums` are arguments that are no arrays and choose what is computed. `policy` says which values may be kept
     (`lamina.checkpoint_policies`): all with `everything_saveable`; with others none are. `prevent_cse` changes nothing.
@@ -641,10 +646,10 @@ def checkpoint(
     from lamina.checkpoint_policies import everything_saveable
 
     if policy is everything_saveable:
-        return functools.wraps(f)(lambda *args, **kwargs: f(*args, **kwargs))
+        return functools.wraps(fun)(lambda *args, **kwargs: fun(*args, **kwargs))
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
-    @functools.wraps(f)
+    @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         fixed = {n % len(args): args[n] for n in static if -len(args) <= n < len(args)}
         if fixed:
@@ -654,29 +659,29 @@ def checkpoint(
                 full = list(given)
                 for n in sorted(fixed):
                     full.insert(n, fixed[n])
-                return f(*full, **named)
+                return fun(*full, **named)
 
-            return checkpoint(functools.wraps(f)(of_others))(*others, **kwargs)
-        leaves, treedef = _flatten_arguments(f, args, kwargs)
-        flat = _Flat(f, treedef)
+            return checkpoint(functools.wraps(fun)(of_others))(*others, **kwargs)
+        leaves, treedef = _flatten_arguments(fun, args, kwargs)
+        flat = _Flat(fun, treedef)
         outputs = flat.settled(args, kwargs, _core.checkpoint(flat, leaves))
         return tree_unflatten(flat.out_tree, outputs)
 
     return wrapped
 
 
-def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and element types of f's result for arguments given as arrays or ShapeDtype; computes nothing.
 
     Anything with attributes `shape` and `dtype` may stand for an array.
     """
     leaves, treedef = tree_flatten((args, kwargs))
-    flat = _Flat(f, treedef)
+    flat = _Flat(fun, treedef)
     specs = []
     for x in leaves:
         t = shaped(x)
         specs.append((str(t.dtype), list(t.shape), getattr(t, "weak_type", False)))
-    program = _core.Program(flat, specs, _name(f), _where(f))
+    program = _core.Program(flat, specs, _name(fun), _where(fun))
     types = program.result_types[: len(program.result_types) - len(flat.written)]
     described = [ShapeDtype(shape, dtype, weak_type=weak) for dtype, shape, weak in types]
     return tree_unflatten(flat.out_tree, described)

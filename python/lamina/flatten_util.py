@@ -11,7 +11,7 @@ from lamina._core import Tensor
 from lamina._tensor import describe, to_tensor
 
 
-def ravel_pytree(x: Any) -> tuple[Tensor, Callable[[Any], Any]]:
+def ravel_pytree(pytree: Any) -> tuple[Tensor, Callable[[Any], Any]]:
     """All leaves of a container as one vector, and the function that makes the container of such a vector again.
 
     The leaves are numbers and arrays; the vector has the type that all of them promote to, and the leaves of what is
@@ -24,7 +24,7 @@ def ravel_pytree(x: Any) -> tuple[Tensor, Callable[[Any], Any]]:
     """
     from lamina import numpy as lnp
 
-    leaves, treedef = tree.flatten(x)
+    leaves, treedef = tree.flatten(pytree)
     tensors = [to_tensor(leaf) for leaf in leaves]
     kinds = [(t.shape, t.dtype) for t in tensors]
     dtype = lnp.result_type(*tensors) if tensors else lnp.float32

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from lamina import _transforms, tree
+from lamina import _transforms, dtypes, tree
 from lamina._tensor import to_tensor
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
@@ -22,15 +22,15 @@ def check_grads(
     args: Sequence[Any],
     order: int,
     modes: Sequence[str] = ("fwd", "rev"),
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: float | Mapping[Any, float] | None = None,
+    rtol: float | Mapping[Any, float] | None = None,
     eps: float | None = None,
 ) -> None:
     """Compares derivatives of `f` at `args` with central differences, up to an order, along one direction each.
 
     `modes` are "fwd" (jvp) and "rev" (vjp). Arguments and results are any containers of float and complex arrays.
-    AssertionError where they differ by more than `atol` and `rtol` (which follow from the element types), ValueError for
-    other modes.
+    AssertionError where they differ by more than `atol` and `rtol` (which follow from the element types, or are given,
+    also by element type), ValueError for other modes.
     """
     if wrong := set(modes) - {"fwd", "rev"}:
         raise ValueError(f"modes are 'fwd' and 'rev', not {sorted(wrong)}")
@@ -59,8 +59,8 @@ def check_jvp(
     f: Callable[..., Any],
     f_jvp: Callable[[Any, Any], tuple[Any, Any]],
     args: Sequence[Any],
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: float | Mapping[Any, float] | None = None,
+    rtol: float | Mapping[Any, float] | None = None,
     eps: float | None = None,
     err_msg: str = "",
 ) -> None:
@@ -76,8 +76,8 @@ def check_vjp(
     f: Callable[..., Any],
     f_vjp: Callable[..., tuple[Any, Any]],
     args: Sequence[Any],
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: float | Mapping[Any, float] | None = None,
+    rtol: float | Mapping[Any, float] | None = None,
     eps: float | None = None,
     err_msg: str = "",
 ) -> None:
@@ -145,14 +145,17 @@ def _inner(a: Any, b: Any) -> Any:
     return np.float64(total)
 
 
-def _close(got: Any, want: Any, args: Any, atol: float | None, rtol: float | None, what: str) -> None:
-    tolerance = _TOLERANCE[_bits(got, want, args)]
+def _close(got: Any, want: Any, args: Any, atol: Any, rtol: Any, what: str) -> None:
     pairs = zip(tree.tree_leaves(got), tree.tree_leaves(want), strict=True)
     for g, w in pairs:
-        np.testing.assert_allclose(
-            _wide(g),
-            _wide(w),
-            atol=tolerance if atol is None else atol,
-            rtol=tolerance if rtol is None else rtol,
-            err_msg=what.strip(),
-        )
+        limits = {n: _limit(t, got, want, args) for n, t in (("atol", atol), ("rtol", rtol))}
+        np.testing.assert_allclose(_wide(g), _wide(w), err_msg=what.strip(), **limits)
+
+
+def _limit(asked: Any, *trees: Any) -> float:
+    """An error that is let pass: of a dict by element type, that of the narrowest type that takes part."""
+    bits = _bits(*trees)
+    if isinstance(asked, dict):
+        by_bits = {_bits(np.zeros((), dtypes.name_of(t))): limit for t, limit in asked.items()}
+        asked = by_bits.get(bits)
+    return _TOLERANCE[bits] if asked is None else float(asked)

@@ -183,11 +183,11 @@ def _build(cls: type, meta: Any, children: list[Any]) -> Any:
     return x
 
 
-def tree_flatten(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeDef]:
+def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeDef]:
     """Leaves in order, and the structure."""
     leaves: list[Any] = []
     nodes: list[tuple[type | None, Any, int]] = []
-    stack = [x]
+    stack = [tree]
     while stack:
         top = stack.pop()
         found = None if is_leaf is not None and is_leaf(top) else tree_children(top)
@@ -216,14 +216,14 @@ def tree_unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     return stack.pop()
 
 
-def tree_leaves(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
     """The leaves in order."""
-    return tree_flatten(x, is_leaf)[0]
+    return tree_flatten(tree, is_leaf)[0]
 
 
-def tree_structure(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeDef:
+def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeDef:
     """The structure alone."""
-    return tree_flatten(x, is_leaf)[1]
+    return tree_flatten(tree, is_leaf)[1]
 
 
 def _up_to(
@@ -245,86 +245,97 @@ def _up_to(
     return out
 
 
-def tree_map(f: Callable[..., Any], x: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """`f` on the leaves of `x` and on what the others hold in their places; the result has the structure of `x`.
+def tree_map(
+    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
+    """`f` on the leaves of `tree` and on what the others hold in their places; the result has the structure of `tree`.
 
-    The others have the structure of `x`, or begin with it: `f` gets a container where they go on below a leaf.
+    The others have the structure of `tree`, or begin with it: `f` gets a container where they go on below a leaf.
     ValueError names where the structures differ.
     """
-    leaves, treedef = tree_flatten(x, is_leaf)
+    leaves, treedef = tree_flatten(tree, is_leaf)
 
     def explain(i: int) -> str:
         from lamina._source import argument_texts
 
         texts = argument_texts()[1:]
         named = [texts[0], texts[i + 1]] if len(texts) == 1 + len(rest) else []
-        return explain_difference(x, rest[i], *named, prefix=True)
+        return explain_difference(tree, rest[i], *named, prefix=True)
 
-    others = [_up_to(x, r, is_leaf, functools.partial(explain, i)) for i, r in enumerate(rest)]
+    others = [_up_to(tree, r, is_leaf, functools.partial(explain, i)) for i, r in enumerate(rest)]
     return tree_unflatten(treedef, [f(*ls) for ls in zip(leaves, *others)])
 
 
 def reduce(
-    f: Callable[[Any, Any], Any], x: Any, *initial: Any, is_leaf: Callable[[Any], bool] | None = None
+    function: Callable[[Any, Any], Any],
+    tree: Any,
+    initializer: Any = _LEAF,
+    is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """`functools.reduce` of `f` over the leaves, from `initial` if it is given. TypeError for no leaves without it."""
-    if len(initial) > 1:
-        raise TypeError(f"reduce takes one initial value, not {len(initial)}")
-    return functools.reduce(f, tree_leaves(x, is_leaf), *initial)
+    """`functools.reduce` of `function` over the leaves, from `initializer` if it is given.
 
-
-def all(x: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
-    """Whether every leaf is true; true for no leaves."""
-    return builtins.all(tree_leaves(x, is_leaf))
-
-
-def transpose(outer: TreeDef, inner: TreeDef | None, x: Any) -> Any:
-    """A container of structure `outer` whose leaves are containers of structure `inner`, turned inside out.
-
-    `inner` None: that of the first of them. TypeError where `x` has another structure.
+    TypeError for no leaves without it.
     """
-    leaves, structure = tree_flatten(x)
-    if inner is None:
+    start = () if initializer is _LEAF else (initializer,)
+    return functools.reduce(function, tree_leaves(tree, is_leaf), *start)
+
+
+def all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether every leaf is true; true for no leaves."""
+    return builtins.all(tree_leaves(tree, is_leaf))
+
+
+def transpose(outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_transpose: Any) -> Any:
+    """A container of structure `outer_treedef` of containers of structure `inner_treedef`, turned inside out.
+
+    `inner_treedef` None: that of the first of them. TypeError where `pytree_to_transpose` has another structure.
+    """
+    leaves, structure = tree_flatten(pytree_to_transpose)
+    if inner_treedef is None:
         try:
-            inner = tree_structure(next(iter(outer.flatten_up_to(x)), None))
+            inner_treedef = tree_structure(next(iter(outer_treedef.flatten_up_to(pytree_to_transpose)), None))
         except ValueError as e:
             raise TypeError(f"Mismatch with the outer structure: {e}") from None
-    pattern = tree_unflatten(inner, [0] * inner.num_leaves)
+    pattern = tree_unflatten(inner_treedef, [0] * inner_treedef.num_leaves)
     wanted = tree_structure(
-        tree_unflatten(outer, [pattern] * outer.num_leaves)
+        tree_unflatten(outer_treedef, [pattern] * outer_treedef.num_leaves)
     )  # metadata may depend on children
     if structure != wanted:
         raise TypeError(f"Mismatch: the structure is {structure}, not {wanted}")
-    columns = [leaves[i :: inner.num_leaves] for i in range(inner.num_leaves)]
-    return tree_unflatten(inner, [tree_unflatten(outer, column) for column in columns])
+    columns = [leaves[i :: inner_treedef.num_leaves] for i in range(inner_treedef.num_leaves)]
+    return tree_unflatten(inner_treedef, [tree_unflatten(outer_treedef, column) for column in columns])
 
 
-def broadcast(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """A container of the structure of `full`, with the leaves of `prefix`, with which it begins, repeated.
+def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """A container of the structure of `full_tree`, with the leaves of `prefix_tree`, with which it begins, repeated.
 
     ValueError where it does not begin with it.
     """
-    parts = _up_to(prefix, full, is_leaf, lambda: explain_difference(prefix, full, prefix=True))
+    parts = _up_to(
+        prefix_tree, full_tree, is_leaf, lambda: explain_difference(prefix_tree, full_tree, prefix=True)
+    )
     repeated = [
-        leaf for leaf, part in zip(tree_leaves(prefix, is_leaf), parts) for _ in tree_leaves(part, is_leaf)
+        leaf
+        for leaf, part in zip(tree_leaves(prefix_tree, is_leaf), parts)
+        for _ in tree_leaves(part, is_leaf)
     ]
-    return tree_unflatten(tree_structure(full, is_leaf), repeated)
+    return tree_unflatten(tree_structure(full_tree, is_leaf), repeated)
 
 
 def reduce_associative(
-    f: Callable[[Any, Any], Any],
-    x: Any,
+    operation: Callable[[Any, Any], Any],
+    tree: Any,
     *,
     identity: Any = _LEAF,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """As `reduce`, for an associative `f`: neighbours are joined, then their results, to a depth of log2(leaves).
+    """As `reduce`, for an associative `operation`: neighbours are joined, then their results, log2(leaves) deep.
 
     ``identity`` is the result for no leaves; TypeError for no leaves without it.
     """
-    parts = tree_leaves(x, is_leaf)
+    parts = tree_leaves(tree, is_leaf)
     while len(parts) > 1:
-        joined = [f(a, b) for a, b in zip(parts[::2], parts[1::2])]
+        joined = [operation(a, b) for a, b in zip(parts[::2], parts[1::2])]
         parts = joined + parts[len(joined) * 2 :]
     if parts:
         return parts[0]
@@ -410,16 +421,16 @@ class FlattenedIndexKey(_Key):
 Path = tuple[Any, ...]
 
 
-def keystr(path: Path, *, simple: bool = False, separator: str = "") -> str:
+def keystr(keys: Path, *, simple: bool = False, separator: str = "") -> str:
     """A path as it would be written: ``['w'][0].bias``.
 
     `separator` stands between the steps; `simple` leaves out brackets, quotes and dots: ``w/0/bias`` with "/".
     """
-    return separator.join(str(k._of if simple and isinstance(k, _Key) else k) for k in path)
+    return separator.join(str(k._of if simple and isinstance(k, _Key) else k) for k in keys)
 
 
 def flatten_with_path(
-    x: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[Path, Any]], TreeDef]:
     """Pairs (path, leaf) in order, and the structure. A path is a tuple of keys; `keystr` writes it.
 
@@ -427,7 +438,7 @@ def flatten_with_path(
     """
     pairs: list[tuple[Path, Any]] = []
     nodes: list[tuple[type | None, Any, int]] = []
-    stack: list[tuple[Any, Path]] = [(x, ())]
+    stack: list[tuple[Any, Path]] = [(tree, ())]
     while stack:
         top, path = stack.pop()
         ends = is_leaf is not None and (is_leaf(path, top) if is_leaf_takes_path else is_leaf(top))
@@ -460,15 +471,15 @@ def child_keys(x: Any, count: int, meta: Any) -> list[Any]:
 
 
 def leaves_with_path(
-    x: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[Path, Any]]:
     """Pairs (path, leaf) in order; `is_leaf` as in `flatten_with_path`."""
-    return flatten_with_path(x, is_leaf, is_leaf_takes_path)[0]
+    return flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
 def map_with_path(
     f: Callable[..., Any],
-    x: Any,
+    tree: Any,
     *rest: Any,
     is_leaf: Callable[..., bool] | None = None,
     is_leaf_takes_path: bool = False,
@@ -477,7 +488,7 @@ def map_with_path(
 
     >>> lm.tree.map_with_path(lambda path, w: w if lm.tree.keystr(path) == "['bias']" else w * decay, params)
     """
-    pairs, structure = flatten_with_path(x, is_leaf, is_leaf_takes_path)
+    pairs, structure = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     others = [structure.flatten_up_to(r) for r in rest]
     return tree_unflatten(structure, [f(path, leaf, *its) for (path, leaf), *its in zip(pairs, *others)])
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
 from lamina import lax, nn, random
+from lamina.test_util import check_grads as check
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(7, 3)).astype(np.float32)
@@ -23,8 +28,9 @@ def test_map_in_batches(batch_size):
         np.testing.assert_allclose(got["b"].numpy(), X.sum(1), rtol=1e-5)
     slope = lm.grad(lambda x: (lax.map(lambda r: r**2, x, batch_size=batch_size)).sum())(X)
     np.testing.assert_allclose(slope.numpy(), 2 * X)
-    with pytest.raises(ValueError, match="at least 1"):
-        lax.map(f, X, batch_size=0)
+    np.testing.assert_array_equal(lax.map(f, X, batch_size=0)["a"].numpy(), got["a"].numpy())
+    with pytest.raises(ValueError, match="not negative"):
+        lax.map(f, X, batch_size=-1)
     assert lax.map(lambda r: r, X[:0], batch_size=batch_size).shape == (0, 3)
 
 
@@ -178,3 +184,55 @@ def test_a_function_for_the_platform():
     assert lax.platform_dependent(3.0, tpu=lambda x: x, default=lambda x: x * 2) == 6
     with pytest.raises(NotImplementedError, match="only for tpu"):
         lax.platform_dependent(3.0, tpu=lambda x: x)
+
+
+MODULES = {
+    "": (
+        *("grad", "value_and_grad", "vjp", "linearize", "vmap", "jacfwd", "jacrev", "hessian"),
+        *("make_jaxpr", "eval_shape"),
+    ),
+    "tree": ("all", "broadcast", "flatten", "leaves", "map", "map_with_path", "reduce", "structure", "transpose"),
+    "tree_util": ("keystr", "tree_map", "tree_reduce", "tree_transpose", "tree_leaves_with_path"),
+    "lax.linalg": ("eig", "eigh", "svd", "symmetric_product"),
+    "numpy.linalg": ("tensordot",),
+    "flatten_util": ("ravel_pytree",),
+}  # fmt: skip
+# About devices, and JAX's own.
+LEFT_OUT = {"use_magma", "sum_match", "axis_env", "out_sharding", "reduce_axes", "concrete"}
+
+
+@pytest.mark.parametrize(("module", "name"), [(m, n) for m, names in MODULES.items() for n in names])
+def test_parameters_have_the_names_that_jax_gives_them(module, name):
+    def parameters(top):
+        parts = [*filter(None, module.split(".")), name]
+        signature = inspect.signature(functools.reduce(getattr, parts, top))
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        return {p.name for p in signature.parameters.values() if p.kind in by_name}
+
+    assert parameters(jax) - LEFT_OUT <= parameters(lm)
+
+
+def test_options_of_decompositions_choose_nothing():
+    a = lnp.array([[2.0, 1.0], [1.0, 3.0]])
+    for name, option, values in (
+        ("eigh", "implementation", lax.linalg.EighImplementation),
+        ("svd", "algorithm", lax.linalg.SvdAlgorithm),
+        ("eig", "implementation", lax.linalg.EigImplementation),
+    ):
+        routine = getattr(lax.linalg, name)
+        for value in values:
+            for got, want in zip(routine(a, **{option: value}), routine(a), strict=True):
+                np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+
+
+def test_index_types_and_limits_by_element_type():
+    flat = lnp.ravel_multi_index((lnp.array([1, 2]), lnp.array([0, 1])), (3, 4), dtype="uint8")
+    assert flat.dtype == "uint8" and flat.tolist() == [4, 9]
+    assert X.astype("int32", copy=False).dtype == "int32"
+    check(lnp.sin, (lnp.float32(1.0),), 2, rtol={np.float32: 1e-2, np.float64: 1e-6})
+    wrong = lm.custom_jvp(lnp.sin)
+    wrong.defjvp(lambda p, t: (lnp.sin(p[0]), 1.001 * lnp.cos(p[0]) * t[0]))
+    check(wrong, (lnp.float32(1.0),), 1, ("fwd",), atol={"float32": 1e-2}, rtol={"float32": 1e-2})
+    with pytest.raises(AssertionError):
+        check(wrong, (lnp.float32(1.0),), 1, ("fwd",), atol={"float32": 1e-5}, rtol={"float32": 1e-5})
+    assert lm.tree.reduce(lambda a, b: a + b, [1, 2], initializer=10) == 13

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core, _writes
+from lamina import _core, _writes, ref
 from lamina._core import Tensor
 from lamina.lax._base import axis_of, to_tensor
 from lamina.tree import (
@@ -83,6 +83,7 @@ def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, 
     return (operand,)
 
 
+@ref.carrying("switch")
 def switch(
     index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NONE_GIVEN
 ) -> Any:
@@ -125,6 +126,7 @@ def _branches(
     return tree_unflatten(first[1], results)
 
 
+@ref.carrying("cond")
 def cond(
     pred: Any,
     true_fun: Callable[..., Any],
@@ -145,6 +147,7 @@ def cond(
     return _branches("lax.cond", record, [false_fun, true_fun], operands)
 
 
+@ref.carrying("while_loop")
 def while_loop(
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
@@ -187,6 +190,7 @@ def _static_int(x: Any) -> int | None:
         return None
 
 
+@ref.carrying("fori_loop")
 def fori_loop(
     lower: Any,
     upper: Any,
@@ -222,6 +226,7 @@ def fori_loop(
     return tree_unflatten(treedef, results)
 
 
+@ref.carrying("scan")
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
@@ -272,12 +277,12 @@ def scan(
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """f of every element of xs along axis 0, one after the other, or `batch_size` at a time by vmap; stacked.
 
-    ValueError for a batch_size below 1.
+    ValueError for a negative batch_size; 0 is as None.
     """
-    if batch_size is None:
+    if not batch_size:
         return scan(lambda _, x: (None, f(x)), None, xs)[1]
     if batch_size < 1:
-        raise ValueError(f"lax.map: batch_size is at least 1, not {batch_size}")
+        raise ValueError(f"lax.map: batch_size is not negative: {batch_size}")
     from lamina._transforms import vmap
     from lamina.lax._shape import concatenate, reshape, slice_in_dim
 

@@ -9,6 +9,7 @@ infinities. Eigenvectors and singular vectors have no derivative where their val
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -201,10 +202,12 @@ def eigh(
     symmetrize_input: bool = True,
     sort_eigenvalues: bool = True,
     subset_by_index: tuple[int, int] | None = None,
+    implementation: EighImplementation | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(eigenvectors as columns, eigenvalues in ascending order) of Hermitian matrices.
 
-    Without `symmetrize_input` one triangle is read, the lower one if `lower`. Values are always sorted.
+    Without `symmetrize_input` one triangle is read, the lower one if `lower`. Values are always sorted. There is one
+    implementation, LAPACK's: `implementation` changes nothing.
     """
     (a,), wanted = matrices("eigh", x, square=True)
     v, w = _routine("eigh", [_one_triangle(a, lower, symmetrize_input)])
@@ -212,6 +215,32 @@ def eigh(
         part = slice(*subset_by_index)
         v, w = getitem(v, (Ellipsis, part)), getitem(w, (Ellipsis, part))
     return restored(v, wanted), restored(w, wanted)
+
+
+class EigImplementation(enum.Enum):
+    """How `eig` could be computed elsewhere; here always by LAPACK."""
+
+    CUSOLVER = "cusolver"
+    MAGMA = "magma"
+    LAPACK = "lapack"
+
+
+class EighImplementation(enum.Enum):
+    """How `eigh` could be computed elsewhere; here always by LAPACK."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
+
+
+class SvdAlgorithm(enum.Enum):
+    """How `svd` could be computed elsewhere; here always by LAPACK."""
+
+    DEFAULT = "default"
+    QR = "QR"
+    JACOBI = "Jacobi"
+    POLAR = "polar"
+    DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
 def _one_triangle(a: Tensor, lower: bool, symmetrize: bool) -> Tensor:
@@ -225,11 +254,17 @@ def eigvalsh(x: Any, *, lower: bool = True, symmetrize_input: bool = True) -> Te
 
 
 def eig(
-    x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True
+    x: Any,
+    *,
+    compute_left_eigenvectors: bool = True,
+    compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = False,
+    implementation: EigImplementation | None = None,
 ) -> list[Tensor]:
     """[eigenvalues, left eigenvectors, right eigenvectors] of square matrices, as asked for; all complex.
 
-    Vectors are columns of unit length whose largest entry is real; their derivatives keep that.
+    Vectors are columns of unit length whose largest entry is real; their derivatives keep that, and are always there.
+    There is one implementation, LAPACK's: `implementation` changes nothing.
     """
     (a,), _ = matrices("eig", x, square=True)
     if not compute_left_eigenvectors and not compute_right_eigenvectors:
@@ -248,10 +283,12 @@ def svd(
     full_matrices: bool = True,
     compute_uv: bool = True,
     subset_by_index: tuple[int, int] | None = None,
+    algorithm: SvdAlgorithm | None = None,
 ) -> Any:
     """(U, singular values in descending order, V^H), or only the values without `compute_uv`.
 
-    No derivative with `full_matrices` for matrices that are not square: the added vectors are not determined.
+    No derivative with `full_matrices` for matrices that are not square: the added vectors are not determined. There is
+    one algorithm, LAPACK's: `algorithm` changes nothing.
     """
     (a,), wanted = matrices("svd", x)
     part = slice(None) if subset_by_index is None else slice(*subset_by_index)
@@ -376,9 +413,11 @@ def _first(n: int, at: int = 0) -> Tensor:
     return iota("int32", [n], 0) == at
 
 
-def symmetric_product(a: Any, c: Any, *, alpha: float = 1.0, beta: float = 0.0) -> Tensor:
-    """alpha a a^T + beta c."""
-    x, y = promote_inexact(a, c)
+def symmetric_product(
+    a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
+) -> Tensor:
+    """alpha a a^T + beta c. The whole of it is computed, so `symmetrize_output` changes nothing for a symmetric c."""
+    x, y = promote_inexact(a_matrix, c_matrix)
     return alpha * matmul(x, transposed(x)) + beta * y
 
 
@@ -389,6 +428,9 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Tensor:
 
 
 __all__ = [
+    "EigImplementation",
+    "EighImplementation",
+    "SvdAlgorithm",
     "cholesky",
     "cholesky_update",
     "eig",

@@ -228,9 +228,9 @@ def isrealobj(x: Any) -> bool:
     return not iscomplexobj(x)
 
 
-def isscalar(x: Any) -> bool:
-    """Whether `x` is a number or a 0-d array."""
-    return isinstance(x, (bool, int, float, complex)) or getattr(x, "shape", None) == ()
+def isscalar(element: Any) -> bool:
+    """Whether `element` is a number or a 0-d array."""
+    return isinstance(element, (bool, int, float, complex)) or getattr(element, "shape", None) == ()
 
 
 def ndim(a: Any) -> int:

@@ -456,12 +456,18 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
 
 
 def ravel_multi_index(
-    multi_index: Sequence[Any], dims: Sequence[int], mode: str | Sequence[str] = "raise", order: str = "C"
+    multi_index: Sequence[Any],
+    dims: Sequence[int],
+    mode: str | Sequence[str] = "raise",
+    order: str = "C",
+    *,
+    dtype: Any = None,
 ) -> Tensor:
     """One index per dimension as flat indices, the last dimension running fastest (`order` "F": the first).
 
     `mode`, one for all dimensions or one for each, says what becomes of indices out of range: "clip", "wrap", or
     ("raise") ValueError where they are known, and inside `jit` the nearest. ValueError for another number of indices.
+    The result has the element type `dtype`, int32 or int64 by the number of elements without it.
     """
     modes = [mode] * len(dims) if isinstance(mode, str) else list(mode)
     if wrong := [m for m in modes if m not in ("raise", "clip", "wrap")]:
@@ -484,7 +490,7 @@ def ravel_multi_index(
     out: Any = 0
     for i, n in parts if order == "C" else parts[::-1]:
         out = i + out * n
-    return out
+    return out if dtype is None else astype(to_tensor(out), dtype)
 
 
 def _integers(x: Any, what: str) -> Tensor:

@@ -22,11 +22,14 @@ __all__ = [
 ]
 
 
-def load(file: Any) -> Any:
-    """The array of an .npy file, or a dict of those of an .npz file. Pickled objects are refused (ValueError)."""
+def load(file: Any, mmap_mode: str | None = None, allow_pickle: bool = False) -> Any:
+    """The array of an .npy file, or a dict of those of an .npz file.
+
+    Pickled objects are refused (ValueError), also with `allow_pickle`. `mmap_mode` is NumPy's; the array is a copy.
+    """
     import numpy as np
 
-    found = np.load(file, allow_pickle=False)
+    found = np.load(file, mmap_mode, allow_pickle=False)
     if isinstance(found, np.ndarray):
         return to_tensor(found)
     with found:

@@ -461,9 +461,11 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     return _linear.cross(a, b, axis=axis)
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
+def tensordot(
+    x1: Any, x2: Any, /, *, axes: Any = 2, precision: Any = None, preferred_element_type: Any = None
+) -> Tensor:
     """The sum over pairs of dimensions; see lamina.numpy.tensordot."""
-    return _linear.tensordot(x1, x2, axes)
+    return _linear.tensordot(x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type)
 
 
 __all__ = [

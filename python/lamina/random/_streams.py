@@ -63,10 +63,10 @@ def key_impl(keys: Any) -> str:
     return IMPL
 
 
-def wrap_key_data(data: Any, *, impl: str | None = None) -> Tensor:
+def wrap_key_data(key_bits_array: Any, *, impl: str | None = None) -> Tensor:
     """Keys of words, uint32[..., 2]."""
     _check_impl(impl)
-    return _check_key(data, batch=True)
+    return _check_key(key_bits_array, batch=True)
 
 
 def _words(t: Tensor) -> tuple[Tensor, Tensor]:

@@ -199,12 +199,16 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(self._inner, args, kwargs)
 
+    @staticmethod
+    def _argument(x: Any) -> Any:
+        return types64.argument(types64.checked_number(x))
+
     def _call(self, f: Any, args: Any, kwargs: Any, skipped: int = 0) -> Any:
         given = [
-            a if i + skipped in self._static or i - len(args) in self._static else types64.argument(a)
+            a if i + skipped in self._static or i - len(args) in self._static else self._argument(a)
             for i, a in enumerate(args)
         ]
-        named = {k: v if k in self._static else types64.argument(v) for k, v in kwargs.items()}
+        named = {k: v if k in self._static else self._argument(v) for k, v in kwargs.items()}
         return types64.result(f(*given, **named))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -290,6 +294,18 @@ class prng_key(extended):
     """The kind of the types of typed keys, which Lamina has not: keys are uint32 arrays."""
 
 
+def making_arrays(f: Callable[..., Any]) -> Callable[..., Any]:
+    """asarray, device_put: of a number, an array of the default type unless told."""
+
+    @functools.wraps(f)
+    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not (args or kwargs.get("dtype")):
+            types64.checked_number(x)
+        return wrapped(f)(x, *args, **kwargs)
+
+    return call
+
+
 def copy_to_host_async(x: Any) -> Any:
     """There is one memory."""
     for leaf in lm.tree.tree_leaves(x):
@@ -334,5 +350,9 @@ ERRORS: dict[str, Any] = {
     "UnexpectedTracerError": TypeError,
     "NonConcreteBooleanIndexError": IndexError,
     "KeyReuseError": RuntimeError,
+    "JAXTypeError": TypeError,
+    "JAXIndexError": IndexError,
+    "JaxprTypeError": TypeError,
+    "InconclusiveDimensionOperation": TypeError,
     "JaxRuntimeError": RuntimeError,
 }

@@ -13,6 +13,7 @@ import numpy as np
 from lamina import _traces, lax, nn, random
 from lamina import numpy as lnp
 from lamina import tree as lamina_tree
+from lamina._stages import ArgumentInfo
 
 from lamina_as_jax import adapters, scalars, settings, sharding, types64
 
@@ -113,7 +114,7 @@ def install() -> None:
     """Registers them all."""
     _jax()
     _numpy()
-    _put("jax.lax", [lax], {"dtype": np.dtype})
+    _put("jax.lax", [lax], {"dtype": np.dtype, **_primitives()})
     _put("jax.lax.linalg", [lax.linalg])
     _put("jax.nn", [nn])
     _put("jax.nn.initializers", _maybe("lamina.initializers"), wrap=adapters.factory)
@@ -149,6 +150,7 @@ def _jax() -> None:
         "process_index": lambda backend=None: 0,
         "process_count": lambda backend=None: 1,
         "float0": adapters.FLOAT0,
+        "device_put": adapters.making_arrays(lm.device_put),
         "disable_jit": lm.disable_jit,
     }
     own["checkpoint_policies"] = lm.checkpoint_policies
@@ -159,6 +161,7 @@ def _jax() -> None:
 
 def _numpy() -> None:
     own = scalars.table()
+    own.update(asarray=adapters.making_arrays(lnp.asarray), array=adapters.making_arrays(lnp.array))
     own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=lm.Tensor, zeros=adapters.zeros)
     own.update(
         _some(
@@ -179,6 +182,20 @@ def _numpy() -> None:
     _put("jax.numpy", [lnp], own)
     _put("jax.numpy.linalg", [lnp.linalg])
     _put("jax.numpy.fft", [lnp.fft])
+
+
+def _primitives() -> dict[str, Any]:
+    """What equations of traces are told by, under JAX's names (sin_p)."""
+    names = {_traces._NAMES.get(op, op) for op in lm._core.op_names()}
+    names |= {f"reduce_{kind}" for kind in _traces._REDUCTIONS.values()} | {
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+    }
+    return {name + "_p": _traces.Primitive(name) for name in names}
 
 
 def _types() -> None:
@@ -206,6 +223,9 @@ def _types() -> None:
     _put("jax.extend")
     _put("jax.extend.core", own={**parts, "ClosedJaxpr": _traces.Trace, "Jaxpr": _traces.Trace})
     _put("jax.sharding", own=sharding.NAMES)
+    stages = {"Compiled": adapters.Lowered, "Lowered": adapters.Lowered, "Traced": adapters.Lowered}
+    _put("jax.stages", own={**stages, "Wrapped": adapters.Jitted, "ArgInfo": ArgumentInfo})
+    _put("jax.dlpack", own={"from_dlpack": types64.wrapped(lnp.from_dlpack)})
 
 
 def _functions() -> None:
@@ -218,7 +238,7 @@ def _functions() -> None:
     _put("jax.custom_batching", [lm.custom_batching], wrap=None)
     own = _some(jax, ("checkpoint", "remat", "checkpoint_policies", "checkpoint_name"))
     _put("jax.ad_checkpoint", _maybe("lamina.ad_checkpoint"), own, wrap=None)
-    for name in ("jax.debug", "jax.image", "jax.stages", "jax.ref"):
+    for name in ("jax.debug", "jax.image", "jax.ref"):
         sources = _maybe(name.replace("jax", "lamina", 1))
         if sources:
             _put(name, sources)

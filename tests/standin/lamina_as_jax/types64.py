@@ -119,11 +119,23 @@ def result(x: Any) -> Any:
     return x
 
 
+_IDLE = ("out_sharding", "accuracy")  # where a result is, and how exact: there is one place, and one accuracy
+
+
+def checked_number(x: Any) -> Any:
+    """OverflowError for an integer that is to become an array by itself, and has more bits than the default type."""
+    if type(x) is int and not -(2**31) <= x < 2**31 and not _State.x64:
+        raise OverflowError(f"Python int {x} too large to convert to int32")
+    return x
+
+
 def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
     """`f` with JAX's types at its boundary."""
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
+        for name in _IDLE:
+            kwargs.pop(name, None)
         return result(f(*[argument(a) for a in args], **{k: keyword(k, v) for k, v in kwargs.items()}))
 
     return call

@@ -70,13 +70,13 @@ def expit(x: Any) -> Tensor:
 
 
 @in_float64
-def logit(p: Any) -> Tensor:
+def logit(x: Any) -> Tensor:
     """log(p / (1 - p)), the inverse of expit."""
-    middle = ew("and", compare(p, 0.3, "GT"), compare(p, 0.65, "LT"))
+    middle = ew("and", compare(x, 0.3, "GT"), compare(x, 0.65, "LT"))
     # Around 1/2 the quotient is near 1: log((1 + s) / (1 - s)) with s = 2p - 1, which is exact.
-    s = 2.0 * safe(p, middle, 0.5) - 1.0
+    s = 2.0 * safe(x, middle, 0.5) - 1.0
     near = ew("log_plus_one", s) - ew("log_plus_one", -s)
-    y = safe(p, ew("not", middle), 0.25)
+    y = safe(x, ew("not", middle), 0.25)
     return select(middle, near, ew("log", y) - ew("log_plus_one", -y))
 
 

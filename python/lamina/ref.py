@@ -1,0 +1,336 @@
+"""References to arrays: values that functions change in place, as arguments and inside of loops and branches.
+
+>>> total = lm.new_ref(lnp.zeros(3))
+>>> def step(i, carry):
+...     total[i % 3] += i
+...     return carry
+>>> lax.fori_loop(0, 10, step, None)
+>>> lm.freeze(total)
+Tensor([18., 12., 15.], dtype=float32)
+
+Unlike a Tensor that is written to, a reference may be changed by bodies of `lamina.lax` that see it from outside.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lamina import _core, _missing, tree
+from lamina._core import Tensor
+from lamina._tensor import describe, to_tensor
+
+__all__ = ["Ref", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
+
+_UPDATES = ("add", "apply", "divide", "max", "min", "mul", "multiply", "power", "set", "subtract")
+
+
+class _Body:
+    """A body of which is asked what references it uses: which it made itself, and what the others were."""
+
+    def __init__(self) -> None:
+        self.made: weakref.WeakSet[Ref] = weakref.WeakSet()
+        self.used: dict[Ref, Tensor] = {}
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.living: weakref.WeakSet[Ref] = weakref.WeakSet()
+        self.asked: list[_Body] = []
+
+
+_state = _State()
+
+
+def _cell(x: Any) -> Tensor:
+    """A Tensor of its own."""
+    return _core.set_weak(to_tensor(x), False)
+
+
+class Ref:
+    """A place for an array of one shape and element type: ``ref[i]`` reads, ``ref[i] = v`` writes, ``ref[...]`` is all.
+
+    ``ref.at[i]`` is a part of it, with `add`, `set`, `multiply`, `min`, `max`, ... that change it there. References are
+    containers of one array: jitted and mapped functions take them, and what they write to them the caller's get.
+    """
+
+    __slots__ = ("__weakref__", "_freed", "_held")
+
+    def __init__(self, value: Any) -> None:
+        self._held: Tensor = value
+        self._freed = False
+        _state.living.add(self)
+        if _state.asked:
+            _state.asked[-1].made.add(self)
+
+    def _tensor(self) -> Tensor:
+        """What it holds: a Tensor to be written to."""
+        if self._freed:
+            raise ValueError("this reference has been frozen: use the array that freeze gave")
+        if _state.asked:
+            body = _state.asked[-1]
+            if self not in body.made and self not in body.used:
+                body.used[self] = self._held
+                self._held = _cell(self._held)
+        return self._held
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return _cell(self._tensor()[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        held = self._tensor()
+        held[index] = to_tensor(value).astype(held.dtype) if not _core.is_number(value) else value
+
+    @property
+    def at(self) -> _Parts:
+        return _Parts(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._held.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._held.dtype
+
+    ndim = property(lambda self: len(self.shape))
+    size = property(lambda self: self._held.size)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __repr__(self) -> str:
+        return f"Ref({describe(self._held)})"
+
+
+class _Parts:
+    __slots__ = ("of",)
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __getitem__(self, index: Any) -> Part:
+        return Part(self.of, index)
+
+
+class Part:
+    """A part of a reference, which reads and writes that part."""
+
+    __slots__ = ("index", "of")
+
+    def __init__(self, of: Any, index: Any) -> None:
+        self.of, self.index = of, index
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return self.of[self.index][index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.of[self.index] = self.of[self.index].at[index].set(value)
+
+    @property
+    def at(self) -> _Parts:
+        return _Parts(self)
+
+    shape = property(lambda self: self.of[self.index].shape)
+    dtype = property(lambda self: self.of.dtype)
+    ndim = property(lambda self: len(self.shape))
+
+    def get(self) -> Tensor:
+        return self.of[self.index]
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name not in _UPDATES:
+            raise AttributeError(f"a part of a reference has no attribute {name!r}", name=name)
+
+        def update(*args: Any, **kwargs: Any) -> None:
+            self.of[...] = getattr(self.of[...].at[self.index], name)(*args, **kwargs)
+
+        return update
+
+
+tree.register(Ref, lambda r: ((r._tensor(),), None), lambda _, held: Ref(*held))
+
+
+def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref:
+    """A reference to a copy of an array or number. `memory_space` and `kind` change nothing."""
+    return Ref(_cell(init_val))
+
+
+def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
+    """A reference of the shape and element type of `ty`, holding zeros."""
+    from lamina import numpy as lnp
+
+    return Ref(lnp.zeros(ty.shape, ty.dtype))
+
+
+def freeze(ref: Ref) -> Tensor:
+    """What a reference holds, as an array; the reference cannot be used any more (ValueError)."""
+    value = ref[...]
+    ref._freed = True
+    return value
+
+
+def free_ref(ref: Ref) -> None:
+    """Ends the use of a reference."""
+    freeze(ref)
+
+
+def get(ref: Any, idx: Any = ...) -> Tensor:
+    """``ref[idx]``."""
+    return ref[idx]
+
+
+def set(ref: Any, idx: Any, value: Any) -> None:
+    """``ref[idx] = value``."""
+    ref[idx] = value
+
+
+def swap(ref: Any, idx: Any, value: Any) -> Tensor:
+    """``ref[idx]`` before `value` is written there."""
+    before = ref[idx]
+    ref[idx] = value
+    return before
+
+
+def addupdate(ref: Any, idx: Any, x: Any) -> None:
+    """Adds `x` to ``ref[idx]``."""
+    ref.at[idx].add(x)
+
+
+# --- bodies of loops and branches that use references from outside ---
+
+
+def _used_by(*bodies: tuple[Any, ...]) -> list[Ref]:
+    """The references from outside that bodies, each a function and what stands for its arguments, read or write."""
+    from lamina._transforms import eval_shape
+
+    used: dict[Ref, Tensor] = {}
+    for f, *args in bodies:
+        body = _Body()
+        _state.asked.append(body)
+        try:
+            eval_shape(functools.partial(_nothing, f), *args)
+        finally:
+            _state.asked.pop()
+            for r, held in body.used.items():
+                r._held = held
+        used |= body.used
+    return list(used)
+
+
+def _nothing(f: Callable[..., Any], *args: Any) -> None:
+    f(*args)
+
+
+def _on_values(refs: Sequence[Ref], f: Callable[..., Any], values: Sequence[Any], *args: Any) -> Any:
+    """([what the references hold after it], f(*args)), where they hold `values` before."""
+    saved = [r._held for r in refs]
+    for r, v in zip(refs, values):
+        r._held = _cell(v)
+    try:
+        out = f(*args)
+        return [_cell(r._held) for r in refs], out
+    finally:
+        for r, held in zip(refs, saved):
+            r._held = held
+
+
+def _store(refs: Sequence[Ref], values: Sequence[Any]) -> None:
+    for r, v in zip(refs, values):
+        r[...] = v
+
+
+def carrying(form: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Has a function of `lamina.lax` carry the references that its bodies use. `form` is the function's name."""
+
+    def decorate(plain: Callable[..., Any]) -> Callable[..., Any]:
+        with_refs = functools.partial(_FORMS[form], plain)
+
+        @functools.wraps(plain)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return (with_refs if _state.living else plain)(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def _scan(plain: Callable[..., Any], f: Any, init: Any, xs: Any = None, *args: Any, **kwargs: Any) -> Any:
+    from lamina._transforms import ShapeDtype
+
+    def row(x: Any) -> ShapeDtype:
+        t = to_tensor(x)
+        return ShapeDtype(t.shape[1:], t.dtype)
+
+    refs = _used_by((f, init, tree.tree_map(row, xs)))
+    if not refs:
+        return plain(f, init, xs, *args, **kwargs)
+
+    def body(carry: Any, x: Any) -> Any:
+        values, (own, y) = _on_values(refs, f, carry[0], carry[1], x)
+        return (values, own), y
+
+    (values, out), ys = plain(body, ([r[...] for r in refs], init), xs, *args, **kwargs)
+    _store(refs, values)
+    return out, ys
+
+
+def _while(plain: Callable[..., Any], cond_fun: Any, body_fun: Any, init_val: Any, **kwargs: Any) -> Any:
+    refs = _used_by((cond_fun, init_val), (body_fun, init_val))
+    if not refs:
+        return plain(cond_fun, body_fun, init_val, **kwargs)
+    values, out = plain(
+        lambda c: _on_values(refs, cond_fun, c[0], c[1])[1],
+        lambda c: _on_values(refs, body_fun, c[0], c[1]),
+        ([r[...] for r in refs], init_val),
+        **kwargs,
+    )
+    _store(refs, values)
+    return out
+
+
+def _fori(
+    plain: Callable[..., Any], lower: Any, upper: Any, body_fun: Any, init_val: Any, **kwargs: Any
+) -> Any:
+    refs = _used_by((body_fun, lower, init_val))
+    if not refs:
+        return plain(lower, upper, body_fun, init_val, **kwargs)
+    start = ([r[...] for r in refs], init_val)
+    step = lambda i, c: _on_values(refs, body_fun, c[0], i, c[1])  # noqa: E731
+    values, out = plain(lower, upper, step, start, **kwargs)
+    _store(refs, values)
+    return out
+
+
+def _branching(refs: Sequence[Ref], branches: Sequence[Any]) -> list[Any]:
+    return [functools.partial(_on_values, refs, f) for f in branches]
+
+
+def _switch(plain: Callable[..., Any], index: Any, branches: Any, *operands: Any, **kwargs: Any) -> Any:
+    given = (*operands, *kwargs.values())
+    refs = _used_by(*((f, *given) for f in branches))
+    if not refs:
+        return plain(index, branches, *operands, **kwargs)
+    values, out = plain(index, _branching(refs, branches), [r[...] for r in refs], *given)
+    _store(refs, values)
+    return out
+
+
+def _cond(plain: Callable[..., Any], pred: Any, *args: Any, **kwargs: Any) -> Any:
+    if not (len(args) >= 2 and callable(args[0]) and callable(args[1])) or kwargs.keys() - {"operand"}:
+        return plain(pred, *args, **kwargs)
+    given = (*args[2:], *kwargs.values())
+    refs = _used_by(*((f, *given) for f in args[:2]))
+    if not refs:
+        return plain(pred, *args, **kwargs)
+    values, out = plain(pred, *_branching(refs, args[:2]), [r[...] for r in refs], *given)
+    _store(refs, values)
+    return out
+
+
+_FORMS = {"scan": _scan, "while_loop": _while, "fori_loop": _fori, "switch": _switch, "cond": _cond}
+
+__getattr__ = _missing.attributes("lamina.ref")
