@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from lamina import _core
 
@@ -11,12 +12,29 @@ from lamina import _core
 _TYPES: dict[str, tuple[str, int, int, tuple[int, int, int, str] | None]] = _core.element_types
 
 
+# Those of NumPy's dtypes that say nothing of Lamina's own.
+_NUMPY_ATTRIBUTES = frozenset(
+    (
+        "alignment",
+        "byteorder",
+        "char",
+        "descr",
+        "fields",
+        "hasobject",
+        "isnative",
+        "names",
+        "newbyteorder",
+        "num",
+    )
+)
+
+
 class DType(str):
     """An element type. Equals its name, and NumPy's dtype and scalar type of that name.
 
     Attributes: ``name``; ``kind``: one of ``b i u f c``; ``itemsize``: bytes per element; ``bits``: of its value
     (int4 takes a byte and has 4); ``layout``: of a float (exponent bits, mantissa bits, bias, what its patterns
-    hold beyond numbers), else None.
+    hold beyond numbers), else None. ``type``, ``char``, ``num``, ``byteorder`` and their like are NumPy's.
     """
 
     __slots__ = ("bits", "itemsize", "kind", "layout")
@@ -45,6 +63,24 @@ class DType(str):
 
     def __repr__(self) -> str:
         return f"dtype({str.__str__(self)!r})"
+
+    @property
+    def type(self) -> Any:
+        """NumPy's scalar type; that of the package ml_dtypes for the types that NumPy lacks (is_foreign)."""
+        import numpy as np
+
+        if is_foreign(self):
+            import ml_dtypes
+
+            return getattr(ml_dtypes, self.name)
+        return np.dtype(self.name).type
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _NUMPY_ATTRIBUTES:
+            import numpy as np
+
+            return getattr(np.dtype(self.type), name)
+        raise AttributeError(f"an element type has no attribute {name!r}", name=name)
 
     def __call__(self, value: object) -> object:
         """A Tensor of `value` with this element type."""

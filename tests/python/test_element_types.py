@@ -355,3 +355,13 @@ def test_default_types_of_another_kind_are_refused(bad):
     with pytest.raises(TypeError), lm.default_dtypes(**bad):
         pass
     assert lnp.ones(1).dtype == "float32"
+
+
+@pytest.mark.parametrize("name", ["bool", "int8", "uint32", "float16", "float32", "complex64", "bfloat16", "int4"])
+def test_what_numpy_says_of_a_type(name):
+    t = lnp.zeros(2, name).dtype
+    assert t.type.__name__.rstrip("_") == name and np.dtype(t.type).itemsize == t.itemsize
+    assert (t.names, t.char, t.num) == (None, np.dtype(t.type).char, np.dtype(t.type).num)
+    assert t.type(1) == 1
+    with pytest.raises(AttributeError, match="an element type has no attribute 'nothing'"):
+        _ = t.nothing
