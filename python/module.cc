@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <cstring>
+#include <tuple>
 
 #include "hlo/computation.h"
 #include "hlo/hash_map.h"
@@ -28,8 +29,9 @@
 #include "python/custom.h"
 #include "python/dlpack.h"
 #include "python/effects.h"
-#include "python/equations.h"
 #include "python/elementwise.h"
+#include "python/equations.h"
+#include "python/indexing.h"
 #include "python/jitted.h"
 #include "python/linalg.h"
 #include "python/number.h"
@@ -258,6 +260,23 @@ void add_recording(py::module_& m) {
         return value ? to_object(*std::move(value)) : py::none();
       },
       "A Tensor of a number or a buffer (copied); None for anything else.");
+  m.def(
+      "read_basic",
+      [](const py::object& x, const py::object& key) -> py::object {
+        UserLocation location;
+        std::optional<Lazy> out = read_basic(lazy_of(x.ptr()), key.ptr());
+        return out ? to_object(*std::move(out)) : py::none();
+      },
+      "x[key] where the key holds plain numbers, slices, None and ... only, all of them right; else None.");
+  m.def(
+      "take_ranges",
+      [](const py::object& x, const std::vector<std::tuple<int64_t, int64_t, int64_t>>& ranges) {
+        UserLocation location;
+        std::vector<Range> taken;
+        for (const auto& [start, step, size] : ranges) taken.push_back({start, step, size});
+        return to_object(take_ranges(lazy_of(x.ptr()), taken));
+      },
+      "The elements at (start, step, length) along each dimension, all inside of it.");
   m.def(
       "with_dtype_bits",
       [](const py::buffer& bytes, const std::string& dtype, const hlo::Dims& shape) {
@@ -562,15 +581,16 @@ void add_transforms(py::module_& m) {
              return hlo::print(*p.computation(), *options, name);
            })
       .def_property_readonly("num_captured", &lazy::Program::num_captured)
-      .def_property_readonly("result_types",
-                             [](const lazy::Program& p) {
-                               py::list out;
-                               for (const lazy::Typed& t : p.results())
-                                 out.append(py::make_tuple(std::string(hlo::info(t.type->dtype).numpy_name),
-                                                           t.type->dims, t.weak));
-                               return out;
-                             },
-                             "(element type, shape, whether weak) of each result.")
+      .def_property_readonly(
+          "result_types",
+          [](const lazy::Program& p) {
+            py::list out;
+            for (const lazy::Typed& t : p.results())
+              out.append(
+                  py::make_tuple(std::string(hlo::info(t.type->dtype).numpy_name), t.type->dims, t.weak));
+            return out;
+          },
+          "(element type, shape, whether weak) of each result.")
       .def(
           "compile", [](lazy::Program& p) { return p.compile()->info.id; },
           "Compiles now; returns the id of its cache entry.");

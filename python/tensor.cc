@@ -13,6 +13,7 @@
 #include "lazy/scopes.h"
 #include "python/elementwise.h"
 #include "python/hooks.h"
+#include "python/indexing.h"
 #include "python/leaving.h"
 #include "python/number.h"
 #include "python/stopped.h"
@@ -235,6 +236,14 @@ int bool_slot(PyObject* a) {
   return out;
 }
 PyObject* subscript_slot(PyObject* a, PyObject* key) {
+  try {
+    UserLocation location;
+    if (std::optional<Lazy> read = read_basic(lazy_of(a), key))
+      return unshared(make_tensor(*std::move(read)), a);
+  } catch (...) {
+    set_python_error();
+    return nullptr;
+  }
   return unshared(call_hook("getitem", a, key), takes_copy(key) ? nullptr : a);
 }
 int assign_slot(PyObject* a, PyObject* key, PyObject* value) {

@@ -335,35 +335,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 def take_ranges(x: Tensor, ranges: Sequence[Slice]) -> Tensor:
-    """The elements at (start, step, length) along each dimension.
-
-    Outside any trace, starts of unit-step ranges are run-time values, so that a loop over a data set's
-    batches is
-    one program and not one per batch.
-    """
-    if all(r == (0, 1, n) for r, n in zip(ranges, x.shape, strict=False)):
-        return x
-    weak = x.weak_type
-    sizes = [r[2] for r in ranges]
-    unit = all(step == 1 or n <= 1 for _, step, n in ranges)
-    if unit and 0 not in sizes and _core.innermost_stamp() == 0:
-        starts = [_core.asarray(r[0]) for r in ranges]
-        return _core.set_weak(_op("dynamic_slice", [x, *starts], slice_sizes=sizes), weak)
-    starts, limits, strides, turned = [], [], [], []
-    for d, (start, step, n) in enumerate(ranges):
-        first, last = (start, start + (n - 1) * step) if step > 0 else (start + (n - 1) * step, start)
-        if n == 0:
-            first, last = 0, -1
-        starts.append(first)
-        limits.append(last + 1)
-        strides.append(abs(step) if n > 1 else 1)
-        if step < 0 and n > 1:
-            turned.append(d)
-    if starts != [0] * x.ndim or limits != list(x.shape) or strides != [1] * x.ndim:
-        x = _op("slice", [x], start_indices=starts, limit_indices=limits, strides=strides)
-    if turned:
-        x = _op("reverse", [x], dimensions=turned)
-    return _core.set_weak(x, weak)
+    """The elements at (start, step, length) along each dimension."""
+    return _core.take_ranges(x, ranges)
 
 
 def _gather(x: Tensor, plan: Plan) -> Tensor:
@@ -389,18 +362,14 @@ def getitem(x: Tensor, key: Any, checked: bool = False) -> Any:
     For a mask that is not known, the MaskedElements. With `checked`, Tensor indices among it are checked when they are
     known.
     """
-    shape = x.shape
-    if shape and (type(key) is int or type(key) is slice):
-        # The commonest keys, without a plan.
-        whole = [(0, 1, n) for n in shape[1:]]
-        if type(key) is slice:
-            return take_ranges(x, [_slice_of(key, shape[0], 0), *whole])
-        return reshape(take_ranges(x, [(_bounded(key, shape[0], 0), 1, 1), *whole]), shape[1:])
+    out = _core.read_basic(x, key)
+    if out is not None:
+        return out
     if isinstance(key, Tensor) and key.dtype.kind == "b" and key.ndim > 0 and not _core.forceable(key):
         from lamina._masked import MaskedElements
 
         return MaskedElements(_whole_mask(x, key), x)
-    return _read(x, Plan(shape, key, checked))
+    return _read(x, Plan(x.shape, key, checked))
 
 
 def _read(x: Tensor, plan: Plan) -> Tensor:

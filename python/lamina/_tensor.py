@@ -339,13 +339,17 @@ def _numpy_call(name: str) -> Any:
     return call
 
 
-def block_until_ready(x: Any) -> Any:
-    """Computes every Tensor in `x` (any container) now; returns `x`."""
+def _computed(x: Any) -> Any:
     from lamina import tree
 
     _core.force([leaf for leaf in tree.tree_leaves(x) if isinstance(leaf, Tensor)])
     _bounds.run_pending()
     return x
+
+
+def block_until_ready(x: Any) -> Any:
+    """Computes every Tensor in `x` (any container) now; returns `x`."""
+    return x.block_until_ready() if type(x) is Tensor else _computed(x)
 
 
 _METHODS = [
@@ -462,7 +466,7 @@ def install() -> None:
             "index": _index,
             "item": _item,
             "tolist": lambda x: numpy(x).tolist(),
-            "block_until_ready": block_until_ready,
+            "block_until_ready": _computed,
             "getitem": _getitem,
             "setitem": _setitem,
             "true_divide": _numpy_call("true_divide"),

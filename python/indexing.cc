@@ -1,0 +1,151 @@
+#include "python/indexing.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "hlo/attributes.h"
+#include "lazy/scopes.h"
+
+namespace lamina::python {
+namespace {
+
+using hlo::Attr;
+using hlo::Dims;
+using hlo::Op;
+using lazy::Lazy;
+using Ranges = absl::InlinedVector<Range, 6>;
+
+Lazy record_one(Op op, std::span<const Lazy> operands, std::vector<hlo::Attrs::Entry> attrs) {
+  return std::move(lazy::record(op, operands, hlo::intern_attrs(std::move(attrs)))[0]);
+}
+
+Lazy reshaped(const Lazy& x, Dims shape) {
+  if (x.value.dims() == shape) return x;
+  return record_one(Op::reshape, {{x}}, {{Attr::shape, std::move(shape)}});
+}
+
+Lazy with_starts_of_a_run(const Lazy& x, std::span<const Range> ranges) {
+  const Dims& dims = x.value.dims();
+  const bool wide = std::any_of(dims.begin(), dims.end(),
+                                [](int64_t n) { return n > std::numeric_limits<int32_t>::max(); });
+  std::vector<Lazy> operands{x};
+  Dims sizes;
+  for (const Range& r : ranges) {
+    const int32_t narrow = static_cast<int32_t>(r.start);
+    operands.push_back(
+        {wide ? lazy::number(hlo::DType::kS64, &r.start) : lazy::number(hlo::DType::kS32, &narrow), false});
+    sizes.push_back(r.size);
+  }
+  return record_one(Op::dynamic_slice, operands, {{Attr::slice_sizes, std::move(sizes)}});
+}
+
+Lazy with_fixed_starts(const Lazy& x, std::span<const Range> ranges) {
+  Dims starts, limits, strides, turned;
+  bool whole = true;
+  for (size_t d = 0; d < ranges.size(); ++d) {
+    const auto [start, step, n] = ranges[d];
+    const int64_t end = start + (n - 1) * step;
+    starts.push_back(n == 0 ? 0 : std::min(start, end));
+    limits.push_back(n == 0 ? 0 : std::max(start, end) + 1);
+    strides.push_back(n > 1 ? std::abs(step) : 1);
+    if (step < 0 && n > 1) turned.push_back(static_cast<int64_t>(d));
+    whole &= starts[d] == 0 && limits[d] == x.value.dims()[d] && strides[d] == 1;
+  }
+  Lazy out = x;
+  if (!whole)
+    out = record_one(Op::slice, {{out}},
+                     {{Attr::start_indices, std::move(starts)},
+                      {Attr::limit_indices, std::move(limits)},
+                      {Attr::strides, std::move(strides)}});
+  if (!turned.empty()) out = record_one(Op::reverse, {{out}}, {{Attr::dimensions, std::move(turned)}});
+  return out;
+}
+
+// Whether a part of a slice is None or a plain number.
+bool is_plain(PyObject* part) { return part == Py_None || PyLong_CheckExact(part); }
+
+// The range of one dimension that a number or slice takes; empty where Python is to look.
+std::optional<Range> range_of(PyObject* key, int64_t size) {
+  if (PyLong_CheckExact(key)) {
+    int overflow = 0;
+    int64_t i = PyLong_AsLongLongAndOverflow(key, &overflow);
+    if (overflow || i < -size || i >= size) return std::nullopt;
+    return Range{i < 0 ? i + size : i, 1, 1};
+  }
+  const auto* s = reinterpret_cast<PySliceObject*>(key);
+  Py_ssize_t start, stop, step;
+  if (!is_plain(s->start) || !is_plain(s->stop) || !is_plain(s->step)) return std::nullopt;
+  if (PySlice_Unpack(key, &start, &stop, &step) < 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  const Py_ssize_t n = PySlice_AdjustIndices(size, &start, &stop, step);
+  return Range{start, step, n};
+}
+
+}  // namespace
+
+Lazy take_ranges(const Lazy& x, std::span<const Range> ranges) {
+  const Dims& dims = x.value.dims();
+  bool whole = true, unit = true, empty = false;
+  for (size_t d = 0; d < ranges.size(); ++d) {
+    const auto [start, step, n] = ranges[d];
+    whole &= start == 0 && step == 1 && n == dims[d];
+    unit &= step == 1 || n <= 1;
+    empty |= n == 0;
+  }
+  if (whole) return x;
+  Lazy out = unit && !empty && lazy::innermost_stamp() == 0 ? with_starts_of_a_run(x, ranges)
+                                                            : with_fixed_starts(x, ranges);
+  if (!x.weak) return {std::move(out.value), false};
+  return {std::move(out.value), true, std::move(out.wide)};
+}
+
+std::optional<Lazy> read_basic(const Lazy& x, PyObject* key) {
+  const Dims& dims = x.value.dims();
+  PyObject* const* parts = &key;
+  size_t count = 1;
+  if (PyTuple_CheckExact(key)) {
+    parts = reinterpret_cast<PyTupleObject*>(key)->ob_item;
+    count = static_cast<size_t>(PyTuple_GET_SIZE(key));
+  }
+  size_t used = 0;
+  int ellipses = 0;
+  for (size_t i = 0; i < count; ++i) {
+    ellipses += parts[i] == Py_Ellipsis;
+    const bool takes = PyLong_CheckExact(parts[i]) || PySlice_Check(parts[i]);
+    used += takes;
+    if (!takes && parts[i] != Py_None && parts[i] != Py_Ellipsis) return std::nullopt;
+  }
+  if (ellipses > 1 || used > dims.size()) return std::nullopt;
+  Ranges ranges;
+  Dims shape;
+  const auto rest = [&] {
+    for (size_t d = ranges.size(), last = d + dims.size() - used; d < last; ++d) {
+      ranges.push_back({0, 1, dims[d]});
+      shape.push_back(dims[d]);
+    }
+  };
+  for (size_t i = 0; i < count; ++i) {
+    if (parts[i] == Py_None) {
+      shape.push_back(1);
+    } else if (parts[i] == Py_Ellipsis) {
+      rest();
+    } else {
+      const std::optional<Range> range = range_of(parts[i], dims[ranges.size()]);
+      if (!range) return std::nullopt;
+      ranges.push_back(*range);
+      if (PySlice_Check(parts[i])) shape.push_back(range->size);
+    }
+  }
+  if (ellipses == 0) rest();
+  Lazy out = reshaped(take_ranges(x, ranges), std::move(shape));
+  if (!x.weak) return Lazy{std::move(out.value), false};
+  return Lazy{std::move(out.value), true, std::move(out.wide)};
+}
+
+}  // namespace lamina::python
