@@ -31,6 +31,18 @@ int64_t grain_of(const LoopKernel& k, const std::vector<int64_t>& args) {
   return std::clamp(kInnerGrain / reduced / kReduceGrain * kReduceGrain, kReduceGrain, kInnerGrain);
 }
 
+// What the interpreter makes of the work of one run, in element operations that take as long: each row costs
+// it something, and each step of a reduction's tree.
+int64_t interpreted_work(const LoopKernel& k, const LoweredLoop& loop) {
+  constexpr int64_t kRow = 100, kTree = 3000, kLane = 200, kLanes = 64, kColumns = 256;
+  if (!k.has_reduction) return loop.work + loop.outer * kRow;
+  const int64_t results = loop.outer * loop.inner;
+  if (favoured_form(k, loop.args) == ReduceForm::kAlongReduced) return loop.work + results * kTree;
+  int64_t reduced = 1;
+  for (int d = 0; d < k.reduce_rank; ++d) reduced *= std::max<int64_t>(loop.args[k.parallel_rank + d], 1);
+  return loop.work + (results / kColumns + 1) * std::min(reduced, kLanes) * kLane + loop.outer * kRow;
+}
+
 // Strides and offset of an access with their values for one shape, by dimension.
 std::vector<int64_t> resolved(const Access& access, const std::vector<int64_t>& args) {
   std::vector<int64_t> out(kMaxLoopRank + 1, 0);
@@ -124,6 +136,7 @@ class LoopStep final : public Step {
         kernel_(std::move(kernel)),
         overwritable_(overwritable(kernel_->spec(), loop)),
         row_accesses_(row_accesses_of(kernel_->spec(), loop)),
+        interpreted_work_(interpreted_work(kernel_->spec(), loop)),
         args_(std::move(loop.args)),
         outer_(loop.outer),
         inner_(loop.inner),
@@ -178,7 +191,7 @@ class LoopStep final : public Step {
     return out;
   }
   // Asked once per run.
-  Tier tier() const { return cpu_.kernels().tier_for(*kernel_, work_); }
+  Tier tier() const { return cpu_.kernels().tier_for(*kernel_, interpreted_work_); }
   // The part [begin, end) of the leading dimension; false if stopped.
   bool run_rows(const Frame& frame, const Tier& tier, int64_t begin, int64_t end) const {
     const Buffers buffers = buffers_in(frame);
@@ -274,6 +287,7 @@ class LoopStep final : public Step {
   std::shared_ptr<Kernel> kernel_;
   std::vector<std::pair<size_t, size_t>> overwritable_;
   std::vector<RowAccess> row_accesses_;
+  int64_t interpreted_work_;
   std::vector<int64_t> args_;
   int64_t outer_, inner_, work_, grain_;
   bool asks_;                                       // see CancelQuestion

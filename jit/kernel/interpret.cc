@@ -1,5 +1,6 @@
-// The interpreting tier: the body runs over blocks of up to kBlock elements of one row; maximal runs of
-// primitives go to hlo::interpret as scalar programs. A repeat runs all its steps for one block.
+// The interpreting tier: the body runs over blocks of up to kBlock elements of one row or of whole short
+// rows; maximal runs of primitives go to hlo::interpret as scalar programs. A repeat runs all its steps for
+// one block.
 #include "jit/kernel/interpret.h"
 
 #include <algorithm>
@@ -209,21 +210,18 @@ class Run {
   }
 
   int32_t run(int64_t outer_begin, int64_t outer_end, int64_t inner_begin, int64_t inner_end) {
-    const int rank = k_.parallel_rank;
-    const int64_t step = k_.has_reduction && along_ ? 1 : kBlock;
-    for (int64_t outer = outer_begin; outer < outer_end; ++outer) {
-      decompose(outer, 0, rank - 1);
+    // A block is a part of a row, or several short rows.
+    const bool along = k_.has_reduction && along_;
+    const int64_t width = inner_end - inner_begin;
+    const bool spans = k_.parallel_rank > 1 && !along && width > 0 && width <= kBlock / 2;
+    const int64_t most_rows = spans ? kBlock / width : 1;
+    const int64_t step = along ? 1 : spans ? width : kBlock;
+    for (int64_t outer = outer_begin; outer < outer_end; outer += num_rows_) {
+      set_rows(outer, std::min(most_rows, outer_end - outer));
       for (int64_t inner = inner_begin; inner < inner_end; inner += step) {
         if (cancelled() || code_is_there()) return ended_at(outer, inner);
-        if (rank > 0) index_[rank - 1] = inner;
-        const int64_t n = std::min(step, inner_end - inner);
-        if (!k_.has_reduction) {
-          run_section(body_, rank - 1, n);
-          if (stopped_) return ended_at(outer, inner);
-          run_stores(k_.stores, body_, rank - 1, n);
-        } else if (!reduce(n)) {
-          return ended_at(outer, inner);
-        }
+        if (k_.parallel_rank > 0) index_[k_.parallel_rank - 1] = inner;
+        if (!run_block(num_rows_ * std::min(step, inner_end - inner))) return ended_at(outer, inner);
       }
     }
     return 0;
@@ -264,6 +262,13 @@ class Run {
     Bytes active;  // which elements go on
   };
 
+  bool run_block(int64_t n) {
+    if (k_.has_reduction) return reduce(n);
+    run_section(body_, k_.parallel_rank - 1, n);
+    if (!stopped_) run_stores(k_.stores, body_, k_.parallel_rank - 1, n);
+    return !stopped_;
+  }
+
   DType type(size_t v) const { return k_.reduction.combine.inputs[v]; }
   int64_t columns() const { return along_ ? 1 : kBlock; }
   bool cancelled() const { return __atomic_load_n(cancel_, __ATOMIC_RELAXED) != 0; }
@@ -303,28 +308,52 @@ class Run {
     if (count > 0) index_[first] = linear;
   }
 
-  // Address of an access at the current index, and its stride along `dim`.
-  char* address(const Access& access, int dim, int64_t* stride) const {
+  // The block is of `count` rows from the outer index `first` on.
+  void set_rows(int64_t first, int64_t count) {
+    const int outer_dims = std::max(k_.parallel_rank - 1, 0);
+    num_rows_ = count;
+    decompose(first, 0, outer_dims);
+    rows_.assign(index_.begin(), index_.begin() + outer_dims);
+    for (int64_t r = 1; r < count; ++r) {
+      int d = outer_dims - 1;
+      for (; d > 0 && index_[d] + 1 >= args_[d]; --d) index_[d] = 0;
+      ++index_[d];
+      rows_.insert(rows_.end(), index_.begin(), index_.begin() + outer_dims);
+    }
+  }
+  // The current index along a dimension, in one row of the block.
+  int64_t index_at(int dim, int64_t row) const {
+    const int outer_dims = k_.parallel_rank - 1;
+    return dim < outer_dims ? rows_[row * outer_dims + dim] : index_[dim];
+  }
+
+  // Address of an access at the current index of a row, and its stride along `dim`.
+  char* address(const Access& access, int dim, int64_t row, int64_t* stride) const {
     int64_t position = access.offset_slot < 0 ? 0 : args_[access.offset_slot];
     *stride = 0;
     for (const AccessTerm& t : access.terms) {
       const int64_t s = t.unit ? t.unit : args_[t.stride_slot];
-      position += index_[t.dim] * s;
+      position += index_at(t.dim, row) * s;
       if (t.dim == dim) *stride += s;
     }
     return static_cast<char*>(buffers_[access.buffer]) + position * size_of(k_.buffers[access.buffer].type);
   }
 
   void load(const Access& access, int dim, int64_t n, const char* predicate, char* out) const {
-    const int64_t size = size_of(k_.buffers[access.buffer].type);
-    int64_t stride;
-    const char* from = address(access, dim, &stride);
-    if (!predicate) return gather(out, from, stride, n, size);
-    for (int64_t i = 0; i < n; ++i) {
-      if (predicate[i])
-        std::memcpy(out + i * size, from + i * stride * size, static_cast<size_t>(size));
-      else
-        std::memset(out + i * size, 0, static_cast<size_t>(size));
+    const int64_t size = size_of(k_.buffers[access.buffer].type), width = n / num_rows_;
+    for (int64_t row = 0; row < num_rows_; ++row, out += width * size) {
+      int64_t stride;
+      const char* from = address(access, dim, row, &stride);
+      if (!predicate) {
+        gather(out, from, stride, width, size);
+        continue;
+      }
+      for (int64_t i = 0; i < width; ++i) {
+        if (predicate[row * width + i])
+          std::memcpy(out + i * size, from + i * stride * size, static_cast<size_t>(size));
+        else
+          std::memset(out + i * size, 0, static_cast<size_t>(size));
+      }
     }
   }
 
@@ -352,8 +381,9 @@ class Run {
           break;
         case KernelOp::kIndex: {
           auto* to = reinterpret_cast<int64_t*>(out);
-          const int64_t step_by = static_cast<int>(instr.imm) == dim ? 1 : 0;
-          for (int64_t i = 0; i < n; ++i) to[i] = index_[instr.imm] + i * step_by;
+          const int of = static_cast<int>(instr.imm);
+          for (int64_t row = 0, width = n / num_rows_; row < num_rows_; ++row)
+            for (int64_t i = 0; i < width; ++i) *to++ = index_at(of, row) + (of == dim ? i : 0);
           break;
         }
         case KernelOp::kArg:
@@ -466,9 +496,12 @@ class Run {
   void run_stores(const std::vector<Store>& stores, const Section& section, int dim, int64_t n) {
     for (const Store& s : stores) {
       const Access& access = k_.accesses[s.access];
-      int64_t stride;
-      char* to = address(access, dim, &stride);
-      scatter(to, section.at[s.value], stride, n, size_of(k_.buffers[access.buffer].type));
+      const int64_t size = size_of(k_.buffers[access.buffer].type), width = n / num_rows_;
+      for (int64_t row = 0; row < num_rows_; ++row) {
+        int64_t stride;
+        char* to = address(access, dim, row, &stride);
+        scatter(to, section.at[s.value] + row * width * size, stride, width, size);
+      }
     }
   }
 
@@ -610,7 +643,9 @@ class Run {
   int64_t steps_ = 0;  // of all repeats
   std::vector<Bytes> result_, init_, scratch_;
   Scratch combine_scratch_;
-  std::vector<int64_t> index_;
+  std::vector<int64_t> index_;  // of the first row's first element
+  std::vector<int64_t> rows_;   // outer indices of each row of the block
+  int64_t num_rows_ = 1;
   Level levels_[3];
   std::vector<const void*> in_;
   std::vector<void*> out_;
