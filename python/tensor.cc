@@ -534,6 +534,7 @@ std::optional<Lazy> from_object(PyObject* o) {
 }
 
 bool promoted_operands(std::span<PyObject* const> objects, absl::Span<Lazy> out) {
+  if (objects.empty()) return true;
   std::optional<lazy::PromotedType> type;
   auto join = [&](DType dtype, bool weak) {
     type = type ? lazy::promote(type->dtype, type->weak, dtype, weak) : lazy::PromotedType{dtype, weak};

@@ -12,6 +12,7 @@ from typing import Any
 
 from lamina import _core, _missing, _results, initializers, lax
 from lamina._core import Tensor
+from lamina._indexing import broadcast, broadcast_shapes
 from lamina._smooth import log_one_plus_exp
 from lamina._tensor import to_tensor
 from lamina.lax._base import axes_of, axis_of, const, like
@@ -257,13 +258,17 @@ def logsumexp(
 
     With `return_sign`, (log of the absolute sum, its sign). Complex elements give complex logarithms.
     """
-    t = _float(a)
+    t, weights = _float(a), None
+    if b is not None:
+        weights = to_tensor(b)
+        shape = broadcast_shapes(t.shape, weights.shape)
+        t, weights = broadcast(t, shape), broadcast(weights, shape)
     axes = axes_of(axis, t.ndim)
     t = _masked(t, where, float("-inf"))
     top = _top(t, axes)
     terms = lax.exp(t - top)
-    if b is not None:
-        terms = terms * to_tensor(b)
+    if weights is not None:
+        terms = terms * weights
     total = lax.reduce_sum(terms, axes)
     sign = lax.sign(total)
     plain = not return_sign if t.dtype.kind == "c" else b is None

@@ -123,11 +123,14 @@ def _difference(f: Callable[..., Any], args: Any, tangents: Any, eps: float | No
 
         return f(*tree.map(move, args, tangents))
 
-    return tree.map(
-        lambda a, b: (_wide(a) - _wide(b)) / (2 * step) if np.asarray(a).dtype.kind not in "biu" else a,
-        moved(step),
-        moved(-step),
-    )
+    def slope(a: Any, b: Any) -> Any:
+        if np.asarray(a).dtype.kind in "biu":
+            return a
+        a, b = _wide(a), _wide(b)
+        same = a == b  # infinities do not move
+        return (np.where(same, 0, a) - np.where(same, 0, b)) / (2 * step)
+
+    return tree.map(slope, moved(step), moved(-step))
 
 
 def _wide(x: Any) -> np.ndarray[Any, Any]:
@@ -156,6 +159,6 @@ def _limit(asked: Any, *trees: Any) -> float:
     """An error that is let pass: of a dict by element type, that of the narrowest type that takes part."""
     bits = _bits(*trees)
     if isinstance(asked, dict):
-        by_bits = {_bits(np.zeros((), dtypes.name_of(t))): limit for t, limit in asked.items()}
-        asked = by_bits.get(bits)
+        types = [(np.dtype(dtypes.name_of(t)), limit) for t, limit in asked.items()]
+        asked = {_bits(np.zeros((), t)): limit for t, limit in types if t.kind not in "biu"}.get(bits)
     return _TOLERANCE[bits] if asked is None else float(asked)

@@ -298,3 +298,20 @@ def test_trapezoid_and_vq():
     agrees(lambda a, b: cluster.vq.vq(a, b), scipy.cluster.vq.vq(y[0], points[0]), y[0], points[0])
     with pytest.raises(ValueError, match="do not fit"):
         cluster.vq.vq(y, points[:, :2])
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "barthann", "bartlett", "blackman", "blackmanharris", "bohman", "boxcar", "cosine", "exponential", "flattop",
+        "hamming", "hann", "nuttall", "parzen", "triang", "tukey", ("exponential", None, 3.0), ("gaussian", 2.0),
+        ("kaiser", 3.0), ("tukey", 0.2), ("tukey", 0.0), ("tukey", 1.0),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("n", [1, 2, 7, 16])
+def test_windows_of_every_length(window, n):
+    x = np.random.default_rng(0).normal(size=64)
+    options = {"window": window, "nperseg": n, "scaling": "spectrum", "detrend": False}
+    got, want = signal.welch(x, **options), scipy.signal.welch(x, **options)
+    np.testing.assert_allclose(got[1], want[1], rtol=1e-9, atol=1e-12)

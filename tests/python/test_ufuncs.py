@@ -78,6 +78,10 @@ def test_derivatives_are_checked():
     for mode in ("fwd", "rev"):
         with pytest.raises(AssertionError, match=r"jvp|vjp"):
             check_grads(wrong, (X[0],), 1, modes=[mode])
+        loose = {np.float32: 10.0, np.float64: 1e-9, np.int32: 0.0}  # that of X's type holds
+        check_grads(wrong, (X[0],), 1, [mode], loose, loose)
+        with pytest.raises(AssertionError, match=r"jvp|vjp"):
+            check_grads(wrong, (X[0],), 1, [mode], {np.float64: 10.0}, {np.float64: 10.0})
     with pytest.raises(AssertionError):
         check_jvp(lnp.sin, lambda p, t: (lnp.cos(p[0]), t[0]), (X[0],))
     with pytest.raises(AssertionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -143,6 +144,19 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
 
 # --- the methods and operators of arrays ---
 
+
+def _method(f: Callable[..., Any]) -> Callable[..., Any]:
+    """As `wrapped`, for users: what Lamina's own modules compute in 64 bits stays in them."""
+    for_users = wrapped(f)
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        return (f if caller.startswith("lamina.") else for_users)(*args, **kwargs)
+
+    return call
+
+
 _OPERATORS = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or", "xor", "lshift",
     "rshift",
@@ -160,7 +174,7 @@ def install() -> None:
     for name in names:
         method = getattr(Tensor, name, None)
         if method is not None:
-            setattr(Tensor, name, wrapped(method))
+            setattr(Tensor, name, _method(method))
     Tensor.aval = property(lambda x: ShapeDtype(x.shape, np.dtype(x.dtype.name), weak_type=x.weak_type))
     shown = Tensor.__repr__
     Tensor.__repr__ = lambda x: shown(x).replace("Tensor(", "Array(", 1)

@@ -1,8 +1,8 @@
 """Trends, spectra and short-time Fourier transforms, as in scipy.signal.
 
 Spectra are means of windowed segments' periodograms (Welch, "The use of fast Fourier transform for the estimation of
-power spectra", 1967). Windows are arrays, or names: boxcar, bartlett, blackman, cosine, hamming, hann; ("kaiser", beta)
-and ("gaussian", deviation) are tuples; all are periodic, as scipy.signal.get_window makes them.
+power spectra", 1967). Windows are arrays, or names of `_WINDOWS`, those with a parameter as tuples, ("kaiser", beta),
+("gaussian", deviation); all are periodic, as scipy.signal.get_window makes them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,64 @@ from lamina.numpy._common import canonical_axis, inexact, promote_inexact
 
 __all__ = ["csd", "detrend", "istft", "stft", "welch"]
 
+
+def _from_middle(m: int) -> Tensor:
+    """Distances of m points, one apart, from their middle."""
+    return lnp.abs(lnp.arange(m) - (m - 1) / 2)
+
+
+def _cosines(*weights: float) -> Callable[[int], Tensor]:
+    """The sum of cosines of multiples of an angle that goes from -pi to pi."""
+    return lambda m: sum(w * lnp.cos(k * lnp.linspace(-math.pi, math.pi, m)) for k, w in enumerate(weights))
+
+
+def _barthann(m: int) -> Tensor:
+    away = _from_middle(m) / (m - 1)
+    return 0.62 - 0.48 * away + 0.38 * lnp.cos(2 * math.pi * away)
+
+
+def _bohman(m: int) -> Tensor:
+    away = 2 * _from_middle(m) / (m - 1)
+    inner = (1 - away) * lnp.cos(math.pi * away) + lnp.sin(math.pi * away) / math.pi
+    return lnp.where((lnp.arange(m) == 0) | (lnp.arange(m) == m - 1), 0, inner)
+
+
+def _parzen(m: int) -> Tensor:
+    away = _from_middle(m) * 2 / m
+    near = _from_middle(m) <= (m - 1) / 4
+    return lnp.where(near, 1 - 6 * away**2 * (1 - away), 2 * (1 - away) ** 3)
+
+
+def _tukey(m: int, tapered: float = 0.5) -> Tensor:
+    away = 2 * _from_middle(m) / (m - 1)
+    if tapered <= 0:
+        return lnp.ones(m)
+    share = min(tapered, 1.0)
+    taper = 0.5 * (1 + lnp.cos(math.pi * (away - 1 + share) / share))
+    return lnp.where(away > 1 - share, taper, 1)
+
+
 # Symmetric windows of M points.
 _WINDOWS: dict[str, Callable[..., Tensor]] = {
     "boxcar": lambda m: lnp.ones(m),
+    "barthann": _barthann,
     "bartlett": lambda m: lnp.bartlett(m),
     "blackman": lambda m: lnp.blackman(m),
+    "blackmanharris": _cosines(0.35875, 0.48829, 0.14128, 0.01168),
+    "bohman": _bohman,
     "cosine": lambda m: lnp.sin(math.pi / m * (lnp.arange(m) + 0.5)),
+    "exponential": lambda m, center=None, tau=1.0: lnp.exp(
+        -lnp.abs(lnp.arange(m) - ((m - 1) / 2 if center is None else center)) / tau
+    ),
+    "flattop": _cosines(0.21557895, 0.41663158, 0.277263158, 0.083578947, 0.006947368),
     "hamming": lambda m: lnp.hamming(m),
     "hann": lambda m: lnp.hanning(m),
     "kaiser": lambda m, beta: lnp.kaiser(m, beta),
-    "gaussian": lambda m, deviation: lnp.exp(-0.5 * lnp.square((lnp.arange(m) - (m - 1) / 2) / deviation)),
+    "gaussian": lambda m, deviation: lnp.exp(-0.5 * lnp.square(_from_middle(m) / deviation)),
+    "nuttall": _cosines(0.3635819, 0.4891775, 0.1365995, 0.0106411),
+    "parzen": _parzen,
+    "triang": lambda m: 1 - _from_middle(m) * 2 / (m + m % 2),
+    "tukey": _tukey,
 }
 _PADS = {"even": "reflect", "constant": "edge", "zeros": "constant", "odd": "reflect"}
 

@@ -66,6 +66,8 @@ def in_float64(f: Callable[..., Any]) -> Callable[..., Any]:
             if name not in kwargs:
                 break
             args = (*args, kwargs.pop(name))
+        if not args:
+            return f(**kwargs)  # a TypeError that names what is missing
         ts = promote_inexact(*args)
         dtype, weak = ts[0].dtype.name, all(t.weak_type for t in ts)
         if ts[0].dtype.kind == "c":

@@ -20,8 +20,10 @@ def _log_product(log: str, slope: Any) -> Any:
         return select(none, 0.0, x * ew(log, safe(y, ew("not", none), 1.0)))
 
     def by_y(x: Tensor, y: Tensor) -> Tensor:
-        none = compare(x, 0.0, "EQ")
-        return select(none, 0.0, x / slope(safe(y, ew("not", none), 1.0)))
+        # Only 0 / 0 is left out: elsewhere the quotient has its own derivative by x at 0.
+        steep = slope(y)
+        none = ew("and", compare(x, 0.0, "EQ"), compare(steep, 0.0, "EQ"))
+        return select(none, 0.0, x / safe(steep, ew("not", none), 1.0))
 
     return differentiable(lambda x, y: ew(log, y), by_y)(forward)
 

@@ -178,7 +178,7 @@ def _sine_forward(x: Tensor) -> Tensor:
     size = ew("abs", x)
     near = compare(size, 4.0, "LE")
     y = safe(size, ew("not", near), 5.0)
-    y = safe(y, compare(y, 1e300, "LT"), 1e300)
+    y = safe(y, ew("not", compare(y, 1e300, "GT")), 1e300)
     f, g = _auxiliary(y)
     far = math.pi / 2 - f * ew("cosine", y) - g * ew("sine", y)
     out = select(near, _sine_series(safe(size, near, 0.0)), far)
@@ -186,11 +186,12 @@ def _sine_forward(x: Tensor) -> Tensor:
 
 
 def _cosine_forward(x: Tensor) -> Tensor:
-    near = ew("and", compare(x, 4.0, "LE"), compare(x, 0.0, "GT"))
-    y = safe(x, near, 1.0)
+    size = ew("abs", x)
+    near = ew("and", compare(size, 4.0, "LE"), compare(size, 0.0, "GT"))
+    y = safe(size, near, 1.0)
     low = _EULER + ew("log", y) + _cosine_series(y)
-    above = compare(x, 4.0, "GT")
-    z = safe(x, ew("and", above, compare(x, 1e300, "LT")), 1e300)
+    above = ew("and", compare(size, 4.0, "GT"), compare(x, -math.inf, "GT"))
+    z = safe(size, ew("and", above, compare(size, 1e300, "LT")), 1e300)
     f, g = _auxiliary(z)
     out = select(near, low, select(above, f * ew("sine", z) - g * ew("cosine", z), math.nan))
     return select(compare(x, 0.0, "EQ"), -math.inf, out)
@@ -209,7 +210,7 @@ _ci = differentiable(lambda x: ew("cosine", x) / x)(_cosine_forward)
 
 @in_float64
 def sici(x: Any) -> tuple[Tensor, Tensor]:
-    """The sine integral Si(x) and the cosine integral Ci(x); Ci is NaN for x < 0."""
+    """The sine integral Si(x) and the cosine integral Ci(|x|), the real part of Ci(x); Ci(-inf) is NaN."""
     return _si(x), _ci(x)
 
 

@@ -5,6 +5,7 @@ Computed in float64 and rounded once to the arguments' float type; differentiabl
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -35,15 +36,23 @@ def _log1p(x: Tensor) -> Tensor:
 
 
 class _Distribution:
-    """Functions of z, x moved and scaled, and of the shape parameters, which are the arguments of `log_density`."""
+    """Functions of z, x moved and scaled, and of the shape parameters, which are the arguments of `log_density`.
 
+    Where the parameters lie outside `domain`, or the scale is not positive, there is no distribution: NaN.
+    """
+
+    _first: str = "x"
     _last: tuple[str, ...] = ()
 
-    def __init__(self, name: str, log_density: _Function, **functions: _Function) -> None:
+    def __init__(
+        self, name: str, log_density: _Function, *, domain: _Function | None = None, **functions: _Function
+    ) -> None:
         self.__name__, self._log_density, self._functions = name, log_density, functions
+        self._domain = domain
         self._shapes = tuple(inspect.signature(log_density).parameters)[1:]
         defaults = [
-            inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("x", *self._shapes)
+            inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            for n in (self._first, *self._shapes)
         ]
         for n in self._last:
             kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -59,7 +68,20 @@ class _Distribution:
         except TypeError as e:
             raise TypeError(f"{self.__name__}{self._signature}: {e}") from None
         bound.apply_defaults()
-        return in_float64(f)(*bound.arguments.values())
+
+        def run(*given: Tensor) -> Tensor:
+            return self._where_valid(f(*given), given)
+
+        return in_float64(run)(*bound.arguments.values())
+
+    def _where_valid(self, value: Tensor, given: tuple[Tensor, ...]) -> Tensor:
+        _, shapes, _, scale = self._split(given)
+        tests = [] if scale is None else [compare(scale, 0.0, "GT")]
+        if self._domain is not None:
+            tests.append(self._domain(*shapes))
+        for ok in tests:
+            value = select(ok, value, math.nan)
+        return value
 
     def _function(self, name: str) -> _Function:
         if name not in self._functions:
@@ -155,7 +177,7 @@ class Continuous(_Distribution):
 class Discrete(_Distribution):
     """A distribution on the integers; every function takes k, the parameters and loc=0."""
 
-    _last = ("loc",)
+    _first, _last = "k", ("loc",)
 
     def logpmf(self, *args: Any, **kwargs: Any) -> Tensor:
         """The logarithm of the probability of k, -inf where it is none."""
@@ -182,6 +204,19 @@ class Discrete(_Distribution):
         return self._run(run, args, kwargs)
 
 
+def _above(*xs: Tensor) -> Tensor:
+    """Whether all are positive."""
+    return functools.reduce(lambda a, b: ew("and", a, b), [compare(x, 0.0, "GT") for x in xs])
+
+
+def _probability(p: Tensor, least: str = "GE") -> Tensor:
+    return ew("and", compare(p, 0.0, least), compare(p, 1.0, "LE"))
+
+
+def _count(n: Tensor) -> Tensor:
+    return ew("and", compare(n, 0.0, "GE"), compare(n, ew("floor", n), "EQ"))
+
+
 def _inside(ok: Tensor, z: Tensor, f: Callable[[Tensor], Tensor], instead: float, outside: float) -> Tensor:
     """f(z) where `ok`, else `outside`; `instead` is a harmless z."""
     return select(ok, f(safe(z, ok, instead)), number(outside, z))
@@ -189,10 +224,6 @@ def _inside(ok: Tensor, z: Tensor, f: Callable[[Tensor], Tensor], instead: float
 
 def _positive(f: Callable[[Tensor], Tensor], z: Tensor, outside: float = -math.inf) -> Tensor:
     return _inside(compare(z, 0.0, "GE"), z, f, 1.0, outside)
-
-
-def _unit(z: Tensor) -> Tensor:
-    return ew("and", compare(z, 0.0, "GE"), compare(z, 1.0, "LE"))
 
 
 norm = Continuous(
@@ -207,9 +238,9 @@ norm = Continuous(
 )
 uniform = Continuous(
     "uniform",
-    lambda z: _inside(_unit(z), z, lambda v: v * 0.0, 0.5, -math.inf),
+    lambda z: _inside(_probability(z), z, lambda v: v * 0.0, 0.5, -math.inf),
     cdf=lambda z: ew("clamp", number(0, z), z, number(1, z)),
-    ppf=lambda q: _inside(_unit(q), q, lambda v: v, 0.5, math.nan),
+    ppf=lambda q: _inside(_probability(q), q, lambda v: v, 0.5, math.nan),
 )
 expon = Continuous(
     "expon",
@@ -224,6 +255,7 @@ gamma = Continuous(
     lambda z, a: _positive(lambda v: convex.xlogy(a - 1.0, v) - v - gammas.gammaln(a), z),
     cdf=lambda z, a: _positive(lambda v: gammas.gammainc(a, v), z, 0.0),
     sf=lambda z, a: _positive(lambda v: gammas.gammaincc(a, v), z, 1.0),
+    domain=lambda a: _above(a),
 )
 chi2 = Continuous(
     "chi2",
@@ -232,11 +264,12 @@ chi2 = Continuous(
     ),
     cdf=lambda z, df: _positive(lambda v: gammas.gammainc(df / 2, v / 2), z, 0.0),
     sf=lambda z, df: _positive(lambda v: gammas.gammaincc(df / 2, v / 2), z, 1.0),
+    domain=lambda df: _above(df),
 )
 beta = Continuous(
     "beta",
     lambda z, a, b: _inside(
-        _unit(z),
+        _probability(z),
         z,
         lambda v: convex.xlogy(a - 1.0, v) + convex.xlog1py(b - 1.0, -v) - gammas.betaln(a, b),
         0.5,
@@ -244,14 +277,27 @@ beta = Continuous(
     ),
     cdf=lambda z, a, b: gammas.betainc(a, b, ew("clamp", number(0, z), z, number(1, z))),
     sf=lambda z, a, b: gammas.betainc(b, a, 1.0 - ew("clamp", number(0, z), z, number(1, z))),
+    domain=lambda a, b: _above(a, b),
 )
 laplace = Continuous(
     "laplace",
     lambda z: -ew("abs", z) - math.log(2),
-    cdf=lambda z: select(
-        compare(z, 0.0, "LT"), 0.5 * _exp(ew("minimum", z, 0.0)), 1.0 - 0.5 * _exp(-ew("maximum", z, 0.0))
-    ),
+    cdf=lambda z: _laplace_below(z),
+    sf=lambda z: _laplace_below(-z),
+    logcdf=lambda z: _laplace_log_below(z),
+    logsf=lambda z: _laplace_log_below(-z),
 )
+
+
+def _laplace_below(z: Tensor) -> Tensor:
+    tail = 0.5 * _exp(-ew("abs", z))
+    return select(compare(z, 0.0, "LT"), tail, 1.0 - tail)
+
+
+def _laplace_log_below(z: Tensor) -> Tensor:
+    return select(compare(z, 0.0, "LT"), z - math.log(2), _log1p(-0.5 * _exp(-ew("abs", z))))
+
+
 logistic = Continuous(
     "logistic",
     lambda z: convex.log_expit(z) + convex.log_expit(-z),
@@ -277,6 +323,7 @@ t = Continuous(
     ),
     cdf=lambda z, df: select(compare(z, 0.0, "LT"), _t_tail(z, df), 1.0 - _t_tail(z, df)),
     sf=lambda z, df: select(compare(z, 0.0, "GT"), _t_tail(z, df), 1.0 - _t_tail(z, df)),
+    domain=lambda df: _above(df),
 )
 
 
@@ -293,6 +340,7 @@ pareto = Continuous(
     ),
     sf=lambda z, b: _inside(compare(z, 1.0, "GE"), z, lambda v: _exp(-b * _log(v)), 1.0, 1.0),
     ppf=lambda q, b: _exp(-_log1p(-q) / b),
+    domain=lambda b: _above(b),
 )
 gumbel_r = Continuous(
     "gumbel_r",
@@ -318,6 +366,7 @@ vonmises = Continuous(
         - _log(bessel.i0e(kappa))
         - math.log(2 * math.pi)
     ),
+    domain=lambda kappa: compare(kappa, 0.0, "GE"),
 )
 wrapcauchy = Continuous(
     "wrapcauchy",
@@ -328,14 +377,23 @@ wrapcauchy = Continuous(
         0.0,
         -math.inf,
     ),
+    domain=lambda c: ew("and", compare(c, 0.0, "GT"), compare(c, 1.0, "LT")),
 )
 gennorm = Continuous(
     "gennorm",
     lambda z, beta: _log(0.5 * beta) - gammas.gammaln(1.0 / beta) - ew("power", ew("abs", z), beta),
-    cdf=lambda z, beta: (
-        0.5 + 0.5 * ew("sign", z) * gammas.gammainc(1.0 / beta, ew("power", ew("abs", z), beta))
-    ),
+    cdf=lambda z, beta: _gennorm_below(z, beta),
+    sf=lambda z, beta: _gennorm_below(-z, beta),
+    domain=lambda beta: _above(beta),
 )
+
+
+def _gennorm_below(z: Tensor, beta: Tensor) -> Tensor:
+    order, power = 1.0 / beta, ew("power", ew("abs", z), beta)
+    tail = 0.5 * gammas.gammaincc(order, power)
+    return select(compare(z, 0.0, "LT"), tail, 0.5 + 0.5 * gammas.gammainc(order, power))
+
+
 truncnorm = Continuous(
     "truncnorm",
     lambda z, a, b: select(
@@ -345,6 +403,7 @@ truncnorm = Continuous(
     ),
     cdf=lambda z, a, b: _exp(_truncated(z, a, b)),
     logcdf=lambda z, a, b: _truncated(z, a, b),
+    domain=lambda a, b: compare(a, b, "LT"),
 )
 
 
@@ -367,14 +426,16 @@ bernoulli = Discrete(
     lambda k, p: select(compare(k, 0.0, "EQ"), _log1p(-p), select(compare(k, 1.0, "EQ"), _log(p), -math.inf)),
     cdf=lambda k, p: select(compare(k, 0.0, "LT"), 0.0, select(compare(k, 1.0, "LT"), 1.0 - p, 1.0)),
     ppf=lambda q, p: _inside(
-        _unit(q), q, lambda v: select(compare(v, 1.0 - p, "GT"), 1.0, v * 0.0), 0.5, math.nan
+        _probability(q), q, lambda v: select(compare(v, 1.0 - p, "GT"), 1.0, v * 0.0), 0.5, math.nan
     ),
+    domain=lambda p: _probability(p),
 )
 poisson = Discrete(
     "poisson",
     lambda k, mu: _positive(lambda v: convex.xlogy(v, mu) - gammas.gammaln(v + 1.0) - mu, k),
     cdf=lambda k, mu: _positive(lambda v: gammas.gammaincc(ew("floor", v) + 1.0, mu), k, 0.0),
     sf=lambda k, mu: _positive(lambda v: gammas.gammainc(ew("floor", v) + 1.0, mu), k, 1.0),
+    domain=lambda mu: compare(mu, 0.0, "GE"),
 )
 geom = Discrete(
     "geom",
@@ -382,6 +443,7 @@ geom = Discrete(
         compare(k, 1.0, "GE"), k, lambda v: convex.xlog1py(v - 1.0, -p) + _log(p), 1.0, -math.inf
     ),
     cdf=lambda k, p: _positive(lambda v: -ew("exponential_minus_one", ew("floor", v) * _log1p(-p)), k, 0.0),
+    domain=lambda p: _probability(p, "GT"),
 )
 binom = Discrete(
     "binom",
@@ -398,6 +460,7 @@ binom = Discrete(
         -math.inf,
     ),
     cdf=lambda k, n, p: _binomial_cdf(ew("floor", k), n, p),
+    domain=lambda n, p: ew("and", _count(n), _probability(p)),
 )
 
 
@@ -421,6 +484,7 @@ nbinom = Discrete(
         k,
     ),
     cdf=lambda k, n, p: _positive(lambda v: gammas.betainc(n, ew("floor", v) + 1.0, p), k, 0.0),
+    domain=lambda n, p: ew("and", _above(n), _probability(p, "GT")),
 )
 
 
@@ -438,6 +502,7 @@ betabinom = Discrete(
         0.0,
         -math.inf,
     ),
+    domain=lambda n, a, b: ew("and", _count(n), _above(a, b)),
 )
 
 
