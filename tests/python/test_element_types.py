@@ -357,7 +357,9 @@ def test_default_types_of_another_kind_are_refused(bad):
     assert lnp.ones(1).dtype == "float32"
 
 
-@pytest.mark.parametrize("name", ["bool", "int8", "uint32", "float16", "float32", "complex64", "bfloat16", "int4"])
+@pytest.mark.parametrize(
+    "name", ["bool", "int8", "uint32", "float16", "float32", "complex64", "bfloat16", "int4"]
+)
 def test_what_numpy_says_of_a_type(name):
     t = lnp.zeros(2, name).dtype
     assert t.type.__name__.rstrip("_") == name and np.dtype(t.type).itemsize == t.itemsize

@@ -408,5 +408,31 @@ def test_unique_of_a_given_size(size, jitted):
     np.testing.assert_array_equal(counts, [*want_counts[:k], *[0] * (size - k)])
     np.testing.assert_array_equal(inverse, want_inverse.reshape(x.shape))
     assert np.asarray(lnp.unique(x, size=6))[5] == -2
-    with pytest.raises(NotImplementedError, match="axis"):
-        lnp.unique(x, axis=0, size=2)
+
+
+@pytest.mark.parametrize("size", [1, 3, 6])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_unique_slices_of_a_given_size(size, axis, dtype):
+    x = np.random.default_rng(0).integers(0, 2, (5, 4, 2)).astype(dtype)
+
+    @lm.jit
+    def f(x):
+        return lnp.unique(x, True, True, True, axis=axis, size=size, fill_value=7)
+
+    values, first, inverse, counts = map(np.asarray, f(x))
+    want, want_first, want_inverse, want_counts = np.unique(x, True, True, True, axis=axis)
+    n, k = x.shape[axis], min(size, len(want_first))
+    np.testing.assert_array_equal(np.take(values, range(k), axis), np.take(want, range(k), axis))
+    assert (np.take(values, range(k, size), axis) == 7).all()
+    np.testing.assert_array_equal(first, [*want_first[:k], *[n] * (size - k)])
+    np.testing.assert_array_equal(counts, [*want_counts[:k], *[0] * (size - k)])
+    np.testing.assert_array_equal(inverse, want_inverse.ravel())
+
+
+def test_a_difference_of_sets_has_the_type_of_the_first():
+    a, b = np.int32([3, 1, 2]), np.float32([1.0, 2.5])
+    for options in ({}, {"size": 2}):
+        got = lnp.setdiff1d(a, b, **options)
+        assert got.dtype == "int32"
+        np.testing.assert_array_equal(got, np.setdiff1d(a, b))

@@ -315,3 +315,12 @@ def test_windows_of_every_length(window, n):
     options = {"window": window, "nperseg": n, "scaling": "spectrum", "detrend": False}
     got, want = signal.welch(x, **options), scipy.signal.welch(x, **options)
     np.testing.assert_allclose(got[1], want[1], rtol=1e-9, atol=1e-12)
+
+
+def test_the_inverse_of_two_sided_transforms():
+    z = RNG.normal(size=(16, 5)) + 1j * RNG.normal(size=(16, 5))
+    agrees(
+        lambda v: signal.istft(v, nperseg=16, input_onesided=False),
+        scipy.signal.istft(z, nperseg=16, input_onesided=False),
+        z,
+    )

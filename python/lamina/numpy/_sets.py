@@ -6,6 +6,7 @@ them where it is None; 0 for setdiff1d), which also works inside a trace; withou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,9 +15,10 @@ from lamina._indexing import getitem, reshape
 from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy import _elementwise as e
 from lamina.numpy._common import compare, ew, full_of, host, iota, promote, select
+from lamina.numpy._reductions import any as any_of
 from lamina.numpy._reductions import cumsum
-from lamina.numpy._shape import concatenate, ravel
-from lamina.numpy._sorting import argsort, nonzero, searchsorted, sort
+from lamina.numpy._shape import concatenate, moveaxis, ravel
+from lamina.numpy._sorting import argsort, lexsort, nonzero, searchsorted, sort
 
 __all__ = [
     "intersect1d",
@@ -45,15 +47,13 @@ def unique(
 ) -> Any:
     """The different elements, sorted, with the positions asked for (int32).
 
-    With `size` that many of the flattened array, cut or filled with `fill_value` (the least element where it is
-    None), which also works inside a trace; without it TypeError there. NotImplementedError for `size` with `axis`.
+    With `size` that many of them, cut or filled with `fill_value` (the least element where it is None), which also
+    works inside a trace; without it TypeError there. With `axis`, slices take the place of elements.
     """
     import numpy as np
 
     if size is not None:
-        if axis is not None:
-            raise NotImplementedError("unique with size works on the flattened array: give no axis")
-        out = _unique_of_size(to_tensor(ar), size, fill_value, equal_nan)
+        out = _unique_of_size(to_tensor(ar), size, fill_value, equal_nan, axis)
         wanted = (True, return_index, return_inverse, return_counts)
         chosen = tuple(o for o, w in zip(out, wanted) if w)
         return chosen if len(chosen) > 1 else chosen[0]
@@ -68,29 +68,38 @@ def unique(
     return found if len(found) > 1 else elements
 
 
-def _unique_of_size(t: Tensor, size: int, fill_value: Any, equal_nan: bool) -> tuple[Tensor, ...]:
+def _unique_of_size(
+    t: Tensor, size: int, fill_value: Any, equal_nan: bool, axis: int | None
+) -> tuple[Tensor, ...]:
     """(elements, first positions, inverse, counts); places beyond the last element have position n and count 0."""
-    flat, n = ravel(t), t.size
+    items = ravel(t) if axis is None else moveaxis(t, axis, 0)
+    n, rest_shape = items.shape[0], items.shape[1:]
     if n == 0:
         raise ValueError("unique with size needs at least one element to fill with")
-    order = argsort(flat)
-    ordered = getitem(flat, order)
+    rows = reshape(items, (n, math.prod(rest_shape)))
+    # The first column is the first to decide.
+    columns = [getitem(rows, (slice(None), i)) for i in range(rows.shape[1])]
+    order = lexsort(columns[::-1]) if columns else iota("int32", [n], 0)
+    ordered = getitem(rows, order)
     after, before = getitem(ordered, slice(1, None)), getitem(ordered, slice(None, -1))
     differs = compare(after, before, "NE")
     if equal_nan and t.dtype.kind in "fc":
         both = ew("and", compare(after, after, "NE"), compare(before, before, "NE"))
         differs = ew("and", differs, ew("not", both))
+    differs = any_of(differs, axis=1)
     new = concatenate([full_of(True, "bool", [1]), differs])
     group = cumsum(astype(new, "int32")) - 1
     bounds = nonzero(new, size=size + 1, fill_value=n)[0]
     starts, ends = getitem(bounds, slice(None, -1)), getitem(bounds, slice(1, None))
     inside = compare(starts, n, "LT")
     at = e.clip(starts, 0, n - 1)
+    ordered = reshape(ordered, items.shape)
     rest = getitem(ordered, 0) if fill_value is None else as_type(fill_value, t.dtype)
+    found = select(reshape(inside, (size, *(1 for _ in rest_shape))), getitem(ordered, at), rest)
     return (
-        select(inside, getitem(ordered, at), rest),
+        found if axis is None else moveaxis(found, 0, axis),
         select(inside, getitem(order, at), n),
-        reshape(getitem(group, argsort(order)), t.shape),
+        reshape(getitem(group, argsort(order)), t.shape if axis is None else (n,)),
         ends - starts,
     )
 
@@ -187,8 +196,10 @@ def _set_function(name: str, doc: str) -> Callable[..., Tensor]:
         import numpy as np
 
         a, b = (ravel(t) for t in promote(ar1, ar2))
+        own = ravel(to_tensor(ar1)) if name == "setdiff1d" else None
         if size is not None:
-            return _set_of_size(name, a, b, size, fill_value)
+            chosen = _set_of_size(name, a, b, size, fill_value)
+            return chosen if own is None else astype(chosen, own.dtype)
         both = concatenate([a, b])
         values = host(both, name, places=True)
         options = {} if name == "union1d" else {"assume_unique": assume_unique}
@@ -196,7 +207,7 @@ def _set_function(name: str, doc: str) -> Callable[..., Tensor]:
         # The elements are taken where they stand first, so that they keep their derivative.
         order = np.argsort(values, kind="stable")
         places = order[np.searchsorted(values, found, sorter=order)]
-        return getitem(both, places.astype(np.int32))
+        return getitem(both if own is None else own, places.astype(np.int32))
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = f"{doc}, sorted. TypeError inside a trace, unless `size` is given."

@@ -365,8 +365,8 @@ def istft(
     if boundary and n > 1:
         inside = slice(n // 2, -(n // 2))
         x, norm = x[..., inside], norm[inside]
-    x = x / lnp.where(norm > 1e-10, norm, 1.0)
-    times = lnp.arange(x.shape[-1], dtype=norm.dtype) / fs
+    x = x / lnp.where(lnp.real(norm) > 1e-10, norm, 1.0)
+    times = lnp.arange(x.shape[-1], dtype=lnp.finfo(norm.dtype).dtype) / fs
     if x.ndim > 1:
         x = lnp.moveaxis(x, -1, time - (freq < time))
     return times, x
