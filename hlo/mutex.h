@@ -35,6 +35,7 @@ enum class LockRank : uint8_t {
   kCallbacks,
   kThreads,
   kMemory,
+  kQueues,
 };
 
 // Something of the process that must be whole when it forks. Made once and never destroyed, unless no other

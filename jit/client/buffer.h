@@ -1,19 +1,23 @@
 // Places in memory, and the counted blocks that arrays lie in.
 //
 // Contract: an address is not a pointer: only the client of its memory makes one of it. A buffer's holders
-// share it through BufferRef, from any thread.
+// share it through BufferRef, from any thread. Its contents may still lie ahead: they are there at the point
+// `written`.
 #ifndef LAMINA_JIT_CLIENT_BUFFER_H_
 #define LAMINA_JIT_CLIENT_BUFFER_H_
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace lamina::jit {
 
 class BufferRef;
 class Memory;
+class Stream;
 
 // A place in some memory; default-made: none.
 class Address {
@@ -27,6 +31,14 @@ class Address {
 
  private:
   uint64_t bits_ = 0;
+};
+
+// When all that was enqueued on a stream up to `value` has ended. Default-made: it has, in success.
+struct Point {
+  Stream* stream = nullptr;
+  uint64_t value = 0;
+  explicit operator bool() const { return stream != nullptr; }
+  bool operator==(const Point&) const = default;
 };
 
 // A span of bytes with an atomic reference count; held through BufferRef only.
@@ -44,6 +56,16 @@ class Buffer {
   // Whether a sole holder may write results over the contents.
   bool may_reuse() const { return !is_foreign() && use_count() == 1; }
 
+  // When the contents are there.
+  Point written() const { return written_; }
+  // By whoever fills it, before anybody else sees it.
+  void will_be_written(Point when);
+  // Something enqueued on a stream other than the memory's own reads or writes it until then: the block waits
+  // for that before it is handed out again.
+  void used_until(Point when);
+  // By the sole holder, before work on the memory's stream writes over it.
+  void wait_for_uses();
+
  private:
   friend class Memory;
   friend class BufferRef;
@@ -59,6 +81,8 @@ class Buffer {
   int64_t bytes_ = 0;
   Memory& memory_;
   const int16_t size_class_;
+  Point written_;
+  std::unique_ptr<std::vector<Point>> uses_;  // on other streams; under the memory's mutex
   // Of a free block: how many its list holds, and the rest of it.
   int16_t depth_ = 0;
   Buffer* next_ = nullptr;

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
+#include "jit/client/client.h"
 
 namespace lamina::jit {
 namespace {
@@ -84,8 +85,12 @@ namespace {
 constinit std::atomic<int> memories{0};
 }  // namespace
 
-Memory::Memory(Client& client, BlockSource& source)
-    : client_(client), source_(source), number_(memories.fetch_add(1)) {}
+Memory::Memory(Client& client, BlockSource& source, Stream& stream, Keeping keeping)
+    : client_(client),
+      source_(source),
+      stream_(stream),
+      keeping_(keeping),
+      number_(keeping == Keeping::kCached ? memories.fetch_add(1) : kThreadMemories) {}
 
 int64_t Memory::block_bytes(int64_t bytes) {
   if (bytes < 0 || bytes > kLargestBlock) return -1;
@@ -150,6 +155,7 @@ absl::StatusOr<BufferRef> Memory::allocate(int64_t bytes) {
   if (!block) return allocate_shared(bytes);
   now_live(class_bytes(size_class));
   block->bytes_ = bytes;
+  block->written_ = {};
   block->refs_.store(1, std::memory_order_relaxed);
   return BufferRef(block);
 }
@@ -172,6 +178,7 @@ absl::StatusOr<BufferRef> Memory::allocate_shared(int64_t bytes) {
   if (block) {
     free_[static_cast<size_t>(size_class)] = block->next_;
     ++counts_.cache_hits;
+    order_after_uses(*block);
   } else {
     // Made before anything changes, as memory may run out here.
     const auto destroy = [](Buffer* b) { delete b; };
@@ -194,6 +201,7 @@ absl::StatusOr<BufferRef> Memory::allocate_shared(int64_t bytes) {
   ++counts_.allocations;
   now_live(size);
   block->bytes_ = bytes;
+  block->written_ = {};
   block->refs_.store(1, std::memory_order_relaxed);
   return BufferRef(block);
 }
@@ -210,6 +218,35 @@ BufferRef Memory::adopt(Address at, int64_t bytes, std::function<void()> release
   return BufferRef(buffer);
 }
 
+void Buffer::will_be_written(Point when) {
+  written_ = when;
+  used_until(when);
+}
+
+void Buffer::used_until(Point when) {
+  if (!when || when.stream == &memory_.stream() || is_foreign()) return;
+  std::lock_guard lock(memory_.mutex_);
+  if (!uses_) uses_ = std::make_unique<std::vector<Point>>();
+  for (Point& known : *uses_)
+    if (known.stream == when.stream) {
+      known.value = std::max(known.value, when.value);
+      return;
+    }
+  uses_->push_back(when);
+}
+
+void Buffer::wait_for_uses() {
+  std::lock_guard lock(memory_.mutex_);
+  memory_.order_after_uses(*this);
+}
+
+void Memory::order_after_uses(Buffer& block) {
+  if (!block.uses_) return;
+  // A stream that cannot wait is lost, and nothing more will run on it.
+  for (const Point& use : *block.uses_) stream_.after(use).IgnoreError();
+  block.uses_.reset();
+}
+
 void Buffer::let_go() {
   if (!is_foreign()) {
     memory_.give_back(this);
@@ -221,7 +258,8 @@ void Buffer::let_go() {
 
 void Memory::give_back(Buffer* block) {
   live_.fetch_sub(class_bytes(block->size_class_), std::memory_order_relaxed);
-  if (block->size_class_ < kThreadClasses && !over_limit_.load(std::memory_order_relaxed) && keep_here(block))
+  if (block->size_class_ < kThreadClasses && !over_limit_.load(std::memory_order_relaxed) && !block->uses_ &&
+      keep_here(block))
     return;
   std::lock_guard lock(mutex_);
   --counts_.live_buffers;
@@ -231,7 +269,9 @@ void Memory::give_back(Buffer* block) {
 
 bool Memory::push_shared(Buffer* block) {
   const int64_t cached = held_ - live_.load(std::memory_order_relaxed);
-  if (cached > std::max(kCacheFloor, peak_.load(std::memory_order_relaxed)) || held_ > limit_) return false;
+  if (keeping_ == Keeping::kNone || cached > std::max(kCacheFloor, peak_.load(std::memory_order_relaxed)) ||
+      held_ > limit_)
+    return false;
   Buffer*& list = free_[static_cast<size_t>(block->size_class_)];
   block->next_ = list;
   list = block;
@@ -240,6 +280,7 @@ bool Memory::push_shared(Buffer* block) {
 
 void Memory::free_block(Buffer* block) {
   const int64_t size = class_bytes(block->size_class_);
+  order_after_uses(*block);
   source_.free(block->address_, size);
   held_ -= size;
   delete block;

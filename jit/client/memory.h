@@ -5,6 +5,9 @@
 // first: each thread keeps up to kThreadBlocks of every class up to kThreadBytes, which it takes and gives
 // back without a lock; the rest is shared. Contents are unspecified. A memory is never destroyed. All
 // functions may be called from any thread; what a thread keeps goes back when it ends.
+//
+// Memory is ordered by its stream: what is handed out may be used by work enqueued there from now on, and
+// what was let go of may be handed out again for such work at once, whatever is still to run.
 #ifndef LAMINA_JIT_CLIENT_MEMORY_H_
 #define LAMINA_JIT_CLIENT_MEMORY_H_
 
@@ -21,8 +24,10 @@
 namespace lamina::jit {
 
 class Client;
+class Device;
 
-// Where the blocks of a memory come from. Called by one thread at a time.
+// Where the blocks of a memory come from, in the order of the memory's stream. Called by one thread at a
+// time.
 class BlockSource {
  public:
   // Of 64 bytes or a multiple, aligned to 64 at least; none where no memory is left.
@@ -50,13 +55,18 @@ class Memory {
   static constexpr int kThreadBlocks = 8;
   static constexpr int64_t kThreadBytes = 64 * 1024;
 
-  // `source` stays.
-  Memory(Client& client, BlockSource& source);
+  // Whether free blocks are kept, or go back to the source at once.
+  enum class Keeping : uint8_t { kCached, kNone };
+
+  // `source` and `stream` stay.
+  Memory(Client& client, BlockSource& source, Stream& stream, Keeping keeping = Keeping::kCached);
   ~Memory() = delete;
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
   Client& client() const { return client_; }
+  Stream& stream() const { return stream_; }
+  Device& device() const { return *device_; }
 
   // ResourceExhausted, in words, when the limit or the machine's memory does not allow it; nothing changes
   // then but that the cache may have been given back. InvalidArgument for a negative size.
@@ -79,6 +89,7 @@ class Memory {
 
  private:
   friend class Buffer;
+  friend class Device;
   struct ThreadCache;
   struct ThreadCaches;
   static constexpr int kClasses = 8 * 41;
@@ -91,6 +102,8 @@ class Memory {
   bool keep_here(Buffer* block);
   absl::StatusOr<BufferRef> allocate_shared(int64_t bytes);
   void give_back(Buffer* block);
+  // Has the stream wait for what other streams still do with a free block.
+  void order_after_uses(Buffer& block);
   void now_live(int64_t bytes);
   void take_back(ThreadCache* of_a_thread);  // which ends
   // With mutex_ held.
@@ -101,7 +114,10 @@ class Memory {
 
   Client& client_;
   BlockSource& source_;
-  const int number_;  // among the memories of the process
+  Stream& stream_;
+  const Keeping keeping_;
+  Device* device_ = nullptr;  // set by the device
+  const int number_;          // among the memories of the process
   // Changed without the lock by who takes and gives back blocks of its own.
   std::atomic<int64_t> live_{0}, peak_{0};
   // More is live than the limit allows: threads keep nothing.

@@ -1,10 +1,9 @@
-// Steps that call a library routine, or the evaluator's rule where an op has no faster form.
+// Steps that call a library routine.
 #include <algorithm>
 #include <cstring>
 
 #include "absl/container/inlined_vector.h"
 #include "hlo/conv_shape.h"
-#include "hlo/evaluator.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/cpu/client.h"
@@ -124,7 +123,7 @@ class DotStep final : public Step {
     return str_cat("dot ", fast_ ? "by oneDNN " : "", hlo::to_string(*slots_.operand_types[0]), " ",
                    hlo::to_string(*slots_.operand_types[1]));
   }
-  void place(std::span<const int> of_slot, std::span<const int>, int) override { slots_.place(of_slot); }
+  void place(const Placing& placing) override { slots_.place(placing.of_slot); }
 
  private:
   CpuClient& cpu_;
@@ -158,7 +157,7 @@ class ConvolutionStep final : public Step {
     return str_cat("convolution ", fast_ ? "by oneDNN " : "", hlo::to_string(*slots_.operand_types[0]), " ",
                    hlo::to_string(*slots_.operand_types[1]));
   }
-  void place(std::span<const int> of_slot, std::span<const int>, int) override { slots_.place(of_slot); }
+  void place(const Placing& placing) override { slots_.place(placing.of_slot); }
 
  private:
   CpuClient& cpu_;
@@ -191,7 +190,7 @@ class NativeStep final : public Step {
   std::string describe() const override {
     return str_cat("native ", node_.node()->def().name, ", ", op_.what);
   }
-  void place(std::span<const int> of_slot, std::span<const int>, int) override { slots_.place(of_slot); }
+  void place(const Placing& placing) override { slots_.place(placing.of_slot); }
 
   std::vector<MayOverwrite> overwrites() const override {
     std::vector<MayOverwrite> out;
@@ -205,31 +204,6 @@ class NativeStep final : public Step {
   NativeOp op_;
   NodeSlots slots_;
   int64_t work_;
-};
-
-// The op's own evaluation rule on copies of the operands.
-class EvaluateStep final : public Step {
- public:
-  EvaluateStep(const Node& n, const SlotOf& slot_of) : node_(const_cast<Node*>(&n)), slots_(n, slot_of) {}
-
-  absl::Status enqueue(Frame& frame) const override {
-    std::vector<hlo::LiteralPtr> operands;
-    for (size_t i = 0; i < slots_.operands.size(); ++i)
-      operands.push_back(
-          hlo::Literal::copy_of(slots_.operand_types[i], pointer(frame.at[slots_.operands[i]])));
-    absl::StatusOr<std::vector<hlo::LiteralPtr>> results = hlo::evaluate_node(*node_.node(), operands);
-    if (!results.ok()) return results.status();
-    for (size_t i = 0; i < results->size(); ++i)
-      if ((*results)[i]->bytes() > 0)
-        std::memcpy(pointer(frame.at[slots_.results[i]]), (*results)[i]->data(), (*results)[i]->bytes());
-    return absl::OkStatus();
-  }
-  std::string describe() const override { return str_cat("evaluate ", node_.node()->def().name); }
-  void place(std::span<const int> of_slot, std::span<const int>, int) override { slots_.place(of_slot); }
-
- private:
-  Value node_;
-  NodeSlots slots_;
 };
 
 }  // namespace
@@ -247,12 +221,8 @@ std::unique_ptr<Step> make_library_step(CpuClient& cpu, const Node& node, const 
       return std::make_unique<DotStep>(cpu, node, slot_of);
     case Op::convolution:
       return std::make_unique<ConvolutionStep>(cpu, node, slot_of);
-    case Op::while_:
-    case Op::scan:
-    case Op::case_:
-      return nullptr;
     default:
-      return std::make_unique<EvaluateStep>(node, slot_of);
+      return nullptr;
   }
 }
 

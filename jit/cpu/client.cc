@@ -2,10 +2,12 @@
 
 #include <sys/mman.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
 #include "hlo/once.h"
+#include "hlo/strings.h"
 #include "jit/cpu/steps.h"
 
 namespace lamina::jit {
@@ -44,6 +46,10 @@ class HostBlocks final : public BlockSource {
 // Whoever enqueues does the work.
 class InlineStream final : public Stream {
  public:
+  absl::Status after(Point earlier) override {
+    return earlier ? earlier.stream->wait(earlier.value, nullptr) : absl::OkStatus();
+  }
+  absl::Status takes(Point written) override { return after(written); }
   absl::Status copy(Address to, Address from, int64_t bytes) override {
     return read(from, bytes, pointer(to));
   }
@@ -51,7 +57,22 @@ class InlineStream final : public Stream {
     if (bytes > 0) std::memcpy(to, pointer(from), static_cast<size_t>(bytes));
     return absl::OkStatus();
   }
+  absl::Status write(Address to, const void* from, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(pointer(to), from, static_cast<size_t>(bytes));
+    return absl::OkStatus();
+  }
 };
+
+// What the environment asks for; 1 where that is no number of devices.
+int wanted_devices() {
+  const char* text = std::getenv("LAMINA_CPU_DEVICES");
+  int count = 0;
+  const char* const end = text ? text + std::strlen(text) : nullptr;
+  const auto [stopped, error] = std::from_chars(text, end, count);
+  return text && error == std::errc() && stopped == end && count >= 1 && count <= CpuClient::kMostDevices
+             ? count
+             : 1;
+}
 
 }  // namespace
 
@@ -60,17 +81,33 @@ CpuClient& CpuClient::get() {
   return client.get([] { return new CpuClient; });
 }
 
-CpuClient::CpuClient()
-    : device_(new Device("cpu:0", *this, target_, *new Memory(*this, *new HostBlocks), *new InlineStream)) {}
+CpuClient::CpuClient() {
+  const int count = wanted_devices();
+  for (int i = 0; i < count; ++i) {
+    auto* const stream = new InlineStream;
+    devices_.push_back(new Device(str_cat("cpu:", i), *this, target_,
+                                  *new Memory(*this, *new HostBlocks, *stream), {stream, stream, stream}));
+  }
+}
 
 BufferRef CpuClient::adopt(void* data, int64_t bytes, std::function<void()> release) {
-  return device_->memory().adopt(address(data), bytes, std::move(release));
+  return devices_[0]->memory().adopt(address(data), bytes, std::move(release));
 }
 
 absl::StatusOr<BufferRef> CpuClient::put(Device& device, const void* data, int64_t bytes) {
   absl::StatusOr<BufferRef> buffer = device.memory().allocate(bytes);
   if (buffer.ok() && bytes > 0) std::memcpy(pointer((*buffer)->address()), data, static_cast<size_t>(bytes));
   return buffer;
+}
+
+absl::Status CpuClient::read(std::span<const Read> reads, StepWatcher*) {
+  for (const Read& r : reads)
+    if (r.bytes > 0) std::memcpy(r.to, view(*r.from) + r.offset, static_cast<size_t>(r.bytes));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BufferRef> CpuClient::copy_across(Device& to, const BufferRef& from) {
+  return put(to, view(*from), from->bytes());
 }
 
 KernelContext CpuClient::context(const Frame& frame) {
@@ -88,8 +125,8 @@ absl::StatusOr<std::unique_ptr<Step>> CpuClient::CpuTarget::lower(const cluster:
   return make_library_step(cpu_, *group.anchors[0], slot_of);
 }
 
-std::unique_ptr<const Step> CpuClient::CpuTarget::chain(std::span<const std::unique_ptr<Step>> steps,
-                                                        int64_t rows, int64_t block) const {
+std::unique_ptr<const Step> CpuClient::CpuTarget::chain(std::span<const Step* const> steps, int64_t rows,
+                                                        int64_t block) const {
   return make_chain_step(cpu_, steps, rows, block);
 }
 

@@ -5,6 +5,8 @@
 #ifndef LAMINA_JIT_CPU_CLIENT_H_
 #define LAMINA_JIT_CPU_CLIENT_H_
 
+#include <vector>
+
 #include "jit/client/client.h"
 #include "jit/cpu/kernel_context.h"
 #include "jit/cpu/kernel_store.h"
@@ -15,14 +17,20 @@ namespace lamina::jit {
 
 class CpuClient final : public Client {
  public:
+  static constexpr int kMostDevices = 64;
+
   static CpuClient& get();
 
-  std::span<Device* const> devices() override { return {&device_, 1}; }
+  // As many as LAMINA_CPU_DEVICES says, 1 where it says nothing, each with a memory of its own. Programs of
+  // all of them run on the same pool.
+  std::span<Device* const> devices() override { return devices_; }
   const std::byte* view(const Buffer& buffer) override {
     return static_cast<const std::byte*>(pointer(buffer.address()));
   }
   BufferRef adopt(void* data, int64_t bytes, std::function<void()> release) override;
+  absl::Status read(std::span<const Read> reads, StepWatcher* watcher) override;
   absl::StatusOr<BufferRef> put(Device& device, const void* data, int64_t bytes) override;
+  absl::StatusOr<BufferRef> copy_across(Device& to, const BufferRef& from) override;
 
   ThreadPool& pool() { return pool_; }
   KernelStore& kernels() { return kernels_; }
@@ -36,7 +44,7 @@ class CpuClient final : public Client {
     const cluster::Costs& costs() const override { return costs_; }
     absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::Plan& plan, const cluster::Group& group,
                                                 const SlotOf& slot_of) const override;
-    std::unique_ptr<const Step> chain(std::span<const std::unique_ptr<Step>> steps, int64_t rows,
+    std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,
                                       int64_t block) const override;
     absl::StatusOr<std::string> ir(const KernelText& kernel) const override;
     absl::StatusOr<std::string> assembly(const KernelText& kernel) const override;
@@ -51,7 +59,7 @@ class CpuClient final : public Client {
   ThreadPool pool_;
   KernelStore kernels_;
   CpuTarget target_{*this};
-  Device* device_;
+  std::vector<Device*> devices_;
 };
 
 }  // namespace lamina::jit

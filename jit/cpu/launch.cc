@@ -203,7 +203,7 @@ class LoopStep final : public Step {
   }
 
   int64_t work() const override { return work_; }
-  bool may_take_long() const override { return asks_ || work_ >= RunControl::kWatchedWork; }
+  bool may_take_long() const override { return asks_ || Step::may_take_long(); }
   const KernelText* kernel() const override { return &kernel_->text(); }
   std::string describe() const override {
     const LoopKernel& k = kernel_->spec();
@@ -220,8 +220,8 @@ class LoopStep final : public Step {
     for (const auto& [w, r] : overwritable_) out.push_back({places_[w], places_[r], false});
     return out;
   }
-  void place(std::span<const int> of_slot, std::span<const int>, int) override {
-    for (int& p : places_) p = of_slot[p];
+  void place(const Placing& placing) override {
+    for (int& p : places_) p = placing.of_slot[p];
   }
 
  private:
@@ -298,10 +298,10 @@ class LoopStep final : public Step {
 // Loop steps that follow each other, block of rows by block.
 class ChainStep final : public Step {
  public:
-  ChainStep(CpuClient& cpu, std::span<const std::unique_ptr<Step>> steps, int64_t rows, int64_t block)
+  ChainStep(CpuClient& cpu, std::span<const Step* const> steps, int64_t rows, int64_t block)
       : cpu_(cpu), rows_(rows), block_(block) {
-    for (const std::unique_ptr<Step>& s : steps) {
-      steps_.push_back(static_cast<const LoopStep*>(s.get()));
+    for (const Step* s : steps) {
+      steps_.push_back(static_cast<const LoopStep*>(s));
       work_ += s->work();
     }
   }
@@ -335,7 +335,7 @@ class ChainStep final : public Step {
   std::string describe() const override {
     return str_cat(steps_.size(), " loops together: ", block_, " of ", rows_, " rows at a time");
   }
-  void place(std::span<const int>, std::span<const int>, int) override {}  // its steps know
+  void place(const Placing&) override {}  // its steps know
 
  private:
   CpuClient& cpu_;
@@ -367,8 +367,8 @@ absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const clust
   return std::make_unique<LoopStep>(cpu, std::move(kernel), *std::move(loop), slot_of);
 }
 
-std::unique_ptr<const Step> make_chain_step(CpuClient& cpu, std::span<const std::unique_ptr<Step>> steps,
-                                            int64_t rows, int64_t block) {
+std::unique_ptr<const Step> make_chain_step(CpuClient& cpu, std::span<const Step* const> steps, int64_t rows,
+                                            int64_t block) {
   return std::make_unique<ChainStep>(cpu, steps, rows, block);
 }
 

@@ -16,11 +16,11 @@ class CpuClient;
 absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const cluster::Plan& plan,
                                                      const cluster::Group& group, const SlotOf& slot_of);
 // Loop steps as one, as Target::chain.
-std::unique_ptr<const Step> make_chain_step(CpuClient& cpu, std::span<const std::unique_ptr<Step>> steps,
-                                            int64_t rows, int64_t block);
+std::unique_ptr<const Step> make_chain_step(CpuClient& cpu, std::span<const Step* const> steps, int64_t rows,
+                                            int64_t block);
 // The node by the table of native ops (jit/cpu/native_op.h); null if it has no routine for it.
 std::unique_ptr<Step> make_native_step(CpuClient& cpu, const hlo::Node& node, const SlotOf& slot_of);
-// A dot, a convolution, or any other op by the evaluator's rule; null for a loop or branch.
+// By a routine, a dot or a convolution; null for other ops.
 std::unique_ptr<Step> make_library_step(CpuClient& cpu, const hlo::Node& node, const SlotOf& slot_of);
 
 }  // namespace lamina::jit

@@ -66,11 +66,11 @@ struct ControlMemory {
 
 class ControlStep : public Step {
  public:
-  void place(std::span<const int> of_slot, std::span<const int> scratch, int first_frame) final {
-    for (int& i : memory_.in) i = of_slot[i];
-    for (int& o : memory_.out) o = of_slot[o];
-    memory_.places.assign(scratch.begin(), scratch.end());
-    first_frame_ = first_frame;
+  void place(const Placing& placing) final {
+    for (int& i : memory_.in) i = placing.of_slot[i];
+    for (int& o : memory_.out) o = placing.of_slot[o];
+    for (const Use& u : placing.plan.scratch) memory_.places.push_back(u.place);
+    first_frame_ = placing.first_frame;
   }
   std::vector<int64_t> scratch_bytes() const final { return memory_.parts; }
   std::vector<MayOverwrite> overwrites() const final { return overwrites_; }

@@ -9,6 +9,7 @@
 #include "hlo/passes/pass.h"
 #include "hlo/strings.h"
 #include "jit/program/control.h"
+#include "jit/program/host_call.h"
 #include "jit/program/row_chain.h"
 #include "jit/program/target.h"
 
@@ -24,6 +25,8 @@ using hlo::Value;
 using hlo::Values;
 
 namespace {
+
+bool is_control(Op op) { return op == Op::while_ || op == Op::scan || op == Op::case_; }
 
 // Nodes that only mark a value for transforms; their result is their operand.
 bool is_marker(const Node& n) { return n.op() == Op::identity || n.op() == Op::stop_gradient; }
@@ -90,14 +93,13 @@ class ExecutableBuilder {
     exe->constants_ = std::move(constants_);
     const Places places(request_);
     exe->chains_ = make_row_chains(exe->steps_, places, device_.target().costs(), request_);
+    make_data(*exe, places);
     int frames = 0;
     for (size_t s = 0; s < exe->steps_.size(); ++s) {
-      exe->steps_[s]->place(places.of_slot, places.scratch[s], frames);
+      exe->steps_[s]->place({places.of_slot, exe->data_.steps[s], frames});
       frames += static_cast<int>(exe->steps_[s]->programs().size());
     }
     take_turns(*exe);
-    exe->memory_ = std::make_unique<MemoryPlan>(request_, places, false);
-    exe->giving_up_ = std::make_unique<MemoryPlan>(request_, places, true);
     return std::shared_ptr<const Executable>(exe);
   }
 
@@ -112,17 +114,53 @@ class ExecutableBuilder {
     }
     touched_.clear();
     absl::StatusOr<std::unique_ptr<Step>> made = device_.target().lower(exe.plan_, group, slot_of);
-    if (made.ok() && !*made) made = make_control_step(device_, n, slot_of);
+    if (made.ok() && !*made && is_control(n.op())) made = make_control_step(device_, n, slot_of);
     if (!made.ok()) return made.status();
+    if (!*made) *made = make_host_call(n, slot_of);
     const Step& step = **made;
     for (const Step::MayOverwrite& o : step.overwrites())
       request_.overwrites.push_back({static_cast<int>(exe.steps_.size()), o.result, o.operand, o.saves_copy});
     for (const auto& [result, operand] : step.same_memory())
       request_.same_memory.emplace_back(result, operand);
     request_.scratch_bytes.push_back(step.scratch_bytes());
-    request_.step_slots.push_back(touched_);
+    std::vector<int> slots;
+    written_.emplace_back();
+    for (const auto& [node, slot] : touched_) {
+      slots.push_back(slot);
+      const bool own = std::find(group.anchors.begin(), group.anchors.end(), node) != group.anchors.end();
+      written_.back().push_back(own);
+    }
+    request_.step_slots.push_back(std::move(slots));
     exe.steps_.push_back(*std::move(made));
     return absl::OkStatus();
+  }
+
+  void make_data(Executable& exe, const Places& places) {
+    ProgramPlan& data = exe.data_;
+    data.keeping = std::make_unique<MemoryPlan>(request_, places, false);
+    data.giving_up = std::make_unique<MemoryPlan>(request_, places, true);
+    data.place_bytes.resize(static_cast<size_t>(places.count));
+    for (size_t slot = 0; slot < places.of_slot.size(); ++slot)
+      data.place_bytes[places.of_slot[slot]] = request_.slot_bytes[slot];
+    for (size_t s = 0; s < exe.steps_.size(); ++s) {
+      StepPlan step;
+      step.what = exe.steps_[s]->describe();
+      step.work = exe.steps_[s]->work();
+      for (size_t i = 0; i < request_.step_slots[s].size(); ++i) {
+        const int slot = request_.step_slots[s][i];
+        const Use use{places.of_slot[slot], request_.slot_bytes[slot]};
+        std::vector<Use>& uses = written_[s][i] ? step.out : step.in;
+        if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
+      }
+      for (size_t i = 0; i < request_.scratch_bytes[s].size(); ++i) {
+        const Use use{places.scratch[s][i], request_.scratch_bytes[s][i]};
+        step.scratch.push_back(use);
+        data.place_bytes[use.place] = use.bytes;
+      }
+      data.steps.push_back(std::move(step));
+    }
+    for (const RowChain& c : exe.chains_) data.together.push_back({c.first, c.last, c.rows, c.block});
+    find_order(data);
   }
 
   void take_turns(Executable& exe) {
@@ -132,8 +170,9 @@ class ExecutableBuilder {
     for (int s = 0; s < static_cast<int>(exe.steps_.size());) {
       const bool chained = chain != exe.chains_.end() && chain->first == s;
       if (chained) {
-        const std::span all(exe.steps_);
-        chain->step = device_.target().chain(all.subspan(s, chain->last + 1 - s), chain->rows, chain->block);
+        std::vector<const Step*> members;
+        for (int i = s; i <= chain->last; ++i) members.push_back(exe.steps_[i].get());
+        chain->step = device_.target().chain(members, chain->rows, chain->block);
       }
       const Step* const step = chained ? chain->step.get() : exe.steps_[s].get();
       exe.turns_.push_back({step, s, step->work()});
@@ -149,7 +188,7 @@ class ExecutableBuilder {
       request_.slot_bytes.push_back(v.type()->bytes());
       if (v.node()->op() == Op::constant) add_constant(v, it->second);
     }
-    touched_.push_back(it->second);
+    touched_.emplace_back(v.node(), it->second);
     return it->second;
   }
 
@@ -160,6 +199,9 @@ class ExecutableBuilder {
       status_ = buffer.status();
       return;
     }
+    // Programs inside steps do not take it run by run.
+    if (const Point written = (*buffer)->written())
+      if (absl::Status s = written.stream->wait(written.value, nullptr); !s.ok()) status_ = s;
     request_.constants.push_back(at);
     constants_.push_back(*std::move(buffer));
   }
@@ -169,7 +211,8 @@ class ExecutableBuilder {
   absl::Status status_;
   HashMap<uint64_t, int> slots_;
   MemoryRequest request_;
-  std::vector<int> touched_;
+  std::vector<std::pair<const Node*, int>> touched_;  // values and their slots, by the group in the making
+  std::vector<std::vector<bool>> written_;            // as request_.step_slots: whether the step writes it
   std::vector<BufferRef> constants_;
 };
 
@@ -192,7 +235,7 @@ std::unique_ptr<Frame> Executable::make_frame(const MemoryPlan& plan) const {
   auto frame = std::make_unique<Frame>(plan, device_, constants_);
   for (const std::unique_ptr<Step>& step : steps_)
     for (const Executable* program : step->programs())
-      frame->inner.push_back(program->make_frame(*program->giving_up_));
+      frame->inner.push_back(program->make_frame(*program->data_.giving_up));
   return frame;
 }
 
@@ -203,7 +246,7 @@ class Executable::BorrowedFrame {
     for (std::atomic<Frame*>& place : spare_)
       if (place.load(std::memory_order_relaxed) && (frame_ = place.exchange(nullptr))) return;
     of.frames_made_.fetch_add(1, std::memory_order_relaxed);
-    frame_ = of.make_frame(giving_up ? *of.giving_up_ : *of.memory_).release();
+    frame_ = of.make_frame(giving_up ? *of.data_.giving_up : *of.data_.keeping).release();
   }
   ~BorrowedFrame() {
     for (std::atomic<Frame*>& place : spare_)
@@ -269,11 +312,11 @@ void move_places(Frame& frame, const Taken& taken, Fn result_memory) {
 
 void Executable::start(Frame& frame, const Frame& outer, Address arena) const {
   frame.control = outer.control;
-  frame.set_arena({arena, arena + giving_up_->arena_bytes[0]});
+  frame.set_arena({arena, arena + data_.giving_up->arena_bytes[0]});
 }
 
 absl::Status Executable::run_in(Frame& frame, const Binding& binding) const {
-  const MemoryPlan& plan = *giving_up_;
+  const MemoryPlan& plan = *data_.giving_up;
   std::copy(binding.arguments.begin(), binding.arguments.end(), frame.at.begin());
   move_places(frame, take_arguments(plan, binding.writable),
               [&](int number) { return binding.destinations[plan.results[number].number]; });
@@ -283,21 +326,58 @@ absl::Status Executable::run_in(Frame& frame, const Binding& binding) const {
 }
 
 bool Executable::keeps_in(int result, int argument) const {
-  const MemoryPlan::Place& place = giving_up_->places[giving_up_->result_places[result]];
+  const MemoryPlan& plan = *data_.giving_up;
+  const MemoryPlan::Place& place = plan.places[plan.result_places[result]];
   if (place.storage == Storage::kArgument) return passes_on(result, argument);
   if (place.storage != Storage::kResult) return false;
-  const MemoryPlan::Result& memory = giving_up_->results[place.number];
+  const MemoryPlan::Result& memory = plan.results[place.number];
   return memory.alone && memory.over == argument;
 }
 
 bool Executable::passes_on(int result, int argument) const {
-  const MemoryPlan::Place& place = giving_up_->places[giving_up_->result_places[result]];
+  const MemoryPlan& plan = *data_.giving_up;
+  const MemoryPlan::Place& place = plan.places[plan.result_places[result]];
   return place.storage == Storage::kArgument && place.number == argument;
 }
 
 absl::Status Executable::run_alone(bool giving_up, std::span<const BufferRef> arguments,
                                    std::span<BufferRef> given_up, std::vector<BufferRef>& results,
                                    const CancelFlag* cancel) const {
+  return device_.stream().is_inline() ? run_here(giving_up, arguments, given_up, results, cancel)
+                                      : run_later(giving_up, arguments, given_up, results, cancel);
+}
+
+absl::Status Executable::run_later(bool giving_up, std::span<const BufferRef> arguments,
+                                   std::span<BufferRef> given_up, std::vector<BufferRef>& results,
+                                   const CancelFlag* cancel) const {
+  for (const BufferRef& a : arguments)
+    if (&a->memory() != &device_.memory())
+      return absl::InternalError(str_cat("an argument lies in the memory of ", a->memory().device().name(),
+                                         ", and the program runs on ", device_.name()));
+  Stream& stream = device_.stream();
+  stream.begin_run();
+  Point end;
+  absl::Status status;
+  {
+    // Also where an exception of a host callback leaves it.
+    const absl::Cleanup ends = [&] {
+      end = stream.end_run();
+      stream.keep(shared_from_this());
+    };
+    for (const BufferRef& a : arguments)
+      if (status.ok() && a->written()) status = stream.takes(a->written());
+    if (status.ok()) status = run_here(giving_up, arguments, given_up, results, cancel);
+  }
+  if (!status.ok()) return status;
+  const MemoryPlan& plan = giving_up ? *data_.giving_up : *data_.keeping;
+  for (size_t r = 0; r < results.size(); ++r)
+    if (plan.places[plan.result_places[r]].storage == Storage::kResult) results[r]->will_be_written(end);
+  return absl::OkStatus();
+}
+
+absl::Status Executable::run_here(bool giving_up, std::span<const BufferRef> arguments,
+                                  std::span<BufferRef> given_up, std::vector<BufferRef>& results,
+                                  const CancelFlag* cancel) const {
   const BorrowedFrame borrowed(*this, giving_up);
   Frame& frame = *borrowed;
   const MemoryPlan& plan = frame.plan;
@@ -324,8 +404,12 @@ absl::Status Executable::run_alone(bool giving_up, std::span<const BufferRef> ar
     if (!block.ok()) return block.status();
     made[r] = *std::move(block);
   }
-  for (size_t i = 0; i < taken.size(); ++i)
-    if (taken[i] >= 0) made[i] = std::move(given_up[taken[i]]);
+  const bool later = !device_.stream().is_inline();
+  for (size_t i = 0; i < taken.size(); ++i) {
+    if (taken[i] < 0) continue;
+    made[i] = std::move(given_up[taken[i]]);
+    if (later) made[i]->wait_for_uses();
+  }
   move_places(frame, taken, [&](int number) { return made[number]->address(); });
   // Where it fails, also by an exception of a host callback, what has not been written over goes back.
   absl::Cleanup give_back = [&] {
@@ -365,10 +449,11 @@ std::string Executable::describe() const {
     str_append(&out, "steps ", c.first, " to ", c.last, " together: ", c.block, " of ", c.rows,
                " rows at a time\n");
   int64_t results = 0;
-  for (const MemoryPlan::Result& r : memory_->results) results += r.bytes;
-  str_append(&out, "memory: ", memory_->results.size(), " results in ", results, " bytes, ",
-             memory_->parts.size(), " temporaries in an arena of ", memory_->whole_arena_bytes(),
-             " bytes, of which ", memory_->least_arena_bytes, " are held at one time\n");
+  for (const MemoryPlan::Result& r : data_.keeping->results) results += r.bytes;
+  const MemoryPlan& memory = *data_.keeping;
+  str_append(&out, "memory: ", memory.results.size(), " results in ", results, " bytes, ",
+             memory.parts.size(), " temporaries in an arena of ", memory.whole_arena_bytes(),
+             " bytes, of which ", memory.least_arena_bytes, " are held at one time\n");
   return out;
 }
 

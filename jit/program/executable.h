@@ -19,20 +19,21 @@
 #include "jit/client/client.h"
 #include "jit/program/frame.h"
 #include "jit/program/memory_plan.h"
+#include "jit/program/plan.h"
 #include "jit/program/step.h"
 
 namespace lamina::jit {
 
 struct RowChain;
 
-class Executable {
+class Executable : public std::enable_shared_from_this<Executable> {
  public:
   ~Executable();
   static absl::StatusOr<std::shared_ptr<const Executable>> compile(Device& device,
                                                                    const hlo::ComputationPtr& program);
 
-  // `arguments`: dense row-major buffers of the parameter types. Fills one buffer per result; a result may be
-  // the buffer of an argument.
+  // `arguments`: dense row-major buffers of the parameter types, in memory of the device. Fills one buffer
+  // per result, whose contents may still lie ahead; a result may be the buffer of an argument.
   absl::Status run(std::span<const BufferRef> arguments, std::vector<BufferRef>& results,
                    const CancelFlag* cancel = nullptr) const;
   // The same, where results may be written over arguments that nobody else holds; these references are then
@@ -52,7 +53,7 @@ class Executable {
   // In a frame inside that of `outer`.
   void start(Frame& frame, const Frame& outer, Address arena) const;
   absl::Status run_in(Frame& frame, const Binding& binding) const;
-  int64_t arena_bytes() const { return giving_up_->whole_arena_bytes(); }
+  int64_t arena_bytes() const { return data_.giving_up->whole_arena_bytes(); }
   // Whether `result` needs no destination if `argument` is writable: it is that argument, or written over it.
   bool keeps_in(int result, int argument) const;
   // Whether it is that argument, as it came.
@@ -62,14 +63,16 @@ class Executable {
   const hlo::Computation& program() const { return *program_; }
   const cluster::Plan& plan() const { return plan_; }
   // Of a run that gives no argument up.
-  const MemoryPlan& memory() const { return *memory_; }
+  const MemoryPlan& memory() const { return *data_.keeping; }
+  // All of it as data, but for what steps do.
+  const ProgramPlan& data() const { return data_; }
   std::span<const std::unique_ptr<Step>> steps() const { return steps_; }
   // Steps, one per line.
   std::string describe() const;
   // Bytes that a run takes from the allocator for its values, results included, known before it. Arguments
   // and the working memory of single steps (packed panels of a dot) do not count; results written over
   // arguments that are given up make it less.
-  int64_t peak_bytes() const { return memory_->block_bytes(); }
+  int64_t peak_bytes() const { return data_.keeping->block_bytes(); }
   // Whether every run is known to take microseconds.
   bool is_brief() const { return brief_; }
   // Runs that found no frame of an earlier one.
@@ -91,13 +94,18 @@ class Executable {
   std::unique_ptr<Frame> make_frame(const MemoryPlan& plan) const;
   absl::Status run_steps(Frame& frame) const;
   // `given_up`: empty, or the arguments.
+  absl::Status run_here(bool giving_up, std::span<const BufferRef> arguments, std::span<BufferRef> given_up,
+                        std::vector<BufferRef>& results, const CancelFlag* cancel) const;
+  // As run_here, on a stream that goes on after this returns.
+  absl::Status run_later(bool giving_up, std::span<const BufferRef> arguments, std::span<BufferRef> given_up,
+                         std::vector<BufferRef>& results, const CancelFlag* cancel) const;
   absl::Status run_alone(bool giving_up, std::span<const BufferRef> arguments, std::span<BufferRef> given_up,
                          std::vector<BufferRef>& results, const CancelFlag* cancel) const;
 
   Device& device_;
   hlo::ComputationPtr program_;
   cluster::Plan plan_;
-  std::unique_ptr<const MemoryPlan> memory_, giving_up_;
+  ProgramPlan data_;
   std::vector<BufferRef> constants_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<RowChain> chains_;  // in order

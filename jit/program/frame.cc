@@ -8,6 +8,8 @@ Frame::Frame(const MemoryPlan& of, Device& on, std::span<const BufferRef> consta
     if (plan.places[p].storage == Storage::kConstant) at[p] = constants[plan.places[p].number]->address();
 }
 
+Frame::Frame(const Frame& of, Device& on) : plan(of.plan), device(on), at(of.at.size()), step(of.step) {}
+
 void Frame::set_arena(std::array<Address, 2> blocks) {
   if (arena == blocks) return;  // most often they are those of the last run
   arena = blocks;

@@ -37,6 +37,8 @@ struct RunControl {
 
 struct Frame {
   Frame(const MemoryPlan& plan, Device& device, std::span<const BufferRef> constants);
+  // The same places, none of them known, for a device that does the work of another.
+  Frame(const Frame& of, Device& device);
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 

@@ -10,7 +10,7 @@
 namespace lamina::jit {
 namespace {
 
-constexpr std::string_view kStages[] = {"steps", "kernels", "ir", "assembly"};
+constexpr std::string_view kStages[] = {"steps", "plan", "kernels", "ir", "assembly"};
 
 using Used = std::pair<const KernelText*, std::string>;  // and by which steps
 
@@ -30,6 +30,16 @@ void collect(const Executable& executable, const std::string& path, std::vector<
   }
 }
 
+// The plan, and those of the programs inside its steps.
+std::string plan_text(const Executable& executable, const std::string& path) {
+  std::string text =
+      str_cat(path.empty() ? "" : str_cat("// step ", path, "\n"), to_string(executable.data()));
+  for (size_t i = 0; i < executable.steps().size(); ++i)
+    for (const Executable* inside : executable.steps()[i]->programs())
+      text += plan_text(*inside, path.empty() ? str_cat(i) : str_cat(path, " / ", i));
+  return text;
+}
+
 }  // namespace
 
 std::span<const std::string_view> listing_stages() { return kStages; }
@@ -42,6 +52,7 @@ absl::StatusOr<std::string> listing(const Executable& executable, std::string_vi
   }
   if (stage == "steps")
     return executable.describe() + cluster::report(executable.program(), executable.plan());
+  if (stage == "plan") return plan_text(executable, "");
   std::vector<Used> kernels;
   collect(executable, "", &kernels);
   const Target& target = executable.device().target();

@@ -11,8 +11,9 @@
 
 namespace lamina::jit {
 
-// "steps": what runs, the fusion groups and why others were not fused; "kernels": the kernel texts with their
-// schedules; "ir" and "assembly": what the code generator makes of them on this machine.
+// "steps": what runs, the fusion groups and why others were not fused; "plan": where values lie, what each
+// step reads and writes, and which steps it waits for; "kernels": the kernel texts with their schedules; "ir"
+// and "assembly": what the code generator makes of them on this machine.
 std::span<const std::string_view> listing_stages();
 
 // Kernels come once, in the order of the steps, those of loops and branches after the step that holds them,

@@ -12,6 +12,7 @@
 #include "hlo/graph.h"
 #include "jit/kernel/schedule.h"
 #include "jit/program/frame.h"
+#include "jit/program/plan.h"
 
 namespace lamina::jit {
 
@@ -36,7 +37,8 @@ struct RowAccess {
 class Step {
  public:
   virtual ~Step() = default;
-  // Has the device do it, on values where the frame says. Keeps no memory but the working memory of library
+  // Has the device do it, on values where the frame says, now or later: the frame serves other runs once this
+  // returns. Touches what its plan says and nothing else; keeps no memory but the working memory of library
   // routines.
   virtual absl::Status enqueue(Frame& frame) const = 0;
   // Element operations; where they are not known, enough for the watcher to be asked each time.
@@ -65,8 +67,12 @@ class Step {
   virtual std::vector<std::pair<int, int>> same_memory() const { return {}; }
   // Memory that it works in, besides what library routines take for themselves: bytes by part.
   virtual std::vector<int64_t> scratch_bytes() const { return {}; }
-  // `first_frame`: among the inner frames, that of its first program.
-  virtual void place(std::span<const int> of_slot, std::span<const int> scratch, int first_frame) = 0;
+  struct Placing {
+    std::span<const int> of_slot;
+    const StepPlan& plan;
+    int first_frame;  // among the inner frames, that of its first program
+  };
+  virtual void place(const Placing& placing) = 0;
 };
 
 }  // namespace lamina::jit

@@ -16,12 +16,12 @@ namespace lamina::jit {
 class Target {
  public:
   virtual const cluster::Costs& costs() const = 0;
-  // The step of a group that is no alias; null for a loop or branch that is left to the program
-  // (jit/program/control.h).
+  // The step of a group that is no alias; null for what is left to the program: loops and branches
+  // (jit/program/control.h), and what the host does (jit/program/host_call.h).
   virtual absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::Plan& plan, const cluster::Group& group,
                                                       const SlotOf& slot_of) const = 0;
   // One step in place of `steps`, its own, which may run in parts of `rows` rows: `block` rows at a time.
-  virtual std::unique_ptr<const Step> chain(std::span<const std::unique_ptr<Step>> steps, int64_t rows,
+  virtual std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,
                                             int64_t block) const = 0;
   // Listings of what a kernel becomes; Unavailable where there is no code generator.
   virtual absl::StatusOr<std::string> ir(const KernelText& kernel) const = 0;

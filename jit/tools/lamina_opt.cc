@@ -1,5 +1,5 @@
 // lamina-opt FILE [--passes=a,b] [--print-after-each] [--preset=full|canonical|short] [--stablehlo|--hlo]
-//            [--stage=steps|kernels|ir|assembly]
+//            [--stage=steps|plan|kernels|ir|assembly]
 //
 // Reads a program in text form (- for standard input), ours, StableHLO or XLA's HLO text (known by its first
 // word, HloModule), runs passes, prints the result in our form, in StableHLO or as XLA's text. Every step is
@@ -33,7 +33,7 @@ using jit::fail_parse;
 int usage(std::FILE* to, int code) {
   std::fputs(
       "usage: lamina-opt FILE [--passes=a,b,...] [--print-after-each] "
-      "[--preset=full|canonical|short] [--stablehlo|--hlo] [--stage=steps|kernels|ir|assembly]\n"
+      "[--preset=full|canonical|short] [--stablehlo|--hlo] [--stage=steps|plan|kernels|ir|assembly]\n"
       "       lamina-opt --ops\npasses:\n",
       to);
   for (const hlo::Pass& pass : hlo::passes())

@@ -50,8 +50,9 @@ STAGES: tuple[str, ...] = _core.LISTING_STAGES
 def listing(entry: int, stage: str = "steps") -> str:
     """What entry `entry` became: a `stage` of its way to machine code, as text.
 
-    "steps": what runs, the fusion groups and why others were not fused; "kernels": the text of each kernel, once,
-    with the schedule it has on this machine; "ir" and "assembly": what LLVM makes of them. KeyError if there is no
+    "steps": what runs, the fusion groups and why others were not fused; "plan": where values lie, what each step
+    reads and writes and which steps it waits for; "kernels": the text of each kernel, once, with the schedule it has
+    on this machine; "ir" and "assembly": what LLVM makes of them. KeyError if there is no
     such entry, ValueError if there is no such stage.
     """
     return _core.cache_listing(entry, stage)

@@ -10,6 +10,7 @@
 #include "hlo/isa.h"
 #include "hlo/narrow.h"
 #include "jit/cpu/client.h"
+#include "jit/fake/client.h"
 #include "jit/program/executable.h"
 #include "tests/jit/host_data.h"
 
@@ -47,7 +48,36 @@ inline bool makes_machine_code() {
 #endif
 }
 
-// On both tiers; on the interpreting one alone where there is no machine code.
+// On the fake device, in three orders: the bits of the CPU, and nothing that no order holds together.
+inline void check_on_fake(const ComputationPtr& program, std::span<const LiteralPtr> arguments,
+                          std::span<const LiteralPtr> want) {
+  jit::FakeClient& client = jit::FakeClient::get();
+  jit::Device& device = *client.devices()[0];
+  const auto exe = Executable::compile(device, program);
+  INFO(exe.status());
+  REQUIRE(exe.ok());
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    client.queues().set_seed(seed);
+    std::vector<BufferRef> in, out;
+    for (const LiteralPtr& a : arguments) in.push_back(*client.put(device, a->data(), a->bytes()));
+    absl::Status status = seed == 3 ? (*exe)->run_giving_up(in, out) : (*exe)->run(in, out);
+    in.clear();
+    std::vector<std::vector<std::byte>> got;
+    std::vector<jit::Client::Read> reads;
+    for (const BufferRef& b : out) {
+      got.emplace_back(static_cast<size_t>(b->bytes()));
+      reads.push_back({&*b, 0, b->bytes(), got.back().data()});
+    }
+    if (status.ok()) status = client.read(reads, nullptr);
+    INFO(status << "\n" << (*exe)->describe() << to_string((*exe)->data()));
+    REQUIRE(status.ok());
+    for (size_t i = 0; i < out.size(); ++i) CHECK(same_bits(*want[i], got[i].data()));
+  }
+  client.queues().drain();
+  CHECK(client.queues().take_violations() == std::vector<std::string>());
+}
+
+// On both tiers; on the interpreting one alone where there is no machine code. And on the fake device.
 inline void check_program(const ComputationPtr& program, std::span<const LiteralPtr> arguments) {
   const auto want = evaluate(*program, arguments);
   REQUIRE(want.ok());
@@ -77,6 +107,7 @@ inline void check_program(const ComputationPtr& program, std::span<const Literal
   }
   jit::CpuClient::get().kernels().set_compiling(true);
   jit::CpuClient::get().kernels().set_eager(false);
+  check_on_fake(program, arguments, *want);
   if (makes_machine_code()) CHECK(jit::CpuClient::get().kernels().unavailable() == "");
 }
 

@@ -1,8 +1,5 @@
 #include "jit/client/memory.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +9,7 @@
 
 #include "jit/client/checked.h"
 #include "jit/client/client.h"
+#include "tests/jit/fork_child.h"
 #include "tests/jit/host_data.h"
 
 using namespace lamina::jit;
@@ -37,7 +35,7 @@ struct CountedBlocks final : BlockSource {
 // Memories are never destroyed.
 struct Place {
   CountedBlocks& source = *new CountedBlocks;
-  Memory& memory = *new Memory(host(), source);
+  Memory& memory = *new Memory(host(), source, host_device().stream());
 };
 
 }  // namespace
@@ -236,23 +234,14 @@ TEST_CASE("a child of fork goes on with the blocks of its thread", "[memory]") {
       if (!memory.allocate(100).ok()) std::abort();
   });
   { auto kept = memory.allocate(100); }
-  for (int i = 0; i < 20; ++i) {
-    const pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      alarm(20);
+  for (int i = 0; i < 20; ++i)
+    lamina::testing::check_in_child([&] {
       const int64_t hits = memory.stats().thread_hits;
-      bool ok =
+      const bool ok =
           memory.allocate(100).ok() && memory.allocate(3000).ok() && memory.stats().thread_hits == hits + 1;
       memory.trim();
-      ok = ok && memory.allocate(100).ok();
-      _exit(ok ? 0 : 1);
-    }
-    int status = -1;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    REQUIRE(WIFEXITED(status));
-    REQUIRE(WEXITSTATUS(status) == 0);
-  }
+      return ok && memory.allocate(100).ok();
+    });
   stop = true;
   busy.join();
 }

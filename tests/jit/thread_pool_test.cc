@@ -1,6 +1,5 @@
 #include "jit/cpu/thread_pool.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "jit/client/cancel.h"
 #include "jit/client/client.h"
 #include "jit/client/threads.h"
+#include "tests/jit/fork_child.h"
 
 using namespace lamina::jit;
 
@@ -161,22 +161,13 @@ TEST_CASE("a child of fork has a working pool and memory, a hundred times over")
       });
     }
   });
-  for (int i = 0; i < 100; ++i) {
-    const pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      alarm(20);
+  for (int i = 0; i < 100; ++i)
+    lamina::testing::check_in_child([&] {
       std::atomic<int64_t> sum{0};
-      if (pool.started_threads() != 0) _exit(2);
+      if (pool.started_threads() != 0) return false;
       pool.parallel_for(10, [&](int64_t t) { sum += t; });
-      const bool ok = sum == 45 && pool.started_threads() == 1 && memory.allocate(5000).ok();
-      _exit(ok ? 0 : 1);
-    }
-    int status = -1;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    REQUIRE(WIFEXITED(status));
-    REQUIRE(WEXITSTATUS(status) == 0);
-  }
+      return sum == 45 && pool.started_threads() == 1 && memory.allocate(5000).ok();
+    });
   stop = true;
   busy.join();
 }

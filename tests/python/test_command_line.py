@@ -61,8 +61,9 @@ def test_explain(script):
 def test_every_stage_of_an_entry_is_shown(script):
     seen = {
         stage: lamina("cache", "explain", "--stage", stage, "last", script).stdout
-        for stage in ("kernels", "ir", "assembly")
+        for stage in ("plan", "kernels", "ir", "assembly")
     }
+    assert "place p0: " in seen["plan"] and "step 0: loop" in seen["plan"] and " writes p" in seen["plan"]
     assert seen["kernels"].startswith("// step 0\nkernel 1 parallel 1 reduce 0")
     assert seen["kernels"].rstrip().endswith("end\nschedule cpu reduce=along")
     assert "define i32 @lamina_kernel" in seen["ir"]
@@ -88,7 +89,9 @@ def test_kernels_of_loops_and_branches_are_listed_under_their_steps():
     assert compiled.as_text("steps").startswith("step 0: scan of 3")
     (entry,) = (e["id"] for e in lm.cache.entries() if "test_command_line" in e["where"])
     assert lm.cache.listing(entry, "kernels") == text
-    with pytest.raises(ValueError, match="there is no stage 'llvm'; there are steps, kernels, ir, assembly"):
+    with pytest.raises(
+        ValueError, match="there is no stage 'llvm'; there are steps, plan, kernels, ir, assembly"
+    ):
         lm.cache.listing(entry, "llvm")
     with pytest.raises(KeyError):
         lm.cache.listing(10**9)

@@ -13,7 +13,8 @@ ALLOWED = {
     "lazy": {"lazy", "lamina", "jit", "trace", "cluster", "hlo"},
     "python": {"python", "lazy", "lamina", "jit", "trace", "cluster", "hlo"},
 }
-# The rooms of jit/: what each sees of the others. Nobody but the tools sees a device's room.
+# The rooms of jit/: what each sees of the others. Nobody but the tools sees a device's room, and the fake
+# device, which has the CPU do its work.
 ROOMS = {
     "kernel": {"kernel"},
     "client": {"client"},
@@ -21,10 +22,11 @@ ROOMS = {
     "program": {"program", "kernel", "client"},
     "cpu": {"cpu", "program", "codegen", "kernel", "client"},
     "cuda": {"cuda", "program", "codegen", "kernel", "client"},
-    "tools": {"tools", "cpu", "cuda", "program", "codegen", "kernel", "client"},
+    "fake": {"fake", "cpu", "program", "kernel", "client"},
+    "tools": {"tools", "cpu", "cuda", "fake", "program", "codegen", "kernel", "client"},
 }
 # Beside the rooms lies the list of the clients there are.
-CLIENTS = re.compile(r"^jit/(client|cpu|cuda)/client\.h$")
+CLIENTS = re.compile(r"^jit/(client|cpu|cuda|fake)/client\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CUDA_HEADER = re.compile(r"^(cuda\w*\.h|cuda/|cublas\w*\.h|cudnn\w*\.h|nvJitLink\w*\.h|nvrtc\w*\.h)")
 LLVM_HEADER = re.compile(r"^llvm(-c)?/")

@@ -15,6 +15,7 @@
 #include "hlo/verifier.h"
 #include "jit/client/threads.h"
 #include "jit/cpu/client.h"
+#include "jit/fake/client.h"
 #include "jit/program/executable.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
@@ -76,6 +77,48 @@ Results run_executable(const ComputationPtr& program, Arguments arguments, const
         std::memcmp(host_data(buffers[i]), arguments[i]->data(), arguments[i]->bytes()) != 0)
       return absl::InternalError(str_cat("argument ", i, " was written"));
   return out;
+}
+
+// On the fake device, whose queues run in the order of the seed; an op or two are left to the host.
+Results run_fake(const ComputationPtr& program, Arguments arguments, uint64_t seed,
+                 const Settings& settings) {
+  ScopedSettings scope(settings);
+  jit::FakeClient& client = jit::FakeClient::get();
+  jit::Device& device = *client.devices()[seed % 2];
+  client.queues().set_seed(seed);
+  client.refuse(seed % 3 == 0 ? std::vector<Op>{Op::dot_general, Op::sort, Op::gather} : std::vector<Op>());
+  const auto executable = jit::Executable::compile(device, program);
+  client.refuse({});
+  if (!executable.ok()) return executable.status();
+  std::vector<jit::BufferRef> buffers, results;
+  for (const LiteralPtr& a : arguments) {
+    auto buffer = client.put(device, a->data(), a->bytes());
+    if (!buffer.ok()) return buffer.status();
+    buffers.push_back(*std::move(buffer));
+  }
+  const bool giving_up = seed % 5 == 0;
+  if (absl::Status s =
+          giving_up ? (*executable)->run_giving_up(buffers, results) : (*executable)->run(buffers, results);
+      !s.ok())
+    return s;
+  std::vector<std::shared_ptr<Literal>> read;
+  std::vector<jit::Client::Read> reads;
+  const auto add = [&](const Type* type, const jit::BufferRef& from) {
+    read.push_back(std::make_shared<Literal>(type));
+    reads.push_back({&*from, 0, type->bytes(), read.back()->data()});
+  };
+  for (size_t i = 0; i < results.size(); ++i) add(program->roots()[i].type(), results[i]);
+  for (size_t i = 0; i < arguments.size() && !giving_up; ++i) add(arguments[i]->type(), buffers[i]);
+  if (absl::Status s = client.read(reads, nullptr); !s.ok()) return s;
+  buffers.clear();
+  results.clear();
+  client.queues().drain();
+  for (const std::string& v : client.queues().take_violations()) return absl::InternalError(v);
+  for (size_t i = 0; i < arguments.size() && !giving_up; ++i)
+    if (std::memcmp(read[read.size() - arguments.size() + i]->data(), arguments[i]->data(),
+                    static_cast<size_t>(arguments[i]->bytes())) != 0)
+      return absl::InternalError(str_cat("argument ", i, " was written"));
+  return Literals(read.begin(), read.begin() + static_cast<ptrdiff_t>(program->roots().size()));
 }
 
 // Prints, parses and evaluates.
@@ -264,6 +307,7 @@ std::vector<SmithExecutor> smith_executors(const std::string& llvm_path) {
   };
   add("interpreted", SmithGroup::kRun, interpreted, plain);
   add("two threads", SmithGroup::kRun, threaded, plain);
+  add("fake device", SmithGroup::kRun, interpreted, run_fake);
   add("compiled", SmithGroup::kRun, compiled, plain);
   add("cut anywhere", SmithGroup::kRun, interpreted, run_cut);
   add("lazy", SmithGroup::kRun, interpreted, run_lazily);

@@ -1,0 +1,19 @@
+#include "jit/client/client.h"
+
+#include <vector>
+
+namespace lamina::jit {
+
+absl::StatusOr<BufferRef> bring(Device& device, const BufferRef& from) {
+  Client& client = from->memory().client();
+  if (&from->memory() == &device.memory()) return from;
+  if (&client == &device.client()) return client.copy_across(device, from);
+  const int64_t bytes = from->bytes();
+  if (const std::byte* in_place = client.view(*from)) return device.client().put(device, in_place, bytes);
+  std::vector<std::byte> staging(static_cast<size_t>(bytes));
+  const Client::Read all{from.operator->(), 0, bytes, staging.data()};
+  if (absl::Status s = client.read({&all, 1}, nullptr); !s.ok()) return s;
+  return device.client().put(device, staging.data(), bytes);
+}
+
+}  // namespace lamina::jit
