@@ -117,6 +117,28 @@ TEMPLATE_TEST_CASE("a program runs on a device, and its results are read there",
   for (size_t i = 0; i < got.size(); ++i) REQUIRE(got[i] == 2 * static_cast<int32_t>(i + 1));
 }
 
+TEMPLATE_TEST_CASE("programs run on every device, on values that come from another", "[client]", InlineCpu,
+                   Fake) {
+  BufferRef value = put(*TestType::client().devices()[0], numbers(1));
+  int32_t factor = 1;
+  for (int round = 0; round < 2; ++round)
+    for (Device* device : TestType::client().devices()) {
+      const auto program = *Executable::compile(*device, doubled(1000));
+      std::vector<BufferRef> in{*bring(*device, value)}, out;
+      CHECK((in[0] == value) == (&value->memory() == &device->memory()));
+      REQUIRE(program->run(in, out).ok());
+      value = out[0];
+      factor *= 2;
+      CHECK(&value->memory() == &device->memory());
+      CHECK(*find_device(device->name()) == device);
+    }
+  CHECK(read_back(value->memory().device(), value)[9] == 10 * factor);
+  const BufferRef here = *bring(host_device(), value);
+  CHECK(read_back(host_device(), here)[9] == 10 * factor);
+  CHECK(find_device("fake").ok());
+  CHECK(find_device("moon").status().message().find("there is no device 'moon'; there are cpu:0") == 0);
+}
+
 TEMPLATE_TEST_CASE("runs one after the other use one frame, and nothing of it stays", "[client]", InlineCpu,
                    Fake) {
   Device& device = *TestType::client().devices()[0];
