@@ -253,7 +253,10 @@ class Plan:
                 axis += 1
             elif k.dtype.kind == "b":
                 mask = _mask_values(k)
-                if tuple(mask.shape) != tuple(shape[axis : axis + mask.ndim]):
+                # As in NumPy, a mask of no elements chooses none along any axis.
+                if any(n not in (0, d) for n, d in zip(mask.shape, shape[axis:], strict=False)) or (
+                    mask.ndim > len(shape) - axis
+                ):
                     raise IndexError(
                         f"a boolean mask of shape {tuple(mask.shape)} does not match the array's shape "
                         f"{tuple(shape)} at axis {axis}"

@@ -199,3 +199,15 @@ def test_errors_of_values_and_traces():
         lm.jit(lambda a: a[a > 5])(X)
     with pytest.raises(ValueError, match="mode"):
         lnp.array(X).at[0].set(1, mode="no")
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (3, 0), (0, 0), (0, 5), (2,), (3, 3), (0, 4, 1)], ids=str)
+def test_masks_of_no_elements_are_numpys(shape):
+    x, mask = np.arange(12.0).reshape(3, 4), np.zeros(shape, bool)
+    try:
+        want = x[mask]
+    except IndexError:
+        with pytest.raises(IndexError, match=r"boolean mask|indices"):
+            lnp.array(x)[lnp.array(mask)]
+    else:
+        np.testing.assert_array_equal(lnp.array(x)[lnp.array(mask)], want)

@@ -55,6 +55,8 @@ def test_values_are_scipys(n, kind):
         assert np.abs(np.tril(t, -2 if output == "real" and kind == "f" else -1)).max(initial=0) < 1e-12
     t, z = (np.asarray(x) for x in sl.rsf2csf(*sl.schur(a)))
     close(z @ t @ adjoint(z), a + 0 * t)
+    for mine, theirs in zip(sl.rsf2csf(*reference.schur(a)), reference.rsf2csf(*reference.schur(a))):
+        close(mine, theirs)
     h, q = (np.asarray(x) for x in sl.hessenberg(a, calc_q=True))
     close(q @ h @ adjoint(q), a)
     close(adjoint(q) @ q, np.eye(n, dtype=a.dtype))
@@ -228,3 +230,14 @@ def test_options_that_are_wrong_say_so():
     ]:
         with pytest.raises(ValueError, match=word):
             f()
+
+
+def test_complex_schur_forms_broadcast():
+    random = np.random.default_rng(0)
+    t, z = random.normal(size=(3, 4, 4)), random.normal(size=(4, 4))
+    mine = [np.asarray(x) for x in sl.rsf2csf(t, z)]
+    for i in range(3):
+        for got, want in zip(mine, reference.rsf2csf(t[i], z)):
+            np.testing.assert_allclose(got[i], want, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match=r"of one size, not \(3, 4, 4\) and \(3, 3\)"):
+        sl.rsf2csf(t, z[:3, :3])

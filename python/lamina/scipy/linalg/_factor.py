@@ -6,15 +6,17 @@ from typing import Any
 
 from lamina import _core
 from lamina._core import Tensor
-from lamina._indexing import getitem, reshape
+from lamina._indexing import broadcast, broadcast_shapes, getitem, reshape
 from lamina._tensor import describe, to_tensor
 from lamina.lax import linalg as lax_linalg
 from lamina.lax.linalg import LinAlgError, adjoint, transposed
 from lamina.numpy import linalg
 from lamina.numpy._common import iota, promote_inexact
 from lamina.numpy._creation import eye, tril, triu
-from lamina.numpy._elementwise import conj
+from lamina.numpy._dtypes import finfo
+from lamina.numpy._elementwise import conj, sqrt, where
 from lamina.numpy._linear import matmul
+from lamina.numpy._shape import stack
 
 
 def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
@@ -408,10 +410,31 @@ def _complex(x: Tensor) -> Tensor:
 
 
 def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Tensor, Tensor]:
-    """The triangular complex Schur form from the real one: Z T Z^H stays. No derivative."""
-    t, z = promote_inexact(T, Z)
-    triangle, q = lax_linalg.schur(_complex(t))
-    return triangle, matmul(_complex(z), q)
+    """The triangular complex Schur form from the real one: Z T Z^H stays. Leading dimensions broadcast.
+
+    One rotation for each element below the diagonal, from the last one up, as in SciPy. ValueError for matrices that
+    are not square or of two sizes.
+    """
+    t, z = (_complex(x) for x in promote_inexact(T, Z))
+    n = t.shape[-1] if t.ndim else 0
+    if t.shape[-2:] != (n, n) or z.shape[-2:] != (n, n):
+        raise ValueError(f"rsf2csf: T and Z are square, of one size, not {t.shape} and {z.shape}")
+    lead = broadcast_shapes(t.shape[:-2], z.shape[:-2])
+    t, z = broadcast(t, (*lead, n, n)), broadcast(z, (*lead, n, n))
+    eps = finfo(t.dtype).eps
+    for m in range(n - 1, 0, -1):
+        low, two, rest = t[..., m, m - 1], slice(m - 1, m + 1), slice(m - 1, None)
+        corner, last = t[..., m - 1, m - 1], t[..., m, m]
+        shift = linalg.eigvals(t[..., two, two])[..., 0] - last
+        turns = abs(low) > eps * (abs(corner) + abs(last))
+        size = where(turns, sqrt(abs(shift) ** 2 + abs(low) ** 2), 1.0)
+        c, s = where(turns, shift / size, 1.0), where(turns, low / size, 0.0)
+        g = stack([stack([conj(c), s], -1), stack([-s, c], -1)], -2)
+        t = t.at[..., two, rest].set(matmul(g, t[..., two, rest]))
+        t = t.at[..., : m + 1, two].set(matmul(t[..., : m + 1, two], adjoint(g)))
+        z = z.at[..., two].set(matmul(z[..., two], adjoint(g)))
+        t = t.at[..., m, m - 1].set(0)
+    return t, z
 
 
 def hessenberg(a: Any, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
