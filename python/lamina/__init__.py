@@ -9,9 +9,13 @@ from lamina._checks import checks, debug_nans
 from lamina._core import Tensor
 from lamina._custom import closure_convert, custom_gradient, custom_jvp, custom_vjp
 from lamina._devices import (
+    Device,
     default_backend,
+    default_device,
+    device_count,
     device_get,
     device_put,
+    devices,
     ensure_compile_time_eval,
     named_call,
     named_scope,
@@ -45,6 +49,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array",
+    "Device",
     "Jitted",
     "Ref",
     "ShapeDtype",
@@ -65,9 +70,12 @@ __all__ = [
     "debug",
     "debug_nans",
     "default_backend",
+    "default_device",
     "default_dtypes",
+    "device_count",
     "device_get",
     "device_put",
+    "devices",
     "disable_jit",
     "effects_barrier",
     "empty_ref",

@@ -135,7 +135,7 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
         raise TypeError(f"from_dlpack needs an object with __dlpack__, not {type(x).__name__}")
     from lamina import _devices
 
-    _devices.check(device)
+    _devices.find(device)
     where = getattr(x, "__dlpack_device__", lambda: (1, 0))()
     if int(where[0]) != 1:
         raise TypeError("only arrays in CPU memory can be taken over through DLPack")
@@ -157,10 +157,10 @@ def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
 
 
 def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
-    """A copy on `device`, which can only be "cpu"."""
+    """A copy on `device`. ValueError where there is no such device (see `lamina.devices`)."""
     from lamina import _devices
 
-    _devices.check(device)
+    _devices.find(device)
     return _core.set_weak(self, self.weak_type)
 
 
@@ -238,6 +238,8 @@ def matrix_transpose(self: Tensor) -> Tensor:
 
 def install() -> None:
     """Attaches what is above to the Tensor type."""
+    from lamina import _devices
+
     Tensor.__array_ufunc__ = array_ufunc
     Tensor.__array_function__ = array_function
     Tensor.__dlpack__ = dlpack
@@ -249,5 +251,7 @@ def install() -> None:
         setattr(Tensor, f"__{f.__name__}__", _whole(f))
     Tensor._repr_html_ = html
     Tensor.to_device = to_device
-    Tensor.device = property(lambda self: "cpu")
+    Tensor.device = property(lambda self: _devices.find(None))
+    Tensor.devices = lambda self: {self.device}
+    Tensor.is_ready = lambda self: _core.is_computed(self)
     Tensor.mT = property(matrix_transpose)

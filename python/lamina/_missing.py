@@ -14,9 +14,6 @@ _KEYS = "random numbers come from explicit keys: "
 # Names of NumPy, JAX and PyTorch that are not here, by the module that they are asked of.
 _INSTEAD: dict[str, dict[str, str]] = {
     "lamina": {
-        "Device": _DEVICES,
-        "device_count": _DEVICES,
-        "devices": _DEVICES,
         "live_arrays": "lamina.cache.show tells what is compiled; memory belongs to the Tensors that you hold",
         "pmap": "use lamina.vmap, with an axis_name for collectives: there is one device",
     },
@@ -69,8 +66,6 @@ _INSTEAD: dict[str, dict[str, str]] = {
         "cpu": "it is on the CPU; x.numpy() is the NumPy array",
         "cuda": _DEVICES,
         "detach": "use lamina.lax.stop_gradient(x)",
-        "device": _DEVICES,
-        "devices": _DEVICES,
         "dim": "use x.ndim",
         "double": "use x.astype('float64')",
         "dump": "use lamina.numpy.save",

@@ -54,7 +54,7 @@ def asarray(a: Any, dtype: Any = None, copy: bool | None = None, *, device: Any 
 
     With ``copy=False`` arrays of other libraries are taken over as in `from_dlpack`. ValueError where that takes a copy.
     """
-    _devices.check(device)
+    _devices.find(device)
     if copy is False and not isinstance(a, Tensor):
         try:
             t = from_dlpack(a, copy=False)
@@ -98,20 +98,20 @@ def fromfunction(function: Callable[..., Any], shape: Sequence[int], dtype: Any 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """An array of `fill_value`, which is broadcast to `shape`."""
-    _devices.check(device)
+    _devices.find(device)
     v = in_type(fill_value, dtype)
     return _core.set_weak(broadcast(v, shape_of(shape)), False)
 
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """An array of zeros (float32 unless told)."""
-    _devices.check(device)
+    _devices.find(device)
     return full_of(0, dtypes.name_of(dtype or default_float()), shape_of(shape))
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """An array of ones (float32 unless told)."""
-    _devices.check(device)
+    _devices.find(device)
     return full_of(1, dtypes.name_of(dtype or default_float()), shape_of(shape))
 
 
@@ -127,13 +127,13 @@ def _like(a: Any, dtype: Any, shape: Any) -> tuple[str, list[int]]:
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:
     """Zeros of a's shape and type, unless told otherwise."""
-    _devices.check(device)
+    _devices.find(device)
     return full_of(0, *_like(a, dtype, shape))
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:
     """Ones of a's shape and type, unless told otherwise."""
-    _devices.check(device)
+    _devices.find(device)
     return full_of(1, *_like(a, dtype, shape))
 
 
@@ -150,7 +150,7 @@ def arange(
     start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None
 ) -> Tensor:
     """start, start + step, ... below stop. The numbers must be known, since they give the length."""
-    _devices.check(device)
+    _devices.find(device)
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
@@ -202,7 +202,7 @@ def linspace(
     device: Any = None,
 ) -> Any:
     """`num` values at equal distances from start to stop (may be arrays); the last one is exactly stop."""
-    _devices.check(device)
+    _devices.find(device)
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"linspace needs num >= 0, not {num}")
@@ -278,7 +278,7 @@ def geomspace(
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Tensor:
     """Ones on the k-th diagonal of an N x M array of zeros."""
-    _devices.check(device)
+    _devices.find(device)
     shape, k = shape_of((N, N if M is None else M)), operator.index(k)
     k = min(max(k, -shape[0]), shape[1])  # beyond, there is no diagonal
     mask = ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction="EQ")

@@ -28,15 +28,15 @@ class Info:
 
     def default_device(self) -> Any:
         """The device that arrays are made on when none is named."""
-        return _devices.NAMES[0]
+        return _devices.find(None)
 
     def devices(self) -> list[Any]:
         """Every device."""
-        return list(_devices.NAMES)
+        return list(_devices.devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, dtypes.DType]:
         """The element types that nothing else decides (see `lamina.default_dtypes`), by kind."""
-        _devices.check(device)
+        _devices.find(device)
         return {
             "real floating": dtypes.TABLE[default_float()],
             "complex floating": dtypes.canonical(complex),
@@ -46,7 +46,7 @@ class Info:
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, dtypes.DType]:
         """The standard's element types of a kind, as `isdtype` takes it (None: all), by name."""
-        _devices.check(device)
+        _devices.find(device)
         return {n: dtypes.TABLE[n] for n in _STANDARD if kind is None or isdtype(n, kind)}
 
 

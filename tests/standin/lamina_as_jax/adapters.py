@@ -306,6 +306,11 @@ def making_arrays(f: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def device_put(x: Any, device: Any = None, **options: Any) -> Any:
+    """All shardings are of the one device."""
+    return lm.device_put(x)
+
+
 def copy_to_host_async(x: Any) -> Any:
     """There is one memory."""
     for leaf in lm.tree.tree_leaves(x):

@@ -150,7 +150,7 @@ def _jax() -> None:
         "process_index": lambda backend=None: 0,
         "process_count": lambda backend=None: 1,
         "float0": adapters.FLOAT0,
-        "device_put": adapters.making_arrays(lm.device_put),
+        "device_put": adapters.making_arrays(adapters.device_put),
         "disable_jit": lm.disable_jit,
     }
     own["checkpoint_policies"] = lm.checkpoint_policies
