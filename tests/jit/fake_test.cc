@@ -361,7 +361,7 @@ TEST_CASE("planted: two runs in the memory of one", "[fake][planted]") {
   CHECK(found("nothing orders a write"));
 }
 
-// Last: the device stays lost.
+// In a process of its own: the device stays lost.
 TEST_CASE("a lost device says so, and others go on", "[.][fake_lost]") {
   const Clean clean;
   const Program p = compiled(program());
