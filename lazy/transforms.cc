@@ -274,11 +274,55 @@ std::vector<Lazy> recorded_vmap(const FlatFunction& f, const std::vector<Lazy>& 
   return from_carriers(std::move(out), outputs.types);
 }
 
-std::vector<Lazy> recorded_checkpoint(const FlatFunction& f, const std::vector<Lazy>& args) {
+// The nodes that `kept` chooses among those between `inputs` and `outputs`.
+std::vector<hlo::Node*> chosen(const std::vector<Value>& outputs, const std::vector<Value>& inputs,
+                               const KeptNodes& kept) {
+  HashSet<const hlo::Node*> between, known;
+  for (const Value& v : inputs) known.insert(v.node());
+  between = known;
+  std::vector<hlo::Node*> nodes, out;
+  auto stop = [](const hlo::Node& n, void* k) { return static_cast<decltype(known)*>(k)->contains(&n); };
+  for (hlo::Node* n : hlo::postorder(outputs, stop, &known)) {
+    const auto depends = [&](const hlo::Operand& o) { return between.contains(o.node()); };
+    if (known.contains(n) || !std::any_of(n->operands().begin(), n->operands().end(), depends)) continue;
+    between.insert(n);
+    if (n->num_results() == 1) nodes.push_back(n);
+  }
+  const std::vector<bool> marks = kept(nodes);
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (marks.at(i)) out.push_back(nodes[i]);
+  return out;
+}
+
+std::vector<Lazy> recorded_checkpoint(const FlatFunction& f, const std::vector<Lazy>& args,
+                                      const KeptNodes& kept) {
   std::optional<hlo::GraphLock> lock;
   const EffectsWait wait;
   const Opened open(lock, f, args);
-  std::vector<Value> out = check(trace::checkpoint(open.with_token(), open.points, carriers_of(args)));
+  // A value that is kept is an argument of the regions behind it, and the result of one of its own.
+  std::vector<Value> inputs = open.points, values = carriers_of(args);
+  const auto region_of = [&](const std::vector<Value>& outputs) {
+    HashSet<const hlo::Node*> reached;
+    auto stop = [](const hlo::Node& n, void* all) {
+      const auto& cut = *static_cast<const std::vector<Value>*>(all);
+      return std::any_of(cut.begin(), cut.end(), [&](const Value& v) { return v.node() == &n; });
+    };
+    for (const hlo::Node* n : hlo::postorder(outputs, stop, &inputs)) reached.insert(n);
+    std::vector<Value> used, given;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (reached.contains(inputs[i].node())) {
+        used.push_back(inputs[i]);
+        given.push_back(values[i]);
+      }
+    return check(trace::checkpoint(outputs, used, given));
+  };
+  if (kept && !open.token)
+    for (hlo::Node* n : chosen(open.values, open.points, kept)) {
+      Value made = region_of({Value(n)}).at(0);
+      inputs.emplace_back(n);
+      values.push_back(std::move(made));
+    }
+  std::vector<Value> out = region_of(open.with_token());
   open.take_token(out);
   return from_carriers(std::move(out), open.outputs);
 }
@@ -291,8 +335,8 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
       [&] { return recorded_vmap(f, args, batched, size, lanes_differ, std::move(axis_name)); });
 }
 
-std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args) {
-  return then_effects([&] { return recorded_checkpoint(f, args); });
+std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, const KeptNodes& kept) {
+  return then_effects([&] { return recorded_checkpoint(f, args, kept); });
 }
 
 hlo::ComputationPtr region(const FlatFunction& f, const std::vector<Typed>& types,

@@ -47,8 +47,12 @@ VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals);
 std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, const std::vector<bool>& batched,
                        int64_t size, std::vector<bool>* lanes_differ = nullptr, std::string axis_name = {});
 
-// Outputs of f as one region that reverse mode computes again instead of keeping.
-std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args);
+// Outputs of f as one region that reverse mode computes again instead of keeping. Of the nodes of one result
+// between arguments and outputs, in the order of their computation, `kept` says which it keeps; not where f
+// has effects, whose region is one.
+using KeptNodes = std::function<std::vector<bool>(std::span<hlo::Node* const> nodes)>;
+std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args,
+                             const KeptNodes& kept = {});
 
 // A region for control flow: f on parameters of the given types. Values it uses from outside are appended to
 // `captured` and become further parameters. Unless `carriers`, weak values go in and out rounded. With

@@ -65,6 +65,21 @@ py::dict attributes(const hlo::Node& node) {
   return out;
 }
 
+// Of the nodes of a checkpointed function: what `choose` says of (op, types of operands, attributes, type,
+// number) of each. The number is that of `value_id`.
+lazy::KeptNodes kept_nodes(const py::function& choose) {
+  return [choose](std::span<hlo::Node* const> nodes) {
+    py::list described;
+    for (hlo::Node* n : nodes) {
+      py::list operands;
+      for (size_t i = 0; i < n->operands().size(); ++i) operands.append(type_object(n->operand_type(i)));
+      described.append(py::make_tuple(std::string(hlo::op_def(n->op()).name), operands, attributes(*n),
+                                      type_object(hlo::Value(n).type()), reinterpret_cast<uintptr_t>(n)));
+    }
+    return choose(described).cast<std::vector<bool>>();
+  };
+}
+
 // (types of the parameters, equations, numbers of the results). Values are numbered: the parameters, then the
 // results of equation after equation. An equation is (op, numbers of its operands, attributes, types of its
 // results, file, line).
@@ -120,6 +135,19 @@ void add_equations(py::module_& m) {
       "(program, arrays from outside, which results are weak, whether it has effects) of f on parameters of "
       "types (dtype, shape, weak). The parameters are those, a token if there are effects, and those of the "
       "arrays; a token is also the last result then.");
+  m.def(
+      "checkpoint",
+      [](const py::function& f, const py::sequence& args, const py::object& choose) {
+        return to_list(lazy::checkpoint(flat(f), from_sequence(args),
+                                        choose.is_none() ? lazy::KeptNodes() : kept_nodes(choose)));
+      },
+      py::arg("f"), py::arg("args"), py::arg("choose") = py::none(),
+      "Outputs of f that reverse mode computes again. `choose` gives for a list of (op, types of operands, "
+      "attributes, type, value_id), one for each node, which of them it keeps.");
+  m.def(
+      "value_id",
+      [](const py::object& x) { return reinterpret_cast<uintptr_t>(lazy_of(x.ptr()).value.node()); },
+      "Equal for what is one value, while it lives.");
   m.def(
       "program_id", [](const lazy::Program& p) { return reinterpret_cast<uintptr_t>(p.computation().get()); },
       "Equal for programs that compute the same, as long as they live.");

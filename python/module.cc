@@ -480,9 +480,6 @@ void add_transforms(py::module_& m) {
         to_list(lazy::vmap(flat(f), from_sequence(args), batched, size, &lanes_differ, std::move(axis_name)));
     return py::make_tuple(std::move(results), lanes_differ);
   });
-  m.def("checkpoint", [](const py::function& f, const py::sequence& args) {
-    return to_list(lazy::checkpoint(flat(f), from_sequence(args)));
-  });
   py::class_<Region>(m, "Region")
       .def_property_readonly("captured", [](const Region& r) { return to_list(r.captured); })
       .def_property_readonly("result_weak",

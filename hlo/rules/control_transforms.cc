@@ -167,6 +167,12 @@ Value takes_last(Builder& b, const Value& index, size_t k) {
                b.compare(index, b.full_like(index, static_cast<double>(k)), "GE"));
 }
 
+// The same values, of which lanes that take another branch have no derivative in this one: it may be infinite
+// there (the root of 0), and infinity times the zero that comes from the select of the results is NaN.
+Value derived_here(Builder& b, const Value& here, const Value& x) {
+  return has_tangent(x.type()) ? select_lanes(b, here, x, b.stop_gradient(x)) : x;
+}
+
 // Lanes that choose different branches: all branches run, each lane takes its own. Loops in a branch run for
 // its lanes only.
 BatchResult case_batch_index(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
@@ -177,12 +183,15 @@ BatchResult case_batch_index(Builder& b, const Node& node, Ops x, Marks batched,
     ComputationPtr branch = branches[k];
     Values operands(x.begin() + 1, x.end());
     Mask marks = operand_marks(batched);
-    Value here = last ? Value() : b.compare(x[0], b.full_like(x[0], static_cast<double>(k)), "EQ");
+    const Value here =
+        last ? takes_last(b, x[0], k) : b.compare(x[0], b.full_like(x[0], static_cast<double>(k)), "EQ");
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (marks[i]) operands[i] = derived_here(b, here, operands[i]);
     if (guard) {
       absl::StatusOr<ComputationPtr> with_flag = guarded(*branch);
       if (!get_or_fail(b, with_flag)) return out;
       branch = *std::move(with_flag);
-      operands.push_back(last ? takes_last(b, x[0], k) : here);
+      operands.push_back(here);
       marks.push_back(true);
     }
     const BatchResult r = batch_graph(b, branch->roots(), branch->parameters(), operands, marks, size);

@@ -641,9 +641,10 @@ def checkpoint(
     """`fun` whose intermediate values reverse mode computes again instead of keeping.
 
     `static_argnums` are arguments that are no arrays and choose what is computed. `policy` says which values may be kept
-    (`lamina.checkpoint_policies`): all with `everything_saveable`; with others none are. `prevent_cse` changes nothing.
+    (`lamina.checkpoint_policies`, or a function of the same arguments); without one none are. `prevent_cse` changes
+    nothing.
     """
-    from lamina.checkpoint_policies import everything_saveable
+    from lamina.checkpoint_policies import Choice, everything_saveable, nothing_saveable
 
     if policy is everything_saveable:
         return functools.wraps(fun)(lambda *args, **kwargs: fun(*args, **kwargs))
@@ -661,11 +662,15 @@ def checkpoint(
                     full.insert(n, fixed[n])
                 return fun(*full, **named)
 
-            return checkpoint(functools.wraps(fun)(of_others))(*others, **kwargs)
+            return checkpoint(functools.wraps(fun)(of_others), policy=policy)(*others, **kwargs)
         leaves, treedef = _flatten_arguments(fun, args, kwargs)
         flat = _Flat(fun, treedef)
-        outputs = flat.settled(args, kwargs, _core.checkpoint(flat, leaves))
-        return tree_unflatten(flat.out_tree, outputs)
+        if policy is None or policy is nothing_saveable:
+            made = _core.checkpoint(flat, leaves)
+        else:
+            choice = Choice(policy)
+            made = _core.checkpoint(choice.recording(flat), leaves, choice)
+        return tree_unflatten(flat.out_tree, flat.settled(args, kwargs, made))
 
     return wrapped
 

@@ -1,14 +1,15 @@
 """Which values of a checkpointed function reverse mode may keep, for `lamina.checkpoint`; names as in JAX.
 
-A policy permits, it does not promise: `everything_saveable` keeps all (there is no checkpoint then); under every other
-one all values are computed again, which is what `nothing_saveable` asks for.
+A policy is asked of every operation of the function, by its name in `lamina.lax`, the types of its operands and its
+parameters, and of the values that `checkpoint_name` names (`primitive` "name"). A function with effects keeps none.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
-from lamina import _missing
+from lamina import _core, _missing
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 
@@ -16,10 +17,11 @@ from lamina._tensor import to_tensor
 class Policy:
     """One of the policies, by name; calling it tells whether results of a primitive may be kept."""
 
-    __slots__ = ("_keeps", "name")
+    __slots__ = ("_keeps", "name", "names_decide")
 
-    def __init__(self, name: str, keeps: Any) -> None:
+    def __init__(self, name: str, keeps: Any, names_decide: bool = False) -> None:
         self.name, self._keeps = name, keeps
+        self.names_decide = names_decide  # whether a value with a name is kept by that alone
 
     def __call__(self, primitive: Any, *_: Any, **params: Any) -> bool:
         return bool(self._keeps(str(primitive), params))
@@ -28,14 +30,24 @@ class Policy:
         return f"<checkpoint policy {self.name}>"
 
 
+_STRUCTURE = frozenset(
+    ("identity", "constant", "broadcast_in_dim", "reshape")
+)  # of which keeping saves nothing
 _DOTS = ("dot", "dot_general", "convolution", "conv_general_dilated")
+
+
+def _batched(params: Any) -> bool:
+    """Whether a dot has batch dimensions, by its parameters here or in JAX."""
+    return bool(params.get("lhs_batching_dimensions")) or any(params.get("dimension_numbers", ((), ()))[1])
+
+
 everything_saveable = Policy("everything_saveable", lambda primitive, params: True)
 nothing_saveable = Policy("nothing_saveable", lambda primitive, params: False)
 dots_saveable = Policy("dots_saveable", lambda primitive, params: primitive in _DOTS)
 checkpoint_dots = dots_saveable
 dots_with_no_batch_dims_saveable = Policy(
     "dots_with_no_batch_dims_saveable",
-    lambda primitive, params: primitive in _DOTS and not any(params.get("dimension_numbers", ((), ()))[1]),
+    lambda primitive, params: primitive in _DOTS and not _batched(params),
 )
 checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
 
@@ -57,7 +69,7 @@ def save_any_names_but_these(*names_not_to_save: str) -> Policy:
 def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
     """Keeps all values but those of these names."""
     unnamed = lambda primitive, params: primitive != "name" or params.get("name") not in names_not_to_save  # noqa: E731
-    return Policy("save_anything_except_these_names", unnamed)
+    return Policy("save_anything_except_these_names", unnamed, names_decide=True)
 
 
 def save_from_both_policies(policy_1: Any, policy_2: Any) -> Policy:
@@ -67,12 +79,64 @@ def save_from_both_policies(policy_1: Any, policy_2: Any) -> Policy:
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """`x`, a container of arrays, under a name for policies; the values stay."""
-    from lamina.tree import tree_map
+    """`x`, a container of arrays, under a name for the policy of the checkpoint around it; the values stay."""
+    from lamina.tree import tree_leaves, tree_map
 
     if not isinstance(name, str):
         raise TypeError(f"checkpoint_name takes a string as the name, not {name!r:.60}")
-    return tree_map(lambda leaf: leaf if isinstance(leaf, Tensor) else to_tensor(leaf), x)
+    out = tree_map(lambda leaf: leaf if isinstance(leaf, Tensor) else to_tensor(leaf), x)
+    if _open.names:
+        _open.names[-1] += [(name, leaf) for leaf in tree_leaves(out)]
+    return out
+
+
+class _Open(threading.local):
+    """The names given in the checkpointed functions that are being recorded, innermost last."""
+
+    def __init__(self) -> None:
+        self.names: list[list[tuple[str, Tensor]]] = []
+
+
+_open = _Open()
+
+
+class Choice:
+    """Asks a policy which values of one checkpointed function to keep."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy = policy
+        self.names: list[tuple[str, Tensor]] = []
+
+    def recording(self, f: Any) -> Any:
+        """`f`, whose names are noted."""
+
+        def run(leaves: list[Tensor]) -> list[Tensor]:
+            _open.names.append(self.names)
+            try:
+                return f(leaves)
+            finally:
+                _open.names.pop()
+
+        return run
+
+    def __call__(self, nodes: list[Any]) -> list[bool]:
+        from lamina import _traces
+
+        named: dict[int, list[str]] = {}
+        for name, value in self.names:
+            named.setdefault(_core.value_id(value), []).append(name)
+        keep = []
+        for op, operands, attributes, described, number in nodes:
+            avals = [_traces._aval(t) for t in operands]
+            params = {k: _traces._parameter(v) for k, v in attributes.items()}
+            primitive = _traces.Primitive(_traces._named(op, avals, params)[0])
+            kept = op not in _STRUCTURE and bool(self.policy(primitive, *avals, **params))
+            own = _traces._aval(described)
+            by_name = [self.policy(_traces.Primitive("name"), own, name=n) for n in named.get(number, ())]
+            if by_name and getattr(self.policy, "names_decide", False):
+                kept = False
+            keep.append(kept or any(by_name))
+        return keep
 
 
 __getattr__ = _missing.attributes("lamina.checkpoint_policies")

@@ -6,6 +6,7 @@ Results, captures, derivatives, errors.
 from __future__ import annotations
 
 import lamina as lm
+import lamina.numpy as lnp
 import numpy as np
 import pytest
 from lamina import lax
@@ -176,3 +177,24 @@ def test_parameters_that_jax_has():
     with pytest.raises(TypeError, match=r"lax\.cond got both operands and operand="):
         lax.cond(True, lambda v: v, lambda v: v, x, operand=x)
     assert value(lax.scan(lambda c, v: (c + v, c), 0.0, x, unroll=True, _split_transpose=True)[0]) == 3.0
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: lax.cond(x < 1e-3, lambda: 1e-3, lambda: lnp.sqrt(x)),
+        lambda x: lax.cond(x < 1e-3, lambda y: y * 0, lnp.sqrt, x),
+        lambda x: lax.switch(
+            (x > 0.5).astype("int32"), [lambda y: 2 * y, lambda y: 1 / (y - 0.25), lnp.log], x
+        ),
+    ],
+)
+def test_branches_that_a_lane_does_not_take_give_its_derivative_nothing(f):
+    x = lnp.array([0.0, 0.25, 1.0, 4.0])
+    one_by_one = np.array([float(lm.grad(f)(v)) for v in x])
+    assert np.isfinite(one_by_one).all()
+    total = lambda y: lm.vmap(f)(y).sum()  # noqa: E731
+    for g in (lm.grad(total), lm.jit(lm.grad(total)), lm.vmap(lm.grad(f)), lambda y: lm.jacfwd(total)(y)):
+        np.testing.assert_allclose(g(x).numpy(), one_by_one, rtol=1e-6)
+    curved = lm.vmap(lm.grad(lm.grad(f)))(x)
+    np.testing.assert_allclose(np.diag(lm.hessian(total)(x).numpy()), curved.numpy(), rtol=1e-5)
