@@ -72,10 +72,22 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
     return Policy("save_anything_except_these_names", unnamed, names_decide=True)
 
 
+class _Either(Policy):
+    """What one of two policies keeps."""
+
+    __slots__ = ("policies",)
+
+    def __init__(self, *policies: Any) -> None:
+        super().__init__("save_from_both_policies", None)
+        self.policies = policies
+
+    def __call__(self, primitive: Any, *types: Any, **params: Any) -> bool:
+        return any(bool(p(primitive, *types, **params)) for p in self.policies)
+
+
 def save_from_both_policies(policy_1: Any, policy_2: Any) -> Policy:
     """Keeps what one of two policies keeps."""
-    both = lambda primitive, params: policy_1(primitive, **params) or policy_2(primitive, **params)  # noqa: E731
-    return Policy("save_from_both_policies", both)
+    return _Either(policy_1, policy_2)
 
 
 def checkpoint_name(x: Any, name: str) -> Any:

@@ -40,6 +40,13 @@ def _again(policy):
         (policies.save_any_names_but_these("a"), {"cos": 0}),
         (lambda primitive, *_, **params: str(primitive) == "cos", {"cos": 0}),
         (
+            policies.save_from_both_policies(
+                policies.dots_saveable,
+                lambda primitive, x, *_, **params: x.ndim == 2 and str(primitive) == "cos",
+            ),
+            {"cos": 0, "dot_general": 0},
+        ),
+        (
             lambda primitive, *types, **params: primitive.name == "sin" and types[0].shape == (2, 2),
             {"sin": 0},
         ),
