@@ -109,7 +109,7 @@ def test_checkpoint_with_static_arguments():
         assert isinstance(n, int)
         return lnp.sin(x) ** n * scale
 
-    g = lm.checkpoint(f, static_argnums=(1,), policy=lambda *_: True, prevent_cse=False)
+    g = lm.checkpoint(f, static_argnums=(1,), policy=lambda *_, **__: True, prevent_cse=False)
     for h in (g, lm.jit(g, static_argnums=1)):
         np.testing.assert_allclose(h(X, 2, 3.0).numpy(), np.sin(X) ** 2 * 3, rtol=1e-5)
     slope = lm.grad(lambda x: g(x, 2, 3.0).sum())(X)
