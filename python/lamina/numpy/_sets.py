@@ -196,7 +196,8 @@ def _set_function(name: str, doc: str) -> Callable[..., Tensor]:
         import numpy as np
 
         a, b = (ravel(t) for t in promote(ar1, ar2))
-        own = ravel(to_tensor(ar1)) if name == "setdiff1d" else None
+        # Lists of numbers have no type of their own.
+        own = ravel(to_tensor(ar1)) if name == "setdiff1d" and hasattr(ar1, "dtype") else None
         if size is not None:
             chosen = _set_of_size(name, a, b, size, fill_value)
             return chosen if own is None else astype(chosen, own.dtype)
