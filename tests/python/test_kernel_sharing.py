@@ -46,6 +46,7 @@ def test_numbers_that_shape_the_code_stay_in_it():
     assert "f32 arg a" in text
 
 
+@pytest.mark.machine_code
 def test_the_rare_part_of_a_function_stands_once_in_a_kernel():
     def waves(v):
         return lnp.sin(v) + lnp.sin(v * 1.5) * lnp.sin(v + 0.25) - lnp.sin(v * v)
