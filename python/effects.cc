@@ -93,11 +93,7 @@ void add_callbacks(py::module_& m) {
          int64_t check) {
         UserLocation location;
         std::vector<const hlo::Type*> types{lazy::token_of_effects()};
-        for (const auto& [name, dims] : results) {
-          const std::optional<hlo::DType> dtype = hlo::parse_dtype(name);
-          if (!dtype) throw py::type_error("'" + name + "' is not an element type that lamina knows");
-          types.push_back(lazy::check(hlo::array_type(*dtype, dims)));
-        }
+        for (const auto& [dtype, shape] : results) types.push_back(type_of(dtype, shape));
         std::vector<hlo::Attrs::Entry> attrs{
             {Attr::call_target_name, check ? std::string(hlo::kCheckTarget) : "python"},
             {Attr::has_side_effect, true},

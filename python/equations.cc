@@ -120,11 +120,7 @@ void add_equations(py::module_& m) {
       "traced",
       [](const py::function& f, const std::vector<TypeSpec>& specs) {
         std::vector<lazy::Typed> types, results;
-        for (const auto& [dtype, shape, weak] : specs) {
-          const std::optional<hlo::DType> known = hlo::parse_dtype(dtype);
-          if (!known) throw py::type_error("'" + dtype + "' is not an element type");
-          types.push_back({lazy::check(hlo::array_type(*known, shape)), weak});
-        }
+        for (const auto& [dtype, shape, weak] : specs) types.push_back({type_of(dtype, shape), weak});
         std::vector<lazy::Lazy> captured;
         bool effects = false;
         hlo::ComputationPtr made = lazy::region(flat(f), types, &captured, &results, false, &effects);

@@ -19,6 +19,12 @@ using hlo::Op;
 using lazy::Lazy;
 using Ranges = absl::InlinedVector<Range, 6>;
 
+// A value made of elements of x, which is weak where x is.
+Lazy part_of(const Lazy& x, Lazy part) {
+  return x.weak ? Lazy{std::move(part.value), true, std::move(part.wide)}
+                : Lazy{std::move(part.value), false};
+}
+
 Lazy record_one(Op op, std::span<const Lazy> operands, std::vector<hlo::Attrs::Entry> attrs) {
   return std::move(lazy::record(op, operands, hlo::intern_attrs(std::move(attrs)))[0]);
 }
@@ -99,10 +105,8 @@ Lazy take_ranges(const Lazy& x, std::span<const Range> ranges) {
     empty |= n == 0;
   }
   if (whole) return x;
-  Lazy out = unit && !empty && lazy::innermost_stamp() == 0 ? with_starts_of_a_run(x, ranges)
-                                                            : with_fixed_starts(x, ranges);
-  if (!x.weak) return {std::move(out.value), false};
-  return {std::move(out.value), true, std::move(out.wide)};
+  return part_of(x, unit && !empty && lazy::innermost_stamp() == 0 ? with_starts_of_a_run(x, ranges)
+                                                                   : with_fixed_starts(x, ranges));
 }
 
 std::optional<Lazy> read_basic(const Lazy& x, PyObject* key) {
@@ -143,9 +147,7 @@ std::optional<Lazy> read_basic(const Lazy& x, PyObject* key) {
     }
   }
   if (ellipses == 0) rest();
-  Lazy out = reshaped(take_ranges(x, ranges), std::move(shape));
-  if (!x.weak) return Lazy{std::move(out.value), false};
-  return Lazy{std::move(out.value), true, std::move(out.wide)};
+  return part_of(x, reshaped(take_ranges(x, ranges), std::move(shape)));
 }
 
 }  // namespace lamina::python

@@ -127,16 +127,6 @@ bool same_expression(hlo::Operand a, hlo::Operand b) {
   return true;
 }
 
-DType dtype_of(const std::string& name) {
-  const std::optional<DType> dtype = hlo::parse_dtype(name);
-  if (!dtype) throw py::type_error("'" + name + "' is not an element type that lamina knows");
-  return *dtype;
-}
-
-const hlo::Type* type_of(const std::string& dtype, const hlo::Dims& shape) {
-  return lazy::check(hlo::array_type(dtype_of(dtype), shape));
-}
-
 hlo::AttrValue attr_value(Attr attr, const py::handle& value) {
   switch (hlo::attr_kind(attr)) {
     case AttrKind::kInt:

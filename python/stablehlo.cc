@@ -47,11 +47,7 @@ py::list argument_types(const Module& module, const std::string& function) {
 std::shared_ptr<lazy::Program> program(const Module& module, const std::string& function,
                                        const std::vector<TypeSpec>& specs) {
   std::vector<const hlo::Type*> types;
-  for (const auto& [name, shape] : specs) {
-    const std::optional<hlo::DType> dtype = hlo::parse_dtype(name);
-    if (!dtype) throw py::type_error("'" + name + "' is not an element type that lamina knows");
-    types.push_back(lazy::check(hlo::array_type(*dtype, shape)));
-  }
+  for (const auto& [dtype, shape] : specs) types.push_back(type_of(dtype, shape));
   hlo::stablehlo::Program made = check_text(module.program(function, types));
   if (!made.checks.empty())
     throw py::value_error(made.checks[0].where + ": checks are run by lamina-run, not by a call");

@@ -607,6 +607,16 @@ py::list to_list(std::vector<Lazy> lazies) {
   return out;
 }
 
+hlo::DType dtype_of(const std::string& name) {
+  const std::optional<hlo::DType> dtype = hlo::parse_dtype(name);
+  if (!dtype) throw py::type_error("'" + name + "' is not an element type that lamina knows");
+  return *dtype;
+}
+
+const hlo::Type* type_of(const std::string& dtype, const hlo::Dims& shape) {
+  return lazy::check(hlo::array_type(dtype_of(dtype), shape));
+}
+
 uint64_t recording_mode() {
   return hlo::record_state().mode | static_cast<uint64_t>(lazy::default_types().key()) << 8 |
          lazy::axes_key() << 32;

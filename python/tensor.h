@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -55,6 +56,9 @@ std::optional<lazy::Lazy> from_object(PyObject* object);
 // that nothing is rounded twice; `out` has as many null elements. False, with or without an exception set, if
 // one cannot be taken.
 bool promoted_operands(std::span<PyObject* const> objects, absl::Span<lazy::Lazy> out);
+// By its name ("float32") and shape; both throw where there is no such type.
+hlo::DType dtype_of(const std::string& name);
+const hlo::Type* type_of(const std::string& dtype, const hlo::Dims& shape);
 // What a compiled program depends on of an argument: its type, and whether that is weak.
 inline uintptr_t type_word(const lazy::Lazy& x) {
   return reinterpret_cast<uintptr_t>(x.value.type()) | static_cast<uintptr_t>(x.weak);

@@ -340,8 +340,8 @@ JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   if (is_effect(node) && node.num_results() > 1) {
     b.fail(
         absl::InvalidArgumentError("io_callback has no derivative, and its arguments depend on what is "
-                                   "differentiated: give the function "
-                                   "around it a custom_jvp or custom_vjp, or pass stop_gradient of them"));
+                                   "differentiated: give the function around it a custom_jvp or "
+                                   "custom_vjp, or pass stop_gradient of them"));
     return out;
   }
   if (!node.attrs().has(Attr::rule)) {

@@ -12,6 +12,7 @@
 #include "jit/cpu/native_op.h"
 #include "jit/cpu/onednn_client.h"
 #include "jit/cpu/steps.h"
+#include "jit/program/node_slots.h"
 
 namespace lamina::jit {
 namespace {
@@ -21,28 +22,6 @@ using hlo::Dims;
 using hlo::Node;
 using hlo::Op;
 using hlo::Value;
-
-// Slots of a node's operands and results, later their places.
-struct NodeSlots {
-  std::vector<int> operands, results;
-  std::vector<const hlo::Type*> operand_types, result_types;
-
-  NodeSlots(const Node& n, const SlotOf& slot_of) {
-    for (size_t i = 0; i < n.operands().size(); ++i) {
-      operands.push_back(slot_of(n.operand_value(i)));
-      operand_types.push_back(n.operand_type(i));
-    }
-    for (uint32_t i = 0; i < n.num_results(); ++i) {
-      results.push_back(slot_of(Value(const_cast<Node*>(&n), i)));
-      result_types.push_back(n.result_type(i));
-    }
-  }
-
-  void place(std::span<const int> of_slot) {
-    for (int& o : operands) o = of_slot[o];
-    for (int& r : results) r = of_slot[r];
-  }
-};
 
 // The product, at most what has the watcher asked each time.
 int64_t watched_product(std::initializer_list<int64_t> factors) {

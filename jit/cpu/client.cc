@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "hlo/once.h"
 #include "hlo/strings.h"
@@ -65,13 +66,12 @@ class InlineStream final : public Stream {
 
 // What the environment asks for; 1 where that is no number of devices.
 int wanted_devices() {
-  const char* text = std::getenv("LAMINA_CPU_DEVICES");
+  const char* const set = std::getenv("LAMINA_CPU_DEVICES");
+  const std::string_view text = set ? set : "";
   int count = 0;
-  const char* const end = text ? text + std::strlen(text) : nullptr;
-  const auto [stopped, error] = std::from_chars(text, end, count);
-  return text && error == std::errc() && stopped == end && count >= 1 && count <= CpuClient::kMostDevices
-             ? count
-             : 1;
+  const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const bool is_number = error == std::errc() && stopped == text.data() + text.size();
+  return is_number && count >= 1 && count <= CpuClient::kMostDevices ? count : 1;
 }
 
 }  // namespace

@@ -144,7 +144,6 @@ absl::StatusOr<CompiledKernel> KernelStore::load_or_compile(Kernel& kernel, bool
   const std::string key =
       g.identity().empty() ? ""
                            : str_cat(g.identity(), "\n", kernel.text_.text, to_string(kernel.text_.schedule));
-  bool keep = false;
   if (!kernel.not_on_disk_.load()) {
     std::optional<std::string> object;
     {
@@ -161,10 +160,10 @@ absl::StatusOr<CompiledKernel> KernelStore::load_or_compile(Kernel& kernel, bool
     kernel.not_on_disk_.store(true);
   }
   if (!may_compile) return absl::NotFoundError("not on disk");
-  {
+  const bool keep = [&] {
     std::lock_guard turn(turn_);
-    keep = !key.empty() && disk_.unusable().empty();
-  }
+    return !key.empty() && disk_.unusable().empty();
+  }();
   absl::StatusOr<CompiledKernel> code = g.compile(kernel.text_.text, kernel.text_.schedule, keep);
   if (code.ok()) {
     count(&KernelStats::compiles);

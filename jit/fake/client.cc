@@ -194,6 +194,24 @@ class FakeChain final : public Step {
   std::vector<FakeStep::PlaceUse> uses_;
 };
 
+// A buffer of the device that transfer(lane, address) fills; ended(point) once that is enqueued.
+template <typename Transfer, typename Ended>
+absl::StatusOr<BufferRef> made_by_transfer(Device& device, int64_t bytes, const Transfer& transfer,
+                                           const Ended& ended) {
+  absl::StatusOr<BufferRef> buffer = device.memory().allocate(bytes);
+  if (!buffer.ok()) return buffer;
+  Stream& lane = device.stream(Lane::kCopyIn);
+  // The block is there for what the memory's stream does from now on.
+  if (absl::Status s = lane.after(device.stream().mark()); !s.ok()) return s;
+  lane.begin_run();
+  const absl::Status status = transfer(lane, (*buffer)->address());
+  const Point end = lane.end_run();
+  (*buffer)->will_be_written(end);
+  ended(end);
+  if (!status.ok()) return status;
+  return buffer;
+}
+
 }  // namespace
 
 FakeClient& FakeClient::get() {
@@ -217,31 +235,18 @@ FakeClient::FakeClient() {
 }
 
 absl::StatusOr<BufferRef> FakeClient::put(Device& device, const void* data, int64_t bytes) {
-  absl::StatusOr<BufferRef> buffer = device.memory().allocate(bytes);
-  if (!buffer.ok()) return buffer;
-  Stream& lane = device.stream(Lane::kCopyIn);
-  // The block is there for what the memory's stream does from now on.
-  if (absl::Status s = lane.after(device.stream().mark()); !s.ok()) return s;
-  lane.begin_run();
-  const absl::Status status = lane.write((*buffer)->address(), data, bytes);
-  (*buffer)->will_be_written(lane.end_run());
-  if (!status.ok()) return status;
-  return buffer;
+  return made_by_transfer(
+      device, bytes, [&](Stream& lane, Address to) { return lane.write(to, data, bytes); }, [](Point) {});
 }
 
 absl::StatusOr<BufferRef> FakeClient::copy_across(Device& to, const BufferRef& from) {
-  absl::StatusOr<BufferRef> buffer = to.memory().allocate(from->bytes());
-  if (!buffer.ok()) return buffer;
-  Stream& lane = to.stream(Lane::kCopyIn);
-  if (absl::Status s = lane.after(to.stream().mark()); !s.ok()) return s;
-  lane.begin_run();
-  absl::Status status = lane.takes(from->written());
-  if (status.ok()) status = lane.copy((*buffer)->address(), from->address(), from->bytes());
-  const Point end = lane.end_run();
-  (*buffer)->will_be_written(end);
-  from->used_until(end);
-  if (!status.ok()) return status;
-  return buffer;
+  return made_by_transfer(
+      to, from->bytes(),
+      [&](Stream& lane, Address at) {
+        const absl::Status status = lane.takes(from->written());
+        return status.ok() ? lane.copy(at, from->address(), from->bytes()) : status;
+      },
+      [&](Point end) { from->used_until(end); });
 }
 
 absl::Status FakeClient::read(std::span<const Read> reads, StepWatcher* watcher) {

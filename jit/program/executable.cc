@@ -4,6 +4,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "hlo/builder.h"
+#include "hlo/graph_copy.h"
 #include "hlo/hash_map.h"
 #include "hlo/op.h"
 #include "hlo/passes/pass.h"
@@ -20,7 +21,6 @@ using hlo::Computation;
 using hlo::ComputationPtr;
 using hlo::Node;
 using hlo::Op;
-using hlo::Operand;
 using hlo::Value;
 using hlo::Values;
 
@@ -41,25 +41,15 @@ absl::StatusOr<ComputationPtr> flatten_program(ComputationPtr program) {
   while (needs_work(*program)) {
     hlo::Builder b;
     hlo::GraphLock lock;
-    HashMap<const Node*, Values> made;
-    for (const Value& p : program->parameters()) made[p.node()] = {p};
-    Values operands;
-    for (Node* n : program->nodes()) {
-      if (made.contains(n)) continue;
-      operands.clear();
-      for (Operand o : n->operands()) operands.push_back(made.at(o.node())[o.index()]);
-      if (is_marker(*n)) {
-        made[n] = operands;
-        continue;
-      }
-      hlo::LocationScope location(n->location());
-      made[n] = n->op() == Op::call ? inline_computation(b, *n->attrs().computation(Attr::body), operands)
-                                    : b.remake(*n, operands);
-      if (!b.ok()) return b.status();
-    }
-    Values roots;
-    for (const Value& r : program->roots()) roots.push_back(made.at(r.node())[r.index()]);
-    absl::StatusOr<ComputationPtr> next = Computation::make(program->parameters(), roots);
+    hlo::GraphCopy copy(program->parameters(), program->parameters());
+    const auto remade = [&](const Node& n, std::span<const Value> operands) {
+      if (is_marker(n)) return Values(operands.begin(), operands.end());
+      hlo::LocationScope location(n.location());
+      return n.op() == Op::call ? inline_computation(b, *n.attrs().computation(Attr::body), operands)
+                                : b.remake(n, operands);
+    };
+    if (!copy.extend(b, program->nodes(), remade)) return b.status();
+    absl::StatusOr<ComputationPtr> next = Computation::make(program->parameters(), copy(program->roots()));
     if (!next.ok()) return next;
     program = *std::move(next);
   }
@@ -160,7 +150,6 @@ class ExecutableBuilder {
       data.steps.push_back(std::move(step));
     }
     for (const RowChain& c : exe.chains_) data.together.push_back({c.first, c.last, c.rows, c.block});
-    find_order(data);
   }
 
   void take_turns(Executable& exe) {
@@ -448,9 +437,9 @@ std::string Executable::describe() const {
   for (const RowChain& c : chains_)
     str_append(&out, "steps ", c.first, " to ", c.last, " together: ", c.block, " of ", c.rows,
                " rows at a time\n");
-  int64_t results = 0;
-  for (const MemoryPlan::Result& r : data_.keeping->results) results += r.bytes;
   const MemoryPlan& memory = *data_.keeping;
+  int64_t results = 0;
+  for (const MemoryPlan::Result& r : memory.results) results += r.bytes;
   str_append(&out, "memory: ", memory.results.size(), " results in ", results, " bytes, ",
              memory.parts.size(), " temporaries in an arena of ", memory.whole_arena_bytes(),
              " bytes, of which ", memory.least_arena_bytes, " are held at one time\n");

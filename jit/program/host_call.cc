@@ -3,23 +3,23 @@
 #include "hlo/evaluator.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
+#include "jit/program/node_slots.h"
 
 namespace lamina::jit {
 namespace {
 
 class HostCall final : public Step {
  public:
-  HostCall(const hlo::Node& n, const SlotOf& slot_of) : node_(const_cast<hlo::Node*>(&n)) {
-    for (size_t i = 0; i < n.operands().size(); ++i) in_.push_back(slot_of(n.operand_value(i)));
-    for (uint32_t i = 0; i < n.num_results(); ++i) out_.push_back(slot_of(hlo::Value(node_.node(), i)));
-  }
+  HostCall(const hlo::Node& n, const SlotOf& slot_of)
+      : node_(const_cast<hlo::Node*>(&n)), slots_(n, slot_of) {}
 
   absl::Status enqueue(Frame& frame) const override {
     Stream& stream = frame.device.stream();
     std::vector<hlo::LiteralPtr> operands;
-    for (size_t i = 0; i < in_.size(); ++i) {
-      auto operand = std::make_shared<hlo::Literal>(node_.node()->operand_type(i));
-      if (absl::Status s = stream.read(frame.at[in_[i]], operand->bytes(), operand->data()); !s.ok())
+    for (size_t i = 0; i < slots_.operands.size(); ++i) {
+      auto operand = std::make_shared<hlo::Literal>(slots_.operand_types[i]);
+      if (absl::Status s = stream.read(frame.at[slots_.operands[i]], operand->bytes(), operand->data());
+          !s.ok())
         return s;
       operands.push_back(std::move(operand));
     }
@@ -27,19 +27,17 @@ class HostCall final : public Step {
     if (!results.ok()) return results.status();
     for (size_t i = 0; i < results->size(); ++i) {
       const hlo::Literal& result = *(*results)[i];
-      if (absl::Status s = stream.write(frame.at[out_[i]], result.data(), result.bytes()); !s.ok()) return s;
+      if (absl::Status s = stream.write(frame.at[slots_.results[i]], result.data(), result.bytes()); !s.ok())
+        return s;
     }
     return absl::OkStatus();
   }
   std::string describe() const override { return str_cat("evaluate ", node_.node()->def().name); }
-  void place(const Placing& placing) override {
-    for (int& i : in_) i = placing.of_slot[i];
-    for (int& o : out_) o = placing.of_slot[o];
-  }
+  void place(const Placing& placing) override { slots_.place(placing.of_slot); }
 
  private:
   hlo::Value node_;
-  std::vector<int> in_, out_;  // slots, then places
+  NodeSlots slots_;
 };
 
 }  // namespace

@@ -96,18 +96,20 @@ class Memories {
   std::map<int, Stretch> arguments_, results_, arenas_;
 };
 
-void find_order_in(const MemoryPlan& memory, std::vector<StepPlan>& steps) {
+void add_order_in(const MemoryPlan& memory, const std::vector<StepPlan>& steps,
+                  std::vector<std::vector<int>>& order) {
   Memories memories(memory);
   for (size_t s = 0; s < steps.size(); ++s) {
-    StepPlan& step = steps[s];
+    const StepPlan& step = steps[s];
+    std::vector<int>& after = order[s];
     const auto touch = [&](const Use& use, bool writes) {
       const MemoryPlan::Place& place = memory.places[static_cast<size_t>(use.place)];
       if (use.bytes == 0 || place.storage == Storage::kConstant) return;
       const auto in = [&](Stretch& stretch, int64_t at) {
         if (writes)
-          stretch.write(at, at + use.bytes, static_cast<int>(s), step.after);
+          stretch.write(at, at + use.bytes, static_cast<int>(s), after);
         else
-          stretch.read(at, at + use.bytes, static_cast<int>(s), step.after);
+          stretch.read(at, at + use.bytes, static_cast<int>(s), after);
       };
       int64_t offset = 0;
       Stretch& own = memories.of(place, &offset);
@@ -117,9 +119,9 @@ void find_order_in(const MemoryPlan& memory, std::vector<StepPlan>& steps) {
     for (const Use& use : step.in) touch(use, false);
     for (const Use& use : step.scratch) touch(use, true);
     for (const Use& use : step.out) touch(use, true);
-    std::sort(step.after.begin(), step.after.end());
-    step.after.erase(std::unique(step.after.begin(), step.after.end()), step.after.end());
-    if (!step.after.empty() && step.after.back() == static_cast<int>(s)) step.after.pop_back();
+    std::sort(after.begin(), after.end());
+    after.erase(std::unique(after.begin(), after.end()), after.end());
+    if (!after.empty() && after.back() == static_cast<int>(s)) after.pop_back();
   }
 }
 
@@ -148,10 +150,11 @@ void append_uses(std::string* out, std::string_view verb, const std::vector<Use>
 
 }  // namespace
 
-void find_order(ProgramPlan& plan) {
-  for (StepPlan& step : plan.steps) step.after.clear();
-  find_order_in(*plan.keeping, plan.steps);
-  find_order_in(*plan.giving_up, plan.steps);
+std::vector<std::vector<int>> order_of(const ProgramPlan& plan) {
+  std::vector<std::vector<int>> order(plan.steps.size());
+  add_order_in(*plan.keeping, plan.steps, order);
+  add_order_in(*plan.giving_up, plan.steps, order);
+  return order;
 }
 
 std::string to_string(const ProgramPlan& plan) {
@@ -159,14 +162,15 @@ std::string to_string(const ProgramPlan& plan) {
   for (size_t p = 0; p < plan.place_bytes.size(); ++p)
     str_append(&out, "place p", p, ": ", plan.place_bytes[p], " bytes, ",
                where(*plan.keeping, plan.keeping->places[p]), "\n");
+  const std::vector<std::vector<int>> order = order_of(plan);
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const StepPlan& step = plan.steps[s];
     str_append(&out, "step ", s, ": ", step.what);
     append_uses(&out, "reads", step.in);
     append_uses(&out, "writes", step.out);
     append_uses(&out, "works in", step.scratch);
-    if (!step.after.empty()) str_append(&out, ", after");
-    for (int a : step.after) str_append(&out, " ", a);
+    if (!order[s].empty()) str_append(&out, ", after");
+    for (int a : order[s]) str_append(&out, " ", a);
     str_append(&out, "\n");
   }
   for (const TogetherPlan& t : plan.together)

@@ -26,10 +26,7 @@ struct StepPlan {
   std::string what;  // one line, for people
   std::vector<Use> in, out;
   std::vector<Use> scratch;  // written before it is read, and of no use afterwards
-  // Earlier steps that have to have ended, those aside that are implied by others of them. Order in memory
-  // counts: a step that writes waits for those that read what lay there.
-  std::vector<int> after;
-  int64_t work = 0;  // element operations
+  int64_t work = 0;          // element operations
 };
 
 // Steps that run block of rows by block (jit/program/row_chain.h).
@@ -47,8 +44,9 @@ struct ProgramPlan {
   std::unique_ptr<const MemoryPlan> keeping, giving_up;
 };
 
-// Fills in `after`, from the places of the steps and where `memory` puts these.
-void find_order(ProgramPlan& plan);
+// For each step the earlier ones, sorted, that have to have ended, those aside that are implied by others of
+// them. Order in memory counts: a step that writes waits for those that read what lay there.
+std::vector<std::vector<int>> order_of(const ProgramPlan& plan);
 
 // One line per place and step.
 std::string to_string(const ProgramPlan& plan);

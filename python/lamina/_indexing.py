@@ -254,9 +254,8 @@ class Plan:
             elif k.dtype.kind == "b":
                 mask = _mask_values(k)
                 # As in NumPy, a mask of no elements chooses none along any axis.
-                if any(n not in (0, d) for n, d in zip(mask.shape, shape[axis:], strict=False)) or (
-                    mask.ndim > len(shape) - axis
-                ):
+                covered = shape[axis : axis + mask.ndim]
+                if len(covered) < mask.ndim or any(n not in (0, d) for n, d in zip(mask.shape, covered)):
                     raise IndexError(
                         f"a boolean mask of shape {tuple(mask.shape)} does not match the array's shape "
                         f"{tuple(shape)} at axis {axis}"

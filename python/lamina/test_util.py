@@ -149,9 +149,8 @@ def _inner(a: Any, b: Any) -> Any:
 
 
 def _close(got: Any, want: Any, args: Any, atol: Any, rtol: Any, what: str) -> None:
-    pairs = zip(tree.tree_leaves(got), tree.tree_leaves(want), strict=True)
-    for g, w in pairs:
-        limits = {n: _limit(t, got, want, args) for n, t in (("atol", atol), ("rtol", rtol))}
+    limits = {n: _limit(t, got, want, args) for n, t in (("atol", atol), ("rtol", rtol))}
+    for g, w in zip(tree.tree_leaves(got), tree.tree_leaves(want), strict=True):
         np.testing.assert_allclose(_wide(g), _wide(w), err_msg=what.strip(), **limits)
 
 

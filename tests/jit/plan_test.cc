@@ -51,13 +51,13 @@ bool conflict(const std::vector<Span>& a, const std::vector<Span>& b) {
 }
 
 // Steps whose order matters and does not follow from what they wait for; -1: there are none.
-int unordered(const ProgramPlan& plan) {
+int unordered(const ProgramPlan& plan, const std::vector<std::vector<int>>& order) {
   const size_t n = plan.steps.size();
   std::vector<std::vector<bool>> before(n, std::vector<bool>(n, false));
   std::vector<std::vector<Span>> spans;
   for (size_t s = 0; s < n; ++s) {
     spans.push_back(spans_of(plan.steps[s], *plan.keeping));
-    for (int a : plan.steps[s].after) {
+    for (int a : order[s]) {
       before[s][static_cast<size_t>(a)] = true;
       for (size_t i = 0; i < n; ++i)
         if (before[static_cast<size_t>(a)][i]) before[s][i] = true;
@@ -78,11 +78,12 @@ TEST_CASE("steps wait for all that must come before them, in random programs", "
     if (!exe.ok()) continue;
     const ProgramPlan& plan = (*exe)->data();
     steps += static_cast<int64_t>(plan.steps.size());
-    for (const StepPlan& s : plan.steps) {
-      waits += static_cast<int64_t>(s.after.size());
-      CHECK(std::is_sorted(s.after.begin(), s.after.end()));
+    const std::vector<std::vector<int>> order = order_of(plan);
+    for (const std::vector<int>& after : order) {
+      waits += static_cast<int64_t>(after.size());
+      CHECK(std::is_sorted(after.begin(), after.end()));
     }
-    const int wrong = unordered(plan);
+    const int wrong = unordered(plan, order);
     INFO("seed " << seed << ", step " << wrong << "\n" << hlo::print(*program) << to_string(plan));
     REQUIRE(wrong < 0);
   }

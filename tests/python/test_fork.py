@@ -8,6 +8,17 @@ import textwrap
 
 import pytest
 
+# A program of its own at every turn.
+CHAIN = """
+        functions = [lnp.sin, lnp.cos, lnp.tanh]
+        def chain(x, i):
+            for k in range(12):
+                x = functions[(i >> k) % 3](x) + k
+            return x
+        def work(i):
+            np.asarray(lm.jit(lambda x: chain(x, i))(lnp.ones({size})))
+    """
+
 # What the thread of the parent does all the time.
 WORK = {
     "eager": """
@@ -26,24 +37,8 @@ WORK = {
         def work(i):
             lm.jit(lambda x: lm.grad(lambda v: loop(v, i))(x)).trace(lnp.ones(3))
     """,
-    "compile": """
-        functions = [lnp.sin, lnp.cos, lnp.tanh]
-        def chain(x, i):
-            for k in range(12):
-                x = functions[(i >> k) % 3](x) + k
-            return x
-        def work(i):
-            np.asarray(lm.jit(lambda x: chain(x, i))(lnp.ones(i % 5 + 1)))
-    """,
-    "queue": """
-        functions = [lnp.sin, lnp.cos, lnp.tanh]
-        def chain(x, i):
-            for k in range(12):
-                x = functions[(i >> k) % 3](x) + k
-            return x
-        def work(i):
-            np.asarray(lm.jit(lambda x: chain(x, i))(lnp.ones(30000)))
-    """,
+    "compile": CHAIN.replace("{size}", "i % 5 + 1"),
+    "queue": CHAIN.replace("{size}", "30000"),
 }
 
 SCRIPT = """

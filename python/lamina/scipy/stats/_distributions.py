@@ -75,7 +75,7 @@ class _Distribution:
         return in_float64(run)(*bound.arguments.values())
 
     def _where_valid(self, value: Tensor, given: tuple[Tensor, ...]) -> Tensor:
-        _, shapes, _, scale = self._split(given)
+        shapes, _, scale = self._parameters(given)
         tests = [] if scale is None else [compare(scale, 0.0, "GT")]
         if self._domain is not None:
             tests.append(self._domain(*shapes))
@@ -90,17 +90,23 @@ class _Distribution:
             )
         return self._functions[name]
 
-    def _split(self, args: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...], Tensor, Any]:
-        x, shapes = args[0], args[1 : 1 + len(self._shapes)]
+    def _parameters(self, args: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor, Any]:
+        """(shape parameters, loc, scale), the last None where there is none."""
+        shapes = args[1 : 1 + len(self._shapes)]
         loc, *rest = args[1 + len(self._shapes) :]
-        scale = rest[0] if rest else None
-        return (x - loc if scale is None else (x - loc) / scale), shapes, loc, scale
+        return shapes, loc, (rest[0] if rest else None)
+
+    def _split(self, args: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...], Any]:
+        """(x as the distribution with loc 0 and scale 1 takes it, shape parameters, scale)."""
+        shapes, loc, scale = self._parameters(args)
+        z = args[0] - loc
+        return (z if scale is None else z / scale), shapes, scale
 
     def _values(self, name: str, args: Any, kwargs: Any) -> Tensor:
         f = self._function(name)
 
         def run(*given: Tensor) -> Tensor:
-            z, shapes, _, _ = self._split(given)
+            z, shapes, _ = self._split(given)
             return f(z, *shapes)
 
         return self._run(run, args, kwargs)
@@ -139,7 +145,7 @@ class Continuous(_Distribution):
         """The logarithm of the density at x, -inf outside the support."""
 
         def run(*given: Tensor) -> Tensor:
-            z, shapes, _, scale = self._split(given)
+            z, shapes, scale = self._split(given)
             return self._log_density(z, *shapes) - _log(scale)
 
         return self._run(run, args, kwargs)
@@ -148,7 +154,7 @@ class Continuous(_Distribution):
         """The density at x."""
 
         def run(*given: Tensor) -> Tensor:
-            z, shapes, _, scale = self._split(given)
+            z, shapes, scale = self._split(given)
             return _exp(self._log_density(z, *shapes)) / scale
 
         return self._run(run, args, kwargs)
@@ -158,7 +164,7 @@ class Continuous(_Distribution):
         f = self._function("ppf")
 
         def run(*given: Tensor) -> Tensor:
-            _, shapes, loc, scale = self._split(given)
+            shapes, loc, scale = self._parameters(given)
             return f(given[0], *shapes) * scale + loc
 
         return self._run(run, args, kwargs)
@@ -168,7 +174,7 @@ class Continuous(_Distribution):
         f = self._function("isf")
 
         def run(*given: Tensor) -> Tensor:
-            _, shapes, loc, scale = self._split(given)
+            shapes, loc, scale = self._parameters(given)
             return f(given[0], *shapes) * scale + loc
 
         return self._run(run, args, kwargs)
@@ -183,7 +189,7 @@ class Discrete(_Distribution):
         """The logarithm of the probability of k, -inf where it is none."""
 
         def run(*given: Tensor) -> Tensor:
-            z, shapes, _, _ = self._split(given)
+            z, shapes, _ = self._split(given)
             whole = compare(z, ew("floor", z), "EQ")
             return select(whole, self._log_density(safe(z, whole, 0.0), *shapes), -math.inf)
 
@@ -198,7 +204,7 @@ class Discrete(_Distribution):
         f = self._function("ppf")
 
         def run(*given: Tensor) -> Tensor:
-            _, shapes, loc, _ = self._split(given)
+            shapes, loc, _ = self._parameters(given)
             return f(given[0], *shapes) + loc
 
         return self._run(run, args, kwargs)

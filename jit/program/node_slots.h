@@ -1,0 +1,37 @@
+// Where a step finds the operands and results of a node.
+#ifndef LAMINA_JIT_PROGRAM_NODE_SLOTS_H_
+#define LAMINA_JIT_PROGRAM_NODE_SLOTS_H_
+
+#include <span>
+#include <vector>
+
+#include "hlo/graph.h"
+#include "jit/program/step.h"
+
+namespace lamina::jit {
+
+// Slots, and once placed their places (Step::place).
+struct NodeSlots {
+  std::vector<int> operands, results;
+  std::vector<const hlo::Type*> operand_types, result_types;
+
+  NodeSlots(const hlo::Node& n, const SlotOf& slot_of) {
+    for (size_t i = 0; i < n.operands().size(); ++i) {
+      operands.push_back(slot_of(n.operand_value(i)));
+      operand_types.push_back(n.operand_type(i));
+    }
+    for (uint32_t i = 0; i < n.num_results(); ++i) {
+      results.push_back(slot_of(hlo::Value(const_cast<hlo::Node*>(&n), i)));
+      result_types.push_back(n.result_type(i));
+    }
+  }
+
+  void place(std::span<const int> of_slot) {
+    for (int& o : operands) o = of_slot[o];
+    for (int& r : results) r = of_slot[r];
+  }
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_PROGRAM_NODE_SLOTS_H_
