@@ -7,7 +7,7 @@ VENV := .venv
 PYTHON := $(CURDIR)/$(VENV)/bin/python
 # One job per processor, but no more than leaves each job 2 GiB of memory.
 JOBS ?= $(shell cmake/jobs.sh)
-PYTEST := PYTHONPATH=python $(PYTHON) -m pytest -q
+PYTEST := PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) --dist worksteal
 # Kernels, numerics, memory.
 MACHINE_TESTS := tests/numerics tests/python/test_jit.py tests/python/test_loop_kernels.py tests/python/test_row_chains.py \
   tests/python/test_numpy_functions.py tests/python/test_nn.py

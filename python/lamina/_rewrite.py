@@ -18,6 +18,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from lamina._source import parse
+
 HOOKS = "__lamina__"
 _FLAGS = functools.reduce(operator.or_, (getattr(future, n).compiler_flag for n in future.all_feature_names))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -36,7 +38,7 @@ class _File:
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
         self.functions: dict[tuple[str, int], list[tuple[Any, str]]] = {}
-        tree = ast.parse("".join(lines))
+        tree = parse("".join(lines))
         # The compiler calls methods of names that the module imports in another way, so it must know them.
         self.imports: list[Any] = [n for n in _own(tree.body) if isinstance(n, (ast.Import, ast.ImportFrom))]
         self.imports = [
@@ -55,7 +57,7 @@ class _File:
             stack.extend((child, inside) for child in ast.iter_child_nodes(node))
 
 
-_files: dict[str, _File] = {}
+_files: collections.OrderedDict[str, _File] = collections.OrderedDict()
 
 
 def rewritten(code: types.CodeType, convert: bool = False) -> types.CodeType | None:
@@ -83,7 +85,7 @@ def _file(name: str) -> _File:
     if known is None or known.lines != lines:
         known = _files[name] = _File(lines)
         if len(_files) > _MAX_FILES:
-            _files.pop(next(iter(_files)))
+            _files.popitem(last=False)
     return known
 
 

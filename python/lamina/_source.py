@@ -15,6 +15,23 @@ from lamina._core import Tensor
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
+_PARSE_ATTEMPTS = 8
+
+
+def parse(text: str, mode: str = "exec") -> Any:
+    """ast.parse, while other threads parse too.
+
+    CPython 3.11 counts the depth of what it parses in one place for all threads, and raises SystemError in both when
+    they change over in its midst.
+    """
+    for _ in range(_PARSE_ATTEMPTS):
+        try:
+            return ast.parse(text, mode=mode)
+        except SystemError:
+            continue
+    return ast.parse(text, mode=mode)
+
+
 def user_frame() -> types.FrameType | None:
     """The innermost frame that is neither the library's own nor NumPy's."""
     frame: types.FrameType | None = sys._getframe(1)
@@ -81,7 +98,7 @@ def _condition(text: str) -> str:
     """Of a statement that branches, its condition."""
     for form in (text, text + " pass", text + "\n  pass"):
         try:
-            body = ast.parse(form).body
+            body = parse(form).body
         except SyntaxError:
             continue
         if body and isinstance(body[0], (ast.If, ast.While, ast.Assert)):
@@ -93,7 +110,7 @@ def _condition(text: str) -> str:
 def _parts(expression: str) -> list[str]:
     """The operands or arguments of an expression, as written."""
     try:
-        top: Any = ast.parse(expression, mode="eval").body
+        top = parse(expression, "eval").body
     except SyntaxError:
         return []
     if isinstance(top, ast.BinOp):
@@ -112,7 +129,7 @@ def counterpart(frame: types.FrameType, expression: str) -> str:
     from lamina._interop import find
 
     try:
-        top: Any = ast.parse(expression, mode="eval").body
+        top = parse(expression, "eval").body
     except SyntaxError:
         return ""
     names = ast.unparse(top.func).split(".") if isinstance(top, ast.Call) else []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -314,3 +316,23 @@ def test_caps_are_crossed_by_four_threads():
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=150
     )
     assert run.stdout.strip() == "done", run.stderr[-4000:]
+
+
+def test_source_is_read_while_other_threads_read_theirs(monkeypatch, tmp_path):
+    """CPython 3.11 raises SystemError in ast.parse when another thread comes in its midst."""
+    file = tmp_path / "scaled.py"
+    file.write_text('scale = {"by": 2.0}\ndef scaled(x):\n    return x * scale["by"]\n')
+    names = runpy.run_path(str(file))
+    parse, turns = ast.parse, iter(range(100))
+
+    def disturbed(*args, **kwargs):
+        if next(turns) % 2 == 0:
+            raise SystemError("AST constructor recursion depth mismatch (before=54, after=49)")
+        return parse(*args, **kwargs)
+
+    monkeypatch.setattr(ast, "parse", disturbed)
+    f = lm.jit(names["scaled"])
+    assert f(3.0).item() == 6.0
+    f.__wrapped__.__globals__["scale"]["by"] = 5.0  # seen only where the source was
+    assert f(3.0).item() == 15.0
+    assert next(turns) > 1
