@@ -192,24 +192,66 @@ BatchResult gather_batch(Builder& b, const Node& node, Ops x, Marks batched, int
 
 // --- scatter: (operands..., indices, updates...) ---
 
-enum class ScatterKind { kAdd, kSet, kOther };
+enum class ScatterKind { kAdd, kSet, kMultiply, kExtremum, kOther };
 
 ScatterKind kind_of(const Node& node) {
   const Computation& body = *node.attrs().computation(Attr::body);
   if (is_sum_region(body)) return ScatterKind::kAdd;
   if (is_second_region(body)) return ScatterKind::kSet;
+  const std::optional<Op> op = region_op(body);
+  if (op == Op::multiply) return ScatterKind::kMultiply;
+  if (op == Op::maximum || op == Op::minimum) return ScatterKind::kExtremum;
   return ScatterKind::kOther;
 }
 
 absl::Status not_linear(const Node& node) {
   return absl::UnimplementedError(str_cat("no derivative of a scatter into ", to_string(*node.result_type(0)),
-                                          " whose body neither adds nor replaces; use a sum or a gather"));
+                                          " whose body is neither a sum, product, minimum or maximum nor the "
+                                          "update itself; use a gather"));
+}
+
+Value scatter_add(Builder& b, const Node& node, const Value& operand, const Value& indices,
+                  const Value& updates) {
+  const Attrs* add = with_attr(node.attrs(), Attr::body, binary_region(Op::add, operand.dtype()));
+  return b.make(Op::scatter, {{operand, indices, updates}}, add);
+}
+
+Value read_windows(Builder& b, const Node& node, const Value& operand, const Value& indices);
+
+// Among those that are the extremum of an element, the operand's own among them, the tangents' mean.
+JvpResult scatter_extremum_jvp(Builder& b, const Node& node, Ops x, Ops t) {
+  const Value extremum = result_of(b, node, x);
+  if (!extremum) return {Values(1), {}};
+  const Value operand_is = b.compare(x[0], extremum, "EQ");
+  const Value update_is = b.compare(x[2], read_windows(b, node, extremum, x[1]), "EQ");
+  const Value count =
+      scatter_add(b, node, b.convert(operand_is, x[0].dtype()), x[1], b.convert(update_is, x[0].dtype()));
+  const Value of_operand = t[0] ? b.select(operand_is, t[0], b.zeros_like(t[0])) : b.zeros_like(x[0]);
+  const Value of_updates = t[2] ? b.select(update_is, t[2], b.zeros_like(t[2])) : b.zeros_like(x[2]);
+  return {{b.divide(scatter_add(b, node, of_operand, x[1], of_updates), count)}, {}};
+}
+
+JvpResult scatter_product_jvp(Builder& b, const Node& node, Ops x, Ops t) {
+  Value out;
+  if (t[0]) out = b.multiply(t[0], b.remake(node, {{b.full_like(x[0], 1), x[1], x[2]}})[0]);
+  if (!t[2] || !b.ok()) return {{out}, {}};
+  if (!node.attrs().flag(Attr::unique_indices)) {
+    b.fail(absl::UnimplementedError(
+        str_cat("the derivative of a product scattered into ", to_string(*node.result_type(0)),
+                " by its factors needs unique_indices=True, each element multiplied once at most")));
+    return {{out}, {}};
+  }
+  const Value of_updates = b.multiply(t[2], read_windows(b, node, x[0], x[1]));
+  return {{scatter_add(b, node, out ? out : b.zeros_like(x[0]), x[1], of_updates)}, {}};
 }
 
 JvpResult scatter_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   const size_t m = x.size() / 2;
   Values operands(x.begin(), x.end()), out(m);
-  if (kind_of(node) == ScatterKind::kOther) {
+  const ScatterKind kind = kind_of(node);
+  if (kind == ScatterKind::kExtremum) return scatter_extremum_jvp(b, node, x, t);
+  if (kind == ScatterKind::kMultiply) return scatter_product_jvp(b, node, x, t);
+  if (kind == ScatterKind::kOther) {
     b.fail(not_linear(node));
     return {out, {}};
   }
@@ -282,7 +324,7 @@ Values scatter_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops 
   const ScatterKind kind = kind_of(node);
   const Value& indices = x[m];
   Values out(x.size());
-  if (kind == ScatterKind::kOther || linear[m]) {
+  if ((kind != ScatterKind::kAdd && kind != ScatterKind::kSet) || linear[m]) {
     b.fail(not_linear(node));
     return out;
   }

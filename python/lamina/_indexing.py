@@ -440,10 +440,11 @@ def update(
     mode: str | None = None,
     checked: bool = False,
     wrap: bool = True,
+    unique: bool = False,
 ) -> Tensor:
     """A new Tensor like `x`, with `value` joined by `kind` (a name in _COMBINE) to the elements at `key`.
 
-    Where indices repeat, updates are applied in their order. ValueError when the value does not broadcast.
+    Where indices repeat, updates are applied in their order; `unique` promises that none does. ValueError when the value does not broadcast.
     """
     v = as_type(value, x.dtype)
     mask = _whole_mask(x, key)
@@ -462,7 +463,7 @@ def update(
     if 0 in plan.result or 0 in x.shape:
         return x
     whole = reshape(x, plan.shape)
-    return reshape(_write(whole, plan, v, kind, mode), x.shape)
+    return reshape(_write(whole, plan, v, kind, mode, unique), x.shape)
 
 
 def _drop_leading_ones(v: Tensor, rank: int) -> Tensor:
@@ -484,14 +485,14 @@ def _whole_mask(x: Tensor, key: Any) -> Tensor | None:
     return mask
 
 
-def _write(x: Tensor, plan: Plan, v: Tensor, kind: str, mode: str | None) -> Tensor:
+def _write(x: Tensor, plan: Plan, v: Tensor, kind: str, mode: str | None, unique: bool) -> Tensor:
     ranges = plan.ranges()
     if plan.basic:
         return put_ranges(x, ranges, reshape(v, [r[2] for r in ranges]), kind)
     if any(r != (0, 1, n) for r, n in zip(ranges, x.shape, strict=False)):
         part = take_ranges(x, ranges)
-        return put_ranges(x, ranges, _scatter(part, plan, v, kind, mode), "set")
-    return _scatter(x, plan, v, kind, mode)
+        return put_ranges(x, ranges, _scatter(part, plan, v, kind, mode, unique), "set")
+    return _scatter(x, plan, v, kind, mode, unique)
 
 
 def put_ranges(x: Tensor, ranges: Sequence[Slice], v: Tensor, kind: str) -> Tensor:
@@ -521,7 +522,7 @@ def put_ranges(x: Tensor, ranges: Sequence[Slice], v: Tensor, kind: str) -> Tens
     return _select(mask, _COMBINE[kind](x, spread), x)
 
 
-def _scatter(x: Tensor, plan: Plan, v: Tensor, kind: str, mode: str | None) -> Tensor:
+def _scatter(x: Tensor, plan: Plan, v: Tensor, kind: str, mode: str | None, unique: bool) -> Tensor:
     b = len(plan.batch)
     starts = plan.start_indices()
     if mode == "clip":
@@ -537,6 +538,7 @@ def _scatter(x: Tensor, plan: Plan, v: Tensor, kind: str, mode: str | None) -> T
         update_window_dims=window,
         inserted_window_dims=plan.indexed,
         scatter_dims_to_operand_dims=plan.indexed,
+        unique_indices=unique and mode != "clip",
         body=scatter_region(kind, x.dtype.name),
     )
 
@@ -580,7 +582,7 @@ class AtKey:
     `mode` says what happens to indices out of range: for updates ``"drop"`` or ``"clip"``; for `get` ``"clip"`` or
     ``"fill"``. By default they raise IndexError where they are known; inside a trace updates drop them and `get`
     clips them. Without `wrap_negative_indices` negative ones are out of range. `indices_are_sorted` and
-    `unique_indices` change no result.
+    `unique_indices` change no result; `multiply` has a derivative by its value only with the latter.
     """
 
     __slots__ = ("_checked", "_key", "_x")
@@ -590,9 +592,10 @@ class AtKey:
 
     def _update(self, value: Any, kind: str, options: dict[str, Any], arithmetic: bool = True) -> Tensor:
         mode, wrap = self._options(**options)
+        unique = options.get("unique_indices", False)
         if arithmetic:
             value = self._kept_whole(value)
-        return self._own(update(self._x, self._key, value, kind, mode, self._checked, wrap))
+        return self._own(update(self._x, self._key, value, kind, mode, self._checked, wrap, unique))
 
     def _options(
         self,

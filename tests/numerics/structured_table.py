@@ -385,11 +385,11 @@ CASES: list[Case] = [
         ((5, 3), Index((0, 1), -2, 6)),
         "fc",
     ),
-    _scatter_case("set", lax.scatter, lambda a, b: b, differentiable=False, kinds="biufc"),
+    _scatter_case("set", lax.scatter, lambda a, b: b, kinds="biufc"),
     _scatter_case("add", lax.scatter_add, lambda a, b: a + b, bound=8),
     _scatter_case("multiply", lax.scatter_mul, lambda a, b: a * b, bound=16, differentiable=False),
-    _scatter_case("minimum", lax.scatter_min, np.minimum, kinds="iuf", differentiable=False),
-    _scatter_case("maximum", lax.scatter_max, np.maximum, kinds="iuf", differentiable=False),
+    _scatter_case("minimum", lax.scatter_min, np.minimum, kinds="iuf"),
+    _scatter_case("maximum", lax.scatter_max, np.maximum, kinds="iuf"),
     # Reductions
     *[
         _reduction(name, call, ufunc, shape, axes, **more)

@@ -39,6 +39,47 @@ def test_ids_of_two_dimensions_and_gradient(jax):
     np.testing.assert_array_equal(got.numpy(), 2 * np.asarray(want)[ids])
 
 
+@pytest.mark.parametrize("name", ["segment_max", "segment_min"])
+def test_gradients_of_extrema(jax, name):
+    """Also where two are equal, and in an empty segment."""
+    data, ids = np.array([2.0, 5.0, 5.0, 1.0, -3.0], np.float32), np.array([0, 0, 0, 1, 3])
+    weights = np.arange(1.0, 5.0, dtype=np.float32)
+
+    def loss(f, where):
+        return lambda x: (where.where(where.isfinite(s := f(x, ids, 4)), s, 0.0) * weights).sum()
+
+    want = jax.grad(loss(getattr(jax.ops, name), jax.numpy))(data)
+    f = loss(getattr(lm.ops, name), lnp)
+    for transform in (lm.grad(f), lm.jit(lm.grad(f)), lm.jacfwd(f)):
+        np.testing.assert_array_equal(transform(lnp.array(data)).numpy(), want)
+
+
+@pytest.mark.parametrize("how", ["max", "min", "multiply"])
+@pytest.mark.parametrize("argument", [0, 1])
+def test_gradients_of_updates_in_place(jax, how, argument):
+    x, v = np.array([3.0, 1.0, 4.0, 1.0], np.float32), np.array([2.0, 7.0, 1.0], np.float32)
+
+    def loss(a, b):
+        return (getattr(a.at[np.array([0, 2, 3])], how)(b, unique_indices=True) * np.arange(1.0, 5.0)).sum()
+
+    want = jax.grad(loss, argument)(jax.numpy.array(x), jax.numpy.array(v))
+    got = lm.grad(loss, argument)(lnp.array(x), lnp.array(v))
+    np.testing.assert_array_equal(got.numpy(), want)
+
+
+def test_a_product_of_several_factors():
+    """Each element by all of its factors: its own derivative is there, theirs is refused with the remedy."""
+    ids = lnp.array([0, 0, 1])
+
+    def product(a, b):
+        return a.at[ids].multiply(b).sum()
+
+    factors = lnp.array([2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(lm.grad(product)(lnp.ones(3), factors).numpy(), [6.0, 4.0, 1.0])
+    with pytest.raises(NotImplementedError, match="unique_indices=True"):
+        lm.grad(product, 1)(lnp.ones(3), factors)
+
+
 def test_errors():
     with pytest.raises(TypeError, match="needs num_segments"):
         lm.jit(lambda i: lm.ops.segment_sum(i, i))(np.arange(3))

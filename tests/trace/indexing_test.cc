@@ -85,7 +85,9 @@ hlo::ComputationPtr replace() {
 
 TEST_CASE("derivatives of scatters", "[trace]") {
   Numbers n;
-  for (const auto& body : {hlo::binary_region(Op::add, DType::kF64), replace()}) {
+  for (const auto& body :
+       {hlo::binary_region(Op::add, DType::kF64), hlo::binary_region(Op::maximum, DType::kF64),
+        hlo::binary_region(Op::minimum, DType::kF64), replace()}) {
     // Rows: one written twice, two outside.
     check_grads(scatter(body, {{Attr::update_window_dims, Dims{1}},
                                {Attr::inserted_window_dims, Dims{0}},
@@ -106,11 +108,22 @@ TEST_CASE("derivatives of scatters", "[trace]") {
   }
 }
 
-TEST_CASE("a scatter that neither adds nor replaces is refused in words", "[trace]") {
-  const Fn f =
-      scatter(hlo::binary_region(Op::multiply, DType::kF64), {{Attr::inserted_window_dims, Dims{0}},
+TEST_CASE("derivatives of a scattered product, of elements met once", "[trace]") {
+  Numbers n;
+  check_grads(
+      scatter(hlo::binary_region(Op::multiply, DType::kF64), {{Attr::update_window_dims, Dims{1}},
+                                                              {Attr::inserted_window_dims, Dims{0}},
                                                               {Attr::scatter_dims_to_operand_dims, Dims{0}},
-                                                              {Attr::index_vector_dim, int64_t{1}}});
+                                                              {Attr::index_vector_dim, int64_t{1}},
+                                                              {Attr::unique_indices, true}}),
+      {n.array({4, 3}), integers({4}, {2, 0, 9, -4}), n.array({4, 3})});
+}
+
+TEST_CASE("a scatter whose body has no derivative here is refused in words", "[trace]") {
+  const Fn f =
+      scatter(hlo::binary_region(Op::divide, DType::kF64), {{Attr::inserted_window_dims, Dims{0}},
+                                                            {Attr::scatter_dims_to_operand_dims, Dims{0}},
+                                                            {Attr::index_vector_dim, int64_t{1}}});
   const absl::Status s = record_status(grad_of(f, 3), {f64({3}), s32({2}), f64({2})});
   CHECK(s.code() == absl::StatusCode::kUnimplemented);
   CHECK(std::string(s.message()).find("scatter") != std::string::npos);
