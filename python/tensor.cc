@@ -106,8 +106,16 @@ const char* format_of(DType t) {
   }
 }
 
+// Whether it is a numpy.ma.MaskedArray, whose buffer shows the elements that are masked too.
+bool is_masked(PyObject* o) {
+  for (const PyTypeObject* t = Py_TYPE(o); t != nullptr; t = t->tp_base)
+    if (std::string_view(t->tp_name) == "MaskedArray") return true;
+  return false;
+}
+
 // A copy of an object with the buffer protocol.
 std::optional<Lazy> from_buffer(PyObject* o) {
+  if (is_masked(o)) return std::nullopt;
   Py_buffer view;
   if (PyObject_GetBuffer(o, &view, PyBUF_FORMAT | PyBUF_STRIDES) != 0) {
     PyErr_Clear();

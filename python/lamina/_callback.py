@@ -135,13 +135,13 @@ def _described(what: str, described: Any) -> tuple[list[tuple[str, list[int]]], 
 
 
 def _runner(callback: Callable[..., Any], treedef: Any, described: Any) -> Callable[..., list[Any]]:
-    out_tree = tree_flatten(described)[1]
+    count = len(tree_flatten(described)[0])
 
     def run(operands: list[Any], types: list[tuple[str, list[int]]]) -> list[Any]:
         args, kwargs = tree_unflatten(treedef, [numpy(x) for x in operands])
         returned = callback(*args, **kwargs)
-        results, tree = tree_flatten(returned)
-        if tree != out_tree:
+        results, _ = tree_flatten(returned)
+        if len(results) != count:  # as in JAX: a list may be given for a tuple
             raise ValueError(
                 f"the callback {_name(callback)} returned another structure than was described: "
                 f"{explain_difference(described, returned, 'the description', 'the result')}"

@@ -22,6 +22,7 @@ from lamina.tree import (
     tree_paths,
     tree_unflatten,
 )
+from lamina.tree_util import Partial
 
 
 def _zeros_like(x: Tensor) -> Tensor:
@@ -43,8 +44,14 @@ def _widened(t: Tensor) -> Tensor:
     return _core.recast(t, wide) if wide and t.weak_type else t
 
 
+def _is_traced(x: Any) -> bool:
+    return isinstance(x, Tensor) and not _core.forceable(x)
+
+
 class _Custom:
     """What custom_jvp and custom_vjp share: arguments, and one rule per structure and types of them."""
+
+    takes_traced = False  # whether arguments that are not differentiated may be of a traced function
 
     def __init__(
         self,
@@ -85,6 +92,9 @@ class _Custom:
     def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
         raise NotImplementedError
 
+    def _with_arguments(self, traced: frozenset[int], fixed: dict[int, Any]) -> _Custom:
+        raise NotImplementedError
+
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         try:
             signature = inspect.signature(self.fun)
@@ -112,13 +122,16 @@ class _Custom:
         if not _core.any_open_scope():
             return self.fun(*args)
         fixed = {n % len(args): args[n] for n in self.nondiff_argnums if -len(args) <= n < len(args)}
-        for n, value in fixed.items():
-            for leaf in tree_leaves(value):
-                if isinstance(leaf, Tensor) and not _core.forceable(leaf):
+        traced = [n for n, v in fixed.items() if any(_is_traced(leaf) for leaf in tree_leaves(v))]
+        for n in traced:
+            for leaf in tree_leaves(fixed[n]):
+                if isinstance(leaf, Tensor) and (not self.takes_traced or _core.differentiated(leaf)):
                     raise TypeError(
                         f"argument {n} of {_name(self.fun)} is in nondiff_argnums, but it is {describe(leaf)} of a "
                         "traced function; make it an ordinary argument, and give it a zero (or None) derivative"
                     )
+        if traced:
+            return self._with_arguments(frozenset(traced), fixed)(*args)
         leaves, treedef = _flatten_arguments(self.fun, [a for i, a in enumerate(args) if i not in fixed], {})
         if any(t.dtype.name in ("float64", "complex128") and not t.weak_type for t in leaves):
             # The rule sees what the function sees: numbers beside 64-bit arrays get their type here.
@@ -162,7 +175,8 @@ class _Custom:
 class custom_jvp(_Custom):
     """A function with a forward derivative of its own; reverse mode is made from it.
 
-    ``nondiff_argnums`` marks arguments that are not differentiated; they come first in the rule.
+    ``nondiff_argnums`` marks arguments that are not differentiated; they come first in the rule. Arrays among them may
+    be arguments of a jitted or mapped function.
 
     Example::
 
@@ -180,6 +194,16 @@ class custom_jvp(_Custom):
     """
 
     jvp: Callable[..., Any] | None = None
+    takes_traced = True
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None:
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
+        self._with_more: dict[Any, custom_jvp] = {}
 
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Sets the rule: ``jvp(*nondiff, primals, tangents) -> (primals_out, tangents_out)``; returns it.
@@ -189,6 +213,7 @@ class custom_jvp(_Custom):
         """
         self.jvp, self.symbolic_zeros = jvp, symbolic_zeros
         self._rules.clear()
+        self._with_more.clear()
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
@@ -215,6 +240,28 @@ class custom_jvp(_Custom):
             raise AttributeError(
                 f"no derivative is defined for the custom_jvp function {_name(self.fun)}: use defjvp"
             )
+
+    def _with_arguments(self, traced: frozenset[int], fixed: dict[int, Any]) -> _Custom:
+        """The same function, of which those of the arguments `fixed` that are `traced` are ordinary ones."""
+        numbers = tuple(sorted(fixed))
+        found = self._with_more.get((traced, numbers))
+        if found is not None:
+            return found
+        jvp = self.jvp
+
+        def rule(*given: Any) -> Any:
+            kept, (primals, tangents) = iter(given[:-2]), given[-2:]
+            count = len(given) - 2 + len(primals)
+            places = [n for n in range(count) if n in traced or n not in numbers]
+            among = dict(zip(places, primals, strict=True))
+            nondiff = [among[n] if n in traced else next(kept) for n in numbers]
+            own = [i for i, n in enumerate(places) if n not in traced]
+            return entered(jvp)(*nondiff, tuple(primals[i] for i in own), tuple(tangents[i] for i in own))
+
+        made = custom_jvp(self.fun, tuple(n for n in numbers if n not in traced))
+        made.defjvp(rule, self.symbolic_zeros)
+        self._with_more[traced, numbers] = made
+        return made
 
     def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
         jvp, name, nondiff = self.jvp, _name(self.fun), [fixed[n] for n in sorted(fixed)]
@@ -250,7 +297,7 @@ def _parts(indices: Any, cotangent: Any, what: str) -> list[tuple[int, Any]]:
     out, stack = [], [(indices, cotangent)]
     while stack:
         wanted, given = stack.pop()
-        if given is None or isinstance(given, SymbolicZero):
+        if given is None:
             continue
         mine, its = tree_children(wanted), tree_children(given)
         if (mine is None) != (its is None) or (mine and its and len(mine[0]) != len(its[0])):
@@ -350,12 +397,14 @@ class custom_vjp(_Custom):
                     shape, dtype = shapes[i]
                     if dtype.kind not in "fc":
                         continue
-                    t = to_tensor(part)
+                    t = part if isinstance(part, SymbolicZero) else to_tensor(part)
                     if t.shape != shape:
                         raise ValueError(
                             f"the backward rule of {name} returned for argument {argument} a cotangent of shape "
                             f"{t.shape}; the argument has shape {shape}"
                         )
+                    if isinstance(t, SymbolicZero):
+                        continue
                     out[i] = t if t.dtype == dtype else t.astype(dtype)
             return out
 
@@ -364,21 +413,33 @@ class custom_vjp(_Custom):
 
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Tensor]]:
     """(converted, arrays) with fun(*args) = converted(*args, *arrays), where the arrays are those that `fun` uses from
-    outside.
+    outside and that a derivative may be taken by: of real or complex elements, differentiated or of a traced function.
 
     So a custom rule can take derivatives by them. `fun` is traced once, on arguments like `example_args`.
 
     >>> converted, arrays = lm.closure_convert(lambda x: w * x, 1.0)
     """
+    return _converted(fun, example_args, lambda t: t.dtype.kind in "fc" and _depends(t))
+
+
+def _depends(x: Tensor) -> bool:
+    return _is_traced(x) or _core.differentiated(x)
+
+
+def _converted(
+    fun: Callable[..., Any], example_args: tuple[Any, ...], taken: Callable[[Tensor], bool]
+) -> tuple[Callable[..., Any], list[Tensor]]:
+    """As `closure_convert`, of those arrays from outside that are `taken`."""
     from lamina.lax._implicit import _Body, _spec
 
     leaves, treedef = tree_flatten(example_args)
     like = [_core.set_weak(to_tensor(x), False) for x in leaves]
     body = _Body(fun, [_spec(t) for t in like], lambda p: tree_unflatten(treedef, p))
-    count = len(body.captured)
+    marks = [taken(t) for t in body.captured]
+    count = sum(marks)
 
     def converted(*args: Any) -> Any:
-        own, arrays = args[: len(args) - count], args[len(args) - count :]
+        own, arrays = args[: len(args) - count], iter(args[len(args) - count :])
         given, structure = tree_flatten(own)
         if structure != treedef:
             raise TypeError(
@@ -390,9 +451,10 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
                 raise TypeError(
                     f"{_name(fun)} was converted for an argument of shape {t.shape}, not {describe(x)}"
                 )
-        return tree_unflatten(body.tree, body.call([*fitted, *map(to_tensor, arrays)]))
+        captured = [to_tensor(next(arrays)) if m else x for m, x in zip(marks, body.captured)]
+        return tree_unflatten(body.tree, body.call([*fitted, *captured]))
 
-    return converted, list(body.captured)
+    return converted, [x for m, x in zip(marks, body.captured) if m]
 
 
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -409,16 +471,13 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     def value(*args: Any) -> Any:
         return fun(*args)[0]
 
-    rules: list[Callable[..., Any]] = []
-
     def forward(*args: Any) -> Any:
         out, rule = fun(*args)
-        converted, arrays = closure_convert(rule, out)
-        rules[:] = [converted]
-        return out, arrays
+        converted, arrays = _converted(rule, (out,), lambda t: True)
+        return out, Partial(lambda kept, cotangent: converted(cotangent, *kept), arrays)
 
-    def backward(arrays: Any, cotangent: Any) -> Any:
-        found = rules[0](cotangent, *arrays)
+    def backward(rule: Any, cotangent: Any) -> Any:
+        found = rule(cotangent)
         return found if isinstance(found, tuple) else (found,)
 
     made = custom_vjp(value)

@@ -103,10 +103,13 @@ def device_put(
 
 
 def device_get(x: Any) -> Any:
-    """The arrays of a container as NumPy arrays. TypeError where a value is not known or has an open derivative."""
+    """The arrays of a container as NumPy arrays; numbers stay what they are.
+
+    TypeError where a value is not known or has an open derivative.
+    """
     from lamina.tree import tree_map
 
-    return tree_map(lambda leaf: numpy(to_tensor(leaf)), x)
+    return tree_map(lambda leaf: leaf if _core.is_number(leaf) else numpy(to_tensor(leaf)), x)
 
 
 def default_backend() -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import inspect
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,6 @@ from lamina._stages import Lowered, Traced
 from lamina._tensor import describe
 from lamina._transforms import (
     ShapeDtype,
-    _argument_names,
     _argument_path,
     _Flat,
     _flatten_arguments,
@@ -36,6 +36,7 @@ from lamina._transforms import (
 from lamina.tree import TreeDef, tree_flatten, tree_leaves, tree_paths, tree_unflatten
 
 _LEAF = tree_flatten(0)[1]
+_KIND = inspect._ParameterKind
 # Caps: decisions along one path, traced paths per variant, variants per signature, signatures per function.
 MAX_DECISIONS, MAX_PATHS, MAX_VARIANTS, MAX_ENTRIES = 128, 64, 16, 4096
 # Decisions at one place of the source along one path that make it a loop, which is converted if it can be.
@@ -306,43 +307,51 @@ def _strings(value: Any) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
+def _places(f: Callable[..., Any], nums: Any, names: Any, what: str) -> tuple[frozenset[int], frozenset[str]]:
+    """The arguments that are marked so, by position and by name: whatever marks one does so however it is passed.
+
+    ValueError for those that `f` cannot have.
+    """
+    by_number, by_name = set(), set(() if names is None else _strings(names))
+    if nums is None and names is None:
+        return frozenset(), frozenset()
+    kinds = _parameter_kinds(f)
+    positional = [n for n, k in kinds.items() if k in (_KIND.POSITIONAL_ONLY, _KIND.POSITIONAL_OR_KEYWORD)]
+    named = [n for n, k in kinds.items() if k in (_KIND.POSITIONAL_OR_KEYWORD, _KIND.KEYWORD_ONLY)]
+    for n in () if nums is None else _numbers(nums):
+        outside = not -len(positional) <= n < len(positional)
+        if kinds and outside and _KIND.VAR_POSITIONAL not in kinds.values():
+            raise ValueError(
+                f"{what}_argnums {n} is out of range: {_name(f)} has {len(positional)} positional parameters"
+            )
+        by_number.add(n % len(positional) if n < 0 and positional else n)
+    for n in by_name:
+        if kinds and n not in named and (n in kinds or _KIND.VAR_KEYWORD not in kinds.values()):
+            raise ValueError(
+                f"{what}_argnames {n!r} is no parameter of {_name(f)} that takes a name: {named}"
+            )
+    by_number |= {positional.index(n) for n in by_name if n in positional}
+    by_name |= {positional[n] for n in by_number if n < len(positional)}
+    return frozenset(by_number), frozenset(by_name)
+
+
 class Jitted(_core.JitCalls):
     """A function compiled once per signature: structure, shapes and element types of its arguments, static values."""
 
     def __init__(
         self,
         f: Callable[..., Any],
-        static_argnums: Any = (),
-        static_argnames: Any = (),
-        donate_argnums: Any = (),
-        donate_argnames: Any = (),
+        static_argnums: Any = None,
+        static_argnames: Any = None,
+        donate_argnums: Any = None,
+        donate_argnames: Any = None,
         branches: str = "specialize",
         control_flow: str = "trace",
     ) -> None:
         functools.update_wrapper(self, f)
         self._f = f
-        parameters = _argument_names(f)
-
-        def places(nums: Any, names: Any, what: str) -> tuple[frozenset[int], frozenset[str]]:
-            out = set()
-            for n in _numbers(nums):
-                if parameters and not -len(parameters) <= n < len(parameters) and not _takes_any(f):
-                    raise ValueError(
-                        f"{what}_argnums {n} is out of range: {_name(f)} has {len(parameters)} parameters"
-                    )
-                out.add(n % len(parameters) if n < 0 and parameters else n)
-            for n in _strings(names):
-                if n not in parameters and parameters and not _takes_any(f):
-                    raise ValueError(
-                        f"{what}_argnames {n!r} is no parameter of {_name(f)}({', '.join(parameters)})"
-                    )
-            out |= {parameters.index(n) for n in _strings(names) if n in parameters}
-            return frozenset(out), frozenset(_strings(names)) | {
-                parameters[n] for n in out if n < len(parameters)
-            }
-
-        self._nums, self._names = places(static_argnums, static_argnames, "static")
-        self._donated, self._donated_names = places(donate_argnums, donate_argnames, "donate")
+        self._nums, self._names = _places(f, static_argnums, static_argnames, "static")
+        self._donated, self._donated_names = _places(f, donate_argnums, donate_argnames, "donate")
         if self._nums & self._donated:
             raise ValueError(f"a static argument of {_name(f)} cannot be donated: it is not an array")
         if branches not in ("specialize", "error"):
@@ -642,8 +651,6 @@ class Jitted(_core.JitCalls):
 
 
 def _signature_of_bound(bound: Any) -> Any:
-    import inspect
-
     whole = inspect.signature(bound.__func__)
     return whole.replace(parameters=list(whole.parameters.values())[1:])
 
@@ -651,11 +658,12 @@ def _signature_of_bound(bound: Any) -> Any:
 _core.BoundJit.__signature__ = property(_signature_of_bound)
 
 
-def _takes_any(f: Callable[..., Any]) -> bool:
-    import inspect
-
-    kinds = [p.kind for p in inspect.signature(f).parameters.values()]
-    return inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds
+def _parameter_kinds(f: Callable[..., Any]) -> dict[str, Any]:
+    """The kinds of the parameters by their names; none where they are not known."""
+    try:
+        return {p.name: p.kind for p in inspect.signature(f).parameters.values()}
+    except (TypeError, ValueError):
+        return {}
 
 
 @contextlib.contextmanager
@@ -677,17 +685,18 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
 def jit(
     f: Callable[..., Any] | None = None,
     *,
-    static_argnums: int | Sequence[int] = (),
-    static_argnames: str | Sequence[str] = (),
-    donate_argnums: int | Sequence[int] = (),
-    donate_argnames: str | Sequence[str] = (),
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
     branches: str = "specialize",
     control_flow: str = "trace",
 ) -> Any:
     """Compiles `f` once per signature and caches it.
 
     Arrays in nested containers are arguments; `static_argnums` and `static_argnames` mark arguments that choose what
-    is computed (hashable). Numbers are arrays too: another learning rate compiles nothing.
+    is computed (hashable), however they are passed. Numbers are arrays too: another
+    learning rate compiles nothing.
 
     What `f` and the functions it calls read besides their arguments, they read anew at each call: globals, closure
     variables, attributes (``self.lr``) and items (``cfg["lr"]``), however deep. Numbers and Tensors among them, and
@@ -725,4 +734,10 @@ def jit(
         )
     if not callable(f):
         raise TypeError(f"jit needs a function, not {type(f).__name__}")
+    if isinstance(f, staticmethod):
+        raise TypeError(
+            f"jit needs a function, not a staticmethod: write @staticmethod above the jit of {_name(f)}"
+        )
+    if inspect.isgeneratorfunction(f):
+        raise TypeError(f"jit needs a function that returns arrays: {_name(f)} is a generator function")
     return Jitted(f, static_argnums, static_argnames, donate_argnums, donate_argnames, branches, control_flow)

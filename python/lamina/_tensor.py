@@ -26,7 +26,8 @@ def recording(op_name: str, kinds: str, direction: str = "") -> Callable[[Any], 
 def to_tensor(x: Any, dtype: Any = None) -> Tensor:
     """`x` as a Tensor: a Tensor, number, NumPy array or scalar, a nested list of those, or what has `__jax_array__`.
 
-    Numbers, NumPy scalars among them, are weak and keep their bits. TypeError for anything else.
+    Numbers, NumPy scalars among them, are weak and keep their bits. TypeError for anything else; ValueError for a masked
+    array, of which no mask would be left.
     """
     t = x if isinstance(x, Tensor) else _core.asarray(x)
     if t is None and isinstance(x, (list, tuple)):
@@ -36,6 +37,10 @@ def to_tensor(x: Any, dtype: Any = None) -> Tensor:
     if t is None and hasattr(x, "__array__"):
         import numpy as np
 
+        if isinstance(x, np.ma.MaskedArray):
+            raise ValueError(
+                "a masked array's mask would be lost: use its filled() values, or pass data and mask"
+            )
         array = np.asarray(x)
         name = array.dtype.name
         if name in dtypes.TABLE and dtypes.is_foreign(name):

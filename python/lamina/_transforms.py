@@ -490,7 +490,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
     leaves, treedef = tree_flatten(primals)
     like = [shaped(x) for x in leaves]
     pull_back = vjp(fun, *tree_unflatten(treedef, [lnp.zeros(x.shape, x.dtype) for x in like]))[1]
-    return lambda cotangent: pull_back(cotangent)
+    return pull_back
 
 
 def typeof(x: Any) -> ShapeDtype:
@@ -537,6 +537,51 @@ def _axes_of(axes: Any, tree: Any, what: str) -> list[int | None]:
     return [a for i, (x, t) in enumerate(zip(mine[0], theirs[0])) for a in _axes_of(x, t, f"{what}[{i}]")]
 
 
+def _check_axes(axes: Any, what: str) -> None:
+    """TypeError for what is no axis among `axes`."""
+    for axis in () if type(axes) is int else tree_leaves(axes):
+        integer = axis.ndim == 0 and axis.dtype.kind in "iu" if isinstance(axis, Tensor) else None
+        if integer is False or isinstance(axis, bool) or not hasattr(axis, "__index__"):
+            raise TypeError(
+                f"{what} is {axes!r:.60}, and {axis!r:.40} is no axis: it is an integer, None, or a container of those"
+            )
+
+
+def _passed_by(axes: Sequence[int | None], leaves: Sequence[Any]) -> set[int]:
+    """The numbers of the leaves that are not batched and are no arrays: functions, strings, objects."""
+    out = set()
+    for i, (axis, x) in enumerate(zip(axes, leaves)):
+        if axis is None and not isinstance(x, Tensor) and _core.asarray(x) is None:
+            try:
+                to_tensor(x)
+            except TypeError:
+                out.add(i)
+    return out
+
+
+def _around(
+    fun: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    axes: Sequence[int | None],
+    passed: set[int],
+    transform: Callable[..., Any],
+    *options: Any,
+) -> Any:
+    """`transform` of `fun` as a function of its arrays alone; the leaves `passed` reach it as they are."""
+    leaves, treedef = tree_flatten(args)
+
+    @functools.wraps(fun)
+    def of_arrays(arrays: list[Any], named: dict[str, Any]) -> Any:
+        given = iter(arrays)
+        full = tree_unflatten(treedef, [x if i in passed else next(given) for i, x in enumerate(leaves)])
+        return fun(*full, **named)
+
+    kept = [i for i in range(len(leaves)) if i not in passed]
+    of_kept = [axes[i] for i in kept]
+    return transform(of_arrays, (of_kept, 0), *options)([leaves[i] for i in kept], kwargs)
+
+
 def vmap(
     fun: Callable[..., Any],
     in_axes: Any = 0,
@@ -547,10 +592,11 @@ def vmap(
 ) -> Any:
     """`fun` over a batch axis of its arguments, lane by lane, with the bits of a loop.
 
-    `in_axes`: the axis per argument (None: not batched), a prefix of the arguments' structure; `out_axes` likewise,
-    where None is for a result that is the same for every lane (ValueError where it is not). `axis_size`: the number
-    of lanes, needed only where no argument is batched. What `fun` writes to a batched argument, the caller's Tensor gets
-    along that axis; ValueError for a value per lane written to one that is not batched.
+    `in_axes`: the axis per argument (None: not batched, and it may be no array: a function, a string), a prefix of the
+    arguments' structure; `out_axes` likewise, where None is for a result that is the same for every lane (ValueError
+    where it is not). `axis_size`: the number of lanes, needed only where no argument is batched. What `fun` writes to a
+    batched argument, the caller's Tensor gets along that axis; ValueError for a value per lane written to one that is
+    not batched.
 
     `axis_name`, hashable, names the axis for the collectives of `lamina.lax` (psum, all_gather, axis_index, ...) in what
     `fun` calls; an inner axis of the same name hides it. `spmd_axis_name` names axes of a mesh that the batch is spread
@@ -558,6 +604,12 @@ def vmap(
     """
     from lamina import _axes
 
+    _check_axes(in_axes, "in_axes")
+    _check_axes(out_axes, "out_axes")
+    if not (in_axes is None or hasattr(in_axes, "__index__") or isinstance(in_axes, (tuple, list))):
+        raise TypeError(
+            f"in_axes is {in_axes!r:.60}: it is an axis, None, or a tuple with an entry for each positional argument"
+        )
     name = None if axis_name is None else _axes.key(axis_name)
     if spmd_axis_name is not None:
         for one in spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,):
@@ -567,8 +619,12 @@ def vmap(
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         from lamina import numpy as lnp
 
-        leaves, treedef = _flatten_arguments(fun, args, kwargs)
         axes = _axes_of(tuple(in_axes) if isinstance(in_axes, list) else in_axes, args, "in_axes")
+        if None in axes:
+            passed = _passed_by(axes, tree_leaves(args))
+            if passed:
+                return _around(fun, args, kwargs, axes, passed, vmap, out_axes, axis_name, axis_size)
+        leaves, treedef = _flatten_arguments(fun, args, kwargs)
         axes += [0] * (len(leaves) - len(axes))  # keyword arguments are batched along axis 0
         sizes = set() if axis_size is None else {axis_size}
 

@@ -11,7 +11,7 @@ from lamina._core import Tensor
 from lamina._custom import _Custom
 from lamina._open import entered
 from lamina._tensor import to_tensor
-from lamina._transforms import _name, jvp
+from lamina._transforms import _name, jvp, vmap
 from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_map, tree_unflatten
 
 
@@ -98,6 +98,15 @@ class custom_vmap(_Custom):
         made = custom_vmap(along)
 
         def lanes(size: int, in_batched: Any, primals: Any, tangents: Any) -> Any:
+            if not any(tree_flatten(in_batched[0])[0]):  # one point, and a tangent per lane
+
+                def along_one(t: Any) -> Any:
+                    unbatched = list(in_batched[0])
+                    return jvp(lambda *args: self._lanes(size, unbatched, args)[0], primals, t)[1]
+
+                axes = tree_map(lambda marked: 0 if marked else None, in_batched[1])
+                out = vmap(along_one, (axes,), axis_size=size)(tangents)
+                return out, tree_map(lambda _: True, out)
             either = tree_map(lambda p, t: p or t, *in_batched)
             primals = tree_map(functools.partial(_in_lanes, size), in_batched[0], either, primals)
             tangents = tree_map(functools.partial(_in_lanes, size), in_batched[1], either, tangents)

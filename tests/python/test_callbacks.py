@@ -125,6 +125,12 @@ def test_results_must_be_as_described(returned, message):
         np.asarray(y)
 
 
+def test_results_may_be_in_another_container_than_described():
+    described = (lm.ShapeDtype((), "float32"), lm.ShapeDtype((3,), "float32"))
+    a, b = lm.pure_callback(lambda x: [x.sum(), x], described, lnp.asarray(X))
+    assert float(a) == pytest.approx(float(X.sum())) and b.numpy().tolist() == X.tolist()
+
+
 def test_a_description_needs_shape_and_dtype():
     with pytest.raises(TypeError, match="shape and dtype"):
         lm.pure_callback(np.sort, "float32", X)

@@ -156,3 +156,19 @@ def test_one_function_with_several_rules():
     near(lm.grad(f)(0.5), 3.0)
     with pytest.raises(AttributeError, match="custom_vmap function has no attribute 'defvpj'"):
         f.defvpj(None, None)
+
+
+def test_lanes_of_tangents_alone_leave_the_point_as_it_is():
+    seen = []
+
+    @custom_vmap
+    def f(x):
+        return lnp.sin(x)
+
+    @f.def_vmap
+    def rule(size, in_batched, x):
+        seen.append((in_batched, x.shape))
+        return lnp.cos(x), in_batched[0]
+
+    near(lm.jacfwd(f)(X), -np.diag(np.sin(X)))
+    assert seen == [([False], (3,))]

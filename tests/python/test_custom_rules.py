@@ -334,3 +334,38 @@ def test_none_in_any_part_of_a_cotangent_is_zero():
     f.defvjp(lambda x: (f(x), None), lambda _, g: ({"a": [g], "b": None, "c": None},))
     with pytest.raises(TypeError, match=r"another structure than the argument's.*\['a'\]"):
         lm.grad(f)({"a": 1.0, "b": (2.0, None), "c": [3.0, (4.0,)]})
+
+
+def test_arrays_that_are_not_differentiated_may_be_traced():
+    @functools.partial(lm.custom_jvp, nondiff_argnums=(0, 2))
+    def f(a, x, b):
+        return a * x + b
+
+    @f.defjvp
+    def rule(a, b, primals, tangents):
+        return f(a, primals[0], b), 10 * a * tangents[0]
+
+    lanes = lnp.arange(3.0)
+    assert lm.vmap(f, (0, None, 0))(lanes, 2.0, lanes).numpy().tolist() == [0, 3, 6]
+    out, dot = lm.jvp(lambda x: lm.vmap(f, (0, None, None))(lanes, x, 1.0), (2.0,), (1.0,))
+    assert out.numpy().tolist() == [1, 3, 5] and dot.numpy().tolist() == [0, 10, 20]
+    assert lm.jit(lm.grad(f, 1))(3.0, 2.0, 1.0).item() == 30
+    assert lm.jit(lm.grad(lambda x, a: f(a, x, 1.0)))(2.0, 3.0).item() == 30
+    with pytest.raises(TypeError, match="being differentiated|nondiff_argnums"):
+        lm.grad(f, 0)(3.0, 2.0, 1.0)  # the rule says nothing of it
+    with pytest.raises(TypeError, match="nondiff_argnums"):
+        lm.jit(lm.grad(f, 0))(3.0, 2.0, 1.0)
+
+
+def test_a_symbolic_zero_of_another_shape_is_refused():
+    @lm.custom_vjp
+    def f(x, y, z):
+        return x, y, z
+
+    f.defvjp(
+        lambda x, y, z: (f(x.value, y.value, z.value), None),
+        lambda _, g: (g[1], g[0], g[2]),
+        symbolic_zeros=True,
+    )
+    with pytest.raises(ValueError, match=r"shape \(2,\); the argument has shape \(1,\)"):
+        lm.grad(lambda x, y, z: f(x, y, z)[2].sum())(lnp.ones(1), lnp.ones(2), lnp.ones(3))

@@ -200,3 +200,16 @@ def test_element_types_and_python_numbers():
     with pytest.raises(TypeError, match="unhashable"):
         hash(x)
     assert lnp.array(X.astype(np.float64)).dtype == "float64"
+
+
+def test_masked_arrays_are_refused():
+    x = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, True])
+    for f in (lnp.asarray, lnp.sin, lm.jit(lnp.sin), lm.vmap(lnp.sin), lambda x: lm.tree.map(lnp.add, [x], [x])):
+        with pytest.raises(ValueError, match="mask would be lost"):
+            f(x)
+    assert lnp.asarray(x.filled(0)).tolist() == [0, 2, 0]
+
+
+def test_device_get_leaves_numbers_alone():
+    array, number = lm.device_get([lnp.ones(2), 2])
+    assert type(array) is np.ndarray and type(number) is int

@@ -343,11 +343,33 @@ def test_what_a_failed_call_did_not_write_over_is_still_there():
         x.numpy()
 
 
+def _with_all_kinds(x, /, *rest, n, **named):
+    return x
+
+
+def test_what_is_no_function_of_arrays():
+    with pytest.raises(TypeError, match="staticmethod above"):
+        lm.jit(staticmethod(lambda x: x))
+
+    def numbers(x):
+        yield x
+
+    with pytest.raises(TypeError, match="generator"):
+        lm.jit(numbers)
+
+
 def test_donation_and_static_arguments_are_checked():
     with pytest.raises(ValueError, match="out of range"):
         lm.jit(lambda x: x, donate_argnums=3)
     with pytest.raises(ValueError, match="no parameter"):
         lm.jit(lambda x: x, static_argnames="mode")
+    with pytest.raises(ValueError, match="out of range"):
+        lm.jit(lambda x, *, n: x, static_argnums=1)
+    for name in ("x", "rest"):  # of which no call can name one
+        with pytest.raises(ValueError, match="no parameter"):
+            lm.jit(_with_all_kinds, static_argnames=name)
+    assert lm.jit(_with_all_kinds, static_argnames=("n", "any"), static_argnums=7)(1.0, n="a", any="b").item() == 1
+    assert lm.jit(lambda x, n, *, m: x + n, static_argnums=-1)(1.0, 2, m=3.0).item() == 3  # of the positional ones
     with pytest.raises(ValueError, match="cannot be donated"):
         lm.jit(lambda x: x, static_argnums=0, donate_argnums=0)
     with pytest.raises(TypeError, match="hashable"):

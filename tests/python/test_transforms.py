@@ -422,3 +422,25 @@ def test_jit_switched_off():
         with lm.disable_jit(False), pytest.raises(TypeError, match="tolist"):
             f(x)
     assert seen == [[2.0, 2.0], [2.0, 2.0], 2.0]
+
+
+def test_vmap_hands_on_what_is_no_array():
+    assert lm.vmap(lambda f, x: f(x), (None, 0))(lambda x: x + 1, lnp.arange(3)).numpy().tolist() == [1, 2, 3]
+    options = {"n": 2.0, "mode": "up"}
+    f = lambda o, x, *, y: (o["n"] * x if o["mode"] == "up" else x) + y  # noqa: E731
+    assert lm.vmap(f, (None, 0))(options, lnp.arange(2.0), y=lnp.ones(2)).numpy().tolist() == [1, 3]
+    with pytest.raises(TypeError, match="not an array"):
+        lm.vmap(f)(options, lnp.arange(2.0), y=lnp.ones(2))
+
+
+def test_what_is_no_axis_is_refused_at_once():
+    for axes in (1.5, True, (0, "x"), {"a": 0}):
+        with pytest.raises(TypeError, match="axis"):
+            lm.vmap(lambda x: x, in_axes=axes)
+    with pytest.raises(TypeError, match="no axis"):
+        lm.vmap(lambda x: x, out_axes=(lnp.ones(2),))
+
+
+def test_a_transposed_function_leaves_a_jitted_one():
+    turned = lm.jit(lambda x: lm.linear_transpose(lambda t: x * t, 1.0))(3.0)
+    assert lm.jit(lambda t, y: t(y))(turned, 2.0)[0].item() == 6

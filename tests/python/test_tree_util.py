@@ -129,18 +129,32 @@ def test_structures():
 
 
 def test_a_function_without_what_it_closes_over():
-    def f(w):
-        converted, arrays = lm.closure_convert(lambda x: (w * x).sum(), 1.0)
-        assert len(arrays) == 1
+    ones = lnp.ones(2)
+
+    def f(w, taken, scale=ones):
+        # What no derivative can be taken by (`scale`, and `w` where nothing is open) is a constant, as in JAX.
+        converted, arrays = lm.closure_convert(lambda x: (scale * w * x).sum(), 1.0)
+        assert len(arrays) == taken
         return converted(2.0, *arrays)
 
     w = lnp.array([1.0, 2.0])
-    assert f(w).item() == 6 and lm.grad(f)(w).numpy().tolist() == [2, 2]
+    assert f(w, 0).item() == 6 and lm.grad(f)(w, 1).numpy().tolist() == [2, 2]
+    assert lm.jit(lambda w: f(w, 1))(w).item() == 6
+    assert lm.vmap(lambda w: f(w, 1, 1.0))(lnp.stack([w, w])).numpy().tolist() == [6, 6]
     converted, arrays = lm.closure_convert(lambda d: w.sum() * d["a"], {"a": 1.0})
     with pytest.raises(TypeError, match="other arguments"):
         converted(1.0, *arrays)
     with pytest.raises(TypeError, match=r"shape \(\)"):
         converted({"a": lnp.ones(3)}, *arrays)
+
+
+def test_custom_gradient_of_two_calls_of_other_shapes():
+    @lm.custom_gradient
+    def f(x):
+        return lnp.sum(x * x), lambda g: 10 * g * x
+
+    a, b = lm.grad(lambda x, y: f(x) + f(y), (0, 1))(lnp.ones(3), 2 * lnp.ones(4))
+    assert a.numpy().tolist() == [10] * 3 and b.numpy().tolist() == [20] * 4
 
 
 def test_custom_gradient():

@@ -229,7 +229,9 @@ class Jitted:
 Jitted.__module__ = "lamina.jitted"  # of the library, for the watch over what a traced function calls
 
 
-def jit(fun: Any = None, /, *, static_argnums: Any = (), static_argnames: Any = (), **options: Any) -> Any:
+def jit(
+    fun: Any = None, /, *, static_argnums: Any = None, static_argnames: Any = None, **options: Any
+) -> Any:
     if fun is None:
         return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, **options)
     for name in (
@@ -242,16 +244,9 @@ def jit(fun: Any = None, /, *, static_argnums: Any = (), static_argnames: Any = 
         "compiler_options",
     ):
         options.pop(name, None)  # where and how, not what is computed
-    nums = () if static_argnums is None else static_argnums
-    names = () if static_argnames is None else static_argnames
-    inner = lm.jit(
-        fun, static_argnums=nums, static_argnames=names, **{k: v for k, v in options.items() if v is not None}
-    )
-    static = (
-        *(nums if isinstance(nums, (tuple, list)) else (nums,)),
-        *((names,) if isinstance(names, str) else names),
-    )
-    return Jitted(inner, static)
+    options = {k: v for k, v in options.items() if v is not None}
+    inner = lm.jit(fun, static_argnums=static_argnums, static_argnames=static_argnames, **options)
+    return Jitted(inner, tuple(inner._static))
 
 
 class custom_jvp(lm.custom_jvp):
