@@ -142,8 +142,11 @@ void add_equations(py::module_& m) {
       "attributes, type, value_id), one for each node, which of them it keeps.");
   m.def(
       "value_id",
-      [](const py::object& x) { return reinterpret_cast<uintptr_t>(lazy_of(x.ptr()).value.node()); },
-      "Equal for what is one value, while it lives.");
+      [](const py::object& x) {
+        const lazy::Lazy& l = lazy_of(x.ptr());
+        return reinterpret_cast<uintptr_t>((l.wide ? l.wide : l.value).node());
+      },
+      "Equal for what is one value, while it lives; for a weak one, that of its unrounded form.");
   m.def(
       "program_id", [](const lazy::Program& p) { return reinterpret_cast<uintptr_t>(p.computation().get()); },
       "Equal for programs that compute the same, as long as they live.");

@@ -20,6 +20,10 @@ _WHOLE = ("expand_dims", "broadcast_all", "legacy_vectorized")
 _METHODS = ("sequential", "sequential_unrolled", *_WHOLE)
 
 
+class WrongResult(RuntimeError, ValueError):
+    """A callback's results are not as described: an error of its value to Lamina, one of the program's run to JAX."""
+
+
 def pure_callback(
     callback: Callable[..., Any],
     result_shape_dtypes: Any,
@@ -142,7 +146,7 @@ def _runner(callback: Callable[..., Any], treedef: Any, described: Any) -> Calla
         returned = callback(*args, **kwargs)
         results, _ = tree_flatten(returned)
         if len(results) != count:  # as in JAX: a list may be given for a tuple
-            raise ValueError(
+            raise WrongResult(
                 f"the callback {_name(callback)} returned another structure than was described: "
                 f"{explain_difference(described, returned, 'the description', 'the result')}"
             )
@@ -150,12 +154,12 @@ def _runner(callback: Callable[..., Any], treedef: Any, described: Any) -> Calla
         for i, (result, (dtype, dims)) in enumerate(zip(results, types)):
             t, shape = to_tensor(result), tuple(dims)
             if t.shape != shape:
-                raise ValueError(
+                raise WrongResult(
                     f"the callback {_name(callback)} returned shape {t.shape} as result {i} "
                     f"where {shape} was described"
                 )
             if _KINDS.index(t.dtype.kind) > _KINDS.index(dtypes.TABLE[dtype].kind):
-                raise ValueError(
+                raise WrongResult(
                     f"the callback {_name(callback)} returned {t.dtype.name} as result {i} "
                     f"where {dtype} was described"
                 )

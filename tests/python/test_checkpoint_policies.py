@@ -106,3 +106,12 @@ def test_effects_run_once():
 
     lm.grad(lm.checkpoint(f, policy=lambda primitive, *_, **__: primitive.name == "sin"))(1.0)
     assert len(seen) == 1
+
+
+def test_names_of_values_made_of_numbers():
+    """A number's values are recorded unrounded: the name is of those."""
+    named = lambda x: lm.checkpoint_name(lnp.sin(x), "s")  # noqa: E731
+    f = lm.checkpoint(lambda x: named(named(x) ** 2), policy=policies.save_only_these_names("s"))
+    for x in (1.0, lnp.float32(1.0)):
+        program = str(lm.make_trace(lm.linearize(f, x)[1])(1.0))
+        assert "cos" in program and " sin " not in program

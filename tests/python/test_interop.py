@@ -204,7 +204,13 @@ def test_element_types_and_python_numbers():
 
 def test_masked_arrays_are_refused():
     x = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, True])
-    for f in (lnp.asarray, lnp.sin, lm.jit(lnp.sin), lm.vmap(lnp.sin), lambda x: lm.tree.map(lnp.add, [x], [x])):
+    for f in (
+        lnp.asarray,
+        lnp.sin,
+        lm.jit(lnp.sin),
+        lm.vmap(lnp.sin),
+        lambda x: lm.tree.map(lnp.add, [x], [x]),
+    ):
         with pytest.raises(ValueError, match="mask would be lost"):
             f(x)
     assert lnp.asarray(x.filled(0)).tolist() == [0, 2, 0]

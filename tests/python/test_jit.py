@@ -368,8 +368,13 @@ def test_donation_and_static_arguments_are_checked():
     for name in ("x", "rest"):  # of which no call can name one
         with pytest.raises(ValueError, match="no parameter"):
             lm.jit(_with_all_kinds, static_argnames=name)
-    assert lm.jit(_with_all_kinds, static_argnames=("n", "any"), static_argnums=7)(1.0, n="a", any="b").item() == 1
-    assert lm.jit(lambda x, n, *, m: x + n, static_argnums=-1)(1.0, 2, m=3.0).item() == 3  # of the positional ones
+    assert (
+        lm.jit(_with_all_kinds, static_argnames=("n", "any"), static_argnums=7)(1.0, n="a", any="b").item()
+        == 1
+    )
+    assert (
+        lm.jit(lambda x, n, *, m: x + n, static_argnums=-1)(1.0, 2, m=3.0).item() == 3
+    )  # of the positional ones
     with pytest.raises(ValueError, match="cannot be donated"):
         lm.jit(lambda x: x, static_argnums=0, donate_argnums=0)
     with pytest.raises(TypeError, match="hashable"):

@@ -137,6 +137,16 @@ class _PulledBack(_Described):
 class _PushedForward(_Described):
     """Tangents of results of these types."""
 
+    def __init__(self, tree: Any, linear: Any) -> None:
+        super().__init__(tree)
+        self._linear = linear
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The recorded program, which JAX keeps here."""
+        like = self._linear.given_tree.unflatten([lm.ShapeDtype(*t) for t in self._linear.types])
+        return (lm.make_trace(self._linear)(*like),)
+
     def __call__(self, inner: Any, *tangents: Any) -> Any:
         return _pushed(self.tree, types64.result(inner(*types64.argument(without_float0(tangents)))))
 
@@ -159,7 +169,7 @@ def jvp(fun: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:
 
 def linearize(fun: Any, *primals: Any, **options: Any) -> Any:
     out = wrapped(lm.linearize)(fun, *primals, **options)
-    return (out[0], lm.tree_util.Partial(_PushedForward(out[0]), out[1]), *out[2:])
+    return (out[0], lm.tree_util.Partial(_PushedForward(out[0], out[1]), out[1]), *out[2:])
 
 
 def _calling_back(f: Callable[..., Any]) -> Callable[..., Any]:
