@@ -424,6 +424,20 @@ std::shared_ptr<Program> Program::of(hlo::ComputationPtr computation, std::strin
   return program;
 }
 
+std::shared_ptr<Program> Program::compiled(jit::SpecializationPtr entry, std::vector<Typed> arguments,
+                                           std::vector<Typed> results, std::vector<Value> captured) {
+  std::shared_ptr<Program> program(new Program);
+  program->computation_ = entry->recorded;
+  program->name_ = entry->info.name;
+  program->where_ = entry->info.where;
+  program->arguments_ = std::move(arguments);
+  program->results_ = std::move(results);
+  program->captured_ = std::move(captured);
+  program->entry_ = std::move(entry);
+  program->compiled_.store(true, std::memory_order_release);
+  return program;
+}
+
 std::shared_ptr<Program> Program::closed(const std::vector<Lazy>& outputs, const std::vector<Lazy>& inputs,
                                          uint32_t stamp, std::string name, std::string where,
                                          std::string reason) {
@@ -454,6 +468,13 @@ std::vector<bool> Program::bind_hidden(std::span<const Value> values) {
   return found;
 }
 
+std::vector<Value> Program::captured(std::span<const Value> hidden) const {
+  std::vector<Value> out = captured_;
+  for (size_t i = 0; i < std::min(hidden.size(), hidden_at_.size()); ++i)
+    if (hidden_at_[i] >= 0) out[hidden_at_[i]] = hidden[i];
+  return out;
+}
+
 std::vector<Value> Program::operands(const std::vector<Lazy>& args, std::span<const Value> hidden) const {
   hlo::Builder b;
   std::vector<Value> out;
@@ -464,9 +485,7 @@ std::vector<Value> Program::operands(const std::vector<Lazy>& args, std::span<co
                                                                 : converted(b, args[i], type->dtype));
   }
   check(b.status());
-  out.insert(out.end(), captured_.begin(), captured_.end());
-  for (size_t i = 0; i < std::min(hidden.size(), hidden_at_.size()); ++i)
-    if (hidden_at_[i] >= 0) out[args.size() + hidden_at_[i]] = hidden[i];
+  for (Value& v : captured(hidden)) out.push_back(std::move(v));
   for (const auto& [at, axis] : lanes_) {
     if (axis >= bound_axes().size())
       throw Error(ErrorKind::kRuntime,

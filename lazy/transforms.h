@@ -69,6 +69,9 @@ class Program {
   Program(const FlatFunction& f, std::vector<Typed> arguments, std::string name, std::string where);
   // A computation made elsewhere.
   static std::shared_ptr<Program> of(hlo::ComputationPtr computation, std::string name, std::string where);
+  // One that was compiled elsewhere, with the values of its further parameters.
+  static std::shared_ptr<Program> compiled(jit::SpecializationPtr entry, std::vector<Typed> arguments,
+                                           std::vector<Typed> results, std::vector<Value> captured);
   // The graph between `inputs`, parameters of the open jit scope with this stamp, and `outputs`. Null if it
   // depends on an argument of a transform opened inside that scope.
   static std::shared_ptr<Program> closed(const std::vector<Lazy>& outputs, const std::vector<Lazy>& inputs,
@@ -104,6 +107,9 @@ class Program {
   const std::vector<Typed>& results() const { return results_; }
   // Values from outside that became parameters behind those of the arguments.
   const std::vector<Value>& captured() const { return captured_; }
+  // The same, `hidden` in the place of those that bind_hidden named.
+  std::vector<Value> captured(std::span<const Value> hidden) const;
+  const std::string& name() const { return name_; }
   int64_t num_captured() const { return static_cast<int64_t>(captured_.size()); }
   // Compiles now; its entry in the specialization cache.
   const jit::SpecializationPtr& compile();

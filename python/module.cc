@@ -35,6 +35,7 @@
 #include "python/jitted.h"
 #include "python/linalg.h"
 #include "python/number.h"
+#include "python/plans.h"
 #include "python/reads.h"
 #include "python/stablehlo.h"
 #include "python/stopped.h"
@@ -639,6 +640,7 @@ void add_inspection(py::module_& m) {
         d["kernels"] = k.kernels;
         d["kernel_compiles"] = k.compiles;
         d["kernel_loads"] = k.loads;
+        d["kernels_adopted"] = k.adopted;
         d["kernel_compile_ms"] = k.compile_ms;
         d["kernels_pending"] = k.pending;
         d["code_bytes"] = k.code_bytes;
@@ -780,6 +782,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_jitted(m);
   lamina::python::add_inspection(m);
   lamina::python::add_stablehlo(m);
+  lamina::python::add_plans(m);
   lamina::python::add_linalg(m);
   lamina::python::install_host_lock();
 }

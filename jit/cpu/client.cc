@@ -9,6 +9,7 @@
 
 #include "hlo/once.h"
 #include "hlo/strings.h"
+#include "jit/cpu/cpu_features.h"
 #include "jit/cpu/steps.h"
 
 namespace lamina::jit {
@@ -136,6 +137,20 @@ absl::StatusOr<std::string> CpuClient::CpuTarget::ir(const KernelText& kernel) c
 
 absl::StatusOr<std::string> CpuClient::CpuTarget::assembly(const KernelText& kernel) const {
   return cpu_.kernels().assembly(kernel);
+}
+
+absl::StatusOr<std::string> CpuClient::CpuTarget::machine() const { return cpu_.kernels().machine(); }
+
+absl::Status CpuClient::CpuTarget::check_machine(std::string_view machine) const {
+  return check_machine_line(machine);
+}
+
+absl::StatusOr<KernelCode> CpuClient::CpuTarget::code(const KernelText& kernel) const {
+  return cpu_.kernels().code(kernel);
+}
+
+absl::StatusOr<std::shared_ptr<const void>> CpuClient::CpuTarget::adopt(const KernelCode& code) const {
+  return cpu_.kernels().adopt(code);
 }
 
 }  // namespace lamina::jit

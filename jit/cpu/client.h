@@ -48,6 +48,10 @@ class CpuClient final : public Client {
                                       int64_t block) const override;
     absl::StatusOr<std::string> ir(const KernelText& kernel) const override;
     absl::StatusOr<std::string> assembly(const KernelText& kernel) const override;
+    absl::StatusOr<std::string> machine() const override;
+    absl::Status check_machine(std::string_view machine) const override;
+    absl::StatusOr<KernelCode> code(const KernelText& kernel) const override;
+    absl::StatusOr<std::shared_ptr<const void>> adopt(const KernelCode& code) const override;
 
    private:
     CpuClient& cpu_;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "hlo/strings.h"
+#include "jit/cpu/cpu_features.h"
 
 namespace lamina::jit {
 namespace {
@@ -133,6 +134,11 @@ void KernelStore::compile(Kernel& kernel, bool at_any_cost) {
   kernel.state_.store(Kernel::State::kCompiled, std::memory_order_release);
 }
 
+std::string KernelStore::disk_key(const CodeGenerator& generator, const KernelText& kernel) {
+  if (generator.identity().empty()) return "";
+  return str_cat(generator.identity(), "\n", kernel.text, to_string(kernel.schedule));
+}
+
 absl::StatusOr<CompiledKernel> KernelStore::load_or_compile(Kernel& kernel, bool may_compile) {
   const absl::StatusOr<const CodeGenerator*> found = generator();
   if (!found.ok()) return found.status();
@@ -141,9 +147,7 @@ absl::StatusOr<CompiledKernel> KernelStore::load_or_compile(Kernel& kernel, bool
     std::lock_guard lock(mutex_);
     ++(stats_.*what);
   };
-  const std::string key =
-      g.identity().empty() ? ""
-                           : str_cat(g.identity(), "\n", kernel.text_.text, to_string(kernel.text_.schedule));
+  const std::string key = disk_key(g, kernel.text_);
   if (!kernel.not_on_disk_.load()) {
     std::optional<std::string> object;
     {
@@ -221,6 +225,55 @@ absl::StatusOr<std::string> KernelStore::assembly(const KernelText& kernel) {
   const absl::StatusOr<const CodeGenerator*> g = generator();
   if (!g.ok()) return g.status();
   return (*g)->assembly(kernel.text, kernel.schedule);
+}
+
+absl::StatusOr<std::string> KernelStore::machine() {
+  const absl::StatusOr<const CodeGenerator*> g = generator();
+  if (!g.ok()) return g.status();
+  return machine_line((*g)->target());
+}
+
+absl::StatusOr<KernelCode> KernelStore::code(const KernelText& kernel) {
+  const absl::StatusOr<const CodeGenerator*> found = generator();
+  if (!found.ok()) return found.status();
+  const CodeGenerator& g = **found;
+  const std::string key = disk_key(g, kernel);
+  std::optional<std::string> object;
+  if (!key.empty()) {
+    std::lock_guard turn(turn_);
+    object = disk_.load(key);
+  }
+  if (!object) {
+    absl::StatusOr<CompiledKernel> code = g.compile(kernel.text, kernel.schedule, /*keep_object=*/true);
+    if (!code.ok()) return code.status();
+    object = code->take_object();
+    std::lock_guard turn(turn_);
+    if (!key.empty()) disk_.store(key, *object);
+  }
+  absl::StatusOr<Image> image = link_object(*object);
+  if (!image.ok()) return image.status();
+  return KernelCode{kernel, std::move(image->bytes), image->entry};
+}
+
+absl::StatusOr<std::shared_ptr<const Kernel>> KernelStore::adopt(const KernelCode& code) {
+  absl::StatusOr<LoopKernel> spec = parse_kernel(code.kernel.text);
+  if (!spec.ok()) return spec.status();
+  absl::StatusOr<std::unique_ptr<const MappedCode>> mapped = MappedCode::map(code.image, code.entry);
+  if (!mapped.ok()) return mapped.status();
+  std::shared_ptr<Kernel> kernel = get(*std::move(spec), code.kernel.schedule);
+  // No generator could be had for it: none is needed.
+  Kernel::State refused = Kernel::State::kRefused;
+  kernel->state_.compare_exchange_strong(refused, Kernel::State::kCold);
+  if (queue_.claim(*kernel)) {
+    kernel->mapped_ = *std::move(mapped);
+    kernel->entry_.store(kernel->mapped_->entry(), std::memory_order_release);
+    kernel->state_.store(Kernel::State::kCompiled, std::memory_order_release);
+    queue_.settle(*kernel);
+    std::lock_guard lock(mutex_);
+    ++stats_.adopted;
+    stats_.code_bytes += static_cast<int64_t>(code.image.size());
+  }
+  return kernel;
 }
 
 void KernelStore::clear() {

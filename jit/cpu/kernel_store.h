@@ -19,9 +19,11 @@
 #include "hlo/mutex.h"
 #include "jit/codegen/client.h"
 #include "jit/cpu/compile_queue.h"
+#include "jit/cpu/object_code.h"
 #include "jit/kernel/interpret.h"
 #include "jit/program/disk_cache.h"
 #include "jit/program/step.h"
+#include "jit/program/target.h"
 
 namespace lamina::jit {
 
@@ -29,6 +31,7 @@ struct KernelStats {
   int64_t kernels = 0;  // distinct structures seen
   int64_t compiles = 0;
   int64_t loads = 0;    // taken from the disk cache instead
+  int64_t adopted = 0;  // that came with a program from a file
   int64_t pending = 0;  // kernels that wait for their code now
   int64_t interpreted_runs = 0;
   int64_t switched_runs = 0;  // of these: to machine code in their midst
@@ -82,6 +85,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   std::atomic<State> state_{State::kCold};
   std::atomic<bool> not_on_disk_{false};
   CompiledKernel compiled_;
+  std::unique_ptr<const MappedCode> mapped_;  // in its place, of kernels that came with their code
 };
 
 class KernelStore {
@@ -119,6 +123,10 @@ class KernelStore {
   // Listings for the tools.
   absl::StatusOr<std::string> ir(const KernelText& kernel);
   absl::StatusOr<std::string> assembly(const KernelText& kernel);
+  // For files, as Target has them. Code is made for this where it is not at hand.
+  absl::StatusOr<std::string> machine();
+  absl::StatusOr<KernelCode> code(const KernelText& kernel);
+  absl::StatusOr<std::shared_ptr<const Kernel>> adopt(const KernelCode& code);
   void clear();
   // Kernels kept; past this those that nothing uses are dropped. For tests.
   void set_limit(size_t kernels) { limit_.store(kernels); }
@@ -129,6 +137,8 @@ class KernelStore {
   absl::StatusOr<const CodeGenerator*> generator();
   // NotFound if only a compile can make it and `may_compile` is false.
   absl::StatusOr<CompiledKernel> load_or_compile(Kernel& kernel, bool may_compile);
+  // Under which the disk has a kernel's object; empty if nothing may be kept.
+  static std::string disk_key(const CodeGenerator& generator, const KernelText& kernel);
 
   hlo::Mutex turn_{
       hlo::LockRank::kCompiles};  // held briefly, but to open the generator; guards the next four

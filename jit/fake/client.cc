@@ -299,4 +299,18 @@ absl::StatusOr<std::string> FakeClient::FakeTarget::assembly(const KernelText& k
   return cpu().assembly(kernel);
 }
 
+absl::StatusOr<std::string> FakeClient::FakeTarget::machine() const { return cpu().machine(); }
+
+absl::Status FakeClient::FakeTarget::check_machine(std::string_view machine) const {
+  return cpu().check_machine(machine);
+}
+
+absl::StatusOr<KernelCode> FakeClient::FakeTarget::code(const KernelText& kernel) const {
+  return cpu().code(kernel);
+}
+
+absl::StatusOr<std::shared_ptr<const void>> FakeClient::FakeTarget::adopt(const KernelCode& code) const {
+  return cpu().adopt(code);
+}
+
 }  // namespace lamina::jit

@@ -217,7 +217,12 @@ absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Device& de
   if (!flat.ok()) return flat.status();
   absl::StatusOr<ComputationPtr> simple = hlo::simplify(*flat);
   if (!simple.ok()) return simple.status();
-  return ExecutableBuilder(device, *std::move(simple)).build();
+  return of_simplified(device, *std::move(simple));
+}
+
+absl::StatusOr<std::shared_ptr<const Executable>> Executable::of_simplified(Device& device,
+                                                                            ComputationPtr program) {
+  return ExecutableBuilder(device, std::move(program)).build();
 }
 
 std::unique_ptr<Frame> Executable::make_frame(const MemoryPlan& plan) const {

@@ -31,6 +31,10 @@ class Executable : public std::enable_shared_from_this<Executable> {
   ~Executable();
   static absl::StatusOr<std::shared_ptr<const Executable>> compile(Device& device,
                                                                    const hlo::ComputationPtr& program);
+  // Of what program() of such a one gave: without the passes. Equal programs give equal steps and kernels, in
+  // every process.
+  static absl::StatusOr<std::shared_ptr<const Executable>> of_simplified(Device& device,
+                                                                         hlo::ComputationPtr program);
 
   // `arguments`: dense row-major buffers of the parameter types, in memory of the device. Fills one buffer
   // per result, whose contents may still lie ahead; a result may be the buffer of an argument.
@@ -61,6 +65,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
 
   Device& device() const { return device_; }
   const hlo::Computation& program() const { return *program_; }
+  const hlo::ComputationPtr& program_ptr() const { return program_; }
   const cluster::Plan& plan() const { return plan_; }
   // Of a run that gives no argument up.
   const MemoryPlan& memory() const { return *data_.keeping; }

@@ -67,4 +67,12 @@ absl::StatusOr<std::string> listing(const Executable& executable, std::string_vi
   return text;
 }
 
+std::vector<const KernelText*> kernels_of(const Executable& executable) {
+  std::vector<Used> used;
+  collect(executable, "", &used);
+  std::vector<const KernelText*> out;
+  for (const auto& [kernel, steps] : used) out.push_back(kernel);
+  return out;
+}
+
 }  // namespace lamina::jit

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "jit/program/executable.h"
@@ -20,6 +21,9 @@ std::span<const std::string_view> listing_stages();
 // each under a line that names the steps ("// step 2, step 4 / 1"). InvalidArgument for a stage that does not
 // exist; Unavailable where "ir" or "assembly" is asked for and there is no code generator.
 absl::StatusOr<std::string> listing(const Executable& executable, std::string_view stage);
+
+// The kernels of the program and of the programs inside its steps, each once, in the order of the steps.
+std::vector<const KernelText*> kernels_of(const Executable& executable);
 
 }  // namespace lamina::jit
 

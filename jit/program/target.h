@@ -2,9 +2,11 @@
 #ifndef LAMINA_JIT_PROGRAM_TARGET_H_
 #define LAMINA_JIT_PROGRAM_TARGET_H_
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "cluster/costs.h"
@@ -12,6 +14,14 @@
 #include "jit/program/step.h"
 
 namespace lamina::jit {
+
+// Machine code of a kernel as bytes that run wherever a page begins with them: nothing in them is left to
+// link.
+struct KernelCode {
+  KernelText kernel;
+  std::string image;
+  uint64_t entry = 0;  // where in the image
+};
 
 class Target {
  public:
@@ -26,6 +36,15 @@ class Target {
   // Listings of what a kernel becomes; Unavailable where there is no code generator.
   virtual absl::StatusOr<std::string> ir(const KernelText& kernel) const = 0;
   virtual absl::StatusOr<std::string> assembly(const KernelText& kernel) const = 0;
+
+  // For programs that are kept in files. One line that says which machines run the code made here;
+  // FailedPrecondition in words where this is none of the machines that such a line names.
+  virtual absl::StatusOr<std::string> machine() const = 0;
+  virtual absl::Status check_machine(std::string_view machine) const = 0;
+  virtual absl::StatusOr<KernelCode> code(const KernelText& kernel) const = 0;
+  // Steps made while what it returns lives run this code, unless they had the kernel's code before. The
+  // caller has checked where the bytes come from: they will be executed.
+  virtual absl::StatusOr<std::shared_ptr<const void>> adopt(const KernelCode& code) const = 0;
 
  protected:
   ~Target() = default;

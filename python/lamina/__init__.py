@@ -121,6 +121,7 @@ __getattr__ = _missing.attributes(
         "lax",
         "nn",
         "ops",
+        "plans",
         "random",
         "ref",
         "scipy",

@@ -1,4 +1,6 @@
-"""The command line: `python -m lamina cache show|explain|branches ... SCRIPT`, `... cache clear`, `... doctor`."""
+"""The command line: `python -m lamina cache show|explain|branches ... SCRIPT`, `... cache clear`, `... plan FILE`,
+`... doctor`.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,28 @@ def _cache(options: argparse.Namespace) -> int:
     return 0
 
 
-def _doctor() -> int:
+def _plan(options: argparse.Namespace) -> int:
+    import warnings
+
+    from lamina import plans
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the summary says it
+        try:
+            plan = plans.load(options.file)
+        except (OSError, TypeError, ValueError) as e:
+            print(e, file=sys.stderr)
+            return 1
+    print(
+        plan.as_text("full" if options.stage == "program" else options.stage)
+        if options.stage
+        else plan.summary(),
+        end="",
+    )
+    return 0
+
+
+def _doctor(_: argparse.Namespace) -> int:
     from lamina import _core
 
     disk = _core.disk_cache()  # before this program adds to it
@@ -87,9 +110,14 @@ def main() -> int:
     for action in (show, explain, branches):
         action.add_argument("script")
         action.add_argument("arguments", nargs=argparse.REMAINDER)
+    plan = commands.add_parser("plan", help="what a plan file holds")
+    plan.add_argument(
+        "--stage", choices=("program", *STAGES), help="its program, or a stage of it on this machine"
+    )
+    plan.add_argument("file")
     commands.add_parser("doctor", help="what was found on this machine")
     options = parser.parse_args()
-    return _doctor() if options.command == "doctor" else _cache(options)
+    return {"cache": _cache, "plan": _plan, "doctor": _doctor}[options.command](options)
 
 
 if __name__ == "__main__":

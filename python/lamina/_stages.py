@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,14 @@ class Traced:
             return (stablehlo if form == "stablehlo" else xla_hlo).dumps(self)
         return self._trace.program.text(form, _name(self._jitted._f))
 
+    def _check_reads(self) -> None:
+        """RuntimeError where what the function reads besides its arguments is not what it was when it was traced."""
+        if not (self._variant.reads.holds() or self._variant.reads.refresh()):
+            raise RuntimeError(
+                f"what {_name(self._jitted._f)} reads besides its arguments has changed since it was compiled: compile "
+                "it again, or call the jitted function"
+            )
+
     def lower(self) -> Lowered:
         return Lowered(self._jitted, self._variant, self._trace, self._types, self._treedef)
 
@@ -107,6 +116,15 @@ class Compiled(Lowered):
         """A stage of the executable, as `lamina.cache.listing` gives it; other forms: the program's."""
         return cache.listing(self._id, form) if form in cache.STAGES else super().as_text(form)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the program with its machine code to a plan file, which `lamina.plans.load` calls without compiling.
+
+        What it holds and what it raises: `lamina.plans.dumps`. `path` holds the whole file or what it held before.
+        """
+        from lamina import plans
+
+        plans.save(self, path)
+
     def memory_analysis(self) -> dict[str, int]:
         """Bytes of `arguments`, and `peak`: what a run holds at most at one time besides them, results included.
 
@@ -130,9 +148,5 @@ class Compiled(Lowered):
                     f"{_name(self._jitted._f)} was compiled for {describe(ShapeDtype(shape, dtype))} as "
                     f"{_argument_path(self._jitted._f, path)}, not {describe(x)}"
                 )
-        if not (self._variant.reads.holds() or self._variant.reads.refresh()):
-            raise RuntimeError(
-                f"what {_name(self._jitted._f)} reads besides its arguments has changed since it was compiled: compile "
-                "it again, or call the jitted function"
-            )
+        self._check_reads()
         return self._jitted._run(self._trace, self._variant, args, kwargs, treedef, leaves)

@@ -7,6 +7,7 @@
 #include "lamina/linalg.h"
 #include "lamina/numerics.h"
 #include "lamina/ops.h"
+#include "lamina/plan.h"
 #include "lamina/random.h"
 #include "lamina/transforms.h"
 
