@@ -7,6 +7,7 @@
 #include "hlo/mutex.h"
 #include "hlo/once.h"
 #include "hlo/op.h"
+#include "hlo/rules/transform_support.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {
@@ -132,7 +133,7 @@ Values inline_computation(Builder& builder, const Computation& computation,
   GraphCopy copy(computation.parameters().first(arguments.size()), arguments);
   const bool made =
       copy.extend(builder, computation.nodes(), [&](const Node& n, std::span<const Value> operands) {
-        LocationScope location(n.location());
+        const NodeScope as(n);
         return builder.remake(n, operands);
       });
   return made ? copy(computation.roots()) : Values(computation.roots().size());

@@ -1,6 +1,7 @@
 #include "lazy/rebuild.h"
 
 #include "hlo/graph_copy.h"
+#include "hlo/rules/transform_support.h"
 
 namespace lamina::lazy {
 
@@ -20,7 +21,7 @@ absl::StatusOr<hlo::ComputationPtr> rebuild(std::span<const Value> roots, hlo::G
   hlo::Builder b;
   const bool made =
       copy.extend(b, hlo::postorder(roots, is_made, &copy), [&](const Node& n, std::span<const Value> x) {
-        hlo::LocationScope location(n.location());
+        const hlo::NodeScope as(n);
         return b.remake(n, x);
       });
   if (!made) return b.status();

@@ -8,6 +8,7 @@
 #include "hlo/hash_map.h"
 #include "hlo/op.h"
 #include "hlo/passes/pass.h"
+#include "hlo/rules/transform_support.h"
 #include "hlo/strings.h"
 #include "jit/program/control.h"
 #include "jit/program/host_call.h"
@@ -44,7 +45,7 @@ absl::StatusOr<ComputationPtr> flatten_program(ComputationPtr program) {
     hlo::GraphCopy copy(program->parameters(), program->parameters());
     const auto remade = [&](const Node& n, std::span<const Value> operands) {
       if (is_marker(n)) return Values(operands.begin(), operands.end());
-      hlo::LocationScope location(n.location());
+      const hlo::NodeScope as(n);
       return n.op() == Op::call ? inline_computation(b, *n.attrs().computation(Attr::body), operands)
                                 : b.remake(n, operands);
     };

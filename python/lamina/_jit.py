@@ -441,13 +441,19 @@ class Jitted(_core.JitCalls):
         if variant not in variants:
             variants[:] = [variant, *variants[: MAX_VARIANTS - 1]]
 
-    def _path(self, variant: _Variant, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> _Trace:
-        """The trace for the outcomes that these arguments lead to."""
+    @staticmethod
+    def _reached(variant: _Variant, leaves: Sequence[Any]) -> tuple[_Trace | None, list[bool]]:
+        """The trace that these arguments lead to, if there is one yet, and the outcomes on the way."""
         node, outcomes = variant.root, []
         while type(node) is _Branch:
             outcome = bool(node.program(leaves, _hidden(variant))[0])
             outcomes.append(outcome)
             node = node.children.get(outcome)
+        return node, outcomes
+
+    def _path(self, variant: _Variant, leaves: list[Any], treedef: TreeDef, static: dict[Any, Any]) -> _Trace:
+        """The trace for the outcomes that these arguments lead to."""
+        node, outcomes = self._reached(variant, leaves)
         if node is not None:
             self.hits += 1
             if _checks.is_open():

@@ -149,4 +149,9 @@ class Compiled(Lowered):
                     f"{_argument_path(self._jitted._f, path)}, not {describe(x)}"
                 )
         self._check_reads()
+        if self._jitted._reached(self._variant, leaves)[0] is not self._trace:
+            raise RuntimeError(
+                f"{_name(self._jitted._f)} was compiled for the path that other arguments lead to: it decides on their "
+                'values. Compile it for these, call the jitted function, or jit it with control_flow="convert"'
+            )
         return self._jitted._run(self._trace, self._variant, args, kwargs, treedef, leaves)

@@ -306,3 +306,19 @@ def test_the_tree_of_decisions_is_shown():
     assert lm.cache.branches(f) in lm.cache.branches()
     with pytest.raises(TypeError, match="jitted function"):
         lm.cache.branches(len)
+
+
+def test_a_compiled_path_refuses_arguments_that_lead_elsewhere():
+    f = lm.jit(lambda x: x * 2 if x[0] > 0 else -x)
+    compiled = f.lower(lnp.ones(3)).compile()
+    other = f.lower(-lnp.ones(3)).compile()
+    assert compiled(lnp.ones(3)).numpy().tolist() == [2, 2, 2]
+    assert other(-lnp.ones(3)).numpy().tolist() == [1, 1, 1]
+    with pytest.raises(RuntimeError, match="path that other arguments lead to"):
+        compiled(-lnp.ones(3))
+    with pytest.raises(RuntimeError, match="path that other arguments lead to"):
+        other(lnp.ones(3))
+    converted = (
+        lm.jit(lambda x: x * 2 if x[0] > 0 else -x, control_flow="convert").lower(lnp.ones(3)).compile()
+    )
+    assert converted(-lnp.ones(3)).numpy().tolist() == [1, 1, 1]

@@ -168,3 +168,29 @@ def test_integers_are_not_the_library_s():
     a = lnp.arange(6, dtype="int32").reshape(2, 3)
     with lm.numerics("fast"):
         assert (a @ a.T).numpy().tolist() == [[5, 14], [14, 50]]
+
+
+def bits_of_products(a, b):
+    """The bits of `a @ b` in both modes, which differ."""
+    own = lm.jit(lambda x, y: x @ y)(a, b).numpy().tobytes()
+    with lm.numerics("fast"):
+        fast = lm.jit(lambda x, y: x @ y)(a, b).numpy().tobytes()
+    assert own != fast
+    return own, fast
+
+
+@needs_library
+def test_the_mode_is_that_of_the_recording_not_of_the_moment_of_computing():
+    a, b = lnp.asarray(numbers(70, 301)), lnp.asarray(numbers(301, 130, seed=1))
+    own, fast = bits_of_products(a, b)
+    inner = lm.jit(lambda x, y: x @ y)
+    recorded = a @ b
+    traced = lm.jit(lambda x, y: inner(x, y)).trace(a, b)
+    with lm.numerics("fast"):
+        assert recorded.numpy().tobytes() == own
+        assert traced.lower().compile()(a, b).numpy().tobytes() == own
+        recorded = a @ b
+        traced = lm.jit(lambda x, y: inner(x, y)).trace(a, b)
+    assert recorded.numpy().tobytes() == fast
+    assert traced.lower().compile()(a, b).numpy().tobytes() == fast
+    assert lm.plans.loads(lm.plans.dumps(traced))(a, b).numpy().tobytes() == fast
