@@ -181,3 +181,19 @@ def test_clear_removes_kept_kernels(tmp_path):
     assert f"removed {count} kernels" in with_directory(directory, "-m", "lamina", "cache", "clear")
     assert [f.name for f in directory.iterdir()] == ["else.txt"]
     assert "removed 0 kernels" in with_directory(directory, "-m", "lamina", "cache", "clear")
+
+
+def test_a_plan_file_is_shown(tmp_path):
+    import lamina as lm
+    import lamina.numpy as lnp
+
+    path = tmp_path / "f.plan"
+    lm.jit(lambda w: lnp.tanh(w) + 1).lower(lnp.ones(5)).compile().save(path)
+    out = lamina("plan", str(path))
+    assert out.returncode == 0, out.stderr
+    assert "argument w: f32[5]" in out.stdout and "1 kernels in" in out.stdout
+    assert "tanh(p0)" in lamina("plan", "--stage", "program", str(path)).stdout
+    assert "step 0: loop" in lamina("plan", "--stage", "steps", str(path)).stdout
+    path.write_bytes(path.read_bytes()[:-3])
+    out = lamina("plan", str(path))
+    assert out.returncode == 1 and "f.plan: the plan file is cut short" in out.stderr
