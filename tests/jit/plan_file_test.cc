@@ -186,7 +186,9 @@ TEST_CASE("machines are told by what they must have", "[plan_file]") {
   CHECK(absl::IsUnimplemented(jit::machine_line("x86_64-pc-linux-gnu znver4  512").status()));
   const absl::Status other = jit::check_machine_line("x86_64 sse2 warp_drive");
   CHECK(absl::IsFailedPrecondition(other));
+#if defined(__x86_64__)
   CHECK(other.message().find("no warp_drive") != absl::string_view::npos);
+#endif
   CHECK(jit::check_machine_line("aarch64 neon").message().find("aarch64") != absl::string_view::npos);
   CHECK_FALSE(jit::check_machine_line("").ok());
 }

@@ -28,6 +28,8 @@ std::vector<Tensor> layer(const std::vector<Tensor>& x) {
 
 }  // namespace
 
+#if defined(__x86_64__)  // machine code is kept for it only
+
 TEST_CASE("a plan gives the bits of the function that was saved") {
   const Directory d;
   const std::string path = d.path / "layer.plan";
@@ -66,3 +68,17 @@ TEST_CASE("what a plan cannot take is said") {
   CHECK(contains(error, "layer.plan: the plan file is longer than it was"));
   CHECK(contains(error, "plan_test.cc"));
 }
+
+#else
+
+TEST_CASE("machine code is not kept for this machine") {
+  const Directory d;
+  CHECK(contains(error_of(
+                     [&] {
+                       save_plan(d.path / "f", layer, {ones({3, 4}), ones({4, 2})});
+                     },
+                     ErrorKind::kNotImplemented),
+                 "x86-64 only"));
+}
+
+#endif

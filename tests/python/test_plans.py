@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
+import platform
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,8 @@ import lamina.numpy as lnp
 import numpy as np
 import pytest
 from lamina import lax, random
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code is kept for x86-64 only")
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples"
