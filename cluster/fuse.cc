@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 
+#include "cluster/array_loop.h"
 #include "cluster/costs.h"
 #include "cluster/group_graph.h"
 #include "cluster/repeat.h"
@@ -76,6 +77,7 @@ class Fuser {
   struct RepeatKernel {
     hlo::Dims space;
     std::vector<bool> read;
+    bool over_arrays = false;
   };
 
   void examine_loop(const Node* n) {
@@ -87,9 +89,11 @@ class Fuser {
         if (o.node() == n) read[o.index()] = true;
     RepeatForm form = repeat_form(*n, read);
     if (form.refusal.empty())
-      repeats_.emplace(n, RepeatKernel{std::move(form.space), std::move(read)});
+      repeats_.emplace(n, RepeatKernel{std::move(form.space), std::move(read), false});
+    else if (const std::string reason = array_loop_refusal(*n, read); reason.empty())
+      repeats_.emplace(n, RepeatKernel{{}, std::move(read), true});
     else
-      refuse(n, nullptr, "no loop kernel: " + form.refusal);
+      refuse(n, nullptr, str_cat("no loop kernel: ", form.refusal, "; none over arrays: ", reason));
   }
 
   // Forward: what is inlined into its consumers, and what gets a value of its own.
@@ -157,7 +161,9 @@ class Fuser {
 
   // Whether a loop kernel reads `n` as carried values at the start, element by element, and in no other way.
   bool starts_from(const Node& loop, const Node* n) const {
-    if (!repeats_.contains(&loop) || is_running_scan(loop)) return false;
+    const auto repeat = repeats_.find(&loop);
+    if (repeat == repeats_.end() || is_running_scan(loop)) return false;
+    if (repeat->second.over_arrays && !n->type()->is_scalar()) return false;
     for (size_t i = 0; i < loop.operands().size(); ++i)
       if (loop.operand(i).node() == n && (i >= num_carried(loop) || is_unchanged(loop, i))) return false;
     return true;
@@ -314,6 +320,7 @@ class Fuser {
       group.repeat = first.node;
       group.repeat_space = repeat->second.space;
       group.repeat_read = repeat->second.read;
+      group.array_loop = repeat->second.over_arrays;
     }
     if (is_loop(first) || group.repeat)
       group.kind = GroupKind::kLoop;

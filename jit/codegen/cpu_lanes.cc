@@ -25,6 +25,7 @@ void CpuLanes::enter(Value* cancel) {
   llvm::IRBuilder<> at = f_.at_entry();
   zero_slot_ = at.CreateAlloca(at.getInt64Ty(), nullptr, "zero");
   at.CreateStore(at.getInt64(0), zero_slot_);
+  waste_slot_ = at.CreateAlloca(at.getInt64Ty(), nullptr, "waste");
 }
 
 // ---- addresses
@@ -170,6 +171,28 @@ Value* CpuLanes::load_at(uint32_t buffer, Value* position, Value* predicate, uns
   return prim_.from_memory(
       b_.CreateMaskedGather(memory, address, llvm::Align(1), mask, llvm::Constant::getNullValue(memory)), t,
       n);
+}
+
+void CpuLanes::store_at(uint32_t buffer, Value* position, Value* value, Value* predicate) {
+  const DType t = kernel_.buffers[buffer].type;
+  Value* address = b_.CreateGEP(prim_.memory_type(t, 1), f_.buffer(buffer), position);
+  if (predicate) address = b_.CreateSelect(predicate, address, waste_slot_);
+  b_.CreateAlignedStore(prim_.to_memory(value, t, 1), address, llvm::Align(1));
+}
+
+void CpuLanes::copy(uint32_t to, uint32_t from, Value* count) {
+  constexpr int64_t kAtOnce = 32;
+  Type* const byte = b_.getInt8Ty();
+  Value* bytes = b_.CreateMul(count, f_.i64(hlo::byte_size(kernel_.buffers[to].type)));
+  const auto move = [&](Value* begin, Value* end, Type* type, int64_t size) {
+    f_.loop(begin, end, f_.i64(size), [&](Value* at) {
+      Value* value = b_.CreateAlignedLoad(type, b_.CreateGEP(byte, f_.buffer(from), at), llvm::Align(1));
+      b_.CreateAlignedStore(value, b_.CreateGEP(byte, f_.buffer(to), at), llvm::Align(1));
+    });
+  };
+  Value* most = b_.CreateAnd(bytes, f_.i64(-kAtOnce));
+  move(f_.i64(0), most, llvm::FixedVectorType::get(byte, kAtOnce), kAtOnce);
+  move(most, bytes, byte, 1);
 }
 
 void CpuLanes::store(Row& row, uint32_t access, Value* value, Value* index, unsigned n) {

@@ -23,6 +23,8 @@ class CpuLanes : public LaneOps {
   llvm::Value* load(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate,
                     unsigned n) override;
   llvm::Value* load_at(uint32_t buffer, llvm::Value* position, llvm::Value* predicate, unsigned n) override;
+  void store_at(uint32_t buffer, llvm::Value* position, llvm::Value* value, llvm::Value* predicate) override;
+  void copy(uint32_t to, uint32_t from, llvm::Value* count) override;
   void store(Row& row, uint32_t access, llvm::Value* value, llvm::Value* index, unsigned n) override;
   llvm::Value* index(llvm::Value* along, unsigned n) override;
   llvm::Value* any(llvm::Value* mask) override;
@@ -70,7 +72,8 @@ class CpuLanes : public LaneOps {
   llvm::Value* left_ = nullptr;  // of a masked vector: how many lanes
   llvm::Value* cancel_ = nullptr;
   llvm::BasicBlock* cancelled_ = nullptr;
-  llvm::Value* zero_slot_ = nullptr;  // where scalar loads with a false predicate read
+  llvm::Value* waste_slot_ = nullptr;  // where stores with a false predicate go
+  llvm::Value* zero_slot_ = nullptr;   // where scalar loads with a false predicate read
 };
 
 }  // namespace lamina::jit::codegen

@@ -66,6 +66,10 @@ class LaneOps {
                             unsigned n) = 0;
   virtual llvm::Value* load_at(uint32_t buffer, llvm::Value* position, llvm::Value* predicate,
                                unsigned n) = 0;
+  // For one element: as the instructions of these names.
+  virtual void store_at(uint32_t buffer, llvm::Value* position, llvm::Value* value,
+                        llvm::Value* predicate) = 0;
+  virtual void copy(uint32_t to, uint32_t from, llvm::Value* count) = 0;
   virtual void store(Row& row, uint32_t access, llvm::Value* value, llvm::Value* index, unsigned n) = 0;
   // The index along D of each lane, as s64.
   virtual llvm::Value* index(llvm::Value* along, unsigned n) = 0;

@@ -72,12 +72,17 @@ void SectionEmitter::make_splats(Row& row, const std::vector<uint32_t>& uses) {
   for (uint32_t use : uses) wanted[use] = true;
   const unsigned n = row.inside ? row.inside->lanes : widest_;
   for (size_t i = 0; i < section.size(); ++i) {
-    if (!wanted[i] || row.varies[i] || section[i].op == KernelOp::kRepeat) continue;
+    if (!wanted[i] || row.varies[i] || !has_value(section[i].op)) continue;
     Value* known = section[i].op == KernelOp::kOuter && n == widest_
                        ? row.inside->outer->splats[section[i].imm]
                        : nullptr;
     row.splats[i] = known ? known : f_.splat(row.uniform[i], n);
   }
+}
+
+bool SectionEmitter::reads_changing(const KernelInstr& instr) const {
+  if (instr.op == KernelOp::kLoadAt) return kernel_.buffers[instr.imm].written;
+  return instr.op == KernelOp::kLoad && kernel_.buffers[kernel_.accesses[instr.imm].buffer].written;
 }
 
 void SectionEmitter::set_order(Row& row, const std::vector<uint32_t>& uses) {
@@ -97,8 +102,9 @@ void SectionEmitter::set_order(Row& row, const std::vector<uint32_t>& uses) {
     for_each_operand(kernel_, instr, [&](uint32_t v) {
       if (row.varies[v]) code[i].operands.push_back(position[v]);
     });
-    // Guarded code may be made for one lane, which these are not.
-    read[i] = read[i] || instr.op == KernelOp::kRepeat || instr.op == KernelOp::kRepeated ||
+    // Guarded code may be made for one lane, which these are not; and what reaches memory that changes keeps
+    // its place.
+    read[i] = read[i] || !has_value(instr.op) || reads_changing(instr) || instr.op == KernelOp::kRepeated ||
               instr.op == KernelOp::kCarried || instr.op == KernelOp::kOuter;
     if (instr.op == KernelOp::kPrim && instr.prim == Prim::select_rare && row.varies[instr.operands[1]])
       code[i].rare_operand = static_cast<int32_t>(position[instr.operands[1]]);
@@ -161,6 +167,12 @@ Value* SectionEmitter::emit_instr(Row& row, const KernelInstr& instr, const Valu
       return lanes_.load(row, instr.imm, index, instr.predicated ? operand(0) : nullptr, n);
     case KernelOp::kLoadAt:
       return lanes_.load_at(instr.imm, operand(0), instr.predicated ? operand(1) : nullptr, n);
+    case KernelOp::kStoreAt:
+      lanes_.store_at(instr.imm, operand(0), operand(1), instr.predicated ? operand(2) : nullptr);
+      return nullptr;
+    case KernelOp::kCopy:
+      lanes_.copy(static_cast<uint32_t>(instr.imm >> 32), static_cast<uint32_t>(instr.imm), operand(0));
+      return nullptr;
     case KernelOp::kIndex:
       return static_cast<int>(instr.imm) == row.dim ? lanes_.index(index, n) : row.indices[instr.imm];
     case KernelOp::kArg:

@@ -42,6 +42,7 @@ class SectionEmitter {
  private:
   void prepare(Row& row, const std::vector<uint32_t>& accesses);
   void make_splats(Row& row, const std::vector<uint32_t>& uses);
+  bool reads_changing(const KernelInstr& instr) const;
   void set_order(Row& row, const std::vector<uint32_t>& uses);
   llvm::Value* emit_instr(Row& row, const KernelInstr& instr, const Values& values, llvm::Value* index,
                           unsigned n);

@@ -55,7 +55,7 @@ std::vector<int64_t> resolved(const Access& access, const std::vector<int64_t>& 
 // element that is stored there, so that the result may take the operand's memory.
 std::vector<std::pair<size_t, size_t>> overwritable(const LoopKernel& k, const LoweredLoop& loop) {
   std::vector<std::pair<size_t, size_t>> out;
-  if (k.has_reduction) return out;
+  if (k.has_reduction || changes_arrays(k)) return out;
   // A loop's scalar results are written by every row of elements, which would read them in turn.
   const auto own_element = [&](const Access& access) {
     std::vector<bool> has(k.parallel_rank, false);
@@ -143,7 +143,9 @@ class LoopStep final : public Step {
         work_(loop.work),
         grain_(grain_of(kernel_->spec(), args_)),
         asks_(holds_question(kernel_->spec())) {
-    for (const hlo::Value& v : loop.buffers) places_.push_back(slot_of(v));
+    for (const hlo::Value& v : loop.buffers) places_.push_back(v ? slot_of(v) : -1);
+    for (int64_t bytes : loop.own_bytes)
+      if (bytes > 0) own_bytes_.push_back(bytes);
   }
 
   absl::Status enqueue(Frame& frame) const override {
@@ -220,8 +222,10 @@ class LoopStep final : public Step {
     for (const auto& [w, r] : overwritable_) out.push_back({places_[w], places_[r], false});
     return out;
   }
+  std::vector<int64_t> scratch_bytes() const override { return own_bytes_; }
   void place(const Placing& placing) override {
-    for (int& p : places_) p = placing.of_slot[p];
+    size_t own = 0;
+    for (int& p : places_) p = p < 0 ? placing.plan.scratch[own++].place : placing.of_slot[p];
   }
 
  private:
@@ -292,7 +296,8 @@ class LoopStep final : public Step {
   int64_t outer_, inner_, work_, grain_;
   bool asks_;                                       // see CancelQuestion
   mutable std::atomic<int64_t> last_ns_{kBriefNs};  // of a loop of unknown length
-  std::vector<int> places_;                         // by buffer of the kernel
+  std::vector<int> places_;                         // by buffer of the kernel; -1: memory of its own
+  std::vector<int64_t> own_bytes_;                  // of that
 };
 
 // Loop steps that follow each other, block of rows by block.

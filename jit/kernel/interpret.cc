@@ -244,8 +244,8 @@ class Run {
       at.reserve(instrs.size());
       for (size_t v = 0; v < instrs.size(); ++v) {
         const KernelInstr& i = instrs[v];
-        const bool elsewhere = i.op == KernelOp::kCarried || i.op == KernelOp::kOuter ||
-                               i.op == KernelOp::kRepeat || i.op == KernelOp::kRepeated;
+        const bool elsewhere = i.op == KernelOp::kCarried || i.op == KernelOp::kOuter || !has_value(i.op) ||
+                               i.op == KernelOp::kRepeated;
         own.push_back(bytes_for(elsewhere || !given[v] ? 0 : kBlock * size_of(i.type)));
         at.push_back(data(own.back()));
       }
@@ -379,6 +379,16 @@ class Run {
         case KernelOp::kLoadAt:
           load_at(instr, section, n, out);
           break;
+        case KernelOp::kStoreAt:
+          store_at(instr, section);
+          break;
+        case KernelOp::kCopy: {
+          const auto count = *reinterpret_cast<const int64_t*>(section.at[instr.operands[0]]);
+          const uint64_t to = instr.imm >> 32, from = instr.imm & ~uint32_t{0};
+          std::memcpy(buffers_[to], buffers_[from],
+                      static_cast<size_t>(count * size_of(k_.buffers[to].type)));
+          break;
+        }
         case KernelOp::kIndex: {
           auto* to = reinterpret_cast<int64_t*>(out);
           const int of = static_cast<int>(instr.imm);
@@ -491,6 +501,15 @@ class Run {
       else
         std::memset(out + i * size, 0, static_cast<size_t>(size));
     }
+  }
+
+  // Of the one element that there is.
+  void store_at(const KernelInstr& instr, const Section& section) {
+    if (instr.predicated && !*section.at[instr.operands[2]]) return;
+    const auto size = static_cast<size_t>(size_of(instr.type));
+    const auto position = *reinterpret_cast<const int64_t*>(section.at[instr.operands[0]]);
+    std::memcpy(static_cast<char*>(buffers_[instr.imm]) + position * static_cast<int64_t>(size),
+                section.at[instr.operands[1]], size);
   }
 
   void run_stores(const std::vector<Store>& stores, const Section& section, int dim, int64_t n) {

@@ -17,6 +17,7 @@ void prune(LoopKernel& kernel, std::vector<KernelInstr>& code, const std::vector
       for (Store& s : r.stores) needed.push_back(&s.value);
       prune(kernel, r.body, needed);
     }
+    live[i] = live[i] || !has_value(code[i].op);
     if (live[i]) for_each_operand(kernel, code[i], [&](uint32_t v) { live[v] = true; });
   }
   std::vector<uint32_t> number(code.size(), 0);
@@ -51,6 +52,14 @@ void drop_unused(LoopKernel& kernel) {
     for (Store& s : kernel.stores) roots.push_back(&s.value);
   }
   prune(kernel, kernel.body, roots);
+}
+
+bool changes_arrays(const LoopKernel& kernel) {
+  bool changes = false;
+  for_each_section(kernel, [&](const std::vector<KernelInstr>& section) {
+    for (const KernelInstr& i : section) changes |= i.op == KernelOp::kStoreAt || i.op == KernelOp::kCopy;
+  });
+  return changes;
 }
 
 bool holds_question(const LoopKernel& kernel) {

@@ -12,6 +12,10 @@
 // Loops inside the element loop: a `Repeat` runs a section of code again and again for each element, its
 // carried values in registers. Elements do not see each other, so all steps of one element (in practice: of
 // one vector of elements) run before the next element starts.
+//
+// Arrays that change: a kernel of one element (no dimension but the steps of its repeats) may read the
+// buffers that it writes, and write them anywhere. Its loads, stores and copies happen in the order of the
+// code, the stores of a repeat at the end of the step. Such a buffer holds nothing when the kernel starts.
 #ifndef LAMINA_JIT_KERNEL_KERNEL_H_
 #define LAMINA_JIT_KERNEL_KERNEL_H_
 
@@ -31,7 +35,7 @@ namespace lamina::jit {
 
 using hlo::DType;
 
-inline constexpr int kMaxLoopRank = 16;
+inline constexpr int kMaxLoopRank = 32;
 
 // Affine element address: args[offset_slot] + sum over terms of index(dim) * stride. Dimensions without a
 // term have stride 0. Dimensions are numbered 0 ... parallel_rank-1, then the reduced ones, then one per
@@ -54,6 +58,12 @@ enum class KernelOp : uint8_t {
   kLoad,  // accesses[imm]; operands[0] is a bool predicate if `predicated`: where it is false nothing is read
           // and the value is 0
   kLoadAt,    // buffer imm at element operands[0] (s64, already in range); predicated by operands[1] likewise
+  kStoreAt,   // kernels of one element only: operands[1] becomes element operands[0] (s64, in range) of the
+              // written buffer imm, where the bool operands[2] holds if `predicated`; has no value, its type
+              // is the buffer's
+  kCopy,      // kernels of one element only: the first operands[0] (s64, not negative) elements of written
+              // buffer imm >> 32 become those of buffer imm's low half, another one of the same type; has no
+              // value, its type is s64
   kIndex,     // s64 index along dimension imm
   kArg,       // args[imm]: s64, or an f32 or f64 whose bits are the lowest ones there
   kReduced,   // epilogue only: result number imm of the reduction
@@ -62,6 +72,12 @@ enum class KernelOp : uint8_t {
   kCarried,   // code of a repeat only: its carried value imm at the start of the step
   kOuter,     // code of a repeat only: value imm of the section that holds its kRepeat
 };
+
+inline constexpr uint64_t copy_of(uint32_t from, uint32_t to) { return uint64_t{to} << 32 | from; }
+// Instructions that are there for what they do: a repeat, a store, a copy.
+inline constexpr bool has_value(KernelOp op) {
+  return op != KernelOp::kRepeat && op != KernelOp::kStoreAt && op != KernelOp::kCopy;
+}
 
 // Instruction i defines value i of its section; other sections' values are out of its reach (but kOuter).
 struct KernelInstr {
@@ -163,6 +179,10 @@ void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, F&& f)
     case KernelOp::kLoadAt:
       count = instr.predicated ? 2 : 1;
       break;
+    case KernelOp::kStoreAt:
+      count = instr.predicated ? 3 : 2;
+      break;
+    case KernelOp::kCopy:
     case KernelOp::kRepeated:
       count = 1;
       break;
@@ -191,6 +211,7 @@ void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, F&& f)
 //   section  = {"  %"N "=" TYPE instr NL}
 //   instr    = PRIM [values] [HEX] | "load x"N ["if %"N] | "load_at b"N "%"N ["if %"N] | "index i"N | "arg
 //   a"N
+//            | "store_at b"N "%"N "%"N ["if %"N] | "copy b"N "b"N "%"N   (to, from, count)
 //            | "reduced r"N | "repeat p"N | "repeated %"N "c"N | "carried c"N | "outer %"N
 //   reduce   = "reduce" [values] "init" {"x"N} NL "  combine (" TYPE {"," TYPE} ")" NL section "  return"
 //   [values] NL
@@ -226,6 +247,9 @@ using KernelEntry = int32_t (*)(void* const* buffers, const int64_t* args, int64
 
 // Whether every index, rank, slot and type of the kernel is as documented here; both tiers rely on it.
 absl::Status verify(const LoopKernel& kernel);
+
+// Whether it reads the buffers that it writes (see above).
+bool changes_arrays(const LoopKernel& kernel);
 
 // Takes instructions that nothing needs out of a kernel with repeats. Generated code relies on it: what a
 // section computes differently per element is then needed per element.

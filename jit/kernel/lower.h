@@ -16,7 +16,8 @@ namespace lamina::jit {
 
 struct LoweredLoop {
   LoopKernel kernel;
-  std::vector<hlo::Value> buffers;  // what each kernel buffer holds
+  std::vector<hlo::Value> buffers;  // what each kernel buffer holds; none for memory of the kernel's own
+  std::vector<int64_t> own_bytes;   // of which this is the size, by buffer
   std::vector<int64_t> args;
   int64_t outer = 1, inner = 1;  // output elements: outer x inner
   int64_t work = 0;              // elements visited times instructions

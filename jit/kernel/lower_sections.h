@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "hlo/graph.h"
+#include "hlo/computation.h"
 #include "hlo/hash_map.h"
 #include "jit/kernel/kernel.h"
 
@@ -88,12 +88,19 @@ struct RepeatUse {
   std::vector<uint32_t> first;  // of each operand that changes: its first carried part
 };
 
+// An array in memory of the kernel's own, as long as nothing has written it since.
+struct ArrayVersion {
+  uint32_t array = 0;
+  int version = 0;
+};
+
 // One of the kernel's instruction lists, with memo tables.
 struct Section {
   std::vector<KernelInstr> code;
   HashMap<KernelInstr, uint32_t, InstrHash> known;
   HashMap<MemoKey, std::vector<uint32_t>> memo;
   HashMap<const hlo::Node*, RepeatUse> repeats;
+  HashMap<uint64_t, ArrayVersion> arrays;  // by operand: values that lie in one
 
   uint32_t emit(const KernelInstr& instr) {
     auto [it, inserted] = known.try_emplace(instr, static_cast<uint32_t>(code.size()));
@@ -104,11 +111,13 @@ struct Section {
 
 // What a parameter of a region stands for.
 struct Binding {
-  enum Kind { kCarried, kOuter, kMemory, kSlice, kValue } kind;
+  enum Kind { kCarried, kOuter, kMemory, kSlice, kValue, kArray } kind;
   uint32_t first = 0;                // carried: part number
   hlo::Operand outer;                // the others: in the program or region that holds the loop
   DimIndex step;                     // slice: index along the scanned dimension
   std::vector<uint32_t> parts = {};  // value: of the present section
+  ArrayVersion array = {};           // array: which
+  bool sliced = false;               // array: at index `step` of its first dimension
 };
 
 // A region being lowered.
@@ -117,6 +126,8 @@ struct Frame {
   Section* section;  // that of `around` in a branch of a case
   int step_dim;      // of its loop, -1 in a branch
   HashMap<const hlo::Node*, Binding> parameters;
+  const hlo::Computation* region;  // null: no region of its own
+  bool fills = false;              // a loop over the elements of an array, which takes numbers from `around`
 };
 
 // What a loop of unknown length is taken to do: enough to be compiled before its first run.

@@ -26,9 +26,10 @@ struct Form {
   KernelOp op;
 };
 constexpr Form kForms[] = {
-    {"load", KernelOp::kLoad},         {"load_at", KernelOp::kLoadAt},  {"index", KernelOp::kIndex},
-    {"arg", KernelOp::kArg},           {"reduced", KernelOp::kReduced}, {"repeat", KernelOp::kRepeat},
-    {"repeated", KernelOp::kRepeated}, {"carried", KernelOp::kCarried}, {"outer", KernelOp::kOuter},
+    {"load", KernelOp::kLoad},        {"load_at", KernelOp::kLoadAt},  {"index", KernelOp::kIndex},
+    {"arg", KernelOp::kArg},          {"reduced", KernelOp::kReduced}, {"repeat", KernelOp::kRepeat},
+    {"store_at", KernelOp::kStoreAt}, {"copy", KernelOp::kCopy},       {"repeated", KernelOp::kRepeated},
+    {"carried", KernelOp::kCarried},  {"outer", KernelOp::kOuter},
 };
 
 class Parser {
@@ -197,6 +198,17 @@ class Parser {
         i->imm = index(" b");
         i->operands[0] = index(" %");
         return condition(1);
+      case KernelOp::kStoreAt:
+        i->imm = index(" b");
+        i->operands[0] = index(" %");
+        i->operands[1] = index(" %");
+        return condition(2);
+      case KernelOp::kCopy: {
+        const uint32_t to = index(" b");
+        i->imm = copy_of(index(" b"), to);
+        i->operands[0] = index(" %");
+        return;
+      }
       case KernelOp::kIndex:
         i->imm = index(" i");
         return;

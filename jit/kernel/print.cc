@@ -44,6 +44,14 @@ void append_section(std::string* text, const std::vector<KernelInstr>& section) 
         absl::StrAppend(text, "load_at b", instr.imm, " %", instr.operands[0]);
         if (instr.predicated) absl::StrAppend(text, " if %", instr.operands[1]);
         break;
+      case KernelOp::kStoreAt:
+        absl::StrAppend(text, "store_at b", instr.imm, " %", instr.operands[0], " %", instr.operands[1]);
+        if (instr.predicated) absl::StrAppend(text, " if %", instr.operands[2]);
+        break;
+      case KernelOp::kCopy:
+        absl::StrAppend(text, "copy b", instr.imm >> 32, " b", static_cast<uint32_t>(instr.imm), " %",
+                        instr.operands[0]);
+        break;
       case KernelOp::kIndex:
         absl::StrAppend(text, "index i", instr.imm);
         break;

@@ -80,7 +80,7 @@ class Verifier {
   }
 
   static bool is_value(const std::vector<KernelInstr>& code, uint32_t v) {
-    return v < code.size() && code[v].op != KernelOp::kRepeat;
+    return v < code.size() && has_value(code[v].op);
   }
 
   absl::Status repeat(uint64_t number, const std::vector<KernelInstr>& outer, size_t position,
@@ -124,16 +124,19 @@ class Verifier {
         operands = instr.predicated ? 1 : 0;
       } else if (instr.op == KernelOp::kLoadAt) {
         operands = instr.predicated ? 2 : 1;
-      } else if (instr.op == KernelOp::kRepeated) {
+      } else if (instr.op == KernelOp::kStoreAt) {
+        operands = instr.predicated ? 3 : 2;
+      } else if (instr.op == KernelOp::kRepeated || instr.op == KernelOp::kCopy) {
         operands = 1;
       }
       for (int k = 0; k < operands; ++k) {
         if (instr.operands[k] >= i) return bad("operand %", instr.operands[k], " is not defined yet");
         if (instr.op != KernelOp::kRepeated && !is_value(code, instr.operands[k]))
-          return bad("operand %", instr.operands[k], " is a repeat");
+          return bad("operand %", instr.operands[k], " has no value");
       }
-      if (instr.predicated && instr.op != KernelOp::kLoad && instr.op != KernelOp::kLoadAt)
-        return bad("only loads are predicated");
+      if (instr.predicated && instr.op != KernelOp::kLoad && instr.op != KernelOp::kLoadAt &&
+          instr.op != KernelOp::kStoreAt)
+        return bad("only loads and stores are predicated");
       if (instr.predicated && !hlo::is_bool(type_of(operands - 1)))
         return bad("the predicate is ", name(type_of(operands - 1)));
       switch (instr.op) {
@@ -155,6 +158,23 @@ class Verifier {
           if (k_.buffers[instr.imm].type != instr.type) return bad("type differs from the buffer's");
           if (type_of(0) != DType::kS64) return bad("the position is not s64");
           break;
+        case KernelOp::kStoreAt:
+          if (first_step_ > 0) return bad("a store at a computed position by many elements");
+          if (instr.imm >= k_.buffers.size() || !k_.buffers[instr.imm].written)
+            return bad("no written buffer ", instr.imm);
+          if (k_.buffers[instr.imm].type != instr.type || type_of(1) != instr.type)
+            return bad("type differs from the buffer's");
+          if (type_of(0) != DType::kS64) return bad("the position is not s64");
+          break;
+        case KernelOp::kCopy: {
+          const uint64_t to = instr.imm >> 32, from = instr.imm & ~uint32_t{0};
+          if (first_step_ > 0) return bad("a copy by many elements");
+          if (to >= k_.buffers.size() || !k_.buffers[to].written) return bad("no written buffer ", to);
+          if (from >= k_.buffers.size() || from == to || k_.buffers[from].type != k_.buffers[to].type)
+            return bad("a copy of buffer ", from, " to buffer ", to);
+          if (instr.type != DType::kS64 || type_of(0) != DType::kS64) return bad("the count is not s64");
+          break;
+        }
         case KernelOp::kIndex:
           if (!dim_within(instr.imm, scope)) return bad("no dimension ", instr.imm, " here");
           if (instr.type != DType::kS64) return bad("an index is s64");

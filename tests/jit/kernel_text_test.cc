@@ -132,7 +132,7 @@ TEST_CASE("kernel texts past their limits are refused before they cost memory", 
   for (size_t i = 0; i <= kMaxKernelInstrs; ++i) text += "  x0 = %0\n";
   CHECK(message(text) ==
         absl::StrCat(kMaxKernelInstrs + 4, ":1: more than ", kMaxKernelInstrs, " instructions"));
-  CHECK(message("kernel 1 parallel 17 reduce 0 args 17\n").find("expected a number up to 16") !=
+  CHECK(message("kernel 1 parallel 33 reduce 0 args 33\n").find("expected a number up to 32") !=
         std::string::npos);
 }
 

@@ -465,15 +465,17 @@ TEST_CASE("Loops in loops are one kernel; a step that is not elementwise is a pr
             "computation main(p0: s32[], p1: f32[5], p2: f32[6,5]) -> (s32[], f32[5], f32[6,5]) {\n"
             "  (v0, v1, v2) = (s32[], f32[5], f32[6,5]) scan(p0, p1, p2), num_carry=2, length=6, body=b\n"
             "  return (v0, v1, v2)\n}\n")));
-  // An array that steps read at other indices than their own, and one that they carry and read so.
+  // An array that steps read at other indices than their own, and one that they carry and read so: a small
+  // one lies in memory of the kernel's own.
   const std::string reads =
-      "computation b(p0: f32[5], p1: f32[5]) -> (f32[5], f32[5]) {\n  v0 = f32[5] reverse($w), "
+      "computation b(p0: f32[$n], p1: f32[$n]) -> (f32[$n], f32[$n]) {\n  v0 = f32[$n] reverse($w), "
       "dimensions=[0]\n"
-      "  v1 = f32[5] add(p0, v0)\n  return (v1, p1)\n}\n"
-      "computation main(p0: f32[5], p1: f32[5]) -> (f32[5]) {\n"
-      "  (v0, v1) = (f32[5], f32[5]) scan(p0, p1), num_carry=2, length=4, body=b\n  return (v0)\n}\n";
-  CHECK(check(with(reads, {{"w", "p1"}})).find("in steps") != std::string::npos);
-  CHECK(check(with(reads, {{"w", "p0"}})).find("in steps") == std::string::npos);
+      "  v1 = f32[$n] add(p0, v0)\n  return (v1, p1)\n}\n"
+      "computation main(p0: f32[$n], p1: f32[$n]) -> (f32[$n]) {\n"
+      "  (v0, v1) = (f32[$n], f32[$n]) scan(p0, p1), num_carry=2, length=4, body=b\n  return (v0)\n}\n";
+  CHECK(check(with(reads, {{"w", "p1"}, {"n", "1000"}})).find("in steps") != std::string::npos);
+  CHECK(is_one_loop(check(with(reads, {{"w", "p0"}, {"n", "5"}}))));
+  CHECK(check(with(reads, {{"w", "p0"}, {"n", "1000"}})).find("in steps") == std::string::npos);
 }
 
 TEST_CASE("Lanes of a batched loop stop one by one in one kernel", "[repeat]") {

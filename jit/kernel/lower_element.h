@@ -1,0 +1,164 @@
+// Values per element: what nodes compute, read and store at an index, as instructions of a kernel's section.
+//
+// Contract: the part of lowering that does not depend on what a kernel is made of. Groups of maps and
+// reductions and loops over elements (lower.cc) and loops over arrays (lower_arrays.cc) say what parameters
+// of regions stand for, and how ops run that have code of their own.
+#ifndef LAMINA_JIT_KERNEL_LOWER_ELEMENT_H_
+#define LAMINA_JIT_KERNEL_LOWER_ELEMENT_H_
+
+#include <utility>
+#include <vector>
+
+#include "jit/kernel/lower.h"
+#include "jit/kernel/lower_sections.h"
+
+namespace lamina::jit {
+
+class ElementLowering {
+ public:
+  ElementLowering(const cluster::Plan& plan, const cluster::Group& group) : plan_(plan), group_(group) {
+    for (const hlo::Node* n : group.anchors) members_.insert(n);
+  }
+
+ protected:
+  using Dims = hlo::Dims;
+  using Node = hlo::Node;
+  using Operand = hlo::Operand;
+  using Prim = hlo::Prim;
+  using Value = hlo::Value;
+
+  ~ElementLowering() = default;
+
+  // Loops, cases, and ops that do not read their operands at other indices.
+  virtual std::vector<uint32_t> special(Operand o, const Index& index, uint32_t predicate) = 0;
+  // Of the region that is being lowered.
+  virtual std::vector<uint32_t> parameter(Operand o, const Index& index, uint32_t predicate);
+  // What an operand of a case that is not in memory stands for in its branches.
+  virtual Binding value_binding(Operand o);
+
+  void fail(std::string_view message);
+  // A scalar, or the element that the kernel is at.
+  Index element_of(const Value& v) const { return v.type()->is_scalar() ? Index() : identity_; }
+  void store(const Value& v, const std::vector<uint32_t>& parts, const Index& index,
+             std::vector<Store>& stores);
+  uint32_t prim(Prim p, DType type, std::initializer_list<uint32_t> operands, uint64_t imm = 0);
+  // An integer known for this shape, passed as an argument so that the structure does not depend on it.
+  uint32_t argument(int64_t value, DType type = DType::kS64);
+  // Likewise a number of a float type, but for those by which the code of a vector differs; and in loops,
+  // where every step would pay for it.
+  bool is_argument(DType type, uint64_t bits) const;
+  uint32_t index_value(const DimIndex& d);
+  uint32_t both(uint32_t a, uint32_t b);
+  uint32_t buffer(const Value& v, bool written);
+  // Linear element index of `index` in an array of `dims`, in parts.
+  static DimIndex linear(const Dims& dims, const Index& index, int parts, int part);
+  // The same as a value, of an index that is computed in parts.
+  uint32_t position(const Dims& dims, const Index& index, int parts, int part);
+  uint32_t raw_access(RawAccess a);
+  // `dims` are the array's, or those it is seen with after a reshape.
+  uint32_t access(const Value& v, const Dims& dims, const Index& index, int part, bool written);
+  std::vector<uint32_t> load(const Value& v, const Dims& dims, const Index& index, uint32_t predicate);
+  // Chains of elementwise nodes, which may be long, are walked with a stack of their own; other ops recurse.
+  std::vector<uint32_t> emit(Operand o, const Index& index, uint32_t predicate);
+  // Whether the node is read from memory here.
+  bool is_loaded(const Node& n) const;
+  bool is_inlined_elementwise(const Node& n) const;
+  // A number, in the code for the elements of an array.
+  bool comes_from_around(Operand o) const {
+    return frame_ && frame_->fills && o.node()->result_type(o.index())->is_scalar();
+  }
+  std::vector<uint32_t> compute(Operand o, const Index& index, uint32_t predicate);
+  std::vector<uint32_t> immediate(const Node& n);
+  std::vector<uint32_t> elementwise(const Node& n, const Index& index, uint32_t predicate);
+  std::vector<uint32_t> apply(const hlo::ScalarProgram& program, std::vector<uint32_t> values);
+  // Ops that read their operands at another index.
+  std::vector<uint32_t> moved(const Node& n, const Index& index, uint32_t predicate);
+  DimIndex times(const DimIndex& d, int64_t factor);
+  DimIndex reversed(const DimIndex& d, int64_t size) { return shifted(times(d, -1), size - 1); }
+  DimIndex plus(const DimIndex& a, const DimIndex& b);
+  std::vector<uint32_t> reshape(const Node& n, const Index& index, uint32_t predicate);
+  std::vector<uint32_t> select(uint32_t condition, const std::vector<uint32_t>& yes,
+                               const std::vector<uint32_t>& no);
+  std::vector<uint32_t> pad(const Node& n, const Index& index, uint32_t predicate);
+  std::vector<uint32_t> concatenate(const Node& n, const Index& index, uint32_t predicate);
+  void enter(Frame* frame);
+  // What lies in memory is read where it is needed, however many loops stand in between.
+  std::vector<uint32_t> memory(Operand o, Index index, uint32_t predicate);
+  static bool depends_on(const Index& index, int dim);
+  // Whether the operand, seen from the present section, lies in memory.
+  bool in_memory(Operand o) const;
+
+  // Values that the code of `where`, the present section or one around it, computes.
+  template <class F>
+  std::vector<uint32_t> from_outside(Frame* where, F&& compute) {
+    if (where == frame_) return compute();
+    Frame* const inside = frame_;
+    enter(inside->around);
+    const std::vector<uint32_t> parts = from_outside(where, compute);
+    if (section_ == inside->section) {
+      enter(inside);
+      return parts;
+    }
+    std::vector<DType> types;
+    for (uint32_t p : parts) types.push_back(section_->code[p].type);
+    enter(inside);
+    std::vector<uint32_t> out;
+    for (size_t i = 0; i < parts.size(); ++i)
+      out.push_back(section_->emit({.op = KernelOp::kOuter, .type = types[i], .imm = parts[i]}));
+    return out;
+  }
+
+  // A case among the steps of a loop: the result of every branch, and one chosen. An index that names no
+  // branch is that of the last one.
+  std::vector<uint32_t> chosen(Operand o);
+
+  template <class F>
+  Section region(const hlo::Computation& c, const std::vector<Binding>& bindings, int step_dim, F&& fill) {
+    Section section;
+    Frame frame{frame_, &section, step_dim, {}, &c};
+    for (size_t i = 0; i < bindings.size(); ++i)
+      frame.parameters.emplace(c.parameters()[i].node(), bindings[i]);
+    enter(&frame);
+    fill(c);
+    enter(frame.around);
+    return section;
+  }
+
+  // Loop dims that are no steps of repeats.
+  size_t element_dims() const { return extents_.size() - repeats_.size(); }
+  template <class F>
+  void for_each_code(F&& f) {
+    f(body_.code);
+    f(epilogue_.code);
+    for (Repeat& r : repeats_) {
+      f(r.cond);
+      f(r.body);
+    }
+  }
+  absl::StatusOr<LoweredLoop> finish();
+
+  const cluster::Plan& plan_;
+  const cluster::Group& group_;
+  HashSet<const Node*> members_;
+  absl::Status status_;
+  std::vector<int64_t> extents_;
+  int parallel_rank_ = 0;
+  HashSet<int> pinned_;  // loop dims whose index is read as a value
+  std::vector<int64_t> immediates_;
+  std::vector<RawAccess> accesses_;
+  std::vector<Value> buffers_;
+  std::vector<int64_t> own_bytes_;  // of buffers that hold no value
+  std::vector<BufferDecl> decls_;
+  HashMap<std::pair<uint64_t, bool>, uint32_t> buffer_of_;
+  Section body_, epilogue_;
+  Section* section_ = nullptr;
+  Frame* frame_ = nullptr;  // the region that `section_` is the code of
+  Index identity_;
+  std::vector<Repeat> repeats_;
+  Reduction reduction_;
+  std::vector<Store> stores_;
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_KERNEL_LOWER_ELEMENT_H_
