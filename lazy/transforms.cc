@@ -11,6 +11,7 @@
 #include "hlo/strings.h"
 #include "jit/program/engine.h"
 #include "lazy/axes.h"
+#include "lazy/derivative_memo.h"
 #include "lazy/effects.h"
 #include "lazy/location_text.h"
 #include "lazy/nan_check.h"
@@ -84,8 +85,8 @@ struct Opened {
   std::vector<Value> points, values;  // carriers of the arguments and the outputs
   std::vector<Typed> outputs;
 
-  Opened(std::optional<hlo::GraphLock>& lock, const FlatFunction& f, const std::vector<Lazy>& args) {
-    const uint32_t stamp = hlo::fresh_stamp();
+  Opened(std::optional<hlo::GraphLock>& lock, const FlatFunction& f, const std::vector<Lazy>& args)
+      : stamp(hlo::fresh_stamp()) {
     points = open_identities(args, stamp);
     before = waiting_token();
     const TokenScope tokens(before);
@@ -96,6 +97,7 @@ struct Opened {
     if (tokens.any()) token = tokens.token();
   }
 
+  uint32_t stamp;
   // Effects that wait: their token is transformed as one more output.
   Value before, token;
   std::vector<Value> with_token() const {
@@ -162,10 +164,8 @@ JvpResult recorded_jvp(const FlatFunction& f, const std::vector<Lazy>& primals,
           from_carriers(or_zeros(out.tangents, open.values), open.outputs)};
 }
 
-VjpResult recorded_vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
-  const std::vector<Typed> inputs = types_of(primals);
-  std::optional<hlo::GraphLock> lock;
-  const Opened open(lock, f, primals);
+// The derivative of what was recorded for arguments of these types.
+VjpResult derived(const Opened& open, const std::vector<Typed>& inputs) {
   auto linear =
       std::make_shared<trace::Linearized>(check(trace::linearize_fresh(open.with_token(), open.points)));
   open.take_token(linear->primals);
@@ -211,7 +211,55 @@ JvpResult jvp(const FlatFunction& f, const std::vector<Lazy>& primals, const std
 }
 
 VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
-  return then_effects([&] { return recorded_vjp(f, primals); });
+  return then_effects([&] {
+    std::optional<hlo::GraphLock> lock;
+    const Opened open(lock, f, primals);
+    return derived(open, types_of(primals));
+  });
+}
+
+namespace {
+
+ValueAndGradients recorded_gradients(const FlatFunction& f, const std::vector<Lazy>& primals,
+                                     const std::function<hlo::LocationId()>& where) {
+  const std::vector<Typed> inputs = types_of(primals);
+  std::optional<hlo::GraphLock> lock;
+  const Opened open(lock, f, primals);
+  const auto derive = [&] {
+    VjpResult r = derived(open, inputs);
+    const hlo::LocationScope location(where());
+    std::vector<Lazy> cotangents(r.outputs.size());
+    hlo::Builder b;
+    cotangents.at(0) = {b.full_like(r.outputs[0].value, 1), false};
+    check(b.status());
+    std::vector<Lazy> gradients = r.pull_back(cotangents);
+    return ValueAndGradients{std::move(r.outputs), std::move(gradients)};
+  };
+  if (open.token || !nothing_open() || nan_checks()) return derive();
+  const ForwardGraph graph(open.points, open.values, open.stamp);
+  const std::vector<Value> arguments = carriers_of(primals);
+  std::optional<std::vector<Value>> known;
+  {
+    const hlo::LocationScope location(where());
+    known = graph.found(arguments);
+  }
+  if (!known) {
+    const ValueAndGradients made = derive();
+    std::vector<Value> carried = carriers_of(made.outputs);
+    hlo::Builder b;
+    for (const Lazy& g : made.gradients) carried.push_back(g.value ? carrier(b, g) : Value());
+    check(b.status());
+    known = graph.remembered(std::move(carried), arguments);
+  }
+  const auto first = known->begin() + static_cast<ptrdiff_t>(open.outputs.size());
+  return {from_carriers({known->begin(), first}, open.outputs), from_carriers({first, known->end()}, inputs)};
+}
+
+}  // namespace
+
+ValueAndGradients value_and_gradients(const FlatFunction& f, const std::vector<Lazy>& primals,
+                                      const std::function<hlo::LocationId()>& where) {
+  return then_effects([&] { return recorded_gradients(f, primals, where); });
 }
 
 namespace {

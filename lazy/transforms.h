@@ -41,6 +41,15 @@ struct VjpResult {
 };
 VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals);
 
+// Outputs, and the gradients of the first of them, a scalar, as of `vjp`. Outside of all transforms a
+// derivative that was derived before is looked up (lazy/derivative_memo.h). `where` gives the line that
+// gradients are recorded at, once f is through.
+struct ValueAndGradients {
+  std::vector<Lazy> outputs, gradients;
+};
+ValueAndGradients value_and_gradients(const FlatFunction& f, const std::vector<Lazy>& primals,
+                                      const std::function<hlo::LocationId()>& where);
+
 // args[i] carries the batch at dimension 0 where batched[i]; all outputs carry it at dimension 0.
 // `lanes_differ` gets for each output whether it depends on a batched argument. With a name, collectives over
 // the axis of that name are between these lanes (lazy/axes.h).

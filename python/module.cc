@@ -454,14 +454,9 @@ void add_transforms(py::module_& m) {
   m.def(
       "value_and_grad",
       [](const py::function& f, const py::sequence& primals) {
-        lazy::VjpResult r = lazy::vjp(flat(f), from_sequence(primals));
-        UserLocation location;
-        std::vector<lazy::Lazy> cotangents(r.outputs.size());
-        hlo::Builder b;
-        cotangents.at(0) = {b.full_like(r.outputs[0].value, 1), false};
-        lazy::check(b.status());
-        py::list grads = to_list(r.pull_back(cotangents));
-        return py::make_tuple(to_list(std::move(r.outputs)), std::move(grads));
+        lazy::ValueAndGradients r =
+            lazy::value_and_gradients(flat(f), from_sequence(primals), [] { return user_location(); });
+        return py::make_tuple(to_list(std::move(r.outputs)), to_list(std::move(r.gradients)));
       },
       "What the function gives, and the gradients of the first of it.");
   m.def("vmap", [](const py::function& f, const py::sequence& args, const std::vector<bool>& batched,

@@ -312,12 +312,19 @@ def value_and_grad(
     to its arguments, the caller's Tensors get.
     """
 
+    kinds, loss_kind = _kinds("grad", holomorphic, allow_int)[0], "c" if holomorphic else "f"
+
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        nums = _argnums(argnums, args, fun)
-        _check_dtypes(fun, args, nums, "grad", holomorphic, allow_int)
-        chosen = tuple(args[n] for n in nums)
+        if type(argnums) is int and 0 <= argnums < len(args):
+            nums: tuple[int, ...] = (argnums,)
+            chosen: tuple[Any, ...] = (args[argnums],)
+        else:
+            nums = _argnums(argnums, args, fun)
+            chosen = tuple([args[n] for n in nums])
         alone = len(chosen) == 1 and type(chosen[0]) is Tensor  # the usual case, without a walk
+        if not alone or chosen[0].dtype.kind not in kinds:
+            _check_dtypes(fun, args, nums, "grad", holomorphic, allow_int)
         leaves, treedef = (list(chosen), _ONE_LEAF) if alone else tree_flatten(chosen)
 
         def chosen_path(path: str) -> str:
@@ -326,7 +333,7 @@ def value_and_grad(
 
         aux_tree: list[TreeDef] = []
         written: list[int] = []
-        lent = _writes.Lent([a for i, a in enumerate(args) if i not in nums], kwargs)
+        lent = _writes.lent([a for i, a in enumerate(args) if i not in nums] if len(args) > 1 else [], kwargs)
 
         def flat(inputs: list[Tensor]) -> list[Tensor]:
             full = list(args)
@@ -336,7 +343,8 @@ def value_and_grad(
             with lent:
                 out = (_value_and_aux(fun) if has_aux else fun)(*full, **kwargs)
                 others = lent.results()
-            written[:] = _writes.written(fun, treedef, inputs, values, chosen_path)
+            if not alone or _core.written(inputs[0]):
+                written[:] = _writes.written(fun, treedef, inputs, values, chosen_path)
             aux: list[Any] = []
             if has_aux:
                 out, rest = out
@@ -347,7 +355,7 @@ def value_and_grad(
                     f"{_name(fun)} returned None; grad needs a scalar loss (is a return missing?)"
                 )
             loss = _result(out, fun)
-            if loss.shape != () or loss.dtype.kind != ("c" if holomorphic else "f"):
+            if loss.shape != () or loss.dtype.kind != loss_kind:
                 file, line, _ = _core.where_made(loss)
                 made = f" made at {file}:{line}" if file else ""
                 if loss.shape == () and loss.dtype.kind == "c":
@@ -362,8 +370,8 @@ def value_and_grad(
                 )
             return [loss, *(_result(a, fun) for a in aux), *(inputs[i] for i in written), *others]
 
-        outputs, grads = _core.value_and_grad(flat, [to_tensor(x) for x in leaves])
-        result = tuple(grads) if alone else tree_unflatten(treedef, grads)
+        outputs, grads = _core.value_and_grad(flat, leaves if alone else [to_tensor(x) for x in leaves])
+        result = grads if alone else tree_unflatten(treedef, grads)
         if written or lent.written:
             values = outputs[len(outputs) - len(written) - len(lent.written) :]
             del outputs[len(outputs) - len(values) :]
@@ -372,7 +380,7 @@ def value_and_grad(
             _writes.give(fun, written, leaves, values, lambda i: chosen_path(tree_paths(chosen)[i]))
             lent.give(values[len(written) :])
         value = (outputs[0], tree_unflatten(aux_tree[0], outputs[1:])) if has_aux else outputs[0]
-        return value, (result[0] if isinstance(argnums, int) else result)
+        return value, (result[0] if isinstance(argnums, int) else tuple(result))
 
     return wrapped
 

@@ -101,12 +101,7 @@ class Lent:
     are as before.
     """
 
-    def __init__(self, positional: list[Any], named: dict[str, Any]) -> None:
-        given = positional
-        if named or any(type(x) is not Tensor for x in given):
-            given = [x for x in tree_leaves((given, named)) if isinstance(x, Tensor)]
-        if len(given) > 1:
-            given = list({id(x): x for x in given}.values())
+    def __init__(self, given: list[Tensor]) -> None:
         self.given, self.written = given, []
 
     def __enter__(self) -> Lent:
@@ -123,3 +118,29 @@ class Lent:
     def give(self, values: Sequence[Tensor]) -> None:
         for i, value in zip(self.written, values):
             write(self.given[i], value)
+
+
+class _Nothing(Lent):
+    """No Tensors."""
+
+    def __enter__(self) -> Lent:
+        return self
+
+    def results(self) -> list[Tensor]:
+        return []
+
+    def __exit__(self, *_: Any) -> None:
+        """Nothing was lent."""
+
+
+_NOTHING = _Nothing([])
+
+
+def lent(positional: list[Any], named: dict[str, Any]) -> Lent:
+    """The Tensors among these arguments as `Lent`."""
+    given = positional
+    if named or any(type(x) is not Tensor for x in given):
+        given = [x for x in tree_leaves((given, named)) if isinstance(x, Tensor)]
+    if len(given) > 1:
+        given = list({id(x): x for x in given}.values())
+    return Lent(given) if given else _NOTHING
