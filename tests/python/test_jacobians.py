@@ -108,7 +108,7 @@ def test_vmap_needs_an_axis_for_every_key():
         lm.vmap(lambda d: d["a"] + d["b"], in_axes=({"a": 0},))(tree)
     with pytest.raises(ValueError, match=r"in_axes\[0\] has an entry 'c'"):
         lm.vmap(lambda d: d["a"], in_axes=({"a": 0, "b": 0, "c": 0},))(tree)
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(TypeError, match="no axis"):
         lm.vmap(lambda d: d["a"], in_axes=("a",))(tree)
     with pytest.raises(ValueError, match=r"out_axes has no entry 'b'"):
         lm.vmap(lambda d: d, out_axes={"a": 0})(tree)
