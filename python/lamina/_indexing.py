@@ -444,7 +444,8 @@ def update(
 ) -> Tensor:
     """A new Tensor like `x`, with `value` joined by `kind` (a name in _COMBINE) to the elements at `key`.
 
-    Where indices repeat, updates are applied in their order; `unique` promises that none does. ValueError when the value does not broadcast.
+    Where indices repeat, updates are applied in their order; `unique` promises that none does. ValueError when the
+    value does not broadcast.
     """
     v = as_type(value, x.dtype)
     mask = _whole_mask(x, key)
