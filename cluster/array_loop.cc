@@ -17,17 +17,19 @@ using hlo::Dims;
 using hlo::Op;
 using hlo::Operand;
 
-// Values in all regions together, those of arrays counted for each place that reads them; bounds compile time
-// and recursion depth.
+// Values in all regions together, those of arrays counted for each place that
+// reads them; bounds compile time and recursion depth.
 constexpr int64_t kMostValues = 600;
 constexpr int64_t kDearValues = 6;  // what one with a long program counts as
-constexpr int kMostLoops = 8, kMostFills = 12;
-// Bytes of the arrays that change: all of them, and those of inner loops, which may be copied at each start.
+constexpr int kMostLoops = 12, kMostFills = 12;
+// Bytes of the arrays that change: all of them, and those of inner loops, which
+// may be copied at each start.
 constexpr int64_t kMostBytes = 1 << 20, kMostInnerBytes = 1 << 15;
-// Element operations that a step may spend on writing whole arrays, beside what the loops in it give it to
-// do.
+// Element operations that a step may spend on writing whole arrays, beside what
+// the loops in it give it to do.
 constexpr int64_t kMostWritten = 600, kPerInnerStep = 8;
 constexpr int64_t kAssumedSteps = 16;  // of a loop of unknown length
+constexpr int64_t kMostTerms = 16;     // of an element that is written out
 
 bool is_index(const hlo::Type& type) {
   return type.is_array() && hlo::is_integer(type.dtype) && type.dtype != hlo::DType::kU64;
@@ -73,7 +75,8 @@ class Fit {
     return true;
   }
 
-  // What an inner loop reads or starts with: a number, or an array that may have to be written for it.
+  // What an inner loop reads or starts with: a number, or an array that may
+  // have to be written for it.
   bool enters(Operand o, Region& region) {
     const Node& n = *o.node();
     if (n.result_type(o.index())->is_scalar() || is_base(n)) return reads(o, region);
@@ -81,10 +84,11 @@ class Fit {
     return fills(o, region);
   }
   static bool is_base(const Node& n) {
-    return n.op() == Op::parameter || n.op() == Op::constant || is_loop_op(n.op());
+    return n.op() == Op::parameter || n.op() == Op::constant || is_loop_op(n.op()) || runs_branch(n);
   }
 
-  // What a carried array becomes: itself but for small windows, or all of it is written.
+  // What a carried array becomes: itself but for small windows, or all of it is
+  // written.
   bool updates(Operand o, Region& region) {
     const Node* n = o.node();
     while (const std::optional<WindowUpdate> u = window_update(*n)) {
@@ -151,18 +155,23 @@ class Fit {
     return n;
   }
 
-  // All branches are computed, and one result chosen: they have no effects.
+  // The operands, and what the branches give: all of it, or for arrays by the
+  // one that runs.
   bool chooses(const Node& n, Region& region) {
+    const std::vector<hlo::ComputationPtr>& branches = n.attrs().computations(Attr::branches);
+    if (runs_branch(n) && (loops_ += static_cast<int>(branches.size())) > kMostLoops)
+      return refuse("holds too many loops and branches");
     for (uint32_t r = 0; r < n.num_results(); ++r)
-      if (!n.result_type(r)->is_scalar()) return refuse("a step holds a case of arrays");
+      if (!holds(*n.result_type(r)) || !changing(*n.result_type(r), &region)) return false;
     for (Operand o : n.operands())
       if (!enters(o, region)) return false;
-    for (const hlo::ComputationPtr& branch : n.attrs().computations(Attr::branches)) {
+    for (const hlo::ComputationPtr& branch : branches) {
       Region inside;
-      for (const Node* inner : branch->nodes())
-        if (is_loop_op(inner->op())) return refuse("a branch holds a loop");
       for (const hlo::Value& root : branch->roots())
-        if (!reads(root.operand(), inside)) return false;
+        if (!(root.type()->is_scalar() ? reads(root.operand(), inside) : updates(root.operand(), inside)))
+          return false;
+      region.written += inside.written;
+      region.inner_steps += inside.inner_steps;
     }
     return true;
   }
@@ -173,6 +182,7 @@ class Fit {
     const hlo::Type& type = *n.result_type(o.index());
     if (!type.is_array() || type.num_elements == 0) return refuse("computes what has no elements");
     if (is_loop_op(n.op())) return !region.seen.try_emplace(&n, true).second || enter(n, &region, nullptr);
+    if (runs_branch(n)) return !region.seen.try_emplace(&n, true).second || chooses(n, region);
     if (type.is_scalar() && !region.seen.try_emplace(&n, true).second) return true;
     values_ += n.def().is_elementwise() && n.def().flags & hlo::kDear ? kDearValues : 1;
     if (values_ > kMostValues) return refuse("has reached the size limit of a kernel");
@@ -186,6 +196,12 @@ class Fit {
     }
     if (const std::optional<WindowUpdate> u = window_update(n))
       return reads_window(*u, region, false) && reads(n.operand(0), region);
+    if (const int64_t terms = written_out_terms(n)) {
+      for (int64_t t = 0; t < terms; ++t)
+        for (Operand operand : n.operands())
+          if (!reads(operand, region)) return false;
+      return true;
+    }
     if (n.op() == Op::reduce || !may_join_loop(n.op()))
       return refuse(str_cat("a step holds a ", n.def().name));
     if (n.op() == Op::reshape && !is_splitting_reshape(n)) return refuse("a step holds a reshape");
@@ -249,6 +265,34 @@ std::optional<WindowUpdate> window_update(const Node& n) {
     out.start_element.emplace_back();
   }
   return out;
+}
+
+bool runs_branch(const Node& n) {
+  if (n.op() != Op::case_) return false;
+  for (uint32_t r = 0; r < n.num_results(); ++r)
+    if (!n.result_type(r)->is_scalar()) return true;
+  for (const hlo::ComputationPtr& branch : n.attrs().computations(Attr::branches))
+    for (const Node* inner : branch->nodes())
+      if (is_loop_op(inner->op()) || runs_branch(*inner)) return true;
+  return false;
+}
+
+int64_t written_out_terms(const Node& n) {
+  if (n.op() != Op::dot_general && n.op() != Op::reduce) return 0;
+  const bool is_dot = n.op() == Op::dot_general;
+  if (n.operands().size() != 2) return 0;
+  const hlo::Type& array = *n.operand_type(0);
+  const hlo::DType type = array.dtype;
+  if (is_dot ? (type != hlo::DType::kF32 && type != hlo::DType::kF64) || type != n.type()->dtype ||
+                   type != n.operand_type(1)->dtype
+             : !hlo::region_program(*n.attrs().computation(Attr::body)))
+    return 0;
+  int64_t terms = 1;
+  for (int64_t d : n.attrs().ints(is_dot ? Attr::lhs_contracting_dimensions : Attr::dimensions)) {
+    terms *= array.dims[d];
+    if (terms > kMostTerms) return 0;
+  }
+  return terms;
 }
 
 std::string array_loop_refusal(const Node& loop, const std::vector<bool>& read) {

@@ -3,9 +3,10 @@
 //
 // Contract: such a kernel has one element, which makes all steps one after the other; arrays that change lie
 // in memory of their own, written in place. A step may hold what can be computed element by element for the
-// few elements that it needs, updates of small windows, loops of the same kind, and choices between numbers.
-// What it writes as a whole has to be small beside the rest of the step: loops over large arrays gain more
-// from vectors and threads. Says why not otherwise. Depends on the node and its regions only.
+// few elements that it needs, products and reductions of a few terms, updates of small windows, loops of the
+// same kind, and branches. What it writes as a whole has to be small beside the rest of the step: loops over
+// large arrays gain more from vectors and threads. Says why not otherwise. Depends on the node and its
+// regions only.
 #ifndef LAMINA_CLUSTER_ARRAY_LOOP_H_
 #define LAMINA_CLUSTER_ARRAY_LOOP_H_
 
@@ -32,6 +33,13 @@ struct WindowUpdate {
   hlo::ComputationPtr combine;  // of the old value and the update; null: the update
 };
 std::optional<WindowUpdate> window_update(const hlo::Node& node);
+
+// A case in a step of which one branch is run, where others compute all branches and choose a number: it
+// gives arrays, or a branch holds a loop.
+bool runs_branch(const hlo::Node& node);
+
+// Terms of an element of a dot_general or a reduce that is written out; 0: it is not.
+int64_t written_out_terms(const hlo::Node& node);
 
 // Windows of so many elements are written in place, element by element.
 inline constexpr int64_t kMostUpdated = 8;

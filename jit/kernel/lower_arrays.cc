@@ -1,9 +1,8 @@
-// How array values become memory: each carried array that changes lies in a buffer of the kernel's own. A
-// step reads the arrays as they were when it began, whatever it computes from them, and writes all of them at
-// its end: elements of what is updated in place, or the whole array by way of another buffer. So no order of
-// reads and writes has to be found. An inner loop writes the arrays that it starts with where they lie, if
-// nobody needs them as they were: that is tried, each read says if it comes too late, and then the loop gets
-// copies.
+// How array values become memory: each carried array that changes lies in a buffer of the kernel's own. A step
+// reads the arrays as they were when it began, whatever it computes from them, and writes all of them at its
+// end: elements of what is updated in place, or the whole array by way of another buffer. So no order of reads
+// and writes has to be found. An inner loop writes the arrays that it starts with where they lie, if nobody
+// needs them as they were: that is tried, each read says if it comes too late, and then the loop gets copies.
 #include "jit/kernel/lower_arrays.h"
 
 #include <algorithm>
@@ -100,7 +99,8 @@ class ArrayLowering final : ElementLowering {
     return false;
   }
 
-  // Effects are emitted once each, in order; so are reads of arrays, which differ from time to time.
+  // Effects are emitted once each, in order; so are reads of arrays, which
+  // differ from time to time.
   uint32_t effect(const KernelInstr& instr) {
     section_->code.push_back(instr);
     return static_cast<uint32_t>(section_->code.size() - 1);
@@ -154,6 +154,10 @@ class ArrayLowering final : ElementLowering {
       if (b.kind == Binding::kArray && !b.sliced) return b.array;
     }
     if (n.op() == Op::identity || n.op() == Op::stop_gradient) return resident(n.operand(0));
+    if (cluster::runs_branch(n)) {
+      run_case(n);
+      return section_->arrays.at(o.bits());
+    }
     if (!cluster::is_loop_op(n.op())) return std::nullopt;
     if (o.index() < cluster::num_carried(n) && cluster::is_unchanged(n, o.index()))
       return resident(n.operand(o.index()));
@@ -190,8 +194,8 @@ class ArrayLowering final : ElementLowering {
     if (d > 0) at = prim(Prim::rem, DType::kS64, {at, number(type.dims[d])});
     return computed(at);
   }
-  // Element number `linear` of the value becomes that, counted from `first`, of the buffer.
-  void write_element(Operand o, uint32_t buffer, const DimIndex& first, const DimIndex& linear) {
+  // Element number `linear` of the value becomes that, counted from `first`, of some buffer.
+  void add_element(Operand o, const DimIndex& first, const DimIndex& linear, std::vector<Write>& writes) {
     const hlo::Type& type = *o.node()->result_type(o.index());
     const Dims strides = hlo::row_major_strides(type.dims);
     Index index;
@@ -202,7 +206,12 @@ class ArrayLowering final : ElementLowering {
     const std::vector<uint32_t> parts = emit(o, index, kNone);
     const int count = static_cast<int>(parts.size());
     for (int p = 0; p < count; ++p)
-      write(buffer, {index_value(shifted(scaled(sum(first, linear), count), p)), parts[p], kNone});
+      writes.push_back({index_value(shifted(scaled(sum(first, linear), count), p)), parts[p], kNone});
+  }
+  void write_element(Operand o, uint32_t buffer, const DimIndex& first, const DimIndex& linear) {
+    std::vector<Write> writes;
+    add_element(o, first, linear, writes);
+    for (const Write& w : writes) write(buffer, w);
   }
   void fill(Operand o, uint32_t buffer, const DimIndex& first) {
     const int64_t elements = o.node()->result_type(o.index())->num_elements;
@@ -326,7 +335,8 @@ class ArrayLowering final : ElementLowering {
 
   // --- assignments ---
 
-  // The value without the updates that can be written in place, which are collected, last first.
+  // The value without the updates that can be written in place, which are
+  // collected, last first.
   Operand base_of(Operand o, std::vector<const Node*>* updates) const {
     while (true) {
       if (!frame_) return o;  // in memory
@@ -338,8 +348,9 @@ class ArrayLowering final : ElementLowering {
     }
   }
 
-  // Everything that the value of `o` needs is read now; what it becomes can be written when nothing reads the
-  // arrays `changing` any more. An array that nothing else knows of (`fresh`) is written now.
+  // Everything that the value of `o` needs is read now; what it becomes can be
+  // written when nothing reads the arrays `changing` any more. An array that
+  // nothing else knows of (`fresh`) is written now.
   Assignment prepare(Operand o, uint32_t target, bool fresh, const std::vector<uint32_t>& changing) {
     const uint32_t to = arrays_[target].buffer;
     const hlo::Type& type = *arrays_[target].type;
@@ -358,6 +369,9 @@ class ArrayLowering final : ElementLowering {
       }
     } else if (const std::optional<uint32_t> memory = memory_buffer(base)) {
       out.from = memory;
+    } else if (type.num_elements <= kMostUnrolled) {
+      for (int64_t e = 0; e < type.num_elements; ++e)
+        add_element(base, {}, {.offset = e, .terms = {}}, out.writes);
     } else if (fresh) {
       fill(base, to, {});
     } else {
@@ -381,7 +395,8 @@ class ArrayLowering final : ElementLowering {
 
   // --- loops ---
 
-  // The array of the section's own that the loop may write in place of a copy of what it starts with.
+  // The array of the section's own that the loop may write in place of a copy
+  // of what it starts with.
   std::optional<uint32_t> taken_over(const Node& loop, size_t i, const std::vector<uint32_t>& taken) {
     if (!frame_ || apart_.contains(&loop)) return std::nullopt;
     std::vector<const Node*> updates;
@@ -403,13 +418,14 @@ class ArrayLowering final : ElementLowering {
     }
   }
 
-  // Numbers that do not wait for a loop are computed now, before one writes what they may read.
+  // Numbers that do not wait for a loop are computed now, before one writes
+  // what they may read.
   void settle() {
     HashMap<const Node*, bool> waits;
     const std::shared_ptr<HashSet<const Node*>> needed = needed_.at(frame_->region);
     for (const Node* n : frame_->region->nodes()) {
       if (!needed->contains(n)) continue;
-      bool w = cluster::is_loop_op(n->op()) && !section_->repeats.contains(n);
+      bool w = (cluster::is_loop_op(n->op()) || cluster::runs_branch(*n)) && !section_->repeats.contains(n);
       for (Operand o : n->operands()) w = w || waits.at(o.node());
       waits.emplace(n, w);
       if (!w && n->type()->is_array() && n->type()->is_scalar())
@@ -492,7 +508,8 @@ class ArrayLowering final : ElementLowering {
     return out;
   }
 
-  // One step: numbers, then arrays as a whole; then all that changes is written.
+  // One step: numbers, then arrays as a whole; then all that changes is
+  // written.
   void emit_step(const Node& n, const hlo::Computation& body, const std::vector<Carried>& carried,
                  const std::vector<std::optional<uint32_t>>& stacked, const DimIndex& step, Repeat& r) {
     std::vector<Operand> values;
@@ -522,7 +539,8 @@ class ArrayLowering final : ElementLowering {
     for (const Assignment& a : assignments) commit(a);
   }
 
-  // What the operands stand for in the loop's regions: numbers that change are carried.
+  // What the operands stand for in the loop's regions: numbers that change are
+  // carried.
   std::vector<Binding> bindings_of(const Node& n, const std::vector<Carried>& carried, Repeat& r,
                                    RepeatUse& use) {
     std::vector<Binding> out;
@@ -547,7 +565,8 @@ class ArrayLowering final : ElementLowering {
     return out;
   }
 
-  // Emits the instruction that runs the loop in the present section, if that has none yet.
+  // Emits the instruction that runs the loop in the present section, if that
+  // has none yet.
   void run_loop(const Node& n) {
     if (section_->repeats.contains(&n)) return;
     const std::vector<Carried> carried = start_arrays(n);
@@ -589,6 +608,129 @@ class ArrayLowering final : ElementLowering {
       if (stacked[i]) made(i, *stacked[i]);
   }
 
+  // --- branches ---
+
+  // For each result of a case that is an array: where the branches leave it,
+  // and the operand that lies there before (0: none).
+  struct Outcome {
+    size_t result;
+    uint32_t array;
+    size_t operand = 0;
+  };
+  std::vector<Outcome> outcomes_of(const Node& n) {
+    std::vector<Outcome> out;
+    std::vector<uint32_t> taken;
+    for (uint32_t r = 0; r < n.num_results(); ++r) {
+      if (n.result_type(r)->is_scalar()) continue;
+      Outcome o{.result = r, .array = 0};
+      for (const hlo::ComputationPtr& branch : n.attrs().computations(Attr::branches)) {
+        std::vector<const Node*> updates;
+        const Node* base = base_of(branch->roots()[r].operand(), &updates).node();
+        for (size_t p = 0; p < branch->parameters().size() && o.operand == 0; ++p)
+          if (branch->parameters()[p].node() == base)
+            if (const std::optional<uint32_t> array = taken_over(n, p + 1, taken)) {
+              o.array = *array;
+              o.operand = p + 1;
+              taken.push_back(*array);
+            }
+      }
+      if (o.operand == 0) o.array = new_array(own_buffer(*n.result_type(r)), *n.result_type(r));
+      out.push_back(o);
+    }
+    if (!taken.empty()) settle();
+    std::vector<Assignment> assignments;
+    for (const Outcome& o : out)
+      if (o.operand > 0) assignments.push_back(prepare(n.operand(o.operand), o.array, false, taken));
+    for (const Assignment& a : assignments) commit(a);
+    for (const Outcome& o : out) written(o.array, &n);
+    return out;
+  }
+
+  // One branch, whose numbers are the carried ones but the first.
+  Section emit_branch(const hlo::Computation& branch, const std::vector<Outcome>& outcomes,
+                      const std::vector<Binding>& bindings, int dim, Repeat& r) {
+    return region(branch, bindings, dim, [&](const hlo::Computation& c) {
+      std::vector<Operand> values;
+      for (const Value& root : c.roots()) values.push_back(root.operand());
+      need(c, std::move(values));
+      std::vector<uint32_t> changing;
+      for (const Outcome& o : outcomes) {
+        if (o.operand > 0) arrays_[o.array].owner = section_;
+        changing.push_back(o.array);
+      }
+      r.next.push_back(prim(Prim::constant, DType::kBool, {}, 0));
+      for (const Value& root : c.roots())
+        if (root.type()->is_scalar())
+          for (uint32_t v : emit(root.operand(), {}, kNone)) r.next.push_back(v);
+      std::vector<Assignment> assignments;
+      for (const Outcome& o : outcomes)
+        assignments.push_back(prepare(c.roots()[o.result].operand(), o.array, o.operand == 0, changing));
+      for (const Assignment& a : assignments) commit(a);
+    });
+  }
+
+  // A case of which one branch runs: a loop for each, of one step or none.
+  void run_case(const Node& n) {
+    if (section_->repeats.contains(&n)) return;
+    const std::vector<hlo::ComputationPtr>& branches = n.attrs().computations(Attr::branches);
+    const uint32_t at = emit(n.operand(0), {}, kNone)[0];
+    const std::vector<Outcome> outcomes = outcomes_of(n);
+    std::vector<Binding> bindings;
+    for (size_t i = 1; i < n.operands().size(); ++i) {
+      const auto own =
+          std::find_if(outcomes.begin(), outcomes.end(), [&](const Outcome& o) { return o.operand == i; });
+      bindings.push_back(own == outcomes.end() ? binding(n.operand(i), nullptr) : Binding{});
+      if (own == outcomes.end()) continue;
+      bindings.back().kind = Binding::kArray;
+      bindings.back().outer = n.operand(i);
+      bindings.back().array = {own->array, arrays_[own->array].version};
+    }
+    RepeatUse use;
+    std::vector<DType> types;
+    for (uint32_t r = 0; r < n.num_results(); ++r) {
+      use.first.push_back(static_cast<uint32_t>(1 + types.size()));
+      const hlo::Type& type = *n.result_type(r);
+      if (type.is_scalar()) types.insert(types.end(), hlo::num_parts(type.dtype), hlo::part_type(type.dtype));
+    }
+    std::vector<int> before;
+    for (const Outcome& o : outcomes) before.push_back(arrays_[o.array].version);
+    uint32_t others = kNone;  // whether an earlier branch has run
+    for (size_t k = 0; k < branches.size(); ++k) {
+      const uint32_t number = prim(Prim::constant, DType::kS32, {}, k);
+      uint32_t runs = prim(Prim::eq, DType::kBool, {at, number});
+      if (k + 1 == branches.size())
+        runs = others == kNone ? prim(Prim::constant, DType::kBool, {}, 1)
+                               : prim(Prim::bit_not, DType::kBool, {others});
+      else
+        others = others == kNone ? runs : prim(Prim::bit_or, DType::kBool, {others, runs});
+      Repeat r;
+      r.counted = false;
+      r.init.push_back(runs);
+      for (uint32_t v = 0; v < types.size(); ++v)
+        r.init.push_back(k == 0 ? prim(Prim::constant, types[v], {}, 0)
+                                : section_->emit({.op = KernelOp::kRepeated,
+                                                  .type = types[v],
+                                                  .operands = {use.instr, 0, 0},
+                                                  .imm = v + uint64_t{1}}));
+      r.cond = {{.op = KernelOp::kCarried, .type = DType::kBool}};
+      const uint64_t place = repeats_.size();
+      const int dim = static_cast<int>(extents_.size());
+      extents_.push_back(0);
+      repeats_.emplace_back();
+      r.body = emit_branch(*branches[k], outcomes, bindings, dim, r).code;
+      repeats_[place] = std::move(r);
+      use.instr = effect({.op = KernelOp::kRepeat, .type = DType::kS64, .imm = place});
+      // The next branch runs instead of this one.
+      for (size_t i = 0; i < outcomes.size(); ++i) arrays_[outcomes[i].array].version = before[i];
+    }
+    section_->repeats.emplace(&n, std::move(use));
+    for (const Outcome& o : outcomes) {
+      arrays_[o.array].owner = section_;
+      section_->arrays.emplace(Operand(const_cast<Node*>(&n), static_cast<uint32_t>(o.result)).bits(),
+                               written(o.array, &n));
+    }
+  }
+
   // --- values ---
 
   std::vector<uint32_t> parameter(Operand o, const Index& index, uint32_t predicate) override {
@@ -602,7 +744,9 @@ class ArrayLowering final : ElementLowering {
   std::vector<uint32_t> special(Operand o, const Index& index, uint32_t predicate) override {
     const Node& n = *o.node();
     if (cluster::is_loop_op(n.op())) return looped(o, index, predicate);
-    if (n.op() == Op::case_) return chosen(o);
+    if (n.op() == Op::case_) return cluster::runs_branch(n) ? looped(o, index, predicate) : chosen(o);
+    if (const int64_t terms = cluster::written_out_terms(n))
+      return n.op() == Op::reduce ? reduced(n, terms, index, predicate) : product(n, terms, index, predicate);
     if (n.op() == Op::dynamic_slice) {
       Index in = index;
       for (size_t d = 0; d < in.size(); ++d)
@@ -617,11 +761,15 @@ class ArrayLowering final : ElementLowering {
 
   std::vector<uint32_t> looped(Operand o, const Index& index, uint32_t predicate) {
     const Node& n = *o.node();
-    if (o.index() < cluster::num_carried(n) && cluster::is_unchanged(n, o.index()))
+    const bool is_case = n.op() == Op::case_;
+    if (!is_case && o.index() < cluster::num_carried(n) && cluster::is_unchanged(n, o.index()))
       return emit(n.operand(o.index()), index, predicate);
     const hlo::Type& type = *n.result_type(o.index());
     if (!type.is_scalar()) return load_array(*resident(o), index, predicate);
-    run_loop(n);
+    if (is_case)
+      run_case(n);
+    else
+      run_loop(n);
     const RepeatUse& use = section_->repeats.at(&n);
     std::vector<uint32_t> out;
     for (int p = 0; p < hlo::num_parts(type.dtype); ++p)

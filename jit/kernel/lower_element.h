@@ -81,6 +81,10 @@ class ElementLowering {
                                const std::vector<uint32_t>& no);
   std::vector<uint32_t> pad(const Node& n, const Index& index, uint32_t predicate);
   std::vector<uint32_t> concatenate(const Node& n, const Index& index, uint32_t predicate);
+  // An element of a dot_general or a reduce of so few terms that they are written out: those of a product one
+  // after the other, those of a reduction (at most one per lane) in its tree.
+  std::vector<uint32_t> product(const Node& n, int64_t terms, const Index& index, uint32_t predicate);
+  std::vector<uint32_t> reduced(const Node& n, int64_t terms, const Index& index, uint32_t predicate);
   void enter(Frame* frame);
   // What lies in memory is read where it is needed, however many loops stand in between.
   std::vector<uint32_t> memory(Operand o, Index index, uint32_t predicate);

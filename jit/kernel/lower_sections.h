@@ -133,6 +133,14 @@ struct Frame {
 // What a loop of unknown length is taken to do: enough to be compiled before its first run.
 inline constexpr int64_t kAssumedSteps = 32'768;
 
+// A branch of a case: a loop whose carried condition a step ends.
+inline bool runs_once(const Repeat& r) {
+  if (r.counted || r.next.empty() || r.cond.size() != 1) return false;
+  const KernelInstr &condition = r.cond[0], &next = r.body[r.next[0]];
+  return condition.op == KernelOp::kCarried && condition.imm == 0 && next.op == KernelOp::kPrim &&
+         next.prim == hlo::Prim::constant && next.imm == 0;
+}
+
 // Work of one element, and steps of repeats that it starts.
 struct Cost {
   double work = 1, steps = 0;
@@ -144,7 +152,9 @@ inline Cost cost_of(const LoopKernel& k, const std::vector<KernelInstr>& code,
     if (i.op != KernelOp::kRepeat) continue;
     const Repeat& r = k.repeats[i.imm];
     const double trips =
-        static_cast<double>(r.counted ? extents[k.parallel_rank + k.reduce_rank + i.imm] : kAssumedSteps);
+        runs_once(r) ? 1
+                     : static_cast<double>(r.counted ? extents[k.parallel_rank + k.reduce_rank + i.imm]
+                                                     : kAssumedSteps);
     for (const auto* part : {&r.cond, &r.body}) {
       const Cost inner = cost_of(k, *part, extents);
       out.work += trips * inner.work;

@@ -492,9 +492,9 @@ TEST_CASE("Lanes of a batched loop stop one by one in one kernel", "[repeat]") {
       "  (v0, v1) = (s32[$n], pred[$n]) while(p0, p1), cond=c, body=d\n  return (v0, v1)\n}\n";
   for (const char* n : {"1", "7", "33", "300"}) {
     CHECK(is_one_loop(check(with(text, {{"next", "select(p1, v2, p0)"}, {"n", n}}))));
-    // Lanes that have stopped change as long as others go on.
+    // Lanes that have stopped change as long as others go on: few of them are an array of one element's loop.
     const std::string together = check(with(text, {{"next", "add(v2, p0)"}, {"n", n}}));
-    CHECK(together.find("while") != std::string::npos);
+    CHECK(together.find(std::string(n).size() == 1 ? "in steps" : "while") != std::string::npos);
   }
 }
 

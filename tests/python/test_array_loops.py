@@ -374,6 +374,120 @@ def _rolled(x: np.ndarray) -> np.ndarray:
     return x
 
 
+def test_a_sieve_runs_one_branch():
+    n = 60
+
+    def f(prime):
+        def outer(i, s):
+            def cross_out(s):
+                return lax.while_loop(
+                    lambda c: c[0] < n, lambda c: (c[0] + i, c[1].at[c[0]].set(False)), (i * i, s)
+                )[1]
+
+            return lax.cond(s[i], cross_out, lambda s: s, s)
+
+        return lax.fori_loop(2, 9, outer, prime)
+
+    def plain(prime):
+        prime = prime.copy()
+        for i in range(2, 9):
+            if prime[i]:
+                prime[i * i :: i] = False
+        return prime
+
+    check(f, plain, np.ones(n, bool))
+
+
+def test_branches_of_a_switch_give_arrays_and_numbers():
+    def f(a, b, moves):
+        def step(s, k):
+            a, b, t = s
+            branches = [
+                lambda a, b, t: (a.at[t % 4].add(1), b, t + 1),
+                lambda a, b, t: (b, a, a[0] - b[1]),
+                lambda a, b, t: (a * 2 + b[t % 4], b.at[1].set(a[2]), t),
+                lambda a, b, t: (
+                    lax.fori_loop(0, 3, lambda j, a: a.at[j].set(a[j + 1] + t), a),
+                    b,
+                    lax.fori_loop(0, 3, lambda j, t: t + b[j], t),
+                ),
+            ]
+            return lax.switch(k, branches, a, b, t), t
+
+        return lax.scan(step, (a, b, lnp.int32(1)), moves)
+
+    def plain(a, b, moves):
+        a, b, t, ts = a.copy(), b.copy(), np.int32(1), []
+        for k in np.clip(moves, 0, 3).tolist():
+            ts.append(t)
+            a, b = a.copy(), b.copy()
+            if k == 0:
+                a[t % 4] += 1
+                t = t + 1
+            elif k == 1:
+                a, b, t = b, a, a[0] - b[1]
+            elif k == 2:
+                old = a
+                a = a * 2 + b[t % 4]
+                b[1] = old[2]
+            else:
+                for j in range(3):
+                    a[j] = a[j + 1] + t
+                t = t + b[:3].sum(dtype=np.int32)
+        return (a, b, t), np.array(ts)
+
+    moves = np.array([0, 1, 3, 2, 9, 0, -5, 3, 1, 2, 3, 1], np.int32)
+    a, b = np.array([1, 2, 3, 4], np.int32), np.array([5, -6, 7, 8], np.int32)
+    with np.errstate(over="ignore"):
+        (wa, wb, wt), wts = plain(a, b, moves)
+    g = lm.jit(f)
+    for _ in range(2):
+        (ga, gb, gt), gts = g(a, b, moves)
+        for got, want in zip((ga, gb, gt, gts), (wa, wb, wt, wts), strict=True):
+            np.testing.assert_array_equal(np.asarray(got), want)
+        lm.cache.wait()
+    assert sum("in steps" in s for s in steps(f, a, b, moves)) == len(steps(f, a, b, moves)) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_small_products_and_sums_have_the_bits_of_the_single_ops(dtype):
+    def step(c, a):
+        c = a @ c * 0.3 + c.T
+        total, worst, row = lnp.sum(c), lnp.max(c[1]), lnp.prod(c, axis=0)
+        return c.at[0].set(c[0] + row * 0.01 - worst), total
+
+    def f(c, a):
+        return lax.scan(lambda c, _: step(c, a), c, None, length=9)
+
+    c, a = RNG.standard_normal((3, 3)).astype(dtype), RNG.standard_normal((3, 3)).astype(dtype)
+    want, totals = lnp.asarray(c), []
+    for _ in range(9):
+        want, total = step(want, a)
+        totals.append(np.asarray(total))
+    g = lm.jit(f)
+    for _ in range(2):
+        got, sums = g(c, a)
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+        np.testing.assert_array_equal(np.asarray(sums), np.array(totals))
+        lm.cache.wait()
+    assert sum("in steps" in s for s in steps(f, c, a)) == len(steps(f, c, a)) == 1
+
+
+def test_batched_products_and_reductions_along_an_axis():
+    def step(x, w):
+        y = lnp.einsum("bij,bj->bi", w, x) * 0.5
+        return y - lnp.sum(y, axis=1, keepdims=True) + lnp.min(x, axis=0)
+
+    def f(x, w):
+        return lax.fori_loop(0, 6, lambda i, x: step(x, w), x)
+
+    x, w = RNG.standard_normal((2, 3)), RNG.standard_normal((2, 3, 3))
+    want = lnp.asarray(x)
+    for _ in range(6):
+        want = step(want, w)
+    check(f, lambda *_: np.asarray(want), x, w)
+
+
 class Here:
     """Arrays and loops of the library."""
 
@@ -383,6 +497,7 @@ class Here:
     whole = staticmethod(lambda a, v: lnp.roll(a, 1) + v)
     select = staticmethod(lnp.where)
     loop = staticmethod(lax.fori_loop)
+    switch = staticmethod(lax.switch)
 
     @staticmethod
     def repeat(n, step, s):
@@ -416,6 +531,10 @@ class Plain:
         return np.roll(a, 1) + v
 
     @staticmethod
+    def switch(k, branches, s):
+        return branches[min(max(int(k), 0), len(branches) - 1)](s)
+
+    @staticmethod
     def loop(low, high, step, s):
         for i in range(low, high):
             s = step(np.int32(i), s)
@@ -432,7 +551,7 @@ def random_program(seed: int) -> Callable[..., Any]:
     pick = lambda n: int(rng.integers(n))  # noqa: E731
 
     def statement(depth: int) -> Callable[..., Any]:
-        kind, which, other, c = pick(8 if depth else 7), pick(2), pick(2), pick(8) - 2
+        kind, which, other, c = pick(9 if depth else 7), pick(2), pick(2), pick(8) - 2
         if kind == 0:
             return lambda m, i, s: changed(s, which, m.put(s[which], s[2] % 7 - 1, m.get(s[other], i + c)))
         if kind == 1:
@@ -453,6 +572,9 @@ def random_program(seed: int) -> Callable[..., Any]:
             old = statement(depth)
             # What the state was before counts in what it becomes.
             return lambda m, i, s: mixed(m, s, old(m, i, s), which)
+        if kind == 8:
+            branches = [block(depth - 1) for _ in range(1 + pick(3))] + [lambda m, i, s: s]
+            return lambda m, i, s: m.switch(s[2] % 5, [lambda t, b=b: b(m, i, t) for b in branches], s)
         inner, counted, n = block(depth - 1), pick(3), pick(4)
         if counted:
             return lambda m, i, s: m.loop(0, n, lambda j, t: inner(m, j + i % 2, t), s)
