@@ -1,9 +1,7 @@
 #include "jit/codegen/client.h"
 
-#include <absl/strings/escaping.h>
 #include <absl/strings/str_cat.h>
 #include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -17,6 +15,7 @@
 #include "hlo/isa.h"
 #include "hlo/mutex.h"
 #include "hlo/once.h"
+#include "jit/client/build_id.h"
 #include "jit/client/library_path.h"
 #include "jit/codegen/api.h"
 
@@ -116,30 +115,9 @@ class CompileThread final : private hlo::ForkGuarded {
   const std::function<void()>* task_ = nullptr;
 };
 
-// The build id that the linker made from the contents of the library that holds `symbol`, in hexadecimal;
-// empty if it has none.
-std::string build_id_of(void* symbol) {
-  Dl_info info;
-  if (!dladdr(symbol, &info) || !info.dli_fbase) return "";
-  const auto* base = static_cast<const char*>(info.dli_fbase);
-  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(base);
-  const auto* segments = reinterpret_cast<const ElfW(Phdr)*>(base + header->e_phoff);
-  constexpr auto padded = [](uint64_t bytes) { return (bytes + 3) / 4 * 4; };
-  for (int i = 0; i < header->e_phnum; ++i) {
-    if (segments[i].p_type != PT_NOTE) continue;
-    const char* at = base + segments[i].p_vaddr;
-    const char* const end = at + segments[i].p_memsz;
-    while (at + sizeof(ElfW(Nhdr)) <= end) {
-      const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
-      const char* const name = at + sizeof(*note);
-      const char* const bytes = name + padded(note->n_namesz);
-      if (note->n_type == NT_GNU_BUILD_ID &&
-          std::string_view(name, note->n_namesz) == std::string_view("GNU\0", 4))
-        return absl::BytesToHexString(absl::string_view(bytes, note->n_descsz));
-      at = bytes + padded(note->n_descsz);
-    }
-  }
-  return "";
+std::string path_of(const CodeGeneratorOptions& options) {
+  return options.library_path.empty() ? library_path("LAMINA_LLVM_PATH", "liblamina_llvm.so")
+                                      : options.library_path;
 }
 
 struct Library {
@@ -156,7 +134,7 @@ absl::StatusOr<Library> open_library(const std::string& path) {
     return absl::FailedPreconditionError(absl::StrCat("no code generator: ", path,
                                                       " is not the liblamina_llvm of this build (interface ",
                                                       LAMINA_LLVM_API_VERSION, ")"));
-  return Library{api, build_id_of(reinterpret_cast<void*>(get))};
+  return Library{api, build_id_of_loaded(reinterpret_cast<void*>(get))};
 }
 
 LaminaSource source_of(const std::string& kernel, const std::string& schedule) {
@@ -175,7 +153,7 @@ namespace internal {
 struct GeneratorState {
   const LaminaLlvmApi* api = nullptr;
   LaminaEngine* engine = nullptr;
-  std::string target, identity;
+  std::string target, build;
 
   ~GeneratorState() {
     if (!engine) return;
@@ -205,9 +183,7 @@ CompiledKernel::~CompiledKernel() {
 
 absl::StatusOr<std::unique_ptr<CodeGenerator>> CodeGenerator::create(const CodeGeneratorOptions& options) {
   if (absl::Status status = check_room(kLibraryRoom); !status.ok()) return status;
-  auto library =
-      open_library(options.library_path.empty() ? library_path("LAMINA_LLVM_PATH", "liblamina_llvm.so")
-                                                : options.library_path);
+  auto library = open_library(path_of(options));
   if (!library.ok()) return library.status();
   std::string cpu = options.cpu;
   absl::StatusOr<hlo::Isa> limit = hlo::isa_limit();
@@ -228,14 +204,16 @@ absl::StatusOr<std::unique_ptr<CodeGenerator>> CodeGenerator::create(const CodeG
   });
   if (!status.ok()) return status;
   if (!state->engine) return absl::FailedPreconditionError(error);
-  if (!library->build_id.empty())
-    state->identity =
-        absl::StrCat(state->target, " vectors ", options.vector_bits, " build ", library->build_id);
+  state->build = library->build_id;
   return std::unique_ptr<CodeGenerator>(new CodeGenerator(std::move(state)));
 }
 
 const std::string& CodeGenerator::target() const { return state_->target; }
-const std::string& CodeGenerator::identity() const { return state_->identity; }
+const std::string& CodeGenerator::build() const { return state_->build; }
+
+std::string CodeGenerator::build_of(const CodeGeneratorOptions& options) {
+  return build_id_of_file(path_of(options));
+}
 
 namespace {
 

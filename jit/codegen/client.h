@@ -70,9 +70,11 @@ class CodeGenerator {
 
   // CPU and features that code is made for.
   const std::string& target() const;
-  // What saved code depends on besides its kernel: the target and the build of the library. Empty if that
-  // build has no name: then nothing may be saved.
-  const std::string& identity() const;
+  // The name of the library's contents (jit/client/build_id.h), on which saved code depends besides its
+  // kernel, the target and the options. Empty if it has none: then nothing may be saved.
+  const std::string& build() const;
+  // The same of the library that `create` would open, which is not opened.
+  static std::string build_of(const CodeGeneratorOptions& options);
 
   // `kernel` is a text (to_string of a LoopKernel); InternalError with the place if it is not one.
   absl::StatusOr<CompiledKernel> compile(const std::string& kernel, const Schedule& schedule = {},

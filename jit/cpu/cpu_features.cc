@@ -95,6 +95,27 @@ constexpr std::string_view kOthers[] = {
     "xsave",    "xsavec",     "xsaveopt", "xsaves",
 };
 
+// Where CPUID tells of the processor's make and instructions, not of the core that asks. More than LLVM 19
+// reads: what is told of later instructions lies beside.
+struct Leaf {
+  uint32_t leaf, subleaf;
+  bool eax, ebx, ecx, edx;
+};
+[[maybe_unused]] constexpr Leaf kLeaves[] = {
+    {0, 0, true, true, true, true},              // the vendor
+    {1, 0, true, false, true, true},             // family, model, stepping; ebx: the core
+    {7, 0, true, true, true, true},              //
+    {7, 1, true, true, true, true},              //
+    {0xd, 1, true, false, false, false},         // XSAVE
+    {0x14, 0, false, true, false, false},        // PTWRITE
+    {0x19, 0, false, true, false, false},        // key locker
+    {0x1e, 1, true, false, false, false},        // AMX
+    {0x24, 0, false, true, false, false},        // AVX10
+    {0x80000001, 0, false, false, true, true},   //
+    {0x80000008, 0, false, true, false, false},  // ecx: how many cores
+    {0x80000021, 0, true, false, false, false},  //
+};
+
 // What the names of whole levels stand for.
 struct Level {
   std::string_view cpu, features;
@@ -113,12 +134,18 @@ std::vector<std::string> words_of(std::string_view line, char at) {
 }
 
 #if defined(__x86_64__)
-bool saves(State state) {
-  if (state == State::kAny) return true;
+// The registers that the system saves.
+uint32_t saved_registers() {
   uint32_t a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return false;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
   uint32_t low = 0, high = 0;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+bool saves(State state) {
+  if (state == State::kAny) return true;
+  const uint32_t low = saved_registers();
   const uint32_t needed = state == State::kApx ? 1u << 19 : state == State::kAvx512 ? 0xe6u : 0x6u;
   return (low & needed) == needed;
 }
@@ -182,6 +209,20 @@ absl::Status check_machine_line(std::string_view line) {
   }
   if (missing.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(str_cat("this processor has no ", missing));
+}
+
+std::string processor_words() {
+  std::string out;
+#if defined(__x86_64__)
+  out = str_cat(kMachine, " ", static_cast<int64_t>(saved_registers()));
+  for (const Leaf& l : kLeaves) {
+    uint32_t a = 0, b = 0, c = 0, d = 0;
+    if (!__get_cpuid_count(l.leaf, l.subleaf, &a, &b, &c, &d)) a = b = c = d = 0;
+    str_append(&out, " ", static_cast<int64_t>(l.eax ? a : 0), ",", static_cast<int64_t>(l.ebx ? b : 0), ",",
+               static_cast<int64_t>(l.ecx ? c : 0), ",", static_cast<int64_t>(l.edx ? d : 0));
+  }
+#endif
+  return out;
 }
 
 }  // namespace lamina::jit

@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "hlo/isa.h"
 #include "hlo/strings.h"
 #include "jit/cpu/cpu_features.h"
+#include "jit/cpu/kept_code.h"
 
 namespace lamina::jit {
 namespace {
@@ -16,7 +18,9 @@ namespace {
 constexpr int64_t kInterpretCallNs = 3000;
 constexpr int64_t kInterpretElementPs = 300;
 constexpr int64_t kCompileNs = 4'000'000, kCompileInstrNs = 100'000, kCompileReductionNs = 18'000'000;
-constexpr int64_t kLoadNs = 2'000'000;  // with its part of the code generator, which has to be there
+// Of an object, with its part of the code generator, which has to be there. An image takes a tenth at most;
+// but most kernels that would be asked for so early are on no disk.
+constexpr int64_t kLoadNs = 2'000'000;
 // What has run so often is expected to go on: the price of a compile counts for less, down to this part. It
 // is paid beside the run, not by it, and counts for less again.
 constexpr int64_t kLeastPart = 16, kAside = 4;
@@ -100,10 +104,12 @@ absl::StatusOr<const CodeGenerator*> KernelStore::generator() {
   if (!generator_ && missing_.ok()) {
     absl::StatusOr<std::unique_ptr<CodeGenerator>> made = CodeGenerator::create(options_);
     if (absl::IsResourceExhausted(made.status())) return made.status();  // there may be memory later
-    if (made.ok())
+    if (made.ok()) {
       generator_ = *std::move(made);
-    else
+      identity_.reset();  // the file may be another than before
+    } else {
       missing_ = made.status();
+    }
   }
   if (!generator_) return missing_;
   return generator_.get();
@@ -115,7 +121,7 @@ void KernelStore::compile(Kernel& kernel, bool at_any_cost) {
     Kernel& kernel;
     ~Settled() { queue.settle(kernel); }
   } const settled{queue_, kernel};
-  absl::StatusOr<CompiledKernel> code = load_or_compile(kernel, at_any_cost);
+  absl::StatusOr<MachineCode> code = load_or_compile(kernel, at_any_cost);
   if (absl::IsNotFound(code.status()) && kernel.urgency() > 1) code = load_or_compile(kernel, true);
   if (absl::IsNotFound(code.status())) return;
   std::lock_guard lock(mutex_);
@@ -127,54 +133,85 @@ void KernelStore::compile(Kernel& kernel, bool at_any_cost) {
       kernel.state_.store(Kernel::State::kRefused);
     return;
   }
-  kernel.compiled_ = *std::move(code);
-  stats_.code_bytes += static_cast<int64_t>(kernel.compiled_.stats().code_bytes);
-  stats_.compile_ms += kernel.compiled_.stats().total_ms;
-  kernel.entry_.store(kernel.compiled_.entry(), std::memory_order_release);
+  kernel.code_ = *std::move(code);
+  stats_.code_bytes += static_cast<int64_t>(kernel.code_.bytes());
+  stats_.compile_ms += kernel.code_.linked.stats().total_ms;
+  kernel.entry_.store(kernel.code_.entry(), std::memory_order_release);
   kernel.state_.store(Kernel::State::kCompiled, std::memory_order_release);
 }
 
-std::string KernelStore::disk_key(const CodeGenerator& generator, const KernelText& kernel) {
-  if (generator.identity().empty()) return "";
-  return str_cat(generator.identity(), "\n", kernel.text, to_string(kernel.schedule));
+std::string KernelStore::disk_key(const KernelText& kernel) {
+  std::lock_guard turn(turn_);
+  if (!identity_) {
+    const std::string build = generator_ ? generator_->build() : CodeGenerator::build_of(options_);
+    std::string processor = processor_words();
+    if (processor.empty() && generator_) processor = generator_->target();
+    const absl::StatusOr<hlo::Isa> limit = hlo::isa_limit();
+    const bool known = !build.empty() && !processor.empty() && limit.ok();
+    identity_ = !known ? ""
+                       : str_cat(processor, "\nlimit ", static_cast<int64_t>(*limit), " cpu ", options_.cpu,
+                                 " features ", options_.features, " vectors ",
+                                 static_cast<int64_t>(options_.vector_bits), " build ", build, "\n");
+  }
+  return identity_->empty() ? "" : str_cat(*identity_, kernel.text, to_string(kernel.schedule));
 }
 
-absl::StatusOr<CompiledKernel> KernelStore::load_or_compile(Kernel& kernel, bool may_compile) {
-  const absl::StatusOr<const CodeGenerator*> found = generator();
-  if (!found.ok()) return found.status();
-  const CodeGenerator& g = **found;
+absl::StatusOr<MachineCode> KernelStore::load(const std::string& key) {
+  std::optional<std::string> packed;
+  if (!key.empty()) {
+    std::lock_guard turn(turn_);
+    packed = disk_.load(key);
+  }
+  const std::optional<KeptCode> kept = packed ? unpack_code(*packed) : std::nullopt;
+  if (!kept) return absl::NotFoundError("not on disk");
+  MachineCode code;
+  if (kept->entry) {
+    absl::StatusOr<std::unique_ptr<const MappedCode>> image = MappedCode::map(kept->bytes, *kept->entry);
+    if (!image.ok()) return absl::NotFoundError(image.status().message());
+    code.image = *std::move(image);
+    return code;
+  }
+  const absl::StatusOr<const CodeGenerator*> g = generator();
+  if (!g.ok()) return g.status();
+  absl::StatusOr<CompiledKernel> linked = (*g)->load(kept->bytes);
+  if (!linked.ok()) return absl::NotFoundError(linked.status().message());
+  code.linked = *std::move(linked);
+  return code;
+}
+
+absl::StatusOr<MachineCode> KernelStore::load_or_compile(Kernel& kernel, bool may_compile) {
   const auto count = [&](int64_t KernelStats::*what) {
     std::lock_guard lock(mutex_);
     ++(stats_.*what);
   };
-  const std::string key = disk_key(g, kernel.text_);
+  std::string key = disk_key(kernel.text_);
+  if (key.empty()) {
+    if (const absl::Status found = generator().status(); !found.ok()) return found;
+    key = disk_key(kernel.text_);
+  }
   if (!kernel.not_on_disk_.load()) {
-    std::optional<std::string> object;
-    {
-      std::lock_guard turn(turn_);
-      if (!key.empty()) object = disk_.load(key);
-    }
-    if (object) {
-      absl::StatusOr<CompiledKernel> code = g.load(*object);
-      if (code.ok()) {
-        count(&KernelStats::loads);
-        return code;
-      }
-    }
+    absl::StatusOr<MachineCode> code = load(key);
+    if (code.ok()) count(&KernelStats::loads);
+    if (!absl::IsNotFound(code.status())) return code;
     kernel.not_on_disk_.store(true);
   }
   if (!may_compile) return absl::NotFoundError("not on disk");
+  const absl::StatusOr<const CodeGenerator*> g = generator();
+  if (!g.ok()) return g.status();
+  key = disk_key(kernel.text_);  // now of the generator that is open
   const bool keep = [&] {
     std::lock_guard turn(turn_);
     return !key.empty() && disk_.unusable().empty();
   }();
-  absl::StatusOr<CompiledKernel> code = g.compile(kernel.text_.text, kernel.text_.schedule, keep);
-  if (code.ok()) {
-    count(&KernelStats::compiles);
+  absl::StatusOr<CompiledKernel> linked = (*g)->compile(kernel.text_.text, kernel.text_.schedule, keep);
+  if (!linked.ok()) return linked.status();
+  count(&KernelStats::compiles);
+  if (keep) {
+    const std::string packed = pack_code(linked->take_object());
     std::lock_guard turn(turn_);
-    if (keep) disk_.store(key, code->take_object());
+    disk_.store(key, packed);
   }
-  return code;
+  return MachineCode{*std::move(linked), nullptr};
 }
 
 void KernelStore::set_cache_directory(std::string directory) {
@@ -194,7 +231,10 @@ DiskCache::Contents KernelStore::clear_disk() {
 
 void KernelStore::set_generator_options(CodeGeneratorOptions options) {
   std::lock_guard turn(turn_);
-  options_ = std::move(options);
+  if (!generator_) {
+    options_ = std::move(options);
+    identity_.reset();
+  }
   missing_ = absl::OkStatus();  // it may be where they say
   std::lock_guard lock(mutex_);
   unavailable_.clear();
@@ -236,21 +276,23 @@ absl::StatusOr<std::string> KernelStore::machine() {
 absl::StatusOr<KernelCode> KernelStore::code(const KernelText& kernel) {
   const absl::StatusOr<const CodeGenerator*> found = generator();
   if (!found.ok()) return found.status();
-  const CodeGenerator& g = **found;
-  const std::string key = disk_key(g, kernel);
-  std::optional<std::string> object;
+  const std::string key = disk_key(kernel);
+  std::optional<std::string> packed;
   if (!key.empty()) {
     std::lock_guard turn(turn_);
-    object = disk_.load(key);
+    packed = disk_.load(key);
   }
-  if (!object) {
-    absl::StatusOr<CompiledKernel> code = g.compile(kernel.text, kernel.schedule, /*keep_object=*/true);
-    if (!code.ok()) return code.status();
-    object = code->take_object();
+  if (const auto kept = packed ? unpack_code(*packed) : std::nullopt; kept && kept->entry)
+    return KernelCode{kernel, std::string(kept->bytes), *kept->entry};
+  absl::StatusOr<CompiledKernel> code = (*found)->compile(kernel.text, kernel.schedule, /*keep_object=*/true);
+  if (!code.ok()) return code.status();
+  const std::string object = code->take_object();
+  if (!key.empty()) {
+    packed = pack_code(object);
     std::lock_guard turn(turn_);
-    if (!key.empty()) disk_.store(key, *object);
+    disk_.store(key, *packed);
   }
-  absl::StatusOr<Image> image = link_object(*object);
+  absl::StatusOr<Image> image = link_object(object);
   if (!image.ok()) return image.status();
   return KernelCode{kernel, std::move(image->bytes), image->entry};
 }
@@ -265,8 +307,8 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelStore::adopt(const KernelCod
   Kernel::State refused = Kernel::State::kRefused;
   kernel->state_.compare_exchange_strong(refused, Kernel::State::kCold);
   if (queue_.claim(*kernel)) {
-    kernel->mapped_ = *std::move(mapped);
-    kernel->entry_.store(kernel->mapped_->entry(), std::memory_order_release);
+    kernel->code_.image = *std::move(mapped);
+    kernel->entry_.store(kernel->code_.entry(), std::memory_order_release);
     kernel->state_.store(Kernel::State::kCompiled, std::memory_order_release);
     queue_.settle(*kernel);
     std::lock_guard lock(mutex_);

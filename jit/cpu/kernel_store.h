@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "hlo/hash_map.h"
@@ -46,6 +47,15 @@ struct Tier {
   const std::atomic<KernelEntry>* coming = nullptr;
 };
 
+// Of one kernel: what the generator linked, or an image, which needs no generator.
+struct MachineCode {
+  CompiledKernel linked;
+  std::unique_ptr<const MappedCode> image;  // in its place
+
+  KernelEntry entry() const { return image ? image->entry() : linked.entry(); }
+  size_t bytes() const { return image ? image->size() : linked.stats().code_bytes; }
+};
+
 class Kernel : public std::enable_shared_from_this<Kernel> {
  public:
   Kernel() = default;
@@ -62,7 +72,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
     auto made = std::make_unique<const KernelInterpreter>(spec_);
     return interpreter_.compare_exchange_strong(known, made.get()) ? *made.release() : *known;
   }
-  double compile_ms() const { return is_compiled() ? compiled_.stats().total_ms : 0; }
+  double compile_ms() const { return is_compiled() ? code_.linked.stats().total_ms : 0; }
   // Time that code would have saved, over the time that it takes to get.
   double urgency() const;
 
@@ -84,8 +94,7 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
   std::atomic<int64_t> interpreted_ns_{0}, interpreted_runs_{0};
   std::atomic<State> state_{State::kCold};
   std::atomic<bool> not_on_disk_{false};
-  CompiledKernel compiled_;
-  std::unique_ptr<const MappedCode> mapped_;  // in its place, of kernels that came with their code
+  MachineCode code_;
 };
 
 class KernelStore {
@@ -136,15 +145,20 @@ class KernelStore {
   void compile(Kernel& kernel, bool at_any_cost);
   absl::StatusOr<const CodeGenerator*> generator();
   // NotFound if only a compile can make it and `may_compile` is false.
-  absl::StatusOr<CompiledKernel> load_or_compile(Kernel& kernel, bool may_compile);
-  // Under which the disk has a kernel's object; empty if nothing may be kept.
-  static std::string disk_key(const CodeGenerator& generator, const KernelText& kernel);
+  absl::StatusOr<MachineCode> load_or_compile(Kernel& kernel, bool may_compile);
+  // From the disk; NotFound if it has none that can be used.
+  absl::StatusOr<MachineCode> load(const std::string& key);
+  // Under which the disk has a kernel's code; empty if nothing may be kept, or if only the generator, which
+  // is not there yet, knows the key.
+  std::string disk_key(const KernelText& kernel);
 
   hlo::Mutex turn_{
-      hlo::LockRank::kCompiles};  // held briefly, but to open the generator; guards the next four
+      hlo::LockRank::kCompiles};  // held briefly, but to open the generator; guards the next five
   CodeGeneratorOptions options_;
   std::unique_ptr<const CodeGenerator> generator_;  // stays, once it is there
   absl::Status missing_;                            // why there is no generator
+  // What kept code depends on besides its kernel; empty if that is not known, none if nobody asked.
+  std::optional<std::string> identity_;
   DiskCache disk_;
   mutable hlo::Mutex mutex_{hlo::LockRank::kKernels};  // held briefly; guards the next three
   HashMap<std::string, std::shared_ptr<Kernel>> kernels_;

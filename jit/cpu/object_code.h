@@ -36,6 +36,7 @@ class MappedCode {
   MappedCode& operator=(const MappedCode&) = delete;
 
   KernelEntry entry() const;
+  size_t size() const { return bytes_; }
 
  private:
   MappedCode(void* memory, size_t bytes, uint64_t entry) : memory_(memory), bytes_(bytes), entry_(entry) {}

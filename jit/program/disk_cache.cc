@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kMagic[8] = {'L', 'A', 'M', 'I', 'N', 'A', 'K', '1'};
+constexpr char kMagic[8] = {'L', 'A', 'M', 'I', 'N', 'A', 'K', '2'};
 constexpr std::string_view kSuffix = ".kernel";
 constexpr int64_t kLargestFile = int64_t{64} << 20;
 

@@ -55,6 +55,21 @@ TEST_CASE("a file under another key's name is refused", "[disk]") {
   CHECK_FALSE(cache.load("b"));
 }
 
+TEST_CASE("a file of an earlier format is refused", "[disk]") {
+  Directory d;
+  DiskCache cache(d.path.string());
+  REQUIRE(cache.store("a", "object"));
+  const fs::path path = fs::directory_iterator(d.path)->path();
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(7);  // its magic ends in the format's number
+    file.put('1');
+  }
+  CHECK_FALSE(cache.load("a"));
+  REQUIRE(cache.store("a", "object"));
+  CHECK(cache.load("a") == "object");
+}
+
 TEST_CASE("links and directories of others are refused", "[disk]") {
   Directory d;
   DiskCache cache((d.path / "real").string());

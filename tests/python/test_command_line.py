@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 
@@ -154,6 +155,40 @@ def test_harmed_kernels_are_not_used(tmp_path, harm):
         f.write_bytes(harm(f.read_bytes()))
     assert with_directory(directory, "-c", STEPS).split() == first
     assert with_directory(directory, "-c", STEPS).split()[1] == "0"  # made good
+
+
+WITHOUT_LLVM = """
+import hashlib
+import numpy as np
+import lamina as lm, lamina.numpy as lnp
+
+def f(w, x):
+    y = lnp.tanh(x @ w) + lnp.sin(x).sum(axis=0)
+    return lnp.mean(y * y), lnp.argmax(y, axis=1), lnp.sort(lnp.exp(-y), axis=0)
+
+r = np.random.default_rng(0)
+w, x = (r.standard_normal(s).astype(np.float32) for s in ((40, 40), (300, 40)))
+out = lm.tree.tree_leaves((lm.jit(lm.value_and_grad(lambda w, x: f(w, x)[0]))(w, x), lm.jit(f)(w, x)))
+bits = hashlib.sha256(b"".join(np.asarray(o).tobytes() for o in out)).hexdigest()
+s = lm.cache.stats()
+print(bits, s["kernel_compiles"], s["kernel_loads"], s["interpreted_runs"], "llvm" in open("/proc/self/maps").read())
+"""
+
+
+@pytest.mark.machine_code
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere the code generator links what is kept")
+def test_kept_kernels_run_without_llvm(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAMINA_COMPILE", "first")
+    monkeypatch.delenv("LAMINA_ISA", raising=False)
+    directory = tmp_path / "kept"
+    cold = with_directory(directory, "-c", WITHOUT_LLVM).split()
+    warm = with_directory(directory, "-c", WITHOUT_LLVM).split()
+    assert int(cold[1]) > 3 and cold[2:] == ["0", "0", "True"]
+    assert warm == [cold[0], "0", cold[1], "0", "False"]
+    # A machine that has less is another machine.
+    monkeypatch.setenv("LAMINA_ISA", "avx2")
+    assert with_directory(directory, "-c", WITHOUT_LLVM).split() == cold
+    assert with_directory(directory, "-c", WITHOUT_LLVM).split() == warm
 
 
 @pytest.mark.machine_code
