@@ -7,6 +7,7 @@ type.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,6 +53,8 @@ __all__ = [
     "swish",
     "tanh",
 ]
+
+sys.modules["lamina.nn.initializers"] = initializers  # `import lamina.nn.initializers` finds it
 
 _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import lamina as lm
 import numpy as np
 import pytest
@@ -106,6 +109,15 @@ def test_initializers_have_their_variance(name, variance):
     assert abs(w.var() / variance - 1) < 0.03
     conv = getattr(nn.initializers, name)()(random.key(0), (5, 5, 8, 300), "bfloat16")
     assert conv.dtype == "bfloat16" and conv.shape == (5, 5, 8, 300)
+
+
+def test_initializers_are_imported_as_a_module():
+    names = subprocess.run(
+        [sys.executable, "-c", "import lamina.nn.initializers as i; print(i.glorot_uniform.__name__)"],
+        capture_output=True,
+        text=True,
+    )
+    assert names.stdout.strip() == "glorot_uniform", names.stderr
 
 
 def test_other_initializers():
