@@ -5,9 +5,9 @@
 #include "hlo/graph_copy.h"
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
+#include "hlo/nodes.h"
 #include "hlo/once.h"
 #include "hlo/op.h"
-#include "hlo/rules/transform_support.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {

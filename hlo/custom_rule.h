@@ -13,9 +13,30 @@
 #include <span>
 #include <string>
 
+#include "hlo/batching.h"
 #include "hlo/builder.h"
 
 namespace lamina::hlo {
+
+// One tangent per result (null: none). What must be re-recorded to have a tangent (loops, branches, calls)
+// also gives its results.
+struct JvpResult {
+  Values tangents;
+  Values primals;  // empty: the node's own results stand
+};
+
+// Forward derivative: tangents[i] is null where operand i has none.
+using JvpRule = JvpResult (*)(Builder& b, const Node& node, std::span<const Value> operands,
+                              std::span<const Value> tangents);
+
+// For a node linear in the operands marked in `linear`: cotangents of those operands (null: none or zero).
+// cotangents[i] belongs to result i, null if zero.
+using TransposeRule = Values (*)(Builder& b, const Node& node, std::span<const Value> operands,
+                                 std::span<const bool> linear, std::span<const Value> cotangents);
+
+// Batching over a leading dimension of `size`: operands[i] carries it as dimension 0 where batched[i].
+using BatchRule = BatchResult (*)(Builder& b, const Node& node, std::span<const Value> operands,
+                                  std::span<const bool> batched, int64_t size);
 
 class CustomRule {
  public:

@@ -8,8 +8,8 @@
 #include "hlo/hash_map.h"
 #include "hlo/linalg/calls.h"
 #include "hlo/narrow.h"
+#include "hlo/nodes.h"
 #include "hlo/op.h"
-#include "hlo/rules/transform_support.h"
 
 namespace lamina::hlo {
 namespace {

@@ -86,19 +86,13 @@ OpTable::OpTable() : rows_(std::size(kRows) + kMaxAddedOps) {
   count_ = std::size(kRows);
   add_structure_rules(*this);
   add_elementwise_rules(*this);
-  add_elementwise_derivatives(*this);
   add_shape_rules(*this);
-  add_shape_transforms(*this);
   add_indexing_rules(*this);
-  add_indexing_transforms(*this);
   add_reduction_rules(*this);
-  add_reduction_transforms(*this);
   add_linear_rules(*this);
-  add_linear_transforms(*this);
   add_random_rules(*this);
   add_collective_rules(*this);
   add_control_rules(*this);
-  add_control_transforms(*this);
 }
 
 absl::StatusOr<Op> OpTable::add(OpDef row) {
@@ -113,7 +107,6 @@ absl::StatusOr<Op> OpTable::add(OpDef row) {
     return absl::ResourceExhaustedError(str_cat("no more than ", kMaxAddedOps, " ops can be added"));
   row.op = static_cast<Op>(at);
   row.family = OpFamily::kElementwise;
-  fill_elementwise_row(row);
   // The map owns the text that the row shows.
   row.name = names_.emplace(row.name, row.op).first->first;
   rows_[at] = std::move(row);

@@ -1,4 +1,5 @@
-// One row per op: everything the rest of the library asks about it.
+// One row per op: everything the rest of the library asks about it but its transforms, which lie in
+// trace/rules/rules.h.
 //
 // Contract: `op_def(op)` is complete for every op of ops.def (a test goes through the members). Printer,
 // parser, verifier, hash, equality and the Python layer read rows; none of them switches over ops.
@@ -19,8 +20,6 @@
 #include "hlo/scalar/program.h"
 
 namespace lamina::hlo {
-
-class Builder;
 
 enum class OpFamily : uint8_t {
   kStructure,
@@ -56,30 +55,6 @@ using ScalarRecordRule = ScalarProgram (*)(std::span<const DType> operands, DTyp
 using EvalRule = absl::Status (*)(const Node& node, std::span<const LiteralPtr> operands,
                                   std::span<const std::shared_ptr<Literal>> results);
 
-// Forward derivative: tangents[i] is null where operand i has none. Returns one tangent per result (null:
-// none). An op that must be re-recorded to have a tangent (loops, branches, calls) also returns its results
-// in `primals`.
-struct JvpResult {
-  Values tangents;
-  Values primals;  // empty: the node's own results stand
-};
-using JvpRule = JvpResult (*)(Builder& b, const Node& node, std::span<const Value> operands,
-                              std::span<const Value> tangents);
-
-// For a node linear in the operands marked in `linear`: cotangents of those operands (null: none or zero).
-// cotangents[i] belongs to result i, null if zero.
-using TransposeRule = Values (*)(Builder& b, const Node& node, std::span<const Value> operands,
-                                 std::span<const bool> linear, std::span<const Value> cotangents);
-
-// Batching over a leading dimension of `size`: operands[i] carries it as dimension 0 where batched[i]. Every
-// result either carries it as dimension 0 or is unbatched.
-struct BatchResult {
-  Values results;
-  absl::InlinedVector<bool, 3> batched;
-};
-using BatchRule = BatchResult (*)(Builder& b, const Node& node, std::span<const Value> operands,
-                                  std::span<const bool> batched, int64_t size);
-
 struct OpDef {
   Op op;
   std::string_view name;  // text and Python name, without the trailing underscore of and_, while_, ...
@@ -91,11 +66,6 @@ struct OpDef {
   TypeRule type = nullptr;
   ScalarRecordRule scalar = nullptr;  // elementwise ops
   EvalRule eval = nullptr;            // the others
-  JvpRule jvp = nullptr;
-  // As jvp, but primal results must not depend on tangents (loops, branches, calls); null: jvp's do not.
-  JvpRule linearize = nullptr;
-  TransposeRule transpose = nullptr;  // ops that are linear in some operand
-  BatchRule batch = nullptr;
 
   bool is_elementwise() const { return family == OpFamily::kElementwise; }
 };
@@ -103,15 +73,14 @@ struct OpDef {
 const OpDef& op_def(Op op);
 // Rows of the table: those of ops.def and those that were added.
 int num_ops();
-// Adds an elementwise op for the life of the process: `row` needs name, arity, type and scalar rule, and a
-// jvp if the op has a derivative; the id is given, what every elementwise op shares is filled in. Text,
-// verifier, evaluator, passes, fusion, code generation and transforms know it from then on. InvalidArgument
-// if a member is missing, AlreadyExists for a taken name, ResourceExhausted beyond kMaxAddedOps.
+// Adds an elementwise op for the life of the process: `row` needs name, arity, type and scalar rule; the id
+// is given. Text, verifier, evaluator, passes, fusion and code generation know it from then on, and
+// transforms, for which its derivative is zero (trace/rules/rules.h adds one that has a derivative).
+// InvalidArgument if a member is missing, AlreadyExists for a taken name, ResourceExhausted beyond
+// kMaxAddedOps.
 absl::StatusOr<Op> add_elementwise_op(OpDef row);
 inline constexpr int kMaxAddedOps = 256;
 std::optional<Op> parse_op(std::string_view name);
-// False for an elementwise op whose derivative is zero wherever it has one.
-bool has_derivative(Op elementwise);
 
 // The scalar program of an elementwise node, memoised by op, types and attributes.
 const ScalarProgram& scalar_program(Op op, std::span<const DType> operands, DType result, const Attrs& attrs);
@@ -125,21 +94,13 @@ class OpTable;
 // Each rule file adds its members to the rows of its family.
 void add_structure_rules(OpTable& table);
 void add_elementwise_rules(OpTable& table);
-void add_elementwise_derivatives(OpTable& table);
-// What all elementwise rows share.
-void fill_elementwise_row(OpDef& row);
 void add_shape_rules(OpTable& table);
-void add_shape_transforms(OpTable& table);
 void add_indexing_rules(OpTable& table);
-void add_indexing_transforms(OpTable& table);
 void add_reduction_rules(OpTable& table);
-void add_reduction_transforms(OpTable& table);
 void add_linear_rules(OpTable& table);
-void add_linear_transforms(OpTable& table);
 void add_random_rules(OpTable& table);
 void add_collective_rules(OpTable& table);
 void add_control_rules(OpTable& table);
-void add_control_transforms(OpTable& table);
 
 class OpTable {
  public:

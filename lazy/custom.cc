@@ -4,11 +4,12 @@
 #include <iterator>
 
 #include "hlo/hash_map.h"
-#include "hlo/rules/transform_support.h"
+#include "hlo/nodes.h"
 #include "hlo/strings.h"
 #include "lazy/axes.h"
 #include "lazy/effects.h"
 #include "lazy/scopes.h"
+#include "trace/rules/effects.h"
 
 namespace lamina::lazy {
 namespace {
@@ -110,7 +111,7 @@ class RuleOfCall final : public hlo::CustomRule {
     const AxesScope bound(std::move(outer));
     if (!effects_) return inner_->batch(b, x, marks, size);
     marks[arguments_ + axes_.size()] = false;
-    const TokenScope tokens(hlo::joined_token(b, token_in(x)));
+    const TokenScope tokens(trace::joined_token(b, token_in(x)));
     hlo::BatchResult out = inner_->batch(b, x, marks, size);
     out.results.push_back(tokens.token());
     out.batched.push_back(false);

@@ -15,6 +15,8 @@
 
 namespace lamina::lazy {
 
+void forget_derivatives();
+
 // A forward graph between `points`, opaque copies of the arguments with at least `stamp`, and `outputs`.
 class ForwardGraph {
  public:

@@ -1,7 +1,7 @@
 #include "lazy/effects.h"
 
+#include "hlo/nodes.h"
 #include "hlo/op.h"
-#include "hlo/rules/transform_support.h"
 #include "lazy/scopes.h"
 
 namespace lamina::lazy {

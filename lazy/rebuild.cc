@@ -1,7 +1,7 @@
 #include "lazy/rebuild.h"
 
 #include "hlo/graph_copy.h"
-#include "hlo/rules/transform_support.h"
+#include "hlo/nodes.h"
 
 namespace lamina::lazy {
 

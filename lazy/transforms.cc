@@ -5,9 +5,9 @@
 
 #include "hlo/host_lock.h"
 #include "hlo/mutex.h"
+#include "hlo/nodes.h"
 #include "hlo/once.h"
 #include "hlo/op.h"
-#include "hlo/rules/transform_support.h"
 #include "hlo/strings.h"
 #include "jit/program/engine.h"
 #include "lazy/axes.h"
@@ -19,6 +19,7 @@
 #include "lazy/scopes.h"
 #include "trace/checkpoint.h"
 #include "trace/jvp.h"
+#include "trace/rules/effects.h"
 #include "trace/transpose.h"
 #include "trace/vmap.h"
 
@@ -309,7 +310,7 @@ std::vector<Lazy> recorded_vmap(const FlatFunction& f, const std::vector<Lazy>& 
   if (token) outputs.values.push_back(token);
   trace::VmapOut results = check(trace::vmap_lazily(outputs.values, parameters, values, flags, size));
   if (token) {
-    waiting_token() = hlo::joined_token(b, results.results.back());
+    waiting_token() = trace::joined_token(b, results.results.back());
     check(b.status());
     outputs.values.pop_back();
     results.batched.pop_back();

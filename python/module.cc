@@ -14,13 +14,13 @@
 #include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/printer.h"
-#include "hlo/rules/transform_memo.h"
 #include "hlo/strings.h"
 #include "jit/client/threads.h"
 #include "jit/cpu/client.h"
 #include "jit/program/engine.h"
 #include "jit/program/listing.h"
 #include "lazy/control.h"
+#include "lazy/derivative_memo.h"
 #include "lazy/escape.h"
 #include "lazy/lazy.h"
 #include "lazy/scopes.h"
@@ -41,6 +41,7 @@
 #include "python/stopped.h"
 #include "python/tensor.h"
 #include "python/tree.h"
+#include "trace/transform_memo.h"
 
 namespace py = pybind11;
 
@@ -693,7 +694,8 @@ void add_inspection(py::module_& m) {
     return py::make_tuple(removed.objects, removed.bytes);
   });
   m.def("cache_clear", [] {
-    hlo::forget_transformed();
+    trace::forget_transformed();
+    lazy::forget_derivatives();
     jit::Engine::get().cache().clear();
   });
   m.def(

@@ -1,7 +1,7 @@
 #include "trace/checkpoint.h"
 
-#include "hlo/rules/graph_transforms.h"
 #include "trace/check.h"
+#include "trace/graph_transforms.h"
 
 namespace lamina::trace {
 
@@ -51,7 +51,7 @@ absl::StatusOr<Closed> close_for_call(std::string_view what, std::span<const Val
   if (absl::Status s = check_types(what, arguments, inputs); !s.ok()) return s;
   for (size_t i = 0; i < arguments.size(); ++i)
     if (!arguments[i]) return absl::InvalidArgumentError(str_cat(what, ": argument ", i, " is missing"));
-  absl::StatusOr<hlo::ClosedGraph> closed = hlo::close_graph(outputs, inputs);
+  absl::StatusOr<ClosedGraph> closed = close_graph(outputs, inputs);
   if (!closed.ok()) return closed.status();
   Closed out{closed->body, Values(arguments.begin(), arguments.end()), closed->captured.size()};
   for (Value& v : closed->captured) out.operands.push_back(std::move(v));
@@ -63,7 +63,7 @@ absl::StatusOr<Closed> close_for_call(std::string_view what, std::span<const Val
 absl::StatusOr<hlo::ComputationPtr> close_over(std::span<const Value> outputs, std::span<const Value> inputs,
                                                std::vector<Value>* captured) {
   if (absl::Status s = check_ends("close_over", outputs, inputs); !s.ok()) return s;
-  absl::StatusOr<hlo::ClosedGraph> closed = hlo::close_graph(outputs, inputs);
+  absl::StatusOr<ClosedGraph> closed = close_graph(outputs, inputs);
   if (!closed.ok()) return closed.status();
   for (Value& v : closed->captured) captured->push_back(std::move(v));
   return closed->body;

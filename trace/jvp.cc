@@ -1,7 +1,7 @@
 #include "trace/jvp.h"
 
-#include "hlo/rules/graph_transforms.h"
 #include "trace/check.h"
+#include "trace/graph_transforms.h"
 
 namespace lamina::trace {
 
@@ -10,11 +10,11 @@ using hlo::Value;
 namespace {
 
 absl::StatusOr<JvpOut> derive(std::span<const Value> outputs, std::span<const Value> inputs,
-                              std::span<const Value> input_tangents, hlo::JvpMode mode) {
+                              std::span<const Value> input_tangents, JvpMode mode) {
   if (absl::Status s = check_ends("jvp", outputs, inputs); !s.ok()) return s;
   if (absl::Status s = check_types("jvp: tangent", input_tangents, inputs); !s.ok()) return s;
   hlo::Builder b;
-  hlo::JvpGraph graph = hlo::jvp_graph(b, outputs, inputs, input_tangents, mode);
+  JvpGraph graph = jvp_graph(b, outputs, inputs, input_tangents, mode);
   if (!b.ok()) return b.status();
   return JvpOut{to_vector(graph.primals), to_vector(graph.tangents)};
 }
@@ -23,12 +23,12 @@ absl::StatusOr<JvpOut> derive(std::span<const Value> outputs, std::span<const Va
 
 absl::StatusOr<JvpOut> jvp(std::span<const Value> outputs, std::span<const Value> inputs,
                            std::span<const Value> input_tangents) {
-  return derive(outputs, inputs, input_tangents, hlo::JvpMode::kForward);
+  return derive(outputs, inputs, input_tangents, JvpMode::kForward);
 }
 
 absl::StatusOr<JvpOut> linearize(std::span<const Value> outputs, std::span<const Value> inputs,
                                  std::span<const Value> input_tangents) {
-  return derive(outputs, inputs, input_tangents, hlo::JvpMode::kLinearize);
+  return derive(outputs, inputs, input_tangents, JvpMode::kLinearize);
 }
 
 }  // namespace lamina::trace

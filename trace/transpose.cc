@@ -1,7 +1,7 @@
 #include "trace/transpose.h"
 
-#include "hlo/rules/graph_transforms.h"
 #include "trace/check.h"
+#include "trace/graph_transforms.h"
 #include "trace/jvp.h"
 
 namespace lamina::trace {
@@ -13,7 +13,7 @@ absl::StatusOr<std::vector<Value>> backward(std::span<const Value> outputs, std:
   if (absl::Status s = check_ends("backward", outputs, inputs); !s.ok()) return s;
   if (absl::Status s = check_types("backward: cotangent", cotangents, outputs); !s.ok()) return s;
   hlo::Builder b;
-  hlo::Values back = hlo::transpose_graph(b, outputs, inputs, cotangents);
+  hlo::Values back = transpose_graph(b, outputs, inputs, cotangents);
   if (!b.ok()) return b.status();
   return to_vector(back);
 }
@@ -23,7 +23,7 @@ absl::StatusOr<Linearized> linearize_fresh(std::span<const Value> outputs, std::
   if (absl::Status s = check_ends("linearize", outputs, inputs); !s.ok()) return s;
   Linearized out;
   for (const Value& v : inputs)
-    out.tangent_inputs.push_back(hlo::has_tangent(v.type()) ? hlo::make_parameter(v.type()) : Value());
+    out.tangent_inputs.push_back(has_tangent(v.type()) ? hlo::make_parameter(v.type()) : Value());
   absl::StatusOr<JvpOut> derived = linearize(outputs, inputs, out.tangent_inputs);
   if (!derived.ok()) return derived.status();
   out.primals = std::move(derived->primals);

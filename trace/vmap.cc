@@ -1,7 +1,7 @@
 #include "trace/vmap.h"
 
-#include "hlo/rules/graph_transforms.h"
 #include "trace/check.h"
+#include "trace/graph_transforms.h"
 
 namespace lamina::trace {
 
@@ -31,7 +31,7 @@ absl::StatusOr<VmapOut> vmap_lazily(std::span<const Value> outputs, std::span<co
                                                 hlo::to_string(*want), " is needed"));
   }
   hlo::Builder b;
-  hlo::BatchResult r = hlo::batch_graph(b, outputs, inputs, values, batched, size);
+  hlo::BatchResult r = batch_graph(b, outputs, inputs, values, batched, size);
   if (!b.ok()) return b.status();
   return VmapOut{to_vector(r.results), std::vector<bool>(r.batched.begin(), r.batched.end())};
 }
@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<Value>> substitute(std::span<const Value> outputs, st
   for (size_t i = 0; i < values.size(); ++i)
     if (!values[i]) return absl::InvalidArgumentError(str_cat("substitute: value ", i, " is missing"));
   hlo::Builder b;
-  hlo::Values out = hlo::substitute_graph(b, outputs, inputs, values);
+  hlo::Values out = substitute_graph(b, outputs, inputs, values);
   if (!b.ok()) return b.status();
   return to_vector(out);
 }

@@ -4,11 +4,12 @@
 #include <map>
 #include <memory>
 
+#include "hlo/batching.h"
 #include "hlo/linalg/derivatives.h"
 #include "hlo/linalg/host.h"
+#include "hlo/nodes.h"
 #include "hlo/once.h"
 #include "hlo/rules/support.h"
-#include "hlo/rules/transform_support.h"
 
 namespace lamina::hlo::linalg {
 namespace {

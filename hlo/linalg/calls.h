@@ -12,7 +12,9 @@
 #include <span>
 #include <string_view>
 
+#include "hlo/batching.h"
 #include "hlo/builder.h"
+#include "hlo/custom_rule.h"
 #include "hlo/op.h"
 
 namespace lamina::hlo::linalg {

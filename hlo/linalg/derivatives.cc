@@ -7,11 +7,12 @@
 // values are infinite then, and what depends on them is NaN.
 #include "hlo/linalg/derivatives.h"
 
+#include "hlo/batching.h"
 #include "hlo/linalg/calls.h"
 #include "hlo/linalg/linalg.h"
 #include "hlo/linalg/matrix.h"
+#include "hlo/nodes.h"
 #include "hlo/rules/support.h"
-#include "hlo/rules/transform_support.h"
 
 namespace lamina::hlo::linalg {
 namespace {

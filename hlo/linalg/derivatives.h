@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "hlo/op.h"
+#include "hlo/custom_rule.h"
 
 namespace lamina::hlo::linalg {
 

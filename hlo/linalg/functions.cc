@@ -4,12 +4,13 @@
 #include <limits>
 #include <memory>
 
+#include "hlo/batching.h"
 #include "hlo/custom_rule.h"
 #include "hlo/linalg/calls.h"
 #include "hlo/linalg/linalg.h"
 #include "hlo/linalg/matrix.h"
+#include "hlo/nodes.h"
 #include "hlo/rules/support.h"
-#include "hlo/rules/transform_support.h"
 
 namespace lamina::hlo::linalg {
 namespace {

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "hlo/batching.h"
+#include "hlo/nodes.h"
 #include "hlo/rules/support.h"
-#include "hlo/rules/transform_support.h"
 
 namespace lamina::hlo::linalg {
 namespace {

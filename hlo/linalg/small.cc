@@ -3,10 +3,11 @@
 #include <limits>
 #include <vector>
 
+#include "hlo/batching.h"
 #include "hlo/linalg/linalg.h"
 #include "hlo/linalg/matrix.h"
+#include "hlo/nodes.h"
 #include "hlo/rules/support.h"
-#include "hlo/rules/transform_support.h"
 
 namespace lamina::hlo::linalg {
 namespace {

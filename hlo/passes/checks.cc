@@ -1,8 +1,9 @@
 #include "hlo/passes/checks.h"
 
+#include "hlo/batching.h"
 #include "hlo/graph_copy.h"
-#include "hlo/rules/scan_transforms.h"
-#include "hlo/rules/transform_support.h"
+#include "hlo/nodes.h"
+#include "hlo/regions.h"
 
 namespace lamina::hlo {
 namespace {

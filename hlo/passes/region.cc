@@ -1,6 +1,6 @@
 #include "hlo/passes/region.h"
 
-#include "hlo/rules/transform_support.h"
+#include "hlo/nodes.h"
 
 namespace lamina::hlo {
 

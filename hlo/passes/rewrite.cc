@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "hlo/graph_copy.h"
+#include "hlo/nodes.h"
 #include "hlo/printer.h"
 #include "hlo/rules/support.h"
-#include "hlo/rules/transform_support.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {

@@ -1,7 +1,8 @@
 // Rows of loops, branches, calls, composites and random bits.
 #include <algorithm>
 
-#include "hlo/rules/transform_support.h"
+#include "hlo/nodes.h"
+#include "hlo/regions.h"
 #include "hlo/stablehlo/compose.h"
 #include "hlo/stablehlo/importer.h"
 

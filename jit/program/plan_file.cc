@@ -9,10 +9,10 @@
 #include "hlo/graph_copy.h"
 #include "hlo/hash_map.h"
 #include "hlo/linalg/calls.h"
+#include "hlo/nodes.h"
 #include "hlo/op.h"
 #include "hlo/parser.h"
 #include "hlo/printer.h"
-#include "hlo/rules/transform_support.h"
 #include "hlo/strings.h"
 #include "jit/kernel/schedule.h"
 

@@ -9,6 +9,7 @@
 #include "hlo/xla_text/reader.h"
 #include "hlo/xla_text/writer.h"
 #include "jit/cpu/native_op.h"
+#include "trace/rules/rules.h"
 
 namespace lamina::jit {
 namespace {
@@ -110,6 +111,7 @@ std::string op_support_table() {
   std::string out(kHead);
   for (int i = 0; i < hlo::kNumStaticOps; ++i) {
     const OpDef& def = hlo::op_def(static_cast<Op>(i));
+    const trace::OpTransforms& transforms = trace::transforms_of(def.op);
     const bool structure = def.op == Op::parameter || def.op == Op::leaf;
     const std::string dialect_names[] = {str_cat("stablehlo.", def.name), str_cat("chlo.", def.name)};
     bool reads = false;
@@ -121,9 +123,9 @@ std::string op_support_table() {
         : def.eval ? "rule"
                    : "",
         " | ", cpu_form(def), " | ",
-        def.jvp ? (def.is_elementwise() && !hlo::has_derivative(def.op) ? "zero" : "yes") : "", " | ",
-        yes(def.transpose), " | ", yes(def.batch && !structure), " | ", directions(reads, writes, false),
-        " | ",
+        transforms.jvp ? (def.is_elementwise() && !trace::has_derivative(def.op) ? "zero" : "yes") : "",
+        " | ", yes(transforms.transpose), " | ", yes(transforms.batch && !structure), " | ",
+        directions(reads, writes, false), " | ",
         directions(hlo::xla_text::can_read(def.name), hlo::xla_text::can_write(def.op),
                    (def.is_elementwise() || def.op == Op::scan) && hlo::xla_text::opcode_of(def.op).empty()),
         " | | ", note(def.op), " |\n");

@@ -1,7 +1,8 @@
 #include "lamina/cache.h"
 
-#include "hlo/rules/transform_memo.h"
 #include "jit/program/engine.h"
+#include "lazy/derivative_memo.h"
+#include "trace/transform_memo.h"
 
 namespace lamina::cache {
 
@@ -19,7 +20,8 @@ std::vector<Entry> entries() {
 }
 
 void clear() {
-  hlo::forget_transformed();
+  trace::forget_transformed();
+  lazy::forget_derivatives();
   jit::Engine::get().cache().clear();
 }
 

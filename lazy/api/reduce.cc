@@ -1,7 +1,8 @@
 // Reductions, sorting and what is made of them.
 
+#include "hlo/batching.h"
 #include "hlo/op.h"
-#include "hlo/rules/transform_support.h"
+#include "hlo/regions.h"
 #include "lamina/ops.h"
 #include "lazy/api/variable.h"
 

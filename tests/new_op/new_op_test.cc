@@ -13,6 +13,7 @@
 #include "hlo/verifier.h"
 #include "tests/smith/executors.h"
 #include "trace/jvp.h"
+#include "trace/rules/rules.h"
 
 namespace lamina::testing {
 namespace {
@@ -35,16 +36,17 @@ OpDef softsign_row() {
   row.scalar = [](std::span<const DType> operands, DType result, const Attrs&) {
     return scalar::record_rule(scalar::unary<softsign>, operands, result);
   };
-  row.jvp = [](Builder& b, const Node&, std::span<const Value> x, std::span<const Value> t) -> JvpResult {
-    const Value one = b.broadcast_scalar(b.scalar(x[0].dtype(), 1), x[0].dims());
-    const Value scale = b.add(one, b.abs(x[0]));
-    return {{b.divide(t[0], b.multiply(scale, scale))}, {}};
-  };
   return row;
 }
 
+JvpResult softsign_jvp(Builder& b, const Node&, std::span<const Value> x, std::span<const Value> t) {
+  const Value one = b.broadcast_scalar(b.scalar(x[0].dtype(), 1), x[0].dims());
+  const Value scale = b.add(one, b.abs(x[0]));
+  return {{b.divide(t[0], b.multiply(scale, scale))}, {}};
+}
+
 Op softsign_op() {
-  static const Op op = *add_elementwise_op(softsign_row());
+  static const Op op = *trace::add_elementwise_op(softsign_row(), softsign_jvp);
   return op;
 }
 

@@ -1,16 +1,13 @@
 // The rules of while: a loop over carries and tangents forward; in reverse mode a scan where it counts to a
 // constant, else what stands for its derivative.
-#include "hlo/rules/while_transforms.h"
+#include "trace/rules/while.h"
 
 #include <algorithm>
 
 #include "hlo/literal.h"
-#include "hlo/rules/scan_transforms.h"
+#include "trace/rules/scan.h"
 
-namespace lamina::hlo {
-
-using Ops = std::span<const Value>;
-using Marks = std::span<const bool>;
+namespace lamina::trace {
 
 namespace {
 
@@ -277,4 +274,4 @@ BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int6
   return out;
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

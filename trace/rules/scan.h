@@ -1,10 +1,10 @@
 // Transforms of scans, shared with loops that are scans in disguise.
-#ifndef LAMINA_HLO_RULES_SCAN_TRANSFORMS_H_
-#define LAMINA_HLO_RULES_SCAN_TRANSFORMS_H_
+#ifndef LAMINA_TRACE_RULES_SCAN_H_
+#define LAMINA_TRACE_RULES_SCAN_H_
 
-#include "hlo/rules/graph_transforms.h"
+#include "trace/rules/support.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 
 JvpResult scan_jvp(Builder& b, const Node& node, std::span<const Value> x, std::span<const Value> t);
 // Primal scan with stacked residuals, and a scan linear in the tangents.
@@ -14,14 +14,6 @@ Values scan_transpose(Builder& b, const Node& node, std::span<const Value> x, st
 BatchResult scan_batch(Builder& b, const Node& node, std::span<const Value> x, std::span<const bool> batched,
                        int64_t size);
 
-// The value of a computation, or null with the error in the builder.
-template <typename T>
-const T* get_or_fail(Builder& b, const absl::StatusOr<T>& value) {
-  if (value.ok()) return &*value;
-  b.fail(value.status());
-  return nullptr;
-}
-
 Mask present(std::span<const Value> values);
 // a, then b.
 Values joined(std::span<const Value> a, std::span<const Value> b);
@@ -30,6 +22,6 @@ Values picked(std::span<const Value> values, std::span<const bool> mask, bool wa
 // Whether computation result i is parameter i itself.
 bool is_invariant(const Computation& body, size_t i);
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace
 
-#endif  // LAMINA_HLO_RULES_SCAN_TRANSFORMS_H_
+#endif  // LAMINA_TRACE_RULES_SCAN_H_

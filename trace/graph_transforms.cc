@@ -1,13 +1,14 @@
-#include "hlo/rules/graph_transforms.h"
+#include "trace/graph_transforms.h"
 
 #include <algorithm>
 
 #include "hlo/hash_map.h"
 #include "hlo/location.h"
-#include "hlo/rules/effect_transforms.h"
-#include "hlo/rules/transform_memo.h"
+#include "trace/rules/effects.h"
+#include "trace/rules/support.h"
+#include "trace/transform_memo.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 namespace {
 
 // Nodes between inputs and outputs in postorder; inputs are listed, nodes older than every input are not
@@ -108,8 +109,8 @@ JvpGraph jvp_graph(Builder& b, std::span<const Value> outputs, std::span<const V
     result.tangents.resize(n->num_results());
     const bool known = n->data() && !n->closed();
     if (moving) {
-      const OpDef& def = n->def();
-      const JvpRule rule = mode == JvpMode::kLinearize && def.linearize ? def.linearize : def.jvp;
+      const OpTransforms& of_op = transforms_of(n->op());
+      const JvpRule rule = mode == JvpMode::kLinearize && of_op.linearize ? of_op.linearize : of_op.jvp;
       Builder own;
       const bool ran = known && !is_effect(*n) && anywhere(*n, is_effect);
       const Value again = ran ? without_effects(own, *n) : Value();
@@ -167,7 +168,7 @@ Values transpose_graph(Builder& b, std::span<const Value> outputs, std::span<con
       mask.push_back(linear.contains(o.node()));
     }
     NodeScope scope(*n);
-    const TransposeRule rule = n->def().transpose;
+    const TransposeRule rule = transforms_of(n->op()).transpose;
     Builder own;
     Values back;
     if (rule)
@@ -220,7 +221,7 @@ BatchResult batch_graph(Builder& b, std::span<const Value> outputs, std::span<co
     BatchResult result;
     Builder own;
     if (any_batched) {
-      result = n->def().batch(own, *n, operands, mask, size);
+      result = transforms_of(n->op()).batch(own, *n, operands, mask, size);
     } else {
       result.results = n->op() == Op::identity ? operands : own.remake(*n, operands);
       result.batched.assign(n->num_results(), false);
@@ -508,4 +509,4 @@ absl::StatusOr<SplitComputation> split_computation(const Computation& c, std::sp
                                          [&] { return make_split(c, marked, forced); });
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

@@ -4,14 +4,11 @@
 // (residuals); the linear part is transposed and runs backward. Scanned arrays that the linear part needs are
 // passed on as they are; carries that no step changes, and what is computed from them alone, are not stacked
 // but carried along.
-#include "hlo/rules/scan_transforms.h"
+#include "trace/rules/scan.h"
 
 #include <algorithm>
 
-namespace lamina::hlo {
-
-using Ops = std::span<const Value>;
-using Marks = std::span<const bool>;
+namespace lamina::trace {
 
 Mask present(Ops values) {
   Mask out;
@@ -351,4 +348,4 @@ BatchResult scan_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
   return out;
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

@@ -7,15 +7,12 @@
 #include <algorithm>
 
 #include "hlo/hash_map.h"
-#include "hlo/rules/graph_transforms.h"
 #include "hlo/rules/support.h"
-#include "hlo/rules/transform_support.h"
+#include "trace/graph_transforms.h"
+#include "trace/rules/support.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 namespace {
-
-using Ops = std::span<const Value>;
-using Marks = std::span<const bool>;
 
 const Computation& body_of(const Node& node) { return *node.attrs().computation(Attr::body); }
 
@@ -440,7 +437,7 @@ BatchResult sort_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
 
 }  // namespace
 
-void add_reduction_transforms(OpTable& table) {
+void add_reduction_transforms(TransformTable& table) {
   auto row = [&](Op op, JvpRule jvp, TransposeRule transpose, BatchRule batch) {
     table[op].jvp = jvp;
     table[op].transpose = transpose;
@@ -452,4 +449,4 @@ void add_reduction_transforms(OpTable& table) {
   row(Op::sort, sort_jvp, nullptr, sort_batch);
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

@@ -7,14 +7,14 @@
 //
 // A lane that is not part of a loop, because it stopped or because its branch is another one, does not run
 // the loops inside on its state: `guarded_graph` records a region whose loops need a further flag.
-#ifndef LAMINA_HLO_RULES_WHILE_TRANSFORMS_H_
-#define LAMINA_HLO_RULES_WHILE_TRANSFORMS_H_
+#ifndef LAMINA_TRACE_RULES_WHILE_H_
+#define LAMINA_TRACE_RULES_WHILE_H_
 
 #include <optional>
 
-#include "hlo/rules/graph_transforms.h"
+#include "trace/rules/support.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 
 struct Loop {
   ComputationPtr cond, body;
@@ -87,6 +87,6 @@ absl::StatusOr<Mask> closed_marks(const Computation& body, Mask marks);
 // The loop with a count of its steps as a last carry.
 absl::StatusOr<Loop> counted(const Loop& loop);
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace
 
-#endif  // LAMINA_HLO_RULES_WHILE_TRANSFORMS_H_
+#endif  // LAMINA_TRACE_RULES_WHILE_H_

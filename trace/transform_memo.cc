@@ -1,11 +1,13 @@
-#include "hlo/rules/transform_memo.h"
+#include "trace/transform_memo.h"
 
 #include <list>
 
 #include "hlo/hash_map.h"
+#include "hlo/nodes.h"
 #include "hlo/once.h"
+#include "hlo/op.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 namespace {
 
 // Guarded by the graph lock, like all that is recorded.
@@ -19,12 +21,14 @@ struct Memo {
   HashMap<std::string, std::list<Entry>::iterator> entries;
 
   static Memo& get() {
-    static constinit Once<Memo> memo;
+    static constinit hlo::Once<Memo> memo;
     return memo.get();
   }
 };
 
-bool has_rule(const Node& n) { return n.def().family == OpFamily::kControl && n.attrs().has(Attr::rule); }
+bool has_rule(const Node& n) {
+  return n.def().family == hlo::OpFamily::kControl && n.attrs().has(Attr::rule);
+}
 
 }  // namespace
 
@@ -36,7 +40,7 @@ void forget_transformed() {
 
 std::string option_text(std::string_view what, std::initializer_list<std::span<const bool>> masks,
                         int64_t number) {
-  std::string out = str_cat(what, "/", number, "/", static_cast<int64_t>(record_state().mode));
+  std::string out = str_cat(what, "/", number, "/", static_cast<int64_t>(hlo::record_state().mode));
   for (const std::span<const bool> mask : masks) {
     out.push_back('/');
     for (const bool marked : mask) out.push_back(marked ? 'x' : '.');
@@ -77,4 +81,4 @@ absl::StatusOr<Transformed> remembered(std::initializer_list<const Computation*>
   return made;
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

@@ -3,17 +3,14 @@
 // Linearizing a function with a custom vjp runs its forward pass and stands a custom_call in for the
 // tangents: an operation (residuals..., tangents...) -> tangents that exists to be transposed, which runs the
 // backward pass. It has no target, so that evaluating it is an error and not a wrong number.
-#include "hlo/rules/custom_transforms.h"
+#include "trace/rules/custom.h"
 
 #include "hlo/custom_rule.h"
-#include "hlo/rules/scan_transforms.h"
-#include "hlo/rules/while_transforms.h"
+#include "trace/rules/scan.h"
+#include "trace/rules/while.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 namespace {
-
-using Ops = std::span<const Value>;
-using Marks = std::span<const bool>;
 
 constexpr std::string_view kLinearTarget = "lamina.custom_vjp.linear";
 
@@ -61,7 +58,7 @@ class BatchedRule : public CustomRule {
         size_(size),
         body_(call.attrs().computation(Attr::body)) {
     for (size_t i = 0; i < call.operands().size(); ++i) operand_types_.push_back(call.operand_type(i));
-    result_types_ = hlo::result_types(call);
+    result_types_ = trace::result_types(call);
   }
 
   Kind kind() const override { return inner_->kind(); }
@@ -445,4 +442,4 @@ BatchResult custom_rule_batch(Builder& b, const Node& call, Ops x, Marks batched
   return out;
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

@@ -2,16 +2,13 @@
 #include <algorithm>
 
 #include "hlo/linalg/calls.h"
-#include "hlo/rules/custom_transforms.h"
-#include "hlo/rules/effect_transforms.h"
-#include "hlo/rules/scan_transforms.h"
-#include "hlo/rules/while_transforms.h"
+#include "trace/rules/custom.h"
+#include "trace/rules/effects.h"
+#include "trace/rules/scan.h"
+#include "trace/rules/while.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 namespace {
-
-using Ops = std::span<const Value>;
-using Marks = std::span<const bool>;
 
 // --- case: (index, operands) ---
 
@@ -391,7 +388,7 @@ BatchResult custom_call_batch(Builder& b, const Node& node, Ops x, Marks batched
 
 }  // namespace
 
-void add_control_transforms(OpTable& table) {
+void add_control_transforms(TransformTable& table) {
   auto row = [&](Op op, JvpRule jvp, JvpRule linearize, TransposeRule transpose, BatchRule batch) {
     table[op].jvp = jvp;
     table[op].linearize = linearize;
@@ -406,4 +403,4 @@ void add_control_transforms(OpTable& table) {
   row(Op::rng_bit_generator, no_tangent, nullptr, nullptr, batch_by_scan);
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

@@ -5,16 +5,21 @@
 // successors; walks use explicit stacks and go in postorder by operand position, which fixes the order of
 // cotangent sums. Errors are left in the builder, with the place where the node was recorded. New nodes take
 // numerics mode and location of the node they stem from. The rules of loops, branches and calls use these
-// walks on their bodies; folder trace/ wraps them.
-#ifndef LAMINA_HLO_RULES_GRAPH_TRANSFORMS_H_
-#define LAMINA_HLO_RULES_GRAPH_TRANSFORMS_H_
+// walks on their bodies; jvp.h, transpose.h and vmap.h wrap them.
+#ifndef LAMINA_TRACE_GRAPH_TRANSFORMS_H_
+#define LAMINA_TRACE_GRAPH_TRANSFORMS_H_
 
 #include <functional>
 #include <span>
 
-#include "hlo/rules/transform_support.h"
+#include "trace/names.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
+
+using Mask = absl::InlinedVector<bool, 8>;
+
+// Whether values of this type have tangents.
+inline bool has_tangent(const Type* type) { return type->is_array() && is_inexact(type->dtype); }
 
 // How a derivative is recorded.
 enum class JvpMode : uint8_t {
@@ -97,6 +102,6 @@ struct SplitComputation {
 absl::StatusOr<SplitComputation> split_computation(const Computation& c, std::span<const bool> marked,
                                                    std::span<const bool> forced);
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace
 
-#endif  // LAMINA_HLO_RULES_GRAPH_TRANSFORMS_H_
+#endif  // LAMINA_TRACE_GRAPH_TRANSFORMS_H_

@@ -1,12 +1,10 @@
 // Regions whose loops run only while a flag holds: lanes of a batch that are not part of a region would run
 // its loops on states that were never meant for them, and might not come to an end.
 #include "hlo/graph_copy.h"
-#include "hlo/rules/custom_transforms.h"
-#include "hlo/rules/while_transforms.h"
+#include "trace/rules/custom.h"
+#include "trace/rules/while.h"
 
-namespace lamina::hlo {
-
-using Ops = std::span<const Value>;
+namespace lamina::trace {
 
 namespace {
 
@@ -149,4 +147,4 @@ absl::StatusOr<Loop> guarded(const Loop& loop) {
   return Loop{*std::move(cond), *std::move(body), loop.kept};
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

@@ -1,16 +1,16 @@
 // Transforms of calls that carry a custom rule.
-#ifndef LAMINA_HLO_RULES_CUSTOM_TRANSFORMS_H_
-#define LAMINA_HLO_RULES_CUSTOM_TRANSFORMS_H_
+#ifndef LAMINA_TRACE_RULES_CUSTOM_H_
+#define LAMINA_TRACE_RULES_CUSTOM_H_
 
-#include "hlo/rules/graph_transforms.h"
+#include "trace/rules/support.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 
 JvpResult custom_rule_jvp(Builder& b, const Node& call, std::span<const Value> x, std::span<const Value> t,
                           JvpMode mode);
 BatchResult custom_rule_batch(Builder& b, const Node& call, std::span<const Value> x,
                               std::span<const bool> batched, int64_t size);
-// The call with loops that need a flag (hlo/rules/while_transforms.h): `body` is its body and takes the flag
+// The call with loops that need a flag (trace/rules/while.h): `body` is its body and takes the flag
 // last, as `x` has it.
 Values custom_rule_guarded(Builder& b, const Node& call, const ComputationPtr& body,
                            std::span<const Value> x);
@@ -22,6 +22,6 @@ Values custom_rule_transpose(Builder& b, const Node& call, std::span<const Value
 Values custom_vjp_transpose(Builder& b, const Node& custom_call, std::span<const Value> x,
                             std::span<const bool> linear, std::span<const Value> ct);
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace
 
-#endif  // LAMINA_HLO_RULES_CUSTOM_TRANSFORMS_H_
+#endif  // LAMINA_TRACE_RULES_CUSTOM_H_

@@ -3,13 +3,10 @@
 #include <numeric>
 
 #include "hlo/rules/support.h"
-#include "hlo/rules/transform_support.h"
+#include "trace/rules/support.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 namespace {
-
-using Ops = std::span<const Value>;
-using Marks = std::span<const bool>;
 
 JvpResult bilinear_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   Value sum;
@@ -246,7 +243,7 @@ BatchResult conv_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
 
 }  // namespace
 
-void add_linear_transforms(OpTable& table) {
+void add_linear_transforms(TransformTable& table) {
   table[Op::dot_general].jvp = bilinear_jvp;
   table[Op::dot_general].transpose = dot_transpose;
   table[Op::dot_general].batch = dot_batch;
@@ -255,4 +252,4 @@ void add_linear_transforms(OpTable& table) {
   table[Op::convolution].batch = conv_batch;
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

@@ -6,13 +6,10 @@
 #include <algorithm>
 
 #include "hlo/rules/support.h"
-#include "hlo/rules/transform_support.h"
+#include "trace/rules/support.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 namespace {
-
-using Ops = std::span<const Value>;
-using Marks = std::span<const bool>;
 
 // The largest value of an integer type, as far as int64 goes.
 int64_t largest(DType t) {
@@ -382,7 +379,7 @@ BatchResult scatter_batch(Builder& b, const Node& node, Ops x, Marks batched, in
 
 }  // namespace
 
-void add_indexing_transforms(OpTable& table) {
+void add_indexing_transforms(TransformTable& table) {
   auto row = [&](Op op, JvpRule jvp, TransposeRule transpose, BatchRule batch) {
     table[op].jvp = jvp;
     table[op].transpose = transpose;
@@ -395,4 +392,4 @@ void add_indexing_transforms(OpTable& table) {
   row(Op::scatter, scatter_jvp, scatter_transpose, scatter_batch);
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

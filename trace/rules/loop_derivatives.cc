@@ -12,14 +12,11 @@
 #include <algorithm>
 #include <array>
 
-#include "hlo/rules/scan_transforms.h"
-#include "hlo/rules/transform_memo.h"
-#include "hlo/rules/while_transforms.h"
+#include "trace/rules/scan.h"
+#include "trace/rules/while.h"
+#include "trace/transform_memo.h"
 
-namespace lamina::hlo {
-
-using Ops = std::span<const Value>;
-using Marks = std::span<const bool>;
+namespace lamina::trace {
 
 namespace {
 
@@ -468,4 +465,4 @@ BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, Ops x, Ma
   return out;
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

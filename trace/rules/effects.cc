@@ -1,13 +1,10 @@
-#include "hlo/rules/effect_transforms.h"
+#include "trace/rules/effects.h"
 
 #include "hlo/graph_copy.h"
 #include "hlo/printer.h"
-#include "hlo/rules/scan_transforms.h"
+#include "trace/rules/scan.h"
 
-namespace lamina::hlo {
-
-using Ops = std::span<const Value>;
-using Marks = std::span<const bool>;
+namespace lamina::trace {
 
 BatchResult effect_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
   Values carries{joined_token(b, x[1])}, xs;
@@ -96,4 +93,9 @@ Value without_effects(Builder& b, const Node& node) {
   return quiet_node(b, node, operands)[0];
 }
 
-}  // namespace lamina::hlo
+Value joined_token(Builder& b, const Value& token) {
+  if (!token || token.rank() == 0) return token;
+  return b.reduce(token, Op::maximum, b.scalar_int(token.dtype(), 0), all_dims(token.rank()));
+}
+
+}  // namespace lamina::trace

@@ -4,8 +4,8 @@
 // Contract: computations are interned, so one is its content. At most kMaxRemembered results are kept, the
 // last ones used. Computations that hold custom rules are not remembered: a rule is the user's code and may
 // give something else next time.
-#ifndef LAMINA_HLO_RULES_TRANSFORM_MEMO_H_
-#define LAMINA_HLO_RULES_TRANSFORM_MEMO_H_
+#ifndef LAMINA_TRACE_TRANSFORM_MEMO_H_
+#define LAMINA_TRACE_TRANSFORM_MEMO_H_
 
 #include <functional>
 #include <initializer_list>
@@ -13,9 +13,9 @@
 #include <string>
 #include <variant>
 
-#include "hlo/rules/graph_transforms.h"
+#include "trace/graph_transforms.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 
 inline constexpr size_t kMaxRemembered = 512;
 void forget_transformed();
@@ -42,6 +42,6 @@ absl::StatusOr<T> remembered_as(std::initializer_list<const Computation*> of, st
   return std::get<T>(*std::move(found));
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace
 
-#endif  // LAMINA_HLO_RULES_TRANSFORM_MEMO_H_
+#endif  // LAMINA_TRACE_TRANSFORM_MEMO_H_

@@ -12,9 +12,9 @@
 #include <numbers>
 
 #include "hlo/once.h"
-#include "hlo/rules/transform_support.h"
+#include "trace/rules/support.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 namespace {
 
 // One term of a derivative: operands x, tangent t of one of them.
@@ -244,7 +244,7 @@ JvpResult elementwise_jvp(Builder& b, const Node& node, std::span<const Value> x
 }  // namespace
 
 bool has_derivative(Op elementwise) {
-  if (op_def(elementwise).jvp != elementwise_jvp) return true;
+  if (transforms_of(elementwise).jvp != elementwise_jvp) return true;
   const size_t op = static_cast<size_t>(elementwise);
   return op < terms().size() && std::any_of(terms()[op].begin(), terms()[op].end(), [](Term t) { return t; });
 }
@@ -352,14 +352,9 @@ BatchResult elementwise_batch(Builder& b, const Node& node, std::span<const Valu
 
 }  // namespace
 
-void fill_elementwise_row(OpDef& row) {
-  if (!row.jvp) row.jvp = elementwise_jvp;
-  row.batch = elementwise_batch;
-}
+OpTransforms elementwise_transforms() { return {elementwise_jvp, nullptr, nullptr, elementwise_batch}; }
 
-void add_elementwise_derivatives(OpTable& table) {
-  for (const OpDef& row : table.rows())
-    if (row.is_elementwise()) fill_elementwise_row(table[row.op]);
+void add_elementwise_transforms(TransformTable& table) {
   table[Op::subtract].jvp = subtract_jvp;
   table[Op::complex].jvp = complex_jvp;
   table[Op::select].jvp = select_jvp;
@@ -377,4 +372,4 @@ void add_elementwise_derivatives(OpTable& table) {
   table[Op::complex].transpose = complex_transpose;
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

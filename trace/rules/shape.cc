@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "hlo/rules/support.h"
-#include "hlo/rules/transform_support.h"
+#include "trace/rules/support.h"
 
-namespace lamina::hlo {
+namespace lamina::trace {
 namespace {
-
-using Ops = std::span<const Value>;
-using Marks = std::span<const bool>;
 
 // For ops with one data operand, the first.
 JvpResult linear_jvp(Builder& b, const Node& node, Ops x, Ops t) {
@@ -209,7 +206,7 @@ BatchResult transpose_batch(Builder& b, const Node& node, Ops x, Marks, int64_t)
 
 }  // namespace
 
-void add_shape_transforms(OpTable& table) {
+void add_shape_transforms(TransformTable& table) {
   auto row = [&](Op op, JvpRule jvp, TransposeRule transpose, BatchRule batch) {
     table[op].jvp = jvp;
     table[op].transpose = transpose;
@@ -232,4 +229,4 @@ void add_shape_transforms(OpTable& table) {
   row(Op::transpose, linear_jvp, transpose_transpose, transpose_batch);
 }
 
-}  // namespace lamina::hlo
+}  // namespace lamina::trace

@@ -1,0 +1,70 @@
+#include "hlo/regions.h"
+
+#include <cstdlib>
+#include <limits>
+
+#include "hlo/narrow.h"
+#include "hlo/op.h"
+
+namespace lamina::hlo {
+
+std::optional<Op> region_op(const Computation& region) {
+  if (region.parameters().size() != 2 || region.roots().size() != 1) return std::nullopt;
+  const Node* n = region.roots()[0].node();
+  if (!n->def().is_elementwise() || n->operands().size() != 2) return std::nullopt;
+  const Operand p = region.parameters()[0].operand(), q = region.parameters()[1].operand();
+  const bool swapped = n->operand(0) == q && n->operand(1) == p && (n->def().flags & kCommutative);
+  if (!swapped && !(n->operand(0) == p && n->operand(1) == q)) return std::nullopt;
+  return n->op();
+}
+
+bool is_sum_region(const Computation& region) {
+  const size_t n = region.roots().size();
+  if (region.parameters().size() != 2 * n) return false;
+  for (size_t i = 0; i < n; ++i) {
+    const Node* root = region.roots()[i].node();
+    if (root->op() != Op::add) return false;
+    const Operand p = region.parameters()[i].operand(), q = region.parameters()[n + i].operand();
+    if (!(root->operand(0) == p && root->operand(1) == q) &&
+        !(root->operand(0) == q && root->operand(1) == p))
+      return false;
+  }
+  return true;
+}
+
+bool is_second_region(const Computation& region) {
+  const size_t n = region.roots().size();
+  if (region.parameters().size() != 2 * n) return false;
+  for (size_t i = 0; i < n; ++i)
+    if (!(region.roots()[i] == region.parameters()[n + i])) return false;
+  return true;
+}
+
+ComputationPtr second_region(DType dtype) {
+  const Type* t = scalar_type(dtype);
+  absl::StatusOr<ComputationPtr> region =
+      record_region({{t, t}}, [](Builder&, std::span<const Value> p) { return Values{p[1]}; });
+  if (!region.ok()) std::abort();  // it records no op that could fail
+  return *region;
+}
+
+Value extreme(Builder& b, DType dtype, bool greatest) {
+  if (is_float(dtype)) {
+    const double inf = std::numeric_limits<double>::infinity();
+    if (is_narrow(dtype)) return b.scalar(dtype, narrow_extreme(dtype, greatest));
+    return b.scalar(dtype, greatest ? inf : -inf);
+  }
+  if (is_bool(dtype)) return b.scalar_int(dtype, greatest);
+  const int bits = bit_width(dtype);
+  if (!is_signed(dtype)) return b.scalar_int(dtype, greatest ? -1 : 0);
+  const int64_t least = bits == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t{1} << (bits - 1));
+  return b.scalar_int(dtype, greatest ? -(least + 1) : least);
+}
+
+absl::StatusOr<ComputationPtr> with_parameters(const Computation& c, std::span<const Type* const> more) {
+  Values parameters(c.parameters().begin(), c.parameters().end());
+  for (const Type* t : more) parameters.push_back(make_parameter(t));
+  return Computation::make(parameters, c.roots());
+}
+
+}  // namespace lamina::hlo
