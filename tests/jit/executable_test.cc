@@ -267,14 +267,14 @@ TEST_CASE("A loop of tiny steps asks the watcher now and then, and stops when it
     bool between_steps() override { return ++asked == stop_at; }
     int64_t asked = 0, stop_at = 0;
   };
-  // The sum keeps the loop from being one kernel.
-  const Type *i = scalar_type(DType::kS32), *f = array_type_or_die(DType::kF32, {{2}});
+  // The sum of many terms keeps the loop from being one kernel.
+  const Type *i = scalar_type(DType::kS32), *f = array_type_or_die(DType::kF32, {{20}});
   const auto cond = record_region({{i, f}}, [](Builder& b, std::span<const Value> p) {
     return Values{b.compare(p[0], b.scalar_int(DType::kS32, 100'000), "LT")};
   });
   const auto body = record_region({{i, f}}, [&](Builder& b, std::span<const Value> p) {
     const Value sum = b.reduce(p[1], Op::add, b.scalar(DType::kF32, 0), {{0}});
-    return Values{b.add(p[0], b.scalar_int(DType::kS32, 1)), b.broadcast_in_dim(sum, {{2}}, {})};
+    return Values{b.add(p[0], b.scalar_int(DType::kS32, 1)), b.broadcast_in_dim(sum, {{20}}, {})};
   });
   REQUIRE((cond.ok() && body.ok()));
   const Value start = make_parameter(i), x = make_parameter(f);
@@ -287,10 +287,10 @@ TEST_CASE("A loop of tiny steps asks the watcher now and then, and stops when it
   const auto exe = Executable::compile(lamina::jit::host_device(), *program);
   REQUIRE(exe.ok());
   std::vector<BufferRef> in{*lamina::jit::host_device().memory().allocate(4),
-                            *lamina::jit::host_device().memory().allocate(8)},
+                            *lamina::jit::host_device().memory().allocate(80)},
       out;
   std::memset(host_data(in[0]), 0, 4);
-  std::memset(host_data(in[1]), 0, 8);
+  std::memset(host_data(in[1]), 0, 80);
   Counter counter;
   lamina::jit::CancelFlag cancel(&counter);
   REQUIRE((*exe)->run(in, out, &cancel).ok());

@@ -117,8 +117,8 @@ TEST_CASE("a loop waits once a turn", "[fake]") {
   const Clean clean;
   hlo::Builder b;
   const hlo::Type* type = *hlo::array_type(hlo::DType::kS32, hlo::Dims{});
-  // A product inside keeps it from being one kernel.
-  const hlo::Type* square = *hlo::array_type(hlo::DType::kF32, hlo::Dims{4, 4});
+  // A product of many terms inside keeps it from being one kernel.
+  const hlo::Type* square = *hlo::array_type(hlo::DType::kF32, hlo::Dims{20, 20});
   const hlo::Value i = hlo::make_parameter(type), m = hlo::make_parameter(square);
   const auto cond = *hlo::Computation::make(
       {{i, m}}, {{b.compare(i, b.constant(hlo::Literal::scalar_int(hlo::DType::kS32, 5)), "LT")}});
@@ -137,8 +137,8 @@ TEST_CASE("a loop waits once a turn", "[fake]") {
   fake().queues().drain();
   fake().queues().take_counts();
   const int32_t zero = 0;
-  const std::vector<float> ones(16, 0.01f);
-  std::vector<BufferRef> in{*fake().put(device(), &zero, 4), *fake().put(device(), ones.data(), 64)}, out;
+  const std::vector<float> ones(400, 0.01f);
+  std::vector<BufferRef> in{*fake().put(device(), &zero, 4), *fake().put(device(), ones.data(), 1600)}, out;
   REQUIRE(p->run(in, out).ok());
   CHECK(fake().queues().take_counts().host_waits == 6);
   CHECK(violations().empty());
