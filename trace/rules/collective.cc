@@ -208,11 +208,11 @@ BatchResult permute_batch(Builder& b, const Node& node, Ops x, Marks batched, in
 }  // namespace
 
 void add_collective_transforms(TransformTable& table) {
-  table[Op::all_gather] = {linear_jvp, nullptr, all_gather_transpose, all_gather_batch};
-  table[Op::all_reduce] = {all_reduce_jvp, nullptr, all_reduce_transpose, all_reduce_batch};
-  table[Op::all_to_all] = {linear_jvp, nullptr, all_to_all_transpose, all_to_all_batch};
-  table[Op::collective_permute] = {linear_jvp, nullptr, permute_transpose, permute_batch};
-  table[Op::reduce_scatter] = {linear_jvp, nullptr, reduce_scatter_transpose, reduce_scatter_batch};
+  table[Op::all_gather] = {linear_jvp, all_gather_transpose, all_gather_batch};
+  table[Op::all_reduce] = {all_reduce_jvp, all_reduce_transpose, all_reduce_batch};
+  table[Op::all_to_all] = {linear_jvp, all_to_all_transpose, all_to_all_batch};
+  table[Op::collective_permute] = {linear_jvp, permute_transpose, permute_batch};
+  table[Op::reduce_scatter] = {linear_jvp, reduce_scatter_transpose, reduce_scatter_batch};
 }
 
 }  // namespace lamina::trace

@@ -389,18 +389,12 @@ BatchResult custom_call_batch(Builder& b, const Node& node, Ops x, Marks batched
 }  // namespace
 
 void add_control_transforms(TransformTable& table) {
-  auto row = [&](Op op, JvpRule jvp, JvpRule linearize, TransposeRule transpose, BatchRule batch) {
-    table[op].jvp = jvp;
-    table[op].linearize = linearize;
-    table[op].transpose = transpose;
-    table[op].batch = batch;
-  };
-  row(Op::while_, while_jvp, while_linearize, while_transpose, while_batch);
-  row(Op::case_, case_jvp, case_linearize, case_transpose, case_batch);
-  row(Op::scan, scan_jvp, scan_linearize, scan_transpose, scan_batch);
-  row(Op::call, call_jvp, call_linearize, call_transpose, call_batch);
-  row(Op::custom_call, custom_call_jvp, nullptr, custom_call_transpose, custom_call_batch);
-  row(Op::rng_bit_generator, no_tangent, nullptr, nullptr, batch_by_scan);
+  table[Op::while_] = {while_jvp, while_transpose, while_batch, while_linearize};
+  table[Op::case_] = {case_jvp, case_transpose, case_batch, case_linearize};
+  table[Op::scan] = {scan_jvp, scan_transpose, scan_batch, scan_linearize};
+  table[Op::call] = {call_jvp, call_transpose, call_batch, call_linearize};
+  table[Op::custom_call] = {custom_call_jvp, custom_call_transpose, custom_call_batch};
+  table[Op::rng_bit_generator] = {no_tangent, nullptr, batch_by_scan};
 }
 
 }  // namespace lamina::trace

@@ -352,7 +352,7 @@ BatchResult elementwise_batch(Builder& b, const Node& node, std::span<const Valu
 
 }  // namespace
 
-OpTransforms elementwise_transforms() { return {elementwise_jvp, nullptr, nullptr, elementwise_batch}; }
+OpTransforms elementwise_transforms() { return {elementwise_jvp, nullptr, elementwise_batch}; }
 
 void add_elementwise_transforms(TransformTable& table) {
   table[Op::subtract].jvp = subtract_jvp;

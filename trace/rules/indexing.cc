@@ -380,16 +380,11 @@ BatchResult scatter_batch(Builder& b, const Node& node, Ops x, Marks batched, in
 }  // namespace
 
 void add_indexing_transforms(TransformTable& table) {
-  auto row = [&](Op op, JvpRule jvp, TransposeRule transpose, BatchRule batch) {
-    table[op].jvp = jvp;
-    table[op].transpose = transpose;
-    table[op].batch = batch;
-  };
-  row(Op::dynamic_slice, dynamic_slice_jvp, dynamic_slice_transpose, dynamic_slice_batch);
-  row(Op::dynamic_update_slice, dynamic_update_slice_jvp, dynamic_update_slice_transpose,
-      dynamic_update_slice_batch);
-  row(Op::gather, gather_jvp, gather_transpose, gather_batch);
-  row(Op::scatter, scatter_jvp, scatter_transpose, scatter_batch);
+  table[Op::dynamic_slice] = {dynamic_slice_jvp, dynamic_slice_transpose, dynamic_slice_batch};
+  table[Op::dynamic_update_slice] = {dynamic_update_slice_jvp, dynamic_update_slice_transpose,
+                                     dynamic_update_slice_batch};
+  table[Op::gather] = {gather_jvp, gather_transpose, gather_batch};
+  table[Op::scatter] = {scatter_jvp, scatter_transpose, scatter_batch};
 }
 
 }  // namespace lamina::trace

@@ -244,12 +244,8 @@ BatchResult conv_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
 }  // namespace
 
 void add_linear_transforms(TransformTable& table) {
-  table[Op::dot_general].jvp = bilinear_jvp;
-  table[Op::dot_general].transpose = dot_transpose;
-  table[Op::dot_general].batch = dot_batch;
-  table[Op::convolution].jvp = bilinear_jvp;
-  table[Op::convolution].transpose = conv_transpose;
-  table[Op::convolution].batch = conv_batch;
+  table[Op::dot_general] = {bilinear_jvp, dot_transpose, dot_batch};
+  table[Op::convolution] = {bilinear_jvp, conv_transpose, conv_batch};
 }
 
 }  // namespace lamina::trace

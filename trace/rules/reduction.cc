@@ -438,15 +438,11 @@ BatchResult sort_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
 }  // namespace
 
 void add_reduction_transforms(TransformTable& table) {
-  auto row = [&](Op op, JvpRule jvp, TransposeRule transpose, BatchRule batch) {
-    table[op].jvp = jvp;
-    table[op].transpose = transpose;
-    table[op].batch = batch;
-  };
-  row(Op::reduce, reduce_jvp, reduce_transpose, reduce_batch);
-  row(Op::reduce_window, window_jvp, window_transpose, window_batch);
-  row(Op::select_and_scatter, select_and_scatter_jvp, select_and_scatter_transpose, select_and_scatter_batch);
-  row(Op::sort, sort_jvp, nullptr, sort_batch);
+  table[Op::reduce] = {reduce_jvp, reduce_transpose, reduce_batch};
+  table[Op::reduce_window] = {window_jvp, window_transpose, window_batch};
+  table[Op::select_and_scatter] = {select_and_scatter_jvp, select_and_scatter_transpose,
+                                   select_and_scatter_batch};
+  table[Op::sort] = {sort_jvp, nullptr, sort_batch};
 }
 
 }  // namespace lamina::trace

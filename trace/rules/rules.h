@@ -17,10 +17,10 @@ namespace lamina::trace {
 
 struct OpTransforms {
   JvpRule jvp = nullptr;
-  // As jvp, but primal results must not depend on tangents (loops, branches, calls); null: jvp's do not.
-  JvpRule linearize = nullptr;
   TransposeRule transpose = nullptr;  // ops that are linear in some operand
   BatchRule batch = nullptr;
+  // As jvp, but primal results must not depend on tangents (loops, branches, calls); null: jvp's do not.
+  JvpRule linearize = nullptr;
 };
 
 const OpTransforms& transforms_of(Op op);

@@ -207,26 +207,21 @@ BatchResult transpose_batch(Builder& b, const Node& node, Ops x, Marks, int64_t)
 }  // namespace
 
 void add_shape_transforms(TransformTable& table) {
-  auto row = [&](Op op, JvpRule jvp, TransposeRule transpose, BatchRule batch) {
-    table[op].jvp = jvp;
-    table[op].transpose = transpose;
-    table[op].batch = batch;
-  };
-  row(Op::parameter, no_tangent, nullptr, never_batched);
-  row(Op::leaf, no_tangent, nullptr, never_batched);
-  row(Op::constant, no_tangent, nullptr, never_batched);
-  row(Op::identity, identity_jvp, identity_transpose, identity_batch);
-  row(Op::stop_gradient, no_tangent, nullptr, stop_gradient_batch);
-  row(Op::optimization_barrier, barrier_jvp, barrier_transpose, barrier_batch);
+  table[Op::parameter] = {no_tangent, nullptr, never_batched};
+  table[Op::leaf] = {no_tangent, nullptr, never_batched};
+  table[Op::constant] = {no_tangent, nullptr, never_batched};
+  table[Op::identity] = {identity_jvp, identity_transpose, identity_batch};
+  table[Op::stop_gradient] = {no_tangent, nullptr, stop_gradient_batch};
+  table[Op::optimization_barrier] = {barrier_jvp, barrier_transpose, barrier_batch};
 
-  row(Op::broadcast_in_dim, linear_jvp, broadcast_transpose, broadcast_batch);
-  row(Op::concatenate, all_linear_jvp, concatenate_transpose, concatenate_batch);
-  row(Op::iota, no_tangent, nullptr, never_batched);
-  row(Op::pad, all_linear_jvp, pad_transpose, pad_batch);
-  row(Op::reshape, linear_jvp, reshape_transpose, reshape_batch);
-  row(Op::reverse, linear_jvp, reverse_transpose, reverse_batch);
-  row(Op::slice, linear_jvp, slice_transpose, slice_batch);
-  row(Op::transpose, linear_jvp, transpose_transpose, transpose_batch);
+  table[Op::broadcast_in_dim] = {linear_jvp, broadcast_transpose, broadcast_batch};
+  table[Op::concatenate] = {all_linear_jvp, concatenate_transpose, concatenate_batch};
+  table[Op::iota] = {no_tangent, nullptr, never_batched};
+  table[Op::pad] = {all_linear_jvp, pad_transpose, pad_batch};
+  table[Op::reshape] = {linear_jvp, reshape_transpose, reshape_batch};
+  table[Op::reverse] = {linear_jvp, reverse_transpose, reverse_batch};
+  table[Op::slice] = {linear_jvp, slice_transpose, slice_batch};
+  table[Op::transpose] = {linear_jvp, transpose_transpose, transpose_batch};
 }
 
 }  // namespace lamina::trace
