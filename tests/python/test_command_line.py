@@ -218,6 +218,7 @@ def test_clear_removes_kept_kernels(tmp_path):
     assert "removed 0 kernels" in with_directory(directory, "-m", "lamina", "cache", "clear")
 
 
+@pytest.mark.machine_code
 def test_a_plan_file_is_shown(tmp_path):
     import lamina as lm
     import lamina.numpy as lnp

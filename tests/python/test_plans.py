@@ -173,6 +173,7 @@ def saved(directory: Path, name: str, f: Any, args: Any) -> Any:
     return compiled(*args)
 
 
+@pytest.mark.machine_code
 def test_programs_run_elsewhere_with_the_same_bits_and_without_llvm(tmp_path):
     import pickle
 
@@ -198,6 +199,7 @@ def test_programs_run_elsewhere_with_the_same_bits_and_without_llvm(tmp_path):
     assert counted["kernels_adopted"] == 0
 
 
+@pytest.mark.machine_code
 def test_the_training_step_of_lenet_runs_elsewhere(tmp_path):
     sys.path.insert(0, str(EXAMPLES))
     try:
@@ -221,6 +223,7 @@ def test_the_training_step_of_lenet_runs_elsewhere(tmp_path):
     assert counted["kernels_adopted"] > 10 and not llvm
 
 
+@pytest.mark.machine_code
 def test_kernels_refused_for_want_of_a_generator_take_the_code_of_a_file(tmp_path):
     f = lambda x: lnp.cos(x * 1.25) - x  # noqa: E731
     saved(tmp_path, "f", f, (f32(1000),))
@@ -243,6 +246,7 @@ def loaded(f: Any, *args: Any, **options: Any) -> Any:
     return lm.plans.loads(lm.plans.dumps(lm.jit(f, **options).lower(*args)))
 
 
+@pytest.mark.machine_code
 def test_donated_arguments_are_given_up():
     step = loaded(lambda w, x: (w + x, lnp.sum(x)), lnp.ones(1000), lnp.ones(1000), donate_argnums=0)
     w, x = lnp.full((1000,), 2.0), lnp.ones(1000)
@@ -253,12 +257,14 @@ def test_donated_arguments_are_given_up():
         w.numpy()
 
 
+@pytest.mark.machine_code
 def test_static_arguments_are_part_of_the_program():
     jitted = lm.jit(lambda x, n, *, shift: x * n + shift, static_argnums=1)
     f = lm.plans.loads(lm.plans.dumps(jitted.lower(lnp.ones(3), 4, shift=2.0)))
     assert bits(f(lnp.ones(3), shift=0.5)) == bits(lnp.full((3,), 4.5))
 
 
+@pytest.mark.machine_code
 def test_what_is_read_besides_has_the_value_of_the_moment_it_is_saved():
     class Config:
         rate = 2.0
@@ -272,6 +278,7 @@ def test_what_is_read_besides_has_the_value_of_the_moment_it_is_saved():
     assert bits(plan(lnp.ones(3))) == bits(lnp.full((3,), 3.0))
 
 
+@pytest.mark.machine_code
 def test_arguments_that_do_not_fit_are_named():
     plan = loaded(lambda p, x: p["w"] * x, {"w": lnp.ones(3)}, lnp.ones(3))
     with pytest.raises(TypeError, match=r"saved for float32\[3\] as p\['w'\], not float32\[4\]"):
@@ -312,6 +319,7 @@ def test_what_no_file_can_hold_is_refused_when_it_is_saved():
             lm.plans.dumps(lm.jit(f).trace(*arguments))
 
 
+@pytest.mark.machine_code
 def test_classes_are_looked_up_and_never_imported():
     point = lm.plans.dumps(lm.jit(lambda p: p.x).trace(Point(lnp.ones(2), lnp.ones(2))))
     module = sys.modules.pop(__name__)
@@ -323,6 +331,7 @@ def test_classes_are_looked_up_and_never_imported():
     assert float(lm.plans.loads(point)(Point(lnp.ones(2), lnp.ones(2)))[0]) == 1
 
 
+@pytest.mark.machine_code
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     compiled = lm.jit(lambda x: x + 1).lower(lnp.ones(3)).compile()
     path = tmp_path / "f.plan"
@@ -390,6 +399,7 @@ def two_files() -> tuple[bytes, bytes]:
     return tuple(lm.plans.dumps(lm.jit(h).trace(*args)) for h in (f, g))  # type: ignore[return-value]
 
 
+@pytest.mark.machine_code
 def test_ten_thousand_damaged_files_are_refused():
     first, second = two_files()
     said = refuse_damage(first, second, count=5000, seed=1) + refuse_damage(second, first, count=5000, seed=2)
@@ -402,6 +412,7 @@ def test_ten_thousand_damaged_files_are_refused():
     }
 
 
+@pytest.mark.machine_code
 def test_what_is_wrong_with_a_file_is_said_with_its_name(tmp_path):
     data = lm.plans.dumps(lm.jit(lambda x: x + 1).trace(lnp.ones(3)))
     other = bytearray(data)
@@ -425,6 +436,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name(tmp_path):
         lm.plans.loads("text")
 
 
+@pytest.mark.machine_code
 def test_a_file_that_fits_says_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
