@@ -11,6 +11,9 @@ PYTEST := PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) --dist worksteal
 # Kernels, numerics, memory.
 MACHINE_TESTS := tests/numerics tests/python/test_jit.py tests/python/test_loop_kernels.py tests/python/test_row_chains.py \
   tests/python/test_numpy_functions.py tests/python/test_nn.py
+# Where values and programs are on another device than the host's.
+DEVICE_TESTS := tests/python/test_devices.py tests/python/test_transforms.py tests/python/test_jit.py \
+  tests/python/test_loops.py tests/python/test_indexing.py
 CXX_SOURCES = $(shell git ls-files -co --exclude-standard '*.cc' '*.h')
 PYTHON_FOLDERS = $(wildcard python tests examples)
 TIDY_SOURCES = $(shell git ls-files -co --exclude-standard 'hlo/*.cc' 'trace/*.cc' 'cluster/*.cc' 'jit/*.cc' 'lazy/*.cc')
@@ -29,12 +32,13 @@ build: setup
 	cmake --build $(BUILD) -j $(JOBS)
 
 # Each runner prints its own summary line; the first failure stops the run. What depends on the machine is tested
-# again as machines with AVX2 and with neither AVX2 nor generated code see it.
+# again as machines with AVX2 and with neither AVX2 nor generated code see it, transforms again on the fake device.
 test: build
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
 	$(PYTEST) tests/python tests/numerics tests/differential tests/stablehlo tests/spec tests/xla_hlo -m "not slow"
 	LAMINA_ISA=avx2 $(PYTEST) $(MACHINE_TESTS) -m "not slow"
 	LAMINA_ISA=baseline $(PYTEST) $(MACHINE_TESTS) -m "not slow"
+	LAMINA_DEFAULT_DEVICE=fake $(PYTEST) $(DEVICE_TESTS) -m "not slow"
 
 # Adds the slow Python tests and Catch2's hidden [slow] cases.
 test-full: build

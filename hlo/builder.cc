@@ -61,6 +61,18 @@ absl::StatusOr<const Type*> infer_type(const OpDef& def, std::span<const Type* c
   return type;
 }
 
+// Of operands that are held apart: what they are and where.
+absl::Status held_apart(const OpDef& def, std::span<const Operand> operands) {
+  std::string all;
+  for (Operand o : operands) {
+    const Node& n = *o.node();
+    str_append(&all, all.empty() ? "" : " and ", to_string(*n.result_type(o.index())), " on ",
+               n.place() == kAnywhere ? "no device in particular" : place_name(n.place()));
+  }
+  return absl::InvalidArgumentError(str_cat(def.name, ": its operands are on different devices: ", all,
+                                            "; bring them to one with device_put"));
+}
+
 // Products of narrow elements are summed in f32 or a byte and rounded, or wrapped, once.
 Value narrow_product(Builder& b, Op op, std::span<const Operand> operands, const Attrs* attrs) {
   const DType t = operands[0].node()->result_type(operands[0].index())->dtype;
@@ -108,7 +120,16 @@ Value Builder::fold(const OpDef& def, const Type* type, std::span<const Type* co
 Value Builder::record(Op op, std::span<const Operand> operands, const Attrs* attrs) {
   const OpDef& def = op_def(op);
   absl::InlinedVector<const Type*, 4> types;
-  for (Operand o : operands) types.push_back(o.node()->result_type(o.index()));
+  Place place = kAnywhere;
+  for (Operand o : operands) {
+    types.push_back(o.node()->result_type(o.index()));
+    // The first operand of an effect is the effect before it, wherever that was.
+    if (op == Op::custom_call && types.size() == 1 && attrs->flag(Attr::has_side_effect)) continue;
+    if (const Place at = o.node()->place(); at != kAnywhere) {
+      if (place != kAnywhere && place != at) return fail(held_apart(def, operands));
+      place = at;
+    }
+  }
   if (def.arity >= 0 && static_cast<int>(operands.size()) != def.arity)
     return fail(absl::InvalidArgumentError(
         str_cat(def.name, " takes ", def.arity, " operands, not ", operands.size())));

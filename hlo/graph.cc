@@ -141,7 +141,8 @@ class NodeStore {
     ++live_;
     n->op_ = op;
     n->flags_ = 0;
-    n->mode_ = state.mode;
+    n->mode_ = state.mode & 3;
+    n->place_ = kAnywhere;
     n->refs_.store(1, std::memory_order_relaxed);
     n->type_ = type;
     n->attrs_ = attrs;
@@ -156,6 +157,7 @@ class NodeStore {
     for (size_t i = 0; i < operands.size(); ++i) {
       Node* const o = operands[i].node();
       slots[i] = operands[i];
+      if (o->place_ != kAnywhere) n->place_ = o->place_;
       o->refs_.fetch_add(1, std::memory_order_relaxed);
       if (o->stamp_ != 0 && (o->session_ != state.session || o->shared()) && is_open(*o))
         n->flags_ |= kNodeShared;
@@ -180,6 +182,7 @@ class NodeStore {
     attrs->release();
   }
 
+  static void set_place(Node* n, Place place) { n->place_ = place & kMostPlaces; }
   static void add_flag(Node* n, uint8_t flag) { n->flags_ |= flag; }
   void close(std::span<Node* const> nodes) {
     GraphLock lock;
@@ -385,9 +388,10 @@ Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<con
   return Value::adopt(NodeStore::get().allocate(op, type, attrs, operands, stamp, session_state()));
 }
 
-Value make_leaf(const Type* type, Data* data) {
+Value make_leaf(const Type* type, Data* data, Place place) {
   const DataPtr<Data> held(data);
   Value v = make_fresh_node(Op::leaf, type, no_attrs(), {}, 0);
+  NodeStore::set_place(v.node(), place);
   NodeStore::get().set_data(v.node(), data, true);
   return v;
 }

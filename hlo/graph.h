@@ -23,6 +23,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "hlo/attributes.h"
+#include "hlo/place.h"
 #include "hlo/type.h"
 
 namespace lamina::hlo {
@@ -170,6 +171,8 @@ class Node {
   LocationId location() const { return location_; }
   uint8_t mode() const { return mode_; }
   Numerics numerics() const { return static_cast<Numerics>(mode_); }
+  // Where it is held, or will be made; kAnywhere: wherever it is wanted.
+  Place place() const { return place_; }
   // Computed only when asked for by name, no longer along with other pending values.
   bool held_back() const { return flags_ & kNodeHeldBack; }
   bool donated() const { return flags_ & kNodeDonated; }
@@ -186,7 +189,8 @@ class Node {
 
   Op op_;
   uint8_t flags_;
-  uint8_t mode_;
+  uint8_t mode_ : 2;
+  Place place_ : 6;  // that of its operands
   std::atomic<uint32_t> refs_;
   union {
     const Type* type_;
@@ -305,8 +309,8 @@ Value make_node(Op op, const Type* type, const Attrs* attrs, std::span<const Ope
 // As make_node, never deduplicated, with its own stamp: parameters and transform identities.
 Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,
                       uint32_t stamp);
-// A leaf holding data.
-Value make_leaf(const Type* type, Data* data);
+// A leaf holding data, which stays at a place.
+Value make_leaf(const Type* type, Data* data, Place place = kAnywhere);
 
 // Gives a node its value. If `keep_operands` is false the node becomes a leaf, which belongs to no transform,
 // and lets go of its operands.

@@ -36,6 +36,7 @@ enum class LockRank : uint8_t {
   kThreads,
   kMemory,
   kQueues,
+  kPlaces,
 };
 
 // Something of the process that must be whole when it forks. Made once and never destroyed, unless no other

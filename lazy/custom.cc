@@ -8,6 +8,7 @@
 #include "hlo/strings.h"
 #include "lazy/axes.h"
 #include "lazy/effects.h"
+#include "lazy/placement.h"
 #include "lazy/scopes.h"
 #include "trace/rules/effects.h"
 
@@ -56,7 +57,7 @@ void close_over_arrays(hlo::Builder& b, std::span<const Value> inputs, std::span
         }
         if (n->data() && n->stamp() == 0 && !n->type()->is_tuple()) {
           const jit::ArrayPtr array = jit::array_of(Value(n));
-          results.push_back(b.constant(hlo::Literal::copy_of(n->type(), array->host())));
+          results.push_back(b.constant(hlo::Literal::copy_of(n->type(), host_bytes(*array))));
         } else if (changed && !n->data()) {
           results = b.remake(*n, operands);
           if (!b.ok()) return;

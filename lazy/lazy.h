@@ -75,6 +75,8 @@ Value number(DType dtype, const void* element);
 
 // Computes the values (and everything live that this thread recorded so far); they hold arrays afterwards.
 void force(std::span<const Value> values);
+// Computes all that this thread has recorded and somebody holds.
+void force_recorded();
 // The array of one value, forced.
 jit::ArrayPtr array(const Value& value);
 // Whether the value can be forced: no unbound jit or vmap parameter lies beneath it.

@@ -5,12 +5,13 @@
 #include "hlo/strings.h"
 #include "lazy/lazy.h"
 #include "lazy/location_text.h"
+#include "lazy/placement.h"
 
 namespace lamina::lazy {
 namespace {
 
 hlo::LiteralPtr literal_of(const hlo::Type* type, const jit::BufferRef& buffer) {
-  return hlo::Literal::copy_of(type, buffer->memory().client().view(*buffer));
+  return hlo::Literal::copy_of(type, host_bytes(jit::Array(type, buffer)));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "hlo/strings.h"
 #include "jit/program/listing.h"
+#include "lazy/placement.h"
 
 namespace lamina::lazy {
 namespace {
@@ -85,7 +86,7 @@ std::string plan_bytes(Program& program, std::span<const Value> hidden, const Pl
                           why_unknown(v)));
   force(captured);
   for (const Value& v : captured)
-    file.captured.emplace_back(reinterpret_cast<const char*>(jit::array_of(v)->host()),
+    file.captured.emplace_back(reinterpret_cast<const char*>(host_bytes(*jit::array_of(v))),
                                static_cast<size_t>(v.type()->bytes()));
   // The kernels are those that planning will ask for where the file is loaded.
   jit::Device& device = program.compile()->executable->device();

@@ -7,6 +7,7 @@
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "lazy/lazy.h"
+#include "lazy/placement.h"
 #include "lazy/scopes.h"
 
 namespace lamina::lazy {
@@ -162,14 +163,16 @@ namespace {
 // A number that is known, converted without a program; null if it is not, or of another type.
 Value narrowed_now(const Value& wide, DType dtype) {
   if (wide.rank() != 0 || !wide.node()->data() || wide.node()->stamp() != 0 || inside_jit()) return Value();
-  const void* data = jit::array_of(wide)->host();
+  const jit::ArrayPtr array = jit::array_of(wide);
+  if (wide.node()->place() != hlo::kAnywhere || &array->device() != &jit::host_device()) return Value();
+  const void* data = host_bytes(*array);
   if (wide.dtype() == DType::kF64 && dtype == DType::kF32) {
     const float x = static_cast<float>(*static_cast<const double*>(data));
-    return from_host(dtype, {}, &x);
+    return number(dtype, &x);
   }
   if (wide.dtype() == DType::kS64 && dtype == DType::kS32) {
     const int32_t x = static_cast<int32_t>(*static_cast<const int64_t*>(data));
-    return from_host(dtype, {}, &x);
+    return number(dtype, &x);
   }
   return Value();
 }

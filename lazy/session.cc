@@ -20,6 +20,7 @@
 #include "lazy/lazy.h"
 #include "lazy/location_text.h"
 #include "lazy/nan_check.h"
+#include "lazy/placement.h"
 #include "lazy/rebuild.h"
 #include "lazy/scopes.h"
 
@@ -179,6 +180,10 @@ class Session {
   }
 
   void run(std::span<const Value> wanted, bool automatic);
+  // Computes values that are pending, the first `wanted` of which were asked for, and what they need on one
+  // device. `single`: what single_ops_ may find it by.
+  void run_on(jit::Device& device, std::vector<Value> named, size_t wanted,
+              const std::optional<SingleOps::Key>& single, std::optional<hlo::GraphLock>& lock);
   // Runs the program of one op on operands that are there, under the lock until it runs.
   static void run_single(const Value& wanted, const jit::SpecializationPtr& entry,
                          std::optional<hlo::GraphLock>& lock);
@@ -266,7 +271,8 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   std::optional<hlo::GraphLock> lock(std::in_place);
   // Where only one op was recorded since the last flush nothing else waits to be computed.
   std::optional<SingleOps::Key> single;
-  if (!nan_checks() && wanted.size() == 1 && recorded_.load(std::memory_order_relaxed) == flushed_at_ + 1)
+  if (!nan_checks() && only_host() && wanted.size() == 1 &&
+      recorded_.load(std::memory_order_relaxed) == flushed_at_ + 1)
     single = SingleOps::key_of(*wanted[0].node());
   ++flushes_;
   if (automatic) ++automatic_;
@@ -284,6 +290,27 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   }
   std::vector<Value> named(wanted.begin(), wanted.end());
   collect(named);
+  if (only_host()) {
+    run_on(jit::host_device(), std::move(named), wanted.size(), single, lock);
+    return;
+  }
+  // By device, in the order of their first values.
+  while (!named.empty()) {
+    const hlo::Place place = named[0].node()->place();
+    const auto is_here = [&](const Value& v) { return v.node()->place() == place; };
+    std::vector<Value> here, others;
+    for (Value& v : named) (is_here(v) ? here : others).push_back(v);
+    const auto asked = std::count_if(wanted.begin(), wanted.end(), is_here);
+    if (!lock) lock.emplace();
+    run_on(device_at(place), std::move(here), static_cast<size_t>(asked), {}, lock);
+    named = std::move(others);
+  }
+}
+
+void Session::run_on(jit::Device& device, std::vector<Value> named, size_t wanted,
+                     const std::optional<SingleOps::Key>& single, std::optional<hlo::GraphLock>& lock) {
+  jit::SpecializationCache& cache = jit::Engine::get().cache();
+  const int64_t generation = cache.generation();
   std::vector<Value> roots, leaves;
   HashMap<const Node*, size_t> first;
   std::vector<uint64_t> key;
@@ -305,9 +332,9 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   if (unknown_leaf() != leaves.end()) {
     // Something alive leaked out of a trace that has ended, as an exception's frames may hold: nobody asks
     // for it.
-    named.erase(std::remove_if(named.begin() + static_cast<ptrdiff_t>(wanted.size()), named.end(),
-                               has_parameter_beneath),
-                named.end());
+    named.erase(
+        std::remove_if(named.begin() + static_cast<ptrdiff_t>(wanted), named.end(), has_parameter_beneath),
+        named.end());
     encode();
   }
   if (std::vector<Value> effects = effects_beneath(roots); !effects.empty()) {
@@ -317,10 +344,9 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   if (roots.empty()) return;
   if (const auto leaf = unknown_leaf(); leaf != leaves.end())
     throw Error(ErrorKind::kType, why_unknown(*leaf));
-  std::vector<jit::BufferRef> arguments, results;
+  std::vector<Value> known;
   for (const Value& leaf : leaves)
-    for (uint32_t i = 0; i < leaf.node()->num_results(); ++i)
-      arguments.push_back(jit::array_of(Value(leaf.node(), i))->buffer());
+    for (uint32_t i = 0; i < leaf.node()->num_results(); ++i) known.emplace_back(leaf.node(), i);
   const hlo::LocationId where = roots.back().node()->location();
   // From now on they are computed here: a flush meanwhile, as by a host callback of theirs, leaves them
   // alone.
@@ -336,7 +362,7 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
       return *program;
     };
     entry = check(cache.get(
-        std::move(key), take_program,
+        device, std::move(key), take_program,
         [&] {
           return jit::SpecializationCache::Origin{"lazy", "", location_name(where)};
         },
@@ -344,6 +370,7 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   }
   if (single && roots.size() == 1) single_ops_.put(*single, entry, generation);
   lock.reset();
+  std::vector<jit::BufferRef> arguments = buffers_on(device, known), results;
   check(run_program(entry, arguments, false, results));
   // The program with this trace's lines, which the entry, made for another, may not have.
   if (nan_checks()) check_nan(*check(rebuild_with_parameters(roots, leaves)), arguments, results);
@@ -362,6 +389,10 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
     }
     hlo::set_data(n, data, hlo::is_open(*n));
   }
+}
+
+void force_recorded() {
+  if (nothing_open()) Session::here().run({}, false);
 }
 
 void force(std::span<const Value> values) {
@@ -489,19 +520,18 @@ namespace {
 Value leaf_of(const hlo::Type* type, jit::BufferRef buffer) {
   return hlo::make_leaf(type, new jit::Array(type, std::move(buffer)));
 }
-Value copied_leaf(const hlo::Type* type, const void* data) {
-  jit::Device& device = jit::host_device();
+Value copied_leaf(jit::Device& device, const hlo::Type* type, const void* data) {
   return leaf_of(type, check(device.client().put(device, data, type->bytes())));
 }
 }  // namespace
 
 Value from_host(DType dtype, std::span<const int64_t> dims, const void* data) {
   const hlo::Type* type = check(hlo::array_type(dtype, dims));
-  if (!hlo::is_narrow(dtype) || hlo::bit_width(dtype) == 8) return copied_leaf(type, data);
+  if (!hlo::is_narrow(dtype) || hlo::bit_width(dtype) == 8) return copied_leaf(default_device(), type, data);
   const auto* bytes = static_cast<const std::byte*>(data);
   std::vector<std::byte> elements(bytes, bytes + type->num_elements);
   hlo::make_canonical(dtype, elements.data(), type->num_elements);
-  return copied_leaf(type, elements.data());
+  return copied_leaf(default_device(), type, elements.data());
 }
 
 Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::function<void()> release) {
@@ -519,7 +549,7 @@ Value number(DType dtype, const void* element) {
     hlo::Builder b;
     return b.constant(hlo::Literal::copy_of(hlo::scalar_type(dtype), element));
   }
-  return copied_leaf(hlo::scalar_type(dtype), element);
+  return copied_leaf(jit::host_device(), hlo::scalar_type(dtype), element);
 }
 
 }  // namespace lamina::lazy

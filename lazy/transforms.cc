@@ -447,17 +447,25 @@ hlo::Mutex& entry_mutex() {
 }
 }  // namespace
 
-const jit::SpecializationPtr& Program::compile() {
-  if (compiled_.load(std::memory_order_acquire)) return entry_;
+const jit::SpecializationPtr& Program::compile() { return compile(default_device()); }
+
+const jit::SpecializationPtr& Program::compile(jit::Device& device) {
+  if (compiled_.load(std::memory_order_acquire) && &entry_->device() == &device) return entry_;
+  if (compiled_.load(std::memory_order_acquire)) {
+    std::lock_guard lock(entry_mutex());
+    for (const jit::SpecializationPtr& other : elsewhere_)
+      if (&other->device() == &device) return other;
+  }
   std::vector<uint64_t> key =
       check(hlo::encode_graph(computation_->parameters(), computation_->roots(), nullptr, nullptr));
   hlo::HostLockReleased away;
   jit::SpecializationPtr made = check(jit::Engine::get().cache().get(
-      std::move(key), [&] { return absl::StatusOr<hlo::ComputationPtr>(computation_); },
+      device, std::move(key), [&] { return absl::StatusOr<hlo::ComputationPtr>(computation_); },
       [&] {
         return jit::SpecializationCache::Origin{"jit", name_, where_, reason_};
       }));
   std::lock_guard lock(entry_mutex());
+  if (entry_ && &entry_->device() != &device) return elsewhere_.emplace_back(std::move(made));
   if (!entry_) entry_ = std::move(made);
   compiled_.store(true, std::memory_order_release);
   return entry_;
@@ -545,30 +553,24 @@ std::vector<Value> Program::operands(const std::vector<Lazy>& args, std::span<co
   return out;
 }
 
-std::vector<Lazy> Program::leaves(std::span<jit::BufferRef> results) const {
+std::vector<Lazy> Program::leaves(std::span<jit::BufferRef> results, hlo::Place place) const {
   hlo::GraphLock lock;
   std::vector<Lazy> out;
   out.reserve(results_.size());
   hlo::Builder b;
   for (size_t i = 0; i < results_.size(); ++i) {
     const hlo::Type* t = computation_->roots()[i].type();
-    Value leaf = hlo::make_leaf(t, new jit::Array(t, std::move(results[i])));
+    Value leaf = hlo::make_leaf(t, new jit::Array(t, std::move(results[i])), place);
     out.push_back(from_carrier(b, std::move(leaf), results_[i].type->dtype, results_[i].weak));
   }
   check(b.status());
   return out;
 }
 
-namespace {
-
-std::vector<jit::BufferRef> forced_buffers(const std::vector<Value>& values) {
-  force(values);
-  std::vector<jit::BufferRef> out;
-  for (const Value& v : values) out.push_back(jit::array_of(v)->buffer());
-  return out;
+Placed Program::forced_operands(const std::vector<Value>& given) const {
+  force(given);
+  return placed(given, name_);
 }
-
-}  // namespace
 
 std::vector<Lazy> Program::call(const std::vector<Lazy>& args, std::span<const Value> hidden) {
   const std::vector<Value> given = operands(args, hidden);
@@ -585,19 +587,22 @@ std::vector<Lazy> Program::call(const std::vector<Lazy>& args, std::span<const V
     }
     return from_carriers({results.begin(), results.end()}, results_);
   }
-  std::vector<jit::BufferRef> buffers = forced_buffers(given), results;
-  check(run_program(compile(), buffers, false, results));
-  if (nan_checks()) check_nan(*computation_, buffers, results);
-  return leaves(results);
+  Placed at = forced_operands(given);
+  std::vector<jit::BufferRef> results;
+  check(run_program(compile(*at.device), at.buffers, false, results));
+  if (nan_checks()) check_nan(*computation_, at.buffers, results);
+  return leaves(results, at.place);
 }
 
 bool Program::call_ready(std::span<const Argument> args, std::span<const Lazy* const> hidden,
                          std::vector<Lazy>& results) {
-  if (!nothing_open()) return false;
+  if (!nothing_open() || !only_host()) return false;
   absl::InlinedVector<jit::BufferRef, 12> buffers;
   buffers.reserve(args.size() + captured_.size());
+  hlo::Place place = hlo::kAnywhere;
   const auto add = [&](const Value& v) {
     if (!v.node()->data()) return false;
+    if (v.node()->place() != hlo::kAnywhere) place = v.node()->place();
     if (v.node()->stamp() != 0) {
       const Value held = v;  // a Tensor's, which another thread may write to while this one waits for a lock
       if (in_open_scope(held)) return false;
@@ -634,15 +639,18 @@ bool Program::call_ready(std::span<const Argument> args, std::span<const Lazy* c
   std::vector<jit::BufferRef> made;
   check(run_program(compile(), std::span(buffers.data(), buffers.size()), false, made));
   if (nan_checks()) check_nan(*computation_, buffers, made);
-  results = leaves(made);
+  results = leaves(made, place);
   return true;
 }
 
 std::vector<Lazy> Program::call_giving_up(std::vector<Lazy> args, std::span<const Value> hidden,
                                           std::span<Cell* const> given_up) {
-  std::vector<jit::BufferRef> buffers = forced_buffers(operands(args, hidden)), results;
-  const jit::SpecializationPtr entry = compile();
+  Placed at = forced_operands(operands(args, hidden));
+  std::vector<jit::BufferRef>& buffers = at.buffers;
+  const jit::SpecializationPtr entry = compile(*at.device);
   const std::vector<Typed> were = types_of(args);
+  std::vector<hlo::Place> bound_to;
+  for (const Lazy& a : args) bound_to.push_back(a.value.node()->place());
   // Numbers are small, and in another type in the program: they are kept.
   std::vector<Lazy> numbers(args.size());
   for (size_t i = 0; i < args.size(); ++i)
@@ -657,9 +665,10 @@ std::vector<Lazy> Program::call_giving_up(std::vector<Lazy> args, std::span<cons
         given_up[i]->set(numbers[i]);
       } else if (given_up[i] && buffers[i]) {
         const auto& [type, weak] = were[i];
-        given_up[i]->set({hlo::make_leaf(type, new jit::Array(type, buffers[i])), weak});
+        given_up[i]->set({hlo::make_leaf(type, new jit::Array(type, buffers[i]), bound_to[i]), weak});
       }
   };
+  std::vector<jit::BufferRef> results;
   absl::Status status;
   try {
     status = run_program(entry, buffers, true, results);
@@ -670,7 +679,7 @@ std::vector<Lazy> Program::call_giving_up(std::vector<Lazy> args, std::span<cons
   if (!status.ok()) restore();
   check(status);
   if (nan_checks()) check_nan(*computation_, {}, results);
-  return leaves(results);
+  return leaves(results, at.place);
 }
 
 }  // namespace lamina::lazy

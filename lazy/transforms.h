@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "hlo/hash_map.h"
 #include "jit/program/specialization_cache.h"
 #include "lazy/lazy.h"
+#include "lazy/placement.h"
 
 namespace lamina::lazy {
 
@@ -120,13 +122,15 @@ class Program {
   std::vector<Value> captured(std::span<const Value> hidden) const;
   const std::string& name() const { return name_; }
   int64_t num_captured() const { return static_cast<int64_t>(captured_.size()); }
-  // Compiles now; its entry in the specialization cache.
+  // Compiles now, for the default device or another; its entry in the specialization cache.
   const jit::SpecializationPtr& compile();
+  const jit::SpecializationPtr& compile(jit::Device& device);
 
  private:
   Program() = default;
+  Placed forced_operands(const std::vector<Value>& given) const;
   std::vector<Value> operands(const std::vector<Lazy>& args, std::span<const Value> hidden) const;
-  std::vector<Lazy> leaves(std::span<jit::BufferRef> results) const;
+  std::vector<Lazy> leaves(std::span<jit::BufferRef> results, hlo::Place place) const;
 
   hlo::ComputationPtr computation_;
   std::vector<Value> captured_;
@@ -137,8 +141,9 @@ class Program {
   bool effects_ = false;  // the first captured value is then their token, and the last root
   std::vector<Typed> arguments_, results_;
   std::string name_, where_, reason_;
-  jit::SpecializationPtr entry_;       // set once, under the lock of all programs
-  std::atomic<bool> compiled_{false};  // whether it is
+  jit::SpecializationPtr entry_;                 // set once, under the lock of all programs
+  std::atomic<bool> compiled_{false};            // whether it is
+  std::list<jit::SpecializationPtr> elsewhere_;  // for other devices, under that lock
 };
 
 }  // namespace lamina::lazy

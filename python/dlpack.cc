@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "hlo/strings.h"
+#include "lazy/placement.h"
 #include "python/tensor.h"
 
 namespace py = pybind11;
@@ -91,7 +92,7 @@ void fill(Export<M>& e, jit::ArrayPtr array, const hlo::Type* type) {
   e.array = std::move(array);
   e.shape = type->dims;
   e.strides = hlo::row_major_strides(type->dims);
-  e.managed.view = {const_cast<std::byte*>(e.array->host()),
+  e.managed.view = {const_cast<std::byte*>(lazy::host_bytes(*e.array)),
                     {kCpu, 0},
                     static_cast<int32_t>(type->rank()),
                     element_type(type->dtype),
@@ -126,7 +127,7 @@ py::object export_tensor(const py::object& x, bool versioned, bool copy) {
   if (!may_leave(x.ptr())) throw py::error_already_set();
   jit::ArrayPtr array = lazy::array(value);
   if (copy) {
-    value = lazy::from_host(value.dtype(), value.dims(), array->host());
+    value = lazy::from_host(value.dtype(), value.dims(), lazy::host_bytes(*array));
     array = lazy::array(value);
   }
   if (versioned) {

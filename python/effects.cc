@@ -13,6 +13,7 @@
 #include "lazy/checkify.h"
 #include "lazy/effects.h"
 #include "lazy/nan_check.h"
+#include "lazy/placement.h"
 #include "lazy/scopes.h"
 #include "lazy/transforms.h"
 #include "python/location.h"
@@ -61,7 +62,7 @@ absl::Status call_python(std::span<const hlo::LiteralPtr> in,
                                                 hlo::to_string(*results[i].value.type()), " where ",
                                                 hlo::to_string(*out[i]->type()), " was declared"));
     const jit::ArrayPtr array = lazy::array(results[i].value);
-    if (out[i]->bytes() > 0) std::memcpy(out[i]->data(), array->host(), out[i]->bytes());
+    if (out[i]->bytes() > 0) std::memcpy(out[i]->data(), lazy::host_bytes(*array), out[i]->bytes());
   }
   return absl::OkStatus();
 }

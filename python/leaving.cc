@@ -4,6 +4,7 @@
 #include <complex>
 #include <optional>
 
+#include "lazy/placement.h"
 #include "lazy/scopes.h"
 #include "python/location.h"
 #include "python/tensor.h"
@@ -90,7 +91,7 @@ PyObject* of_element(PyObject* tensor, F f) {
     const FromElement from = type->num_elements == 1 ? from_element(type->dtype) : nullptr;
     if (!from) return nullptr;
     const jit::ArrayPtr array = plain_array(tensor);
-    return array ? f(array->host(), from, type) : nullptr;
+    return array ? f(lazy::host_bytes(*array), from, type) : nullptr;
   } catch (...) {
     set_python_error();
     return nullptr;
@@ -166,7 +167,7 @@ PyObject* list_of(PyObject* tensor) {
     if (!from) return nullptr;
     const jit::ArrayPtr array = plain_array(tensor);
     if (!array) return nullptr;
-    const auto* next = array->host();
+    const auto* next = lazy::host_bytes(*array);
     return nested(type->dims, 0, next, hlo::byte_size(type->dtype), from);
   } catch (...) {
     set_python_error();
@@ -176,7 +177,9 @@ PyObject* list_of(PyObject* tensor) {
 
 bool computed_now(PyObject* tensor) {
   try {
-    return static_cast<bool>(plain_array(tensor));
+    if (!plain_array(tensor)) return false;
+    lazy::wait_for(std::span(&lazy_of(tensor).value, 1));
+    return true;
   } catch (...) {
     set_python_error();
     return false;

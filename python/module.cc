@@ -23,10 +23,12 @@
 #include "lazy/derivative_memo.h"
 #include "lazy/escape.h"
 #include "lazy/lazy.h"
+#include "lazy/placement.h"
 #include "lazy/scopes.h"
 #include "lazy/transforms.h"
 #include "python/control.h"
 #include "python/custom.h"
+#include "python/devices.h"
 #include "python/dlpack.h"
 #include "python/effects.h"
 #include "python/elementwise.h"
@@ -106,7 +108,7 @@ bool same_number(const hlo::Node* a, const hlo::Node* b) {
   if (!a->data() || !b->data() || a->type() != b->type() || !a->type()->is_array() || a->type()->rank() != 0)
     return false;
   const auto bytes = [](const hlo::Node* n) {
-    return lazy::array(hlo::Value(const_cast<hlo::Node*>(n)))->host();
+    return lazy::host_bytes(*lazy::array(hlo::Value(const_cast<hlo::Node*>(n))));
   };
   return std::memcmp(bytes(a), bytes(b), static_cast<size_t>(a->type()->bytes())) == 0;
 }
@@ -208,6 +210,7 @@ py::dict entry_dict(const jit::EntryInfo& e) {
   d["kind"] = e.kind;
   d["name"] = e.name;
   d["where"] = e.where;
+  d["device"] = e.device;
   d["arguments"] = e.arguments;
   d["reason"] = e.reason;
   d["nearest"] = e.nearest;
@@ -378,8 +381,9 @@ void add_recording(py::module_& m) {
         UserLocation location;
         const Lazy& l = lazy_of(x.ptr());
         const jit::ArrayPtr array = lazy::array(l.value);
-        return to_object(
-            {hlo::make_leaf(l.value.type(), new jit::Array(l.value.type(), array->buffer())), l.weak});
+        return to_object({hlo::make_leaf(l.value.type(), new jit::Array(l.value.type(), array->buffer()),
+                                         l.value.node()->place()),
+                          l.weak});
       },
       "The value now, as a Tensor that no derivative depends on.");
   m.def("open_stamp", [] { return lazy::lowest_open_stamp(); });
@@ -391,18 +395,12 @@ void add_recording(py::module_& m) {
     const hlo::Location at = hlo::location(lazy_of(x.ptr()).value.node()->location());
     return py::make_tuple(at.file, at.line, at.function);
   });
-  m.def("force", [](const py::sequence& tensors) {
-    UserLocation location;
-    std::vector<hlo::Value> values;
-    for (const Lazy& l : from_sequence(tensors)) values.push_back(l.value);
-    lazy::force(values);
-  });
   // The elements' bits as a read-only NumPy array of unsigned integers that shares their memory.
   m.def("raw_bits", [](const py::object& x) {
     const hlo::Value value = lazy_of(x.ptr()).value;
     if (!may_leave(x.ptr())) throw py::error_already_set();
     auto keep = std::make_unique<jit::ArrayPtr>(lazy::array(value));
-    const std::byte* const data = (*keep)->host();
+    const std::byte* const data = lazy::host_bytes(*(*keep));
     const py::capsule owner(keep.release(), [](void* p) { delete static_cast<jit::ArrayPtr*>(p); });
     const hlo::Dims& dims = value.dims();
     py::array out(py::dtype(str_cat("u", hlo::byte_size(value.dtype()))),
@@ -626,7 +624,7 @@ void add_inspection(py::module_& m) {
         const jit::CacheStats s = jit::Engine::get().cache().stats();
         const jit::KernelStats k = jit::CpuClient::get().kernels().stats();
         const lazy::SyncStats y = lazy::sync_stats();
-        const jit::MemoryStats a = jit::host_device().memory().stats();
+        const jit::MemoryStats a = lazy::default_device().memory().stats();
         py::dict d;
         d["entries"] = s.entries;
         d["hits"] = s.hits;
@@ -714,9 +712,9 @@ void add_inspection(py::module_& m) {
   m.def("set_compiling", [](bool on) { jit::CpuClient::get().kernels().set_compiling(on); });
   m.def("set_eager_compile", [](bool on) { jit::CpuClient::get().kernels().set_eager(on); });
   m.def(
-      "reset_peak_bytes", [] { jit::host_device().memory().reset_peak(); },
+      "reset_peak_bytes", [] { lazy::default_device().memory().reset_peak(); },
       "Lets peak_bytes of the counters begin at what is alive now.");
-  m.def("set_memory_limit", [](int64_t bytes) { jit::host_device().memory().set_limit(bytes); });
+  m.def("set_memory_limit", [](int64_t bytes) { lazy::default_device().memory().set_limit(bytes); });
   m.def("available_threads", [] { return jit::available_cpus(); });
   py::class_<jit::ScopedThreadLimit>(m, "ThreadLimit").def(py::init<int>());
 }
@@ -778,6 +776,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_tree(m);
   lamina::python::add_jitted(m);
   lamina::python::add_inspection(m);
+  lamina::python::add_devices(m);
   lamina::python::add_stablehlo(m);
   lamina::python::add_plans(m);
   lamina::python::add_linalg(m);

@@ -11,6 +11,7 @@
 #include "hlo/xla_text/writer.h"
 #include "jit/client/array.h"
 #include "lazy/lazy.h"
+#include "lazy/placement.h"
 #include "lazy/transforms.h"
 #include "python/tensor.h"
 
@@ -73,7 +74,7 @@ hlo::ComputationPtr closed(const lazy::Program& program) {
     arguments.push_back(b.convert(parameters.back(), open->parameters()[arguments.size()].type()->dtype));
   }
   for (const hlo::Value& v : program.captured())
-    arguments.push_back(b.constant(hlo::Literal::copy_of(v.type(), jit::array_of(v)->host())));
+    arguments.push_back(b.constant(hlo::Literal::copy_of(v.type(), lazy::host_bytes(*jit::array_of(v)))));
   hlo::Values roots = hlo::inline_computation(b, *open, arguments);
   for (size_t i = 0; i < roots.size(); ++i) roots[i] = b.convert(roots[i], program.results()[i].type->dtype);
   lazy::check(b.status());
@@ -91,7 +92,7 @@ py::list evaluated(const lazy::Program& program, const py::sequence& args) {
     py::gil_scoped_release release;
     lazy::force(values);
     for (const hlo::Value& v : values)
-      arguments.push_back(hlo::Literal::copy_of(v.type(), jit::array_of(v)->host()));
+      arguments.push_back(hlo::Literal::copy_of(v.type(), lazy::host_bytes(*jit::array_of(v))));
     results = lazy::check(hlo::evaluate(*closed(program), arguments));
   }
   std::vector<lazy::Lazy> out;

@@ -10,6 +10,7 @@
 #include "hlo/literal.h"
 #include "lazy/axes.h"
 #include "lazy/escape.h"
+#include "lazy/placement.h"
 #include "lazy/scopes.h"
 #include "python/elementwise.h"
 #include "python/hooks.h"
@@ -357,7 +358,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
       e->shape.push_back(value.dims()[i]);
       e->strides.push_back(strides[i] * width);
     }
-    view->buf = const_cast<std::byte*>(e->array->host());  // read only
+    view->buf = const_cast<std::byte*>(lazy::host_bytes(*e->array));  // read only
     view->len = value.type()->bytes();
     view->itemsize = width;
     view->readonly = 1;

@@ -2,6 +2,7 @@
 #ifndef LAMINA_JIT_CLIENT_ARRAY_H_
 #define LAMINA_JIT_CLIENT_ARRAY_H_
 
+#include <atomic>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -11,18 +12,34 @@
 
 namespace lamina::jit {
 
-// One array: row-major, dense, bytes() of its type.
+// One array: row-major, dense, bytes() of its type. Values do not change: what was copied to other devices is
+// remembered while it lives.
 class Array final : public hlo::Data {
  public:
   Array(const hlo::Type* type, BufferRef buffer) : type_(type), buffer_(std::move(buffer)) {}
+  ~Array() override;
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
   const hlo::Type* type() const { return type_; }
   const BufferRef& buffer() const { return buffer_; }
-  // The bytes where the host reads them.
-  const std::byte* host() const { return buffer_->memory().client().view(*buffer_); }
+  Device& device() const { return buffer_->memory().device(); }
+  // The value on that device. May wait, without the graph lock.
+  absl::StatusOr<BufferRef> on(Device& device) const;
+  // The bytes where the host reads them, for as long as the array lives. Waits until they are written,
+  // without the graph lock; the watcher, which may be null, may stop that.
+  absl::StatusOr<const std::byte*> host(StepWatcher* watcher) const;
 
  private:
+  struct Copy {
+    BufferRef buffer;
+    Copy* next;
+  };
+  const BufferRef* copy_in(const Memory& memory) const;
+  const BufferRef& remember(BufferRef copy) const;
+
   const hlo::Type* type_;
   BufferRef buffer_;
+  mutable std::atomic<Copy*> copies_{nullptr};
 };
 using ArrayPtr = hlo::DataPtr<Array>;
 

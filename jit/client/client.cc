@@ -1,8 +1,26 @@
 #include "jit/client/client.h"
 
+#include <atomic>
+#include <utility>
 #include <vector>
 
 namespace lamina::jit {
+namespace {
+std::atomic<int> devices_made{0};
+}  // namespace
+
+Device::Device(std::string name, Client& client, const Target& target, Memory& memory, Lanes lanes)
+    : name_(std::move(name)),
+      place_(hlo::place_of(name_)),
+      client_(client),
+      target_(target),
+      memory_(memory),
+      lanes_(lanes) {
+  memory_.device_ = this;
+  devices_made.fetch_add(1);
+}
+
+bool only_host() { return devices_made.load(std::memory_order_relaxed) <= 1; }
 
 absl::StatusOr<BufferRef> bring(Device& device, const BufferRef& from) {
   Client& client = from->memory().client();

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "hlo/place.h"
 #include "jit/client/cancel.h"
 #include "jit/client/memory.h"
 
@@ -68,14 +69,12 @@ class Device {
  public:
   // By lane; the memory's is that of kCompute.
   using Lanes = std::array<Stream*, 3>;
-  Device(std::string name, Client& client, const Target& target, Memory& memory, Lanes lanes)
-      : name_(std::move(name)), client_(client), target_(target), memory_(memory), lanes_(lanes) {
-    memory_.device_ = this;
-  }
+  Device(std::string name, Client& client, const Target& target, Memory& memory, Lanes lanes);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   const std::string& name() const { return name_; }  // "cpu:0"
+  hlo::Place place() const { return place_; }
   Client& client() const { return client_; }
   const Target& target() const { return target_; }
   Memory& memory() const { return memory_; }
@@ -83,6 +82,7 @@ class Device {
 
  private:
   const std::string name_;
+  const hlo::Place place_;
   Client& client_;
   const Target& target_;
   Memory& memory_;
@@ -123,6 +123,8 @@ inline Device& host_device() { return *host().devices()[0]; }
 // The device of this name, "cpu:0" or, for the first of a client, "cpu"; makes its client at first use.
 // InvalidArgument where there is none.
 absl::StatusOr<Device*> find_device(std::string_view name);
+// Whether host_device() is the only device that was made so far: everything lies there then.
+bool only_host();
 // A buffer of `device` with the bytes of `from`: itself where it lies there already.
 absl::StatusOr<BufferRef> bring(Device& device, const BufferRef& from);
 

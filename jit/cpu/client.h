@@ -17,7 +17,7 @@ namespace lamina::jit {
 
 class CpuClient final : public Client {
  public:
-  static constexpr int kMostDevices = 64;
+  static constexpr int kMostDevices = 32;
 
   static CpuClient& get();
 

@@ -16,7 +16,7 @@ class Engine {
   SpecializationCache& cache() { return cache_; }
 
  private:
-  Engine() : cache_(host_device()) {}
+  Engine() = default;
   SpecializationCache cache_;
 };
 

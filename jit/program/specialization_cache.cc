@@ -49,8 +49,10 @@ class SpecializationCache::Turn {
 };
 
 absl::StatusOr<SpecializationPtr> SpecializationCache::get(
-    std::vector<uint64_t> key, const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
+    Device& device, std::vector<uint64_t> key,
+    const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
     const std::function<Origin()>& origin, const std::function<void()>& before_wait) {
+  key.push_back(device.place());
   const uint64_t hash = absl::HashOf(key);
   for (std::shared_ptr<Compile> mine;;) {
     std::shared_ptr<Compile> other;
@@ -73,7 +75,7 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::get(
     }
     if (mine) {
       const Turn turn(*this, hash, std::move(mine));
-      return compile(std::move(key), hash, program, origin);
+      return compile(device, std::move(key), hash, program, origin);
     }
     if (other->thread != std::this_thread::get_id()) {
       before_wait();
@@ -85,25 +87,26 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::get(
     std::unique_lock lock(mutex_);
     ++stats_.misses;
     lock.unlock();
-    return compile(std::move(key), hash, program, origin);
+    return compile(device, std::move(key), hash, program, origin);
   }
 }
 
 // Outside the lock. Where two threads compile the same program nevertheless, the first to finish is kept.
 absl::StatusOr<SpecializationPtr> SpecializationCache::compile(
-    std::vector<uint64_t> key, uint64_t hash,
+    Device& device, std::vector<uint64_t> key, uint64_t hash,
     const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
     const std::function<Origin()>& origin) {
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<hlo::ComputationPtr> computation = program();
   if (!computation.ok()) return computation.status();
-  absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(device_, *computation);
+  absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(device, *computation);
   if (!executable.ok()) return executable.status();
   auto entry = std::make_shared<Specialization>();
   const Origin from = origin();
   entry->info.kind = from.kind;
   entry->info.name = from.name;
   entry->info.where = from.where;
+  entry->info.device = device.name();
   entry->info.nodes = static_cast<int64_t>((*computation)->nodes().size());
   entry->info.steps = static_cast<int64_t>((*executable)->steps().size());
   entry->info.peak_bytes = (*executable)->peak_bytes();
@@ -172,6 +175,8 @@ std::string SpecializationCache::explain_miss(const Specialization& entry, int64
   }
   if (!best) return "first call";
   *nearest = best->info.id;
+  if (entry.info.device != best->info.device)
+    return str_cat("runs on ", entry.info.device, ", entry ", best->info.id, " on ", best->info.device);
   if (entry.argument_types.size() != best->argument_types.size())
     return str_cat("takes ", entry.argument_types.size(), " arrays, entry ", best->info.id, " takes ",
                    best->argument_types.size());

@@ -1,10 +1,11 @@
 // The specialization cache: recorded programs and their executables.
 //
 // Contract: the key is the canonical encoding of the recorded graph (structure, types, attributes, modes;
-// never addresses of values), found by hash and compared in full. Each entry keeps what `lamina cache` shows:
-// where it was recorded, argument types, why it was compiled, what it cost and how often it ran. Bounded; the
-// least recently used entries go first. Threads that ask for the same program at the same time compile it
-// once: the others wait, unless they hold the graph lock, which the compile may need.
+// never addresses of values) and the device, found by hash and compared in full. Each entry keeps what
+// `lamina cache` shows: where it was recorded, argument types, why it was compiled, what it cost and how
+// often it ran. Bounded; the least recently used entries go first. Threads that ask for the same program at
+// the same time compile it once: the others wait, unless they hold the graph lock, which the compile may
+// need.
 #ifndef LAMINA_JIT_PROGRAM_SPECIALIZATION_CACHE_H_
 #define LAMINA_JIT_PROGRAM_SPECIALIZATION_CACHE_H_
 
@@ -31,6 +32,7 @@ struct EntryInfo {
   std::string kind;                    // "lazy" or "jit"
   std::string name;                    // of the function, for jit
   std::string where;                   // file:line of the first recording
+  std::string device;                  // that it runs on
   std::vector<std::string> arguments;  // types, in order
   std::string reason;                  // why it was compiled
   int64_t nearest = -1;                // the entry it was compared with for the reason
@@ -53,6 +55,7 @@ struct Specialization {
   hlo::ComputationPtr recorded;  // before any pass: keeps the attributes whose ids are in the key
   std::vector<const hlo::Type*> argument_types;
   std::shared_ptr<const Executable> executable;
+  Device& device() const { return executable->device(); }
   std::atomic<double> last_run_ms{-1};  // negative: not run yet
   std::atomic<int64_t> runs{0};
   std::atomic<double> run_ms{0};
@@ -64,18 +67,17 @@ class SpecializationCache {
   // Each holds a plan and its constants, kernels are shared and counted elsewhere.
   static constexpr size_t kMaxEntries = 4096;
 
-  explicit SpecializationCache(Device& device) : device_(device) {}
-
   // The origin of a recording, for the reader of the cache.
   struct Origin {
     std::string kind, name, where;
     std::string reason = "";  // why it was recorded; empty: to be found by comparing entries
   };
 
-  // Finds the entry of `key`, or compiles `program()` for it. `before_wait` lets go of what others need while
-  // this thread waits for their compile; `program` may still be called after it.
+  // Finds the entry of `key` on `device`, or compiles `program()` for it. `before_wait` lets go of what
+  // others need while this thread waits for their compile; `program` may still be called after it.
   absl::StatusOr<SpecializationPtr> get(
-      std::vector<uint64_t> key, const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
+      Device& device, std::vector<uint64_t> key,
+      const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
       const std::function<Origin()>& origin, const std::function<void()>& before_wait = [] {});
   // Runs an entry, counts it and measures its time, of brief runs now and then. With `giving_up`, as
   // Executable::run_giving_up.
@@ -106,7 +108,7 @@ class SpecializationCache {
   class Turn;  // holds the place in compiles_
 
   absl::StatusOr<SpecializationPtr> compile(
-      std::vector<uint64_t> key, uint64_t hash,
+      Device& device, std::vector<uint64_t> key, uint64_t hash,
       const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
       const std::function<Origin()>& origin);
 
@@ -115,7 +117,6 @@ class SpecializationCache {
   // hold values, whose end takes the graph lock, under which others ask this cache.
   Order evict();  // mutex_ held
 
-  Device& device_;
   mutable hlo::Mutex mutex_{hlo::LockRank::kSpecializations};
   size_t limit_ = kMaxEntries;
   Order order_;

@@ -2,6 +2,7 @@
 
 #include "jit/program/engine.h"
 #include "lazy/derivative_memo.h"
+#include "lazy/placement.h"
 #include "trace/transform_memo.h"
 
 namespace lamina::cache {
@@ -14,8 +15,8 @@ Stats stats() {
 std::vector<Entry> entries() {
   std::vector<Entry> out;
   for (jit::EntryInfo& e : jit::Engine::get().cache().entries())
-    out.push_back({e.id, std::move(e.kind), std::move(e.name), std::move(e.where), std::move(e.arguments),
-                   std::move(e.reason), e.runs, e.compile_ms, e.run_ms});
+    out.push_back({e.id, std::move(e.kind), std::move(e.name), std::move(e.where), std::move(e.device),
+                   std::move(e.arguments), std::move(e.reason), e.runs, e.compile_ms, e.run_ms});
   return out;
 }
 
@@ -26,7 +27,7 @@ void clear() {
 }
 
 Memory memory() {
-  const jit::MemoryStats s = jit::host_device().memory().stats();
+  const jit::MemoryStats s = lazy::default_device().memory().stats();
   return {s.live_bytes, s.peak_bytes};
 }
 

@@ -9,6 +9,7 @@
 #include "lamina/ops.h"
 #include "lazy/api/variable.h"
 #include "lazy/escape.h"
+#include "lazy/placement.h"
 #include "lazy/scopes.h"
 
 namespace lamina {
@@ -54,10 +55,10 @@ int64_t Tensor::size() const { return lazy_of(*this).value.type()->num_elements;
 bool Tensor::weakly_typed() const { return lazy_of(*this).weak; }
 
 const Tensor& Tensor::eval() const {
-  lazy::array(lazy_of(*this).value);
+  lazy::wait_for(std::span(&lazy_of(*this).value, 1));
   return *this;
 }
-bool Tensor::is_ready() const { return lazy_of(*this).value.node()->data() != nullptr; }
+bool Tensor::is_ready() const { return lazy::is_ready(lazy_of(*this).value); }
 
 void Tensor::copy_out(DType dtype, void* to, Where where) const {
   located(where, [&] {
@@ -67,7 +68,8 @@ void Tensor::copy_out(DType dtype, void* to, Where where) const {
                                              name(dtype), "; convert with astype"));
     lazy::check_may_leave(value, "to_host");
     const jit::ArrayPtr array = lazy::array(value);
-    if (value.type()->bytes() > 0) std::memcpy(to, array->host(), static_cast<size_t>(value.type()->bytes()));
+    if (value.type()->bytes() > 0)
+      std::memcpy(to, lazy::host_bytes(*array), static_cast<size_t>(value.type()->bytes()));
     return 0;
   });
 }
@@ -80,7 +82,7 @@ void Tensor::copy_item(DType dtype, void* to, Where where) const {
                            ", so it is no single number"));
     const Tensor one = astype(dtype, where);
     lazy::check_may_leave(lazy_of(one).value, "item");
-    std::memcpy(to, lazy::array(lazy_of(one).value)->host(), static_cast<size_t>(size_of(dtype)));
+    std::memcpy(to, lazy::host_bytes(*lazy::array(lazy_of(one).value)), static_cast<size_t>(size_of(dtype)));
     return 0;
   });
 }
@@ -248,7 +250,7 @@ std::string Tensor::to_string() const {
   const Lazy& x = lazy_of(*this);
   if (!lazy::forceable(x.value)) return str_cat("<traced ", detail::describe(x), ">");
   const jit::ArrayPtr array = lazy::array(x.value);
-  const hlo::LiteralPtr literal = hlo::Literal::copy_of(x.value.type(), array->host());
+  const hlo::LiteralPtr literal = hlo::Literal::copy_of(x.value.type(), lazy::host_bytes(*array));
   Printer printer{*literal, x.value.dims(), size() > kShownWhole, 0, {}};
   printer.measure(0, 0);
   printer.print(0, 0);

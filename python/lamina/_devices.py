@@ -1,4 +1,4 @@
-"""Devices, and names of JAX for parts of programs. There is one device, "cpu:0"."""
+"""Devices, and names of JAX for parts of programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lamina import _core
-from lamina._tensor import numpy, to_tensor
+from lamina._tensor import Tensor, numpy, to_tensor
 
 
 class Device:
@@ -37,9 +37,9 @@ class Device:
         return self._id
 
     def memory_stats(self) -> dict[str, int]:
-        """Bytes that arrays and runs hold now, and the most they ever held."""
-        stats = _core.cache_stats()
-        return {"bytes_in_use": stats["live_bytes"], "peak_bytes_in_use": stats["peak_bytes"]}
+        """Bytes that arrays and runs hold on it now, and the most they ever held."""
+        live, peak = _core.device_memory(str(self))
+        return {"bytes_in_use": live, "peak_bytes_in_use": peak}
 
     def __str__(self) -> str:
         return f"{self._platform}:{self._id}"
@@ -56,25 +56,39 @@ class Device:
         return hash(str(self))
 
 
-_ALL = (Device("cpu", 0),)
+def _of_name(name: str) -> Device:
+    platform, _, number = name.partition(":")
+    return Device(platform, int(number))
 
 
 def find(device: Any) -> Device:
     """The device that `device` is or names; None is the default one. ValueError where there is none."""
     if device is None:
-        return _ALL[0]
-    for known in _ALL:
-        if known == device:
-            return known
-    raise ValueError(f"there is no device {device!r}; there is {', '.join(repr(str(d)) for d in _ALL)}")
+        return _of_name(_core.default_device())
+    if not isinstance(device, (Device, str)):
+        raise ValueError(
+            f"there is no device {device!r}: devices are the items of lamina.devices(), or their names"
+        )
+    return _of_name(_core.device_name(str(device)))
+
+
+def of(x: Tensor) -> Device:
+    """Where the Tensor's value lies, or will be computed."""
+    return _of_name(_core.device_of(x))
+
+
+def placed(x: Tensor, device: Any) -> Tensor:
+    """The Tensor, put on `device` to stay there; itself for None. Errors as `device_put`."""
+    return x if device is None else _core.put_on(x, str(find(device)))
 
 
 def devices(backend: str | None = None) -> list[Device]:
-    """Every device, of the platform `backend` if it is given. ValueError for a platform that is not there."""
-    found = [d for d in _ALL if backend is None or d.platform == backend]
-    if not found:
-        raise ValueError(f"there is no platform {backend!r}; there is {_ALL[0].platform!r}")
-    return found
+    """Every device of the platform `backend`, or of the default device's. ValueError for one that is not there."""
+    platform = default_backend() if backend is None else backend
+    try:
+        return [_of_name(name) for name in _core.device_names(platform)]
+    except ValueError as e:
+        raise ValueError(f"there is no platform {platform!r}: {e}") from None
 
 
 def device_count(backend: str | None = None) -> int:
@@ -84,22 +98,33 @@ def device_count(backend: str | None = None) -> int:
 
 @contextlib.contextmanager
 def default_device(device: Any) -> Iterator[None]:
-    """A block whose arrays are made on `device`; None stands for the first. ValueError where there is no such device."""
-    find(device)
-    yield
+    """A block whose arrays are made on `device`, where nothing else says where; None stands for the usual one.
+
+    For this thread. The usual one is "cpu:0", or what the environment variable LAMINA_DEFAULT_DEVICE names. What was
+    recorded before is computed at entry, what is recorded in the block at its end. ValueError where there is no such
+    device.
+    """
+    before = _core.set_default_device(None if device is None else str(find(device)))
+    try:
+        yield
+    finally:
+        _core.set_default_device(before)
 
 
 def device_put(
     x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
 ) -> Any:
-    """The arrays of a container as Tensors of `device`, in memory of their own.
+    """The arrays of a container as Tensors of `device`, which stay there: what is made of them is computed there.
 
-    ValueError where there is no such device. `src`, `donate` and `may_alias` are hints of JAX that change nothing.
+    None leaves them where they are. Operations on Tensors that were put on different devices are ValueErrors. ValueError
+    where there is no such device, NotImplementedError where an open transform depends on a value that would have to
+    move. `src`, `donate` and `may_alias` are hints of JAX that change nothing.
     """
     from lamina.tree import tree_map
 
-    find(device)
-    return tree_map(lambda leaf: to_tensor(leaf).copy(), x)
+    if device is not None:
+        find(device)
+    return tree_map(lambda leaf: placed(to_tensor(leaf).copy(), device), x)
 
 
 def device_get(x: Any) -> Any:

@@ -160,8 +160,7 @@ def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     """A copy on `device`. ValueError where there is no such device (see `lamina.devices`)."""
     from lamina import _devices
 
-    _devices.find(device)
-    return _core.set_weak(self, self.weak_type)
+    return _devices.placed(_core.set_weak(self, self.weak_type), device)
 
 
 def _unpickled(data: bytes, dtype: str, shape: tuple[int, ...], weak: bool) -> Tensor:
@@ -251,7 +250,7 @@ def install() -> None:
         setattr(Tensor, f"__{f.__name__}__", _whole(f))
     Tensor._repr_html_ = html
     Tensor.to_device = to_device
-    Tensor.device = property(lambda self: _devices.find(None))
+    Tensor.device = property(_devices.of)
     Tensor.devices = lambda self: {self.device}
-    Tensor.is_ready = lambda self: _core.is_computed(self)
+    Tensor.is_ready = lambda self: _core.is_ready(self)
     Tensor.mT = property(matrix_transpose)

@@ -347,7 +347,7 @@ def _numpy_call(name: str) -> Any:
 def _computed(x: Any) -> Any:
     from lamina import tree
 
-    _core.force([leaf for leaf in tree.tree_leaves(x) if isinstance(leaf, Tensor)])
+    _core.wait_for([leaf for leaf in tree.tree_leaves(x) if isinstance(leaf, Tensor)])
     _bounds.run_pending()
     return x
 
@@ -424,7 +424,7 @@ def _transpose(self: Tensor, *axes: Any) -> Tensor:
 def _astype(self: Tensor, dtype: Any, copy: bool = True, device: Any = None) -> Tensor:
     """A copy converted to `dtype`; the result's type is strong. Warns where imaginary parts are dropped.
 
-    `copy` and `device` change nothing.
+    `copy` changes nothing; the copy is put on `device`.
     """
     if self.dtype.kind == "c" and dtypes.canonical(dtype).kind not in "cb":
         import warnings
@@ -433,8 +433,10 @@ def _astype(self: Tensor, dtype: Any, copy: bool = True, device: Any = None) -> 
 
         text = "astype drops the imaginary part; use x.real to say so"
         warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=2)
+    from lamina import _devices
+
     out = astype(self, dtype)
-    return _copy(out) if out is self else out
+    return _devices.placed(_copy(out) if out is self else out, device)
 
 
 def _copy(self: Tensor) -> Tensor:

@@ -102,4 +102,22 @@ TEST_CASE("nothing is shared with a transform that has closed") {
   });
 }
 
+TEST_CASE("what is made of a bound value is bound, and bound values of two devices do not meet", "[places]") {
+  const Place first = place_of("test:0"), second = place_of("test:1");
+  REQUIRE(first != kAnywhere);
+  CHECK(place_of("test:0") == first);
+  CHECK(place_name(second) == "test:1");
+  const Type* const scalar = scalar_type(DType::kF32);
+  const Value free = leaf(), here = make_leaf(scalar, new Number, first),
+              there = make_leaf(scalar, new Number, second);
+  Builder b;
+  CHECK(b.add(free, free).node()->place() == kAnywhere);
+  const Value sum = b.add(free, here);
+  CHECK(sum.node()->place() == first);
+  CHECK(b.add(sum, sum).node()->place() == first);
+  REQUIRE(b.ok());
+  CHECK(!b.add(sum, there));
+  CHECK(b.status().message().find("f32[] on test:0 and f32[] on test:1") != absl::string_view::npos);
+}
+
 }  // namespace lamina::hlo

@@ -28,7 +28,7 @@ hlo::ComputationPtr program_of(int terms) {
 }  // namespace
 
 TEST_CASE("a program that two threads ask for at once is compiled once", "[threads]") {
-  SpecializationCache cache(host_device());
+  SpecializationCache cache;
   const std::vector<uint64_t> key{1, 2, 3};
   const auto origin = [] { return SpecializationCache::Origin{"jit", "f", "here"}; };
   std::atomic<int> compiles{0}, asked{0};
@@ -38,7 +38,7 @@ TEST_CASE("a program that two threads ask for at once is compiled once", "[threa
     threads.emplace_back([&, i] {
       ++asked;
       got[i] = *cache.get(
-          key,
+          host_device(), key,
           [&]() -> absl::StatusOr<hlo::ComputationPtr> {
             ++compiles;
             while (asked < 4) std::this_thread::yield();
@@ -55,12 +55,12 @@ TEST_CASE("a program that two threads ask for at once is compiled once", "[threa
 }
 
 TEST_CASE("whoever waits for a compile that fails compiles itself", "[threads]") {
-  SpecializationCache cache(host_device());
+  SpecializationCache cache;
   const auto origin = [] { return SpecializationCache::Origin{"jit", "f", "here"}; };
   std::atomic<bool> under_way{false};
   std::thread first([&] {
     const auto failed = cache.get(
-        {7},
+        host_device(), {7},
         [&]() -> absl::StatusOr<hlo::ComputationPtr> {
           under_way = true;
           std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -72,20 +72,21 @@ TEST_CASE("whoever waits for a compile that fails compiles itself", "[threads]")
   while (!under_way) std::this_thread::yield();
   bool waited = false;
   const auto second = cache.get(
-      {7}, [] { return absl::StatusOr<hlo::ComputationPtr>(program_of(2)); }, origin, [&] { waited = true; });
+      host_device(), {7}, [] { return absl::StatusOr<hlo::ComputationPtr>(program_of(2)); }, origin,
+      [&] { waited = true; });
   first.join();
   CHECK(second.ok());
   CHECK(waited);
 }
 
 TEST_CASE("a thread that holds the graph lock does not wait for a compile", "[threads]") {
-  SpecializationCache cache(host_device());
+  SpecializationCache cache;
   const auto origin = [] { return SpecializationCache::Origin{"jit", "f", "here"}; };
   std::atomic<bool> under_way{false}, may_end{false};
   std::thread first([&] {
     CHECK(cache
               .get(
-                  {7},
+                  host_device(), {7},
                   [&]() -> absl::StatusOr<hlo::ComputationPtr> {
                     under_way = true;
                     while (!may_end) std::this_thread::yield();
@@ -97,10 +98,11 @@ TEST_CASE("a thread that holds the graph lock does not wait for a compile", "[th
   while (!under_way) std::this_thread::yield();
   {
     const hlo::GraphLock lock;
-    CHECK(cache
-              .get(
-                  {7}, [] { return absl::StatusOr<hlo::ComputationPtr>(program_of(2)); }, origin)
-              .ok());
+    CHECK(
+        cache
+            .get(
+                host_device(), {7}, [] { return absl::StatusOr<hlo::ComputationPtr>(program_of(2)); }, origin)
+            .ok());
   }
   may_end = true;
   first.join();

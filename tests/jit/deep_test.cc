@@ -87,13 +87,14 @@ TEST_CASE("a chain of 100,000 nodes goes through everything on a stack of 256 Ki
     };
     const lazy::Lazy x{lazy::from_host(DType::kF64, {}, &half), false};
     const lazy::Lazy step{lazy::from_host(DType::kF64, {}, &one), false};
-    std::memcpy(&forced, lazy::array(f({x, step})[0].value)->host(), 8);
+    std::memcpy(&forced, lazy::host_bytes(*lazy::array(f({x, step})[0].value)), 8);
     const lazy::VjpResult back = lazy::vjp(f, {x, step});
-    std::memcpy(&gradient, lazy::array(back.pull_back({step})[0].value)->host(), 8);
+    std::memcpy(&gradient, lazy::host_bytes(*lazy::array(back.pull_back({step})[0].value)), 8);
     const double two[] = {0.5, 1.5};
     const lazy::Lazy xs{lazy::from_host(DType::kF64, {{2}}, two), false};
     const std::vector<lazy::Lazy> lanes = lazy::vmap(f, {xs, step}, {true, false}, 2);
-    std::memcpy(&lane, reinterpret_cast<const double*>(lazy::array(lanes[0].value)->host()) + 1, 8);
+    std::memcpy(&lane, reinterpret_cast<const double*>(lazy::host_bytes(*lazy::array(lanes[0].value))) + 1,
+                8);
   });
   CHECK(failure == "");
   CHECK(evaluated == 50000.5);

@@ -1,40 +1,47 @@
-"""Devices by name, and what arrays say of them."""
+"""Devices by name, and what arrays say of them; where programs run."""
+
+import subprocess
+import sys
+import threading
 
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
 
+FAKE = ["fake:0", "fake:1"]
+
 
 def test_devices_have_names():
     (first,) = lm.devices("cpu")
-    assert [first] == lm.devices() and lm.device_count() == lm.device_count("cpu") == 1
+    assert lm.device_count("cpu") == 1 and lm.device_count() == len(lm.devices())
     assert first == "cpu:0" and first == "cpu" and first != "cpu:1" and first != 0
     assert str(first) == "cpu:0" and repr(first) == "Device('cpu:0')" and hash(first) == hash("cpu:0")
     assert (first.platform, first.device_kind, first.id, first.process_index) == ("cpu", "cpu", 0, 0)
+    assert lm.devices("fake") == FAKE
     with pytest.raises(ValueError, match="there is no platform 'moon'"):
         lm.devices("moon")
 
 
 def test_memory_of_a_device():
-    device = lm.devices()[0]
-    before = device.memory_stats()["bytes_in_use"]
-    x = lnp.ones(1 << 16).block_until_ready()
-    after = device.memory_stats()
-    assert after["bytes_in_use"] >= before + 4 * x.size
-    assert after["peak_bytes_in_use"] >= after["bytes_in_use"]
+    for device in lm.devices("cpu") + lm.devices("fake"):
+        before = device.memory_stats()["bytes_in_use"]
+        x = lnp.ones(1 << 16, device=device).block_until_ready()
+        after = device.memory_stats()
+        assert after["bytes_in_use"] >= before + 4 * x.size
+        assert after["peak_bytes_in_use"] >= after["bytes_in_use"]
 
 
-@pytest.mark.parametrize("device", [None, "cpu", "cpu:0", lm.devices()[0]])
+@pytest.mark.parametrize("device", ["cpu", "cpu:0", lm.devices("cpu")[0], "fake", "fake:1"])
 def test_arrays_are_put_on_a_device(device):
     with lm.default_device(device):
         x = lm.device_put({"a": np.arange(3.0), "b": [2]}, device)
-    assert x["a"].device == lm.devices()[0] and x["a"].devices() == set(lm.devices())
-    assert lm.device_get(x)["b"][0] == 2
-    assert lnp.ones(2, device=device).to_device(device or "cpu").device == "cpu:0"
+    assert x["a"].device == device and x["a"].devices() == {x["a"].device}
+    assert lm.device_get(x)["b"][0] == 2 and list(lm.device_get(x["a"])) == [0, 1, 2]
+    assert lnp.ones(2, device=device).to_device(device).device == device
 
 
-@pytest.mark.parametrize("device", ["moon", "cpu:1", 0])
+@pytest.mark.parametrize("device", ["moon", "cpu:1", "cpu:x", "", 0])
 def test_other_devices_are_refused(device):
     for use in (
         lambda: lm.device_put(np.ones(2), device),
@@ -46,7 +53,182 @@ def test_other_devices_are_refused(device):
             use()
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: lnp.array([1, 2], device=d),
+        lambda d: lnp.asarray(np.ones(2), device=d),
+        lambda d: lnp.zeros(2, device=d),
+        lambda d: lnp.ones(2, device=d),
+        lambda d: lnp.empty(2, device=d),
+        lambda d: lnp.full(2, 3, device=d),
+        lambda d: lnp.zeros_like([1, 2], device=d),
+        lambda d: lnp.ones_like([1, 2], device=d),
+        lambda d: lnp.full_like([1, 2], 3, device=d),
+        lambda d: lnp.arange(3, device=d),
+        lambda d: lnp.arange(0, 1, dtype=bool, device=d),
+        lambda d: lnp.linspace(0, 1, 3, device=d),
+        lambda d: lnp.linspace(0, 1, 3, retstep=True, device=d)[0],
+        lambda d: lnp.eye(2, device=d),
+        lambda d: lnp.fft.fftfreq(3, device=d),
+        lambda d: lnp.fft.rfftfreq(3, device=d),
+        lambda d: lnp.astype(lnp.ones(2), "int8", device=d),
+        lambda d: lnp.ones(2).astype("int8", device=d),
+        lambda d: lnp.ones(2).to_device(d),
+    ],
+)
+def test_what_makes_arrays_makes_them_on_a_device(make):
+    x = make("fake:1")
+    assert x.device == "fake:1" and (x + 1).device == "fake:1"
+    np.testing.assert_array_equal(x, make("cpu"))
+
+
+def test_what_is_made_of_bound_arrays_is_made_where_they_are():
+    w = lm.device_put(np.arange(6.0).reshape(2, 3), "fake:1")
+    free = lnp.array([1.0, 2.0])
+    y = free @ w
+    assert y.device == "fake:1"  # said before it is computed, and afterwards
+    y.block_until_ready()
+    assert y.device == "fake:1" and (y * 2).sum().device == "fake:1" and free.device == lm.devices()[0]
+    np.testing.assert_array_equal(y, [6.0, 9.0, 12.0])
+    z = y.to_device("cpu")
+    assert (z + 1).device == "cpu" and (z + lnp.ones(3)).device == "cpu"
+
+
+def test_arrays_on_different_devices_do_not_meet():
+    a, b = lnp.ones(3, device="fake:0"), lnp.ones((2, 3), device="fake:1")
+    with pytest.raises(
+        ValueError,
+        match=r"(?s)add.*f32\[.*fake:0 and f32\[.*fake:1.*device_put.*test_devices.py",
+    ):
+        a + b
+    with pytest.raises(ValueError, match="different devices"):
+        lnp.concatenate([lnp.ones(2, device="cpu"), a])
+    f = lm.jit(lambda x, y: x @ y)
+    with pytest.raises(ValueError, match="different devices"):
+        f(b, a)
+    kept = lm.jit(lambda x: x + a)
+    with pytest.raises(ValueError, match="different devices"):
+        kept(b)
+    np.testing.assert_array_equal(a + b.to_device("fake:0"), np.full((2, 3), 2))
+
+
+def test_a_jitted_function_runs_where_its_arguments_are():
+    traces = []
+
+    @lm.jit
+    def f(x, scale):
+        traces.append(1)
+        return {"y": lnp.sin(x) * scale, "n": lnp.arange(3)}
+
+    x = np.linspace(0, 1, 5, dtype=np.float32)
+    expected = np.asarray(f(x, 2.0)["y"])
+    for device in [*FAKE, "cpu"]:
+        for _ in range(2):
+            out = f(lm.device_put(x, device), 2.0)
+            assert out["y"].device == out["n"].device == device
+            assert np.asarray(out["y"]).tobytes() == expected.tobytes()
+    assert len(traces) == 1
+
+
+def test_donated_arguments_of_another_device():
+    step = lm.jit(lambda x: x + 1, donate_argnums=0)
+    x = lnp.zeros(1000, device="fake:0")
+    for _ in range(5):
+        x = step(x)
+    assert x.device == "fake:0" and float(x[0]) == 5
+
+
+def test_gradients_are_where_their_arguments_are():
+    w = lm.device_put(np.arange(3.0, dtype=np.float32), "fake:0")
+    value, slope = lm.value_and_grad(lambda w: lnp.sum(lnp.exp(w) * lnp.arange(3)))(w)
+    assert value.device == slope.device == "fake:0"
+    np.testing.assert_allclose(slope, np.exp(np.arange(3)) * np.arange(3), rtol=1e-6)
+    rows = lm.vmap(lambda v: v @ w)(lnp.eye(3))
+    assert rows.device == "fake:0"
+    np.testing.assert_array_equal(rows, [0, 1, 2])
+    loops = lm.lax.fori_loop(0, 5, lambda i, v: v + w, w)
+    assert loops.device == "fake:0" and list(np.asarray(loops)) == [0, 6, 12]
+    seen = lm.lax.while_loop(lambda v: v.sum() < 20, lambda v: v + w, w)
+    assert list(np.asarray(seen)) == [0, 7, 14]
+
+
+def test_a_traced_value_does_not_move():
+    def f(x):
+        return (x * 2).to_device("fake:1").sum()
+
+    for transformed in (lm.jit(f), lm.grad(f), lm.vmap(f)):
+        with pytest.raises(NotImplementedError, match="cannot be moved to fake:1"):
+            transformed(lnp.ones((2, 2)) if transformed is not lm.grad else lnp.ones(2))
+
+
+def test_default_devices_nest_and_belong_to_threads():
+    pending = lnp.arange(3) + 1
+    with lm.default_device("fake:1"):
+        assert pending.device == lm.devices("cpu")[0] or lm.default_backend() != "cpu"
+        x = lnp.arange(3) * 2
+        made = lnp.array([1.0, 2.0])
+        with lm.default_device("fake:0"):
+            y = lnp.arange(3) * 3
+        assert lm.devices() == FAKE and lm.default_backend() == "fake"
+        elsewhere = []
+        thread = threading.Thread(target=lambda: elsewhere.append(lnp.ones(2).device))
+        thread.start()
+        thread.join()
+    assert (x.device, y.device, made.device) == ("fake:1", "fake:0", "fake:1")
+    assert elsewhere[0] != "fake:1"
+    # None of them is bound: they go where they are wanted.
+    np.testing.assert_array_equal(x + y + pending, [1, 7, 13])
+    assert (x + lnp.ones(3, device="cpu")).device == "cpu"
+
+
+def test_values_of_another_device_are_waited_for():
+    x = lnp.ones((64, 64), device="fake:0")
+    for _ in range(20):
+        x = x @ x / 64
+    assert not x.is_ready()
+    assert x.block_until_ready().is_ready() and x.device == "fake:0"
+    assert float(x[3, 4]) == 1.0
+
+
+def test_numbers_keep_their_bits_on_the_way():
+    tenth = lm.device_put(lnp.array(0.1), "fake:0")
+    assert tenth.weak_type and (tenth * lnp.ones(1, dtype="float64")).item() == 0.1
+    assert lm.device_put(0.1, "fake:0").weak_type == lnp.array(0.1).weak_type
+
+
+def test_effects_of_programs_on_other_devices(capfd):
+    x = lnp.arange(3, device="fake:0")
+    seen = []
+    lm.jit(lambda x: lm.debug.callback(lambda v: seen.append(v.tolist()), x * 2))(x)
+    lm.effects_barrier()
+    assert seen == [[0, 2, 4]]
+
+
 def test_whether_a_value_is_computed():
     x = lnp.arange(4) + lnp.ones(4)
     assert not x.is_ready()
     assert x.block_until_ready().is_ready()
+
+
+def run(code: str, device: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    env = {**os.environ, "LAMINA_DEFAULT_DEVICE": device}
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_the_environment_names_the_default_device():
+    code = (
+        "import lamina as lm, lamina.numpy as lnp\n"
+        "x = lnp.arange(5.)\n"
+        "y = lm.jit(lm.grad(lambda x: lnp.sum(x ** 3)))(x)\n"
+        "print(x.device, y.device, lm.devices(), y.tolist())\n"
+    )
+    out = run(code, "fake:1")
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.split("\n")[0] == (
+        "fake:1 fake:1 [Device('fake:0'), Device('fake:1')] [0.0, 3.0, 12.0, 27.0, 48.0]"
+    )
+    wrong = run("import lamina.numpy as lnp; lnp.ones(3).tolist()", "moon")
+    assert wrong.returncode == 1 and "LAMINA_DEFAULT_DEVICE: there is no device 'moon'" in wrong.stderr

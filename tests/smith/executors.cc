@@ -180,7 +180,7 @@ Results run_cut(const ComputationPtr& program, Arguments arguments, uint64_t see
 
 Literals literals_of(std::span<const Value> values) {
   Literals out;
-  for (const Value& v : values) out.push_back(Literal::copy_of(v.type(), lazy::array(v)->host()));
+  for (const Value& v : values) out.push_back(Literal::copy_of(v.type(), lazy::host_bytes(*lazy::array(v))));
   return out;
 }
 

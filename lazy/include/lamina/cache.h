@@ -18,6 +18,7 @@ Stats stats();
 struct Entry {
   int64_t id;
   std::string kind, name, where;  // "lazy" or "jit", of the function, file:line
+  std::string device;
   std::vector<std::string> arguments;
   std::string reason;  // why it was compiled
   int64_t runs;

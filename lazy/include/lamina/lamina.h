@@ -4,6 +4,7 @@
 
 #include "lamina/cache.h"
 #include "lamina/control.h"
+#include "lamina/device.h"
 #include "lamina/linalg.h"
 #include "lamina/numerics.h"
 #include "lamina/ops.h"

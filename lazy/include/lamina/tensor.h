@@ -89,6 +89,11 @@ class Tensor {
   const Tensor& eval() const;
   // Whether the value is known without further computation.
   bool is_ready() const;
+  // The same tensor on a device, to stay there (lamina/device.h). Throws kValue where there is no such
+  // device, kNotImplemented for what an open transform depends on.
+  Tensor on(std::string_view device, Where where = Where::current()) const;
+  // The name of the device that the value lies on, or will be computed on.
+  std::string device() const;
   // Copies the elements out, row-major. The element type must be T's: convert with `astype`.
   template <Element T>
   std::vector<T> to_host(Where where = Where::current()) const {

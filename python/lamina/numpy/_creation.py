@@ -54,7 +54,6 @@ def asarray(a: Any, dtype: Any = None, copy: bool | None = None, *, device: Any 
 
     With ``copy=False`` arrays of other libraries are taken over as in `from_dlpack`. ValueError where that takes a copy.
     """
-    _devices.find(device)
     if copy is False and not isinstance(a, Tensor):
         try:
             t = from_dlpack(a, copy=False)
@@ -68,7 +67,7 @@ def asarray(a: Any, dtype: Any = None, copy: bool | None = None, *, device: Any 
         raise ValueError(
             f"{a.dtype} elements cannot become {dtypes.name_of(dtype)} without a copy; leave copy out"
         )
-    return _core.set_weak(t, t.weak_type) if copy else t
+    return _devices.placed(_core.set_weak(t, t.weak_type) if copy else t, device)
 
 
 def copy(a: Any) -> Tensor:
@@ -98,21 +97,20 @@ def fromfunction(function: Callable[..., Any], shape: Sequence[int], dtype: Any 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """An array of `fill_value`, which is broadcast to `shape`."""
-    _devices.find(device)
     v = in_type(fill_value, dtype)
-    return _core.set_weak(broadcast(v, shape_of(shape)), False)
+    return _devices.placed(_core.set_weak(broadcast(v, shape_of(shape)), False), device)
 
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """An array of zeros (float32 unless told)."""
-    _devices.find(device)
-    return full_of(0, dtypes.name_of(dtype or default_float()), shape_of(shape))
+    made = full_of(0, dtypes.name_of(dtype or default_float()), shape_of(shape))
+    return _devices.placed(made, device)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """An array of ones (float32 unless told)."""
-    _devices.find(device)
-    return full_of(1, dtypes.name_of(dtype or default_float()), shape_of(shape))
+    made = full_of(1, dtypes.name_of(dtype or default_float()), shape_of(shape))
+    return _devices.placed(made, device)
 
 
 empty = zeros
@@ -127,14 +125,12 @@ def _like(a: Any, dtype: Any, shape: Any) -> tuple[str, list[int]]:
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:
     """Zeros of a's shape and type, unless told otherwise."""
-    _devices.find(device)
-    return full_of(0, *_like(a, dtype, shape))
+    return _devices.placed(full_of(0, *_like(a, dtype, shape)), device)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:
     """Ones of a's shape and type, unless told otherwise."""
-    _devices.find(device)
-    return full_of(1, *_like(a, dtype, shape))
+    return _devices.placed(full_of(1, *_like(a, dtype, shape)), device)
 
 
 empty_like = zeros_like
@@ -150,7 +146,6 @@ def arange(
     start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None
 ) -> Tensor:
     """start, start + step, ... below stop. The numbers must be known, since they give the length."""
-    _devices.find(device)
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
@@ -174,7 +169,7 @@ def arange(
     else:
         name = "float64" if "float64" in wide else default_float()
     if name == "bool":
-        return astype(arange(start, stop, step, "int32"), "bool")
+        return _devices.placed(astype(arange(start, stop, step, "int32"), "bool"), device)
     kind = dtypes.TABLE[name].kind
     if kind in "iu" and not whole:
         # As NumPy: the first two numbers, made integers, give the step.
@@ -187,7 +182,7 @@ def arange(
         out = ew("multiply", out, broadcast(scalar(step, out.dtype.name), [n]))
     if start != 0:
         out = ew("add", out, broadcast(scalar(start, out.dtype.name), [n]))
-    return astype(out, name)
+    return _devices.placed(astype(out, name), device)
 
 
 def linspace(
@@ -202,7 +197,6 @@ def linspace(
     device: Any = None,
 ) -> Any:
     """`num` values at equal distances from start to stop (may be arrays); the last one is exactly stop."""
-    _devices.find(device)
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"linspace needs num >= 0, not {num}")
@@ -226,6 +220,7 @@ def linspace(
         if dtypes.canonical(dtype).kind in "iu":
             out = ew("floor", out)
         out = astype(out, dtype)
+    out = _devices.placed(out, device)
     return (out, step) if retstep else out
 
 
@@ -278,11 +273,10 @@ def geomspace(
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Tensor:
     """Ones on the k-th diagonal of an N x M array of zeros."""
-    _devices.find(device)
     shape, k = shape_of((N, N if M is None else M)), operator.index(k)
     k = min(max(k, -shape[0]), shape[1])  # beyond, there is no diagonal
     mask = ew("compare", iota("int32", shape, 0) + k, iota("int32", shape, 1), direction="EQ")
-    return astype(mask, dtype or default_float())
+    return _devices.placed(astype(mask, dtype or default_float()), device)
 
 
 def identity(n: int, dtype: Any = None) -> Tensor:

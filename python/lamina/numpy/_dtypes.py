@@ -79,8 +79,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """`x` with another element type, a copy; `copy` is the array API's and changes nothing."""
-    _devices.find(device)
-    return to_tensor(x, dtype)
+    return _devices.placed(to_tensor(x, dtype), device)
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:

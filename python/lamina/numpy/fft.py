@@ -180,18 +180,16 @@ def irfftn(a: Any, s: Any = None, axes: Sequence[int] | None = None, norm: str |
 
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies that the elements of `fft` belong to: 0, 1, ..., -2, -1 over n d."""
-    _devices.find(device)
     n = _length(n, "fftfreq")
     half = (n - 1) // 2 + 1
     k = concatenate([iota("int32", [half], 0), iota("int32", [n - half], 0) - n // 2])
-    return _frequencies(k, n, d, dtype)
+    return _devices.placed(_frequencies(k, n, d, dtype), device)
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies that the elements of `rfft` belong to: 0, 1, ..., n // 2 over n d."""
-    _devices.find(device)
     n = _length(n, "rfftfreq")
-    return _frequencies(iota("int32", [n // 2 + 1], 0), n, d, dtype)
+    return _devices.placed(_frequencies(iota("int32", [n // 2 + 1], 0), n, d, dtype), device)
 
 
 def _length(n: int, what: str) -> int:

@@ -1,0 +1,170 @@
+#include "lazy/placement.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "hlo/host_lock.h"
+#include "hlo/once.h"
+#include "hlo/strings.h"
+#include "lazy/scopes.h"
+
+namespace lamina::lazy {
+namespace {
+
+struct ProcessDefault {
+  jit::Device* device;
+};
+
+jit::Device& process_default() {
+  static constinit hlo::Once<ProcessDefault> chosen;
+  return *chosen
+              .get([] {
+                const char* const named = std::getenv("LAMINA_DEFAULT_DEVICE");
+                if (!named || !*named) return new ProcessDefault{&jit::host_device()};
+                const absl::StatusOr<jit::Device*> found = jit::find_device(named);
+                if (!found.ok())
+                  throw Error(ErrorKind::kValue,
+                              str_cat("LAMINA_DEFAULT_DEVICE: ", found.status().message()));
+                return new ProcessDefault{*found};
+              })
+              .device;
+}
+
+jit::Device*& thread_default() {
+  thread_local jit::Device* device = nullptr;
+  return device;
+}
+
+// Handles the host's signals while a thread waits for a device.
+class SignalPoll final : public jit::StepWatcher {
+ public:
+  explicit SignalPoll(const hlo::HostLock& host) : host_(host) {}
+  bool between_steps() override { return host_.poll(); }
+
+ private:
+  const hlo::HostLock& host_;
+};
+
+// f(watcher or null) without the host lock.
+template <typename F>
+auto while_waiting(F f) {
+  hlo::HostLockReleased away;
+  const hlo::HostLock* const host = hlo::host_lock();
+  if (!host || !host->can_poll()) return f(nullptr);
+  SignalPoll signals(*host);
+  return f(&signals);
+}
+
+}  // namespace
+
+jit::Device& default_device() {
+  jit::Device* const own = thread_default();
+  return own ? *own : process_default();
+}
+
+bool only_host() {
+  process_default();
+  return jit::only_host();
+}
+
+jit::Device* set_default_device(jit::Device* device) {
+  jit::Device* const before = thread_default();
+  jit::Device& next = device ? *device : process_default();
+  if (&default_device() == &next) return std::exchange(thread_default(), device);
+  try {
+    force_recorded();
+  } catch (...) {
+    thread_default() = device;
+    throw;
+  }
+  thread_default() = device;
+  return before;
+}
+
+jit::Device& device_at(hlo::Place place) {
+  return place == hlo::kAnywhere ? default_device() : *check(jit::find_device(hlo::place_name(place)));
+}
+
+jit::Device& device_of(const Value& value) {
+  if (const jit::ArrayPtr array = jit::array_of(value)) return array->device();
+  return device_at(value.node()->place());
+}
+
+namespace {
+
+Value moved(const Value& value, jit::Device& device) {
+  const hlo::Place place = value.node()->place();
+  if (place == device.place()) return value;
+  if (!nothing_open() && in_open_scope(value)) {
+    if (place == hlo::kAnywhere && only_host()) return value;
+    throw Error(ErrorKind::kNotImplemented,
+                str_cat("a value that an open transform depends on cannot be moved to ", device.name(),
+                        ": put the arguments there before the transformed function is called"));
+  }
+  const jit::ArrayPtr known = array(value);
+  hlo::HostLockReleased away(&known->device() == &device ? hlo::HostLockReleased::kLater
+                                                         : hlo::HostLockReleased::kNow);
+  jit::BufferRef there = check(known->on(device));
+  return hlo::make_leaf(value.type(), new jit::Array(value.type(), std::move(there)), device.place());
+}
+
+}  // namespace
+
+Lazy put_on(const Lazy& x, jit::Device& device) {
+  return {moved(x.value, device), x.weak, x.wide ? moved(x.wide, device) : Value()};
+}
+
+bool is_ready(const Value& value) {
+  const jit::ArrayPtr array = jit::array_of(value);
+  if (!array) return false;
+  const jit::Point written = array->buffer()->written();
+  return !written || written.stream->reached(written.value);
+}
+
+void wait_for(std::span<const Value> values) {
+  force(values);
+  for (const Value& v : values) {
+    if (const jit::Point written = array(v)->buffer()->written())
+      while_waiting([&](jit::StepWatcher* watcher) {
+        check(written.stream->wait(written.value, watcher));
+        return 0;
+      });
+  }
+}
+
+const std::byte* host_bytes(const jit::Array& array) {
+  if (&array.device().client() == &jit::host()) return check(array.host(nullptr));
+  return while_waiting([&](jit::StepWatcher* watcher) { return check(array.host(watcher)); });
+}
+
+std::vector<jit::BufferRef> buffers_on(jit::Device& device, std::span<const Value> values) {
+  std::vector<jit::BufferRef> out;
+  out.reserve(values.size());
+  hlo::HostLockReleased away(hlo::HostLockReleased::kLater);
+  for (const Value& v : values) {
+    const jit::ArrayPtr array = jit::array_of(v);
+    if (&array->device() != &device) away.leave();
+    out.push_back(check(array->on(device)));
+  }
+  return out;
+}
+
+Placed placed(std::span<const Value> values, std::string_view what) {
+  hlo::Place place = hlo::kAnywhere;
+  const Value* first = nullptr;
+  for (const Value& v : values) {
+    const hlo::Place at = v.node()->place();
+    if (at == hlo::kAnywhere || at == place) continue;
+    if (first)
+      throw Error(ErrorKind::kValue,
+                  str_cat(what, ": its arrays are on different devices: ", hlo::to_string(*first->type()),
+                          " on ", hlo::place_name(place), " and ", hlo::to_string(*v.type()), " on ",
+                          hlo::place_name(at), "; bring them to one with device_put"));
+    first = &v;
+    place = at;
+  }
+  jit::Device& device = device_at(place);
+  return {&device, place, buffers_on(device, values)};
+}
+
+}  // namespace lamina::lazy
