@@ -32,16 +32,45 @@ def _zeros_like(x: Tensor) -> Tensor:
 
 
 def _fitted(t: Any, like: Tensor, what: str) -> Tensor:
-    """`t` as a Tensor of the shape and element type of `like`."""
+    """`t` as a Tensor of the shape and element type of `like`; TypeError for another shape."""
     t = to_tensor(t)
     if t.shape != like.shape:
-        raise ValueError(f"{what} has shape {t.shape} where {like.shape} is needed ({describe(like)})")
+        raise TypeError(f"{what} has shape {t.shape} where {like.shape} is needed ({describe(like)})")
     return t if t.dtype == like.dtype else t.astype(like.dtype)
 
 
 def _widened(t: Tensor) -> Tensor:
     wide = {"f": "float64", "c": "complex128"}.get(t.dtype.kind)
     return _core.recast(t, wide) if wide and t.weak_type else t
+
+
+class _Expected:
+    """What a call of the function gave last, which the rule's results are to be like."""
+
+    __slots__ = ("leaves", "treedef")
+
+    def __init__(self) -> None:
+        self.leaves: list[tuple[int, ...]] | None = None
+
+    def set(self, treedef: TreeDef, outputs: Sequence[Tensor]) -> None:
+        self.treedef, self.leaves = treedef, [x.shape for x in outputs]
+
+    def check(self, out: Any, results: Sequence[Tensor], what: str) -> None:
+        """TypeError where `out`, with the leaves `results`, has other leaves than the function's."""
+        if self.leaves is None:
+            return
+        if len(results) != len(self.leaves):
+            like = tree_unflatten(self.treedef, [0.0] * len(self.leaves))
+            raise TypeError(
+                f"{what} another structure than the function does: "
+                + explain_difference(like, out, "the function's", "the rule's")
+            )
+        for i, (x, shape) in enumerate(zip(results, self.leaves)):
+            if x.shape != shape:
+                path = tree_paths(out)[i]
+                raise TypeError(
+                    f"{what} {describe(x)} as result{path}, of which the function gives shape {shape}"
+                )
 
 
 def _is_traced(x: Any) -> bool:
@@ -73,7 +102,7 @@ class _Custom:
                 )
         self.nondiff_argnums = (*nums, *(n for n in map(parameters.index, names) if n not in nums))
         self.symbolic_zeros = False
-        self._rules: dict[Any, tuple[_core.CustomRule, Any]] = {}
+        self._rules: dict[Any, tuple[_core.CustomRule, _Expected, Any]] = {}
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -89,7 +118,9 @@ class _Custom:
     def _needs_rule(self) -> None:
         raise NotImplementedError
 
-    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
+    def _rule(
+        self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any], expected: _Expected
+    ) -> _core.CustomRule:
         raise NotImplementedError
 
     def _with_arguments(self, traced: frozenset[int], fixed: dict[int, Any]) -> _Custom:
@@ -138,20 +169,23 @@ class _Custom:
             leaves = [_widened(t) for t in leaves]
         from lamina import _jit
 
-        rule = self._rule_for(leaves, treedef, fixed)
+        rule, expected = self._rule_for(leaves, treedef, fixed)
         paths = [_argument_path(self.fun, p) for p in tree_paths(tree_unflatten(treedef, leaves))]
         with _jit.deciding(self.fun, leaves, paths) as context:
             flat = _Flat(entered(self.fun), treedef, fixed, opened=context.opened)
 
             def run(inputs: list[Tensor]) -> list[Tensor]:
                 out = flat(inputs)
+                expected.set(flat.out_tree, out)
                 _writes.refuse(self.fun, inputs, f"the {type(self).__name__} function")
                 return out
 
             outputs = _core.call_with_rule(run, leaves, rule)
         return tree_unflatten(flat.out_tree, outputs)
 
-    def _rule_for(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
+    def _rule_for(
+        self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]
+    ) -> tuple[_core.CustomRule, _Expected]:
         # One rule per structure, types and fixed arguments.
         types = tuple([(x.shape, x.dtype) for x in leaves])
         try:
@@ -162,8 +196,10 @@ class _Custom:
         found = self._rules.get(key)
         if found is None:
             # The fixed arguments are kept, so that an id stays theirs.
-            found = self._rules[key] = (self._rule(leaves, treedef, fixed), fixed)
-        return found[0]
+            expected = _Expected()
+            rule = self._rule(leaves, treedef, fixed, expected)
+            found = self._rules[key] = (rule, expected, fixed)
+        return found[:2]
 
     def _with_fixed(self, fixed: dict[int, Any], values: Sequence[Any]) -> list[Any]:
         full = list(values)
@@ -263,7 +299,9 @@ class custom_jvp(_Custom):
         self._with_more[traced, numbers] = made
         return made
 
-    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
+    def _rule(
+        self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any], expected: _Expected
+    ) -> _core.CustomRule:
         jvp, name, nondiff = self.jvp, _name(self.fun), [fixed[n] for n in sorted(fixed)]
         symbolic = self.symbolic_zeros
 
@@ -282,6 +320,7 @@ class custom_jvp(_Custom):
                     + explain_difference(out[0], out[1])
                 )
             results = [to_tensor(p) for p in primals]
+            expected.check(out[0], results, f"the jvp rule of {name} returns")
             return results, [
                 _fitted(d, p, f"a tangent from the jvp rule of {name}")
                 if p.dtype.kind in "fc" and not isinstance(d, SymbolicZero)
@@ -293,13 +332,19 @@ class custom_jvp(_Custom):
 
 
 def _parts(indices: Any, cotangent: Any, what: str) -> list[tuple[int, Any]]:
-    """The parts of a cotangent by the numbers of the leaves; None in the place of any part of it is zero."""
+    """The parts of a cotangent by the numbers of the leaves.
+
+    In the place of any part of it, None is zero, and an array is that of every leaf there, as in JAX.
+    """
     out, stack = [], [(indices, cotangent)]
     while stack:
         wanted, given = stack.pop()
         if given is None:
             continue
         mine, its = tree_children(wanted), tree_children(given)
+        if its is None and mine is not None:  # one cotangent for all leaves
+            out.extend((leaf, given) for leaf in tree_leaves(wanted))
+            continue
         if (mine is None) != (its is None) or (mine and its and len(mine[0]) != len(its[0])):
             raise TypeError(
                 f"{what} another structure than the argument's: {explain_difference(indices, cotangent)}"
@@ -343,9 +388,10 @@ class custom_vjp(_Custom):
     ) -> None:
         """Sets ``fwd(*args) -> (out, residuals)`` and ``bwd(*nondiff, residuals, cotangent) -> cotangents``.
 
-        `bwd` returns one cotangent per differentiated argument, with that argument's structure, or None for zero. With
-        `symbolic_zeros`, `fwd` gets arguments as CustomVJPPrimal (`lamina.custom_derivatives`), which say whether they
-        are differentiated, and `bwd` gets SymbolicZero as the cotangents of results that do not matter, and of integers.
+        `bwd` returns one cotangent per differentiated argument, with that argument's structure or a prefix of it; None
+        is zero. With `symbolic_zeros`, `fwd` gets arguments as CustomVJPPrimal (`lamina.custom_derivatives`), which say
+        whether they are differentiated, and `bwd` gets SymbolicZero as the cotangents of results that do not matter,
+        and of integers.
         `optimize_remat` changes nothing: residuals that are not used are not kept.
         """
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
@@ -357,7 +403,9 @@ class custom_vjp(_Custom):
                 f"no derivative is defined for the custom_vjp function {_name(self.fun)}: use defvjp"
             )
 
-    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
+    def _rule(
+        self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any], expected: _Expected
+    ) -> _core.CustomRule:
         fwd, bwd, name = self.fwd, self.bwd, _name(self.fun)
         nondiff, symbolic = [fixed[n] for n in sorted(fixed)], self.symbolic_zeros
         kinds: list[tuple[tuple[int, ...], Any]] = []  # of the results
@@ -373,6 +421,7 @@ class custom_vjp(_Custom):
             residuals, residual_tree = tree_flatten(out[1])
             trees[:] = [out_tree, residual_tree]
             tensors = [to_tensor(r) for r in results]
+            expected.check(out[0], tensors, f"the forward rule of {name} returns")
             kinds[:] = [(r.shape, r.dtype) for r in tensors]
             return tensors, [to_tensor(r) for r in residuals]
 

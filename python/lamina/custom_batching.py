@@ -8,7 +8,7 @@ from typing import Any
 
 from lamina import _core, _missing
 from lamina._core import Tensor
-from lamina._custom import _Custom
+from lamina._custom import _Custom, _Expected
 from lamina._open import entered
 from lamina._tensor import to_tensor
 from lamina._transforms import _name, jvp, vmap
@@ -56,7 +56,9 @@ class custom_vmap(_Custom):
                 f"no form under vmap is defined for the custom_vmap function {_name(self.fun)}: use def_vmap"
             )
 
-    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
+    def _rule(
+        self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any], expected: _Expected
+    ) -> _core.CustomRule:
         def batch(size: int, batched: list[bool], x: list[Tensor]) -> tuple[list[Tensor], list[bool]]:
             marks = list(tree_unflatten(treedef, batched)[0])
             out, out_batched = self._lanes(size, marks, tree_unflatten(treedef, x)[0])

@@ -8,7 +8,7 @@ from typing import Any
 
 from lamina import _core
 from lamina._core import Tensor
-from lamina._custom import _Custom
+from lamina._custom import _Custom, _Expected
 from lamina._indexing import scalar
 from lamina._tensor import astype, to_tensor
 from lamina.numpy._common import broadcast_all, compare, ew, full_of, promote_inexact, select
@@ -29,7 +29,9 @@ class Differentiable(_Custom):
     def _needs_rule(self) -> None:
         pass
 
-    def _rule(self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]) -> _core.CustomRule:
+    def _rule(
+        self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any], expected: _Expected
+    ) -> _core.CustomRule:
         def rule(x: list[Tensor], tangents: list[Any]) -> tuple[list[Tensor], list[Any]]:
             total = None
             for i, (partial, t) in enumerate(zip(self.partials, tangents)):
