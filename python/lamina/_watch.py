@@ -88,6 +88,8 @@ class Watch:
         for names in self._names.values():
             names.write_back()
         self._sources, self.kept, self._copies, self._first = {}, [], {}, {}
+        # With its function goes what it read, without waiting for the collector: arrays of any size are among it.
+        del self.calls
 
     # --- reads ---
 

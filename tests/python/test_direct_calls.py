@@ -503,6 +503,19 @@ def test_functions_that_nobody_holds_are_collected():
     assert [r() for r in gone] == [None, None]
 
 
+def test_what_a_function_reads_goes_with_it():
+    big = tensor(*range(64))
+    f = lm.jit((lambda held: lambda x: x + held)(big))
+    f(big), f(big)
+    gone = weakref.ref(big)
+    gc.disable()  # without waiting for the collector
+    try:
+        del f, big
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
 def test_many_signatures_are_served_and_the_oldest_forgotten():
     f = lm.jit(lambda x: x + 1.0)
     inputs = [lnp.zeros(n) for n in range(1, 81)]
