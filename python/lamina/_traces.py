@@ -140,7 +140,8 @@ class Trace:
         if op == "broadcast_in_dim" and isinstance(given[0], Literal):
             values.append(Literal(given[0].val, outs[0].aval))
             return
-        if op == "identity":  # marks what is differentiated
+        copies = op == "broadcast_in_dim" and given[0].aval.shape == outs[0].aval.shape
+        if copies or op == "identity":  # the latter marks what is differentiated
             values.append(given[0])
             return
         values += outs
@@ -252,6 +253,8 @@ class _Printer:
         for e in t.eqns:
             lines += [inside + "    " + line for line in self.equation(e, depth)]
         results = ", ".join(map(self.name, t.outvars)) + "," * (len(t.outvars) == 1)
+        if not t.eqns:
+            return [f"{lines[0]}  in ({results}) }}"]
         return [*lines, f"{inside}  in ({results}) }}"]
 
     def equation(self, e: Equation, depth: int) -> list[str]:

@@ -116,6 +116,11 @@ def test_stages_give_their_trace_texts_and_donated_arguments():
     assert not a.donated and b.donated
 
 
+def test_traces_of_no_operations():
+    t = lm.make_trace(lambda x: (lax.broadcast(x, ()), 1.0))(X)
+    assert str(t) == "{ lambda ; a:f32[3]. let  in (a, 1.0:f32[]) }"
+
+
 def test_shapes_without_values():
     s = lm.ShapeDtype.like(X)
     assert s == lm.ShapeDtype((3,), "float32") and len(s) == 3 and s.str_short() == "float32[3]"
