@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lamina._core import Tensor
+from lamina._functions import checked_argnums, need_function, places_of
 from lamina._tensor import to_tensor
-from lamina._transforms import _argnums, _check_dtypes, _value_and_aux, jvp, vjp, vmap
+from lamina._transforms import _check_dtypes, _value_and_aux, jvp, vjp, vmap
 from lamina.tree import tree_flatten, tree_map, tree_unflatten
 
 
@@ -41,7 +42,7 @@ def _arguments(
     allow_int: bool = False,
 ) -> tuple[list[Tensor], Any, Callable[..., Any]]:
     """Leaves and structure of the arguments to differentiate by, and `f` as a function of the leaves."""
-    nums = _argnums(argnums, args, f)
+    nums = places_of(argnums, args, f)
     _check_dtypes(f, args, nums, what, holomorphic, allow_int)
     leaves, treedef = tree_flatten(tuple(args[n] for n in nums))
 
@@ -67,6 +68,8 @@ def jacfwd(
     have the output's shape followed by the input's. With `has_aux`, `fun` returns (value, aux) and the result is
     (Jacobian, aux). With `holomorphic`, the inputs are complex.
     """
+    need_function(fun, "jacfwd")
+    argnums = checked_argnums(argnums)
 
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -107,6 +110,8 @@ def jacrev(
 
     Structure and shapes as `jacfwd`. With `allow_int`, an integer argument may be named; its place holds None.
     """
+    need_function(fun, "jacrev")
+    argnums = checked_argnums(argnums)
 
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -153,4 +158,5 @@ def hessian(
     The result has the structure of f's output, then that of the argument, then that of the argument again; arrays
     have the output's shape followed by both inputs' shapes.
     """
+    need_function(fun, "hessian")
     return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)

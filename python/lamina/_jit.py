@@ -398,7 +398,7 @@ class Jitted(_core.JitCalls):
         try:
             found = self._entries.get(key)
         except TypeError:
-            raise TypeError(
+            raise ValueError(
                 f"static arguments of {_name(self._f)} must be hashable: {static!r:.80}"
             ) from None
         if found is None:

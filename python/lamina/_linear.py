@@ -104,6 +104,7 @@ class PullBack(Linear):
     """From a cotangent of a function's value to cotangents of its arguments, one per argument."""
 
     __slots__ = ()
+    error: type[Exception] = ValueError  # for a cotangent that does not fit the value
 
     def __call__(self, *cotangents: Any) -> Any:
         if len(cotangents) != 1:
@@ -113,18 +114,30 @@ class PullBack(Linear):
         leaves, structure = tree_flatten(cotangents[0])
         if structure != self.given_tree:
             like = tree_unflatten(self.given_tree, [0] * len(self.types))
-            raise ValueError(
+            raise self.error(
                 f"the cotangent does not fit the output of {self.name}: "
                 + explain_difference(like, cotangents[0])
             )
         given = [to_tensor(x) for x in leaves]
         for t, (shape, dtype) in zip(given, self.types, strict=True):
-            if t.shape != shape:
-                raise ValueError(
+            if t.shape != shape or loses_part(t, dtype):
+                raise self.error(
                     f"vjp of {self.name}: a cotangent has type {describe(t)} but its value has {dtype}"
                     f"[{','.join(map(str, shape))}]"
                 )
         return self._linear(given)
+
+
+class Transposed(PullBack):
+    """A linear function the other way round: a pull-back whose errors are TypeErrors, as in JAX."""
+
+    __slots__ = ()
+    error = TypeError
+
+    @classmethod
+    def of(cls, pull_back: PullBack) -> Transposed:
+        p = pull_back
+        return cls(p.name, p._run, p.given_tree, p.types, p.out_tree)
 
 
 class PushForward(Linear):
@@ -140,15 +153,31 @@ class PushForward(Linear):
         return self._linear(fitted_tangents([to_tensor(t) for t in leaves], self.types))
 
 
-def fitted_tangents(given: list[Tensor], types: Iterable[tuple[tuple[int, ...], Any]]) -> list[Tensor]:
-    """Tangents in the element types of primals of these types. ValueError where a shape does not fit."""
+def loses_part(t: Tensor, dtype: Any) -> bool:
+    """Whether a derivative is complex where its value, of element type `dtype`, is real."""
+    return bool(t.dtype.kind == "c" and dtype.kind == "f")
+
+
+def fitted_tangents(
+    given: list[Tensor],
+    types: Iterable[tuple[tuple[int, ...], Any]],
+    kind_error: type[Exception] = ValueError,
+) -> list[Tensor]:
+    """Tangents in the element types of primals of these types.
+
+    ValueError where a shape does not fit; `kind_error` for a complex tangent of what is real.
+    """
     out = []
     for t, (shape, dtype) in zip(given, types):
         if t.shape != shape:
             raise ValueError(f"a tangent of shape {t.shape} does not fit its primal of shape {shape}")
+        if loses_part(t, dtype):
+            raise kind_error(
+                f"a tangent of type {describe(t)} does not fit its primal, which is real: {dtype}"
+            )
         out.append(t if t.dtype == dtype or dtype.kind not in "fc" else t.astype(dtype))
     return out
 
 
-for _cls in (PullBack, PushForward):
+for _cls in (PullBack, PushForward, Transposed):
     tree.register(_cls, Linear.flatten, Linear.unflatten)

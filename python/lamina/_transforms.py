@@ -11,7 +11,8 @@ from typing import Any
 
 from lamina import _core, _writes
 from lamina._core import Tensor
-from lamina._linear import PullBack, PushForward, fitted_tangents
+from lamina._functions import _name, checked_argnums, need_function, places_of
+from lamina._linear import PullBack, PushForward, Transposed, fitted_tangents
 from lamina._tensor import describe, to_tensor
 from lamina.tree import (
     TreeDef,
@@ -23,10 +24,6 @@ from lamina.tree import (
     tree_structure,
     tree_unflatten,
 )
-
-
-def _name(f: Callable[..., Any]) -> str:
-    return getattr(f, "__name__", type(f).__name__)
 
 
 def _where(f: Callable[..., Any]) -> str:
@@ -229,16 +226,6 @@ def shaped(x: Any) -> Any:
     return ShapeDtype(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False))
 
 
-def _argnums(argnums: int | Sequence[int], args: Sequence[Any], f: Callable[..., Any]) -> tuple[int, ...]:
-    nums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    for n in nums:
-        if not -len(args) <= n < len(args):
-            raise ValueError(
-                f"argnums {n} is out of range: {_name(f)} was called with {len(args)} positional arguments"
-            )
-    return tuple(n % len(args) for n in nums)
-
-
 def _kinds(what: str, holomorphic: bool, allow_int: bool = False) -> tuple[str, str]:
     """The kinds of elements that a transform's arguments may have (letters of dtype.kind), and that in words."""
     if holomorphic:
@@ -311,7 +298,8 @@ def value_and_grad(
     TypeError for what depends on a differentiated argument (comparisons, bool() and int() do not). What `fun` writes
     to its arguments, the caller's Tensors get.
     """
-
+    need_function(fun, "grad")
+    argnums = checked_argnums(argnums)
     kinds, loss_kind = _kinds("grad", holomorphic, allow_int)[0], "c" if holomorphic else "f"
 
     @functools.wraps(fun)
@@ -320,7 +308,7 @@ def value_and_grad(
             nums: tuple[int, ...] = (argnums,)
             chosen: tuple[Any, ...] = (args[argnums],)
         else:
-            nums = _argnums(argnums, args, fun)
+            nums = places_of(argnums, args, fun)
             chosen = tuple([args[n] for n in nums])
         alone = len(chosen) == 1 and type(chosen[0]) is Tensor  # the usual case, without a walk
         if not alone or chosen[0].dtype.kind not in kinds:
@@ -415,6 +403,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     primal is None. `pull_back` is a container of the arrays that it keeps: jitted and mapped functions may return and
     take it.
     """
+    need_function(fun, "vjp")
     leaves, treedef = _flatten_arguments(fun, primals, {})
     flat = _Decided(_value_and_aux(fun) if has_aux else fun, treedef)
     everything, pull, _ = _core.vjp(flat, leaves)
@@ -438,13 +427,16 @@ def _tangents(
     treedef: Any,
     tangents: tuple[Any, ...],
 ) -> list[Tensor]:
-    """The leaves of `tangents`, of the types of the primals' leaves. ValueError where they do not fit them."""
+    """The leaves of `tangents`, of the types of the primals' leaves.
+
+    TypeError where their structure or kind is another, ValueError where a shape is.
+    """
     given, structure = _flatten_arguments(f, tangents, {})
     if structure != treedef:
         from lamina.tree import explain_difference
 
-        raise ValueError("tangents do not fit the primals: " + explain_difference(primals, tangents))
-    return fitted_tangents(given, [(p.shape, p.dtype) for p in leaves])
+        raise TypeError("tangents do not fit the primals: " + explain_difference(primals, tangents))
+    return fitted_tangents(given, [(p.shape, p.dtype) for p in leaves], TypeError)
 
 
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -453,6 +445,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     It is linear, and what of `fun` depends on the primals alone is computed once, for however many tangents. With
     `has_aux`, `fun` returns (value, aux) and the result is (value, push_forward, aux).
     """
+    need_function(fun, "linearize")
     leaves, treedef = _flatten_arguments(fun, primals, {})
     flat = _Decided(_value_and_aux(fun) if has_aux else fun, treedef)
     outputs, _, push = _core.vjp(flat, leaves)
@@ -475,8 +468,17 @@ def jvp(
 ) -> Any:
     """(f(*primals), directional derivative along `tangents`), which have the primals' structure and types.
 
-    With `has_aux`, `fun` returns (value, aux) and the result is (value, derivative, aux).
+    With `has_aux`, `fun` returns (value, aux) and the result is (value, derivative, aux). TypeError for primals and
+    tangents that are no tuples or lists, of another structure than each other or complex where the primal is real;
+    ValueError for shapes that differ.
     """
+    need_function(fun, "jvp")
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise TypeError(
+                f"jvp takes the {what} as a tuple with one entry per argument, not {type(given).__name__}: "
+                f"{given!r:.60}"
+            )
     leaves, treedef = _flatten_arguments(fun, tuple(primals), {})
     given = _tangents(fun, tuple(primals), leaves, treedef, tuple(tangents))
     flat = _Flat(_value_and_aux(fun) if has_aux else fun, treedef)
@@ -490,15 +492,21 @@ def jvp(
 def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
     """The transpose of a linear function, from cotangents of its result to those of its arguments.
 
-    `primals` give shapes and element types, as arrays or ShapeDtype. Nothing checks that `fun` is linear: it is
-    linearized at zero.
+    `primals` give shapes and element types, as arrays or ShapeDtype: TypeError where none is real or complex. Nothing
+    checks that `fun` is linear: it is linearized at zero. TypeError for a cotangent that does not fit f's result.
     """
     from lamina import numpy as lnp
 
+    need_function(fun, "linear_transpose")
     leaves, treedef = tree_flatten(primals)
     like = [shaped(x) for x in leaves]
+    if like and not any(x.dtype.kind in "fc" for x in like):
+        raise TypeError(
+            f"linear_transpose of {_name(fun)} needs real or complex primals, not "
+            f"{', '.join(describe(x) for x in like)}: give them as floats"
+        )
     pull_back = vjp(fun, *tree_unflatten(treedef, [lnp.zeros(x.shape, x.dtype) for x in like]))[1]
-    return pull_back
+    return Transposed.of(pull_back)
 
 
 def typeof(x: Any) -> ShapeDtype:
@@ -612,6 +620,7 @@ def vmap(
     """
     from lamina import _axes
 
+    need_function(fun, "vmap")
     _check_axes(in_axes, "in_axes")
     _check_axes(out_axes, "out_axes")
     if not (in_axes is None or hasattr(in_axes, "__index__") or isinstance(in_axes, (tuple, list))):
@@ -710,6 +719,7 @@ def checkpoint(
     """
     from lamina.checkpoint_policies import Choice, everything_saveable, nothing_saveable
 
+    need_function(fun, "checkpoint")
     if policy is everything_saveable:
         return functools.wraps(fun)(lambda *args, **kwargs: fun(*args, **kwargs))
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
@@ -744,6 +754,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     Anything with attributes `shape` and `dtype` may stand for an array.
     """
+    need_function(fun, "eval_shape")
     leaves, treedef = tree_flatten((args, kwargs))
     flat = _Flat(fun, treedef)
     specs = []

@@ -13,6 +13,7 @@ from typing import Any
 
 from lamina import _core, _writes, ref
 from lamina._core import Tensor
+from lamina._functions import need_function
 from lamina.lax._base import axis_of, to_tensor
 from lamina.tree import (
     TreeDef,
@@ -93,6 +94,8 @@ def switch(
     leaf. `operand` is one operand by name.
     """
     operands = _operands("lax.switch", operands, operand)
+    for branch in branches:
+        need_function(branch, "lax.switch")
     record = functools.partial(_core.switch_case, "lax.switch", to_tensor(index))
     return _branches("lax.switch", record, list(branches), operands)
 
@@ -165,6 +168,8 @@ def while_loop(
     steps, so that 64 reach back over 800,000 steps with t = 4. By default, as many as fit 16 MiB, between 16 and
     1024. The schedule is Griewank and Walther's ("Algorithm 799: revolve", 2000).
     """
+    need_function(cond_fun, "lax.while_loop")
+    need_function(body_fun, "lax.while_loop")
     leaves, treedef = _tensors(init_val)
 
     def rebuild(p: list[Tensor]) -> tuple[Any, ...]:
@@ -190,6 +195,12 @@ def _static_int(x: Any) -> int | None:
         return None
 
 
+def _check_unroll(what: str, unroll: Any) -> None:
+    """TypeError where `unroll` is no integer and no bool, ValueError where it is negative."""
+    if unroll is not None and operator.index(unroll) < 0:
+        raise ValueError(f"{what}: unroll is a number of steps, and not negative: {unroll}")
+
+
 @ref.carrying("fori_loop")
 def fori_loop(
     lower: Any,
@@ -206,6 +217,8 @@ def fori_loop(
     step needs; otherwise a while_loop, with `checkpoint` as there. `unroll` is accepted and has no effect on the
     result.
     """
+    need_function(body_fun, "lax.fori_loop")
+    _check_unroll("lax.fori_loop", unroll)
     leaves, treedef = _tensors(init_val)
 
     def rebuild(p: list[Tensor]) -> tuple[Any, ...]:
@@ -241,8 +254,8 @@ def scan(
     Containers of arrays as carry, xs and ys. ValueError if the lengths of xs differ; TypeError naming the
     leaf and both types if the carry's type changes. `unroll` and `_split_transpose` change no result and nothing else.
     """
-    if not callable(f):
-        raise TypeError(f"lax.scan needs a function, not {type(f).__name__}")
+    need_function(f, "lax.scan")
+    _check_unroll("lax.scan", unroll)
     carry, carry_tree = _tensors(init)
     items, items_tree = _tensors(xs)
     n = len(carry)
@@ -279,6 +292,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 
     ValueError for a negative batch_size; 0 is as None.
     """
+    need_function(f, "lax.map")
     if not batch_size:
         return scan(lambda _, x: (None, f(x)), None, xs)[1]
     if batch_size < 1:
@@ -311,6 +325,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     """
     from lamina.lax._shape import concatenate, expand_dims, reshape, rev, slice_in_dim
 
+    need_function(fn, "lax.associative_scan")
     leaves, treedef = _tensors(elems)
     if not leaves:
         return elems

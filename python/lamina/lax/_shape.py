@@ -34,8 +34,15 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Tensor:
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that arrays of these shapes broadcast to; ValueError where they do not."""
-    return _indexing.broadcast_shapes(*[tuple(ints(s)) for s in shapes])
+    """The shape that arrays of these shapes broadcast to.
+
+    ValueError where they do not, TypeError for what is no shape.
+    """
+    given = [tuple(ints(s)) for s in shapes]
+    for s in given:
+        if any(n < 0 for n in s):
+            raise TypeError(f"lax.broadcast_shapes: a shape has no negative sizes, as {s} has")
+    return _indexing.broadcast_shapes(*given)
 
 
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Tensor:
