@@ -39,11 +39,11 @@ set(LAMINA_COMMON_HEADERS
   <utility> <variant> <vector>)
 
 # lamina_folder(NAME [DEPENDS folder...]): a static library of every .cc file of the folder and its
-# subfolders, except those that belong to other targets (tools, the LLVM library, CUDA).
+# subfolders, except those that belong to other targets (tools, the LLVM library).
 function(lamina_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/tools/|/codegen/|/cpu/onednn/|/cuda/")
+  list(FILTER sources EXCLUDE REGEX "/tools/|/codegen/|/cpu/onednn/")
   if(name STREQUAL "jit")
     list(APPEND sources ${CMAKE_SOURCE_DIR}/jit/codegen/client.cc)
   endif()

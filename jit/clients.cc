@@ -1,17 +1,32 @@
 // The clients there are.
 #include "hlo/strings.h"
 #include "jit/cpu/client.h"
+#include "jit/cuda/client.h"
 #include "jit/fake/client.h"
 
 namespace lamina::jit {
 
 Client& host() { return CpuClient::get(); }
 
+namespace {
+
+// By the first part of the name; the host where no other has it.
+absl::StatusOr<Client*> client_of(std::string_view kind) {
+  if (kind == "cuda") return cuda::CudaClient::get();
+  return kind == "fake" ? static_cast<Client*>(&FakeClient::get()) : &host();
+}
+
+}  // namespace
+
 absl::StatusOr<Device*> find_device(std::string_view name) {
-  const std::string full = name.find(':') == name.npos ? str_cat(name, ":0") : std::string(name);
-  Client& client = name.starts_with("fake") ? static_cast<Client&>(FakeClient::get()) : host();
+  const std::string_view kind = name.substr(0, name.find(':'));
+  const std::string full = kind == name ? str_cat(name, ":0") : std::string(name);
+  const absl::StatusOr<Client*> client = client_of(kind);
+  if (!client.ok())
+    return absl::InvalidArgumentError(
+        str_cat("there is no device '", name, "': ", client.status().message()));
   std::string all;
-  for (Device* device : client.devices()) {
+  for (Device* device : (*client)->devices()) {
     if (device->name() == full) return device;
     str_append(&all, all.empty() ? "" : ", ", device->name());
   }

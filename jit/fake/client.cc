@@ -5,6 +5,7 @@
 
 #include "hlo/once.h"
 #include "hlo/strings.h"
+#include "jit/client/transfer.h"
 
 namespace lamina::jit {
 namespace {
@@ -193,24 +194,6 @@ class FakeChain final : public Step {
   std::unique_ptr<const Step> chain_;
   std::vector<FakeStep::PlaceUse> uses_;
 };
-
-// A buffer of the device that transfer(lane, address) fills; ended(point) once that is enqueued.
-template <typename Transfer, typename Ended>
-absl::StatusOr<BufferRef> made_by_transfer(Device& device, int64_t bytes, const Transfer& transfer,
-                                           const Ended& ended) {
-  absl::StatusOr<BufferRef> buffer = device.memory().allocate(bytes);
-  if (!buffer.ok()) return buffer;
-  Stream& lane = device.stream(Lane::kCopyIn);
-  // The block is there for what the memory's stream does from now on.
-  if (absl::Status s = lane.after(device.stream().mark()); !s.ok()) return s;
-  lane.begin_run();
-  const absl::Status status = transfer(lane, (*buffer)->address());
-  const Point end = lane.end_run();
-  (*buffer)->will_be_written(end);
-  ended(end);
-  if (!status.ok()) return status;
-  return buffer;
-}
 
 }  // namespace
 

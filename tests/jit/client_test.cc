@@ -10,6 +10,7 @@
 
 #include "hlo/builder.h"
 #include "jit/cpu/client.h"
+#include "jit/cuda/client.h"
 #include "jit/fake/client.h"
 #include "jit/program/executable.h"
 
@@ -23,6 +24,10 @@ struct InlineCpu {
 };
 struct Fake {
   static Client& client() { return FakeClient::get(); }
+};
+// On the stand-in for its driver, if LAMINA_CUDA_DRIVER names no other (tests/jit/cuda_client_test.cc).
+struct Cuda {
+  static Client& client() { return **cuda::CudaClient::get(); }
 };
 
 std::vector<int32_t> numbers(int32_t from) {
@@ -50,7 +55,7 @@ hlo::ComputationPtr doubled(int64_t count) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a client has devices that know it", "[client]", InlineCpu, Fake) {
+TEMPLATE_TEST_CASE("a client has devices that know it", "[client]", InlineCpu, Fake, Cuda) {
   Client& client = TestType::client();
   REQUIRE(!client.devices().empty());
   for (size_t i = 0; i < client.devices().size(); ++i) {
@@ -62,7 +67,7 @@ TEMPLATE_TEST_CASE("a client has devices that know it", "[client]", InlineCpu, F
   }
 }
 
-TEMPLATE_TEST_CASE("what is put is read, and the source is free at once", "[client]", InlineCpu, Fake) {
+TEMPLATE_TEST_CASE("what is put is read, and the source is free at once", "[client]", InlineCpu, Fake, Cuda) {
   Device& device = *TestType::client().devices()[0];
   std::vector<int32_t> values = numbers(5);
   const BufferRef buffer = put(device, values);
@@ -76,7 +81,7 @@ TEMPLATE_TEST_CASE("what is put is read, and the source is free at once", "[clie
   CHECK(read_back(device, nothing).empty());
 }
 
-TEMPLATE_TEST_CASE("copies and reads see what was enqueued before them", "[client]", InlineCpu, Fake) {
+TEMPLATE_TEST_CASE("copies and reads see what was enqueued before them", "[client]", InlineCpu, Fake, Cuda) {
   Device& device = *TestType::client().devices()[0];
   const BufferRef a = put(device, numbers(0)), b = put(device, numbers(7));
   for (const BufferRef& written : {a, b}) REQUIRE(device.stream().after(written->written()).ok());
@@ -91,7 +96,7 @@ TEMPLATE_TEST_CASE("copies and reads see what was enqueued before them", "[clien
   CHECK(device.stream().copy(b->address(), a->address(), 0).ok());
 }
 
-TEMPLATE_TEST_CASE("host memory is adopted in place and let go of once", "[client]", InlineCpu, Fake) {
+TEMPLATE_TEST_CASE("host memory is adopted in place and let go of once", "[client]", InlineCpu, Fake, Cuda) {
   Device& device = *TestType::client().devices()[0];
   std::vector<int32_t> mine = numbers(3);
   int released = 0;
@@ -106,8 +111,8 @@ TEMPLATE_TEST_CASE("host memory is adopted in place and let go of once", "[clien
   CHECK(released == 1);
 }
 
-TEMPLATE_TEST_CASE("a program runs on a device, and its results are read there", "[client]", InlineCpu,
-                   Fake) {
+TEMPLATE_TEST_CASE("a program runs on a device, and its results are read there", "[client]", InlineCpu, Fake,
+                   Cuda) {
   Device& device = *TestType::client().devices()[0];
   const auto program = *Executable::compile(device, doubled(1000));
   CHECK(&program->device() == &device);
@@ -118,7 +123,7 @@ TEMPLATE_TEST_CASE("a program runs on a device, and its results are read there",
 }
 
 TEMPLATE_TEST_CASE("programs run on every device, on values that come from another", "[client]", InlineCpu,
-                   Fake) {
+                   Fake, Cuda) {
   BufferRef value = put(*TestType::client().devices()[0], numbers(1));
   int32_t factor = 1;
   for (int round = 0; round < 2; ++round)
@@ -140,7 +145,7 @@ TEMPLATE_TEST_CASE("programs run on every device, on values that come from anoth
 }
 
 TEMPLATE_TEST_CASE("runs one after the other use one frame, and nothing of it stays", "[client]", InlineCpu,
-                   Fake) {
+                   Fake, Cuda) {
   Device& device = *TestType::client().devices()[0];
   const auto program = *Executable::compile(device, doubled(1000));
   std::vector<BufferRef> out;
@@ -167,7 +172,7 @@ TEMPLATE_TEST_CASE("runs one after the other use one frame, and nothing of it st
   CHECK(program->frames_made() == 2);
 }
 
-TEMPLATE_TEST_CASE("runs at one time have a frame each", "[client]", InlineCpu, Fake) {
+TEMPLATE_TEST_CASE("runs at one time have a frame each", "[client]", InlineCpu, Fake, Cuda) {
   Device& device = *TestType::client().devices()[0];
   const auto program = *Executable::compile(device, doubled(1000));
   std::vector<std::thread> threads;

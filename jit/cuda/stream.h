@@ -1,0 +1,102 @@
+// Streams of a device: what is enqueued, and the points at which it has ended.
+//
+// Contract: as jit/client/client.h. A point is an event recorded on the stream, so order between streams is
+// kept by the devices themselves. What fails is told by the call that enqueues it; what fails later is a
+// fault, which loses the device: its points are then reached, those that had not been, in failure.
+#ifndef LAMINA_JIT_CUDA_STREAM_H_
+#define LAMINA_JIT_CUDA_STREAM_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hlo/mutex.h"
+#include "jit/client/client.h"
+#include "jit/cuda/gpu.h"
+#include "jit/cuda/staging.h"
+
+namespace lamina::jit::cuda {
+
+class CudaStream final : public Stream {
+ public:
+  // Both stay.
+  static absl::StatusOr<CudaStream*> make(Gpu& gpu, Staging& staging);
+
+  bool is_inline() const override { return false; }
+  Point end_run() override { return mark(); }
+  Point mark() override;
+  absl::Status after(Point earlier) override;
+  absl::Status takes(Point written) override { return after(written); }
+  bool reached(uint64_t value) override;
+  absl::Status wait(uint64_t value, StepWatcher* watcher) override;
+  void keep(std::shared_ptr<const void> what) override;
+  absl::Status copy(Address to, Address from, int64_t bytes) override;
+  absl::Status read(Address from, int64_t bytes, void* to) override;
+  absl::Status write(Address to, const void* from, int64_t bytes) override;
+
+  // Waits once for all that fit a piece of staging. Where the watcher stops that, the reads still come.
+  struct Part {
+    Address from;
+    int64_t bytes;
+    void* to;
+  };
+  absl::Status read_all(std::span<const Part> parts, StepWatcher* watcher);
+  // From memory of another device.
+  absl::Status copy_from(const Gpu& other, Address from, Address to, int64_t bytes);
+
+  // Anything else that goes on the stream, which is the function's last argument.
+  template <typename... P, typename... A>
+  absl::Status enqueue(std::string_view doing, Result (*function)(P...), A... arguments) {
+    return enqueued(gpu_.call(doing, function, arguments..., handle_));
+  }
+  // Blocks and their threads have one dimension, and shared memory of a fixed size.
+  absl::Status launch(FunctionHandle function, unsigned blocks, unsigned threads,
+                      std::span<void*> parameters);
+  // All that was enqueued, on the host, at once.
+  absl::Status drain() { return gpu_.call("waiting", gpu_.driver().wait_for_stream, handle_); }
+
+  Gpu& gpu() const { return gpu_; }
+
+ private:
+  // Of which the value is reached when the event has happened.
+  struct Pending {
+    uint64_t value;
+    EventHandle event;
+  };
+  struct Batch;
+
+  CudaStream(Gpu& gpu, Staging& staging, StreamHandle handle)
+      : gpu_(gpu), staging_(staging), handle_(handle) {}
+  absl::Status enqueued(absl::Status status) {
+    if (status.ok()) has_work_.store(true);
+    return status;
+  }
+  Point mark_locked();
+  void poll_locked();
+  absl::Status order_before(CudaStream& other, uint64_t value);
+  void release_kept();
+  absl::Status send(Batch& batch, std::span<const Part> parts);
+  absl::Status finish(Batch& batch, StepWatcher* watcher);
+
+  Gpu& gpu_;
+  Staging& staging_;
+  const StreamHandle handle_;
+  std::atomic<uint64_t> reached_{0};
+  // Since the last mark.
+  std::atomic<bool> has_work_{false};
+
+  hlo::Mutex mutex_{hlo::LockRank::kQueues};
+  uint64_t marked_ = 0;
+  std::deque<Pending> pending_;
+  std::vector<EventHandle> spare_;
+  std::deque<std::pair<uint64_t, std::shared_ptr<const void>>> kept_;
+};
+
+}  // namespace lamina::jit::cuda
+
+#endif  // LAMINA_JIT_CUDA_STREAM_H_

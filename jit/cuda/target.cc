@@ -1,0 +1,37 @@
+#include "jit/cuda/target.h"
+
+#include "jit/cuda/host_step.h"
+
+namespace lamina::jit::cuda {
+namespace {
+
+absl::Status no_kernels() { return absl::UnavailableError("CUDA devices run no kernels of this program"); }
+absl::Status not_in_files() {
+  return absl::UnimplementedError("programs for CUDA devices are not kept in files");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::Plan& plan,
+                                                        const cluster::Group& group,
+                                                        const SlotOf& slot_of) const {
+  absl::StatusOr<std::unique_ptr<Step>> step = host_device().target().lower(plan, group, slot_of);
+  if (!step.ok() || !*step) return step;
+  return make_host_step(*std::move(step));
+}
+
+// Its steps do not run in parts.
+std::unique_ptr<const Step> CudaTarget::chain(std::span<const Step* const>, int64_t, int64_t) const {
+  return nullptr;
+}
+
+absl::StatusOr<std::string> CudaTarget::ir(const KernelText&) const { return no_kernels(); }
+absl::StatusOr<std::string> CudaTarget::assembly(const KernelText&) const { return no_kernels(); }
+absl::StatusOr<std::string> CudaTarget::machine() const { return not_in_files(); }
+absl::Status CudaTarget::check_machine(std::string_view) const { return not_in_files(); }
+absl::StatusOr<KernelCode> CudaTarget::code(const KernelText&) const { return not_in_files(); }
+absl::StatusOr<std::shared_ptr<const void>> CudaTarget::adopt(const KernelCode&) const {
+  return not_in_files();
+}
+
+}  // namespace lamina::jit::cuda

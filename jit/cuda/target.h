@@ -1,0 +1,33 @@
+// What CUDA devices have a form for.
+#ifndef LAMINA_JIT_CUDA_TARGET_H_
+#define LAMINA_JIT_CUDA_TARGET_H_
+
+#include <memory>
+#include <string>
+
+#include "jit/program/target.h"
+
+namespace lamina::jit::cuda {
+
+// No kernels yet: every group that is no control flow is the CPU's step, on copies of its values.
+class CudaTarget final : public Target {
+ public:
+  const cluster::Costs& costs() const override { return costs_; }
+  absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::Plan& plan, const cluster::Group& group,
+                                              const SlotOf& slot_of) const override;
+  std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,
+                                    int64_t block) const override;
+  absl::StatusOr<std::string> ir(const KernelText& kernel) const override;
+  absl::StatusOr<std::string> assembly(const KernelText& kernel) const override;
+  absl::StatusOr<std::string> machine() const override;
+  absl::Status check_machine(std::string_view machine) const override;
+  absl::StatusOr<KernelCode> code(const KernelText& kernel) const override;
+  absl::StatusOr<std::shared_ptr<const void>> adopt(const KernelCode& code) const override;
+
+ private:
+  const cluster::Costs costs_;
+};
+
+}  // namespace lamina::jit::cuda
+
+#endif  // LAMINA_JIT_CUDA_TARGET_H_

@@ -1,0 +1,105 @@
+// Our declarations of the CUDA driver are the toolkit's. Compiled where its headers are.
+#include <cuda.h>
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <type_traits>
+
+#include "jit/cuda/driver.h"
+
+namespace cuda = lamina::jit::cuda;
+
+namespace {
+
+template <typename T>
+constexpr int as_int(T value) {
+  return static_cast<int>(value);
+}
+
+// Values of ours and the toolkit's.
+constexpr int kSame[][2] = {
+    {as_int(cuda::Result::kSuccess), CUDA_SUCCESS},
+    {as_int(cuda::Result::kInvalidValue), CUDA_ERROR_INVALID_VALUE},
+    {as_int(cuda::Result::kOutOfMemory), CUDA_ERROR_OUT_OF_MEMORY},
+    {as_int(cuda::Result::kNotInitialized), CUDA_ERROR_NOT_INITIALIZED},
+    {as_int(cuda::Result::kDeinitialized), CUDA_ERROR_DEINITIALIZED},
+    {as_int(cuda::Result::kStubLibrary), CUDA_ERROR_STUB_LIBRARY},
+    {as_int(cuda::Result::kDeviceUnavailable), CUDA_ERROR_DEVICE_UNAVAILABLE},
+    {as_int(cuda::Result::kNoDevice), CUDA_ERROR_NO_DEVICE},
+    {as_int(cuda::Result::kInvalidDevice), CUDA_ERROR_INVALID_DEVICE},
+    {as_int(cuda::Result::kInvalidImage), CUDA_ERROR_INVALID_IMAGE},
+    {as_int(cuda::Result::kInvalidContext), CUDA_ERROR_INVALID_CONTEXT},
+    {as_int(cuda::Result::kEccUncorrectable), CUDA_ERROR_ECC_UNCORRECTABLE},
+    {as_int(cuda::Result::kNvlinkUncorrectable), CUDA_ERROR_NVLINK_UNCORRECTABLE},
+    {as_int(cuda::Result::kContained), CUDA_ERROR_CONTAINED},
+    {as_int(cuda::Result::kInvalidHandle), CUDA_ERROR_INVALID_HANDLE},
+    {as_int(cuda::Result::kNotFound), CUDA_ERROR_NOT_FOUND},
+    {as_int(cuda::Result::kNotReady), CUDA_ERROR_NOT_READY},
+    {as_int(cuda::Result::kIllegalAddress), CUDA_ERROR_ILLEGAL_ADDRESS},
+    {as_int(cuda::Result::kLaunchTimeout), CUDA_ERROR_LAUNCH_TIMEOUT},
+    {as_int(cuda::Result::kContextIsDestroyed), CUDA_ERROR_CONTEXT_IS_DESTROYED},
+    {as_int(cuda::Result::kAssert), CUDA_ERROR_ASSERT},
+    {as_int(cuda::Result::kHardwareStackError), CUDA_ERROR_HARDWARE_STACK_ERROR},
+    {as_int(cuda::Result::kIllegalInstruction), CUDA_ERROR_ILLEGAL_INSTRUCTION},
+    {as_int(cuda::Result::kMisalignedAddress), CUDA_ERROR_MISALIGNED_ADDRESS},
+    {as_int(cuda::Result::kInvalidAddressSpace), CUDA_ERROR_INVALID_ADDRESS_SPACE},
+    {as_int(cuda::Result::kInvalidPc), CUDA_ERROR_INVALID_PC},
+    {as_int(cuda::Result::kLaunchFailed), CUDA_ERROR_LAUNCH_FAILED},
+    {as_int(cuda::Result::kTensorMemoryLeak), CUDA_ERROR_TENSOR_MEMORY_LEAK},
+    {as_int(cuda::Result::kUnknown), CUDA_ERROR_UNKNOWN},
+    {as_int(cuda::Attribute::kMultiprocessors), CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
+    {as_int(cuda::Attribute::kCapabilityMajor), CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR},
+    {as_int(cuda::Attribute::kCapabilityMinor), CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR},
+    {as_int(cuda::Attribute::kMemoryPools), CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED},
+    {as_int(cuda::PoolAttribute::kReleaseThreshold), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD},
+    {cuda::MemoryLocation::kDevice, CU_MEM_LOCATION_TYPE_DEVICE},
+    {cuda::PoolProperties::kPinned, CU_MEM_ALLOCATION_TYPE_PINNED},
+    {cuda::PoolAccess::kReadWrite, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+    {cuda::kStreamNonBlocking, CU_STREAM_NON_BLOCKING},
+    {cuda::kEventWithoutTime, CU_EVENT_DISABLE_TIMING},
+    {cuda::kPinnedForAllContexts, CU_MEMHOSTALLOC_PORTABLE},
+};
+constexpr bool all_same() {
+  for (const auto& [ours, theirs] : kSame)
+    if (ours != theirs) return false;
+  return true;
+}
+static_assert(all_same());
+
+static_assert(sizeof(cuda::PoolProperties) == sizeof(CUmemPoolProps));
+static_assert(offsetof(cuda::PoolProperties, allocation) == offsetof(CUmemPoolProps, allocType));
+static_assert(offsetof(cuda::PoolProperties, handles) == offsetof(CUmemPoolProps, handleTypes));
+static_assert(offsetof(cuda::PoolProperties, location) == offsetof(CUmemPoolProps, location));
+static_assert(offsetof(cuda::PoolProperties, security) == offsetof(CUmemPoolProps, win32SecurityAttributes));
+static_assert(offsetof(cuda::PoolProperties, most_bytes) == offsetof(CUmemPoolProps, maxSize));
+static_assert(offsetof(cuda::PoolProperties, usage) == offsetof(CUmemPoolProps, usage));
+static_assert(sizeof(cuda::PoolAccess) == sizeof(CUmemAccessDesc));
+static_assert(offsetof(cuda::PoolAccess, flags) == offsetof(CUmemAccessDesc, flags));
+static_assert(offsetof(cuda::MemoryLocation, number) == offsetof(CUmemLocation, id));
+
+// Types of ours and the toolkit's that are the same to a call: numbers and enumerations of one size,
+// pointers.
+template <typename A, typename B>
+constexpr bool kAlike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
+                        (std::is_integral_v<A> || std::is_enum_v<A>) ==
+                            (std::is_integral_v<B> || std::is_enum_v<B>);
+
+template <typename... Ours, typename... Theirs>
+constexpr bool alike(cuda::Result (*)(Ours...), CUresult (*)(Theirs...)) {
+  if constexpr (sizeof...(Ours) == sizeof...(Theirs))
+    return (kAlike<Ours, Theirs> && ...);
+  else
+    return false;
+}
+template <auto Theirs, typename Ours>
+constexpr bool kSameCall = alike(static_cast<Ours>(nullptr), static_cast<decltype(Theirs)>(nullptr));
+#define LAMINA_CUDA_CALL(member, symbol, parameters) \
+  static_assert(kSameCall<&::symbol, decltype(cuda::Driver::member)>);
+#include "jit/cuda/driver.def"
+#undef LAMINA_CUDA_CALL
+
+}  // namespace
+
+TEST_CASE("the version of the toolkit's headers is one that the driver's functions are in", "[cuda]") {
+  CHECK(CUDA_VERSION >= cuda::kLeastDriverVersion);
+}

@@ -1,0 +1,65 @@
+// What tests tell the stand-in for the CUDA driver, and ask of it.
+//
+// The stand-in (driver.cc) exports the functions of jit/cuda/driver.def for two devices that are not there:
+// memory that the host cannot read, streams that run late and in any legal order, and the record of who
+// touches what that the fake device has too (jit/fake/queues.h). Besides what that finds, violations are:
+//   - copies from or to memory of the host that is not pinned, or that changed between call and copy;
+//   - work on a stream while another device's context is current;
+//   - blocks freed twice.
+// Where a copy out will leave its bytes lies poison until it has run. In a forked child every function
+// aborts.
+//
+// Environment, read when it is loaded: LAMINA_STANDIN_INIT what cuInit returns, LAMINA_STANDIN_VERSION,
+// LAMINA_STANDIN_DEVICES, LAMINA_STANDIN_CAPABILITY (10 * major + minor).
+#ifndef LAMINA_TESTS_JIT_CUDA_STANDIN_CONTROL_H_
+#define LAMINA_TESTS_JIT_CUDA_STANDIN_CONTROL_H_
+
+#include <cstdint>
+
+extern "C" {
+
+// Functions that fail on request.
+enum StandinCall : int { kStandinAllocate, kStandinCopy, kStandinLaunch, kStandinRecord, kStandinEvent };
+
+// Mistakes of a runtime, as if it had called otherwise.
+enum StandinMistake : int {
+  kStandinNone,
+  kStandinForgetsWaits,     // cuStreamWaitEvent does nothing
+  kStandinRecordsEarly,     // events are those of all but the last command
+  kStandinFreesElsewhere,   // blocks are freed on another stream than the one they were taken from
+  kStandinSkipsCopies,      // copies within a device do nothing
+  kStandinCopiesElsewhere,  // copies within a device go on another stream
+};
+
+struct StandinCounts {
+  int64_t launches, transfers, bytes, allocations;
+};
+
+// A kernel that modules have under this name. Its parameters are 8 bytes each; the first `buffers` are
+// addresses, which `run` gets as pointers of the host. `touch` calls add(sink, parameter, bytes, is_written).
+struct StandinKernel {
+  const char* name;
+  int buffers, parameters;
+  void (*touch)(const uint64_t* parameters, void* sink, void (*add)(void*, int, int64_t, bool));
+  void (*run)(const uint64_t* parameters, unsigned blocks, unsigned threads);
+};
+
+struct StandinControl {
+  void (*set_seed)(uint64_t seed);
+  void (*set_mistake)(StandinMistake mistake);
+  // The n-th call from now on (0: the next) returns this result; negative: none does.
+  void (*fail)(StandinCall call, int64_t nth, int result);
+  // The n-th launch or copy from now on faults when it runs.
+  void (*fault)(int64_t nth, int result);
+  void (*add_kernel)(const StandinKernel* kernel);
+  // Runs everything, and the host knows that it has.
+  void (*drain)();
+  void (*take_violations)(void* sink, void (*add)(void* sink, const char* text));
+  StandinCounts (*take_counts)();
+  int64_t (*live_blocks)();
+};
+
+const StandinControl* lamina_cuda_standin();
+}
+
+#endif  // LAMINA_TESTS_JIT_CUDA_STANDIN_CONTROL_H_

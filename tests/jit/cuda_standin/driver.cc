@@ -1,0 +1,593 @@
+// The stand-in for the CUDA driver (control.h).
+#include "jit/cuda/driver.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "hlo/strings.h"
+#include "jit/fake/queues.h"
+#include "tests/jit/cuda_standin/control.h"
+
+namespace {
+
+using namespace lamina;
+using namespace lamina::jit::cuda;
+using Queues = jit::FakeQueues;
+using Access = Queues::Access;
+
+constexpr int kMostDevices = 8;
+// NaN in every float type.
+constexpr unsigned char kPoison = 0xff;
+
+int setting(const char* variable, int otherwise) {
+  const char* const set = std::getenv(variable);
+  return set && *set ? std::atoi(set) : otherwise;
+}
+
+}  // namespace
+
+// What the handles are of.
+namespace lamina::jit::cuda {
+struct OpaqueContext {
+  int device;
+  std::atomic<Result> fault{Result::kSuccess};
+  std::vector<StreamHandle> streams;
+};
+struct OpaquePool {
+  int device;
+};
+struct OpaqueStream {
+  ContextHandle context;
+  int queue;
+};
+struct OpaqueEvent {
+  ContextHandle context;
+  int queue = 0;
+  uint64_t value = 0;  // 0: nothing is waited for
+};
+struct OpaqueFunction {
+  StandinKernel kernel;
+};
+struct OpaqueModule {
+  std::vector<std::unique_ptr<OpaqueFunction>> functions;
+};
+}  // namespace lamina::jit::cuda
+
+namespace {
+
+struct Block {
+  int64_t bytes;
+  StreamHandle stream;
+};
+
+// A copy between the host and a device that has not run.
+struct Pinned {
+  std::unique_ptr<unsigned char[]> memory;
+  size_t bytes;
+};
+
+class Standin {
+ public:
+  static Standin& get() {
+    static auto* const standin = new Standin;
+    return *standin;
+  }
+
+  Queues queues;
+  std::array<OpaqueContext, kMostDevices> contexts;
+  const int devices = setting("LAMINA_STANDIN_DEVICES", 2);
+  const int capability = setting("LAMINA_STANDIN_CAPABILITY", 90);
+
+  std::mutex mutex;  // of what follows
+  StandinMistake mistake = kStandinNone;
+  std::array<std::pair<int64_t, Result>, 5> failures{};
+  int64_t until_fault = -1;
+  Result fault = Result::kSuccess;
+  std::map<DevicePointer, Block> blocks;
+  std::vector<Pinned> pinned;
+  std::map<std::string, StandinKernel> kernels;
+  std::vector<std::string> violations;
+  StandinCounts counts{};
+
+  void violation(std::string text) {
+    std::lock_guard lock(mutex);
+    violations.push_back(std::move(text));
+  }
+  bool is_pinned(const void* at, size_t bytes) {
+    std::lock_guard lock(mutex);
+    const auto* const begin = static_cast<const unsigned char*>(at);
+    return std::any_of(pinned.begin(), pinned.end(), [&](const Pinned& p) {
+      return begin >= p.memory.get() && begin + bytes <= p.memory.get() + p.bytes;
+    });
+  }
+  // Of a call that is to fail.
+  Result fails(StandinCall call) {
+    std::lock_guard lock(mutex);
+    auto& [nth, result] = failures[call];
+    return nth >= 0 && nth-- == 0 ? result : Result::kSuccess;
+  }
+  StandinMistake made() {
+    std::lock_guard lock(mutex);
+    return mistake;
+  }
+
+  // Work that may fault, on the stream.
+  void enqueue(StreamHandle stream, Queues::Kind kind, std::string what, std::vector<Queues::Touch> touches,
+               std::function<void()> work) {
+    {
+      std::lock_guard lock(mutex);
+      (kind == Queues::Kind::kLaunch ? counts.launches : counts.transfers) += 1;
+      if (kind == Queues::Kind::kTransfer && !touches.empty()) counts.bytes += touches[0].bytes;
+    }
+    const ContextHandle context = stream->context;
+    queues.enqueue(stream->queue, {kind, std::move(what), std::move(touches),
+                                   [this, context, work = std::move(work)]() -> absl::Status {
+                                     if (strikes(*context)) return absl::InternalError("a fault");
+                                     work();
+                                     return absl::OkStatus();
+                                   }});
+  }
+
+ private:
+  Standin() {
+    for (int i = 0; i < kMostDevices; ++i) contexts[static_cast<size_t>(i)].device = i;
+    for (auto& [nth, result] : failures) nth = -1;
+  }
+  bool strikes(OpaqueContext& context) {
+    Result result;
+    {
+      std::lock_guard lock(mutex);
+      if (until_fault < 0 || until_fault-- > 0) return false;
+      result = fault;
+    }
+    context.fault.store(result);
+    for (StreamHandle s : context.streams) queues.lose(s->queue, "the device faulted");
+    return true;
+  }
+};
+
+Standin& standin() { return Standin::get(); }
+
+// Contexts that this thread pushed.
+thread_local std::vector<ContextHandle> current;
+
+std::atomic<bool> is_child{false};
+[[maybe_unused]] const int watches_forks = pthread_atfork(nullptr, nullptr, [] { is_child = true; });
+
+void check_process() {
+  if (!is_child) return;
+  std::fputs("a forked child called the CUDA driver\n", stderr);
+  std::abort();
+}
+
+// Of a call on behalf of a device: a fault stays, and its context must be the current one.
+Result enter(ContextHandle context, const char* what) {
+  check_process();
+  if (const Result fault = context->fault.load(); fault != Result::kSuccess) return fault;
+  if (!current.empty() && current.back() == context) return Result::kSuccess;
+  standin().violation(str_cat(what, " while the context of another device, or none, is current"));
+  return Result::kInvalidContext;
+}
+Result enter_current(const char* what, ContextHandle* context) {
+  check_process();
+  *context = current.empty() ? nullptr : current.back();
+  if (!*context) {
+    standin().violation(str_cat(what, " while no context is current"));
+    return Result::kInvalidContext;
+  }
+  return (*context)->fault.load();
+}
+
+std::vector<Queues::Touch> touches_of(DevicePointer to, DevicePointer from, size_t bytes) {
+  const auto size = static_cast<int64_t>(bytes);
+  std::vector<Queues::Touch> out;
+  if (to) out.push_back({jit::Address(to), size, Access::kWrite});
+  if (from) out.push_back({jit::Address(from), size, Access::kRead});
+  return out;
+}
+
+uint64_t sum_of(const void* at, size_t bytes) {
+  uint64_t sum = 1469598103934665603U;
+  for (size_t i = 0; i < bytes; ++i) sum = (sum ^ static_cast<const unsigned char*>(at)[i]) * 1099511628211U;
+  return sum;
+}
+
+std::byte* bytes_at(DevicePointer at) { return standin().queues.bytes_at(jit::Address(at)); }
+
+Result copy_between(StreamHandle stream, DevicePointer to, DevicePointer from, size_t bytes) {
+  if (const Result fails = standin().fails(kStandinCopy); fails != Result::kSuccess) return fails;
+  const StandinMistake mistake = standin().made();
+  if (mistake == kStandinSkipsCopies) return Result::kSuccess;
+  StreamHandle on = stream;
+  if (mistake == kStandinCopiesElsewhere)
+    for (StreamHandle other : stream->context->streams)
+      if (other != stream) on = other;
+  standin().enqueue(on, Queues::Kind::kTransfer, "a copy", touches_of(to, from, bytes),
+                    [=] { std::memcpy(bytes_at(to), bytes_at(from), bytes); });
+  return Result::kSuccess;
+}
+
+}  // namespace
+
+// The driver's functions, with the declarations of jit/cuda/driver.def.
+#pragma GCC visibility push(default)
+extern "C" {
+
+Result cuInit(unsigned) {
+  check_process();
+  return static_cast<Result>(setting("LAMINA_STANDIN_INIT", 0));
+}
+
+Result cuDriverGetVersion(int* version) {
+  *version = setting("LAMINA_STANDIN_VERSION", 12040);
+  return Result::kSuccess;
+}
+
+Result cuGetErrorName(Result error, const char** name) {
+  constexpr std::pair<Result, const char*> kNames[] = {
+      {Result::kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+      {Result::kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {Result::kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
+      {Result::kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+      {Result::kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"},
+  };
+  for (const auto& [result, text] : kNames)
+    if (result == error) {
+      *name = text;
+      return Result::kSuccess;
+    }
+  return Result::kInvalidValue;
+}
+
+Result cuGetErrorString(Result error, const char** text) {
+  *text = error == Result::kIllegalAddress ? "an illegal memory access was encountered"
+                                           : "as the stand-in was told";
+  return Result::kSuccess;
+}
+
+Result cuDeviceGetCount(int* count) {
+  *count = standin().devices;
+  return Result::kSuccess;
+}
+
+Result cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return ordinal < standin().devices ? Result::kSuccess : Result::kInvalidDevice;
+}
+
+Result cuDeviceGetName(char* name, int length, int) {
+  std::snprintf(name, static_cast<size_t>(length), "stand-in");
+  return Result::kSuccess;
+}
+
+Result cuDeviceGetAttribute(int* value, Attribute attribute, int) {
+  const int capability = standin().capability;
+  switch (attribute) {
+    case Attribute::kCapabilityMajor:
+      *value = capability / 10;
+      break;
+    case Attribute::kCapabilityMinor:
+      *value = capability % 10;
+      break;
+    case Attribute::kMultiprocessors:
+      *value = 4;
+      break;
+    case Attribute::kMemoryPools:
+      *value = 1;
+      break;
+    default:
+      return Result::kInvalidValue;
+  }
+  return Result::kSuccess;
+}
+
+Result cuDeviceTotalMem_v2(size_t* bytes, int) {
+  *bytes = size_t{1} << 30;
+  return Result::kSuccess;
+}
+
+Result cuDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = device != peer;
+  return Result::kSuccess;
+}
+
+Result cuDevicePrimaryCtxRetain(ContextHandle* context, int device) {
+  *context = &standin().contexts[static_cast<size_t>(device)];
+  return Result::kSuccess;
+}
+
+Result cuCtxGetCurrent(ContextHandle* context) {
+  check_process();
+  *context = current.empty() ? nullptr : current.back();
+  return Result::kSuccess;
+}
+
+Result cuCtxPushCurrent_v2(ContextHandle context) {
+  check_process();
+  current.push_back(context);
+  return Result::kSuccess;
+}
+
+Result cuCtxPopCurrent_v2(ContextHandle* context) {
+  if (current.empty()) return Result::kInvalidContext;
+  *context = current.back();
+  current.pop_back();
+  return Result::kSuccess;
+}
+
+Result cuMemPoolCreate(PoolHandle* pool, const PoolProperties* properties) {
+  if (properties->allocation != PoolProperties::kPinned || properties->handles != 0 ||
+      properties->location.type != MemoryLocation::kDevice)
+    return Result::kInvalidValue;
+  *pool = new OpaquePool{properties->location.number};
+  return Result::kSuccess;
+}
+
+Result cuMemPoolSetAttribute(PoolHandle, PoolAttribute attribute, void*) {
+  return attribute == PoolAttribute::kReleaseThreshold ? Result::kSuccess : Result::kInvalidValue;
+}
+
+Result cuMemPoolSetAccess(PoolHandle pool, const PoolAccess* access, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (access[i].by.number == pool->device || access[i].by.number >= standin().devices)
+      return Result::kInvalidDevice;
+  return Result::kSuccess;
+}
+
+Result cuMemPoolTrimTo(PoolHandle, size_t) { return Result::kSuccess; }
+
+Result cuMemAllocFromPoolAsync(DevicePointer* block, size_t bytes, PoolHandle pool, StreamHandle stream) {
+  if (const Result r = enter(stream->context, "an allocation"); r != Result::kSuccess) return r;
+  if (const Result r = standin().fails(kStandinAllocate); r != Result::kSuccess) return r;
+  if (pool->device != stream->context->device || bytes == 0) return Result::kInvalidValue;
+  const auto size = static_cast<int64_t>(bytes);
+  *block = standin().queues.allocate(stream->queue, size).bits();
+  if (!*block) return Result::kOutOfMemory;
+  std::lock_guard lock(standin().mutex);
+  ++standin().counts.allocations;
+  standin().blocks[*block] = {size, stream};
+  return Result::kSuccess;
+}
+
+Result cuMemFreeAsync(DevicePointer at, StreamHandle stream) {
+  if (const Result r = enter(stream->context, "the end of a block"); r != Result::kSuccess) return r;
+  StreamHandle on = stream;
+  {
+    std::lock_guard lock(standin().mutex);
+    const auto block = standin().blocks.find(at);
+    if (block == standin().blocks.end()) {
+      standin().violations.push_back("a block was freed twice, or is none");
+      return Result::kInvalidValue;
+    }
+    standin().blocks.erase(block);
+    if (standin().mistake == kStandinFreesElsewhere)
+      for (StreamHandle other : stream->context->streams)
+        if (other != stream) on = other;
+  }
+  standin().queues.free(on->queue, jit::Address(at));
+  return Result::kSuccess;
+}
+
+Result cuMemHostAlloc(void** block, size_t bytes, unsigned) {
+  ContextHandle context = nullptr;
+  if (const Result r = enter_current("pinning", &context); r != Result::kSuccess) return r;
+  Pinned made{std::make_unique<unsigned char[]>(bytes), bytes};
+  std::memset(made.memory.get(), kPoison, bytes);
+  *block = made.memory.get();
+  std::lock_guard lock(standin().mutex);
+  standin().pinned.push_back(std::move(made));
+  return Result::kSuccess;
+}
+
+Result cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, size_t bytes, StreamHandle stream) {
+  if (const Result r = enter(stream->context, "a copy"); r != Result::kSuccess) return r;
+  if (const Result r = standin().fails(kStandinCopy); r != Result::kSuccess) return r;
+  if (!standin().is_pinned(from, bytes))
+    standin().violation("a copy reads memory of the host that is not pinned");
+  standin().enqueue(stream, Queues::Kind::kTransfer, "a copy in", touches_of(to, 0, bytes),
+                    [=, sum = sum_of(from, bytes)] {
+                      if (sum_of(from, bytes) != sum)
+                        standin().violation("the source of a copy in changed before it ran");
+                      std::memcpy(bytes_at(to), from, bytes);
+                    });
+  return Result::kSuccess;
+}
+
+Result cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, size_t bytes, StreamHandle stream) {
+  if (const Result r = enter(stream->context, "a copy"); r != Result::kSuccess) return r;
+  if (const Result r = standin().fails(kStandinCopy); r != Result::kSuccess) return r;
+  if (!standin().is_pinned(to, bytes))
+    standin().violation("a copy writes memory of the host that is not pinned");
+  std::memset(to, kPoison, bytes);
+  standin().enqueue(stream, Queues::Kind::kTransfer, "a copy out", touches_of(0, from, bytes),
+                    [=, sum = sum_of(to, bytes)] {
+                      if (sum_of(to, bytes) != sum)
+                        standin().violation("the target of a copy out changed before it ran");
+                      std::memcpy(to, bytes_at(from), bytes);
+                    });
+  return Result::kSuccess;
+}
+
+Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, StreamHandle stream) {
+  if (const Result r = enter(stream->context, "a copy"); r != Result::kSuccess) return r;
+  return copy_between(stream, to, from, bytes);
+}
+
+Result cuMemcpyPeerAsync(DevicePointer to, ContextHandle to_context, DevicePointer from,
+                         ContextHandle from_context, size_t bytes, StreamHandle stream) {
+  if (const Result r = enter(stream->context, "a copy"); r != Result::kSuccess) return r;
+  for (const ContextHandle c : {to_context, from_context})
+    if (const Result fault = c->fault.load(); fault != Result::kSuccess) return fault;
+  return copy_between(stream, to, from, bytes);
+}
+
+Result cuStreamCreate(StreamHandle* stream, unsigned flags) {
+  ContextHandle context = nullptr;
+  if (const Result r = enter_current("making a stream", &context); r != Result::kSuccess) return r;
+  if (flags != kStreamNonBlocking) standin().violation("a stream waits for the work of other libraries");
+  const std::string name = str_cat("cuda:", context->device, " stream ", context->streams.size());
+  *stream = new OpaqueStream{context, standin().queues.add_queue(name)};
+  context->streams.push_back(*stream);
+  return Result::kSuccess;
+}
+
+Result cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
+  if (const Result r = enter(stream->context, "a wait"); r != Result::kSuccess) return r;
+  if (event->value > 0 && standin().made() != kStandinForgetsWaits)
+    standin().queues.after(stream->queue, event->queue, event->value);
+  return Result::kSuccess;
+}
+
+Result cuStreamSynchronize(StreamHandle stream) {
+  if (const Result r = enter(stream->context, "a wait"); r != Result::kSuccess) return r;
+  Queues& queues = standin().queues;
+  queues.wait(stream->queue, queues.mark(stream->queue), nullptr).IgnoreError();
+  return stream->context->fault.load();
+}
+
+Result cuEventCreate(EventHandle* event, unsigned) {
+  ContextHandle context = nullptr;
+  if (const Result r = enter_current("making an event", &context); r != Result::kSuccess) return r;
+  if (const Result r = standin().fails(kStandinEvent); r != Result::kSuccess) return r;
+  *event = new OpaqueEvent{context};
+  return Result::kSuccess;
+}
+
+Result cuEventRecord(EventHandle event, StreamHandle stream) {
+  if (const Result r = enter(stream->context, "recording"); r != Result::kSuccess) return r;
+  if (const Result r = standin().fails(kStandinRecord); r != Result::kSuccess) return r;
+  if (event->context != stream->context) return Result::kInvalidHandle;
+  event->queue = stream->queue;
+  event->value = standin().queues.mark(stream->queue);
+  if (standin().made() == kStandinRecordsEarly && event->value > 0) --event->value;
+  return Result::kSuccess;
+}
+
+Result cuEventQuery(EventHandle event) {
+  check_process();
+  const bool reached = event->value == 0 || standin().queues.reached(event->queue, event->value);
+  if (const Result fault = event->context->fault.load(); fault != Result::kSuccess) return fault;
+  return reached ? Result::kSuccess : Result::kNotReady;
+}
+
+Result cuModuleLoadData(ModuleHandle* module, const void*) {
+  ContextHandle context = nullptr;
+  if (const Result r = enter_current("loading a module", &context); r != Result::kSuccess) return r;
+  *module = new OpaqueModule;
+  return Result::kSuccess;
+}
+
+Result cuModuleUnload(ModuleHandle module) {
+  check_process();
+  delete module;
+  return Result::kSuccess;
+}
+
+Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const char* name) {
+  std::lock_guard lock(standin().mutex);
+  const auto kernel = standin().kernels.find(name);
+  if (kernel == standin().kernels.end()) return Result::kNotFound;
+  module->functions.push_back(std::make_unique<OpaqueFunction>(kernel->second));
+  *function = module->functions.back().get();
+  return Result::kSuccess;
+}
+
+Result cuLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned, StreamHandle stream,
+                      void** parameters, void**) {
+  if (const Result r = enter(stream->context, "a launch"); r != Result::kSuccess) return r;
+  if (const Result r = standin().fails(kStandinLaunch); r != Result::kSuccess) return r;
+  if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 ||
+      block_z != 1)
+    return Result::kInvalidValue;
+  const StandinKernel kernel = function->kernel;
+  std::vector<uint64_t> values(static_cast<size_t>(kernel.parameters));
+  for (size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], parameters[i], sizeof values[i]);
+  struct Sink {
+    const std::vector<uint64_t>& values;
+    std::vector<Queues::Touch> touches;
+  } sink{values, {}};
+  kernel.touch(values.data(), &sink, [](void* to, int parameter, int64_t bytes, bool is_written) {
+    auto& s = *static_cast<Sink*>(to);
+    s.touches.push_back({jit::Address(s.values[static_cast<size_t>(parameter)]), bytes,
+                         is_written ? Access::kWrite : Access::kRead});
+  });
+  standin().enqueue(stream, Queues::Kind::kLaunch, str_cat("kernel ", kernel.name), std::move(sink.touches),
+                    [=]() mutable {
+                      for (size_t i = 0; i < static_cast<size_t>(kernel.buffers); ++i)
+                        values[i] = reinterpret_cast<uintptr_t>(bytes_at(values[i]));
+                      kernel.run(values.data(), grid_x, block_x);
+                    });
+  return Result::kSuccess;
+}
+
+const StandinControl* lamina_cuda_standin() {
+  static constexpr StandinControl kControl{
+      .set_seed = [](uint64_t seed) { standin().queues.set_seed(seed); },
+      .set_mistake =
+          [](StandinMistake mistake) {
+            std::lock_guard lock(standin().mutex);
+            standin().mistake = mistake;
+          },
+      .fail =
+          [](StandinCall call, int64_t nth, int result) {
+            std::lock_guard lock(standin().mutex);
+            standin().failures[call] = {nth, static_cast<Result>(result)};
+          },
+      .fault =
+          [](int64_t nth, int result) {
+            std::lock_guard lock(standin().mutex);
+            standin().until_fault = nth;
+            standin().fault = static_cast<Result>(result);
+          },
+      .add_kernel =
+          [](const StandinKernel* kernel) {
+            std::lock_guard lock(standin().mutex);
+            standin().kernels[kernel->name] = *kernel;
+          },
+      .drain =
+          [] {
+            Queues& queues = standin().queues;
+            queues.drain();
+            for (OpaqueContext& context : standin().contexts)
+              for (StreamHandle s : context.streams)
+                queues.wait(s->queue, queues.mark(s->queue), nullptr).IgnoreError();
+          },
+      .take_violations =
+          [](void* sink, void (*add)(void*, const char*)) {
+            std::vector<std::string> all = standin().queues.take_violations();
+            {
+              std::lock_guard lock(standin().mutex);
+              for (std::string& v : standin().violations) all.push_back(std::move(v));
+              standin().violations.clear();
+            }
+            for (const std::string& v : all) add(sink, v.c_str());
+          },
+      .take_counts =
+          [] {
+            std::lock_guard lock(standin().mutex);
+            return std::exchange(standin().counts, {});
+          },
+      .live_blocks = [] { return standin().queues.live_blocks(); },
+  };
+  return &kControl;
+}
+}
+#pragma GCC visibility pop
+
+#define LAMINA_CUDA_CALL(member, symbol, parameters) \
+  static_assert(std::is_same_v<decltype(&symbol), decltype(Driver::member)>);
+#include "jit/cuda/driver.def"
+#undef LAMINA_CUDA_CALL

@@ -1,0 +1,63 @@
+// CUDA devices in tests: those of the stand-in for the driver, and what it is told.
+#ifndef LAMINA_TESTS_JIT_CUDA_TESTING_H_
+#define LAMINA_TESTS_JIT_CUDA_TESTING_H_
+
+#include <dlfcn.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jit/cuda/client.h"
+#include "tests/jit/cuda_standin/control.h"
+
+namespace lamina::testing {
+
+inline jit::cuda::CudaClient& cuda_client() { return **jit::cuda::CudaClient::get(); }
+inline jit::Device& cuda_device(size_t i = 0) { return *cuda_client().devices()[i]; }
+
+// Null where the tests run on another driver.
+inline const StandinControl* standin() {
+  static const StandinControl* const control = [] {
+    void* const library = dlopen(cuda_client().driver().library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    auto* const get = reinterpret_cast<decltype(&lamina_cuda_standin)>(dlsym(library, "lamina_cuda_standin"));
+    return get ? get() : nullptr;
+  }();
+  return control;
+}
+
+inline std::vector<std::string> standin_violations() {
+  std::vector<std::string> out;
+  standin()->drain();
+  standin()->take_violations(&out, [](void* to, const char* text) {
+    static_cast<std::vector<std::string>*>(to)->emplace_back(text);
+  });
+  return out;
+}
+
+inline bool standin_found(std::string_view what) {
+  for (const std::string& v : standin_violations())
+    if (v.find(what) != v.npos) return true;
+  return false;
+}
+
+// Everything as it was, whatever a test did.
+struct CleanStandin {
+  CleanStandin() { reset(); }
+  ~CleanStandin() { reset(); }
+  static void reset() {
+    standin()->set_mistake(kStandinNone);
+    for (StandinCall call : {kStandinAllocate, kStandinCopy, kStandinLaunch, kStandinRecord, kStandinEvent})
+      standin()->fail(call, -1, 0);
+    standin()->fault(-1, 0);
+    standin()->drain();
+    // What planted mistakes left behind is not to be found in blocks that serve again.
+    for (jit::Device* device : cuda_client().devices()) device->memory().trim();
+    standin_violations();
+    standin()->take_counts();
+  }
+};
+
+}  // namespace lamina::testing
+
+#endif  // LAMINA_TESTS_JIT_CUDA_TESTING_H_
