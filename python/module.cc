@@ -30,6 +30,7 @@
 #include "python/custom.h"
 #include "python/devices.h"
 #include "python/dlpack.h"
+#include "python/doctor.h"
 #include "python/effects.h"
 #include "python/elementwise.h"
 #include "python/equations.h"
@@ -779,6 +780,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_devices(m);
   lamina::python::add_stablehlo(m);
   lamina::python::add_plans(m);
+  lamina::python::add_doctor(m);
   lamina::python::add_linalg(m);
   lamina::python::install_host_lock();
 }

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,3 +24,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ]:
         for item in about_code:
             item.add_marker(pytest.mark.skip(reason=missing[0]))
+
+
+@pytest.fixture(scope="session")
+def cuda_standin() -> str:
+    """The stand-in for the CUDA driver, which is built with the C++ tests."""
+    build = Path(__file__).parents[1] / "build"
+    built = sorted(
+        build.glob("*/tests/liblamina_cuda_standin.so"), key=lambda library: library.stat().st_mtime
+    )
+    if not built:
+        pytest.skip("the C++ tests, and with them the stand-in for the CUDA driver, are not built")
+    return str(built[-1])

@@ -93,6 +93,8 @@ void OnednnRoutine::Release::operator()(LaminaOnednnRoutine* routine) const {
   dnn->release(routine);
 }
 
+std::string onednn_missing() { return std::string(api().status().message()); }
+
 absl::StatusOr<OnednnRoutine> OnednnRoutine::matmul(DType in, DType out, const DotShape& s, int threads) {
   const auto in_type = type_code(in), out_type = type_code(out);
   if (!in_type || !out_type)

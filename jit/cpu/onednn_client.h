@@ -8,6 +8,7 @@
 #define LAMINA_JIT_CPU_ONEDNN_CLIENT_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,6 +19,9 @@
 #include "jit/cpu/onednn_api.h"
 
 namespace lamina::jit {
+
+// Why there is none; empty if the library is there. Loads it.
+std::string onednn_missing();
 
 class OnednnRoutine {
  public:

@@ -80,12 +80,16 @@ def _doctor(_: argparse.Namespace) -> int:
 
     ok = float(lnp.sum(lnp.ones(3) + 1.0)) == 6.0
     missing = _core.code_generator_missing()
-    print(f"threads           {_core.available_threads()}")
-    print(f"code generator    {'found' if not missing else 'missing: ' + missing}")
     kept = disk["unusable"] or f"{disk['directory']}: {disk['objects']} kernels, {disk['bytes']:,} bytes"
-    print(f"kept on disk      {kept}")
-    print(f"arithmetic        {'works' if ok else 'is wrong'}")
-    return 0 if ok and not missing else 1
+    for what, found in (
+        ("threads", _core.available_threads()),
+        ("code generator", f"missing: {missing}" if missing else "found"),
+        ("kept on disk", kept),
+        *_core.findings(),
+        ("arithmetic", "works" if ok else "is wrong"),
+    ):
+        print(f"{what:<18}{found}")
+    return 0 if ok else 1
 
 
 def main() -> int:

@@ -105,6 +105,38 @@ def test_doctor():
     assert "code generator    found" in out.stdout
 
 
+def findings(**variables):
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), **variables)
+    out = subprocess.run([sys.executable, "-m", "lamina", "doctor"], env=env, capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    return {line[:18].strip(): line[18:] for line in out.stdout.splitlines()}
+
+
+def test_doctor_says_what_is_missing_and_why():
+    nowhere = "/nowhere/library.so"
+    found = findings(
+        LAMINA_LLVM_PATH=nowhere,
+        LAMINA_ONEDNN_PATH=nowhere,
+        LAMINA_CUDA_DRIVER=nowhere,
+        LAMINA_ISA="baseline",
+    )
+    for what in "code generator", "oneDNN", "CUDA":
+        assert found[what].startswith("missing: ") and nowhere in found[what]
+    assert found["instruction set"] == "baseline" and found["arithmetic"] == "works"
+    assert "LAMINA_CUDA_DRIVER names" in found["CUDA"]
+
+
+def test_doctor_names_the_devices_of_cuda(cuda_standin):
+    found = findings(LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_STANDIN_DEVICES="2")
+    assert found["CUDA"] == f"found: {cuda_standin}, for CUDA 12.4"
+    for device in "cuda:0", "cuda:1":
+        assert found[device] == "stand-in, compute capability 9.0, 4 multiprocessors, 1.0 GiB"
+    found = findings(LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_STANDIN_INIT="100")
+    assert found["CUDA"] == f"missing: the NVIDIA driver {cuda_standin} sees no device"
+    found = findings(LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_STANDIN_CAPABILITY="61")
+    assert "compute capability is 6.1, and 7.5 is the lowest" in found["CUDA"]
+
+
 STEPS = """
 import lamina as lm, lamina.numpy as lnp
 from lamina import _core
