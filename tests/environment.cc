@@ -1,7 +1,9 @@
 // What every test program runs under, set before Catch2's main: tests count compiles, and what an earlier run
-// left on disk must not change them.
+// left on disk must not change them. Devices of CUDA are those of the stand-in for the driver, if nothing
+// else is asked for.
 #include <cstdlib>
 
 namespace {
 [[maybe_unused]] const int no_disk_cache = setenv("LAMINA_CACHE_DIR", "", 1);
-}
+[[maybe_unused]] const int cuda_standin = setenv("LAMINA_CUDA_DRIVER", LAMINA_CUDA_STANDIN, 0);
+}  // namespace

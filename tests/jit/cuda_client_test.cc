@@ -26,9 +26,6 @@ using lamina::testing::standin_violations;
 
 namespace {
 
-// Of the whole program, before a device is asked for.
-[[maybe_unused]] const int on_standin = setenv("LAMINA_CUDA_DRIVER", LAMINA_CUDA_STANDIN, 0);
-
 using Program = std::shared_ptr<const Executable>;
 
 constexpr int64_t kCount = 64;

@@ -19,6 +19,7 @@
 #include "jit/program/executable.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
+#include "tests/jit/cuda_testing.h"
 #include "tests/jit/host_data.h"
 #include "tests/smith/text_cases.h"
 #include "trace/vmap.h"
@@ -79,26 +80,18 @@ Results run_executable(const ComputationPtr& program, Arguments arguments, const
   return out;
 }
 
-// On the fake device, whose queues run in the order of the seed; an op or two are left to the host.
-Results run_fake(const ComputationPtr& program, Arguments arguments, uint64_t seed,
-                 const Settings& settings) {
-  ScopedSettings scope(settings);
-  jit::FakeClient& client = jit::FakeClient::get();
-  jit::Device& device = *client.devices()[seed % 2];
-  client.queues().set_seed(seed);
-  client.refuse(seed % 3 == 0 ? std::vector<Op>{Op::dot_general, Op::sort, Op::gather} : std::vector<Op>());
-  const auto executable = jit::Executable::compile(device, program);
-  client.refuse({});
-  if (!executable.ok()) return executable.status();
+// On a device that runs later. Nothing is left of the run when it returns.
+Results run_later(jit::Device& device, const jit::Executable& executable, const ComputationPtr& program,
+                  Arguments arguments, bool giving_up) {
+  jit::Client& client = device.client();
   std::vector<jit::BufferRef> buffers, results;
   for (const LiteralPtr& a : arguments) {
     auto buffer = client.put(device, a->data(), a->bytes());
     if (!buffer.ok()) return buffer.status();
     buffers.push_back(*std::move(buffer));
   }
-  const bool giving_up = seed % 5 == 0;
   if (absl::Status s =
-          giving_up ? (*executable)->run_giving_up(buffers, results) : (*executable)->run(buffers, results);
+          giving_up ? executable.run_giving_up(buffers, results) : executable.run(buffers, results);
       !s.ok())
     return s;
   std::vector<std::shared_ptr<Literal>> read;
@@ -110,15 +103,43 @@ Results run_fake(const ComputationPtr& program, Arguments arguments, uint64_t se
   for (size_t i = 0; i < results.size(); ++i) add(program->roots()[i].type(), results[i]);
   for (size_t i = 0; i < arguments.size() && !giving_up; ++i) add(arguments[i]->type(), buffers[i]);
   if (absl::Status s = client.read(reads, nullptr); !s.ok()) return s;
-  buffers.clear();
-  results.clear();
-  client.queues().drain();
-  for (const std::string& v : client.queues().take_violations()) return absl::InternalError(v);
   for (size_t i = 0; i < arguments.size() && !giving_up; ++i)
     if (std::memcmp(read[read.size() - arguments.size() + i]->data(), arguments[i]->data(),
                     static_cast<size_t>(arguments[i]->bytes())) != 0)
       return absl::InternalError(str_cat("argument ", i, " was written"));
   return Literals(read.begin(), read.begin() + static_cast<ptrdiff_t>(program->roots().size()));
+}
+
+// On the fake device, whose queues run in the order of the seed; an op or two are left to the host.
+Results run_fake(const ComputationPtr& program, Arguments arguments, uint64_t seed,
+                 const Settings& settings) {
+  ScopedSettings scope(settings);
+  jit::FakeClient& client = jit::FakeClient::get();
+  jit::Device& device = *client.devices()[seed % 2];
+  client.queues().set_seed(seed);
+  client.refuse(seed % 3 == 0 ? std::vector<Op>{Op::dot_general, Op::sort, Op::gather} : std::vector<Op>());
+  const auto executable = jit::Executable::compile(device, program);
+  client.refuse({});
+  if (!executable.ok()) return executable.status();
+  Results results = run_later(device, **executable, program, arguments, seed % 5 == 0);
+  client.queues().drain();
+  for (const std::string& v : client.queues().take_violations()) return absl::InternalError(v);
+  return results;
+}
+
+// On a CUDA device. On the stand-in for the driver streams run in the order of the seed.
+Results run_cuda(const ComputationPtr& program, Arguments arguments, uint64_t seed,
+                 const Settings& settings) {
+  ScopedSettings scope(settings);
+  const auto devices = cuda_client().devices();
+  jit::Device& device = *devices[seed % devices.size()];
+  if (standin()) standin()->set_seed(seed);
+  const auto executable = jit::Executable::compile(device, program);
+  if (!executable.ok()) return executable.status();
+  Results results = run_later(device, **executable, program, arguments, seed % 5 == 0);
+  if (standin())
+    for (const std::string& v : standin_violations()) return absl::InternalError(v);
+  return results;
 }
 
 // Prints, parses and evaluates.
@@ -308,6 +329,7 @@ std::vector<SmithExecutor> smith_executors(const std::string& llvm_path) {
   add("interpreted", SmithGroup::kRun, interpreted, plain);
   add("two threads", SmithGroup::kRun, threaded, plain);
   add("fake device", SmithGroup::kRun, interpreted, run_fake);
+  add("CUDA device", SmithGroup::kCuda, interpreted, run_cuda);
   add("compiled", SmithGroup::kRun, compiled, plain);
   add("cut anywhere", SmithGroup::kRun, interpreted, run_cut);
   add("lazy", SmithGroup::kRun, interpreted, run_lazily);

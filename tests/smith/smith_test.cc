@@ -51,8 +51,10 @@ TEST_CASE("random programs hold every op and are sound", "[smith]") {
 
 // Every way of running programs that `group` holds, on the programs of these seeds.
 void check_group(SmithGroup group, uint64_t first, uint64_t last) {
+  int ways = 0;
   for (const SmithExecutor& executor : smith_executors(LAMINA_LLVM_PATH)) {
     if (executor.group != group) continue;
+    ++ways;
     for (uint64_t seed = first; seed < last; ++seed) {
       const ComputationPtr program = random_program(seed);
       const std::string what = difference(program, executor, seed);
@@ -64,6 +66,7 @@ void check_group(SmithGroup group, uint64_t first, uint64_t last) {
       CHECK(what.empty());
     }
   }
+  CHECK(ways > 0);
 }
 
 TEST_CASE("random programs read back and give the same results", "[smith]") {
@@ -81,6 +84,10 @@ TEST_CASE("random programs give the same bits lazily, compiled, cut anywhere, an
 }
 TEST_CASE("so do as many others", "[smith][executable][others]") {
   check_group(SmithGroup::kRun, 5000, 10000);
+}
+
+TEST_CASE("CUDA devices give the bits of random programs", "[smith][cuda_programs]") {
+  check_group(SmithGroup::kCuda, 0, 2000);
 }
 
 TEST_CASE("vmap of random programs has the bits of a loop", "[smith][vmap]") {
