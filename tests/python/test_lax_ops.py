@@ -5,6 +5,8 @@ Shapes, reductions, windows, products and indexing of lamina.lax against NumPy a
 
 from __future__ import annotations
 
+import lamina as lm
+import lamina.numpy as lnp
 import numpy as np
 import pytest
 import scipy.signal
@@ -310,3 +312,42 @@ GRADIENTS = {
 def test_gradients_against_differences(name):
     f, shape = GRADIENTS[name]
     check_gradient(lambda a: sum_squares(f(a)), np.random.default_rng(3).normal(size=shape))
+
+
+def test_windows_of_several_arrays():
+    """The greatest of every window, and where it stands: of tuples and dicts, with derivatives, lanes and jit."""
+    x, where = np.array([1.0, 3.0, 2.0, 5.0, 4.0, 0.0], np.float32), np.arange(6, dtype=np.int32)
+
+    def greater(a, b):
+        better = a["x"] >= b["x"]
+        return {k: lnp.where(better, a[k], b[k]) for k in a}
+
+    def pooled(x, where):
+        start = {"x": lnp.float32(-np.inf), "at": -1}
+        return lax.reduce_window({"x": x, "at": where}, start, greater, (2,), (2,))
+
+    for f in (pooled, lm.jit(pooled)):
+        out = f(x, where)
+        assert out["x"].tolist() == [3.0, 5.0, 4.0] and out["at"].tolist() == [1, 3, 4]
+        assert out["at"].dtype == "int32"
+    out = lm.vmap(pooled, (0, None))(np.stack([x, -x]), where)
+    assert out["at"].tolist() == [[1, 3, 4], [0, 2, 5]]
+    assert lm.grad(lambda x: pooled(x, where)["x"].sum())(x).tolist() == [0, 1, 0, 1, 1, 0]
+    with pytest.raises(ValueError, match="2 arrays and 1 initial values of another structure"):
+        lax.reduce_window((x, where), (0.0,), greater, (2,))
+    with pytest.raises(ValueError, match="a named computation reduces one array"):
+        lax.reduce_window((x, x), (0.0, 0.0), "add", (2,))
+    with pytest.raises(ValueError, match="0 arrays and 0 initial values"):
+        lax.reduce((), (), greater, (0,))
+
+
+def test_fourier_transforms_over_no_dimensions():
+    z = np.array([1 + 2j, 3j], np.complex64)
+    got = lax.fft(z, "FFT", ())
+    np.testing.assert_array_equal(got.numpy(), z)
+    given = lnp.asarray(z)
+    lax.fft(given, lax.FftType.IFFT, ())[0] = 9.0
+    np.testing.assert_array_equal(given.numpy(), z)
+    for kind, x in (("RFFT", z.real), ("FFT", z.real)):
+        with pytest.raises((ValueError, TypeError)):
+            lax.fft(x, kind, ()).numpy()

@@ -10,6 +10,7 @@ from lamina import _core
 from lamina._core import Tensor
 from lamina.lax._base import axes_of, describe, ints, op, to_tensor
 from lamina.lax._elementwise import convert_element_type
+from lamina.lax._shape import broadcast_in_dim
 from lamina.lax._window import Padding, dilate, pads_of
 from lamina.numpy._common import promote
 from lamina.numpy._linear import as_preferred, in_preferred
@@ -33,14 +34,17 @@ class FftType(enum.Enum):
 
 
 def fft(x: Any, fft_type: FftType | str, fft_lengths: int | Sequence[int]) -> Tensor:
-    """The Fourier transform over the last 1 to 3 dimensions, of any lengths.
+    """The Fourier transform over the last 1 to 3 dimensions, of any lengths; over none, a complex array as it is.
 
     RFFT takes real arrays and gives the first n // 2 + 1 elements of the last dimension; IRFFT undoes it. IFFT and
     IRFFT are divided by the number of elements. Products with matrices of roots of unity up to 64 elements, split
     by factors (Cooley and Tukey 1965) or as a convolution (Bluestein 1970) above.
     """
     kind = fft_type if isinstance(fft_type, str) else fft_type.name
-    return _core.fft([to_tensor(x)], kind.upper(), ints(fft_lengths, "fft_lengths"))[0]
+    t, lengths = to_tensor(x), ints(fft_lengths, "fft_lengths")
+    if not lengths and kind.upper() in ("FFT", "IFFT") and t.dtype.kind == "c":
+        return broadcast_in_dim(t, t.shape, range(t.ndim))
+    return _core.fft([t], kind.upper(), lengths)[0]
 
 
 def _same_types(what: str, lhs: Any, rhs: Any, preferred: Any, mixed: bool = False) -> tuple[Tensor, Tensor]:

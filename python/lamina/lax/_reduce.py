@@ -13,6 +13,7 @@ from lamina.lax import _elementwise as ew
 from lamina.lax._base import axes_of, axis_of, const, describe, joined, limit, monoid, op, to_tensor
 from lamina.lax._control import associative_scan
 from lamina.lax._shape import broadcasted_iota, slice_in_dim
+from lamina.tree import TreeDef, tree_flatten, tree_unflatten
 
 _MONOIDS = {"add": 0, "multiply": 1, "maximum": -1, "minimum": 1, "or": 0, "and": 1}
 
@@ -98,6 +99,46 @@ def scalar_region(what: str, f: Callable[..., Any], types: list[tuple[str, list[
     return region
 
 
+def operands_and_inits(
+    what: str, operands: Any, init_values: Any
+) -> tuple[list[Tensor], list[Tensor], TreeDef]:
+    """The arrays to combine and their initial values, in their element types, and the structure of both.
+
+    ValueError where the structures differ or there is nothing to combine.
+    """
+    leaves, treedef = tree_flatten(operands)
+    inits, init_tree = tree_flatten(init_values)
+    if treedef != init_tree or not leaves:
+        raise ValueError(
+            f"lax.{what} has {len(leaves)} arrays and {len(inits)} initial values"
+            + " of another structure" * bool(leaves)
+        )
+    arrays = [to_tensor(x) for x in leaves]
+    starts = [joined(v, a.dtype) for v, a in zip(inits, arrays, strict=True)]
+    starts = [
+        _core.elementwise("convert", s, dtype=str(a.dtype)) if s.weak_type and s.dtype != a.dtype else s
+        for s, a in zip(starts, arrays, strict=True)
+    ]
+    return arrays, starts, treedef
+
+
+def combining(
+    what: str, computation: Callable[[Any, Any], Any] | str, arrays: Sequence[Tensor], treedef: TreeDef
+) -> Any:
+    """The region of an associative computation on scalars of the arrays' types, in a container."""
+    n = len(arrays)
+    if isinstance(computation, str):
+        if n != 1:
+            raise ValueError("a named computation reduces one array")
+        return monoid(computation, str(arrays[0].dtype))
+    return scalar_region(
+        what,
+        lambda p: computation(tree_unflatten(treedef, p[:n]), tree_unflatten(treedef, p[n:])),
+        [(str(a.dtype), [], False) for a in arrays] * 2,
+        n,
+    )
+
+
 def reduce(
     operands: Any, init_values: Any, computation: Callable[[Any, Any], Any] | str, dimensions: Sequence[int]
 ) -> Any:
@@ -106,33 +147,8 @@ def reduce(
     `operands` and `init_values` are containers of one structure; `computation(a, b)` takes and returns that
     structure. A name ("add", "maximum", ...) stands for the op.
     """
-    from lamina.tree import tree_flatten, tree_unflatten
-
-    leaves, treedef = tree_flatten(operands)
-    inits, init_tree = tree_flatten(init_values)
-    if treedef != init_tree:
-        raise ValueError(
-            f"lax.reduce has {len(leaves)} arrays and {len(inits)} initial values of another structure"
-        )
-    arrays = [to_tensor(x) for x in leaves]
-    starts = [joined(v, a.dtype) for v, a in zip(inits, arrays, strict=True)]
-    starts = [
-        _core.elementwise("convert", s, dtype=str(a.dtype)) if s.weak_type and s.dtype != a.dtype else s
-        for s, a in zip(starts, arrays, strict=True)
-    ]
-    n = len(arrays)
-    if isinstance(computation, str):
-        if n != 1:
-            raise ValueError("a named computation reduces one array")
-        body = monoid(computation, str(arrays[0].dtype))
-    else:
-        types = [(str(a.dtype), [], False) for a in arrays] * 2
-        body = scalar_region(
-            "reduce",
-            lambda p: computation(tree_unflatten(treedef, p[:n]), tree_unflatten(treedef, p[n:])),
-            types,
-            n,
-        )
+    arrays, starts, treedef = operands_and_inits("reduce", operands, init_values)
+    body = combining("reduce", computation, arrays, treedef)
     dims = axes_of(dimensions, arrays[0].ndim, "dimensions")
     return tree_unflatten(treedef, _core.op("reduce", [*arrays, *starts], dimensions=dims, body=body))
 

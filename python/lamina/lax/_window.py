@@ -9,7 +9,8 @@ from lamina import _core
 from lamina._core import Tensor
 from lamina.lax import _elementwise as ew
 from lamina.lax._base import const, describe, ints, joined, limit, monoid, op, to_tensor
-from lamina.lax._reduce import scalar_region
+from lamina.lax._reduce import combining, operands_and_inits, scalar_region
+from lamina.tree import tree_unflatten
 
 Padding = str | Sequence[tuple[int, int]]
 
@@ -85,23 +86,21 @@ def reduce_window(
     padding: Padding = "VALID",
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
-) -> Tensor:
-    """Every window of the operand combined to one element by an associative computation on scalars."""
-    t = to_tensor(operand)
-    start = joined(init_value, t.dtype)
-    if isinstance(computation, str):
-        body = monoid(computation, str(t.dtype))
+) -> Any:
+    """Every window of the operand combined to one element by an associative computation on scalars.
+
+    Of a container of arrays of one shape, whose initial values have its structure, `computation(a, b)` takes and
+    returns that structure.
+    """
+    arrays, starts, treedef = operands_and_inits("reduce_window", operand, init_value)
+    first = arrays[0]
+    named = computation if isinstance(computation, str) else _NAMES.get(computation)
+    if named is not None and len(arrays) == 1:
+        body = monoid(named, str(first.dtype))
     else:
-        named = _NAMES.get(computation)
-        body = (
-            monoid(named, str(t.dtype))
-            if named
-            else scalar_region(
-                "reduce_window", lambda p: computation(p[0], p[1]), [(str(t.dtype), [], False)] * 2, 1
-            )
-        )
-    window = _window(t, window_dimensions, window_strides, padding, base_dilation, window_dilation)
-    return op("reduce_window", t, start, body=body, **window)
+        body = combining("reduce_window", computation, arrays, treedef)
+    window = _window(first, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+    return tree_unflatten(treedef, _core.op("reduce_window", [*arrays, *starts], body=body, **window))
 
 
 _NAMES = {
