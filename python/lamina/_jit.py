@@ -11,9 +11,10 @@ import collections
 import contextlib
 import functools
 import inspect
+import operator
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from lamina import _checks, _core
@@ -299,12 +300,20 @@ class _Static:
         return isinstance(other, _Static) and _core.same_static(self.value, other.value)
 
 
-def _numbers(value: Any) -> tuple[int, ...]:
-    return (value,) if isinstance(value, int) else tuple(value)
+def _numbers(value: Any, what: str) -> tuple[int, ...]:
+    with contextlib.suppress(TypeError):
+        return (operator.index(value),)
+    try:
+        return tuple(map(operator.index, value))
+    except TypeError:
+        raise TypeError(f"{what} is {value!r:.60}: it is the number of a parameter, or several") from None
 
 
-def _strings(value: Any) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
+def _strings(value: Any, what: str) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, Iterable) or any(not isinstance(n, str) for n in names):
+        raise TypeError(f"{what} is {value!r:.60}: it is the name of a parameter, or several")
+    return tuple(names)
 
 
 def _places(f: Callable[..., Any], nums: Any, names: Any, what: str) -> tuple[frozenset[int], frozenset[str]]:
@@ -312,13 +321,18 @@ def _places(f: Callable[..., Any], nums: Any, names: Any, what: str) -> tuple[fr
 
     ValueError for those that `f` cannot have.
     """
-    by_number, by_name = set(), set(() if names is None else _strings(names))
     if nums is None and names is None:
         return frozenset(), frozenset()
+    by_number, by_name = set(), set(() if names is None else _strings(names, f"{what}_argnames"))
     kinds = _parameter_kinds(f)
+    if by_name and what == "donate" and not _has_signature(f):
+        raise ValueError(
+            f"the parameters of {_name(f)} are not known, so what donate_argnames names has no place among them: use "
+            "donate_argnums"
+        )
     positional = [n for n, k in kinds.items() if k in (_KIND.POSITIONAL_ONLY, _KIND.POSITIONAL_OR_KEYWORD)]
     named = [n for n, k in kinds.items() if k in (_KIND.POSITIONAL_OR_KEYWORD, _KIND.KEYWORD_ONLY)]
-    for n in () if nums is None else _numbers(nums):
+    for n in () if nums is None else _numbers(nums, f"{what}_argnums"):
         outside = not -len(positional) <= n < len(positional)
         if kinds and outside and _KIND.VAR_POSITIONAL not in kinds.values():
             raise ValueError(
@@ -670,6 +684,14 @@ def _parameter_kinds(f: Callable[..., Any]) -> dict[str, Any]:
         return {p.name: p.kind for p in inspect.signature(f).parameters.values()}
     except (TypeError, ValueError):
         return {}
+
+
+def _has_signature(f: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(f)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 @contextlib.contextmanager

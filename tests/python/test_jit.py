@@ -381,6 +381,31 @@ def test_donation_and_static_arguments_are_checked():
         lm.jit(lambda x, m: x, static_argnums=1)(1.0, [])
 
 
+def test_static_and_donated_arguments_are_numbers_and_names():
+    f = lambda x, n: x * n  # noqa: E731
+    assert lm.jit(f, static_argnums=np.int64(1))(2.0, 3).item() == 6.0
+    assert lm.jit(f, static_argnums=np.array([1]), static_argnames=["n"])(2.0, n=3).item() == 6.0
+    for option in ("static_argnums", "donate_argnums"):
+        for bad in ("n", 1.0, (0, "n")):
+            with pytest.raises(TypeError, match=f"{option} is .*the number of a parameter"):
+                lm.jit(f, **{option: bad})
+    for option in ("static_argnames", "donate_argnames"):
+        for bad in (1, ("n", 1)):
+            with pytest.raises(TypeError, match=f"{option} is .*the name of a parameter"):
+                lm.jit(f, **{option: bad})
+
+    class Unknown:
+        @property
+        def __signature__(self):
+            raise TypeError
+
+        def __call__(self, *args):
+            return args[0]
+
+    with pytest.raises(ValueError, match="use donate_argnums"):
+        lm.jit(Unknown(), donate_argnames="a")
+
+
 def test_static_arguments_by_number_and_name_agree():
     @lm.jit
     def plain(x, n, *, mode="up"):
