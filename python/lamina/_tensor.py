@@ -59,13 +59,10 @@ def _from_nested(x: list[Any] | tuple[Any, ...]) -> Tensor | None:
 
     leaves = tree.tree_leaves(x)
     if any(isinstance(leaf, Tensor) for leaf in leaves):
-        from lamina import numpy as lnp
-
-        return _core.set_weak(lnp.stack(list(x)), False)
-
+        return _stacked(x)
     array = _nested(x)
     if array.dtype == object:
-        return None
+        return _stacked(x) if any(hasattr(leaf, "__jax_array__") for leaf in leaves) else None
     if not all(_core.is_number(leaf) for leaf in leaves):
         return _core.asarray(array)  # with arrays in it, which keep their type
     floating, integer, complex_ = _core.default_types()
@@ -74,6 +71,12 @@ def _from_nested(x: list[Any] | tuple[Any, ...]) -> Tensor | None:
         fits = not array.size or (limits[0] <= array.min() and array.max() <= limits[1])
         return _numbers(array, integer if fits else array.dtype.name)
     return _numbers(array, {"f": floating, "c": complex_}.get(array.dtype.kind, array.dtype.name))
+
+
+def _stacked(x: list[Any] | tuple[Any, ...]) -> Tensor:
+    from lamina import numpy as lnp
+
+    return _core.set_weak(lnp.stack(list(x)), False)
 
 
 def _nested(x: Any, dtype: Any = None) -> Any:
@@ -172,7 +175,8 @@ def _array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
 
 def _item(x: Tensor, what: str = "item()") -> Any:
     if x.size != 1:
-        raise ValueError(f"only a Tensor with one element is a Python number; this one has shape {x.shape}")
+        error = ValueError if what == "item()" else TypeError  # as in NumPy
+        raise error(f"only a Tensor with one element is a Python number; this one has shape {x.shape}")
     _may_leave(x, what)
     return numpy(x).reshape(()).item()
 
@@ -254,7 +258,7 @@ def _float(x: Tensor) -> float:
 def _int(x: Tensor) -> int:
     _needs_value(x, "int()")
     taken(x)
-    return int(_item(_core.value_of(x)))  # piecewise constant: its derivative is zero
+    return int(_item(_core.value_of(x), "int()"))  # piecewise constant: its derivative is zero
 
 
 def _index(x: Tensor) -> int:
@@ -292,7 +296,7 @@ def _format(x: Tensor, spec: str) -> str:
 def _iter(x: Tensor) -> Any:
     if x.ndim == 0:
         raise TypeError("a 0-d Tensor cannot be iterated over")
-    return iter([x[i] for i in range(x.shape[0])])
+    return (x[i] for i in range(x.shape[0]))  # one at a time: there may be millions
 
 
 def _getitem(x: Tensor, key: Any) -> Tensor:

@@ -614,7 +614,7 @@ def test_numbers_and_lists_of_values_are_those_of_numpy():
     assert (x := lnp.ones(3) * 2.0).block_until_ready() is x and lm._core.is_computed(x)
     assert [1, 2, 3][lnp.array(1, dtype="int32")] == 2
     for wrong, error in (
-        (lambda: float(lnp.ones(2)), ValueError),
+        (lambda: float(lnp.ones(2)), TypeError),
         (lambda: lnp.ones(2).item(), ValueError),
         (lambda: bool(lnp.ones(2)), ValueError),
         (lambda: int(lnp.array(np.nan)), ValueError),

@@ -1,5 +1,7 @@
 """Indexing, index assignment and functional updates against NumPy; derivatives; errors."""
 
+import itertools
+
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
@@ -211,3 +213,15 @@ def test_masks_of_no_elements_are_numpys(shape):
             lnp.array(x)[lnp.array(mask)]
     else:
         np.testing.assert_array_equal(lnp.array(x)[lnp.array(mask)], want)
+
+
+def test_elements_are_read_one_at_a_time_and_as_they_are_then():
+    x = lnp.zeros(3_000_000)
+    assert [v.item() for v in itertools.islice(x, 2)] == [0.0, 0.0]
+    x = lnp.zeros((3, 2))
+    rows = iter(x)
+    assert next(rows).tolist() == [0.0, 0.0]
+    x[1] = 5.0
+    assert [r.tolist() for r in rows] == [[5.0, 5.0], [0.0, 0.0]]  # as NumPy's
+    with pytest.raises(TypeError, match="0-d"):
+        iter(lnp.float32(1))

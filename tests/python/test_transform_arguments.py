@@ -137,3 +137,12 @@ def test_shapes_to_broadcast_are_shapes():
     assert lax.broadcast_shapes((2, 1), (3,)) == (2, 3)
     with pytest.raises(TypeError, match="no negative sizes"):
         lax.broadcast_shapes((-1,))
+
+
+def test_arrays_of_several_elements_are_no_numbers():
+    x = lnp.ones(10)
+    for convert in (float, int, complex):
+        with pytest.raises(TypeError, match="only a Tensor with one element"):
+            convert(x)
+    with pytest.raises(ValueError, match="only a Tensor with one element"):  # as in NumPy
+        x.item()

@@ -336,6 +336,10 @@ def test_objects_that_turn_into_arrays():
     assert lnp.sin(x).tolist() == lnp.sin(lnp.array([2.0, 4.0])).tolist()
     assert lnp.add(x, 1).tolist() == [3.0, 5.0] and lm.jit(lnp.sum)(x).item() == 6.0
     assert lm.grad(lambda v: (v * v).sum())(x).tolist() == [4.0, 8.0]
+    assert lnp.array([x, (x, x)[0]]).tolist() == [[2.0, 4.0], [2.0, 4.0]] and lnp.stack((x, x)).shape == (2, 2)
+    assert lnp.result_type(x) == "float32" and lnp.result_type(x, lnp.int8(1)) == "float32"
+    with pytest.raises(TypeError, match="a Tensor, number or array is needed"):
+        lnp.array([[object()], [1.0]])
 
 
 def test_a_donated_array_says_so():

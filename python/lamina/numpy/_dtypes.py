@@ -121,7 +121,8 @@ def result_type(*args: Any) -> dtypes.DType:
 
 
 def _type_of(x: Any) -> tuple[str, bool]:
-    if not isinstance(x, (Tensor, bool, int, float, complex, list, tuple)) and not hasattr(x, "__array__"):
+    number_or_list = isinstance(x, (Tensor, bool, int, float, complex, list, tuple))
+    if not (number_or_list or hasattr(x, "__array__") or hasattr(x, "__jax_array__")):
         return dtypes.name_of(x), False
     if isinstance(x, type):
         return dtypes.name_of(x), False
