@@ -156,6 +156,24 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     return (out[0], lm.tree_util.Partial(_PulledBack(primals), out[1]), *out[2:])
 
 
+class _Turned:
+    """Cotangents to cotangents, with JAX's types at the boundary."""
+
+    def __call__(self, inner: Any, cotangent: Any) -> Any:
+        return types64.result(inner(types64.argument(cotangent)))
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+def linear_transpose(fun: Any, *primals: Any) -> Any:
+    given = [types64.argument(p) for p in primals]
+    return lm.tree_util.Partial(_Turned(), lm.linear_transpose(fun, *given))
+
+
 def _pushed(value: Any, derivative: Any) -> Any:
     """Tangents of results: `float0` for those of integers."""
     leaf = lambda x, t: t if x.dtype.kind in "fc" else float0_like(x)  # noqa: E731

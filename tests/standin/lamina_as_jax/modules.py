@@ -45,9 +45,9 @@ _DISTRIBUTIONS = (
     "geom", "gumbel_l", "gumbel_r", "laplace", "logistic", "multinomial", "multivariate_normal", "nbinom",
     "norm", "pareto", "poisson", "t", "truncnorm", "uniform", "vonmises", "wrapcauchy",
 )  # fmt: skip
-_TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint", "remat", "linear_transpose")
+_TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint", "remat")
 _ADAPTED = (
-    *("jit", "grad", "value_and_grad", "vjp", "jvp", "linearize"),
+    *("jit", "grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose"),
     *("custom_jvp", "custom_vjp", "copy_to_host_async", "make_jaxpr", "pure_callback"),
 )
 
