@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lamina._aux import Pair
 from lamina._core import Tensor
 from lamina._functions import checked_argnums, need_function, places_of
 from lamina._tensor import to_tensor
-from lamina._transforms import _check_dtypes, _value_and_aux, jvp, vjp, vmap
+from lamina._transforms import _check_dtypes, jvp, vjp, vmap
 from lamina.tree import tree_flatten, tree_map, tree_unflatten
 
 
@@ -77,7 +78,7 @@ def jacfwd(
 
         function = functools.partial(fun, **kwargs) if kwargs else fun
         leaves, treedef, of_leaves = _arguments(function, args, argnums, "jacfwd", holomorphic)
-        paired = _value_and_aux(of_leaves) if has_aux else lambda *xs: (of_leaves(*xs), ())
+        paired = Pair(of_leaves if has_aux else lambda *xs: (of_leaves(*xs), ()))
 
         def along(*directions: Tensor) -> Any:
             _, derivative, aux = jvp(paired, leaves, directions, has_aux=True)
@@ -94,7 +95,7 @@ def jacfwd(
             return by_argument[0] if isinstance(argnums, int) else by_argument
 
         jacobian = tree_map(blocks, columns)
-        return (jacobian, aux) if has_aux else jacobian
+        return (jacobian, paired.aux(aux)) if has_aux else jacobian
 
     return wrapped
 

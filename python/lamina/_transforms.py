@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lamina import _core, _writes
+from lamina._aux import Pair
 from lamina._core import Tensor
 from lamina._functions import _name, checked_argnums, need_function, places_of
 from lamina._linear import PullBack, PushForward, Transposed, fitted_tangents
@@ -264,19 +265,6 @@ _REMEDY = {
 }
 
 
-def _value_and_aux(f: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
-    """`f`, checked to return a pair, as functions with has_aux do."""
-
-    @functools.wraps(f)
-    def pair(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        out = f(*args, **kwargs)
-        if not isinstance(out, tuple) or len(out) != 2:
-            raise TypeError(f"with has_aux, {_name(f)} must return (value, aux)")
-        return out
-
-    return pair
-
-
 _ONE_LEAF = tree_structure((0.0,))
 
 
@@ -289,7 +277,8 @@ def value_and_grad(
 ) -> Any:
     """A function giving (f's value, gradients by the arguments in `argnums`).
 
-    `fun` returns a scalar float, or (scalar, aux) with `has_aux`. Gradients have the structure of the arguments; one
+    `fun` returns a scalar float, or (scalar, aux) with `has_aux`, where aux is a container of arrays and of what holds
+    none (strings, settings). Gradients have the structure of the arguments; one
     for an int `argnums`, a tuple for a sequence. With `holomorphic`, arguments and value are complex, and the
     gradient is the complex derivative. With `allow_int`, an integer or boolean argument may be named: its gradient
     is None, as there is none.
@@ -304,6 +293,7 @@ def value_and_grad(
 
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        f = Pair(fun) if has_aux else fun
         if type(argnums) is int and 0 <= argnums < len(args):
             nums: tuple[int, ...] = (argnums,)
             chosen: tuple[Any, ...] = (args[argnums],)
@@ -319,7 +309,6 @@ def value_and_grad(
             at, _, rest = path[1:].partition("]")
             return _argument_path(fun, f"[0][{nums[int(at)]}]{rest}")
 
-        aux_tree: list[TreeDef] = []
         written: list[int] = []
         lent = _writes.lent([a for i, a in enumerate(args) if i not in nums] if len(args) > 1 else [], kwargs)
 
@@ -329,15 +318,13 @@ def value_and_grad(
             for n, value in zip(nums, values):
                 full[n] = value
             with lent:
-                out = (_value_and_aux(fun) if has_aux else fun)(*full, **kwargs)
+                out = f(*full, **kwargs)
                 others = lent.results()
             if not alone or _core.written(inputs[0]):
                 written[:] = _writes.written(fun, treedef, inputs, values, chosen_path)
             aux: list[Any] = []
             if has_aux:
-                out, rest = out
-                aux, structure = tree_flatten(rest)
-                aux_tree.append(structure)
+                out, aux = out
             if out is None:
                 raise TypeError(
                     f"{_name(fun)} returned None; grad needs a scalar loss (is a return missing?)"
@@ -367,7 +354,7 @@ def value_and_grad(
                 raise ValueError(f"{_name(fun)} writes to a Tensor that is given to it twice: give it a copy")
             _writes.give(fun, written, leaves, values, lambda i: chosen_path(tree_paths(chosen)[i]))
             lent.give(values[len(written) :])
-        value = (outputs[0], tree_unflatten(aux_tree[0], outputs[1:])) if has_aux else outputs[0]
+        value = (outputs[0], f.aux(outputs[1:])) if has_aux else outputs[0]
         return value, (result[0] if isinstance(argnums, int) else tuple(result))
 
     return wrapped
@@ -405,7 +392,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     need_function(fun, "vjp")
     leaves, treedef = _flatten_arguments(fun, primals, {})
-    flat = _Decided(_value_and_aux(fun) if has_aux else fun, treedef)
+    f = Pair(fun) if has_aux else fun
+    flat = _Decided(f, treedef)
     everything, pull, _ = _core.vjp(flat, leaves)
     out = tree_unflatten(flat.out_tree, flat.settled(primals, {}, everything))
     value, aux = out if has_aux else (out, None)
@@ -417,7 +405,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     primal_tree = tree_structure(primals)
     pull_back = PullBack(_name(fun), run, value_tree, [(x.shape, x.dtype) for x in value_leaves], primal_tree)
-    return (value, pull_back, aux) if has_aux else (value, pull_back)
+    return (value, pull_back, f.aux(aux)) if has_aux else (value, pull_back)
 
 
 def _tangents(
@@ -447,7 +435,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     """
     need_function(fun, "linearize")
     leaves, treedef = _flatten_arguments(fun, primals, {})
-    flat = _Decided(_value_and_aux(fun) if has_aux else fun, treedef)
+    f = Pair(fun) if has_aux else fun
+    flat = _Decided(f, treedef)
     outputs, _, push = _core.vjp(flat, leaves)
     outputs = flat.settled(primals, {}, outputs)
 
@@ -460,7 +449,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     push_forward = PushForward(
         _name(fun), run, tree_structure(primals), [(x.shape, x.dtype) for x in leaves], value_tree
     )
-    return (out[0], push_forward, out[1]) if has_aux else (out, push_forward)
+    return (out[0], push_forward, f.aux(out[1])) if has_aux else (out, push_forward)
 
 
 def jvp(
@@ -481,12 +470,13 @@ def jvp(
             )
     leaves, treedef = _flatten_arguments(fun, tuple(primals), {})
     given = _tangents(fun, tuple(primals), leaves, treedef, tuple(tangents))
-    flat = _Flat(_value_and_aux(fun) if has_aux else fun, treedef)
+    f = Pair(fun) if has_aux else fun
+    flat = _Flat(f, treedef)
     outputs, out_tangents = _core.jvp(flat, leaves, given)
     outputs = flat.settled(primals, {}, outputs)
     out = tree_unflatten(flat.out_tree, outputs)
     derivative = tree_unflatten(flat.out_tree, out_tangents[: len(outputs)])
-    return (out[0], derivative[0], out[1]) if has_aux else (out, derivative)
+    return (out[0], derivative[0], f.aux(out[1])) if has_aux else (out, derivative)
 
 
 def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:

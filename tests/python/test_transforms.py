@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 
 import lamina as lm
 import lamina.lax as lax
@@ -324,6 +325,62 @@ def test_shapes_are_asked_of_anything_that_has_them():
     assert lm.jit(lambda v: v + 1).lower(Spec()).out_info.shape == (3, 2)
 
 
+class _Setting:
+    def __init__(self, value):
+        self.value = value
+
+
+_AUX = {
+    "name": "adam",
+    "step": 3,
+    "rate": lnp.float32(2.0),
+    "setting": _Setting(1),
+    "shape": (None, "x"),
+    "f": len,
+}
+
+
+@pytest.mark.parametrize(
+    ("transform", "place"),
+    [
+        (lambda f: lm.grad(f, has_aux=True)(3.0), 1),
+        (lambda f: lm.value_and_grad(f, has_aux=True)(3.0)[0], 1),
+        (lambda f: lm.vjp(f, 3.0, has_aux=True), 2),
+        (lambda f: lm.jvp(f, (3.0,), (1.0,), has_aux=True), 2),
+        (lambda f: lm.linearize(f, 3.0, has_aux=True), 2),
+        (lambda f: lm.jacfwd(f, has_aux=True)(3.0), 1),
+        (lambda f: lm.jacrev(f, has_aux=True)(3.0), 1),
+        (lambda f: lm.hessian(f, has_aux=True)(3.0), 1),
+    ],
+)
+def test_aux_holds_arrays_and_what_is_none(transform, place):
+    aux = transform(lambda x: (x * x, {**_AUX, "double": 2 * x}))[place]
+    assert aux["double"].item() == 6.0 and aux["step"].item() == 3 and aux["rate"].item() == 2.0
+    assert all(aux[k] is _AUX[k] for k in ("name", "setting", "f")) and aux["shape"] == (None, "x")
+    slotted = type("Slotted", (), {"__slots__": ("held",)})()
+
+    def holding(x):
+        slotted.held = {"a": [x]}
+        return x, slotted
+
+    elements = np.empty(1, object)
+    for leaking in (
+        lambda x: (x, _Setting(x)),
+        holding,
+        lambda x: (x, lambda: x),
+        lambda x: (x, functools.partial(len, x)),
+        lambda x: (x, _Setting(x).__init__),
+        lambda x: (elements.__setitem__(0, x), (x, elements))[1],
+    ):
+        with pytest.raises(TypeError, match="which is not an array"):
+            transform(leaking)
+    # Inside of jit, and of itself.
+    f = lm.jit(lambda v: transform(lambda x: (x * v, {"v": v + 1, "name": "inner"}))[place]["v"])
+    assert f(1.0).item() == 2.0
+    twice = transform(lambda x: lm.grad(lambda y: (y**3, {"y": y, "n": "in"}), has_aux=True)(x))[place]
+    assert (twice["y"].item(), twice["n"]) == (3.0, "in")
+
+
 def test_objects_that_turn_into_arrays():
     class Wrapped:
         def __init__(self, value):
@@ -336,7 +393,10 @@ def test_objects_that_turn_into_arrays():
     assert lnp.sin(x).tolist() == lnp.sin(lnp.array([2.0, 4.0])).tolist()
     assert lnp.add(x, 1).tolist() == [3.0, 5.0] and lm.jit(lnp.sum)(x).item() == 6.0
     assert lm.grad(lambda v: (v * v).sum())(x).tolist() == [4.0, 8.0]
-    assert lnp.array([x, (x, x)[0]]).tolist() == [[2.0, 4.0], [2.0, 4.0]] and lnp.stack((x, x)).shape == (2, 2)
+    assert lnp.array([x, (x, x)[0]]).tolist() == [[2.0, 4.0], [2.0, 4.0]] and lnp.stack((x, x)).shape == (
+        2,
+        2,
+    )
     assert lnp.result_type(x) == "float32" and lnp.result_type(x, lnp.int8(1)) == "float32"
     with pytest.raises(TypeError, match="a Tensor, number or array is needed"):
         lnp.array([[object()], [1.0]])
