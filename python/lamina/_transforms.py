@@ -329,6 +329,11 @@ def value_and_grad(
                 raise TypeError(
                     f"{_name(fun)} returned None; grad needs a scalar loss (is a return missing?)"
                 )
+            if isinstance(out, (tuple, list, dict)):
+                raise TypeError(
+                    f"grad needs a scalar loss, but {_name(fun)} returned a {type(out).__name__}: return the loss "
+                    "alone, or a pair (loss, aux) with has_aux=True"
+                )
             loss = _result(out, fun)
             if loss.shape != () or loss.dtype.kind != loss_kind:
                 file, line, _ = _core.where_made(loss)
@@ -633,7 +638,7 @@ def vmap(
                 return _around(fun, args, kwargs, axes, passed, vmap, out_axes, axis_name, axis_size)
         leaves, treedef = _flatten_arguments(fun, args, kwargs)
         axes += [0] * (len(leaves) - len(axes))  # keyword arguments are batched along axis 0
-        sizes = set() if axis_size is None else {axis_size}
+        sizes = set() if axis_size is None else {operator.index(axis_size)}
 
         def path(i: int) -> str:
             return _argument_path(fun, tree_paths((args, kwargs))[i])

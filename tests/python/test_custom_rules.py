@@ -182,6 +182,66 @@ def test_rules_that_do_not_fit_say_so():
         lm.grad(h)(1.0)
 
 
+def _in_scan(f):
+    return lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=1)[0]
+
+
+@pytest.mark.parametrize(
+    "around", [lambda f: f, _in_scan, lm.jit, lambda f: lambda x: lm.vmap(f)(x[None])[0]]
+)
+def test_results_of_rules_are_like_the_function(around):
+    @lm.custom_jvp
+    def pushed(x):
+        return x
+
+    one = lnp.float32(1.0)
+    along = lambda: lm.jvp(around(pushed), (one,), (one,))  # noqa: E731
+    pushed.defjvp(lambda p, t: ((p[0], p[0]), (t[0], t[0])))
+    with pytest.raises(
+        TypeError, match="the jvp rule of pushed returns another structure than the function does"
+    ):
+        along()
+    pushed.defjvp(lambda p, t: (lnp.zeros(3), lnp.zeros(3)))
+    with pytest.raises(TypeError, match=r"the jvp rule of pushed returns float32\[3\] as result"):
+        along()
+    pushed.defjvp(lambda p, t: (p[0], lnp.zeros(3)))
+    with pytest.raises(TypeError, match=r"a tangent from the jvp rule of pushed has shape \(3,\)"):
+        along()
+    pushed.defjvp(lambda p, t: (p[0], 7 * t[0]))
+    assert along()[1].item() == 7.0
+
+    @lm.custom_vjp
+    def pulled(x):
+        return {"y": x}
+
+    back = lambda: lm.grad(lambda x: around(lambda v: pulled(v)["y"])(x))(one)  # noqa: E731
+    pulled.defvjp(lambda x: ({"y": x, "z": x}, None), lambda _, g: (g["y"],))
+    with pytest.raises(TypeError, match=r"the forward rule of pulled returns another structure .*'z'"):
+        back()
+    pulled.defvjp(lambda x: ({"y": lnp.zeros(3)}, None), lambda _, g: (g["y"].sum(),))
+    with pytest.raises(TypeError, match=r"the forward rule of pulled returns float32\[3\] as result\['y'\]"):
+        back()
+    pulled.defvjp(lambda x: ({"y": x}, None), lambda _, g: (7 * g["y"],))
+    assert back().item() == 7.0
+
+
+def test_a_cotangent_may_stand_for_all_leaves_of_an_argument():
+    @lm.custom_vjp
+    def f(params, x):
+        return params["a"] * params["b"][0] * x
+
+    f.defvjp(lambda params, x: (f(params, x), x), lambda x, g: (5 * g, g))
+    params = {"a": lnp.float32(2.0), "b": [lnp.float32(3.0)]}
+    got, by_x = lm.grad(f, (0, 1))(params, 4.0)
+    assert (got["a"].item(), got["b"][0].item(), by_x.item()) == (5.0, 5.0, 1.0)
+    f.defvjp(lambda params, x: (f(params, x), None), lambda _, g: ({"a": g, "b": 2 * g}, None))
+    got = lm.vmap(lm.grad(f), (None, 0))(params, lnp.ones(2))
+    assert got["b"][0].tolist() == [2.0, 2.0]
+    f.defvjp(lambda params, x: (f(params, x), None), lambda _, g: (lnp.zeros(2), None))
+    with pytest.raises(ValueError, match=r"cotangent of shape \(2,\)"):
+        lm.grad(f)(params, 4.0)
+
+
 def test_a_rule_cannot_see_captured_values_being_differentiated():
     def outer(w):
         f = lm.custom_vjp(lambda x: x * w)
@@ -369,63 +429,3 @@ def test_a_symbolic_zero_of_another_shape_is_refused():
     )
     with pytest.raises(ValueError, match=r"shape \(2,\); the argument has shape \(1,\)"):
         lm.grad(lambda x, y, z: f(x, y, z)[2].sum())(lnp.ones(1), lnp.ones(2), lnp.ones(3))
-
-
-def _in_scan(f):
-    return lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=1)[0]
-
-
-@pytest.mark.parametrize(
-    "around", [lambda f: f, _in_scan, lm.jit, lambda f: lambda x: lm.vmap(f)(x[None])[0]]
-)
-def test_results_of_rules_are_like_the_function(around):
-    @lm.custom_jvp
-    def pushed(x):
-        return x
-
-    one = lnp.float32(1.0)
-    along = lambda: lm.jvp(around(pushed), (one,), (one,))  # noqa: E731
-    pushed.defjvp(lambda p, t: ((p[0], p[0]), (t[0], t[0])))
-    with pytest.raises(
-        TypeError, match="the jvp rule of pushed returns another structure than the function does"
-    ):
-        along()
-    pushed.defjvp(lambda p, t: (lnp.zeros(3), lnp.zeros(3)))
-    with pytest.raises(TypeError, match=r"the jvp rule of pushed returns float32\[3\] as result"):
-        along()
-    pushed.defjvp(lambda p, t: (p[0], lnp.zeros(3)))
-    with pytest.raises(TypeError, match=r"a tangent from the jvp rule of pushed has shape \(3,\)"):
-        along()
-    pushed.defjvp(lambda p, t: (p[0], 7 * t[0]))
-    assert along()[1].item() == 7.0
-
-    @lm.custom_vjp
-    def pulled(x):
-        return {"y": x}
-
-    back = lambda: lm.grad(lambda x: around(lambda v: pulled(v)["y"])(x))(one)  # noqa: E731
-    pulled.defvjp(lambda x: ({"y": x, "z": x}, None), lambda _, g: (g["y"],))
-    with pytest.raises(TypeError, match=r"the forward rule of pulled returns another structure .*'z'"):
-        back()
-    pulled.defvjp(lambda x: ({"y": lnp.zeros(3)}, None), lambda _, g: (g["y"].sum(),))
-    with pytest.raises(TypeError, match=r"the forward rule of pulled returns float32\[3\] as result\['y'\]"):
-        back()
-    pulled.defvjp(lambda x: ({"y": x}, None), lambda _, g: (7 * g["y"],))
-    assert back().item() == 7.0
-
-
-def test_a_cotangent_may_stand_for_all_leaves_of_an_argument():
-    @lm.custom_vjp
-    def f(params, x):
-        return params["a"] * params["b"][0] * x
-
-    f.defvjp(lambda params, x: (f(params, x), x), lambda x, g: (5 * g, g))
-    params = {"a": lnp.float32(2.0), "b": [lnp.float32(3.0)]}
-    got, by_x = lm.grad(f, (0, 1))(params, 4.0)
-    assert (got["a"].item(), got["b"][0].item(), by_x.item()) == (5.0, 5.0, 1.0)
-    f.defvjp(lambda params, x: (f(params, x), None), lambda _, g: ({"a": g, "b": 2 * g}, None))
-    got = lm.vmap(lm.grad(f), (None, 0))(params, lnp.ones(2))
-    assert got["b"][0].tolist() == [2.0, 2.0]
-    f.defvjp(lambda params, x: (f(params, x), None), lambda _, g: (lnp.zeros(2), None))
-    with pytest.raises(ValueError, match=r"cotangent of shape \(2,\)"):
-        lm.grad(f)(params, 4.0)

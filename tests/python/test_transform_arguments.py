@@ -65,6 +65,24 @@ def test_argnums_as_numbers_of_numpy_and_lists():
     assert lm.hessian(f, np.int64(0))(2.0, 3.0).item() == 0.0
 
 
+@pytest.mark.parametrize("container", [lambda x: (x, x), lambda x: [x], lambda x: {"loss": x}])
+def test_a_loss_is_no_container(container):
+    kind = type(container(1.0)).__name__
+    for transform in (lm.grad, lm.value_and_grad):
+        with pytest.raises(TypeError, match=rf"returned a {kind}: .* pair \(loss, aux\) with has_aux=True"):
+            transform(container)(1.0)
+    with pytest.raises(TypeError, match=rf"returned a {kind}"):
+        lm.grad(lambda x: (container(x), x), has_aux=True)(1.0)
+
+
+def test_sizes_of_axes_are_integers():
+    assert lm.vmap(lambda: 1.0, axis_size=np.int64(2))().tolist() == [1.0, 1.0]
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        lm.vmap(lambda: 1.0, axis_size="two")()
+    with pytest.raises(ValueError, match="negative"):
+        lm.vmap(lambda: 1.0, axis_size=-1)()
+
+
 def test_jvp_takes_tuples_or_lists_of_one_structure():
     double = lambda x: 2 * x  # noqa: E731
     assert lm.jvp(double, [1.0], (3.0,))[1].item() == 6.0
