@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -121,6 +122,9 @@ class Trace:
         for equation in equations:
             self._read(equation, values)
         self.outvars = [values[i] for i in results[: len(results) - effects]]
+        self._asked = list(range(len(self.outvars)))  # which of the program's results these are
+        if not effects:
+            self.eqns = _needed(self.eqns, self.outvars)
         self.out_avals = [v.aval for v in self.outvars]
         if weak:
             self.out_avals = [a.update(weak_type=w) for a, w in zip(self.out_avals, weak)]
@@ -163,7 +167,15 @@ class Trace:
                 raise TypeError(f"the trace {what} {len(wanted)} arrays, not {len(given)}")
         token = [0] if self._effects else []
         out = self._program([to_tensor(x) for x in (*args, *token, *consts)])
-        return out[: len(self.outvars)]
+        return [out[i] for i in self._asked]
+
+    def only(self, asked: Sequence[bool]) -> Trace:
+        """The same with those of the results that are asked for, and what they need."""
+        out = copy.copy(self)
+        for name in ("_asked", "outvars", "out_avals"):
+            setattr(out, name, [x for x, a in zip(getattr(self, name), asked, strict=True) if a])
+        out.eqns = _needed(self.eqns, out.outvars)
+        return out
 
     def pretty_print(self, **options: Any) -> str:
         """The text; `options` change nothing."""
@@ -173,6 +185,32 @@ class Trace:
         return "\n".join(_Printer().trace(self, 0))
 
     __repr__ = __str__
+
+
+def _needed(equations: Sequence[Equation], results: Sequence[Any]) -> list[Equation]:
+    """The equations that the results need, with the results of branches and calls that anything needs."""
+    needed, out = {id(v) for v in results}, []
+    for e in reversed(equations):
+        asked = [id(v) in needed for v in e.outvars]
+        if not any(asked):
+            continue
+        kept = e if all(asked) else _asked_of(e, asked)
+        needed.update(map(id, kept.invars))
+        out.append(kept)
+    return out[::-1]
+
+
+def _asked_of(e: Equation, asked: list[bool]) -> Equation:
+    """An equation with those of its results that are asked for, where its parts can be without the others."""
+    name = "branches" if e.primitive.name == "cond" else "jaxpr"
+    parts = e.params.get(name)
+    if e.primitive.name == "scan":
+        asked = [True] * e.params["num_carry"] + asked[e.params["num_carry"] :]
+    elif e.primitive.name not in ("cond", "jit"):
+        return e
+    fewer = tuple(t.only(asked) for t in parts) if isinstance(parts, tuple) else parts.only(asked)
+    outvars = [v for v, a in zip(e.outvars, asked, strict=True) if a]
+    return Equation(e.primitive, e.invars, outvars, {**e.params, name: fewer}, e.where)
 
 
 def _aval(described: Any) -> Any:

@@ -116,6 +116,34 @@ def test_stages_give_their_trace_texts_and_donated_arguments():
     assert not a.donated and b.donated
 
 
+def test_branches_and_loops_hold_what_their_results_need():
+    """Of a derivative of a cond, not the value; of a scan, not what it stacks for nobody."""
+
+    def both(c):
+        return lnp.sin(c), lnp.cos(c)
+
+    def f(x):
+        chosen = lax.cond(x > 0, both, lambda c: (lnp.tan(c), lnp.exp(c)), x)[0]
+        called = lm.jit(lambda v: (lnp.tanh(v), lnp.log(v)))(x)[1]
+        total, _ = lax.scan(lambda c, _: (c + 1, lnp.sqrt(c)), x, None, length=3)
+        return chosen + called + total
+
+    t = lm.make_trace(f)(np.float32(1))
+    text = str(t)
+    assert all(f" {n} " in text for n in ("sin", "tan", "log"))
+    assert not any(f" {n} " in text for n in ("cos", "exp", "tanh", "sqrt"))
+    (chosen,) = (e for e in t.eqns if e.primitive.name == "cond")
+    assert [len(b.outvars) for b in chosen.params["branches"]] == [1, 1] == [len(chosen.outvars)] * 2
+    assert chosen.params["branches"][0](2.0)[0].item() == pytest.approx(np.tan(2.0))
+    np.testing.assert_allclose(t(1.0)[0].item(), f(1.0).item(), rtol=1e-6)
+    slope = lm.linearize(lm.checkpoint(lambda x: lax.cond(x > 0, lnp.sin, lambda v: v, x)), np.float32(4))[1]
+    text = str(lm.make_trace(slope)(np.float32(1)))
+    assert " cos " in text and " sin " not in text
+    # What has effects stays whole.
+    t = lm.make_trace(lambda x: lax.cond(x > 0, lambda: lm.debug.print("{}", x), lambda: None))(np.float32(1))
+    assert [e.primitive.name for e in t.eqns][-1] == "cond"
+
+
 def test_traces_of_no_operations():
     t = lm.make_trace(lambda x: (lax.broadcast(x, ()), 1.0))(X)
     assert str(t) == "{ lambda ; a:f32[3]. let  in (a, 1.0:f32[]) }"
