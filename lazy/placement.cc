@@ -132,6 +132,18 @@ void wait_for(std::span<const Value> values) {
   }
 }
 
+void fetch(std::span<const Value> values) {
+  force(values);
+  std::vector<jit::ArrayPtr> held;
+  std::vector<const jit::Array*> arrays;
+  for (const Value& v : values) arrays.push_back(held.emplace_back(array(v)).get());
+  if (only_host()) return;
+  while_waiting([&](jit::StepWatcher* watcher) {
+    check(jit::Array::fetch(arrays, watcher));
+    return 0;
+  });
+}
+
 const std::byte* host_bytes(const jit::Array& array) {
   if (&array.device().client() == &jit::host()) return check(array.host(nullptr));
   return while_waiting([&](jit::StepWatcher* watcher) { return check(array.host(watcher)); });

@@ -37,6 +37,9 @@ Lazy put_on(const Lazy& x, jit::Device& device);
 bool is_ready(const Value& value);
 // Computes the values and waits until they are there, watching for signals, without the host lock.
 void wait_for(std::span<const Value> values);
+// Computes the values and brings them to the host, which waits once for each device: `host_bytes` of them
+// waits for nothing any more.
+void fetch(std::span<const Value> values);
 // The bytes of an array, for as long as it lives. Waits for them, watching for signals, without the host
 // lock.
 const std::byte* host_bytes(const jit::Array& array);

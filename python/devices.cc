@@ -18,6 +18,12 @@ namespace {
 
 jit::Device& named(const std::string& name) { return *lazy::check(jit::find_device(name)); }
 
+std::vector<hlo::Value> values_of(const py::sequence& tensors) {
+  std::vector<hlo::Value> values;
+  for (const lazy::Lazy& l : from_sequence(tensors)) values.push_back(l.value);
+  return values;
+}
+
 }  // namespace
 
 void add_devices(py::module_& m) {
@@ -49,11 +55,16 @@ void add_devices(py::module_& m) {
       "wait_for",
       [](const py::sequence& tensors) {
         UserLocation location;
-        std::vector<hlo::Value> values;
-        for (const lazy::Lazy& l : from_sequence(tensors)) values.push_back(l.value);
-        lazy::wait_for(values);
+        lazy::wait_for(values_of(tensors));
       },
       "Computes the Tensors, and waits until they are there.");
+  m.def(
+      "fetch",
+      [](const py::sequence& tensors) {
+        UserLocation location;
+        lazy::fetch(values_of(tensors));
+      },
+      "Computes the Tensors and brings them to the host, with one wait.");
   m.def("device_memory", [](const std::string& name) {
     const jit::MemoryStats s = named(name).memory().stats();
     return py::make_tuple(s.live_bytes, s.peak_bytes);

@@ -1,5 +1,7 @@
 #include "jit/client/array.h"
 
+#include <algorithm>
+
 namespace lamina::jit {
 
 Array::~Array() {
@@ -28,15 +30,42 @@ absl::StatusOr<BufferRef> Array::on(Device& device) const {
 }
 
 absl::StatusOr<const std::byte*> Array::host(StepWatcher* watcher) const {
-  Client& at_home = jit::host();
-  if (&buffer_->memory().client() == &at_home) return at_home.view(*buffer_);
-  if (const BufferRef* known = copy_in(host_device().memory())) return at_home.view(**known);
-  absl::StatusOr<BufferRef> copy = host_device().memory().allocate(type_->bytes());
-  if (!copy.ok()) return copy.status();
-  const Client::Read all{buffer_.operator->(), 0, type_->bytes(),
-                         const_cast<std::byte*>(at_home.view(**copy))};  // nobody else has it yet
-  if (absl::Status s = buffer_->memory().client().read({&all, 1}, watcher); !s.ok()) return s;
-  return at_home.view(*remember(*std::move(copy)));
+  const Array* const self = this;
+  if (absl::Status s = fetch({&self, 1}, watcher); !s.ok()) return s;
+  return jit::host().view(**copy_on_host());
+}
+
+const BufferRef* Array::copy_on_host() const {
+  if (&buffer_->memory().client() == &jit::host()) return &buffer_;
+  return copy_in(host_device().memory());
+}
+
+absl::Status Array::fetch(std::span<const Array* const> arrays, StepWatcher* watcher) {
+  struct Wanted {
+    const Array* array;
+    BufferRef copy;
+  };
+  std::vector<Wanted> wanted;
+  for (const Array* a : arrays) {
+    const auto is_same = [&](const Wanted& w) { return w.array == a; };
+    if (a->copy_on_host() || std::any_of(wanted.begin(), wanted.end(), is_same)) continue;
+    absl::StatusOr<BufferRef> copy = host_device().memory().allocate(a->type()->bytes());
+    if (!copy.ok()) return copy.status();
+    wanted.push_back({a, *std::move(copy)});
+  }
+  while (!wanted.empty()) {
+    Device& device = wanted[0].array->device();
+    const auto others = std::stable_partition(wanted.begin(), wanted.end(),
+                                              [&](const Wanted& w) { return &w.array->device() == &device; });
+    std::vector<Client::Read> reads;
+    for (auto w = wanted.begin(); w != others; ++w)
+      reads.push_back({&*w->array->buffer(), 0, w->array->type()->bytes(),
+                       const_cast<std::byte*>(jit::host().view(*w->copy))});  // nobody else has it yet
+    if (absl::Status s = device.client().read(reads, watcher); !s.ok()) return s;
+    for (auto w = wanted.begin(); w != others; ++w) w->array->remember(std::move(w->copy));
+    wanted.erase(wanted.begin(), others);
+  }
+  return absl::OkStatus();
 }
 
 ArrayPtr array_of(const hlo::Value& value) {

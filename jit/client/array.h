@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,8 @@ class Array final : public hlo::Data {
   // The bytes where the host reads them, for as long as the array lives. Waits until they are written,
   // without the graph lock; the watcher, which may be null, may stop that.
   absl::StatusOr<const std::byte*> host(StepWatcher* watcher) const;
+  // Has `host` of these wait for nothing any more: waits once for each device.
+  static absl::Status fetch(std::span<const Array* const> arrays, StepWatcher* watcher);
 
  private:
   struct Copy {
@@ -35,6 +38,7 @@ class Array final : public hlo::Data {
     Copy* next;
   };
   const BufferRef* copy_in(const Memory& memory) const;
+  const BufferRef* copy_on_host() const;
   const BufferRef& remember(BufferRef copy) const;
 
   const hlo::Type* type_;

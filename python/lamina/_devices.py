@@ -132,8 +132,9 @@ def device_get(x: Any) -> Any:
 
     TypeError where a value is not known or has an open derivative.
     """
-    from lamina.tree import tree_map
+    from lamina.tree import tree_leaves, tree_map
 
+    _core.fetch([leaf for leaf in tree_leaves(x) if isinstance(leaf, Tensor) and _core.forceable(leaf)])
     return tree_map(lambda leaf: leaf if _core.is_number(leaf) else numpy(to_tensor(leaf)), x)
 
 

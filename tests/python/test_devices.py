@@ -191,6 +191,37 @@ def test_values_of_another_device_are_waited_for():
     assert float(x[3, 4]) == 1.0
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_random_programs_over_several_devices_give_the_cpus_bits(seed):
+    rng = np.random.default_rng(seed)
+    start = [rng.standard_normal((4, 4)).astype(np.float32) for _ in range(3)]
+    square = lm.jit(lambda x: x @ x / 4)
+    steps = [
+        lambda x, y: x + y,
+        lambda x, y: lnp.sin(x) * y,
+        lambda x, y: x @ y / 4,
+        lambda x, y: lnp.where(x > y, x, -y),
+        lambda x, y: square(x) - y.sum(axis=0),
+        lambda x, y: lm.grad(lambda z: lnp.sum(lnp.tanh(z) * y))(x),
+        lambda x, y: lm.vmap(lambda row: lnp.cumsum(row) * 0.5)(x) + y.T,
+    ]
+    chosen = [(rng.integers(len(steps)), rng.integers(100), rng.integers(100)) for _ in range(30)]
+    places = [str(rng.choice([*FAKE, "cpu:0"])) for _ in chosen]
+
+    def run(on_devices: bool) -> list[bytes]:
+        values = [lnp.asarray(v) for v in start]
+        for (step, i, j), place in zip(chosen, places, strict=True):
+            x, y = values[i % len(values)], values[j % len(values)]
+            if on_devices:
+                x, y = lm.device_put((x, y), place)
+            values.append(steps[step](x, y))
+            if on_devices:
+                assert values[-1].device == place
+        return [v.tobytes() for v in lm.device_get(values)]
+
+    assert run(True) == run(False)
+
+
 def test_numbers_keep_their_bits_on_the_way():
     tenth = lm.device_put(lnp.array(0.1), "fake:0")
     assert tenth.weak_type and (tenth * lnp.ones(1, dtype="float64")).item() == 0.1
