@@ -299,6 +299,31 @@ def test_any_number_of_states_gives_one_gradient(slots, steps):
     check_gradient(lambda v: f(v, n, checkpoint=slots), value(x))
 
 
+@pytest.mark.parametrize(
+    ("size", "steps"),
+    [(300, n) for n in (63, 64, 65, 66, 67, 1026)] + [(2, n) for n in (64, 300, 1024, 1025, 1026, 1500)],
+)
+def test_states_are_kept_until_there_are_too_many(size, steps):
+    # Of large states 64 at first, 1024 at most: what comes after is computed again.
+    def body(s, x):
+        return lnp.sin(1.3 * s) + x
+
+    def dynamic(x, n):
+        return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, body(s[1], x)), (0, x))[1].sum()
+
+    def known(x):
+        return lax.fori_loop(0, steps, lambda _, s: body(s, x), x).sum()
+
+    x = array(np.linspace(0.3, 0.8, size))
+    got = lm.jit(lm.value_and_grad(dynamic))(x, array(steps, np.int32))
+    want = lm.value_and_grad(known)(x)
+    np.testing.assert_array_equal(value(got[0]), value(want[0]))
+    np.testing.assert_allclose(value(got[1]), value(want[1]), rtol=1e-13)
+    if size == 2:
+        second = lm.jit(lm.hessian(dynamic))(x, array(steps, np.int32))
+        np.testing.assert_allclose(value(second), value(lm.hessian(known)(x)), rtol=1e-10, atol=1e-12)
+
+
 def test_memory_is_bounded_by_the_states_kept():
     def f(x, n, slots):
         step = lambda s: (s[0] + 1, s[1] * (1 - 1e-5) + 1e-6 * lnp.sin(s[1]))  # noqa: E731

@@ -1,9 +1,11 @@
 // Derivatives of loops whose number of steps is not known before they run.
 //
-// Reverse mode counts the steps, then goes back from the last one. It keeps the states of `kept` steps at a
-// time, and computes those between them again; where to keep them is the binomial schedule of Griewank and
-// Walther ("Algorithm 799: revolve", ACM TOMS 26, 2000), by which `kept` states and t forward sweeps reach
-// back over (kept + t)! / (kept! t!) steps: up to kept + 1 steps nothing is computed again.
+// Reverse mode runs the loop, keeping the states of the first kept + 1 steps, and goes back from the last
+// one. Where there are no more steps it undoes one after another. Else it keeps the states of `kept` steps at
+// a time, and computes those between them again; where to keep them is the binomial schedule of Griewank and
+// Walther
+// ("Algorithm 799: revolve", ACM TOMS 26, 2000), by which `kept` states and t forward sweeps reach back over
+// (kept + t)! / (kept! t!) steps. Memory for many states is taken, and cleared, once a few are full.
 //
 // Second derivatives need no derivative of that schedule. With J the Jacobian of the loop, reverse mode gives
 // J' ct, whose derivative along (dx, dct) is J' dct + (dJ dx)' ct: as second derivatives are symmetric, it is
@@ -24,6 +26,8 @@ constexpr std::array<std::string_view, 3> kDirections = {"forward", "reverse", "
 
 // States that fit this many bytes are kept, at least kMinKept and at most kMaxKept.
 constexpr int64_t kKeptBytes = int64_t{16} << 20, kMinKept = 16, kMaxKept = 1024;
+// So many are kept at first, where memory for all is more than is cleared in no time.
+constexpr int64_t kFirstKept = 64, kLittle = int64_t{1} << 20;
 
 size_t count(Marks marks) { return std::count(marks.begin(), marks.end(), true); }
 
@@ -106,44 +110,132 @@ class Reversal {
       if (changes_.back()) bytes += loop.body->parameters()[i].type()->bytes();
     }
     kept_ = loop.kept ? loop.kept : std::clamp(kKeptBytes / std::max<int64_t>(bytes, 1), kMinKept, kMaxKept);
+    first_kept_ = kept_ <= kLittle / std::max<int64_t>(bytes, 1) ? kept_ : std::min(kept_, kFirstKept);
   }
 
   // x: the carries; ct: cotangents of the marked results.
   Values record(Builder& b, Ops x, Ops ct) {
-    absl::StatusOr<Loop> counting = counted(loop_);
     absl::StatusOr<ComputationPtr> back = step_back(loop_, marked_);
-    if (!get_or_fail(b, counting) || !get_or_fail(b, back)) return Values(ct.size());
+    if (!get_or_fail(b, back)) return Values(ct.size());
     back_ = *std::move(back);
-    const Values run = record_loop(b, *counting, joined(x, {{number(b, 0)}}));
+    states_ = count(changes_);
+    const Kept begun =
+        keep_on(b, {{x.begin(), x.end()}, number(b, 0), no_rows(b, x, first_kept_)}, first_kept_);
     if (!b.ok()) return Values(ct.size());
-    const Values state = picked(x, changes_), fixed = picked(x, changes_, false);
-    states_ = state.size();
-    Values carries{run.back(), number(b, 0), b.zeros(array_type_or_die(DType::kS64, {{kept_ + 1}}))};
-    for (const Value& v : state) {
-      Dims dims{kept_ + 1};
-      dims.insert(dims.end(), v.dims().begin(), v.dims().end());
-      absl::StatusOr<const Type*> rows = array_type(v.dtype(), dims);
-      if (!get_or_fail(b, rows)) return Values(ct.size());
-      carries.push_back(put_row(b, b.zeros(*rows), v, number(b, 0)));
-    }
-    carries = joined(joined(carries, ct), fixed);
+    if (first_kept_ == kept_) return undo_all(b, counted_on(b, begun), ct);
+    // Operands of both branches: the loop's carries, the number of steps, rows, cotangents.
+    const Values all = joined(joined(begun.carries, {{begun.steps}}), joined(begun.rows, ct));
+    const size_t n = x.size();
+    const auto unpacked = [&](Ops p) {
+      const Ops carries = p.first(n), rows = p.subspan(n + 1, states_);
+      return Kept{{carries.begin(), carries.end()}, p[n], {rows.begin(), rows.end()}};
+    };
+    const auto branch = [&](const std::function<Values(Builder&, const Kept&, Ops)>& f) {
+      return record_region(
+          types_of(all), [&](Builder& in, Ops p) { return f(in, unpacked(p), p.subspan(n + 1 + states_)); });
+    };
+    const absl::StatusOr<ComputationPtr> ends = branch([&](Builder& in, const Kept& kept, Ops cts) {
+      return cotangents(undo(in, packed(in, kept, cts, top_row(in, kept))), cts.size());
+    });
+    const absl::StatusOr<ComputationPtr> goes_on = branch([&](Builder& in, const Kept& few, Ops cts) {
+      Kept more{few.carries, few.steps, no_rows(in, few.carries, kept_)};
+      for (size_t i = 0; i < states_; ++i)
+        more.rows[i] = put_rows(in, more.rows[i], few.rows[i], number(in, 0));
+      return undo_all(in, counted_on(in, keep_on(in, std::move(more), kept_)), cts);
+    });
+    if (!get_or_fail(b, ends) || !get_or_fail(b, goes_on)) return Values(ct.size());
+    const Values more = inline_computation(b, *loop_.cond, begun.carries);
     if (!b.ok()) return Values(ct.size());
-    // While steps are left: sweep forward to the last of them, then undo those whose state is there.
-    const Values out = scalar_loop(
-        b, carries, [](Builder& in, Ops p) { return in.compare(p[kLeft], number(in, 0), "GT"); },
-        [&](Builder& in, Ops p) { return undo(in, sweep(in, p)); });
-    const auto first = out.begin() + static_cast<int64_t>(kRows + states_);
-    return {first, first + static_cast<int64_t>(ct.size())};
+    return b.conditional(b.convert(more[0], DType::kS32), {{*ends, *goes_on}}, all);
   }
 
  private:
-  // Carries: steps left, the top row, the step of the state in every row; rows; cotangents; fixed carries.
+  // Carries of the way back: steps left, the top row, the step of the state in every row; rows; cotangents;
+  // fixed carries.
   static constexpr size_t kLeft = 0, kTop = 1, kSteps = 2, kRows = 3;
 
-  static Value put_row(Builder& b, const Value& rows, const Value& x, const Value& at) {
+  // The loop's carries after so many steps. Row i has the state before step i, as far as there are rows.
+  struct Kept {
+    Values carries;
+    Value steps;
+    Values rows;
+  };
+
+  Values no_rows(Builder& b, Ops carries, int64_t kept) const {
+    Values out;
+    for (const Value& v : picked(carries, changes_)) {
+      const absl::StatusOr<const Type*> rows = array_type(v.dtype(), prepend(kept + 1, v.dims()));
+      out.push_back(get_or_fail(b, rows) ? b.zeros(*rows) : Value());
+    }
+    return out;
+  }
+
+  // Goes on while there is a row for the state.
+  Kept keep_on(Builder& b, const Kept& from, int64_t kept) const {
+    const size_t n = changes_.size();
+    const Values out = scalar_loop(
+        b, joined(joined(from.carries, {{from.steps}}), from.rows),
+        [&](Builder& in, Ops p) {
+          const Values go = inline_computation(in, *loop_.cond, p.first(n));
+          return in.ok() ? in.and_(in.compare(p[n], number(in, kept), "LE"), go[0]) : Value();
+        },
+        [&](Builder& in, Ops p) {
+          Values next = inline_computation(in, *loop_.body, p.first(n));
+          if (!in.ok()) return Values(p.size());
+          next.push_back(in.add(p[n], number(in, 1)));
+          const Values state = picked(p.first(n), changes_);
+          for (size_t i = 0; i < states_; ++i) next.push_back(put_row(in, p[n + 1 + i], state[i], p[n]));
+          return next;
+        });
+    const auto rows = out.begin() + static_cast<int64_t>(n) + 1;
+    return {{out.begin(), rows - 1}, out[n], {rows, out.end()}};
+  }
+  // To the end, keeping no more.
+  Kept counted_on(Builder& b, Kept from) const {
+    const absl::StatusOr<Loop> counting = counted(loop_);
+    if (!b.ok() || !get_or_fail(b, counting)) return from;
+    Values out = record_loop(b, *counting, joined(from.carries, {{from.steps}}));
+    if (!b.ok()) return from;
+    from.steps = std::move(out.back());
+    out.pop_back();
+    from.carries = std::move(out);
+    return from;
+  }
+
+  Value top_row(Builder& b, const Kept& kept) const {
+    return b.maximum(b.subtract(kept.steps, number(b, 1)), number(b, 0));
+  }
+  Values packed(Builder& b, const Kept& kept, Ops ct, const Value& top) const {
+    if (!b.ok()) return Values(kRows + changes_.size() + ct.size());
+    const int64_t rows = kept.rows.empty() ? kept_ + 1 : kept.rows[0].dims()[0];
+    const Values head{kept.steps, top, b.iota(DType::kS64, {{rows}}, 0)};
+    return joined(joined(joined(head, kept.rows), ct), picked(kept.carries, changes_, false));
+  }
+  Values cotangents(const Values& carries, size_t n) const {
+    const auto first = carries.begin() + static_cast<int64_t>(kRows + states_);
+    return {first, first + static_cast<int64_t>(n)};
+  }
+
+  // From the last step to the first.
+  Values undo_all(Builder& b, const Kept& kept, Ops ct) const {
+    // Where steps came after the last row, all but the first state is taken up again by the schedule.
+    const Value top =
+        b.select(b.compare(kept.steps, number(b, kept_ + 1), "LE"), top_row(b, kept), number(b, 0));
+    // While steps are left: sweep forward to the last of them, then undo those whose state is there.
+    const Values out = scalar_loop(
+        b, packed(b, kept, ct, top),
+        [](Builder& in, Ops p) { return in.compare(p[kLeft], number(in, 0), "GT"); },
+        [&](Builder& in, Ops p) { return undo(in, sweep(in, p)); });
+    return cotangents(out, ct.size());
+  }
+
+  static Value put_rows(Builder& b, const Value& rows, const Value& some, const Value& at) {
     Values starts(rows.rank(), number(b, 0));
     starts[0] = at;
-    return b.dynamic_update_slice(rows, b.reshape(x, prepend(1, x.dims())), starts);
+    return b.dynamic_update_slice(rows, some, starts);
+  }
+  static Value put_row(Builder& b, const Value& rows, const Value& x, const Value& at) {
+    return put_rows(b, rows, b.reshape(x, prepend(1, x.dims())), at);
   }
   Values top_state(Builder& b, Ops p) const {
     Values out;
@@ -226,7 +318,7 @@ class Reversal {
   const Loop& loop_;
   const Mask& marked_;
   Mask changes_;
-  int64_t kept_;
+  int64_t kept_, first_kept_;
   size_t states_ = 0;
   ComputationPtr back_;
 };
