@@ -3,20 +3,24 @@
 
 if(LAMINA_LLVM)
   file(GLOB llvm_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/jit/codegen/*.cc)
-  list(FILTER llvm_sources EXCLUDE REGEX "/client.cc$")  # the side that loads it
+  list(FILTER llvm_sources EXCLUDE REGEX "/(client|api).cc$")  # the side that loads it, and the interface
   if(llvm_sources)
     find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
     # Nothing is resolved from the loading program, so what both sides use is compiled into both.
-    set(kernel_sources hlo/scalar/primitives.cc hlo/scalar/schedule.cc jit/kernel/kernel.cc jit/kernel/parse.cc
-      jit/kernel/schedule.cc jit/kernel/verify.cc)
+    set(kernel_sources hlo/scalar/primitives.cc hlo/scalar/schedule.cc jit/kernel/grid.cc jit/kernel/kernel.cc
+      jit/kernel/parse.cc jit/kernel/schedule.cc jit/kernel/verify.cc)
     list(TRANSFORM kernel_sources PREPEND ${CMAKE_SOURCE_DIR}/)
-    add_library(lamina_llvm MODULE ${llvm_sources} ${kernel_sources})
-    target_link_libraries(lamina_llvm PRIVATE lamina_flags)
-    target_include_directories(lamina_llvm SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
-    target_compile_definitions(lamina_llvm PRIVATE ${LLVM_DEFINITIONS})
+    # What makes code, which tests link as well.
+    add_library(lamina_codegen OBJECT ${llvm_sources})
+    target_link_libraries(lamina_codegen PUBLIC lamina_flags)
+    target_include_directories(lamina_codegen SYSTEM PUBLIC ${LLVM_INCLUDE_DIRS})
+    target_compile_definitions(lamina_codegen PUBLIC ${LLVM_DEFINITIONS})
+    target_compile_options(lamina_codegen PRIVATE -fno-rtti -ffunction-sections -fdata-sections)
+    llvm_map_components_to_libnames(llvm_libs orcjit nativecodegen nvptxcodegen nvptxdesc nvptxinfo)
+    target_link_libraries(lamina_codegen PUBLIC ${llvm_libs} absl::status absl::statusor absl::strings)
+    add_library(lamina_llvm MODULE ${CMAKE_SOURCE_DIR}/jit/codegen/api.cc ${kernel_sources})
+    target_link_libraries(lamina_llvm PRIVATE lamina_codegen)
     target_compile_options(lamina_llvm PRIVATE -fno-rtti -ffunction-sections -fdata-sections)
-    llvm_map_components_to_libnames(llvm_libs orcjit nativecodegen)
-    target_link_libraries(lamina_llvm PRIVATE ${llvm_libs} absl::status absl::statusor absl::strings)
     target_link_options(lamina_llvm PRIVATE -Wl,--build-id=sha1 -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-s
       -Wl,--no-undefined)
   endif()

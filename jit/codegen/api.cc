@@ -7,9 +7,12 @@
 #include <optional>
 #include <string>
 
+#include "jit/codegen/nvptx.h"
 #include "jit/codegen/orc.h"
+#include "jit/kernel/grid.h"
 #include "jit/kernel/schedule.h"
 
+using lamina::jit::GridSchedule;
 using lamina::jit::LoopKernel;
 using lamina::jit::Schedule;
 using lamina::jit::codegen::Code;
@@ -28,12 +31,16 @@ struct LaminaText {
 namespace {
 
 // A source that was read, or words in place of it.
+template <class ScheduleType>
 struct Read {
   LoopKernel kernel;
-  Schedule schedule;
+  ScheduleType schedule;
 };
 
-std::optional<Read> read(const LaminaSource& source, char* error, size_t error_size) {
+template <class ScheduleType>
+std::optional<Read<ScheduleType>> read(const LaminaSource& source,
+                                       absl::StatusOr<ScheduleType> (*parse)(std::string_view), char* error,
+                                       size_t error_size) {
   const auto refuse = [&](const absl::Status& status) {
     if (error_size > 0)
       std::snprintf(error, error_size, "%.*s", static_cast<int>(status.message().size()),
@@ -42,11 +49,10 @@ std::optional<Read> read(const LaminaSource& source, char* error, size_t error_s
   };
   absl::StatusOr<LoopKernel> kernel = lamina::jit::parse_kernel({source.kernel, source.kernel_size});
   if (!kernel.ok()) return refuse(kernel.status());
-  const absl::StatusOr<Schedule> schedule =
-      lamina::jit::parse_schedule({source.schedule, source.schedule_size});
+  const absl::StatusOr<ScheduleType> schedule = parse({source.schedule, source.schedule_size});
   if (!schedule.ok()) return refuse(schedule.status());
   drop_unused(*kernel);
-  return Read{*std::move(kernel), *schedule};
+  return Read<ScheduleType>{*std::move(kernel), *schedule};
 }
 
 void set_error(llvm::Error error, char* buffer, size_t size) {
@@ -77,7 +83,7 @@ LaminaCode* take_code(llvm::Expected<std::unique_ptr<Code>> code, char* error, s
 
 LaminaCode* compile(LaminaEngine* engine, const LaminaSource* source, int keep_object, char* error,
                     size_t error_size) {
-  const std::optional<Read> from = read(*source, error, error_size);
+  const auto from = read(*source, lamina::jit::parse_schedule, error, error_size);
   if (!from) return nullptr;
   return take_code(engine->engine->compile(from->kernel, from->schedule, keep_object != 0), error,
                    error_size);
@@ -100,16 +106,26 @@ void code_release(LaminaEngine* engine, LaminaCode* code) {
   delete code;
 }
 
-LaminaText* make_text(LaminaEngine* engine, const LaminaSource* source, int kind, char* error,
-                      size_t error_size) {
-  const std::optional<Read> from = read(*source, error, error_size);
-  if (!from) return nullptr;
-  auto text = engine->engine->text(from->kernel, from->schedule, kind);
+LaminaText* take_text(llvm::Expected<std::string> text, char* error, size_t error_size) {
   if (!text) {
     set_error(text.takeError(), error, error_size);
     return nullptr;
   }
   return new LaminaText{std::move(*text)};
+}
+
+LaminaText* make_text(LaminaEngine* engine, const LaminaSource* source, int kind, char* error,
+                      size_t error_size) {
+  const auto from = read(*source, lamina::jit::parse_schedule, error, error_size);
+  if (!from) return nullptr;
+  return take_text(engine->engine->text(from->kernel, from->schedule, kind), error, error_size);
+}
+
+LaminaText* make_ptx_text(const char* chip, const LaminaSource* source, char* error, size_t error_size) {
+  const auto from = read(*source, lamina::jit::parse_grid_schedule, error, error_size);
+  if (!from) return nullptr;
+  return take_text(lamina::jit::codegen::make_ptx(from->kernel, from->schedule, chip ? chip : ""), error,
+                   error_size);
 }
 
 const char* text_data(const LaminaText* text, size_t* size) {
@@ -130,6 +146,7 @@ constexpr LaminaLlvmApi kApi = {
     code_info,
     code_release,
     make_text,
+    make_ptx_text,
     text_data,
     text_free,
 };

@@ -16,9 +16,9 @@
 extern "C" {
 #endif
 
-#define LAMINA_LLVM_API_VERSION 5u
+#define LAMINA_LLVM_API_VERSION 6u
 
-/* What to compile: texts of jit/kernel/kernel.h and jit/kernel/schedule.h. */
+/* What to compile: texts of jit/kernel/kernel.h and jit/kernel/schedule.h; for PTX, of jit/kernel/grid.h. */
 typedef struct LaminaSource {
   const char* kernel;
   size_t kernel_size;
@@ -71,6 +71,8 @@ typedef struct LaminaLlvmApi {
   void (*code_release)(LaminaEngine* engine, LaminaCode* code);
   LaminaText* (*text)(LaminaEngine* engine, const LaminaSource* source, int kind, char* error,
                       size_t error_size);
+  /* PTX for a chip such as "sm_90" (NULL: the least); needs no engine. */
+  LaminaText* (*ptx)(const char* chip, const LaminaSource* source, char* error, size_t error_size);
   const char* (*text_data)(const LaminaText* text, size_t* size);
   void (*text_free)(LaminaText* text);
 } LaminaLlvmApi;

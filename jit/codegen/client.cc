@@ -18,6 +18,7 @@
 #include "jit/client/build_id.h"
 #include "jit/client/library_path.h"
 #include "jit/codegen/api.h"
+#include "jit/codegen/ptx.h"
 
 namespace lamina::jit {
 namespace {
@@ -233,6 +234,25 @@ struct Produced {
   }
 };
 
+// The text that the library makes, or what it wrote to `error`.
+absl::StatusOr<std::string> take_text(const LaminaLlvmApi& api, const std::function<LaminaText*()>& make,
+                                      const char* error) {
+  std::string result;
+  bool ok = false;
+  absl::Status status = CompileThread::get().run([&] {
+    LaminaText* text = make();
+    if (!text) return;
+    size_t size = 0;
+    const char* data = api.text_data(text, &size);
+    result.assign(data, size);
+    api.text_free(text);
+    ok = true;
+  });
+  if (!status.ok()) return status;
+  if (!ok) return absl::InternalError(error);
+  return result;
+}
+
 CompileStats stats_of(const LaminaCodeInfo& info, double total_ms) {
   return {info.code_bytes, info.vector_lanes, info.emit_ms, info.codegen_ms, info.link_ms, total_ms};
 }
@@ -284,21 +304,29 @@ absl::StatusOr<std::string> CodeGenerator::text(const std::string& kernel, const
                                                 int kind) const {
   const std::string how = to_string(schedule);
   const LaminaSource source = source_of(kernel, how);
-  std::string result;
   char error[1024] = "";
-  bool ok = false;
-  absl::Status status = CompileThread::get().run([&] {
-    LaminaText* text = state_->api->text(state_->engine, &source, kind, error, sizeof(error));
-    if (!text) return;
-    size_t size = 0;
-    const char* data = state_->api->text_data(text, &size);
-    result.assign(data, size);
-    state_->api->text_free(text);
-    ok = true;
-  });
-  if (!status.ok()) return status;
-  if (!ok) return absl::InternalError(error);
-  return result;
+  return take_text(
+      *state_->api, [&] { return state_->api->text(state_->engine, &source, kind, error, sizeof(error)); },
+      error);
+}
+
+absl::StatusOr<PtxGenerator> PtxGenerator::create(const std::string& library_path) {
+  if (absl::Status status = check_room(kLibraryRoom); !status.ok()) return status;
+  CodeGeneratorOptions options;
+  options.library_path = library_path;
+  auto library = open_library(path_of(options));
+  if (!library.ok()) return library.status();
+  return PtxGenerator(library->api, library->build_id);
+}
+
+absl::StatusOr<std::string> PtxGenerator::ptx(const std::string& kernel, const GridSchedule& schedule,
+                                              const std::string& chip) const {
+  if (absl::Status status = check_room(kCompileRoom + kernel.size() * kTextRoom); !status.ok()) return status;
+  const std::string how = to_string(schedule);
+  const LaminaSource source = source_of(kernel, how);
+  char error[1024] = "";
+  return take_text(
+      *api_, [&] { return api_->ptx(chip.c_str(), &source, error, sizeof(error)); }, error);
 }
 
 absl::StatusOr<std::string> CodeGenerator::ir(const std::string& kernel, const Schedule& schedule) const {

@@ -35,6 +35,16 @@ llvm::Function* FunctionBuilder::make_function(const char* name, Type* result,
 void FunctionBuilder::enter(llvm::Function* function, Value* buffers, Value* args) {
   buffers_table_ = buffers;
   args_table_ = args;
+  begin(function);
+}
+
+void FunctionBuilder::enter(llvm::Function* function, Values buffers, Values args) {
+  buffers_ = std::move(buffers);
+  args_ = std::move(args);
+  begin(function);
+}
+
+void FunctionBuilder::begin(llvm::Function* function) {
   b_.SetInsertPoint(BasicBlock::Create(context(), "entry", function));
   BasicBlock* start = block("start");
   entry_end_ = b_.CreateBr(start);
@@ -109,6 +119,10 @@ Value* FunctionBuilder::arg(uint32_t slot) {
 
 // The lowest bytes come first: on every machine this is made for.
 Value* FunctionBuilder::number(uint32_t slot, hlo::DType type) {
+  if (!args_table_) {
+    Value* bits = b_.CreateTrunc(args_[slot], b_.getIntNTy(static_cast<unsigned>(hlo::byte_size(type)) * 8));
+    return b_.CreateBitCast(bits, prims_.type(type, 1));
+  }
   Value* place = b_.CreateConstGEP1_64(b_.getInt64Ty(), args_table_, slot);
   llvm::LoadInst* load = b_.CreateLoad(prims_.type(type, 1), place);
   load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context(), {}));

@@ -40,6 +40,8 @@ class FunctionBuilder {
   // From here on code is that of `function`, after what is done once at its entry. `buffers` and `args` are
   // the tables of pointers and of integers that the kernel was given.
   void enter(llvm::Function* function, llvm::Value* buffers, llvm::Value* args);
+  // The same of a function that was given each buffer and each argument (as s64) by itself.
+  void enter(llvm::Function* function, Values buffers, Values args);
   // Where the entry ends: what stands there is done once and known everywhere.
   llvm::IRBuilder<> at_entry() { return llvm::IRBuilder<>(entry_end_); }
 
@@ -56,9 +58,9 @@ class FunctionBuilder {
             const std::function<void(llvm::Value* index)>& body);
   void if_then(llvm::Value* condition, const std::function<void()>& then);
 
-  // Arguments and buffers of the kernel, loaded once at entry.
+  // Arguments and buffers of the kernel; from tables they are loaded once, at entry.
   llvm::Value* arg(uint32_t slot);
-  // An argument that is a number of a float type, loaded where the builder stands.
+  // An argument that is a number of a float type; from the table it is loaded where the builder stands.
   llvm::Value* number(uint32_t slot, hlo::DType type);
   llvm::Value* buffer(uint32_t index);
 
@@ -67,6 +69,8 @@ class FunctionBuilder {
   Values increment(const Values& indices, unsigned first);
 
  private:
+  void begin(llvm::Function* function);
+
   llvm::Module& module_;
   Attributes attributes_;
   llvm::IRBuilder<> b_;

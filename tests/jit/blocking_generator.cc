@@ -31,6 +31,7 @@ const LaminaLlvmApi api = {
     .code_info = [](const LaminaCode*, LaminaCodeInfo*) {},
     .code_release = [](LaminaEngine*, LaminaCode*) {},
     .text = [](LaminaEngine*, const LaminaSource*, int, char*, size_t) -> LaminaText* { return nullptr; },
+    .ptx = [](const char*, const LaminaSource*, char*, size_t) -> LaminaText* { return nullptr; },
     .text_data = [](const LaminaText*, size_t*) { return ""; },
     .text_free = [](LaminaText*) {},
 };

@@ -1,0 +1,98 @@
+// Lanes of a grid's threads: a thread makes the code for one element after another, and moves 16 bytes at a
+// time.
+//
+// Contract: code is made for single elements (n = 1) only, since a thread has scalar registers. What a thread
+// makes of one row is a `Part`: vectors of elements side by side. All its loads that nothing guards are made
+// before any of their values is used, its stores after all elements are made. Elements past the end of the
+// row are made like the last one, and not stored.
+#ifndef LAMINA_JIT_CODEGEN_GRID_LANES_H_
+#define LAMINA_JIT_CODEGEN_GRID_LANES_H_
+
+#include <functional>
+#include <vector>
+
+#include "jit/codegen/lanes.h"
+#include "jit/codegen/variance.h"
+
+namespace lamina::jit::codegen {
+
+// Of memory of the device, and of memory that the threads of a block share.
+inline constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;
+
+class GridLanes : public LaneOps {
+ public:
+  GridLanes(const LoopKernel& kernel, FunctionBuilder& f);
+  // The function has been entered; `stop` is the address of the word that ends it, null for none.
+  void enter(llvm::Value* stop) { stop_ = stop; }
+
+  void address(Row& row, uint32_t access) override;
+  llvm::Value* load(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate,
+                    unsigned n) override;
+  llvm::Value* load_at(uint32_t buffer, llvm::Value* position, llvm::Value* predicate, unsigned n) override;
+  void store_at(uint32_t buffer, llvm::Value* position, llvm::Value* value, llvm::Value* predicate) override;
+  void copy(uint32_t to, uint32_t from, llvm::Value* count) override;
+  void store(Row& row, uint32_t access, llvm::Value* value, llvm::Value* index, unsigned n) override;
+  llvm::Value* index(llvm::Value* along, unsigned n) override;
+  llvm::Value* any(llvm::Value* mask) override;
+  llvm::Value* rarely(llvm::Value* chosen, const Operand& usual, const std::vector<uint32_t>& read,
+                      const std::vector<Operand>& values, const RareCode& code) override;
+  void poll(llvm::Value* due) override;
+
+  // The elements of a row that one thread makes.
+  struct Part {
+    unsigned lanes;      // of a vector
+    Values starts;       // of each vector: the index of its first element, a multiple of `lanes`; ascending
+    llvm::Value* end;    // of the row, which is not empty
+    bool whole = false;  // no element lies past the end
+  };
+  // Calls body(index, number) for each element, in order. `stores` are those that the body makes.
+  using Body = std::function<void(llvm::Value* index, unsigned number)>;
+  void part(Row& row, const Part& part, const std::vector<Store>& stores, const Body& body);
+
+  // A load of a value that is 0 where `predicate` (null: everywhere) is false.
+  llvm::Value* load_one(llvm::Type* type, llvm::Value* address, llvm::Value* predicate, bool constant);
+
+ private:
+  // How an access stands in a row.
+  struct Place {
+    llvm::Value* pointer = nullptr;  // address at index 0 of D; null: not asked for
+    llvm::Value* stride = nullptr;   // null for unit stride
+  };
+  struct Places : RowMemory {
+    std::vector<Place> of;  // by access
+  };
+  // A part that is being made: what was loaded of each access, and what waits to be stored; by element.
+  struct Making {
+    const Row* row;
+    const Part* part;
+    unsigned number = 0;
+    std::vector<Values> loaded, stored;  // by access; in memory's types
+  };
+
+  Place& place(Row& row, uint32_t access);
+  DType type_of(uint32_t access) const { return kernel_.buffers[kernel_.accesses[access].buffer].type; }
+  bool varies(const Row& row, uint32_t access) const { return variance_.access(access, row.dim); }
+  bool is_constant(uint32_t buffer) const { return one_store_ && !kernel_.buffers[buffer].written; }
+  bool in_vectors(Row& row, uint32_t access) { return varies(row, access) && !place(row, access).stride; }
+  llvm::Value* element_address(Row& row, uint32_t access, llvm::Value* index);
+  llvm::Value* element_index(const Part& part, unsigned number);
+  llvm::Value* clamped(const Part& part, llvm::Value* index);
+  // Whether the vectors of these accesses can be moved at once.
+  llvm::Value* is_fast(Row& row, const Part& part, const std::vector<uint32_t>& accesses);
+  Values load_vector(Row& row, uint32_t access, llvm::Value* index, unsigned lanes);
+  void store_vector(Row& row, uint32_t access, llvm::Value* index, const Values& values);
+  void fetch(Row& row, const Part& part, const std::vector<uint32_t>& accesses, llvm::Value* fast);
+  void write(Row& row, const Part& part, uint32_t access, llvm::Value* fast);
+
+  const LoopKernel& kernel_;
+  llvm::IRBuilder<>& b_;
+  PrimEmitter& prim_;
+  Variance variance_;
+  const bool one_store_;  // what is read and not written does not change until it was used
+  llvm::Value* stop_ = nullptr;
+  Making* making_ = nullptr;
+};
+
+}  // namespace lamina::jit::codegen
+
+#endif  // LAMINA_JIT_CODEGEN_GRID_LANES_H_

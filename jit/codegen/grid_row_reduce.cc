@@ -1,0 +1,250 @@
+// Reductions along rows: half a warp of threads to a row, or to a chunk of it.
+//
+// A segment is L elements, one for each lane of the tree; thread t holds the lanes from t * P on, P = L / 16,
+// in registers: 16 bytes of the widest type. It walks the segments in order. Lanes fold between threads by
+// shuffles, and at last inside the first one. Threads without a row make the last row's elements and keep
+// nothing, since shuffles need them.
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include <bit>
+#include <optional>
+
+#include "jit/codegen/grid_reduce.h"
+
+namespace lamina::jit::codegen {
+
+using llvm::BasicBlock;
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+// The lower half of a warp and the upper one shuffle among themselves: what `shfl` calls a segment of 16.
+constexpr uint32_t kAllThreads = ~uint32_t{0}, kHalfWarpSegments = 0x101f;
+
+class RowReduction {
+ public:
+  explicit RowReduction(GridParts& parts)
+      : c_(parts),
+        kernel_(parts.kernel),
+        f_(parts.f),
+        b_(f_.builder()),
+        lanes_(tree_lanes(kernel_)),
+        per_thread_(static_cast<unsigned>(row_lanes(kernel_))),
+        m_(kernel_.reduction.inputs.size()) {}
+
+  enum class From { kBody, kPartials };
+  enum class To { kPartials, kResults };
+  void entry(std::string_view name, From from, To to);
+
+ private:
+  using Elements = std::vector<Values>;  // by element: each reduced value
+  DType type(size_t v) const { return reduced_type(c_, v); }
+  Elements elements(const Values& starts, Value* end, bool whole);
+  Values partial_element(Value* number);
+  Values walk(Value* start, Value* end);
+  Values segment(Value* base, Value* start, Value* end, const Values& lanes);
+  Values whole_segments(Value* begin, Value* end, const Values& lanes);
+  Value* from_thread(Value* value, DType t, int64_t distance);
+  Values fold(Values lanes, Value* count);
+  Values lane(const Values& lanes, unsigned k) const { return lane_of(c_, lanes, k); }
+
+  GridParts& c_;
+  const LoopKernel& kernel_;
+  FunctionBuilder& f_;
+  llvm::IRBuilder<>& b_;
+  const int64_t lanes_;        // L
+  const unsigned per_thread_;  // P
+  const size_t m_;
+  // Of the entry that is made:
+  GridParts::Extra extra_;
+  Value* first_lane_ = nullptr;      // of this thread
+  Value* first_record_ = nullptr;    // of the row, where results of chunks are reduced
+  std::optional<RowElements> body_;  // else
+};
+
+// ---- elements
+
+Values RowReduction::partial_element(Value* number) {
+  Values element;
+  for (size_t v = 0; v < m_; ++v) {
+    Value* at = partial_address(c_, extra_.from, b_.CreateAdd(first_record_, number), v);
+    Value* raw = c_.lanes.load_one(f_.prims().memory_type(type(v), 1), at, nullptr, false);
+    element.push_back(f_.prims().from_memory(raw, type(v), 1));
+  }
+  return element;
+}
+
+// Elements of the row from each of `starts` on, as many as a thread has lanes; those past `end` hold
+// anything.
+RowReduction::Elements RowReduction::elements(const Values& starts, Value* end, bool whole) {
+  if (body_) return body_->at(per_thread_, starts, end, whole);
+  Elements made;
+  Value* last = b_.CreateSub(end, f_.i64(1));
+  for (Value* start : starts)
+    for (unsigned k = 0; k < per_thread_; ++k) {
+      Value* number = b_.CreateAdd(start, f_.i64(k));
+      if (!whole) number = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, number, last);
+      made.push_back(partial_element(number));
+    }
+  return made;
+}
+
+// ---- the tree
+
+// One segment, of which lanes may be missing; the first one starts the lanes.
+Values RowReduction::segment(Value* base, Value* start, Value* end, const Values& lanes) {
+  Value* mine = b_.CreateAdd(base, first_lane_);
+  const Elements e = elements({mine}, end, false);
+  Value* first = b_.CreateICmpEQ(base, start);
+  Values next;
+  for (unsigned k = 0; k < per_thread_; ++k) {
+    const Values a = lane(lanes, k);
+    const Values r = c_.sections.combine(a, e[k], 1);
+    Value* on = b_.CreateICmpSLT(b_.CreateAdd(mine, f_.i64(k)), end);
+    for (size_t v = 0; v < m_; ++v)
+      next.push_back(b_.CreateSelect(first, e[k][v], b_.CreateSelect(on, r[v], a[v])));
+  }
+  return next;
+}
+
+// Segments in which every lane has an element and held one before.
+Values RowReduction::whole_segments(Value* begin, Value* end, const Values& lanes) {
+  const int64_t vectors = c_.schedule.vectors;
+  return f_.loop(begin, end, f_.i64(vectors * lanes_), lanes, [&](Value* x, const Values& entering) {
+    Values starts;
+    for (int64_t j = 0; j < vectors; ++j)
+      starts.push_back(b_.CreateAdd(b_.CreateAdd(x, f_.i64(j * lanes_)), first_lane_));
+    const Elements e = elements(starts, end, true);
+    Values next = entering;
+    for (size_t i = 0; i < e.size(); ++i) {
+      const auto k = static_cast<unsigned>(i % per_thread_);
+      const Values r = c_.sections.combine(lane(next, k), e[i], 1);
+      for (size_t v = 0; v < m_; ++v) next[k * m_ + v] = r[v];
+    }
+    return next;
+  });
+}
+
+// The lanes of this thread after the elements [start, end).
+Values RowReduction::walk(Value* start, Value* end) {
+  const Values none = no_lanes(c_, per_thread_);
+  BasicBlock *before = b_.GetInsertBlock(), *head = f_.block("segment"), *done = f_.block("walked");
+  b_.CreateCondBr(b_.CreateICmpSLT(start, end), head, done);
+  b_.SetInsertPoint(head);
+  llvm::PHINode* base = b_.CreatePHI(b_.getInt64Ty(), 2);
+  base->addIncoming(start, before);
+  Values lanes;
+  for (Value* v : none) {
+    llvm::PHINode* phi = b_.CreatePHI(v->getType(), 2);
+    phi->addIncoming(v, before);
+    lanes.push_back(phi);
+  }
+  Values next = segment(base, start, end, lanes);
+  Value* from = b_.CreateAdd(base, f_.i64(lanes_));
+  Value* whole = b_.CreateAnd(b_.CreateSub(end, from), f_.i64(-lanes_ * c_.schedule.vectors));
+  next = whole_segments(from, b_.CreateAdd(from, whole), next);
+  Value* after = b_.CreateAdd(from, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole, f_.i64(0)));
+  BasicBlock* latch = b_.GetInsertBlock();
+  base->addIncoming(after, latch);
+  for (size_t i = 0; i < lanes.size(); ++i) llvm::cast<llvm::PHINode>(lanes[i])->addIncoming(next[i], latch);
+  b_.CreateCondBr(b_.CreateICmpSLT(after, end), head, done);
+  b_.SetInsertPoint(done);
+  return f_.meet({{before, none}, {latch, next}});
+}
+
+// The value of the thread `distance` further on in the row.
+Value* RowReduction::from_thread(Value* value, DType t, int64_t distance) {
+  const auto move = [&](Value* word) {
+    return b_.CreateIntrinsic(b_.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_down_i32,
+                              {b_.getInt32(kAllThreads), word, b_.getInt32(static_cast<uint32_t>(distance)),
+                               b_.getInt32(kHalfWarpSegments)});
+  };
+  const unsigned bits = value->getType()->getPrimitiveSizeInBits();
+  Value* whole = b_.CreateBitCast(value, b_.getIntNTy(bits));
+  if (bits <= 32) {
+    Value* moved = move(b_.CreateZExt(whole, b_.getInt32Ty()));
+    return b_.CreateBitCast(b_.CreateTrunc(moved, whole->getType()), f_.prims().type(t, 1));
+  }
+  Value* low = b_.CreateZExt(move(b_.CreateTrunc(whole, b_.getInt32Ty())), b_.getInt64Ty());
+  Value* high =
+      b_.CreateZExt(move(b_.CreateTrunc(b_.CreateLShr(whole, 32), b_.getInt32Ty())), b_.getInt64Ty());
+  return b_.CreateBitCast(b_.CreateOr(low, b_.CreateShl(high, 32)), f_.prims().type(t, 1));
+}
+
+// Of `count` elements: the first thread's first lane is what they give.
+Values RowReduction::fold(Values lanes, Value* count) {
+  const auto step = [&](unsigned k, const Values& e, int64_t stride) {
+    const Values a = lane(lanes, k);
+    const Values r = c_.sections.combine(a, e, 1);
+    Value* there = b_.CreateICmpSLT(b_.CreateAdd(first_lane_, f_.i64(k + stride)), count);
+    for (size_t v = 0; v < m_; ++v) lanes[k * m_ + v] = b_.CreateSelect(there, r[v], a[v]);
+  };
+  for (int64_t stride = lanes_ / 2; stride >= per_thread_; stride /= 2)
+    for (unsigned k = 0; k < per_thread_; ++k) {
+      Values e;
+      for (size_t v = 0; v < m_; ++v)
+        e.push_back(from_thread(lanes[k * m_ + v], type(v), stride / per_thread_));
+      step(k, e, stride);
+    }
+  for (unsigned stride = per_thread_ / 2; stride > 0; stride /= 2)
+    for (unsigned k = 0; k < stride; ++k) step(k, lane(lanes, k + stride), stride);
+  return lane(lanes, 0);
+}
+
+// ---- entries
+
+void RowReduction::entry(std::string_view name, From from, To to) {
+  extra_ = c_.enter(name, has_partials(c_.schedule));
+  Value* all = b_.CreateAdd(b_.CreateMul(c_.rows.block(), f_.i64(kGridThreads)), c_.rows.thread());
+  Value* in_row = b_.CreateAnd(all, f_.i64(kRowThreads - 1));
+  Value* task = b_.CreateLShr(all, std::countr_zero(static_cast<uint64_t>(kRowThreads)));
+  first_lane_ = b_.CreateMul(in_row, f_.i64(per_thread_));
+  Value* total = reduced_total(c_);
+  Value* length = from == From::kBody ? total : extra_.count;
+  Value* chunks = to == To::kPartials ? chunks_of(c_, length) : f_.i64(1);
+  Value* tasks = b_.CreateMul(c_.rows.product(0, kernel_.parallel_rank), chunks);
+  Value* mine = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, task, b_.CreateSub(tasks, f_.i64(1)));
+  const GridChunk chunk =
+      to == To::kPartials ? chunk_of(c_, mine, chunks, length) : GridChunk{mine, f_.i64(0), length};
+  const Values parallel = c_.rows.decompose(chunk.row, 0, kernel_.parallel_rank);
+  body_.reset();
+  if (from == From::kBody)
+    body_.emplace(c_, parallel);
+  else
+    first_record_ = b_.CreateMul(chunk.row, length);
+  const Values result = fold(walk(chunk.start, chunk.end), b_.CreateSub(chunk.end, chunk.start));
+  Value* keeps = b_.CreateAnd(b_.CreateICmpEQ(in_row, f_.i64(0)), b_.CreateICmpSLT(task, tasks));
+  f_.if_then(keeps, [&] {
+    if (to == To::kResults)
+      finish_one(c_, parallel, total, result);
+    else
+      store_partial(c_, extra_.to, task, result);
+  });
+  c_.leave();
+}
+
+}  // namespace
+
+llvm::Error emit_grid_rows(GridParts& parts) {
+  if (parts.schedule.lanes != row_lanes(parts.kernel))
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   "the schedule's lanes are not those of the tree");
+  RowReduction reduction(parts);
+  using From = RowReduction::From;
+  using To = RowReduction::To;
+  if (parts.schedule.form == GridForm::kHalfWarp) {
+    reduction.entry(kGridEntry, From::kBody, To::kResults);
+    return llvm::Error::success();
+  }
+  if (parts.schedule.form == GridForm::kChunks)
+    reduction.entry(kGridChunks, From::kBody, To::kPartials);
+  else if (llvm::Error error = emit_grid_block_chunks(parts))
+    return error;
+  reduction.entry(kGridPartials, From::kPartials, To::kPartials);
+  reduction.entry(kGridFinish, From::kPartials, To::kResults);
+  return llvm::Error::success();
+}
+
+}  // namespace lamina::jit::codegen

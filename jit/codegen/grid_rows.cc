@@ -1,0 +1,80 @@
+#include "jit/codegen/grid_rows.h"
+
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include <bit>
+
+namespace lamina::jit::codegen {
+
+using llvm::BasicBlock;
+using llvm::Value;
+
+Value* GridRows::special(unsigned id) {
+  return b_.CreateZExt(b_.CreateIntrinsic(b_.getInt32Ty(), id, {}), b_.getInt64Ty());
+}
+
+Value* GridRows::block() { return special(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x); }
+Value* GridRows::thread() { return special(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x); }
+Value* GridRows::barrier() { return b_.CreateIntrinsic(b_.getVoidTy(), llvm::Intrinsic::nvvm_barrier0, {}); }
+
+Value* GridRows::parts(Value* a, int64_t b) {
+  return b_.CreateLShr(b_.CreateAdd(a, f_.i64(b - 1)), std::countr_zero(static_cast<uint64_t>(b)));
+}
+
+// The device divides 64 bits in a long sequence of code.
+Value* GridRows::quotient(Value* a, Value* b) {
+  BasicBlock *narrow = f_.block("narrow"), *wide = f_.block("wide"), *both = f_.block("divided");
+  b_.CreateCondBr(b_.CreateICmpEQ(b_.CreateLShr(b_.CreateOr(a, b), 32), f_.i64(0)), narrow, wide);
+  b_.SetInsertPoint(narrow);
+  Value* q = b_.CreateUDiv(b_.CreateTrunc(a, b_.getInt32Ty()), b_.CreateTrunc(b, b_.getInt32Ty()));
+  q = b_.CreateZExt(q, b_.getInt64Ty());
+  b_.CreateBr(both);
+  b_.SetInsertPoint(wide);
+  Value* long_q = b_.CreateUDiv(a, b);
+  b_.CreateBr(both);
+  b_.SetInsertPoint(both);
+  return f_.meet({{narrow, {q}}, {wide, {long_q}}})[0];
+}
+
+Value* GridRows::product(unsigned first, unsigned count) {
+  Value* n = f_.i64(1);
+  for (unsigned d = 0; d < count; ++d) n = b_.CreateMul(n, f_.arg(first + d));
+  return n;
+}
+
+Values GridRows::decompose(Value* linear, unsigned first, unsigned count) {
+  Values result(count);
+  for (unsigned d = count; d-- > 1;) {
+    Value* q = quotient(linear, f_.arg(first + d));
+    result[d] = b_.CreateSub(linear, b_.CreateMul(q, f_.arg(first + d)));
+    linear = q;
+  }
+  if (count > 0) result[0] = linear;
+  return result;
+}
+
+GridRows::Mine GridRows::elements(const GridSchedule& schedule) {
+  const unsigned outer = kernel_.parallel_rank - 1;
+  const int64_t width = schedule.vectors > 1 ? kWarp : 1;
+  const int64_t stretch = width * schedule.lanes, tile = stretch * schedule.vectors;
+  Value* inner = f_.arg(outer);
+  Value* all = b_.CreateAdd(b_.CreateMul(block(), f_.i64(kGridThreads)), thread());
+  Value* in_tile = b_.CreateAnd(all, f_.i64(width - 1));
+  Value* number = b_.CreateLShr(all, std::countr_zero(static_cast<uint64_t>(width)));
+  Mine mine{f_.i64(0), nullptr, {schedule.lanes, {}, inner}};
+  if (outer > 0) {
+    Value* tiles = parts(inner, tile);
+    mine.row = quotient(number, tiles);
+    number = b_.CreateSub(number, b_.CreateMul(mine.row, tiles));
+  }
+  Value* start =
+      b_.CreateAdd(b_.CreateMul(number, f_.i64(tile)), b_.CreateMul(in_tile, f_.i64(schedule.lanes)));
+  for (uint32_t j = 0; j < schedule.vectors; ++j)
+    mine.part.starts.push_back(b_.CreateAdd(start, f_.i64(j * stretch)));
+  mine.any = b_.CreateICmpSLT(start, inner);
+  if (outer > 0) mine.any = b_.CreateAnd(mine.any, b_.CreateICmpSLT(mine.row, product(0, outer)));
+  return mine;
+}
+
+}  // namespace lamina::jit::codegen

@@ -1,0 +1,81 @@
+#include "jit/codegen/nvptx.h"
+
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/MC/MCSubtargetInfo.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+
+#include "jit/codegen/grid_schedule.h"
+#include "jit/codegen/ir_gate.h"
+
+extern "C" void LLVMInitializeNVPTXTargetInfo();
+extern "C" void LLVMInitializeNVPTXTarget();
+extern "C" void LLVMInitializeNVPTXTargetMC();
+extern "C" void LLVMInitializeNVPTXAsmPrinter();
+
+namespace lamina::jit::codegen {
+namespace {
+
+constexpr char kTriple[] = "nvptx64-nvidia-cuda", kLeastChip[] = "sm_75", kIsa[] = "+ptx78";
+
+llvm::Error failure(const llvm::Twine& message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+}  // namespace
+
+// Chips are asked for by names that users write: what LLVM does not know it would only warn of.
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> grid_machine(llvm::StringRef chip) {
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+  if (chip.empty()) chip = kLeastChip;
+  std::string message;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(kTriple, message);
+  if (!target) return failure("no code generator for " + llvm::Twine(kTriple) + ": " + message);
+  const std::unique_ptr<llvm::MCSubtargetInfo> known(target->createMCSubtargetInfo(kTriple, "", ""));
+  if (!known->isCPUStringValid(chip)) return failure("the code generator knows no chip " + chip);
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
+      kTriple, chip, kIsa, options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+  if (!machine) return failure("no code generator for chip " + chip);
+  return machine;
+}
+
+llvm::Expected<std::unique_ptr<llvm::Module>> emit_grid_module(const LoopKernel& kernel,
+                                                               const GridSchedule& schedule,
+                                                               const llvm::TargetMachine& machine,
+                                                               llvm::LLVMContext& context) {
+  auto module = std::make_unique<llvm::Module>("lamina", context);
+  module->setTargetTriple(machine.getTargetTriple().str());
+  module->setDataLayout(machine.createDataLayout());
+  if (llvm::Error error =
+          emit_grid_kernel(kernel, schedule, *module,
+                           {{"target-cpu", machine.getTargetCPU().str()}, {"target-features", kIsa}}))
+    return error;
+  return module;
+}
+
+llvm::Expected<std::string> make_ptx(const LoopKernel& kernel, const GridSchedule& schedule,
+                                     llvm::StringRef chip) {
+  auto machine = grid_machine(chip);
+  if (!machine) return machine.takeError();
+  llvm::LLVMContext context;
+  auto module = emit_grid_module(kernel, schedule, **machine, context);
+  if (!module) return module.takeError();
+  if (llvm::Error error = pass_gate(**module)) return error;
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
+    return failure("the target writes no text");
+  passes.run(**module);
+  return std::string(bytes.data(), bytes.size());
+}
+
+}  // namespace lamina::jit::codegen

@@ -1,0 +1,43 @@
+// PTX of kernels, as the rest of the library sees it.
+//
+// Contract: as CodeGenerator (jit/codegen/client.h), whose thread it uses, but needs nothing of the host's
+// processor. Entries, their parameters and what to launch: jit/kernel/grid.h. A generator may be used from
+// any thread.
+#ifndef LAMINA_JIT_CODEGEN_PTX_H_
+#define LAMINA_JIT_CODEGEN_PTX_H_
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <string>
+#include <utility>
+
+#include "jit/kernel/grid.h"
+
+struct LaminaLlvmApi;  // jit/codegen/api.h
+
+namespace lamina::jit {
+
+class PtxGenerator {
+ public:
+  // Opens liblamina_llvm; `library_path` as in CodeGeneratorOptions.
+  static absl::StatusOr<PtxGenerator> create(const std::string& library_path = "");
+
+  // The name of the library's contents, on which saved code depends besides kernel, schedule and chip.
+  const std::string& build() const { return build_; }
+
+  // PTX of ISA 7.8 for a chip such as "sm_90", which is of use for every later chip. InternalError with the
+  // reason where the kernel is no text of one, the chip is not known, or the schedule is none for the kernel
+  // (what `grid_takes` refuses is best asked before).
+  absl::StatusOr<std::string> ptx(const std::string& kernel, const GridSchedule& schedule,
+                                  const std::string& chip) const;
+
+ private:
+  PtxGenerator(const LaminaLlvmApi* api, std::string build) : api_(api), build_(std::move(build)) {}
+  const LaminaLlvmApi* api_;  // never unloaded
+  std::string build_;
+};
+
+}  // namespace lamina::jit
+
+#endif  // LAMINA_JIT_CODEGEN_PTX_H_

@@ -1,0 +1,268 @@
+#include "jit/kernel/grid.h"
+
+#include <absl/strings/str_cat.h>
+#include <absl/strings/string_view.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace lamina::jit {
+namespace {
+
+constexpr int64_t kVectorBytes = 16;
+// Code is made anew for each element of a thread: no more instructions than this.
+constexpr size_t kMostInstrs = 768;
+// And no more registers for what is loaded and stored at a time: with more of them values go to memory.
+constexpr int64_t kMostRegisters = 64;
+// Loads that a thread keeps under way, of elements and of a row's.
+constexpr uint32_t kMostVectors = 4, kMostRowVectors = 8;
+// So few rows or chunks of at least so many elements leave most of a device idle with half a warp for each.
+constexpr int64_t kFewTasks = 8192, kLongTask = 2048;
+// Of a block, for elements on their way to the tree.
+constexpr int64_t kStageBytes = 32 << 10;
+constexpr int64_t kMostBlocks = int64_t{1} << 31;
+
+struct FormName {
+  GridForm form;
+  std::string_view name;
+};
+constexpr FormName kForms[] = {{GridForm::kElements, "elements"},
+                               {GridForm::kHalfWarp, "half_warp"},
+                               {GridForm::kChunks, "chunks"},
+                               {GridForm::kBlocks, "blocks"},
+                               {GridForm::kColumns, "columns"}};
+
+absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t product(std::span<const int64_t> extents) {
+  int64_t n = 1;
+  for (int64_t e : extents) n *= e;
+  return n;
+}
+
+struct Extents {
+  Extents(const LoopKernel& k, std::span<const int64_t> args)
+      : rows(product(args.first(std::max(k.parallel_rank - 1, 0)))),
+        inner(k.parallel_rank > 0 ? args[k.parallel_rank - 1] : 1),
+        reduced(product(args.subspan(k.parallel_rank, k.reduce_rank))) {}
+  int64_t rows, inner;  // output elements: rows x inner
+  int64_t reduced;
+};
+
+// The widest element that lies side by side along `dim`; 0 if none does.
+int64_t widest_along(const LoopKernel& kernel, int dim) {
+  int64_t widest = 0;
+  const auto see = [&](const Access& a) {
+    for (const AccessTerm& t : a.terms)
+      if (t.dim == dim && t.unit == 1)
+        widest = std::max(widest, hlo::byte_size(kernel.buffers[a.buffer].type));
+  };
+  for (const KernelInstr& i : kernel.body)
+    if (i.op == KernelOp::kLoad) see(kernel.accesses[i.imm]);
+  if (!kernel.has_reduction)
+    for (const Store& s : kernel.stores) see(kernel.accesses[s.access]);
+  return widest;
+}
+
+// That an element takes while it is on its way from and to memory.
+int64_t element_registers(const LoopKernel& kernel) {
+  constexpr int64_t kRegisterBytes = 4;
+  int64_t registers = 0;
+  const auto see = [&](DType t) { registers += ceil_div(hlo::byte_size(t), kRegisterBytes); };
+  for (const KernelInstr& i : kernel.body)
+    if (i.op == KernelOp::kLoad) see(i.type);
+  for (DType t : kernel.reduction.combine.inputs) see(t);
+  if (!kernel.has_reduction)
+    for (const Store& s : kernel.stores) see(kernel.buffers[kernel.accesses[s.access].buffer].type);
+  return std::max<int64_t>(registers, 1);
+}
+
+GridSchedule elements(const LoopKernel& kernel, const Extents& extents) {
+  GridSchedule s;
+  const int64_t widest = kernel.parallel_rank > 0 ? widest_along(kernel, kernel.parallel_rank - 1) : 0;
+  // Elements that step differently wait for each other in one thread.
+  if (!kernel.repeats.empty() || widest == 0) return s;
+  const size_t size = std::max<size_t>(kernel.body.size(), 1);
+  const int64_t registers = element_registers(kernel);
+  const auto fits = [&](uint32_t count) {
+    return count * size <= kMostInstrs && count * registers <= kMostRegisters;
+  };
+  s.lanes = static_cast<uint32_t>(kVectorBytes / widest);
+  while (s.lanes > 1 && (!fits(s.lanes) || s.lanes > extents.inner)) s.lanes /= 2;
+  while (s.vectors < kMostVectors && fits(s.vectors * 2 * s.lanes) &&
+         s.vectors * 2 * s.lanes * kWarp <= extents.inner)
+    s.vectors *= 2;
+  return s;
+}
+
+// As ReduceForm: whichever walks memory in its order.
+bool favours_columns(const LoopKernel& kernel, const Extents& extents) {
+  if (kernel.parallel_rank == 0 || extents.reduced > kReduceChunk || !kernel.repeats.empty()) return false;
+  const int last = kernel.parallel_rank + kernel.reduce_rank - 1;
+  int along = 0, across = 0;
+  for (const KernelInstr& i : kernel.body) {
+    if (i.op != KernelOp::kLoad) continue;
+    for (const AccessTerm& t : kernel.accesses[i.imm].terms) {
+      along += t.unit == 1 && t.dim == last;
+      across += t.unit == 1 && t.dim == kernel.parallel_rank - 1;
+    }
+  }
+  return across > along;
+}
+
+uint32_t vectors_of_row(const LoopKernel& kernel, const Extents& extents, int64_t lanes) {
+  if (!kernel.repeats.empty() || kernel.reduce_rank != 1) return 1;
+  const size_t size = std::max<size_t>(kernel.body.size() + kernel.reduction.combine.code.size(), 1);
+  uint32_t vectors = 1;
+  while (vectors < kMostRowVectors && vectors * 2 * lanes * size <= kMostInstrs &&
+         vectors * 2 * lanes * element_registers(kernel) <= kMostRegisters &&
+         (vectors * 2 + 1) * tree_lanes(kernel) <= extents.reduced)
+    vectors *= 2;
+  return vectors;
+}
+
+absl::Status no_schedule(const GridSchedule& schedule, absl::string_view why) {
+  std::string line = to_string(schedule);
+  line.pop_back();
+  return absl::InvalidArgumentError(absl::StrCat("\"", line, "\" is no schedule here: ", why));
+}
+
+// Of elements that a block's threads load before they enter the tree.
+int64_t stage_bytes(const LoopKernel& kernel, uint32_t vectors) {
+  int64_t size = 0;
+  for (uint32_t v = 0; v < kernel.reduction.inputs.size(); ++v)
+    size += hlo::byte_size(kernel.reduction.combine.inputs[v]);
+  return kGridThreads * row_lanes(kernel) * vectors * size;
+}
+
+}  // namespace
+
+int64_t tree_lanes(const LoopKernel& kernel) {
+  int64_t widest = 1;
+  for (DType t : kernel.reduction.combine.inputs) widest = std::max(widest, hlo::byte_size(t));
+  return kReduceLaneBytes / widest;
+}
+
+std::string to_string(const GridSchedule& schedule) {
+  std::string_view name;
+  for (const FormName& f : kForms)
+    if (f.form == schedule.form) name = f.name;
+  return absl::StrCat("schedule grid form=", view(name), " lanes=", schedule.lanes,
+                      " vectors=", schedule.vectors, " rows=", schedule.rows, "\n");
+}
+
+absl::StatusOr<GridSchedule> parse_grid_schedule(std::string_view text) {
+  for (const FormName& f : kForms)
+    for (uint32_t lanes = 1; lanes <= 16; lanes *= 2)
+      for (uint32_t vectors = 1; vectors <= 8; vectors *= 2)
+        for (uint32_t rows = 1; rows <= kGridThreads; rows *= 2)
+          if (const GridSchedule s{f.form, lanes, vectors, rows}; to_string(s) == text) return s;
+  return absl::InvalidArgumentError(absl::StrCat("no schedule: ", view(text)));
+}
+
+absl::Status grid_takes(const LoopKernel& kernel) {
+  if (changes_arrays(kernel))
+    return absl::UnimplementedError(
+        "the grid has no schedule for a kernel that changes arrays at computed positions");
+  const size_t parameters = kernel.buffers.size() + kernel.num_args + 4;
+  if (parameters * sizeof(int64_t) > kMostGridParameters)
+    return absl::UnimplementedError(absl::StrCat("a kernel of ", kernel.buffers.size(), " buffers and ",
+                                                 kernel.num_args,
+                                                 " arguments has more parameters than a grid takes"));
+  if (kernel.has_reduction && holds_question(kernel))
+    return absl::UnimplementedError("the grid has no schedule for a reduction over loops of unknown length");
+  return absl::OkStatus();
+}
+
+GridSchedule favoured_grid(const LoopKernel& kernel, std::span<const int64_t> args) {
+  const Extents extents(kernel, args);
+  if (!kernel.has_reduction) return elements(kernel, extents);
+  GridSchedule s;
+  if (favours_columns(kernel, extents)) {
+    s.form = GridForm::kColumns;
+    const auto tree = static_cast<uint32_t>(tree_lanes(kernel));
+    s.rows = tree;
+    while (s.rows > 1 && s.rows / 2 >= extents.reduced) s.rows /= 2;
+    const int64_t widest = std::max<int64_t>(widest_along(kernel, kernel.parallel_rank - 1), 1);
+    s.lanes = static_cast<uint32_t>(std::max<int64_t>(kVectorBytes / std::max<int64_t>(widest, 4), 1));
+    while (s.lanes > 1 && s.lanes > extents.inner) s.lanes /= 2;
+    return s;
+  }
+  s.form = extents.reduced > kReduceChunk ? GridForm::kChunks : GridForm::kHalfWarp;
+  s.lanes = static_cast<uint32_t>(row_lanes(kernel));
+  s.vectors = vectors_of_row(kernel, extents, s.lanes);
+  const int64_t tasks = extents.rows * extents.inner * ceil_div(extents.reduced, kReduceChunk);
+  if (tasks >= kFewTasks || extents.reduced < kLongTask || stage_bytes(kernel, 1) > kStageBytes) return s;
+  s.form = GridForm::kBlocks;
+  s.vectors = std::min(s.vectors, kMostVectors);
+  while (s.vectors > 1 && stage_bytes(kernel, s.vectors) > kStageBytes) s.vectors /= 2;
+  return s;
+}
+
+absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule& schedule,
+                                   std::span<const int64_t> args) {
+  if (absl::Status status = grid_takes(kernel); !status.ok()) return status;
+  if (args.size() != kernel.num_args) return no_schedule(schedule, "there are too few or too many arguments");
+  if (kernel.has_reduction == (schedule.form == GridForm::kElements))
+    return no_schedule(schedule, "it is one for a kernel that reduces, or the reverse");
+  const Extents extents(kernel, args);
+  GridPlan plan;
+  const int64_t outputs = extents.rows * extents.inner;
+  if (outputs == 0) return plan;
+  const auto launch = [&](std::string_view entry, int64_t blocks) -> GridLaunch& {
+    return plan.launches.emplace_back(GridLaunch{entry, blocks, 0, 0, 0});
+  };
+  constexpr int64_t kRowsOfBlock = kGridThreads / kRowThreads;
+  switch (schedule.form) {
+    case GridForm::kElements: {
+      const int64_t width = schedule.vectors > 1 ? kWarp : 1;
+      const int64_t parts = extents.rows * ceil_div(extents.inner, width * schedule.lanes * schedule.vectors);
+      launch(kGridEntry, ceil_div(parts, kGridThreads / width));
+      break;
+    }
+    case GridForm::kHalfWarp:
+      if (extents.reduced > kReduceChunk) return no_schedule(schedule, "a row has more than one chunk");
+      launch(kGridEntry, ceil_div(outputs, kRowsOfBlock));
+      break;
+    case GridForm::kChunks:
+    case GridForm::kBlocks: {
+      // Two halves of the scratch, one read and one written in turn.
+      const int64_t record = kPartialBytes * static_cast<int64_t>(kernel.reduction.inputs.size());
+      int64_t chunks = std::max<int64_t>(ceil_div(extents.reduced, kReduceChunk), 1);
+      const int64_t half = outputs * chunks * record;
+      launch(kGridChunks, schedule.form == GridForm::kBlocks ? outputs * chunks
+                                                             : ceil_div(outputs * chunks, kRowsOfBlock));
+      int64_t at = 0;
+      while (chunks > kReduceChunk) {
+        const int64_t fewer = ceil_div(chunks, kReduceChunk);
+        GridLaunch& l = launch(kGridPartials, ceil_div(outputs * fewer, kRowsOfBlock));
+        l.from = at;
+        l.to = at = half - at;
+        l.count = chunks;
+        chunks = fewer;
+      }
+      GridLaunch& last = launch(kGridFinish, ceil_div(outputs, kRowsOfBlock));
+      last.from = at;
+      last.count = chunks;
+      plan.scratch_bytes = plan.launches.size() > 2 ? 2 * half : half;
+      break;
+    }
+    case GridForm::kColumns: {
+      if (kernel.parallel_rank == 0) return no_schedule(schedule, "there are no columns");
+      if (extents.reduced > kReduceChunk) return no_schedule(schedule, "a column has more than one chunk");
+      if (schedule.rows > tree_lanes(kernel) ||
+          (schedule.rows < extents.reduced && schedule.rows != tree_lanes(kernel)))
+        return no_schedule(schedule, "its rows are not those of the tree");
+      const int64_t columns = kGridThreads / schedule.rows * schedule.lanes;
+      launch(kGridEntry, extents.rows * ceil_div(extents.inner, columns));
+      break;
+    }
+  }
+  for (const GridLaunch& l : plan.launches)
+    if (l.blocks >= kMostBlocks) return no_schedule(schedule, "there are more blocks than a grid has");
+  return plan;
+}
+
+}  // namespace lamina::jit
