@@ -1,0 +1,101 @@
+// Kernels without reductions on the stand-in.
+#include <catch2/catch.hpp>
+
+#include "tests/grid/grid_testing.h"
+#include "tests/jit/random_kernel.h"
+#include "tests/jit/random_repeats.h"
+
+namespace lamina::grid {
+namespace {
+
+// Rows that are no multiple of a vector, and of a warp's vectors.
+constexpr int64_t kCount = 331;
+
+GridSchedule elements(uint32_t lanes, uint32_t vectors) { return {GridForm::kElements, lanes, vectors, 1}; }
+
+}  // namespace
+
+TEST_CASE("every primitive has the interpreter's bits on a grid", "[grid]") {
+  const auto kernels = prim_kernels(kCount);
+  CHECK(kernels.size() > 700);
+  uint64_t seed = 0;
+  for (const OpKernel& k : kernels) {
+    INFO(k.name);
+    check_grid(k.c, ++seed);
+  }
+}
+
+TEST_CASE("every elementwise op has the interpreter's bits on a grid", "[grid]") {
+  const auto kernels = op_kernels(kCount);
+  CHECK(kernels.size() > 1000);
+  uint64_t seed = 0;
+  for (const OpKernel& k : kernels) {
+    INFO(k.name);
+    check_grid(k.c, ++seed);
+  }
+}
+
+TEST_CASE("random kernels have the interpreter's bits on a grid, in every schedule", "[grid]") {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const jit::Case made = jit::RandomKernel(seed).make(static_cast<int>(seed % 5), 0);
+    const GridCase c{made.kernel, made.args, made.memory};
+    check_grid(c, seed);
+    check_grid(c, elements(1u << seed % 5, 1u << seed / 5 % 4), seed);
+  }
+}
+
+TEST_CASE("random repeats have the interpreter's bits on a grid", "[grid]") {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    testing::RandomRepeats made(seed);
+    made.make();
+    const GridCase c{made.kernel, made.args, made.memory};
+    check_grid(c, seed);
+    check_grid(c, elements(4, 2), seed);
+  }
+}
+
+TEST_CASE("a result over its operand, in vectors and without", "[grid]") {
+  for (int64_t count : {1, 3, 128, 331, 4099}) {
+    jit::KernelBuilder k(1, 0);
+    const uint32_t x = k.load(k.access(k.buffer(DType::kF32), {{0, 1, 0}}));
+    k.store(k.access(k.buffer(DType::kF32, true), {{0, 1, 0}}), k.prim(Prim::add, DType::kF32, {x, x}));
+    for (const int64_t skew : {0, 4}) {
+      std::vector<float> data(static_cast<size_t>(count));
+      for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i);
+      const auto made = StandIn::make(k.kernel, elements(4, 4));
+      REQUIRE(made.ok());
+      const Region memory{reinterpret_cast<char*>(data.data()), count * 4, true, skew};
+      const Region buffers[] = {memory, memory};
+      CHECK((*made)->run(buffers, {&count, 1}, 9) == "");
+      for (size_t i = 0; i < data.size(); ++i) CHECK(data[i] == 2 * static_cast<float>(i));
+    }
+  }
+}
+
+TEST_CASE("what a grid does not take is refused in words", "[grid]") {
+  jit::KernelBuilder k(0, 0);
+  const uint32_t b = k.buffer(DType::kF32, true);
+  const uint32_t at = k.prim(Prim::constant, DType::kS64, {}, 0);
+  const uint32_t one = k.prim(Prim::constant, DType::kF32, {}, 0);
+  jit::KernelInstr store{jit::KernelOp::kStoreAt, Prim::constant, DType::kF32, false, {at, one}};
+  store.imm = b;
+  k.add(store);
+  REQUIRE(verify(k.kernel).ok());
+  const absl::Status status = grid_takes(k.kernel);
+  CHECK(status.code() == absl::StatusCode::kUnimplemented);
+  CHECK(status.message() ==
+        "the grid has no schedule for a kernel that changes arrays at computed positions");
+  CHECK(StandIn::make(k.kernel, elements(1, 1)).status().message() == status.message());
+}
+
+TEST_CASE("schedules are read as they are written", "[grid]") {
+  const GridSchedule s{GridForm::kColumns, 4, 2, 64};
+  CHECK(to_string(s) == "schedule grid form=columns lanes=4 vectors=2 rows=64\n");
+  CHECK(jit::parse_grid_schedule(to_string(s)).value() == s);
+  for (const char* wrong :
+       {"", "schedule grid form=columns lanes=3 vectors=2 rows=64\n",
+        "schedule grid form=columns lanes=4 vectors=2 rows=64", "schedule cpu reduce=along\n"})
+    CHECK(!jit::parse_grid_schedule(wrong).ok());
+}
+
+}  // namespace lamina::grid
