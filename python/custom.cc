@@ -7,6 +7,7 @@
 
 #include "lazy/custom.h"
 #include "lazy/scopes.h"
+#include "python/interpreter.h"
 #include "python/tensor.h"
 
 namespace py = pybind11;
@@ -45,10 +46,10 @@ class PythonRule final : public lazy::FunctionRule {
         second_(std::move(second)),
         batch_(std::move(batch)) {}
   ~PythonRule() override {
-    py::gil_scoped_acquire gil;
-    first_ = py::object();
-    second_ = py::object();
-    batch_ = py::object();
+    while_python_lives([&] {
+      for (py::object* f : functions()) *f = py::object();
+    });
+    for (py::object* f : functions()) f->release();
   }
   bool has_batch() const override {
     py::gil_scoped_acquire gil;

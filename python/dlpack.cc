@@ -6,6 +6,7 @@
 
 #include "hlo/strings.h"
 #include "lazy/placement.h"
+#include "python/interpreter.h"
 #include "python/tensor.h"
 
 namespace py = pybind11;
@@ -177,9 +178,7 @@ py::object import_capsule(const py::object& c, const char* name, const char* use
   if (type->num_elements > 0 && contiguous && aligned && !copy) {
     if (PyCapsule_SetName(c.ptr(), used) != 0) throw py::error_already_set();
     auto release = [m] {
-      if (!m->deleter) return;
-      py::gil_scoped_acquire gil;
-      m->deleter(m);
+      if (m->deleter) while_python_lives([m] { m->deleter(m); });
     };
     return to_object({lazy::from_foreign(*dtype, dims, data, release), false});
   }

@@ -16,6 +16,7 @@
 #include "lazy/placement.h"
 #include "lazy/scopes.h"
 #include "lazy/transforms.h"
+#include "python/interpreter.h"
 #include "python/location.h"
 #include "python/tensor.h"
 
@@ -77,11 +78,12 @@ void add_callbacks(py::module_& m) {
         callbacks().try_emplace(*owned, std::move(f));
         uint64_t* const number = owned.release();
         const auto release = [number] {
-          py::gil_scoped_acquire gil;
-          const auto it = callbacks().find(*number);
-          const py::function dropped = std::move(it->second);
-          callbacks().erase(it);
-          delete number;
+          while_python_lives([number] {
+            const auto it = callbacks().find(*number);
+            const py::function dropped = std::move(it->second);
+            callbacks().erase(it);
+            delete number;
+          });
         };
         return to_object({lazy::from_foreign(hlo::DType::kU64, {}, number, release), false});
       },

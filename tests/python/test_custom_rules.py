@@ -429,3 +429,29 @@ def test_a_symbolic_zero_of_another_shape_is_refused():
     )
     with pytest.raises(ValueError, match=r"shape \(2,\); the argument has shape \(1,\)"):
         lm.grad(lambda x, y, z: f(x, y, z)[2].sum())(lnp.ones(1), lnp.ones(2), lnp.ones(3))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        # A rule that the thread has kept, and lets go of when the interpreter has ended.
+        """
+def f(x):
+    @lm.custom_jvp
+    def g(x):
+        return lnp.sin(x)
+    g.defjvp(lambda x, t: (lnp.sin(x[0]), lnp.cos(x[0]) * t[0]))
+    return g(x)
+lm.grad(f)(1.0)
+""",
+        "kept = lm.jit(lambda x: lm.pure_callback(lambda v: v * 2, x, x)); kept(lnp.ones(3)).block_until_ready()",
+        "import numpy as np; lm.jit(lambda x: x + lnp.from_dlpack(np.ones(3)))(lnp.ones(3)).tolist()",
+    ],
+)
+def test_processes_end_well(program):
+    import subprocess
+    import sys
+
+    code = f"import lamina as lm, lamina.numpy as lnp\n{program}"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert out.returncode == 0, out.stderr
