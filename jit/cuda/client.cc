@@ -1,6 +1,8 @@
 #include "jit/cuda/client.h"
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "hlo/once.h"
 #include "hlo/strings.h"
@@ -43,7 +45,10 @@ absl::StatusOr<CudaClient*> CudaClient::make() {
     else
       client->refused_.emplace_back(device.status().message());
   }
-  if (!client->devices_.empty()) return client;
+  if (!client->devices_.empty()) {
+    if (absl::Status s = client->prepare_target(); !s.ok()) return s;
+    return client;
+  }
   std::string why;
   for (const std::string& r : client->refused_) str_append(&why, why.empty() ? "" : "; ", r);
   // Where it was made, locks know it, so it stays.
@@ -61,6 +66,16 @@ absl::StatusOr<Device*> CudaClient::make_device(Gpu& gpu) {
   const absl::StatusOr<CudaBlocks*> blocks = CudaBlocks::make(compute, gpus_);
   if (!blocks.ok()) return blocks.status();
   return new Device(gpu.name(), *this, target_, *new Memory(*this, **blocks, compute), lanes);
+}
+
+absl::Status CudaClient::prepare_target() {
+  const absl::StatusOr<Staging::Piece> word = staging_.take(*gpus_[0], sizeof(int32_t));
+  if (!word.ok()) return word.status();
+  std::memset(word->at, 0, sizeof(int32_t));
+  int capability = gpus_[0]->facts().capability;
+  for (const std::unique_ptr<Gpu>& gpu : gpus_) capability = std::min(capability, gpu->facts().capability);
+  target_.serve(capability, Address(reinterpret_cast<uintptr_t>(word->at)));
+  return absl::OkStatus();
 }
 
 void CudaClient::after_fork(bool in_child) {

@@ -34,6 +34,7 @@ class CudaClient final : public Client, private hlo::ForkGuarded {
   absl::StatusOr<BufferRef> put(Device& device, const void* data, int64_t bytes) override;
   absl::StatusOr<BufferRef> copy_across(Device& to, const BufferRef& from) override;
 
+  CudaKernels& kernels() { return target_.kernels(); }
   const Driver& driver() const { return driver_; }
   const std::vector<std::unique_ptr<Gpu>>& gpus() const { return gpus_; }
   // Why other devices of the driver are none of these.
@@ -43,6 +44,7 @@ class CudaClient final : public Client, private hlo::ForkGuarded {
   explicit CudaClient(Driver driver) : ForkGuarded(hlo::LockRank::kQueues), driver_(std::move(driver)) {}
   static absl::StatusOr<CudaClient*> make();
   absl::StatusOr<Device*> make_device(Gpu& gpu);
+  absl::Status prepare_target();
 
   void before_fork() override {}
   void after_fork(bool in_child) override;

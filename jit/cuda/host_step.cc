@@ -12,7 +12,7 @@ namespace {
 
 class HostStep final : public Step {
  public:
-  explicit HostStep(std::unique_ptr<Step> step) : step_(std::move(step)) {}
+  HostStep(std::unique_ptr<Step> step, std::string why) : step_(std::move(step)), why_(std::move(why)) {}
 
   absl::Status enqueue(Frame& frame) const override {
     auto& stream = static_cast<CudaStream&>(frame.device.stream());
@@ -43,7 +43,7 @@ class HostStep final : public Step {
   }
   int64_t work() const override { return step_->work(); }
   bool may_take_long() const override { return true; }
-  std::string describe() const override { return str_cat("on the host: ", step_->describe()); }
+  std::string describe() const override { return str_cat(step_->describe(), ", on the host: ", why_); }
   std::vector<MayOverwrite> overwrites() const override { return step_->overwrites(); }
   std::vector<std::pair<int, int>> same_memory() const override { return step_->same_memory(); }
   std::vector<int64_t> scratch_bytes() const override { return step_->scratch_bytes(); }
@@ -59,13 +59,14 @@ class HostStep final : public Step {
   }
 
   const std::unique_ptr<Step> step_;
+  const std::string why_;
   const StepPlan* plan_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<Step> make_host_step(std::unique_ptr<Step> step) {
-  return std::make_unique<HostStep>(std::move(step));
+std::unique_ptr<Step> make_host_step(std::unique_ptr<Step> step, std::string why) {
+  return std::make_unique<HostStep>(std::move(step), std::move(why));
 }
 
 }  // namespace lamina::jit::cuda

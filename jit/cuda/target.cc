@@ -1,11 +1,11 @@
 #include "jit/cuda/target.h"
 
 #include "jit/cuda/host_step.h"
+#include "jit/cuda/launch.h"
 
 namespace lamina::jit::cuda {
 namespace {
 
-absl::Status no_kernels() { return absl::UnavailableError("CUDA devices run no kernels of this program"); }
 absl::Status not_in_files() {
   return absl::UnimplementedError("programs for CUDA devices are not kept in files");
 }
@@ -15,9 +15,16 @@ absl::Status not_in_files() {
 absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::Plan& plan,
                                                         const cluster::Group& group,
                                                         const SlotOf& slot_of) const {
+  std::string why = "no form for it on CUDA";
+  if (group.kind == cluster::GroupKind::kLoop) {
+    absl::StatusOr<std::unique_ptr<Step>> launch =
+        make_launch_step(kernels_, capability_, never_, plan, group, slot_of);
+    if (launch.ok()) return launch;
+    why = std::string(launch.status().message());
+  }
   absl::StatusOr<std::unique_ptr<Step>> step = host_device().target().lower(plan, group, slot_of);
   if (!step.ok() || !*step) return step;
-  return make_host_step(*std::move(step));
+  return make_host_step(*std::move(step), std::move(why));
 }
 
 // Its steps do not run in parts.
@@ -25,8 +32,12 @@ std::unique_ptr<const Step> CudaTarget::chain(std::span<const Step* const>, int6
   return nullptr;
 }
 
-absl::StatusOr<std::string> CudaTarget::ir(const KernelText&) const { return no_kernels(); }
-absl::StatusOr<std::string> CudaTarget::assembly(const KernelText&) const { return no_kernels(); }
+absl::StatusOr<std::string> CudaTarget::ir(const KernelText&) const {
+  return absl::UnimplementedError("of kernels for CUDA the PTX is shown, as assembly");
+}
+absl::StatusOr<std::string> CudaTarget::assembly(const KernelText& kernel) const {
+  return kernels_.ptx(kernel.text);
+}
 absl::StatusOr<std::string> CudaTarget::machine() const { return not_in_files(); }
 absl::Status CudaTarget::check_machine(std::string_view) const { return not_in_files(); }
 absl::StatusOr<KernelCode> CudaTarget::code(const KernelText&) const { return not_in_files(); }

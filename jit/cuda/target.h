@@ -5,13 +5,21 @@
 #include <memory>
 #include <string>
 
+#include "jit/cuda/kernels.h"
 #include "jit/program/target.h"
 
 namespace lamina::jit::cuda {
 
-// No kernels yet: every group that is no control flow is the CPU's step, on copies of its values.
+// Loops are kernels of the device. What has no form there, and is no control flow, is the CPU's step, on
+// copies of its values.
 class CudaTarget final : public Target {
  public:
+  // Of all devices there are: the lowest capability, and a word of theirs that is 0.
+  void serve(int capability, Address never) {
+    capability_ = capability;
+    never_ = never;
+  }
+  CudaKernels& kernels() const { return kernels_; }
   const cluster::Costs& costs() const override { return costs_; }
   absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::Plan& plan, const cluster::Group& group,
                                               const SlotOf& slot_of) const override;
@@ -26,6 +34,9 @@ class CudaTarget final : public Target {
 
  private:
   const cluster::Costs costs_;
+  int capability_ = kLeastCapability;
+  Address never_;
+  mutable CudaKernels kernels_;
 };
 
 }  // namespace lamina::jit::cuda

@@ -69,6 +69,38 @@ def test_the_default_device_may_be_one_of_cuda(cuda_standin):
     run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_DEFAULT_DEVICE="cuda")
 
 
+@pytest.mark.machine_code
+def test_kernels_run_there_and_are_shown_as_ptx(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+
+        f = lm.jit(lambda x: lnp.sum(lnp.tanh(x) * 2.0, axis=1))
+        x = lm.device_put(lnp.ones((10, 300)), "cuda")
+        compiled = f.lower(x).compile()
+        steps = compiled.as_text("steps")
+        assert "schedule grid form=half_warp" in steps and "on the host" not in steps, steps
+        assert ".visible .entry lamina_kernel" in compiled.as_text("assembly")
+        assert "kernel 1 parallel" in compiled.as_text("kernels")
+        steps = lm.jit(lambda x: lnp.tanh(x @ x.T)).lower(x).compile().as_text("steps")
+        assert "on the host: no form for it on CUDA" in steps, steps
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_DEFAULT_DEVICE="cuda")
+
+
+@pytest.mark.parametrize(("example", "bound"), [("black_scholes", 1e-12), ("newton", 1e-12), ("nbody", 1e-3)])
+def test_examples_run_there(example, bound, cuda_standin):
+    examples = os.path.join(os.path.dirname(__file__), "..", "..", "examples")
+    program = f"""
+        import sys
+        sys.path.insert(0, {examples!r})
+        import {example}, lamina as lm
+        assert {example}.main() < {bound}
+        assert lm.devices()[0].memory_stats()["peak_bytes_in_use"] > 0
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_DEFAULT_DEVICE="cuda")
+
+
 def test_a_forked_child_gets_an_error(cuda_standin):
     program = """
         import os

@@ -5,7 +5,8 @@
 // touches what that the fake device has too (jit/fake/queues.h). Besides what that finds, violations are:
 //   - copies from or to memory of the host that is not pinned, or that changed between call and copy;
 //   - work on a stream while another device's context is current;
-//   - blocks freed twice.
+//   - blocks freed twice;
+//   - launches of our kernels that their plan (jit/kernel/grid.h) does not hold.
 // Where a copy out will leave its bytes lies poison until it has run. In a forked child every function
 // aborts.
 //

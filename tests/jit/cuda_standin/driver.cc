@@ -19,6 +19,7 @@
 #include "hlo/strings.h"
 #include "jit/fake/queues.h"
 #include "tests/jit/cuda_standin/control.h"
+#include "tests/jit/cuda_standin/kernel_twin.h"
 
 namespace {
 
@@ -58,9 +59,12 @@ struct OpaqueEvent {
   uint64_t value = 0;  // 0: nothing is waited for
 };
 struct OpaqueFunction {
-  StandinKernel kernel;
+  StandinKernel kernel;  // where it is no twin's
+  std::shared_ptr<const KernelTwin> twin;
+  std::string entry;
 };
 struct OpaqueModule {
+  std::shared_ptr<const KernelTwin> twin;
   std::vector<std::unique_ptr<OpaqueFunction>> functions;
 };
 }  // namespace lamina::jit::cuda
@@ -216,6 +220,24 @@ Result copy_between(StreamHandle stream, DevicePointer to, DevicePointer from, s
       if (other != stream) on = other;
   standin().enqueue(on, Queues::Kind::kTransfer, "a copy", touches_of(to, from, bytes),
                     [=] { std::memcpy(bytes_at(to), bytes_at(from), bytes); });
+  return Result::kSuccess;
+}
+
+Result launch_twin(const OpaqueFunction& function, StreamHandle stream, unsigned blocks, unsigned threads,
+                   void** parameters) {
+  const std::shared_ptr<const KernelTwin> twin = function.twin;
+  std::vector<uint64_t> values(twin->parameters());
+  for (size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], parameters[i], sizeof values[i]);
+  if (std::string why = twin->refusal(function.entry, values, blocks, threads); !why.empty()) {
+    standin().violation(std::move(why));
+    return Result::kInvalidValue;
+  }
+  standin().enqueue(stream, Queues::Kind::kLaunch, str_cat("kernel ", function.entry),
+                    twin->touches(function.entry, values), [=, entry = function.entry]() mutable {
+                      for (size_t i = 0; i < twin->buffers(); ++i)
+                        values[i] = reinterpret_cast<uintptr_t>(bytes_at(values[i]));
+                      twin->run(entry, values);
+                    });
   return Result::kSuccess;
 }
 
@@ -482,10 +504,10 @@ Result cuEventQuery(EventHandle event) {
   return reached ? Result::kSuccess : Result::kNotReady;
 }
 
-Result cuModuleLoadData(ModuleHandle* module, const void*) {
+Result cuModuleLoadData(ModuleHandle* module, const void* image) {
   ContextHandle context = nullptr;
   if (const Result r = enter_current("loading a module", &context); r != Result::kSuccess) return r;
-  *module = new OpaqueModule;
+  *module = new OpaqueModule{KernelTwin::of_image(static_cast<const char*>(image)), {}};
   return Result::kSuccess;
 }
 
@@ -498,9 +520,14 @@ Result cuModuleUnload(ModuleHandle module) {
 Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const char* name) {
   std::lock_guard lock(standin().mutex);
   const auto kernel = standin().kernels.find(name);
-  if (kernel == standin().kernels.end()) return Result::kNotFound;
-  module->functions.push_back(std::make_unique<OpaqueFunction>(kernel->second));
+  const bool is_twins = module->twin && module->twin->has_entry(name);
+  if (kernel == standin().kernels.end() && !is_twins) return Result::kNotFound;
+  module->functions.push_back(std::make_unique<OpaqueFunction>());
   *function = module->functions.back().get();
+  if (is_twins)
+    **function = {{}, module->twin, name};
+  else
+    (*function)->kernel = kernel->second;
   return Result::kSuccess;
 }
 
@@ -512,6 +539,7 @@ Result cuLaunchKernel(FunctionHandle function, unsigned grid_x, unsigned grid_y,
   if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > 1024 || block_y != 1 ||
       block_z != 1)
     return Result::kInvalidValue;
+  if (function->twin) return launch_twin(*function, stream, grid_x, block_x, parameters);
   const StandinKernel kernel = function->kernel;
   std::vector<uint64_t> values(static_cast<size_t>(kernel.parameters));
   for (size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], parameters[i], sizeof values[i]);

@@ -1,0 +1,21 @@
+// Steps that launch a kernel.
+#ifndef LAMINA_JIT_CUDA_LAUNCH_H_
+#define LAMINA_JIT_CUDA_LAUNCH_H_
+
+#include <memory>
+
+#include "cluster/fuse.h"
+#include "jit/cuda/kernels.h"
+#include "jit/program/step.h"
+
+namespace lamina::jit::cuda {
+
+// The step of a loop group; in words why the device has no form for it. `never` is the address of a word that
+// is 0.
+absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int capability, Address never,
+                                                       const cluster::Plan& plan, const cluster::Group& group,
+                                                       const SlotOf& slot_of);
+
+}  // namespace lamina::jit::cuda
+
+#endif  // LAMINA_JIT_CUDA_LAUNCH_H_

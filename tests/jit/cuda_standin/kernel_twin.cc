@@ -1,0 +1,144 @@
+#include "tests/jit/cuda_standin/kernel_twin.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "hlo/strings.h"
+#include "jit/kernel/in_place.h"
+
+using namespace lamina;
+using namespace lamina::jit;
+using How = FakeQueues::Access;
+
+std::shared_ptr<const KernelTwin> KernelTwin::of_image(std::string_view image) {
+  constexpr std::string_view kComment = "// ";
+  std::string text;
+  while (image.starts_with(kComment)) {
+    const size_t end = image.find('\n');
+    if (end == image.npos) break;
+    str_append(&text, image.substr(kComment.size(), end - kComment.size()), "\n");
+    image.remove_prefix(end + 1);
+  }
+  const size_t schedule = text.rfind("schedule grid ");
+  if (schedule == text.npos) return nullptr;
+  absl::StatusOr<LoopKernel> kernel = parse_kernel(std::string_view(text).substr(0, schedule));
+  absl::StatusOr<GridSchedule> how = parse_grid_schedule(std::string_view(text).substr(schedule));
+  if (!kernel.ok() || !how.ok()) return nullptr;
+  return std::shared_ptr<const KernelTwin>(new KernelTwin(*std::move(kernel), *how));
+}
+
+bool KernelTwin::has_entry(std::string_view entry) const {
+  return has_chunks() ? entry == kGridChunks || entry == kGridPartials || entry == kGridFinish
+                      : entry == kGridEntry;
+}
+
+size_t KernelTwin::parameters() const {
+  return buffers() + kernel_.num_args + (holds_question(kernel_) ? 1 : 0) + (has_chunks() ? 3 : 0);
+}
+
+KernelTwin::Launch KernelTwin::launch_of(std::span<const uint64_t> values) const {
+  Launch out;
+  for (uint64_t v : values.subspan(buffers(), kernel_.num_args)) out.args.push_back(static_cast<int64_t>(v));
+  if (has_chunks()) {
+    const auto last = values.last(3);
+    out.from = last[0];
+    out.to = last[1];
+    out.count = static_cast<int64_t>(last[2]);
+  }
+  return out;
+}
+
+int64_t KernelTwin::outputs(const std::vector<int64_t>& args) const {
+  int64_t n = 1;
+  for (int d = 0; d < kernel_.parallel_rank; ++d) n *= args[static_cast<size_t>(d)];
+  return n;
+}
+
+std::string KernelTwin::refusal(std::string_view entry, std::span<const uint64_t> values, unsigned blocks,
+                                unsigned threads) const {
+  const Launch launch = launch_of(values);
+  const absl::StatusOr<GridPlan> plan = grid_plan(kernel_, schedule_, launch.args);
+  if (!plan.ok()) return std::string(plan.status().message());
+  if (threads != kGridThreads) return str_cat("a kernel is launched with ", threads, " threads");
+  for (const GridLaunch& l : plan->launches)
+    if (l.entry == entry && l.blocks == blocks && l.count == launch.count) return "";
+  return str_cat("no plan launches ", blocks, " blocks of ", entry, " with ", launch.count, " results");
+}
+
+std::optional<std::pair<int64_t, int64_t>> KernelTwin::reach(const jit::Access& access,
+                                                             const std::vector<int64_t>& args) const {
+  const std::vector<int64_t> steps = resolved(access, args);
+  const int nest = kernel_.parallel_rank + kernel_.reduce_rank;
+  int64_t low = steps[kMaxLoopRank], high = low + 1;
+  for (const AccessTerm& t : access.terms) {
+    if (t.dim >= nest && !kernel_.repeats[t.dim - nest].counted) return std::nullopt;
+    const int64_t extent = args[t.dim];
+    if (extent == 0) return std::nullopt;
+  }
+  for (int d = 0; d < kMaxLoopRank; ++d)
+    if (steps[d] != 0) (steps[d] < 0 ? low : high) += steps[d] * (args[static_cast<size_t>(d)] - 1);
+  return std::pair(low, high);
+}
+
+std::vector<KernelTwin::Touch> KernelTwin::touches(std::string_view entry,
+                                                   std::span<const uint64_t> values) const {
+  const Launch launch = launch_of(values);
+  std::vector<Touch> out;
+  const auto elements = [&](uint32_t buffer, int64_t begin, int64_t end, How how) {
+    const int64_t size = hlo::byte_size(kernel_.buffers[buffer].type);
+    out.push_back({Address(values[buffer]) + begin * size, (end - begin) * size, how});
+  };
+  const auto touch = [&](const jit::Access& access, How how) {
+    if (const auto range = reach(access, launch.args))
+      elements(access.buffer, range->first, range->second, how);
+  };
+  const bool writes = entry == kGridEntry || entry == kGridFinish;
+  if (outputs(launch.args) == 0) return out;
+  if (entry != kGridPartials) {
+    for_each_section(kernel_, [&](const std::vector<KernelInstr>& section) {
+      for (const KernelInstr& i : section) {
+        // Where the positions are computed, the first element stands for all.
+        if (i.op == KernelOp::kLoadAt) elements(static_cast<uint32_t>(i.imm), 0, 1, How::kRead);
+        if (i.op != KernelOp::kLoad) continue;
+        const jit::Access& access = kernel_.accesses[i.imm];
+        if (i.predicated)
+          elements(access.buffer, 0, 1, How::kRead);
+        else
+          touch(access, How::kRead);
+      }
+    });
+  }
+  if (writes) {
+    for (uint32_t init : kernel_.reduction.init) touch(kernel_.accesses[init], How::kRead);
+    for (const Store& s : kernel_.stores) touch(kernel_.accesses[s.access], How::kWrite);
+    for (const Repeat& r : kernel_.repeats)
+      for (const Store& s : r.stores) touch(kernel_.accesses[s.access], How::kWrite);
+  }
+  const int64_t record = kPartialBytes * static_cast<int64_t>(kernel_.reduction.inputs.size());
+  const int64_t rows = outputs(launch.args);
+  const auto chunks = [](int64_t n) { return (n + kReduceChunk - 1) / kReduceChunk; };
+  if (entry == kGridChunks) {
+    int64_t reduced = 1;
+    for (int d = 0; d < kernel_.reduce_rank; ++d)
+      reduced *= launch.args[static_cast<size_t>(kernel_.parallel_rank + d)];
+    out.push_back({Address(launch.to), rows * chunks(reduced) * record, How::kWrite});
+  }
+  if (entry == kGridPartials || entry == kGridFinish)
+    out.push_back({Address(launch.from), rows * launch.count * record, How::kRead});
+  if (entry == kGridPartials)
+    out.push_back({Address(launch.to), rows * chunks(launch.count) * record, How::kWrite});
+  return out;
+}
+
+void KernelTwin::run(std::string_view entry, std::span<const uint64_t> values) const {
+  if (entry == kGridChunks || entry == kGridPartials) return;
+  const Launch launch = launch_of(values);
+  std::vector<void*> pointers;
+  for (size_t i = 0; i < buffers(); ++i) pointers.push_back(reinterpret_cast<void*>(values[i]));
+  const int64_t inner =
+      kernel_.parallel_rank > 0 ? launch.args[static_cast<size_t>(kernel_.parallel_rank) - 1] : 1;
+  const int64_t all = outputs(launch.args);
+  if (all == 0) return;
+  constexpr int32_t kNever = 0;
+  interpreter_.run(pointers.data(), launch.args.data(), 0, all / inner, 0, inner, &kNever);
+}
