@@ -3,22 +3,19 @@
 #include <string>
 
 #include "hlo/reference_chain.h"
-#include "hlo/strings.h"
+#include "hlo/type_error.h"
 
 namespace lamina::hlo {
 
 absl::Status check_dot_types(DType in, DType out) {
   if (is_narrow(in) || is_narrow(out))
-    return absl::InvalidArgumentError(str_cat(
-        "a product of two ", std::string(info(in).name), " arrays is that of the arrays converted to ",
-        is_float(in) ? "f32" : std::string(info(storage_type(in)).name)));
+    return type_error("a product of two ", info(in).name, " arrays is that of the arrays converted to ",
+                      is_float(in) ? "f32" : info(storage_type(in)).name);
   const bool same = in == out && !is_bool(in);
   const bool wider_float = is_storage_float(in) && out == DType::kF32;
   const bool wider_integer = is_integer(in) && is_integer(out) && byte_size(out) > byte_size(in);
   if (same || wider_float || wider_integer) return absl::OkStatus();
-  return absl::InvalidArgumentError(str_cat("a product of two ", std::string(info(in).name),
-                                            " arrays cannot have element type ",
-                                            std::string(info(out).name)));
+  return type_error("a product of two ", info(in).name, " arrays cannot have element type ", info(out).name);
 }
 
 absl::Status reference_dot(DType in, DType out, const DotShape& s, const void* a, const void* b, void* c) {

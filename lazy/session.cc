@@ -15,6 +15,7 @@
 #include "hlo/once.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
+#include "hlo/type_error.h"
 #include "jit/program/engine.h"
 #include "lazy/effects.h"
 #include "lazy/lazy.h"
@@ -33,7 +34,7 @@ void throw_status(const absl::Status& status) {
   const std::string message(status.message());
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
-      throw Error(ErrorKind::kValue, message);
+      throw Error(hlo::is_type_error(status) ? ErrorKind::kType : ErrorKind::kValue, message);
     case absl::StatusCode::kOutOfRange:
       throw Error(ErrorKind::kIndex, message);
     case absl::StatusCode::kUnimplemented:

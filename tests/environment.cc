@@ -3,7 +3,9 @@
 // else is asked for.
 #include <cstdlib>
 
+#include "build_paths.h"
+
 namespace {
 [[maybe_unused]] const int no_disk_cache = setenv("LAMINA_CACHE_DIR", "", 1);
-[[maybe_unused]] const int cuda_standin = setenv("LAMINA_CUDA_DRIVER", LAMINA_CUDA_STANDIN, 0);
+[[maybe_unused]] const int cuda_standin = setenv("LAMINA_CUDA_DRIVER", lamina::kCudaStandin, 0);
 }  // namespace

@@ -23,7 +23,7 @@ std::string kinds_text(uint32_t takes) {
 absl::Status check_takes(const Type* t, uint32_t takes) {
   if (!t->is_array()) return invalid("needs arrays, not ", to_string(*t));
   if (takes & kind_bit(t->dtype)) return absl::OkStatus();
-  return invalid("is defined for ", kinds_text(takes), " elements, not ", info(t->dtype).name);
+  return type_error("is defined for ", kinds_text(takes), " elements, not ", info(t->dtype).name);
 }
 
 absl::Status check_same(Types t) {
@@ -31,7 +31,7 @@ absl::Status check_same(Types t) {
     if (t[i] == t[0]) continue;
     if (t[i]->dims != t[0]->dims)
       return invalid("shapes ", dims_to_string(t[0]->dims), " and ", dims_to_string(t[i]->dims), " differ");
-    return invalid("element types ", info(t[0]->dtype).name, " and ", info(t[i]->dtype).name, " differ");
+    return type_error("element types ", info(t[0]->dtype).name, " and ", info(t[i]->dtype).name, " differ");
   }
   return absl::OkStatus();
 }
@@ -60,7 +60,7 @@ TypeOr is_finite_type(Types t, const Attrs&) {
 TypeOr next_after_type(Types t, const Attrs&) {
   for (const Type* x : t) LAMINA_RETURN_IF_ERROR(check_takes(x, kF));
   if (is_narrow(t[0]->dtype))
-    return invalid("is not defined for ", info(t[0]->dtype).name, " elements: convert them to f32");
+    return type_error("is not defined for ", info(t[0]->dtype).name, " elements: convert them to f32");
   LAMINA_RETURN_IF_ERROR(check_same(t));
   return t[0];
 }
@@ -82,7 +82,7 @@ TypeOr compare_type(Types t, const Attrs& a) {
     return invalid("direction must be EQ, NE, LT, LE, GT or GE, not '", d, "'");
   if (!kind.empty() && kind != "TOTALORDER")
     return invalid("compare_type must be absent or TOTALORDER, not '", kind, "'");
-  if (!kind.empty() && !is_float(t[0]->dtype)) return invalid("TOTALORDER is for float elements");
+  if (!kind.empty() && !is_float(t[0]->dtype)) return type_error("TOTALORDER is for float elements");
   if (is_complex(t[0]->dtype) && d != "EQ" && d != "NE") return invalid("complex values have no order");
   return array_type(DType::kBool, t[0]->dims);
 }
@@ -96,8 +96,8 @@ TypeOr bitcast_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_takes(t[0], kInts | kF));
   const DType to = a.dtype(Attr::dtype);
   if (is_bool(to) || is_complex(to) || bit_width(to) != bit_width(t[0]->dtype))
-    return invalid("cannot see ", info(t[0]->dtype).name, " elements as ", info(to).name,
-                   ": the widths differ");
+    return type_error("cannot see ", info(t[0]->dtype).name, " elements as ", info(to).name,
+                      ": the widths differ");
   return array_type(to, t[0]->dims);
 }
 

@@ -9,7 +9,7 @@ namespace {
 TypeOr dot_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_arrays(t));
   if (t[0]->dtype != t[1]->dtype)
-    return invalid("element types ", info(t[0]->dtype).name, " and ", info(t[1]->dtype).name, " differ");
+    return type_error("element types ", info(t[0]->dtype).name, " and ", info(t[1]->dtype).name, " differ");
   LAMINA_RETURN_IF_ERROR(check_dot_types(t[0]->dtype, t[0]->dtype));
   const Dims &lb = a.ints(Attr::lhs_batching_dimensions), &rb = a.ints(Attr::rhs_batching_dimensions),
              &lc = a.ints(Attr::lhs_contracting_dimensions), &rc = a.ints(Attr::rhs_contracting_dimensions);
@@ -38,7 +38,7 @@ TypeOr convolution_type(Types t, const Attrs& a) {
   LAMINA_RETURN_IF_ERROR(check_arrays(t));
   const Type &x = *t[0], &w = *t[1];
   if (x.dtype != w.dtype)
-    return invalid("element types ", info(x.dtype).name, " and ", info(w.dtype).name, " differ");
+    return type_error("element types ", info(x.dtype).name, " and ", info(w.dtype).name, " differ");
   LAMINA_RETURN_IF_ERROR(check_dot_types(x.dtype, x.dtype));
   if (x.rank() < 2 || w.rank() != x.rank())
     return invalid("input and kernel must have one rank of at least 2, not ", x.rank(), " and ", w.rank());

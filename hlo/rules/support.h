@@ -10,6 +10,7 @@
 #include "hlo/literal.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
+#include "hlo/type_error.h"
 
 namespace lamina::hlo {
 

@@ -14,6 +14,7 @@
 #include "hlo/builder.h"
 #include "jit/cpu/client.h"
 #include "jit/program/executable.h"
+#include "tests/build_paths.h"
 
 using namespace lamina;
 using hlo::Value;
@@ -69,9 +70,7 @@ double nanoseconds(const jit::Executable& program, int runs) {
 int main(int argc, char** argv) {
   jit::KernelStore& kernels = jit::CpuClient::get().kernels();
   kernels.set_eager(true);
-#ifdef LAMINA_LLVM_PATH
-  kernels.set_generator_options({.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
-#endif
+  kernels.set_generator_options({.library_path = kCodeGenerator, .cpu = {}, .features = {}});
   const std::pair<const char*, hlo::ComputationPtr> programs[] = {
       {"1 step", steps(1)}, {"20 steps", steps(20)}, {"1000 turns", loop(1000)}};
   for (const auto& [name, program] : programs) {

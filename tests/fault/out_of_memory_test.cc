@@ -16,6 +16,7 @@
 #include "hlo/graph.h"
 #include "kernels.h"
 #include "lamina/lamina.h"
+#include "tests/build_paths.h"
 
 namespace {
 
@@ -200,16 +201,14 @@ TEST_CASE("each of the first 10,000 allocations may fail", "[.][fault][slow]") {
   for (const auto& [name, program] : kPrograms) SECTION(name) fail_each(program, 1, 10'000);
 }
 
-#ifdef LAMINA_LLVM_PATH
 void fail_each_of_a_compile(int64_t stride, int64_t most) {
-  testing::set_code_generator(LAMINA_LLVM_PATH);
+  testing::set_code_generator(kCodeGenerator);
   fail_each(compiled, stride, most);
 }
 TEST_CASE("an allocation of a compile that fails is an error and changes nothing", "[fault]") {
   fail_each_of_a_compile(53, 100'000);
 }
 TEST_CASE("each allocation of a compile may fail", "[.][fault][slow]") { fail_each_of_a_compile(1, 10'000); }
-#endif
 
 }  // namespace
 }  // namespace lamina

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "jit/codegen/ptx.h"
+#include "tests/build_paths.h"
 #include "tests/grid/grid_testing.h"
 #include "tests/jit/random_kernel.h"
 #include "tests/jit/random_repeats.h"
@@ -30,7 +31,7 @@ constexpr const char* kMadeFor[] = {"sm_75", "sm_80", "sm_90", "sm_90", "sm_90"}
 constexpr unsigned kFewBytes = 32;
 
 const jit::PtxGenerator& generator() {
-  static const auto made = jit::PtxGenerator::create(LAMINA_LLVM_PATH);
+  static const auto made = jit::PtxGenerator::create(kCodeGenerator);
   if (!made.ok()) throw std::runtime_error(std::string(made.status().message()));
   return *made;
 }
@@ -64,7 +65,7 @@ class Assembly {
     fs::create_directories(folder);
     const std::string source = (folder / "kernels.ptx").string(), log = (folder / "log").string();
     std::ofstream(source) << text_;
-    const std::string command = std::string(LAMINA_PTXAS) + " -v -arch=" + kChips[chip_] + " " + source +
+    const std::string command = std::string(kPtxas) + " -v -arch=" + kChips[chip_] + " " + source +
                                 " -o /dev/null > " + log + " 2>&1";
     const int status = std::system(command.c_str());
     std::stringstream said;

@@ -11,6 +11,7 @@
 
 #include "jit/codegen/api.h"
 #include "jit/kernel/interpret.h"
+#include "tests/build_paths.h"
 #include "tests/jit/kernel_util.h"
 
 using namespace lamina::jit;
@@ -184,7 +185,7 @@ TEST_CASE("malformed kernels and unknown libraries are refused in words", "[code
   CodeGeneratorOptions options;
   options.library_path = "/nowhere/liblamina_llvm.so";
   CHECK(CodeGenerator::create(options).status().message().find("/nowhere") != absl::string_view::npos);
-  options.library_path = LAMINA_LLVM_PATH;
+  options.library_path = lamina::kCodeGenerator;
   options.cpu = "z80";
   CHECK(CodeGenerator::create(options).status().message().find("knows no CPU z80") !=
         absl::string_view::npos);
@@ -203,7 +204,7 @@ TEST_CASE("malformed kernels and unknown libraries are refused in words", "[code
 }
 
 TEST_CASE("a code generator of another build is refused", "[code]") {
-  void* const library = dlopen(LAMINA_LLVM_PATH, RTLD_NOW | RTLD_LOCAL);
+  void* const library = dlopen(lamina::kCodeGenerator, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library);
   const auto get = reinterpret_cast<LaminaLlvmGetApi>(dlsym(library, "lamina_llvm_get_api"));
   REQUIRE(get);

@@ -10,6 +10,7 @@
 #include "hlo/builder.h"
 #include "jit/cpu/client.h"
 #include "jit/program/specialization_cache.h"
+#include "tests/build_paths.h"
 
 using namespace lamina;
 using namespace lamina::jit;
@@ -116,7 +117,7 @@ struct Gated {
   BlockingGenerator* gate = nullptr;
 
   Gated() {
-    void* const library = dlopen(LAMINA_BLOCKING_GENERATOR, RTLD_NOW);
+    void* const library = dlopen(kBlockingGenerator, RTLD_NOW);
     REQUIRE(library);
     const auto get = reinterpret_cast<BlockingGenerator* (*)()>(dlsym(library, "blocking_generator"));
     REQUIRE(get);
@@ -124,7 +125,7 @@ struct Gated {
     gate->calls = 0;
     gate->may_end = false;
     CodeGeneratorOptions options;
-    options.library_path = LAMINA_BLOCKING_GENERATOR;
+    options.library_path = kBlockingGenerator;
     store.set_generator_options(options);
   }
   std::shared_ptr<Kernel> kernel(uint32_t number) {

@@ -11,6 +11,7 @@
 #include "jit/cuda/client.h"
 #include "jit/cuda/stream.h"
 #include "jit/program/executable.h"
+#include "tests/build_paths.h"
 #include "tests/jit/cuda_testing.h"
 #include "tests/jit/fork_child.h"
 
@@ -102,14 +103,14 @@ TEST_CASE("a machine without CUDA says in one sentence what is missing", "[.][cu
     dlclose(installed);
   else
     CHECK(said_of("") == "there is no device 'cuda': no NVIDIA driver: libcuda.so.1 was not found");
-  const std::string it = LAMINA_CUDA_STANDIN;
+  const std::string it = kCudaStandin;
   const auto said = [&](const char* variable, const char* value) {
     return said_of(it.c_str(), {{variable, value}});
   };
   const std::string begin = "there is no device 'cuda': ";
   CHECK(said("LAMINA_STANDIN_INIT", "34") ==
         begin + "no NVIDIA driver: " + it + " is the stub of a CUDA toolkit, which programs are linked with");
-  if (const std::string stub = LAMINA_CUDA_STUB; !stub.empty())
+  if (const std::string stub = kCudaStub; !stub.empty())
     CHECK(said_of(stub.c_str()).find(begin + "no NVIDIA driver: " + stub + " is the stub") == 0);
   CHECK(said("LAMINA_STANDIN_INIT", "100") == begin + "the NVIDIA driver " + it + " sees no device");
   CHECK(said("LAMINA_STANDIN_DEVICES", "0") == begin + "the NVIDIA driver sees no device");

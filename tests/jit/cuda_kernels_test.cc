@@ -10,6 +10,7 @@
 #include "jit/cuda/stream.h"
 #include "jit/kernel/grid.h"
 #include "jit/program/executable.h"
+#include "tests/build_paths.h"
 #include "tests/jit/cuda_testing.h"
 
 using namespace lamina;
@@ -36,7 +37,7 @@ LiteralPtr numbers(const Type* type) {
 }
 
 // One f32 argument. The result has the evaluator's bits, and nothing is out of order.
-Ran run(const ComputationPtr& program, const char* generator = LAMINA_LLVM_PATH) {
+Ran run(const ComputationPtr& program, const char* generator = kCodeGenerator) {
   const CleanStandin clean;
   cuda_client().kernels().set_library(generator);
   const auto executable = jit::Executable::compile(cuda_device(), program);
@@ -119,7 +120,7 @@ TEST_CASE("without a code generator all is computed on the host", "[cuda]") {
 }
 
 TEST_CASE("kernels are shared by structure, and show their PTX", "[cuda]") {
-  cuda_client().kernels().set_library(LAMINA_LLVM_PATH);
+  cuda_client().kernels().set_library(kCodeGenerator);
   std::vector<std::shared_ptr<const jit::Executable>> programs;
   for (int64_t n : {4000, 5000}) {
     Builder b;
@@ -139,7 +140,7 @@ TEST_CASE("kernels are shared by structure, and show their PTX", "[cuda]") {
 
 TEST_CASE("planted: a launch that the plan does not hold", "[cuda][planted]") {
   const CleanStandin clean;
-  cuda_client().kernels().set_library(LAMINA_LLVM_PATH);
+  cuda_client().kernels().set_library(kCodeGenerator);
   Builder b;
   const Value x = parameter({1000});
   const auto program =

@@ -15,6 +15,7 @@
 #include "jit/program/executable.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
+#include "tests/build_paths.h"
 #include "tests/jit/host_data.h"
 
 namespace lamina::jit {
@@ -54,7 +55,7 @@ TEST_CASE("a chain of 100,000 nodes goes through everything on a stack of 256 Ki
       return good;
     };
     jit::CpuClient::get().kernels().set_generator_options(
-        {.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
+        {.library_path = kCodeGenerator, .cpu = {}, .features = {}});
     const Type* f64 = scalar_type(DType::kF64);
     const double half = 0.5, one = 1;
     {

@@ -9,6 +9,7 @@
 #include "hlo/builder.h"
 #include "hlo/evaluator.h"
 #include "jit/cpu/client.h"
+#include "tests/build_paths.h"
 #include "tests/jit/executable_testing.h"
 
 using namespace lamina::hlo;
@@ -282,7 +283,7 @@ TEST_CASE("A loop of tiny steps asks the watcher now and then, and stops when it
   const auto program = Computation::make({{start, x}}, b.while_loop({{start, x}}, *cond, *body));
   REQUIRE(program.ok());
   lamina::jit::CodeGeneratorOptions options;
-  options.library_path = LAMINA_LLVM_PATH;
+  options.library_path = lamina::kCodeGenerator;
   lamina::jit::CpuClient::get().kernels().set_generator_options(options);
   const auto exe = Executable::compile(lamina::jit::host_device(), *program);
   REQUIRE(exe.ok());

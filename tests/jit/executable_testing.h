@@ -12,6 +12,7 @@
 #include "jit/cpu/client.h"
 #include "jit/fake/client.h"
 #include "jit/program/executable.h"
+#include "tests/build_paths.h"
 #include "tests/jit/host_data.h"
 
 namespace lamina::testing {
@@ -82,7 +83,7 @@ inline void check_program(const ComputationPtr& program, std::span<const Literal
   const auto want = evaluate(*program, arguments);
   REQUIRE(want.ok());
   jit::CodeGeneratorOptions options;
-  options.library_path = LAMINA_LLVM_PATH;
+  options.library_path = kCodeGenerator;
   jit::CpuClient::get().kernels().set_generator_options(options);
   for (const bool compiling : {false, true}) {
     jit::CpuClient::get().kernels().set_compiling(compiling);

@@ -8,6 +8,7 @@
 #include "hlo/evaluator.h"
 #include "jit/cpu/client.h"
 #include "jit/program/executable.h"
+#include "tests/build_paths.h"
 #include "tests/jit/host_data.h"
 
 namespace lamina::jit {
@@ -92,7 +93,7 @@ const Golden kGolden[] = {
 
 TEST_CASE("the orders of reductions, dots and convolutions are frozen", "[golden]") {
   jit::CpuClient::get().kernels().set_generator_options(
-      {.library_path = LAMINA_LLVM_PATH, .cpu = {}, .features = {}});
+      {.library_path = kCodeGenerator, .cpu = {}, .features = {}});
   for (const Golden& g : kGolden) {
     const ComputationPtr program = program_of(g);
     std::vector<LiteralPtr> arguments{noise(g.dtype, g.lhs, 1)};

@@ -13,6 +13,7 @@
 #include "jit/client/build_id.h"
 #include "jit/cpu/kernel_store.h"
 #include "jit/cpu/object_code.h"
+#include "tests/build_paths.h"
 #include "tests/jit/kernel_util.h"
 
 using namespace lamina::jit;
@@ -55,7 +56,7 @@ std::vector<float> results(KernelEntry entry) {
 struct Process {
   explicit Process(const fs::path& directory) {
     CodeGeneratorOptions options;
-    options.library_path = LAMINA_LLVM_PATH;
+    options.library_path = lamina::kCodeGenerator;
     store.set_generator_options(options);
     store.set_cache_directory(directory.string());
     store.set_eager(true);
@@ -157,7 +158,7 @@ TEST_CASE("code of other generators and options is not found", "[disk][codegen]"
     return store.stats().compiles;
   };
   CodeGeneratorOptions options;
-  options.library_path = LAMINA_LLVM_PATH;
+  options.library_path = lamina::kCodeGenerator;
   CHECK(compiles_with(options) == 0);
   options.vector_bits = 128;
   CHECK(compiles_with(options) == 1);
@@ -170,13 +171,13 @@ TEST_CASE("code of other generators and options is not found", "[disk][codegen]"
 }
 
 TEST_CASE("libraries have the same name loaded or not", "[disk][codegen]") {
-  const std::string id = build_id_of_file(LAMINA_LLVM_PATH);
+  const std::string id = build_id_of_file(lamina::kCodeGenerator);
   CHECK(id.size() == 40);
   CHECK(id == generator().build());
   Directory d;
   CHECK(build_id_of_file(d.path.string()).empty());
   CHECK(build_id_of_file((d.path / "nothing").string()).empty());
-  const std::string whole = contents(LAMINA_LLVM_PATH).substr(0, 4096);
+  const std::string whole = contents(lamina::kCodeGenerator).substr(0, 4096);
   const fs::path part = d.path / "part";
   for (size_t bytes = 0; bytes <= whole.size(); bytes += bytes < 800 ? 7 : 800) {
     std::ofstream(part, std::ios::binary) << whole.substr(0, bytes);

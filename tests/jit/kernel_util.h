@@ -14,6 +14,7 @@
 #include "jit/codegen/client.h"
 #include "jit/kernel/interpret.h"
 #include "jit/kernel/schedule.h"
+#include "tests/build_paths.h"
 
 namespace lamina::jit {
 
@@ -23,7 +24,7 @@ inline CodeGenerator& generator(const std::string& cpu = "") {
   for (auto& entry : *made)
     if (entry.first == cpu) return *entry.second;
   CodeGeneratorOptions options;
-  options.library_path = LAMINA_LLVM_PATH;
+  options.library_path = kCodeGenerator;
   options.cpu = cpu;
   auto created = CodeGenerator::create(options);
   if (!created.ok()) throw std::runtime_error(std::string(created.status().message()));

@@ -9,6 +9,7 @@
 #include "hlo/builder.h"
 #include "hlo/op.h"
 #include "jit/program/carries.h"
+#include "tests/build_paths.h"
 #include "tests/jit/executable_testing.h"
 
 using namespace lamina::testing;
@@ -25,7 +26,7 @@ Value apart(Builder& b, const Value& v, int64_t number) {
 
 std::shared_ptr<const Executable> compiled(std::span<const Value> parameters, std::span<const Value> roots) {
   lamina::jit::CodeGeneratorOptions options;
-  options.library_path = LAMINA_LLVM_PATH;
+  options.library_path = lamina::kCodeGenerator;
   lamina::jit::CpuClient::get().kernels().set_generator_options(options);
   const auto program = Computation::make(parameters, roots);
   REQUIRE(program.ok());

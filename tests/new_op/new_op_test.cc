@@ -11,6 +11,7 @@
 #include "hlo/scalar/adapters.h"
 #include "hlo/scalar/math.h"
 #include "hlo/verifier.h"
+#include "tests/build_paths.h"
 #include "tests/smith/executors.h"
 #include "trace/jvp.h"
 #include "trace/rules/rules.h"
@@ -111,7 +112,7 @@ TEST_CASE("random programs hold an added op and agree in every way of running", 
   int holding = 0;
   SmithOptions options;
   options.operations = 60;
-  const std::vector<SmithExecutor> executors = smith_executors(LAMINA_LLVM_PATH);
+  const std::vector<SmithExecutor> executors = smith_executors(kCodeGenerator);
   for (uint64_t seed = 0; holding < 40 && seed < 2000; ++seed) {
     const ComputationPtr program = random_program(seed, options);
     bool holds = false;

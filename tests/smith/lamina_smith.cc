@@ -4,6 +4,7 @@
 #include <string>
 
 #include "hlo/printer.h"
+#include "tests/build_paths.h"
 #include "tests/smith/executors.h"
 
 namespace {
@@ -57,7 +58,7 @@ int main(int argc, char** argv) {
   }
   SmithOptions options;
   options.operations = static_cast<int>(operations);
-  const std::vector<SmithExecutor> executors = smith_executors(LAMINA_LLVM_PATH);
+  const std::vector<SmithExecutor> executors = smith_executors(lamina::kCodeGenerator);
   std::string names;
   bool known = only.empty();
   for (const SmithExecutor& e : executors) {

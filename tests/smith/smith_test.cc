@@ -6,6 +6,7 @@
 #include "hlo/op.h"
 #include "hlo/printer.h"
 #include "hlo/verifier.h"
+#include "tests/build_paths.h"
 #include "tests/smith/executors.h"
 #include "tests/smith/generator.h"
 #include "tests/smith/text_cases.h"
@@ -52,7 +53,7 @@ TEST_CASE("random programs hold every op and are sound", "[smith]") {
 // Every way of running programs that `group` holds, on the programs of these seeds.
 void check_group(SmithGroup group, uint64_t first, uint64_t last) {
   int ways = 0;
-  for (const SmithExecutor& executor : smith_executors(LAMINA_LLVM_PATH)) {
+  for (const SmithExecutor& executor : smith_executors(kCodeGenerator)) {
     if (executor.group != group) continue;
     ++ways;
     for (uint64_t seed = first; seed < last; ++seed) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "hlo/narrow.h"
+#include "tests/build_paths.h"
 
 namespace lamina::testing {
 namespace {
@@ -94,7 +95,8 @@ void write_text_file(const TextFile& file) {
 
 std::vector<TextFile> text_files(const std::string& folder) {
   std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(LAMINA_TESTS_DIR "/text/" + folder))
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(std::string(kTestsFolder) + "/text/" + folder))
     if (entry.path().extension() == ".hlo") paths.push_back(entry.path().string());
   std::sort(paths.begin(), paths.end());
   std::vector<TextFile> files;

@@ -39,11 +39,10 @@ def joined(value: Any, dtype: Any) -> Tensor:
 
 
 def ints(x: Any, what: str = "a shape") -> list[int]:
-    """Python ints from an int or a sequence of integers; TypeError in words otherwise."""
-    if isinstance(x, int):
-        return [x]
+    """Python ints from an integer of any kind or a sequence of them; TypeError in words otherwise."""
     try:
-        return [operator.index(i) for i in x]
+        one = not isinstance(x, (tuple, list)) and getattr(x, "ndim", 0) == 0 and hasattr(x, "__index__")
+        return [operator.index(i) for i in ((x,) if one else x)]
     except TypeError:
         raise TypeError(f"{what} needs integers known when the program is recorded, not {x!r:.80}") from None
 

@@ -440,6 +440,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
 
 def _windows(name: str, terms: Sequence[float]) -> Callable[[int], Tensor]:
     def window(M: int) -> Tensor:
+        M = operator.index(M)
         if M <= 1:
             return ones((max(M, 0),))
         dtype = default_float()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import operator
 from typing import Any
 
 from lamina import _core, dtypes
@@ -191,7 +192,7 @@ fix = trunc
 
 def round(x: Any, decimals: int = 0) -> Tensor:
     """x rounded to `decimals` digits, ties to even."""
-    t = to_tensor(x)
+    t, decimals = to_tensor(x), operator.index(decimals)
     if t.dtype.kind in "biu":
         if decimals < 0:
             raise NotImplementedError("integers cannot be rounded to negative decimals")

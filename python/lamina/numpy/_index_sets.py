@@ -7,6 +7,7 @@ from typing import Any
 
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
+from lamina.numpy._common import sizes_of
 from lamina.numpy._creation import diag_indices, ones, tril_indices, triu_indices
 from lamina.numpy._sorting import nonzero
 
@@ -57,7 +58,7 @@ def mask_indices(
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: int | Iterable[int]) -> Tensor:
     """``func(a, axis)`` along each axis in turn, with reduced axes kept as size 1."""
     t = to_tensor(a)
-    for axis in (axes,) if isinstance(axes, int) else axes:
+    for axis in sizes_of(axes):
         out = to_tensor(func(t, axis))
         if out.ndim == t.ndim - 1:
             out = out.reshape((*t.shape[: axis % t.ndim], 1, *t.shape[axis % t.ndim + 1 :]))

@@ -195,7 +195,8 @@ def tensordot(
 ) -> Tensor:
     """The sum over the last `axes` dimensions of a and first of b, or over two lists of dimensions."""
     x, y = map(to_tensor, as_operands(a, b))
-    if isinstance(axes, int):
+    if not isinstance(axes, (tuple, list)) and getattr(axes, "ndim", 0) == 0:
+        axes = operator.index(axes)
         if axes < 0 or axes > min(x.ndim, y.ndim):
             raise ValueError(
                 f"tensordot: {axes} axes cannot be summed over for shapes {x.shape} and {y.shape}"

@@ -163,12 +163,15 @@ def _pairs(widths: Any, ndim: int, name: str) -> list[tuple[int, int]]:
     import numpy as np
 
     if isinstance(widths, dict):
-        given = {k % ndim: v for k, v in widths.items()}
-        widths = [given.get(d, (0, 0)) for d in range(ndim)]
+        by_axis = {k % ndim: v for k, v in widths.items()}
+        widths = [by_axis.get(d, (0, 0)) for d in range(ndim)]
         widths = [w if isinstance(w, (tuple, list)) else (w, w) for w in widths]
     try:
-        return [(int(a), int(b)) for a, b in np.broadcast_to(np.asarray(widths, dtype=np.int64), (ndim, 2))]
-    except (ValueError, TypeError):
+        given = np.asarray(widths)
+        if given.size and given.dtype.kind not in "biu":
+            raise TypeError(f"{name} is an integer, a pair or {ndim} pairs of integers, not {widths!r}")
+        return [(int(a), int(b)) for a, b in np.broadcast_to(given, (ndim, 2))]
+    except ValueError:
         raise ValueError(f"{name} is an integer, a pair or {ndim} pairs, not {widths!r}") from None
 
 

@@ -279,15 +279,21 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
     return concatenate([arr, values], axis)
 
 
+def _number_of_parts(indices_or_sections: Any) -> int | None:
+    """None where it is the indices to cut at."""
+    many = isinstance(indices_or_sections, (list, tuple)) or getattr(indices_or_sections, "ndim", 0) > 0
+    return None if many else operator.index(indices_or_sections)
+
+
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Parts along an axis: so many of nearly equal size, or cut at the given indices."""
     t = to_tensor(ary)
     axis = canonical_axis(axis, t.ndim)
     n = t.shape[axis]
-    if isinstance(indices_or_sections, (list, tuple)) or getattr(indices_or_sections, "ndim", 0) > 0:
+    parts = _number_of_parts(indices_or_sections)
+    if parts is None:
         cuts = [0, *[operator.index(i) for i in indices_or_sections], n]
     else:
-        parts = operator.index(indices_or_sections)
         if parts <= 0:
             raise ValueError(f"an array is split into at least one part, not {parts}")
         small, extra = divmod(n, parts)
@@ -300,10 +306,9 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """As `array_split`. ValueError where so many equal parts cannot be."""
     t = to_tensor(ary)
     d = canonical_axis(axis, t.ndim)
-    if isinstance(indices_or_sections, int) and indices_or_sections > 0 and t.shape[d] % indices_or_sections:
-        raise ValueError(
-            f"axis {d} of size {t.shape[d]} does not divide into {indices_or_sections} equal parts"
-        )
+    parts = _number_of_parts(indices_or_sections)
+    if parts and parts > 0 and t.shape[d] % parts:
+        raise ValueError(f"axis {d} of size {t.shape[d]} does not divide into {parts} equal parts")
     return array_split(t, indices_or_sections, d)
 
 
@@ -454,7 +459,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The elements where index axis2 - index axis1 is `offset`, as the last dimension."""
-    t = to_tensor(a)
+    t, offset = to_tensor(a), operator.index(offset)
     if t.ndim < 2:
         raise ValueError(f"diagonal needs at least 2 dimensions, not shape {t.shape}")
     i, j = canonical_axis(axis1, t.ndim), canonical_axis(axis2, t.ndim)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,6 +49,7 @@ def i0(x: Any) -> Tensor:
 
 def bartlett(M: int) -> Tensor:
     """The triangular window with M points, of the default float."""
+    M = operator.index(M)
     if M <= 1:
         return ones((max(M, 0),))
     return 1.0 - absolute(2.0 * arange(M, dtype=default_float()) / (M - 1) - 1.0)
@@ -55,6 +57,7 @@ def bartlett(M: int) -> Tensor:
 
 def kaiser(M: int, beta: Any) -> Tensor:
     """Kaiser's window with M points and this shape, of the default float."""
+    M = operator.index(M)
     if M <= 1:
         return ones((max(M, 0),))
     x = 2.0 * arange(M, dtype=default_float()) / (M - 1) - 1.0
@@ -87,7 +90,10 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: float = 2 * math
 
 def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Tensor:
     """Groups of eight elements, each set where it is not zero, as the bits of uint8; the last group is filled with 0."""
-    t = compare(to_tensor(a), 0, "NE") if to_tensor(a).dtype.kind != "b" else to_tensor(a)
+    t = to_tensor(a)
+    if t.dtype.kind not in "biu":
+        raise TypeError(f"packbits needs integers or bools, not {t.dtype.name}")
+    t = t if t.dtype.kind == "b" else compare(t, 0, "NE")
     if bitorder not in ("big", "little"):
         raise ValueError(f"bitorder is 'big' or 'little', not {bitorder!r}")
     t, d = (ravel(t), 0) if axis is None else (t, canonical_axis(axis, t.ndim))

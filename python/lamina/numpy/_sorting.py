@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -411,6 +412,8 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor
     By default ("raise") IndexError where they are known, and inside `jit` the nearest choice.
     """
     index = to_tensor(a)
+    if index.dtype.kind not in "biu":
+        raise TypeError(f"choose needs integers that say which, not {index.dtype.name}")
     ts = promote(*choices)
     n = len(ts)
     if mode == "raise":
@@ -512,7 +515,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
         values = host(t, "bincount")
         if values.size and values.min() < 0:
             raise ValueError("bincount needs non-negative integers")
-        length = max(minlength, int(values.max()) + 1 if values.size else 0)
+        length = max(operator.index(minlength), int(values.max()) + 1 if values.size else 0)
     w = full_of(1, default_int(), t.shape) if weights is None else _core.set_weak(inexact(weights), False)
     index = astype(e.clip(t, 0, None), "int32")
     if t.size == 0 or length == 0:
@@ -536,7 +539,11 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     from lamina.numpy._creation import linspace
 
     t = inexact(ravel(a))
-    if int(bins) < 1:
+    try:
+        bins = operator.index(bins)
+    except TypeError:
+        raise TypeError(f"histogram needs an integer number of bins or their edges, not {bins!r}") from None
+    if bins < 1:
         raise ValueError(f"histogram needs at least 1 bin, not {bins}")
     if range is not None:
         ends = [known(v) for v in range]

@@ -16,7 +16,7 @@ from lamina import _core, _devices, _results
 from lamina._core import Tensor
 from lamina._indexing import getitem
 from lamina._tensor import astype, describe, to_tensor
-from lamina.numpy._common import canonical_axis, default_float, inexact, iota
+from lamina.numpy._common import canonical_axis, default_float, inexact, iota, sizes_of
 from lamina.numpy._elementwise import conj
 from lamina.numpy._padding import pad
 from lamina.numpy._shape import concatenate, moveaxis, roll
@@ -205,8 +205,7 @@ def _frequencies(k: Tensor, n: int, d: Any, dtype: Any) -> Tensor:
 
 def _shifted(x: Any, axes: Any, sign: int) -> Tensor:
     t = to_tensor(x)
-    places = range(t.ndim) if axes is None else [axes] if isinstance(axes, int) else list(axes)
-    places = [canonical_axis(d, t.ndim) for d in places]
+    places = [canonical_axis(d, t.ndim) for d in (range(t.ndim) if axes is None else sizes_of(axes))]
     moves = [t.shape[d] // 2 if sign > 0 else -(t.shape[d] // 2) for d in places]
     return roll(t, moves, places) if places else roll(t, 0)
 

@@ -429,18 +429,23 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> T
 
     With `independent` every line along the axis has an order of its own.
     """
-    k = _check_key(key)
-    if isinstance(x, int):
-        return _shuffled(k, lax.iota("int32", x), 0)
-    t = to_tensor(x)
-    if t.ndim == 0:
-        if t.dtype.kind not in "iu":
-            raise TypeError(f"random.permutation needs an integer or an array, not {describe(t)}")
-        return _shuffled(k, lax.iota("int32", int(t)), 0)
+    k, t = _check_key(key), _count_or_array(x, "permutation")
+    if isinstance(t, int):
+        return _shuffled(k, lax.iota("int32", t), 0)
     axis = axis_of(axis, t.ndim)
     if independent or t.ndim == 1:
         return _shuffled(k, t, axis)
     return _take(t, _shuffled(k, lax.iota("int32", t.shape[axis]), 0), axis)
+
+
+def _count_or_array(x: Any, name: str) -> int | Tensor:
+    """An integer scalar of any kind as an int, which stands for range(x), anything else as an array."""
+    t = x if isinstance(x, int) else to_tensor(x)
+    if isinstance(t, int) or t.ndim > 0:
+        return t
+    if t.dtype.kind not in "iu":
+        raise TypeError(f"random.{name} needs an integer or an array, not {describe(t)}")
+    return int(t)
 
 
 def _take(t: Tensor, index: Tensor, axis: int) -> Tensor:
@@ -466,9 +471,10 @@ def choice(
     """
     _low(mode, "choice")
     k, shape = _check_key(key), _shape(shape)
-    array = None if isinstance(a, int) else to_tensor(a)
+    given, draws = _count_or_array(a, "choice"), math.prod(shape)
+    array = None if isinstance(given, int) else given
     axis = 0 if array is None else axis_of(axis, array.ndim)
-    n, draws = (a if array is None else array.shape[axis]), math.prod(shape)
+    n = given if array is None else array.shape[axis]
     if n <= 0 and draws > 0:
         raise ValueError("random.choice cannot choose from nothing")
     if not replace and draws > n:
