@@ -28,7 +28,8 @@ enum Test {
   kMethod,
   kContent,
   kReadOnly,
-  kAlias
+  kAlias,
+  kOneValue
 };
 constexpr Py_ssize_t kFields = 5;  // access, number of the read it starts from, holder or key, test, expected
 
@@ -134,6 +135,11 @@ class Found {
   absl::InlinedVector<PyObject*, 16> items_;
 };
 
+// Two Tensors that hold the same value, as a copy does until one of them is written to.
+bool is_one_value(PyObject* a, PyObject* b) {
+  return a && b && is_tensor(a) && is_tensor(b) && lazy_of(a).value == lazy_of(b).value;
+}
+
 bool holds(Test test, PyObject* now, PyObject* from, PyObject* expected, const Found& found) {
   if (test == kAny) return true;
   if (test == kAbsent) return !now;
@@ -160,6 +166,8 @@ bool holds(Test test, PyObject* now, PyObject* from, PyObject* expected, const F
       return is_read_only(now);
     case kAlias:
       return now == found[static_cast<size_t>(PyLong_AsSsize_t(expected))];
+    case kOneValue:
+      return is_one_value(now, found[static_cast<size_t>(PyLong_AsSsize_t(expected))]);
     default:
       return false;
   }
@@ -320,6 +328,9 @@ void add_reads(py::module_& m) {
   m.def(
       "content_of", [](py::handle array) { return content_of(array.ptr()); },
       "Bytes that tell the content of an array apart from any other; None if it shows no memory.");
+  m.def(
+      "is_one_value", [](py::handle a, py::handle b) { return is_one_value(a.ptr(), b.ptr()); },
+      "Whether two Tensors hold the same value, as a copy does until one of them is written to.");
   m.def(
       "is_read_only", [](py::handle array) { return is_read_only(array.ptr()); },
       "Whether an array shows memory that cannot be written through it.");

@@ -17,9 +17,9 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from lamina import _checks, _core
+from lamina import _checks, _core, ref
 from lamina._core import Tensor
-from lamina._open import innermost
+from lamina._open import entered, innermost
 from lamina._read_set import ReadSet
 from lamina._source import expression_at, user_frame
 from lamina._stages import Lowered, Traced
@@ -67,7 +67,7 @@ class _Trace:
 
 
 class _WritingTrace(_Trace):
-    """One whose function writes to its arguments: the new values are its last results."""
+    """One whose function writes to its arguments, or to references: the new values are its last results."""
 
     __slots__ = ("flat",)
 
@@ -77,7 +77,7 @@ class _WritingTrace(_Trace):
         flat.static = {}  # a method's object among them is not to be kept alive
 
     def result(self, out: list[Tensor]) -> Any:
-        return super().result(out[: len(out) - len(self.flat.written)])
+        return super().result(out[: len(out) - self.flat.further])
 
 
 class _Branch:
@@ -524,7 +524,12 @@ class Jitted(_core.JitCalls):
 
         watch = Watch(variant.reads, instance, convert)
         flat = _Flat(
-            watch.outermost(self._f, static.values()), treedef, static, keep_text=True, opened=context.opened
+            watch.outermost(self._f, static.values()),
+            treedef,
+            static,
+            keep_text=True,
+            opened=context.opened,
+            refs=ref.Jitted(watch) if ref.living() else None,
         )
         specs = [(str(x.dtype), list(x.shape), getattr(x, "weak_type", False)) for x in leaves]
         tracing.open.append(context)
@@ -537,7 +542,7 @@ class Jitted(_core.JitCalls):
         variant.reads.traced()
         if context.reasons:
             program.set_reason("branch: " + ", ".join(context.reasons[-3:]))
-        trace = (_WritingTrace if flat.written else _Trace)(program, flat)
+        trace = (_WritingTrace if flat.further else _Trace)(program, flat)
         _attach(variant, context.made, trace)
         variant.paths += 1
         return trace
@@ -549,6 +554,14 @@ class Jitted(_core.JitCalls):
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any], on: _Self | None = None) -> Any:
         if tracing.disabled:
             return self._f(*(args if on is None else (on.ref(), *args)), **kwargs)
+        if not ref.under_trace():
+            return self._called(args, kwargs, on)
+        try:
+            return self._called(args, kwargs, on)
+        except ref.Inside:
+            return entered(self._f)(*(args if on is None else (on.ref(), *args)), **kwargs)
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any], on: _Self | None) -> Any:
         given = args if on is None else (on, *args)
         leaves, treedef, static = self._arguments(given, kwargs)
         index = _checks.index_mode()

@@ -22,7 +22,7 @@ from lamina._source import place_of, user_frame
 
 # How a read is reached, and what must hold of what it finds: the numbers of python/reads.cc.
 OBJECT, WEAK, CELL, ATTRIBUTE, ITEM, SAME = range(6)
-ANY, IS, TYPE, EQUAL, IS_WEAK, LENGTH, KEYS, ABSENT, METHOD, CONTENT, READ_ONLY, ALIAS = range(12)
+ANY, IS, TYPE, EQUAL, IS_WEAK, LENGTH, KEYS, ABSENT, METHOD, CONTENT, READ_ONLY, ALIAS, ONE_VALUE = range(13)
 
 _MISSING = object()
 _LEAVES = (bool, int, float, complex, str, bytes, type(None), type(...), range, slice, type(NotImplemented))
@@ -229,13 +229,21 @@ class ReadSet:
         self._captured.update(i for i, captured in enumerate(found) if captured)
 
     def traced(self) -> None:
-        """After a trace: a number that went into it otherwise than as a parameter is guarded by its value."""
+        """After a trace: a number that went into it otherwise than as a parameter is guarded by its value.
+
+        So are Tensors that held one value, as a copy does, and thus are one parameter.
+        """
         for read in self.reads:
             if read.kind is not None and read.test == IS and not read.identity:
                 read.expected = None  # keeps nothing alive
         for i, h in enumerate(self._hidden):
             if type(h) is Observed and i not in self._captured:
                 h.used = True
+        tensors = [h for i, h in enumerate(self._hidden) if type(h) is Read and i in self._captured]
+        for i, h in enumerate(tensors):
+            first = next((o for o in tensors[:i] if _core.is_one_value(o.expected, h.expected)), None)
+            if first is not None:
+                self.also(h, ONE_VALUE, first.at)
         self._settle()
 
     # --- at each call ---

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core, _writes
+from lamina import _core, _writes, ref
 from lamina._aux import Pair
 from lamina._core import Tensor
 from lamina._functions import _name, checked_argnums, need_function, places_of
@@ -35,7 +35,8 @@ def _where(f: Callable[..., Any]) -> str:
 class _Flat:
     """A function on containers as one on flat lists; remembers the structure of its result.
 
-    What it wrote to its arguments follows the results, and `written` says which leaves they are of.
+    What it wrote to its arguments follows the results, and `written` says which leaves they are of. Last comes what it
+    wrote to references from outside, where `refs` notes them.
     """
 
     def __init__(
@@ -45,8 +46,10 @@ class _Flat:
         static: dict[Any, Any] | None = None,
         keep_text: bool = False,
         opened: Callable[[list[Tensor]], None] | None = None,
+        refs: ref.Jitted | None = None,
     ) -> None:
         self.f, self.treedef, self.out_tree = f, treedef, None
+        self.refs, self.written_refs = refs, ref.NONE_WRITTEN
         self.static = static or {}
         self.keep_text, self.opened = keep_text, opened
         self.out_text: list[tuple[int, str | bytes]] = []  # results that are no arrays, by position
@@ -55,6 +58,13 @@ class _Flat:
     def __call__(self, leaves: list[Tensor]) -> list[Tensor]:
         if self.opened is not None:
             self.opened(leaves)
+        if self.refs is None:
+            return self._results(leaves)
+        with self.refs:
+            results, self.written_refs = self._results(leaves), self.refs.written()
+            return [*results, *self.written_refs.values()]
+
+    def _results(self, leaves: list[Tensor]) -> list[Tensor]:
         given = tree_unflatten(self.treedef, leaves)
         args, kwargs = list(given[0]), given[1]
         for key in sorted(k for k in self.static if isinstance(k, int)):
@@ -72,19 +82,26 @@ class _Flat:
     def _result(self, x: Any) -> Tensor:
         return _result(x, self.f)
 
+    @property
+    def further(self) -> int:
+        """How many results are what it wrote."""
+        return len(self.written) + len(self.written_refs)
+
     def settled(self, args: Sequence[Any], kwargs: dict[str, Any], outputs: list[Any]) -> list[Any]:
         """The function's own results of `outputs`; what it wrote to its arguments, the caller's get."""
-        if not self.written:
-            return outputs
-        n = len(outputs) - len(self.written)
+        n = len(outputs) - self.further
         tree = (tuple(args), kwargs)
-        _writes.give(
-            self.f,
-            self.written,
-            tree_leaves(tree),
-            outputs[n:],
-            lambda i: _argument_path(self.f, tree_paths(tree)[i]),
-        )
+        if self.written_refs:
+            self.written_refs.check(_name(self.f), tree)
+        if self.written:
+            _writes.give(
+                self.f,
+                self.written,
+                tree_leaves(tree),
+                outputs[n:],
+                lambda i: _argument_path(self.f, tree_paths(tree)[i]),
+            )
+        self.written_refs.give(outputs[n + len(self.written) :])
         return outputs[:n]
 
 

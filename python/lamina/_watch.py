@@ -45,6 +45,7 @@ from lamina._read_set import (
     ITEM,
     KEYS,
     LENGTH,
+    ONE_VALUE,
     READ_ONLY,
     WEAK,
     Read,
@@ -611,6 +612,8 @@ class Watch:
                 if r.access != CELL:
                     self._sources.setdefault(id(holder), found)
                     self.kept.append(holder)
+            elif r.test == ONE_VALUE:
+                continue  # asked when this trace is done
             elif r.key is None:
                 found = mine[id(r.parent)]
                 self.reads.also(found, r.test, r.expected)

@@ -8,7 +8,8 @@
 >>> lm.freeze(total)
 Tensor([18., 12., 15.], dtype=float32)
 
-Unlike a Tensor that is written to, a reference may be changed by bodies of `lamina.lax` that see it from outside.
+Unlike a Tensor that is written to, a reference may be changed by jitted functions and by bodies of `lamina.lax` that see
+it from outside.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lamina import _core, _missing, tree
 from lamina._core import Tensor
+from lamina._read_set import ATTRIBUTE
 from lamina._tensor import describe, to_tensor
+
+if TYPE_CHECKING:
+    from lamina._watch import Watch
 
 __all__ = ["Ref", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
 
@@ -34,6 +39,81 @@ class _Body:
     def __init__(self) -> None:
         self.made: weakref.WeakSet[Ref] = weakref.WeakSet()
         self.used: dict[Ref, Tensor] = {}
+
+    def first(self, ref: Ref, held: Tensor) -> Tensor:
+        """What a reference that is used for the first time, and holds `held`, holds in the body."""
+        return _cell(held)
+
+    def __enter__(self) -> _Body:
+        _state.asked.append(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _state.asked.pop()
+        for ref, held in self.used.items():
+            ref._held = held
+
+
+class Inside(BaseException):
+    """A function that is traced inside of another uses references: it is to be a part of that. Not for `except`."""
+
+
+class Jitted(_Body):
+    """A jitted function under trace: what references hold is read at each call, what it wrote to them is a result."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self._watch = watch
+        self._before: dict[Ref, Tensor] = {}
+
+    def __enter__(self) -> _Body:
+        self._level = _core.scope_depth(), _core.record_floor()
+        return super().__enter__()
+
+    def first(self, ref: Ref, held: Tensor) -> Tensor:
+        if len(_state.asked) > 1:
+            raise Inside
+        read = self._watch.reads.below(self._watch.source_of(ref, "<Ref>", weak=True), ATTRIBUTE, "_held")
+        self._watch.seen(read, held)
+        # Under a transform inside of the function it is as old as the function's arguments.
+        inside = _core.outside_scopes(*self._level, lambda: _cell(held))
+        self._before[ref] = inside
+        return inside
+
+    def written(self) -> Written:
+        """At the end: the references that hold something else than at the start."""
+        changed = [r for r, inside in self._before.items() if r._held is not inside or _core.written(inside)]
+        return Written(changed, list(self._before))
+
+
+class Written:
+    """The references from outside that a traced function wrote to. Its program holds none of them alive."""
+
+    def __init__(self, written: Sequence[Ref], used: Sequence[Ref]) -> None:
+        self._written, self._used = [weakref.ref(r) for r in written], [weakref.ref(r) for r in used]
+
+    def __len__(self) -> int:
+        return len(self._written)
+
+    def values(self) -> list[Tensor]:
+        """What they hold."""
+        return [r()[...] for r in self._written]
+
+    def check(self, name: str, given: Any) -> None:
+        """ValueError where one that the function uses is among its arguments: inside they were two."""
+        mine = {id(r()) for r in self._used}
+        if any(id(x) in mine for x in tree.tree_leaves(given, is_leaf=lambda x: isinstance(x, Ref))):
+            raise ValueError(
+                f"{name} gets a reference as an argument that it also uses from outside, which are two inside a traced "
+                "function: use one way only"
+            )
+
+    def give(self, values: Sequence[Tensor]) -> None:
+        """Writes what they hold after a call."""
+        store([r() for r in self._written], values)
+
+
+NONE_WRITTEN = Written([], [])
 
 
 class _State(threading.local):
@@ -73,8 +153,8 @@ class Ref:
         if _state.asked:
             body = _state.asked[-1]
             if self not in body.made and self not in body.used:
-                body.used[self] = self._held
-                self._held = _cell(self._held)
+                inside = body.first(self, self._held)
+                body.used[self], self._held = self._held, inside
         return self._held
 
     def __getitem__(self, index: Any) -> Tensor:
@@ -168,6 +248,10 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
 
 def freeze(ref: Ref) -> Tensor:
     """What a reference holds, as an array; the reference cannot be used any more (ValueError)."""
+    if _state.asked and ref not in _state.asked[-1].made:
+        raise ValueError(
+            "a reference that was made outside of a traced function cannot be frozen in it: read it (ref[...])"
+        )
     value = ref[...]
     ref._freed = True
     return value
@@ -209,14 +293,8 @@ def _used_by(*bodies: tuple[Any, ...]) -> list[Ref]:
 
     used: dict[Ref, Tensor] = {}
     for f, *args in bodies:
-        body = _Body()
-        _state.asked.append(body)
-        try:
+        with _Body() as body:
             eval_shape(functools.partial(_nothing, f), *args)
-        finally:
-            _state.asked.pop()
-            for r, held in body.used.items():
-                r._held = held
         used |= body.used
     return list(used)
 
@@ -238,9 +316,20 @@ def _on_values(refs: Sequence[Ref], f: Callable[..., Any], values: Sequence[Any]
             r._held = held
 
 
-def _store(refs: Sequence[Ref], values: Sequence[Any]) -> None:
+def store(refs: Sequence[Ref], values: Sequence[Any]) -> None:
+    """Writes these values, one for each reference."""
     for r, v in zip(refs, values):
         r[...] = v
+
+
+def under_trace() -> bool:
+    """Whether references that are used here are noted by a function or body under trace."""
+    return bool(_state.asked)
+
+
+def living() -> bool:
+    """Whether this thread has references."""
+    return bool(_state.living)
 
 
 def carrying(form: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -274,7 +363,7 @@ def _scan(plain: Callable[..., Any], f: Any, init: Any, xs: Any = None, *args: A
         return (values, own), y
 
     (values, out), ys = plain(body, ([r[...] for r in refs], init), xs, *args, **kwargs)
-    _store(refs, values)
+    store(refs, values)
     return out, ys
 
 
@@ -288,7 +377,7 @@ def _while(plain: Callable[..., Any], cond_fun: Any, body_fun: Any, init_val: An
         ([r[...] for r in refs], init_val),
         **kwargs,
     )
-    _store(refs, values)
+    store(refs, values)
     return out
 
 
@@ -301,7 +390,7 @@ def _fori(
     start = ([r[...] for r in refs], init_val)
     step = lambda i, c: _on_values(refs, body_fun, c[0], i, c[1])  # noqa: E731
     values, out = plain(lower, upper, step, start, **kwargs)
-    _store(refs, values)
+    store(refs, values)
     return out
 
 
@@ -315,7 +404,7 @@ def _switch(plain: Callable[..., Any], index: Any, branches: Any, *operands: Any
     if not refs:
         return plain(index, branches, *operands, **kwargs)
     values, out = plain(index, _branching(refs, branches), [r[...] for r in refs], *given)
-    _store(refs, values)
+    store(refs, values)
     return out
 
 
@@ -327,7 +416,7 @@ def _cond(plain: Callable[..., Any], pred: Any, *args: Any, **kwargs: Any) -> An
     if not refs:
         return plain(pred, *args, **kwargs)
     values, out = plain(pred, *_branching(refs, args[:2]), [r[...] for r in refs], *given)
-    _store(refs, values)
+    store(refs, values)
     return out
 
 

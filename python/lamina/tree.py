@@ -28,7 +28,10 @@ _PLAIN = frozenset((Tensor, int, float, bool, complex, str, bytes))  # types tha
 
 
 class TreeDef:
-    """The shape of a nested container: its nodes in preorder. Equal for equal structures; hashable as metadata is."""
+    """The shape of a nested container: its nodes in preorder. Hashable, and equal for equal structures and metadata.
+
+    A structure that has been hashed, as the key of a cache, keeps what its metadata were then.
+    """
 
     __slots__ = ("_hash", "nodes", "num_leaves")
 
@@ -42,7 +45,13 @@ class TreeDef:
 
     def __hash__(self) -> int:
         if self._hash is None:
-            self._hash = hash(self.nodes)
+            try:
+                self._hash = hash(self.nodes)
+            except TypeError:
+                self.nodes = tuple(
+                    [(cls, _copy_of_containers(meta), arity) for cls, meta, arity in self.nodes]
+                )
+                self._hash = hash(tuple([(cls, arity) for cls, _, arity in self.nodes]))
         return self._hash
 
     def __reduce__(self) -> Any:
@@ -79,6 +88,15 @@ class TreeDef:
         return [] if found is None else [tree_structure(child) for child in found[0]]
 
 
+def _copy_of_containers(x: Any) -> Any:
+    """Dicts, lists and sets that nobody else changes, with the same things in them."""
+    if type(x) is dict:
+        return {k: _copy_of_containers(v) for k, v in x.items()}
+    if type(x) in (list, tuple, set):
+        return type(x)(map(_copy_of_containers, x))
+    return x
+
+
 def _node_text(cls: type | None, meta: Any, children: list[str]) -> str:
     """How a structure shows a node: built-in containers as they are written, others with their metadata."""
     inside = ", ".join(children)
@@ -105,8 +123,9 @@ def register(
 ) -> type:
     """Makes `cls` a container: `flatten(x) -> (children, metadata)`, `unflatten(metadata, children) -> x`.
 
-    The metadata must be hashable for jit. `keys(x)` gives the steps of paths to the children (`GetAttrKey("w")`, ...);
-    they are numbered without it. Raises ValueError if the class is registered already.
+    Metadata are compared by `==`; jit traces again where they differ. `keys(x)` gives the steps of paths to the
+    children (`GetAttrKey("w")`, ...); they are numbered without it. Raises ValueError if the class is registered
+    already.
     """
     if cls in _registry or cls in _PLAIN:
         raise ValueError(f"{cls.__name__} is registered already")

@@ -402,3 +402,35 @@ def test_values_that_python_takes_of_a_tensor_are_guarded():
         ):
             change()
             np.testing.assert_array_equal(jitted(X).numpy(), f(X).numpy())
+
+
+def test_arrays_that_were_one_value_part():
+    """A copy is the same value until one of the two is written to; a program must not take one for the other."""
+    a = lnp.array([1.0, 2.0, 3.0])
+    b, c = a.copy(), a + 0
+    holder = {"a": a, "b": b, "c": c}
+
+    @lm.jit
+    def inner():
+        return holder["a"] * 2 + holder["b"] * 3
+
+    outer = lm.jit(lambda: inner() + holder["c"] + holder["b"])
+    want = lambda: 2 * a.numpy() + 4 * b.numpy() + c.numpy()  # noqa: E731
+    for change in (None, (a, 10.0), (b, 100.0), (c, 1000.0)):
+        if change is not None:
+            change[0][0] = change[1]
+        np.testing.assert_array_equal(inner(), 2 * a.numpy() + 3 * b.numpy())
+        np.testing.assert_array_equal(outer(), want())
+    holder["b"] = holder["a"]
+    np.testing.assert_array_equal(inner(), 5 * a.numpy())
+    holder["b"] = b
+    np.testing.assert_array_equal(outer(), want())
+
+    @lm.jit
+    def decided():
+        return a * 2 if a.sum() > b.sum() else b * 3
+
+    b[...] = a
+    np.testing.assert_array_equal(decided(), b.numpy() * 3)
+    a[1] = 50.0
+    np.testing.assert_array_equal(decided(), a.numpy() * 2)

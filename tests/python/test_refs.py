@@ -145,6 +145,107 @@ def test_what_cannot_be():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = lm.new_ref(1).at[...].nothing
     q = lm.new_ref(lnp.zeros(2))
+    write = lambda x: (q.at[0].set(x), x)[1]  # noqa: E731
+    for transformed in (lm.grad(write), lm.jit(lm.grad(write)), lm.grad(lm.jit(write))):
+        with pytest.raises(TypeError, match="made outside the transformed function"):
+            transformed(1.0)
     with pytest.raises(TypeError, match="made outside the transformed function"):
-        lm.jit(lambda: q.__setitem__(0, 1.0))()
+        lm.vmap(write)(lnp.ones(2))
+    with pytest.raises(ValueError, match="cannot be frozen"):
+        lm.jit(lambda: lm.freeze(q))()
+    with pytest.raises(ValueError, match="<lambda> gets a reference as an argument that it also uses"):
+        lm.jit(lambda r: (r.at[0].add(1.0), q.at[0].add(1.0)))(q)
+    with pytest.raises(ZeroDivisionError):
+        lm.jit(lambda: (q.at[0].set(1.0), 1 // 0))()
     assert q[...].tolist() == [0.0, 0.0]
+
+
+def test_jitted_functions_read_and_write_references_from_outside():
+    total, count, traced = lm.new_ref(lnp.zeros(3)), lm.new_ref(0), []
+
+    @lm.jit
+    def add(x):
+        traced.append(None)
+        total[0] += x
+        count[...] += 1
+        return total[...] * 2
+
+    assert [add(x).tolist()[0] for x in (1.0, 2.0, 3.0)] == [2.0, 6.0, 12.0]
+    total[0] = 10.0  # what is written outside is read
+    assert add(1.0).tolist() == [22.0, 0.0, 0.0] and int(count[...]) == 4 and len(traced) == 1
+
+    read = lm.jit(lambda: total[0] + count[...])
+    assert float(read()) == 15.0
+    add(1.0)
+    assert float(read()) == 17.0
+
+    @lm.jit
+    def nested(x):
+        add(x)
+        add(x)
+        return read()
+
+    assert float(nested(1.0)) == 21.0 and float(nested(1.0)) == 25.0
+    assert total[...].tolist() == [16.0, 0.0, 0.0] and int(count[...]) == 9
+
+    @lm.jit
+    def first_seen_inside(x):
+        @lm.jit
+        def inner(x):
+            total[1] += x
+            return total[1]
+
+        return inner(x) + inner(x)
+
+    assert float(first_seen_inside(1.0)) == 3.0 and float(first_seen_inside(1.0)) == 7.0
+
+    @lm.jit
+    def loop(n):
+        def step(i, c):
+            total[2] += i
+            return c
+
+        lax.fori_loop(0, n, step, None)
+
+    loop(5)
+    loop(3)
+    assert total[...].tolist() == [16.0, 4.0, 13.0]
+
+
+def test_references_of_objects_and_branches_in_jitted_functions():
+    class Counter:
+        def __init__(self):
+            self.count = lm.new_ref(0)
+
+        @lm.jit
+        def next(self, x):
+            self.count[...] += 1
+            return self.count[...] * x
+
+    one, other = Counter(), Counter()
+    assert [int(one.next(10)) for _ in range(3)] == [10, 20, 30] and int(other.next(10)) == 10
+    one.count = lm.new_ref(100)
+    assert int(one.next(1)) == 101 and int(other.count[...]) == 1
+
+    positive, negative = lm.new_ref(0.0), lm.new_ref(0.0)
+
+    @lm.jit
+    def keep(x):
+        if x > 0:
+            positive[...] = x
+        else:
+            negative[...] = x
+
+    for x in (5.0, -7.0, 6.0):
+        keep(x)
+    assert (float(positive[...]), float(negative[...])) == (6.0, -7.0)
+    held = lm.jit(lambda x: lm.grad(lambda x: positive[...] * x * x)(x))
+    assert float(held(2.0)) == 24.0
+    positive[...] = 1.0
+    assert float(held(2.0)) == 4.0
+    same = lnp.zeros(2)
+    a, b = lm.new_ref(same), lm.new_ref(same)
+    both = lm.jit(lambda: a[...] + 2 * b[...])
+    assert both().tolist() == [0.0, 0.0]
+    b[0] = 1.0
+    assert both().tolist() == [2.0, 0.0]

@@ -12,7 +12,7 @@ import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
-from lamina import tree_util
+from lamina import lax, tree_util
 
 
 class Pair:
@@ -200,11 +200,43 @@ def test_showing_a_structure_makes_no_object_of_the_class():
             self.x = x
 
     tree_util.register_pytree_node(Checked, lambda c: ((c.x,), ["meta"]), lambda _, xs: Checked(*xs))
-    structure = lm.tree.structure(Checked(1))  # metadata that has no hash is for jit to refuse
+    structure = lm.tree.structure(Checked(1))
     assert repr(structure) == "PyTreeDef(CustomNode(Checked[['meta']], [*]))"
     assert structure == lm.tree.structure(Checked(2))
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(structure)
+
+
+def test_metadata_without_a_hash_are_compared_and_kept_as_they_were():
+    """Objects as containers whose settings are a dict, which they may share and change."""
+
+    class Model:
+        def __init__(self, x, settings):
+            self.x, self.settings = x, settings
+
+        @lm.jit
+        def apply(self, y):
+            traced.append(1)
+            return self.x * y if self.settings["multiply"] else y
+
+    traced = []
+    tree_util.register_pytree_node(
+        Model, lambda m: ((m.x,), m.settings), lambda settings, xs: Model(*xs, settings)
+    )
+    settings = {"multiply": True, "sizes": [1, 2]}
+    model = Model(lnp.array(2.0), settings)
+    assert [float(model.apply(3.0)) for _ in range(3)] == [6, 6, 6] and len(traced) == 1
+    settings["multiply"] = False
+    assert [float(model.apply(3.0)) for _ in range(3)] == [3, 3, 3] and len(traced) == 2
+    settings["multiply"] = True
+    assert float(model.apply(3.0)) == 6 and len(traced) == 2
+    settings["sizes"].append(3)
+    assert float(model.apply(3.0)) == 6 and len(traced) == 3
+    assert hash(lm.tree.structure(model)) == hash(lm.tree.structure(Model(1.0, {"multiply": True})))
+    gradient = lm.grad(lambda m: m.apply(3.0))(model)
+    assert gradient.x == 3 and gradient.settings == settings
+    assert float(lm.jit(lambda m: m)(model).x) == 2
+    assert lm.vmap(lambda m: m.apply(3.0))(Model(lnp.arange(2.0), settings)).numpy().tolist() == [0, 3]
+    total = lax.scan(lambda m, y: (Model(m.x + m.apply(y), m.settings), None), model, lnp.ones(3))[0]
+    assert total.x == 16
 
 
 def test_a_flatten_function_that_gives_no_pair_is_named():
