@@ -1,6 +1,6 @@
 """lamina.numpy against NumPy, over element types and shapes."""
 
-import lamina as lm  # noqa: F401
+import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
@@ -446,3 +446,13 @@ def test_every_name_is_documented():
         if callable(value) and not isinstance(value, str):
             assert value.__doc__, name
     assert len(lnp.__all__) >= 300
+
+
+def test_arrays_like_what_has_a_shape_and_an_element_type():
+    for described in (lm.ShapeDtype((2, 3), "float16"), lm.eval_shape(lambda: lnp.ones((2, 3), "float16"))):
+        for f, value in ((lnp.zeros_like, 0), (lnp.ones_like, 1), (lnp.empty_like, 0)):
+            got = f(described)
+            assert got.shape == (2, 3) and got.dtype == "float16" and (np.asarray(got) == value).all()
+        got = lnp.full_like(described, 7, dtype="int8", shape=(4,))
+        assert got.tolist() == [7, 7, 7, 7] and got.dtype == "int8"
+    assert lm.tree.tree_map(lnp.zeros_like, {"w": lm.ShapeDtype((1,), "int32")})["w"].tolist() == [0]

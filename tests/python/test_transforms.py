@@ -564,3 +564,47 @@ def test_looked_up_gradients_see_what_changed():
         assert out.item() == k
         _, aux = lm.grad(lambda x, k=k: (x * k, x + k), has_aux=True)(lnp.array(1.0))
         assert aux.item() == 1 + k
+
+
+# Calls over x of shape (lanes, 3, 2), v (lanes, 3) and i (lanes,).
+NO_LANES = {
+    "dynamic_slice": lambda x, v, i: lax.dynamic_slice(x, (i, 0), (1, 2)),
+    "dynamic_slice in grad": lambda x, v, i: lm.grad(lambda x: lax.dynamic_slice(x, (i, 0), (1, 2)).sum())(x),
+    "dynamic_update_slice": lambda x, v, i: lax.dynamic_update_slice(x, lnp.ones((1, 2)), (i, 0)),
+    "item": lambda x, v, i: x[i],
+    "items": lambda x, v, i: x[lnp.stack([i, i])],
+    "item of an array": lambda x, v, i: lnp.ones((3, 2))[i],
+    "update": lambda x, v, i: x.at[i].add(1.0),
+    "take_along_axis": lambda x, v, i: lnp.take_along_axis(v, lnp.argsort(v), 0),
+    "while_loop": lambda x, v, i: lax.while_loop(lambda s: s.sum() < 10, lambda s: s + 1, v),
+    "fori_loop": lambda x, v, i: lax.fori_loop(0, i, lambda k, c: c + 1, v),
+    "scan": lambda x, v, i: lax.scan(lambda c, y: (c + y, c), 0.0, v),
+    "cond": lambda x, v, i: lax.cond(i > 0, lambda v: v + 1, lambda v: v * 2, v),
+    "switch": lambda x, v, i: lax.switch(i, [lambda v: v + 1, lambda v: v * 2], v),
+    "solve": lambda x, v, i: lnp.linalg.solve(x @ x.T + lnp.eye(3), v),
+    "svd": lambda x, v, i: lnp.linalg.svd(x),
+    "fft": lambda x, v, i: lnp.fft.fft(v),
+    "top_k": lambda x, v, i: lax.top_k(v, 2),
+    "segment_sum": lambda x, v, i: lm.ops.segment_sum(v, lnp.array([0, 1, 0]), 2),
+    "hessian": lambda x, v, i: lm.hessian(lambda v: (v**3).sum())(v),
+    "histogram": lambda x, v, i: lnp.histogram(v, 4, (0, 1)),
+    "callback": lambda x, v, i: lm.pure_callback(lambda a: a, v, v, vmap_method="sequential"),
+}
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["plain", "jit"])
+@pytest.mark.parametrize("name", NO_LANES)
+def test_vmap_of_no_lanes(name, jit):
+    mapped = lm.vmap(NO_LANES[name])
+    shapes = (
+        lambda n: [  # noqa: E731
+            (r.shape[1:], r.dtype)
+            for r in lm.tree.tree_leaves(
+                (lm.jit(mapped) if jit else mapped)(
+                    lnp.ones((n, 3, 2)), lnp.ones((n, 3)), lnp.zeros((n,), dtype="int32")
+                )
+            )
+            if r.shape[0] == n
+        ]
+    )
+    assert shapes(0) == shapes(2) != []

@@ -51,6 +51,11 @@ Value batched_starts(Builder& b, Ops starts, Marks batched, int64_t size, const 
   return b.concatenate(columns, 1);
 }
 
+// The result of no lanes, into which a slice size of 1 does not fit.
+BatchResult no_lanes(Builder& b, const Type* lane) {
+  return all_batched({b.zeros(array_type_or_die(lane->dtype, prepend(0, lane->dims)))});
+}
+
 bool any_of(Marks marks) { return std::find(marks.begin(), marks.end(), true) != marks.end(); }
 
 BatchResult dynamic_slice_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
@@ -61,6 +66,7 @@ BatchResult dynamic_slice_batch(Builder& b, const Node& node, Ops x, Marks batch
     starts.insert(starts.end(), x.begin() + 1, x.end());
     return all_batched({b.dynamic_slice(x[0], starts, prepend(size, sizes))});
   }
+  if (size == 0 && batched[0]) return no_lanes(b, node.type());
   const Value starts = batched_starts(b, x.subspan(1), batched.subspan(1), size, dims, sizes);
   std::vector<Attrs::Entry> a{{Attr::offset_dims, shifted(all_dims(rank))},
                               {Attr::index_vector_dim, int64_t{1}}};
@@ -161,9 +167,7 @@ BatchResult gather_batch(Builder& b, const Node& node, Ops x, Marks batched, int
   Dims collapsed = a.ints(Attr::collapsed_slice_dims), batching = a.ints(Attr::operand_batching_dims);
   Dims index_batching = a.ints(Attr::start_indices_batching_dims), map = a.ints(Attr::start_index_map);
   int64_t vector_dim = a.integer(Attr::index_vector_dim);
-  if (size == 0 && batched[0] && batched[1])  // a slice size of 1 does not fit into no lanes
-    return all_batched(
-        {b.zeros(array_type_or_die(node.result_type(0)->dtype, prepend(0, node.result_type(0)->dims)))});
+  if (size == 0 && batched[0] && batched[1]) return no_lanes(b, node.type());
   if (batched[0]) {
     collapsed = shifted(collapsed);
     map = shifted(map);

@@ -117,10 +117,11 @@ empty = zeros
 
 
 def _like(a: Any, dtype: Any, shape: Any) -> tuple[str, list[int]]:
-    t = to_tensor(a)
-    return dtypes.name_of(dtype) if dtype is not None else t.dtype.name, list(
-        t.shape
-    ) if shape is None else shape_of(shape)
+    """The element type and shape; what has no elements but these two serves as well, as ShapeDtype does."""
+    described = hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "__array__")
+    t = a if described else to_tensor(a)
+    name = dtypes.name_of(t.dtype if dtype is None else dtype)
+    return name, list(t.shape) if shape is None else shape_of(shape)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:
