@@ -135,6 +135,11 @@ def register(
     return cls
 
 
+def is_open(x: Any) -> bool:
+    """Whether an object is a container of its fields though its class was not registered."""
+    return dataclasses.is_dataclass(x) and not isinstance(x, type)
+
+
 def tree_children(x: Any) -> tuple[list[Any], Any] | None:
     """Children and metadata of a container; None for a leaf."""
     cls = type(x)
@@ -164,7 +169,7 @@ def tree_children(x: Any) -> tuple[list[Any], Any] | None:
         return children, (x.default_factory, keys)
     if isinstance(x, tuple) and hasattr(cls, "_fields"):
         return list(x), None
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+    if is_open(x):
         names = [f.name for f in dataclasses.fields(x) if not f.metadata.get("static")]
         static = tuple(
             (f.name, getattr(x, f.name)) for f in dataclasses.fields(x) if f.metadata.get("static")

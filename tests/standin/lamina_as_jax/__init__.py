@@ -22,6 +22,9 @@ def install() -> None:
         return
     from lamina_as_jax import adapters, modules, scalars, settings, sharding, types64
 
+    import lamina.tree
+
+    lamina.tree.is_open = lambda x: False  # dataclasses are leaves in JAX
     for module in (adapters, modules, scalars, settings, sharding, types64):
         _count_as_library(module)
     types64.install()
