@@ -367,3 +367,20 @@ def test_what_numpy_says_of_a_type(name):
     assert t.type(1) == 1
     with pytest.raises(AttributeError, match="an element type has no attribute 'nothing'"):
         _ = t.nothing
+
+
+def test_complex_is_told_of_arrays_and_of_element_types():
+    for x in (
+        lnp.complex64,
+        np.dtype("complex128"),
+        np.complex64,
+        complex,
+        1j,
+        [1j],
+        lnp.ones(2, "complex64"),
+    ):
+        assert lnp.iscomplexobj(x) and not lnp.isrealobj(x)
+    for x in (lnp.float32, np.dtype("int8"), bool, 1.0, [1], lnp.ones(2)):
+        assert lnp.isrealobj(x) and not lnp.iscomplexobj(x)
+    with pytest.raises(TypeError, match="not an element type"):
+        lnp.iscomplexobj("nothing")

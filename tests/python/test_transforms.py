@@ -597,7 +597,7 @@ NO_LANES = {
 def test_vmap_of_no_lanes(name, jit):
     mapped = lm.vmap(NO_LANES[name])
     shapes = (
-        lambda n: [  # noqa: E731
+        lambda n: [
             (r.shape[1:], r.dtype)
             for r in lm.tree.tree_leaves(
                 (lm.jit(mapped) if jit else mapped)(

@@ -15,7 +15,7 @@ import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
-from lamina import tree
+from lamina import lax, tree
 from test_aliasing import COMMON, FUNCTIONS, ROWS
 
 V, W = 0.1, 0.7  # float32 holds neither
@@ -185,3 +185,19 @@ def test_numbers_beside_arrays(name):
                     _compare(
                         _leaves(lm.jit(_at(f, others, place)), [number], {}), got, "float64", "jit of " + what
                     )
+
+
+def test_arrays_of_one_number_are_as_weak_as_it():
+    """full(n, 0.5) takes the type of what it meets, as the number would; a type that is named is not weak."""
+    half = lnp.ones(3, "bfloat16")
+    assert (lnp.full(3, 0.5) * half).dtype == "bfloat16" and lnp.full(3, 0.5).dtype == "float32"
+    assert (lnp.full(3, 0.5, "float32") * half).dtype == "float32"
+    assert (lnp.full(3, lnp.ones(())) * half).dtype == "float32"
+    assert (lnp.where(lnp.isnan(half), lnp.full(3, lnp.nan), half)).dtype == "bfloat16"
+    for f in (lnp.zeros_like, lnp.ones_like, lambda x, **k: lnp.full_like(x, 2, **k)):
+        weak = f(lnp.full(3, 0.5))
+        assert weak.weak_type and (weak * half).dtype == "bfloat16"
+        assert not f(half).weak_type and not f(lnp.full(3, 0.5), dtype="float32").weak_type
+    assert (
+        lax.scan(lambda c, _: (c * lnp.ones(3), None), lnp.full(3, 0.5), None, length=2)[0].dtype == "float32"
+    )

@@ -96,9 +96,10 @@ def fromfunction(function: Callable[..., Any], shape: Sequence[int], dtype: Any 
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
-    """An array of `fill_value`, which is broadcast to `shape`."""
+    """An array of `fill_value`, which is broadcast to `shape`. Of a number without `dtype` its type is weak."""
     v = in_type(fill_value, dtype)
-    return _devices.placed(_core.set_weak(broadcast(v, shape_of(shape)), False), device)
+    made = _core.set_weak(broadcast(v, shape_of(shape)), False)
+    return _devices.placed(_core.set_weak(made, v.weak_type), device)
 
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
@@ -116,22 +117,28 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
 empty = zeros
 
 
-def _like(a: Any, dtype: Any, shape: Any) -> tuple[str, list[int]]:
-    """The element type and shape; what has no elements but these two serves as well, as ShapeDtype does."""
+def _like(a: Any, dtype: Any, shape: Any) -> tuple[str, list[int], bool]:
+    """The element type, shape and whether the type is weak; what has no elements but these two serves as well, as ShapeDtype does."""
     described = hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "__array__")
     t = a if described else to_tensor(a)
     name = dtypes.name_of(t.dtype if dtype is None else dtype)
-    return name, list(t.shape) if shape is None else shape_of(shape)
+    weak = dtype is None and getattr(t, "weak_type", False)
+    return name, list(t.shape) if shape is None else shape_of(shape), weak
+
+
+def _filled_like(value: Any, a: Any, dtype: Any, shape: Any, device: Any) -> Tensor:
+    name, dims, weak = _like(a, dtype, shape)
+    return _devices.placed(_core.set_weak(full_of(value, name, dims), weak), device)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:
     """Zeros of a's shape and type, unless told otherwise."""
-    return _devices.placed(full_of(0, *_like(a, dtype, shape)), device)
+    return _filled_like(0, a, dtype, shape, device)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:
     """Ones of a's shape and type, unless told otherwise."""
-    return _devices.placed(full_of(1, *_like(a, dtype, shape)), device)
+    return _filled_like(1, a, dtype, shape, device)
 
 
 empty_like = zeros_like
@@ -139,8 +146,8 @@ empty_like = zeros_like
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Tensor:
     """`fill_value` in a's shape and type, unless told otherwise."""
-    name, dims = _like(a, dtype, shape)
-    return full(dims, fill_value, name, device=device)
+    name, dims, weak = _like(a, dtype, shape)
+    return _core.set_weak(full(dims, fill_value, name, device=device), weak)
 
 
 def arange(

@@ -219,8 +219,11 @@ class iinfo:
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether the element type is complex."""
-    return to_tensor(x).dtype.kind == "c"
+    """Whether the element type, of an array or given itself, is complex."""
+    try:
+        return to_tensor(x).dtype.kind == "c"
+    except TypeError:
+        return dtypes.canonical(x).kind == "c"
 
 
 def isrealobj(x: Any) -> bool:

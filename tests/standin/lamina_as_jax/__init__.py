@@ -20,9 +20,9 @@ def install() -> None:
         if not hasattr(sys.modules["jax"], "_lamina"):
             raise RuntimeError("jax is imported already: install lamina_as_jax before it")
         return
-    from lamina_as_jax import adapters, modules, scalars, settings, sharding, types64
-
     import lamina.tree
+
+    from lamina_as_jax import adapters, modules, scalars, settings, sharding, types64
 
     lamina.tree.is_open = lambda x: False  # dataclasses are leaves in JAX
     for module in (adapters, modules, scalars, settings, sharding, types64):

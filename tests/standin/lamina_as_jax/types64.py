@@ -48,7 +48,7 @@ def narrowed(name: str) -> str:
 
 def canonical(dtype: Any) -> np.dtype[Any]:
     """An element type as JAX canonicalises it."""
-    return np.dtype(narrowed(dtypes.name_of(dtype)))
+    return np.dtype(narrowed(dtypes.name_of(float if dtype is None else dtype)))
 
 
 # --- what enters ---
