@@ -595,16 +595,11 @@ NO_LANES = {
 @pytest.mark.parametrize("jit", [False, True], ids=["plain", "jit"])
 @pytest.mark.parametrize("name", NO_LANES)
 def test_vmap_of_no_lanes(name, jit):
-    mapped = lm.vmap(NO_LANES[name])
-    shapes = (
-        lambda n: [
-            (r.shape[1:], r.dtype)
-            for r in lm.tree.tree_leaves(
-                (lm.jit(mapped) if jit else mapped)(
-                    lnp.ones((n, 3, 2)), lnp.ones((n, 3)), lnp.zeros((n,), dtype="int32")
-                )
-            )
-            if r.shape[0] == n
-        ]
-    )
-    assert shapes(0) == shapes(2) != []
+    mapped = lm.jit(lm.vmap(NO_LANES[name])) if jit else lm.vmap(NO_LANES[name])
+
+    def lanes(n):
+        out = mapped(lnp.ones((n, 3, 2)), lnp.ones((n, 3)), lnp.zeros((n,), dtype="int32"))
+        assert all(r.shape[0] == n for r in lm.tree.tree_leaves(out))
+        return [(r.shape[1:], r.dtype) for r in lm.tree.tree_leaves(out)]
+
+    assert lanes(0) == lanes(2) != []

@@ -118,7 +118,7 @@ empty = zeros
 
 
 def _like(a: Any, dtype: Any, shape: Any) -> tuple[str, list[int], bool]:
-    """The element type, shape and whether the type is weak; what has no elements but these two serves as well, as ShapeDtype does."""
+    """The element type, the shape, and whether the type is weak. A ShapeDtype, which has no elements, serves as well."""
     described = hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "__array__")
     t = a if described else to_tensor(a)
     name = dtypes.name_of(t.dtype if dtype is None else dtype)
