@@ -299,6 +299,78 @@ def test_raise_and_assert_come_when_the_program_runs():
     assert caught(LookupError, last, 50.0) == "far"
 
 
+def finally_raises(a, b):
+    if a > 5:
+        raise TypeError("before")
+    try:
+        if b > 0:
+            raise ValueError("try")
+        b += 1
+    finally:
+        if a > 2:
+            raise KeyError("finally")
+        b += 2
+    if b < -1:
+        raise IndexError("after")
+    return a + b
+
+
+def finally_in_a_loop(a, b):
+    for i in range(3):
+        try:
+            if b == i:
+                raise ValueError("try")
+            if a == i:
+                break
+        finally:
+            if b > 1:
+                a += 1
+    return a
+
+
+def finally_in_finally(a, b):
+    try:
+        try:
+            if a > 0:
+                raise ValueError("inner")
+        finally:
+            if b > 0:
+                raise KeyError("inner finally")
+    finally:
+        if a < -5:
+            raise TypeError("finally")
+    return a
+
+
+def finally_without_a_value(a, b):
+    if b > 0:
+        c = b
+    try:
+        if a > 0:
+            raise ValueError("try")
+    finally:
+        a += c
+    return a
+
+
+@pytest.mark.parametrize(
+    "f",
+    [finally_raises, finally_in_a_loop, finally_in_finally, finally_without_a_value],
+    ids=lambda f: f.__name__,
+)
+def test_what_a_finally_raises_comes_in_the_place_of_what_its_try_raised(f):
+    def outcome(g, *args):
+        try:
+            return int(g(*args))
+        except Exception as e:
+            return type(e), e.args if type(e) is not UnboundLocalError else ()
+
+    converted = convert(f)
+    for a in (-7, -1, 0, 1, 3, 6):
+        for b in (-4, -1, 0, 1, 2):
+            assert outcome(converted, a, b) == outcome(f, a, b), (a, b)
+
+
 def test_what_a_side_does_before_it_raises_is_undone():
     def f(n):
         for k in range(n % 5):
@@ -475,7 +547,18 @@ def found(x):
     return best
 
 
+def dropped(x):
+    try:
+        if x > 0:
+            raise ValueError("dropped")
+    finally:
+        if x > 2:
+            return 2 * x  # noqa: B012
+    return x
+
+
 REFUSALS = {
+    dropped: ("`return`", "in `finally` drops what is raised", "Leave after"),
     grows: ("out[0]", "container cannot grow", "largest size"),
     new_key: ("d['a']", "one side of a branch", "Add it before"),
     other_shape: ("`y`", "float32[4] on one side and float32[3] on the other", "before the branch"),

@@ -26,7 +26,7 @@ from lamina._convert.signals import (
     Maybe,
     Signal,
 )
-from lamina._convert.staging import Staging, is_traced
+from lamina._convert.staging import Finally, Staging, is_traced
 from lamina._core import Tensor
 from lamina._hooks import Hooks
 
@@ -76,11 +76,17 @@ class Converted(Hooks):
             return signal
         return branch(self.staging, asked(signal.kind == NORMAL), rest, lambda: signal.only(EARLY), rest)
 
-    def last(self, signal: Signal | None, block: Block) -> Signal | None:
+    def finishing(self) -> Finally:
+        return Finally(self.staging)
+
+    def last(self, signal: Signal | None, block: Block, raising: Finally) -> Signal | None:
         """A `finally` after a block that ended with `signal`."""
         own = block()
-        if own is None or NORMAL not in own.possible:
-            return own or signal
+        if own is None:
+            return signal
+        raising.left()
+        if NORMAL not in own.possible:
+            return own
         return branch(self.staging, asked(own.kind == NORMAL), lambda: signal, lambda: own.only(EARLY))
 
     def result(self, signal: Signal | None) -> Any:

@@ -56,6 +56,48 @@ class Side:
         return str(dtype), list(shape), self.region.result_weak[index]
 
 
+class Finally:
+    """A `finally` block: what it raises takes the place of what its `try` raised.
+
+    Made where the `try` begins, entered where the block does.
+    """
+
+    def __init__(self, staging: Staging) -> None:
+        self._box = staging.box
+        self._earlier = self._box["error"]
+
+    def __enter__(self) -> None:
+        self._tried, self._box["error"] = self._box["error"], 0
+
+    def left(self) -> None:
+        """The block is left early, which drops what its `try` raised: refused where the program would raise it."""
+        if self._tried is not self._earlier:
+            raise refusal(
+                "a `return`, `break` or `continue` in `finally` drops what is raised under a traced test in its `try`",
+                "Leave after the `finally`.",
+            )
+
+    def __exit__(self, *_: Any) -> None:
+        own = self._box["error"]
+        later = _first_of(_is_error(own), own, self._tried)
+        self._box["error"] = _first_of(_is_error(self._earlier), self._earlier, later)
+
+
+def _is_error(code: Any) -> Any:
+    return code != 0 if type(code) is Tensor else False
+
+
+def _first_of(holds: Any, a: Any, b: Any) -> Any:
+    """`a` if it holds, else `b`, which are numbers of errors, known or traced."""
+    if a is b:
+        return a
+    if type(holds) is bool:
+        return a if holds else b
+    from lamina import numpy as lnp
+
+    return lnp.where(holds, lnp.asarray(a, lnp.int32), lnp.asarray(b, lnp.int32))
+
+
 class Staging:
     """One per trace."""
 

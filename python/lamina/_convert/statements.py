@@ -263,7 +263,9 @@ class _Converter(Expressions):
         functions, name = self.thunk(body, body[0])
         run: Any = ast.Call(name, [], [])
         if field == "finalbody":
-            run = call("last", body[0], ast.Name(kept, ast.Load()), name)
+            run = call(
+                "last", body[0], ast.Name(kept, ast.Load()), name, ast.Name(_finally(kept), ast.Load())
+            )
         elif field == "orelse":
             run = call("then", body[0], ast.Name(kept, ast.Load()), name)
         store = placed(ast.Assign([ast.Name(kept, ast.Store())], run), body[0])
@@ -271,9 +273,18 @@ class _Converter(Expressions):
 
     def _try(self, node: ast.Try, rest: list[Any], early: bool) -> tuple[list[Any], Any]:
         handlers = [h.body for h in node.handlers]
+        self.count += not early
+        number = self.count
         made, signal = self._around(node, rest, early, ["body", "orelse", "finalbody"])
         at = made.index(node)
-        kept = made[0].targets[0].id if early else ""
+        kept = made[0].targets[0].id if early else f"{PREFIX}signal_{number}"
+        if node.finalbody:
+            raising = _finally(kept)
+            target = ast.Name(raising, ast.Store())
+            made.insert(at, placed(ast.Assign([target], call("finishing", node)), node))
+            at += 1
+            item = ast.withitem(ast.Name(raising, ast.Load()), None)
+            node.finalbody = [placed(ast.With([item], node.finalbody), node.finalbody[0])]
         for h, body in zip(node.handlers, handlers):
             h.type = h.type and self.visit(h.type)
             if early:
@@ -379,6 +390,11 @@ class _Converter(Expressions):
                 node.args = [ast.Name("__class__", ast.Load()), ast.Name(first, ast.Load())]
                 placed(node, node)
         return node
+
+
+def _finally(kept: str) -> str:
+    """The name of what stands for a `finally`, by that of the signal of its `try`."""
+    return kept.replace("signal", "finally")
 
 
 def _is_simple(p: Any) -> bool:

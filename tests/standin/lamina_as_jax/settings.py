@@ -23,6 +23,7 @@ _FIXED = {
     "jax_default_matmul_precision": None,
     "jax_softmax_custom_jvp": True,
     "jax_platforms": "cpu",
+    "jax_platform_name": "cpu",
     "jax_num_cpu_devices": 1,
 }
 
