@@ -51,6 +51,9 @@ PyObject* reach(Access access, PyObject* from, PyObject* key) {
       if (!from) return nullptr;
       PyObject* o = nullptr;
       if (access == kAttribute) {
+        // The code of a function, which most rows that ask for an attribute ask for.
+        if (PyFunction_Check(from) && PyUnicode_CompareWithASCIIString(key, "__code__") == 0)
+          return Py_NewRef(PyFunction_GET_CODE(from));
         o = PyObject_GetAttr(from, key);
       } else if (PyDict_Check(from)) {
         o = Py_XNewRef(PyDict_GetItemWithError(from, key));

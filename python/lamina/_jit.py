@@ -609,7 +609,7 @@ class Jitted(_core.JitCalls):
         out = self._run_giving_up(trace, variant, leaves) if self._gives_up else trace.program(leaves, hidden)
         if type(trace) is _WritingTrace:
             dynamic, kept, _ = self._split(args, kwargs)
-            trace.flat.settled(dynamic, kept, out)
+            trace.flat.settled(dynamic, kept, out, variant.reads.tensors)
         return trace.result(out)
 
     def _run_giving_up(self, trace: _Trace, variant: _Variant, leaves: Sequence[Any]) -> list[Tensor]:

@@ -87,8 +87,17 @@ class _Flat:
         """How many results are what it wrote."""
         return len(self.written) + len(self.written_refs)
 
-    def settled(self, args: Sequence[Any], kwargs: dict[str, Any], outputs: list[Any]) -> list[Any]:
-        """The function's own results of `outputs`; what it wrote to its arguments, the caller's get."""
+    def settled(
+        self,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        outputs: list[Any],
+        outside: Sequence[Tensor] = (),
+    ) -> list[Any]:
+        """The function's own results of `outputs`; what it wrote to its arguments, the caller's get.
+
+        `outside`: the Tensors that it reads besides its arguments, where they are known.
+        """
         n = len(outputs) - self.further
         tree = (tuple(args), kwargs)
         if self.written_refs:
@@ -100,6 +109,7 @@ class _Flat:
                 tree_leaves(tree),
                 outputs[n:],
                 lambda i: _argument_path(self.f, tree_paths(tree)[i]),
+                outside,
             )
         self.written_refs.give(outputs[n + len(self.written) :])
         return outputs[:n]

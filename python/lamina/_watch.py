@@ -70,6 +70,7 @@ class Watch:
         self._sources: dict[int, Read] = {}
         self.kept: list[Any] = []  # whose ids are in use here
         self._made: set[int] = set()
+        self._lasting: set[int] = set()  # functions that are there before and after the trace
         self._copies: dict[int, Any] = {}
         self._names: dict[int, Names] = {}
         self.stamp = 1 << 62  # of what the trace makes; known when it is under way
@@ -191,7 +192,7 @@ class Watch:
                 return self.seen(self.reads.below(self.source_of(x, x.__name__), ATTRIBUTE, name), value)
             return value
         if t is super:
-            return getattr(x, name)
+            return self._of_super(x, name)
         inside = looked_up(t, name)
         if (
             type(inside) is property
@@ -214,6 +215,16 @@ class Watch:
         if self.is_made(x) or _is_native(value):
             return value
         return self.seen(self.reads.below(self.source_of(x), ATTRIBUTE, name), value)
+
+    def _of_super(self, x: Any, name: str) -> Any:
+        bases = x.__self_class__.__mro__
+        for cls in bases[bases.index(x.__thisclass__) + 1 :]:
+            if name in cls.__dict__:
+                f = cls.__dict__[name]
+                if isinstance(f, FUNCTION) and is_users_type(cls):
+                    self.seen(self.reads.below(self.source_of(cls, cls.__name__), ATTRIBUTE, name), f)
+                break
+        return getattr(x, name)
 
     def _computed_once(self, inside: Any, x: Any, name: str) -> Any:
         value = self.entered(inside.func)(x)
@@ -443,6 +454,8 @@ class Watch:
                 return self.noted_leaves(inner(*args, **kwargs))
             return self.noted_leaves(self.staging.result(lambda: inner(*args, **kwargs)))
 
+        plain = getattr(f, "func", f)
+        self._lasting.add(id(getattr(plain, "__func__", plain)))
         inner = self.calls.callee(f)
         run.__name__ = getattr(f, "__name__", type(f).__name__)
         run.__wrapped__ = f  # type: ignore[attr-defined]  # whose parameters messages name
@@ -452,6 +465,8 @@ class Watch:
         """What to call in the place of `f`."""
         t = type(f)
         if t is METHOD:
+            if looked_up(type(f.__self__), getattr(f.__func__, "__name__", "")) is f.__func__:
+                self._lasting.add(id(f.__func__))
             inner = self.entered(f.__func__)
             return f if inner is f.__func__ else METHOD(inner, f.__self__)
         if t is not FUNCTION:
@@ -469,6 +484,8 @@ class Watch:
         if found is None:
             self.kept.append(f)
             self.held(f)
+            if self._lasts(f):
+                self._code(f)
             self._copies[id(f)] = f  # while its cells are looked at, which may hold it
             found = self._watched(f) if is_users(f.__code__.co_filename) else self._around(f)
             self._copies[id(f)] = found
@@ -486,6 +503,14 @@ class Watch:
                 if read.test == ANY:
                     self.reads.expect(read, values)
                 self.seen(self.reads.below(read, ITEM, key), x)
+
+    def _lasts(self, f: types.FunctionType) -> bool:
+        return id(f) in self._lasting or id(f) in self._sources
+
+    def _code(self, f: types.FunctionType) -> None:
+        """Guards a function's code, which may be replaced in place, as notebooks do where a module has changed."""
+        read = self.reads.below(self.source_of(f, f.__name__, weak=True), ATTRIBUTE, "__code__")
+        self.seen(read, f.__code__)
 
     def _watched(self, f: types.FunctionType) -> Any:
         code = rewritten(f.__code__, self.staging is not None)
@@ -575,16 +600,18 @@ class Watch:
     def _around(self, f: types.FunctionType) -> Any:
         """A library's function around functions of the user, as a decorator makes it: around their copies."""
         cells = f.__closure__ or ()
-        new = [self._cell(c) for c in cells]
+        new = [self._cell(c, self._lasts(f)) for c in cells]
         return f if all(a is b for a, b in zip(cells, new)) else copied(f, f.__code__, tuple(new))
 
-    def _cell(self, cell: types.CellType) -> types.CellType:
+    def _cell(self, cell: types.CellType, lasting: bool) -> types.CellType:
         try:
             inner = cell.cell_contents
         except ValueError:
             return cell
         if type(inner) not in (FUNCTION, METHOD, functools.partial):
             return cell
+        if lasting:
+            self._lasting.add(id(getattr(inner, "__func__", inner)))
         copy = self.entered(inner)
         return cell if copy is inner else types.CellType(copy)
 

@@ -73,16 +73,23 @@ def give(
     given: Sequence[Any],
     values: Sequence[Tensor],
     path_of: Callable[[int], str],
+    outside: Sequence[Tensor] = (),
 ) -> None:
     """Writes to the caller's leaves with these numbers what `f` wrote to its own.
 
-    Raises TypeError for what is no Tensor, ValueError where one Tensor was given twice; then nothing is written.
+    Raises TypeError for what is no Tensor, ValueError where one Tensor was given twice or is one of those that `f` reads
+    from outside; then nothing is written.
     """
     for i in numbers:
         if not isinstance(given[i], Tensor):
             raise TypeError(
                 f"{name_of(f)} writes to its argument {path_of(i)}, which is given as {type(given[i]).__name__}: "
                 "give a Tensor (lamina.numpy.array), or write to a copy and return that"
+            )
+        if any(x is given[i] for x in outside):
+            raise ValueError(
+                f"{name_of(f)} writes to its argument {path_of(i)}, and reads the same Tensor from outside; they are "
+                "two inside a transformed function: give it a copy, or use the argument alone"
             )
         for j, other in enumerate(given):
             if other is given[i] and j != i:

@@ -14,6 +14,7 @@ import types
 
 import lamina as lm
 import lamina.lax as lax
+import lamina.numpy as lnp
 import numpy as np
 import pytest
 
@@ -244,3 +245,74 @@ def test_an_object_that_finds_its_attributes_itself_in_code_without_source(metho
     assert g(2.0).item() == 6.0
     names["inner"].scale = 5.0
     assert g(2.0).item() == 10.0
+
+
+def test_code_that_is_replaced_in_place_is_traced_again():
+    """As notebooks do where a module has changed: functions stay, and get the code of the new ones."""
+
+    def helper(x):
+        return x * 2.0
+
+    def f(x):
+        return helper(x) + 1.0
+
+    class Base:
+        def scaled(self, x):
+            return x * 2.0
+
+    class Model(Base):
+        def scaled(self, x):
+            return super().scaled(x) + 1.0
+
+        def __call__(self, x):
+            return helper(x)
+
+        @lm.jit
+        def jitted(self, x):
+            return x * 2.0
+
+    model = Model()
+    calls = [lm.jit(f), lm.jit(model.scaled), lm.jit(model), lm.jit(lm.grad(f)), model.jitted]
+    assert [float(c(1.0)) for c in calls] == [3.0, 3.0, 2.0, 2.0, 2.0]
+    misses = lm.cache.stats()["misses"]
+    assert [float(c(1.0)) for c in calls] == [3.0, 3.0, 2.0, 2.0, 2.0]
+    assert lm.cache.stats()["misses"] == misses
+    helper.__code__ = (lambda x: x * 5.0).__code__
+    assert [float(c(1.0)) for c in calls] == [6.0, 3.0, 5.0, 5.0, 2.0]
+    Base.scaled = lambda self, x: x * 10.0
+    assert float(calls[1](1.0)) == 11.0
+    Base.scaled.__code__ = (lambda self, x: x * 20.0).__code__
+    assert float(calls[1](1.0)) == 21.0
+    f.__code__ = (lambda helper: lambda x: helper(x) * 7.0)(helper).__code__
+    assert [float(c(1.0)) for c in (calls[0], calls[3])] == [35.0, 35.0]
+
+
+def test_functions_made_while_tracing_are_not_guarded():
+    def scaled_by(k):
+        return lambda x: x * k
+
+    @lm.jit
+    def f(x):
+        inner = scaled_by(3.0)
+        return functools.reduce(lambda a, g: g(a), [inner, lambda y: y + 1.0], x)
+
+    assert float(f(2.0)) == 7.0
+    traced = repr(f)
+    assert float(f(2.0)) == 7.0 and "1 entry" in traced and "1 entry" in repr(f)
+
+
+def test_an_argument_that_is_written_and_read_from_outside_too_is_an_error():
+    weights = lnp.array([1.0, 2.0])
+
+    @lm.jit
+    def f(x):
+        x[0] = 5.0
+        return weights[0] + x[0]
+
+    for _ in range(2):
+        with pytest.raises(
+            ValueError, match="writes to its argument x, and reads the same Tensor from outside"
+        ):
+            f(weights)
+    assert weights.tolist() == [1.0, 2.0]
+    assert float(f(lnp.zeros(2))) == 6.0
