@@ -55,6 +55,7 @@ __all__ = [
     "ShapeDtype",
     "ShapeDtypeStruct",
     "Tensor",
+    "ad_checkpoint",
     "block_until_ready",
     "cache",
     "checkpoint",
@@ -113,6 +114,7 @@ __all__ = [
 __getattr__ = _missing.attributes(
     "lamina",
     (
+        "ad_checkpoint",
         "custom_batching",
         "debug",
         "experimental",

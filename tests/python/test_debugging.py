@@ -97,3 +97,33 @@ def test_jit_off():
     assert ran == []
     ran.append(0)
     assert float(model.f(1.0, k=2)) == 3.0
+
+
+def test_what_a_derivative_keeps_is_listed(capsys):
+    def f(weights, x):
+        for w in weights:
+            x = lnp.sin(w @ x)
+        return x.sum()
+
+    weights = [lm.ShapeDtype((5, 4), "float32"), lnp.ones((6, 5))]
+    x = lnp.ones(4)
+    listed = lm.ad_checkpoint.saved_residuals(f, weights, x)
+    of_arguments = sorted((d.shape, text) for d, text in listed if text.startswith("the argument"))
+    assert of_arguments == [
+        ((4,), "the argument x"),
+        ((5, 4), "the argument weights[0]"),
+        ((6, 5), "the argument weights[1]"),
+    ]
+    made = [d.shape for d, text in listed if text.startswith("made at ") and __file__ in text]
+    assert sorted(made) == [(5,), (5,), (6,)]
+    kept = lm.ad_checkpoint.saved_residuals(lm.checkpoint(f), weights, x)
+    assert sorted(d.shape for d, _ in kept) == [(4,), (5, 4), (6, 5)]
+    with_policy = lm.checkpoint(f, policy=lm.checkpoint_policies.dots_saveable)
+    kept = lm.ad_checkpoint.saved_residuals(with_policy, weights, x)
+    assert sorted(d.shape for d, _ in kept) == [(4,), (5,), (5, 4), (6,), (6, 5)]
+    lm.ad_checkpoint.print_saved_residuals(lm.checkpoint(f), weights, x)
+    assert "float32[5,4]: the argument weights[0]\n" in capsys.readouterr().out
+    lm.ad_checkpoint.print_saved_residuals(lambda x: x * 2, 1.0)
+    assert capsys.readouterr().out == "the derivative of <lambda> keeps nothing\n"
+    with pytest.raises(TypeError, match="saved_residuals"):
+        lm.ad_checkpoint.saved_residuals(3)
