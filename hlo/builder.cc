@@ -6,7 +6,6 @@
 #include "absl/strings/str_join.h"
 #include "hlo/once.h"
 #include "hlo/strings.h"
-#include "hlo/type_error.h"
 
 namespace lamina::hlo {
 namespace {
@@ -143,8 +142,8 @@ Value Builder::record(Op op, std::span<const Operand> operands, const Attrs* att
   GraphLock lock;
   const absl::StatusOr<const Type*> type = infer_type(def, types, attrs);
   if (!type.ok())
-    return fail(
-        reworded(type.status(), str_cat(def.name, "(", operand_list(types), "): ", type.status().message())));
+    return fail(absl::Status(type.status().code(),
+                             str_cat(def.name, "(", operand_list(types), "): ", type.status().message())));
   if (!operands.empty() && folds(def, *type))
     if (Value folded = fold(def, *type, types, operands, attrs)) return folded;
   return make_node(op, *type, attrs, operands);

@@ -34,7 +34,9 @@ void throw_status(const absl::Status& status) {
   const std::string message(status.message());
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
-      throw Error(hlo::is_type_error(status) ? ErrorKind::kType : ErrorKind::kValue, message);
+      throw Error(ErrorKind::kValue, message);
+    case hlo::kTypeErrorCode:
+      throw Error(ErrorKind::kType, message);
     case absl::StatusCode::kOutOfRange:
       throw Error(ErrorKind::kIndex, message);
     case absl::StatusCode::kUnimplemented:

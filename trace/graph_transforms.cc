@@ -72,7 +72,7 @@ void fail_at(Builder& b, const absl::Status& status, const Node& n) {
     b.fail(status);
     return;
   }
-  b.fail(reworded(status, str_cat(text, " (", n.def().name, kMark, at.file, ":", at.line, ")")));
+  b.fail(absl::Status(status.code(), str_cat(text, " (", n.def().name, kMark, at.file, ":", at.line, ")")));
 }
 
 }  // namespace
