@@ -78,6 +78,19 @@ Value* CpuLanes::addresses(Row& row, uint32_t access, Value* index, unsigned n) 
   return b_.CreateGEP(prim_.memory_type(type_of(access), 1), place.pointer, position);
 }
 
+std::pair<Value*, Value*> CpuLanes::place_of(uint32_t access, const Values& indices) {
+  Row row;
+  row.dim = static_cast<int>(indices.size()) - 1;
+  row.indices = indices;
+  address(row, access);
+  const Place& place = this->place(row, access);
+  return {addresses(row, access, indices.back(), 1), place.stride};
+}
+
+void CpuLanes::read_from(Row& row, uint32_t access, Value* pointer) {
+  place(row, access) = {.pointer = pointer};
+}
+
 void CpuLanes::prefetch_along(Row& row, int dim, int64_t rows) {
   for (uint32_t a = 0; a < kernel_.accesses.size(); ++a) {
     Place& place = this->place(row, a);

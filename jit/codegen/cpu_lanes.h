@@ -3,6 +3,7 @@
 #define LAMINA_JIT_CODEGEN_CPU_LANES_H_
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "jit/codegen/lanes.h"
@@ -39,6 +40,10 @@ class CpuLanes : public LaneOps {
   void masked(llvm::Value* index, llvm::Value* end, unsigned n, const std::function<void()>& body);
   // A mask of the first `count` lanes, all if it is more than there are.
   llvm::Value* first_lanes(llvm::Value* count, unsigned n);
+  // Where an access reads its element at `indices`, and how far its next one along the last dimension is.
+  std::pair<llvm::Value*, llvm::Value*> place_of(uint32_t access, const Values& indices);
+  // Lets the row read the access from `pointer` on, where its elements lie side by side.
+  void read_from(Row& row, uint32_t access, llvm::Value* pointer);
   // Lets vector loads of the row also fetch the element that lies `rows` further along `dim`.
   void prefetch_along(Row& row, int dim, int64_t rows);
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "jit/codegen/cpu_reduce.h"
+#include "jit/codegen/cpu_tiles.h"
 
 namespace lamina::jit::codegen {
 
@@ -45,6 +46,19 @@ void emit_elementwise(CpuParts& c, const CpuBounds& bounds) {
            });
 }
 
+void emit_tiled(CpuParts& c, CpuTiles& tiles, const CpuBounds& bounds) {
+  const LoopKernel& kernel = c.kernel;
+  const SectionEmitter::Uses uses = SectionEmitter::uses_of(kernel.stores);
+  tiles.emit(bounds, [&](const Values& indices, Value* begin, Value* end) {
+    Row row = c.sections.begin(kernel.body, kernel.parallel_rank - 1, indices, uses);
+    tiles.at_row(row);
+    c.rows.part(begin, end, [&](Value* i, unsigned n) {
+      const Values values = c.sections.emit(row, i, n);
+      c.sections.store(row, kernel.stores, values, i, n);
+    });
+  });
+}
+
 }  // namespace
 
 CpuParts::CpuParts(const LoopKernel& kernel, const TargetText& target, llvm::Module& module)
@@ -59,7 +73,10 @@ unsigned emit_cpu_kernel(const LoopKernel& kernel, const Schedule& schedule, con
                          llvm::Module& module) {
   CpuParts c(kernel, target, module);
   std::unique_ptr<CpuReduction> reduction;
+  std::unique_ptr<CpuTiles> tiles;
   if (kernel.has_reduction) reduction = make_cpu_reduction(c, schedule);
+  if (const std::vector<uint32_t> turned = turned_accesses(kernel); schedule.tiles && !turned.empty())
+    tiles = std::make_unique<CpuTiles>(c, turned);
   llvm::IRBuilder<>& b = c.f.builder();
   llvm::Type *pointer = b.getPtrTy(), *s64 = b.getInt64Ty();
   llvm::Function* entry =
@@ -73,6 +90,8 @@ unsigned emit_cpu_kernel(const LoopKernel& kernel, const Schedule& schedule, con
   c.f.if_then(any, [&] {
     if (reduction)
       reduction->emit(bounds);
+    else if (tiles)
+      emit_tiled(c, *tiles, bounds);
     else
       emit_elementwise(c, bounds);
   });

@@ -320,7 +320,7 @@ absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const clust
     if (std::unique_ptr<Step> native = make_native_step(cpu, *group.repeat, slot_of)) return native;
   absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
   if (!loop.ok()) return loop.status();
-  const Schedule schedule{favoured_form(loop->kernel, loop->args)};
+  const Schedule schedule = favoured_schedule(loop->kernel, loop->args);
   std::shared_ptr<Kernel> kernel = cpu.kernels().get(std::move(loop->kernel), schedule);
   return std::make_unique<LoopStep>(cpu, std::move(kernel), *std::move(loop), slot_of);
 }

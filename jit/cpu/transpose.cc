@@ -1,6 +1,9 @@
 // transpose that is stored, not fused: in tiles, so that both sides are read and written by whole cache
 // lines.
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "hlo/attributes.h"
 #include "hlo/strings.h"
@@ -10,22 +13,58 @@
 namespace lamina::jit {
 namespace {
 
-// A tile's side, in elements.
-constexpr int64_t kTile = 32;
+// A tile's columns, and the bytes of one column: some cache lines, which are read in whole while few others
+// are, as at a stride of a power of two all of them fall into one set of the cache. The block in which a tile
+// is turned stays in the first cache.
+constexpr int64_t kColumns = 64, kColumnBytes = 256, kMostRows = 64;
 // Elements of one task; tasks are cut by size only.
 constexpr int64_t kTaskElements = 128 * 1024;
 
-// Rows of `columns` elements at `from_step`, written contiguously; neighbours of a column are contiguous in
-// the source.
+template <typename T>
+constexpr int64_t kRows = std::min<int64_t>(kColumnBytes / sizeof(T), kMostRows);
+
+// A square of as many elements a side as 16 bytes hold: in each step the lower and the upper halves of two
+// vectors go lane by lane.
+template <typename T>
+void turn_square(const T* from, T* to, int64_t step) {
+  constexpr int kSide = 16 / sizeof(T);
+  typedef T Vector __attribute__((vector_size(16)));
+  Vector v[kSide], next[kSide];
+  for (int i = 0; i < kSide; ++i) std::memcpy(&v[i], from + i * step, sizeof(Vector));
+  for (int left = kSide; left > 1; left /= 2) {
+    for (int i = 0; i < kSide / 2; ++i) [&]<size_t... J>(std::index_sequence<J...>) {
+        next[2 * i] = __builtin_shufflevector(v[i], v[i + kSide / 2], (J / 2 + J % 2 * kSide)...);
+        next[2 * i + 1] =
+            __builtin_shufflevector(v[i], v[i + kSide / 2], (J / 2 + kSide / 2 + J % 2 * kSide)...);
+      }
+    (std::make_index_sequence<kSide>());
+    std::copy(next, next + kSide, v);
+  }
+  for (int i = 0; i < kSide; ++i) std::memcpy(to + i * kColumns, &v[i], sizeof(Vector));
+}
+
+struct Wide {
+  uint64_t parts[2];
+};
+
+// Rows of `columns` elements at `from_step`, written contiguously by way of a block; neighbours of a column
+// are contiguous in the source.
 template <typename T>
 void copy_tile(const T* from, T* to, int64_t rows, int64_t columns, int64_t from_step, int64_t to_step) {
-  if (rows == kTile && columns == kTile) {
-    for (int64_t r = 0; r < kTile; ++r)
-      for (int64_t c = 0; c < kTile; ++c) to[r * to_step + c] = from[c * from_step + r];
-    return;
+  alignas(64) T block[kRows<T> * kColumns];
+  int64_t whole_rows = 0, whole_columns = 0;
+  if constexpr (!std::is_same_v<T, Wide>) {
+    constexpr int64_t kSide = 16 / sizeof(T);
+    whole_rows = rows / kSide * kSide;
+    whole_columns = columns / kSide * kSide;
+    for (int64_t c = 0; c < whole_columns; c += kSide)
+      for (int64_t r = 0; r < whole_rows; r += kSide)
+        turn_square(from + c * from_step + r, block + r * kColumns + c, from_step);
   }
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) to[r * to_step + c] = from[c * from_step + r];
+  for (int64_t c = 0; c < columns; ++c)
+    for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; ++r)
+      block[r * kColumns + c] = from[c * from_step + r];
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(block + r * kColumns, columns, to + r * to_step);
 }
 
 struct Transpose {
@@ -35,7 +74,7 @@ struct Transpose {
   int64_t outer_count = 1, width = 1;
 
   absl::Status run(const void* source, void* target, const KernelContext& context) const {
-    const int64_t bands = (row.extent + kTile - 1) / kTile, units = outer_count * bands;
+    const int64_t bands = (row.extent + rows() - 1) / rows(), units = outer_count * bands;
     const int64_t tasks = std::min(units, outer_count * row.extent * column.extent / kTaskElements + 1);
     context.parallel(tasks, [&](int64_t t) {
       for (int64_t u = units * t / tasks; u < units * (t + 1) / tasks && !context.cancelled(); ++u) {
@@ -44,22 +83,21 @@ struct Transpose {
           from += left % outer[d].extent * outer[d].from;
           to += left % outer[d].extent * outer[d].to;
         }
-        run_band(source, target, from, to, u % bands * kTile);
+        run_band(source, target, from, to, u % bands * rows());
       }
     });
     return context.cancelled() ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
   }
 
+  int64_t rows() const { return std::min(kColumnBytes / width, kMostRows); }
+
   void run_band(const void* source, void* target, int64_t from, int64_t to, int64_t first) const {
-    const int64_t rows = std::min(kTile, row.extent - first);
     const auto band = [&]<typename T>(T) {
-      for (int64_t c = 0; c < column.extent; c += kTile)
+      const int64_t rows = std::min(kRows<T>, row.extent - first);
+      for (int64_t c = 0; c < column.extent; c += kColumns)
         copy_tile(static_cast<const T*>(source) + from + first + c * column.from,
-                  static_cast<T*>(target) + to + first * row.to + c, rows, std::min(kTile, column.extent - c),
-                  column.from, row.to);
-    };
-    struct Wide {
-      uint64_t parts[2];
+                  static_cast<T*>(target) + to + first * row.to + c, rows,
+                  std::min(kColumns, column.extent - c), column.from, row.to);
     };
     switch (width) {
       case 1:

@@ -11,17 +11,21 @@ constexpr int64_t kFewReduced = 32, kFewAdjacent = 4;
 // Fewer elements than this beside each other make no vector.
 constexpr int64_t kFewParallel = 4;
 
-constexpr std::string_view kAlong = "schedule cpu reduce=along\n", kAcross = "schedule cpu reduce=across\n";
+// Shorter sides make no tiles.
+constexpr int64_t kShortSide = 8;
 
 }  // namespace
 
 std::string to_string(const Schedule& schedule) {
-  return std::string(schedule.reduce == ReduceForm::kAlongReduced ? kAlong : kAcross);
+  return absl::StrCat(
+      "schedule cpu reduce=", schedule.reduce == ReduceForm::kAlongReduced ? "along" : "across",
+      schedule.tiles ? " tiles" : "", "\n");
 }
 
 absl::StatusOr<Schedule> parse_schedule(std::string_view text) {
   for (ReduceForm form : {ReduceForm::kAlongReduced, ReduceForm::kAcrossParallel})
-    if (const Schedule schedule{form}; to_string(schedule) == text) return schedule;
+    for (bool tiles : {false, true})
+      if (const Schedule schedule{form, tiles}; to_string(schedule) == text) return schedule;
   return absl::InvalidArgumentError(
       absl::StrCat("no schedule: ", absl::string_view(text.data(), text.size())));
 }
@@ -43,6 +47,34 @@ ReduceForm favoured_form(const LoopKernel& kernel, std::span<const int64_t> args
   }
   if (reduced <= (along > across ? kFewAdjacent : kFewReduced)) return ReduceForm::kAcrossParallel;
   return across > along ? ReduceForm::kAcrossParallel : ReduceForm::kAlongReduced;
+}
+
+std::vector<uint32_t> turned_accesses(const LoopKernel& kernel) {
+  std::vector<uint32_t> turned;
+  const int rank = kernel.parallel_rank;
+  if (rank < 2 || kernel.has_reduction || !kernel.repeats.empty()) return turned;
+  for (uint32_t a = 0; a < kernel.accesses.size(); ++a) {
+    bool loaded = false, everywhere = true;
+    for (const KernelInstr& i : kernel.body) {
+      if (i.op != KernelOp::kLoad || i.imm != a) continue;
+      loaded = true;
+      everywhere &= !i.predicated;
+    }
+    int beside = 0, others = 0, far = 0;
+    for (const AccessTerm& t : kernel.accesses[a].terms) {
+      if (t.dim == rank - 2) ++(t.unit == 1 ? beside : others);
+      if (t.dim == rank - 1) ++(t.unit == 0 ? far : others);
+    }
+    if (loaded && everywhere && beside == 1 && far > 0 && others == 0) turned.push_back(a);
+  }
+  return turned;
+}
+
+Schedule favoured_schedule(const LoopKernel& kernel, std::span<const int64_t> args) {
+  const int rank = kernel.parallel_rank;
+  const bool tiles =
+      !turned_accesses(kernel).empty() && args[rank - 2] >= kShortSide && args[rank - 1] >= kShortSide;
+  return {favoured_form(kernel, args), tiles};
 }
 
 }  // namespace lamina::jit

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "jit/kernel/kernel.h"
 
@@ -22,16 +23,25 @@ enum class ReduceForm : uint8_t { kAlongReduced, kAcrossParallel };
 
 struct Schedule {
   ReduceForm reduce = ReduceForm::kAlongReduced;
+  // Elements that lie side by side along the last but one parallel dimension are read by tiles of the last
+  // two.
+  bool tiles = false;
   bool operator==(const Schedule&) const = default;
 };
 
-// One line, such as "schedule cpu reduce=across\n"; `parse_schedule` reads that and nothing else.
+// One line, such as "schedule cpu reduce=along tiles\n"; `parse_schedule` reads that and nothing else.
 std::string to_string(const Schedule& schedule);
 absl::StatusOr<Schedule> parse_schedule(std::string_view text);
 
 // The form that walks memory in its order where the elements lie so, and leaves few lanes empty. `args` as
 // the kernel takes them.
 ReduceForm favoured_form(const LoopKernel& kernel, std::span<const int64_t> args);
+
+// The accesses that tiles serve, all of whose loads may read at any index.
+std::vector<uint32_t> turned_accesses(const LoopKernel& kernel);
+
+// How the CPU runs it, of those.
+Schedule favoured_schedule(const LoopKernel& kernel, std::span<const int64_t> args);
 
 }  // namespace lamina::jit
 

@@ -182,7 +182,7 @@ def _softmax(x: Any) -> Any:
 def all_rows() -> list[Row]:
     big, wide, long = numbers(1_000_000), numbers(2000, 1000), numbers(10_000_000)
     long2, images, kernel = numbers(10_000_000, seed=1), numbers(16, 16, 32, 32), numbers(32, 16, 3, 3)
-    batch = numbers(4096, 8, 8)
+    batch, tall = numbers(4096, 8, 8), numbers(4096, 1024)
     index = numpy.random.default_rng(0).integers(0, 100_000, 1_000_000).astype(numpy.int32)
     table = numbers(100_000)
     side = numpy.linspace(-2, 1, 1000, dtype=numpy.float32)
@@ -248,6 +248,16 @@ def all_rows() -> list[Row]:
             tolerance=1e-3,
         ),
         Row("max of rows 2000x1000", unary(lambda lib, x: lib.np.max(x, 1), wide), plain(numpy.max, wide, 1)),
+        Row(
+            "transposed copy 4096x1024",
+            unary(lambda lib, x: x.T, tall),
+            plain(lambda x: numpy.ascontiguousarray(x.T), tall),
+        ),
+        Row(
+            "transposed, plus one 4096x1024",
+            unary(lambda lib, x: x.T + 1, tall),
+            plain(lambda x: numpy.ascontiguousarray(x.T) + 1, tall),
+        ),
         Row("softmax 2000x1000", unary(softmax, wide), plain(_softmax, wide)),
         Row("layer norm 2000x1000", unary(layer_norm, wide)),
         Row("conv 3x3, 16x16x32x32 to 32", unary(conv, images, kernel)),

@@ -173,6 +173,25 @@ TEST_CASE("random kernels have the same bits in every tier and on every target",
   }
 }
 
+TEST_CASE("elements that lie the other way round are read by tiles", "[codegen]") {
+  uint64_t seed = 0;
+  for (DType t : {DType::kF32, DType::kF64, DType::kS16, DType::kU8, DType::kBool})
+    for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{1, 1},
+                                        {3, 200},
+                                        {8, 8},
+                                        {64, 64},
+                                        {63, 65},
+                                        {129, 31},
+                                        {70, 7},
+                                        {33, 130}})
+      for (int reads : {1, 3}) {
+        INFO(rows << " x " << columns << ", " << reads << " turned");
+        const Case c = RandomKernel(++seed).turned(t, 3, rows, columns, reads);
+        REQUIRE(turned_accesses(c.kernel).size() == static_cast<size_t>(reads));
+        check_tiers(c);
+      }
+}
+
 TEST_CASE("sums follow the tree in both forms", "[codegen]") {
   for (int64_t columns : {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 191, 192, 1000})
     check_sum<float>(DType::kF32, 5, columns);

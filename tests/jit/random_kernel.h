@@ -103,6 +103,34 @@ class RandomKernel {
     }
     c.kernel = k.kernel;
     c.args.resize(k.kernel.num_args);
+    c.schedule.tiles = pick(2) == 0;
+    return c;
+  }
+
+  // Sums of elements that lie as the loop walks them and elements that lie the other way round.
+  Case turned(DType t, int64_t outer, int64_t rows, int64_t columns, int reads) {
+    KernelBuilder k(3, 0);
+    Case c;
+    c.extents = {outer, rows, columns};
+    c.args = c.extents;
+    const auto access = [&](bool written, bool turned) {
+      const uint32_t buffer = k.buffer(t, written), far = k.arg(), far_stride = k.arg();
+      const int64_t step = (turned ? rows : columns) + pick(3);
+      const int64_t outer_step = step * (turned ? columns : rows);
+      c.args.insert(c.args.end(), {step, outer_step});
+      c.memory.push_back(random_elements(t, outer * outer_step, rng_));
+      return k.access(buffer, {{0, 0, far_stride},
+                               {static_cast<uint8_t>(turned ? 1 : 2), 1, 0},
+                               {static_cast<uint8_t>(turned ? 2 : 1), 0, far}});
+    };
+    uint32_t value = k.load(access(false, false));
+    for (int i = 0; i < reads; ++i) {
+      const uint32_t other = k.load(access(false, true));
+      value = k.prim(t == DType::kBool ? Prim::bit_xor : Prim::add, t, {value, other});
+    }
+    k.store(access(true, false), value);
+    c.kernel = k.kernel;
+    c.schedule.tiles = true;
     return c;
   }
 
