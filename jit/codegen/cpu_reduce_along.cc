@@ -6,7 +6,9 @@
 #include <llvm/IR/Intrinsics.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "jit/codegen/cpu_choice.h"
 #include "jit/codegen/cpu_reduce.h"
 
 namespace lamina::jit::codegen {
@@ -36,6 +38,8 @@ class Along : public CpuReduction {
         width_(parts.widths.lanes),
         last_(kernel_.parallel_rank + kernel_.reduce_rank - 1),
         vectors_(tree_.lanes() / width_) {
+    if (const std::optional<Choice> choice = choice_of(kernel_); choice && CpuChoice::suits(kernel_))
+      choice_.emplace(parts, *choice);
     make_fold_block();
   }
   void emit(const CpuBounds& bounds) override;
@@ -50,6 +54,7 @@ class Along : public CpuReduction {
   // A row of results: to its place in rows_.
   void reduce_row(const Values& parallel, Value* row);
   void short_row(const Values& parallel, Value* row);
+  void chosen_row(const Values& parallel, Value* row);
   Values fold_short(Row& row, size_t k, size_t step);
   void reduce_rows(const Values& outer, Value* column, Value* count);
   // A chunk, to one vector of lanes. Of several vectors, value v of vector k is at k * m + v.
@@ -74,9 +79,10 @@ class Along : public CpuReduction {
   FunctionBuilder& f_;
   llvm::IRBuilder<>& b_;
   CpuTree tree_;
-  const unsigned width_;    // lanes of a vector
-  const int last_;          // the last reduced dimension
-  const unsigned vectors_;  // that hold the L lanes
+  const unsigned width_;             // lanes of a vector
+  const int last_;                   // the last reduced dimension
+  const unsigned vectors_;           // that hold the L lanes
+  std::optional<CpuChoice> choice_;  // of rows of a segment and more
   llvm::Function* fold_block_ = nullptr;
   Value* rows_ = nullptr;  // a block with a vector of lanes per row of results
   Value *total_ = nullptr, *several_ = nullptr, *is_short_ = nullptr;
@@ -433,6 +439,14 @@ void Along::reduce_row(const Values& parallel, Value* row) {
   f_.if_then(several_, [&] { tree_.copy_row(rows_, row, tree_.level(2), f_.i64(0), f_.i64(1)); });
 }
 
+void Along::chosen_row(const Values& parallel, Value* place) {
+  Values indices = parallel;
+  indices.resize(last_ + 1, nullptr);
+  const Values result = choice_->row(indices, total_);
+  for (unsigned v = 0; v < result.size(); ++v)
+    tree_.store(result[v], tree_.address(rows_, v, place, f_.i64(0)), v, 1);
+}
+
 // The first `count` rows from `column` on.
 void Along::reduce_rows(const Values& outer, Value* column, Value* count) {
   const auto each = [&](void (Along::*reduce)(const Values&, Value*)) {
@@ -442,12 +456,13 @@ void Along::reduce_rows(const Values& outer, Value* column, Value* count) {
       (this->*reduce)(parallel, row);
     });
   };
-  if (!is_peeled() || kernel_.parallel_rank == 0) {
+  const bool short_rows = is_peeled() && kernel_.parallel_rank > 0;
+  if (!short_rows && !choice_) {
     each(&Along::reduce_row);
     return;
   }
-  f_.if_then(is_short_, [&] { each(&Along::short_row); });
-  f_.if_then(b_.CreateNot(is_short_), [&] { each(&Along::reduce_row); });
+  f_.if_then(is_short_, [&] { each(short_rows ? &Along::short_row : &Along::reduce_row); });
+  f_.if_then(b_.CreateNot(is_short_), [&] { each(choice_ ? &Along::chosen_row : &Along::reduce_row); });
 }
 
 // As many rows at a time as a vector has lanes: their last vectors fold together, and what follows the
@@ -458,9 +473,10 @@ void Along::emit(const CpuBounds& bounds) {
   const int rank = kernel_.parallel_rank;
   total_ = tree_.total();
   several_ = tree_.several_chunks(total_);
-  Value* reach = b_.CreateSelect(several_, f_.i64(1), up_to_width(total_));
   // Rows of less than one segment all end at the same lane.
   is_short_ = b_.CreateICmpULT(total_, f_.i64(tree_.lanes()));
+  Value* is_folded = choice_ ? b_.CreateNot(is_short_) : several_;
+  Value* reach = b_.CreateSelect(is_folded, f_.i64(1), up_to_width(total_));
   for (int64_t at = 0; is_peeled() && at < tree_.lanes(); at += width_) {
     Value* left =
         b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(total_, f_.i64(at)), f_.i64(0));

@@ -264,6 +264,11 @@ def all_rows() -> list[Row]:
         Row("conv forward and backward", unary(conv_backward, images, kernel), tolerance=1e-3),
         Row("sort 1e6", unary(lambda lib, x: lib.np.sort(x), big), plain(numpy.sort, big)),
         Row("argsort 1e6", unary(lambda lib, x: lib.np.argsort(x), big), plain(numpy.argsort, big)),
+        Row(
+            "argmax of rows 2000x1000",
+            unary(lambda lib, x: lib.np.argmax(x, 1), wide),
+            plain(numpy.argmax, wide, 1),
+        ),
         Row("argmax 1e6", unary(lambda lib, x: lib.np.argmax(x), big), plain(numpy.argmax, big)),
         Row(
             "cumsum 1e6",

@@ -1,0 +1,144 @@
+#include "jit/codegen/cpu_choice.h"
+
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/Intrinsics.h>
+
+namespace lamina::jit::codegen {
+
+using llvm::BasicBlock;
+using llvm::Value;
+
+namespace {
+
+// Elements that are gone over twice while they are in the first cache; most blocks hold no new extreme.
+constexpr int64_t kBlock = 2048;
+// Vectors whose extremes do not wait for each other.
+constexpr unsigned kVectors = 4;
+// A longer body is dear to make twice.
+constexpr size_t kMostBody = 6;
+
+}  // namespace
+
+CpuChoice::CpuChoice(CpuParts& parts, Choice choice)
+    : c_(parts),
+      kernel_(parts.kernel),
+      f_(parts.f),
+      b_(f_.builder()),
+      choice_(choice),
+      input_(kernel_.reduction.inputs[0]),
+      type_(kernel_.reduction.combine.inputs[0]),
+      is_float_(hlo::is_float(type_)),
+      width_(parts.widths.lanes) {}
+
+bool CpuChoice::suits(const LoopKernel& kernel) { return kernel.body.size() <= kMostBody; }
+
+Value* CpuChoice::element(Row& row, Value* index) {
+  return c_.sections.value(row, c_.sections.emit(row, index, width_), input_, width_);
+}
+
+Value* CpuChoice::compare(Prim prim, Value* a, Value* b) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
+  const Operand operands[] = {{a, type_}, {b, type_}};
+  return f_.prims().emit(prim, DType::kBool, operands, 0, vector ? vector->getNumElements() : 1);
+}
+
+// Numbers only.
+Value* CpuChoice::beats(Value* a, Value* b) {
+  return choice_.largest ? compare(Prim::lt, b, a) : compare(Prim::lt, a, b);
+}
+
+Value* CpuChoice::better(Value* a, Value* b) { return b_.CreateSelect(beats(a, b), a, b); }
+
+Value* CpuChoice::either_nan(Value* nan, Value* a, Value* b) {
+  return is_float_ ? b_.CreateOr(nan, b_.CreateFCmpUNO(a, b)) : nan;
+}
+
+// Where fewer elements are left than a vector takes, it takes some that were seen before.
+void CpuChoice::find_extreme(Block& block) {
+  const int64_t step = static_cast<int64_t>(kVectors) * width_;
+  const auto ahead = [&](Value* i, unsigned k) { return b_.CreateAdd(i, f_.i64(k * width_)); };
+  Value* first = element(block.row, block.begin);
+  Values carried(kVectors, first);
+  carried.push_back(
+      either_nan(llvm::Constant::getNullValue(f_.prims().type(DType::kBool, width_)), first, first));
+  Value* whole = b_.CreateAdd(block.begin, b_.CreateAnd(b_.CreateSub(block.end, block.begin), f_.i64(-step)));
+  carried = f_.loop(block.begin, whole, f_.i64(step), carried, [&](Value* i, const Values& before) {
+    Values next = before;
+    for (unsigned k = 0; k < kVectors; k += 2) {
+      Value *a = element(block.row, ahead(i, k)), *b = element(block.row, ahead(i, k + 1));
+      next[k] = better(a, before[k]);
+      next[k + 1] = better(b, before[k + 1]);
+      next[kVectors] = either_nan(next[kVectors], a, b);
+    }
+    return next;
+  });
+  Value* last = b_.CreateSub(block.end, f_.i64(width_));
+  carried = f_.loop(whole, block.end, f_.i64(width_), carried, [&](Value* i, const Values& before) {
+    Value* a = element(block.row, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last));
+    Values next = before;
+    next[0] = better(a, before[0]);
+    next[kVectors] = either_nan(before[kVectors], a, a);
+    return next;
+  });
+  Value* extreme = carried[0];
+  for (unsigned k = 1; k < kVectors; ++k) extreme = better(carried[k], extreme);
+  for (unsigned half = width_ / 2; half > 0; half /= 2) {
+    std::vector<int> other;
+    for (unsigned j = 0; j < width_; ++j) other.push_back(static_cast<int>((j + half) % width_));
+    extreme = better(b_.CreateShuffleVector(extreme, other), extreme);
+  }
+  block.extreme = b_.CreateExtractElement(extreme, uint64_t{0});
+  block.has_nan = is_float_ ? c_.lanes.any(carried[kVectors]) : b_.getFalse();
+}
+
+// The first element that is the extreme, or NaN where there is one, and its position.
+Values CpuChoice::search(const Block& block) {
+  Value* last = b_.CreateSub(block.end, f_.i64(width_));
+  Value* extreme = f_.splat(block.extreme, width_);
+  BasicBlock *before = b_.GetInsertBlock(), *look = f_.block("look"), *found = f_.block("found");
+  b_.CreateBr(look);
+  b_.SetInsertPoint(look);
+  llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
+  i->addIncoming(block.begin, before);
+  Value* at = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last);
+  Value* values = element(block.row, at);
+  Value* is = compare(Prim::eq, values, extreme);
+  if (is_float_) is = b_.CreateSelect(f_.splat(block.has_nan, width_), compare(Prim::ne, values, values), is);
+  Value* bits = b_.CreateBitCast(is, b_.getIntNTy(width_));
+  i->addIncoming(b_.CreateAdd(i, f_.i64(width_)), b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpNE(bits, llvm::ConstantInt::get(bits->getType(), 0)), found, look);
+  b_.SetInsertPoint(found);
+  Value* lane =
+      b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, b_.CreateZExt(bits, b_.getInt64Ty()), b_.getTrue());
+  return {b_.CreateExtractElement(values, lane), b_.CreateAdd(at, lane)};
+}
+
+Values CpuChoice::row(const Values& indices, Value* count) {
+  const int dim = kernel_.parallel_rank;
+  Row row = c_.sections.begin(kernel_.body, dim, indices, {{}, {input_}});
+  const Values none = {llvm::Constant::getNullValue(f_.prims().type(type_, 1)), f_.i64(-1)};
+  const Values best =
+      f_.loop(f_.i64(0), count, f_.i64(kBlock), none, [&](Value* begin, const Values& before) {
+        c_.lanes.poll_cancel();
+        Value* end =
+            b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(begin, f_.i64(kBlock)), count);
+        begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, begin, b_.CreateSub(end, f_.i64(width_)));
+        Block block{row, begin, end};
+        find_extreme(block);
+        Value* is_first = b_.CreateICmpSLT(before[1], f_.i64(0));
+        Value* wins = beats(block.extreme, before[0]);
+        if (is_float_) wins = b_.CreateSelect(block.has_nan, compare(Prim::eq, before[0], before[0]), wins);
+        BasicBlock *same = b_.GetInsertBlock(), *look = f_.block("search"), *after = f_.block("after");
+        b_.CreateCondBr(b_.CreateOr(is_first, wins), look, after);
+        b_.SetInsertPoint(look);
+        const Values found = search(block);
+        look = b_.GetInsertBlock();
+        b_.CreateBr(after);
+        b_.SetInsertPoint(after);
+        return f_.meet({{same, before}, {look, found}});
+      });
+  return {best[0], b_.CreateTruncOrBitCast(best[1], f_.prims().type(kernel_.reduction.combine.inputs[1], 1))};
+}
+
+}  // namespace lamina::jit::codegen
