@@ -96,6 +96,16 @@ class Fuser {
       refuse(n, nullptr, str_cat("no loop kernel: ", form.refusal, "; none over arrays: ", reason));
   }
 
+  int64_t sorted_read(const Node* n) const {
+    if (n->op() != Op::sort || roots_.contains(n)) return -1;
+    int64_t read = 0;
+    for (const Node* u : uses_[position_.at(n)]) {
+      if (u->op() != Op::slice) return -1;
+      read = std::max(read, u->attrs().ints(Attr::limit_indices)[n->attrs().integer(Attr::dimension)]);
+    }
+    return read;
+  }
+
   // Forward: what is inlined into its consumers, and what gets a value of its own.
   void choose_anchors() {
     cost_.assign(nodes_.size(), 0);
@@ -328,6 +338,7 @@ class Fuser {
       group.kind = GroupKind::kAlias;
     else
       group.kind = op == Op::custom_call ? GroupKind::kHost : GroupKind::kLibrary;
+    group.sorted_read = sorted_read(first.node);
     for (int m : members) {
       const Anchor& a = anchors_[m];
       group.anchors.push_back(a.node);

@@ -39,6 +39,9 @@ struct Group {
   hlo::Dims repeat_space;            // of its elements
   std::vector<bool> repeat_read;     // which of its results anything reads
   bool array_loop = false;           // it is one over arrays in memory (cluster/array_loop.h)
+  // A sort: of each line of results, how many elements from the first on anything reads; others may hold
+  // anything. -1: all.
+  int64_t sorted_read = -1;
   std::vector<const Node*> outputs;  // anchors that are stored
   int cluster = 0;                   // groups between two host steps share a number
 };

@@ -193,7 +193,10 @@ std::unique_ptr<Step> make_native_step(CpuClient& cpu, const Node& node, const S
   return std::make_unique<NativeStep>(cpu, node, std::move(op), slot_of);
 }
 
-std::unique_ptr<Step> make_library_step(CpuClient& cpu, const Node& node, const SlotOf& slot_of) {
+std::unique_ptr<Step> make_library_step(CpuClient& cpu, const cluster::Group& group, const SlotOf& slot_of) {
+  const Node& node = *group.anchors[0];
+  if (group.sorted_read >= 0)
+    return std::make_unique<NativeStep>(cpu, node, make_sort_of_first(node, group.sorted_read), slot_of);
   if (std::unique_ptr<Step> native = make_native_step(cpu, node, slot_of)) return native;
   switch (node.op()) {
     case Op::dot_general:

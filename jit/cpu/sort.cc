@@ -1,8 +1,11 @@
 // sort: by radix where the comparator is a known order (jit/cpu/sort_order.h), else by the evaluator's merge
 // sort with the comparator as a prepared region.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "hlo/attributes.h"
 #include "hlo/strings.h"
@@ -25,11 +28,20 @@ constexpr int64_t kInsertion = 40;
 // From here digits of 11 bits beat digits of 8.
 constexpr int64_t kWideDigits = 8192;
 
+// So many times fewer elements than there are, and they are selected before they are sorted.
+constexpr int64_t kFew = 8;
+// Elements whose keys are made together, and of which one look finds that none is wanted.
+constexpr int64_t kKeyBlock = 256, kGlance = 32;
+
 // A key as an unsigned number that sorts the same way, and where the element stood.
 template <typename K>
 struct Record {
   K key;
   uint32_t index;
+  // A stable order.
+  bool operator<(const Record& other) const {
+    return key < other.key || (key == other.key && index < other.index);
+  }
 };
 
 template <typename K>
@@ -73,25 +85,41 @@ void sort_records(Record<K>* r, Record<K>* spare, int64_t n, const KernelContext
     radix_sort<11>(r, spare, n, context);
 }
 
-// Turns a key's value into a number that sorts as the key says. NaNs go to either end, -0 to +0.
+// Turns a key's values into numbers that sort as the key says. NaNs go to either end, -0 to +0. Without
+// branches, so that the compiler can make vectors of it.
 template <typename T, typename K>
-K encode(T value, bool descending, NanPlace nan, bool& unordered) {
-  K bits;
-  constexpr K kTop = K{1} << (8 * sizeof(K) - 1);
-  if constexpr (std::is_floating_point_v<T>) {
-    if (value != value) {
-      unordered |= nan == NanPlace::kUnordered;
-      return nan == NanPlace::kFirst ? K{0} : static_cast<K>(~K{0});
+class Encoder {
+ public:
+  explicit Encoder(const SortKey& key)
+      : flipped_(key.descending ? static_cast<K>(~K{0}) : K{0}),
+        nan_(key.nan == NanPlace::kFirst ? K{0} : static_cast<K>(~K{0})),
+        places_nan_(key.nan != NanPlace::kUnordered) {}
+
+  K operator()(T value) {
+    constexpr K kTop = K{1} << (8 * sizeof(K) - 1);
+    if constexpr (std::is_floating_point_v<T>) {
+      constexpr K kInfinity = std::bit_cast<K>(std::numeric_limits<T>::infinity());
+      K bits = std::bit_cast<K>(value);
+      const K is_nan = mask((bits & ~kTop) > kInfinity);
+      bits &= mask((bits & ~kTop) != 0);
+      bits ^= mask((bits & kTop) != 0) | kTop;
+      nans_ |= is_nan;
+      return static_cast<K>((nan_ & is_nan) | ((bits ^ flipped_) & ~is_nan));
+    } else if constexpr (std::is_signed_v<T>) {
+      return static_cast<K>(static_cast<K>(static_cast<int64_t>(value)) ^ kTop ^ flipped_);
+    } else {
+      return static_cast<K>(static_cast<K>(value) ^ flipped_);
     }
-    bits = std::bit_cast<K>(value + T{0});  // -0 + 0 is +0
-    bits = bits & kTop ? ~bits : bits | kTop;
-  } else if constexpr (std::is_signed_v<T>) {
-    bits = static_cast<K>(static_cast<K>(static_cast<int64_t>(value)) ^ kTop);
-  } else {
-    bits = static_cast<K>(value);
   }
-  return descending ? static_cast<K>(~bits) : bits;
-}
+  // Whether it met NaNs that have no place.
+  bool unordered() const { return nans_ != 0 && !places_nan_; }
+
+ private:
+  static K mask(bool set) { return static_cast<K>(K{0} - static_cast<K>(set)); }
+
+  K flipped_, nan_, nans_ = 0;
+  bool places_nan_;
+};
 
 // f(T{}, K{}) with a key's type and the number it becomes.
 template <typename F>
@@ -123,7 +151,7 @@ void with_key_type(DType type, F&& f) {
 struct Sort {
   std::vector<int64_t> widths;
   std::vector<int64_t> input_offsets, input_strides, input_operands;  // of key inputs: in bytes, per element
-  int64_t length, step, lines;
+  int64_t length, step, lines, kept;                                  // kept: of a line, from the first on
   Region comparator;
   bool ordered = false;
   std::vector<SortKey> keys;
@@ -163,7 +191,8 @@ struct Sort {
     int64_t* const order = static_cast<int64_t*>(pointer(state.order->address()));
     for (int64_t line = begin; line < end; ++line) {
       const int64_t base = line / step * step * length + line % step;
-      if (!ordered || !sort_by_keys(in, base, order, state, context))
+      if (!ordered || !(selects() ? select_by_key(in, base, order, state, context)
+                                  : sort_by_keys(in, base, order, state, context)))
         if (absl::Status s = merge_sort(in, base, order, state, context); !s.ok()) return s;
       if (context.cancelled()) return absl::CancelledError("the run was cancelled");
       for (size_t i = 0; i < widths.size(); ++i)
@@ -177,7 +206,7 @@ struct Sort {
     const auto move = [&]<typename T>(T) {
       const T* f = reinterpret_cast<const T*>(from);
       T* t = reinterpret_cast<T*>(to);
-      for (int64_t k = 0; k < length; ++k) t[k * step] = f[order[k] * step];
+      for (int64_t k = 0; k < kept; ++k) t[k * step] = f[order[k] * step];
     };
     switch (width) {
       case 1:
@@ -189,7 +218,7 @@ struct Sort {
       case 8:
         return move(uint64_t{});
       default:
-        for (int64_t k = 0; k < length; ++k)
+        for (int64_t k = 0; k < kept; ++k)
           std::memcpy(to + k * step * width, from + order[k] * step * width, width);
     }
   }
@@ -204,18 +233,84 @@ struct Sort {
       const auto [values_at, stride] = key_values(k, in, base, state);
       with_key_type(key.type, [&]<typename T, typename K>(T, K) {
         Record<K>* const records = static_cast<Record<K>*>(pointer(state.records->address()));
+        Encoder<T, K> encode(key);
         for (int64_t i = 0; i < length; ++i) {
           T value;
           std::memcpy(&value, values_at + order[i] * stride, sizeof(T));
-          records[i] = {encode<T, K>(value, key.descending, key.nan, unordered),
-                        static_cast<uint32_t>(order[i])};
+          records[i] = {encode(value), static_cast<uint32_t>(order[i])};
         }
+        unordered = encode.unordered();
+        if (unordered) return;
         sort_records(records, records + length, length, context);
         for (int64_t i = 0; i < length; ++i) order[i] = records[i].index;
       });
       if (unordered) return false;
     }
     return true;
+  }
+
+  bool selects() const { return keys.size() == 1 && kept * kFew <= length; }
+
+  // The order of the first `kept`, by one key; false as above.
+  bool select_by_key(const void* const* in, int64_t base, int64_t* order, State& state,
+                     const KernelContext& context) const {
+    const auto values = key_values(0, in, base, state);
+    bool done = false;
+    with_key_type(keys[0].type, [&]<typename T, typename K>(T, K) {
+      Record<K>* const records = static_cast<Record<K>*>(pointer(state.records->address()));
+      done = select<T>(records, values.first, values.second, context);
+      for (int64_t i = 0; done && i < kept; ++i) order[i] = records[i].index;
+    });
+    return done;
+  }
+
+  // Candidates come before the last of the `kept` best ones at an earlier time: of equal keys the first wins,
+  // and what stands later must be below. When there are twice as many, half of them go.
+  template <typename T, typename K>
+  bool select(Record<K>* records, const std::byte* values, int64_t stride,
+              const KernelContext& context) const {
+    int64_t count = 0;
+    K limit = static_cast<K>(~K{0});
+    bool limited = false;
+    const auto cut = [&] {
+      if (count <= kept || kept == 0) return;
+      std::nth_element(records, records + kept - 1, records + count);
+      count = kept;
+      limit = records[kept - 1].key;
+      limited = true;
+    };
+    Encoder<T, K> encode(keys[0]);
+    std::array<K, kKeyBlock> block;
+    const auto encode_block = [&](int64_t begin, const auto n, const auto step) {
+      Encoder<T, K> local = encode;
+      for (int64_t i = 0; i < n; ++i) {
+        T value;
+        std::memcpy(&value, values + (begin + i) * step, sizeof(T));
+        block[i] = local(value);
+      }
+      encode = local;
+    };
+    for (int64_t begin = 0; begin < length && !context.cancelled(); begin += kKeyBlock) {
+      const int64_t n = std::min(kKeyBlock, length - begin);
+      if (n == kKeyBlock && stride == sizeof(T)) {
+        encode_block(begin, std::integral_constant<int64_t, kKeyBlock>(),
+                     std::integral_constant<int64_t, sizeof(T)>());
+      } else {
+        encode_block(begin, n, stride);
+        std::fill(block.begin() + n, block.end(), static_cast<K>(~K{0}));
+      }
+      for (int64_t at = 0; at < n; at += kGlance) {
+        K some = !limited;
+        for (int64_t i = 0; i < kGlance; ++i) some |= static_cast<K>(block[at + i] < limit);
+        if (some == 0) continue;
+        for (int64_t i = at; i < std::min(n, at + kGlance); ++i)
+          if (!limited || block[i] < limit) records[count++] = {block[i], static_cast<uint32_t>(begin + i)};
+      }
+      if (count > 2 * kept) cut();
+    }
+    cut();
+    std::sort(records, records + std::min(count, kept));
+    return !encode.unordered();
   }
 
   // Where the values of key `k` stand for one line, and the bytes between neighbours.
@@ -280,6 +375,10 @@ struct Sort {
 }  // namespace
 
 NativeOp make_sort(const Node& n) {
+  return make_sort_of_first(n, n.operand_type(0)->dims[n.attrs().integer(Attr::dimension)]);
+}
+
+NativeOp make_sort_of_first(const Node& n, int64_t count) {
   const hlo::Dims& dims = n.operand_type(0)->dims;
   const int64_t d = n.attrs().integer(Attr::dimension);
   const hlo::ComputationPtr& body = n.attrs().computation(Attr::body);
@@ -290,6 +389,7 @@ NativeOp make_sort(const Node& n) {
          .length = dims[d],
          .step = hlo::product(std::span(dims).subspan(d + 1)),
          .lines = 0,
+         .kept = count,
          .comparator = Region(body),
          .keys = {},
          .values = {}};
@@ -310,8 +410,9 @@ NativeOp make_sort(const Node& n) {
     for (const SortKey& k : s.keys) s.values.emplace_back(k.value);
   }
   NativeOp op;
-  op.what = s.ordered ? str_cat(s.lines, " lines of ", s.length, ", ", s.keys.size(), " keys")
-                      : str_cat(s.lines, " lines of ", s.length, ", comparator");
+  const std::string first = s.kept < s.length ? str_cat("the first ", s.kept, " of ") : "";
+  op.what = s.ordered ? str_cat(first, s.lines, " lines of ", s.length, ", ", s.keys.size(), " keys")
+                      : str_cat(first, s.lines, " lines of ", s.length, ", comparator");
   op.run = [s = std::move(s)](const void* const* in, void* const* out, const KernelContext& context) {
     return s.run(in, out, context);
   };

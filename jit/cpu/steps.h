@@ -21,7 +21,7 @@ std::unique_ptr<const Step> make_chain_step(CpuClient& cpu, std::span<const Step
 // The node by the table of native ops (jit/cpu/native_op.h); null if it has no routine for it.
 std::unique_ptr<Step> make_native_step(CpuClient& cpu, const hlo::Node& node, const SlotOf& slot_of);
 // By a routine, a dot or a convolution; null for other ops.
-std::unique_ptr<Step> make_library_step(CpuClient& cpu, const hlo::Node& node, const SlotOf& slot_of);
+std::unique_ptr<Step> make_library_step(CpuClient& cpu, const cluster::Group& group, const SlotOf& slot_of);
 
 }  // namespace lamina::jit
 

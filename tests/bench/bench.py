@@ -269,6 +269,8 @@ def all_rows() -> list[Row]:
             unary(lambda lib, x: lib.np.argmax(x, 1), wide),
             plain(numpy.argmax, wide, 1),
         ),
+        Row("top 10 of rows 2000x1000", unary(lambda lib, x: lib.lax.top_k(x, 10), wide)),
+        Row("top 100 of 1e6", unary(lambda lib, x: lib.lax.top_k(x, 100), big)),
         Row("argmax 1e6", unary(lambda lib, x: lib.np.argmax(x), big), plain(numpy.argmax, big)),
         Row(
             "cumsum 1e6",

@@ -334,6 +334,51 @@ TEST_CASE("Comparators that are no strict order of keys keep the evaluator's mer
              Contains("1 keys"));
 }
 
+// Of a sort of p0 [300,7] along the first dimension: rows 2 ... rows-1 of the values, all before `rows` of
+// the positions.
+std::string first_of_sorted(const std::string& t, const std::string& rows, const std::string& comparator) {
+  const std::string text = with(
+      "computation r0(p0: $t[], p1: $t[], p2: s32[], p3: s32[]) -> (pred[]) {\n$c}\n"
+      "computation main(p0: $t[300,7]) -> ($t[$k,7], s32[$n,7]) {\n  v0 = s32[300,7] iota(), "
+      "shape=[300,7], dtype=s32, iota_dimension=0\n  (v1, v2) = ($t[300,7], s32[300,7]) sort(p0, v0), "
+      "dimension=0, is_stable=true, body=r0\n  v3 = $t[$k,7] slice(v1), start_indices=[2,0], "
+      "limit_indices=[$n,7], strides=[1,1]\n  v4 = s32[$n,7] slice(v2), start_indices=[0,0], "
+      "limit_indices=[$n,7], strides=[1,1]\n  return (v3, v4)\n}\n",
+      {{"c", comparator}, {"t", t}, {"n", rows}, {"k", std::to_string(std::stoi(rows) - 2)}});
+  check(text);
+  return (*Executable::compile(jit::host_device(), program(text)))->describe();
+}
+
+TEST_CASE("Of a sort no more is made than is read", "[native]") {
+  using Catch::Contains;
+  for (const char* t : kTypes) {
+    if (std::string(t) == "c64" || std::string(t) == "c128") continue;
+    for (const char* direction : {"LT", "GT"}) {
+      const std::string plain =
+          with("  v0 = pred[] compare(p0, p1), direction=\"$d\"\n  return (v0)\n", {{"d", direction}});
+      // So few that they are selected, and more.
+      for (const char* rows : {"2", "3", "10", "37", "38", "200"})
+        CHECK_THAT(first_of_sorted(t, rows, plain),
+                   Contains(std::string("the first ") + rows + " of 7 lines"));
+    }
+    if (!is_float(*parse_dtype(t))) continue;
+    CHECK_THAT(first_of_sorted(t, "10",
+                               "  v0 = pred[] compare(p0, p1), direction=\"GT\", "
+                               "compare_type=\"TOTALORDER\"\n  return (v0)\n"),
+               Contains("1 keys"));
+  }
+  CHECK_THAT(first_of_sorted("f32", "10", "  v0 = pred[] compare(p0, p1), direction=\"LE\"\n  return (v0)\n"),
+             Contains("comparator"));
+  // A reader of all of it.
+  const std::string all =
+      "computation r0(p0: f32[], p1: f32[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), "
+      "direction=\"LT\"\n  return (v0)\n}\ncomputation main(p0: f32[300]) -> (f32[10], f32[300]) {\n  "
+      "v0 = f32[300] sort(p0), dimension=0, body=r0\n  v1 = f32[10] slice(v0), start_indices=[0], "
+      "limit_indices=[10], strides=[1]\n  v2 = f32[300] negate(v0)\n  return (v1, v2)\n}\n";
+  check(all);
+  CHECK_THAT((*Executable::compile(jit::host_device(), program(all)))->describe(), !Contains("the first"));
+}
+
 TEST_CASE("Sorts by several keys take them in order", "[native]") {
   using Catch::Contains;
   const std::string two =
