@@ -2,10 +2,10 @@
 
 #include <complex>
 #include <optional>
-#include <span>
 
 #include "jit/cpu/gemm.h"
 #include "jit/cpu/gemm_source.h"
+#include "jit/cpu/strided_copy.h"
 
 namespace lamina::jit {
 namespace {
@@ -145,24 +145,6 @@ int64_t total(const std::vector<DotDim>& dims) {
   return n;
 }
 
-// Copies the elements in row-major order of `dims`.
-void gather(const char* src, char* dst, std::span<const DotDim> dims, int64_t DotDim::*stride,
-            int64_t width) {
-  std::vector<int64_t> index(dims.size(), 0);
-  int64_t count = 1;
-  for (const DotDim& d : dims) count *= d.extent;
-  int64_t offset = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    std::memcpy(dst + i * width, src + offset * width, static_cast<size_t>(width));
-    for (size_t d = dims.size(); d-- > 0;) {
-      offset += dims[d].*stride;
-      if (++index[d] < dims[d].extent) break;
-      offset -= dims[d].extent * (dims[d].*stride);
-      index[d] = 0;
-    }
-  }
-}
-
 // The operand's strides over [batch, outer, k], the operand copied into `copy` where its own do not collapse.
 struct Operand {
   const void* data;
@@ -177,14 +159,19 @@ absl::StatusOr<Operand> operand(const void* data, int64_t width, const DotGenera
   std::vector<DotDim> dims = s.batch;
   dims.insert(dims.end(), outer.begin(), outer.end());
   dims.insert(dims.end(), s.k.begin(), s.k.end());
-  std::vector<int64_t> extents;
-  for (const DotDim& d : dims) extents.push_back(d.extent);
+  std::vector<int64_t> extents, from;
+  for (const DotDim& d : dims) {
+    extents.push_back(d.extent);
+    from.push_back(d.*stride);
+  }
   const auto bytes = checked_bytes(extents, width);
   if (!bytes) return absl::InvalidArgumentError("an operand of a dot has more bytes than fit 64 bits");
   absl::StatusOr<BufferRef> buffer = context.scratch->allocate(*bytes);
   if (!buffer.ok()) return buffer.status();
   copy = *std::move(buffer);
-  gather(static_cast<const char*>(data), static_cast<char*>(pointer(copy->address())), dims, stride, width);
+  const StridedCopy rows_first(extents, from, width);
+  if (absl::Status status = rows_first.run(data, pointer(copy->address()), context); !status.ok())
+    return status;
   const int64_t k = total(s.k), rows = total(outer);
   return Operand{pointer(copy->address()), rows * k, k, 1};
 }
