@@ -396,7 +396,13 @@ Values Builder::scan(ComputationPtr body, std::span<const Value> carries, std::s
 }
 
 Values Builder::call(ComputationPtr body, std::span<const Value> operands) {
-  return make_multi(Op::call, operands, intern_attrs({{Attr::body, std::move(body)}}));
+  const ComputationPtr called = body;
+  Values out = make_multi(Op::call, operands, intern_attrs({{Attr::body, std::move(body)}}));
+  if (!ok()) return out;
+  for (size_t i = 0; i < out.size(); ++i)
+    for (size_t k = 0; k < operands.size(); ++k)
+      if (called->roots()[i] == called->parameters()[k]) out[i] = operands[k];
+  return out;
 }
 
 Value Builder::add_any(const Value& x, const Value& y) {

@@ -151,6 +151,7 @@ class Builder {
                      std::span<const Value> operands);
   Values scan(ComputationPtr body, std::span<const Value> carries, std::span<const Value> xs, int64_t length,
               bool reverse);
+  // A result that the body gives back as it got it is the operand, so that transforms see that it is.
   Values call(ComputationPtr body, std::span<const Value> operands);
 
   // The sum of two tangents or cotangents, either of which may be absent.

@@ -9,11 +9,15 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "hlo/literal.h"
 
 namespace lamina::hlo {
+
+// What the Python module registers: the first operand stands for a Python function.
+inline constexpr std::string_view kPythonTarget = "python";
 
 using HostCallback = std::function<absl::Status(std::span<const LiteralPtr> operands,
                                                 std::span<const std::shared_ptr<Literal>> results)>;

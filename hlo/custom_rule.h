@@ -8,6 +8,7 @@
 #ifndef LAMINA_HLO_CUSTOM_RULE_H_
 #define LAMINA_HLO_CUSTOM_RULE_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -48,6 +49,10 @@ class CustomRule {
   // Whether the rule tells zeros by null values: tangents of operands, and cotangents of results, that are
   // zero are null then; otherwise they are there for every element type that has them.
   virtual bool symbolic_zeros() const { return false; }
+
+  // How many operands are the function's own, in front. The rule sees no tangents of the others, which the
+  // body uses from outside: it is an error where they have any.
+  virtual size_t arguments() const { return SIZE_MAX; }
 
   // kJvp. Tangents are null for operands whose element type has none. Returns one tangent per result (null:
   // none), linear in the tangents, and the results, which must not depend on the tangents; no results means

@@ -19,20 +19,29 @@ std::string text(const Lazy& x) { return text(Typed{x.value.type(), x.weak}); }
 
 bool same(const Typed& a, const Typed& b) { return a.type == b.type && a.weak == b.weak; }
 
-// Records an op of regions, whose operands and results are carriers.
-std::vector<Lazy> record_carried(hlo::Op op, std::vector<Lazy> operands, std::span<const Typed> results,
-                                 const hlo::Attrs* attrs) {
+// What an op of regions that `make` records gives, whose operands and results are carriers.
+template <typename Make>
+std::vector<Lazy> carried(const std::vector<Lazy>& operands, std::span<const Typed> results,
+                          const Make& make) {
   hlo::GraphLock lock;
   hlo::Builder b;
-  for (Lazy& x : operands) x = {carrier(b, x), false};
+  hlo::Values given;
+  for (const Lazy& x : operands) given.push_back(carrier(b, x));
   check(b.status());
+  hlo::Values made = make(b, given);
+  check(b.status());
+  note_recorded();
   std::vector<Lazy> out;
-  for (Lazy& x : record(op, operands, attrs)) {
-    const Typed& t = results[out.size()];
-    out.push_back(from_carrier(b, std::move(x.value), t.type->dtype, t.weak));
-  }
+  for (size_t i = 0; i < made.size(); ++i)
+    out.push_back(from_carrier(b, std::move(made[i]), results[i].type->dtype, results[i].weak));
   check(b.status());
   return out;
+}
+std::vector<Lazy> record_carried(hlo::Op op, const std::vector<Lazy>& operands,
+                                 std::span<const Typed> results, const hlo::Attrs* attrs) {
+  return carried(operands, results, [&](hlo::Builder& b, std::span<const Value> given) {
+    return b.make_multi(op, given, attrs);
+  });
 }
 
 // A number in the strong type that is wanted, if it takes that beside an array.
@@ -285,8 +294,8 @@ std::vector<Lazy> branch(const ControlNames& names, const Lazy& index, const std
 
 std::vector<Lazy> call_region(const hlo::ComputationPtr& region, std::vector<Lazy> operands,
                               std::span<const Typed> results) {
-  return record_carried(hlo::Op::call, std::move(operands), results,
-                        hlo::intern_attrs({{Attr::body, region}}));
+  return carried(operands, results,
+                 [&](hlo::Builder& b, std::span<const Value> given) { return b.call(region, given); });
 }
 
 std::vector<Lazy> scan(const ControlNames& names, const Named& step, std::vector<Lazy> carry,

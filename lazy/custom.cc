@@ -5,11 +5,13 @@
 
 #include "hlo/hash_map.h"
 #include "hlo/nodes.h"
+#include "hlo/regions.h"
 #include "hlo/strings.h"
 #include "lazy/axes.h"
 #include "lazy/effects.h"
 #include "lazy/placement.h"
 #include "lazy/scopes.h"
+#include "trace/graph_transforms.h"
 #include "trace/rules/effects.h"
 
 namespace lamina::lazy {
@@ -22,6 +24,8 @@ Values joined(std::span<const Value> a, std::span<const Value> b) {
   out.insert(out.end(), b.begin(), b.end());
   return out;
 }
+
+bool there(const Value& v) { return static_cast<bool>(v); }
 
 // Whether a parameter lies beneath that no open trace made: a loop's body or a closed program is being
 // transformed, where arrays from outside are not to be had.
@@ -73,31 +77,46 @@ void close_over_arrays(hlo::Builder& b, std::span<const Value> inputs, std::span
 
 // A rule at one call. Its functions see the axes that were bound there: their lanes are operands behind the
 // function's own, and residuals behind its own. A function with effects takes a token behind those, and gives
-// one behind its results.
+// one behind its results. Last come what the function captured and the
+// parameters beneath that: what its rule makes of them is made of the operands, where those are others than
+// at the call.
 class RuleOfCall final : public hlo::CustomRule {
  public:
   RuleOfCall(std::shared_ptr<hlo::CustomRule> inner, size_t arguments, std::vector<BoundAxis> axes,
-             bool effects)
-      : inner_(std::move(inner)), arguments_(arguments), axes_(std::move(axes)), effects_(effects) {
+             bool effects, Values captured, Values given)
+      : inner_(std::move(inner)),
+        arguments_(arguments),
+        axes_(std::move(axes)),
+        effects_(effects),
+        captured_(std::move(captured)),
+        given_(std::move(given)) {
     for (BoundAxis& a : axes_) a.lane = Value();  // another one at each run
   }
 
   Kind kind() const override { return inner_->kind(); }
   bool symbolic_zeros() const override { return inner_->symbolic_zeros(); }
+  size_t arguments() const override { return arguments_; }
   hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> x, std::span<const Value> t) override {
     const AxesScope bound = bind(x.subspan(arguments_));
-    if (!effects_) return inner_->jvp(b, x, t);
-    const TokenScope tokens(token_in(x));
-    hlo::JvpResult out = inner_->jvp(b, x, t);
-    if (!out.primals.empty()) out.primals.push_back(tokens.token());
-    out.tangents.push_back(Value());
+    hlo::JvpResult out;
+    if (effects_) {
+      const TokenScope tokens(token_in(x));
+      out = inner_->jvp(b, x, t);
+      if (!out.primals.empty()) out.primals.push_back(tokens.token());
+      out.tangents.push_back(Value());
+    } else {
+      out = inner_->jvp(b, x, t);
+    }
+    of_operands(b, {&out.primals, &out.tangents}, behind(x));
     return out;
   }
   bool has_transpose() const override { return inner_->has_transpose(); }
   Values transpose(hlo::Builder& b, std::span<const Value> x, std::span<const bool> linear,
                    std::span<const Value> cotangents) override {
     const AxesScope bound = bind(x.subspan(arguments_));
-    return inner_->transpose(b, x, linear, cotangents.first(cotangents.size() - (effects_ ? 1 : 0)));
+    Values out = inner_->transpose(b, x, linear, cotangents.first(cotangents.size() - (effects_ ? 1 : 0)));
+    of_operands(b, {&out}, behind(x));
+    return out;
   }
   bool has_batch() const override { return inner_->has_batch(); }
   // The axis of this batch is none that the rule could exchange values along.
@@ -128,16 +147,20 @@ class RuleOfCall final : public hlo::CustomRule {
     } else {
       out = inner_->forward(b, x, perturbed);
     }
-    out.residuals.insert(out.residuals.end(), x.begin() + static_cast<ptrdiff_t>(arguments_),
-                         x.begin() + static_cast<ptrdiff_t>(arguments_ + axes_.size()));
+    of_operands(b, {&out.results, &out.residuals}, behind(x));
+    const std::span<const Value> lanes = x.subspan(arguments_, axes_.size());
+    out.residuals.insert(out.residuals.end(), lanes.begin(), lanes.end());
+    out.residuals.insert(out.residuals.end(), behind(x).begin(), behind(x).end());
     return out;
   }
   Values backward(hlo::Builder& b, std::span<const Value> residuals,
                   std::span<const Value> cotangents) override {
-    const size_t own = residuals.size() - axes_.size();
+    const size_t own = residuals.size() - axes_.size() - captured_.size();
     const AxesScope bound = bind(residuals.subspan(own));
-    return inner_->backward(b, residuals.first(own),
-                            cotangents.first(cotangents.size() - (effects_ ? 1 : 0)));
+    Values out =
+        inner_->backward(b, residuals.first(own), cotangents.first(cotangents.size() - (effects_ ? 1 : 0)));
+    of_operands(b, {&out}, residuals.last(captured_.size()));
+    return out;
   }
 
  private:
@@ -147,12 +170,51 @@ class RuleOfCall final : public hlo::CustomRule {
     return AxesScope(std::move(axes));
   }
   const Value& token_in(std::span<const Value> x) const { return x[arguments_ + axes_.size()]; }
+  std::span<const Value> behind(std::span<const Value> x) const { return x.last(captured_.size()); }
+  // `lists` with `given` in the place of what was captured.
+  void of_operands(hlo::Builder& b, std::initializer_list<Values*> lists,
+                   std::span<const Value> given) const {
+    Values from, to, made;
+    for (size_t i = 0; i < captured_.size(); ++i) {
+      if (given_[i] == given[i]) continue;
+      from.push_back(captured_[i]);
+      to.push_back(given[i]);
+    }
+    if (from.empty() || !b.ok()) return;
+    for (const Values* list : lists)
+      std::copy_if(list->begin(), list->end(), std::back_inserter(made), there);
+    made = trace::substitute_graph(b, made, from, to);
+    size_t next = 0;
+    for (Values* list : lists)
+      for (Value& v : *list)
+        if (v) v = made[next++];
+  }
 
   std::shared_ptr<hlo::CustomRule> inner_;
   size_t arguments_;
   std::vector<BoundAxis> axes_;
   bool effects_;
+  Values captured_, given_;  // and what was its operand at the call
 };
+
+// Whether the value is of a jit or vmap trace that is open: when that has ended, another stands for it.
+bool is_unbound(const hlo::Node& n) {
+  for (const Scope& s : open_scopes())
+    if (s.kind != Scope::kDerivative) return n.stamp() >= s.stamp;
+  return false;
+}
+
+// Parameters of open jit and vmap traces that `values` are made of, but for themselves.
+Values parameters_beneath(const Values& values) {
+  Values out;
+  auto stop = [](const hlo::Node& n, void*) { return n.data() != nullptr || !is_unbound(n); };
+  for (hlo::Node* n : hlo::postorder(values, stop)) {
+    const bool itself =
+        std::any_of(values.begin(), values.end(), [&](const Value& v) { return v.node() == n; });
+    if (n->op() == hlo::Op::parameter && is_unbound(*n) && !itself) out.emplace_back(n);
+  }
+  return out;
+}
 
 // Numbers in a rule are constants, since it may run while a loop's body is being transformed.
 ScopeGuard constants() { return ScopeGuard(Scope::kJit, 0); }
@@ -163,7 +225,6 @@ ScopeGuard constants() { return ScopeGuard(Scope::kJit, 0); }
 template <typename Run>
 void run_rule(hlo::Builder& b, std::span<const Value> operands, std::span<const Value> others,
               std::vector<Values*> outputs, const Run& run) {
-  const auto there = [](const Value& v) { return static_cast<bool>(v); };
   Values x;
   std::copy_if(operands.begin(), operands.end(), std::back_inserter(x), there);
   if (!in_closed_program(x)) return run();
@@ -263,22 +324,34 @@ std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, 
     return f({p.begin(), p.begin() + static_cast<ptrdiff_t>(own)});
   };
   bool effects = false;
-  const hlo::ComputationPtr body = region(of_own, types, &args, &result_types, false, &effects);
-  for (const Scope& s : open_scopes())
-    for (size_t i = own; s.kind == Scope::kDerivative && i < args.size(); ++i)
-      if (args[i].value.node()->stamp() >= s.stamp && hlo::is_inexact(args[i].value.dtype()))
-        throw Error(ErrorKind::kType, str_cat("a function with a custom derivative uses ",
-                                              hlo::to_string(*args[i].value.type()),
-                                              " from outside that is being differentiated; its rule "
-                                              "cannot see it: pass it as an argument"));
+  hlo::ComputationPtr body = region(of_own, types, &args, &result_types, false, &effects);
+  // What follows the axes was captured.
+  Values captured;
+  for (size_t i = own + axes.size(); i < args.size(); ++i) captured.push_back(args[i].value);
+  if (std::none_of(captured.begin(), captured.end(), [](const Value& v) { return is_unbound(*v.node()); }))
+    captured.clear();
+  const size_t direct = captured.size();
+  for (Value& p : parameters_beneath(captured)) captured.push_back(std::move(p));
   Values values;
   for (const Lazy& a : args) values.push_back(a.value);
   if (effects) values.insert(values.begin() + static_cast<ptrdiff_t>(own + axes.size()), last_token());
-  const bool of_call = effects || !axes.empty();
+  if (captured.size() > direct) {
+    // The rule's own: no derivative goes this way.
+    std::vector<const hlo::Type*> more;
+    for (size_t i = direct; i < captured.size(); ++i) {
+      more.push_back(captured[i].type());
+      values.push_back(hlo::is_inexact(captured[i].dtype()) ? b.stop_gradient(captured[i]) : captured[i]);
+    }
+    check(b.status());
+    body = check(hlo::with_parameters(*body, more));
+  }
+  const bool of_call = effects || !axes.empty() || !captured.empty();
   int64_t id = rule.id();
-  if (of_call)
-    id = hlo::register_custom_rule(
-        std::make_shared<RuleOfCall>(hlo::find_custom_rule(id), own, axes, effects));
+  if (of_call) {
+    Values given(values.end() - static_cast<ptrdiff_t>(captured.size()), values.end());
+    id = hlo::register_custom_rule(std::make_shared<RuleOfCall>(hlo::find_custom_rule(id), own, axes, effects,
+                                                                std::move(captured), std::move(given)));
+  }
   const Values results = hlo::custom_call_with_rule(b, id, body, values);
   if (of_call) hlo::release_custom_rule(id);  // the call has it
   check(b.status());

@@ -2,7 +2,9 @@
 //
 // Contract: a call of the function becomes a `call` node that names its rule (hlo/custom_rule.h). The rule's
 // functions run when a transform reaches that node, any number of times, also inside the body of a loop that
-// is being transformed; arrays that they use from outside are constants there.
+// is being transformed; arrays that they use from outside are constants there. A value of a trace that both
+// the function and its rule use from outside (a lane of a vmap around the call) is the call's operand to
+// both.
 #ifndef LAMINA_LAZY_CUSTOM_H_
 #define LAMINA_LAZY_CUSTOM_H_
 
@@ -22,6 +24,7 @@ class FunctionRule : public hlo::CustomRule {
       : kind_(kind), symbolic_zeros_(symbolic_zeros), arguments_(arguments) {}
   Kind kind() const final { return kind_; }
   bool symbolic_zeros() const final { return symbolic_zeros_; }
+  size_t arguments() const final { return arguments_; }
   hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> operands, std::span<const Value> tangents) final;
   hlo::Values transpose(hlo::Builder& b, std::span<const Value> operands, std::span<const bool> linear,
                         std::span<const Value> cotangents) final;
@@ -63,8 +66,8 @@ class RuleHandle {
   int64_t id_;
 };
 
-// Outputs of f as a call whose derivative is the rule's. Error(kType) where f uses a value from outside that
-// is being differentiated.
+// Outputs of f as a call whose derivative is the rule's. Values of open traces that f uses from outside are
+// its operands; a derivative by them is an error, when it is taken.
 std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, const RuleHandle& rule);
 
 }  // namespace lamina::lazy

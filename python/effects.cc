@@ -98,7 +98,8 @@ void add_callbacks(py::module_& m) {
         std::vector<const hlo::Type*> types{lazy::token_of_effects()};
         for (const auto& [dtype, shape] : results) types.push_back(type_of(dtype, shape));
         std::vector<hlo::Attrs::Entry> attrs{
-            {Attr::call_target_name, check ? std::string(hlo::kCheckTarget) : "python"},
+            {Attr::call_target_name,
+             check ? std::string(hlo::kCheckTarget) : std::string(hlo::kPythonTarget)},
             {Attr::has_side_effect, true},
             {Attr::result_types, std::move(types)}};
         if (check) attrs.emplace_back(Attr::index, check);
@@ -109,7 +110,7 @@ void add_callbacks(py::module_& m) {
       "order. It gets a token before the arrays, and returns it before its results, (dtype, shape) each. "
       "With a number it is a user's check of its first array, which `checked` takes for its own.");
   m.def("run_effects", lazy::run_effects, "Runs the effects that wait, where nothing unknown is open.");
-  for (const std::string_view target : {std::string_view("python"), hlo::kCheckTarget, hlo::kFailedTarget}) {
+  for (const std::string_view target : {hlo::kPythonTarget, hlo::kCheckTarget, hlo::kFailedTarget}) {
     const absl::Status registered = hlo::register_custom_call(std::string(target), call_python);
     if (registered.code() != absl::StatusCode::kAlreadyExists) lazy::check(registered);
   }

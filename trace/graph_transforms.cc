@@ -196,7 +196,15 @@ BatchResult batch_graph(Builder& b, std::span<const Value> outputs, std::span<co
                         std::span<const Value> values, std::span<const bool> batched, int64_t size) {
   GraphLock lock;
   HashMap<const Node*, BatchResult> made;
-  for (size_t i = 0; i < inputs.size(); ++i) made[inputs[i].node()] = {{values[i]}, {batched[i]}};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    BatchResult& all = made[inputs[i].node()];
+    for (uint32_t k = all.results.size(); k < inputs[i].node()->num_results(); ++k) {
+      all.results.push_back(Value(inputs[i].node(), k));
+      all.batched.push_back(false);
+    }
+    all.results[inputs[i].index()] = values[i];
+    all.batched[inputs[i].index()] = batched[i];
+  }
   const Walk walk(outputs, inputs);
   Values operands;
   Mask mask;

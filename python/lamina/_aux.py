@@ -29,7 +29,14 @@ class Pair:
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
         out = self._f(*args, **kwargs)
         if not isinstance(out, tuple) or len(out) != 2:
-            raise TypeError(f"with has_aux, {_name(self._f)} must return (value, aux)")
+            got = (
+                f"a {type(out).__name__} of {len(out)}"
+                if isinstance(out, (tuple, list))
+                else type(out).__name__
+            )
+            raise TypeError(
+                f"with has_aux, {_name(self._f)} must return a two-element tuple (value, aux), not {got}"
+            )
         leaves, self._treedef = tree_flatten(out[1])
         self._kept, arrays = {}, []
         for i, x in enumerate(leaves):

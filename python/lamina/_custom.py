@@ -158,8 +158,9 @@ class _Custom:
             for leaf in tree_leaves(fixed[n]):
                 if isinstance(leaf, Tensor) and (not self.takes_traced or _core.differentiated(leaf)):
                     raise TypeError(
-                        f"argument {n} of {_name(self.fun)} is in nondiff_argnums, but it is {describe(leaf)} of a "
-                        "traced function; make it an ordinary argument, and give it a zero (or None) derivative"
+                        f"argument {n} of the {type(self).__name__} function {_name(self.fun)} is in nondiff_argnums, "
+                        f"but it is {describe(leaf)} of a traced function; make it an ordinary argument, and give "
+                        "it a zero (or None) derivative"
                     )
         if traced:
             return self._with_arguments(frozenset(traced), fixed)(*args)

@@ -18,7 +18,7 @@ def _name(f: Callable[..., Any]) -> str:
 def need_function(f: Any, what: str) -> None:
     """TypeError naming `what` was called where `f` cannot be called."""
     if not callable(f):
-        raise TypeError(f"{what} needs a function, not {type(f).__name__}: {f!r:.60}")
+        raise TypeError(f"{what} needs a function, and {type(f).__name__} is not callable: {f!r:.60}")
 
 
 def checked_argnums(argnums: Any) -> int | tuple[int, ...]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lamina import _core, cache, dtypes
+from lamina import _core, _costs, cache, dtypes
 from lamina._tensor import describe
 from lamina._transforms import ShapeDtype, _argument_path, _name
 from lamina.tree import TreeDef, tree_flatten, tree_paths, tree_unflatten
@@ -33,6 +33,7 @@ class Traced:
     ) -> None:
         self._jitted, self._variant, self._trace, self._treedef = jitted, variant, trace, treedef
         self._types = [(x.shape, x.dtype) for x in leaves]
+        self._weak = [bool(getattr(x, "weak_type", False)) for x in leaves]
 
     @property
     def out_info(self) -> Any:
@@ -45,8 +46,30 @@ class Traced:
     def args_info(self) -> Any:
         """(arguments, keyword arguments), static ones left out, with an ArgumentInfo for each array."""
         given = self._variant.donated or ()
-        types = [ArgumentInfo(*t, donated=i in given) for i, t in enumerate(self._types)]
+        types = [
+            ArgumentInfo(*t, donated=i in given, weak_type=weak)
+            for i, (t, weak) in enumerate(zip(self._types, self._weak, strict=True))
+        ]
         return tree_unflatten(self._treedef, types)
+
+    @property
+    def in_avals(self) -> Any:
+        """(arguments, keyword arguments), static ones left out, with a ShapeDtype for each array."""
+        types = [ShapeDtype(*t, weak_type=weak) for t, weak in zip(self._types, self._weak, strict=True)]
+        return tree_unflatten(self._treedef, types)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The numbers of the leaves of (arguments, keyword arguments) that a call gives up."""
+        return tuple(self._variant.donated or ())
+
+    def cost_analysis(self) -> dict[str, float]:
+        """What one call costs by its recorded operations, before any are joined: `flops`, and `bytes accessed`.
+
+        Products and convolutions count two operations per multiplied pair, others one per element of their results.
+        Loops count `length` rounds where that is known, else one; of branches the dearest counts.
+        """
+        return _costs.of_trace(self.jaxpr)
 
     @property
     def jaxpr(self) -> Trace:
@@ -85,7 +108,7 @@ class Traced:
             )
 
     def lower(self) -> Lowered:
-        return Lowered(self._jitted, self._variant, self._trace, self._types, self._treedef)
+        return Lowered(self._jitted, self._variant, self._trace, self._types, self._weak, self._treedef)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {_name(self._jitted._f)}>"
@@ -95,14 +118,20 @@ class Lowered(Traced):
     """A program ready to compile."""
 
     def __init__(
-        self, jitted: Jitted, variant: _Variant, trace: _Trace, types: list[Any], treedef: TreeDef
+        self,
+        jitted: Jitted,
+        variant: _Variant,
+        trace: _Trace,
+        types: list[Any],
+        weak: list[bool],
+        treedef: TreeDef,
     ) -> None:
         self._jitted, self._variant, self._trace, self._treedef = jitted, variant, trace, treedef
-        self._types = types
+        self._types, self._weak = types, weak
 
     def compile(self) -> Compiled:
         """Compiles now; the result is called with arrays of these types."""
-        return Compiled(self._jitted, self._variant, self._trace, self._types, self._treedef)
+        return Compiled(self._jitted, self._variant, self._trace, self._types, self._weak, self._treedef)
 
 
 class Compiled(Lowered):

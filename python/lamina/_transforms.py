@@ -545,7 +545,7 @@ def _axes_of(axes: Any, tree: Any, what: str) -> list[int | None]:
         return [None] * len(tree_leaves(tree))
     if isinstance(axes, bool):
         raise TypeError(
-            f"{what} is {axes}, which is no axis: it is an integer, None, or a container of those"
+            f"{what} is {axes}, which is no axis: it must be an integer, None, or a container of those"
         )
     if not isinstance(axes, (tuple, list, dict)) and hasattr(axes, "__index__"):
         return [operator.index(axes)] * len(tree_leaves(tree))
@@ -581,7 +581,7 @@ def _check_axes(axes: Any, what: str) -> None:
         integer = axis.ndim == 0 and axis.dtype.kind in "iu" if isinstance(axis, Tensor) else None
         if integer is False or isinstance(axis, bool) or not hasattr(axis, "__index__"):
             raise TypeError(
-                f"{what} is {axes!r:.60}, and {axis!r:.40} is no axis: it is an integer, None, or a container of those"
+                f"{what} is {axes!r:.60}, and {axis!r:.40} is no axis: it must be an int, None, or a container of those"
             )
 
 

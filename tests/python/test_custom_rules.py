@@ -131,8 +131,50 @@ def test_custom_vjp_under_transforms():
     np.testing.assert_array_equal(gx.numpy(), [40.0] * 3)
     # d/dx of 10 g y is none, d/dy is 10.
     assert lm.grad(lambda y: lm.grad(product)(3.0, y))(4.0).item() == 10.0
-    with pytest.raises(NotImplementedError, match="custom jvp"):
+    with pytest.raises(TypeError, match="custom jvp"):
         lm.jvp(product, (3.0, 4.0), (1.0, 1.0))
+
+
+def scaled_by_jvp(w, y):
+    @lm.custom_jvp
+    def f(y):
+        return w * y
+
+    f.defjvp(lambda p, t: (w * p[0], 10 * w * t[0]))
+    return f(y)
+
+
+def scaled_by_vjp(w, y):
+    @lm.custom_vjp
+    def f(y):
+        return w * y
+
+    f.defvjp(lambda y: (w * y, (w, w * y)), lambda kept, g: (10 * kept[0] * g,))
+    return f(y)
+
+
+@pytest.mark.parametrize("scaled", [scaled_by_jvp, scaled_by_vjp])
+def test_a_rule_sees_what_its_function_uses_of_a_trace(scaled):
+    w = lnp.arange(3.0) + 1
+    # A lane of a vmap that the derivative is around.
+    lanes = lambda y: lm.vmap(lambda v: scaled(v, y))(w)  # noqa: E731
+    assert lm.grad(lambda y: lanes(y).sum())(2.0).item() == 60
+    assert lm.grad(lambda y: lm.jit(lanes)(y).sum())(2.0).item() == 60
+    # What is made of one before the call, and of one of two results.
+    made = lambda y: lm.vmap(lambda v: scaled(lax.top_k(lnp.stack([v, v + 1]), 2)[0][0], y))(w)  # noqa: E731
+    assert lm.grad(lambda y: made(y).sum())(2.0).item() == 90
+    # An argument of a function that was traced before, and an item of a scan.
+    jitted = lm.jit(scaled)
+    jitted(3.0, 2.0)
+    assert lm.grad(jitted, 1)(3.0, 2.0).item() == 30
+    looped = lambda y: lax.scan(lambda c, v: (c + scaled(v, y), None), 0.0, w)[0]  # noqa: E731
+    assert lm.grad(looped)(2.0).item() == 60
+    with pytest.raises(TypeError, match="its rule cannot see it: pass it as an argument"):
+        lm.grad(jitted)(3.0, 2.0)
+    with pytest.raises(TypeError, match="its rule cannot see it: pass it as an argument"):
+        lm.grad(lambda z: lm.vmap(lambda v: scaled(v, 2.0))(w * z).sum())(1.0)
+    # Used, and not differentiated.
+    assert lm.grad(lambda y: scaled(lax.stop_gradient(y), y))(2.0).item() == 20
 
 
 def test_custom_vjp_clip_gradient_with_none_cotangents():

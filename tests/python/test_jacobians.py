@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lamina as lm
+import lamina.lax as lax
 import lamina.numpy as lnp
 import numpy as np
 import pytest
@@ -84,8 +85,10 @@ def test_auxiliary_results():
         np.testing.assert_array_equal(aux["k"].numpy(), [1, 2])
     second, aux = lm.hessian(f, has_aux=True)(3.0)
     assert second.item() == 2
-    with pytest.raises(TypeError, match=r"must return \(value, aux\)"):
+    with pytest.raises(TypeError, match=r"must return a two-element tuple \(value, aux\), not Tensor"):
         lm.vjp(lambda x: x, 3.0, has_aux=True)
+    with pytest.raises(TypeError, match="not a list of 3"):
+        lm.vjp(lambda x: [x, x, x], 3.0, has_aux=True)
 
 
 def test_vmap_refuses_a_result_without_axis_whose_lanes_differ():
@@ -96,7 +99,25 @@ def test_vmap_refuses_a_result_without_axis_whose_lanes_differ():
         lm.vmap(lambda v: (v * 2, {"m": v}), out_axes=(0, {"m": None}))(x)
     with pytest.raises(ValueError, match="out_axes is None"):
         lm.jit(lm.vmap(lambda v: v, out_axes=None))(x)
-    # What no lane changes has no axis, through a jitted function too.
+    # What no lane changes has no axis, nor what loops and branches of lanes pass on.
+    w = lnp.ones((2, 2))
+
+    def steps(w, v, most):
+        go, step = lambda c: c[0] < most, lambda c: (c[0] + 1, c[1] @ w, c[2])
+        return lax.while_loop(go, step, (0, v, w))[1:]
+
+    rows, same = lm.vmap(steps, in_axes=(None, 0, 0), out_axes=(0, None))(w, lnp.ones((4, 2)), lnp.arange(4))
+    assert same.shape == (2, 2)
+    np.testing.assert_array_equal(rows.numpy(), np.repeat(2.0 ** np.arange(4)[:, None], 2, 1))
+    scanned = lambda v, y: lax.scan(lambda c, _: ((c[0] * v, c[1] + y * 0, y), None), (v, y, y), None, 2)[0]  # noqa: E731
+    assert lm.vmap(scanned, in_axes=(0, None), out_axes=(0, None, None))(x, 4.0)[2].item() == 4
+    chosen = lambda v, y: lax.cond(v > 1, lambda v, y: (v, y), lambda v, y: (-v, y), v, y)  # noqa: E731
+    moved, same = lm.vmap(chosen, in_axes=(0, None), out_axes=(0, None))(x, 4.0)
+    np.testing.assert_array_equal(moved.numpy(), [0, -1, 2])
+    assert same.item() == 4
+    with pytest.raises(ValueError, match="out_axes is None"):
+        lm.vmap(lambda v, y: lax.cond(v > 1, lambda y: y, lambda y: -y, y), (0, None), None)(x, 4.0)
+    # Through a jitted function too.
     doubled, same = lm.vmap(lambda v: lm.jit(lambda u: (u * 2, lnp.ones(2)))(v), out_axes=(0, None))(x)
     assert doubled.shape == (3,)
     assert same.shape == (2,)

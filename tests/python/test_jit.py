@@ -667,3 +667,24 @@ def test_what_leaked_out_of_a_trace_disturbs_no_other():
     for leaked in kept:
         with pytest.raises(TypeError, match="leaked"):
             leaked.numpy()
+
+
+def test_stages_tell_the_types_of_arguments_and_what_a_call_costs():
+    traced = lm.jit(lambda x, y: x @ x + y, donate_argnums=0).trace(lnp.ones((8, 8)), 2.0)
+    for stage in (traced, traced.lower(), traced.lower().compile()):
+        (x, y), named = stage.in_avals
+        assert (x.shape, x.weak_type, y.shape, y.weak_type, named) == ((8, 8), False, (), True, {})
+        assert stage.donate_argnums == (0,)
+        # A product of 2 * 8 * 8 * 8, a sum of 8 * 8, and the number's conversions.
+        assert 1024 + 64 <= stage.cost_analysis()["flops"] <= 1024 + 64 + 4
+    flops = lambda f, *args: lm.jit(f).lower(*args).cost_analysis()["flops"]  # noqa: E731
+    square = lnp.ones((8, 8))
+    assert flops(lambda a: lm.lax.scan(lambda c, _: (c @ a, None), a, None, length=7)[0], square) == 7 * 1024
+    branches = lambda a: lm.lax.cond(a[0, 0] > 0, lambda a: a @ a, lambda a: a, a)  # noqa: E731
+    assert 1024 <= flops(branches, square) <= 1026
+    image, kernel = lnp.ones((1, 3, 8, 8)), lnp.ones((5, 3, 3, 3))
+    assert (
+        flops(lambda a, k: lm.lax.conv_general_dilated(a, k, (1, 1), "SAME"), image, kernel) == 2 * 320 * 27
+    )
+    assert flops(lambda a: a.sum(), square) == 64
+    assert lm.jit(lambda a: a + a).lower(square).cost_analysis()["bytes accessed"] == 3 * 256

@@ -1,6 +1,7 @@
 // Transforms of case, call, custom_call and random bits.
 #include <algorithm>
 
+#include "hlo/custom_call.h"
 #include "hlo/linalg/calls.h"
 #include "trace/rules/custom.h"
 #include "trace/rules/effects.h"
@@ -194,8 +195,16 @@ BatchResult case_batch_index(Builder& b, const Node& node, Ops x, Marks batched,
     const BatchResult r = batch_graph(b, branch->roots(), branch->parameters(), operands, marks, size);
     if (!b.ok()) return out;
     for (size_t i = 0; i < r.results.size(); ++i) {
+      // What every branch gives alike, an operand that they pass on, is one value of all lanes.
+      if (last ? !r.batched[i] : !r.batched[i] && !out.batched[i] && r.results[i] == out.results[i]) {
+        out.results[i] = r.results[i];
+        out.batched[i] = false;
+        continue;
+      }
       const Value v = with_batch(b, r.results[i], r.batched[i], size);
-      out.results[i] = last ? v : select_lanes(b, here, v, out.results[i]);
+      out.results[i] =
+          last ? v : select_lanes(b, here, v, with_batch(b, out.results[i], out.batched[i], size));
+      out.batched[i] = true;
     }
   }
   return out;
@@ -342,11 +351,15 @@ JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
     return out;
   }
   if (!node.attrs().has(Attr::rule)) {
+    const std::string& target = node.attrs().string(Attr::call_target_name);
+    const std::string what =
+        target == kPythonTarget ? "pure_callback" : str_cat("custom_call '", target, "'");
     for (uint32_t i = 0; i < node.num_results(); ++i)
       if (has_tangent(node.result_type(i)))
-        b.fail(absl::UnimplementedError(str_cat("no derivative of custom_call '",
-                                                node.attrs().string(Attr::call_target_name),
-                                                "': give the function a custom derivative")));
+        b.fail(absl::InvalidArgumentError(
+            str_cat(what,
+                    " has no derivative, and its arguments depend on what is differentiated: give the "
+                    "function around it a custom_jvp or custom_vjp, or pass stop_gradient of them")));
     return out;
   }
   // The stand-in of a custom vjp is linear in what follows its residuals.

@@ -6,6 +6,7 @@
 #include "trace/rules/custom.h"
 
 #include "hlo/custom_rule.h"
+#include "hlo/type_error.h"
 #include "trace/rules/scan.h"
 #include "trace/rules/while.h"
 
@@ -63,6 +64,7 @@ class BatchedRule : public CustomRule {
 
   Kind kind() const override { return inner_->kind(); }
   bool symbolic_zeros() const override { return inner_->symbolic_zeros(); }
+  size_t arguments() const override { return inner_->arguments(); }
 
   JvpResult jvp(Builder& b, Ops operands, Ops tangents) override {
     Values parameters, inner_tangents, values;
@@ -193,6 +195,7 @@ class GuardedRule : public CustomRule {
 
   Kind kind() const override { return inner_->kind(); }
   bool symbolic_zeros() const override { return inner_->symbolic_zeros(); }
+  size_t arguments() const override { return inner_->arguments(); }
   bool has_transpose() const override { return inner_->has_transpose(); }
   // What the user batches is the user's: it sees no flag.
   bool has_batch() const override { return inner_->has_batch(); }
@@ -283,7 +286,13 @@ JvpResult custom_rule_jvp(Builder& b, const Node& call, Ops x, Ops t, JvpMode mo
   Mask perturbed;
   const bool null_is_zero = rule->symbolic_zeros() && rule->kind() == CustomRule::Kind::kJvp;
   for (size_t i = 0; i < x.size(); ++i) {
-    const bool differentiable = has_tangent(x[i].type());
+    const bool differentiable = has_tangent(x[i].type()), own = i < rule->arguments();
+    if (!own && differentiable && t[i]) {
+      b.fail(type_error(str_cat("a function with a custom derivative uses ", to_string(*x[i].type()),
+                                " from outside that is being differentiated; its rule cannot see it: pass it "
+                                "as an argument")));
+      return out;
+    }
     perturbed.push_back(differentiable && t[i]);
     tangents.push_back(!differentiable ? Value() : null_is_zero ? t[i] : or_zeros(b, t[i], x[i]));
   }
@@ -295,8 +304,8 @@ JvpResult custom_rule_jvp(Builder& b, const Node& call, Ops x, Ops t, JvpMode mo
     return r;
   }
   if (mode == JvpMode::kForward) {
-    b.fail(absl::UnimplementedError(
-        "a function with a custom vjp has no forward-mode derivative; give it a custom jvp instead"));
+    b.fail(type_error(
+        "a function with a custom vjp has no forward-mode derivative (jvp); give it a custom jvp instead"));
     return out;
   }
   CustomRule::Forward f = rule->forward(b, x, perturbed);

@@ -198,7 +198,7 @@ def _static_int(x: Any) -> int | None:
 def _check_unroll(what: str, unroll: Any) -> None:
     """TypeError where `unroll` is no integer and no bool, ValueError where it is negative."""
     if unroll is not None and operator.index(unroll) < 0:
-        raise ValueError(f"{what}: unroll is a number of steps, and not negative: {unroll}")
+        raise ValueError(f"{what}: `unroll` must be a number of steps, and not negative: {unroll}")
 
 
 @ref.carrying("fori_loop")

@@ -181,7 +181,7 @@ def _pushed(value: Any, derivative: Any) -> Any:
 
 
 def jvp(fun: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:
-    out = wrapped(lm.jvp)(fun, tuple(primals), without_float0(tuple(tangents)), has_aux=has_aux)
+    out = wrapped(lm.jvp)(fun, primals, without_float0(tangents), has_aux=has_aux)
     return (out[0], _pushed(out[0], out[1]), *out[2:])
 
 
@@ -210,6 +210,7 @@ def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_
     traced = wrapped(lm.make_trace(fun, static_argnums, return_shape))
     for name in ("__name__", "__qualname__"):
         setattr(traced, name, getattr(traced, name).replace("make_trace", "make_jaxpr"))
+    traced.__module__ = "jax"
     return traced
 
 
@@ -248,6 +249,8 @@ class Jitted:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name == "_cache_size":
+            return lambda: sum(v.paths for variants in self._inner._entries.values() for v in variants)
         found = getattr(self._inner, name)
         if name in ("lower", "trace"):
             return lambda *args, **kwargs: Lowered(self._call(found, args, kwargs))
@@ -330,8 +333,13 @@ def making_arrays(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def device_put(x: Any, device: Any = None, **options: Any) -> Any:
-    """All shardings are of the one device."""
-    return lm.device_put(x)
+    """All shardings are of the one device. ValueError for what is none."""
+    for place in lm.tree.tree_leaves(device):
+        if isinstance(place, (str, int, float)):
+            raise ValueError(f"{place!r} is no device and no sharding")
+    if options.get("may_alias") and options.get("donate"):
+        raise ValueError("may_alias and donate cannot be True at the same time.")
+    return lm.numpy.copy(x) if options.get("may_alias") is False else lm.device_put(x)
 
 
 def copy_to_host_async(x: Any) -> Any:
@@ -341,6 +349,13 @@ def copy_to_host_async(x: Any) -> Any:
         if start is not None:
             start()
     return x
+
+
+class _Program(str):
+    """A program's text, as the objects that JAX gives show it."""
+
+    def as_hlo_text(self) -> str:
+        return str(self)
 
 
 class Lowered:
@@ -364,7 +379,11 @@ class Lowered:
         return self._inner.as_text(dialect or "stablehlo")
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        return self.as_text(dialect)
+        return _Program(self.as_text(dialect))
+
+    def runtime_executable(self) -> Any:
+        """What runs, which JAX promises nothing about."""
+        return self._inner
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return wrapped(self._inner)(*args, **kwargs)

@@ -244,6 +244,7 @@ def _functions() -> None:
             _put(name, sources)
     _put("jax.test_util", _maybe("lamina.test_util"))
     _put("jax.experimental", own={"io_callback": adapters.io_callback})
+    _put("jax.experimental.pjit", own={"pjit": adapters.jit})
     for name in ("checkify", "ode", "jet", "sparse"):
         sources = _maybe("lamina." + name) or _maybe("lamina.experimental." + name)
         if sources:

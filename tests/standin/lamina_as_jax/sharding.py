@@ -86,6 +86,7 @@ class Sharding:
     memory_kind = "unpinned_host"
     is_fully_addressable = is_fully_replicated = True
     num_devices = 1
+    _device_assignment = (DEVICE,)
     device_set = addressable_devices = property(lambda self: {DEVICE})
 
     def shard_shape(self, shape: Any) -> tuple[int, ...]:
@@ -150,6 +151,8 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, **options: Any) -> Call
     """One lane, as there is one device. ValueError for more."""
     static = options.get("static_broadcasted_argnums", ())
     static = (static,) if isinstance(static, int) else tuple(static)
+    donated = options.get("donate_argnums") or ()
+    donated = (donated,) if isinstance(donated, int) else tuple(donated)
     in_axes, out_axes = options.get("in_axes", 0), options.get("out_axes", 0)
     made: dict[Any, Any] = {}
 
@@ -175,7 +178,11 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, **options: Any) -> Call
             axes = in_axes
             if isinstance(axes, tuple):
                 axes = tuple(a for i, a in enumerate(axes) if i not in static)
-            made[key] = lm.jit(lm.vmap(of_others, axes, out_axes, axis_name=name))
+            # The number of an argument among those that are not static.
+            given_up = [n - sum(s < n for s in static) for n in donated if n not in static]
+            made[key] = lm.jit(
+                lm.vmap(of_others, axes, out_axes, axis_name=name), donate_argnums=given_up or None
+            )
         return wrapped(made[key])(*(a for i, a in enumerate(args) if i not in static), **kwargs)
 
     return call
