@@ -31,7 +31,7 @@ std::vector<Lazy> checked(const FlatFunction& f, const std::vector<Lazy>& args, 
   operands.push_back({b.scalar_int(DType::kS32, 0), false});
   check(b.status());
   results.push_back({hlo::scalar_type(DType::kS32), false});
-  std::vector<Lazy> out = call_region(with_error, std::move(operands), results);
+  std::vector<Lazy> out = call_region(with_error, std::move(operands), results, effects);
   if (effects) {
     waiting_token() = out[n].value;
     out.erase(out.begin() + static_cast<ptrdiff_t>(n));

@@ -81,7 +81,7 @@ struct Body {
     operands.insert(operands.end() - static_cast<ptrdiff_t>(captured.size()), {last_token(), false});
     std::vector<Typed> all = results;
     all.push_back({token_of_effects(), false});
-    std::vector<Lazy> out = call_region(region, std::move(operands), all);
+    std::vector<Lazy> out = call_region(region, std::move(operands), all, true);
     waiting_token() = out.back().value;
     out.pop_back();
     return out;
@@ -293,7 +293,9 @@ std::vector<Lazy> branch(const ControlNames& names, const Lazy& index, const std
 }  // namespace
 
 std::vector<Lazy> call_region(const hlo::ComputationPtr& region, std::vector<Lazy> operands,
-                              std::span<const Typed> results) {
+                              std::span<const Typed> results, bool effects) {
+  if (effects)
+    return record_carried(hlo::Op::call, operands, results, hlo::intern_attrs({{Attr::body, region}}));
   return carried(operands, results,
                  [&](hlo::Builder& b, std::span<const Value> given) { return b.call(region, given); });
 }

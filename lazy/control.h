@@ -18,9 +18,10 @@
 
 namespace lamina::lazy {
 
-// The results, of these types, of a region with carriers (lazy::region) on operands of its types.
+// The results, of these types, of a region with carriers (lazy::region) on operands of its types. One that it
+// gives back as it got it is the operand, but where it has effects: their token is a new one.
 std::vector<Lazy> call_region(const hlo::ComputationPtr& region, std::vector<Lazy> operands,
-                              std::span<const Typed> results);
+                              std::span<const Typed> results, bool effects = false);
 
 // A function and what messages call it.
 struct Named {

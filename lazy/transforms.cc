@@ -579,7 +579,9 @@ std::vector<Lazy> Program::call(const std::vector<Lazy>& args, std::span<const V
   if (recorded) {
     hlo::GraphLock lock;
     hlo::Builder b;
-    hlo::Values results = b.call(computation_, given);
+    hlo::Values results =
+        effects_ ? b.make_multi(hlo::Op::call, given, hlo::intern_attrs({{hlo::Attr::body, computation_}}))
+                 : b.call(computation_, given);
     check(b.status());
     if (effects_) {
       waiting_token() = std::move(results.back());
