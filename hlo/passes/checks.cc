@@ -106,15 +106,38 @@ class Checker {
                                                  static_cast<int64_t>(carries + 1)))
                     : operands;
     }
-    if (n.op() == Op::while_) {
-      const ComputationPtr body = checked(b, a.computation(Attr::body), x.size(), last);
-      const absl::StatusOr<ComputationPtr> cond =
-          with_parameters(*a.computation(Attr::cond), {{error_.type()}});
-      if (!get_or_fail(b, cond)) return operands;
-      operands.push_back(error_);
-      return b.ok() ? results(last, with_attr(*with_attr(a, Attr::body, body), Attr::cond, *cond)) : operands;
-    }
+    if (n.op() == Op::while_) return checked_loop(b, n, operands);
     return results_of(b, n, x);
+  }
+
+  // A loop whose error is its last carry. What the condition finds wrong it finds before the loop and after
+  // each step.
+  Values checked_loop(Builder& b, const Node& n, Values operands) {
+    const Attrs& a = n.attrs();
+    const size_t carries = operands.size();
+    ComputationPtr body = checked(b, a.computation(Attr::body), carries, carries);
+    const ComputationPtr test = checked(b, a.computation(Attr::cond), carries, 1);
+    const absl::StatusOr<ComputationPtr> cond =
+        with_parameters(*a.computation(Attr::cond), {{error_.type()}});
+    if (!get_or_fail(b, cond) || !b.ok()) return operands;
+    operands.push_back(error_);
+    if (!(test->roots()[1] == test->parameters()[carries])) {
+      operands.back() = inline_computation(b, *test, operands)[1];
+      const std::vector<const Type*> types = body->parameter_types();
+      absl::StatusOr<ComputationPtr> tested = record_region(types, [&](Builder& inner, Ops p) {
+        Values next = inline_computation(inner, *body, p);
+        if (inner.ok()) next.back() = inline_computation(inner, *test, next)[1];
+        return next;
+      });
+      if (!get_or_fail(b, tested)) return operands;
+      body = *std::move(tested);
+    }
+    Values out =
+        b.make_multi(n.op(), operands, with_attr(*with_attr(a, Attr::body, body), Attr::cond, *cond));
+    if (!b.ok()) return out;
+    error_ = out.back();
+    out.pop_back();
+    return out;
   }
 
   const CheckOptions& options_;

@@ -10,7 +10,17 @@ from lamina import dtypes
 # What moves or makes values and computes none.
 _FREE = frozenset(
     (
-        *("broadcast_in_dim", "reshape", "transpose", "slice", "concatenate", "pad", "rev", "iota", "constant"),
+        *(
+            "broadcast_in_dim",
+            "reshape",
+            "transpose",
+            "slice",
+            "concatenate",
+            "pad",
+            "rev",
+            "iota",
+            "constant",
+        ),
         *("copy", "gather", "dynamic_slice", "dynamic_update_slice", "squeeze", "expand_dims"),
         *("bitcast_convert_type", "convert_element_type", "stop_gradient"),
     )

@@ -309,6 +309,7 @@ class custom_jvp(_Custom):
         def rule(x: list[Tensor], t: list[Any]) -> tuple[list[Tensor], list[Any]]:
             tangents = [zero_from_primal(p, symbolic) if d is None else d for p, d in zip(x, t)]
             out = entered(jvp)(*nondiff, tree_unflatten(treedef, x)[0], tree_unflatten(treedef, tangents)[0])
+            _writes.refuse(jvp, [*x, *(d for d in t if d is not None)], "the jvp rule")
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(
                     f"the jvp rule of {name} must return (primals_out, tangents_out), not {out!r:.60}"
@@ -416,6 +417,7 @@ class custom_vjp(_Custom):
         def forward(x: list[Tensor], perturbed: list[bool]) -> tuple[list[Tensor], list[Tensor]]:
             given = [CustomVJPPrimal(t, p) for t, p in zip(x, perturbed)] if symbolic else x
             out = entered(fwd)(*self._with_fixed(fixed, tree_unflatten(treedef, given)[0]))
+            _writes.refuse(fwd, x, "the forward rule")
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(f"the forward rule of {name} must return (out, residuals), not {out!r:.60}")
             results, out_tree = tree_flatten(out[0])
@@ -431,6 +433,9 @@ class custom_vjp(_Custom):
                 cotangents = [SymbolicZero(*k) if c is None else c for c, k in zip(cotangents, kinds)]
             given = entered(bwd)(
                 *nondiff, tree_unflatten(trees[1], residuals), tree_unflatten(trees[0], cotangents)
+            )
+            _writes.refuse(
+                bwd, [*residuals, *(c for c in cotangents if isinstance(c, Tensor))], "the backward rule"
             )
             wanted = tree_unflatten(treedef, list(range(len(shapes))))[0]
             if not isinstance(given, (tuple, list)) or len(given) != len(wanted):

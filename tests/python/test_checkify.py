@@ -69,6 +69,26 @@ def test_loops_and_branches():
         assert error.get() == text or error.get().startswith(text)
 
 
+def test_conditions_of_loops():
+    def f(x):
+        return lax.while_loop(lambda v: ~lnp.isnan(lnp.log(v)), lambda v: v - 1, x)
+
+    checks = checkify.float_checks
+    for g in (
+        f,
+        lm.jit(f),
+        lambda x: lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, f(c[1])), (0, x))[1],
+    ):
+        for start in (-1.0, 1.5):  # found before the loop, and after a step
+            error, _ = checkify.checkify(g, errors=checks)(start)
+            assert error.get() is not None and "log" in error.get()
+    sums = lambda x: lax.while_loop(lambda c: c[0] / c[1] < 3, lambda c: (c[0] + 1, c[1]), (x, 2.0))  # noqa: E731
+    error, out = checkify.checkify(sums, errors=checks)(1.0)
+    assert error.get() is None and out[0].item() == 6
+    error, _ = lm.vmap(checkify.checkify(f, errors=checks))(lnp.array([1.5, 0.5]))
+    assert error.get() is not None
+
+
 def test_derivatives_and_batches():
     error, slope = checkify.checkify(lm.grad(positive))(-4.0)
     assert error.get().startswith("x must be positive, not -4.0") and float(slope) == -0.25

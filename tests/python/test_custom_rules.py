@@ -497,3 +497,25 @@ def test_processes_end_well(program):
     code = f"import lamina as lm, lamina.numpy as lnp\n{program}"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert out.returncode == 0, out.stderr
+
+
+def test_rules_may_not_write_to_what_they_are_given():
+    def bump(x, *others):
+        x[0] = 3.0
+        return x
+
+    x = lnp.ones(2)
+    f = lm.custom_vjp(lambda x: x * 1)
+    f.defvjp(lambda x: (x * 1, x * 2), lambda kept, g: (bump(kept) * g,))
+    with pytest.raises(TypeError, match="the backward rule <lambda> writes to its argument"):
+        lm.grad(lambda x: f(x).sum())(x)
+    f.defvjp(lambda x: (bump(x) * 1, None), lambda kept, g: (g,))
+    with pytest.raises(TypeError, match="the forward rule <lambda> writes to its argument"):
+        lm.grad(lambda x: f(x).sum())(x)
+    h = lm.custom_jvp(lambda x: x * 1)
+    h.defjvp(lambda p, t: (p[0] * 1, bump(t[0])))
+    with pytest.raises(TypeError, match="the jvp rule <lambda> writes to its argument"):
+        lm.jvp(h, (x,), (x + 1,))
+    # A copy of its own is its own.
+    f.defvjp(lambda x: (bump(x.copy()) * 1, x * 2), lambda kept, g: (bump(kept.copy()) * g,))
+    np.testing.assert_array_equal(lm.grad(lambda x: f(x).sum())(x).numpy(), [3, 2])

@@ -156,6 +156,30 @@ def test_a_root_has_derivatives_of_every_order():
     assert push(2.0).item() == pytest.approx(2 * derivatives[1](a))
 
 
+def test_a_solver_of_plain_numbers():
+    """Its points and its solution are numbers without a decided type."""
+
+    def bisect(f, _):
+        def step(bounds):
+            low, high = bounds
+            middle = 0.5 * (low + high)
+            above = f(middle) > 0
+            return lnp.where(above, low, middle), lnp.where(above, middle, high)
+
+        return lax.fori_loop(0, 40, lambda i, b: step(b), (0.0, 100.0))[0]
+
+    root = lambda a: lax.custom_root(lambda y: y**2 - a**3, 1.0, bisect, lambda g, y: y / g(1.0))  # noqa: E731
+    for f in (root, lm.jit(root), lambda a: lm.vmap(root)(lnp.stack([a, a]))[0]):
+        assert f(5.0).item() == pytest.approx(5**1.5, rel=1e-6)
+        assert lm.grad(f)(5.0).item() == pytest.approx(1.5 * 5**0.5, rel=1e-6)
+    twice = lambda f, b: b / f(1.0)  # noqa: E731
+    half = lambda a: lax.custom_linear_solve(lambda x: a * x, 3.0, twice, twice)  # noqa: E731
+    assert half(2.0).item() == 1.5
+    assert lm.grad(half)(2.0).item() == pytest.approx(-0.75)
+    with pytest.raises(TypeError, match=r"is called with float32\[2\], and is solved for float32\[\]"):
+        lm.jit(lambda: lax.custom_root(lambda y: y - 2, 1.0, lambda f, x: f(lnp.ones(2)).sum(), twice))()
+
+
 def test_a_root_of_several_unknowns():
     """Where the gradient of a convex function is zero; its derivative is that of the minimum."""
 

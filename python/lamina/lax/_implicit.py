@@ -56,6 +56,27 @@ def _strong(x: Any) -> Tensor:
     return _core.set_weak(to_tensor(x), False)
 
 
+def _typed(x: Any, like: Any) -> list[Tensor]:
+    """The leaves of `x` in the element types of those of `like`: numbers among them get theirs.
+
+    TypeError for another structure or shape.
+    """
+    leaves, structure = tree_flatten(x)
+    if structure != tree_structure(like):
+        raise TypeError(
+            "a function to be solved is called with another structure than it is solved for: "
+            + explain_difference(like, x)
+        )
+    out = []
+    for v, t in zip(map(to_tensor, leaves), map(to_tensor, tree_leaves(like)), strict=True):
+        if v.shape != t.shape:
+            raise TypeError(
+                f"a function to be solved is called with {describe(v)}, and is solved for {describe(t)}"
+            )
+        out.append(_strong(v if v.dtype == t.dtype else v.astype(t.dtype)))
+    return out
+
+
 def _parts(x: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]:
     """`x` cut into lists of these lengths; the rest is the last one."""
     out, at = [], 0
@@ -83,7 +104,7 @@ def _checked(out: Any, like: Any, what: str) -> list[Tensor]:
         got = to_tensor(got)
         if got.shape != want.shape or got.dtype != want.dtype:
             raise TypeError(f"{what} returned {describe(got)} where {describe(want)} is needed")
-        fitted.append(got)
+        fitted.append(_strong(got))
     return fitted
 
 
@@ -136,7 +157,7 @@ class _System:
             a, b = list(p[:n]), tree_unflatten(treedef, p[n:])
 
             def matvec(x: Any) -> Any:
-                return tree_unflatten(treedef, apply(a, [to_tensor(v) for v in tree_leaves(x)]))
+                return tree_unflatten(treedef, apply(a, _typed(x, self.like)))
 
             x, aux = _pair(solver(matvec, b), has_aux, what)
             return _checked(x, self.like, what), aux
@@ -262,7 +283,7 @@ def custom_root(
         a, start = _parts(p, [n])
 
         def at(x: Any) -> Any:
-            return tree_unflatten(treedef, residual(a, [to_tensor(v) for v in tree_leaves(x)]))
+            return tree_unflatten(treedef, residual(a, _typed(x, guess)))
 
         x, aux = _pair(solve(at, tree_unflatten(treedef, start)), has_aux, _name(solve))
         return _checked(x, guess, _name(solve)), aux
