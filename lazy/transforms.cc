@@ -344,7 +344,7 @@ std::vector<hlo::Node*> chosen(const std::vector<Value>& outputs, const std::vec
 }
 
 std::vector<Lazy> recorded_checkpoint(const FlatFunction& f, const std::vector<Lazy>& args,
-                                      const KeptNodes& kept) {
+                                      const KeptNodes& kept, int64_t policy) {
   std::optional<hlo::GraphLock> lock;
   const EffectsWait wait;
   const Opened open(lock, f, args);
@@ -363,7 +363,7 @@ std::vector<Lazy> recorded_checkpoint(const FlatFunction& f, const std::vector<L
         used.push_back(inputs[i]);
         given.push_back(values[i]);
       }
-    return check(trace::checkpoint(outputs, used, given));
+    return check(trace::checkpoint(outputs, used, given, open.token ? 0 : policy));
   };
   if (kept && !open.token)
     for (hlo::Node* n : chosen(open.values, open.points, kept)) {
@@ -384,8 +384,9 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
       [&] { return recorded_vmap(f, args, batched, size, lanes_differ, std::move(axis_name)); });
 }
 
-std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, const KeptNodes& kept) {
-  return then_effects([&] { return recorded_checkpoint(f, args, kept); });
+std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, const KeptNodes& kept,
+                             int64_t policy) {
+  return then_effects([&] { return recorded_checkpoint(f, args, kept, policy); });
 }
 
 hlo::ComputationPtr region(const FlatFunction& f, const std::vector<Typed>& types,

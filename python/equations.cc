@@ -9,7 +9,9 @@
 #include "hlo/op.h"
 #include "lazy/lazy.h"
 #include "lazy/transforms.h"
+#include "python/interpreter.h"
 #include "python/tensor.h"
+#include "trace/kept.h"
 
 namespace py = pybind11;
 
@@ -58,27 +60,60 @@ struct AttributeObject {
 
 py::dict attributes(const hlo::Node& node) {
   py::dict out;
-  for (const auto& [key, value] : node.attrs().entries())
+  for (const auto& [key, value] : node.attrs().entries()) {
+    if (key == hlo::Attr::rule && node.attrs().has(hlo::Attr::instance)) continue;  // a policy
     out[py::str(std::string(hlo::attr_name(key)))] =
         key == hlo::Attr::rule ? rule_name(std::get<int64_t>(value))
                                : std::visit(AttributeObject(), static_cast<const hlo::AttrValue&>(value));
+  }
   return out;
 }
 
 // Of the nodes of a checkpointed function: what `choose` says of (op, types of operands, attributes, type,
 // number) of each. The number is that of `value_id`.
-lazy::KeptNodes kept_nodes(const py::function& choose) {
-  return [choose](std::span<hlo::Node* const> nodes) {
-    py::list described;
-    for (hlo::Node* n : nodes) {
-      py::list operands;
-      for (size_t i = 0; i < n->operands().size(); ++i) operands.append(type_object(n->operand_type(i)));
-      described.append(py::make_tuple(std::string(hlo::op_def(n->op()).name), operands, attributes(*n),
-                                      type_object(hlo::Value(n).type()), reinterpret_cast<uintptr_t>(n)));
-    }
-    return choose(described).cast<std::vector<bool>>();
-  };
+std::vector<bool> chosen(const py::object& choose, std::span<hlo::Node* const> nodes) {
+  py::list described;
+  for (hlo::Node* n : nodes) {
+    py::list operands;
+    for (size_t i = 0; i < n->operands().size(); ++i) operands.append(type_object(n->operand_type(i)));
+    described.append(py::make_tuple(std::string(hlo::op_def(n->op()).name), operands, attributes(*n),
+                                    type_object(hlo::Value(n).type()), reinterpret_cast<uintptr_t>(n)));
+  }
+  return choose(described).cast<std::vector<bool>>();
 }
+lazy::KeptNodes kept_nodes(const py::function& choose) {
+  return [choose](std::span<hlo::Node* const> nodes) { return chosen(choose, nodes); };
+}
+
+class PythonPolicy final : public trace::Policy {
+ public:
+  explicit PythonPolicy(py::object choose) : choose_(std::move(choose)) {}
+  ~PythonPolicy() override {
+    while_python_lives([&] { choose_ = py::object(); });
+    choose_.release();
+  }
+  std::vector<bool> keeps(std::span<hlo::Node* const> nodes) const override {
+    py::gil_scoped_acquire gil;
+    return chosen(choose_, nodes);
+  }
+
+ private:
+  py::object choose_;
+};
+
+// A policy together with the recorded regions that name it.
+class PolicyHandle {
+ public:
+  explicit PolicyHandle(py::object choose)
+      : id_(hlo::register_custom_rule(std::make_shared<PythonPolicy>(std::move(choose)))) {}
+  ~PolicyHandle() { hlo::release_custom_rule(id_); }
+  PolicyHandle(const PolicyHandle&) = delete;
+  PolicyHandle& operator=(const PolicyHandle&) = delete;
+  int64_t id() const { return id_; }
+
+ private:
+  int64_t id_;
+};
 
 // (types of the parameters, equations, numbers of the results). Values are numbered: the parameters, then the
 // results of equation after equation. An equation is (op, numbers of its operands, attributes, types of its
@@ -133,13 +168,20 @@ void add_equations(py::module_& m) {
       "arrays; a token is also the last result then.");
   m.def(
       "checkpoint",
-      [](const py::function& f, const py::sequence& args, const py::object& choose) {
+      [](const py::function& f, const py::sequence& args, const py::object& choose,
+         const PolicyHandle* policy) {
         return to_list(lazy::checkpoint(flat(f), from_sequence(args),
-                                        choose.is_none() ? lazy::KeptNodes() : kept_nodes(choose)));
+                                        choose.is_none() ? lazy::KeptNodes() : kept_nodes(choose),
+                                        policy ? policy->id() : 0));
       },
-      py::arg("f"), py::arg("args"), py::arg("choose") = py::none(),
+      py::arg("f"), py::arg("args"), py::arg("choose") = py::none(), py::arg("policy") = py::none(),
       "Outputs of f that reverse mode computes again. `choose` gives for a list of (op, types of operands, "
-      "attributes, type, value_id), one for each node, which of them it keeps.");
+      "attributes, type, value_id), one for each node, which of them it keeps; `policy` which of those that "
+      "the "
+      "derivative computes.");
+  py::class_<PolicyHandle>(
+      m, "KeepingPolicy", "What is asked when a checkpointed region is derived: as `choose` of `checkpoint`.")
+      .def(py::init<py::object>(), py::arg("choose"));
   m.def(
       "value_id",
       [](const py::object& x) {

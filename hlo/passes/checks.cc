@@ -86,7 +86,8 @@ class Checker {
       return out;
     };
     const size_t last = n.num_results();
-    if (n.op() == Op::call && !a.has(Attr::rule) && !a.has(Attr::direction)) {
+    const bool ruled = a.has(Attr::rule) && !a.has(Attr::instance);
+    if (n.op() == Op::call && !ruled && !a.has(Attr::direction)) {
       const ComputationPtr body = checked(b, a.computation(Attr::body), x.size(), last);
       operands.push_back(error_);
       return b.ok() ? results(last, with_attr(a, Attr::body, body)) : operands;

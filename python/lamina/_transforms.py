@@ -739,12 +739,11 @@ def checkpoint(
     (`lamina.checkpoint_policies`, or a function of the same arguments); without one none are. `prevent_cse` changes
     nothing.
     """
-    from lamina.checkpoint_policies import Choice, everything_saveable, nothing_saveable
+    from lamina.checkpoint_policies import Choice, everything_saveable, nothing_saveable, of_primitives
 
     need_function(fun, "checkpoint")
-    if policy is everything_saveable:
-        return functools.wraps(fun)(lambda *args, **kwargs: fun(*args, **kwargs))
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    keeps = None if policy in (None, nothing_saveable, everything_saveable) else of_primitives(policy)
 
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -760,12 +759,15 @@ def checkpoint(
 
             return checkpoint(functools.wraps(fun)(of_others), policy=policy)(*others, **kwargs)
         leaves, treedef = _flatten_arguments(fun, args, kwargs)
+        if policy is everything_saveable:
+            given, named = tree_unflatten(treedef, leaves)
+            return fun(*given, **named)
         flat = _Flat(fun, treedef)
         if policy is None or policy is nothing_saveable:
             made = _core.checkpoint(flat, leaves)
         else:
             choice = Choice(policy)
-            made = _core.checkpoint(choice.recording(flat), leaves, choice)
+            made = _core.checkpoint(choice.recording(flat), leaves, choice, keeps)
         return tree_unflatten(flat.out_tree, flat.settled(args, kwargs, made))
 
     return wrapped

@@ -1,11 +1,13 @@
 """Which values of a checkpointed function reverse mode may keep, for `lamina.checkpoint`; names as in JAX.
 
-A policy is asked of every operation of the function, by its name in `lamina.lax`, the types of its operands and its
-parameters, and of the values that `checkpoint_name` names (`primitive` "name"). A function with effects keeps none.
+A policy is asked of every operation of the function and of its derivative, also in the functions that it calls and in
+scans and branches, by its name in `lamina.lax`, the types of its operands and its parameters; and of the values that
+`checkpoint_name` names (`primitive` "name"), outside of scans and branches. A function with effects keeps none.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
@@ -112,8 +114,38 @@ class _Open(threading.local):
 _open = _Open()
 
 
+def _asked(policy: Any, op: str, operands: Any, attributes: Any) -> bool:
+    from lamina import _traces
+
+    if op in _STRUCTURE:
+        return False
+    avals = [_traces._aval(t) for t in operands]
+    params = {k: _traces._parameter(v) for k, v in attributes.items()}
+    return bool(policy(_traces.Primitive(_traces._named(op, avals, params)[0]), *avals, **params))
+
+
+def of_primitives(policy: Any) -> _core.KeepingPolicy | None:
+    """What asks a policy of the operations of a derivative; None for one that is decided by names alone.
+
+    The same for the same policy, if it was used not long ago: equal regions are one program.
+    """
+    try:
+        return _of_primitives(policy)
+    except TypeError:  # a policy without a hash
+        return _of_primitives.__wrapped__(policy)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_primitives(policy: Any) -> _core.KeepingPolicy | None:
+    if getattr(policy, "names_decide", False):
+        return None
+    return _core.KeepingPolicy(
+        lambda nodes: [_asked(policy, op, operands, attributes) for op, operands, attributes, _, _ in nodes]
+    )
+
+
 class Choice:
-    """Asks a policy which values of one checkpointed function to keep."""
+    """Asks a policy which named values of one checkpointed function to keep, and of all where names decide."""
 
     def __init__(self, policy: Any) -> None:
         self.policy = policy
@@ -137,17 +169,13 @@ class Choice:
         named: dict[int, list[str]] = {}
         for name, value in self.names:
             named.setdefault(_core.value_id(value), []).append(name)
+        names_decide = getattr(self.policy, "names_decide", False)
         keep = []
         for op, operands, attributes, described, number in nodes:
-            avals = [_traces._aval(t) for t in operands]
-            params = {k: _traces._parameter(v) for k, v in attributes.items()}
-            primitive = _traces.Primitive(_traces._named(op, avals, params)[0])
-            kept = op not in _STRUCTURE and bool(self.policy(primitive, *avals, **params))
             own = _traces._aval(described)
             by_name = [self.policy(_traces.Primitive("name"), own, name=n) for n in named.get(number, ())]
-            if by_name and getattr(self.policy, "names_decide", False):
-                kept = False
-            keep.append(kept or any(by_name))
+            unnamed = names_decide and not by_name and _asked(self.policy, op, operands, attributes)
+            keep.append(unnamed or any(by_name))
         return keep
 
 

@@ -115,3 +115,104 @@ def test_names_of_values_made_of_numbers():
     for x in (1.0, lnp.float32(1.0)):
         program = str(lm.make_trace(lm.linearize(f, x)[1])(1.0))
         assert "cos" in program and " sin " not in program
+
+
+W = lnp.array([[0.5, -0.3, 0.1], [0.2, 0.4, -0.6], [-0.1, 0.7, 0.3]])
+
+
+def _layer(w, x):
+    return lnp.sin(lnp.dot(lnp.sin(lnp.dot(x, w)), w))
+
+
+def _scanned(w, x):
+    ends, outs = lax.scan(lambda c, s: (_layer(w, c) + s, c * s), x, lnp.arange(4.0))
+    return (ends * outs).sum()
+
+
+def _scanned_backwards(w, x):
+    return lax.scan(lambda c, s: (lnp.sin(_layer(w, c)), s), x, lnp.arange(4.0), reverse=True)[0].sum()
+
+
+def _branched(w, x):
+    return lax.cond(x.sum() > 0, lambda x: _layer(w, x), lambda x: lnp.exp(lnp.dot(x, w)), x).sum()
+
+
+def _called(w, x):
+    return lm.jit(_layer)(w, lm.jit(lambda x: lm.jit(_layer)(w, x))(x)).sum()
+
+
+def _nested(w, x):
+    def step(c, s):
+        return lax.cond(s > 1, lambda c: _layer(w, c), lambda c: lm.jit(lnp.cos)(lnp.dot(c, w)), c), None
+
+    return lax.scan(step, x, lnp.arange(4.0))[0].sum()
+
+
+def _with_a_rule(w, x):
+    return lax.scan(lambda c, s: (_tripled(lnp.dot(c, w)), s), x, lnp.arange(3.0))[0].sum()
+
+
+@lm.custom_jvp
+def _tripled(x):
+    return lnp.sin(x)
+
+
+_tripled.defjvp(lambda p, t: (lnp.sin(p[0]), 3 * lnp.cos(p[0]) * t[0]))
+_INSIDE = (_scanned, _scanned_backwards, _branched, _called, _nested, _with_a_rule)
+_COS = lambda primitive, *_, **__: str(primitive) == "cos"  # noqa: E731
+
+
+@pytest.mark.parametrize("f", _INSIDE, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "policy",
+    [policies.dots_saveable, _COS, lambda *_, **__: True, policies.everything_saveable],
+    ids=["dots", "cos", "all", "everything"],
+)
+def test_derivatives_of_loops_branches_and_calls(f, policy):
+    g, x = lm.checkpoint(f, policy=policy), lnp.array([0.3, -0.2, 0.5])
+    assert g(W, x).item() == f(W, x).item()
+    for d in (
+        lm.grad,
+        lambda f: lm.jit(lm.grad(f)),
+        lambda f: lm.grad(f, 1),
+        lm.jacfwd,
+        lambda f: lm.grad(lambda w, x: (lm.grad(f)(w, x) * w).sum()),
+        lambda f: lambda w, x: lm.vmap(lm.grad(f), (None, 0))(w, lnp.stack([x, -x, 2 * x])),
+        lambda f: lambda w, x: lm.grad(lambda w: lm.vmap(f, (None, 0))(w, lnp.stack([x, -x])).sum())(w),
+    ):
+        np.testing.assert_allclose(d(g)(W, x).numpy(), d(f)(W, x).numpy(), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("f", "policy", "left"),
+    [
+        # Of each step two products forward, which are kept, and two back for each (the first of a branch needs one).
+        (_scanned, policies.dots_saveable, {"dot_general": 4, "sin": 2, "cos": 2}),
+        (_branched, policies.dots_saveable, {"dot_general": 4}),
+        (_called, policies.dots_saveable, {"dot_general": 7, "sin": 3, "cos": 4}),
+        (_scanned, _COS, {"cos": 0}),
+        (_branched, _COS, {"cos": 0, "exp": 1}),
+        (_called, _COS, {"cos": 0}),
+        (_with_a_rule, _COS, {"cos": 0}),
+        (_called, lambda *_, **__: True, {"cos": 0, "sin": 0, "dot_general": 7}),
+        (_scanned, lambda *_, **__: True, {"cos": 0, "sin": 0, "dot_general": 4}),
+    ],
+)
+def test_policies_reach_into_loops_branches_and_calls(f, policy, left):
+    x = lnp.array([0.3, -0.2, 0.5])
+    y, pull = lm.vjp(lambda w: lm.checkpoint(f, policy=policy)(w, x), W)
+    text = str(lm.make_trace(pull)(y))
+    assert {op: text.count(f" = {op}") for op in left} == left
+
+
+def test_what_is_kept_of_a_scan_is_kept_as_one_array_per_value():
+    x = lnp.array([0.3, -0.2, 0.5])
+    held = []
+    policy = lambda primitive, *_, **__: held.append(str(primitive)) or str(primitive) == "dot_general"  # noqa: E731
+    lm.grad(lm.checkpoint(_scanned, policy=policy))(W, x)
+    assert held.count("dot_general") == 2 and "sin" in held and "cos" in held
+
+
+def test_arguments_are_arrays_under_every_policy():
+    for policy in (None, policies.everything_saveable, policies.dots_saveable):
+        assert lm.checkpoint(lambda x: x.sum() * 2, policy=policy)(3.0).item() == 6

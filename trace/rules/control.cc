@@ -3,6 +3,7 @@
 
 #include "hlo/custom_call.h"
 #include "hlo/linalg/calls.h"
+#include "trace/kept.h"
 #include "trace/rules/custom.h"
 #include "trace/rules/effects.h"
 #include "trace/rules/scan.h"
@@ -237,14 +238,14 @@ BatchResult case_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
 
 Values call_like(Builder& b, const Node& node, ComputationPtr body, Ops operands) {
   // A custom rule is the function's, not its transpose's.
-  if (node.attrs().has(Attr::rule))
+  if (has_custom_rule(node))
     return b.make_multi(Op::call, operands, intern_attrs({{Attr::body, std::move(body)}}));
   return b.make_multi(Op::call, operands, with_attr(node.attrs(), Attr::body, std::move(body)));
 }
 
 JvpResult call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   if (const auto d = loop_derivative(node)) return loop_derivative_jvp(b, *d, node, x, t);
-  if (node.attrs().has(Attr::rule)) return custom_rule_jvp(b, node, x, t, JvpMode::kForward);
+  if (has_custom_rule(node)) return custom_rule_jvp(b, node, x, t, JvpMode::kForward);
   const Mask marks = present(t), none(node.num_results(), false);
   const JvpResult failed{Values(node.num_results()), {}};
   absl::StatusOr<JvpComputation> derived =
@@ -257,7 +258,7 @@ JvpResult call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 
 JvpResult call_linearize(Builder& b, const Node& node, Ops x, Ops t) {
   if (const auto d = loop_derivative(node)) return loop_derivative_jvp(b, *d, node, x, t);
-  if (node.attrs().has(Attr::rule)) return custom_rule_jvp(b, node, x, t, JvpMode::kLinearize);
+  if (has_custom_rule(node)) return custom_rule_jvp(b, node, x, t, JvpMode::kLinearize);
   const size_t n = node.num_results();
   const Mask marks = present(t), none(n, false);
   const JvpResult failed{Values(n), {}};
@@ -265,6 +266,16 @@ JvpResult call_linearize(Builder& b, const Node& node, Ops x, Ops t) {
       jvp_computation(*node.attrs().computation(Attr::body), marks, none, JvpMode::kLinearize);
   if (!get_or_fail(b, derived)) return failed;
   const Ops roots = derived->body->roots();
+  if (const std::shared_ptr<const Policy> policy = policy_of(node); policy && roots.size() > n) {
+    const absl::StatusOr<KeptSplit> split = split_by_policy(derived->body, x.size(), n, *policy);
+    if (!get_or_fail(b, split)) return failed;
+    const Values first = call_like(b, node, split->known, x);
+    if (!b.ok()) return failed;
+    const Values operands = joined(joined(x, Ops(first).subspan(n)), picked(t, marks));
+    const Values tangents = call_like(b, node, split->linear, operands);
+    if (!b.ok()) return failed;
+    return with_tangents(n, derived->results, joined(Ops(first).first(n), tangents));
+  }
   if (node.attrs().has(Attr::instance)) {
     // Nothing is kept: the linear call computes what it needs from the operands once more.
     absl::StatusOr<ComputationPtr> linear = Computation::make(derived->body->parameters(), roots.subspan(n));
@@ -323,7 +334,7 @@ Values call_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct)
 
 BatchResult call_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
   if (const auto d = loop_derivative(node)) return loop_derivative_batch(b, *d, x, batched, size);
-  if (node.attrs().has(Attr::rule)) return custom_rule_batch(b, node, x, batched, size);
+  if (has_custom_rule(node)) return custom_rule_batch(b, node, x, batched, size);
   BatchResult out = all_batched(Values(node.num_results()));
   absl::StatusOr<BatchComputation> r = batch_computation(*node.attrs().computation(Attr::body), batched,
                                                          Mask(node.num_results(), false), size);

@@ -332,7 +332,7 @@ JvpResult custom_rule_jvp(Builder& b, const Node& call, Ops x, Ops t, JvpMode mo
 }
 
 bool has_custom_transpose(const Node& call) {
-  if (!call.attrs().has(Attr::rule)) return false;
+  if (!has_custom_rule(call)) return false;
   const std::shared_ptr<CustomRule> rule = find_custom_rule(call.attrs().integer(Attr::rule));
   return rule && rule->has_transpose();
 }

@@ -14,6 +14,10 @@ BatchResult custom_rule_batch(Builder& b, const Node& call, std::span<const Valu
 // last, as `x` has it.
 Values custom_rule_guarded(Builder& b, const Node& call, const ComputationPtr& body,
                            std::span<const Value> x);
+// Whether the call has a rule; that of a checkpointed region is its policy.
+inline bool has_custom_rule(const Node& call) {
+  return call.attrs().has(Attr::rule) && !call.attrs().has(Attr::instance);
+}
 // Whether the call has a rule with `transpose`, and its cotangents by that.
 bool has_custom_transpose(const Node& call);
 Values custom_rule_transpose(Builder& b, const Node& call, std::span<const Value> x,

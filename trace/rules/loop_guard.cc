@@ -98,7 +98,7 @@ Values guarded_call(Builder& b, const Node& n, Ops x, const Value& active) {
   absl::StatusOr<ComputationPtr> body = guarded(*n.attrs().computation(Attr::body));
   if (!body.ok()) return fail(b, body.status(), n);
   const Values operands = with_flag_at(x, x.size(), active);
-  if (n.attrs().has(Attr::rule)) return custom_rule_guarded(b, n, *body, operands);
+  if (has_custom_rule(n)) return custom_rule_guarded(b, n, *body, operands);
   return b.make_multi(Op::call, operands, with_attr(n.attrs(), Attr::body, *std::move(body)));
 }
 
