@@ -441,7 +441,9 @@ std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, int64_
 std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, const Lazy& lower,
                             const Lazy& upper, std::vector<Lazy> carry, std::optional<int64_t> checkpoint) {
   std::vector<Lazy> bounds{lower, upper};
-  for (const Lazy& x : bounds) need_integer_scalar(names.what, "integer scalars as bounds", x);
+  for (const Lazy& x : bounds)
+    if (x.value.rank() != 0 || hlo::is_bool(x.value.dtype()) || hlo::is_complex(x.value.dtype()))
+      throw Error(ErrorKind::kType, str_cat(names.what, " needs real scalars as bounds, not ", text(x)));
   hlo::Builder b;
   promote_operands(b, bounds);
   check(b.status());

@@ -35,6 +35,13 @@ def test_loops():
     assert value(lax.fori_loop(2, 5, lambda i, s: s * 10 + i, array(0, np.int32))) == 234
     assert value(lax.fori_loop(2, bound, lambda i, s: s * 10 + i, array(0, np.int32))) == 23
     assert value(lax.fori_loop(5, 2, lambda i, s: s + 1, array(7, np.int32))) == 7
+    # Bounds of floats count in steps of one from the first.
+    assert value(lax.fori_loop(0.5, 3.0, lambda i, s: s + i, 0.0)) == 0.5 + 1.5 + 2.5
+    from_its_start = lambda x: lax.fori_loop(x, x + 2.0, lambda i, s: s * x, x)  # noqa: E731
+    assert lm.grad(from_its_start)(2.0).item() == lm.jit(lm.grad(from_its_start))(2.0).item() == 12
+    for bad in (True, 2j, lnp.ones(2)):
+        with pytest.raises(TypeError, match="needs real scalars as bounds"):
+            lax.fori_loop(0, lnp.asarray(bad), lambda i, s: s, 0.0)
     promoted = lax.fori_loop(0, 3, lambda i, s: s + array(0.5, np.float64), 0.0)
     assert promoted.dtype == "float64" and value(promoted) == 1.5
 

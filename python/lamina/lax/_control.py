@@ -214,8 +214,8 @@ def fori_loop(
     """carry = body_fun(i, carry) for i in lower..upper-1.
 
     With Python integers as bounds and no `checkpoint` the loop is a scan, of which reverse mode keeps what every
-    step needs; otherwise a while_loop, with `checkpoint` as there. `unroll` is accepted and has no effect on the
-    result.
+    step needs; otherwise a while_loop, with `checkpoint` as there. Bounds may be floats, and `i` is one then.
+    `unroll` is accepted and has no effect on the result.
     """
     need_function(body_fun, "lax.fori_loop")
     _check_unroll("lax.fori_loop", unroll)

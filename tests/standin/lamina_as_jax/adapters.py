@@ -17,8 +17,18 @@ from lamina_as_jax.types64 import wrapped
 FLOAT0 = np.dtype([("float0", np.void, 0)])
 
 
+class Float0(np.ndarray):
+    """Zeros without a type: to Lamina a container of nothing, so that they go in and out of jitted functions."""
+
+    def __new__(cls, shape: Any) -> Float0:
+        return np.zeros(shape, FLOAT0).view(cls)
+
+
+lm.tree_util.register_pytree_node(Float0, lambda x: ((), x.shape), lambda shape, _: Float0(shape))
+
+
 def float0_like(x: Any) -> np.ndarray:
-    return np.zeros(x.shape if hasattr(x, "shape") else np.shape(x), FLOAT0)
+    return Float0(x.shape if hasattr(x, "shape") else np.shape(x))
 
 
 def zeros(shape: Any, dtype: Any = None, **options: Any) -> Any:
@@ -45,7 +55,7 @@ def without_float0(x: Any) -> Any:
     def leaf(t: Any) -> Any:
         return np.zeros(t.shape, np.int32) if getattr(t, "dtype", None) == FLOAT0 else t
 
-    return lm.tree.map(leaf, x)
+    return lm.tree_util.tree_map(leaf, x, is_leaf=lambda t: isinstance(t, Float0))
 
 
 def making(transform: Callable[..., Any]) -> Callable[..., Any]:
@@ -230,6 +240,8 @@ class Jitted:
 
     @staticmethod
     def _argument(x: Any) -> Any:
+        if type(x) is np.ndarray and x.dtype == FLOAT0:
+            return Float0(x.shape)
         return types64.argument(types64.checked_number(x))
 
     def _call(self, f: Any, args: Any, kwargs: Any, skipped: int = 0) -> Any:
