@@ -9,6 +9,7 @@ from typing import Any
 
 from lamina import _core, _writes
 from lamina._core import Tensor
+from lamina._functions import need_function
 from lamina._open import entered
 from lamina._tensor import describe, to_tensor
 from lamina._transforms import _argument_names, _argument_path, _Flat, _flatten_arguments, _name
@@ -88,8 +89,7 @@ class _Custom:
         nondiff_argnums: int | Sequence[int] = (),
         nondiff_argnames: str | Sequence[str] = (),
     ) -> None:
-        if not callable(fun):
-            raise TypeError(f"{type(self).__name__} needs a function, not {type(fun).__name__}")
+        need_function(fun, type(self).__name__)
         functools.update_wrapper(self, fun, updated=())
         self.fun = fun
         nums = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)

@@ -19,6 +19,7 @@ from typing import Any
 
 from lamina import _checks, _core, ref
 from lamina._core import Tensor
+from lamina._functions import need_function
 from lamina._open import entered, innermost
 from lamina._read_set import ReadSet
 from lamina._source import expression_at, user_frame
@@ -773,12 +774,11 @@ def jit(
             branches=branches,
             control_flow=control_flow,
         )
-    if not callable(f):
-        raise TypeError(f"jit needs a function, not {type(f).__name__}")
     if isinstance(f, staticmethod):
         raise TypeError(
             f"jit needs a function, not a staticmethod: write @staticmethod above the jit of {_name(f)}"
         )
+    need_function(f, "jit")
     if inspect.isgeneratorfunction(f):
         raise TypeError(f"jit needs a function that returns arrays: {_name(f)} is a generator function")
     return Jitted(f, static_argnums, static_argnames, donate_argnums, donate_argnames, branches, control_flow)

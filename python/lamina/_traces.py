@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from lamina import _core
 from lamina._core import Tensor
+from lamina._functions import need_function
 from lamina._tensor import to_tensor
 from lamina._transforms import ShapeDtype, _Flat, _name, shaped
 from lamina.tree import tree_flatten, tree_unflatten
@@ -339,8 +340,7 @@ def make_trace(
         c:f32[] = mul b 2.0:f32[]
       in (c,) }
     """
-    if not callable(fun):
-        raise TypeError(f"make_trace needs a function, not {type(fun).__name__}")
+    need_function(fun, "make_trace")
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @functools.wraps(fun)

@@ -12,6 +12,7 @@ from typing import Any
 
 from lamina import _callback
 from lamina._core import Tensor
+from lamina._functions import need_function
 from lamina._tensor import numpy, to_tensor
 from lamina.tree import tree_flatten, tree_unflatten
 
@@ -34,8 +35,7 @@ def callback(
     """
     if callback is None:
         return lambda f: lambda *given, **named: _record(f, given, named)
-    if not callable(callback):
-        raise TypeError(f"debug.callback needs a function, not {callback!r:.60}")
+    need_function(callback, "debug.callback")
     _record(callback, args, kwargs)
     return None
 

@@ -99,7 +99,7 @@ def test_weak_results_are_told():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(TypeError, match="needs a function, not int"):
+    with pytest.raises(TypeError, match="make_trace needs a function, and int is not callable: 3"):
         lm.make_trace(3)
     with pytest.raises(ValueError, match="static_argnums 1 is out of range"):
         lm.make_trace(lambda x: x, static_argnums=1)(X)

@@ -9,6 +9,7 @@ from typing import Any
 
 from lamina import _core
 from lamina._core import Tensor
+from lamina._functions import need_function
 from lamina._indexing import broadcast, getitem, reshape
 from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy import _elementwise as e
@@ -239,8 +240,7 @@ class ufunc(metaclass=_HasMethods):
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
     """A function of single elements as a `ufunc` with `nin` arguments and `nout` results."""
-    if not callable(func):
-        raise TypeError(f"frompyfunc needs a function, not {type(func).__name__}")
+    need_function(func, "frompyfunc")
     return ufunc(func, nin, nout, identity=identity)
 
 
