@@ -76,7 +76,9 @@ hlo::ComputationPtr closed(const lazy::Program& program) {
   for (const hlo::Value& v : program.captured())
     arguments.push_back(b.constant(hlo::Literal::copy_of(v.type(), lazy::host_bytes(*jit::array_of(v)))));
   hlo::Values roots = hlo::inline_computation(b, *open, arguments);
-  for (size_t i = 0; i < roots.size(); ++i) roots[i] = b.convert(roots[i], program.results()[i].type->dtype);
+  // Behind the results may be a token, which keeps the effects.
+  for (size_t i = 0; i < program.results().size(); ++i)
+    roots[i] = b.convert(roots[i], program.results()[i].type->dtype);
   lazy::check(b.status());
   hlo::ComputationPtr made = lazy::check(hlo::Computation::make(parameters, roots));
   // What was widened only to be rounded again need not be.
@@ -96,6 +98,7 @@ py::list evaluated(const lazy::Program& program, const py::sequence& args) {
     results = lazy::check(hlo::evaluate(*closed(program), arguments));
   }
   std::vector<lazy::Lazy> out;
+  results.resize(program.results().size());  // not the token
   for (const hlo::LiteralPtr& r : results)
     out.push_back({lazy::from_host(r->dtype(), r->dims(), r->data()), false});
   return to_list(std::move(out));

@@ -538,3 +538,17 @@ def test_a_value_asked_for_in_a_derivative_does_not_repeat_effects():
 
     assert float(lm.grad(f)(2.0)) == 32.0
     assert log == [("x", 2.0), ("x", 4.0)]
+
+
+def test_effects_cannot_be_written_in_another_language():
+    """The token behind the results was taken for a result without a type: the process died."""
+
+    @lm.jit
+    def f(x):
+        lm.io_callback(lambda v: None, None, x)
+        return x + 1
+
+    traced = f.trace(lnp.ones(2))
+    for form in ("hlo", "stablehlo"):
+        with pytest.raises(NotImplementedError, match="belongs to this process"):
+            traced.as_text(form)

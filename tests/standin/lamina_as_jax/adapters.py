@@ -8,7 +8,7 @@ from typing import Any
 
 import lamina as lm
 import numpy as np
-from lamina import _core, dtypes
+from lamina import _core, _open, dtypes
 from lamina._core import Tensor
 
 from lamina_as_jax import types64
@@ -231,12 +231,13 @@ def eval_jaxpr(jaxpr: Any, consts: Any, *args: Any) -> list[Any]:
 class Jitted:
     """A jitted function with JAX's types at its boundary."""
 
-    def __init__(self, inner: Any, static: tuple[Any, ...]) -> None:
+    def __init__(self, inner: Any, static: tuple[Any, ...], inline: bool = False) -> None:
         functools.update_wrapper(self, inner)
-        self._inner, self._static = inner, static
+        self._inner, self._static, self._inline = inner, static, inline
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call(self._inner, args, kwargs)
+        inline = self._inline and _core.any_open_scope()
+        return self._call(_open.entered(self._inner._f) if inline else self._inner, args, kwargs)
 
     @staticmethod
     def _argument(x: Any) -> Any:
@@ -277,8 +278,8 @@ def jit(
 ) -> Any:
     if fun is None:
         return lambda f: jit(f, static_argnums=static_argnums, static_argnames=static_argnames, **options)
+    inline = bool(options.pop("inline", False))
     for name in (
-        "inline",
         "keep_unused",
         "device",
         "backend",
@@ -289,7 +290,7 @@ def jit(
         options.pop(name, None)  # where and how, not what is computed
     options = {k: v for k, v in options.items() if v is not None}
     inner = lm.jit(fun, static_argnums=static_argnums, static_argnames=static_argnames, **options)
-    return Jitted(inner, tuple(inner._static))
+    return Jitted(inner, tuple(inner._static), inline)
 
 
 class custom_jvp(lm.custom_jvp):
