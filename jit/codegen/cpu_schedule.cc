@@ -75,7 +75,7 @@ unsigned emit_cpu_kernel(const LoopKernel& kernel, const Schedule& schedule, con
   std::unique_ptr<CpuReduction> reduction;
   std::unique_ptr<CpuTiles> tiles;
   if (kernel.has_reduction) reduction = make_cpu_reduction(c, schedule);
-  if (const std::vector<uint32_t> turned = turned_accesses(kernel); schedule.tiles && !turned.empty())
+  if (const Turned turned = turned_accesses(kernel); schedule.tiles && !turned.accesses.empty())
     tiles = std::make_unique<CpuTiles>(c, turned);
   llvm::IRBuilder<>& b = c.f.builder();
   llvm::Type *pointer = b.getPtrTy(), *s64 = b.getInt64Ty();

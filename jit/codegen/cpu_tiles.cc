@@ -26,8 +26,8 @@ constexpr unsigned kSquareBytes = 16, kMostSide = 8;
 
 }  // namespace
 
-CpuTiles::CpuTiles(CpuParts& parts, std::vector<uint32_t> turned)
-    : c_(parts), f_(parts.f), b_(f_.builder()), turned_(std::move(turned)) {
+CpuTiles::CpuTiles(CpuParts& parts, Turned turned)
+    : c_(parts), f_(parts.f), b_(f_.builder()), dim_(turned.dim), turned_(std::move(turned.accesses)) {
   int64_t widest = 1;
   for (uint32_t a : turned_) {
     const int64_t bytes = hlo::byte_size(type_of(a));
@@ -96,9 +96,10 @@ void CpuTiles::turn(llvm::Function* function, Type* element, unsigned side) {
   });
 }
 
-// Rows that share all outer indices, in tiles.
+// The bounds are those of the row-major index over all dimensions but the last: (high * extent + row) * low
+// extent + low. For each pair of the outer two they leave a run of rows.
 void CpuTiles::emit(const CpuBounds& bounds, const EachRow& each) {
-  const int rank = c_.kernel.parallel_rank;
+  const unsigned rank = c_.kernel.parallel_rank, dim = static_cast<unsigned>(dim_);
   for (uint32_t a : turned_) {
     llvm::IRBuilder<> at = f_.at_entry();
     Type* block = llvm::ArrayType::get(at.getInt8Ty(), rows_ * kColumns * hlo::byte_size(type_of(a)));
@@ -106,33 +107,50 @@ void CpuTiles::emit(const CpuBounds& bounds, const EachRow& each) {
     slot->setAlignment(llvm::Align(64));
     blocks_.push_back(slot);
   }
-  const auto least = [&](Value* a, Value* b) {
-    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
-  };
-  Value* extent = f_.arg(rank - 2);
-  Value* begin = b_.CreateUDiv(bounds.outer_begin, extent);
-  Value* end = b_.CreateAdd(b_.CreateUDiv(b_.CreateSub(bounds.outer_end, f_.i64(1)), extent), f_.i64(1));
-  f_.loop(begin, end, f_.i64(1), f_.decompose(begin, 0, rank - 2), [&](Value* i, const Values& outer) {
-    Value* base = b_.CreateMul(i, extent);
-    Value* first =
-        b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(bounds.outer_begin, base), f_.i64(0));
-    Value* last = least(b_.CreateSub(bounds.outer_end, base), extent);
-    f_.loop(first, last, f_.i64(rows_), [&](Value* row) {
-      Value* row_end = least(b_.CreateAdd(row, f_.i64(rows_)), last);
-      f_.loop(bounds.inner_begin, bounds.inner_end, f_.i64(kColumns), [&](Value* column) {
-        c_.lanes.poll_cancel();
-        tile(outer, row, row_end, column, least(b_.CreateAdd(column, f_.i64(kColumns)), bounds.inner_end),
-             each);
-      });
+  Value *extent = f_.arg(dim), *low_extent = f_.i64(1);
+  for (unsigned d = dim + 1; d + 1 < rank; ++d) low_extent = b_.CreateMul(low_extent, f_.arg(d));
+  Value* each_high = b_.CreateMul(extent, low_extent);
+  Value* begin = b_.CreateUDiv(bounds.outer_begin, each_high);
+  Value* end = b_.CreateAdd(b_.CreateUDiv(b_.CreateSub(bounds.outer_end, f_.i64(1)), each_high), f_.i64(1));
+  f_.loop(begin, end, f_.i64(1), f_.decompose(begin, 0, dim), [&](Value* i, const Values& high) {
+    Value* base = b_.CreateMul(i, each_high);
+    const unsigned low_rank = rank - 2 - dim;
+    const Values none(low_rank, f_.i64(0));
+    f_.loop(f_.i64(0), low_extent, f_.i64(1), none, [&](Value* low, const Values& lows) {
+      // The first row at or after a place in the bounds.
+      const auto row_at = [&](Value* place) {
+        Value* ahead = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax,
+                                                b_.CreateSub(place, b_.CreateAdd(base, low)), f_.i64(0));
+        Value* row = b_.CreateUDiv(b_.CreateAdd(ahead, b_.CreateSub(low_extent, f_.i64(1))), low_extent);
+        return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, row, extent);
+      };
+      Values indices = high;
+      indices.push_back(nullptr);
+      indices.insert(indices.end(), lows.begin(), lows.end());
+      rows(bounds, indices, row_at(bounds.outer_begin), row_at(bounds.outer_end), each);
+      return f_.increment(lows, dim + 1);
     });
-    return f_.increment(outer, 0);
+    return f_.increment(high, 0);
   });
 }
 
-void CpuTiles::tile(const Values& outer, Value* row, Value* row_end, Value* column, Value* column_end,
+void CpuTiles::rows(const CpuBounds& bounds, const Values& indices, Value* first, Value* last,
                     const EachRow& each) {
-  Values indices = outer;
-  indices.push_back(row);
+  const auto ahead = [&](Value* from, int64_t by, Value* end) {
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(from, f_.i64(by)), end);
+  };
+  f_.loop(first, last, f_.i64(rows_), [&](Value* row) {
+    Value* row_end = ahead(row, rows_, last);
+    f_.loop(bounds.inner_begin, bounds.inner_end, f_.i64(kColumns), [&](Value* column) {
+      c_.lanes.poll_cancel();
+      tile(indices, row, row_end, column, ahead(column, kColumns, bounds.inner_end), each);
+    });
+  });
+}
+
+void CpuTiles::tile(Values indices, Value* row, Value* row_end, Value* column, Value* column_end,
+                    const EachRow& each) {
+  indices[dim_] = row;
   indices.push_back(column);
   for (size_t i = 0; i < turned_.size(); ++i) {
     const auto [address, step] = c_.lanes.place_of(turned_[i], indices);
@@ -146,7 +164,7 @@ void CpuTiles::tile(const Values& outer, Value* row, Value* row_end, Value* colu
   first_column_ = column;
   f_.loop(row, row_end, f_.i64(1), [&](Value* r) {
     row_ = r;
-    indices[indices.size() - 2] = r;
+    indices[dim_] = r;
     indices.back() = nullptr;
     each(indices, column, column_end);
   });

@@ -1,4 +1,4 @@
-// Rows read by tiles: what lies along the last but one dimension in memory is turned into a block on the
+// Rows read by tiles: what lies along another dimension than the last in memory is turned into a block on the
 // stack first, so that both sides are walked by whole cache lines.
 #ifndef LAMINA_JIT_CODEGEN_CPU_TILES_H_
 #define LAMINA_JIT_CODEGEN_CPU_TILES_H_
@@ -13,7 +13,7 @@ namespace lamina::jit::codegen {
 class CpuTiles {
  public:
   // Makes the functions that turn tiles of the `turned` accesses.
-  CpuTiles(CpuParts& parts, std::vector<uint32_t> turned);
+  CpuTiles(CpuParts& parts, Turned turned);
   // Calls `row(indices, begin, end)` for parts of rows that together are all elements; `at_row` lets the
   // accesses of a row read from their blocks.
   using EachRow = std::function<void(const Values& indices, llvm::Value* begin, llvm::Value* end)>;
@@ -23,14 +23,17 @@ class CpuTiles {
  private:
   llvm::Function* make_turn(unsigned bytes);
   void turn(llvm::Function* function, llvm::Type* element, unsigned block);
-  void tile(const Values& outer, llvm::Value* row, llvm::Value* row_end, llvm::Value* column,
+  void rows(const CpuBounds& bounds, const Values& indices, llvm::Value* first, llvm::Value* last,
+            const EachRow& each);
+  void tile(Values indices, llvm::Value* row, llvm::Value* row_end, llvm::Value* column,
             llvm::Value* column_end, const EachRow& each);
   DType type_of(uint32_t access) const;
 
   CpuParts& c_;
   FunctionBuilder& f_;
   llvm::IRBuilder<>& b_;
-  const std::vector<uint32_t> turned_;                                           // accesses
+  const int dim_;  // of the rows of a tile
+  const std::vector<uint32_t> turned_;
   int64_t rows_ = 0;                                                             // of a tile
   std::vector<std::pair<unsigned, llvm::Function*>> turns_;                      // by bytes of an element
   Values blocks_;                                                                // by turned access

@@ -49,31 +49,35 @@ ReduceForm favoured_form(const LoopKernel& kernel, std::span<const int64_t> args
   return across > along ? ReduceForm::kAcrossParallel : ReduceForm::kAlongReduced;
 }
 
-std::vector<uint32_t> turned_accesses(const LoopKernel& kernel) {
-  std::vector<uint32_t> turned;
-  const int rank = kernel.parallel_rank;
-  if (rank < 2 || kernel.has_reduction || !kernel.repeats.empty()) return turned;
-  for (uint32_t a = 0; a < kernel.accesses.size(); ++a) {
-    bool loaded = false, everywhere = true;
-    for (const KernelInstr& i : kernel.body) {
-      if (i.op != KernelOp::kLoad || i.imm != a) continue;
-      loaded = true;
-      everywhere &= !i.predicated;
+Turned turned_accesses(const LoopKernel& kernel) {
+  Turned most;
+  const int last = kernel.parallel_rank - 1;
+  if (kernel.has_reduction || !kernel.repeats.empty()) return most;
+  for (int dim = last - 1; dim >= 0; --dim) {
+    Turned turned{dim, {}};
+    for (uint32_t a = 0; a < kernel.accesses.size(); ++a) {
+      bool loaded = false, everywhere = true;
+      for (const KernelInstr& i : kernel.body) {
+        if (i.op != KernelOp::kLoad || i.imm != a) continue;
+        loaded = true;
+        everywhere &= !i.predicated;
+      }
+      int beside = 0, others = 0, far = 0;
+      for (const AccessTerm& t : kernel.accesses[a].terms) {
+        if (t.dim == dim) ++(t.unit == 1 ? beside : others);
+        if (t.dim == last) ++(t.unit == 0 ? far : others);
+      }
+      if (loaded && everywhere && beside == 1 && far > 0 && others == 0) turned.accesses.push_back(a);
     }
-    int beside = 0, others = 0, far = 0;
-    for (const AccessTerm& t : kernel.accesses[a].terms) {
-      if (t.dim == rank - 2) ++(t.unit == 1 ? beside : others);
-      if (t.dim == rank - 1) ++(t.unit == 0 ? far : others);
-    }
-    if (loaded && everywhere && beside == 1 && far > 0 && others == 0) turned.push_back(a);
+    if (turned.accesses.size() > most.accesses.size()) most = std::move(turned);
   }
-  return turned;
+  return most;
 }
 
 Schedule favoured_schedule(const LoopKernel& kernel, std::span<const int64_t> args) {
-  const int rank = kernel.parallel_rank;
-  const bool tiles =
-      !turned_accesses(kernel).empty() && args[rank - 2] >= kShortSide && args[rank - 1] >= kShortSide;
+  const Turned turned = turned_accesses(kernel);
+  const bool tiles = !turned.accesses.empty() && args[turned.dim] >= kShortSide &&
+                     args[kernel.parallel_rank - 1] >= kShortSide;
   return {favoured_form(kernel, args), tiles};
 }
 

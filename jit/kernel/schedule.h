@@ -23,7 +23,7 @@ enum class ReduceForm : uint8_t { kAlongReduced, kAcrossParallel };
 
 struct Schedule {
   ReduceForm reduce = ReduceForm::kAlongReduced;
-  // Elements that lie side by side along the last but one parallel dimension are read by tiles of the last
+  // Elements that lie side by side along another parallel dimension than the last are read by tiles of the
   // two.
   bool tiles = false;
   bool operator==(const Schedule&) const = default;
@@ -37,8 +37,13 @@ absl::StatusOr<Schedule> parse_schedule(std::string_view text);
 // the kernel takes them.
 ReduceForm favoured_form(const LoopKernel& kernel, std::span<const int64_t> args);
 
-// The accesses that tiles serve, all of whose loads may read at any index.
-std::vector<uint32_t> turned_accesses(const LoopKernel& kernel);
+// What tiles serve: the dimension along which elements lie side by side, and the accesses where they do, all
+// of whose loads may read at any index. None: there are no accesses.
+struct Turned {
+  int dim = -1;
+  std::vector<uint32_t> accesses;
+};
+Turned turned_accesses(const LoopKernel& kernel);
 
 // How the CPU runs it, of those.
 Schedule favoured_schedule(const LoopKernel& kernel, std::span<const int64_t> args);

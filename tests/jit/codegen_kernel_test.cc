@@ -184,12 +184,15 @@ TEST_CASE("elements that lie the other way round are read by tiles", "[codegen]"
                                         {129, 31},
                                         {70, 7},
                                         {33, 130}})
-      for (int reads : {1, 3}) {
-        INFO(rows << " x " << columns << ", " << reads << " turned");
-        const Case c = RandomKernel(++seed).turned(t, 3, rows, columns, reads);
-        REQUIRE(turned_accesses(c.kernel).size() == static_cast<size_t>(reads));
-        check_tiers(c);
-      }
+      for (int dim : {0, 1})
+        for (int reads : {1, 3}) {
+          INFO(rows << " x " << columns << " of dimension " << dim << ", " << reads << " turned");
+          const std::vector<int64_t> extents = {dim == 0 ? rows : 3, dim == 0 ? 3 : rows, columns};
+          const Case c = RandomKernel(++seed).turned(t, extents, dim, reads);
+          REQUIRE(turned_accesses(c.kernel).dim == dim);
+          REQUIRE(turned_accesses(c.kernel).accesses.size() == static_cast<size_t>(reads));
+          check_tiers(c);
+        }
 }
 
 TEST_CASE("sums follow the tree in both forms", "[codegen]") {

@@ -107,21 +107,30 @@ class RandomKernel {
     return c;
   }
 
-  // Sums of elements that lie as the loop walks them and elements that lie the other way round.
-  Case turned(DType t, int64_t outer, int64_t rows, int64_t columns, int reads) {
+  // Sums of elements that lie as the loop walks them and elements whose dimensions `dim` and 2 are exchanged.
+  Case turned(DType t, std::vector<int64_t> extents, int dim, int reads) {
     KernelBuilder k(3, 0);
     Case c;
-    c.extents = {outer, rows, columns};
+    c.extents = std::move(extents);
     c.args = c.extents;
     const auto access = [&](bool written, bool turned) {
-      const uint32_t buffer = k.buffer(t, written), far = k.arg(), far_stride = k.arg();
-      const int64_t step = (turned ? rows : columns) + pick(3);
-      const int64_t outer_step = step * (turned ? columns : rows);
-      c.args.insert(c.args.end(), {step, outer_step});
-      c.memory.push_back(random_elements(t, outer * outer_step, rng_));
-      return k.access(buffer, {{0, 0, far_stride},
-                               {static_cast<uint8_t>(turned ? 1 : 2), 1, 0},
-                               {static_cast<uint8_t>(turned ? 2 : 1), 0, far}});
+      const uint32_t buffer = k.buffer(t, written);
+      std::vector<int> order = {0, 1, 2};
+      if (turned) std::swap(order[dim], order[2]);
+      int64_t stride = 1;
+      std::vector<AccessTerm> terms;
+      for (int d = 3; d-- > 0;) {
+        const bool unit = d == 2;
+        AccessTerm term{static_cast<uint8_t>(order[d]), static_cast<uint8_t>(unit), 0};
+        if (!unit) {
+          term.stride_slot = k.arg();
+          c.args.push_back(stride);
+        }
+        terms.push_back(term);
+        stride = stride * c.extents[order[d]] + pick(3);
+      }
+      c.memory.push_back(random_elements(t, stride, rng_));
+      return k.access(buffer, std::move(terms));
     };
     uint32_t value = k.load(access(false, false));
     for (int i = 0; i < reads; ++i) {
