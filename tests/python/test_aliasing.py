@@ -226,9 +226,20 @@ def _called(f, args):
         return None
 
 
+def _most_arguments(f):
+    """How many come before `out`, which is what a function returns that is given one."""
+    try:
+        names = list(inspect.signature(f).parameters)
+    except (TypeError, ValueError):
+        return 99
+    return names.index("out") if "out" in names else 99
+
+
 def _rows(name, f):
     found = []
     for args in [*ROWS.get(name, []), *COMMON]:
+        if len(args) > _most_arguments(f):
+            continue
         made = _called(f, args)
         if made is not None and (_leaves(made[1]) or made[1] is None):
             found.append(args)
