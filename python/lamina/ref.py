@@ -288,9 +288,14 @@ def addupdate(ref: Any, idx: Any, x: Any) -> None:
 
 
 def _used_by(*bodies: tuple[Any, ...]) -> list[Ref]:
-    """The references from outside that bodies, each a function and what stands for its arguments, read or write."""
+    """The references from outside that bodies, each a function and what stands for its arguments, read or write.
+
+    Empty where one is no function, which the form itself says.
+    """
     from lamina._transforms import eval_shape
 
+    if not all(callable(f) for f, *_ in bodies):
+        return []
     used: dict[Ref, Tensor] = {}
     for f, *args in bodies:
         with _Body() as body:
@@ -399,6 +404,8 @@ def _branching(refs: Sequence[Ref], branches: Sequence[Any]) -> list[Any]:
 
 
 def _switch(plain: Callable[..., Any], index: Any, branches: Any, *operands: Any, **kwargs: Any) -> Any:
+    if not isinstance(branches, (list, tuple)):
+        return plain(index, branches, *operands, **kwargs)
     given = (*operands, *kwargs.values())
     refs = _used_by(*((f, *given) for f in branches))
     if not refs:

@@ -35,11 +35,14 @@ _ONE = lnp.float32(1.0)
         ("lax.associative_scan", lambda: lax.associative_scan(3, lnp.ones(2))),
     ],
 )
-def test_what_is_no_function_is_named(name, call):
+@pytest.mark.parametrize("refs", [False, True], ids=["", "beside references"])
+def test_what_is_no_function_is_named(name, call, refs):
+    held = [lm.new_ref(0.0)] * refs  # which loops and branches look for
     with pytest.raises(
         TypeError, match=rf"^{name.replace('.', '[.]')} needs a function, and (int|NoneType) is not callable"
     ):
         call()
+    del held
 
 
 @pytest.mark.parametrize("transform", [lm.grad, lm.value_and_grad, lm.jacfwd, lm.jacrev])
