@@ -9,22 +9,12 @@ from lamina import dtypes
 
 # What moves or makes values and computes none.
 _FREE = frozenset(
-    (
-        *(
-            "broadcast_in_dim",
-            "reshape",
-            "transpose",
-            "slice",
-            "concatenate",
-            "pad",
-            "rev",
-            "iota",
-            "constant",
-        ),
-        *("copy", "gather", "dynamic_slice", "dynamic_update_slice", "squeeze", "expand_dims"),
-        *("bitcast_convert_type", "convert_element_type", "stop_gradient"),
-    )
-)
+    [
+        "bitcast_convert_type", "broadcast_in_dim", "concatenate", "constant", "convert_element_type", "copy",
+        "dynamic_slice", "dynamic_update_slice", "expand_dims", "gather", "iota", "pad", "reshape", "rev", "slice",
+        "squeeze", "stop_gradient", "transpose",
+    ]
+)  # fmt: skip
 
 
 def _bytes(aval: Any) -> int:

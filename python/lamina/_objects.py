@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import sys
@@ -69,7 +68,7 @@ def looked_up(t: type, name: str) -> Any:
 
 
 def is_tree(x: Any) -> bool:
-    return (dataclasses.is_dataclass(x) and not isinstance(x, type)) or type(x) in tree._registry
+    return tree.is_open(x) or type(x) in tree._registry
 
 
 @functools.lru_cache(maxsize=4096)

@@ -23,6 +23,11 @@ def recording(op_name: str, kinds: str, direction: str = "") -> Callable[[Any], 
     return decorate
 
 
+def is_several(x: Any) -> bool:
+    """Whether an argument that is one integer or several is several: a tuple, a list, or an array with dimensions."""
+    return isinstance(x, (tuple, list)) or getattr(x, "ndim", 0) > 0
+
+
 def to_tensor(x: Any, dtype: Any = None) -> Tensor:
     """`x` as a Tensor: a Tensor, number, NumPy array or scalar, a nested list of those, or what has `__jax_array__`.
 

@@ -110,7 +110,7 @@ class Written:
 
     def give(self, values: Sequence[Tensor]) -> None:
         """Writes what they hold after a call."""
-        store([r() for r in self._written], values)
+        _store([r() for r in self._written], values)
 
 
 NONE_WRITTEN = Written([], [])
@@ -321,8 +321,7 @@ def _on_values(refs: Sequence[Ref], f: Callable[..., Any], values: Sequence[Any]
             r._held = held
 
 
-def store(refs: Sequence[Ref], values: Sequence[Any]) -> None:
-    """Writes these values, one for each reference."""
+def _store(refs: Sequence[Ref], values: Sequence[Any]) -> None:
     for r, v in zip(refs, values):
         r[...] = v
 
@@ -368,7 +367,7 @@ def _scan(plain: Callable[..., Any], f: Any, init: Any, xs: Any = None, *args: A
         return (values, own), y
 
     (values, out), ys = plain(body, ([r[...] for r in refs], init), xs, *args, **kwargs)
-    store(refs, values)
+    _store(refs, values)
     return out, ys
 
 
@@ -382,7 +381,7 @@ def _while(plain: Callable[..., Any], cond_fun: Any, body_fun: Any, init_val: An
         ([r[...] for r in refs], init_val),
         **kwargs,
     )
-    store(refs, values)
+    _store(refs, values)
     return out
 
 
@@ -395,7 +394,7 @@ def _fori(
     start = ([r[...] for r in refs], init_val)
     step = lambda i, c: _on_values(refs, body_fun, c[0], i, c[1])  # noqa: E731
     values, out = plain(lower, upper, step, start, **kwargs)
-    store(refs, values)
+    _store(refs, values)
     return out
 
 
@@ -411,7 +410,7 @@ def _switch(plain: Callable[..., Any], index: Any, branches: Any, *operands: Any
     if not refs:
         return plain(index, branches, *operands, **kwargs)
     values, out = plain(index, _branching(refs, branches), [r[...] for r in refs], *given)
-    store(refs, values)
+    _store(refs, values)
     return out
 
 
@@ -423,7 +422,7 @@ def _cond(plain: Callable[..., Any], pred: Any, *args: Any, **kwargs: Any) -> An
     if not refs:
         return plain(pred, *args, **kwargs)
     values, out = plain(pred, *_branching(refs, args[:2]), [r[...] for r in refs], *given)
-    store(refs, values)
+    _store(refs, values)
     return out
 
 

@@ -489,7 +489,7 @@ def child_keys(x: Any, count: int, meta: Any) -> list[Any]:
         return [DictKey(k) for k in dict_keys(x, meta)]
     if isinstance(x, tuple) and hasattr(type(x), "_fields"):
         return [GetAttrKey(n) for n in type(x)._fields]
-    if dataclasses.is_dataclass(x):
+    if is_open(x):
         return [GetAttrKey(n) for n in meta[0]]
     return [SequenceKey(i) for i in range(count)]
 

@@ -10,7 +10,7 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import scalar
-from lamina._tensor import astype, describe, to_tensor
+from lamina._tensor import astype, describe, is_several, to_tensor
 
 __all__ = ["Tensor", "describe", "to_tensor"]
 
@@ -41,7 +41,7 @@ def joined(value: Any, dtype: Any) -> Tensor:
 def ints(x: Any, what: str = "a shape") -> list[int]:
     """Python ints from an integer of any kind or a sequence of them; TypeError in words otherwise."""
     try:
-        one = not isinstance(x, (tuple, list)) and getattr(x, "ndim", 0) == 0 and hasattr(x, "__index__")
+        one = not is_several(x) and hasattr(x, "__index__")
         return [operator.index(i) for i in ((x,) if one else x)]
     except TypeError:
         raise TypeError(f"{what} needs integers known when the program is recorded, not {x!r:.80}") from None

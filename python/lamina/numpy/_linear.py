@@ -10,7 +10,7 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, getitem, reshape
-from lamina._tensor import as_type, astype, to_tensor
+from lamina._tensor import as_type, astype, is_several, to_tensor
 from lamina.numpy._common import (
     as_operands,
     broadcast_shapes,
@@ -195,7 +195,7 @@ def tensordot(
 ) -> Tensor:
     """The sum over the last `axes` dimensions of a and first of b, or over two lists of dimensions."""
     x, y = map(to_tensor, as_operands(a, b))
-    if not isinstance(axes, (tuple, list)) and getattr(axes, "ndim", 0) == 0:
+    if not is_several(axes):
         axes = operator.index(axes)
         if axes < 0 or axes > min(x.ndim, y.ndim):
             raise ValueError(

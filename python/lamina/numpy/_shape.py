@@ -12,7 +12,7 @@ from lamina import _core
 from lamina._core import Tensor
 from lamina._indexing import broadcast, getitem, scalar
 from lamina._indexing import reshape as reshape_to
-from lamina._tensor import as_type, describe, to_tensor
+from lamina._tensor import as_type, describe, is_several, to_tensor
 from lamina.numpy import _common
 from lamina.numpy._common import canonical_axes, canonical_axis, op, promote, shape_of, sizes_of
 
@@ -281,8 +281,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
 
 def _number_of_parts(indices_or_sections: Any) -> int | None:
     """None where it is the indices to cut at."""
-    many = isinstance(indices_or_sections, (list, tuple)) or getattr(indices_or_sections, "ndim", 0) > 0
-    return None if many else operator.index(indices_or_sections)
+    return None if is_several(indices_or_sections) else operator.index(indices_or_sections)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
