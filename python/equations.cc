@@ -81,6 +81,7 @@ std::vector<bool> chosen(const py::object& choose, std::span<hlo::Node* const> n
   }
   return choose(described).cast<std::vector<bool>>();
 }
+
 lazy::KeptNodes kept_nodes(const py::function& choose) {
   return [choose](std::span<hlo::Node* const> nodes) { return chosen(choose, nodes); };
 }
@@ -176,9 +177,8 @@ void add_equations(py::module_& m) {
       },
       py::arg("f"), py::arg("args"), py::arg("choose") = py::none(), py::arg("policy") = py::none(),
       "Outputs of f that reverse mode computes again. `choose` gives for a list of (op, types of operands, "
-      "attributes, type, value_id), one for each node, which of them it keeps; `policy` which of those that "
-      "the "
-      "derivative computes.");
+      "attributes, type, value_id), one for each node, which of them it keeps; `policy` which "
+      "of those that the derivative computes.");
   py::class_<PolicyHandle>(
       m, "KeepingPolicy", "What is asked when a checkpointed region is derived: as `choose` of `checkpoint`.")
       .def(py::init<py::object>(), py::arg("choose"));

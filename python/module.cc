@@ -19,8 +19,8 @@
 #include "jit/cpu/client.h"
 #include "jit/program/engine.h"
 #include "jit/program/listing.h"
+#include "lamina/cache.h"
 #include "lazy/control.h"
-#include "lazy/derivative_memo.h"
 #include "lazy/escape.h"
 #include "lazy/lazy.h"
 #include "lazy/placement.h"
@@ -44,7 +44,6 @@
 #include "python/stopped.h"
 #include "python/tensor.h"
 #include "python/tree.h"
-#include "trace/transform_memo.h"
 
 namespace py = pybind11;
 
@@ -217,6 +216,7 @@ py::dict entry_dict(const jit::EntryInfo& e) {
   d["nearest"] = e.nearest;
   d["nodes"] = e.nodes;
   d["steps"] = e.steps;
+  d["bytes"] = e.bytes;
   d["peak_bytes"] = e.peak_bytes;
   d["runs"] = e.runs;
   d["compile_ms"] = e.compile_ms;
@@ -631,6 +631,7 @@ void add_inspection(py::module_& m) {
         d["hits"] = s.hits;
         d["misses"] = s.misses;
         d["evictions"] = s.evictions;
+        d["entry_bytes"] = s.bytes;
         d["compile_ms"] = s.compile_ms;
         d["kernels"] = k.kernels;
         d["kernel_compiles"] = k.compiles;
@@ -639,6 +640,7 @@ void add_inspection(py::module_& m) {
         d["kernel_compile_ms"] = k.compile_ms;
         d["kernels_pending"] = k.pending;
         d["code_bytes"] = k.code_bytes;
+        d["kernel_bytes"] = k.bytes;
         d["interpreted_runs"] = k.interpreted_runs;
         d["compiled_runs"] = k.compiled_runs;
         d["switched_runs"] = k.switched_runs;
@@ -692,19 +694,17 @@ void add_inspection(py::module_& m) {
     const jit::DiskCache::Contents removed = jit::CpuClient::get().kernels().clear_disk();
     return py::make_tuple(removed.objects, removed.bytes);
   });
-  m.def("cache_clear", [] {
-    trace::forget_transformed();
-    lazy::forget_derivatives();
-    jit::Engine::get().cache().clear();
-  });
+  m.def("cache_clear", [] { cache::clear(); });
   m.def(
       "set_cache_limits",
-      [](size_t entries, size_t kernels) {
-        jit::Engine::get().cache().set_limit(entries);
-        jit::CpuClient::get().kernels().set_limit(kernels);
+      [](size_t entries, int64_t entry_bytes, size_t kernels, size_t kernel_bytes) {
+        jit::Engine::get().cache().set_limits(entries, entry_bytes);
+        jit::CpuClient::get().kernels().set_limits(kernels, kernel_bytes);
       },
       py::arg("entries") = jit::SpecializationCache::kMaxEntries,
+      py::arg("entry_bytes") = jit::SpecializationCache::kMaxBytes,
       py::arg("kernels") = jit::KernelStore::kMaxKernels,
+      py::arg("kernel_bytes") = jit::KernelStore::kMaxBytes,
       "How many entries of the specialization cache and kernels are kept; tests make them few.");
   m.def(
       "code_generator_missing", [] { return jit::CpuClient::get().kernels().unavailable(); },

@@ -51,7 +51,7 @@ PyObject* reach(Access access, PyObject* from, PyObject* key) {
       if (!from) return nullptr;
       PyObject* o = nullptr;
       if (access == kAttribute) {
-        // The code of a function, which most rows that ask for an attribute ask for.
+        // Asked of every function that was called, at each call of what called it: without a look-up by name.
         if (PyFunction_Check(from) && PyUnicode_CompareWithASCIIString(key, "__code__") == 0)
           return Py_NewRef(PyFunction_GET_CODE(from));
         o = PyObject_GetAttr(from, key);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "absl/hash/hash.h"
 #include "hlo/isa.h"
 #include "hlo/strings.h"
 #include "jit/cpu/cpu_features.h"
@@ -53,27 +54,52 @@ double Kernel::urgency() const {
 KernelStore::KernelStore()
     : eager_(compiles_first()), queue_([this](Kernel& kernel) { compile(kernel, false); }) {}
 
+size_t KernelStore::TextHash::operator()(const KernelText* k) const {
+  return absl::HashOf(k->text, k->schedule.reduce, k->schedule.tiles);
+}
+
 std::shared_ptr<Kernel> KernelStore::get(LoopKernel spec, const Schedule& schedule) {
-  std::string text = to_string(spec);
-  std::string key = text + to_string(schedule);
-  std::vector<std::shared_ptr<Kernel>> dropped;  // after the lock: code is released when no compile runs
+  KernelText text{to_string(spec), schedule};
+  text.text.shrink_to_fit();
+  std::vector<std::shared_ptr<Kernel>> dropped;  // let go of after the lock
   std::lock_guard lock(mutex_);
-  if (const auto known = kernels_.find(key); known != kernels_.end()) return known->second;
-  if (kernels_.size() >= limit_.load()) {
-    dropped.reserve(kernels_.size());
-    erase_if(kernels_, [&](auto& entry) {
-      if (entry.second.use_count() > 1) return false;
-      dropped.push_back(std::move(entry.second));
-      return true;
-    });
-  }
+  if (const auto known = kernels_.find(&text); known != kernels_.end()) return known->second;
   auto made = std::make_shared<Kernel>();
   made->compile_ns_ = compile_ns(spec);
   made->spec_ = std::move(spec);
-  made->text_ = {std::move(text), schedule};
-  kernels_.try_emplace(std::move(key), made);
+  made->text_ = std::move(text);
+  if (kernels_.size() >= sweep_kernels_ || bytes_ >= sweep_bytes_) dropped = sweep();
+  kernels_.try_emplace(&made->text_, made);
+  bytes_ += made->bytes();
   ++stats_.kernels;
   return made;
+}
+
+std::vector<std::shared_ptr<Kernel>> KernelStore::sweep() {
+  std::vector<std::shared_ptr<Kernel>> dropped;
+  dropped.reserve(kernels_.size());
+  erase_if(kernels_, [&](auto& entry) {
+    if (entry.second.use_count() > 1) return false;
+    bytes_ -= entry.second->bytes();
+    stats_.code_bytes -= static_cast<int64_t>(entry.second->code_.bytes());
+    dropped.push_back(std::move(entry.second));
+    return true;
+  });
+  sweep_kernels_ = std::max(max_kernels_, 2 * kernels_.size());
+  sweep_bytes_ = std::max(max_bytes_, 2 * bytes_);
+  return dropped;
+}
+
+void KernelStore::drop_unused() {
+  std::vector<std::shared_ptr<Kernel>> dropped;  // let go of after the lock
+  std::lock_guard lock(mutex_);
+  dropped = sweep();
+}
+
+void KernelStore::set_limits(size_t kernels, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  max_kernels_ = sweep_kernels_ = kernels;
+  max_bytes_ = sweep_bytes_ = bytes;
 }
 
 Tier KernelStore::tier_for(Kernel& kernel, int64_t work) {
@@ -243,6 +269,7 @@ void KernelStore::set_generator_options(CodeGeneratorOptions options) {
 KernelStats KernelStore::stats() const {
   std::lock_guard lock(mutex_);
   KernelStats s = stats_;
+  s.bytes = static_cast<int64_t>(bytes_);
   s.interpreted_runs = interpreted_runs_.load();
   s.compiled_runs = compiled_runs_.load();
   s.switched_runs = switched_runs_.load();
@@ -313,15 +340,17 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelStore::adopt(const KernelCod
     queue_.settle(*kernel);
     std::lock_guard lock(mutex_);
     ++stats_.adopted;
-    stats_.code_bytes += static_cast<int64_t>(code.image.size());
+    stats_.code_bytes += static_cast<int64_t>(kernel->code_.bytes());
   }
   return kernel;
 }
 
 void KernelStore::clear() {
-  HashMap<std::string, std::shared_ptr<Kernel>> dropped;  // let go of after the lock
+  Kernels dropped;  // let go of after the lock
   std::lock_guard lock(mutex_);
   std::swap(kernels_, dropped);
+  bytes_ = 0;
+  stats_.code_bytes = 0;
 }
 
 }  // namespace lamina::jit

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
@@ -38,6 +39,7 @@ struct KernelStats {
   int64_t switched_runs = 0;  // of these: to machine code in their midst
   int64_t compiled_runs = 0;
   int64_t code_bytes = 0;
+  int64_t bytes = 0;  // of memory that those kept take, about
   double compile_ms = 0;
 };
 
@@ -73,12 +75,17 @@ class Kernel : public std::enable_shared_from_this<Kernel> {
     return interpreter_.compare_exchange_strong(known, made.get()) ? *made.release() : *known;
   }
   double compile_ms() const { return is_compiled() ? code_.linked.stats().total_ms : 0; }
+  // Of memory, about: its code is the lesser part.
+  size_t bytes() const { return text_.text.size() * kBytesOfText; }
   // Time that code would have saved, over the time that it takes to get.
   double urgency() const;
 
  private:
   friend class KernelStore;
   friend class CompileQueue;
+  // Measured: a letter of the text with what it is parsed and prepared into for the interpreter.
+  static constexpr size_t kBytesOfText = 5;
+
   // kWaits: in the queue; kRefused: the generator could not compile it.
   enum class State : uint8_t { kCold, kWaits, kCompiling, kCompiled, kRefused };
 
@@ -101,8 +108,9 @@ class KernelStore {
  public:
   KernelStore();
 
-  // Code of one process.
+  // Kept of one process before those that nothing uses are dropped.
   static constexpr size_t kMaxKernels = 20'000;
+  static constexpr size_t kMaxBytes = size_t{256} << 20;
 
   std::shared_ptr<Kernel> get(LoopKernel spec, const Schedule& schedule);
 
@@ -137,8 +145,9 @@ class KernelStore {
   absl::StatusOr<KernelCode> code(const KernelText& kernel);
   absl::StatusOr<std::shared_ptr<const Kernel>> adopt(const KernelCode& code);
   void clear();
-  // Kernels kept; past this those that nothing uses are dropped. For tests.
-  void set_limit(size_t kernels) { limit_.store(kernels); }
+  void drop_unused();
+  // For tests, in place of kMaxKernels and kMaxBytes.
+  void set_limits(size_t kernels, size_t bytes);
 
  private:
   // Gives a claimed kernel its code, from the disk or, if that is worth its cost, from the generator.
@@ -152,6 +161,20 @@ class KernelStore {
   // is not there yet, knows the key.
   std::string disk_key(const KernelText& kernel);
 
+  struct TextHash {
+    size_t operator()(const KernelText* k) const;
+  };
+  struct SameText {
+    bool operator()(const KernelText* a, const KernelText* b) const {
+      return a->schedule == b->schedule && a->text == b->text;
+    }
+  };
+  using Kernels = HashMap<const KernelText*, std::shared_ptr<Kernel>, TextHash, SameText>;  // by their own
+
+  // Takes out those that nothing uses; the caller lets go of them without mutex_, as code is released when no
+  // compile runs.
+  std::vector<std::shared_ptr<Kernel>> sweep();  // mutex_ held
+
   hlo::Mutex turn_{
       hlo::LockRank::kCompiles};  // held briefly, but to open the generator; guards the next five
   CodeGeneratorOptions options_;
@@ -160,11 +183,14 @@ class KernelStore {
   // What kept code depends on besides its kernel; empty if that is not known, none if nobody asked.
   std::optional<std::string> identity_;
   DiskCache disk_;
-  mutable hlo::Mutex mutex_{hlo::LockRank::kKernels};  // held briefly; guards the next three
-  HashMap<std::string, std::shared_ptr<Kernel>> kernels_;
+  mutable hlo::Mutex mutex_{hlo::LockRank::kKernels};  // held briefly; guards the next seven
+  Kernels kernels_;
+  size_t bytes_ = 0;  // of them all
+  size_t max_kernels_ = kMaxKernels, max_bytes_ = kMaxBytes;
+  // Past which they are swept: the limits, or twice what the last sweep had to leave.
+  size_t sweep_kernels_ = kMaxKernels, sweep_bytes_ = kMaxBytes;
   std::string unavailable_;
   KernelStats stats_;
-  std::atomic<size_t> limit_{kMaxKernels};
   std::atomic<bool> compiling_{true}, eager_;
   std::atomic<int64_t> interpreted_runs_{0}, compiled_runs_{0}, switched_runs_{0};
   CompileQueue queue_;  // last: its thread ends before the rest goes

@@ -4,6 +4,7 @@
 
 #include "absl/hash/hash.h"
 #include "hlo/graph.h"
+#include "hlo/printer.h"
 #include "hlo/strings.h"
 
 namespace lamina::jit {
@@ -18,6 +19,16 @@ constexpr double kBriefMs = 0.05;
 // What was recorded where: entries that explain each other's misses.
 std::string place_of(const Specialization& entry) {
   return str_cat(entry.info.kind, "\n", entry.info.name, "\n", entry.info.where);
+}
+
+// Of a program, its plan, its kernels and what transforms remember of it. Measured of programs with loops,
+// branches and their derivatives, whose kernels take most of it.
+constexpr int64_t kBytesOfNode = 1280;
+
+int64_t bytes_of(const hlo::Computation& program) {
+  size_t nodes = program.nodes().size();
+  for (const hlo::Computation* region : hlo::regions_of(program)) nodes += region->nodes().size();
+  return static_cast<int64_t>(nodes) * kBytesOfNode;
 }
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
@@ -109,6 +120,7 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::compile(
   entry->info.device = device.name();
   entry->info.nodes = static_cast<int64_t>((*computation)->nodes().size());
   entry->info.steps = static_cast<int64_t>((*executable)->steps().size());
+  entry->info.bytes = bytes_of(**computation);
   entry->info.peak_bytes = (*executable)->peak_bytes();
   entry->key = std::move(key);
   entry->recorded = *computation;
@@ -130,13 +142,14 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::compile(
   order_.splice(order_.begin(), made);
   bucket.push_back(order_.begin());
   stats_.compile_ms += entry->info.compile_ms;
+  stats_.bytes += entry->info.bytes;
   evicted = evict();
   return entry;
 }
 
 SpecializationCache::Order SpecializationCache::evict() {
   Order evicted;
-  while (order_.size() > limit_) {
+  while (order_.size() > max_entries_ || (stats_.bytes > max_bytes_ && order_.size() > 1)) {
     const Order::iterator oldest = std::prev(order_.end());
     const uint64_t hash = absl::HashOf((*oldest)->key);
     std::erase(by_hash_[hash], oldest);
@@ -144,6 +157,7 @@ SpecializationCache::Order SpecializationCache::evict() {
     const auto place = by_place_.find(place_of(**oldest));
     std::erase(place->second, *oldest);
     if (place->second.empty()) by_place_.erase(place);
+    stats_.bytes -= (*oldest)->info.bytes;
     evicted.splice(evicted.begin(), order_, oldest);
     ++stats_.evictions;
     generation_.fetch_add(1, std::memory_order_relaxed);
@@ -151,10 +165,11 @@ SpecializationCache::Order SpecializationCache::evict() {
   return evicted;
 }
 
-void SpecializationCache::set_limit(size_t entries) {
+void SpecializationCache::set_limits(size_t entries, int64_t bytes) {
   Order evicted;
   std::lock_guard lock(mutex_);
-  limit_ = entries;
+  max_entries_ = entries;
+  max_bytes_ = bytes;
   evicted = evict();
 }
 

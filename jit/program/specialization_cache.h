@@ -3,9 +3,9 @@
 // Contract: the key is the canonical encoding of the recorded graph (structure, types, attributes, modes;
 // never addresses of values) and the device, found by hash and compared in full. Each entry keeps what
 // `lamina cache` shows: where it was recorded, argument types, why it was compiled, what it cost and how
-// often it ran. Bounded; the least recently used entries go first. Threads that ask for the same program at
-// the same time compile it once: the others wait, unless they hold the graph lock, which the compile may
-// need.
+// often it ran. Bounded in number and in memory; the least recently used entries go first. Threads that ask
+// for the same program at the same time compile it once: the others wait, unless they hold the graph lock,
+// which the compile may need.
 #ifndef LAMINA_JIT_PROGRAM_SPECIALIZATION_CACHE_H_
 #define LAMINA_JIT_PROGRAM_SPECIALIZATION_CACHE_H_
 
@@ -38,6 +38,7 @@ struct EntryInfo {
   int64_t nearest = -1;                // the entry it was compared with for the reason
   int64_t nodes = 0;
   int64_t steps = 0;
+  int64_t bytes = 0;       // of memory that it takes with its kernels, about
   int64_t peak_bytes = 0;  // Executable::peak_bytes
   int64_t runs = 0;
   double compile_ms = 0;
@@ -46,6 +47,7 @@ struct EntryInfo {
 
 struct CacheStats {
   int64_t entries = 0, hits = 0, misses = 0, evictions = 0;
+  int64_t bytes = 0;  // EntryInfo::bytes of those that are there
   double compile_ms = 0;
 };
 
@@ -64,8 +66,8 @@ using SpecializationPtr = std::shared_ptr<Specialization>;
 
 class SpecializationCache {
  public:
-  // Each holds a plan and its constants, kernels are shared and counted elsewhere.
   static constexpr size_t kMaxEntries = 4096;
+  static constexpr int64_t kMaxBytes = int64_t{2} << 30;  // of EntryInfo::bytes; the newest entry is kept
 
   // The origin of a recording, for the reader of the cache.
   struct Origin {
@@ -93,8 +95,8 @@ class SpecializationCache {
   // Null if there is no such entry (any more).
   SpecializationPtr find(int64_t id) const;
   void clear();
-  // Entries kept; for tests.
-  void set_limit(size_t entries);
+  // For tests, in place of kMaxEntries and kMaxBytes.
+  void set_limits(size_t entries, int64_t bytes);
 
  private:
   using Order = std::list<SpecializationPtr>;  // most recently used first
@@ -118,7 +120,8 @@ class SpecializationCache {
   Order evict();  // mutex_ held
 
   mutable hlo::Mutex mutex_{hlo::LockRank::kSpecializations};
-  size_t limit_ = kMaxEntries;
+  size_t max_entries_ = kMaxEntries;
+  int64_t max_bytes_ = kMaxBytes;
   Order order_;
   HashMap<uint64_t, std::vector<Order::iterator>> by_hash_;
   HashMap<std::string, std::vector<SpecializationPtr>> by_place_;  // oldest first

@@ -1,5 +1,6 @@
 #include "lamina/cache.h"
 
+#include "jit/cpu/client.h"
 #include "jit/program/engine.h"
 #include "lazy/derivative_memo.h"
 #include "lazy/placement.h"
@@ -24,6 +25,7 @@ void clear() {
   trace::forget_transformed();
   lazy::forget_derivatives();
   jit::Engine::get().cache().clear();
+  jit::CpuClient::get().kernels().drop_unused();
 }
 
 Memory memory() {

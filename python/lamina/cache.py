@@ -72,7 +72,7 @@ def branches(f: Any = None) -> str:
 
 
 def clear() -> None:
-    """Forgets every entry and the counters."""
+    """Forgets every entry and the counters, and lets go of kernels that nothing else uses."""
     _core.cache_clear()
 
 

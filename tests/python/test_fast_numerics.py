@@ -193,4 +193,13 @@ def test_the_mode_is_that_of_the_recording_not_of_the_moment_of_computing():
         traced = lm.jit(lambda x, y: inner(x, y)).trace(a, b)
     assert recorded.numpy().tobytes() == fast
     assert traced.lower().compile()(a, b).numpy().tobytes() == fast
+
+
+@needs_library
+@pytest.mark.machine_code
+def test_plan_files_keep_the_mode():
+    a, b = lnp.asarray(numbers(70, 301)), lnp.asarray(numbers(301, 130, seed=1))
+    _, fast = bits_of_products(a, b)
+    with lm.numerics("fast"):
+        traced = lm.jit(lambda x, y: x @ y).trace(a, b)
     assert lm.plans.loads(lm.plans.dumps(traced))(a, b).numpy().tobytes() == fast

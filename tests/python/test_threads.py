@@ -268,7 +268,7 @@ def test_caps_are_crossed_by_four_threads():
         import numpy as np, lamina as lm, lamina.numpy as lnp
         from lamina import _core, _jit
         sys.setswitchinterval(1e-5)
-        _core.set_cache_limits(entries=8, kernels=4)
+        _core.set_cache_limits(entries=8, entry_bytes=60_000, kernels=4, kernel_bytes=20_000)
         _jit.MAX_ENTRIES, _jit.MAX_VARIANTS = 3, 2
         free = 1.0
         shared = lm.jit(lambda x: lnp.sin(x) * free)

@@ -25,6 +25,7 @@ struct Entry {
   double compile_ms, run_ms;
 };
 std::vector<Entry> entries();
+// Forgets them, and lets go of kernels that nothing else uses.
 void clear();
 
 // Bytes of arrays alive now, and the most there ever were.
