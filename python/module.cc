@@ -372,6 +372,10 @@ void add_recording(py::module_& m) {
       .def(py::init<const py::list&>())
       .def("written", &Loan::written, "The numbers of those that were given another value.")
       .def("end", &Loan::end, "Gives them back as they were.");
+  py::class_<WatchedReads>(m, "WatchedReads", "Which of these Tensors are read on this thread until the end.")
+      .def(py::init<const py::list&>())
+      .def("read", &WatchedReads::read)
+      .def("end", &WatchedReads::end);
   m.def("views_living", [](const py::object& x) { return views_living(x.ptr()); });
   m.def(
       "differentiated", [](const py::object& x) { return lazy::differentiated(lazy_of(x.ptr()).value); },

@@ -452,7 +452,40 @@ void add_tensor_type(py::module_& module) {
 }
 
 bool is_tensor(PyObject* object) { return Py_TYPE(object) == tensor_type; }
-const Lazy& lazy_of(PyObject* tensor) { return reinterpret_cast<TensorObject*>(tensor)->cell.get(); }
+
+namespace {
+constinit thread_local WatchedReads* innermost_watch = nullptr;
+}
+
+WatchedReads::WatchedReads(const py::list& tensors) : around_(innermost_watch) {
+  watched_.reserve(tensors.size());
+  for (const py::handle& x : tensors) {
+    watched_.push_back({py::reinterpret_borrow<py::object>(x)});
+    ++reinterpret_cast<TensorObject*>(x.ptr())->watches;
+  }
+  innermost_watch = this;
+}
+
+py::list WatchedReads::read() const {
+  py::list out;
+  for (const Watched& w : watched_)
+    if (w.read) out.append(w.tensor);
+  return out;
+}
+
+void WatchedReads::end() {
+  WatchedReads** at = &innermost_watch;
+  while (*at && *at != this) at = &(*at)->around_;
+  if (!*at) return;  // ended before
+  *at = around_;
+  for (const Watched& w : watched_) --reinterpret_cast<TensorObject*>(w.tensor.ptr())->watches;
+}
+
+void note_watched_read(PyObject* tensor) {
+  for (WatchedReads* watch = innermost_watch; watch; watch = watch->around_)
+    for (WatchedReads::Watched& w : watch->watched_)
+      if (w.tensor.ptr() == tensor) w.read = true;
+}
 
 PyObject* make_tensor(Lazy lazy) {
   TensorObject* t = spare_tensors.count > 0
@@ -464,6 +497,7 @@ PyObject* make_tensor(Lazy lazy) {
   t->view = nullptr;
   t->made_in = lazy::innermost_stamp();
   t->written = false;
+  t->watches = 0;
   try {
     new (&t->cell) lazy::Cell(std::move(lazy));
   } catch (...) {

@@ -25,13 +25,41 @@ struct TensorObject {
   ViewNode* view;    // null while nothing was viewed of it and it is no view
   uint32_t made_in;  // the stamp of the innermost scope that was open
   bool written;      // whether x[...] = v gave it another value
+  uint16_t watches;  // of WatchedReads, on any thread
 };
 
 // Adds the type to the module. Its remaining methods are attached in Python.
 void add_tensor_type(pybind11::module_& module);
 
 bool is_tensor(PyObject* object);
-const lazy::Lazy& lazy_of(PyObject* tensor);
+void note_watched_read(PyObject* tensor);
+inline const lazy::Lazy& lazy_of(PyObject* tensor) {
+  auto* t = reinterpret_cast<TensorObject*>(tensor);
+  if (t->watches != 0) [[unlikely]]
+    note_watched_read(tensor);
+  return t->cell.get();
+}
+
+// Which of these Tensors the thread that made this reads until the end. The innermost watch is made last and
+// ended first; what it sees, those around it have seen.
+class WatchedReads {
+ public:
+  explicit WatchedReads(const pybind11::list& tensors);
+  ~WatchedReads() { end(); }
+  WatchedReads(const WatchedReads&) = delete;
+  WatchedReads& operator=(const WatchedReads&) = delete;
+  pybind11::list read() const;
+  void end();
+
+ private:
+  friend void note_watched_read(PyObject* tensor);
+  struct Watched {
+    pybind11::object tensor;
+    bool read = false;
+  };
+  std::vector<Watched> watched_;
+  WatchedReads* around_ = nullptr;
+};
 // New references.
 PyObject* make_tensor(lazy::Lazy lazy);
 pybind11::object to_object(lazy::Lazy lazy);

@@ -47,8 +47,10 @@ class _Flat:
         keep_text: bool = False,
         opened: Callable[[list[Tensor]], None] | None = None,
         refs: ref.Jitted | None = None,
+        given: list[Tensor] | None = None,
     ) -> None:
         self.f, self.treedef, self.out_tree = f, treedef, None
+        self.outside = _writes.Outside(given or [])
         self.refs, self.written_refs = refs, ref.NONE_WRITTEN
         self.static = static or {}
         self.keep_text, self.opened = keep_text, opened
@@ -70,7 +72,8 @@ class _Flat:
         for key in sorted(k for k in self.static if isinstance(k, int)):
             args.insert(key, self.static[key])
         kwargs = {**kwargs, **{k: v for k, v in self.static.items() if isinstance(k, str)}}
-        out, self.out_tree = tree_flatten(self.f(*args, **kwargs))
+        with self.outside:
+            out, self.out_tree = tree_flatten(self.f(*args, **kwargs))
         if self.keep_text:
             self.out_text = [(i, x) for i, x in enumerate(out) if isinstance(x, (str, bytes))]
         results = [self._result(x) for x in out if not (self.keep_text and isinstance(x, (str, bytes)))]
@@ -96,7 +99,7 @@ class _Flat:
     ) -> list[Any]:
         """The function's own results of `outputs`; what it wrote to its arguments, the caller's get.
 
-        `outside`: the Tensors that it reads besides its arguments, where they are known.
+        `outside`: the Tensors that it reads besides its arguments, where they were not watched.
         """
         n = len(outputs) - self.further
         tree = (tuple(args), kwargs)
@@ -109,7 +112,7 @@ class _Flat:
                 tree_leaves(tree),
                 outputs[n:],
                 lambda i: _argument_path(self.f, tree_paths(tree)[i]),
-                outside,
+                outside or self.outside.read,
             )
         self.written_refs.give(outputs[n + len(self.written) :])
         return outputs[:n]
@@ -337,6 +340,7 @@ def value_and_grad(
             return _argument_path(fun, f"[0][{nums[int(at)]}]{rest}")
 
         written: list[int] = []
+        outside = _writes.Outside([x for x in leaves if isinstance(x, Tensor)])
         lent = _writes.lent([a for i, a in enumerate(args) if i not in nums] if len(args) > 1 else [], kwargs)
 
         def flat(inputs: list[Tensor]) -> list[Tensor]:
@@ -344,7 +348,7 @@ def value_and_grad(
             values = tuple(inputs) if alone else tree_unflatten(treedef, inputs)
             for n, value in zip(nums, values):
                 full[n] = value
-            with lent:
+            with outside, lent:
                 out = f(*full, **kwargs)
                 others = lent.results()
             if not alone or _core.written(inputs[0]):
@@ -384,7 +388,9 @@ def value_and_grad(
             del outputs[len(outputs) - len(values) :]
             if any(leaves[i] is x for i in written for x in lent.given):
                 raise ValueError(f"{_name(fun)} writes to a Tensor that is given to it twice: give it a copy")
-            _writes.give(fun, written, leaves, values, lambda i: chosen_path(tree_paths(chosen)[i]))
+            _writes.give(
+                fun, written, leaves, values, lambda i: chosen_path(tree_paths(chosen)[i]), outside.read
+            )
             lent.give(values[len(written) :])
         value = (outputs[0], f.aux(outputs[1:])) if has_aux else outputs[0]
         return value, (result[0] if isinstance(argnums, int) else tuple(result))
@@ -425,7 +431,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     need_function(fun, "vjp")
     leaves, treedef = _flatten_arguments(fun, primals, {})
     f = Pair(fun) if has_aux else fun
-    flat = _Decided(f, treedef)
+    flat = _Decided(f, treedef, given=leaves)
     everything, pull, _ = _core.vjp(flat, leaves)
     out = tree_unflatten(flat.out_tree, flat.settled(primals, {}, everything))
     value, aux = out if has_aux else (out, None)
@@ -468,7 +474,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     need_function(fun, "linearize")
     leaves, treedef = _flatten_arguments(fun, primals, {})
     f = Pair(fun) if has_aux else fun
-    flat = _Decided(f, treedef)
+    flat = _Decided(f, treedef, given=leaves)
     outputs, _, push = _core.vjp(flat, leaves)
     outputs = flat.settled(primals, {}, outputs)
 
@@ -503,7 +509,7 @@ def jvp(
     leaves, treedef = _flatten_arguments(fun, tuple(primals), {})
     given = _tangents(fun, tuple(primals), leaves, treedef, tuple(tangents))
     f = Pair(fun) if has_aux else fun
-    flat = _Flat(f, treedef)
+    flat = _Flat(f, treedef, given=leaves)
     outputs, out_tangents = _core.jvp(flat, leaves, given)
     outputs = flat.settled(primals, {}, outputs)
     out = tree_unflatten(flat.out_tree, outputs)
@@ -693,7 +699,7 @@ def vmap(
             odd = sorted(of.items(), key=lambda kv: len(kv[1]))
             text = "; ".join(f"size {n}: {', '.join(p)}" for n, p in odd)
             raise ValueError(f"vmap got batch axes of different sizes: {text}")
-        flat = _Flat(fun, treedef)
+        flat = _Flat(fun, treedef, given=given)
         (size,) = sizes
         outputs, differs = _core.vmap(flat, leaves, [a is not None for a in axes], size, name or "")
         if flat.written:
@@ -762,7 +768,7 @@ def checkpoint(
         if policy is everything_saveable:
             given, named = tree_unflatten(treedef, leaves)
             return fun(*given, **named)
-        flat = _Flat(fun, treedef)
+        flat = _Flat(fun, treedef, given=leaves)
         if policy is None or policy is nothing_saveable:
             made = _core.checkpoint(flat, leaves)
         else:

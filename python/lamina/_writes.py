@@ -101,6 +101,21 @@ def give(
         write(given[i], value)
 
 
+class Outside:
+    """While open, sees which of these Tensors the function reads: not as its arguments, which are others inside."""
+
+    def __init__(self, given: list[Tensor]) -> None:
+        self.given = given
+        self.read: list[Tensor] = []
+
+    def __enter__(self) -> None:
+        self.watched = _core.WatchedReads(self.given)
+
+    def __exit__(self, *_: Any) -> None:
+        self.read = self.watched.read()
+        self.watched.end()
+
+
 class Lent:
     """Lets a function under an open transform write to these Tensors, which are older.
 

@@ -10,6 +10,7 @@ import functools
 import json
 import pathlib
 import sys
+import threading
 import types
 
 import lamina as lm
@@ -301,18 +302,58 @@ def test_functions_made_while_tracing_are_not_guarded():
     assert float(f(2.0)) == 7.0 and "1 entry" in traced and "1 entry" in repr(f)
 
 
-def test_an_argument_that_is_written_and_read_from_outside_too_is_an_error():
+# Each calls a function of one vector, which it may write to, and gives its value.
+CALLS = {
+    "jit": lambda f: lm.jit(f),
+    "grad": lambda f: lambda x: lm.value_and_grad(f)(x)[0],
+    "grad_of_jit": lambda f: lambda x: lm.value_and_grad(lm.jit(f))(x)[0],
+    "grad_inside": lambda f: lm.jit(lambda x: lm.value_and_grad(f)(x)[0]),
+    "vjp": lambda f: lambda x: lm.vjp(f, x)[0],
+    "jvp": lambda f: lambda x: lm.jvp(f, (x,), (x * 1.0,))[0],
+    "linearize": lambda f: lambda x: lm.linearize(f, x)[0],
+    "checkpoint": lambda f: lm.checkpoint(f),
+    "vmap": lambda f: lm.vmap(f, in_axes=None, out_axes=None, axis_size=2),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_argument_that_is_written_and_read_from_outside_too_is_an_error(name):
     weights = lnp.array([1.0, 2.0])
 
-    @lm.jit
     def f(x):
         x[0] = 5.0
         return weights[0] + x[0]
 
+    call = CALLS[name](f)
     for _ in range(2):
         with pytest.raises(
-            ValueError, match="writes to its argument x, and reads the same Tensor from outside"
+            ValueError, match=r"writes to its argument .*, and reads the same Tensor from outside"
         ):
-            f(weights)
+            call(weights)
     assert weights.tolist() == [1.0, 2.0]
-    assert float(f(lnp.zeros(2))) == 6.0
+    other = lnp.zeros(2)
+    assert float(call(other)) == 6.0
+    assert other.tolist() == [5.0, 0.0] and weights.tolist() == [1.0, 2.0]
+    # What is only read, or only written, is no error.
+    assert float(CALLS[name](lambda x: (x * weights).sum())(weights)) == 5.0
+
+    def g(x):
+        x[0] = 5.0
+        return x.sum()
+
+    assert float(CALLS[name](g)(weights)) == 7.0
+    assert weights.tolist() == [5.0, 2.0]
+
+
+def test_what_another_thread_reads_is_not_what_the_function_reads():
+    weights = lnp.array([1.0, 2.0])
+
+    def f(x):
+        x[0] = 5.0
+        reader = threading.Thread(target=lambda: weights.tolist())
+        reader.start()
+        reader.join()
+        return x.sum()
+
+    value, grad = lm.value_and_grad(f)(weights)
+    assert float(value) == 7.0 and grad.tolist() == [0.0, 1.0] and weights.tolist() == [5.0, 2.0]

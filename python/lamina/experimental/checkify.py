@@ -214,7 +214,7 @@ def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_chec
     @functools.wraps(f)
     def checked(*args: Any, **kwargs: Any) -> Any:
         leaves, treedef = _flatten_arguments(f, args, kwargs)
-        flat = _Flat(f, treedef)
+        flat = _Flat(f, treedef, given=leaves)
 
         def of_leaves(given: list[Tensor]) -> list[Tensor]:
             user = ErrorCategory.user in errors
