@@ -15,7 +15,7 @@ namespace lamina::python {
 namespace {
 
 // How a read is reached, and what must hold of what it finds; the numbers are those of python: _read_set.
-enum Access { kObject, kWeak, kCell, kAttribute, kItem, kSame };
+enum Access { kObject, kWeak, kCell, kAttribute, kItem, kSame, kContext };
 enum Test {
   kAny,
   kIs,
@@ -46,6 +46,11 @@ PyObject* reach(Access access, PyObject* from, PyObject* key) {
       return Py_XNewRef(PyCell_GET(key));
     case kSame:
       return Py_XNewRef(from);
+    case kContext: {
+      PyObject* value = nullptr;
+      if (from && PyContextVar_CheckExact(from) && PyContextVar_Get(from, nullptr, &value) < 0) PyErr_Clear();
+      return value;
+    }
     case kAttribute:
     case kItem: {
       if (!from) return nullptr;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextvars
 import functools
 import inspect
 import math
@@ -24,7 +25,7 @@ from lamina._objects import (
     looked_up,
 )
 from lamina._observed import Observed, derived
-from lamina._read_set import ATTRIBUTE, Unseen
+from lamina._read_set import ATTRIBUTE, CONTEXT, Unseen
 from lamina._rewrite import HOOKS, rewritten
 
 if TYPE_CHECKING:
@@ -314,6 +315,8 @@ class Calls:
         if isinstance(owner, type) or (type(owner) in PLAIN and type(owner) is not str):
             return f if is_ours(type(owner)) or type(owner) is Tensor else self._foreign(f, f)
         made = self.watch.is_made(owner)
+        if isinstance(owner, contextvars.ContextVar) and name == "get" and not made:
+            return functools.partial(self._context_get, owner)
         if isinstance(owner, dict):
             if made:
                 return f
@@ -335,6 +338,14 @@ class Calls:
         if name in ("index", "count", "copy", "pop", "union", "intersection", "difference", "issubset"):
             self.watch.noted(owner)
         return self._foreign(f, f)
+
+    def _context_get(self, x: contextvars.ContextVar[Any], *default: Any) -> Any:
+        read = self.watch.reads.below(self.watch.source_of(x), CONTEXT, None)
+        try:
+            return self.watch.seen(read, x.get())
+        except LookupError:
+            self.watch.reads.absent(read)
+            return x.get(*default)
 
     def _dict_get(self, x: dict[Any, Any], key: Any, default: Any = None) -> Any:
         try:

@@ -21,7 +21,7 @@ from lamina._observed import Observed, is_number
 from lamina._source import place_of, user_frame
 
 # How a read is reached, and what must hold of what it finds: the numbers of python/reads.cc.
-OBJECT, WEAK, CELL, ATTRIBUTE, ITEM, SAME = range(6)
+OBJECT, WEAK, CELL, ATTRIBUTE, ITEM, SAME, CONTEXT = range(7)
 ANY, IS, TYPE, EQUAL, IS_WEAK, LENGTH, KEYS, ABSENT, METHOD, CONTENT, READ_ONLY, ALIAS, ONE_VALUE = range(13)
 
 _MISSING = object()
@@ -132,11 +132,11 @@ class ReadSet:
         return read
 
     def below(self, parent: Read, access: int, key: Any) -> Read:
-        """The attribute or item of what `parent` found; new if it was not read before."""
+        """The attribute, item or value in this context of what `parent` found; new if it was not read before."""
         at = (parent.at, access, type(key), key)
         found = self._index.get(at)
         if found is None:
-            label = f".{key}" if access == ATTRIBUTE else f"[{key!r}]"
+            label = f".{key}" if access == ATTRIBUTE else ".get()" if access == CONTEXT else f"[{key!r}]"
             if parent.label == "" and access == ITEM:
                 label = str(key)  # of a module's names
             found = self._index[at] = self._new(parent, access, key, label)

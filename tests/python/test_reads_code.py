@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import contextvars
 import enum
 import functools
 import json
@@ -357,3 +358,46 @@ def test_what_another_thread_reads_is_not_what_the_function_reads():
 
     value, grad = lm.value_and_grad(f)(weights)
     assert float(value) == 7.0 and grad.tolist() == [0.0, 1.0] and weights.tolist() == [5.0, 2.0]
+
+
+def test_context_variables_are_read_at_each_call():
+    scale = contextvars.ContextVar("scale", default=2.0)
+    unset = contextvars.ContextVar("unset")
+    usual = types.SimpleNamespace(rate=1.0)
+    settings = contextvars.ContextVar("settings", default=usual)
+
+    @lm.jit
+    def f(x):
+        return x * scale.get()
+
+    @lm.jit
+    def g(x):
+        try:
+            return x * unset.get()
+        except LookupError:
+            return unset.get(x + 10)
+
+    @lm.jit
+    def h(x):
+        return x * settings.get().rate
+
+    assert [f(1.0).item(), g(1.0).item(), h(1.0).item()] == [2.0, 11.0, 1.0]
+    token = scale.set(5.0)
+    unset.set(7.0)
+    usual.rate = 3.0
+    assert [f(1.0).item(), g(1.0).item(), h(1.0).item()] == [5.0, 7.0, 3.0]
+    settings.set(types.SimpleNamespace(rate=9.0))
+    scale.reset(token)
+    assert [f(1.0).item(), h(1.0).item()] == [2.0, 9.0]
+    assert "1 entry, 2 hits" in repr(f)
+    # Each context has its own, and so has each thread.
+    assert contextvars.Context().run(lambda: (f(1.0).item(), g(1.0).item(), h(1.0).item())) == (
+        2.0,
+        11.0,
+        3.0,
+    )
+    found = []
+    thread = threading.Thread(target=lambda: found.append((g(1.0).item(), h(1.0).item())))
+    thread.start()
+    thread.join()
+    assert found == [(11.0, 3.0)] and g(1.0).item() == 7.0
