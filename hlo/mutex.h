@@ -17,7 +17,8 @@
 namespace lamina::hlo {
 
 enum class LockRank : uint8_t {
-  kGraph,  // GraphLock: first, as anything may be done under it
+  kCommands,  // no lock: work that is waited for before fork() takes any
+  kGraph,     // GraphLock: first, as anything may be done under it
   kTraces,
   kPrograms,
   kSpecializations,

@@ -50,15 +50,17 @@ class FakeStream final : public Stream {
   }
   absl::Status read(Address from, int64_t bytes, void* to) override {
     const auto staging = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(bytes));
-    absl::Status status = wait(enqueue_read(from, bytes, staging), nullptr);
+    absl::Status status = wait(enqueue_read(from, bytes, staging, true), nullptr);
     if (status.ok() && bytes > 0) std::memcpy(to, staging->data(), staging->size());
     return status;
   }
-  uint64_t enqueue_read(Address from, int64_t bytes, std::shared_ptr<std::vector<std::byte>> to) {
-    return enqueue("a read", {{from, bytes, Access::kRead}}, [this, from, to = std::move(to)] {
+  uint64_t enqueue_read(Address from, int64_t bytes, std::shared_ptr<std::vector<std::byte>> to,
+                        bool is_awaited) {
+    const auto work = [this, from, to = std::move(to)] {
       if (!to->empty()) std::memcpy(to->data(), queues_.bytes_at(from), to->size());
       return absl::OkStatus();
-    });
+    };
+    return enqueue("a read", {{from, bytes, Access::kRead}}, work, is_awaited);
   }
   absl::Status write(Address to, const void* from, int64_t bytes) override {
     const auto* const begin = static_cast<const std::byte*>(from);
@@ -72,9 +74,10 @@ class FakeStream final : public Stream {
 
  private:
   static int number_of(Point p) { return static_cast<const FakeStream*>(p.stream)->number_; }
-  uint64_t enqueue(std::string what, std::vector<Touch> touches, std::function<absl::Status()> work) {
-    return queues_.enqueue(
-        number_, {FakeQueues::Kind::kTransfer, std::move(what), std::move(touches), std::move(work), true});
+  uint64_t enqueue(std::string what, std::vector<Touch> touches, std::function<absl::Status()> work,
+                   bool is_awaited = false) {
+    return queues_.enqueue(number_, {FakeQueues::Kind::kTransfer, std::move(what), std::move(touches),
+                                     std::move(work), is_awaited});
   }
 
   FakeQueues& queues_;
@@ -242,7 +245,7 @@ absl::Status FakeClient::read(std::span<const Read> reads, StepWatcher* watcher)
   for (const Read& r : reads) {
     staging.push_back(std::make_shared<std::vector<std::byte>>(static_cast<size_t>(r.bytes)));
     if (status.ok()) status = lane.takes(r.from->written());
-    if (status.ok()) lane.enqueue_read(r.from->address() + r.offset, r.bytes, staging.back());
+    if (status.ok()) lane.enqueue_read(r.from->address() + r.offset, r.bytes, staging.back(), false);
   }
   const Point end = lane.end_run();
   if (const absl::Status waited = lane.wait(end.value, watcher); status.ok()) status = waited;

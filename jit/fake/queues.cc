@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "hlo/strings.h"
@@ -105,7 +106,7 @@ uint64_t FakeQueues::enqueue_locked(int number, Command command) {
     ++counts_.transfers;
     counts_.bytes += command.touches.empty() ? 0 : command.touches[0].bytes;
   }
-  if (command.is_awaited) queue.marks[value] = {queue.clock, run_here(number)};
+  if (command.is_awaited) queue.marks[value] = {queue.clock, run_here(number), true};
   queue.waiting.push_back(
       {std::move(command), value, run_here(number), std::exchange(queue.waits, {}), !good});
   return value;
@@ -181,7 +182,8 @@ void FakeQueues::seen_by_host(int queue, uint64_t value) {
 bool FakeQueues::reached(int queue, uint64_t value) {
   Lock lock(mutex_);
   for (uint64_t n = random_() % 3; n > 0; --n) run_one(lock);
-  if (queues_[queue].ended < value || random_() % 4 == 0) return false;
+  // That it is there may be learned late, but not forgotten.
+  if (queues_[queue].ended < value || (host_[queue] < value && random_() % 4 == 0)) return false;
   seen_by_host(queue, value);
   release_kept(lock);
   return true;
@@ -200,16 +202,16 @@ absl::Status FakeQueues::wait(int queue, uint64_t value, StepWatcher* watcher) {
     }
     const uint64_t seen = progress_.load();
     if (q.ended >= value || run_one(lock)) continue;
-    if (std::none_of(queues_.begin(), queues_.end(), [](const Queue& other) { return other.busy; })) {
+    if (!any_busy() && !forking_) {
       violation(str_cat("queues wait for each other, ", q.name, " among them"));
       return absl::InternalError(violations_.back());
     }
-    lock.unlock();
-    progress_.wait(seen);
-    lock.lock();
+    wait_for_progress(lock, seen);
   }
   absl::Status status = outcome_locked(queue, value);
+  if (status.ok()) status = of_no_run_;
   seen_by_host(queue, value);
+  if (const auto mark = q.marks.find(value); mark != q.marks.end() && mark->second.once) q.marks.erase(mark);
   release_kept(lock);
   return status;
 }
@@ -233,7 +235,35 @@ bool FakeQueues::release_kept(Lock& lock) {
   return any;
 }
 
+bool FakeQueues::any_busy() const {
+  return std::any_of(queues_.begin(), queues_.end(), [](const Queue& q) { return q.busy; });
+}
+
+void FakeQueues::wait_for_progress(Lock& lock, uint64_t seen) {
+  lock.unlock();
+  progress_.wait(seen);
+  lock.lock();
+}
+
+void FakeQueues::note_progress() {
+  progress_.fetch_add(1);
+  progress_.notify_all();
+}
+
+void FakeQueues::Forks::before_fork() {
+  Lock lock(queues_.mutex_);
+  queues_.forking_ = true;
+  while (queues_.any_busy()) queues_.wait_for_progress(lock, queues_.progress_.load());
+}
+
+void FakeQueues::Forks::after_fork(bool) {
+  const Lock lock(queues_.mutex_);
+  queues_.forking_ = false;
+  queues_.note_progress();
+}
+
 bool FakeQueues::run_one(Lock& lock) {
+  if (forking_) return false;
   std::vector<Queue*> ready;
   for (Queue& q : queues_)
     if (!q.busy && !q.waiting.empty() &&
@@ -246,9 +276,11 @@ bool FakeQueues::run_one(Lock& lock) {
   Entry entry = std::move(queue.waiting.front());
   queue.waiting.pop_front();
   const absl::Status status = execute(lock, queue, entry);
-  if (!status.ok() && mistake_ != FakeMistake::kHidesFailures)
-    if (const auto run = runs_.find(entry.run); run != runs_.end() && run->second.failure.ok())
-      run->second.failure = status;
+  if (!status.ok() && mistake_ != FakeMistake::kHidesFailures) {
+    const auto run = runs_.find(entry.run);
+    absl::Status& failure = run != runs_.end() ? run->second.failure : of_no_run_;
+    if (failure.ok() && (run != runs_.end() || entry.is_violation)) failure = status;
+  }
   // A run that went well is forgotten.
   if (const auto run = runs_.find(entry.run);
       run != runs_.end() && entry.command.kind == Kind::kOrder && run->second.failure.ok()) {
@@ -257,8 +289,7 @@ bool FakeQueues::run_one(Lock& lock) {
   }
   queue.ended = entry.value;
   queue.busy = false;
-  progress_.fetch_add(1);
-  progress_.notify_all();
+  note_progress();
   return true;
 }
 
@@ -298,7 +329,12 @@ absl::Status FakeQueues::execute(Lock& lock, Queue& queue, Entry& entry) {
   const bool does = command.kind == Kind::kOrder ? !entry.is_violation : status.ok() && !skipped;
   if (does && command.work) {
     lock.unlock();
-    const absl::Status done = command.work();
+    absl::Status done;
+    try {
+      done = command.work();
+    } catch (const std::bad_alloc&) {
+      done = absl::ResourceExhaustedError(str_cat("no memory was left for ", command.what));
+    }
     command.work = nullptr;
     lock.lock();
     if (status.ok()) status = done;
@@ -381,6 +417,7 @@ FakeCounts FakeQueues::take_counts() {
 
 std::vector<std::string> FakeQueues::take_violations() {
   Lock lock(mutex_);
+  of_no_run_ = absl::OkStatus();
   return std::exchange(violations_, {});
 }
 

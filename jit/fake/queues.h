@@ -11,6 +11,9 @@
 //   - when a command runs, bytes read that no command has written;
 //   - queues that wait for each other.
 // Addresses have bit 55 set, which no pointer of a process has, so that the host cannot follow one.
+//
+// A violation fails the run of its command, and where that is in none, all waits until somebody takes the
+// violations. fork() waits for the commands that run, so that a child finds all of them done or still to do.
 #ifndef LAMINA_JIT_FAKE_QUEUES_H_
 #define LAMINA_JIT_FAKE_QUEUES_H_
 
@@ -57,6 +60,7 @@ enum class FakeMistake : uint8_t {
 
 class FakeQueues {
  public:
+  FakeQueues() = default;
   enum class Access : uint8_t { kRead, kWrite, kScratch };
   struct Touch {
     Address at;
@@ -69,7 +73,7 @@ class FakeQueues {
     std::string what;
     std::vector<Touch> touches;
     std::function<absl::Status()> work;
-    bool is_awaited = false;  // by the host, by its value
+    bool is_awaited = false;  // by the host, once
   };
 
   static constexpr uint64_t kAddressBit = uint64_t{1} << 55;
@@ -118,6 +122,7 @@ class FakeQueues {
   struct Mark {
     Clock clock;
     uint64_t run;
+    bool once = false;  // nobody asks for it after the first wait
   };
   struct Queue {
     std::string name;
@@ -136,6 +141,16 @@ class FakeQueues {
     uint64_t value;
     bool written;
     std::string what;
+  };
+  // Between commands when the process forks.
+  class Forks final : public hlo::ForkGuarded {
+   public:
+    explicit Forks(FakeQueues& queues) : ForkGuarded(hlo::LockRank::kCommands), queues_(queues) {}
+    void before_fork() override;
+    void after_fork(bool in_child) override;
+
+   private:
+    FakeQueues& queues_;
   };
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
@@ -160,6 +175,10 @@ class FakeQueues {
   bool check_contents(const Command& command, const std::string& queue);
   // Runs the head of some queue, with the lock let go; false where none can run.
   bool run_one(Lock& lock);
+  bool any_busy() const;
+  // Until one ended since `seen`, or a fork did.
+  void wait_for_progress(Lock& lock, uint64_t seen);
+  void note_progress();
   absl::Status execute(Lock& lock, Queue& queue, Entry& entry);
   // What has ended; whether that was anything.
   bool release_kept(Lock& lock);
@@ -180,7 +199,10 @@ class FakeQueues {
   FakeCounts counts_;
   int64_t steps_ = 0;
   std::vector<std::string> violations_;
+  absl::Status of_no_run_;  // the first violation by a command that is in no run, for whoever waits next
+  bool forking_ = false;    // nothing begins
   std::atomic<uint64_t> progress_{0};
+  Forks forks_{*this};
 };
 
 }  // namespace lamina::jit

@@ -2,15 +2,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "hlo/builder.h"
 #include "hlo/op.h"
 #include "jit/fake/client.h"
 #include "jit/program/executable.h"
+#include "tests/jit/fork_child.h"
 
 using namespace lamina;
 using namespace lamina::jit;
@@ -233,6 +236,37 @@ TEST_CASE("at the end nothing lives that was not kept", "[fake]") {
   CHECK(fake().queues().live_blocks() == blocks);
 }
 
+TEST_CASE("what was waited for stays reached", "[fake]") {
+  const Clean clean;
+  const Program p = compiled(program());
+  std::vector<BufferRef> in{put(0)}, out;
+  REQUIRE(p->run(in, out).ok());
+  const Point end = out[0]->written();
+  CHECK_FALSE(end.stream->reached(end.value));  // at most two commands ran
+  REQUIRE(end.stream->wait(end.value, nullptr).ok());
+  for (int i = 0; i < 50; ++i) REQUIRE(end.stream->reached(end.value));
+}
+
+TEST_CASE("a child of fork goes on with what its parent had enqueued", "[fake]") {
+  const Clean clean;
+  const Program p = compiled(program(20));
+  std::vector<BufferRef> in{put(1)}, out;
+  REQUIRE(p->run(in, out).ok());
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop) run_once(p).IgnoreError();
+  });
+  for (int i = 0; i < 10; ++i)
+    lamina::testing::check_in_child([&] {
+      const auto got = read(out[0]);
+      return got.ok() && (*got)[0] == 2 + 19 && run_once(p, i).ok();
+    });
+  stop = true;
+  busy.join();
+  CHECK((*read(out[0]))[0] == 2 + 19);
+  CHECK(violations().empty());
+}
+
 TEST_CASE("planted: a host that follows an address stops", "[fake][planted]") {
   const BufferRef buffer = put(0);
   const pid_t child = fork();
@@ -300,7 +334,12 @@ TEST_CASE("planted: a block goes while another stream reads it", "[fake][planted
   REQUIRE(other.copy(to->address(), buffer->address(), kBytes).ok());
   SECTION("without used_until") {
     buffer.reset();
+    // No run is to blame, so whoever waits next is told.
+    fake().queues().drain();
+    CHECK(read(put(1)).status().message().find("nothing orders the end of a block") !=
+          std::string_view::npos);
     CHECK(found("nothing orders the end of a block"));
+    CHECK(read(put(1)).ok());
   }
   SECTION("with it") {
     buffer->used_until(other.mark());
