@@ -68,6 +68,8 @@ class Cell {
 Value from_host(DType dtype, std::span<const int64_t> dims, const void* data);
 // Shares memory; `release` runs when the last user is gone.
 Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::function<void()> release);
+// The same array, in memory that nobody else writes to. Inside a jit trace as it is.
+Lazy owned(const Lazy& x);
 // A number as a leaf: its value never enters a key. Inside a jit trace numbers are constants.
 Value number(DType dtype, const void* element);
 

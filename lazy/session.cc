@@ -547,6 +547,15 @@ Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::
   return leaf_of(type, jit::host().adopt(data, type->bytes(), std::move(release)));
 }
 
+Lazy owned(const Lazy& x) {
+  const jit::ArrayPtr array = jit::array_of(x.value);
+  if (!array || !array->buffer()->is_foreign() || inside_jit()) return x;
+  jit::Device& device = array->device();
+  Value copy = copied_leaf(device, x.value.type(), host_bytes(*array));
+  return {x.value.node()->place() == hlo::kAnywhere ? std::move(copy) : put_on({copy}, device).value, x.weak,
+          x.wide};
+}
+
 Value number(DType dtype, const void* element) {
   if (inside_jit()) {
     hlo::Builder b;

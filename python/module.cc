@@ -283,6 +283,9 @@ void add_recording(py::module_& m) {
         return to_object({lazy::from_host(type->dtype, type->dims, info.ptr), false});
       },
       "A Tensor of the given type from a dense buffer of its bytes.");
+  m.def(
+      "copy", [](const py::object& x) { return to_object(lazy::owned(lazy_of(x.ptr()))); },
+      "A Tensor of its own with the same value.");
   m.def("set_weak", [](const py::object& x, bool weak) {
     Lazy out = lazy_of(x.ptr());
     return to_object(weak ? Lazy{out.value, true, out.wide} : Lazy{out.value, false});

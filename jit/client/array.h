@@ -14,7 +14,7 @@
 namespace lamina::jit {
 
 // One array: row-major, dense, bytes() of its type. Values do not change: what was copied to other devices is
-// remembered while it lives.
+// remembered while it lives. Only what somebody else owns may be written to: of that each use is a new copy.
 class Array final : public hlo::Data {
  public:
   Array(const hlo::Type* type, BufferRef buffer) : type_(type), buffer_(std::move(buffer)) {}

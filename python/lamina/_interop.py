@@ -124,8 +124,9 @@ def dlpack(
 def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """The array of an object with `__dlpack__`, sharing its memory where that is dense (`copy=True`: never).
 
-    Writes to the other object's memory are then seen here. Raises TypeError for objects without `__dlpack__`, arrays
-    outside CPU memory and unknown element types; BufferError if it would have to copy with ``copy=False``.
+    Writes to the other object's memory are then seen here. On another `device` than "cpu:0" the array is a copy. Raises
+    TypeError for objects without `__dlpack__`, arrays outside CPU memory and unknown element types; ValueError where
+    there is no such device; BufferError if it would have to copy with ``copy=False``.
 
     Example::
 
@@ -135,7 +136,11 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
         raise TypeError(f"from_dlpack needs an object with __dlpack__, not {type(x).__name__}")
     from lamina import _devices
 
-    _devices.find(device)
+    elsewhere = device is not None and _devices.find(device) != "cpu:0"
+    if elsewhere and copy is False:
+        raise BufferError(
+            f"an array in CPU memory comes to {_devices.find(device)} as a copy: leave out copy=False"
+        )
     where = getattr(x, "__dlpack_device__", lambda: (1, 0))()
     if int(where[0]) != 1:
         raise TypeError("only arrays in CPU memory can be taken over through DLPack")
@@ -143,7 +148,7 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
         capsule = x.__dlpack__(max_version=(1, 0))
     except TypeError:
         capsule = x.__dlpack__()
-    return _core.from_dlpack(capsule, bool(copy))
+    return _devices.placed(_core.from_dlpack(capsule, bool(copy)), device)
 
 
 def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:

@@ -450,7 +450,7 @@ def _astype(self: Tensor, dtype: Any, copy: bool = True, device: Any = None) -> 
 
 def _copy(self: Tensor) -> Tensor:
     """A Tensor of its own with the same value."""
-    return _core.set_weak(self, self.weak_type)
+    return _core.copy(self)
 
 
 def _at(self: Tensor) -> Any:

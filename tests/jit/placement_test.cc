@@ -67,6 +67,19 @@ TEST_CASE("many values are fetched with one wait for each device", "[placement]"
   CHECK(fake().queues().take_counts().host_waits == 0);
 }
 
+TEST_CASE("memory that others write to is read anew on every device", "[placement]") {
+  std::vector<float> theirs{1, 2};
+  const int64_t count = 2;
+  const Lazy shared{lazy::from_foreign(DType::kF32, {&count, 1}, theirs.data(), nullptr)};
+  const Lazy bound = lazy::put_on(on_host({10, 20}), device());
+  CHECK(read(op(hlo::Op::add, {bound, shared})) == std::vector<float>{11, 22});
+  theirs[0] = 5;
+  CHECK(read(op(hlo::Op::add, {bound, shared})) == std::vector<float>{15, 22});
+  const Lazy kept = lazy::put_on(shared, device());
+  theirs[0] = 7;
+  CHECK(read(kept) == std::vector<float>{5, 2});
+}
+
 TEST_CASE("pending values of several devices are computed each where it is bound", "[placement]") {
   const Lazy free = op(hlo::Op::add, {on_host({1, 2}), on_host({3, 4})});
   const Lazy here = op(hlo::Op::multiply, {lazy::put_on(on_host({2, 2}), device()), free});

@@ -1,5 +1,6 @@
 """Devices by name, and what arrays say of them; where programs run."""
 
+import signal
 import subprocess
 import sys
 import threading
@@ -75,12 +76,37 @@ def test_other_devices_are_refused(device):
         lambda d: lnp.astype(lnp.ones(2), "int8", device=d),
         lambda d: lnp.ones(2).astype("int8", device=d),
         lambda d: lnp.ones(2).to_device(d),
+        lambda d: lnp.from_dlpack(np.ones(2), device=d),
     ],
 )
 def test_what_makes_arrays_makes_them_on_a_device(make):
     x = make("fake:1")
     assert x.device == "fake:1" and (x + 1).device == "fake:1"
     np.testing.assert_array_equal(x, make("cpu"))
+
+
+@pytest.mark.parametrize("device", ["cpu", *FAKE])
+def test_memory_that_others_write_to_is_read_anew(device):
+    theirs = np.zeros(3, np.float32)
+    shared, bound = lnp.from_dlpack(theirs), lnp.ones(3, device=device)
+    added = lm.jit(lambda x, y: x + y)
+    for i in range(3):
+        theirs[i] = i + 1
+        assert (shared + bound).tolist() == added(shared, bound).tolist() == (theirs + 1).tolist()
+    kept = lm.device_put(shared, device)
+    theirs[0] = 7
+    assert kept.tolist() == [1, 2, 3] and shared.tolist() == [7, 2, 3]
+
+
+def test_a_copy_to_a_device_is_refused_where_none_is_allowed():
+    for bring in (lnp.from_dlpack, lnp.asarray):
+        with pytest.raises((BufferError, ValueError), match="comes to fake:1 as a copy"):
+            bring(np.ones(2), device="fake:1", copy=False)
+        assert bring(np.ones(2), device="cpu", copy=False).device == "cpu"
+    x = lnp.ones(2, device="fake:0")
+    assert lnp.asarray(x, device="fake:0", copy=False).device == "fake:0"
+    with pytest.raises(ValueError, match="an array on fake:0 comes to fake:1 as a copy"):
+        lnp.asarray(x, device="fake:1", copy=False)
 
 
 def test_what_is_made_of_bound_arrays_is_made_where_they_are():
@@ -189,6 +215,27 @@ def test_values_of_another_device_are_waited_for():
     assert not x.is_ready()
     assert x.block_until_ready().is_ready() and x.device == "fake:0"
     assert float(x[3, 4]) == 1.0
+
+
+def test_a_wait_for_another_device_can_be_stopped():
+    class Alarm(Exception):
+        pass
+
+    def raises(*_):
+        raise Alarm
+
+    x = lnp.ones((300, 300), device="fake:0")
+    for _ in range(300):
+        x = lnp.minimum(x @ x, 1.0)
+    old = signal.signal(signal.SIGALRM, raises)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Alarm):
+            x.block_until_ready()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert float(x[0, 0]) == 1.0  # what was waited for comes
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -130,6 +130,26 @@ def test_dlpack_both_ways_without_a_copy(dtype):
     np.testing.assert_array_equal(lnp.from_dlpack(source[::2, ::-1]).numpy(), source[::2, ::-1])
 
 
+@pytest.mark.parametrize(
+    "copy",
+    [
+        lambda x: x.copy(),
+        lambda x: x.flatten(),
+        lambda x: x.astype("float32"),
+        lambda x: lm.device_put(x),
+        lambda x: lm.device_put(x, "cpu"),
+        lnp.copy,
+        lnp.array,
+        lambda x: lnp.asarray(x, copy=True),
+    ],
+)
+def test_copies_share_no_memory(copy):
+    theirs = np.zeros(4, np.float32)
+    t = copy(lnp.from_dlpack(theirs))
+    theirs[0] = 5
+    assert t.tolist() == [0, 0, 0, 0]
+
+
 def test_dlpack_ownership_and_refusals():
     a = np.arange(1000.0)
     t = lnp.from_dlpack(a)
@@ -164,7 +184,8 @@ def test_array_namespace_devices_and_transposes():
     assert xp is lnp and x.__array_namespace__(api_version="2022.12") is lnp
     with pytest.raises(ValueError, match="2030"):
         x.__array_namespace__(api_version="2030.01")
-    assert x.to_device(x.device) is not x and x.to_device(x.device).device == "cpu"
+    assert x.to_device(x.device) is not x and x.to_device(x.device).device == x.device
+    assert x.to_device("cpu").device == "cpu"
     with pytest.raises(ValueError, match="cuda"):
         x.to_device("cuda")
     assert x.mT.shape == (3, 2)

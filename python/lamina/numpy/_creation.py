@@ -52,11 +52,17 @@ def array(
 def asarray(a: Any, dtype: Any = None, copy: bool | None = None, *, device: Any = None) -> Tensor:
     """As `array`; a Tensor of the wanted type is returned as it is, unless ``copy=True``.
 
-    With ``copy=False`` arrays of other libraries are taken over as in `from_dlpack`. ValueError where that takes a copy.
+    With ``copy=False`` arrays of other libraries are taken over as in `from_dlpack`. ValueError where that takes a copy,
+    as it does where they are to be on another device.
     """
-    if copy is False and not isinstance(a, Tensor):
+    is_tensor = isinstance(a, Tensor)
+    if copy is False and is_tensor and device is not None and _devices.of(a) != _devices.find(device):
+        raise ValueError(
+            f"an array on {_devices.of(a)} comes to {_devices.find(device)} as a copy; leave copy out"
+        )
+    if copy is False and not is_tensor:
         try:
-            t = from_dlpack(a, copy=False)
+            t = from_dlpack(a, device=device, copy=False)
         except (TypeError, BufferError) as e:
             raise ValueError(
                 f"{type(a).__name__} cannot become a Tensor without a copy ({e}); leave copy out"
@@ -67,13 +73,12 @@ def asarray(a: Any, dtype: Any = None, copy: bool | None = None, *, device: Any 
         raise ValueError(
             f"{a.dtype} elements cannot become {dtypes.name_of(dtype)} without a copy; leave copy out"
         )
-    return _devices.placed(_core.set_weak(t, t.weak_type) if copy else t, device)
+    return _devices.placed(_core.copy(t) if copy else t, device)
 
 
 def copy(a: Any) -> Tensor:
     """A Tensor with its own value."""
-    t = to_tensor(a)
-    return _core.set_weak(t, t.weak_type)
+    return _core.copy(to_tensor(a))
 
 
 asanyarray = ascontiguousarray = asarray
