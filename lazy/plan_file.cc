@@ -104,7 +104,7 @@ LoadedPlan load_plan(std::string_view bytes) {
   jit::PlanFile& file = loaded.file;
   check_carriers(file);
   loaded.text = jit::describe(file);
-  jit::Device& device = jit::host_device();
+  jit::Device& device = default_device();
   std::vector<std::shared_ptr<const void>> held;
   std::string unused = adopt(file, device, held);
   auto entry = std::make_shared<jit::Specialization>();
