@@ -16,10 +16,19 @@ absl::StatusOr<BufferRef> made_by_transfer(Device& device, int64_t bytes, const 
   // The block is there for what the memory's stream does from now on.
   if (absl::Status s = lane.after(device.stream().mark()); !s.ok()) return s;
   lane.begin_run();
-  const absl::Status status = transfer(lane, (*buffer)->address());
-  const Point end = lane.end_run();
-  (*buffer)->will_be_written(end);
-  ended(end);
+  const auto end_run = [&] {
+    const Point end = lane.end_run();
+    (*buffer)->will_be_written(end);
+    ended(end);
+  };
+  absl::Status status;
+  try {
+    status = transfer(lane, (*buffer)->address());
+  } catch (...) {  // the host's memory ran out
+    end_run();
+    throw;
+  }
+  end_run();
   if (!status.ok()) return status;
   return buffer;
 }
