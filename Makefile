@@ -11,15 +11,17 @@ PYTEST := PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) --dist worksteal
 # Kernels, numerics, memory.
 MACHINE_TESTS := tests/numerics tests/python/test_jit.py tests/python/test_loop_kernels.py tests/python/test_row_chains.py \
   tests/python/test_numpy_functions.py tests/python/test_nn.py
-# Where values and programs are on another device than the host's.
-DEVICE_TESTS := tests/python/test_devices.py tests/python/test_transforms.py tests/python/test_jit.py \
-  tests/python/test_loops.py tests/python/test_indexing.py
+PYTHON_TESTS := tests/python tests/numerics tests/differential tests/stablehlo tests/spec tests/xla_hlo
+# Where values and programs are on another device than the host's; test-fake runs all so.
+DEVICE_TESTS := tests/python/test_devices.py tests/python/test_mixed_devices.py tests/python/test_transforms.py \
+  tests/python/test_jit.py tests/python/test_loops.py tests/python/test_indexing.py tests/python/test_array_api.py \
+  tests/python/test_interop.py tests/python/test_interrupts.py tests/python/test_fork.py tests/python/test_plans.py
 CXX_SOURCES = $(shell git ls-files -co --exclude-standard '*.cc' '*.h')
 PYTHON_FOLDERS = $(wildcard python tests examples)
 TIDY_SOURCES = $(shell git ls-files -co --exclude-standard 'hlo/*.cc' 'trace/*.cc' 'cluster/*.cc' 'jit/*.cc' 'lazy/*.cc')
 
 .DEFAULT_GOAL := build
-.PHONY: setup build test test-full demo bench accuracy format lint clean
+.PHONY: setup build test test-full test-fake demo bench accuracy format lint clean
 
 setup:
 	cmake/setup.sh $(VENV)
@@ -32,10 +34,10 @@ build: setup
 	cmake --build $(BUILD) -j $(JOBS)
 
 # Each runner prints its own summary line; the first failure stops the run. What depends on the machine is tested
-# again as machines with AVX2 and with neither AVX2 nor generated code see it, transforms again on the fake device.
+# again as machines with AVX2 and with neither AVX2 nor generated code see it, what depends on devices on the fake one.
 test: build
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
-	$(PYTEST) tests/python tests/numerics tests/differential tests/stablehlo tests/spec tests/xla_hlo -m "not slow"
+	$(PYTEST) $(PYTHON_TESTS) -m "not slow"
 	LAMINA_ISA=avx2 $(PYTEST) $(MACHINE_TESTS) -m "not slow"
 	LAMINA_ISA=baseline $(PYTEST) $(MACHINE_TESTS) -m "not slow"
 	LAMINA_DEFAULT_DEVICE=fake $(PYTEST) $(DEVICE_TESTS) -m "not slow"
@@ -45,7 +47,12 @@ test-full: build
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
 	@for program in lamina_tests lamina_fault_tests; do \
 	  if [ -x $(BUILD)/tests/$$program ]; then $(BUILD)/tests/$$program '[slow]' || exit 1; fi; done
-	$(PYTEST) tests/python tests/numerics tests/differential tests/stablehlo tests/spec tests/xla_hlo
+	$(PYTEST) $(PYTHON_TESTS)
+
+# Everything that `test` runs, with the fake device (docs/devices.md) as the default one.
+test-fake: build
+	LAMINA_DEFAULT_DEVICE=fake ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
+	LAMINA_DEFAULT_DEVICE=fake $(PYTEST) $(PYTHON_TESTS) -m "not slow"
 
 # Builds what it runs: the Python module.
 demo: setup

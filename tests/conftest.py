@@ -12,6 +12,10 @@ os.environ["LAMINA_CACHE_DIR"] = ""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not os.environ.get("LAMINA_DEFAULT_DEVICE", "cpu").startswith("cpu"):
+        for item in items:
+            if marker := item.get_closest_marker("host_only"):
+                item.add_marker(pytest.mark.skip(reason=marker.kwargs["reason"]))
     about_code = [item for item in items if item.get_closest_marker("machine_code")]
     if not about_code:
         return

@@ -109,7 +109,11 @@ LONG_RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", LONG_RUNS)
+# A queue does not stop in the midst of its work: there the wait ends, and the work goes on.
+STOPS = pytest.mark.host_only(reason="only a run on the CPU stops within a kernel")
+
+
+@pytest.mark.parametrize("name", [n if n == "scan" else pytest.param(n, marks=STOPS) for n in LONG_RUNS])
 def test_ctrl_c_stops_a_long_run(name):
     program = PRELUDE + textwrap.dedent(LONG_RUNS[name]) + "\nprint('fine')\n"
     done = subprocess.run(
@@ -201,6 +205,15 @@ def test_a_signal_handler_that_returns_does_not_stop_the_run():
     assert seen[0] < ended
 
 
+def after_steps(turns):
+    """1.0, after so many steps, between which a run stops wherever it is."""
+    return lax.fori_loop(0, turns, lambda i, m: lnp.minimum(m @ m, 1.0), lnp.ones((64, 64)))[0, 0]
+
+
+def never():
+    return after_steps(10**9)  # longer than anybody waits
+
+
 # Ways for a value to leave, each the first to need it.
 LEAVING = {
     "asarray": np.asarray,
@@ -241,8 +254,7 @@ def test_the_first_exception_comes_through_and_nothing_begins_again(leave):
         raise Alarm
 
     float(lnp.ones(1)[0])
-    count = lax.while_loop(lambda c: c < 2e9, lambda c: c + 1, lnp.zeros(1)[0])  # longer than anybody waits
-    x = count.reshape(1)
+    x = never().reshape(1)
     before = lm.cache.stats()["flushes"]
     old = signal.signal(signal.SIGALRM, raises)
     try:
@@ -262,7 +274,7 @@ def test_a_check_of_an_index_is_stopped_too():
     def raises(*_):
         raise Alarm
 
-    i = lax.while_loop(lambda i: i < 2_000_000_000, lambda i: i + 1, 0)
+    i = never().astype("int32")
     x = lnp.arange(3.0)[i - i]  # whether i is in range is checked before a value is read
     before = lm.cache.stats()["flushes"]
     old = signal.signal(signal.SIGALRM, raises)
@@ -285,7 +297,7 @@ def test_what_was_stopped_can_be_asked_for_again():
     def raises(*_):
         raise Alarm
 
-    x = lax.while_loop(lambda i: i < 300_000_000, lambda i: i + 1, 0)
+    x = after_steps(30_000)
     old = signal.signal(signal.SIGALRM, raises)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -294,4 +306,4 @@ def test_what_was_stopped_can_be_asked_for_again():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
-    assert int(x.__array__()) == 300_000_000  # ... so that it does not come back
+    assert float(x.__array__()) == 1.0  # ... so that it does not come back

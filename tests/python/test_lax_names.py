@@ -72,7 +72,9 @@ def test_names_of_jax():
     assert isinstance(lm.device_get(tree)["a"], np.ndarray)
     with pytest.raises(TypeError):
         lm.grad(lambda v: lm.device_get(v).sum())(lnp.ones(2))
-    assert lm.default_backend() == "cpu" == lm.devices()[0].platform
+    assert lm.default_backend() == lm.devices()[0].platform
+    with lm.default_device("cpu"):
+        assert lm.default_backend() == "cpu" == lm.devices()[0].platform
     with lm.named_scope("block"):
         pass
 

@@ -1,8 +1,11 @@
 #include "tests/smith/executors.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <random>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "hlo/builder.h"
@@ -18,6 +21,7 @@
 #include "jit/fake/client.h"
 #include "jit/program/executable.h"
 #include "lazy/lazy.h"
+#include "lazy/placement.h"
 #include "lazy/transforms.h"
 #include "tests/jit/cuda_testing.h"
 #include "tests/jit/host_data.h"
@@ -230,6 +234,43 @@ Results run_lazily(const ComputationPtr& program, Arguments arguments, uint64_t 
   return literals_of(*roots);
 }
 
+// The same, each op on a device that is drawn, to which what lies elsewhere is brought: the fake ones, whose
+// queues run in the order of the seed, and the host's. Any of them is the default device.
+Results run_mixed(const ComputationPtr& program, Arguments arguments, uint64_t seed,
+                  const Settings& settings) {
+  ScopedSettings scope(settings);
+  std::mt19937_64 random(seed);
+  jit::FakeClient& client = jit::FakeClient::get();
+  client.queues().set_seed(seed);
+  const std::array devices{client.devices()[0], client.devices()[1], &jit::host_device()};
+  const auto any = [&]() -> jit::Device& { return *devices[random() % devices.size()]; };
+  const auto put = [](const Value& v, jit::Device& device) { return lazy::put_on({v, false}, device).value; };
+  jit::Device* const usual = lazy::set_default_device(&any());
+  absl::Cleanup restore = [&] { lazy::set_default_device(usual); };
+  Builder b;
+  Values parameters = leaves_of(arguments);
+  for (Value& p : parameters)
+    if (random() % 4 != 0) p = put(p, any());
+  const auto roots =
+      record(*program, parameters, [&](const Node& n, Values operands) -> absl::StatusOr<Values> {
+        const auto bound = std::find_if(operands.begin(), operands.end(),
+                                        [](const Value& v) { return v.node()->place() != kAnywhere; });
+        const bool stays = random() % 2 == 0;
+        jit::Device& here = bound != operands.end() && stays ? lazy::device_of(*bound) : any();
+        for (Value& v : operands)
+          if (v.node()->place() != kAnywhere || random() % 4 == 0) v = put(v, here);
+        Values results = b.remake(n, operands);
+        if (!b.ok()) return b.status();
+        if (random() % 5 == 0) lazy::force({{results[random() % results.size()]}});
+        return results;
+      });
+  if (!roots.ok()) return roots.status();
+  Literals results = literals_of(*roots);
+  client.queues().drain();
+  for (const std::string& v : client.queues().take_violations()) return absl::InternalError(v);
+  return results;
+}
+
 // Traced as jit does, called twice.
 Results run_jitted(const ComputationPtr& program, Arguments arguments, const Settings& settings) {
   ScopedSettings scope(settings);
@@ -334,6 +375,7 @@ std::vector<SmithExecutor> smith_executors(const std::string& llvm_path) {
   add("compiled", SmithGroup::kRun, compiled, plain);
   add("cut anywhere", SmithGroup::kRun, interpreted, run_cut);
   add("lazy", SmithGroup::kRun, interpreted, run_lazily);
+  add("mixed devices", SmithGroup::kRun, interpreted, run_mixed);
   add("jit", SmithGroup::kRun, interpreted, jitted);
   add("vmap", SmithGroup::kBatch, interpreted, run_batched);
   return all;
