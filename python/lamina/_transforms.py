@@ -127,6 +127,18 @@ class _Decided(_Flat):
         return _core.elementwise("convert", t, dtype=t.dtype.name) if decided else t
 
 
+class _Described(_Flat):
+    """Of which results may be types of arrays in the place of arrays."""
+
+    def _result(self, x: Any) -> Tensor:
+        if not is_shape_only(x):
+            return _result(x, self.f)
+        like = shaped(x)
+        from lamina import numpy as lnp
+
+        return _core.set_weak(lnp.zeros(like.shape, like.dtype), like.weak_type)
+
+
 def _result(x: Any, f: Callable[..., Any]) -> Tensor:
     try:
         return to_tensor(x)
@@ -782,11 +794,11 @@ def checkpoint(
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and element types of f's result for arguments given as arrays or ShapeDtype; computes nothing.
 
-    Anything with attributes `shape` and `dtype` may stand for an array.
+    Anything with attributes `shape` and `dtype` may stand for an array, also among the results.
     """
     need_function(fun, "eval_shape")
     leaves, treedef = tree_flatten((args, kwargs))
-    flat = _Flat(fun, treedef)
+    flat = _Described(fun, treedef)
     specs = []
     for x in leaves:
         t = shaped(x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from lamina import _missing
 from lamina._core import Tensor
@@ -36,11 +36,16 @@ class SymbolicZero:
         return f"SymbolicZero({self.dtype}[{','.join(map(str, self.shape))}])"
 
 
-class CustomVJPPrimal(NamedTuple):
-    """An argument of a forward rule: its value, and whether it is differentiated."""
+class CustomVJPPrimal:
+    """An argument of a forward rule: its value, and whether it is differentiated. One leaf of containers."""
 
-    value: Any
-    perturbed: bool
+    __slots__ = ("perturbed", "value")
+
+    def __init__(self, value: Any, perturbed: bool) -> None:
+        self.value, self.perturbed = value, perturbed
+
+    def __repr__(self) -> str:
+        return f"CustomVJPPrimal({self.value!r}, perturbed={self.perturbed})"
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
@@ -54,7 +59,7 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
     """The values of a container of CustomVJPPrimal."""
     from lamina.tree import tree_map
 
-    return tree_map(lambda p: p.value, tree, is_leaf=lambda p: isinstance(p, CustomVJPPrimal))
+    return tree_map(lambda p: p.value, tree)
 
 
 __getattr__ = _missing.attributes("lamina.custom_derivatives")

@@ -422,6 +422,7 @@ def test_zeros_and_values_of_rules():
         {"a": CustomVJPPrimal(1.0, True), "b": [CustomVJPPrimal(2, False)]}
     )
     assert values == {"a": 1.0, "b": [2]}
+    assert len(lm.tree.tree_leaves([CustomVJPPrimal(1.0, True)])) == 1  # a user's tree_map sees it whole
 
 
 def test_none_in_any_part_of_a_cotangent_is_zero():

@@ -54,7 +54,7 @@ def test_names_that_are_not_there_are_absent():
         "import lamina_as_jax; lamina_as_jax.install(); lamina_as_jax.install()\n"
         "import jax, jax.numpy as jnp, jax.nn.initializers, jax.scipy.stats.norm\n"
         "print(hasattr(jnp, 'no_such_name'), hasattr(jax, 'no_such'), isinstance(jnp.ones(2), jax.Array))\n"
-        "try:\n    import jax.interpreters.mlir\nexcept ImportError: print('absent')"
+        "try:\n    import jax.experimental.mosaic\nexcept ImportError: print('absent')"
     )
     assert run(code=code).split() == ["False", "False", "True", "absent"]
 

@@ -184,6 +184,19 @@ def test_eval_shape_computes_nothing():
     assert lm.cache.stats()["misses"] == before
 
 
+def test_types_of_arrays_stand_for_arrays():
+    like = lm.ShapeDtype((2, 3), "float16")
+    out = lm.eval_shape(lambda x: {"a": like, "b": (x, like)}, 1)
+    assert out["a"] == out["b"][1] == like and out["b"][0].weak_type
+    assert (
+        lnp.shape(like) == (2, 3) and lnp.ndim(like) == 2 and lnp.size(like) == 6 and lnp.size(like, 1) == 3
+    )
+    assert lnp.result_type(like, 1.0) == "float16" and lnp.result_type(like, lnp.float32) == "float32"
+    assert lnp.iscomplexobj(lm.ShapeDtype((), "complex64")) and lnp.isrealobj(like)
+    with pytest.raises(TypeError, match="is not an array"):
+        lm.jit(lambda: like)()
+
+
 def test_a_million_additions_without_a_read_stay_bounded():
     x = lnp.zeros(())
     x.numpy()
@@ -400,6 +413,40 @@ def test_objects_that_turn_into_arrays():
     assert lnp.result_type(x) == "float32" and lnp.result_type(x, lnp.int8(1)) == "float32"
     with pytest.raises(TypeError, match="a Tensor, number or array is needed"):
         lnp.array([[object()], [1.0]])
+
+
+def test_operators_take_objects_that_turn_into_arrays():
+    class Wrapped:
+        def __init__(self, value):
+            self.value = value
+
+        def __jax_array__(self):
+            return self.value
+
+        def _cannot(self, other):
+            return NotImplemented
+
+        __radd__ = __rmatmul__ = __eq__ = __gt__ = __rtruediv__ = __rpow__ = _cannot
+        __hash__ = None
+
+    x, two, array = lnp.ones(2), Wrapped(2.0), Wrapped(np.array([2.0, 4.0], np.float32))
+    assert (x + two).tolist() == [3.0, 3.0] and (x + array).tolist() == [3.0, 5.0]
+    assert (array + x).tolist() == [3.0, 5.0]  # by the Tensor's reflected operator
+    assert (
+        (x @ array).item() == 6.0 and (x / array).tolist() == [0.5, 0.25] and (x**two).tolist() == [1.0, 1.0]
+    )
+    assert (x == two).tolist() == [False, False] and (x != two).tolist() == [True, True]
+    assert (x < array).tolist() == [True, True] and divmod(x, two)[1].tolist() == [1.0, 1.0]
+    assert (lnp.int8(3) + Wrapped(2)).dtype == "int8" and (lnp.float16(1) * two).dtype == "float16"
+    assert lm.grad(lambda v: (v * array).sum())(x).tolist() == [2.0, 4.0]
+
+    class Failing:
+        def __jax_array__(self):
+            raise RuntimeError("no array in it")
+
+    for operation in (lambda: x + Failing(), lambda: x == Failing(), lambda: x @ Failing()):
+        with pytest.raises(RuntimeError, match="no array in it"):
+            operation()
 
 
 def test_a_donated_array_says_so():

@@ -15,6 +15,9 @@ import jax.numpy as jnp
 import jax.scipy.special
 import numpy as np
 from jax import lax
+from jax.extend import core, linear_util
+from jax.interpreters import ad, batching, mlir
+from jax.interpreters import partial_eval as pe
 
 
 def types_without_64_bits():
@@ -158,6 +161,148 @@ def random_numbers():
     key = jax.random.PRNGKey(7)
     a, b = jax.random.split(key)
     return [jax.random.uniform(a, (3,)), jax.random.randint(b, (3,), 0, 100), jax.random.permutation(key, 5)]
+
+
+def a_primitive_of_our_own():
+    cube_p = core.Primitive("cube")
+    cube_p.def_impl(lambda x, *, scale: scale * x**3)
+    cube_p.def_abstract_eval(lambda x, *, scale: jax.core.ShapedArray(x.shape, x.dtype))
+    mlir.register_lowering(cube_p, mlir.lower_fun(lambda x, *, scale: scale * x**3, multiple_results=False))
+
+    def jvp(primals, tangents, *, scale):
+        (x,), (t,) = primals, tangents
+        return cube_p.bind(x, scale=scale), ad.instantiate_zeros(
+            t
+        ) * 5 * scale * x**2  # 5, to be told from the body's
+
+    ad.primitive_jvps[cube_p] = jvp
+    batching.primitive_batchers[cube_p] = lambda x, axes, *, scale: (cube_p.bind(x[0], scale=scale), axes[0])
+    f = functools.partial(cube_p.bind, scale=2.0)
+    x = jnp.arange(3.0)
+    out = [
+        f(2.0),
+        jax.jit(f)(2.0),
+        jax.grad(f)(2.0),
+        jax.vmap(f)(x),
+        jax.vmap(jax.grad(f))(x),
+        jax.jvp(f, (x,), (x,))[1],
+    ]
+    del batching.primitive_batchers[cube_p], ad.primitive_jvps[cube_p]
+    for transform, given in ((jax.grad, 2.0), (jax.vmap, x)):
+        try:
+            transform(f)(given)
+        except NotImplementedError as e:
+            out.append("cube" in str(e))
+    return out
+
+
+def a_linear_primitive():
+    twice_p = core.Primitive("twice")
+    twice_p.multiple_results = True
+    impl = lambda x, y: [x + x, y + y]  # noqa: E731
+    twice_p.def_impl(impl)
+    twice_p.def_abstract_eval(lambda x, y: [x, y])
+    mlir.register_lowering(twice_p, mlir.lower_fun(impl, multiple_results=True))
+    ad.primitive_jvps[twice_p] = lambda primals, tangents: (
+        twice_p.bind(*primals),
+        [
+            ad.Zero(jax.typeof(p).to_tangent_aval()) if type(t) is ad.Zero else twice_p.bind(t, t)[0]
+            for p, t in zip(primals, tangents)
+        ],
+    )
+
+    def transpose(cotangents, x, y):
+        assert ad.is_undefined_primal(x) and ad.is_undefined_primal(y)
+        total = sum(7 * ad.instantiate_zeros(c) for c in cotangents)
+        return [total, None]
+
+    ad.primitive_transposes[twice_p] = transpose
+    return [
+        jax.grad(lambda x: twice_p.bind(x, 3.0)[0])(1.0),
+        jax.jvp(lambda x: twice_p.bind(x, 3.0), (1.0,), (1.0,)),
+    ]
+
+
+def functions_on_flat_lists():
+    @linear_util.transformation_with_aux
+    def doubled(extra, *args):
+        out = yield [2 * a for a in args], {}
+        yield [o + extra for o in out], len(out)
+
+    f, structure = jax.api_util.flatten_fun_nokwargs(
+        linear_util.wrap_init(lambda d: {"s": d["a"] + d["b"], "p": d["a"] * d["b"]},
+                              debug_info=jax.api_util.debug_info("test", None, ({},), {})),
+        jax.tree_util.tree_structure(({"a": 0, "b": 0},)),
+    )  # fmt: skip
+    f, count = doubled(f, 1.0)
+    leaves = f.call_wrapped(2.0, 3.0)
+    return [jax.tree_util.tree_unflatten(structure(), leaves)["s"], leaves, count()]
+
+
+def what_is_known():
+    wrapped = linear_util.wrap_init(
+        lambda x, y: [x + 1, jnp.ones(2) * 3, y * 2, jax.random.uniform(jax.random.PRNGKey(0))],
+        debug_info=jax.api_util.debug_info("test", None, (0, 0), {}),
+    )
+    unknown = pe.PartialVal.unknown(jax.core.ShapedArray((), jnp.float32))
+    _, out, _ = pe.trace_to_jaxpr_nounits(wrapped, [unknown, pe.PartialVal.known(jnp.float32(4))])
+    return [[aval is None for aval, _ in out], [value for aval, value in out if aval is None]]
+
+
+def typed_keys():
+    key = jax.random.key(7)
+    keys = jax.random.split(key, 4)
+    state = {"key": key, "n": 0}
+    mapped = jax.tree.map(jnp.shape, state)
+
+    def step(state, k):
+        return {"key": jax.random.fold_in(state["key"], state["n"]), "n": state["n"] + 1}, jax.random.uniform(
+            k
+        )
+
+    last, drawn = lax.scan(step, state, keys)
+    return [
+        [
+            jnp.issubdtype(keys.dtype, jax.dtypes.prng_key),
+            isinstance(key, jax.Array),
+            str(key.dtype),
+            key.ndim,
+        ],
+        [
+            mapped["key"] == (),
+            keys.shape,
+            keys[1:3].reshape(2, 1).shape,
+            jnp.stack([key, key]).shape,
+            len(keys),
+        ],
+        [jax.random.key_data(last["key"]), drawn, jax.vmap(jax.random.normal)(keys)],
+        jax.random.key_data(jax.random.wrap_key_data(jax.random.key_data(keys)))[2],
+        jax.jit(jax.random.bits)(keys[0]),
+    ]
+
+
+def rules_of_types_alone():
+    @jax.custom_vjp
+    def f(x, n):
+        return jnp.sin(x) * n
+
+    def forward(x, n):
+        marks = jax.tree_util.tree_map(lambda p: p.perturbed, (x, n))
+        assert jax.tree_util.tree_leaves(x) == [x]
+        assert marks == (True, False)
+        return f(x.value, n.value), x.value
+
+    def backward(x, g):
+        return (g * jnp.cos(x) * 3, jax.custom_derivatives.SymbolicZero(jax.typeof(x).to_tangent_aval()))
+
+    f.defvjp(forward, backward, symbolic_zeros=True)
+    described = jax.eval_shape(lambda x: (x, jax.ShapeDtypeStruct((2, 3), jnp.float32)), 1)
+    return [
+        jax.grad(f)(0.5, 2.0),
+        [described[1].shape, str(described[0].dtype)],
+        [jnp.shape(described[1]), str(jnp.result_type(described[1], 1.0)), jnp.size(described[1])],
+        str(jnp.arange(3)),
+    ]
 
 
 PROGRAMS = [f for f in list(globals().values()) if callable(f) and getattr(f, "__module__", "") == "__main__"]

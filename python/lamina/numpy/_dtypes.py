@@ -8,6 +8,7 @@ from typing import Any
 from lamina import _core, _devices, dtypes
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
+from lamina._transforms import ShapeDtype, shaped
 
 dtype = dtypes.canonical
 bool_ = dtypes.TABLE["bool"]
@@ -121,6 +122,8 @@ def result_type(*args: Any) -> dtypes.DType:
 
 
 def _type_of(x: Any) -> tuple[str, bool]:
+    if isinstance(x, ShapeDtype):
+        return x.dtype.name, x.weak_type
     number_or_list = isinstance(x, (Tensor, bool, int, float, complex, list, tuple))
     if not (number_or_list or hasattr(x, "__array__") or hasattr(x, "__jax_array__")):
         return dtypes.name_of(x), False
@@ -221,7 +224,7 @@ class iinfo:
 def iscomplexobj(x: Any) -> bool:
     """Whether the element type, of an array or given itself, is complex."""
     try:
-        return to_tensor(x).dtype.kind == "c"
+        return shaped(x).dtype.kind == "c"
     except TypeError:
         return dtypes.canonical(x).kind == "c"
 
@@ -238,17 +241,17 @@ def isscalar(element: Any) -> bool:
 
 def ndim(a: Any) -> int:
     """Number of dimensions."""
-    return to_tensor(a).ndim
+    return shaped(a).ndim
 
 
 def shape(a: Any) -> tuple[int, ...]:
     """Sizes of the dimensions."""
-    return to_tensor(a).shape
+    return shaped(a).shape
 
 
 def size(a: Any, axis: int | None = None) -> int:
     """Number of elements, or the size along `axis`."""
-    t = to_tensor(a)
+    t = shaped(a)
     return t.size if axis is None else t.shape[axis]
 
 

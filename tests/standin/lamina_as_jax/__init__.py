@@ -20,15 +20,44 @@ def install() -> None:
         if not hasattr(sys.modules["jax"], "_lamina"):
             raise RuntimeError("jax is imported already: install lamina_as_jax before it")
         return
+    import lamina._writes
     import lamina.tree
 
-    from lamina_as_jax import adapters, modules, scalars, settings, sharding, types64
+    from lamina_as_jax import (
+        adapters,
+        avals,
+        internals,
+        keys,
+        linear_util,
+        modules,
+        primitives,
+        scalars,
+        settings,
+        sharding,
+        types64,
+    )
 
     lamina.tree.is_open = lambda x: False  # dataclasses are leaves in JAX
-    for module in (adapters, modules, scalars, settings, sharding, types64):
+    # What a function does to containers among its arguments, it does to copies in JAX.
+    lamina._writes._check_containers = lambda *changed: None
+    subjects = (
+        adapters,
+        avals,
+        internals,
+        keys,
+        linear_util,
+        modules,
+        primitives,
+        scalars,
+        settings,
+        sharding,
+        types64,
+    )
+    for module in subjects:
         _count_as_library(module)
     types64.install()
     sharding.install()
+    adapters.symbolic_zeros()
     modules.install()
 
 

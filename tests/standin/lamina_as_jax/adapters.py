@@ -10,11 +10,12 @@ import lamina as lm
 import numpy as np
 from lamina import _core, _open, dtypes
 from lamina._core import Tensor
+from lamina.custom_derivatives import SymbolicZero
 
 from lamina_as_jax import types64
+from lamina_as_jax.avals import FLOAT0, ShapedArray
+from lamina_as_jax.keys import KeyArray, KeyDtype, drawing, extended, prng_key
 from lamina_as_jax.types64 import wrapped
-
-FLOAT0 = np.dtype([("float0", np.void, 0)])
 
 
 class Float0(np.ndarray):
@@ -71,12 +72,14 @@ def making(transform: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def factory(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose result may be a function."""
+    """An initializer, or a function that makes one."""
 
     @functools.wraps(f)
     def make(*args: Any, **kwargs: Any) -> Any:
+        if (args and isinstance(args[0], KeyArray)) or "key" in kwargs:
+            return drawing(f)(*args, **kwargs)
         out = wrapped(f)(*args, **kwargs)
-        return wrapped(out) if callable(out) else out
+        return drawing(out) if callable(out) else out
 
     return make
 
@@ -303,8 +306,20 @@ class custom_vjp(lm.custom_vjp):
         return wrapped(super().__call__)(*args, **kwargs)
 
 
+def symbolic_zeros() -> None:
+    """JAX makes them of a type."""
+    make = SymbolicZero.__init__
+
+    def init(self: Any, aval: Any, *dtype: Any) -> None:
+        make(self, *((aval, *dtype) if dtype else (aval.shape, aval.dtype)))
+
+    SymbolicZero.__init__ = init
+    SymbolicZero.aval = property(lambda self: ShapedArray(self.shape, self.dtype))
+
+
 class _Traced(type):
     def __instancecheck__(cls, x: object) -> bool:
+        x = x._words if isinstance(x, KeyArray) else x
         return isinstance(x, Tensor) and (not _core.forceable(x) or _core.differentiated(x))
 
 
@@ -314,6 +329,8 @@ class Tracer(metaclass=_Traced):
 
 def issubdtype(a: Any, b: Any) -> bool:
     """As NumPy's; the types that NumPy lacks are of their kinds."""
+    if isinstance(a, KeyDtype):
+        return b in (prng_key, extended, np.generic) or a == b
     try:
         mine = a if isinstance(a, type) and issubclass(a, np.generic) else np.dtype(a)
         kind = b if isinstance(b, type) and issubclass(b, np.generic) else getattr(b, "dtype", b)
@@ -325,19 +342,13 @@ def issubdtype(a: Any, b: Any) -> bool:
         return False
 
 
-class extended(np.generic):
-    """The kind of types that are no numbers."""
-
-
-class prng_key(extended):
-    """The kind of the types of typed keys, which Lamina has not: keys are uint32 arrays."""
-
-
 def making_arrays(f: Callable[..., Any]) -> Callable[..., Any]:
     """asarray, device_put: of a number, an array of the default type unless told."""
 
     @functools.wraps(f)
     def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(x, KeyArray):
+            return x
         if not (args or kwargs.get("dtype")):
             types64.checked_number(x)
         return wrapped(f)(x, *args, **kwargs)

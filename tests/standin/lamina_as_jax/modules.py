@@ -15,7 +15,18 @@ from lamina import numpy as lnp
 from lamina import tree as lamina_tree
 from lamina._stages import ArgumentInfo
 
-from lamina_as_jax import adapters, scalars, settings, sharding, types64
+from lamina_as_jax import (
+    adapters,
+    avals,
+    internals,
+    keys,
+    linear_util,
+    primitives,
+    scalars,
+    settings,
+    sharding,
+    types64,
+)
 
 # Called as they are: about types, containers and functions, not about arrays of a type that is to be changed.
 _AS_THEY_ARE = frozenset(
@@ -49,6 +60,20 @@ _TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint", 
 _ADAPTED = (
     *("jit", "grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose"),
     *("custom_jvp", "custom_vjp", "copy_to_host_async", "make_jaxpr", "pure_callback"),
+)
+
+
+_EXTEND_CORE = (
+    *(
+        "Literal",
+        "Var",
+        "JaxprEqn",
+        "get_opaque_trace_state",
+        "valid_jaxtype",
+        "mapped_aval",
+        "unmapped_aval",
+    ),
+    *("jaxpr_as_fn",),
 )
 
 
@@ -114,11 +139,12 @@ def install() -> None:
     """Registers them all."""
     _jax()
     _numpy()
-    _put("jax.lax", [lax], {"dtype": np.dtype, **_primitives()})
+    _put("jax.lax", [lax], {"dtype": np.dtype, **keys.lax_names(), **_primitives()})
     _put("jax.lax.linalg", [lax.linalg])
+    _put("jax.version", own={n: getattr(sys.modules["jax"], n) for n in ("__version__", "__version_info__")})
     _put("jax.nn", [nn])
     _put("jax.nn.initializers", _maybe("lamina.initializers"), wrap=adapters.factory)
-    _put("jax.random", [random])
+    _put("jax.random", [random], keys.RANDOM, wrap=keys.drawing)
     _put("jax.ops", _maybe("lamina.ops"))
     _put("jax.scipy", [lm.scipy])
     for name in _SCIPY:
@@ -152,6 +178,8 @@ def _jax() -> None:
         "float0": adapters.FLOAT0,
         "device_put": adapters.making_arrays(adapters.device_put),
         "disable_jit": lm.disable_jit,
+        "typeof": avals.typeof,
+        "Array": keys.Array,
     }
     own["checkpoint_policies"] = lm.checkpoint_policies
     for name in _TRANSFORMS:
@@ -160,9 +188,9 @@ def _jax() -> None:
 
 
 def _numpy() -> None:
-    own = scalars.table()
+    own = {**scalars.table(), **keys.numpy_names()}
     own.update(asarray=adapters.making_arrays(lnp.asarray), array=adapters.making_arrays(lnp.array))
-    own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=lm.Tensor, zeros=adapters.zeros)
+    own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=keys.Array, zeros=adapters.zeros)
     own.update(
         _some(
             np,
@@ -206,22 +234,38 @@ def _types() -> None:
         "canonicalize_dtype": lambda dtype, allow_extended_dtype=False: types64.canonical(dtype),
         "issubdtype": adapters.issubdtype,
         "TypePromotionError": TypeError,
-        "extended": adapters.extended,
-        "prng_key": adapters.prng_key,
+        "extended": keys.extended,
+        "prng_key": keys.prng_key,
         "scalar_type_of": lambda x: {"b": bool, "i": int, "u": int, "f": float, "c": complex}[
             lnp.asarray(x).dtype.kind
         ],
     }
-    _put("jax.dtypes", [lnp], {**own, **{n: table[n] for n in ("int4", "uint4")}})
+    own |= {n: table[n] for n in ("int4", "uint4")}
+    _put("jax.dtypes", [lnp], own)
     scalar = bool | int | float | complex
     _put("jax.typing", own={"ArrayLike": lm.Tensor | np.ndarray | np.generic | scalar, "DTypeLike": Any})
     _put("jax.errors", own=adapters.ERRORS)
-    core = {"Tracer": adapters.Tracer, "ShapedArray": lm.ShapeDtype, "AbstractValue": lm.ShapeDtype}
+    core = {**avals.CORE, "Tracer": adapters.Tracer}
     core |= {"ensure_compile_time_eval": lm.ensure_compile_time_eval, "eval_jaxpr": adapters.eval_jaxpr}
     _put("jax.core", own=core)
-    parts = {n: getattr(_traces, n) for n in ("Literal", "Var")}
+    parts = {n: avals.CORE[n] for n in _EXTEND_CORE}
+    parts |= {"ClosedJaxpr": _traces.Trace, "Jaxpr": _traces.Trace, "jaxpr_as_fun": avals.jaxpr_as_fn}
     _put("jax.extend")
-    _put("jax.extend.core", own={**parts, "ClosedJaxpr": _traces.Trace, "Jaxpr": _traces.Trace})
+    _put("jax.extend.core", own={**parts, "Primitive": primitives.Primitive, "Effect": internals.Effect})
+    calls = {
+        n: _traces.Primitive(n[:-2]) for n in ("call_p", "closed_call_p", "jit_p", "pjit_p", "xla_pmap_p")
+    }
+    _put("jax.extend.core.primitives", own={**_primitives(), **calls})
+    _put("jax.extend.linear_util", own=linear_util.NAMES)
+    _put("jax.api_util", own=linear_util.API_UTIL)
+    _put("jax.interpreters")
+    for name, names in (
+        ("ad", primitives.AD),
+        ("batching", primitives.BATCHING),
+        ("mlir", primitives.MLIR),
+        ("partial_eval", linear_util.PARTIAL_EVAL),
+    ):
+        _put("jax.interpreters." + name, own=names)
     _put("jax.sharding", own=sharding.NAMES)
     stages = {"Compiled": adapters.Lowered, "Lowered": adapters.Lowered, "Traced": adapters.Lowered}
     _put("jax.stages", own={**stages, "Wrapped": adapters.Jitted, "ArgInfo": ArgumentInfo})
@@ -233,7 +277,10 @@ def _functions() -> None:
     _put(
         "jax.custom_derivatives",
         [lm.custom_derivatives, lm],
-        _some(jax, ("custom_jvp", "custom_vjp", "custom_gradient", "closure_convert")),
+        {
+            **_some(jax, ("custom_jvp", "custom_vjp", "custom_gradient", "closure_convert")),
+            **{f"custom_{kind}_call_p": _traces.Primitive(f"custom_{kind}_call") for kind in ("jvp", "vjp")},
+        },
     )
     _put("jax.custom_batching", [lm.custom_batching], wrap=None)
     own = _some(jax, ("checkpoint", "remat", "checkpoint_policies", "checkpoint_name"))
@@ -249,3 +296,6 @@ def _functions() -> None:
         sources = _maybe("lamina." + name) or _maybe("lamina.experimental." + name)
         if sources:
             _put("jax.experimental." + name, sources)
+    for name, own in internals.modules(adapters.ERRORS, vars(sys.modules["jax.dtypes"])).items():
+        _put(name, own={k: v for k, v in own.items() if not k.startswith("__")})
+    sys.modules["jax._src"].checkify = sys.modules["jax.experimental.checkify"]

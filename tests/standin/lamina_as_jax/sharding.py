@@ -13,6 +13,7 @@ import lamina as lm
 import numpy as np
 from lamina._core import Tensor
 
+from lamina_as_jax.avals import typeof
 from lamina_as_jax.types64 import wrapped
 
 
@@ -40,6 +41,8 @@ def devices(backend: Any = None, **options: Any) -> list[Any]:
 class PartitionSpec(tuple):
     """Which axes of a mesh the axes of an array are spread over."""
 
+    UNCONSTRAINED = "<unconstrained>"
+
     def __new__(cls, *partitions: Any, **options: Any) -> PartitionSpec:
         return super().__new__(cls, partitions)
 
@@ -61,7 +64,7 @@ class Mesh:
         self.shape = collections.OrderedDict(zip(self.axis_names, self.devices.shape, strict=True))
 
     size = property(lambda self: self.devices.size)
-    empty = property(lambda self: self.devices.size == 0)
+    empty = property(lambda self: self.devices.ndim == 0 or self.devices.size == 0)
     shape_tuple = property(lambda self: tuple(self.shape.items()))
 
     def __enter__(self) -> Mesh:
@@ -78,6 +81,26 @@ class Mesh:
 
     def __hash__(self) -> int:
         return hash(self._key())
+
+
+class AbstractMesh(Mesh):
+    """The axes of a mesh without its devices."""
+
+    def __init__(self, axis_sizes: Any, axis_names: Any, axis_types: Any = None) -> None:
+        super().__init__(np.full(tuple(axis_sizes), None, object), axis_names, axis_types)
+
+
+def get_abstract_mesh() -> AbstractMesh:
+    """That of the mesh which is set: of none, unless `set_mesh` is open."""
+    mesh = _open_meshes[-1] if _open_meshes else None
+    return (
+        AbstractMesh((), ())
+        if mesh is None
+        else AbstractMesh(mesh.devices.shape, mesh.axis_names, mesh.axis_types)
+    )
+
+
+_open_meshes: list[Mesh] = []
 
 
 class Sharding:
@@ -128,6 +151,9 @@ class NamedSharding(Sharding):
                     raise ValueError(f"the axis {name!r} of {spec} is none of the mesh: {mesh.axis_names}")
         self.mesh, self.spec = mesh, spec
 
+    def update(self, **changed: Any) -> NamedSharding:
+        return NamedSharding(changed.get("mesh", self.mesh), changed.get("spec", self.spec))
+
     def _key(self) -> Any:
         return self.mesh, self.spec
 
@@ -144,7 +170,11 @@ def make_mesh(axis_shapes: Any, axis_names: Any, axis_types: Any = None, *, devi
 
 @contextlib.contextmanager
 def set_mesh(mesh: Any) -> Iterator[Any]:
-    yield mesh
+    _open_meshes.append(mesh)
+    try:
+        yield mesh
+    finally:
+        _open_meshes.pop()
 
 
 def pmap(fun: Callable[..., Any], axis_name: Any = None, **options: Any) -> Callable[..., Any]:
@@ -196,12 +226,16 @@ NAMES: dict[str, Any] = {
     "Mesh": Mesh,
     "set_mesh": set_mesh,
     "use_mesh": set_mesh,
+    "AbstractMesh": AbstractMesh,
+    "get_abstract_mesh": get_abstract_mesh,
+    "reshard": lambda x, sharding: x,
     "AxisType": types.SimpleNamespace(Auto="auto", Explicit="explicit", Manual="manual"),
 }
 
 
 def install() -> None:
     """What JAX's arrays say about devices."""
+    Tensor.aval = property(typeof)
     Tensor.sharding = property(lambda x: SingleDeviceSharding())
     Tensor.device = property(lambda x: DEVICE)
     Tensor.devices = lambda x: {DEVICE}

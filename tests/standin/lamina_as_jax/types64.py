@@ -11,7 +11,7 @@ from typing import Any
 
 import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 and its like by name once it is loaded)
 import numpy as np
-from lamina import ShapeDtype, _core, dtypes
+from lamina import _core, dtypes
 from lamina._core import Tensor
 
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
@@ -175,8 +175,8 @@ def install() -> None:
         method = getattr(Tensor, name, None)
         if method is not None:
             setattr(Tensor, name, _method(method))
-    Tensor.aval = property(lambda x: ShapeDtype(x.shape, np.dtype(x.dtype.name), weak_type=x.weak_type))
     shown = Tensor.__repr__
     Tensor.__repr__ = lambda x: shown(x).replace("Tensor(", "Array(", 1)
+    Tensor.__str__ = lambda x: str(np.asarray(x)) if _core.forceable(x) else repr(x)
     # A class whose == is set anew has no hash unless told.
     Tensor.__hash__ = None
