@@ -573,7 +573,10 @@ std::optional<Lazy> from_object(PyObject* o) {
   if (is_tensor(o)) return lazy_of(o);
   if (const py::object number = plain_number(o)) return number_lazy(number.ptr());
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o)) return from_buffer(o);
-  return std::nullopt;
+  static PyObject* const protocol = PyUnicode_InternFromString("__jax_array__");
+  if (PyType_Check(o) || !PyObject_HasAttr(o, protocol)) return std::nullopt;
+  const auto array = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(o, protocol));
+  return array ? from_object(array.ptr()) : std::nullopt;
 }
 
 bool promoted_operands(std::span<PyObject* const> objects, absl::Span<Lazy> out) {

@@ -37,7 +37,7 @@ def to_tensor(x: Any, dtype: Any = None) -> Tensor:
     t = x if isinstance(x, Tensor) else _core.asarray(x)
     if t is None and isinstance(x, (list, tuple)):
         t = _from_nested(x)
-    if t is None and hasattr(x, "__jax_array__"):
+    if t is None and hasattr(x, "__jax_array__") and not isinstance(x, type):
         t = to_tensor(x.__jax_array__())
     if t is None and hasattr(x, "__array__"):
         import numpy as np
