@@ -14,7 +14,7 @@ import numpy as np
 from lamina import _traces, tree
 from lamina import numpy as lnp
 
-from lamina_as_jax import adapters, avals, keys, primitives
+from lamina_as_jax import adapters, avals, keys, primitives, sharding
 
 # --- traceback_util, source_info_util: Lamina's errors point at the user's line by themselves ---
 
@@ -118,6 +118,13 @@ HIJAX: dict[str, Any] = {
 }
 
 
+class Layout:
+    """The order of an array's axes in memory, which is always theirs."""
+
+    def __init__(self, major_to_minor: Any = None, tiling: Any = None) -> None:
+        self.major_to_minor, self.tiling = major_to_minor, tiling
+
+
 class Format:
     """A layout and a sharding: there is one of each."""
 
@@ -157,5 +164,6 @@ def modules(errors: dict[str, Any], dtypes: dict[str, Any]) -> dict[str, dict[st
         "jax._src.xla_bridge": {"_backends": {}},
         "jax.extend.source_info_util": TRACEBACK,
         "jax.experimental.hijax": HIJAX,
-        "jax.experimental.layout": {"Format": Format},
+        "jax.experimental.layout": {"Format": Format, "Layout": Layout},
+        "jax.experimental.mesh_utils": {"create_device_mesh": sharding.create_device_mesh},
     }

@@ -1,13 +1,15 @@
 """Typed keys (``jax.random.key``): arrays of keys over Lamina's, which are uint32 words along a last axis.
 
-A key is a leaf in JAX. Here it is a container of its words, so that it goes through every transform; where functions of
-`jax.numpy` move elements about, they move each word alike.
+A key is a leaf in JAX, and of the functions in `jax.tree`. To Lamina it is a container of its words, so that it goes
+through every transform; where functions of `jax.numpy` move elements about, they move each word alike.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -57,8 +59,11 @@ class KeyArray:
 
     dtype, weak_type, _impl = DTYPE, False, "fry"
 
+    met = False  # whether there has been one
+
     def __init__(self, words: Any) -> None:
         self._words = words
+        KeyArray.met = True
 
     shape = property(lambda self: tuple(self._words.shape[:-1]))
     ndim = property(lambda self: len(self.shape))
@@ -178,6 +183,41 @@ def of_arrays(f: Callable[..., Any], of_key: Callable[[KeyArray], Any]) -> Calla
         return of_key(x) if isinstance(x, KeyArray) else f(x, *args, **kwargs)
 
     return call
+
+
+def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of containers with the parameter `is_leaf`, to which keys are leaves."""
+    parameters = inspect.signature(f).parameters
+    place = list(parameters).index("is_leaf")
+    if parameters["is_leaf"].kind is inspect.Parameter.KEYWORD_ONLY:
+        place = sys.maxsize
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if KeyArray.met:
+            also = args[place] if len(args) > place else kwargs.pop("is_leaf", None)
+
+            def is_leaf(*x: Any) -> bool:
+                return isinstance(x[-1], KeyArray) or (also is not None and also(*x))
+
+            args = (*args[:place], *((is_leaf,) if len(args) > place else ()), *args[place + 1 :])
+            kwargs = kwargs if len(args) > place else {**kwargs, "is_leaf": is_leaf}
+        return f(*args, **kwargs)
+
+    return call
+
+
+def tree_names(module: Any) -> dict[str, Any]:
+    own = {}
+    for name in dir(module):
+        f = getattr(module, name)
+        if (
+            not name.startswith("_")
+            and inspect.isfunction(f)
+            and "is_leaf" in inspect.signature(f).parameters
+        ):
+            own[name] = leaves(f)
+    return own
 
 
 # --- jax.random ---

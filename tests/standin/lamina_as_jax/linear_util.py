@@ -10,8 +10,10 @@ import lamina as lm
 from lamina import _core
 from lamina._tensor import to_tensor
 
-from lamina_as_jax import types64
+from lamina_as_jax import keys, types64
 from lamina_as_jax.avals import DebugInfo, ShapedArray, typeof
+
+_flatten = keys.leaves(lm.tree_util.tree_flatten)
 
 
 class Store:
@@ -140,7 +142,7 @@ def flatten_fun(fun: WrappedFun, in_tree: Any) -> tuple[WrappedFun, Callable[[],
 
     def call(*leaves: Any) -> list[Any]:
         args, kwargs = lm.tree_util.tree_unflatten(in_tree, leaves)
-        out, structure = lm.tree_util.tree_flatten(fun.call_wrapped(*args, **kwargs))
+        out, structure = _flatten(fun.call_wrapped(*args, **kwargs))
         store.reset()
         store.store(structure)
         return out

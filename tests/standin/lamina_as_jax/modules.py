@@ -152,8 +152,8 @@ def install() -> None:
     for name in _DISTRIBUTIONS:
         if hasattr(lm.scipy.stats, name):
             _put("jax.scipy.stats." + name, [getattr(lm.scipy.stats, name)])
-    _put("jax.tree_util", [lm.tree_util], wrap=None)
-    _put("jax.tree", [lamina_tree], wrap=None)
+    _put("jax.tree_util", [lm.tree_util], keys.tree_names(lm.tree_util), wrap=None)
+    _put("jax.tree", [lamina_tree], keys.tree_names(lamina_tree), wrap=None)
     _put("jax.flatten_util", _maybe("lamina.flatten_util"))
     _types()
     _functions()
@@ -188,7 +188,7 @@ def _jax() -> None:
 
 
 def _numpy() -> None:
-    own = {**scalars.table(), **keys.numpy_names()}
+    own = {**scalars.table(), **keys.numpy_names(), "einsum": adapters.einsum}
     own.update(asarray=adapters.making_arrays(lnp.asarray), array=adapters.making_arrays(lnp.array))
     own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=keys.Array, zeros=adapters.zeros)
     own.update(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import enum
 import functools
 import types
 from collections.abc import Callable, Iterator
@@ -50,6 +51,12 @@ class PartitionSpec(tuple):
         return f"PartitionSpec({', '.join(map(repr, self))})"
 
 
+class AxisType(enum.Enum):
+    """Who decides what is spread over an axis of a mesh."""
+
+    Auto, Explicit, Manual = "auto", "explicit", "manual"
+
+
 class Mesh:
     """Devices in an array whose axes have names. ValueError for names that do not fit."""
 
@@ -66,6 +73,13 @@ class Mesh:
     size = property(lambda self: self.devices.size)
     empty = property(lambda self: self.devices.ndim == 0 or self.devices.size == 0)
     shape_tuple = property(lambda self: tuple(self.shape.items()))
+    axis_sizes = property(lambda self: tuple(self.devices.shape))
+    are_all_axes_auto = property(lambda self: self._all(AxisType.Auto))
+    are_all_axes_explicit = property(lambda self: self._all(AxisType.Explicit))
+    are_all_axes_manual = property(lambda self: self._all(AxisType.Manual))
+
+    def _all(self, kind: AxisType) -> bool:
+        return all(t == kind for t in self.axis_types or (AxisType.Auto,) * self.devices.ndim)
 
     def __enter__(self) -> Mesh:
         return self
@@ -168,6 +182,10 @@ def make_mesh(axis_shapes: Any, axis_names: Any, axis_types: Any = None, *, devi
     return Mesh(np.array([DEVICE], object).reshape(tuple(axis_shapes)), axis_names, axis_types)
 
 
+def create_device_mesh(mesh_shape: Any, devices: Any = None, **options: Any) -> np.ndarray:
+    return make_mesh(mesh_shape, [f"axis{i}" for i in range(len(mesh_shape))]).devices
+
+
 @contextlib.contextmanager
 def set_mesh(mesh: Any) -> Iterator[Any]:
     _open_meshes.append(mesh)
@@ -229,7 +247,7 @@ NAMES: dict[str, Any] = {
     "AbstractMesh": AbstractMesh,
     "get_abstract_mesh": get_abstract_mesh,
     "reshard": lambda x, sharding: x,
-    "AxisType": types.SimpleNamespace(Auto="auto", Explicit="explicit", Manual="manual"),
+    "AxisType": AxisType,
 }
 
 
