@@ -660,7 +660,9 @@ class Watch:
                 number.used |= r.number.used
         for o in reads.derivations():
             f, operands = o.of  # type: ignore[misc]
-            out = self.reads.derived(f, tuple(mine.get(id(x), x) for x in operands), o.used)
+            out = self.reads.derived(f, tuple(mine.get(id(x), x) for x in operands), False)
+            if type(out) is Observed:  # a guarded number may be a hidden argument too
+                out.used |= o.used
             mine[id(o)] = out
         return tuple(mine[id(h)].tensor if type(h) is Observed else h.expected for h in reads.hidden())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import types
 
 import lamina as lm
 import lamina.lax as lax
@@ -124,3 +125,17 @@ def test_numbers_used_with_tensors_only_trace_once(monkeypatch):
             monkeypatch.setattr("test_free_numbers.N", i + 1)
             np.testing.assert_array_equal(jitted(lnp.ones(3)).numpy(), f(lnp.ones(3)).numpy())
         assert repr(jitted) == "<jit <lambda>: 1 entry, 3 hits>"
+
+
+def test_a_number_made_of_one_that_is_both_read_and_guarded_inside_of_another_function():
+    holder = types.SimpleNamespace(number=1.5)
+
+    @lm.jit
+    def inner(x):
+        scale = holder.number * 2.0
+        return x * scale + len(str(scale))
+
+    outer = lm.jit(lambda x: inner(x) * 2)
+    for number in (1.5, 0.25, 10.0):
+        holder.number = number
+        assert outer(1.0).item() == (number * 2 + len(str(number * 2))) * 2
