@@ -520,3 +520,29 @@ def test_rules_may_not_write_to_what_they_are_given():
     # A copy of its own is its own.
     f.defvjp(lambda x: (bump(x.copy()) * 1, x * 2), lambda kept, g: (bump(kept.copy()) * g,))
     np.testing.assert_array_equal(lm.grad(lambda x: f(x).sum())(x).numpy(), [3, 2])
+
+
+def test_numbers_among_residuals_stay_known_in_lanes():
+    seen = []
+
+    @lm.custom_vjp
+    def f(x, y):
+        return x * y
+
+    def forward(x, y):
+        return x.value * y.value, (x.value, y.value, x.perturbed, y.perturbed, 3)
+
+    def backward(kept, g):
+        x, y, of_x, of_y, n = kept
+        seen.append((bool(of_x), bool(of_y)))
+        return (g * y * n if of_x else None, g * x * n if of_y else None)
+
+    f.defvjp(forward, backward, symbolic_zeros=True)
+    lanes = lm.vmap(f, (0, None))
+    assert lm.grad(lambda x: lanes(x, 2.0).sum())(lnp.ones(3)).tolist() == [6.0] * 3
+    assert (
+        lm.jit(lm.grad(lambda x: lm.vmap(lanes, (0, None))(x, 2.0).sum()))(lnp.ones((2, 3))).tolist()
+        == [[6.0] * 3] * 2
+    )
+    assert seen == [(True, False)] * 2
+    assert lm.grad(lambda x, y: lanes(x, y).sum(), (0, 1))(lnp.arange(3.0), 2.0)[1].item() == 9.0

@@ -5,6 +5,9 @@
 // backward pass. It has no target, so that evaluating it is an error and not a wrong number.
 #include "trace/rules/custom.h"
 
+#include <algorithm>
+#include <ranges>
+
 #include "hlo/custom_rule.h"
 #include "hlo/type_error.h"
 #include "trace/rules/scan.h"
@@ -46,6 +49,18 @@ std::vector<const Type*> result_types(const Node& node) {
   std::vector<const Type*> out;
   for (uint32_t i = 0; i < node.num_results(); ++i) out.push_back(node.result_type(i));
   return out;
+}
+
+// What all lanes along axis 0 hold, where `with_batch` put one value there; null otherwise.
+Value of_every_lane(const Value& v) {
+  const Node& node = *v.node();
+  if (node.op() != Op::broadcast_in_dim) return {};
+  const Value x(node.operand(0));
+  if (!std::ranges::equal(x.dims(), std::span(v.dims()).subspan(1))) return {};
+  const Dims& places = node.attrs().ints(Attr::broadcast_dimensions);
+  for (size_t i = 0; i < places.size(); ++i)
+    if (places[i] != static_cast<int64_t>(i) + 1) return {};
+  return x;
 }
 
 // A rule of a batched function: the rule itself, recorded for one lane and batched.
@@ -133,18 +148,21 @@ class BatchedRule : public CustomRule {
   }
 
   Values backward(Builder& b, Ops residuals, Ops cotangents) override {
-    Values parameters, values, inner_cts(cotangents.size());
+    Values parameters, values, kept, inner_cts(cotangents.size());
     Mask marks;
     for (const Value& v : residuals) {
+      if (const Value one = of_every_lane(v)) {  // a known one, as a number is, stays known
+        kept.push_back(one);
+        continue;
+      }
       const Dims& dims = v.dims();
-      parameters.push_back(make_parameter(array_type_or_die(v.dtype(), std::span(dims).subspan(1))));
+      kept.push_back(make_parameter(array_type_or_die(v.dtype(), std::span(dims).subspan(1))));
+      parameters.push_back(kept.back());
       values.push_back(v);
       marks.push_back(true);
     }
-    const size_t n = parameters.size();
     add_cotangents(parameters, values, marks, cotangents, inner_cts);
-    return batched_cotangents(b, inner_->backward(b, Ops(parameters).first(n), inner_cts), parameters, values,
-                              marks);
+    return batched_cotangents(b, inner_->backward(b, kept, inner_cts), parameters, values, marks);
   }
 
  private:
