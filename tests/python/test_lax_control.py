@@ -205,3 +205,15 @@ def test_branches_that_a_lane_does_not_take_give_its_derivative_nothing(f):
         np.testing.assert_allclose(g(x).numpy(), one_by_one, rtol=1e-6)
     curved = lm.vmap(lm.grad(lm.grad(f)))(x)
     np.testing.assert_allclose(np.diag(lm.hessian(total)(x).numpy()), curved.numpy(), rtol=1e-5)
+
+
+def test_cond_with_an_operand_for_each_function():
+    def f(pred, a, b):
+        return lax.cond(pred, a, lambda x: x["v"] + 1, b, lambda y: y * 5)
+
+    assert f(True, {"v": 1.0}, 2.0).item() == 2.0 and f(False, {"v": 1.0}, 2.0).item() == 10.0
+    assert lm.jit(f)(False, {"v": 1.0}, 2.0).item() == 10.0
+    assert lm.vmap(f, (0, None, None))(lnp.array([True, False]), {"v": 1.0}, 2.0).tolist() == [2.0, 10.0]
+    assert lm.grad(f, 2)(False, {"v": 1.0}, 2.0).item() == 5.0
+    with pytest.raises(TypeError, match="two functions"):
+        lax.cond(True, 1.0, lambda x: x, 2.0, 3.0)

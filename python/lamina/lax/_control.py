@@ -140,10 +140,15 @@ def cond(
     """true_fun(*operands) if pred else false_fun(*operands); only that one runs.
 
     `pred` is a scalar, bool or a number (true unless 0). Both return one structure and type; otherwise
-    TypeError. `operand` is one operand by name. Under vmap with a condition per lane both run, each lane taking its
+    TypeError. `operand` is one operand by name; ``cond(pred, true_operand, true_fun, false_operand, false_fun)`` gives
+    each function one of its own. Under vmap with a condition per lane both run, each lane taking its
     own; loops in a branch run for its lanes only.
     """
     operands = _operands("lax.cond", operands, operand)
+    if len(operands) == 2 and callable(false_fun) and callable(operands[1]) and not callable(operands[0]):
+        of_true, of_false = false_fun, operands[1]
+        operands = (true_fun, operands[0])
+        true_fun, false_fun = lambda mine, _: of_true(mine), lambda _, mine: of_false(mine)
     if not callable(true_fun) or not callable(false_fun):
         raise TypeError("lax.cond needs (pred, true_fun, false_fun, *operands), with two functions")
     record = functools.partial(_core.cond, "lax.cond", to_tensor(pred))
