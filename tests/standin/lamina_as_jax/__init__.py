@@ -23,38 +23,13 @@ def install() -> None:
     import lamina._writes
     import lamina.tree
 
-    from lamina_as_jax import (
-        adapters,
-        avals,
-        internals,
-        keys,
-        linear_util,
-        modules,
-        primitives,
-        scalars,
-        settings,
-        sharding,
-        types64,
-    )
+    from lamina_as_jax import adapters, modules, sharding, types64
 
     lamina.tree.is_open = lambda x: False  # dataclasses are leaves in JAX
     # What a function does to containers among its arguments, it does to copies in JAX.
     lamina._writes._check_containers = lambda *changed: None
-    subjects = (
-        adapters,
-        avals,
-        internals,
-        keys,
-        linear_util,
-        modules,
-        primitives,
-        scalars,
-        settings,
-        sharding,
-        types64,
-    )
-    for module in subjects:
-        _count_as_library(module)
+    for name in [n for n in sys.modules if n.startswith("lamina_as_jax.")]:
+        _count_as_library(sys.modules[name])
     types64.install()
     sharding.install()
     adapters.symbolic_zeros()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import lamina as lm
+import ml_dtypes
 import numpy as np
 from lamina import _core, _open, dtypes
 from lamina._core import Tensor
@@ -354,6 +355,11 @@ def making_arrays(f: Callable[..., Any]) -> Callable[..., Any]:
         return wrapped(f)(x, *args, **kwargs)
 
     return call
+
+
+def finfo(dtype: Any) -> Any:
+    """As NumPy's, whose numbers have the type."""
+    return ml_dtypes.finfo(types64.canonical(getattr(dtype, "dtype", dtype)))
 
 
 def einsum(*operands: Any, _dot_general: Any = None, **options: Any) -> Any:

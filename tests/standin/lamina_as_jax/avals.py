@@ -38,11 +38,9 @@ class ShapedArray(lm.ShapeDtype):
     def __init__(
         self, shape: Any, dtype: Any = None, weak_type: bool = False, *, sharding: Any = None, **where: Any
     ) -> None:
-        without = dtype == FLOAT0
-        super().__init__(
-            shape, "float32" if without else np.dtype(types64.argument(dtype)), weak_type=weak_type
-        )
-        self.dtype = FLOAT0 if without else np.dtype(self.dtype.name)
+        own = dtype == FLOAT0 or getattr(dtype, "name", "") == "key<fry>"
+        super().__init__(shape, "uint32" if own else np.dtype(types64.argument(dtype)), weak_type=weak_type)
+        self.dtype = dtype if own else np.dtype(self.dtype.name)
         self.sharding = unspread(len(self.shape)) if sharding is None else sharding
 
     def to_tangent_aval(self) -> ShapedArray:

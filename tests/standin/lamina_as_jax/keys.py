@@ -72,6 +72,7 @@ class KeyArray:
     nbytes = property(lambda self: 8 * self.size)
     sharding = property(lambda self: self._words.sharding)
     aval = property(lambda self: _described(self))
+    at = property(lambda self: _At(self))
     T = property(lambda self: each_word(lm.numpy.transpose)(self))
 
     def __getitem__(self, index: Any) -> KeyArray:
@@ -116,6 +117,25 @@ class KeyArray:
         return KeyArray(lm.numpy.copy(self._words))
 
 
+class _At:
+    """Keys with others in the place of some."""
+
+    def __init__(self, keys: KeyArray, index: Any = None) -> None:
+        self._keys, self._index = keys, index
+
+    def __getitem__(self, index: Any) -> _At:
+        return _At(self._keys, index)
+
+    def set(self, values: KeyArray, **options: Any) -> KeyArray:
+        def of_word(x: Any, index: Any, v: Any) -> Any:
+            return x.at[index].set(v, **options)
+
+        return each_word(of_word)(self._keys, self._index, values)
+
+    def get(self, **options: Any) -> KeyArray:
+        return each_word(lambda x, index: x.at[index].get(**options))(self._keys, self._index)
+
+
 _METHODS = ("ravel", "squeeze", "transpose", "swapaxes", "repeat", "take")
 
 
@@ -147,9 +167,14 @@ def words(x: Any) -> Any:
 
 
 def _described(x: KeyArray) -> ShapedArray:
-    aval = ShapedArray(x.shape, "uint32")
-    aval.dtype = DTYPE
-    return aval
+    return ShapedArray(x.shape, DTYPE)
+
+
+def standing_for(aval: Any) -> Any:
+    """What may be given to a transform in the place of an array of this type."""
+    if aval.dtype != DTYPE:
+        return aval
+    return KeyArray(lm.ShapeDtype((*aval.shape, 2), "uint32"))
 
 
 def _has_keys(args: Any) -> bool:
@@ -233,7 +258,7 @@ def drawing(f: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
         typed = _has_keys(args[:1]) or isinstance(kwargs.get("key"), KeyArray)
-        if typed and args and isinstance(args[0], KeyArray) and args[0].shape:
+        if typed and args and isinstance(args[0], KeyArray) and args[0].shape and f.__name__ != "clone":
             raise ValueError(
                 f"{f.__name__} accepts a single key, but was given a key array of shape {args[0].shape}. "
                 "Use jax.vmap for batching."
@@ -305,7 +330,22 @@ def numpy_names() -> dict[str, Any]:
         n: of_arrays(types64.wrapped(getattr(lm.numpy, n)), operator.attrgetter(n))
         for n in ("shape", "ndim", "size")
     }
+    own |= {
+        n: _compared(types64.wrapped(getattr(lm.numpy, n)), op)
+        for n, op in (("equal", operator.eq), ("not_equal", operator.ne))
+    }
+    own["result_type"] = _result_type
     return own
+
+
+def _compared(f: Callable[..., Any], of_keys: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    return lambda x, y: of_keys(x, y) if isinstance(x, KeyArray) else f(x, y)
+
+
+def _result_type(*args: Any) -> Any:
+    if _has_keys(args) or DTYPE in [x for x in args if isinstance(x, KeyDtype)]:
+        return DTYPE
+    return types64.wrapped(lm.numpy.result_type)(*args)
 
 
 LAX = (

@@ -217,11 +217,14 @@ def trace_to_jaxpr_nounits(
         rest = iter(given)
         out = fun.call_wrapped(*(p.const if p.is_known() else next(rest) for p in pvals))
         for x in out:
-            depends = isinstance(x, lm.Tensor) and any(_core.depends_on(x, list(given)))
+            own = keys.words(x)
+            depends = isinstance(own, lm.Tensor) and any(
+                _core.depends_on(own, lm.tree_util.tree_leaves(given))
+            )
             found.append(PartialVal.unknown(typeof(x)) if depends or instantiate else PartialVal.known(x))
-        return [to_tensor(types64.argument(x)) for x, p in zip(out, found) if not p.is_known()]
+        return [to_tensor(types64.argument(keys.words(x))) for x, p in zip(out, found) if not p.is_known()]
 
-    trace = lm.make_trace(run)(*unknown)
+    trace = lm.make_trace(run)(*map(keys.standing_for, unknown))
     return trace, found, trace.consts
 
 

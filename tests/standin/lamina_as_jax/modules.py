@@ -18,6 +18,7 @@ from lamina._stages import ArgumentInfo
 from lamina_as_jax import (
     adapters,
     avals,
+    example_libraries,
     internals,
     keys,
     linear_util,
@@ -31,7 +32,6 @@ from lamina_as_jax import (
 # Called as they are: about types, containers and functions, not about arrays of a type that is to be changed.
 _AS_THEY_ARE = frozenset(
     (
-        "finfo",
         "iinfo",
         "promote_types",
         "can_cast",
@@ -169,7 +169,10 @@ def _jax() -> None:
         "Device": sharding.Device,
         "devices": sharding.devices,
         "local_devices": sharding.devices,
-        **{n: getattr(sharding, n) for n in ("NamedSharding", "Shard", "make_mesh", "pmap", "set_mesh")},
+        **{
+            n: getattr(sharding, n)
+            for n in ("NamedSharding", "Shard", "make_mesh", "pmap", "set_mesh", "shard_map")
+        },
         "P": sharding.PartitionSpec,
         "device_count": lambda backend=None: 1,
         "local_device_count": lambda backend=None: 1,
@@ -188,7 +191,7 @@ def _jax() -> None:
 
 
 def _numpy() -> None:
-    own = {**scalars.table(), **keys.numpy_names(), "einsum": adapters.einsum}
+    own = {**scalars.table(), **keys.numpy_names(), "einsum": adapters.einsum, "finfo": adapters.finfo}
     own.update(asarray=adapters.making_arrays(lnp.asarray), array=adapters.making_arrays(lnp.array))
     own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=keys.Array, zeros=adapters.zeros)
     own.update(
@@ -258,6 +261,10 @@ def _types() -> None:
     _put("jax.extend.core.primitives", own={**_primitives(), **calls})
     _put("jax.extend.linear_util", own=linear_util.NAMES)
     _put("jax.api_util", own=linear_util.API_UTIL)
+    backend = {"get_backend": lambda platform=None: sharding.DEVICE.client}
+    _put("jax.extend.backend", own=backend)
+    _put("jax.lib")
+    _put("jax.lib.xla_bridge", own=backend)
     _put("jax.interpreters")
     for name, names in (
         ("ad", primitives.AD),
@@ -296,6 +303,9 @@ def _functions() -> None:
         sources = _maybe("lamina." + name) or _maybe("lamina.experimental." + name)
         if sources:
             _put("jax.experimental." + name, sources)
+    _put("jax.example_libraries")
+    _put("jax.example_libraries.optimizers", own=example_libraries.OPTIMIZERS)
+    _put("jax.example_libraries.stax", own=example_libraries.STAX)
     for name, own in internals.modules(adapters.ERRORS, vars(sys.modules["jax.dtypes"])).items():
         _put(name, own={k: v for k, v in own.items() if not k.startswith("__")})
     sys.modules["jax._src"].checkify = sys.modules["jax.experimental.checkify"]

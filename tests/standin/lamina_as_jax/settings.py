@@ -10,7 +10,6 @@ from lamina_as_jax import types64
 
 # Options of one value: what Lamina does. Setting another raises.
 _FIXED = {
-    "jax_numpy_dtype_promotion": "standard",
     "jax_numpy_rank_promotion": "allow",
     "jax_threefry_partitionable": True,
     "jax_default_prng_impl": "threefry2x32",
@@ -30,6 +29,7 @@ _FIXED = {
 # Options that may be set and are remembered. They say how much JAX checks, prints or keeps, or how it computes what has
 # one way here.
 _REMEMBERED: dict[str, Any] = {
+    "jax_numpy_dtype_promotion": "standard",
     "jax_explicit_x64_dtypes": "warn",
     "jax_explain_cache_misses": False,
     "jax_log_compiles": False,

@@ -30,7 +30,18 @@ class Device(types.SimpleNamespace):
         return self is other
 
 
+class Backend(types.SimpleNamespace):
+    """What has the devices."""
+
+    def devices(self) -> list[Any]:
+        return [DEVICE]
+
+    def device_count(self) -> int:
+        return 1
+
+
 DEVICE = Device(id=0, platform="cpu", device_kind="cpu", process_index=0, local_hardware_id=None)
+DEVICE.client = Backend(platform="cpu", platform_version="")
 
 
 def devices(backend: Any = None, **options: Any) -> list[Any]:
@@ -42,7 +53,7 @@ def devices(backend: Any = None, **options: Any) -> list[Any]:
 class PartitionSpec(tuple):
     """Which axes of a mesh the axes of an array are spread over."""
 
-    UNCONSTRAINED = "<unconstrained>"
+    UNCONSTRAINED = enum.Enum("Unconstrained", ["UNCONSTRAINED"]).UNCONSTRAINED
 
     def __new__(cls, *partitions: Any, **options: Any) -> PartitionSpec:
         return super().__new__(cls, partitions)
@@ -234,6 +245,26 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, **options: Any) -> Call
         return wrapped(made[key])(*(a for i, a in enumerate(args) if i not in static), **kwargs)
 
     return call
+
+
+def shard_map(
+    f: Any = None, /, *, mesh: Any = None, in_specs: Any = None, out_specs: Any = None, **options: Any
+) -> Any:
+    """One lane along each axis of the mesh, which spreads nothing."""
+    if f is None:
+        return lambda g: shard_map(g, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options)
+
+    @functools.wraps(f)
+    def call(*args: Any) -> Any:
+        def run(names: Any) -> Any:
+            if not names:
+                return f(*args)
+            out = lm.vmap(lambda: run(names[1:]), axis_name=names[0], axis_size=1)()
+            return lm.tree.map(lambda x: x[0], out)
+
+        return run((mesh if mesh is not None else _open_meshes[-1]).axis_names)
+
+    return wrapped(call)
 
 
 NAMES: dict[str, Any] = {
