@@ -55,14 +55,15 @@ void close_over_arrays(hlo::Builder& b, std::span<const Value> inputs, std::span
         if (made.contains(n)) continue;
         Values results, operands;
         bool changed = false;
-        for (size_t i = 0; i < n->operands().size(); ++i) {
+        // What has a value is not walked behind: it may have been computed while it was recorded.
+        for (size_t i = 0; !n->data() && i < n->operands().size(); ++i) {
           operands.push_back(made.at(n->operand(i).node())[n->operand(i).index()]);
           changed |= !(operands.back() == n->operand_value(i));
         }
         if (n->data() && n->stamp() == 0 && !n->type()->is_tuple()) {
           const jit::ArrayPtr array = jit::array_of(Value(n));
           results.push_back(b.constant(hlo::Literal::copy_of(n->type(), host_bytes(*array))));
-        } else if (changed && !n->data()) {
+        } else if (changed) {
           results = b.remake(*n, operands);
           if (!b.ok()) return;
         } else {

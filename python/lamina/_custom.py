@@ -413,6 +413,7 @@ class custom_vjp(_Custom):
         kinds: list[tuple[tuple[int, ...], Any]] = []  # of the results
         shapes = [(x.shape, x.dtype) for x in leaves]
         trees: list[TreeDef] = []
+        plain: dict[int, type] = {}  # residuals that are bools or integers of Python, which rules branch on
 
         def forward(x: list[Tensor], perturbed: list[bool]) -> tuple[list[Tensor], list[Tensor]]:
             given = [CustomVJPPrimal(t, p) for t, p in zip(x, perturbed)] if symbolic else x
@@ -423,6 +424,8 @@ class custom_vjp(_Custom):
             results, out_tree = tree_flatten(out[0])
             residuals, residual_tree = tree_flatten(out[1])
             trees[:] = [out_tree, residual_tree]
+            plain.clear()
+            plain.update({i: type(r) for i, r in enumerate(residuals) if type(r) in (bool, int)})
             tensors = [to_tensor(r) for r in results]
             expected.check(out[0], tensors, f"the forward rule of {name} returns")
             kinds[:] = [(r.shape, r.dtype) for r in tensors]
@@ -431,8 +434,12 @@ class custom_vjp(_Custom):
         def backward(residuals: list[Tensor], cotangents: list[Any]) -> list[Any]:
             if symbolic:
                 cotangents = [SymbolicZero(*k) if c is None else c for c, k in zip(cotangents, kinds)]
+            kept = [
+                plain[i](x.item()) if i in plain and _core.forceable(x) else x
+                for i, x in enumerate(residuals)
+            ]
             given = entered(bwd)(
-                *nondiff, tree_unflatten(trees[1], residuals), tree_unflatten(trees[0], cotangents)
+                *nondiff, tree_unflatten(trees[1], kept), tree_unflatten(trees[0], cotangents)
             )
             _writes.refuse(
                 bwd, [*residuals, *(c for c in cotangents if isinstance(c, Tensor))], "the backward rule"
