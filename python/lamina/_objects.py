@@ -18,9 +18,13 @@ _LIBRARY = (
     sysconfig.get_paths()["stdlib"] + os.sep,
 )
 FUNCTION, METHOD, BUILTIN = types.FunctionType, types.MethodType, types.BuiltinFunctionType
-# Values that nothing can be read of: passed on as they are.
+# Values that nothing can be read of: passed on as they are. A frame tells of the call that traces, which is another one
+# each time.
 PLAIN: frozenset[type] = frozenset(
-    (Tensor, bool, int, float, complex, str, bytes, type(None), range, slice, type(...), Observed)
+    (
+        *(Tensor, bool, int, float, complex, str, bytes, type(None), range, slice, type(...), Observed),
+        *(types.FrameType, types.TracebackType),
+    )
 )
 SEQUENCES = (list, tuple)
 

@@ -236,6 +236,7 @@ class ReadSet:
         for read in self.reads:
             if read.kind is not None and read.test == IS and not read.identity:
                 read.expected = None  # keeps nothing alive
+        self._drop_what_is_gone()
         for i, h in enumerate(self._hidden):
             if type(h) is Observed and i not in self._captured:
                 h.used = True
@@ -245,6 +246,26 @@ class ReadSet:
             if first is not None:
                 self.also(h, ONE_VALUE, first.at)
         self._settle()
+
+    def _drop_what_is_gone(self) -> None:
+        """What was read of an object that nobody holds after the trace is not asked again: it was made in the trace, by
+        code that is not watched. What of it went into the program as a parameter stays, and traces again.
+        """
+        below: dict[
+            int, list[Read]
+        ] = {}  # by the number of the read that they start from, which comes before them
+        starts: list[int] = []
+        for read in self.reads:
+            starts.append(read.at if read.parent is None else starts[read.parent.at])
+            below.setdefault(starts[-1], []).append(read)
+        hidden = {id(h) for h in self._hidden}
+        for start, reads in below.items():
+            top = self.reads[start]
+            if top.access != WEAK or top.holder() is not None:
+                continue
+            if not any(r.number is not None or id(r) in hidden for r in reads):
+                for read in reads:
+                    read.test, read.expected = ANY, None
 
     # --- at each call ---
 

@@ -322,3 +322,53 @@ def test_methods_that_lie_anywhere_are_traced_once():
     assert again(3.0).item() == 8.0
     free = model.apply
     assert again(3.0).item() == 7.0
+
+
+def test_what_frames_say_is_of_one_call():
+    traces = []
+
+    @lm.jit
+    def f(x):
+        traces.append(1)
+        trail, frame = None, sys._getframe()
+        while frame is not None:
+            trail = types.TracebackType(trail, frame, frame.f_lasti, frame.f_lineno)
+            frame = frame.f_back
+        return x * 2
+
+    assert [f(1.0).item(), f(2.0).item()] == [2.0, 4.0]
+    assert lm.jit(lambda x: f(x))(3.0).item() == 6.0 and f(4.0).item() == 8.0
+    assert len(traces) == 1
+
+
+class Table:
+    def __init__(self, keys, functions):
+        self.functions = {id(k): f for k, f in zip(keys, functions)}
+
+    def __contains__(self, key):
+        return id(key) in self.functions
+
+    def get(self, key, other):
+        return self.functions.get(id(key), other)
+
+
+def unchanged(x):
+    return x
+
+
+def replaced(tree, new):
+    table = Table(list(tree.values()), [lambda _, r=r: r for r in new])
+    return lm.tree.tree_map(lambda x: table.get(x, unchanged)(x), tree, is_leaf=lambda x: x in table)
+
+
+def test_functions_made_in_the_trace_are_not_asked_for_after_it():
+    traces, model = [], types.SimpleNamespace(by=2.0)
+
+    @lm.jit
+    def f(x):
+        traces.append(1)
+        return model.by * replaced({"a": x, "b": x * 2}, [x + 1, x + 2])["b"]
+
+    assert [f(1.0).item() for _ in range(3)] == [6.0] * 3 and len(traces) == 1
+    model.by = 3.0
+    assert f(1.0).item() == 9.0

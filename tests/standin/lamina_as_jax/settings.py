@@ -10,7 +10,6 @@ from lamina_as_jax import types64
 
 # Options of one value: what Lamina does. Setting another raises.
 _FIXED = {
-    "jax_numpy_rank_promotion": "allow",
     "jax_threefry_partitionable": True,
     "jax_default_prng_impl": "threefry2x32",
     "jax_enable_custom_prng": False,
@@ -19,17 +18,18 @@ _FIXED = {
     "jax_disable_jit": False,
     "jax_check_tracer_leaks": False,
     "jax_default_device": None,
-    "jax_default_matmul_precision": None,
     "jax_softmax_custom_jvp": True,
     "jax_platforms": "cpu",
     "jax_platform_name": "cpu",
-    "jax_num_cpu_devices": 1,
 }
 
 # Options that may be set and are remembered. They say how much JAX checks, prints or keeps, or how it computes what has
 # one way here.
 _REMEMBERED: dict[str, Any] = {
     "jax_numpy_dtype_promotion": "standard",
+    "jax_numpy_rank_promotion": "allow",
+    "jax_num_cpu_devices": 1,
+    "jax_default_matmul_precision": None,
     "jax_explicit_x64_dtypes": "warn",
     "jax_explain_cache_misses": False,
     "jax_log_compiles": False,
@@ -90,11 +90,12 @@ def accepted(new_val: Any = True) -> Iterator[None]:
     yield
 
 
-SCOPES = {n: fixed("jax_" + n) for n in ("numpy_rank_promotion", "debug_nans", "debug_infs")}
+SCOPES = {n: fixed("jax_" + n) for n in ("debug_nans", "debug_infs")}
 SCOPES["enable_x64"] = types64.enable_x64
 _ACCEPTED = (
     *(
         "numpy_dtype_promotion",
+        "numpy_rank_promotion",
         "default_matmul_precision",
         "debug_key_reuse",
         "enable_checks",
