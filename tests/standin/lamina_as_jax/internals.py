@@ -14,7 +14,7 @@ import numpy as np
 from lamina import _traces, tree
 from lamina import numpy as lnp
 
-from lamina_as_jax import adapters, avals, keys, primitives, sharding
+from lamina_as_jax import adapters, avals, keys, linear_util, primitives, sharding
 
 # --- traceback_util, source_info_util: Lamina's errors point at the user's line by themselves ---
 
@@ -43,6 +43,11 @@ class Registry:
 
     def __contains__(self, cls: object) -> bool:
         return cls in (dict, list, tuple, type(None)) or (cls in tree._registry and cls is not keys.KeyArray)
+
+
+def safe_zip(*lists: Any) -> list[tuple[Any, ...]]:
+    """ValueError for lists of other lengths."""
+    return list(zip(*lists, strict=True))
 
 
 def wait_for_tokens() -> None:
@@ -169,6 +174,12 @@ def modules(errors: dict[str, Any], dtypes: dict[str, Any]) -> dict[str, dict[st
         "jax._src.state": {},
         "jax._src.state.types": {"AbstractRef": avals.AbstractRef},
         "jax._src.ad_util": {**primitives.AD, "stop_gradient_p": _traces.Primitive("stop_gradient")},
+        "jax._src.util": {"safe_map": linear_util.safe_map, "safe_zip": safe_zip},
+        "jax._src.lib": {},
+        "jax._src.lib.mlir": {},
+        "jax._src.lib.mlir.dialects": {},
+        "jax._src.lib.mlir.dialects.hlo": {},  # what lowerings make: nothing is in it
+        "jax._src.lax": {},
         "jax._src.compiler": {},
         "jax._src.xla_bridge": {"_backends": {}},
         "jax.extend.source_info_util": TRACEBACK,

@@ -263,7 +263,7 @@ def _types() -> None:
     _put("jax.api_util", own=linear_util.API_UTIL)
     backend = {"get_backend": lambda platform=None: sharding.DEVICE.client}
     _put("jax.extend.backend", own=backend)
-    _put("jax.lib")
+    _put("jax.lib", own={"__version__": sys.modules["jax"].__version__})
     _put("jax.lib.xla_bridge", own=backend)
     _put("jax.interpreters")
     for name, names in (
@@ -308,4 +308,7 @@ def _functions() -> None:
     _put("jax.example_libraries.stax", own=example_libraries.STAX)
     for name, own in internals.modules(adapters.ERRORS, vars(sys.modules["jax.dtypes"])).items():
         _put(name, own={k: v for k, v in own.items() if not k.startswith("__")})
+    jax = sys.modules["jax"]
+    for module, last, found in (("jax._src", "api", jax), ("jax._src.lax", "lax", sys.modules["jax.lax"])):
+        sys.modules[module].__dict__[last] = sys.modules[f"{module}.{last}"] = found
     sys.modules["jax._src"].checkify = sys.modules["jax.experimental.checkify"]

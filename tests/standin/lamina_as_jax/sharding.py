@@ -24,6 +24,9 @@ class Device(types.SimpleNamespace):
     def __str__(self) -> str:
         return self.platform  # as Lamina names it
 
+    def __repr__(self) -> str:
+        return f"CpuDevice(id={self.id})"
+
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:

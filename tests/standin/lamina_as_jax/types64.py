@@ -177,6 +177,7 @@ def install() -> None:
             setattr(Tensor, name, _method(method))
     shown = Tensor.__repr__
     Tensor.__repr__ = lambda x: shown(x).replace("Tensor(", "Array(", 1)
-    Tensor.__str__ = lambda x: str(np.asarray(x)) if _core.forceable(x) else repr(x)
+    known = lambda x: _core.forceable(x) and not _core.differentiated(x)  # noqa: E731
+    Tensor.__str__ = lambda x: str(np.asarray(x)) if known(x) else repr(x)
     # A class whose == is set anew has no hash unless told.
     Tensor.__hash__ = None
