@@ -159,8 +159,12 @@ Values transpose_graph(Builder& b, std::span<const Value> outputs, std::span<con
   for (auto it = walk.order().rbegin(); it != walk.order().rend(); ++it) {
     Node* n = *it;
     const int64_t k = linear.find(n);
-    if (k < static_cast<int64_t>(num_inputs) || ct[k].empty()) continue;
-    const Values mine = std::move(ct[k]);
+    if (k < static_cast<int64_t>(num_inputs)) continue;
+    // A user's backward rule runs for zeros too: what it gives need not be linear in them.
+    const bool runs_rule = n->op() == Op::custom_call && n->attrs().integer(Attr::rule) != 0;
+    if (ct[k].empty() && !runs_rule) continue;
+    Values mine = std::move(ct[k]);
+    mine.resize(n->num_results());
     operands.clear();
     mask.clear();
     for (Operand o : n->operands()) {

@@ -566,3 +566,26 @@ def test_a_rule_reads_what_it_made_inside_of_a_loop():
 
     assert lm.grad(loop)(1.0).item() == 216.0
     assert lm.jit(lm.grad(lambda x: lm.vmap(loop)(x).sum()))(lnp.ones(2)).tolist() == [216.0] * 2
+
+
+def test_a_backward_rule_runs_for_a_cotangent_that_another_rule_gives_as_none():
+    @lm.custom_vjp
+    def kept(x):
+        return x * 2
+
+    kept.defvjp(lambda x: (x * 2, None), lambda _, g: (7.0 + 0 * g,))  # what is no derivative: a new state
+
+    @lm.custom_vjp
+    def product(x, y):
+        return x * y
+
+    product.defvjp(lambda x, y: (x * y, x), lambda x, g: (None, g * x))
+
+    def f(x):
+        return product(kept(x), x)
+
+    assert lm.grad(lambda x: product(kept(x), 3.0))(2.0).item() == 7.0
+    assert lm.grad(f)(2.0).item() == lm.jit(lm.grad(f))(2.0).item() == 11.0
+    assert lm.vmap(lm.grad(f))(lnp.ones(2)).tolist() == [9.0, 9.0]
+    assert lm.grad(lambda x: lax.stop_gradient(kept(x)) * x)(2.0).item() == 4.0
+    assert lm.grad(lambda x: lnp.floor(kept(x)) + x)(2.0).item() == 1.0
