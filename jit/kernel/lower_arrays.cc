@@ -1,8 +1,9 @@
-// How array values become memory: each carried array that changes lies in a buffer of the kernel's own. A step
-// reads the arrays as they were when it began, whatever it computes from them, and writes all of them at its
-// end: elements of what is updated in place, or the whole array by way of another buffer. So no order of reads
-// and writes has to be found. An inner loop writes the arrays that it starts with where they lie, if nobody
-// needs them as they were: that is tried, each read says if it comes too late, and then the loop gets copies.
+// How array values become memory: each carried array that changes lies in a buffer of the kernel's own. A
+// step reads the arrays as they were when it began, whatever it computes from them, and writes all of them at
+// its end: elements of what is updated in place, or the whole array by way of another buffer. So no order of
+// reads and writes has to be found. An inner loop writes the arrays that it starts with where they lie, if
+// nobody needs them as they were: that is tried, each read says if it comes too late, and then the loop gets
+// copies.
 #include "jit/kernel/lower_arrays.h"
 
 #include <algorithm>
