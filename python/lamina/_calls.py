@@ -7,6 +7,7 @@ import contextvars
 import functools
 import inspect
 import math
+import os
 import sys
 import types
 import weakref
@@ -17,6 +18,7 @@ from lamina._objects import (
     BUILTIN,
     FUNCTION,
     METHOD,
+    OPEN_MODULES,
     PLAIN,
     is_ours,
     is_tree,
@@ -118,6 +120,8 @@ class Calls:
                 return self.watch.entered(f)
             if f in _RAW:
                 return f
+            if f is os.getenv:
+                self.watch.noted(os.environ)
             return self._ours(f) if is_ours(f) else self._foreign(self.watch.entered(f), f)
         if t is METHOD:
             inner = f.__func__
@@ -127,6 +131,8 @@ class Calls:
                 if is_ours(inner):
                     return self._ours(f)
                 self._opaque(f.__self__)
+                if any(t.__module__ in OPEN_MODULES for t in type(f.__self__).__mro__):
+                    self.watch.noted(f.__self__)
                 return self._foreign(self.watch.entered(f), f)
             return self._foreign(f, f)
         if isinstance(f, type):
@@ -335,7 +341,8 @@ class Calls:
             return f
         if name in WRITES and not made and isinstance(owner, (dict, list, set, collections.deque)):
             self.watch.writes(f"{self.watch.text(owner)}.{name}(...)")
-        if name in ("index", "count", "copy", "pop", "union", "intersection", "difference", "issubset"):
+        of_content = ("index", "count", "copy", "pop", "union", "intersection", "difference", "issubset")
+        if name in of_content or type(owner) is types.MappingProxyType:
             self.watch.noted(owner)
         return self._foreign(f, f)
 

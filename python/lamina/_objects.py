@@ -27,6 +27,9 @@ PLAIN: frozenset[type] = frozenset(
     )
 )
 SEQUENCES = (list, tuple)
+_HEAP_TYPE = 1 << 9  # CPython's flag of classes made at run time
+# Of Python's own, in whose objects (UserDict, os.environ, ConfigParser) the user keeps values.
+OPEN_MODULES = frozenset(("collections", "os", "configparser"))
 
 
 # Installed packages that have jitted functions of their own: their code is watched as the user's is.
@@ -43,7 +46,7 @@ def count_as_users(f: Any) -> None:
 
 def is_users(path: str | None) -> bool:
     """Whether a file holds code of the user: not this library's, nor Python's, nor an installed package's."""
-    if path is None:
+    if path is None or path.startswith("<frozen "):  # as Python's os and collections.abc are
         return False
     if "site-packages" in path or "dist-packages" in path:
         return any(path.startswith(p) for p in _packages)
@@ -54,8 +57,10 @@ def is_users_type(t: type) -> bool:
     """Whether a class is the user's, or as open as one."""
     if t is types.SimpleNamespace or t.__module__ == "__main__":
         return True
+    if t.__module__ == "builtins":  # so are classes of code that is executed in a dict without a name
+        return "__dict__" in t.__dict__ and bool(t.__flags__ & _HEAP_TYPE)
     module = sys.modules.get(t.__module__)
-    return t.__module__ != "builtins" and (module is None or is_users(getattr(module, "__file__", None)))
+    return module is None or is_users(getattr(module, "__file__", None))
 
 
 def is_ours(f: Any) -> bool:

@@ -18,6 +18,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from lamina._objects import names_of
 from lamina._source import parse
 
 HOOKS = "__lamina__"
@@ -126,9 +127,13 @@ def _without_surroundings(node: Any) -> Any:
 def _compiled(
     node: Any, inside: str, like: types.CodeType, free: tuple[str, ...], imports: list[Any]
 ) -> types.CodeType | None:
-    # In a class, whose names functions do not see; "_" makes no private names.
+    # In a class, whose names functions do not see; "_" makes no private names. Underscores before its name change
+    # nothing about those, and keep it apart from the names that the code uses: its own class may be one.
     body = ast.Expr(node) if isinstance(node, ast.Lambda) else node
-    holder = ast.ClassDef(inside or "_", [], [], [body], [])
+    holder_name, used = inside or "_", names_of(like)
+    while holder_name in used:
+        holder_name = "_" + holder_name
+    holder = ast.ClassDef(holder_name, [], [], [body], [])
     names = [ast.arg(n) for n in free]
     factory = ast.FunctionDef("factory", ast.arguments([], names, None, [], [], None, []), [holder], [])
     for made in (holder, factory):

@@ -24,6 +24,7 @@ from lamina._objects import (
     BUILTIN,
     FUNCTION,
     METHOD,
+    OPEN_MODULES,
     PLAIN,
     SEQUENCES,
     count_as_users,
@@ -71,6 +72,8 @@ class Watch:
         self.kept: list[Any] = []  # whose ids are in use here
         self._made: set[int] = set()
         self._lasting: set[int] = set()  # functions that are there before and after the trace
+        # Functions whose names are guarded, as code without hooks may call them; classes, with the names of such code.
+        self._called: set[Any] = set()
         self._copies: dict[int, Any] = {}
         self._names: dict[int, Names] = {}
         self.stamp = 1 << 62  # of what the trace makes; known when it is under way
@@ -344,7 +347,12 @@ class Watch:
                 self.reads.also(self.source_of(x), EQUAL, type(x)(x))
             return []
         t = type(x)
-        if outside and t.__module__ == "collections" and hasattr(x, "__dict__"):  # ChainMap, UserDict and kin
+        if t is types.MappingProxyType:
+            if outside and all(type(v) in PLAIN and type(v) is not Tensor for v in x.values()):
+                self.reads.also(self.source_of(x), EQUAL, types.MappingProxyType(dict(x)))
+                return []
+            return list(x.values())
+        if outside and t.__module__ in OPEN_MODULES and hasattr(x, "__dict__"):
             source = self.source_of(x)
             return [self.seen(self.reads.below(source, ATTRIBUTE, n), v) for n, v in x.__dict__.items()]
         if t.__module__ == "numpy" or isinstance(x, (type, FUNCTION, METHOD, BUILTIN, types.ModuleType)):
@@ -546,6 +554,9 @@ class Watch:
             if type(new) is Observed and name in written:
                 new = new.use()
             cells.append(cell if new is value else types.CellType(new))
+        for value in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
+            if type(value) not in PLAIN:
+                self.note_used(value, used)
         copy = types.FunctionType(f.__code__, names, f.__name__, f.__defaults__, tuple(cells))
         copy.__kwdefaults__, copy.__qualname__ = f.__kwdefaults__, f.__qualname__
 
@@ -576,26 +587,67 @@ class Watch:
         if is_module and not is_users(getattr(x, "__file__", None)):
             return
         self.same(x)
-        if isinstance(x, (type, FUNCTION, METHOD, BUILTIN)) or not (is_module or is_users_type(t)):
+        is_class = isinstance(x, type)
+        if isinstance(x, (FUNCTION, METHOD, BUILTIN)) or not (
+            is_module or is_users_type(x if is_class else t)
+        ):
             return
-        names = set(used)
-        for name in used:  # and what methods and properties with these names read
-            inside = looked_up(t, name)
-            inside = getattr(inside, "fget", inside)
-            if isinstance(inside, FUNCTION):
-                names |= names_of(inside.__code__)
+        holder = x if is_class else t
+        # And what methods and properties with these names read, and those that Python calls.
+        names, left = set(used), {*used, *(n for c in holder.__mro__ for n in vars(c) if n.startswith("__"))}
+        asked_for = set(left)
+        while left:
+            inside = looked_up(holder, left.pop())
+            inside = getattr(inside, "fget", getattr(inside, "__func__", inside))
+            if isinstance(inside, FUNCTION) and is_users(inside.__code__.co_filename):
+                self._note_called(inside)
+                more = names_of(inside.__code__)
+                names |= more
+                left |= more - asked_for
+                asked_for |= more
         # Attributes that its own code finds are read by value: following that code would ask this object again.
         asked = any(isinstance(looked_up(t, n), FUNCTION) for n in ("__getattribute__", "__getattr__"))
         for name in sorted(names):
-            inside = looked_up(t, name)
-            if isinstance(inside, (FUNCTION, property)):
+            inside = looked_up(holder, name)
+            if isinstance(inside, (FUNCTION, property, staticmethod, classmethod)):
                 continue
             with contextlib.suppress(AttributeError):
                 if asked:
                     read = self.reads.below(self.source_of(x), ATTRIBUTE, name)
                     self._note(self.seen(read, getattr(x, name)))
                 else:
-                    self._note(self.attribute(x, name))
+                    value = self.attribute(x, name)
+                    if isinstance(value, type) and (id(value), frozenset(names)) not in self._called:
+                        self._called.add((id(value), frozenset(names)))
+                        self.note_used(value, names)
+                    elif isinstance(value, FUNCTION):  # of a module
+                        self._note_called(value)
+                    self._note(value)
+
+    def _note_called(self, f: types.FunctionType) -> None:
+        """Guards what the names of a function say that code without hooks may call."""
+        if id(f) in self._called or not is_users(f.__code__.co_filename):
+            return
+        self._called.add(id(f))
+        self.kept.append(f)
+        used = names_of(f.__code__)
+        found = [
+            (self.reads.below(self.reads.root(f.__globals__, ""), ITEM, name), f.__globals__[name])
+            for name in sorted(used & f.__globals__.keys())
+            if not isinstance(f.__globals__[name], (BUILTIN, types.ModuleType))
+        ]
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+            with contextlib.suppress(ValueError):
+                found.append((self.reads.root(cell, name), cell.cell_contents))
+        for read, value in found:
+            value = self.seen(read, value)
+            value = getattr(value, "__func__", getattr(value, "func", value))
+            if type(value) is Observed:
+                value.use()
+            elif isinstance(value, FUNCTION):
+                self._note_called(value)
+            elif type(value) not in PLAIN:
+                self.note_used(value, used)
 
     def _around(self, f: types.FunctionType) -> Any:
         """A library's function around functions of the user, as a decorator makes it: around their copies."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import collections
+import configparser
 import contextlib
 import contextvars
 import enum
 import functools
+import inspect
 import json
+import os
 import pathlib
 import sys
+import textwrap
 import threading
 import types
+import typing
 
 import lamina as lm
 import lamina.lax as lax
@@ -401,3 +406,140 @@ def test_context_variables_are_read_at_each_call():
     thread.start()
     thread.join()
     assert found == [(11.0, 3.0)] and g(1.0).item() == 7.0
+
+
+class Schedule:
+    rate = 2.0
+    steps: typing.ClassVar = [3.0]
+
+    def __init__(self):
+        self.initial = Schedule.rate
+
+    @staticmethod
+    def static():
+        return Schedule.rate
+
+    def method(self):
+        return Schedule.steps[0]
+
+    def __private(self):
+        return Schedule.rate * Schedule.__factor
+
+    __factor = 1.0
+
+    def private(self):
+        return self.__private()
+
+    @property
+    def value(self):
+        return Schedule.rate
+
+    def change(self, to):
+        Schedule.rate = Schedule.steps[0] = Schedule.__factor = to
+
+
+class Warmup(Schedule):
+    def method(self):
+        return super().method() + Warmup.rate
+
+    class Inner:
+        @staticmethod
+        def rate():
+            return Warmup.rate
+
+
+SCHEDULES = {
+    "static": "Schedule.static()",
+    "by the instance": "schedule.static()",
+    "method": "schedule.method()",
+    "made": "Schedule().initial",
+    "private": "schedule.private()",
+    "property": "schedule.value",
+    "super": "warmup.method()",
+    "inherited": "Warmup.static()",
+    "nested": "Warmup.Inner.rate()",
+}
+
+
+@pytest.mark.parametrize("with_source", [True, False])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_methods_that_name_their_own_class_see_it_change(name, with_source, tmp_path):
+    classes = "".join(inspect.getsource(c) for c in (Schedule, Warmup))
+    text = f"import typing\n{classes}\ndef f(x):\n    return x * {SCHEDULES[name]}\n"
+    file = tmp_path / "schedules.py"
+    if with_source:
+        file.write_text(text)
+    names = {"__name__": "__main__"}
+    exec(compile(text, str(file), "exec"), names)
+    names |= {"schedule": names["Schedule"](), "warmup": names["Warmup"]()}
+    jitted = lm.jit(names["f"])
+    for to in (2.0, 0.5, 2.0, 4.0):
+        names["schedule"].change(to)
+        assert [jitted(1.0).item(), jitted(3.0).item()] == [names["f"](1.0), names["f"](3.0)]
+
+
+def test_what_code_without_source_calls_is_read_at_each_call():
+    names = {}
+    exec(
+        textwrap.dedent(
+            """
+            import functools
+            SCALE, TABLE = 2.0, {"k": 1.0}
+
+            def scaled(x):
+                return x * SCALE + TABLE["k"]
+
+            def logged(f):
+                def inner(*args):
+                    return f(*args)
+                return inner
+
+            class Model:
+                def __call__(self, x):
+                    return self.apply(x)
+
+                @logged
+                def apply(self, x):
+                    return scaled(x)
+
+            def f(x, model=Model()):
+                return model(x)
+            """
+        ),
+        names,
+    )
+    f = lm.jit(names["f"])
+    assert f(1.0).item() == 3.0
+    names["SCALE"] = 5.0
+    assert f(1.0).item() == 6.0
+    names["TABLE"]["k"] = 0.0
+    assert f(1.0).item() == 5.0
+    names["scaled"] = lambda x: x - 1.0
+    assert f(1.0).item() == 0.0
+
+
+def test_containers_of_the_standard_library_are_read_at_each_call(monkeypatch):
+    kept = {"rate": 2.0}
+    proxy, own = types.MappingProxyType(kept), collections.UserDict(rate=2.0)
+    config = configparser.ConfigParser()
+    config["train"] = {"rate": "2.0"}
+    monkeypatch.setenv("LAMINA_TEST_RATE", "2.0")
+    reads = {
+        "proxy": lambda x: x * proxy["rate"],
+        "proxy get": lambda x: x * proxy.get("rate"),
+        "UserDict": lambda x: x * own["rate"],
+        "UserDict get": lambda x: x * own.get("rate", 0.0),
+        "UserDict copy": lambda x: x * own.copy()["rate"],
+        "environ": lambda x: x * float(os.environ["LAMINA_TEST_RATE"]),
+        "getenv": lambda x: x * float(os.getenv("LAMINA_TEST_RATE")),
+        "config": lambda x: x * config.getfloat("train", "rate"),
+    }
+    jitted = {name: lm.jit(f) for name, f in reads.items()}
+    assert {name: f(1.0).item() for name, f in jitted.items()} == dict.fromkeys(reads, 2.0)
+    kept["rate"] = own["rate"] = 5.0
+    monkeypatch.setenv("LAMINA_TEST_RATE", "5.0")
+    config.set("train", "rate", "5.0")
+    assert {name: f(1.0).item() for name, f in jitted.items()} == dict.fromkeys(reads, 5.0)
+    assert {name: "2 entries" in repr(f) for name, f in jitted.items() if "UserDict" not in name} == {
+        name: True for name in reads if "UserDict" not in name
+    }
