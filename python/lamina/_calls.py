@@ -53,7 +53,6 @@ _RAW: frozenset[Any] = frozenset(
         inspect.currentframe,
         breakpoint,
         delattr,
-        next,
     )
 )
 # Called with the elements of sequences that were read, numbers among them as parameters.
@@ -283,6 +282,8 @@ class Calls:
             return self._length
         if f is getattr:
             return self._getattr
+        if f is next:
+            return lambda x, *default: next(self.watch.iterated(x), *default)
         if f is hasattr:
             return self._hasattr
         if f is setattr:

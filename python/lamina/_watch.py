@@ -56,6 +56,8 @@ from lamina._read_set import (
 from lamina._rewrite import has_hooks, rewritten
 
 _MAX_NOTED = 4096  # reads of one object that is passed on whole
+# Methods that run when a class is called, or an object ends.
+_MAKING = frozenset(("__init__", "__new__", "__post_init__", "__del__"))
 
 
 class Watch:
@@ -381,6 +383,16 @@ class Watch:
             return x
         if t is dict:
             return self.keyed(x)
+        if id(x) in self._sources and hasattr(t, "__next__"):
+            text = self.text(x)
+            self.reads.not_seen(
+                ("next", id(x)),
+                lambda: Unseen(
+                    f"{{f}} takes elements of `{text}` only when it is traced; this call takes those that it gave then",
+                    "Take them outside and pass them as arguments.",
+                ),
+            )
+            return x
         if not isinstance(x, SEQUENCES) or (t is tuple and id(x) not in self._sources):
             return self.noted(x)
         if looked_up(t, "__iter__") not in (list.__iter__, tuple.__iter__):
@@ -594,7 +606,8 @@ class Watch:
             return
         holder = x if is_class else t
         # And what methods and properties with these names read, and those that Python calls.
-        names, left = set(used), {*used, *(n for c in holder.__mro__ for n in vars(c) if n.startswith("__"))}
+        special = {n for c in holder.__mro__ for n in vars(c) if n.startswith("__")}
+        names, left = set(used), {*used, *(special if is_class else special - _MAKING)}
         asked_for = set(left)
         while left:
             inside = looked_up(holder, left.pop())

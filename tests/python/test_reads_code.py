@@ -518,6 +518,36 @@ def test_what_code_without_source_calls_is_read_at_each_call():
     assert f(1.0).item() == 0.0
 
 
+def test_of_code_without_source_what_it_does_not_ask_for_is_not_guarded():
+    names = {"__name__": "__main__"}
+    exec(
+        textwrap.dedent(
+            """
+            class Model:
+                def __init__(self):
+                    self.scale, self.calls, self.losses = 2.0, 0, []
+
+                def __call__(self, x):
+                    return x * self.scale
+
+            model = Model()
+
+            def f(x):
+                return model(x)
+            """
+        ),
+        names,
+    )
+    f, model = lm.jit(names["f"]), names["model"]
+    for i in range(4):
+        assert f(1.0).item() == 2.0
+        model.calls += 1
+        model.losses.append(float(i))
+    assert "1 entry, 3 hits" in repr(f)
+    model.scale = 3.0
+    assert f(1.0).item() == 3.0
+
+
 def test_containers_of_the_standard_library_are_read_at_each_call(monkeypatch):
     kept = {"rate": 2.0}
     proxy, own = types.MappingProxyType(kept), collections.UserDict(rate=2.0)

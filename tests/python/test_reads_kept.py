@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import gc
+import itertools
 import pathlib
 import sys
 import threading
@@ -182,8 +183,26 @@ def test_checks_name_what_is_not_seen():
     def asks_the_time(x):
         return x * time.time()
 
+    given = itertools.count(1.0)
+
+    @lm.jit
+    def takes_the_next(x):
+        return x * next(given)
+
+    @lm.jit
+    def loops_over_what_is_left(x):
+        for value in given:
+            return x * value
+
+    @lm.jit
+    def makes_its_own(x):
+        own = iter([1.0, 2.0])
+        return x * next(own) + sum(v for v in own)
+
     here = "test_reads_kept.py"
     cases = [
+        (takes_the_next, "takes elements of `given` only when it is traced"),
+        (loops_over_what_is_left, "takes elements of `given` only when it is traced"),
         (writes, r"writes writes `n\.last` only when it is traced"),
         (appends, r"`n\.log\.append"),
         (draws, r"calls `.*normal` only when it is traced"),
@@ -204,7 +223,9 @@ def test_checks_name_what_is_not_seen():
     with lm.checks(), pytest.raises(RuntimeError, match=r"calls `datetime\.now`"):
         now(X)
     quiet = lm.jit(lambda x: x * n.last)
+    makes_its_own(X)
     with lm.checks():
+        makes_its_own(X)
         quiet(X)
         n.last = 4.0
         assert quiet(X)[0].item() == 4.0
