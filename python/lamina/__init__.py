@@ -23,16 +23,15 @@ from lamina._devices import (
 from lamina._jacobian import hessian, jacfwd, jacrev
 from lamina._jit import Jitted, disable_jit, jit
 from lamina._numerics import numerics
+from lamina._shapes import ShapeDtype, typeof
 from lamina._tensor import block_until_ready
 from lamina._transforms import (
-    ShapeDtype,
     checkpoint,
     eval_shape,
     grad,
     jvp,
     linear_transpose,
     linearize,
-    typeof,
     value_and_grad,
     vjp,
     vmap,

@@ -103,6 +103,8 @@ WRITES = frozenset(
         "popleft",
     ]
 )
+# Methods whose results depend on all that their object holds.
+_OF_CONTENT = frozenset(("index", "count", "copy", "pop", "union", "intersection", "difference", "issubset"))
 
 
 class Calls:
@@ -342,8 +344,7 @@ class Calls:
             return f
         if name in WRITES and not made and isinstance(owner, (dict, list, set, collections.deque)):
             self.watch.writes(f"{self.watch.text(owner)}.{name}(...)")
-        of_content = ("index", "count", "copy", "pop", "union", "intersection", "difference", "issubset")
-        if name in of_content or type(owner) is types.MappingProxyType:
+        if name in _OF_CONTENT or type(owner) is types.MappingProxyType:
             self.watch.noted(owner)
         return self._foreign(f, f)
 

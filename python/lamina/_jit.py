@@ -22,19 +22,11 @@ from lamina._core import Tensor
 from lamina._functions import need_function
 from lamina._open import entered, innermost
 from lamina._read_set import ReadSet
+from lamina._shapes import ShapeDtype, is_shape_only, shaped
 from lamina._source import expression_at, user_frame
 from lamina._stages import Lowered, Traced
 from lamina._tensor import describe
-from lamina._transforms import (
-    ShapeDtype,
-    _argument_path,
-    _Flat,
-    _flatten_arguments,
-    _name,
-    _where,
-    is_shape_only,
-    shaped,
-)
+from lamina._transforms import _argument_path, _Flat, _flatten_arguments, _name, _where
 from lamina.tree import TreeDef, tree_flatten, tree_leaves, tree_paths, tree_unflatten
 
 _LEAF = tree_flatten(0)[1]

@@ -251,9 +251,7 @@ class ReadSet:
         """What was read of an object that nobody holds after the trace is not asked again: it was made in the trace, by
         code that is not watched. What of it went into the program as a parameter stays, and traces again.
         """
-        below: dict[
-            int, list[Read]
-        ] = {}  # by the number of the read that they start from, which comes before them
+        below: dict[int, list[Read]] = {}  # by the number of the read that they start from, a smaller one
         starts: list[int] = []
         for read in self.reads:
             starts.append(read.at if read.parent is None else starts[read.parent.at])

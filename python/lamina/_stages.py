@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lamina import _core, _costs, cache, dtypes
+from lamina._shapes import ShapeDtype
 from lamina._tensor import describe
-from lamina._transforms import ShapeDtype, _argument_path, _name
+from lamina._transforms import _argument_path, _name
 from lamina.tree import TreeDef, tree_flatten, tree_paths, tree_unflatten
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 from lamina import _core
 from lamina._core import Tensor
 from lamina._functions import need_function
+from lamina._shapes import ShapeDtype, shaped
 from lamina._tensor import to_tensor
-from lamina._transforms import ShapeDtype, _Flat, _name, shaped
+from lamina._transforms import _Flat, _name
 from lamina.tree import tree_flatten, tree_unflatten
 
 # Ops whose function in lamina.lax has another name.

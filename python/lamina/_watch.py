@@ -630,9 +630,11 @@ class Watch:
                     self._note(self.seen(read, getattr(x, name)))
                 else:
                     value = self.attribute(x, name)
-                    if isinstance(value, type) and (id(value), frozenset(names)) not in self._called:
-                        self._called.add((id(value), frozenset(names)))
-                        self.note_used(value, names)
+                    if isinstance(value, type):
+                        asked_of = (id(value), frozenset(names))
+                        if asked_of not in self._called:
+                            self._called.add(asked_of)
+                            self.note_used(value, names)
                     elif isinstance(value, FUNCTION):  # of a module
                         self._note_called(value)
                     self._note(value)

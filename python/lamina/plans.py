@@ -17,9 +17,10 @@ from typing import Any
 
 from lamina import _core
 from lamina._core import Tensor
+from lamina._shapes import ShapeDtype
 from lamina._stages import Traced
 from lamina._tensor import describe
-from lamina._transforms import ShapeDtype, _argument_path, _check_argument, _name
+from lamina._transforms import _argument_path, _check_argument, _name
 from lamina.tree import TreeDef, _registry, tree_flatten, tree_leaves, tree_paths, tree_unflatten
 
 __all__ = ["Plan", "dumps", "load", "loads"]

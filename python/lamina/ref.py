@@ -352,7 +352,7 @@ def carrying(form: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _scan(plain: Callable[..., Any], f: Any, init: Any, xs: Any = None, *args: Any, **kwargs: Any) -> Any:
-    from lamina._transforms import ShapeDtype
+    from lamina._shapes import ShapeDtype
 
     def row(x: Any) -> ShapeDtype:
         t = to_tensor(x)

@@ -7,8 +7,8 @@ from typing import Any
 
 from lamina import _core, _devices, dtypes
 from lamina._core import Tensor
+from lamina._shapes import ShapeDtype, shaped
 from lamina._tensor import to_tensor
-from lamina._transforms import ShapeDtype, shaped
 
 dtype = dtypes.canonical
 bool_ = dtypes.TABLE["bool"]
