@@ -43,12 +43,10 @@ _RAW: frozenset[Any] = frozenset(
         globals,
         exec,
         eval,
-        range,
         property,
         staticmethod,
         classmethod,
         object,
-        slice,
         sys._getframe,
         inspect.currentframe,
         breakpoint,
@@ -76,6 +74,8 @@ _OVER_ELEMENTS: frozenset[Any] = frozenset(
         frozenset,
     )
 )
+# Those of them that only hand elements on; map and filter do where they call a watched function.
+_HAND_ON: frozenset[Any] = frozenset((enumerate, zip, list, tuple, reversed, iter))
 _OF_NUMBERS: frozenset[Any] = frozenset((float, int, abs, round, pow))
 _MAKES: frozenset[Any] = frozenset(
     (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
@@ -148,9 +148,8 @@ class Calls:
             self.watch.held(f)
             inner = self.callee(f.func)
             return functools.partial(inner, *f.args, **f.keywords)
-        call = looked_up(t, "__call__")
-        if isinstance(call, FUNCTION) and is_users(call.__code__.co_filename):
-            return METHOD(self.watch.entered(call), f)
+        if isinstance(looked_up(t, "__call__"), FUNCTION) and self.watch.entered(f) is not f:
+            return self.watch.entered(f)
         self._opaque(f)
         return self._foreign(f, f)
 
@@ -183,6 +182,8 @@ class Calls:
             return inner if self.watch.staging is None else self.watch.staging.framed(inner)
         if isinstance(a, (list, tuple, dict)) or is_tree(a):
             return self.watch.noted_leaves(a)
+        if any(hasattr(t, n) for n in ("__index__", "__float__", "__array__")):
+            return self.watch.noted(a)
         return self.watch.entered(a)
 
     def _ours(self, f: Any) -> Any:
@@ -213,22 +214,35 @@ class Calls:
                 ),
             )
 
-        def given(a: Any) -> Any:
+        def given(a: Any, asked: bool) -> Any:
             t = type(a)
             if t is Tensor:
                 return a
             if t in (FUNCTION, METHOD, functools.partial):
                 return self.watch.entered(a)
             if over:
-                return self.watch.iterated(a)
+                a = self.watch.iterated(a)
+                for x in a if asked and isinstance(a, (list, tuple)) else ():
+                    if is_users_type(type(x)):
+                        self.watch.noted(x)
+                return a
             a = self.watch.plain(a)
             return self.watch.noted(a)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if self.watch.closed:
                 return f(*args, **kwargs)
-            out = f(*[given(a) for a in args], **{k: given(v) for k, v in kwargs.items()})
+            if calls and args and is_users_type(type(args[0])):
+                args = (self.watch.entered(args[0]), *args[1:])
+            asked = (
+                over
+                and named not in _HAND_ON
+                and not (calls and args and type(args[0]) in (FUNCTION, METHOD))
+            )
+            out = f(*[given(a, asked) for a in args], **{k: given(v, asked) for k, v in kwargs.items()})
             return self.watch.made(out) if makes else out
+
+        calls = named is map or named is filter
 
         makes = (isinstance(named, type) and named in _MAKES) or named is sorted
         return call
@@ -236,6 +250,8 @@ class Calls:
     def _class(self, c: type) -> Any:
         if c in _RAW:
             return c
+        if c is range or c is slice:  # which take parameters
+            return lambda *a: c(*[self.watch.noted(x) for x in a])
         if c is type:
             return lambda *a: type(*[x.value if type(x) is Observed else x for x in a])
         if c in _OF_NUMBERS:
@@ -299,7 +315,7 @@ class Calls:
         return self._foreign(f, f)
 
     def _length(self, x: Any) -> int:
-        own = looked_up(type(x), "__len__")
+        own = self.watch.of_class(type(x), "__len__")
         if isinstance(own, FUNCTION) and is_users(own.__code__.co_filename):
             return self.watch.entered(own)(x)
         return len(self.watch.truth(x))

@@ -29,9 +29,9 @@ class Names(dict[str, Any]):
         if w.closed or isinstance(value, BUILTIN):
             return value
         if isinstance(value, types.ModuleType):
-            w.note_used(value, self.used)
+            w.unhooked.note_used(value, self.used)
             return value
-        return w.named(w.reads.below(w.reads.root(self.real, ""), ITEM, name), value, self.used)
+        return w.unhooked.named(w.reads.below(w.reads.root(self.real, ""), ITEM, name), value, self.used)
 
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self.real else default

@@ -304,6 +304,11 @@ class _Rewriter(ast.NodeTransformer):
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if any(isinstance(p, (ast.Slice, ast.Starred)) for p in parts):
             node.value = self._hook("noted", node.value, node.value)
+            for p in parts:
+                for name in ("lower", "upper", "step"):
+                    bound = getattr(p, name, None)
+                    if bound is not None and not isinstance(bound, ast.Constant):
+                        setattr(p, name, self._hook("noted", bound, bound))
             return node
         return self._hook("item", node, node.value, node.slice)
 

@@ -7,8 +7,6 @@ modules stay as they are; another thread sees nothing of it. Functions that the 
 from __future__ import annotations
 
 import collections
-import contextlib
-import dis
 import functools
 import itertools
 import types
@@ -19,7 +17,7 @@ from typing import Any
 from lamina import _core
 from lamina._calls import Calls
 from lamina._core import Tensor
-from lamina._hooks import Hooks, Names
+from lamina._hooks import Hooks
 from lamina._objects import (
     BUILTIN,
     FUNCTION,
@@ -32,7 +30,6 @@ from lamina._objects import (
     is_users,
     is_users_type,
     looked_up,
-    names_of,
 )
 from lamina._observed import Observed
 from lamina._open import open_here
@@ -54,6 +51,7 @@ from lamina._read_set import (
     Unseen,
 )
 from lamina._rewrite import has_hooks, rewritten
+from lamina._unhooked import Unhooked
 
 _MAX_NOTED = 4096  # reads of one object that is passed on whole
 # Methods that run when a class is called, or an object ends.
@@ -64,7 +62,7 @@ class Watch:
     """A trace in progress: what was read, by which way each object was reached, and which were made in it."""
 
     def __init__(self, reads: ReadSet, root: Any = None, convert: bool = False) -> None:
-        self.reads, self.closed, self.calls = reads, False, Calls(self)
+        self.reads, self.closed, self.calls, self.unhooked = reads, False, Calls(self), Unhooked(self)
         self.staging: Any = None  # where control flow is converted
         if convert:
             from lamina._convert.staging import Staging
@@ -74,10 +72,7 @@ class Watch:
         self.kept: list[Any] = []  # whose ids are in use here
         self._made: set[int] = set()
         self._lasting: set[int] = set()  # functions that are there before and after the trace
-        # Functions whose names are guarded, as code without hooks may call them; classes, with the names of such code.
-        self._called: set[Any] = set()
         self._copies: dict[int, Any] = {}
-        self._names: dict[int, Names] = {}
         self.stamp = 1 << 62  # of what the trace makes; known when it is under way
         self._first: dict[int, Any] = {}  # by the number of a read, what it found first in this trace
         if root is not None:
@@ -92,11 +87,10 @@ class Watch:
         open_here.watches.pop()
         self.reads.open -= 1
         self.closed = True
-        for names in self._names.values():
-            names.write_back()
+        self.unhooked.write_back()
         self._sources, self.kept, self._copies, self._first = {}, [], {}, {}
         # With its function goes what it read, without waiting for the collector: arrays of any size are among it.
-        del self.calls
+        del self.calls, self.unhooked
 
     # --- reads ---
 
@@ -204,22 +198,58 @@ class Watch:
             and isinstance(inside.fget, FUNCTION)
             and is_users(inside.fget.__code__.co_filename)
         ):
+            self.of_class(t, name)
             return self.entered(inside.fget)(x)
         if type(inside) is functools.cached_property and name not in getattr(x, "__dict__", {}):
             return self._computed_once(inside, x, name)
-        own = looked_up(t, "__getattribute__")
+        own = self.of_class(t, "__getattribute__")
         if isinstance(own, FUNCTION):
             return self.entered(own)(x, name)
         try:
             value = t.__getattribute__(x, name)
         except AttributeError:
-            other = looked_up(t, "__getattr__")
+            other = self.of_class(t, "__getattr__")
             if not isinstance(other, FUNCTION):
                 raise
+            self._lacks(x, t, name)
             return self.entered(other)(x, name)
-        if self.is_made(x) or _is_native(value):
+        if _is_native(value):
             return value
+        if self.is_made(x):
+            return (
+                value
+                if inside is None or name in getattr(x, "__dict__", ())
+                else self._of_made(x, name, value)
+            )
         return self.seen(self.reads.below(self.source_of(x), ATTRIBUTE, name), value)
+
+    def _lacks(self, x: Any, t: type, name: str) -> None:
+        """Guards that an object still has no attribute but the one that its class finds for it."""
+        places = []
+        if hasattr(x, "__dict__") and not self.is_made(x):
+            places.append(
+                self.reads.below(self.reads.below(self.source_of(x), ATTRIBUTE, "__dict__"), ITEM, name)
+            )
+        if is_users_type(t) and self._outlives(t):
+            places.append(self.reads.below(self.source_of(t, t.__name__), ATTRIBUTE, name))
+        for read in places:
+            self.reads.absent(read)
+
+    def of_class(self, t: type, name: str) -> Any:
+        """What a class gives a name, as ``looked_up``; that a class of the user still does is guarded."""
+        inside = looked_up(t, name)
+        if inside is not None and is_users_type(t) and self._outlives(t) and not _is_native(inside):
+            self.seen(self.reads.below(self.source_of(t, t.__name__), ATTRIBUTE, name), getattr(t, name))
+        return inside
+
+    def _outlives(self, t: type) -> bool:
+        """Whether a class was there before the trace."""
+        return id(t) in self._sources or "<locals>" not in t.__qualname__
+
+    def _of_made(self, x: Any, name: str, value: Any) -> Any:
+        """An attribute that an object made in the trace has of its class."""
+        inside = self.of_class(type(x), name)
+        return self.attribute(type(x), name) if inside is value and self._outlives(type(x)) else value
 
     def _of_super(self, x: Any, name: str) -> Any:
         bases = x.__self_class__.__mro__
@@ -240,11 +270,17 @@ class Watch:
     def item(self, x: Any, key: Any) -> Any:
         """``x[key]``, as the traced function sees it."""
         t = type(x)
-        if t is Tensor or self.is_made(x) or t in PLAIN:
+        for part in key if type(key) is tuple else (key,):
+            if type(part) not in PLAIN and is_users_type(type(part)):
+                self.noted(part)  # what its __index__ or __hash__ reads
+        if t is Tensor or t in PLAIN:
             return x[key]
         own = looked_up(t, "__getitem__")
         if isinstance(own, FUNCTION) and is_users(own.__code__.co_filename):
+            self.of_class(t, "__getitem__")
             return self.entered(own)(x, key)
+        if self.is_made(x):
+            return x[key]
         is_dict = isinstance(x, dict)
         if not is_dict and not isinstance(x, SEQUENCES):
             self.noted(x)
@@ -275,7 +311,11 @@ class Watch:
 
     def keyed(self, x: Any) -> Any:
         """`x` of whose keys something is asked."""
-        if isinstance(x, dict) and not self.is_made(x):
+        if (
+            isinstance(x, dict)
+            and not self.is_made(x)
+            and not isinstance(looked_up(type(x), "__contains__"), FUNCTION)
+        ):
             self.reads.also(self.source_of(x), KEYS, tuple(x))
             return x
         return self.noted(x)
@@ -283,9 +323,9 @@ class Watch:
     def truth(self, x: Any) -> Any:
         """`x` of which only is asked whether it is empty."""
         t = type(x)
-        if t in PLAIN or self.is_made(x):
+        if t in PLAIN or (self.is_made(x) and not is_users_type(t)):
             return x
-        if isinstance(x, (list, dict, set, collections.deque)):
+        if looked_up(t, "__bool__") is None and isinstance(x, (list, dict, set, collections.deque)):
             self.reads.also(self.source_of(x), LENGTH, len(x))
         elif t is not tuple and (hasattr(t, "__bool__") or hasattr(t, "__len__")):
             return self.noted(x)
@@ -294,7 +334,7 @@ class Watch:
     def noted(self, x: Any) -> Any:
         """`x` that goes whole to code that is not watched: all that it holds is guarded."""
         if type(x) not in PLAIN:
-            self._note(x)
+            self.note(x)
         return x
 
     def same(self, x: Any) -> Any:
@@ -304,7 +344,7 @@ class Watch:
             read.identity = True
         return x
 
-    def _note(self, top: Any) -> None:
+    def note(self, top: Any) -> None:
         stack, visited, count = [top], set(), 0
         while stack:
             x = stack.pop()
@@ -317,6 +357,8 @@ class Watch:
             if count > _MAX_NOTED:
                 self.reads.not_seen(id(top), lambda: _too_large(self.text(top)))
                 return
+            if is_users_type(type(x)):
+                self.unhooked.special(x)
             children = self._content(x)
             count += len(children)
             stack.extend(children)
@@ -379,7 +421,7 @@ class Watch:
     def iterated(self, x: Any) -> Any:
         """`x` to take elements of."""
         t = type(x)
-        if t in PLAIN or self.is_made(x):
+        if t in PLAIN or (self.is_made(x) and not is_users_type(t)):
             return x
         if t is dict:
             return self.keyed(x)
@@ -496,6 +538,7 @@ class Watch:
                 return f if inner is f.func else functools.partial(inner, *f.args, **f.keywords)
             call = looked_up(t, "__call__")
             if isinstance(call, FUNCTION) and is_users(call.__code__.co_filename):
+                self.of_class(t, "__call__")
                 return METHOD(self.entered(call), f)
             return f
         if has_hooks(f.__code__):
@@ -535,7 +578,7 @@ class Watch:
     def _watched(self, f: types.FunctionType) -> Any:
         code = rewritten(f.__code__, self.staging is not None)
         if code is None:
-            return self._without_source(f)
+            return self.unhooked.copy_of(f)
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
         hooks = types.CellType(self._hooks(f.__globals__, cells))
         return copied(f, code, tuple(cells.get(n, hooks) for n in code.co_freevars))
@@ -546,123 +589,6 @@ class Watch:
         from lamina._convert.hooks import Converted
 
         return Converted(self, names, cells, self.staging)
-
-    def _without_source(self, f: types.FunctionType) -> Any:
-        """A copy that finds observed numbers under its names; of objects all is guarded that has a name it uses."""
-        names = self._names.get(id(f.__globals__))
-        if names is None:
-            names = self._names[id(f.__globals__)] = Names(self, f.__globals__)
-        used = names_of(f.__code__)
-        names.used |= used
-        written = {i.argval for i in dis.get_instructions(f.__code__) if i.opname == "STORE_DEREF"}
-        cells = []
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
-            try:
-                value = cell.cell_contents
-            except ValueError:
-                cells.append(cell)
-                continue
-            new = self.named(self.reads.root(cell, name), value, used)
-            if type(new) is Observed and name in written:
-                new = new.use()
-            cells.append(cell if new is value else types.CellType(new))
-        for value in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
-            if type(value) not in PLAIN:
-                self.note_used(value, used)
-        copy = types.FunctionType(f.__code__, names, f.__name__, f.__defaults__, tuple(cells))
-        copy.__kwdefaults__, copy.__qualname__ = f.__kwdefaults__, f.__qualname__
-
-        @functools.wraps(f)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            for a in () if self.closed else (*args, *kwargs.values()):
-                if type(a) not in PLAIN and not self.is_made(a):
-                    self.note_used(a, used)
-            return copy(*args, **kwargs)
-
-        return call
-
-    def named(self, read: Read, value: Any, used: set[str]) -> Any:
-        """What code without hooks gets for a name."""
-        value = self.seen(read, value)
-        if type(value) in PLAIN:
-            return value
-        self.note_used(value, used)
-        return self.entered(value) if type(value) in (FUNCTION, METHOD, functools.partial) else value
-
-    def note_used(self, x: Any, used: set[str]) -> None:
-        """Guards what code with these names may read of `x`."""
-        t = type(x)
-        if isinstance(x, (list, tuple, dict, set, collections.deque)):
-            self._note(x)
-            return
-        is_module = issubclass(t, types.ModuleType)
-        if is_module and not is_users(getattr(x, "__file__", None)):
-            return
-        self.same(x)
-        is_class = isinstance(x, type)
-        if isinstance(x, (FUNCTION, METHOD, BUILTIN)) or not (
-            is_module or is_users_type(x if is_class else t)
-        ):
-            return
-        holder = x if is_class else t
-        # And what methods and properties with these names read, and those that Python calls.
-        special = {n for c in holder.__mro__ for n in vars(c) if n.startswith("__")}
-        names, left = set(used), {*used, *(special if is_class else special - _MAKING)}
-        asked_for = set(left)
-        while left:
-            inside = looked_up(holder, left.pop())
-            inside = getattr(inside, "fget", getattr(inside, "__func__", inside))
-            if isinstance(inside, FUNCTION) and is_users(inside.__code__.co_filename):
-                self._note_called(inside)
-                more = names_of(inside.__code__)
-                names |= more
-                left |= more - asked_for
-                asked_for |= more
-        # Attributes that its own code finds are read by value: following that code would ask this object again.
-        asked = any(isinstance(looked_up(t, n), FUNCTION) for n in ("__getattribute__", "__getattr__"))
-        for name in sorted(names):
-            inside = looked_up(holder, name)
-            if isinstance(inside, (FUNCTION, property, staticmethod, classmethod)):
-                continue
-            with contextlib.suppress(AttributeError):
-                if asked:
-                    read = self.reads.below(self.source_of(x), ATTRIBUTE, name)
-                    self._note(self.seen(read, getattr(x, name)))
-                else:
-                    value = self.attribute(x, name)
-                    if isinstance(value, type):
-                        asked_of = (id(value), frozenset(names))
-                        if asked_of not in self._called:
-                            self._called.add(asked_of)
-                            self.note_used(value, names)
-                    elif isinstance(value, FUNCTION):  # of a module
-                        self._note_called(value)
-                    self._note(value)
-
-    def _note_called(self, f: types.FunctionType) -> None:
-        """Guards what the names of a function say that code without hooks may call."""
-        if id(f) in self._called or not is_users(f.__code__.co_filename):
-            return
-        self._called.add(id(f))
-        self.kept.append(f)
-        used = names_of(f.__code__)
-        found = [
-            (self.reads.below(self.reads.root(f.__globals__, ""), ITEM, name), f.__globals__[name])
-            for name in sorted(used & f.__globals__.keys())
-            if not isinstance(f.__globals__[name], (BUILTIN, types.ModuleType))
-        ]
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
-            with contextlib.suppress(ValueError):
-                found.append((self.reads.root(cell, name), cell.cell_contents))
-        for read, value in found:
-            value = self.seen(read, value)
-            value = getattr(value, "__func__", getattr(value, "func", value))
-            if type(value) is Observed:
-                value.use()
-            elif isinstance(value, FUNCTION):
-                self._note_called(value)
-            elif type(value) not in PLAIN:
-                self.note_used(value, used)
 
     def _around(self, f: types.FunctionType) -> Any:
         """A library's function around functions of the user, as a decorator makes it: around their copies."""

@@ -1,0 +1,205 @@
+"""Code that runs without hooks while a function is traced: what it may read is guarded by the names that it uses.
+
+Such is code whose source is not to be had, and every special method that an operator or a function of C calls.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dis
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+from lamina._hooks import Names
+from lamina._objects import BUILTIN, FUNCTION, METHOD, PLAIN, is_users, is_users_type, looked_up, names_of
+from lamina._observed import Observed
+from lamina._read_set import ATTRIBUTE, ITEM, Read
+
+if TYPE_CHECKING:
+    from lamina._watch import Watch
+
+# Methods that run when a class is called, or an object ends.
+_MAKING = frozenset(("__init__", "__new__", "__post_init__", "__del__"))
+# Special methods that neither an operator nor a function of C calls by itself, or that hooks stand for.
+_ASKED_BY_NAME = _MAKING | {
+    *("__call__", "__getattribute__", "__getattr__", "__setattr__", "__delattr__", "__dir__", "__set_name__"),
+    *(
+        "__init_subclass__",
+        "__class_getitem__",
+        "__reduce__",
+        "__reduce_ex__",
+        "__getstate__",
+        "__setstate__",
+    ),
+    *("__sizeof__", "__subclasshook__", "__copy__", "__deepcopy__", "__getnewargs__"),
+}
+_ENTRIES = (FUNCTION, property, staticmethod, classmethod)
+
+
+class Unhooked:
+    """Guards what code without hooks reads."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        # Functions whose names are guarded, as code without hooks may call them; objects and classes, with the names of
+        # such code.
+        self._called: set[Any] = set()
+        self._names: dict[int, Names] = {}
+
+    def write_back(self) -> None:
+        for names in self._names.values():
+            names.write_back()
+
+    def copy_of(self, f: types.FunctionType) -> Any:
+        """A copy that finds observed numbers under its names; of objects all is guarded that has a name it uses."""
+        watch = self.watch
+        names = self._names.get(id(f.__globals__))
+        if names is None:
+            names = self._names[id(f.__globals__)] = Names(watch, f.__globals__)
+        used = names_of(f.__code__)
+        names.used |= used
+        written = {i.argval for i in dis.get_instructions(f.__code__) if i.opname == "STORE_DEREF"}
+        cells = []
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                cells.append(cell)
+                continue
+            new = self.named(watch.reads.root(cell, name), value, used)
+            if type(new) is Observed and name in written:
+                new = new.use()
+            cells.append(cell if new is value else types.CellType(new))
+        for value in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
+            if type(value) not in PLAIN:
+                self.note_used(value, used)
+        copy = types.FunctionType(f.__code__, names, f.__name__, f.__defaults__, tuple(cells))
+        copy.__kwdefaults__, copy.__qualname__ = f.__kwdefaults__, f.__qualname__
+
+        @functools.wraps(f)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for a in () if watch.closed else (*args, *kwargs.values()):
+                if type(a) not in PLAIN and not watch.is_made(a):
+                    self.note_used(a, used)
+            return copy(*args, **kwargs)
+
+        return call
+
+    def named(self, read: Read, value: Any, used: set[str]) -> Any:
+        """What code without hooks gets for a name."""
+        value = self.watch.seen(read, value)
+        if type(value) in PLAIN:
+            return value
+        self.note_used(value, used)
+        return self.watch.entered(value) if type(value) in (FUNCTION, METHOD, functools.partial) else value
+
+    def special(self, x: Any) -> None:
+        """Guards what the special methods of an object of the user read, which operators and functions of C call."""
+        t = type(x)
+        made = self.watch.is_made(x)
+        asked = ("special", id(t) if made else id(x))
+        if asked in self._called:
+            return
+        self._called.add(asked)
+        names = self._followed(t, _special_names(t) - _ASKED_BY_NAME, set())
+        if not made:
+            self._attributes(x, t, names)
+        elif names:
+            for name in sorted(names):
+                if not isinstance(looked_up(t, name), (type(None), *_ENTRIES)):
+                    self.watch.of_class(t, name)
+
+    def note_used(self, x: Any, used: set[str]) -> None:
+        """Guards what code with these names may read of `x`."""
+        t = type(x)
+        if isinstance(x, (list, tuple, dict, set, collections.deque)):
+            self.watch.note(x)
+            return
+        is_module = issubclass(t, types.ModuleType)
+        if is_module and not is_users(getattr(x, "__file__", None)):
+            return
+        self.watch.same(x)
+        is_class = isinstance(x, type)
+        if isinstance(x, (FUNCTION, METHOD, BUILTIN)) or not (
+            is_module or is_users_type(x if is_class else t)
+        ):
+            return
+        holder = x if is_class else t
+        # And what methods and properties with these names read, and those that Python calls.
+        special = _special_names(holder)
+        self._attributes(x, holder, self._followed(holder, special if is_class else special - _MAKING, used))
+
+    def _followed(self, holder: type, special: set[str], used: set[str]) -> set[str]:
+        """These names and those that the methods and properties use which they name; what these are is guarded."""
+        names, left = set(used), used | special
+        asked_for = set(left)
+        while left:
+            name = left.pop()
+            inside = looked_up(holder, name)
+            method = getattr(inside, "fget", getattr(inside, "__func__", inside))
+            if isinstance(method, FUNCTION) and is_users(method.__code__.co_filename):
+                self.watch.of_class(holder, name)
+                self._note_called(method)
+                more = names_of(method.__code__)
+                names |= more
+                left |= more - asked_for
+                asked_for |= more
+        return names
+
+    def _attributes(self, x: Any, holder: type, names: set[str]) -> None:
+        """Guards the attributes of `x` with these names."""
+        watch = self.watch
+        # Attributes that its own code finds are read by value: following that code would ask this object again.
+        asked = any(isinstance(looked_up(type(x), n), FUNCTION) for n in ("__getattribute__", "__getattr__"))
+        for name in sorted(names):
+            if isinstance(looked_up(holder, name), _ENTRIES):
+                continue
+            with contextlib.suppress(AttributeError):
+                if asked:
+                    read = watch.reads.below(watch.source_of(x), ATTRIBUTE, name)
+                    watch.note(watch.seen(read, getattr(x, name)))
+                else:
+                    value = watch.attribute(x, name)
+                    if isinstance(value, FUNCTION):  # of a module
+                        self._note_called(value)
+                    elif isinstance(value, type) or is_users_type(type(value)):
+                        self._note_below(value, names)
+                    watch.note(value)
+
+    def _note_below(self, x: Any, names: set[str]) -> None:
+        asked_of = (id(x), frozenset(names))
+        if asked_of not in self._called:
+            self._called.add(asked_of)
+            self.note_used(x, names)
+
+    def _note_called(self, f: types.FunctionType) -> None:
+        """Guards what the names of a function say that code without hooks may call."""
+        if id(f) in self._called or not is_users(f.__code__.co_filename):
+            return
+        self._called.add(id(f))
+        watch = self.watch
+        watch.kept.append(f)
+        used = names_of(f.__code__)
+        found = [
+            (watch.reads.below(watch.reads.root(f.__globals__, ""), ITEM, name), f.__globals__[name])
+            for name in sorted(used & f.__globals__.keys())
+            if not isinstance(f.__globals__[name], (BUILTIN, types.ModuleType))
+        ]
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+            with contextlib.suppress(ValueError):
+                found.append((watch.reads.root(cell, name), cell.cell_contents))
+        for read, value in found:
+            value = watch.seen(read, value)
+            value = getattr(value, "__func__", getattr(value, "func", value))
+            if type(value) is Observed:
+                value.use()
+            elif isinstance(value, FUNCTION):
+                self._note_called(value)
+            elif type(value) not in PLAIN:
+                self._note_below(value, used)
+
+
+def _special_names(t: type) -> set[str]:
+    return {n for c in t.__mro__ for n in vars(c) if n.startswith("__")}
