@@ -27,7 +27,7 @@ from lamina._objects import (
     looked_up,
 )
 from lamina._observed import Observed, derived
-from lamina._read_set import ATTRIBUTE, CONTEXT, Unseen
+from lamina._read_set import CONTEXT, Unseen
 from lamina._rewrite import HOOKS, rewritten
 
 if TYPE_CHECKING:
@@ -103,8 +103,6 @@ WRITES = frozenset(
         "popleft",
     ]
 )
-# Methods whose results depend on all that their object holds.
-_OF_CONTENT = frozenset(("index", "count", "copy", "pop", "union", "intersection", "difference", "issubset"))
 
 
 class Calls:
@@ -123,6 +121,8 @@ class Calls:
                 return f
             if f is os.getenv:
                 self.watch.noted(os.environ)
+            if isinstance(getattr(f, "registry", None), types.MappingProxyType) and hasattr(f, "dispatch"):
+                return functools.partial(self._dispatched, f)
             return self._ours(f) if is_ours(f) else self._foreign(self.watch.entered(f), f)
         if t is METHOD:
             inner = f.__func__
@@ -144,6 +144,8 @@ class Calls:
             return (
                 self._ours(f) if t.__module__ == "lamina" else f
             )  # of C code; a jitted function or custom rule
+        if t is functools._lru_cache_wrapper:
+            self.watch.unhooked.note_called(f.__wrapped__)  # it runs without hooks: its results are kept
         if t is functools.partial:
             self.watch.held(f)
             inner = self.callee(f.func)
@@ -264,6 +266,10 @@ class Calls:
             return c if is_ours(c) else self._foreign(c, c)
         init = looked_up(c, "__init__")
         watched = type(c).__call__ is type.__call__ and isinstance(init, FUNCTION)
+        own = looked_up(type(c), "__call__")
+        if isinstance(own, FUNCTION) and is_users(own.__code__.co_filename):
+            self.watch.of_class(type(c), "__call__")
+            return METHOD(self.watch.entered(own), c)
         if not watched or not is_users(init.__code__.co_filename) or rewritten(init.__code__) is None:
             return lambda *a, **k: self.watch.made(c(*a, **k))
 
@@ -326,9 +332,6 @@ class Calls:
         except AttributeError:
             if not default:
                 raise
-        if not self.watch.is_made(x) and type(x) not in PLAIN:
-            read = self.watch.reads.below(self.watch.source_of(x), ATTRIBUTE, name)
-            self.watch.reads.absent(read)
         return default[0]
 
     def _hasattr(self, x: Any, name: str) -> bool:
@@ -347,6 +350,8 @@ class Calls:
                 return f
             if name == "get":
                 return functools.partial(self._dict_get, owner)
+            if name == "setdefault":
+                return functools.partial(self._dict_setdefault, owner)
             if name == "items":
                 return lambda: [(k, self.watch.item(owner, k)) for k in self.watch.keyed(owner)]
             if name == "values":
@@ -360,7 +365,7 @@ class Calls:
             return f
         if name in WRITES and not made and isinstance(owner, (dict, list, set, collections.deque)):
             self.watch.writes(f"{self.watch.text(owner)}.{name}(...)")
-        if name in _OF_CONTENT or type(owner) is types.MappingProxyType:
+        if name not in WRITES or name == "pop":
             self.watch.noted(owner)
         return self._foreign(f, f)
 
@@ -372,11 +377,24 @@ class Calls:
             self.watch.reads.absent(read)
             return x.get(*default)
 
+    def _dispatched(self, f: Any, *args: Any, **kwargs: Any) -> Any:
+        """A call of a single-dispatch function, whose table of types may grow."""
+        self.watch.noted(inspect.getclosurevars(f.dispatch).nonlocals["registry"])
+        chosen = f.dispatch(type(args[0].value if type(args[0]) is Observed else args[0]))
+        return self.callee(chosen)(*args, **kwargs)
+
     def _dict_get(self, x: dict[Any, Any], key: Any, default: Any = None) -> Any:
         try:
             return self.watch.item(x, key)
         except KeyError:
             return default
+
+    def _dict_setdefault(self, x: dict[Any, Any], key: Any, default: Any = None) -> Any:
+        if key in x:
+            return self.watch.item(x, key)
+        self.watch.writes(f"{self.watch.text(x)}.setdefault(...)")
+        x.setdefault(self.watch.plain(key), self.watch.plain(default))
+        return self.watch.item(x, key)
 
 
 def _attributes(x: Any) -> Any:

@@ -96,6 +96,15 @@ def _is_seen_through(value: Any) -> bool:
     )
 
 
+def _text(key: Any) -> str:
+    """A key as the user would write it; of an object that has a name, that: its own text may be made by any code."""
+    if type(key) in _LEAVES:
+        return repr(key)
+    if type(key) is tuple:
+        return ", ".join(map(_text, key))
+    return str(getattr(key, "__qualname__", None) or f"<{type(key).__name__}>")
+
+
 class ReadSet:
     """What the traces of one variant of a jitted function read: as it was then, and as it is now."""
 
@@ -136,9 +145,12 @@ class ReadSet:
         at = (parent.at, access, type(key), key)
         found = self._index.get(at)
         if found is None:
-            label = f".{key}" if access == ATTRIBUTE else ".get()" if access == CONTEXT else f"[{key!r}]"
-            if parent.label == "" and access == ITEM:
+            if access == ITEM and parent.label == "":
                 label = str(key)  # of a module's names
+            else:
+                label = (
+                    f".{key}" if access == ATTRIBUTE else ".get()" if access == CONTEXT else f"[{_text(key)}]"
+                )
             found = self._index[at] = self._new(parent, access, key, label)
         return found
 

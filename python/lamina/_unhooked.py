@@ -141,7 +141,7 @@ class Unhooked:
             method = getattr(inside, "fget", getattr(inside, "__func__", inside))
             if isinstance(method, FUNCTION) and is_users(method.__code__.co_filename):
                 self.watch.of_class(holder, name)
-                self._note_called(method)
+                self.note_called(method)
                 more = names_of(method.__code__)
                 names |= more
                 left |= more - asked_for
@@ -163,7 +163,7 @@ class Unhooked:
                 else:
                     value = watch.attribute(x, name)
                     if isinstance(value, FUNCTION):  # of a module
-                        self._note_called(value)
+                        self.note_called(value)
                     elif isinstance(value, type) or is_users_type(type(value)):
                         self._note_below(value, names)
                     watch.note(value)
@@ -174,7 +174,7 @@ class Unhooked:
             self._called.add(asked_of)
             self.note_used(x, names)
 
-    def _note_called(self, f: types.FunctionType) -> None:
+    def note_called(self, f: types.FunctionType) -> None:
         """Guards what the names of a function say that code without hooks may call."""
         if id(f) in self._called or not is_users(f.__code__.co_filename):
             return
@@ -196,7 +196,7 @@ class Unhooked:
             if type(value) is Observed:
                 value.use()
             elif isinstance(value, FUNCTION):
-                self._note_called(value)
+                self.note_called(value)
             elif type(value) not in PLAIN:
                 self._note_below(value, used)
 

@@ -180,6 +180,8 @@ class Watch:
         t = type(x)
         if t in PLAIN:
             return getattr(x, name)
+        if not hasattr(x, name) and (isinstance(x, type) or issubclass(t, types.ModuleType)):
+            self.lacks(x, name)
         if issubclass(t, types.ModuleType):  # also one that loads its names when they are asked for
             value = getattr(x, name)
             if is_users(getattr(x, "__file__", None)) and not isinstance(value, types.ModuleType):
@@ -210,8 +212,9 @@ class Watch:
         except AttributeError:
             other = self.of_class(t, "__getattr__")
             if not isinstance(other, FUNCTION):
+                self.lacks(x, name)
                 raise
-            self._lacks(x, t, name)
+            self._finds(x, t, name)
             return self.entered(other)(x, name)
         if _is_native(value):
             return value
@@ -223,17 +226,18 @@ class Watch:
             )
         return self.seen(self.reads.below(self.source_of(x), ATTRIBUTE, name), value)
 
-    def _lacks(self, x: Any, t: type, name: str) -> None:
-        """Guards that an object still has no attribute but the one that its class finds for it."""
-        places = []
+    def lacks(self, x: Any, name: str) -> None:
+        """Guards that an object still has no such attribute."""
+        if not self.is_made(x) and type(x) not in PLAIN:
+            self.reads.absent(self.reads.below(self.source_of(x), ATTRIBUTE, name))
+
+    def _finds(self, x: Any, t: type, name: str) -> None:
+        """Guards that it still is the class that finds an attribute for an object."""
         if hasattr(x, "__dict__") and not self.is_made(x):
-            places.append(
-                self.reads.below(self.reads.below(self.source_of(x), ATTRIBUTE, "__dict__"), ITEM, name)
-            )
+            names = self.reads.below(self.source_of(x), ATTRIBUTE, "__dict__")
+            self.reads.absent(self.reads.below(names, ITEM, name))
         if is_users_type(t) and self._outlives(t):
-            places.append(self.reads.below(self.source_of(t, t.__name__), ATTRIBUTE, name))
-        for read in places:
-            self.reads.absent(read)
+            self.reads.absent(self.reads.below(self.source_of(t, t.__name__), ATTRIBUTE, name))
 
     def of_class(self, t: type, name: str) -> Any:
         """What a class gives a name, as ``looked_up``; that a class of the user still does is guarded."""
@@ -275,6 +279,8 @@ class Watch:
                 self.noted(part)  # what its __index__ or __hash__ reads
         if t is Tensor or t in PLAIN:
             return x[key]
+        if isinstance(x, type):
+            return self._class_item(x, t, key)
         own = looked_up(t, "__getitem__")
         if isinstance(own, FUNCTION) and is_users(own.__code__.co_filename):
             self.of_class(t, "__getitem__")
@@ -285,19 +291,20 @@ class Watch:
         if not is_dict and not isinstance(x, SEQUENCES):
             self.noted(x)
             return x[key]
-        if isinstance(own, FUNCTION) or isinstance(x, type):
+        if isinstance(own, FUNCTION):
             return x[key]
-        if is_dict and type(key) is Observed:
-            key = key.use()
         if not is_dict:
             if not hasattr(key, "__index__"):
                 self.noted(x)
                 return x[key]
             key = key.__index__()
-        if type(key) not in (str, int, bool, bytes, float, type(None), tuple):
+        elif type(key) is Observed or type(key) is tuple:
+            key = self.plain(key)
+        if type(key) not in PLAIN:
             self.same(key)
-            self.noted(x)
-            return x[key]
+            if any(self.is_made(k) for k in (key if type(key) is tuple else (key,))):
+                self.noted(x)
+                return x[key]
         read = self.reads.below(self.source_of(x), ITEM, key)
         try:
             value = x[key]
@@ -306,6 +313,17 @@ class Watch:
                 self.reads.absent(read)
             raise
         return self.seen(read, value)
+
+    def _class_item(self, x: type, meta: type, key: Any) -> Any:
+        own = looked_up(meta, "__getitem__")
+        if isinstance(own, FUNCTION) and is_users(own.__code__.co_filename):
+            self.of_class(meta, "__getitem__")
+            return self.entered(own)(x, key)
+        inside = getattr(looked_up(x, "__class_getitem__"), "__func__", None)
+        if isinstance(inside, FUNCTION) and is_users(inside.__code__.co_filename):
+            self.of_class(x, "__class_getitem__")
+            return self.entered(inside)(x, key)
+        return x[key]
 
     # --- whole values ---
 
@@ -381,11 +399,7 @@ class Watch:
                 return list(x.values())
             source = self.source_of(x)
             self.reads.also(source, KEYS, tuple(x))
-            return [
-                self.seen(self.reads.below(source, ITEM, k), v)
-                for k, v in x.items()
-                if type(k) in (str, int, bool, bytes, float, tuple)
-            ]
+            return [self.seen(self.reads.below(source, ITEM, k), v) for k, v in x.items()]
         if isinstance(x, (set, frozenset)):
             if outside and isinstance(x, set):
                 self.reads.also(self.source_of(x), EQUAL, type(x)(x))
@@ -571,9 +585,18 @@ class Watch:
         return id(f) in self._lasting or id(f) in self._sources
 
     def _code(self, f: types.FunctionType) -> None:
-        """Guards a function's code, which may be replaced in place, as notebooks do where a module has changed."""
-        read = self.reads.below(self.source_of(f, f.__name__, weak=True), ATTRIBUTE, "__code__")
-        self.seen(read, f.__code__)
+        """Guards a function's code and defaults, which may be replaced in place, as notebooks do where a module has
+        changed.
+        """
+        source = self.source_of(f, f.__name__, weak=True)
+        self.seen(self.reads.below(source, ATTRIBUTE, "__code__"), f.__code__)
+        for name in ("__defaults__", "__kwdefaults__"):
+            values = getattr(f, name)
+            if values:
+                read = self.reads.below(source, ATTRIBUTE, name)
+                if read.test == ANY:
+                    self.reads.expect(read, values)
+                read.identity = True
 
     def _watched(self, f: types.FunctionType) -> Any:
         code = rewritten(f.__code__, self.staging is not None)
