@@ -99,6 +99,7 @@ PromotedType promote(DType a, bool weak_a, DType b, bool weak_b) {
 }
 
 bool promote_operands(hlo::Builder& b, std::span<Lazy> operands) {
+  if (operands.empty()) return false;
   PromotedType type{operands[0].value.dtype(), operands[0].weak};
   for (const Lazy& o : operands.subspan(1)) type = promote(type.dtype, type.weak, o.value.dtype(), o.weak);
   for (Lazy& o : operands) {

@@ -9,7 +9,7 @@ import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
-from lamina import lax
+from lamina import _core, lax
 
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 
@@ -384,3 +384,7 @@ def test_complex_is_told_of_arrays_and_of_element_types():
         assert lnp.isrealobj(x) and not lnp.iscomplexobj(x)
     with pytest.raises(TypeError, match="not an element type"):
         lnp.iscomplexobj("nothing")
+
+
+def test_nothing_has_no_common_type():
+    assert _core.promoted() == []
