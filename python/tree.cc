@@ -26,7 +26,10 @@ std::optional<Structure> Structure::of(PyObject* nodes) {
       n.kind = Kind::kList;
     } else if (is(PyDict_Type)) {
       n.kind = Kind::kDict;
-      n.of = py::reinterpret_borrow<py::object>(PyTuple_GET_ITEM(node, 1));
+      py::dict keys;
+      for (const py::handle& key : py::reinterpret_borrow<py::tuple>(PyTuple_GET_ITEM(node, 1)))
+        keys[key] = py::none();
+      n.of = std::move(keys);
     } else if (is(*Py_TYPE(Py_None))) {
       n.kind = Kind::kNone;
     } else if (PyType_FastSubclass(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_TUPLE_SUBCLASS) &&
@@ -40,6 +43,20 @@ std::optional<Structure> Structure::of(PyObject* nodes) {
   }
   return made;
 }
+
+namespace {
+
+// A dict with the keys of `keys`, whose values are at `values` and before.
+PyObject* filled(PyObject* keys, PyObject* const* values) {
+  py::object out = py::reinterpret_steal<py::object>(PyDict_Copy(keys));  // its table has the size it needs
+  if (!out) throw py::error_already_set();
+  PyObject* key = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(keys, &at, &key, nullptr); --values)
+    if (PyDict_SetItem(out.ptr(), key, *values) != 0) throw py::error_already_set();
+  return out.release().ptr();
+}
+
+}  // namespace
 
 py::object Structure::build(PyObject* const* leaves) const {
   absl::InlinedVector<PyObject*, 16> stack;  // held
@@ -72,17 +89,8 @@ py::object Structure::build(PyObject* const* leaves) const {
         for (Py_ssize_t i = 0; i < size; ++i) PyList_SET_ITEM(out, i, stack.end()[-1 - i]);
         break;
       case Kind::kDict:
-        out = made(PyDict_New());
-        for (Py_ssize_t i = 0; i < size; ++i) {
-          PyObject* const value = stack.end()[-1 - i];
-          const bool failed = PyDict_SetItem(out, PyTuple_GET_ITEM(n.of.ptr(), i), value) != 0;
-          stack.end()[-1 - i] = nullptr;
-          Py_DECREF(value);
-          if (failed) {
-            Py_DECREF(out);
-            throw py::error_already_set();
-          }
-        }
+        out = filled(n.of.ptr(), stack.end() - 1);
+        for (auto child = children; child != stack.end(); ++child) Py_DECREF(*child);
         break;
       default:
         out = Py_NewRef(Py_None);

@@ -28,7 +28,7 @@ class Structure {
   struct Node {
     Kind kind;
     size_t arity;
-    pybind11::object of;  // a dict's keys, a named tuple's class
+    pybind11::object of;  // a dict with these keys, a named tuple's class
   };
   std::vector<Node> nodes_;  // in preorder
   size_t leaves_ = 0;

@@ -1,8 +1,43 @@
 #include "jit/client/array.h"
 
 #include <algorithm>
+#include <array>
+#include <new>
 
 namespace lamina::jit {
+namespace {
+
+// Ends with its thread, which keeps nothing any more then.
+struct SpareArrays {
+  static constexpr size_t kMost = 256;
+  ~SpareArrays() {
+    while (count > 0) ::operator delete(memory[--count]);
+    ended = true;
+  }
+
+  static thread_local constinit std::array<void*, kMost> memory;
+  static thread_local constinit size_t count;
+  static thread_local constinit bool ended;
+};
+thread_local constinit std::array<void*, SpareArrays::kMost> SpareArrays::memory{};
+thread_local constinit size_t SpareArrays::count = 0;
+thread_local constinit bool SpareArrays::ended = false;
+
+}  // namespace
+
+void* Array::operator new(size_t bytes) {
+  return SpareArrays::count > 0 ? SpareArrays::memory[--SpareArrays::count] : ::operator new(bytes);
+}
+
+void Array::operator delete(void* memory, size_t bytes) {
+  if (SpareArrays::count == SpareArrays::kMost || SpareArrays::ended) {
+    ::operator delete(memory, bytes);
+    return;
+  }
+  thread_local const SpareArrays ends_with_the_thread;
+  static_cast<void>(ends_with_the_thread);
+  SpareArrays::memory[SpareArrays::count++] = memory;
+}
 
 Array::~Array() {
   for (Copy* c = copies_.load(std::memory_order_acquire); c;) delete std::exchange(c, c->next);
@@ -71,7 +106,7 @@ absl::Status Array::fetch(std::span<const Array* const> arrays, StepWatcher* wat
 ArrayPtr array_of(const hlo::Value& value) {
   hlo::Data* data = value.node()->data();
   if (!data) return ArrayPtr();
-  if (auto* tuple = dynamic_cast<ArrayTuple*>(data)) return tuple->at(value.index());
+  if (value.node()->type()->is_tuple()) return static_cast<ArrayTuple*>(data)->at(value.index());
   return ArrayPtr(static_cast<Array*>(data));
 }
 

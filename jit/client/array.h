@@ -21,6 +21,9 @@ class Array final : public hlo::Data {
   ~Array() override;
   Array(const Array&) = delete;
   Array& operator=(const Array&) = delete;
+  // Each thread keeps the memory of some arrays that are gone: programs make their results by the hundred.
+  static void* operator new(size_t bytes);
+  static void operator delete(void* memory, size_t bytes);
   const hlo::Type* type() const { return type_; }
   const BufferRef& buffer() const { return buffer_; }
   Device& device() const { return buffer_->memory().device(); }

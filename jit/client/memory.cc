@@ -1,6 +1,5 @@
 #include "jit/client/memory.h"
 
-#include <algorithm>
 #include <bit>
 #include <memory>
 #include <new>
@@ -42,6 +41,14 @@ constexpr auto kSmallClass = [] {
   std::array<uint8_t, Memory::kThreadBytes / kMinBlock + 1> out{};
   for (size_t i = 0; i < out.size(); ++i)
     out[i] = static_cast<uint8_t>(find_class(static_cast<int64_t>(i) * kMinBlock));
+  return out;
+}();
+
+// How many blocks of each a thread keeps.
+constexpr auto kThreadBlocks = [] {
+  std::array<int16_t, kThreadClasses> out{};
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<int16_t>(Memory::thread_blocks(class_bytes(static_cast<int>(i))));
   return out;
 }();
 
@@ -127,9 +134,10 @@ Buffer* Memory::take_here(int size_class) {
 bool Memory::keep_here(Buffer* block) {
   ThreadCache* const mine = cache_here(true);
   if (!mine) return false;
-  std::atomic<Buffer*>& list = mine->lists[static_cast<size_t>(block->size_class_)];
+  const auto size_class = static_cast<size_t>(block->size_class_);
+  std::atomic<Buffer*>& list = mine->lists[size_class];
   Buffer* const rest = list.exchange(nullptr, std::memory_order_acquire);
-  if (rest && rest->depth_ == kThreadBlocks) {
+  if (rest && rest->depth_ == kThreadBlocks[size_class]) {
     list.store(rest, std::memory_order_release);
     return false;
   }

@@ -2,7 +2,7 @@
 //
 // Contract: blocks hold at least the bytes asked for; a request of 0 bytes gets a block too. Free blocks are
 // kept by size class (eight classes per power of two, so at most 1/8 is wasted) and handed out again newest
-// first: each thread keeps up to kThreadBlocks of every class up to kThreadBytes, which it takes and gives
+// first: each thread keeps up to thread_blocks() of every class up to kThreadBytes, which it takes and gives
 // back without a lock; the rest is shared. Contents are unspecified. A memory is never destroyed. All
 // functions may be called from any thread; what a thread keeps goes back when it ends.
 //
@@ -11,6 +11,7 @@
 #ifndef LAMINA_JIT_CLIENT_MEMORY_H_
 #define LAMINA_JIT_CLIENT_MEMORY_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -52,8 +53,13 @@ struct MemoryStats {
 
 class Memory {
  public:
-  static constexpr int kThreadBlocks = 8;
   static constexpr int64_t kThreadBytes = 64 * 1024;
+
+  // How many free blocks of so many bytes a thread keeps: eight, of small ones as many as a program has
+  // results.
+  static constexpr int thread_blocks(int64_t bytes) {
+    return static_cast<int>(std::clamp<int64_t>(16 * 1024 / bytes, 8, 256));
+  }
 
   // Whether free blocks are kept, or go back to the source at once.
   enum class Keeping : uint8_t { kCached, kNone };
