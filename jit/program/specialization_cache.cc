@@ -1,6 +1,11 @@
 #include "jit/program/specialization_cache.h"
 
+#include <atomic>
 #include <chrono>
+
+#ifdef __linux__
+#include <malloc.h>
+#endif
 
 #include "absl/hash/hash.h"
 #include "hlo/graph.h"
@@ -24,6 +29,9 @@ std::string place_of(const Specialization& entry) {
 // Of a program, its plan, its kernels and what transforms remember of it. Measured of programs with loops,
 // branches and their derivatives, whose kernels take most of it.
 constexpr int64_t kBytesOfNode = 1280;
+
+// How much is let go of before the allocator is asked to give back what it has free.
+constexpr int64_t kTrimmedBytes = int64_t{256} << 20;
 
 int64_t bytes_of(const hlo::Computation& program) {
   size_t nodes = program.nodes().size();
@@ -129,7 +137,7 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::compile(
   entry->executable = *std::move(executable);
   entry->info.compile_ms = milliseconds_since(start);
 
-  Order evicted;  // let go of after the lock
+  LetGo evicted;  // after the lock
   std::lock_guard lock(mutex_);
   std::vector<Order::iterator>& bucket = by_hash_[hash];
   for (Order::iterator other : bucket)
@@ -143,12 +151,25 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::compile(
   bucket.push_back(order_.begin());
   stats_.compile_ms += entry->info.compile_ms;
   stats_.bytes += entry->info.bytes;
-  evicted = evict();
+  evict(evicted);
   return entry;
 }
 
-SpecializationCache::Order SpecializationCache::evict() {
-  Order evicted;
+void trim_heap() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
+SpecializationCache::LetGo::~LetGo() {
+  programs.clear();
+  static std::atomic<int64_t> freed{0};
+  if (freed.fetch_add(bytes) + bytes < kTrimmedBytes) return;
+  freed = 0;
+  trim_heap();
+}
+
+void SpecializationCache::evict(LetGo& evicted) {
   while (order_.size() > max_entries_ || (stats_.bytes > max_bytes_ && order_.size() > 1)) {
     const Order::iterator oldest = std::prev(order_.end());
     const uint64_t hash = absl::HashOf((*oldest)->key);
@@ -158,19 +179,19 @@ SpecializationCache::Order SpecializationCache::evict() {
     std::erase(place->second, *oldest);
     if (place->second.empty()) by_place_.erase(place);
     stats_.bytes -= (*oldest)->info.bytes;
-    evicted.splice(evicted.begin(), order_, oldest);
+    evicted.bytes += (*oldest)->info.bytes;
+    evicted.programs.splice(evicted.programs.begin(), order_, oldest);
     ++stats_.evictions;
     generation_.fetch_add(1, std::memory_order_relaxed);
   }
-  return evicted;
 }
 
 void SpecializationCache::set_limits(size_t entries, int64_t bytes) {
-  Order evicted;
+  LetGo evicted;
   std::lock_guard lock(mutex_);
   max_entries_ = entries;
   max_bytes_ = bytes;
-  evicted = evict();
+  evict(evicted);
 }
 
 std::string SpecializationCache::explain_miss(const Specialization& entry, int64_t* nearest) const {
@@ -252,11 +273,11 @@ SpecializationPtr SpecializationCache::find(int64_t id) const {
 }
 
 void SpecializationCache::clear() {
-  Order dropped;  // let go of after the lock
+  LetGo dropped;  // after the lock
   std::lock_guard lock(mutex_);
   by_hash_.clear();
   by_place_.clear();
-  order_.swap(dropped);
+  order_.swap(dropped.programs);
   stats_ = {};
   other_hits_.store(0, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_relaxed);

@@ -64,6 +64,10 @@ struct Specialization {
 };
 using SpecializationPtr = std::shared_ptr<Specialization>;
 
+// Has the allocator give memory back to the system. Of programs that are let go of it keeps most otherwise:
+// many small pieces between others that stay.
+void trim_heap();
+
 class SpecializationCache {
  public:
   static constexpr size_t kMaxEntries = 4096;
@@ -115,9 +119,15 @@ class SpecializationCache {
       const std::function<Origin()>& origin);
 
   std::string explain_miss(const Specialization& entry, int64_t* nearest) const;  // mutex_ held
-  // Takes out what is too much, least recently used first. The caller lets go of it without mutex_: programs
-  // hold values, whose end takes the graph lock, under which others ask this cache.
-  Order evict();  // mutex_ held
+  // Programs that nobody finds any more. They end without mutex_: they hold values, whose end takes the graph
+  // lock, under which others ask this cache. Much memory goes back to the system.
+  struct LetGo {
+    ~LetGo();
+    Order programs;
+    int64_t bytes = 0;
+  };
+  // Takes out what is too much, least recently used first.
+  void evict(LetGo& evicted);  // mutex_ held
 
   mutable hlo::Mutex mutex_{hlo::LockRank::kSpecializations};
   size_t max_entries_ = kMaxEntries;

@@ -26,6 +26,7 @@ void clear() {
   lazy::forget_derivatives();
   jit::Engine::get().cache().clear();
   jit::CpuClient::get().kernels().drop_unused();
+  jit::trim_heap();
 }
 
 Memory memory() {

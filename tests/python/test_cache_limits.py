@@ -2,6 +2,8 @@
 
 import gc
 import itertools
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import lamina as lm
@@ -111,3 +113,43 @@ def test_clear_lets_go_of_kernels():
     assert lm.cache.stats()["kernel_bytes"] < before
     again = lm.jit(lambda x: lnp.sin(x) * lnp.exp(x) + lnp.cumsum(x))
     np.testing.assert_array_equal(np.asarray(again(x)), want)
+
+
+_GROWTH = """
+import gc
+import pathlib
+import lamina as lm
+import lamina.numpy as lnp
+
+def resident():
+    pages = pathlib.Path("/proc/self/statm").read_text().split()
+    return int(pages[1]) - int(pages[2])  # without the code of LLVM, which is loaded at some time
+
+def program(n):
+    def f(x):
+        y = x
+        for k in range(60):
+            y = (lnp.sin, lnp.exp, lnp.tanh, lambda t: t - t.mean(), lambda t: t * 0.5 + x)[(k * n) % 5](y) * 0.5
+        return lm.lax.fori_loop(0, 5, lambda i, c: c * 0.9 + y, x).sum()
+    return lm.jit(lm.grad(f))
+
+def run(n):
+    program(n)(lnp.linspace(0, 1, 100 + n)).tolist()
+
+run(1)
+lm.cache.clear()
+start = resident()
+for n in range(2, 50):
+    run(n)
+full = resident()
+gc.collect()  # of what a jitted function holds, some holds it
+lm.cache.clear()
+print((full - start) * 4096, (resident() - start) * 4096)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads what Linux tells of a process")
+def test_clear_gives_memory_back_to_the_system():
+    grown, left = map(int, subprocess.check_output([sys.executable, "-c", _GROWTH], text=True).split())
+    assert grown > 8 << 20
+    assert left < 0.75 * grown, (grown, left)
