@@ -80,6 +80,7 @@ _OF_NUMBERS: frozenset[Any] = frozenset((float, int, abs, round, pow))
 _MAKES: frozenset[Any] = frozenset(
     (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
 )
+_OF_TEXT: frozenset[Any] = frozenset((str, repr, format, print, ascii))
 # Modules whose functions give another value each time.
 _IMPURE = frozenset(("random", "_random", "time", "secrets", "uuid"))
 _NOW = frozenset(("datetime.now", "datetime.utcnow", "datetime.today", "date.today"))
@@ -229,7 +230,7 @@ class Calls:
                         self.watch.noted(x)
                 return a
             a = self.watch.plain(a)
-            return self.watch.noted(a)
+            return self.watch.shown(a) if makes_text else self.watch.noted(a)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if self.watch.closed:
@@ -245,6 +246,7 @@ class Calls:
             return self.watch.made(out) if makes else out
 
         calls = named is map or named is filter
+        makes_text = isinstance(named, (type, BUILTIN)) and named in _OF_TEXT
 
         makes = (isinstance(named, type) and named in _MAKES) or named is sorted
         return call

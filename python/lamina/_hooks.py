@@ -91,6 +91,10 @@ class Hooks:
         w = self.watch
         return x if w.closed or type(x) in PLAIN else w.noted(x)
 
+    def shown(self, x: Any) -> Any:
+        w = self.watch
+        return x if w.closed or type(x) in PLAIN else w.shown(x)
+
     def truth(self, x: Any) -> Any:
         w = self.watch
         return x if w.closed or type(x) in PLAIN else w.truth(x)

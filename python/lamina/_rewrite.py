@@ -340,7 +340,8 @@ class _Rewriter(ast.NodeTransformer):
         return self._hook(hook, node, out)
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        node.left, node.right = self._whole("noted", node.left), self._whole("noted", node.right)
+        node.left = self._whole("noted", node.left)
+        node.right = self._whole("shown" if isinstance(node.op, ast.Mod) else "noted", node.right)
         return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
@@ -365,7 +366,7 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
-        node.value = self._whole("noted", node.value)
+        node.value = self._whole("shown", node.value)
         if node.format_spec is not None:
             node.format_spec = self.visit(node.format_spec)
         return node

@@ -35,6 +35,7 @@ _ASKED_BY_NAME = _MAKING | {
     ),
     *("__sizeof__", "__subclasshook__", "__copy__", "__deepcopy__", "__getnewargs__"),
 }
+_OF_TEXT = frozenset(("__repr__", "__str__", "__format__"))
 _ENTRIES = (FUNCTION, property, staticmethod, classmethod)
 
 
@@ -46,6 +47,8 @@ class Unhooked:
         # Functions whose names are guarded, as code without hooks may call them; objects and classes, with the names of
         # such code.
         self._called: set[Any] = set()
+        self._special: dict[tuple[type, bool], frozenset[str]] = {}
+        self._below: dict[tuple[type, frozenset[str]], frozenset[str]] = {}
         self._names: dict[int, Names] = {}
 
     def write_back(self) -> None:
@@ -95,21 +98,39 @@ class Unhooked:
         self.note_used(value, used)
         return self.watch.entered(value) if type(value) in (FUNCTION, METHOD, functools.partial) else value
 
-    def special(self, x: Any) -> None:
-        """Guards what the special methods of an object of the user read, which operators and functions of C call."""
+    def special(self, x: Any, shown: bool = False) -> None:
+        """Guards what the special methods of an object of the user read besides what it holds, and what they are.
+
+        Operators and functions of C call them; those that make its text only where it is `shown`.
+        """
         t = type(x)
-        made = self.watch.is_made(x)
-        asked = ("special", id(t) if made else id(x))
-        if asked in self._called:
+        names = self._special.get((t, shown))
+        if names is None:
+            special = _special_names(t) & _OF_TEXT if shown else _special_names(t) - _OF_TEXT - _ASKED_BY_NAME
+            names = self._special[t, shown] = self._of_class(t, special, frozenset())
+        self._reached(x, names)
+
+    def _reached(self, x: Any, names: frozenset[str]) -> None:
+        """Follows code with these names, which its class has, to the methods of the objects that `x` holds."""
+        if not names or (id(x), names) in self._called:
             return
-        self._called.add(asked)
-        names = self._followed(t, _special_names(t) - _ASKED_BY_NAME, set())
-        if not made:
-            self._attributes(x, t, names)
-        elif names:
-            for name in sorted(names):
-                if not isinstance(looked_up(t, name), (type(None), *_ENTRIES)):
-                    self.watch.of_class(t, name)
+        self._called.add((id(x), names))
+        self.watch.kept.append(x)
+        for value in getattr(x, "__dict__", {}).values():
+            t = type(value)
+            if t not in PLAIN and is_users_type(t):
+                found = self._below.get((t, names))
+                if found is None:
+                    found = self._below[t, names] = self._of_class(t, set(), names)
+                self._reached(value, found)
+
+    def _of_class(self, t: type, special: set[str], used: frozenset[str]) -> frozenset[str]:
+        """As `_followed`, with what else the class gives these names."""
+        names = self._followed(t, special, set(used))
+        for name in sorted(names - special):
+            if not isinstance(looked_up(t, name), (type(None), *_ENTRIES)):
+                self.watch.of_class(t, name)
+        return frozenset(names)
 
     def note_used(self, x: Any, used: set[str]) -> None:
         """Guards what code with these names may read of `x`."""
@@ -157,9 +178,10 @@ class Unhooked:
             if isinstance(looked_up(holder, name), _ENTRIES):
                 continue
             with contextlib.suppress(AttributeError):
+                value = getattr(x, name)
                 if asked:
                     read = watch.reads.below(watch.source_of(x), ATTRIBUTE, name)
-                    watch.note(watch.seen(read, getattr(x, name)))
+                    watch.note(watch.seen(read, value))
                 else:
                     value = watch.attribute(x, name)
                     if isinstance(value, FUNCTION):  # of a module

@@ -189,7 +189,7 @@ class Watch:
             return value
         if isinstance(x, type) or is_ours(t):
             value = getattr(x, name)
-            if isinstance(x, type) and is_users_type(x) and not _is_native(value):
+            if isinstance(x, type) and is_users_type(x) and not _is_native(value) and _lasts(x, name, value):
                 return self.seen(self.reads.below(self.source_of(x, x.__name__), ATTRIBUTE, name), value)
             return value
         if t is super:
@@ -243,7 +243,9 @@ class Watch:
         """What a class gives a name, as ``looked_up``; that a class of the user still does is guarded."""
         inside = looked_up(t, name)
         if inside is not None and is_users_type(t) and self._outlives(t) and not _is_native(inside):
-            self.seen(self.reads.below(self.source_of(t, t.__name__), ATTRIBUTE, name), getattr(t, name))
+            value = getattr(t, name)
+            if _lasts(t, name, value):
+                self.seen(self.reads.below(self.source_of(t, t.__name__), ATTRIBUTE, name), value)
         return inside
 
     def _outlives(self, t: type) -> bool:
@@ -354,6 +356,13 @@ class Watch:
         if type(x) not in PLAIN:
             self.note(x)
         return x
+
+    def shown(self, x: Any) -> Any:
+        """`x` of which a text is made."""
+        for part in x if isinstance(x, SEQUENCES) else x.values() if isinstance(x, dict) else (x,):
+            if is_users_type(type(part)):
+                self.unhooked.special(part, shown=True)
+        return self.noted(x)
 
     def same(self, x: Any) -> Any:
         """`x` of which is asked which object it is."""
@@ -698,6 +707,11 @@ def _is_native(value: Any) -> bool:
     return isinstance(
         value, (BUILTIN, types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType)
     )
+
+
+def _lasts(x: Any, name: str, value: Any) -> bool:
+    """Whether an attribute is the same at each look, as a class's ``__dict__`` is not; of methods guards know."""
+    return isinstance(value, METHOD) or getattr(x, name) is value
 
 
 def _too_large(text: str) -> Unseen:

@@ -347,3 +347,35 @@ def test_arithmetic_of_objects_of_the_user():
         Dual.scale = 1.0
 
     same_as_plain(f, X, [slower, lambda: setattr(one, "a", 3.0), back])
+
+
+class Listed:
+    """What asks its class for its entries, of which each look makes another view."""
+
+    size = 2
+
+    def __eq__(self, other):
+        return type(self).__dict__["size"] == other
+
+    def __hash__(self):
+        return hash(type(self).__dict__.get("size"))
+
+    def __repr__(self):
+        return f"{type(self).__name__}({Listed.__dict__['size']})"
+
+
+def test_entries_asked_of_a_class_keep_the_program():
+    one = Listed()
+    same_as_plain(lambda x: x * 2 if one == 2 else x * 3, X, [])
+    same_as_plain(lambda x: x * len(f"{one}{one!r}") if {one: 2}[one] == 2 else x, X, [])
+
+
+class Callable:
+    __hash__ = None
+
+    def __call__(self, x):
+        return x
+
+
+def test_objects_without_a_hash_are_called():
+    same_as_plain(lambda x: Callable()(x) + 1, X, [])
