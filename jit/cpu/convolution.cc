@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hlo/reference_dot.h"
+#include "jit/cpu/convolution_rows.h"
 #include "jit/cpu/gemm.h"
 #include "jit/cpu/gemm_source.h"
 
@@ -492,15 +493,27 @@ absl::Status convolution(DType in, DType out, const ConvShape& s, const void* in
   if (absl::Status types = hlo::check_dot_types(in, out); !types.ok()) return types;
   if (absl::Status shape = hlo::check_conv(s); !shape.ok()) return shape;
   if (s.output_batch() == 0 || s.output_features == 0 || s.positions() == 0) return absl::OkStatus();
-  absl::StatusOr<Filters> packed = filters(in, s, filter, context);
-  if (!packed.ok()) return packed.status();
-  const Filters& f = *packed;
+  const auto with_filters = [&](auto run) -> absl::Status {
+    absl::StatusOr<Filters> packed = filters(in, s, filter, context);
+    return packed.ok() ? run(*packed) : packed.status();
+  };
   return with_result_type(
       out,
-      [&]<typename T, typename Out>(auto store) {
-        return real_conv<T>(in, s, input, f, static_cast<Out*>(output), context, store);
+      [&]<typename T, typename Out>(auto store) -> absl::Status {
+        Out* const to = static_cast<Out*>(output);
+        const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
+        if (kernels.run_tile[0][0])
+          if (const auto plan = plan_rows(s, kernels.lanes, kernels.max_rows, kernels.lanes * kMaxRunVecs,
+                                          sizeof(T), context.parallel.threads))
+            return RowConvolution<T, Out, decltype(store)>(*plan, in, s, input, filter, to, context, store)
+                .run();
+        return with_filters(
+            [&](const Filters& f) { return real_conv<T>(in, s, input, f, to, context, store); });
       },
-      [&]<typename P>() { return complex_conv<P>(in, s, input, f, output, context); });
+      [&]<typename P>() {
+        return with_filters(
+            [&](const Filters& f) { return complex_conv<P>(in, s, input, f, output, context); });
+      });
 }
 
 }  // namespace lamina::jit

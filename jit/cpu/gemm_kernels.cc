@@ -89,6 +89,8 @@ const GemmKernels<T>& portable() {
       .max_vecs = 1,
       .wide_rows = 0,
       .tile = {{tile<T, 1>}, {tile<T, 2>}, {tile<T, 3>}, {tile<T, 4>}},
+      .run_tile = {},
+      .run_tile_across = {},
       .transpose = transpose<T>,
       .in_place_rows = 0,
       .in_place = {},

@@ -25,6 +25,21 @@ template <typename T>
 using InPlaceTileFn = void (*)(int64_t kc, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
                                int64_t ldc, int64_t n, bool first);
 
+// Terms of a chain whose elements of `a` are evenly apart.
+template <typename T>
+struct TileRun {
+  const T* a;
+  int64_t count;
+};
+
+// A tile of full vectors, `a` in place along `runs`, whose terms follow each other: with `at` = run.a +
+// offset, element (r, k) of a run is at[r * step + k] for `run_tile`, at[k * step + r] for `run_tile_across`.
+// b has the terms' rows without gaps.
+template <typename T>
+using RunTileFn = void (*)(const TileRun<T>* runs, int64_t run_count, int64_t offset, int64_t step,
+                           const T* b, T* c, int64_t ldc, bool first);
+
+inline constexpr int kMaxRunVecs = 2;
 inline constexpr int kMaxInPlaceRows = 8;
 inline constexpr int kMaxInPlaceVecs = 2;
 
@@ -36,10 +51,11 @@ struct GemmKernels {
   int wide_rows;  // or lanes * kMaxTileVecs if it has at most this many rows
   // tile[rows - 1][vecs - 1] takes (vecs - 1) * lanes < n <= vecs * lanes.
   TileFn<T> tile[kMaxTileRows][kMaxTileVecs];
+  // [rows - 1][vecs - 1], up to max_rows rows; null for types without vectors of their own.
+  RunTileFn<T> run_tile[kMaxTileRows][kMaxRunVecs];
+  RunTileFn<T> run_tile_across[kMaxTileRows][kMaxRunVecs];
   // dst[k * ld + r] = src[r * stride + k] for r < rows, k < kc.
   void (*transpose)(T* dst, int64_t ld, const T* src, int64_t stride, int64_t rows, int64_t kc);
-  // One element of a dot over all k >= 1, blocks of `block` included: blocks are independent chains and
-  // overlap.
   // Tiles of up to in_place_rows rows and kMaxInPlaceVecs vectors; 0 if there are none.
   int in_place_rows;
   InPlaceTileFn<T> in_place[kMaxInPlaceRows][kMaxInPlaceVecs];

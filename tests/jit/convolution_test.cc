@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/cpu/convolution_rows.h"
 #include "tests/jit/kernel_testing.h"
 
 using namespace lamina;
@@ -173,6 +174,77 @@ TEST_CASE("convolutions with long windows and few outputs have the bits of the d
     const Sizes sizes = i % 3 == 0 ? random_strides(s, rng) : usual_strides(s, i % 3 == 1);
     check_conv_bits(pools, types[i % 4].first, types[i % 4].second, s, sizes, rng);
   }
+}
+
+// Images whose tiles run along a line, and gradients of filters, whose tiles run across images; every way to
+// meet an edge.
+TEST_CASE("convolutions that read patches in place have the bits of the definition") {
+  Pools pools;
+  std::mt19937_64 rng(24);
+  const std::pair<DType, DType> types[] = {{DType::kF32, DType::kF32},
+                                           {DType::kF64, DType::kF64},
+                                           {DType::kBF16, DType::kF32},
+                                           {DType::kF16, DType::kF16}};
+  int along = 0, across = 0;
+  for (int i = 0; i < 120; ++i) {
+    const bool gradient = i % 2 == 1;
+    ConvShape s = random_shape(rng);
+    s.spatial.resize(1 + rng() % 2);
+    s.filter_input = pick(rng, {3, 8, 17, 40});
+    s.input_features = s.filter_input * s.feature_groups;
+    s.output_features = pick(rng, {16, 20, 33, 48}) * s.groups();
+    s.input_batch = (gradient ? pick(rng, {8, 15, 29}) : pick(rng, {2, 5})) * s.batch_groups;
+    for (ConvDim& d : s.spatial) {
+      d.output = gradient ? pick(rng, {1, 2, 3, 5}) : pick(rng, {4, 9, 15, 31});
+      d.filter = gradient ? pick(rng, {9, 14, 33}) : pick(rng, {1, 3, 4});
+      d.stride = pick(rng, {1, 1, 2});
+      d.pad_low = pick(rng, {0, 1, 2, 12, -1, -3});
+      const int64_t reach = (d.output - 1) * d.stride + (d.filter - 1) * d.filter_dilation + 1;
+      d.input = std::max<int64_t>(1, (reach - d.pad_low - pick(rng, {0, 1, 2, 11, -2})) / d.input_dilation);
+    }
+    const auto plan = jit::plan_rows(s, 16, 14, 32, 4, 1);
+    if (plan) ++(plan->across ? across : along);
+    const Sizes sizes = i % 3 == 0 ? random_strides(s, rng) : usual_strides(s, i % 3 == 1);
+    const auto [in, out] = types[static_cast<size_t>(i / 2) % std::size(types)];
+    check_conv_bits(pools, in, out, s, sizes, rng);
+  }
+  CHECK(along > 20);
+  CHECK(across > 20);
+}
+
+// Several chunks of terms, parts of the batch and lines at a time.
+TEST_CASE("large gradients of filters have the bits of the definition") {
+  Pools pools;
+  std::mt19937_64 rng(25);
+  for (bool features_last : {false, true})
+    for (const auto& [image, batch, from, to] : std::vector<std::tuple<int64_t, int64_t, int64_t, int64_t>>{
+             {24, 3, 20, 40}, {33, 4, 50, 17}, {60, 1, 16, 16}, {20, 40, 150, 16}}) {
+      ConvShape s;
+      s.input_batch = from;
+      s.input_features = s.filter_input = batch;
+      s.output_features = to;
+      s.spatial.resize(2);
+      for (ConvDim& d : s.spatial) {
+        d.input = d.filter = image;
+        d.pad_low = 1;
+        d.output = 3;
+      }
+      s.spatial[1].output = 2;
+      REQUIRE(jit::plan_rows(s, 16, 14, 32, 4, 2).value().across);
+      Sizes sizes = usual_strides(s, false);
+      if (features_last) {
+        // Images are [batch][y][x][features]: what is summed over is outermost.
+        const auto lay = [&](int64_t& inner, int64_t extent, int64_t& outer, int64_t ConvDim::*stride) {
+          inner = 1;
+          s.spatial[1].*stride = extent;
+          s.spatial[0].*stride = extent * image;
+          outer = extent * image * image;
+        };
+        lay(s.input_batch_stride, from, s.input_feature_stride, &ConvDim::input_stride);
+        lay(s.filter_output_stride, to, s.filter_input_stride, &ConvDim::filter_stride);
+      }
+      check_conv_bits(pools, DType::kF32, DType::kF32, s, sizes, rng);
+    }
 }
 
 TEST_CASE("convolutions of usual networks have the bits of the definition") {
