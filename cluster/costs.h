@@ -15,6 +15,8 @@ struct Costs {
   int max_inlined_ops = 200;
   int max_group_ops = 400;
   int max_group_anchors = 48;
+  // A transpose of so many elements is made by tiles before it is read where no tiles are.
+  int64_t least_turned_elements = 1 << 15;
   // Steps over the same rows run together, by so many rows as touch this much memory: it should stay in the
   // second-level cache. Those that touch less than `chain_least_bytes` in all gain nothing.
   int64_t chain_block_bytes = 384 * 1024;

@@ -149,6 +149,10 @@ class Fuser {
       refuse(n, users.empty() ? nullptr : users[0], "the expression has reached the size limit of a kernel");
       return false;
     }
+    if (const Node* strided = reads_across(n)) {
+      refuse(n, strided, "would be read across its lines there, where no tiles turn them");
+      return false;
+    }
     const bool cheap = cost <= costs_.cheap_ops && !dear;
     for (const Node* u : users) {
       const LoopRole role = loop_role(*u);
@@ -168,6 +172,50 @@ class Fuser {
     }
     return true;
   }
+
+  // What reads the large transpose `n`, through ops of the same space, in a kernel that cannot turn it by
+  // tiles: part of a concatenation or of padding, or a reduction that walks another array along its own
+  // lines. Null if nothing does.
+  const Node* reads_across(const Node* n) const {
+    if (n->op() != Op::transpose || elements(*n) < costs_.least_turned_elements) return nullptr;
+    const hlo::Dims& order = n->attrs().ints(Attr::permutation);
+    if (order.empty() || order.back() == std::ssize(order) - 1) return nullptr;
+    std::vector<const Node*> seen = {n};
+    for (size_t i = 0; i < seen.size(); ++i)
+      for (const Node* u : uses_[position_.at(seen[i])]) {
+        if (u->op() == Op::concatenate || u->op() == Op::pad) return u;
+        if (loop_role(*u) == LoopRole::kReduction && has_other_order(*u, order)) return u;
+        if (is_same_space(*u) && seen.size() < kMostSeen &&
+            std::find(seen.begin(), seen.end(), u) == seen.end())
+          seen.push_back(u);
+      }
+    return nullptr;
+  }
+
+  // Whether the reduction reads a whole array that is not transposed by `order`.
+  bool has_other_order(const Node& reduction, const hlo::Dims& order) const {
+    const int64_t whole = reduction.operand_type(0)->num_elements;
+    std::vector<const Node*> seen;
+    for (size_t i = 0; i < reduction.operands().size() / 2; ++i) seen.push_back(reduction.operand(i).node());
+    for (size_t i = 0; i < seen.size(); ++i) {
+      const Node* n = seen[i];
+      if (n->op() == Op::transpose) {
+        if (n->attrs().ints(Attr::permutation) != order) return true;
+        continue;
+      }
+      if (is_same_space(*n) && anchor_of_[position_.at(n)] < 0) {
+        for (Operand o : n->operands())
+          if (seen.size() < kMostSeen && std::find(seen.begin(), seen.end(), o.node()) == seen.end())
+            seen.push_back(o.node());
+        continue;
+      }
+      if (n->op() != Op::broadcast_in_dim && n->op() != Op::iota && n->type()->is_array() &&
+          n->type()->num_elements == whole)
+        return true;
+    }
+    return false;
+  }
+  static constexpr size_t kMostSeen = 16;
 
   // Whether a loop kernel reads `n` as carried values at the start, element by element, and in no other way.
   bool starts_from(const Node& loop, const Node* n) const {
