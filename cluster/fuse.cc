@@ -184,6 +184,10 @@ class Fuser {
     for (size_t i = 0; i < seen.size(); ++i)
       for (const Node* u : uses_[position_.at(seen[i])]) {
         if (u->op() == Op::concatenate || u->op() == Op::pad) return u;
+        if (u->op() == Op::reverse &&
+            std::any_of(u->attrs().ints(Attr::dimensions).begin(), u->attrs().ints(Attr::dimensions).end(),
+                        [&](int64_t d) { return order[d] == std::ssize(order) - 1; }))
+          return u;
         if (loop_role(*u) == LoopRole::kReduction && has_other_order(*u, order)) return u;
         if (is_same_space(*u) && seen.size() < kMostSeen &&
             std::find(seen.begin(), seen.end(), u) == seen.end())

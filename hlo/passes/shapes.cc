@@ -69,6 +69,16 @@ Value transpose_row(Builder& b, const Node& n) {
     for (int64_t p : perm) through.push_back(inner[p]);
     return b.transpose(x.node()->operand_value(0), through);
   }
+  // The transpose goes first: lines in the opposite order are read as fast as in order, elements of a line
+  // are not.
+  if (x.node()->op() == Op::reverse) {
+    const Dims& reversed = ints(*x.node(), Attr::dimensions);
+    Dims through;
+    for (size_t i = 0; i < perm.size(); ++i)
+      if (std::find(reversed.begin(), reversed.end(), perm[i]) != reversed.end())
+        through.push_back(static_cast<int64_t>(i));
+    return b.reverse(b.transpose(x.node()->operand_value(0), perm), through);
+  }
   if (x.node()->op() == Op::broadcast_in_dim) {
     Dims inverse(perm.size()), through;
     for (size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<int64_t>(i);

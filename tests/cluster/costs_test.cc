@@ -30,3 +30,43 @@ TEST_CASE("A kernel grows up to the size that the target's costs say", "[cluster
   costs.max_group_anchors = 1;
   CHECK(kernels(costs) == 12);
 }
+
+TEST_CASE("A large transpose gets its own kernel where its reader could not turn it by tiles", "[cluster]") {
+  const auto kernels = [&](int64_t side, auto make) {
+    const Value x = make_parameter(array_type_or_die(DType::kF32, {{side, side}})),
+                y = make_parameter(x.type()),
+                factor = make_parameter(array_type_or_die(DType::kF32, {{side}}));
+    Builder b;
+    const Value result =
+        make(b, x, b.transpose(y, Dims{1, 0}), b.broadcast_in_dim(factor, Dims{side, side}, Dims{1}));
+    return cluster::make_plan(**Computation::make({{x, y, factor}}, {{result}}), cluster::Costs())
+        .groups.size();
+  };
+  const auto total = [](Builder& b, Value v) {
+    return b.reduce(v, Op::add, b.scalar(DType::kF32, 0), Dims{1});
+  };
+  const auto sum = [&](Builder& b, Value x, Value turned, Value) {
+    return total(b, b.add(b.sine(turned), x));
+  };
+  const auto concatenated = [](Builder& b, Value x, Value turned, Value) {
+    return b.concatenate({{turned, x}}, 0);
+  };
+  const auto lines_backwards = [](Builder& b, Value, Value turned, Value) {
+    return b.reverse(turned, Dims{1});
+  };
+  const auto elements_backwards = [](Builder& b, Value, Value turned, Value) {
+    return b.reverse(turned, Dims{0});
+  };
+  const auto one_order = [&](Builder& b, Value, Value turned, Value factor) {
+    return total(b, b.multiply(turned, factor));
+  };
+  const auto elementwise = [](Builder& b, Value x, Value turned, Value) { return b.add(turned, x); };
+  CHECK(kernels(256, sum) == 2);
+  CHECK(kernels(256, concatenated) == 2);
+  CHECK(kernels(256, elements_backwards) == 2);
+  CHECK(kernels(256, lines_backwards) == 1);
+  CHECK(kernels(256, one_order) == 1);
+  CHECK(kernels(256, elementwise) == 1);
+  CHECK(kernels(32, sum) == 1);
+  CHECK(kernels(32, concatenated) == 1);
+}

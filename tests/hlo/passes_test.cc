@@ -32,5 +32,17 @@ TEST_CASE("equal nodes that two scopes recorded become one", "[passes]") {
   }
 }
 
+TEST_CASE("a transpose goes before what reverses its operand", "[passes]") {
+  const Value p = make_parameter(array_type_or_die(DType::kF32, {{2, 3, 4}}));
+  Builder b;
+  const Value turned = b.transpose(b.reverse(p, Dims{0, 2}), Dims{2, 0, 1});
+  const absl::StatusOr<ComputationPtr> simple = simplify(*Computation::make({{p}}, {{turned}}));
+  REQUIRE(simple.ok());
+  const Node* reverse = (*simple)->roots()[0].node();
+  REQUIRE(reverse->op() == Op::reverse);
+  CHECK(reverse->attrs().ints(Attr::dimensions) == Dims{0, 1});
+  CHECK(reverse->operand(0).node()->op() == Op::transpose);
+}
+
 }  // namespace
 }  // namespace lamina::hlo
