@@ -19,6 +19,10 @@ namespace {
 constexpr int64_t kBlockColumns = 256, kBlockColumnsOfSeveral = 64;
 // Such a part is too short for the hardware to see the stream: rows are asked for early.
 constexpr int64_t kPrefetchRows = 8;
+// With lanes in registers a step reads far from the one before. One addition each, and the processor is
+// several steps ahead by itself; a longer combination keeps it from that, and rows are asked for so many
+// segments early.
+constexpr int64_t kPrefetchSegments = 2;
 // Lanes, and vectors of columns, that are in registers together where the body has at most so many
 // instructions.
 constexpr unsigned kAcrossRegisters = 16, kAcrossVectors = 4;
@@ -162,6 +166,8 @@ Values Across::elements(const Block& block, Value* start, Value* e, Value* part,
     indices.push_back(b_.CreateAdd(b_.CreateAdd(start, e), f_.i64(g)));
     Row row =
         c_.sections.begin(kernel_.body, kernel_.parallel_rank - 1, indices, {{}, kernel_.reduction.inputs});
+    if (kernel_.reduction.combine.code.size() > 1)
+      c_.lanes.prefetch_along(row, kernel_.parallel_rank, kPrefetchSegments * tree_.lanes());
     for (unsigned k = 0; k < vectors_; ++k) {
       const LaneOps::Only only(c_.lanes, masks[k]);
       Value* column = b_.CreateAdd(part, f_.i64(static_cast<int64_t>(k) * width_));
