@@ -55,13 +55,7 @@ class PaddedLines {
  public:
   PaddedLines(const RowPlan& plan, const hlo::ConvShape& shape, const GemmKernels<T>& kernels,
               hlo::DType type, T* slots)
-      : plan_(plan), shape_(shape), kernels_(kernels), type_(type), slots_(slots) {
-    const hlo::ConvDim &y = plan.y, &x = plan.x;
-    as_they_are_ = !plan.across && loads_unchanged<T>(type) && shape.input_feature_stride == 1 &&
-                   x.input_stride == plan.features && x.input_dilation == 1 && y.input_dilation == 1 &&
-                   x.pad_low == 0 && plan.width <= x.input && y.pad_low == 0 &&
-                   (y.output - 1) * y.stride + (y.filter - 1) * y.filter_dilation < y.input;
-  }
+      : plan_(plan), shape_(shape), kernels_(kernels), type_(type), slots_(slots) {}
 
   // From here on lines of the group and images that begin at `data`, `images` of them.
   void begin(const char* data, int64_t images) {
@@ -73,16 +67,12 @@ class PaddedLines {
   // Makes lines [first, last), counted from the start of the padding, present: at most plan.slots, and no
   // earlier ones than before.
   void hold(int64_t first, int64_t last) {
-    if (as_they_are_) return;
     if (first > end_) begin_ = end_ = first;
     for (; end_ < last; ++end_) fill(end_);
     begin_ = std::max(begin_, end_ - plan_.slots);
   }
 
-  const T* line(int64_t at) const {
-    if (as_they_are_) return reinterpret_cast<const T*>(data_) + at * plan_.y.input_stride;
-    return slots_ + at % plan_.slots * plan_.line_elements();
-  }
+  const T* line(int64_t at) const { return slots_ + at % plan_.slots * plan_.line_elements(); }
 
  private:
   void fill(int64_t at) {
@@ -132,7 +122,6 @@ class PaddedLines {
   const GemmKernels<T>& kernels_;
   const hlo::DType type_;
   T* const slots_;
-  bool as_they_are_;  // the input's lines are what copies of them would be: nothing is copied
   const char* data_ = nullptr;
   int64_t images_ = 0, begin_ = 0, end_ = 0;
 };
