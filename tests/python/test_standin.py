@@ -73,3 +73,57 @@ def test_an_error_points_at_the_users_line():
         "try:\n    jnp.ones(3) + jnp.ones(2)\nexcept Exception as e: print('lamina_as_jax' in str(e))"
     )
     assert run(code=code).strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (
+            # each equation is evaluated by itself, as interpreters do
+            "def f(x): return jnp.tanh(x @ x.T).sum(0) + jax.jit(jnp.exp)(x[1:3, 0]).reshape(2, 1)\n"
+            "x = jnp.arange(8.0).reshape(2, 4)[:, :] / 8; x = jnp.concatenate([x, x[:1] * 2])\n"
+            "j = jax.make_jaxpr(f)(x)\n"
+            "env = dict(zip(map(id, j.jaxpr.constvars), j.consts)) | {id(j.jaxpr.invars[0]): x}\n"
+            "read = lambda v: v.val if isinstance(v, jax.extend.core.Literal) else env[id(v)]\n"
+            "for e in j.jaxpr.eqns:\n"
+            "    out = e.primitive.bind(*map(read, e.invars), **e.params)\n"
+            "    out = out if e.primitive.multiple_results else [out]\n"
+            "    env.update(zip(map(id, e.outvars), out))\n"
+            "print(bool(jnp.allclose(env[id(j.jaxpr.outvars[0])], f(x))))",
+            "True",
+        ),
+        ("print(jax.lax.pow_p.bind(jnp.float32(3), 2.0), jax.lax.conj_p.bind(1 - 2j))", "9.0 (1+2j)"),
+        (
+            "from jax.api_util import flatten_axes; t = jax.tree.structure((1, {'a': 2, 'b': 3}))\n"
+            "print(flatten_axes('axes', t, (None, 0)))",
+            "[None, 0, 0]",
+        ),
+        (
+            "import importlib.metadata as m; print(m.version('jax'), m.version('jaxlib') == jax.__version__)",
+            "0.10.2 True",
+        ),
+        (
+            "from jax.experimental import multihost_utils as m; print(m.process_allgather(jnp.ones(2)).shape,"
+            " m.process_allgather(jnp.ones(2), tiled=True).shape)",
+            "(1, 2) (2,)",
+        ),
+        (
+            "from jax import monitoring as m; seen = []; m.register_event_listener(lambda e, **k: seen.append(e))\n"
+            "m.record_event('a'); m.record_event_duration_secs('b', 1.0); print(seen)",
+            "['a']",
+        ),
+        (
+            "from jax.tree_util import default_registry as r; print(r.flatten_one_level([1, (2,)])[0],"
+            " r.flatten_one_level(3))",
+            "[1, (2,)] None",
+        ),
+        (
+            "f = lambda index: np.arange(6.0).reshape(2, 3)[index]\n"
+            "print(jax.make_array_from_callback((2, 3), None, f).dtype)",
+            "float32",
+        ),
+    ],
+)
+def test_names_that_libraries_take(code, expected):
+    start = "import lamina_as_jax; lamina_as_jax.install()\nimport jax, jax.numpy as jnp, numpy as np, jax.extend\n"
+    assert run(code=start + code).strip() == expected

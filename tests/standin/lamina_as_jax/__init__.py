@@ -23,7 +23,7 @@ def install() -> None:
     import lamina._writes
     import lamina.tree
 
-    from lamina_as_jax import adapters, modules, sharding, types64
+    from lamina_as_jax import adapters, equations, modules, sharding, surroundings, types64
 
     lamina.tree.is_open = lambda x: False  # dataclasses are leaves in JAX
     # What a function does to containers among its arguments, it does to copies in JAX.
@@ -32,8 +32,10 @@ def install() -> None:
         _count_as_library(sys.modules[name])
     types64.install()
     sharding.install()
+    equations.install()
     adapters.symbolic_zeros()
     modules.install()
+    surroundings.installed(sys.modules["jax"].__version__)
 
 
 def _count_as_library(module: types.ModuleType) -> None:

@@ -161,6 +161,7 @@ class DebugInfo:
 
 
 CORE: dict[str, Any] = {
+    "pytype_aval_mappings": {np.ndarray: typeof},
     "ShapedArray": ShapedArray,
     "AbstractValue": AbstractValue,
     "DebugInfo": DebugInfo,

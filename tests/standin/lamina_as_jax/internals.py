@@ -62,6 +62,45 @@ class Effect:
     """What a primitive does besides computing its results. Lamina has no such list: effects are ordered calls."""
 
 
+class Trace:
+    """What interprets operations while they are called, in JAX; Lamina records them."""
+
+    def __init__(self, *parts: Any) -> None:
+        raise NotImplementedError(
+            "Lamina has no interpreters of a user's own: make_jaxpr gives what is recorded"
+        )
+
+
+class DropVar:
+    """A result that nothing uses: Lamina's traces have none."""
+
+
+def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
+    """The value, made by `force` (int, bool, ...). TypeError where it is not known."""
+    return val if force is None else force(val)
+
+
+def _no_interpreter(*args: Any, **options: Any) -> Any:
+    Trace()
+
+
+EXTEND_CORE: dict[str, Any] = {
+    "Effect": Effect,
+    "Effects": frozenset[Effect],
+    "no_effects": frozenset(),
+    "Trace": Trace,
+    "TraceTag": Trace,
+    "DropVar": DropVar,
+    "DebugInfo": avals.DebugInfo,
+    "array_types": {np.ndarray, lm.Tensor},
+    "concrete_or_error": concrete_or_error,
+    "take_current_trace": _no_interpreter,
+    "set_current_trace": _no_interpreter,
+    "find_top_trace": _no_interpreter,
+}
+# Subclasses of NumPy's arrays are arrays in Lamina without that they are said to be.
+XLA: dict[str, Any] = {"canonicalize_dtype_handlers": {np.ndarray: np.asarray}}
+
 # --- jax.experimental.hijax ---
 
 
@@ -157,6 +196,7 @@ TRACEBACK: dict[str, Any] = {
 def modules(errors: dict[str, Any], dtypes: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Names of modules, and what is in them."""
     core = {**avals.CORE, "Tracer": adapters.Tracer, "trace_state_clean": avals.trace_state_clean}
+    core |= EXTEND_CORE | {"Primitive": primitives.Primitive}
     return {
         "jax._src": {},
         "jax._src.core": core,
@@ -181,6 +221,20 @@ def modules(errors: dict[str, Any], dtypes: dict[str, Any]) -> dict[str, dict[st
         "jax._src.lib.mlir.dialects.hlo": {},  # what lowerings make: nothing is in it
         "jax._src.lax": {},
         "jax._src.compiler": {},
+        "jax._src.pjit": {
+            "jit_p": _traces.Primitive("jit"),
+            "pjit": adapters.jit,
+            "auto_axes": sharding.auto_axes,
+        },
+        "jax._src.sharding_impls": {**sharding.NAMES, "canonicalize_sharding": lambda where, name="": where},
+        "jax._src.typing": {
+            "Array": keys.Array,
+            "ArrayLike": Any,
+            "DType": np.dtype,
+            "DTypeLike": Any,
+            "Shape": Any,
+            "SupportsDType": Any,
+        },
         "jax._src.xla_bridge": {"_backends": {}},
         "jax.extend.source_info_util": TRACEBACK,
         "jax.experimental.hijax": HIJAX,

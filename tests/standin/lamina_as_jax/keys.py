@@ -17,6 +17,7 @@ import lamina as lm
 import numpy as np
 from lamina import random
 from lamina._core import Tensor
+from lamina.tree import tree_children
 
 from lamina_as_jax import types64
 from lamina_as_jax.avals import ShapedArray
@@ -157,6 +158,11 @@ class _Array(type):
     def __subclasscheck__(cls, c: type) -> bool:
         return issubclass(c, (Tensor, KeyArray))
 
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(Tensor, name)
+
 
 class Array(metaclass=_Array):
     """``jax.Array``."""
@@ -243,6 +249,14 @@ def tree_names(module: Any) -> dict[str, Any]:
         ):
             own[name] = leaves(f)
     return own
+
+
+class Registry:
+    """The containers that there are, as an object."""
+
+    def flatten_one_level(self, tree: Any) -> Any:
+        """(children, data) of a container; None of a leaf."""
+        return None if isinstance(tree, KeyArray) else tree_children(tree)
 
 
 # --- jax.random ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -154,12 +155,38 @@ def flatten_fun_nokwargs(fun: WrappedFun, in_tree: Any) -> tuple[WrappedFun, Cal
     return flatten_fun(fun, lm.tree_util.treedef_tuple((in_tree, lm.tree_util.tree_structure({}))))
 
 
+def infer_argnums_and_argnames(
+    sig: inspect.Signature, argnums: Any, argnames: Any
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The numbers and names of some parameters, where those of one kind, or none, are given."""
+    positional = [n for n, p in sig.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if argnums is None and argnames is None:
+        return (), ()
+    if argnums is None:
+        argnames = (argnames,) if isinstance(argnames, str) else tuple(argnames)
+        return tuple(i for i, n in enumerate(positional) if n in argnames), argnames
+    argnums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if argnames is None:
+        return argnums, tuple(positional[i] for i in argnums if -len(positional) <= i < len(positional))
+    return argnums, (argnames,) if isinstance(argnames, str) else tuple(argnames)
+
+
+def flatten_axes(name: str, treedef: Any, axis_tree: Any, **options: Any) -> list[Any]:
+    """A tree of axes for each leaf of a structure that it is a prefix of; None is an axis."""
+    whole = treedef.unflatten(range(treedef.num_leaves))
+    return lm.tree.tree_leaves(
+        lm.tree.broadcast(axis_tree, whole, lambda x: x is None), is_leaf=lambda x: x is None
+    )
+
+
 def safe_map(f: Callable[..., Any], *lists: Sequence[Any]) -> list[Any]:
     return [f(*each) for each in zip(*map(list, lists), strict=True)]
 
 
 API_UTIL: dict[str, Any] = {
     "debug_info": debug_info,
+    "infer_argnums_and_argnames": infer_argnums_and_argnames,
+    "flatten_axes": flatten_axes,
     "flatten_fun": flatten_fun,
     "flatten_fun_nokwargs": flatten_fun_nokwargs,
     "shaped_abstractify": typeof,

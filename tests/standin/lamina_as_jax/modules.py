@@ -26,6 +26,7 @@ from lamina_as_jax import (
     scalars,
     settings,
     sharding,
+    surroundings,
     types64,
 )
 
@@ -55,6 +56,17 @@ _DISTRIBUTIONS = (
     "bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "expon", "gamma", "gennorm",
     "geom", "gumbel_l", "gumbel_r", "laplace", "logistic", "multinomial", "multivariate_normal", "nbinom",
     "norm", "pareto", "poisson", "t", "truncnorm", "uniform", "vonmises", "wrapcauchy",
+)  # fmt: skip
+# Operations of JAX's that Lamina records as others: they are told from all that are.
+_RECORDED_OTHERWISE = (
+    "add_jaxvals", "after_all", "argmax", "argmin", "conj", "copy", "create_token", "cumlogsumexp", "cummax", "cummin",
+    "cumprod", "cumsum", "custom_lin", "device_put", "eq_to", "exp2", "igamma", "igamma_grad_a", "igammac",
+    "integer_pow", "le_to", "linear_solve", "lt_to", "name", "nextafter", "polygamma", "ppermute", "psum", "pmax",
+    "pmin", "random_bits", "random_gamma", "reduce_window_max", "reduce_window_min", "reduce_window_sum", "reduce_xor",
+    "regularized_incomplete_beta", "remat", "round", "scatter_add", "scatter_max", "scatter_min", "scatter_mul",
+    "scatter_sub", "select_and_gather_add", "select_and_scatter_add", "sharding_constraint", "split", "square",
+    "squeeze", "stack", "threefry2x32", "tile", "top_k", "unstack", "zeta", "axis_index", "approx_top_k", "fft", "get",
+    "swap", "stage", "cholesky", "eig", "eigh", "lu", "qr", "schur", "svd", "triangular_solve",
 )  # fmt: skip
 _TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint", "remat")
 _ADAPTED = (
@@ -152,7 +164,8 @@ def install() -> None:
     for name in _DISTRIBUTIONS:
         if hasattr(lm.scipy.stats, name):
             _put("jax.scipy.stats." + name, [getattr(lm.scipy.stats, name)])
-    _put("jax.tree_util", [lm.tree_util], keys.tree_names(lm.tree_util), wrap=None)
+    own = {"default_registry": keys.Registry(), **keys.tree_names(lm.tree_util)}
+    _put("jax.tree_util", [lm.tree_util], own, wrap=None)
     _put("jax.tree", [lamina_tree], keys.tree_names(lamina_tree), wrap=None)
     _put("jax.flatten_util", _maybe("lamina.flatten_util"))
     _types()
@@ -183,6 +196,7 @@ def _jax() -> None:
         "disable_jit": lm.disable_jit,
         "typeof": avals.typeof,
         "Array": keys.Array,
+        **surroundings.PLACES,
     }
     own["checkpoint_policies"] = lm.checkpoint_policies
     for name in _TRANSFORMS:
@@ -217,7 +231,7 @@ def _numpy() -> None:
 
 def _primitives() -> dict[str, Any]:
     """What equations of traces are told by, under JAX's names (sin_p)."""
-    names = {_traces._NAMES.get(op, op) for op in lm._core.op_names()}
+    names = {_traces._NAMES.get(op, op) for op in lm._core.op_names()} | set(_RECORDED_OTHERWISE)
     names |= {f"reduce_{kind}" for kind in _traces._REDUCTIONS.values()} | {
         "eq",
         "ne",
@@ -249,12 +263,16 @@ def _types() -> None:
     _put("jax.typing", own={"ArrayLike": lm.Tensor | np.ndarray | np.generic | scalar, "DTypeLike": Any})
     _put("jax.errors", own=adapters.ERRORS)
     core = {**avals.CORE, "Tracer": adapters.Tracer}
+    core |= {
+        n: internals.EXTEND_CORE[n] for n in ("Effect", "Effects", "Trace", "concrete_or_error", "no_effects")
+    }
     core |= {"ensure_compile_time_eval": lm.ensure_compile_time_eval, "eval_jaxpr": adapters.eval_jaxpr}
     _put("jax.core", own=core)
     parts = {n: avals.CORE[n] for n in _EXTEND_CORE}
     parts |= {"ClosedJaxpr": _traces.Trace, "Jaxpr": _traces.Trace, "jaxpr_as_fun": avals.jaxpr_as_fn}
+    parts |= internals.EXTEND_CORE
     _put("jax.extend")
-    _put("jax.extend.core", own={**parts, "Primitive": primitives.Primitive, "Effect": internals.Effect})
+    _put("jax.extend.core", own={**parts, "Primitive": primitives.Primitive})
     calls = {
         n: _traces.Primitive(n[:-2]) for n in ("call_p", "closed_call_p", "jit_p", "pjit_p", "xla_pmap_p")
     }
@@ -271,11 +289,20 @@ def _types() -> None:
         ("batching", primitives.BATCHING),
         ("mlir", primitives.MLIR),
         ("partial_eval", linear_util.PARTIAL_EVAL),
+        ("xla", internals.XLA),
     ):
         _put("jax.interpreters." + name, own=names)
     _put("jax.sharding", own=sharding.NAMES)
     stages = {"Compiled": adapters.Lowered, "Lowered": adapters.Lowered, "Traced": adapters.Lowered}
-    _put("jax.stages", own={**stages, "Wrapped": adapters.Jitted, "ArgInfo": ArgumentInfo})
+    _put(
+        "jax.stages",
+        own={
+            **stages,
+            "Wrapped": adapters.Jitted,
+            "ArgInfo": ArgumentInfo,
+            "CompilerOptions": dict[str, Any],
+        },
+    )
     _put("jax.dlpack", own={"from_dlpack": types64.wrapped(lnp.from_dlpack)})
 
 
@@ -297,7 +324,12 @@ def _functions() -> None:
         if sources:
             _put(name, sources)
     _put("jax.test_util", _maybe("lamina.test_util"))
+    _put("jax.profiler", own=surroundings.PROFILER)
+    _put("jax.monitoring", own=surroundings.MONITORING)
+    _put("jax.distributed", own=surroundings.DISTRIBUTED)
     _put("jax.experimental", own={"io_callback": adapters.io_callback})
+    _put("jax.experimental.multihost_utils", own=surroundings.MULTIHOST)
+    _put("jax.experimental.shard_map", own={"shard_map": surroundings.shard_map})
     _put("jax.experimental.pjit", own={"pjit": adapters.jit})
     for name in ("checkify", "ode", "jet", "sparse"):
         sources = _maybe("lamina." + name) or _maybe("lamina.experimental." + name)
@@ -309,6 +341,18 @@ def _functions() -> None:
     for name, own in internals.modules(adapters.ERRORS, vars(sys.modules["jax.dtypes"])).items():
         _put(name, own={k: v for k, v in own.items() if not k.startswith("__")})
     jax = sys.modules["jax"]
-    for module, last, found in (("jax._src", "api", jax), ("jax._src.lax", "lax", sys.modules["jax.lax"])):
+    for module, last, found in (
+        ("jax._src", "api", jax),
+        ("jax._src.lax", "lax", sys.modules["jax.lax"]),
+        *(("jax._src", n, sys.modules["jax." + n]) for n in ("flatten_util", "api_util", "scipy")),
+        ("jax._src.scipy", "special", sys.modules["jax.scipy.special"]),
+    ):
         sys.modules[module].__dict__[last] = sys.modules[f"{module}.{last}"] = found
+    _put("jaxlib", own={"__version__": jax.__version__})
+    for name, own in (
+        ("version", {"__version__": jax.__version__}),
+        ("_jax", {"PjitFunction": adapters.Jitted, "Device": sharding.Device, "Client": sharding.Backend}),
+        ("xla_client", {"Device": sharding.Device, "Client": sharding.Backend}),
+    ):
+        _put("jaxlib." + name, own=own)
     sys.modules["jax._src"].checkify = sys.modules["jax.experimental.checkify"]

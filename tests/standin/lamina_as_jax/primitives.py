@@ -296,4 +296,14 @@ BATCHING: dict[str, Any] = {
     "moveaxis": moveaxis,
     "bdim_at_front": bdim_at_front,
 }
-MLIR: dict[str, Any] = {"register_lowering": register_lowering, "lower_fun": lower_fun}
+
+
+class _OfMlir:
+    """What describes a lowering to MLIR, of which there is none."""
+
+
+MLIR: dict[str, Any] = {
+    "register_lowering": register_lowering,
+    "lower_fun": lower_fun,
+    **{n: _OfMlir for n in ("LoweringRuleContext", "LoweringParameters", "ModuleContext", "LoweringRule")},
+}

@@ -65,6 +65,9 @@ class Config:
         elif _FIXED[name] != value:
             raise ValueError(f"{name} is {_FIXED[name]!r} in Lamina, and cannot be {value!r}")
 
+    def read(self, name: str) -> Any:
+        return getattr(self, name)
+
     def parse_flags_with_absl(self) -> None:
         """There are no flags."""
 

@@ -270,7 +270,15 @@ def shard_map(
     return wrapped(call)
 
 
+def auto_axes(fun: Any = None, /, **options: Any) -> Any:
+    """The function: there is no axis that is spread over any."""
+    return (lambda f: f) if fun is None else fun
+
+
 NAMES: dict[str, Any] = {
+    "auto_axes": auto_axes,
+    "explicit_axes": auto_axes,
+    "use_abstract_mesh": set_mesh,
     "Sharding": Sharding,
     "NamedSharding": NamedSharding,
     "SingleDeviceSharding": SingleDeviceSharding,
