@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import functools
 import os
 from collections.abc import Callable
@@ -24,8 +25,15 @@ def recording(op_name: str, kinds: str, direction: str = "") -> Callable[[Any], 
 
 
 def is_several(x: Any) -> bool:
-    """Whether an argument that is one integer or several is several: a tuple, a list, or an array with dimensions."""
-    return isinstance(x, (tuple, list)) or getattr(x, "ndim", 0) > 0
+    """Whether an argument that is one integer or several is several: an array with dimensions, or a sequence of any
+    class (what has a length and an order: a tuple, a list, a range, the shapes of other libraries).
+    """
+    if isinstance(x, (tuple, list)):
+        return True
+    if hasattr(x, "ndim"):
+        return x.ndim > 0
+    unordered = isinstance(x, (str, bytes, collections.abc.Mapping, collections.abc.Set))
+    return hasattr(type(x), "__len__") and hasattr(type(x), "__iter__") and not unordered
 
 
 def to_tensor(x: Any, dtype: Any = None) -> Tensor:

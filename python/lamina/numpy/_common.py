@@ -10,7 +10,7 @@ from typing import Any
 from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, broadcast_shapes, reshape, scalar
-from lamina._tensor import as_type, to_tensor
+from lamina._tensor import as_type, is_several, to_tensor
 
 
 def ew(name: str, *operands: Any, **attrs: Any) -> Tensor:
@@ -82,6 +82,11 @@ def broadcast_all(*xs: Tensor) -> list[Tensor]:
     return [broadcast(x, shape) for x in xs]
 
 
+def items_of(x: Any) -> list[Any]:
+    """What is in a sequence or an array of one dimension; `x` alone, where it is none."""
+    return list(x) if is_several(x) and getattr(x, "ndim", 1) == 1 else [x]
+
+
 def canonical_axis(axis: Any, ndim: int) -> int:
     """`axis` counted from the front. ValueError outside the range, TypeError for a non-integer."""
     try:
@@ -97,7 +102,7 @@ def canonical_axes(axis: Any, ndim: int) -> list[int]:
     """Axes counted from the front, sorted; None means all. ValueError for repeated axes."""
     if axis is None:
         return list(range(ndim))
-    axes = [canonical_axis(a, ndim) for a in (axis if isinstance(axis, (tuple, list, range)) else (axis,))]
+    axes = [canonical_axis(a, ndim) for a in items_of(axis)]
     if len(set(axes)) != len(axes):
         raise ValueError(f"an axis is repeated in {axis}")
     return sorted(axes)
@@ -105,7 +110,7 @@ def canonical_axes(axis: Any, ndim: int) -> list[int]:
 
 def sizes_of(shape: Any) -> list[int]:
     """Integers given as one or as a sequence or 1-d array. TypeError for anything else."""
-    items = list(shape) if isinstance(shape, (tuple, list)) or getattr(shape, "ndim", 0) == 1 else [shape]
+    items = items_of(shape)
     try:
         return [operator.index(n) for n in items]
     except TypeError:

@@ -203,7 +203,7 @@ def tensordot(
             )
         left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     else:
-        left, right = (list(s) if isinstance(s, (tuple, list)) else [s] for s in axes)
+        left, right = (list(s) if is_several(s) else [s] for s in axes)
         left, right = [canonical_axis(d, x.ndim) for d in left], [canonical_axis(d, y.ndim) for d in right]
     if len(left) != len(right) or any(x.shape[i] != y.shape[j] for i, j in zip(left, right, strict=False)):
         raise ValueError(f"tensordot: axes {left} of shape {x.shape} and {right} of {y.shape} do not fit")

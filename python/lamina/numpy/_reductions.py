@@ -31,6 +31,7 @@ from lamina.numpy._common import (
     in_type,
     inexact,
     iota,
+    items_of,
     keep,
     lowest,
     op,
@@ -269,7 +270,7 @@ def average(
             raise TypeError(
                 f"weights of shape {w.shape} for an array of shape {x.shape} need the axis they lie along"
             )
-        axes = [canonical_axis(d, x.ndim) for d in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+        axes = [canonical_axis(d, x.ndim) for d in items_of(axis)]
         if w.shape != tuple(x.shape[d] for d in axes):
             raise ValueError(
                 f"weights of shape {w.shape} do not fit axis {axis} of an array of shape {x.shape}"
@@ -578,11 +579,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if isinstance(f, (list, tuple)):  # whose numbers take the type of the spacings
         f = promote(f, *varargs)[0]
     x = inexact(f)
-    axes = (
-        list(range(x.ndim))
-        if axis is None
-        else [canonical_axis(d, x.ndim) for d in (axis if isinstance(axis, (tuple, list)) else (axis,))]
-    )
+    axes = list(range(x.ndim)) if axis is None else [canonical_axis(d, x.ndim) for d in items_of(axis)]
     spacing: Sequence[Any] = varargs if len(varargs) > 1 else list(varargs or (1.0,)) * len(axes)
     if len(spacing) != len(axes):
         raise ValueError(f"gradient needs no spacing, one, or {len(axes)}, not {len(varargs)}")

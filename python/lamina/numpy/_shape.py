@@ -14,7 +14,7 @@ from lamina._indexing import broadcast, getitem, scalar
 from lamina._indexing import reshape as reshape_to
 from lamina._tensor import as_type, describe, is_several, to_tensor
 from lamina.numpy import _common
-from lamina.numpy._common import canonical_axes, canonical_axis, op, promote, shape_of, sizes_of
+from lamina.numpy._common import canonical_axes, canonical_axis, items_of, op, promote, shape_of, sizes_of
 
 
 def _kept(x: Tensor, out: Tensor) -> Tensor:
@@ -118,8 +118,8 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
 def expand_dims(a: Any, axis: Any) -> Tensor:
     """New dimensions of size 1 at the places `axis` of the result."""
     t = to_tensor(a)
-    places = axis if isinstance(axis, (tuple, list)) else (axis,)
-    new = canonical_axes(tuple(places), t.ndim + len(places))
+    places = items_of(axis)
+    new = canonical_axes(places, t.ndim + len(places))
     rest = iter(t.shape)
     return reshape_to(t, [1 if d in new else next(rest) for d in range(t.ndim + len(places))])
 
@@ -417,12 +417,10 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
 
 def _listed(x: Any) -> list[Any]:
     """Shifts or axes given as one, a sequence or a 1-d array. ValueError for more dimensions."""
-    if isinstance(x, (tuple, list)):
-        return list(x)
-    ndim = getattr(x, "ndim", 0)
+    ndim = getattr(x, "ndim", int(is_several(x)))
     if ndim > 1:
         raise ValueError(f"shifts and axes are numbers or 1-d arrays, not of shape {x.shape}")
-    return [x] if ndim == 0 else [x[k] for k in range(x.shape[0])]
+    return [x] if ndim == 0 else [x[k] for k in range(len(x))]
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:

@@ -20,7 +20,7 @@ from lamina._tensor import describe, to_tensor
 from lamina.lax import linalg as lax_linalg
 from lamina.lax.linalg import LinAlgError, adjoint, transposed
 from lamina.numpy import _linear, _reductions, _shape
-from lamina.numpy._common import canonical_axes, canonical_axis, inexact, promote, promote_inexact
+from lamina.numpy._common import canonical_axes, canonical_axis, inexact, items_of, promote, promote_inexact
 from lamina.numpy._creation import copy, eye
 from lamina.numpy._dtypes import finfo
 from lamina.numpy._elementwise import abs as abs_
@@ -389,7 +389,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
         if t.ndim not in (1, 2):
             raise ValueError(f"norm: of {describe(t)} an axis (or two) is needed to have order {ord!r}")
         axis = tuple(range(t.ndim))
-    axes = [canonical_axis(d, t.ndim) for d in (axis if isinstance(axis, (tuple, list)) else [axis])]
+    axes = [canonical_axis(d, t.ndim) for d in items_of(axis)]
     if len(axes) == 1:
         return _vector(t, ord, axes, keepdims)
     if len(axes) != 2:

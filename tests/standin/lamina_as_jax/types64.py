@@ -13,6 +13,7 @@ import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 and its like by name once 
 import numpy as np
 from lamina import _core, dtypes
 from lamina._core import Tensor
+from lamina._shapes import ShapeDtype
 
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 _PASSED = (Tensor, int, float, complex, bool, str, type(None), types.FunctionType, slice, type(...))
@@ -145,14 +146,33 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
 # --- the methods and operators of arrays ---
 
 
+# Modules of Lamina that call for the user's code: what watches what it calls.
+_ON_BEHALF = frozenset(
+    f"lamina._{name}"
+    for name in (
+        *("calls", "hooks", "members", "objects", "observed", "open", "read_set", "rewrite", "running"),
+        *("unhooked", "watch"),
+    )
+)
+
+
+def _asked_by_lamina() -> bool:
+    """Whether the caller of the method that asks is Lamina, and not code that Lamina calls for."""
+    frame = sys._getframe(2)
+    name = frame.f_globals.get("__name__", "")
+    while name in _ON_BEHALF and frame.f_back is not None:
+        frame = frame.f_back
+        name = frame.f_globals.get("__name__", "")
+    return name.startswith("lamina.")
+
+
 def _method(f: Callable[..., Any]) -> Callable[..., Any]:
     """As `wrapped`, for users: what Lamina's own modules compute in 64 bits stays in them."""
     for_users = wrapped(f)
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        caller = sys._getframe(1).f_globals.get("__name__", "")
-        return (f if caller.startswith("lamina.") else for_users)(*args, **kwargs)
+        return (f if _asked_by_lamina() else for_users)(*args, **kwargs)
 
     return call
 
@@ -162,6 +182,22 @@ _OPERATORS = (
     "rshift",
 )  # fmt: skip
 _COMPARISONS = ["lt", "le", "gt", "ge", "eq", "ne"]
+
+
+def _show_dtypes() -> None:
+    """``x.dtype`` is a dtype of NumPy's, which equals Lamina's and, unlike it, has NumPy's class and hash."""
+    own = Tensor.dtype.__get__
+
+    def of_tensor(x: Tensor) -> Any:
+        found = own(x)
+        return found if _asked_by_lamina() else np.dtype(found.name)
+
+    def of_described(x: Any) -> Any:
+        found = x.__dict__["dtype"]
+        return np.dtype(found.name) if type(found) is dtypes.DType and not _asked_by_lamina() else found
+
+    Tensor.dtype = property(of_tensor)
+    ShapeDtype.dtype = property(of_described, lambda x, dtype: x.__dict__.update(dtype=dtype))
 
 
 def install() -> None:
@@ -175,6 +211,7 @@ def install() -> None:
         method = getattr(Tensor, name, None)
         if method is not None:
             setattr(Tensor, name, _method(method))
+    _show_dtypes()
     shown = Tensor.__repr__
     Tensor.__repr__ = lambda x: shown(x).replace("Tensor(", "Array(", 1)
     known = lambda x: _core.forceable(x) and not _core.differentiated(x)  # noqa: E731
