@@ -196,8 +196,20 @@ class Calls:
         def call(*args: Any, **kwargs: Any) -> Any:
             return inner(*[self._given(a) for a in args], **{k: self._given(v) for k, v in kwargs.items()})
 
+        def call_on_trees(*args: Any, **kwargs: Any) -> Any:
+            trees = [self._given(a) if i < functions else self._tree(a) for i, a in enumerate(args)]
+            return inner(*trees, **{k: self._tree(v) for k, v in kwargs.items()})
+
         inner = self.watch.entered(f)
-        return call
+        if getattr(f, "__module__", "") not in ("lamina.tree", "lamina.tree_util"):
+            return call
+        functions = int(any(part in f.__name__ for part in ("map", "reduce")))
+        return call_on_trees
+
+    def _tree(self, a: Any) -> Any:
+        """An argument of a function of containers: a class or an object that can be called is a leaf as it is."""
+        known = type(a) in PLAIN or type(a) in (FUNCTION, METHOD, functools.partial)
+        return self._given(a) if known else self.watch.noted_leaves(a)
 
     def _foreign(self, f: Any, named: Any, over: bool = False) -> Any:
         """A call of code that is not watched."""

@@ -39,6 +39,11 @@ _OF_TEXT = frozenset(("__repr__", "__str__", "__format__"))
 _ENTRIES = (FUNCTION, property, staticmethod, classmethod)
 
 
+def _told(x: Any) -> Any:
+    """An argument of code without hooks: an integer itself, as such code may ask what ``type(x)`` is."""
+    return x.use() if type(x) is Observed and isinstance(x.value, int) else x
+
+
 class Unhooked:
     """Guards what code without hooks reads."""
 
@@ -86,7 +91,7 @@ class Unhooked:
             for a in () if watch.closed else (*args, *kwargs.values()):
                 if type(a) not in PLAIN and not watch.is_made(a):
                     self.note_used(a, used)
-            return copy(*args, **kwargs)
+            return copy(*map(_told, args), **{k: _told(v) for k, v in kwargs.items()})
 
         return call
 

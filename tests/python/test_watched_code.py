@@ -478,3 +478,46 @@ def test_objects_with_a_lookup_of_their_own_and_no_source():
     )
     module, plain = names["Lazy"]("lazy"), names["Plain"]()
     assert lm.jit(lambda x: x * module.k + plain.k)(1.0).item() == 5.0
+
+
+def test_what_can_be_called_is_a_leaf_as_it_is():
+    class Meta(type):
+        def __call__(cls, *args):
+            return super().__call__(*args)
+
+    class OfMeta(metaclass=Meta):
+        pass
+
+    class Plain:
+        def __call__(self, x):
+            return x * 2
+
+    plain, seen = Plain(), []
+
+    def f(x):
+        lm.tree.map(seen.append, OfMeta)
+        lm.tree.map(lambda c, d: seen.extend((c, d)), plain, OfMeta)
+        seen.extend(lm.tree.leaves(plain) + lm.tree_util.tree_leaves(OfMeta))
+        return lm.tree.map(plain, [x])[0]
+
+    assert lm.jit(f)(3.0).item() == 6.0
+    wanted = [OfMeta, plain, OfMeta, plain, OfMeta]
+    assert len(seen) == len(wanted) and all(a is b for a, b in zip(seen, wanted, strict=True))
+
+
+def test_code_without_source_is_told_integers_themselves():
+    names = {"__name__": "of_no_file"}
+    exec("def kinds(n, *, m):\n    return type(n) is int, type(m) is bool, n\n", names)
+    kinds = names["kinds"]
+
+    class Settings:
+        steps, on = 3, True
+
+    def f(x):
+        of_int, of_bool, n = kinds(Settings.steps, m=Settings.on)
+        return x * n if of_int and of_bool else -x
+
+    g = lm.jit(f)
+    assert g(2.0).item() == 6.0
+    Settings.steps = 5
+    assert g(2.0).item() == 10.0
