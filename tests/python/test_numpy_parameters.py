@@ -126,3 +126,47 @@ def test_weighted_covariances(weights, extra):
     np.testing.assert_allclose(lnp.cov(X, **weights, **extra).numpy(), np.cov(X, **weights, **extra))
     with pytest.raises(ValueError, match="weights have shape"):
         lnp.cov(X, aweights=np.ones(3))
+
+
+class Sizes:
+    """A shape of another library: a sequence that is neither a tuple nor a list."""
+
+    def __init__(self, *sizes):
+        self.sizes = sizes
+
+    def __len__(self):
+        return len(self.sizes)
+
+    def __iter__(self):
+        return iter(self.sizes)
+
+
+CUBE = RNG.normal(size=(2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("ours", "wanted"),
+    [
+        (lambda: lnp.expand_dims(CUBE, range(2)), CUBE[None, None]),
+        (lambda: lnp.sum(CUBE, range(2)), CUBE.sum((0, 1))),
+        (lambda: lnp.median(CUBE, Sizes(0, 2)), np.median(CUBE, (0, 2))),
+        (lambda: lnp.roll(CUBE, Sizes(1, 2), range(2)), np.roll(CUBE, (1, 2), (0, 1))),
+        (lambda: lnp.tensordot(CUBE, CUBE, (range(3), range(3))), np.tensordot(CUBE, CUBE, 3)),
+        (lambda: lnp.linalg.norm(CUBE, axis=range(1, 3)), np.linalg.norm(CUBE, axis=(1, 2))),
+        (lambda: lnp.average(CUBE, Sizes(0, 1), weights=CUBE[..., 0] ** 2),
+         np.average(CUBE, (0, 1), CUBE[..., 0] ** 2)),
+        (lambda: lnp.zeros(Sizes(2, 3)), np.zeros((2, 3))),
+        (lambda: lnp.reshape(CUBE, Sizes(6, 4)), CUBE.reshape(6, 4)),
+        (lambda: lnp.split(CUBE, range(1, 2), 1)[1], CUBE[:, 1:]),
+    ],
+)  # fmt: skip
+def test_sequences_of_any_class_are_shapes_and_axes(ours, wanted):
+    found = ours().numpy()
+    assert found.shape == np.shape(wanted)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [{2, 3}, {2: 1}, "23", np.ones((2, 2), int)])
+def test_what_has_no_order_is_no_shape(shape):
+    with pytest.raises(TypeError, match="a shape is an integer or a sequence"):
+        lnp.zeros(shape)

@@ -117,6 +117,19 @@ def test_an_error_points_at_the_users_line():
             " r.flatten_one_level(3))",
             "[1, (2,)] None",
         ),
+        ("print(jnp.shape(None), jnp.size(None), jnp.shape([1, 2]))", "() 1 (2,)"),
+        (
+            # a method's result has JAX's types in a body that is watched
+            "body = lambda s, x: (jnp.sum(x * s).astype(jnp.int64),) * 2\n"
+            "print(jax.jit(lambda x: jax.lax.scan(body, jnp.argmax(x[0]), x))(jnp.ones((3, 2)))[0].dtype)",
+            "int32",
+        ),
+        (
+            "x = jax.ShapeDtypeStruct((2,), jnp.bfloat16); y = jax.eval_shape(jnp.sin, x)\n"
+            "print({jnp.dtype('bfloat16'): 1}[y.dtype], {np.dtype('float32'): 2}[jnp.ones(2).dtype],"
+            " isinstance(jnp.ones(2).dtype, np.dtype), x == y)",
+            "1 2 True True",
+        ),
         (
             "f = lambda index: np.arange(6.0).reshape(2, 3)[index]\n"
             "print(jax.make_array_from_callback((2, 3), None, f).dtype)",

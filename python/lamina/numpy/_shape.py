@@ -420,7 +420,7 @@ def _listed(x: Any) -> list[Any]:
     ndim = getattr(x, "ndim", int(is_several(x)))
     if ndim > 1:
         raise ValueError(f"shifts and axes are numbers or 1-d arrays, not of shape {x.shape}")
-    return [x] if ndim == 0 else [x[k] for k in range(len(x))]
+    return items_of(x)
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:

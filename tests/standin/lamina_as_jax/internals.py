@@ -221,6 +221,8 @@ def modules(errors: dict[str, Any], dtypes: dict[str, Any]) -> dict[str, dict[st
         "jax._src.lib.mlir.dialects.hlo": {},  # what lowerings make: nothing is in it
         "jax._src.lax": {},
         "jax._src.compiler": {},
+        "jax._src.interpreters": {},
+        "jax._src.interpreters.ad": {**primitives.AD, "CustomVJPException": TypeError},
         "jax._src.pjit": {
             "jit_p": _traces.Primitive("jit"),
             "pjit": adapters.jit,
@@ -235,7 +237,11 @@ def modules(errors: dict[str, Any], dtypes: dict[str, Any]) -> dict[str, dict[st
             "Shape": Any,
             "SupportsDType": Any,
         },
-        "jax._src.xla_bridge": {"_backends": {}},
+        "jax._src.xla_bridge": {
+            "_backends": {},
+            "backends_are_initialized": lambda: True,
+            "get_backend": lambda platform=None: sharding.DEVICE.client,
+        },
         "jax.extend.source_info_util": TRACEBACK,
         "jax.experimental.hijax": HIJAX,
         "jax.experimental.layout": {"Format": Format, "Layout": Layout},

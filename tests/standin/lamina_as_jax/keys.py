@@ -340,16 +340,28 @@ _STRUCTURAL = (
 def numpy_names() -> dict[str, Any]:
     """The functions of `jax.numpy` that take keys."""
     own = {n: each_word(types64.wrapped(getattr(lm.numpy, n))) for n in _STRUCTURAL}
-    own |= {
-        n: of_arrays(types64.wrapped(getattr(lm.numpy, n)), operator.attrgetter(n))
-        for n in ("shape", "ndim", "size")
-    }
+    own |= {n: of_arrays(_of_anything(n), operator.attrgetter(n)) for n in ("shape", "ndim", "size")}
     own |= {
         n: _compared(types64.wrapped(getattr(lm.numpy, n)), op)
         for n, op in (("equal", operator.eq), ("not_equal", operator.ne))
     }
+    own |= {
+        n: of_arrays(types64.wrapped(getattr(lm.numpy, n)), lambda key: False)
+        for n in ("iscomplexobj", "isrealobj")
+    }
     own["result_type"] = _result_type
     return own
+
+
+def _of_anything(name: str) -> Callable[..., Any]:
+    """shape, ndim or size, which JAX tells of objects that are no arrays too: those of NumPy's array of the object."""
+    of_arrays = types64.wrapped(getattr(lm.numpy, name))
+
+    @functools.wraps(of_arrays)
+    def call(a: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(np, name)(a) if a is None else of_arrays(a, *args, **kwargs)
+
+    return call
 
 
 def _compared(f: Callable[..., Any], of_keys: Callable[[Any, Any], Any]) -> Callable[..., Any]:
