@@ -118,6 +118,7 @@ __getattr__ = _missing.attributes(
         "debug",
         "experimental",
         "flatten_util",
+        "image",
         "numpy",
         "lax",
         "nn",

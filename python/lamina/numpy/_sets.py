@@ -14,7 +14,7 @@ from lamina._core import Tensor
 from lamina._indexing import getitem, reshape
 from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy import _elementwise as e
-from lamina.numpy._common import compare, ew, full_of, host, iota, promote, select
+from lamina.numpy._common import canonical_axis, compare, ew, full_of, host, iota, promote, select
 from lamina.numpy._reductions import any as any_of
 from lamina.numpy._reductions import cumsum
 from lamina.numpy._shape import concatenate, moveaxis, ravel
@@ -58,9 +58,11 @@ def unique(
         chosen = tuple(o for o, w in zip(out, wanted) if w)
         return chosen if len(chosen) > 1 else chosen[0]
     t = to_tensor(ar)
-    out = np.unique(
-        host(t, "unique", places=True), True, return_inverse, return_counts, axis, equal_nan=equal_nan
-    )
+    axis = None if axis is None else canonical_axis(axis, t.ndim)
+    values = host(t, "unique", places=True)
+    if t.dtype.kind == "f" and t.dtype.itemsize < 4:  # NumPy does not sort the NaN of types that it lacks
+        values = values.astype(np.float32)
+    out = np.unique(values, True, return_inverse, return_counts, axis, equal_nan=equal_nan)
     places = [to_tensor(o.astype(np.int32)) for o in out[1:]]
     # The elements are taken where they stand, so that they keep their derivative.
     elements = getitem(ravel(t) if axis is None else t, (*(slice(None),) * (axis or 0), places[0]))
@@ -71,7 +73,7 @@ def unique(
 def _unique_of_size(
     t: Tensor, size: int, fill_value: Any, equal_nan: bool, axis: int | None
 ) -> tuple[Tensor, ...]:
-    """(elements, first positions, inverse, counts); places beyond the last element have position n and count 0."""
+    """(elements, first positions, inverse, counts); places beyond the last have the first's position and count 0."""
     items = ravel(t) if axis is None else moveaxis(t, axis, 0)
     n, rest_shape = items.shape[0], items.shape[1:]
     if n == 0:
@@ -98,7 +100,7 @@ def _unique_of_size(
     found = select(reshape(inside, (size, *(1 for _ in rest_shape))), getitem(ordered, at), rest)
     return (
         found if axis is None else moveaxis(found, 0, axis),
-        select(inside, getitem(order, at), n),
+        getitem(order, select(inside, at, 0)),
         reshape(getitem(group, argsort(order)), t.shape if axis is None else (n,)),
         ends - starts,
     )

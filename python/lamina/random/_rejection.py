@@ -22,7 +22,6 @@ from lamina.lax._base import const
 from lamina.numpy._common import compare, ew, full_of, iterate, select
 from lamina.random._streams import (
     _above_minus_one,
-    _check_key,
     _draw,
     _float_name,
     _joined,
@@ -31,6 +30,7 @@ from lamina.random._streams import (
     _scaled,
     _shape,
     _threefry,
+    _threefry_key,
     exponential,
     maxwell,
     normal,
@@ -126,7 +126,7 @@ _gamma_sample, _loggamma_sample = _gamma_function(False), _gamma_function(True)
 
 def _gamma(what: str, sample: Any, key: Any, a: Any, shape: Any, dtype: Any) -> Tensor:
     name = _float_name(what, dtype)
-    k, shape = _check_key(key), _draw(what, shape, a)
+    k, shape = _threefry_key(key, what), _draw(what, shape, a)
     alphas = lax.reshape(np_.broadcast_to(_scalar(a, name), shape), (math.prod(shape),))
     keys = split(k, math.prod(shape))
     words = [lax.index_in_dim(keys, i, 1, False) for i in (0, 1)]
@@ -277,7 +277,7 @@ def geometric(key: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any =
 
 def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any = int) -> Tensor:
     """Poisson numbers of mean lam, integers; -1 for NaN."""
-    k, shape = _check_key(key), _draw("poisson", shape, lam)
+    k, shape = _threefry_key(key, "poisson"), _draw("poisson", shape, lam)
     name = dtypes.canonical(dtype)
     if name.kind not in "iu":
         raise TypeError(f"random.poisson makes integers, not {name.name}")
@@ -334,7 +334,7 @@ def _transformed_poisson(key: Tensor, rate: Tensor, name: str) -> Tensor:
 def binomial(key: Any, n: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any = float) -> Tensor:
     """The number of successes of n trials of probability p, a float; NaN for NaN or a negative n or p."""
     name = _float_name("binomial", dtype)
-    k, prob = _check_key(key), _parameter(p)
+    k, prob = _threefry_key(key, "binomial"), _parameter(p)
     shape = _draw("binomial", shape, n, p)
     count = np_.broadcast_to(lax.convert_element_type(to_tensor(n), prob.dtype), shape)
     prob = np_.broadcast_to(prob, shape)

@@ -1,6 +1,6 @@
 """Random numbers from explicit keys, with the streams of jax.random (Threefry-2x32, partitionable scheme).
 
-A key is a uint32 array of shape [2]. The same key gives the same numbers everywhere: in eager code, under jit
+A key is a uint32 array of shape [2], or [4] for the generator "rbg". The same key gives the same numbers everywhere: in eager code, under jit
 and vmap, on any number of threads. Element i of a result depends on the key and on i only.
 
 Threefry: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC11).
@@ -17,6 +17,7 @@ from lamina import _core, dtypes, lax
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.lax._base import axis_of, const, describe, ints, like, limit
+from lamina.random import _philox
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _MANTISSA = {"float16": (10, 16), "bfloat16": (7, 16), "float32": (23, 32), "float64": (52, 64)}
@@ -24,20 +25,28 @@ _ONE_BITS = {"float16": 0x3C00, "bfloat16": 0x3F80, "float32": 0x3F800000, "floa
 _TINY = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
 
 
-IMPL = "threefry2x32"
+# The generators, and how many words their keys have.
+_WORDS = {"threefry2x32": 2, "rbg": 4}
 
 
-def _check_impl(impl: Any) -> None:
-    if impl not in (None, IMPL):
-        raise ValueError(f"keys are of {IMPL}; there is no generator {impl!r}")
+def _words_of(impl: Any) -> int:
+    name = "threefry2x32" if impl is None else impl
+    if name not in _WORDS:
+        raise ValueError(f"there is no generator {impl!r}: keys are of one of {', '.join(_WORDS)}")
+    return _WORDS[name]
 
 
 def key(seed: Any, *, impl: str | None = None) -> Tensor:
     """The key of an integer seed: its high and low 32 bits, uint32[2].
 
-    `impl` is None or "threefry2x32", the only generator; ValueError for others.
+    `impl` is None or "threefry2x32", or "rbg", whose keys have both words twice, uint32[4], and draw their bits from
+    Philox: faster, for most distributions. ValueError for others.
     """
-    _check_impl(impl)
+    two = _seeded(seed)
+    return two if _words_of(impl) == 2 else lax.concatenate([two, two], 0)
+
+
+def _seeded(seed: Any) -> Tensor:
     if isinstance(seed, int) and not isinstance(seed, bool):
         if not -(2**63) <= seed < 2**64:
             raise OverflowError(f"the seed {seed} does not fit 64 bits")
@@ -59,14 +68,16 @@ def key_data(keys: Any) -> Tensor:
 
 def key_impl(keys: Any) -> str:
     """The name of the generator that the keys are for."""
-    _check_key(keys, batch=True)
-    return IMPL
+    words = _check_key(keys, batch=True).shape[-1]
+    return next(name for name, n in _WORDS.items() if n == words)
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: str | None = None) -> Tensor:
-    """Keys of words, uint32[..., 2]."""
-    _check_impl(impl)
-    return _check_key(key_bits_array, batch=True)
+    """Keys of words, uint32[..., 2] for Threefry and uint32[..., 4] for "rbg"."""
+    k = _check_key(key_bits_array, batch=True)
+    if impl is not None and _words_of(impl) != k.shape[-1]:
+        raise ValueError(f"keys of {impl} have {_words_of(impl)} words, not {k.shape[-1]}")
+    return k
 
 
 def _words(t: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,9 +98,27 @@ def _stack(parts: Sequence[Tensor], axis: int) -> Tensor:
 
 def _check_key(k: Any, batch: bool = False) -> Tensor:
     t = to_tensor(k)
-    if t.dtype != "uint32" or t.ndim < 1 or t.shape[-1] != 2 or (t.ndim != 1 and not batch):
+    words = t.shape[-1] if t.ndim else 0
+    if t.dtype != "uint32" or words not in _WORDS.values() or (t.ndim != 1 and not batch):
         raise TypeError(f"a key is uint32[2], as random.key and random.split make, not {describe(t)}")
     return t
+
+
+def _threefry_key(k: Any, what: str) -> Tensor:
+    """A key whose words are drawn from by themselves, which those of Philox are not."""
+    t = _check_key(k)
+    if t.shape != (2,):
+        raise NotImplementedError(
+            f"random.{what} draws from keys of threefry2x32 only; make one of this key's first words: key[:2]"
+        )
+    return t
+
+
+def _halves(k: Tensor) -> list[Tensor]:
+    """The Threefry keys that a key is made of."""
+    if k.shape[-1] == 2:
+        return [k]
+    return [lax.slice(k, (2 * i,), (2 * i + 2,)) for i in (0, 1)]
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -138,7 +167,7 @@ def _blocks(k: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
 def split(key: Any, num: int | Sequence[int] = 2) -> Tensor:
     """New independent keys: uint32[num, 2], or num's shape and 2. The old key is not to be used again."""
     k, shape = _check_key(key), _shape(num)
-    return _stack(_blocks(k, shape), len(shape))
+    return _stack([w for half in _halves(k) for w in _blocks(half, shape)], len(shape))
 
 
 def fold_in(key: Any, data: Any) -> Tensor:
@@ -153,7 +182,9 @@ def fold_in(key: Any, data: Any) -> Tensor:
         if t.shape != () or t.dtype.kind not in "iu":
             raise TypeError(f"fold_in takes an integer scalar, not {describe(t)}")
         low = _core.elementwise("convert", t, dtype="uint32")
-    return _stack(_core.op("call", [k, low], body=_fold_region()), 0)
+    return _stack(
+        [w for half in _halves(k) for w in _core.op("call", [half, low], body=_fold_region())], 0
+    )
 
 
 @functools.lru_cache(maxsize=1)
@@ -176,7 +207,12 @@ def bits(key: Any, shape: Sequence[int] = (), dtype: Any = "uint32") -> Tensor:
     if t.kind != "u":
         raise TypeError(f"random.bits makes unsigned integers, not {t.name}")
     k, shape = _check_key(key), _shape(shape)
-    return _joined(*_blocks(k, shape), t)
+    if k.shape == (2,):
+        return _joined(*_blocks(k, shape), t)
+    each = 2 if t.itemsize == 8 else 1
+    drawn = _philox.words(k, shape, each)
+    low, high = (lax.index_in_dim(drawn, i, len(shape), False) for i in (0, each - 1))
+    return _joined(high, low, t) if each == 2 else _core.elementwise("convert", low, dtype=str(t))
 
 
 def _joined(high: Tensor, low: Tensor, t: dtypes.DType) -> Tensor:
@@ -246,11 +282,15 @@ def randint(key: Any, shape: Sequence[int], minval: Any, maxval: Any, dtype: Any
     t = dtypes.canonical(dtype)
     if t.kind not in "iu":
         raise TypeError(f"random.randint makes integers, not {t.name}")
+    if t.bits < 32:  # drawn in 32 bits, for less bias
+        least, most = _limits(t)
+        lo, hi = (_clipped(v, least, m) for v, m in ((minval, most), (maxval, most + 1)))
+        return _core.elementwise("convert", randint(key, shape, lo, hi, "int32"), dtype=str(t))
     k, shape = _check_key(key), _draw("randint", shape, minval, maxval)
     unsigned = f"uint{t.bits}"
     past = isinstance(maxval, int) and maxval > _limits(t)[1]
     lo, hi = _bound(minval, t), _bound(maxval, t)
-    first, second = (lax.reshape(lax.slice(split(k), (i, 0), (i + 1, 2)), (2,)) for i in (0, 1))
+    first, second = (lax.index_in_dim(split(k), i, 0, False) for i in (0, 1))
     high, low = bits(first, shape, unsigned), bits(second, shape, unsigned)
     one = const(1, unsigned)
     span = _core.elementwise("convert", hi - lo, dtype=unsigned)
@@ -263,6 +303,14 @@ def randint(key: Any, shape: Sequence[int], minval: Any, maxval: Any, dtype: Any
     offset = _core.elementwise("remainder", high, span) * factor + _core.elementwise("remainder", low, span)
     offset = _core.elementwise("remainder", offset, span)
     return lo + _core.elementwise("convert", offset, dtype=str(t))
+
+
+def _clipped(x: Any, least: int, most: int) -> Any:
+    """A bound of integers of fewer than 32 bits, limited to `most`, which may be one more than the greatest."""
+    if isinstance(x, int):
+        return min(max(x, least), most)
+    wide = _bound(x, dtypes.TABLE["int32"])
+    return _core.elementwise("clamp", const(least, "int32"), wide, const(most, "int32"))
 
 
 def _limits(t: dtypes.DType) -> tuple[int, int]:
@@ -329,19 +377,25 @@ def truncated_normal(
     return _core.elementwise("minimum", most, _core.elementwise("maximum", least, drawn))
 
 
-def _low(mode: str | None, what: str) -> None:
-    """Refuses JAX's `mode` "high", whose numbers are others."""
-    if mode not in (None, "low"):
-        raise NotImplementedError(f"random.{what} draws with JAX's mode 'low' only, not {mode!r}")
+def _bits_mode(mode: str | None, what: str) -> str:
+    if mode not in (None, "low", "high", "highest"):
+        raise ValueError(f"random.{what} has the modes 'low', 'high' and 'highest', not {mode!r}")
+    return mode or "low"
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None, mode: str | None = None) -> Tensor:
-    """True with probability p."""
-    _low(mode, "bernoulli")
+    """True with probability p. With mode "high" also where p is below the spacing of uniform numbers."""
+    if mode not in (None, "low", "high"):
+        raise ValueError(f"random.bernoulli has the modes 'low' and 'high', not {mode!r}")
     t = to_tensor(p)
     if t.dtype.kind != "f":
         t = _core.recast(t, _core.inexact_type(t.dtype.name))
-    return uniform(key, _draw("bernoulli", shape, t), t.dtype) < t
+    name, shape = t.dtype.name, _draw("bernoulli", shape, t)
+    if mode != "high":
+        return uniform(key, shape, name) < t
+    drawn = uniform(key, (2, *shape), name)
+    first, second = (lax.index_in_dim(drawn, i, 0, False) for i in (0, 1))
+    return second * const(2.0 ** -_MANTISSA[name][0], name) < t - first
 
 
 def rademacher(key: Any, shape: Sequence[int] = (), dtype: Any = int) -> Tensor:
@@ -356,10 +410,39 @@ def exponential(key: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tens
 
 
 def gumbel(key: Any, shape: Sequence[int] = (), dtype: Any = float, mode: str | None = None) -> Tensor:
-    """Standard Gumbel numbers."""
-    _low(mode, "gumbel")
-    name = _float_name("gumbel", dtype)
-    return -lax.log(-lax.log(uniform(key, shape, name, _TINY[name], 1.0)))
+    """Standard Gumbel numbers. The modes "high" and "highest" draw twice the bits, for the tail of large numbers."""
+    mode, name, shape = _bits_mode(mode, "gumbel"), _float_name("gumbel", dtype), _shape(shape)
+    if mode == "low":
+        return -lax.log(-lax.log(uniform(key, shape, name, _TINY[name], 1.0)))
+    if mode == "highest" and name == "float32":
+        drawn = bits(key, (2, *shape), "uint32")
+        return _gumbel_of_bits(*(lax.index_in_dim(drawn, i, 0, False) for i in (0, 1)))
+    drawn = uniform(key, (2, *shape), name)
+    high, low = (lax.index_in_dim(drawn, i, 0, False) for i in (0, 1))
+    fine = high + low * const(2.0 ** -_MANTISSA[name][0], name) + const(_TINY[name], name)
+    return -lax.log(-lax.log1p(-_core.elementwise("select", high >= const(0.5, name), high, fine)))
+
+
+def _gumbel_of_bits(high: Tensor, low: Tensor) -> Tensor:
+    """Of 64 bits, which are a fraction u: of u or of 1 - u, whichever is less than a half, none of its bits is lost."""
+    ew = _core.elementwise
+    small = high < const(1 << 31, "uint32")
+    ends = low == const(0, "uint32")
+    opposite = ew("not", high) + ew("convert", ends, dtype="uint32"), ew("not", low) + const(1, "uint32")
+    x = _unit_float(*(ew("select", small, a, b) for a, b in zip((high, low), opposite, strict=True)))
+    return -lax.log(-ew("select", small, lax.log1p(-x), lax.log(x)))
+
+
+def _unit_float(high: Tensor, low: Tensor) -> Tensor:
+    """The fraction of 64 bits, rounded down to a float32."""
+    ew = _core.elementwise
+    wide = ew("convert", high, dtype="uint64")
+    wide = lax.shift_left(wide, const(32, "uint64")) | ew("convert", low, dtype="uint64")
+    zeros = ew("count_leading_zeros", wide)
+    mantissa = lax.shift_right_logical(lax.shift_left(wide, zeros), const(40, "uint64"))
+    bits32 = ew("convert", mantissa, dtype="uint32") & const(0x7FFFFF, "uint32")
+    exponent = lax.shift_left(const(126, "uint32") - ew("convert", zeros, dtype="uint32"), const(23, "uint32"))
+    return ew("bitcast_convert", exponent | bits32, dtype="float32")
 
 
 def laplace(key: Any, shape: Sequence[int] = (), dtype: Any = float) -> Tensor:
@@ -469,7 +552,7 @@ def choice(
 
     `p`: probabilities per element, uniform if None. ValueError if there are too few elements.
     """
-    _low(mode, "choice")
+    mode = _bits_mode(mode, "choice")
     k, shape = _check_key(key), _shape(shape)
     given, draws = _count_or_array(a, "choice"), math.prod(shape)
     array = None if isinstance(given, int) else given
@@ -487,7 +570,7 @@ def choice(
             return lax.reshape(lax.slice_in_dim(_shuffled(k, array, 0), 0, draws), shape)
         index = lax.reshape(lax.slice_in_dim(order, 0, draws), shape)
     else:
-        index = _weighted(k, _probabilities(p, n), shape, replace)
+        index = _weighted(k, _probabilities(p, n), shape, replace, mode)
     return index if array is None else _take(array, index, axis)
 
 
@@ -498,11 +581,11 @@ def _probabilities(p: Any, n: int) -> Tensor:
     return t if t.dtype.kind == "f" else _core.recast(t, _core.inexact_type(t.dtype.name))
 
 
-def _weighted(k: Tensor, p: Tensor, shape: tuple[int, ...], replace: bool) -> Tensor:
+def _weighted(k: Tensor, p: Tensor, shape: tuple[int, ...], replace: bool, mode: str) -> Tensor:
     """Indices with probabilities p."""
     n = p.shape[0]
     if not replace:
-        order = lax.top_k(gumbel(k, (n,), p.dtype) + lax.log(p), math.prod(shape))[1]
+        order = lax.top_k(gumbel(k, (n,), p.dtype, mode) + lax.log(p), math.prod(shape))[1]
         return lax.reshape(order, shape)
     total = lax.cumsum(p)
     drawn = lax.index_in_dim(total, n - 1, 0, False) * (like(p, 1) - uniform(k, shape, p.dtype))
@@ -537,7 +620,7 @@ def categorical(
 
     `shape` ends with the logits' shape without that axis; what stands in front are independent draws.
     """
-    _low(mode, "categorical")
+    mode = _bits_mode(mode, "categorical")
     t = to_tensor(logits)
     axis = axis_of(axis, t.ndim)
     batch = tuple(n for d, n in enumerate(t.shape) if d != axis)
@@ -551,9 +634,9 @@ def categorical(
     if replace:
         inner = list(shape[lead:])
         inner.insert(axis, t.shape[axis])
-        noise = gumbel(key, (*prefix, *inner), t.dtype)
+        noise = gumbel(key, (*prefix, *inner), t.dtype, mode)
         return lax.argmax(noise + t, axis + lead)
-    noise = t + gumbel(key, t.shape, t.dtype)
+    noise = t + gumbel(key, t.shape, t.dtype, mode)
     draws = math.prod(prefix)
     if draws > t.shape[axis]:
         raise ValueError(f"random.categorical cannot draw {draws} of {t.shape[axis]} without replacement")

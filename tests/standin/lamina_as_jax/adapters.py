@@ -12,10 +12,11 @@ import numpy as np
 from lamina import _core, _open, dtypes
 from lamina._core import Tensor
 from lamina.custom_derivatives import SymbolicZero
+from lamina.experimental import jet
 
 from lamina_as_jax import types64
 from lamina_as_jax.avals import FLOAT0, ShapedArray
-from lamina_as_jax.keys import KeyArray, KeyDtype, drawing, extended, prng_key
+from lamina_as_jax.keys import KeyArray, KeyDtype, drawing, extended, numpy_names, prng_key
 from lamina_as_jax.types64 import wrapped
 
 
@@ -33,8 +34,11 @@ def float0_like(x: Any) -> np.ndarray:
     return Float0(x.shape if hasattr(x, "shape") else np.shape(x))
 
 
+_zeros = numpy_names()["zeros"]
+
+
 def zeros(shape: Any, dtype: Any = None, **options: Any) -> Any:
-    return np.zeros(shape, FLOAT0) if dtype == FLOAT0 else wrapped(lm.numpy.zeros)(shape, dtype, **options)
+    return np.zeros(shape, FLOAT0) if dtype == FLOAT0 else _zeros(shape, dtype, **options)
 
 
 def _filled(derivative: Any, argument: Any) -> Any:
@@ -359,7 +363,8 @@ def making_arrays(f: Callable[..., Any]) -> Callable[..., Any]:
 
 def finfo(dtype: Any) -> Any:
     """As NumPy's, whose numbers have the type."""
-    return ml_dtypes.finfo(types64.canonical(getattr(dtype, "dtype", dtype)))
+    kept = dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype)
+    return ml_dtypes.finfo(types64.canonical(kept))
 
 
 def einsum(*operands: Any, _dot_general: Any = None, **options: Any) -> Any:
@@ -428,6 +433,16 @@ class Lowered:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return wrapped(self._inner)(*args, **kwargs)
 
+
+class _ZeroSeries:
+    """A series of zeros, where a function's caller gives none."""
+
+
+JET: dict[str, Any] = {
+    "jet": wrapped(jet.jet),
+    "fact": lambda n: lm.numpy.exp(lm.lax.lgamma(n + 1.0)),
+    "zero_series": _ZeroSeries(),
+}
 
 ERRORS: dict[str, Any] = {
     "ConcretizationTypeError": TypeError,

@@ -19,7 +19,7 @@ from lamina import random
 from lamina._core import Tensor
 from lamina.tree import tree_children
 
-from lamina_as_jax import types64
+from lamina_as_jax import settings, types64
 from lamina_as_jax.avals import ShapedArray
 
 
@@ -35,10 +35,35 @@ class ExtendedDType:
     """A type of elements of a user's own, of which Lamina has none but that of keys."""
 
 
+class Generator:
+    """How keys of a name look. Those of "unsafe_rbg" draw as those of "rbg" do."""
+
+    def __init__(self, name: str, tag: str, size: int) -> None:
+        self.name, self.tag, self.key_shape = name, tag, (size,)
+
+    def __repr__(self) -> str:
+        return self.tag
+
+
+_GENERATORS = {
+    g.name: g
+    for g in (
+        Generator("threefry2x32", "fry", 2),
+        Generator("rbg", "rbg", 4),
+        Generator("unsafe_rbg", "urbg", 4),
+    )
+}
+DEFAULT = _GENERATORS["threefry2x32"]
+
+
 class KeyDtype(ExtendedDType):
     """The element type of keys."""
 
-    name, kind, itemsize, type = "key<fry>", "V", 8, prng_key
+    kind, type = "V", prng_key
+
+    def __init__(self, generator: Generator = DEFAULT) -> None:
+        self._impl = generator
+        self.name, self.itemsize = f"key<{generator.tag}>", 4 * generator.key_shape[0]
 
     def __repr__(self) -> str:
         return self.name
@@ -46,7 +71,7 @@ class KeyDtype(ExtendedDType):
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, KeyDtype)
+        return isinstance(other, KeyDtype) and other.name == self.name
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -55,22 +80,42 @@ class KeyDtype(ExtendedDType):
 DTYPE = KeyDtype()
 
 
-class KeyArray:
-    """Keys in an array; `_words` has one more axis, of 2."""
+def generator(impl: Any = None, dtype: Any = None) -> Generator:
+    """The one that a caller names, by a string, a type of keys or itself."""
+    if impl is not None and dtype is not None:
+        raise ValueError("Cannot specify both `impl` and `dtype`.")
+    named = dtype if impl is None else impl
+    if named is None:
+        named = settings.default_generator()
+    if isinstance(named, KeyDtype):
+        return named._impl
+    if isinstance(named, Generator):
+        return named
+    if not isinstance(named, str):
+        raise TypeError(f"unrecognized type {type(named)} for specifying PRNG implementation: give its name")
+    if named not in _GENERATORS:
+        raise ValueError(f"unrecognized PRNG implementation {named!r}: there are {', '.join(_GENERATORS)}")
+    return _GENERATORS[named]
 
-    dtype, weak_type, _impl = DTYPE, False, "fry"
+
+class KeyArray:
+    """Keys in an array; `_words` has one more axis, of the words of one."""
+
+    weak_type = False
 
     met = False  # whether there has been one
 
-    def __init__(self, words: Any) -> None:
-        self._words = words
+    def __init__(self, words: Any, impl: Generator = DEFAULT) -> None:
+        self._words, self._impl = words, impl
         KeyArray.met = True
 
     shape = property(lambda self: tuple(self._words.shape[:-1]))
     ndim = property(lambda self: len(self.shape))
-    size = property(lambda self: self._words.size // 2)
-    itemsize = property(lambda self: 8)
-    nbytes = property(lambda self: 8 * self.size)
+    size = property(lambda self: self._words.size // self._words.shape[-1])
+    dtype = property(lambda self: DTYPE if self._impl is DEFAULT else KeyDtype(self._impl))
+    itemsize = property(lambda self: self.dtype.itemsize)
+    nbytes = property(lambda self: self.itemsize * self.size)
+    _base_array = property(lambda self: self._words)
     sharding = property(lambda self: self._words.sharding)
     aval = property(lambda self: _described(self))
     at = property(lambda self: _At(self))
@@ -78,7 +123,9 @@ class KeyArray:
 
     def __getitem__(self, index: Any) -> KeyArray:
         if isinstance(index, int) and self.shape:
-            return KeyArray(self._words[index])
+            return KeyArray(self._words[index], self._impl)
+        if not self.shape and isinstance(index, int):
+            raise IndexError("Too many indices: keys of no dimensions take no index")
         return each_word(operator.getitem)(self, index)
 
     def __len__(self) -> int:
@@ -102,12 +149,12 @@ class KeyArray:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Array({self.shape}, dtype={DTYPE.name}) overlaying:\n{self._words}"
+        return f"Array({self.shape}, dtype={self.dtype.name}) overlaying:\n{self._words}"
 
     def __getattr__(self, name: str) -> Any:
         if name in _METHODS:
             return functools.partial(each_word(getattr(lm.numpy, name)), self)
-        if name in ("block_until_ready", "copy_to_host_async", "devices", "is_fully_addressable"):
+        if name in _OF_WORDS:
             return getattr(self._words, name)
         raise AttributeError(f"keys have no attribute {name!r}")
 
@@ -115,7 +162,14 @@ class KeyArray:
         return each_word(lm.numpy.reshape)(self, shape[0] if len(shape) == 1 else shape)
 
     def copy(self) -> KeyArray:
-        return KeyArray(lm.numpy.copy(self._words))
+        return KeyArray(lm.numpy.copy(self._words), self._impl)
+
+    def block_until_ready(self) -> KeyArray:
+        self._words.block_until_ready()
+        return self
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("JAX array with PRNGKey dtype cannot be converted to a NumPy array: use random.key_data")
 
 
 class _At:
@@ -137,16 +191,19 @@ class _At:
         return each_word(lambda x, index: x.at[index].get(**options))(self._keys, self._index)
 
 
+_OF_WORDS = (
+    "copy_to_host_async", "devices", "device", "is_fully_addressable", "is_fully_replicated", "is_deleted", "delete",
+)  # fmt: skip
 _METHODS = ("ravel", "squeeze", "transpose", "swapaxes", "repeat", "take")
 
 
-def _of_children(_: Any, children: Any) -> Any:
+def _of_children(impl: Any, children: Any) -> Any:
     """Keys of words; anything else in the place of words stands in the place of the keys, as it does of a leaf."""
     (x,) = children
-    return KeyArray(x) if hasattr(x, "shape") and str(getattr(x, "dtype", "")) == "uint32" else x
+    return KeyArray(x, impl) if hasattr(x, "shape") and str(getattr(x, "dtype", "")) == "uint32" else x
 
 
-lm.tree_util.register_pytree_node(KeyArray, lambda k: ((k._words,), None), _of_children)
+lm.tree_util.register_pytree_node(KeyArray, lambda k: ((k._words,), k._impl), _of_children)
 
 
 class _Array(type):
@@ -173,18 +230,25 @@ def words(x: Any) -> Any:
 
 
 def _described(x: KeyArray) -> ShapedArray:
-    return ShapedArray(x.shape, DTYPE)
+    return ShapedArray(x.shape, x.dtype)
 
 
 def standing_for(aval: Any) -> Any:
     """What may be given to a transform in the place of an array of this type."""
-    if aval.dtype != DTYPE:
+    if not isinstance(aval.dtype, KeyDtype):
         return aval
-    return KeyArray(lm.ShapeDtype((*aval.shape, 2), "uint32"))
+    impl = aval.dtype._impl
+    return KeyArray(lm.ShapeDtype((*aval.shape, *impl.key_shape), "uint32"), impl)
 
 
 def _has_keys(args: Any) -> bool:
     return any(isinstance(x, KeyArray) or (isinstance(x, (list, tuple)) and _has_keys(x)) for x in args)
+
+
+def _first(args: Any) -> KeyArray:
+    """The first keys among arguments that hold some."""
+    held = next(x for x in args if isinstance(x, KeyArray) or (isinstance(x, (list, tuple)) and _has_keys(x)))
+    return held if isinstance(held, KeyArray) else _first(held)
 
 
 def _word(x: Any, n: int) -> Any:
@@ -201,7 +265,11 @@ def each_word(f: Callable[..., Any]) -> Callable[..., Any]:
         if not _has_keys(args):
             return f(*args, **kwargs)
         kwargs.pop("dtype", None)
-        return KeyArray(lm.numpy.stack([f(*(_word(a, n) for a in args), **kwargs) for n in (0, 1)], -1))
+        impl = _first(args)._impl
+        moved = [f(*(_word(a, n) for a in args), **kwargs) for n in range(impl.key_shape[0])]
+        if isinstance(moved[0], (list, tuple)):
+            return type(moved[0])(KeyArray(lm.numpy.stack(w, -1), impl) for w in zip(*moved, strict=True))
+        return KeyArray(lm.numpy.stack(moved, -1), impl)
 
     return call
 
@@ -271,10 +339,12 @@ def drawing(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        typed = _has_keys(args[:1]) or isinstance(kwargs.get("key"), KeyArray)
-        if typed and args and isinstance(args[0], KeyArray) and args[0].shape and f.__name__ != "clone":
+        given = args[0] if args else kwargs.get("key")
+        typed = isinstance(given, KeyArray)
+        batch = given.shape if typed else getattr(given, "shape", ())[:-1]
+        if batch and getattr(words(given), "dtype", None) == "uint32":
             raise ValueError(
-                f"{f.__name__} accepts a single key, but was given a key array of shape {args[0].shape}. "
+                f"{f.__name__} accepts a single key, but was given a key array of shape {batch}. "
                 "Use jax.vmap for batching."
             )
         if "key" in kwargs:
@@ -284,7 +354,7 @@ def drawing(f: Callable[..., Any]) -> Callable[..., Any]:
             if not _has_keys(args[1:])
             else _moved(f, args, kwargs)
         )
-        return KeyArray(out) if makes and typed else out
+        return KeyArray(out, given._impl) if makes and typed else out
 
     return call
 
@@ -295,19 +365,63 @@ def _moved(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     return args[1][numbers]
 
 
-def key(seed: Any, *, impl: Any = None) -> KeyArray:
-    return KeyArray(types64.wrapped(random.key)(seed, impl=impl))
+def _seeded(name: str, seed: Any, impl: Generator) -> Any:
+    """The words of a key: the two of Threefry's key, which the others have twice."""
+    if isinstance(seed, KeyArray) or np.ndim(seed):
+        raise TypeError(f"{name} accepts a scalar seed, but was given one of shape {np.shape(seed)}")
+    if not isinstance(seed, (int, np.integer)) and getattr(seed, "dtype", np.dtype(float)).kind not in "iu":
+        raise TypeError(f"PRNG key seed must be an integer; got {seed!r}")
+    if type(seed) is int and -(2**63) <= seed < 2**63 and not types64.enabled():
+        seed &= 0xFFFFFFFF
+    elif type(seed) is int and seed >= 2**63:
+        raise OverflowError(f"the seed {seed} does not fit 64 bits")
+    two = types64.wrapped(random.key)(seed)
+    return two if impl is DEFAULT else lm.numpy.concatenate([two, two])
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None) -> KeyArray:
-    return KeyArray(types64.wrapped(random.wrap_key_data)(key_bits_array, impl=impl))
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
+    kind = generator(impl, dtype)
+    return KeyArray(_seeded("key", seed, kind), kind)
+
+
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+    return _seeded("PRNGKey", seed, generator(impl))
+
+
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
+    kind = generator(impl, dtype)
+    data = types64.wrapped(lm.numpy.asarray)(key_bits_array)
+    if data.dtype != "uint32" or data.shape[-1:] != kind.key_shape:
+        raise TypeError(f"keys of {kind.name} are uint32[..., {kind.key_shape[0]}], not {data.dtype}{data.shape}")
+    return KeyArray(data, kind)
+
+
+def clone(keys: Any) -> Any:
+    return keys.copy() if isinstance(keys, KeyArray) else lm.numpy.copy(keys)
+
+
+def choice(keys: Any, a: Any, shape: Any = (), *args: Any, **options: Any) -> Any:
+    if not isinstance(shape, (list, tuple)):
+        raise TypeError(f"shape argument of jax.random.choice must be a sequence, got {shape}")
+    return drawing(random.choice)(keys, a, shape, *args, **options)
+
+
+def bits(keys: Any, shape: Any = (), dtype: Any = None, **options: Any) -> Any:
+    if dtype is not None and np.dtype(dtype).kind != "u":
+        raise ValueError(f"dtype argument to `bits` must be an unsigned int dtype, got {dtype}")
+    return drawing(random.bits)(keys, shape, **({} if dtype is None else {"dtype": dtype}), **options)
 
 
 RANDOM: dict[str, Any] = {
     "key": key,
+    "PRNGKey": PRNGKey,
+    "bits": bits,
+    "clone": clone,
+    "choice": choice,
+    "key_dtype": lambda impl=None: KeyDtype(generator(impl)),
     "wrap_key_data": wrap_key_data,
-    "key_data": lambda keys: random.key_data(words(keys)),
-    "key_impl": lambda keys: random.key_impl(words(keys)),
+    "key_data": lambda keys: keys._words if isinstance(keys, KeyArray) else random.key_data(keys),
+    "key_impl": lambda keys: keys._impl.name if isinstance(keys, KeyArray) else random.key_impl(keys),
 }
 _STRUCTURAL = (
     *(
@@ -333,6 +447,7 @@ _STRUCTURAL = (
         "copy",
         "hstack",
         "vstack",
+        "broadcast_arrays",
     ),
 )
 
@@ -350,6 +465,9 @@ def numpy_names() -> dict[str, Any]:
         for n in ("iscomplexobj", "isrealobj")
     }
     own["result_type"] = _result_type
+    own["append"] = _append
+    own |= {f"{n}_like": _filled_like(n) for n in ("empty", "zeros", "ones", "full")}
+    own |= {n: _filled(n) for n in ("empty", "zeros", "ones", "full")}
     return own
 
 
@@ -360,6 +478,51 @@ def _of_anything(name: str) -> Callable[..., Any]:
     @functools.wraps(of_arrays)
     def call(a: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(np, name)(a) if a is None else of_arrays(a, *args, **kwargs)
+
+    return call
+
+
+def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    if not _has_keys((arr, values)):
+        return types64.wrapped(lm.numpy.append)(arr, values, axis)
+    join = each_word(lm.numpy.append)
+    return join(arr, values, axis)
+
+
+_FILLS = {"empty": 0, "zeros": 0, "ones": 1}
+
+
+def _keys_of(shape: Any, impl: Generator, fill: Any) -> KeyArray:
+    """One key everywhere, or keys whose words are all one number."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    each = fill._words if isinstance(fill, KeyArray) else lm.numpy.full(impl.key_shape, fill, "uint32")
+    return KeyArray(lm.numpy.broadcast_to(each, (*shape, *impl.key_shape)).copy(), impl)
+
+
+def _filled_like(name: str) -> Callable[..., Any]:
+    plain = types64.wrapped(getattr(lm.numpy, name + "_like"))
+
+    @functools.wraps(plain)
+    def call(a: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(a, KeyArray) or kwargs.get("dtype") is not None:
+            return plain(a, *args, **kwargs)
+        fill = _FILLS.get(name, args[0] if args else kwargs.get("fill_value"))
+        return _keys_of(kwargs.get("shape") or a.shape, a._impl, fill)
+
+    return call
+
+
+def _filled(name: str) -> Callable[..., Any]:
+    plain = types64.wrapped(getattr(lm.numpy, name))
+
+    @functools.wraps(plain)
+    def call(shape: Any, *args: Any, **kwargs: Any) -> Any:
+        place = 1 if name == "full" else 0
+        dtype = kwargs.get("dtype", args[place] if len(args) > place else None)
+        if not isinstance(dtype, KeyDtype):
+            return plain(shape, *args, **kwargs)
+        fill = _FILLS.get(name, args[0] if args else kwargs.get("fill_value"))
+        return _keys_of(shape, dtype._impl, fill)
 
     return call
 
@@ -383,6 +546,8 @@ LAX = (
     "expand_dims",
     "reshape",
     "broadcast",
+    "dynamic_slice_in_dim",
+    "dynamic_update_slice_in_dim",
 )
 
 

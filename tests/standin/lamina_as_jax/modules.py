@@ -98,6 +98,9 @@ class Module(types.ModuleType):
         super().__init__(name, sources[0].__doc__ if sources else None)
         self.__path__: list[str] = []
         self.__dict__.update(own, _lamina=tuple(sources), _wrap=wrap)
+        for given, found in own.items():
+            if isinstance(found, types.FunctionType) and found.__name__ == "<lambda>":
+                found.__name__ = given
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_"):
@@ -115,6 +118,8 @@ class Module(types.ModuleType):
                     and not isinstance(found, type)
                 ):
                     found = wrap(found)
+                    if isinstance(found, types.FunctionType) and found.__name__ != name:
+                        found.__name__ = name  # a second name of one function is a function of its own in JAX
                 self.__dict__[name] = found
                 return found
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name)
@@ -331,10 +336,11 @@ def _functions() -> None:
     _put("jax.experimental.multihost_utils", own=surroundings.MULTIHOST)
     _put("jax.experimental.shard_map", own={"shard_map": surroundings.shard_map})
     _put("jax.experimental.pjit", own={"pjit": adapters.jit})
-    for name in ("checkify", "ode", "jet", "sparse"):
+    for name in ("checkify", "ode"):
         sources = _maybe("lamina." + name) or _maybe("lamina.experimental." + name)
         if sources:
             _put("jax.experimental." + name, sources)
+    _put("jax.experimental.jet", own=adapters.JET)
     _put("jax.example_libraries")
     _put("jax.example_libraries.optimizers", own=example_libraries.OPTIMIZERS)
     _put("jax.example_libraries.stax", own=example_libraries.STAX)

@@ -6,14 +6,15 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import lamina as lm
+from lamina import _core
+
 from lamina_as_jax import types64
 
 # Options of one value: what Lamina does. Setting another raises.
 _FIXED = {
     "jax_threefry_partitionable": True,
-    "jax_default_prng_impl": "threefry2x32",
     "jax_enable_custom_prng": False,
-    "jax_debug_nans": False,
     "jax_debug_infs": False,
     "jax_disable_jit": False,
     "jax_check_tracer_leaks": False,
@@ -31,6 +32,8 @@ _REMEMBERED: dict[str, Any] = {
     "jax_num_cpu_devices": 1,
     "jax_default_matmul_precision": None,
     "jax_explicit_x64_dtypes": "warn",
+    "jax_debug_nans": False,
+    "jax_default_prng_impl": "threefry2x32",
     "jax_explain_cache_misses": False,
     "jax_log_compiles": False,
     "jax_enable_checks": False,
@@ -60,6 +63,8 @@ class Config:
             types64.enable(value)
         elif name in _REMEMBERED:
             _REMEMBERED[name] = value
+            if name == "jax_debug_nans":
+                _core.set_nan_checks(bool(value))
         elif name not in _FIXED:
             raise AttributeError(f"Unrecognized config option: {name}")
         elif _FIXED[name] != value:
@@ -93,7 +98,39 @@ def accepted(new_val: Any = True) -> Iterator[None]:
     yield
 
 
-SCOPES = {n: fixed("jax_" + n) for n in ("debug_nans", "debug_infs")}
+def remembered(option: str) -> Any:
+    """The context manager of an option that is remembered."""
+
+    @contextlib.contextmanager
+    def scope(new_val: Any) -> Iterator[None]:
+        before, _REMEMBERED[option] = _REMEMBERED[option], new_val
+        try:
+            yield
+        finally:
+            _REMEMBERED[option] = before
+
+    scope.__name__ = option.removeprefix("jax_")
+    return scope
+
+
+def default_generator() -> str:
+    return _REMEMBERED["jax_default_prng_impl"]
+
+
+@contextlib.contextmanager
+def debug_nans(new_val: bool = True) -> Iterator[None]:
+    """Lamina's, which the option says is on while it is."""
+    before, _REMEMBERED["jax_debug_nans"] = _REMEMBERED["jax_debug_nans"], new_val
+    try:
+        with lm.debug_nans(new_val):
+            yield
+    finally:
+        _REMEMBERED["jax_debug_nans"] = before
+
+
+SCOPES = {n: fixed("jax_" + n) for n in ("debug_infs", "enable_custom_prng")}
+SCOPES["debug_nans"] = debug_nans
+SCOPES["default_prng_impl"] = remembered("jax_default_prng_impl")
 SCOPES["enable_x64"] = types64.enable_x64
 _ACCEPTED = (
     *(

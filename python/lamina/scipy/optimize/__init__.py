@@ -88,6 +88,9 @@ def _bfgs(
         curvature = lnp.vdot(y, s)
         usable = curvature > 0
         rho = lnp.where(usable, 1 / lnp.where(usable, curvature, 1.0), 0.0)
+        # The first guess gets the size of what it stands for (equation 6.20), which the update would round away.
+        scale = lnp.where((k == 0) & usable, curvature / lnp.where(usable, lnp.vdot(y, y), 1.0), 1.0)
+        inverse = inverse * scale
         w = eye - rho * lnp.outer(s, y)
         inverse = lnp.where(usable, w @ inverse @ w.T + rho * lnp.outer(s, s), inverse)
         g = found.gradient

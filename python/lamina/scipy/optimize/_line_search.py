@@ -15,6 +15,7 @@ from lamina._core import Tensor
 from lamina.tree import tree_map
 
 _ENOUGH, _FLAT = 1e-4, 0.9  # of the first slope: the least descent, the greatest slope at the end
+_SHRINKING = 30
 _MARGIN = 0.1  # of the interval: how near its ends a trial point may lie
 
 
@@ -62,7 +63,8 @@ def search(
     before: Tensor,
     most: int,
 ) -> Found:
-    """A good step from `x` along `direction`; the best one seen, marked failed, after `most` trials.
+    """A good step from `x` along `direction`; the best one seen, marked failed, after `most` trials in search of an
+    interval, or `_SHRINKING` more in it.
 
     `both` gives value and gradient; `value` and `gradient` are those at `x`, `before` the value one iteration ago.
     """
@@ -97,5 +99,7 @@ def search(
     first = lnp.where((guess > 0) & (guess < 1), guess, 1.0)
     no = lnp.array(False)
     start = (origin, origin, origin, lnp.astype(first, value.dtype), no, 0, no, origin)
-    *_, calls, good, best = lax.while_loop(lambda s: ~s[6] & (s[5] < most), trial, start)
+    *_, calls, good, best = lax.while_loop(
+        lambda s: ~s[6] & (s[5] < lnp.where(s[4], most + _SHRINKING, most)), trial, start
+    )
     return Found(best.step, best.value, best.gradient, ~good, calls)
