@@ -261,6 +261,8 @@ def logsumexp(
 
     With `return_sign`, (log of the absolute sum, its sign). Complex elements give complex logarithms.
     """
+    from lamina.numpy._dtypes import finfo
+
     t, weights = _float(a), None
     if b is not None:
         weights = to_tensor(b)
@@ -268,10 +270,16 @@ def logsumexp(
         t, weights = broadcast(t, shape), broadcast(weights, shape)
     axes = axes_of(axis, t.ndim)
     t = _masked(t, where, float("-inf"))
-    top = _top(t, axes)
-    terms = lax.exp(t - top)
-    if weights is not None:
-        terms = terms * weights
+    if weights is None:
+        top = _top(t, axes)
+        terms = lax.exp(t - top)
+    else:
+        # What has no weight does not count for the largest, and its exponential stays finite: 0 times it is 0.
+        none = weights == 0
+        top = _top(_where(none, like(t, float("-inf")), t), axes)
+        above = t - top
+        most = like(t, math.log(float(finfo(t.dtype).max)) - 1)
+        terms = lax.exp(_where(none & (lax.real(above) > lax.real(most)), most, above)) * weights
     total = lax.reduce_sum(terms, axes)
     sign = lax.sign(total)
     plain = not return_sign if t.dtype.kind == "c" else b is None

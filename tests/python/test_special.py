@@ -296,11 +296,97 @@ def test_types_and_errors():
     assert special.erf(lnp.float16(1.0)).dtype == "float16"
     assert special.xlogy(2, lnp.array([1.0, 2.0])).shape == (2,)
     with pytest.raises(TypeError, match="complex"):
-        special.gamma(1j)
+        special.digamma(1j)
     with pytest.raises(NotImplementedError, match=r"math\.comb"):
         special.comb(5, 2, exact=True)
     with pytest.raises(ValueError, match="at least 1"):
         special.multigammaln(5.0, 0)
+
+
+@pytest.mark.parametrize("size", [0.5, 4.0, 30.0])
+@pytest.mark.parametrize("name", ["gamma", "loggamma", "wofz", "erfcx"])
+def test_complex_arguments(name, size):
+    z = size * (RNG.normal(size=300) + 1j * RNG.normal(size=300))
+    f, expected = getattr(special, name), getattr(reference, name)(z)
+    good = np.isfinite(expected)
+    np.testing.assert_allclose(f(z).numpy()[good], expected[good], rtol=2e-12, atol=1e-14 * (name == "loggamma"))
+    assert f(z.astype("c8")).dtype == "complex64"
+    z = z[np.abs(z) < 3]
+    value, slope = lm.jvp(f, (z,), (np.ones_like(z),))
+    h = 1e-5
+    finite = (getattr(reference, name)(z + h) - getattr(reference, name)(z - h)) / (2 * h)
+    np.testing.assert_allclose(slope, finite, rtol=1e-6, atol=1e-6)
+
+
+def test_poles_and_the_cut_of_the_complex_gamma_functions():
+    assert np.isnan(special.gamma(np.array([0j, -3 + 0j])).numpy()).all()
+    near = np.array([-2.5 + 1e-12j, -2.5 - 1e-12j, -0.5 + 0j, complex(-1.5, -0.0)])
+    np.testing.assert_allclose(special.loggamma(near), reference.loggamma(near), rtol=1e-12)
+
+
+HYPERGEOMETRIC = {
+    "hyp1f1": [(0.5, 20.0)] * 2 + [(-30.0, 30.0)],
+    "hyp2f1": [(0.1, 3.0)] * 3 + [(-4.0, 0.95)],
+    "owens_t": [(-6.0, 6.0), (-5.0, 5.0)],
+}
+
+
+@pytest.mark.parametrize("name", HYPERGEOMETRIC)
+def test_functions_of_several_parameters(name):
+    args = [RNG.uniform(*limits, size=200) for limits in HYPERGEOMETRIC[name]]
+    f, of = getattr(special, name), getattr(reference, name)
+    np.testing.assert_allclose(f(*args), of(*args), rtol=1e-10, atol=1e-14)
+    for i, x in enumerate(args):
+        slope = lm.grad(lambda x, i=i: f(*args[:i], x, *args[i + 1 :]).sum())(x)
+        h = 1e-6
+        ends = [of(*args[:i], x + d, *args[i + 1 :]) for d in (h, -h)]
+        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * h), rtol=1e-5, atol=1e-6)
+
+
+def test_special_points_of_the_hypergeometric_functions():
+    a = np.array([0, 1, 1, 1, 1, 5, 5, 2.0, 0.45, -2, -2])
+    b = np.array([1, 0, 1, 1, 1, 1, 1, 1.0, 0.7, 3, 3])
+    c = np.array([1, 1, 0, 1, -1, 3, 3, 5.0, 0.45, -4, -1])
+    x = np.array([1, 1, 1, 0, 1, 0.5, 1, 1.0, 1.5, 0.5, 0.5])
+    np.testing.assert_allclose(special.hyp2f1(a, b, c, x), reference.hyp2f1(a, b, c, x), rtol=1e-12)
+    far = np.array([150.0, -150.0, 500.0, -1000.0])
+    np.testing.assert_allclose(special.hyp1f1(1.5, 2.25, far), reference.hyp1f1(1.5, 2.25, far), rtol=1e-11)
+    h, a = np.array([0, 0, 1, np.inf, 3.0]), np.array([np.inf, 1, np.inf, 1, -np.inf])
+    np.testing.assert_allclose(special.owens_t(h, a), reference.owens_t(h, a), rtol=1e-13)
+
+
+def test_spherical_harmonics():
+    n, m = np.arange(7)[:, None], np.arange(-7, 8)[None]
+    for theta, phi in ((0.3, 0.7), (-1.2, 2.0), (2.5, -3.0), (0.0, 1.0)):
+        expected = reference.sph_harm_y(n, m, theta, phi)
+        np.testing.assert_allclose(special.sph_harm_y(n, m, np.float64(theta), phi), expected, atol=1e-14)
+    under_jit = lm.jit(lambda n: special.sph_harm_y(n, 1, 0.5, 0.25, n_max=4))(3)
+    np.testing.assert_allclose(under_jit, reference.sph_harm_y(3, 1, 0.5, 0.25), rtol=1e-6)
+    with pytest.raises(TypeError, match="n_max"):
+        lm.jit(lambda n: special.sph_harm_y(n, 1, 0.5, 0.25))(3)
+
+
+def test_the_ends_of_the_incomplete_beta_function():
+    ends = np.array([0.0, 1.0, np.inf, 0.5])
+    a, b, x = np.meshgrid(ends, ends, [0.0, 0.5, 1.0, 1.5, -0.5])
+    np.testing.assert_allclose(special.betainc(a, b, x), reference.betainc(a, b, x), rtol=1e-12)
+
+
+def test_combinations_with_repetition_of_nothing():
+    n, k = np.array([0.0, 0.0, 3.0]), np.array([0.0, 4.0, 0.0])
+    np.testing.assert_array_equal(special.comb(n, k, repetition=True), [1.0, 0.0, 1.0])
+
+
+def test_logsumexp_of_a_largest_element_without_weight():
+    a, b = np.array([-1000.0, -2.0], "f4"), np.array([1.0, 0.0], "f4")
+    assert float(special.logsumexp(a, b=b)) == -1000.0
+    by_a, by_b = lm.grad(lambda a, b: special.logsumexp(a, b=b), argnums=(0, 1))(
+        np.array([1.0, 3.0]), np.array([2.0, 0.0])
+    )
+    np.testing.assert_allclose(by_a, [1.0, 0.0])
+    np.testing.assert_allclose(by_b, [0.5, np.exp(2.0) / 2])
+    big = np.array([0.0, 500.0], "f2")
+    assert float(special.logsumexp(big, b=np.array([1.0, 0.0], "f2"))) == 0.0
 
 
 def test_logsumexp_broadcasts_its_weights_first():

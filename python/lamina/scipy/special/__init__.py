@@ -1,20 +1,31 @@
-"""Special functions of real arguments, elementwise with broadcasting; names and meanings as in scipy.special.
+"""Special functions of real arguments (gamma, loggamma, erfcx and wofz of complex ones too), elementwise with broadcasting; names and meanings as in scipy.special.
 
 They are computed in float64 and rounded once to the arguments' element type (float32 for integers), and have
 derivatives of every order, by rule, in both modes.
 """
 
 from lamina import _missing, _results
-from lamina.scipy.special import _bessel, _convex, _error, _exponential, _fresnel, _gamma
+from lamina.scipy.special import (
+    _bessel,
+    _complex,
+    _convex,
+    _error,
+    _exponential,
+    _fresnel,
+    _gamma,
+    _hypergeometric,
+)
 from lamina.scipy.special._bessel import *  # noqa: F403
+from lamina.scipy.special._complex import *  # noqa: F403
 from lamina.scipy.special._convex import *  # noqa: F403
 from lamina.scipy.special._error import *  # noqa: F403
 from lamina.scipy.special._exponential import *  # noqa: F403
 from lamina.scipy.special._fresnel import *  # noqa: F403
 from lamina.scipy.special._gamma import *  # noqa: F403
+from lamina.scipy.special._hypergeometric import *  # noqa: F403
 
 __all__: list[str] = []
-for _module in (_bessel, _convex, _error, _exponential, _fresnel, _gamma):
+for _module in (_bessel, _complex, _convex, _error, _exponential, _fresnel, _gamma, _hypergeometric):
     __all__ += _module.__all__
 __all__.sort()
 _results.own(globals())

@@ -6,12 +6,15 @@ Physics 3, 1989).
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 from lamina._core import Tensor
 from lamina.numpy._common import compare, ew, select
+from lamina.scipy.special import _complex
 from lamina.scipy.special._common import differentiable, in_float64, in_own_type, number, polynomial, safe
+from lamina.scipy.special._complex import of_complex
 
 _ROOT_PI = math.sqrt(math.pi)
 _ROOT_2 = math.sqrt(2)
@@ -63,9 +66,10 @@ def _erfcx_forward(x: Tensor) -> Tensor:
 _erfcx = differentiable(lambda x: 2.0 * x * _erfcx(x) - 2.0 / _ROOT_PI)(_erfcx_forward)
 
 
+@functools.partial(of_complex, complex_=_complex.erfcx)
 @in_float64
 def erfcx(x: Any) -> Tensor:
-    """exp(x^2) erfc(x), which neither underflows nor, for x > -26, overflows."""
+    """exp(x^2) erfc(x), which neither underflows nor, for x > -26, overflows; of complex numbers too."""
     return _erfcx(x)
 
 

@@ -17,6 +17,7 @@ from lamina._core import Tensor
 from lamina._tensor import astype, to_tensor
 from lamina.numpy import _elementwise as np_
 from lamina.numpy._common import compare, default_float, ew, iterate, select
+from lamina.scipy.special import _complex
 from lamina.scipy.special._common import (
     Differentiable,
     differentiable,
@@ -26,6 +27,7 @@ from lamina.scipy.special._common import (
     polynomial,
     safe,
 )
+from lamina.scipy.special._complex import of_complex
 
 _HALF_LOG_TWO_PI = 0.9189385332046727
 # B_2k / (2k (2k - 1)), k = 10 ... 1
@@ -96,9 +98,10 @@ def gammaln(x: Any) -> Tensor:
     return _gammaln(x)
 
 
+@functools.partial(of_complex, complex_=_complex.gamma)
 @in_float64
 def gamma(x: Any) -> Tensor:
-    """Gamma(x): NaN at negative integers, infinite at 0 with its sign."""
+    """Gamma(x): NaN at negative integers, infinite at 0 with its sign. Of complex x: NaN at every pole."""
     return _gamma(x)
 
 
@@ -128,9 +131,10 @@ def rgamma(x: Any) -> Tensor:
     return select(pole, 0.0, 1.0 / _gamma(safe(x, ew("not", pole), 1.0)))
 
 
+@functools.partial(of_complex, complex_=_complex.loggamma)
 @in_float64
 def loggamma(x: Any) -> Tensor:
-    """log Gamma(x) for x >= 0; NaN below, where it is complex."""
+    """log Gamma(x) for x >= 0; NaN below, where it is complex. Of complex x: analytic but on the negative real axis."""
     return select(compare(x, 0.0, "LT"), math.nan, _gammaln(x))
 
 
@@ -250,9 +254,10 @@ def comb(N: Any, k: Any, exact: bool = False, repetition: bool = False) -> Tenso
     """The number of ways to choose k of N, as a float. NotImplementedError for `exact`: use math.comb."""
     if exact:
         raise NotImplementedError("comb gives floats; use math.comb for exact integers")
-    if repetition:
-        N = to_tensor(N) + k - 1
-    return _comb(N, k)
+    if not repetition:
+        return _comb(N, k)
+    some = compare(to_tensor(k), 0, "NE")  # there is one way to take nothing, of nothing too
+    return _comb(select(some, to_tensor(N) + k - 1, N), k)
 
 
 @in_float64
@@ -590,13 +595,23 @@ def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
 def _betainc_forward(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     ok = ew("and", compare(a, 0.0, "GT"), compare(b, 0.0, "GT"))
-    inside = ew("and", ok, ew("and", compare(x, 0.0, "GT"), compare(x, 1.0, "LT")))
+    finite = ew("and", compare(a, math.inf, "LT"), compare(b, math.inf, "LT"))
+    inside = ew("and", ew("and", ok, finite), ew("and", compare(x, 0.0, "GT"), compare(x, 1.0, "LT")))
     a_, b_, x_ = safe(a, inside, 1.0), safe(b, inside, 1.0), safe(x, inside, 0.25)
     turned = compare(x_, (a_ + 1.0) / (a_ + b_ + 2.0), "GT")
     value = _beta_fraction(select(turned, b_, a_), select(turned, a_, b_), select(turned, 1.0 - x_, x_))
     value = select(turned, 1.0 - value, value)
     edge = select(compare(x, 0.0, "EQ"), 0.0, select(compare(x, 1.0, "EQ"), 1.0, math.nan))
-    return select(inside, value, select(ok, edge, math.nan))
+    # All weight is at 0 where a is 0 or b infinite, and at 1 the other way round.
+    least, most = (
+        ew("or", compare(p, 0.0, "EQ"), compare(q, math.inf, "EQ")) for p, q in ((a, b), (b, a))
+    )
+    inner = ew("and", compare(x, 0.0, "GE"), compare(x, 1.0, "LE"))
+    real = ew("and", compare(a, 0.0, "GE"), compare(b, 0.0, "GE"))
+    limit = ew("and", ew("and", inner, real), ew("xor", least, most))
+    value = select(inside, value, select(ok, edge, math.nan))
+    whole = select(least, select(compare(x, 0.0, "GT"), 1.0, 0.0), select(compare(x, 1.0, "LT"), 0.0, 1.0))
+    return select(limit, whole, select(ew("and", least, most), math.nan, value))
 
 
 def _beta_pdf(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
