@@ -112,7 +112,7 @@ complex = _binary("complex", "complex", "x + iy.")
 div = _binary("div", "divide", "x / y; integers are rounded towards zero.")
 max = _binary("max", "maximum", "The larger; NaN if either is.")
 min = _binary("min", "minimum", "The smaller; NaN if either is.")
-mul = _binary("mul", "multiply", "x * y.")
+_mul = _binary("mul", "multiply", "x * y.")
 nextafter = _binary("nextafter", "next_after", "The float next to x towards y.")
 rem = _binary("rem", "remainder", "x - y * trunc(x / y), with x's sign.")
 shift_left = _binary("shift_left", "shift_left", "x << y; 0 where y is not below the width.")
@@ -145,6 +145,33 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Tensor:
     if t.dtype.kind == "c" and dtypes.canonical(name).kind not in "cb":
         t = real(t)
     return _core.set_weak(_core.elementwise("convert", t, dtype=name), False)
+
+
+def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Tensor:
+    """x * y; with `out_dtype`, of both as that type."""
+    if out_dtype is None:
+        return _mul(x, y)
+    target = dtypes.name_of(out_dtype)
+    return _mul(*(_core.elementwise("convert", to_tensor(v), dtype=target) for v in (x, y)))
+
+
+def mulhi(x: Any, y: Any) -> Tensor:
+    """The upper half of the bits of the product of two integers of N bits, which has 2N."""
+    a, b = (to_tensor(v) for v in (x, y))
+    if a.dtype != b.dtype or a.dtype.kind not in "iu":
+        raise TypeError(f"mulhi needs two integers of one type, not {describe(a)} and {describe(b)}")
+    width, kind = a.dtype.bits, "int" if a.dtype.kind == "i" else "uint"
+    shift = shift_right_arithmetic if kind == "int" else shift_right_logical
+    if width < 64:
+        wide = [_core.elementwise("convert", v, dtype=f"{kind}64") for v in (a, b)]
+        high = shift(_mul(*wide), const(width, f"{kind}64"))
+        return _core.elementwise("convert", high, dtype=a.dtype.name)
+    half = const(32, a.dtype.name)
+    low_bits = const(2**32 - 1, a.dtype.name)
+    (a1, a0), (b1, b0) = ((shift(v, half), bitwise_and(v, low_bits)) for v in (a, b))
+    middle = add(_mul(a1, b0), shift_right_logical(_mul(a0, b0), half))
+    other = add(_mul(a0, b1), bitwise_and(middle, low_bits))
+    return add(add(_mul(a1, b1), shift(middle, half)), shift(other, half))
 
 
 def bitcast_convert_type(operand: Any, new_dtype: Any) -> Tensor:

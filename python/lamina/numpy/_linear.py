@@ -296,6 +296,20 @@ def einsum(
     return as_preferred(broadcast(t, [sizes[c] for c in result]), preferred_element_type)
 
 
+def einsum_path(subscripts: Any, *operands: Any, optimize: Any = "greedy") -> tuple[list[Any], str]:
+    """The order of products that NumPy would take for an einsum, and a table of what it costs, as np.einsum_path.
+
+    `einsum` takes the path as `optimize`, and takes its own, which is found in the same way.
+    """
+    import numpy as np
+
+    if not isinstance(subscripts, str):
+        subscripts, operands = _interleaved(subscripts, operands)
+    shapes = [np.broadcast_to(np.float32(0), to_tensor(x).shape) for x in operands]
+    modes = {"auto": "greedy", "eager": "greedy", "opportunistic": "greedy", "dp": "optimal"}
+    return np.einsum_path(subscripts, *shapes, optimize=modes.get(optimize, optimize) if isinstance(optimize, str) else optimize)
+
+
 def einsum_rearranges(subscripts: Any, operands: Sequence[Any]) -> tuple[Any]:
     """The operand of an einsum that only rearranges its elements, in a tuple of one; None if there is none."""
     if not isinstance(subscripts, str):
@@ -503,6 +517,7 @@ __all__ = [
     "cross",
     "dot",
     "einsum",
+    "einsum_path",
     "inner",
     "kron",
     "matmul",

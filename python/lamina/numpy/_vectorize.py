@@ -68,12 +68,21 @@ def vectorize(
         given = [a for i, a in enumerate(args) if i not in left_out] + [kwargs[k] for k in named]
         if inputs is not None and len(inputs) != len(given):
             raise TypeError(f"vectorize {signature}: {len(given)} arguments, not {len(inputs)}")
-        ts, sizes = [to_tensor(a) for a in given], {}
+        if inputs is not None and any(a is None for a in given):
+            none = {i for i, a in enumerate(given) if a is None}
+            raise ValueError(f"Cannot pass None at locations {none} with {signature=}")
+        # None has no dimensions: it passes as it is.
+        present, sizes = [i for i, a in enumerate(given) if a is not None], {}
+        ts = [to_tensor(given[i]) for i in present]
         cores = inputs if inputs is not None else [()] * len(ts)
         for i, (t, names) in enumerate(zip(ts, cores)):
             _checked(t.shape, names, sizes, f"argument {i}", str(signature))
 
         def one(*values: Any) -> Any:
+            all_given: list[Any] = [None] * len(given)
+            for i, v in zip(present, values):
+                all_given[i] = v
+            values = tuple(all_given)
             positional = list(values[: len(values) - len(named)])
             for i in sorted(kept):
                 positional.insert(i, kept[i])

@@ -1,4 +1,4 @@
-"""Discrete cosine transforms along axes, of real arrays; names and meanings as in scipy.fft.
+"""Discrete cosine transforms along axes, of complex arrays part by part; names and meanings as in scipy.fft.
 
 Type 2 is y[k] = 2 sum_n x[n] cos(pi k (2n + 1) / (2N)), type 3 its inverse times 2N. `norm` is "backward" (or None),
 where the inverses divide by 2N, or "ortho", where the transforms are orthogonal. They are computed by a Fourier
@@ -15,7 +15,8 @@ from typing import Any
 from lamina import _missing, _results
 from lamina import numpy as lnp
 from lamina._core import Tensor
-from lamina.numpy._common import along, canonical_axis, floating
+from lamina.lax import complex as complex_of
+from lamina.numpy._common import along, canonical_axis, inexact
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
 
@@ -53,8 +54,11 @@ def _dct(x: Any, type: int, n: int | None, axis: int, norm: str | None, inverse:
         raise NotImplementedError(f"{what} has the types 2 and 3, not {type!r}")
     if norm not in (None, "backward", "ortho"):
         raise ValueError(f"{what}: norm is 'backward' or 'ortho', not {norm!r}")
-    t = floating(x, what)
+    t = inexact(x)
     axis = canonical_axis(axis, t.ndim)
+    if t.dtype.kind == "c":
+        parts = (_dct(f(t), type, n, axis, norm, inverse, what) for f in (lnp.real, lnp.imag))
+        return complex_of(*parts)
     t = _resized(t, n, axis)
     if t.shape[axis] == 0:
         raise ValueError(f"{what} of no elements (shape {t.shape}, axis {axis})")
@@ -76,7 +80,7 @@ def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str 
 def _several(
     f: Any, x: Any, type: int, s: Sequence[int] | None, axes: Sequence[int] | None, norm: str | None
 ) -> Tensor:
-    t = floating(x, f.__name__)
+    t = inexact(x)
     if axes is None:
         axes = range(t.ndim) if s is None else range(t.ndim - len(s), t.ndim)
     sizes = [None] * len(axes) if s is None else list(s)

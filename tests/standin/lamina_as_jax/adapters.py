@@ -377,6 +377,19 @@ def einsum(*operands: Any, _dot_general: Any = None, **options: Any) -> Any:
     return wrapped(lm.numpy.einsum)(*operands, **options)
 
 
+def istft(*args: Any, **kwargs: Any) -> Any:
+    """With as many times as the first dimension of the result has, as in JAX."""
+    times, x = wrapped(lm.scipy.signal.istft)(*args, **kwargs)
+    step = times[1] if times.size > 1 else 1.0
+    return step * lm.numpy.arange(x.shape[0], dtype=times.dtype), x
+
+
+def index_take(src: Any, idxs: Any, axes: Any) -> Any:
+    """Elements at indices along axes, which go first."""
+    moved = lm.numpy.moveaxis(src, axes, range(len(axes)))
+    return wrapped(lm.numpy.asarray)(moved[tuple(idxs)])
+
+
 def device_put(x: Any, device: Any = None, **options: Any) -> Any:
     """All shardings are of the one device. ValueError for what is none."""
     for place in lm.tree.tree_leaves(device):

@@ -90,6 +90,50 @@ def inverse_time_decay(
     return lambda i: step_size / (1 + decay_rate * share(i))
 
 
+def polynomial_decay(
+    step_size: Any, decay_steps: Any, final_step_size: Any, power: float = 1.0
+) -> Callable[[Any], Any]:
+    def rate(i: Any) -> Any:
+        left = 1 - lnp.minimum(i, decay_steps) / decay_steps
+        return left**power * (step_size - final_step_size) + final_step_size
+
+    return rate
+
+
+def piecewise_constant(boundaries: Any, values: Any) -> Callable[[Any], Any]:
+    """ValueError for sequences whose lengths do not fit."""
+    ends, steps = lnp.array(boundaries), lnp.array(values)
+    if not ends.ndim == steps.ndim == 1:
+        raise ValueError("boundaries and values must be sequences")
+    if ends.shape[0] != steps.shape[0] - 1:
+        raise ValueError("boundaries length must be one shorter than values length")
+    return lambda i: steps[lnp.sum(lnp.asarray(i) > ends)]
+
+
+class JoinPoint:
+    """The state of one leaf, in its place among the parameters."""
+
+    def __init__(self, subtree: Any) -> None:
+        self.subtree = subtree
+
+    def __iter__(self) -> Any:
+        yield self.subtree
+
+
+def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
+    joins = [
+        JoinPoint(d.unflatten(s))
+        for s, d in zip(opt_state.packed_state, opt_state.subtree_defs, strict=True)
+    ]
+    return opt_state.tree_def.unflatten(joins)
+
+
+def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
+    joins, structure = lm.tree_util.tree_flatten(marked_pytree)
+    states = [lm.tree_util.tree_flatten(j.subtree) for j in joins]
+    return OptimizerState([tuple(s) for s, _ in states], structure, tuple(d for _, d in states))
+
+
 def make_schedule(given: Any) -> Callable[[Any], Any]:
     """TypeError for what is no function and no number."""
     if callable(given):
@@ -212,17 +256,19 @@ def sm3(step_size: Any, momentum: float = 0.9) -> Any:
         return v.reshape([-1 if n == axis else 1 for n in range(ndim)])
 
     def update(i: Any, g: Any, state: Any) -> Any:
-        x, mean, most = state
+        given, mean, most = state
+        x, mean, g = (lnp.atleast_1d(v) for v in (given, mean, g))
         squares = functools.reduce(
             lnp.minimum, [along(v, n, x.ndim) for n, v in enumerate(most)]
         ) + lnp.square(g)
         mean = (1 - momentum) * (g * _inverse_root(squares)) + momentum * mean
         others = [tuple(m for m in range(x.ndim) if m != n) for n in range(x.ndim)]
-        return x - rate(i) * mean, mean, [lnp.max(squares, axes) for axes in others]
+        new = (v.reshape(given.shape) for v in (x - rate(i) * mean, mean))
+        return *new, [lnp.max(squares, axes) for axes in others]
 
     def init(x: Any) -> Any:
-        x = lnp.atleast_1d(x)
-        return x, lnp.zeros_like(x), [lnp.zeros(n, x.dtype) for n in x.shape]
+        x = lnp.asarray(x)
+        return x, lnp.zeros_like(x), [lnp.zeros(n, x.dtype) for n in x.shape or (1,)]
 
     return init, update, _first
 
@@ -280,6 +326,60 @@ def GeneralConv(
 
 
 Conv = functools.partial(GeneralConv, ("NHWC", "HWIO", "NHWC"))
+
+
+def GeneralConvTranspose(
+    dimension_numbers: Any, out_chan: int, filter_shape: Any, strides: Any = None, padding: Any = "VALID",
+    W_init: Any = None, b_init: Any = _init["normal"],
+) -> Any:  # fmt: skip
+    lhs, rhs, out = dimension_numbers
+    steps = strides or (1,) * len(filter_shape)
+    make = W_init or keys.drawing(initializers.glorot_normal(rhs.index("I"), rhs.index("O")))
+
+    def convolved(inputs: Any, kernel: Any) -> Any:
+        return lax.conv_transpose(inputs, kernel, steps, padding, dimension_numbers=dimension_numbers)
+
+    def init(rng: Any, input_shape: Any) -> Any:
+        sizes = iter(filter_shape)
+        kernel = tuple(
+            out_chan if c == "O" else input_shape[lhs.index("C")] if c == "I" else next(sizes) for c in rhs
+        )
+        first, second = _random["split"](rng)
+        params = make(first, kernel), b_init(second, tuple(out_chan if c == "C" else 1 for c in out))
+        given = [lm.ShapeDtype([max(n, 1) for n in s], "float32") for s in (input_shape, kernel)]
+        shape = lm.eval_shape(convolved, *given).shape
+        batch = input_shape[lhs.index("N")]
+        return tuple(batch if c == "N" else n for c, n in zip(out, shape, strict=True)), params
+
+    return init, lambda params, inputs, **options: convolved(inputs, params[0]) + params[1]
+
+
+Conv1DTranspose = functools.partial(GeneralConvTranspose, ("NHC", "HIO", "NHC"))
+ConvTranspose = functools.partial(GeneralConvTranspose, ("NHWC", "HWIO", "NHWC"))
+
+
+def BatchNorm(
+    axis: Any = (0, 1, 2), epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+    beta_init: Any = initializers.zeros, gamma_init: Any = initializers.ones,
+) -> Any:  # fmt: skip
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+
+    def init(rng: Any, input_shape: Any) -> Any:
+        shape = tuple(d for i, d in enumerate(input_shape) if i not in axes)
+        first, second = _random["split"](rng)
+        return input_shape, (
+            keys.drawing(beta_init)(first, shape) if center else (),
+            keys.drawing(gamma_init)(second, shape) if scale else (),
+        )
+
+    def apply(params: Any, x: Any, **options: Any) -> Any:
+        beta, gamma = params
+        place = tuple(None if i in axes else slice(None) for i in range(x.ndim))
+        z = nn.standardize(x, axes, epsilon=epsilon)
+        z = gamma[place] * z if scale else z
+        return z + beta[place] if center else z
+
+    return init, apply
 
 
 def elementwise(fun: Callable[..., Any], **options: Any) -> Any:
@@ -387,10 +487,11 @@ def shape_dependent(make_layer: Callable[..., Any]) -> Any:
 _OPTIMIZERS = (
     "Optimizer", "OptimizerState", "optimizer", "constant", "exponential_decay", "inverse_time_decay",
     "make_schedule", "sgd", "momentum", "nesterov", "adagrad", "rmsprop", "rmsprop_momentum", "adam", "adamax",
-    "sm3", "l2_norm", "clip_grads",
+    "sm3", "l2_norm", "clip_grads", "polynomial_decay", "piecewise_constant", "JoinPoint",
+    "unpack_optimizer_state", "pack_optimizer_state",
 )  # fmt: skip
 _LAYERS = (
-    "Dense", "GeneralConv", "Conv", "elementwise", "Dropout", "FanOut", "FanInConcat", "serial", "parallel",
+    "Dense", "GeneralConv", "Conv", "GeneralConvTranspose", "Conv1DTranspose", "ConvTranspose", "BatchNorm", "elementwise", "Dropout", "FanOut", "FanInConcat", "serial", "parallel",
     "shape_dependent",
 )  # fmt: skip
 OPTIMIZERS: dict[str, Any] = {n: globals()[n] for n in _OPTIMIZERS}
@@ -416,6 +517,7 @@ STAX.update(
     MaxPool=_pooling(lax.max, -float("inf")),
     SumPool=_pooling(lax.add, 0.0),
     AvgPool=_pooling(lax.add, 0.0, scaled=True),
+    glorot=initializers.glorot_normal,
     glorot_normal=initializers.glorot_normal,
     randn=initializers.normal,
     ones=initializers.ones,

@@ -468,6 +468,8 @@ def numpy_names() -> dict[str, Any]:
     own["append"] = _append
     own |= {f"{n}_like": _filled_like(n) for n in ("empty", "zeros", "ones", "full")}
     own |= {n: _filled(n) for n in ("empty", "zeros", "ones", "full")}
+    for name, f in own.items():
+        f.__name__ = name
     return own
 
 

@@ -156,7 +156,7 @@ def install() -> None:
     """Registers them all."""
     _jax()
     _numpy()
-    _put("jax.lax", [lax], {"dtype": np.dtype, **keys.lax_names(), **_primitives()})
+    _put("jax.lax", [lax], {"dtype": np.dtype, "index_take": adapters.index_take, **keys.lax_names(), **_primitives()})
     _put("jax.lax.linalg", [lax.linalg])
     _put("jax.version", own={n: getattr(sys.modules["jax"], n) for n in ("__version__", "__version_info__")})
     _put("jax.nn", [nn])
@@ -166,6 +166,7 @@ def install() -> None:
     _put("jax.scipy", [lm.scipy])
     for name in _SCIPY:
         _put("jax.scipy." + name, _maybe("lamina.scipy." + name))
+    sys.modules["jax.scipy.signal"].__dict__["istft"] = adapters.istft
     for name in _DISTRIBUTIONS:
         if hasattr(lm.scipy.stats, name):
             _put("jax.scipy.stats." + name, [getattr(lm.scipy.stats, name)])

@@ -13,7 +13,7 @@ from typing import Any
 
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
-from lamina.numpy._common import compare, ew, select
+from lamina.numpy._common import compare, ew, iterate, select
 from lamina.scipy.special import _bessel as bessel
 from lamina.scipy.special import _convex as convex
 from lamina.scipy.special import _error as error
@@ -198,6 +198,15 @@ class Discrete(_Distribution):
     def pmf(self, *args: Any, **kwargs: Any) -> Tensor:
         """The probability of k."""
         return _exp(self.logpmf(*args, **kwargs))
+
+    def entropy(self, *args: Any, **kwargs: Any) -> Tensor:
+        """The entropy in units of e, of the parameters; loc changes nothing."""
+        f = self._function("entropy")
+
+        def run(*given: Tensor) -> Tensor:
+            return f(*given[1 : 1 + len(self._shapes)])
+
+        return self._run(run, (0.0, *args), kwargs)
 
     def ppf(self, *args: Any, **kwargs: Any) -> Tensor:
         """The least value that is not exceeded with probability x."""
@@ -441,8 +450,36 @@ poisson = Discrete(
     lambda k, mu: _positive(lambda v: convex.xlogy(v, mu) - gammas.gammaln(v + 1.0) - mu, k),
     cdf=lambda k, mu: _positive(lambda v: gammas.gammaincc(ew("floor", v) + 1.0, mu), k, 0.0),
     sf=lambda k, mu: _positive(lambda v: gammas.gammainc(ew("floor", v) + 1.0, mu), k, 1.0),
+    entropy=lambda mu: _poisson_entropy(mu),
     domain=lambda mu: compare(mu, 0.0, "GE"),
 )
+
+
+def _poisson_entropy(mu: Tensor) -> Tensor:
+    """A sum over the likely values, or for large mu a series in 1 / mu (R. J. Evans, J. Boersma, SIAM Review 30, 1988)."""
+    large = compare(mu, 60.0, "GE")
+    none = compare(mu, 0.0, "LE")
+    small = safe(mu, ew("not", ew("or", large, none)), 1.0)
+    last = small + 12.0 * ew("sqrt", small) + 30.0
+
+    def step(k: Tensor, p: Tensor, log: Tensor, total: Tensor) -> list[Tensor]:
+        k = k + 1.0
+        log = log + _log(k)
+        p = p * small / k
+        return [k, p, log, total + p * log]
+
+    zero = number(0, mu)
+    state = iterate(
+        [zero, _exp(-small), zero, zero], lambda k, p, log, total: compare(k, last, "LT"), step, 400
+    )
+    summed = small * (1.0 - _log(small)) + state[3]
+    far = safe(mu, large, 100.0)
+    r = 1.0 / far
+    tail = r * (1 / 12 + r * (1 / 24 + r * (19 / 360 + r * (9 / 80 + r * (863 / 2520 + r * (1375 / 1008))))))
+    series = 0.5 * _log(2 * math.pi * math.e * far) - tail
+    return select(none, 0.0, select(large, series, summed))
+
+
 geom = Discrete(
     "geom",
     lambda k, p: _inside(
