@@ -236,6 +236,8 @@ def isrealobj(x: Any) -> bool:
 
 def isscalar(element: Any) -> bool:
     """Whether `element` is a number or a 0-d array."""
+    if hasattr(element, "__jax_array__"):
+        element = element.__jax_array__()
     return isinstance(element, (bool, int, float, complex)) or getattr(element, "shape", None) == ()
 
 

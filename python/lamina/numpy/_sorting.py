@@ -286,6 +286,8 @@ def take(
     if not isinstance(indices, Tensor):
         import numpy as np
 
+        if hasattr(indices, "__jax_array__"):
+            return take(t, to_tensor(indices), d, mode=mode, fill_value=fill_value)
         return getitem(t, (*key, np.asarray(indices) if not isinstance(indices, int) else indices))
     indices = checked(indices, t.shape[d], d)
     return At(t)[(*key, indices)].get(mode="fill", fill_value=fill_value)

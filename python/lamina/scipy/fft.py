@@ -81,6 +81,11 @@ def _several(
     f: Any, x: Any, type: int, s: Sequence[int] | None, axes: Sequence[int] | None, norm: str | None
 ) -> Tensor:
     t = inexact(x)
+    if s is not None and axes is None and len(s) > t.ndim:
+        raise ValueError(
+            f"{f.__name__}: when s is given and axes are not, s has at most one size per dimension, not {len(s)} for shape "
+            f"{t.shape}"
+        )
     if axes is None:
         axes = range(t.ndim) if s is None else range(t.ndim - len(s), t.ndim)
     sizes = [None] * len(axes) if s is None else list(s)

@@ -25,6 +25,7 @@ def install() -> None:
 
     from lamina_as_jax import adapters, equations, modules, sharding, surroundings, types64
 
+    adapters.register_containers()
     lamina.tree.is_open = lambda x: False  # dataclasses are leaves in JAX
     # What a function does to containers among its arguments, it does to copies in JAX.
     lamina._writes._check_containers = lambda *changed: None

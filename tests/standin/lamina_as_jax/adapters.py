@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -320,6 +321,33 @@ def symbolic_zeros() -> None:
 
     SymbolicZero.__init__ = init
     SymbolicZero.aval = property(lambda self: ShapedArray(self.shape, self.dtype))
+
+
+class RegularGridInterpolator(lm.scipy.interpolate.RegularGridInterpolator):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*map(types64.argument, args), **{k: types64.argument(v) for k, v in kwargs.items()})
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return wrapped(super().__call__)(*args, **kwargs)
+
+
+def register_containers() -> None:
+    """Lamina's own dataclasses, which stay containers."""
+    for cls in (RegularGridInterpolator, lm.scipy.stats.gaussian_kde):
+        fields = dataclasses.fields(cls)
+        static = [f.name for f in fields if f.metadata.get("static")]
+        arrays = [f.name for f in fields if f.name not in static]
+
+        def parts(x: Any, arrays: Any = arrays, static: Any = static) -> Any:
+            return [getattr(x, n) for n in arrays], tuple(getattr(x, n) for n in static)
+
+        def made(meta: Any, children: Any, cls: Any = cls, names: Any = (*arrays, *static)) -> Any:
+            x = object.__new__(cls)
+            for n, v in zip(names, (*children, *meta), strict=True):
+                object.__setattr__(x, n, v)
+            return x
+
+        lm.tree_util.register_pytree_node(cls, parts, made)
 
 
 class _Traced(type):

@@ -167,6 +167,7 @@ def install() -> None:
     for name in _SCIPY:
         _put("jax.scipy." + name, _maybe("lamina.scipy." + name))
     sys.modules["jax.scipy.signal"].__dict__["istft"] = adapters.istft
+    sys.modules["jax.scipy.interpolate"].RegularGridInterpolator = adapters.RegularGridInterpolator
     for name in _DISTRIBUTIONS:
         if hasattr(lm.scipy.stats, name):
             _put("jax.scipy.stats." + name, [getattr(lm.scipy.stats, name)])

@@ -365,6 +365,7 @@ def eigh_tridiagonal(
 ) -> Any:
     """(eigenvalues, eigenvectors) of the symmetric matrix with diagonal d and off-diagonal e; or only the values.
 
+    Of complex numbers the matrix is Hermitian: the real parts of d count, and e stands above the diagonal.
     select "a": all; "i": those with the indices select_range, both ends included.
     """
     x, y = promote_inexact(d, e)
@@ -373,7 +374,7 @@ def eigh_tridiagonal(
         raise LinAlgError(f"eigh_tridiagonal: {describe(x)} and {describe(y)} are no two diagonals")
     if select not in ("a", "i"):
         raise NotImplementedError(f"eigh_tridiagonal: select is 'a' or 'i', not {select!r}")
-    a = _diagonal(x, 0, n) + _diagonal(y, -1, n) + _diagonal(conj(y), 1, n)
+    a = _diagonal(x, 0, n) + _diagonal(y, 1, n) + _diagonal(conj(y), -1, n)
     part = slice(None) if select == "a" else slice(int(select_range[0]), int(select_range[1]) + 1)
     if eigvals_only:
         return getitem(lax_linalg.eigvalsh(a, symmetrize_input=False), (Ellipsis, part))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lamina import _missing, _results, lax
+from lamina import _core, _missing, _results, lax
 from lamina import numpy as lnp
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
@@ -41,6 +41,7 @@ class _Problem:
     """The system on flat arrays."""
 
     def __init__(self, A: Any, b: Any, x0: Any, M: Any, tol: Any, atol: Any, maxiter: int | None) -> None:
+        self.weak = tree_map(lambda t: to_tensor(t).weak_type, b)  # of numbers, whose solutions are numbers
         b = tree_map(lambda t: lnp.asarray(t) + 0.0, b)
         self.b, self.unravel = ravel_pytree(b)
         if x0 is None:
@@ -57,7 +58,8 @@ class _Problem:
         self.maxiter = 10 * self.b.size if maxiter is None else maxiter
 
     def solved(self, step: Callable[[_Map, Tensor], Tensor], symmetric: bool = False) -> Any:
-        return self.unravel(lax.custom_linear_solve(self.apply, self.b, step, step, symmetric=symmetric))
+        x = self.unravel(lax.custom_linear_solve(self.apply, self.b, step, step, symmetric=symmetric))
+        return tree_map(_core.set_weak, x, self.weak)
 
     def bound(self, b: Tensor) -> Tensor:
         """The norm of a residual that is small enough."""
