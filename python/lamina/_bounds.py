@@ -75,6 +75,18 @@ def checked(
     return index
 
 
+def recording() -> bool:
+    """Whether `checkify` looks at indices."""
+    return _checks.index_mode() == "record"
+
+
+def recorded(start: Tensor, size: int, axis: int) -> None:
+    """That a slice's start is within 0..size-1 becomes part of the result of `checkify`."""
+    from lamina.experimental.checkify import index_check
+
+    index_check(start, 0, size, f"axis {axis}", _place())
+
+
 def _place() -> str:
     frame = _source.user_frame()
     return _source.place_of(frame).shown() if frame else ""

@@ -173,6 +173,8 @@ def _array_index(
     With `checked`, a Tensor's values are checked too, when they are known; with `free` no values are. Without `wrap`
     negative ones are out of range.
     """
+    if isinstance(k, int) and not -size <= k < size and wrap and size and _bounds.recording():
+        k, checked = scalar(k, "int32"), True
     if isinstance(k, int):
         if 0 <= k < size or (wrap and not free):
             return Indices(None, _bounded(k, size, axis), ())

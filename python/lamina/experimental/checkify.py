@@ -184,7 +184,8 @@ def index_check(index: Tensor, low: int, size: int, of: str, place: str) -> None
     from lamina import numpy as lnp
 
     def text(values: Any) -> str:
-        wrong = values[(values < low) | (values >= size)].ravel()[0]
+        outside = values[(values < low) | (values >= size)].ravel()
+        wrong = outside[0] if outside.size else "?"  # of a lane in which the check holds: nobody reads it
         return f"out-of-bounds indexing: index {wrong} is out of bounds for {of} with size {size}" + (
             f"\n{place}" if place else ""
         )

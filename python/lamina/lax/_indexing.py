@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from lamina import _core, dtypes
+from lamina import _bounds, _core, dtypes
 from lamina._core import Tensor
 from lamina.lax import _elementwise as ew
 from lamina.lax._base import axis_of, const, describe, ints, limit, monoid, op, replacing, to_tensor
@@ -77,8 +77,16 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int]) 
 
     Negative indices count from the end.
     """
-    t = to_tensor(operand)
-    return op("dynamic_slice", t, *_starts(start_indices, t), slice_sizes=ints(slice_sizes))
+    t, sizes = to_tensor(operand), ints(slice_sizes)
+    starts = _starts(start_indices, t)
+    _recorded(starts, t.shape, sizes)
+    return op("dynamic_slice", t, *starts, slice_sizes=sizes)
+
+
+def _recorded(starts: Sequence[Tensor], shape: Sequence[int], sizes: Sequence[int]) -> None:
+    if _bounds.recording():
+        for axis, (start, n, taken) in enumerate(zip(starts, shape, sizes)):
+            _bounds.recorded(start, n - taken + 1, axis)
 
 
 def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0) -> Tensor:
@@ -103,7 +111,9 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Any) -> Tenso
     t, u = to_tensor(operand), to_tensor(update)
     if u.weak_type and u.dtype != t.dtype:
         u = ew.convert_element_type(u, t.dtype)
-    return op("dynamic_update_slice", t, u, *_starts(start_indices, t))
+    starts = _starts(start_indices, t)
+    _recorded(starts, t.shape, u.shape)
+    return op("dynamic_update_slice", t, u, *starts)
 
 
 def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int) -> Tensor:
