@@ -245,6 +245,5 @@ def modules(errors: dict[str, Any], dtypes: dict[str, Any]) -> dict[str, dict[st
         "jax.extend.source_info_util": TRACEBACK,
         "jax.experimental.hijax": HIJAX,
         "jax.experimental.layout": {"Format": Format, "Layout": Layout},
-        "jax.experimental.sparse": {"BCOO": BCOO},
         "jax.experimental.mesh_utils": {"create_device_mesh": sharding.create_device_mesh},
     }

@@ -343,6 +343,8 @@ def _functions() -> None:
         if sources:
             _put("jax.experimental." + name, sources)
     _put("jax.experimental.jet", own=adapters.JET)
+    _put("jax.experimental.sparse", own={"BCOO": internals.BCOO})
+    _put("jax.experimental.sparse.linalg", _maybe("lamina.scipy.sparse.linalg"))
     _put("jax.example_libraries")
     _put("jax.example_libraries.optimizers", own=example_libraries.OPTIMIZERS)
     _put("jax.example_libraries.stax", own=example_libraries.STAX)

@@ -1,5 +1,7 @@
 """Iterative solvers of linear systems A x = b: cg, bicgstab, gmres; names and meanings as in jax.scipy.sparse.linalg.
 
+`lobpcg_standard` gives eigenvalues, as that of jax.experimental.sparse.linalg.
+
 `A` is a square 2-d array or a linear function of containers like `b`, a container of float or complex arrays of any
 shapes; x has b's structure. `x0` is the first guess (zero), `M` an approximate inverse of `A`, as an array or function.
 The iteration ends when norm(b - A x) <= max(tol norm(b), atol), or after `maxiter` steps (10 times the number of
@@ -16,9 +18,10 @@ from lamina import numpy as lnp
 from lamina._core import Tensor
 from lamina._tensor import to_tensor
 from lamina.flatten_util import ravel_pytree
+from lamina.scipy.sparse._eigenvalues import lobpcg_standard
 from lamina.tree import explain_difference, tree_map, tree_structure
 
-__all__ = ["bicgstab", "cg", "gmres"]
+__all__ = ["bicgstab", "cg", "gmres", "lobpcg_standard"]
 
 _Map = Callable[[Tensor], Tensor]
 
