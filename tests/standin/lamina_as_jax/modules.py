@@ -27,6 +27,7 @@ from lamina_as_jax import (
     settings,
     sharding,
     surroundings,
+    stateful,
     types64,
 )
 
@@ -194,6 +195,7 @@ def _jax() -> None:
             for n in ("NamedSharding", "Shard", "make_mesh", "pmap", "set_mesh", "shard_map")
         },
         "P": sharding.PartitionSpec,
+        **{n: getattr(sharding, n) for n in sharding.MAKING},
         "device_count": lambda backend=None: 1,
         "local_device_count": lambda backend=None: 1,
         "process_index": lambda backend=None: 0,
@@ -337,6 +339,7 @@ def _functions() -> None:
     _put("jax.experimental", own={"io_callback": adapters.io_callback})
     _put("jax.experimental.multihost_utils", own=surroundings.MULTIHOST)
     _put("jax.experimental.shard_map", own={"shard_map": surroundings.shard_map})
+    _put("jax.experimental.random", own=stateful.NAMES)
     _put("jax.experimental.pjit", own={"pjit": adapters.jit})
     for name in ("checkify", "ode"):
         sources = _maybe("lamina." + name) or _maybe("lamina.experimental." + name)

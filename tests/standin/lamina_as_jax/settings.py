@@ -15,7 +15,6 @@ from lamina_as_jax import types64
 _FIXED = {
     "jax_threefry_partitionable": True,
     "jax_enable_custom_prng": False,
-    "jax_debug_infs": False,
     "jax_disable_jit": False,
     "jax_check_tracer_leaks": False,
     "jax_default_device": None,
@@ -33,6 +32,7 @@ _REMEMBERED: dict[str, Any] = {
     "jax_default_matmul_precision": None,
     "jax_explicit_x64_dtypes": "warn",
     "jax_debug_nans": False,
+    "jax_debug_infs": False,
     "jax_default_prng_impl": "threefry2x32",
     "jax_explain_cache_misses": False,
     "jax_log_compiles": False,
@@ -58,6 +58,9 @@ class Config:
                 return table[name]
         raise AttributeError(f"Unrecognized config option: {name}")
 
+    def _read(self, name: str) -> Any:
+        return getattr(self, name)
+
     def update(self, name: str, value: Any) -> None:
         if name == "jax_enable_x64":
             types64.enable(value)
@@ -65,6 +68,9 @@ class Config:
             _REMEMBERED[name] = value
             if name == "jax_debug_nans":
                 _core.set_nan_checks(bool(value))
+                types64.looked_at(nan=bool(value))
+            elif name == "jax_debug_infs":
+                types64.looked_at(inf=bool(value))
         elif name not in _FIXED:
             raise AttributeError(f"Unrecognized config option: {name}")
         elif _FIXED[name] != value:
@@ -123,13 +129,27 @@ def debug_nans(new_val: bool = True) -> Iterator[None]:
     before, _REMEMBERED["jax_debug_nans"] = _REMEMBERED["jax_debug_nans"], new_val
     try:
         with lm.debug_nans(new_val):
+            types64.looked_at(nan=new_val)
             yield
     finally:
         _REMEMBERED["jax_debug_nans"] = before
+        types64.looked_at(nan=before)
 
 
-SCOPES = {n: fixed("jax_" + n) for n in ("debug_infs", "enable_custom_prng")}
-SCOPES["debug_nans"] = debug_nans
+@contextlib.contextmanager
+def debug_infs(new_val: bool = True) -> Iterator[None]:
+    """Looks at what functions of arrays give to users."""
+    before, _REMEMBERED["jax_debug_infs"] = _REMEMBERED["jax_debug_infs"], new_val
+    types64.looked_at(inf=new_val)
+    try:
+        yield
+    finally:
+        _REMEMBERED["jax_debug_infs"] = before
+        types64.looked_at(inf=before)
+
+
+SCOPES = {"enable_custom_prng": fixed("jax_enable_custom_prng")}
+SCOPES.update(debug_nans=debug_nans, debug_infs=debug_infs)
 SCOPES["default_prng_impl"] = remembered("jax_default_prng_impl")
 SCOPES["enable_x64"] = types64.enable_x64
 _ACCEPTED = (

@@ -32,6 +32,13 @@ class Device(types.SimpleNamespace):
     def __eq__(self, other: object) -> bool:
         return self is other
 
+    def __reduce__(self) -> Any:
+        return _the_device, ()
+
+
+def _the_device() -> Device:
+    return DEVICE
+
 
 class Backend(types.SimpleNamespace):
     """What has the devices."""
@@ -60,6 +67,9 @@ class PartitionSpec(tuple):
 
     def __new__(cls, *partitions: Any, **options: Any) -> PartitionSpec:
         return super().__new__(cls, partitions)
+
+    def __reduce__(self) -> Any:
+        return PartitionSpec, tuple(self)
 
     def __repr__(self) -> str:
         return f"PartitionSpec({', '.join(map(repr, self))})"
@@ -275,6 +285,45 @@ def auto_axes(fun: Any = None, /, **options: Any) -> Any:
     return (lambda f: f) if fun is None else fun
 
 
+def make_array_from_callback(shape: Any, sharding: Any, data_callback: Any, **options: Any) -> Any:
+    """The whole array: there is one part."""
+    made = data_callback((slice(None),) * len(tuple(shape)))
+    return made if hasattr(made, "_words") else wrapped(lm.numpy.asarray)(made)
+
+
+def make_array_from_single_device_arrays(shape: Any, sharding: Any, arrays: Any, **options: Any) -> Any:
+    if not isinstance(arrays, (list, tuple)):
+        raise TypeError("jax.make_array_from_single_device_arrays `arrays` argument should be a list or tuple")
+    if len(arrays) != 1:
+        raise ValueError(f"there is one device, but {len(arrays)} arrays were given")
+    if tuple(arrays[0].shape) != tuple(shape):
+        raise ValueError(f"an array of shape {tuple(arrays[0].shape)} is no array of shape {tuple(shape)}")
+    return arrays[0]
+
+
+def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Any:
+    """Of a container, one array for each of its own; ValueError for a global shape that the data does not fill."""
+    leaves, structure = lm.tree.tree_flatten(local_data)
+    one = global_shape is None or all(n is None or isinstance(n, int) for n in global_shape)
+    shapes = [global_shape] * len(leaves) if one else structure.flatten_up_to(global_shape)
+    return structure.unflatten([_whole(x, s) for x, s in zip(leaves, shapes, strict=True)])
+
+
+def _whole(local_data: Any, global_shape: Any) -> Any:
+    data = wrapped(lm.numpy.asarray)(local_data)
+    wanted = tuple(data.shape) if global_shape is None else tuple(global_shape)
+    if len(wanted) != data.ndim:
+        raise ValueError(f"data of {data.ndim} dimensions is no part of an array of shape {wanted}")
+    if any(w is not None and w != n for w, n in zip(wanted, data.shape, strict=True)):
+        raise ValueError(f"data of shape {tuple(data.shape)} is not all of an array of shape {wanted}")
+    return data
+
+
+MAKING = (
+    "make_array_from_callback",
+    "make_array_from_single_device_arrays",
+    "make_array_from_process_local_data",
+)
 NAMES: dict[str, Any] = {
     "auto_axes": auto_axes,
     "explicit_axes": auto_axes,

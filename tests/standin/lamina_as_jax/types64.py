@@ -21,6 +21,7 @@ _PASSED = (Tensor, int, float, complex, bool, str, type(None), types.FunctionTyp
 
 class _State:
     x64 = False
+    nan = inf = False  # whether what functions give is looked at for these
 
 
 def enabled() -> bool:
@@ -99,10 +100,26 @@ def keyword(name: str, x: Any) -> Any:
 # --- what leaves ---
 
 
+def looked_at(**kinds: bool) -> None:
+    for name, on in kinds.items():
+        setattr(_State, name, bool(on))
+
+
+def _looked(x: Tensor) -> Tensor:
+    """`x`, computed: FloatingPointError where it has what is looked for."""
+    if _core.forceable(x) and not _core.differentiated(x) and not _core.any_open_scope():
+        x.block_until_ready()
+        if _State.inf and x.dtype.kind in "fc" and np.isinf(np.asarray(x).astype("complex128")).any():
+            raise FloatingPointError("invalid value (inf) encountered in a function of arrays")
+    return x
+
+
 def result(x: Any) -> Any:
     """A result with JAX's types: no 64-bit arrays but under x64, NumPy's dtypes for Lamina's."""
     t = type(x)
     if t is Tensor:
+        if _State.nan or _State.inf:
+            _looked(x)
         name = x.dtype.name
         return (
             x
@@ -138,7 +155,12 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         for name in _IDLE:
             kwargs.pop(name, None)
-        return result(f(*[argument(a) for a in args], **{k: keyword(k, v) for k, v in kwargs.items()}))
+        out = f(*[argument(a) for a in args], **{k: keyword(k, v) for k, v in kwargs.items()})
+        # What was made under enable_x64 keeps its type, and gives it on.
+        kept = not _State.x64 and type(out) is Tensor and out.dtype.name in _NARROW
+        if kept and any(type(a) is Tensor and a.dtype.name == out.dtype.name for a in args):
+            return out
+        return result(out)
 
     return call
 
