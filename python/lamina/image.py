@@ -150,9 +150,9 @@ def resize(
 ) -> Tensor:
     """The image in another shape, which names every dimension (batches and channels keep theirs).
 
-    `method`: "nearest", "linear", "cubic", "lanczos3", "lanczos5", "area", or "cubic-pytorch", which differs from "cubic"
-    where `antialias` is off. `antialias` widens the kernel of an image that gets smaller. Pixels are squares, whose
-    corners meet. In the image's type, integers as floats except for "nearest". Differentiable by the image.
+    `method`: "nearest", "linear", "cubic", "lanczos3", "lanczos5", "area", or "cubic-pytorch", which differs from
+    "cubic" where `antialias` is off. `antialias` widens the kernel of an image that gets smaller. Pixels are squares,
+    whose corners meet. In the image's type, integers as floats except for "nearest". Differentiable by the image.
     ValueError for a shape of another rank or an unknown method.
     """
     x, sizes = _shapes(image, shape)

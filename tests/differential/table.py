@@ -364,6 +364,7 @@ LAX = [
         order=0,
         ulps=1024,
     ),
+    Row("mulhi", dtypes=("int32", "uint8"), shapes=TWO[:1], order=0),
     Row("batch_matmul", shapes=(((2, 2, 3), (2, 3, 2)),), dtypes=("float32",), ulps=256),
 ]
 NN = [
@@ -412,7 +413,7 @@ NOT_YET: dict[str, dict[str, str]] = {
         **_because(
             "about types and shapes, no array out",
             "can_cast isdtype issubdtype promote_types result_type ndim shape size __array_namespace_info__ "
-            "dtype broadcast_shapes iscomplexobj isrealobj isscalar",
+            "dtype broadcast_shapes iscomplexobj isrealobj isscalar einsum_path",
         ),
         **_because(
             "the result's shape depends on values",

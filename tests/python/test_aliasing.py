@@ -28,6 +28,7 @@ def _modules():
         "scipy.sparse.linalg",
         "scipy.stats",
         "ops",
+        "image",
     ):
         with contextlib.suppress(ImportError):
             found[f"lamina.{name}"] = importlib.import_module(f"lamina.{name}")
@@ -150,6 +151,12 @@ ROWS = {
     "lamina.random.ball": [(KEY, 3)],
     "lamina.random.multinomial": [(KEY, 5.0, lnp.array([0.5, 0.5]))],
     "lamina.scipy.ndimage.map_coordinates": [(V, [V], 0), (V, [V], 1), (np.float32(2), [], 1)],
+    "lamina.scipy.sparse.linalg.lobpcg_standard": [(np.diag(np.arange(9.0)), np.ones((9, 1)), 2)],
+    "lamina.image.resize": [(A, (2, 3), "linear"), (A, (4, 3), "cubic"), (A, (2, 3), "nearest")],
+    "lamina.image.scale_and_translate": [
+        (A, (2, 3), (), (), (), "linear"),
+        (A, (2, 3), (0,), V2[:1], V[:1], "cubic"),
+    ],
     "lamina.scipy.signal.istft": [(np.ones((3, 4), "c8"),)],
     "lamina.scipy.linalg.cho_solve": [((M, False), M2)],
     "lamina.scipy.linalg.funm": [(M, lnp.exp)],

@@ -193,3 +193,27 @@ def test_effects_stay_in_order():
 def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises(TypeError, match=message):
         call()
+
+
+def test_known_indices_and_slices_out_of_range():
+    error, _ = checkify.checkify(lambda x: x[5], errors=checkify.index_checks)(X)
+    assert "index 5 is out of bounds for axis 0 with size 3" in error.get()
+    error, _ = checkify.checkify(lambda x: x[-3], errors=checkify.index_checks)(X)
+    assert error.get() is None
+    cut = checkify.checkify(lambda x, i: lax.dynamic_slice(x, (i,), (2,)), errors=checkify.index_checks)
+    assert cut(X, 1)[0].get() is None
+    for start, told in ((2, "index 2"), (-4, "index -1")):
+        assert told in cut(X, start)[0].get()
+    written = checkify.checkify(
+        lambda x, i: lax.dynamic_update_slice(x, X[:1], (i,)), errors=checkify.index_checks
+    )
+    assert written(X, 2)[0].get() is None and "index 3" in written(X, 3)[0].get()
+
+
+def test_lanes_with_an_index_out_of_range():
+    found = lm.vmap(checkify.checkify(lambda x, i: x[i], errors=checkify.index_checks))(
+        np.ones((3, 2), np.float32), np.array([5, 0, 100])
+    )[0]
+    told = found.get()
+    assert "at mapped index 0" in told and "index 5" in told
+    assert "at mapped index 2" in told and "index 100" in told and "at mapped index 1" not in told

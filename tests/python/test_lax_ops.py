@@ -351,3 +351,23 @@ def test_fourier_transforms_over_no_dimensions():
     for kind, x in (("RFFT", z.real), ("FFT", z.real)):
         with pytest.raises((ValueError, TypeError)):
             lax.fft(x, kind, ()).numpy()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_the_upper_half_of_products(dtype):
+    info, rng = np.iinfo(dtype), np.random.default_rng(0)
+    ends = np.array([info.min, info.max, 0, 1, info.max - 1], dtype)
+    x = np.concatenate(
+        [np.repeat(ends, 5), rng.integers(info.min, info.max, 100, dtype=dtype, endpoint=True)]
+    )
+    y = np.concatenate([np.tile(ends, 5), rng.integers(info.min, info.max, 100, dtype=dtype, endpoint=True)])
+    want = [(int(a) * int(b)) >> info.bits for a, b in zip(x, y, strict=True)]
+    assert [int(v) for v in lax.mulhi(x, y).numpy()] == want
+    with pytest.raises(TypeError, match="two integers of one type"):
+        lax.mulhi(np.float32(1), np.float32(2))
+
+
+def test_products_of_another_type():
+    x = np.array([200, 3], np.uint8)
+    np.testing.assert_array_equal(lax.mul(x, x, out_dtype=np.int32).numpy(), [40000, 9])
+    assert lax.mul(x, x, out_dtype="float32").dtype == "float32"

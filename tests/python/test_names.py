@@ -315,3 +315,58 @@ def test_names_that_jax_has():
             mine, theirs = getattr(mine, part), getattr(theirs, part)
         names = [n for n in dir(theirs) if not n.startswith("_")]
         assert sum(hasattr(mine, n) for n in names) >= share * len(names), module
+
+
+def test_vectorize_passes_none():
+    f = lnp.vectorize(lambda x, y: x if y is None else x + y)
+    np.testing.assert_array_equal(f(np.arange(3), None).numpy(), np.arange(3))
+    np.testing.assert_array_equal(f(np.arange(3), 2).numpy(), np.arange(3) + 2)
+    with pytest.raises(ValueError, match=r"None at locations \{1\}"):
+        lnp.vectorize(lambda x, y: x, signature="(n),(n)->(n)")(np.arange(3), None)
+
+
+@pytest.mark.parametrize("axis", [-1, -2, 0, 1])
+def test_unique_along_axes(axis):
+    x = np.array([[1, 2, 1, 3], [4, 5, 4, 6], [1, 2, 1, 3]])
+    ours = lnp.unique(x, True, True, True, axis)
+    theirs = np.unique(x, True, True, True, axis)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b)
+    with pytest.raises(ValueError, match="out of bounds"):
+        lnp.unique(x, axis=2)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_unique_of_nan_in_narrow_types(dtype):
+    x = lnp.array([2.0, np.nan, -1.0, np.nan, 0.5, -1.0], dtype)
+    np.testing.assert_array_equal(lnp.unique(x).astype("float32").numpy(), [-1.0, 0.5, 2.0, np.nan])
+    two = lnp.unique(x, equal_nan=False).astype("float32").numpy()
+    np.testing.assert_array_equal(two, [-1.0, 0.5, 2.0, np.nan, np.nan])
+
+
+def test_unique_of_a_size_fills_positions_with_the_first():
+    values, places, counts = lnp.unique(np.array([7, 5, 7]), True, False, True, size=4)
+    np.testing.assert_array_equal(values.numpy(), [5, 7, 5, 5])
+    np.testing.assert_array_equal(places.numpy(), [1, 0, 1, 1])
+    np.testing.assert_array_equal(counts.numpy(), [1, 2, 0, 0])
+
+
+def test_the_path_of_an_einsum():
+    arrays = [np.ones(s) for s in ((2, 2), (2, 5), (5, 2))]
+    for optimize in ("greedy", "optimal"):
+        ours = lnp.einsum_path("ij,jk,kl->il", *arrays, optimize=optimize)
+        theirs = np.einsum_path("ij,jk,kl->il", *arrays, optimize=optimize)
+        assert ours[0] == theirs[0]
+    path = lnp.einsum_path(*[v for p in zip(arrays, [[0, 1], [1, 2], [2, 3]]) for v in p], [0, 3])[0]
+    got = lnp.einsum("ij,jk,kl->il", *arrays, optimize=path)
+    np.testing.assert_allclose(got.numpy(), np.einsum("ij,jk,kl->il", *arrays))
+
+
+def test_what_stands_for_arrays_as_indices():
+    class Wrapped:
+        def __jax_array__(self):
+            return lnp.array([2, 0])
+
+    np.testing.assert_array_equal(lnp.take(np.arange(3) * 10, Wrapped()).numpy(), [20, 0])
+    assert not lnp.isscalar(Wrapped())
+    assert lnp.expand_dims(np.ones(3), range(2)).shape == (1, 1, 3)

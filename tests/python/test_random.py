@@ -6,6 +6,7 @@ exactly; functions of them (logarithms, erf_inv) to a few units in the last plac
 
 from __future__ import annotations
 
+import jax
 import lamina as lm
 import numpy as np
 import pytest
@@ -215,3 +216,87 @@ def test_errors_are_in_words():
         random.uniform(KEY, (3,), minval=array(np.zeros(2, np.float32)))
     with pytest.raises(OverflowError, match="64 bits"):
         random.key(2**64)
+
+
+def _jax_key(words):
+    return jax.random.wrap_key_data(np.asarray(words), impl="rbg" if words.shape[-1] == 4 else None)
+
+
+@pytest.mark.parametrize("words", [[0, 7, 0, 7], [5, 6, 0xFFFFFFFE, 0xFFFFFFFF], [1, 2, 3, 4]])
+def test_keys_of_the_generator_rbg(words):
+    key = np.array(words, np.uint32)
+    theirs = _jax_key(key)
+    for dtype in ("uint8", "uint16", "uint32"):
+        for shape in ((), (11,), (3, 5)):
+            np.testing.assert_array_equal(
+                value(random.bits(key, shape, dtype)), jax.random.bits(theirs, shape, dtype)
+            )
+    with jax.enable_x64(True):
+        wide = np.asarray(jax.random.bits(theirs, (5,), "uint64"))
+    np.testing.assert_array_equal(value(random.bits(key, (5,), "uint64")), wide)
+    np.testing.assert_array_equal(
+        value(random.split(key, (2, 3))), jax.random.key_data(jax.random.split(theirs, (2, 3)))
+    )
+    np.testing.assert_array_equal(
+        value(random.fold_in(key, 9)), jax.random.key_data(jax.random.fold_in(theirs, 9))
+    )
+    np.testing.assert_array_equal(value(random.permutation(key, 20)), jax.random.permutation(theirs, 20))
+    np.testing.assert_allclose(value(random.normal(key, (6,))), jax.random.normal(theirs, (6,)), rtol=1e-6)
+
+
+def test_names_and_limits_of_generators():
+    key = random.key(42, impl="rbg")
+    np.testing.assert_array_equal(value(key), [0, 42, 0, 42])
+    assert random.key_impl(key) == "rbg" and random.key_impl(KEY) == "threefry2x32"
+    assert random.wrap_key_data(key, impl="rbg").shape == (4,)
+    with pytest.raises(ValueError, match="have 2 words, not 4"):
+        random.wrap_key_data(key, impl="threefry2x32")
+    with pytest.raises(ValueError, match="no generator 'philox'"):
+        random.key(0, impl="philox")
+    with pytest.raises(NotImplementedError, match="threefry2x32 only"):
+        random.gamma(key, 2.0)
+    with pytest.raises(NotImplementedError, match="threefry2x32 only"):
+        random.poisson(key, 2.0)
+    drawn = lm.vmap(lambda k: random.uniform(k, (3,)))(random.split(key, 4))
+    each = np.stack([value(random.uniform(k, (3,))) for k in random.split(key, 4)])
+    np.testing.assert_array_equal(value(drawn), each)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_narrow_integers_are_drawn_from_32_bits(dtype):
+    low = 3 if dtype[0] == "u" else -3
+    for bounds in (
+        (low, 100),
+        (-1000, 100000),
+        (np.int32(low), np.int32(90)),
+        (0, 2 ** (8 * np.dtype(dtype).itemsize)),
+    ):
+        ours = value(random.randint(KEY, (200,), *bounds, dtype))
+        np.testing.assert_array_equal(ours, jax.random.randint(_jax_key(KEY), (200,), *bounds, dtype))
+    counts = np.bincount(value(random.randint(KEY, (200_000,), 0, 100, dtype)), minlength=100)
+    assert abs(counts - 2000).max() < 300  # of 8 bits some are drawn half as often again as others
+
+
+@pytest.mark.parametrize("mode", ["high", "highest"])
+def test_modes_of_more_bits(mode):
+    theirs = _jax_key(KEY)
+    np.testing.assert_allclose(
+        value(random.gumbel(KEY, (2000,), mode=mode)),
+        jax.random.gumbel(theirs, (2000,), mode=mode),
+        rtol=2e-6,
+        atol=1e-6,
+    )
+    np.testing.assert_array_equal(
+        value(random.categorical(KEY, LOGITS, shape=(50, 2), mode=mode)),
+        jax.random.categorical(theirs, LOGITS, shape=(50, 2), mode=mode),
+    )
+    p = np.full(5, 0.2, np.float32)
+    np.testing.assert_array_equal(
+        value(random.choice(KEY, 5, (3,), False, p, mode=mode)),
+        jax.random.choice(theirs, 5, (3,), False, p, mode=mode),
+    )
+    if mode == "high":
+        np.testing.assert_array_equal(
+            value(random.bernoulli(KEY, 0.3, (500,), mode=mode)),
+            jax.random.bernoulli(theirs, 0.3, (500,), mode=mode),
+        )

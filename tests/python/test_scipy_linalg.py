@@ -193,6 +193,9 @@ def test_structured_matrices_are_scipys():
 
 def test_tridiagonal_eigenvalues():
     d, e = np.random.default_rng(0).normal(size=(2, 6))
+    hermitian = np.diag(d) + np.diag(e[1:] * 1j, 1) + np.diag(e[1:] * -1j, -1)
+    w, v = sl.eigh_tridiagonal(d + 0j, e[1:] * 1j)  # e is above the diagonal
+    np.testing.assert_allclose(hermitian @ v.numpy(), v.numpy() * w.numpy(), atol=1e-10)
     w, v = sl.eigh_tridiagonal(d, e[1:])
     close(w, reference.eigh_tridiagonal(d, e[1:])[0])
     close(

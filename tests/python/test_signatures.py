@@ -46,6 +46,7 @@ REASONS = {
     ("numpy.nonzero", "fill_value"): _FILL,
     ("numpy.astype", "copy"): "NumPy's",
     ("numpy.einsum", "optimize"): "no number depends on it",
+    ("numpy.einsum_path", "optimize"): "JAX's name of NumPy's default",
     **{("numpy." + n, "casting"): _CAST for n in ("concat", "concatenate", "stack", "vstack", "hstack")},
     ("numpy.empty_like", "shape"): _LIKE,
     ("numpy.full_like", "shape"): _LIKE,

@@ -1,4 +1,4 @@
-"""Taylor-mode derivatives: what a function does to the Taylor series of its arguments, with jax.experimental.jet's meaning."""
+"""Taylor-mode derivatives: what a function does to the Taylor series of its arguments, as jax.experimental.jet."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def jet(
     wide = any(getattr(x, "dtype", None) in ("float64", "complex128") for x in leaves)
     first, *terms = curve(lnp.zeros((), "float64" if wide else "float32"))
     out = outs[0]
-    return out.unflatten(first), out.unflatten([list(of) for of in zip(*terms, strict=True)] if terms else [[] for _ in first])
+    of_each = [list(of) for of in zip(*terms, strict=True)] if terms else [[] for _ in first]
+    return out.unflatten(first), out.unflatten(of_each)
 
 
 def _flat(x: Any) -> tuple[list[Any], list[Any]]:

@@ -1,7 +1,8 @@
 """Solutions of ordinary differential equations: odeint, with the meaning that jax.experimental.ode gives it.
 
-The method is Dormand and Prince's of order 5(4) with its continuous extension of order 4, and the choice of the first and of
-every further step, from E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, sections II.4 to II.6.
+The method is Dormand and Prince's of order 5(4) with its continuous extension of order 4, and the choice of the first
+and of every further step, from E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, sections
+II.4 to II.6.
 """
 
 from __future__ import annotations
@@ -60,9 +61,7 @@ def _first_step(f: Any, t0: Tensor, y0: Tensor, f0: Tensor, rtol: float, atol: f
     bend = _norm((f(y0 + guess * f0, t0 + lnp.astype(guess, t0.dtype)) - f0) / scale) / guess
     most = lnp.maximum(slope, bend)
     flat = most <= 1e-15
-    chosen = lnp.where(
-        flat, lnp.maximum(1e-6, guess * 1e-3), (0.01 / lnp.where(flat, 1.0, most)) ** (1 / 5)
-    )
+    chosen = lnp.where(flat, lnp.maximum(1e-6, guess * 1e-3), (0.01 / lnp.where(flat, 1.0, most)) ** (1 / 5))
     return lnp.minimum(100 * guess, chosen)
 
 
@@ -78,8 +77,8 @@ def odeint(
 ) -> Any:
     """The solution of dy/dt = `func(y, t, *args)` with y(t[0]) = `y0` at the times `t` [n], which increase.
 
-    `y0` and what `func` returns are an array or a container of them; every array of the result has a leading dimension of
-    n. Steps are chosen so that the estimated error stays below `atol + rtol * |y|`, or are as short as
+    `y0` and what `func` returns are an array or a container of them; every array of the result has a leading dimension
+    of n. Steps are chosen so that the estimated error stays below `atol + rtol * |y|`, or are as short as
     the type of `t` tells times apart; they are at most `hmax` long, and `mxstep` many between two times. Times that are
     not reached, since a step fails or the solution has no finite value there, give NaN.
     Derivatives by `y0`, `t`, `args` and what `func` reads, forwards and in reverse, go through the steps taken, whose
@@ -119,9 +118,7 @@ def odeint(
         following = lnp.where(known | (step > least), following, 0)  # there is no way on
         change = after - y
         bow = h * f - change
-        extension = lnp.stack(
-            [y, change, bow, change - h * stages[-1] - bow, h * _sum(_EXTENSION, stages)]
-        )
+        extension = lnp.stack([y, change, bow, change - h * stages[-1] - bow, h * _sum(_EXTENSION, stages)])
         new = (after, stages[-1], at + step, following, at, extension)
         kept = (y, f, at, following, *state[5:])
         return (count + 1, *(lnp.where(good, a, b) for a, b in zip(new, kept, strict=True)))

@@ -296,7 +296,7 @@ def einsum(
     return as_preferred(broadcast(t, [sizes[c] for c in result]), preferred_element_type)
 
 
-def einsum_path(subscripts: Any, *operands: Any, optimize: Any = "greedy") -> tuple[list[Any], str]:
+def einsum_path(subscripts: Any, *operands: Any, optimize: Any = "auto") -> tuple[list[Any], str]:
     """The order of products that NumPy would take for an einsum, and a table of what it costs, as np.einsum_path.
 
     `einsum` takes the path as `optimize`, and takes its own, which is found in the same way.
@@ -307,7 +307,8 @@ def einsum_path(subscripts: Any, *operands: Any, optimize: Any = "greedy") -> tu
         subscripts, operands = _interleaved(subscripts, operands)
     shapes = [np.broadcast_to(np.float32(0), to_tensor(x).shape) for x in operands]
     modes = {"auto": "greedy", "eager": "greedy", "opportunistic": "greedy", "dp": "optimal"}
-    return np.einsum_path(subscripts, *shapes, optimize=modes.get(optimize, optimize) if isinstance(optimize, str) else optimize)
+    order = modes.get(optimize, optimize) if isinstance(optimize, str) else optimize
+    return np.einsum_path(subscripts, *shapes, optimize=order)
 
 
 def einsum_rearranges(subscripts: Any, operands: Sequence[Any]) -> tuple[Any]:

@@ -1,7 +1,7 @@
 """The bits of keys of the generator "rbg", uint32[..., 4]: XLA's RngBitGenerator on a CPU, Philox-4x32 with 10 rounds.
 
-Philox: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC11). The first two words of a key are Philox's key;
-the counter of 128 bits starts with the last two words of the key below the first two. Every block gives four words.
+Philox: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC11). The first two words of a key are Philox's
+key; the counter of 128 bits starts with the last two words of the key below the first two. A block gives four words.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random numbers from explicit keys, with the streams of jax.random (Threefry-2x32, partitionable scheme).
 
-A key is a uint32 array of shape [2], or [4] for the generator "rbg". The same key gives the same numbers everywhere: in eager code, under jit
-and vmap, on any number of threads. Element i of a result depends on the key and on i only.
+A key is a uint32 array of shape [2], or [4] for the generator "rbg". The same key gives the same numbers everywhere: in
+eager code, under jit and vmap, on any number of threads. Element i of a result depends on the key and on i only.
 
 Threefry: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC11).
 """
@@ -182,9 +182,7 @@ def fold_in(key: Any, data: Any) -> Tensor:
         if t.shape != () or t.dtype.kind not in "iu":
             raise TypeError(f"fold_in takes an integer scalar, not {describe(t)}")
         low = _core.elementwise("convert", t, dtype="uint32")
-    return _stack(
-        [w for half in _halves(k) for w in _core.op("call", [half, low], body=_fold_region())], 0
-    )
+    return _stack([w for half in _halves(k) for w in _core.op("call", [half, low], body=_fold_region())], 0)
 
 
 @functools.lru_cache(maxsize=1)
@@ -441,7 +439,9 @@ def _unit_float(high: Tensor, low: Tensor) -> Tensor:
     zeros = ew("count_leading_zeros", wide)
     mantissa = lax.shift_right_logical(lax.shift_left(wide, zeros), const(40, "uint64"))
     bits32 = ew("convert", mantissa, dtype="uint32") & const(0x7FFFFF, "uint32")
-    exponent = lax.shift_left(const(126, "uint32") - ew("convert", zeros, dtype="uint32"), const(23, "uint32"))
+    exponent = lax.shift_left(
+        const(126, "uint32") - ew("convert", zeros, dtype="uint32"), const(23, "uint32")
+    )
     return ew("bitcast_convert", exponent | bits32, dtype="float32")
 
 

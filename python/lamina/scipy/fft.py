@@ -83,8 +83,8 @@ def _several(
     t = inexact(x)
     if s is not None and axes is None and len(s) > t.ndim:
         raise ValueError(
-            f"{f.__name__}: when s is given and axes are not, s has at most one size per dimension, not {len(s)} for shape "
-            f"{t.shape}"
+            f"{f.__name__}: when s is given and axes are not, s has at most one size per dimension, not {len(s)} for "
+            f"shape {t.shape}"
         )
     if axes is None:
         axes = range(t.ndim) if s is None else range(t.ndim - len(s), t.ndim)

@@ -122,8 +122,7 @@ class JoinPoint:
 
 def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
     joins = [
-        JoinPoint(d.unflatten(s))
-        for s, d in zip(opt_state.packed_state, opt_state.subtree_defs, strict=True)
+        JoinPoint(d.unflatten(s)) for s, d in zip(opt_state.packed_state, opt_state.subtree_defs, strict=True)
     ]
     return opt_state.tree_def.unflatten(joins)
 
@@ -491,7 +490,8 @@ _OPTIMIZERS = (
     "unpack_optimizer_state", "pack_optimizer_state",
 )  # fmt: skip
 _LAYERS = (
-    "Dense", "GeneralConv", "Conv", "GeneralConvTranspose", "Conv1DTranspose", "ConvTranspose", "BatchNorm", "elementwise", "Dropout", "FanOut", "FanInConcat", "serial", "parallel",
+    "Dense", "GeneralConv", "Conv", "GeneralConvTranspose", "Conv1DTranspose", "ConvTranspose",
+    "BatchNorm", "elementwise", "Dropout", "FanOut", "FanInConcat", "serial", "parallel",
     "shape_dependent",
 )  # fmt: skip
 OPTIMIZERS: dict[str, Any] = {n: globals()[n] for n in _OPTIMIZERS}

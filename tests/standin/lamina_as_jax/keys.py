@@ -169,7 +169,9 @@ class KeyArray:
         return self
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError("JAX array with PRNGKey dtype cannot be converted to a NumPy array: use random.key_data")
+        raise TypeError(
+            "JAX array with PRNGKey dtype cannot be converted to a NumPy array: use random.key_data"
+        )
 
 
 class _At:
@@ -392,7 +394,9 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     kind = generator(impl, dtype)
     data = types64.wrapped(lm.numpy.asarray)(key_bits_array)
     if data.dtype != "uint32" or data.shape[-1:] != kind.key_shape:
-        raise TypeError(f"keys of {kind.name} are uint32[..., {kind.key_shape[0]}], not {data.dtype}{data.shape}")
+        raise TypeError(
+            f"keys of {kind.name} are uint32[..., {kind.key_shape[0]}], not {data.dtype}{data.shape}"
+        )
     return KeyArray(data, kind)
 
 

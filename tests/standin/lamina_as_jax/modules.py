@@ -157,7 +157,11 @@ def install() -> None:
     """Registers them all."""
     _jax()
     _numpy()
-    _put("jax.lax", [lax], {"dtype": np.dtype, "index_take": adapters.index_take, **keys.lax_names(), **_primitives()})
+    _put(
+        "jax.lax",
+        [lax],
+        {"dtype": np.dtype, "index_take": adapters.index_take, **keys.lax_names(), **_primitives()},
+    )
     _put("jax.lax.linalg", [lax.linalg])
     _put("jax.version", own={n: getattr(sys.modules["jax"], n) for n in ("__version__", "__version_info__")})
     _put("jax.nn", [nn])

@@ -293,7 +293,9 @@ def make_array_from_callback(shape: Any, sharding: Any, data_callback: Any, **op
 
 def make_array_from_single_device_arrays(shape: Any, sharding: Any, arrays: Any, **options: Any) -> Any:
     if not isinstance(arrays, (list, tuple)):
-        raise TypeError("jax.make_array_from_single_device_arrays `arrays` argument should be a list or tuple")
+        raise TypeError(
+            "jax.make_array_from_single_device_arrays `arrays` argument should be a list or tuple"
+        )
     if len(arrays) != 1:
         raise ValueError(f"there is one device, but {len(arrays)} arrays were given")
     if tuple(arrays[0].shape) != tuple(shape):

@@ -83,8 +83,8 @@ def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
     if seed is None:
         if _core.any_open_scope():
             raise TypeError(
-                "When used within transformed code, jax.experimental.random.stateful_rng() requires an explicit seed to be "
-                "set."
+                "When used within transformed code, stateful_rng() requires an explicit seed: there is no other "
+                "state to take one from"
             )
         seed = np.int64(np.random.SeedSequence().entropy & np.iinfo(np.int64).max)
     return StatefulPRNG(keys.key(seed, impl=impl), _counter())

@@ -1,7 +1,8 @@
-"""Special functions of real arguments (gamma, loggamma, erfcx and wofz of complex ones too), elementwise with broadcasting; names and meanings as in scipy.special.
+"""Special functions, elementwise with broadcasting; names and meanings as in scipy.special.
 
-They are computed in float64 and rounded once to the arguments' element type (float32 for integers), and have
-derivatives of every order, by rule, in both modes.
+Arguments are real numbers (those of gamma, loggamma, erfcx and wofz complex ones too). They are computed in float64 and
+rounded once to the arguments' element type (float32 for integers), and have derivatives of every order, by rule, in both
+modes.
 """
 
 from lamina import _missing, _results

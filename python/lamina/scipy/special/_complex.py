@@ -1,4 +1,4 @@
-"""Special functions of complex arguments, in complex128: the gamma function, its logarithm and slope, Faddeeva's function.
+"""Special functions of complex arguments, in complex128: the gamma function, its logarithm, Faddeeva's function.
 
 Sources: Stirling's series (NIST DLMF 5.11), reflection and recurrence with the branch of D. E. G. Hare, Computing the
 principal branch of log-Gamma, J. Algorithms 25, 1997; J. A. C. Weideman, Computation of the complex error function, SIAM

@@ -603,9 +603,7 @@ def _betainc_forward(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     value = select(turned, 1.0 - value, value)
     edge = select(compare(x, 0.0, "EQ"), 0.0, select(compare(x, 1.0, "EQ"), 1.0, math.nan))
     # All weight is at 0 where a is 0 or b infinite, and at 1 the other way round.
-    least, most = (
-        ew("or", compare(p, 0.0, "EQ"), compare(q, math.inf, "EQ")) for p, q in ((a, b), (b, a))
-    )
+    least, most = (ew("or", compare(p, 0.0, "EQ"), compare(q, math.inf, "EQ")) for p, q in ((a, b), (b, a)))
     inner = ew("and", compare(x, 0.0, "GE"), compare(x, 1.0, "LE"))
     real = ew("and", compare(a, 0.0, "GE"), compare(b, 0.0, "GE"))
     limit = ew("and", ew("and", inner, real), ew("xor", least, most))

@@ -37,7 +37,9 @@ def _sum(above: Sequence[Tensor], below: Sequence[Tensor], x: Tensor, by: int | 
     wanted = number(0, x) if by is None else parameters[by]
     sign = -1.0 if by is not None and by >= len(above) else 1.0
 
-    def step(n: Tensor, term: Tensor, slope: Tensor, total: Tensor, last: Tensor, x: Tensor, *p: Tensor) -> Any:
+    def step(
+        n: Tensor, term: Tensor, slope: Tensor, total: Tensor, last: Tensor, x: Tensor, *p: Tensor
+    ) -> Any:
         ratio = x / (n + 1.0)
         for v in p[: len(above)]:
             ratio = ratio * (v + n)

@@ -456,7 +456,7 @@ poisson = Discrete(
 
 
 def _poisson_entropy(mu: Tensor) -> Tensor:
-    """A sum over the likely values, or for large mu a series in 1 / mu (R. J. Evans, J. Boersma, SIAM Review 30, 1988)."""
+    """A sum over the likely values, or for large mu a series in 1 / mu (Evans, Boersma, SIAM Review 30, 1988)."""
     large = compare(mu, 60.0, "GE")
     none = compare(mu, 0.0, "LE")
     small = safe(mu, ew("not", ew("or", large, none)), 1.0)
