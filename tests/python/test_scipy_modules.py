@@ -387,3 +387,33 @@ def test_a_quadratic_of_a_large_scale_is_minimized():
     found = optimize.minimize(lambda x: ((1e4 * x) ** 2).mean(), lnp.ones(2), method="BFGS")
     np.testing.assert_allclose(found.x, 0.0, atol=1e-6)
     assert bool(found.success)
+
+
+def _rosenbrock(x):
+    return (100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+@pytest.mark.parametrize("options", [{}, {"maxcor": 3}, {"norm": 2}])
+def test_limited_memory(options):
+    start = np.full(8, -0.5)
+    found = lm.jit(lambda x: optimize.minimize(_rosenbrock, x, method="L-BFGS", tol=1e-8, options=options))(
+        start
+    )
+    assert bool(found.success) and int(found.nit) < 200
+    np.testing.assert_allclose(found.x, 1.0, rtol=1e-6)
+    np.testing.assert_allclose(found.jac, 0.0, atol=1e-4)
+    cut = optimize.minimize(_rosenbrock, start, method="L-BFGS", options={"maxiter": 2})
+    assert int(cut.status) == 1 and int(cut.nit) == 2 and not bool(cut.success)
+    lanes = lm.vmap(lambda x: optimize.minimize(_rosenbrock, x, method="L-BFGS", tol=1e-8).x)
+    np.testing.assert_allclose(lanes(np.stack([start, start + 0.3])), 1.0, rtol=1e-5)
+
+
+def test_limited_memory_of_complex_arguments():
+    to = np.array([1.0, 2.0 - 3.0j, -5.0j])
+    found = optimize.minimize(lambda z: (lnp.abs(z - to) ** 2).sum(), np.zeros(3, complex), method="L-BFGS")
+    np.testing.assert_allclose(found.x, to, atol=1e-6)
+    first = optimize.minimize(
+        lambda z: (lnp.abs(z - to) ** 2).sum(), np.zeros(3, complex), method="L-BFGS", options={"maxiter": 0}
+    )
+    slope = lm.grad(lambda z: (lnp.abs(z - to) ** 2).sum())(np.zeros(3, complex))
+    np.testing.assert_allclose(first.jac, slope)

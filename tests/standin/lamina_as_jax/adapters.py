@@ -323,6 +323,11 @@ def symbolic_zeros() -> None:
     SymbolicZero.aval = property(lambda self: ShapedArray(self.shape, self.dtype))
 
 
+def minimize(*args: Any, method: str, **kwargs: Any) -> Any:
+    name = "l-bfgs-experimental-do-not-rely-on-this"
+    return wrapped(lm.scipy.optimize.minimize)(*args, method="L-BFGS" if method == name else method, **kwargs)
+
+
 class RegularGridInterpolator(lm.scipy.interpolate.RegularGridInterpolator):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*map(types64.argument, args), **{k: types64.argument(v) for k, v in kwargs.items()})

@@ -23,6 +23,7 @@ from lamina_as_jax import (
     keys,
     linear_util,
     primitives,
+    rnn,
     scalars,
     settings,
     sharding,
@@ -172,6 +173,7 @@ def install() -> None:
     for name in _SCIPY:
         _put("jax.scipy." + name, _maybe("lamina.scipy." + name))
     sys.modules["jax.scipy.signal"].__dict__["istft"] = adapters.istft
+    sys.modules["jax.scipy.optimize"].__dict__["minimize"] = adapters.minimize
     sys.modules["jax.scipy.interpolate"].RegularGridInterpolator = adapters.RegularGridInterpolator
     for name in _DISTRIBUTIONS:
         if hasattr(lm.scipy.stats, name):
@@ -344,6 +346,7 @@ def _functions() -> None:
     _put("jax.experimental.multihost_utils", own=surroundings.MULTIHOST)
     _put("jax.experimental.shard_map", own={"shard_map": surroundings.shard_map})
     _put("jax.experimental.random", own=stateful.NAMES)
+    _put("jax.experimental.rnn", own=rnn.NAMES)
     _put("jax.experimental.pjit", own={"pjit": adapters.jit})
     for name in ("checkify", "ode"):
         sources = _maybe("lamina." + name) or _maybe("lamina.experimental." + name)

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from lamina import _missing, _results, lax
 from lamina import numpy as lnp
 from lamina._core import Tensor
 from lamina._transforms import value_and_grad
+from lamina.scipy.optimize._limited import limited_bfgs
 from lamina.scipy.optimize._line_search import search
+from lamina.scipy.optimize._outcome import OptimizeResults
 
 __all__ = ["OptimizeResults", "minimize"]
-
-
-class OptimizeResults(NamedTuple):
-    """What `minimize` found.
-
-    `status`: 0 converged, 1 too many iterations, 3 the line search did not find a step, -1 the value is not finite.
-    """
-
-    x: Tensor
-    success: Tensor
-    status: Tensor
-    fun: Tensor
-    jac: Tensor
-    hess_inv: Tensor | None
-    nfev: Tensor
-    njev: Tensor
-    nit: Tensor
 
 
 def minimize(
@@ -42,26 +27,41 @@ def minimize(
 ) -> OptimizeResults:
     """A local minimum of ``fun(x, *args)`` near `x0`, a 1-d float array, with gradients by `grad`.
 
-    `method` is "BFGS": Nocedal, Wright, "Numerical optimization" (2006), algorithm 6.1, with a line search for the
-    strong Wolfe conditions (algorithms 3.5 and 3.6). Options: `maxiter` (200 per element), `gtol` (`tol`, else 1e-5) and
-    `norm` (infinity): it ends when that norm of the gradient is below gtol; `line_search_maxiter` (10). Works under jit
+    `method` "BFGS": Nocedal, Wright, "Numerical optimization" (2006), algorithm 6.1, with a line search for the strong
+    Wolfe conditions (algorithms 3.5 and 3.6). "L-BFGS" keeps the last steps in the place of a matrix (algorithm 7.5), and
+    also takes a complex `x0` (the function's value is real).
+    Options: `maxiter` (200 per element), `gtol` (`tol`, else 1e-5) and `norm` (infinity): it ends when that norm of the
+    gradient is below gtol; of BFGS `line_search_maxiter` (10); of L-BFGS `maxls` (20, the same), `maxcor` (10, the steps
+    that are kept) and `ftol`: it ends with status 4 where the value falls by less than that times itself. Works under jit
     and vmap; derivatives go through no iteration: take them by `lax.custom_root` of the gradient.
 
     >>> minimize(lambda x, a: ((x - a) ** 2).sum(), lnp.zeros(2), (lnp.array([1., 2.]),), method="BFGS").x
     """
-    if method.lower() != "bfgs":
+    if method.lower() not in ("bfgs", "l-bfgs"):
         raise ValueError(
-            f"method is 'BFGS', not {method!r}; scipy.optimize.minimize takes functions of Tensors too"
+            f"method is 'BFGS' or 'L-BFGS', not {method!r}; scipy.optimize.minimize takes functions of Tensors too"
         )
+    limited = method.lower() == "l-bfgs"
     if not isinstance(args, tuple):
         raise TypeError(f"args is a tuple of further arguments of the function, not {type(args).__name__}")
     start = lnp.asarray(x0)
     start = start + 0.0 if start.dtype.kind in "biu" else start
-    if start.ndim != 1 or start.dtype.kind != "f":
+    if start.ndim != 1 or start.dtype.kind not in ("fc" if limited else "f"):
         raise ValueError(
             f"minimize needs a 1-d float array to start from, not {start.dtype.name}{start.shape}"
         )
-    return _bfgs(lambda x: fun(x, *args), start, **{"gtol": 1e-5 if tol is None else tol, **(options or {})})
+    given = {"gtol": 1e-5 if tol is None else tol, **(options or {})}
+    if not limited:
+        return _bfgs(lambda x: fun(x, *args), start, **given)
+    if start.dtype.kind == "f":
+        return limited_bfgs(lambda x: fun(x, *args), start, **given)
+    n = start.size
+    found = limited_bfgs(
+        lambda x: fun(lax.complex(x[:n], x[n:]), *args), lnp.concatenate([start.real, start.imag]), **given
+    )
+    return found._replace(
+        x=lax.complex(found.x[:n], found.x[n:]), jac=lax.complex(found.jac[:n], -found.jac[n:])
+    )
 
 
 def _bfgs(
