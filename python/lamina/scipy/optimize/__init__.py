@@ -28,12 +28,12 @@ def minimize(
     """A local minimum of ``fun(x, *args)`` near `x0`, a 1-d float array, with gradients by `grad`.
 
     `method` "BFGS": Nocedal, Wright, "Numerical optimization" (2006), algorithm 6.1, with a line search for the strong
-    Wolfe conditions (algorithms 3.5 and 3.6). "L-BFGS" keeps the last steps in the place of a matrix (algorithm 7.5), and
-    also takes a complex `x0` (the function's value is real).
+    Wolfe conditions (algorithms 3.5 and 3.6). "L-BFGS" keeps the last steps in the place of a matrix (algorithm 7.5),
+    and also takes a complex `x0` (the function's value is real).
     Options: `maxiter` (200 per element), `gtol` (`tol`, else 1e-5) and `norm` (infinity): it ends when that norm of the
-    gradient is below gtol; of BFGS `line_search_maxiter` (10); of L-BFGS `maxls` (20, the same), `maxcor` (10, the steps
-    that are kept) and `ftol`: it ends with status 4 where the value falls by less than that times itself. Works under jit
-    and vmap; derivatives go through no iteration: take them by `lax.custom_root` of the gradient.
+    gradient is below gtol; of BFGS `line_search_maxiter` (10); of L-BFGS `maxls` (20, the same), `maxcor` (10, the
+    steps that are kept) and `ftol`: it ends with status 4 where the value falls by less than that times itself. Works
+    under jit and vmap; derivatives go through no iteration: take them by `lax.custom_root` of the gradient.
 
     >>> minimize(lambda x, a: ((x - a) ** 2).sum(), lnp.zeros(2), (lnp.array([1., 2.]),), method="BFGS").x
     """
