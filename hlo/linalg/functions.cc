@@ -120,12 +120,16 @@ class PinvRule final : public CustomRule {
     const Value &a = x[0], &da = t[0];
     const Value p = pinv(b, a, x[1], hermitian_);
     if (!p || !da) return {};
+    // Of three matrices n x m, m x n and n x m, those two first whose product is the smaller one.
+    const bool wide = a.dims()[a.rank() - 2] <= a.dims()[a.rank() - 1];
+    auto of_three = [&](const Value& l, const Value& c, const Value& r) {
+      return wide ? product(b, l, product(b, c, r)) : product(b, product(b, l, c), r);
+    };
     const Value ph = adjoint(b, p), dah = adjoint(b, da);
-    const Value rows = b.subtract(dah, product(b, product(b, dah, a), p));
-    const Value columns = b.subtract(dah, product(b, p, product(b, a, dah)));
+    const Value rows = b.subtract(dah, of_three(dah, a, p));
+    const Value columns = b.subtract(dah, of_three(p, a, dah));
     const Value change =
-        b.subtract(b.add(product(b, product(b, p, ph), rows), product(b, columns, product(b, ph, p))),
-                   product(b, p, product(b, da, p)));
+        b.subtract(b.add(of_three(p, ph, rows), of_three(columns, ph, p)), of_three(p, da, p));
     return {Values{change}, Values{p}};
   }
 

@@ -571,3 +571,14 @@ def test_tolerances_of_pinv_belong_to_the_trailing_batch_axes():
     for shape, limit in (((3, 4), (4,)), ((3, 4), (1,)), ((2, 3, 4, 4), (2,)), ((2, 4, 4), (1, 2))):
         with pytest.raises(ValueError, match=r"pinv: a tolerance of type .* is not one for each matrix of"):
             lnp.linalg.pinv(lnp.ones(shape), lnp.ones(limit))
+
+
+@pytest.mark.parametrize("shape", [(150_000, 2), (2, 150_000)])
+def test_the_derivative_of_a_long_pseudoinverse_makes_no_square_matrix(shape):
+    a = np.random.default_rng(0).normal(size=shape)
+    da = np.random.default_rng(1).normal(size=shape)
+    value, slope = lm.jvp(lnp.linalg.pinv, (a,), (da,))  # a square of the long side would be 180 GB
+    np.testing.assert_allclose(value, np.linalg.pinv(a), rtol=1e-8, atol=1e-12)
+    h = 1e-4
+    finite = (np.linalg.pinv(a + h * da) - np.linalg.pinv(a - h * da)) / (2 * h)
+    np.testing.assert_allclose(slope, finite, rtol=1e-5, atol=1e-10)

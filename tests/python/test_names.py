@@ -370,3 +370,13 @@ def test_what_stands_for_arrays_as_indices():
     np.testing.assert_array_equal(lnp.take(np.arange(3) * 10, Wrapped()).numpy(), [20, 0])
     assert not lnp.isscalar(Wrapped())
     assert lnp.expand_dims(np.ones(3), range(2)).shape == (1, 1, 3)
+
+
+def test_sizes_along_several_axes_and_fills_of_none():
+    x = np.zeros((2, 3, 4))
+    assert lnp.size(x, (0, 2)) == 8 and lnp.size(x, -1) == 4 and lnp.size(x) == 24
+    with pytest.raises(ValueError, match="repeated"):
+        lnp.size(x, (0, 0))
+    mask = np.array([False, True])
+    for f in (lnp.flatnonzero, lnp.argwhere, lambda a, **k: lnp.nonzero(a, **k)[0]):
+        np.testing.assert_array_equal(f(mask, size=3, fill_value=None).numpy().ravel(), [1, 0, 0])

@@ -251,10 +251,12 @@ def shape(a: Any) -> tuple[int, ...]:
     return shaped(a).shape
 
 
-def size(a: Any, axis: int | None = None) -> int:
-    """Number of elements, or the size along `axis`."""
+def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
+    """Number of elements, or the size along `axis`, or along several together."""
+    from lamina.numpy._common import canonical_axes
+
     t = shaped(a)
-    return t.size if axis is None else t.shape[axis]
+    return math.prod(t.shape[d] for d in canonical_axes(axis, t.ndim))
 
 
 __all__ = [

@@ -194,7 +194,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
 # --- searching ---
 
 
-def nonzero(a: Any, *, size: int | None = None, fill_value: int = 0) -> tuple[Tensor, ...]:
+def nonzero(a: Any, *, size: int | None = None, fill_value: int | None = 0) -> tuple[Tensor, ...]:
     """Indices of the non-zero elements, one int32 array per dimension.
 
     With `size` that many (cut, or filled with `fill_value`), which also works inside a trace; else TypeError
@@ -214,16 +214,16 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: int = 0) -> tuple[Te
     out, rest = [], flat
     for n in t.shape[::-1]:
         rest, index = ew("divide", rest, max(n, 1)), ew("remainder", rest, max(n, 1))
-        out.append(select(inside, index, fill_value))
+        out.append(select(inside, index, 0 if fill_value is None else fill_value))
     return tuple(out[::-1])
 
 
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: int = 0) -> Tensor:
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: int | None = 0) -> Tensor:
     """Indices of the non-zero elements of the flattened array."""
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: Any, *, size: int | None = None, fill_value: int = 0) -> Tensor:
+def argwhere(a: Any, *, size: int | None = None, fill_value: int | None = 0) -> Tensor:
     """Indices of the non-zero elements as rows."""
     t = to_tensor(a)
     if t.ndim == 0:

@@ -155,6 +155,8 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         for name in _IDLE:
             kwargs.pop(name, None)
+        if "device" in kwargs and not isinstance(kwargs["device"], str):
+            kwargs.pop("device")  # or a sharding: there is one
         out = f(*[argument(a) for a in args], **{k: keyword(k, v) for k, v in kwargs.items()})
         # What was made under enable_x64 keeps its type, and gives it on.
         kept = not _State.x64 and type(out) is Tensor and out.dtype.name in _NARROW
