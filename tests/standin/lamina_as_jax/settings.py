@@ -89,7 +89,7 @@ def fixed(option: str) -> Any:
     """The context manager of an option of one value: TypeError on entering with another."""
 
     @contextlib.contextmanager
-    def scope(new_val: Any) -> Iterator[None]:
+    def scope(new_val: Any = True) -> Iterator[None]:
         if new_val != _FIXED[option]:
             raise TypeError(f"{option} is {_FIXED[option]!r} in Lamina, and cannot be {new_val!r}")
         yield
@@ -108,7 +108,7 @@ def remembered(option: str) -> Any:
     """The context manager of an option that is remembered."""
 
     @contextlib.contextmanager
-    def scope(new_val: Any) -> Iterator[None]:
+    def scope(new_val: Any = True) -> Iterator[None]:
         before, _REMEMBERED[option] = _REMEMBERED[option], new_val
         try:
             yield
