@@ -27,8 +27,8 @@ from lamina_as_jax import (
     scalars,
     settings,
     sharding,
-    surroundings,
     stateful,
+    surroundings,
     types64,
 )
 
