@@ -21,7 +21,7 @@ namespace lamina::lazy {
 struct PlanNotes {
   std::string name, structure;
   std::vector<std::string> paths, result_paths;
-  std::vector<bool> given_up;      // by argument; shorter: the others are not
+  std::vector<bool> given_up;  // by argument; shorter: the others are not
 };
 
 // The bytes of a plan file: the program with all its machine code, which is made for this where it is not at

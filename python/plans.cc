@@ -14,8 +14,7 @@ namespace {
 py::bytes plan_bytes(lazy::Program& program, const py::tuple& hidden, std::string name, std::string structure,
                      std::vector<std::string> paths, std::vector<std::string> result_paths,
                      const std::vector<size_t>& given_up) {
-  lazy::PlanNotes notes{
-      std::move(name), std::move(structure), std::move(paths), std::move(result_paths), {}};
+  lazy::PlanNotes notes{std::move(name), std::move(structure), std::move(paths), std::move(result_paths), {}};
   notes.given_up.resize(program.arguments().size());
   for (const size_t i : given_up) notes.given_up.at(i) = true;
   return lazy::plan_bytes(program, hidden_values(hidden), notes);

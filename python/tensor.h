@@ -77,8 +77,8 @@ bool reads_wait();
 // Whether a Tensor is alive that NumPy would let `tensor` be a view of.
 bool views_living(PyObject* tensor);
 
-// A Tensor, a Python number, a NumPy array or scalar, or what `__jax_array__` gives of those: as a lazy array.
-// Empty for anything else; with an exception set where that method raised.
+// A Tensor, a Python number, a NumPy array or scalar, or what `__jax_array__` gives of those: as a lazy
+// array. Empty for anything else; with an exception set where that method raised.
 std::optional<lazy::Lazy> from_object(PyObject* object);
 // As from_object for each, but plain Python numbers are made with the element type that all promote to, so
 // that nothing is rounded twice; `out` has as many null elements. False, with or without an exception set, if
