@@ -315,7 +315,7 @@ class Calls:
         if f is locals:
             return lambda: {k: v for k, v in sys._getframe(1).f_locals.items() if k != HOOKS}
         if f is id or f is hash:
-            return lambda x: f(self.watch.same(x))
+            return lambda x: f(self.watch.itself(x))
         if f is len:
             return self._length
         if f is getattr:

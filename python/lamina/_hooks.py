@@ -83,6 +83,10 @@ class Hooks:
         w = self.watch
         return x if w.closed else w.same(x)
 
+    def itself(self, x: Any) -> Any:
+        w = self.watch
+        return x if w.closed else w.itself(x)
+
     def callee(self, f: Any) -> Any:
         w = self.watch
         return f if w.closed else w.calls.callee(f)

@@ -355,7 +355,10 @@ class _Rewriter(ast.NodeTransformer):
             if isinstance(op, (ast.In, ast.NotIn)):
                 hooks[i + 1] = "keyed"
             else:
-                hook = "same" if isinstance(op, (ast.Is, ast.IsNot)) else "noted"
+                hook = "noted"
+                if isinstance(op, (ast.Is, ast.IsNot)):
+                    constant = any(isinstance(n, ast.Constant) for n in operands[i : i + 2])
+                    hook = "same" if constant else "itself"
                 hooks[i], hooks[i + 1] = hooks[i] or hook, hook
         out = [self._whole(h, n) if h else self.visit(n) for h, n in zip(hooks, operands)]
         node.left, node.comparators = out[0], out[1:]

@@ -371,6 +371,10 @@ class Watch:
             read.identity = True
         return x
 
+    def itself(self, x: Any) -> Any:
+        """`x`, to be told from other objects: of a number that is observed, the number."""
+        return x.use() if type(x) is Observed else self.same(x)
+
     def note(self, top: Any) -> None:
         stack, visited, count = [top], set(), 0
         while stack:

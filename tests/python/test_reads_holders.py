@@ -220,3 +220,30 @@ def test_what_sets_are_asked(name):
         lambda x: x * 2 if getattr(held, name)(other) else x * 3, lambda: held.add(5), lambda: held.add(6)
     )
     follows(lambda x: x * len(held.symmetric_difference({1})), lambda: held.add(9))
+
+
+class Wrapped:
+    def __init__(self, value):
+        self.value = value
+
+
+def test_numbers_are_the_same_objects_wherever_they_are_found():
+    held = {"rate": 2.5, "count": 1000}
+
+    def f(x):
+        found = [held["rate"], held["count"]]
+        wrapped = lm.tree.map(Wrapped, held)
+        same = [a is b.value for a, b in zip(found, (wrapped["rate"], wrapped["count"]))]
+        same += [id(held["rate"]) == id(wrapped["rate"].value)]
+        return x * 2 if all(same) and found[0] is not found[1] else x * 3
+
+    follows(f, lambda: held.update(rate=3.5), lambda: held.update(count=2000))
+
+
+def test_to_ask_whether_a_number_is_none_keeps_the_program():
+    settings = Settings()
+    settings.rate = 2.5
+    jitted = follows(
+        lambda x: x if settings.rate is None else x * settings.rate, lambda: setattr(settings, "rate", 3.5)
+    )
+    assert jitted.hits == 3
