@@ -7,6 +7,7 @@ from typing import Any
 import lamina as lm
 import numpy as np
 from lamina import _core, _traces, dtypes
+from lamina._core import Tensor
 from lamina.ref import Ref
 
 from lamina_as_jax import types64
@@ -176,3 +177,22 @@ CORE: dict[str, Any] = {
     "Atom": _traces.Var | _traces.Literal,
     "JaxprEqn": _traces.Equation,
 }
+
+
+class _Differentiated(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Tensor) and _core.differentiated(x)
+
+
+class JVPTracer(metaclass=_Differentiated):
+    """Arrays that a derivative is open of."""
+
+
+class CurrentTrace:
+    """What interprets operations now: one and the same to whoever compares, of derivatives inside each other too."""
+
+    def __init__(self) -> None:
+        self.main = self
+
+
+CURRENT_TRACE = CurrentTrace()

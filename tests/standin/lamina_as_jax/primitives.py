@@ -15,7 +15,7 @@ from lamina._core import Tensor
 from lamina._tensor import to_tensor
 
 from lamina_as_jax import types64
-from lamina_as_jax.avals import FLOAT0, typeof
+from lamina_as_jax.avals import FLOAT0, JVPTracer, typeof
 
 Rules = dict[Any, Callable[..., Any]]
 primitive_jvps: Rules = {}
@@ -44,6 +44,9 @@ class Zero:
 
     def __repr__(self) -> str:
         return f"Zero({self.aval})"
+
+
+lm.tree_util.register_pytree_node(Zero, lambda z: ((), z.aval), lambda aval, _: Zero(aval))
 
 
 class UndefinedPrimal:
@@ -285,6 +288,7 @@ AD: dict[str, Any] = {
     "deflinear": deflinear,
     "deflinear2": deflinear2,
     "defjvp": defjvp,
+    "JVPTracer": JVPTracer,
 }
 BATCHING: dict[str, Any] = {
     "primitive_batchers": primitive_batchers,

@@ -14,7 +14,7 @@ import lamina as lm
 import numpy as np
 from lamina._core import Tensor
 
-from lamina_as_jax.avals import typeof
+from lamina_as_jax.avals import CURRENT_TRACE, typeof
 from lamina_as_jax.types64 import wrapped
 
 
@@ -347,6 +347,7 @@ NAMES: dict[str, Any] = {
 def install() -> None:
     """What JAX's arrays say about devices."""
     Tensor.aval = property(typeof)
+    Tensor._trace = property(lambda x: CURRENT_TRACE)
     Tensor.sharding = property(lambda x: SingleDeviceSharding())
     Tensor.device = property(lambda x: DEVICE)
     Tensor.devices = lambda x: {DEVICE}
