@@ -304,9 +304,45 @@ Lazy wide_elementwise(hlo::Builder& b, hlo::Op op, std::span<const Lazy* const> 
                       true);
 }
 
+// Whether it asks for the order of complex numbers, for which programs have no operation.
+bool orders_complex(hlo::Op op, std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
+  if (op != hlo::Op::compare) return false;
+  const std::string& direction = attrs->string(hlo::Attr::direction);
+  return direction != "EQ" && direction != "NE" && attrs->string(hlo::Attr::compare_type).empty() &&
+         std::any_of(operands.begin(), operands.end(),
+                     [](const Lazy* o) { return hlo::is_complex(o->value.dtype()); });
+}
+
+// By real parts, of equal ones by imaginary parts; nothing is before or after a number with a NaN, as in
+// NumPy.
+Lazy ordered_complex(std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
+  hlo::Builder b;
+  Operands both{*operands[0], *operands[1]};
+  promote_operands(b, std::span(both.data(), both.size()));
+  check(b.status());
+  const auto compared = [](const Lazy& x, const Lazy& y, const std::string& direction) {
+    const Lazy* of[] = {&x, &y};
+    return elementwise(hlo::Op::compare, of, hlo::intern_attrs({{hlo::Attr::direction, direction}}));
+  };
+  const auto of = [](hlo::Op op, const Lazy& x) { return elementwise(op, std::span(&x, 1)); };
+  const auto joined = [](hlo::Op op, Lazy x, Lazy y) {
+    return elementwise(op, std::vector<Lazy>{std::move(x), std::move(y)});
+  };
+  const std::string& direction = attrs->string(hlo::Attr::direction);
+  const Lazy real[] = {of(hlo::Op::real, both[0]), of(hlo::Op::real, both[1])};
+  const Lazy imag[] = {of(hlo::Op::imag, both[0]), of(hlo::Op::imag, both[1])};
+  const Lazy numbers =
+      joined(hlo::Op::and_, compared(imag[0], imag[0], "EQ"), compared(imag[1], imag[1], "EQ"));
+  const Lazy apart = compared(real[0], real[1], direction.substr(0, 1) + "T");
+  const Lazy tied =
+      joined(hlo::Op::and_, compared(real[0], real[1], "EQ"), compared(imag[0], imag[1], direction));
+  return joined(hlo::Op::or_, joined(hlo::Op::and_, apart, numbers), tied);
+}
+
 }  // namespace
 
 Lazy elementwise(hlo::Op op, std::span<const Lazy* const> operands, const hlo::Attrs* attrs) {
+  if (orders_complex(op, operands, attrs)) return ordered_complex(operands, attrs);
   hlo::GraphLock lock;
   hlo::Builder b;
   const hlo::Type* type = operands[0]->value.type();

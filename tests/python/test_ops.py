@@ -87,3 +87,17 @@ def test_errors():
         lm.ops.segment_sum(lnp.ones(3), lnp.ones(3), 2)
     with pytest.raises(ValueError, match="do not fit"):
         lm.ops.segment_sum(lnp.ones(3), lnp.arange(4), 2)
+
+
+@pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal"])
+def test_complex_numbers_are_ordered_as_in_numpy(name):
+    parts = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf]
+    x = np.array([complex(a, b) for a in parts for b in parts], np.complex64)
+    with np.errstate(invalid="ignore"):
+        want = getattr(np, name)(x[:, None], x)
+        beside_numbers = getattr(np, name)(x, 0.0), getattr(np, name)(1j, x)
+    f = getattr(lnp, name)
+    for g in (f, lm.jit(f), lm.vmap(f, in_axes=(0, None))):
+        np.testing.assert_array_equal(np.asarray(g(lnp.array(x)[:, None], lnp.array(x))), want)
+    np.testing.assert_array_equal(np.asarray(f(lnp.array(x), 0.0)), beside_numbers[0])
+    np.testing.assert_array_equal(np.asarray(f(1j, lnp.array(x))), beside_numbers[1])
