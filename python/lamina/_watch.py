@@ -150,7 +150,10 @@ class Watch:
     def _settle(self, read: Read, value: Any) -> None:
         known = self._sources.get(id(value)) if type(value) not in PLAIN else None
         if read.test == ANY:
-            self.reads.expect(read, value, known if known is not read else None)
+            # Reads are asked again in their order: what a later one finds is not known yet, and must be the same one.
+            later = known is not None and known.at > read.at
+            self.reads.expect(read, value, known if known is not read and not later else None)
+            read.identity |= later
         elif read.kind is not None and read.found() is not value:
             self.reads.expect(read, value)  # another object of its class, since an earlier path was traced
         if known is None and type(value) not in PLAIN:

@@ -49,10 +49,15 @@ class CustomVJPPrimal:
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero derivative of a value: an array, or a SymbolicZero."""
-    t = to_tensor(val)
-    zero = SymbolicZero(t.shape, t.dtype)
-    return zero if symbolic_zeros else zero.instantiate()
+    """The zero derivative of a value, of each in a container: an array, or a SymbolicZero."""
+    from lamina.tree import tree_map
+
+    def zero(x: Any) -> Any:
+        t = to_tensor(x)
+        symbolic = SymbolicZero(t.shape, t.dtype)
+        return symbolic if symbolic_zeros else symbolic.instantiate()
+
+    return tree_map(zero, val)
 
 
 def custom_vjp_primal_tree_values(tree: Any) -> Any:

@@ -418,6 +418,8 @@ def test_symbolic_zeros_of_a_reverse_rule():
 def test_zeros_and_values_of_rules():
     assert zero_from_primal(lnp.ones(2)).tolist() == [0.0, 0.0]
     assert zero_from_primal(1.0, symbolic_zeros=True).shape == ()
+    zeros = zero_from_primal({"a": lnp.ones(2), "b": (1.0, None)}, symbolic_zeros=True)
+    assert zeros["a"].shape == (2,) and zeros["b"][0].shape == () and zeros["b"][1] is None
     values = custom_vjp_primal_tree_values(
         {"a": CustomVJPPrimal(1.0, True), "b": [CustomVJPPrimal(2, False)]}
     )

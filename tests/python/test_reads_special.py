@@ -379,3 +379,33 @@ class Callable:
 
 def test_objects_without_a_hash_are_called():
     same_as_plain(lambda x: Callable()(x) + 1, X, [])
+
+
+class Box:
+    def __init__(self, **parts):
+        self.__dict__.update(parts)
+
+    def __bool__(self):
+        return True
+
+
+second_box = Box(value=2)
+first_box = Box(part=second_box)
+
+
+class OfBoxes:
+    def __float__(self):
+        return float(first_box.part.value + second_box.value)
+
+
+def test_an_object_that_special_methods_reach_by_two_ways(monkeypatch):
+    one = OfBoxes()
+    same_as_plain(
+        lambda x: x * float(one),
+        X,
+        [
+            lambda: monkeypatch.setattr(second_box, "value", 5),
+            lambda: monkeypatch.setitem(globals(), "second_box", Box(value=7)),
+            lambda: monkeypatch.setattr(first_box, "part", Box(value=9)),
+        ],
+    )
