@@ -17,7 +17,7 @@ from typing import Any
 from lamina import _results
 from lamina import numpy as lnp
 from lamina._core import Tensor
-from lamina._tensor import to_tensor
+from lamina._tensor import as_type, to_tensor
 from lamina.numpy._common import canonical_axis, inexact, shape_of
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
@@ -195,7 +195,8 @@ def scale_and_translate(
     axes = [canonical_axis(d, x.ndim) for d in spatial_dims]
     if len(set(axes)) != len(axes):
         raise ValueError(f"spatial_dims names a dimension twice: {tuple(spatial_dims)}")
-    scales, shifts = inexact(scale), inexact(translation)
+    wide = any(t.dtype in ("float64", "complex128") for t in map(to_tensor, (x, scale, translation)))
+    scales, shifts = (as_type(v, "float64") if wide else inexact(v) for v in (scale, translation))
     for name, v in (("scale", scales), ("translation", shifts)):
         if v.shape != (len(axes),):
             raise ValueError(

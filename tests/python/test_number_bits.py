@@ -115,6 +115,7 @@ ELSEWHERE = {
     "cov": "takes samples, which numbers are not",
     "compress": "fills: test_weak_numbers",
     "extract": "fills: test_weak_numbers",
+    "einsum_path": "an order of products, of shapes",
     "cumulative_prod": "a number of the array API: cumprod",
     "diag": "its v is the array",
     "diagflat": "its v is the array",

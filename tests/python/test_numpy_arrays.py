@@ -404,7 +404,7 @@ def test_unique_of_a_given_size(size, jitted):
     want, want_first, want_inverse, want_counts = np.unique(x, True, True, True)
     k = min(size, 4)
     np.testing.assert_array_equal(values, [*want[:k], *[7] * (size - k)])
-    np.testing.assert_array_equal(first, [*want_first[:k], *[9] * (size - k)])
+    np.testing.assert_array_equal(first, [*want_first[:k], *[want_first[0]] * (size - k)])
     np.testing.assert_array_equal(counts, [*want_counts[:k], *[0] * (size - k)])
     np.testing.assert_array_equal(inverse, want_inverse.reshape(x.shape))
     assert np.asarray(lnp.unique(x, size=6))[5] == -2
@@ -422,10 +422,10 @@ def test_unique_slices_of_a_given_size(size, axis, dtype):
 
     values, first, inverse, counts = map(np.asarray, f(x))
     want, want_first, want_inverse, want_counts = np.unique(x, True, True, True, axis=axis)
-    n, k = x.shape[axis], min(size, len(want_first))
+    k = min(size, len(want_first))
     np.testing.assert_array_equal(np.take(values, range(k), axis), np.take(want, range(k), axis))
     assert (np.take(values, range(k, size), axis) == 7).all()
-    np.testing.assert_array_equal(first, [*want_first[:k], *[n] * (size - k)])
+    np.testing.assert_array_equal(first, [*want_first[:k], *[want_first[0]] * (size - k)])
     np.testing.assert_array_equal(counts, [*want_counts[:k], *[0] * (size - k)])
     np.testing.assert_array_equal(inverse, want_inverse.ravel())
 

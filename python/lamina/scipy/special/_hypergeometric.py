@@ -14,7 +14,7 @@ from typing import Any
 from lamina import _core
 from lamina._core import Tensor
 from lamina._tensor import astype, numpy, to_tensor
-from lamina.numpy._common import broadcast_all, compare, ew, inexact, iterate, select
+from lamina.numpy._common import broadcast_all, compare, ew, iterate, promote_inexact, select
 from lamina.scipy.special._common import differentiable, in_float64, number, safe
 from lamina.scipy.special._gamma import gamma as _gamma
 
@@ -243,7 +243,8 @@ def sph_harm_y(
     if diff_n is not None:
         raise NotImplementedError("sph_harm_y has no diff_n: take derivatives by lamina.jvp or lamina.grad")
     degree, order = (astype(to_tensor(v), "int32") for v in (n, m))
-    x, turn = inexact(theta), inexact(phi)
+    beside = [v for v in (n, m) if to_tensor(v).dtype.kind == "f"]
+    x, turn, *_ = promote_inexact(theta, phi, *beside)
     own = "float64" if "float64" in (x.dtype, turn.dtype) else "float32"
     degree, order, x, turn = broadcast_all(degree, order, astype(x, "float64"), astype(turn, "float64"))
     if n_max is None:
