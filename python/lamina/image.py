@@ -119,14 +119,16 @@ def _method(method: str | ResizeMethod) -> ResizeMethod:
     return ResizeMethod.from_string(method)
 
 
+def _weights_type(*xs: Tensor) -> str:
+    return "float64" if any(x.dtype in ("float64", "complex128") for x in xs) else "float32"
+
+
 def _sampled(
     x: Tensor, shape: Sequence[int], axes: Sequence[int], scale: Any, shift: Any, method: ResizeMethod,
-    antialias: bool, precision: Any,
+    antialias: bool, precision: Any, dtype: str,
 ) -> Tensor:  # fmt: skip
     if x.size == 0 and math.prod(shape):
         raise ValueError(f"an image of shape {x.shape} has no pixels to make one of shape {tuple(shape)} of")
-    kinds = [v.dtype.name for v in (x, *scale, *shift) if isinstance(v, Tensor)]
-    dtype = "float64" if {"float64", "complex128"} & set(kinds) else "float32"
     for d, s, t in zip(axes, scale, shift, strict=True):
         if math.prod(shape) == 0:
             return lnp.zeros(shape, x.dtype)
@@ -169,7 +171,7 @@ def resize(
         return x
     x = inexact(x)
     scale = [sizes[d] / max(x.shape[d], 1) or 1.0 for d in axes]
-    return _sampled(x, sizes, axes, scale, [0.0] * len(axes), method, antialias, precision)
+    return _sampled(x, sizes, axes, scale, [0.0] * len(axes), method, antialias, precision, _weights_type(x))
 
 
 def scale_and_translate(
@@ -195,8 +197,9 @@ def scale_and_translate(
     axes = [canonical_axis(d, x.ndim) for d in spatial_dims]
     if len(set(axes)) != len(axes):
         raise ValueError(f"spatial_dims names a dimension twice: {tuple(spatial_dims)}")
-    wide = any(t.dtype in ("float64", "complex128") for t in map(to_tensor, (x, scale, translation)))
-    scales, shifts = (as_type(v, "float64") if wide else inexact(v) for v in (scale, translation))
+    x = inexact(x)
+    dtype = _weights_type(x, to_tensor(scale), to_tensor(translation))
+    scales, shifts = (as_type(v, dtype) for v in (scale, translation))
     for name, v in (("scale", scales), ("translation", shifts)):
         if v.shape != (len(axes),):
             raise ValueError(
@@ -209,7 +212,7 @@ def scale_and_translate(
             f"{sizes[kept[0]]}"
         )
     each = [[v[n] for n in range(len(axes))] for v in (scales, shifts)]
-    return _sampled(inexact(x), sizes, axes, *each, method, antialias, precision)
+    return _sampled(x, sizes, axes, *each, method, antialias, precision, dtype)
 
 
 _results.own(globals())
