@@ -27,6 +27,7 @@ from lamina._objects import (
     looked_up,
 )
 from lamina._observed import Observed, derived
+from lamina._process_state import note_call
 from lamina._read_set import CONTEXT, Unseen
 from lamina._rewrite import HOOKS, rewritten
 
@@ -41,8 +42,6 @@ _RAW: frozenset[Any] = frozenset(
         callable,
         super,
         globals,
-        exec,
-        eval,
         property,
         staticmethod,
         classmethod,
@@ -81,9 +80,6 @@ _MAKES: frozenset[Any] = frozenset(
     (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
 )
 _OF_TEXT: frozenset[Any] = frozenset((str, repr, format, print, ascii))
-# Modules whose functions give another value each time.
-_IMPURE = frozenset(("random", "_random", "time", "secrets", "uuid"))
-_NOW = frozenset(("datetime.now", "datetime.utcnow", "datetime.today", "date.today"))
 # Methods of containers that change them.
 WRITES = frozenset(
     [
@@ -151,8 +147,9 @@ class Calls:
             self.watch.held(f)
             inner = self.callee(f.func)
             return functools.partial(inner, *f.args, **f.keywords)
-        if isinstance(looked_up(t, "__call__"), FUNCTION) and self.watch.entered(f) is not f:
-            return self.watch.entered(f)
+        watched = self.watch.entered(f)
+        if watched is not f:
+            return watched
         self._opaque(f)
         return self._foreign(f, f)
 
@@ -213,21 +210,10 @@ class Calls:
 
     def _foreign(self, f: Any, named: Any, over: bool = False) -> Any:
         """A call of code that is not watched."""
-        owner = getattr(named, "__self__", None)
-        home = (
-            getattr(named, "__module__", None)
-            or (owner if isinstance(owner, type) else type(owner)).__module__
-        )
-        root = home.split(".")[0]
-        name = getattr(named, "__qualname__", repr(named))
-        if root in _IMPURE or home.startswith("numpy.random") or name in _NOW:
-            self.watch.reads.not_seen(
-                ("calls", name),
-                lambda: Unseen(
-                    f"{{f}} calls `{name}` only when it is traced; this call takes what it gave then",
-                    "Call it outside and pass the result as an argument (lamina.random has random numbers for jit).",
-                ),
-            )
+        calls = named is map or named is filter
+        asks = over and named not in _HAND_ON
+        makes = (isinstance(named, type) and named in _MAKES) or named is sorted
+        makes_text = isinstance(named, (type, BUILTIN)) and named in _OF_TEXT
 
         def given(a: Any, asked: bool) -> Any:
             t = type(a)
@@ -249,18 +235,13 @@ class Calls:
                 return f(*args, **kwargs)
             if calls and args and is_users_type(type(args[0])):
                 args = (self.watch.entered(args[0]), *args[1:])
-            asked = (
-                over
-                and named not in _HAND_ON
-                and not (calls and args and type(args[0]) in (FUNCTION, METHOD))
-            )
-            out = f(*[given(a, asked) for a in args], **{k: given(v, asked) for k, v in kwargs.items()})
+            asked = asks and not (calls and args and type(args[0]) in (FUNCTION, METHOD))
+            args = tuple([given(a, asked) for a in args])
+            kwargs = {k: given(v, asked) for k, v in kwargs.items()}
+            note_call(self.watch.reads, f, named, args, kwargs)
+            out = f(*args, **kwargs)
             return self.watch.made(out) if makes else out
 
-        calls = named is map or named is filter
-        makes_text = isinstance(named, (type, BUILTIN)) and named in _OF_TEXT
-
-        makes = (isinstance(named, type) and named in _MAKES) or named is sorted
         return call
 
     def _class(self, c: type) -> Any:
@@ -280,9 +261,8 @@ class Calls:
             return c if is_ours(c) else self._foreign(c, c)
         init = looked_up(c, "__init__")
         watched = type(c).__call__ is type.__call__ and isinstance(init, FUNCTION)
-        own = looked_up(type(c), "__call__")
-        if isinstance(own, FUNCTION) and is_users(own.__code__.co_filename):
-            self.watch.of_class(type(c), "__call__")
+        own = self.watch.method_of(type(c), "__call__")
+        if own is not None:
             return METHOD(self.watch.entered(own), c)
         if not watched or not is_users(init.__code__.co_filename) or rewritten(init.__code__) is None:
             return lambda *a, **k: self.watch.made(c(*a, **k))
@@ -314,6 +294,8 @@ class Calls:
             return f
         if f is locals:
             return lambda: {k: v for k, v in sys._getframe(1).f_locals.items() if k != HOOKS}
+        if f is eval or f is exec:
+            return functools.partial(self._of_source, f)
         if f is id or f is hash:
             return lambda x: f(self.watch.itself(x))
         if f is len:
@@ -334,11 +316,18 @@ class Calls:
             return self._number(f)
         return self._foreign(f, f)
 
+    def _of_source(self, f: Any, source: Any, /, *scope: Any, **closure: Any) -> Any:
+        """``eval`` or ``exec``, where it is written: what the names in the source say is guarded."""
+        caller = sys._getframe(1)
+        names, *inner = scope or (caller.f_globals, caller.f_locals)
+        if isinstance(source, (str, bytes)):
+            source = compile(source, "<string>", f.__name__)
+        self.watch.unhooked.note_executed(source, names, *inner)
+        return f(source, names, *inner, **closure)
+
     def _length(self, x: Any) -> int:
-        own = self.watch.of_class(type(x), "__len__")
-        if isinstance(own, FUNCTION) and is_users(own.__code__.co_filename):
-            return self.watch.entered(own)(x)
-        return len(self.watch.truth(x))
+        own = self.watch.method_of(type(x), "__len__")
+        return len(self.watch.truth(x)) if own is None else self.watch.entered(own)(x)
 
     def _getattr(self, x: Any, name: str, *default: Any) -> Any:
         try:
@@ -346,7 +335,7 @@ class Calls:
         except AttributeError:
             if not default:
                 raise
-        return default[0]
+            return default[0]
 
     def _hasattr(self, x: Any, name: str) -> bool:
         missing = object()

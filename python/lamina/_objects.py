@@ -28,8 +28,12 @@ PLAIN: frozenset[type] = frozenset(
 )
 SEQUENCES = (list, tuple)
 _HEAP_TYPE = 1 << 9  # CPython's flag of classes made at run time
-# Of Python's own, in whose objects (UserDict, os.environ, ConfigParser) the user keeps values.
-OPEN_MODULES = frozenset(("collections", "os", "configparser"))
+# Of Python's own, in whose objects (UserDict, os.environ, ConfigParser, WeakKeyDictionary) the user keeps values.
+OPEN_MODULES = frozenset(("collections", "os", "configparser", "weakref"))
+
+
+# Names in code by which it asks for attributes and names that are texts.
+BY_TEXT = frozenset(("__dict__", "getattr", "hasattr", "vars", "attrgetter", "globals", "eval", "exec"))
 
 
 # Installed packages that have jitted functions of their own: their code is watched as the user's is.
@@ -82,9 +86,12 @@ def is_tree(x: Any) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def names_of(code: types.CodeType) -> set[str]:
-    """The names of globals and attributes that code uses, and the functions inside it."""
+    """The names of globals and attributes that code uses, and the functions inside it; as text too, if it asks so."""
     names = set(code.co_names)
+    by_text = not names.isdisjoint(BY_TEXT)
     for c in code.co_consts:
         if isinstance(c, types.CodeType):
             names |= names_of(c)
+        elif by_text and isinstance(c, str) and c.isidentifier():
+            names.add(c)
     return names

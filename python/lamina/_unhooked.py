@@ -10,12 +10,25 @@ import contextlib
 import dis
 import functools
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from lamina._hooks import Names
-from lamina._objects import BUILTIN, FUNCTION, METHOD, PLAIN, is_users, is_users_type, looked_up, names_of
+from lamina._objects import (
+    BUILTIN,
+    BY_TEXT,
+    FUNCTION,
+    METHOD,
+    PLAIN,
+    is_users,
+    is_users_type,
+    looked_up,
+    names_of,
+)
 from lamina._observed import Observed
-from lamina._read_set import ATTRIBUTE, ITEM, Read
+from lamina._process_state import known_by
+from lamina._read_set import ATTRIBUTE, ITEM, Read, Unseen
+from lamina._rewrite import HOOKS
 
 if TYPE_CHECKING:
     from lamina._watch import Watch
@@ -169,10 +182,27 @@ class Unhooked:
                 self.watch.of_class(holder, name)
                 self.note_called(method)
                 more = names_of(method.__code__)
+                if more & BY_TEXT:
+                    self._asks_by_text(holder, method.__qualname__)
                 names |= more
                 left |= more - asked_for
                 asked_for |= more
         return names
+
+    def _asks_by_text(self, holder: type, method: str) -> None:
+        """The names that a method makes are not known: what else its class holds is only looked at by `checks`."""
+        if not is_users_type(holder):
+            return
+        known = weakref.ref(holder)
+        self.watch.reads.not_seen(
+            ("by text", holder),
+            lambda: Unseen(
+                f"{{f}} runs `{method}`, which asks for attributes by their names as text, and the class "
+                f"{holder.__qualname__} has others since",
+                "Write the attribute's name (`self.rate`), or pass what changes as an argument.",
+                lambda: _entries_of(known()),
+            ),
+        )
 
     def _attributes(self, x: Any, holder: type, names: set[str]) -> None:
         """Guards the attributes of `x` with these names."""
@@ -206,15 +236,28 @@ class Unhooked:
         if id(f) in self._called or not is_users(f.__code__.co_filename):
             return
         self._called.add(id(f))
-        watch = self.watch
-        watch.kept.append(f)
+        self.watch.kept.append(f)
         used = names_of(f.__code__)
-        found = [
-            (watch.reads.below(watch.reads.root(f.__globals__, ""), ITEM, name), f.__globals__[name])
-            for name in sorted(used & f.__globals__.keys())
-            if not isinstance(f.__globals__[name], (BUILTIN, types.ModuleType))
-        ]
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+        self._names_say(used, f.__globals__, dict(zip(f.__code__.co_freevars, f.__closure__ or ())))
+
+    def note_executed(self, code: types.CodeType, names: Any, local: Any = None) -> None:
+        """Guards what names say in code that ``eval`` or ``exec`` runs."""
+        used = names_of(code)
+        hooks = local.get(HOOKS) if isinstance(local, dict) else None
+        self._names_say(used, names, {} if hooks is None else hooks.cells)
+        if hooks is None and isinstance(local, dict):
+            self._names_say(used, local, {})
+
+    def _names_say(self, used: set[str], names: dict[str, Any], cells: dict[str, types.CellType]) -> None:
+        watch = self.watch
+        found = []
+        if not watch.is_made(names):
+            found = [
+                (watch.reads.below(watch.reads.root(names, ""), ITEM, name), names[name])
+                for name in sorted(used & names.keys())
+                if not isinstance(names[name], (BUILTIN, types.ModuleType))
+            ]
+        for name, cell in cells.items():
             with contextlib.suppress(ValueError):
                 found.append((watch.reads.root(cell, name), cell.cell_contents))
         for read, value in found:
@@ -226,6 +269,14 @@ class Unhooked:
                 self.note_called(value)
             elif type(value) not in PLAIN:
                 self._note_below(value, used)
+
+
+def _entries_of(t: type | None) -> Any:
+    """What a class and those it derives from hold now."""
+    return [
+        (c.__name__, [(k, known_by(v)) for k, v in c.__dict__.items() if not k.startswith("__")])
+        for c in (t.__mro__ if t is not None else ())
+    ]
 
 
 def _special_names(t: type) -> set[str]:

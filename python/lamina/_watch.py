@@ -33,6 +33,7 @@ from lamina._objects import (
 )
 from lamina._observed import Observed
 from lamina._open import open_here
+from lamina._process_state import note_decimal, note_module_value
 from lamina._read_set import (
     ABSENT,
     ANY,
@@ -70,6 +71,7 @@ class Watch:
             self.staging = Staging()
         self._sources: dict[int, Read] = {}
         self.kept: list[Any] = []  # whose ids are in use here
+        self._outer_types: set[int] = set()  # classes of objects that were there before the trace
         self._made: set[int] = set()
         self._lasting: set[int] = set()  # functions that are there before and after the trace
         self._copies: dict[int, Any] = {}
@@ -89,6 +91,7 @@ class Watch:
         self.closed = True
         self.unhooked.write_back()
         self._sources, self.kept, self._copies, self._first = {}, [], {}, {}
+        self._outer_types.clear()
         # With its function goes what it read, without waiting for the collector: arrays of any size are among it.
         del self.calls, self.unhooked
 
@@ -98,6 +101,7 @@ class Watch:
         found = self._sources.get(id(x))
         if found is None:
             self.kept.append(x)
+            self._outer_types.add(id(type(x)))
             found = self._sources[id(x)] = self.reads.root(x, label or f"<{type(x).__name__}>", weak)
         return found
 
@@ -158,8 +162,11 @@ class Watch:
             self.reads.expect(read, value)  # another object of its class, since an earlier path was traced
         if known is None and type(value) not in PLAIN:
             self.kept.append(value)
+            self._outer_types.add(id(type(value)))
             self._sources[id(value)] = read
             self._memory(read, value)
+            if type(value).__module__ == "decimal":
+                note_decimal(self.reads)
 
     def _memory(self, read: Read, value: Any) -> None:
         """Guards the content of an array of another library, which may be written in place."""
@@ -180,15 +187,21 @@ class Watch:
 
     def attribute(self, x: Any, name: str) -> Any:
         """``x.name``, as the traced function sees it."""
-        t = type(x)
-        if t in PLAIN:
+        if type(x) in PLAIN:
             return getattr(x, name)
-        if not hasattr(x, name) and (isinstance(x, type) or issubclass(t, types.ModuleType)):
-            self.lacks(x, name)
+        try:
+            return self._attribute(x, type(x), name)
+        except AttributeError:
+            if not self.is_made(x):
+                self.reads.absent(self.reads.below(self.source_of(x), ATTRIBUTE, name))
+            raise
+
+    def _attribute(self, x: Any, t: type, name: str) -> Any:
         if issubclass(t, types.ModuleType):  # also one that loads its names when they are asked for
             value = getattr(x, name)
             if is_users(getattr(x, "__file__", None)) and not isinstance(value, types.ModuleType):
                 return self.seen(self.reads.below(self.source_of(x, x.__name__), ATTRIBUTE, name), value)
+            note_module_value(self.reads, x, name, value)
             return value
         if isinstance(x, type) or is_ours(t):
             value = getattr(x, name)
@@ -215,7 +228,6 @@ class Watch:
         except AttributeError:
             other = self.of_class(t, "__getattr__")
             if not isinstance(other, FUNCTION):
-                self.lacks(x, name)
                 raise
             self._finds(x, t, name)
             return self.entered(other)(x, name)
@@ -225,14 +237,9 @@ class Watch:
             return (
                 value
                 if inside is None or name in getattr(x, "__dict__", ())
-                else self._of_made(x, name, value)
+                else self._of_made(t, name, value)
             )
         return self.seen(self.reads.below(self.source_of(x), ATTRIBUTE, name), value)
-
-    def lacks(self, x: Any, name: str) -> None:
-        """Guards that an object still has no such attribute."""
-        if not self.is_made(x) and type(x) not in PLAIN:
-            self.reads.absent(self.reads.below(self.source_of(x), ATTRIBUTE, name))
 
     def _finds(self, x: Any, t: type, name: str) -> None:
         """Guards that it still is the class that finds an attribute for an object."""
@@ -243,22 +250,32 @@ class Watch:
             self.reads.absent(self.reads.below(self.source_of(t, t.__name__), ATTRIBUTE, name))
 
     def of_class(self, t: type, name: str) -> Any:
-        """What a class gives a name, as ``looked_up``; that a class of the user still does is guarded."""
+        """What a class gives a name, as ``looked_up``; that a class of the user still does is guarded, with numbers."""
         inside = looked_up(t, name)
         if inside is not None and is_users_type(t) and self._outlives(t) and not _is_native(inside):
             value = getattr(t, name)
             if _lasts(t, name, value):
-                self.seen(self.reads.below(self.source_of(t, t.__name__), ATTRIBUTE, name), value)
+                found = self.seen(self.reads.below(self.source_of(t, t.__name__), ATTRIBUTE, name), value)
+                if type(found) is Observed:
+                    found.use()
         return inside
 
     def _outlives(self, t: type) -> bool:
         """Whether a class was there before the trace."""
-        return id(t) in self._sources or "<locals>" not in t.__qualname__
+        return id(t) in self._outer_types or id(t) in self._sources or "<locals>" not in t.__qualname__
 
-    def _of_made(self, x: Any, name: str, value: Any) -> Any:
-        """An attribute that an object made in the trace has of its class."""
-        inside = self.of_class(type(x), name)
-        return self.attribute(type(x), name) if inside is value and self._outlives(type(x)) else value
+    def method_of(self, t: type, name: str) -> types.FunctionType | None:
+        """The function of the user that a class gives a name, guarded as by `of_class`; None if it gives no such."""
+        inside = self.of_class(t, name)
+        inside = getattr(inside, "__func__", inside)
+        return inside if isinstance(inside, FUNCTION) and is_users(inside.__code__.co_filename) else None
+
+    def _of_made(self, t: type, name: str, value: Any) -> Any:
+        """An attribute that an object of class `t` made in the trace has of its class."""
+        if looked_up(t, name) is value and self._outlives(t):
+            return self.attribute(t, name)  # a number in it is observed
+        self.of_class(t, name)
+        return value
 
     def _of_super(self, x: Any, name: str) -> Any:
         bases = x.__self_class__.__mro__
@@ -286,9 +303,8 @@ class Watch:
             return x[key]
         if isinstance(x, type):
             return self._class_item(x, t, key)
-        own = looked_up(t, "__getitem__")
-        if isinstance(own, FUNCTION) and is_users(own.__code__.co_filename):
-            self.of_class(t, "__getitem__")
+        own = self.method_of(t, "__getitem__")
+        if own is not None:
             return self.entered(own)(x, key)
         if self.is_made(x):
             return x[key]
@@ -296,7 +312,7 @@ class Watch:
         if not is_dict and not isinstance(x, SEQUENCES):
             self.noted(x)
             return x[key]
-        if isinstance(own, FUNCTION):
+        if isinstance(looked_up(t, "__getitem__"), FUNCTION):  # Python's own, of a class of the user
             return x[key]
         if not is_dict:
             if not hasattr(key, "__index__"):
@@ -320,15 +336,8 @@ class Watch:
         return self.seen(read, value)
 
     def _class_item(self, x: type, meta: type, key: Any) -> Any:
-        own = looked_up(meta, "__getitem__")
-        if isinstance(own, FUNCTION) and is_users(own.__code__.co_filename):
-            self.of_class(meta, "__getitem__")
-            return self.entered(own)(x, key)
-        inside = getattr(looked_up(x, "__class_getitem__"), "__func__", None)
-        if isinstance(inside, FUNCTION) and is_users(inside.__code__.co_filename):
-            self.of_class(x, "__class_getitem__")
-            return self.entered(inside)(x, key)
-        return x[key]
+        own = self.method_of(meta, "__getitem__") or self.method_of(x, "__class_getitem__")
+        return x[key] if own is None else self.entered(own)(x, key)
 
     # --- whole values ---
 
@@ -520,9 +529,10 @@ class Watch:
         stack = list(args)
         while stack:
             x = stack.pop()
-            if type(x) in PLAIN or self.is_made(x):
+            if type(x) in PLAIN or id(x) in self._made:
                 continue
             self.made(x)
+            self._outer_types.add(id(type(x)))
             if isinstance(x, SEQUENCES):
                 stack.extend(x)
             elif isinstance(x, dict):
@@ -536,7 +546,9 @@ class Watch:
 
     def outermost(self, f: Any, static: Iterable[Any]) -> Any:
         """The function to trace in the place of `f`; arguments that are not `static` were made for the trace."""
+        static = list(static)
         given = {id(x) for x in static}
+        self._outer_types.update(id(type(x)) for x in static)
         count_as_users(f)
 
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -566,11 +578,8 @@ class Watch:
                 self.held(f)
                 inner = self.entered(f.func)
                 return f if inner is f.func else functools.partial(inner, *f.args, **f.keywords)
-            call = looked_up(t, "__call__")
-            if isinstance(call, FUNCTION) and is_users(call.__code__.co_filename):
-                self.of_class(t, "__call__")
-                return METHOD(self.entered(call), f)
-            return f
+            call = self.method_of(t, "__call__")
+            return f if call is None else METHOD(self.entered(call), f)
         if has_hooks(f.__code__):
             return f
         found = self._copies.get(id(f))
@@ -585,17 +594,25 @@ class Watch:
         return found
 
     def held(self, f: Any) -> None:
-        """Arrays among the defaults of a function, and the arguments that a partial holds, are read in each call."""
+        """Arrays among the defaults of a function, and the arguments that a partial holds, are read in each call; so are
+        all keywords of a partial, which may be written to.
+        """
         partial = type(f) is functools.partial
         for name in ("args", "keywords") if partial else ("__defaults__", "__kwdefaults__"):
             values = getattr(f, name)
+            every = name == "keywords" and not self.is_made(f)
             for key, x in values.items() if isinstance(values, dict) else enumerate(values or ()):
-                if type(x) is not Tensor and (type(x) in PLAIN or _core.content_of(x) is None):
+                if not every and type(x) is not Tensor and (type(x) in PLAIN or _core.content_of(x) is None):
                     continue
                 read = self.reads.below(self.source_of(f, "", weak=True), ATTRIBUTE, name)
                 if read.test == ANY:
                     self.reads.expect(read, values)
-                self.seen(self.reads.below(read, ITEM, key), x)
+                found = self.seen(self.reads.below(read, ITEM, key), x)
+                if type(found) is Observed:
+                    found.use()
+            if every:
+                read = self.reads.below(self.source_of(f, "", weak=True), ATTRIBUTE, name)
+                self.reads.also(read, KEYS, tuple(values))
 
     def _lasts(self, f: types.FunctionType) -> bool:
         return id(f) in self._lasting or id(f) in self._sources

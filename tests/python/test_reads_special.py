@@ -1,5 +1,6 @@
 """Special methods and class entries that a jitted function uses: that they, and what they read, change is seen."""
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -294,19 +295,32 @@ REPLACED = {
 }
 
 
+def local_class(base):
+    """A class as a function makes it, which no module knows."""
+
+    class Local(base):
+        locals().update({k: v for k, v in vars(base).items() if k not in ("__dict__", "__weakref__")})
+        __qualname__ = "local_class.<locals>.Local"
+
+    return Local
+
+
+@pytest.mark.parametrize("owner", ["module's", "local", "local base"])
 @pytest.mark.parametrize("where", ["outside", "made", "static"])
 @pytest.mark.parametrize("entry", REPLACED)
-def test_entries_of_classes_that_are_replaced(entry, where, monkeypatch):
+def test_entries_of_classes_that_are_replaced(entry, where, owner, monkeypatch):
     f, name, value = REPLACED[entry]
-    one = Entries()
+    holder = Entries if owner == "module's" else local_class(Entries)
+    cls = type("Child", (holder,), {"__qualname__": "f.<locals>.Child"}) if owner == "local base" else holder
+    one = cls()
     if where == "static":
         jitted = lm.jit(f, static_argnums=0)
         assert jitted(one, X).tolist() == f(one, X).tolist()
-        monkeypatch.setattr(Entries, name, value, raising=False)
+        monkeypatch.setattr(holder, name, value, raising=False)
         assert jitted(one, X).tolist() == f(one, X).tolist()
         return
-    g = (lambda x: f(one, x)) if where == "outside" else (lambda x: f(Entries(), x))
-    same_as_plain(g, X, [lambda: monkeypatch.setattr(Entries, name, value, raising=False), monkeypatch.undo])
+    g = (lambda x: f(one, x)) if where == "outside" else (lambda x: f(cls(), x))
+    same_as_plain(g, X, [lambda: monkeypatch.setattr(holder, name, value, raising=False), monkeypatch.undo])
 
 
 def test_an_attribute_that_the_class_found_is_set_on_the_object():
@@ -407,5 +421,31 @@ def test_an_object_that_special_methods_reach_by_two_ways(monkeypatch):
             lambda: monkeypatch.setattr(second_box, "value", 5),
             lambda: monkeypatch.setitem(globals(), "second_box", Box(value=7)),
             lambda: monkeypatch.setattr(first_box, "part", Box(value=9)),
+        ],
+    )
+
+
+def test_the_class_of_an_argument_that_is_local(monkeypatch):
+    @dataclasses.dataclass
+    class Pair:
+        a: object
+
+        scale = 2.0
+
+        @property
+        def scaled(self):
+            return self.a * self.scale
+
+        def __mul__(self, x):
+            return self.a * x
+
+    pair = Pair(X)
+    same_as_plain(
+        lambda p: p.scaled + p * 2.0,
+        pair,
+        [
+            lambda: monkeypatch.setattr(Pair, "scale", 3.0),
+            lambda: monkeypatch.setattr(Pair, "scaled", property(lambda self: self.a)),
+            lambda: monkeypatch.setattr(Pair, "__mul__", lambda self, x: self.a * x * 2.0),
         ],
     )
