@@ -7,6 +7,7 @@ import contextvars
 import functools
 import inspect
 import math
+import operator
 import os
 import sys
 import types
@@ -17,6 +18,7 @@ from lamina._core import Tensor
 from lamina._objects import (
     BUILTIN,
     FUNCTION,
+    GETTERS,
     METHOD,
     OPEN_MODULES,
     PLAIN,
@@ -27,7 +29,7 @@ from lamina._objects import (
     looked_up,
 )
 from lamina._observed import Observed, derived
-from lamina._process_state import note_call
+from lamina._process_state import note_call, note_kinds
 from lamina._read_set import CONTEXT, Unseen
 from lamina._rewrite import HOOKS, rewritten
 
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
 # Called as they are: they read nothing of their arguments, or look at the frame that calls them.
 _RAW: frozenset[Any] = frozenset(
     (
-        isinstance,
-        issubclass,
         callable,
         super,
         globals,
@@ -219,7 +219,7 @@ class Calls:
             t = type(a)
             if t is Tensor:
                 return a
-            if t in (FUNCTION, METHOD, functools.partial):
+            if t in (FUNCTION, METHOD, functools.partial, *GETTERS):
                 return self.watch.entered(a)
             if over:
                 a = self.watch.iterated(a)
@@ -235,7 +235,7 @@ class Calls:
                 return f(*args, **kwargs)
             if calls and args and is_users_type(type(args[0])):
                 args = (self.watch.entered(args[0]), *args[1:])
-            asked = asks and not (calls and args and type(args[0]) in (FUNCTION, METHOD))
+            asked = asks and not (calls and args and type(args[0]) in (FUNCTION, METHOD, *GETTERS))
             args = tuple([given(a, asked) for a in args])
             kwargs = {k: given(v, asked) for k, v in kwargs.items()}
             note_call(self.watch.reads, f, named, args, kwargs)
@@ -265,6 +265,8 @@ class Calls:
         if own is not None:
             return METHOD(self.watch.entered(own), c)
         if not watched or not is_users(init.__code__.co_filename) or rewritten(init.__code__) is None:
+            if isinstance(init, FUNCTION) and is_users(init.__code__.co_filename):
+                self.watch.constructor(init)
             return lambda *a, **k: self.watch.made(c(*a, **k))
 
         def make(*args: Any, **kwargs: Any) -> Any:
@@ -294,6 +296,8 @@ class Calls:
             return f
         if f is locals:
             return lambda: {k: v for k, v in sys._getframe(1).f_locals.items() if k != HOOKS}
+        if f is isinstance or f is issubclass:
+            return functools.partial(self._of_kinds, f)
         if f is eval or f is exec:
             return functools.partial(self._of_source, f)
         if f is id or f is hash:
@@ -324,6 +328,11 @@ class Calls:
             source = compile(source, "<string>", f.__name__)
         self.watch.unhooked.note_executed(source, names, *inner)
         return f(source, names, *inner, **closure)
+
+    def _of_kinds(self, f: Any, x: Any, kinds: Any, /) -> bool:
+        """``isinstance`` or ``issubclass`` of one class or of a tuple of them, which may have been read."""
+        note_kinds(self.watch.reads, f, x, self.watch.noted(kinds))
+        return bool(f(x, kinds))
 
     def _length(self, x: Any) -> int:
         own = self.watch.method_of(type(x), "__len__")
@@ -371,6 +380,22 @@ class Calls:
         if name not in WRITES or name == "pop":
             self.watch.noted(owner)
         return self._foreign(f, f)
+
+    def getter(self, f: Any) -> Any:
+        """An ``operator.attrgetter``, ``itemgetter`` or ``methodcaller`` whose reads are seen."""
+        make, given = f.__reduce__()
+        if type(f) is operator.methodcaller:
+            name, *args = (*make.args, *given) if isinstance(make, functools.partial) else given
+            keywords = getattr(make, "keywords", {})
+            return lambda x: self.callee(self.watch.attribute(x, name))(*args, **keywords)
+        if type(f) is operator.attrgetter:
+            reads = [
+                lambda x, path=path: functools.reduce(self.watch.attribute, path.split("."), x)
+                for path in given
+            ]
+        else:
+            reads = [lambda x, key=key: self.watch.item(x, key) for key in given]
+        return lambda x: reads[0](x) if len(reads) == 1 else tuple([read(x) for read in reads])
 
     def _context_get(self, x: contextvars.ContextVar[Any], *default: Any) -> Any:
         read = self.watch.reads.below(self.watch.source_of(x), CONTEXT, None)

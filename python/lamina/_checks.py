@@ -36,8 +36,8 @@ def checks(reads: str = "raise", index: str = "raise", nan: str = "off") -> Iter
     `reads`: what a jitted function uses besides its arguments is seen anew at each call, except for some things that
     no guard can ask for: clocks, files, random numbers and settings of other libraries, the state of the process
     (``np.geterr``, the decimal context, whether a logger is enabled), attributes whose names special methods make, and
-    what the function writes, which it writes only when it is traced. A call that a finished trace serves while one of these has changed, or would have happened
-    again, raises RuntimeError, with its name and the line that uses it.
+    what the function writes, which it writes only when it is traced. A call that a finished trace serves while one of
+    these has changed, or would have happened again, raises RuntimeError, with its name and the line that uses it.
 
     `index`: an index out of range in an array (``x[i]``, ``take``, ``put``, ...), which inside `jit`, `vmap` and loops
     silently means the nearest element or none, raises IndexError when the program runs, with its value, the axis, its

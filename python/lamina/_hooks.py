@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +76,14 @@ class Hooks:
     def attribute(self, x: Any, name: str) -> Any:
         w = self.watch
         return getattr(x, name) if w.closed else w.attribute(x, name)
+
+    def imported(self, module: str, level: int, name: str, value: Any) -> Any:
+        """`value`, which an import statement inside the function took from a module."""
+        w = self.watch
+        if w.closed or isinstance(value, types.ModuleType):
+            return value
+        full = importlib.util.resolve_name("." * level + module, self.names.get("__package__"))
+        return w.attribute(sys.modules[full], name) if full in sys.modules else value
 
     def item(self, x: Any, key: Any) -> Any:
         w = self.watch

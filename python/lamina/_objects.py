@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import sys
 import sysconfig
@@ -27,6 +28,7 @@ PLAIN: frozenset[type] = frozenset(
     )
 )
 SEQUENCES = (list, tuple)
+GETTERS = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
 _HEAP_TYPE = 1 << 9  # CPython's flag of classes made at run time
 # Of Python's own, in whose objects (UserDict, os.environ, ConfigParser, WeakKeyDictionary) the user keeps values.
 OPEN_MODULES = frozenset(("collections", "os", "configparser", "weakref"))
@@ -57,6 +59,16 @@ def is_users(path: str | None) -> bool:
     return not path.startswith(_LIBRARY)
 
 
+def is_users_module(m: Any) -> bool:
+    """Whether a module is the user's: from such a file or folder, or made by hand as a notebook's is."""
+    file = getattr(m, "__file__", None)
+    if file is not None:
+        return is_users(file)
+    return getattr(m, "__spec__", None) is None or any(
+        is_users(p + os.sep) for p in getattr(m, "__path__", ())
+    )
+
+
 def is_users_type(t: type) -> bool:
     """Whether a class is the user's, or as open as one."""
     if t is types.SimpleNamespace or t.__module__ == "__main__":
@@ -64,7 +76,7 @@ def is_users_type(t: type) -> bool:
     if t.__module__ == "builtins":  # so are classes of code that is executed in a dict without a name
         return "__dict__" in t.__dict__ and bool(t.__flags__ & _HEAP_TYPE)
     module = sys.modules.get(t.__module__)
-    return module is None or is_users(getattr(module, "__file__", None))
+    return module is None or is_users_module(module)
 
 
 def is_ours(f: Any) -> bool:

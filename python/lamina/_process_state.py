@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from lamina._read_set import Unseen
 
 # Modules whose functions give another value at each call.
 _ANEW = frozenset(("random", "_random", "time", "secrets", "uuid"))
+_STREAMS = ("TextIOWrapper", "BufferedReader", "BufferedRandom", "FileIO", "StringIO", "BytesIO")
 # So do these functions, by their module: they read the clock, a file, or what somebody types.
 _READ: dict[str, frozenset[str]] = {
     "datetime": frozenset(("datetime.now", "datetime.utcnow", "datetime.today", "date.today")),
@@ -17,11 +19,19 @@ _READ: dict[str, frozenset[str]] = {
     "builtins": frozenset(("input",)),
     "pathlib": frozenset(("Path.open", "Path.read_text", "Path.read_bytes")),
     "numpy": frozenset(("load", "loadtxt", "genfromtxt", "fromfile", "memmap")),
+    "_io": frozenset(
+        f"{t}.{name}" for t in _STREAMS for name in ("read", "readline", "readlines", "read1", "readinto")
+    ),
+    "queue": frozenset(("Queue.get", "Queue.get_nowait", "SimpleQueue.get", "SimpleQueue.get_nowait")),
+    "_queue": frozenset(("SimpleQueue.get", "SimpleQueue.get_nowait")),
     "posix": frozenset(("read", "stat", "urandom")),
     "nt": frozenset(("read", "stat", "urandom")),
 }
 # Functions that tell a state, by their module: asked again, they tell whether it has changed.
 _TOLD: dict[str, frozenset[str]] = {
+    "_io": frozenset(("StringIO.getvalue", "BytesIO.getvalue", "StringIO.tell", "BytesIO.tell")),
+    "queue": frozenset(("Queue.qsize", "Queue.empty", "Queue.full")),
+    "_queue": frozenset(("SimpleQueue.qsize", "SimpleQueue.empty")),
     "numpy": frozenset(("geterr", "geterrcall", "get_printoptions", "getbufsize")),
     "logging": frozenset(
         (
@@ -39,8 +49,10 @@ _TOLD: dict[str, frozenset[str]] = {
     "_locale": frozenset(("localeconv",)),
     "gc": frozenset(("isenabled", "get_threshold", "get_debug")),
     "sys": frozenset(("getrecursionlimit", "getswitchinterval", "gettrace", "getprofile")),
-    "threading": frozenset(("active_count", "current_thread", "get_ident")),
-    "_thread": frozenset(("get_ident",)),
+    "threading": frozenset(
+        ("active_count", "current_thread", "get_ident", "Event.is_set", "Thread.is_alive", "Condition.locked")
+    ),
+    "_thread": frozenset(("get_ident", "lock.locked")),
     "shutil": frozenset(("which",)),
 }
 _DECIMAL = frozenset(("decimal", "_decimal", "_pydecimal"))
@@ -66,7 +78,7 @@ def note_call(
                 "Call it outside and pass the result as an argument (lamina.random has random numbers for jit).",
             ),
         )
-    elif name in _TOLD.get(home, ()):
+    elif name in _TOLD.get(home, ()) or name.endswith(".__subclasses__"):
         reads.not_seen(
             ("calls", name, *[a if type(a) in (str, int) else id(a) for a in args]),
             lambda: Unseen(
@@ -95,6 +107,26 @@ def _decimal_context() -> tuple[Any, ...]:
     decimal = sys.modules["decimal"]
     c = decimal.getcontext()
     return c.prec, c.rounding, c.Emin, c.Emax, c.capitals, c.clamp, dict(c.traps)
+
+
+def note_kinds(reads: Any, f: Callable[[Any, Any], bool], x: Any, kinds: Any) -> None:
+    """Keeps that `f`, ``isinstance`` or ``issubclass``, asked classes that answer themselves, as abstract ones do: what
+    is registered with those may grow.
+    """
+    t = x if f is issubclass else type(x)
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        if isinstance(kind, type) and isinstance(
+            getattr(type(kind), "__instancecheck__", None), types.FunctionType
+        ):
+            reads.not_seen(
+                ("kind", id(t), id(kind)),
+                lambda kind=kind: Unseen(
+                    f"{{f}} asks whether a {t.__qualname__} is a {kind.__qualname__} only when it is traced, and the "
+                    "answer is another one now",
+                    "Register classes before the first call, or pass what changes as an argument.",
+                    lambda: _outcome(issubclass, (t, kind), {}),
+                ),
+            )
 
 
 def note_module_value(reads: Any, module: Any, name: str, value: Any) -> None:

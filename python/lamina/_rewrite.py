@@ -505,6 +505,17 @@ class _Rewriter(ast.NodeTransformer):
             node.value = self._hook("stored", node.value, node.value, None, "")  # the read of it is guarded
         return [*read, node]
 
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
+        out: list[Any] = [node]
+        for a in node.names:
+            name = a.asname or a.name
+            if self._is_local(name):
+                seen = self._hook(
+                    "imported", node, node.module or "", node.level, a.name, ast.Name(name, ast.Load())
+                )
+                out.append(ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], seen), node))
+        return out
+
     # --- definitions inside ---
 
     def _function(self, node: Any) -> Any:

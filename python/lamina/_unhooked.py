@@ -21,6 +21,7 @@ from lamina._objects import (
     METHOD,
     PLAIN,
     is_users,
+    is_users_module,
     is_users_type,
     looked_up,
     names_of,
@@ -157,7 +158,7 @@ class Unhooked:
             self.watch.note(x)
             return
         is_module = issubclass(t, types.ModuleType)
-        if is_module and not is_users(getattr(x, "__file__", None)):
+        if is_module and not is_users_module(x):
             return
         self.watch.same(x)
         is_class = isinstance(x, type)

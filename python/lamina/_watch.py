@@ -21,6 +21,7 @@ from lamina._hooks import Hooks
 from lamina._objects import (
     BUILTIN,
     FUNCTION,
+    GETTERS,
     METHOD,
     OPEN_MODULES,
     PLAIN,
@@ -28,6 +29,7 @@ from lamina._objects import (
     count_as_users,
     is_ours,
     is_users,
+    is_users_module,
     is_users_type,
     looked_up,
 )
@@ -199,7 +201,7 @@ class Watch:
     def _attribute(self, x: Any, t: type, name: str) -> Any:
         if issubclass(t, types.ModuleType):  # also one that loads its names when they are asked for
             value = getattr(x, name)
-            if is_users(getattr(x, "__file__", None)) and not isinstance(value, types.ModuleType):
+            if is_users_module(x) and not isinstance(value, types.ModuleType):
                 return self.seen(self.reads.below(self.source_of(x, x.__name__), ATTRIBUTE, name), value)
             note_module_value(self.reads, x, name, value)
             return value
@@ -445,6 +447,8 @@ class Watch:
         self.same(x)
         source = self.source_of(x)
         names = list(getattr(x, "__dict__", ()))
+        if hasattr(x, "__dict__"):
+            self.reads.also(self.reads.below(source, ATTRIBUTE, "__dict__"), KEYS, tuple(names))
         for c in t.__mro__:
             slots = c.__dict__.get("__slots__", ())
             names += [slots] if isinstance(slots, str) else list(slots)
@@ -578,6 +582,8 @@ class Watch:
                 self.held(f)
                 inner = self.entered(f.func)
                 return f if inner is f.func else functools.partial(inner, *f.args, **f.keywords)
+            if t in GETTERS:
+                return self.calls.getter(f)
             call = self.method_of(t, "__call__")
             return f if call is None else METHOD(self.entered(call), f)
         if has_hooks(f.__code__):
@@ -592,6 +598,11 @@ class Watch:
             found = self._watched(f) if is_users(f.__code__.co_filename) else self._around(f)
             self._copies[id(f)] = found
         return found
+
+    def constructor(self, init: types.FunctionType) -> None:
+        """Guards a class's ``__init__`` that runs without hooks, as a dataclass's: its code and defaults."""
+        self._lasting.add(id(init))
+        self.entered(init)
 
     def held(self, f: Any) -> None:
         """Arrays among the defaults of a function, and the arguments that a partial holds, are read in each call; so are

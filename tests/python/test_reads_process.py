@@ -1,12 +1,20 @@
 """Code that is executed from text, weak dictionaries, and what the process tells: seen, or named by `lamina.checks`."""
 
+import abc
+import dataclasses
 import decimal
 import functools
 import gc
+import io
 import json
 import logging
+import operator
 import os
 import pathlib
+import queue
+import sys
+import threading
+import types
 import weakref
 
 import lamina as lm
@@ -130,30 +138,6 @@ STATES = {
 }
 
 
-@pytest.fixture
-def process_state(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(json, "rate", 2.0, raising=False)
-    context, level = decimal.getcontext().copy(), LOG.level
-    with np.errstate(divide="warn"), np.printoptions(precision=8):
-        yield monkeypatch
-    decimal.setcontext(context)
-    LOG.setLevel(level)
-    gc.enable()
-
-
-@pytest.mark.parametrize("told", STATES)
-def test_checks_name_a_state_that_has_changed(told, process_state):
-    f, change = STATES[told]
-    jitted = lm.jit(f)
-    before = jitted(X)
-    with lm.checks():
-        np.testing.assert_array_equal(jitted(X), before)  # nothing is told while it is as it was
-        change(process_state)
-        with pytest.raises(RuntimeError, match=rf"(?s){told}.*test_reads_process\.py:\d+"):
-            jitted(X)
-
-
 def test_checks_name_files_that_are_read_once(tmp_path):
     file = tmp_path / "rate.txt"
     file.write_text("2.0")
@@ -242,3 +226,122 @@ def test_an_attribute_that_an_object_gets_later():
         assert f(X)[0].item() == 1.0
         p.rate = 3.0
         assert f(X)[0].item() == 3.0
+
+
+class Registered(metaclass=abc.ABCMeta):
+    pass
+
+
+class Parent:
+    pass
+
+
+class Settings:
+    rate = 2.0
+
+    @property
+    def scaled(self):
+        return self.rate
+
+    def method(self, more=0.0):
+        return self.rate + more
+
+
+settings, stream, jobs, ready = Settings(), io.StringIO("2.0"), queue.Queue(), threading.Event()
+STATES |= {
+    r"StringIO\.getvalue": (lambda x: x * len(stream.getvalue()), lambda m: stream.write("more than that")),
+    r"Queue\.qsize": (lambda x: x * jobs.qsize(), lambda m: jobs.put(1)),
+    r"Event\.is_set": (lambda x: x * ready.is_set(), lambda m: ready.set()),
+    "__subclasses__": (
+        lambda x: x * len(Parent.__subclasses__()),
+        lambda m: m.setattr(Parent, "kept", type("Child", (Parent,), {}), raising=False),
+    ),
+    "a Settings is a Registered": (
+        lambda x: x * isinstance(settings, Registered),
+        lambda m: Registered.register(Settings),
+    ),
+}
+
+
+@pytest.fixture
+def process_state(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(json, "rate", 2.0, raising=False)
+    context, level = decimal.getcontext().copy(), LOG.level
+    with np.errstate(divide="warn"), np.printoptions(precision=8):
+        yield monkeypatch
+    decimal.setcontext(context)
+    LOG.setLevel(level)
+    gc.enable()
+
+
+@pytest.mark.parametrize("told", STATES)
+def test_checks_name_a_state_that_has_changed(told, process_state):
+    f, change = STATES[told]
+    jitted = lm.jit(f)
+    before = jitted(X)
+    with lm.checks():
+        np.testing.assert_array_equal(jitted(X), before)  # nothing is told while it is as it was
+        change(process_state)
+        with pytest.raises(RuntimeError, match=rf"(?s){told}.*test_reads_process\.py:\d+"):
+            jitted(X)
+
+
+@dataclasses.dataclass
+class WithDefault:
+    rate: float = 2.0
+
+
+made_by_hand = types.ModuleType("made_by_hand")
+made_by_hand.rate, made_by_hand.Layer = 2.0, type("Layer", (), {"rate": 2.0, "__module__": "made_by_hand"})
+
+
+def imports_inside(x):
+    from made_by_hand import rate as mine
+
+    return x * mine
+
+
+READS = {
+    "attrgetter": lambda x: x * operator.attrgetter("rate")(settings),
+    "attrgetter of two": lambda x: x * sum(operator.attrgetter("rate", "scaled")(settings)),
+    "methodcaller": lambda x: x * operator.methodcaller("method")(settings),
+    "methodcaller with arguments": lambda x: x * operator.methodcaller("method", more=1.0)(settings),
+    "map of a methodcaller": lambda x: x * sum(map(operator.methodcaller("method", 1.0), [settings])),
+    "sorted by an attrgetter": lambda x: (
+        x * sorted([settings, types.SimpleNamespace(rate=2.5)], key=operator.attrgetter("rate"))[0].rate
+    ),
+    "itemgetter": lambda x: x * operator.itemgetter("rate")(SCOPE),
+    "class of a dataclass": lambda x: x * WithDefault().rate,
+    "module made by hand": lambda x: x * sys.modules["made_by_hand"].rate,
+    "class of such a module": lambda x: x * made_by_hand.Layer().rate,
+    "import": imports_inside,
+    "isinstance": lambda x: x * 2 if isinstance(1.0, settings.kinds) else x,
+    "issubclass": lambda x: x * 2 if issubclass(float, settings.kinds) else x,
+    "names of an object": lambda x: x * len([name for name in dir(settings) if not name.startswith("_")]),
+    "text of an object": lambda x: x * len(repr(settings.plain)),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_reads_by_other_ways(name, monkeypatch):
+    f = READS[name]
+    monkeypatch.setitem(sys.modules, "made_by_hand", made_by_hand)
+    monkeypatch.setattr(Settings, "kinds", (int,), raising=False)
+    monkeypatch.setattr(Settings, "plain", types.SimpleNamespace(rate=2.0), raising=False)
+    jitted = lm.jit(f)
+    before = jitted(X)
+    np.testing.assert_array_equal(before, f(X))
+    monkeypatch.setattr(Settings, "rate", 3.0)
+    monkeypatch.setitem(SCOPE, "rate", 3.0)
+    monkeypatch.setattr(WithDefault.__init__, "__defaults__", (3.0,))
+    monkeypatch.setattr(made_by_hand, "rate", 3.0)
+    monkeypatch.setattr(made_by_hand.Layer, "rate", 3.0)
+    monkeypatch.setattr(Settings, "kinds", (int, float))
+    monkeypatch.setattr(settings, "added", 1.0, raising=False)
+    monkeypatch.setattr(Settings.plain, "added", 1.0, raising=False)
+    np.testing.assert_array_equal(jitted(X), f(X))
+    assert not np.array_equal(jitted(X), before)
+    hits = jitted.hits
+    jitted(X)
+    assert jitted.hits == hits + 1
