@@ -55,6 +55,7 @@ class AttrValue : public std::variant<int64_t, bool, Dims, std::string, DType, L
   using variant::variant;
   // libstdc++ takes it that a variant of such types always has a value: where memory runs out in its own copy
   // constructor, it destroys one that was never made.
+  // NOLINTNEXTLINE(bugprone-copy-constructor-init)
   AttrValue(const AttrValue& other) : variant() {
     std::visit([this](auto copy) { variant::operator=(std::move(copy)); }, other);
   }

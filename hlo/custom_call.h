@@ -18,6 +18,8 @@ namespace lamina::hlo {
 
 // What the Python module registers: the first operand stands for a Python function.
 inline constexpr std::string_view kPythonTarget = "python";
+// What the C++ API registers: likewise a function of C++.
+inline constexpr std::string_view kCppTarget = "cpp";
 
 using HostCallback = std::function<absl::Status(std::span<const LiteralPtr> operands,
                                                 std::span<const std::shared_ptr<Literal>> results)>;

@@ -190,6 +190,7 @@ std::string element_text(const hlo::Literal& x, int64_t i) {
 struct Printer {
   const hlo::Literal& data;
   const hlo::Dims& dims;
+  size_t indent;  // of what goes before the first line
   bool cut;
   size_t width = 0;
   std::string text;
@@ -229,7 +230,7 @@ struct Printer {
         text += ',';
         if (axis + 1 < dims.size()) {
           text.append(dims.size() - 1 - axis, '\n');
-          text.append(axis + 8, ' ');
+          text.append(indent + axis + 1, ' ');
         } else {
           text += ' ';
         }
@@ -246,19 +247,26 @@ struct Printer {
 
 }  // namespace
 
+std::string detail::elements_text(const Tensor& tensor, size_t indent) {
+  const Lazy& x = lazy_of(tensor);
+  const jit::ArrayPtr array = lazy::array(x.value);
+  const hlo::LiteralPtr literal = hlo::Literal::copy_of(x.value.type(), lazy::host_bytes(*array));
+  Printer printer{*literal, x.value.dims(), indent, tensor.size() > kShownWhole, 0, {}};
+  printer.measure(0, 0);
+  printer.print(0, 0);
+  return printer.text;
+}
+
 std::string Tensor::to_string() const {
   const Lazy& x = lazy_of(*this);
   if (!lazy::forceable(x.value)) return str_cat("<traced ", detail::describe(x), ">");
-  const jit::ArrayPtr array = lazy::array(x.value);
-  const hlo::LiteralPtr literal = hlo::Literal::copy_of(x.value.type(), lazy::host_bytes(*array));
-  Printer printer{*literal, x.value.dims(), size() > kShownWhole, 0, {}};
-  printer.measure(0, 0);
-  printer.print(0, 0);
+  constexpr std::string_view kStart = "Tensor(";
+  const std::string text = detail::elements_text(*this, kStart.size());
   std::string shape;
-  if (printer.cut || size() == 0) shape = str_cat(", shape=", hlo::dims_to_string(x.value.dims()));
+  if (size() > kShownWhole || size() == 0) shape = str_cat(", shape=", hlo::dims_to_string(x.value.dims()));
   if (lazy::differentiated(x.value))
-    return str_cat("<differentiated ", detail::describe(x), " = ", printer.text, ">");
-  return str_cat("Tensor(", printer.text, shape, ", dtype=", name(dtype()), ")");
+    return str_cat("<differentiated ", detail::describe(x), " = ", text, ">");
+  return str_cat(kStart, text, shape, ", dtype=", name(dtype()), ")");
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.to_string(); }

@@ -8,6 +8,7 @@
 #include "hlo/op.h"
 #include "lamina/flat_transforms.h"
 #include "lazy/api/flat.h"
+#include "lazy/axes.h"
 
 namespace lamina::detail {
 namespace {
@@ -53,6 +54,7 @@ std::string signature(const std::vector<Tensor>& all) {
   }
   out.push_back(static_cast<char>(hlo::record_state().mode));
   if (const uint32_t defaults = lazy::default_types().key()) out += std::to_string(defaults);
+  if (const uint64_t axes = lazy::axes_key()) str_append(&out, "@", static_cast<int64_t>(axes));
   return out;
 }
 
@@ -138,19 +140,23 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> flat_jvp(const FlatFunction&
 }
 
 std::vector<Tensor> flat_vmap(const FlatFunction& f, const std::vector<Tensor>& arguments,
-                              const std::vector<bool>& batched, std::source_location where) {
+                              const std::vector<bool>& batched, const std::string& axis_name,
+                              std::optional<int64_t> axis_size, std::source_location where) {
   return located(where, [&] {
-    int64_t size = -1;
+    int64_t size = axis_size.value_or(-1);
+    if (axis_size && size < 0) fail(ErrorKind::kValue, str_cat("vmap: an axis of size ", size));
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (!batched[i]) continue;
       const Shape& shape = arguments[i].shape();
       if (shape.empty()) fail(ErrorKind::kValue, "vmap: a number has no dimension 0 to map over");
       if (size >= 0 && shape[0] != size)
-        fail(ErrorKind::kValue, str_cat("vmap: mapped tensors of ", size, " and ", shape[0], " rows"));
+        fail(ErrorKind::kValue, str_cat("vmap: mapped tensors of ", size, " and ", shape[0], " rows",
+                                        axis_size ? ", where the first is axis_size" : ""));
       size = shape[0];
     }
-    if (size < 0) fail(ErrorKind::kValue, "vmap: no argument is mapped");
-    return tensors(lazy::vmap(inner(f), lazies(arguments), batched, size));
+    if (size < 0)
+      fail(ErrorKind::kValue, "vmap: no argument is mapped; VmapOptions::axis_size says how many lanes");
+    return tensors(lazy::vmap(inner(f), lazies(arguments), batched, size, nullptr, axis_name));
   });
 }
 

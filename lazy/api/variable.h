@@ -97,6 +97,8 @@ Tensor build(const Operand& like, F&& body) {
 
 [[noreturn]] void fail(ErrorKind kind, const std::string& message);
 
+// NumPy's text of the elements, of which long ones are cut; lines but the first are indented.
+std::string elements_text(const Tensor& tensor, size_t indent);
 // "float32[3,4]"
 std::string describe(const lazy::Lazy& x);
 // Axes in range and without repetition, sorted; all of them for {}.

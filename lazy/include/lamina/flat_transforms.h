@@ -11,15 +11,22 @@
 #include "lamina/tensor.h"
 
 #pragma GCC visibility push(default)
-namespace lamina::detail {
+namespace lamina {
+
+// How vmap calls a callback: once per lane; or once for all, with the lanes as dimension 0 of every argument
+// and result, of size 1 or repeated where an argument is not mapped.
+enum class CallbackLanes { kOneByOne, kExpanded, kRepeated };
+
+namespace detail {
 
 // A function on lists of tensors.
 class FlatFunction {
  public:
   FlatFunction() = default;
   template <typename F>
+  // NOLINTNEXTLINE(google-explicit-constructor): implicit on purpose
   requires(!std::is_same_v<std::decay_t<F>, FlatFunction>) FlatFunction(F f)
-      : call_(new Call<F>(std::move(f))) {}  // NOLINT: implicit on purpose
+      : call_(new Call<F>(std::move(f))) {}
   std::vector<Tensor> operator()(const std::vector<Tensor>& x) const { return call_->run(x); }
 
  private:
@@ -57,7 +64,7 @@ class TraceTable {
  private:
   Ref<Counted> table_;
 };
-// Element type, shape and weakness of each: what a specialization depends on.
+// Element type, shape and weakness of each, and the named axes around: what a specialization depends on.
 std::string signature(const std::vector<Tensor>& tensors);
 struct FlatPullback {
   std::vector<Tensor> outputs;
@@ -71,7 +78,8 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> flat_jvp(const FlatFunction&
                                                              std::source_location where);
 // batched[i]: whether argument i carries the batch at dimension 0.
 std::vector<Tensor> flat_vmap(const FlatFunction& f, const std::vector<Tensor>& arguments,
-                              const std::vector<bool>& batched, std::source_location where);
+                              const std::vector<bool>& batched, const std::string& axis_name,
+                              std::optional<int64_t> axis_size, std::source_location where);
 std::vector<Tensor> flat_checkpoint(const FlatFunction& f, const std::vector<Tensor>& arguments,
                                     std::source_location where);
 // [output][input]: the derivative of each output by each input, of the output's shape followed by the
@@ -126,11 +134,19 @@ class FlatRule {
 // Numbers beside 64-bit floats in their type: a rule sees what its function sees.
 std::vector<Tensor> decided(const std::vector<Tensor>& arguments);
 
+// A function in the middle of programs, an effect or not; `like` tells the results' types (lamina/effects.h).
+std::vector<Tensor> flat_callback(FlatFunction f, const std::vector<Tensor>& arguments,
+                                  const std::vector<Tensor>& like, bool effect, CallbackLanes lanes,
+                                  std::source_location where);
+void flat_print(std::string format, const std::vector<Tensor>& arguments, std::source_location where);
+void run_effects();
+
 // Throws unless `value` is a real float without dimensions.
 Tensor unit_cotangent(const Tensor& value, std::source_location where);
 [[noreturn]] void fail_at(ErrorKind kind, const std::string& message, std::source_location where);
 
-}  // namespace lamina::detail
+}  // namespace detail
+}  // namespace lamina
 
 #pragma GCC visibility pop
 

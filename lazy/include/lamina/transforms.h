@@ -46,6 +46,14 @@ struct Callable<R (C::*)(A...) const> : Callable<R (*)(A...)> {};
 template <typename C, typename R, typename... A>
 struct Callable<R (C::*)(A...)> : Callable<R (*)(A...)> {};
 
+// A callable inside a lambda that is called as const, as what a transform made may be.
+template <typename F>
+struct Held {
+  mutable F call;
+};
+template <typename F>
+Held(F) -> Held<F>;
+
 // A generic lambda with parameter and result types for further transforms.
 template <typename A, typename R, typename F>
 struct Typed : F {
@@ -184,11 +192,12 @@ auto value_and_grad(F&& f, std::source_location where = std::source_location::cu
   using Arguments = typename detail::Callable<Function>::Arguments;
   using Result = typename detail::Callable<Function>::Result;
   using First = std::tuple_element_t<0, Arguments>;
-  return detail::typed<Arguments, std::pair<Result, First>>([f = std::forward<F>(f), where]<typename... Rest>(
-                                                                const First& first, Rest&&... rest) mutable {
+  return detail::typed<Arguments, std::pair<Result, First>>([f = detail::Held{std::forward<F>(f)},
+                                                             where]<typename... Rest>(const First& first,
+                                                                                      Rest&&... rest) {
     std::optional<Result> result;
     const std::tuple<First> differentiated(first);
-    auto of_first = [&](const First& x) -> Result { return f(x, rest...); };
+    auto of_first = [&](const First& x) -> Result { return f.call(x, rest...); };
     const detail::FlatPullback back =
         detail::flat_vjp(detail::flat(of_first, differentiated, result), detail::tensors_of(first), where);
     std::vector<Tensor> cotangents;
@@ -209,22 +218,28 @@ auto grad(F&& f, std::source_location where = std::source_location::current()) {
   using Arguments = typename detail::Callable<std::decay_t<F>>::Arguments;
   using First = std::tuple_element_t<0, Arguments>;
   return detail::typed<Arguments, First>([both = value_and_grad(std::forward<F>(f), where)]<typename... Rest>(
-                                             const First& first, Rest&&... rest) mutable -> First {
+                                             const First& first, Rest&&... rest) -> First {
     return both(first, std::forward<Rest>(rest)...).second;
   });
 }
 
-// Maps over dimension 0 of every tensor among the arguments; in_axes says per argument whether it is mapped
-// (absent: all are). Results carry the batch at dimension 0.
+struct VmapOptions {
+  std::vector<bool> mapped = {};          // by argument; {}: all are
+  std::string axis_name = {};             // for the collectives of lamina/axes.h; {}: none
+  std::optional<int64_t> axis_size = {};  // needed where no argument is mapped
+};
+
+// Maps over dimension 0 of every tensor among the arguments, of those that are mapped. Results carry the
+// batch at dimension 0.
 template <typename F>
-auto vmap(F&& f, std::vector<bool> mapped = {},
-          std::source_location where = std::source_location::current()) {
+auto vmap(F&& f, VmapOptions options, std::source_location where = std::source_location::current()) {
   using Function = std::decay_t<F>;
   using Arguments = typename detail::Callable<Function>::Arguments;
   using Result = typename detail::Callable<Function>::Result;
-  return detail::typed<Arguments, Result>([f = std::forward<F>(f), mapped,
-                                           where]<typename... A>(A&&... a) mutable -> Result {
+  return detail::typed<Arguments, Result>([f = detail::Held{std::forward<F>(f)}, options = std::move(options),
+                                           where]<typename... A>(A&&... a) -> Result {
     const Arguments arguments(std::forward<A>(a)...);
+    const std::vector<bool>& mapped = options.mapped;
     std::vector<bool> batched;
     size_t position = 0;
     std::apply(
@@ -239,11 +254,17 @@ auto vmap(F&& f, std::vector<bool> mapped = {},
       detail::fail_at(ErrorKind::kValue, "vmap: there has to be one flag per argument", where);
     std::optional<Result> result;
     const std::vector<Tensor> out =
-        detail::flat_vmap(detail::flat(f, arguments, result), detail::tensors_of(arguments), batched, where);
+        detail::flat_vmap(detail::flat(f.call, arguments, result), detail::tensors_of(arguments), batched,
+                          options.axis_name, options.axis_size, where);
     size_t at = 0;
     detail::put_leaves(*result, out, at);
     return *result;
   });
+}
+template <typename F>
+auto vmap(F&& f, std::vector<bool> mapped = {},
+          std::source_location where = std::source_location::current()) {
+  return vmap(std::forward<F>(f), VmapOptions{.mapped = std::move(mapped)}, where);
 }
 
 // The result of f at `primals` (a std::tuple of its arguments) and its derivative along `tangents` (the
@@ -393,11 +414,11 @@ auto jacobian(F&& f, bool forward, const char* what, std::source_location where)
   using Result = typename Callable<Function>::Result;
   using First = std::tuple_element_t<0, Arguments>;
   using Whole = Jacobian<Result, First>;
-  return typed<Arguments, Whole>([f = std::forward<F>(f), forward, what, where]<typename... Rest>(
-                                     const First& first, Rest&&... rest) mutable -> Whole {
+  return typed<Arguments, Whole>([f = Held{std::forward<F>(f)}, forward, what, where]<typename... Rest>(
+                                     const First& first, Rest&&... rest) -> Whole {
     std::optional<Result> result;
     const std::tuple<First> differentiated(first);
-    auto of_first = [&](const First& x) -> Result { return f(x, rest...); };
+    auto of_first = [&](const First& x) -> Result { return f.call(x, rest...); };
     const std::vector<std::vector<Tensor>> blocks =
         flat_jacobian(flat(of_first, differentiated, result), tensors_of(first), forward, what, where);
     size_t output = 0;
@@ -557,11 +578,11 @@ auto checkpoint(F&& f, std::source_location where = std::source_location::curren
   using Arguments = typename detail::Callable<std::decay_t<F>>::Arguments;
   using Result = typename detail::Callable<std::decay_t<F>>::Result;
   return detail::typed<Arguments, Result>(
-      [f = std::forward<F>(f), where]<typename... A>(A&&... a) mutable -> Result {
+      [f = detail::Held{std::forward<F>(f)}, where]<typename... A>(A&&... a) -> Result {
         const Arguments arguments(std::forward<A>(a)...);
         std::optional<Result> result;
-        const std::vector<Tensor> out =
-            detail::flat_checkpoint(detail::flat(f, arguments, result), detail::tensors_of(arguments), where);
+        const std::vector<Tensor> out = detail::flat_checkpoint(detail::flat(f.call, arguments, result),
+                                                                detail::tensors_of(arguments), where);
         size_t at = 0;
         detail::put_leaves(*result, out, at);
         return *result;
