@@ -684,7 +684,7 @@ void add_inspection(py::module_& m) {
   m.def("cache_dot", [](int64_t id) {
     const jit::SpecializationPtr e = jit::Engine::get().cache().find(id);
     if (!e) throw py::key_error("there is no cache entry " + std::to_string(id));
-    return cluster::to_dot(e->executable->program(), e->executable->plan());
+    return cluster::to_dot(e->executable->program(), e->executable->fusion());
   });
   m.def("disk_cache", [] {
     jit::KernelStore& kernels = jit::CpuClient::get().kernels();

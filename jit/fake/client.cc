@@ -261,7 +261,7 @@ void FakeClient::lose(Device& device) {
 
 const cluster::Costs& FakeClient::FakeTarget::costs() const { return cpu().costs(); }
 
-absl::StatusOr<std::unique_ptr<Step>> FakeClient::FakeTarget::lower(const cluster::Plan& plan,
+absl::StatusOr<std::unique_ptr<Step>> FakeClient::FakeTarget::lower(const cluster::FusionPlan& plan,
                                                                     const cluster::Group& group,
                                                                     const SlotOf& slot_of) const {
   if (std::find(refused.begin(), refused.end(), group.anchors[0]->op()) != refused.end() &&

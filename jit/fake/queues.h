@@ -162,7 +162,7 @@ class FakeQueues {
     std::vector<bool> written;
     std::vector<Seen> seen;
   };
-  struct Run {
+  struct RunState {
     absl::Status failure;
     std::vector<std::pair<int, uint64_t>> needs;
   };
@@ -191,7 +191,7 @@ class FakeQueues {
   std::deque<Queue> queues_;
   Clock host_;
   std::map<uint64_t, Block> blocks_;
-  std::map<uint64_t, Run> runs_;  // that go on, or failed
+  std::map<uint64_t, RunState> runs_;  // that go on, or failed
   uint64_t next_run_ = 1, next_address_ = kAddressBit;
   std::mt19937_64 random_{1};
   FakeFaults faults_;
