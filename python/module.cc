@@ -657,6 +657,7 @@ void add_inspection(py::module_& m) {
         d["live_bytes"] = a.live_bytes;
         d["peak_bytes"] = a.peak_bytes;
         d["direct_calls"] = direct_calls();
+        d["ready_calls"] = ready_calls();
         d["live_nodes"] = hlo::live_nodes();
         d["live_attributes"] = hlo::live_counted_attrs();
         return d;
