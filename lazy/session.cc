@@ -18,6 +18,7 @@
 #include "hlo/type_error.h"
 #include "jit/program/engine.h"
 #include "lazy/effects.h"
+#include "lazy/known_number.h"
 #include "lazy/lazy.h"
 #include "lazy/location_text.h"
 #include "lazy/nan_check.h"
@@ -177,14 +178,15 @@ class Session {
     cell->lazy_ = {};
   }
 
-  // Pending values of live cells, outside open unbound traces and suspended scopes.
+  // Pending values of live cells, outside open unbound traces and suspended scopes; without those that take
+  // no program.
   void collect(std::vector<Value>& roots) {
     hlo::GraphLock lock;
     const uint32_t suspended = suspended_from();
     for (Cell* c : cells_) {
       for (const Value* v : {&c->lazy_.value, &c->lazy_.wide})
         if (*v && is_pending(*v) && !v->node()->held_back() && v->node()->stamp() < suspended &&
-            forceable(*v))
+            forceable(*v) && !known_unrounded(*v))
           roots.push_back(*v);
     }
   }
@@ -440,7 +442,10 @@ std::string why_unknown(const Value& value) {
 jit::ArrayPtr array(const Value& value) {
   if (!value.node()->data()) {
     if (!forceable(value)) throw Error(ErrorKind::kType, why_unknown(value));
-    force(std::span(&value, 1));
+    if (const Value unrounded = known_unrounded(value))
+      round_known(value, unrounded);
+    else
+      force(std::span(&value, 1));
   }
   return jit::array_of(value);
 }

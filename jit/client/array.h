@@ -18,6 +18,10 @@ namespace lamina::jit {
 class Array final : public hlo::Data {
  public:
   Array(const hlo::Type* type, BufferRef buffer) : type_(type), buffer_(std::move(buffer)) {}
+  // With the same bytes elsewhere, which are remembered.
+  Array(const hlo::Type* type, BufferRef buffer, BufferRef copy) : Array(type, std::move(buffer)) {
+    remember(std::move(copy));
+  }
   ~Array() override;
   Array(const Array&) = delete;
   Array& operator=(const Array&) = delete;

@@ -16,6 +16,11 @@ FAKE = ["fake:0", "fake:1"]
 DEFAULT = lnp.zeros(1).device
 
 
+def runs():
+    """How often programs ran."""
+    return sum(entry["runs"] for entry in lm.cache.entries())
+
+
 def test_devices_have_names():
     (first,) = lm.devices("cpu")
     assert lm.device_count("cpu") == 1 and lm.device_count() == len(lm.devices())
@@ -353,6 +358,23 @@ def test_numbers_keep_their_bits_on_the_way():
     tenth = lm.device_put(lnp.array(0.1), "fake:0")
     assert tenth.weak_type and (tenth * lnp.ones(1, dtype="float64")).item() == 0.1
     assert lm.device_put(0.1, "fake:0").weak_type == lnp.array(0.1).weak_type
+
+
+@pytest.mark.parametrize("device", ["cpu", *FAKE, None])
+def test_a_number_is_read_without_a_program(device):
+    put = (lambda x: x) if device is None else lambda x: lm.device_put(x, device)
+    f = lm.jit(lambda v, n: (v * n, n + 1))
+    v = put(lnp.ones(3))
+    for number, plus_one in ((0.1, np.float32(1.1)), (3, 4), (1j, 1 + 1j)):
+        made = put(lnp.asarray(number))
+        _, after = f(v, number)
+        lm.device_get(v)
+        before = runs()
+        assert made.item() == np.asarray(number).astype(made.dtype).item()
+        assert after.weak_type and after.item() == plus_one and after.tolist() == after.item()
+        assert after.device == (DEFAULT if device is None else device)
+        assert runs() == before
+        assert (after * lnp.ones(1, dtype="complex128")).item() == number + 1  # which has all its bits
 
 
 def test_effects_of_programs_on_other_devices(capfd):
