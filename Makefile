@@ -42,17 +42,14 @@ test: build
 	LAMINA_ISA=baseline $(PYTEST) $(MACHINE_TESTS) -m "not slow"
 	LAMINA_DEFAULT_DEVICE=fake $(PYTEST) $(DEVICE_TESTS) -m "not slow"
 
-# Adds the slow Python tests and Catch2's hidden [slow] cases.
-test-full: build
+# Adds the slow Python tests and Catch2's hidden [slow] cases; test-fake is the same with the fake device
+# (docs/devices.md) as the default one.
+test-fake: export LAMINA_DEFAULT_DEVICE := fake
+test-full test-fake: build
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
 	@for program in lamina_tests lamina_fault_tests; do \
 	  if [ -x $(BUILD)/tests/$$program ]; then $(BUILD)/tests/$$program '[slow]' || exit 1; fi; done
 	$(PYTEST) $(PYTHON_TESTS)
-
-# Everything that `test` runs, with the fake device (docs/devices.md) as the default one.
-test-fake: build
-	LAMINA_DEFAULT_DEVICE=fake ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
-	LAMINA_DEFAULT_DEVICE=fake $(PYTEST) $(PYTHON_TESTS) -m "not slow"
 
 # Builds what it runs: the Python module.
 demo: setup

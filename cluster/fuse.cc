@@ -62,7 +62,7 @@ class Fuser {
       if (is_loop_op(n->op())) examine_loop(n);
   }
 
-  Plan run() {
+  FusionPlan run() {
     choose_anchors();
     connect_anchors();
     merge_groups();
@@ -321,7 +321,7 @@ class Fuser {
   }
 
   // Kahn's algorithm over groups, ready groups in postorder of their last anchor.
-  Plan order_groups() {
+  FusionPlan order_groups() {
     std::vector<int> waiting(anchors_.size(), 0);
     std::vector<std::vector<int>> successors(anchors_.size());
     for (size_t g = 0; g < anchors_.size(); ++g) {
@@ -414,12 +414,14 @@ class Fuser {
   std::vector<int> anchor_of_;
   std::vector<Anchor> anchors_;
   std::optional<GroupGraph> groups_;
-  Plan plan_;
+  FusionPlan plan_;
 };
 
 }  // namespace
 
-Plan make_plan(const Computation& computation, const Costs& costs) { return Fuser(computation, costs).run(); }
+FusionPlan make_fusion_plan(const Computation& computation, const Costs& costs) {
+  return Fuser(computation, costs).run();
+}
 
 bool may_join_loop(Op op) {
   switch (op) {
@@ -464,7 +466,7 @@ bool is_splitting_reshape(const Node& reshape, std::vector<std::vector<int64_t>>
   return true;
 }
 
-std::string report(const Computation& computation, const Plan& plan) {
+std::string report(const Computation& computation, const FusionPlan& plan) {
   HashMap<const Node*, size_t> number;
   for (size_t i = 0; i < computation.nodes().size(); ++i) number[computation.nodes()[i]] = i;
   auto text = [&](const Node* n) {
@@ -489,7 +491,7 @@ std::string report(const Computation& computation, const Plan& plan) {
   return out;
 }
 
-std::string to_dot(const Computation& computation, const Plan& plan) {
+std::string to_dot(const Computation& computation, const FusionPlan& plan) {
   HashMap<const Node*, size_t> number;
   for (size_t i = 0; i < computation.nodes().size(); ++i) number[computation.nodes()[i]] = i;
   std::string out = "digraph lamina {\n  node [shape=box];\n";

@@ -52,7 +52,7 @@ struct Refusal {
   std::string reason;
 };
 
-struct Plan {
+struct FusionPlan {
   std::vector<Group> groups;
   HashMap<const Node*, int> group_of;  // anchors only
   std::vector<Refusal> refusals;
@@ -61,7 +61,7 @@ struct Plan {
 
 struct Costs;  // cluster/costs.h
 
-Plan make_plan(const Computation& computation, const Costs& costs);
+FusionPlan make_fusion_plan(const Computation& computation, const Costs& costs);
 
 // How a node can be part of a loop kernel.
 enum class LoopRole : uint8_t { kNone, kMap, kReduction };
@@ -74,8 +74,8 @@ bool may_join_loop(hlo::Op op);
 bool is_splitting_reshape(const Node& reshape, std::vector<std::vector<int64_t>>* parts = nullptr);
 
 // Table of groups with members and outputs, then the refusals; and the same as Graphviz.
-std::string report(const Computation& computation, const Plan& plan);
-std::string to_dot(const Computation& computation, const Plan& plan);
+std::string report(const Computation& computation, const FusionPlan& plan);
+std::string to_dot(const Computation& computation, const FusionPlan& plan);
 
 }  // namespace lamina::cluster
 

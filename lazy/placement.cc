@@ -6,6 +6,7 @@
 #include "hlo/host_lock.h"
 #include "hlo/once.h"
 #include "hlo/strings.h"
+#include "lazy/known_number.h"
 #include "lazy/scopes.h"
 
 namespace lamina::lazy {
@@ -101,11 +102,18 @@ Value moved(const Value& value, jit::Device& device) {
                 str_cat("a value that an open transform depends on cannot be moved to ", device.name(),
                         ": put the arguments there before the transformed function is called"));
   }
+  if (forceable(value)) force(std::span(&value, 1));
   const jit::ArrayPtr known = array(value);
   hlo::HostLockReleased away(&known->device() == &device ? hlo::HostLockReleased::kLater
                                                          : hlo::HostLockReleased::kNow);
   jit::BufferRef there = check(known->on(device));
-  return hlo::make_leaf(value.type(), new jit::Array(value.type(), std::move(there)), device.place());
+  // A number that the host knows is read without waiting for its copy.
+  const bool is_known = value.rank() == 0 && &known->device() == &jit::host_device() &&
+                        &device != &jit::host_device() && !known->buffer()->is_foreign();
+  return hlo::make_leaf(value.type(),
+                        is_known ? new jit::Array(value.type(), std::move(there), known->buffer())
+                                 : new jit::Array(value.type(), std::move(there)),
+                        device.place());
 }
 
 }  // namespace
@@ -121,8 +129,28 @@ bool is_ready(const Value& value) {
   return !written || written.stream->reached(written.value);
 }
 
+namespace {
+
+// Those that are numbers known unrounded, with these, and the others.
+struct Asked {
+  explicit Asked(std::span<const Value> values) {
+    for (const Value& v : values) {
+      if (Value unrounded = known_unrounded(v))
+        numbers.emplace_back(v, std::move(unrounded));
+      else
+        others.push_back(v);
+    }
+  }
+  std::vector<std::pair<Value, Value>> numbers;
+  std::vector<Value> others;
+};
+
+}  // namespace
+
 void wait_for(std::span<const Value> values) {
-  force(values);
+  const Asked asked(values);
+  force(asked.others);
+  for (const auto& [number, unrounded] : asked.numbers) round_known(number, unrounded);
   for (const Value& v : values) {
     if (const jit::Point written = array(v)->buffer()->written())
       while_waiting([&](jit::StepWatcher* watcher) {
@@ -133,15 +161,20 @@ void wait_for(std::span<const Value> values) {
 }
 
 void fetch(std::span<const Value> values) {
-  force(values);
-  std::vector<jit::ArrayPtr> held;
-  std::vector<const jit::Array*> arrays;
-  for (const Value& v : values) arrays.push_back(held.emplace_back(array(v)).get());
-  if (only_host()) return;
-  while_waiting([&](jit::StepWatcher* watcher) {
-    check(jit::Array::fetch(arrays, watcher));
-    return 0;
-  });
+  const Asked asked(values);
+  force(asked.others);
+  if (!only_host()) {
+    std::vector<jit::ArrayPtr> held;
+    std::vector<const jit::Array*> arrays;
+    const auto add = [&](const Value& v) { arrays.push_back(held.emplace_back(array(v)).get()); };
+    for (const Value& v : asked.others) add(v);
+    for (const auto& [number, unrounded] : asked.numbers) add(unrounded);
+    while_waiting([&](jit::StepWatcher* watcher) {
+      check(jit::Array::fetch(arrays, watcher));
+      return 0;
+    });
+  }
+  for (const auto& [number, unrounded] : asked.numbers) round_known(number, unrounded);
 }
 
 const std::byte* host_bytes(const jit::Array& array) {

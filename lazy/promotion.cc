@@ -6,8 +6,8 @@
 #include "hlo/once.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
+#include "lazy/known_number.h"
 #include "lazy/lazy.h"
-#include "lazy/placement.h"
 #include "lazy/scopes.h"
 
 namespace lamina::lazy {
@@ -159,30 +159,9 @@ Value carrier(hlo::Builder& b, const Lazy& x) {
   return x.wide ? x.wide : b.convert(x.value, wide_type(x.value.dtype()));
 }
 
-namespace {
-
-// A number that is known, converted without a program; null if it is not, or of another type.
-Value narrowed_now(const Value& wide, DType dtype) {
-  if (wide.rank() != 0 || !wide.node()->data() || wide.node()->stamp() != 0 || inside_jit()) return Value();
-  const jit::ArrayPtr array = jit::array_of(wide);
-  if (wide.node()->place() != hlo::kAnywhere || &array->device() != &jit::host_device()) return Value();
-  const void* data = host_bytes(*array);
-  if (wide.dtype() == DType::kF64 && dtype == DType::kF32) {
-    const float x = static_cast<float>(*static_cast<const double*>(data));
-    return number(dtype, &x);
-  }
-  if (wide.dtype() == DType::kS64 && dtype == DType::kS32) {
-    const int32_t x = static_cast<int32_t>(*static_cast<const int64_t*>(data));
-    return number(dtype, &x);
-  }
-  return Value();
-}
-
-}  // namespace
-
 Lazy from_carrier(hlo::Builder& b, Value carried, DType dtype, bool weak) {
   if (!carried || carried.dtype() == dtype) return {std::move(carried), weak};
-  Value value = narrowed_now(carried, dtype);
+  Value value = rounded_on_host(carried, dtype);
   if (!value) value = b.convert(carried, dtype);
   return {std::move(value), weak, std::move(carried)};
 }

@@ -18,6 +18,7 @@
 #include "hlo/type_error.h"
 #include "jit/program/engine.h"
 #include "lazy/effects.h"
+#include "lazy/known_number.h"
 #include "lazy/lazy.h"
 #include "lazy/location_text.h"
 #include "lazy/nan_check.h"
@@ -90,6 +91,11 @@ uint32_t lowest_unbound() {
   return ~uint32_t{0};
 }
 
+// Of a computed node with one result, if it lies on that device. Under the graph lock, without counting.
+const jit::BufferRef* buffer_of(const Node& n, jit::Device& device) {
+  return static_cast<const jit::Array*>(n.data())->known_on(device);
+}
+
 // Programs of one op on arrays that are there, as `x + y` read at once makes them, found without encoding a
 // graph.
 class SingleOps {
@@ -98,23 +104,25 @@ class SingleOps {
     Op op;
     uint8_t mode;
     uint8_t operands;
-    uint16_t repeats;  // pairs of operands that are one
+    hlo::Place device;  // that it runs on
+    uint8_t repeats;    // pairs of operands that are one
     const hlo::Type* type;
     uint64_t attrs;
     std::array<const hlo::Type*, 3> types;
     bool operator==(const Key&) const = default;
   };
 
-  // Of a pending node outside all transforms; empty where it is no such program.
-  static std::optional<Key> key_of(const Node& n) {
+  // Of a pending node outside all transforms, which runs on `device`; empty where it is no such program.
+  static std::optional<Key> key_of(const Node& n, jit::Device& device) {
     const std::span<const hlo::Operand> in = n.operands();
     if (!nothing_open() || n.data() || n.stamp() != 0 || n.shared() || n.type()->is_tuple() || in.empty() ||
         in.size() > 3)
       return {};
-    Key key{n.op(), n.mode(), static_cast<uint8_t>(in.size()), 0, n.type(), n.attrs().id(), {}};
+    Key key{n.op(),         n.mode(), static_cast<uint8_t>(in.size()), device.place(), 0, n.type(),
+            n.attrs().id(), {}};
     for (size_t i = 0; i < in.size(); ++i) {
       const Node& o = *in[i].node();
-      if (!o.data() || o.type()->is_tuple()) return {};
+      if (!o.data() || o.type()->is_tuple() || !buffer_of(o, device)) return {};
       key.types[i] = o.type();
       for (size_t j = 0; j < i; ++j) key.repeats |= (in[j] == in[i]) << (i * (i - 1) / 2 + j);
     }
@@ -170,14 +178,15 @@ class Session {
     cell->lazy_ = {};
   }
 
-  // Pending values of live cells, outside open unbound traces and suspended scopes.
+  // Pending values of live cells, outside open unbound traces and suspended scopes; without those that take
+  // no program.
   void collect(std::vector<Value>& roots) {
     hlo::GraphLock lock;
     const uint32_t suspended = suspended_from();
     for (Cell* c : cells_) {
       for (const Value* v : {&c->lazy_.value, &c->lazy_.wide})
         if (*v && is_pending(*v) && !v->node()->held_back() && v->node()->stamp() < suspended &&
-            forceable(*v))
+            forceable(*v) && !known_unrounded(*v))
           roots.push_back(*v);
     }
   }
@@ -255,12 +264,13 @@ bool forceable(const Value& value) {
 
 void Session::run_single(const Value& wanted, const jit::SpecializationPtr& entry,
                          std::optional<hlo::GraphLock>& lock) {
+  jit::Device& device = entry->device();
   Node* const n = wanted.node();
   absl::InlinedVector<jit::BufferRef, 3> arguments;
   const std::span<const hlo::Operand> in = n->operands();
   for (size_t i = 0; i < in.size(); ++i)
     if (std::find(in.begin(), in.end(), in[i]) == in.begin() + static_cast<ptrdiff_t>(i))
-      arguments.push_back(jit::array_of(Value(in[i]))->buffer());
+      arguments.push_back(*buffer_of(*in[i].node(), device));
   hlo::hold_back(n);
   lock.reset();
   std::vector<jit::BufferRef> results;
@@ -274,9 +284,8 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   std::optional<hlo::GraphLock> lock(std::in_place);
   // Where only one op was recorded since the last flush nothing else waits to be computed.
   std::optional<SingleOps::Key> single;
-  if (!nan_checks() && only_host() && wanted.size() == 1 &&
-      recorded_.load(std::memory_order_relaxed) == flushed_at_ + 1)
-    single = SingleOps::key_of(*wanted[0].node());
+  if (!nan_checks() && wanted.size() == 1 && recorded_.load(std::memory_order_relaxed) == flushed_at_ + 1)
+    single = SingleOps::key_of(*wanted[0].node(), device_of(wanted[0]));
   ++flushes_;
   if (automatic) ++automatic_;
   flushed_at_ = recorded_.load(std::memory_order_relaxed);
@@ -305,7 +314,8 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
     for (Value& v : named) (is_here(v) ? here : others).push_back(v);
     const auto asked = std::count_if(wanted.begin(), wanted.end(), is_here);
     if (!lock) lock.emplace();
-    run_on(device_at(place), std::move(here), static_cast<size_t>(asked), {}, lock);
+    run_on(device_at(place), std::move(here), static_cast<size_t>(asked), single, lock);
+    single = {};  // of the one that is wanted, which comes first
     named = std::move(others);
   }
 }
@@ -432,7 +442,10 @@ std::string why_unknown(const Value& value) {
 jit::ArrayPtr array(const Value& value) {
   if (!value.node()->data()) {
     if (!forceable(value)) throw Error(ErrorKind::kType, why_unknown(value));
-    force(std::span(&value, 1));
+    if (const Value unrounded = known_unrounded(value))
+      round_known(value, unrounded);
+    else
+      force(std::span(&value, 1));
   }
   return jit::array_of(value);
 }

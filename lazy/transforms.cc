@@ -599,20 +599,26 @@ std::vector<Lazy> Program::call(const std::vector<Lazy>& args, std::span<const V
 
 bool Program::call_ready(std::span<const Argument> args, std::span<const Lazy* const> hidden,
                          std::vector<Lazy>& results) {
-  if (!nothing_open() || !only_host()) return false;
-  absl::InlinedVector<jit::BufferRef, 12> buffers;
-  buffers.reserve(args.size() + captured_.size());
+  if (!nothing_open()) return false;
+  // Null: the number of an argument. Counted: another thread may write to a Tensor while this one waits.
+  absl::InlinedVector<jit::ArrayPtr, 12> arrays;
+  arrays.reserve(args.size() + captured_.size());
   hlo::Place place = hlo::kAnywhere;
+  jit::Device* device = nullptr;  // of a bound one
   const auto add = [&](const Value& v) {
     if (!v.node()->data()) return false;
-    if (v.node()->place() != hlo::kAnywhere) place = v.node()->place();
+    const hlo::Place at = v.node()->place();
     if (v.node()->stamp() != 0) {
-      const Value held = v;  // a Tensor's, which another thread may write to while this one waits for a lock
+      const Value held = v;
       if (in_open_scope(held)) return false;
-      buffers.push_back(jit::array_of(held)->buffer());
+      arrays.push_back(jit::array_of(held));
     } else {
-      buffers.push_back(jit::array_of(v)->buffer());
+      arrays.push_back(jit::array_of(v));
     }
+    if (at == hlo::kAnywhere || at == place) return true;
+    if (place != hlo::kAnywhere) return false;  // the general way says what is wrong
+    place = at;
+    device = &arrays.back()->device();
     return true;
   };
   for (size_t i = 0; i < args.size(); ++i) {
@@ -622,8 +628,7 @@ bool Program::call_ready(std::span<const Argument> args, std::span<const Lazy* c
       if (!*v || v->type() != type || !add(*v)) return false;
     } else {
       if (type != hlo::scalar_type(args[i].kind)) return false;
-      jit::Device& device = jit::host_device();
-      buffers.push_back(check(device.client().put(device, &args[i].number, type->bytes())));
+      arrays.emplace_back();
     }
   }
   for (size_t i = 0; i < captured_.size(); ++i) {
@@ -639,8 +644,25 @@ bool Program::call_ready(std::span<const Argument> args, std::span<const Lazy* c
     const Value& v = unrounded && x.wide ? x.wide : x.value;
     if (v.type() != captured_[i].type() || !add(v)) return false;
   }
+  if (!device) device = &default_device();
+  absl::InlinedVector<jit::BufferRef, 12> buffers;
+  buffers.reserve(arrays.size());
+  for (const jit::ArrayPtr& array : arrays) {
+    const jit::BufferRef* const there = array ? array->known_on(*device) : nullptr;
+    if (array && !there) return false;
+    buffers.push_back(there ? *there : jit::BufferRef());
+  }
+  {
+    hlo::HostLockReleased away(hlo::HostLockReleased::kLater);
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (arrays[i]) continue;
+      if (&device->client() != &jit::host()) away.leave();
+      const int64_t bytes = hlo::scalar_type(args[i].kind)->bytes();
+      buffers[i] = check(device->client().put(*device, &args[i].number, bytes));
+    }
+  }
   std::vector<jit::BufferRef> made;
-  check(run_program(compile(), std::span(buffers.data(), buffers.size()), false, made));
+  check(run_program(compile(*device), std::span(buffers.data(), buffers.size()), false, made));
   if (nan_checks()) check_nan(*computation_, buffers, made);
   results = leaves(made, place);
   return true;

@@ -100,8 +100,9 @@ class Program {
       int64_t s64;
     } number{};
   };
-  // As `call` where nothing is open on this thread and all operands have their values, as they mostly do; the
-  // weak values among `hidden` unrounded. False, with nothing done, elsewhere. `results` is empty before.
+  // As `call` where nothing is open on this thread and all operands have their values where it runs, as they
+  // mostly do; the weak values among `hidden` unrounded. False, with nothing done, elsewhere. `results` is
+  // empty before.
   bool call_ready(std::span<const Argument> args, std::span<const Lazy* const> hidden,
                   std::vector<Lazy>& results);
   // Runs it, outside all transforms. given_up[i] (may be null) is a handle to argument i whose value is gone

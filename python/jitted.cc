@@ -36,6 +36,7 @@ constexpr size_t kMaxSignatures = 64;
 // Under the interpreter lock.
 struct Counts {
   int64_t direct_calls = 0;
+  int64_t ready_calls = 0;   // of them those whose operands lay where the program runs
   int64_t check_scopes = 0;  // open in the whole process (python: _checks)
 } counts;
 
@@ -65,7 +66,10 @@ class ReadyTrace {
   PyObject* run(const CallLeaves& leaves) const {
     UserLocation location;
     std::vector<Lazy> results;
-    if (!given_up_.empty() || !run_ready(leaves, results)) run_unready(leaves, results);
+    if (given_up_.empty() && run_ready(leaves, results))
+      ++counts.ready_calls;
+    else
+      run_unready(leaves, results);
     if (structure_.is_leaf() && text_.empty()) return make_tensor(std::move(results.at(0)));
     hlo::GraphLock lock;  // once for all of them
     std::vector<py::object> made;
@@ -569,6 +573,7 @@ bool is_bound_jit(PyObject* object, PyObject* function, PyObject* self) {
 }
 
 int64_t direct_calls() { return counts.direct_calls; }
+int64_t ready_calls() { return counts.ready_calls; }
 
 void add_jitted(py::module_& m) {
   jit_type = add_type(m, jit_spec, "JitCalls");

@@ -16,8 +16,9 @@ namespace lamina::python {
 
 // Whether it is the jitted function `function` as a method of `self`.
 bool is_bound_jit(PyObject* object, PyObject* function, PyObject* self);
-// Calls served so far.
+// Calls served so far; of them those whose operands all had their values where the program ran.
 int64_t direct_calls();
+int64_t ready_calls();
 
 void add_jitted(pybind11::module_& module);
 

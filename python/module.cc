@@ -657,6 +657,7 @@ void add_inspection(py::module_& m) {
         d["live_bytes"] = a.live_bytes;
         d["peak_bytes"] = a.peak_bytes;
         d["direct_calls"] = direct_calls();
+        d["ready_calls"] = ready_calls();
         d["live_nodes"] = hlo::live_nodes();
         d["live_attributes"] = hlo::live_counted_attrs();
         return d;
@@ -684,7 +685,7 @@ void add_inspection(py::module_& m) {
   m.def("cache_dot", [](int64_t id) {
     const jit::SpecializationPtr e = jit::Engine::get().cache().find(id);
     if (!e) throw py::key_error("there is no cache entry " + std::to_string(id));
-    return cluster::to_dot(e->executable->program(), e->executable->plan());
+    return cluster::to_dot(e->executable->program(), e->executable->fusion());
   });
   m.def("disk_cache", [] {
     jit::KernelStore& kernels = jit::CpuClient::get().kernels();

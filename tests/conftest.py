@@ -30,13 +30,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=missing[0]))
 
 
+def built(path: str, what: str) -> str:
+    """What the newest of the build folders has at a path; skips the test where none has it."""
+    folders = (Path(__file__).parents[1] / "build").glob("*/")
+    found = [folder / path for folder in folders if (folder / path).exists()]
+    if not found:
+        pytest.skip(f"{what} is not built")
+    return str(max(found, key=lambda file: file.stat().st_mtime))
+
+
 @pytest.fixture(scope="session")
 def cuda_standin() -> str:
     """The stand-in for the CUDA driver, which is built with the C++ tests."""
-    build = Path(__file__).parents[1] / "build"
-    built = sorted(
-        build.glob("*/tests/liblamina_cuda_standin.so"), key=lambda library: library.stat().st_mtime
-    )
-    if not built:
-        pytest.skip("the C++ tests, and with them the stand-in for the CUDA driver, are not built")
-    return str(built[-1])
+    return built("tests/liblamina_cuda_standin.so", "the stand-in for the CUDA driver")
+
+
+@pytest.fixture(scope="session")
+def lamina_opt() -> str:
+    """The program that prints modules and what becomes of them."""
+    return built("lamina-opt", "lamina-opt")

@@ -20,7 +20,7 @@ inline Sum add_sums(Sum a, Sum b) {
   const Sum s = two_sum(a.hi, b.hi);
   return fast_two_sum(s.hi, s.lo + (a.lo + b.lo));
 }
-inline Sum add_number(Sum a, Operand b) {
+inline Sum add_number(Sum a, ScalarOrNumber b) {
   const Sum s = two_sum(a.hi, b.as(a.hi));
   return fast_two_sum(s.hi, s.lo + a.lo);
 }
@@ -39,7 +39,9 @@ inline Sum sqrt_sum(Sum a) {
 }
 inline Sum negate_sum(Sum a) { return {-a.hi, -a.lo}; }
 inline Sum select_sum(Scalar p, Sum a, Sum b) { return {select(p, a.hi, b.hi), select(p, a.lo, b.lo)}; }
-inline Sum scale_sum(Sum a, Operand factor) { return {a.hi * factor.as(a.hi), a.lo * factor.as(a.hi)}; }
+inline Sum scale_sum(Sum a, ScalarOrNumber factor) {
+  return {a.hi * factor.as(a.hi), a.lo * factor.as(a.hi)};
+}
 inline Sum sum_constant(Scalar like, double hi, double lo) {
   return {constant(like, hi), constant(like, lo)};
 }
@@ -74,8 +76,8 @@ struct SingleExpParts {
 SingleExpParts single_exp_parts(Sum x);
 
 // log(v) + more * log(2) for a positive normal v.hi. The second keeps about 2^-68.
-Sum log_sum(Sum v, Operand more = 0.0);
-Sum log_sum_precise(Scalar v, Operand more = 0.0);
+Sum log_sum(Sum v, ScalarOrNumber more = 0.0);
+Sum log_sum_precise(Scalar v, ScalarOrNumber more = 0.0);
 // log(1 + w) for w > -1 and |w| >= 2^-28.
 Sum log1p_sum(Sum w);
 

@@ -18,7 +18,7 @@ constexpr int64_t kBlock = 256;
 
 // One instruction ready to run on slots; without a kernel, a guard: where in[0] holds nowhere, `guarded`
 // steps are left out.
-struct Step {
+struct SlotInstr {
   ScalarKernel kernel = nullptr;
   uint32_t out = 0;
   uint32_t in[3] = {0, 0, 0};
@@ -46,9 +46,9 @@ std::vector<Scheduled> schedule_of(const ScalarProgram& program) {
 
 // Where every value lives during a block. Slots are recycled after a value's last use, so that the scratch
 // area of a long program stays in the first-level cache; constants keep theirs and are filled once.
-class PreparedProgram::Plan {
+class PreparedProgram::Layout {
  public:
-  explicit Plan(ScalarProgram owned) : program_(std::move(owned)) {
+  explicit Layout(ScalarProgram owned) : program_(std::move(owned)) {
     const ScalarProgram& program = program_;
     const size_t num_inputs = program.inputs.size();
     const size_t num_values = num_inputs + program.code.size();
@@ -91,7 +91,7 @@ class PreparedProgram::Plan {
       }
       slot_[value] = take();
       const DType operand = program.type_of(instr.operands[is_select(instr.prim) ? 1 : 0]);
-      Step step{.kernel = find_kernel(instr.prim, instr.type, operand), .out = slot_[value]};
+      SlotInstr step{.kernel = find_kernel(instr.prim, instr.type, operand), .out = slot_[value]};
       LAMINA_SCALAR_CHECK(step.kernel != nullptr,
                           std::string(prim_name(instr.prim)) + " does not exist for these types");
       const int arity = prim_arity(instr.prim);
@@ -105,8 +105,8 @@ class PreparedProgram::Plan {
     }
   }
 
-  // `self` is this plan, for the scratch to hold.
-  void run(const std::shared_ptr<const Plan>& self, std::span<const void* const> inputs,
+  // `self` is this layout, for the scratch to hold.
+  void run(const std::shared_ptr<const Layout>& self, std::span<const void* const> inputs,
            std::span<void* const> outputs, int64_t count, Scratch& scratch) const {
     if (scratch.ready_for_ != self || scratch.elements_ < std::min(count, kBlock)) {
       // Whole blocks from the second size on.
@@ -127,7 +127,7 @@ class PreparedProgram::Plan {
         std::memcpy(at[slot_[i]], static_cast<const std::byte*>(inputs[i]) + start * width, n * width);
       }
       for (size_t i = 0; i < steps_.size(); ++i) {
-        const Step& s = steps_[i];
+        const SlotInstr& s = steps_[i];
         if (s.kernel)
           s.kernel(at[s.out], at[s.in[0]], at[s.in[1]], at[s.in[2]], n);
         else if (!std::memchr(at[s.in[0]], 1, static_cast<size_t>(n)))
@@ -157,7 +157,7 @@ class PreparedProgram::Plan {
 
   const ScalarProgram program_;
   std::vector<uint32_t> slot_;
-  std::vector<Step> steps_;
+  std::vector<SlotInstr> steps_;
   uint32_t num_slots_ = 0;
 };
 
@@ -168,15 +168,16 @@ ScalarKernel find_kernel(Prim prim, DType result, DType operand) {
   return kernels_baseline::find_kernel(prim, result, operand);
 }
 
-PreparedProgram::PreparedProgram(ScalarProgram program) : plan_(std::make_shared<Plan>(std::move(program))) {}
+PreparedProgram::PreparedProgram(ScalarProgram program)
+    : layout_(std::make_shared<Layout>(std::move(program))) {}
 
-const ScalarProgram& PreparedProgram::program() const { return plan_->program(); }
+const ScalarProgram& PreparedProgram::program() const { return layout_->program(); }
 
 void PreparedProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs, int64_t count,
                           Scratch& scratch) const {
   LAMINA_SCALAR_CHECK(inputs.size() == program().inputs.size(), "wrong number of inputs");
   LAMINA_SCALAR_CHECK(outputs.size() == program().outputs.size(), "wrong number of outputs");
-  if (count > 0) plan_->run(plan_, inputs, outputs, count, scratch);
+  if (count > 0) layout_->run(layout_, inputs, outputs, count, scratch);
 }
 
 void PreparedProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs,

@@ -160,7 +160,7 @@ Scalar pow_integer(Scalar x, Scalar y) {
 
 }  // namespace
 
-Sum log_sum(Sum v, Operand more) {
+Sum log_sum(Sum v, ScalarOrNumber more) {
   const Split p = split(v.hi);
   const Scalar low = v.lo * power_of_two(limit(-p.k, -1022, 1022));
   const Sum s = half_ratio(two_sum(p.m - 1, low));
@@ -168,7 +168,7 @@ Sum log_sum(Sum v, Operand more) {
   return add_exponent(p.k + more.as(p.k), s.hi + s.hi, fma(s.hi * z, polynomial(z, kLog), s.lo + s.lo));
 }
 
-Sum log_sum_precise(Scalar v, Operand more) {
+Sum log_sum_precise(Scalar v, ScalarOrNumber more) {
   const Split p = split(v);
   const Sum s = half_ratio({p.m - 1, constant(v, 0)});
   const Sum z = multiply_sums(s, s);

@@ -75,10 +75,10 @@ inline Scalar operator>>(Scalar a, Scalar b) {
 inline Scalar operator>>(Scalar a, Number auto b) { return a >> constant(a, static_cast<double>(b)); }
 
 // A handle or a number, where a helper takes both.
-class Operand {
+class ScalarOrNumber {
  public:
-  Operand(Scalar s) : scalar_(s) {}                                   // NOLINT: implicit on purpose
-  Operand(Number auto value) : value_(static_cast<double>(value)) {}  // NOLINT
+  ScalarOrNumber(Scalar s) : scalar_(s) {}                                   // NOLINT: implicit on purpose
+  ScalarOrNumber(Number auto value) : value_(static_cast<double>(value)) {}  // NOLINT
   Scalar as(Scalar like) const { return scalar_.recorder() != nullptr ? scalar_ : constant(like, value_); }
 
  private:
@@ -86,8 +86,12 @@ class Operand {
   double value_ = 0;
 };
 
-inline Scalar fma(Scalar a, Operand b, Operand c) { return record(Prim::fma, a.type(), a, b.as(a), c.as(a)); }
-inline Scalar select(Scalar p, Scalar a, Operand b) { return record(Prim::select, a.type(), p, a, b.as(a)); }
+inline Scalar fma(Scalar a, ScalarOrNumber b, ScalarOrNumber c) {
+  return record(Prim::fma, a.type(), a, b.as(a), c.as(a));
+}
+inline Scalar select(Scalar p, Scalar a, ScalarOrNumber b) {
+  return record(Prim::select, a.type(), p, a, b.as(a));
+}
 inline Scalar select(Scalar p, Number auto a, Scalar b) {
   return select(p, constant(b, static_cast<double>(a)), b);
 }

@@ -113,7 +113,7 @@ void interpret(const ScalarProgram& program, std::span<const void* const> inputs
 // The same, prepared once for many runs; safe to run from several threads at a time.
 class PreparedProgram {
  private:
-  class Plan;
+  class Layout;
 
  public:
   // Where a run keeps its values: one run at a time. Kept by the caller, the next run of the same program
@@ -126,11 +126,11 @@ class PreparedProgram {
     Scratch& operator=(Scratch&&) noexcept;
 
    private:
-    friend class Plan;
+    friend class Layout;
     struct Free {
       void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
     };
-    std::shared_ptr<const Plan> ready_for_;
+    std::shared_ptr<const Layout> ready_for_;
     int64_t elements_ = 0;  // per slot
     std::unique_ptr<std::byte[], Free> bytes_;
     std::vector<std::byte*> slots_;
@@ -143,7 +143,7 @@ class PreparedProgram {
   const ScalarProgram& program() const;
 
  private:
-  std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<const Layout> layout_;
 };
 
 }  // namespace lamina::hlo

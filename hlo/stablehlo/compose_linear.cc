@@ -10,7 +10,7 @@ namespace {
 using linalg::as_type;
 using linalg::conj;
 using linalg::real_part;
-using Step = std::function<Values(Builder& b, const Value& k, std::span<const Value> parameters)>;
+using ComposedStep = std::function<Values(Builder& b, const Value& k, std::span<const Value> parameters)>;
 
 // Batches as one dimension in front, and back.
 struct Batched {
@@ -41,7 +41,7 @@ Value unflatten(Builder& b, const Value& x, const Dims& outer) {
 
 // A scan over k = 0 ... length-1 with carries and scanned arrays; `step` gets k, carries and slices.
 Values scan(Builder& b, std::span<const Value> carries, std::span<const Value> xs, int64_t length,
-            bool reverse, const Step& step) {
+            bool reverse, const ComposedStep& step) {
   std::vector<const Type*> types;
   for (const Value& c : carries) {
     if (!c) return Values(8);

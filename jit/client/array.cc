@@ -58,7 +58,7 @@ const BufferRef& Array::remember(BufferRef copy) const {
 }
 
 absl::StatusOr<BufferRef> Array::on(Device& device) const {
-  if (const BufferRef* known = copy_in(device.memory())) return *known;
+  if (const BufferRef* known = known_on(device)) return *known;
   absl::StatusOr<BufferRef> copy = bring(device, buffer_);
   if (copy.ok() && !buffer_->is_foreign()) remember(*copy);
   return copy;

@@ -18,6 +18,10 @@ namespace lamina::jit {
 class Array final : public hlo::Data {
  public:
   Array(const hlo::Type* type, BufferRef buffer) : type_(type), buffer_(std::move(buffer)) {}
+  // With the same bytes elsewhere, which are remembered.
+  Array(const hlo::Type* type, BufferRef buffer, BufferRef copy) : Array(type, std::move(buffer)) {
+    remember(std::move(copy));
+  }
   ~Array() override;
   Array(const Array&) = delete;
   Array& operator=(const Array&) = delete;
@@ -29,6 +33,8 @@ class Array final : public hlo::Data {
   Device& device() const { return buffer_->memory().device(); }
   // The value on that device. May wait, without the graph lock.
   absl::StatusOr<BufferRef> on(Device& device) const;
+  // The same if it lies there already; null elsewhere.
+  const BufferRef* known_on(Device& device) const { return copy_in(device.memory()); }
   // The bytes where the host reads them, for as long as the array lives. Waits until they are written,
   // without the graph lock; the watcher, which may be null, may stop that.
   absl::StatusOr<const std::byte*> host(StepWatcher* watcher) const;

@@ -11,7 +11,6 @@
 #include <functional>
 #include <memory>
 #include <utility>
-#include <vector>
 
 namespace lamina::jit {
 
@@ -82,7 +81,11 @@ class Buffer {
   Memory& memory_;
   const int16_t size_class_;
   Point written_;
-  std::unique_ptr<std::vector<Point>> uses_;  // on other streams; under the memory's mutex
+  struct Uses {
+    Point last;  // on one stream
+    std::unique_ptr<Uses> others = nullptr;
+  };
+  std::unique_ptr<Uses> uses_;  // on streams other than the memory's; under its mutex
   // Of a free block: how many its list holds, and the rest of it.
   int16_t depth_ = 0;
   Buffer* next_ = nullptr;

@@ -234,13 +234,15 @@ void Buffer::will_be_written(Point when) {
 void Buffer::used_until(Point when) {
   if (!when || when.stream == &memory_.stream() || is_foreign()) return;
   std::lock_guard lock(memory_.mutex_);
-  if (!uses_) uses_ = std::make_unique<std::vector<Point>>();
-  for (Point& known : *uses_)
-    if (known.stream == when.stream) {
-      known.value = std::max(known.value, when.value);
-      return;
-    }
-  uses_->push_back(when);
+  std::unique_ptr<Uses>* known = &uses_;
+  while (*known && (*known)->last.stream != when.stream) known = &(*known)->others;
+  if (*known) {
+    (*known)->last.value = std::max((*known)->last.value, when.value);
+    return;
+  }
+  known->reset(new (std::nothrow) Uses{when});
+  // What cannot be remembered is waited for at once: it goes on already, and its end must not be lost.
+  if (!*known) memory_.stream_.after(when).IgnoreError();
 }
 
 void Buffer::wait_for_uses() {
@@ -251,7 +253,8 @@ void Buffer::wait_for_uses() {
 void Memory::order_after_uses(Buffer& block) {
   if (!block.uses_) return;
   // A stream that cannot wait is lost, and nothing more will run on it.
-  for (const Point& use : *block.uses_) stream_.after(use).IgnoreError();
+  for (const Buffer::Uses* u = block.uses_.get(); u; u = u->others.get())
+    stream_.after(u->last).IgnoreError();
   block.uses_.reset();
 }
 

@@ -16,10 +16,10 @@ using lamina::jit::GridSchedule;
 using lamina::jit::LoopKernel;
 using lamina::jit::Schedule;
 using lamina::jit::codegen::Code;
-using lamina::jit::codegen::Engine;
+using lamina::jit::codegen::OrcCompiler;
 
 struct LaminaEngine {
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<OrcCompiler> engine;
 };
 struct LaminaCode {
   std::unique_ptr<Code> code;
@@ -61,7 +61,7 @@ void set_error(llvm::Error error, char* buffer, size_t size) {
 }
 
 LaminaEngine* engine_create(const LaminaEngineOptions* options, char* error, size_t error_size) {
-  auto engine = Engine::create(*options);
+  auto engine = OrcCompiler::create(*options);
   if (!engine) {
     set_error(engine.takeError(), error, error_size);
     return nullptr;

@@ -39,7 +39,7 @@ Value* CpuChoice::element(Row& row, Value* index) {
 
 Value* CpuChoice::compare(Prim prim, Value* a, Value* b) {
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
-  const Operand operands[] = {{a, type_}, {b, type_}};
+  const TypedValue operands[] = {{a, type_}, {b, type_}};
   return f_.prims().emit(prim, DType::kBool, operands, 0, vector ? vector->getNumElements() : 1);
 }
 

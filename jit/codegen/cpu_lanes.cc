@@ -262,12 +262,12 @@ Value* CpuLanes::first_lanes(Value* count, unsigned n) {
   return b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(n)), prim_.type(DType::kBool, n));
 }
 
-Value* CpuLanes::rarely(Value* chosen, const Operand& usual, const std::vector<uint32_t>& read,
-                        const std::vector<Operand>& values, const RareCode& code) {
+Value* CpuLanes::rarely(Value* chosen, const TypedValue& usual, const std::vector<uint32_t>& read,
+                        const std::vector<TypedValue>& values, const RareCode& code) {
   const unsigned n = llvm::cast<llvm::FixedVectorType>(chosen->getType())->getNumElements();
   // Vectors that the code reads, and the result, go through memory.
   llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
-  const auto spill = [&](const Operand& vector) {
+  const auto spill = [&](const TypedValue& vector) {
     llvm::IRBuilder<> at(&entry, entry.begin());
     Value* slot = at.CreateAlloca(prim_.memory_type(vector.type, n));
     b_.CreateAlignedStore(prim_.to_memory(vector.value, vector.type, n), slot, llvm::Align(1));

@@ -30,8 +30,8 @@ class CpuLanes : public LaneOps {
   llvm::Value* index(llvm::Value* along, unsigned n) override;
   llvm::Value* any(llvm::Value* mask) override;
   // Lane after lane, so that the code is made once and for one lane.
-  llvm::Value* rarely(llvm::Value* chosen, const Operand& usual, const std::vector<uint32_t>& read,
-                      const std::vector<Operand>& values, const RareCode& code) override;
+  llvm::Value* rarely(llvm::Value* chosen, const TypedValue& usual, const std::vector<uint32_t>& read,
+                      const std::vector<TypedValue>& values, const RareCode& code) override;
   void poll(llvm::Value* due) override;
   // Looks at the flag now.
   void poll_cancel();

@@ -364,8 +364,8 @@ void GridLanes::part(Row& row, const Part& part, const std::vector<Store>& store
 Value* GridLanes::index(Value* along, unsigned) { return along; }
 Value* GridLanes::any(Value* mask) { return mask; }
 
-Value* GridLanes::rarely(Value*, const Operand&, const std::vector<uint32_t>&, const std::vector<Operand>&,
-                         const RareCode&) {
+Value* GridLanes::rarely(Value*, const TypedValue&, const std::vector<uint32_t>&,
+                         const std::vector<TypedValue>&, const RareCode&) {
   llvm_unreachable("code of one element has guards of its own");
 }
 

@@ -34,8 +34,8 @@ class GridLanes : public LaneOps {
   void store(Row& row, uint32_t access, llvm::Value* value, llvm::Value* index, unsigned n) override;
   llvm::Value* index(llvm::Value* along, unsigned n) override;
   llvm::Value* any(llvm::Value* mask) override;
-  llvm::Value* rarely(llvm::Value* chosen, const Operand& usual, const std::vector<uint32_t>& read,
-                      const std::vector<Operand>& values, const RareCode& code) override;
+  llvm::Value* rarely(llvm::Value* chosen, const TypedValue& usual, const std::vector<uint32_t>& read,
+                      const std::vector<TypedValue>& values, const RareCode& code) override;
   void poll(llvm::Value* due) override;
 
   // The elements of a row that one thread makes.

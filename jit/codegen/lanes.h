@@ -79,8 +79,8 @@ class LaneOps {
   // lane, and `usual` elsewhere. `code` gives the result of n lanes from the lane `first` on, from as many of
   // the values numbered `read`.
   using RareCode = std::function<llvm::Value*(Values& values, llvm::Value* first, unsigned n)>;
-  virtual llvm::Value* rarely(llvm::Value* chosen, const Operand& usual, const std::vector<uint32_t>& read,
-                              const std::vector<Operand>& values, const RareCode& code) = 0;
+  virtual llvm::Value* rarely(llvm::Value* chosen, const TypedValue& usual, const std::vector<uint32_t>& read,
+                              const std::vector<TypedValue>& values, const RareCode& code) = 0;
   // Between steps: leaves the kernel if that was asked for; looks only where `due`.
   virtual void poll(llvm::Value* due) = 0;
 

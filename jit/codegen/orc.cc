@@ -49,11 +49,11 @@ void set_process_options() {
 
 }  // namespace
 
-llvm::Expected<std::unique_ptr<Engine>> Engine::create(const LaminaEngineOptions& options) {
+llvm::Expected<std::unique_ptr<OrcCompiler>> OrcCompiler::create(const LaminaEngineOptions& options) {
   set_process_options();
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
-  std::unique_ptr<Engine> engine(new Engine());
+  std::unique_ptr<OrcCompiler> engine(new OrcCompiler());
   const std::string triple = llvm::sys::getProcessTriple();
   std::string message;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, message);
@@ -111,12 +111,12 @@ llvm::Expected<std::unique_ptr<Engine>> Engine::create(const LaminaEngineOptions
   return engine;
 }
 
-Engine::~Engine() {
+OrcCompiler::~OrcCompiler() {
   if (session_) llvm::consumeError(session_->endSession());
 }
 
-std::unique_ptr<llvm::Module> Engine::emit(const LoopKernel& kernel, const Schedule& schedule,
-                                           llvm::LLVMContext& context, unsigned* lanes) {
+std::unique_ptr<llvm::Module> OrcCompiler::emit(const LoopKernel& kernel, const Schedule& schedule,
+                                                llvm::LLVMContext& context, unsigned* lanes) {
   auto module = std::make_unique<llvm::Module>("lamina", context);
   module->setTargetTriple(machine_->getTargetTriple().str());
   module->setDataLayout(machine_->createDataLayout());
@@ -124,8 +124,8 @@ std::unique_ptr<llvm::Module> Engine::emit(const LoopKernel& kernel, const Sched
   return module;
 }
 
-llvm::Expected<std::unique_ptr<Code>> Engine::compile(const LoopKernel& kernel, const Schedule& schedule,
-                                                      bool keep_object) {
+llvm::Expected<std::unique_ptr<Code>> OrcCompiler::compile(const LoopKernel& kernel, const Schedule& schedule,
+                                                           bool keep_object) {
   auto code = std::make_unique<Code>();
   const double start = now_ms();
   llvm::LLVMContext context;
@@ -155,7 +155,7 @@ llvm::Expected<std::unique_ptr<Code>> Engine::compile(const LoopKernel& kernel, 
   return code;
 }
 
-llvm::Expected<std::unique_ptr<Code>> Engine::load(llvm::StringRef object) {
+llvm::Expected<std::unique_ptr<Code>> OrcCompiler::load(llvm::StringRef object) {
   auto code = std::make_unique<Code>();
   const double start = now_ms();
   code->object.append(object.begin(), object.end());
@@ -168,7 +168,7 @@ llvm::Expected<std::unique_ptr<Code>> Engine::load(llvm::StringRef object) {
 // Each code has a library of its own, so that the entry has one name and nothing else can be found from it: a
 // call into a library would fail here. The memory manager maps pages writable first and executable after,
 // never both.
-llvm::Error Engine::link(Code& code) {
+llvm::Error OrcCompiler::link(Code& code) {
   const llvm::StringRef bytes(code.object.data(), code.object.size());
   auto parsed = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(bytes, "lamina"));
   if (!parsed) return parsed.takeError();
@@ -188,11 +188,11 @@ llvm::Error Engine::link(Code& code) {
   return llvm::Error::success();
 }
 
-void Engine::release(std::unique_ptr<Code> code) {
+void OrcCompiler::release(std::unique_ptr<Code> code) {
   llvm::consumeError(session_->removeJITDylib(*code->library));
 }
 
-llvm::Expected<std::string> Engine::text(const LoopKernel& kernel, const Schedule& schedule, int kind) {
+llvm::Expected<std::string> OrcCompiler::text(const LoopKernel& kernel, const Schedule& schedule, int kind) {
   llvm::LLVMContext context;
   unsigned lanes = 0;
   std::unique_ptr<llvm::Module> module = emit(kernel, schedule, context, &lanes);

@@ -25,10 +25,10 @@ struct Code {
   llvm::SmallVector<char, 0> object;
 };
 
-class Engine {
+class OrcCompiler {
  public:
-  static llvm::Expected<std::unique_ptr<Engine>> create(const LaminaEngineOptions& options);
-  ~Engine();
+  static llvm::Expected<std::unique_ptr<OrcCompiler>> create(const LaminaEngineOptions& options);
+  ~OrcCompiler();
 
   const std::string& target_text() const { return text_; }
   llvm::Expected<std::unique_ptr<Code>> compile(const LoopKernel& kernel, const Schedule& schedule,
@@ -38,7 +38,7 @@ class Engine {
   llvm::Expected<std::string> text(const LoopKernel& kernel, const Schedule& schedule, int kind);
 
  private:
-  Engine() = default;
+  OrcCompiler() = default;
   std::unique_ptr<llvm::Module> emit(const LoopKernel& kernel, const Schedule& schedule,
                                      llvm::LLVMContext& context, unsigned* lanes);
   llvm::Error link(Code& code);

@@ -62,7 +62,7 @@ Constant* PrimEmitter::constant(DType t, uint64_t bits, unsigned lanes) const {
   return int_constant(register_width(t), bits, lanes);
 }
 
-Value* PrimEmitter::emit(Prim prim, DType result, const Operand* o, uint64_t imm, unsigned lanes) {
+Value* PrimEmitter::emit(Prim prim, DType result, const TypedValue* o, uint64_t imm, unsigned lanes) {
   switch (prim) {
     case Prim::constant:
       return constant(result, imm, lanes);

@@ -16,7 +16,7 @@ namespace lamina::jit::codegen {
 using hlo::DType;
 using hlo::Prim;
 
-struct Operand {
+struct TypedValue {
   llvm::Value* value = nullptr;
   DType type = DType::kF32;
 };
@@ -32,7 +32,7 @@ class PrimEmitter {
 
   llvm::Constant* constant(DType t, uint64_t bits, unsigned lanes) const;
   llvm::Constant* int_constant(unsigned width, uint64_t value, unsigned lanes) const;
-  llvm::Value* emit(Prim prim, DType result, const Operand* operands, uint64_t imm, unsigned lanes);
+  llvm::Value* emit(Prim prim, DType result, const TypedValue* operands, uint64_t imm, unsigned lanes);
 
  private:
   llvm::Type* int_type(unsigned width, unsigned lanes) const;

@@ -143,7 +143,7 @@ Values SectionEmitter::combine(const Values& a, const Values& e, unsigned n) {
   Values values = a;
   values.insert(values.end(), e.begin(), e.end());
   for (const hlo::ScalarInstr& instr : program.code) {
-    Operand operands[3];
+    TypedValue operands[3];
     for (int k = 0; k < hlo::prim_arity(instr.prim); ++k)
       operands[k] = {values[instr.operands[k]], program.type_of(instr.operands[k])};
     values.push_back(f_.prims().emit(instr.prim, instr.type, operands, instr.imm, n));
@@ -158,7 +158,7 @@ Value* SectionEmitter::emit_instr(Row& row, const KernelInstr& instr, const Valu
   const auto operand = [&](int k) { return value(row, values, instr.operands[k], n); };
   switch (instr.op) {
     case KernelOp::kPrim: {
-      Operand operands[3];
+      TypedValue operands[3];
       for (int k = 0; k < hlo::prim_arity(instr.prim); ++k)
         operands[k] = {operand(k), (*row.section)[instr.operands[k]].type};
       return f_.prims().emit(instr.prim, instr.type, operands, instr.imm, n);
@@ -293,7 +293,7 @@ Value* SectionEmitter::emit_rare_lanes(Row& row, size_t guard, const Values& val
                                        Value* usual, Value* index) {
   const Instrs& section = *row.section;
   const hlo::Scheduled& s = row.order[guard];
-  std::vector<Operand> typed;
+  std::vector<TypedValue> typed;
   for (size_t id = 0; id < section.size(); ++id) typed.push_back({values[id], section[id].type});
   std::vector<uint32_t> read;
   std::vector<bool> seen(section.size(), false);

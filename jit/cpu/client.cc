@@ -119,7 +119,7 @@ KernelContext CpuClient::context(const Frame& frame) {
   return context;
 }
 
-absl::StatusOr<std::unique_ptr<Step>> CpuClient::CpuTarget::lower(const cluster::Plan& plan,
+absl::StatusOr<std::unique_ptr<Step>> CpuClient::CpuTarget::lower(const cluster::FusionPlan& plan,
                                                                   const cluster::Group& group,
                                                                   const SlotOf& slot_of) const {
   if (group.kind == cluster::GroupKind::kLoop) return make_loop_step(cpu_, plan, group, slot_of);

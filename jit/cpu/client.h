@@ -42,7 +42,7 @@ class CpuClient final : public Client {
    public:
     explicit CpuTarget(CpuClient& cpu) : cpu_(cpu) {}
     const cluster::Costs& costs() const override { return costs_; }
-    absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::Plan& plan, const cluster::Group& group,
+    absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::FusionPlan& plan, const cluster::Group& group,
                                                 const SlotOf& slot_of) const override;
     std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,
                                       int64_t block) const override;

@@ -146,16 +146,17 @@ int64_t total(const std::vector<DotDim>& dims) {
 }
 
 // The operand's strides over [batch, outer, k], the operand copied into `copy` where its own do not collapse.
-struct Operand {
+struct DotOperand {
   const void* data;
   int64_t batch, outer, k;
 };
-absl::StatusOr<Operand> operand(const void* data, int64_t width, const DotGeneralShape& s,
-                                const std::vector<DotDim>& outer, int64_t DotDim::*stride, BufferRef& copy,
-                                const KernelContext& context) {
+absl::StatusOr<DotOperand> operand(const void* data, int64_t width, const DotGeneralShape& s,
+                                   const std::vector<DotDim>& outer, int64_t DotDim::*stride, BufferRef& copy,
+                                   const KernelContext& context) {
   const auto batch_stride = collapse(s.batch, stride), outer_stride = collapse(outer, stride),
              k_stride = collapse(s.k, stride);
-  if (batch_stride && outer_stride && k_stride) return Operand{data, *batch_stride, *outer_stride, *k_stride};
+  if (batch_stride && outer_stride && k_stride)
+    return DotOperand{data, *batch_stride, *outer_stride, *k_stride};
   std::vector<DotDim> dims = s.batch;
   dims.insert(dims.end(), outer.begin(), outer.end());
   dims.insert(dims.end(), s.k.begin(), s.k.end());
@@ -173,7 +174,7 @@ absl::StatusOr<Operand> operand(const void* data, int64_t width, const DotGenera
   if (absl::Status status = rows_first.run(data, pointer(copy->address()), context); !status.ok())
     return status;
   const int64_t k = total(s.k), rows = total(outer);
-  return Operand{pointer(copy->address()), rows * k, k, 1};
+  return DotOperand{pointer(copy->address()), rows * k, k, 1};
 }
 
 }  // namespace

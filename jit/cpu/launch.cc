@@ -302,7 +302,7 @@ class ChainStep final : public Step {
 };
 
 // A node that is a group of its own, reading values that are stored: what a native op can take over.
-bool stands_alone(const cluster::Plan& plan, const cluster::Group& group) {
+bool stands_alone(const cluster::FusionPlan& plan, const cluster::Group& group) {
   if (group.anchors.size() != 1) return false;
   const hlo::Node& n = *group.anchors[0];
   for (const hlo::Operand o : n.operands())
@@ -312,7 +312,7 @@ bool stands_alone(const cluster::Plan& plan, const cluster::Group& group) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const cluster::Plan& plan,
+absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const cluster::FusionPlan& plan,
                                                      const cluster::Group& group, const SlotOf& slot_of) {
   if (group.anchors[0]->op() == hlo::Op::transpose && stands_alone(plan, group))
     if (std::unique_ptr<Step> native = make_native_step(cpu, *group.anchors[0], slot_of)) return native;

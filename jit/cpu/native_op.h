@@ -17,9 +17,9 @@ namespace lamina::jit {
 
 struct NativeOp {
   // Dense row-major arrays of the node's operand and result types.
-  using Run =
+  using Routine =
       std::function<absl::Status(const void* const* in, void* const* out, const KernelContext& context)>;
-  Run run;
+  Routine run;
   // Results 0 ... updated-1 hold the operands of the same numbers when `run` begins, in the operand's own
   // memory where nobody else needs it.
   int updated = 0;

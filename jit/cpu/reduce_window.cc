@@ -202,7 +202,7 @@ struct ReduceWindow {
     absl::Status status;
     for (int64_t r = begin; r < end; ++r) {
       if (context.cancelled()) return cancelled();
-      walk.for_row(r, state, [&](const WindowWalk::Run& run, int64_t place) {
+      walk.for_row(r, state, [&](const WindowWalk::Stretch& run, int64_t place) {
         for (int64_t at = run.begin; at < run.end && status.ok(); at += kRowBlock) {
           const int64_t n = std::min(kRowBlock, run.end - at), shift = run.base + (at - run.begin) * run.step;
           const int64_t to = place + at * walk.row_step();
@@ -283,7 +283,7 @@ struct SelectAndScatter {
     absl::Status status;
     for (int64_t r = begin; r < end; ++r) {
       if (context.cancelled()) return cancelled();
-      walk.for_row(r, state, [&](const WindowWalk::Run& run, int64_t place) {
+      walk.for_row(r, state, [&](const WindowWalk::Stretch& run, int64_t place) {
         for (int64_t at = run.begin; at < run.end && status.ok(); at += kRowBlock) {
           const int64_t n = std::min(kRowBlock, run.end - at), shift = run.base + (at - run.begin) * run.step;
           std::fill(index.begin(), index.begin() + n, -1);

@@ -13,7 +13,7 @@ namespace lamina::jit {
 
 class CpuClient;
 
-absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const cluster::Plan& plan,
+absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const cluster::FusionPlan& plan,
                                                      const cluster::Group& group, const SlotOf& slot_of);
 // Loop steps as one, as Target::chain.
 std::unique_ptr<const Step> make_chain_step(CpuClient& cpu, std::span<const Step* const> steps, int64_t rows,

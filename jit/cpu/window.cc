@@ -116,7 +116,7 @@ void WindowWalk::enter(size_t d, State& state) const {
       dilated_ ? std::pair<int64_t, int64_t>(0, dims_[d].size) : kept(dims_[d], state.position[d]);
 }
 
-WindowWalk::Run WindowWalk::run(int64_t begin, int64_t end, State& state) const {
+WindowWalk::Stretch WindowWalk::run(int64_t begin, int64_t end, State& state) const {
   const Dim& along = dims_[along_];
   state.position[along_] = begin;
   enter(along_, state);

@@ -25,7 +25,7 @@ class WindowWalk {
 
   // Positions begin ... end - 1 of a row: window element number k (of those that exist, in window order) of
   // position begin + i is array element base + offsets[k] + i * step.
-  struct Run {
+  struct Stretch {
     int64_t begin, end;
     int64_t base;
     const std::vector<int64_t>* offsets;
@@ -57,7 +57,7 @@ class WindowWalk {
   static std::pair<int64_t, int64_t> kept(const Dim& d, int64_t position);
   int64_t seek(int64_t row, State& state) const;
   void enter(size_t dim, State& state) const;
-  Run run(int64_t begin, int64_t end, State& state) const;
+  Stretch run(int64_t begin, int64_t end, State& state) const;
 
   std::vector<Dim> dims_;
   size_t along_ = 0;

@@ -92,8 +92,8 @@ class LaunchStep final : public Step {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int capability, Address never,
-                                                       const cluster::Plan& plan, const cluster::Group& group,
-                                                       const SlotOf& slot_of) {
+                                                       const cluster::FusionPlan& plan,
+                                                       const cluster::Group& group, const SlotOf& slot_of) {
   absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
   if (!loop.ok()) return loop.status();
   for (int64_t bytes : loop->own_bytes)

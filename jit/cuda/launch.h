@@ -13,8 +13,8 @@ namespace lamina::jit::cuda {
 // The step of a loop group; in words why the device has no form for it. `never` is the address of a word that
 // is 0.
 absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int capability, Address never,
-                                                       const cluster::Plan& plan, const cluster::Group& group,
-                                                       const SlotOf& slot_of);
+                                                       const cluster::FusionPlan& plan,
+                                                       const cluster::Group& group, const SlotOf& slot_of);
 
 }  // namespace lamina::jit::cuda
 

@@ -12,7 +12,7 @@ absl::Status not_in_files() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::Plan& plan,
+absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPlan& plan,
                                                         const cluster::Group& group,
                                                         const SlotOf& slot_of) const {
   std::string why = "no form for it on CUDA";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/cleanup/cleanup.h"
 #include "hlo/once.h"
 #include "hlo/strings.h"
 #include "jit/client/transfer.h"
@@ -238,16 +239,21 @@ absl::StatusOr<BufferRef> FakeClient::copy_across(Device& to, const BufferRef& f
 absl::Status FakeClient::read(std::span<const Read> reads, StepWatcher* watcher) {
   if (reads.empty()) return absl::OkStatus();
   auto& lane = static_cast<FakeStream&>(reads[0].from->memory().device().stream(Lane::kCopyOut));
-  lane.begin_run();
-  absl::Status status;
   // Where the wait is cancelled the reads still come.
   std::vector<std::shared_ptr<std::vector<std::byte>>> staging;
-  for (const Read& r : reads) {
+  for (const Read& r : reads)
     staging.push_back(std::make_shared<std::vector<std::byte>>(static_cast<size_t>(r.bytes)));
-    if (status.ok()) status = lane.takes(r.from->written());
-    if (status.ok()) lane.enqueue_read(r.from->address() + r.offset, r.bytes, staging.back(), false);
+  absl::Status status;
+  Point end;
+  lane.begin_run();
+  {
+    const absl::Cleanup ends = [&] { end = lane.end_run(); };
+    for (size_t i = 0; i < reads.size() && status.ok(); ++i) {
+      status = lane.takes(reads[i].from->written());
+      if (status.ok())
+        lane.enqueue_read(reads[i].from->address() + reads[i].offset, reads[i].bytes, staging[i], false);
+    }
   }
-  const Point end = lane.end_run();
   if (const absl::Status waited = lane.wait(end.value, watcher); status.ok()) status = waited;
   for (size_t i = 0; i < reads.size() && status.ok(); ++i)
     if (reads[i].bytes > 0) std::memcpy(reads[i].to, staging[i]->data(), staging[i]->size());
@@ -261,7 +267,7 @@ void FakeClient::lose(Device& device) {
 
 const cluster::Costs& FakeClient::FakeTarget::costs() const { return cpu().costs(); }
 
-absl::StatusOr<std::unique_ptr<Step>> FakeClient::FakeTarget::lower(const cluster::Plan& plan,
+absl::StatusOr<std::unique_ptr<Step>> FakeClient::FakeTarget::lower(const cluster::FusionPlan& plan,
                                                                     const cluster::Group& group,
                                                                     const SlotOf& slot_of) const {
   if (std::find(refused.begin(), refused.end(), group.anchors[0]->op()) != refused.end() &&

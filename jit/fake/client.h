@@ -38,7 +38,7 @@ class FakeClient final : public Client {
   struct FakeTarget final : Target {
     explicit FakeTarget(FakeClient& of) : client(of) {}
     const cluster::Costs& costs() const override;
-    absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::Plan& plan, const cluster::Group& group,
+    absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::FusionPlan& plan, const cluster::Group& group,
                                                 const SlotOf& slot_of) const override;
     std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,
                                       int64_t block) const override;

@@ -28,6 +28,8 @@ void poison(std::byte* to, int64_t bytes) {
 
 }  // namespace
 
+thread_local constinit bool FakeQueues::writes_down_ = false;
+
 int FakeQueues::add_queue(std::string name) {
   Lock lock(mutex_);
   queues_.emplace_back();

@@ -78,6 +78,9 @@ class FakeQueues {
 
   static constexpr uint64_t kAddressBit = uint64_t{1} << 55;
   static bool is_ours(Address at) { return (at.bits() & kAddressBit) != 0; }
+  // Whether this thread writes down what it was told. No other runtime does, so that takes memory where
+  // nobody can do without, as at the end of a block: who has allocations fail for a test lets these be.
+  static bool writes_down() { return writes_down_; }
 
   int add_queue(std::string name);
 
@@ -112,7 +115,27 @@ class FakeQueues {
 
  private:
   using Clock = std::vector<uint64_t>;  // by queue: what is known to have ended
-  using Lock = std::unique_lock<hlo::Mutex>;
+  class Lock {
+   public:
+    explicit Lock(hlo::Mutex& mutex) : mutex_(mutex) { lock(); }
+    ~Lock() {
+      if (held_) unlock();
+    }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+    void lock() {
+      mutex_.lock();
+      held_ = writes_down_ = true;
+    }
+    void unlock() {
+      held_ = writes_down_ = false;
+      mutex_.unlock();
+    }
+
+   private:
+    hlo::Mutex& mutex_;
+    bool held_ = false;
+  };
   struct Entry {
     Command command;
     uint64_t value, run;
@@ -162,7 +185,7 @@ class FakeQueues {
     std::vector<bool> written;
     std::vector<Seen> seen;
   };
-  struct Run {
+  struct RunState {
     absl::Status failure;
     std::vector<std::pair<int, uint64_t>> needs;
   };
@@ -187,11 +210,13 @@ class FakeQueues {
   void join(Clock& clock, const Clock& other);
   void violation(std::string text);
 
+  static thread_local constinit bool writes_down_;
+
   hlo::Mutex mutex_{hlo::LockRank::kQueues};
   std::deque<Queue> queues_;
   Clock host_;
   std::map<uint64_t, Block> blocks_;
-  std::map<uint64_t, Run> runs_;  // that go on, or failed
+  std::map<uint64_t, RunState> runs_;  // that go on, or failed
   uint64_t next_run_ = 1, next_address_ = kAddressBit;
   std::mt19937_64 random_{1};
   FakeFaults faults_;

@@ -78,92 +78,92 @@ void fill(int64_t bits, int64_t size, int64_t n, char* out) {
     std::fill_n(reinterpret_cast<int64_t*>(out), n, bits);
 }
 
-// A section cut into instructions that the interpreter does itself and runs of primitives.
-struct Step {
+// Of a section cut into instructions that the interpreter does itself and runs of primitives.
+struct SectionPart {
   int32_t instr = -1;                     // not a run
   hlo::ScalarProgram program;             // a run
   std::vector<uint32_t> inputs, outputs;  // section values
   std::optional<hlo::PreparedProgram> prepared = {};
 };
 
-std::vector<Step> make_steps(const std::vector<KernelInstr>& section) {
+std::vector<SectionPart> parts_of(const std::vector<KernelInstr>& section) {
   constexpr uint32_t kUnseen = ~uint32_t{0}, kMade = kUnseen - 1;
-  std::vector<Step> steps;
-  const auto alone = [&](size_t i) { steps.push_back({static_cast<int32_t>(i), {}, {}, {}, {}}); };
+  std::vector<SectionPart> parts;
+  const auto alone = [&](size_t i) { parts.push_back({static_cast<int32_t>(i), {}, {}, {}, {}}); };
   // Arguments need nothing: ahead of everything, they cut no run.
   const auto is = [&](size_t i, KernelOp op) { return section[i].op == op; };
   for (size_t i = 0; i < section.size(); ++i)
     if (is(i, KernelOp::kArg)) alone(i);
   for (size_t i = 0; i < section.size();) {
     size_t end = i;
-    Step step;
+    SectionPart part;
     for (; end < section.size() && (is(end, KernelOp::kPrim) || is(end, KernelOp::kArg)); ++end)
-      if (is(end, KernelOp::kPrim)) step.outputs.push_back(static_cast<uint32_t>(end));
-    if (step.outputs.empty()) {
+      if (is(end, KernelOp::kPrim)) part.outputs.push_back(static_cast<uint32_t>(end));
+    if (part.outputs.empty()) {
       if (end == i) alone(end++);
       i = end;
       continue;
     }
     // The run's own numbers: what it reads, then what it makes.
     std::vector<uint32_t> number(end, kUnseen);
-    for (const uint32_t k : step.outputs) number[k] = kMade;
-    for (const uint32_t k : step.outputs)
+    for (const uint32_t k : part.outputs) number[k] = kMade;
+    for (const uint32_t k : part.outputs)
       for (int o = 0; o < hlo::prim_arity(section[k].prim); ++o) {
         const uint32_t operand = section[k].operands[o];
         if (number[operand] != kUnseen) continue;
-        number[operand] = static_cast<uint32_t>(step.inputs.size());
-        step.inputs.push_back(operand);
-        step.program.inputs.push_back(section[operand].type);
+        number[operand] = static_cast<uint32_t>(part.inputs.size());
+        part.inputs.push_back(operand);
+        part.program.inputs.push_back(section[operand].type);
       }
-    for (size_t k = 0; k < step.outputs.size(); ++k)
-      number[step.outputs[k]] = static_cast<uint32_t>(step.inputs.size() + k);
-    for (const uint32_t k : step.outputs) {
+    for (size_t k = 0; k < part.outputs.size(); ++k)
+      number[part.outputs[k]] = static_cast<uint32_t>(part.inputs.size() + k);
+    for (const uint32_t k : part.outputs) {
       hlo::ScalarInstr instr;
       instr.prim = section[k].prim;
       instr.type = section[k].type;
       instr.imm = section[k].imm;
       for (int o = 0; o < hlo::prim_arity(instr.prim); ++o)
         instr.operands[o] = number[section[k].operands[o]];
-      step.program.outputs.push_back(number[k]);
-      step.program.code.push_back(instr);
+      part.program.outputs.push_back(number[k]);
+      part.program.code.push_back(instr);
     }
-    steps.push_back(std::move(step));
+    parts.push_back(std::move(part));
     i = end;
   }
-  return steps;
+  return parts;
 }
 
 // Keeps as outputs of each run only what something outside it reads.
-void trim_outputs(std::vector<Step>& steps, const LoopKernel& kernel, const std::vector<KernelInstr>& section,
-                  const std::vector<uint32_t>& results) {
+void trim_outputs(std::vector<SectionPart>& parts, const LoopKernel& kernel,
+                  const std::vector<KernelInstr>& section, const std::vector<uint32_t>& results) {
   std::vector<bool> read(section.size(), false);
   for (uint32_t r : results) read[r] = true;
-  for (const Step& step : steps) {
-    for (uint32_t input : step.inputs) read[input] = true;
-    if (step.instr < 0) continue;
-    for_each_operand(kernel, section[step.instr], [&](uint32_t v) { read[v] = true; });
+  for (const SectionPart& part : parts) {
+    for (uint32_t input : part.inputs) read[input] = true;
+    if (part.instr < 0) continue;
+    for_each_operand(kernel, section[part.instr], [&](uint32_t v) { read[v] = true; });
   }
-  for (Step& step : steps) {
+  for (SectionPart& part : parts) {
     std::vector<uint32_t> outputs, program_outputs;
-    for (size_t i = 0; i < step.outputs.size(); ++i) {
-      if (!read[step.outputs[i]]) continue;
-      outputs.push_back(step.outputs[i]);
-      program_outputs.push_back(step.program.outputs[i]);
+    for (size_t i = 0; i < part.outputs.size(); ++i) {
+      if (!read[part.outputs[i]]) continue;
+      outputs.push_back(part.outputs[i]);
+      program_outputs.push_back(part.program.outputs[i]);
     }
-    step.outputs = std::move(outputs);
-    step.program.outputs = std::move(program_outputs);
-    if (step.instr < 0) step.prepared.emplace(step.program);
+    part.outputs = std::move(outputs);
+    part.program.outputs = std::move(program_outputs);
+    if (part.instr < 0) part.prepared.emplace(part.program);
   }
 }
 
 }  // namespace
 
-struct KernelInterpreter::Plan {
+struct KernelInterpreter::Prepared {
   struct RepeatSteps {
-    std::vector<Step> cond, body;
+    std::vector<SectionPart> cond, body;
   };
   LoopKernel kernel;
-  std::vector<Step> body, epilogue;
+  std::vector<SectionPart> body, epilogue;
   std::vector<RepeatSteps> repeats;
   std::optional<hlo::PreparedProgram> combine;  // with a reduction
   bool asks = false;                            // see CancelQuestion
@@ -173,25 +173,25 @@ struct KernelInterpreter::Plan {
 namespace {
 
 // One run over one range; owns the block buffers.
-template <class PlanType>
-class Run {
+template <class PreparedType>
+class RangeRun {
  public:
-  Run(const PlanType& plan, void* const* buffers, const int64_t* args, const int32_t* cancel,
-      Handover* handover)
-      : plan_(plan),
-        k_(plan.kernel),
+  RangeRun(const PreparedType& prepared, void* const* buffers, const int64_t* args, const int32_t* cancel,
+           Handover* handover)
+      : prepared_(prepared),
+        k_(prepared.kernel),
         buffers_(buffers),
         args_(args),
         cancel_(cancel),
         handover_(handover),
-        may_begin_again_(handover && begins_again(plan.kernel, buffers)),
-        along_(favoured_form(plan.kernel, {args, plan.kernel.num_args}) == ReduceForm::kAlongReduced),
-        body_(k_.body, plan.body),
-        epilogue_(k_.epilogue, plan.epilogue) {
+        may_begin_again_(handover && begins_again(prepared.kernel, buffers)),
+        along_(favoured_form(prepared.kernel, {args, prepared.kernel.num_args}) == ReduceForm::kAlongReduced),
+        body_(k_.body, prepared.body),
+        epilogue_(k_.epilogue, prepared.epilogue) {
     index_.assign(k_.parallel_rank + k_.reduce_rank + k_.repeats.size(), 0);
     for (size_t r = 0; r < k_.repeats.size(); ++r) {
-      loops_.push_back({Section(k_.repeats[r].cond, plan.repeats[r].cond),
-                        Section(k_.repeats[r].body, plan.repeats[r].body),
+      loops_.push_back({Section(k_.repeats[r].cond, prepared.repeats[r].cond),
+                        Section(k_.repeats[r].body, prepared.repeats[r].body),
                         {},
                         {},
                         bytes_for(kBlock)});
@@ -203,7 +203,7 @@ class Run {
     if (!k_.has_reduction) return;
     for (size_t v = 0; v < k_.reduction.inputs.size(); ++v) {
       const int64_t size = size_of(type(v));
-      for (auto& level : levels_) level.push_back(bytes_for(plan.lanes * columns() * size));
+      for (auto& level : levels_) level.push_back(bytes_for(prepared.lanes * columns() * size));
       result_.push_back(bytes_for(kBlock * size));
       init_.push_back(bytes_for(kBlock * size));
     }
@@ -232,13 +232,13 @@ class Run {
 
   // Values of one section for a block of elements.
   struct Section {
-    Section(const std::vector<KernelInstr>& instrs, const std::vector<Step>& cut)
-        : code(&instrs), steps(&cut), scratch(cut.size()) {
-      // What no step gives out stays in the scratch of its run.
+    Section(const std::vector<KernelInstr>& instrs, const std::vector<SectionPart>& cut)
+        : code(&instrs), parts(&cut), scratch(cut.size()) {
+      // What no part gives out stays in the scratch of its run.
       std::vector<bool> given(instrs.size(), false);
-      for (const Step& step : cut) {
-        if (step.instr >= 0) given[step.instr] = true;
-        for (uint32_t v : step.outputs) given[v] = true;
+      for (const SectionPart& part : cut) {
+        if (part.instr >= 0) given[part.instr] = true;
+        for (uint32_t v : part.outputs) given[v] = true;
       }
       own.reserve(instrs.size());
       at.reserve(instrs.size());
@@ -251,7 +251,7 @@ class Run {
       }
     }
     const std::vector<KernelInstr>* code;
-    const std::vector<Step>* steps;
+    const std::vector<SectionPart>* parts;
     std::vector<Bytes> own;
     std::vector<char*> at;  // of each value: its own bytes, or those of the value that it names
     std::vector<Scratch> scratch;
@@ -294,7 +294,7 @@ class Run {
   bool stop_in_steps() {
     if (++steps_ % kPollSteps) return false;
     if (may_begin_again_ && code_is_there()) return true;
-    if (!plan_.asks) return cancelled();
+    if (!prepared_.asks) return cancelled();
     auto* question = reinterpret_cast<CancelQuestion*>(const_cast<int32_t*>(cancel_));
     return asked_to_stop_ = question->ask(question) != 0;
   }
@@ -359,18 +359,18 @@ class Run {
 
   // Values of the section for n elements along `dim` from the current index.
   void run_section(Section& section, int dim, int64_t n) {
-    for (size_t s = 0; s < section.steps->size() && !stopped_; ++s) {
-      const Step& step = (*section.steps)[s];
-      if (step.instr < 0) {
+    for (size_t s = 0; s < section.parts->size() && !stopped_; ++s) {
+      const SectionPart& part = (*section.parts)[s];
+      if (part.instr < 0) {
         in_.clear();
         out_.clear();
-        for (uint32_t v : step.inputs) in_.push_back(section.at[v]);
-        for (uint32_t v : step.outputs) out_.push_back(section.at[v]);
-        step.prepared->run(in_, out_, n, section.scratch[s]);
+        for (uint32_t v : part.inputs) in_.push_back(section.at[v]);
+        for (uint32_t v : part.outputs) out_.push_back(section.at[v]);
+        part.prepared->run(in_, out_, n, section.scratch[s]);
         continue;
       }
-      const KernelInstr& instr = (*section.code)[step.instr];
-      char* out = section.at[step.instr];
+      const KernelInstr& instr = (*section.code)[part.instr];
+      char* out = section.at[part.instr];
       switch (instr.op) {
         case KernelOp::kLoad:
           load(k_.accesses[instr.imm], dim, n, instr.predicated ? section.at[instr.operands[0]] : nullptr,
@@ -406,7 +406,7 @@ class Run {
           repeat(instr.imm, section, dim, n);
           break;
         case KernelOp::kRepeated:
-          section.at[step.instr] = data(loops_[(*section.code)[instr.operands[0]].imm].carried[instr.imm]);
+          section.at[part.instr] = data(loops_[(*section.code)[instr.operands[0]].imm].carried[instr.imm]);
           break;
         case KernelOp::kPrim:
         case KernelOp::kCarried:  // see `repeat`
@@ -549,7 +549,7 @@ class Run {
       if (scratch_[v].size() < words) scratch_[v].resize(words);
       out_.push_back(scratch_[v].data());
     }
-    plan_.combine->run(in_, out_, n, combine_scratch_);
+    prepared_.combine->run(in_, out_, n, combine_scratch_);
     for (size_t v = 0; v < m; ++v)
       std::memcpy(into[v], scratch_[v].data(), static_cast<size_t>(n * size_of(type(v))));
   }
@@ -562,8 +562,8 @@ class Run {
 
   // Lanes 0 ... count-1 of n columns each fold into lane 0.
   void fold(Level& level, int64_t count, int64_t n) {
-    count = std::min(count, plan_.lanes);
-    for (int64_t s = plan_.lanes / 2; s > 0; s /= 2) {
+    count = std::min(count, prepared_.lanes);
+    for (int64_t s = prepared_.lanes / 2; s > 0; s /= 2) {
       const int64_t pairs = std::min(s, count - s);
       if (pairs <= 0) continue;
       if (along_)
@@ -575,7 +575,8 @@ class Run {
   }
 
   void push(Level& to, int64_t position, Level& from, int64_t n) {
-    enter(lane_pointers(to, position % plan_.lanes), lane_pointers(from, 0), n, position < plan_.lanes);
+    enter(lane_pointers(to, position % prepared_.lanes), lane_pointers(from, 0), n,
+          position < prepared_.lanes);
   }
 
   // Reduces for n output elements from the current parallel index on, runs the epilogue and stores.
@@ -621,10 +622,10 @@ class Run {
       decompose(linear / args_[last], first, k_.reduce_rank - 1);
       index_[last] = linear % args_[last];
       const int64_t n =
-          std::min({args_[last] - index_[last], count - e, plan_.lanes - e % plan_.lanes, kBlock});
+          std::min({args_[last] - index_[last], count - e, prepared_.lanes - e % prepared_.lanes, kBlock});
       run_section(body_, last, n);
       if (stopped_) return false;
-      enter(lane_pointers(levels_[0], e % plan_.lanes), body_elements(), n, e < plan_.lanes);
+      enter(lane_pointers(levels_[0], e % prepared_.lanes), body_elements(), n, e < prepared_.lanes);
       e += n;
     }
     return true;
@@ -636,7 +637,7 @@ class Run {
       decompose(start + e, k_.parallel_rank, k_.reduce_rank);
       run_section(body_, k_.parallel_rank - 1, n);
       if (stopped_) return false;
-      enter(lane_pointers(levels_[0], e % plan_.lanes), body_elements(), n, e < plan_.lanes);
+      enter(lane_pointers(levels_[0], e % prepared_.lanes), body_elements(), n, e < prepared_.lanes);
     }
     return true;
   }
@@ -647,7 +648,7 @@ class Run {
     return result;
   }
 
-  const PlanType& plan_;
+  const PreparedType& prepared_;
   const LoopKernel& k_;
   void* const* buffers_;
   const int64_t* args_;
@@ -673,28 +674,28 @@ class Run {
 }  // namespace
 
 KernelInterpreter::KernelInterpreter(const LoopKernel& kernel) {
-  auto plan = std::make_unique<Plan>();
-  plan->kernel = kernel;
-  plan->body = make_steps(kernel.body);
-  plan->epilogue = make_steps(kernel.epilogue);
+  auto prepared = std::make_unique<Prepared>();
+  prepared->kernel = kernel;
+  prepared->body = parts_of(kernel.body);
+  prepared->epilogue = parts_of(kernel.epilogue);
   std::vector<uint32_t> stored;
   for (const Store& s : kernel.stores) stored.push_back(s.value);
-  trim_outputs(plan->body, kernel, kernel.body, kernel.has_reduction ? kernel.reduction.inputs : stored);
-  trim_outputs(plan->epilogue, kernel, kernel.epilogue,
+  trim_outputs(prepared->body, kernel, kernel.body, kernel.has_reduction ? kernel.reduction.inputs : stored);
+  trim_outputs(prepared->epilogue, kernel, kernel.epilogue,
                kernel.has_reduction ? stored : std::vector<uint32_t>());
   for (const Repeat& r : kernel.repeats) {
-    plan->repeats.push_back({make_steps(r.cond), make_steps(r.body)});
+    prepared->repeats.push_back({parts_of(r.cond), parts_of(r.body)});
     std::vector<uint32_t> read = r.next;
     for (const Store& s : r.stores) read.push_back(s.value);
-    if (!r.counted) trim_outputs(plan->repeats.back().cond, kernel, r.cond, {r.condition});
-    trim_outputs(plan->repeats.back().body, kernel, r.body, read);
+    if (!r.counted) trim_outputs(prepared->repeats.back().cond, kernel, r.cond, {r.condition});
+    trim_outputs(prepared->repeats.back().body, kernel, r.body, read);
   }
-  plan->asks = holds_question(kernel);
+  prepared->asks = holds_question(kernel);
   int64_t widest = 1;
   for (DType t : kernel.reduction.combine.inputs) widest = std::max(widest, size_of(t));
-  plan->lanes = kReduceLaneBytes / widest;
-  if (kernel.has_reduction) plan->combine.emplace(kernel.reduction.combine);
-  plan_ = std::move(plan);
+  prepared->lanes = kReduceLaneBytes / widest;
+  if (kernel.has_reduction) prepared->combine.emplace(kernel.reduction.combine);
+  prepared_ = std::move(prepared);
 }
 
 KernelInterpreter::~KernelInterpreter() = default;
@@ -704,7 +705,7 @@ KernelInterpreter& KernelInterpreter::operator=(KernelInterpreter&&) noexcept = 
 int32_t KernelInterpreter::run(void* const* buffers, const int64_t* args, int64_t outer_begin,
                                int64_t outer_end, int64_t inner_begin, int64_t inner_end,
                                const int32_t* cancel, Handover* handover) const {
-  Run<Plan> run(*plan_, buffers, args, cancel, handover);
+  RangeRun<Prepared> run(*prepared_, buffers, args, cancel, handover);
   return run.run(outer_begin, outer_end, inner_begin, inner_end);
 }
 

@@ -34,8 +34,8 @@ class KernelInterpreter {
               Handover* handover = nullptr) const;
 
  private:
-  struct Plan;
-  std::unique_ptr<const Plan> plan_;
+  struct Prepared;
+  std::unique_ptr<const Prepared> prepared_;
 };
 
 // The same for one run.

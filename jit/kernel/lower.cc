@@ -207,7 +207,7 @@ class Lowering final : ElementLowering {
 
 }  // namespace
 
-absl::StatusOr<LoweredLoop> lower_loop(const cluster::Plan& plan, const cluster::Group& group) {
+absl::StatusOr<LoweredLoop> lower_loop(const cluster::FusionPlan& plan, const cluster::Group& group) {
   if (group.array_loop) return lower_array_loop(plan, group);
   return Lowering(plan, group).run();
 }

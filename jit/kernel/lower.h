@@ -23,7 +23,7 @@ struct LoweredLoop {
   int64_t work = 0;              // elements visited times instructions
 };
 
-absl::StatusOr<LoweredLoop> lower_loop(const cluster::Plan& plan, const cluster::Group& group);
+absl::StatusOr<LoweredLoop> lower_loop(const cluster::FusionPlan& plan, const cluster::Group& group);
 
 }  // namespace lamina::jit
 

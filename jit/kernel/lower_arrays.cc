@@ -30,7 +30,8 @@ constexpr int64_t kMostUnrolled = 16;
 class ArrayLowering final : ElementLowering {
  public:
   // Loops in `apart` get copies of the arrays that they start with.
-  ArrayLowering(const cluster::Plan& plan, const cluster::Group& group, const HashSet<const Node*>& apart)
+  ArrayLowering(const cluster::FusionPlan& plan, const cluster::Group& group,
+                const HashSet<const Node*>& apart)
       : ElementLowering(plan, group), apart_(apart) {}
 
   absl::StatusOr<LoweredLoop> run() {
@@ -790,7 +791,7 @@ class ArrayLowering final : ElementLowering {
 
 }  // namespace
 
-absl::StatusOr<LoweredLoop> lower_array_loop(const cluster::Plan& plan, const cluster::Group& group) {
+absl::StatusOr<LoweredLoop> lower_array_loop(const cluster::FusionPlan& plan, const cluster::Group& group) {
   HashSet<const hlo::Node*> apart;
   while (true) {
     ArrayLowering lowering(plan, group, apart);

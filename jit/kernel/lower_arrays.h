@@ -6,7 +6,7 @@
 
 namespace lamina::jit {
 
-absl::StatusOr<LoweredLoop> lower_array_loop(const cluster::Plan& plan, const cluster::Group& group);
+absl::StatusOr<LoweredLoop> lower_array_loop(const cluster::FusionPlan& plan, const cluster::Group& group);
 
 }  // namespace lamina::jit
 

@@ -16,7 +16,7 @@ namespace lamina::jit {
 
 class ElementLowering {
  public:
-  ElementLowering(const cluster::Plan& plan, const cluster::Group& group) : plan_(plan), group_(group) {
+  ElementLowering(const cluster::FusionPlan& plan, const cluster::Group& group) : plan_(plan), group_(group) {
     for (const hlo::Node* n : group.anchors) members_.insert(n);
   }
 
@@ -141,7 +141,7 @@ class ElementLowering {
   }
   absl::StatusOr<LoweredLoop> finish();
 
-  const cluster::Plan& plan_;
+  const cluster::FusionPlan& plan_;
   const cluster::Group& group_;
   HashSet<const Node*> members_;
   absl::Status status_;

@@ -66,16 +66,16 @@ class ExecutableBuilder {
   absl::StatusOr<std::shared_ptr<const Executable>> build() {
     std::shared_ptr<Executable> exe(new Executable(device_));
     exe->program_ = program_;
-    exe->plan_ = cluster::make_plan(*program_, device_.target().costs());
+    exe->fusion_ = cluster::make_fusion_plan(*program_, device_.target().costs());
     const SlotOf slot_of = [this](const Value& v) { return slot(v); };
     for (const Value& p : program_->parameters()) slot(p);
     request_.parameters = static_cast<int>(program_->parameters().size());
-    for (const cluster::Group& group : exe->plan_.groups) {
+    for (const cluster::Group& group : exe->fusion_.groups) {
       if (absl::Status s = add_group(*exe, group, slot_of); !s.ok()) return s;
     }
     for (const Value& r : program_->roots()) {
       const Op op = r.node()->op();
-      if (op != Op::parameter && op != Op::constant && !exe->plan_.group_of.contains(r.node()))
+      if (op != Op::parameter && op != Op::constant && !exe->fusion_.group_of.contains(r.node()))
         return absl::InternalError(str_cat("no step computes the result ", r.node()->def().name, " ",
                                            hlo::to_string(*r.type()), "; please report the program"));
       request_.results.push_back(slot(r));
@@ -84,10 +84,10 @@ class ExecutableBuilder {
     exe->constants_ = std::move(constants_);
     const Places places(request_);
     exe->chains_ = make_row_chains(exe->steps_, places, device_.target().costs(), request_);
-    make_data(*exe, places);
+    make_plan(*exe, places);
     int frames = 0;
     for (size_t s = 0; s < exe->steps_.size(); ++s) {
-      exe->steps_[s]->place({places.of_slot, exe->data_.steps[s], frames});
+      exe->steps_[s]->place({places.of_slot, exe->plan_.steps[s], frames});
       frames += static_cast<int>(exe->steps_[s]->programs().size());
     }
     take_turns(*exe);
@@ -104,7 +104,7 @@ class ExecutableBuilder {
       return absl::OkStatus();
     }
     touched_.clear();
-    absl::StatusOr<std::unique_ptr<Step>> made = device_.target().lower(exe.plan_, group, slot_of);
+    absl::StatusOr<std::unique_ptr<Step>> made = device_.target().lower(exe.fusion_, group, slot_of);
     if (made.ok() && !*made && is_control(n.op())) made = make_control_step(device_, n, slot_of);
     if (!made.ok()) return made.status();
     if (!*made) *made = make_host_call(n, slot_of);
@@ -126,13 +126,13 @@ class ExecutableBuilder {
     return absl::OkStatus();
   }
 
-  void make_data(Executable& exe, const Places& places) {
-    ProgramPlan& data = exe.data_;
-    data.keeping = std::make_unique<MemoryPlan>(request_, places, false);
-    data.giving_up = std::make_unique<MemoryPlan>(request_, places, true);
-    data.place_bytes.resize(static_cast<size_t>(places.count));
+  void make_plan(Executable& exe, const Places& places) {
+    ProgramPlan& plan = exe.plan_;
+    plan.keeping = std::make_unique<MemoryPlan>(request_, places, false);
+    plan.giving_up = std::make_unique<MemoryPlan>(request_, places, true);
+    plan.place_bytes.resize(static_cast<size_t>(places.count));
     for (size_t slot = 0; slot < places.of_slot.size(); ++slot)
-      data.place_bytes[places.of_slot[slot]] = request_.slot_bytes[slot];
+      plan.place_bytes[places.of_slot[slot]] = request_.slot_bytes[slot];
     for (size_t s = 0; s < exe.steps_.size(); ++s) {
       StepPlan step;
       step.what = exe.steps_[s]->describe();
@@ -146,11 +146,11 @@ class ExecutableBuilder {
       for (size_t i = 0; i < request_.scratch_bytes[s].size(); ++i) {
         const Use use{places.scratch[s][i], request_.scratch_bytes[s][i]};
         step.scratch.push_back(use);
-        data.place_bytes[use.place] = use.bytes;
+        plan.place_bytes[use.place] = use.bytes;
       }
-      data.steps.push_back(std::move(step));
+      plan.steps.push_back(std::move(step));
     }
-    for (const RowChain& c : exe.chains_) data.together.push_back({c.first, c.last, c.rows, c.block});
+    for (const RowChain& c : exe.chains_) plan.together.push_back({c.first, c.last, c.rows, c.block});
   }
 
   void take_turns(Executable& exe) {
@@ -230,7 +230,7 @@ std::unique_ptr<Frame> Executable::make_frame(const MemoryPlan& plan) const {
   auto frame = std::make_unique<Frame>(plan, device_, constants_);
   for (const std::unique_ptr<Step>& step : steps_)
     for (const Executable* program : step->programs())
-      frame->inner.push_back(program->make_frame(*program->data_.giving_up));
+      frame->inner.push_back(program->make_frame(*program->plan_.giving_up));
   return frame;
 }
 
@@ -241,7 +241,7 @@ class Executable::BorrowedFrame {
     for (std::atomic<Frame*>& place : spare_)
       if (place.load(std::memory_order_relaxed) && (frame_ = place.exchange(nullptr))) return;
     of.frames_made_.fetch_add(1, std::memory_order_relaxed);
-    frame_ = of.make_frame(giving_up ? *of.data_.giving_up : *of.data_.keeping).release();
+    frame_ = of.make_frame(giving_up ? *of.plan_.giving_up : *of.plan_.keeping).release();
   }
   ~BorrowedFrame() {
     for (std::atomic<Frame*>& place : spare_)
@@ -307,11 +307,11 @@ void move_places(Frame& frame, const Taken& taken, Fn result_memory) {
 
 void Executable::start(Frame& frame, const Frame& outer, Address arena) const {
   frame.control = outer.control;
-  frame.set_arena({arena, arena + data_.giving_up->arena_bytes[0]});
+  frame.set_arena({arena, arena + plan_.giving_up->arena_bytes[0]});
 }
 
 absl::Status Executable::run_in(Frame& frame, const Binding& binding) const {
-  const MemoryPlan& plan = *data_.giving_up;
+  const MemoryPlan& plan = *plan_.giving_up;
   std::copy(binding.arguments.begin(), binding.arguments.end(), frame.at.begin());
   move_places(frame, take_arguments(plan, binding.writable),
               [&](int number) { return binding.destinations[plan.results[number].number]; });
@@ -321,7 +321,7 @@ absl::Status Executable::run_in(Frame& frame, const Binding& binding) const {
 }
 
 bool Executable::keeps_in(int result, int argument) const {
-  const MemoryPlan& plan = *data_.giving_up;
+  const MemoryPlan& plan = *plan_.giving_up;
   const MemoryPlan::Place& place = plan.places[plan.result_places[result]];
   if (place.storage == Storage::kArgument) return passes_on(result, argument);
   if (place.storage != Storage::kResult) return false;
@@ -330,7 +330,7 @@ bool Executable::keeps_in(int result, int argument) const {
 }
 
 bool Executable::passes_on(int result, int argument) const {
-  const MemoryPlan& plan = *data_.giving_up;
+  const MemoryPlan& plan = *plan_.giving_up;
   const MemoryPlan::Place& place = plan.places[plan.result_places[result]];
   return place.storage == Storage::kArgument && place.number == argument;
 }
@@ -364,7 +364,7 @@ absl::Status Executable::run_later(bool giving_up, std::span<const BufferRef> ar
     if (status.ok()) status = run_here(giving_up, arguments, given_up, results, cancel);
   }
   if (!status.ok()) return status;
-  const MemoryPlan& plan = giving_up ? *data_.giving_up : *data_.keeping;
+  const MemoryPlan& plan = giving_up ? *plan_.giving_up : *plan_.keeping;
   for (size_t r = 0; r < results.size(); ++r)
     if (plan.places[plan.result_places[r]].storage == Storage::kResult) results[r]->will_be_written(end);
   return absl::OkStatus();
@@ -443,7 +443,7 @@ std::string Executable::describe() const {
   for (const RowChain& c : chains_)
     str_append(&out, "steps ", c.first, " to ", c.last, " together: ", c.block, " of ", c.rows,
                " rows at a time\n");
-  const MemoryPlan& memory = *data_.keeping;
+  const MemoryPlan& memory = *plan_.keeping;
   int64_t results = 0;
   for (const MemoryPlan::Result& r : memory.results) results += r.bytes;
   str_append(&out, "memory: ", memory.results.size(), " results in ", results, " bytes, ",

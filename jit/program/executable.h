@@ -57,7 +57,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   // In a frame inside that of `outer`.
   void start(Frame& frame, const Frame& outer, Address arena) const;
   absl::Status run_in(Frame& frame, const Binding& binding) const;
-  int64_t arena_bytes() const { return data_.giving_up->whole_arena_bytes(); }
+  int64_t arena_bytes() const { return plan_.giving_up->whole_arena_bytes(); }
   // Whether `result` needs no destination if `argument` is writable: it is that argument, or written over it.
   bool keeps_in(int result, int argument) const;
   // Whether it is that argument, as it came.
@@ -66,18 +66,18 @@ class Executable : public std::enable_shared_from_this<Executable> {
   Device& device() const { return device_; }
   const hlo::Computation& program() const { return *program_; }
   const hlo::ComputationPtr& program_ptr() const { return program_; }
-  const cluster::Plan& plan() const { return plan_; }
+  const cluster::FusionPlan& fusion() const { return fusion_; }
   // Of a run that gives no argument up.
-  const MemoryPlan& memory() const { return *data_.keeping; }
+  const MemoryPlan& memory() const { return *plan_.keeping; }
   // All of it as data, but for what steps do.
-  const ProgramPlan& data() const { return data_; }
+  const ProgramPlan& plan() const { return plan_; }
   std::span<const std::unique_ptr<Step>> steps() const { return steps_; }
   // Steps, one per line.
   std::string describe() const;
   // Bytes that a run takes from the allocator for its values, results included, known before it. Arguments
   // and the working memory of single steps (packed panels of a dot) do not count; results written over
   // arguments that are given up make it less.
-  int64_t peak_bytes() const { return data_.keeping->block_bytes(); }
+  int64_t peak_bytes() const { return plan_.keeping->block_bytes(); }
   // Whether every run is known to take microseconds.
   bool is_brief() const { return brief_; }
   // Runs that found no frame of an earlier one.
@@ -109,8 +109,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
 
   Device& device_;
   hlo::ComputationPtr program_;
-  cluster::Plan plan_;
-  ProgramPlan data_;
+  cluster::FusionPlan fusion_;
+  ProgramPlan plan_;
   std::vector<BufferRef> constants_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<RowChain> chains_;  // in order

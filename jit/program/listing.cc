@@ -33,7 +33,7 @@ void collect(const Executable& executable, const std::string& path, std::vector<
 // The plan, and those of the programs inside its steps.
 std::string plan_text(const Executable& executable, const std::string& path) {
   std::string text =
-      str_cat(path.empty() ? "" : str_cat("// step ", path, "\n"), to_string(executable.data()));
+      str_cat(path.empty() ? "" : str_cat("// step ", path, "\n"), to_string(executable.plan()));
   for (size_t i = 0; i < executable.steps().size(); ++i)
     for (const Executable* inside : executable.steps()[i]->programs())
       text += plan_text(*inside, path.empty() ? str_cat(i) : str_cat(path, " / ", i));
@@ -51,7 +51,7 @@ absl::StatusOr<std::string> listing(const Executable& executable, std::string_vi
     return absl::InvalidArgumentError(str_cat("there is no stage '", stage, "'; there are ", all));
   }
   if (stage == "steps")
-    return executable.describe() + cluster::report(executable.program(), executable.plan());
+    return executable.describe() + cluster::report(executable.program(), executable.fusion());
   if (stage == "plan") return plan_text(executable, "");
   std::vector<Used> kernels;
   collect(executable, "", &kernels);

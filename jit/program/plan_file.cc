@@ -5,6 +5,8 @@
 
 #include <bit>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "hlo/graph_copy.h"
 #include "hlo/hash_map.h"
@@ -14,6 +16,7 @@
 #include "hlo/parser.h"
 #include "hlo/printer.h"
 #include "hlo/strings.h"
+#include "jit/kernel/kernel.h"
 #include "jit/kernel/schedule.h"
 
 namespace lamina::jit {
@@ -38,12 +41,87 @@ XXH128_hash_t checksum_of(std::string_view body, uint64_t bytes) {
   return XXH3_128bits_withSeed(body.data(), body.size(), bytes);
 }
 
+// The body as it lies in a file: views of what is written, or was read.
+struct Body {
+  struct Port {
+    std::string_view dtype;
+    std::vector<uint64_t> dims;
+    uint64_t flags = 0;
+    std::string_view path;
+  };
+  struct Code {
+    std::string_view text, schedule;
+    uint64_t entry = 0;
+    std::string_view image;
+  };
+  std::string_view name, structure;
+  std::vector<Port> arguments, results;
+  std::string_view program;
+  std::vector<std::string_view> captured;
+  std::string_view machine;
+  std::vector<Code> kernels;
+};
+
+// The order of the parts, for all that go through them: what writes, what reads, and what names them.
+template <typename Visitor>
+void visit_parts(Visitor& v, Body& b) {
+  v.part("name", b.name);
+  v.part("structure", b.structure);
+  v.part("arguments", b.arguments);
+  v.part("results", b.results);
+  v.part("program", b.program);
+  v.part("captured", b.captured);
+  v.part("machine", b.machine);
+  v.part("kernels", b.kernels);
+}
+template <typename Visitor>
+void visit_parts(Visitor& v, Body::Port& p) {
+  v.part("element type", p.dtype);
+  v.part("dims", p.dims);
+  v.part("flags", p.flags);
+  v.part("path", p.path);
+}
+template <typename Visitor>
+void visit_parts(Visitor& v, Body::Code& c) {
+  v.part("text", c.text);
+  v.part("schedule", c.schedule);
+  v.part("entry", c.entry);
+  v.part("image", c.image);
+}
+template <typename Visitor, typename T>
+void visit_item(Visitor& v, T& x) {
+  if constexpr (std::is_same_v<T, Body::Port> || std::is_same_v<T, Body::Code>)
+    visit_parts(v, x);
+  else
+    v.part("each", x);
+}
+
+constexpr uint64_t kWeak = 1, kGivenUp = 2, kAllPortFlags = kWeak | kGivenUp;
+
+// What the parts mean, of which their layout says nothing. Texts are those of hlo/printer.h,
+// jit/kernel/print.cc and jit/kernel/schedule.h: where one of them comes to mean something else and still
+// reads, so does a line here.
+constexpr std::string_view kMeanings =
+    "flags: 1 weak, 2 given up\n"
+    "program: text, version 1\n"
+    "kernels' text: version 1, schedule: version 1\n"
+    "entry: s32 (buffers, args, outer begin, outer end, inner begin, inner end, cancel)\n";
+static_assert(kWeak == 1 && kGivenUp == 2, "say it in kMeanings");
+static_assert(std::is_same_v<KernelEntry, int32_t (*)(void* const*, const int64_t*, int64_t, int64_t, int64_t,
+                                                      int64_t, const int32_t*)>,
+              "say it in kMeanings: machine code of other files is called otherwise");
+
 class Writer {
  public:
-  void number(uint64_t n) { out_.append(reinterpret_cast<const char*>(&n), sizeof(n)); }
-  void text(std::string_view s) {
-    number(s.size());
+  void part(std::string_view, uint64_t n) { out_.append(reinterpret_cast<const char*>(&n), sizeof(n)); }
+  void part(std::string_view name, std::string_view s) {
+    part(name, s.size());
     out_.append(s);
+  }
+  template <typename T>
+  void part(std::string_view name, std::vector<T>& list) {
+    part(name, uint64_t{list.size()});
+    for (T& x : list) visit_item(*this, x);
   }
   std::string take() { return std::move(out_); }
 
@@ -55,66 +133,79 @@ class Writer {
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
-  uint64_t number() {
-    uint64_t n = 0;
+  void part(std::string_view, uint64_t& n) {
+    n = 0;
     if (rest_.size() < sizeof(n)) return fail();
     std::memcpy(&n, rest_.data(), sizeof(n));
     rest_.remove_prefix(sizeof(n));
-    return n;
   }
-  std::string_view text() {
-    const uint64_t size = number();
+  void part(std::string_view name, std::string_view& s) {
+    uint64_t size = 0;
+    part(name, size);
     if (size > rest_.size()) fail();
-    const std::string_view s = rest_.substr(0, ok_ ? size : 0);
+    s = rest_.substr(0, ok_ ? size : 0);
     rest_.remove_prefix(s.size());
-    return s;
   }
-  // How many things of at least eight bytes follow.
-  uint64_t count() {
-    const uint64_t n = number();
-    return n <= rest_.size() / sizeof(uint64_t) ? n : fail();
+  template <typename T>
+  void part(std::string_view name, std::vector<T>& list) {
+    uint64_t n = 0;
+    part(name, n);
+    if (n > rest_.size() / sizeof(uint64_t)) fail();  // each has at least a number
+    for (; n > 0 && ok_; --n) visit_item(*this, list.emplace_back());
   }
   bool ok() const { return ok_; }
   bool at_end() const { return rest_.empty(); }
 
  private:
-  uint64_t fail() {
+  void fail() {
     ok_ = false;
     rest_ = {};
-    return 0;
   }
   std::string_view rest_;
   bool ok_ = true;
+};
+
+// Names what the two above go through.
+class Layout {
+ public:
+  void part(std::string_view name, uint64_t&) { line(name, "number"); }
+  void part(std::string_view name, std::string_view&) { line(name, "bytes"); }
+  template <typename T>
+  void part(std::string_view name, std::vector<T>&) {
+    line(name, "list");
+    indent_ += 2;
+    T one{};
+    visit_item(*this, one);
+    indent_ -= 2;
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  void line(std::string_view name, std::string_view kind) {
+    str_append(&text_, std::string(indent_, ' '), name, ": ", kind, "\n");
+  }
+  std::string text_;
+  size_t indent_ = 0;
 };
 
 absl::Status malformed(std::string_view what) {
   return absl::InvalidArgumentError(str_cat("the plan file is malformed: ", what));
 }
 
-void write_ports(Writer& w, const std::vector<PlanFile::Port>& ports) {
-  w.number(ports.size());
-  for (const PlanFile::Port& p : ports) {
-    w.text(hlo::info(p.type->dtype).name);
-    w.number(p.type->dims.size());
-    for (int64_t d : p.type->dims) w.number(static_cast<uint64_t>(d));
-    w.number((p.weak ? 1 : 0) | (p.given_up ? 2 : 0));
-    w.text(p.path);
-  }
+Body::Port written(const PlanFile::Port& p) {
+  return {hlo::info(p.type->dtype).name,
+          {p.type->dims.begin(), p.type->dims.end()},
+          (p.weak ? kWeak : 0) | (p.given_up ? kGivenUp : 0),
+          p.path};
 }
 
-absl::Status read_ports(Reader& r, std::vector<PlanFile::Port>& ports) {
-  for (uint64_t n = r.count(); n > 0 && r.ok(); --n) {
-    const std::optional<hlo::DType> dtype = hlo::parse_dtype(r.text());
-    hlo::Dims dims(r.count());
-    for (int64_t& d : dims) d = static_cast<int64_t>(r.number());
-    const uint64_t flags = r.number();
-    std::string path(r.text());
-    if (!r.ok() || !dtype || flags > 3) return malformed("a type");
-    const absl::StatusOr<const hlo::Type*> type = hlo::array_type(*dtype, dims);
-    if (!type.ok()) return type.status();
-    ports.push_back({*type, (flags & 1) != 0, (flags & 2) != 0, std::move(path)});
-  }
-  return absl::OkStatus();
+absl::StatusOr<PlanFile::Port> read(const Body::Port& p) {
+  const std::optional<hlo::DType> dtype = hlo::parse_dtype(p.dtype);
+  if (!dtype || p.flags > kAllPortFlags) return malformed("a type");
+  const absl::StatusOr<const hlo::Type*> type =
+      hlo::array_type(*dtype, hlo::Dims(p.dims.begin(), p.dims.end()));
+  if (!type.ok()) return type.status();
+  return PlanFile::Port{*type, (p.flags & kWeak) != 0, (p.flags & kGivenUp) != 0, std::string(p.path)};
 }
 
 absl::Status check_shape(const PlanFile& f) {
@@ -184,6 +275,21 @@ absl::StatusOr<hlo::ComputationPtr> without_process(const hlo::ComputationPtr& p
   return made.at(program.get());
 }
 
+std::string plan_file_layout() {
+  Layout layout;
+  Body body;
+  visit_parts(layout, body);
+  return layout.take() + std::string(kMeanings);
+}
+
+uint32_t plan_file_format() {
+  static const uint32_t format = [] {
+    const std::string text = plan_file_layout();
+    return static_cast<uint32_t>(XXH3_64bits(text.data(), text.size()));
+  }();
+  return format;
+}
+
 absl::StatusOr<std::string> to_bytes(const PlanFile& file) {
   const std::string program = hlo::print(*file.program);
   // What will be read is what was meant.
@@ -193,73 +299,76 @@ absl::StatusOr<std::string> to_bytes(const PlanFile& file) {
     return absl::InternalError(
         str_cat("the program ", file.name, " reads otherwise than it was written; please report it"));
   if (absl::Status s = check_shape(file); !s.ok()) return s;
-  Writer w;
-  w.text(file.name);
-  w.text(file.structure);
-  write_ports(w, file.arguments);
-  write_ports(w, file.results);
-  w.text(program);
-  w.number(file.captured.size());
-  for (const std::string& bytes : file.captured) w.text(bytes);
-  w.text(file.machine);
-  w.number(file.kernels.size());
-  for (const KernelCode& k : file.kernels) {
-    w.text(k.kernel.text);
-    w.text(to_string(k.kernel.schedule));
-    w.number(k.entry);
-    w.text(k.image);
+  Body body;
+  body.name = file.name;
+  body.structure = file.structure;
+  for (const PlanFile::Port& p : file.arguments) body.arguments.push_back(written(p));
+  for (const PlanFile::Port& p : file.results) body.results.push_back(written(p));
+  body.program = program;
+  body.captured.assign(file.captured.begin(), file.captured.end());
+  body.machine = file.machine;
+  std::vector<std::string> schedules;
+  for (const KernelCode& k : file.kernels) schedules.push_back(to_string(k.kernel.schedule));
+  for (size_t i = 0; i < file.kernels.size(); ++i) {
+    const KernelCode& k = file.kernels[i];
+    body.kernels.push_back({k.kernel.text, schedules[i], k.entry, k.image});
   }
-  const std::string body = w.take();
+  Writer w;
+  visit_parts(w, body);
+  const std::string bytes = w.take();
   Header header = {};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
-  header.format = PlanFile::kFormat;
-  header.bytes = sizeof(header) + body.size();
-  header.checksum = checksum_of(body, header.bytes);
+  header.format = plan_file_format();
+  header.bytes = sizeof(header) + bytes.size();
+  header.checksum = checksum_of(bytes, header.bytes);
   std::string out(reinterpret_cast<const char*>(&header), sizeof(header));
-  return out + body;
+  return out + bytes;
+}
+
+bool looks_like_plan_file(std::string_view bytes) {
+  return bytes.starts_with(std::string_view(kMagic, sizeof(kMagic)));
 }
 
 absl::StatusOr<PlanFile> parse_plan_file(std::string_view bytes) {
   Header header = {};
-  if (bytes.size() < sizeof(kMagic) || std::memcmp(bytes.data(), kMagic, sizeof(kMagic)) != 0)
+  if (!looks_like_plan_file(bytes))
     return absl::InvalidArgumentError("it is no plan file: it does not begin as they do");
   if (bytes.size() < sizeof(header))
     return absl::InvalidArgumentError(
         str_cat("the plan file is cut short: it has ", bytes.size(), " bytes, not even a header"));
   std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.format != PlanFile::kFormat)
+  if (header.format != plan_file_format())
     return absl::InvalidArgumentError(
         str_cat("the plan file was written by another version of Lamina: its format is ", header.format,
-                ", this version reads ", PlanFile::kFormat, "; save the program again"));
+                ", this version reads ", plan_file_format(), "; save the program again"));
   if (header.bytes != bytes.size())
     return absl::InvalidArgumentError(
         str_cat("the plan file is ", header.bytes > bytes.size() ? "cut short" : "longer than it was",
                 ": it has ", bytes.size(), " bytes, ", header.bytes, " were written"));
-  const std::string_view body = bytes.substr(sizeof(header));
-  if (header.zero != 0 || !XXH128_isEqual(checksum_of(body, header.bytes), header.checksum))
+  const std::string_view rest = bytes.substr(sizeof(header));
+  if (header.zero != 0 || !XXH128_isEqual(checksum_of(rest, header.bytes), header.checksum))
     return absl::InvalidArgumentError("the plan file is damaged: its checksum is not that of its contents");
-  Reader r(body);
-  PlanFile f;
-  f.name = r.text();
-  f.structure = r.text();
-  for (std::vector<PlanFile::Port>* ports : {&f.arguments, &f.results})
-    if (absl::Status s = read_ports(r, *ports); !s.ok()) return s;
-  const std::string_view program = r.text();
-  for (uint64_t n = r.count(); n > 0 && r.ok(); --n) f.captured.emplace_back(r.text());
-  f.machine = r.text();
-  for (uint64_t n = r.count(); n > 0 && r.ok(); --n) {
-    KernelCode k;
-    k.kernel.text = r.text();
-    const absl::StatusOr<Schedule> schedule = parse_schedule(r.text());
-    k.entry = r.number();
-    k.image = r.text();
-    if (!r.ok()) break;
-    if (!schedule.ok()) return schedule.status();
-    k.kernel.schedule = *schedule;
-    f.kernels.push_back(std::move(k));
-  }
+  Reader r(rest);
+  Body body;
+  visit_parts(r, body);
   if (!r.ok() || !r.at_end()) return malformed("its parts do not fill it");
-  absl::StatusOr<hlo::ComputationPtr> parsed = hlo::parse(program, kLimits);
+  PlanFile f;
+  f.name = body.name;
+  f.structure = body.structure;
+  for (const auto& [from, to] : {std::pair(&body.arguments, &f.arguments), {&body.results, &f.results}})
+    for (const Body::Port& p : *from) {
+      absl::StatusOr<PlanFile::Port> port = read(p);
+      if (!port.ok()) return port.status();
+      to->push_back(*std::move(port));
+    }
+  f.captured.assign(body.captured.begin(), body.captured.end());
+  f.machine = body.machine;
+  for (const Body::Code& c : body.kernels) {
+    const absl::StatusOr<Schedule> schedule = parse_schedule(c.schedule);
+    if (!schedule.ok()) return schedule.status();
+    f.kernels.push_back({{std::string(c.text), *schedule}, std::string(c.image), c.entry});
+  }
+  absl::StatusOr<hlo::ComputationPtr> parsed = hlo::parse(body.program, kLimits);
   if (!parsed.ok()) return malformed(str_cat("its program: ", std::string(parsed.status().message())));
   f.program = *std::move(parsed);
   if (absl::Status s = check_shape(f); !s.ok()) return s;
@@ -270,7 +379,7 @@ std::string describe(const PlanFile& file) {
   size_t captured = 0, code = 0;
   for (const std::string& bytes : file.captured) captured += bytes.size();
   for (const KernelCode& k : file.kernels) code += k.image.size();
-  std::string out = str_cat("plan file of ", file.name, ", format ", PlanFile::kFormat, "\n");
+  std::string out = str_cat("plan file of ", file.name, ", format ", plan_file_format(), "\n");
   const auto ports = [&](std::string_view what, const std::vector<PlanFile::Port>& of) {
     for (const PlanFile::Port& p : of)
       str_append(&out, "  ", what, " ", p.path, p.path.empty() ? "" : ": ", hlo::to_string(*p.type),

@@ -6,6 +6,9 @@
 // it is loaded: it needs no code generator, and of equal programs it gives equal kernels, which then find
 // their code by their texts. A kernel that finds none is like any other: interpreted or compiled.
 //
+// The format's number is made of its layout, so that a file that is laid out otherwise is never taken for one
+// of these: each part by name and kind, and what the parts mean (plan_file_layout).
+//
 // Bytes that are no plan file of this format, cut short, or not as they were written (XXH3, 128 bits, over
 // all of them, compared before anything else is read) give InvalidArgument that says which of these it is.
 // The sum finds damage, not intent: code in a file is executed, so files are to come from where programs may
@@ -25,10 +28,6 @@
 namespace lamina::jit {
 
 struct PlanFile {
-  // Of other numbers nothing is read: also raised when a kernel's text, its entry or its results mean
-  // something else.
-  static constexpr uint32_t kFormat = 1;
-
   // An argument or result as the caller sees it.
   struct Port {
     const hlo::Type* type;
@@ -51,7 +50,15 @@ struct PlanFile {
 // Unimplemented if it calls back into this process.
 absl::StatusOr<hlo::ComputationPtr> without_process(const hlo::ComputationPtr& program);
 
+// What a file holds in which order, a line for each part, and what is not seen in that: how texts are
+// written, what code is called with. Another text is another format.
+std::string plan_file_layout();
+// Of that text. Of files with another nothing is read.
+uint32_t plan_file_format();
+
 absl::StatusOr<std::string> to_bytes(const PlanFile& file);
+// Whether they begin as a plan file does.
+bool looks_like_plan_file(std::string_view bytes);
 absl::StatusOr<PlanFile> parse_plan_file(std::string_view bytes);
 // What is in it, for people.
 std::string describe(const PlanFile& file);

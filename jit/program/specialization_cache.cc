@@ -137,7 +137,7 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::compile(
   entry->executable = *std::move(executable);
   entry->info.compile_ms = milliseconds_since(start);
 
-  LetGo evicted;  // after the lock
+  LetGo evicted(*this);  // after the lock
   std::lock_guard lock(mutex_);
   std::vector<Order::iterator>& bucket = by_hash_[hash];
   for (Order::iterator other : bucket)
@@ -163,9 +163,8 @@ void trim_heap() {
 
 SpecializationCache::LetGo::~LetGo() {
   programs.clear();
-  static std::atomic<int64_t> freed{0};
-  if (freed.fetch_add(bytes) + bytes < kTrimmedBytes) return;
-  freed = 0;
+  if (from.untrimmed_.fetch_add(bytes) + bytes < kTrimmedBytes) return;
+  from.untrimmed_ = 0;
   trim_heap();
 }
 
@@ -187,7 +186,7 @@ void SpecializationCache::evict(LetGo& evicted) {
 }
 
 void SpecializationCache::set_limits(size_t entries, int64_t bytes) {
-  LetGo evicted;
+  LetGo evicted(*this);
   std::lock_guard lock(mutex_);
   max_entries_ = entries;
   max_bytes_ = bytes;
@@ -273,7 +272,7 @@ SpecializationPtr SpecializationCache::find(int64_t id) const {
 }
 
 void SpecializationCache::clear() {
-  LetGo dropped;  // after the lock
+  LetGo dropped(*this);  // after the lock
   std::lock_guard lock(mutex_);
   by_hash_.clear();
   by_place_.clear();

@@ -122,7 +122,11 @@ class SpecializationCache {
   // Programs that nobody finds any more. They end without mutex_: they hold values, whose end takes the graph
   // lock, under which others ask this cache. Much memory goes back to the system.
   struct LetGo {
+    explicit LetGo(SpecializationCache& cache) : from(cache) {}
     ~LetGo();
+    LetGo(const LetGo&) = delete;
+    LetGo& operator=(const LetGo&) = delete;
+    SpecializationCache& from;
     Order programs;
     int64_t bytes = 0;
   };
@@ -139,6 +143,7 @@ class SpecializationCache {
   CacheStats stats_;
   int64_t next_id_ = 1;
   std::atomic<int64_t> generation_{0}, other_hits_{0};
+  std::atomic<int64_t> untrimmed_{0};  // bytes let go of since the system got some back
 };
 
 }  // namespace lamina::jit

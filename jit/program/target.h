@@ -28,7 +28,8 @@ class Target {
   virtual const cluster::Costs& costs() const = 0;
   // The step of a group that is no alias; null for what is left to the program: loops and branches
   // (jit/program/control.h), and what the host does (jit/program/host_call.h).
-  virtual absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::Plan& plan, const cluster::Group& group,
+  virtual absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::FusionPlan& plan,
+                                                      const cluster::Group& group,
                                                       const SlotOf& slot_of) const = 0;
   // One step in place of `steps`, its own, which may run in parts of `rows` rows: `block` rows at a time.
   virtual std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,

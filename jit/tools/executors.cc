@@ -63,4 +63,20 @@ absl::StatusOr<std::string> compiled_stage(const hlo::ComputationPtr& program, s
   return listing(**executable, stage);
 }
 
+absl::StatusOr<std::string> loaded_stage(const PlanFile& file, std::string_view stage) {
+  Device& device = compiling_device();
+  const Target& target = device.target();
+  std::vector<std::shared_ptr<const void>> held;
+  if (target.check_machine(file.machine).ok())
+    for (const KernelCode& code : file.kernels) {
+      absl::StatusOr<std::shared_ptr<const void>> kernel = target.adopt(code);
+      if (!kernel.ok()) return kernel.status();
+      held.push_back(*std::move(kernel));
+    }
+  const absl::StatusOr<std::shared_ptr<const Executable>> executable =
+      Executable::of_simplified(device, file.program);
+  if (!executable.ok()) return executable.status();
+  return listing(**executable, stage);
+}
+
 }  // namespace lamina::jit

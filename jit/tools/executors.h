@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "hlo/computation.h"
 #include "hlo/literal.h"
+#include "jit/program/plan_file.h"
 
 namespace lamina::jit {
 
@@ -23,6 +24,9 @@ std::span<const Executor> executors();
 
 // The program compiled for this machine, as jit/program/listing.h shows it.
 absl::StatusOr<std::string> compiled_stage(const hlo::ComputationPtr& program, std::string_view stage);
+// The same of what a plan file becomes where it is loaded, with its machine code if this machine can run
+// that.
+absl::StatusOr<std::string> loaded_stage(const PlanFile& file, std::string_view stage);
 
 }  // namespace lamina::jit
 

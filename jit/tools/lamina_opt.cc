@@ -1,10 +1,11 @@
 // lamina-opt FILE [--passes=a,b] [--print-after-each] [--preset=full|canonical|short] [--stablehlo|--hlo]
-//            [--stage=steps|plan|kernels|ir|assembly]
+//            [--stage=file|steps|plan|kernels|ir|assembly]
 //
 // Reads a program in text form (- for standard input), ours, StableHLO or XLA's HLO text (known by its first
-// word, HloModule), runs passes, prints the result in our form, in StableHLO or as XLA's text. Every step is
-// verified. With --stage it is compiled, and that stage is printed (jit/program/listing.h). lamina-opt --ops
-// prints the table of docs/ops.md.
+// word, HloModule), or in a plan file, runs passes, prints the result in our form, in StableHLO or as XLA's
+// text. Every step is verified. With --stage it is compiled, and that stage is printed
+// (jit/program/listing.h): of a plan file, to which no passes are asked for, what becomes of it where it is
+// loaded; "file" is what the file itself holds. lamina-opt --ops prints the table of docs/ops.md.
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -19,6 +20,7 @@
 #include "hlo/verifier.h"
 #include "hlo/xla_text/reader.h"
 #include "hlo/xla_text/writer.h"
+#include "jit/program/plan_file.h"
 #include "jit/tools/executors.h"
 #include "jit/tools/failures.h"
 #include "jit/tools/npy.h"
@@ -33,7 +35,7 @@ using jit::fail_parse;
 int usage(std::FILE* to, int code) {
   std::fputs(
       "usage: lamina-opt FILE [--passes=a,b,...] [--print-after-each] "
-      "[--preset=full|canonical|short] [--stablehlo|--hlo] [--stage=steps|plan|kernels|ir|assembly]\n"
+      "[--preset=full|canonical|short] [--stablehlo|--hlo] [--stage=file|steps|plan|kernels|ir|assembly]\n"
       "       lamina-opt --ops\npasses:\n",
       to);
   for (const hlo::Pass& pass : hlo::passes())
@@ -51,6 +53,20 @@ absl::StatusOr<hlo::ComputationPtr> entry_of(const absl::StatusOr<hlo::stablehlo
   if (!program.ok()) return program.status();
   const std::span<const hlo::Value> roots = program->computation->roots();
   return hlo::Computation::make(program->computation->parameters(), roots.first(program->num_results));
+}
+
+absl::StatusOr<hlo::ComputationPtr> parse_text(const std::string& file, std::string source) {
+  if (file.ends_with(".mlir") || hlo::stablehlo::looks_like_stablehlo(source))
+    return entry_of(hlo::stablehlo::Module::parse(std::move(source)));
+  if (hlo::xla_text::looks_like_xla_text(source)) return entry_of(hlo::xla_text::parse(std::move(source)));
+  return hlo::parse(source);
+}
+
+// Prints it, or why there is nothing to print; the exit status.
+int show(const std::string& file, const absl::StatusOr<std::string>& text) {
+  if (!text.ok()) return fail(file, text.status());
+  std::cout << *text;
+  return 0;
 }
 
 int run(std::span<char*> arguments) {
@@ -92,13 +108,20 @@ int run(std::span<char*> arguments) {
     if (!read.ok()) return fail("lamina-opt", read.status());
     source = *std::move(read);
   }
-  const bool from_stablehlo = file.ends_with(".mlir") || hlo::stablehlo::looks_like_stablehlo(source);
-  const bool from_xla = !from_stablehlo && hlo::xla_text::looks_like_xla_text(source);
-  absl::StatusOr<hlo::ComputationPtr> program =
-      from_stablehlo ? entry_of(hlo::stablehlo::Module::parse(std::move(source)))
-      : from_xla     ? entry_of(hlo::xla_text::parse(std::move(source)))
-                     : hlo::parse(source);
-  if (!program.ok()) return fail_parse(file, program.status());
+  absl::StatusOr<hlo::ComputationPtr> program;
+  if (stage == "file" || jit::looks_like_plan_file(source)) {
+    const absl::StatusOr<jit::PlanFile> plan = jit::parse_plan_file(source);
+    if (!plan.ok()) return fail(file, plan.status());
+    if (stage == "file") {
+      std::cout << describe(*plan);
+      return 0;
+    }
+    if (!stage.empty() && names.empty()) return show(file, jit::loaded_stage(*plan, stage));
+    program = plan->program;
+  } else {
+    program = parse_text(file, std::move(source));
+    if (!program.ok()) return fail_parse(file, program.status());
+  }
   absl::StatusOr<hlo::ComputationPtr> result = hlo::run_passes(
       names, *program,
       [&](const hlo::Pass& pass, const hlo::ComputationPtr& before,
@@ -112,12 +135,7 @@ int run(std::span<char*> arguments) {
       });
   if (!result.ok()) return fail(file, result.status());
   if (each && !names.empty()) return 0;
-  if (!stage.empty()) {
-    const absl::StatusOr<std::string> listed = jit::compiled_stage(*result, stage);
-    if (!listed.ok()) return fail(file, listed.status());
-    std::cout << *listed;
-    return 0;
-  }
+  if (!stage.empty()) return show(file, jit::compiled_stage(*result, stage));
   if (!to_stablehlo && !to_xla) {
     std::cout << print(**result, text);
     return 0;
@@ -125,9 +143,7 @@ int run(std::span<char*> arguments) {
   const absl::StatusOr<std::string> written =
       to_xla ? hlo::xla_text::write(**result, {.module = "main", .locations = text.locations})
              : hlo::stablehlo::write(**result, {.module = "main", .locations = text.locations});
-  if (!written.ok()) return fail(file, written.status());
-  std::cout << *written;
-  return 0;
+  return show(file, written);
 }
 
 }  // namespace

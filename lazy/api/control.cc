@@ -115,7 +115,7 @@ std::vector<Tensor> flat_associative_scan(const FlatFunction& combine, const std
   });
 }
 
-std::vector<Tensor> flat_branches(bool is_cond, const Operand& index,
+std::vector<Tensor> flat_branches(bool is_cond, const TensorOrNumber& index,
                                   const std::vector<FlatFunction>& branches,
                                   const std::vector<Tensor>& operands, const LeafNames& result_names) {
   return located(index.where(), [&] {

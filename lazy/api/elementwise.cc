@@ -39,18 +39,18 @@ Tensor filled(const Shape& shape, std::optional<DType> dtype, double value, cons
 
 // Operands in one type and shape, then `body`.
 template <typename F>
-Tensor binary(const Operand& x, const Operand& y, const char* what, F&& body) {
+Tensor binary(const TensorOrNumber& x, const TensorOrNumber& y, const char* what, F&& body) {
   return build(x, [&](Builder& b) {
     const std::vector<Lazy> v = detail::same_shape(b, detail::promoted(b, {&x, &y}), false, what);
     return detail::computed(b, v, [&](std::span<const Value> u) { return body(b, u[0], u[1]); });
   });
 }
-Tensor binary_op(Op op, const Operand& x, const Operand& y) {
+Tensor binary_op(Op op, const TensorOrNumber& x, const TensorOrNumber& y) {
   return binary(x, y, hlo::op_def(op).name.data(), [op](Builder& b, const Value& u, const Value& v) {
     return b.make(op, {{u, v}});
   });
 }
-Tensor comparison(const char* direction, const Operand& x, const Operand& y) {
+Tensor comparison(const char* direction, const TensorOrNumber& x, const TensorOrNumber& y) {
   return build(x, [&](Builder& b) {
     const std::vector<Lazy> v = detail::same_shape(b, detail::promoted(b, {&x, &y}), false, "compare");
     return detail::strong(
@@ -59,16 +59,16 @@ Tensor comparison(const char* direction, const Operand& x, const Operand& y) {
 }
 
 template <typename F>
-Tensor unary(const Operand& x, F&& body) {
+Tensor unary(const TensorOrNumber& x, F&& body) {
   return build(x, [&](Builder& b) {
     return detail::computed(b, lazy_of(x), [&](const Value& v) { return body(b, v); });
   });
 }
-Tensor unary_op(Op op, const Operand& x) {
+Tensor unary_op(Op op, const TensorOrNumber& x) {
   return unary(x, [op](Builder& b, const Value& v) { return b.make(op, {{v}}); });
 }
 // Of functions that are defined for floats (and complex numbers): others become float32.
-Tensor float_op(Op op, const Operand& x) {
+Tensor float_op(Op op, const TensorOrNumber& x) {
   return unary(x, [op](Builder& b, const Value& v) { return b.make(op, {{detail::inexact(b, v)}}); });
 }
 
@@ -86,17 +86,17 @@ Tensor zeros(const Shape& shape, std::optional<DType> dtype, std::source_locatio
 Tensor ones(const Shape& shape, std::optional<DType> dtype, std::source_location where) {
   return filled(shape, dtype, 1, "ones", where);
 }
-Tensor full(const Shape& shape, Operand value) {
+Tensor full(const Shape& shape, TensorOrNumber value) {
   return build(value, [&](Builder& b) {
     const hlo::Dims dims = detail::dims_of(shape, "full");
     return detail::computed(b, lazy_of(value),
                             [&](const Value& x) { return lazy::broadcast_to(b, x, dims); });
   });
 }
-Tensor zeros_like(Operand x) {
+Tensor zeros_like(TensorOrNumber x) {
   return unary(x, [](Builder& b, const Value& v) { return b.zeros_like(v); });
 }
-Tensor ones_like(Operand x) {
+Tensor ones_like(TensorOrNumber x) {
   return unary(x, [](Builder& b, const Value& v) { return b.full_like(v, 1); });
 }
 Tensor arange(int64_t stop, std::optional<DType> dtype, std::source_location where) {
@@ -140,33 +140,33 @@ Tensor eye(int64_t n, std::optional<DType> dtype, std::source_location where) {
 
 // --- operators ---
 
-Tensor operator+(Operand x, Operand y) { return binary_op(Op::add, x, y); }
-Tensor operator-(Operand x, Operand y) { return binary_op(Op::subtract, x, y); }
-Tensor operator*(Operand x, Operand y) { return binary_op(Op::multiply, x, y); }
-Tensor operator/(Operand x, Operand y) {
+Tensor operator+(TensorOrNumber x, TensorOrNumber y) { return binary_op(Op::add, x, y); }
+Tensor operator-(TensorOrNumber x, TensorOrNumber y) { return binary_op(Op::subtract, x, y); }
+Tensor operator*(TensorOrNumber x, TensorOrNumber y) { return binary_op(Op::multiply, x, y); }
+Tensor operator/(TensorOrNumber x, TensorOrNumber y) {
   return binary(x, y, "divide", [](Builder& b, const Value& u, const Value& v) {
     return b.divide(detail::inexact(b, u), detail::inexact(b, v));
   });
 }
-Tensor operator%(Operand x, Operand y) { return remainder(x, y); }
-Tensor operator&(Operand x, Operand y) { return binary_op(Op::and_, x, y); }
-Tensor operator|(Operand x, Operand y) { return binary_op(Op::or_, x, y); }
-Tensor operator^(Operand x, Operand y) { return binary_op(Op::xor_, x, y); }
-Tensor operator==(Operand x, Operand y) { return comparison("EQ", x, y); }
-Tensor operator!=(Operand x, Operand y) { return comparison("NE", x, y); }
-Tensor operator<(Operand x, Operand y) { return comparison("LT", x, y); }
-Tensor operator<=(Operand x, Operand y) { return comparison("LE", x, y); }
-Tensor operator>(Operand x, Operand y) { return comparison("GT", x, y); }
-Tensor operator>=(Operand x, Operand y) { return comparison("GE", x, y); }
-Tensor operator-(Operand x) { return unary_op(Op::negate, x); }
-Tensor operator~(Operand x) { return unary_op(Op::not_, x); }
+Tensor operator%(TensorOrNumber x, TensorOrNumber y) { return remainder(x, y); }
+Tensor operator&(TensorOrNumber x, TensorOrNumber y) { return binary_op(Op::and_, x, y); }
+Tensor operator|(TensorOrNumber x, TensorOrNumber y) { return binary_op(Op::or_, x, y); }
+Tensor operator^(TensorOrNumber x, TensorOrNumber y) { return binary_op(Op::xor_, x, y); }
+Tensor operator==(TensorOrNumber x, TensorOrNumber y) { return comparison("EQ", x, y); }
+Tensor operator!=(TensorOrNumber x, TensorOrNumber y) { return comparison("NE", x, y); }
+Tensor operator<(TensorOrNumber x, TensorOrNumber y) { return comparison("LT", x, y); }
+Tensor operator<=(TensorOrNumber x, TensorOrNumber y) { return comparison("LE", x, y); }
+Tensor operator>(TensorOrNumber x, TensorOrNumber y) { return comparison("GT", x, y); }
+Tensor operator>=(TensorOrNumber x, TensorOrNumber y) { return comparison("GE", x, y); }
+Tensor operator-(TensorOrNumber x) { return unary_op(Op::negate, x); }
+Tensor operator~(TensorOrNumber x) { return unary_op(Op::not_, x); }
 
 // --- functions of one operand ---
 
 #define LAMINA_FLOAT(name, op) \
-  Tensor name(Operand x) { return float_op(Op::op, x); }
+  Tensor name(TensorOrNumber x) { return float_op(Op::op, x); }
 #define LAMINA_PLAIN(name, op) \
-  Tensor name(Operand x) { return unary_op(Op::op, x); }
+  Tensor name(TensorOrNumber x) { return unary_op(Op::op, x); }
 LAMINA_PLAIN(abs, abs)
 LAMINA_FLOAT(arccos, acos)
 LAMINA_FLOAT(arccosh, acosh)
@@ -201,13 +201,13 @@ LAMINA_PLAIN(stop_gradient, stop_gradient)
 #undef LAMINA_FLOAT
 #undef LAMINA_PLAIN
 
-Tensor square(Operand x) {
+Tensor square(TensorOrNumber x) {
   return unary(x, [](Builder& b, const Value& v) { return b.multiply(v, v); });
 }
-Tensor real(Operand x) {
+Tensor real(TensorOrNumber x) {
   return unary(x, [](Builder& b, const Value& v) { return hlo::is_complex(v.dtype()) ? b.real(v) : v; });
 }
-Tensor imag(Operand x) {
+Tensor imag(TensorOrNumber x) {
   return unary(
       x, [](Builder& b, const Value& v) { return hlo::is_complex(v.dtype()) ? b.imag(v) : b.zeros_like(v); });
 }
@@ -215,7 +215,7 @@ Tensor imag(Operand x) {
 namespace {
 // A condition on the elements; of complex ones, on both parts.
 template <typename F>
-Tensor condition(const Operand& x, const char* join, F&& of_part) {
+Tensor condition(const TensorOrNumber& x, const char* join, F&& of_part) {
   return build(x, [&](Builder& b) {
     return detail::strong(detail::computed(b, lazy_of(x), [&](const Value& operand) {
       const Value v = detail::inexact(b, operand);
@@ -227,13 +227,13 @@ Tensor condition(const Operand& x, const char* join, F&& of_part) {
 }
 }  // namespace
 
-Tensor isfinite(Operand x) {
+Tensor isfinite(TensorOrNumber x) {
   return condition(x, "&", [](Builder& b, const Value& v) { return b.is_finite(v); });
 }
-Tensor isnan(Operand x) {
+Tensor isnan(TensorOrNumber x) {
   return condition(x, "|", [](Builder& b, const Value& v) { return b.compare(v, v, "NE"); });
 }
-Tensor isinf(Operand x) {
+Tensor isinf(TensorOrNumber x) {
   return condition(x, "|", [](Builder& b, const Value& v) {
     // Infinity may be no value of a narrow type.
     const Value wide = hlo::is_narrow_float(v.dtype()) ? b.convert(v, hlo::DType::kF32) : v;
@@ -241,32 +241,32 @@ Tensor isinf(Operand x) {
   });
 }
 
-Tensor relu(Operand x) {
+Tensor relu(TensorOrNumber x) {
   // The gradient at 0 is 0.
   return unary(
       x, [](Builder& b, const Value& v) { return b.select(compared(b, v, 0, "GT"), v, b.zeros_like(v)); });
 }
-Tensor softplus(Operand x) {
+Tensor softplus(TensorOrNumber x) {
   // Both choices are one function, so that derivatives are right at the tie too.
   return located(x.where(), [&] {
     const Tensor positive = x > 0;
     return where(positive, x, 0) + log1p(exp(where(positive, -x, x)));
   });
 }
-Tensor silu(Operand x) {
+Tensor silu(TensorOrNumber x) {
   return located(x.where(), [&] { return x * sigmoid(x); });
 }
-Tensor gelu(Operand x) {
+Tensor gelu(TensorOrNumber x) {
   return located(x.where(),
                  [&] { return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * pow(x, 3)))); });
 }
 
 // --- functions of several ---
 
-Tensor maximum(Operand x, Operand y) { return binary_op(Op::maximum, x, y); }
-Tensor minimum(Operand x, Operand y) { return binary_op(Op::minimum, x, y); }
-Tensor pow(Operand x, Operand y) { return binary_op(Op::power, x, y); }
-Tensor detail::integer_power(const Operand& x, int64_t exponent) {
+Tensor maximum(TensorOrNumber x, TensorOrNumber y) { return binary_op(Op::maximum, x, y); }
+Tensor minimum(TensorOrNumber x, TensorOrNumber y) { return binary_op(Op::minimum, x, y); }
+Tensor pow(TensorOrNumber x, TensorOrNumber y) { return binary_op(Op::power, x, y); }
+Tensor detail::integer_power(const TensorOrNumber& x, int64_t exponent) {
   return located(x.where(), [&] {
     const Lazy v = lazy_of(x);
     if (exponent < 0 && hlo::is_integer(v.value.dtype()))
@@ -282,7 +282,7 @@ Tensor detail::integer_power(const Operand& x, int64_t exponent) {
     return exponent < 0 ? 1 / result : result;
   });
 }
-Tensor arctan2(Operand y, Operand x) {
+Tensor arctan2(TensorOrNumber y, TensorOrNumber x) {
   return binary(y, x, "arctan2", [](Builder& b, const Value& u, const Value& v) {
     return b.atan2(detail::inexact(b, u), detail::inexact(b, v));
   });
@@ -303,7 +303,7 @@ Quotient divide_truncated(Builder& b, const Value& u, const Value& v) {
 }
 }  // namespace
 
-Tensor floor_divide(Operand x, Operand y) {
+Tensor floor_divide(TensorOrNumber x, TensorOrNumber y) {
   return binary(x, y, "floor_divide", [](Builder& b, const Value& u, const Value& v) {
     const Quotient q = divide_truncated(b, u, v);
     const Value one = b.full_like(u, 1);
@@ -315,7 +315,7 @@ Tensor floor_divide(Operand x, Operand y) {
     return b.select(compared(b, v, 0, "EQ"), q.divided, r);
   });
 }
-Tensor remainder(Operand x, Operand y) {
+Tensor remainder(TensorOrNumber x, TensorOrNumber y) {
   return binary(x, y, "remainder", [](Builder& b, const Value& u, const Value& v) {
     const Quotient q = divide_truncated(b, u, v);
     const Value rest = b.select(q.crosses, b.add(q.rest, v), q.rest), zero = b.zeros_like(rest);
@@ -325,7 +325,7 @@ Tensor remainder(Operand x, Operand y) {
     return b.select(compared(b, v, 0, "LT"), down, up);
   });
 }
-Tensor where(Operand condition, Operand x, Operand y) {
+Tensor where(TensorOrNumber condition, TensorOrNumber x, TensorOrNumber y) {
   return build(condition, [&](Builder& b) {
     std::vector<Lazy> v = detail::promoted(b, {&x, &y});
     v.push_back(detail::strong(detail::computed(b, lazy_of(condition), [&](const Value& p) {
@@ -337,7 +337,7 @@ Tensor where(Operand condition, Operand x, Operand y) {
     return detail::computed(b, v, [&](std::span<const Value> u) { return b.select(held, u[0], u[1]); });
   });
 }
-Tensor clip(Operand x, Operand low, Operand high) {
+Tensor clip(TensorOrNumber x, TensorOrNumber low, TensorOrNumber high) {
   return located(x.where(), [&] { return minimum(maximum(x, low), high); });
 }
 

@@ -18,7 +18,7 @@ using hlo::Value;
 using lazy::Lazy;
 
 // An index against a shape: a slice per axis, what becomes of each axis, and the index tensors.
-struct Plan {
+struct IndexPlan {
   Dims start, limit, step;
   std::vector<bool> reversed;
   Dims kept;                                        // the shape after integers and new axes
@@ -30,7 +30,7 @@ int64_t count_of(int64_t low, int64_t high, int64_t step) {
   return high <= low ? 0 : (high - low + step - 1) / step;
 }
 
-Plan make_plan(const Dims& dims, const std::vector<Index>& index) {
+IndexPlan make_index_plan(const Dims& dims, const std::vector<Index>& index) {
   const int64_t rank = static_cast<int64_t>(dims.size());
   int64_t used = 0, dots = 0;
   for (const Index& i : index) {
@@ -41,7 +41,7 @@ Plan make_plan(const Dims& dims, const std::vector<Index>& index) {
   if (used > rank)
     detail::fail(ErrorKind::kIndex, str_cat(used, " indices for an array of ", rank, " dimensions, shape ",
                                             hlo::dims_to_string(dims)));
-  Plan p;
+  IndexPlan p;
   int64_t axis = 0;
   auto whole = [&] {
     p.start.push_back(0);
@@ -110,7 +110,7 @@ Plan make_plan(const Dims& dims, const std::vector<Index>& index) {
 
 // The elements that the plan names; where an index tensor is out of range, `beyond` if it is given, else the
 // end.
-Value elements(Builder& b, Value x, const Plan& p, const Value& beyond) {
+Value elements(Builder& b, Value x, const IndexPlan& p, const Value& beyond) {
   Dims flipped;
   for (size_t i = 0; i < p.reversed.size(); ++i)
     if (p.reversed[i]) flipped.push_back(static_cast<int64_t>(i));
@@ -218,7 +218,7 @@ Tensor update(const Tensor& x, const std::vector<Index>& index, const Tensor& va
   return detail::build({x, where}, [&](Builder& b) {
     const Lazy& own = lazy_of(x);
     if (const Tensor* mask = mask_of(x, index)) return update_masked(b, own, *mask, value, add);
-    const Plan p = make_plan(own.value.dims(), index);
+    const IndexPlan p = make_index_plan(own.value.dims(), index);
     if (p.tensors.empty() && p.contiguous) {
       Dims sizes;
       std::vector<Value> starts;
@@ -271,7 +271,7 @@ Tensor Tensor::at(const std::vector<Index>& index, Where where) const {
     if (const Tensor* mask = mask_of(*this, index)) return masked(*this, *mask, where);
     return detail::build({*this, where}, [&](Builder& b) {
       const Lazy& x = lazy_of(*this);
-      const Plan plan = make_plan(x.value.dims(), index);
+      const IndexPlan plan = make_index_plan(x.value.dims(), index);
       return detail::computed(b, x, [&](const Value& v) { return elements(b, v, plan, Value()); });
     });
   });
@@ -287,7 +287,7 @@ Tensor Tensor::added(const std::vector<Index>& index, const Tensor& value, Where
   return update(*this, index, value, true, where);
 }
 
-Tensor take(Operand x, Operand indices, int64_t axis) {
+Tensor take(TensorOrNumber x, TensorOrNumber indices, int64_t axis) {
   return detail::located(x.where(), [&] {
     const Tensor t = detail::tensor_of(lazy_of(x));
     const int64_t along = detail::canonical_axis(axis, t.ndim(), "take");

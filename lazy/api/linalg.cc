@@ -26,7 +26,7 @@ using lazy::Lazy;
 struct Matrices {
   std::vector<Value> values;
 
-  Matrices(Builder& b, std::initializer_list<const Operand*> operands, const char* what) {
+  Matrices(Builder& b, std::initializer_list<const TensorOrNumber*> operands, const char* what) {
     std::vector<Lazy> all;
     for (Lazy& x : detail::promoted(b, operands)) all.push_back(detail::inexact(b, std::move(x)));
     wanted_ = all[0].value.dtype();
@@ -55,7 +55,8 @@ struct Matrices {
 
 // Records what `body` makes of the operands with a builder, and checks it.
 template <typename F>
-std::vector<Tensor> recorded(std::initializer_list<const Operand*> operands, const char* what, F&& body) {
+std::vector<Tensor> recorded(std::initializer_list<const TensorOrNumber*> operands, const char* what,
+                             F&& body) {
   return detail::located((*operands.begin())->where(), [&] {
     hlo::GraphLock lock;
     Builder b;
@@ -70,8 +71,8 @@ std::vector<Tensor> recorded(std::initializer_list<const Operand*> operands, con
   });
 }
 
-std::vector<Tensor> routine(const Operand& a, const char* what, const std::string& name, bool full = false,
-                            bool square = false) {
+std::vector<Tensor> routine(const TensorOrNumber& a, const char* what, const std::string& name,
+                            bool full = false, bool square = false) {
   return recorded({&a}, what, [&](Builder& b, const std::vector<Value>& x) -> Values {
     const Value& m = x[0];
     if (m.rank() < 2 || (square && m.dims()[m.rank() - 2] != m.dims().back())) {
@@ -85,7 +86,7 @@ std::vector<Tensor> routine(const Operand& a, const char* what, const std::strin
 
 // A function of a matrix and a right side, which may be a vector.
 template <typename F>
-Tensor solved(const Operand& a, const Operand& b, const char* what, F&& f) {
+Tensor solved(const TensorOrNumber& a, const TensorOrNumber& b, const char* what, F&& f) {
   return recorded({&a, &b}, what, [&](Builder& builder, const std::vector<Value>& v) {
     const Value& y = v[1];
     hlo::Dims dims = y.dims();
@@ -97,7 +98,7 @@ Tensor solved(const Operand& a, const Operand& b, const char* what, F&& f) {
 }
 
 template <typename F>
-Tensor of_matrix(const Operand& a, const char* what, F&& f) {
+Tensor of_matrix(const TensorOrNumber& a, const char* what, F&& f) {
   return recorded({&a}, what, [&](Builder& b, const std::vector<Value>& x) { return Values{f(b, x[0])}; })[0];
 }
 
@@ -110,7 +111,7 @@ Tensor root(const Tensor& x) {
   return where(zero, 0, sqrt(where(zero, 1, x)));
 }
 // [..., m, n] of floats.
-Tensor matrix(const Operand& a, const char* what) {
+Tensor matrix(const TensorOrNumber& a, const char* what) {
   const Tensor x = detail::build(a, [&](Builder& b) { return detail::inexact(b, lazy_of(a)); });
   if (x.ndim() < 2)
     detail::fail(ErrorKind::kValue, str_cat(what, " needs matrices, not ", detail::describe(lazy_of(x))));
@@ -138,13 +139,13 @@ double cutoff_of(const Tensor& x, std::optional<double> rtol) {
 
 namespace linalg {
 
-Tensor cholesky(Operand a) { return of_matrix(a, "cholesky", hlo::linalg::cholesky); }
-Tensor inv(Operand a) { return of_matrix(a, "inv", hlo::linalg::inverse); }
-Tensor det(Operand a) { return of_matrix(a, "det", hlo::linalg::determinant); }
-Tensor expm(Operand a) {
+Tensor cholesky(TensorOrNumber a) { return of_matrix(a, "cholesky", hlo::linalg::cholesky); }
+Tensor inv(TensorOrNumber a) { return of_matrix(a, "inv", hlo::linalg::inverse); }
+Tensor det(TensorOrNumber a) { return of_matrix(a, "det", hlo::linalg::determinant); }
+Tensor expm(TensorOrNumber a) {
   return of_matrix(a, "expm", [](Builder& b, const Value& x) { return hlo::linalg::expm(b, x); });
 }
-Tensor pinv(Operand a, std::optional<double> rtol) {
+Tensor pinv(TensorOrNumber a, std::optional<double> rtol) {
   return detail::located(a.where(), [&] {
     const double cutoff = cutoff_of(matrix(a, "pinv"), rtol);
     return of_matrix(a, "pinv", [cutoff](Builder& b, const Value& x) {
@@ -152,7 +153,7 @@ Tensor pinv(Operand a, std::optional<double> rtol) {
     });
   });
 }
-Tensor matrix_power(Operand a, int64_t n) {
+Tensor matrix_power(TensorOrNumber a, int64_t n) {
   return detail::located(a.where(), [&] {
     Tensor base = detail::tensor_of(lazy_of(a));
     const Shape& shape = base.shape();
@@ -170,13 +171,13 @@ Tensor matrix_power(Operand a, int64_t n) {
   });
 }
 
-Tensor solve(Operand a, Operand b) { return solved(a, b, "solve", hlo::linalg::solve); }
-Tensor solve_triangular(Operand a, Operand b, bool lower) {
+Tensor solve(TensorOrNumber a, TensorOrNumber b) { return solved(a, b, "solve", hlo::linalg::solve); }
+Tensor solve_triangular(TensorOrNumber a, TensorOrNumber b, bool lower) {
   return solved(a, b, "solve_triangular", [&](Builder& builder, const Value& m, const Value& y) {
     return hlo::linalg::triangular_solve(builder, m, y, true, lower, false);
   });
 }
-Lstsq lstsq(Operand a, Operand b, std::optional<double> rtol) {
+Lstsq lstsq(TensorOrNumber a, TensorOrNumber b, std::optional<double> rtol) {
   return detail::located(a.where(), [&] {
     const Tensor x = matrix(a, "lstsq");
     const Tensor y = detail::tensor_of(lazy_of(b));
@@ -193,7 +194,7 @@ Lstsq lstsq(Operand a, Operand b, std::optional<double> rtol) {
   });
 }
 
-SignAndLog slogdet(Operand a) {
+SignAndLog slogdet(TensorOrNumber a) {
   const std::vector<Tensor> out = recorded({&a}, "slogdet", [](Builder& b, const std::vector<Value>& x) {
     const hlo::linalg::SignAndLog d = hlo::linalg::log_determinant(b, x[0]);
     return Values{d.sign, d.log};
@@ -201,7 +202,7 @@ SignAndLog slogdet(Operand a) {
   return {out[0], out[1]};
 }
 
-Qr qr(Operand a) {
+Qr qr(TensorOrNumber a) {
   const std::vector<Tensor> out = recorded({&a}, "qr", [](Builder& b, const std::vector<Value>& x) {
     const hlo::linalg::Qr f = hlo::linalg::qr(b, x[0], false);
     return Values{f.q, f.r};
@@ -209,7 +210,7 @@ Qr qr(Operand a) {
   return {out[0], out[1]};
 }
 
-Lu lu(Operand a) {
+Lu lu(TensorOrNumber a) {
   const std::vector<Tensor> out = recorded({&a}, "lu", [](Builder& b, const std::vector<Value>& x) -> Values {
     if (x[0].rank() < 2) {
       b.fail(hlo::invalid("lu needs matrices, not ", hlo::to_string(*x[0].type())));
@@ -225,23 +226,23 @@ Lu lu(Operand a) {
   return {out[0], out[1], out[2]};
 }
 
-Eigh eigh(Operand a) {
+Eigh eigh(TensorOrNumber a) {
   const std::vector<Tensor> out = routine(a, "eigh", "eigh", false, true);
   return {out[1], out[0]};
 }
-Tensor eigvalsh(Operand a) { return routine(a, "eigvalsh", "eigvalsh", false, true)[0]; }
-Eig eig(Operand a) {
+Tensor eigvalsh(TensorOrNumber a) { return routine(a, "eigvalsh", "eigvalsh", false, true)[0]; }
+Eig eig(TensorOrNumber a) {
   const std::vector<Tensor> out = routine(a, "eig", "eig", false, true);
   return {out[0], out[2]};
 }
-Tensor eigvals(Operand a) { return routine(a, "eigvals", "eigvals", false, true)[0]; }
-Svd svd(Operand a, bool full) {
+Tensor eigvals(TensorOrNumber a) { return routine(a, "eigvals", "eigvals", false, true)[0]; }
+Svd svd(TensorOrNumber a, bool full) {
   const std::vector<Tensor> out = routine(a, "svd", "svd", full);
   return {out[1], out[0], out[2]};
 }
-Tensor svdvals(Operand a) { return routine(a, "svdvals", "svdvals")[0]; }
+Tensor svdvals(TensorOrNumber a) { return routine(a, "svdvals", "svdvals")[0]; }
 
-Tensor norm(Operand a, double order, const Axes& axes, bool keepdims) {
+Tensor norm(TensorOrNumber a, double order, const Axes& axes, bool keepdims) {
   return detail::located(a.where(), [&] {
     const Tensor x = detail::build(a, [&](Builder& b) { return detail::inexact(b, lazy_of(a)); });
     if (order == 2) return root(sum(squares(x), axes, keepdims));
@@ -257,7 +258,7 @@ Tensor norm(Operand a, double order, const Axes& axes, bool keepdims) {
     return where(none, 0, pow(where(none, 1, total), 1 / order));
   });
 }
-Tensor matrix_norm(Operand a, MatrixNorm order) {
+Tensor matrix_norm(TensorOrNumber a, MatrixNorm order) {
   return detail::located(a.where(), [&] {
     const Tensor x = matrix(a, "matrix_norm");
     switch (order) {
@@ -281,7 +282,7 @@ Tensor matrix_norm(Operand a, MatrixNorm order) {
 namespace fft {
 namespace {
 
-Tensor transformed(const Operand& x, const char* kind, bool complex, int64_t n) {
+Tensor transformed(const TensorOrNumber& x, const char* kind, bool complex, int64_t n) {
   return recorded({&x}, "a Fourier transform", [&](Builder& b, const std::vector<Value>& values) {
     Value v = values[0];
     if (complex && !hlo::is_complex(v.dtype())) v = b.complex(v, b.zeros_like(v));
@@ -292,10 +293,10 @@ Tensor transformed(const Operand& x, const char* kind, bool complex, int64_t n) 
 
 }  // namespace
 
-Tensor fft(Operand x) { return transformed(x, "FFT", true, -1); }
-Tensor ifft(Operand x) { return transformed(x, "IFFT", true, -1); }
-Tensor rfft(Operand x) { return transformed(x, "RFFT", false, -1); }
-Tensor irfft(Operand x, int64_t n) { return transformed(x, "IRFFT", true, n); }
+Tensor fft(TensorOrNumber x) { return transformed(x, "FFT", true, -1); }
+Tensor ifft(TensorOrNumber x) { return transformed(x, "IFFT", true, -1); }
+Tensor rfft(TensorOrNumber x) { return transformed(x, "RFFT", false, -1); }
+Tensor irfft(TensorOrNumber x, int64_t n) { return transformed(x, "IRFFT", true, n); }
 
 }  // namespace fft
 }  // namespace lamina

@@ -66,7 +66,7 @@ Term contract(Builder& b, Term x, Term y, const std::string& needed) {
 
 }  // namespace
 
-Tensor matmul(Operand x, Operand y) {
+Tensor matmul(TensorOrNumber x, TensorOrNumber y) {
   return build(x, [&](Builder& b) {
     const std::vector<Lazy> v = detail::promoted(b, {&x, &y});
     const Value &l = v[0].value, &r = v[1].value;
@@ -106,8 +106,8 @@ Tensor matmul(Operand x, Operand y) {
   });
 }
 
-Tensor dot(Operand x, Operand y) {
-  const auto rank = [](const Operand& o) { return o.number() ? 0 : o.tensor().ndim(); };
+Tensor dot(TensorOrNumber x, TensorOrNumber y) {
+  const auto rank = [](const TensorOrNumber& o) { return o.number() ? 0 : o.tensor().ndim(); };
   if (rank(x) == 0 || rank(y) == 0) return x * y;
   return build(x, [&](Builder& b) {
     const std::vector<Lazy> v = detail::promoted(b, {&x, &y});
@@ -189,7 +189,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands, 
   });
 }
 
-Tensor conv(Operand images, Operand kernels, const Convolution& options) {
+Tensor conv(TensorOrNumber images, TensorOrNumber kernels, const Convolution& options) {
   return build(images, [&](Builder& b) {
     const std::vector<Lazy> v = detail::promoted(b, {&images, &kernels});
     const int64_t rank = v[0].value.rank(), spatial = rank - 2;

@@ -45,7 +45,7 @@ Values threefry(Builder& b, const Value& key, Value x0, Value x1) {
   return {x0, x1};
 }
 
-Value key_of(const Operand& key) {
+Value key_of(const TensorOrNumber& key) {
   const Lazy k = lazy_of(key);
   if (k.value.dtype() != DType::kU32 || k.value.dims() != Dims{2})
     detail::fail(ErrorKind::kType, str_cat("a key is uint32[2], as random::key and random::split make, not ",
@@ -90,13 +90,13 @@ Tensor key(int64_t seed, std::source_location where) {
   });
 }
 
-Tensor split(Operand key, int64_t num) {
+Tensor split(TensorOrNumber key, int64_t num) {
   return build(key, [&](Builder& b) {
     return Lazy{stack_last(b, blocks(b, key_of(key), detail::dims_of({num}, "split"))), false};
   });
 }
 
-Tensor fold_in(Operand key, Operand data) {
+Tensor fold_in(TensorOrNumber key, TensorOrNumber data) {
   return build(key, [&](Builder& b) {
     if (data.number() && (data.number()->integer < 0 || data.number()->integer > UINT32_MAX))
       detail::fail(ErrorKind::kValue, "fold_in takes a number of 32 bits without sign");
@@ -107,13 +107,13 @@ Tensor fold_in(Operand key, Operand data) {
   });
 }
 
-Tensor bits(Operand key, const Shape& shape) {
+Tensor bits(TensorOrNumber key, const Shape& shape) {
   return build(key, [&](Builder& b) {
     return Lazy{bits_of(b, key_of(key), detail::dims_of(shape, "bits")), false};
   });
 }
 
-Tensor uniform(Operand key, const Shape& shape, Operand low, Operand high) {
+Tensor uniform(TensorOrNumber key, const Shape& shape, TensorOrNumber low, TensorOrNumber high) {
   return located(key.where(), [&] {
     const Tensor unit = build(key, [&](Builder& b) {
       Value raw = bits_of(b, key_of(key), detail::dims_of(shape, "uniform"));
@@ -128,18 +128,18 @@ Tensor uniform(Operand key, const Shape& shape, Operand low, Operand high) {
   });
 }
 
-Tensor normal(Operand key, const Shape& shape) {
+Tensor normal(TensorOrNumber key, const Shape& shape) {
   return located(key.where(), [&] {
     // From the least float above -1.
     return lamina::erf_inv(uniform(key, shape, -1.0 + 0x1p-24, 1.0)) * std::sqrt(2.0);
   });
 }
 
-Tensor bernoulli(Operand key, Operand p, const Shape& shape) {
+Tensor bernoulli(TensorOrNumber key, TensorOrNumber p, const Shape& shape) {
   return located(key.where(), [&] { return uniform(key, shape) < p; });
 }
 
-Tensor randint(Operand key, const Shape& shape, int32_t low, int32_t high) {
+Tensor randint(TensorOrNumber key, const Shape& shape, int32_t low, int32_t high) {
   return located(key.where(), [&] {
     const Tensor keys = split(key);
     return build(key, [&](Builder& b) {

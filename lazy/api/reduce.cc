@@ -28,7 +28,8 @@ Value kept(Builder& b, const Value& reduced, const Dims& dims, const Dims& axes,
 }
 
 // A sum or product in a type that is wide enough; half types are added up in float32.
-Tensor accumulated(const Operand& x, Op op, double init, const Axes& axes, bool keepdims, const char* what) {
+Tensor accumulated(const TensorOrNumber& x, Op op, double init, const Axes& axes, bool keepdims,
+                   const char* what) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     const Dims over = detail::canonical_axes(axes, v.value.rank(), what);
@@ -44,7 +45,7 @@ Tensor accumulated(const Operand& x, Op op, double init, const Axes& axes, bool 
 }
 
 // One step of a scan per slice along the axis.
-Tensor running(const Operand& x, Op op, double init, int64_t axis, const char* what) {
+Tensor running(const TensorOrNumber& x, Op op, double init, int64_t axis, const char* what) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     if (v.value.rank() == 0)
@@ -75,7 +76,7 @@ Tensor running(const Operand& x, Op op, double init, int64_t axis, const char* w
   });
 }
 
-Tensor extremum(const Operand& x, Op op, const Axes& axes, bool keepdims, const char* what) {
+Tensor extremum(const TensorOrNumber& x, Op op, const Axes& axes, bool keepdims, const char* what) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     const Dims over = detail::canonical_axes(axes, v.value.rank(), what);
@@ -92,7 +93,7 @@ Tensor extremum(const Operand& x, Op op, const Axes& axes, bool keepdims, const 
   });
 }
 
-Tensor logical(const Operand& x, Op op, bool init, const Axes& axes, bool keepdims, const char* what) {
+Tensor logical(const TensorOrNumber& x, Op op, bool init, const Axes& axes, bool keepdims, const char* what) {
   return build(x, [&](Builder& b) {
     const Lazy operand = lazy_of(x);
     const Dims over = detail::canonical_axes(axes, operand.value.rank(), what);
@@ -110,7 +111,7 @@ int64_t count_of(const Tensor& x, const Axes& axes, const char* what) {
 }
 
 // Floats, with half types as float32; the second is the result's type.
-std::pair<Tensor, lamina::DType> widened(const Operand& x) {
+std::pair<Tensor, lamina::DType> widened(const TensorOrNumber& x) {
   Tensor v = build(x, [&](Builder& b) { return detail::inexact(b, lazy_of(x)); });
   const lamina::DType result = v.dtype();
   if (hlo::is_storage_float(detail::to_hlo(result))) v = v.astype(lamina::DType::float32);
@@ -126,7 +127,7 @@ Tensor safe_top(const Tensor& x, const Axes& axes) {
 
 Value is_nan(Builder& b, const Value& x) { return b.compare(x, x, "NE"); }
 
-Tensor arg_extremum(const Operand& x, int64_t axis, bool largest, const char* what) {
+Tensor arg_extremum(const TensorOrNumber& x, int64_t axis, bool largest, const char* what) {
   return build(x, [&](Builder& b) {
     const Lazy operand = lazy_of(x);
     Value v = b.stop_gradient(operand.wide ? operand.wide : operand.value);
@@ -155,7 +156,7 @@ Tensor arg_extremum(const Operand& x, int64_t axis, bool largest, const char* wh
   });
 }
 
-Tensor sorted(const Operand& x, int64_t axis, bool places, const char* what) {
+Tensor sorted(const TensorOrNumber& x, int64_t axis, bool places, const char* what) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     if (v.value.rank() == 0)
@@ -187,19 +188,19 @@ Tensor sorted(const Operand& x, int64_t axis, bool places, const char* what) {
 
 }  // namespace
 
-Tensor sum(Operand x, const Axes& axes, bool keepdims) {
+Tensor sum(TensorOrNumber x, const Axes& axes, bool keepdims) {
   return accumulated(x, Op::add, 0, axes, keepdims, "sum");
 }
-Tensor prod(Operand x, const Axes& axes, bool keepdims) {
+Tensor prod(TensorOrNumber x, const Axes& axes, bool keepdims) {
   return accumulated(x, Op::multiply, 1, axes, keepdims, "prod");
 }
-Tensor mean(Operand x, const Axes& axes, bool keepdims) {
+Tensor mean(TensorOrNumber x, const Axes& axes, bool keepdims) {
   return located(x.where(), [&] {
     const auto [v, result] = widened(x);
     return narrowed(sum(v, axes, keepdims) / static_cast<double>(count_of(v, axes, "mean")), result);
   });
 }
-Tensor var(Operand x, const Axes& axes, bool keepdims) {
+Tensor var(TensorOrNumber x, const Axes& axes, bool keepdims) {
   return located(x.where(), [&] {
     const auto [v, result] = widened(x);
     const Tensor centred = v - mean(v, axes, true);
@@ -209,20 +210,20 @@ Tensor var(Operand x, const Axes& axes, bool keepdims) {
     return complex ? total : narrowed(total, result);
   });
 }
-Tensor max(Operand x, const Axes& axes, bool keepdims) {
+Tensor max(TensorOrNumber x, const Axes& axes, bool keepdims) {
   return extremum(x, Op::maximum, axes, keepdims, "max");
 }
-Tensor min(Operand x, const Axes& axes, bool keepdims) {
+Tensor min(TensorOrNumber x, const Axes& axes, bool keepdims) {
   return extremum(x, Op::minimum, axes, keepdims, "min");
 }
-Tensor all(Operand x, const Axes& axes, bool keepdims) {
+Tensor all(TensorOrNumber x, const Axes& axes, bool keepdims) {
   return logical(x, Op::and_, true, axes, keepdims, "all");
 }
-Tensor any(Operand x, const Axes& axes, bool keepdims) {
+Tensor any(TensorOrNumber x, const Axes& axes, bool keepdims) {
   return logical(x, Op::or_, false, axes, keepdims, "any");
 }
 
-Tensor logsumexp(Operand x, const Axes& axes, bool keepdims) {
+Tensor logsumexp(TensorOrNumber x, const Axes& axes, bool keepdims) {
   return located(x.where(), [&] {
     const auto [v, result] = widened(x);
     const Tensor top = safe_top(v, axes), total = log(sum(exp(v - top), axes, true)) + top;
@@ -232,28 +233,28 @@ Tensor logsumexp(Operand x, const Axes& axes, bool keepdims) {
     return narrowed(over.empty() ? total : squeeze(total, over), result);
   });
 }
-Tensor softmax(Operand x, int64_t axis) {
+Tensor softmax(TensorOrNumber x, int64_t axis) {
   return located(x.where(), [&] {
     const auto [v, result] = widened(x);
     const Tensor terms = exp(v - stop_gradient(max(stop_gradient(v), {axis}, true)));
     return narrowed(terms / sum(terms, {axis}, true), result);
   });
 }
-Tensor log_softmax(Operand x, int64_t axis) {
+Tensor log_softmax(TensorOrNumber x, int64_t axis) {
   return located(x.where(), [&] {
     const auto [v, result] = widened(x);
     const Tensor shifted = v - stop_gradient(max(stop_gradient(v), {axis}, true));
     return narrowed(shifted - log(sum(exp(shifted), {axis}, true)), result);
   });
 }
-Tensor argmax(Operand x, int64_t axis) { return arg_extremum(x, axis, true, "argmax"); }
-Tensor argmin(Operand x, int64_t axis) { return arg_extremum(x, axis, false, "argmin"); }
+Tensor argmax(TensorOrNumber x, int64_t axis) { return arg_extremum(x, axis, true, "argmax"); }
+Tensor argmin(TensorOrNumber x, int64_t axis) { return arg_extremum(x, axis, false, "argmin"); }
 // -0 + x is x, of either zero too.
-Tensor cumsum(Operand x, int64_t axis) { return running(x, Op::add, -0.0, axis, "cumsum"); }
-Tensor cumprod(Operand x, int64_t axis) { return running(x, Op::multiply, 1, axis, "cumprod"); }
-Tensor sort(Operand x, int64_t axis) { return sorted(x, axis, false, "sort"); }
-Tensor argsort(Operand x, int64_t axis) { return sorted(x, axis, true, "argsort"); }
-Tensor one_hot(Operand labels, int64_t classes) {
+Tensor cumsum(TensorOrNumber x, int64_t axis) { return running(x, Op::add, -0.0, axis, "cumsum"); }
+Tensor cumprod(TensorOrNumber x, int64_t axis) { return running(x, Op::multiply, 1, axis, "cumprod"); }
+Tensor sort(TensorOrNumber x, int64_t axis) { return sorted(x, axis, false, "sort"); }
+Tensor argsort(TensorOrNumber x, int64_t axis) { return sorted(x, axis, true, "argsort"); }
+Tensor one_hot(TensorOrNumber labels, int64_t classes) {
   return located(labels.where(), [&] {
     const Tensor wide = expand_dims(labels, -1);
     return (wide == arange(classes, wide.dtype())).astype(lamina::DType::float32);

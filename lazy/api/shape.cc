@@ -14,7 +14,7 @@ using hlo::Dims;
 using hlo::Value;
 using lazy::Lazy;
 
-Tensor broadcast_to(Operand x, const Shape& shape) {
+Tensor broadcast_to(TensorOrNumber x, const Shape& shape) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     const Dims dims = detail::dims_of(shape, "broadcast_to");
@@ -26,7 +26,7 @@ Tensor broadcast_to(Operand x, const Shape& shape) {
   });
 }
 
-Tensor expand_dims(Operand x, int64_t axis) {
+Tensor expand_dims(TensorOrNumber x, int64_t axis) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     Dims dims = v.value.dims();
@@ -35,7 +35,7 @@ Tensor expand_dims(Operand x, int64_t axis) {
   });
 }
 
-Tensor squeeze(Operand x, const Axes& axes) {
+Tensor squeeze(TensorOrNumber x, const Axes& axes) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     const Dims all = detail::canonical_axes(axes, v.value.rank(), "squeeze");
@@ -76,7 +76,7 @@ Tensor stack(const std::vector<Tensor>& parts, int64_t axis, std::source_locatio
   });
 }
 
-Tensor pad(Operand x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value) {
+Tensor pad(TensorOrNumber x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     if (static_cast<int64_t>(widths.size()) != v.value.rank())
@@ -94,7 +94,7 @@ Tensor pad(Operand x, const std::vector<std::pair<int64_t, int64_t>>& widths, do
   });
 }
 
-Tensor roll(Operand x, int64_t shift, const Axes& axes) {
+Tensor roll(TensorOrNumber x, int64_t shift, const Axes& axes) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     const Dims dims(v.value.dims().begin(), v.value.dims().end());
@@ -116,7 +116,7 @@ Tensor roll(Operand x, int64_t shift, const Axes& axes) {
   });
 }
 
-Tensor flip(Operand x, const Axes& axes) {
+Tensor flip(TensorOrNumber x, const Axes& axes) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     const Dims along = detail::canonical_axes(axes, v.value.rank(), "flip");

@@ -147,10 +147,18 @@ void Tensor::set(const std::vector<Index>& index, const Tensor& value, Where whe
   });
 }
 
-Tensor& Tensor::operator+=(const Operand& other) { return *this = Operand(*this, other.where()) + other; }
-Tensor& Tensor::operator-=(const Operand& other) { return *this = Operand(*this, other.where()) - other; }
-Tensor& Tensor::operator*=(const Operand& other) { return *this = Operand(*this, other.where()) * other; }
-Tensor& Tensor::operator/=(const Operand& other) { return *this = Operand(*this, other.where()) / other; }
+Tensor& Tensor::operator+=(const TensorOrNumber& other) {
+  return *this = TensorOrNumber(*this, other.where()) + other;
+}
+Tensor& Tensor::operator-=(const TensorOrNumber& other) {
+  return *this = TensorOrNumber(*this, other.where()) - other;
+}
+Tensor& Tensor::operator*=(const TensorOrNumber& other) {
+  return *this = TensorOrNumber(*this, other.where()) * other;
+}
+Tensor& Tensor::operator/=(const TensorOrNumber& other) {
+  return *this = TensorOrNumber(*this, other.where()) / other;
+}
 
 // --- printing ---
 

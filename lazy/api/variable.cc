@@ -102,15 +102,15 @@ lazy::Lazy weak_number(const Number& number) {
   return out;
 }
 
-lazy::Lazy lazy_of(const Operand& operand) {
+lazy::Lazy lazy_of(const TensorOrNumber& operand) {
   if (!operand.number()) return lazy_of(operand.tensor());
   return weak_number(*operand.number());
 }
 
-std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const Operand*> operands) {
+std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const TensorOrNumber*> operands) {
   lazy::PromotedType type{};
   bool first = true;
-  for (const Operand* o : operands) {
+  for (const TensorOrNumber* o : operands) {
     const bool is_number = o->number().has_value();
     const hlo::DType own = is_number ? default_type(*o->number()) : lazy_of(o->tensor()).value.dtype();
     const bool weak = is_number ? o->number()->dtype != DType::boolean : lazy_of(o->tensor()).weak;
@@ -118,7 +118,7 @@ std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const Op
     first = false;
   }
   std::vector<lazy::Lazy> out;
-  for (const Operand* o : operands) {
+  for (const TensorOrNumber* o : operands) {
     if (type.weak)
       out.push_back(lazy::recast(b, lazy_of(*o), type.dtype));
     else if (o->number())

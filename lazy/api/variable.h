@@ -29,10 +29,10 @@ struct Variable final : Counted {
 // The value of a tensor; throws for one that names nothing.
 const lazy::Lazy& lazy_of(const Tensor& tensor);
 // Of a number: weak, in the default type of its kind (booleans are not weak).
-lazy::Lazy lazy_of(const Operand& operand);
+lazy::Lazy lazy_of(const TensorOrNumber& operand);
 // The operands in their common element type; numbers are rounded once, to it, or keep their bits where it is
 // that of numbers.
-std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const Operand*> operands);
+std::vector<lazy::Lazy> promoted(hlo::Builder& b, std::initializer_list<const TensorOrNumber*> operands);
 hlo::DType default_type(const Number& number);
 lazy::Lazy number_value(const Number& number, hlo::DType dtype);
 // In its default type, with all its bits.
@@ -84,7 +84,7 @@ auto located(const std::source_location& where, F&& body) {
 
 // Records with a builder and checks it.
 template <typename F>
-Tensor build(const Operand& like, F&& body) {
+Tensor build(const TensorOrNumber& like, F&& body) {
   return located(like.where(), [&] {
     hlo::GraphLock lock;
     hlo::Builder b;

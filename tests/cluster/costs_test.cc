@@ -19,7 +19,7 @@ TEST_CASE("A kernel grows up to the size that the target's costs say", "[cluster
   const auto program = *Computation::make({{x}}, results);
   const auto kernels = [&](const cluster::Costs& costs) {
     size_t loops = 0;
-    for (const cluster::Group& g : cluster::make_plan(*program, costs).groups)
+    for (const cluster::Group& g : cluster::make_fusion_plan(*program, costs).groups)
       loops += g.kind == cluster::GroupKind::kLoop;
     return loops;
   };
@@ -39,7 +39,7 @@ TEST_CASE("A large transpose gets its own kernel where its reader could not turn
     Builder b;
     const Value result =
         make(b, x, b.transpose(y, Dims{1, 0}), b.broadcast_in_dim(factor, Dims{side, side}, Dims{1}));
-    return cluster::make_plan(**Computation::make({{x, y, factor}}, {{result}}), cluster::Costs())
+    return cluster::make_fusion_plan(**Computation::make({{x, y, factor}}, {{result}}), cluster::Costs())
         .groups.size();
   };
   const auto total = [](Builder& b, Value v) {

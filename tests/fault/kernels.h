@@ -14,6 +14,10 @@ struct CompiledAtOnce {
   ~CompiledAtOnce();
 };
 void drop_kernels();
+// jit::FakeQueues::writes_down
+bool device_writes_down();
+// Has the fake device do what it was told, so that what is left is what the program left.
+void drain_devices();
 
 }  // namespace lamina::testing
 

@@ -70,7 +70,7 @@ inline void check_on_fake(const ComputationPtr& program, std::span<const Literal
       reads.push_back({&*b, 0, b->bytes(), got.back().data()});
     }
     if (status.ok()) status = client.read(reads, nullptr);
-    INFO(status << "\n" << (*exe)->describe() << to_string((*exe)->data()));
+    INFO(status << "\n" << (*exe)->describe() << to_string((*exe)->plan()));
     REQUIRE(status.ok());
     for (size_t i = 0; i < out.size(); ++i) CHECK(same_bits(*want[i], got[i].data()));
   }
@@ -102,7 +102,7 @@ inline void check_program(const ComputationPtr& program, std::span<const Literal
     for (size_t i = 0; i < out.size(); ++i) {
       INFO((compiling ? "compiled" : "interpreted")
            << " result " << i << " " << to_string(*(*want)[i]->type()) << "\n"
-           << (*exe)->describe() << cluster::report((*exe)->program(), (*exe)->plan()));
+           << (*exe)->describe() << cluster::report((*exe)->program(), (*exe)->fusion()));
       CHECK(same_bits(*(*want)[i], host_data(out[i])));
     }
   }

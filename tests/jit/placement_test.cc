@@ -1,6 +1,7 @@
 // What programs on a device of queues cost the host: waits, launches, moves, counted on the fake device.
 #include "lazy/placement.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -78,6 +79,52 @@ TEST_CASE("memory that others write to is read anew on every device", "[placemen
   const Lazy kept = lazy::put_on(shared, device());
   theirs[0] = 7;
   CHECK(read(kept) == std::vector<float>{5, 2});
+}
+
+TEST_CASE("a number that is known is read without a program", "[placement]") {
+  // One that was put there: the host has it still.
+  const double tenth = 0.1;
+  const Lazy number = lazy::put_on(
+      {lazy::number(DType::kF32, std::array{0.1F}.data()), true, lazy::number(DType::kF64, &tenth)},
+      device());
+  fake().queues().take_counts();
+  CHECK(read(number) == std::vector<float>{0.1F});
+  jit::FakeCounts counts = fake().queues().take_counts();
+  CHECK(counts.launches == 0);
+  CHECK(counts.transfers == 0);
+  CHECK(counts.host_waits == 0);
+
+  // One that a program gives unrounded: rounded on the host, once, and still an array of its device.
+  lazy::Program program(
+      [](const std::vector<Lazy>& in) {
+        return std::vector<Lazy>{op(hlo::Op::multiply, {in[0], in[0]})};
+      },
+      {{number.value.type(), true}}, "square", "");
+  Lazy square = program.call({number})[0];
+  REQUIRE(square.weak);
+  REQUIRE(square.wide);
+  const lazy::Cell held(square);
+  // Another value that is computed meanwhile does not compute it.
+  read(op(hlo::Op::add, {lazy::put_on(on_host({1, 2}), device()), on_host({1, 2})}));
+  CHECK(!square.value.node()->data());
+  fake().queues().take_counts();
+  CHECK(read(square) == std::vector<float>{static_cast<float>(tenth * tenth)});
+  CHECK(read(square) == std::vector<float>{static_cast<float>(tenth * tenth)});
+  counts = fake().queues().take_counts();
+  CHECK(counts.launches == 0);
+  CHECK(counts.host_waits == 1);
+  CHECK(&lazy::device_of(square.value) == &device());
+
+  // Many, and others, are fetched with one wait and no program.
+  std::vector<hlo::Value> values;
+  for (int i = 0; i < 3; ++i) values.push_back(program.call({number})[0].value);
+  values.push_back(lazy::put_on(on_host({1, 2}), device()).value);
+  fake().queues().take_counts();
+  lazy::fetch(values);
+  CHECK(read({values[2]}) == std::vector<float>{static_cast<float>(tenth * tenth)});
+  counts = fake().queues().take_counts();
+  CHECK(counts.launches == 0);
+  CHECK(counts.host_waits == 1);
 }
 
 TEST_CASE("pending values of several devices are computed each where it is bound", "[placement]") {

@@ -94,6 +94,49 @@ TEST_CASE("a plan file gives back what was written", "[plan_file]") {
   CHECK(*jit::to_bytes(*back) == *bytes);
 }
 
+// The number that readers compare is made of this text. Where it changes, so does the number, and old files
+// are refused; where what is in a file changes and this does not, a line of it has to (kMeanings).
+TEST_CASE("the format of a plan file is that of its layout", "[plan_file]") {
+  CHECK(jit::plan_file_layout() ==
+        R"(name: bytes
+structure: bytes
+arguments: list
+  element type: bytes
+  dims: list
+    each: number
+  flags: number
+  path: bytes
+results: list
+  element type: bytes
+  dims: list
+    each: number
+  flags: number
+  path: bytes
+program: bytes
+captured: list
+  each: bytes
+machine: bytes
+kernels: list
+  text: bytes
+  schedule: bytes
+  entry: number
+  image: bytes
+flags: 1 weak, 2 given up
+program: text, version 1
+kernels' text: version 1, schedule: version 1
+entry: s32 (buffers, args, outer begin, outer end, inner begin, inner end, cancel)
+)");
+  CHECK(jit::plan_file_format() == 0x0f88057d);
+  // All bytes of a file whose parts are given, the program's text as it is printed.
+  PlanFile file = sample(false);
+  file.kernels.push_back({{"kernel", jit::Schedule{}}, "image", 3});
+  const std::string bytes = *jit::to_bytes(file);
+  uint32_t format = 0;
+  std::memcpy(&format, bytes.data() + 8, sizeof(format));
+  CHECK(format == jit::plan_file_format());
+  CHECK(XXH3_64bits(bytes.data(), bytes.size()) == 0x70828d6bd1b4cab0);
+}
+
 TEST_CASE("a program of another shape than its file says is refused", "[plan_file]") {
   for (const int what : {0, 1, 2, 3}) {
     PlanFile file = sample(false);

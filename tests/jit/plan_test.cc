@@ -76,7 +76,7 @@ TEST_CASE("steps wait for all that must come before them, in random programs", "
     const hlo::ComputationPtr program = testing::random_program(seed);
     const auto exe = Executable::compile(host_device(), program);
     if (!exe.ok()) continue;
-    const ProgramPlan& plan = (*exe)->data();
+    const ProgramPlan& plan = (*exe)->plan();
     steps += static_cast<int64_t>(plan.steps.size());
     const std::vector<std::vector<int>> order = order_of(plan);
     for (const std::vector<int>& after : order) {
@@ -100,7 +100,7 @@ TEST_CASE("a plan is told in lines", "[plan]") {
   const hlo::Value left = b.dot_general(x, w, dims), right = b.dot_general(w, x, dims);
   const auto program = *hlo::Computation::make({{x, w}}, {{b.dot_general(left, right, dims)}});
   const auto exe = *Executable::compile(host_device(), program);
-  const std::string text = to_string(exe->data());
+  const std::string text = to_string(exe->plan());
   INFO(text);
   CHECK(text.find("place p0: 256 bytes, argument 0\n") != text.npos);
   CHECK(text.find("result memory 0\n") != text.npos);

@@ -12,6 +12,13 @@ import numpy as np
 import pytest
 
 FAKE = ["fake:0", "fake:1"]
+# The default device, which the environment names.
+DEFAULT = lnp.zeros(1).device
+
+
+def runs():
+    """How often programs ran."""
+    return sum(entry["runs"] for entry in lm.cache.entries())
 
 
 def test_devices_have_names():
@@ -119,7 +126,7 @@ def test_what_is_made_of_bound_arrays_is_made_where_they_are():
     y = free @ w
     assert y.device == "fake:1"  # said before it is computed, and afterwards
     y.block_until_ready()
-    assert y.device == "fake:1" and (y * 2).sum().device == "fake:1" and free.device == lm.devices()[0]
+    assert y.device == "fake:1" and (y * 2).sum().device == "fake:1" and free.device == DEFAULT
     np.testing.assert_array_equal(y, [6.0, 9.0, 12.0])
     z = y.to_device("cpu")
     assert (z + 1).device == "cpu" and (z + lnp.ones(3)).device == "cpu"
@@ -134,13 +141,39 @@ def test_arrays_on_different_devices_do_not_meet():
         a + b
     with pytest.raises(ValueError, match="different devices"):
         lnp.concatenate([lnp.ones(2, device="cpu"), a])
-    f = lm.jit(lambda x, y: x @ y)
-    with pytest.raises(ValueError, match="different devices"):
-        f(b, a)
-    kept = lm.jit(lambda x: x + a)
-    with pytest.raises(ValueError, match="different devices"):
-        kept(b)
     np.testing.assert_array_equal(a + b.to_device("fake:0"), np.full((2, 3), 2))
+
+
+def test_a_jitted_function_of_arrays_on_different_devices_is_refused():
+    a, b = lnp.ones(3, device="fake:0"), lnp.ones((2, 3), device="fake:1")
+    traces = []
+
+    @lm.jit
+    def product(x, y):
+        traces.append(1)
+        return x @ y
+
+    kept = lm.jit(lambda x: x + a)
+    batch = lm.jit(lambda tree: tree["x"] @ tree["y"][0])
+    for _ in range(2):  # first and later calls; one that can be served in between changes nothing
+        for what, call in (
+            ("product", lambda: product(b, a)),
+            ("<lambda>", lambda: kept(b)),
+            ("<lambda>", lambda: batch({"x": b, "y": [a]})),
+            ("<lambda>", lambda: lm.jit(lambda x, y: x @ y, donate_argnums=0)(b + 0, a)),
+        ):
+            with pytest.raises(ValueError) as e:
+                call()
+            said = str(e.value)
+            assert said.startswith(
+                what + ": its arrays are on different devices: f32[2,3] on fake:1 and "
+            ) or (
+                said.startswith(what + ": its arrays are on different devices: f32[3] on fake:0 and f32[2,3]")
+            ), said
+            assert "fake:0" in said and "fake:1" in said and "bring them to one with device_put" in said
+            assert "test_devices.py" in said
+        np.testing.assert_array_equal(product(b.to_device("fake:0"), a), [3, 3])
+    assert len(traces) == 1
 
 
 def test_a_jitted_function_runs_where_its_arguments_are():
@@ -159,6 +192,54 @@ def test_a_jitted_function_runs_where_its_arguments_are():
             assert out["y"].device == out["n"].device == device
             assert np.asarray(out["y"]).tobytes() == expected.tobytes()
     assert len(traces) == 1
+
+
+@pytest.mark.parametrize("device", ["cpu", *FAKE, None])
+def test_calls_are_served_directly_on_every_device(device):
+    scale = lnp.full(3, 2.0).block_until_ready()  # free: comes along once
+    f = lm.jit(lambda x, tree, n: {"y": x * tree["k"] + n * scale})
+    x = lnp.arange(3.0) if device is None else lnp.arange(3.0, device=device)
+    tree = {"k": x + 1}
+    lm.device_get((x, tree))
+    first = f(x, tree, 0.5)["y"]
+    f(x, tree, 0.5)
+    before = lm.cache.stats()
+    for _ in range(3):
+        out = f(x, tree, 0.5)["y"]
+        assert out.device == (DEFAULT if device is None else device)
+        assert out.tobytes() == first.tobytes()
+    after = lm.cache.stats()
+    for counter in ("direct_calls", "ready_calls"):
+        assert after[counter] == before[counter] + 3
+    assert after["misses"] == before["misses"]
+
+
+def test_no_program_of_one_device_serves_another():
+    f = lm.jit(lambda x: lnp.cumsum(x) * 2)
+    expected = f(lnp.arange(4.0)).tobytes()
+    places = [*FAKE, "cpu:0"]
+    for _ in range(3):
+        for place in places:
+            x = lnp.arange(4.0, device=place).block_until_ready()
+            out = f(x)
+            assert out.device == place and out.tobytes() == expected
+            one = x + 1  # a program of one op, which is found by that
+            assert one.device == place and one.tolist() == [1, 2, 3, 4] and one.device == place
+    ran = [e for e in lm.cache.entries() if e["kind"] == "jit" and e["where"].startswith(__file__)]
+    by_device = {e["device"]: e for e in ran if e["runs"] >= 3 and "f32[4]" in e["arguments"]}
+    assert set(by_device) >= set(places)
+
+
+def test_an_operation_read_at_once_is_found_without_a_graph():
+    for place in [*FAKE, "cpu:0"]:
+        x = lnp.arange(4.0, device=place).block_until_ready()
+        for _ in range(2):
+            (x * x).tolist()
+        before = lm.cache.stats()
+        for _ in range(5):
+            assert (x * x).tolist() == [0, 1, 4, 9]
+        after = lm.cache.stats()
+        assert (after["hits"], after["misses"]) == (before["hits"] + 5, before["misses"])
 
 
 def test_donated_arguments_of_another_device():
@@ -195,7 +276,7 @@ def test_a_traced_value_does_not_move():
 def test_default_devices_nest_and_belong_to_threads():
     pending = lnp.arange(3) + 1
     with lm.default_device("fake:1"):
-        assert pending.device == lm.devices("cpu")[0] or lm.default_backend() != "cpu"
+        assert pending.device == DEFAULT
         x = lnp.arange(3) * 2
         made = lnp.array([1.0, 2.0])
         with lm.default_device("fake:0"):
@@ -206,7 +287,7 @@ def test_default_devices_nest_and_belong_to_threads():
         thread.start()
         thread.join()
     assert (x.device, y.device, made.device) == ("fake:1", "fake:0", "fake:1")
-    assert elsewhere[0] != "fake:1"
+    assert elsewhere[0] == DEFAULT
     # None of them is bound: they go where they are wanted.
     np.testing.assert_array_equal(x + y + pending, [1, 7, 13])
     assert (x + lnp.ones(3, device="cpu")).device == "cpu"
@@ -277,6 +358,23 @@ def test_numbers_keep_their_bits_on_the_way():
     tenth = lm.device_put(lnp.array(0.1), "fake:0")
     assert tenth.weak_type and (tenth * lnp.ones(1, dtype="float64")).item() == 0.1
     assert lm.device_put(0.1, "fake:0").weak_type == lnp.array(0.1).weak_type
+
+
+@pytest.mark.parametrize("device", ["cpu", *FAKE, None])
+def test_a_number_is_read_without_a_program(device):
+    put = (lambda x: x) if device is None else lambda x: lm.device_put(x, device)
+    f = lm.jit(lambda v, n: (v * n, n + 1))
+    v = put(lnp.ones(3))
+    for number, plus_one in ((0.1, np.float32(1.1)), (3, 4), (1j, 1 + 1j)):
+        made = put(lnp.asarray(number))
+        _, after = f(v, number)
+        lm.device_get(v)
+        before = runs()
+        assert made.item() == np.asarray(number).astype(made.dtype).item()
+        assert after.weak_type and after.item() == plus_one and after.tolist() == after.item()
+        assert after.device == (DEFAULT if device is None else device)
+        assert runs() == before
+        assert (after * lnp.ones(1, dtype="complex128")).item() == number + 1  # which has all its bits
 
 
 def test_effects_of_programs_on_other_devices(capfd):

@@ -423,13 +423,13 @@ def test_ten_thousand_damaged_files_are_refused():
 def test_what_is_wrong_with_a_file_is_said_with_its_name(tmp_path):
     data = lm.plans.dumps(lm.jit(lambda x: x + 1).trace(lnp.ones(3)))
     other = bytearray(data)
-    other[8] = 99  # the format
+    other[8:12] = (99).to_bytes(4, "little")  # the format
     for name, content, says in (
         ("empty", b"", "it is no plan file"),
         ("text", b"computation main() {}", "it is no plan file"),
         ("cut", data[:-1], "cut short: it has"),
         ("header", data[:20], "not even a header"),
-        ("version", bytes(other), "its format is 99, this version reads 1"),
+        ("version", bytes(other), r"its format is 99, this version reads \d+; save the program again"),
         ("damaged", data[:-1] + bytes([data[-1] ^ 1]), "its checksum is not that of its contents"),
     ):
         path = tmp_path / name
@@ -441,6 +441,35 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name(tmp_path):
         lm.plans.load(tmp_path / "none")
     with pytest.raises(TypeError, match="bytes, not str"):
         lm.plans.loads("text")
+
+
+@pytest.mark.machine_code
+def test_the_stages_of_a_file_are_those_of_the_program_that_runs(lamina_opt, tmp_path):
+    scale = lnp.array([1.0, 2.0, 3.0])
+    path = tmp_path / "stages.plan"
+    lm.jit(lambda w, x: lnp.sum(lnp.tanh(x @ w) * scale, axis=0)).lower(
+        lnp.ones((4, 3)), lnp.ones((6, 4))
+    ).compile().save(path)
+
+    def shown(*options: str, of: Path = path) -> str:
+        done = subprocess.run([lamina_opt, *options, str(of)], capture_output=True, text=True)
+        return done.stdout if done.returncode == 0 else done.stderr
+
+    plan = lm.plans.load(path)
+    assert shown("--stage=file") == plan.summary()
+    for stage in ("steps", "plan", "kernels"):
+        assert shown(f"--stage={stage}") == plan.as_text(stage)
+    assert "define i32 @lamina_kernel" in shown("--stage=ir")
+    assert "lamina_kernel:" in shown("--stage=assembly")
+    program = tmp_path / "program.hlo"
+    program.write_text(shown())  # as one that was in no file, and so without machine code
+    assert "tanh" in program.read_text()
+    assert shown("--stage=plan", of=program) == plan.as_text("plan").replace("compiled", "interpreted")
+    assert "tanh" in shown("--passes=simplify", "--stablehlo")
+    broken = tmp_path / "broken.plan"
+    broken.write_bytes(path.read_bytes()[:-1])
+    assert "broken.plan: the plan file is cut short" in shown("--stage=steps", of=broken)
+    assert "program.hlo: it is no plan file" in shown("--stage=file", of=program)
 
 
 @pytest.mark.machine_code

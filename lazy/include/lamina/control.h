@@ -196,7 +196,7 @@ namespace detail {
 
 // One of `branches`, callables of one result type, chosen by the index.
 template <typename Result, typename Branches, typename... A>
-Result branched(bool is_cond, const Operand& index, const Branches& branches, const A&... arguments) {
+Result branched(bool is_cond, const TensorOrNumber& index, const Branches& branches, const A&... arguments) {
   const std::tuple<Traced<A>...> operands(arguments...);
   std::optional<Result> first;
   LeafNames names;  // of its tensors
@@ -229,7 +229,7 @@ using BranchResult = Traced<std::invoke_result_t<F&, const Traced<A>&...>>;
 
 // if_true(operands...) where the scalar is true or not zero, else if_false(operands...): only that one runs.
 template <typename T, typename F, typename... A>
-auto cond(Operand predicate, T&& if_true, F&& if_false, const A&... operands) {
+auto cond(TensorOrNumber predicate, T&& if_true, F&& if_false, const A&... operands) {
   using Result = detail::BranchResult<T, A...>;
   static_assert(std::is_same_v<Result, detail::BranchResult<F, A...>>,
                 "both branches of a cond return one type");
@@ -245,7 +245,7 @@ auto cond(Operand predicate, T&& if_true, F&& if_false, const A&... operands) {
 // branches[index](operands...), the index limited to the branches: only that one runs. The branches are a
 // std::tuple of callables, or a std::vector or std::array of callables of one type (std::function).
 template <typename Branches, typename... A>
-auto switch_case(Operand index, Branches&& branches, const A&... operands) {
+auto switch_case(TensorOrNumber index, Branches&& branches, const A&... operands) {
   using All = std::decay_t<Branches>;
   if constexpr (detail::kIsTuple<All>) {
     using Result = detail::BranchResult<std::tuple_element_t<0, All>, A...>;

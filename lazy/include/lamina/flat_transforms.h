@@ -112,7 +112,7 @@ std::vector<Tensor> flat_associative_scan(const FlatFunction& combine, const std
                                           std::source_location where);
 // With `is_cond`, two branches, the first where the index is false. `result_names` are read after the first
 // ran.
-std::vector<Tensor> flat_branches(bool is_cond, const Operand& index,
+std::vector<Tensor> flat_branches(bool is_cond, const TensorOrNumber& index,
                                   const std::vector<FlatFunction>& branches,
                                   const std::vector<Tensor>& operands, const LeafNames& result_names);
 

@@ -19,9 +19,9 @@ Tensor zeros(const Shape& shape, std::optional<DType> dtype = {},
              std::source_location where = std::source_location::current());
 Tensor ones(const Shape& shape, std::optional<DType> dtype = {},
             std::source_location where = std::source_location::current());
-Tensor full(const Shape& shape, Operand value);
-Tensor zeros_like(Operand x);
-Tensor ones_like(Operand x);
+Tensor full(const Shape& shape, TensorOrNumber value);
+Tensor zeros_like(TensorOrNumber x);
+Tensor ones_like(TensorOrNumber x);
 // start, start + step, ... before stop.
 Tensor arange(int64_t stop, std::optional<DType> dtype = {},
               std::source_location where = std::source_location::current());
@@ -62,7 +62,7 @@ requires(!std::is_same_v<T, bool>) Tensor
 
 // --- elementwise ---
 
-#define LAMINA_BINARY_OPERATOR(symbol) Tensor operator symbol(Operand x, Operand y);
+#define LAMINA_BINARY_OPERATOR(symbol) Tensor operator symbol(TensorOrNumber x, TensorOrNumber y);
 LAMINA_BINARY_OPERATOR(+)
 LAMINA_BINARY_OPERATOR(-)
 LAMINA_BINARY_OPERATOR(*)
@@ -78,8 +78,8 @@ LAMINA_BINARY_OPERATOR(<=)
 LAMINA_BINARY_OPERATOR(>)
 LAMINA_BINARY_OPERATOR(>=)
 #undef LAMINA_BINARY_OPERATOR
-Tensor operator-(Operand x);
-Tensor operator~(Operand x);
+Tensor operator-(TensorOrNumber x);
+Tensor operator~(TensorOrNumber x);
 
 // `a || b`, `a && b` and `!a` would ask for truth values, silently cut what is recorded into pieces and
 // choose for all elements at once. Write a | b, a & b, ~a for elements, and x.item<bool>() where one truth
@@ -102,79 +102,79 @@ void operator!(const Tensor& use_bitwise_not) = delete;
           row(lgamma) row(log) row(log1p) row(round) row(rsqrt) row(sigmoid) row(sign) row(sin) row(sinh) \
               row(sqrt) row(square) row(tan) row(tanh) row(isfinite) row(isnan) row(isinf) row(real)      \
                   row(imag) row(relu) row(softplus) row(silu) row(gelu) row(stop_gradient)
-#define LAMINA_DECLARE(name) Tensor name(Operand x);
+#define LAMINA_DECLARE(name) Tensor name(TensorOrNumber x);
 LAMINA_UNARY_FUNCTIONS(LAMINA_DECLARE)
 #undef LAMINA_DECLARE
 
-Tensor maximum(Operand x, Operand y);  // NaN if either is
-Tensor minimum(Operand x, Operand y);
-Tensor pow(Operand x, Operand y);
+Tensor maximum(TensorOrNumber x, TensorOrNumber y);  // NaN if either is
+Tensor minimum(TensorOrNumber x, TensorOrNumber y);
+Tensor pow(TensorOrNumber x, TensorOrNumber y);
 namespace detail {
-Tensor integer_power(const Operand& x, int64_t exponent);
+Tensor integer_power(const TensorOrNumber& x, int64_t exponent);
 }
 // A C++ integer as exponent is done by multiplications. A template, so that no 0.5 becomes an integer.
 template <typename I>
-requires std::is_integral_v<I> Tensor pow(Operand x, I exponent) {
+requires std::is_integral_v<I> Tensor pow(TensorOrNumber x, I exponent) {
   return detail::integer_power(x, static_cast<int64_t>(exponent));
 }
-Tensor arctan2(Operand y, Operand x);
-Tensor floor_divide(Operand x, Operand y);
-Tensor remainder(Operand x, Operand y);  // the sign of y, as Python's %
-Tensor where(Operand condition, Operand x, Operand y);
-Tensor clip(Operand x, Operand low, Operand high);
+Tensor arctan2(TensorOrNumber y, TensorOrNumber x);
+Tensor floor_divide(TensorOrNumber x, TensorOrNumber y);
+Tensor remainder(TensorOrNumber x, TensorOrNumber y);  // the sign of y, as Python's %
+Tensor where(TensorOrNumber condition, TensorOrNumber x, TensorOrNumber y);
+Tensor clip(TensorOrNumber x, TensorOrNumber low, TensorOrNumber high);
 
 // --- shapes ---
 
-Tensor broadcast_to(Operand x, const Shape& shape);
-Tensor expand_dims(Operand x, int64_t axis);
-Tensor squeeze(Operand x, const Axes& axes = {});  // {}: every axis of size 1
+Tensor broadcast_to(TensorOrNumber x, const Shape& shape);
+Tensor expand_dims(TensorOrNumber x, int64_t axis);
+Tensor squeeze(TensorOrNumber x, const Axes& axes = {});  // {}: every axis of size 1
 Tensor concatenate(const std::vector<Tensor>& parts, int64_t axis = 0,
                    std::source_location where = std::source_location::current());
 Tensor stack(const std::vector<Tensor>& parts, int64_t axis = 0,
              std::source_location where = std::source_location::current());
 // {before, after} per axis, filled with `value`.
-Tensor pad(Operand x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value = 0);
-Tensor flip(Operand x, const Axes& axes = {});
+Tensor pad(TensorOrNumber x, const std::vector<std::pair<int64_t, int64_t>>& widths, double value = 0);
+Tensor flip(TensorOrNumber x, const Axes& axes = {});
 // Elements moved on by `shift` places along each of `axes`, those beyond the end to the front; {}: in
 // row-major order.
-Tensor roll(Operand x, int64_t shift, const Axes& axes = {});
+Tensor roll(TensorOrNumber x, int64_t shift, const Axes& axes = {});
 // The slices of x at `indices`, an integer tensor of any shape, in place of the axis; negative ones count
 // from the end, those out of range take the nearest slice.
-Tensor take(Operand x, Operand indices, int64_t axis);
+Tensor take(TensorOrNumber x, TensorOrNumber indices, int64_t axis);
 
 // --- reductions: over `axes` ({}: all), in one fixed order whatever the shape of the rest ---
 
-Tensor sum(Operand x, const Axes& axes = {},
+Tensor sum(TensorOrNumber x, const Axes& axes = {},
            bool keepdims = false);  // of integers: 64 bits; of booleans: int32
-Tensor prod(Operand x, const Axes& axes = {}, bool keepdims = false);
-Tensor mean(Operand x, const Axes& axes = {}, bool keepdims = false);
-Tensor var(Operand x, const Axes& axes = {}, bool keepdims = false);
-Tensor max(Operand x, const Axes& axes = {}, bool keepdims = false);
-Tensor min(Operand x, const Axes& axes = {}, bool keepdims = false);
-Tensor all(Operand x, const Axes& axes = {}, bool keepdims = false);
-Tensor any(Operand x, const Axes& axes = {}, bool keepdims = false);
-Tensor logsumexp(Operand x, const Axes& axes = {}, bool keepdims = false);
-Tensor softmax(Operand x, int64_t axis = -1);
-Tensor log_softmax(Operand x, int64_t axis = -1);
+Tensor prod(TensorOrNumber x, const Axes& axes = {}, bool keepdims = false);
+Tensor mean(TensorOrNumber x, const Axes& axes = {}, bool keepdims = false);
+Tensor var(TensorOrNumber x, const Axes& axes = {}, bool keepdims = false);
+Tensor max(TensorOrNumber x, const Axes& axes = {}, bool keepdims = false);
+Tensor min(TensorOrNumber x, const Axes& axes = {}, bool keepdims = false);
+Tensor all(TensorOrNumber x, const Axes& axes = {}, bool keepdims = false);
+Tensor any(TensorOrNumber x, const Axes& axes = {}, bool keepdims = false);
+Tensor logsumexp(TensorOrNumber x, const Axes& axes = {}, bool keepdims = false);
+Tensor softmax(TensorOrNumber x, int64_t axis = -1);
+Tensor log_softmax(TensorOrNumber x, int64_t axis = -1);
 // Position of the first largest (smallest) element, int32; NaN counts as such.
-Tensor argmax(Operand x, int64_t axis = -1);
-Tensor argmin(Operand x, int64_t axis = -1);
+Tensor argmax(TensorOrNumber x, int64_t axis = -1);
+Tensor argmin(TensorOrNumber x, int64_t axis = -1);
 // Running sums and products along an axis, from its first element on; types as for sum and prod.
-Tensor cumsum(Operand x, int64_t axis);
-Tensor cumprod(Operand x, int64_t axis);
+Tensor cumsum(TensorOrNumber x, int64_t axis);
+Tensor cumprod(TensorOrNumber x, int64_t axis);
 // Stable, NaN last.
-Tensor sort(Operand x, int64_t axis = -1);
-Tensor argsort(Operand x, int64_t axis = -1);
+Tensor sort(TensorOrNumber x, int64_t axis = -1);
+Tensor argsort(TensorOrNumber x, int64_t axis = -1);
 // 1 where the last axis' number equals the label, float32[..., classes].
-Tensor one_hot(Operand labels, int64_t classes);
+Tensor one_hot(TensorOrNumber labels, int64_t classes);
 
 // --- products ---
 
 // Of the last two dimensions, the others broadcast; 1-d operands are a row and a column.
-Tensor matmul(Operand x, Operand y);
+Tensor matmul(TensorOrNumber x, TensorOrNumber y);
 // NumPy's dot: of the last dimension of x and the last but one (of a 1-d y: the only) of y, all others kept;
 // the product where either is a number.
-Tensor dot(Operand x, Operand y);
+Tensor dot(TensorOrNumber x, TensorOrNumber y);
 // Einstein's summation over one or two operands, with an explicit result: "bij,bjk->bik".
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands,
               std::source_location where = std::source_location::current());
@@ -185,7 +185,7 @@ struct Convolution {
   std::vector<std::pair<int64_t, int64_t>> padding = {};
   int64_t groups = 1;
 };
-Tensor conv(Operand images, Operand kernels, const Convolution& options = {});
+Tensor conv(TensorOrNumber images, TensorOrNumber kernels, const Convolution& options = {});
 
 }  // namespace lamina
 

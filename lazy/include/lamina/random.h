@@ -13,19 +13,19 @@ namespace lamina::random {
 
 Tensor key(int64_t seed, std::source_location where = std::source_location::current());
 // uint32[num, 2]: independent keys; the old one is not to be used again.
-Tensor split(Operand key, int64_t num = 2);
+Tensor split(TensorOrNumber key, int64_t num = 2);
 // A new key of a key and a number below 2^32, such as a step.
-Tensor fold_in(Operand key, Operand data);
+Tensor fold_in(TensorOrNumber key, TensorOrNumber data);
 // Uniform random bits, uint32.
-Tensor bits(Operand key, const Shape& shape);
+Tensor bits(TensorOrNumber key, const Shape& shape);
 // Uniform in [low, high), float32.
-Tensor uniform(Operand key, const Shape& shape, Operand low = 0.0, Operand high = 1.0);
+Tensor uniform(TensorOrNumber key, const Shape& shape, TensorOrNumber low = 0.0, TensorOrNumber high = 1.0);
 // Standard normal numbers, float32.
-Tensor normal(Operand key, const Shape& shape);
+Tensor normal(TensorOrNumber key, const Shape& shape);
 // True with probability p.
-Tensor bernoulli(Operand key, Operand p, const Shape& shape);
+Tensor bernoulli(TensorOrNumber key, TensorOrNumber p, const Shape& shape);
 // Uniform integers in [low, high), int32.
-Tensor randint(Operand key, const Shape& shape, int32_t low, int32_t high);
+Tensor randint(TensorOrNumber key, const Shape& shape, int32_t low, int32_t high);
 
 }  // namespace lamina::random
 

@@ -54,7 +54,7 @@ struct Number {
 
 class Tensor;
 class Index;
-class Operand;
+class TensorOrNumber;
 struct Slice;
 
 class Tensor {
@@ -139,10 +139,10 @@ class Tensor {
   // only variables made in it can be written.
   void set(const std::vector<Index>& index, const Tensor& value, Where where = Where::current());
 
-  Tensor& operator+=(const Operand& other);
-  Tensor& operator-=(const Operand& other);
-  Tensor& operator*=(const Operand& other);
-  Tensor& operator/=(const Operand& other);
+  Tensor& operator+=(const TensorOrNumber& other);
+  Tensor& operator-=(const TensorOrNumber& other);
+  Tensor& operator*=(const TensorOrNumber& other);
+  Tensor& operator/=(const TensorOrNumber& other);
 
   // The library's side.
   explicit Tensor(detail::Ref<detail::Counted> variable) : variable_(std::move(variable)) {}
@@ -187,12 +187,13 @@ class Index {
 };
 
 // An argument of an operation, and the place of the call.
-class Operand {
+class TensorOrNumber {
  public:
   using Where = std::source_location;
-  Operand(const Tensor& tensor, Where where = Where::current()) : tensor_(tensor), where_(where) {}  // NOLINT
+  TensorOrNumber(const Tensor& tensor, Where where = Where::current())
+      : tensor_(tensor), where_(where) {}  // NOLINT
   template <Element T>
-  Operand(T number, Where where = Where::current())  // NOLINT: implicit
+  TensorOrNumber(T number, Where where = Where::current())  // NOLINT: implicit
       : number_(detail::Number(number)), where_(where) {}
   const Tensor& tensor() const { return tensor_; }  // names nothing for a number
   const std::optional<detail::Number>& number() const { return number_; }
