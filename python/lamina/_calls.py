@@ -331,8 +331,9 @@ class Calls:
 
     def _of_kinds(self, f: Any, x: Any, kinds: Any, /) -> bool:
         """``isinstance`` or ``issubclass`` of one class or of a tuple of them, which may have been read."""
-        note_kinds(self.watch.reads, f, x, self.watch.noted(kinds))
-        return bool(f(x, kinds))
+        if type(kinds) is not type:  # a class that answers as all do
+            note_kinds(self.watch.reads, f, x, self.watch.noted(kinds))
+        return f(x, kinds)
 
     def _length(self, x: Any) -> int:
         own = self.watch.method_of(type(x), "__len__")

@@ -287,7 +287,7 @@ class ReadSet:
     def _settle(self) -> None:
         self.guards.set(
             tuple([x for r in self.reads for x in r.row()]),
-            tuple([h.leaf() if type(h) is Observed else h.expected for h in self._hidden]),
+            self.now_hidden(),
             tuple(self._parameters()),
         )
 
@@ -367,8 +367,7 @@ class ReadSet:
 
     def now_hidden(self) -> tuple[Tensor, ...]:
         """The hidden arguments so far, while a trace is under way."""
-        self._settle()
-        return self.tensors
+        return tuple([h.leaf() if type(h) is Observed else h.expected for h in self._hidden])
 
     def hidden(self) -> Iterator[Observed | Read]:
         return iter(self._hidden)
