@@ -597,74 +597,109 @@ std::vector<Lazy> Program::call(const std::vector<Lazy>& args, std::span<const V
   return leaves(results, at.place);
 }
 
+namespace {
+
+// The buffers of operands that are there, on one device.
+class ReadyOperands {
+ public:
+  explicit ReadyOperands(size_t count) { buffers_.reserve(count); }
+
+  // Looks for them there.
+  void begin(jit::Device& device) {
+    device_ = &device;
+    place_ = hlo::kAnywhere;
+    apart_ = false;
+    buffers_.clear();
+  }
+  // False where it has no value, is bound elsewhere or belongs to an open transform.
+  bool add(const Value& v) {
+    if (!v.node()->data()) return false;
+    if (v.node()->stamp() == 0) return add_known(v);
+    const Value held = v;  // a Tensor's, which another thread may write to while this one waits for a lock
+    return !in_open_scope(held) && add_known(held);
+  }
+  void add_number() { buffers_.emplace_back(); }
+
+  // Whether all were found.
+  bool complete() const { return !apart_; }
+  // Where to begin anew: the device to which one is bound that was not found.
+  jit::Device* bound_to() const { return bound_to_; }
+  jit::Device& device() const { return *device_; }
+  hlo::Place place() const { return place_; }
+  std::span<jit::BufferRef> buffers() { return {buffers_.data(), buffers_.size()}; }
+
+ private:
+  bool add_known(const Value& v) {
+    const jit::ArrayPtr array = jit::array_of(v);
+    if (const hlo::Place at = v.node()->place(); at != hlo::kAnywhere && at != place_) {
+      if (place_ != hlo::kAnywhere) return false;  // the general way says what is wrong
+      place_ = at;
+      if (jit::Device& bound = array->device(); &bound != device_) {
+        bound_to_ = &bound;
+        return false;
+      }
+    }
+    const jit::BufferRef* const there = array->known_on(*device_);
+    apart_ |= !there;
+    buffers_.push_back(there ? *there : jit::BufferRef());
+    return true;
+  }
+
+  jit::Device* device_ = nullptr;
+  jit::Device* bound_to_ = nullptr;
+  hlo::Place place_ = hlo::kAnywhere;
+  bool apart_ = false;
+  absl::InlinedVector<jit::BufferRef, 12> buffers_;
+};
+
+}  // namespace
+
 bool Program::call_ready(std::span<const Argument> args, std::span<const Lazy* const> hidden,
                          std::vector<Lazy>& results) {
   if (!nothing_open()) return false;
-  // Null: the number of an argument. Counted: another thread may write to a Tensor while this one waits.
-  absl::InlinedVector<jit::ArrayPtr, 12> arrays;
-  arrays.reserve(args.size() + captured_.size());
-  hlo::Place place = hlo::kAnywhere;
-  jit::Device* device = nullptr;  // of a bound one
-  const auto add = [&](const Value& v) {
-    if (!v.node()->data()) return false;
-    const hlo::Place at = v.node()->place();
-    if (v.node()->stamp() != 0) {
-      const Value held = v;
-      if (in_open_scope(held)) return false;
-      arrays.push_back(jit::array_of(held));
-    } else {
-      arrays.push_back(jit::array_of(v));
+  ReadyOperands operands(args.size() + captured_.size());
+  const auto gather = [&](jit::Device& device) {
+    operands.begin(device);
+    for (size_t i = 0; i < args.size(); ++i) {
+      const hlo::Type* type = computation_->parameters()[i].type();
+      if (const Lazy* x = args[i].array) {
+        const Value* v = x->value.type() == type ? &x->value : &x->wide;
+        if (!*v || v->type() != type || !operands.add(*v)) return false;
+      } else {
+        if (type != hlo::scalar_type(args[i].kind)) return false;
+        operands.add_number();
+      }
     }
-    if (at == hlo::kAnywhere || at == place) return true;
-    if (place != hlo::kAnywhere) return false;  // the general way says what is wrong
-    place = at;
-    device = &arrays.back()->device();
-    return true;
+    for (size_t i = 0; i < captured_.size(); ++i) {
+      // Of each hidden argument bind_hidden named two values: as it is, and unrounded.
+      const int from = i < taken_from_.size() ? taken_from_[i] : -1;
+      if (from < 0 || static_cast<size_t>(from) / 2 >= hidden.size()) {
+        if (!operands.add(captured_[i])) return false;
+        continue;
+      }
+      const Lazy& x = *hidden[static_cast<size_t>(from) / 2];
+      const bool unrounded = from % 2 == 1;
+      if (unrounded && !x.weak) return false;
+      const Value& v = unrounded && x.wide ? x.wide : x.value;
+      if (v.type() != captured_[i].type() || !operands.add(v)) return false;
+    }
+    return operands.complete();
   };
-  for (size_t i = 0; i < args.size(); ++i) {
-    const hlo::Type* type = computation_->parameters()[i].type();
-    if (const Lazy* x = args[i].array) {
-      const Value* v = x->value.type() == type ? &x->value : &x->wide;
-      if (!*v || v->type() != type || !add(*v)) return false;
-    } else {
-      if (type != hlo::scalar_type(args[i].kind)) return false;
-      arrays.emplace_back();
-    }
-  }
-  for (size_t i = 0; i < captured_.size(); ++i) {
-    // Of each hidden argument bind_hidden named two values: as it is, and unrounded.
-    const int from = i < taken_from_.size() ? taken_from_[i] : -1;
-    if (from < 0 || static_cast<size_t>(from) / 2 >= hidden.size()) {
-      if (!add(captured_[i])) return false;
-      continue;
-    }
-    const Lazy& x = *hidden[static_cast<size_t>(from) / 2];
-    const bool unrounded = from % 2 == 1;
-    if (unrounded && !x.weak) return false;
-    const Value& v = unrounded && x.wide ? x.wide : x.value;
-    if (v.type() != captured_[i].type() || !add(v)) return false;
-  }
-  if (!device) device = &default_device();
-  absl::InlinedVector<jit::BufferRef, 12> buffers;
-  buffers.reserve(arrays.size());
-  for (const jit::ArrayPtr& array : arrays) {
-    const jit::BufferRef* const there = array ? array->known_on(*device) : nullptr;
-    if (array && !there) return false;
-    buffers.push_back(there ? *there : jit::BufferRef());
-  }
+  if (!gather(default_device()) && (!operands.bound_to() || !gather(*operands.bound_to()))) return false;
+  jit::Device& device = operands.device();
   {
     hlo::HostLockReleased away(hlo::HostLockReleased::kLater);
     for (size_t i = 0; i < args.size(); ++i) {
-      if (arrays[i]) continue;
-      if (&device->client() != &jit::host()) away.leave();
+      if (args[i].array) continue;
+      if (&device.client() != &jit::host()) away.leave();
       const int64_t bytes = hlo::scalar_type(args[i].kind)->bytes();
-      buffers[i] = check(device->client().put(*device, &args[i].number, bytes));
+      operands.buffers()[i] = check(device.client().put(device, &args[i].number, bytes));
     }
   }
   std::vector<jit::BufferRef> made;
-  check(run_program(compile(*device), std::span(buffers.data(), buffers.size()), false, made));
-  if (nan_checks()) check_nan(*computation_, buffers, made);
-  results = leaves(made, place);
+  check(run_program(compile(device), operands.buffers(), false, made));
+  if (nan_checks()) check_nan(*computation_, operands.buffers(), made);
+  results = leaves(made, operands.place());
   return true;
 }
 
