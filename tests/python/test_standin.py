@@ -71,7 +71,7 @@ def test_real_jax_loaded_before_is_refused():
     "wrong",
     [
         "jnp.ones(3) + jnp.ones(2)",
-        "jnp.zeros(3) + jnp.zeros(2)",
+        "x = jnp.zeros(10); jax.jit(lambda x: x * 2, donate_argnums=0)(x); (x + 1).block_until_ready()",
         "jax.jit(lambda: jax.pure_callback(lambda: 1 / 0, jax.ShapeDtypeStruct((), 'float32')))()",
     ],
 )
