@@ -11,6 +11,8 @@ PYTEST := PYTHONPATH=python $(PYTHON) -m pytest -q -n $(JOBS) --dist worksteal
 # Kernels, numerics, memory.
 MACHINE_TESTS := tests/numerics tests/python/test_jit.py tests/python/test_loop_kernels.py tests/python/test_row_chains.py \
   tests/python/test_numpy_functions.py tests/python/test_nn.py
+# Random programs, in number; what they test is there without generated code, and is cheaper so.
+PROGRAM_TESTS := tests/python/test_loop_programs.py tests/python/test_control_flow_programs.py
 PYTHON_TESTS := tests/python tests/numerics tests/differential tests/stablehlo tests/spec tests/xla_hlo
 # Where values and programs are on another device than the host's; test-fake runs all so.
 DEVICE_TESTS := tests/python/test_devices.py tests/python/test_mixed_devices.py tests/python/test_transforms.py \
@@ -40,6 +42,7 @@ test: build
 	$(PYTEST) $(PYTHON_TESTS) -m "not slow"
 	LAMINA_ISA=avx2 $(PYTEST) $(MACHINE_TESTS) -m "not slow"
 	LAMINA_ISA=baseline $(PYTEST) $(MACHINE_TESTS) -m "not slow"
+	LAMINA_ISA=baseline $(PYTEST) $(PROGRAM_TESTS) -m programs
 	LAMINA_DEFAULT_DEVICE=fake $(PYTEST) $(DEVICE_TESTS) -m "not slow"
 
 # Adds the slow Python tests and Catch2's hidden [slow] cases; test-fake is the same with the fake device

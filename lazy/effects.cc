@@ -55,18 +55,21 @@ bool all_known() {
 }  // namespace
 
 std::vector<Lazy> record_effect(std::vector<Lazy> operands, const hlo::Attrs* attrs) {
-  Value& waiting = waiting_token();
-  const bool first = !waiting;
   operands.insert(operands.begin() + 1, {last_token(), false});
   std::vector<Lazy> out = record(hlo::Op::custom_call, operands, attrs);
   const Value token = out[0].value;
   out.erase(out.begin());
-  // Behind effects that wait, as those of a loop in a derivative do, it waits too.
-  if (first && all_known())
+  note_effects(token);
+  return out;
+}
+
+void note_effects(const Value& token) {
+  // Behind effects that wait, as those of a loop in a derivative do, these wait too.
+  Value& waiting = waiting_token();
+  if (!waiting && all_known())
     run_up_to(token);
   else
     waiting = token;
-  return out;
 }
 
 void run_effects() {

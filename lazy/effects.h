@@ -17,6 +17,8 @@ namespace lamina::lazy {
 
 // Results of the host callback `attrs` names on (function, arrays...), as an effect.
 std::vector<Lazy> record_effect(std::vector<Lazy> operands, const hlo::Attrs* attrs);
+// Effects were recorded that began from last_token() and end with `token`: they run now, or wait.
+void note_effects(const Value& token);
 // Runs the effects that wait, where nothing is open on this thread that they may depend on.
 void run_effects();
 

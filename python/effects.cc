@@ -109,6 +109,15 @@ void add_callbacks(py::module_& m) {
       "Records a Python function (its callback_operand, then arrays) that runs for what it does, in program "
       "order. It gets a token before the arrays, and returns it before its results, (dtype, shape) each. "
       "With a number it is a user's check of its first array, which `checked` takes for its own.");
+  m.def(
+      "last_token",
+      [] {
+        return to_object({lazy::last_token(), false});
+      },
+      "What orders an effect behind those before it: a program of effects takes it and gives the next one.");
+  m.def(
+      "note_effects", [](const py::object& token) { lazy::note_effects(lazy_of(token.ptr()).value); },
+      "Effects were recorded that began from last_token and gave this one: they run now, or wait.");
   m.def("run_effects", lazy::run_effects, "Runs the effects that wait, where nothing unknown is open.");
   for (const std::string_view target : {hlo::kPythonTarget, hlo::kCheckTarget, hlo::kFailedTarget}) {
     const absl::Status registered = hlo::register_custom_call(std::string(target), call_python);

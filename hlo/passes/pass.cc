@@ -1,5 +1,6 @@
 #include "hlo/passes/pass.h"
 
+#include "hlo/passes/rewrite.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {
@@ -57,6 +58,7 @@ absl::StatusOr<ComputationPtr> run_passes(std::span<const std::string> names, Co
 absl::StatusOr<ComputationPtr> simplify(const ComputationPtr& computation) {
   // Every pass removes operations or moves them one way, so this ends; the limit bounds the time spent.
   constexpr int kRounds = 32;
+  NormalForms known;
   ComputationPtr current = computation;
   for (int round = 0; round < kRounds; ++round) {
     const ComputationPtr before = current;

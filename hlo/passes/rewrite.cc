@@ -1,6 +1,7 @@
 #include "hlo/passes/rewrite.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "hlo/graph_copy.h"
 #include "hlo/nodes.h"
@@ -21,20 +22,33 @@ int64_t count_effects(const Computation& c) {
   return std::count_if(c.nodes().begin(), c.nodes().end(), [](const Node* n) { return has_effect(*n); });
 }
 
+thread_local NormalForms* t_normal_forms = nullptr;
+
 class Sweep {
  public:
   explicit Sweep(std::span<const RewriteRow> rows) : rows_(rows) {}
 
   absl::StatusOr<ComputationPtr> run(const ComputationPtr& computation) {
     for (const Computation* region : regions_of(*computation)) {
-      absl::StatusOr<ComputationPtr> made = rewrite_one(*region);
+      absl::StatusOr<ComputationPtr> made = rewrite_unless_normal(*region);
       if (!made.ok()) return made;
-      replaced_.emplace(region, *std::move(made));
+      if (*made) replaced_.emplace(region, *std::move(made));
     }
-    return rewrite_one(*computation);
+    absl::StatusOr<ComputationPtr> made = rewrite_unless_normal(*computation);
+    return made.ok() && !*made ? computation : made;
   }
 
  private:
+  // Null where the rows leave it as it is.
+  absl::StatusOr<ComputationPtr> rewrite_unless_normal(const Computation& c) {
+    NormalForms* const known = NormalForms::open();
+    if (known && known->contains(rows_, &c)) return ComputationPtr();
+    absl::StatusOr<ComputationPtr> made = rewrite_one(c);
+    if (!made.ok() || made->get() != &c) return made;
+    if (known) known->insert(rows_, *std::move(made));
+    return ComputationPtr();
+  }
+
   absl::StatusOr<ComputationPtr> rewrite_one(const Computation& c) {
     Builder b;
     GraphCopy copy(c.parameters(), c.parameters());
@@ -57,7 +71,7 @@ class Sweep {
     bool changed = false;
     auto replace = [&](ComputationPtr& c) {
       const auto it = replaced_.find(c.get());
-      if (it == replaced_.end() || it->second == c) return;
+      if (it == replaced_.end()) return;
       c = it->second;
       changed = true;
     };
@@ -115,6 +129,21 @@ class Sweep {
 };
 
 }  // namespace
+
+NormalForms::NormalForms() : outer_(std::exchange(t_normal_forms, this)) {}
+NormalForms::~NormalForms() { t_normal_forms = outer_; }
+
+NormalForms* NormalForms::open() { return t_normal_forms; }
+
+bool NormalForms::contains(std::span<const RewriteRow> rows, const Computation* computation) const {
+  const auto of_rows = known_.find(rows.data());
+  return of_rows != known_.end() && of_rows->second.contains(computation);
+}
+
+void NormalForms::insert(std::span<const RewriteRow> rows, ComputationPtr computation) {
+  const Computation* const at = computation.get();
+  known_[rows.data()].emplace(at, std::move(computation));
+}
 
 bool has_effect(const Node& node) { return anywhere(node, is_effect); }
 bool may_not_return(const Node& node) {

@@ -11,6 +11,7 @@
 
 #include "hlo/builder.h"
 #include "hlo/computation.h"
+#include "hlo/hash_map.h"
 #include "hlo/op.h"
 
 namespace lamina::hlo {
@@ -33,6 +34,26 @@ struct RewriteRow {
 };
 
 absl::StatusOr<ComputationPtr> rewrite(const ComputationPtr& computation, std::span<const RewriteRow> rows);
+
+// While one lives, its thread's rewriting does not go through computations again that the same rows left as
+// they are: of a program of many regions, few change in a sweep.
+class NormalForms {
+ public:
+  NormalForms();
+  ~NormalForms();
+  NormalForms(const NormalForms&) = delete;
+  NormalForms& operator=(const NormalForms&) = delete;
+
+  bool contains(std::span<const RewriteRow> rows, const Computation* computation) const;
+  void insert(std::span<const RewriteRow> rows, ComputationPtr computation);
+
+  // The thread's, or null.
+  static NormalForms* open();
+
+ private:
+  NormalForms* const outer_;
+  HashMap<const RewriteRow*, HashMap<const Computation*, ComputationPtr>> known_;
+};
 
 // Whether running the node, or anything its regions run, may be seen from outside.
 bool has_effect(const Node& node);

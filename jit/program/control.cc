@@ -296,7 +296,7 @@ absl::StatusOr<std::unique_ptr<Step>> make_control_step(Device& device, const No
     regions = n.attrs().computations(Attr::branches);
   std::vector<Program> programs;
   for (const hlo::ComputationPtr& region : regions) {
-    absl::StatusOr<Program> program = Executable::compile(device, region);
+    absl::StatusOr<Program> program = Executable::of_region(device, region);
     if (!program.ok()) return program.status();
     programs.push_back(*std::move(program));
   }

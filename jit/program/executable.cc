@@ -221,6 +221,13 @@ absl::StatusOr<std::shared_ptr<const Executable>> Executable::compile(Device& de
   return of_simplified(device, *std::move(simple));
 }
 
+absl::StatusOr<std::shared_ptr<const Executable>> Executable::of_region(Device& device,
+                                                                        const ComputationPtr& region) {
+  absl::StatusOr<ComputationPtr> flat = flatten_program(region);
+  if (!flat.ok()) return flat.status();
+  return *flat == region ? of_simplified(device, region) : compile(device, *flat);
+}
+
 absl::StatusOr<std::shared_ptr<const Executable>> Executable::of_simplified(Device& device,
                                                                             ComputationPtr program) {
   return ExecutableBuilder(device, std::move(program)).build();

@@ -35,6 +35,9 @@ class Executable : public std::enable_shared_from_this<Executable> {
   // every process.
   static absl::StatusOr<std::shared_ptr<const Executable>> of_simplified(Device& device,
                                                                          hlo::ComputationPtr program);
+  // Of a loop's body or a branch in a simplified program, which is simplified where no calls are left in it.
+  static absl::StatusOr<std::shared_ptr<const Executable>> of_region(Device& device,
+                                                                     const hlo::ComputationPtr& region);
 
   // `arguments`: dense row-major buffers of the parameter types, in memory of the device. Fills one buffer
   // per result, whose contents may still lie ahead; a result may be the buffer of an argument.

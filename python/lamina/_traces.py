@@ -167,8 +167,10 @@ class Trace:
         ):
             if len(given) != len(wanted):
                 raise TypeError(f"the trace {what} {len(wanted)} arrays, not {len(given)}")
-        token = [0] if self._effects else []
+        token = [_core.last_token()] if self._effects else []
         out = self._program([to_tensor(x) for x in (*args, *token, *consts)])
+        if self._effects:
+            _core.note_effects(out[-1])
         return [out[i] for i in self._asked]
 
     def only(self, asked: Sequence[bool]) -> Trace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import operator
@@ -46,7 +47,7 @@ class _Flat:
         static: dict[Any, Any] | None = None,
         keep_text: bool = False,
         opened: Callable[[list[Tensor]], None] | None = None,
-        refs: ref.Jitted | None = None,
+        refs: ref.Jitted | ref.Lent | None = None,
         given: list[Tensor] | None = None,
     ) -> None:
         self.f, self.treedef, self.out_tree = f, treedef, None
@@ -283,15 +284,20 @@ def value_and_grad(
         written: list[int] = []
         outside = _writes.Outside([x for x in leaves if isinstance(x, Tensor)])
         lent = _writes.lent([a for i, a in enumerate(args) if i not in nums] if len(args) > 1 else [], kwargs)
+        refs, written_refs = ref.lent(), ref.NONE_WRITTEN
 
         def flat(inputs: list[Tensor]) -> list[Tensor]:
+            nonlocal written_refs
             full = list(args)
             values = tuple(inputs) if alone else tree_unflatten(treedef, inputs)
             for n, value in zip(nums, values):
                 full[n] = value
-            with outside, lent:
+            with outside, lent, refs or contextlib.nullcontext():
                 out = f(*full, **kwargs)
                 others = lent.results()
+                if refs is not None:
+                    written_refs = refs.written()
+                    others += written_refs.values()
             if not alone or _core.written(inputs[0]):
                 written[:] = _writes.written(fun, treedef, inputs, values, chosen_path)
             aux: list[Any] = []
@@ -324,15 +330,17 @@ def value_and_grad(
 
         outputs, grads = _core.value_and_grad(flat, leaves if alone else [to_tensor(x) for x in leaves])
         result = grads if alone else tree_unflatten(treedef, grads)
-        if written or lent.written:
-            values = outputs[len(outputs) - len(written) - len(lent.written) :]
-            del outputs[len(outputs) - len(values) :]
+        if written or lent.written or written_refs:
+            further = len(written) + len(lent.written) + len(written_refs)
+            values = outputs[len(outputs) - further :]
+            del outputs[len(outputs) - further :]
             if any(leaves[i] is x for i in written for x in lent.given):
                 raise ValueError(f"{_name(fun)} writes to a Tensor that is given to it twice: give it a copy")
             _writes.give(
                 fun, written, leaves, values, lambda i: chosen_path(tree_paths(chosen)[i]), outside.read
             )
             lent.give(values[len(written) :])
+            written_refs.give(values[len(written) + len(lent.written) :])
         value = (outputs[0], f.aux(outputs[1:])) if has_aux else outputs[0]
         return value, (result[0] if isinstance(argnums, int) else tuple(result))
 
@@ -372,7 +380,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     need_function(fun, "vjp")
     leaves, treedef = _flatten_arguments(fun, primals, {})
     f = Pair(fun) if has_aux else fun
-    flat = _Decided(f, treedef, given=leaves)
+    flat = _Decided(f, treedef, given=leaves, refs=ref.lent())
     everything, pull, _ = _core.vjp(flat, leaves)
     out = tree_unflatten(flat.out_tree, flat.settled(primals, {}, everything))
     value, aux = out if has_aux else (out, None)
@@ -415,7 +423,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     need_function(fun, "linearize")
     leaves, treedef = _flatten_arguments(fun, primals, {})
     f = Pair(fun) if has_aux else fun
-    flat = _Decided(f, treedef, given=leaves)
+    flat = _Decided(f, treedef, given=leaves, refs=ref.lent())
     outputs, _, push = _core.vjp(flat, leaves)
     outputs = flat.settled(primals, {}, outputs)
 
@@ -450,7 +458,7 @@ def jvp(
     leaves, treedef = _flatten_arguments(fun, tuple(primals), {})
     given = _tangents(fun, tuple(primals), leaves, treedef, tuple(tangents))
     f = Pair(fun) if has_aux else fun
-    flat = _Flat(f, treedef, given=leaves)
+    flat = _Flat(f, treedef, given=leaves, refs=ref.lent())
     outputs, out_tangents = _core.jvp(flat, leaves, given)
     outputs = flat.settled(primals, {}, outputs)
     out = tree_unflatten(flat.out_tree, outputs)
@@ -635,11 +643,18 @@ def vmap(
             odd = sorted(of.items(), key=lambda kv: len(kv[1]))
             text = "; ".join(f"size {n}: {', '.join(p)}" for n, p in odd)
             raise ValueError(f"vmap got batch axes of different sizes: {text}")
-        flat = _Flat(fun, treedef, given=given)
+        flat = _Flat(fun, treedef, given=given, refs=ref.lent())
         (size,) = sizes
         outputs, differs = _core.vmap(flat, leaves, [a is not None for a in axes], size, name or "")
-        if flat.written:
-            n = len(outputs) - len(flat.written)
+        if flat.further:
+            n = len(outputs) - flat.further
+            for k in range(n + len(flat.written), len(outputs)):
+                if differs[k]:
+                    raise ValueError(
+                        f"{_name(fun)} writes a value per lane to a reference from outside: give it to the mapped "
+                        "function as a batched argument, or write what is the same in every lane"
+                    )
+                outputs[k] = outputs[k][0]
             for k, i in enumerate(flat.written, n):
                 axis = axes[i]
                 if axis is None and differs[k]:
@@ -704,7 +719,7 @@ def checkpoint(
         if policy is everything_saveable:
             given, named = tree_unflatten(treedef, leaves)
             return fun(*given, **named)
-        flat = _Flat(fun, treedef, given=leaves)
+        flat = _Flat(fun, treedef, given=leaves, refs=ref.lent())
         if policy is None or policy is nothing_saveable:
             made = _core.checkpoint(flat, leaves)
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core
+from lamina import _core, ref
 from lamina._core import Tensor
 from lamina._tensor import describe, write
 from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_leaves, tree_paths, tree_unflatten
@@ -159,10 +159,10 @@ _NOTHING = _Nothing([])
 
 
 def lent(positional: list[Any], named: dict[str, Any]) -> Lent:
-    """The Tensors among these arguments as `Lent`."""
+    """The Tensors among these arguments as `Lent`, those of references aside, which are lent when they are used."""
     given = positional
     if named or any(type(x) is not Tensor for x in given):
-        given = [x for x in tree_leaves((given, named)) if isinstance(x, Tensor)]
+        given = [x for x in tree_leaves((given, named), is_leaf=ref.is_ref) if isinstance(x, Tensor)]
     if len(given) > 1:
         given = list({id(x): x for x in given}.values())
     return Lent(given) if given else _NOTHING

@@ -8,8 +8,8 @@
 >>> lm.freeze(total)
 Tensor([18., 12., 15.], dtype=float32)
 
-Unlike a Tensor that is written to, a reference may be changed by jitted functions and by bodies of `lamina.lax` that see
-it from outside.
+Unlike a Tensor that is written to, a reference may be changed by jitted, differentiated and mapped functions and by
+bodies of `lamina.lax` that see it from outside.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lamina import _core, _missing, tree
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ref", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
 
+_CUT = {"f": "biu", "c": "biuf"}  # kinds of elements that values of a kind do not fit into
 _UPDATES = ("add", "apply", "divide", "max", "min", "mul", "multiply", "power", "set", "subtract")
 
 
@@ -40,15 +41,21 @@ class _Body:
         self.made: weakref.WeakSet[Ref] = weakref.WeakSet()
         self.used: dict[Ref, Tensor] = {}
 
+    def begin(self) -> None:
+        """Where the body itself is traced, and not what it calls under transforms."""
+        self._level = _core.scope_depth(), _core.record_floor()
+
     def first(self, ref: Ref, held: Tensor) -> Tensor:
         """What a reference that is used for the first time, and holds `held`, holds in the body."""
-        return _cell(held)
+        return _core.outside_scopes(*self._level, lambda: _cell(held))
 
     def __enter__(self) -> _Body:
         _state.asked.append(self)
+        _state.lending.append(None)
         return self
 
     def __exit__(self, *_: Any) -> None:
+        _state.lending.pop()
         _state.asked.pop()
         for ref, held in self.used.items():
             ref._held = held
@@ -67,7 +74,7 @@ class Jitted(_Body):
         self._before: dict[Ref, Tensor] = {}
 
     def __enter__(self) -> _Body:
-        self._level = _core.scope_depth(), _core.record_floor()
+        self.begin()
         return super().__enter__()
 
     def first(self, ref: Ref, held: Tensor) -> Tensor:
@@ -86,6 +93,39 @@ class Jitted(_Body):
         return Written(changed, list(self._before))
 
 
+class Lent:
+    """A function under a transform: what it wrote to references that are older is a further result.
+
+    On the way out, and on an exception, they hold what they held before.
+    """
+
+    def __enter__(self) -> Lent:
+        self.made: weakref.WeakSet[Ref] = weakref.WeakSet()
+        self._level = _core.scope_depth()
+        self._loans: dict[Ref, _core.Loan] = {}
+        _state.lending.append(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _state.lending.pop()
+        for loan in self._loans.values():
+            loan.end()
+
+    def lend(self, ref: Ref) -> None:
+        """Lets `ref` be written to, unless another trace is open within the function's."""
+        if ref not in self.made and ref not in self._loans and _core.scope_depth() == self._level:
+            self._loans[ref] = _core.Loan([ref._held])
+
+    def written(self) -> Written:
+        """At the end: the references that were written to."""
+        return Written([r for r, loan in self._loans.items() if loan.written()], list(self._loans))
+
+
+def lent() -> Lent | None:
+    """One, where this thread has references."""
+    return Lent() if _state.living else None
+
+
 class Written:
     """The references from outside that a traced function wrote to. Its program holds none of them alive."""
 
@@ -102,7 +142,7 @@ class Written:
     def check(self, name: str, given: Any) -> None:
         """ValueError where one that the function uses is among its arguments: inside they were two."""
         mine = {id(r()) for r in self._used}
-        if any(id(x) in mine for x in tree.tree_leaves(given, is_leaf=lambda x: isinstance(x, Ref))):
+        if any(id(x) in mine for x in tree.tree_leaves(given, is_leaf=is_ref)):
             raise ValueError(
                 f"{name} gets a reference as an argument that it also uses from outside, which are two inside a traced "
                 "function: use one way only"
@@ -120,6 +160,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.living: weakref.WeakSet[Ref] = weakref.WeakSet()
         self.asked: list[_Body] = []
+        self.lending: list[Lent | _Reading | None] = []  # None: a body whose references are its own
 
 
 _state = _State()
@@ -134,7 +175,12 @@ class Ref:
     """A place for an array of one shape and element type: ``ref[i]`` reads, ``ref[i] = v`` writes, ``ref[...]`` is all.
 
     ``ref.at[i]`` is a part of it, with `add`, `set`, `multiply`, `min`, `max`, ... that change it there. References are
-    containers of one array: jitted and mapped functions take them, and what they write to them the caller's get.
+    containers of one array: jitted and mapped functions take them, and what they write to them the caller's get. So are
+    parts. `lamina.lax.scan` over a reference gives its body one to each row.
+
+    What a differentiated function writes to a reference from outside is a value: later derivatives do not go through it.
+    A mapped one writes what is the same in every lane (ValueError), or takes the reference as a batched argument.
+    ValueError for values that the element type would cut.
     """
 
     __slots__ = ("__weakref__", "_freed", "_held")
@@ -145,9 +191,11 @@ class Ref:
         _state.living.add(self)
         if _state.asked:
             _state.asked[-1].made.add(self)
+        if _state.lending and _state.lending[-1] is not None:
+            _state.lending[-1].made.add(self)
 
-    def _tensor(self) -> Tensor:
-        """What it holds: a Tensor to be written to."""
+    def _tensor(self, written: bool = True) -> Tensor:
+        """What it holds: a Tensor to be written to, or only read."""
         if self._freed:
             raise ValueError("this reference has been frozen: use the array that freeze gave")
         if _state.asked:
@@ -155,14 +203,22 @@ class Ref:
             if self not in body.made and self not in body.used:
                 inside = body.first(self, self._held)
                 body.used[self], self._held = self._held, inside
+        if written and _state.lending and _state.lending[-1] is not None:
+            _state.lending[-1].lend(self)
         return self._held
 
     def __getitem__(self, index: Any) -> Tensor:
-        return _cell(self._tensor()[index])
+        return _cell(self._tensor(written=False)[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         held = self._tensor()
-        held[index] = to_tensor(value).astype(held.dtype) if not _core.is_number(value) else value
+        given = to_tensor(value)
+        if _CUT.get(given.dtype.kind, "") and held.dtype.kind in _CUT[given.dtype.kind]:
+            raise ValueError(
+                f"a reference of {held.dtype.name} elements is given {describe(given)}, which would be cut: round it, "
+                "take its real part or convert it first (astype)"
+            )
+        held[index] = value if _core.is_number(value) else given.astype(held.dtype)
 
     @property
     def at(self) -> _Parts:
@@ -234,6 +290,54 @@ class Part:
 tree.register(Ref, lambda r: ((r._tensor(),), None), lambda _, held: Ref(*held))
 
 
+class _Index:
+    """An index without its arrays, which stand apart: equal to an equal one."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, index: Any, arrays: list[Any]) -> None:
+        items = index if isinstance(index, tuple) else (index,)
+        self._parts = isinstance(index, tuple), tuple(self._kept(x, arrays) for x in items)
+
+    @classmethod
+    def _kept(cls, x: Any, arrays: list[Any]) -> Any:
+        if isinstance(x, slice):
+            return "slice", *(cls._kept(part, arrays) for part in (x.start, x.stop, x.step))
+        if x is None or x is Ellipsis or isinstance(x, int):
+            return "as it is", x
+        arrays.append(x)
+        return ("array",)
+
+    def of(self, arrays: Iterator[Any]) -> Any:
+        is_tuple, items = self._parts
+        whole = tuple(self._filled(x, arrays) for x in items)
+        return whole if is_tuple else whole[0]
+
+    def _filled(self, kept: Any, arrays: Iterator[Any]) -> Any:
+        if kept[0] == "slice":
+            return slice(*(self._filled(x, arrays) for x in kept[1:]))
+        return next(arrays) if kept[0] == "array" else kept[1]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Index) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self._parts)
+
+
+def _of_part(part: Part) -> tuple[tuple[Any, ...], _Index]:
+    arrays: list[Any] = []
+    index = _Index(part.index, arrays)
+    return (part.of, *arrays), index
+
+
+tree.register(Part, _of_part, lambda index, given: Part(given[0], index.of(iter(given[1:]))))
+
+
+def is_ref(x: Any) -> bool:
+    return isinstance(x, Ref)
+
+
 def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref:
     """A reference to a copy of an array or number. `memory_space` and `kind` change nothing."""
     return Ref(_cell(init_val))
@@ -287,11 +391,47 @@ def addupdate(ref: Any, idx: Any, x: Any) -> None:
 # --- bodies of loops and branches that use references from outside ---
 
 
-def _used_by(*bodies: tuple[Any, ...]) -> list[Ref]:
-    """The references from outside that bodies, each a function and what stands for its arguments, read or write.
+def _carried(run: Callable[[], Any], *bodies: tuple[Any, ...]) -> tuple[list[Ref], Any]:
+    """(references from outside that bodies use, None) where they write to some; else ([], run()).
 
-    Empty where one is no function, which the form itself says.
+    Each is a function and what stands for its arguments. `run` traces them once: most only read.
     """
+    codes = [f.__code__ for f, *_ in bodies if hasattr(f, "__code__")]
+    if not any(c in _writers for c in codes):
+        reading = _Reading()
+        _state.lending.append(reading)
+        try:
+            return [], run()
+        except _Writes as e:
+            if e.args[0] is not reading:
+                raise
+            _writers.update(codes)
+        finally:
+            _state.lending.pop()
+    refs = _used_by(bodies)
+    return refs, None if refs else run()
+
+
+class _Writes(BaseException):
+    """A body that was taken to read only writes to a reference. Not for `except`."""
+
+
+class _Reading:
+    """Bodies that are taken to read references from outside, but not to write to them."""
+
+    def __init__(self) -> None:
+        self.made: weakref.WeakSet[Ref] = weakref.WeakSet()
+
+    def lend(self, ref: Ref) -> None:
+        if ref not in self.made:
+            raise _Writes(self)
+
+
+_writers: weakref.WeakSet[Any] = weakref.WeakSet()  # code of bodies that wrote to references from outside
+
+
+def _used_by(bodies: Sequence[tuple[Any, ...]]) -> list[Ref]:
+    """The references from outside that they read or write. Empty where one is no function, as the form itself says."""
     from lamina._transforms import eval_shape
 
     if not all(callable(f) for f, *_ in bodies):
@@ -299,12 +439,13 @@ def _used_by(*bodies: tuple[Any, ...]) -> list[Ref]:
     used: dict[Ref, Tensor] = {}
     for f, *args in bodies:
         with _Body() as body:
-            eval_shape(functools.partial(_nothing, f), *args)
+            eval_shape(functools.partial(_asked, body, f), *args)
         used |= body.used
     return list(used)
 
 
-def _nothing(f: Callable[..., Any], *args: Any) -> None:
+def _asked(body: _Body, f: Callable[..., Any], *args: Any) -> None:
+    body.begin()
     f(*args)
 
 
@@ -313,10 +454,12 @@ def _on_values(refs: Sequence[Ref], f: Callable[..., Any], values: Sequence[Any]
     saved = [r._held for r in refs]
     for r, v in zip(refs, values):
         r._held = _cell(v)
+    _state.lending.append(None)
     try:
         out = f(*args)
         return [_cell(r._held) for r in refs], out
     finally:
+        _state.lending.pop()
         for r, held in zip(refs, saved):
             r._held = held
 
@@ -351,6 +494,40 @@ def carrying(form: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return decorate
 
 
+def _by_themselves(f: Any, operands: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """`f` and its operands without references and parts of them among these: it sees those from outside."""
+    leaves, treedef = tree.tree_flatten(operands, is_leaf=_is_place)
+    if not callable(f) or not any(map(_is_place, leaves)):
+        return f, operands
+
+    @functools.wraps(f)
+    def of_arrays(*arrays: Any) -> Any:
+        rest = iter(arrays)
+        return f(*tree.tree_unflatten(treedef, [x if _is_place(x) else next(rest) for x in leaves]))
+
+    return of_arrays, tuple(x for x in leaves if not _is_place(x))
+
+
+def _is_place(x: Any) -> bool:
+    return isinstance(x, (Ref, Part))
+
+
+def _rows_of(plain: Callable[..., Any], f: Any, init: Any, xs: Any, args: Any, kwargs: Any) -> Any:
+    """A scan over references: each step gets one to a row, and what it writes there is written to the whole."""
+    leaves, treedef = tree.tree_flatten(xs, is_leaf=is_ref)
+    wholes = [x for x in leaves if is_ref(x)]
+
+    def body(carry: Any, rows: Any) -> Any:
+        given = [Ref(_cell(row)) if is_ref(x) else row for x, row in zip(leaves, rows, strict=True)]
+        carry, y = f(carry, tree.tree_unflatten(treedef, given))
+        return carry, (y, [r[...] for x, r in zip(leaves, given, strict=True) if is_ref(x)])
+
+    values = [x[...] if is_ref(x) else x for x in leaves]
+    out, (ys, written) = _scan(plain, body, init, values, *args, **kwargs)
+    _store(wholes, written)
+    return out, ys
+
+
 def _scan(plain: Callable[..., Any], f: Any, init: Any, xs: Any = None, *args: Any, **kwargs: Any) -> Any:
     from lamina._shapes import ShapeDtype
 
@@ -358,9 +535,11 @@ def _scan(plain: Callable[..., Any], f: Any, init: Any, xs: Any = None, *args: A
         t = to_tensor(x)
         return ShapeDtype(t.shape[1:], t.dtype)
 
-    refs = _used_by((f, init, tree.tree_map(row, xs)))
+    if any(map(is_ref, tree.tree_leaves(xs, is_leaf=is_ref))):
+        return _rows_of(plain, f, init, xs, args, kwargs)
+    refs, out = _carried(lambda: plain(f, init, xs, *args, **kwargs), (f, init, tree.tree_map(row, xs)))
     if not refs:
-        return plain(f, init, xs, *args, **kwargs)
+        return out
 
     def body(carry: Any, x: Any) -> Any:
         values, (own, y) = _on_values(refs, f, carry[0], carry[1], x)
@@ -372,9 +551,10 @@ def _scan(plain: Callable[..., Any], f: Any, init: Any, xs: Any = None, *args: A
 
 
 def _while(plain: Callable[..., Any], cond_fun: Any, body_fun: Any, init_val: Any, **kwargs: Any) -> Any:
-    refs = _used_by((cond_fun, init_val), (body_fun, init_val))
+    whole = lambda: plain(cond_fun, body_fun, init_val, **kwargs)  # noqa: E731
+    refs, out = _carried(whole, (cond_fun, init_val), (body_fun, init_val))
     if not refs:
-        return plain(cond_fun, body_fun, init_val, **kwargs)
+        return out
     values, out = plain(
         lambda c: _on_values(refs, cond_fun, c[0], c[1])[1],
         lambda c: _on_values(refs, body_fun, c[0], c[1]),
@@ -388,9 +568,10 @@ def _while(plain: Callable[..., Any], cond_fun: Any, body_fun: Any, init_val: An
 def _fori(
     plain: Callable[..., Any], lower: Any, upper: Any, body_fun: Any, init_val: Any, **kwargs: Any
 ) -> Any:
-    refs = _used_by((body_fun, lower, init_val))
+    whole = lambda: plain(lower, upper, body_fun, init_val, **kwargs)  # noqa: E731
+    refs, out = _carried(whole, (body_fun, lower, init_val))
     if not refs:
-        return plain(lower, upper, body_fun, init_val, **kwargs)
+        return out
     start = ([r[...] for r in refs], init_val)
     step = lambda i, c: _on_values(refs, body_fun, c[0], i, c[1])  # noqa: E731
     values, out = plain(lower, upper, step, start, **kwargs)
@@ -406,9 +587,13 @@ def _switch(plain: Callable[..., Any], index: Any, branches: Any, *operands: Any
     if not isinstance(branches, (list, tuple)):
         return plain(index, branches, *operands, **kwargs)
     given = (*operands, *kwargs.values())
-    refs = _used_by(*((f, *given) for f in branches))
+    if any(map(_is_place, tree.tree_leaves(given, is_leaf=_is_place))):
+        of_arrays = [_by_themselves(f, given) for f in branches]
+        return _switch(plain, index, [f for f, _ in of_arrays], *of_arrays[0][1])
+    whole = lambda: plain(index, branches, *operands, **kwargs)  # noqa: E731
+    refs, out = _carried(whole, *((f, *given) for f in branches))
     if not refs:
-        return plain(index, branches, *operands, **kwargs)
+        return out
     values, out = plain(index, _branching(refs, branches), [r[...] for r in refs], *given)
     _store(refs, values)
     return out
@@ -418,9 +603,12 @@ def _cond(plain: Callable[..., Any], pred: Any, *args: Any, **kwargs: Any) -> An
     if not (len(args) >= 2 and callable(args[0]) and callable(args[1])) or kwargs.keys() - {"operand"}:
         return plain(pred, *args, **kwargs)
     given = (*args[2:], *kwargs.values())
-    refs = _used_by(*((f, *given) for f in args[:2]))
+    if any(map(_is_place, tree.tree_leaves(given, is_leaf=_is_place))):
+        of_arrays = [_by_themselves(f, given) for f in args[:2]]
+        return _cond(plain, pred, of_arrays[0][0], of_arrays[1][0], *of_arrays[0][1])
+    refs, out = _carried(lambda: plain(pred, *args, **kwargs), *((f, *given) for f in args[:2]))
     if not refs:
-        return plain(pred, *args, **kwargs)
+        return out
     values, out = plain(pred, *_branching(refs, args[:2]), [r[...] for r in refs], *given)
     _store(refs, values)
     return out

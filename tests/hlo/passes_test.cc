@@ -3,6 +3,7 @@
 
 #include "hlo/builder.h"
 #include "hlo/passes/pass.h"
+#include "hlo/passes/rewrite.h"
 #include "hlo/printer.h"
 #include "hlo/verifier.h"
 
@@ -42,6 +43,34 @@ TEST_CASE("a transpose goes before what reverses its operand", "[passes]") {
   REQUIRE(reverse->op() == Op::reverse);
   CHECK(reverse->attrs().ints(Attr::dimensions) == Dims{0, 1});
   CHECK(reverse->operand(0).node()->op() == Op::transpose);
+}
+
+int g_looked_at = 0;
+
+TEST_CASE("what rows leave as it is, they do not look at again", "[passes]") {
+  const Value p = make_parameter(array_type_or_die(DType::kF32, {}));
+  Builder b;
+  const absl::StatusOr<ComputationPtr> made = Computation::make({{p}}, {{b.add(p, b.sine(p))}});
+  REQUIRE(made.ok());
+  const auto count = [](Builder&, const Node&) -> Value {
+    ++g_looked_at;
+    return Value();
+  };
+  const RewriteRow rows[] = {{"counts", Op::sine, count}}, others[] = {{"counts too", Op::sine, count}};
+  g_looked_at = 0;
+  {
+    NormalForms known;
+    for (int i = 0; i < 3; ++i) {
+      const absl::StatusOr<ComputationPtr> same = rewrite(*made, rows);
+      REQUIRE(same.ok());
+      CHECK(*same == *made);
+    }
+    CHECK(g_looked_at == 1);
+    CHECK(rewrite(*made, others).ok());
+    CHECK(g_looked_at == 2);
+  }
+  CHECK(rewrite(*made, rows).ok());
+  CHECK(g_looked_at == 3);
 }
 
 }  // namespace

@@ -89,7 +89,23 @@ def test_random_programs_specialized():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(50))
-def test_many_random_programs_converted(block):
-    for seed in range(10_000 + block * 100, 10_100 + block * 100):
+@pytest.mark.programs
+@pytest.mark.parametrize("first", range(10_000, 13_000, 50))
+def test_many_random_programs_converted(first):
+    for seed in range(first, first + 50):
+        fits(seed, control_flow="convert")
+
+
+@pytest.mark.slow
+@pytest.mark.programs
+@pytest.mark.parametrize("first", range(20_000, 20_500, 50))
+def test_many_random_programs_specialized(first):
+    for seed in range(first, first + 50):
+        fits(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(13_000, 15_000, 100))
+def test_more_random_programs_converted(first):
+    for seed in range(first, first + 100):
         fits(seed, control_flow="convert")

@@ -552,3 +552,43 @@ def test_effects_cannot_be_written_in_another_language():
     for form in ("hlo", "stablehlo"):
         with pytest.raises(NotImplementedError, match="belongs to this process"):
             traced.as_text(form)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda h: h(1.0),
+        lambda h: lm.jit(h)(1.0),
+        lambda h: lm.grad(h)(1.0),
+        lambda h: lm.jit(lm.grad(lm.checkpoint(h)))(1.0),
+        lambda h: lm.jit(lm.vmap(h))(lnp.arange(3.0)),
+        lambda h: lm.jit(lambda x: lax.scan(lambda c, _: (h(c), None), x, None, length=2)[0])(1.0),
+        lambda h: lm.jit(lambda x: lax.cond(x > 0, h, lambda y: y, x) + h(x))(1.0),
+        lambda h: lm.make_trace(lambda x: h(x) * 2)(1.0)(2.0)[0],
+    ],
+)
+def test_effects_of_a_trace_run_where_it_is_evaluated(use):
+    seen = []
+
+    def f(x):
+        lm.debug.callback(lambda v: seen.append(float(v)), x)
+        return lnp.sin(x)
+
+    def among_others(g):
+        def around(x):
+            lm.debug.callback(lambda v: seen.append("before"), x)
+            out = g(x)
+            lm.debug.callback(lambda v: seen.append("after"), x)
+            return out
+
+        return around
+
+    trace = lm.make_trace(f)(1.0)
+    got = []
+    for g in (f, lambda x: trace(x)[0]):
+        for h in (g, among_others(g)):
+            out = use(h).tolist()
+            lm.effects_barrier()
+            got.append((out, seen[:]))
+            seen.clear()
+    assert got[2:] == got[:2] and got[0][1]

@@ -22,8 +22,8 @@ Fn = Callable[[lm.Tensor, lm.Tensor], lm.Tensor]  # (state, what the whole progr
 class Programs:
     """Statements are functions of the state and of the program's argument, which they may capture."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
+    def __init__(self, seed: int, deepest: int = 3) -> None:
+        self.random, self.deepest = random.Random(seed), deepest
         self.text: list[str] = []
 
     def number(self, low: float, high: float) -> float:
@@ -44,7 +44,7 @@ class Programs:
 
     def statement(self, depth: int) -> Fn:
         kinds = [self.elementwise, self.mixing]
-        if depth < 3:
+        if depth < self.deepest:
             kinds += [
                 self.cond,
                 self.switch,
@@ -142,9 +142,9 @@ class Programs:
         return lambda v, x: lm.checkpoint(lambda w: body(w, x))(v)
 
 
-def check_program(seed: int) -> None:
-    made = Programs(seed)
-    body = made.block(0, 3)
+def check_program(seed: int, length: int = 3, deepest: int = 3) -> None:
+    made = Programs(seed, deepest)
+    body = made.block(0, length)
 
     def f(x: lm.Tensor) -> lm.Tensor:
         return (body(lnp.sin(x), x) * lnp.array([1.0, 0.7, -0.4], np.float64)).sum()
@@ -189,6 +189,15 @@ def check_program(seed: int) -> None:
 def test_random_programs_with_control_flow(first):
     for seed in range(first, first + 20):
         check_program(seed)
+
+
+# Small ones are many in the time of a large one.
+@pytest.mark.slow
+@pytest.mark.programs
+@pytest.mark.parametrize("first", range(10_000, 11_500, 50))
+def test_small_random_programs_with_control_flow(first):
+    for seed in range(first, first + 50):
+        check_program(seed, length=1 + seed % 2, deepest=2)
 
 
 @pytest.mark.slow

@@ -146,11 +146,12 @@ def test_what_cannot_be():
         _ = lm.new_ref(1).at[...].nothing
     q = lm.new_ref(lnp.zeros(2))
     write = lambda x: (q.at[0].set(x), x)[1]  # noqa: E731
-    for transformed in (lm.grad(write), lm.jit(lm.grad(write)), lm.grad(lm.jit(write))):
-        with pytest.raises(TypeError, match="made outside the transformed function"):
-            transformed(1.0)
     with pytest.raises(TypeError, match="made outside the transformed function"):
-        lm.vmap(write)(lnp.ones(2))
+        lm.make_trace(write)(1.0)
+    with pytest.raises(ValueError, match="writes a value per lane to a reference from outside"):
+        lm.vmap(lambda x: q.at[0].set(x))(lnp.arange(2.0))
+    with pytest.raises(ValueError, match=r"int32 elements is given float32.*which would be cut"):
+        lm.new_ref(0)[...] += lnp.float32(1.5)
     with pytest.raises(ValueError, match="cannot be frozen"):
         lm.jit(lambda: lm.freeze(q))()
     with pytest.raises(ValueError, match="<lambda> gets a reference as an argument that it also uses"):
@@ -249,3 +250,134 @@ def test_references_of_objects_and_branches_in_jitted_functions():
     assert both().tolist() == [0.0, 0.0]
     b[0] = 1.0
     assert both().tolist() == [2.0, 0.0]
+
+
+def _adds(x):
+    """Writes to what it is given first, and depends on what was written."""
+    return lambda q: (q.at[0].add(2.0), x * x * (1 + q[0]))[1]
+
+
+# Each is given a function of a number that changes a reference from outside.
+_TRANSFORMS = {
+    "grad": lambda f: lm.grad(f)(3.0),
+    "grad of grad": lambda f: lm.grad(lm.grad(f))(3.0),
+    "jvp": lambda f: lm.jvp(f, (3.0,), (1.0,))[1],
+    "vjp": lambda f: lm.vjp(f, 3.0)[1](1.0)[0],
+    "linearize": lambda f: lm.linearize(f, 3.0)[1](1.0),
+    "hessian": lambda f: lm.hessian(f)(3.0),
+    "vmap": lambda f: lm.vmap(f)(lnp.arange(3.0)).sum(),
+    "vmap of grad": lambda f: lm.vmap(lm.grad(f))(lnp.arange(3.0)).sum(),
+    "grad of vmap": lambda f: lm.grad(lambda x: lm.vmap(f)(x).sum())(lnp.arange(3.0)).sum(),
+    "checkpoint": lambda f: lm.grad(lm.checkpoint(f))(3.0),
+    "grad of jit": lambda f: lm.grad(lm.jit(f))(3.0),
+}
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("name", _TRANSFORMS)
+def test_functions_under_transforms_change_references_from_outside(name, jit):
+    ref = lm.new_ref(lnp.zeros(2))
+    call = lambda: _TRANSFORMS[name](lambda x: _adds(x)(ref))  # noqa: E731
+    call = lm.jit(call) if jit else call
+    for count in (1, 2):
+        want = _TRANSFORMS[name](lambda x, count=count: x * x * (1 + 2.0 * count))
+        np.testing.assert_allclose(call(), want, rtol=1e-6)
+        assert ref[...].tolist() == [2.0 * count, 0.0]
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_loops_that_change_references_are_differentiated(jit):
+    ref = lm.new_ref(0.0)
+
+    def loop(x, body):
+        return lax.scan(lambda c, _: (0.1 * body(c), None), x, None, length=3)[0]
+
+    def functional(x):
+        for k in (2, 4, 6):
+            x = 0.1 * (x * x * (1 + k))
+        return x
+
+    def written(x):
+        ref[...] += 2.0
+        return x * x * (1 + ref[...])
+
+    for body in (written, lm.checkpoint(written)):
+        ref[...] = 0.0
+        g = lm.grad(lambda x, body=body: loop(x, body))
+        np.testing.assert_allclose((lm.jit(g) if jit else g)(1.0), lm.grad(functional)(1.0), rtol=1e-5)
+        assert float(ref[...]) == 6.0
+    ref[...] = 0.0
+    out = lax.scan(lambda c, _: (lm.grad(written)(c), None), 1.0, None, length=2)[0]
+    assert float(out) == 2 * 3 * 2 * 5 and float(ref[...]) == 4.0
+
+
+def test_what_is_written_under_a_derivative_depends_on_outer_ones():
+    ref = lm.new_ref(0.0)
+
+    def outer(x):
+        def inner(y):
+            ref[...] = x * y
+            return y * y
+
+        return lm.grad(inner)(x) + ref[...]
+
+    assert float(lm.grad(outer)(3.0)) == 2.0 + 6.0 and float(ref[...]) == 9.0
+    with pytest.raises(ZeroDivisionError):
+        lm.grad(lambda x: (ref.at[...].set(x), x / (1 // 0))[1])(1.0)
+    assert float(ref[...]) == 9.0
+    q = lm.new_ref(lnp.zeros(2))
+    slope = lm.grad(lambda r, x: (r.at[1].add(x), x * r[1])[1], 1)
+    assert float(slope(q, 2.0)) == 4.0 and float(lm.jit(slope)(q, 2.0)) == 2.0 + 4.0
+    assert q[...].tolist() == [0.0, 4.0]
+
+
+@pytest.mark.parametrize("around", [lambda f: f, lm.jit])
+def test_scans_over_references(around):
+    rows = lm.new_ref(lnp.arange(5.0))
+
+    def step(total, given):
+        i, row = given
+        row[...] += i
+        return total + row[...], row[...] * 10
+
+    total, ys = around(lambda: lax.scan(step, 0.0, (lnp.arange(5.0), rows)))()
+    assert float(total) == 20.0 and ys.tolist() == [0.0, 20.0, 40.0, 60.0, 80.0]
+    assert rows[...].tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+    def squares(xs):
+        return lax.scan(lambda c, x: (c + x[...] ** 2, None), 0.0, lm.new_ref(xs))[0]
+
+    assert around(lm.grad(squares))(lnp.arange(3.0)).tolist() == [0.0, 2.0, 4.0]
+
+
+def test_parts_and_references_are_given_to_functions():
+    ref = lm.new_ref(lnp.arange(5.0))
+
+    def add(part):
+        part[...] = part[...] + 10.0
+        return part[0]
+
+    def branch(part):
+        return lax.cond(part[0] > 0, add, lambda p: p[0], part)
+
+    def switch(part):
+        return lax.switch(1, [lambda p: p[0], add], part)
+
+    for count, run in enumerate((add, lm.jit(add), lm.checkpoint(add), branch, lm.jit(branch), switch), 1):
+        assert float(run(ref.at[1:3])) == 1.0 + 10.0 * count
+        assert ref[...].tolist() == [0.0, 1.0 + 10.0 * count, 2.0 + 10.0 * count, 3.0, 4.0]
+    lm.jit(lambda i: lm.jit(lambda p: p.at[...].set(-1.0))(ref.at[i]))(4)
+    lax.cond(True, lambda r: r.at[0].set(7.0), lambda r: None, ref)
+    assert ref[0] == 7.0 and ref[4] == -1.0
+
+
+def test_bodies_that_only_read_are_traced_once():
+    ref, traced = lm.new_ref(2.0), []
+
+    def step(c, _):
+        traced.append(None)
+        return c * ref[...], None
+
+    assert float(lax.scan(step, lnp.float32(1.0), None, length=3)[0]) == 8.0 and len(traced) == 1
+    g = lm.grad(lambda x: lax.scan(lambda c, _: lax.scan(step, c, None, length=2), x, None, length=1)[0])
+    assert float(g(lnp.float32(1.0))) == 4.0 and len(traced) == 2

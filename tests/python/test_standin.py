@@ -67,10 +67,18 @@ def test_real_jax_loaded_before_is_refused():
     assert run(code=code).strip() == "True"
 
 
-def test_an_error_points_at_the_users_line():
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "jnp.ones(3) + jnp.ones(2)",
+        "x = jnp.zeros(10); jax.jit(lambda x: x * 2, donate_argnums=0)(x); (x + 1).block_until_ready()",
+        "jax.jit(lambda: jax.pure_callback(lambda: 1 / 0, jax.ShapeDtypeStruct((), 'float32')))()",
+    ],
+)
+def test_an_error_points_at_the_users_line(wrong):
     code = (
-        "import lamina_as_jax; lamina_as_jax.install()\nimport jax.numpy as jnp\n"
-        "try:\n    jnp.ones(3) + jnp.ones(2)\nexcept Exception as e: print('lamina_as_jax' in str(e))"
+        "import lamina_as_jax; lamina_as_jax.install()\nimport jax, jax.numpy as jnp\n"
+        f"try:\n    {wrong}\nexcept Exception as e: print('as_jax' in str(e))"
     )
     assert run(code=code).strip() == "False"
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from lamina import _callback, _checks, _core, _source
+from lamina import _callback, _checks, _core, _source, ref
 from lamina._core import Tensor
 from lamina._tensor import describe, numpy, to_tensor
 from lamina._transforms import _Flat, _flatten_arguments
@@ -215,7 +215,7 @@ def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_chec
     @functools.wraps(f)
     def checked(*args: Any, **kwargs: Any) -> Any:
         leaves, treedef = _flatten_arguments(f, args, kwargs)
-        flat = _Flat(f, treedef, given=leaves)
+        flat = _Flat(f, treedef, given=leaves, refs=ref.lent())
 
         def of_leaves(given: list[Tensor]) -> list[Tensor]:
             user = ErrorCategory.user in errors

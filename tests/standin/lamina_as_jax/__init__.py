@@ -9,6 +9,7 @@ For tests only. README.md beside this package lists where Lamina differs on purp
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import types
@@ -29,8 +30,7 @@ def install() -> None:
     lamina.tree.is_open = lambda x: False  # dataclasses are leaves in JAX
     # What a function does to containers among its arguments, it does to copies in JAX.
     lamina._writes._check_containers = lambda *changed: None
-    for name in [n for n in sys.modules if n.startswith("lamina_as_jax.")]:
-        _count_as_library(sys.modules[name])
+    _count_as_library()
     types64.install()
     sharding.install()
     equations.install()
@@ -39,20 +39,19 @@ def install() -> None:
     surroundings.installed(sys.modules["jax"].__version__)
 
 
-def _count_as_library(module: types.ModuleType) -> None:
-    """Gives a module's functions file names of the library: errors point outside of it, and jit does not watch it."""
+def _count_as_library() -> None:
+    """Gives the package's functions file names of the library: errors point outside of it, and jit does not watch it."""
     import lamina
 
-    file = os.path.join(
-        os.path.dirname(os.path.abspath(lamina.__file__)), "as_jax", os.path.basename(module.__file__)
-    )
+    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    library = os.path.join(os.path.dirname(os.path.abspath(lamina.__file__)), "as_jax")
 
     def renamed(code: types.CodeType) -> types.CodeType:
         inner = tuple(renamed(c) if isinstance(c, types.CodeType) else c for c in code.co_consts)
+        file = os.path.join(library, os.path.basename(code.co_filename))
         return code.replace(co_filename=file, co_consts=inner)
 
-    classes = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
-    for found in (module, *classes):
-        for f in vars(found).values():
-            if isinstance(f, types.FunctionType) and f.__module__ == module.__name__:
-                f.__code__ = renamed(f.__code__)
+    # All there are by now, those that decorators have made included, which no module holds under a name.
+    for f in gc.get_objects():
+        if type(f) is types.FunctionType and f.__code__.co_filename.startswith(own):
+            f.__code__ = renamed(f.__code__)

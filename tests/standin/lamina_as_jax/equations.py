@@ -43,6 +43,9 @@ _OTHERWISE: dict[str, Callable[..., Any]] = {
     "argmax": lambda x, axes, index_dtype: lax.argmax(x, axes[0], index_dtype),
     "argmin": lambda x, axes, index_dtype: lax.argmin(x, axes[0], index_dtype),
     "cond": _choice,
+    "convert_element_type": lambda x, dtype=None, **options: lax.convert_element_type(
+        x, options.get("new_dtype", dtype)
+    ),
     "copy": lnp.copy,
     "dot_general": _dot_general,
     "integer_pow": lambda x, y: lax.integer_pow(x, y),

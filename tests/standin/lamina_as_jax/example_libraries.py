@@ -295,64 +295,39 @@ def Dense(out_dim: int, W_init: Any = _init["glorot_normal"], b_init: Any = _ini
     return init, lambda params, inputs, **options: lnp.dot(inputs, params[0]) + params[1]
 
 
-def GeneralConv(
-    dimension_numbers: Any, out_chan: int, filter_shape: Any, strides: Any = None, padding: Any = "VALID",
-    W_init: Any = None, b_init: Any = _init["normal"],
-) -> Any:  # fmt: skip
-    lhs, rhs, out = dimension_numbers
-    steps = strides or (1,) * len(filter_shape)
-    make = W_init or keys.drawing(initializers.glorot_normal(rhs.index("I"), rhs.index("O")))
+def _convolution(convolve: Callable[..., Any]) -> Callable[..., Any]:
+    """A maker of layers that convolve and add a number to each channel."""
 
-    def apply(params: Any, inputs: Any, **options: Any) -> Any:
-        return (
-            lax.conv_general_dilated(inputs, params[0], steps, padding, dimension_numbers=dimension_numbers)
-            + params[1]
-        )
+    def layer(
+        dimension_numbers: Any, out_chan: int, filter_shape: Any, strides: Any = None, padding: Any = "VALID",
+        W_init: Any = None, b_init: Any = _init["normal"],
+    ) -> Any:  # fmt: skip
+        lhs, rhs, out = dimension_numbers
+        steps = strides or (1,) * len(filter_shape)
+        make = W_init or keys.drawing(initializers.glorot_normal(rhs.index("I"), rhs.index("O")))
 
-    def init(rng: Any, input_shape: Any) -> Any:
-        sizes = iter(filter_shape)
-        kernel = [
-            out_chan if c == "O" else input_shape[lhs.index("C")] if c == "I" else next(sizes) for c in rhs
-        ]
-        first, second = _random["split"](rng)
-        params = make(first, tuple(kernel)), b_init(second, tuple(out_chan if c == "C" else 1 for c in out))
-        like = lm.ShapeDtype([max(n, 1) for n in input_shape], "float32")
-        shape = lm.eval_shape(lambda x: apply(params, x), like).shape
-        given = [input_shape[lhs.index("N")] if c == "N" else n for c, n in zip(out, shape, strict=True)]
-        return tuple(given), params
+        def convolved(inputs: Any, kernel: Any) -> Any:
+            return convolve(inputs, kernel, steps, padding, dimension_numbers=dimension_numbers)
 
-    return init, apply
+        def init(rng: Any, input_shape: Any) -> Any:
+            sizes = iter(filter_shape)
+            channels = {"O": out_chan, "I": input_shape[lhs.index("C")]}
+            kernel = tuple(channels[c] if c in channels else next(sizes) for c in rhs)
+            first, second = _random["split"](rng)
+            params = make(first, kernel), b_init(second, tuple(out_chan if c == "C" else 1 for c in out))
+            given = [lm.ShapeDtype([max(n, 1) for n in s], "float32") for s in (input_shape, kernel)]
+            shape = lm.eval_shape(convolved, *given).shape
+            batch = input_shape[lhs.index("N")]
+            return tuple(batch if c == "N" else n for c, n in zip(out, shape, strict=True)), params
+
+        return init, lambda params, inputs, **options: convolved(inputs, params[0]) + params[1]
+
+    return layer
 
 
+GeneralConv = _convolution(lax.conv_general_dilated)
 Conv = functools.partial(GeneralConv, ("NHWC", "HWIO", "NHWC"))
-
-
-def GeneralConvTranspose(
-    dimension_numbers: Any, out_chan: int, filter_shape: Any, strides: Any = None, padding: Any = "VALID",
-    W_init: Any = None, b_init: Any = _init["normal"],
-) -> Any:  # fmt: skip
-    lhs, rhs, out = dimension_numbers
-    steps = strides or (1,) * len(filter_shape)
-    make = W_init or keys.drawing(initializers.glorot_normal(rhs.index("I"), rhs.index("O")))
-
-    def convolved(inputs: Any, kernel: Any) -> Any:
-        return lax.conv_transpose(inputs, kernel, steps, padding, dimension_numbers=dimension_numbers)
-
-    def init(rng: Any, input_shape: Any) -> Any:
-        sizes = iter(filter_shape)
-        kernel = tuple(
-            out_chan if c == "O" else input_shape[lhs.index("C")] if c == "I" else next(sizes) for c in rhs
-        )
-        first, second = _random["split"](rng)
-        params = make(first, kernel), b_init(second, tuple(out_chan if c == "C" else 1 for c in out))
-        given = [lm.ShapeDtype([max(n, 1) for n in s], "float32") for s in (input_shape, kernel)]
-        shape = lm.eval_shape(convolved, *given).shape
-        batch = input_shape[lhs.index("N")]
-        return tuple(batch if c == "N" else n for c, n in zip(out, shape, strict=True)), params
-
-    return init, lambda params, inputs, **options: convolved(inputs, params[0]) + params[1]
-
-
+GeneralConvTranspose = _convolution(lax.conv_transpose)
 Conv1DTranspose = functools.partial(GeneralConvTranspose, ("NHC", "HIO", "NHC"))
 ConvTranspose = functools.partial(GeneralConvTranspose, ("NHWC", "HWIO", "NHWC"))
 
