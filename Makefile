@@ -42,11 +42,12 @@ test: build
 	LAMINA_ISA=baseline $(PYTEST) $(MACHINE_TESTS) -m "not slow"
 	LAMINA_DEFAULT_DEVICE=fake $(PYTEST) $(DEVICE_TESTS) -m "not slow"
 
-# Adds the slow Python tests and Catch2's hidden [slow] cases; test-fake is the same with the fake device
-# (docs/devices.md) as the default one.
+# Adds the slow Python tests, Catch2's hidden [slow] cases, and every op and element type through NVIDIA's assembler;
+# test-fake is the same, but for the last, with the fake device (docs/devices.md) as the default one.
+test-full: CONFIGURATION := -C full
 test-fake: export LAMINA_DEFAULT_DEVICE := fake
 test-full test-fake: build
-	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
+	ctest --test-dir $(BUILD) $(CONFIGURATION) -j $(JOBS) --output-on-failure --no-tests=error
 	@for program in lamina_tests lamina_fault_tests; do \
 	  if [ -x $(BUILD)/tests/$$program ]; then $(BUILD)/tests/$$program '[slow]' || exit 1; fi; done
 	$(PYTEST) $(PYTHON_TESTS)
