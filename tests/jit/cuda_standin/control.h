@@ -34,6 +34,7 @@ enum StandinMistake : int {
 
 struct StandinCounts {
   int64_t launches, transfers, bytes, allocations;
+  int64_t code_loads, text_loads;  // modules of machine code, and of PTX
 };
 
 // A kernel that modules have under this name. Its parameters are 8 bytes each; the first `buffers` are
