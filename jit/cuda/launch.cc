@@ -8,7 +8,6 @@
 #include "hlo/strings.h"
 #include "jit/cuda/stream.h"
 #include "jit/kernel/in_place.h"
-#include "jit/kernel/lower.h"
 #include "jit/kernel/lower_call.h"
 
 namespace lamina::jit::cuda {
@@ -144,22 +143,12 @@ std::string description(const KernelSequence& sequence, const std::vector<Launch
                  " instructions, ", k.buffers.size(), " buffers, ", schedule);
 }
 
-absl::StatusOr<KernelSequence> lowered(const cluster::FusionPlan& plan, const cluster::Group& group) {
-  if (group.kind == cluster::GroupKind::kLibrary) return lower_call(plan, group);
-  absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
-  if (!loop.ok()) return loop.status();
-  KernelSequence out;
-  out.parts.push_back({*std::move(loop), {}});
-  out.parts[0].shared.assign(out.parts[0].loop.buffers.size(), -1);
-  return out;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int capability, Address never,
                                                        const cluster::FusionPlan& plan,
                                                        const cluster::Group& group, const SlotOf& slot_of) {
-  absl::StatusOr<KernelSequence> sequence = lowered(plan, group);
+  absl::StatusOr<KernelSequence> sequence = lower_group(plan, group);
   if (!sequence.ok()) return sequence.status();
   std::vector<Launched> launched;
   for (KernelSequence::Part& part : sequence->parts) {

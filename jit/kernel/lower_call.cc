@@ -222,4 +222,14 @@ absl::StatusOr<KernelSequence> lower_call(const FusionPlan& plan, const Group& g
   return absl::UnimplementedError(str_cat("a ", node.def().name, " has no form as a loop"));
 }
 
+absl::StatusOr<KernelSequence> lower_group(const FusionPlan& plan, const Group& group) {
+  if (group.kind == cluster::GroupKind::kLibrary) return lower_call(plan, group);
+  absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
+  if (!loop.ok()) return loop.status();
+  KernelSequence out;
+  out.parts.push_back({*std::move(loop), {}});
+  out.parts[0].shared.assign(out.parts[0].loop.buffers.size(), -1);
+  return out;
+}
+
 }  // namespace lamina::jit

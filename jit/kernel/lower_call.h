@@ -24,6 +24,8 @@ struct KernelSequence {
 };
 
 absl::StatusOr<KernelSequence> lower_call(const cluster::FusionPlan& plan, const cluster::Group& group);
+// Of a group of either kind: a loop is a sequence of one.
+absl::StatusOr<KernelSequence> lower_group(const cluster::FusionPlan& plan, const cluster::Group& group);
 
 // By subject; lower_call has the table.
 absl::StatusOr<KernelSequence> lower_dot(const cluster::FusionPlan& plan, const cluster::Group& group);
