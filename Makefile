@@ -21,7 +21,7 @@ PYTHON_FOLDERS = $(wildcard python tests examples)
 TIDY_SOURCES = $(shell git ls-files -co --exclude-standard 'hlo/*.cc' 'trace/*.cc' 'cluster/*.cc' 'jit/*.cc' 'lazy/*.cc')
 
 .DEFAULT_GOAL := build
-.PHONY: setup build test test-full test-fake demo bench accuracy format lint clean
+.PHONY: setup build test test-full test-fake gpu-bundle demo bench accuracy format lint clean
 
 setup:
 	cmake/setup.sh $(VENV)
@@ -51,6 +51,11 @@ test-full test-fake: build
 	@for program in lamina_tests lamina_fault_tests; do \
 	  if [ -x $(BUILD)/tests/$$program ]; then $(BUILD)/tests/$$program '[slow]' || exit 1; fi; done
 	$(PYTEST) $(PYTHON_TESTS)
+
+# Tests and measurements for a machine that has a GPU and nothing else: there, python3 lamina-gpu/run.py.
+gpu-bundle: build
+	cmake --build $(BUILD) -j $(JOBS) --target cuda_bench
+	tests/gpu/bundle.sh $(BUILD)
 
 # Builds what it runs: the Python module.
 demo: setup
