@@ -23,7 +23,7 @@ PYTHON_FOLDERS = $(wildcard python tests examples)
 TIDY_SOURCES = $(shell git ls-files -co --exclude-standard 'hlo/*.cc' 'trace/*.cc' 'cluster/*.cc' 'jit/*.cc' 'lazy/*.cc')
 
 .DEFAULT_GOAL := build
-.PHONY: setup build test test-full test-fake demo bench accuracy format lint clean
+.PHONY: setup build test test-full test-fake gpu-bundle demo bench accuracy format lint clean
 
 setup:
 	cmake/setup.sh $(VENV)
@@ -45,14 +45,20 @@ test: build
 	LAMINA_ISA=baseline $(PYTEST) $(PROGRAM_TESTS) -m programs
 	LAMINA_DEFAULT_DEVICE=fake $(PYTEST) $(DEVICE_TESTS) -m "not slow"
 
-# Adds the slow Python tests and Catch2's hidden [slow] cases; test-fake is the same with the fake device
-# (docs/devices.md) as the default one.
+# Adds the slow Python tests, Catch2's hidden [slow] cases, and every op and element type through NVIDIA's assembler;
+# test-fake is the same, but for the last, with the fake device (docs/devices.md) as the default one.
+test-full: CONFIGURATION := -C full
 test-fake: export LAMINA_DEFAULT_DEVICE := fake
 test-full test-fake: build
-	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
+	ctest --test-dir $(BUILD) $(CONFIGURATION) -j $(JOBS) --output-on-failure --no-tests=error
 	@for program in lamina_tests lamina_fault_tests; do \
 	  if [ -x $(BUILD)/tests/$$program ]; then $(BUILD)/tests/$$program '[slow]' || exit 1; fi; done
 	$(PYTEST) $(PYTHON_TESTS)
+
+# Tests and measurements for a machine that has a GPU and nothing else: there, python3 lamina-gpu/run.py.
+gpu-bundle: build
+	cmake --build $(BUILD) -j $(JOBS) --target cuda_bench
+	tests/gpu/bundle.sh $(BUILD)
 
 # Builds what it runs: the Python module.
 demo: setup

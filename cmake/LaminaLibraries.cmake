@@ -43,7 +43,7 @@ endif()
 
 # The programs lamina-opt and lamina-run; what they share is a library of its own, which the tests link too.
 add_library(lamina_tools STATIC ${CMAKE_SOURCE_DIR}/jit/tools/npy.cc ${CMAKE_SOURCE_DIR}/jit/tools/executors.cc
-            ${CMAKE_SOURCE_DIR}/jit/tools/op_support.cc)
+            ${CMAKE_SOURCE_DIR}/jit/tools/op_support.cc ${CMAKE_SOURCE_DIR}/jit/tools/ptx_listing.cc)
 target_link_libraries(lamina_tools PUBLIC lamina_jit lamina_trace)
 if(TARGET lamina_llvm)
   add_dependencies(lamina_tools lamina_llvm)

@@ -319,6 +319,12 @@ absl::StatusOr<PtxGenerator> PtxGenerator::create(const std::string& library_pat
   return PtxGenerator(library->api, library->build_id);
 }
 
+std::string PtxGenerator::build_of(const std::string& library_path) {
+  CodeGeneratorOptions options;
+  options.library_path = library_path;
+  return CodeGenerator::build_of(options);
+}
+
 absl::StatusOr<std::string> PtxGenerator::ptx(const std::string& kernel, const GridSchedule& schedule,
                                               const std::string& chip) const {
   if (absl::Status status = check_room(kCompileRoom + kernel.size() * kTextRoom); !status.ok()) return status;

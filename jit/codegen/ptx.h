@@ -23,8 +23,11 @@ class PtxGenerator {
   // Opens liblamina_llvm; `library_path` as in CodeGeneratorOptions.
   static absl::StatusOr<PtxGenerator> create(const std::string& library_path = "");
 
-  // The name of the library's contents, on which saved code depends besides kernel, schedule and chip.
+  // The name of the library's contents, on which saved code depends besides kernel, schedule and chip. Empty
+  // if it has none: then nothing may be saved.
   const std::string& build() const { return build_; }
+  // The same of the library that `create` would open, which is not opened.
+  static std::string build_of(const std::string& library_path);
 
   // PTX of ISA 7.8 for a chip such as "sm_90", which is of use for every later chip. InternalError with the
   // reason where the kernel is no text of one, the chip is not known, or the schedule is none for the kernel

@@ -1,4 +1,4 @@
-// sort: by radix where the comparator is a known order (jit/cpu/sort_order.h), else by the evaluator's merge
+// sort: by radix where the comparator is a known order (jit/kernel/sort_order.h), else by the evaluator's merge
 // sort with the comparator as a prepared region.
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include "jit/cpu/box_copy.h"
 #include "jit/cpu/native_op.h"
 #include "jit/cpu/region.h"
-#include "jit/cpu/sort_order.h"
+#include "jit/kernel/sort_order.h"
 
 namespace lamina::jit {
 namespace {

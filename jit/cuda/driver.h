@@ -36,6 +36,7 @@ enum class Result : int {
   kInvalidDevice = 101,
   kInvalidImage = 200,
   kInvalidContext = 201,
+  kNoBinaryForDevice = 209,
   kEccUncorrectable = 214,
   kNvlinkUncorrectable = 220,
   kContained = 226,

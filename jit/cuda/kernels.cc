@@ -34,18 +34,52 @@ CudaKernel::~CudaKernel() {
     l.gpu->call("unloading code", l.gpu->driver().unload_module, l.module).IgnoreError();
 }
 
-absl::StatusOr<FunctionHandle> CudaKernel::function(Gpu& gpu, std::string_view entry) const {
-  std::lock_guard lock(mutex_);
-  auto loaded = std::find_if(loaded_.begin(), loaded_.end(), [&](const Loaded& l) { return l.gpu == &gpu; });
-  if (loaded == loaded_.end()) {
-    ModuleHandle module = nullptr;
-    const absl::Status status = gpu.call("loading a kernel's code", gpu.driver().load_module, &module,
-                                         static_cast<const void*>(ptx_.c_str()));
-    if (!status.ok()) return status;
-    loaded = loaded_.insert(loaded_.end(), {&gpu, module, {}});
+CudaKernel::Loaded* CudaKernel::loaded_on(const Gpu& gpu) const {
+  const auto found =
+      std::find_if(loaded_.begin(), loaded_.end(), [&](const Loaded& l) { return l.gpu == &gpu; });
+  return found == loaded_.end() ? nullptr : &*found;
+}
+
+absl::StatusOr<ModuleHandle> CudaKernel::load(Gpu& gpu) const {
+  constexpr std::string_view kDoing = "loading a kernel's code";
+  ModuleHandle module = nullptr;
+  const int capability = gpu.facts().capability;
+  if (const absl::StatusOr<std::string> code = store_.machine_code(*this, capability); code.ok()) {
+    const Result result = gpu.ask(gpu.driver().load_module, &module, static_cast<const void*>(code->data()));
+    const bool is_refused = result == Result::kInvalidImage || result == Result::kNoBinaryForDevice;
+    if (!is_refused) {
+      if (absl::Status s = gpu.check(result, kDoing); !s.ok()) return s;
+      return module;
+    }
   }
-  if (const auto known = loaded->functions.find(entry); known != loaded->functions.end())
-    return known->second;
+  const absl::StatusOr<std::string> ptx = store_.ptx(*this, capability);
+  if (!ptx.ok()) return ptx.status();
+  const absl::Status status =
+      gpu.call(kDoing, gpu.driver().load_module, &module, static_cast<const void*>(ptx->c_str()));
+  if (!status.ok()) return status;
+  return module;
+}
+
+absl::StatusOr<FunctionHandle> CudaKernel::function(Gpu& gpu, std::string_view entry) const {
+  bool is_loaded = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (const Loaded* const loaded = loaded_on(gpu)) {
+      is_loaded = true;
+      if (const auto known = loaded->functions.find(entry); known != loaded->functions.end())
+        return known->second;
+    }
+  }
+  // The store's lock comes first.
+  absl::StatusOr<ModuleHandle> module = nullptr;
+  if (!is_loaded) module = load(gpu);
+  if (!module.ok()) return module.status();
+  std::lock_guard lock(mutex_);
+  Loaded* loaded = loaded_on(gpu);
+  if (!loaded)
+    loaded = &*loaded_.insert(loaded_.end(), {&gpu, *module, {}});
+  else if (*module)  // another thread was quicker
+    gpu.call("unloading code", gpu.driver().unload_module, *module).IgnoreError();
   const std::string name(entry);
   FunctionHandle function = nullptr;
   const absl::Status status = gpu.call("looking for a kernel's entry", gpu.driver().function, &function,
@@ -61,17 +95,70 @@ absl::StatusOr<std::shared_ptr<const CudaKernel>> CudaKernels::get(const LoopKer
   if (absl::Status s = grid_takes(spec); !s.ok()) return s;
   std::pair key(to_string(spec), to_string(schedule));
   std::lock_guard lock(mutex_);
+  capability_ = capability;
   if (const auto known = kernels_.find(key); known != kernels_.end())
     if (std::shared_ptr<const CudaKernel> alive = known->second.lock()) return alive;
-  if (!generator_) generator_ = PtxGenerator::create(library_);
-  if (!generator_->ok()) return generator_->status();
-  absl::StatusOr<std::string> ptx = (*generator_)->ptx(key.first, schedule, chip_for(capability));
-  if (!ptx.ok()) return ptx.status();
-  auto made = std::make_shared<const CudaKernel>(spec, schedule, key.first,
-                                                 str_cat(commented(key.first), commented(key.second), *ptx));
+  auto made = std::make_shared<const CudaKernel>(*this, spec, schedule, key.first);
+  // Whether there can be code is told now.
+  if (const absl::Status code = machine_code_locked(*made, capability).status(); !code.ok())
+    if (const absl::Status ptx = ptx_locked(*made, capability).status(); !ptx.ok()) return ptx;
   std::erase_if(kernels_, [](const auto& k) { return k.second.expired(); });
   kernels_[std::move(key)] = made;
   return made;
+}
+
+absl::StatusOr<std::string> CudaKernels::ptx_locked(const CudaKernel& kernel, int capability) {
+  if (!kernel.ptx_.empty()) return kernel.ptx_;
+  if (!generator_) generator_ = PtxGenerator::create(library_);
+  if (!generator_->ok()) return generator_->status();
+  absl::StatusOr<std::string> ptx =
+      (*generator_)->ptx(kernel.text_.text, kernel.schedule_, chip_for(std::min(capability, capability_)));
+  if (!ptx.ok()) return ptx.status();
+  ++stats_.generated;
+  return kernel.ptx_ = str_cat(commented(kernel.text_.text), commented(to_string(kernel.schedule_)), *ptx);
+}
+
+absl::StatusOr<std::string> CudaKernels::machine_code_locked(const CudaKernel& kernel, int capability) {
+  if (const auto known = kernel.machine_code_.find(capability); known != kernel.machine_code_.end())
+    return known->second;
+  const absl::StatusOr<Assembler>& assembler = assembler_locked();
+  if (!assembler.ok()) return assembler.status();
+  const std::string key = disk_key(kernel, capability);
+  if (!key.empty())
+    if (std::optional<std::string> kept = disk_.load(key)) {
+      ++stats_.loaded;
+      return kernel.machine_code_[capability] = *std::move(kept);
+    }
+  const absl::StatusOr<std::string> ptx = ptx_locked(kernel, capability);
+  if (!ptx.ok()) return ptx.status();
+  absl::StatusOr<std::string> code = assembler->assemble(*ptx, capability);
+  if (!code.ok()) return code.status();
+  ++stats_.assembled;
+  if (!key.empty()) disk_.store(key, *code);
+  return kernel.machine_code_[capability] = *std::move(code);
+}
+
+const absl::StatusOr<Assembler>& CudaKernels::assembler_locked() {
+  if (!assembler_) assembler_ = Assembler::open(driver_version_);
+  return *assembler_;
+}
+
+std::string CudaKernels::disk_key(const CudaKernel& kernel, int capability) {
+  if (!build_)
+    build_ = generator_ && generator_->ok() ? (*generator_)->build() : PtxGenerator::build_of(library_);
+  if (build_->empty()) return "";
+  return str_cat("cuda sm_", capability, " from ", chip_for(std::min(capability, capability_)), " nvJitLink ",
+                 (*assembler_)->version(), " build ", *build_, "\n", kernel.text_.text,
+                 to_string(kernel.schedule_));
+}
+
+absl::StatusOr<std::string> CudaKernels::machine_code(const CudaKernel& kernel, int capability) {
+  std::lock_guard lock(mutex_);
+  return machine_code_locked(kernel, capability);
+}
+absl::StatusOr<std::string> CudaKernels::ptx(const CudaKernel& kernel, int capability) {
+  std::lock_guard lock(mutex_);
+  return ptx_locked(kernel, capability);
 }
 
 void CudaKernels::set_library(std::string path) {
@@ -79,13 +166,38 @@ void CudaKernels::set_library(std::string path) {
   if (path == library_) return;
   library_ = std::move(path);
   generator_.reset();
+  build_.reset();
+}
+
+void CudaKernels::set_driver_version(int version) {
+  std::lock_guard lock(mutex_);
+  driver_version_ = version;
+  assembler_.reset();
+}
+
+void CudaKernels::set_cache_directory(std::string directory) {
+  std::lock_guard lock(mutex_);
+  disk_ = DiskCache(std::move(directory));
+}
+
+std::string CudaKernels::assembler() {
+  std::lock_guard lock(mutex_);
+  const absl::StatusOr<Assembler>& found = assembler_locked();
+  return found.ok() ? str_cat(found->library(), ", version ", found->version())
+                    : str_cat("the driver's own: ", found.status().message());
+}
+
+CudaKernelStats CudaKernels::stats() {
+  std::lock_guard lock(mutex_);
+  return stats_;
 }
 
 absl::StatusOr<std::string> CudaKernels::ptx(const std::string& text) {
   std::lock_guard lock(mutex_);
   for (const auto& [key, kernel] : kernels_)
     if (key.first == text)
-      if (const std::shared_ptr<const CudaKernel> alive = kernel.lock()) return alive->ptx();
+      if (const std::shared_ptr<const CudaKernel> alive = kernel.lock())
+        return ptx_locked(*alive, capability_);
   return absl::UnavailableError("there is no code of this kernel");
 }
 

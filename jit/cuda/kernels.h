@@ -1,4 +1,5 @@
-// The kernels of CUDA devices: PTX, made once for each kernel and schedule, and loaded once on each device.
+// The kernels of CUDA devices: PTX, made once for each kernel and schedule, assembled for the chip and kept
+// on disk (jit/cuda/assembler.h) or left to the driver, and loaded once on each device.
 //
 // Contract: any thread may call anything; kernels live as long as their steps.
 #ifndef LAMINA_JIT_CUDA_KERNELS_H_
@@ -15,16 +16,20 @@
 #include "absl/status/statusor.h"
 #include "hlo/mutex.h"
 #include "jit/codegen/ptx.h"
+#include "jit/cuda/assembler.h"
 #include "jit/cuda/gpu.h"
 #include "jit/kernel/grid.h"
+#include "jit/program/disk_cache.h"
 #include "jit/program/step.h"
 
 namespace lamina::jit::cuda {
 
+class CudaKernels;
+
 class CudaKernel {
  public:
-  CudaKernel(LoopKernel spec, GridSchedule schedule, std::string text, std::string ptx)
-      : spec_(std::move(spec)), schedule_(schedule), text_{std::move(text), {}}, ptx_(std::move(ptx)) {}
+  CudaKernel(CudaKernels& store, LoopKernel spec, GridSchedule schedule, std::string text)
+      : store_(store), spec_(std::move(spec)), schedule_(schedule), text_{std::move(text), {}} {}
   ~CudaKernel();
   CudaKernel(const CudaKernel&) = delete;
   CudaKernel& operator=(const CudaKernel&) = delete;
@@ -32,24 +37,34 @@ class CudaKernel {
   const LoopKernel& spec() const { return spec_; }
   const GridSchedule& schedule() const { return schedule_; }
   const KernelText& text() const { return text_; }
-  // Begins with the texts of kernel and schedule, as comments.
-  const std::string& ptx() const { return ptx_; }
   // Loads the code, the first time.
   absl::StatusOr<FunctionHandle> function(Gpu& gpu, std::string_view entry) const;
 
  private:
+  friend class CudaKernels;
   struct Loaded {
     Gpu* gpu;
     ModuleHandle module;
     std::map<std::string, FunctionHandle, std::less<>> functions;
   };
+  absl::StatusOr<ModuleHandle> load(Gpu& gpu) const;
+  // Of those that are loaded; null for none.
+  Loaded* loaded_on(const Gpu& gpu) const;
 
+  CudaKernels& store_;
   const LoopKernel spec_;
   const GridSchedule schedule_;
   const KernelText text_;
-  const std::string ptx_;
+  // The store's, under its lock. PTX begins with the texts of kernel and schedule, as comments.
+  mutable std::string ptx_;
+  mutable std::map<int, std::string> machine_code_;  // by capability
   mutable hlo::Mutex mutex_{hlo::LockRank::kQueues};
   mutable std::vector<Loaded> loaded_;
+};
+
+// Since the process began.
+struct CudaKernelStats {
+  int64_t generated = 0, assembled = 0, loaded = 0;  // PTX, machine code, and that from disk
 };
 
 class CudaKernels {
@@ -57,15 +72,36 @@ class CudaKernels {
   // For devices of this capability and above; in words why there is none.
   absl::StatusOr<std::shared_ptr<const CudaKernel>> get(const LoopKernel& spec, const GridSchedule& schedule,
                                                         int capability);
+  // Machine code for devices of this capability; NotFound where there is only PTX.
+  absl::StatusOr<std::string> machine_code(const CudaKernel& kernel, int capability);
+  absl::StatusOr<std::string> ptx(const CudaKernel& kernel, int capability);
   // Where the code generator is, as CodeGeneratorOptions have it.
   void set_library(std::string path);
+  // What code is assembled for: 1000 * major + 10 * minor.
+  void set_driver_version(int version);
+  void set_cache_directory(std::string directory);
   // Of a kernel that is alive, with any schedule.
   absl::StatusOr<std::string> ptx(const std::string& text);
+  // What assembles, in words.
+  std::string assembler();
+  CudaKernelStats stats();
 
  private:
+  absl::StatusOr<std::string> ptx_locked(const CudaKernel& kernel, int capability);
+  absl::StatusOr<std::string> machine_code_locked(const CudaKernel& kernel, int capability);
+  const absl::StatusOr<Assembler>& assembler_locked();
+  // Empty where nothing may be kept.
+  std::string disk_key(const CudaKernel& kernel, int capability);
+
   hlo::Mutex mutex_{hlo::LockRank::kKernels};
   std::string library_;
+  int driver_version_ = 0;
+  int capability_ = 0;  // that kernels were last asked for
   std::optional<absl::StatusOr<PtxGenerator>> generator_;
+  std::optional<absl::StatusOr<Assembler>> assembler_;
+  std::optional<std::string> build_;  // of the code generator
+  DiskCache disk_;
+  CudaKernelStats stats_;
   // By texts of kernel and schedule.
   std::map<std::pair<std::string, std::string>, std::weak_ptr<const CudaKernel>> kernels_;
 };

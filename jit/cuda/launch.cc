@@ -4,43 +4,112 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/cuda/stream.h"
 #include "jit/kernel/in_place.h"
-#include "jit/kernel/lower.h"
+#include "jit/kernel/lower_call.h"
 
 namespace lamina::jit::cuda {
 namespace {
 
+// One kernel for certain arguments.
+struct Launched {
+  std::shared_ptr<const CudaKernel> kernel;
+  GridPlan plan;
+  std::vector<int64_t> args;
+  std::vector<int> places;  // by buffer
+  int scratch = -1;         // of the plan
+};
+
+// A value's buffer, or memory that the kernels of a sequence share.
+class Buffers {
+ public:
+  Buffers(const KernelSequence& sequence, const SlotOf& slot_of) : sequence_(sequence), slot_of_(slot_of) {}
+  // What the step's memory becomes when it is placed: slots as they are, shared memory below -1.
+  static int shared_place(int number) { return -2 - number; }
+  int of(const KernelSequence::Part& part, size_t b) const {
+    return part.shared[b] < 0 ? slot_of_(part.loop.buffers[b]) : shared_place(part.shared[b]);
+  }
+  // Results that the part alone touches may lie over what it reads where that is.
+  std::vector<Step::MayOverwrite> overwrites(size_t number) const {
+    const KernelSequence::Part& part = sequence_.parts[number];
+    std::vector<Step::MayOverwrite> out;
+    for (const auto& [w, r] : overwritable(part.loop.kernel, part.loop))
+      if (is_alone(number, w) && number + 1 == sequence_.parts.size())
+        out.push_back({of(part, w), of(part, r), false});
+    return out;
+  }
+
+ private:
+  bool is_alone(size_t number, size_t b) const {
+    for (size_t p = 0; p < sequence_.parts.size(); ++p) {
+      const KernelSequence::Part& part = sequence_.parts[p];
+      for (size_t other = 0; other < part.shared.size(); ++other)
+        if ((p != number || other != b) && of(part, other) == of(sequence_.parts[number], b)) return false;
+    }
+    return true;
+  }
+
+  const KernelSequence& sequence_;
+  const SlotOf& slot_of_;
+};
+
 class LaunchStep final : public Step {
  public:
-  LaunchStep(std::shared_ptr<const CudaKernel> kernel, GridPlan plan, LoweredLoop loop, Address never,
-             const SlotOf& slot_of)
-      : kernel_(std::move(kernel)),
-        plan_(std::move(plan)),
-        overwritable_(overwritable(kernel_->spec(), loop)),
-        args_(std::move(loop.args)),
-        outer_(loop.outer),
-        inner_(loop.inner),
-        work_(loop.work),
-        never_(never) {
-    for (const hlo::Value& v : loop.buffers) places_.push_back(slot_of(v));
+  LaunchStep(const KernelSequence& sequence, std::vector<Launched> launched, Address never,
+             const SlotOf& slot_of, std::string what)
+      : launched_(std::move(launched)),
+        never_(never),
+        what_(std::move(what)),
+        scratch_(sequence.shared_bytes) {
+    const Buffers buffers(sequence, slot_of);
+    for (size_t p = 0; p < sequence.parts.size(); ++p) {
+      const KernelSequence::Part& part = sequence.parts[p];
+      for (size_t b = 0; b < part.shared.size(); ++b) launched_[p].places.push_back(buffers.of(part, b));
+      for (const MayOverwrite& o : buffers.overwrites(p)) overwrites_.push_back(o);
+      if (const int64_t bytes = launched_[p].plan.scratch_bytes; bytes > 0) {
+        launched_[p].scratch = static_cast<int>(scratch_.size());
+        scratch_.push_back(bytes);
+      }
+      work_ += part.loop.work;
+    }
   }
 
   absl::Status enqueue(Frame& frame) const override {
     auto& stream = static_cast<CudaStream&>(frame.device.stream());
-    // As jit/kernel/grid.h says.
+    for (const Launched& l : launched_)
+      if (absl::Status s = enqueue_one(l, frame, stream); !s.ok()) return s;
+    return absl::OkStatus();
+  }
+  int64_t work() const override { return work_; }
+  bool may_take_long() const override { return false; }
+  const KernelText* kernel() const override { return &launched_.back().kernel->text(); }
+  std::string describe() const override { return what_; }
+  std::vector<MayOverwrite> overwrites() const override { return overwrites_; }
+  std::vector<int64_t> scratch_bytes() const override { return scratch_; }
+  void place(const Placing& placing) override {
+    const auto part = [&](int number) { return placing.plan.scratch[static_cast<size_t>(number)].place; };
+    for (Launched& l : launched_) {
+      for (int& p : l.places) p = p < 0 ? part(Buffers::shared_place(p)) : placing.of_slot[p];
+      if (l.scratch >= 0) l.scratch = part(l.scratch);
+    }
+  }
+
+ private:
+  // As jit/kernel/grid.h says.
+  absl::Status enqueue_one(const Launched& l, const Frame& frame, CudaStream& stream) const {
     absl::InlinedVector<uint64_t, 32> values;
-    for (int place : places_) values.push_back(frame.at[place].bits());
-    for (int64_t arg : args_) values.push_back(static_cast<uint64_t>(arg));
-    if (holds_question(kernel_->spec())) values.push_back(never_.bits());
+    for (int place : l.places) values.push_back(frame.at[place].bits());
+    for (int64_t arg : l.args) values.push_back(static_cast<uint64_t>(arg));
+    if (holds_question(l.kernel->spec())) values.push_back(never_.bits());
     const size_t common = values.size();
-    for (const GridLaunch& launch : plan_.launches) {
-      absl::StatusOr<FunctionHandle> function = kernel_->function(stream.gpu(), launch.entry);
+    for (const GridLaunch& launch : l.plan.launches) {
+      absl::StatusOr<FunctionHandle> function = l.kernel->function(stream.gpu(), launch.entry);
       if (!function.ok()) return function.status();
       values.resize(common);
-      if (scratch_ >= 0) {
-        const Address scratch = frame.at[scratch_];
+      if (l.scratch >= 0) {
+        const Address scratch = frame.at[l.scratch];
         for (uint64_t v : {(scratch + launch.from).bits(), (scratch + launch.to).bits(),
                            static_cast<uint64_t>(launch.count)})
           values.push_back(v);
@@ -54,58 +123,52 @@ class LaunchStep final : public Step {
     }
     return absl::OkStatus();
   }
-  int64_t work() const override { return work_; }
-  bool may_take_long() const override { return false; }
-  const KernelText* kernel() const override { return &kernel_->text(); }
-  std::string describe() const override {
-    const LoopKernel& k = kernel_->spec();
-    std::string schedule = to_string(kernel_->schedule());
-    schedule.pop_back();
-    return str_cat("loop ", outer_, " x ", inner_, k.has_reduction ? " reducing" : "",
-                   k.repeats.empty() ? "" : " in steps", ", ", k.body.size(), "+", k.epilogue.size(),
-                   " instructions, ", k.buffers.size(), " buffers, ", schedule);
-  }
-  std::vector<MayOverwrite> overwrites() const override {
-    std::vector<MayOverwrite> out;
-    for (const auto& [w, r] : overwritable_) out.push_back({places_[w], places_[r], false});
-    return out;
-  }
-  std::vector<int64_t> scratch_bytes() const override {
-    return plan_.scratch_bytes > 0 ? std::vector{plan_.scratch_bytes} : std::vector<int64_t>();
-  }
-  void place(const Placing& placing) override {
-    for (int& p : places_) p = placing.of_slot[p];
-    if (plan_.scratch_bytes > 0) scratch_ = placing.plan.scratch[0].place;
-  }
 
- private:
-  const std::shared_ptr<const CudaKernel> kernel_;
-  const GridPlan plan_;
-  const std::vector<std::pair<size_t, size_t>> overwritable_;
-  const std::vector<int64_t> args_;
-  const int64_t outer_, inner_, work_;
+  std::vector<Launched> launched_;
   const Address never_;
-  std::vector<int> places_;  // by buffer of the kernel
-  int scratch_ = -1;
+  const std::string what_;
+  std::vector<int64_t> scratch_;  // bytes: what the kernels share, then that of their plans
+  std::vector<MayOverwrite> overwrites_;
+  int64_t work_ = 0;
 };
+
+std::string description(const KernelSequence& sequence, const std::vector<Launched>& launched) {
+  const LoweredLoop& loop = sequence.parts.back().loop;
+  const CudaKernel& kernel = *launched.back().kernel;
+  const LoopKernel& k = kernel.spec();
+  std::string schedule = to_string(kernel.schedule());
+  schedule.pop_back();
+  return str_cat("loop ", loop.outer, " x ", loop.inner, k.has_reduction ? " reducing" : "",
+                 k.repeats.empty() ? "" : " in steps", ", ", k.body.size(), "+", k.epilogue.size(),
+                 " instructions, ", k.buffers.size(), " buffers, ", schedule);
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int capability, Address never,
                                                        const cluster::FusionPlan& plan,
                                                        const cluster::Group& group, const SlotOf& slot_of) {
-  absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);
-  if (!loop.ok()) return loop.status();
-  for (int64_t bytes : loop->own_bytes)
-    if (bytes > 0) return absl::UnimplementedError("kernels with memory of their own have no form on CUDA");
-  if (absl::Status s = grid_takes(loop->kernel); !s.ok()) return s;
-  const GridSchedule schedule = favoured_grid(loop->kernel, loop->args);
-  absl::StatusOr<GridPlan> launches = grid_plan(loop->kernel, schedule, loop->args);
-  if (!launches.ok()) return launches.status();
-  absl::StatusOr<std::shared_ptr<const CudaKernel>> kernel = kernels.get(loop->kernel, schedule, capability);
-  if (!kernel.ok()) return kernel.status();
-  return std::make_unique<LaunchStep>(*std::move(kernel), *std::move(launches), *std::move(loop), never,
-                                      slot_of);
+  absl::StatusOr<KernelSequence> sequence = lower_group(plan, group);
+  if (!sequence.ok()) return sequence.status();
+  std::vector<Launched> launched;
+  for (KernelSequence::Part& part : sequence->parts) {
+    LoweredLoop& loop = part.loop;
+    for (int64_t bytes : loop.own_bytes)
+      if (bytes > 0) return absl::UnimplementedError("kernels with memory of their own have no form on CUDA");
+    if (absl::Status s = grid_takes(loop.kernel); !s.ok()) return s;
+    const GridSchedule schedule = favoured_grid(loop.kernel, loop.args);
+    absl::StatusOr<GridPlan> launches = grid_plan(loop.kernel, schedule, loop.args);
+    if (!launches.ok()) return launches.status();
+    absl::StatusOr<std::shared_ptr<const CudaKernel>> kernel = kernels.get(loop.kernel, schedule, capability);
+    if (!kernel.ok()) return kernel.status();
+    launched.push_back({*std::move(kernel), *std::move(launches), loop.args, {}, -1});
+  }
+  std::string what = description(*sequence, launched);
+  if (group.kind == cluster::GroupKind::kLibrary) {
+    what = str_cat(group.anchors[0]->def().name, " as ", what);
+    if (launched.size() > 1) str_append(&what, ", the last of ", launched.size(), " kernels");
+  }
+  return std::make_unique<LaunchStep>(*sequence, std::move(launched), never, slot_of, std::move(what));
 }
 
 }  // namespace lamina::jit::cuda

@@ -10,8 +10,8 @@
 
 namespace lamina::jit::cuda {
 
-// The step of a loop group; in words why the device has no form for it. `never` is the address of a word that
-// is 0.
+// The step of a loop group, or of a library op that is loops there (jit/kernel/lower_call.h); in words why
+// the device has no form for it. `never` is the address of a word that is 0.
 absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int capability, Address never,
                                                        const cluster::FusionPlan& plan,
                                                        const cluster::Group& group, const SlotOf& slot_of);

@@ -16,7 +16,7 @@ absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPla
                                                         const cluster::Group& group,
                                                         const SlotOf& slot_of) const {
   std::string why = "no form for it on CUDA";
-  if (group.kind == cluster::GroupKind::kLoop) {
+  if (group.kind == cluster::GroupKind::kLoop || group.kind == cluster::GroupKind::kLibrary) {
     absl::StatusOr<std::unique_ptr<Step>> launch =
         make_launch_step(kernels_, capability_, never_, plan, group, slot_of);
     if (launch.ok()) return launch;

@@ -14,10 +14,11 @@ namespace lamina::jit::cuda {
 // copies of its values.
 class CudaTarget final : public Target {
  public:
-  // Of all devices there are: the lowest capability, and a word of theirs that is 0.
-  void serve(int capability, Address never) {
+  // Of all devices there are: the lowest capability, and a word of theirs that is 0; and their driver.
+  void serve(int capability, Address never, int driver_version) {
     capability_ = capability;
     never_ = never;
+    kernels_.set_driver_version(driver_version);
   }
   CudaKernels& kernels() const { return kernels_; }
   const cluster::Costs& costs() const override { return costs_; }

@@ -37,10 +37,10 @@ std::vector<std::pair<size_t, size_t>> overwritable(const LoopKernel& k, const L
   };
   for (size_t w = 0; w < k.buffers.size(); ++w) {
     const Access* store = k.buffers[w].written ? only_access(w) : nullptr;
-    if (!store || !own_element(*store)) continue;
+    if (!store || !own_element(*store) || !loop.buffers[w]) continue;
     for (size_t r = 0; r < k.buffers.size(); ++r) {
       const Access* load = k.buffers[r].written ? nullptr : only_access(r);
-      if (!load || loop.buffers[r].type()->bytes() != loop.buffers[w].type()->bytes() ||
+      if (!load || !loop.buffers[r] || loop.buffers[r].type()->bytes() != loop.buffers[w].type()->bytes() ||
           hlo::byte_size(k.buffers[r].type) != hlo::byte_size(k.buffers[w].type))
         continue;
       if (resolved(*load, loop.args) == resolved(*store, loop.args)) out.emplace_back(w, r);

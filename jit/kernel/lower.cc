@@ -158,51 +158,6 @@ class Lowering final : ElementLowering {
     use.instr = section_->emit({.op = KernelOp::kRepeat, .type = DType::kS64, .imm = number});
     return section_->repeats.emplace(&n, std::move(use)).first->second;
   }
-
-  // --- assembling ---
-
-  // Whether loop dims d and d + 1 can become one: every access walks them as one contiguous run.
-  bool can_join(int d) const {
-    if (pinned_.contains(d) || pinned_.contains(d + 1)) return false;
-    for (const RawAccess& a : accesses_) {
-      int64_t outer = 0, inner = 0;
-      for (const auto& [dim, coef] : a.terms) {
-        if (dim == d) outer = coef;
-        if (dim == d + 1) inner = coef;
-      }
-      if (outer != inner * extents_[d + 1]) return false;
-    }
-    return true;
-  }
-
-  void drop_dim(int d) {
-    extents_.erase(extents_.begin() + d);
-    for (RawAccess& a : accesses_) {
-      std::erase_if(a.terms, [&](const auto& t) { return t.first == d; });
-      for (auto& t : a.terms)
-        if (t.first > d) --t.first;
-    }
-    for_each_code([&](std::vector<KernelInstr>& code) {
-      for (KernelInstr& i : code)
-        if (i.op == KernelOp::kIndex && static_cast<int>(i.imm) > d) --i.imm;
-    });
-    HashSet<int> pinned;
-    for (int p : pinned_) pinned.insert(p > d ? p - 1 : p);
-    pinned_ = std::move(pinned);
-    if (d < parallel_rank_) --parallel_rank_;
-  }
-
-  void simplify_dims() {
-    for (int d = static_cast<int>(element_dims()); d-- > 0;)
-      if (extents_[d] == 1 && !pinned_.contains(d)) drop_dim(d);
-    for (int d = static_cast<int>(element_dims()) - 2; d >= 0; --d) {
-      if (d + 1 == parallel_rank_ || !can_join(d)) continue;
-      extents_[d + 1] *= extents_[d];
-      drop_dim(d);
-    }
-    // A reduction keeps one reduced dimension even if it has one element.
-    if (group_.reduction && static_cast<int>(extents_.size()) == parallel_rank_) extents_.push_back(1);
-  }
 };
 
 }  // namespace

@@ -464,6 +464,48 @@ std::vector<uint32_t> ElementLowering::chosen(Operand o) {
   return out;
 }
 
+bool ElementLowering::can_join(int d) const {
+  if (pinned_.contains(d) || pinned_.contains(d + 1)) return false;
+  for (const RawAccess& a : accesses_) {
+    int64_t outer = 0, inner = 0;
+    for (const auto& [dim, coef] : a.terms) {
+      if (dim == d) outer = coef;
+      if (dim == d + 1) inner = coef;
+    }
+    if (outer != inner * extents_[d + 1]) return false;
+  }
+  return true;
+}
+
+void ElementLowering::drop_dim(int d) {
+  extents_.erase(extents_.begin() + d);
+  for (RawAccess& a : accesses_) {
+    std::erase_if(a.terms, [&](const auto& t) { return t.first == d; });
+    for (auto& t : a.terms)
+      if (t.first > d) --t.first;
+  }
+  for_each_code([&](std::vector<KernelInstr>& code) {
+    for (KernelInstr& i : code)
+      if (i.op == KernelOp::kIndex && static_cast<int>(i.imm) > d) --i.imm;
+  });
+  HashSet<int> pinned;
+  for (int p : pinned_) pinned.insert(p > d ? p - 1 : p);
+  pinned_ = std::move(pinned);
+  if (d < parallel_rank_) --parallel_rank_;
+}
+
+void ElementLowering::simplify_dims() {
+  for (int d = static_cast<int>(element_dims()); d-- > 0;)
+    if (extents_[d] == 1 && !pinned_.contains(d)) drop_dim(d);
+  for (int d = static_cast<int>(element_dims()) - 2; d >= 0; --d) {
+    if (d + 1 == parallel_rank_ || !can_join(d)) continue;
+    extents_[d + 1] *= extents_[d];
+    drop_dim(d);
+  }
+  // A reduction keeps one reduced dimension even if it has one element.
+  if (reduces() && static_cast<int>(extents_.size()) == parallel_rank_) extents_.push_back(1);
+}
+
 absl::StatusOr<LoweredLoop> ElementLowering::finish() {
   if (extents_.size() > kMaxLoopRank)
     return absl::UnimplementedError(
@@ -496,7 +538,7 @@ absl::StatusOr<LoweredLoop> ElementLowering::finish() {
   k.parallel_rank = static_cast<uint8_t>(parallel_rank_);
   k.reduce_rank = static_cast<uint8_t>(element_dims() - parallel_rank_);
   k.num_args = static_cast<uint32_t>(out.args.size());
-  k.has_reduction = group_.reduction != nullptr;
+  k.has_reduction = reduces();
   k.reduction = std::move(reduction_);
   k.body = std::move(body_.code);
   k.epilogue = std::move(epilogue_.code);

@@ -139,6 +139,12 @@ class ElementLowering {
       f(r.body);
     }
   }
+  bool reduces() const { return !reduction_.inputs.empty(); }
+  // Whether loop dims d and d + 1 can become one: every access walks them as one contiguous run.
+  bool can_join(int d) const;
+  void drop_dim(int d);
+  // Dims of one element are dropped, and those that can become one do.
+  void simplify_dims();
   absl::StatusOr<LoweredLoop> finish();
 
   const cluster::FusionPlan& plan_;

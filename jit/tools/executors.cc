@@ -7,6 +7,7 @@
 #include "hlo/evaluator.h"
 #include "jit/cpu/client.h"
 #include "jit/program/listing.h"
+#include "jit/tools/ptx_listing.h"
 
 namespace lamina::jit {
 namespace {
@@ -60,6 +61,10 @@ absl::StatusOr<std::string> compiled_stage(const hlo::ComputationPtr& program, s
   Device& device = compiling_device();
   const absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(device, program);
   if (!executable.ok()) return executable.status();
+  constexpr std::string_view kPtx = "ptx";
+  if (stage == kPtx) return ptx_listing(**executable, "sm_90");
+  if (stage.starts_with(kPtx) && stage.substr(kPtx.size(), 1) == ":")
+    return ptx_listing(**executable, std::string(stage.substr(kPtx.size() + 1)));
   return listing(**executable, stage);
 }
 

@@ -22,7 +22,8 @@ struct Executor {
 
 std::span<const Executor> executors();
 
-// The program compiled for this machine, as jit/program/listing.h shows it.
+// The program compiled for this machine, as jit/program/listing.h shows it. "ptx", or "ptx:sm_80" and the
+// like: the kernels of a CUDA device (of which none is needed), and what such a device has no kernel for.
 absl::StatusOr<std::string> compiled_stage(const hlo::ComputationPtr& program, std::string_view stage);
 // The same of what a plan file becomes where it is loaded, with its machine code if this machine can run
 // that.

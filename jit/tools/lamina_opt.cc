@@ -1,11 +1,12 @@
 // lamina-opt FILE [--passes=a,b] [--print-after-each] [--preset=full|canonical|short] [--stablehlo|--hlo]
-//            [--stage=file|steps|plan|kernels|ir|assembly]
+//            [--stage=file|steps|plan|kernels|ir|assembly|ptx[:CHIP]]
 //
 // Reads a program in text form (- for standard input), ours, StableHLO or XLA's HLO text (known by its first
 // word, HloModule), or in a plan file, runs passes, prints the result in our form, in StableHLO or as XLA's
 // text. Every step is verified. With --stage it is compiled, and that stage is printed
 // (jit/program/listing.h): of a plan file, to which no passes are asked for, what becomes of it where it is
-// loaded; "file" is what the file itself holds. lamina-opt --ops prints the table of docs/ops.md.
+// loaded; "file" is what the file itself holds, "ptx" the kernels of a CUDA device (jit/tools/executors.h).
+// lamina-opt --ops prints the table of docs/ops.md.
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -35,7 +36,8 @@ using jit::fail_parse;
 int usage(std::FILE* to, int code) {
   std::fputs(
       "usage: lamina-opt FILE [--passes=a,b,...] [--print-after-each] "
-      "[--preset=full|canonical|short] [--stablehlo|--hlo] [--stage=file|steps|plan|kernels|ir|assembly]\n"
+      "[--preset=full|canonical|short] [--stablehlo|--hlo] "
+      "[--stage=file|steps|plan|kernels|ir|assembly|ptx[:CHIP]]\n"
       "       lamina-opt --ops\npasses:\n",
       to);
   for (const hlo::Pass& pass : hlo::passes())

@@ -29,6 +29,7 @@ constexpr int kSame[][2] = {
     {as_int(cuda::Result::kInvalidDevice), CUDA_ERROR_INVALID_DEVICE},
     {as_int(cuda::Result::kInvalidImage), CUDA_ERROR_INVALID_IMAGE},
     {as_int(cuda::Result::kInvalidContext), CUDA_ERROR_INVALID_CONTEXT},
+    {as_int(cuda::Result::kNoBinaryForDevice), CUDA_ERROR_NO_BINARY_FOR_GPU},
     {as_int(cuda::Result::kEccUncorrectable), CUDA_ERROR_ECC_UNCORRECTABLE},
     {as_int(cuda::Result::kNvlinkUncorrectable), CUDA_ERROR_NVLINK_UNCORRECTABLE},
     {as_int(cuda::Result::kContained), CUDA_ERROR_CONTAINED},

@@ -13,6 +13,7 @@
 #include "jit/fake/client.h"
 #include "jit/program/executable.h"
 #include "tests/build_paths.h"
+#include "tests/jit/cuda_testing.h"
 #include "tests/jit/host_data.h"
 
 namespace lamina::testing {
@@ -78,7 +79,37 @@ inline void check_on_fake(const ComputationPtr& program, std::span<const Literal
   CHECK(client.queues().take_violations() == std::vector<std::string>());
 }
 
-// On both tiers; on the interpreting one alone where there is no machine code. And on the fake device.
+// On a CUDA device, in two orders: the bits of the CPU. What its steps are.
+inline std::string check_on_cuda(const ComputationPtr& program, std::span<const LiteralPtr> arguments,
+                                 std::span<const LiteralPtr> want) {
+  jit::Device& device = cuda_device();
+  cuda_client().kernels().set_library(kCodeGenerator);
+  const auto exe = Executable::compile(device, program);
+  INFO(exe.status());
+  REQUIRE(exe.ok());
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    if (standin()) standin()->set_seed(seed);
+    std::vector<BufferRef> in, out;
+    for (const LiteralPtr& a : arguments) in.push_back(*cuda_client().put(device, a->data(), a->bytes()));
+    absl::Status status = seed == 2 ? (*exe)->run_giving_up(in, out) : (*exe)->run(in, out);
+    in.clear();
+    std::vector<std::vector<std::byte>> got;
+    std::vector<jit::Client::Read> reads;
+    for (const BufferRef& b : out) {
+      got.emplace_back(static_cast<size_t>(b->bytes()));
+      reads.push_back({&*b, 0, b->bytes(), got.back().data()});
+    }
+    if (status.ok()) status = cuda_client().read(reads, nullptr);
+    INFO(status << "\n" << (*exe)->describe() << to_string((*exe)->data()));
+    REQUIRE(status.ok());
+    for (size_t i = 0; i < out.size(); ++i) CHECK(same_bits(*want[i], got[i].data()));
+  }
+  if (standin()) CHECK(standin_violations() == std::vector<std::string>());
+  return (*exe)->describe();
+}
+
+// On both tiers; on the interpreting one alone where there is no machine code. And on the fake device and
+// CUDA's.
 inline void check_program(const ComputationPtr& program, std::span<const LiteralPtr> arguments) {
   const auto want = evaluate(*program, arguments);
   REQUIRE(want.ok());
@@ -109,6 +140,7 @@ inline void check_program(const ComputationPtr& program, std::span<const Literal
   jit::CpuClient::get().kernels().set_compiling(true);
   jit::CpuClient::get().kernels().set_eager(false);
   check_on_fake(program, arguments, *want);
+  check_on_cuda(program, arguments, *want);
   if (makes_machine_code()) CHECK(jit::CpuClient::get().kernels().unavailable() == "");
 }
 

@@ -34,6 +34,7 @@ enum StandinMistake : int {
 
 struct StandinCounts {
   int64_t launches, transfers, bytes, allocations;
+  int64_t code_loads, text_loads;  // modules of machine code, and of PTX
 };
 
 // A kernel that modules have under this name. Its parameters are 8 bytes each; the first `buffers` are
@@ -45,6 +46,16 @@ struct StandinKernel {
   void (*run)(const uint64_t* parameters, unsigned blocks, unsigned threads);
 };
 
+// All launches of a kernel's plan, on memory of the host: texts of kernel and schedule, arguments, and where
+// each buffer begins and how many bytes of it there are.
+struct StandinRun {
+  const char *kernel, *schedule;
+  const int64_t* args;
+  int num_args, num_buffers;
+  char* const* buffers;
+  const int64_t* bytes;
+};
+
 struct StandinControl {
   void (*set_seed)(uint64_t seed);
   void (*set_mistake)(StandinMistake mistake);
@@ -53,6 +64,8 @@ struct StandinControl {
   // The n-th launch or copy from now on faults when it runs.
   void (*fault)(int64_t nth, int result);
   void (*add_kernel)(const StandinKernel* kernel);
+  // Runs our kernels from now on, and gives what went wrong, "" if nothing did; null: they are interpreted.
+  void (*set_runner)(const char* (*run)(const StandinRun* run));
   // Runs everything, and the host knows that it has.
   void (*drain)();
   void (*take_violations)(void* sink, void (*add)(void* sink, const char* text));

@@ -102,6 +102,7 @@ class Standin {
   std::map<DevicePointer, Block> blocks;
   std::vector<Pinned> pinned;
   std::map<std::string, StandinKernel> kernels;
+  const char* (*runner)(const StandinRun* run) = nullptr;
   std::vector<std::string> violations;
   StandinCounts counts{};
 
@@ -223,6 +224,31 @@ Result copy_between(StreamHandle stream, DevicePointer to, DevicePointer from, s
   return Result::kSuccess;
 }
 
+// From there to the end of its block.
+int64_t bytes_after(DevicePointer at) {
+  std::lock_guard lock(standin().mutex);
+  auto block = standin().blocks.upper_bound(at);
+  if (block == standin().blocks.begin()) return 0;
+  --block;
+  return std::max<int64_t>(
+      static_cast<int64_t>(block->first) + block->second.bytes - static_cast<int64_t>(at), 0);
+}
+
+void run_by(const char* (*runner)(const StandinRun*), const KernelTwin& twin,
+            std::span<const uint64_t> values, const std::vector<int64_t>& bytes) {
+  const std::vector<int64_t> args = twin.args(values);
+  std::vector<char*> buffers;
+  for (size_t i = 0; i < twin.buffers(); ++i) buffers.push_back(reinterpret_cast<char*>(values[i]));
+  const StandinRun run{twin.kernel_text().c_str(),
+                       twin.schedule_text().c_str(),
+                       args.data(),
+                       static_cast<int>(args.size()),
+                       static_cast<int>(buffers.size()),
+                       buffers.data(),
+                       bytes.data()};
+  if (const std::string fault = runner(&run); !fault.empty()) standin().violation(fault);
+}
+
 Result launch_twin(const OpaqueFunction& function, StreamHandle stream, unsigned blocks, unsigned threads,
                    void** parameters) {
   const std::shared_ptr<const KernelTwin> twin = function.twin;
@@ -232,11 +258,19 @@ Result launch_twin(const OpaqueFunction& function, StreamHandle stream, unsigned
     standin().violation(std::move(why));
     return Result::kInvalidValue;
   }
+  std::vector<int64_t> bytes;
+  for (size_t i = 0; i < twin->buffers(); ++i) {
+    bytes.push_back(twin->bytes_of(static_cast<uint32_t>(i), twin->args(values)));
+    if (bytes.back() < 0) bytes.back() = bytes_after(values[i]);
+  }
   standin().enqueue(stream, Queues::Kind::kLaunch, str_cat("kernel ", function.entry),
                     twin->touches(function.entry, values), [=, entry = function.entry]() mutable {
                       for (size_t i = 0; i < twin->buffers(); ++i)
                         values[i] = reinterpret_cast<uintptr_t>(bytes_at(values[i]));
-                      twin->run(entry, values);
+                      if (!standin().runner)
+                        twin->run(entry, values);
+                      else if (twin->does_all(entry))
+                        run_by(standin().runner, *twin, values, bytes);
                     });
   return Result::kSuccess;
 }
@@ -507,7 +541,25 @@ Result cuEventQuery(EventHandle event) {
 Result cuModuleLoadData(ModuleHandle* module, const void* image) {
   ContextHandle context = nullptr;
   if (const Result r = enter_current("loading a module", &context); r != Result::kSuccess) return r;
-  *module = new OpaqueModule{KernelTwin::of_image(static_cast<const char*>(image)), {}};
+  std::string_view text = static_cast<const char*>(image);
+  if (text.starts_with("\x7f"
+                       "ELF"))
+    return Result::kInvalidImage;  // of a real chip
+  // Machine code, as the stand-in for the assembler makes it.
+  const std::string code =
+      "\x7f"
+      "CUBIN ";
+  const bool is_code = text.starts_with(code);
+  if (is_code) {
+    const std::string chip = str_cat(code, "sm_", standin().capability, "\n");
+    if (!text.starts_with(chip)) return Result::kNoBinaryForDevice;
+    text.remove_prefix(chip.size());
+  }
+  {
+    std::lock_guard lock(standin().mutex);
+    ++(is_code ? standin().counts.code_loads : standin().counts.text_loads);
+  }
+  *module = new OpaqueModule{KernelTwin::of_image(text), {}};
   return Result::kSuccess;
 }
 
@@ -584,6 +636,11 @@ const StandinControl* lamina_cuda_standin() {
           [](const StandinKernel* kernel) {
             std::lock_guard lock(standin().mutex);
             standin().kernels[kernel->name] = *kernel;
+          },
+      .set_runner =
+          [](const char* (*run)(const StandinRun*)) {
+            std::lock_guard lock(standin().mutex);
+            standin().runner = run;
           },
       .drain =
           [] {

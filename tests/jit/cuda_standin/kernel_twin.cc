@@ -130,8 +130,24 @@ std::vector<KernelTwin::Touch> KernelTwin::touches(std::string_view entry,
   return out;
 }
 
+int64_t KernelTwin::bytes_of(uint32_t buffer, const std::vector<int64_t>& args) const {
+  bool computed = false;
+  for_each_section(kernel_, [&](const std::vector<KernelInstr>& section) {
+    for (const KernelInstr& i : section) {
+      computed |= i.op == KernelOp::kLoadAt && i.imm == buffer;
+      computed |= i.op == KernelOp::kLoad && i.predicated && kernel_.accesses[i.imm].buffer == buffer;
+    }
+  });
+  if (computed) return -1;
+  int64_t end = 0;
+  for (const jit::Access& a : kernel_.accesses)
+    if (a.buffer == buffer)
+      if (const auto range = reach(a, args)) end = std::max(end, range->second);
+  return end * hlo::byte_size(kernel_.buffers[buffer].type);
+}
+
 void KernelTwin::run(std::string_view entry, std::span<const uint64_t> values) const {
-  if (entry == kGridChunks || entry == kGridPartials) return;
+  if (!does_all(entry)) return;
   const Launch launch = launch_of(values);
   std::vector<void*> pointers;
   for (size_t i = 0; i < buffers(); ++i) pointers.push_back(reinterpret_cast<void*>(values[i]));

@@ -31,7 +31,16 @@ class KernelTwin {
                       unsigned threads) const;
   std::vector<Touch> touches(std::string_view entry, std::span<const uint64_t> values) const;
   // With pointers of the host in place of the addresses of buffers. Of several launches the last does all.
+  bool does_all(std::string_view entry) const {
+    return entry == lamina::jit::kGridEntry || entry == lamina::jit::kGridFinish;
+  }
   void run(std::string_view entry, std::span<const uint64_t> values) const;
+
+  const std::string& kernel_text() const { return kernel_text_; }
+  const std::string& schedule_text() const { return schedule_text_; }
+  std::vector<int64_t> args(std::span<const uint64_t> values) const { return launch_of(values).args; }
+  // Bytes from the buffer's address to the end of what is reached; -1 where positions are computed.
+  int64_t bytes_of(uint32_t buffer, const std::vector<int64_t>& args) const;
 
  private:
   struct Launch {
@@ -41,7 +50,11 @@ class KernelTwin {
   };
 
   KernelTwin(lamina::jit::LoopKernel kernel, lamina::jit::GridSchedule schedule)
-      : kernel_(std::move(kernel)), schedule_(schedule), interpreter_(kernel_) {}
+      : kernel_(std::move(kernel)),
+        schedule_(schedule),
+        kernel_text_(to_string(kernel_)),
+        schedule_text_(to_string(schedule)),
+        interpreter_(kernel_) {}
   bool has_chunks() const { return lamina::jit::has_partials(schedule_); }
   Launch launch_of(std::span<const uint64_t> values) const;
   int64_t outputs(const std::vector<int64_t>& args) const;
@@ -51,6 +64,7 @@ class KernelTwin {
 
   const lamina::jit::LoopKernel kernel_;
   const lamina::jit::GridSchedule schedule_;
+  const std::string kernel_text_, schedule_text_;
   const lamina::jit::KernelInterpreter interpreter_;
 };
 

@@ -1,4 +1,4 @@
-#include "jit/cpu/sort_order.h"
+#include "jit/kernel/sort_order.h"
 
 #include <algorithm>
 #include <map>

@@ -4,8 +4,8 @@
 // operands only through comparisons f(x) < f(y), f(x) == f(y), ... of the same functions f on both sides,
 // then it is a table over the possible outcomes (below, equal, above; one or both NaN), and the table says
 // whether it is a lexicographic order.
-#ifndef LAMINA_JIT_CPU_SORT_ORDER_H_
-#define LAMINA_JIT_CPU_SORT_ORDER_H_
+#ifndef LAMINA_JIT_KERNEL_SORT_ORDER_H_
+#define LAMINA_JIT_KERNEL_SORT_ORDER_H_
 
 #include <optional>
 #include <vector>
@@ -33,4 +33,4 @@ std::optional<std::vector<SortKey>> sort_keys(const hlo::Computation& comparator
 
 }  // namespace lamina::jit
 
-#endif  // LAMINA_JIT_CPU_SORT_ORDER_H_
+#endif  // LAMINA_JIT_KERNEL_SORT_ORDER_H_

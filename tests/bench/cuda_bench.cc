@@ -1,0 +1,179 @@
+// What kernels of a CUDA device take: one line of JSON for each program, with the bytes or operations that it
+// must move or do, and its rate. Runs follow each other on the stream; the host waits once at the end.
+//
+// Run: cuda_bench [--small] [--only NAME]. On the stand-in for the driver the numbers mean nothing.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "hlo/builder.h"
+#include "hlo/parser.h"
+#include "hlo/strings.h"
+#include "jit/cuda/client.h"
+#include "jit/program/executable.h"
+#include "tests/build_paths.h"
+
+using namespace lamina;
+using hlo::Builder;
+using hlo::ComputationPtr;
+using hlo::Dims;
+using hlo::DType;
+using hlo::Op;
+using hlo::Value;
+
+namespace {
+
+struct Measured {
+  std::string name;
+  ComputationPtr program;
+  double bytes = 0, operations = 0;  // of a run
+};
+
+Value parameter(DType type, Dims dims) {
+  return hlo::make_parameter(*hlo::array_type(type, std::move(dims)));
+}
+
+double bytes_of(const hlo::Computation& program) {
+  double bytes = 0;
+  for (const Value& p : program.parameters()) bytes += static_cast<double>(p.type()->bytes());
+  for (const Value& r : program.roots()) bytes += static_cast<double>(r.type()->bytes());
+  return bytes;
+}
+
+std::vector<Measured> programs(int64_t scale) {
+  std::vector<Measured> all;
+  const auto add = [&](std::string name, const std::vector<Value>& in, const Value& out,
+                       double operations = 0) {
+    const ComputationPtr program = *hlo::Computation::make(in, {{out}});
+    all.push_back({std::move(name), program, bytes_of(*program), operations});
+  };
+  Builder b;
+  const auto number = [&](const Value& x, double n) { return b.full_like(x, n); };
+  const int64_t large = scale * 1024 * 1024;
+  {
+    const Value x = parameter(DType::kF32, {large});
+    add("add f32", {x}, b.add(x, x));
+    add("ten ops f32", {x},
+        b.multiply(b.add(b.multiply(x, x), number(x, 2)),
+                   b.subtract(b.maximum(b.multiply(x, number(x, 3)), number(x, 1)),
+                              b.minimum(b.add(x, number(x, 5)), number(x, 7)))));
+    add("tanh f32", {x}, b.tanh(x));
+    add("sum f32", {x}, b.reduce_sum(x, {{0}}));
+  }
+  {
+    const Value x = parameter(DType::kBF16, {2 * large});
+    add("silu bf16", {x}, b.multiply(x, b.logistic(x)));
+  }
+  {
+    const Value x = parameter(DType::kF32, {large / 1024, 1024});
+    add("rows of 1024 f32", {x}, b.reduce_sum(x, {{1}}));
+    add("columns f32", {x}, b.reduce_sum(x, {{0}}));
+    add("transpose f32", {x}, b.transpose(x, {{1, 0}}));
+    const Value top =
+        b.broadcast_in_dim(b.reduce(x, Op::maximum, b.scalar(DType::kF32, -1e30), {{1}}), x.dims(), {{0}});
+    const Value e = b.exponential(b.subtract(x, top));
+    add("softmax of rows f32", {x}, b.divide(e, b.broadcast_in_dim(b.reduce_sum(e, {{1}}), x.dims(), {{0}})));
+  }
+  {
+    const int64_t n = scale >= 64 ? 2048 : 64;
+    const Value x = parameter(DType::kF32, {n, n}), y = parameter(DType::kF32, {n, n});
+    add("product f32", {x, y}, b.dot_general(x, y, {{}, {}, {1}, {0}}), 2.0 * static_cast<double>(n * n * n));
+  }
+  {
+    const Value x = parameter(DType::kF32, {64});
+    add("launch", {x}, b.add(x, x));
+  }
+  return all;
+}
+
+// A program of text: operations that have no builder.
+Measured parsed(std::string name, const std::string& text) {
+  const ComputationPtr program = *hlo::parse(text);
+  return {std::move(name), program, bytes_of(*program), 0};
+}
+
+absl::Status measure(jit::Device& device, const Measured& m) {
+  auto executable = jit::Executable::compile(device, m.program);
+  if (!executable.ok()) return executable.status();
+  jit::Client& client = device.client();
+  std::vector<jit::BufferRef> in, out;
+  for (const Value& p : m.program->parameters()) {
+    const std::vector<char> zeros(static_cast<size_t>(p.type()->bytes()));
+    auto buffer = client.put(device, zeros.data(), p.type()->bytes());
+    if (!buffer.ok()) return buffer.status();
+    in.push_back(*std::move(buffer));
+  }
+  const auto run = [&](int times) -> absl::StatusOr<double> {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < times; ++i) {
+      out.clear();
+      if (absl::Status s = (*executable)->run(in, out); !s.ok()) return s;
+    }
+    const jit::Point end = out[0]->written();
+    if (end)
+      if (absl::Status s = end.stream->wait(end.value, nullptr); !s.ok()) return s;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  // As often as takes a fifth of a second.
+  absl::StatusOr<double> seconds = run(1);
+  int times = 1;
+  while (seconds.ok() && *seconds < 0.05 && times < 10000) seconds = run(times *= 4);
+  if (!seconds.ok()) return seconds.status();
+  double best = *seconds / times;
+  for (int round = 0; round < 3; ++round) {
+    seconds = run(times);
+    if (!seconds.ok()) return seconds.status();
+    best = std::min(best, *seconds / times);
+  }
+  const bool whole = (*executable)->describe().find("on the host") == std::string::npos;
+  std::printf(
+      "{\"name\": \"%s\", \"microseconds\": %.3f, \"gigabytes_per_second\": %.1f, "
+      "\"gigaflops\": %.1f, \"whole\": %s}\n",
+      m.name.c_str(), best * 1e6, m.bytes / best * 1e-9, m.operations / best * 1e-9,
+      whole ? "true" : "false");
+  std::fflush(stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int64_t scale = 64;
+  std::string only;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--small") scale = 1;
+    if (std::string(argv[i]) == "--only" && i + 1 < argc) only = argv[++i];
+  }
+  auto client = jit::cuda::CudaClient::get();
+  if (!client.ok()) {
+    std::fprintf(stderr, "cuda_bench: %s\n", std::string(client.status().message()).c_str());
+    return 1;
+  }
+  (*client)->kernels().set_library(kCodeGenerator);
+  const jit::cuda::GpuFacts& facts = (*client)->gpus()[0]->facts();
+  std::printf(
+      "{\"device\": \"%s\", \"capability\": %d, \"multiprocessors\": %d, \"driver\": %d, \"assembler\": "
+      "\"%s\"}\n",
+      facts.model.c_str(), facts.capability, facts.multiprocessors, (*client)->driver().version,
+      (*client)->kernels().assembler().c_str());
+  std::vector<Measured> all = programs(scale);
+  const std::string n = std::to_string(scale * 16384);
+  all.push_back(parsed("sort s32",
+                       "computation r0(p0: s32[], p1: s32[]) -> (pred[]) {\n  v0 = pred[] "
+                       "compare(p0, p1), direction=\"LT\"\n  return (v0)\n}\ncomputation main(p0: s32[" +
+                           n + "]) -> (s32[" + n + "]) {\n  v0 = s32[" + n +
+                           "] sort(p0), body=r0\n  return (v0)\n}\n"));
+  int failed = 0;
+  for (const Measured& m : all) {
+    if (!only.empty() && m.name != only) continue;
+    if (const absl::Status s = measure(*(*client)->devices()[0], m); !s.ok()) {
+      std::printf("{\"name\": \"%s\", \"error\": \"%s\"}\n", m.name.c_str(),
+                  std::string(s.message()).c_str());
+      ++failed;
+    }
+  }
+  return failed > 0;
+}

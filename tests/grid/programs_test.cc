@@ -1,0 +1,181 @@
+// Whole programs on the stand-in for the driver, whose kernels run as they are emitted: threads and blocks in
+// order, and in a random one.
+#define CATCH_CONFIG_EXTERNAL_INTERFACES  // of listeners
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <optional>
+
+#include "hlo/printer.h"
+#include "jit/program/executable.h"
+#include "tests/build_paths.h"
+#include "tests/grid/standin.h"
+#include "tests/jit/cuda_testing.h"
+#include "tests/smith/generator.h"
+
+namespace lamina::grid {
+namespace {
+
+using hlo::ComputationPtr;
+using hlo::LiteralPtr;
+using testing::Literals;
+
+// Kernels that are ready to run.
+constexpr size_t kMostKept = 64;
+
+struct Runs {
+  Seed order = 0;
+  bool by_turns = false;  // order and a random one
+  int64_t kernels = 0;
+  void (*change)(llvm::Module&) = nullptr;
+  std::map<std::string, std::unique_ptr<StandIn>> ready;
+  std::string fault;
+};
+Runs& runs() {
+  static Runs made;
+  return made;
+}
+
+absl::StatusOr<StandIn*> stand_in(const StandinRun& run) {
+  Runs& all = runs();
+  const std::string text = std::string(run.kernel) + run.schedule;
+  if (const auto known = all.ready.find(text); known != all.ready.end()) return known->second.get();
+  const auto kernel = jit::parse_kernel(run.kernel);
+  const auto schedule = jit::parse_grid_schedule(run.schedule);
+  if (!kernel.ok()) return kernel.status();
+  if (!schedule.ok()) return schedule.status();
+  auto made = StandIn::make(*kernel, *schedule, all.change);
+  if (!made.ok()) return made.status();
+  if (all.ready.size() >= kMostKept) all.ready.clear();
+  return (all.ready[text] = *std::move(made)).get();
+}
+
+const char* run_kernel(const StandinRun* run) {
+  Runs& all = runs();
+  ++all.kernels;
+  if (all.by_turns) all.order = all.kernels % 2 ? 0 : static_cast<Seed>(all.kernels);
+  const auto kernel = stand_in(*run);
+  if (!kernel.ok()) {
+    all.fault = std::string(kernel.status().message());
+    return all.fault.c_str();
+  }
+  const auto spec = jit::parse_kernel(run->kernel);
+  std::vector<Region> regions;
+  for (int b = 0; b < run->num_buffers; ++b)
+    regions.push_back({run->buffers[b], run->bytes[b], spec->buffers[static_cast<size_t>(b)].written});
+  all.fault = (*kernel)->run(regions, {run->args, static_cast<size_t>(run->num_args)}, all.order);
+  return all.fault.c_str();
+}
+
+struct EmittedKernels {
+  EmittedKernels() {
+    testing::cuda_client().kernels().set_library(kCodeGenerator);
+    testing::standin()->set_runner(run_kernel);
+  }
+  ~EmittedKernels() {
+    testing::standin()->set_runner(nullptr);
+    runs() = {};
+  }
+};
+
+// The tests of library ops, which this program has too, run kernels so.
+class LibraryOps : public Catch::TestEventListenerBase {
+ public:
+  using TestEventListenerBase::TestEventListenerBase;
+  void testCaseStarting(const Catch::TestCaseInfo& info) override {
+    if (std::find(info.tags.begin(), info.tags.end(), "cuda_calls") == info.tags.end()) return;
+    emitted_.emplace();
+    runs().by_turns = true;
+  }
+  void testCaseEnded(const Catch::TestCaseStats&) override { emitted_.reset(); }
+
+ private:
+  std::optional<EmittedKernels> emitted_;
+};
+CATCH_REGISTER_LISTENER(LibraryOps)
+
+absl::StatusOr<Literals> run_once(const jit::Executable& executable, const ComputationPtr& program,
+                                  std::span<const LiteralPtr> arguments) {
+  jit::Client& client = testing::cuda_client();
+  std::vector<jit::BufferRef> in, out;
+  for (const LiteralPtr& a : arguments) {
+    auto buffer = client.put(testing::cuda_device(), a->data(), a->bytes());
+    if (!buffer.ok()) return buffer.status();
+    in.push_back(*std::move(buffer));
+  }
+  if (absl::Status s = executable.run(in, out); !s.ok()) return s;
+  std::vector<std::shared_ptr<hlo::Literal>> read;
+  std::vector<jit::Client::Read> reads;
+  for (size_t i = 0; i < out.size(); ++i) {
+    read.push_back(std::make_shared<hlo::Literal>(program->roots()[i].type()));
+    reads.push_back({&*out[i], 0, read.back()->bytes(), read.back()->data()});
+  }
+  if (absl::Status s = client.read(reads, nullptr); !s.ok()) return s;
+  for (const std::string& v : testing::standin_violations()) return absl::InternalError(v);
+  return Literals(read.begin(), read.end());
+}
+
+// The results of both orders, which are the same bits but for NaN: those of the order that the seed draws.
+testing::SmithExecutor in_order(bool random) {
+  return {random ? "emitted kernels, threads in a random order" : "emitted kernels",
+          testing::SmithGroup::kCuda,
+          [random](const ComputationPtr& program, std::span<const LiteralPtr> arguments,
+                   uint64_t seed) -> absl::StatusOr<Literals> {
+            const auto executable = jit::Executable::compile(testing::cuda_device(), program);
+            if (!executable.ok()) return executable.status();
+            runs().order = random ? seed + 1 : 0;
+            return run_once(**executable, program, arguments);
+          }};
+}
+
+void check_programs(uint64_t first, uint64_t last) {
+  const EmittedKernels emitted;
+  runs().kernels = 0;
+  for (uint64_t seed = first; seed < last; ++seed) {
+    const ComputationPtr program = testing::random_program(seed);
+    for (const bool random : {false, true}) {
+      const testing::SmithExecutor executor = in_order(random);
+      const std::string what = testing::difference(program, executor, seed);
+      if (what.empty()) continue;
+      const ComputationPtr small = testing::reduce_program(
+          program, [&](const ComputationPtr& p) { return !difference(p, executor, seed).empty(); });
+      INFO("seed " << seed << ", " << executor.name << "\n" << print(*small));
+      INFO(difference(small, executor, seed));
+      CHECK(what.empty());
+    }
+  }
+  CHECK(runs().kernels > static_cast<int64_t>(last - first));
+}
+
+}  // namespace
+
+TEST_CASE("random programs have the evaluator's bits as they are emitted, in both orders of threads",
+          "[grid_programs]") {
+  check_programs(0, 2000);
+}
+
+TEST_CASE("planted: kernels of whole programs that write past the end", "[grid_programs][planted]") {
+  const EmittedKernels emitted;
+  runs().change = [](llvm::Module& module) {
+    for (llvm::Function& f : module)
+      for (llvm::BasicBlock& block : f)
+        for (llvm::Instruction& i : block)
+          if (auto* store = llvm::dyn_cast<llvm::StoreInst>(&i);
+              store && store->getPointerAddressSpace() == 1) {
+            llvm::IRBuilder<> b(store);
+            store->setOperand(1, b.CreateConstGEP1_64(b.getInt8Ty(), store->getPointerOperand(), 1 << 20));
+          }
+  };
+  int found = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed)
+    found += difference(testing::random_program(seed), in_order(false), seed).find("outside of buffer") !=
+             std::string::npos;
+  CHECK(found > 10);
+  testing::standin_violations();
+}
+
+}  // namespace lamina::grid
