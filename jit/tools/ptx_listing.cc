@@ -28,10 +28,10 @@ class Listing {
   Listing(const PtxGenerator& generator, const std::string& chip) : generator_(generator), chip_(chip) {}
 
   absl::Status add(const Executable& executable) {
-    for (const cluster::Group& group : executable.plan().groups) {
+    for (const cluster::Group& group : executable.fusion().groups) {
       const hlo::Op op = group.anchors[0]->op();
       if (op == hlo::Op::constant || group.kind == cluster::GroupKind::kAlias) continue;
-      if (absl::Status s = add(executable.plan(), group); !s.ok()) return s;
+      if (absl::Status s = add(executable.fusion(), group); !s.ok()) return s;
     }
     for (const auto& step : executable.steps())
       for (const Executable* inside : step->programs())

@@ -100,7 +100,7 @@ inline std::string check_on_cuda(const ComputationPtr& program, std::span<const 
       reads.push_back({&*b, 0, b->bytes(), got.back().data()});
     }
     if (status.ok()) status = cuda_client().read(reads, nullptr);
-    INFO(status << "\n" << (*exe)->describe() << to_string((*exe)->data()));
+    INFO(status << "\n" << (*exe)->describe() << to_string((*exe)->plan()));
     REQUIRE(status.ok());
     for (size_t i = 0; i < out.size(); ++i) CHECK(same_bits(*want[i], got[i].data()));
   }
