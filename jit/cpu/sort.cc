@@ -1,5 +1,5 @@
-// sort: by radix where the comparator is a known order (jit/kernel/sort_order.h), else by the evaluator's merge
-// sort with the comparator as a prepared region.
+// sort: by radix where the comparator is a known order (jit/kernel/sort_order.h), else by the evaluator's
+// merge sort with the comparator as a prepared region.
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -363,8 +363,9 @@ JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   }
   if (!node.attrs().has(Attr::rule)) {
     const std::string& target = node.attrs().string(Attr::call_target_name);
-    const std::string what =
-        target == kPythonTarget || target == kCppTarget ? "pure_callback" : str_cat("custom_call '", target, "'");
+    const std::string what = target == kPythonTarget || target == kCppTarget
+                                 ? "pure_callback"
+                                 : str_cat("custom_call '", target, "'");
     for (uint32_t i = 0; i < node.num_results(); ++i)
       if (has_tangent(node.result_type(i)))
         b.fail(absl::InvalidArgumentError(
