@@ -175,10 +175,11 @@ void FakeQueues::seen_by_host(int queue, uint64_t value) {
   Queue& q = queues_[queue];
   if (const auto mark = q.marks.find(value); mark != q.marks.end()) join(host_, mark->second.clock);
   host_[queue] = std::max(host_[queue], value);
-  // What the host knows to have ended orders nothing any more, and failures are kept.
-  std::erase_if(q.marks, [&](const auto& m) {
-    return m.first < host_[queue] && (m.second.run == 0 || !runs_.contains(m.second.run));
-  });
+  // What the host knows to have ended, of any queue, orders nothing any more; failures are kept.
+  for (size_t i = 0; i < queues_.size(); ++i)
+    std::erase_if(queues_[i].marks, [&](const auto& m) {
+      return m.first < host_[i] && (m.second.run == 0 || !runs_.contains(m.second.run));
+    });
 }
 
 bool FakeQueues::reached(int queue, uint64_t value) {

@@ -55,9 +55,11 @@ StandinCounts run(int depth) {
   float expected = 1;
   for (int i = 0; i < depth; ++i) expected = expected * (expected + 1);
   standin()->take_counts();
+  std::vector<std::shared_ptr<const jit::Executable>> held;  // both, which share their kernels
   for (size_t device : {0, 1}) {
     const auto executable = jit::Executable::compile(cuda_device(device), program);
     REQUIRE(executable.ok());
+    held.push_back(*executable);
     for (int again = 0; again < 2; ++again) {
       std::vector<jit::BufferRef> in{*cuda_client().put(cuda_device(device), ones.data(), 400)}, out;
       REQUIRE((*executable)->run(in, out).ok());
