@@ -217,6 +217,10 @@ constexpr Row kRows[] = {
 
 absl::StatusOr<KernelSequence> lower_call(const FusionPlan& plan, const Group& group) {
   const hlo::Node& node = *group.anchors[0];
+  // What lies outside of an array is read at its nearest element, and not used: there has to be one.
+  for (uint32_t i = 0; i < node.operands().size() && node.op() != Op::dot_general; ++i)
+    if (node.operand_type(i)->num_elements == 0)
+      return absl::UnimplementedError(str_cat("a ", node.def().name, " of an array without elements"));
   for (const Row& row : kRows)
     if (row.op == node.op()) return row.lower(plan, group);
   return absl::UnimplementedError(str_cat("a ", node.def().name, " has no form as a loop"));

@@ -193,4 +193,18 @@ TEST_CASE("other library ops are loops of CUDA devices", "[cuda][cuda_calls]") {
                   "]\n  return (v0, v1)\n}\n");
 }
 
+TEST_CASE("windows over arrays without elements stay on the host", "[cuda][cuda_calls]") {
+  const std::string picked =
+      "computation r0(p0: f32[], p1: f32[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), "
+      "direction=\"GE\"\n  return (v0)\n}\ncomputation r1(p0: f32[], p1: f32[]) -> (f32[]) {\n  v0 = f32[] "
+      "add(p0, p1)\n  return (v0)\n}\n" +
+      one("p0: f32[1,1], p1: f32[1,0], p2: f32[]", "f32[1,1]",
+          "select_and_scatter(p0, p1, p2), window_dimensions=[1,3], window_strides=[1,1], "
+          "padding=[0,0,0,0], select=r0, scatter=r1");
+  const std::string padded =
+      body("add", "f32") + one("p0: f32[0,3], p1: f32[]", "f32[1,3]",
+                               "reduce_window(p0, p1), window_dimensions=[2,1], padding=[1,1,0,0], body=r0");
+  for (const std::string& text : {picked, padded}) CHECK(has(steps_of(text), "of an array without elements"));
+}
+
 }  // namespace lamina::testing
