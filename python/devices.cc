@@ -53,11 +53,15 @@ void add_devices(py::module_& m) {
   m.def("is_ready", [](const py::object& x) { return lazy::is_ready(lazy_of(x.ptr()).value); });
   m.def(
       "wait_for",
-      [](const py::sequence& tensors) {
+      [](const py::list& objects) {
         UserLocation location;
-        lazy::wait_for(values_of(tensors));
+        std::vector<hlo::Value> values;
+        values.reserve(objects.size());
+        for (const py::handle& x : objects)
+          if (is_tensor(x.ptr())) values.push_back(lazy_of(x.ptr()).value);
+        lazy::wait_for(values);
       },
-      "Computes the Tensors, and waits until they are there.");
+      "Computes the Tensors among the objects, and waits until they are there.");
   m.def(
       "fetch",
       [](const py::sequence& tensors) {

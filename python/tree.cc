@@ -1,6 +1,7 @@
 #include "python/tree.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/inlined_vector.h"
@@ -170,7 +171,133 @@ PyObject* tree_holds(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return PyBool_FromLong(Comparison(args[0], args[1]).same(args[2]));
 }
 
+// Containers in containers; deeper ones are taken to hold themselves.
+constexpr size_t kMaxNesting = 1'000'000;
+
+// Takes containers apart; `children_of` (python: lamina.tree.tree_children) tells of the unusual ones.
+class Flattening {
+ public:
+  // `nodes` may be null: they are not made then.
+  Flattening(PyObject* plain, PyObject* children_of, PyObject* is_leaf, PyObject* leaves, PyObject* nodes)
+      : plain_(plain), children_of_(children_of), is_leaf_(is_leaf), leaves_(leaves), nodes_(nodes) {}
+
+  // Throws what the user's code raises.
+  void run(PyObject* tree) {
+    visit(py::reinterpret_borrow<py::object>(tree));
+    while (!open_.empty()) {
+      Level& top = open_.back();
+      if (top.next == PyList_GET_SIZE(top.children.ptr())) {
+        open_.pop_back();
+        continue;
+      }
+      visit(py::reinterpret_borrow<py::object>(PyList_GET_ITEM(top.children.ptr(), top.next++)));
+    }
+  }
+
+ private:
+  struct Level {
+    py::object children;  // a list of its own
+    Py_ssize_t next = 0;
+  };
+
+  static py::object made(PyObject* o) {
+    if (!o) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(o);
+  }
+
+  void visit(const py::object& x) {
+    if (is_leaf_ != Py_None) {
+      const int ends = PyObject_IsTrue(made(PyObject_CallOneArg(is_leaf_, x.ptr())).ptr());
+      if (ends < 0) throw py::error_already_set();
+      if (ends) return leaf(x);
+    }
+    if (PyTuple_CheckExact(x.ptr()) || PyList_CheckExact(x.ptr()))
+      return enter(x, py::none(), made(PySequence_List(x.ptr())));
+    if (PyDict_CheckExact(x.ptr())) return enter_dict(x);
+    if (x.is_none()) return enter(x, py::none(), py::list());
+    const int plain = PySet_Contains(plain_, reinterpret_cast<PyObject*>(Py_TYPE(x.ptr())));
+    if (plain < 0) throw py::error_already_set();
+    if (plain) return leaf(x);
+    const py::object found = made(PyObject_CallOneArg(children_of_, x.ptr()));
+    if (found.is_none()) return leaf(x);
+    enter(x, found[py::int_(1)], found[py::int_(0)]);
+  }
+
+  void enter_dict(const py::object& x) {
+    py::object keys = made(PyDict_Keys(x.ptr()));
+    if (PyList_Sort(keys.ptr()) != 0) {
+      if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw py::error_already_set();
+      PyErr_Clear();
+      keys = made(PyDict_Keys(x.ptr()));
+    }
+    const Py_ssize_t n = PyList_GET_SIZE(keys.ptr());
+    py::object children = made(PyList_New(n));
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      PyObject* const key = PyList_GET_ITEM(keys.ptr(), i);
+      PyObject* const item = PyDict_GetItemWithError(x.ptr(), key);
+      if (!item && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, key);
+      if (!item) throw py::error_already_set();
+      PyList_SET_ITEM(children.ptr(), i, Py_NewRef(item));
+    }
+    enter(x, nodes_ ? made(PyList_AsTuple(keys.ptr())) : py::none(), std::move(children));
+  }
+
+  void leaf(const py::object& x) {
+    if (nodes_) {
+      if (!leaf_node_) leaf_node_ = py::make_tuple(py::none(), py::none(), 0);
+      add(nodes_, leaf_node_);
+    }
+    add(leaves_, x);
+  }
+
+  void enter(const py::object& x, const py::object& meta, py::object children) {
+    const Py_ssize_t n = PyList_GET_SIZE(children.ptr());
+    if (nodes_)
+      add(nodes_, py::make_tuple(py::handle(reinterpret_cast<PyObject*>(Py_TYPE(x.ptr()))), meta, n));
+    if (open_.size() >= kMaxNesting) {
+      PyErr_Format(PyExc_RecursionError,
+                   "a %s holds itself, or containers lie more than %zu deep in each other",
+                   Py_TYPE(x.ptr())->tp_name, kMaxNesting);
+      throw py::error_already_set();
+    }
+    if (n) open_.push_back({std::move(children)});
+  }
+
+  static void add(PyObject* list, const py::object& x) {
+    if (PyList_Append(list, x.ptr()) != 0) throw py::error_already_set();
+  }
+
+  PyObject *plain_, *children_of_, *is_leaf_, *leaves_, *nodes_;  // borrowed
+  py::object leaf_node_;
+  std::vector<Level> open_;
+};
+
+// tree_flatten(tree, plain, children_of, is_leaf, with_nodes): the list of leaves; with the list of nodes, a
+// pair.
+PyObject* tree_flatten(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 5 || !PyAnySet_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError,
+                    "tree_flatten takes a container, a set of types, two functions and a bool");
+    return nullptr;
+  }
+  try {
+    py::list leaves;
+    if (args[4] != Py_True) {
+      Flattening(args[1], args[2], args[3], leaves.ptr(), nullptr).run(args[0]);
+      return leaves.release().ptr();
+    }
+    py::list nodes;
+    Flattening(args[1], args[2], args[3], leaves.ptr(), nodes.ptr()).run(args[0]);
+    return py::make_tuple(leaves, nodes).release().ptr();
+  } catch (...) {
+    set_python_error();
+    return nullptr;
+  }
+}
+
 PyMethodDef methods[] = {
+    {"tree_flatten", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tree_flatten)), METH_FASTCALL,
+     "The leaves of a container in order, and its nodes in preorder where they are asked for."},
     {"tree_holds", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tree_holds)), METH_FASTCALL,
      "Whether a container has these nodes and these very leaves; false also for unusual containers."},
     {"tree_build", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tree_build)), METH_FASTCALL,

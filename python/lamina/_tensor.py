@@ -364,7 +364,7 @@ def _numpy_call(name: str) -> Any:
 def _computed(x: Any) -> Any:
     from lamina import tree
 
-    _core.wait_for([leaf for leaf in tree.tree_leaves(x) if isinstance(leaf, Tensor)])
+    _core.wait_for(tree.tree_leaves(x))
     _bounds.run_pending()
     return x
 

@@ -1,8 +1,8 @@
 """Nested containers of arrays: flatten, unflatten, map.
 
 Containers: tuple, list, dict and defaultdict (by sorted key), OrderedDict, namedtuple, dataclass, None (no leaves), and
-types given to `register`. Everything else is a leaf. Nothing here recurses: depth and number of leaves are limited by
-memory only.
+types given to `register`. Everything else is a leaf. Nothing here recurses: containers lie up to a million deep in each
+other, and the number of leaves is limited by memory only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from lamina import _missing
+from lamina import _core, _missing
 from lamina._core import Tensor
 
 _registry: dict[
@@ -208,20 +208,8 @@ def _build(cls: type, meta: Any, children: list[Any]) -> Any:
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeDef]:
-    """Leaves in order, and the structure."""
-    leaves: list[Any] = []
-    nodes: list[tuple[type | None, Any, int]] = []
-    stack = [tree]
-    while stack:
-        top = stack.pop()
-        found = None if is_leaf is not None and is_leaf(top) else tree_children(top)
-        if found is None:
-            nodes.append((None, None, 0))
-            leaves.append(top)
-            continue
-        children, meta = found
-        nodes.append((type(top), meta, len(children)))
-        stack.extend(reversed(children))
+    """Leaves in order, and the structure. RecursionError for a container that holds itself."""
+    leaves, nodes = _core.tree_flatten(tree, _PLAIN, tree_children, is_leaf, True)
     return leaves, TreeDef(tuple(nodes), len(leaves))
 
 
@@ -241,8 +229,8 @@ def tree_unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
 
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
-    """The leaves in order."""
-    return tree_flatten(tree, is_leaf)[0]
+    """The leaves in order. RecursionError for a container that holds itself."""
+    return _core.tree_flatten(tree, _PLAIN, tree_children, is_leaf, False)
 
 
 def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeDef:

@@ -119,3 +119,42 @@ def test_ravel_pytree_under_transforms():
     assert lm.jit(lm.grad(loss))(flat).tolist() == [5.0, 6.0, 12.0]
     rows = lm.vmap(lambda v: ravel_pytree(unravel(v))[0])(lnp.stack([flat, 2 * flat]))
     assert rows.tolist() == [[3.0, 1.0, 2.0], [6.0, 2.0, 4.0]]
+
+
+def test_a_container_that_holds_itself_is_named():
+    inside: list = []
+    inside.append({"again": inside})
+    for f in (lm.tree.leaves, lm.tree.structure, lm.block_until_ready, lm.jit(lambda x: 1.0)):
+        with pytest.raises(RecursionError, match=r"a (list|dict) holds itself"):
+            f(inside)
+
+
+def test_containers_may_lie_deep_in_each_other():
+    x = lnp.ones(2)
+    for _ in range(100_000):
+        x = [x]
+    (leaf,), structure = lm.tree.flatten(x)
+    assert leaf.tolist() == [1.0, 1.0] and structure.num_nodes == 100_001
+
+
+def test_keys_without_an_order_stay_in_that_of_the_dict():
+    assert lm.tree.leaves({"b": 1, 2: 3, "a": 4}) == [1, 3, 4]
+    assert lm.tree.leaves({"b": 1, "a": 4, "c": {}}) == [4, 1]
+
+
+def test_what_functions_of_the_user_raise_on_the_way_comes_out():
+    class Key:
+        def __lt__(self, other):
+            raise OSError("no order today")
+
+    with pytest.raises(OSError, match="no order today"):
+        lm.tree.leaves({Key(): 1, Key(): 2})
+    with pytest.raises(ZeroDivisionError):
+        lm.tree.flatten([1, [2]], is_leaf=lambda x: 1 // (x == 2))
+    assert lm.tree.leaves([(1, 2), [3]], is_leaf=lambda x: [x] if isinstance(x, tuple) else []) == [(1, 2), 3]
+
+
+def test_waiting_for_a_container_waits_for_every_array_in_it():
+    made = {"a": [lnp.ones(3) + 1], "b": Pair(lnp.zeros(2) - 1, None), "c": "text", "d": np.ones(2)}
+    assert lm.block_until_ready(made) is made
+    assert made["a"][0].is_ready() and made["b"].a.is_ready()
