@@ -23,7 +23,7 @@ PYTHON_FOLDERS = $(wildcard python tests examples)
 TIDY_SOURCES = $(shell git ls-files -co --exclude-standard 'hlo/*.cc' 'trace/*.cc' 'cluster/*.cc' 'jit/*.cc' 'lazy/*.cc')
 
 .DEFAULT_GOAL := build
-.PHONY: setup build test test-full test-fake gpu-bundle demo bench accuracy format lint clean
+.PHONY: setup build test test-full test-fake gpu-bundle demo bench bench-core accuracy format lint clean
 
 setup:
 	cmake/setup.sh $(VENV)
@@ -66,13 +66,17 @@ demo: setup
 	cmake --build $(BUILD) -j $(JOBS) --target lamina_core
 	PYTHONPATH=python $(PYTHON) examples/lenet_mnist.py
 
-# Tables on the screen; build/bench.json has the Python one with every round's times.
+# Lamina beside its peers, in an environment of its own (PyTorch, too, with BENCH_TORCH=1); ONLY=text takes the
+# workloads whose group or name has the text. Tables on the screen, all rounds in build/bench.json, .md and .svg.
 bench: build
+	PYTHONPATH=python $(PYTHON) tests/bench/bench.py --environment build/bench-env --out build/bench \
+	  --only "$(ONLY)" $(if $(BENCH_TORCH),--torch)
+
+# The core by itself: kernels beside oneDNN, and the instructions of calls.
+bench-core: build
 	cmake --build $(BUILD) -j $(JOBS) --target bench
 	@for program in $(BUILD)/tests/bench/*_bench; do echo "== $$program"; $$program || exit 1; done
 	PYTHONPATH=python $(PYTHON) tests/bench/call_bench.py --instructions
-	PYTHONPATH=python $(PYTHON) tests/bench/bench.py --json build/bench.json \
-	  --dot-bench $(BUILD)/tests/bench/dot_bench
 
 # The table of errors: minutes for each function, since all 2^32 inputs of f32 are tried.
 accuracy: build

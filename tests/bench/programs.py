@@ -1,4 +1,4 @@
-"""The programs that bench.py measures, each written once over a library's modules.
+"""Programs that are measured as a whole, each written once over the modules of Lamina or JAX.
 
 `python programs.py NAME LIBRARY` runs one of FRESH in this process and prints its measurements as JSON.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -21,13 +22,13 @@ def library(name: str) -> SimpleNamespace:
     if name == "lamina":
         import lamina as lib
         import lamina.numpy as np
-        from lamina import lax, nn
+        from lamina import lax, nn, random
 
         tree_map, block = lib.tree.tree_map, lib.block_until_ready
     else:
         import jax as lib
         import jax.numpy as np
-        from jax import lax, nn
+        from jax import lax, nn, random
 
         tree_map, block = lib.tree.map, lib.block_until_ready
     return SimpleNamespace(
@@ -35,20 +36,27 @@ def library(name: str) -> SimpleNamespace:
         np=np,
         lax=lax,
         nn=nn,
+        random=random,
         jit=lib.jit,
+        donating=lambda f: lib.jit(f, donate_argnums=0),
         grad=lib.grad,
         value_and_grad=lib.value_and_grad,
         vmap=lib.vmap,
+        hessian=lib.hessian,
         tree_map=tree_map,
         block=block,
     )
 
 
 def numbers(*shape: int, seed: int = 0, scale: float = 1.0) -> Any:
-    """Normal float32 numbers as a NumPy array."""
+    """Normal float32 numbers as a NumPy array; those of large arrays repeat after four million."""
+    import math
+
     import numpy
 
-    return (numpy.random.default_rng(seed).standard_normal(shape) * scale).astype(numpy.float32)
+    size = math.prod(shape)
+    some = numpy.random.default_rng(seed).standard_normal(min(size, 1 << 22), "f4") * numpy.float32(scale)
+    return numpy.resize(some, shape)
 
 
 # --- models ---
@@ -63,7 +71,7 @@ def lenet(lib: SimpleNamespace) -> tuple[Callable[..., Any], list[Any]]:
     params = {
         n: {
             "w": np.asarray(numbers(*s, seed=i, scale=0.05)),
-            "b": np.zeros((s[0], 1, 1) if len(s) == 4 else (s[1],)),
+            "b": np.zeros((s[0], 1, 1) if len(s) == 4 else (s[1],), "float32"),
         }
         for i, (n, s) in enumerate(shapes.items())
     }
@@ -96,15 +104,14 @@ def lenet(lib: SimpleNamespace) -> tuple[Callable[..., Any], list[Any]]:
     return lib.jit(step), [params, momentum, numbers(80, 1, 28, 28, seed=9), labels, 0.01]
 
 
-def mlp_adam(lib: SimpleNamespace) -> Thunk:
-    """One Adam step of a 256-512-512-10 perceptron on a batch of 128."""
+def mlp_adam(lib: SimpleNamespace, sizes: tuple[int, ...] = (256, 512, 512, 10)) -> Thunk:
+    """One Adam step of a perceptron on a batch of 128."""
     np = lib.np
-    sizes = (256, 512, 512, 10)
     params = [
-        (np.asarray(numbers(a, b, seed=a + b, scale=0.05)), np.zeros((b,)))
+        (np.asarray(numbers(a, b, seed=a + b, scale=0.05)), np.zeros((b,), "float32"))
         for a, b in itertools.pairwise(sizes)
     ]
-    x, y = np.asarray(numbers(128, 256)), np.asarray(numbers(128, 10, seed=1))
+    x, y = np.asarray(numbers(128, sizes[0])), np.asarray(numbers(128, sizes[-1], seed=1))
 
     def loss(p):
         h = x
@@ -112,20 +119,57 @@ def mlp_adam(lib: SimpleNamespace) -> Thunk:
             h = np.tanh(h @ w + b)
         return np.mean((h @ p[-1][0] + p[-1][1] - y) ** 2)
 
-    def step(p, m, v):
-        g = lib.grad(loss)(p)
-        m = lib.tree_map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
-        v = lib.tree_map(lambda v, g: 0.999 * v + 0.001 * g * g, v, g)
-        return lib.tree_map(lambda p, m, v: p - 1e-3 * m / (np.sqrt(v) + 1e-8), p, m, v), m, v
-
-    f, zeros = lib.jit(step), lib.tree_map(np.zeros_like, params)
-    return lambda: f(params, zeros, zeros)[0][0][0]
+    step = lib.jit(lambda p, m, v: adam(lib, p, m, v, lib.grad(loss)(p)))
+    zeros = lib.tree_map(np.zeros_like, params)
+    return lambda: step(params, zeros, zeros)[0][0][0]
 
 
-def transformer(lib: SimpleNamespace, layers: int = 6) -> tuple[Callable[..., Any], list[Any]]:
-    """The gradient step of a causal transformer: width 64, 4 heads, batch 4, 32 tokens."""
+def adam(lib: SimpleNamespace, p: Any, m: Any, v: Any, g: Any) -> tuple[Any, Any, Any]:
+    m = lib.tree_map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
+    v = lib.tree_map(lambda v, g: 0.999 * v + 0.001 * g * g, v, g)
+    return lib.tree_map(lambda p, m, v: p - 1e-3 * m / (lib.np.sqrt(v) + 1e-8), p, m, v), m, v
+
+
+def optimizer_of_300(lib: SimpleNamespace) -> Thunk:
+    """One Adam step of 300 arrays of 15 shapes."""
+    leaves = [lib.np.asarray(numbers(4 + i % 15, 8, seed=i)) for i in range(300)]
+    zeros = [lib.np.zeros_like(x) for x in leaves]
+    step = lib.jit(lambda p, m, v, g: adam(lib, p, m, v, g))
+    return lambda: lib.np.sum(step(leaves, zeros, zeros, leaves)[0][299])
+
+
+def hessian_of_rosenbrock(lib: SimpleNamespace) -> Thunk:
+    x = lib.np.asarray(numbers(12))
+    f = lib.jit(lib.hessian(lambda x: lib.np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)))
+    return lambda: lib.np.sum(f(x))
+
+
+def tiny_mlp_sgd(jit: bool) -> Callable[[SimpleNamespace], Thunk]:
+    """One step of gradient descent of a 4-16-1 perceptron on a batch of 32."""
+
+    def make(lib: SimpleNamespace) -> Thunk:
+        np = lib.np
+        params = [np.asarray(numbers(4, 16)), np.zeros(16, "float32"), np.asarray(numbers(16, 1, seed=1))]
+        x, y = np.asarray(numbers(32, 4, seed=2)), np.asarray(numbers(32, 1, seed=3))
+
+        def loss(p):
+            return np.mean((np.tanh(x @ p[0] + p[1]) @ p[2] - y) ** 2)
+
+        def step(p):
+            return [a - 0.1 * d for a, d in zip(p, lib.grad(loss)(p))]
+
+        f = lib.jit(step) if jit else step
+        return lambda: f(params)
+
+    return make
+
+
+def transformer(
+    lib: SimpleNamespace, layers: int = 6, width: int = 64, length: int = 32
+) -> tuple[Callable[..., Any], list[Any]]:
+    """The gradient step of a causal transformer of 4 heads, batch 4."""
     np, nn = lib.np, lib.nn
-    width, heads, length = 64, 4, 32
+    heads = 4
 
     def block(i):
         return {
@@ -146,7 +190,7 @@ def transformer(lib: SimpleNamespace, layers: int = 6) -> tuple[Callable[..., An
         n = x.shape[0]
         parts = np.reshape(norm(x) @ p["qkv"], (n, length, 3, heads, width // heads))
         q, k, v = (np.transpose(parts[:, :, j], (0, 2, 1, 3)) for j in range(3))
-        scores = q @ np.transpose(k, (0, 1, 3, 2)) * 0.25 + np.log(np.tril(mask) + 1e-9)
+        scores = q @ np.transpose(k, (0, 1, 3, 2)) * (width // heads) ** -0.5 + np.log(np.tril(mask) + 1e-9)
         mixed = np.transpose(nn.softmax(scores) @ v, (0, 2, 1, 3))
         x = x + np.reshape(mixed, (n, length, width)) @ p["out"]
         return x + nn.gelu(norm(x) @ p["up"]) @ p["down"]
@@ -167,18 +211,26 @@ def transformer(lib: SimpleNamespace, layers: int = 6) -> tuple[Callable[..., An
 
 
 def _first_calls(call: Callable[[], Any]) -> dict[str, float]:
-    """The first call and the sum of the first five: compiles that moved into later calls are seen there."""
+    """The first call and the sum of the first five: compiles that moved into later calls are seen there.
+
+    `peak` is by how many bytes the process grew at most.
+    """
+    before = _peak_bytes()
     times = []
     for _ in range(5):
         start = time.perf_counter()
         value = float(call())
         times.append(time.perf_counter() - start)
-    return {"seconds": times[0], "five": sum(times), "value": value}
+    return {"seconds": times[0], "five": sum(times), "value": value, "peak": _peak_bytes() - before}
+
+
+def _peak_bytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
 
 
 def chain(lib: SimpleNamespace, length: int) -> Thunk:
     """Unrolled operations one after the other, each with a number of its own."""
-    x = lib.np.ones(1000)
+    x = lib.np.ones(1000, "float32")
     lib.block(x)
 
     def f(x: Any) -> Any:
@@ -218,11 +270,18 @@ def _fresh_sizes(name: str) -> dict[str, float]:
     return {"seconds": time.perf_counter() - start, "value": total}
 
 
-def _fresh_transformer(name: str) -> dict[str, float]:
-    lib = library(name)
-    step, args = transformer(lib)
-    lib.block(args[0])
-    return _first_calls(lambda: step(*args)[1])
+def _fresh_transformer(layers: int) -> Callable[[str], dict[str, float]]:
+    def run(name: str) -> dict[str, float]:
+        lib = library(name)
+        step, args = transformer(lib, layers)
+        lib.block(args[0])
+        return _first_calls(lambda: step(*args)[1])
+
+    return run
+
+
+def _fresh(make: Callable[[SimpleNamespace], Thunk]) -> Callable[[str], dict[str, float]]:
+    return lambda name: _first_calls(make(library(name)))
 
 
 def _fresh_import(name: str) -> dict[str, float]:
@@ -239,11 +298,14 @@ def _fresh_import(name: str) -> dict[str, float]:
 
 FRESH = {
     "import": _fresh_import,
-    **{f"chain{n}": _fresh_chain(n) for n in (100, 300, 1000)},
+    **{f"chain{n}": _fresh_chain(n) for n in (10, 100, 1000, 10_000)},
     "mlp": _fresh_mlp,
     "lenet": _fresh_lenet,
     "sizes": _fresh_sizes,
-    "transformer": _fresh_transformer,
+    "transformer1": _fresh_transformer(1),
+    "transformer6": _fresh_transformer(6),
+    "hessian": _fresh(hessian_of_rosenbrock),
+    "optimizer": _fresh(optimizer_of_300),
 }
 
 if __name__ == "__main__":
