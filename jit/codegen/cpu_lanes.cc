@@ -222,10 +222,17 @@ void CpuLanes::store(Row& row, uint32_t access, Value* value, Value* index, unsi
   if (n == 1 || !place.stride) {
     Value* address = n == 1 ? addresses(row, access, index, 1)
                             : b_.CreateGEP(prim_.memory_type(t, 1), place.pointer, index);
-    if (n > 1 && on())
+    if (n > 1 && on()) {
       b_.CreateMaskedStore(value, address, align, on());
-    else
-      b_.CreateAlignedStore(value, address, align);
+      return;
+    }
+    llvm::StoreInst* const made = b_.CreateAlignedStore(value, address, align);
+    if (n > 1 && streams_) {
+      const int64_t bytes = n * hlo::byte_size(t);
+      made->setAlignment(llvm::Align(std::min<int64_t>(bytes, kStreamAlign)));
+      made->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                        llvm::MDNode::get(b_.getContext(), llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+    }
     return;
   }
   Value* mask = on() ? on() : all_lanes(n);

@@ -13,6 +13,8 @@ namespace lamina::jit::codegen {
 
 // A mask is made in one register.
 inline constexpr unsigned kMostMasked = 64;
+// The widest register of any target, in bytes.
+inline constexpr unsigned kStreamAlign = 64;
 
 class CpuLanes : public LaneOps {
  public:
@@ -42,6 +44,9 @@ class CpuLanes : public LaneOps {
   llvm::Value* first_lanes(llvm::Value* count, unsigned n);
   // Where an access reads its element at `indices`, and how far its next one along the last dimension is.
   std::pair<llvm::Value*, llvm::Value*> place_of(uint32_t access, const Values& indices);
+  // Whether vector stores from here on go past the caches: their addresses must be multiples of their size,
+  // at most of kStreamAlign.
+  void stream_stores(bool streams) { streams_ = streams; }
   // Lets the row read the access from `pointer` on, where its elements lie side by side.
   void read_from(Row& row, uint32_t access, llvm::Value* pointer);
   // Lets vector loads of the row also fetch the element that lies `rows` further along `dim`.
@@ -74,6 +79,7 @@ class CpuLanes : public LaneOps {
   llvm::IRBuilder<>& b_;
   PrimEmitter& prim_;
   Variance variance_;
+  bool streams_ = false;
   llvm::Value* left_ = nullptr;  // of a masked vector: how many lanes
   llvm::Value* cancel_ = nullptr;
   llvm::BasicBlock* cancelled_ = nullptr;

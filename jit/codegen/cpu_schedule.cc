@@ -23,27 +23,75 @@ FunctionBuilder::Attributes attributes_of(const TargetText& target) {
           {"no-builtins", ""}};
 }
 
-void emit_elementwise(CpuParts& c, const CpuBounds& bounds) {
+// Calls that store less leave it where the next kernel finds it.
+constexpr int64_t kLeastStreamed = int64_t{1} << 20;
+
+// Whether a call stores much, and nothing over what it reads: its lines are in the caches then.
+Value* streams_in(CpuParts& c, const CpuBounds& bounds) {
+  llvm::IRBuilder<>& b = c.f.builder();
+  Value* elements = b.CreateMul(b.CreateSub(bounds.outer_end, bounds.outer_begin),
+                                b.CreateSub(bounds.inner_end, bounds.inner_begin));
+  Value* streams = b.getTrue();
+  for (const Store& s : c.kernel.stores) {
+    const uint32_t written = c.kernel.accesses[s.access].buffer;
+    const int64_t bytes = hlo::byte_size(c.kernel.buffers[written].type);
+    streams = b.CreateAnd(streams, b.CreateICmpSGE(elements, c.f.i64(kLeastStreamed / bytes)));
+    for (uint32_t read = 0; read < c.kernel.buffers.size(); ++read)
+      if (!c.kernel.buffers[read].written)
+        streams = b.CreateAnd(streams, b.CreateICmpNE(c.f.buffer(written), c.f.buffer(read)));
+  }
+  return streams;
+}
+
+// Whether the vectors of a row begin where vectors may be stored past the caches.
+Value* row_streams(CpuParts& c, const CpuBounds& bounds, const Values& outer) {
+  llvm::IRBuilder<>& b = c.f.builder();
+  Values first = outer;
+  first.push_back(bounds.inner_begin);
+  Value* bits = c.f.i64(0);
+  for (const Store& s : c.kernel.stores)
+    bits = b.CreateOr(bits, b.CreatePtrToInt(c.lanes.place_of(s.access, first).first, b.getInt64Ty()));
+  return b.CreateICmpEQ(b.CreateAnd(bits, c.f.i64(kStreamAlign - 1)), c.f.i64(0));
+}
+
+void emit_row(CpuParts& c, const CpuBounds& bounds, const Values& outer) {
+  const LoopKernel& kernel = c.kernel;
+  Values indices = outer;
+  indices.push_back(nullptr);
+  Row row = c.sections.begin(kernel.body, kernel.parallel_rank - 1, indices,
+                             SectionEmitter::uses_of(kernel.stores));
+  c.rows.whole(bounds.inner_begin, bounds.inner_end, [&](Value* i, unsigned n) {
+    const Values values = c.sections.emit(row, i, n);
+    c.sections.store(row, kernel.stores, values, i, n);
+  });
+}
+
+void emit_elementwise(CpuParts& c, const CpuBounds& bounds, bool may_stream) {
   const LoopKernel& kernel = c.kernel;
   const int rank = kernel.parallel_rank;
-  SectionEmitter::Uses uses = SectionEmitter::uses_of(kernel.stores);
   if (rank == 0) {
     c.lanes.poll_cancel();
-    Row row = c.sections.begin(kernel.body, -1, {}, {uses.accesses, {}});
+    Row row = c.sections.begin(kernel.body, -1, {}, {SectionEmitter::uses_of(kernel.stores).accesses, {}});
     c.sections.store(row, kernel.stores, {}, nullptr, 1);
     return;
   }
+  llvm::IRBuilder<>& b = c.f.builder();
+  Value* call_streams = may_stream ? streams_in(c, bounds) : nullptr;
   c.f.loop(bounds.outer_begin, bounds.outer_end, c.f.i64(1), c.f.decompose(bounds.outer_begin, 0, rank - 1),
            [&](Value*, const Values& outer) {
-             Values indices = outer;
-             indices.push_back(nullptr);
-             Row row = c.sections.begin(kernel.body, rank - 1, indices, uses);
-             c.rows.whole(bounds.inner_begin, bounds.inner_end, [&](Value* i, unsigned n) {
-               const Values values = c.sections.emit(row, i, n);
-               c.sections.store(row, kernel.stores, values, i, n);
-             });
+             if (may_stream) {
+               Value* streams = b.CreateAnd(call_streams, row_streams(c, bounds, outer));
+               c.lanes.stream_stores(true);
+               c.f.if_then(streams, [&] { emit_row(c, bounds, outer); });
+               c.lanes.stream_stores(false);
+               c.f.if_then(b.CreateNot(streams), [&] { emit_row(c, bounds, outer); });
+             } else {
+               emit_row(c, bounds, outer);
+             }
              return c.f.increment(outer, 0);
            });
+  // Stores past the caches are in no order with others until then.
+  if (may_stream) b.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
 }
 
 void emit_tiled(CpuParts& c, CpuTiles& tiles, const CpuBounds& bounds) {
@@ -93,7 +141,7 @@ unsigned emit_cpu_kernel(const LoopKernel& kernel, const Schedule& schedule, con
     else if (tiles)
       emit_tiled(c, *tiles, bounds);
     else
-      emit_elementwise(c, bounds);
+      emit_elementwise(c, bounds, schedule.streams);
   });
   b.CreateRet(b.getInt32(0));
   return c.widths.lanes;

@@ -2,6 +2,8 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
+
 namespace lamina::jit {
 namespace {
 
@@ -14,18 +16,41 @@ constexpr int64_t kFewParallel = 4;
 // Shorter sides make no tiles.
 constexpr int64_t kShortSide = 8;
 
+// Results of so many bytes are not in any cache when they are read, nor what they displace. Longer bodies
+// wait for their arithmetic and not for memory.
+constexpr int64_t kStreamedBytes = int64_t{32} << 20;
+constexpr size_t kMostStreamed = 24;
+
+bool streams(const LoopKernel& kernel, std::span<const int64_t> args) {
+  const int last = kernel.parallel_rank - 1;
+  if (kernel.has_reduction || !kernel.repeats.empty() || last < 0 || kernel.stores.empty() ||
+      kernel.body.size() > kMostStreamed)
+    return false;
+  int64_t elements = 1;
+  for (int d = 0; d <= last; ++d) elements *= args[d];
+  return std::ranges::all_of(kernel.stores, [&](const Store& s) {
+    const Access& access = kernel.accesses[s.access];
+    const bool beside =
+        std::ranges::any_of(access.terms, [&](const AccessTerm& t) { return t.dim == last && t.unit == 1; });
+    const bool once =
+        std::ranges::count_if(access.terms, [&](const AccessTerm& t) { return t.dim == last; }) == 1;
+    return beside && once && elements * hlo::byte_size(kernel.buffers[access.buffer].type) >= kStreamedBytes;
+  });
+}
+
 }  // namespace
 
 std::string to_string(const Schedule& schedule) {
   return absl::StrCat(
       "schedule cpu reduce=", schedule.reduce == ReduceForm::kAlongReduced ? "along" : "across",
-      schedule.tiles ? " tiles" : "", "\n");
+      schedule.tiles ? " tiles" : "", schedule.streams ? " streams" : "", "\n");
 }
 
 absl::StatusOr<Schedule> parse_schedule(std::string_view text) {
   for (ReduceForm form : {ReduceForm::kAlongReduced, ReduceForm::kAcrossParallel})
     for (bool tiles : {false, true})
-      if (const Schedule schedule{form, tiles}; to_string(schedule) == text) return schedule;
+      for (bool streams : {false, true})
+        if (const Schedule schedule{form, tiles, streams}; to_string(schedule) == text) return schedule;
   return absl::InvalidArgumentError(
       absl::StrCat("no schedule: ", absl::string_view(text.data(), text.size())));
 }
@@ -78,7 +103,7 @@ Schedule favoured_schedule(const LoopKernel& kernel, std::span<const int64_t> ar
   const Turned turned = turned_accesses(kernel);
   const bool tiles = !turned.accesses.empty() && args[turned.dim] >= kShortSide &&
                      args[kernel.parallel_rank - 1] >= kShortSide;
-  return {favoured_form(kernel, args), tiles};
+  return {favoured_form(kernel, args), tiles, !tiles && streams(kernel, args)};
 }
 
 }  // namespace lamina::jit

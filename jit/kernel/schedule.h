@@ -26,10 +26,14 @@ struct Schedule {
   // Elements that lie side by side along another parallel dimension than the last are read by tiles of the
   // two.
   bool tiles = false;
+  // What it stores is too large for the caches and goes past them, so that memory is not read first; only in
+  // calls that store much, row by row where the addresses allow it.
+  bool streams = false;
   bool operator==(const Schedule&) const = default;
 };
 
-// One line, such as "schedule cpu reduce=along tiles\n"; `parse_schedule` reads that and nothing else.
+// One line, such as "schedule cpu reduce=along tiles streams\n"; `parse_schedule` reads that and nothing
+// else.
 std::string to_string(const Schedule& schedule);
 absl::StatusOr<Schedule> parse_schedule(std::string_view text);
 

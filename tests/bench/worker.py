@@ -107,7 +107,7 @@ def main() -> None:
             answer = orders[order["do"]](order)
         except Exception as e:
             traceback.print_exc()
-            answer = {"error": f"{type(e).__name__}: {e}"[:300]}
+            answer = {"error": f"{type(e).__name__}: {' '.join(str(e).split())}"[:300]}
         print(json.dumps(answer), file=answers, flush=True)
 
 

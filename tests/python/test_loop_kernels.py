@@ -216,3 +216,61 @@ def test_results_do_not_disturb_the_operands():
         assert int(i) == n
         np.testing.assert_array_equal(z, (np.arange(1000) + 1) * 2**n)
     np.testing.assert_array_equal(y, np.arange(1000) + 1)
+
+
+# --- results too large for the caches, which are stored past them ---
+
+
+def kernels(f: Callable[..., Any], *args: Any) -> str:
+    return lm.jit(f).lower(*args).compile().as_text("kernels")
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [
+        ("float32", (9_000_001,)),
+        ("float32", (2_999, 3_001)),  # rows that begin at every address
+        ("float32", (70, 128 * 1024)),
+        ("float64", (4_200_003,)),
+        ("uint8", (33_600_005,)),
+    ],
+)
+def test_large_results_are_stored_past_the_caches(dtype, shape):
+    x = (np.arange(np.prod(shape)) % 101).astype(dtype).reshape(shape)
+
+    def f(x, y):
+        return x * 2 + y, x - y
+
+    assert " streams\n" in kernels(f, x, x)
+    jitted = lm.jit(f)
+    for _ in range(2):  # interpreted first, then compiled
+        total, difference = jitted(x, x[::-1])
+        np.testing.assert_array_equal(total, x * np.asarray(2, dtype) + x[::-1])
+        np.testing.assert_array_equal(difference, x - x[::-1])
+        lm.cache.wait()
+
+
+@pytest.mark.machine_code
+def test_large_results_over_their_operand_and_their_readers():
+    x = (np.arange(9_000_001) % 101).astype("float32")
+    jitted = lm.jit(lambda x: x * 0.5 + 1.0, donate_argnums=0)
+    held, want = lnp.array(x), x
+    for _ in range(4):
+        held, want = jitted(held), want * np.float32(0.5) + np.float32(1)
+        lm.cache.wait()
+        assert float(lnp.max(held)) == want.max()
+    np.testing.assert_array_equal(held, want)
+
+
+@pytest.mark.machine_code
+def test_smaller_results_and_those_of_long_bodies_stay_in_the_caches():
+    def long(x):
+        for _ in range(20):
+            x = lnp.sin(x) * 1.5 + x
+        return x
+
+    small, large = np.ones(1_000_000, "float32"), np.ones(9_000_000, "float32")
+    assert " streams" not in kernels(lambda x: x * 2 + 1, small)
+    assert " streams" not in kernels(long, large)
+    assert " streams" not in kernels(lambda x: x.reshape(3000, 3000).T + 1, large)

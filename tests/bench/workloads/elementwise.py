@@ -22,11 +22,13 @@ def positive(*shape: int, kind: str = "float32") -> Any:
 
 
 def saxpy_numba(lib: Any) -> Any:
+    np, prange = lib.np, lib.numba.prange
+
     @lib.numba.njit(parallel=True)
     def f(x, y):
-        out = lib.np.empty_like(x)
-        for i in lib.numba.prange(x.size):
-            out[i] = x[i] * lib.np.float32(2.5) + y[i]
+        out = np.empty_like(x)
+        for i in prange(x.size):
+            out[i] = x[i] * np.float32(2.5) + y[i]
         return out
 
     return f
@@ -34,12 +36,13 @@ def saxpy_numba(lib: Any) -> Any:
 
 def unary_numba(name: str) -> Any:
     def make(lib: Any) -> Any:
-        g = math.erf if name == "erf" else getattr(lib.np, name)
+        np, prange = lib.np, lib.numba.prange
+        g = math.erf if name == "erf" else getattr(np, name)
 
         @lib.numba.njit(parallel=True)
         def f(x):
-            out = lib.np.empty_like(x)
-            for i in lib.numba.prange(x.size):
+            out = np.empty_like(x)
+            for i in prange(x.size):
                 out[i] = g(x[i])
             return out
 

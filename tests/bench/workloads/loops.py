@@ -18,7 +18,8 @@ def fori(lib: Any, x: Any) -> Any:
 
 
 def fori_numba(lib: SimpleNamespace) -> Any:
-    f32 = lib.np.float32
+    np = lib.np
+    f32 = np.float32
 
     @lib.numba.njit
     def f(x):
@@ -45,9 +46,11 @@ def collatz(lib: Any, n: Any) -> Any:
 
 
 def collatz_numba(lib: SimpleNamespace) -> Any:
+    np = lib.np
+
     @lib.numba.njit
     def f(ns):
-        out = lib.np.empty_like(ns)
+        out = np.empty_like(ns)
         for i in range(ns.size):
             n, k = ns[i], 0
             while n != 1:
@@ -117,12 +120,13 @@ def mandelbrot(lib: Any, re: Any, im: Any) -> Any:
 
 
 def mandelbrot_numba(lib: SimpleNamespace) -> Any:
-    f32 = lib.np.float32
+    np, prange = lib.np, lib.numba.prange
+    f32 = np.float32
 
     @lib.numba.njit(parallel=True)
     def f(re, im):
-        out = lib.np.zeros(re.size, lib.np.int32)
-        for i in lib.numba.prange(re.size):
+        out = np.zeros(re.size, np.int32)
+        for i in prange(re.size):
             x, y, n = f32(0), f32(0), 0
             for _ in range(50):
                 xx, yy = x * x, y * y
@@ -152,13 +156,14 @@ def nbody(lib: Any, p: Any, v: Any) -> Any:
 
 
 def nbody_numba(lib: SimpleNamespace) -> Any:
+    prange = lib.numba.prange
     np = lib.np
 
     @lib.numba.njit(parallel=True, fastmath=True)
     def f(p, v):
         p, v, n = p.copy(), v.copy(), p.shape[0]
         for _ in range(20):
-            for i in lib.numba.prange(n):
+            for i in prange(n):
                 a = b = c = np.float32(0)
                 for j in range(n):
                     x, y, z = p[j, 0] - p[i, 0], p[j, 1] - p[i, 1], p[j, 2] - p[i, 2]
@@ -191,19 +196,20 @@ def orbit(lib: Any, y: Any) -> Any:
 
 
 def orbit_numba(lib: SimpleNamespace) -> Any:
+    np = lib.np
     import math
 
     @lib.numba.njit
     def f(y):
-        p, q, h = y[0], y[1], lib.np.float32(1e-3)
-        two, six = lib.np.float32(2), lib.np.float32(6)
+        p, q, h = y[0], y[1], np.float32(1e-3)
+        two, six = np.float32(2), np.float32(6)
         for _ in range(10_000):
             a, b = q, -math.sin(p)
             c, d = q + h / two * b, -math.sin(p + h / two * a)
             e, g = q + h / two * d, -math.sin(p + h / two * c)
             k, m = q + h * g, -math.sin(p + h * e)
             p, q = p + h / six * (a + two * c + two * e + k), q + h / six * (b + two * d + two * g + m)
-        return lib.np.array([p, q])
+        return np.array([p, q])
 
     return f
 
@@ -225,12 +231,13 @@ def newton(lib: Any, a: Any) -> Any:
 
 
 def newton_numba(lib: SimpleNamespace) -> Any:
-    f32 = lib.np.float32
+    np, prange = lib.np, lib.numba.prange
+    f32 = np.float32
 
     @lib.numba.njit(parallel=True)
     def f(a):
-        out = lib.np.empty_like(a)
-        for i in lib.numba.prange(a.size):
+        out = np.empty_like(a)
+        for i in prange(a.size):
             x, d = f32(2), f32(1)
             while d > f32(1e-5) * abs(x):
                 y = x - (x * x * x - a[i]) / (f32(3) * x * x)
@@ -246,11 +253,13 @@ def reads_and_writes(lib: Any, d: Any) -> Any:
 
 
 def reads_and_writes_numba(lib: SimpleNamespace) -> Any:
+    np = lib.np
+
     @lib.numba.njit
     def f(d):
         d = d.copy()
         for i in range(20_000):
-            d[i % 100] = d[(i * 7) % 100] + lib.np.float32(1)
+            d[i % 100] = d[(i * 7) % 100] + np.float32(1)
         return d
 
     return f
