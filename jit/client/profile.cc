@@ -192,7 +192,7 @@ void Profiler::begin_tagged(Activity activity, const void* tag) {
 }
 
 void Profiler::end_tagged(const void* tag) {
-  Begun begun;
+  Begun begun{nullptr, 0, 0};
   {
     std::lock_guard lock(mutex_);
     begun = {here(), generation_, 0};
@@ -208,8 +208,7 @@ void ProfiledSpan::begin(Activity activity, hlo::LocationId caller) {
 
 void ProfiledSpan::end() { Profiler::get().end(begun_); }
 
-ProfiledLines::ProfiledLines(uint32_t map) {
-  if (!Profiler::on()) return;
+void ProfiledLines::begin(uint32_t map) {
   Profiler& profiler = Profiler::get();
   std::lock_guard lock(profiler.mutex_);
   track_ = profiler.here();
@@ -217,8 +216,7 @@ ProfiledLines::ProfiledLines(uint32_t map) {
   before_ = std::exchange(track_->lines, map);
 }
 
-ProfiledLines::~ProfiledLines() {
-  if (!track_) return;
+void ProfiledLines::end() {
   Profiler& profiler = Profiler::get();
   std::lock_guard lock(profiler.mutex_);
   if (generation_ == profiler.generation_) track_->lines = before_;

@@ -140,9 +140,9 @@ class Profiler {
   void settle(Track& track, int64_t now);  // mutex_ held
   Snapshot snapshot_locked(Track& mine);
   struct Begun {
-    Track* track = nullptr;
-    uint64_t generation = 0;
-    size_t open = 0;  // of the track, with what was begun
+    Track* track = nullptr;  // null: nothing was, and nothing follows
+    uint64_t generation;
+    size_t open;  // of the track, with what was begun
   };
   Begun begin(Activity activity, hlo::LocationId caller, const void* tag);
   void end(const Begun& begun);
@@ -197,26 +197,39 @@ class ProfiledCall : public ProfiledSpan {
   // `locate()` gives the line.
   template <typename F>
   explicit ProfiledCall(F&& locate, Doing doing = Doing::kCall) {
-    if (Profiler::on()) [[unlikely]] {
-      if (Profiler::get().inside()) return;
-      const hlo::LocationId line = locate();
-      begin({doing, line, 0}, line);
-    }
+    if (Profiler::on()) [[unlikely]]
+      begin_call(std::forward<F>(locate), doing);
+  }
+
+ private:
+  template <typename F>
+  [[gnu::noinline, gnu::cold]] void begin_call(F&& locate, Doing doing) {
+    if (Profiler::get().inside()) return;
+    const hlo::LocationId line = locate();
+    begin({doing, line, 0}, line);
   }
 };
 
 // Steps that this thread runs meanwhile have the lines of that map.
 class ProfiledLines {
  public:
-  explicit ProfiledLines(uint32_t map);
-  ~ProfiledLines();
+  explicit ProfiledLines(uint32_t map) {
+    if (Profiler::on()) [[unlikely]]
+      begin(map);
+  }
+  ~ProfiledLines() {
+    if (track_) [[unlikely]]
+      end();
+  }
   ProfiledLines(const ProfiledLines&) = delete;
   ProfiledLines& operator=(const ProfiledLines&) = delete;
 
  private:
+  void begin(uint32_t map);
+  void end();
   Profiler::Track* track_ = nullptr;
-  uint64_t generation_ = 0;
-  uint32_t before_ = 0;
+  uint64_t generation_;
+  uint32_t before_;
 };
 
 // Another thread does this one's work while this one waits: what it does counts as done by this one.

@@ -164,7 +164,7 @@ class Profile:
     def table(self, top: int | None = None) -> str:
         """The rows as text; with `top`, the first so many and the sum of the others."""
         wall = self.wall_ms
-        lines = self.lines
+        lines = [x for x in self.lines if x.ms or x.calls or x.runs]
         out = [f"{'ms':>10} {'%':>5} {'calls':>8} {'runs':>8} {'bytes':>9} {'flops':>9} {'limit':>6}  line"]
 
         def row(ms: float, what: str, *counts: Any) -> None:
@@ -184,7 +184,7 @@ class Profile:
             row(sum(x.ms for x in rest), f"({len(rest)} further lines)", *sums, None)
         row(self.outside_ms, OUTSIDE)
         out.append(f"{wall:10.3f} 100.0  wall time of the profiled thread")
-        elsewhere = sum(x.elsewhere_ms for x in lines)
+        elsewhere = sum(x.elsewhere_ms for x in self.lines)
         if elsewhere > 0:
             out.append(f"{elsewhere:10.3f}        on other threads meanwhile")
         limits = self.limits
