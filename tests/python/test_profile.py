@@ -444,7 +444,7 @@ def scaled(x):
 
 print(__name__, sys.argv[1:], beside.here, sys.modules["__main__"].scaled is scaled)
 for n in (4, 5):
-    scaled(lnp.ones((n, 2)))
+    scaled(lnp.ones((n, 2))).block_until_ready()
 """
 
 
