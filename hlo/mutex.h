@@ -38,6 +38,7 @@ enum class LockRank : uint8_t {
   kMemory,
   kQueues,
   kPlaces,
+  kProfile,
 };
 
 // Something of the process that must be whole when it forks. Made once and never destroyed, unless no other

@@ -6,6 +6,7 @@
 #include "hlo/host_lock.h"
 #include "hlo/once.h"
 #include "hlo/strings.h"
+#include "jit/client/profile.h"
 #include "lazy/known_number.h"
 #include "lazy/scopes.h"
 
@@ -49,6 +50,7 @@ class SignalPoll final : public jit::StepWatcher {
 // f(watcher or null) without the host lock.
 template <typename F>
 auto while_waiting(F f) {
+  const jit::ProfiledSpan span(jit::Doing::kWait);
   hlo::HostLockReleased away;
   const hlo::HostLock* const host = hlo::host_lock();
   if (!host || !host->can_poll()) return f(nullptr);

@@ -21,9 +21,9 @@ absl::StatusOr<hlo::ComputationPtr> close_at_floor(std::span<const hlo::Value> o
                                                    std::span<const hlo::Value> inputs, uint32_t floor,
                                                    std::vector<hlo::Value>* captured);
 
-// With `giving_up`, as jit::Executable::run_giving_up.
+// With `giving_up`, as jit::Executable::run_giving_up. `lines`: of this run (lazy/profiled_lines.h).
 absl::Status run_program(const jit::SpecializationPtr& entry, std::span<jit::BufferRef> arguments,
-                         bool giving_up, std::vector<jit::BufferRef>& results);
+                         bool giving_up, std::vector<jit::BufferRef>& results, uint32_t lines = 0);
 
 }  // namespace lamina::lazy
 

@@ -16,6 +16,7 @@
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "hlo/type_error.h"
+#include "jit/client/profile.h"
 #include "jit/program/engine.h"
 #include "lazy/effects.h"
 #include "lazy/known_number.h"
@@ -23,6 +24,7 @@
 #include "lazy/location_text.h"
 #include "lazy/nan_check.h"
 #include "lazy/placement.h"
+#include "lazy/profiled_lines.h"
 #include "lazy/rebuild.h"
 #include "lazy/scopes.h"
 
@@ -272,9 +274,10 @@ void Session::run_single(const Value& wanted, const jit::SpecializationPtr& entr
     if (std::find(in.begin(), in.end(), in[i]) == in.begin() + static_cast<ptrdiff_t>(i))
       arguments.push_back(*buffer_of(*in[i].node(), device));
   hlo::hold_back(n);
+  const uint32_t lines = jit::Profiler::on() ? lines_of_run(*entry, {&wanted, 1}) : 0;
   lock.reset();
   std::vector<jit::BufferRef> results;
-  check(run_program(entry, std::span(arguments.data(), arguments.size()), false, results));
+  check(run_program(entry, std::span(arguments.data(), arguments.size()), false, results, lines));
   lock.emplace();
   if (!n->data()) hlo::set_data(n, new jit::Array(n->type(), std::move(results[0])), hlo::is_open(*n));
 }
@@ -382,9 +385,11 @@ void Session::run_on(jit::Device& device, std::vector<Value> named, size_t wante
         take_program));
   }
   if (single && roots.size() == 1) single_ops_.put(*single, entry, generation);
+  // Where it is compiled now the lock has been let go of, and its lines are these.
+  const uint32_t lines = lock && jit::Profiler::on() ? lines_of_run(*entry, roots) : 0;
   lock.reset();
   std::vector<jit::BufferRef> arguments = buffers_on(device, known), results;
-  check(run_program(entry, arguments, false, results));
+  check(run_program(entry, arguments, false, results, lines));
   // The program with this trace's lines, which the entry, made for another, may not have.
   if (nan_checks()) check_nan(*check(rebuild_with_parameters(roots, leaves)), arguments, results);
   lock.emplace();
@@ -503,7 +508,9 @@ class Watcher final : public jit::StepWatcher {
 }  // namespace
 
 absl::Status run_program(const jit::SpecializationPtr& entry, std::span<jit::BufferRef> arguments,
-                         bool giving_up, std::vector<jit::BufferRef>& results) {
+                         bool giving_up, std::vector<jit::BufferRef>& results, uint32_t lines) {
+  const jit::ProfiledSpan span(jit::Doing::kRun);
+  const jit::ProfiledLines told(lines);
   jit::SpecializationCache& cache = jit::Engine::get().cache();
   const hlo::HostLock* host = hlo::host_lock();
   if (!host) return cache.run(entry, arguments, giving_up, results, nullptr);

@@ -9,6 +9,7 @@
 #include "hlo/once.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
+#include "jit/client/profile.h"
 #include "jit/program/engine.h"
 #include "lazy/axes.h"
 #include "lazy/derivative_memo.h"
@@ -427,6 +428,7 @@ hlo::ComputationPtr region(const FlatFunction& f, const std::vector<Typed>& type
 
 Program::Program(const FlatFunction& f, std::vector<Typed> arguments, std::string name, std::string where)
     : arguments_(std::move(arguments)), name_(std::move(name)), where_(std::move(where)) {
+  const jit::ProfiledSpan span(jit::Doing::kTrace);
   std::vector<Lazy> captured;
   computation_ = region(f, arguments_, &captured, &results_, true, &effects_);
   if (effects_) {

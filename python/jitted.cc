@@ -293,6 +293,7 @@ PyObject* call_generally(JitObject* f, PyObject* name, PyObject* instance, const
 }
 
 PyObject* jit_call(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+  const ProfiledEntry profiled;
   auto* const f = reinterpret_cast<JitObject*>(self);
   const CallArguments call{args, PyVectorcall_NARGS(flags), names};
   PyObject* const out = call_directly(f, nullptr, call);
@@ -300,6 +301,7 @@ PyObject* jit_call(PyObject* self, PyObject* const* args, size_t flags, PyObject
 }
 
 PyObject* bound_call(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+  const ProfiledEntry profiled;
   auto* const b = reinterpret_cast<BoundJitObject*>(self);
   const CallArguments call{args, PyVectorcall_NARGS(flags), names};
   if (!b->is_argument) {

@@ -5,13 +5,14 @@
 #include <pybind11/pybind11.h>
 
 #include "hlo/location.h"
+#include "python/profile.h"
 
 namespace lamina::python {
 
 // The line of the innermost frame that is not the library's own.
 hlo::LocationId user_location();
 
-// Stamps recorded nodes with that line.
+// Stamps recorded nodes with that line; to a profile, a call from there.
 class UserLocation {
  public:
   UserLocation() : state_(hlo::record_state()), saved_(state_.location) { state_.location = user_location(); }
@@ -20,6 +21,7 @@ class UserLocation {
   UserLocation& operator=(const UserLocation&) = delete;
 
  private:
+  const ProfiledEntry call_;
   hlo::RecordState& state_;
   hlo::LocationId saved_;
 };

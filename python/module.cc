@@ -39,6 +39,7 @@
 #include "python/linalg.h"
 #include "python/number.h"
 #include "python/plans.h"
+#include "python/profile.h"
 #include "python/reads.h"
 #include "python/stablehlo.h"
 #include "python/stopped.h"
@@ -788,6 +789,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_devices(m);
   lamina::python::add_stablehlo(m);
   lamina::python::add_plans(m);
+  lamina::python::add_profile(m);
   lamina::python::add_doctor(m);
   lamina::python::add_linalg(m);
   lamina::python::install_host_lock();

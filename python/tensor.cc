@@ -223,6 +223,7 @@ PyObject* repr_slot(PyObject* a) { return call_hook("repr", a); }
 PyObject* iter_slot(PyObject* a) { return call_hook("iter", a); }
 // The quick way of a conversion, and else the one that is written in Python.
 PyObject* left(PyObject* (*quick)(PyObject*), const char* name, PyObject* a) {
+  const ProfiledEntry profiled;
   PyObject* const out = quick(a);
   if (out) return out;
   if (!PyErr_Occurred()) return call_hook(name, a);
@@ -285,7 +286,10 @@ void dealloc_slot(PyObject* self) {
   auto* t = reinterpret_cast<TensorObject*>(self);
   if (t->weakrefs) PyObject_ClearWeakRefs(self);
   leave_view(t);
-  t->cell.~Cell();
+  {
+    const ProfiledEntry profiled(jit::Doing::kFree);
+    t->cell.~Cell();
+  }
   PyTypeObject* type = Py_TYPE(self);
   if (spare_tensors.count < SpareTensors::kMost)
     spare_tensors.spare[spare_tensors.count++] = t;

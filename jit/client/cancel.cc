@@ -6,6 +6,7 @@
 #include <system_error>
 #include <thread>
 
+#include "jit/client/profile.h"
 #include "jit/client/threads.h"
 
 namespace lamina::jit {
@@ -17,9 +18,14 @@ absl::Status run_interruptible(CancelFlag& cancel, const std::function<bool()>& 
   bool done = false;
   absl::Status status;
   const int limit = current_thread_limit();
+  const ProfiledThread profiled;
   const auto body = [&] {
     ScopedThreadLimit scope(limit);
-    absl::Status result = work();
+    absl::Status result;
+    {
+      const ProfiledThread::Worker told(profiled);
+      result = work();
+    }
     // Notified under the lock: the waiter may leave, and the condition variable die, only after it is
     // released.
     std::lock_guard lock(mutex);

@@ -10,6 +10,7 @@
 #include "jit/client/client.h"
 #include "jit/cpu/kernel_context.h"
 #include "jit/cpu/kernel_store.h"
+#include "jit/cpu/machine_limits.h"
 #include "jit/cpu/thread_pool.h"
 #include "jit/program/target.h"
 
@@ -34,6 +35,8 @@ class CpuClient final : public Client {
 
   ThreadPool& pool() { return pool_; }
   KernelStore& kernels() { return kernels_; }
+  // On the threads that this one may use.
+  MachineLimits limits() { return limits_.get(pool_.parallel()); }
   // What the routines of a run get.
   KernelContext context(const Frame& frame);
 
@@ -62,6 +65,7 @@ class CpuClient final : public Client {
 
   ThreadPool pool_;
   KernelStore kernels_;
+  MeasuredLimits limits_;
   CpuTarget target_{*this};
   std::vector<Device*> devices_;
 };

@@ -7,8 +7,10 @@
 #include "absl/hash/hash.h"
 #include "hlo/isa.h"
 #include "hlo/strings.h"
+#include "jit/client/profile.h"
 #include "jit/cpu/cpu_features.h"
 #include "jit/cpu/kept_code.h"
+#include "jit/cpu/perf_symbols.h"
 
 namespace lamina::jit {
 namespace {
@@ -32,6 +34,11 @@ int64_t compile_ns(const LoopKernel& kernel) {
     instrs += static_cast<int64_t>(section.size());
   });
   return kCompileNs + instrs * kCompileInstrNs + (kernel.has_reduction ? kCompileReductionNs : 0);
+}
+
+void name_code(const KernelText& kernel, const MachineCode& code) {
+  if (PerfSymbols& symbols = PerfSymbols::get(); symbols.on())
+    symbols.add(kernel.text, reinterpret_cast<const void*>(code.entry()), code.bytes());
 }
 
 bool compiles_first() {
@@ -142,6 +149,7 @@ absl::StatusOr<const CodeGenerator*> KernelStore::generator() {
 }
 
 void KernelStore::compile(Kernel& kernel, bool at_any_cost) {
+  const ProfiledSpan span(Doing::kCompile);
   struct Settled {
     CompileQueue& queue;
     Kernel& kernel;
@@ -160,6 +168,7 @@ void KernelStore::compile(Kernel& kernel, bool at_any_cost) {
     return;
   }
   kernel.code_ = *std::move(code);
+  name_code(kernel.text_, kernel.code_);
   stats_.code_bytes += static_cast<int64_t>(kernel.code_.bytes());
   stats_.compile_ms += kernel.code_.linked.stats().total_ms;
   kernel.entry_.store(kernel.code_.entry(), std::memory_order_release);
@@ -335,6 +344,7 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelStore::adopt(const KernelCod
   kernel->state_.compare_exchange_strong(refused, Kernel::State::kCold);
   if (queue_.claim(*kernel)) {
     kernel->code_.image = *std::move(mapped);
+    name_code(kernel->text_, kernel->code_);
     kernel->entry_.store(kernel->code_.entry(), std::memory_order_release);
     kernel->state_.store(Kernel::State::kCompiled, std::memory_order_release);
     queue_.settle(*kernel);

@@ -8,6 +8,7 @@
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/cpu/client.h"
+#include "jit/cpu/perf_symbols.h"
 #include "jit/cpu/steps.h"
 #include "jit/kernel/in_place.h"
 #include "jit/kernel/lower.h"
@@ -322,6 +323,11 @@ absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const clust
   if (!loop.ok()) return loop.status();
   const Schedule schedule = favoured_schedule(loop->kernel, loop->args);
   std::shared_ptr<Kernel> kernel = cpu.kernels().get(std::move(loop->kernel), schedule);
+  if (PerfSymbols& symbols = PerfSymbols::get(); symbols.on()) {
+    std::vector<hlo::LocationId> lines;
+    for (const hlo::Node* n : group.anchors) lines.push_back(n->location());
+    symbols.note_lines(kernel->text().text, lines);
+  }
   return std::make_unique<LoopStep>(cpu, std::move(kernel), *std::move(loop), slot_of);
 }
 

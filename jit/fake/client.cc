@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "hlo/once.h"
 #include "hlo/strings.h"
+#include "jit/client/profile.h"
 #include "jit/client/transfer.h"
 
 namespace lamina::jit {
@@ -146,7 +147,11 @@ class FakeStep : public Step {
       at.emplace_back(use.place, frame.at[use.place]);
       touches.push_back({frame.at[use.place], use.bytes, access});
     }
-    auto work = [&step, &queues, later, at = std::move(at)] {
+    Activity told = Profiler::on() ? Profiler::get().launched() : Activity{};
+    const bool is_told = told.doing == Doing::kLaunch;
+    told.doing = Doing::kDeviceStep;
+    auto work = [&step, &queues, later, told, is_told, at = std::move(at)] {
+      const ProfiledSpan span(is_told && Profiler::on(), told);
       for (const auto& [place, address] : at)
         later->at[place] = Address(reinterpret_cast<uintptr_t>(queues.bytes_at(address)));
       RunControl control{nullptr};

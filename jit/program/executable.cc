@@ -10,6 +10,7 @@
 #include "hlo/op.h"
 #include "hlo/passes/pass.h"
 #include "hlo/strings.h"
+#include "jit/client/profile.h"
 #include "jit/program/control.h"
 #include "jit/program/host_call.h"
 #include "jit/program/row_chain.h"
@@ -265,9 +266,24 @@ class Executable::BorrowedFrame {
 };
 
 absl::Status Executable::run_steps(Frame& frame) const {
+  if (Profiler::on()) [[unlikely]]
+    return run_steps_profiled(frame);
   for (const Turn& turn : turns_) {
     frame.step = turn.number;
     if (frame.control->stop_before(turn.work)) return absl::CancelledError("the run was cancelled");
+    if (absl::Status s = turn.step->enqueue(frame); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executable::run_steps_profiled(Frame& frame) const {
+  const uint32_t number = Profiler::get().number_of(shared_from_this());
+  const Doing doing = device_.stream().is_inline() ? Doing::kStep : Doing::kLaunch;
+  for (size_t i = 0; i < turns_.size(); ++i) {
+    const Turn& turn = turns_[i];
+    frame.step = turn.number;
+    if (frame.control->stop_before(turn.work)) return absl::CancelledError("the run was cancelled");
+    const ProfiledSpan span(true, {doing, 0, step_subject(number, static_cast<uint32_t>(i))});
     if (absl::Status s = turn.step->enqueue(frame); !s.ok()) return s;
   }
   return absl::OkStatus();

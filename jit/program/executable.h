@@ -101,6 +101,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   explicit Executable(Device& device);
   std::unique_ptr<Frame> make_frame(const MemoryPlan& plan) const;
   absl::Status run_steps(Frame& frame) const;
+  absl::Status run_steps_profiled(Frame& frame) const;
   // `given_up`: empty, or the arguments.
   absl::Status run_here(bool giving_up, std::span<const BufferRef> arguments, std::span<BufferRef> given_up,
                         std::vector<BufferRef>& results, const CancelFlag* cancel) const;

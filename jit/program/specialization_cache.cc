@@ -11,6 +11,7 @@
 #include "hlo/graph.h"
 #include "hlo/printer.h"
 #include "hlo/strings.h"
+#include "jit/client/profile.h"
 
 namespace lamina::jit {
 namespace {
@@ -116,6 +117,7 @@ absl::StatusOr<SpecializationPtr> SpecializationCache::compile(
     const std::function<absl::StatusOr<hlo::ComputationPtr>()>& program,
     const std::function<Origin()>& origin) {
   const auto start = std::chrono::steady_clock::now();
+  const ProfiledSpan span(Doing::kPlan);
   absl::StatusOr<hlo::ComputationPtr> computation = program();
   if (!computation.ok()) return computation.status();
   absl::StatusOr<std::shared_ptr<const Executable>> executable = Executable::compile(device, *computation);

@@ -99,6 +99,7 @@ __all__ = [
     "named_scope",
     "new_ref",
     "numerics",
+    "profile",
     "pure_callback",
     "remat",
     "threads",
@@ -134,5 +135,6 @@ __getattr__ = _missing.attributes(
     {
         **dict.fromkeys(("make_jaxpr", "make_trace"), "_traces"),
         **dict.fromkeys(("Ref", "empty_ref", "free_ref", "freeze", "new_ref"), "ref"),
+        "profile": "_profile",
     },
 )

@@ -1,5 +1,5 @@
-"""The command line: `python -m lamina cache show|explain|branches ... SCRIPT`, `... cache clear`, `... plan FILE`,
-`... doctor`.
+"""The command line: `python -m lamina profile SCRIPT`, `... cache show|explain|branches ... SCRIPT`,
+`... cache clear`, `... plan FILE`, `... doctor`.
 """
 
 from __future__ import annotations
@@ -7,16 +7,57 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import runpy
+import os
 import sys
+import types
 from collections.abc import Sequence
 
 
 def _run(script: str, arguments: Sequence[str]) -> None:
+    """Runs a script as `python SCRIPT ...` does: as __main__, with its arguments and its folder on the path."""
+    with open(script, "rb") as file:
+        code = compile(file.read(), script, "exec")
     sys.argv = [script, *arguments]
-    # A script may end with its own exit; the cache it filled is what was asked for.
-    with contextlib.suppress(SystemExit):
-        runpy.run_path(script, run_name="__main__")
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = os.path.dirname(os.path.realpath(script))
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=script, __builtins__=__builtins__, __cached__=None)
+    sys.modules["__main__"] = main
+    exec(code, main.__dict__)
+
+
+def _profile(options: argparse.Namespace) -> int:
+    from lamina import _core
+    from lamina._profile import profile
+
+    status = 0
+    try:
+        with open(options.script, "rb"):
+            pass
+    except OSError as e:
+        print(f"lamina profile: {e}", file=sys.stderr)
+        return 2
+    if options.perf:
+        _core.write_perf_map()
+    with profile() as report:
+        try:
+            _run(options.script, options.arguments)
+        except SystemExit as e:
+            status = e.code if isinstance(e.code, int) else 0 if e.code is None else 1
+            if status == 1 and not isinstance(e.code, int):
+                print(e.code, file=sys.stderr)
+        except BaseException as e:  # the script's end, told as Python tells it
+            trace = e.__traceback__
+            while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+                trace = trace.tb_next
+            sys.excepthook(type(e), e, trace)
+            status = 130 if isinstance(e, KeyboardInterrupt) else 1
+    print(report.table(options.top))
+    if options.trace:
+        report.save(options.trace)
+    if options.json:
+        report.save_json(options.json)
+    return status
 
 
 def _cache(options: argparse.Namespace) -> int:
@@ -26,7 +67,9 @@ def _cache(options: argparse.Namespace) -> int:
         objects, size = cache.clear_disk()
         print(f"removed {objects} kernels, {size:,} bytes, from {cache.disk()['directory'] or 'nowhere'}")
         return 0
-    _run(options.script, options.arguments)
+    # A script may end with its own exit; the cache it filled is what was asked for.
+    with contextlib.suppress(SystemExit):
+        _run(options.script, options.arguments)
     if options.action == "show":
         print(
             json.dumps({"entries": cache.entries(), "stats": cache.stats()}) if options.json else cache.show()
@@ -97,6 +140,15 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(prog="lamina", description="Lamina's command line.")
     commands = parser.add_subparsers(dest="command", required=True)
+    profiled = commands.add_parser("profile", help="run a script; where its time goes, by line")
+    profiled.add_argument("--top", type=int, metavar="N", help="the N longest lines only")
+    profiled.add_argument("--trace", metavar="FILE", help="what each thread did when, for ui.perfetto.dev")
+    profiled.add_argument("--json", metavar="FILE", help="the table, and a row for each step, as JSON")
+    profiled.add_argument(
+        "--perf", action="store_true", help="names of generated code for perf, in /tmp/perf-PID.map"
+    )
+    profiled.add_argument("script")
+    profiled.add_argument("arguments", nargs=argparse.REMAINDER)
     cache = commands.add_parser("cache", help="what was compiled, and the kernels kept on disk")
     actions = cache.add_subparsers(dest="action", required=True)
     show = actions.add_parser("show", help="run a script; a table of its specializations")
@@ -121,7 +173,7 @@ def main() -> int:
     plan.add_argument("file")
     commands.add_parser("doctor", help="what was found on this machine")
     options = parser.parse_args()
-    return {"cache": _cache, "plan": _plan, "doctor": _doctor}[options.command](options)
+    return {"profile": _profile, "cache": _cache, "plan": _plan, "doctor": _doctor}[options.command](options)
 
 
 if __name__ == "__main__":
