@@ -356,6 +356,8 @@ class Jitted(_core.JitCalls):
         control_flow: str = "trace",
     ) -> None:
         functools.update_wrapper(self, f)
+        for name in self.__dict__.keys() & _METHODS:  # attributes of a callable object, which may be named so
+            del self.__dict__[name]
         self._f = f
         self._nums, self._names = _places(f, static_argnums, static_argnames, "static")
         self._donated, self._donated_names = _places(f, donate_argnums, donate_argnames, "donate")
@@ -674,6 +676,9 @@ class Jitted(_core.JitCalls):
     def __repr__(self) -> str:
         count = sum(v.paths for variants in self._entries.values() for v in variants)
         return f"<jit {_name(self._f)}: {count} {'entry' if count == 1 else 'entries'}, {self.hits} hits>"
+
+
+_METHODS = frozenset(n for n in dir(Jitted) if not n.startswith("__"))
 
 
 def _signature_of_bound(bound: Any) -> Any:

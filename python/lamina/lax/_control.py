@@ -18,6 +18,7 @@ from lamina.lax._base import axis_of, to_tensor
 from lamina.tree import (
     TreeDef,
     explain_difference,
+    tree_children,
     tree_flatten,
     tree_leaves,
     tree_map,
@@ -145,7 +146,14 @@ def cond(
     own; loops in a branch run for its lanes only.
     """
     operands = _operands("lax.cond", operands, operand)
-    if len(operands) == 2 and callable(false_fun) and callable(operands[1]) and not callable(operands[0]):
+    both = callable(true_fun) and callable(false_fun)
+    if (
+        len(operands) == 2
+        and callable(false_fun)
+        and callable(operands[1])
+        and not callable(operands[0])
+        and not (both and tree_children(operands[1]) is not None)  # an operand that can be called, too
+    ):
         of_true, of_false = false_fun, operands[1]
         operands = (true_fun, operands[0])
         true_fun, false_fun = lambda mine, _: of_true(mine), lambda _, mine: of_false(mine)

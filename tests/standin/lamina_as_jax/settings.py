@@ -56,7 +56,7 @@ class Config:
         for table in (_FIXED, _REMEMBERED):
             if name in table:
                 return table[name]
-        raise AttributeError(f"Unrecognized config option: {name}")
+        raise AttributeError(f"there is no option {name}")
 
     def _read(self, name: str) -> Any:
         return getattr(self, name)
@@ -72,7 +72,7 @@ class Config:
             elif name == "jax_debug_infs":
                 types64.looked_at(inf=bool(value))
         elif name not in _FIXED:
-            raise AttributeError(f"Unrecognized config option: {name}")
+            raise AttributeError(f"there is no option {name}")
         elif _FIXED[name] != value:
             raise ValueError(f"{name} is {_FIXED[name]!r} in Lamina, and cannot be {value!r}")
 
