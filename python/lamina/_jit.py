@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from lamina import _checks, _core, ref
+from lamina import _checks, _core, _leaks, ref
 from lamina._core import Tensor
 from lamina._functions import need_function
 from lamina._open import entered, innermost
@@ -468,7 +468,9 @@ class Jitted(_core.JitCalls):
             if _checks.is_open():
                 _checks.report(_name(self._f), variant.reads.unseen.values())
             return node
-        return self._trace(variant, leaves, treedef, static, outcomes)
+        _checks.may_trace(_name(self._f), leaves, [k[1] for k, v in self._entries.items() if v])
+        with _leaks.looking(f"the jitted function {_name(self._f)}"):
+            return self._trace(variant, leaves, treedef, static, outcomes)
 
     def _trace(
         self,

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core, _writes, ref
+from lamina import _core, _leaks, _writes, ref
 from lamina._core import Tensor
 from lamina._functions import need_function
 from lamina.lax._base import axis_of, to_tensor
@@ -44,6 +44,7 @@ def _flat(
     """A function on containers as one on flat lists; `leaves_of` looks at the structure of what it returns."""
 
     def flat(parameters: list[Tensor]) -> list[Tensor]:
+        _leaks.entered()
         given = rebuild(parameters)
         structure = tree_flatten(given)[1]
         result = f(*given)
@@ -126,7 +127,9 @@ def _branches(
         (_flat(f, lambda p: tree_unflatten(treedef, p), functools.partial(leaves_of, f)), _name(f))
         for f in branches
     ]
-    results = record(flat, leaves, lambda k: tree_paths(first[0])[k])
+    with _leaks.looking(f"a branch of {what}"):
+        results = record(flat, leaves, lambda k: tree_paths(first[0])[k])
+        first[0] = None  # its values are the branch's
     return tree_unflatten(first[1], results)
 
 
@@ -189,14 +192,15 @@ def while_loop(
         return (tree_unflatten(treedef, p),)
 
     step = _flat(body_fun, rebuild, _carry_leaves("lax.while_loop", body_fun, init_val, treedef))
-    results = _core.while_loop(
-        "lax.while_loop",
-        (_flat(cond_fun, rebuild), _name(cond_fun)),
-        (step, _name(body_fun)),
-        leaves,
-        _leaf_name(init_val),
-        None if checkpoint is None else operator.index(checkpoint),
-    )
+    with _leaks.looking("the body of lax.while_loop"):
+        results = _core.while_loop(
+            "lax.while_loop",
+            (_flat(cond_fun, rebuild), _name(cond_fun)),
+            (step, _name(body_fun)),
+            leaves,
+            _leaf_name(init_val),
+            None if checkpoint is None else operator.index(checkpoint),
+        )
     return tree_unflatten(treedef, results)
 
 
@@ -241,14 +245,15 @@ def fori_loop(
     bounds: Any = (_static_int(lower), _static_int(upper))
     if None in bounds:
         bounds = (to_tensor(lower), to_tensor(upper))
-    results = _core.fori_loop(
-        "lax.fori_loop",
-        (step, _name(body_fun)),
-        *bounds,
-        leaves,
-        _leaf_name(init_val),
-        None if checkpoint is None else operator.index(checkpoint),
-    )
+    with _leaks.looking("the body of lax.fori_loop"):
+        results = _core.fori_loop(
+            "lax.fori_loop",
+            (step, _name(body_fun)),
+            *bounds,
+            leaves,
+            _leaf_name(init_val),
+            None if checkpoint is None else operator.index(checkpoint),
+        )
     return tree_unflatten(treedef, results)
 
 
@@ -287,16 +292,17 @@ def scan(
         trees[:] = [structure]
         return [*carry_leaves(result[0]), *ys]
 
-    results = _core.scan(
-        "lax.scan",
-        (_flat(f, rebuild, leaves_of), _name(f)),
-        carry,
-        items,
-        None if length is None else operator.index(length),
-        bool(reverse),
-        _leaf_name(init),
-        _leaf_name(xs),
-    )
+    with _leaks.looking("the body of lax.scan"):
+        results = _core.scan(
+            "lax.scan",
+            (_flat(f, rebuild, leaves_of), _name(f)),
+            carry,
+            items,
+            None if length is None else operator.index(length),
+            bool(reverse),
+            _leaf_name(init),
+            _leaf_name(xs),
+        )
     return tree_unflatten(carry_tree, results[:n]), tree_unflatten(trees[0], results[n:])
 
 

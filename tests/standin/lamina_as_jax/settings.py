@@ -151,6 +151,8 @@ def debug_infs(new_val: bool = True) -> Iterator[None]:
 SCOPES = {"enable_custom_prng": fixed("jax_enable_custom_prng")}
 SCOPES.update(debug_nans=debug_nans, debug_infs=debug_infs)
 SCOPES["default_prng_impl"] = remembered("jax_default_prng_impl")
+SCOPES["checking_leaks"] = SCOPES["check_tracer_leaks"] = lm.checking_leaks
+SCOPES["no_tracing"] = lm.no_tracing
 SCOPES["enable_x64"] = types64.enable_x64
 _ACCEPTED = (
     *(
@@ -160,8 +162,6 @@ _ACCEPTED = (
         "debug_key_reuse",
         "enable_checks",
         "transfer_guard",
-        "check_tracer_leaks",
-        "checking_leaks",
         "explain_cache_misses",
         "log_compiles",
         "default_device",
