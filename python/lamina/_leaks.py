@@ -11,6 +11,7 @@ from typing import Any
 
 from lamina import _core
 from lamina._core import Tensor
+from lamina._open import open_here
 
 _INSIDE = (tuple, dict)  # containers that the collector does not always list
 
@@ -63,12 +64,17 @@ def _raise_for(name: str, stamp: int) -> None:
     from lamina._tensor import describe
 
     gc.collect()  # what only cycles hold is about to go
+    # A trace around this one keeps the objects that it has met until it ends.
+    kept = {id(w.kept) for w in open_here.watches}
     holders: list[Any] = gc.get_objects()
     while holders:
         held = gc.get_referents(*holders)
         leaked = {id(x) for x in held if _is_of(x, stamp)}
-        if leaked:
-            holder, x = next((h, x) for h in holders for x in gc.get_referents(h) if id(x) in leaked)
+        found = [(h, x) for h in holders for x in gc.get_referents(h) if id(x) in leaked] if leaked else []
+        ours = {id(holders), id(held), id(found), *map(id, found)}
+        for holder, x in found:
+            if _is_kept(holder, kept, ours, 4):
+                continue
             file, line, _ = _core.where_made(x)
             made = f", made at {file}:{line}," if file else ""
             raise RuntimeError(
@@ -77,6 +83,14 @@ def _raise_for(name: str, stamp: int) -> None:
                 "  Return it from the function and keep what the call gives, or drop it before the function ends."
             )
         holders = [x for x in held if type(x) in _INSIDE and not gc.is_tracked(x)]
+
+
+def _is_kept(holder: Any, kept: set[int], ours: set[int], depth: int) -> bool:
+    """Whether only objects that an open trace keeps hold `holder`."""
+    if id(holder) in kept:
+        return True
+    around = [h for h in gc.get_referrers(holder) if id(h) not in ours and type(h) is not types.FrameType]
+    return bool(depth and around) and all(_is_kept(h, kept, ours | {id(around)}, depth - 1) for h in around)
 
 
 def _is_of(x: Any, stamp: int) -> bool:

@@ -7,6 +7,7 @@ import lamina.numpy as lnp
 import numpy as np
 import pytest
 from lamina import lax
+from lamina.experimental import checkify
 
 
 def log_of(x):
@@ -199,6 +200,11 @@ def test_a_value_that_is_kept_after_its_trace_is_told(call, what, keeper, where)
         call(keeper(kept))
 
 
+def checks_and_takes(x, i):
+    checkify.check(i < 3, "at {i}", i=i)
+    return x[i]
+
+
 def test_what_a_trace_keeps_only_while_it_lasts_is_no_leak():
     seen = []
 
@@ -217,6 +223,13 @@ def test_what_a_trace_keeps_only_while_it_lasts_is_no_leak():
         for g in (f, lm.jit(f), lm.jit(f, control_flow="convert")):
             seen.append(g(0.5))
         lm.jit(lm.grad(f))(0.5)
+        looped = lm.jit(lambda x: lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, c[1] * x), (0, x)))
+        assert (
+            looped(3.0)[1].item() == 27.0
+        )  # a watched function keeps what its loops' bodies give while it lasts
+        checked = checkify.checkify(lm.jit(checks_and_takes), checkify.all_checks)
+        assert checked(lnp.arange(3.0), 1)[0].get() is None
+        assert "5" in checked(lnp.arange(3.0), 5)[0].get()
         assert lm.vmap(lm.jit(f))(lnp.full(2, 0.5)).shape == (2,)
     np.testing.assert_allclose([x.item() for x in seen], want, rtol=1e-6)
 
