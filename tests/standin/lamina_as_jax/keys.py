@@ -15,7 +15,7 @@ from typing import Any
 
 import lamina as lm
 import numpy as np
-from lamina import random
+from lamina import random, ref
 from lamina._core import Tensor
 from lamina.tree import tree_children
 
@@ -287,7 +287,7 @@ def of_arrays(f: Callable[..., Any], of_key: Callable[[KeyArray], Any]) -> Calla
 
 
 def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of containers with the parameter `is_leaf`, to which keys are leaves."""
+    """A function of containers with the parameter `is_leaf`, to which keys and references are leaves."""
     parameters = inspect.signature(f).parameters
     place = list(parameters).index("is_leaf")
     if parameters["is_leaf"].kind is inspect.Parameter.KEYWORD_ONLY:
@@ -295,11 +295,11 @@ def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if KeyArray.met:
+        if KeyArray.met or ref.living():
             also = args[place] if len(args) > place else kwargs.pop("is_leaf", None)
 
             def is_leaf(*x: Any) -> bool:
-                return isinstance(x[-1], KeyArray) or (also is not None and also(*x))
+                return isinstance(x[-1], (KeyArray, ref.Ref)) or (also is not None and also(*x))
 
             args = (*args[:place], *((is_leaf,) if len(args) > place else ()), *args[place + 1 :])
             kwargs = kwargs if len(args) > place else {**kwargs, "is_leaf": is_leaf}
