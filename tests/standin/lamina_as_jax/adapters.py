@@ -461,7 +461,7 @@ def device_put(x: Any, device: Any = None, **options: Any) -> Any:
         if isinstance(place, (str, int, float)):
             raise ValueError(f"{place!r} is no device and no sharding")
     if options.get("may_alias") and options.get("donate"):
-        raise ValueError("may_alias and donate cannot be True at the same time.")
+        raise ValueError("device_put either shares an array (may_alias) or takes it over (donate)")
     return lm.numpy.copy(x) if options.get("may_alias") is False else lm.device_put(x)
 
 

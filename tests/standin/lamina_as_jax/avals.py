@@ -101,7 +101,7 @@ def typeof(x: Any) -> Any:
     if not isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)) and not hasattr(
         x, "__jax_array__"
     ):
-        raise TypeError(f"Argument {x!r:.80} of type {type(x)} is not a valid JAX type")
+        raise TypeError(f"a {type(x).__name__} is no array or number: {x!r:.80}")
     like = lm.ShapeDtype.like(types64.argument(x))
     return ShapedArray(like.shape, types64.narrowed(like.dtype.name), like.weak_type)
 
