@@ -259,6 +259,10 @@ class Writer {
       pretty(n, names, operands);
       return absl::OkStatus();
     }
+    if (n.op() == Op::optimization_barrier && !operands.empty()) {
+      barrier(n, names, operands, types);
+      return absl::OkStatus();
+    }
     names[&n] = generic(n, str_cat(is_chlo(def.name) ? "chlo." : "stablehlo.", def.name), operands, types,
                         attrs, regions, result_types(n));
     return absl::OkStatus();
@@ -398,6 +402,19 @@ class Writer {
     line(str_cat(id, " = stablehlo.", n.def().name, " ", joined(operands), " : ", type_text(*n.type()),
                  location_text(n)));
     names[&n] = {id};
+  }
+
+  void barrier(const Node& n, Names& names, const Texts& operands, const Texts& types) {
+    const std::string id = fresh();
+    const size_t count = types.size();
+    Texts results = {id};
+    if (count > 1) {
+      results.clear();
+      for (size_t i = 0; i < count; ++i) results.push_back(str_cat(id, "#", i));
+    }
+    line(str_cat(id, count > 1 ? str_cat(":", count) : "", " = stablehlo.optimization_barrier ",
+                 joined(operands), " : ", joined(types), location_text(n)));
+    names[&n] = results;
   }
 
   absl::Status while_loop(const Node& n, Names& names) {

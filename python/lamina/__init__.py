@@ -5,7 +5,7 @@
 
 from lamina import _missing, _tensor, cache, checkpoint_policies, custom_derivatives, tree
 from lamina._callback import effects_barrier, io_callback, pure_callback
-from lamina._checks import checks, debug_nans
+from lamina._checks import checking_leaks, checks, debug_nans, no_tracing
 from lamina._core import Tensor
 from lamina._custom import closure_convert, custom_gradient, custom_jvp, custom_vjp
 from lamina._devices import (
@@ -57,6 +57,7 @@ __all__ = [
     "ad_checkpoint",
     "block_until_ready",
     "cache",
+    "checking_leaks",
     "checkpoint",
     "checkpoint_name",
     "checkpoint_policies",
@@ -98,6 +99,7 @@ __all__ = [
     "named_call",
     "named_scope",
     "new_ref",
+    "no_tracing",
     "numerics",
     "profile",
     "pure_callback",

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lamina import _core
+from lamina import _core, _leaks
 from lamina._read_set import Unseen
 from lamina._source import user_frame
 
@@ -19,6 +19,7 @@ _MODES = ("off", "warn", "raise")
 class _Modes(threading.local):
     reads = "off"
     index = "off"
+    tracing = True
 
 
 _modes = _Modes()
@@ -30,7 +31,9 @@ def is_open() -> bool:
 
 
 @contextlib.contextmanager
-def checks(reads: str = "raise", index: str = "raise", nan: str = "off") -> Iterator[None]:
+def checks(
+    reads: str = "raise", index: str = "raise", nan: str = "off", leaks: str = "off"
+) -> Iterator[None]:
     """What is traced and called inside the block, or inside a function it decorates, is checked.
 
     `reads`: what a jitted function uses besides its arguments is seen anew at each call, except for some things that
@@ -47,8 +50,12 @@ def checks(reads: str = "raise", index: str = "raise", nan: str = "off") -> Iter
     raises FloatingPointError with the first such operation and its line, forward and backward. Only then is the program
     run once more, step by step; otherwise it has its usual speed.
 
-    Each is ``"raise"``, ``"warn"`` (a warning instead; not of `nan`) or ``"off"``; ValueError for any other. Blocks
-    nest; other threads are not concerned.
+    `leaks`: a value of a traced function (jitted, mapped, the body of a loop or a branch) that something still holds
+    when its trace has ended raises RuntimeError with its type and line, and with what holds it. Where such a value is
+    used later is an error without that. All objects of the process are looked at after each trace, which takes time.
+
+    Each is ``"raise"``, ``"warn"`` (a warning instead; not of `nan` and `leaks`) or ``"off"``; ValueError for any other.
+    Blocks nest; other threads are not concerned.
 
     >>> with lm.checks():
     ...     trainer.step(batch)
@@ -56,23 +63,75 @@ def checks(reads: str = "raise", index: str = "raise", nan: str = "off") -> Iter
     for name, mode in (("reads", reads), ("index", index)):
         if mode not in _MODES:
             raise ValueError(f"{name} must be 'off', 'warn' or 'raise', not {mode!r}")
-    if nan not in ("off", "raise"):
-        raise ValueError(f"nan must be 'off' or 'raise', not {nan!r}")
+    for name, mode in (("nan", nan), ("leaks", leaks)):
+        if mode not in ("off", "raise"):
+            raise ValueError(f"{name} must be 'off' or 'raise', not {mode!r}")
     saved = _modes.reads, _modes.index
     _modes.reads, _modes.index = reads, index
     looked = _core.set_nan_checks(nan == "raise")
+    leaked = _leaks.looked_for(leaks == "raise")
     _core.add_check_scopes(1)
     try:
         yield
     finally:
         _core.add_check_scopes(-1)
         _core.set_nan_checks(looked)
+        _leaks.looked_for(leaked)
         _modes.reads, _modes.index = saved
 
 
 def debug_nans(on: bool = True) -> contextlib.AbstractContextManager[None]:
     """``checks(nan="raise")`` and nothing else, inside the block; with False, not."""
-    return checks(_modes.reads, _modes.index, "raise" if on else "off")
+    return checks(_modes.reads, _modes.index, "raise" if on else "off", _leaks.mode())
+
+
+def checking_leaks(on: bool = True) -> contextlib.AbstractContextManager[None]:
+    """``checks(leaks="raise")`` and nothing else, inside the block; with False, not."""
+    nan = _core.set_nan_checks(False)
+    _core.set_nan_checks(nan)
+    return checks(_modes.reads, _modes.index, "raise" if nan else "off", "raise" if on else "off")
+
+
+@contextlib.contextmanager
+def no_tracing(on: bool = True) -> Iterator[None]:
+    """A jitted function that would be traced inside the block raises RuntimeError, with what it was traced for before.
+
+    For loops that are to run compiled from some step on. Blocks nest, with False tracing again; other threads are not
+    concerned.
+
+    >>> with lm.no_tracing():
+    ...     for batch in batches:
+    ...         state = step(state, batch)
+    """
+    saved, _modes.tracing = _modes.tracing, not on
+    try:
+        yield
+    finally:
+        _modes.tracing = saved
+
+
+def may_trace(name: str, leaves: Iterable[Any], known: Iterable[Any]) -> None:
+    """RuntimeError inside `no_tracing`; `known`: the types that the function `name` was traced for."""
+    if _modes.tracing:
+        return
+    from lamina._shapes import ShapeDtype
+    from lamina._tensor import describe
+
+    def text(types: Iterable[Any]) -> str:
+        return "(" + ", ".join(describe(ShapeDtype(shape, dtype)) for shape, dtype, *_ in types) + ")"
+
+    now = text((x.shape, x.dtype) for x in leaves)
+    before = sorted({text(types) for types in known})
+    if now in before:
+        reason = (
+            "it was, for these types, but with another structure, static value, branch or thing that it reads"
+        )
+    else:
+        reason = "so far it was for " + ", ".join(before) if before else "it has not been so far"
+    raise RuntimeError(
+        f"{name}{now} would be traced inside no_tracing: {reason}\n"
+        "  Call it once before the block, with arguments like these."
+    )
 
 
 @contextlib.contextmanager

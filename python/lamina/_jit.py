@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from lamina import _checks, _core, ref
+from lamina import _checks, _core, _leaks, ref
 from lamina._core import Tensor
 from lamina._functions import need_function
 from lamina._open import entered, innermost
@@ -356,6 +356,8 @@ class Jitted(_core.JitCalls):
         control_flow: str = "trace",
     ) -> None:
         functools.update_wrapper(self, f)
+        for name in self.__dict__.keys() & _METHODS:  # attributes of a callable object, which may be named so
+            del self.__dict__[name]
         self._f = f
         self._nums, self._names = _places(f, static_argnums, static_argnames, "static")
         self._donated, self._donated_names = _places(f, donate_argnums, donate_argnames, "donate")
@@ -466,7 +468,9 @@ class Jitted(_core.JitCalls):
             if _checks.is_open():
                 _checks.report(_name(self._f), variant.reads.unseen.values())
             return node
-        return self._trace(variant, leaves, treedef, static, outcomes)
+        _checks.may_trace(_name(self._f), leaves, [k[1] for k, v in self._entries.items() if v])
+        with _leaks.looking(f"the jitted function {_name(self._f)}"):
+            return self._trace(variant, leaves, treedef, static, outcomes)
 
     def _trace(
         self,
@@ -674,6 +678,9 @@ class Jitted(_core.JitCalls):
     def __repr__(self) -> str:
         count = sum(v.paths for variants in self._entries.values() for v in variants)
         return f"<jit {_name(self._f)}: {count} {'entry' if count == 1 else 'entries'}, {self.hits} hits>"
+
+
+_METHODS = frozenset(n for n in dir(Jitted) if not n.startswith("__"))
 
 
 def _signature_of_bound(bound: Any) -> Any:

@@ -94,7 +94,9 @@ def _rewrite(code: types.CodeType, convert: bool) -> types.CodeType | None:
     file = _file(code.co_filename)
     for node, inside in file.functions.get((code.co_name, code.co_firstlineno), ()):
         bare = _without_surroundings(node)
-        if _same(_compiled(bare, inside, code, code.co_freevars, file.imports), code):
+        # Import hooks put other statements in the place of imports (lazy imports do).
+        forms = (file.imports, []) if file.imports else ([],)
+        if any(_same(_compiled(bare, inside, code, code.co_freevars, imports), code) for imports in forms):
             changed = copy.deepcopy(bare)
             if convert:
                 from lamina._convert.statements import converted  # which few functions need

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from lamina import _core
+from lamina import _core, _leaks
 from lamina._core import Tensor
 from lamina._functions import need_function
 from lamina._shapes import ShapeDtype, shaped
@@ -358,7 +358,9 @@ def make_trace(
         flat = _Flat(fun, treedef, fixed)
         given = [shaped(x) for x in leaves]
         specs = [(str(x.dtype), list(x.shape), getattr(x, "weak_type", False)) for x in given]
-        trace = Trace(*_core.traced(flat, specs))
+        with _leaks.looking(_name(fun)):
+            found = _core.traced(flat, specs)
+        trace = Trace(*found)
         if not return_shape:
             return trace
         return trace, tree_unflatten(flat.out_tree, trace.out_avals[: flat.out_tree.num_leaves])

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core, _writes, ref
+from lamina import _core, _leaks, _writes, ref
 from lamina._aux import Pair
 from lamina._core import Tensor
 from lamina._functions import _name, checked_argnums, need_function, places_of
@@ -59,6 +59,7 @@ class _Flat:
         self.written: list[int] = []
 
     def __call__(self, leaves: list[Tensor]) -> list[Tensor]:
+        _leaks.entered()
         if self.opened is not None:
             self.opened(leaves)
         if self.refs is None:
@@ -645,7 +646,8 @@ def vmap(
             raise ValueError(f"vmap got batch axes of different sizes: {text}")
         flat = _Flat(fun, treedef, given=given, refs=ref.lent())
         (size,) = sizes
-        outputs, differs = _core.vmap(flat, leaves, [a is not None for a in axes], size, name or "")
+        with _leaks.looking(f"the mapped function {_name(fun)}"):
+            outputs, differs = _core.vmap(flat, leaves, [a is not None for a in axes], size, name or "")
         if flat.further:
             n = len(outputs) - flat.further
             for k in range(n + len(flat.written), len(outputs)):
@@ -742,7 +744,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     for x in leaves:
         t = shaped(x)
         specs.append((str(t.dtype), list(t.shape), getattr(t, "weak_type", False)))
-    program = _core.Program(flat, specs, _name(fun), _where(fun))
+    with _leaks.looking(_name(fun)):
+        program = _core.Program(flat, specs, _name(fun), _where(fun))
     types = program.result_types[: len(program.result_types) - len(flat.written)]
     described = [ShapeDtype(shape, dtype, weak_type=weak) for dtype, shape, weak in types]
     return tree_unflatten(flat.out_tree, described)

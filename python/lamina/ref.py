@@ -220,6 +220,22 @@ class Ref:
             )
         held[index] = value if _core.is_number(value) else given.astype(held.dtype)
 
+    def get(self, idx: Any = ...) -> Tensor:
+        """``ref[idx]``."""
+        return self[idx]
+
+    def set(self, value: Any, idx: Any = ...) -> None:
+        """``ref[idx] = value``."""
+        self[idx] = value
+
+    def swap(self, value: Any, idx: Any = ...) -> Tensor:
+        """``ref[idx]`` before `value` is written there."""
+        return swap(self, idx, value)
+
+    def addupdate(self, x: Any, idx: Any = ...) -> None:
+        """Adds `x` to ``ref[idx]``."""
+        addupdate(self, idx, x)
+
     @property
     def at(self) -> _Parts:
         return _Parts(self)
@@ -351,7 +367,15 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
 
 
 def freeze(ref: Ref) -> Tensor:
-    """What a reference holds, as an array; the reference cannot be used any more (ValueError)."""
+    """What a reference holds, as an array; the reference cannot be used any more (ValueError).
+
+    TypeError for anything else, as the array of a reference that was a part of a container.
+    """
+    if not isinstance(ref, Ref):
+        raise TypeError(
+            f"freeze takes a reference, not {type(ref).__name__}: functions of containers (lamina.tree.map) see the "
+            "array of a reference unless is_leaf tells that it is a leaf"
+        )
     if _state.asked and ref not in _state.asked[-1].made:
         raise ValueError(
             "a reference that was made outside of a traced function cannot be frozen in it: read it (ref[...])"
@@ -528,6 +552,15 @@ def _rows_of(plain: Callable[..., Any], f: Any, init: Any, xs: Any, args: Any, k
     return out, ys
 
 
+def _check_carry(form: str, init: Any) -> None:
+    """ValueError where the carry of a loop holds references."""
+    if any(map(_is_place, tree.tree_leaves(init, is_leaf=_is_place))):
+        raise ValueError(
+            f"lax.{form} carries arrays, and its first carry holds a reference: use the reference in the body under "
+            "its name, or carry what it holds (ref[...])"
+        )
+
+
 def _scan(plain: Callable[..., Any], f: Any, init: Any, xs: Any = None, *args: Any, **kwargs: Any) -> Any:
     from lamina._shapes import ShapeDtype
 
@@ -535,6 +568,7 @@ def _scan(plain: Callable[..., Any], f: Any, init: Any, xs: Any = None, *args: A
         t = to_tensor(x)
         return ShapeDtype(t.shape[1:], t.dtype)
 
+    _check_carry("scan", init)
     if any(map(is_ref, tree.tree_leaves(xs, is_leaf=is_ref))):
         return _rows_of(plain, f, init, xs, args, kwargs)
     refs, out = _carried(lambda: plain(f, init, xs, *args, **kwargs), (f, init, tree.tree_map(row, xs)))
@@ -551,6 +585,7 @@ def _scan(plain: Callable[..., Any], f: Any, init: Any, xs: Any = None, *args: A
 
 
 def _while(plain: Callable[..., Any], cond_fun: Any, body_fun: Any, init_val: Any, **kwargs: Any) -> Any:
+    _check_carry("while_loop", init_val)
     whole = lambda: plain(cond_fun, body_fun, init_val, **kwargs)  # noqa: E731
     refs, out = _carried(whole, (cond_fun, init_val), (body_fun, init_val))
     if not refs:
@@ -568,6 +603,7 @@ def _while(plain: Callable[..., Any], cond_fun: Any, body_fun: Any, init_val: An
 def _fori(
     plain: Callable[..., Any], lower: Any, upper: Any, body_fun: Any, init_val: Any, **kwargs: Any
 ) -> Any:
+    _check_carry("fori_loop", init_val)
     whole = lambda: plain(lower, upper, body_fun, init_val, **kwargs)  # noqa: E731
     refs, out = _carried(whole, (body_fun, lower, init_val))
     if not refs:

@@ -1,10 +1,13 @@
-"""`checks(nan=)`, `debug_nans` and `disable_jit`."""
+"""`checks(nan=, leaks=)`, `debug_nans`, `checking_leaks`, `no_tracing` and `disable_jit`."""
+
+import re
 
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
 from lamina import lax
+from lamina.experimental import checkify
 
 
 def log_of(x):
@@ -128,3 +131,132 @@ def test_what_a_derivative_keeps_is_listed(capsys):
     assert capsys.readouterr().out == "the derivative of <lambda> keeps nothing\n"
     with pytest.raises(TypeError, match="saved_residuals"):
         lm.ad_checkpoint.saved_residuals(3)
+
+
+class Kept:
+    value = None
+
+
+def keeps_in_a_list(kept):
+    return lambda x: kept.append([x * 2]) or x
+
+
+def keeps_in_an_attribute(kept):
+    holder = Kept()
+    kept.append(holder)
+
+    def f(x):
+        holder.value = x * 2
+        return x
+
+    return f
+
+
+def keeps_in_a_variable(kept):
+    last = None
+
+    def f(x):
+        nonlocal last
+        last = x * 2
+        return x
+
+    kept.append(f)
+    return f
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda f: lm.jit(f)(1.0), "the jitted function"),
+        (lambda f: lm.vmap(f)(lnp.ones(3)), "the mapped function"),
+        (lambda f: lax.scan(lambda c, _: (f(c), None), 1.0, None, length=2), "the body of lax.scan"),
+        (lambda f: lax.while_loop(lambda c: c < 1, f, 1.0), "the body of lax.while_loop"),
+        (lambda f: lax.fori_loop(0, 3, lambda i, c: f(c), 1.0), "the body of lax.fori_loop"),
+        (lambda f: lax.cond(True, f, lambda x: x, 1.0), "a branch of lax.cond"),
+        (lambda f: lm.eval_shape(f, 1.0), "<lambda>|f"),
+        (lambda f: lm.make_trace(f)(1.0), "<lambda>|f"),
+        (lambda f: lm.jit(lambda x: lm.vmap(f)(lnp.ones(2)) + x)(1.0), "the mapped function"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("keeper", "where"),
+    [
+        (keeps_in_a_list, "item 0 of a list"),
+        (keeps_in_an_attribute, "value"),
+        (keeps_in_a_variable, "a variable of a function around it"),
+    ],
+)
+def test_a_value_that_is_kept_after_its_trace_is_told(call, what, keeper, where):
+    call(keeper([]))  # without the check nothing is looked at
+    kept = []
+    line = keeper.__code__.co_firstlineno
+    with lm.checking_leaks(), pytest.raises(RuntimeError) as told:
+        call(keeper(kept))
+    text = str(told.value)
+    assert re.match(f"Leaked out of ({what})", text) and where in text and "float32[" in text
+    made = re.search(r"test_debugging.py:(\d+)", text)
+    assert made and line < int(made[1]) <= line + 6
+    with lm.checks(reads="off", leaks="raise"), lm.checking_leaks(False):
+        call(keeper(kept))
+
+
+def checks_and_takes(x, i):
+    checkify.check(i < 3, "at {i}", i=i)
+    return x[i]
+
+
+def test_what_a_trace_keeps_only_while_it_lasts_is_no_leak():
+    seen = []
+
+    def f(x):
+        rows = [x + i for i in range(3)]
+        table = {"sum": sum(rows), "own": (rows,)}
+        table["itself"] = table  # only the collector takes it
+        slope = lm.grad(lambda z: lax.cond(z > 0, lnp.sin, lnp.cos, z * x))(x)
+        value, pull = lm.vjp(lambda z: lax.fori_loop(0, 3, lambda i, c: c * z, z), x)
+        lanes = lm.vmap(lambda y: y * x)(lnp.ones(3)).sum()
+        inner = lm.jit(lambda z: lm.checkpoint(lnp.sin)(z) + x)(slope)
+        return table["sum"] + pull(value)[0] + lanes + inner
+
+    want = f(lnp.asarray(0.5)).item()
+    with lm.checks(leaks="raise"):
+        for g in (f, lm.jit(f), lm.jit(f, control_flow="convert")):
+            seen.append(g(0.5))
+        lm.jit(lm.grad(f))(0.5)
+        looped = lm.jit(lambda x: lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, c[1] * x), (0, x)))
+        assert (
+            looped(3.0)[1].item() == 27.0
+        )  # a watched function keeps what its loops' bodies give while it lasts
+        checked = checkify.checkify(lm.jit(checks_and_takes), checkify.all_checks)
+        assert checked(lnp.arange(3.0), 1)[0].get() is None
+        assert "5" in checked(lnp.arange(3.0), 5)[0].get()
+        assert lm.vmap(lm.jit(f))(lnp.full(2, 0.5)).shape == (2,)
+    np.testing.assert_allclose([x.item() for x in seen], want, rtol=1e-6)
+
+
+def test_inside_no_tracing_only_finished_traces_serve():
+    scale = [2.0, "unit"]
+
+    @lm.jit
+    def f(x, y=0.0):
+        if x.sum() < 0:
+            return y
+        return x * scale[0] + len(scale[1])
+
+    x = lnp.ones(2)
+    with lm.no_tracing(), pytest.raises(RuntimeError, match="it has not been so far"):
+        f(x)
+    f(x)
+    with lm.no_tracing():
+        scale[0] = 5.0
+        assert f(x * 2).tolist() == [14.0, 14.0]
+        with pytest.raises(RuntimeError, match=r"f\(float32\[3\]\).*so far it was for \(float32\[2\]\)"):
+            f(lnp.ones(3))
+        for again in (lambda: f(-x, x), lambda: scale.__setitem__(1, "other") or f(x)):
+            with pytest.raises(RuntimeError, match="no_tracing"):
+                again()
+        with lm.no_tracing(False):
+            f(lnp.ones(3))
+        assert f(lnp.ones(3)).shape == (3,)
+    scale[1] = "unit"
+    assert f(x).tolist() == [9.0, 9.0] and f(-x, x).tolist() == [1.0, 1.0]

@@ -108,6 +108,20 @@ def test_a_jitted_function_inside_another_sees_the_same_globals():
     assert traces(js.outer) == count
 
 
+def test_attributes_of_a_callable_object_do_not_hide_what_jit_adds():
+    class Model:
+        def __init__(self):
+            self.scale = 3.0
+            self.trace, self.lower, self.hits, self._variants, self._arguments = [], "low", -1, {}, ()
+
+        def __call__(self, x):
+            return x * self.scale
+
+    f = lm.jit(Model())
+    assert [f(2.0).item(), f(2.0).item(), f.scale] == [6.0, 6.0, 3.0] and f.hits == 1
+    assert f.lower(2.0).compile()(4.0).item() == 12.0 and "mul" in f.trace(2.0).as_text()
+
+
 def test_names_in_the_users_modules_and_in_callable_objects_are_observed():
     class Scale:
         def __call__(self, x):

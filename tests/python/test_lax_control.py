@@ -207,6 +207,34 @@ def test_branches_that_a_lane_does_not_take_give_its_derivative_nothing(f):
     np.testing.assert_allclose(np.diag(lm.hessian(total)(x).numpy()), curved.numpy(), rtol=1e-5)
 
 
+def test_an_operand_of_cond_may_be_a_container_that_can_be_called():
+    @lm.tree_util.register_pytree_node_class
+    class Affine:
+        def __init__(self, scale):
+            self.scale = scale
+
+        def __call__(self, x):
+            return x * self.scale
+
+        def tree_flatten(self):
+            return (self.scale,), None
+
+        @classmethod
+        def tree_unflatten(cls, _, children):
+            return cls(*children)
+
+    def use(x, f):
+        return f(x) + 1
+
+    def skip(x, f):
+        return x - f.scale
+
+    assert [lax.cond(p, use, skip, 3.0, Affine(4.0)).item() for p in (True, False)] == [13.0, -1.0]
+    assert lm.jit(lambda p, f: lax.cond(p, use, skip, 3.0, f))(True, Affine(2.0)).item() == 7.0
+    # With an operand for each function, the second one may be such a container too.
+    assert lax.cond(False, 1.0, lambda x: x, 2.0, lm.tree_util.Partial(lnp.multiply, 5.0)).item() == 10.0
+
+
 def test_cond_with_an_operand_for_each_function():
     def f(pred, a, b):
         return lax.cond(pred, a, lambda x: x["v"] + 1, b, lambda y: y * 5)

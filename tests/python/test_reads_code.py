@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import collections
 import configparser
 import contextlib
@@ -199,6 +200,22 @@ def test_a_counter_in_a_closure():
     step, count = make()
     assert [step(1.0).item() for _ in range(4)] == [1.0, 2.0, 3.0, 4.0]
     assert count() == 4 and type(count()) is int
+
+
+def test_code_whose_import_statements_a_hook_replaced_is_watched(tmp_path):
+    # As lazy imports do: the compiler calls what an import statement binds in another way than other names.
+    file = tmp_path / "lazily.py"
+    file.write_text("import lamina.numpy as lnp\nSCALE = 2.0\ndef f(x):\n    return lnp.sin(x) * SCALE\n")
+    tree = ast.parse(file.read_text())
+    tree.body[0] = ast.copy_location(
+        ast.parse("lnp = __import__('sys').modules['lamina.numpy']").body[0], tree
+    )
+    tree.body[0].lineno = 1
+    names = {"__name__": "lazily"}
+    exec(compile(ast.fix_missing_locations(tree), str(file), "exec"), names)
+    f = lm.jit(names["f"])
+    first, names["SCALE"] = f(1.0).item(), 4.0
+    assert f(1.0).item() == 2 * first and traces(f) == 1  # a parameter: only of watched code
 
 
 def test_writes_inside_reach_the_real_globals_and_objects():

@@ -381,3 +381,45 @@ def test_bodies_that_only_read_are_traced_once():
     assert float(lax.scan(step, lnp.float32(1.0), None, length=3)[0]) == 8.0 and len(traced) == 1
     g = lm.grad(lambda x: lax.scan(lambda c, _: lax.scan(step, c, None, length=2), x, None, length=1)[0])
     assert float(g(lnp.float32(1.0))) == 4.0 and len(traced) == 2
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda c: lax.scan(lambda c, _: (c, None), c, None, length=1),
+        lambda c: lax.while_loop(lambda c: False, lambda c: c, c),
+        lambda c: lax.fori_loop(0, 2, lambda i, c: c, c),
+    ],
+)
+@pytest.mark.parametrize("carry", [lambda r: r, lambda r: (r, r), lambda r: {"part": r.at[0]}])
+def test_a_reference_is_no_carry(loop, carry):
+    r = lm.new_ref(lnp.ones(2))
+    with pytest.raises(ValueError, match="its first carry holds a reference"):
+        loop(carry(r))
+    assert r[...].tolist() == [1.0, 1.0]
+
+
+def test_reads_and_writes_of_a_reference_as_methods():
+    r = lm.new_ref(lnp.zeros(3))
+
+    @lm.jit
+    def f(r):
+        r.addupdate(2.0)
+        r.set(5.0, 1)
+        return r.swap(7.0, 2), r.get(slice(1, 3))
+
+    before, part = f(r)
+    assert before.item() == 2.0 and part.tolist() == [5.0, 7.0] and r.get().tolist() == [2.0, 5.0, 7.0]
+    lanes = lm.new_ref(lnp.arange(3.0))
+    lm.vmap(lambda r: r.addupdate(1.0))(lanes)
+    assert lanes[...].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_only_references_are_frozen():
+    r = lm.new_ref(1.0)
+    for x in (lnp.ones(2), 1.0):
+        with pytest.raises(TypeError, match="freeze takes a reference"):
+            lm.freeze(x)
+    with pytest.raises(TypeError, match="is_leaf"):
+        lm.tree.map(lm.freeze, [r])
+    assert lm.tree.map(lm.freeze, [r], is_leaf=ref.is_ref)[0].item() == 1.0

@@ -143,6 +143,44 @@ def test_an_error_points_at_the_users_line(wrong):
             "print(jax.make_array_from_callback((2, 3), None, f).dtype)",
             "float32",
         ),
+        (
+            "print(jax.ShapeDtypeStruct((2, 3), jnp.int8), jax.jit(len))",
+            "ShapeDtypeStruct(shape=(2, 3), dtype=int8) <PjitFunction of <built-in function len>>",
+        ),
+        (
+            # a primitive with nothing but rules serves transforms that need no more
+            "from jax.interpreters import batching; p = jax.extend.core.Primitive('rules_only')\n"
+            "p.def_abstract_eval(lambda x: x); batching.primitive_batchers[p] = lambda x, d: (x[0] * 3, d[0])\n"
+            "print(jax.vmap(jax.checkpoint(p.bind))(jnp.ones(2)))\n"
+            "try: jax.jit(p.bind)(1.0)\nexcept NotImplementedError as e: print('rules_only' in str(e))",
+            "[3. 3.]\nTrue",
+        ),
+        (
+            "try: jax.jit(lambda: jax.pure_callback(lambda: 1 / 0, jax.ShapeDtypeStruct((), 'float32')))()\n"
+            "except RuntimeError as e: print(type(e.__cause__).__name__)",
+            "ZeroDivisionError",
+        ),
+        (
+            "t = jax.lax.create_token(); x, u = jax.jit(lambda x, t: (x, t))(1.0, t)\n"
+            "print(isinstance(u, type(t)), u is t)",
+            "True False",
+        ),
+        (
+            # arguments that a pull-back keeps are taken out and given again, gradients go to references
+            "f = lambda x, w: jnp.sin(x @ w); x, w = jnp.ones((2, 3)), jnp.full((3, 2), 0.1)\n"
+            "y, pull = jax.vjp(f, x, w); want = pull(y); y, pull = jax.vjp(f, x, w)\n"
+            "pull.args_res[1] = None\n"
+            "try: pull(y)\nexcept ValueError as e: print('argument 1' in str(e))\n"
+            "pull.args_res[1] = w; got = pull(y); print(all(map(jnp.array_equal, got, want)))\n"
+            "acc = jax.new_ref(jnp.ones_like(w)); out = pull.with_refs(jax.ad.DontWant(), acc)(y)\n"
+            "print(out, bool(jnp.array_equal(acc[...], 1 + want[1])), len(pull.opaque_residuals) > 0)",
+            "True\nTrue\n(DidntWant(), GradRef()) True True",
+        ),
+        (
+            "y, pull = jax.jit(lambda x: jax.vjp(lambda x: x * x, x))(jnp.float32(3.0))\n"
+            "print(jax.jit(lambda p: p(1.0))(pull)[0], len(jax.tree.leaves(pull)))",
+            "6.0 1",
+        ),
     ],
 )
 def test_names_that_libraries_take(code, expected):

@@ -1,5 +1,7 @@
 """make_trace: the equations of a function, their names, and that a trace computes what the function does."""
 
+import re
+
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
@@ -159,3 +161,25 @@ def test_shapes_without_values():
         lm.ShapeDtype((3,), None)
     with pytest.raises(TypeError, match="unsized"):
         len(lm.ShapeDtype((), "int32"))
+
+
+def test_a_barrier_is_written_in_its_short_form_and_read_again():
+    @lm.checkpoint
+    def layer(w, x):
+        return lnp.sin(w @ x)
+
+    def slopes(w, x):
+        return lm.grad(lambda w, x: (layer(w, layer(w, x)) ** 2).sum(), (0, 1))(w, x)
+
+    w, x = lnp.arange(9.0).reshape(3, 3) / 9, lnp.ones(3)
+    text = lm.jit(slopes).lower(w, x).as_text("stablehlo")
+    # Names and types of all operands, as other operations with results of their operands' types have them.
+    barriers = re.findall(r"%\d+(?::(\d))? = stablehlo.optimization_barrier ([^:]*) : ([^\n]*)", text)
+    assert barriers and '"stablehlo.optimization_barrier"' not in text
+    for count, operands, types in barriers:
+        assert len(operands.split(", ")) == types.count("tensor<") == int(count or 1)
+    for ours, again in zip(slopes(w, x), lm.stablehlo.loads(text)(w, x)):
+        assert lnp.array_equal(ours, again)
+    one = lm.jit(lambda x: lax.optimization_barrier(x) + 1).lower(x).as_text("stablehlo")
+    assert "stablehlo.optimization_barrier %arg0 : tensor<3xf32>" in one
+    assert lm.stablehlo.loads(one)(x).tolist() == [2.0] * 3

@@ -124,9 +124,10 @@ def _place() -> str:
 
 def _record(holds: Tensor, text: Callable[..., str], static_text: str, values: list[Tensor]) -> None:
     """A check whose message is text(*values as NumPy arrays)."""
+    count = len(values)
 
     def run(operands: list[Any], _: list[Any]) -> list[Any]:
-        if len(operands) == len(values):  # as part of a result
+        if len(operands) == count:  # as part of a result
             return [to_tensor(_messages.failed(text(*map(numpy, operands)))).astype("int32")]
         token, held, *given = operands
         if not bool(held):
@@ -153,6 +154,10 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     leaves, treedef = tree_flatten((fmt_args, fmt_kwargs))
     arrays = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) or type(x).__module__ == "numpy"]
 
+    values = [to_tensor(leaves[i]) for i in arrays]
+    for i in arrays:
+        leaves[i] = None  # the check outlives the trace, and keeps nothing of it
+
     def text(*values: Any) -> str:
         filled = list(leaves)
         for i, x in zip(arrays, values):
@@ -160,7 +165,6 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
         given, named = tree_unflatten(treedef, filled)
         return f"{msg.format(*given, **named)} (`check` failed{place})"
 
-    values = [to_tensor(leaves[i]) for i in arrays]
     _record(holds, text, f"{msg} (`check` failed{place})" if arrays else text(), values)
 
 

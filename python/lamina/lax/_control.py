@@ -11,13 +11,14 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core, _writes, ref
+from lamina import _core, _leaks, _writes, ref
 from lamina._core import Tensor
 from lamina._functions import need_function
 from lamina.lax._base import axis_of, to_tensor
 from lamina.tree import (
     TreeDef,
     explain_difference,
+    tree_children,
     tree_flatten,
     tree_leaves,
     tree_map,
@@ -43,6 +44,7 @@ def _flat(
     """A function on containers as one on flat lists; `leaves_of` looks at the structure of what it returns."""
 
     def flat(parameters: list[Tensor]) -> list[Tensor]:
+        _leaks.entered()
         given = rebuild(parameters)
         structure = tree_flatten(given)[1]
         result = f(*given)
@@ -125,7 +127,9 @@ def _branches(
         (_flat(f, lambda p: tree_unflatten(treedef, p), functools.partial(leaves_of, f)), _name(f))
         for f in branches
     ]
-    results = record(flat, leaves, lambda k: tree_paths(first[0])[k])
+    with _leaks.looking(f"a branch of {what}"):
+        results = record(flat, leaves, lambda k: tree_paths(first[0])[k])
+        first[0] = None  # its values are the branch's
     return tree_unflatten(first[1], results)
 
 
@@ -145,7 +149,14 @@ def cond(
     own; loops in a branch run for its lanes only.
     """
     operands = _operands("lax.cond", operands, operand)
-    if len(operands) == 2 and callable(false_fun) and callable(operands[1]) and not callable(operands[0]):
+    both = callable(true_fun) and callable(false_fun)
+    if (
+        len(operands) == 2
+        and callable(false_fun)
+        and callable(operands[1])
+        and not callable(operands[0])
+        and not (both and tree_children(operands[1]) is not None)  # an operand that can be called, too
+    ):
         of_true, of_false = false_fun, operands[1]
         operands = (true_fun, operands[0])
         true_fun, false_fun = lambda mine, _: of_true(mine), lambda _, mine: of_false(mine)
@@ -181,14 +192,15 @@ def while_loop(
         return (tree_unflatten(treedef, p),)
 
     step = _flat(body_fun, rebuild, _carry_leaves("lax.while_loop", body_fun, init_val, treedef))
-    results = _core.while_loop(
-        "lax.while_loop",
-        (_flat(cond_fun, rebuild), _name(cond_fun)),
-        (step, _name(body_fun)),
-        leaves,
-        _leaf_name(init_val),
-        None if checkpoint is None else operator.index(checkpoint),
-    )
+    with _leaks.looking("the body of lax.while_loop"):
+        results = _core.while_loop(
+            "lax.while_loop",
+            (_flat(cond_fun, rebuild), _name(cond_fun)),
+            (step, _name(body_fun)),
+            leaves,
+            _leaf_name(init_val),
+            None if checkpoint is None else operator.index(checkpoint),
+        )
     return tree_unflatten(treedef, results)
 
 
@@ -233,14 +245,15 @@ def fori_loop(
     bounds: Any = (_static_int(lower), _static_int(upper))
     if None in bounds:
         bounds = (to_tensor(lower), to_tensor(upper))
-    results = _core.fori_loop(
-        "lax.fori_loop",
-        (step, _name(body_fun)),
-        *bounds,
-        leaves,
-        _leaf_name(init_val),
-        None if checkpoint is None else operator.index(checkpoint),
-    )
+    with _leaks.looking("the body of lax.fori_loop"):
+        results = _core.fori_loop(
+            "lax.fori_loop",
+            (step, _name(body_fun)),
+            *bounds,
+            leaves,
+            _leaf_name(init_val),
+            None if checkpoint is None else operator.index(checkpoint),
+        )
     return tree_unflatten(treedef, results)
 
 
@@ -279,16 +292,17 @@ def scan(
         trees[:] = [structure]
         return [*carry_leaves(result[0]), *ys]
 
-    results = _core.scan(
-        "lax.scan",
-        (_flat(f, rebuild, leaves_of), _name(f)),
-        carry,
-        items,
-        None if length is None else operator.index(length),
-        bool(reverse),
-        _leaf_name(init),
-        _leaf_name(xs),
-    )
+    with _leaks.looking("the body of lax.scan"):
+        results = _core.scan(
+            "lax.scan",
+            (_flat(f, rebuild, leaves_of), _name(f)),
+            carry,
+            items,
+            None if length is None else operator.index(length),
+            bool(reverse),
+            _leaf_name(init),
+            _leaf_name(xs),
+        )
     return tree_unflatten(carry_tree, results[:n]), tree_unflatten(trees[0], results[n:])
 
 

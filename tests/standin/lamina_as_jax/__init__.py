@@ -35,6 +35,7 @@ def install() -> None:
     sharding.install()
     equations.install()
     adapters.symbolic_zeros()
+    adapters.shown_types()
     modules.install()
     surroundings.installed(sys.modules["jax"].__version__)
 

@@ -15,7 +15,7 @@ from lamina._core import Tensor
 from lamina.custom_derivatives import SymbolicZero
 from lamina.experimental import jet
 
-from lamina_as_jax import types64
+from lamina_as_jax import pullbacks, types64
 from lamina_as_jax.avals import FLOAT0, ShapedArray
 from lamina_as_jax.keys import KeyArray, KeyDtype, drawing, extended, numpy_names, prng_key
 from lamina_as_jax.types64 import wrapped
@@ -171,8 +171,9 @@ class _PushedForward(_Described):
 
 
 def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
-    out = wrapped(lm.vjp)(fun, *primals, has_aux=has_aux, **options)
-    return (out[0], lm.tree_util.Partial(_PulledBack(primals), out[1]), *out[2:])
+    given = pullbacks.as_arrays(types64.argument(primals))
+    out = wrapped(lm.vjp)(fun, *given, has_aux=has_aux, **options)
+    return (out[0], pullbacks.VJP(_PulledBack(primals), out[1], given), *out[2:])
 
 
 class _Turned:
@@ -216,8 +217,23 @@ def _calling_back(f: Callable[..., Any]) -> Callable[..., Any]:
     def call(callback: Any, result_shape_dtypes: Any, *args: Any, **kwargs: Any) -> Any:
         for x in lm.tree.tree_leaves(result_shape_dtypes):
             if not hasattr(x, "__array__") and types64.canonical(x.dtype) != x.dtype:
-                raise ValueError("result_shape_dtypes cannot specify 64-bit types without jax_enable_x64")
-        return wrapped(f)(callback, result_shape_dtypes, *args, **kwargs)
+                raise ValueError(f"a callback gives no {x.dtype} unless jax_enable_x64 is set")
+        return wrapped(f)(_failing_as_jax(callback), result_shape_dtypes, *args, **kwargs)
+
+    return call
+
+
+def _failing_as_jax(callback: Any) -> Any:
+    """A callback whose errors are of JAX's one class for them."""
+
+    @functools.wraps(callback, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return callback(*args, **kwargs)
+        except (RuntimeError, FloatingPointError):
+            raise
+        except Exception as e:
+            raise RuntimeError(f"{type(e).__name__}: {e}") from e
 
     return call
 
@@ -261,6 +277,12 @@ class Jitted:
         ]
         named = {k: v if k in self._static else self._argument(v) for k, v in kwargs.items()}
         return types64.result(f(*given, **named))
+
+    def __repr__(self) -> str:
+        try:
+            return f"<PjitFunction of {self._inner._f!r}>"
+        except Exception:  # of the user's function
+            return "<PjitFunction>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
@@ -310,6 +332,16 @@ class custom_jvp(lm.custom_jvp):
 class custom_vjp(lm.custom_vjp):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return wrapped(super().__call__)(*args, **kwargs)
+
+
+def _shown(x: Any) -> str:
+    weak = ", weak_type=True" if x.weak_type else ""
+    return f"ShapeDtypeStruct(shape={x.shape}, dtype={np.dtype(x.dtype.name).name}{weak})"
+
+
+def shown_types() -> None:
+    """As JAX writes them."""
+    lm.ShapeDtype.__repr__ = _shown
 
 
 def symbolic_zeros() -> None:
@@ -429,7 +461,7 @@ def device_put(x: Any, device: Any = None, **options: Any) -> Any:
         if isinstance(place, (str, int, float)):
             raise ValueError(f"{place!r} is no device and no sharding")
     if options.get("may_alias") and options.get("donate"):
-        raise ValueError("may_alias and donate cannot be True at the same time.")
+        raise ValueError("device_put either shares an array (may_alias) or takes it over (donate)")
     return lm.numpy.copy(x) if options.get("may_alias") is False else lm.device_put(x)
 
 

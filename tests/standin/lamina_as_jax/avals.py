@@ -101,7 +101,7 @@ def typeof(x: Any) -> Any:
     if not isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)) and not hasattr(
         x, "__jax_array__"
     ):
-        raise TypeError(f"Argument {x!r:.80} of type {type(x)} is not a valid JAX type")
+        raise TypeError(f"a {type(x).__name__} is no array or number: {x!r:.80}")
     like = lm.ShapeDtype.like(types64.argument(x))
     return ShapedArray(like.shape, types64.narrowed(like.dtype.name), like.weak_type)
 
@@ -161,7 +161,32 @@ class DebugInfo:
         self.traced_for, self.func_src_info = traced_for, getattr(fun, "__qualname__", str(fun))
 
 
+class Marker:
+    """A value without content: equal to any other of its class, and a container of nothing."""
+
+    def __init_subclass__(cls) -> None:
+        lm.tree_util.register_pytree_node(cls, lambda _: ((), None), lambda *_: cls())
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return type(self).__name__ + "()"
+
+
+class Token(Marker):
+    """Stands for an order of effects, which Lamina keeps without it."""
+
+
+def create_token(_: Any = None) -> Token:
+    return Token()
+
+
 CORE: dict[str, Any] = {
+    "Token": Token,
     "pytype_aval_mappings": {np.ndarray: typeof},
     "ShapedArray": ShapedArray,
     "AbstractValue": AbstractValue,

@@ -59,8 +59,8 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
             given, structure = lm.tree_util.tree_flatten(grads)
             if structure != state.tree_def:
                 raise TypeError(
-                    f"optimizer update function was passed a gradient tree of structure {structure}, which is not "
-                    f"that of the parameters: {state.tree_def}"
+                    f"gradients of the structure {structure} do not belong to parameters of the structure "
+                    f"{state.tree_def}"
                 )
             new = [update(i, g, s) for g, s in zip(given, of_leaves(state), strict=True)]
             return OptimizerState(
@@ -104,9 +104,11 @@ def piecewise_constant(boundaries: Any, values: Any) -> Callable[[Any], Any]:
     """ValueError for sequences whose lengths do not fit."""
     ends, steps = lnp.array(boundaries), lnp.array(values)
     if not ends.ndim == steps.ndim == 1:
-        raise ValueError("boundaries and values must be sequences")
+        raise ValueError("piecewise_constant takes two sequences: boundaries and values")
     if ends.shape[0] != steps.shape[0] - 1:
-        raise ValueError("boundaries length must be one shorter than values length")
+        raise ValueError(
+            f"{steps.shape[0]} values have {steps.shape[0] - 1} boundaries between them, not {ends.shape[0]}"
+        )
     return lambda i: steps[lnp.sum(lnp.asarray(i) > ends)]
 
 
@@ -389,7 +391,7 @@ def Dropout(rate: float, mode: str = "train") -> Any:
     def apply(params: Any, inputs: Any, **options: Any) -> Any:
         rng = options.get("rng")
         if rng is None:
-            raise ValueError("Dropout layer requires apply_fun to be called with a PRNG key argument, `rng`")
+            raise ValueError("Dropout draws its mask: give apply_fun a key as rng")
         if mode != "train":
             return inputs
         return lnp.where(_random["bernoulli"](rng, rate, inputs.shape), inputs / rate, 0)

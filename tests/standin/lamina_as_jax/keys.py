@@ -15,7 +15,7 @@ from typing import Any
 
 import lamina as lm
 import numpy as np
-from lamina import random
+from lamina import random, ref
 from lamina._core import Tensor
 from lamina.tree import tree_children
 
@@ -83,7 +83,7 @@ DTYPE = KeyDtype()
 def generator(impl: Any = None, dtype: Any = None) -> Generator:
     """The one that a caller names, by a string, a type of keys or itself."""
     if impl is not None and dtype is not None:
-        raise ValueError("Cannot specify both `impl` and `dtype`.")
+        raise ValueError("the generator is named twice, by impl and by dtype")
     named = dtype if impl is None else impl
     if named is None:
         named = settings.default_generator()
@@ -92,9 +92,9 @@ def generator(impl: Any = None, dtype: Any = None) -> Generator:
     if isinstance(named, Generator):
         return named
     if not isinstance(named, str):
-        raise TypeError(f"unrecognized type {type(named)} for specifying PRNG implementation: give its name")
+        raise TypeError(f"a generator is given by its name, not by a {type(named).__name__}")
     if named not in _GENERATORS:
-        raise ValueError(f"unrecognized PRNG implementation {named!r}: there are {', '.join(_GENERATORS)}")
+        raise ValueError(f"there is no generator {named!r}, only {', '.join(_GENERATORS)}")
     return _GENERATORS[named]
 
 
@@ -169,9 +169,7 @@ class KeyArray:
         return self
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(
-            "JAX array with PRNGKey dtype cannot be converted to a NumPy array: use random.key_data"
-        )
+        raise TypeError("a key is no array of NumPy's: its words are jax.random.key_data(key)")
 
 
 class _At:
@@ -287,7 +285,7 @@ def of_arrays(f: Callable[..., Any], of_key: Callable[[KeyArray], Any]) -> Calla
 
 
 def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of containers with the parameter `is_leaf`, to which keys are leaves."""
+    """A function of containers with the parameter `is_leaf`, to which keys and references are leaves."""
     parameters = inspect.signature(f).parameters
     place = list(parameters).index("is_leaf")
     if parameters["is_leaf"].kind is inspect.Parameter.KEYWORD_ONLY:
@@ -295,11 +293,11 @@ def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if KeyArray.met:
+        if KeyArray.met or ref.living():
             also = args[place] if len(args) > place else kwargs.pop("is_leaf", None)
 
             def is_leaf(*x: Any) -> bool:
-                return isinstance(x[-1], KeyArray) or (also is not None and also(*x))
+                return isinstance(x[-1], (KeyArray, ref.Ref)) or (also is not None and also(*x))
 
             args = (*args[:place], *((is_leaf,) if len(args) > place else ()), *args[place + 1 :])
             kwargs = kwargs if len(args) > place else {**kwargs, "is_leaf": is_leaf}
@@ -346,8 +344,7 @@ def drawing(f: Callable[..., Any]) -> Callable[..., Any]:
         batch = given.shape if typed else getattr(given, "shape", ())[:-1]
         if batch and getattr(words(given), "dtype", None) == "uint32":
             raise ValueError(
-                f"{f.__name__} accepts a single key, but was given a key array of shape {batch}. "
-                "Use jax.vmap for batching."
+                f"{f.__name__} draws with one key, not with keys of shape {batch}: map it over them"
             )
         if "key" in kwargs:
             kwargs["key"] = words(kwargs["key"])
@@ -370,9 +367,9 @@ def _moved(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 def _seeded(name: str, seed: Any, impl: Generator) -> Any:
     """The words of a key: the two of Threefry's key, which the others have twice."""
     if isinstance(seed, KeyArray) or np.ndim(seed):
-        raise TypeError(f"{name} accepts a scalar seed, but was given one of shape {np.shape(seed)}")
+        raise TypeError(f"the seed of {name} is one integer, not an array of shape {np.shape(seed)}")
     if not isinstance(seed, (int, np.integer)) and getattr(seed, "dtype", np.dtype(float)).kind not in "iu":
-        raise TypeError(f"PRNG key seed must be an integer; got {seed!r}")
+        raise TypeError(f"the seed of {name} is an integer, not {seed!r}")
     if type(seed) is int and -(2**63) <= seed < 2**63 and not types64.enabled():
         seed &= 0xFFFFFFFF
     elif type(seed) is int and seed >= 2**63:
@@ -406,13 +403,13 @@ def clone(keys: Any) -> Any:
 
 def choice(keys: Any, a: Any, shape: Any = (), *args: Any, **options: Any) -> Any:
     if not isinstance(shape, (list, tuple)):
-        raise TypeError(f"shape argument of jax.random.choice must be a sequence, got {shape}")
+        raise TypeError(f"choice takes a shape as a tuple, not {shape!r}")
     return drawing(random.choice)(keys, a, shape, *args, **options)
 
 
 def bits(keys: Any, shape: Any = (), dtype: Any = None, **options: Any) -> Any:
     if dtype is not None and np.dtype(dtype).kind != "u":
-        raise ValueError(f"dtype argument to `bits` must be an unsigned int dtype, got {dtype}")
+        raise ValueError(f"bits are elements of an unsigned type, not of {dtype}")
     return drawing(random.bits)(keys, shape, **({} if dtype is None else {"dtype": dtype}), **options)
 
 

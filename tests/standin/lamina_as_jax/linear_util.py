@@ -25,7 +25,7 @@ class Store:
 
     def store(self, value: Any) -> None:
         if self._held:
-            raise ValueError("Store occupied")
+            raise ValueError("the store holds a value already")
         self._held.append(value)
 
     def reset(self) -> None:
@@ -34,7 +34,7 @@ class Store:
     @property
     def val(self) -> Any:
         if not self._held:
-            raise ValueError("Store empty")
+            raise ValueError("the store holds no value")
         return self._held[0]
 
     def __bool__(self) -> bool:

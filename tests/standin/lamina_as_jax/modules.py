@@ -23,6 +23,7 @@ from lamina_as_jax import (
     keys,
     linear_util,
     primitives,
+    pullbacks,
     rnn,
     scalars,
     settings,
@@ -161,7 +162,13 @@ def install() -> None:
     _put(
         "jax.lax",
         [lax],
-        {"dtype": np.dtype, "index_take": adapters.index_take, **keys.lax_names(), **_primitives()},
+        {
+            "dtype": np.dtype,
+            "index_take": adapters.index_take,
+            "create_token": avals.create_token,
+            **keys.lax_names(),
+            **_primitives(),
+        },
     )
     _put("jax.lax.linalg", [lax.linalg])
     _put("jax.version", own={n: getattr(sys.modules["jax"], n) for n in ("__version__", "__version_info__")})
@@ -277,6 +284,7 @@ def _types() -> None:
     scalar = bool | int | float | complex
     _put("jax.typing", own={"ArrayLike": lm.Tensor | np.ndarray | np.generic | scalar, "DTypeLike": Any})
     _put("jax.errors", own=adapters.ERRORS)
+    _put("jax.ad", own=pullbacks.NAMES)
     core = {**avals.CORE, "Tracer": adapters.Tracer}
     core |= {
         n: internals.EXTEND_CORE[n] for n in ("Effect", "Effects", "Trace", "concrete_or_error", "no_effects")

@@ -103,7 +103,7 @@ class Primitive:
 
     def impl(self, *args: Any, **params: Any) -> Any:
         if self._implementation is None:
-            raise NotImplementedError(f"Evaluation rule for '{self.name}' not implemented")
+            raise NotImplementedError(f"the primitive {self.name} has no implementation: use def_impl")
         return self._implementation(*args, **params)
 
     def def_abstract_eval(self, rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -133,11 +133,14 @@ class Primitive:
     def _recorded(self, params: dict[str, Any]) -> Callable[..., list[Tensor]]:
         lowering = _lowerings.get(self)
         body = lowering.fun if isinstance(lowering, _Lowered) else self._implementation
-        if body is None:
-            raise NotImplementedError(
-                f"MLIR translation rule for primitive '{self.name}' not found for platform cpu"
-            )
-        return lambda inputs: self._listed(body(*inputs, **params))
+        if body is None and self.abstract_eval is None:
+            return lambda inputs: self._listed(self.impl(*inputs, **params))
+        return lambda inputs: self._listed((body or self._absent)(*inputs, **params))
+
+    def _absent(self, *inputs: Any, **params: Any) -> Any:
+        """Stands for results of a primitive that has only rules: an error once they are computed as they are."""
+        found = self.abstract_eval(*map(typeof, inputs), **params)
+        return lm.pure_callback(lambda *_: self.impl(), found, *inputs)
 
     def _rule(self, leaves: Sequence[Tensor], params: dict[str, Any]) -> _core.CustomRule:
         avals = [typeof(x) for x in leaves]
@@ -145,7 +148,7 @@ class Primitive:
         def push(x: list[Tensor], t: list[Any]) -> tuple[list[Tensor], list[Any]]:
             rule = primitive_jvps.get(self)
             if rule is None:
-                raise NotImplementedError(f"Differentiation rule for '{self.name}' not implemented")
+                raise NotImplementedError(f"the primitive {self.name} has no rule for its derivative")
             tangents = [Zero.from_primal_value(p) if d is None else d for p, d in zip(x, t)]
             primals_out, tangents_out = rule(x, tangents, **params)
             results = self._listed(primals_out)
@@ -168,7 +171,7 @@ class Primitive:
             elif self in primitive_batchers:
                 out, lanes = primitive_batchers[self](x, axes, **params)
             else:
-                raise NotImplementedError(f"Batching rule for '{self.name}' not implemented")
+                raise NotImplementedError(f"the primitive {self.name} has no rule for vmap")
             found, lanes = self._listed(out), lanes if self.multiple_results else [lanes]
             return [lm.numpy.moveaxis(v, d, 0) if d else v for v, d in zip(found, lanes, strict=True)], [
                 d is not not_mapped for d in lanes

@@ -66,7 +66,7 @@ def lstm_ref(
     input_size: int, hidden_size: int, num_layers: int, dropout: float, bidirectional: bool,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     if seq_lengths.dtype != np.int32:
-        raise NotImplementedError("`seq_lengths` can only be int32.")
+        raise NotImplementedError(f"seq_lengths are int32, not {seq_lengths.dtype}")
     if dropout:
         raise NotImplementedError("there is no dropout: its mask would be that of another library")
     steps, lanes = x.shape[1], lnp.arange(x.shape[0])

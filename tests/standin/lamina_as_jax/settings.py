@@ -56,7 +56,7 @@ class Config:
         for table in (_FIXED, _REMEMBERED):
             if name in table:
                 return table[name]
-        raise AttributeError(f"Unrecognized config option: {name}")
+        raise AttributeError(f"there is no option {name}")
 
     def _read(self, name: str) -> Any:
         return getattr(self, name)
@@ -72,7 +72,7 @@ class Config:
             elif name == "jax_debug_infs":
                 types64.looked_at(inf=bool(value))
         elif name not in _FIXED:
-            raise AttributeError(f"Unrecognized config option: {name}")
+            raise AttributeError(f"there is no option {name}")
         elif _FIXED[name] != value:
             raise ValueError(f"{name} is {_FIXED[name]!r} in Lamina, and cannot be {value!r}")
 
@@ -151,6 +151,8 @@ def debug_infs(new_val: bool = True) -> Iterator[None]:
 SCOPES = {"enable_custom_prng": fixed("jax_enable_custom_prng")}
 SCOPES.update(debug_nans=debug_nans, debug_infs=debug_infs)
 SCOPES["default_prng_impl"] = remembered("jax_default_prng_impl")
+SCOPES["checking_leaks"] = SCOPES["check_tracer_leaks"] = lm.checking_leaks
+SCOPES["no_tracing"] = lm.no_tracing
 SCOPES["enable_x64"] = types64.enable_x64
 _ACCEPTED = (
     *(
@@ -160,8 +162,6 @@ _ACCEPTED = (
         "debug_key_reuse",
         "enable_checks",
         "transfer_guard",
-        "check_tracer_leaks",
-        "checking_leaks",
         "explain_cache_misses",
         "log_compiles",
         "default_device",

@@ -56,7 +56,7 @@ DEVICE.client = Backend(platform="cpu", platform_version="")
 
 def devices(backend: Any = None, **options: Any) -> list[Any]:
     if backend not in (None, "cpu"):
-        raise RuntimeError(f"Unknown backend {backend}")
+        raise RuntimeError(f"there is no backend {backend}, only the CPU")
     return [DEVICE]
 
 
@@ -202,7 +202,7 @@ class Shard(types.SimpleNamespace):
 
 def make_mesh(axis_shapes: Any, axis_names: Any, axis_types: Any = None, *, devices: Any = None) -> Mesh:
     if int(np.prod(axis_shapes)) != 1:
-        raise ValueError(f"Number of devices 1 must be >= the product of mesh_shape {tuple(axis_shapes)}")
+        raise ValueError(f"a mesh of shape {tuple(axis_shapes)} needs more devices than the one there is")
     return Mesh(np.array([DEVICE], object).reshape(tuple(axis_shapes)), axis_names, axis_types)
 
 
@@ -233,9 +233,7 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, **options: Any) -> Call
         lanes = {np.shape(x)[0] for i, a in enumerate(args) if i not in static for x in lm.tree.tree_leaves(a)
                  if in_axes == 0 and np.ndim(x)}  # fmt: skip
         if lanes and lanes != {1}:
-            raise ValueError(
-                f"compiling computation that requires {max(lanes)} logical devices, but only 1 exist"
-            )
+            raise ValueError(f"pmap runs each of {max(lanes)} lanes on a device of its own, and there is one")
         fixed = {i: a for i, a in enumerate(args) if i in static}
 
         def of_others(*given: Any, **named: Any) -> Any:
@@ -293,9 +291,7 @@ def make_array_from_callback(shape: Any, sharding: Any, data_callback: Any, **op
 
 def make_array_from_single_device_arrays(shape: Any, sharding: Any, arrays: Any, **options: Any) -> Any:
     if not isinstance(arrays, (list, tuple)):
-        raise TypeError(
-            "jax.make_array_from_single_device_arrays `arrays` argument should be a list or tuple"
-        )
+        raise TypeError(f"arrays come as a list or tuple, not as a {type(arrays).__name__}")
     if len(arrays) != 1:
         raise ValueError(f"there is one device, but {len(arrays)} arrays were given")
     if tuple(arrays[0].shape) != tuple(shape):

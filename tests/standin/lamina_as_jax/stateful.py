@@ -29,14 +29,14 @@ class StatefulPRNG:
 
     def __init__(self, _base_key: Any, _counter: Any) -> None:
         if not isinstance(_base_key, keys.KeyArray):
-            raise ValueError(f"Expected base_key to be a typed PRNG key; got {_base_key}")
+            raise ValueError(f"a generator starts from a key (jax.random.key), not from {_base_key!r:.60}")
         if not isinstance(_counter, ref.Ref):
-            raise ValueError(f"Expected counter to be a scalar integer ref; got {_counter}")
+            raise ValueError(f"a generator counts in a reference to an integer, not in {_counter!r:.60}")
         self._base_key, self._counter = _base_key, _counter
 
     def key(self, shape: Any = ()) -> Any:
         if self._base_key.shape:
-            raise ValueError("cannot operate on split stateful generator")
+            raise ValueError("a generator that was split draws nothing itself: take one of its parts")
         made = _fold_in(self._base_key, self._counter[...])
         self._counter[...] += 1
         wanted = _shape(shape)
@@ -83,8 +83,7 @@ def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
     if seed is None:
         if _core.any_open_scope():
             raise TypeError(
-                "When used within transformed code, stateful_rng() requires an explicit seed: there is no other "
-                "state to take one from"
+                "stateful_rng() without a seed asks the system for one, which a traced function cannot: give it a seed"
             )
         seed = np.int64(np.random.SeedSequence().entropy & np.iinfo(np.int64).max)
     return StatefulPRNG(keys.key(seed, impl=impl), _counter())

@@ -144,7 +144,7 @@ _IDLE = ("out_sharding", "accuracy")  # where a result is, and how exact: there 
 def checked_number(x: Any) -> Any:
     """OverflowError for an integer that is to become an array by itself, and has more bits than the default type."""
     if type(x) is int and not -(2**31) <= x < 2**31 and not _State.x64:
-        raise OverflowError(f"Python int {x} too large to convert to int32")
+        raise OverflowError(f"the integer {x} does not fit int32, its type without jax_enable_x64")
     return x
 
 
