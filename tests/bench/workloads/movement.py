@@ -154,6 +154,7 @@ WORKLOADS: list[Workload] = [
         BEST,
         peers={"numpy": lambda lib, x: lib.np.argsort(x), "torch": lambda lib, x: lib.torch.argsort(x)},
         share=True,
+        tolerance=0.02,
     ),
     workload(
         "top 10 of rows 2000x1000",
