@@ -3,6 +3,7 @@
 
 #include "hlo/custom_call.h"
 #include "hlo/linalg/calls.h"
+#include "trace/call_sequence.h"
 #include "trace/kept.h"
 #include "trace/rules/custom.h"
 #include "trace/rules/effects.h"
@@ -354,6 +355,13 @@ JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   if (const linalg::Routine* routine = routine_of(node); routine && routine->jvp)
     return routine->jvp(b, node, x, t);
   JvpResult out{Values(node.num_results()), {}};
+  if (is_recursive_call(node)) {
+    b.fail(
+        absl::UnimplementedError("a derivative taken inside a recursive function goes through its call of "
+                                 "itself: take the derivative of the "
+                                 "whole recursion, outside of it"));
+    return out;
+  }
   if (is_effect(node) && node.num_results() > 1) {
     b.fail(
         absl::InvalidArgumentError("io_callback has no derivative, and its arguments depend on what is "
