@@ -55,11 +55,7 @@ Values counting_loop(Builder& b, const Node& n, Ops x) {
                 p.begin() + 1 + static_cast<int64_t>(read));
     for (size_t i = carried; i < made.size(); ++i) {
       const Value& all = p[1 + read + i - carried];
-      Values starts(all.rank(), in.scalar_int(DType::kS64, 0));
-      starts[0] = at;
-      Dims row{1};
-      row.insert(row.end(), made[i].dims().begin(), made[i].dims().end());
-      next.push_back(in.dynamic_update_slice(all, in.reshape(made[i], row), starts));
+      next.push_back(put_row(in, all, made[i], at));
     }
     return next;
   });

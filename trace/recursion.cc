@@ -52,14 +52,6 @@ class Machine {
   size_t registers_at() const { return kStacks + 1 + frame_; }
 
   static Value number(Builder& b, int64_t x) { return b.scalar_int(DType::kS64, x); }
-  static Value put(Builder& b, const Value& stack, const Value& x, const Value& at) {
-    Dims row{1};
-    row.insert(row.end(), x.dims().begin(), x.dims().end());
-    Values starts(stack.rank(), number(b, 0));
-    starts[0] = at;
-    return b.dynamic_update_slice(stack, b.reshape(x, row), starts);
-  }
-
   // Those of the segments to return to, and of what frames hold.
   Values stacks(Builder& b, int64_t frames) const {
     std::vector<const Type*> types{scalar_type(DType::kS32)};
@@ -131,13 +123,13 @@ class Machine {
     const Values made = b.conditional(p[kSegment], segments, operands);
     if (!b.ok()) return Values(p.size());
     const Value left = b.add(frames, made[CallSequence::kFrames]);
-    const Value back = put(b, p[kStacks], made[CallSequence::kReturn], frames);
+    const Value back = put_row(b, p[kStacks], made[CallSequence::kReturn], frames);
     const Value returns = b.compare(made[CallSequence::kFrames], number(b, 0), "LT");
     Values next{b.select(returns, row_at(b, back, b.maximum(left, number(b, 0))), made[CallSequence::kNext]),
                 left, made[CallSequence::kError], back};
     const Ops made_registers = Ops(made).subspan(CallSequence::kRegisters, registers_);
     for (size_t i = 0; i < frame_; ++i)
-      next.push_back(put(b, p[kStacks + 1 + i], made[CallSequence::kRegisters + registers_ + i], frames));
+      next.push_back(put_row(b, p[kStacks + 1 + i], made[CallSequence::kRegisters + registers_ + i], frames));
     return joined(joined(next, made_registers), fixed);
   }
 

@@ -251,6 +251,33 @@ def test_trees_in_arrays():
     assert numbers(convert(best)(tree, 0)) == (5.0, 5)
 
 
+def test_gradients_of_many_calls():
+    def weighted(n, x):
+        return x * (n + 1) if n < 2 else weighted(n - 1, x) + x * weighted(n - 2, x)
+
+    f = convert(weighted)
+    for n in (3, 9, 13, 18):
+        want = (weighted(n, 0.70001) - weighted(n, 0.69999)) / 2e-5
+        assert lm.grad(f, 1)(n, 0.7).item() == pytest.approx(want, rel=1e-4)
+
+    def total(value, i):
+        if i >= 200:
+            return 0.0
+        if i % 3 == 0:
+            return value[i] * (1.0 + 0.3 * total(value, 2 * i + 1)) + value[i // 2] * total(value, 2 * i + 2)
+        return lnp.sin(value[i]) + total(value, 2 * i + 1) * value[i]
+
+    value = np.cos(np.arange(200.0)).astype("float32")
+    slope = lm.grad(convert(total))(lnp.array(value), 0).numpy()
+    for k in (0, 1, 4, 9, 31, 95, 150):
+        h = np.zeros(200)
+        h[k] = 1e-4
+        near = [total(np.float64(value) + s * h, 0) for s in (1, -1)]
+        assert slope[k] == pytest.approx(float(near[0] - near[1]) / 2e-4, rel=1e-3, abs=1e-4)
+    batch = lm.vmap(lm.grad(convert(total)), in_axes=(None, 0))(lnp.array(value), lnp.array([0, 3])).numpy()
+    np.testing.assert_allclose(batch[0], slope, rtol=1e-5, atol=1e-6)
+
+
 def test_adaptive_quadrature():
     def integral(a, b, tolerance):
         middle = 0.5 * (a + b)
