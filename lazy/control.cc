@@ -497,4 +497,22 @@ std::vector<Lazy> cond(const ControlNames& names, const Lazy& predicate, const N
   return branch(names, chosen, {if_false, if_true}, operands);
 }
 
+std::vector<Lazy> recursive_call(int64_t function, const std::vector<Lazy>& operands,
+                                 std::span<const Typed> results) {
+  return carried(operands, results, [&](hlo::Builder& b, std::span<const Value> given) {
+    std::vector<const hlo::Type*> types;
+    for (const Typed& t : results.first(results.size() - 1))
+      types.push_back(hlo::array_type_or_die(carrier_type(t.type->dtype, t.weak), t.type->dims));
+    return trace::recursive_call(b, function, given, types);
+  });
+}
+
+std::vector<Lazy> recursion(std::span<const trace::RecursiveFunction> functions,
+                            const std::vector<Lazy>& operands, std::span<const Typed> results,
+                            int64_t deepest, int64_t too_deep) {
+  return carried(operands, results, [&](hlo::Builder& b, std::span<const Value> given) {
+    return trace::record_recursion(b, functions, given, deepest, too_deep);
+  });
+}
+
 }  // namespace lamina::lazy

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lazy/transforms.h"
+#include "trace/recursion.h"
 
 namespace lamina::lazy {
 
@@ -61,6 +62,15 @@ std::vector<Lazy> switch_case(const ControlNames& names, const Lazy& index,
 // if_true(operands) where the scalar is true or not zero, else if_false(operands).
 std::vector<Lazy> cond(const ControlNames& names, const Lazy& predicate, const Named& if_true,
                        const Named& if_false, const std::vector<Lazy>& operands);
+
+// A call of a recursive function while its region is traced (trace/call_sequence.h); the error is among
+// operands and results.
+std::vector<Lazy> recursive_call(int64_t function, const std::vector<Lazy>& operands,
+                                 std::span<const Typed> results);
+// The first of recursive functions, regions with carriers, on its arguments and captured values.
+std::vector<Lazy> recursion(std::span<const trace::RecursiveFunction> functions,
+                            const std::vector<Lazy>& operands, std::span<const Typed> results,
+                            int64_t deepest, int64_t too_deep);
 
 }  // namespace lamina::lazy
 

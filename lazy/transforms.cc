@@ -411,9 +411,11 @@ hlo::ComputationPtr region(const FlatFunction& f, const std::vector<Typed>& type
         outputs_in_scope(lock, f, from_carriers(parameters, types), Scope::kJit, stamp, unknown, carriers);
     if (effects) *effects = own.any();
     if (own.any() && !effects)
-      throw Error(ErrorKind::kNotImplemented,
-                  "a host callback with effects cannot stand in the body of a reduction, a sort or a closed "
-                  "function");
+      throw Error(
+          ErrorKind::kNotImplemented,
+          "a host callback with effects cannot stand in the body of a reduction, a sort or a closed "
+          "function, under a converted test on traced values or in a recursion as deep as they say: call it "
+          "outside, or with lax.cond or lax.scan");
     if (own.any()) {
       parameters.push_back(token);
       outputs.values.push_back(own.token());

@@ -525,6 +525,28 @@ void add_transforms(py::module_& m) {
       "The results of a region with carriers on operands of its types, its ops recorded one by one: each "
       "result depends "
       "on what it is computed from only.");
+  m.def(
+      "recursive_call",
+      [typed](int64_t function, const py::sequence& operands, const std::vector<TypeSpec>& specs) {
+        UserLocation location;
+        return to_list(lazy::recursive_call(function, from_sequence(operands), typed(specs)));
+      },
+      "A call, within its own region, of a function that will be one of a recursion: of its arguments, the "
+      "error so "
+      "far and captured values; it gives results of these types, the last of which is the error.");
+  m.def(
+      "recursion",
+      [](const std::vector<std::tuple<int64_t, const Region*, size_t>>& functions,
+         const py::sequence& operands, int64_t deepest, int64_t too_deep) {
+        UserLocation location;
+        std::vector<trace::RecursiveFunction> given;
+        for (const auto& [number, region, arguments] : functions)
+          given.push_back({number, region->computation, arguments});
+        return to_list(lazy::recursion(given, from_sequence(operands), std::get<1>(functions.at(0))->results,
+                                       deepest, too_deep));
+      },
+      "The first of recursive functions (number, region, how many arguments) on its arguments and captured "
+      "values.");
   py::class_<lazy::Program, std::shared_ptr<lazy::Program>>(m, "Program")
       .def(py::init([typed](const py::function& f, const std::vector<TypeSpec>& specs, std::string name,
                             std::string where) {

@@ -149,7 +149,7 @@ Values transpose_graph(Builder& b, std::span<const Value> outputs, std::span<con
     const int64_t k = linear.find(n);
     if (k < 0 || !v) return;
     ct[k].resize(n->num_results());
-    ct[k][index] = b.add_any(ct[k][index], v);
+    ct[k][index] = add_cotangents(b, ct[k][index], v);
   };
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs[i]) accumulate(outputs[i].node(), outputs[i].index(), cotangents[i]);

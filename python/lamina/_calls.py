@@ -179,7 +179,8 @@ class Calls:
             return a
         if t in (FUNCTION, METHOD, functools.partial):
             inner = self.watch.entered(a)
-            return inner if self.watch.staging is None else self.watch.staging.framed(inner)
+            staging = self.watch.staging
+            return inner if staging is None else staging.framed(staging.recursions.watched(a, inner))
         if isinstance(a, (list, tuple, dict)) or is_tree(a):
             return self.watch.noted_leaves(a)
         if any(hasattr(t, n) for n in ("__index__", "__float__", "__array__")):

@@ -377,6 +377,10 @@ class Jitted(_core.JitCalls):
         self._instances: dict[int, _Self] = {}
         _alive.add(self)
 
+    def converted(self) -> Any:
+        """The function, if it is traced in the same way wherever it is called: converted, all its arguments arrays."""
+        return self._f if self._convert and not self._static and not self._gives_up else None
+
     # --- finding the trace of a call ---
 
     def _split(

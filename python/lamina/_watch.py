@@ -565,6 +565,8 @@ class Watch:
         plain = getattr(f, "func", f)
         self._lasting.add(id(getattr(plain, "__func__", plain)))
         inner = self.calls.callee(f)
+        if self.staging is not None:
+            inner = self.staging.recursions.watched(f, inner)
         run.__name__ = getattr(f, "__name__", type(f).__name__)
         run.__wrapped__ = f  # type: ignore[attr-defined]  # whose parameters messages name
         return run

@@ -13,10 +13,14 @@ LOCALS = ("x", "y", "z", "t")
 
 
 class Program:
-    """The source of one function of three integers; the seed decides all."""
+    """The source of one function of three integers; the seed decides all. One that is `recursive` calls itself, at
+    most `c` deep.
+    """
 
-    def __init__(self, seed: int, ranges: bool = True) -> None:
+    def __init__(self, seed: int, ranges: bool = True, recursive: bool = False) -> None:
         self.random = random.Random(seed)
+        self.calls = 2 if recursive else 0  # of itself that are still to come
+        self.recursive, self.looping = recursive, 0
         self.lines: list[str] = []
         self.ranges = ranges  # of arguments, too
         self.counters = 0
@@ -24,10 +28,13 @@ class Program:
         self.known = list(ARGUMENTS)
         self.in_helper = False
         self.line(0, "def f(a, b, c):")
-        self.helper = self.random.random() < 0.4
+        self.helper = self.random.random() < 0.4 and not recursive
         if self.helper:
             self.define_helper()
-        self.container = self.random.choice(["", "", "d", "v"])
+        self.container = self.random.choice(["", "", "d", "v"]) if not recursive else ""
+        if recursive:
+            self.line(1, "if c < 1 or c > 3:")
+            self.line(2, f"return {self.random.choice('ab')}, {self.random.randint(0, 5)}")
         if self.container == "d":
             self.line(1, "d = {'p': a, 'q': 2}")
         elif self.container == "v":
@@ -59,6 +66,10 @@ class Program:
     def value(self, depth: int) -> str:
         r = self.random
         kind = r.randint(0, 9)
+        if self.calls and depth > 0 and kind < 5:
+            self.calls -= 1
+            less = "c - 2" if self.looping else "c - 1"
+            return f"f({self.value(1)}, {self.value(0)}, {less})[{r.randint(0, 1)}]"
         if depth == 0 or kind < 3:
             return r.choice([*self.known, *self.known, str(r.randint(-4, 9))])
         if kind < 7:
@@ -94,8 +105,8 @@ class Program:
     # --- statements ---
 
     def written(self) -> list[str]:
-        """The variables that statements may change: not those that count rounds."""
-        return [name for name in self.known if name[0] != "k"]
+        """The variables that statements may change: not those that count rounds or calls."""
+        return [name for name in self.known if name[0] != "k" and not (self.recursive and name == "c")]
 
     def block(self, indent: int, depth: int, loops: int, size: int) -> None:
         for _ in range(size):
@@ -135,7 +146,7 @@ class Program:
             one, two = r.sample(self.written(), 2)
             self.line(indent, f"{one}, {two} = {two}, {one} - 1")
         else:
-            name = r.choice([*ARGUMENTS, *LOCALS])
+            name = r.choice([*(ARGUMENTS[:2] if self.recursive else ARGUMENTS), *LOCALS])
             self.line(indent, f"{name} = {self.value(2)}")
             if name not in self.known and r.random() < 0.5:
                 self.known.append(name)  # on some paths it is not bound
@@ -155,6 +166,7 @@ class Program:
         r = self.random
         self.counters += 1
         k = f"k{self.counters}"
+        self.looping += 1
         kind = r.randint(0, 3)
         if kind == 0:
             self.line(indent, f"for {k} in range({r.randint(1, 6)}):")
@@ -168,6 +180,7 @@ class Program:
             self.line(indent + 1, f"{k} += 1")
         self.known.append(k)
         self.block(indent + 1, depth + 1, loops + 1, r.randint(1, 3))
+        self.looping -= 1
         if r.random() < 0.25:
             self.line(indent, "else:")
             self.block(indent + 1, depth + 1, loops, 1)

@@ -538,10 +538,9 @@ def constants_of_math(x):
     return area
 
 
-_RECURSION = "recursion whose depth depends on traced values"
 # By way, the programs that it refuses, and what the message says.
 REFUSED = {
-    "convert": {"factorial_by_recursion": _RECURSION, "fibonacci_by_recursion": _RECURSION},
+    "convert": {},
     "specialize": {
         "min_and_max": "int() needs the value",
         "for_over_a_range_of_an_argument": "an index needs the value",

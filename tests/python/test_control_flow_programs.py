@@ -69,8 +69,8 @@ def outcome(f, args):
         return "UnboundLocalError"
 
 
-def fits(seed, **options):
-    p = Program(seed, ranges="control_flow" in options)
+def fits(seed, recursive=False, **options):
+    p = Program(seed, ranges="control_flow" in options, recursive=recursive)
     f = p.function(f"<random program {seed}>")
     jitted = lm.jit(f, **options)
     for args in ARGUMENTS:
@@ -81,6 +81,11 @@ def fits(seed, **options):
 def test_random_programs_converted(block):
     for seed in range(block * 12, block * 12 + 12):
         fits(seed, control_flow="convert")
+
+
+def test_random_recursive_programs():
+    for seed in range(60_000, 60_025):
+        fits(seed, recursive=True, control_flow="convert")
 
 
 def test_random_programs_specialized():
@@ -94,6 +99,14 @@ def test_random_programs_specialized():
 def test_many_random_programs_converted(first):
     for seed in range(first, first + 50):
         fits(seed, control_flow="convert")
+
+
+@pytest.mark.slow
+@pytest.mark.programs
+@pytest.mark.parametrize("first", range(70_000, 71_000, 50))
+def test_many_random_recursive_programs(first):
+    for seed in range(first, first + 50):
+        fits(seed, recursive=True, control_flow="convert")
 
 
 @pytest.mark.slow

@@ -662,3 +662,41 @@ def test_writes_to_what_only_one_name_holds():
         return a, b
 
     assert [v[0].item() for v in swap(3.0)] == [2.0, 3.0]
+
+
+def below_zero(x):
+    if x < 0:
+        raise ValueError("below zero")
+    return x * x, lnp.stack([x, 2 * x])
+
+
+first, second = lambda x: convert(below_zero)(x)[0], lambda x: convert(below_zero)(x)[1]
+UNDER_TRANSFORMS = {
+    "jvp": lambda x: lm.jvp(first, (x,), (1.0,))[1],
+    "jvp of a later result": lambda x: lm.jvp(second, (x,), (1.0,))[1],
+    "vjp": lambda x: lm.vjp(first, x)[1](1.0)[0],
+    "linearize": lambda x: lm.linearize(second, x)[1](1.0),
+    "grad": lm.grad(first),
+    "grad of a later result": lm.grad(lambda x: second(x).sum()),
+    "value_and_grad": lambda x: lm.value_and_grad(first)(x)[1],
+    "jacfwd": lm.jacfwd(second),
+    "jacrev": lm.jacrev(second),
+    "hessian": lm.hessian(first),
+    "checkpoint": lm.grad(lm.checkpoint(first)),
+    "inside": convert(lambda x: lm.grad(lambda y: below_zero(y)[0])(x)),
+    "forward inside": convert(lambda x: lm.jvp(lambda y: below_zero(y)[1], (x,), (1.0,))[1]),
+    "a later result": second,
+}
+
+
+@pytest.mark.parametrize("name", UNDER_TRANSFORMS)
+def test_errors_hold_under_transforms(name):
+    f = UNDER_TRANSFORMS[name]
+    for g in (f, lm.jit(f)):
+        assert np.isfinite(g(2.0).numpy()).all()
+        with pytest.raises(ValueError, match="below zero"):
+            g(-2.0).numpy()
+    for g in (lm.vmap(f), lm.jit(lm.vmap(f))):
+        assert np.isfinite(g(lnp.array([2.0, 3.0])).numpy()).all()
+        with pytest.raises(ValueError, match="below zero"):
+            g(lnp.array([2.0, -3.0])).numpy()

@@ -3,6 +3,7 @@
 
 #include "hlo/custom_call.h"
 #include "hlo/linalg/calls.h"
+#include "trace/call_sequence.h"
 #include "trace/kept.h"
 #include "trace/rules/custom.h"
 #include "trace/rules/effects.h"
@@ -138,6 +139,61 @@ JvpResult case_linearize(Builder& b, const Node& node, Ops x, Ops t) {
   return with_tangents(n, (*derived)[0].results, joined(Ops(first).first(n), second));
 }
 
+// Types of the rows of windows that a result of some branches is made of; absent: it is given as it is.
+using WindowTypes = std::optional<std::vector<const Type*>>;
+
+// Of each result of transposed branches. Where all of them send back windows of an array, they give these:
+// the array is then not written by each of them as a whole.
+std::vector<WindowTypes> common_windows(const std::vector<ComputationPtr>& branches) {
+  std::vector<WindowTypes> out;
+  for (size_t r = 0; r < branches[0]->roots().size(); ++r) {
+    Slots slots;
+    bool fit = true;
+    for (const ComputationPtr& branch : branches) {
+      const std::optional<std::vector<Window>> windows = windows_of(branch->roots()[r]);
+      std::vector<const Type*> rows;
+      for (size_t i = 0; windows && i < windows->size(); ++i) {
+        rows.push_back((*windows)[i].row.type());
+        for (const Value& start : (*windows)[i].starts) fit = fit && start.dtype() != DType::kU64;
+      }
+      fit = fit && windows;
+      slots.of(rows);
+    }
+    int64_t elements = 0;
+    for (const Type* t : slots.types()) elements += t->num_elements;
+    fit = fit && slots.types().size() <= kMostWindows;
+    fit = fit && elements * 4 <= branches[0]->roots()[r].type()->num_elements;
+    out.push_back(fit ? WindowTypes(slots.types()) : std::nullopt);
+  }
+  return out;
+}
+
+// The branch with rows and starts in the place of results that are made of windows.
+absl::StatusOr<ComputationPtr> giving_windows(const Computation& branch,
+                                              const std::vector<WindowTypes>& types) {
+  Builder b;
+  Values roots;
+  for (size_t r = 0; r < types.size(); ++r) {
+    const Value& root = branch.roots()[r];
+    if (!types[r]) {
+      roots.push_back(root);
+      continue;
+    }
+    std::vector<Window> windows = *windows_of(root);
+    for (const Type* t : *types[r]) {
+      auto w =
+          std::find_if(windows.begin(), windows.end(), [&](const Window& x) { return x.row.type() == t; });
+      roots.push_back(w == windows.end() ? b.zeros(t) : w->row);
+      for (int64_t d = 0; d < t->rank(); ++d)
+        roots.push_back(w == windows.end() ? b.scalar_int(DType::kS64, 0)
+                                           : b.convert(w->starts[static_cast<size_t>(d)], DType::kS64));
+      if (w != windows.end()) windows.erase(w);
+    }
+  }
+  if (!b.ok()) return b.status();
+  return Computation::make(branch.parameters(), roots);
+}
+
 Values case_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct) {
   const Mask marks = operand_marks(linear), results = present(ct);
   Values out(x.size());
@@ -151,12 +207,30 @@ Values case_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct)
     if (!get_or_fail(b, back)) return out;
     branches.push_back(*std::move(back));
   }
+  const std::vector<WindowTypes> windows = common_windows(branches);
+  for (ComputationPtr& branch : branches) {
+    absl::StatusOr<ComputationPtr> given = giving_windows(*branch, windows);
+    if (!get_or_fail(b, given)) return out;
+    branch = *std::move(given);
+  }
   const Values back =
       b.conditional(x[0], branches, joined(picked(x.subspan(1), marks, false), picked(ct, results)));
   if (!b.ok()) return out;
-  size_t next = 0;
-  for (size_t i = 0; i < marks.size(); ++i)
-    if (marks[i]) out[i + 1] = back[next++];
+  size_t next = 0, number = 0;
+  for (size_t i = 0; i < marks.size(); ++i) {
+    if (!marks[i]) continue;
+    const WindowTypes& types = windows[number++];
+    if (!types) {
+      out[i + 1] = back[next++];
+      continue;
+    }
+    out[i + 1] = b.zeros(x[i + 1] ? x[i + 1].type() : node.operand_type(i + 1));
+    for (size_t k = 0; k < types->size() && b.ok(); ++k) {
+      const size_t rank = static_cast<size_t>((*types)[k]->rank());
+      out[i + 1] = add_window(b, out[i + 1], {back[next], Values(&back[next + 1], &back[next + 1] + rank)});
+      next += 1 + rank;
+    }
+  }
   return out;
 }
 
@@ -333,7 +407,7 @@ Values call_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct)
 }
 
 BatchResult call_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
-  if (const auto d = loop_derivative(node)) return loop_derivative_batch(b, *d, x, batched, size);
+  if (const auto d = loop_derivative(node)) return loop_derivative_batch(b, *d, node, x, batched, size);
   if (has_custom_rule(node)) return custom_rule_batch(b, node, x, batched, size);
   BatchResult out = all_batched(Values(node.num_results()));
   absl::StatusOr<BatchComputation> r = batch_computation(*node.attrs().computation(Attr::body), batched,
@@ -354,6 +428,13 @@ JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   if (const linalg::Routine* routine = routine_of(node); routine && routine->jvp)
     return routine->jvp(b, node, x, t);
   JvpResult out{Values(node.num_results()), {}};
+  if (is_recursive_call(node)) {
+    b.fail(
+        absl::UnimplementedError("a derivative taken inside a recursive function goes through its call of "
+                                 "itself: take the derivative of the "
+                                 "whole recursion, outside of it"));
+    return out;
+  }
   if (is_effect(node) && node.num_results() > 1) {
     b.fail(
         absl::InvalidArgumentError("io_callback has no derivative, and its arguments depend on what is "

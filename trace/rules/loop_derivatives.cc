@@ -1,6 +1,7 @@
 // Derivatives of loops whose number of steps is not known before they run.
 //
-// Reverse mode runs the loop, keeping the states of the first kept + 1 steps, and goes back from the last
+// Where a step needs little of a large state, loop_log.cc keeps that instead. Else
+// reverse mode runs the loop, keeping the states of the first kept + 1 steps, and goes back from the last
 // one. Where there are no more steps it undoes one after another. Else it keeps the states of `kept` steps at
 // a time, and computes those between them again; where to keep them is the binomial schedule of Griewank and
 // Walther
@@ -19,6 +20,18 @@
 #include "trace/transform_memo.h"
 
 namespace lamina::trace {
+
+Values loop_over(Builder& b, Ops carries, const std::function<Value(Builder&, Ops)>& go,
+                 const std::function<Values(Builder&, Ops)>& step) {
+  const std::vector<const Type*> types = types_of(carries);
+  absl::StatusOr<ComputationPtr> cond =
+      record_region(types, [&](Builder& inner, Ops p) { return Values{go(inner, p)}; });
+  absl::StatusOr<ComputationPtr> body =
+      record_region(types, [&](Builder& inner, Ops p) { return step(inner, p); });
+  if (!get_or_fail(b, cond) || !get_or_fail(b, body)) return Values(carries.size());
+  const Values out = b.while_loop(carries, *cond, *body);
+  return b.ok() ? out : Values(carries.size());
+}
 
 namespace {
 
@@ -64,23 +77,11 @@ absl::StatusOr<ComputationPtr> step_back(const Loop& loop, const Mask& marked) {
 
 Value number(Builder& b, int64_t x) { return b.scalar_int(DType::kS64, x); }
 
-Values scalar_loop(Builder& b, Ops carries, const std::function<Value(Builder&, Ops)>& go,
-                   const std::function<Values(Builder&, Ops)>& step) {
-  const std::vector<const Type*> types = types_of(carries);
-  absl::StatusOr<ComputationPtr> cond =
-      record_region(types, [&](Builder& inner, Ops p) { return Values{go(inner, p)}; });
-  absl::StatusOr<ComputationPtr> body =
-      record_region(types, [&](Builder& inner, Ops p) { return step(inner, p); });
-  if (!get_or_fail(b, cond) || !get_or_fail(b, body)) return Values(carries.size());
-  const Values out = b.while_loop(carries, *cond, *body);
-  return b.ok() ? out : Values(carries.size());
-}
-
 // How many of `left` steps, at least two, to go on before the next state is kept, with `slots` states to keep
 // (the one at hand among them). steps(s, t) = (s + t)! / (s! t!) are in reach of s states and t sweeps.
 Value steps_to_next(Builder& b, const Value& left, const Value& slots) {
   // t, steps(slots, t), left, slots: the fewest sweeps that reach.
-  const Values found = scalar_loop(
+  const Values found = loop_over(
       b, {{number(b, 1), b.add(slots, number(b, 1)), left, slots}},
       [](Builder& in, Ops p) {
         return in.and_(in.compare(p[1], p[2], "LT"), in.compare(p[3], number(in, 1), "GT"));
@@ -102,7 +103,8 @@ Value steps_to_next(Builder& b, const Value& left, const Value& slots) {
 // that may be kept is the one whose step is undone next.
 class Reversal {
  public:
-  Reversal(const Loop& loop, const Mask& marked) : loop_(loop), marked_(marked) {
+  Reversal(const Loop& loop, const Mask& marked, ComputationPtr back)
+      : loop_(loop), marked_(marked), back_(std::move(back)) {
     int64_t bytes = 0;
     const size_t n = marked.size();
     for (size_t i = 0; i < n; ++i) {
@@ -115,9 +117,6 @@ class Reversal {
 
   // x: the carries; ct: cotangents of the marked results.
   Values record(Builder& b, Ops x, Ops ct) {
-    absl::StatusOr<ComputationPtr> back = step_back(loop_, marked_);
-    if (!get_or_fail(b, back)) return Values(ct.size());
-    back_ = *std::move(back);
     states_ = count(changes_);
     const Kept begun =
         keep_on(b, {{x.begin(), x.end()}, number(b, 0), no_rows(b, x, first_kept_)}, first_kept_);
@@ -173,7 +172,7 @@ class Reversal {
   // Goes on while there is a row for the state.
   Kept keep_on(Builder& b, const Kept& from, int64_t kept) const {
     const size_t n = changes_.size();
-    const Values out = scalar_loop(
+    const Values out = loop_over(
         b, joined(joined(from.carries, {{from.steps}}), from.rows),
         [&](Builder& in, Ops p) {
           const Values go = inline_computation(in, *loop_.cond, p.first(n));
@@ -222,7 +221,7 @@ class Reversal {
     const Value top =
         b.select(b.compare(kept.steps, number(b, kept_ + 1), "LE"), top_row(b, kept), number(b, 0));
     // While steps are left: sweep forward to the last of them, then undo those whose state is there.
-    const Values out = scalar_loop(
+    const Values out = loop_over(
         b, packed(b, kept, ct, top),
         [](Builder& in, Ops p) { return in.compare(p[kLeft], number(in, 0), "GT"); },
         [&](Builder& in, Ops p) { return undo(in, sweep(in, p)); });
@@ -233,9 +232,6 @@ class Reversal {
     Values starts(rows.rank(), number(b, 0));
     starts[0] = at;
     return b.dynamic_update_slice(rows, some, starts);
-  }
-  static Value put_row(Builder& b, const Value& rows, const Value& x, const Value& at) {
-    return put_rows(b, rows, b.reshape(x, prepend(1, x.dims())), at);
   }
   Values top_state(Builder& b, Ops p) const {
     Values out;
@@ -254,7 +250,7 @@ class Reversal {
   // The state after `steps` more.
   Values advanced(Builder& b, const Value& steps, Ops state, Ops rest) const {
     const Values carries = joined(joined({{number(b, 0), steps}}, state), rest);
-    const Values out = scalar_loop(
+    const Values out = loop_over(
         b, carries, [](Builder& in, Ops p) { return in.compare(p[0], p[1], "LT"); },
         [&](Builder& in, Ops p) {
           const Ops unchanged = p.subspan(2 + states_);
@@ -273,7 +269,7 @@ class Reversal {
     carries.push_back(row_at(b, p[kSteps], p[kTop]));
     carries = joined(carries, top_state(b, p));
     const size_t here = p.size();
-    Values out = scalar_loop(
+    Values out = loop_over(
         b, carries,
         [&](Builder& in, Ops q) { return in.compare(in.add(q[here], number(in, 1)), q[kLeft], "LT"); },
         [&](Builder& in, Ops q) {
@@ -297,7 +293,7 @@ class Reversal {
 
   // Steps back while the top row holds the state before the last step that is left.
   Values undo(Builder& b, const Values& carries) const {
-    return scalar_loop(
+    return loop_over(
         b, carries,
         [](Builder& in, Ops p) {
           return in.compare(in.add(row_at(in, p[kSteps], p[kTop]), number(in, 1)), p[kLeft], "EQ");
@@ -317,10 +313,10 @@ class Reversal {
 
   const Loop& loop_;
   const Mask& marked_;
+  ComputationPtr back_;
   Mask changes_;
   int64_t kept_, first_kept_;
   size_t states_ = 0;
-  ComputationPtr back_;
 };
 
 // Marks of the loop of carries and tangents: the marked carries, and all tangents.
@@ -342,6 +338,17 @@ Values reverse_of_forward(Builder& b, const LoopDerivative& d, Ops x, Ops dx, Op
   return out;
 }
 
+Values reversed(Builder& b, const LoopDerivative& d, Ops x, Ops ct) {
+  if (d.loop.kept == 0) {
+    const absl::StatusOr<std::optional<StepLog>> log = StepLog::of(d.loop, d.marked);
+    if (!get_or_fail(b, log)) return Values(ct.size());
+    if (*log) return (*log)->record(b, x, ct);
+  }
+  const absl::StatusOr<ComputationPtr> back = step_back(d.loop, d.marked);
+  if (!get_or_fail(b, back)) return Values(ct.size());
+  return Reversal(d.loop, d.marked, *back).record(b, x, ct);
+}
+
 absl::StatusOr<ComputationPtr> expansion(const LoopDerivative& d) {
   const size_t n = d.marked.size(), m = count(d.marked);
   std::vector<const Type*> types = d.loop.body->parameter_types();
@@ -349,7 +356,7 @@ absl::StatusOr<ComputationPtr> expansion(const LoopDerivative& d) {
   for (int i = 0; i < groups; ++i) append_marked(&types, *d.loop.body, d.marked);
   return record_region(types, [&](Builder& b, Ops p) {
     const Ops x = p.first(n), first = p.subspan(n, m);
-    if (d.direction == LoopDirection::kReverse) return Reversal(d.loop, d.marked).record(b, x, first);
+    if (d.direction == LoopDirection::kReverse) return reversed(b, d, x, first);
     if (d.direction == LoopDirection::kForwardOfReverse)
       return reverse_of_forward(b, d, x, p.subspan(n + m, m), p.subspan(n + 2 * m, m), first);
     const absl::StatusOr<Loop> both = tangent_loop(d.loop, d.marked);
@@ -361,6 +368,11 @@ absl::StatusOr<ComputationPtr> expansion(const LoopDerivative& d) {
 }
 
 }  // namespace
+
+Values reversed_by_states(Builder& b, const Loop& loop, const Mask& marked, const ComputationPtr& back, Ops x,
+                          Ops ct) {
+  return Reversal(loop, marked, back).record(b, x, ct);
+}
 
 absl::StatusOr<Mask> closed_marks(const Computation& body, Mask marks) {
   while (true) {
@@ -542,13 +554,15 @@ Values loop_derivative_transpose(Builder& b, const LoopDerivative& d, Ops x, Mar
   return out;
 }
 
-BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, Ops x, Marks batched, int64_t size) {
+BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, const Node& node, Ops x, Marks batched,
+                                  int64_t size) {
   const size_t n = d.marked.size();
   BatchResult out = all_batched(Values(count(d.marked)));
   Mask marks(batched.begin(), batched.begin() + static_cast<int64_t>(n));
   for (size_t i = 0; i < n; ++i) marks[i] = marks[i] || d.marked[i];
   const std::optional<LanesLoop> lanes = lanes_loop(b, d.loop, marks, size, true);
   if (!lanes) return out;
+  if (lanes->go && has_stack(d.loop)) return batch_by_scan(b, node, x, batched, size);
   LoopDerivative wide{d.direction, lanes->loop, d.marked};
   wide.marked.resize(lanes->size(), false);
   Values operands = lanes_carries(b, *lanes, x.first(n), batched.first(n), size);

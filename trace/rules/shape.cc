@@ -35,13 +35,16 @@ BatchResult stop_gradient_batch(Builder& b, const Node&, Ops x, Marks batched, i
   return {{b.stop_gradient(x[0])}, {batched[0]}};
 }
 
-// A barrier over those of `values` that are there.
-Values barrier_of_present(Builder& b, const Node& node, Ops values) {
+// A barrier over those of `values` that are there, and over the operands of the node that have no tangents,
+// for which they wait as what they belong to does.
+Values barrier_of_present(Builder& b, const Node& node, Ops x, Ops values) {
   Values present;
   for (const Value& v : values)
     if (v) present.push_back(v);
   Values out(values.size());
   if (present.empty()) return out;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (x[i] && !has_tangent(x[i].type())) present.push_back(x[i]);
   Values held = b.remake(node, present);
   if (!b.ok()) return out;
   size_t next = 0;
@@ -50,11 +53,11 @@ Values barrier_of_present(Builder& b, const Node& node, Ops values) {
   return out;
 }
 
-JvpResult barrier_jvp(Builder& b, const Node& node, Ops, Ops t) {
-  return {barrier_of_present(b, node, t), {}};
+JvpResult barrier_jvp(Builder& b, const Node& node, Ops x, Ops t) {
+  return {barrier_of_present(b, node, x, t), {}};
 }
-Values barrier_transpose(Builder& b, const Node& node, Ops, Marks, Ops ct) {
-  return barrier_of_present(b, node, ct);
+Values barrier_transpose(Builder& b, const Node& node, Ops x, Marks, Ops ct) {
+  return barrier_of_present(b, node, x, ct);
 }
 BatchResult barrier_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t) {
   return {b.remake(node, x), {batched.begin(), batched.end()}};

@@ -1,5 +1,7 @@
 #include "trace/rules/support.h"
 
+#include "hlo/literal.h"
+
 namespace lamina::trace {
 
 BatchResult batch_by_scan(Builder& b, const Node& node, std::span<const Value> operands,
@@ -41,6 +43,71 @@ Value row_at(Builder& b, const Value& x, const Value& at) {
   starts[0] = at;
   sizes[0] = 1;
   return b.reshape(b.dynamic_slice(x, starts, sizes), std::span(x.dims()).subspan(1));
+}
+
+Value put_row(Builder& b, const Value& rows, const Value& x, const Value& at) {
+  Values starts(rows.rank(), b.scalar_int(DType::kS64, 0));
+  starts[0] = at;
+  return b.dynamic_update_slice(rows, b.reshape(x, prepend(1, x.dims())), starts);
+}
+
+namespace {
+
+bool is_zeros(const Value& v) {
+  const Node* n = v.node();
+  if (n->op() == Op::broadcast_in_dim) n = n->operand(0).node();
+  return n->op() == Op::constant && n->type()->is_scalar() && is_inexact(n->type()->dtype) &&
+         n->attrs().literal(Attr::value)->double_at(0) == 0;
+}
+
+// The row of a window that is added to `all`, if the update is such a sum.
+Value added_row(const Node& window) {
+  const Node& sum = *window.operand(1).node();
+  if (sum.op() != Op::add) return {};
+  for (size_t i : {0, 1}) {
+    const Node& read = *sum.operand(i).node();
+    if (read.op() != Op::dynamic_slice || read.operands().size() + 1 != window.operands().size()) continue;
+    bool same = read.operand(0) == window.operand(0);
+    for (size_t k = 1; same && k < read.operands().size(); ++k)
+      same = read.operand(k) == window.operand(k + 1);
+    if (same) return sum.operand_value(1 - i);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::vector<Window>> windows_of(const Value& v) {
+  std::vector<Window> out;
+  Value rest = v;
+  while (rest.rank() > 0 && !is_zeros(rest)) {
+    const Node& n = *rest.node();
+    if (n.op() != Op::dynamic_update_slice || out.size() == kMostWindows) return std::nullopt;
+    const bool first = is_zeros(n.operand_value(0));
+    Window w{first ? n.operand_value(1) : added_row(n), {}};
+    if (!w.row) return std::nullopt;
+    for (size_t i = 2; i < n.operands().size(); ++i) w.starts.push_back(n.operand_value(i));
+    out.push_back(std::move(w));
+    rest = n.operand_value(0);
+  }
+  if (rest.rank() == 0) return std::nullopt;
+  return out;
+}
+
+Value add_window(Builder& b, const Value& all, const Window& w) {
+  if (all && is_zeros(all)) return b.dynamic_update_slice(all, w.row, w.starts);
+  return b.dynamic_update_slice(all, b.add(b.dynamic_slice(all, w.starts, w.row.dims()), w.row), w.starts);
+}
+
+Value add_cotangents(Builder& b, const Value& x, const Value& y) {
+  if (!x || !y || x.rank() == 0) return b.add_any(x, y);
+  for (const auto& [all, part] : {std::pair(x, y), std::pair(y, x)})
+    if (const std::optional<std::vector<Window>> windows = windows_of(part)) {
+      Value sum = all;
+      for (size_t i = windows->size(); i-- > 0;) sum = add_window(b, sum, (*windows)[i]);
+      return sum;
+    }
+  return b.add(x, y);
 }
 
 bool goes_lane_by_lane(const Node& node) {

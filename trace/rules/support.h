@@ -2,7 +2,9 @@
 #ifndef LAMINA_TRACE_RULES_SUPPORT_H_
 #define LAMINA_TRACE_RULES_SUPPORT_H_
 
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "hlo/batching.h"
 #include "hlo/nodes.h"
@@ -31,6 +33,21 @@ BatchResult batch_by_scan(Builder& b, const Node& node, std::span<const Value> o
 
 // x[at] along the first dimension.
 Value row_at(Builder& b, const Value& x, const Value& at);
+// rows[at] = x.
+Value put_row(Builder& b, const Value& rows, const Value& x, const Value& at);
+// What a read of some place of an array sends back: a row that is added there, and nothing elsewhere.
+struct Window {
+  Value row;
+  Values starts;
+};
+inline constexpr size_t kMostWindows = 4;
+// The windows, the last one first, that a cotangent is made of, as far as its nodes tell; absent: it is
+// something else.
+std::optional<std::vector<Window>> windows_of(const Value& v);
+Value add_window(Builder& b, const Value& all, const Window& w);
+// The sum of two cotangents; one made of windows is added in their places, and the other one not gone
+// through.
+Value add_cotangents(Builder& b, const Value& x, const Value& y);
 
 // Whether lanes that go different ways must do so one after the other, for what they do on their way; lanes
 // that exchange values go together.

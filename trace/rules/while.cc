@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "hlo/literal.h"
+#include "hlo/printer.h"
 #include "trace/rules/scan.h"
 
 namespace lamina::trace {
@@ -258,6 +259,39 @@ Values lanes_carries(Builder& b, const LanesLoop& lanes, Ops x, Marks batched, i
   return out;
 }
 
+namespace {
+
+constexpr int64_t kSmallRow = 8, kLongArray = 64;
+
+// Whether a computation makes numbers, and arrays only by writing some rows.
+bool makes_numbers(const Computation& c) {
+  for (const Node* n : c.nodes()) {
+    for (const ComputationPtr& region : regions_of(*n))
+      if (!makes_numbers(*region)) return false;
+    const bool writes_row =
+        n->op() == Op::dynamic_update_slice && n->operand_type(1)->num_elements <= kSmallRow;
+    if (n->op() == Op::parameter || n->op() == Op::constant || n->op() == Op::broadcast_in_dim || writes_row)
+      continue;
+    for (uint32_t i = 0; i < n->num_results(); ++i)
+      if (!n->result_type(i)->is_array() || n->result_type(i)->num_elements > kSmallRow) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool has_stack(const Loop& loop) {
+  const Computation& body = *loop.body;
+  bool found = false;
+  for (size_t i = 0; i < body.roots().size(); ++i) {
+    const Value& root = body.roots()[i];
+    if (!root.type()->is_array()) return false;
+    found =
+        found || (root.type()->num_elements >= kLongArray && root.node()->op() == Op::dynamic_update_slice);
+  }
+  return found && makes_numbers(body) && makes_numbers(*loop.cond);
+}
+
 BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
   BatchResult out = all_batched(Values(x.size()));
   const std::optional<LanesLoop> lanes =
@@ -265,7 +299,8 @@ BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int6
   if (!lanes) return out;
   const Values carries = lanes_carries(b, *lanes, x, batched, size);
   if (!b.ok()) return out;
-  if (carries.size() > x.size() && goes_lane_by_lane(node)) return batch_by_scan(b, node, x, batched, size);
+  if (carries.size() > x.size() && (goes_lane_by_lane(node) || has_stack(loop_of(node))))
+    return batch_by_scan(b, node, x, batched, size);
   Values results = record_loop(b, lanes->loop, carries);
   if (!b.ok()) return out;
   results.resize(x.size());

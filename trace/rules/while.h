@@ -10,7 +10,9 @@
 #ifndef LAMINA_TRACE_RULES_WHILE_H_
 #define LAMINA_TRACE_RULES_WHILE_H_
 
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "trace/rules/support.h"
 
@@ -44,6 +46,9 @@ struct LanesLoop {
 // that stopped take part in a step with the state of a lane that goes on: where a step's derivative is not
 // finite at their own, zero times it would be no zero. Absent after an error.
 std::optional<LanesLoop> lanes_loop(Builder& b, const Loop& loop, Mask marks, int64_t size, bool finite);
+// Whether the steps compute numbers, and read and write rows of an array at positions of their own: lanes
+// that end apart then go one after the other, as their positions differ.
+bool has_stack(const Loop& loop);
 // The carries to start it with.
 Values lanes_carries(Builder& b, const LanesLoop& lanes, std::span<const Value> x,
                      std::span<const bool> batched, int64_t size);
@@ -80,8 +85,49 @@ JvpResult loop_derivative_jvp(Builder& b, const LoopDerivative& d, const Node& n
                               std::span<const Value> t);
 Values loop_derivative_transpose(Builder& b, const LoopDerivative& d, std::span<const Value> x,
                                  std::span<const bool> linear, std::span<const Value> ct);
-BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, std::span<const Value> x,
-                                  std::span<const bool> batched, int64_t size);
+BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, const Node& node,
+                                  std::span<const Value> x, std::span<const bool> batched, int64_t size);
+// Cotangents of the marked carries of a loop from its carries x and the cotangents of the marked results,
+// with states kept; back: (carries, cotangents after a step) -> those before it.
+Values reversed_by_states(Builder& b, const Loop& loop, const Mask& marked, const ComputationPtr& back,
+                          std::span<const Value> x, std::span<const Value> ct);
+// The same of a loop whose steps need little of what they carry (loop_log.cc).
+class StepLog {
+ public:
+  // Absent: they need too much of it.
+  static absl::StatusOr<std::optional<StepLog>> of(const Loop& loop, const Mask& marked);
+  Values record(Builder& b, std::span<const Value> x, std::span<const Value> ct) const;
+
+ private:
+  // What the linear part of a step needs: the result of the known part or the carry of this number.
+  struct Residual {
+    enum Kind : uint8_t { kComputed, kCarry, kFixed, kUnread } kind;
+    size_t index;
+    bool is_logged() const { return kind == kComputed || kind == kCarry; }
+  };
+  struct Run {
+    Values carries;
+    Value steps;
+    Values logs;
+  };
+  // As many steps as there are rows for.
+  Run run(Builder& b, std::span<const Value> x, int64_t rows) const;
+  Values undone(Builder& b, const Value& steps, std::span<const Value> logs, std::span<const Value> x,
+                std::span<const Value> ct) const;
+  // The loop whose steps are so many as a log has rows, and a way back through one of them.
+  absl::StatusOr<Loop> in_parts() const;
+  absl::StatusOr<ComputationPtr> part_back() const;
+
+  Loop loop_;
+  Mask marked_;
+  ComputationPtr known_, back_;
+  std::vector<Residual> residuals_;
+  int64_t most_rows_ = 0, first_rows_ = 0;
+};
+// A loop recorded by its condition and step.
+Values loop_over(Builder& b, std::span<const Value> carries,
+                 const std::function<Value(Builder&, std::span<const Value>)>& go,
+                 const std::function<Values(Builder&, std::span<const Value>)>& step);
 // Marks of a loop's carries, with those added that come to depend on them.
 absl::StatusOr<Mask> closed_marks(const Computation& body, Mask marks);
 // The loop with a count of its steps as a last carry.

@@ -5,5 +5,6 @@ become functions inside it (`statements`), operators that ask for a truth become
 do is decided while the function runs (`hooks`): with plain values what Python does; with a traced test both sides are
 traced as regions and joined in a `cond` (`branch`), a body in a `while` or `scan` (`loop`). What a side changed is seen
 by comparing variables and containers before and after it (`state`), and joined leaf by leaf (`merging`). A block that
-may end in `break`, `continue` or `return` says so by the value its function returns (`signals`).
+may end in `break`, `continue` or `return` says so by the value its function returns (`signals`). Functions that call
+themselves under a traced test become one loop with a stack (`recursion`).
 """

@@ -112,7 +112,8 @@ def _settle(staging: Staging, place: Any, template: Any, results: list[Tensor]) 
     if type(template) is Conflict:
         staging.unbind(place, f"after a branch on a traced test {template.why}", _REMEDY)
     elif template is UNBOUND:
-        place.write(MISSING)
+        if place.read() is not MISSING:
+            place.write(MISSING)
     elif is_maybe(template) and place.kind != "cell":
         raise refusal(
             f"`{place.name}` is there after one side of a branch on a traced test only: a container cannot have an "

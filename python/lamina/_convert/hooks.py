@@ -13,6 +13,7 @@ from lamina._convert import functions
 from lamina._convert.branch import branch, choose
 from lamina._convert.errors import ConversionError, Raised, refusal, shown
 from lamina._convert.loop import Loop
+from lamina._convert.recursion import unjitted
 from lamina._convert.signals import (
     BREAK,
     BREAKS,
@@ -29,6 +30,7 @@ from lamina._convert.signals import (
 from lamina._convert.staging import Finally, Staging, is_traced
 from lamina._core import Tensor
 from lamina._hooks import Hooks
+from lamina._objects import FUNCTION, METHOD
 
 Block = Callable[[], Any]
 _Names = tuple[str, str]  # that a loop binds; and those that no iteration reads of another, nor what follows
@@ -448,7 +450,10 @@ class Converted(Hooks):
         owner = getattr(f, "__self__", None)
         if owner is not None and f.__name__ in WRITES:
             self._written(owner)
+        f = unjitted(f)
         plain = super().callee(f)
+        if not self.watch.closed and type(f) in (FUNCTION, METHOD):
+            return self.staging.recursions.watched(f, plain)
         other = functions.REPLACED.get(f) if isinstance(f, type) or type(f) in functions.KINDS else None
         return plain if other is None else functions.replacing(f, plain, other)
 

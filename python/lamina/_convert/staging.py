@@ -12,6 +12,7 @@ from typing import Any
 from lamina import _core
 from lamina._convert.errors import ConversionError, Raised, refusal
 from lamina._convert.merging import frozen
+from lamina._convert.recursion import Recursions
 from lamina._convert.signals import MISSING, NORMAL, RETURN, Signal
 from lamina._convert.state import Heap, Place, State
 from lamina._core import Tensor
@@ -108,6 +109,7 @@ class Staging:
         self.reasons: dict[str, str] = {}  # why variables have no value
         self.chosen: dict[int, list[Any]] = {}  # by id, an object and those that it may be in Python
         self.trying = 0  # `try` statements with handlers that are open
+        self.recursions = Recursions(self)
 
     # --- errors of the program ---
 
@@ -158,21 +160,21 @@ class Staging:
             return value
 
         leaves, structure = tree_flatten(result)
-        which = next((i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.size), None)
-        if which is None:
-            which = next(
-                (i for i, x in enumerate(leaves) if isinstance(x, (bool, int, float, complex))), None
-            )
-            if which is None:
+        held = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.size]
+        if not held:
+            held = [i for i, x in enumerate(leaves) if isinstance(x, (bool, int, float, complex))][:1]
+            if not held:
                 raise refusal(
-                    "a function whose `raise` or `assert` depends on traced values returns no array that the check "
-                    "could go with",
+                    "a function whose `raise` or `assert` depends on traced values, or that calls itself as they "
+                    "say, returns no array that the check could go with",
                     "Return an array.",
                 )
-            leaves[which] = lnp.asarray(leaves[which])
+            leaves[held[0]] = lnp.asarray(leaves[held[0]])
         code = _core.set_weak(code, False)
-        x, _ = optimization_barrier((leaves[which], pure_callback(look, code, code)))
-        leaves[which] = _core.set_weak(x, leaves[which].weak_type)
+        checked = pure_callback(look, code, code)
+        for i in held:  # each waits for the check, and so does what transforms make of it
+            x, _ = optimization_barrier((leaves[i], checked))
+            leaves[i] = _core.set_weak(x, leaves[i].weak_type)
         return tree_unflatten(structure, leaves)
 
     def result(self, f: Callable[[], Any]) -> Any:
@@ -302,6 +304,7 @@ class Staging:
         outs: list[Tensor] = []
         tensors = list(heap.tensors.values())
         loan = _core.Loan(tensors)
+        self.recursions.blocks += 1
         try:
             given = None
             try:
@@ -328,5 +331,6 @@ class Staging:
                     side.value, side.given = frozen(given.value, outs), given.value
             return outs
         finally:
+            self.recursions.blocks -= 1
             loan.end()
             state.put_back()
