@@ -41,6 +41,7 @@
 #include "python/plans.h"
 #include "python/profile.h"
 #include "python/reads.h"
+#include "python/regions.h"
 #include "python/stablehlo.h"
 #include "python/stopped.h"
 #include "python/tensor.h"
@@ -56,13 +57,6 @@ using hlo::AttrKind;
 using hlo::Attrs;
 using hlo::DType;
 using lazy::Lazy;
-
-// A region with the values it captured.
-struct Region {
-  hlo::ComputationPtr computation;
-  std::vector<Lazy> captured;
-  std::vector<lazy::Typed> results;
-};
 
 // Tensor objects that count as the innermost open transform's own until the loan ends.
 class Loan {
@@ -196,13 +190,6 @@ std::vector<Lazy> promoted(std::span<PyObject* const> objects) {
   if (promoted_operands(objects, absl::MakeSpan(out))) return out;
   if (PyErr_Occurred()) throw py::error_already_set();
   throw py::type_error("a Tensor, number or array is needed");
-}
-
-py::list type_list(std::span<const lazy::Typed> types) {
-  py::list out;
-  for (const lazy::Typed& t : types)
-    out.append(py::make_tuple(std::string(hlo::info(t.type->dtype).numpy_name), t.type->dims));
-  return out;
 }
 
 py::dict entry_dict(const jit::EntryInfo& e) {
@@ -474,84 +461,11 @@ void add_transforms(py::module_& m) {
         to_list(lazy::vmap(flat(f), from_sequence(args), batched, size, &lanes_differ, std::move(axis_name)));
     return py::make_tuple(std::move(results), lanes_differ);
   });
-  py::class_<Region>(m, "Region")
-      .def_property_readonly("captured", [](const Region& r) { return to_list(r.captured); })
-      .def_property_readonly("result_weak",
-                             [](const Region& r) {
-                               std::vector<bool> weak;
-                               for (const lazy::Typed& t : r.results) weak.push_back(t.weak);
-                               return weak;
-                             })
-      .def_property_readonly("result_types", [](const Region& r) { return type_list(r.results); });
-  using TypeSpec = std::tuple<std::string, hlo::Dims, bool>;  // dtype, shape, weak
-  auto typed = [](const std::vector<TypeSpec>& specs) {
-    std::vector<lazy::Typed> types;
-    for (const auto& [dtype, shape, weak] : specs) types.push_back({type_of(dtype, shape), weak});
-    return types;
-  };
-  m.def(
-      "region",
-      [typed](const py::function& f, const std::vector<TypeSpec>& specs, bool carriers) {
-        Region r;
-        r.computation = lazy::region(flat(f), typed(specs), &r.captured, &r.results, carriers);
-        return r;
-      },
-      py::arg("f"), py::arg("specs"), py::arg("carriers") = false,
-      "A region of f on parameters of types (dtype, shape, weak); with `carriers` weak ones go in and out "
-      "unrounded.");
-  m.def(
-      "call_region",
-      [](const Region& region, const py::sequence& operands) {
-        UserLocation location;
-        return to_list(lazy::call_region(region.computation, from_sequence(operands), region.results));
-      },
-      "The results of a region with carriers on operands of its types, as one call.");
-  m.def(
-      "inlined",
-      [](const Region& region, const py::sequence& operands) {
-        UserLocation location;
-        hlo::GraphLock lock;
-        hlo::Builder b;
-        hlo::Values in;
-        for (const Lazy& x : from_sequence(operands)) in.push_back(lazy::carrier(b, x));
-        std::vector<Lazy> out;
-        for (hlo::Value& v : hlo::inline_computation(b, *region.computation, in)) {
-          const lazy::Typed& result = region.results.at(out.size());
-          out.push_back(lazy::from_carrier(b, std::move(v), result.type->dtype, result.weak));
-        }
-        lazy::check(b.status());
-        return to_list(std::move(out));
-      },
-      "The results of a region with carriers on operands of its types, its ops recorded one by one: each "
-      "result depends "
-      "on what it is computed from only.");
-  m.def(
-      "recursive_call",
-      [typed](int64_t function, const py::sequence& operands, const std::vector<TypeSpec>& specs) {
-        UserLocation location;
-        return to_list(lazy::recursive_call(function, from_sequence(operands), typed(specs)));
-      },
-      "A call, within its own region, of a function that will be one of a recursion: of its arguments, the "
-      "error so "
-      "far and captured values; it gives results of these types, the last of which is the error.");
-  m.def(
-      "recursion",
-      [](const std::vector<std::tuple<int64_t, const Region*, size_t>>& functions,
-         const py::sequence& operands, int64_t deepest, int64_t too_deep) {
-        UserLocation location;
-        std::vector<trace::RecursiveFunction> given;
-        for (const auto& [number, region, arguments] : functions)
-          given.push_back({number, region->computation, arguments});
-        return to_list(lazy::recursion(given, from_sequence(operands), std::get<1>(functions.at(0))->results,
-                                       deepest, too_deep));
-      },
-      "The first of recursive functions (number, region, how many arguments) on its arguments and captured "
-      "values.");
   py::class_<lazy::Program, std::shared_ptr<lazy::Program>>(m, "Program")
-      .def(py::init([typed](const py::function& f, const std::vector<TypeSpec>& specs, std::string name,
-                            std::string where) {
-        return std::make_shared<lazy::Program>(flat(f), typed(specs), std::move(name), std::move(where));
-      }))
+      .def(py::init(
+          [](const py::function& f, const std::vector<TypeSpec>& specs, std::string name, std::string where) {
+            return std::make_shared<lazy::Program>(flat(f), typed(specs), std::move(name), std::move(where));
+          }))
       .def("__call__",
            [](lazy::Program& p, const py::sequence& args) {
              UserLocation location;
@@ -799,6 +713,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_elementwise_function(m);
   lamina::python::add_recording(m);
   lamina::python::add_transforms(m);
+  lamina::python::add_regions(m);
   lamina::python::add_control(m);
   lamina::python::add_custom(m);
   lamina::python::add_effects(m);
