@@ -457,6 +457,58 @@ def test_types_meet():
     assert convert(lambda n: (mode(n, "one"), mode(n, "two")))(3)[1].item() == 6
 
 
+def test_kinds_of_arguments():
+    def countdown(n):
+        left, total = n, 0
+
+        def go():
+            nonlocal left, total
+            if left > 0:
+                left -= 1
+                total += left
+                go()
+
+        go()
+        return total
+
+    assert convert(countdown)(5).item() == 10
+
+    def star(*xs):
+        return xs[0] if xs[1] == 0 else star(xs[0] + xs[1], xs[1] - 1)
+
+    assert convert(lambda a, b: star(a, b))(1, 4).item() == 11
+
+    class State:
+        def __init__(self, x, n):
+            self.x, self.n = x, n
+
+    def doubled(s):
+        return s.x if s.n == 0 else doubled(State(s.x * 2.0, s.n - 1))
+
+    assert convert(lambda x, n: doubled(State(x, n)))(1.5, 3).item() == 12.0
+
+    def horner(c, i, x):
+        return c[i] if i == len(c) - 1 else c[i] + x * horner(c, i + 1, x)
+
+    assert convert(lambda i, x: horner([1.0, 2.0, 3.0], i, x))(0, 2.0).item() == 17.0
+
+    def power(a, n):
+        if n == 0:
+            return lnp.eye(3)
+        if n % 2:
+            return a @ power(a, n - 1)
+        h = power(a, n // 2)
+        return h @ h
+
+    a = np.arange(9.0, dtype="float32").reshape(3, 3) / 10
+    np.testing.assert_allclose(
+        convert(power)(lnp.array(a), 5).numpy(), np.linalg.matrix_power(a, 5), rtol=1e-5
+    )
+    slope = lm.grad(lambda m: convert(power)(m, 3).sum())(lnp.array(a)).numpy()
+    want = lm.grad(lambda m: (m @ m @ m).sum())(lnp.array(a)).numpy()
+    np.testing.assert_allclose(slope, want, rtol=1e-5)
+
+
 def test_depth_that_python_knows_stays_unrolled():
     def f(x, depth):
         if depth == 0:
