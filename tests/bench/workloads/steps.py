@@ -120,6 +120,7 @@ WORKLOADS: list[Workload] = [
         GROUP,
         lambda lib: programs.mlp_adam(lib, (784, 1024, 1024, 10)),
         AHEAD,
+        tolerance=1e-3,
     ),
     program("LeNet, batch 80", GROUP, stepped(programs.lenet, 2), AHEAD),
     program("transformer, 6 layers, d 64", GROUP, stepped(programs.transformer, 1), AHEAD, tolerance=1e-3),
