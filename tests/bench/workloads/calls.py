@@ -13,10 +13,8 @@ def _small(seed: int = 0) -> Any:
     return numbers(8, seed=seed)
 
 
-def recorded(lib: SimpleNamespace) -> Thunk:
-    """200 additions; what they give is not waited for."""
-    x, y = lib.np.asarray(_small()), lib.np.asarray(_small(1))
-    lib.block([x, y])
+def additions(x: Any, y: Any) -> Thunk:
+    """200 of them; what they give is not waited for."""
 
     def run() -> Any:
         a = x
@@ -25,19 +23,18 @@ def recorded(lib: SimpleNamespace) -> Thunk:
         return a
 
     return run
+
+
+def recorded(lib: SimpleNamespace) -> Thunk:
+    x, y = lib.np.asarray(_small()), lib.np.asarray(_small(1))
+    lib.block([x, y])
+    return additions(x, y)
 
 
 def recorded_drjit(lib: SimpleNamespace) -> Thunk:
     x, y = lib.Float(_small()), lib.Float(_small(1))
     lib.dr.eval(x, y)
-
-    def run() -> Any:
-        a = x
-        for _ in range(200):
-            a = a + y
-        return a
-
-    return run
+    return additions(x, y)
 
 
 def of_arguments(count: int) -> Make:
