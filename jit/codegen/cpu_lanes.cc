@@ -131,8 +131,13 @@ Value* CpuLanes::load(Row& row, uint32_t access, Value* index, Value* predicate,
   }
   if (!along && !predicate) return f_.splat(load(row, access, index, nullptr, 1), n);
   Value* loaded =
-      along ? load_vector(row, access, index, within(predicate), n) : load_uniform(row, access, predicate, n);
+      along ? load_vector(row, access, index, predicate, n) : load_uniform(row, access, predicate, n);
   return prim_.from_memory(loaded, t, n);
+}
+
+// A vector load whose lanes are all off costs hundreds of cycles where its address is no memory.
+Value* CpuLanes::if_any(Value* predicate, Value* address) {
+  return predicate ? b_.CreateSelect(any(within(predicate)), address, zero_slot_) : address;
 }
 
 // Only the predicate differs between lanes.
@@ -149,9 +154,11 @@ Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* pre
   Type* memory = prim_.memory_type(t, n);
   llvm::Constant* zero = llvm::Constant::getNullValue(memory);
   const llvm::Align align(1);
+  Value* mask = within(predicate);
   if (place.stride) {
-    Value* mask = predicate ? predicate : all_lanes(n);
-    if (place.pair) return load_pairs(row, access, index, mask, n);
+    if (!mask) mask = all_lanes(n);
+    if (place.pair)
+      return load_pairs(type_of(access), if_any(predicate, addresses(row, access, index, 1)), mask, n);
     return b_.CreateMaskedGather(memory, addresses(row, access, index, n), align, mask, zero);
   }
   Type* element = prim_.memory_type(t, 1);
@@ -160,14 +167,14 @@ Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* pre
     b_.CreateIntrinsic(
         llvm::Intrinsic::prefetch, {b_.getPtrTy()},
         {b_.CreateGEP(element, address, place.ahead), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
-  if (predicate) return b_.CreateMaskedLoad(memory, address, align, predicate, zero);
+  if (mask) return b_.CreateMaskedLoad(memory, if_any(predicate, address), align, mask, zero);
   return b_.CreateAlignedLoad(memory, address, align);
 }
 
 // Twice the lanes with every second one off: the last element may be the last of its buffer.
-Value* CpuLanes::load_pairs(Row& row, uint32_t access, Value* index, Value* mask, unsigned n) {
-  Type* both = prim_.memory_type(type_of(access), 2 * n);
-  Value* raw = b_.CreateMaskedLoad(both, addresses(row, access, index, 1), llvm::Align(1), spread(mask, n),
+Value* CpuLanes::load_pairs(DType t, Value* address, Value* mask, unsigned n) {
+  Type* both = prim_.memory_type(t, 2 * n);
+  Value* raw = b_.CreateMaskedLoad(both, address, llvm::Align(1), spread(mask, n),
                                    llvm::Constant::getNullValue(both));
   std::vector<int> even;
   for (unsigned i = 0; i < n; ++i) even.push_back(static_cast<int>(2 * i));

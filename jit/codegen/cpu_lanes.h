@@ -70,7 +70,9 @@ class CpuLanes : public LaneOps {
   llvm::Value* load_one(llvm::Type* element, llvm::Value* address, llvm::Value* predicate);
   llvm::Value* load_vector(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate, unsigned n);
   llvm::Value* load_uniform(Row& row, uint32_t access, llvm::Value* predicate, unsigned n);
-  llvm::Value* load_pairs(Row& row, uint32_t access, llvm::Value* index, llvm::Value* mask, unsigned n);
+  llvm::Value* load_pairs(DType t, llvm::Value* address, llvm::Value* mask, unsigned n);
+  // `address`, or one of memory if the predicate is false in every lane; null stands for always true.
+  llvm::Value* if_any(llvm::Value* predicate, llvm::Value* address);
   llvm::Value* addresses(Row& row, uint32_t access, llvm::Value* index, unsigned n);
   llvm::Value* spread(llvm::Value* value, unsigned n);
   llvm::Value* all_lanes(unsigned n);
