@@ -17,6 +17,9 @@ struct Costs {
   int max_group_anchors = 48;
   // A transpose of so many elements is made by tiles before it is read where no tiles are.
   int64_t least_turned_elements = 1 << 15;
+  // A kernel asks each piece of a concatenation for every element. One of more pieces, and of at least
+  // `least_turned_elements`, is copied from stored pieces.
+  int most_read_pieces = 6;
   // Steps over the same rows run together, by so many rows as touch this much memory: it should stay in the
   // second-level cache. Those that touch less than `chain_least_bytes` in all gain nothing.
   int64_t chain_block_bytes = 384 * 1024;

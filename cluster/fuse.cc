@@ -29,6 +29,8 @@ bool is_same_space(Op op) {
 }
 bool is_same_space(const Node& n) { return is_same_space(n.op()); }
 
+constexpr const char* kAsksManyPieces = "each of its many pieces would be asked for every element";
+
 int64_t elements(const Node& n) {
   return n.type()->is_array() ? n.type()->num_elements : n.result_type(0)->num_elements;
 }
@@ -153,8 +155,16 @@ class Fuser {
       refuse(n, strided, "would be read across its lines there, where no tiles turn them");
       return false;
     }
+    if (has_many_pieces(*n)) {
+      refuse(n, users.empty() ? nullptr : users[0], kAsksManyPieces);
+      return false;
+    }
     const bool cheap = cost <= costs_.cheap_ops && !dear;
     for (const Node* u : users) {
+      if (has_many_pieces(*u)) {
+        refuse(n, u, "is one of many pieces, each of which would be computed for every element");
+        return false;
+      }
       const LoopRole role = loop_role(*u);
       if (role == LoopRole::kNone && !starts_from(*u, n)) return false;
       if (u->op() == Op::reshape && !is_splitting_reshape(*u)) return false;
@@ -171,6 +181,11 @@ class Fuser {
       }
     }
     return true;
+  }
+
+  bool has_many_pieces(const Node& n) const {
+    return n.op() == Op::concatenate && std::ssize(n.operands()) > costs_.most_read_pieces &&
+           elements(n) >= costs_.least_turned_elements;
   }
 
   // What reads the large transpose `n`, through ops of the same space, in a kernel that cannot turn it by
@@ -302,6 +317,7 @@ class Fuser {
     int reductions = 0, cost = 0;
     for (int g : {a, b})
       for (int m : groups_->members(g)) {
+        if (has_many_pieces(*anchors_[m].node)) return kAsksManyPieces;
         reductions += loop_role(*anchors_[m].node) == LoopRole::kReduction;
         cost += anchors_[m].cost;
       }

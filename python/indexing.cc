@@ -8,6 +8,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "hlo/attributes.h"
+#include "lazy/elements.h"
 #include "lazy/scopes.h"
 
 namespace lamina::python {
@@ -109,7 +110,32 @@ Lazy take_ranges(const Lazy& x, std::span<const Range> ranges) {
                                                                    : with_fixed_starts(x, ranges));
 }
 
+std::optional<Run> run_of(PyObject* key, std::span<const int64_t> dims) {
+  PyObject* const* parts = &key;
+  size_t count = 1;
+  if (PyTuple_CheckExact(key)) {
+    parts = reinterpret_cast<PyTupleObject*>(key)->ob_item;
+    count = static_cast<size_t>(PyTuple_GET_SIZE(key));
+  }
+  if (count > dims.size()) return std::nullopt;
+  Run run{0, 1};
+  for (size_t d = 0; d < dims.size(); ++d) {
+    run.first *= dims[d];
+    if (d >= count) {
+      run.count *= dims[d];
+      continue;
+    }
+    if (!PyLong_CheckExact(parts[d])) return std::nullopt;
+    const std::optional<Range> range = range_of(parts[d], dims[d]);
+    if (!range) return std::nullopt;
+    run.first += range->start;
+  }
+  return run;
+}
+
 std::optional<Lazy> read_basic(const Lazy& x, PyObject* key) {
+  if (const std::optional<Run> run = run_of(key, x.value.dims()); run && run->count == 1)
+    if (std::optional<Lazy> element = lazy::read_element(x, run->first)) return element;
   const Dims& dims = x.value.dims();
   PyObject* const* parts = &key;
   size_t count = 1;

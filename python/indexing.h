@@ -22,6 +22,14 @@ struct Range {
 // run-time values, so that a loop over a data set's batches is one program and not one per batch.
 lazy::Lazy take_ranges(const lazy::Lazy& x, std::span<const Range> ranges);
 
+// The numbers of consecutive elements, in row-major order.
+struct Run {
+  int64_t first, count;
+};
+// What a key of plain numbers takes of an array of that shape: one element, or a row and what is beneath it.
+// Empty, without an exception, for other keys and where Python is to say what is wrong with one.
+std::optional<Run> run_of(PyObject* key, std::span<const int64_t> dims);
+
 // Empty, without an exception, where Python is to look at the key.
 std::optional<lazy::Lazy> read_basic(const lazy::Lazy& x, PyObject* key);
 

@@ -9,6 +9,7 @@
 
 #include "hlo/literal.h"
 #include "lazy/axes.h"
+#include "lazy/elements.h"
 #include "lazy/escape.h"
 #include "lazy/placement.h"
 #include "lazy/scopes.h"
@@ -256,9 +257,44 @@ PyObject* subscript_slot(PyObject* a, PyObject* key) {
   }
   return unshared(call_hook("getitem", a, key), takes_copy(key) ? nullptr : a);
 }
+// A number as an element of that type, where Python would take it too; null elsewhere.
+hlo::Value element_for(PyObject* number, DType dtype) {
+  if (is_tensor(number)) {
+    const Lazy& x = lazy_of(number);
+    return x.value.rank() == 0 && x.value.dtype() == dtype ? x.value : hlo::Value();
+  }
+  const bool fits = PyFloat_CheckExact(number)  ? hlo::is_float(dtype)
+                    : PyLong_CheckExact(number) ? hlo::is_float(dtype) || hlo::is_integer(dtype)
+                                                : PyBool_Check(number) && dtype == DType::kBool;
+  if (!fits) return {};
+  const std::optional<hlo::Value> element = number_value(number, dtype);
+  if (!element) PyErr_Clear();
+  return element.value_or(hlo::Value());
+}
+
+// x[i] = number, where no program is needed for it.
+bool assigned_at_once(PyObject* a, PyObject* key, PyObject* value) {
+  auto* const t = reinterpret_cast<TensorObject*>(a);
+  const hlo::Value& x = lazy_of(a).value;
+  const std::optional<Run> run = run_of(key, x.dims());
+  if (!run || !lazy::nothing_open() || views_living(a)) return false;
+  const hlo::Value element = element_for(value, x.dtype());
+  if (!element) return false;
+  UserLocation location;
+  if (!lazy::write_elements(t->cell, run->first, run->count, element)) return false;
+  t->written = true;
+  return true;
+}
+
 int assign_slot(PyObject* a, PyObject* key, PyObject* value) {
   if (!value) {
     PyErr_SetString(PyExc_TypeError, "elements of a Tensor cannot be deleted");
+    return -1;
+  }
+  try {
+    if (assigned_at_once(a, key, value)) return 0;
+  } catch (...) {
+    set_python_error();
     return -1;
   }
   PyObject* r = call_hook("setitem", a, key, value);

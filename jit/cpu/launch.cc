@@ -302,12 +302,23 @@ class ChainStep final : public Step {
   int64_t rows_, block_, work_ = 0;
 };
 
-// A node that is a group of its own, reading values that are stored: what a native op can take over.
-bool stands_alone(const cluster::FusionPlan& plan, const cluster::Group& group) {
+// What is stored and has the elements of `v` in the same order.
+hlo::Value stored(const cluster::FusionPlan& plan, hlo::Value v) {
+  while (v.node()->op() == hlo::Op::reshape && !plan.group_of.contains(v.node()))
+    v = v.node()->operand_value(0);
+  return v;
+}
+
+// A move of elements that is a group of its own, reading values that are stored: what a native op can take
+// over.
+bool is_lone_move(const cluster::FusionPlan& plan, const cluster::Group& group) {
   if (group.anchors.size() != 1) return false;
   const hlo::Node& n = *group.anchors[0];
-  for (const hlo::Operand o : n.operands())
-    if (o.node()->op() != hlo::Op::parameter && !plan.group_of.contains(o.node())) return false;
+  if (n.op() != hlo::Op::transpose && n.op() != hlo::Op::concatenate) return false;
+  for (size_t i = 0; i < n.operands().size(); ++i) {
+    const hlo::Node* const source = stored(plan, n.operand_value(i)).node();
+    if (source->op() != hlo::Op::parameter && !plan.group_of.contains(source)) return false;
+  }
   return true;
 }
 
@@ -315,8 +326,10 @@ bool stands_alone(const cluster::FusionPlan& plan, const cluster::Group& group) 
 
 absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const cluster::FusionPlan& plan,
                                                      const cluster::Group& group, const SlotOf& slot_of) {
-  if (group.anchors[0]->op() == hlo::Op::transpose && stands_alone(plan, group))
-    if (std::unique_ptr<Step> native = make_native_step(cpu, *group.anchors[0], slot_of)) return native;
+  if (is_lone_move(plan, group)) {
+    const SlotOf stored_slot = [&](const hlo::Value& v) { return slot_of(stored(plan, v)); };
+    if (std::unique_ptr<Step> native = make_native_step(cpu, *group.anchors[0], stored_slot)) return native;
+  }
   if (group.repeat && cluster::is_running_scan(*group.repeat))
     if (std::unique_ptr<Step> native = make_native_step(cpu, *group.repeat, slot_of)) return native;
   absl::StatusOr<LoweredLoop> loop = lower_loop(plan, group);

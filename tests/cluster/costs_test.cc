@@ -70,3 +70,20 @@ TEST_CASE("A large transpose gets its own kernel where its reader could not turn
   CHECK(kernels(32, sum) == 1);
   CHECK(kernels(32, concatenated) == 1);
 }
+
+TEST_CASE("Large concatenations of many pieces are copied, not computed piece by piece", "[cluster]") {
+  const auto groups = [](int64_t size, int pieces) {
+    Values parameters, parts;
+    Builder b;
+    for (int i = 0; i < pieces; ++i) {
+      parameters.push_back(make_parameter(array_type_or_die(DType::kF32, {{size}})));
+      parts.push_back(i == 0 ? b.negate(parameters[0]) : parameters.back());
+    }
+    const Value result = b.sqrt(b.concatenate(parts, 0));
+    return cluster::make_fusion_plan(**Computation::make(parameters, {{result}}), cluster::Costs())
+        .groups.size();
+  };
+  CHECK(groups(20, 10) == 1);
+  CHECK(groups(20000, 3) == 1);
+  CHECK(groups(20000, 10) == 3);  // the piece that is computed, the copy, its square root
+}

@@ -488,6 +488,31 @@ TEST_CASE("Transposes that are stored move tiles", "[native]") {
   CHECK_THAT((*exe)->describe(), Contains("native transpose"));
 }
 
+TEST_CASE("Concatenations of stored pieces are copied by rows", "[native]") {
+  using Catch::Contains;
+  struct Case {
+    const char *a, *b, *c, *out, *dimension;
+  };
+  for (const char* t : {"pred", "f16", "f32", "f64", "c128"})
+    for (const Case& c : {Case{"5", "0", "7", "12", "0"}, Case{"70000", "40001", "3", "110004", "0"},
+                          Case{"20000,1", "20000,2", "20000,3", "20000,6", "1"},
+                          Case{"30,1000", "30,300", "30,37", "30,1337", "1"},
+                          Case{"7,3,5", "7,2,5", "7,9,5", "7,14,5", "1"}}) {
+      const std::string text = with(
+          "computation main(p0: $t[$a], p1: $t[$b], p2: $t[$c]) -> ($t[$o]) {\n  v0 = $t[$o] "
+          "concatenate(p0, p1, p2), dimension=$d\n  return (v0)\n}\n",
+          {{"t", t}, {"a", c.a}, {"b", c.b}, {"c", c.c}, {"o", c.out}, {"d", c.dimension}});
+      check(text);
+    }
+  const auto exe = Executable::compile(jit::host_device(),
+                                       program("computation main(p0: f32[64], p1: f32[64]) -> (f32[64,2]) "
+                                               "{\n  v0 = f32[64,1] reshape(p0), shape=[64,1]\n  "
+                                               "v1 = f32[64,1] reshape(p1), shape=[64,1]\n  v2 = f32[64,2] "
+                                               "concatenate(v0, v1), dimension=1\n  return "
+                                               "(v2)\n}\n"));
+  CHECK_THAT((*exe)->describe(), Contains("native concatenate"));
+}
+
 TEST_CASE("A region that loops is applied element by element", "[native]") {
   check(
       "computation c0(p0: s32[], p1: s32[]) -> (pred[]) {\n  v0 = pred[] compare(p0, p1), direction=\"LT\"\n "
