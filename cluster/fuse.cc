@@ -29,10 +29,22 @@ bool is_same_space(Op op) {
 }
 bool is_same_space(const Node& n) { return is_same_space(n.op()); }
 
+// Ops of an index that are computed again by each kernel that has a gather with it.
+constexpr int kIndexOps = 16;
 constexpr const char* kAsksManyPieces = "each of its many pieces would be asked for every element";
 
 int64_t elements(const Node& n) {
   return n.type()->is_array() ? n.type()->num_elements : n.result_type(0)->num_elements;
+}
+
+// A gather of single elements whose indices have its own shape, but for a last dimension of one.
+bool has_own_indices(const Node& n) {
+  if (!is_element_gather(n)) return false;
+  const hlo::Attrs& a = n.attrs();
+  const hlo::Dims& indices = n.operand_type(1)->dims;
+  const int64_t vector_dim = a.integer(Attr::index_vector_dim), rank = std::ssize(indices);
+  return a.ints(Attr::offset_dims).empty() && a.ints(Attr::operand_batching_dims).empty() &&
+         (vector_dim == rank || (vector_dim == rank - 1 && indices.back() == 1));
 }
 
 // The graph of anchors.
@@ -119,7 +131,7 @@ class Fuser {
       const LoopRole role = loop_role(*n);
       if (role == LoopRole::kMap) {
         int cost = 1;
-        bool dear = n->def().flags & hlo::kDear;
+        bool dear = n->def().flags & hlo::kDear || is_element_gather(*n);
         for (Operand o : n->operands()) {
           const int p = position_.at(o.node());
           if (anchor_of_[p] >= 0) continue;
@@ -159,7 +171,8 @@ class Fuser {
       refuse(n, users.empty() ? nullptr : users[0], kAsksManyPieces);
       return false;
     }
-    const bool cheap = cost <= costs_.cheap_ops && !dear;
+    // Two gathers at one place are mostly in one kernel, which computes the place once.
+    const bool cheap = !dear && cost <= (makes_indices(*n) ? kIndexOps : costs_.cheap_ops);
     for (const Node* u : users) {
       if (has_many_pieces(*u)) {
         refuse(n, u, "is one of many pieces, each of which would be computed for every element");
@@ -254,6 +267,28 @@ class Fuser {
     return true;
   }
 
+  bool is_anchor(const Node& n) const { return anchor_of_[position_.at(&n)] >= 0; }
+
+  // Whether `u` reads `n` at the place of its own element. Besides elementwise ops a gather does that with
+  // its indices, if it has one for each element, and a reshape that makes such indices of `n`.
+  bool reads_own_places(const Node& u, const Node& n) const {
+    if (is_same_space(u)) return true;
+    if (has_own_indices(u))
+      return u.operand(0).node() != &n && (!is_anchor(n) || n.type()->dims == u.type()->dims);
+    return makes_indices(u) && !is_anchor(u);
+  }
+
+  // Whether it only gives its operand the shape of indices that gathers have for each element.
+  bool makes_indices(const Node& n) const {
+    if (n.op() != Op::reshape) return false;
+    hlo::Dims indices = n.operand_type(0)->dims;
+    indices.push_back(1);
+    const auto& users = uses_[position_.at(&n)];
+    return n.type()->dims == indices && std::all_of(users.begin(), users.end(), [&](const Node* gather) {
+             return has_own_indices(*gather) && gather->operand(0).node() != &n;
+           });
+  }
+
   // Backward: which anchors read which, element by element or otherwise.
   void connect_anchors() {
     struct Readers {
@@ -269,7 +304,7 @@ class Fuser {
       for (const Node* u : uses_[i]) {
         const int p = position_.at(u);
         const int user_anchor = anchor_of_[p];
-        const bool same = is_same_space(*u);
+        const bool same = reads_own_places(*u, *n);
         if (user_anchor >= 0) {
           add(same ? readers[i].same : readers[i].moved, user_anchor);
           continue;
@@ -456,7 +491,14 @@ bool may_join_loop(Op op) {
   }
 }
 
+bool is_element_gather(const Node& n) {
+  if (n.op() != Op::gather || n.operand_type(0)->num_elements == 0) return false;
+  const hlo::Dims& sizes = n.attrs().ints(Attr::slice_sizes);
+  return std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size == 1; });
+}
+
 LoopRole loop_role(const Node& n) {
+  if (is_element_gather(n)) return LoopRole::kMap;
   if (!may_join_loop(n.op())) return LoopRole::kNone;
   if (n.op() == Op::reduce)
     return hlo::region_program(*n.attrs().computation(Attr::body)) ? LoopRole::kReduction : LoopRole::kNone;

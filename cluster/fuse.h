@@ -66,8 +66,10 @@ FusionPlan make_fusion_plan(const Computation& computation, const Costs& costs);
 // How a node can be part of a loop kernel.
 enum class LoopRole : uint8_t { kNone, kMap, kReduction };
 LoopRole loop_role(const Node& node);
-// Whether nodes of the op can be part of one at all.
+// Whether nodes of the op can be part of one at all, and of the steps of a loop.
 bool may_join_loop(hlo::Op op);
+// A gather of single elements, not of slices: it reads its array at computed places.
+bool is_element_gather(const Node& node);
 
 // A reshape whose operand index is affine in the result index: it splits or drops dimensions but merges none.
 // Gives, per operand dim, the result dims it splits into (possibly none).

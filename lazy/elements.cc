@@ -15,11 +15,14 @@ using hlo::Node;
 // More is the work of a program, which has threads.
 constexpr int64_t kMostBytes = 32 * 1024;
 
-// The array of a value that is there, on the host; null for others. It lives as long as the value.
+// The array of a value that is there, on the host, where programs run too; null for others. It lives as long
+// as the value.
 const jit::Array* known_on_host(const Value& v) {
   const Node& n = *v.node();
-  if (!nothing_open() || !only_host() || !n.data() || n.stamp() != 0 || n.type()->is_tuple()) return nullptr;
-  return static_cast<const jit::Array*>(n.data());
+  if (!nothing_open() || !n.data() || n.stamp() != 0 || n.type()->is_tuple()) return nullptr;
+  const auto* const array = static_cast<const jit::Array*>(n.data());
+  jit::Device& host = jit::host_device();
+  return &array->device() == &host && (only_host() || &default_device() == &host) ? array : nullptr;
 }
 
 // Whether it is a write that waits to be computed, to what nothing else reads.
@@ -42,7 +45,8 @@ std::optional<Lazy> read_element(const Lazy& x, int64_t at) {
 bool write_elements(Cell& cell, int64_t first, int64_t count, const Value& number) {
   const hlo::Type* const type = cell.get().value.type();
   const int64_t width = hlo::byte_size(type->dtype);
-  if (!nothing_open() || cell.get().weak || nan_checks() || count * width > kMostBytes) return false;
+  // Where there are other devices, copies to them may still read the memory.
+  if (!only_host() || cell.get().weak || nan_checks() || count * width > kMostBytes) return false;
   const jit::Array* const one = known_on_host(number);
   if (!one) return false;
   bool many = false;

@@ -1,8 +1,5 @@
 #include "jit/kernel/call_lowering.h"
 
-#include <array>
-#include <limits>
-
 #include "hlo/op.h"
 #include "hlo/scalar/adapters.h"
 
@@ -51,15 +48,6 @@ std::vector<uint32_t> CallLowering::read(size_t i, const Index& index, uint32_t 
 uint32_t CallLowering::within(uint32_t at, uint32_t size) {
   // One unsigned comparison tests both ends.
   return less(prim(Prim::bitcast, DType::kU64, {at}), prim(Prim::bitcast, DType::kU64, {size}));
-}
-
-uint32_t CallLowering::as_index(uint32_t value) {
-  const DType type = type_of(value);
-  if (type == DType::kS64) return value;
-  const uint32_t wide =
-      apply(hlo::scalar::record_rule(hlo::scalar::convert_rule, std::array{type}, DType::kS64), {value})[0];
-  if (type != DType::kU64) return wide;
-  return choose(less(wide, number(0)), number(std::numeric_limits<int64_t>::max()), wide);
 }
 
 std::vector<DimIndex> CallLowering::coordinates(const DimIndex& linear, const Dims& dims) {

@@ -114,24 +114,12 @@ class CallLowering : protected ElementLowering {
     out.value = value;
     return out;
   }
-  DType type_of(uint32_t value) const { return section_->code[value].type; }
-  uint32_t number(int64_t n) { return prim(Prim::constant, DType::kS64, {}, static_cast<uint64_t>(n)); }
   uint32_t add(uint32_t a, uint32_t b) { return prim(Prim::add, type_of(a), {a, b}); }
   uint32_t sub(uint32_t a, uint32_t b) { return prim(Prim::sub, type_of(a), {a, b}); }
-  uint32_t less(uint32_t a, uint32_t b) { return prim(Prim::lt, DType::kBool, {a, b}); }
-  uint32_t least(uint32_t a, uint32_t b) { return choose(less(b, a), b, a); }
-  uint32_t most(uint32_t a, uint32_t b) { return choose(less(a, b), b, a); }
-  uint32_t choose(uint32_t condition, uint32_t yes, uint32_t no) {
-    return prim(Prim::select, type_of(yes), {condition, yes, no});
-  }
   uint32_t negated(uint32_t condition) { return prim(Prim::bit_not, DType::kBool, {condition}); }
   // 0 <= at < size.
   uint32_t within(uint32_t at, uint32_t size);
   uint32_t within(uint32_t at, int64_t size) { return within(at, argument(size)); }
-  // An element of an integer array as an s64, values that do not fit as the largest one.
-  uint32_t as_index(uint32_t value);
-  // The value, or the end of 0 ... last that is nearer.
-  uint32_t clamped(uint32_t value, int64_t last) { return least(most(value, number(0)), argument(last)); }
   // Coordinates of a row-major index over `dims`; dims of one element have none.
   std::vector<DimIndex> coordinates(const DimIndex& linear, const Dims& dims);
 

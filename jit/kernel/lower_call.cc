@@ -1,10 +1,6 @@
 #include "jit/kernel/lower_call.h"
 
-#include <algorithm>
-#include <array>
-
 #include "hlo/op.h"
-#include "hlo/scalar/adapters.h"
 #include "hlo/strings.h"
 #include "jit/kernel/call_lowering.h"
 
@@ -24,8 +20,6 @@ absl::StatusOr<KernelSequence> sequence_of(absl::StatusOr<KernelSequence::Part> 
   out.parts.push_back(*std::move(part));
   return out;
 }
-
-bool contains(const Dims& list, int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 class Slices final : CallLowering {
  public:
@@ -65,33 +59,8 @@ class Gather final : CallLowering {
   Gather(const FusionPlan& plan, const Group& group) : CallLowering(plan, group) {}
 
   absl::StatusOr<KernelSequence::Part> run() {
-    const hlo::Attrs& a = node_.attrs();
-    const Dims &offset_dims = a.ints(Attr::offset_dims), &collapsed = a.ints(Attr::collapsed_slice_dims),
-               &batching = a.ints(Attr::operand_batching_dims),
-               &index_batching = a.ints(Attr::start_indices_batching_dims),
-               &map = a.ints(Attr::start_index_map), &sizes = a.ints(Attr::slice_sizes);
-    const Dims &dims = node_.operand_type(0)->dims, &index_dims = node_.operand_type(1)->dims;
-    const int64_t vector_dim = a.integer(Attr::index_vector_dim);
     begin(node_.type()->dims);
-    Index vector(index_dims.size()), at(dims.size());
-    size_t next = 0;
-    for (size_t d = 0; d < vector.size(); ++d) {
-      if (static_cast<int64_t>(d) == vector_dim) continue;
-      while (contains(offset_dims, static_cast<int64_t>(next))) ++next;
-      vector[d] = identity_[next++];
-    }
-    next = 0;
-    for (size_t d = 0; d < dims.size(); ++d)
-      if (const auto n = static_cast<int64_t>(d); !contains(collapsed, n) && !contains(batching, n))
-        at[d] = identity_[offset_dims[next++]];
-    for (size_t k = 0; k < batching.size(); ++k) at[batching[k]] = vector[index_batching[k]];
-    for (size_t k = 0; k < map.size(); ++k) {
-      const int64_t d = map[k], last = dims[d] - sizes[d];
-      if (last == 0) continue;
-      if (vector_dim < std::ssize(index_dims)) vector[vector_dim].offset = static_cast<int64_t>(k);
-      at[d] = plus(at[d], computed(clamped(as_index(read(1, vector)[0]), last)));
-    }
-    store_result(0, read(0, at));
+    store_result(0, gather(node_, identity_, kNone));
     return end_part();
   }
 };

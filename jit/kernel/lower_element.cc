@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "cluster/repeat.h"
 #include "hlo/op.h"
@@ -50,6 +51,15 @@ bool ElementLowering::is_argument(DType type, uint64_t bits) const {
   const double value =
       type == DType::kF32 ? std::bit_cast<float>(static_cast<uint32_t>(bits)) : std::bit_cast<double>(bits);
   return std::isfinite(value) && value != 0 && std::abs(value) != 1;
+}
+
+uint32_t ElementLowering::as_index(uint32_t value) {
+  const DType type = type_of(value);
+  if (type == DType::kS64) return value;
+  const uint32_t wide =
+      apply(hlo::scalar::record_rule(hlo::scalar::convert_rule, std::array{type}, DType::kS64), {value})[0];
+  if (type != DType::kU64) return wide;
+  return choose(less(wide, number(0)), number(std::numeric_limits<int64_t>::max()), wide);
 }
 
 uint32_t ElementLowering::index_value(const DimIndex& d) {
@@ -271,6 +281,8 @@ std::vector<uint32_t> ElementLowering::moved(const Node& n, const Index& index, 
       return pad(n, index, predicate);
     case Op::concatenate:
       return concatenate(n, index, predicate);
+    case Op::gather:
+      return gather(n, index, predicate);
     default:
       return special(Operand(const_cast<Node*>(&n), 0), index, predicate);
   }
@@ -345,6 +357,14 @@ std::vector<uint32_t> ElementLowering::pad(const Node& n, const Index& index, ui
 
 std::vector<uint32_t> ElementLowering::concatenate(const Node& n, const Index& index, uint32_t predicate) {
   const int64_t d = n.attrs().integer(Attr::dimension);
+  if (index[d].value == kNone && index[d].terms.empty()) {
+    Index in = index;
+    for (const Operand o : n.operands()) {
+      const int64_t size = o.node()->result_type(o.index())->dims[d];
+      if (in[d].offset < size) return emit(o, in, predicate);
+      in[d].offset -= size;
+    }
+  }
   std::vector<uint32_t> value;
   int64_t end = n.type()->dims[d];
   const uint32_t at = index_value(index[d]);
@@ -366,6 +386,42 @@ std::vector<uint32_t> ElementLowering::concatenate(const Node& n, const Index& i
     value = value.empty() ? piece : select(below, piece, value);
   }
   return value;
+}
+
+std::vector<uint32_t> ElementLowering::gather(const Node& n, const Index& index, uint32_t predicate) {
+  const Attrs& a = n.attrs();
+  const Dims &offset_dims = a.ints(Attr::offset_dims), &collapsed = a.ints(Attr::collapsed_slice_dims),
+             &batching = a.ints(Attr::operand_batching_dims),
+             &index_batching = a.ints(Attr::start_indices_batching_dims),
+             &map = a.ints(Attr::start_index_map), &sizes = a.ints(Attr::slice_sizes);
+  const Dims &dims = n.operand_type(0)->dims, &index_dims = n.operand_type(1)->dims;
+  const int64_t vector_dim = a.integer(Attr::index_vector_dim);
+  const auto contains = [](const Dims& list, size_t x) {
+    return std::find(list.begin(), list.end(), static_cast<int64_t>(x)) != list.end();
+  };
+  Index vector(index_dims.size()), at(dims.size());
+  size_t next = 0;
+  for (size_t d = 0; d < vector.size(); ++d) {
+    if (static_cast<int64_t>(d) == vector_dim) continue;
+    while (contains(offset_dims, next)) ++next;
+    vector[d] = index[next++];
+  }
+  next = 0;
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (!contains(collapsed, d) && !contains(batching, d)) at[d] = index[offset_dims[next++]];
+  for (size_t k = 0; k < batching.size(); ++k) at[batching[k]] = vector[index_batching[k]];
+  for (size_t k = 0; k < map.size(); ++k) {
+    const int64_t d = map[k], last = dims[d] - sizes[d];
+    if (last == 0) continue;
+    if (vector_dim < std::ssize(index_dims)) vector[vector_dim].offset = static_cast<int64_t>(k);
+    const uint32_t start = emit(n.operand(1), vector, predicate)[0];
+    // In the narrower type twice as many fit a register.
+    const bool narrow = type_of(start) == DType::kS32 && last <= std::numeric_limits<int32_t>::max();
+    DimIndex first;
+    first.value = narrow ? as_index(clamped(start, last)) : clamped(as_index(start), last);
+    at[d] = plus(at[d], first);
+  }
+  return emit(n.operand(0), at, predicate);
 }
 
 std::vector<uint32_t> ElementLowering::parameter(Operand o, const Index& index, uint32_t predicate) {

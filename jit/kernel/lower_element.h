@@ -47,6 +47,25 @@ class ElementLowering {
   // Likewise a number of a float type, but for those by which the code of a vector differs; and in loops,
   // where every step would pay for it.
   bool is_argument(DType type, uint64_t bits) const;
+  DType type_of(uint32_t value) const { return section_->code[value].type; }
+  uint32_t number(int64_t n, DType type = DType::kS64) {
+    return prim(Prim::constant, type, {}, static_cast<uint64_t>(n));
+  }
+  uint32_t less(uint32_t a, uint32_t b) { return prim(Prim::lt, DType::kBool, {a, b}); }
+  uint32_t least(uint32_t a, uint32_t b) { return choose(less(b, a), b, a); }
+  uint32_t most(uint32_t a, uint32_t b) { return choose(less(a, b), b, a); }
+  uint32_t choose(uint32_t condition, uint32_t yes, uint32_t no) {
+    return prim(Prim::select, type_of(yes), {condition, yes, no});
+  }
+  // An element of an integer array as an s64, values that do not fit as the largest one.
+  uint32_t as_index(uint32_t value);
+  // The integer, or the end of 0 ... last that is nearer.
+  uint32_t clamped(uint32_t value, int64_t last) {
+    const DType type = type_of(value);
+    const uint32_t end = argument(last);
+    return least(most(value, number(0, type)),
+                 type == DType::kS64 ? end : prim(Prim::convert, type, {end}));
+  }
   uint32_t index_value(const DimIndex& d);
   uint32_t both(uint32_t a, uint32_t b);
   uint32_t buffer(const Value& v, bool written);
@@ -81,6 +100,7 @@ class ElementLowering {
                                const std::vector<uint32_t>& no);
   std::vector<uint32_t> pad(const Node& n, const Index& index, uint32_t predicate);
   std::vector<uint32_t> concatenate(const Node& n, const Index& index, uint32_t predicate);
+  std::vector<uint32_t> gather(const Node& n, const Index& index, uint32_t predicate);
   // An element of a dot_general or a reduce of so few terms that they are written out: those of a product one
   // after the other, those of a reduction (at most one per lane) in its tree.
   std::vector<uint32_t> product(const Node& n, int64_t terms, const Index& index, uint32_t predicate);

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import lamina as lm
@@ -10,52 +13,61 @@ import numpy as np
 import pytest
 
 
-def recorded() -> int:
-    return int(lm.cache.stats()["recorded"])
-
-
 def ready(shape: Any, dtype: str) -> tuple[Any, Any]:
     """A Tensor that owns its memory, and NumPy's array of the same elements."""
     values = (np.arange(np.prod(shape)) % 7).reshape(shape).astype(dtype)
     return lnp.array(values).block_until_ready(), values
 
 
-on_the_host = pytest.mark.skipif(str(lnp.zeros(1).device) != "cpu:0", reason="elements of a device take a program")
+PREPARE = """
+import lamina as lm, lamina.numpy as lnp
+def counts():
+    stats = lm.cache.stats()
+    return stats["recorded"], stats["flushes"]
+def since(before):
+    now = counts()
+    return now[0] - before[0], now[1] - before[1]
+"""
+WRITES = """
+x = lnp.zeros(1000).block_until_ready()
+before = counts()
+for i in range(1000):
+    x[i] = i * 0.5
+assert since(before) == (0, 0), since(before)
+assert x.tolist() == [i * 0.5 for i in range(1000)]
+"""
+WRITES_TO_WHAT_WAITS = """
+x = lnp.zeros(300) + 1
+before = counts()
+for i in range(300):
+    x[i] = i
+assert since(before)[0] < 10 and since(before)[1] == 1, since(before)
+assert x.tolist() == list(range(300))
+"""
+READS = """
+x = lnp.arange(150.0).reshape(50, 3).block_until_ready()
+before = counts()
+read = [x[i, -1] for i in range(50)]
+for i in range(50):
+    x[i, -1] = -1
+assert [float(r) for r in read] == [3.0 * i + 2 for i in range(50)]
+assert since(before) == (0, 0), since(before)
+"""
 
 
-@on_the_host
-def test_a_thousand_writes_record_nothing() -> None:
-    x, y = ready((1000,), "float32")
-    before = recorded()
-    for i in range(1000):
-        x[i] = i * 0.5
-        y[i] = i * 0.5
-    assert recorded() == before
-    np.testing.assert_array_equal(np.asarray(x), y)
+@pytest.mark.parametrize(
+    "code", [WRITES, WRITES_TO_WHAT_WAITS, READS], ids=["writes", "of what waits", "reads"]
+)
+def test_nothing_is_recorded(code: str) -> None:
+    # In a process of its own: where another device exists, copies to it may be under way.
+    env = {k: v for k, v in os.environ.items() if k != "LAMINA_DEFAULT_DEVICE"}
+    done = subprocess.run([sys.executable, "-c", PREPARE + code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
-@on_the_host
-def test_writes_of_what_was_not_computed_compute_it_once() -> None:
-    x, y = lnp.zeros((300,)) + 1, np.ones(300, np.float32)
-    before = lm.cache.stats()["flushes"]
-    for i in range(300):
-        x[i], y[i] = i, i
-    assert lm.cache.stats()["flushes"] == before + 1
-    np.testing.assert_array_equal(np.asarray(x), y)
-
-
-@on_the_host
-def test_reads_record_nothing_and_keep_what_they_read() -> None:
-    x, y = ready((50, 3), "float64")
-    before = recorded()
-    read = [x[i, -1] for i in range(50)]
-    for i in range(50):
-        x[i, -1] = -1
-    assert recorded() == before
-    assert [float(r) for r in read] == y[:, -1].tolist()
-
-
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint8", "int32", "int64", "float16", "float32", "float64"]
+)
 def test_elements_and_rows_of_each_type(dtype: str) -> None:
     x, y = ready((4, 3, 5), dtype)
     value: Any = dtype == "bool" or (1.3 if dtype.startswith("float") else 3)
@@ -96,7 +108,9 @@ def test_whoever_had_the_elements_keeps_them() -> None:
     for i in range(6):
         x[i] = 100 + i
     for name, value in held.items():
-        np.testing.assert_array_equal(np.asarray(value).reshape(expected[name].shape), expected[name], err_msg=name)
+        np.testing.assert_array_equal(
+            np.asarray(value).reshape(expected[name].shape), expected[name], err_msg=name
+        )
     assert x.tolist() == [100, 101, 102, 103, 104, 105]
 
 
