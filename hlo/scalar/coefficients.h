@@ -17,11 +17,6 @@ inline constexpr double kExpShort[] = {
     0x1.6c16c16c1cd49p-10, 0x1.a01a01af8269bp-13, 0x1.a01a0182f0818p-16, 0x1.71ddf92fc64f9p-19,
     0x1.27e52b3fbe69fp-22, 0x1.af5d653f6970cp-26, 0x1.1ef5320f6a8a5p-29,
 };
-// the same, to 2^-37 of exp(r) - 1.
-inline constexpr double kExpm1Narrow[] = {
-    0x1.00000000172bep-1, 0x1.5555557366140p-3, 0x1.555554f331072p-5, 0x1.1110b1f3ffd2fp-7,
-    0x1.6c17670e6d37ep-10, 0x1.a16fb60f05568p-13, 0x1.a003a5332c8cfp-16,
-};
 // the same, to 2^-44.
 inline constexpr double kExpNarrow[] = {
     0x1.fffffffffe028p-2, 0x1.5555555554f8cp-3, 0x1.55555565dead9p-5, 0x1.11111117140a3p-7,
@@ -83,10 +78,10 @@ inline constexpr double kCosNarrow[] = {
     0x1.5555555555434p-5, -0x1.6c16c16b5fdb7p-10, 0x1.a019ff501e5c1p-16, -0x1.27e25ca05d2bep-22,
     0x1.1c808728603bbp-29,
 };
-// (sin(r) - r) / r^3 in r^2, |r| <= pi/2, to 2^-35 of the sine.
+// (sin(r) - r) / r^3 in r^2, |r| <= pi/2, to 2^-41.
 inline constexpr double kSinHalfTurn[] = {
-    -0x1.555555476871fp-3, 0x1.11110c49c1b5ep-7, -0x1.a017d98ba243cp-13, 0x1.71707d7b73695p-19,
-    -0x1.9a684b3f788fdp-26,
+    -0x1.55555555549cbp-3, 0x1.1111110fc048dp-7, -0x1.a01a0011bcc57p-13, 0x1.71dd8de2d0e85p-19,
+    -0x1.ae20c4d4c2baep-26, 0x1.54e75d15ad864p-33,
 };
 // (atan(t) - t) / t^3 in t^2, |t| <= tan(pi/8).
 inline constexpr double kAtan[] = {

@@ -101,7 +101,7 @@ Scalar tanh_f64(Scalar x) {
 Scalar tanh_narrow(Scalar twice) {
   const auto [n, u] = inverse_scale(twice);
   const Scalar r = fma(n, -kLn2, twice), z = r * r;
-  const Scalar top = (1 - u) + fma(z, polynomial_by_halves(r, z, kExpm1Narrow), r);
+  const Scalar top = (1 - u) + fma(z, polynomial_by_halves(r, z, kExpNarrow), r);
   return top / fma(u, 2, top);
 }
 // What is simple is done in the narrow type, where a vector holds more.
