@@ -11,6 +11,12 @@ inline constexpr double kExp[] = {
     0x1.6c16c16c15a5ap-10, 0x1.a01a01a0196a5p-13, 0x1.a01a01a9ef9afp-16, 0x1.71de3a5aaaf36p-19,
     0x1.27e4d409424fcp-22, 0x1.ae642c71ac0f2p-26, 0x1.1f7f455025eadp-29, 0x1.61bfc9f783648p-33,
 };
+// the same, to 2^-59 of exp(r) - 1, with 1/2 itself.
+inline constexpr double kExpShort[] = {
+    0x1.0000000000000p-1, 0x1.5555555555559p-3, 0x1.5555555555548p-5, 0x1.111111110f7d0p-7,
+    0x1.6c16c16c1cd49p-10, 0x1.a01a01af8269bp-13, 0x1.a01a0182f0818p-16, 0x1.71ddf92fc64f9p-19,
+    0x1.27e52b3fbe69fp-22, 0x1.af5d653f6970cp-26, 0x1.1ef5320f6a8a5p-29,
+};
 // the same, to 2^-44.
 inline constexpr double kExpNarrow[] = {
     0x1.fffffffffe028p-2, 0x1.5555555554f8cp-3, 0x1.55555565dead9p-5, 0x1.11111117140a3p-7,
@@ -37,15 +43,25 @@ inline constexpr double kLogSingle[] = {
     0x1.249688a87fe4dp-3, -0x1.fdfb819bdf7d6p-4, 0x1.c41b8c17988c8p-4, -0x1.b41169121523ap-4,
     0x1.af581ec85fd64p-4, -0x1.fc06e23f24c52p-5,
 };
-// the series of log((1+s)/(1-s)) from s^7 on, over s^7.
-inline constexpr double kLogTail[] = {
-    0x1.2492492492492p-2, 0x1.c71c71c71c824p-3, 0x1.745d1745a3aecp-3, 0x1.3b13b16b845a0p-3,
-    0x1.1110f7ed90f7bp-3, 0x1.e1f004ce6b5cap-4, 0x1.acf7370081675p-4, 0x1.b2ebd5566f660p-4,
+// as kLog, to 2^-58 of the logarithm, |s| <= 1/13.
+inline constexpr double kLogNear[] = {
+    0x1.5555555555657p-1, 0x1.999999986e3a7p-2, 0x1.24924cada2456p-2, 0x1.c7131efa6f977p-3,
+    0x1.79ef78fbd9759p-3,
+};
+// the series of log((1+s)/(1-s)) from s^5 on, over s^5, to 2^-67 of the logarithm, |s| <= 1/13.
+inline constexpr double kLogNearTail[] = {
+    0x1.9999999999e16p-2, 0x1.24924922b3477p-2, 0x1.c71c7ad04e5ddp-3, 0x1.7452f968af244p-3,
+    0x1.40696b7846d33p-3,
 };
 // (sin(r) - r) / r^3 in r^2, |r| <= pi/4.
 inline constexpr double kSin[] = {
     -0x1.5555555555555p-3, 0x1.1111111111110p-7, -0x1.a01a01a019926p-13, 0x1.71de3a545e700p-19,
     -0x1.ae64540f0ba18p-26, 0x1.61217c1864fa1p-33, -0x1.ab161757f0c63p-41,
+};
+// the same, to 2^-57 of the sine.
+inline constexpr double kSinShort[] = {
+    -0x1.5555555555555p-3, 0x1.11111111106dcp-7, -0x1.a01a019d8aec6p-13, 0x1.71de368f5fc37p-19,
+    -0x1.ae5f2682e6852p-26, 0x1.5dc4e4f595999p-33,
 };
 // (cos(r) - 1 + r^2/2) / r^4 in r^2.
 inline constexpr double kCos[] = {

@@ -46,16 +46,24 @@ inline Sum sum_constant(Scalar like, double hi, double lo) {
   return {constant(like, hi), constant(like, lo)};
 }
 
+// Adding this to x in f64, |x| < 2^50, rounds x to an integer, which the lowest bits of the sum hold.
+inline constexpr double kRound = 0x1.8p52;
+
 // x limited to [low, high]; NaN stays.
 inline Scalar limit(Scalar x, double low, double high) {
   const Scalar below = select(x > high, high, x);
   return select(below < low, low, below);
 }
 
+// 2^(bias - 1023) for a biased exponent in the lowest 12 bits of a u64, of which no others count.
+Scalar from_biased(Scalar biased);
 // 2^n for an integral n (f64), -1022 <= n <= 1023.
 Scalar power_of_two(Scalar n);
 // x * 2^n for an integral n, |n| <= 2040; two roundings where the result is subnormal.
 Scalar scale_by_power(Scalar x, Scalar n);
+
+// exp(x.hi + x.lo) for |x.lo| <= 2^-40; where |x.hi| > 1100, x.lo must be 0.
+Scalar exp_of_sum(Sum x);
 
 // exp(x) = (sum) * 2^n; `reduced` and `tail` give exp(reduced) - 1 = reduced + tail where n == 0 and x.lo ==
 // 0.
@@ -75,9 +83,8 @@ struct SingleExpParts {
 };
 SingleExpParts single_exp_parts(Sum x);
 
-// log(v) + more * log(2) for a positive normal v.hi. The second keeps about 2^-68.
+// log(v) + more * log(2) for a positive normal v.hi.
 Sum log_sum(Sum v, ScalarOrNumber more = 0.0);
-Sum log_sum_precise(Scalar v, ScalarOrNumber more = 0.0);
 // log(1 + w) for w > -1 and |w| >= 2^-28.
 Sum log1p_sum(Sum w);
 

@@ -17,6 +17,15 @@ ExpParts finish_exp(Sum r, Scalar n) {
   return {fast_two_sum(one.hi, one.lo + tail), n, r.hi, tail};
 }
 
+// x - n ln(2) for an integral n, |n| <= 1100, as a sum.
+Sum without_ln2(Sum x, Scalar n) { return fast_two_sum(fma(n, -kLn2Top, x.hi), fma(n, -kLn2Rest, x.lo)); }
+
+// exp(r) - 1 - r.hi for |r| <= ln(2)/2.
+Scalar exp_rest(Sum r) {
+  const Scalar z = r.hi * r.hi;
+  return fma(z, polynomial_by_halves(r.hi, z, kExpShort), fma(r.hi, r.lo, r.lo));
+}
+
 struct NarrowParts {
   Scalar n, expm1;  // exp(x) = (1 + expm1) * 2^n
 };
@@ -67,13 +76,38 @@ Scalar exp2_narrow(Scalar x0) {
   return fma(r * r, polynomial(r, kExpNarrow), r + 1) * power_of_two(n);
 }
 
-Scalar tanh_f64(Scalar x) {
-  const Sum e = expm1_sum(limit(2 * abs(x), 0, 60));
-  return with_sign_of(value(divide_sums(e, add_number(e, 2))), x);
+// tanh(t / 2) is ((1 - u) + q) / ((1 + u) + q), where exp(t) = 2^n (1 + q) and u = 2^-n; from kTanhTop on it
+// is 1.
+constexpr double kTanhTop = 40;
+struct InverseScale {
+  Scalar n, u;
+};
+InverseScale inverse_scale(Scalar twice) {
+  const Scalar counted = fma(twice, -kLog2e, kRound + 1023);
+  return {(kRound + 1023) - counted, from_biased(to_bits(counted))};
 }
-Scalar tanh_narrow(Scalar x) {
-  const Scalar e = expm1_narrow(limit(2 * abs(x), 0, 60));
-  return with_sign_of(e / (e + 2), x);
+Scalar tanh_f64(Scalar x) {
+  const Scalar a = abs(x), twice = a + a, limited = select(twice > kTanhTop, kTanhTop, twice);
+  const auto [n, u] = inverse_scale(limited);
+  const Sum r = without_ln2({limited, constant(x, 0)}, n), q = fast_two_sum(r.hi, exp_rest(r));
+  const Sum top = fast_two_sum(1 - u, q.hi), bottom = fast_two_sum(1 + u, q.hi);
+  const Scalar inverse = 1 / bottom.hi, ratio = top.hi * inverse;
+  const Scalar rest = fma(-ratio, bottom.hi, top.hi) + fma(-ratio, bottom.lo + q.lo, top.lo + q.lo);
+  // 1 -+ u has lost digits where u is small, and 1 - 2u / bottom is the better form.
+  const Scalar size = select(twice > 36, fma(u * inverse, -2, 1), fma(rest, inverse, ratio));
+  return with_sign_of(size, x);
+}
+// tanh(twice / 2) for 0 <= twice <= kTanhTop.
+Scalar tanh_narrow(Scalar twice) {
+  const auto [n, u] = inverse_scale(twice);
+  const Scalar r = fma(n, -kLn2, twice), z = r * r;
+  const Scalar top = (1 - u) + fma(z, polynomial_by_halves(r, z, kExpNarrow), r);
+  return top / fma(u, 2, top);
+}
+// What is simple is done in the narrow type, where a vector holds more.
+Scalar tanh_f32(Scalar x) {
+  const Scalar a = abs(x), twice = a + a;
+  return with_sign_of(via_f64(tanh_narrow, select(twice > kTanhTop, kTanhTop, twice)), x);
 }
 
 Scalar logistic_f64(Scalar x) {
@@ -109,6 +143,8 @@ Scalar cosh_f64(Scalar x) {
 }
 
 }  // namespace
+
+Scalar from_biased(Scalar biased) { return bitcast(biased << 52, DType::kF64); }
 
 Scalar power_of_two(Scalar n) {
   // The low bits of 1.5 * 2^52 + (n + 1023) hold the biased exponent.
@@ -156,14 +192,20 @@ Scalar expm1_narrow(Scalar x0) {
   return fma(p.expm1, scale, scale - 1);
 }
 
+Scalar exp_of_sum(Sum x) {
+  // The lowest bits of `counted` hold the sum of two biased exponents, whose powers are the factors of 2^n:
+  // where the result is subnormal, only the second product rounds.
+  constexpr double kBoth = kRound + 2 * 1023;
+  const Scalar hi = limit(x.hi, -746, 710);
+  const Scalar counted = fma(hi, kLog2e, kBoth), both = to_bits(counted);
+  const Sum r = without_ln2({hi, x.lo}, counted - kBoth), one = fast_two_sum(constant(hi, 1), r.hi);
+  const Scalar size = one.hi + (one.lo + exp_rest(r));
+  return size * from_biased(both >> 1) * from_biased((both + 1) >> 1);
+}
+
 Scalar exponential(Scalar x) {
   if (x.type() == DType::kF32) return exponential_f32(x);
-  return by_width(
-      [](Scalar v) {
-        const ExpParts e = exp_parts({v, constant(v, 0)});
-        return scale_by_power(value(e.sum), e.n);
-      },
-      exp_narrow, x);
+  return by_width([](Scalar v) { return exp_of_sum({v, constant(v, 0)}); }, exp_narrow, x);
 }
 
 Scalar exp2(Scalar x) { return by_width(exp2_f64, exp2_narrow, x); }
@@ -174,7 +216,11 @@ Scalar exponential_minus_one(Scalar x) {
 }
 
 Scalar logistic(Scalar x) { return by_width(logistic_f64, logistic_narrow, x); }
-Scalar tanh(Scalar x) { return by_width(tanh_f64, tanh_narrow, x); }
+Scalar tanh(Scalar x) {
+  if (x.type() == DType::kF32) return tanh_f32(x);
+  return by_width(
+      tanh_f64, [](Scalar v) { return with_sign_of(tanh_narrow(limit(2 * abs(v), 0, kTanhTop)), v); }, x);
+}
 Scalar sinh(Scalar x) { return via_f64(sinh_f64, x); }
 Scalar cosh(Scalar x) { return via_f64(cosh_f64, x); }
 

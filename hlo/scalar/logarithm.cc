@@ -14,12 +14,33 @@ constexpr uint64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd;
 struct Split {
   Scalar m, k;
 };
-Split split(Scalar v) {
+constexpr double kExponentOfOne = 0x1p52 + 1023;
+Split split(Scalar v, ScalarOrNumber exponent_of_one = kExponentOfOne) {
   const Scalar bits = to_bits(v);
   const Scalar shifted = bits + constant_bits(bits, 0x3ff0000000000000u - kSqrtHalfBits);
   const Scalar fraction = shifted & constant_bits(bits, 0x000fffffffffffffu);
   const Scalar exponent = bitcast((shifted >> 52) | constant_bits(bits, 0x4330000000000000u), DType::kF64);
-  return {bitcast(fraction + constant_bits(bits, kSqrtHalfBits), DType::kF64), exponent - (0x1p52 + 1023)};
+  return {bitcast(fraction + constant_bits(bits, kSqrtHalfBits), DType::kF64),
+          exponent - exponent_of_one.as(v)};
+}
+
+// log(v) = base + log(1 + f), where |f| <= 1/7, and base.hi is 0 or greater than that.
+struct Near {
+  Scalar f;
+  Sum base;
+};
+// `exponent_of_one` is kExponentOfOne + n for the logarithm of v 2^-n. A factor of few digits takes m so near
+// to 1 that f is exact and a short polynomial does; base.hi is exact too, for its two parts are multiples of
+// 2^-41.
+Near near_one(Scalar v, ScalarOrNumber exponent_of_one) {
+  const auto [m, k] = split(v, exponent_of_one);
+  const Scalar low = m <= 8.0 / 9, high = m >= 8.0 / 7;
+  const auto choose = [&](double of_low, double of_high, double between) {
+    return select(low, constant(v, of_low), select(high, of_high, constant(v, between)));
+  };
+  return {fma(m, choose(1.25, 0.75, 1), -1.0),
+          {fma(k, kLn2Top, choose(-0x1.c8ff7c79a8000p-3, 0x1.269621134e000p-2, 0)),
+           fma(k, kLn2Rest, choose(-0x1.a21ac25d81ef3p-43, -0x1.1b61f10522625p-44, 0))}};
 }
 
 // s = f / (2 + f), so that log(1 + f) = log((1 + s) / (1 - s)).
@@ -41,10 +62,22 @@ Scalar with_log_specials(Scalar x, Scalar result) {
   return select(x > 0, upper, select(x == 0, -inf, nan_like(x)));
 }
 
+// Where values were `tiny`, and multiplied by 2^54.
+Scalar exponent_of_one(Scalar tiny) {
+  const Scalar usual = tiny.recorder()->constant(DType::kF64, kExponentOfOne);
+  return select(tiny, kExponentOfOne + 54, usual);
+}
+
 Scalar log_f64(Scalar x) {
   const Scalar tiny = x < 0x1p-1022;
-  const Sum r = log_sum({select(tiny, x * 0x1p54, x), constant(x, 0)}, select(tiny, -54, constant(x, 0)));
-  return with_log_specials(x, value(r));
+  const auto [f, base] = near_one(select(tiny, x * 0x1p54, x), exponent_of_one(tiny));
+  // log(1 + f) = f - f^2/2 + s (f^2/2 + s^2 (2/3 + 2/5 s^2 + ...)): only the first two terms need more digits
+  // (K. Ng's form in FreeBSD's e_log.c).
+  const Scalar s = f / (f + 2), z = s * s, square = f * f, half = square * 0.5;
+  const Scalar bent = f - half, bent_low = fma(fma(f, f, -square), -0.5, (f - bent) - half);
+  const Sum sum = fast_two_sum(base.hi, bent);
+  const Scalar rest = fma(s, fma(z, polynomial(z, kLogNear), half), bent_low + base.lo);
+  return with_log_specials(x, sum.hi + (sum.lo + rest));
 }
 
 // All in f32, so that a vector holds twice as many; log(1+f) = f - f^2/2 + f^3 Q(f), the first terms
@@ -125,23 +158,67 @@ Scalar with_pow_specials(Scalar x, Scalar y, Scalar magnitude) {
   return select((x == 1) | (y == 0), one, r);
 }
 
-Scalar pow_f64(Scalar x, Scalar y0) {
-  const Scalar a = abs(x), tiny = a < 0x1p-1022, usable = (a > 0) & (a < infinity_like(a));
-  const Scalar v = select(usable, select(tiny, a * 0x1p54, a), constant(a, 1));
-  const Sum log = log_sum_precise(v, select(tiny, -54, constant(a, 0)));
-  // |y| beyond 2^64 gives the same overflow, underflow or 1, and its product stays finite.
-  const Scalar y = limit(y0, -0x1p66, 0x1p66);
-  const Sum p = two_product(log.hi, y);
-  const ExpParts e = exp_parts({p.hi, select(abs(p.hi) < 1100, fma(log.lo, y, p.lo), constant(a, 0))});
-  return with_pow_specials(x, y0, scale_by_power(value(e.sum), e.n));
+// v and exponent_of_one as in `near_one`; to about 2^-67.
+Sum log_sum_precise(Scalar v, ScalarOrNumber exponent_of_one) {
+  const auto [f, base] = near_one(v, exponent_of_one);
+  const Sum two = fast_two_sum(constant(f, 2), f);
+  const Scalar inverse = 1 / two.hi, s = f * inverse, twice = s + s;
+  const Scalar s_low = fma(-s, two.lo, fma(-s, two.hi, f)) * inverse;
+  const Scalar z = s * s, z_low = fma(twice, s_low, fma(s, s, -z));
+  // The logarithm of 1 + f is 2s + s (c z), c = 2/3 + 2/5 z + ...
+  const Scalar tail = polynomial(z, kLogNearTail), c = fma(z, tail, 0x1.5555555555555p-1);
+  const Scalar c_low = fma(z, tail, 0x1.5555555555555p-1 - c) + 0x1.5555555555555p-55;
+  const Scalar t = z * c, t_low = fma(z_low, c, fma(z, c_low, fma(z, c, -t)));
+  const Scalar v3 = s * t, v3_low = fma(s_low, t, fma(s, t_low, fma(s, t, -v3)));
+  const Sum log = fast_two_sum(twice, v3), sum = fast_two_sum(base.hi, log.hi);
+  return fast_two_sum(sum.hi, sum.lo + ((fma(s_low, 2, v3_low) + log.lo) + base.lo));
 }
 
-Scalar pow_narrow(Scalar x, Scalar y) {
-  const Scalar p = exp_narrow(log_narrow(abs(x)) * limit(y, -0x1p66, 0x1p66));
+// |y| beyond this gives the same overflow, underflow or 1, and within it y log(x) stays finite.
+constexpr double kPowTop = 0x1p66;
+
+// v^y for a positive normal v and |y| <= kPowTop; exponent_of_one as in `near_one`.
+Scalar pow_of_normal(Scalar v, ScalarOrNumber exponent_of_one, Scalar y) {
+  const Sum log = log_sum_precise(v, exponent_of_one), p = two_product(log.hi, y);
+  return exp_of_sum({p.hi, select(abs(p.hi) < 1100, fma(log.lo, y, p.lo), constant(v, 0))});
+}
+
+// Most powers have a positive base that is no less than `least` and a moderate exponent, or are those of 0
+// that are 0: `usual` is for them, `any` for all. The bits of floats are in the order of their sizes, so that
+// one sign tells whether some bound is passed, where several comparisons would go through masks.
+Scalar with_usual_pow(Scalar x, Scalar y, double least, Scalar usual, Scalar any) {
+  const Scalar of_x = to_bits(x), of_y = to_bits(y), zero = of_x == 0;
+  const Scalar outside = (of_x - to_bits(constant(x, least))) | (to_bits(infinity_like(x)) - 1 - of_x);
+  const Scalar not_above_zero = (of_y - 1) | of_y;
+  const Scalar too_large = to_bits(constant(y, kPowTop)) - to_bits(abs(y));
+  const Scalar rare = select(zero, not_above_zero, outside) | too_large;
+  return select_rare((rare & sign_mask(rare)) != 0, any, select(zero, 0, usual));
+}
+
+Scalar pow_f64(Scalar x, Scalar y) {
+  const Scalar a = abs(x), tiny = a < 0x1p-1022, usable = (a > 0) & (a < infinity_like(a));
+  const Scalar v = select(usable, select(tiny, a * 0x1p54, a), constant(a, 1));
+  const Scalar size = pow_of_normal(v, exponent_of_one(usable & tiny), limit(y, -kPowTop, kPowTop));
+  const Scalar usual = pow_of_normal(x, kExponentOfOne, y);
+  return with_usual_pow(x, y, 0x1p-1022, usual, with_pow_specials(x, y, size));
+}
+
+// v^y for a positive v that is normal in f64.
+Scalar pow_of_narrow(Scalar v, Scalar y) {
+  const Split s = split(v);
+  const Scalar p = exp_narrow(narrow_log1p_of(s.m - 1, s.k) * y);
   // Powers of short numbers often lie halfway between two results. Rounded to 41 digits first (T. Dekker's
   // split) they do so exactly, freed of the errors above.
   const Scalar c = p * 0x1.001p12;
-  return with_pow_specials(x, y, select(p < 0x1p900, c - (c - p), p));
+  return c - (c - p);
+}
+Scalar pow_narrow(Scalar x, Scalar y) {
+  const Scalar a = abs(x), usable = (a > 0) & (a < infinity_like(a));
+  const Scalar v = select(usable, a, constant(a, 1));
+  return with_pow_specials(x, y, pow_of_narrow(v, limit(y, -kPowTop, kPowTop)));
+}
+Scalar pow_f32(Scalar x, Scalar y) {
+  return with_usual_pow(x, y, 0x1p-149, via_f64(pow_of_narrow, x, y), via_f64(pow_narrow, x, y));
 }
 
 Scalar pow_integer(Scalar x, Scalar y) {
@@ -166,23 +243,6 @@ Sum log_sum(Sum v, ScalarOrNumber more) {
   const Sum s = half_ratio(two_sum(p.m - 1, low));
   const Scalar z = s.hi * s.hi;
   return add_exponent(p.k + more.as(p.k), s.hi + s.hi, fma(s.hi * z, polynomial(z, kLog), s.lo + s.lo));
-}
-
-Sum log_sum_precise(Scalar v, ScalarOrNumber more) {
-  const Split p = split(v);
-  const Sum s = half_ratio({p.m - 1, constant(v, 0)});
-  const Sum z = multiply_sums(s, s);
-  // 2/3 + 2/5 z as a sum; the terms from z^2 on in f64.
-  Sum c = multiply_sums(z, sum_constant(v, 0x1.999999999999ap-2, -0x1.999999999999ap-56));
-  c = add_sums(sum_constant(v, 0x1.5555555555555p-1, 0x1.5555555555555p-55), c);
-  c = add_number(c, z.hi * z.hi * polynomial(z.hi, kLogTail));
-  const Sum tail = multiply_sums(multiply_sums(s, z), c);
-  const Sum log = add_sums({s.hi + s.hi, s.lo + s.lo}, tail);
-  const Scalar k = p.k + more.as(p.k);
-  const Sum exponent = fast_two_sum(k * kLn2Top, constant(k, 0));
-  const Sum rest = two_product(k, constant(k, kLn2Rest));
-  const Sum low = {rest.hi, fma(k, constant(k, 0x1.f97b57a079a19p-103), rest.lo)};
-  return add_sums(add_sums(exponent, low), log);
 }
 
 Sum log1p_sum(Sum w) {
@@ -213,6 +273,7 @@ Scalar atanh(Scalar x) { return via_f64(atanh_f64, x); }
 Scalar power(Scalar x, Scalar y) {
   if (is_bool(x.type())) return x | ~y;
   if (!is_float(x.type())) return pow_integer(x, y);
+  if (x.type() == DType::kF32) return pow_f32(x, y);
   return x.type() == DType::kF64 ? pow_f64(x, y) : via_f64(pow_narrow, x, y);
 }
 

@@ -147,6 +147,17 @@ inline Scalar polynomial(Scalar x, std::span<const double> c) {
   for (size_t i = c.size() - 1; i-- > 0;) p = fma(p, x, c[i]);
   return p;
 }
+// The same with z = x^2: even and odd powers side by side, so that half as many steps wait for each other.
+// The constant term comes last all the same, which is more exact.
+inline Scalar polynomial_by_halves(Scalar x, Scalar z, std::span<const double> c) {
+  Scalar halves[2] = {constant(x, c[c.size() - 1]), constant(x, c[c.size() - 2])};
+  for (size_t i = c.size() - 2; i-- > 1;) {
+    Scalar& half = halves[(c.size() - 1 - i) & 1];
+    half = fma(half, z, c[i]);
+  }
+  const Scalar last = halves[(c.size() - 2) & 1], other = halves[(c.size() - 1) & 1];
+  return fma(fma(other, x, last), x, c[0]);
+}
 inline Scalar polynomial(Scalar x, std::initializer_list<double> c) {
   return polynomial(x, std::span<const double>(c.begin(), c.size()));
 }

@@ -82,11 +82,13 @@ Turned nearest_quarter(Scalar high, Scalar low) {
   return {rest ^ mask, low ^ mask, mask != 0, quadrant};
 }
 
-// 2^(bias - 1023) for a biased exponent.
-Scalar from_biased(Scalar biased) { return bitcast(biased << 52, DType::kF64); }
-
 Scalar negate_if(Scalar p, Scalar x) { return select(p, -x, x); }
 Sum negate_if(Scalar p, Sum x) { return {negate_if(p, x.hi), negate_if(p, x.lo)}; }
+// x, negated where `sign` is negative.
+Scalar with_sign_times(Scalar x, Scalar sign) {
+  const Scalar bits = to_bits(sign);
+  return bitcast(to_bits(x) ^ (bits & sign_mask(bits)), x.type());
+}
 Scalar has_bit(Scalar bits, int bit) { return (bits & (1 << bit)) != 0; }
 
 Scalar sin_narrow(Scalar r) { return fma(r * (r * r), polynomial(r * r, kSinNarrow), r); }
@@ -95,40 +97,40 @@ Scalar cos_narrow(Scalar r) {
   return fma(z * z, polynomial(z, kCosNarrow), fma(z, -0.5, 1));
 }
 
-// Chooses between the two functions of the reduced angle and signs the result.
-template <typename R, typename S, typename C>
-Scalar finish_sine(Scalar x, R reduced, S sine, C cosine, int turn) {
-  const Scalar quadrant = reduced.quadrant + turn;
-  const Scalar size = select(has_bit(quadrant, 0), cosine, sine);
-  const Scalar sign = turn == 0 ? has_bit(quadrant, 1) ^ (x < 0) : has_bit(quadrant, 1);
-  const Scalar result = negate_if(sign, size);
-  return select(abs(x) < infinity_like(x), result, nan_like(x));
+// The sine of the angle that was reduced, and `turn` quarter turns more. Sine and cosine of r are made in one
+// go, as base + (weight * polynomial + rest), where only the coefficients differ between elements.
+Scalar sine_of(const Reduced& reduced, int turn) {
+  const Scalar r = reduced.r.hi, low = reduced.r.lo, quadrant = reduced.quadrant + turn;
+  const Scalar cosine = has_bit(quadrant, 0), z = r * r, half = z * 0.5;
+  Scalar p = select(cosine, constant(r, kCos[5]), kSinShort[5]);
+  for (int i = 4; i >= 0; --i) p = fma(p, z, select(cosine, constant(r, kCos[i]), kSinShort[i]));
+  const Sum top = fast_two_sum(constant(r, 1), -half);
+  const Scalar cosine_rest = fma(-r, low, fma(fma(r, r, -z), -0.5, top.lo));
+  const Scalar rest = select(cosine, cosine_rest, fma(-low, half, low));
+  const Scalar size = select(cosine, top.hi, r) + fma(select(cosine, z, r) * z, p, rest);
+  const Scalar sign = (quadrant << 62) & sign_mask(quadrant);
+  return bitcast(to_bits(size) ^ sign, DType::kF64);
 }
 
 // The usual reduction subtracts multiples of pi/2 (pi) whose count is rounded to an integer by adding 1.5 *
 // 2^52, which leaves the count in the lowest bits of the sum. It serves up to these magnitudes; greater ones,
 // infinities and NaN take the digits of 2/pi, seldom.
-constexpr double kUsual = 0x1p20, kUsualNarrow = 0x1p30;
-constexpr double kRound = 0x1.8p52;
+constexpr double kUsual = 0x1p27, kUsualNarrow = 0x1p30;
 Scalar is_unusual(Scalar magnitude, double most) { return ~(magnitude <= most); }
-
-// pi/2 in parts of 33, 33, 53 and 53 bits: products of the first two with counts below 2^20 are exact (the
-// reduction of Cody and Waite, Software Manual for the Elementary Functions, 1980).
-constexpr double kHalfPiParts[] = {0x1.921fb544p+0, 0x1.0b4611a6p-34, 0x1.3198a2e037073p-69,
-                                   0x1.129024e088a67p-123};
 
 // 1/(2 pi) in parts of 28 bits: all that reaches the fraction of a product with a value of f32.
 constexpr double kInverseTurnParts[] = {0x1.45f306cp-3,   0x1.c9c882ap-31, 0x1.4fe13a8p-61, 0x1.f47d4dp-88,
                                         0x1.bb81b6cp-115, 0x1.4acc9ep-145, 0x1.0e4107cp-172};
 
+// The first step is exact: its result is below 1 and a multiple of the last digit of pi/2 and of that of x.
+// With what the second loses to rounding, r is right to 2^-56 of itself unless x is nearer than 2^-44 x to a
+// multiple of pi/2, where the second is no smaller than the first (the reduction of Cody and Waite, Software
+// Manual for the Elementary Functions, 1980, with a fused step in place of short parts).
+constexpr double kNearest = 0x1p-44;
 Reduced usual_quarter_turns(Scalar x) {
   const Scalar counted = fma(x, 2 / kPi, kRound), k = counted - kRound;
-  const Scalar first = fma(-k, kHalfPiParts[0], x);
-  const Sum second = two_sum(first, -k * kHalfPiParts[1]);
-  const Sum product = two_product(k, constant(k, kHalfPiParts[2]));
-  const Sum third = two_sum(second.hi, -product.hi);
-  const Scalar low = fma(-k, kHalfPiParts[3], (second.lo + third.lo) - product.lo);
-  return {fast_two_sum(third.hi, low), to_bits(counted)};
+  const Scalar first = fma(k, -kHalfPi, x), r = fma(k, -kHalfPiLow, first);
+  return {{r, fma(k, -kHalfPiLow, first - r)}, to_bits(counted)};
 }
 
 // x in turns, plus `offset`, without whole turns, for a value of f32 of any size: its 24 bits times each part
@@ -154,20 +156,21 @@ Reduced usual_quarter_turns_narrow(Scalar x) {
   return {{fma(-k, kHalfPiLow, fma(-k, kHalfPi, x)), constant(x, 0)}, to_bits(counted)};
 }
 
+// f of the reduced magnitude; NaN for infinities.
 template <typename F>
-Scalar with_usual_reduction(Scalar x, F f) {
-  const Scalar a = abs(x);
-  return select_rare(is_unusual(a, kUsual), f(reduce_quarter_turns(a)), f(usual_quarter_turns(a)));
+Scalar with_usual_reduction(Scalar a, F f) {
+  const Reduced usual = usual_quarter_turns(a);
+  const Scalar rare = ~((a <= kUsual) & (a * kNearest <= abs(usual.r.hi)));
+  const Scalar full = select(a < infinity_like(a), f(reduce_quarter_turns(a)), nan_like(a));
+  return select_rare(rare, full, f(usual));
 }
 
 Scalar sine_f64(Scalar x) {
-  return with_usual_reduction(x, [&](const Reduced& a) {
-    return select(x == 0, x, finish_sine(x, a, value(sin_sum(a.r)), value(cos_sum(a.r)), 0));
-  });
+  const Scalar of_size = with_usual_reduction(abs(x), [](const Reduced& a) { return sine_of(a, 0); });
+  return with_sign_times(of_size, x);
 }
 Scalar cosine_f64(Scalar x) {
-  return with_usual_reduction(
-      x, [&](const Reduced& a) { return finish_sine(x, a, value(sin_sum(a.r)), value(cos_sum(a.r)), 1); });
+  return with_usual_reduction(abs(x), [](const Reduced& a) { return sine_of(a, 1); });
 }
 
 // The sine of r, |r| <= pi/2, for r from the narrow reductions by half turns: they give r with the sign of
@@ -184,27 +187,27 @@ Scalar usual_half_turns(Scalar magnitude, int turn) {
   const Scalar odd = (turn == 0 ? to_bits(count) : ~to_bits(count)) << 63;
   return bitcast(to_bits(r) ^ odd, DType::kF64);
 }
-Scalar half_turn_sine(Scalar x, int turn) {
-  const Scalar a = abs(x);
+Scalar half_turn_sine(Scalar a, int turn) {
   const Scalar r =
       select_rare(is_unusual(a, kUsualNarrow), unusual_half_turns(a, turn), usual_half_turns(a, turn));
   const Scalar z = r * r;
   return fma(r * z, polynomial(z, kSinHalfTurn), r);
 }
-Scalar sine_narrow(Scalar x) {
-  const Scalar sign = to_bits(x);
-  return bitcast(to_bits(half_turn_sine(x, 0)) ^ (sign & sign_mask(sign)), DType::kF64);
+Scalar sine_narrow(Scalar x) { return with_sign_times(half_turn_sine(abs(x), 0), x); }
+Scalar cosine_narrow(Scalar x) { return half_turn_sine(abs(x), 1); }
+// What is simple is done in the narrow type, where a vector holds more.
+Scalar sine_f32(Scalar x) {
+  const auto of_size = [](Scalar a) { return half_turn_sine(a, 0); };
+  return with_sign_times(via_f64(of_size, abs(x)), x);
 }
-Scalar cosine_narrow(Scalar x) { return half_turn_sine(x, 1); }
 
 Scalar tan_f64(Scalar x) {
-  return with_usual_reduction(x, [&](const Reduced& a) {
+  const Scalar of_size = with_usual_reduction(abs(x), [](const Reduced& a) {
     const Sum s = sin_sum(a.r), c = cos_sum(a.r);
     const Scalar odd = has_bit(a.quadrant, 0);
-    const Scalar t = value(divide_sums(select_sum(odd, c, s), select_sum(odd, s, c)));
-    const Scalar signed_result = negate_if(odd ^ (x < 0), t);
-    return select(abs(x) < 0x1p-30, x, select(abs(x) < infinity_like(x), signed_result, nan_like(x)));
+    return negate_if(odd, value(divide_sums(select_sum(odd, c, s), select_sum(odd, s, c))));
   });
+  return select(abs(x) < 0x1p-30, x, with_sign_times(of_size, x));
 }
 Scalar tan_narrow(Scalar x) {
   const auto tangent = [&](const Reduced& a) {
@@ -342,7 +345,7 @@ Sum atan_ratio(Sum y, Sum x) {
   return select_sum(swap, add_sums(sum_constant(zero, kHalfPi, kHalfPiLow), negate_sum(angle)), angle);
 }
 
-Scalar sine(Scalar x) { return by_width(sine_f64, sine_narrow, x); }
+Scalar sine(Scalar x) { return x.type() == DType::kF32 ? sine_f32(x) : by_width(sine_f64, sine_narrow, x); }
 Scalar cosine(Scalar x) { return by_width(cosine_f64, cosine_narrow, x); }
 Scalar tan(Scalar x) { return by_width(tan_f64, tan_narrow, x); }
 Scalar asin(Scalar x) { return via_f64(asin_f64, x); }

@@ -16,6 +16,7 @@ constexpr int64_t kPollElements = 65536;
 // A body of so many instructions is a chain of which the processor sees too little ahead: two vectors side by
 // side fill the time that one waits for itself, and four where it is longer still.
 constexpr size_t kLongBody = 24;
+constexpr size_t kLongestOfTwo = 76;
 
 // The steps of a repeat wait for each other: vectors side by side fill the time, as long as their carried
 // values have registers.
@@ -51,7 +52,7 @@ unsigned side_by_side(const LoopKernel& kernel, bool is_long) {
     for (const Repeat& r : kernel.repeats) carried = std::max(carried, r.init.size());
     return carried <= kMostCarriedByFour && !is_long ? 4 : carried <= kMostCarriedByTwo ? 2 : 1;
   }
-  return !is_long ? 1 : kernel.body.size() < 4 * kLongBody ? 2 : 4;
+  return !is_long ? 1 : kernel.body.size() <= kLongestOfTwo ? 2 : 4;
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 """Writes hlo/scalar/coefficients.h: polynomials through the Chebyshev nodes of each interval, in 50 digits.
 
+Where a row names a weight, the polynomial is the one whose greatest weighted error is least, found by C. Lawson's
+method: least squares over and over, each time with more weight where the last error was great.
+
 Run with mpmath installed: python hlo/scalar/tools/coefficients.py > hlo/scalar/coefficients.h
 The low parts that the rules add to a leading coefficient are printed to standard error.
 """
@@ -24,12 +27,50 @@ def fit(f, low, high, degree):
     return [solution[i] for i in range(n)]
 
 
+def fit_weighted(f, low, high, degree, weight, rounds=40, grid=150):
+    low, high = mp.mpf(low), mp.mpf(high)
+    places = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * k / grid) for k in range(grid + 1)]
+    places = [x for x in places if x != 0]
+    values, weights = [f(x) for x in places], [abs(weight(x)) for x in places]
+    n = degree + 1
+    powers = [[x**j for j in range(n)] for x in places]
+    shares = [mp.mpf(1)] * len(places)
+    best, least = [], mp.inf
+    for _ in range(rounds):
+        system, right = mp.matrix(n, n), mp.matrix(n, 1)
+        for y, w, share, p in zip(values, weights, shares, powers):
+            for i in range(n):
+                right[i] += share * w**2 * y * p[i]
+                for j in range(n):
+                    system[i, j] += share * w**2 * p[i] * p[j]
+        solution = mp.lu_solve(system, right)
+        c = [solution[i] for i in range(n)]
+        errors = [abs(w * (mp.fdot(c, p) - y)) for y, w, p in zip(values, weights, powers)]
+        if max(errors) < least:
+            best, least = c, max(errors)
+        shares = [s * (e / max(errors) + mp.mpf("1e-6")) for s, e in zip(shares, errors)]
+        total = mp.fsum(shares)
+        shares = [s / total for s in shares]
+    return best
+
+
 def series(term):
     return lambda x: mp.nsum(lambda k: term(int(k)) * x ** int(k), [0, 60])
 
 
 def exp_tail(r):
     return series(lambda k: 1 / mp.factorial(k + 2))(r) if abs(r) < 0.01 else (mp.exp(r) - 1 - r) / r**2
+
+
+def exp_tail_beyond_half(r):
+    return series(lambda k: 1 / mp.factorial(k + 3))(r) if abs(r) < 0.02 else (exp_tail(r) - mp.mpf("0.5")) / r
+
+
+SIXTH = mp.mpf(float(-mp.mpf(1) / 6))
+
+
+def sin_tail_beyond_sixth(z):
+    return series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 5))(z) - (mp.mpf(1) / 6 + SIXTH) / z
 
 
 def log_tail(f):
@@ -113,13 +154,19 @@ ATAN_Z = (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001")
 
 TABLE = [
     ("kExp", "(exp(r) - 1 - r) / r^2 for |r| <= ln(2)/2", exp_tail, -HALF_LN2 * 1.0005, HALF_LN2 * 1.0005, 11),
+    ("kExpShort", "the same, to 2^-59 of exp(r) - 1, with 1/2 itself", exp_tail_beyond_half, -HALF_LN2 * 1.0005,
+     HALF_LN2 * 1.0005, 9, lambda r: r**3 / mp.expm1(r), mp.mpf("0.5")),
     ("kExpNarrow", "the same, to 2^-44", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 7),
     ("kExpSingle", "the same, to 2^-32", exp_tail, -HALF_LN2 * 1.001, HALF_LN2 * 1.001, 5),
     ("kLog", "(log((1+s)/(1-s)) - 2s) / s^3 in s^2, |s| <= 0.1716", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 7),
     ("kLogNarrow", "the same, to 2^-49", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, LOG_Z, 5),
     ("kLogSingle", "(log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2)", log_tail, mp.sqrt(0.5) - 1, mp.sqrt(2) - 1, 9),
-    ("kLogTail", "the series of log((1+s)/(1-s)) from s^7 on, over s^7", series(lambda k: mp.mpf(2) / (2 * k + 7)), 0, LOG_Z, 7),
+    ("kLogNear", "as kLog, to 2^-58 of the logarithm, |s| <= 1/13", series(lambda k: mp.mpf(2) / (2 * k + 3)), 0, "0.00594", 4,
+     lambda z: z / 2),
+    ("kLogNearTail", "the series of log((1+s)/(1-s)) from s^5 on, over s^5, to 2^-67 of the logarithm, |s| <= 1/13",
+     series(lambda k: mp.mpf(2) / (2 * k + 5)), 0, "0.00594", 4, lambda z: z**2 / 2),
     ("kSin", "(sin(r) - r) / r^3 in r^2, |r| <= pi/4", series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, TURN, 6),
+    ("kSinShort", "the same, to 2^-57 of the sine", sin_tail_beyond_sixth, "0.001", TURN, 4, lambda z: z**2, SIXTH),
     ("kCos", "(cos(r) - 1 + r^2/2) / r^4 in r^2", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 5),
     ("kSinNarrow", "as kSin, to 2^-45", series(lambda k: mp.mpf(-1) ** (k + 1) / mp.factorial(2 * k + 3)), 0, TURN, 4),
     ("kCosNarrow", "as kCos, to 2^-50", series(lambda k: mp.mpf(-1) ** k / mp.factorial(2 * k + 4)), 0, TURN, 4),
@@ -152,8 +199,12 @@ print("""// Polynomial coefficients of the scalar rules, constant term first; wr
 namespace lamina::hlo::scalar::coefficients {
 
 // clang-format off""")
-for name, meaning, function, low, high, degree in TABLE:
-    values = fit(function, low, high, degree)
+# Name, meaning, function, interval, degree; a weight; a constant term that is not fitted.
+for name, meaning, function, low, high, degree, *weighted in TABLE:
+    if weighted:
+        values = [*weighted[1:], *fit_weighted(function, low, high, degree, weighted[0])]
+    else:
+        values = fit(function, low, high, degree)
     print(f"// {meaning}.\ninline constexpr double {name}[] = {{")
     for i in range(0, len(values), 4):
         print("    " + ", ".join(float(v).hex() for v in values[i : i + 4]) + ",")
