@@ -128,6 +128,7 @@ class Lowering final : ElementLowering {
       } else if (!cluster::is_unchanged(n, i)) {
         b.kind = Binding::kCarried;
         b.first = use.first.back();
+        b.limit = counter_limit(n, i);
         for (uint32_t v : emit_own(o)) r.init.push_back(v);
       } else if (!in_memory(o)) {
         b.kind = Binding::kOuter;

@@ -12,6 +12,7 @@
 
 #include "cluster/array_loop.h"
 #include "cluster/repeat.h"
+#include "hlo/known_limit.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/kernel/lower_element.h"
@@ -233,6 +234,11 @@ class ArrayLowering final : ElementLowering {
 
   // --- windows ---
 
+  static bool is_within(Operand start, int64_t last) {
+    const int64_t limit = hlo::known_limit(Value(start));
+    return limit > 0 && limit <= last + 1;
+  }
+
   // What the window's elements become, and where.
   void add_writes(const Node& n, const Window& w, std::vector<Write>& writes) {
     const Dims& dims = n.type()->dims;
@@ -246,7 +252,8 @@ class ArrayLowering final : ElementLowering {
         const int64_t offset = e / strides[d] % w.update.sizes[d];
         to.push_back(shifted(w.start[d], offset));
         if (w.update.from[d] >= 0) from[w.update.from[d]].offset = offset;
-        if (!w.update.clamped && w.update.starts[d].node()) {
+        if (!w.update.clamped && w.update.starts[d].node() &&
+            !is_within(w.update.starts[d], dims[d] - w.update.sizes[d])) {
           to[d] = computed(index_value(to[d]));
           inside = both(inside, below(to[d].value, dims[d]));
         }
@@ -486,6 +493,7 @@ class ArrayLowering final : ElementLowering {
         b = binding(o, nullptr);
       } else {
         b.kind = Binding::kCarried;
+        b.limit = counter_limit(n, i);
         for (uint32_t v : emit(o, {}, kNone)) r.init.push_back(v);
       }
       out.push_back(std::move(b));

@@ -72,7 +72,14 @@ void ElementLowering::store(const Value& v, const std::vector<uint32_t>& parts, 
 uint32_t ElementLowering::prim(Prim p, DType type, std::initializer_list<uint32_t> operands, uint64_t imm) {
   KernelInstr i{.op = KernelOp::kPrim, .prim = p, .type = type, .imm = imm};
   std::copy(operands.begin(), operands.end(), i.operands);
-  return section_->emit(i);
+  return emit_instr(i);
+}
+
+uint32_t ElementLowering::emit_instr(const KernelInstr& instr) {
+  if (const std::optional<uint32_t> known = decided(instr)) return *known;
+  const uint32_t value = section_->emit(instr);
+  note_limit(instr, value);
+  return value;
 }
 
 uint32_t ElementLowering::argument(int64_t value, DType type) {
@@ -94,6 +101,7 @@ uint32_t ElementLowering::index_value(const DimIndex& d) {
     pinned_.insert(dim);
     uint32_t x =
         section_->emit({.op = KernelOp::kIndex, .type = DType::kS64, .imm = static_cast<uint64_t>(dim)});
+    if (frame_) set_limit(x, extents_[dim]);
     if (coef != 1) x = prim(Prim::mul, DType::kS64, {x, argument(coef)});
     add(x);
   }
@@ -255,7 +263,7 @@ std::vector<uint32_t> ElementLowering::apply(const hlo::ScalarProgram& program,
   for (const hlo::ScalarInstr& i : program.code) {
     KernelInstr k{.op = KernelOp::kPrim, .prim = i.prim, .type = i.type, .imm = i.imm};
     for (int a = 0; a < hlo::prim_arity(i.prim); ++a) k.operands[a] = values[i.operands[a]];
-    values.push_back(section_->emit(k));
+    values.push_back(emit_instr(k));
   }
   std::vector<uint32_t> out;
   for (uint32_t v : program.outputs) out.push_back(values[v]);
@@ -441,6 +449,7 @@ std::vector<uint32_t> ElementLowering::parameter(Operand o, const Index& index, 
             section_->emit({.op = KernelOp::kCarried,
                             .type = hlo::part_type(dtype),
                             .imm = own_part(*Value(o).type(), index, b.first) + static_cast<uint64_t>(p)}));
+      set_limit(out[0], b.limit);
       return out;
     case Binding::kValue: {
       const auto own = b.parts.begin() + static_cast<int64_t>(own_part(*Value(o).type(), index, 0));

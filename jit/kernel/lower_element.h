@@ -51,6 +51,8 @@ class ElementLowering {
   }
   void store(const Value& v, const std::vector<uint32_t>& parts, const Index& index,
              std::vector<Store>& stores);
+  // An instruction, or the value that it is known to give.
+  uint32_t emit_instr(const KernelInstr& instr);
   uint32_t prim(Prim p, DType type, std::initializer_list<uint32_t> operands, uint64_t imm = 0);
   // An integer known for this shape, passed as an argument so that the structure does not depend on it.
   uint32_t argument(int64_t value, DType type = DType::kS64);
@@ -102,6 +104,15 @@ class ElementLowering {
   std::vector<uint32_t> product(const Node& n, int64_t terms, const Index& index, uint32_t predicate);
   std::vector<uint32_t> reduced(Operand o, int64_t terms, const Index& index, uint32_t predicate);
 
+  // What is known of integers in loops (lower_limits.cc).
+  std::optional<int64_t> known_number(uint32_t value) const;
+  int64_t limit_of(uint32_t value) const;
+  void set_limit(uint32_t value, int64_t limit);
+  std::optional<uint32_t> decided(const KernelInstr& i);
+  void note_limit(const KernelInstr& i, uint32_t value);
+  // Of a carried integer that counts the steps of a loop; 0: it does not.
+  static int64_t counter_limit(const Node& loop, size_t carried);
+
   // Windows, in loops: of arrays that are read or updated at positions which may be computed.
   struct Window {
     cluster::WindowUpdate update;
@@ -137,12 +148,14 @@ class ElementLowering {
       enter(inside);
       return parts;
     }
-    std::vector<DType> types;
-    for (uint32_t p : parts) types.push_back(section_->code[p].type);
+    std::vector<std::pair<DType, int64_t>> kinds;
+    for (uint32_t p : parts) kinds.emplace_back(section_->code[p].type, limit_of(p));
     enter(inside);
     std::vector<uint32_t> out;
-    for (size_t i = 0; i < parts.size(); ++i)
-      out.push_back(section_->emit({.op = KernelOp::kOuter, .type = types[i], .imm = parts[i]}));
+    for (size_t i = 0; i < parts.size(); ++i) {
+      out.push_back(section_->emit({.op = KernelOp::kOuter, .type = kinds[i].first, .imm = parts[i]}));
+      set_limit(out.back(), kinds[i].second);
+    }
     return out;
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "hlo/known_limit.h"
 #include "hlo/op.h"
 #include "hlo/scalar/adapters.h"
 #include "jit/kernel/lower_element.h"
@@ -107,7 +108,8 @@ DimIndex ElementLowering::start(Operand o, const Index& element, bool clamped, i
   uint32_t at =
       apply(hlo::scalar::record_rule(hlo::scalar::convert_rule, std::array{type.dtype}, DType::kS64),
             emit(o, element, kNone))[0];
-  if (clamped) {
+  const int64_t limit = hlo::known_limit(Value(o));
+  if (clamped && (limit == 0 || limit > last + 1)) {
     const uint32_t zero = argument(0), most = argument(last);
     at = prim(Prim::select, DType::kS64, {prim(Prim::lt, DType::kBool, {at, zero}), zero, at});
     at = prim(Prim::select, DType::kS64, {prim(Prim::lt, DType::kBool, {most, at}), most, at});
