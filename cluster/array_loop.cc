@@ -280,11 +280,10 @@ bool runs_branch(const Node& n) {
 int64_t written_out_terms(const Node& n) {
   if (n.op() != Op::dot_general && n.op() != Op::reduce) return 0;
   const bool is_dot = n.op() == Op::dot_general;
-  if (n.operands().size() != 2) return 0;
   const hlo::Type& array = *n.operand_type(0);
   const hlo::DType type = array.dtype;
-  if (is_dot ? (type != hlo::DType::kF32 && type != hlo::DType::kF64) || type != n.type()->dtype ||
-                   type != n.operand_type(1)->dtype
+  const bool is_number = type == hlo::DType::kF32 || type == hlo::DType::kF64 || hlo::is_integer(type);
+  if (is_dot ? !is_number || type != n.type()->dtype || type != n.operand_type(1)->dtype
              : !hlo::region_program(*n.attrs().computation(Attr::body)))
     return 0;
   int64_t terms = 1;

@@ -90,6 +90,7 @@ class Fuser {
 
   struct RepeatKernel {
     hlo::Dims space;
+    bool trailing = false;
     std::vector<bool> read;
     bool over_arrays = false;
   };
@@ -103,9 +104,9 @@ class Fuser {
         if (o.node() == n) read[o.index()] = true;
     RepeatForm form = repeat_form(*n, read);
     if (form.refusal.empty())
-      repeats_.emplace(n, RepeatKernel{std::move(form.space), std::move(read), false});
+      repeats_.emplace(n, RepeatKernel{std::move(form.space), form.trailing, std::move(read), false});
     else if (const std::string reason = array_loop_refusal(*n, read); reason.empty())
-      repeats_.emplace(n, RepeatKernel{{}, std::move(read), true});
+      repeats_.emplace(n, RepeatKernel{{}, false, std::move(read), true});
     else
       refuse(n, nullptr, str_cat("no loop kernel: ", form.refusal, "; none over arrays: ", reason));
   }
@@ -253,7 +254,8 @@ class Fuser {
   bool starts_from(const Node& loop, const Node* n) const {
     const auto repeat = repeats_.find(&loop);
     if (repeat == repeats_.end() || is_running_scan(loop)) return false;
-    if (repeat->second.over_arrays && !n->type()->is_scalar()) return false;
+    if (!n->type()->is_scalar() && (repeat->second.over_arrays || n->type()->dims != repeat->second.space))
+      return false;
     for (size_t i = 0; i < loop.operands().size(); ++i)
       if (loop.operand(i).node() == n && (i >= num_carried(loop) || is_unchanged(loop, i))) return false;
     return true;
@@ -432,6 +434,7 @@ class Fuser {
     if (repeat != repeats_.end()) {
       group.repeat = first.node;
       group.repeat_space = repeat->second.space;
+      group.repeat_trailing = repeat->second.trailing;
       group.repeat_read = repeat->second.read;
       group.array_loop = repeat->second.over_arrays;
     }

@@ -4,8 +4,8 @@
 // are in an order in which they can run. Nothing dear is computed twice. Each "no" has its reason.
 // Deterministic: depends on the computation only.
 //
-// A `while` or `scan` whose steps compute element by element is one kernel (see cluster/repeat.h), and so is
-// one over small arrays (cluster/array_loop.h).
+// A `while` or `scan` whose steps compute element by element, or on a few values for each element, is one
+// kernel (see cluster/repeat.h), and so is one over small arrays in memory (cluster/array_loop.h).
 //
 // Anchors are the nodes that get a value of their own: roots, operands of library steps, reductions, and
 // whatever is too dear or too large to be computed inside each consumer. Anchors over one iteration space
@@ -37,6 +37,7 @@ struct Group {
   const Node* reduction = nullptr;   // loops: at most one
   const Node* repeat = nullptr;      // loops: a while or scan that is the whole kernel (cluster/repeat.h)
   hlo::Dims repeat_space;            // of its elements
+  bool repeat_trailing = false;      // where the space lies in arrays (see cluster/repeat.h)
   std::vector<bool> repeat_read;     // which of its results anything reads
   bool array_loop = false;           // it is one over arrays in memory (cluster/array_loop.h)
   // A sort: of each line of results, how many elements from the first on anything reads; others may hold

@@ -1,11 +1,13 @@
 // Loops that can live inside a loop kernel: `while` and `scan` whose steps compute element by element.
 //
-// Contract: every carried value is a scalar or has the one shape of the loop's space, and element e of it
-// depends on element e of the others only, on scalars, and on arrays that no step changes; so each element
-// can make all its steps before the next one starts, its carried values in registers. A condition reads
-// scalars, or is that of a lane (see LaneLoop). The same holds for loops nested in the steps;
-// a `case` in a step computes all its branches and chooses. Says why not
-// otherwise. Depends on the node and its regions only.
+// Contract: every carried value is a scalar or an array over the loop's space, with a few more dimensions
+// perhaps: element e of the space has one value, or the few that lie there. They depend on values of the same
+// element only, at known places, on scalars, and on arrays that no step changes; so each element can make all
+// its steps before the next one starts, its carried values in registers. A space without dimensions has one
+// element, to which everything belongs. Products and reductions of a few terms are written out. A condition
+// reads scalars, or is that of a lane (see LaneLoop). The same holds for loops nested in the steps; a `case`
+// in a step computes all its branches and chooses. Says why not otherwise. Depends on the node and its
+// regions only.
 #ifndef LAMINA_CLUSTER_REPEAT_H_
 #define LAMINA_CLUSTER_REPEAT_H_
 
@@ -33,6 +35,8 @@ struct LaneLoop {
   size_t flag;
   // What a lane that goes on carries on, per carried value.
   std::vector<hlo::Operand> next;
+  bool spreads =
+      false;  // some lanes carry several elements of an array, its leading dimensions are the lanes
 };
 std::optional<LaneLoop> lane_loop(const hlo::Node& loop);
 
@@ -40,9 +44,20 @@ std::optional<LaneLoop> lane_loop(const hlo::Node& loop);
 struct RepeatForm {
   std::string refusal;  // why there is none; empty if there is
   hlo::Dims space;      // of the elements
+  bool trailing =
+      false;  // the space is the trailing dimensions of arrays that have more, else the leading ones
 };
 // `read`: which results of the loop anything reads.
 RepeatForm repeat_form(const hlo::Node& loop, const std::vector<bool>& read);
+
+// How many values of an array an element of the space has; 0: it is no array over the space.
+int64_t values_each(const hlo::Type& type, const hlo::Dims& space, bool trailing);
+
+// Dimensions that a reshape leaves as they are, before and after those that it splits and merges.
+struct MergedDims {
+  size_t before = 0, after = 0;
+};
+MergedDims merged_dims(const hlo::Node& reshape);
 
 }  // namespace lamina::cluster
 

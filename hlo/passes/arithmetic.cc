@@ -1,4 +1,7 @@
 // Elementwise identities. Only those that keep every bit: x*0, x+0 and x-x of floats are not among them.
+#include <bit>
+
+#include "hlo/known_limit.h"
 #include "hlo/match.h"
 #include "hlo/passes/pass.h"
 #include "hlo/passes/rewrite.h"
@@ -70,6 +73,12 @@ Value not_of_compare(Builder& b, const Node& n) {
   return {};
 }
 
+Value less_than_zero(Builder& b, const Node& n) {
+  const bool never =
+      n.attrs().string(Attr::direction) == "LT" && is_zero(second(n)) && known_limit(first(n)) > 0;
+  return never ? uniform(b, n, 0) : Value();
+}
+
 Value compare_same(Builder& b, const Node& n) {
   if (!twice(n)) return {};
   const std::string& d = n.attrs().string(Attr::direction);
@@ -86,6 +95,42 @@ Value select_known(Builder&, const Node& n) {
 Value select_of_not(Builder& b, const Node& n) {
   const Value p = below(n, Op::not_);
   return p ? b.select(p, n.operand_value(2), second(n)) : Value();
+}
+
+Value not_zero_and_less(Builder&, const Node& n) {
+  for (const size_t less : {0, 1}) {
+    Value x, y;
+    if (compares_with_zero(n.operand_value(less), "LT", &x) &&
+        compares_with_zero(n.operand_value(1 - less), "NE", &y) && x == y)
+      return n.operand_value(less);
+  }
+  return {};
+}
+
+// Of x divided by a power of two: its number; -1: it is no power of two.
+int power_of_two(const Node& division) {
+  const Literal* by = is_int(first(division)) ? match::uniform_literal(second(division)) : nullptr;
+  const int64_t number = by ? by->int_at(0) : 0;
+  return number > 0 && (number & (number - 1)) == 0 ? std::countr_zero(static_cast<uint64_t>(number)) : -1;
+}
+
+// Division of signed integers towards minus infinity, made of that towards zero: where the remainder is
+// negative, the quotient is one less, and the remainder the divisor more.
+Value floored(Builder& b, const Node& n) {
+  Value remainder;
+  if (!compares_with_zero(first(n), "LT", &remainder) || remainder.node()->op() != Op::remainder) return {};
+  const Node& r = *remainder.node();
+  const int bits = power_of_two(r);
+  const Value usual = n.operand_value(2);
+  const Node &q = *usual.node(), &adjusted = *second(n).node();
+  if (bits < 0 || adjusted.operands().size() != 2) return {};
+  if (usual == remainder && adjusted.op() == Op::add &&
+      match::either_order(adjusted, match::same(usual), match::same(second(r))))
+    return b.and_(first(r), uniform(b, n, (int64_t{1} << bits) - 1));
+  if (q.op() == Op::divide && q.operand(0) == r.operand(0) && q.operand(1) == r.operand(1) &&
+      adjusted.op() == Op::subtract && first(adjusted) == usual && is_one(second(adjusted)))
+    return b.make(Op::shift_right_arithmetic, {{first(r), uniform(b, n, bits)}});
+  return {};
 }
 
 // Every value of `from` is a value of `to`, of one kind (so that a further conversion sees the same number).
@@ -140,6 +185,7 @@ const RewriteRow kRows[] = {
     {"x & ~0", Op::and_, [](Builder&, const Node& n) { return beside(n, is_all_ones); }},
     {"x & 0", Op::and_,
      [](Builder& b, const Node& n) { return beside(n, is_zero) ? uniform(b, n, 0) : Value(); }},
+    {"x != 0 and x < 0", Op::and_, not_zero_and_less},
     {"x | x", Op::or_, [](Builder&, const Node& n) { return twice(n) ? first(n) : Value(); }},
     {"x | 0", Op::or_, [](Builder&, const Node& n) { return beside(n, is_zero); }},
     {"x | ~0", Op::or_,
@@ -174,9 +220,11 @@ const RewriteRow kRows[] = {
        return made.op() == Op::complex ? made.operand_value(1) : Value();
      }},
     {"complex of its parts", Op::complex, complex_of_parts},
+    {"x < 0 of what is never negative", Op::compare, less_than_zero},
     {"compare x with x", Op::compare, compare_same},
     {"select by a constant", Op::select, select_known},
     {"select by not p", Op::select, select_of_not},
+    {"floored division by a power of two", Op::select, floored},
     {"convert to the same type", Op::convert, convert_same},
     {"convert of an exact convert", Op::convert, convert_of_convert},
     {"bitcast of bitcast", Op::bitcast_convert, bitcast_of_bitcast},

@@ -34,11 +34,19 @@ int64_t grain_of(const LoopKernel& k, const std::vector<int64_t>& args) {
 }
 
 // What the interpreter makes of the work of one run, in element operations that take as long: each row costs
-// it something, and each step of a reduction's tree.
+// it something, and each step of a reduction's tree, and each instruction of a loop's steps for each block.
 int64_t interpreted_work(const LoopKernel& k, const LoweredLoop& loop) {
   constexpr int64_t kRow = 100, kTree = 3000, kLane = 200, kLanes = 64, kColumns = 256;
-  if (!k.has_reduction) return loop.work + loop.outer * kRow;
+  constexpr int64_t kBlock = 256;
+  constexpr double kInstruction = 50, kMost = 1e15;
   const int64_t results = loop.outer * loop.inner;
+  if (!k.repeats.empty()) {
+    const double blocks = static_cast<double>(results / kBlock + 1);
+    return loop.work + loop.outer * kRow +
+           static_cast<int64_t>(
+               std::min(blocks * static_cast<double>(loop.instructions) * kInstruction, kMost));
+  }
+  if (!k.has_reduction) return loop.work + loop.outer * kRow;
   if (favoured_form(k, loop.args) == ReduceForm::kAlongReduced) return loop.work + results * kTree;
   int64_t reduced = 1;
   for (int d = 0; d < k.reduce_rank; ++d) reduced *= std::max<int64_t>(loop.args[k.parallel_rank + d], 1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cluster/array_loop.h"
 #include "cluster/repeat.h"
 #include "hlo/hash_map.h"
 #include "hlo/op.h"
@@ -36,7 +37,8 @@ class Lowering final : ElementLowering {
       for (uint32_t r = 0; r < n->num_results(); ++r) {
         if (group_.repeat && (r >= cluster::num_carried(*n) || !group_.repeat_read[r])) continue;
         const Value v(const_cast<Node*>(n), r);
-        store(v, emit(v.operand(), element_of(v), kNone), element_of(v), stores_);
+        for (const Index& own : own_elements(*v.type()))
+          store(v, emit(v.operand(), own, kNone), own, stores_);
       }
     if (group_.repeat && body_.repeats.empty()) repeat_use(*group_.repeat);
     if (!status_.ok()) return status_;
@@ -48,7 +50,11 @@ class Lowering final : ElementLowering {
   std::vector<uint32_t> special(Operand o, const Index& index, uint32_t predicate) override {
     const Node& n = *o.node();
     if (cluster::is_loop_op(n.op())) return repeated(o, index, predicate);
-    if (n.op() == Op::case_) return chosen(o);
+    if (n.op() == Op::case_) return chosen(o, index);
+    if (const int64_t terms = cluster::written_out_terms(n))
+      return n.op() == Op::reduce ? reduced(o, terms, index, predicate) : product(n, terms, index, predicate);
+    if (n.op() == Op::dynamic_slice) return sliced(n, index, predicate);
+    if (const std::optional<Window> w = window(n)) return read_updated(n, *w, index, predicate);
     fail(str_cat(n.def().name, " has no loop form"));
     return {0, 0};
   }
@@ -86,13 +92,14 @@ class Lowering final : ElementLowering {
     const Node& n = *o.node();
     if (cluster::is_unchanged(n, o.index())) return emit(n.operand(o.index()), index, predicate);
     const RepeatUse& use = repeat_use(n);
-    const DType dtype = n.result_type(o.index())->dtype;
+    const hlo::Type& type = *n.result_type(o.index());
+    const uint64_t first = own_part(type, index, use.first[o.index()]);
     std::vector<uint32_t> out;
-    for (int p = 0; p < hlo::num_parts(dtype); ++p)
+    for (int p = 0; p < hlo::num_parts(type.dtype); ++p)
       out.push_back(section_->emit({.op = KernelOp::kRepeated,
-                                    .type = hlo::part_type(dtype),
+                                    .type = hlo::part_type(type.dtype),
                                     .operands = {use.instr, 0, 0},
-                                    .imm = use.first[o.index()] + static_cast<uint64_t>(p)}));
+                                    .imm = first + static_cast<uint64_t>(p)}));
     return out;
   }
 
@@ -121,7 +128,8 @@ class Lowering final : ElementLowering {
       } else if (!cluster::is_unchanged(n, i)) {
         b.kind = Binding::kCarried;
         b.first = use.first.back();
-        for (uint32_t v : emit(o, element_of(Value(o)), kNone)) r.init.push_back(v);
+        b.limit = counter_limit(n, i);
+        for (uint32_t v : emit_own(o)) r.init.push_back(v);
       } else if (!in_memory(o)) {
         b.kind = Binding::kOuter;
       }
@@ -142,15 +150,15 @@ class Lowering final : ElementLowering {
           for (size_t i = 0; i < c.roots().size(); ++i) {
             const Value& root = c.roots()[i];
             if (i < carried ? cluster::is_unchanged(n, i) : around || !group_.repeat_read[i]) continue;
-            const std::vector<uint32_t> parts =
-                emit(lanes ? lanes->next[i] : root.operand(), element_of(root), kNone);
             if (i < carried) {
-              r.next.insert(r.next.end(), parts.begin(), parts.end());
+              for (uint32_t v : emit_own(lanes ? lanes->next[i] : root.operand())) r.next.push_back(v);
               continue;
             }
-            Index at = element_of(root);
-            at.insert(at.begin(), step);
-            store(Value(const_cast<Node*>(&n), static_cast<uint32_t>(i)), parts, at, r.stores);
+            for (Index at : own_elements(*root.type())) {
+              const std::vector<uint32_t> parts = emit(root.operand(), at, kNone);
+              at.insert(at.begin(), step);
+              store(Value(const_cast<Node*>(&n), static_cast<uint32_t>(i)), parts, at, r.stores);
+            }
           }
         });
     r.body = body.code;

@@ -21,6 +21,7 @@ struct LoweredLoop {
   std::vector<int64_t> args;
   int64_t outer = 1, inner = 1;  // output elements: outer x inner
   int64_t work = 0;              // elements visited times instructions
+  int64_t instructions = 0;      // that one element runs, those of all steps of its loops among them
 };
 
 absl::StatusOr<LoweredLoop> lower_loop(const cluster::FusionPlan& plan, const cluster::Group& group);

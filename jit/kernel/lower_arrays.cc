@@ -7,14 +7,13 @@
 #include "jit/kernel/lower_arrays.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 
 #include "cluster/array_loop.h"
 #include "cluster/repeat.h"
+#include "hlo/known_limit.h"
 #include "hlo/op.h"
-#include "hlo/scalar/adapters.h"
 #include "hlo/strings.h"
 #include "jit/kernel/lower_element.h"
 
@@ -69,10 +68,6 @@ class ArrayLowering final : ElementLowering {
     std::optional<ArrayVersion> base = {};  // the array that it starts from must still be this
     std::optional<uint32_t> from = {};      // buffer that is copied first
     std::vector<Write> writes = {};
-  };
-  struct Window {
-    cluster::WindowUpdate update;
-    std::vector<DimIndex> start;
   };
 
   // --- arrays ---
@@ -180,11 +175,6 @@ class ArrayLowering final : ElementLowering {
 
   // --- writing whole arrays ---
 
-  static DimIndex computed(uint32_t value) {
-    DimIndex out;
-    out.value = value;
-    return out;
-  }
   DimIndex component(const DimIndex& linear, const hlo::Type& type, size_t d, int64_t stride) {
     if (type.dims[d] == 1) return {};
     if (type.rank() == 1) return linear;
@@ -244,47 +234,9 @@ class ArrayLowering final : ElementLowering {
 
   // --- windows ---
 
-  uint32_t below(uint32_t value, int64_t limit) {
-    // One unsigned comparison tests both ends.
-    return prim(
-        Prim::lt, DType::kBool,
-        {prim(Prim::bitcast, DType::kU64, {value}), prim(Prim::bitcast, DType::kU64, {argument(limit)})});
-  }
-  // A start index, moved to 0 ... last if `clamped`.
-  DimIndex start(Operand o, const Index& element, bool clamped, int64_t last) {
-    if (clamped && last == 0) return {};
-    const DType type = o.node()->result_type(o.index())->dtype;
-    uint32_t at = apply(hlo::scalar::record_rule(hlo::scalar::convert_rule, std::array{type}, DType::kS64),
-                        emit(o, element, kNone))[0];
-    if (clamped) {
-      const uint32_t zero = argument(0), most = argument(last);
-      at = prim(Prim::select, DType::kS64, {prim(Prim::lt, DType::kBool, {at, zero}), zero, at});
-      at = prim(Prim::select, DType::kS64, {prim(Prim::lt, DType::kBool, {most, at}), most, at});
-    }
-    return computed(at);
-  }
-  std::optional<Window> window(const Node& n) {
-    std::optional<cluster::WindowUpdate> u = cluster::window_update(n);
-    if (!u) return std::nullopt;
-    Window out{*std::move(u), {}};
-    for (size_t d = 0; d < out.update.starts.size(); ++d) {
-      Index element;
-      for (int64_t e : out.update.start_element[d]) element.push_back({.offset = e, .terms = {}});
-      out.start.push_back(out.update.starts[d].node()
-                              ? start(out.update.starts[d], element, out.update.clamped,
-                                      n.type()->dims[d] - out.update.sizes[d])
-                              : DimIndex{});
-    }
-    return out;
-  }
-  std::vector<uint32_t> combined(const cluster::WindowUpdate& u, std::vector<uint32_t> old,
-                                 const std::vector<uint32_t>& update) {
-    if (!u.combine) return update;
-    old.insert(old.end(), update.begin(), update.end());
-    return apply(*hlo::region_program(*u.combine), std::move(old));
-  }
-  Index within(const cluster::WindowUpdate& u) const {
-    return Index(u.update.node()->result_type(u.update.index())->dims.size());
+  static bool is_within(Operand start, int64_t last) {
+    const int64_t limit = hlo::known_limit(Value(start));
+    return limit > 0 && limit <= last + 1;
   }
 
   // What the window's elements become, and where.
@@ -300,7 +252,8 @@ class ArrayLowering final : ElementLowering {
         const int64_t offset = e / strides[d] % w.update.sizes[d];
         to.push_back(shifted(w.start[d], offset));
         if (w.update.from[d] >= 0) from[w.update.from[d]].offset = offset;
-        if (!w.update.clamped && w.update.starts[d].node()) {
+        if (!w.update.clamped && w.update.starts[d].node() &&
+            !is_within(w.update.starts[d], dims[d] - w.update.sizes[d])) {
           to[d] = computed(index_value(to[d]));
           inside = both(inside, below(to[d].value, dims[d]));
         }
@@ -313,26 +266,6 @@ class ArrayLowering final : ElementLowering {
         writes.push_back(
             {position(dims, to, static_cast<int>(parts.size()), static_cast<int>(p)), parts[p], inside});
     }
-  }
-
-  // An element of an array that has been updated.
-  std::vector<uint32_t> read_updated(const Node& n, const Window& w, const Index& index, uint32_t predicate) {
-    const Dims& dims = n.type()->dims;
-    Index from = within(w.update);
-    uint32_t inside = kNone;
-    for (size_t d = 0; d < dims.size(); ++d) {
-      DimIndex at = index[d];
-      if (w.start[d].value != kNone || w.update.sizes[d] != dims[d]) {
-        at = computed(prim(Prim::sub, DType::kS64, {index_value(index[d]), index_value(w.start[d])}));
-        inside = both(inside, below(at.value, w.update.sizes[d]));
-      }
-      if (w.update.from[d] >= 0 && w.update.sizes[d] > 1) from[w.update.from[d]] = at;
-    }
-    std::vector<uint32_t> old;
-    if (inside != kNone || w.update.combine) old = emit(n.operand(0), index, predicate);
-    const std::vector<uint32_t> now =
-        combined(w.update, old, emit(w.update.update, from, both(predicate, inside)));
-    return inside == kNone ? now : select(inside, now, old);
   }
 
   // --- assignments ---
@@ -560,6 +493,7 @@ class ArrayLowering final : ElementLowering {
         b = binding(o, nullptr);
       } else {
         b.kind = Binding::kCarried;
+        b.limit = counter_limit(n, i);
         for (uint32_t v : emit(o, {}, kNone)) r.init.push_back(v);
       }
       out.push_back(std::move(b));
@@ -746,16 +680,10 @@ class ArrayLowering final : ElementLowering {
   std::vector<uint32_t> special(Operand o, const Index& index, uint32_t predicate) override {
     const Node& n = *o.node();
     if (cluster::is_loop_op(n.op())) return looped(o, index, predicate);
-    if (n.op() == Op::case_) return cluster::runs_branch(n) ? looped(o, index, predicate) : chosen(o);
+    if (n.op() == Op::case_) return cluster::runs_branch(n) ? looped(o, index, predicate) : chosen(o, index);
     if (const int64_t terms = cluster::written_out_terms(n))
-      return n.op() == Op::reduce ? reduced(n, terms, index, predicate) : product(n, terms, index, predicate);
-    if (n.op() == Op::dynamic_slice) {
-      Index in = index;
-      for (size_t d = 0; d < in.size(); ++d)
-        in[d] =
-            plus(in[d], start(n.operand(d + 1), {}, true, n.operand_type(0)->dims[d] - n.type()->dims[d]));
-      return emit(n.operand(0), in, predicate);
-    }
+      return n.op() == Op::reduce ? reduced(o, terms, index, predicate) : product(n, terms, index, predicate);
+    if (n.op() == Op::dynamic_slice) return sliced(n, index, predicate);
     if (const std::optional<Window> w = window(n)) return read_updated(n, *w, index, predicate);
     fail(str_cat(n.def().name, " has no form in a loop over arrays"));
     return {0, 0};

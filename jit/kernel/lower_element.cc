@@ -29,6 +29,41 @@ void ElementLowering::fail(std::string_view message) {
   if (status_.ok()) status_ = absl::InternalError(absl::string_view(message.data(), message.size()));
 }
 
+std::vector<Index> ElementLowering::own_elements(const hlo::Type& type) const {
+  if (type.is_scalar()) return {Index()};
+  const size_t more = type.dims.size() - identity_.size(),
+               first = group_.repeat_trailing ? 0 : identity_.size();
+  const Dims dims(type.dims.begin() + first, type.dims.begin() + first + more);
+  const Dims strides = hlo::row_major_strides(dims);
+  std::vector<Index> out;
+  for (int64_t e = 0; e < hlo::product(dims); ++e) {
+    Index index = identity_;
+    for (size_t d = 0; d < more; ++d)
+      index.insert(index.begin() + first + d, {.offset = e / strides[d] % dims[d], .terms = {}});
+    out.push_back(std::move(index));
+  }
+  return out;
+}
+
+size_t ElementLowering::own_number(const hlo::Type& type, const Index& index) {
+  if (type.is_scalar()) return 0;
+  const size_t first = group_.repeat_trailing ? 0 : identity_.size(),
+               end = first + index.size() - identity_.size();
+  int64_t number = 0;
+  for (size_t d = first; d < end; ++d) {
+    if (!is_known(index[d])) fail("a carried array is read at a computed position");
+    number = number * type.dims[d] + index[d].offset;
+  }
+  return static_cast<size_t>(number);
+}
+
+std::vector<uint32_t> ElementLowering::emit_own(Operand o) {
+  std::vector<uint32_t> out;
+  for (const Index& index : own_elements(*o.node()->result_type(o.index())))
+    for (uint32_t part : emit(o, index, kNone)) out.push_back(part);
+  return out;
+}
+
 void ElementLowering::store(const Value& v, const std::vector<uint32_t>& parts, const Index& index,
                             std::vector<Store>& stores) {
   for (size_t p = 0; p < parts.size(); ++p)
@@ -38,7 +73,14 @@ void ElementLowering::store(const Value& v, const std::vector<uint32_t>& parts, 
 uint32_t ElementLowering::prim(Prim p, DType type, std::initializer_list<uint32_t> operands, uint64_t imm) {
   KernelInstr i{.op = KernelOp::kPrim, .prim = p, .type = type, .imm = imm};
   std::copy(operands.begin(), operands.end(), i.operands);
-  return section_->emit(i);
+  return emit_instr(i);
+}
+
+uint32_t ElementLowering::emit_instr(const KernelInstr& instr) {
+  if (const std::optional<uint32_t> known = decided(instr)) return *known;
+  const uint32_t value = section_->emit(instr);
+  note_limit(instr, value);
+  return value;
 }
 
 uint32_t ElementLowering::argument(int64_t value, DType type) {
@@ -69,6 +111,7 @@ uint32_t ElementLowering::index_value(const DimIndex& d) {
     pinned_.insert(dim);
     uint32_t x =
         section_->emit({.op = KernelOp::kIndex, .type = DType::kS64, .imm = static_cast<uint64_t>(dim)});
+    if (frame_) set_limit(x, extents_[dim]);
     if (coef != 1) x = prim(Prim::mul, DType::kS64, {x, argument(coef)});
     add(x);
   }
@@ -202,7 +245,7 @@ std::vector<uint32_t> ElementLowering::compute(Operand o, const Index& index, ui
     return out;
   }
   if (n.def().is_elementwise()) return elementwise(n, index, predicate);
-  return moved(n, index, predicate);
+  return moved(o, index, predicate);
 }
 
 std::vector<uint32_t> ElementLowering::immediate(const Node& n) {
@@ -230,14 +273,15 @@ std::vector<uint32_t> ElementLowering::apply(const hlo::ScalarProgram& program,
   for (const hlo::ScalarInstr& i : program.code) {
     KernelInstr k{.op = KernelOp::kPrim, .prim = i.prim, .type = i.type, .imm = i.imm};
     for (int a = 0; a < hlo::prim_arity(i.prim); ++a) k.operands[a] = values[i.operands[a]];
-    values.push_back(section_->emit(k));
+    values.push_back(emit_instr(k));
   }
   std::vector<uint32_t> out;
   for (uint32_t v : program.outputs) out.push_back(values[v]);
   return out;
 }
 
-std::vector<uint32_t> ElementLowering::moved(const Node& n, const Index& index, uint32_t predicate) {
+std::vector<uint32_t> ElementLowering::moved(Operand o, const Index& index, uint32_t predicate) {
+  const Node& n = *o.node();
   const Attrs& a = n.attrs();
   switch (n.op()) {
     case Op::identity:
@@ -284,7 +328,7 @@ std::vector<uint32_t> ElementLowering::moved(const Node& n, const Index& index, 
     case Op::gather:
       return gather(n, index, predicate);
     default:
-      return special(Operand(const_cast<Node*>(&n), 0), index, predicate);
+      return special(o, index, predicate);
   }
 }
 
@@ -317,6 +361,20 @@ std::vector<uint32_t> ElementLowering::reshape(const Node& n, const Index& index
     }
     return emit(n.operand(0), in, predicate);
   }
+  if (frame_) {
+    const cluster::MergedDims same = cluster::merged_dims(n);
+    const Dims &from = n.operand_type(0)->dims, &to = n.type()->dims;
+    int64_t at = 0;
+    for (size_t d = same.before; d < to.size() - same.after; ++d) {
+      if (!is_known(index[d])) fail("a step reshapes what it computes");
+      at = at * to[d] + index[d].offset;
+    }
+    Index in(from.size());
+    std::copy_n(index.begin(), same.before, in.begin());
+    std::copy_n(index.end() - same.after, same.after, in.end() - same.after);
+    for (size_t d = from.size() - same.after; d-- > same.before; at /= from[d]) in[d].offset = at % from[d];
+    return emit(n.operand(0), in, predicate);
+  }
   // The operand has a buffer of its own (see fuse.cc), which is read with the new dims.
   return load(n.operand_value(0), n.type()->dims, index, predicate);
 }
@@ -338,6 +396,12 @@ std::vector<uint32_t> ElementLowering::pad(const Node& n, const Index& index, ui
     const int64_t size = n.operand_type(0)->dims[d];
     in[d] = shifted(in[d], -low[d]);
     if (low[d] <= 0 && high[d] <= 0 && inner[d] == 0) continue;
+    if (is_known(in[d])) {
+      const int64_t at = in[d].offset, step = inner[d] + 1;
+      if (at < 0 || at % step != 0 || at / step >= size) return emit(n.operand(1), {}, predicate);
+      in[d].offset = at / step;
+      continue;
+    }
     uint32_t at = index_value(in[d]);
     const int64_t span = size == 0 ? 0 : (size - 1) * (inner[d] + 1) + 1;
     // One unsigned comparison tests both ends.
@@ -367,6 +431,12 @@ std::vector<uint32_t> ElementLowering::concatenate(const Node& n, const Index& i
   }
   std::vector<uint32_t> value;
   int64_t end = n.type()->dims[d];
+  if (is_known(index[d])) {
+    Index in = index;
+    size_t i = 0;
+    for (; in[d].offset >= n.operand_type(i)->dims[d]; ++i) in[d].offset -= n.operand_type(i)->dims[d];
+    return emit(n.operand(i), in, predicate);
+  }
   const uint32_t at = index_value(index[d]);
   // From the last piece to the first: each earlier one takes over where the index lies below its end.
   for (size_t i = n.operands().size(); i-- > 0;) {
@@ -431,12 +501,16 @@ std::vector<uint32_t> ElementLowering::parameter(Operand o, const Index& index, 
   switch (b.kind) {
     case Binding::kCarried:
       for (int p = 0; p < hlo::num_parts(dtype); ++p)
-        out.push_back(section_->emit({.op = KernelOp::kCarried,
-                                      .type = hlo::part_type(dtype),
-                                      .imm = b.first + static_cast<uint64_t>(p)}));
+        out.push_back(
+            section_->emit({.op = KernelOp::kCarried,
+                            .type = hlo::part_type(dtype),
+                            .imm = own_part(*Value(o).type(), index, b.first) + static_cast<uint64_t>(p)}));
+      set_limit(out[0], b.limit);
       return out;
-    case Binding::kValue:
-      return b.parts;
+    case Binding::kValue: {
+      const auto own = b.parts.begin() + static_cast<int64_t>(own_part(*Value(o).type(), index, 0));
+      return {own, own + hlo::num_parts(dtype)};
+    }
     case Binding::kOuter:
       return from_outside(frame_->around, [&] { return emit(b.outer, index, kNone); });
     default:
@@ -445,11 +519,7 @@ std::vector<uint32_t> ElementLowering::parameter(Operand o, const Index& index, 
 }
 
 Binding ElementLowering::value_binding(Operand o) {
-  return {.kind = Binding::kValue,
-          .first = 0,
-          .outer = o,
-          .step = {},
-          .parts = emit(o, element_of(Value(o)), kNone)};
+  return {.kind = Binding::kValue, .first = 0, .outer = o, .step = {}, .parts = emit_own(o)};
 }
 
 void ElementLowering::enter(Frame* frame) {
@@ -485,7 +555,8 @@ bool ElementLowering::in_memory(Operand o) const {
   return it != frame_->parameters.end() &&
          (it->second.kind == Binding::kMemory || it->second.kind == Binding::kSlice);
 }
-std::vector<uint32_t> ElementLowering::chosen(Operand o) {
+
+std::vector<uint32_t> ElementLowering::chosen(Operand o, const Index& index) {
   const Node& n = *o.node();
   const uint32_t at = emit(n.operand(0), {}, kNone)[0];
   std::vector<Binding> bindings;
@@ -506,7 +577,7 @@ std::vector<uint32_t> ElementLowering::chosen(Operand o) {
       frame.parameters.emplace(branches[k]->parameters()[i].node(), bindings[i]);
     enter(&frame);
     const Value& root = branches[k]->roots()[o.index()];
-    const std::vector<uint32_t> parts = emit(root.operand(), element_of(root), kNone);
+    const std::vector<uint32_t> parts = emit(root.operand(), index, kNone);
     enter(frame.around);
     section_->memo = std::move(memo);
     section_->arrays = std::move(arrays);
@@ -609,6 +680,7 @@ absl::StatusOr<LoweredLoop> ElementLowering::finish() {
     total *= static_cast<double>(std::max<int64_t>(extents_[d], 1));
   const Cost each = cost_of(k, k.body, extents_);
   out.work = static_cast<int64_t>(std::min(total * each.work + each.steps * kStepWork, kMostWork));
+  out.instructions = static_cast<int64_t>(std::min(each.work, kMostWork));
   if (parallel_rank_ > 0) out.inner = extents_[parallel_rank_ - 1];
   for (int d = 0; d + 1 < parallel_rank_; ++d) out.outer *= extents_[d];
   return out;

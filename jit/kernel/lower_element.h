@@ -6,9 +6,11 @@
 #ifndef LAMINA_JIT_KERNEL_LOWER_ELEMENT_H_
 #define LAMINA_JIT_KERNEL_LOWER_ELEMENT_H_
 
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "cluster/array_loop.h"
 #include "jit/kernel/lower.h"
 #include "jit/kernel/lower_sections.h"
 
@@ -37,10 +39,20 @@ class ElementLowering {
   virtual Binding value_binding(Operand o);
 
   void fail(std::string_view message);
-  // A scalar, or the element that the kernel is at.
-  Index element_of(const Value& v) const { return v.type()->is_scalar() ? Index() : identity_; }
+  // What the element that the kernel is at has of an array: the element, or in loops those that share its
+  // place in the space, row-major (cluster/repeat.h). A scalar is one.
+  std::vector<Index> own_elements(const hlo::Type& type) const;
+  // Which of them it is.
+  size_t own_number(const hlo::Type& type, const Index& index);
+  std::vector<uint32_t> emit_own(Operand o);
+  // The parts of one, of those that begin at `first`.
+  uint64_t own_part(const hlo::Type& type, const Index& index, uint64_t first) {
+    return first + own_number(type, index) * static_cast<uint64_t>(hlo::num_parts(type.dtype));
+  }
   void store(const Value& v, const std::vector<uint32_t>& parts, const Index& index,
              std::vector<Store>& stores);
+  // An instruction, or the value that it is known to give.
+  uint32_t emit_instr(const KernelInstr& instr);
   uint32_t prim(Prim p, DType type, std::initializer_list<uint32_t> operands, uint64_t imm = 0);
   // An integer known for this shape, passed as an argument so that the structure does not depend on it.
   uint32_t argument(int64_t value, DType type = DType::kS64);
@@ -68,6 +80,12 @@ class ElementLowering {
   }
   uint32_t index_value(const DimIndex& d);
   uint32_t both(uint32_t a, uint32_t b);
+  static bool is_known(const DimIndex& d) { return d.terms.empty() && d.value == kNone; }
+  static DimIndex computed(uint32_t value) {
+    DimIndex out;
+    out.value = value;
+    return out;
+  }
   uint32_t buffer(const Value& v, bool written);
   // Linear element index of `index` in an array of `dims`, in parts.
   static DimIndex linear(const Dims& dims, const Index& index, int parts, int part);
@@ -91,7 +109,7 @@ class ElementLowering {
   std::vector<uint32_t> elementwise(const Node& n, const Index& index, uint32_t predicate);
   std::vector<uint32_t> apply(const hlo::ScalarProgram& program, std::vector<uint32_t> values);
   // Ops that read their operands at another index.
-  std::vector<uint32_t> moved(const Node& n, const Index& index, uint32_t predicate);
+  std::vector<uint32_t> moved(Operand o, const Index& index, uint32_t predicate);
   DimIndex times(const DimIndex& d, int64_t factor);
   DimIndex reversed(const DimIndex& d, int64_t size) { return shifted(times(d, -1), size - 1); }
   DimIndex plus(const DimIndex& a, const DimIndex& b);
@@ -104,7 +122,34 @@ class ElementLowering {
   // An element of a dot_general or a reduce of so few terms that they are written out: those of a product one
   // after the other, those of a reduction (at most one per lane) in its tree.
   std::vector<uint32_t> product(const Node& n, int64_t terms, const Index& index, uint32_t predicate);
-  std::vector<uint32_t> reduced(const Node& n, int64_t terms, const Index& index, uint32_t predicate);
+  std::vector<uint32_t> reduced(Operand o, int64_t terms, const Index& index, uint32_t predicate);
+
+  // What is known of integers in loops (lower_limits.cc).
+  std::optional<int64_t> known_number(uint32_t value) const;
+  int64_t limit_of(uint32_t value) const;
+  void set_limit(uint32_t value, int64_t limit);
+  std::optional<uint32_t> decided(const KernelInstr& i);
+  void note_limit(const KernelInstr& i, uint32_t value);
+  // Of a carried integer that counts the steps of a loop; 0: it does not.
+  static int64_t counter_limit(const Node& loop, size_t carried);
+
+  // Windows, in loops: of arrays that are read or updated at positions which may be computed.
+  struct Window {
+    cluster::WindowUpdate update;
+    std::vector<DimIndex> start;
+  };
+  uint32_t below(uint32_t value, int64_t limit);
+  // A start index, moved to 0 ... last if `clamped`.
+  DimIndex start(Operand o, const Index& element, bool clamped, int64_t last);
+  std::optional<Window> window(const Node& n);
+  std::vector<uint32_t> combined(const cluster::WindowUpdate& u, std::vector<uint32_t> old,
+                                 const std::vector<uint32_t>& update);
+  Index within(const cluster::WindowUpdate& u) const {
+    return Index(u.update.node()->result_type(u.update.index())->dims.size());
+  }
+  // An element of an array that has been updated.
+  std::vector<uint32_t> read_updated(const Node& n, const Window& w, const Index& index, uint32_t predicate);
+  std::vector<uint32_t> sliced(const Node& n, const Index& index, uint32_t predicate);
   void enter(Frame* frame);
   // What lies in memory is read where it is needed, however many loops stand in between.
   std::vector<uint32_t> memory(Operand o, Index index, uint32_t predicate);
@@ -123,18 +168,20 @@ class ElementLowering {
       enter(inside);
       return parts;
     }
-    std::vector<DType> types;
-    for (uint32_t p : parts) types.push_back(section_->code[p].type);
+    std::vector<std::pair<DType, int64_t>> kinds;
+    for (uint32_t p : parts) kinds.emplace_back(section_->code[p].type, limit_of(p));
     enter(inside);
     std::vector<uint32_t> out;
-    for (size_t i = 0; i < parts.size(); ++i)
-      out.push_back(section_->emit({.op = KernelOp::kOuter, .type = types[i], .imm = parts[i]}));
+    for (size_t i = 0; i < parts.size(); ++i) {
+      out.push_back(section_->emit({.op = KernelOp::kOuter, .type = kinds[i].first, .imm = parts[i]}));
+      set_limit(out.back(), kinds[i].second);
+    }
     return out;
   }
 
   // A case among the steps of a loop: the result of every branch, and one chosen. An index that names no
   // branch is that of the last one.
-  std::vector<uint32_t> chosen(Operand o);
+  std::vector<uint32_t> chosen(Operand o, const Index& index);
 
   template <class F>
   Section region(const hlo::Computation& c, const std::vector<Binding>& bindings, int step_dim, F&& fill) {

@@ -101,6 +101,7 @@ struct Section {
   HashMap<MemoKey, std::vector<uint32_t>> memo;
   HashMap<const hlo::Node*, RepeatUse> repeats;
   HashMap<uint64_t, ArrayVersion> arrays;  // by operand: values that lie in one
+  HashMap<uint32_t, int64_t> limits;       // by value: integers that are in 0 ... limit - 1
 
   uint32_t emit(const KernelInstr& instr) {
     auto [it, inserted] = known.try_emplace(instr, static_cast<uint32_t>(code.size()));
@@ -118,6 +119,7 @@ struct Binding {
   std::vector<uint32_t> parts = {};  // value: of the present section
   ArrayVersion array = {};           // array: which
   bool sliced = false;               // array: at index `step` of its first dimension
+  int64_t limit = 0;                 // carried: an integer in 0 ... limit - 1; 0: any
 };
 
 // A region being lowered.

@@ -1,0 +1,129 @@
+// Limits of integers in loops: what a section's instructions tell of how large their values can be, and the
+// tests that fall away for it. A loop's counter is known, and so are remainders and positions made of it.
+#include <algorithm>
+#include <limits>
+
+#include "hlo/op.h"
+#include "jit/kernel/lower_element.h"
+
+namespace lamina::jit {
+namespace {
+
+using hlo::Prim;
+
+// Larger ones are not told apart from all others.
+constexpr int64_t kMost = int64_t{1} << 40;
+
+// The greatest value of an integer type, as far as that matters.
+int64_t greatest(DType type) {
+  const int64_t bits = hlo::byte_size(type) * 8 - (hlo::is_signed(type) ? 1 : 0);
+  return bits >= 40 ? kMost : (int64_t{1} << bits) - 1;
+}
+
+}  // namespace
+
+std::optional<int64_t> ElementLowering::known_number(uint32_t value) const {
+  const KernelInstr& i = section_->code[value];
+  if (!hlo::is_integer(i.type)) return std::nullopt;
+  if (i.op == KernelOp::kArg) return immediates_[i.imm];
+  if (i.op != KernelOp::kPrim) return std::nullopt;
+  if (i.prim == Prim::bitcast) {
+    const std::optional<int64_t> number = known_number(i.operands[0]);
+    return number && *number >= 0 ? number : std::nullopt;
+  }
+  if (i.prim != Prim::constant) return std::nullopt;
+  const int unused = 64 - static_cast<int>(hlo::byte_size(i.type)) * 8;
+  if (hlo::is_signed(i.type)) return static_cast<int64_t>(i.imm << unused) >> unused;
+  const uint64_t number = i.imm << unused >> unused;
+  return number < kMost ? std::optional<int64_t>(number) : std::nullopt;
+}
+
+int64_t ElementLowering::limit_of(uint32_t value) const {
+  if (const auto known = section_->limits.find(value); known != section_->limits.end()) return known->second;
+  const std::optional<int64_t> number = known_number(value);
+  return number && *number >= 0 && *number < kMost ? *number + 1 : 0;
+}
+
+void ElementLowering::set_limit(uint32_t value, int64_t limit) {
+  if (limit > 0 && limit <= kMost) section_->limits.try_emplace(value, limit);
+}
+
+std::optional<uint32_t> ElementLowering::decided(const KernelInstr& i) {
+  if (!frame_ || i.op != KernelOp::kPrim) return std::nullopt;
+  const auto flag = [&](bool on) { return prim(Prim::constant, DType::kBool, {}, on ? 1 : 0); };
+  const auto known_flag = [&](uint32_t v) -> std::optional<bool> {
+    const KernelInstr& made = section_->code[v];
+    if (made.type != DType::kBool || made.op != KernelOp::kPrim || made.prim != Prim::constant)
+      return std::nullopt;
+    return made.imm != 0;
+  };
+  if (i.prim == Prim::lt && hlo::is_integer(section_->code[i.operands[0]].type)) {
+    const int64_t below[2] = {limit_of(i.operands[0]), limit_of(i.operands[1])};
+    const std::optional<int64_t> left = known_number(i.operands[0]), right = known_number(i.operands[1]);
+    if (below[0] > 0 && right && (*right >= below[0] || *right <= 0)) return flag(*right > 0);
+    if (below[1] > 0 && left && (*left < 0 || *left >= below[1] - 1)) return flag(*left < 0);
+  }
+  if (i.prim == Prim::bit_and && i.type == DType::kBool)
+    for (const int k : {0, 1})
+      if (const std::optional<bool> on = known_flag(i.operands[k]))
+        return *on ? i.operands[1 - k] : i.operands[k];
+  if (i.prim == Prim::select)
+    if (const std::optional<bool> on = known_flag(i.operands[0])) return i.operands[*on ? 1 : 2];
+  return std::nullopt;
+}
+
+void ElementLowering::note_limit(const KernelInstr& i, uint32_t value) {
+  if (!frame_ || i.op != KernelOp::kPrim || !hlo::is_integer(i.type) || i.prim == Prim::constant) return;
+  const int64_t a = hlo::prim_arity(i.prim) > 0 && i.prim != Prim::select ? limit_of(i.operands[0]) : 0;
+  const int64_t b = hlo::prim_arity(i.prim) > 1 ? limit_of(i.operands[1]) : 0;
+  int64_t limit = 0;
+  switch (i.prim) {
+    case Prim::convert:
+    case Prim::bitcast:
+      if (hlo::is_integer(section_->code[i.operands[0]].type)) limit = a;
+      break;
+    case Prim::add:
+      if (a > 0 && b > 0) limit = a + b - 1;
+      break;
+    case Prim::mul:
+      if (a > 0 && b > 0 && a <= kMost / b) limit = (a - 1) * (b - 1) + 1;
+      break;
+    case Prim::rem:
+      if (const std::optional<int64_t> by = known_number(i.operands[1]); a > 0 && by && *by > 0)
+        limit = std::min(a, *by);
+      break;
+    case Prim::div:
+      if (const std::optional<int64_t> by = known_number(i.operands[1]); a > 0 && by && *by > 0)
+        limit = (a - 1) / *by + 1;
+      break;
+    case Prim::bit_and:
+      limit = a == 0 ? b : b == 0 ? a : std::min(a, b);
+      break;
+    case Prim::select:
+      if (const int64_t c = limit_of(i.operands[2]); b > 0 && c > 0) limit = std::max(b, c);
+      break;
+    default:
+      break;
+  }
+  if (limit - 1 <= greatest(i.type)) set_limit(value, limit);
+}
+
+int64_t ElementLowering::counter_limit(const Node& loop, size_t carried) {
+  const hlo::Computation& body = *loop.attrs().computation(hlo::Attr::body);
+  const Operand start = loop.operand(carried);
+  const hlo::Type& type = *loop.operand_type(carried);
+  const Node& next = *body.roots()[carried].node();
+  if (loop.op() != hlo::Op::scan || !type.is_scalar() || !hlo::is_integer(type.dtype) ||
+      start.node()->op() != hlo::Op::constant || next.op() != hlo::Op::add ||
+      next.operand(0) != body.parameters()[carried].operand() ||
+      next.operand(1).node()->op() != hlo::Op::constant)
+    return 0;
+  const int64_t length = loop.attrs().integer(hlo::Attr::length);
+  const int64_t first = start.node()->attrs().literal(hlo::Attr::value)->int_at(0);
+  const int64_t by = next.operand(1).node()->attrs().literal(hlo::Attr::value)->int_at(0);
+  if (first < 0 || first >= kMost || by <= 0 || length <= 0 || length >= kMost / by) return 0;
+  const int64_t last = first + by * (length - 1);
+  return last <= greatest(type.dtype) ? last + 1 : 0;
+}
+
+}  // namespace lamina::jit
