@@ -163,6 +163,7 @@ WITHOUT_KERNELS = {
     "all_reduce",
     "all_to_all",
     "case",
+    "concatenate",
     "custom_call",
     "dynamic_gather",
     "dynamic_slice",
