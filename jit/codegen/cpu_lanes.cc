@@ -174,8 +174,8 @@ Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* pre
 // Twice the lanes with every second one off: the last element may be the last of its buffer.
 Value* CpuLanes::load_pairs(DType t, Value* address, Value* mask, unsigned n) {
   Type* both = prim_.memory_type(t, 2 * n);
-  Value* raw = b_.CreateMaskedLoad(both, address, llvm::Align(1), spread(mask, n),
-                                   llvm::Constant::getNullValue(both));
+  Value* raw =
+      b_.CreateMaskedLoad(both, address, llvm::Align(1), spread(mask, n), llvm::Constant::getNullValue(both));
   std::vector<int> even;
   for (unsigned i = 0; i < n; ++i) even.push_back(static_cast<int>(2 * i));
   return b_.CreateShuffleVector(raw, even);

@@ -75,8 +75,7 @@ class ElementLowering {
   uint32_t clamped(uint32_t value, int64_t last) {
     const DType type = type_of(value);
     const uint32_t end = argument(last);
-    return least(most(value, number(0, type)),
-                 type == DType::kS64 ? end : prim(Prim::convert, type, {end}));
+    return least(most(value, number(0, type)), type == DType::kS64 ? end : prim(Prim::convert, type, {end}));
   }
   uint32_t index_value(const DimIndex& d);
   uint32_t both(uint32_t a, uint32_t b);
