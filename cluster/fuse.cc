@@ -276,7 +276,8 @@ class Fuser {
   bool reads_own_places(const Node& u, const Node& n) const {
     if (is_same_space(u)) return true;
     if (has_own_indices(u))
-      return u.operand(0).node() != &n && (!is_anchor(n) || n.type()->dims == u.type()->dims);
+      return u.operand(0).node() != &n &&
+             (n.type()->dims == u.type()->dims || (makes_indices(n) && !is_anchor(n)));
     return makes_indices(u) && !is_anchor(u);
   }
 

@@ -129,6 +129,42 @@ def test_searches_are_one_kernel() -> None:
         np.testing.assert_allclose(got, np.interp(x, edges, edges**2), rtol=1e-12)
 
 
+def test_indices_that_are_results_in_another_shape() -> None:
+    x, i = RNG.standard_normal(30), RNG.integers(0, 20, 700)
+    numbers = lm.lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
+
+    def f(x: Any, i: Any) -> Any:
+        column = i[:, None] % 7
+        picked = lm.lax.gather(x, column + 1, numbers, (1,))
+        return column, picked * 2, picked + i
+
+    want = (i[:, None] % 7, x[i % 7 + 1] * 2, x[i % 7 + 1] + i)
+    jitted = lm.jit(f)
+    for _ in range(3):
+        for got, expected in zip(jitted(lnp.asarray(x), lnp.asarray(i)), want, strict=True):
+            np.testing.assert_array_equal(np.asarray(got), expected)
+        lm.cache.wait()
+
+
+def test_second_order_through_a_sort() -> None:
+    def f(v: Any) -> Any:
+        return (lnp.sort(v * v) * lnp.cumsum(lnp.sin(v))).sum() + lnp.prod(lm.nn.softmax(v))
+
+    x = lnp.linspace(0.5, 2, 5, dtype="float64")
+    batch = lnp.stack([x, x * 2])
+    each = np.stack([np.asarray(lm.grad(f)(row)) for row in batch])
+    np.testing.assert_allclose(np.asarray(lm.vmap(lm.grad(f))(batch)), each, rtol=1e-13)
+    step = 1e-6
+
+    def slope(v: Any) -> Any:
+        return (lm.grad(f)(v) * v).sum()
+
+    want = [
+        (float(slope(x.at[k].add(step))) - float(slope(x.at[k].add(-step)))) / (2 * step) for k in range(5)
+    ]
+    np.testing.assert_allclose(np.asarray(lm.grad(slope)(x)), want, rtol=1e-6)
+
+
 def test_what_is_dear_is_computed_once_per_element() -> None:
     x, i = lnp.asarray(RNG.standard_normal(300)), lnp.asarray(RNG.integers(0, 300, 50_000))
     assert steps(lm.jit(lambda x, i: lnp.sin(x)[i] * 2), x, i) == 2
