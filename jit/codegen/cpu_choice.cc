@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t kBlock = 2048;
 // Vectors whose extremes do not wait for each other.
 constexpr unsigned kVectors = 4;
+// Elements of columns are asked for so many rows early: a part of a row is too short for the hardware to see.
+constexpr int64_t kPrefetchRows = 16;
 // A longer body is dear to make twice.
 constexpr size_t kMostBody = 6;
 
@@ -33,8 +35,8 @@ CpuChoice::CpuChoice(CpuParts& parts, Choice choice)
 
 bool CpuChoice::suits(const LoopKernel& kernel) { return kernel.body.size() <= kMostBody; }
 
-Value* CpuChoice::element(Row& row, Value* index) {
-  return c_.sections.value(row, c_.sections.emit(row, index, width_), input_, width_);
+Value* CpuChoice::element(Row& row, Value* index, unsigned n) {
+  return c_.sections.value(row, c_.sections.emit(row, index, n), input_, n);
 }
 
 Value* CpuChoice::compare(Prim prim, Value* a, Value* b) {
@@ -58,7 +60,7 @@ Value* CpuChoice::either_nan(Value* nan, Value* a, Value* b) {
 void CpuChoice::find_extreme(Block& block) {
   const int64_t step = static_cast<int64_t>(kVectors) * width_;
   const auto ahead = [&](Value* i, unsigned k) { return b_.CreateAdd(i, f_.i64(k * width_)); };
-  Value* first = element(block.row, block.begin);
+  Value* first = element(block.row, block.begin, width_);
   Values carried(kVectors, first);
   carried.push_back(
       either_nan(llvm::Constant::getNullValue(f_.prims().type(DType::kBool, width_)), first, first));
@@ -66,7 +68,7 @@ void CpuChoice::find_extreme(Block& block) {
   carried = f_.loop(block.begin, whole, f_.i64(step), carried, [&](Value* i, const Values& before) {
     Values next = before;
     for (unsigned k = 0; k < kVectors; k += 2) {
-      Value *a = element(block.row, ahead(i, k)), *b = element(block.row, ahead(i, k + 1));
+      Value *a = element(block.row, ahead(i, k), width_), *b = element(block.row, ahead(i, k + 1), width_);
       next[k] = better(a, before[k]);
       next[k + 1] = better(b, before[k + 1]);
       next[kVectors] = either_nan(next[kVectors], a, b);
@@ -75,7 +77,7 @@ void CpuChoice::find_extreme(Block& block) {
   });
   Value* last = b_.CreateSub(block.end, f_.i64(width_));
   carried = f_.loop(whole, block.end, f_.i64(width_), carried, [&](Value* i, const Values& before) {
-    Value* a = element(block.row, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last));
+    Value* a = element(block.row, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last), width_);
     Values next = before;
     next[0] = better(a, before[0]);
     next[kVectors] = either_nan(before[kVectors], a, a);
@@ -102,7 +104,7 @@ Values CpuChoice::search(const Block& block) {
   llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
   i->addIncoming(block.begin, before);
   Value* at = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, last);
-  Value* values = element(block.row, at);
+  Value* values = element(block.row, at, width_);
   Value* is = compare(Prim::eq, values, extreme);
   if (is_float_) is = b_.CreateSelect(f_.splat(block.has_nan, width_), compare(Prim::ne, values, values), is);
   Value* bits = b_.CreateBitCast(is, b_.getIntNTy(width_));
@@ -139,6 +141,35 @@ Values CpuChoice::row(const Values& indices, Value* count) {
         return f_.meet({{same, before}, {look, found}});
       });
   return {best[0], b_.CreateTruncOrBitCast(best[1], f_.prims().type(kernel_.reduction.combine.inputs[1], 1))};
+}
+
+Values CpuChoice::rows(const Values& parallel, Value* index, Value* begin, Value* end, const Values& best,
+                       Value* first, unsigned n) {
+  const int dim = kernel_.parallel_rank;
+  const auto at = [&](Value* e) {
+    Values indices = parallel;
+    indices.push_back(nullptr);
+    indices.push_back(e);
+    Row row = c_.sections.begin(kernel_.body, dim - 1, indices, {{}, {input_}});
+    c_.lanes.prefetch_along(row, dim, kPrefetchRows);
+    Value* position = b_.CreateTruncOrBitCast(e, f_.prims().type(kernel_.reduction.combine.inputs[1], 1));
+    return Values{element(row, index, n), f_.splat(position, n)};
+  };
+  const Values one = at(begin);
+  Values now = chosen(best, one);
+  for (unsigned v = 0; v < now.size(); ++v) now[v] = b_.CreateSelect(first, one[v], now[v]);
+  return f_.loop(b_.CreateAdd(begin, f_.i64(1)), end, f_.i64(1), now,
+                 [&](Value* e, const Values& before) { return chosen(before, at(e)); });
+}
+
+// It takes the place of what it beats, and a NaN that of a number.
+Values CpuChoice::chosen(const Values& before, const Values& next) {
+  Value* wins = beats(next[0], before[0]);
+  if (is_float_) {
+    Value* is_nan = compare(Prim::ne, next[0], next[0]);
+    wins = b_.CreateOr(wins, b_.CreateAnd(is_nan, compare(Prim::eq, before[0], before[0])));
+  }
+  return {b_.CreateSelect(wins, next[0], before[0]), b_.CreateSelect(wins, next[1], before[1])};
 }
 
 }  // namespace lamina::jit::codegen

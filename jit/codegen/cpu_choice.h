@@ -1,5 +1,5 @@
-// A row of a reduction that chooses an element (jit/kernel/choice.h): the extreme value first, then where it
-// is.
+// Reductions that choose an element (jit/kernel/choice.h), in the order that is cheapest. Along a row: the
+// extreme value first, then where it is. Across rows: element after element, what is chosen in registers.
 #ifndef LAMINA_JIT_CODEGEN_CPU_CHOICE_H_
 #define LAMINA_JIT_CODEGEN_CPU_CHOICE_H_
 
@@ -15,6 +15,11 @@ class CpuChoice {
   static bool suits(const LoopKernel& kernel);
   // The value chosen of `count` elements, at least as many as a vector has lanes, and its position.
   Values row(const Values& indices, llvm::Value* count);
+  // Of elements [begin, end), at least one, of `n` rows side by side, from `index` of the last parallel
+  // dimension on, and of `best`, which comes before them; where the first element is the rows' `first`, of
+  // them alone.
+  Values rows(const Values& parallel, llvm::Value* index, llvm::Value* begin, llvm::Value* end,
+              const Values& best, llvm::Value* first, unsigned n);
 
  private:
   // Elements [begin, end) of a row, and what is known of them.
@@ -23,10 +28,12 @@ class CpuChoice {
     llvm::Value *begin, *end;
     llvm::Value *extreme = nullptr, *has_nan = nullptr;
   };
-  llvm::Value* element(Row& row, llvm::Value* index);
+  llvm::Value* element(Row& row, llvm::Value* index, unsigned n);
   llvm::Value* compare(Prim prim, llvm::Value* a, llvm::Value* b);
   llvm::Value* beats(llvm::Value* a, llvm::Value* b);
   llvm::Value* better(llvm::Value* a, llvm::Value* b);
+  // Of a choice and an element that comes after it.
+  Values chosen(const Values& before, const Values& next);
   llvm::Value* either_nan(llvm::Value* nan, llvm::Value* a, llvm::Value* b);
   void find_extreme(Block& block);
   Values search(const Block& block);

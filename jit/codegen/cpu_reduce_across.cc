@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
+#include "jit/codegen/cpu_choice.h"
 #include "jit/codegen/cpu_reduce.h"
 
 namespace lamina::jit::codegen {
@@ -28,6 +30,9 @@ constexpr int64_t kPrefetchSegments = 2;
 constexpr unsigned kAcrossRegisters = 16, kAcrossVectors = 4;
 constexpr size_t kMostAcross = 6;
 
+// Elements of a vector of rows that are gone over before those of the next one.
+constexpr int64_t kChosenTogether = 8;
+
 class Across : public CpuReduction {
  public:
   explicit Across(CpuParts& parts)
@@ -37,7 +42,9 @@ class Across : public CpuReduction {
         b_(f_.builder()),
         columns_(kernel_.reduction.inputs.size() == 1 ? kBlockColumns : kBlockColumnsOfSeveral),
         tree_(parts, columns_),
-        width_(parts.widths.lanes) {}
+        width_(parts.widths.lanes) {
+    if (const std::optional<Choice> choice = choice_of(kernel_)) choice_.emplace(parts, *choice);
+  }
   void emit(const CpuBounds& bounds) override;
 
  private:
@@ -48,6 +55,7 @@ class Across : public CpuReduction {
   };
 
   bool in_registers() const;
+  void choose(const Block& block, Value* total);
   void chunk(const Block& block, Value* start, Value* count);
   void lanes_in_registers(const Block& block, Value* start, Value* count);
   void part_in_registers(const Block& block, Value* start, Value* count, Value* part);
@@ -62,6 +70,7 @@ class Across : public CpuReduction {
   const unsigned width_;  // lanes of a vector
   const unsigned vectors_ = std::min<unsigned>(kAcrossVectors, kBlockColumnsOfSeveral / width_);  // of a part
   const unsigned together_ = kAcrossRegisters / vectors_;  // lanes of the tree
+  std::optional<CpuChoice> choice_;
 };
 
 void Across::emit(const CpuBounds& bounds) {
@@ -75,8 +84,14 @@ void Across::emit(const CpuBounds& bounds) {
                                                  b_.CreateAdd(column, f_.i64(columns_)), bounds.inner_end);
     Value* vectors =
         b_.CreateUDiv(b_.CreateAdd(b_.CreateSub(column_end, column), f_.i64(width_ - 1)), f_.i64(width_));
+    const Block block{outer, column, column_end};
+    if (choice_) {
+      choose(block, total);
+      tree_.epilogue(outer, tree_.level(0), total, column, column_end);
+      return;
+    }
     tree_.chunks(total, several, vectors, [&](Value* start, Value* count) {
-      chunk({outer, column, column_end}, start, count);
+      chunk(block, start, count);
       tree_.fold(tree_.level(0), count, vectors);
     });
     tree_.epilogue(outer, b_.CreateSelect(several, tree_.level(2), tree_.level(0)), total, column,
@@ -93,6 +108,26 @@ void Across::emit(const CpuBounds& bounds) {
 bool Across::in_registers() const {
   return kernel_.reduce_rank == 1 && c_.widths.masks && tree_.size() == 1 &&
          kernel_.body.size() <= kMostAcross;
+}
+
+// A few elements of all rows at a time, so that they are read in their order, while what is chosen of them
+// stays in registers.
+void Across::choose(const Block& block, Value* total) {
+  f_.loop(f_.i64(0), total, f_.i64(kChosenTogether), [&](Value* begin) {
+    c_.lanes.poll_cancel();
+    Value* first = b_.CreateICmpEQ(begin, f_.i64(0));
+    Value* end =
+        b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(begin, f_.i64(kChosenTogether)), total);
+    c_.rows.part(block.column, block.column_end, [&](Value* i, unsigned n) {
+      Values places, best;
+      for (unsigned v = 0; v < tree_.size(); ++v) {
+        places.push_back(tree_.address(tree_.level(0), v, f_.i64(0), b_.CreateSub(i, block.column)));
+        best.push_back(tree_.load(places[v], v, n));
+      }
+      best = choice_->rows(block.parallel, i, begin, end, best, first, n);
+      for (unsigned v = 0; v < tree_.size(); ++v) tree_.store(best[v], places[v], v, n);
+    });
+  });
 }
 
 void Across::chunk(const Block& block, Value* start, Value* count) {

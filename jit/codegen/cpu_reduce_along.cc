@@ -164,7 +164,7 @@ Values Along::chunk(const Values& parallel, Value* start, Value* count) {
 }
 
 bool Along::stays_in_registers() const {
-  return kernel_.reduce_rank == 1 && c_.widths.masks && lanes_fit_registers();
+  return kernel_.reduce_rank == 1 && c_.widths.load_masks && lanes_fit_registers();
 }
 
 bool Along::is_peeled() const {

@@ -29,6 +29,11 @@ bool is_long_body(const LoopKernel& kernel) {
   return size >= 4 * kLongBody;
 }
 
+bool loads_words(const LoopKernel& kernel) {
+  return std::ranges::all_of(kernel.buffers,
+                             [](const BufferDecl& b) { return b.written || hlo::byte_size(b.type) >= 4; });
+}
+
 // Types of 4 bytes and more decide: with one of them a register is filled, with two the wider takes two
 // registers.
 unsigned single_lanes(const LoopKernel& kernel, unsigned vector_bits) {
@@ -60,6 +65,7 @@ unsigned side_by_side(const LoopKernel& kernel, bool is_long) {
 CpuWidths::CpuWidths(const LoopKernel& kernel, const TargetText& target)
     : is_long(is_long_body(kernel)),
       masks(target.has_masks),
+      load_masks(target.has_masks || (target.has_word_masks && loads_words(kernel))),
       single(single_lanes(kernel, target.vector_bits)),
       lanes(std::max(single, std::min(side_by_side(kernel, is_long) * single, kMostMasked))) {}
 

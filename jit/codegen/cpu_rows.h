@@ -18,7 +18,8 @@ struct TargetText {
   std::string cpu;
   std::string features;
   unsigned vector_bits = 128;
-  bool has_masks = false;  // masked loads and stores of any element type cost what others do
+  bool has_masks = false;       // masked loads and stores of any element type cost what others do
+  bool has_word_masks = false;  // masked loads of elements of 4 and 8 bytes do
 };
 
 // The vectors that suit a kernel.
@@ -26,6 +27,7 @@ struct CpuWidths {
   CpuWidths(const LoopKernel& kernel, const TargetText& target);
   bool is_long;            // the body is a long chain of instructions
   bool masks;              // the rest of a row is one masked vector
+  bool load_masks;         // masks cost nothing where vectors are only read
   unsigned single, lanes;  // of one vector, and of the vectors side by side
 };
 

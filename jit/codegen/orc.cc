@@ -90,6 +90,7 @@ llvm::Expected<std::unique_ptr<OrcCompiler>> OrcCompiler::create(const LaminaEng
         return failure("compiled kernels need a CPU with AVX2, FMA and F16C; " + engine->target_.cpu +
                        " has no " + needed);
     engine->target_.vector_bits = 256;
+    engine->target_.has_word_masks = true;
     if (has_feature(machine, "avx512bw") && has_feature(machine, "avx512dq") &&
         has_feature(machine, "avx512vl")) {
       engine->target_.vector_bits = 512;

@@ -9,7 +9,7 @@ namespace {
 
 // Reductions of so few elements leave most lanes along them empty; where the elements lie side by side in
 // memory it takes fewer.
-constexpr int64_t kFewReduced = 32, kFewAdjacent = 4;
+constexpr int64_t kFewReduced = 32, kFewAdjacent = 4, kFewAdjacentPairs = 16;
 // Fewer elements than this beside each other make no vector.
 constexpr int64_t kFewParallel = 4;
 
@@ -70,7 +70,10 @@ ReduceForm favoured_form(const LoopKernel& kernel, std::span<const int64_t> args
       across += t.dim == parallel - 1;
     }
   }
-  if (reduced <= (along > across ? kFewAdjacent : kFewReduced)) return ReduceForm::kAcrossParallel;
+  const int64_t few = along <= across                       ? kFewReduced
+                      : kernel.reduction.inputs.size() == 1 ? kFewAdjacent
+                                                            : kFewAdjacentPairs;
+  if (reduced <= few) return ReduceForm::kAcrossParallel;
   return across > along ? ReduceForm::kAcrossParallel : ReduceForm::kAlongReduced;
 }
 

@@ -76,6 +76,7 @@ void check_rows(DType t, int64_t rows, int64_t columns) {
       if constexpr (std::is_floating_point_v<T>) {
         if (r % 3 == 0) v = -v;
         if (r % 4 == 3 && rng() % static_cast<uint64_t>(columns) < 2) v = std::numeric_limits<T>::quiet_NaN();
+        if (r % 7 == 5) v = std::copysign(T{0}, rng() % 2 ? -T{1} : T{1});
         if (r % 5 == 4) v = std::copysign(std::numeric_limits<T>::infinity(), c % 2 ? -T{1} : T{1});
       }
     }
@@ -94,16 +95,18 @@ void check_rows(DType t, int64_t rows, int64_t columns) {
       return out;
     };
     const auto expected = run([&](auto... a) { return interpret_kernel(kernel, a...); });
-    for (const char* cpu : {"", kLeastCpu}) {
-      INFO("target " << cpu << ", " << rows << " x " << columns << ", largest " << largest);
-      auto compiled = generator(cpu).compile(to_string(kernel), {ReduceForm::kAlongReduced});
-      if (!compiled.ok()) FAIL(compiled.status().message());
-      const auto got = run(compiled->entry());
-      CHECK(got.second == expected.second);
-      for (int64_t r = 0; r < rows; ++r)
-        CHECK(same_element(t, reinterpret_cast<const char*>(&got.first[r]),
-                           reinterpret_cast<const char*>(&expected.first[r])));
-    }
+    for (const char* cpu : {"", kLeastCpu})
+      for (const ReduceForm form : {ReduceForm::kAlongReduced, ReduceForm::kAcrossParallel}) {
+        INFO("target " << cpu << ", " << rows << " x " << columns << ", largest " << largest << ", "
+                       << to_string(Schedule{form}));
+        auto compiled = generator(cpu).compile(to_string(kernel), {form});
+        if (!compiled.ok()) FAIL(compiled.status().message());
+        const auto got = run(compiled->entry());
+        CHECK(got.second == expected.second);
+        for (int64_t r = 0; r < rows; ++r)
+          CHECK(same_element(t, reinterpret_cast<const char*>(&got.first[r]),
+                             reinterpret_cast<const char*>(&expected.first[r])));
+      }
   }
 }
 
@@ -122,6 +125,7 @@ TEST_CASE("the extreme of a row and where it is have the same bits in every tier
     check_rows<int64_t>(DType::kS64, 7, columns);
     check_rows<uint64_t>(DType::kU64, 7, columns);
   }
+  for (int64_t columns : {0, 1, 2, 3, 8, 9, 10, 17}) check_rows<float>(DType::kF32, 600, columns);
 }
 
 TEST_CASE("choices are recognised by what they compute", "[kernel_text]") {
