@@ -15,8 +15,13 @@ using llvm::BasicBlock;
 using llvm::Type;
 using llvm::Value;
 
-CpuLanes::CpuLanes(const LoopKernel& kernel, FunctionBuilder& f)
-    : LaneOps(f), kernel_(kernel), b_(f.builder()), prim_(f.prims()), variance_(kernel) {}
+CpuLanes::CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, bool stores_masked)
+    : LaneOps(f),
+      kernel_(kernel),
+      b_(f.builder()),
+      prim_(f.prims()),
+      variance_(kernel),
+      stores_masked_(stores_masked) {}
 
 void CpuLanes::enter(Value* cancel) {
   cancel_ = cancel;
@@ -230,7 +235,10 @@ void CpuLanes::store(Row& row, uint32_t access, Value* value, Value* index, unsi
     Value* address = n == 1 ? addresses(row, access, index, 1)
                             : b_.CreateGEP(prim_.memory_type(t, 1), place.pointer, index);
     if (n > 1 && on()) {
-      b_.CreateMaskedStore(value, address, align, on());
+      if (left_ && !stores_masked_)
+        store_left(value, address, t, n);
+      else
+        b_.CreateMaskedStore(value, address, align, on());
       return;
     }
     llvm::StoreInst* const made = b_.CreateAlignedStore(value, address, align);
@@ -248,6 +256,17 @@ void CpuLanes::store(Row& row, uint32_t access, Value* value, Value* index, unsi
     return;
   }
   b_.CreateMaskedScatter(value, addresses(row, access, index, n), align, mask);
+}
+
+// The lanes of a masked vector one by one.
+void CpuLanes::store_left(Value* value, Value* address, DType t, unsigned n) {
+  Type* const element = prim_.memory_type(t, 1);
+  Value* slot = f_.at_entry().CreateAlloca(prim_.memory_type(t, n), nullptr, "left");
+  b_.CreateAlignedStore(value, slot, llvm::Align(1));
+  f_.loop(f_.i64(0), left_, f_.i64(1), [&](Value* i) {
+    Value* one = b_.CreateAlignedLoad(element, b_.CreateGEP(element, slot, i), llvm::Align(1));
+    b_.CreateAlignedStore(one, b_.CreateGEP(element, address, i), llvm::Align(1));
+  });
 }
 
 // ---- lanes

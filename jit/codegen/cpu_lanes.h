@@ -18,7 +18,8 @@ inline constexpr unsigned kStreamAlign = 64;
 
 class CpuLanes : public LaneOps {
  public:
-  CpuLanes(const LoopKernel& kernel, FunctionBuilder& f);
+  // `stores_masked`: masked stores cost what others do.
+  CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, bool stores_masked);
   // The function has been entered; `cancel` is the address of its flag.
   void enter(llvm::Value* cancel);
 
@@ -73,6 +74,7 @@ class CpuLanes : public LaneOps {
   llvm::Value* load_pairs(DType t, llvm::Value* address, llvm::Value* mask, unsigned n);
   // `address`, or one of memory if the predicate is false in every lane; null stands for always true.
   llvm::Value* if_any(llvm::Value* predicate, llvm::Value* address);
+  void store_left(llvm::Value* value, llvm::Value* address, DType t, unsigned n);
   llvm::Value* addresses(Row& row, uint32_t access, llvm::Value* index, unsigned n);
   llvm::Value* spread(llvm::Value* value, unsigned n);
   llvm::Value* all_lanes(unsigned n);
@@ -81,6 +83,7 @@ class CpuLanes : public LaneOps {
   llvm::IRBuilder<>& b_;
   PrimEmitter& prim_;
   Variance variance_;
+  const bool stores_masked_;
   bool streams_ = false;
   llvm::Value* left_ = nullptr;  // of a masked vector: how many lanes
   llvm::Value* cancel_ = nullptr;

@@ -21,6 +21,22 @@ unsigned log2_of(int64_t n) {
   return k;
 }
 
+// Whether any order of combinations gives the same bits.
+bool is_order_free(const hlo::ScalarProgram& combine) {
+  if (combine.inputs.size() != 2 || combine.code.size() != 1 || hlo::is_float(combine.inputs[0]))
+    return false;
+  switch (combine.code[0].prim) {
+    case Prim::bit_and:
+    case Prim::bit_or:
+    case Prim::bit_xor:
+    case Prim::add:
+    case Prim::mul:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 // Without parallel dimensions there is only one form.
@@ -44,6 +60,8 @@ CpuTree::CpuTree(CpuParts& parts, int64_t row_elements)
   int64_t widest = 1;
   for (size_t v = 0; v < m; ++v) widest = std::max(widest, hlo::byte_size(type(v)));
   lanes_ = kReduceLaneBytes / widest;
+  // No more than fit the registers, where that is free.
+  if (is_order_free(kernel_.reduction.combine)) lanes_ = std::min<int64_t>(lanes_, kMostRegisters * width_);
   for (size_t v = 0; v < m; ++v) {
     offsets_.push_back(bytes_);
     bytes_ += lanes_ * row_elements_ * hlo::byte_size(type(v));

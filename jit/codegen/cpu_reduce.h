@@ -13,6 +13,9 @@
 
 namespace lamina::jit::codegen {
 
+// Lanes of the tree stay in registers where they fit in so many vectors.
+inline constexpr size_t kMostRegisters = 8;
+
 class CpuReduction {
  public:
   virtual ~CpuReduction() = default;

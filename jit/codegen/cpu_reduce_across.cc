@@ -70,6 +70,8 @@ class Across : public CpuReduction {
   const unsigned width_;  // lanes of a vector
   const unsigned vectors_ = std::min<unsigned>(kAcrossVectors, kBlockColumnsOfSeveral / width_);  // of a part
   const unsigned together_ = kAcrossRegisters / vectors_;  // lanes of the tree
+  const bool masked_ =
+      c_.widths.reads_masked(kernel_, kernel_.parallel_rank - 1);  // columns are read by masks
   std::optional<CpuChoice> choice_;
 };
 
@@ -118,7 +120,7 @@ void Across::choose(const Block& block, Value* total) {
     Value* first = b_.CreateICmpEQ(begin, f_.i64(0));
     Value* end =
         b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.CreateAdd(begin, f_.i64(kChosenTogether)), total);
-    c_.rows.part(block.column, block.column_end, [&](Value* i, unsigned n) {
+    c_.rows.read_part(block.column, block.column_end, masked_, [&](Value* i, unsigned n) {
       Values places, best;
       for (unsigned v = 0; v < tree_.size(); ++v) {
         places.push_back(tree_.address(tree_.level(0), v, f_.i64(0), b_.CreateSub(i, block.column)));
@@ -148,7 +150,7 @@ void Across::chunk(const Block& block, Value* start, Value* count) {
             c_.lanes.prefetch_along(row, kernel_.parallel_rank + kernel_.reduce_rank - 1, kPrefetchRows);
             Value* lane = b_.CreateAnd(e, f_.i64(tree_.lanes() - 1));
             Value* first = b_.CreateICmpSLT(e, f_.i64(tree_.lanes()));
-            c_.rows.part(block.column, block.column_end, [&](Value* i, unsigned n) {
+            c_.rows.read_part(block.column, block.column_end, masked_, [&](Value* i, unsigned n) {
               tree_.accumulate(tree_.elements(row, i, n), lane, b_.CreateSub(i, block.column), first, n);
             });
             return f_.increment(reduced, kernel_.parallel_rank);

@@ -19,9 +19,8 @@ using llvm::Value;
 
 namespace {
 
-// Lanes stay in registers where they fit in so many vectors and the body, which is
-// then there once per vector, has at most so many instructions in all.
-constexpr size_t kMostRegisters = 8;
+// Lanes stay in registers where the body, which is then there once per vector, has at most so many
+// instructions in all.
 constexpr size_t kMostUnrolled = 96;
 // A body of up to so many in all is there twice more, so that rows meet no masks but those of their end and
 // short ones few branches.
@@ -37,7 +36,8 @@ class Along : public CpuReduction {
         tree_(parts, parts.widths.lanes),
         width_(parts.widths.lanes),
         last_(kernel_.parallel_rank + kernel_.reduce_rank - 1),
-        vectors_(tree_.lanes() / width_) {
+        vectors_(tree_.lanes() / width_),
+        masked_(parts.widths.reads_masked(kernel_, last_)) {
     if (const std::optional<Choice> choice = choice_of(kernel_); choice && CpuChoice::suits(kernel_))
       choice_.emplace(parts, *choice);
     make_fold_block();
@@ -60,6 +60,8 @@ class Along : public CpuReduction {
   // A chunk, to one vector of lanes. Of several vectors, value v of vector k is at k * m + v.
   Values chunk(const Values& parallel, Value* start, Value* count);
   Values fold_vectors(Values lanes, Value* count);
+  void fold_level(Value* count);
+  Value* reached_by(Value* reach, unsigned k);
   // In registers throughout.
   bool lanes_fit_registers() const;
   bool stays_in_registers() const;
@@ -82,6 +84,7 @@ class Along : public CpuReduction {
   const unsigned width_;             // lanes of a vector
   const int last_;                   // the last reduced dimension
   const unsigned vectors_;           // that hold the L lanes
+  const bool masked_;                // rows are read by masks
   std::optional<CpuChoice> choice_;  // of rows of a segment and more
   llvm::Function* fold_block_ = nullptr;
   Value* rows_ = nullptr;  // a block with a vector of lanes per row of results
@@ -136,9 +139,7 @@ Values Along::fold_vectors(Values lanes, Value* count) {
   Value* reach = f_.splat(b_.CreateTrunc(count, b_.getInt32Ty()), width_);
   for (size_t half = lanes.size() / m / 2; half > 0; half /= 2)
     for (size_t k = 0; k < half; ++k) {
-      std::vector<llvm::Constant*> others;
-      for (unsigned j = 0; j < width_; ++j) others.push_back(b_.getInt32((k + half) * width_ + j));
-      Value* reached = b_.CreateICmpSLT(llvm::ConstantVector::get(others), reach);
+      Value* reached = reached_by(reach, static_cast<unsigned>(k + half));
       const auto a = lanes.begin() + k * m, e = lanes.begin() + (k + half) * m;
       const Values r = tree_.combine(Values(a, a + m), Values(e, e + m), width_);
       for (unsigned v = 0; v < m; ++v) a[v] = b_.CreateSelect(reached, r[v], a[v]);
@@ -156,15 +157,44 @@ Values Along::chunk(const Values& parallel, Value* start, Value* count) {
     return fold_vectors(is_peeled() ? peeled(indices, start, count) : in_registers(indices, start, count),
                         count);
   add_runs(indices, start, count);
+  fold_level(count);
   Values lanes;
-  for (unsigned k = 0; k < vectors_; ++k)
-    for (unsigned v = 0; v < m; ++v)
-      lanes.push_back(tree_.load(tree_.address(tree_.level(0), v, f_.i64(0), f_.i64(k * width_)), v, width_));
-  return fold_vectors(std::move(lanes), count);
+  for (unsigned v = 0; v < m; ++v)
+    lanes.push_back(tree_.load(tree_.address(tree_.level(0), v, f_.i64(0), f_.i64(0)), v, width_));
+  return lanes;
+}
+
+// As fold_vectors, of the lanes in level 0. Elements that do not reach a half have no code of it to run.
+void Along::fold_level(Value* count) {
+  Value* reach = f_.splat(b_.CreateTrunc(count, b_.getInt32Ty()), width_);
+  const auto vector = [&](unsigned v, unsigned k) {
+    return tree_.address(tree_.level(0), v, f_.i64(0), f_.i64(static_cast<int64_t>(k) * width_));
+  };
+  for (unsigned half = vectors_ / 2; half > 0; half /= 2)
+    f_.if_then(b_.CreateICmpSGT(count, f_.i64(static_cast<int64_t>(half) * width_)), [&] {
+      for (unsigned k = 0; k < half; ++k) {
+        Values a, e;
+        for (unsigned v = 0; v < tree_.size(); ++v) {
+          a.push_back(tree_.load(vector(v, k), v, width_));
+          e.push_back(tree_.load(vector(v, k + half), v, width_));
+        }
+        const Values r = tree_.combine(a, e, width_);
+        Value* reached = reached_by(reach, k + half);
+        for (unsigned v = 0; v < tree_.size(); ++v)
+          tree_.store(b_.CreateSelect(reached, r[v], a[v]), vector(v, k), v, width_);
+      }
+    });
+}
+
+// Which lanes of vector k lie before `reach`.
+Value* Along::reached_by(Value* reach, unsigned k) {
+  std::vector<llvm::Constant*> lanes;
+  for (unsigned j = 0; j < width_; ++j) lanes.push_back(b_.getInt32(k * width_ + j));
+  return b_.CreateICmpSLT(llvm::ConstantVector::get(lanes), reach);
 }
 
 bool Along::stays_in_registers() const {
-  return kernel_.reduce_rank == 1 && c_.widths.load_masks && lanes_fit_registers();
+  return kernel_.reduce_rank == 1 && masked_ && lanes_fit_registers();
 }
 
 bool Along::is_peeled() const {
@@ -385,7 +415,7 @@ void Along::add_run(const Values& indices, Value* column, Value* position, Value
   const auto one = [&](Value* x, unsigned lanes) {
     tree_.accumulate(elements_at(x, lanes), f_.i64(0), b_.CreateSub(x, base), first, lanes);
   };
-  c_.rows.masked_part(begin, stop, one);
+  c_.rows.read_part(begin, stop, masked_, one);
   Value* next = b_.CreateAdd(base, f_.i64(tree_.lanes()));
   if (lanes_fit_registers())
     next = run_in_registers(next, end, [&](Value* x) { return elements_at(x, width_); });

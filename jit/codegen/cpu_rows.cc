@@ -29,9 +29,20 @@ bool is_long_body(const LoopKernel& kernel) {
   return size >= 4 * kLongBody;
 }
 
-bool loads_words(const LoopKernel& kernel) {
-  return std::ranges::all_of(kernel.buffers,
-                             [](const BufferDecl& b) { return b.written || hlo::byte_size(b.type) >= 4; });
+// A masked vector of so many instructions takes less time than the elements of the rest one by one.
+constexpr size_t kWorthMasks = 12;
+
+// Whether the access reads or writes elements that lie side by side along `dim`, or one element.
+bool is_beside(const Access& access, int dim) {
+  return std::ranges::all_of(access.terms, [&](const AccessTerm& t) { return t.dim != dim || t.unit == 1; });
+}
+
+bool masks_rest(const LoopKernel& kernel, const CpuWidths& widths) {
+  const int dim = kernel.parallel_rank - 1;
+  return !kernel.has_reduction && kernel.repeats.empty() && kernel.body.size() >= kWorthMasks &&
+         widths.reads_masked(kernel, dim) && std::ranges::all_of(kernel.stores, [&](const Store& s) {
+           return is_beside(kernel.accesses[s.access], dim);
+         });
 }
 
 // Types of 4 bytes and more decide: with one of them a register is filled, with two the wider takes two
@@ -65,12 +76,29 @@ unsigned side_by_side(const LoopKernel& kernel, bool is_long) {
 CpuWidths::CpuWidths(const LoopKernel& kernel, const TargetText& target)
     : is_long(is_long_body(kernel)),
       masks(target.has_masks),
-      load_masks(target.has_masks || (target.has_word_masks && loads_words(kernel))),
+      word_masks(target.has_word_masks),
       single(single_lanes(kernel, target.vector_bits)),
       lanes(std::max(single, std::min(side_by_side(kernel, is_long) * single, kMostMasked))) {}
 
+bool CpuWidths::reads_masked(const LoopKernel& kernel, int dim) const {
+  if (masks) return true;
+  bool reads_at = false;
+  for_each_section(kernel, [&](const Instrs& section) {
+    for (const KernelInstr& i : section) reads_at = reads_at || i.op == KernelOp::kLoadAt;
+  });
+  return word_masks && !reads_at && std::ranges::all_of(kernel.accesses, [&](const Access& a) {
+           const BufferDecl& buffer = kernel.buffers[a.buffer];
+           return buffer.written || (hlo::byte_size(buffer.type) >= 4 && is_beside(a, dim));
+         });
+}
+
 CpuRows::CpuRows(const LoopKernel& kernel, FunctionBuilder& f, CpuLanes& lanes, const CpuWidths& widths)
-    : f_(f), b_(f.builder()), lanes_(lanes), widths_(widths), has_repeats_(!kernel.repeats.empty()) {}
+    : f_(f),
+      b_(f.builder()),
+      lanes_(lanes),
+      widths_(widths),
+      has_repeats_(!kernel.repeats.empty()),
+      masks_rest_(masks_rest(kernel, widths)) {}
 
 Value* CpuRows::vectors(Value* begin, Value* end, unsigned n, const Body& body) {
   Value* length = b_.CreateAnd(b_.CreateSub(end, begin), f_.i64(-static_cast<int64_t>(n)));
@@ -90,8 +118,20 @@ void CpuRows::all_masked(Value* begin, Value* end, unsigned n, const Body& body)
 void CpuRows::masked_part(Value* begin, Value* end, const Body& body) {
   if (widths_.masks)
     all_masked(begin, end, widths_.lanes, body);
+  else if (masks_rest_)
+    all_masked(vectors(begin, end, widths_.lanes, body), end, widths_.single, body);
   else
     scalar_rest(vectors(begin, end, widths_.lanes, body), end, body);
+}
+
+void CpuRows::read_part(Value* begin, Value* end, bool masked, const Body& body) {
+  if (!masked || widths_.masks) {
+    part(begin, end, body);
+    return;
+  }
+  const unsigned n = widths_.lanes;
+  Value* rest = vectors(begin, end, n, body);
+  f_.if_then(b_.CreateICmpSLT(rest, end), [&] { lanes_.masked(rest, end, n, [&] { body(rest, n); }); });
 }
 
 // A long body is made once, always masked; a short one also without a mask.

@@ -27,8 +27,11 @@ struct CpuWidths {
   CpuWidths(const LoopKernel& kernel, const TargetText& target);
   bool is_long;            // the body is a long chain of instructions
   bool masks;              // the rest of a row is one masked vector
-  bool load_masks;         // masks cost nothing where vectors are only read
+  bool word_masks;         // reading it so costs what others do, for elements of 4 and 8 bytes
   unsigned single, lanes;  // of one vector, and of the vectors side by side
+
+  // Whether masks cost nothing where vectors along `dim` are only read.
+  bool reads_masked(const LoopKernel& kernel, int dim) const;
 };
 
 class CpuRows {
@@ -44,6 +47,8 @@ class CpuRows {
   void part(llvm::Value* begin, llvm::Value* end, const Body& body);
   // The same with every vector masked, so that the body is made once; where masks cost, it is made twice.
   void masked_part(llvm::Value* begin, llvm::Value* end, const Body& body);
+  // As `part`, for bodies that only read; `masked`: by masks that cost nothing.
+  void read_part(llvm::Value* begin, llvm::Value* end, bool masked, const Body& body);
 
  private:
   // Whole vectors of n lanes; gives where they end.
@@ -58,6 +63,7 @@ class CpuRows {
   CpuLanes& lanes_;
   const CpuWidths widths_;
   const bool has_repeats_;
+  const bool masks_rest_;  // of rows where masks cost: the body costs more
 };
 
 }  // namespace lamina::jit::codegen
