@@ -99,8 +99,7 @@ def plain(x):
     while n < 20:
         if total > 5:
             total = total / 4
-        else:
-            total = total + x
+        total = total + x
         n = n + x
     return total
 
@@ -170,7 +169,9 @@ def test_second_derivatives_are_those_of_a_loop(name, strategy):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_lane_that_would_never_end_on_the_state_of_another_ends(strategy):
     def f(x):
-        return lax.cond(x > 0, lambda v: lax.while_loop(lambda u: u < 100, lambda u: u * 2, v), lambda v: v, x)
+        return lax.cond(
+            x > 0, lambda v: lax.while_loop(lambda u: u < 100, lambda u: u * 2, v), lambda v: v, x
+        )
 
     x = array([-1.0, 3.0, 0.0] * 20)
     g = lm.vmap(f, strategy=strategy)
