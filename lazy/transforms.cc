@@ -268,7 +268,8 @@ namespace {
 
 std::vector<Lazy> recorded_vmap(const FlatFunction& f, const std::vector<Lazy>& args,
                                 const std::vector<bool>& batched, int64_t size,
-                                std::vector<bool>* lanes_differ, std::string axis_name) {
+                                std::vector<bool>* lanes_differ, std::string axis_name,
+                                trace::LaneStrategy strategy) {
   std::vector<Lazy> inputs;
   std::vector<Value> parameters, values;
   absl::InlinedVector<bool, 8> flags;
@@ -309,7 +310,8 @@ std::vector<Lazy> recorded_vmap(const FlatFunction& f, const std::vector<Lazy>& 
     return made;
   }();
   if (token) outputs.values.push_back(token);
-  trace::VmapOut results = check(trace::vmap_lazily(outputs.values, parameters, values, flags, size));
+  trace::VmapOut results =
+      check(trace::vmap_lazily(outputs.values, parameters, values, flags, size, strategy));
   if (token) {
     waiting_token() = trace::joined_token(b, results.results.back());
     check(b.status());
@@ -380,9 +382,10 @@ std::vector<Lazy> recorded_checkpoint(const FlatFunction& f, const std::vector<L
 }  // namespace
 
 std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, const std::vector<bool>& batched,
-                       int64_t size, std::vector<bool>* lanes_differ, std::string axis_name) {
+                       int64_t size, std::vector<bool>* lanes_differ, std::string axis_name,
+                       trace::LaneStrategy strategy) {
   return then_effects(
-      [&] { return recorded_vmap(f, args, batched, size, lanes_differ, std::move(axis_name)); });
+      [&] { return recorded_vmap(f, args, batched, size, lanes_differ, std::move(axis_name), strategy); });
 }
 
 std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, const KeptNodes& kept,

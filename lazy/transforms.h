@@ -18,6 +18,7 @@
 #include "jit/program/specialization_cache.h"
 #include "lazy/lazy.h"
 #include "lazy/placement.h"
+#include "trace/lanes.h"
 
 namespace lamina::lazy {
 
@@ -54,9 +55,11 @@ ValueAndGradients value_and_gradients(const FlatFunction& f, const std::vector<L
 
 // args[i] carries the batch at dimension 0 where batched[i]; all outputs carry it at dimension 0.
 // `lanes_differ` gets for each output whether it depends on a batched argument. With a name, collectives over
-// the axis of that name are between these lanes (lazy/axes.h).
+// the axis of that name are between these lanes (lazy/axes.h). Lanes that go different ways do so by
+// `strategy`.
 std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, const std::vector<bool>& batched,
-                       int64_t size, std::vector<bool>* lanes_differ = nullptr, std::string axis_name = {});
+                       int64_t size, std::vector<bool>* lanes_differ = nullptr, std::string axis_name = {},
+                       trace::LaneStrategy strategy = trace::LaneStrategy::kSelect);
 
 // Outputs of f as one region that reverse mode computes again instead of keeping. Of the nodes of one result
 // between arguments and outputs, in the order of their computation, `kept` says which it keeps; not where f

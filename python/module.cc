@@ -454,13 +454,17 @@ void add_transforms(py::module_& m) {
         return py::make_tuple(to_list(std::move(r.outputs)), to_list(std::move(r.gradients)));
       },
       "What the function gives, and the gradients of the first of it.");
-  m.def("vmap", [](const py::function& f, const py::sequence& args, const std::vector<bool>& batched,
-                   int64_t size, std::string axis_name) {
-    std::vector<bool> lanes_differ;
-    py::list results =
-        to_list(lazy::vmap(flat(f), from_sequence(args), batched, size, &lanes_differ, std::move(axis_name)));
-    return py::make_tuple(std::move(results), lanes_differ);
-  });
+  m.def(
+      "vmap",
+      [](const py::function& f, const py::sequence& args, const std::vector<bool>& batched, int64_t size,
+         std::string axis_name, uint8_t strategy) {
+        std::vector<bool> lanes_differ;
+        py::list results =
+            to_list(lazy::vmap(flat(f), from_sequence(args), batched, size, &lanes_differ,
+                               std::move(axis_name), static_cast<trace::LaneStrategy>(strategy)));
+        return py::make_tuple(std::move(results), lanes_differ);
+      },
+      py::arg(), py::arg(), py::arg(), py::arg(), py::arg(), py::arg("strategy") = 0);
   py::class_<lazy::Program, std::shared_ptr<lazy::Program>>(m, "Program")
       .def(py::init(
           [](const py::function& f, const std::vector<TypeSpec>& specs, std::string name, std::string where) {

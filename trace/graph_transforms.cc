@@ -4,6 +4,7 @@
 
 #include "hlo/hash_map.h"
 #include "hlo/location.h"
+#include "trace/lanes.h"
 #include "trace/rules/effects.h"
 #include "trace/rules/support.h"
 #include "trace/transform_memo.h"
@@ -511,7 +512,8 @@ absl::StatusOr<ComputationPtr> transpose_computation(const Computation& c, std::
 
 absl::StatusOr<BatchComputation> batch_computation(const Computation& c, std::span<const bool> marked,
                                                    std::span<const bool> forced, int64_t size) {
-  return remembered_as<BatchComputation>({&c}, option_text("batch", {marked, forced}, size),
+  const std::string what = str_cat("batch ", static_cast<int>(lane_strategy()));
+  return remembered_as<BatchComputation>({&c}, option_text(what, {marked, forced}, size),
                                          [&] { return make_batch(c, marked, forced, size); });
 }
 

@@ -9,7 +9,7 @@ using hlo::Value;
 
 absl::StatusOr<VmapOut> vmap_lazily(std::span<const Value> outputs, std::span<const Value> inputs,
                                     std::span<const Value> values, std::span<const bool> batched,
-                                    int64_t size) {
+                                    int64_t size, LaneStrategy strategy) {
   if (absl::Status s = check_ends("vmap", outputs, inputs); !s.ok()) return s;
   if (size < 0) return absl::InvalidArgumentError(str_cat("vmap: the batch size ", size, " is negative"));
   if (values.size() != inputs.size() || batched.size() != inputs.size())
@@ -31,6 +31,7 @@ absl::StatusOr<VmapOut> vmap_lazily(std::span<const Value> outputs, std::span<co
                                                 hlo::to_string(*want), " is needed"));
   }
   hlo::Builder b;
+  const LaneStrategyScope scope(strategy);
   hlo::BatchResult r = batch_graph(b, outputs, inputs, values, batched, size);
   if (!b.ok()) return b.status();
   return VmapOut{to_vector(r.results), std::vector<bool>(r.batched.begin(), r.batched.end())};

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "hlo/graph.h"
+#include "trace/lanes.h"
 
 namespace lamina::trace {
 
@@ -22,10 +23,11 @@ struct VmapOut {
   std::vector<hlo::Value> results;
   std::vector<bool> batched;  // which results carry the batch; the others are the same for every lane
 };
-// As vmap, leaving results that do not depend on batched inputs without the batch.
+// As vmap, by a strategy for lanes that go different ways, leaving results that do not depend on batched
+// inputs without the batch.
 absl::StatusOr<VmapOut> vmap_lazily(std::span<const hlo::Value> outputs, std::span<const hlo::Value> inputs,
                                     std::span<const hlo::Value> values, std::span<const bool> batched,
-                                    int64_t size);
+                                    int64_t size, LaneStrategy strategy = LaneStrategy::kSelect);
 
 // `outputs` with inputs replaced by values of the same types; nodes that do not depend on inputs are shared.
 absl::StatusOr<std::vector<hlo::Value>> substitute(std::span<const hlo::Value> outputs,

@@ -222,6 +222,8 @@ const RewriteRow kRows[] = {
     {"complex of its parts", Op::complex, complex_of_parts},
     {"x < 0 of what is never negative", Op::compare, less_than_zero},
     {"compare x with x", Op::compare, compare_same},
+    {"stop_gradient, which marks for derivatives", Op::stop_gradient,
+     [](Builder&, const Node& n) { return first(n); }},
     {"select by a constant", Op::select, select_known},
     {"select by not p", Op::select, select_of_not},
     {"floored division by a power of two", Op::select, floored},

@@ -571,6 +571,10 @@ def _around(
     return transform(of_arrays, (of_kept, 0), *options)([leaves[i] for i in kept], kwargs)
 
 
+# As trace::LaneStrategy counts them.
+_STRATEGIES = ("select", "loop", "auto")
+
+
 def vmap(
     fun: Callable[..., Any],
     in_axes: Any = 0,
@@ -578,6 +582,8 @@ def vmap(
     axis_name: Any = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
+    *,
+    strategy: str = "select",
 ) -> Any:
     """`fun` over a batch axis of its arguments, lane by lane, with the bits of a loop.
 
@@ -590,6 +596,12 @@ def vmap(
     `axis_name`, hashable, names the axis for the collectives of `lamina.lax` (psum, all_gather, axis_index, ...) in what
     `fun` calls; an inner axis of the same name hides it. `spmd_axis_name` names axes of a mesh that the batch is spread
     over: on one device it changes nothing.
+
+    `strategy` says how lanes go on that take different branches or different numbers of steps; the bits are the same.
+    "select": together, all branches run and steps are taken until the last lane has ended. "loop": one after the other,
+    each through its own branch and steps. "auto": by cost, loops together while enough lanes take steps and then those
+    that are left one after the other, branches one after the other where much is saved. It is for this axis: a `vmap`
+    inside has its own.
     """
     from lamina import _axes
 
@@ -600,6 +612,8 @@ def vmap(
         raise TypeError(
             f"in_axes is {in_axes!r:.60}: it is an axis, None, or a tuple with an entry for each positional argument"
         )
+    if strategy not in _STRATEGIES:
+        raise ValueError(f"strategy is {strategy!r:.60}: it is one of {', '.join(map(repr, _STRATEGIES))}")
     name = None if axis_name is None else _axes.key(axis_name)
     if spmd_axis_name is not None:
         for one in spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,):
@@ -613,7 +627,8 @@ def vmap(
         if None in axes:
             passed = _passed_by(axes, tree_leaves(args))
             if passed:
-                return _around(fun, args, kwargs, axes, passed, vmap, out_axes, axis_name, axis_size)
+                again = functools.partial(vmap, strategy=strategy)
+                return _around(fun, args, kwargs, axes, passed, again, out_axes, axis_name, axis_size)
         leaves, treedef = _flatten_arguments(fun, args, kwargs)
         axes += [0] * (len(leaves) - len(axes))  # keyword arguments are batched along axis 0
         sizes = set() if axis_size is None else {operator.index(axis_size)}
@@ -647,7 +662,8 @@ def vmap(
         flat = _Flat(fun, treedef, given=given, refs=ref.lent())
         (size,) = sizes
         with _leaks.looking(f"the mapped function {_name(fun)}"):
-            outputs, differs = _core.vmap(flat, leaves, [a is not None for a in axes], size, name or "")
+            batched, number = [a is not None for a in axes], _STRATEGIES.index(strategy)
+            outputs, differs = _core.vmap(flat, leaves, batched, size, name or "", number)
         if flat.further:
             n = len(outputs) - flat.further
             for k in range(n + len(flat.written), len(outputs)):

@@ -5,6 +5,7 @@
 #include "hlo/linalg/calls.h"
 #include "trace/call_sequence.h"
 #include "trace/kept.h"
+#include "trace/lanes.h"
 #include "trace/rules/custom.h"
 #include "trace/rules/effects.h"
 #include "trace/rules/scan.h"
@@ -240,12 +241,6 @@ Value takes_last(Builder& b, const Value& index, size_t k) {
                b.compare(index, b.full_like(index, static_cast<double>(k)), "GE"));
 }
 
-// The same values, of which lanes that take another branch have no derivative in this one: it may be infinite
-// there (the root of 0), and infinity times the zero that comes from the select of the results is NaN.
-Value derived_here(Builder& b, const Value& here, const Value& x) {
-  return has_tangent(x.type()) ? select_lanes(b, here, x, b.stop_gradient(x)) : x;
-}
-
 // Lanes that choose different branches: all branches run, each lane takes its own. Loops in a branch run for
 // its lanes only.
 BatchResult case_batch_index(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
@@ -286,7 +281,10 @@ BatchResult case_batch_index(Builder& b, const Node& node, Ops x, Marks batched,
 }
 
 BatchResult case_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
-  if (batched[0] && goes_lane_by_lane(node)) return batch_by_scan(b, node, x, batched, size);
+  const bool apart =
+      goes_lane_by_lane(node) || lanes_apart(node) ||
+      (lane_strategy() == LaneStrategy::kAuto && !exchanges(node) && branches_cost_more(branches_of(node)));
+  if (batched[0] && apart) return batch_by_scan(b, node, x, batched, size);
   if (batched[0]) return case_batch_index(b, node, x, batched, size);
   Mask forced(node.num_results(), false);
   BatchResult out = all_batched(Values(node.num_results()));

@@ -10,6 +10,7 @@
 
 #include "hlo/custom_rule.h"
 #include "hlo/type_error.h"
+#include "trace/lanes.h"
 #include "trace/rules/scan.h"
 #include "trace/rules/while.h"
 
@@ -72,6 +73,7 @@ class BatchedRule : public CustomRule {
         operand_marks_(operands.begin(), operands.end()),
         result_marks_(results.begin(), results.end()),
         size_(size),
+        strategy_(lane_strategy()),
         body_(call.attrs().computation(Attr::body)) {
     for (size_t i = 0; i < call.operands().size(); ++i) operand_types_.push_back(call.operand_type(i));
     result_types_ = trace::result_types(call);
@@ -99,7 +101,7 @@ class BatchedRule : public CustomRule {
     Values flat = one.primals;
     for (const Value& t : one.tangents)
       if (t) flat.push_back(t);
-    const BatchResult r = batch_graph(b, flat, parameters, values, marks, size_);
+    const BatchResult r = lanes_of(b, flat, parameters, values, marks);
     if (!b.ok()) return out;
     size_t next = 0;
     auto take = [&](size_t i) {
@@ -135,8 +137,7 @@ class BatchedRule : public CustomRule {
     const Forward one = inner_->forward(b, parameters, perturbed);
     Forward out;
     if (!check_returned(b, "results", one.results, result_types_, false)) return out;
-    const BatchResult r =
-        batch_graph(b, joined(one.results, one.residuals), parameters, values, marks, size_);
+    const BatchResult r = lanes_of(b, joined(one.results, one.residuals), parameters, values, marks);
     if (!b.ok()) return out;
     for (size_t i = 0; i < r.results.size(); ++i) {
       const bool residual = i >= one.results.size();
@@ -166,6 +167,11 @@ class BatchedRule : public CustomRule {
   }
 
  private:
+  // What the rule recorded for one lane, batched as its function was.
+  BatchResult lanes_of(Builder& b, Ops outputs, Ops parameters, Ops values, Marks marks) const {
+    const LaneStrategyScope scope(strategy_);
+    return batch_graph(b, outputs, parameters, values, marks, size_);
+  }
   void add_cotangents(Values& parameters, Values& values, Mask& marks, Ops cotangents, Values& inner) const {
     for (size_t i = 0; i < cotangents.size(); ++i) {
       if (!cotangents[i]) continue;
@@ -181,7 +187,7 @@ class BatchedRule : public CustomRule {
     Values flat;
     for (const Value& v : one)
       if (v) flat.push_back(v);
-    const BatchResult r = batch_graph(b, flat, parameters, values, marks, size_);
+    const BatchResult r = lanes_of(b, flat, parameters, values, marks);
     if (!b.ok()) return out;
     size_t next = 0;
     for (size_t i = 0; i < one.size(); ++i) {
@@ -201,6 +207,7 @@ class BatchedRule : public CustomRule {
   std::shared_ptr<CustomRule> inner_;
   Mask operand_marks_, result_marks_;
   int64_t size_;
+  LaneStrategy strategy_;
   ComputationPtr body_;  // its address is part of the rule's key
   std::vector<const Type*> operand_types_, result_types_;
 };
@@ -448,18 +455,17 @@ BatchResult custom_rule_batch(Builder& b, const Node& call, Ops x, Marks batched
   if (rule->has_batch()) return batched_by_rule(b, *rule, call, x, batched, size);
   // A result that is the same in every lane may have a tangent per lane. Where collectives make it one, its
   // cotangent is the sum over the lanes, as it is of what they exchange.
-  const bool exchanges =
-      anywhere(call, [](const Node& n) { return n.def().family == OpFamily::kCollective; });
-  bool differs = exchanges;
+  const bool exchanged = exchanges(call);
+  bool differs = exchanged;
   for (size_t i = 0; i < x.size(); ++i) differs |= batched[i] && has_tangent(x[i].type());
-  if (exchanges && rule->kind() == CustomRule::Kind::kVjp) differs = false;
+  if (exchanged && rule->kind() == CustomRule::Kind::kVjp) differs = false;
   Mask per_lane;
   for (const Type* type : result_types(call)) per_lane.push_back(differs && has_tangent(type));
   const absl::StatusOr<BatchComputation> body =
       batch_computation(*call.attrs().computation(Attr::body), batched, per_lane, size);
   if (!get_or_fail(b, body)) return out;
-  std::string key =
-      str_cat(size, "/", reinterpret_cast<uintptr_t>(call.attrs().computation(Attr::body).get()));
+  std::string key = str_cat(size, "/", static_cast<int>(lane_strategy()), "/",
+                            reinterpret_cast<uintptr_t>(call.attrs().computation(Attr::body).get()));
   for (bool marked : batched) key.push_back(marked ? 'b' : '.');
   const int64_t id = derived_custom_rule(call.attrs().integer(Attr::rule), key, [&] {
     return std::make_shared<BatchedRule>(rule, call, batched, body->results, size);

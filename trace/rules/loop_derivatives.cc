@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 
+#include "trace/lanes.h"
 #include "trace/rules/scan.h"
 #include "trace/rules/while.h"
 #include "trace/transform_memo.h"
@@ -554,6 +555,40 @@ Values loop_derivative_transpose(Builder& b, const LoopDerivative& d, Ops x, Mar
   return out;
 }
 
+namespace {
+
+// The derivative of a loop over lanes, whose last carry says which go on if they end apart.
+Values of_lanes(Builder& b, const LoopDerivative& d, const Loop& lanes, Ops carries, Ops given) {
+  LoopDerivative wide{d.direction, lanes, d.marked};
+  wide.marked.resize(carries.size(), false);
+  return record_loop_derivative(b, wide, joined(carries, given));
+}
+
+// Of the loop that lanes.cc makes of it: steps of all lanes, then those of the lanes that are left, one by
+// one.
+Values derivative_by_cost(Builder& b, const LoopDerivative& d, const Node& node, const LanesLoop& lanes,
+                          Ops carries, Ops given, int64_t size) {
+  const size_t n = d.marked.size();
+  const std::optional<LanesLoop> together = while_enough(b, d.loop, lanes, size);
+  if (!together) return Values(given.size());
+  Values state = record_loop(b, together->loop, carries);
+  state.resize(n);
+  Mask batched = lanes.batched;
+  batched.resize(n + given.size(), true);
+  const auto left = [&](Ops values) {
+    Values out = those_left(b, lanes, state, values, [&](Builder& in, Ops p, Ops q) {
+      return joined(p, batch_by_scan(in, node, joined(p, q), batched, size).results);
+    });
+    out.erase(out.begin(), out.begin() + static_cast<int64_t>(n));
+    return out;
+  };
+  if (!b.ok()) return Values(given.size());
+  if (d.direction == LoopDirection::kForward) return left(of_lanes(b, d, together->loop, carries, given));
+  return of_lanes(b, d, together->loop, carries, left(given));
+}
+
+}  // namespace
+
 BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, const Node& node, Ops x, Marks batched,
                                   int64_t size) {
   const size_t n = d.marked.size();
@@ -562,12 +597,15 @@ BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, const Nod
   for (size_t i = 0; i < n; ++i) marks[i] = marks[i] || d.marked[i];
   const std::optional<LanesLoop> lanes = lanes_loop(b, d.loop, marks, size, true);
   if (!lanes) return out;
-  if (lanes->go && has_stack(d.loop)) return batch_by_scan(b, node, x, batched, size);
-  LoopDerivative wide{d.direction, lanes->loop, d.marked};
-  wide.marked.resize(lanes->size(), false);
-  Values operands = lanes_carries(b, *lanes, x.first(n), batched.first(n), size);
-  for (size_t i = n; i < x.size(); ++i) operands.push_back(with_batch(b, x[i], batched[i], size));
-  out.results = record_loop_derivative(b, wide, operands);
+  if (lanes->go && (has_stack(d.loop) || lanes_apart(node))) return batch_by_scan(b, node, x, batched, size);
+  const Values carries = lanes_carries(b, *lanes, x.first(n), batched.first(n), size);
+  Values given;
+  for (size_t i = n; i < x.size(); ++i) given.push_back(with_batch(b, x[i], batched[i], size));
+  if (!b.ok()) return out;
+  const bool by_cost = lanes->go && lane_strategy() == LaneStrategy::kAuto && !exchanges(node) &&
+                       few_lanes(d.loop, size) > 0 && d.direction != LoopDirection::kForwardOfReverse;
+  out.results = by_cost ? derivative_by_cost(b, d, node, *lanes, carries, given, size)
+                        : of_lanes(b, d, lanes->loop, carries, given);
   return out;
 }
 

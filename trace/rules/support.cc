@@ -1,6 +1,7 @@
 #include "trace/rules/support.h"
 
 #include "hlo/literal.h"
+#include "trace/lanes.h"
 
 namespace lamina::trace {
 
@@ -110,10 +111,13 @@ Value add_cotangents(Builder& b, const Value& x, const Value& y) {
   return b.add(x, y);
 }
 
-bool goes_lane_by_lane(const Node& node) {
-  return anywhere(node, is_effect) &&
-         !anywhere(node, [](const Node& n) { return n.def().family == OpFamily::kCollective; });
+bool exchanges(const Node& node) {
+  return anywhere(node, [](const Node& n) { return n.def().family == OpFamily::kCollective; });
 }
+
+bool goes_lane_by_lane(const Node& node) { return anywhere(node, is_effect) && !exchanges(node); }
+
+bool lanes_apart(const Node& node) { return lane_strategy() == LaneStrategy::kLoop && !exchanges(node); }
 
 JvpResult no_tangent(Builder&, const Node& node, std::span<const Value>, std::span<const Value>) {
   return {Values(node.num_results()), {}};

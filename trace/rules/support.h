@@ -52,6 +52,10 @@ Value add_cotangents(Builder& b, const Value& x, const Value& y);
 // Whether lanes that go different ways must do so one after the other, for what they do on their way; lanes
 // that exchange values go together.
 bool goes_lane_by_lane(const Node& node);
+// Whether lanes exchange values in the node.
+bool exchanges(const Node& node);
+// Whether lanes that go different ways are to do so one after the other (LaneStrategy::kLoop).
+bool lanes_apart(const Node& node);
 
 // Rules for ops without tangents (integers, indices, effects), and batching by remaking on the batched
 // operands.

@@ -6,6 +6,7 @@
 
 #include "hlo/literal.h"
 #include "hlo/printer.h"
+#include "trace/lanes.h"
 #include "trace/rules/scan.h"
 
 namespace lamina::trace {
@@ -169,6 +170,10 @@ Value select_lanes(Builder& b, const Value& pred, const Value& value, const Valu
   return b.select(b.broadcast_in_dim(pred, value.dims(), {{0}}), value, other);
 }
 
+Value derived_here(Builder& b, const Value& here, const Value& x) {
+  return has_tangent(x.type()) ? select_lanes(b, here, x, b.stop_gradient(x)) : x;
+}
+
 namespace {
 
 // `x` with the rows of lanes that stopped replaced by that of the first lane that goes on.
@@ -209,7 +214,8 @@ absl::StatusOr<Loop> masked(const Loop& loop, const ComputationPtr& body, const 
   absl::StatusOr<ComputationPtr> step = record_region(types, [&](Builder& b, Ops p) {
     Values at(p.begin(), p.end());
     for (size_t i = 0; i < n; ++i)
-      if (finite && size > 0 && marks[i]) at[i] = lanes_that_go_on(b, p[n], p[i], size);
+      if (marks[i] && size > 0)
+        at[i] = finite ? lanes_that_go_on(b, p[n], p[i], size) : derived_here(b, p[n], p[i]);
     if (!b.ok()) return Values(n + 1);
     Values next = inline_computation(b, *step_body, guard ? Ops(at) : Ops(at).first(n));
     for (size_t i = 0; i < n; ++i)
@@ -280,6 +286,8 @@ bool makes_numbers(const Computation& c) {
 
 }  // namespace
 
+bool makes_numbers(const Loop& loop) { return makes_numbers(*loop.body) && makes_numbers(*loop.cond); }
+
 bool has_stack(const Loop& loop) {
   const Computation& body = *loop.body;
   bool found = false;
@@ -289,7 +297,7 @@ bool has_stack(const Loop& loop) {
     found =
         found || (root.type()->num_elements >= kLongArray && root.node()->op() == Op::dynamic_update_slice);
   }
-  return found && makes_numbers(body) && makes_numbers(*loop.cond);
+  return found && makes_numbers(loop);
 }
 
 BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
@@ -299,9 +307,12 @@ BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int6
   if (!lanes) return out;
   const Values carries = lanes_carries(b, *lanes, x, batched, size);
   if (!b.ok()) return out;
-  if (carries.size() > x.size() && (goes_lane_by_lane(node) || has_stack(loop_of(node))))
+  if (lanes->go && (goes_lane_by_lane(node) || has_stack(loop_of(node)) || lanes_apart(node)))
     return batch_by_scan(b, node, x, batched, size);
-  Values results = record_loop(b, lanes->loop, carries);
+  const bool by_cost = lanes->go && lane_strategy() == LaneStrategy::kAuto && !exchanges(node) &&
+                       few_lanes(loop_of(node), size) > 0;
+  Values results =
+      by_cost ? loop_by_cost(b, node, *lanes, carries, size) : record_loop(b, lanes->loop, carries);
   if (!b.ok()) return out;
   results.resize(x.size());
   out.results = std::move(results);

@@ -1,0 +1,253 @@
+"""`vmap(strategy=)`: lanes that take other branches or steps than their neighbours, together or one after the other."""
+
+from __future__ import annotations
+
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+from lamina import lax
+from lax_support import array, value
+
+STRATEGIES = ["select", "loop", "auto"]
+LANES = 40
+MATRIX = np.random.default_rng(7).normal(size=(6, 6)) / 3
+
+
+def number(x):
+    """Few lanes take many more steps than the others: from where x is small."""
+    return lax.while_loop(lambda s: s[1] < 30, lambda s: (s[0] * 1.01 + x, s[1] + abs(x)), (x, x * 0))[0]
+
+
+def vector(x):
+    def step(s):
+        return lnp.tanh(s[0] @ MATRIX) + 0.1 * x, s[1] + abs(x)
+
+    return lax.while_loop(lambda s: s[1] < 3, step, (lnp.full(16, x).reshape(2, 8)[:, :6], x * 0))[0].sum()
+
+
+def branch(x):
+    return lax.cond(x > 1, lambda v: v * 3, lambda v: lnp.sin(v) - 1, x)
+
+
+def dear_branch(x):
+    def long(v):
+        return lax.fori_loop(0, 60, lambda _, m: lnp.tanh(m @ MATRIX + v), lnp.ones((6, 6)) * v).sum()
+
+    return lax.switch(lnp.asarray(x * 2, "int32"), [long, lambda v: -v, lambda v: long(v) * v], x)
+
+
+def loop_in_branch(x):
+    return lax.cond(x > 0.5, number, lambda v: v * v, x)
+
+
+def branch_in_loop(x):
+    def step(s):
+        return lax.cond(s[0] > 2, lambda v: v / 3, lambda v: v * 1.5 + x, s[0]), s[1] + x
+
+    return lax.while_loop(lambda s: s[1] < 20, step, (x, x * 0))[0]
+
+
+def loop_in_loop(x):
+    def step(s):
+        inner = lax.while_loop(lambda v: v < 9, lambda v: v * 1.3 + x, s[0])
+        return inner / 7, s[1] + x
+
+    return lax.while_loop(lambda s: s[1] < 4, step, (x, x * 0))[0]
+
+
+def scan_of_loops(x):
+    return lax.scan(lambda c, y: (number(x + y) / 40 + c, c), x, lnp.arange(3.0))[0]
+
+
+@lm.custom_jvp
+def ruled(x):
+    return number(x)
+
+
+@ruled.defjvp
+def _(primals, tangents):
+    return ruled(*primals), tangents[0] * number(primals[0]) * 0.5
+
+
+@lm.custom_vjp
+def pulled(x):
+    return number(x)
+
+
+pulled.defvjp(lambda x: (number(x), x), lambda x, ct: (ct * number(x) * 0.5,))
+
+PROGRAMS = {
+    "number": number,
+    "vector": vector,
+    "branch": branch,
+    "dear branch": dear_branch,
+    "loop in a branch": loop_in_branch,
+    "branch in a loop": branch_in_loop,
+    "loop in a loop": loop_in_loop,
+    "scan of loops": scan_of_loops,
+    "call": lm.jit(number),
+    "checkpoint": lm.checkpoint(number),
+    "custom_jvp": ruled,
+    "custom_vjp": pulled,
+    "converted": lm.jit(lambda x: plain(x), control_flow="convert"),
+}
+
+
+def plain(x):
+    total, n = x, x * 0
+    while n < 20:
+        if total > 5:
+            total = total / 4
+        total = total + x
+        n = n + x
+    return total
+
+
+def lanes():
+    x = np.random.default_rng(3).uniform(0.9, 1.4, LANES)
+    x[[4, 19]] = 0.08, 0.21
+    return x
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def program(request):
+    """A program, its values and slopes lane by lane."""
+    f = PROGRAMS[request.param]
+    one, slope = lm.jit(f), lm.jit(lm.grad(f))
+    x = [array(v) for v in lanes()]
+    return request.param, f, np.array([value(one(v)) for v in x]), np.array([value(slope(v)) for v in x])
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_values_are_those_of_a_loop(program, strategy):
+    _, f, want, _ = program
+    x = array(lanes())
+    g = lm.vmap(f, strategy=strategy)
+    np.testing.assert_array_equal(value(g(x)), want)
+    np.testing.assert_array_equal(value(lm.jit(g)(x)), want)
+    np.testing.assert_array_equal(value(lm.vmap(lm.jit(f), strategy=strategy)(x)), want)
+    rows = lm.vmap(lm.vmap(f, strategy=strategy), strategy=STRATEGIES[STRATEGIES.index(strategy) - 1])
+    np.testing.assert_array_equal(value(rows(x.reshape(-1, 4))).ravel(), want)
+    rows = lm.vmap(lm.vmap(f), strategy=strategy)
+    np.testing.assert_array_equal(value(rows(x.reshape(2, -1))).ravel(), want)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_derivatives_are_those_of_a_loop(program, strategy):
+    name, f, _, want = program
+    x = array(lanes())
+
+    def check(got):
+        np.testing.assert_allclose(value(got), want, rtol=1e-11)
+
+    g = lm.vmap(f, strategy=strategy)
+    check(lm.vmap(lm.grad(f), strategy=strategy)(x))
+    check(lm.grad(lambda v: g(v).sum())(x))
+    check(lm.jit(lm.grad(lambda v: g(v).sum()))(x))
+    if name != "custom_vjp":
+        check(lm.jvp(g, (x,), (lnp.ones_like(x),))[1])
+        check(lm.vmap(lm.jacfwd(f), strategy=strategy)(x))
+    check(lm.linear_transpose(lm.linearize(g, x)[1], x)(lnp.ones_like(x))[0])
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", ["number", "vector", "branch", "loop in a branch", "custom_jvp"])
+def test_second_derivatives_are_those_of_a_loop(name, strategy):
+    f, x = PROGRAMS[name], array(lanes())
+    bend = lm.jit(lm.grad(lm.grad(f)))
+    want = [value(bend(array(v))) for v in lanes()]
+    got = [
+        lm.vmap(lm.grad(lm.grad(f)), strategy=strategy)(x),
+        lm.grad(lambda v: lm.vmap(lm.grad(f), strategy=strategy)(v).sum())(x),
+        lm.grad(lambda v: lm.grad(lambda u: lm.vmap(f, strategy=strategy)(u).sum())(v).sum())(x),
+    ]
+    for each in got:
+        np.testing.assert_allclose(value(each), want, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_lane_that_would_never_end_on_the_state_of_another_ends(strategy):
+    def f(x):
+        return lax.cond(
+            x > 0, lambda v: lax.while_loop(lambda u: u < 100, lambda u: u * 2, v), lambda v: v, x
+        )
+
+    x = array([-1.0, 3.0, 0.0] * 20)
+    g = lm.vmap(f, strategy=strategy)
+    for got in (g(x), lm.jit(g)(x)):
+        np.testing.assert_array_equal(value(got), [-1, 192, 0] * 20)
+    slopes = lm.vmap(lm.grad(f), strategy=strategy)(x), lm.grad(lambda v: g(v).sum())(x)
+    for got in slopes:
+        np.testing.assert_array_equal(value(got), [1, 64, 1] * 20)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_infinite_slope_of_a_lane_that_stopped_is_not_part_of_its_gradient(strategy):
+    def f(x):
+        def more(s):
+            return (s[0] < 3) & (s[1] > 0)
+
+        return lax.while_loop(more, lambda s: (s[0] + 1, lnp.sqrt(s[1])), (0, x))[1]
+
+    x = array([0.0, 4.0, 16.0] * 5)
+    want = [value(lm.grad(f)(v)) for v in x]
+    assert want[0] == 1
+    g = lm.vmap(f, strategy=strategy)
+    for got in (lm.grad(lambda v: g(v).sum())(x), lm.vmap(lm.grad(f), strategy=strategy)(x)):
+        np.testing.assert_allclose(value(got), want, rtol=1e-14)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_lanes_that_exchange_values_go_together(strategy):
+    def f(x):
+        def step(s):
+            return s[0] + 1, s[1] + lax.pmax(s[1], "i") * 0.5
+
+        return lax.while_loop(lambda s: s[0] < 3, step, (0, x))[1] + lax.cond(
+            x > 1, lambda v: v * 2, lambda v: v, x
+        )
+
+    x = array(lanes())
+    want = value(lm.vmap(f, axis_name="i")(x))
+    np.testing.assert_array_equal(value(lm.vmap(f, axis_name="i", strategy=strategy)(x)), want)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_effects_come_lane_by_lane(strategy):
+    seen = []
+
+    def f(x):
+        def step(s):
+            lm.debug.callback(lambda v: seen.append(float(v)), s, ordered=True)
+            return s * 2
+
+        return lax.while_loop(lambda s: s < 8, step, x)
+
+    lm.vmap(f, strategy=strategy)(array([4.0, 1.0, 9.0] + [7.0] * 20))
+    lm.effects_barrier()
+    assert seen == [4, 1, 2, 4] + [7] * 20
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("count", [0, 1, 11, 12, 13])
+def test_any_number_of_lanes(strategy, count):
+    x = array(lanes()[:count])
+    got = lm.vmap(number, strategy=strategy)(x)
+    np.testing.assert_array_equal(value(got), [value(number(v)) for v in x])
+
+
+def test_one_by_one_is_a_loop_of_branches_and_by_cost_is_both():
+    def steps(strategy, f):
+        text = lm.jit(lm.vmap(f, strategy=strategy)).lower(array(lanes())).as_text()
+        return {op: f" {op}(" in text or f" {op} " in text for op in ("case", "scan", "while", "select")}
+
+    assert not steps("select", branch)["case"] and steps("loop", branch)["case"]
+    assert not steps("auto", branch)["case"] and steps("auto", dear_branch)["case"]
+    assert not steps("select", number)["scan"] and steps("loop", number)["scan"]
+    assert steps("auto", number)["scan"] and steps("auto", number)["select"]
+
+
+def test_an_unknown_strategy_is_refused():
+    with pytest.raises(ValueError, match="strategy is 'fast': it is one of 'select', 'loop', 'auto'"):
+        lm.vmap(number, strategy="fast")
