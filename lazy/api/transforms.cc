@@ -9,6 +9,7 @@
 #include "lamina/flat_transforms.h"
 #include "lazy/api/flat.h"
 #include "lazy/axes.h"
+#include "lazy/recursion.h"
 
 namespace lamina::detail {
 namespace {
@@ -55,6 +56,7 @@ std::string signature(const std::vector<Tensor>& all) {
   out.push_back(static_cast<char>(hlo::record_state().mode));
   if (const uint32_t defaults = lazy::default_types().key()) out += std::to_string(defaults);
   if (const uint64_t axes = lazy::axes_key()) str_append(&out, "@", static_cast<int64_t>(axes));
+  if (const int64_t recursion = lazy::recursion_key()) str_append(&out, "r", recursion);
   return out;
 }
 

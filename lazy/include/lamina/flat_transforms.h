@@ -163,6 +163,20 @@ std::vector<Tensor> flat_callback(FlatFunction f, const std::vector<Tensor>& arg
 void flat_print(std::string format, const std::vector<Tensor>& arguments, std::source_location where);
 void run_effects();
 
+// `self` is set, to the function for calls of itself, before `body` runs.
+std::vector<Tensor> flat_recursive(const FlatFunction& body, FlatFunction& self,
+                                   const std::vector<Tensor>& arguments, const LeafNames& names,
+                                   int64_t deepest, std::source_location where);
+
+// States that `holds`, a scalar, does (lamina/checks.h).
+void flat_check(const Tensor& holds, std::string message, const std::vector<Tensor>& values,
+                std::source_location where);
+// f's outputs, then the number of the first check that failed (0: none), of the kinds that are looked at.
+std::vector<Tensor> flat_checked(const FlatFunction& f, const std::vector<Tensor>& arguments, bool user,
+                                 bool nan, bool division, std::source_location where);
+// What failed, by these numbers, one per lane; empty: nothing.
+std::string check_messages(const Tensor& numbers);
+
 [[noreturn]] void fail_at(ErrorKind kind, const std::string& message, std::source_location where);
 
 }  // namespace detail
