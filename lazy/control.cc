@@ -227,8 +227,8 @@ std::vector<Typed> common_types(const ControlNames& names, const std::vector<Bod
   return common;
 }
 
-std::vector<Lazy> branch(const ControlNames& names, const Lazy& index, const std::vector<Named>& branches,
-                         const std::vector<Lazy>& operands) {
+std::vector<Lazy> recorded_branch(const ControlNames& names, const Lazy& index,
+                                  const std::vector<Named>& branches, const std::vector<Lazy>& operands) {
   const std::vector<Typed> types = types_of(operands);
   std::vector<Body> bodies;
   for (const Named& n : branches) bodies.emplace_back(n.f, types);
@@ -288,6 +288,31 @@ std::vector<Lazy> branch(const ControlNames& names, const Lazy& index, const std
   if (effects) take_token(out, common.size());
   run_effects();
   return out;
+}
+
+std::vector<Lazy> branch(const ControlNames& names, const Lazy& index, const std::vector<Named>& branches,
+                         const std::vector<Lazy>& operands) {
+  try {
+    return recorded_branch(names, index, branches, operands);
+  } catch (const NoResultYet&) {
+    for (const Named& other : branches) {
+      try {
+        return other.f(operands);
+      } catch (const NoResultYet&) {
+      }
+    }
+    throw;
+  }
+}
+
+// The carry where the body of a loop waits for results.
+template <typename Loop>
+std::vector<Lazy> or_carry(const std::vector<Lazy>& carry, const Loop& loop) {
+  try {
+    return loop();
+  } catch (const NoResultYet&) {
+    return carry;
+  }
 }
 
 }  // namespace
@@ -370,13 +395,8 @@ std::vector<Lazy> tested_ahead(const ControlNames& names, const Named& test, con
   return rest(while_loop(inner, known, step, joined(test.f(carry), carry)));
 }
 
-}  // namespace
-
-std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const Named& body,
-                             std::vector<Lazy> carry, std::optional<int64_t> checkpoint) {
-  if (checkpoint && *checkpoint < 1)
-    throw Error(ErrorKind::kValue,
-                str_cat(names.what, ": checkpoint is a number of states, at least 1, not ", *checkpoint));
+std::vector<Lazy> recorded_loop(const ControlNames& names, const Named& test, const Named& body,
+                                std::vector<Lazy> carry, std::optional<int64_t> checkpoint) {
   const Body step = loop_body(names, body, carry, {});
   const std::vector<Typed> types = types_of(carry);
   const Body go(test.f, types);
@@ -417,6 +437,16 @@ std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const
   return out;
 }
 
+}  // namespace
+
+std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const Named& body,
+                             std::vector<Lazy> carry, std::optional<int64_t> checkpoint) {
+  if (checkpoint && *checkpoint < 1)
+    throw Error(ErrorKind::kValue,
+                str_cat(names.what, ": checkpoint is a number of states, at least 1, not ", *checkpoint));
+  return or_carry(carry, [&] { return recorded_loop(names, test, body, carry, checkpoint); });
+}
+
 std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, int64_t lower, int64_t upper,
                             std::vector<Lazy> carry, std::optional<int64_t> checkpoint) {
   const bool narrow = lower >= INT32_MIN && upper <= INT32_MAX;
@@ -429,13 +459,14 @@ std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, int64_
                      return out;
                    },
                    body.name};
-  carry.insert(carry.begin(), integer(dtype, lower));
   // The counter in front of the user's carry is not the user's.
   const ControlNames inner{names.what, [&](size_t k) { return names.leaf(k - 1); }};
-  std::vector<Lazy> out =
-      scan(inner, step, std::move(carry), {}, {}, std::max<int64_t>(upper - lower, 0), false);
-  out.erase(out.begin());
-  return out;
+  return or_carry(carry, [&] {
+    std::vector<Lazy> out = scan(inner, step, joined({integer(dtype, lower)}, carry), {}, {},
+                                 std::max<int64_t>(upper - lower, 0), false);
+    out.erase(out.begin());
+    return out;
+  });
 }
 
 std::vector<Lazy> fori_loop(const ControlNames& names, const Named& body, const Lazy& lower,

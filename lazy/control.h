@@ -63,6 +63,10 @@ std::vector<Lazy> switch_case(const ControlNames& names, const Lazy& index,
 std::vector<Lazy> cond(const ControlNames& names, const Lazy& predicate, const Named& if_true,
                        const Named& if_false, const std::vector<Lazy>& operands);
 
+// Thrown by a call of a recursive function whose results are not known yet (lazy/recursion.h): a branch that
+// throws it gives what the others give, a loop its carry.
+class NoResultYet {};
+
 // A call of a recursive function while its region is traced (trace/call_sequence.h); the error is among
 // operands and results.
 std::vector<Lazy> recursive_call(int64_t function, const std::vector<Lazy>& operands,

@@ -34,7 +34,9 @@ class Checker {
 
  private:
   static bool is_check(const Node& n) {
-    return n.op() == Op::custom_call && n.attrs().string(Attr::call_target_name) == kCheckTarget;
+    if (n.op() != Op::custom_call) return false;
+    const std::string& target = n.attrs().string(Attr::call_target_name);
+    return target == kCheckTarget || target == kCppCheckTarget;
   }
 
   Value none_so_far(Builder& b) const { return b.compare(error_, b.scalar_int(DType::kS32, 0), "EQ"); }
@@ -58,10 +60,12 @@ class Checker {
     Values operands{error_, x[0]};
     operands.insert(operands.end(), x.begin() + 3, x.end());
     const std::vector<const Type*> types = types_of(operands);
+    const bool of_cpp = n.attrs().string(Attr::call_target_name) == kCppCheckTarget;
+    const std::string failed_target(of_cpp ? kCppFailedTarget : kFailedTarget);
     const auto keep = record_region(types, [](Builder&, Ops p) { return Values{p[0]}; });
     const auto tell = record_region(types, [&](Builder& inner, Ops p) {
       return inner.make_multi(Op::custom_call, p.subspan(1),
-                              intern_attrs({{Attr::call_target_name, std::string(kFailedTarget)},
+                              intern_attrs({{Attr::call_target_name, failed_target},
                                             {Attr::result_types, std::vector<const Type*>{p[0].type()}}}));
     });
     if (!get_or_fail(b, keep) || !get_or_fail(b, tell)) return x[1];

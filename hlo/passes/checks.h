@@ -12,10 +12,10 @@
 namespace lamina::hlo {
 
 // A user's check: an effect (function, token, holds, values...) -> token with its number as `index`.
-inline constexpr std::string_view kCheckTarget = "python.check";
+inline constexpr std::string_view kCheckTarget = "python.check", kCppCheckTarget = "cpp.check";
 // What is called with (function, values...) where a check with values failed: gives a number that stands for
 // both.
-inline constexpr std::string_view kFailedTarget = "python.failed";
+inline constexpr std::string_view kFailedTarget = "python.failed", kCppFailedTarget = "cpp.failed";
 
 struct CheckOptions {
   bool user = false;      // the checks that the program records

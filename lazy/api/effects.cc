@@ -10,6 +10,8 @@
 #include "hlo/mutex.h"
 #include "hlo/once.h"
 #include "hlo/op.h"
+#include "hlo/passes/checks.h"
+#include "lazy/api/callbacks.h"
 #include "lazy/api/flat.h"
 #include "lazy/axes.h"
 #include "lazy/scopes.h"
@@ -26,7 +28,10 @@ absl::Status call_cpp(std::span<const hlo::LiteralPtr> in,
 
 // The functions that programs call, by the number in their operand.
 struct Callbacks {
-  Callbacks() { lazy::check(hlo::register_custom_call(std::string(hlo::kCppTarget), call_cpp)); }
+  Callbacks() {
+    for (const std::string_view target : {hlo::kCppTarget, hlo::kCppCheckTarget, hlo::kCppFailedTarget})
+      lazy::check(hlo::register_custom_call(std::string(target), call_cpp));
+  }
   hlo::Mutex mutex{hlo::LockRank::kCallbacks};
   uint64_t last = 0;
   HashMap<uint64_t, FlatFunction> functions;
@@ -75,8 +80,16 @@ absl::Status call_cpp(std::span<const hlo::LiteralPtr> in,
   return absl::OkStatus();
 }
 
-// A scalar that stands for the function: its number, in a buffer that takes it out of the table.
-lazy::Lazy operand_of(FlatFunction f) {
+const char* method_of(CallbackLanes lanes) {
+  return lanes == CallbackLanes::kExpanded ? "expand_dims" : "broadcast_all";
+}
+
+}  // namespace
+
+namespace detail {
+
+// Its number, in a buffer that takes it out of the table.
+lazy::Lazy callback_operand(FlatFunction f) {
   Callbacks& all = callbacks();
   auto number = std::make_unique<uint64_t>();
   {
@@ -99,12 +112,7 @@ lazy::Lazy operand_of(FlatFunction f) {
   return {lazy::from_foreign(hlo::DType::kU64, {}, data, release), false};
 }
 
-const char* method_of(CallbackLanes lanes) {
-  return lanes == CallbackLanes::kExpanded ? "expand_dims" : "broadcast_all";
-}
-
-// `format` with texts in the places of its {}.
-std::string filled(const std::string& format, const std::vector<std::string>& texts) {
+std::string filled(const char* what, const std::string& format, const std::vector<std::string>& texts) {
   std::string out;
   size_t next = 0;
   for (size_t i = 0; i < format.size(); ++i) {
@@ -117,21 +125,16 @@ std::string filled(const std::string& format, const std::vector<std::string>& te
       ++next;
       ++i;
     } else if (c == '{' || c == '}') {
-      fail(ErrorKind::kValue,
-           str_cat("debug_print: '", format, "' has a brace that is neither {} nor doubled"));
+      fail(ErrorKind::kValue, str_cat(what, ": '", format, "' has a brace that is neither {} nor doubled"));
     } else {
       out += c;
     }
   }
   if (next != texts.size())
-    fail(ErrorKind::kValue, str_cat("debug_print: '", format, "' has ", static_cast<int64_t>(next),
-                                    " places for ", static_cast<int64_t>(texts.size()), " values"));
+    fail(ErrorKind::kValue, str_cat(what, ": '", format, "' has ", static_cast<int64_t>(next), " places for ",
+                                    static_cast<int64_t>(texts.size()), " values"));
   return out;
 }
-
-}  // namespace
-
-namespace detail {
 
 std::vector<Tensor> flat_callback(FlatFunction f, const std::vector<Tensor>& arguments,
                                   const std::vector<Tensor>& like, bool effect, CallbackLanes lanes,
@@ -148,7 +151,7 @@ std::vector<Tensor> flat_callback(FlatFunction f, const std::vector<Tensor>& arg
         return out;
       };
     }
-    std::vector<lazy::Lazy> operands{operand_of(std::move(f))};
+    std::vector<lazy::Lazy> operands{callback_operand(std::move(f))};
     for (const Tensor& t : arguments) operands.push_back(strong(lazy_of(t)));
     std::vector<hlo::Attrs::Entry> attrs{{Attr::call_target_name, std::string(hlo::kCppTarget)},
                                          {Attr::result_types, std::move(types)}};
@@ -164,13 +167,14 @@ std::vector<Tensor> flat_callback(FlatFunction f, const std::vector<Tensor>& arg
 
 void flat_print(std::string format, const std::vector<Tensor>& arguments, std::source_location where) {
   located(where, [&] {
-    filled(format, std::vector<std::string>(arguments.size()));  // whether it fits is known now
+    filled("debug_print", format,
+           std::vector<std::string>(arguments.size()));  // whether it fits is known now
     return 0;
   });
   const FlatFunction print = [format = std::move(format)](const std::vector<Tensor>& values) {
     std::vector<std::string> texts;
     for (const Tensor& t : values) texts.push_back(elements_text(t, 0));
-    std::cout << filled(format, texts) + '\n' << std::flush;
+    std::cout << filled("debug_print", format, texts) + '\n' << std::flush;
     return std::vector<Tensor>();
   };
   flat_callback(print, arguments, {}, true, CallbackLanes::kOneByOne, where);

@@ -9,6 +9,7 @@
 #include "lamina/flat_transforms.h"
 #include "lazy/api/flat.h"
 #include "lazy/axes.h"
+#include "lazy/recursion.h"
 
 namespace lamina::detail {
 namespace {
@@ -55,6 +56,7 @@ std::string signature(const std::vector<Tensor>& all) {
   out.push_back(static_cast<char>(hlo::record_state().mode));
   if (const uint32_t defaults = lazy::default_types().key()) out += std::to_string(defaults);
   if (const uint64_t axes = lazy::axes_key()) str_append(&out, "@", static_cast<int64_t>(axes));
+  if (const int64_t recursion = lazy::recursion_key()) str_append(&out, "r", recursion);
   return out;
 }
 
@@ -160,106 +162,9 @@ std::vector<Tensor> flat_vmap(const FlatFunction& f, const std::vector<Tensor>& 
   });
 }
 
-std::vector<std::vector<Tensor>> flat_jacobian(const FlatFunction& f, const std::vector<Tensor>& primals,
-                                               bool forward, const char* what, std::source_location where) {
-  return located(where, [&] {
-    const std::vector<lazy::Lazy> at_point = lazies(primals);
-    auto check_float = [what](const char* which, const lazy::Lazy& x) {
-      if (!hlo::is_float(x.value.dtype()))
-        fail(ErrorKind::kType, str_cat(what, " needs float ", which, ", not ", describe(x)));
-    };
-    for (const lazy::Lazy& x : at_point) check_float("inputs", x);
-    std::vector<std::vector<Tensor>> out;
-    // The unit vectors of all elements of the lists, as rows.
-    auto basis = [](const std::vector<lazy::Lazy>& of) {
-      int64_t total = 0, before = 0;
-      for (const lazy::Lazy& x : of) total += x.value.type()->num_elements;
-      hlo::Builder b;
-      std::vector<lazy::Lazy> rows;
-      for (const lazy::Lazy& x : of) {
-        const hlo::Type* t = x.value.type();
-        const hlo::Dims flat{total, t->num_elements};
-        const hlo::Value row = b.iota(hlo::DType::kS64, flat, 0), column = b.iota(hlo::DType::kS64, flat, 1);
-        const hlo::Value shifted =
-            b.add(column, b.broadcast_scalar(b.scalar_int(hlo::DType::kS64, before), flat));
-        hlo::Dims dims{total};
-        dims.insert(dims.end(), t->dims.begin(), t->dims.end());
-        rows.push_back({b.reshape(b.convert(b.compare(row, shifted, "EQ"), t->dtype), dims), false});
-        before += t->num_elements;
-      }
-      lazy::check(b.status());
-      return std::pair(std::move(rows), total);
-    };
-    // Rows first ... first + n - 1 of x.
-    auto cut = [](hlo::Builder& b, const hlo::Value& x, int64_t first, int64_t n) {
-      hlo::Dims start(x.rank(), 0), limit = x.dims();
-      start[0] = first;
-      limit[0] = first + n;
-      return b.slice(x, start, limit);
-    };
-    auto joined = [](const hlo::Value& y, const hlo::Value& x) {
-      hlo::Dims dims = y.dims();
-      dims.insert(dims.end(), x.dims().begin(), x.dims().end());
-      return dims;
-    };
-    hlo::Builder b;
-    if (forward) {
-      const auto [rows, total] = basis(at_point);
-      const std::vector<lazy::Lazy> columns = lazy::vmap(
-          [&](const std::vector<lazy::Lazy>& direction) {
-            lazy::JvpResult r = lazy::jvp(inner(f), at_point, direction);
-            return std::move(r.tangents);
-          },
-          rows, std::vector<bool>(rows.size(), true), total);
-      for (const lazy::Lazy& c : columns) {
-        std::vector<Tensor>& row = out.emplace_back();
-        int64_t first = 0;
-        hlo::Dims order, dims(c.value.dims().begin() + 1, c.value.dims().end());
-        for (int64_t d = 1; d < c.value.rank(); ++d) order.push_back(d);
-        order.push_back(0);
-        for (const lazy::Lazy& x : at_point) {
-          const int64_t n = x.value.type()->num_elements;
-          hlo::Dims full = dims;
-          full.insert(full.end(), x.value.dims().begin(), x.value.dims().end());
-          row.push_back(tensor_of(b.reshape(b.transpose(cut(b, c.value, first, n), order), full)));
-          first += n;
-        }
-      }
-    } else {
-      const lazy::VjpResult r = lazy::vjp(inner(f), at_point);
-      for (const lazy::Lazy& y : r.outputs) check_float("results", y);
-      const auto [cotangents, total] = basis(r.outputs);
-      const std::vector<lazy::Lazy> rows =
-          lazy::vmap(r.pull_back, cotangents, std::vector<bool>(cotangents.size(), true), total);
-      int64_t first = 0;
-      for (const lazy::Lazy& y : r.outputs) {
-        std::vector<Tensor>& row = out.emplace_back();
-        const int64_t n = y.value.type()->num_elements;
-        for (size_t i = 0; i < rows.size(); ++i)
-          row.push_back(
-              tensor_of(b.reshape(cut(b, rows[i].value, first, n), joined(y.value, at_point[i].value))));
-        first += n;
-      }
-    }
-    lazy::check(b.status());
-    return out;
-  });
-}
-
 std::vector<Tensor> flat_checkpoint(const FlatFunction& f, const std::vector<Tensor>& arguments,
                                     std::source_location where) {
   return located(where, [&] { return tensors(lazy::checkpoint(inner(f), lazies(arguments))); });
-}
-
-Tensor unit_cotangent(const Tensor& value, std::source_location where) {
-  return located(where, [&] {
-    const lazy::Lazy& x = lazy_of(value);
-    if (x.value.rank() != 0 || !hlo::is_float(x.value.dtype()))
-      fail(ErrorKind::kType, str_cat("grad needs a function whose result is one real float, not ",
-                                     describe(x), "; sum it, or use vjp"));
-    hlo::Builder b;
-    return tensor_of(b.full_like(x.value, 1));
-  });
 }
 
 }  // namespace lamina::detail

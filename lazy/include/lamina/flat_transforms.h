@@ -17,6 +17,11 @@ namespace lamina {
 // and result, of size 1 or repeated where an argument is not mapped.
 enum class CallbackLanes { kOneByOne, kExpanded, kRepeated };
 
+struct DerivativeOptions {
+  bool holomorphic = false;  // complex arguments and values, and the complex derivative
+  bool allow_int = false;    // arguments of integers and booleans too, whose derivatives are zeros
+};
+
 namespace detail {
 
 // A function on lists of tensors.
@@ -82,10 +87,27 @@ std::vector<Tensor> flat_vmap(const FlatFunction& f, const std::vector<Tensor>& 
                               std::optional<int64_t> axis_size, std::source_location where);
 std::vector<Tensor> flat_checkpoint(const FlatFunction& f, const std::vector<Tensor>& arguments,
                                     std::source_location where);
-// [output][input]: the derivative of each output by each input, of the output's shape followed by the
-// input's.
-std::vector<std::vector<Tensor>> flat_jacobian(const FlatFunction& f, const std::vector<Tensor>& primals,
-                                               bool forward, const char* what, std::source_location where);
+// The outputs of f, and the gradients of the first of them.
+struct FlatGradients {
+  std::vector<Tensor> outputs, gradients;
+};
+FlatGradients flat_gradients(const FlatFunction& f, const std::vector<Tensor>& arguments,
+                             DerivativeOptions options, std::source_location where);
+// blocks[output][input]: the derivative of each of the first `values` outputs, which f sets, by each input,
+// of the output's shape followed by the input's. Without `aux` no `outputs` are needed.
+struct FlatJacobian {
+  std::vector<Tensor> outputs;
+  std::vector<std::vector<Tensor>> blocks;
+};
+FlatJacobian flat_jacobian(const FlatFunction& f, const std::vector<Tensor>& arguments, const size_t& values,
+                           bool forward, bool aux, DerivativeOptions options, std::source_location where);
+// The first argument that `what` has no derivative by, and the error that says so.
+std::optional<size_t> without_derivative(const std::vector<Tensor>& arguments, const char* what,
+                                         DerivativeOptions options);
+[[noreturn]] void fail_without_derivative(const Tensor& argument, const std::string& name, const char* what,
+                                          DerivativeOptions options, std::source_location where);
+// Zeros of their types.
+std::vector<Tensor> flat_zeros(const std::vector<Tensor>& like, std::source_location where);
 
 // What messages call each tensor of a container.
 using LeafNames = std::vector<std::string>;
@@ -141,8 +163,20 @@ std::vector<Tensor> flat_callback(FlatFunction f, const std::vector<Tensor>& arg
 void flat_print(std::string format, const std::vector<Tensor>& arguments, std::source_location where);
 void run_effects();
 
-// Throws unless `value` is a real float without dimensions.
-Tensor unit_cotangent(const Tensor& value, std::source_location where);
+// `self` is set, to the function for calls of itself, before `body` runs.
+std::vector<Tensor> flat_recursive(const FlatFunction& body, FlatFunction& self,
+                                   const std::vector<Tensor>& arguments, const LeafNames& names,
+                                   int64_t deepest, std::source_location where);
+
+// States that `holds`, a scalar, does (lamina/checks.h).
+void flat_check(const Tensor& holds, std::string message, const std::vector<Tensor>& values,
+                std::source_location where);
+// f's outputs, then the number of the first check that failed (0: none), of the kinds that are looked at.
+std::vector<Tensor> flat_checked(const FlatFunction& f, const std::vector<Tensor>& arguments, bool user,
+                                 bool nan, bool division, std::source_location where);
+// What failed, by these numbers, one per lane; empty: nothing.
+std::string check_messages(const Tensor& numbers);
+
 [[noreturn]] void fail_at(ErrorKind kind, const std::string& message, std::source_location where);
 
 }  // namespace detail

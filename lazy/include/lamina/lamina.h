@@ -5,6 +5,7 @@
 
 #include "lamina/axes.h"
 #include "lamina/cache.h"
+#include "lamina/checks.h"
 #include "lamina/control.h"
 #include "lamina/device.h"
 #include "lamina/effects.h"
@@ -13,6 +14,7 @@
 #include "lamina/ops.h"
 #include "lamina/plan.h"
 #include "lamina/random.h"
+#include "lamina/recursion.h"
 #include "lamina/transforms.h"
 
 #endif  // LAMINA_LAMINA_H_

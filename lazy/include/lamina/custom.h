@@ -1,0 +1,133 @@
+// Functions with derivatives of their own: custom_jvp, custom_vjp.
+//
+// Contract: as lamina/transforms.h.
+#ifndef LAMINA_CUSTOM_H_
+#define LAMINA_CUSTOM_H_
+
+#include <optional>
+#include <source_location>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "lamina/callable.h"
+
+namespace lamina {
+namespace detail {
+
+// What custom_jvp and custom_vjp share: one rule per structure and types of the arguments. Make gives the
+// rule.
+template <typename F, typename Make>
+class Custom {
+ public:
+  using Arguments = typename Callable<F>::Arguments;
+  using Result = typename Callable<F>::Result;
+  Custom(F f, Make make, std::source_location where)
+      : f_(std::move(f)), make_(std::move(make)), where_(where) {}
+
+  template <typename... A>
+  Result operator()(A&&... a) const {
+    const Arguments arguments(std::forward<A>(a)...);
+    const std::vector<Tensor> leaves = decided(tensors_of(arguments));
+    std::string key = signature(leaves);
+    key += fixed_part(arguments);
+    Ref<Counted> rule = rules_.find(key);
+    if (!rule)
+      rule = rules_.insert(std::move(key), Ref<Counted>(new Box<FlatRule>(make_(arguments, leaves))));
+    std::optional<Result> result;
+    const std::vector<Tensor> out =
+        static_cast<const Box<FlatRule>&>(*rule).value.call(flat(f_, arguments, result), leaves, where_);
+    Result value = *std::move(result);
+    size_t at = 0;
+    put_leaves(value, out, at);
+    return value;
+  }
+
+ private:
+  mutable F f_;
+  Make make_;
+  std::source_location where_;
+  TraceTable rules_;  // copies share it
+};
+
+}  // namespace detail
+
+// f with a forward derivative of its own, from which reverse mode is made:
+// rule(primals, tangents) -> (result, tangent of the result), where primals and tangents are std::tuples of
+// f's arguments. A rule runs for any number of steps or batches at once, like every traced function; what it
+// captures has no derivative, and what f captures must not be differentiated: lamina::Error (kType). Copies
+// of the object are one function, so make it once, not in a loop.
+template <typename F, typename Rule>
+auto custom_jvp(F&& f, Rule&& rule, std::source_location where = std::source_location::current()) {
+  using Function = std::decay_t<F>;
+  using Arguments = typename detail::Callable<Function>::Arguments;
+  using Result = typename detail::Callable<Function>::Result;
+  auto make = [rule = std::decay_t<Rule>(std::forward<Rule>(rule))](const Arguments& arguments,
+                                                                    const std::vector<Tensor>& leaves) {
+    return detail::FlatRule::of_jvp(
+        [rule, arguments](const std::vector<Tensor>& both) {
+          size_t at = 0;
+          const Arguments primals = detail::with_leaves(arguments, both, at);
+          const Arguments tangents = detail::with_leaves(arguments, both, at);
+          auto out = rule(primals, tangents);
+          std::vector<Tensor> flat = detail::tensors_of(Result(std::get<0>(out)));
+          const std::vector<Tensor> derivatives = detail::tensors_of(Result(std::get<1>(out)));
+          flat.insert(flat.end(), derivatives.begin(), derivatives.end());
+          return flat;
+        },
+        leaves);
+  };
+  return detail::Custom<Function, decltype(make)>(std::forward<F>(f), std::move(make), where);
+}
+
+// f with a reverse derivative of its own: forward(arguments...) -> (result, residuals), a tree of any type,
+// and backward(residuals, cotangent of the result) -> std::tuple of cotangents of the arguments, in which a
+// Tensor that names nothing is zero. Otherwise as custom_jvp.
+template <typename F, typename Forward, typename Backward>
+auto custom_vjp(F&& f, Forward&& forward, Backward&& backward,
+                std::source_location where = std::source_location::current()) {
+  using Function = std::decay_t<F>;
+  using Arguments = typename detail::Callable<Function>::Arguments;
+  using Result = typename detail::Callable<Function>::Result;
+  using Out = std::decay_t<decltype(std::apply(forward, std::declval<const Arguments&>()))>;
+  using Residuals = std::decay_t<std::tuple_element_t<1, Out>>;
+  auto make = [forward = std::decay_t<Forward>(std::forward<Forward>(forward)),
+               backward = std::decay_t<Backward>(std::forward<Backward>(backward))](
+                  const Arguments& arguments, const std::vector<Tensor>& leaves) {
+    // What the forward function returned last: the structures that the backward function sees.
+    struct Seen {
+      std::optional<Result> result;
+      std::optional<Residuals> residuals;
+    };
+    const detail::Ref<detail::Box<Seen>> seen(new detail::Box<Seen>({}));
+    const detail::Ref<detail::Box<size_t>> results(new detail::Box<size_t>(0));
+    return detail::FlatRule::of_vjp(
+        [forward, arguments, seen, results](const std::vector<Tensor>& inputs) {
+          size_t at = 0;
+          auto out = std::apply(forward, detail::with_leaves(arguments, inputs, at));
+          std::vector<Tensor> flat = detail::tensors_of(Result(std::get<0>(out)));
+          results->value = flat.size();
+          const std::vector<Tensor> kept = detail::tensors_of(std::get<1>(out));
+          flat.insert(flat.end(), kept.begin(), kept.end());
+          // The structures stay; the tensors do not.
+          const std::vector<Tensor> none(flat.size());
+          size_t i = 0, j = 0;
+          seen->value.result.emplace(detail::with_leaves(Result(std::get<0>(out)), none, i));
+          seen->value.residuals.emplace(detail::with_leaves(Residuals(std::get<1>(out)), none, j));
+          return flat;
+        },
+        [backward, seen](const std::vector<Tensor>& both) {
+          size_t at = 0;
+          const Residuals residuals = detail::with_leaves(*seen->value.residuals, both, at);
+          const Result cotangent = detail::with_leaves(*seen->value.result, both, at);
+          return detail::tensors_of(Arguments(backward(residuals, cotangent)));
+        },
+        results, leaves);
+  };
+  return detail::Custom<Function, decltype(make)>(std::forward<F>(f), std::move(make), where);
+}
+
+}  // namespace lamina
+
+#endif  // LAMINA_CUSTOM_H_

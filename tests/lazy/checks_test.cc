@@ -1,0 +1,76 @@
+// Checks in traced programs.
+#include <catch2/catch.hpp>
+
+#include "api_testing.h"
+#include "lamina/lamina.h"
+
+namespace {
+
+using namespace lamina;
+using namespace lamina::testing;
+
+Tensor root(const Tensor& x) {
+  check(x >= 0, "the root of {}", {x});
+  return sqrt(x);
+}
+
+TEST_CASE("a check throws where it does not hold, under every transform", "[api][checks]") {
+  CHECK(root(Tensor(4.0)).item() == 2);
+  CHECK(jit(root)(Tensor(4.0)).item() == 2);
+  const Tensor bad(-4.0), rows = array({1.f, 4.f, -9.f});
+  for (const std::string& message : {error_of([&] { root(bad); }, ErrorKind::kValue),
+                                     error_of([&] { jit(root)(bad).eval(); }, ErrorKind::kValue),
+                                     error_of([&] { grad(root)(bad); }, ErrorKind::kValue),
+                                     error_of([&] { vmap(root)(rows); }, ErrorKind::kValue)}) {
+    CHECK(contains(message, "the root of -"));
+    CHECK(contains(message, "checks_test.cc:13"));
+  }
+  CHECK(contains(error_of([&] { check(rows > 0, "all"); }, ErrorKind::kType),
+                 "check takes a scalar, not bool[3]"));
+  CHECK(contains(error_of([&] { check(Tensor(true), "{}"); }, ErrorKind::kValue),
+                 "check: '{}' has 1 places for 0"));
+}
+
+TEST_CASE("checkify tells the first failure beside the result", "[api][checks]") {
+  const auto checked = checkify(root);
+  const auto [fine, two] = checked(Tensor(4.0));
+  CHECK(two.item() == 2);
+  CHECK(!fine.message());
+  fine.raise();
+  for (const auto& [error, value] : {checked(Tensor(-4.0)), jit(checkify(root))(Tensor(-4.0))}) {
+    CHECK(contains(error.message().value_or(""), "the root of -4"));
+    CHECK(contains(error.message().value_or(""), "checks_test.cc:13"));
+    CHECK(contains(error_of([&] { error.raise(); }, ErrorKind::kValue), "the root of -4"));
+    CHECK(value.size() == 1);
+  }
+  const auto [lanes, values] = vmap(checkify(root))(array({1.f, -4.f, 9.f, -16.f}));
+  const std::string text = lanes.message().value_or("");
+  CHECK(contains(text, "at mapped index 1: the root of -4"));
+  CHECK(contains(text, "at mapped index 3: the root of -16"));
+  CHECK(floats(values)[2] == 3);
+  // In loops, branches and derivatives.
+  auto loop = [](const Tensor& x) {
+    return fori_loop(
+        0, 5,
+        [](const Tensor& i, const Tensor& c) {
+          check(i < 3, "step {}", {i});
+          return c + 1;
+        },
+        x);
+  };
+  CHECK(contains(checkify(loop)(Tensor(0.0)).first.message().value_or(""), "step 3"));
+  auto slope = [](const Tensor& x) { return grad(root)(x); };
+  CHECK(contains(checkify(slope)(Tensor(-1.0)).first.message().value_or(""), "the root of -1"));
+  CHECK(checkify(slope)(Tensor(4.0)).second.item() == Approx(0.25));
+}
+
+TEST_CASE("checkify looks for NaN and division by zero where it is asked to", "[api][checks]") {
+  auto f = [](const Tensor& x) { return log(x) / x; };
+  CHECK(!checkify(f)(Tensor(-1.0)).first.message());
+  CHECK(contains(checkify(f, {.nan = true})(Tensor(-1.0)).first.message().value_or(""), "a NaN from log"));
+  CHECK(contains(checkify(f, {.division = true})(Tensor(0.0)).first.message().value_or(""),
+                 "a division by zero in divide"));
+  CHECK(contains(checkify(f, {.nan = true})(Tensor(-1.0)).first.message().value_or(""), "checks_test.cc:"));
+}
+
+}  // namespace
