@@ -16,6 +16,7 @@
 #include "lazy/effects.h"
 #include "lazy/location_text.h"
 #include "lazy/nan_check.h"
+#include "lazy/raised.h"
 #include "lazy/rebuild.h"
 #include "lazy/scopes.h"
 #include "trace/checkpoint.h"
@@ -147,6 +148,14 @@ std::vector<Value> or_zeros(std::vector<Value> given, const std::vector<Value>& 
   check(b.status());
   return given;
 }
+// The tangents of these outputs.
+std::vector<Value> output_tangents(std::vector<Value> given, const std::vector<Value>& outputs) {
+  hlo::Builder b;
+  for (size_t i = 0; i < given.size(); ++i)
+    if (!given[i]) given[i] = zeros_unless_raised(b, outputs[i], outputs);
+  check(b.status());
+  return given;
+}
 
 }  // namespace
 
@@ -163,7 +172,7 @@ JvpResult recorded_jvp(const FlatFunction& f, const std::vector<Lazy>& primals,
   open.take_token(out.primals);
   out.tangents.resize(open.values.size());
   return {from_carriers(out.primals, open.outputs),
-          from_carriers(or_zeros(out.tangents, open.values), open.outputs)};
+          from_carriers(output_tangents(out.tangents, open.values), open.outputs)};
 }
 
 // The derivative of what was recorded for arguments of these types.
@@ -182,7 +191,7 @@ VjpResult derived(const Opened& open, const std::vector<Typed>& inputs) {
       if (!has_tangent(open.points[i]))
         grads[i] = Value();
       else if (!grads[i])
-        grads[i] = b.zeros_like(open.points[i]);
+        grads[i] = zeros_unless_raised(b, open.points[i], open.values);
     }
     check(b.status());
     return from_carriers(std::move(grads), inputs);
@@ -199,9 +208,9 @@ VjpResult derived(const Opened& open, const std::vector<Typed>& inputs) {
       inputs.push_back(linear->tangent_inputs[i]);
       given.push_back(all[i]);
     }
-    return from_carriers(
-        check(trace::substitute(or_zeros(linear->tangents, open.values), inputs, or_zeros(given, inputs))),
-        open.outputs);
+    return from_carriers(check(trace::substitute(output_tangents(linear->tangents, open.values), inputs,
+                                                 or_zeros(given, inputs))),
+                         open.outputs);
   };
   return result;
 }

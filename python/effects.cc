@@ -14,6 +14,7 @@
 #include "lazy/effects.h"
 #include "lazy/nan_check.h"
 #include "lazy/placement.h"
+#include "lazy/raised.h"
 #include "lazy/scopes.h"
 #include "lazy/transforms.h"
 #include "python/interpreter.h"
@@ -118,6 +119,8 @@ void add_callbacks(py::module_& m) {
   m.def(
       "note_effects", [](const py::object& token) { lazy::note_effects(lazy_of(token.ptr()).value); },
       "Effects were recorded that began from last_token and gave this one: they run now, or wait.");
+  m.def("note_check", lazy::note_check,
+        "What is recorded next is a callback that raises, and a barrier in which results wait for it.");
   m.def("run_effects", lazy::run_effects, "Runs the effects that wait, where nothing unknown is open.");
   for (const std::string_view target : {hlo::kPythonTarget, hlo::kCheckTarget, hlo::kFailedTarget}) {
     const absl::Status registered = hlo::register_custom_call(std::string(target), call_python);

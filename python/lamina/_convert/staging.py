@@ -171,6 +171,7 @@ class Staging:
                 )
             leaves[held[0]] = lnp.asarray(leaves[held[0]])
         code = _core.set_weak(code, False)
+        _core.note_check()
         checked = pure_callback(look, code, code)
         for i in held:  # each waits for the check, and so does what transforms make of it
             x, _ = optimization_barrier((leaves[i], checked))
