@@ -36,7 +36,8 @@ void add_cuda(Findings& out) {
   const jit::cuda::Driver& driver = (*client)->driver();
   out.emplace_back("CUDA", absl::StrFormat("found: %s, for CUDA %d.%d", driver.library, driver.version / 1000,
                                            driver.version % 1000 / 10));
-  out.emplace_back("assembler of kernels", (*client)->kernels().assembler());
+  out.emplace_back("kernel assembler", (*client)->kernels().assembler());
+  out.emplace_back("matrix products", (*client)->products().library());
   for (const auto& gpu : (*client)->gpus()) {
     const jit::cuda::GpuFacts& facts = gpu->facts();
     out.emplace_back(

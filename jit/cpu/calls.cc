@@ -17,8 +17,6 @@
 namespace lamina::jit {
 namespace {
 
-using hlo::Attr;
-using hlo::Dims;
 using hlo::Node;
 using hlo::Op;
 using hlo::Value;
@@ -63,21 +61,8 @@ std::optional<OnednnRoutine> fast_routine(const Node& n, Make make) {
 
 class DotStep final : public Step {
  public:
-  DotStep(CpuClient& cpu, const Node& n, const SlotOf& slot_of) : cpu_(cpu), slots_(n, slot_of) {
-    const hlo::Attrs& a = n.attrs();
-    const Dims &lb = a.ints(Attr::lhs_batching_dimensions), &rb = a.ints(Attr::rhs_batching_dimensions),
-               &lc = a.ints(Attr::lhs_contracting_dimensions), &rc = a.ints(Attr::rhs_contracting_dimensions);
-    const Dims &ld = n.operand_type(0)->dims, &rd = n.operand_type(1)->dims;
-    const Dims ls = hlo::row_major_strides(ld), rs = hlo::row_major_strides(rd);
-    auto named = [](const Dims& list, int64_t d) {
-      return std::find(list.begin(), list.end(), d) != list.end();
-    };
-    for (size_t i = 0; i < lb.size(); ++i) shape_.batch.push_back({ld[lb[i]], ls[lb[i]], rs[rb[i]]});
-    for (size_t i = 0; i < lc.size(); ++i) shape_.k.push_back({ld[lc[i]], ls[lc[i]], rs[rc[i]]});
-    for (size_t d = 0; d < ld.size(); ++d)
-      if (!named(lb, d) && !named(lc, d)) shape_.m.push_back({ld[d], ls[d], 0});
-    for (size_t d = 0; d < rd.size(); ++d)
-      if (!named(rb, d) && !named(rc, d)) shape_.n.push_back({rd[d], 0, rs[d]});
+  DotStep(CpuClient& cpu, const Node& n, const SlotOf& slot_of)
+      : cpu_(cpu), slots_(n, slot_of), shape_(hlo::dot_shape(n)) {
     plain_ = collapsed(shape_);
     fast_ = fast_routine(n, [&]() -> absl::StatusOr<OnednnRoutine> {
       if (!plain_) return absl::UnavailableError("no single stride");
@@ -85,7 +70,7 @@ class DotStep final : public Step {
                                    cpu.pool().usable_threads());
     });
     work_ = watched_product({n.result_type(0)->num_elements});
-    for (const DotDim& d : shape_.k) work_ = watched_product({work_, d.extent});
+    for (const hlo::DotDim& d : shape_.k) work_ = watched_product({work_, d.extent});
   }
 
   absl::Status enqueue(Frame& frame) const override {
@@ -107,7 +92,7 @@ class DotStep final : public Step {
  private:
   CpuClient& cpu_;
   NodeSlots slots_;
-  DotGeneralShape shape_;
+  hlo::DotGeneralShape shape_;
   std::optional<hlo::DotShape> plain_;
   std::optional<OnednnRoutine> fast_;
   int64_t work_;

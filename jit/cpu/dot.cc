@@ -10,6 +10,8 @@
 namespace lamina::jit {
 namespace {
 
+using hlo::DotDim;
+using hlo::DotGeneralShape;
 using hlo::DotShape;
 using hlo::DType;
 
@@ -122,29 +124,6 @@ absl::Status complex_dot(DType in, const DotShape& s, const void* a, const void*
                     [](P x) { return x; });
 }
 
-// One stride for the row-major index over `dims`, if there is one.
-std::optional<int64_t> collapse(const std::vector<DotDim>& dims, int64_t DotDim::*stride) {
-  int64_t extent = 1, collapsed = 0;
-  bool any = false;
-  for (size_t i = dims.size(); i-- > 0;) {
-    if (dims[i].extent == 1) continue;
-    if (!any) {
-      collapsed = dims[i].*stride;
-      any = true;
-    } else if (dims[i].*stride != collapsed * extent) {
-      return std::nullopt;
-    }
-    extent *= dims[i].extent;
-  }
-  return collapsed;
-}
-
-int64_t total(const std::vector<DotDim>& dims) {
-  int64_t n = 1;
-  for (const DotDim& d : dims) n *= d.extent;
-  return n;
-}
-
 // The operand's strides over [batch, outer, k], the operand copied into `copy` where its own do not collapse.
 struct DotOperand {
   const void* data;
@@ -153,8 +132,8 @@ struct DotOperand {
 absl::StatusOr<DotOperand> operand(const void* data, int64_t width, const DotGeneralShape& s,
                                    const std::vector<DotDim>& outer, int64_t DotDim::*stride, BufferRef& copy,
                                    const KernelContext& context) {
-  const auto batch_stride = collapse(s.batch, stride), outer_stride = collapse(outer, stride),
-             k_stride = collapse(s.k, stride);
+  const auto batch_stride = collapsed(s.batch, stride), outer_stride = collapsed(outer, stride),
+             k_stride = collapsed(s.k, stride);
   if (batch_stride && outer_stride && k_stride)
     return DotOperand{data, *batch_stride, *outer_stride, *k_stride};
   std::vector<DotDim> dims = s.batch;
@@ -173,7 +152,7 @@ absl::StatusOr<DotOperand> operand(const void* data, int64_t width, const DotGen
   const StridedCopy rows_first(extents, from, width);
   if (absl::Status status = rows_first.run(data, pointer(copy->address()), context); !status.ok())
     return status;
-  const int64_t k = total(s.k), rows = total(outer);
+  const int64_t k = total_extent(s.k), rows = total_extent(outer);
   return DotOperand{pointer(copy->address()), rows * k, k, 1};
 }
 
@@ -190,19 +169,10 @@ absl::Status dot(DType in, DType out, const DotShape& s, const void* a, const vo
       [&]<typename P>() { return complex_dot<P>(in, s, a, b, c, context); });
 }
 
-std::optional<DotShape> collapsed(const DotGeneralShape& s) {
-  const auto lhs_batch = collapse(s.batch, &DotDim::lhs_stride), lhs_m = collapse(s.m, &DotDim::lhs_stride),
-             lhs_k = collapse(s.k, &DotDim::lhs_stride), rhs_batch = collapse(s.batch, &DotDim::rhs_stride),
-             rhs_n = collapse(s.n, &DotDim::rhs_stride), rhs_k = collapse(s.k, &DotDim::rhs_stride);
-  if (!lhs_batch || !lhs_m || !lhs_k || !rhs_batch || !rhs_n || !rhs_k) return std::nullopt;
-  return DotShape{total(s.batch), total(s.m), total(s.n), total(s.k), *lhs_batch,
-                  *lhs_m,         *lhs_k,     *rhs_batch, *rhs_k,     *rhs_n};
-}
-
 absl::Status dot_general(DType in, DType out, const DotGeneralShape& s, const void* a, const void* b, void* c,
                          const KernelContext& context) {
   if (absl::Status types = hlo::check_dot_types(in, out); !types.ok()) return types;
-  const DotShape extents{total(s.batch), total(s.m), total(s.n), total(s.k)};
+  const DotShape extents{total_extent(s.batch), total_extent(s.m), total_extent(s.n), total_extent(s.k)};
   BufferRef lhs_copy, rhs_copy;
   const int64_t width = hlo::byte_size(in);
   const auto lhs = operand(a, width, s, s.m, &DotDim::lhs_stride, lhs_copy, context);

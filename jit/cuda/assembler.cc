@@ -3,13 +3,10 @@
 #include <dlfcn.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <utility>
-#include <vector>
 
 #include "hlo/strings.h"
-#include "jit/client/library_path.h"
+#include "jit/cuda/libraries.h"
 
 namespace lamina::jit::cuda {
 
@@ -29,13 +26,9 @@ struct Assembler::Calls {
 
 namespace {
 
-constexpr const char* kVariable = "LAMINA_NVJITLINK";
 constexpr int kPtx = 2;
-// Where it lies in a Python environment, beside this package, or where the loader looks.
-constexpr std::pair<const char*, const char*> kPlaces[] = {
-    {"../nvidia/cu13/lib/libnvJitLink.so.13", "libnvJitLink.so.13"},
-    {"../nvidia/nvjitlink/lib/libnvJitLink.so.12", "libnvJitLink.so.12"}};
-constexpr const char* kToolkit = "/usr/local/cuda/lib64/";
+constexpr Library::File kFiles[] = {{"../nvidia/cu13/lib/libnvJitLink.so.13", "libnvJitLink.so.13"},
+                                    {"../nvidia/nvjitlink/lib/libnvJitLink.so.12", "libnvJitLink.so.12"}};
 
 template <typename F>
 bool find(void* library, const char* name, F** function) {
@@ -55,28 +48,16 @@ bool find_all(void* library, Calls& c) {
 }  // namespace
 
 absl::StatusOr<Assembler> Assembler::open(int driver_version) {
-  const char* const named = std::getenv(kVariable);
-  if (named && !*named) return absl::NotFoundError(str_cat(kVariable, " says that there is none"));
-  std::vector<std::string> places;
-  if (named) places.emplace_back(named);
-  for (const auto& [wheel, file] : kPlaces)
-    if (!named) places.insert(places.end(), {library_path("", wheel), file, str_cat(kToolkit, file)});
-  std::string why;
-  for (const std::string& place : places) {
-    void* const library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) continue;
-    auto calls = std::make_unique<Calls>();
-    unsigned major = 0, minor = 0;
-    if (!find_all(library, *calls) || calls->version(&major, &minor) != 0)
-      why = str_cat(place, " is no nvJitLink");
-    else if (static_cast<int>(1000 * major) > driver_version)
-      why = str_cat(place, " makes code for drivers of CUDA ", major, ", and this one is older");
-    else
-      return Assembler(place, str_cat(major, ".", minor), calls.release());
-  }
-  return absl::NotFoundError(!why.empty() ? why
-                             : named      ? str_cat(named, ", which ", kVariable, " names, cannot be loaded")
-                                          : "libnvJitLink was not found");
+  auto calls = std::make_unique<Calls>();
+  unsigned major = 0, minor = 0;
+  const absl::StatusOr<std::string> opened = open_library(
+      {"nvJitLink", "LAMINA_NVJITLINK", kFiles}, [&](const std::string& path, void* library) -> absl::Status {
+        if (!find_all(library, *calls) || calls->version(&major, &minor) != 0)
+          return absl::NotFoundError(str_cat(path, " is no nvJitLink"));
+        return serves_driver(path, static_cast<int>(major), driver_version);
+      });
+  if (!opened.ok()) return opened.status();
+  return Assembler(*opened, str_cat(major, ".", minor), calls.release());
 }
 
 absl::StatusOr<std::string> Assembler::assemble(const std::string& ptx, int capability) const {

@@ -74,7 +74,7 @@ absl::Status CudaClient::prepare_target() {
   std::memset(word->at, 0, sizeof(int32_t));
   int capability = gpus_[0]->facts().capability;
   for (const std::unique_ptr<Gpu>& gpu : gpus_) capability = std::min(capability, gpu->facts().capability);
-  target_.serve(capability, Address(reinterpret_cast<uintptr_t>(word->at)), driver_.version);
+  target_.serve(capability, Address(reinterpret_cast<uintptr_t>(word->at)), gpus_, driver_.version);
   return absl::OkStatus();
 }
 

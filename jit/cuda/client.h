@@ -35,6 +35,7 @@ class CudaClient final : public Client, private hlo::ForkGuarded {
   absl::StatusOr<BufferRef> copy_across(Device& to, const BufferRef& from) override;
 
   CudaKernels& kernels() { return target_.kernels(); }
+  Products& products() { return target_.products(); }
   const Driver& driver() const { return driver_; }
   const std::vector<std::unique_ptr<Gpu>>& gpus() const { return gpus_; }
   // Why other devices of the driver are none of these.

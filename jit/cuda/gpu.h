@@ -64,6 +64,13 @@ class Gpu {
     const Current current(*this);
     return function(arguments...);
   }
+  // Work of another library, which takes the device from the current context; none for a lost device.
+  template <typename Work>
+  absl::Status within(Work work) {
+    if (is_lost()) return health();
+    const Current current(*this);
+    return work();
+  }
   // ResourceExhausted where memory ran out; faults lose the device.
   absl::Status check(Result result, std::string_view doing);
 

@@ -7,6 +7,7 @@
 #include "hlo/op.h"
 #include "hlo/strings.h"
 #include "jit/cuda/stream.h"
+#include "jit/cuda/user_line.h"
 #include "jit/kernel/in_place.h"
 #include "jit/kernel/lower_call.h"
 
@@ -58,9 +59,10 @@ class Buffers {
 class LaunchStep final : public Step {
  public:
   LaunchStep(const KernelSequence& sequence, std::vector<Launched> launched, Address never,
-             const SlotOf& slot_of, std::string what)
+             const SlotOf& slot_of, std::string what, UserLine line)
       : launched_(std::move(launched)),
         never_(never),
+        line_(line),
         what_(std::move(what)),
         scratch_(sequence.shared_bytes) {
     const Buffers buffers(sequence, slot_of);
@@ -79,7 +81,7 @@ class LaunchStep final : public Step {
   absl::Status enqueue(Frame& frame) const override {
     auto& stream = static_cast<CudaStream&>(frame.device.stream());
     for (const Launched& l : launched_)
-      if (absl::Status s = enqueue_one(l, frame, stream); !s.ok()) return s;
+      if (absl::Status s = enqueue_one(l, frame, stream); !s.ok()) return line_.add_to(s);
     return absl::OkStatus();
   }
   int64_t work() const override { return work_; }
@@ -126,6 +128,7 @@ class LaunchStep final : public Step {
 
   std::vector<Launched> launched_;
   const Address never_;
+  const UserLine line_;
   const std::string what_;
   std::vector<int64_t> scratch_;  // bytes: what the kernels share, then that of their plans
   std::vector<MayOverwrite> overwrites_;
@@ -147,7 +150,8 @@ std::string description(const KernelSequence& sequence, const std::vector<Launch
 
 absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int capability, Address never,
                                                        const cluster::FusionPlan& plan,
-                                                       const cluster::Group& group, const SlotOf& slot_of) {
+                                                       const cluster::Group& group, const SlotOf& slot_of,
+                                                       std::string_view beside) {
   absl::StatusOr<KernelSequence> sequence = lower_group(plan, group);
   if (!sequence.ok()) return sequence.status();
   std::vector<Launched> launched;
@@ -168,7 +172,9 @@ absl::StatusOr<std::unique_ptr<Step>> make_launch_step(CudaKernels& kernels, int
     what = str_cat(group.anchors[0]->def().name, " as ", what);
     if (launched.size() > 1) str_append(&what, ", the last of ", launched.size(), " kernels");
   }
-  return std::make_unique<LaunchStep>(*sequence, std::move(launched), never, slot_of, std::move(what));
+  str_append(&what, beside);
+  return std::make_unique<LaunchStep>(*sequence, std::move(launched), never, slot_of, std::move(what),
+                                      UserLine(*group.anchors[0]));
 }
 
 }  // namespace lamina::jit::cuda

@@ -54,6 +54,11 @@ class CudaStream final : public Stream {
   absl::Status enqueue(std::string_view doing, Result (*function)(P...), A... arguments) {
     return enqueued(gpu_.call(doing, function, arguments..., handle_));
   }
+  // What another library enqueues on the stream that it is given.
+  template <typename Work>
+  absl::Status enqueue_with(Work work) {
+    return enqueued(gpu_.within([&] { return work(handle_); }));
+  }
   // Blocks and their threads have one dimension, and shared memory of a fixed size.
   absl::Status launch(FunctionHandle function, unsigned blocks, unsigned threads,
                       std::span<void*> parameters);

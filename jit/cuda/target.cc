@@ -1,7 +1,10 @@
 #include "jit/cuda/target.h"
 
+#include "hlo/builder.h"
+#include "hlo/strings.h"
 #include "jit/cuda/host_step.h"
 #include "jit/cuda/launch.h"
+#include "jit/cuda/product_step.h"
 
 namespace lamina::jit::cuda {
 namespace {
@@ -15,16 +18,36 @@ absl::Status not_in_files() {
 absl::StatusOr<std::unique_ptr<Step>> CudaTarget::lower(const cluster::FusionPlan& plan,
                                                         const cluster::Group& group,
                                                         const SlotOf& slot_of) const {
-  std::string why = "no form for it on CUDA";
+  std::string why = "no form for it on CUDA", beside;
+  if (group.kind == cluster::GroupKind::kLibrary && group.anchors[0]->op() == hlo::Op::dot_general) {
+    absl::StatusOr<std::unique_ptr<Step>> product =
+        make_product_step(products_, *group.anchors[0], slot_of,
+                          [&](const hlo::Type* type, const hlo::Dims& order) { return copy(type, order); });
+    if (product.ok() && *product) return product;
+    if (!product.ok()) beside = str_cat(", without cublasLt: ", product.status().message());
+  }
   if (group.kind == cluster::GroupKind::kLoop || group.kind == cluster::GroupKind::kLibrary) {
     absl::StatusOr<std::unique_ptr<Step>> launch =
-        make_launch_step(kernels_, capability_, never_, plan, group, slot_of);
+        make_launch_step(kernels_, capability_, never_, plan, group, slot_of, beside);
     if (launch.ok()) return launch;
     why = std::string(launch.status().message());
   }
   absl::StatusOr<std::unique_ptr<Step>> step = host_device().target().lower(plan, group, slot_of);
   if (!step.ok() || !*step) return step;
   return make_host_step(*std::move(step), std::move(why));
+}
+
+absl::StatusOr<std::unique_ptr<Step>> CudaTarget::copy(const hlo::Type* type, const hlo::Dims& order) const {
+  hlo::Builder builder;
+  const hlo::Value from = hlo::make_parameter(type);
+  const absl::StatusOr<hlo::ComputationPtr> program =
+      hlo::Computation::make({{from}}, {{builder.transpose(from, order)}});
+  if (!program.ok()) return program.status();
+  const cluster::FusionPlan plan = cluster::make_fusion_plan(**program, costs_);
+  if (plan.groups.size() != 1 || plan.groups[0].kind == cluster::GroupKind::kAlias)
+    return absl::InternalError("an operand of a product is no matrix, and so is its copy");
+  return make_launch_step(kernels_, capability_, never_, plan, plan.groups[0],
+                          [&](const hlo::Value& v) { return v == from ? 0 : 1; });
 }
 
 // Its steps do not run in parts.

@@ -6,20 +6,24 @@
 #include <string>
 
 #include "jit/cuda/kernels.h"
+#include "jit/cuda/products.h"
 #include "jit/program/target.h"
 
 namespace lamina::jit::cuda {
 
-// Loops are kernels of the device. What has no form there, and is no control flow, is the CPU's step, on
-// copies of its values.
+// Loops are kernels of the device, and large products calls of cublasLt. What has no form there, and is no
+// control flow, is the CPU's step, on copies of its values.
 class CudaTarget final : public Target {
  public:
-  // Of all devices there are: the lowest capability, and a word of theirs that is 0; and their driver.
-  void serve(int capability, Address never, int driver_version) {
+  // Of all devices there are: the lowest capability, and a word of theirs that is 0; they themselves, and
+  // their driver.
+  void serve(int capability, Address never, std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
     capability_ = capability;
     never_ = never;
     kernels_.set_driver_version(driver_version);
+    products_.serve(gpus, driver_version);
   }
+  Products& products() const { return products_; }
   CudaKernels& kernels() const { return kernels_; }
   const cluster::Costs& costs() const override { return costs_; }
   absl::StatusOr<std::unique_ptr<Step>> lower(const cluster::FusionPlan& plan, const cluster::Group& group,
@@ -34,10 +38,14 @@ class CudaTarget final : public Target {
   absl::StatusOr<std::shared_ptr<const void>> adopt(const KernelCode& code) const override;
 
  private:
+  // As MakeCopy of jit/cuda/product_step.h.
+  absl::StatusOr<std::unique_ptr<Step>> copy(const hlo::Type* type, const hlo::Dims& order) const;
+
   const cluster::Costs costs_;
   int capability_ = kLeastCapability;
   Address never_;
   mutable CudaKernels kernels_;
+  mutable Products products_;
 };
 
 }  // namespace lamina::jit::cuda

@@ -15,8 +15,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 LIMIT = 600.0
+LIBRARIES = {"LAMINA_NVJITLINK": "libnvJitLink.so.1*", "LAMINA_CUBLASLT": "libcublasLt.so.1*"}
 # Filters of the test program, each a run of its own: one that ends the process leaves the others.
-TESTS = ("[cuda_calls]", "[native]", "[executable]~[smith]~[.]", "[cuda_programs]")
+TESTS = ("[cuda_calls]", "[native]", "[executable]~[smith]~[.]", "[cuda_programs]", "[cuda_library]")
 
 
 class Results:
@@ -43,9 +44,11 @@ def environment(driver: str | None) -> dict[str, str]:
         LD_LIBRARY_PATH=os.pathsep.join([str(HERE / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]),
     )
     for place in (*Path("/usr/local").glob("cuda*/lib64"), *Path("/usr/local").glob("cuda*/lib")):
-        for library in sorted(place.glob("libnvJitLink.so.1*")):
-            known.setdefault("LAMINA_NVJITLINK", str(library))
-    known.setdefault("LAMINA_NVJITLINK", "")
+        for variable, name in LIBRARIES.items():
+            for library in sorted(place.glob(name)):
+                known.setdefault(variable, str(library))
+    for variable in LIBRARIES:
+        known.setdefault(variable, "")
     return known
 
 

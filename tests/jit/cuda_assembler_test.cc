@@ -94,7 +94,7 @@ TEST_CASE("kernels are loaded as machine code where there is an assembler, else 
   CHECK(said("libm.so.6", nullptr) == "the driver's own: libm.so.6 is no nvJitLink");
   // Code by a later one would not run there.
   CHECK(said(kCudaStandin, "13000") == std::string("the driver's own: ") + kCudaStandin +
-                                           " makes code for drivers of CUDA 13, and this one is older");
+                                           " is for drivers of CUDA 13, and this one is older");
 }
 
 TEST_CASE("machine code is kept on disk, and found without generating anything", "[cuda]") {

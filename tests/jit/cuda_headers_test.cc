@@ -3,18 +3,16 @@
 
 #include <catch2/catch.hpp>
 #include <cstddef>
-#include <type_traits>
 
 #include "jit/cuda/driver.h"
+#include "tests/jit/toolkit_headers.h"
 
 namespace cuda = lamina::jit::cuda;
 
 namespace {
 
-template <typename T>
-constexpr int as_int(T value) {
-  return static_cast<int>(value);
-}
+using lamina::testing::as_int;
+using lamina::testing::kSameCall;
 
 // Values of ours and the toolkit's.
 constexpr int kSame[][2] = {
@@ -60,12 +58,7 @@ constexpr int kSame[][2] = {
     {cuda::kEventWithoutTime, CU_EVENT_DISABLE_TIMING},
     {cuda::kPinnedForAllContexts, CU_MEMHOSTALLOC_PORTABLE},
 };
-constexpr bool all_same() {
-  for (const auto& [ours, theirs] : kSame)
-    if (ours != theirs) return false;
-  return true;
-}
-static_assert(all_same());
+static_assert(lamina::testing::all_same(kSame));
 
 static_assert(sizeof(cuda::PoolProperties) == sizeof(CUmemPoolProps));
 static_assert(offsetof(cuda::PoolProperties, allocation) == offsetof(CUmemPoolProps, allocType));
@@ -78,22 +71,6 @@ static_assert(sizeof(cuda::PoolAccess) == sizeof(CUmemAccessDesc));
 static_assert(offsetof(cuda::PoolAccess, flags) == offsetof(CUmemAccessDesc, flags));
 static_assert(offsetof(cuda::MemoryLocation, number) == offsetof(CUmemLocation, id));
 
-// Types of ours and the toolkit's that are the same to a call: numbers and enumerations of one size,
-// pointers.
-template <typename A, typename B>
-constexpr bool kAlike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
-                        (std::is_integral_v<A> || std::is_enum_v<A>) ==
-                            (std::is_integral_v<B> || std::is_enum_v<B>);
-
-template <typename... Ours, typename... Theirs>
-constexpr bool alike(cuda::Result (*)(Ours...), CUresult (*)(Theirs...)) {
-  if constexpr (sizeof...(Ours) == sizeof...(Theirs))
-    return (kAlike<Ours, Theirs> && ...);
-  else
-    return false;
-}
-template <auto Theirs, typename Ours>
-constexpr bool kSameCall = alike(static_cast<Ours>(nullptr), static_cast<decltype(Theirs)>(nullptr));
 #define LAMINA_CUDA_CALL(member, symbol, parameters) \
   static_assert(kSameCall<&::symbol, decltype(cuda::Driver::member)>);
 #include "jit/cuda/driver.def"

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,22 @@ inline const StandinControl* standin() {
     return get ? get() : nullptr;
   }();
   return control;
+}
+
+// Products of so much work and more are the library's.
+class ScopedLeastWork {
+ public:
+  explicit ScopedLeastWork(double least) : before_(cuda_client().products().set_least_work(least)) {}
+  ~ScopedLeastWork() { cuda_client().products().set_least_work(before_); }
+  ScopedLeastWork(const ScopedLeastWork&) = delete;
+  ScopedLeastWork& operator=(const ScopedLeastWork&) = delete;
+
+ private:
+  const double before_;
+};
+// What a test may ask for that compares bits: on the stand-in, which adds in the CPU's order.
+inline double least_work_with_bits(double least) {
+  return standin() ? least : std::numeric_limits<double>::infinity();
 }
 
 inline std::vector<std::string> standin_violations() {
@@ -47,8 +64,7 @@ struct CleanStandin {
   ~CleanStandin() { reset(); }
   static void reset() {
     standin()->set_mistake(kStandinNone);
-    for (StandinCall call : {kStandinAllocate, kStandinCopy, kStandinLaunch, kStandinRecord, kStandinEvent})
-      standin()->fail(call, -1, 0);
+    for (int call = 0; call < kStandinCalls; ++call) standin()->fail(static_cast<StandinCall>(call), -1, 0);
     standin()->fault(-1, 0);
     standin()->drain();
     // What planted mistakes left behind is not to be found in blocks that serve again.

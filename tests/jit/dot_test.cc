@@ -206,7 +206,7 @@ TEST_CASE("general dots: dimensions that collapse and dimensions that do not") {
   Pools pools;
   std::mt19937_64 rng(11);
   // lhs [b0=2, k1=5, m0=3, k0=7, m1=4], rhs [k0=7, n0=6, b0=2, k1=5]: nothing collapses.
-  jit::DotGeneralShape s;
+  hlo::DotGeneralShape s;
   s.batch = {{2, 420, 5}};
   s.m = {{3, 28, 0}, {4, 1, 0}};
   s.n = {{6, 0, 10}};

@@ -128,10 +128,18 @@ def test_doctor_says_what_is_missing_and_why():
 
 
 def test_doctor_names_the_devices_of_cuda(cuda_standin):
-    found = findings(LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_STANDIN_DEVICES="2")
+    found = findings(
+        LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUBLASLT=cuda_standin, LAMINA_STANDIN_DEVICES="2"
+    )
     assert found["CUDA"] == f"found: {cuda_standin}, for CUDA 12.4"
     for device in "cuda:0", "cuda:1":
         assert found[device] == "stand-in, compute capability 9.0, 4 multiprocessors, 1.0 GiB"
+    assert found["matrix products"] == f"{cuda_standin}, version 12.4.2"
+    nowhere = "/nowhere/libcublasLt.so"
+    found = findings(LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUBLASLT=nowhere)
+    assert found["matrix products"] == (
+        f"our own kernels: {nowhere}, which LAMINA_CUBLASLT names, cannot be loaded"
+    )
     found = findings(LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_STANDIN_INIT="100")
     assert found["CUDA"] == f"missing: the NVIDIA driver {cuda_standin} sees no device"
     found = findings(LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_STANDIN_CAPABILITY="61")

@@ -48,7 +48,10 @@ PROGRAM = """
 
 
 def run(program, **variables):
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), **variables)
+    # The stand-in for the driver is that for cublasLt, too.
+    library = variables.get("LAMINA_CUDA_DRIVER", "")
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), LAMINA_CUBLASLT=library)
+    env.update(variables)
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], env=env, capture_output=True, text=True, timeout=300
     )
@@ -88,6 +91,75 @@ def test_kernels_run_there_and_are_shown_as_ptx(cuda_standin):
     run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_DEFAULT_DEVICE="cuda")
 
 
+PRODUCTS = """
+    import lamina as lm
+    import lamina.numpy as lnp
+    import numpy as np
+
+    def loss(weights, x):
+        for w, b in weights[:-1]:
+            x = lnp.maximum(x @ w + b, 0)
+        w, b = weights[-1]
+        return lnp.mean((x @ w + b) ** 2)
+
+    def newest_steps():
+        return lm.cache.listing(max(e["id"] for e in lm.cache.entries()), "steps")
+
+    rng = np.random.default_rng(0)
+    sizes = [128, 160, 96]
+    weights = [(rng.normal(size=s).astype("f4"), np.zeros(s[1], "f4")) for s in zip(sizes, sizes[1:])]
+    x = rng.normal(size=(96, 128)).astype("f4")
+    step = lm.jit(lm.value_and_grad(loss))
+    results = {}
+    for name in ("cpu:0", "cuda:0"):
+        value, slopes = step(lm.device_put(weights, name), lm.device_put(x, name))
+        results[name] = [np.asarray(t).tobytes() for t in [value, *(t for layer in slopes for t in layer)]]
+    # The stand-in adds in the order of the CPU.
+    assert results["cuda:0"] == results["cpu:0"]
+    steps = newest_steps()
+    # Forward two, backward three, none of them on transposed copies.
+    assert steps.count("dot by cublasLt 12.4.2 in f32") == 5, steps
+    assert "dot_general as loop" not in steps and "on the host" not in steps, steps
+
+    rows = lm.device_put(rng.normal(size=(4, 64, 100)).astype("f4"), "cuda:0")
+    lanes = lm.jit(lm.vmap(lambda a: a @ a.T))
+    there = np.asarray(lanes(rows))
+    steps = newest_steps()
+    assert steps.count("dot by cublasLt") == 1, steps
+    assert there.tobytes() == np.asarray(lanes(lm.device_put(rows, "cpu:0"))).tobytes()
+
+    @lm.jit
+    def fast(a):
+        with lm.numerics("fast"):
+            return a @ a
+
+    square = lm.device_put(rng.normal(size=(128, 128)).astype("f4"), "cuda:0")
+    exact, found = np.asarray(square) @ np.asarray(square), np.asarray(fast(square))
+    assert "in tf32" in newest_steps()
+    assert 1e-5 < np.abs(found - exact).max() < 0.1
+"""
+
+
+@pytest.mark.machine_code
+def test_large_products_are_calls_of_cublaslt(cuda_standin):
+    run(PRODUCTS, LAMINA_CUDA_DRIVER=cuda_standin)
+
+
+@pytest.mark.machine_code
+def test_without_cublaslt_our_kernels_multiply(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+
+        x = lm.device_put(lnp.ones((128, 128)), "cuda")
+        lm.jit(lambda x: x @ x)(x).block_until_ready()
+        steps = lm.cache.listing(max(e["id"] for e in lm.cache.entries()), "steps")
+        assert "dot_general as loop" in steps, steps
+        assert "without cublasLt: LAMINA_CUBLASLT says that there is none" in steps, steps
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_CUBLASLT="")
+
+
 @pytest.mark.parametrize(("example", "bound"), [("black_scholes", 1e-12), ("newton", 1e-12), ("nbody", 1e-3)])
 def test_examples_run_there(example, bound, cuda_standin):
     examples = os.path.join(os.path.dirname(__file__), "..", "..", "examples")
@@ -99,6 +171,58 @@ def test_examples_run_there(example, bound, cuda_standin):
         assert lm.devices()[0].memory_stats()["peak_bytes_in_use"] > 0
     """
     run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_DEFAULT_DEVICE="cuda")
+
+
+TRAINING = {
+    "lenet_mnist": """
+        params = example.init(random.key(0))
+        images, labels = rng.random((32, 1, 28, 28), "f4"), np.arange(32, dtype="i4") % 10
+        state = (params, lm.tree.tree_map(lnp.zeros_like, params))
+        def train(state):
+            *state, value = example.step(*state, images, labels, 0.02)
+            return tuple(state), value
+    """,
+    "char_transformer": """
+        params = example.init(random.key(0), 30)
+        zeros = lm.tree.tree_map(lnp.zeros_like, params)
+        state, text = (params, zeros, zeros, lnp.array(0.0)), rng.integers(0, 30, (3, example.CONTEXT + 1))
+        def train(state):
+            return example.step(state, text, 0.003)
+    """,
+}
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("example", TRAINING)
+def test_examples_train_there_with_the_bits_of_the_host(example, cuda_standin):
+    examples = os.path.join(os.path.dirname(__file__), "..", "..", "examples")
+    begin = f"""
+        import sys
+        sys.path.insert(0, {examples!r})
+        import {example} as example
+        import lamina as lm
+        import lamina.numpy as lnp
+        import numpy as np
+        from lamina import random
+
+        rng = np.random.default_rng(0)
+    """
+    end = """
+        results = {}
+        for device in ("cpu:0", "cuda:0"):
+            now = lm.device_put(state, device)
+            for _ in range(2):
+                now, value = train(now)
+            assert value.device == device
+            leaves = [value, *lm.tree.tree_leaves(now)]
+            results[device] = [np.asarray(leaf).tobytes() for leaf in leaves]
+        assert results["cpu:0"] == results["cuda:0"]
+        steps = "".join(lm.cache.listing(e["id"], "steps") for e in lm.cache.entries() if "cublasLt" in
+                        lm.cache.listing(e["id"], "steps"))
+        assert "dot by cublasLt" in steps and "on the host" not in steps, steps
+    """
+    text = "".join(textwrap.dedent(part) for part in (begin, TRAINING[example], end))
+    run(text, LAMINA_CUDA_DRIVER=cuda_standin)
 
 
 def test_a_forked_child_gets_an_error(cuda_standin):

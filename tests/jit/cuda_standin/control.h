@@ -7,6 +7,7 @@
 //   - work on a stream while another device's context is current;
 //   - blocks freed twice;
 //   - launches of our kernels that their plan (jit/kernel/grid.h) does not hold.
+// The stand-ins for nvJitLink (assembler.cc) and cublasLt (blas.cc) are in the same library.
 // Where a copy out will leave its bytes lies poison until it has run. In a forked child every function
 // aborts.
 //
@@ -20,7 +21,15 @@
 extern "C" {
 
 // Functions that fail on request.
-enum StandinCall : int { kStandinAllocate, kStandinCopy, kStandinLaunch, kStandinRecord, kStandinEvent };
+enum StandinCall : int {
+  kStandinAllocate,
+  kStandinCopy,
+  kStandinLaunch,
+  kStandinRecord,
+  kStandinEvent,
+  kStandinMultiply,  // of cublasLt
+  kStandinCalls,     // how many there are
+};
 
 // Mistakes of a runtime, as if it had called otherwise.
 enum StandinMistake : int {

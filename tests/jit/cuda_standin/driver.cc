@@ -20,22 +20,19 @@
 #include "jit/fake/queues.h"
 #include "tests/jit/cuda_standin/control.h"
 #include "tests/jit/cuda_standin/kernel_twin.h"
+#include "tests/jit/cuda_standin/standin.h"
 
 namespace {
 
 using namespace lamina;
 using namespace lamina::jit::cuda;
+using standins::setting;
 using Queues = jit::FakeQueues;
 using Access = Queues::Access;
 
 constexpr int kMostDevices = 8;
 // NaN in every float type.
 constexpr unsigned char kPoison = 0xff;
-
-int setting(const char* variable, int otherwise) {
-  const char* const set = std::getenv(variable);
-  return set && *set ? std::atoi(set) : otherwise;
-}
 
 }  // namespace
 
@@ -96,7 +93,7 @@ class Standin {
 
   std::mutex mutex;  // of what follows
   StandinMistake mistake = kStandinNone;
-  std::array<std::pair<int64_t, Result>, 5> failures{};
+  std::array<std::pair<int64_t, Result>, kStandinCalls> failures{};
   int64_t until_fault = -1;
   Result fault = Result::kSuccess;
   std::map<DevicePointer, Block> blocks;
@@ -177,14 +174,7 @@ void check_process() {
   std::abort();
 }
 
-// Of a call on behalf of a device: a fault stays, and its context must be the current one.
-Result enter(ContextHandle context, const char* what) {
-  check_process();
-  if (const Result fault = context->fault.load(); fault != Result::kSuccess) return fault;
-  if (!current.empty() && current.back() == context) return Result::kSuccess;
-  standin().violation(str_cat(what, " while the context of another device, or none, is current"));
-  return Result::kInvalidContext;
-}
+using standins::enter;
 Result enter_current(const char* what, ContextHandle* context) {
   check_process();
   *context = current.empty() ? nullptr : current.back();
@@ -209,7 +199,7 @@ uint64_t sum_of(const void* at, size_t bytes) {
   return sum;
 }
 
-std::byte* bytes_at(DevicePointer at) { return standin().queues.bytes_at(jit::Address(at)); }
+using standins::bytes_at;
 
 Result copy_between(StreamHandle stream, DevicePointer to, DevicePointer from, size_t bytes) {
   if (const Result fails = standin().fails(kStandinCopy); fails != Result::kSuccess) return fails;
@@ -276,6 +266,36 @@ Result launch_twin(const OpaqueFunction& function, StreamHandle stream, unsigned
 }
 
 }  // namespace
+
+namespace standins {
+
+int setting(const char* variable, int otherwise) {
+  const char* const set = std::getenv(variable);
+  return set && *set ? std::atoi(set) : otherwise;
+}
+
+void violation(std::string text) { standin().violation(std::move(text)); }
+int failure(StandinCall call) { return static_cast<int>(standin().fails(call)); }
+
+ContextHandle current_context() { return current.empty() ? nullptr : current.back(); }
+ContextHandle context_of(StreamHandle stream) { return stream->context; }
+
+Result enter(ContextHandle context, const char* what) {
+  check_process();
+  if (const Result fault = context->fault.load(); fault != Result::kSuccess) return fault;
+  if (current_context() == context) return Result::kSuccess;
+  violation(str_cat(what, " while the context of another device, or none, is current"));
+  return Result::kInvalidContext;
+}
+
+void launch(StreamHandle stream, std::string what, std::vector<FakeQueues::Touch> touches,
+            std::function<void()> work) {
+  standin().enqueue(stream, Queues::Kind::kLaunch, std::move(what), std::move(touches), std::move(work));
+}
+
+std::byte* bytes_at(DevicePointer at) { return standin().queues.bytes_at(jit::Address(at)); }
+
+}  // namespace standins
 
 // The driver's functions, with the declarations of jit/cuda/driver.def.
 #pragma GCC visibility push(default)

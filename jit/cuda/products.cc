@@ -1,0 +1,390 @@
+#include "jit/cuda/products.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "hlo/dot_shape.h"
+#include "hlo/strings.h"
+#include "jit/program/memory_plan.h"
+
+namespace lamina::jit::cuda {
+namespace {
+
+using hlo::DotDim;
+using hlo::DotShape;
+using hlo::DType;
+using hlo::Node;
+
+// What results are scaled by; complex numbers have two parts.
+constexpr float kOneF32[2] = {1, 0};
+constexpr double kOneF64[2] = {1, 0};
+// And what is added to them: 0 of any type.
+constexpr double kZero[2] = {0, 0};
+
+// The types that products have, in `same` numerics and in `fast` ones.
+struct Types {
+  DType type;
+  MatrixType matrix, scale;
+  ComputeType same, fast;
+  const void* one;
+};
+constexpr Types kTypes[] = {
+    {DType::kF32, MatrixType::kF32, MatrixType::kF32, ComputeType::kF32, ComputeType::kTf32, kOneF32},
+    {DType::kF64, MatrixType::kF64, MatrixType::kF64, ComputeType::kF64, ComputeType::kF64, kOneF64},
+    {DType::kF16, MatrixType::kF16, MatrixType::kF32, ComputeType::kF32, ComputeType::kF32, kOneF32},
+    {DType::kBF16, MatrixType::kBF16, MatrixType::kF32, ComputeType::kF32, ComputeType::kF32, kOneF32},
+    {DType::kC64, MatrixType::kC64, MatrixType::kC64, ComputeType::kF32Pedantic, ComputeType::kTf32, kOneF32},
+    {DType::kC128, MatrixType::kC128, MatrixType::kC128, ComputeType::kF64Pedantic, ComputeType::kF64,
+     kOneF64},
+};
+
+const char* name_of(ComputeType type) {
+  switch (type) {
+    case ComputeType::kF32:
+    case ComputeType::kF32Pedantic:
+      return "f32";
+    case ComputeType::kF64:
+    case ComputeType::kF64Pedantic:
+      return "f64";
+    case ComputeType::kTf32:
+      return "tf32";
+  }
+  return "";
+}
+
+constexpr uint64_t kMostWorkspace = 32 << 20;
+// Batches that are no single step in memory take a call for each step of the outer ones.
+constexpr int64_t kMostCalls = 64;
+constexpr int kMostFound = 8;
+
+// A column-major matrix of the library, which may take it transposed.
+struct Matrix {
+  int64_t rows, columns, stride;
+  bool transposed;
+};
+// Of elements that lie so far apart along rows and columns.
+std::optional<Matrix> matrix_of(int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride) {
+  Matrix out{rows, columns, column_stride, false};
+  if (rows > 1 && row_stride != 1) {
+    if (columns > 1 && column_stride != 1) return std::nullopt;
+    out = {columns, rows, row_stride, true};
+  }
+  if (out.columns == 1) out.stride = std::max(out.stride, out.rows);
+  if (out.stride < out.rows) return std::nullopt;
+  return out;
+}
+
+// How a product lies in memory. Outer batches that are no step of the inner ones are calls of their own.
+struct Layout {
+  DotShape inner;
+  Matrix left, right;
+  std::vector<DotDim> outer;
+};
+
+// How the operands of a product lie, each by itself.
+struct Side {
+  int64_t DotDim::*stride;
+  std::vector<DotDim> hlo::DotGeneralShape::*rows;  // or columns: those that only this operand has
+};
+constexpr Side kSides[] = {{&DotDim::lhs_stride, &hlo::DotGeneralShape::m},
+                           {&DotDim::rhs_stride, &hlo::DotGeneralShape::n}};
+
+bool is_matrix(const hlo::DotGeneralShape& shape, const Side& side) {
+  const auto batch = hlo::collapsed(shape.batch, side.stride), k = hlo::collapsed(shape.k, side.stride),
+             rows = hlo::collapsed(shape.*side.rows, side.stride);
+  if (!batch || !k || !rows) return false;
+  const int64_t num_rows = hlo::total_extent(shape.*side.rows), terms = hlo::total_extent(shape.k);
+  return matrix_of(num_rows, *rows, terms, *k).has_value();
+}
+
+// That of a dense copy with dimensions [batch..., rows..., summed...].
+void make_dense(hlo::DotGeneralShape& shape, const Side& side) {
+  int64_t stride = 1;
+  for (std::vector<DotDim>* dims : {&shape.k, &(shape.*side.rows), &shape.batch})
+    for (size_t i = dims->size(); i-- > 0;) {
+      (*dims)[i].*side.stride = stride;
+      stride *= (*dims)[i].extent;
+    }
+}
+
+std::optional<Layout> layout_of(hlo::DotGeneralShape shape) {
+  Layout out;
+  std::optional<DotShape> plain;
+  while (!(plain = hlo::collapsed(shape)) && !shape.batch.empty()) {
+    out.outer.push_back(shape.batch.front());
+    shape.batch.erase(shape.batch.begin());
+  }
+  if (!plain || hlo::total_extent(out.outer) > kMostCalls) return std::nullopt;
+  for (const Side& side : kSides)
+    if (!is_matrix(shape, side)) return std::nullopt;
+  const DotShape& s = out.inner = *plain;
+  out.left = *matrix_of(s.k, s.lhs_k, s.m, s.lhs_m);
+  out.right = *matrix_of(s.n, s.rhs_n, s.k, s.rhs_k);
+  return out;
+}
+
+// The largest power of 2 that divides all, up to what parts of an arena have.
+int64_t alignment_of(std::initializer_list<int64_t> bytes) {
+  int64_t out = kArenaAlignment;
+  for (int64_t b : bytes)
+    if (b != 0) out = std::min(out, b & -b);
+  return out;
+}
+
+// Where each call begins: bytes of the operands and the result.
+using Places = std::array<int64_t, 3>;
+
+struct Calls {
+  std::vector<Places> begins{{0, 0, 0}};
+  Places alignment;  // of all of these
+};
+Calls calls_of(const Layout& layout, int64_t width, const Places& alignment) {
+  Calls out{.alignment = alignment};
+  const DotShape& s = layout.inner;
+  int64_t result_step = s.batch * s.m * s.n * width;
+  for (size_t i = layout.outer.size(); i-- > 0;) {
+    const DotDim& dim = layout.outer[i];
+    const Places step{dim.lhs_stride * width, dim.rhs_stride * width, result_step};
+    std::vector<Places> begins;
+    for (int64_t b = 0; b < dim.extent; ++b)
+      for (const Places& c : out.begins)
+        begins.push_back({c[0] + b * step[0], c[1] + b * step[1], c[2] + b * step[2]});
+    out.begins = std::move(begins);
+    for (size_t o = 0; o < step.size(); ++o) out.alignment[o] = alignment_of({out.alignment[o], step[o]});
+    result_step *= dim.extent;
+  }
+  return out;
+}
+
+}  // namespace
+
+// Descriptors of the library, whose attributes are set once.
+struct Product::Descriptions {
+  explicit Descriptions(const Blas& of) : blas(of) {}
+  ~Descriptions() {
+    for (MatrixHandle m : {left, right, result})
+      if (m) blas.destroy_matrix(m);
+    if (product) blas.destroy_product(product);
+    if (search) blas.destroy_search(search);
+  }
+  Descriptions(const Descriptions&) = delete;
+  Descriptions& operator=(const Descriptions&) = delete;
+
+  BlasStatus make(const Types& types, ComputeType compute, const Layout& layout, const Places& alignment,
+                  uint32_t schemes) {
+    BlasStatus status = BlasStatus::kSuccess;
+    const auto then = [&](auto function, auto... arguments) {
+      if (status == BlasStatus::kSuccess) status = function(arguments...);
+    };
+    const auto make_matrix = [&](MatrixHandle* matrix, MatrixType type, const Matrix& m, int64_t step) {
+      then(blas.create_matrix, matrix, type, static_cast<uint64_t>(m.rows), static_cast<uint64_t>(m.columns),
+           m.stride);
+      const auto batch = static_cast<int32_t>(layout.inner.batch);
+      if (batch == 1) return;
+      then(blas.set_matrix, *matrix, MatrixAttribute::kBatch, &batch, sizeof batch);
+      then(blas.set_matrix, *matrix, MatrixAttribute::kBatchStride, &step, sizeof step);
+    };
+    const DotShape& s = layout.inner;
+    make_matrix(&left, types.matrix, layout.left, s.lhs_batch);
+    make_matrix(&right, types.matrix, layout.right, s.rhs_batch);
+    make_matrix(&result, types.matrix, {s.n, s.m, s.n, false}, s.m * s.n);
+    then(blas.create_product, &product, compute, types.scale);
+    for (const auto& [matrix, attribute] : {std::pair(&layout.right, ProductAttribute::kTransposesA),
+                                            std::pair(&layout.left, ProductAttribute::kTransposesB)})
+      if (matrix->transposed) then(blas.set_product, product, attribute, &kTransposed, sizeof kTransposed);
+    then(blas.create_search, &search);
+    then(blas.set_search, search, SearchAttribute::kMostWorkspace, &kMostWorkspace, sizeof kMostWorkspace);
+    then(blas.set_search, search, SearchAttribute::kReductionSchemes, &schemes, sizeof schemes);
+    for (const auto& [attribute, place] : {std::pair(SearchAttribute::kLeastAlignmentOfA, 1),
+                                           std::pair(SearchAttribute::kLeastAlignmentOfB, 0),
+                                           std::pair(SearchAttribute::kLeastAlignmentOfC, 2),
+                                           std::pair(SearchAttribute::kLeastAlignmentOfD, 2)}) {
+      const auto bytes = static_cast<uint32_t>(alignment[static_cast<size_t>(place)]);
+      then(blas.set_search, search, attribute, &bytes, sizeof bytes);
+    }
+    return status;
+  }
+  // The first that serves, of those that the library names.
+  absl::StatusOr<FoundAlgorithm> choose(BlasHandle handle) const {
+    std::array<FoundAlgorithm, kMostFound> found{};
+    int count = 0;
+    const BlasStatus status =
+        blas.search(handle, product, right, left, result, result, search, kMostFound, found.data(), &count);
+    for (int i = 0; i < count && status == BlasStatus::kSuccess; ++i)
+      if (found[static_cast<size_t>(i)].state == BlasStatus::kSuccess) return found[static_cast<size_t>(i)];
+    return absl::UnimplementedError(str_cat("it has no algorithm", status == BlasStatus::kSuccess ? "" : ": ",
+                                            status == BlasStatus::kSuccess ? "" : blas.words(status)));
+  }
+
+  const Blas& blas;
+  ProductHandle product = nullptr;
+  MatrixHandle left = nullptr, right = nullptr, result = nullptr;
+  SearchHandle search = nullptr;
+};
+
+int64_t Product::workspace_bytes() const {
+  size_t bytes = 0;
+  for (const Choice& c : choices_) bytes = std::max(bytes, c.found.workspace_bytes);
+  return bytes == 0 ? 0 : static_cast<int64_t>(bytes) + kWorkspaceAlignment - kArenaAlignment;
+}
+
+std::string Product::describe() const {
+  std::string out = str_cat("cublasLt ", blas_->version_text(), " in ", compute_);
+  for (const Choice& c : choices_) {
+    // Devices of one kind have one choice.
+    if (&c != &choices_[0] &&
+        std::memcmp(&c.found.algorithm, &choices_[0].found.algorithm, sizeof(Algorithm)) == 0)
+      continue;
+    if (&c != &choices_[0]) str_append(&out, "; on ", c.gpu->name());
+    for (const auto& [attribute, name] :
+         {std::pair(AlgorithmAttribute::kNumber, "algorithm"), std::pair(AlgorithmAttribute::kTile, "tile"),
+          std::pair(AlgorithmAttribute::kStages, "stages"), std::pair(AlgorithmAttribute::kSplits, "splits"),
+          std::pair(AlgorithmAttribute::kScheme, "scheme")}) {
+      int32_t value = 0;
+      size_t written = 0;
+      if (blas_->of_algorithm(&c.found.algorithm, attribute, &value, sizeof value, &written) ==
+          BlasStatus::kSuccess)
+        str_append(&out, ", ", name, " ", value);
+    }
+    if (c.found.workspace_bytes > 0) str_append(&out, ", ", c.found.workspace_bytes, " bytes beside");
+  }
+  if (calls_.size() > 1) str_append(&out, ", ", calls_.size(), " calls");
+  for (size_t i = 0; i < copied_.size(); ++i)
+    if (copied_[i]) str_append(&out, ", of a copy of the ", i == 0 ? "left" : "right", " operand");
+  return out;
+}
+
+absl::Status Product::enqueue(CudaStream& stream, const Operands& at) const {
+  if (absl::Status s = stream.gpu().health(); !s.ok()) return s;
+  const auto choice =
+      std::find_if(choices_.begin(), choices_.end(), [&](const Choice& c) { return c.gpu == &stream.gpu(); });
+  if (choice == choices_.end()) return absl::InternalError("the product was planned without this device");
+  const auto mask = static_cast<uint64_t>(kWorkspaceAlignment - 1);
+  const uint64_t workspace = (at.workspace.bits() + mask) & ~mask;
+  const auto pointer = [](uint64_t bits) { return reinterpret_cast<void*>(bits); };
+  const std::array<uint64_t, 3> begin{at.left.bits(), at.right.bits(), at.result.bits()};
+  for (size_t i = 0; i < begin.size(); ++i)
+    if (begin[i] % static_cast<uint64_t>(alignment_[i]) != 0)
+      return absl::InternalError("an array of a product lies where none was expected to begin");
+  BlasStatus status = BlasStatus::kSuccess;
+  const absl::Status enqueued = stream.enqueue_with([&](StreamHandle handle) -> absl::Status {
+    for (const std::array<int64_t, 3>& call : calls_) {
+      const auto place = [&](size_t i) { return pointer(begin[i] + static_cast<uint64_t>(call[i])); };
+      // The library's matrices have columns where ours have rows: it multiplies the other way round.
+      status = blas_->multiply(choice->handle, descriptions_->product, one_, place(1), descriptions_->right,
+                               place(0), descriptions_->left, kZero, place(2), descriptions_->result,
+                               place(2), descriptions_->result, &choice->found.algorithm, pointer(workspace),
+                               choice->found.workspace_bytes, handle);
+      if (status != BlasStatus::kSuccess) break;
+    }
+    return absl::OkStatus();
+  });
+  if (!enqueued.ok() || status == BlasStatus::kSuccess) return enqueued;
+  // Whether the device is what fails, the driver knows.
+  if (absl::Status s = stream.drain(); !s.ok()) return s;
+  const std::string why = str_cat(stream.gpu().name(), " failed multiplying: ", blas_->words(status));
+  return status == BlasStatus::kAllocFailed ? absl::ResourceExhaustedError(why) : absl::InternalError(why);
+}
+
+void Products::serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version) {
+  std::lock_guard lock(mutex_);
+  gpus_ = gpus;
+  driver_version_ = driver_version;
+  opened_ = nullptr;
+}
+
+double Products::set_least_work(double least) {
+  std::lock_guard lock(mutex_);
+  return std::exchange(least_work_, least);
+}
+
+const absl::StatusOr<Products::Opened>& Products::opened_locked() {
+  if (opened_) return *opened_;
+  const auto open = [&]() -> absl::StatusOr<Opened> {
+    absl::StatusOr<Blas> blas = load_blas(driver_version_);
+    if (!blas.ok()) return blas.status();
+    Opened out{*std::move(blas), {}};
+    for (const std::unique_ptr<Gpu>& gpu : gpus_) {
+      BlasHandle handle = nullptr;
+      BlasStatus status = BlasStatus::kSuccess;
+      const absl::Status entered = gpu->within([&] {
+        status = out.blas.create(&handle);
+        return absl::OkStatus();
+      });
+      if (entered.ok() && status != BlasStatus::kSuccess)
+        return absl::NotFoundError(
+            str_cat(out.blas.library, " does not start on ", gpu->name(), ": ", out.blas.words(status)));
+      out.handles.push_back(handle);
+    }
+    return out;
+  };
+  opened_ = new absl::StatusOr<Opened>(open());
+  return *opened_;
+}
+
+std::string Products::library() {
+  std::lock_guard lock(mutex_);
+  const absl::StatusOr<Opened>& opened = opened_locked();
+  return opened.ok() ? str_cat(opened->blas.library, ", version ", opened->blas.version_text())
+                     : str_cat("our own kernels: ", opened.status().message());
+}
+
+absl::StatusOr<std::unique_ptr<const Product>> Products::plan(const Node& dot) {
+  hlo::DotGeneralShape shape = hlo::dot_shape(dot);
+  double work = 1;
+  for (const auto* dims : {&shape.batch, &shape.m, &shape.n, &shape.k})
+    for (const DotDim& d : *dims) work *= static_cast<double>(d.extent);
+  std::lock_guard lock(mutex_);
+  if (work < std::max(least_work_, 1.0)) return nullptr;
+
+  const DType type = dot.type()->dtype;
+  const auto* const types =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Types& t) { return t.type == type; });
+  if (types == std::end(kTypes))
+    return absl::UnimplementedError(str_cat("it has no products of ", hlo::info(type).name));
+  std::array<bool, 2> copied{};
+  std::optional<Layout> layout = layout_of(shape);
+  if (!layout) {
+    for (size_t i = 0; i < copied.size(); ++i)
+      if ((copied[i] = !is_matrix(shape, kSides[i]))) make_dense(shape, kSides[i]);
+    layout = layout_of(shape);
+  }
+  if (!layout || layout->inner.batch > INT32_MAX) return absl::UnimplementedError("it has no such matrices");
+
+  const absl::StatusOr<Opened>& opened = opened_locked();
+  if (!opened.ok()) return opened.status();
+  const Blas& blas = opened->blas;
+  const bool is_fast = dot.numerics() == hlo::Numerics::kFast;
+  const ComputeType compute = is_fast ? types->fast : types->same;
+  auto product = std::make_unique<Product>();
+  product->blas_ = &blas;
+  product->one_ = types->one;
+  product->compute_ = name_of(compute);
+  product->copied_ = copied;
+  // Operands may be slices of arrays, one after the other.
+  for (size_t i = 0; i < copied.size(); ++i)
+    product->alignment_[i] = copied[i] ? kArenaAlignment : alignment_of({dot.operand_type(i)->bytes()});
+  product->alignment_[2] = alignment_of({dot.type()->bytes()});
+  Calls calls = calls_of(*layout, hlo::byte_size(type), product->alignment_);
+  product->calls_ = std::move(calls.begins);
+  auto made = std::make_shared<Product::Descriptions>(blas);
+  if (const BlasStatus status = made->make(*types, compute, *layout, calls.alignment,
+                                           is_fast ? kReducesInAnyWay : kReducesInComputeType);
+      status != BlasStatus::kSuccess)
+    return absl::UnimplementedError(str_cat("it refuses to describe the product: ", blas.words(status)));
+  for (size_t g = 0; g < gpus_.size(); ++g) {
+    const BlasHandle handle = opened->handles[g];
+    if (!handle || gpus_[g]->is_lost()) continue;
+    const absl::Status chosen = gpus_[g]->within([&] {
+      const absl::StatusOr<FoundAlgorithm> found = made->choose(handle);
+      if (found.ok()) product->choices_.push_back({gpus_[g].get(), handle, *found});
+      return found.status();
+    });
+    if (!chosen.ok() && !gpus_[g]->is_lost()) return chosen;
+  }
+  product->descriptions_ = std::move(made);
+  return product;
+}
+
+}  // namespace lamina::jit::cuda

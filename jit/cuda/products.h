@@ -1,0 +1,94 @@
+// Products of matrices by cublasLt: which ones it takes, and how.
+//
+// Contract: an algorithm is chosen when a program is compiled, by the library's heuristic and without timing:
+// for one version of the library and one kind of device it depends on types and shape alone, so the bits of a
+// program do, too. They need not be the CPU's. In `same` numerics nothing is rounded before
+// it is multiplied (no TF32), and what is added is of the type that products are added in; in `fast` the
+// library may do as it likes. Work space comes with each call. Any thread may call anything.
+//
+// Small products are left to our own kernels, which start sooner and have the CPU's bits, and so is what the
+// library does not take, as integers. Operands whose dimensions are no matrix in memory
+// are copied before.
+#ifndef LAMINA_JIT_CUDA_PRODUCTS_H_
+#define LAMINA_JIT_CUDA_PRODUCTS_H_
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "hlo/graph.h"
+#include "hlo/mutex.h"
+#include "jit/cuda/blas.h"
+#include "jit/cuda/stream.h"
+
+namespace lamina::jit::cuda {
+
+// A product of certain types and shape, with the algorithm for each device.
+class Product {
+ public:
+  struct Operands {
+    Address left, right, result, workspace;
+  };
+
+  // Which operands it takes as dense copies with dimensions [batch..., rows or columns..., summed...].
+  const std::array<bool, 2>& copied() const { return copied_; }
+  // Of the work space, which begins at any address.
+  int64_t workspace_bytes() const;
+  absl::Status enqueue(CudaStream& stream, const Operands& at) const;
+  // For people: "cublasLt 13.0.2 in f32, algorithm 24, tile 18, ...".
+  std::string describe() const;
+
+ private:
+  friend class Products;
+  // What lives as long as the product.
+  struct Descriptions;
+  struct Choice {
+    const Gpu* gpu;
+    BlasHandle handle;
+    FoundAlgorithm found;
+  };
+
+  const Blas* blas_ = nullptr;  // stays
+  std::shared_ptr<const Descriptions> descriptions_;
+  std::vector<Choice> choices_;
+  std::array<bool, 2> copied_{};
+  std::vector<std::array<int64_t, 3>> calls_;  // where each begins: bytes of the operands and the result
+  std::array<int64_t, 3> alignment_{};         // of these
+  const void* one_ = nullptr;
+  const char* compute_ = nullptr;
+};
+
+class Products {
+ public:
+  // Of all devices that there are; the driver's version. They stay.
+  void serve(std::span<const std::unique_ptr<Gpu>> gpus, int driver_version);
+  // Null where our own kernels are the better choice, or in words why there is none.
+  absl::StatusOr<std::unique_ptr<const Product>> plan(const hlo::Node& dot);
+  // What multiplies, in words.
+  std::string library();
+  // Products of fewer multiplications are small. Gives what that was.
+  double set_least_work(double least);
+  static constexpr double kLeastWork = 1 << 20;
+
+ private:
+  struct Opened {
+    Blas blas;
+    std::vector<BlasHandle> handles;  // by device; null where it was lost
+  };
+  const absl::StatusOr<Opened>& opened_locked();
+
+  hlo::Mutex mutex_{hlo::LockRank::kLibraries};
+  std::span<const std::unique_ptr<Gpu>> gpus_;
+  int driver_version_ = 0;
+  double least_work_ = kLeastWork;
+  // Products point into it: it is made anew for tests only, and the old one stays.
+  const absl::StatusOr<Opened>* opened_ = nullptr;
+};
+
+}  // namespace lamina::jit::cuda
+
+#endif  // LAMINA_JIT_CUDA_PRODUCTS_H_

@@ -1,0 +1,397 @@
+// The stand-in for cublasLt, on the memory and streams of that for the driver. It refuses what the library's
+// documentation says is refused, of what is used here: types that do not go together, matrices that do not
+// fit, 8-bit integers in other layouts than the one that there is, addresses and work space that are not as
+// the algorithm wants them, algorithms of another product; and those that were not chosen before.
+//
+// An element is added as hlo/reference_dot.h says, so that what is multiplied with what shows in every bit;
+// TF32 rounds the operands before. Work space is poisoned.
+//
+// Environment: LAMINA_STANDIN_CUBLASLT, its version (10000 * major + 100 * minor + patch).
+#include "jit/cuda/blas.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "hlo/reference_dot.h"
+#include "hlo/strings.h"
+#include "tests/jit/cuda_standin/standin.h"
+
+namespace lamina::jit::cuda {
+struct OpaqueBlas {
+  ContextHandle context;
+};
+struct OpaqueProduct {
+  ComputeType compute;
+  MatrixType scale;
+  int32_t transposes_a = 0, transposes_b = 0;
+};
+struct OpaqueMatrix {
+  MatrixType type;
+  int64_t rows, columns, stride;
+  int32_t batch = 1;
+  int64_t batch_stride = 0;
+};
+struct OpaqueSearch {
+  uint64_t most_workspace = 0;
+  uint32_t schemes = kReducesInAnyWay;
+  std::array<uint32_t, 4> alignment{256, 256, 256, 256};
+};
+}  // namespace lamina::jit::cuda
+
+namespace {
+
+using namespace lamina;
+using namespace lamina::jit::cuda;
+using hlo::DType;
+using Touch = standins::FakeQueues::Touch;
+using Access = standins::FakeQueues::Access;
+
+// As documented of cublasLtMatmul.
+struct Combination {
+  std::array<ComputeType, 3> compute;
+  MatrixType scale, operand;
+  DType type;
+};
+constexpr auto kF32 = ComputeType::kF32, kF32Pedantic = ComputeType::kF32Pedantic, kTf32 = ComputeType::kTf32,
+               kF64 = ComputeType::kF64, kF64Pedantic = ComputeType::kF64Pedantic;
+constexpr Combination kCombinations[] = {
+    {{kF32, kF32Pedantic, kTf32}, MatrixType::kF32, MatrixType::kF32, DType::kF32},
+    {{kF32, kF32Pedantic}, MatrixType::kF32, MatrixType::kF16, DType::kF16},
+    {{kF32, kF32Pedantic}, MatrixType::kF32, MatrixType::kBF16, DType::kBF16},
+    {{kF32, kF32Pedantic, kTf32}, MatrixType::kC64, MatrixType::kC64, DType::kC64},
+    {{kF64, kF64Pedantic}, MatrixType::kF64, MatrixType::kF64, DType::kF64},
+    {{kF64, kF64Pedantic}, MatrixType::kC128, MatrixType::kC128, DType::kC128},
+};
+
+// A product of column-major matrices that fit: d = a * b.
+struct Problem {
+  const Combination* types;
+  ComputeType compute;
+  int64_t m, n, k, batch;
+  OpaqueMatrix a, b, d;
+  bool transposes_a, transposes_b;
+
+  int64_t width() const { return hlo::byte_size(types->type); }
+  uint64_t hash() const {
+    uint64_t sum = 14695981039346656037U;
+    for (int64_t v :
+         {m, n, k, batch, a.stride, b.stride, d.stride, a.batch_stride, b.batch_stride, d.batch_stride,
+          static_cast<int64_t>(types - kCombinations), static_cast<int64_t>(compute),
+          static_cast<int64_t>(transposes_a), static_cast<int64_t>(transposes_b)})
+      sum = (sum ^ static_cast<uint64_t>(v)) * 1099511628211U;
+    return sum;
+  }
+};
+
+BlasStatus problem_of(ProductHandle product, MatrixHandle a, MatrixHandle b, MatrixHandle c, MatrixHandle d,
+                      std::optional<Problem>& out) {
+  if (!product || !a || !b || !c || !d) return BlasStatus::kInvalidValue;
+  for (const OpaqueMatrix* x : {a, b, c, d})
+    if (x->rows < 1 || x->columns < 1 || x->stride < x->rows || x->batch < 1 || x->batch != a->batch)
+      return BlasStatus::kInvalidValue;
+  const bool ta = product->transposes_a != 0, tb = product->transposes_b != 0;
+  const int64_t m = ta ? a->columns : a->rows, k = ta ? a->rows : a->columns,
+                inner = tb ? b->columns : b->rows, n = tb ? b->rows : b->columns;
+  const bool fits = inner == k && d->rows == m && d->columns == n && c->rows == m && c->columns == n &&
+                    c->stride == d->stride && c->batch_stride == d->batch_stride && c->type == d->type;
+  if (!fits || (d->batch > 1 && d->batch_stride < d->stride * (n - 1) + m)) return BlasStatus::kInvalidValue;
+  const auto* const types =
+      std::find_if(std::begin(kCombinations), std::end(kCombinations), [&](const Combination& x) {
+        return std::find(x.compute.begin(), x.compute.end(), product->compute) != x.compute.end() &&
+               x.scale == product->scale && x.operand == a->type && x.operand == b->type &&
+               x.operand == d->type;
+      });
+  if (types == std::end(kCombinations)) return BlasStatus::kNotSupported;
+  out = Problem{types, product->compute, m, n, k, d->batch, *a, *b, *d, ta, tb};
+  return BlasStatus::kSuccess;
+}
+
+// What an algorithm's bytes are here.
+enum Field { kMagic, kProblem, kAlignment, kWorkspace, kSplits, kNumber, kScheme };
+constexpr uint64_t kIsOne = 0x6c616d696e61;
+
+template <typename T>
+BlasStatus set(T& to, const void* value, size_t bytes) {
+  if (!value || bytes != sizeof(T)) return BlasStatus::kInvalidValue;
+  std::memcpy(&to, value, sizeof(T));
+  return BlasStatus::kSuccess;
+}
+
+// From the first element of a matrix to its last.
+int64_t bytes_of(const OpaqueMatrix& x, int64_t width) {
+  return ((x.batch - 1) * x.batch_stride + (x.columns - 1) * x.stride + x.rows) * width;
+}
+
+bool holds(const void* value, MatrixType scale, double wanted) {
+  double got = 0, imaginary = 0;
+  const auto read = [&]<typename T>(T, bool is_complex) {
+    T parts[2] = {};
+    std::memcpy(parts, value, sizeof(T) * (is_complex ? 2 : 1));
+    got = static_cast<double>(parts[0]);
+    imaginary = static_cast<double>(parts[1]);
+  };
+  const bool is_complex = scale == MatrixType::kC64 || scale == MatrixType::kC128;
+  if (scale == MatrixType::kF64 || scale == MatrixType::kC128)
+    read(double{}, is_complex);
+  else
+    read(float{}, is_complex);
+  return got == wanted && imaginary == 0;
+}
+
+// The operands as TF32 has them: ten bits behind the point, ties away from zero.
+std::vector<std::byte> in_tf32(const std::byte* at, int64_t bytes) {
+  std::vector<std::byte> out(at, at + bytes);
+  for (size_t i = 0; i + sizeof(uint32_t) <= out.size(); i += sizeof(uint32_t)) {
+    uint32_t bits;
+    std::memcpy(&bits, &out[i], sizeof bits);
+    if ((bits & 0x7f800000U) != 0x7f800000U) bits = (bits + 0x1000U) & ~0x1fffU;
+    std::memcpy(&out[i], &bits, sizeof bits);
+  }
+  return out;
+}
+
+void multiply(const Problem& p, const std::byte* a, const std::byte* b, std::byte* d) {
+  std::vector<std::byte> a_rounded, b_rounded;
+  if (p.compute == ComputeType::kTf32) {
+    a_rounded = in_tf32(a, bytes_of(p.a, p.width()));
+    b_rounded = in_tf32(b, bytes_of(p.b, p.width()));
+    a = a_rounded.data();
+    b = b_rounded.data();
+  }
+  // Columns there are rows here, so the right operand comes first.
+  const hlo::DotShape shape{.batch = p.batch,
+                            .m = p.n,
+                            .n = p.m,
+                            .k = p.k,
+                            .lhs_batch = p.b.batch_stride,
+                            .lhs_m = p.transposes_b ? 1 : p.b.stride,
+                            .lhs_k = p.transposes_b ? p.b.stride : 1,
+                            .rhs_batch = p.a.batch_stride,
+                            .rhs_k = p.transposes_a ? 1 : p.a.stride,
+                            .rhs_n = p.transposes_a ? p.a.stride : 1};
+  const int64_t width = p.width(), column = p.m * width;
+  std::vector<std::byte> dense(static_cast<size_t>(p.batch * p.n * column));
+  if (!hlo::reference_dot(p.types->type, p.types->type, shape, b, a, dense.data()).ok())
+    standins::violation("a product has no meaning");
+  for (int64_t i = 0; i < p.batch; ++i)
+    for (int64_t j = 0; j < p.n; ++j)
+      std::memcpy(d + (i * p.d.batch_stride + j * p.d.stride) * width,
+                  &dense[static_cast<size_t>((i * p.n + j) * column)], static_cast<size_t>(column));
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+size_t cublasLtGetVersion() {
+  return static_cast<size_t>(standins::setting("LAMINA_STANDIN_CUBLASLT", 120402));
+}
+
+const char* cublasLtGetStatusName(BlasStatus status) {
+  switch (status) {
+    case BlasStatus::kNotInitialized:
+      return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case BlasStatus::kInvalidValue:
+      return "CUBLAS_STATUS_INVALID_VALUE";
+    case BlasStatus::kExecutionFailed:
+      return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case BlasStatus::kNotSupported:
+      return "CUBLAS_STATUS_NOT_SUPPORTED";
+    default:
+      return "CUBLAS_STATUS_OF_ANOTHER_KIND";
+  }
+}
+
+BlasStatus cublasLtCreate(BlasHandle* handle) {
+  const ContextHandle context = standins::current_context();
+  if (!context || standins::enter(context, "a handle of cublasLt") != Result::kSuccess)
+    return BlasStatus::kNotInitialized;
+  *handle = new OpaqueBlas{context};
+  return BlasStatus::kSuccess;
+}
+
+BlasStatus cublasLtMatmulDescCreate(ProductHandle* product, ComputeType compute, MatrixType scale) {
+  *product = new OpaqueProduct{compute, scale};
+  return BlasStatus::kSuccess;
+}
+BlasStatus cublasLtMatmulDescDestroy(ProductHandle product) {
+  delete product;
+  return BlasStatus::kSuccess;
+}
+BlasStatus cublasLtMatmulDescSetAttribute(ProductHandle product, ProductAttribute attribute,
+                                          const void* value, size_t bytes) {
+  switch (attribute) {
+    case ProductAttribute::kTransposesA:
+      return set(product->transposes_a, value, bytes);
+    case ProductAttribute::kTransposesB:
+      return set(product->transposes_b, value, bytes);
+  }
+  return BlasStatus::kInvalidValue;
+}
+
+BlasStatus cublasLtMatrixLayoutCreate(MatrixHandle* matrix, MatrixType type, uint64_t rows, uint64_t columns,
+                                      int64_t stride) {
+  *matrix = new OpaqueMatrix{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), stride};
+  return BlasStatus::kSuccess;
+}
+BlasStatus cublasLtMatrixLayoutDestroy(MatrixHandle matrix) {
+  delete matrix;
+  return BlasStatus::kSuccess;
+}
+BlasStatus cublasLtMatrixLayoutSetAttribute(MatrixHandle matrix, MatrixAttribute attribute, const void* value,
+                                            size_t bytes) {
+  switch (attribute) {
+    case MatrixAttribute::kBatch:
+      return set(matrix->batch, value, bytes);
+    case MatrixAttribute::kBatchStride:
+      return set(matrix->batch_stride, value, bytes);
+  }
+  return BlasStatus::kInvalidValue;
+}
+
+BlasStatus cublasLtMatmulPreferenceCreate(SearchHandle* search) {
+  *search = new OpaqueSearch;
+  return BlasStatus::kSuccess;
+}
+BlasStatus cublasLtMatmulPreferenceDestroy(SearchHandle search) {
+  delete search;
+  return BlasStatus::kSuccess;
+}
+BlasStatus cublasLtMatmulPreferenceSetAttribute(SearchHandle search, SearchAttribute attribute,
+                                                const void* value, size_t bytes) {
+  switch (attribute) {
+    case SearchAttribute::kMostWorkspace:
+      return set(search->most_workspace, value, bytes);
+    case SearchAttribute::kReductionSchemes:
+      return set(search->schemes, value, bytes);
+    case SearchAttribute::kLeastAlignmentOfA:
+    case SearchAttribute::kLeastAlignmentOfB:
+    case SearchAttribute::kLeastAlignmentOfC:
+    case SearchAttribute::kLeastAlignmentOfD:
+      return set(search->alignment[static_cast<size_t>(attribute) -
+                                   static_cast<size_t>(SearchAttribute::kLeastAlignmentOfA)],
+                 value, bytes);
+  }
+  return BlasStatus::kInvalidValue;
+}
+
+// The quickest first, and before it one that turns out not to serve. Long sums are split, if there is work
+// space.
+BlasStatus cublasLtMatmulAlgoGetHeuristic(BlasHandle handle, ProductHandle product, MatrixHandle a,
+                                          MatrixHandle b, MatrixHandle c, MatrixHandle d, SearchHandle search,
+                                          int most, FoundAlgorithm* found, int* count) {
+  *count = 0;
+  if (!handle) return BlasStatus::kNotInitialized;
+  if (!search || most < 1) return BlasStatus::kInvalidValue;
+  std::optional<Problem> p;
+  if (const BlasStatus s = problem_of(product, a, b, c, d, p); s != BlasStatus::kSuccess) return s;
+  const uint32_t least = *std::min_element(search->alignment.begin(), search->alignment.end());
+  const int64_t width = p->width();
+  const auto is_vectors = [&](const OpaqueMatrix& x) { return x.stride * width % 16 == 0; };
+  const bool in_vectors = least >= 16 && is_vectors(p->a) && is_vectors(p->b) && is_vectors(p->d);
+  const auto alignment = static_cast<uint64_t>(in_vectors ? 16 : width);
+  if (least < alignment) return BlasStatus::kNotSupported;
+  const auto add = [&](uint64_t number, uint64_t splits, uint64_t workspace, uint64_t scheme,
+                       BlasStatus state) {
+    if (*count == most) return;
+    FoundAlgorithm& f = found[(*count)++];
+    f = {{{kIsOne, p->hash(), alignment, workspace, splits, number, scheme}}, workspace, state, 1.0F, {}};
+  };
+  add(99, 1, 0, 0, BlasStatus::kNotSupported);
+  constexpr uint64_t kParts = 4;
+  const auto split_bytes =
+      kParts * static_cast<uint64_t>(p->batch * p->m * p->n * std::max<int64_t>(width, 4));
+  if (p->k >= 2 * std::max(p->m, p->n) && (search->schemes & kReducesInComputeType) &&
+      split_bytes <= search->most_workspace)
+    add(21, kParts, split_bytes, kReducesInComputeType, BlasStatus::kSuccess);
+  add(in_vectors ? 31 : 11, 1, 0, 0, BlasStatus::kSuccess);
+  return BlasStatus::kSuccess;
+}
+
+BlasStatus cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algorithm, AlgorithmAttribute attribute,
+                                                void* value, size_t bytes, size_t* written) {
+  if (algorithm->data[kMagic] != kIsOne || bytes != sizeof(uint32_t)) return BlasStatus::kInvalidValue;
+  uint64_t out = 0;
+  switch (attribute) {
+    case AlgorithmAttribute::kNumber:
+      out = algorithm->data[kNumber];
+      break;
+    case AlgorithmAttribute::kSplits:
+      out = algorithm->data[kSplits];
+      break;
+    case AlgorithmAttribute::kScheme:
+      out = algorithm->data[kScheme];
+      break;
+    case AlgorithmAttribute::kTile:
+    case AlgorithmAttribute::kStages:
+      out = 5;
+      break;
+  }
+  const auto number = static_cast<uint32_t>(out);
+  std::memcpy(value, &number, sizeof number);
+  *written = sizeof number;
+  return BlasStatus::kSuccess;
+}
+
+BlasStatus cublasLtMatmul(BlasHandle handle, ProductHandle product, const void* alpha, const void* a,
+                          MatrixHandle a_matrix, const void* b, MatrixHandle b_matrix, const void* beta,
+                          const void* c, MatrixHandle c_matrix, void* d, MatrixHandle d_matrix,
+                          const Algorithm* algorithm, void* workspace, size_t workspace_bytes,
+                          StreamHandle stream) {
+  if (!handle) return BlasStatus::kNotInitialized;
+  if (standins::enter(handle->context, "a product") != Result::kSuccess) return BlasStatus::kExecutionFailed;
+  if (const int failure = standins::failure(kStandinMultiply); failure != 0)
+    return static_cast<BlasStatus>(failure);
+  if (standins::context_of(stream) != handle->context) {
+    standins::violation("a product on the stream of another device than its handle's");
+    return BlasStatus::kInvalidValue;
+  }
+  std::optional<Problem> p;
+  if (const BlasStatus s = problem_of(product, a_matrix, b_matrix, c_matrix, d_matrix, p);
+      s != BlasStatus::kSuccess)
+    return s;
+  // The real one would choose.
+  if (!algorithm) {
+    standins::violation("a product whose algorithm was not chosen before");
+    return BlasStatus::kInvalidValue;
+  }
+  const uint64_t* const chosen = algorithm->data;
+  const auto address = [](const void* at) { return reinterpret_cast<uintptr_t>(at); };
+  const uint64_t needed = chosen[kWorkspace];
+  bool is_good = chosen[kMagic] == kIsOne && chosen[kProblem] == p->hash() && alpha && beta &&
+                 workspace_bytes >= needed &&
+                 (needed == 0 || (workspace && address(workspace) % kWorkspaceAlignment == 0));
+  for (const void* at : {a, b, c, static_cast<const void*>(d)})
+    is_good = is_good && at && address(at) % chosen[kAlignment] == 0;
+  if (!is_good) return BlasStatus::kInvalidValue;
+  if (!holds(alpha, p->types->scale, 1) || !holds(beta, p->types->scale, 0)) {
+    standins::violation("a product that is scaled or added to something");
+    return BlasStatus::kNotSupported;
+  }
+  const auto touch = [&](const void* at, int64_t bytes, Access access) {
+    return Touch{jit::Address(address(at)), bytes, access};
+  };
+  standins::launch(stream, str_cat("a product of ", p->n, " x ", p->k, " and ", p->k, " x ", p->m),
+                   {touch(d, bytes_of(p->d, p->width()), Access::kWrite),
+                    touch(a, bytes_of(p->a, p->width()), Access::kRead),
+                    touch(b, bytes_of(p->b, p->width()), Access::kRead),
+                    touch(workspace, static_cast<int64_t>(needed), Access::kScratch)},
+                   [=, it = *p] {
+                     multiply(it, standins::bytes_at(address(a)), standins::bytes_at(address(b)),
+                              standins::bytes_at(address(d)));
+                   });
+  return BlasStatus::kSuccess;
+}
+}
+#pragma GCC visibility pop
+
+#define LAMINA_CUBLASLT_CALL(result, member, symbol, parameters) \
+  static_assert(std::is_same_v<decltype(&symbol), decltype(Blas::member)>);
+#include "jit/cuda/blas.def"
+#undef LAMINA_CUBLASLT_CALL
