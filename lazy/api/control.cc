@@ -259,3 +259,53 @@ std::vector<Tensor> decided(const std::vector<Tensor>& arguments) {
 }
 
 }  // namespace lamina::detail
+
+namespace lamina {
+namespace {
+
+// log(exp(a) + exp(b)), with its derivative also where both are the same infinity.
+Tensor log_add_exp(const Tensor& a, const Tensor& b) {
+  const Tensor apart = where(a == b, zeros_like(a), a - b);
+  return maximum(a, b) + log1p(exp(-abs(apart)));
+}
+
+}  // namespace
+
+Tensor cumlogsumexp(TensorOrNumber x, int64_t axis, bool reverse) {
+  return detail::located(x.where(), [&] {
+    const Tensor given = x.number() ? Tensor(detail::tensor_of(detail::lazy_of(x))) : x.tensor();
+    if (given.ndim() == 0)
+      detail::fail(ErrorKind::kValue, "cumlogsumexp: needs an array of at least one dimension");
+    const int64_t along = detail::canonical_axis(axis, given.ndim(), "cumlogsumexp");
+    hlo::Builder b;
+    Axes order;
+    for (int64_t d = 0; d < given.ndim(); ++d) order.push_back(d);
+    std::swap(order[0], order[static_cast<size_t>(along)]);
+    const Tensor first = detail::tensor_of(detail::inexact(b, detail::lazy_of(given))).transpose(order);
+    lazy::check(b.status());
+    const detail::FlatFunction combine = [](const std::vector<Tensor>& p) {
+      return std::vector<Tensor>{log_add_exp(p.at(0), p.at(1))};
+    };
+    return detail::flat_associative_scan(combine, {first}, {""}, reverse, x.where())[0].transpose(order);
+  });
+}
+
+Tensor select_n(TensorOrNumber which, const std::vector<Tensor>& cases) {
+  return detail::located(which.where(), [&] {
+    const Tensor index = detail::tensor_of(detail::lazy_of(which));
+    const bool truth = index.dtype() == DType::boolean;
+    if (cases.empty()) detail::fail(ErrorKind::kValue, "select_n needs at least one case");
+    if (truth && cases.size() > 2)
+      detail::fail(ErrorKind::kType, str_cat("select_n with booleans takes at most two cases, not ",
+                                             static_cast<int64_t>(cases.size())));
+    if (!truth && !hlo::is_integer(detail::to_hlo(index.dtype())))
+      detail::fail(ErrorKind::kType, str_cat("select_n needs integers or booleans to choose by, not ",
+                                             detail::describe(detail::lazy_of(index))));
+    Tensor out = cases[0];
+    for (size_t i = 1; i < cases.size(); ++i)
+      out = where(truth ? index : index >= static_cast<int64_t>(i), cases[i], out);
+    return out;
+  });
+}
+
+}  // namespace lamina

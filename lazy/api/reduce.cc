@@ -44,12 +44,15 @@ Tensor accumulated(const TensorOrNumber& x, Op op, double init, const Axes& axes
   });
 }
 
-// One step of a scan per slice along the axis.
-Tensor running(const TensorOrNumber& x, Op op, double init, int64_t axis, const char* what) {
+// One step of a scan per slice along the axis. Sums and products have the types of whole ones.
+Tensor running(const TensorOrNumber& x, Op op, int64_t axis, bool reverse, const char* what) {
   return build(x, [&](Builder& b) {
     const Lazy v = lazy_of(x);
     if (v.value.rank() == 0)
       detail::fail(ErrorKind::kValue, str_cat(what, ": needs an array of at least one dimension"));
+    const bool ordered = op == Op::maximum || op == Op::minimum;
+    if (ordered && hlo::is_complex(v.value.dtype()))
+      detail::fail(ErrorKind::kType, str_cat(what, ": complex numbers have no order"));
     const int64_t along = detail::canonical_axis(axis, v.value.rank(), what);
     Dims forth{along}, back;
     for (int64_t d = 0; d < v.value.rank(); ++d)
@@ -57,7 +60,7 @@ Tensor running(const TensorOrNumber& x, Op op, double init, int64_t axis, const 
     for (int64_t d = 0; d < v.value.rank(); ++d)
       back.push_back(std::find(forth.begin(), forth.end(), d) - forth.begin());
     return detail::computed(b, v, [&](const Value& u) {
-      const DType result = lazy::sum_type(u.dtype(), u.dims()[along]),
+      const DType result = ordered ? u.dtype() : lazy::sum_type(u.dtype(), u.dims()[along]),
                   inner = hlo::is_storage_float(result) ? DType::kF32 : result;
       const Value slices = b.transpose(b.convert(u, inner), forth);
       lazy::check(b.status());
@@ -69,8 +72,12 @@ Tensor running(const TensorOrNumber& x, Op op, double init, int64_t axis, const 
             const Value total = r.make(op, {{p[0], p[1]}});
             return hlo::Values{total, total};
           }));
-      const Value start = b.broadcast_scalar(b.scalar(inner, init), slice);
-      const hlo::Values out = b.scan(body, {{start}}, {{slices}}, slices.dims()[0], false);
+      // -0 + x is x, of either zero too.
+      const Value neutral = ordered              ? hlo::extreme(b, inner, op == Op::minimum)
+                            : op == Op::multiply ? b.scalar(inner, 1)
+                                                 : b.scalar(inner, -0.0);
+      const Value start = b.broadcast_scalar(neutral, slice);
+      const hlo::Values out = b.scan(body, {{start}}, {{slices}}, slices.dims()[0], reverse);
       return b.convert(b.transpose(out[1], back), result);
     });
   });
@@ -249,9 +256,18 @@ Tensor log_softmax(TensorOrNumber x, int64_t axis) {
 }
 Tensor argmax(TensorOrNumber x, int64_t axis) { return arg_extremum(x, axis, true, "argmax"); }
 Tensor argmin(TensorOrNumber x, int64_t axis) { return arg_extremum(x, axis, false, "argmin"); }
-// -0 + x is x, of either zero too.
-Tensor cumsum(TensorOrNumber x, int64_t axis) { return running(x, Op::add, -0.0, axis, "cumsum"); }
-Tensor cumprod(TensorOrNumber x, int64_t axis) { return running(x, Op::multiply, 1, axis, "cumprod"); }
+Tensor cumsum(TensorOrNumber x, int64_t axis, bool reverse) {
+  return running(x, Op::add, axis, reverse, "cumsum");
+}
+Tensor cumprod(TensorOrNumber x, int64_t axis, bool reverse) {
+  return running(x, Op::multiply, axis, reverse, "cumprod");
+}
+Tensor cummax(TensorOrNumber x, int64_t axis, bool reverse) {
+  return running(x, Op::maximum, axis, reverse, "cummax");
+}
+Tensor cummin(TensorOrNumber x, int64_t axis, bool reverse) {
+  return running(x, Op::minimum, axis, reverse, "cummin");
+}
 Tensor sort(TensorOrNumber x, int64_t axis) { return sorted(x, axis, false, "sort"); }
 Tensor argsort(TensorOrNumber x, int64_t axis) { return sorted(x, axis, true, "argsort"); }
 Tensor one_hot(TensorOrNumber labels, int64_t classes) {

@@ -1,4 +1,4 @@
-// Functions with derivatives of their own: custom_jvp, custom_vjp.
+// Functions with derivatives of their own: custom_jvp, custom_vjp, custom_gradient.
 //
 // Contract: as lamina/transforms.h.
 #ifndef LAMINA_CUSTOM_H_
@@ -126,6 +126,46 @@ auto custom_vjp(F&& f, Forward&& forward, Backward&& backward,
         results, leaves);
   };
   return detail::Custom<Function, decltype(make)>(std::forward<F>(f), std::move(make), where);
+}
+
+// A function with a reverse derivative of its own from f, which returns a pair (value, rule): rule(cotangent
+// of the value) gives the std::tuple of cotangents of the arguments, or that of the only one; what it
+// captures is kept for it. Otherwise as custom_jvp.
+//
+//   auto clipped = custom_gradient([](const Tensor& x) {
+//     return std::pair(x, [](const Tensor& g) { return clip(g, -1, 1); });
+//   });
+template <typename F>
+auto custom_gradient(F&& f, std::source_location where = std::source_location::current()) {
+  using Function = std::decay_t<F>;
+  using Arguments = typename detail::Callable<Function>::Arguments;
+  using Pair = typename detail::Callable<Function>::Result;
+  using Result = std::tuple_element_t<0, Pair>;
+  const detail::Ref<detail::Box<Function>> held(new detail::Box<Function>(std::forward<F>(f)));
+  const detail::Ref<detail::Box<std::optional<detail::FlatClosure>>> rule(
+      new detail::Box<std::optional<detail::FlatClosure>>({}));
+  auto value = detail::typed<Arguments, Result>(
+      [held]<typename... A>(A&&... a) -> Result { return std::get<0>(held->value(std::forward<A>(a)...)); });
+  auto forward = [held, rule, where](const auto&... a) {
+    auto made = held->value(a...);
+    const Result& out = std::get<0>(made);
+    const detail::FlatFunction back = [&](const std::vector<Tensor>& leaves) {
+      auto cotangents = std::get<1>(made)(detail::with_leaves(out, leaves));
+      if constexpr (detail::kIsTuple<decltype(cotangents)>)
+        return detail::tensors_of(Arguments(std::move(cotangents)));
+      else
+        return detail::tensors_of(Arguments(std::tuple(std::move(cotangents))));
+    };
+    rule->value.emplace(back, detail::tensors_of(out), true, where);
+    return std::pair<Result, std::pair<std::tuple<std::decay_t<decltype(a)>...>, std::vector<Tensor>>>(
+        out, {{a...}, rule->value->take_captured()});
+  };
+  auto backward = [rule](const std::pair<Arguments, std::vector<Tensor>>& kept, const Result& cotangent) {
+    std::vector<Tensor> leaves = detail::tensors_of(cotangent);
+    leaves.insert(leaves.end(), kept.second.begin(), kept.second.end());
+    return detail::with_leaves(kept.first, rule->value->call(leaves));
+  };
+  return custom_vjp(std::move(value), std::move(forward), std::move(backward), where);
 }
 
 }  // namespace lamina

@@ -73,6 +73,13 @@ void io_callback(F&& f, const std::tuple<A...>& arguments,
   detail::callback(std::forward<F>(f), arguments, std::tuple<>{}, true, CallbackLanes::kOneByOne, where);
 }
 
+// The same, by the name that Python has for it.
+template <typename F, typename... A>
+void debug_callback(F&& f, const std::tuple<A...>& arguments,
+                    std::source_location where = std::source_location::current()) {
+  io_callback(std::forward<F>(f), arguments, where);
+}
+
 // Prints a line to standard output, as an io_callback: `format` with the arguments' elements in the places
 // of its {}, of which there are as many ({{ and }} are braces), otherwise lamina::Error (kValue).
 inline void debug_print(std::string format, const std::vector<Tensor>& arguments,

@@ -2,6 +2,7 @@
 #ifndef LAMINA_FLAT_TRANSFORMS_H_
 #define LAMINA_FLAT_TRANSFORMS_H_
 
+#include <array>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -162,6 +163,26 @@ std::vector<Tensor> flat_callback(FlatFunction f, const std::vector<Tensor>& arg
                                   std::source_location where);
 void flat_print(std::string format, const std::vector<Tensor>& arguments, std::source_location where);
 void run_effects();
+
+// A function without what it uses from outside, which is `captured` and comes behind its arguments, of the
+// types of `like`: all of it, or only what a derivative may be taken by.
+class FlatClosure {
+ public:
+  FlatClosure(const FlatFunction& f, const std::vector<Tensor>& like, bool all, std::source_location where);
+  std::vector<Tensor> take_captured();  // once
+  std::vector<Tensor> call(const std::vector<Tensor>& arguments_and_captured) const;
+
+ private:
+  Ref<Counted> closure_;
+};
+// Zeros of the types of f's results.
+std::vector<Tensor> flat_result_types(const FlatFunction& f, const std::vector<Tensor>& like,
+                                      std::source_location where);
+struct FlatTrace {
+  std::vector<std::array<std::string, 3>> operations;  // name, type of the result, place
+  std::string text;
+};
+FlatTrace flat_trace(const FlatFunction& f, const std::vector<Tensor>& like, std::source_location where);
 
 // `self` is set, to the function for calls of itself, before `body` runs.
 std::vector<Tensor> flat_recursive(const FlatFunction& body, FlatFunction& self,

@@ -15,6 +15,7 @@
 #include "lamina/plan.h"
 #include "lamina/random.h"
 #include "lamina/recursion.h"
+#include "lamina/trace.h"
 #include "lamina/transforms.h"
 
 #endif  // LAMINA_LAMINA_H_

@@ -121,6 +121,8 @@ Tensor arctan2(TensorOrNumber y, TensorOrNumber x);
 Tensor floor_divide(TensorOrNumber x, TensorOrNumber y);
 Tensor remainder(TensorOrNumber x, TensorOrNumber y);  // the sign of y, as Python's %
 Tensor where(TensorOrNumber condition, TensorOrNumber x, TensorOrNumber y);
+// Element by element the case of the number `which`, an integer limited to the cases or a boolean of two.
+Tensor select_n(TensorOrNumber which, const std::vector<Tensor>& cases);
 Tensor clip(TensorOrNumber x, TensorOrNumber low, TensorOrNumber high);
 
 // --- shapes ---
@@ -159,9 +161,14 @@ Tensor log_softmax(TensorOrNumber x, int64_t axis = -1);
 // Position of the first largest (smallest) element, int32; NaN counts as such.
 Tensor argmax(TensorOrNumber x, int64_t axis = -1);
 Tensor argmin(TensorOrNumber x, int64_t axis = -1);
-// Running sums and products along an axis, from its first element on; types as for sum and prod.
-Tensor cumsum(TensorOrNumber x, int64_t axis);
-Tensor cumprod(TensorOrNumber x, int64_t axis);
+// Running sums, products and extrema along an axis, from its first element on, or from its last with
+// `reverse`; types as for sum, prod, max and min.
+Tensor cumsum(TensorOrNumber x, int64_t axis, bool reverse = false);
+Tensor cumprod(TensorOrNumber x, int64_t axis, bool reverse = false);
+Tensor cummax(TensorOrNumber x, int64_t axis, bool reverse = false);
+Tensor cummin(TensorOrNumber x, int64_t axis, bool reverse = false);
+// log of the running sum of exp, of floats.
+Tensor cumlogsumexp(TensorOrNumber x, int64_t axis, bool reverse = false);
 // Stable, NaN last.
 Tensor sort(TensorOrNumber x, int64_t axis = -1);
 Tensor argsort(TensorOrNumber x, int64_t axis = -1);
