@@ -68,7 +68,7 @@ xp.exp(xp.array([complex(float("inf"),0),complex(-float("inf"),1),complex(0,floa
 xp.array([1+1j])/xp.array([0j])
 xp.array([complex(float("inf"),1)])*xp.array([1+1j])
 xp.abs(xp.array([complex(float("inf"),float("nan")),3+4j,1e200+1e200j]))
-xp.sort(xp.array([3.,float("nan"),1.,-0.0,0.0,float("-inf")]))
+xp.sort(xp.array([3.,float("nan"),1.,-0.0,0.0,float("-inf")]),stable=True)
 xp.argsort(xp.array([3.,float("nan"),1.,float("nan"),1.]),stable=True)
 xp.sort(xp.array([2+1j,1+5j,complex(float("nan"),0),1-2j]))
 xp.argsort(xp.array([1,0,1,0,1]),stable=True)
