@@ -22,6 +22,9 @@ PRELUDE = """
 import os, signal, sys, threading, time
 import lamina as lm, lamina.numpy as lnp, lamina.lax as lax
 
+# Started by a shell's background job, a process ignores SIGINT until it says otherwise.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def interrupted(run, after=0.5, limit=0.3):
     sent = []
     def send():
