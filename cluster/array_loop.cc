@@ -21,7 +21,7 @@ using hlo::Operand;
 // reads them; bounds compile time and recursion depth.
 constexpr int64_t kMostValues = 600;
 constexpr int64_t kDearValues = 6;  // what one with a long program counts as
-constexpr int kMostLoops = 12, kMostFills = 12;
+constexpr int kMostArrayLoops = 12, kMostFills = 12;
 // Bytes of the arrays that change: all of them, and those of inner loops, which
 // may be copied at each start.
 constexpr int64_t kMostBytes = 1 << 20, kMostInnerBytes = 1 << 15;
@@ -31,11 +31,7 @@ constexpr int64_t kMostWritten = 600, kPerInnerStep = 8;
 constexpr int64_t kAssumedSteps = 16;  // of a loop of unknown length
 constexpr int64_t kMostTerms = 16;     // of an element that is written out
 
-bool is_index(const hlo::Type& type) {
-  return type.is_array() && hlo::is_integer(type.dtype) && type.dtype != hlo::DType::kU64;
-}
-
-class Fit {
+class ArrayFit {
  public:
   std::string run(const Node& loop, const std::vector<bool>& read) {
     enter(loop, nullptr, &read);
@@ -115,7 +111,7 @@ class Fit {
   }
 
   bool enter(const Node& loop, Region* outer, const std::vector<bool>* read) {
-    if (++loops_ > kMostLoops) return refuse("holds too many loops");
+    if (++loops_ > kMostArrayLoops) return refuse("holds too many loops");
     const size_t carried = num_carried(loop);
     for (size_t i = 0; i < loop.operands().size(); ++i) {
       if (!holds(*loop.operand_type(i)) || (outer && !enters(loop.operand(i), *outer))) return false;
@@ -159,7 +155,7 @@ class Fit {
   // one that runs.
   bool chooses(const Node& n, Region& region) {
     const std::vector<hlo::ComputationPtr>& branches = n.attrs().computations(Attr::branches);
-    if (runs_branch(n) && (loops_ += static_cast<int>(branches.size())) > kMostLoops)
+    if (runs_branch(n) && (loops_ += static_cast<int>(branches.size())) > kMostArrayLoops)
       return refuse("holds too many loops and branches");
     for (uint32_t r = 0; r < n.num_results(); ++r)
       if (!holds(*n.result_type(r)) || !changing(*n.result_type(r), &region)) return false;
@@ -295,7 +291,7 @@ int64_t written_out_terms(const Node& n) {
 }
 
 std::string array_loop_refusal(const Node& loop, const std::vector<bool>& read) {
-  return Fit().run(loop, read);
+  return ArrayFit().run(loop, read);
 }
 
 }  // namespace lamina::cluster

@@ -41,10 +41,6 @@ using Place = std::vector<int>;
 // What a region's parameter stands for: an array in memory that no step changes, or values per element.
 enum class Source : uint8_t { kMemory, kElement };
 
-bool is_index(const hlo::Type& type) {
-  return type.is_array() && hlo::is_integer(type.dtype) && type.dtype != hlo::DType::kU64;
-}
-
 // Whether a loop fits a space: the one given, or that of the first array which it carries, which all others
 // have to have then.
 class Fit {

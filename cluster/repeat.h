@@ -21,6 +21,11 @@ namespace lamina::cluster {
 
 bool is_loop_op(hlo::Op op);
 
+// What a kernel can compute places from: integers, all of which are s64, too.
+inline bool is_index(const hlo::Type& type) {
+  return type.is_array() && hlo::is_integer(type.dtype) && type.dtype != hlo::DType::kU64;
+}
+
 // Number of carried values, and whether carried value i comes back from each step as it was.
 size_t num_carried(const hlo::Node& loop);
 bool is_unchanged(const hlo::Node& loop, size_t carried);

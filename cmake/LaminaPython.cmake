@@ -16,8 +16,10 @@ if(LAMINA_PYTHON)
     endif()
     set(PYBIND11_FINDPYTHON ON)
     find_package(pybind11 3 REQUIRED CONFIG)
+    set(CMAKE_INTERPROCEDURAL_OPTIMIZATION OFF)  # batches of files see as much, and compile in half the time
     pybind11_add_module(lamina_core MODULE ${python_sources})
     target_link_libraries(lamina_core PRIVATE lamina_lazy)
+    lamina_unity(lamina_core)
     target_precompile_headers(lamina_core PRIVATE <pybind11/pybind11.h> <pybind11/functional.h> <pybind11/stl.h>
       ${LAMINA_COMMON_HEADERS})
     target_link_options(lamina_core PRIVATE -Wl,--exclude-libs,ALL)

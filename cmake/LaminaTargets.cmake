@@ -38,6 +38,37 @@ set(LAMINA_COMMON_HEADERS
   <complex> <cstdint> <functional> <map> <memory> <mutex> <numeric> <optional> <set> <span> <string> <string_view>
   <utility> <variant> <vector>)
 
+# lamina_unity(TARGET): where CMAKE_UNITY_BUILD is set (preset release), the files of each folder are compiled a few
+# at a time, since most of a compile is what all of them include: names in unnamed namespaces are unique in a folder.
+function(lamina_unity target)
+  get_target_property(sources ${target} SOURCES)
+  set(folders)
+  foreach(source ${sources})
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE folder)
+    cmake_path(REMOVE_FILENAME folder)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    if(NOT folder IN_LIST folders)
+      list(APPEND folders ${folder})
+      set(count 0)
+    endif()
+    math(EXPR batch "${count} / ${LAMINA_UNITY_FILES}")
+    math(EXPR count "${count} + 1")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}${batch})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # It takes all but the first file of a batch for a header.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+endfunction()
+set(LAMINA_UNITY_FILES 6)
+# Files that define macros for what they include, or overload the names of others.
+set_source_files_properties(
+  ${CMAKE_SOURCE_DIR}/hlo/scalar/kernels_baseline.cc ${CMAKE_SOURCE_DIR}/hlo/scalar/kernels_fma.cc
+  ${CMAKE_SOURCE_DIR}/hlo/scalar/complex.cc ${CMAKE_SOURCE_DIR}/jit/cpu/gemm_kernels.cc
+  ${CMAKE_SOURCE_DIR}/jit/cpu/gemm_kernels_avx2.cc ${CMAKE_SOURCE_DIR}/jit/cpu/gemm_kernels_avx512.cc
+  PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
 # lamina_folder(NAME [DEPENDS folder...]): a static library of every .cc file of the folder and its
 # subfolders, except those that belong to other targets (tools, the LLVM library).
 function(lamina_folder name)
@@ -62,4 +93,5 @@ function(lamina_folder name)
   else()
     target_precompile_headers(lamina_${name} REUSE_FROM lamina_hlo)
   endif()
+  lamina_unity(lamina_${name})
 endfunction()

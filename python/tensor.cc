@@ -426,7 +426,7 @@ PyGetSetDef getters[] = {
     {"size", get_size, nullptr, "Number of elements.", nullptr},
     {"weak_type", get_weak, nullptr, "Whether the element type yields to other operands'.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyMethodDef methods[] = {
+PyMethodDef tensor_methods[] = {
     {"item", item_method, METH_NOARGS,
      "The only element as a Python number. ValueError where there are several."},
     {"tolist", list_method, METH_NOARGS,
@@ -441,7 +441,7 @@ PyType_Slot slots[] = {
     {Py_tp_doc, const_cast<char*>("An array whose value is computed when it is first needed.")},
     {Py_tp_dealloc, reinterpret_cast<void*>(dealloc_slot)},
     {Py_tp_getset, getters},
-    {Py_tp_methods, methods},
+    {Py_tp_methods, tensor_methods},
     {Py_tp_members, members},
     {Py_tp_repr, reinterpret_cast<void*>(repr_slot)},
     {Py_tp_iter, reinterpret_cast<void*>(iter_slot)},

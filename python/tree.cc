@@ -295,7 +295,7 @@ PyObject* tree_flatten(PyObject*, PyObject* const* args, Py_ssize_t n) {
   }
 }
 
-PyMethodDef methods[] = {
+PyMethodDef tree_methods[] = {
     {"tree_flatten", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tree_flatten)), METH_FASTCALL,
      "The leaves of a container in order, and its nodes in preorder where they are asked for."},
     {"tree_holds", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tree_holds)), METH_FASTCALL,
@@ -307,7 +307,7 @@ PyMethodDef methods[] = {
 }  // namespace
 
 void add_tree(py::module_& m) {
-  for (PyMethodDef& method : methods)
+  for (PyMethodDef& method : tree_methods)
     m.attr(method.ml_name) = py::reinterpret_steal<py::object>(PyCFunction_New(&method, nullptr));
 }
 

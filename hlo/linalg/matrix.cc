@@ -20,9 +20,9 @@ Value masked(Builder& b, const Value& x, int64_t k, std::string_view direction) 
   return b.select(kept, x, b.zeros_like(x));
 }
 
-Dims outer_of(const Value& x) { return Dims(x.dims().begin(), x.dims().end() - 2); }
-
 }  // namespace
+
+Dims outer_of(const Value& x) { return Dims(x.dims().begin(), x.dims().end() - 2); }
 
 Value conj(Builder& b, const Value& x) {
   return x && is_complex(x.dtype()) ? b.complex(b.real(x), b.negate(b.imag(x))) : x;

@@ -7,6 +7,8 @@
 
 namespace lamina::hlo::linalg {
 
+// The dimensions of the batch.
+Dims outer_of(const Value& x);
 Value conj(Builder& b, const Value& x);
 Value transposed(Builder& b, const Value& x);
 Value adjoint(Builder& b, const Value& x);

@@ -15,8 +15,6 @@ namespace {
 using Row = std::vector<Value>;
 using Grid = std::vector<Row>;
 
-Dims outer_of(const Value& x) { return Dims(x.dims().begin(), x.dims().end() - 2); }
-
 Value element(Builder& b, const Value& x, int64_t i, int64_t j) {
   return b.reshape(columns(b, rows(b, x, i, i + 1), j, j + 1), outer_of(x));
 }

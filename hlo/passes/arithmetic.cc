@@ -164,7 +164,7 @@ Value complex_of_parts(Builder&, const Node& n) {
   return x && x == y && x.type() == n.type() ? x : Value();
 }
 
-const RewriteRow kRows[] = {
+const RewriteRow kArithmeticRows[] = {
     {"x + 0", Op::add,
      [](Builder&, const Node& n) { return is_int(first(n)) ? beside(n, is_zero) : Value(); }},
     {"x + -0", Op::add,
@@ -244,7 +244,7 @@ const RewriteRow kRows[] = {
 }  // namespace
 
 absl::StatusOr<ComputationPtr> simplify_arithmetic(const ComputationPtr& computation) {
-  return rewrite(computation, kRows);
+  return rewrite(computation, kArithmeticRows);
 }
 
 }  // namespace lamina::hlo

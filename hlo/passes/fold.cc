@@ -68,7 +68,7 @@ Value evaluate_small(Builder& b, const Node& n) {
   return b.constant((*value)[0]);
 }
 
-const RewriteRow kRows[] = {
+const RewriteRow kFoldRows[] = {
     {"constant of one number", Op::constant, constant_to_broadcast},
     {"elementwise of one number each", OpFamily::kElementwise, elementwise_of_uniform},
     {"small elementwise", OpFamily::kElementwise, evaluate_small},
@@ -80,6 +80,8 @@ const RewriteRow kRows[] = {
 
 }  // namespace
 
-absl::StatusOr<ComputationPtr> fold(const ComputationPtr& computation) { return rewrite(computation, kRows); }
+absl::StatusOr<ComputationPtr> fold(const ComputationPtr& computation) {
+  return rewrite(computation, kFoldRows);
+}
 
 }  // namespace lamina::hlo

@@ -233,7 +233,7 @@ Value dynamic_update_slice_row(Builder&, const Node& n) {
   return {};
 }
 
-const RewriteRow kRows[] = {
+const RewriteRow kShapeRows[] = {
     {"move of a broadcast scalar", OpFamily::kShape, move_of_broadcast_scalar},
     {"broadcast of broadcast", Op::broadcast_in_dim, broadcast_of_broadcast},
     {"reshape of reshape", Op::reshape, reshape_of_reshape},
@@ -249,7 +249,7 @@ const RewriteRow kRows[] = {
 }  // namespace
 
 absl::StatusOr<ComputationPtr> simplify_shapes(const ComputationPtr& computation) {
-  return rewrite(computation, kRows);
+  return rewrite(computation, kShapeRows);
 }
 
 }  // namespace lamina::hlo

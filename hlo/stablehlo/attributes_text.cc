@@ -7,8 +7,6 @@
 namespace lamina::hlo::stablehlo {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // i32, f8E4M3FN, bf16: a letter or two, then a digit.
 bool is_number_type(std::string_view word) {
   for (const std::string_view prefix : {"i", "ui", "si", "f", "bf", "tf"})

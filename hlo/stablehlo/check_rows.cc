@@ -39,7 +39,7 @@ void expect(OpReader& r) {
   r.check(kind_of(name), x, expected);
 }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kCheckRows[] = {
     {"check.expect_eq", expect},        {"check.expect_eq_const", expect},
     {"check.expect_almost_eq", expect}, {"check.expect_almost_eq_const", expect},
     {"check.expect_close", expect},
@@ -91,7 +91,7 @@ bool holds(const Check& c, const std::byte* x, const std::byte* y, DType t) {
 
 }  // namespace
 
-std::span<const NamedRow> check_rows() { return kRows; }
+std::span<const NamedRow> check_rows() { return kCheckRows; }
 
 absl::Status judge(const Check& check, const Literal& value, const Literal& expected) {
   const DType part = part_type(value.dtype());

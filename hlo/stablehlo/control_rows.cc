@@ -90,7 +90,7 @@ void rng_bit_generator(OpReader& r) {
   r.yield(as_elements(r.b, made[1], bits->dtype));
 }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kControlRows[] = {
     {"stablehlo.while", while_loop},
     {"stablehlo.case", branch},
     {"stablehlo.if", branch},
@@ -102,6 +102,6 @@ constexpr NamedRow kRows[] = {
 
 }  // namespace
 
-std::span<const NamedRow> control_rows() { return kRows; }
+std::span<const NamedRow> control_rows() { return kControlRows; }
 
 }  // namespace lamina::hlo::stablehlo

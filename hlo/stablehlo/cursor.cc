@@ -7,7 +7,6 @@ namespace lamina::hlo::stablehlo {
 namespace {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word_char(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '$'; }
 
 int hex_digit(char c) {

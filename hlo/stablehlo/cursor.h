@@ -17,6 +17,7 @@ namespace lamina::hlo::stablehlo {
 absl::Status error_at(std::string_view text, Place at, std::string_view message,
                       absl::StatusCode code = absl::StatusCode::kInvalidArgument);
 inline std::string in_quotes(std::string_view text) { return str_cat("'", text, "'"); }
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 inline std::string_view view(const absl::Status& s) { return {s.message().data(), s.message().size()}; }
 
 class Cursor {

@@ -35,7 +35,7 @@ void approximate_top_k(OpReader& r) {
   for (const Value& s : sorted) r.yield(r.b.slice(s, Dims(limit.size(), 0), limit));
 }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kCustomCallRows[] = {
     {"ApproxTopK", approximate_top_k},           {"Sharding", pass_through},
     {"SPMDFullToShardShape", pass_through},      {"SPMDShardToFullShape", pass_through},
     {"annotate_device_placement", pass_through}, {"LayoutConstraint", pass_through},
@@ -54,7 +54,7 @@ constexpr NamedRow kCall[] = {{"stablehlo.custom_call", custom_call}};
 
 }  // namespace
 
-std::span<const NamedRow> custom_call_rows() { return kRows; }
+std::span<const NamedRow> custom_call_rows() { return kCustomCallRows; }
 std::span<const NamedRow> custom_call_op() { return kCall; }
 
 }  // namespace lamina::hlo::stablehlo

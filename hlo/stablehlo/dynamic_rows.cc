@@ -47,7 +47,7 @@ void set_dimension_size(OpReader& r) {
   r.yield(r.b.slice(x, start, limit));
 }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kDynamicRows[] = {
     {"stablehlo.dynamic_broadcast_in_dim", dynamic_broadcast_in_dim},
     {"stablehlo.dynamic_iota", dynamic_iota},
     {"stablehlo.dynamic_reshape", dynamic_reshape},
@@ -59,6 +59,6 @@ constexpr NamedRow kRows[] = {
 
 }  // namespace
 
-std::span<const NamedRow> dynamic_rows() { return kRows; }
+std::span<const NamedRow> dynamic_rows() { return kDynamicRows; }
 
 }  // namespace lamina::hlo::stablehlo

@@ -157,7 +157,7 @@ void mulhi(OpReader& r) {
                       t));
 }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kElementwiseRows[] = {
     {"stablehlo.compare", compare},
     {"stablehlo.cbrt", cbrt},
     {"stablehlo.select", select},
@@ -176,6 +176,6 @@ constexpr NamedRow kRows[] = {
 
 }  // namespace
 
-std::span<const NamedRow> elementwise_rows() { return kRows; }
+std::span<const NamedRow> elementwise_rows() { return kElementwiseRows; }
 
 }  // namespace lamina::hlo::stablehlo

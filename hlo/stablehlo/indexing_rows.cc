@@ -75,7 +75,7 @@ void torch_index_select(OpReader& r) {
                                  {Attr::slice_sizes, sizes}})));
 }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kIndexingRows[] = {
     {"stablehlo.dynamic_slice", dynamic_slice},
     {"stablehlo.dynamic_update_slice", dynamic_update_slice},
     {"stablehlo.gather", gather},
@@ -86,6 +86,6 @@ constexpr NamedRow kRows[] = {
 
 }  // namespace
 
-std::span<const NamedRow> indexing_rows() { return kRows; }
+std::span<const NamedRow> indexing_rows() { return kIndexingRows; }
 
 }  // namespace lamina::hlo::stablehlo

@@ -222,7 +222,7 @@ void gees(OpReader& r) {
   yield_zero(r, 4);
 }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kLinearAlgebraRows[] = {
     {"stablehlo.fft", fft},
     {"stablehlo.cholesky", cholesky},
     {"stablehlo.triangular_solve", triangular_solve},
@@ -280,7 +280,7 @@ void routine_row(OpReader& r) {
   if (r.ok()) r.yield_all(host_call(r, target, operands, std::move(types)));
 }
 
-std::span<const NamedRow> linear_algebra_rows() { return kRows; }
+std::span<const NamedRow> linear_algebra_rows() { return kLinearAlgebraRows; }
 std::span<const NamedRow> linear_algebra_calls() { return kCalls; }
 
 }  // namespace lamina::hlo::stablehlo

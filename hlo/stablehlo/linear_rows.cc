@@ -97,7 +97,7 @@ void convolution(OpReader& r) {
   r.yield(x.result(r.b, r.b.convolution(x.lhs, kernel, d)));
 }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kLinearRows[] = {
     {"stablehlo.dot_general", dot_general},
     {"stablehlo.dot", dot},
     {"stablehlo.convolution", convolution},
@@ -131,6 +131,6 @@ void read_layouts(OpReader& r, ConvDims* d) {
   layout(r, numbers.items[2], "bf", &d->output_batch, &d->output_feature, &d->output_spatial);
 }
 
-std::span<const NamedRow> linear_rows() { return kRows; }
+std::span<const NamedRow> linear_rows() { return kLinearRows; }
 
 }  // namespace lamina::hlo::stablehlo

@@ -474,14 +474,14 @@ void itself(OpReader& r) {
 
 void needs_types(OpReader& r) { r.fail("its result, or its operand, must have a quantized type"); }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kQuantizedRows[] = {
     {"stablehlo.uniform_quantize", needs_types},
     {"stablehlo.uniform_dequantize", needs_types},
 };
 
 }  // namespace
 
-std::span<const NamedRow> quantized_rows() { return kRows; }
+std::span<const NamedRow> quantized_rows() { return kQuantizedRows; }
 
 absl::Status Importer::check_quantized_operands(const OpTree& tree,
                                                 std::span<const Item* const> items) const {

@@ -150,7 +150,7 @@ void top_k(OpReader& r) {
   r.yield(r.b.slice(sorted[1], start, limit));
 }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kReductionRows[] = {
     {"stablehlo.reduce", reduce},
     {"stablehlo.reduce_window", reduce_window},
     {"stablehlo.select_and_scatter", select_and_scatter},
@@ -161,6 +161,6 @@ constexpr NamedRow kRows[] = {
 
 }  // namespace
 
-std::span<const NamedRow> reduction_rows() { return kRows; }
+std::span<const NamedRow> reduction_rows() { return kReductionRows; }
 
 }  // namespace lamina::hlo::stablehlo

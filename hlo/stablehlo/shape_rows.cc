@@ -103,7 +103,7 @@ void get_dimension_size(OpReader& r) {
 
 void process_number(OpReader& r) { r.yield(r.b.scalar_int(DType::kU32, 0)); }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kShapeRows[] = {
     {"stablehlo.constant", constant},
     {"chlo.constant", constant},
     {"stablehlo.iota", iota},
@@ -130,6 +130,6 @@ constexpr NamedRow kRows[] = {
 
 }  // namespace
 
-std::span<const NamedRow> shape_rows() { return kRows; }
+std::span<const NamedRow> shape_rows() { return kShapeRows; }
 
 }  // namespace lamina::hlo::stablehlo

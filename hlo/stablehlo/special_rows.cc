@@ -119,7 +119,7 @@ void polygamma(OpReader& r) {
   r.yield(b.convert(b.select(b.compare(n, zero, "EQ"), b.digamma(x), general), r.in(0).dtype()));
 }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kSpecialRows[] = {
     {"chlo.bessel_i1e", bessel_i1e},
     {"chlo.zeta", zeta},
     {"chlo.polygamma", polygamma},
@@ -127,6 +127,6 @@ constexpr NamedRow kRows[] = {
 
 }  // namespace
 
-std::span<const NamedRow> special_rows() { return kRows; }
+std::span<const NamedRow> special_rows() { return kSpecialRows; }
 
 }  // namespace lamina::hlo::stablehlo

@@ -153,7 +153,7 @@ void collective_permute(OpReader& r) {
   r.yield(pairs.empty() ? r.b.zeros_like(x) : x);
 }
 
-constexpr NamedRow kRows[] = {
+constexpr NamedRow kStatisticsRows[] = {
     {"stablehlo.batch_norm_inference", batch_norm_inference},
     {"stablehlo.batch_norm_training", batch_norm_training},
     {"stablehlo.batch_norm_grad", batch_norm_grad},
@@ -169,6 +169,6 @@ constexpr NamedRow kRows[] = {
 
 }  // namespace
 
-std::span<const NamedRow> statistics_rows() { return kRows; }
+std::span<const NamedRow> statistics_rows() { return kStatisticsRows; }
 
 }  // namespace lamina::hlo::stablehlo

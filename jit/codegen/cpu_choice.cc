@@ -16,7 +16,7 @@ constexpr int64_t kBlock = 2048;
 // Vectors whose extremes do not wait for each other.
 constexpr unsigned kVectors = 4;
 // Elements of columns are asked for so many rows early: a part of a row is too short for the hardware to see.
-constexpr int64_t kPrefetchRows = 16;
+constexpr int64_t kRowsAhead = 16;
 // A longer body is dear to make twice.
 constexpr size_t kMostBody = 6;
 
@@ -151,7 +151,7 @@ Values CpuChoice::rows(const Values& parallel, Value* index, Value* begin, Value
     indices.push_back(nullptr);
     indices.push_back(e);
     Row row = c_.sections.begin(kernel_.body, dim - 1, indices, {{}, {input_}});
-    c_.lanes.prefetch_along(row, dim, kPrefetchRows);
+    c_.lanes.prefetch_along(row, dim, kRowsAhead);
     Value* position = b_.CreateTruncOrBitCast(e, f_.prims().type(kernel_.reduction.combine.inputs[1], 1));
     return Values{element(row, index, n), f_.splat(position, n)};
   };

@@ -20,7 +20,7 @@ using hlo::Node;
 // Positions of a run that are combined at a time: the lanes of the tree stay in the first cache levels.
 constexpr int64_t kRowBlock = 128;
 // Elements visited by one task; tasks are cut by size only.
-constexpr int64_t kTaskElements = 256 * 1024;
+constexpr int64_t kWindowTask = 256 * 1024;
 
 // Whether any order of combining gives the same bits.
 bool is_order_free(CombineKind kind, hlo::DType type) {
@@ -161,7 +161,7 @@ template <typename F>
 absl::Status for_parts(const WindowWalk& walk, const KernelContext& context, F&& f) {
   if (walk.rows() * walk.row_length() == 0) return absl::OkStatus();
   const int64_t work = walk.rows() * walk.row_length() * walk.volume();
-  const int64_t tasks = std::min(walk.rows(), work / kTaskElements + 1);
+  const int64_t tasks = std::min(walk.rows(), work / kWindowTask + 1);
   std::vector<absl::Status> statuses(tasks);
   context.parallel(
       tasks, [&](int64_t t) { statuses[t] = f(walk.rows() * t / tasks, walk.rows() * (t + 1) / tasks); });
@@ -256,9 +256,9 @@ struct SelectAndScatter {
     for (int64_t i = 0; i < elements; ++i) std::memcpy(to + i * width, in[2], width);
     const std::byte* const source = static_cast<const std::byte*>(in[1]);
     Region::Scratch scratch(scatter);
-    for (int64_t begin = 0; begin < positions; begin += kTaskElements) {
+    for (int64_t begin = 0; begin < positions; begin += kWindowTask) {
       if (context.cancelled()) return cancelled();
-      const int64_t n = std::min(kTaskElements, positions - begin);
+      const int64_t n = std::min(kWindowTask, positions - begin);
       if (scatter.indexed_combine()) {
         scatter.indexed_combine()(to, source + begin * width, chosen + begin, n);
         continue;

@@ -22,7 +22,7 @@ using hlo::DType;
 using hlo::Node;
 
 // Elements sorted by one task; tasks are cut by size only.
-constexpr int64_t kTaskElements = 16 * 1024;
+constexpr int64_t kSortTask = 16 * 1024;
 // Below this an insertion sort beats counting digits.
 constexpr int64_t kInsertion = 40;
 // From here digits of 11 bits beat digits of 8.
@@ -159,7 +159,7 @@ struct Sort {
 
   absl::Status run(const void* const* in, void* const* out, const KernelContext& context) const {
     if (lines * length == 0) return absl::OkStatus();
-    const int64_t tasks = std::min(lines, lines * length / kTaskElements + 1);
+    const int64_t tasks = std::min(lines, lines * length / kSortTask + 1);
     std::vector<absl::Status> statuses(tasks);
     context.parallel(tasks, [&](int64_t t) {
       statuses[t] = run_lines(in, out, lines * t / tasks, lines * (t + 1) / tasks, context);

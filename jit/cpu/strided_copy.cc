@@ -13,7 +13,7 @@ namespace {
 // is turned stays in the first cache.
 constexpr int64_t kColumns = 64, kColumnBytes = 256, kMostRows = 64;
 // Elements of one task; tasks are cut by size only.
-constexpr int64_t kTaskElements = 128 * 1024;
+constexpr int64_t kCopyTask = 128 * 1024;
 // Elements that are copied between two looks at the cancel flag.
 constexpr int64_t kBandElements = 16 * 1024;
 // Rows of so few bytes cost less without a call.
@@ -102,7 +102,7 @@ absl::Status StridedCopy::run(const void* source, void* target, const KernelCont
   const int64_t elements = count_ * row_.extent * column_.extent;
   if (elements == 0) return absl::OkStatus();
   const int64_t rows = band_rows(), bands = (row_.extent + rows - 1) / rows, units = count_ * bands;
-  const int64_t tasks = std::min(units, elements / kTaskElements + 1);
+  const int64_t tasks = std::min(units, elements / kCopyTask + 1);
   context.parallel(tasks, [&](int64_t t) {
     for (int64_t u = units * t / tasks; u < units * (t + 1) / tasks && !context.cancelled(); ++u) {
       int64_t from = 0, to = 0, left = u / bands;

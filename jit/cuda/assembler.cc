@@ -27,8 +27,9 @@ struct Assembler::Calls {
 namespace {
 
 constexpr int kPtx = 2;
-constexpr Library::File kFiles[] = {{"../nvidia/cu13/lib/libnvJitLink.so.13", "libnvJitLink.so.13"},
-                                    {"../nvidia/nvjitlink/lib/libnvJitLink.so.12", "libnvJitLink.so.12"}};
+constexpr Library::File kAssemblerFiles[] = {
+    {"../nvidia/cu13/lib/libnvJitLink.so.13", "libnvJitLink.so.13"},
+    {"../nvidia/nvjitlink/lib/libnvJitLink.so.12", "libnvJitLink.so.12"}};
 
 template <typename F>
 bool find(void* library, const char* name, F** function) {
@@ -50,12 +51,13 @@ bool find_all(void* library, Calls& c) {
 absl::StatusOr<Assembler> Assembler::open(int driver_version) {
   auto calls = std::make_unique<Calls>();
   unsigned major = 0, minor = 0;
-  const absl::StatusOr<std::string> opened = open_library(
-      {"nvJitLink", "LAMINA_NVJITLINK", kFiles}, [&](const std::string& path, void* library) -> absl::Status {
-        if (!find_all(library, *calls) || calls->version(&major, &minor) != 0)
-          return absl::NotFoundError(str_cat(path, " is no nvJitLink"));
-        return serves_driver(path, static_cast<int>(major), driver_version);
-      });
+  const absl::StatusOr<std::string> opened =
+      open_library({"nvJitLink", "LAMINA_NVJITLINK", kAssemblerFiles},
+                   [&](const std::string& path, void* library) -> absl::Status {
+                     if (!find_all(library, *calls) || calls->version(&major, &minor) != 0)
+                       return absl::NotFoundError(str_cat(path, " is no nvJitLink"));
+                     return serves_driver(path, static_cast<int>(major), driver_version);
+                   });
   if (!opened.ok()) return opened.status();
   return Assembler(*opened, str_cat(major, ".", minor), calls.release());
 }

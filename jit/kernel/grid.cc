@@ -26,11 +26,11 @@ struct FormName {
   GridForm form;
   std::string_view name;
 };
-constexpr FormName kForms[] = {{GridForm::kElements, "elements"},
-                               {GridForm::kHalfWarp, "half_warp"},
-                               {GridForm::kChunks, "chunks"},
-                               {GridForm::kBlocks, "blocks"},
-                               {GridForm::kColumns, "columns"}};
+constexpr FormName kGridForms[] = {{GridForm::kElements, "elements"},
+                                   {GridForm::kHalfWarp, "half_warp"},
+                                   {GridForm::kChunks, "chunks"},
+                                   {GridForm::kBlocks, "blocks"},
+                                   {GridForm::kColumns, "columns"}};
 
 absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
 
@@ -147,14 +147,14 @@ int64_t tree_lanes(const LoopKernel& kernel) {
 
 std::string to_string(const GridSchedule& schedule) {
   std::string_view name;
-  for (const FormName& f : kForms)
+  for (const FormName& f : kGridForms)
     if (f.form == schedule.form) name = f.name;
   return absl::StrCat("schedule grid form=", view(name), " lanes=", schedule.lanes,
                       " vectors=", schedule.vectors, " rows=", schedule.rows, "\n");
 }
 
 absl::StatusOr<GridSchedule> parse_grid_schedule(std::string_view text) {
-  for (const FormName& f : kForms)
+  for (const FormName& f : kGridForms)
     for (uint32_t lanes = 1; lanes <= 16; lanes *= 2)
       for (uint32_t vectors = 1; vectors <= 8; vectors *= 2)
         for (uint32_t rows = 1; rows <= kGridThreads; rows *= 2)

@@ -25,7 +25,7 @@ struct Form {
   std::string_view word;
   KernelOp op;
 };
-constexpr Form kForms[] = {
+constexpr Form kKernelForms[] = {
     {"load", KernelOp::kLoad},        {"load_at", KernelOp::kLoadAt},  {"index", KernelOp::kIndex},
     {"arg", KernelOp::kArg},          {"reduced", KernelOp::kReduced}, {"repeat", KernelOp::kRepeat},
     {"store_at", KernelOp::kStoreAt}, {"copy", KernelOp::kCopy},       {"repeated", KernelOp::kRepeated},
@@ -158,9 +158,9 @@ class Parser {
     while (sees("  %") && count_instr()) {
       KernelInstr i{};
       const std::string_view name = result(code->size(), &i.type);
-      const auto* const form =
-          std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& f) { return f.word == name; });
-      if (form != std::end(kForms)) {
+      const auto* const form = std::find_if(std::begin(kKernelForms), std::end(kKernelForms),
+                                            [&](const Form& f) { return f.word == name; });
+      if (form != std::end(kKernelForms)) {
         i.op = form->op;
         rest(&i);
       } else if (const std::optional<Prim> prim = parse_prim(name)) {

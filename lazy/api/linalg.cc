@@ -16,7 +16,6 @@ namespace {
 
 using detail::lazy_of;
 using hlo::Builder;
-using hlo::DType;
 using hlo::Value;
 using hlo::Values;
 using lazy::Lazy;
@@ -33,7 +32,7 @@ struct Matrices {
     weak_ = std::all_of(all.begin(), all.end(), [](const Lazy& x) { return x.weak && lazy::wide_of(x); });
     const bool narrow = hlo::is_float(wanted_) && hlo::byte_size(wanted_) < 4;
     for (const Lazy& x : all) {
-      values.push_back(weak_ ? lazy::wide_of(x) : narrow ? b.convert(x.value, DType::kF32) : x.value);
+      values.push_back(weak_ ? lazy::wide_of(x) : narrow ? b.convert(x.value, hlo::DType::kF32) : x.value);
       if (x.value.rank() == 0)
         detail::fail(ErrorKind::kValue,
                      str_cat(what, " needs arrays with dimensions, not ", hlo::to_string(*x.value.type())));
@@ -41,15 +40,16 @@ struct Matrices {
   }
   Lazy back(Builder& b, const Value& r) const {
     if (!r || !hlo::is_inexact(r.dtype())) return {r, false};
-    const DType part = hlo::part_type(wanted_);
+    const hlo::DType part = hlo::part_type(wanted_);
     if (hlo::is_complex(r.dtype()))
-      return weak_ ? lazy::from_carrier(b, r, part == DType::kF64 ? DType::kC128 : DType::kC64, true)
+      return weak_ ? lazy::from_carrier(b, r, part == hlo::DType::kF64 ? hlo::DType::kC128 : hlo::DType::kC64,
+                                        true)
                    : Lazy{r, false};
     return weak_ ? lazy::from_carrier(b, r, part, true) : Lazy{b.convert(r, part), false};
   }
 
  private:
-  DType wanted_;
+  hlo::DType wanted_;
   bool weak_;
 };
 
@@ -119,11 +119,11 @@ Tensor matrix(const TensorOrNumber& a, const char* what) {
 }
 double machine_epsilon(const Tensor& x) {
   switch (hlo::part_type(lazy_of(x).value.dtype())) {
-    case DType::kF64:
+    case hlo::DType::kF64:
       return 0x1p-52;
-    case DType::kF16:
+    case hlo::DType::kF16:
       return 0x1p-10;
-    case DType::kBF16:
+    case hlo::DType::kBF16:
       return 0x1p-7;
     default:
       return 0x1p-23;

@@ -16,12 +16,11 @@ using detail::lazy_of;
 using detail::located;
 using hlo::Builder;
 using hlo::Dims;
-using hlo::DType;
 using hlo::Value;
 using hlo::Values;
 using lazy::Lazy;
 
-Value word(Builder& b, uint32_t value) { return b.scalar_int(DType::kU32, value); }
+Value word(Builder& b, uint32_t value) { return b.scalar_int(hlo::DType::kU32, value); }
 
 Values threefry(Builder& b, const Value& key, Value x0, Value x1) {
   static constexpr int kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
@@ -47,7 +46,7 @@ Values threefry(Builder& b, const Value& key, Value x0, Value x1) {
 
 Value key_of(const TensorOrNumber& key) {
   const Lazy k = lazy_of(key);
-  if (k.value.dtype() != DType::kU32 || k.value.dims() != Dims{2})
+  if (k.value.dtype() != hlo::DType::kU32 || k.value.dims() != Dims{2})
     detail::fail(ErrorKind::kType, str_cat("a key is uint32[2], as random::key and random::split make, not ",
                                            detail::describe(k)));
   return k.value;
@@ -55,13 +54,13 @@ Value key_of(const TensorOrNumber& key) {
 
 // Both words of the blocks numbered by the elements of `shape`, as one call.
 Values blocks(Builder& b, const Value& key, const Dims& shape) {
-  const hlo::Type* type = lazy::check(hlo::array_type(DType::kU32, shape));
+  const hlo::Type* type = lazy::check(hlo::array_type(hlo::DType::kU32, shape));
   if (type->num_elements >= (int64_t{1} << 32))
     detail::fail(ErrorKind::kNotImplemented, "random: 2^32 elements or more at once; use several keys");
   const hlo::Type* key_type = key.type();
   const hlo::ComputationPtr body =
       lazy::check(hlo::record_region({&key_type, 1}, [&](Builder& r, std::span<const Value> p) {
-        const Value low = r.reshape(r.iota(DType::kU32, Dims{type->num_elements}, 0), shape);
+        const Value low = r.reshape(r.iota(hlo::DType::kU32, Dims{type->num_elements}, 0), shape);
         return threefry(r, p[0], r.zeros_like(low), low);
       }));
   return b.call(body, {{key}});
@@ -86,7 +85,7 @@ Tensor key(int64_t seed, std::source_location where) {
     const bool wide = seed < INT32_MIN || seed > INT32_MAX;
     const uint32_t words[] = {wide ? static_cast<uint32_t>(static_cast<uint64_t>(seed) >> 32) : 0u,
                               static_cast<uint32_t>(seed)};
-    return Lazy{lazy::from_host(DType::kU32, Dims{2}, words), false};
+    return Lazy{lazy::from_host(hlo::DType::kU32, Dims{2}, words), false};
   });
 }
 
@@ -100,10 +99,11 @@ Tensor fold_in(TensorOrNumber key, TensorOrNumber data) {
   return build(key, [&](Builder& b) {
     if (data.number() && (data.number()->integer < 0 || data.number()->integer > UINT32_MAX))
       detail::fail(ErrorKind::kValue, "fold_in takes a number of 32 bits without sign");
-    const Lazy x = data.number() ? detail::number_value(*data.number(), DType::kU32) : lazy_of(data);
+    const Lazy x = data.number() ? detail::number_value(*data.number(), hlo::DType::kU32) : lazy_of(data);
     if (x.value.rank() != 0 || !hlo::is_integer(x.value.dtype()))
       detail::fail(ErrorKind::kType, str_cat("fold_in takes an integer, not ", detail::describe(x)));
-    return Lazy{stack_last(b, threefry(b, key_of(key), word(b, 0), b.convert(x.value, DType::kU32))), false};
+    return Lazy{stack_last(b, threefry(b, key_of(key), word(b, 0), b.convert(x.value, hlo::DType::kU32))),
+                false};
   });
 }
 
@@ -119,7 +119,7 @@ Tensor uniform(TensorOrNumber key, const Shape& shape, TensorOrNumber low, Tenso
       Value raw = bits_of(b, key_of(key), detail::dims_of(shape, "uniform"));
       const auto all = [&](uint32_t v) { return b.broadcast_scalar(word(b, v), raw.dims()); };
       raw = b.or_(b.shift_right_logical(raw, all(9)), all(0x3F800000));
-      const Value from_one = b.bitcast_convert(raw, DType::kF32);
+      const Value from_one = b.bitcast_convert(raw, hlo::DType::kF32);
       return Lazy{b.subtract(from_one, b.full_like(from_one, 1)), false};
     });
     const Tensor lo = lamina::full({}, low).astype(lamina::DType::float32);
@@ -154,8 +154,8 @@ Tensor randint(TensorOrNumber key, const Shape& shape, int32_t low, int32_t high
       Value offset =
           b.add(b.multiply(b.remainder(upper, all(span)), all(factor)), b.remainder(lower, all(span)));
       offset = b.remainder(offset, all(span));
-      const Value base = b.broadcast_scalar(b.scalar_int(DType::kS32, low), dims);
-      return Lazy{b.add(base, b.convert(offset, DType::kS32)), false};
+      const Value base = b.broadcast_scalar(b.scalar_int(hlo::DType::kS32, low), dims);
+      return Lazy{b.add(base, b.convert(offset, hlo::DType::kS32)), false};
     });
   });
 }

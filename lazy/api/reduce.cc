@@ -15,7 +15,6 @@ using detail::located;
 using hlo::Attr;
 using hlo::Builder;
 using hlo::Dims;
-using hlo::DType;
 using hlo::Op;
 using hlo::Value;
 using lazy::Lazy;
@@ -36,8 +35,8 @@ Tensor accumulated(const TensorOrNumber& x, Op op, double init, const Axes& axes
     int64_t count = 1;
     for (int64_t d : over) count *= v.value.dims()[d];
     return detail::computed(b, v, [&](const Value& u) {
-      const DType result = lazy::sum_type(u.dtype(), count),
-                  inner = hlo::is_storage_float(result) ? DType::kF32 : result;
+      const hlo::DType result = lazy::sum_type(u.dtype(), count),
+                       inner = hlo::is_storage_float(result) ? hlo::DType::kF32 : result;
       const Value sum = b.reduce(b.convert(u, inner), op, b.scalar(inner, init), over);
       return kept(b, b.convert(sum, result), u.dims(), over, keepdims);
     });
@@ -60,8 +59,8 @@ Tensor running(const TensorOrNumber& x, Op op, int64_t axis, bool reverse, const
     for (int64_t d = 0; d < v.value.rank(); ++d)
       back.push_back(std::find(forth.begin(), forth.end(), d) - forth.begin());
     return detail::computed(b, v, [&](const Value& u) {
-      const DType result = ordered ? u.dtype() : lazy::sum_type(u.dtype(), u.dims()[along]),
-                  inner = hlo::is_storage_float(result) ? DType::kF32 : result;
+      const hlo::DType result = ordered ? u.dtype() : lazy::sum_type(u.dtype(), u.dims()[along]),
+                       inner = hlo::is_storage_float(result) ? hlo::DType::kF32 : result;
       const Value slices = b.transpose(b.convert(u, inner), forth);
       lazy::check(b.status());
       const Dims slice(slices.dims().begin() + 1, slices.dims().end());
@@ -106,7 +105,7 @@ Tensor logical(const TensorOrNumber& x, Op op, bool init, const Axes& axes, bool
     const Dims over = detail::canonical_axes(axes, operand.value.rank(), what);
     return detail::strong(detail::computed(b, operand, [&](Value v) {
       if (!hlo::is_bool(v.dtype())) v = b.compare(v, b.zeros_like(v), "NE");
-      return kept(b, b.reduce(v, op, b.scalar_int(DType::kBool, init), over), v.dims(), over, keepdims);
+      return kept(b, b.reduce(v, op, b.scalar_int(hlo::DType::kBool, init), over), v.dims(), over, keepdims);
     }));
   });
 }
@@ -140,11 +139,11 @@ Tensor arg_extremum(const TensorOrNumber& x, int64_t axis, bool largest, const c
     Value v = b.stop_gradient(operand.wide ? operand.wide : operand.value);
     const int64_t along = detail::canonical_axis(axis, v.rank(), what);
     if (v.dims()[along] == 0) detail::fail(ErrorKind::kValue, str_cat(what, ": axis ", along, " is empty"));
-    if (hlo::is_bool(v.dtype())) v = b.convert(v, DType::kU8);
-    const DType t = v.dtype();
+    if (hlo::is_bool(v.dtype())) v = b.convert(v, hlo::DType::kU8);
+    const hlo::DType t = v.dtype();
     // (value, index) pairs: the better value wins, NaN best of all, then the lower index.
-    const hlo::Type* types[] = {hlo::scalar_type(t), hlo::scalar_type(DType::kS32), hlo::scalar_type(t),
-                                hlo::scalar_type(DType::kS32)};
+    const hlo::Type* types[] = {hlo::scalar_type(t), hlo::scalar_type(hlo::DType::kS32), hlo::scalar_type(t),
+                                hlo::scalar_type(hlo::DType::kS32)};
     const hlo::ComputationPtr body =
         lazy::check(hlo::record_region(types, [&](Builder& r, std::span<const Value> p) {
           Value wins = r.compare(p[0], p[2], largest ? "GT" : "LT"), tie = r.compare(p[0], p[2], "EQ");
@@ -156,9 +155,9 @@ Tensor arg_extremum(const TensorOrNumber& x, int64_t axis, bool largest, const c
           const Value first = r.or_(wins, r.and_(tie, r.compare(p[1], p[3], "LT")));
           return hlo::Values{r.select(first, p[0], p[2]), r.select(first, p[1], p[3])};
         }));
-    const Value places = b.iota(DType::kS32, v.dims(), along);
+    const Value places = b.iota(hlo::DType::kS32, v.dims(), along);
     const Value start = hlo::extreme(b, t, !largest);
-    return Lazy{b.reduce({{v, places}}, {{start, b.scalar_int(DType::kS32, 0)}}, body, Dims{along})[1],
+    return Lazy{b.reduce({{v, places}}, {{start, b.scalar_int(hlo::DType::kS32, 0)}}, body, Dims{along})[1],
                 false};
   });
 }
@@ -172,12 +171,12 @@ Tensor sorted(const TensorOrNumber& x, int64_t axis, bool places, const char* wh
     if (hlo::is_complex(v.value.dtype()))
       detail::fail(ErrorKind::kType, str_cat(what, ": complex numbers have no order"));
     const Lazy out = detail::computed(b, v, [&](const Value& u) {
-      const DType t = u.dtype();
+      const hlo::DType t = u.dtype();
       std::vector<Value> operands{u};
       std::vector<const hlo::Type*> types(2, hlo::scalar_type(t));
       if (places) {
-        operands.push_back(b.iota(DType::kS32, u.dims(), along));
-        types.insert(types.end(), 2, hlo::scalar_type(DType::kS32));
+        operands.push_back(b.iota(hlo::DType::kS32, u.dims(), along));
+        types.insert(types.end(), 2, hlo::scalar_type(hlo::DType::kS32));
       }
       const hlo::ComputationPtr body =
           lazy::check(hlo::record_region(types, [&](Builder& r, std::span<const Value> p) {

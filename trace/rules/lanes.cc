@@ -25,8 +25,6 @@ constexpr int64_t kLaneCost = 4096;
 // Steps that a loop without a known end is taken to have.
 constexpr int64_t kSomeSteps = 16;
 
-Value number(Builder& b, int64_t x) { return b.scalar_int(DType::kS64, x); }
-
 // Whether more than `few` lanes go on; go: one bool per lane.
 Value more_than(Builder& b, const Value& go, int64_t few) {
   const Value lanes = b.reduce(b.convert(go, DType::kS64), Op::add, number(b, 0), {{0}});

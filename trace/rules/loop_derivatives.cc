@@ -76,8 +76,6 @@ absl::StatusOr<ComputationPtr> step_back(const Loop& loop, const Mask& marked) {
 
 // --- the schedule ---
 
-Value number(Builder& b, int64_t x) { return b.scalar_int(DType::kS64, x); }
-
 // How many of `left` steps, at least two, to go on before the next state is kept, with `slots` states to keep
 // (the one at hand among them). steps(s, t) = (s + t)! / (s! t!) are in reach of s states and t sweeps.
 Value steps_to_next(Builder& b, const Value& left, const Value& slots) {

@@ -14,7 +14,7 @@ namespace {
 
 // Bytes of a log, as far as arrays that change fit one kernel with it, and else. The first one has fewer
 // rows.
-constexpr int64_t kLittle = int64_t{1} << 20, kMuch = int64_t{16} << 20;
+constexpr int64_t kLittleLog = int64_t{1} << 20, kMuchLog = int64_t{16} << 20;
 constexpr int64_t kFirstRows = 128, kMostRows = int64_t{1} << 16;
 // So much smaller than the state is what a step needs of it.
 constexpr int64_t kSmaller = 4;
@@ -60,7 +60,7 @@ absl::StatusOr<std::optional<StepLog>> StepLog::of(const Loop& loop, const Mask&
     out.residuals_.push_back(r);
   }
   if (bytes * kSmaller > state) return std::nullopt;
-  const int64_t budget = state <= kLittle / 2 ? kLittle - state : kMuch;
+  const int64_t budget = state <= kLittleLog / 2 ? kLittleLog - state : kMuchLog;
   out.most_rows_ = std::clamp(budget / std::max<int64_t>(bytes, 1), int64_t{16}, kMostRows);
   out.first_rows_ = std::min(out.most_rows_, kFirstRows);
   return out;

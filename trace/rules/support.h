@@ -20,6 +20,8 @@ using Marks = std::span<const bool>;
 
 // `x`, or zeros like `like` where there is no tangent.
 inline Value or_zeros(Builder& b, const Value& x, const Value& like) { return x ? x : b.zeros_like(like); }
+// An s64.
+inline Value number(Builder& b, int64_t x) { return b.scalar_int(hlo::DType::kS64, x); }
 inline bool any(std::span<const Value> values) {
   for (const Value& v : values)
     if (v) return true;
