@@ -52,7 +52,7 @@ ComputationPtr program(int64_t deepest) {
   });
 }
 
-std::pair<double, int64_t> run(const ComputationPtr& c, int64_t n, double x, double w) {
+std::pair<double, int64_t> evaluated(const ComputationPtr& c, int64_t n, double x, double w) {
   const auto out =
       hlo::evaluate(*c, {{hlo::Literal::scalar_int(DType::kS32, n), hlo::Literal::scalar(DType::kF64, x),
                           hlo::Literal::scalar(DType::kF64, w)}});
@@ -67,7 +67,7 @@ TEST_CASE("a recursion is one loop for all depths", "[trace]") {
   for (const hlo::Node* n : c->nodes()) loops += n->op() == hlo::Op::while_;
   CHECK(loops == 1);
   for (int n = 0; n < 9; ++n) {
-    const auto [result, error] = run(c, n, 0.3, 0.8);
+    const auto [result, error] = evaluated(c, n, 0.3, 0.8);
     CHECK(std::abs(result - in_cpp(n, 0.3, 0.8)) < 1e-12);
     CHECK(error == 0);
   }
@@ -75,9 +75,9 @@ TEST_CASE("a recursion is one loop for all depths", "[trace]") {
 
 TEST_CASE("a recursion that is too deep says so", "[trace]") {
   const ComputationPtr c = program(4);
-  CHECK(run(c, 3, 0.3, 0.8).second == 0);
-  CHECK(run(c, 4, 0.3, 0.8).second == 5);
-  CHECK(run(program(5), 4, 0.3, 0.8).second == 0);
+  CHECK(evaluated(c, 3, 0.3, 0.8).second == 0);
+  CHECK(evaluated(c, 4, 0.3, 0.8).second == 5);
+  CHECK(evaluated(program(5), 4, 0.3, 0.8).second == 0);
 }
 
 TEST_CASE("what no call changes is no argument of the calls", "[trace]") {
