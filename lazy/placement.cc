@@ -196,7 +196,7 @@ std::vector<jit::BufferRef> buffers_on(jit::Device& device, std::span<const Valu
   return out;
 }
 
-Placed placed(std::span<const Value> values, std::string_view what) {
+hlo::Place bound_place(std::span<const Value> values, std::string_view what) {
   hlo::Place place = hlo::kAnywhere;
   const Value* first = nullptr;
   for (const Value& v : values) {
@@ -210,6 +210,11 @@ Placed placed(std::span<const Value> values, std::string_view what) {
     first = &v;
     place = at;
   }
+  return place;
+}
+
+Placed placed(std::span<const Value> values, std::string_view what) {
+  const hlo::Place place = bound_place(values, what);
   jit::Device& device = device_at(place);
   return {&device, place, buffers_on(device, values)};
 }

@@ -47,8 +47,11 @@ const std::byte* host_bytes(const jit::Array& array);
 // The buffers of computed values, on that device.
 std::vector<jit::BufferRef> buffers_on(jit::Device& device, std::span<const Value> values);
 
-// The same on one device: that to which some of them are bound, or the default one.
-// `what` names the program in the message of an error, kValue, where they are bound to several.
+// Where some of the values are bound; kAnywhere where none is. `what` names the program in the message of an
+// error, kValue, where they are bound to several places.
+hlo::Place bound_place(std::span<const Value> values, std::string_view what);
+
+// Their buffers on one device: that to which some of them are bound, or the default one.
 struct Placed {
   jit::Device* device;
   hlo::Place place;  // kAnywhere: none of them is bound

@@ -488,6 +488,12 @@ const jit::SpecializationPtr& Program::compile(jit::Device& device) {
   return entry_;
 }
 
+jit::Device& Program::device_for(std::span<const Value> arguments) const {
+  std::vector<Value> all(arguments.begin(), arguments.end());
+  all.insert(all.end(), captured_.begin(), captured_.end());
+  return device_at(bound_place(all, name_));
+}
+
 std::shared_ptr<Program> Program::of(hlo::ComputationPtr computation, std::string name, std::string where) {
   std::shared_ptr<Program> program(new Program);
   for (const Value& p : computation->parameters()) program->arguments_.push_back({p.type(), false});

@@ -129,6 +129,9 @@ class Program {
   // Compiles now, for the default device or another; its entry in the specialization cache.
   const jit::SpecializationPtr& compile();
   const jit::SpecializationPtr& compile(jit::Device& device);
+  // Where a call with these arguments, or some of them, runs. Throws kValue where they and what is captured
+  // are bound to several devices.
+  jit::Device& device_for(std::span<const Value> arguments) const;
 
  private:
   Program() = default;

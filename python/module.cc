@@ -523,8 +523,19 @@ void add_transforms(py::module_& m) {
           },
           "(element type, shape, whether weak) of each result.")
       .def(
-          "compile", [](lazy::Program& p) { return p.compile()->info.id; },
-          "Compiles now; returns the id of its cache entry.");
+          "device_for",
+          [](const lazy::Program& p, const py::sequence& tensors) {
+            std::vector<hlo::Value> arguments;
+            for (const lazy::Lazy& x : from_sequence(tensors)) arguments.push_back(x.value);
+            return p.device_for(arguments).name();
+          },
+          "The name of the device where a call with these Tensors runs.")
+      .def(
+          "compile",
+          [](lazy::Program& p, const std::string& device) {
+            return p.compile(*lazy::check(jit::find_device(device)))->info.id;
+          },
+          "Compiles now for a device; returns the id of its cache entry.");
   m.def(
       "close_program",
       [](const py::sequence& outputs, const py::sequence& inputs, uint32_t stamp, std::string name,

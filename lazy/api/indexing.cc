@@ -122,7 +122,9 @@ Value elements(Builder& b, Value x, const IndexPlan& p, const Value& beyond) {
   const int64_t first = p.tensors[0].first, count = static_cast<int64_t>(p.tensors.size());
   std::vector<Lazy> indices;
   for (const auto& [axis, t] : p.tensors) {
-    const Value i = lazy_of(t).value;
+    Value i = lazy_of(t).value;
+    if (i.dtype() == hlo::DType::kU64)  // what s64 has no number for is out of range as well
+      i = b.minimum(i, b.broadcast_scalar(b.scalar_int(hlo::DType::kU64, p.kept[axis]), i.dims()));
     const bool narrow = hlo::byte_size(i.dtype()) < 4 || i.dtype() == hlo::DType::kS32;
     const hlo::DType wide = narrow && p.kept[axis] <= INT32_MAX ? hlo::DType::kS32 : hlo::DType::kS64;
     indices.push_back({b.convert(i, wide), false});

@@ -186,8 +186,9 @@ def _array_index(
         if checked:
             k = _bounds.checked(k, size, axis)
         if k.dtype.kind == "u":
-            wide = astype(k, "int64" if k.dtype == "uint32" else "int32") if k.dtype != "uint64" else k
-            return Indices(wide, None, k.shape)
+            if k.dtype == "uint64":  # what int64 has no number for is out of range as well
+                k = _op("minimum", [k, broadcast(scalar(size, "uint64"), k.shape)])
+            return Indices(astype(k, "int64" if k.dtype.itemsize >= 4 else "int32"), None, k.shape)
         wide = astype(k, "int32") if k.dtype.itemsize < 4 else k
         if not wrap:
             return Indices(_core.set_weak(wide, False), None, k.shape)
@@ -315,7 +316,7 @@ class Plan:
         dtype = "int32"
         arrays = [self.dims[d].tensor() for d in self.indexed]
         for a in arrays:
-            if a.dtype in ("int64", "uint64"):
+            if a.dtype == "int64":
                 dtype = "int64"
         parts = [reshape(broadcast(astype(a, dtype), self.batch), (*self.batch, 1)) for a in arrays]
         return parts[0] if len(parts) == 1 else _op("concatenate", parts, dimension=len(self.batch))
@@ -389,7 +390,7 @@ def _read(x: Tensor, plan: Plan) -> Tensor:
 def _starts(plan: Plan) -> list[Tensor]:
     """Start indices of one block, where every index is a number or a 0-d Tensor."""
     return [
-        astype(k.tensor(), "int64" if k.tensor().dtype in ("int64", "uint64") else "int32")
+        astype(k.tensor(), "int64" if k.tensor().dtype == "int64" else "int32")
         if isinstance(k, Indices)
         else _core.asarray(0)
         for k in plan.dims

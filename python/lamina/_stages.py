@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lamina import _core, _costs, cache, dtypes
+from lamina._core import Tensor
 from lamina._shapes import ShapeDtype
 from lamina._tensor import describe
 from lamina._transforms import _argument_path, _name
@@ -35,6 +36,7 @@ class Traced:
         self._jitted, self._variant, self._trace, self._treedef = jitted, variant, trace, treedef
         self._types = [(x.shape, x.dtype) for x in leaves]
         self._weak = [bool(getattr(x, "weak_type", False)) for x in leaves]
+        self._device = trace.program.device_for([x for x in leaves if isinstance(x, Tensor)])
 
     @property
     def out_info(self) -> Any:
@@ -109,7 +111,9 @@ class Traced:
             )
 
     def lower(self) -> Lowered:
-        return Lowered(self._jitted, self._variant, self._trace, self._types, self._weak, self._treedef)
+        return Lowered(
+            self._jitted, self._variant, self._trace, self._types, self._weak, self._device, self._treedef
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {_name(self._jitted._f)}>"
@@ -125,14 +129,17 @@ class Lowered(Traced):
         trace: _Trace,
         types: list[Any],
         weak: list[bool],
+        device: str,
         treedef: TreeDef,
     ) -> None:
         self._jitted, self._variant, self._trace, self._treedef = jitted, variant, trace, treedef
-        self._types, self._weak = types, weak
+        self._types, self._weak, self._device = types, weak, device
 
     def compile(self) -> Compiled:
         """Compiles now; the result is called with arrays of these types."""
-        return Compiled(self._jitted, self._variant, self._trace, self._types, self._weak, self._treedef)
+        return Compiled(
+            self._jitted, self._variant, self._trace, self._types, self._weak, self._device, self._treedef
+        )
 
 
 class Compiled(Lowered):
@@ -140,7 +147,7 @@ class Compiled(Lowered):
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
-        self._id = self._trace.program.compile()
+        self._id = self._trace.program.compile(self._device)
 
     def as_text(self, form: str = "steps") -> str:
         """A stage of the executable, as `lamina.cache.listing` gives it; other forms: the program's."""

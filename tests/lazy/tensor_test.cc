@@ -278,6 +278,8 @@ TEST_CASE("slices by index tensors and masks", "[api]") {
   CHECK(floats(take(x, array({2, 0}), 1)) == Floats{3, 1, 6, 4});
   CHECK(floats(take(x, array({-1}), 0)) == Floats{4, 5, 6});
   CHECK(take(x, zeros({2, 2}, DType::int32), -1).shape() == Shape{2, 2, 2});
+  CHECK(floats(take(x, array({uint64_t{1}, ~uint64_t{0}, uint64_t{1} << 63}), 1)) ==
+        Floats{2, 3, 3, 5, 6, 6});
   CHECK(floats(x[x > 2]) == Floats{3, 4, 5, 6});
   CHECK(floats(x[array({false, true})]) == Floats{4, 5, 6});
   CHECK(x[x > 9].shape() == Shape{0});

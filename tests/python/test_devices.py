@@ -214,6 +214,22 @@ def test_calls_are_served_directly_on_every_device(device):
     assert after["misses"] == before["misses"]
 
 
+@pytest.mark.parametrize("device", ["cpu", *FAKE])
+@pytest.mark.parametrize("bound", ["argument", "captured", "default"])
+def test_a_lowered_program_is_compiled_where_it_runs(device, bound):
+    scale = lnp.full(7, 2.0, device=device if bound == "captured" else None)
+    f = lm.jit(lambda x: lnp.cos(x) * scale - x)
+    x = lnp.arange(7.0, device=device) if bound == "argument" else lnp.arange(7.0)
+    with lm.default_device(device if bound == "default" else None):
+        lowered = f.lower(x)
+    compiled = lowered.compile()
+    misses = lm.cache.stats()["misses"]
+    with lm.default_device(device if bound == "default" else None):
+        out = compiled(x)
+        assert out.device == device and out.tobytes() == f(x).tobytes()
+    assert lm.cache.stats()["misses"] == misses
+
+
 def test_no_program_of_one_device_serves_another():
     f = lm.jit(lambda x: lnp.cumsum(x) * 2)
     expected = f(lnp.arange(4.0)).tobytes()

@@ -142,6 +142,16 @@ def test_tensor_indices():
     np.testing.assert_array_equal(np.asarray(lm.jit(lambda a: a.at[a > 5].set(0))(X)), want)
 
 
+def test_unsigned_indices_beyond_every_size_are_out_of_range():
+    x = lnp.array([1.0, 2, 3])
+    i = lnp.array(np.array([1, 2**63, 2**64 - 1], np.uint64))
+    for got in (lm.jit(lambda x, i: x[i])(x, i), lm.vmap(lambda k: x[k])(i)):
+        assert got.tolist() == [2, 3, 3]
+    assert lm.jit(lambda x, i: x.at[i].add(1))(x, i).tolist() == [1, 3, 3]
+    assert x.at[i].get(mode="fill", fill_value=-1).tolist() == [2, -1, -1]
+    assert lm.jit(lambda x, k: x[k, None])(x, i[2]).tolist() == [3]
+
+
 def test_vmapped_indices():
     got = lm.vmap(lambda row, k: row[k])(X[0], np.array([0, 3, 1], np.int32))
     np.testing.assert_array_equal(np.asarray(got), X[0][[0, 1, 2], [0, 3, 1]])
