@@ -1,4 +1,4 @@
-// Lanes of the CPU's vectors: masks, gathers, pairs, and the flag that stops a kernel.
+// Lanes of the CPU's vectors: masks, gathers, elements a few apart, and the flag that stops a kernel.
 #ifndef LAMINA_JIT_CODEGEN_CPU_LANES_H_
 #define LAMINA_JIT_CODEGEN_CPU_LANES_H_
 
@@ -19,7 +19,7 @@ inline constexpr unsigned kStreamAlign = 64;
 class CpuLanes : public LaneOps {
  public:
   // `stores_masked`: masked stores cost what others do.
-  CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, bool stores_masked);
+  CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, unsigned vector_bytes, bool stores_masked);
   // The function has been entered; `cancel` is the address of its flag.
   void enter(llvm::Value* cancel);
 
@@ -30,6 +30,8 @@ class CpuLanes : public LaneOps {
   void store_at(uint32_t buffer, llvm::Value* position, llvm::Value* value, llvm::Value* predicate) override;
   void copy(uint32_t to, uint32_t from, llvm::Value* count) override;
   void store(Row& row, uint32_t access, llvm::Value* value, llvm::Value* index, unsigned n) override;
+  void store_alternating(Row& row, std::span<const Store> stores, const Values& values, llvm::Value* index,
+                         unsigned n) override;
   llvm::Value* index(llvm::Value* along, unsigned n) override;
   llvm::Value* any(llvm::Value* mask) override;
   // Lane after lane, so that the code is made once and for one lane.
@@ -58,7 +60,7 @@ class CpuLanes : public LaneOps {
   struct Place {
     llvm::Value* pointer = nullptr;  // address at index 0 of D; null: not asked for
     llvm::Value* stride = nullptr;   // null for unit stride
-    bool pair = false;               // stride 2 along D, known
+    int step = 0;                    // the stride if it is known and not 1; 0: it is not
     llvm::Value* ahead = nullptr;    // how far ahead loads prefetch, in elements; null: not
   };
   struct Places : RowMemory {
@@ -83,6 +85,7 @@ class CpuLanes : public LaneOps {
   llvm::IRBuilder<>& b_;
   PrimEmitter& prim_;
   Variance variance_;
+  const int64_t vector_bytes_;
   const bool stores_masked_;
   bool streams_ = false;
   llvm::Value* left_ = nullptr;  // of a masked vector: how many lanes

@@ -113,7 +113,7 @@ CpuParts::CpuParts(const LoopKernel& kernel, const TargetText& target, llvm::Mod
     : kernel(kernel),
       widths(kernel, target),
       f(kernel, module, attributes_of(target)),
-      lanes(kernel, f, target.has_masks),
+      lanes(kernel, f, target.vector_bits / 8, target.has_masks),
       sections(kernel, f, lanes, widths.lanes),
       rows(kernel, f, lanes, widths) {}
 

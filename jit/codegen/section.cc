@@ -135,7 +135,16 @@ Values SectionEmitter::emit(Row& row, Value* index, unsigned n) {
 
 void SectionEmitter::store(Row& row, const std::vector<Store>& stores, const Values& values, Value* index,
                            unsigned n) {
-  for (const Store& s : stores) lanes_.store(row, s.access, value(row, values, s.value, n), index, n);
+  for (std::span<const Store> left = stores; !left.empty();) {
+    const std::span<const Store> now = left.first(alternating(kernel_, left, row.dim));
+    Values stored;
+    for (const Store& s : now) stored.push_back(value(row, values, s.value, n));
+    if (now.size() == 1)
+      lanes_.store(row, now[0].access, stored[0], index, n);
+    else
+      lanes_.store_alternating(row, now, stored, index, n);
+    left = left.subspan(now.size());
+  }
 }
 
 Values SectionEmitter::combine(const Values& a, const Values& e, unsigned n) {
