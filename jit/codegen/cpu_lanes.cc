@@ -137,10 +137,26 @@ Value* CpuLanes::load(Row& row, uint32_t access, Value* index, Value* predicate,
     Value* address = along ? addresses(row, access, index, 1) : place(row, access).pointer;
     return prim_.from_memory(load_one(prim_.memory_type(t, 1), address, predicate), t, 1);
   }
-  if (!along && !predicate) return f_.splat(load(row, access, index, nullptr, 1), n);
+  const bool one = predicate && !predicate->getType()->isVectorTy();
+  if (!along && (!predicate || one)) return f_.splat(load(row, access, index, predicate, 1), n);
+  // Lanes that are reached one by one.
+  const Place& place = this->place(row, access);
+  if (one && place.stride && (!place.step || on())) predicate = f_.splat(predicate, n);
   Value* loaded =
       along ? load_vector(row, access, index, predicate, n) : load_uniform(row, access, predicate, n);
   return prim_.from_memory(loaded, t, n);
+}
+
+Value* CpuLanes::zeros(int64_t bytes) {
+  if (bytes <= zero_bytes_) return zeros_;
+  constexpr int64_t kAtOnce = 16;
+  llvm::IRBuilder<> at = f_.at_entry();
+  zero_bytes_ = (bytes + kAtOnce - 1) / kAtOnce * kAtOnce;
+  zeros_ = at.CreateAlloca(llvm::ArrayType::get(at.getInt8Ty(), zero_bytes_), nullptr, "zeros");
+  for (int64_t i = 0; i < zero_bytes_; i += kAtOnce)
+    at.CreateAlignedStore(llvm::Constant::getNullValue(llvm::FixedVectorType::get(at.getInt8Ty(), kAtOnce)),
+                          at.CreateConstGEP1_64(at.getInt8Ty(), zeros_, i), llvm::Align(1));
+  return zeros_;
 }
 
 // A vector load whose lanes are all off costs hundreds of cycles where its address is no memory.
@@ -162,12 +178,17 @@ Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* pre
   Type* memory = prim_.memory_type(t, n);
   llvm::Constant* zero = llvm::Constant::getNullValue(memory);
   const llvm::Align align(1);
-  Value* mask = within(predicate);
+  const bool one = predicate && !predicate->getType()->isVectorTy();
+  Value* mask = within(one ? nullptr : predicate);
+  const auto if_one = [&](Value* address, int64_t elements) {
+    return one ? b_.CreateSelect(predicate, address, zeros(elements * hlo::byte_size(t))) : address;
+  };
   if (place.stride) {
     if (!mask && place.step) {
-      Value* first = place.step > 0 ? index : b_.CreateAdd(index, f_.i64(n - 1));
+      const int64_t step = place.step, apart = std::abs(step);
+      Value* first = step > 0 ? index : b_.CreateAdd(index, f_.i64(n - 1));
       return SpacedElements(b_, prim_.memory_type(t, 1), vector_bytes_)
-          .load(addresses(row, access, first, 1), place.step, n);
+          .load(if_one(addresses(row, access, first, 1), apart * (n - 1) + 1), step, n);
     }
     if (!mask) mask = all_lanes(n);
     if (place.step == 2)
@@ -180,7 +201,9 @@ Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* pre
     b_.CreateIntrinsic(
         llvm::Intrinsic::prefetch, {b_.getPtrTy()},
         {b_.CreateGEP(element, address, place.ahead), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
-  if (mask) return b_.CreateMaskedLoad(memory, if_any(predicate, address), align, mask, zero);
+  if (mask && !one) return b_.CreateMaskedLoad(memory, if_any(predicate, address), align, mask, zero);
+  address = if_one(address, n);
+  if (mask) return b_.CreateMaskedLoad(memory, address, align, mask, zero);
   return b_.CreateAlignedLoad(memory, address, align);
 }
 

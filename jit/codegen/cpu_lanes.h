@@ -74,6 +74,8 @@ class CpuLanes : public LaneOps {
   llvm::Value* load_vector(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate, unsigned n);
   llvm::Value* load_uniform(Row& row, uint32_t access, llvm::Value* predicate, unsigned n);
   llvm::Value* load_pairs(DType t, llvm::Value* address, llvm::Value* mask, unsigned n);
+  // So many bytes of zeros.
+  llvm::Value* zeros(int64_t bytes);
   // `address`, or one of memory if the predicate is false in every lane; null stands for always true.
   llvm::Value* if_any(llvm::Value* predicate, llvm::Value* address);
   void store_left(llvm::Value* value, llvm::Value* address, DType t, unsigned n);
@@ -93,6 +95,8 @@ class CpuLanes : public LaneOps {
   llvm::BasicBlock* cancelled_ = nullptr;
   llvm::Value* waste_slot_ = nullptr;  // where stores with a false predicate go
   llvm::Value* zero_slot_ = nullptr;   // where scalar loads with a false predicate read
+  llvm::Value* zeros_ = nullptr;       // the same for vectors
+  int64_t zero_bytes_ = 0;
 };
 
 }  // namespace lamina::jit::codegen

@@ -62,7 +62,8 @@ class LaneOps {
 
   // What is fixed along the row is computed here, once, for `load` and `store`.
   virtual void address(Row& row, uint32_t access) = 0;
-  // Where `predicate` (null: everywhere) is false nothing is read, and the value is 0.
+  // Where `predicate` (null: everywhere; a scalar is that of every lane) is false nothing is read, and the
+  // value is 0.
   virtual llvm::Value* load(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate,
                             unsigned n) = 0;
   virtual llvm::Value* load_at(uint32_t buffer, llvm::Value* position, llvm::Value* predicate,
