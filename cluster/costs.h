@@ -20,6 +20,9 @@ struct Costs {
   // A kernel asks each piece of a concatenation for every element. One of more pieces, and of at least
   // `least_turned_elements`, is copied from stored pieces.
   int most_read_pieces = 6;
+  // A kernel whose last dimension is so short computes its elements by code of their own, for many indices of
+  // the dimension before at once. 1: none does.
+  int64_t most_written_out = 4;
   // Steps over the same rows run together, by so many rows as touch this much memory: it should stay in the
   // second-level cache. Those that touch less than `chain_least_bytes` in all gain nothing.
   int64_t chain_block_bytes = 384 * 1024;

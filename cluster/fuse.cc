@@ -74,6 +74,7 @@ class Fuser {
     for (const hlo::Value& r : c.roots()) roots_.insert(r.node());
     for (const Node* n : nodes_)
       if (is_loop_op(n->op())) examine_loop(n);
+    plan_.most_written_out = costs_.most_written_out;
   }
 
   FusionPlan run() {
@@ -189,12 +190,20 @@ class Fuser {
         if (!is_same_space(*u)) refuse(n, u, "has several users and is too dear to compute for each");
         return false;
       }
-      if (!is_same_space(*u) && role == LoopRole::kMap && elements(*u) > elements(*n)) {
+      if (!is_same_space(*u) && role == LoopRole::kMap && elements(*u) > elements(*n) && !writes_out(*u)) {
         refuse(n, u, "would be computed once per copied element");
         return false;
       }
     }
     return true;
+  }
+
+  // Whether it puts columns side by side, so few that a kernel knows for each of its elements which one it is
+  // of. What reads it may be a kernel over another space, which does not.
+  bool writes_out(const Node& n) const {
+    return n.op() == Op::concatenate && roots_.contains(&n) &&
+           n.attrs().integer(Attr::dimension) + 1 == std::ssize(n.type()->dims) &&
+           n.type()->dims.back() * hlo::num_parts(n.type()->dtype) <= costs_.most_written_out;
   }
 
   bool has_many_pieces(const Node& n) const {

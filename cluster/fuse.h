@@ -58,6 +58,7 @@ struct FusionPlan {
   HashMap<const Node*, int> group_of;  // anchors only
   std::vector<Refusal> refusals;
   int num_clusters = 0;
+  int64_t most_written_out = 1;  // as in Costs
 };
 
 struct Costs;  // cluster/costs.h

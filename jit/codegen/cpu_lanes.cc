@@ -9,18 +9,21 @@
 
 #include <cstddef>
 
+#include "jit/codegen/cpu_spaced.h"
+
 namespace lamina::jit::codegen {
 
 using llvm::BasicBlock;
 using llvm::Type;
 using llvm::Value;
 
-CpuLanes::CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, bool stores_masked)
+CpuLanes::CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, unsigned vector_bytes, bool stores_masked)
     : LaneOps(f),
       kernel_(kernel),
       b_(f.builder()),
       prim_(f.prims()),
       variance_(kernel),
+      vector_bytes_(vector_bytes),
       stores_masked_(stores_masked) {}
 
 void CpuLanes::enter(Value* cancel) {
@@ -50,20 +53,19 @@ void CpuLanes::address(Row& row, uint32_t access) {
   if (row.inside && !variance_.access(access, row.inside->step_dim)) {
     const Place& outer = this->place(*row.inside->outer, access);
     if (outer.pointer) {
-      place = {outer.pointer, outer.stride, outer.pair};
+      place = {outer.pointer, outer.stride, outer.step};
       return;
     }
   }
   const Access& a = kernel_.accesses[access];
   Value* offset = a.offset_slot < 0 ? f_.i64(0) : f_.arg(a.offset_slot);
+  if (a.beside != 0) offset = b_.CreateAdd(offset, f_.i64(a.beside));
   Value* stride = nullptr;
-  int along = 0;
-  bool unit = false, pair = false;
+  int along = 0, known = 0;
   for (const AccessTerm& term : a.terms) {
     Value* s = term.unit ? f_.i64(term.unit) : f_.arg(term.stride_slot);
     if (term.dim == row.dim) {
-      unit = term.unit == 1;
-      pair = term.unit == 2;
+      known = term.unit;
       stride = stride ? b_.CreateAdd(stride, s) : s;
       ++along;
     } else {
@@ -71,8 +73,9 @@ void CpuLanes::address(Row& row, uint32_t access) {
       offset = b_.CreateAdd(offset, term.unit == 1 ? index : b_.CreateMul(index, s));
     }
   }
-  place.stride = along == 1 && unit ? nullptr : stride;
-  place.pair = along == 1 && pair;
+  if (along > 1) known = 0;
+  place.stride = known == 1 ? nullptr : stride;
+  place.step = known == 1 ? 0 : known;
   place.pointer = b_.CreateGEP(prim_.memory_type(type_of(access), 1), f_.buffer(a.buffer), offset);
 }
 
@@ -134,10 +137,26 @@ Value* CpuLanes::load(Row& row, uint32_t access, Value* index, Value* predicate,
     Value* address = along ? addresses(row, access, index, 1) : place(row, access).pointer;
     return prim_.from_memory(load_one(prim_.memory_type(t, 1), address, predicate), t, 1);
   }
-  if (!along && !predicate) return f_.splat(load(row, access, index, nullptr, 1), n);
+  const bool one = predicate && !predicate->getType()->isVectorTy();
+  if (!along && (!predicate || one)) return f_.splat(load(row, access, index, predicate, 1), n);
+  // Lanes that are reached one by one.
+  const Place& place = this->place(row, access);
+  if (one && place.stride && (!place.step || on())) predicate = f_.splat(predicate, n);
   Value* loaded =
       along ? load_vector(row, access, index, predicate, n) : load_uniform(row, access, predicate, n);
   return prim_.from_memory(loaded, t, n);
+}
+
+Value* CpuLanes::zeros(int64_t bytes) {
+  if (bytes <= zero_bytes_) return zeros_;
+  constexpr int64_t kAtOnce = 16;
+  llvm::IRBuilder<> at = f_.at_entry();
+  zero_bytes_ = (bytes + kAtOnce - 1) / kAtOnce * kAtOnce;
+  zeros_ = at.CreateAlloca(llvm::ArrayType::get(at.getInt8Ty(), zero_bytes_), nullptr, "zeros");
+  for (int64_t i = 0; i < zero_bytes_; i += kAtOnce)
+    at.CreateAlignedStore(llvm::Constant::getNullValue(llvm::FixedVectorType::get(at.getInt8Ty(), kAtOnce)),
+                          at.CreateConstGEP1_64(at.getInt8Ty(), zeros_, i), llvm::Align(1));
+  return zeros_;
 }
 
 // A vector load whose lanes are all off costs hundreds of cycles where its address is no memory.
@@ -159,10 +178,20 @@ Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* pre
   Type* memory = prim_.memory_type(t, n);
   llvm::Constant* zero = llvm::Constant::getNullValue(memory);
   const llvm::Align align(1);
-  Value* mask = within(predicate);
+  const bool one = predicate && !predicate->getType()->isVectorTy();
+  Value* mask = within(one ? nullptr : predicate);
+  const auto if_one = [&](Value* address, int64_t elements) {
+    return one ? b_.CreateSelect(predicate, address, zeros(elements * hlo::byte_size(t))) : address;
+  };
   if (place.stride) {
+    if (!mask && place.step) {
+      const int64_t step = place.step, apart = std::abs(step);
+      Value* first = step > 0 ? index : b_.CreateAdd(index, f_.i64(n - 1));
+      return SpacedElements(b_, prim_.memory_type(t, 1), vector_bytes_)
+          .load(if_one(addresses(row, access, first, 1), apart * (n - 1) + 1), step, n);
+    }
     if (!mask) mask = all_lanes(n);
-    if (place.pair)
+    if (place.step == 2)
       return load_pairs(type_of(access), if_any(predicate, addresses(row, access, index, 1)), mask, n);
     return b_.CreateMaskedGather(memory, addresses(row, access, index, n), align, mask, zero);
   }
@@ -172,7 +201,9 @@ Value* CpuLanes::load_vector(Row& row, uint32_t access, Value* index, Value* pre
     b_.CreateIntrinsic(
         llvm::Intrinsic::prefetch, {b_.getPtrTy()},
         {b_.CreateGEP(element, address, place.ahead), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
-  if (mask) return b_.CreateMaskedLoad(memory, if_any(predicate, address), align, mask, zero);
+  if (mask && !one) return b_.CreateMaskedLoad(memory, if_any(predicate, address), align, mask, zero);
+  address = if_one(address, n);
+  if (mask) return b_.CreateMaskedLoad(memory, address, align, mask, zero);
   return b_.CreateAlignedLoad(memory, address, align);
 }
 
@@ -251,11 +282,35 @@ void CpuLanes::store(Row& row, uint32_t access, Value* value, Value* index, unsi
     return;
   }
   Value* mask = on() ? on() : all_lanes(n);
-  if (place.pair) {
+  if (place.step == 2) {
     b_.CreateMaskedStore(spread(value, n), addresses(row, access, index, 1), align, spread(mask, n));
     return;
   }
   b_.CreateMaskedScatter(value, addresses(row, access, index, n), align, mask);
+}
+
+void CpuLanes::store_alternating(Row& row, std::span<const Store> stores, const Values& values, Value* index,
+                                 unsigned n) {
+  // Of a masked vector the elements of the first lanes are the first in memory.
+  if (n == 1 || (on() && !(left_ && stores_masked_))) {
+    LaneOps::store_alternating(row, stores, values, index, n);
+    return;
+  }
+  const uint32_t first = stores[0].access;
+  const DType t = type_of(first);
+  Values moved;
+  for (Value* value : values) moved.push_back(prim_.to_memory(value, t, n));
+  SpacedElements::Mask mask;
+  if (on()) {
+    Value* left = b_.CreateMul(left_, f_.i64(static_cast<int64_t>(values.size())));
+    mask = [this, left](int64_t at, unsigned lanes) {
+      Value* here =
+          b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(left, f_.i64(at)), f_.i64(0));
+      return first_lanes(here, lanes);
+    };
+  }
+  SpacedElements(b_, prim_.memory_type(t, 1), vector_bytes_)
+      .store(addresses(row, first, index, 1), moved, mask);
 }
 
 // The lanes of a masked vector one by one.

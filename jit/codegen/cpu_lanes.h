@@ -1,4 +1,4 @@
-// Lanes of the CPU's vectors: masks, gathers, pairs, and the flag that stops a kernel.
+// Lanes of the CPU's vectors: masks, gathers, elements a few apart, and the flag that stops a kernel.
 #ifndef LAMINA_JIT_CODEGEN_CPU_LANES_H_
 #define LAMINA_JIT_CODEGEN_CPU_LANES_H_
 
@@ -19,7 +19,7 @@ inline constexpr unsigned kStreamAlign = 64;
 class CpuLanes : public LaneOps {
  public:
   // `stores_masked`: masked stores cost what others do.
-  CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, bool stores_masked);
+  CpuLanes(const LoopKernel& kernel, FunctionBuilder& f, unsigned vector_bytes, bool stores_masked);
   // The function has been entered; `cancel` is the address of its flag.
   void enter(llvm::Value* cancel);
 
@@ -30,6 +30,8 @@ class CpuLanes : public LaneOps {
   void store_at(uint32_t buffer, llvm::Value* position, llvm::Value* value, llvm::Value* predicate) override;
   void copy(uint32_t to, uint32_t from, llvm::Value* count) override;
   void store(Row& row, uint32_t access, llvm::Value* value, llvm::Value* index, unsigned n) override;
+  void store_alternating(Row& row, std::span<const Store> stores, const Values& values, llvm::Value* index,
+                         unsigned n) override;
   llvm::Value* index(llvm::Value* along, unsigned n) override;
   llvm::Value* any(llvm::Value* mask) override;
   // Lane after lane, so that the code is made once and for one lane.
@@ -58,7 +60,7 @@ class CpuLanes : public LaneOps {
   struct Place {
     llvm::Value* pointer = nullptr;  // address at index 0 of D; null: not asked for
     llvm::Value* stride = nullptr;   // null for unit stride
-    bool pair = false;               // stride 2 along D, known
+    int step = 0;                    // the stride if it is known and not 1; 0: it is not
     llvm::Value* ahead = nullptr;    // how far ahead loads prefetch, in elements; null: not
   };
   struct Places : RowMemory {
@@ -72,6 +74,8 @@ class CpuLanes : public LaneOps {
   llvm::Value* load_vector(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate, unsigned n);
   llvm::Value* load_uniform(Row& row, uint32_t access, llvm::Value* predicate, unsigned n);
   llvm::Value* load_pairs(DType t, llvm::Value* address, llvm::Value* mask, unsigned n);
+  // So many bytes of zeros.
+  llvm::Value* zeros(int64_t bytes);
   // `address`, or one of memory if the predicate is false in every lane; null stands for always true.
   llvm::Value* if_any(llvm::Value* predicate, llvm::Value* address);
   void store_left(llvm::Value* value, llvm::Value* address, DType t, unsigned n);
@@ -83,6 +87,7 @@ class CpuLanes : public LaneOps {
   llvm::IRBuilder<>& b_;
   PrimEmitter& prim_;
   Variance variance_;
+  const int64_t vector_bytes_;
   const bool stores_masked_;
   bool streams_ = false;
   llvm::Value* left_ = nullptr;  // of a masked vector: how many lanes
@@ -90,6 +95,8 @@ class CpuLanes : public LaneOps {
   llvm::BasicBlock* cancelled_ = nullptr;
   llvm::Value* waste_slot_ = nullptr;  // where stores with a false predicate go
   llvm::Value* zero_slot_ = nullptr;   // where scalar loads with a false predicate read
+  llvm::Value* zeros_ = nullptr;       // the same for vectors
+  int64_t zero_bytes_ = 0;
 };
 
 }  // namespace lamina::jit::codegen

@@ -56,14 +56,35 @@ Value* row_streams(CpuParts& c, const CpuBounds& bounds, const Values& outer) {
 
 void emit_row(CpuParts& c, const CpuBounds& bounds, const Values& outer) {
   const LoopKernel& kernel = c.kernel;
+  const int dim = kernel.parallel_rank - 1;
   Values indices = outer;
   indices.push_back(nullptr);
-  Row row = c.sections.begin(kernel.body, kernel.parallel_rank - 1, indices,
-                             SectionEmitter::uses_of(kernel.stores));
-  c.rows.whole(bounds.inner_begin, bounds.inner_end, [&](Value* i, unsigned n) {
-    const Values values = c.sections.emit(row, i, n);
-    c.sections.store(row, kernel.stores, values, i, n);
-  });
+  const auto part = [&](Value* begin, Value* end, const Stretch* stretch) {
+    Row row = c.sections.begin(kernel.body, dim, indices, SectionEmitter::uses_of(kernel.stores), nullptr,
+                               nullptr, stretch);
+    c.rows.whole(begin, end, [&](Value* i, unsigned n) {
+      const Values values = c.sections.emit(row, i, n);
+      c.sections.store(row, kernel.stores, values, i, n);
+    });
+  };
+  const SteadyConditions steady(kernel.body, dim);
+  if (steady.empty() || !kernel.repeats.empty()) {
+    part(bounds.inner_begin, bounds.inner_end, nullptr);
+    return;
+  }
+  llvm::IRBuilder<>& b = c.f.builder();
+  llvm::BasicBlock *before = b.GetInsertBlock(), *stretch = c.f.block("stretch"),
+                   *done = c.f.block("row_done");
+  b.CreateBr(stretch);
+  b.SetInsertPoint(stretch);
+  llvm::PHINode* begin = b.CreatePHI(b.getInt64Ty(), 2);
+  begin->addIncoming(bounds.inner_begin, before);
+  Value* end = steady.next(c.f, begin, bounds.inner_end);
+  const Stretch here{steady, begin};
+  part(begin, end, &here);
+  begin->addIncoming(end, b.GetInsertBlock());
+  b.CreateCondBr(b.CreateICmpSLT(end, bounds.inner_end), stretch, done);
+  b.SetInsertPoint(done);
 }
 
 void emit_elementwise(CpuParts& c, const CpuBounds& bounds, bool may_stream) {
@@ -113,7 +134,7 @@ CpuParts::CpuParts(const LoopKernel& kernel, const TargetText& target, llvm::Mod
     : kernel(kernel),
       widths(kernel, target),
       f(kernel, module, attributes_of(target)),
-      lanes(kernel, f, target.has_masks),
+      lanes(kernel, f, target.vector_bits / 8, target.has_masks),
       sections(kernel, f, lanes, widths.lanes),
       rows(kernel, f, lanes, widths) {}
 

@@ -60,6 +60,7 @@ void GridLanes::address(Row& row, uint32_t access) {
   }
   const Access& a = kernel_.accesses[access];
   Value* offset = a.offset_slot < 0 ? f_.i64(0) : f_.arg(static_cast<uint32_t>(a.offset_slot));
+  if (a.beside != 0) offset = b_.CreateAdd(offset, f_.i64(a.beside));
   Value* stride = nullptr;
   int along = 0;
   bool unit = false;

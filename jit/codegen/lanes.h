@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "hlo/scalar/schedule.h"
@@ -61,7 +62,8 @@ class LaneOps {
 
   // What is fixed along the row is computed here, once, for `load` and `store`.
   virtual void address(Row& row, uint32_t access) = 0;
-  // Where `predicate` (null: everywhere) is false nothing is read, and the value is 0.
+  // Where `predicate` (null: everywhere; a scalar is that of every lane) is false nothing is read, and the
+  // value is 0.
   virtual llvm::Value* load(Row& row, uint32_t access, llvm::Value* index, llvm::Value* predicate,
                             unsigned n) = 0;
   virtual llvm::Value* load_at(uint32_t buffer, llvm::Value* position, llvm::Value* predicate,
@@ -71,6 +73,11 @@ class LaneOps {
                         llvm::Value* predicate) = 0;
   virtual void copy(uint32_t to, uint32_t from, llvm::Value* count) = 0;
   virtual void store(Row& row, uint32_t access, llvm::Value* value, llvm::Value* index, unsigned n) = 0;
+  // Of accesses that alternate along D.
+  virtual void store_alternating(Row& row, std::span<const Store> stores, const Values& values,
+                                 llvm::Value* index, unsigned n) {
+    for (size_t k = 0; k < stores.size(); ++k) store(row, stores[k].access, values[k], index, n);
+  }
   // The index along D of each lane, as s64.
   virtual llvm::Value* index(llvm::Value* along, unsigned n) = 0;
   // Whether it holds for some lane: to enter rare code, to go on stepping.

@@ -29,7 +29,7 @@ SectionEmitter::Uses SectionEmitter::uses_of(const std::vector<Store>& stores) {
 }
 
 Row SectionEmitter::begin(const Instrs& section, int dim, const Values& indices, const Uses& uses,
-                          Reduced reduced, const Inside* inside) {
+                          Reduced reduced, const Inside* inside, const Stretch* stretch) {
   Row row;
   row.dim = dim;
   row.indices = indices;
@@ -38,19 +38,20 @@ Row SectionEmitter::begin(const Instrs& section, int dim, const Values& indices,
   row.inside = inside;
   // Scalar code of a repeat is made in one piece, so that what is rarely needed stands behind its guards.
   if (!inside)
-    row.varies = variance_.section(section, dim, {}, {});
+    row.varies =
+        variance_.section(section, dim, {}, {}, stretch ? stretch->steady.conditions() : std::vector<bool>());
   else if (inside->lanes == 1)
     row.varies.assign(section.size(), true);
   else
     row.varies = variance_.section(section, dim, inside->outer->varies, inside->carried_vary);
-  prepare(row, uses.accesses);
+  prepare(row, uses.accesses, stretch);
   make_splats(row, uses.values);
   set_order(row, uses.values);
   return row;
 }
 
 // Addresses, and values that are one for the whole row.
-void SectionEmitter::prepare(Row& row, const std::vector<uint32_t>& accesses) {
+void SectionEmitter::prepare(Row& row, const std::vector<uint32_t>& accesses, const Stretch* stretch) {
   const Instrs& section = *row.section;
   row.uniform.assign(section.size(), nullptr);
   for (uint32_t access : accesses) lanes_.address(row, access);
@@ -58,8 +59,22 @@ void SectionEmitter::prepare(Row& row, const std::vector<uint32_t>& accesses) {
     const KernelInstr& instr = section[i];
     if (instr.op == KernelOp::kLoad) lanes_.address(row, instr.imm);
     if (instr.op == KernelOp::kRepeat) address_repeat(row, kernel_.repeats[instr.imm]);
-    if (!row.varies[i]) row.uniform[i] = emit_instr(row, instr, {}, nullptr, 1);
+    if (row.varies[i]) continue;
+    const bool steady = stretch && stretch->steady.conditions()[i];
+    row.uniform[i] =
+        steady ? at_begin(row, *stretch, static_cast<uint32_t>(i)) : emit_instr(row, instr, {}, nullptr, 1);
   }
+}
+
+// What a steady condition and the places that it compares are at the first index.
+Value* SectionEmitter::at_begin(const Row& row, const Stretch& stretch, uint32_t id) {
+  if (row.uniform[id]) return row.uniform[id];
+  const KernelInstr& instr = (*row.section)[id];
+  if (instr.op == KernelOp::kIndex) return stretch.begin;
+  TypedValue operands[3];
+  for (int k = 0; k < hlo::prim_arity(instr.prim); ++k)
+    operands[k] = {at_begin(row, stretch, instr.operands[k]), (*row.section)[instr.operands[k]].type};
+  return f_.prims().emit(instr.prim, instr.type, operands, instr.imm, 1);
 }
 
 // Vectors of the uniform values that vectors are computed from, or that are used as such.
@@ -135,7 +150,16 @@ Values SectionEmitter::emit(Row& row, Value* index, unsigned n) {
 
 void SectionEmitter::store(Row& row, const std::vector<Store>& stores, const Values& values, Value* index,
                            unsigned n) {
-  for (const Store& s : stores) lanes_.store(row, s.access, value(row, values, s.value, n), index, n);
+  for (std::span<const Store> left = stores; !left.empty();) {
+    const std::span<const Store> now = left.first(alternating(kernel_, left, row.dim));
+    Values stored;
+    for (const Store& s : now) stored.push_back(value(row, values, s.value, n));
+    if (now.size() == 1)
+      lanes_.store(row, now[0].access, stored[0], index, n);
+    else
+      lanes_.store_alternating(row, now, stored, index, n);
+    left = left.subspan(now.size());
+  }
 }
 
 Values SectionEmitter::combine(const Values& a, const Values& e, unsigned n) {
@@ -163,8 +187,12 @@ Value* SectionEmitter::emit_instr(Row& row, const KernelInstr& instr, const Valu
         operands[k] = {operand(k), (*row.section)[instr.operands[k]].type};
       return f_.prims().emit(instr.prim, instr.type, operands, instr.imm, n);
     }
-    case KernelOp::kLoad:
-      return lanes_.load(row, instr.imm, index, instr.predicated ? operand(0) : nullptr, n);
+    case KernelOp::kLoad: {
+      if (!instr.predicated) return lanes_.load(row, instr.imm, index, nullptr, n);
+      const uint32_t predicate = instr.operands[0];
+      return lanes_.load(row, instr.imm, index,
+                         row.varies[predicate] ? values[predicate] : row.uniform[predicate], n);
+    }
     case KernelOp::kLoadAt:
       return lanes_.load_at(instr.imm, operand(0), instr.predicated ? operand(1) : nullptr, n);
     case KernelOp::kStoreAt:

@@ -12,6 +12,7 @@
 
 #include "jit/codegen/function.h"
 #include "jit/codegen/lanes.h"
+#include "jit/codegen/steady.h"
 #include "jit/codegen/variance.h"
 #include "jit/kernel/kernel.h"
 
@@ -27,8 +28,9 @@ class SectionEmitter {
     std::vector<uint32_t> accesses;
     std::vector<uint32_t> values;
   };
+  // `stretch`: the row is that part only, if given.
   Row begin(const Instrs& section, int dim, const Values& indices, const Uses& uses,
-            Reduced reduced = nullptr, const Inside* inside = nullptr);
+            Reduced reduced = nullptr, const Inside* inside = nullptr, const Stretch* stretch = nullptr);
   // All values of the section at D = index; result of varying instructions only, others come through `value`.
   Values emit(Row& row, llvm::Value* index, unsigned n);
   llvm::Value* value(Row& row, const Values& values, uint32_t id, unsigned n);
@@ -40,7 +42,8 @@ class SectionEmitter {
   Values combine(const Values& a, const Values& e, unsigned n);
 
  private:
-  void prepare(Row& row, const std::vector<uint32_t>& accesses);
+  void prepare(Row& row, const std::vector<uint32_t>& accesses, const Stretch* stretch);
+  llvm::Value* at_begin(const Row& row, const Stretch& stretch, uint32_t id);
   void make_splats(Row& row, const std::vector<uint32_t>& uses);
   bool reads_changing(const KernelInstr& instr) const;
   void set_order(Row& row, const std::vector<uint32_t>& uses);

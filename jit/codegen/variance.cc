@@ -11,9 +11,11 @@ bool Variance::access(uint32_t access, int dim) const {
 }
 
 std::vector<bool> Variance::section(const std::vector<KernelInstr>& code, int dim,
-                                    const std::vector<bool>& outer, const std::vector<bool>& carried) const {
+                                    const std::vector<bool>& outer, const std::vector<bool>& carried,
+                                    const std::vector<bool>& steady) const {
   std::vector<bool> varies(code.size(), false);
   for (size_t i = 0; i < code.size(); ++i) {
+    if (!steady.empty() && steady[i]) continue;
     const KernelInstr& instr = code[i];
     bool v = false;
     switch (instr.op) {

@@ -17,9 +17,10 @@ class Variance {
 
   bool access(uint32_t access, int dim) const;
   // Of each value of a section. `outer`: of the section around the repeat whose code this is; `carried`: of
-  // that repeat's carried values. Both are empty elsewhere.
+  // that repeat's carried values. Both are empty elsewhere. `steady`: values that are one for the part of the
+  // row in question, if there are any.
   std::vector<bool> section(const std::vector<KernelInstr>& code, int dim, const std::vector<bool>& outer,
-                            const std::vector<bool>& carried) const;
+                            const std::vector<bool>& carried, const std::vector<bool>& steady = {}) const;
   // Of the carried values of a repeat, given those around it.
   std::vector<bool> carried(const Repeat& repeat, int dim, const std::vector<bool>& outer) const;
 

@@ -32,6 +32,8 @@ struct VectorMatrix {
 };
 
 constexpr int64_t kVectorChunk = 512;  // outer elements per task
+// Pairs of vectors per task, if they are not so long that one keeps the processor busy.
+constexpr int64_t kDotsTogether = 64, kLongVector = 8 * hlo::kDotBlock;
 
 template <typename T>
 void vector_matrix(const GemmKernels<T>& kernels, const VectorMatrix<T>& p, int64_t begin, int64_t end,
@@ -55,15 +57,27 @@ absl::Status real_dot(DType in, const DotShape& s, const void* a, const void* b,
   const int64_t width = hlo::byte_size(in);
   const GemmKernels<T>& kernels = gemm_kernels<T>(usable_isa(context.isa));
   if (s.m == 1 && s.n == 1 && s.k > 0 && loads_unchanged<T>(in)) {
-    const auto element = [&](int64_t i) {
+    const bool in_rows = s.lhs_k == 1 && s.rhs_k == 1;
+    const int64_t together = s.k < kLongVector ? kDotsTogether : 1;
+    const auto some = [&](int64_t task) {
       if (context.cancelled()) return;
-      c[i] = store(kernels.vector_dot(s.k, hlo::kDotBlock, reinterpret_cast<const T*>(lhs) + i * s.lhs_batch,
-                                      s.lhs_k, reinterpret_cast<const T*>(rhs) + i * s.rhs_batch, s.rhs_k));
+      const int64_t first = task * together, count = std::min(together, s.batch - first);
+      const T* const left = reinterpret_cast<const T*>(lhs) + first * s.lhs_batch;
+      const T* const right = reinterpret_cast<const T*>(rhs) + first * s.rhs_batch;
+      T sums[kDotsTogether];
+      if (in_rows)
+        kernels.row_dots(s.k, hlo::kDotBlock, left, s.lhs_batch, right, s.rhs_batch, sums, count);
+      else
+        for (int64_t i = 0; i < count; ++i)
+          sums[i] = kernels.vector_dot(s.k, hlo::kDotBlock, left + i * s.lhs_batch, s.lhs_k,
+                                       right + i * s.rhs_batch, s.rhs_k);
+      for (int64_t i = 0; i < count; ++i) c[first + i] = store(sums[i]);
     };
-    if (s.batch > 1 && s.batch * s.k >= kWorkPerThread)
-      context.parallel(s.batch, element);
+    const int64_t tasks = ceil_div(s.batch, together);
+    if (tasks > 1 && s.batch * s.k >= kWorkPerThread)
+      context.parallel(tasks, some);
     else
-      for (int64_t i = 0; i < s.batch; ++i) element(i);
+      for (int64_t t = 0; t < tasks; ++t) some(t);
     return context.cancelled() ? absl::CancelledError("a dot was interrupted") : absl::OkStatus();
   }
   if constexpr (std::is_same_v<T, Out>) {

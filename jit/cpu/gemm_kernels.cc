@@ -82,6 +82,12 @@ T vector_dot(int64_t k, int64_t block, const T* a, int64_t a_stride, const T* b,
 }
 
 template <typename T>
+void row_dots(int64_t k, int64_t block, const T* a, int64_t a_row, const T* b, int64_t b_row, T* c,
+              int64_t n) {
+  for (int64_t j = 0; j < n; ++j) c[j] = vector_dot(k, block, a + j * a_row, 1, b + j * b_row, 1);
+}
+
+template <typename T>
 const GemmKernels<T>& portable() {
   static constexpr GemmKernels<T> kernels = {
       .max_rows = kPortableRows,
@@ -97,6 +103,7 @@ const GemmKernels<T>& portable() {
       .rows_times = rows_times<T>,
       .columns_times = columns_times<T>,
       .vector_dot = vector_dot<T>,
+      .row_dots = row_dots<T>,
   };
   return kernels;
 }

@@ -66,6 +66,9 @@ struct GemmKernels {
   // One element of a dot over all k >= 1, blocks of `block` included: blocks are independent chains and
   // overlap.
   T (*vector_dot)(int64_t k, int64_t block, const T* a, int64_t a_stride, const T* b, int64_t b_stride);
+  // c[j] = that of rows j, a_row and b_row apart, whose elements lie side by side, for j < n.
+  void (*row_dots)(int64_t k, int64_t block, const T* a, int64_t a_row, const T* b, int64_t b_row, T* c,
+                   int64_t n);
 };
 
 // For float, double and the four unsigned integer types. `isa` must be usable here.

@@ -41,7 +41,8 @@ class CudaTarget final : public Target {
   // As MakeCopy of jit/cuda/product_step.h.
   absl::StatusOr<std::unique_ptr<Step>> copy(const hlo::Type* type, const hlo::Dims& order) const;
 
-  const cluster::Costs costs_;
+  // Neighbours in memory are for neighbouring threads.
+  const cluster::Costs costs_{.most_written_out = 1};
   int capability_ = kLeastCapability;
   Address never_;
   mutable CudaKernels kernels_;

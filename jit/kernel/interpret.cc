@@ -329,7 +329,7 @@ class RangeRun {
 
   // Address of an access at the current index of a row, and its stride along `dim`.
   char* address(const Access& access, int dim, int64_t row, int64_t* stride) const {
-    int64_t position = access.offset_slot < 0 ? 0 : args_[access.offset_slot];
+    int64_t position = (access.offset_slot < 0 ? 0 : args_[access.offset_slot]) + access.beside;
     *stride = 0;
     for (const AccessTerm& t : access.terms) {
       const int64_t s = t.unit ? t.unit : args_[t.stride_slot];

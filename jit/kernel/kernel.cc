@@ -62,6 +62,23 @@ bool changes_arrays(const LoopKernel& kernel) {
   return changes;
 }
 
+size_t alternating(const LoopKernel& kernel, std::span<const Store> stores, int dim) {
+  const Access& first = kernel.accesses[stores[0].access];
+  int64_t stride = 0, along = 0;
+  for (const AccessTerm& t : first.terms) {
+    if (t.dim != dim) continue;
+    stride = t.unit;
+    ++along;
+  }
+  if (along != 1 || stride < 2 || std::ssize(stores) < stride) return 1;
+  for (int64_t k = 0; k < stride; ++k) {
+    Access expected = first;
+    expected.beside = static_cast<uint8_t>(k);
+    if (kernel.accesses[stores[k].access] != expected) return 1;
+  }
+  return static_cast<size_t>(stride);
+}
+
 bool holds_question(const LoopKernel& kernel) {
   for (const Repeat& r : kernel.repeats)
     if (!r.counted) return true;

@@ -23,6 +23,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,12 +38,13 @@ using hlo::DType;
 
 inline constexpr int kMaxLoopRank = 32;
 
-// Affine element address: args[offset_slot] + sum over terms of index(dim) * stride. Dimensions without a
-// term have stride 0. Dimensions are numbered 0 ... parallel_rank-1, then the reduced ones, then one per
-// repeat, whose index is the number of the step.
+// Affine element address: args[offset_slot] + beside + sum over terms of index(dim) * stride. Dimensions
+// without a term have stride 0. Dimensions are numbered 0 ... parallel_rank-1, then the reduced ones, then
+// one per repeat, whose index is the number of the step.
+inline constexpr int64_t kMostKnownStride = 4;
 struct AccessTerm {
   uint8_t dim;
-  uint8_t unit;  // stride known when compiled: 1, or 2 (one part of interleaved pairs); 0: args[stride_slot]
+  int8_t unit;  // stride known when compiled, up to kMostKnownStride either way; 0: args[stride_slot]
   uint32_t stride_slot;
   bool operator==(const AccessTerm&) const = default;
 };
@@ -50,6 +52,7 @@ struct Access {
   uint32_t buffer;
   int32_t offset_slot = -1;  // -1: offset 0
   std::vector<AccessTerm> terms;
+  uint8_t beside = 0;  // of elements that alternate in memory, which one: less than kMostKnownStride
   bool operator==(const Access&) const = default;
 };
 
@@ -207,7 +210,7 @@ void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, F&& f)
 //   {repeat}
 //              "stores" NL {store} "end" NL
 //   buffer   = "  b"N ":" TYPE ["out"] NL
-//   access   = "  x"N ": b"N "[" ("0" | "a"N) {"+ i"N ["*" ("2" | "a"N)]} "]" NL
+//   access   = "  x"N ": b"N "[" ("0" | "a"N) ["+" N] {"+ i"N ["*" (STRIDE | "a"N)]} "]" NL
 //   section  = {"  %"N "=" TYPE instr NL}
 //   instr    = PRIM [values] [HEX] | "load x"N ["if %"N] | "load_at b"N "%"N ["if %"N] | "index i"N | "arg
 //   a"N
@@ -250,6 +253,10 @@ absl::Status verify(const LoopKernel& kernel);
 
 // Whether it reads the buffers that it writes (see above).
 bool changes_arrays(const LoopKernel& kernel);
+
+// How many of the stores, from the first one on, alternate along `dim`: for each of its indices they fill the
+// elements between that and the next one, in their order. 1: the first one stands by itself.
+size_t alternating(const LoopKernel& kernel, std::span<const Store> stores, int dim);
 
 // Takes instructions that nothing needs out of a kernel with repeats. Generated code relies on it: what a
 // section computes differently per element is then needed per element.

@@ -17,11 +17,16 @@ using cluster::Group;
 using hlo::Attr;
 using hlo::Op;
 
+// Instructions of a body in which the elements of a dimension are written out: more of them take longer to
+// compile than they save.
+constexpr size_t kMostWrittenOut = 160;
+
 class Lowering final : ElementLowering {
  public:
   using ElementLowering::ElementLowering;
 
-  absl::StatusOr<LoweredLoop> run() {
+  // The elements of the last dimensions are `written_out`: each has code of its own.
+  absl::StatusOr<LoweredLoop> run(int64_t written_out) {
     const Node& first = *group_.anchors[0];
     const Dims space = group_.repeat ? group_.repeat_space : first.result_type(0)->dims;
     for (int64_t d : space) extents_.push_back(d);
@@ -29,6 +34,19 @@ class Lowering final : ElementLowering {
     Index identity(space.size());
     for (size_t d = 0; d < space.size(); ++d)
       if (space[d] != 1) identity[d].terms = {{static_cast<int>(d), 1}};
+    std::vector<Index> elements = {identity};
+    size_t kept = space.size();
+    for (int64_t count = 1; count < written_out && kept > 0; count *= space[kept]) {
+      --kept;
+      extents_[kept] = 1;
+      std::vector<Index> more;
+      for (int64_t i = 0; i < space[kept]; ++i)
+        for (const Index& e : elements) {
+          more.push_back(e);
+          more.back()[kept] = {.offset = i, .terms = {}};
+        }
+      elements = std::move(more);
+    }
     if (group_.reduction) lower_reduction(*group_.reduction, identity);
     Section& section = group_.reduction ? epilogue_ : body_;
     section_ = &section;
@@ -37,13 +55,24 @@ class Lowering final : ElementLowering {
       for (uint32_t r = 0; r < n->num_results(); ++r) {
         if (group_.repeat && (r >= cluster::num_carried(*n) || !group_.repeat_read[r])) continue;
         const Value v(const_cast<Node*>(n), r);
-        for (const Index& own : own_elements(*v.type()))
-          store(v, emit(v.operand(), own, kNone), own, stores_);
+        for (const Index& element : elements) {
+          identity_ = element;
+          for (const Index& own : own_elements(*v.type()))
+            store(v, emit(v.operand(), own, kNone), own, stores_);
+        }
       }
     if (group_.repeat && body_.repeats.empty()) repeat_use(*group_.repeat);
     if (!status_.ok()) return status_;
     simplify_dims();
     return finish();
+  }
+
+  // How many elements the last dimension of the loop has if they may be written out, else 1.
+  int64_t short_side(const LoweredLoop& loop) const {
+    if (group_.reduction || group_.repeat || loop.kernel.parallel_rank < 2) return 1;
+    int64_t parts = 1;
+    for (const Node* n : group_.outputs) parts = std::max<int64_t>(parts, hlo::num_parts(n->type()->dtype));
+    return loop.inner * parts <= plan_.most_written_out ? loop.inner : 1;
   }
 
  private:
@@ -172,7 +201,13 @@ class Lowering final : ElementLowering {
 
 absl::StatusOr<LoweredLoop> lower_loop(const cluster::FusionPlan& plan, const cluster::Group& group) {
   if (group.array_loop) return lower_array_loop(plan, group);
-  return Lowering(plan, group).run();
+  Lowering whole(plan, group);
+  absl::StatusOr<LoweredLoop> loop = whole.run(1);
+  const int64_t side = loop.ok() ? whole.short_side(*loop) : 1;
+  if (side <= 1) return loop;
+  absl::StatusOr<LoweredLoop> written_out = Lowering(plan, group).run(side);
+  return written_out.ok() && written_out->kernel.body.size() <= kMostWrittenOut ? std::move(written_out)
+                                                                                : std::move(loop);
 }
 
 }  // namespace lamina::jit

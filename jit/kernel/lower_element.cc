@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "cluster/repeat.h"
@@ -633,6 +634,16 @@ void ElementLowering::simplify_dims() {
   if (reduces() && static_cast<int>(extents_.size()) == parallel_rank_) extents_.push_back(1);
 }
 
+// Which of the elements it is that alternate along a dimension, where others are accessed besides.
+int64_t ElementLowering::place_beside(const RawAccess& a) const {
+  int64_t stride = 1, first = a.offset;
+  for (const auto& [dim, coef] : a.terms)
+    if (coef <= kMostKnownStride) stride = std::max(stride, coef);
+  for (const RawAccess& other : accesses_)
+    if (other.buffer == a.buffer && other.terms == a.terms) first = std::min(first, other.offset);
+  return (a.offset - first) % stride;
+}
+
 absl::StatusOr<LoweredLoop> ElementLowering::finish() {
   if (extents_.size() > kMaxLoopRank)
     return absl::UnimplementedError(
@@ -651,11 +662,25 @@ absl::StatusOr<LoweredLoop> ElementLowering::finish() {
     return static_cast<uint32_t>(out.args.size() - 1);
   };
   for (const RawAccess& a : accesses_) {
+    const int64_t beside = place_beside(a), offset = a.offset - beside;
+    // What alternates shares its arguments.
+    size_t same = 0;
+    while (same < k.accesses.size() &&
+           (accesses_[same].offset - k.accesses[same].beside != offset ||
+            accesses_[same].buffer != a.buffer || accesses_[same].terms != a.terms))
+      ++same;
+    if (same < k.accesses.size()) {
+      k.accesses.push_back(k.accesses[same]);
+      k.accesses.back().beside = static_cast<uint8_t>(beside);
+      continue;
+    }
     Access access;
     access.buffer = a.buffer;
-    if (a.offset != 0) access.offset_slot = static_cast<int32_t>(slot(a.offset));
+    access.beside = static_cast<uint8_t>(beside);
+    if (offset != 0) access.offset_slot = static_cast<int32_t>(slot(offset));
     for (const auto& [dim, coef] : a.terms) {
-      AccessTerm term{static_cast<uint8_t>(dim), static_cast<uint8_t>(coef == 1 || coef == 2 ? coef : 0), 0};
+      const bool known = std::abs(coef) <= kMostKnownStride;
+      AccessTerm term{static_cast<uint8_t>(dim), static_cast<int8_t>(known ? coef : 0), 0};
       if (!term.unit) term.stride_slot = slot(coef);
       access.terms.push_back(term);
     }

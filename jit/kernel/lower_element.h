@@ -211,6 +211,7 @@ class ElementLowering {
   void drop_dim(int d);
   // Dims of one element are dropped, and those that can become one do.
   void simplify_dims();
+  int64_t place_beside(const RawAccess& a) const;
   absl::StatusOr<LoweredLoop> finish();
 
   const cluster::FusionPlan& plan_;

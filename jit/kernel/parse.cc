@@ -250,13 +250,19 @@ class Parser {
     a.buffer = index("b");
     expect("[");
     if (!take("0")) a.offset_slot = static_cast<int32_t>((expect("a"), number(kMaxArgs)));
+    if (take("+")) {
+      a.beside = static_cast<uint8_t>(number(kMostKnownStride - 1));
+      if (a.beside == 0) fail("a zero that is not written");
+    }
     while (take(" + i")) {
       AccessTerm term{static_cast<uint8_t>(number(kMaxLoopRank - 1)), 1, 0};
-      if (take("*2")) {
-        term.unit = 2;
-      } else if (take("*a")) {
+      if (take("*a")) {
         term.unit = 0;
         term.stride_slot = static_cast<uint32_t>(number(kMaxArgs));
+      } else if (take("*")) {
+        const int8_t sign = take("-") ? -1 : 1;
+        term.unit = static_cast<int8_t>(sign * static_cast<int8_t>(number(kMostKnownStride)));
+        if (term.unit == 0 || term.unit == 1) fail("a known stride that is written otherwise");
       }
       a.terms.push_back(term);
     }

@@ -14,10 +14,11 @@ absl::string_view name(DType t) { return {hlo::info(t).name.data(), hlo::info(t)
 std::string access_text(const Access& access) {
   std::string text = absl::StrCat("b", access.buffer, "[");
   text += access.offset_slot < 0 ? "0" : absl::StrCat("a", access.offset_slot);
+  if (access.beside != 0) absl::StrAppend(&text, "+", static_cast<int>(access.beside));
   for (const AccessTerm& term : access.terms) {
     absl::StrAppend(&text, " + i", term.dim);
     if (term.unit == 0) absl::StrAppend(&text, "*a", term.stride_slot);
-    if (term.unit == 2) text += "*2";
+    if (term.unit != 0 && term.unit != 1) absl::StrAppend(&text, "*", static_cast<int>(term.unit));
   }
   return text + "]";
 }

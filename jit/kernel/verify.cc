@@ -1,6 +1,8 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/string_view.h>
 
+#include <cstdlib>
+
 #include "hlo/scalar/primitives.h"
 #include "jit/kernel/kernel.h"
 
@@ -37,9 +39,11 @@ class Verifier {
       if (a.buffer >= k_.buffers.size()) return wrong("an access to buffer ", a.buffer);
       if (a.offset_slot >= 0 && static_cast<uint32_t>(a.offset_slot) >= k_.num_args)
         return wrong("an offset in argument ", a.offset_slot);
+      if (a.beside >= kMostKnownStride)
+        return wrong("element ", static_cast<int>(a.beside), " of some that alternate");
       for (const AccessTerm& t : a.terms) {
         if (t.dim >= rank) return wrong("an access along dimension ", static_cast<int>(t.dim));
-        if (t.unit > 2) return wrong("a known stride of ", static_cast<int>(t.unit));
+        if (std::abs(t.unit) > kMostKnownStride) return wrong("a known stride of ", static_cast<int>(t.unit));
         if (!t.unit && t.stride_slot >= k_.num_args) return wrong("a stride in argument ", t.stride_slot);
       }
     }

@@ -1,12 +1,9 @@
 // Random kernels and reductions: machine code for several targets against the interpreter, and reductions of
 // both tiers against a plain statement of the tree.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <deque>
 
+#include "tests/jit/guarded.h"
 #include "tests/jit/random_kernel.h"
 
 using namespace lamina::jit;
@@ -15,47 +12,6 @@ namespace hlo = lamina::hlo;
 
 namespace {
 
-// Bytes that end where a page without access begins: reading or writing past them faults.
-class Guarded {
- public:
-  explicit Guarded(const std::vector<char>& bytes) : size_(bytes.size()) {
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    mapped_ = (size_ + page - 1) / page * page + page;
-    base_ = static_cast<char*>(
-        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    REQUIRE(base_ != MAP_FAILED);
-    REQUIRE(mprotect(base_ + mapped_ - page, page, PROT_NONE) == 0);
-    data_ = base_ + mapped_ - page - size_;
-    std::memcpy(data_, bytes.data(), size_);
-  }
-  Guarded(const Guarded&) = delete;
-  Guarded& operator=(const Guarded&) = delete;
-  ~Guarded() { munmap(base_, mapped_); }
-  char* data() { return data_; }
-  std::vector<char> bytes() const { return {data_, data_ + size_}; }
-
- private:
-  size_t size_, mapped_;
-  char* base_;
-  char* data_;
-};
-
-template <class F>
-Memory run_case(const Case& c, const F& entry) {
-  std::deque<Guarded> guarded;
-  std::vector<void*> buffers;
-  for (const auto& m : c.memory) buffers.push_back(guarded.emplace_back(m).data());
-  const int32_t cancel = 0;
-  // In three parts, as threads would.
-  const int64_t outer = c.outer(), inner = c.inner(), cut = outer / 3, side = inner / 2;
-  REQUIRE(entry(buffers.data(), c.args.data(), 0, cut, 0, inner, &cancel) == 0);
-  REQUIRE(entry(buffers.data(), c.args.data(), cut, outer, 0, side, &cancel) == 0);
-  REQUIRE(entry(buffers.data(), c.args.data(), cut, outer, side, inner, &cancel) == 0);
-  Memory memory;
-  for (const Guarded& g : guarded) memory.push_back(g.bytes());
-  return memory;
-}
-
 void check_tiers(const Case& c) {
   const absl::Status status = verify(c.kernel);
   INFO(to_string(c.kernel));
@@ -63,13 +19,15 @@ void check_tiers(const Case& c) {
   if (!status.ok()) FAIL(status.message());
   CHECK(reads_back(c.kernel));
   const KernelInterpreter interpreter(c.kernel);
-  const Memory expected = run_case(c, [&](auto... a) { return interpreter.run(a...); });
+  const Memory expected = run_case(c, Guard::kEnd, [&](auto... a) { return interpreter.run(a...); });
   for (const char* cpu : {"", kLeastCpu}) {
     auto compiled = generator(cpu).compile(to_string(c.kernel), c.schedule);
     if (!compiled.ok()) FAIL(compiled.status().message());
-    const Memory got = run_case(c, compiled->entry());
-    INFO("target " << cpu);
-    CHECK(same_memory(c, expected, got));
+    for (Guard guard : {Guard::kBegin, Guard::kEnd}) {
+      const Memory got = run_case(c, guard, compiled->entry());
+      INFO("target " << cpu);
+      CHECK(same_memory(c, expected, got));
+    }
   }
 }
 
@@ -78,8 +36,8 @@ LoopKernel sum_kernel(DType t, bool reduce_last) {
   KernelBuilder k(1, 1);
   const uint32_t x = k.buffer(t), init = k.buffer(t), out = k.buffer(t, true);
   const uint32_t stride = k.arg();
-  const AccessTerm unit{static_cast<uint8_t>(reduce_last ? 1 : 0), true, 0};
-  const AccessTerm far{static_cast<uint8_t>(reduce_last ? 0 : 1), false, stride};
+  const AccessTerm unit{static_cast<uint8_t>(reduce_last ? 1 : 0), 1, 0};
+  const AccessTerm far{static_cast<uint8_t>(reduce_last ? 0 : 1), 0, stride};
   k.load(k.access(x, {unit, far}));
   Reduction& r = k.kernel.reduction;
   r.inputs = {0};

@@ -105,6 +105,23 @@ TEST_CASE("large dots are cut into blocks and threads without a change of bits")
   }
 }
 
+TEST_CASE("many dots of two vectors") {
+  Pools pools;
+  std::mt19937_64 rng(10);
+  for (DType type : {DType::kF32, DType::kF64, DType::kBF16, DType::kS32})
+    for (int64_t batch : {2, 7, 8, 9, 64, 65, 143})
+      for (int64_t k : {1, 3, 7, 8, 9, 64, 65, 256, 257, 600, 2048})
+        for (int64_t gap : {0, 1}) {
+          const int64_t row = k + gap;
+          // Rows of both; rows of one and one vector; columns of both.
+          const DotShape rows{batch, 1, 1, k, row, row, 1, row, 1, row},
+              one{batch, 1, 1, k, row, row, 1, 0, 1, k}, columns{batch, 1, 1, k, 1, 1, batch, 1, batch, 1};
+          const std::vector<char> a = random_array(type, batch * row, rng),
+                                  b = random_array(type, batch * row, rng);
+          for (const DotShape& s : {rows, one, columns}) check_dot(pools, type, type, s, a.data(), b.data());
+        }
+}
+
 TEST_CASE("a row of a dot does not depend on how many rows there are") {
   Pools pools;
   std::mt19937_64 rng(9);

@@ -16,7 +16,7 @@ constexpr char kText[] =
   b1: s32 out
   b2: f32
   x0: b0[a3 + i0*a4 + i1]
-  x1: b1[0 + i0*2]
+  x1: b1[0+1 + i0*-3]
   x2: b2[0]
 body
   %0 = s64 arg a5
@@ -118,6 +118,10 @@ TEST_CASE("faults of a kernel text are named with line and column", "[kernel_tex
   CHECK(message(with("add %7", "sum %7")) == "19:12: no such instruction");
   CHECK(message(with("b0: f32", "b0: f31")) == "2:7: expected an element type");
   CHECK(message(with("b1: s32", "b2: s32")) == "3:1: expected '  b1'");
+  CHECK(message(with("0+1", "0+0")).find("a zero that is not written") != std::string::npos);
+  CHECK(message(with("0+1", "0+4")).find("expected a number up to 3") != std::string::npos);
+  CHECK(message(with("*-3", "*1")).find("a known stride that is written otherwise") != std::string::npos);
+  CHECK(message(with("*-3", "*-5")).find("expected a number up to 4") != std::string::npos);
   CHECK(message(with("args 6", "args 06")) == "1:35: expected a number up to 1048576");
   CHECK(message(with("0x3f800000", "0x03f800000")).find("without leading zeros") != std::string::npos);
   CHECK(message(with("lt %1, %0", "lt %1, %9")) ==

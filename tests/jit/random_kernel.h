@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 #include "tests/jit/kernel_util.h"
 
@@ -121,7 +122,7 @@ class RandomKernel {
       std::vector<AccessTerm> terms;
       for (int d = 3; d-- > 0;) {
         const bool unit = d == 2;
-        AccessTerm term{static_cast<uint8_t>(order[d]), static_cast<uint8_t>(unit), 0};
+        AccessTerm term{static_cast<uint8_t>(order[d]), static_cast<int8_t>(unit), 0};
         if (!unit) {
           term.stride_slot = k.arg();
           c.args.push_back(stride);
@@ -159,7 +160,7 @@ class RandomKernel {
     std::vector<int> order(rank);
     for (int d = 0; d < rank; ++d) order[d] = rank - 1 - d;
     if (pick(3) == 0) std::shuffle(order.begin(), order.end(), rng_);
-    int64_t stride = pick(4) == 0 ? 2 : 1;
+    int64_t stride = pick(4) == 0 ? 2 + pick(3) : 1;
     int64_t low = 0, high = 0;
     std::vector<AccessTerm> terms;
     for (int d : order) {
@@ -167,7 +168,8 @@ class RandomKernel {
       const int64_t e = std::max<int64_t>(c.extents[d], 1);
       int64_t s = pick(5) == 0 ? -stride : stride;
       if (!written && pick(12) == 0) s = 0;
-      const uint8_t unit = (s == 1 || s == 2) && pick(4) != 0 ? static_cast<uint8_t>(s) : 0;
+      const bool known = std::abs(s) <= kMostKnownStride && pick(4) != 0;
+      const int8_t unit = known ? static_cast<int8_t>(s) : 0;
       AccessTerm term{static_cast<uint8_t>(d), unit, 0};
       if (!unit) {
         term.stride_slot = k.arg();

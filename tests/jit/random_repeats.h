@@ -65,7 +65,7 @@ class RandomRepeats {
     int64_t size = 1;
     const auto term = [&](int dim, int64_t extent) {
       const bool unit = size == 1 && pick(3);
-      a.terms.push_back({static_cast<uint8_t>(dim), static_cast<uint8_t>(unit), unit ? 0 : arg(size)});
+      a.terms.push_back({static_cast<uint8_t>(dim), static_cast<int8_t>(unit), unit ? 0 : arg(size)});
       size *= std::max<int64_t>(extent, 1);
     };
     for (int d = kernel.parallel_rank; d-- > 0;)

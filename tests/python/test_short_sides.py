@@ -1,0 +1,94 @@
+"""Arrays whose last dimension is short (points, colours, boxes, complex numbers), and columns put side by side.
+
+Kernels write such dimensions out: each of their elements has code of its own, and what alternates in memory is read and
+written by vectors. Every value is NumPy's to the last bit, at every length, with and without `jit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import lamina as lm
+import lamina.numpy as lnp
+import numpy as np
+import pytest
+
+LENGTHS = (0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 300)
+TYPES = ("float32", "float64", "int8", "int16", "int32", "uint8", "bool", "complex64", "complex128")
+
+# Of rows (n, 4) and their columns, in NumPy's words.
+MOVES: dict[str, Callable] = {
+    "one column": lambda xp, a: a[:, 1],
+    "the last one backwards": lambda xp, a: a[::-1, 3],
+    "every third row": lambda xp, a: a[::3, 2],
+    "every fourth from the end": lambda xp, a: a[::-4, 0],
+    "stack of 2": lambda xp, a: xp.stack([a[:, 3], a[:, 0]], -1),
+    "stack of 3": lambda xp, a: xp.stack([a[:, 2], a[:, 2], a[:, 0]], -1),
+    "stack of 4": lambda xp, a: xp.stack([a[:, 1], a[:, 0], a[:, 3], a[:, 2]], -1),
+    "one more column": lambda xp, a: xp.concatenate([a[:, :3], xp.ones((a.shape[0], 1), a.dtype)], 1),
+    "columns exchanged": lambda xp, a: a[:, ::-1],
+    "columns to rows": lambda xp, a: xp.concatenate([a, a], 0).T,
+    "rows to columns": lambda xp, a: xp.reshape(a, (4, -1)).T,
+    "squares": lambda xp, a: xp.transpose(xp.reshape(a, (-1, 2, 2)), (0, 2, 1)),
+    "padded": lambda xp, a: xp.pad(a[:, :2], ((0, 1), (1, 1))),
+    "wider": lambda xp, a: xp.broadcast_to(a[:, :1], (a.shape[0], 3)),
+    "repeated": lambda xp, a: xp.repeat(a[:, 0], 3),
+}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", MOVES)
+def test_moves_of_short_rows(name: str, dtype: str) -> None:
+    move = MOVES[name]
+    rng = np.random.default_rng(7)
+    compiled = lm.jit(lambda a: move(lnp, a))
+    for n in LENGTHS:
+        a = (rng.standard_normal((n, 4)) * 50 + 1j * rng.standard_normal((n, 4))).astype(np.complex128)
+        a = a.real.astype(dtype) if "complex" not in dtype else a.astype(dtype)
+        want = np.ascontiguousarray(move(np, a))
+        for got in (move(lnp, lnp.asarray(a)), compiled(a)):
+            assert np.asarray(got).dtype == want.dtype
+            np.testing.assert_array_equal(np.asarray(got), want, err_msg=f"{n} rows")
+
+
+POINTS: dict[str, Callable] = {
+    "grey": lambda xp, a: a[:, 0] * 3 + a[:, 1] * 5 + a[:, 2] * 7,
+    "cross": lambda xp, a: xp.cross(a[:, :3], a[::-1, :3]),
+    "scaled": lambda xp, a: a[:, :3] * a[0, :3],
+    "moved": lambda xp, a: a - a[:, 3:],
+    "quaternions": lambda xp, a: xp.stack(
+        [a[:, 0] * a[:, 1] - a[:, 2], a[:, 3] - a[:, 1] * 2, a[:, 2] * a[:, 0] + a[:, 1], a[:, 3] * a[:, 3]],
+        1,
+    ),
+    "boxes": lambda xp, a: xp.concatenate([a[:, :2] - a[:, 2:], a[:, :2] + a[:, 2:]], 1),
+    "of a sum": lambda xp, a: xp.stack([a[:, 0], a[:, 1], a[:, 2]], 1) * 2 + a[:, 1:],
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "complex64"])
+@pytest.mark.parametrize("name", POINTS)
+def test_arithmetic_of_short_rows(name: str, dtype: str) -> None:
+    """Whole numbers, so that the order of NumPy's own complex arithmetic does not show."""
+    points = POINTS[name]
+    rng = np.random.default_rng(8)
+    compiled = lm.jit(lambda a: points(lnp, a))
+    for n in LENGTHS[1:]:
+        a = rng.integers(-20, 20, (n, 4)).astype(dtype)
+        if dtype == "complex64":
+            a = (a + 1j * rng.integers(-20, 20, (n, 4))).astype(dtype)
+        want = points(np, a)
+        for got in (points(lnp, lnp.asarray(a)), compiled(a)):
+            np.testing.assert_array_equal(np.asarray(got), want, err_msg=f"{n} rows")
+
+
+def test_results_over_their_operands() -> None:
+    """An operand that is given away may become the result where each row reads its own elements only."""
+    own = lm.jit(lambda a: lnp.stack([a[:, 1], a[:, 0] * 2, a[:, 2]], 1), donate_argnums=0)
+    others = lm.jit(lambda a: lnp.stack([a[::-1, 1], a[:, 0] * 2, a[:, 2]], 1), donate_argnums=0)
+    for n in LENGTHS[1:]:
+        a = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
+        np.testing.assert_array_equal(
+            np.asarray(own(lnp.asarray(a) + 0)), np.stack([a[:, 1], a[:, 0] * 2, a[:, 2]], 1)
+        )
+        want = np.stack([a[::-1, 1], a[:, 0] * 2, a[:, 2]], 1)
+        np.testing.assert_array_equal(np.asarray(others(lnp.asarray(a) + 0)), want)
