@@ -17,14 +17,15 @@ constexpr Pass kPasses[] = {
      inline_calls},
     {"propagate", "takes constants into the bodies of loops, branches and calls", propagate_constants},
     {"unused", "drops operands of branches and calls and carries of loops that nothing needs", drop_unused},
+    {"results", "drops results of loops and branches that nothing needs", drop_results},
     {"hoist", "moves what does not change out of loops, never effects", hoist_invariants},
     {"simplify", "all of the above until nothing changes", simplify},
 };
 
 // The order in which `simplify` runs the others.
 constexpr absl::StatusOr<ComputationPtr> (*kSimplify[])(const ComputationPtr&) = {
-    inline_calls,    propagate_constants, fold,        simplify_arithmetic,
-    simplify_shapes, simplify_control,    drop_unused, hoist_invariants};
+    inline_calls,     propagate_constants, fold,         simplify_arithmetic, simplify_shapes,
+    simplify_control, drop_unused,         drop_results, hoist_invariants};
 
 }  // namespace
 

@@ -41,6 +41,7 @@ absl::StatusOr<ComputationPtr> simplify_control(const ComputationPtr& computatio
 absl::StatusOr<ComputationPtr> inline_calls(const ComputationPtr& computation);
 absl::StatusOr<ComputationPtr> propagate_constants(const ComputationPtr& computation);
 absl::StatusOr<ComputationPtr> drop_unused(const ComputationPtr& computation);
+absl::StatusOr<ComputationPtr> drop_results(const ComputationPtr& computation);
 absl::StatusOr<ComputationPtr> hoist_invariants(const ComputationPtr& computation);
 // All of them, in turn, until nothing changes.
 absl::StatusOr<ComputationPtr> simplify(const ComputationPtr& computation);

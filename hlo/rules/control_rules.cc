@@ -4,7 +4,9 @@
 #include "hlo/custom_call.h"
 #include "hlo/evaluator.h"
 #include "hlo/linalg/calls.h"
+#include "hlo/location.h"
 #include "hlo/rules/support.h"
+#include "hlo/type_error.h"
 
 namespace lamina::hlo {
 namespace {
@@ -143,6 +145,14 @@ absl::Status eval_call(const Node& n, EvalIn in, EvalOut out) {
 absl::Status eval_custom_call(const Node& n, EvalIn in, EvalOut out) {
   const std::string& name = n.attrs().string(Attr::call_target_name);
   if (const linalg::Routine* routine = linalg::find_routine(name)) return linalg::run_call(*routine, in, out);
+  if (n.attrs().has(Attr::rule)) {
+    const Location at = location(n.location());
+    return type_error(
+        "a function with a custom vjp has no forward-mode derivative: what linearize gives of it can be "
+        "transposed (linear_transpose, vjp, grad), not applied to a tangent; give the function a custom jvp "
+        "instead",
+        at.file.empty() ? "" : str_cat(" (linearized at ", at.file, ":", at.line, ")"));
+  }
   const std::shared_ptr<const HostCallback> target = find_custom_call(name);
   if (!target) return absl::NotFoundError(str_cat("custom_call: no target '", name, "' is registered"));
   return (*target)(in, out);

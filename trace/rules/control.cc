@@ -309,14 +309,15 @@ BatchResult case_batch(Builder& b, const Node& node, Ops x, Marks batched, int64
 // --- call ---
 
 Values call_like(Builder& b, const Node& node, ComputationPtr body, Ops operands) {
-  // A custom rule is the function's, not its transpose's.
-  if (has_custom_rule(node))
+  // A custom rule is the function's, not its transpose's, and so is what a loop's derivative says of itself.
+  if (has_custom_rule(node) || loop_derivative(node))
     return b.make_multi(Op::call, operands, intern_attrs({{Attr::body, std::move(body)}}));
   return b.make_multi(Op::call, operands, with_attr(node.attrs(), Attr::body, std::move(body)));
 }
 
 JvpResult call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
-  if (const auto d = loop_derivative(node)) return loop_derivative_jvp(b, *d, node, x, t);
+  if (const auto d = loop_derivative(node); d && !derived_as_recorded(*d, t))
+    return loop_derivative_jvp(b, *d, node, x, t);
   if (has_custom_rule(node)) return custom_rule_jvp(b, node, x, t, JvpMode::kForward);
   const Mask marks = present(t), none(node.num_results(), false);
   const JvpResult failed{Values(node.num_results()), {}};
@@ -329,7 +330,8 @@ JvpResult call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 }
 
 JvpResult call_linearize(Builder& b, const Node& node, Ops x, Ops t) {
-  if (const auto d = loop_derivative(node)) return loop_derivative_jvp(b, *d, node, x, t);
+  if (const auto d = loop_derivative(node); d && !derived_as_recorded(*d, t))
+    return loop_derivative_jvp(b, *d, node, x, t);
   if (has_custom_rule(node)) return custom_rule_jvp(b, node, x, t, JvpMode::kLinearize);
   const size_t n = node.num_results();
   const Mask marks = present(t), none(n, false);
@@ -453,20 +455,7 @@ JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
                     "function around it a custom_jvp or custom_vjp, or pass stop_gradient of them")));
     return out;
   }
-  // The stand-in of a custom vjp is linear in what follows its residuals.
-  const int64_t residuals = node.attrs().integer(Attr::index);
-  Values operands(x.begin(), x.end());
-  for (size_t i = 0; i < x.size(); ++i) {
-    if (static_cast<int64_t>(i) >= residuals) {
-      operands[i] = or_zeros(b, t[i], x[i]);
-    } else if (t[i]) {
-      b.fail(absl::UnimplementedError(
-          "no derivative of a linearized function with a custom vjp by its residuals"));
-      return out;
-    }
-  }
-  out.tangents = b.remake(node, operands);
-  return out;
+  return custom_vjp_linear_jvp(b, node, x, t);
 }
 
 Values custom_call_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct) {
@@ -480,13 +469,11 @@ BatchResult custom_call_batch(Builder& b, const Node& node, Ops x, Marks batched
   const bool token = is_effect(node) && x.size() > 1 && node.operand_type(1)->is_scalar();
   if (token) return effect_batch(b, node, x, batched, size);
   if (node.attrs().has(Attr::vmap_method) && !batched[0]) return callback_batch(b, node, x, batched, size);
-  if (!node.attrs().has(Attr::rule) && !node.attrs().flag(Attr::has_side_effect))
-    return batch_by_scan(b, node, x, batched, size);
+  if (node.attrs().has(Attr::rule)) return custom_vjp_linear_batch(b, node, x, batched, size);
+  if (!node.attrs().flag(Attr::has_side_effect)) return batch_by_scan(b, node, x, batched, size);
   b.fail(absl::UnimplementedError(
-      node.attrs().has(Attr::rule)
-          ? "cannot batch the linear part of a function with a custom vjp; batch the function, or its vjp"
-          : "cannot batch a host callback with side effects and no token: its effects would have no order; "
-            "call it in a scan"));
+      "cannot batch a host callback with side effects and no token: its effects would have no order; call it "
+      "in a scan"));
   return all_batched(Values(node.num_results()));
 }
 

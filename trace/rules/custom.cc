@@ -2,7 +2,7 @@
 //
 // Linearizing a function with a custom vjp runs its forward pass and stands a custom_call in for the
 // tangents: an operation (residuals..., tangents...) -> tangents that exists to be transposed, which runs the
-// backward pass. It has no target, so that evaluating it is an error and not a wrong number.
+// backward pass. It has a rule and no target: evaluating it is an error in words and not a wrong number.
 #include "trace/rules/custom.h"
 
 #include <algorithm>
@@ -52,6 +52,25 @@ std::vector<const Type*> result_types(const Node& node) {
   return out;
 }
 
+// Of what a batch makes of the rule: lanes, how they go apart, and the function.
+std::string batched_key(const Node& node, int64_t size) {
+  return str_cat(size, "/", static_cast<int>(lane_strategy()), "/",
+                 reinterpret_cast<uintptr_t>(node.attrs().computation(Attr::body).get()));
+}
+
+// The stand-in of a function that `body` is like.
+Values record_linear(Builder& b, Ops operands, int64_t rule, size_t residuals, const ComputationPtr& body) {
+  std::vector<const Type*> types;
+  for (const Type* type : body->result_types())
+    if (has_tangent(type)) types.push_back(type);
+  return b.make_multi(Op::custom_call, operands,
+                      intern_attrs({{Attr::call_target_name, std::string(kLinearTarget)},
+                                    {Attr::result_types, std::move(types)},
+                                    {Attr::rule, rule},
+                                    {Attr::index, static_cast<int64_t>(residuals)},
+                                    {Attr::body, body}}));
+}
+
 // What all lanes along axis 0 hold, where `with_batch` put one value there; null otherwise.
 Value of_every_lane(const Value& v) {
   const Node& node = *v.node();
@@ -67,17 +86,16 @@ Value of_every_lane(const Value& v) {
 // A rule of a batched function: the rule itself, recorded for one lane and batched.
 class BatchedRule : public CustomRule {
  public:
-  BatchedRule(std::shared_ptr<CustomRule> inner, const Node& call, Marks operands, Marks results,
+  BatchedRule(std::shared_ptr<CustomRule> inner, ComputationPtr body, Marks operands, Marks results,
               int64_t size)
       : inner_(std::move(inner)),
         operand_marks_(operands.begin(), operands.end()),
         result_marks_(results.begin(), results.end()),
         size_(size),
         strategy_(lane_strategy()),
-        body_(call.attrs().computation(Attr::body)) {
-    for (size_t i = 0; i < call.operands().size(); ++i) operand_types_.push_back(call.operand_type(i));
-    result_types_ = trace::result_types(call);
-  }
+        body_(std::move(body)),
+        operand_types_(body_->parameter_types()),
+        result_types_(body_->result_types()) {}
 
   Kind kind() const override { return inner_->kind(); }
   bool symbolic_zeros() const override { return inner_->symbolic_zeros(); }
@@ -338,16 +356,9 @@ JvpResult custom_rule_jvp(Builder& b, const Node& call, Ops x, Ops t, JvpMode mo
   Values operands = f.residuals;
   for (const Value& v : tangents)
     if (v) operands.push_back(v);
-  std::vector<const Type*> linear_types;
-  for (const Type* type : types)
-    if (has_tangent(type)) linear_types.push_back(type);
-  if (linear_types.empty()) return {out.tangents, f.results};
-  const Values linear = b.make_multi(Op::custom_call, operands,
-                                     intern_attrs({{Attr::call_target_name, std::string(kLinearTarget)},
-                                                   {Attr::result_types, linear_types},
-                                                   {Attr::rule, call.attrs().integer(Attr::rule)},
-                                                   {Attr::index, static_cast<int64_t>(f.residuals.size())},
-                                                   {Attr::body, call.attrs().computation(Attr::body)}}));
+  if (std::none_of(types.begin(), types.end(), has_tangent)) return {out.tangents, f.results};
+  const Values linear = record_linear(b, operands, call.attrs().integer(Attr::rule), f.residuals.size(),
+                                      call.attrs().computation(Attr::body));
   if (!b.ok()) return out;
   size_t next = 0;
   for (size_t i = 0; i < types.size(); ++i)
@@ -379,6 +390,52 @@ Values custom_rule_transpose(Builder& b, const Node& call, Ops x, Marks linear, 
   if (!check_returned(b, "cotangents", back, types, true)) return out;
   for (size_t i = 0; i < x.size(); ++i)
     if (linear[i]) out[i] = back[i];
+  return out;
+}
+
+JvpResult custom_vjp_linear_jvp(Builder& b, const Node& node, Ops x, Ops t) {
+  JvpResult out{Values(node.num_results()), {}};
+  Values operands(x.begin(), x.end());
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (static_cast<int64_t>(i) >= node.attrs().integer(Attr::index)) {
+      operands[i] = or_zeros(b, t[i], x[i]);
+    } else if (t[i]) {
+      b.fail(absl::UnimplementedError(
+          "what linearize gives of a function with a custom vjp has no derivative by the point where it was "
+          "linearized: take that of vjp or grad, or give the function a custom jvp"));
+      return out;
+    }
+  }
+  out.tangents = b.remake(node, operands);
+  return out;
+}
+
+BatchResult custom_vjp_linear_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
+  BatchResult out = all_batched(Values(node.num_results()));
+  const std::shared_ptr<CustomRule> rule = rule_of(b, node);
+  if (!rule) return out;
+  const ComputationPtr& body = node.attrs().computation(Attr::body);
+  const auto lanes = [&](const std::vector<const Type*>& types) {
+    std::vector<const Type*> wide;
+    for (const Type* type : types) wide.push_back(batched_type(type, size));
+    return wide;
+  };
+  // Only its types are looked at.
+  const absl::StatusOr<ComputationPtr> like =
+      record_region(lanes(body->parameter_types()), [&](Builder& in, Ops) {
+        Values results;
+        for (const Type* type : lanes(body->result_types())) results.push_back(in.zeros(type));
+        return results;
+      });
+  if (!get_or_fail(b, like)) return out;
+  const int64_t id =
+      derived_custom_rule(node.attrs().integer(Attr::rule), str_cat("linear/", batched_key(node, size)), [&] {
+        return std::make_shared<BatchedRule>(rule, body, Mask(body->parameters().size(), true),
+                                             Mask(body->roots().size(), true), size);
+      });
+  Values operands;
+  for (size_t i = 0; i < x.size(); ++i) operands.push_back(with_batch(b, x[i], batched[i], size));
+  out.results = record_linear(b, operands, id, static_cast<size_t>(node.attrs().integer(Attr::index)), *like);
   return out;
 }
 
@@ -464,11 +521,11 @@ BatchResult custom_rule_batch(Builder& b, const Node& call, Ops x, Marks batched
   const absl::StatusOr<BatchComputation> body =
       batch_computation(*call.attrs().computation(Attr::body), batched, per_lane, size);
   if (!get_or_fail(b, body)) return out;
-  std::string key = str_cat(size, "/", static_cast<int>(lane_strategy()), "/",
-                            reinterpret_cast<uintptr_t>(call.attrs().computation(Attr::body).get()));
+  std::string key = batched_key(call, size);
   for (bool marked : batched) key.push_back(marked ? 'b' : '.');
   const int64_t id = derived_custom_rule(call.attrs().integer(Attr::rule), key, [&] {
-    return std::make_shared<BatchedRule>(rule, call, batched, body->results, size);
+    return std::make_shared<BatchedRule>(rule, call.attrs().computation(Attr::body), batched, body->results,
+                                         size);
   });
   out.results = custom_call_with_rule(b, id, body->body, x);
   out.batched.assign(body->results.begin(), body->results.end());

@@ -22,7 +22,12 @@ inline bool has_custom_rule(const Node& call) {
 bool has_custom_transpose(const Node& call);
 Values custom_rule_transpose(Builder& b, const Node& call, std::span<const Value> x,
                              std::span<const bool> linear, std::span<const Value> ct);
-// Of the linear stand-in that custom_rule_jvp makes for a function with a custom vjp.
+// Of the linear stand-in that custom_rule_jvp makes for a function with a custom vjp: it is linear in what
+// follows its residuals.
+JvpResult custom_vjp_linear_jvp(Builder& b, const Node& custom_call, std::span<const Value> x,
+                                std::span<const Value> t);
+BatchResult custom_vjp_linear_batch(Builder& b, const Node& custom_call, std::span<const Value> x,
+                                    std::span<const bool> batched, int64_t size);
 Values custom_vjp_transpose(Builder& b, const Node& custom_call, std::span<const Value> x,
                             std::span<const bool> linear, std::span<const Value> ct);
 

@@ -11,11 +11,13 @@
 // Second derivatives need no derivative of that schedule. With J the Jacobian of the loop, reverse mode gives
 // J' ct, whose derivative along (dx, dct) is J' dct + (dJ dx)' ct: as second derivatives are symmetric, it is
 // the x part of reverse mode through the loop of carries and tangents, from (x, dx) with cotangents (dct,
-// ct).
+// ct). Where the user's rules say what derivatives are, they need not be symmetric: there it is that of the
+// schedule after all.
 #include <algorithm>
 #include <array>
 
 #include "trace/lanes.h"
+#include "trace/rules/custom.h"
 #include "trace/rules/scan.h"
 #include "trace/rules/while.h"
 #include "trace/transform_memo.h"
@@ -344,8 +346,9 @@ Values reversed(Builder& b, const LoopDerivative& d, Ops x, Ops ct) {
     if (*log) return (*log)->record(b, x, ct);
   }
   const absl::StatusOr<ComputationPtr> back = step_back(d.loop, d.marked);
-  if (!get_or_fail(b, back)) return Values(ct.size());
-  return Reversal(d.loop, d.marked, *back).record(b, x, ct);
+  const absl::StatusOr<Loop> loop = differentiated(d.loop, d.marked);
+  if (!get_or_fail(b, back) || !get_or_fail(b, loop)) return Values(ct.size());
+  return Reversal(*loop, d.marked, *back).record(b, x, ct);
 }
 
 absl::StatusOr<ComputationPtr> expansion(const LoopDerivative& d) {
@@ -380,6 +383,17 @@ absl::StatusOr<Mask> closed_marks(const Computation& body, Mask marks) {
     if (derived->results == marks) return marks;
     marks = derived->results;
   }
+}
+
+absl::StatusOr<Loop> differentiated(const Loop& loop, const Mask& marked) {
+  const absl::StatusOr<JvpComputation> derived =
+      jvp_computation(*loop.body, marked, marked, JvpMode::kLinearize);
+  if (!derived.ok()) return derived.status();
+  const size_t n = marked.size();
+  const Computation& both = *derived->body;
+  absl::StatusOr<ComputationPtr> body = Computation::make(both.parameters().first(n), both.roots().first(n));
+  if (!body.ok()) return body.status();
+  return Loop{loop.cond, *std::move(body), loop.kept};
 }
 
 absl::StatusOr<Loop> counted(const Loop& loop) {
@@ -496,6 +510,11 @@ Values reverse_tangents(Builder& b, const LoopDerivative& d, Ops x, Ops t) {
 }
 
 }  // namespace
+
+bool derived_as_recorded(const LoopDerivative& d, Ops t) {
+  return d.direction == LoopDirection::kReverse && any_in(t, 0, d.marked.size()) &&
+         anywhere(*d.loop.body, [](const Node& n) { return n.op() == Op::call && has_custom_rule(n); });
+}
 
 JvpResult loop_derivative_jvp(Builder& b, const LoopDerivative& d, const Node& node, Ops x, Ops t) {
   const size_t n = d.marked.size(), m = count(d.marked);

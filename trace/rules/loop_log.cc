@@ -23,7 +23,9 @@ constexpr int64_t kSmaller = 4;
 
 absl::StatusOr<std::optional<StepLog>> StepLog::of(const Loop& loop, const Mask& marked) {
   StepLog out;
-  out.loop_ = loop;
+  absl::StatusOr<Loop> differentiable = differentiated(loop, marked);
+  if (!differentiable.ok()) return differentiable.status();
+  out.loop_ = *std::move(differentiable);
   out.marked_ = marked;
   const size_t n = marked.size();
   const auto m = static_cast<size_t>(std::count(marked.begin(), marked.end(), true));

@@ -143,7 +143,9 @@ JvpResult while_linearize(Builder& b, const Node& node, Ops x, Ops t) {
   const absl::StatusOr<Mask> marks = closed_marks(*loop.body, present(t));
   if (!get_or_fail(b, marks)) return failed;
   // Reverse mode counts the steps of the same loop, which is then one with this.
-  const absl::StatusOr<Loop> counting = counted(loop);
+  const absl::StatusOr<Loop> steps = differentiated(loop, *marks);
+  if (!get_or_fail(b, steps)) return failed;
+  const absl::StatusOr<Loop> counting = counted(*steps);
   if (!get_or_fail(b, counting)) return failed;
   Values carries(x.begin(), x.end()), operands(x.begin(), x.end());
   carries.push_back(b.scalar_int(DType::kS64, 0));

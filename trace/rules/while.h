@@ -104,6 +104,10 @@ struct LoopDerivative {
 };
 std::optional<LoopDerivative> loop_derivative(const Node& call);
 Values record_loop_derivative(Builder& b, const LoopDerivative& d, std::span<const Value> operands);
+// Whether tangents of the call's operands go through the program that it is a call of, as those of other
+// calls: rules of the user's in the steps need not be derivatives, and second ones not be symmetric, as
+// loop_derivative_jvp has them.
+bool derived_as_recorded(const LoopDerivative& d, std::span<const Value> t);
 JvpResult loop_derivative_jvp(Builder& b, const LoopDerivative& d, const Node& node, std::span<const Value> x,
                               std::span<const Value> t);
 Values loop_derivative_transpose(Builder& b, const LoopDerivative& d, std::span<const Value> x,
@@ -153,6 +157,9 @@ Values loop_over(Builder& b, std::span<const Value> carries,
                  const std::function<Values(Builder&, std::span<const Value>)>& step);
 // Marks of a loop's carries, with those added that come to depend on them.
 absl::StatusOr<Mask> closed_marks(const Computation& body, Mask marks);
+// The loop as its derivative computes it: a user's rule gives the results of its function too, and it is
+// these that further derivatives go through.
+absl::StatusOr<Loop> differentiated(const Loop& loop, const Mask& marked);
 // The loop with a count of its steps as a last carry.
 absl::StatusOr<Loop> counted(const Loop& loop);
 
