@@ -199,11 +199,29 @@ class Fuser {
   }
 
   // Whether it puts columns side by side, so few that a kernel knows for each of its elements which one it is
-  // of. What reads it may be a kernel over another space, which does not.
+  // of.
   bool writes_out(const Node& n) const {
-    return n.op() == Op::concatenate && roots_.contains(&n) &&
+    return n.op() == Op::concatenate &&
            n.attrs().integer(Attr::dimension) + 1 == std::ssize(n.type()->dims) &&
-           n.type()->dims.back() * hlo::num_parts(n.type()->dtype) <= costs_.most_written_out;
+           n.type()->dims.back() * hlo::num_parts(n.type()->dtype) <= costs_.most_written_out &&
+           stays_in_space(n);
+  }
+
+  // Whether only kernels over its own elements compute it: those of what is stored, or read as a whole.
+  bool stays_in_space(const Node& n) const {
+    std::vector<const Node*> seen = {&n};
+    for (size_t i = 0; i < seen.size(); ++i) {
+      const auto& users = uses_[position_.at(seen[i])];
+      if (roots_.contains(seen[i]) || std::any_of(users.begin(), users.end(), [&](const Node* u) {
+            return loop_role(*u) == LoopRole::kNone && !starts_from(*u, seen[i]);
+          }))
+        continue;
+      for (const Node* u : users) {
+        if (!is_same_space(*u) || seen.size() == kMostSeen) return false;
+        if (std::find(seen.begin(), seen.end(), u) == seen.end()) seen.push_back(u);
+      }
+    }
+    return true;
   }
 
   bool has_many_pieces(const Node& n) const {

@@ -87,3 +87,37 @@ TEST_CASE("Large concatenations of many pieces are copied, not computed piece by
   CHECK(groups(20000, 3) == 1);
   CHECK(groups(20000, 10) == 3);  // the piece that is computed, the copy, its square root
 }
+
+TEST_CASE(
+    "Few columns side by side are one kernel with what they are made of, where that is over their elements",
+    "[cluster]") {
+  cluster::Costs costs;
+  const auto kernels = [&](int64_t columns, auto use) {
+    Builder b;
+    Values parameters, pieces;
+    for (int64_t c = 0; c < columns; ++c) {
+      const Value x = make_parameter(array_type_or_die(DType::kF32, {{1000, 1}}));
+      Value piece = x;
+      for (int64_t i = 0; i < 8; ++i) piece = b.add(b.multiply(piece, x), x);
+      parameters.push_back(x);
+      pieces.push_back(piece);
+    }
+    const Value result = use(b, b.concatenate(pieces, 1));
+    size_t loops = 0;
+    for (const cluster::Group& g :
+         cluster::make_fusion_plan(**Computation::make(parameters, {{result}}), costs).groups)
+      loops += g.kind == cluster::GroupKind::kLoop;
+    return loops;
+  };
+  const auto alone = [](Builder&, Value v) { return v; };
+  const auto scaled = [](Builder& b, Value v) { return b.add(b.sine(v), v); };
+  const auto total = [](Builder& b, Value v) {
+    return b.reduce(v, Op::add, b.scalar(DType::kF32, 0), Dims{1});
+  };
+  CHECK(kernels(4, alone) == 1);
+  CHECK(kernels(3, scaled) == 1);
+  CHECK(kernels(3, total) > 1);
+  CHECK(kernels(5, alone) > 1);
+  costs.most_written_out = 1;
+  CHECK(kernels(3, alone) > 1);
+}
