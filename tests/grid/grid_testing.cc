@@ -154,7 +154,7 @@ GridCase kernel_of(const hlo::ScalarProgram& program, const std::vector<DType>& 
         c.args.resize(k.kernel.num_args);
         c.args[static_cast<size_t>(offset)] = p;
       }
-      made.push_back(k.access(buffer, {{0, static_cast<uint8_t>(parts), 0}}, offset));
+      made.push_back(k.access(buffer, {{0, static_cast<int8_t>(parts), 0}}, offset));
     }
     return made;
   };
