@@ -423,3 +423,64 @@ def test_only_references_are_frozen():
     with pytest.raises(TypeError, match="is_leaf"):
         lm.tree.map(lm.freeze, [r])
     assert lm.tree.map(lm.freeze, [r], is_leaf=ref.is_ref)[0].item() == 1.0
+
+
+def _rule_writes_inside(x):
+    """The backward rule makes a reference, writes and freezes it."""
+
+    def backward(x, g):
+        r = lm.new_ref(g)
+        r[...] = r[...] * lnp.cos(x) * 5
+        return (lm.freeze(r),)
+
+    f = lm.custom_vjp(lnp.sin)
+    f.defvjp(lambda x: (lnp.sin(x), x), backward)
+    return f(x).sum()
+
+
+def _rules_write_outside(x):
+    """Both rules write references from outside, whose values are used afterwards."""
+    seen, back = lm.new_ref(lnp.zeros_like(x)), lm.new_ref(lnp.zeros_like(x))
+
+    def forward(x):
+        seen[...] = x * 3
+        return lnp.sin(x), x
+
+    def backward(x, g):
+        back[...] = g * 2
+        return (g * lnp.cos(x) * 5,)
+
+    f = lm.custom_vjp(lnp.sin)
+    f.defvjp(forward, backward)
+    slopes = lm.grad(lambda x: f(x).sum())(x)
+    return (lm.freeze(seen) * lm.freeze(back) * slopes).sum()
+
+
+def _checkpoint_writes(x):
+    r = lm.new_ref(x)
+
+    def g(y):
+        r[...] = lnp.sin(r[...]) * y
+        return (y * 2).sum()
+
+    return lm.checkpoint(g)(x) + lm.freeze(r).sum()
+
+
+@pytest.mark.parametrize(
+    ("f", "plain", "slopes"),
+    [
+        (_rule_writes_inside, lambda x: lnp.sin(x).sum(), lambda x: 5 * lnp.cos(x)),
+        (_rules_write_outside, lambda x: (30 * x * lnp.cos(x)).sum(), None),
+        (_checkpoint_writes, lambda x: (2 * x + lnp.sin(x) * x).sum(), None),
+    ],
+)
+def test_references_written_in_rules_and_checkpoints(f, plain, slopes):
+    x = lnp.array([0.3, 0.2, 0.5])
+    slopes = slopes or lm.grad(plain)
+    np.testing.assert_allclose(f(x), plain(x), rtol=1e-6)
+    for t in (lambda f: f, lm.jit, lambda f: lambda x: lm.vmap(f)(lnp.stack([x, 2 * x]))):
+        np.testing.assert_allclose(t(lm.grad(f))(x), t(slopes)(x), rtol=1e-5)
+    of_all = lambda x: lm.vmap(f)(lnp.stack([x, 2 * x])).sum()  # noqa: E731
+    np.testing.assert_allclose(lm.grad(of_all)(x), slopes(x) + 2 * slopes(2 * x), rtol=1e-5)
+    twice = lambda d: lm.grad(lambda x: d(x).sum())(x)  # noqa: E731
+    np.testing.assert_allclose(twice(lm.grad(f)), twice(slopes), rtol=1e-5)
