@@ -30,6 +30,13 @@ absl::Status register_custom_call(std::string name, HostCallback callback) {
   return absl::OkStatus();
 }
 
+std::optional<std::string_view> given_name(const Node& node) {
+  if (node.op() != Op::custom_call) return std::nullopt;
+  const std::string_view target = node.attrs().string(Attr::call_target_name);
+  if (!target.starts_with(kNameTarget)) return std::nullopt;
+  return target.substr(kNameTarget.size());
+}
+
 std::shared_ptr<const HostCallback> find_custom_call(const std::string& name) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);

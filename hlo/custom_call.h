@@ -7,17 +7,24 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "hlo/graph.h"
 #include "hlo/literal.h"
 
 namespace lamina::hlo {
 
 // What the Python module registers: the first operand stands for a Python function.
 inline constexpr std::string_view kPythonTarget = "python";
+// A custom_call of one operand whose target begins so is that operand, under the name that follows, for
+// policies (trace/kept.h). Simplification takes it away.
+inline constexpr std::string_view kNameTarget = "lamina.name/";
+// The name; absent for other nodes.
+std::optional<std::string_view> given_name(const Node& node);
 // What the C++ API registers: likewise a function of C++.
 inline constexpr std::string_view kCppTarget = "cpp";
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 
+#include "hlo/custom_call.h"
 #include "hlo/host_lock.h"
 #include "hlo/mutex.h"
 #include "hlo/nodes.h"
@@ -335,55 +336,25 @@ std::vector<Lazy> recorded_vmap(const FlatFunction& f, const std::vector<Lazy>& 
   return from_carriers(std::move(out), outputs.types);
 }
 
-// The nodes that `kept` chooses among those between `inputs` and `outputs`.
-std::vector<hlo::Node*> chosen(const std::vector<Value>& outputs, const std::vector<Value>& inputs,
-                               const KeptNodes& kept) {
-  HashSet<const hlo::Node*> between, known;
-  for (const Value& v : inputs) known.insert(v.node());
-  between = known;
-  std::vector<hlo::Node*> nodes, out;
-  auto stop = [](const hlo::Node& n, void* k) { return static_cast<decltype(known)*>(k)->contains(&n); };
-  for (hlo::Node* n : hlo::postorder(outputs, stop, &known)) {
-    const auto depends = [&](const hlo::Operand& o) { return between.contains(o.node()); };
-    if (known.contains(n) || !std::any_of(n->operands().begin(), n->operands().end(), depends)) continue;
-    between.insert(n);
-    if (n->num_results() == 1) nodes.push_back(n);
-  }
-  const std::vector<bool> marks = kept(nodes);
-  for (size_t i = 0; i < nodes.size(); ++i)
-    if (marks.at(i)) out.push_back(nodes[i]);
-  return out;
-}
-
-std::vector<Lazy> recorded_checkpoint(const FlatFunction& f, const std::vector<Lazy>& args,
-                                      const KeptNodes& kept, int64_t policy) {
+std::vector<Lazy> recorded_checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, int64_t policy) {
   std::optional<hlo::GraphLock> lock;
   const EffectsWait wait;
   const Opened open(lock, f, args);
-  // A value that is kept is an argument of the regions behind it, and the result of one of its own.
-  std::vector<Value> inputs = open.points, values = carriers_of(args);
-  const auto region_of = [&](const std::vector<Value>& outputs) {
-    HashSet<const hlo::Node*> reached;
-    auto stop = [](const hlo::Node& n, void* all) {
-      const auto& cut = *static_cast<const std::vector<Value>*>(all);
-      return std::any_of(cut.begin(), cut.end(), [&](const Value& v) { return v.node() == &n; });
-    };
-    for (const hlo::Node* n : hlo::postorder(outputs, stop, &inputs)) reached.insert(n);
-    std::vector<Value> used, given;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (reached.contains(inputs[i].node())) {
-        used.push_back(inputs[i]);
-        given.push_back(values[i]);
-      }
-    return check(trace::checkpoint(outputs, used, given, open.token ? 0 : policy));
+  HashSet<const hlo::Node*> reached;
+  const auto stop = [](const hlo::Node& n, void* all) {
+    const auto& points = *static_cast<const std::vector<Value>*>(all);
+    return std::any_of(points.begin(), points.end(), [&](const Value& v) { return v.node() == &n; });
   };
-  if (kept && !open.token)
-    for (hlo::Node* n : chosen(open.values, open.points, kept)) {
-      Value made = region_of({Value(n)}).at(0);
-      inputs.emplace_back(n);
-      values.push_back(std::move(made));
+  std::vector<Value> points = open.points;
+  const std::vector<Value> outputs = open.with_token(), values = carriers_of(args);
+  for (const hlo::Node* n : hlo::postorder(outputs, stop, &points)) reached.insert(n);
+  std::vector<Value> used, given;
+  for (size_t i = 0; i < points.size(); ++i)
+    if (reached.contains(points[i].node())) {
+      used.push_back(points[i]);
+      given.push_back(values[i]);
     }
-  std::vector<Value> out = region_of(open.with_token());
+  std::vector<Value> out = check(trace::checkpoint(outputs, used, given, open.token ? 0 : policy));
   open.take_token(out);
   return from_carriers(std::move(out), open.outputs);
 }
@@ -397,9 +368,26 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
       [&] { return recorded_vmap(f, args, batched, size, lanes_differ, std::move(axis_name), strategy); });
 }
 
-std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, const KeptNodes& kept,
-                             int64_t policy) {
-  return then_effects([&] { return recorded_checkpoint(f, args, kept, policy); });
+std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, int64_t policy) {
+  return then_effects([&] { return recorded_checkpoint(f, args, policy); });
+}
+
+Lazy named(const Lazy& x, std::string_view name) {
+  hlo::GraphLock lock;
+  hlo::Builder b;
+  const std::string target = str_cat(hlo::kNameTarget, name);
+  const auto under_name = [&](const Value& v) {
+    return b
+        .make_multi(hlo::Op::custom_call, {{v}},
+                    hlo::intern_attrs({{hlo::Attr::call_target_name, target},
+                                       {hlo::Attr::result_types, std::vector<const hlo::Type*>{v.type()}}}))
+        .at(0);
+  };
+  Lazy out{under_name(x.value), x.weak};
+  if (x.wide && b.ok()) out.wide = under_name(x.wide);
+  check(b.status());
+  note_recorded();
+  return out;
 }
 
 hlo::ComputationPtr region(const FlatFunction& f, const std::vector<Typed>& types,

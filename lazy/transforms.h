@@ -61,12 +61,11 @@ std::vector<Lazy> vmap(const FlatFunction& f, const std::vector<Lazy>& args, con
                        int64_t size, std::vector<bool>* lanes_differ = nullptr, std::string axis_name = {},
                        trace::LaneStrategy strategy = trace::LaneStrategy::kSelect);
 
-// Outputs of f as one region that reverse mode computes again instead of keeping. Of the nodes of one result
-// between arguments and outputs, in the order of their computation, `kept` says which it keeps; not where f
-// has effects, whose region is one. Of each region's derivative the rule `policy` says so (trace/kept.h).
-using KeptNodes = std::function<std::vector<bool>(std::span<hlo::Node* const> nodes)>;
-std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, const KeptNodes& kept = {},
-                             int64_t policy = 0);
+// Outputs of f as one region that reverse mode computes again instead of keeping, but for what the rule
+// `policy` (trace/kept.h) says of its derivative; not where f has effects.
+std::vector<Lazy> checkpoint(const FlatFunction& f, const std::vector<Lazy>& args, int64_t policy = 0);
+// x under a name that policies see.
+Lazy named(const Lazy& x, std::string_view name);
 
 // A region for control flow: f on parameters of the given types. Values it uses from outside are appended to
 // `captured` and become further parameters. Unless `carriers`, weak values go in and out rounded. With

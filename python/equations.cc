@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "hlo/computation.h"
+#include "hlo/custom_call.h"
 #include "hlo/custom_rule.h"
 #include "hlo/hash_map.h"
 #include "hlo/location.h"
@@ -69,23 +70,6 @@ py::dict attributes(const hlo::Node& node) {
   return out;
 }
 
-// Of the nodes of a checkpointed function: what `choose` says of (op, types of operands, attributes, type,
-// number) of each. The number is that of `value_id`.
-std::vector<bool> chosen(const py::object& choose, std::span<hlo::Node* const> nodes) {
-  py::list described;
-  for (hlo::Node* n : nodes) {
-    py::list operands;
-    for (size_t i = 0; i < n->operands().size(); ++i) operands.append(type_object(n->operand_type(i)));
-    described.append(py::make_tuple(std::string(hlo::op_def(n->op()).name), operands, attributes(*n),
-                                    type_object(hlo::Value(n).type()), reinterpret_cast<uintptr_t>(n)));
-  }
-  return choose(described).cast<std::vector<bool>>();
-}
-
-lazy::KeptNodes kept_nodes(const py::function& choose) {
-  return [choose](std::span<hlo::Node* const> nodes) { return chosen(choose, nodes); };
-}
-
 class PythonPolicy final : public trace::Policy {
  public:
   explicit PythonPolicy(py::object choose) : choose_(std::move(choose)) {}
@@ -95,7 +79,17 @@ class PythonPolicy final : public trace::Policy {
   }
   std::vector<bool> keeps(std::span<hlo::Node* const> nodes) const override {
     py::gil_scoped_acquire gil;
-    return chosen(choose_, nodes);
+    py::list described;
+    for (hlo::Node* n : nodes) {
+      py::list operands, numbers;
+      for (size_t i = 0; i < n->operands().size(); ++i) {
+        operands.append(type_object(n->operand_type(i)));
+        numbers.append(reinterpret_cast<uintptr_t>(n->operand(i).node()));
+      }
+      described.append(py::make_tuple(std::string(hlo::op_def(n->op()).name), operands, attributes(*n),
+                                      reinterpret_cast<uintptr_t>(n), numbers));
+    }
+    return choose_(described).cast<std::vector<bool>>();
   }
 
  private:
@@ -169,26 +163,24 @@ void add_equations(py::module_& m) {
       "arrays; a token is also the last result then.");
   m.def(
       "checkpoint",
-      [](const py::function& f, const py::sequence& args, const py::object& choose,
-         const PolicyHandle* policy) {
-        return to_list(lazy::checkpoint(flat(f), from_sequence(args),
-                                        choose.is_none() ? lazy::KeptNodes() : kept_nodes(choose),
-                                        policy ? policy->id() : 0));
+      [](const py::function& f, const py::sequence& args, const PolicyHandle* policy) {
+        return to_list(lazy::checkpoint(flat(f), from_sequence(args), policy ? policy->id() : 0));
       },
-      py::arg("f"), py::arg("args"), py::arg("choose") = py::none(), py::arg("policy") = py::none(),
-      "Outputs of f that reverse mode computes again. `choose` gives for a list of (op, types of operands, "
-      "attributes, type, value_id), one for each node, which of them it keeps; `policy` which "
-      "of those that the derivative computes.");
+      py::arg("f"), py::arg("args"), py::arg("policy") = py::none(),
+      "Outputs of f that reverse mode computes again, but for what `policy` keeps.");
   py::class_<PolicyHandle>(
-      m, "KeepingPolicy", "What is asked when a checkpointed region is derived: as `choose` of `checkpoint`.")
+      m, "KeepingPolicy",
+      "What is asked when a checkpointed region is derived: `choose` gives for a list of "
+      "(op, types of operands, attributes, number, numbers of operands), one for each "
+      "node, which of them are kept.")
       .def(py::init<py::object>(), py::arg("choose"));
+  m.attr("NAME_TARGET") = std::string(hlo::kNameTarget);
   m.def(
-      "value_id",
-      [](const py::object& x) {
-        const lazy::Lazy& l = lazy_of(x.ptr());
-        return reinterpret_cast<uintptr_t>((l.wide ? l.wide : l.value).node());
+      "named",
+      [](const py::object& x, const std::string& name) {
+        return to_object(lazy::named(lazy_of(x.ptr()), name));
       },
-      "Equal for what is one value, while it lives; for a weak one, that of its unrounded form.");
+      py::arg("x"), py::arg("name"), "x under a name for the policies of checkpointed functions.");
   m.def(
       "program_id", [](const lazy::Program& p) { return reinterpret_cast<uintptr_t>(p.computation().get()); },
       "Equal for programs that compute the same, as long as they live.");

@@ -277,11 +277,22 @@ absl::StatusOr<KeptSplit> split_by_policy(const ComputationPtr& derived, size_t 
   absl::StatusOr<ComputationPtr> known =
       Computation::make(parameters.first(operands), joined(cut.known(roots.first(results)), cut.kept()));
   if (!known.ok()) return known.status();
-  absl::StatusOr<ComputationPtr> linear = Computation::make(
-      joined(joined(parameters.first(operands), cut.parameters()), parameters.subspan(operands)),
-      cut.linear(roots.subspan(results)));
+  KeptSplit out{*std::move(known), nullptr, {}};
+  const Values linear_roots = cut.linear(roots.subspan(results));
+  HashSet<const Node*> read;
+  for (const Value& v : linear_roots) read.insert(v.node());
+  for (const Node* n : postorder(linear_roots))
+    for (const Operand& o : n->operands()) read.insert(o.node());
+  Values taken;
+  for (size_t i = 0; i < operands; ++i) {
+    out.operands.push_back(read.contains(parameters[i].node()));
+    if (out.operands.back()) taken.push_back(parameters[i]);
+  }
+  absl::StatusOr<ComputationPtr> linear =
+      Computation::make(joined(joined(taken, cut.parameters()), parameters.subspan(operands)), linear_roots);
   if (!linear.ok()) return linear.status();
-  return KeptSplit{*std::move(known), *std::move(linear)};
+  out.linear = *std::move(linear);
+  return out;
 }
 
 }  // namespace lamina::trace

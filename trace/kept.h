@@ -26,9 +26,10 @@ class Policy : public hlo::CustomRule {
 std::shared_ptr<const Policy> policy_of(const hlo::Node& node);
 
 // A derivative in two: `known` takes the operands and gives the results, then what is kept; `linear` takes
-// the operands, what is kept and tangents, and gives tangents.
+// those of the `operands` that it reads, what is kept and tangents, and gives tangents.
 struct KeptSplit {
   hlo::ComputationPtr known, linear;
+  absl::InlinedVector<bool, 8> operands;
 };
 // `derived` takes operands and tangents, and gives results and tangents.
 absl::StatusOr<KeptSplit> split_by_policy(const hlo::ComputationPtr& derived, size_t operands, size_t results,

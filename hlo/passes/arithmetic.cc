@@ -1,6 +1,7 @@
 // Elementwise identities. Only those that keep every bit: x*0, x+0 and x-x of floats are not among them.
 #include <bit>
 
+#include "hlo/custom_call.h"
 #include "hlo/known_limit.h"
 #include "hlo/match.h"
 #include "hlo/passes/pass.h"
@@ -224,6 +225,8 @@ const RewriteRow kArithmeticRows[] = {
     {"compare x with x", Op::compare, compare_same},
     {"stop_gradient, which marks for derivatives", Op::stop_gradient,
      [](Builder&, const Node& n) { return first(n); }},
+    {"a name, which is for policies", Op::custom_call,
+     [](Builder&, const Node& n) { return given_name(n) ? first(n) : Value(); }},
     {"select by a constant", Op::select, select_known},
     {"select by not p", Op::select, select_of_not},
     {"floored division by a power of two", Op::select, floored},

@@ -143,7 +143,7 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> flat_jvp(const FlatFunction&
 
 std::vector<Tensor> flat_vmap(const FlatFunction& f, const std::vector<Tensor>& arguments,
                               const std::vector<bool>& batched, const std::string& axis_name,
-                              std::optional<int64_t> axis_size, std::source_location where) {
+                              std::optional<int64_t> axis_size, int strategy, std::source_location where) {
   return located(where, [&] {
     int64_t size = axis_size.value_or(-1);
     if (axis_size && size < 0) fail(ErrorKind::kValue, str_cat("vmap: an axis of size ", size));
@@ -158,13 +158,9 @@ std::vector<Tensor> flat_vmap(const FlatFunction& f, const std::vector<Tensor>& 
     }
     if (size < 0)
       fail(ErrorKind::kValue, "vmap: no argument is mapped; VmapOptions::axis_size says how many lanes");
-    return tensors(lazy::vmap(inner(f), lazies(arguments), batched, size, nullptr, axis_name));
+    return tensors(lazy::vmap(inner(f), lazies(arguments), batched, size, nullptr, axis_name,
+                              static_cast<trace::LaneStrategy>(strategy)));
   });
-}
-
-std::vector<Tensor> flat_checkpoint(const FlatFunction& f, const std::vector<Tensor>& arguments,
-                                    std::source_location where) {
-  return located(where, [&] { return tensors(lazy::checkpoint(inner(f), lazies(arguments))); });
 }
 
 }  // namespace lamina::detail

@@ -249,6 +249,10 @@ def _named(op: str, given: list[Any], params: dict[str, Any]) -> tuple[str, list
             params["axes"] = params.pop("dimensions", ())
             del params["body"]
             return "reduce_" + kind, given[:1]
+    if op == "custom_call" and params["call_target_name"].startswith(_core.NAME_TARGET):
+        params["name"] = params.pop("call_target_name").removeprefix(_core.NAME_TARGET)
+        params.pop("result_types", None)
+        return "name", given
     if op == "custom_call" and params.get("call_target_name") == "python":
         return "pure_callback", given[1:]
     return _NAMES.get(op, op), given

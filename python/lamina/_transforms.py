@@ -714,7 +714,7 @@ def checkpoint(
     (`lamina.checkpoint_policies`, or a function of the same arguments); without one none are. `prevent_cse` changes
     nothing.
     """
-    from lamina.checkpoint_policies import Choice, everything_saveable, nothing_saveable, of_primitives
+    from lamina.checkpoint_policies import everything_saveable, nothing_saveable, of_primitives
 
     need_function(fun, "checkpoint")
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
@@ -738,11 +738,7 @@ def checkpoint(
             given, named = tree_unflatten(treedef, leaves)
             return fun(*given, **named)
         flat = _Flat(fun, treedef, given=leaves, refs=ref.lent())
-        if policy is None or policy is nothing_saveable:
-            made = _core.checkpoint(flat, leaves)
-        else:
-            choice = Choice(policy)
-            made = _core.checkpoint(choice.recording(flat), leaves, choice, keeps)
+        made = _core.checkpoint(flat, leaves, keeps)
         return tree_unflatten(flat.out_tree, flat.settled(args, kwargs, made))
 
     return wrapped

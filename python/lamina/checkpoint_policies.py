@@ -1,14 +1,13 @@
 """Which values of a checkpointed function reverse mode may keep, for `lamina.checkpoint`; names as in JAX.
 
 A policy is asked of every operation of the function and of its derivative, also in the functions that it calls and in
-scans and branches, by its name in `lamina.lax`, the types of its operands and its parameters; and of the values that
-`checkpoint_name` names (`primitive` "name"), outside of scans and branches. A function with effects keeps none.
+scans and branches, by its name in `lamina.lax`, the types of its operands and its parameters; of what `checkpoint_name`
+names as an operation "name" with the parameter `name`. A function with effects keeps none.
 """
 
 from __future__ import annotations
 
 import functools
-import threading
 from typing import Any
 
 from lamina import _core, _missing
@@ -19,14 +18,24 @@ from lamina._tensor import to_tensor
 class Policy:
     """One of the policies, by name; calling it tells whether results of a primitive may be kept."""
 
-    __slots__ = ("_keeps", "name", "names_decide")
+    __slots__ = ("_keeps", "_names", "name", "names_decide")
 
-    def __init__(self, name: str, keeps: Any, names_decide: bool = False) -> None:
-        self.name, self._keeps = name, keeps
+    def __init__(
+        self, name: str, keeps: Any, names_decide: bool = False, names: tuple[str, ...] | None = None
+    ) -> None:
+        self.name, self._keeps, self._names = name, keeps, names
         self.names_decide = names_decide  # whether a value with a name is kept by that alone
 
     def __call__(self, primitive: Any, *_: Any, **params: Any) -> bool:
         return bool(self._keeps(str(primitive), params))
+
+    def __eq__(self, other: object) -> bool:  # those of the same names are one, and their regions one program
+        if self is other or not isinstance(other, Policy) or self._names is None:
+            return self is other
+        return (self.name, self._names) == (other.name, other._names)
+
+    def __hash__(self) -> int:
+        return id(self) if self._names is None else hash((self.name, self._names))
 
     def __repr__(self) -> str:
         return f"<checkpoint policy {self.name}>"
@@ -54,24 +63,27 @@ dots_with_no_batch_dims_saveable = Policy(
 checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
 
 
-def _named(name: str, keeps: Any) -> Policy:
-    return Policy(name, lambda primitive, params: keeps(params.get("name")) if primitive == "name" else False)
+def _named(name: str, keeps: Any, names: tuple[str, ...]) -> Policy:
+    of_name = lambda primitive, params: keeps(params.get("name")) if primitive == "name" else False  # noqa: E731
+    return Policy(name, of_name, names=names)
 
 
 def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
     """Keeps values that `checkpoint_name` gave one of these names."""
-    return _named("save_only_these_names", set(names_which_can_be_saved).__contains__)
+    return _named(
+        "save_only_these_names", set(names_which_can_be_saved).__contains__, names_which_can_be_saved
+    )
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
     """Keeps values with a name, but not these."""
-    return _named("save_any_names_but_these", lambda name: name not in names_not_to_save)
+    return _named("save_any_names_but_these", lambda name: name not in names_not_to_save, names_not_to_save)
 
 
 def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
     """Keeps all values but those of these names."""
     unnamed = lambda primitive, params: primitive != "name" or params.get("name") not in names_not_to_save  # noqa: E731
-    return Policy("save_anything_except_these_names", unnamed, names_decide=True)
+    return Policy("save_anything_except_these_names", unnamed, True, names_not_to_save)
 
 
 class _Either(Policy):
@@ -94,24 +106,11 @@ def save_from_both_policies(policy_1: Any, policy_2: Any) -> Policy:
 
 def checkpoint_name(x: Any, name: str) -> Any:
     """`x`, a container of arrays, under a name for the policy of the checkpoint around it; the values stay."""
-    from lamina.tree import tree_leaves, tree_map
+    from lamina.tree import tree_map
 
     if not isinstance(name, str):
         raise TypeError(f"checkpoint_name takes a string as the name, not {name!r:.60}")
-    out = tree_map(lambda leaf: leaf if isinstance(leaf, Tensor) else to_tensor(leaf), x)
-    if _open.names:
-        _open.names[-1] += [(name, leaf) for leaf in tree_leaves(out)]
-    return out
-
-
-class _Open(threading.local):
-    """The names given in the checkpointed functions that are being recorded, innermost last."""
-
-    def __init__(self) -> None:
-        self.names: list[list[tuple[str, Tensor]]] = []
-
-
-_open = _Open()
+    return tree_map(lambda leaf: _core.named(leaf if isinstance(leaf, Tensor) else to_tensor(leaf), name), x)
 
 
 def _asked(policy: Any, op: str, operands: Any, attributes: Any) -> bool:
@@ -124,8 +123,22 @@ def _asked(policy: Any, op: str, operands: Any, attributes: Any) -> bool:
     return bool(policy(_traces.Primitive(_traces._named(op, avals, params)[0]), *avals, **params))
 
 
-def of_primitives(policy: Any) -> _core.KeepingPolicy | None:
-    """What asks a policy of the operations of a derivative; None for one that is decided by names alone.
+def _kept(policy: Any, nodes: list[Any]) -> list[bool]:
+    """Which of the nodes a policy keeps; where names decide, what has one is kept under that alone."""
+    keeps = [_asked(policy, op, operands, attributes) for op, operands, attributes, _, _ in nodes]
+    if getattr(policy, "names_decide", False):
+        by_name = {
+            of: keep
+            for keep, (_, _, attributes, _, numbers) in zip(keeps, nodes, strict=True)
+            if attributes.get("call_target_name", "").startswith(_core.NAME_TARGET)
+            for of in numbers
+        }
+        keeps = [by_name.get(node[3], keep) for keep, node in zip(keeps, nodes, strict=True)]
+    return keeps
+
+
+def of_primitives(policy: Any) -> _core.KeepingPolicy:
+    """What asks a policy of the operations of a derivative.
 
     The same for the same policy, if it was used not long ago: equal regions are one program.
     """
@@ -136,47 +149,8 @@ def of_primitives(policy: Any) -> _core.KeepingPolicy | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _of_primitives(policy: Any) -> _core.KeepingPolicy | None:
-    if getattr(policy, "names_decide", False):
-        return None
-    return _core.KeepingPolicy(
-        lambda nodes: [_asked(policy, op, operands, attributes) for op, operands, attributes, _, _ in nodes]
-    )
-
-
-class Choice:
-    """Asks a policy which named values of one checkpointed function to keep, and of all where names decide."""
-
-    def __init__(self, policy: Any) -> None:
-        self.policy = policy
-        self.names: list[tuple[str, Tensor]] = []
-
-    def recording(self, f: Any) -> Any:
-        """`f`, whose names are noted."""
-
-        def run(leaves: list[Tensor]) -> list[Tensor]:
-            _open.names.append(self.names)
-            try:
-                return f(leaves)
-            finally:
-                _open.names.pop()
-
-        return run
-
-    def __call__(self, nodes: list[Any]) -> list[bool]:
-        from lamina import _traces
-
-        named: dict[int, list[str]] = {}
-        for name, value in self.names:
-            named.setdefault(_core.value_id(value), []).append(name)
-        names_decide = getattr(self.policy, "names_decide", False)
-        keep = []
-        for op, operands, attributes, described, number in nodes:
-            own = _traces._aval(described)
-            by_name = [self.policy(_traces.Primitive("name"), own, name=n) for n in named.get(number, ())]
-            unnamed = names_decide and not by_name and _asked(self.policy, op, operands, attributes)
-            keep.append(unnamed or any(by_name))
-        return keep
+def _of_primitives(policy: Any) -> _core.KeepingPolicy:
+    return _core.KeepingPolicy(functools.partial(_kept, policy))
 
 
 __getattr__ = _missing.attributes("lamina.checkpoint_policies")

@@ -216,3 +216,73 @@ def test_what_is_kept_of_a_scan_is_kept_as_one_array_per_value():
 def test_arguments_are_arrays_under_every_policy():
     for policy in (None, policies.everything_saveable, policies.dots_saveable):
         assert lm.checkpoint(lambda x: x.sum() * 2, policy=policy)(3.0).item() == 6
+
+
+def _named_layer(c):
+    a = lm.checkpoint_name(lnp.sin(c), "a")
+    b = lm.checkpoint_name(lnp.cos(a), "b")
+    return lnp.exp(lnp.sin(b))
+
+
+def _named_branch(c, i):
+    return lax.cond(i > 0, _named_layer, lambda c: lm.checkpoint_name(lnp.tanh(c), "b"), c), None
+
+
+def _of_a_batch(f):
+    return lambda x: lm.vmap(f)(lnp.stack([x, 2 * x]))
+
+
+_NAMED = {
+    "plain": lambda x: _named_layer(x).sum(),
+    "scan": lambda x: lax.scan(lambda c, _: (_named_layer(c), None), x, None, length=3)[0].sum(),
+    "outputs": lambda x: lax.scan(lambda c, _: (_named_layer(c), c), x, None, length=3)[1].sum(),
+    "fori_loop": lambda x: lax.fori_loop(0, 3, lambda _, c: _named_layer(c), x).sum(),
+    "cond": lambda x: lax.cond(
+        x.sum() > 0, _named_layer, lambda x: lm.checkpoint_name(lnp.tanh(x), "b"), x
+    ).sum(),
+    "cond in scan": lambda x: lax.scan(_named_branch, x, lnp.arange(3))[0].sum(),
+    "jit": lambda x: lm.jit(_named_layer)(x).sum(),
+    "vmap": lambda x: lm.vmap(_named_layer)(x).sum(),
+}
+
+
+@pytest.mark.parametrize(
+    ("policy", "sin", "cos", "kept"),
+    [  # The pull-back's operations, as JAX has them, of which sin(sin) and cos(cos) are one more each.
+        (None, 3, 3, 1),
+        (policies.save_only_these_names("a"), 2, 3, 2),
+        (policies.save_only_these_names("b"), 3, 2, 2),
+        (policies.save_only_these_names("a", "b"), 2, 2, 3),
+        (policies.save_any_names_but_these("a"), 3, 2, 2),
+    ],
+    ids=["none", "a", "b", "a and b", "not a"],
+)
+@pytest.mark.parametrize("where", _NAMED)
+def test_names_are_kept_inside_loops_branches_calls_and_batches(where, policy, sin, cos, kept):
+    f, x = _NAMED[where], lnp.array([0.3, -0.2, 0.5])
+    g = lm.checkpoint(f, policy=policy)
+    y, pull = lm.vjp(g, x)
+    text = str(lm.make_trace(pull)(y))
+    assert (text.count(" = sin"), text.count(" = cos")) == (sin, cos)
+    assert g(x).item() == f(x).item()
+    for d in (
+        lm.grad,
+        lambda f: lm.jit(lm.grad(f)),
+        lm.jacfwd,
+        lm.hessian,
+        lambda f: _of_a_batch(lm.grad(f)),
+    ):
+        np.testing.assert_allclose(d(g)(x).numpy(), d(f)(x).numpy(), rtol=2e-5, atol=1e-6)
+    if where == "plain":
+        saved = [described.shape for described, _ in lm.ad_checkpoint.saved_residuals(g, x)]
+        assert saved.count((3,)) == kept
+
+
+def test_a_name_is_the_value_outside_of_checkpoints():
+    x = lnp.array([0.3, -0.2, 0.5])
+    named = lambda x: lm.checkpoint_name(lnp.sin(x), "s") * x  # noqa: E731
+    plain = lambda x: lnp.sin(x) * x  # noqa: E731
+    for t in (lambda f: f, lm.jit, lm.vmap, lambda f: lm.grad(lambda x: f(x).sum()), lm.jacfwd):
+        np.testing.assert_array_equal(t(named)(x).numpy(), t(plain)(x).numpy())
+    assert str(lm.make_trace(named)(x).eqns[1].primitive) == "name"
+    assert lm.make_trace(named)(x).eqns[1].params == {"name": "s"}

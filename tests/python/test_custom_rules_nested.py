@@ -122,9 +122,7 @@ def _in_while(v, **options):
     return x + y * y
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"checkpoint": 1}, {"checkpoint": 2}], ids=str
-)
+@pytest.mark.parametrize("options", [{}, {"checkpoint": 1}, {"checkpoint": 2}], ids=str)
 def test_second_derivatives_through_a_while_loop_follow_the_rule(options):
     v = lnp.array([0.7, 0.4])
     for second in (

@@ -91,6 +91,69 @@ def fresh_callback():
     return lm.pure_callback(lambda x: x * 2, lm.ShapeDtype((4,), "float32"), X)
 
 
+def fresh_jacobians():
+    return lm.jacfwd(lambda x: lnp.sin(x) * x)(X) + lm.jacrev(lambda x: lnp.cos(x) * x)(X)
+
+
+def fresh_hessian():
+    return lm.hessian(lambda x: (lnp.sin(x) * x).sum())(X)
+
+
+def fresh_shapes():
+    return lnp.zeros(lm.eval_shape(lambda x: lnp.sin(x) * x, X).shape)
+
+
+def fresh_value_and_grad():
+    return lm.value_and_grad(lambda x: ((lnp.sin(x) * x).sum(), x * 2), has_aux=True)(X)[1]
+
+
+def fresh_linear_functions():
+    push = lm.linearize(lambda x: lnp.sin(x) * x, X)[1]
+    pull = lm.vjp(lambda x: lnp.cos(x) * x, X)[1]
+    return push(X) + pull(X)[0] + lm.linear_transpose(lambda x: x * 3, X)(X)[0]
+
+
+def fresh_jitted_transforms():
+    f = lm.jit(lambda x: lm.vmap(lambda y: y * y)(x).sum())
+    return lm.jit(lm.grad(f))(X) + lm.jvp(f, (X,), (X,))[1]
+
+
+def fresh_closures():
+    w = X * 2
+    converted, arrays = lm.closure_convert(lambda x: w * x, X)
+    text = lm.make_trace(lambda x: lnp.sin(x) * w)(X)
+    return converted(X, *arrays) + len(text.eqns)
+
+
+def fresh_map_of_a_linear_part():
+    @lm.custom_vjp
+    def f(x):
+        return x * 2
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (g * x,))
+    push = lm.linearize(lambda x: f(x).sum(), X)[1]
+    return lm.linear_transpose(lm.vmap(push), lnp.stack([X, X]))(X[:2])[0]
+
+
+def fresh_second_derivative_of_a_while():
+    @lm.custom_jvp
+    def f(x):
+        return x * 0.5
+
+    f.defjvp(lambda p, t: (p[0] * 0.5, t[0] * 0.5))
+    loss = lambda x: lax.while_loop(lambda c: c.sum() > 1, f, x).sum()  # noqa: E731
+    return lm.grad(lambda x: (lm.grad(loss)(x) * x).sum())(X)
+
+
+def fresh_policy():
+    def layer(c, _):
+        return lm.checkpoint_name(lnp.sin(c), "s") * 2, None
+
+    keep = lm.checkpoint_policies.save_only_these_names("s")
+    f = lm.checkpoint(lambda x: lax.scan(layer, x, None, length=2)[0].sum(), policy=keep)
+    return lm.grad(f)(X)
+
+
 PROGRAMS = [
     scan,
     while_loop,
@@ -107,6 +170,16 @@ PROGRAMS = [
     fresh_vjp,
     vmap_of_fresh_jvp,
     fresh_callback,
+    fresh_jacobians,
+    fresh_hessian,
+    fresh_shapes,
+    fresh_value_and_grad,
+    fresh_linear_functions,
+    fresh_jitted_transforms,
+    fresh_closures,
+    fresh_map_of_a_linear_part,
+    fresh_second_derivative_of_a_while,
+    fresh_policy,
 ]
 
 

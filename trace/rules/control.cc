@@ -345,7 +345,8 @@ JvpResult call_linearize(Builder& b, const Node& node, Ops x, Ops t) {
     if (!get_or_fail(b, split)) return failed;
     const Values first = call_like(b, node, split->known, x);
     if (!b.ok()) return failed;
-    const Values operands = joined(joined(x, Ops(first).subspan(n)), picked(t, marks));
+    const Values operands =
+        joined(joined(picked(x, split->operands), Ops(first).subspan(n)), picked(t, marks));
     const Values tangents = call_like(b, node, split->linear, operands);
     if (!b.ok()) return failed;
     return with_tangents(n, derived->results, joined(Ops(first).first(n), tangents));
@@ -424,7 +425,13 @@ const linalg::Routine* routine_of(const Node& node) {
   return linalg::find_routine(node.attrs().string(Attr::call_target_name));
 }
 
+Values record_named(Builder& b, const Node& node, const Value& x) {
+  return b.make_multi(Op::custom_call, {{x}},
+                      with_attr(node.attrs(), Attr::result_types, std::vector<const Type*>{x.type()}));
+}
+
 JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
+  if (given_name(node)) return {{t[0]}, {}};  // the name is that of the value
   if (const linalg::Routine* routine = routine_of(node); routine && routine->jvp)
     return routine->jvp(b, node, x, t);
   JvpResult out{Values(node.num_results()), {}};
@@ -459,12 +466,14 @@ JvpResult custom_call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 }
 
 Values custom_call_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct) {
+  if (given_name(node)) return {ct[0]};
   if (const linalg::Routine* routine = routine_of(node); routine && routine->transpose)
     return routine->transpose(b, node, x, linear, ct);
   return custom_vjp_transpose(b, node, x, linear, ct);
 }
 
 BatchResult custom_call_batch(Builder& b, const Node& node, Ops x, Marks batched, int64_t size) {
+  if (given_name(node)) return {record_named(b, node, x[0]), {batched[0]}};
   if (routine_of(node)) return linalg::batch_call(b, node, x, batched, size);
   const bool token = is_effect(node) && x.size() > 1 && node.operand_type(1)->is_scalar();
   if (token) return effect_batch(b, node, x, batched, size);

@@ -85,9 +85,7 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> flat_jvp(const FlatFunction&
 // batched[i]: whether argument i carries the batch at dimension 0.
 std::vector<Tensor> flat_vmap(const FlatFunction& f, const std::vector<Tensor>& arguments,
                               const std::vector<bool>& batched, const std::string& axis_name,
-                              std::optional<int64_t> axis_size, std::source_location where);
-std::vector<Tensor> flat_checkpoint(const FlatFunction& f, const std::vector<Tensor>& arguments,
-                                    std::source_location where);
+                              std::optional<int64_t> axis_size, int strategy, std::source_location where);
 // The outputs of f, and the gradients of the first of them.
 struct FlatGradients {
   std::vector<Tensor> outputs, gradients;

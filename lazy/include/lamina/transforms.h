@@ -74,10 +74,18 @@ Jitted<std::decay_t<F>> jit(F&& f, std::string name = "jit",
   return Jitted<std::decay_t<F>>(std::forward<F>(f), std::move(name), where);
 }
 
+// How lanes go on that take different branches or numbers of steps; the bits are those of a loop over them.
+enum class LaneStrategy : uint8_t {
+  select,     // together: all branches run, steps are taken until the last lane has ended
+  loop,       // one after the other, each through its own branch and steps
+  automatic,  // by cost: together while enough lanes take steps, then those that are left one by one
+};
+
 struct VmapOptions {
   std::vector<bool> mapped = {};          // by argument; {}: all are
   std::string axis_name = {};             // for the collectives of lamina/axes.h; {}: none
   std::optional<int64_t> axis_size = {};  // needed where no argument is mapped
+  LaneStrategy strategy = LaneStrategy::select;
 };
 
 // Maps over dimension 0 of every tensor among the arguments, of those that are mapped. Results carry the
@@ -106,7 +114,7 @@ auto vmap(F&& f, VmapOptions options, std::source_location where = std::source_l
     std::optional<Result> result;
     const std::vector<Tensor> out =
         detail::flat_vmap(detail::flat(f.call, arguments, result), detail::tensors_of(arguments), batched,
-                          options.axis_name, options.axis_size, where);
+                          options.axis_name, options.axis_size, static_cast<int>(options.strategy), where);
     size_t at = 0;
     detail::put_leaves(*result, out, at);
     return *result;
