@@ -49,7 +49,7 @@ using namespace lamina;
 using namespace lamina::jit::cuda;
 using hlo::DType;
 using Touch = standins::FakeQueues::Touch;
-using Use = standins::FakeQueues::Access;
+using Access = standins::FakeQueues::Access;
 
 // As documented of cublasLtMatmul.
 struct Combination {
@@ -374,14 +374,14 @@ BlasStatus cublasLtMatmul(BlasHandle handle, ProductHandle product, const void* 
     standins::violation("a product that is scaled or added to something");
     return BlasStatus::kNotSupported;
   }
-  const auto touch = [&](const void* at, int64_t bytes, Use access) {
+  const auto touch = [&](const void* at, int64_t bytes, Access access) {
     return Touch{jit::Address(address(at)), bytes, access};
   };
   standins::launch(stream, str_cat("a product of ", p->n, " x ", p->k, " and ", p->k, " x ", p->m),
-                   {touch(d, bytes_of(p->d, p->width()), Use::kWrite),
-                    touch(a, bytes_of(p->a, p->width()), Use::kRead),
-                    touch(b, bytes_of(p->b, p->width()), Use::kRead),
-                    touch(workspace, static_cast<int64_t>(needed), Use::kScratch)},
+                   {touch(d, bytes_of(p->d, p->width()), Access::kWrite),
+                    touch(a, bytes_of(p->a, p->width()), Access::kRead),
+                    touch(b, bytes_of(p->b, p->width()), Access::kRead),
+                    touch(workspace, static_cast<int64_t>(needed), Access::kScratch)},
                    [=, it = *p] {
                      multiply(it, standins::bytes_at(address(a)), standins::bytes_at(address(b)),
                               standins::bytes_at(address(d)));
