@@ -14,13 +14,13 @@ struct Entry {
   HashMap<std::string, int64_t> derived;
 };
 
-struct Registry {
+struct RuleRegistry {
   Mutex mutex{LockRank::kRules};
   HashMap<int64_t, Entry> rules;
   int64_t last = 0;
 
-  static Registry& get() {
-    static constinit Once<Registry> r;  // rules may be looked up during static destruction
+  static RuleRegistry& get() {
+    static constinit Once<RuleRegistry> r;  // rules may be looked up during static destruction
     return r.get();
   }
 };
@@ -54,7 +54,7 @@ Values CustomRule::backward(Builder& b, std::span<const Value>, std::span<const 
 }
 
 int64_t register_custom_rule(std::shared_ptr<CustomRule> rule) {
-  Registry& r = Registry::get();
+  RuleRegistry& r = RuleRegistry::get();
   std::lock_guard lock(r.mutex);
   const int64_t id = ++r.last;
   r.rules.emplace(id, Entry{std::move(rule), id, 1, {}});
@@ -62,14 +62,14 @@ int64_t register_custom_rule(std::shared_ptr<CustomRule> rule) {
 }
 
 void retain_custom_rule(int64_t id) {
-  Registry& r = Registry::get();
+  RuleRegistry& r = RuleRegistry::get();
   std::lock_guard lock(r.mutex);
   if (auto it = r.rules.find(id); it != r.rules.end()) ++r.rules.at(it->second.root).owners;
 }
 
 void release_custom_rule(int64_t id) {
   std::vector<Entry> dropped;  // destroyed after the lock is let go
-  Registry& r = Registry::get();
+  RuleRegistry& r = RuleRegistry::get();
   std::lock_guard lock(r.mutex);
   const auto named = r.rules.find(id);
   if (named == r.rules.end()) return;
@@ -86,14 +86,14 @@ void release_custom_rule(int64_t id) {
 }
 
 int64_t custom_rule_owners(int64_t id) {
-  Registry& r = Registry::get();
+  RuleRegistry& r = RuleRegistry::get();
   std::lock_guard lock(r.mutex);
   const auto it = r.rules.find(id);
   return it == r.rules.end() ? 0 : r.rules.at(it->second.root).owners;
 }
 
 std::shared_ptr<CustomRule> find_custom_rule(int64_t id) {
-  Registry& r = Registry::get();
+  RuleRegistry& r = RuleRegistry::get();
   std::lock_guard lock(r.mutex);
   auto it = r.rules.find(id);
   return it == r.rules.end() ? nullptr : it->second.rule;
@@ -101,7 +101,7 @@ std::shared_ptr<CustomRule> find_custom_rule(int64_t id) {
 
 int64_t derived_custom_rule(int64_t id, const std::string& key,
                             const std::function<std::shared_ptr<CustomRule>()>& make) {
-  Registry& r = Registry::get();
+  RuleRegistry& r = RuleRegistry::get();
   std::lock_guard lock(r.mutex);
   auto it = r.rules.find(id);
   if (it == r.rules.end()) return 0;

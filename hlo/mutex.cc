@@ -16,14 +16,14 @@ namespace {
 
 thread_local int being_made_here = 0;
 
-struct Registry {
+struct LockRegistry {
   std::mutex mutex;  // taken last of all locks, and held by nobody who waits for another
   std::vector<ForkGuarded*> all;
   std::vector<ForkGuarded*> held;  // by the thread that forks, in order
 
   int being_made = 0;  // objects of Once
 
-  static Registry& get();
+  static LockRegistry& get();
 
   void before_fork() {
     for (;;) {
@@ -51,24 +51,24 @@ struct Registry {
 
 // Made before any thread and never destroyed.
 union Immortal {
-  Registry registry;
+  LockRegistry registry;
   constexpr Immortal() : registry() {}
   ~Immortal() {}
 };
 constinit Immortal immortal;
 
-Registry& Registry::get() { return immortal.registry; }
+LockRegistry& LockRegistry::get() { return immortal.registry; }
 
 const int registered =
-    pthread_atfork([] { Registry::get().before_fork(); }, [] { Registry::get().after_fork(false); },
-                   [] { Registry::get().after_fork(true); });
+    pthread_atfork([] { LockRegistry::get().before_fork(); }, [] { LockRegistry::get().after_fork(false); },
+                   [] { LockRegistry::get().after_fork(true); });
 
 }  // namespace
 
 namespace internal {
 
 bool begin_making(std::atomic<int>& state) {
-  Registry& r = Registry::get();
+  LockRegistry& r = LockRegistry::get();
   for (;;) {
     {
       const std::lock_guard lock(r.mutex);
@@ -86,7 +86,7 @@ bool begin_making(std::atomic<int>& state) {
 }
 
 void end_making(std::atomic<int>& state, bool made) {
-  Registry& r = Registry::get();
+  LockRegistry& r = LockRegistry::get();
   {
     const std::lock_guard lock(r.mutex);
     state.store(made ? kMade : kUnmade, std::memory_order_release);
@@ -99,14 +99,14 @@ void end_making(std::atomic<int>& state, bool made) {
 }  // namespace internal
 
 ForkGuarded::ForkGuarded(LockRank rank) : rank_(rank) {
-  Registry& r = Registry::get();
+  LockRegistry& r = LockRegistry::get();
   const std::lock_guard lock(r.mutex);
   static_cast<void>(registered);
   r.all.push_back(this);
 }
 
 ForkGuarded::~ForkGuarded() {
-  Registry& r = Registry::get();
+  LockRegistry& r = LockRegistry::get();
   const std::lock_guard lock(r.mutex);
   std::erase(r.all, this);
 }

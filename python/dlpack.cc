@@ -21,7 +21,7 @@ struct Device {
   int32_t type;  // 1: CPU
   int32_t id;
 };
-struct ElementType {
+struct DlpackType {
   uint8_t code;
   uint8_t bits;
   uint16_t lanes;
@@ -30,7 +30,7 @@ struct View {
   void* data;
   Device device;
   int32_t ndim;
-  ElementType dtype;
+  DlpackType dtype;
   int64_t* shape;
   int64_t* strides;  // in elements; null: row-major
   uint64_t byte_offset;
@@ -47,7 +47,7 @@ struct ManagedVersioned {
   uint64_t flags;
   View view;
 };
-constexpr uint64_t kReadOnly = 1, kCopied = 2;
+constexpr uint64_t kReadOnlyFlag = 1, kCopied = 2;
 constexpr int32_t kCpu = 1;
 constexpr const char *kName = "dltensor", *kNameVersioned = "dltensor_versioned";
 constexpr const char *kUsed = "used_dltensor", *kUsedVersioned = "used_dltensor_versioned";
@@ -59,7 +59,7 @@ constexpr uint8_t kNarrowFloats[] = {17, 15, 16, 7, 8, 10, 11, 9, 12, 13, 14};
 // DLPack packs elements below eight bits.
 bool is_packed(DType t) { return hlo::is_narrow(t) && hlo::bit_width(t) < 8; }
 
-ElementType element_type(DType t) {
+DlpackType element_type(DType t) {
   const uint8_t bits = static_cast<uint8_t>(hlo::byte_size(t) * 8);
   if (t == DType::kBool) return {6, 8, 1};
   if (t == DType::kBF16) return {4, 16, 1};
@@ -69,12 +69,12 @@ ElementType element_type(DType t) {
   return {static_cast<uint8_t>(hlo::is_signed(t) ? 0 : 1), bits, 1};
 }
 
-std::optional<DType> dtype_of(ElementType e) {
+std::optional<DType> dtype_from_dlpack(DlpackType e) {
   if (e.lanes != 1) return std::nullopt;
   for (int i = 0; i < hlo::kNumDTypes; ++i) {
     const auto t = static_cast<DType>(i);
     if (is_packed(t)) continue;
-    const ElementType have = element_type(t);
+    const DlpackType have = element_type(t);
     if (have.code == e.code && have.bits == e.bits) return t;
   }
   return std::nullopt;
@@ -136,7 +136,7 @@ py::object export_tensor(const py::object& x, bool versioned, bool copy) {
     fill(*e, std::move(array), value.type());
     e->managed.major = 1;
     e->managed.minor = 0;
-    e->managed.flags = copy ? kCopied : kReadOnly;
+    e->managed.flags = copy ? kCopied : kReadOnlyFlag;
     return capsule(std::move(e), kNameVersioned);
   }
   auto e = std::make_unique<Export<Managed>>();
@@ -163,7 +163,7 @@ py::object import_capsule(const py::object& c, const char* name, const char* use
   const View& v = m->view;
   if (v.device.type != kCpu)
     throw Error(ErrorKind::kType, "only arrays in CPU memory can be taken over through DLPack");
-  const std::optional<DType> dtype = dtype_of(v.dtype);
+  const std::optional<DType> dtype = dtype_from_dlpack(v.dtype);
   if (!dtype)
     throw Error(ErrorKind::kType, str_cat("the element type of the array (DLPack code ", int{v.dtype.code},
                                           ", ", int{v.dtype.bits}, " bits) is none that lamina knows"));

@@ -361,7 +361,7 @@ PyObject* get_weak(PyObject* self, void*) { return PyBool_FromLong(lazy_of(self)
 
 // --- buffers: read-only, pinning the array ---
 
-struct Export {
+struct BufferExport {
   jit::ArrayPtr array;
   std::vector<Py_ssize_t> shape, strides;
 };
@@ -390,7 +390,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return -1;
   }
   try {
-    auto e = std::make_unique<Export>();
+    auto e = std::make_unique<BufferExport>();
     e->array = lazy::array(value);
     const hlo::Dims strides = hlo::row_major_strides(value.dims());
     const int64_t width = hlo::byte_size(value.dtype());
@@ -417,7 +417,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return -1;
   }
 }
-void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<Export*>(view->internal); }
+void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<BufferExport*>(view->internal); }
 
 PyGetSetDef getters[] = {
     {"shape", get_shape, nullptr, "Sizes of the dimensions, a tuple of ints.", nullptr},

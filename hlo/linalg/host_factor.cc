@@ -36,7 +36,7 @@ double size_of(Complex x) { return std::abs(x.real()) + std::abs(x.imag()); }
 
 // a becomes its packed factors; zero-based pivots.
 template <typename T>
-std::vector<int32_t> lu(Matrix<T>& a) {
+std::vector<int32_t> lu_in_place(Matrix<T>& a) {
   const int64_t m = a.rows, n = a.columns, steps = std::min(m, n);
   std::vector<int32_t> pivots(static_cast<size_t>(steps));
   if (lapack::use_lapack(m, n)) {
@@ -207,7 +207,7 @@ void run_cholesky(const Problem& p) {
 template <typename T>
 void run_lu(const Problem& p) {
   Matrix<T> a = p.in<T>(0);
-  const std::vector<int32_t> pivots = lu(a);
+  const std::vector<int32_t> pivots = lu_in_place(a);
   p.out(0, a);
   p.out(1, std::span<const int32_t>(pivots));
   p.out(2, std::span<const int32_t>(permutation_of(pivots, a.rows)));
@@ -260,7 +260,7 @@ void run_adjugate(const Problem& p) {
   decompose_singular(a, sizes, &u, &v);
   T factor = 1;
   for (Matrix<T> m : {u, v}) {
-    const std::vector<int32_t> pivots = lu(m);
+    const std::vector<int32_t> pivots = lu_in_place(m);
     factor *= sign_of(permutation_of(pivots, n));
     for (int64_t i = 0; i < n; ++i) factor *= m.at(i, i);
   }

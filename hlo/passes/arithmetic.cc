@@ -23,7 +23,6 @@ bool is_one(const Value& v) { return is_uniform_int(v, 1); }
 bool is_minus_zero(const Value& v) { return is_uniform(v, -0.0); }
 bool is_all_ones(const Value& v) { return is_uniform_int(v, is_bool(v.dtype()) ? 1 : -1); }
 
-Value first(const Node& n) { return n.operand_value(0); }
 Value second(const Node& n) { return n.operand_value(1); }
 
 // The operand beside the one for which `is` holds, in either position.

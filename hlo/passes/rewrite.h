@@ -16,6 +16,8 @@
 
 namespace lamina::hlo {
 
+inline Value first(const Node& n) { return n.operand_value(0); }
+
 struct RewriteRow {
   using One = Value (*)(Builder&, const Node&);
   using Many = Values (*)(Builder&, const Node&);

@@ -8,7 +8,6 @@
 namespace lamina::hlo {
 namespace {
 
-Value first(const Node& n) { return n.operand_value(0); }
 const Dims& ints(const Node& n, Attr key) { return n.attrs().ints(key); }
 
 // The scalar of which `v` is a broadcast; null if it is none.

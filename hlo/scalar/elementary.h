@@ -12,6 +12,8 @@
 namespace lamina::hlo::scalar {
 
 inline constexpr double kLn2 = 0x1.62e42fefa39efp-1, kLn2Low = 0x1.abc9e3b39803fp-56;
+// ln(2) to 41 bits, so that n * kLn2Top is exact, and the rest.
+inline constexpr double kLn2Top = 0x1.62e42fefa3000p-1, kLn2Rest = 0x1.3de6af278ece6p-42;
 inline constexpr double kLog2e = 0x1.71547652b82fep+0;
 inline constexpr double kPi = 0x1.921fb54442d18p+1, kPiLow = 0x1.1a62633145c07p-53;
 

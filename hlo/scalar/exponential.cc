@@ -7,9 +7,6 @@ namespace {
 
 using namespace coefficients;
 
-// ln(2) to 41 bits, so that n * kLn2Top is exact, and the rest.
-constexpr double kLn2Top = 0x1.62e42fefa3000p-1, kLn2Rest = 0x1.3de6af278ece6p-42;
-
 // exp(r) for |r| <= ln(2)/2 as a sum; n is left for the caller.
 ExpParts finish_exp(Sum r, Scalar n) {
   const Scalar tail = fma(r.hi * r.hi, polynomial(r.hi, kExp), fma(r.hi, r.lo, r.lo));

@@ -7,7 +7,6 @@ namespace {
 
 using namespace coefficients;
 
-constexpr double kLn2Top = 0x1.62e42fefa3000p-1, kLn2Rest = 0x1.3de6af278ece6p-42;
 constexpr uint64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd;
 
 // v = m * 2^k with m in [sqrt(1/2), sqrt(2)); v positive and normal.

@@ -5,8 +5,6 @@ namespace lamina::hlo::stablehlo {
 namespace {
 
 // A sharding of the one process that runs the program.
-void pass_through(OpReader& r) { r.yield_flat(r.ins()); }
-
 // A claim about shapes, which holds or failed while they were read.
 void shape_assertion(OpReader& r) {
   const Dims holds = r.constant_ints(0);

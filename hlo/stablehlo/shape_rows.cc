@@ -88,8 +88,6 @@ void optimization_barrier(OpReader& r) {
   r.yield_flat(r.b.make_multi(Op::optimization_barrier, xs, no_attrs()));
 }
 
-void pass_through(OpReader& r) { r.yield_flat(r.ins()); }
-
 void no_value(OpReader& r) { r.yield_item({}); }
 
 void get_dimension_size(OpReader& r) {

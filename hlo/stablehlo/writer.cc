@@ -13,7 +13,7 @@
 namespace lamina::hlo::stablehlo {
 namespace {
 
-constexpr int kMaxLevels = 128;
+constexpr int kMaxWrittenLevels = 128;
 
 using Texts = std::vector<std::string>;
 
@@ -138,7 +138,8 @@ class Writer {
 
   // The nodes of `c`, whose parameters have names; the names of its roots.
   absl::Status body(const Computation& c, Names names, Texts* roots) {
-    if (++level_ > kMaxLevels) return absl::ResourceExhaustedError("regions nest too deep to be written");
+    if (++level_ > kMaxWrittenLevels)
+      return absl::ResourceExhaustedError("regions nest too deep to be written");
     for (const Node* n : c.nodes())
       if (!names.contains(n)) LAMINA_RETURN_IF_ERROR(node(*n, names));
     for (const Value& r : c.roots()) roots->push_back(name_of(names, r));

@@ -16,7 +16,7 @@ using hlo::DotShape;
 using hlo::DType;
 
 template <typename A, typename B, typename Out>
-struct Problem {
+struct DotProblem {
   A a;
   B b;
   GemmOutput<Out> out;
@@ -113,8 +113,8 @@ absl::Status real_dot(DType in, const DotShape& s, const void* a, const void* b,
     const Source left{lhs + i * s.lhs_batch * width, in, s.lhs_m, s.lhs_k};
     const Source right{rhs + i * s.rhs_batch * width, in, s.rhs_n, s.rhs_k};
     Out* const to = c + i * s.m * s.n;
-    return turn ? Problem<Source, Source, Out>{right, left, {to, 1, s.n}}
-                : Problem<Source, Source, Out>{left, right, {to, s.n, 1}};
+    return turn ? DotProblem<Source, Source, Out>{right, left, {to, 1, s.n}}
+                : DotProblem<Source, Source, Out>{left, right, {to, s.n, 1}};
   };
   const GemmSize size{s.batch, turn ? s.n : s.m, turn ? s.m : s.n, s.k, hlo::kDotBlock};
   return gemm<T, Out>(size, context, problem, store);
@@ -130,9 +130,9 @@ absl::Status complex_dot(DType in, const DotShape& s, const void* a, const void*
   const char* const rhs = static_cast<const char*>(b);
   const int64_t width = sizeof(Element);
   const auto problem = [&](int64_t i) {
-    return Problem<Rows, Cols, P>{{{lhs + i * s.lhs_batch * width, in, s.lhs_m, s.lhs_k}},
-                                  {{rhs + i * s.rhs_batch * width, in, s.rhs_n, s.rhs_k}},
-                                  {static_cast<P*>(c) + i * s.m * s.n * 2, s.n * 2, 1}};
+    return DotProblem<Rows, Cols, P>{{{lhs + i * s.lhs_batch * width, in, s.lhs_m, s.lhs_k}},
+                                     {{rhs + i * s.rhs_batch * width, in, s.rhs_n, s.rhs_k}},
+                                     {static_cast<P*>(c) + i * s.m * s.n * 2, s.n * 2, 1}};
   };
   return gemm<P, P>({s.batch, s.m, 2 * s.n, 2 * s.k, 2 * hlo::kDotBlock}, context, problem,
                     [](P x) { return x; });

@@ -67,7 +67,7 @@ LaminaOnednnArray array(uint32_t type, std::initializer_list<Axis> axes) {
 }
 
 // Multiply-adds below which handing a product over costs more than it saves.
-constexpr double kLeastWork = 1 << 18;
+constexpr double kLeastDotWork = 1 << 18;
 constexpr size_t kMessage = 256;
 
 int part_count(double work, int64_t extent, int threads) {
@@ -102,7 +102,7 @@ absl::StatusOr<OnednnRoutine> OnednnRoutine::matmul(DType in, DType out, const D
         str_cat("oneDNN is not asked for products of ", hlo::info(in).name, " into ", hlo::info(out).name));
   const double work = static_cast<double>(s.batch) * static_cast<double>(s.m) * static_cast<double>(s.n) *
                       static_cast<double>(s.k);
-  if (work < kLeastWork) return refused("the product is too small to hand over");
+  if (work < kLeastDotWork) return refused("the product is too small to hand over");
   if (!api().ok()) return api().status();
   const auto make = [&](int64_t batch, int64_t m, int64_t n) -> std::shared_ptr<LaminaOnednnRoutine> {
     const LaminaOnednnArray a = array(*in_type, {{batch, s.lhs_batch}, {m, s.lhs_m}, {s.k, s.lhs_k}}),
@@ -159,7 +159,7 @@ absl::StatusOr<OnednnRoutine> OnednnRoutine::convolution(DType in, DType out, co
   const double work = static_cast<double>(s.input_batch) * static_cast<double>(s.positions()) *
                       static_cast<double>(s.output_features) * static_cast<double>(s.window()) *
                       static_cast<double>(s.filter_input);
-  if (work < kLeastWork) return refused("the convolution is too small to hand over");
+  if (work < kLeastDotWork) return refused("the convolution is too small to hand over");
   if (!api().ok()) return api().status();
   const int64_t per_group = s.output_features / s.feature_groups;
   const int parts = part_count(work, s.input_batch, threads);

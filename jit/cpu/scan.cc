@@ -20,9 +20,9 @@ using hlo::DType;
 using hlo::Node;
 
 // Elements whose steps follow each other.
-constexpr int64_t kBlock = 512;
+constexpr int64_t kScanBlock = 512;
 // Element steps between two looks at the cancel flag.
-constexpr int64_t kPollEvery = 16 * 1024;
+constexpr int64_t kScanPoll = 16 * 1024;
 
 struct RunningScan {
   PrefixCombine prefix;  // body: (c, x) -> (f(c, x), f(c, x))
@@ -31,10 +31,10 @@ struct RunningScan {
   bool reverse;
 
   absl::Status run(const void* const* in, void* const* out, const KernelContext& context) const {
-    const int64_t tasks = (elements + kBlock - 1) / kBlock;
+    const int64_t tasks = (elements + kScanBlock - 1) / kScanBlock;
     std::vector<absl::Status> statuses(tasks);
     context.parallel(tasks, [&](int64_t t) {
-      const int64_t begin = t * kBlock, n = std::min(kBlock, elements - begin);
+      const int64_t begin = t * kScanBlock, n = std::min(kScanBlock, elements - begin);
       statuses[t] = run_block(in, out, begin, n, context);
     });
     for (const absl::Status& s : statuses)
@@ -52,9 +52,9 @@ struct RunningScan {
     std::byte* const carry = static_cast<std::byte*>(out[0]) + begin * width;
     std::memcpy(carry, static_cast<const std::byte*>(in[0]) + begin * width, n * width);
     if (elements == 1) {
-      for (int64_t done = 0; done < length; done += kPollEvery) {
+      for (int64_t done = 0; done < length; done += kScanPoll) {
         if (context.cancelled()) return cancelled();
-        const int64_t count = std::min(kPollEvery, length - done);
+        const int64_t count = std::min(kScanPoll, length - done);
         const int64_t at = (reverse ? length - 1 - done : done) * width;
         prefix(carry, x + at, y + at, reverse ? -1 : 1, count);
       }
@@ -62,7 +62,7 @@ struct RunningScan {
     }
     const std::byte* last = carry;
     for (int64_t step = 0; step < length; ++step) {
-      if (step % (kPollEvery / kBlock) == 0 && context.cancelled()) return cancelled();
+      if (step % (kScanPoll / kScanBlock) == 0 && context.cancelled()) return cancelled();
       const int64_t at = (reverse ? length - 1 - step : step) * row;
       std::memcpy(y + at, last, n * width);
       combine(y + at, x + at, 1, n);

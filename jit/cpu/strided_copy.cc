@@ -22,7 +22,7 @@ constexpr int64_t kShortRow = 256, kPiece = 16;
 constexpr int64_t kShortSide = 8;
 
 template <typename T>
-constexpr int64_t kRows = std::min<int64_t>(kColumnBytes / sizeof(T), kMostRows);
+constexpr int64_t kTileRows = std::min<int64_t>(kColumnBytes / sizeof(T), kMostRows);
 
 // A square of as many elements a side as 16 bytes hold: in each step the lower and the upper halves of two
 // vectors go lane by lane.
@@ -44,7 +44,7 @@ void turn_square(const T* from, T* to, int64_t step) {
   for (int i = 0; i < kSide; ++i) std::memcpy(to + i * kColumns, &v[i], sizeof(Vector));
 }
 
-struct Wide {
+struct SixteenBytes {
   uint64_t parts[2];
 };
 
@@ -52,9 +52,9 @@ struct Wide {
 // are contiguous in the source.
 template <typename T>
 void copy_tile(const T* from, T* to, int64_t rows, int64_t columns, int64_t from_step, int64_t to_step) {
-  alignas(64) T block[kRows<T> * kColumns];
+  alignas(64) T block[kTileRows<T> * kColumns];
   int64_t whole_rows = 0, whole_columns = 0;
-  if constexpr (!std::is_same_v<T, Wide>) {
+  if constexpr (!std::is_same_v<T, SixteenBytes>) {
     constexpr int64_t kSide = 16 / sizeof(T);
     whole_rows = rows / kSide * kSide;
     whole_columns = columns / kSide * kSide;
@@ -136,7 +136,7 @@ void StridedCopy::copy_rows(const std::byte* from, std::byte* to, int64_t rows) 
 
 void StridedCopy::run_tiles(const void* source, void* target, int64_t from, int64_t to, int64_t first) const {
   const auto band = [&]<typename T>(T) {
-    const int64_t rows = std::min(kRows<T>, row_.extent - first);
+    const int64_t rows = std::min(kTileRows<T>, row_.extent - first);
     for (int64_t c = 0; c < column_.extent; c += kColumns)
       copy_tile(static_cast<const T*>(source) + from + first + c * column_.from,
                 static_cast<T*>(target) + to + first * row_.to + c, rows,
@@ -152,7 +152,7 @@ void StridedCopy::run_tiles(const void* source, void* target, int64_t from, int6
     case 8:
       return band(uint64_t{});
     default:
-      return band(Wide{});
+      return band(SixteenBytes{});
   }
 }
 

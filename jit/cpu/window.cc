@@ -12,7 +12,7 @@ using hlo::Dims;
 namespace {
 
 // Rows shorter than this look for a longer dimension.
-constexpr int64_t kFewPositions = 16;
+constexpr int64_t kFewAlong = 16;
 
 // Appends the offsets of the window's elements in [kept) of every dimension, in window order.
 template <typename D>
@@ -54,7 +54,7 @@ WindowWalk::WindowWalk(const hlo::Node& node, const Dims& array, const Dims& pos
     dims_.push_back({1, 1, 1, 1, 0, 1, 1, 1, 1, 0});
   }
   along_ = dims_.size() - 1;
-  if (dims_[along_].positions < kFewPositions)
+  if (dims_[along_].positions < kFewAlong)
     for (size_t d = 0; d + 1 < dims_.size(); ++d)
       if (dims_[d].positions > 2 * dims_[along_].positions) along_ = d;
   row_length_ = dims_[along_].positions;

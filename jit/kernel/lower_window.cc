@@ -17,7 +17,7 @@ using hlo::Attr;
 using hlo::Op;
 
 // Windows of so many elements are written out.
-constexpr int64_t kMostWrittenOut = 32;
+constexpr int64_t kMostWindowCode = 32;
 
 struct WindowDim {
   int64_t size, stride, base_dilation, dilation, low;
@@ -115,7 +115,7 @@ class ReduceWindow final : WindowLowering {
       reduced();
     else if (order_free)
       in_any_order();
-    else if (volume_ <= kMostWrittenOut && !dilated)
+    else if (volume_ <= kMostWindowCode && !dilated)
       written_out();
     else
       return absl::UnimplementedError(
@@ -329,7 +329,7 @@ class SelectAndScatter final : WindowLowering {
 };
 
 template <class Lowering>
-absl::StatusOr<KernelSequence> lowered(const FusionPlan& plan, const Group& group) {
+absl::StatusOr<KernelSequence> lowered_window(const FusionPlan& plan, const Group& group) {
   absl::StatusOr<KernelSequence::Part> part = Lowering(plan, group).run();
   if (!part.ok()) return part.status();
   KernelSequence out;
@@ -340,10 +340,10 @@ absl::StatusOr<KernelSequence> lowered(const FusionPlan& plan, const Group& grou
 }  // namespace
 
 absl::StatusOr<KernelSequence> lower_reduce_window(const FusionPlan& plan, const Group& group) {
-  return lowered<ReduceWindow>(plan, group);
+  return lowered_window<ReduceWindow>(plan, group);
 }
 absl::StatusOr<KernelSequence> lower_select_and_scatter(const FusionPlan& plan, const Group& group) {
-  return lowered<SelectAndScatter>(plan, group);
+  return lowered_window<SelectAndScatter>(plan, group);
 }
 
 }  // namespace lamina::jit

@@ -13,7 +13,7 @@ using hlo::Prim;
 using hlo::prim_fault;
 
 // Abseil may be built with a string_view of its own.
-absl::string_view name(DType t) { return {hlo::info(t).name.data(), hlo::info(t).name.size()}; }
+absl::string_view type_name(DType t) { return {hlo::info(t).name.data(), hlo::info(t).name.size()}; }
 
 template <class... Parts>
 absl::Status wrong(const Parts&... parts) {
@@ -142,7 +142,7 @@ class Verifier {
           instr.op != KernelOp::kStoreAt)
         return bad("only loads and stores are predicated");
       if (instr.predicated && !hlo::is_bool(type_of(operands - 1)))
-        return bad("the predicate is ", name(type_of(operands - 1)));
+        return bad("the predicate is ", type_name(type_of(operands - 1)));
       switch (instr.op) {
         case KernelOp::kPrim: {
           DType types[3] = {};
@@ -267,7 +267,7 @@ class Verifier {
       const BufferDecl& buffer = k_.buffers[k_.accesses[s.access].buffer];
       if (!buffer.written) return wrong("a store into a buffer that is only read");
       if (buffer.type != code[s.value].type)
-        return wrong("a store of ", name(code[s.value].type), " into ", name(buffer.type));
+        return wrong("a store of ", type_name(code[s.value].type), " into ", type_name(buffer.type));
     }
     return absl::OkStatus();
   }

@@ -24,12 +24,12 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
 
-constexpr char kMagic[8] = {'L', 'A', 'M', 'P', 'L', 'A', 'N', '\n'};
+constexpr char kPlanMagic[8] = {'L', 'A', 'M', 'P', 'L', 'A', 'N', '\n'};
 // Constants of a program may be as large as its file.
 constexpr hlo::ParseLimits kLimits = {.literal_bytes = int64_t{1} << 32,
                                       .all_literal_bytes = int64_t{1} << 32};
 
-struct Header {
+struct PlanHeader {
   char magic[8];
   uint32_t format;
   uint32_t zero;
@@ -316,8 +316,8 @@ absl::StatusOr<std::string> to_bytes(const PlanFile& file) {
   Writer w;
   visit_parts(w, body);
   const std::string bytes = w.take();
-  Header header = {};
-  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  PlanHeader header = {};
+  std::memcpy(header.magic, kPlanMagic, sizeof(kPlanMagic));
   header.format = plan_file_format();
   header.bytes = sizeof(header) + bytes.size();
   header.checksum = checksum_of(bytes, header.bytes);
@@ -326,11 +326,11 @@ absl::StatusOr<std::string> to_bytes(const PlanFile& file) {
 }
 
 bool looks_like_plan_file(std::string_view bytes) {
-  return bytes.starts_with(std::string_view(kMagic, sizeof(kMagic)));
+  return bytes.starts_with(std::string_view(kPlanMagic, sizeof(kPlanMagic)));
 }
 
 absl::StatusOr<PlanFile> parse_plan_file(std::string_view bytes) {
-  Header header = {};
+  PlanHeader header = {};
   if (!looks_like_plan_file(bytes))
     return absl::InvalidArgumentError("it is no plan file: it does not begin as they do");
   if (bytes.size() < sizeof(header))
