@@ -33,7 +33,7 @@ struct TypeTable {
   std::deque<Type> storage;
 };
 
-TypeTable& table() {
+TypeTable& type_table() {
   static constinit Once<TypeTable> t;
   return t.get();
 }
@@ -41,7 +41,7 @@ TypeTable& table() {
 const Type* intern(TypeKind kind, DType dtype, std::span<const int64_t> dims,
                    std::span<const Type* const> elements, int64_t num_elements) {
   TypeKey key{kind, dtype, Dims(dims.begin(), dims.end()), {elements.begin(), elements.end()}};
-  TypeTable& t = table();
+  TypeTable& t = type_table();
   std::lock_guard lock(t.mutex);
   if (const auto it = t.map.find(key); it != t.map.end()) return it->second;
   // Memory may run out at each of the two insertions: a type that has no entry stays unused.
