@@ -21,7 +21,7 @@ std::string typed_text(const Typed& t) {
 Typed typed(const Lazy& x) { return {x.value.type(), x.weak}; }
 bool same_typed(const Typed& a, const Typed& b) { return a.type == b.type && a.weak == b.weak; }
 bool all_same(const std::vector<Typed>& a, const std::vector<Typed>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_typed);
 }
 const Typed kError{hlo::scalar_type(DType::kS32), false};
 Lazy no_error() {
