@@ -223,6 +223,7 @@ def test_a_lowered_program_is_compiled_where_it_runs(device, bound):
     with lm.default_device(device if bound == "default" else None):
         lowered = f.lower(x)
     compiled = lowered.compile()
+    lm.device_get((x, scale))
     misses = lm.cache.stats()["misses"]
     with lm.default_device(device if bound == "default" else None):
         out = compiled(x)
