@@ -391,11 +391,6 @@ class Fit {
 
 bool is_loop_op(Op op) { return op == Op::while_ || op == Op::scan; }
 
-size_t num_carried(const Node& loop) {
-  return loop.op() == Op::scan ? static_cast<size_t>(loop.attrs().integer(Attr::num_carry))
-                               : loop.operands().size();
-}
-
 bool is_unchanged(const Node& loop, size_t carried) {
   const Computation& body = *loop.attrs().computation(Attr::body);
   return body.roots()[carried] == body.parameters()[carried];

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "hlo/computation.h"
+#include "hlo/regions.h"
 
 namespace lamina::cluster {
 
@@ -26,8 +27,8 @@ inline bool is_index(const hlo::Type& type) {
   return type.is_array() && hlo::is_integer(type.dtype) && type.dtype != hlo::DType::kU64;
 }
 
-// Number of carried values, and whether carried value i comes back from each step as it was.
-size_t num_carried(const hlo::Node& loop);
+using hlo::num_carried;
+// Whether carried value i comes back from each step as it was.
 bool is_unchanged(const hlo::Node& loop, size_t carried);
 
 // A scan whose only carry is also what it stacks: running sums and the like, which may have routines of their

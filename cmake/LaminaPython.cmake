@@ -16,7 +16,7 @@ if(LAMINA_PYTHON)
     endif()
     set(PYBIND11_FINDPYTHON ON)
     find_package(pybind11 3 REQUIRED CONFIG)
-    set(CMAKE_INTERPROCEDURAL_OPTIMIZATION OFF)  # batches of files see as much, and compile in half the time
+    set(CMAKE_INTERPROCEDURAL_OPTIMIZATION OFF)  # a batch of files sees most of what it would
     pybind11_add_module(lamina_core MODULE ${python_sources})
     target_link_libraries(lamina_core PRIVATE lamina_lazy)
     lamina_unity(lamina_core)

@@ -67,4 +67,27 @@ absl::StatusOr<ComputationPtr> with_parameters(const Computation& c, std::span<c
   return Computation::make(parameters, c.roots());
 }
 
+const Attrs* with_regions(const Attrs& attrs,
+                          const std::function<ComputationPtr(const Computation&)>& other) {
+  std::vector<Attrs::Entry> entries = attrs.entries();
+  bool changed = false;
+  const auto replace = [&](ComputationPtr& c) {
+    ComputationPtr made = other(*c);
+    if (!made) return;
+    c = std::move(made);
+    changed = true;
+  };
+  for (auto& [key, value] : entries) {
+    if (auto* one = std::get_if<ComputationPtr>(&value)) replace(*one);
+    if (auto* many = std::get_if<std::vector<ComputationPtr>>(&value))
+      for (ComputationPtr& c : *many) replace(c);
+  }
+  return changed ? intern_attrs(std::move(entries)) : &attrs;
+}
+
+size_t num_carried(const Node& loop) {
+  return loop.op() == Op::scan ? static_cast<size_t>(loop.attrs().integer(Attr::num_carry))
+                               : loop.operands().size();
+}
+
 }  // namespace lamina::hlo

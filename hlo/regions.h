@@ -2,6 +2,7 @@
 #ifndef LAMINA_HLO_REGIONS_H_
 #define LAMINA_HLO_REGIONS_H_
 
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -24,6 +25,10 @@ ComputationPtr second_region(DType dtype);
 Value extreme(Builder& b, DType dtype, bool greatest);
 // A computation that takes, and ignores, further parameters.
 absl::StatusOr<ComputationPtr> with_parameters(const Computation& c, std::span<const Type* const> more);
+// The attributes with `other(region)` in the place of each region; null: it stays. The same where all stay.
+const Attrs* with_regions(const Attrs& attrs, const std::function<ComputationPtr(const Computation&)>& other);
+// How many values a while or scan carries from step to step: its first operands and results.
+size_t num_carried(const Node& loop);
 
 }  // namespace lamina::hlo
 

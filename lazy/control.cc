@@ -12,12 +12,7 @@ namespace {
 
 using hlo::Attr;
 
-std::string text(const Typed& t) {
-  return str_cat(hlo::info(t.type->dtype).numpy_name, hlo::dims_to_string(t.type->dims));
-}
-std::string text(const Lazy& x) { return text(Typed{x.value.type(), x.weak}); }
-
-bool same(const Typed& a, const Typed& b) { return a.type == b.type && a.weak == b.weak; }
+std::string text(const Lazy& x) { return lazy::text(typed(x)); }
 
 // What an op of regions that `make` records gives, whose operands and results are carriers.
 template <typename Make>
@@ -104,11 +99,6 @@ void take_token(std::vector<Lazy>& results, size_t at) {
 
 void append_types(std::vector<Typed>* types, const std::vector<Lazy>& values) {
   for (const Lazy& v : values) types->push_back({v.value.type(), v.weak});
-}
-std::vector<Typed> types_of(const std::vector<Lazy>& values) {
-  std::vector<Typed> out;
-  append_types(&out, values);
-  return out;
 }
 
 template <typename T>
@@ -234,7 +224,7 @@ std::vector<Lazy> recorded_branch(const ControlNames& names, const Lazy& index,
   for (const Named& n : branches) bodies.emplace_back(n.f, types);
   const std::vector<Typed> common = common_types(names, bodies, branches);
   for (size_t j = 0; j < bodies.size(); ++j) {
-    if (std::equal(common.begin(), common.end(), bodies[j].results.begin(), same)) continue;
+    if (std::equal(common.begin(), common.end(), bodies[j].results.begin())) continue;
     bodies[j] = Body(
         [&](const std::vector<Lazy>& x) {
           std::vector<Lazy> out = branches[j].f(x);

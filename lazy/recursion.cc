@@ -15,14 +15,6 @@ namespace {
 // Types can take a few others, one after the other, each beside a call inside.
 constexpr int kRounds = 16;
 
-std::string typed_text(const Typed& t) {
-  return str_cat(hlo::info(t.type->dtype).numpy_name, hlo::dims_to_string(t.type->dims));
-}
-Typed typed(const Lazy& x) { return {x.value.type(), x.weak}; }
-bool same_typed(const Typed& a, const Typed& b) { return a.type == b.type && a.weak == b.weak; }
-bool all_same(const std::vector<Typed>& a, const std::vector<Typed>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_typed);
-}
 const Typed kError{hlo::scalar_type(DType::kS32), false};
 Lazy no_error() {
   hlo::Builder b;
@@ -86,7 +78,7 @@ class Recursion {
       const std::vector<Typed> before = arguments_;
       const std::vector<Typed> made = traced();
       if (results_) check_results(made);
-      const bool settled = results_ && all_same(*results_, made) && all_same(arguments_, before);
+      const bool settled = results_ && *results_ == made && arguments_ == before;
       results_ = made;
       if (settled) return;
     }
@@ -123,8 +115,8 @@ class Recursion {
 
   void check_results(const std::vector<Typed>& made) const {
     for (size_t i = 0; i < std::max(made.size(), results_->size()); ++i) {
-      const std::string a = i < results_->size() ? typed_text((*results_)[i]) : "nothing",
-                        b = i < made.size() ? typed_text(made[i]) : "nothing";
+      const std::string a = i < results_->size() ? text((*results_)[i]) : "nothing",
+                        b = i < made.size() ? text(made[i]) : "nothing";
       if (i < made.size() && i < results_->size() && made[i].type->dims == (*results_)[i].type->dims)
         continue;
       throw Error(ErrorKind::kType, str_cat(names_.what, ": result ", static_cast<int64_t>(i), " is ", a,
@@ -152,8 +144,8 @@ class Recursion {
       const Typed t = typed(given.at(i));
       if (t.type->dims != now.type->dims)
         throw Error(ErrorKind::kType,
-                    str_cat(names_.what, ": ", names_.leaf(i), " is ", typed_text(now), " in one call and ",
-                            typed_text(t), " in another; arguments keep their shapes"));
+                    str_cat(names_.what, ": ", names_.leaf(i), " is ", text(now), " in one call and ",
+                            text(t), " in another; arguments keep their shapes"));
       const PromotedType p = promote(now.type->dtype, now.weak, t.type->dtype, t.weak);
       now = {hlo::array_type_or_die(p.dtype, now.type->dims), p.weak};
     }
@@ -165,7 +157,7 @@ class Recursion {
     for (size_t i = 0; i < given.size(); ++i) {
       const Typed& t = arguments_[i];
       const Lazy& x = given[i];
-      if (same_typed(typed(x), t))
+      if (typed(x) == t)
         out.push_back(x);
       else if (t.weak)
         out.push_back(recast(b, x, t.type->dtype));

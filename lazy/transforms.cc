@@ -27,6 +27,15 @@
 #include "trace/vmap.h"
 
 namespace lamina::lazy {
+std::vector<Typed> types_of(const std::vector<Lazy>& values) {
+  std::vector<Typed> out;
+  for (const Lazy& x : values) out.push_back(typed(x));
+  return out;
+}
+std::string text(const Typed& type) {
+  return str_cat(hlo::info(type.type->dtype).numpy_name, hlo::dims_to_string(type.type->dims));
+}
+
 namespace {
 
 std::vector<Value> carriers_of(const std::vector<Lazy>& lazies) {
@@ -34,12 +43,6 @@ std::vector<Value> carriers_of(const std::vector<Lazy>& lazies) {
   std::vector<Value> out;
   for (const Lazy& l : lazies) out.push_back(carrier(b, l));
   check(b.status());
-  return out;
-}
-
-std::vector<Typed> typed_of(const std::vector<Lazy>& lazies) {
-  std::vector<Typed> out;
-  for (const Lazy& l : lazies) out.push_back({l.value.type(), l.weak});
   return out;
 }
 
@@ -78,8 +81,8 @@ Outputs outputs_in_scope(std::optional<hlo::GraphLock>& lock, const FlatFunction
   const ScopeGuard scope(kind, stamp, std::move(parameters));
   const std::vector<Lazy> results = f(inputs);
   lock.emplace();
-  if (carriers) return {typed_of(results), carriers_of(results)};
-  Outputs out{typed_of(results), {}};
+  if (carriers) return {types_of(results), carriers_of(results)};
+  Outputs out{types_of(results), {}};
   for (const Lazy& r : results) out.values.push_back(r.value);
   return out;
 }
@@ -95,7 +98,7 @@ struct Opened {
     before = waiting_token();
     const TokenScope tokens(before);
     Outputs made =
-        outputs_in_scope(lock, f, from_carriers(points, typed_of(args)), Scope::kDerivative, stamp);
+        outputs_in_scope(lock, f, from_carriers(points, types_of(args)), Scope::kDerivative, stamp);
     outputs = std::move(made.types);
     values = std::move(made.values);
     if (tokens.any()) token = tokens.token();
@@ -226,7 +229,7 @@ VjpResult vjp(const FlatFunction& f, const std::vector<Lazy>& primals) {
   return then_effects([&] {
     std::optional<hlo::GraphLock> lock;
     const Opened open(lock, f, primals);
-    return derived(open, typed_of(primals));
+    return derived(open, types_of(primals));
   });
 }
 
@@ -234,7 +237,7 @@ namespace {
 
 ValueAndGradients recorded_gradients(const FlatFunction& f, const std::vector<Lazy>& primals,
                                      const std::function<hlo::LocationId()>& where) {
-  const std::vector<Typed> inputs = typed_of(primals);
+  const std::vector<Typed> inputs = types_of(primals);
   std::optional<hlo::GraphLock> lock;
   const Opened open(lock, f, primals);
   const auto derive = [&] {
@@ -515,8 +518,8 @@ std::shared_ptr<Program> Program::closed(const std::vector<Lazy>& outputs, const
   program->computation_ = check(close_at_floor(carriers_of(outputs), parameters, stamp, &program->captured_));
   for (const Value& v : program->captured_)
     if (v.node()->op() == hlo::Op::parameter && v.node()->stamp() >= stamp) return nullptr;
-  program->arguments_ = typed_of(inputs);
-  program->results_ = typed_of(outputs);
+  program->arguments_ = types_of(inputs);
+  program->results_ = types_of(outputs);
   program->name_ = std::move(name);
   program->where_ = std::move(where);
   program->reason_ = std::move(reason);
@@ -718,7 +721,7 @@ std::vector<Lazy> Program::call_giving_up(std::vector<Lazy> args, std::span<cons
   Placed at = forced_operands(operands(args, hidden));
   std::vector<jit::BufferRef>& buffers = at.buffers;
   const jit::SpecializationPtr entry = compile(*at.device);
-  const std::vector<Typed> were = typed_of(args);
+  const std::vector<Typed> were = types_of(args);
   std::vector<hlo::Place> bound_to;
   for (const Lazy& a : args) bound_to.push_back(a.value.node()->place());
   // Numbers are small, and in another type in the program: they are kept.

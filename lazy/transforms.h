@@ -28,7 +28,12 @@ using FlatFunction = std::function<std::vector<Lazy>(const std::vector<Lazy>&)>;
 struct Typed {
   const hlo::Type* type;
   bool weak;
+  bool operator==(const Typed&) const = default;
 };
+inline Typed typed(const Lazy& x) { return {x.value.type(), x.weak}; }
+std::vector<Typed> types_of(const std::vector<Lazy>& values);
+// As NumPy names it: float32[2,3].
+std::string text(const Typed& type);
 
 struct JvpResult {
   std::vector<Lazy> outputs, tangents;  // tangents: zeros where there is none

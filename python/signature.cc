@@ -6,6 +6,7 @@
 #include "python/hooks.h"
 #include "python/number.h"
 #include "python/tensor.h"
+#include "python/tree.h"
 
 namespace py = pybind11;
 
@@ -13,8 +14,6 @@ namespace lamina::python {
 namespace {
 
 using lazy::Lazy;
-
-constexpr int kMaxDepth = 64;  // deeper containers take the general way
 
 // Classes that the user made containers of; they are never taken back.
 PyObject* registry() { return hook("containers"); }
@@ -114,7 +113,7 @@ class Signature::Maker {
 
   // The next node of the structure, which holds what `x` holds; its number, or -1.
   int64_t add(PyObject* x, int depth = 0) {
-    if (at_ >= PyTuple_GET_SIZE(nodes_) || depth > kMaxDepth) return -1;
+    if (at_ >= PyTuple_GET_SIZE(nodes_) || depth > kMaxContainerDepth) return -1;
     PyObject* const node = PyTuple_GET_ITEM(nodes_, at_++);
     PyObject* const type = PyTuple_GET_ITEM(node, 0);
     if (type == Py_None) return add_leaf(x);

@@ -114,8 +114,6 @@ int Structure::traverse(visitproc visit, void* arg) const {
 
 namespace {
 
-constexpr int kMaxTreeDepth = 64;  // deeper containers take the general way
-
 // The container of a structure's nodes, (type or None, metadata, arity) in preorder; None if it holds others
 // than tuples, lists, dicts, named tuples and None.
 PyObject* tree_build(PyObject*, PyObject* const* args, Py_ssize_t n) {
@@ -142,7 +140,7 @@ class Comparison {
     PyObject* node = PyTuple_GET_ITEM(nodes_, at_++);
     PyObject* type = PyTuple_GET_ITEM(node, 0);
     if (type == Py_None) return x == PyList_GET_ITEM(leaves_, leaf_++);
-    if (reinterpret_cast<PyObject*>(Py_TYPE(x)) != type || depth > kMaxTreeDepth) return false;
+    if (reinterpret_cast<PyObject*>(Py_TYPE(x)) != type || depth > kMaxContainerDepth) return false;
     if (x == Py_None) return true;
     const Py_ssize_t arity = PyLong_AsSsize_t(PyTuple_GET_ITEM(node, 2));
     const bool dict = PyDict_CheckExact(x);

@@ -10,6 +10,9 @@
 
 namespace lamina::python {
 
+// Deeper containers take the general way.
+inline constexpr int kMaxContainerDepth = 64;
+
 // A container's structure, as the nodes of a TreeDef tell it (python: lamina.tree).
 class Structure {
  public:

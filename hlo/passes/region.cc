@@ -1,6 +1,8 @@
 #include "hlo/passes/region.h"
 
 #include "hlo/nodes.h"
+#include "hlo/printer.h"
+#include "hlo/regions.h"
 
 namespace lamina::hlo {
 
@@ -39,6 +41,25 @@ ComputationPtr make_region(Builder& b, std::span<const Value> parameters, std::s
   if (made.ok()) return *std::move(made);
   b.fail(made.status());
   return nullptr;
+}
+
+absl::StatusOr<ComputationPtr> rewrite_inside_out(
+    const ComputationPtr& computation, Remade* remade,
+    const std::function<absl::StatusOr<ComputationPtr>(const Computation&)>& rewrite) {
+  for (const Computation* region : regions_of(*computation)) {
+    absl::StatusOr<ComputationPtr> made = rewrite(*region);
+    if (!made.ok()) return made;
+    if (*made) remade->emplace(region, *std::move(made));
+  }
+  absl::StatusOr<ComputationPtr> made = rewrite(*computation);
+  return made.ok() && !*made ? computation : made;
+}
+
+const Attrs* with_remade(const Attrs& attrs, const Remade& remade) {
+  return with_regions(attrs, [&](const Computation& c) {
+    const auto it = remade.find(&c);
+    return it == remade.end() ? ComputationPtr() : it->second;
+  });
 }
 
 }  // namespace lamina::hlo

@@ -8,6 +8,7 @@
 #include "hlo/passes/region.h"
 #include "hlo/passes/rewrite.h"
 #include "hlo/printer.h"
+#include "hlo/regions.h"
 
 namespace lamina::hlo {
 namespace {
@@ -63,8 +64,7 @@ bool may_narrow(const Node& n) {
 Mask with_carries(const Node& n, Mask needed) {
   if (n.op() == Op::case_) return needed;
   const Computation& body = *n.attrs().computation(Attr::body);
-  const size_t carries =
-      n.op() == Op::scan ? static_cast<size_t>(n.attrs().integer(Attr::num_carry)) : n.operands().size();
+  const size_t carries = num_carried(n);
   if (n.op() == Op::while_) {
     const Mask read = parameters_beneath(*n.attrs().computation(Attr::cond), {true});
     for (size_t i = 0; i < carries; ++i) needed[i] = needed[i] || read[i];
@@ -82,41 +82,32 @@ Mask with_carries(const Node& n, Mask needed) {
 
 // The node on these operands with the `wanted` results alone; null values for the others.
 Values narrowed(Builder& b, const Node& n, std::span<const Value> operands, const Mask& wanted) {
-  std::vector<Attrs::Entry> entries = n.attrs().entries();
+  const Attrs* attrs = &n.attrs();
   std::vector<Value> given(operands.begin(), operands.end());
-  const auto with = [&](Attr key, std::vector<ComputationPtr> regions) {
-    for (auto& [k, value] : entries) {
-      if (k != key) continue;
-      if (key == Attr::branches)
-        value = std::move(regions);
-      else
-        value = std::move(regions[0]);
-      return;
-    }
-  };
   if (n.op() == Op::case_) {
     std::vector<ComputationPtr> branches;
     for (const ComputationPtr& branch : n.attrs().computations(Attr::branches))
       branches.push_back(make_region(b, branch->parameters(), kept(branch->roots(), wanted)));
-    with(Attr::branches, std::move(branches));
+    if (!b.ok()) return Values(n.num_results());
+    attrs = with_attr(*attrs, Attr::branches, std::move(branches));
   } else {
     const Computation& body = *n.attrs().computation(Attr::body);
-    const auto carries = static_cast<int64_t>(
-        n.op() == Op::scan ? static_cast<size_t>(n.attrs().integer(Attr::num_carry)) : operands.size());
-    const Mask carried(wanted.begin(), wanted.begin() + carries);
-    with(Attr::body, {make_region(b, kept(body.parameters(), carried), kept(body.roots(), wanted))});
+    const Mask carried(wanted.begin(), wanted.begin() + static_cast<ptrdiff_t>(num_carried(n)));
+    ComputationPtr step = make_region(b, kept(body.parameters(), carried), kept(body.roots(), wanted));
+    if (!b.ok()) return Values(n.num_results());
+    attrs = with_attr(*attrs, Attr::body, std::move(step));
     if (n.op() == Op::while_) {
       const Computation& cond = *n.attrs().computation(Attr::cond);
-      with(Attr::cond, {make_region(b, kept(cond.parameters(), carried), cond.roots())});
+      ComputationPtr goes_on = make_region(b, kept(cond.parameters(), carried), cond.roots());
+      if (!b.ok()) return Values(n.num_results());
+      attrs = with_attr(*attrs, Attr::cond, std::move(goes_on));
     } else {
-      std::erase_if(entries, [](const Attrs::Entry& e) { return e.first == Attr::num_carry; });
-      entries.emplace_back(Attr::num_carry, int64_t{std::count(carried.begin(), carried.end(), true)});
+      attrs = with_attr(*attrs, Attr::num_carry, int64_t{std::count(carried.begin(), carried.end(), true)});
     }
     given = kept(operands, carried);
   }
   Values out(n.num_results());
-  if (!b.ok()) return out;
-  const Values made = b.make_multi(n.op(), given, intern_attrs(std::move(entries)));
+  const Values made = b.make_multi(n.op(), given, attrs);
   size_t next = 0;
   for (size_t i = 0; b.ok() && i < out.size(); ++i)
     if (wanted[i]) out[i] = made[next++];
@@ -127,13 +118,7 @@ Values narrowed(Builder& b, const Node& n, std::span<const Value> operands, cons
 class Narrowing {
  public:
   absl::StatusOr<ComputationPtr> run(const ComputationPtr& computation) {
-    for (const Computation* region : regions_of(*computation)) {
-      absl::StatusOr<ComputationPtr> made = of(*region);
-      if (!made.ok()) return made;
-      if (*made) replaced_.emplace(region, *std::move(made));
-    }
-    absl::StatusOr<ComputationPtr> made = of(*computation);
-    return made.ok() && !*made ? computation : made;
+    return rewrite_inside_out(computation, &remade_, [&](const Computation& c) { return of(c); });
   }
 
  private:
@@ -151,16 +136,14 @@ class Narrowing {
       }
       const auto found = narrow.find(n);
       for (size_t k = 0; k < n->operands().size(); ++k) {
-        const bool carry = found != narrow.end() && n->op() != Op::case_ &&
-                           k < (n->op() == Op::scan ? static_cast<size_t>(n->attrs().integer(Attr::num_carry))
-                                                    : n->operands().size());
+        const bool carry = found != narrow.end() && n->op() != Op::case_ && k < num_carried(*n);
         if (!carry || found->second[k]) needed.add(n->operand(k));
       }
     }
     const auto has_new_region = [&](const Node* n) {
       const auto regions = regions_of(*n);
       return std::any_of(regions.begin(), regions.end(),
-                         [&](const ComputationPtr& r) { return replaced_.contains(r.get()); });
+                         [&](const ComputationPtr& r) { return remade_.contains(r.get()); });
     };
     if (narrow.empty() && std::none_of(c.nodes().begin(), c.nodes().end(), has_new_region))
       return ComputationPtr();
@@ -170,33 +153,16 @@ class Narrowing {
       NodeScope scope(n);
       const auto found = narrow.find(&n);
       // Its regions are narrowed when the pass comes again.
-      return found == narrow.end() ? remade(b, n, operands) : narrowed(b, n, operands, found->second);
+      if (found != narrow.end()) return narrowed(b, n, operands, found->second);
+      const Attrs* const attrs = with_remade(n.attrs(), remade_);
+      return attrs == &n.attrs() ? results_of(b, n, operands) : b.make_multi(n.op(), operands, attrs);
     });
     if (!made) return b.status();
     absl::StatusOr<ComputationPtr> out = Computation::make(c.parameters(), copy(c.roots()));
     return out.ok() && out->get() == &c ? ComputationPtr() : out;
   }
 
-  // The node, with the regions that became others.
-  Values remade(Builder& b, const Node& n, std::span<const Value> operands) const {
-    std::vector<Attrs::Entry> entries = n.attrs().entries();
-    bool changed = false;
-    const auto replace = [&](ComputationPtr& c) {
-      const auto it = replaced_.find(c.get());
-      if (it == replaced_.end()) return;
-      c = it->second;
-      changed = true;
-    };
-    for (auto& [key, value] : entries) {
-      if (auto* one = std::get_if<ComputationPtr>(&value)) replace(*one);
-      if (auto* many = std::get_if<std::vector<ComputationPtr>>(&value))
-        for (ComputationPtr& each : *many) replace(each);
-    }
-    if (!changed) return results_of(b, n, operands);
-    return b.make_multi(n.op(), operands, intern_attrs(std::move(entries)));
-  }
-
-  HashMap<const Computation*, ComputationPtr> replaced_;
+  Remade remade_;
 };
 
 }  // namespace

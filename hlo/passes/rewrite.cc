@@ -5,6 +5,7 @@
 
 #include "hlo/graph_copy.h"
 #include "hlo/nodes.h"
+#include "hlo/passes/region.h"
 #include "hlo/printer.h"
 #include "hlo/rules/support.h"
 #include "hlo/strings.h"
@@ -29,13 +30,8 @@ class Sweep {
   explicit Sweep(std::span<const RewriteRow> rows) : rows_(rows) {}
 
   absl::StatusOr<ComputationPtr> run(const ComputationPtr& computation) {
-    for (const Computation* region : regions_of(*computation)) {
-      absl::StatusOr<ComputationPtr> made = rewrite_unless_normal(*region);
-      if (!made.ok()) return made;
-      if (*made) replaced_.emplace(region, *std::move(made));
-    }
-    absl::StatusOr<ComputationPtr> made = rewrite_unless_normal(*computation);
-    return made.ok() && !*made ? computation : made;
+    return rewrite_inside_out(computation, &remade_,
+                              [&](const Computation& c) { return rewrite_unless_normal(c); });
   }
 
  private:
@@ -67,20 +63,8 @@ class Sweep {
 
   // The node itself if nothing below it changed and equal records give it.
   Values remake(Builder& b, const Node& n, std::span<const Value> operands) const {
-    std::vector<Attrs::Entry> entries = n.attrs().entries();
-    bool changed = false;
-    auto replace = [&](ComputationPtr& c) {
-      const auto it = replaced_.find(c.get());
-      if (it == replaced_.end()) return;
-      c = it->second;
-      changed = true;
-    };
-    for (auto& [key, value] : entries) {
-      if (auto* one = std::get_if<ComputationPtr>(&value)) replace(*one);
-      if (auto* many = std::get_if<std::vector<ComputationPtr>>(&value))
-        for (ComputationPtr& c : *many) replace(c);
-    }
-    if (changed) return b.make_multi(n.op(), operands, intern_attrs(std::move(entries)));
+    const Attrs* const attrs = with_remade(n.attrs(), remade_);
+    if (attrs != &n.attrs()) return b.make_multi(n.op(), operands, attrs);
     // Of two equal nodes, as two scopes may have left them, only one is found by recording it again.
     const bool doubled = !n.deduplicated() && !(n.def().flags & kNoDedup) && !is_effect(n);
     return doubled ? b.remake(n, operands) : results_of(b, n, operands);
@@ -125,7 +109,7 @@ class Sweep {
   }
 
   const std::span<const RewriteRow> rows_;
-  HashMap<const Computation*, ComputationPtr> replaced_;
+  Remade remade_;
 };
 
 }  // namespace

@@ -8,7 +8,6 @@
 namespace lamina::hlo::stablehlo {
 namespace {
 
-constexpr int kMaxLevels = 128;       // calls and regions within each other
 constexpr double kMaxExpanded = 1e6;  // operations with all calls expanded
 
 bool is_terminator(std::string_view name) {

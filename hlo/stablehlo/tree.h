@@ -21,6 +21,7 @@ namespace lamina::hlo::stablehlo {
 
 using Place = size_t;  // offset in the text
 
+inline constexpr int kMaxLevels = 128;   // calls and regions within each other, read or written
 inline constexpr int64_t kDynamic = -1;  // a dimension written ?
 
 // Integers that stand for numbers: i for (i - zero_point) * scale, within [min, max].

@@ -9,11 +9,10 @@
 #include "hlo/op.h"
 #include "hlo/rules/support.h"
 #include "hlo/stablehlo/elements_text.h"
+#include "hlo/stablehlo/tree.h"
 
 namespace lamina::hlo::stablehlo {
 namespace {
-
-constexpr int kMaxWrittenLevels = 128;
 
 using Texts = std::vector<std::string>;
 
@@ -138,8 +137,7 @@ class Writer {
 
   // The nodes of `c`, whose parameters have names; the names of its roots.
   absl::Status body(const Computation& c, Names names, Texts* roots) {
-    if (++level_ > kMaxWrittenLevels)
-      return absl::ResourceExhaustedError("regions nest too deep to be written");
+    if (++level_ > kMaxLevels) return absl::ResourceExhaustedError("regions nest too deep to be written");
     for (const Node* n : c.nodes())
       if (!names.contains(n)) LAMINA_RETURN_IF_ERROR(node(*n, names));
     for (const Value& r : c.roots()) roots->push_back(name_of(names, r));

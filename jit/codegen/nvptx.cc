@@ -21,10 +21,6 @@ namespace {
 
 constexpr char kTriple[] = "nvptx64-nvidia-cuda", kLeastChip[] = "sm_75", kIsa[] = "+ptx78";
 
-llvm::Error ptx_failure(const llvm::Twine& message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 }  // namespace
 
 // Chips are asked for by names that users write: what LLVM does not know it would only warn of.
@@ -36,14 +32,16 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> grid_machine(llvm::StringRe
   if (chip.empty()) chip = kLeastChip;
   std::string message;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(kTriple, message);
-  if (!target) return ptx_failure("no code generator for " + llvm::Twine(kTriple) + ": " + message);
+  if (!target)
+    return llvm::createStringError("no code generator for " + llvm::Twine(kTriple) + ": " + message);
   const std::unique_ptr<llvm::MCSubtargetInfo> known(target->createMCSubtargetInfo(kTriple, "", ""));
-  if (!known->isCPUStringValid(chip)) return ptx_failure("the code generator knows no chip " + chip);
+  if (!known->isCPUStringValid(chip))
+    return llvm::createStringError("the code generator knows no chip " + chip);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
       kTriple, chip, kIsa, options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
-  if (!machine) return ptx_failure("no code generator for chip " + chip);
+  if (!machine) return llvm::createStringError("no code generator for chip " + chip);
   return machine;
 }
 
@@ -73,7 +71,7 @@ llvm::Expected<std::string> make_ptx(const LoopKernel& kernel, const GridSchedul
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
   if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
-    return ptx_failure("the target writes no text");
+    return llvm::createStringError("the target writes no text");
   passes.run(**module);
   return std::string(bytes.data(), bytes.size());
 }

@@ -28,10 +28,6 @@ double now_ms() {
   return std::chrono::duration<double, std::milli>(Clock::now().time_since_epoch()).count();
 }
 
-llvm::Error failure(const llvm::Twine& message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 bool has_feature(const llvm::TargetMachine& machine, llvm::StringRef name) {
   return machine.getMCSubtargetInfo()->checkFeatures(("+" + name).str());
 }
@@ -57,7 +53,7 @@ llvm::Expected<std::unique_ptr<OrcCompiler>> OrcCompiler::create(const LaminaEng
   const std::string triple = llvm::sys::getProcessTriple();
   std::string message;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, message);
-  if (!target) return failure("no code generator for " + triple + ": " + message);
+  if (!target) return llvm::createStringError("no code generator for " + triple + ": " + message);
 
   engine->target_.cpu = options.cpu ? options.cpu : llvm::sys::getHostCPUName().str();
   std::vector<std::string> names;
@@ -75,20 +71,22 @@ llvm::Expected<std::unique_ptr<OrcCompiler>> OrcCompiler::create(const LaminaEng
   engine->machine_.reset(target->createTargetMachine(triple, engine->target_.cpu, features, target_options,
                                                      llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                                      llvm::CodeGenOptLevel::Default, /*JIT=*/true));
-  if (!engine->machine_) return failure("no code generator for CPU " + engine->target_.cpu);
+  if (!engine->machine_) return llvm::createStringError("no code generator for CPU " + engine->target_.cpu);
 
   const llvm::Triple parsed(triple);
   const llvm::TargetMachine& machine = *engine->machine_;
   if (!machine.getMCSubtargetInfo()->isCPUStringValid(engine->target_.cpu))
-    return failure("the code generator for " + triple + " knows no CPU " + engine->target_.cpu);
+    return llvm::createStringError("the code generator for " + triple + " knows no CPU " +
+                                   engine->target_.cpu);
   engine->target_.vector_bits = 128;
   if (parsed.isAArch64() && !has_feature(machine, "neon"))
-    return failure("compiled kernels need a CPU with Advanced SIMD; " + engine->target_.cpu + " has none");
+    return llvm::createStringError("compiled kernels need a CPU with Advanced SIMD; " + engine->target_.cpu +
+                                   " has none");
   if (parsed.isX86()) {
     for (const char* needed : {"avx2", "fma", "f16c"})
       if (!has_feature(machine, needed))
-        return failure("compiled kernels need a CPU with AVX2, FMA and F16C; " + engine->target_.cpu +
-                       " has no " + needed);
+        return llvm::createStringError("compiled kernels need a CPU with AVX2, FMA and F16C; " +
+                                       engine->target_.cpu + " has no " + needed);
     engine->target_.vector_bits = 256;
     engine->target_.has_word_masks = true;
     if (has_feature(machine, "avx512bw") && has_feature(machine, "avx512dq") &&
@@ -138,7 +136,7 @@ llvm::Expected<std::unique_ptr<Code>> OrcCompiler::compile(const LoopKernel& ker
     llvm::legacy::PassManager passes;
     llvm::MCContext* machine_context = nullptr;
     if (machine_->addPassesToEmitMC(passes, machine_context, stream))
-      return failure("the target writes no object code");
+      return llvm::createStringError("the target writes no object code");
     passes.run(*module);
   }
   const double generated = now_ms();
@@ -200,7 +198,8 @@ llvm::Expected<std::string> OrcCompiler::text(const LoopKernel& kernel, const Sc
   std::string result;
   if (kind == LAMINA_TEXT_IR) {
     llvm::raw_string_ostream stream(result);
-    if (llvm::verifyModule(*module, &stream)) return failure("the emitted IR is malformed: " + stream.str());
+    if (llvm::verifyModule(*module, &stream))
+      return llvm::createStringError("the emitted IR is malformed: " + stream.str());
     module->print(stream, nullptr);
     return result;
   }
@@ -208,7 +207,7 @@ llvm::Expected<std::string> OrcCompiler::text(const LoopKernel& kernel, const Sc
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
   if (machine_->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
-    return failure("the target writes no assembly text");
+    return llvm::createStringError("the target writes no assembly text");
   passes.run(*module);
   return std::string(bytes.data(), bytes.size());
 }

@@ -21,6 +21,7 @@
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <absl/strings/string_view.h>
 
 #include <cstdint>
 #include <span>
@@ -37,11 +38,15 @@ namespace lamina::jit {
 using hlo::DType;
 
 inline constexpr int kMaxLoopRank = 32;
+// Strides up to this many elements, either way, are part of a kernel's structure.
+inline constexpr int64_t kMostKnownStride = 4;
+
+// As kernel texts name it.
+inline absl::string_view type_name(DType t) { return {hlo::info(t).name.data(), hlo::info(t).name.size()}; }
 
 // Affine element address: args[offset_slot] + beside + sum over terms of index(dim) * stride. Dimensions
 // without a term have stride 0. Dimensions are numbered 0 ... parallel_rank-1, then the reduced ones, then
 // one per repeat, whose index is the number of the step.
-inline constexpr int64_t kMostKnownStride = 4;
 struct AccessTerm {
   uint8_t dim;
   int8_t unit;  // stride known when compiled, up to kMostKnownStride either way; 0: args[stride_slot]

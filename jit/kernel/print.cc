@@ -9,8 +9,6 @@ namespace {
 using hlo::Prim;
 
 // Abseil may be built with a string_view of its own.
-absl::string_view name(DType t) { return {hlo::info(t).name.data(), hlo::info(t).name.size()}; }
-
 std::string access_text(const Access& access) {
   std::string text = absl::StrCat("b", access.buffer, "[");
   text += access.offset_slot < 0 ? "0" : absl::StrCat("a", access.offset_slot);
@@ -30,7 +28,7 @@ void append_operands(std::string* text, const uint32_t* operands, int count) {
 void append_section(std::string* text, const std::vector<KernelInstr>& section) {
   for (size_t i = 0; i < section.size(); ++i) {
     const KernelInstr& instr = section[i];
-    absl::StrAppend(text, "  %", i, " = ", name(instr.type), " ");
+    absl::StrAppend(text, "  %", i, " = ", type_name(instr.type), " ");
     switch (instr.op) {
       case KernelOp::kPrim:
         text->append(hlo::prim_name(instr.prim));
@@ -104,7 +102,7 @@ std::string to_string(const LoopKernel& kernel) {
   std::string text = absl::StrCat("kernel 1 parallel ", static_cast<int>(kernel.parallel_rank), " reduce ",
                                   static_cast<int>(kernel.reduce_rank), " args ", kernel.num_args, "\n");
   for (size_t i = 0; i < kernel.buffers.size(); ++i)
-    absl::StrAppend(&text, "  b", i, ": ", name(kernel.buffers[i].type),
+    absl::StrAppend(&text, "  b", i, ": ", type_name(kernel.buffers[i].type),
                     kernel.buffers[i].written ? " out\n" : "\n");
   for (size_t i = 0; i < kernel.accesses.size(); ++i)
     absl::StrAppend(&text, "  x", i, ": ", access_text(kernel.accesses[i]), "\n");
@@ -118,11 +116,11 @@ std::string to_string(const LoopKernel& kernel) {
     for (uint32_t access : r.init) absl::StrAppend(&text, " x", access);
     text += "\n  combine (";
     for (size_t i = 0; i < r.combine.inputs.size(); ++i)
-      absl::StrAppend(&text, i ? ", " : "", name(r.combine.inputs[i]));
+      absl::StrAppend(&text, i ? ", " : "", type_name(r.combine.inputs[i]));
     text += ")\n";
     for (size_t i = 0; i < r.combine.code.size(); ++i) {
       const hlo::ScalarInstr& instr = r.combine.code[i];
-      absl::StrAppend(&text, "  %", r.combine.inputs.size() + i, " = ", name(instr.type), " ",
+      absl::StrAppend(&text, "  %", r.combine.inputs.size() + i, " = ", type_name(instr.type), " ",
                       hlo::prim_name(instr.prim));
       append_operands(&text, instr.operands, hlo::prim_arity(instr.prim));
       if (instr.prim == Prim::constant) absl::StrAppend(&text, " 0x", absl::Hex(instr.imm));

@@ -13,8 +13,6 @@ using hlo::Prim;
 using hlo::prim_fault;
 
 // Abseil may be built with a string_view of its own.
-absl::string_view type_name(DType t) { return {hlo::info(t).name.data(), hlo::info(t).name.size()}; }
-
 template <class... Parts>
 absl::Status wrong(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("malformed kernel: ", parts...));

@@ -10,12 +10,6 @@
 namespace lamina::detail {
 namespace {
 
-std::vector<lazy::Typed> typed_like(const std::vector<Tensor>& like) {
-  std::vector<lazy::Typed> out;
-  for (const lazy::Lazy& x : lazies(like)) out.push_back({x.value.type(), x.weak});
-  return out;
-}
-
 struct Closure final : Counted {
   std::vector<lazy::Typed> arguments, results;
   hlo::ComputationPtr region;
@@ -34,7 +28,7 @@ FlatClosure::FlatClosure(const FlatFunction& f, const std::vector<Tensor>& like,
                          std::source_location where)
     : closure_(located(where, [&] {
         const Ref<Closure> made(new Closure);
-        made->arguments = typed_like(like);
+        made->arguments = lazy::types_of(lazies(like));
         made->region = lazy::region(inner(f), made->arguments, &made->captured, &made->results);
         for (const lazy::Lazy& x : made->captured) {
           made->captured_types.push_back(x.value.type());
@@ -86,7 +80,7 @@ std::vector<Tensor> flat_result_types(const FlatFunction& f, const std::vector<T
     std::vector<lazy::Lazy> captured;
     std::vector<lazy::Typed> results;
     bool effects = false;
-    lazy::region(inner(f), typed_like(like), &captured, &results, true, &effects);
+    lazy::region(inner(f), lazy::types_of(lazies(like)), &captured, &results, true, &effects);
     hlo::Builder b;
     std::vector<lazy::Lazy> out;
     for (const lazy::Typed& t : results) out.push_back({b.zeros(t.type), t.weak});
@@ -101,7 +95,7 @@ FlatTrace flat_trace(const FlatFunction& f, const std::vector<Tensor>& like, std
     std::vector<lazy::Typed> results;
     bool effects = false;
     const hlo::ComputationPtr made =
-        lazy::region(inner(f), typed_like(like), &captured, &results, false, &effects);
+        lazy::region(inner(f), lazy::types_of(lazies(like)), &captured, &results, false, &effects);
     FlatTrace out;
     out.text = hlo::print(*made);
     for (const hlo::Node* n : made->nodes()) {

@@ -36,13 +36,9 @@ const Attrs* lanes_and(const Attrs& a, std::initializer_list<Attrs::Entry> more)
   return intern_attrs(std::move(entries));
 }
 
-JvpResult linear_collective_jvp(Builder& b, const Node& node, Ops x, Ops t) {
-  return {{t[0] ? b.remake(node, {{t[0], x[1]}})[0] : Value()}, {}};
-}
-
 // Of a maximum, shared by the lanes that have it, as of reduce.
 JvpResult all_reduce_jvp(Builder& b, const Node& node, Ops x, Ops t) {
-  if (!t[0] || node.attrs().string(Attr::reduction) == "add") return linear_collective_jvp(b, node, x, t);
+  if (!t[0] || node.attrs().string(Attr::reduction) == "add") return linear_jvp(b, node, x, t);
   const Attrs* sum = lanes_and(node.attrs(), {{Attr::reduction, std::string("add")}});
   const Value best = result_of(b, node, x);
   const Value has = b.convert(b.compare(x[0], best, "EQ"), x[0].dtype());
@@ -208,11 +204,11 @@ BatchResult permute_batch(Builder& b, const Node& node, Ops x, Marks batched, in
 }  // namespace
 
 void add_collective_transforms(TransformTable& table) {
-  table[Op::all_gather] = {linear_collective_jvp, all_gather_transpose, all_gather_batch};
+  table[Op::all_gather] = {linear_jvp, all_gather_transpose, all_gather_batch};
   table[Op::all_reduce] = {all_reduce_jvp, all_reduce_transpose, all_reduce_batch};
-  table[Op::all_to_all] = {linear_collective_jvp, all_to_all_transpose, all_to_all_batch};
-  table[Op::collective_permute] = {linear_collective_jvp, permute_transpose, permute_batch};
-  table[Op::reduce_scatter] = {linear_collective_jvp, reduce_scatter_transpose, reduce_scatter_batch};
+  table[Op::all_to_all] = {linear_jvp, all_to_all_transpose, all_to_all_batch};
+  table[Op::collective_permute] = {linear_jvp, permute_transpose, permute_batch};
+  table[Op::reduce_scatter] = {linear_jvp, reduce_scatter_transpose, reduce_scatter_batch};
 }
 
 }  // namespace lamina::trace

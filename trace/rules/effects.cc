@@ -54,17 +54,11 @@ namespace {
 
 // The node on other operands, its regions without effects.
 Values quiet_node(Builder& b, const Node& n, Ops operands) {
-  std::vector<Attrs::Entry> entries = n.attrs().entries();
-  const auto replace = [&](ComputationPtr& c) {
-    absl::StatusOr<ComputationPtr> quiet = without_effects(*c);
-    if (get_or_fail(b, quiet)) c = *std::move(quiet);
-  };
-  for (auto& [key, value] : entries) {
-    if (auto* one = std::get_if<ComputationPtr>(&value)) replace(*one);
-    if (auto* many = std::get_if<std::vector<ComputationPtr>>(&value))
-      for (ComputationPtr& c : *many) replace(c);
-  }
-  return b.ok() ? b.make_multi(n.op(), operands, intern_attrs(std::move(entries))) : Values(n.num_results());
+  const Attrs* attrs = with_regions(n.attrs(), [&](const Computation& c) {
+    absl::StatusOr<ComputationPtr> quiet = without_effects(c);
+    return get_or_fail(b, quiet) ? *std::move(quiet) : ComputationPtr();
+  });
+  return b.ok() ? b.make_multi(n.op(), operands, attrs) : Values(n.num_results());
 }
 
 }  // namespace

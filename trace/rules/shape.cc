@@ -8,13 +8,6 @@
 namespace lamina::trace {
 namespace {
 
-// For ops with one data operand, the first.
-JvpResult linear_jvp(Builder& b, const Node& node, Ops x, Ops t) {
-  Values operands(x.begin(), x.end());
-  operands[0] = t[0];
-  return {{t[0] ? b.remake(node, operands)[0] : Value()}, {}};
-}
-
 // For ops whose operands are all data.
 JvpResult all_linear_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   Values operands;

@@ -131,4 +131,10 @@ BatchResult never_batched(Builder& b, const Node& node, std::span<const Value> o
   return out;
 }
 
+JvpResult linear_jvp(Builder& b, const Node& node, Ops x, Ops t) {
+  Values operands(x.begin(), x.end());
+  operands[0] = t[0];
+  return {{t[0] ? b.remake(node, operands)[0] : Value()}, {}};
+}
+
 }  // namespace lamina::trace

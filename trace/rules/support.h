@@ -65,6 +65,9 @@ JvpResult no_tangent(Builder& b, const Node& node, std::span<const Value> operan
                      std::span<const Value> tangents);
 BatchResult never_batched(Builder& b, const Node& node, std::span<const Value> operands,
                           std::span<const bool> batched, int64_t size);
+// Of ops that are linear in their first operand and take no tangents of others.
+JvpResult linear_jvp(Builder& b, const Node& node, std::span<const Value> operands,
+                     std::span<const Value> tangents);
 
 }  // namespace lamina::trace
 
