@@ -6,7 +6,6 @@
 #ifndef LAMINA_CHECKPOINT_H_
 #define LAMINA_CHECKPOINT_H_
 
-#include <functional>
 #include <optional>
 #include <set>
 #include <source_location>
@@ -27,7 +26,8 @@ struct CheckpointValue {
   std::string op;
   std::optional<std::string> name = {};
 };
-using CheckpointPolicy = std::function<bool(const CheckpointValue&)>;
+// Any function of one, that says whether reverse mode may keep it; empty: it keeps nothing.
+using CheckpointPolicy = detail::Function<bool(const CheckpointValue&)>;
 
 // `x` under a name for the policy of the checkpoint around it; the values stay.
 Tensor checkpoint_name(const Tensor& x, std::string_view name,

@@ -26,27 +26,7 @@ struct DerivativeOptions {
 namespace detail {
 
 // A function on lists of tensors.
-class FlatFunction {
- public:
-  FlatFunction() = default;
-  template <typename F>
-  // NOLINTNEXTLINE(google-explicit-constructor): implicit on purpose
-  requires(!std::is_same_v<std::decay_t<F>, FlatFunction>) FlatFunction(F f)
-      : call_(new Call<F>(std::move(f))) {}
-  std::vector<Tensor> operator()(const std::vector<Tensor>& x) const { return call_->run(x); }
-
- private:
-  struct AnyCall : Counted {
-    virtual std::vector<Tensor> run(const std::vector<Tensor>& x) const = 0;
-  };
-  template <typename F>
-  struct Call final : AnyCall {
-    explicit Call(F f) : function(std::move(f)) {}
-    std::vector<Tensor> run(const std::vector<Tensor>& x) const override { return function(x); }
-    F function;
-  };
-  Ref<AnyCall> call_;
-};
+using FlatFunction = Function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 // A function traced for the types of `like`, compiled when it is first called.
 class FlatProgram {
