@@ -60,8 +60,9 @@ gpu-bundle: build
 	cmake --build $(BUILD) -j $(JOBS) --target cuda_bench
 	tests/gpu/bundle.sh $(BUILD)
 
-# Builds what it runs: the Python module.
-demo: setup
+# Installs and builds what it runs: the Python module.
+demo:
+	cmake/setup.sh $(VENV) module
 	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
 	cmake --build $(BUILD) -j $(JOBS) --target lamina_core
 	PYTHONPATH=python $(PYTHON) examples/lenet_mnist.py

