@@ -32,26 +32,29 @@ class Once {
   // `make` returns the new object's address.
   template <typename Make>
   T& get(Make&& make) {
-    if (state_.load(std::memory_order_acquire) != internal::kMade) [[unlikely]]
-      make_it(make);
-    return *object_;
+    T* object = object_.load(std::memory_order_acquire);
+    if (!object) [[unlikely]]
+      object = made(make);
+    return *object;
   }
 
  private:
   template <typename Make>
-  void make_it(Make& make) {
-    if (!internal::begin_making(state_)) return;
-    try {
-      object_ = make();
-    } catch (...) {
-      internal::end_making(state_, false);
-      throw;
+  T* made(Make& make) {
+    if (internal::begin_making(state_)) {
+      try {
+        object_.store(make(), std::memory_order_release);
+      } catch (...) {
+        internal::end_making(state_, false);
+        throw;
+      }
+      internal::end_making(state_, true);
     }
-    internal::end_making(state_, true);
+    return object_.load(std::memory_order_acquire);
   }
 
   std::atomic<int> state_{internal::kUnmade};
-  T* object_ = nullptr;
+  std::atomic<T*> object_{nullptr};
 };
 
 }  // namespace lamina::hlo

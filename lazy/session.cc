@@ -67,8 +67,8 @@ uint32_t lowest_open_stamp() { return open_scopes().empty() ? ~uint32_t{0} : ope
 
 bool in_open_scope(const Value& value) {
   const Node& n = *value.node();
-  if (n.stamp() == 0 || (n.session() == hlo::record_state().session && !n.shared()))
-    return n.stamp() >= lowest_open_stamp();
+  if (n.stamp() == 0) return false;  // made outside of all
+  if (n.session() == hlo::record_state().session && !n.shared()) return n.stamp() >= lowest_open_stamp();
   hlo::GraphLock lock;
   return hlo::is_open(n);
 }

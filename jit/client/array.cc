@@ -7,36 +7,43 @@
 namespace lamina::jit {
 namespace {
 
-// Ends with its thread, which keeps nothing any more then.
+// What a thread keeps; one variable, so that its address is asked for once.
 struct SpareArrays {
-  static constexpr size_t kMost = 256;
-  ~SpareArrays() {
-    while (count > 0) ::operator delete(memory[--count]);
-    ended = true;
-  }
-
-  static thread_local constinit std::array<void*, kMost> memory;
-  static thread_local constinit size_t count;
-  static thread_local constinit bool ended;
+  std::array<void*, 256> memory;
+  size_t count;
+  bool ends;   // with its thread, which was told
+  bool ended;  // keeps nothing any more
 };
-thread_local constinit std::array<void*, SpareArrays::kMost> SpareArrays::memory{};
-thread_local constinit size_t SpareArrays::count = 0;
-thread_local constinit bool SpareArrays::ended = false;
+thread_local constinit SpareArrays spare_arrays{};
+
+void end_with_the_thread(SpareArrays& spare) {
+  struct End {
+    ~End() {
+      SpareArrays& s = spare_arrays;
+      while (s.count > 0) ::operator delete(s.memory[--s.count]);
+      s.ended = true;
+    }
+  };
+  thread_local const End end;
+  static_cast<void>(end);
+  spare.ends = true;
+}
 
 }  // namespace
 
 void* Array::operator new(size_t bytes) {
-  return SpareArrays::count > 0 ? SpareArrays::memory[--SpareArrays::count] : ::operator new(bytes);
+  SpareArrays& spare = spare_arrays;
+  return spare.count > 0 ? spare.memory[--spare.count] : ::operator new(bytes);
 }
 
 void Array::operator delete(void* memory, size_t bytes) {
-  if (SpareArrays::count == SpareArrays::kMost || SpareArrays::ended) {
+  SpareArrays& spare = spare_arrays;
+  if (spare.count == spare.memory.size() || spare.ended) {
     ::operator delete(memory, bytes);
     return;
   }
-  thread_local const SpareArrays ends_with_the_thread;
-  static_cast<void>(ends_with_the_thread);
-  SpareArrays::memory[SpareArrays::count++] = memory;
+  if (!spare.ends) end_with_the_thread(spare);
+  spare.memory[spare.count++] = memory;
 }
 
 Array::~Array() {
