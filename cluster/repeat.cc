@@ -194,7 +194,9 @@ class Fit {
       if (place[d] == kKnown) places *= type.dims[d];
     }
     int64_t& times = region.seen[{o.bits(), place}];
-    return times == places || (++times, false);
+    if (times == places) return true;
+    ++times;
+    return false;
   }
 
   bool reads(Operand o, const Place& place, Region& region) {

@@ -93,6 +93,8 @@ bool is_counted(const std::vector<Attrs::Entry>& entries) {
 // The counted sets that this thread interned last.
 class Pins {
  public:
+  // What letting go may throw, for want of memory, ends the process.
+  // NOLINTNEXTLINE(bugprone-exception-escape)
   ~Pins() {
     for (const Attrs* a : ring_)
       if (a) a->release();
