@@ -40,7 +40,7 @@ build: setup
 test: build
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
 	$(PYTEST) $(PYTHON_TESTS) -m "not slow"
-	LAMINA_ISA=avx2 $(PYTEST) $(MACHINE_TESTS) -m "not slow"
+	tests/as_avx2.sh env $(PYTEST) $(MACHINE_TESTS) -m "not slow" || [ $$? = 77 ]
 	LAMINA_ISA=baseline $(PYTEST) $(MACHINE_TESTS) -m "not slow"
 	LAMINA_ISA=baseline $(PYTEST) $(PROGRAM_TESTS) -m programs
 	LAMINA_DEFAULT_DEVICE=fake $(PYTEST) $(DEVICE_TESTS) -m "not slow"
