@@ -13,6 +13,14 @@
 
 namespace lamina::jit {
 
+// Bytes that one task moves where a copy is shared out; tasks are cut by size only.
+constexpr int64_t kTaskBytes = 256 * 1024;
+
+// What an element of 16 bytes is copied as.
+struct SixteenBytes {
+  uint64_t parts[2];
+};
+
 // One dimension of a box: its extent, and the distance in elements between neighbours on either side.
 struct BoxDim {
   int64_t extent, from, to;
@@ -53,9 +61,6 @@ void copy_strided(const std::byte* from, std::byte* to, int64_t n, int64_t from_
 // Copies a row of `n` elements; steps in elements.
 inline void copy_row(const std::byte* from, std::byte* to, int64_t n, int64_t from_step, int64_t to_step,
                      int64_t width) {
-  struct Wide {
-    uint64_t parts[2];
-  };
   if (from_step == 1 && to_step == 1 && n > 1) {
     std::memcpy(to, from, n * width);
     return;
@@ -70,7 +75,7 @@ inline void copy_row(const std::byte* from, std::byte* to, int64_t n, int64_t fr
     case 8:
       return copy_strided<uint64_t>(from, to, n, from_step, to_step);
     default:
-      return copy_strided<Wide>(from, to, n, from_step, to_step);
+      return copy_strided<SixteenBytes>(from, to, n, from_step, to_step);
   }
 }
 

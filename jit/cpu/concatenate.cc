@@ -8,20 +8,16 @@
 
 #include "hlo/attributes.h"
 #include "hlo/strings.h"
+#include "jit/cpu/box_copy.h"
 #include "jit/cpu/native_op.h"
 
 namespace lamina::jit {
 namespace {
 
-constexpr int64_t kTaskBytes = 256 * 1024;
 // Rows are written piece by piece in blocks that stay in the first-level cache.
 constexpr int64_t kBlockBytes = 16 * 1024;
 // Parts of so many bytes and less are copied by elements: a call of memcpy costs more.
 constexpr int64_t kShortPart = 64;
-
-struct Wide {
-  uint64_t halves[2];
-};
 
 struct Piece {
   size_t operand;
@@ -89,7 +85,7 @@ class RowJoin {
     const std::byte* from = static_cast<const std::byte*>(in[p.operand]) + row * p.bytes;
     std::byte* to = target + row * row_bytes_ + p.begin;
     if (p.bytes <= kShortPart) {
-      if (p.bytes % sizeof(Wide) == 0) return copy_elements<Wide>(from, to, rows, p.bytes);
+      if (p.bytes % sizeof(SixteenBytes) == 0) return copy_elements<SixteenBytes>(from, to, rows, p.bytes);
       if (p.bytes % sizeof(uint64_t) == 0) return copy_elements<uint64_t>(from, to, rows, p.bytes);
       if (p.bytes % sizeof(uint32_t) == 0) return copy_elements<uint32_t>(from, to, rows, p.bytes);
       if (p.bytes % sizeof(uint16_t) == 0) return copy_elements<uint16_t>(from, to, rows, p.bytes);

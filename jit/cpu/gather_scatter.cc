@@ -16,8 +16,6 @@ using hlo::Attr;
 using hlo::Dims;
 using hlo::Node;
 
-// Bytes moved by one task of a parallel gather; tasks are cut by size only.
-constexpr int64_t kGatherTask = 256 * 1024;
 // Index vectors between two looks at the cancel flag.
 constexpr int64_t kPollEvery = 4096;
 // Index vectors turned into offsets at a time.
@@ -167,7 +165,7 @@ struct Gather {
   absl::Status run(const void* const* in, void* const* out, const KernelContext& context) const {
     const int64_t total = positions * slice_bytes;
     if (total == 0) return absl::OkStatus();
-    const int64_t tasks = std::min(positions, total / kGatherTask + 1);
+    const int64_t tasks = std::min(positions, total / kTaskBytes + 1);
     context.parallel(tasks, [&](int64_t t) {
       run_part(in, out[0], positions * t / tasks, positions * (t + 1) / tasks, context);
     });

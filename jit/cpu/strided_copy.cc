@@ -44,10 +44,6 @@ void turn_square(const T* from, T* to, int64_t step) {
   for (int i = 0; i < kSide; ++i) std::memcpy(to + i * kColumns, &v[i], sizeof(Vector));
 }
 
-struct SixteenBytes {
-  uint64_t parts[2];
-};
-
 // Rows of `columns` elements at `from_step`, written contiguously by way of a block; neighbours of a column
 // are contiguous in the source.
 template <typename T>
