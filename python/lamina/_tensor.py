@@ -303,7 +303,13 @@ def _repr(x: Tensor) -> str:
 def _format(x: Tensor, spec: str) -> str:
     if x.ndim == 0 and spec:
         return format(_item(x, f"format {spec!r}"), spec)
-    return format(_repr(x), spec)
+    try:
+        return format(_repr(x), spec)
+    except ValueError:
+        raise TypeError(
+            f"a Tensor of shape {x.shape} has no format {spec!r}, which is one of single numbers: format its elements, "
+            "or round them first (x.round(2))"
+        ) from None
 
 
 def _iter(x: Tensor) -> Any:

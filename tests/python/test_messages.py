@@ -207,3 +207,11 @@ def test_an_error_of_the_users_own_passes_unchanged():
 
     with pytest.raises(LookupError, match="mine"):
         lnp.arange(3)[Odd()]
+
+
+def test_a_format_of_single_numbers_is_refused_for_arrays_of_them():
+    assert f"{lnp.array(3.14159):.2f}" == "3.14"
+    x = lnp.arange(3)
+    assert f"{x:>40}" == f"{x!r:>40}" and f"{x}" == str(x)
+    text = told(TypeError, lambda: f"{x:.2f}")
+    assert "shape (3,)" in text and "'.2f'" in text and "x.round(2)" in text
