@@ -87,10 +87,11 @@ format: setup
 	clang-format -i $(CXX_SOURCES)
 	$(PYTHON) -m ruff format $(PYTHON_FOLDERS)
 
-lint: build
+lint: setup
+	cmake --preset lint -DPython3_EXECUTABLE=$(PYTHON) --log-level=WARNING
 	clang-format --dry-run -Werror $(CXX_SOURCES)
 	$(PYTHON) -m ruff check $(PYTHON_FOLDERS)
-	clang-tidy-19 -p $(BUILD) --quiet --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-gch $(TIDY_SOURCES)
+	clang-tidy-19 -p build/lint --quiet --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-gch $(TIDY_SOURCES)
 
 clean:
 	cmake -E rm -rf build

@@ -43,9 +43,11 @@ bool CompileQueue::start() {
     *thread = start_thread([this] { run(); });
     thread_ = std::move(thread);
   } catch (const std::system_error&) {
+    return false;
   } catch (const std::bad_alloc&) {
+    return false;
   }
-  return thread_ != nullptr;
+  return true;
 }
 
 bool CompileQueue::claim(Kernel& kernel) {
@@ -113,7 +115,7 @@ void CompileQueue::run() {
 void CompileQueue::after_fork(bool in_child) {
   if (!in_child) return;
   // The thread is gone, and its object can be neither joined nor destroyed.
-  static_cast<void>(thread_.release());
+  [[maybe_unused]] const std::thread* const gone = thread_.release();
   for (Kernel* k : claimed_)
     k->state_.store(k->is_compiled() ? Kernel::State::kCompiled : Kernel::State::kCold);
   for (const std::shared_ptr<Kernel>& k : waiting_) {
