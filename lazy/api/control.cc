@@ -28,6 +28,26 @@ std::vector<Tensor> flat_scan(const FlatFunction& step, const std::vector<Tensor
   });
 }
 
+std::vector<Tensor> flat_map(const FlatFunction& f, const std::vector<Tensor>& items,
+                             const LeafNames& item_names, std::optional<int64_t> batch,
+                             std::source_location where) {
+  return located(where, [&] {
+    if (items.empty()) fail(ErrorKind::kValue, "map needs xs that hold a tensor");
+    const auto over_rows = [&](const std::vector<lazy::Lazy>& rows, lazy::FlatFunction of_row) {
+      return lazy::scan({"map", {}}, {std::move(of_row), "the function"}, {}, rows, name_of(item_names), {},
+                        false);
+    };
+    if (!batch) return tensors(over_rows(lazies(items), inner(f)));
+    const lazy::FlatFunction lanes = [&](const std::vector<lazy::Lazy>& rows) {
+      const std::vector<bool> all(rows.size(), true);
+      return lazy::vmap(inner(f), rows, all, rows[0].value.dims()[0]);
+    };
+    return tensors(lazy::in_batches(
+        "map", [&](const std::vector<lazy::Lazy>& batches) { return over_rows(batches, lanes); }, lanes,
+        lazies(items), name_of(item_names), *batch));
+  });
+}
+
 std::vector<Tensor> flat_while(const FlatFunction& test, const FlatFunction& body,
                                const std::vector<Tensor>& carry, const LeafNames& carry_names,
                                std::optional<int64_t> checkpoint, std::source_location where) {

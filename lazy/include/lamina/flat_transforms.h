@@ -95,6 +95,10 @@ std::vector<Tensor> flat_scan(const FlatFunction& step, const std::vector<Tensor
                               const std::vector<Tensor>& items, const LeafNames& carry_names,
                               const LeafNames& item_names, std::optional<int64_t> length, bool reverse,
                               std::source_location where);
+// `batch` rows at a time, or one after the other.
+std::vector<Tensor> flat_map(const FlatFunction& f, const std::vector<Tensor>& items,
+                             const LeafNames& item_names, std::optional<int64_t> batch,
+                             std::source_location where);
 std::vector<Tensor> flat_while(const FlatFunction& test, const FlatFunction& body,
                                const std::vector<Tensor>& carry, const LeafNames& carry_names,
                                std::optional<int64_t> checkpoint, std::source_location where);
