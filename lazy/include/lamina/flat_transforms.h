@@ -121,6 +121,11 @@ std::vector<Tensor> flat_branches(bool is_cond, const TensorOrNumber& index,
                                   const std::vector<FlatFunction>& branches,
                                   const std::vector<Tensor>& operands, const LeafNames& result_names);
 
+// The form under vmap of a function: of `size` lanes along dimension 0 of all tensors of the arguments that
+// are `batched`, with the function itself; the results, and whether they hold the lanes.
+using FlatLanes = Function<std::pair<std::vector<Tensor>, bool>(
+    int64_t size, const std::vector<bool>& batched, const std::vector<Tensor>& x, const FlatFunction& self)>;
+
 // A derivative by the user's functions, for arguments of the types of `like`. kJvp: (operands, tangents) ->
 // (results, tangents). kVjp: operands -> (results, residuals), and (residuals, cotangents) -> cotangents,
 // where a Tensor that names nothing is zero.
@@ -130,6 +135,10 @@ class FlatRule {
   // `results`, which the forward function sets, is how many of what it returns are the function's.
   static FlatRule of_vjp(FlatFunction forward, FlatFunction backward, Ref<Box<size_t>> results,
                          const std::vector<Tensor>& like);
+  // Of arguments of so many tensors each.
+  static FlatRule of_lanes(FlatFunction f, FlatLanes lanes, std::vector<size_t> tensors_of_arguments);
+  static FlatRule sequential(FlatFunction f, std::vector<size_t> tensors_of_arguments,
+                             std::source_location where);
   std::vector<Tensor> call(const FlatFunction& f, const std::vector<Tensor>& arguments,
                            std::source_location where) const;
 
