@@ -148,6 +148,17 @@ class FlatRule {
 // Numbers beside 64-bit floats in their type: a rule sees what its function sees.
 std::vector<Tensor> decided(const std::vector<Tensor>& arguments);
 
+// Finds the unknown of an equation in a function from a right-hand side or a first guess: its tensors, then
+// what else the solver gives.
+using FlatSolver = Function<std::vector<Tensor>(const FlatFunction& f, const std::vector<Tensor>& given)>;
+// Without `transpose_solve`, no reverse mode but for a symmetric system.
+std::vector<Tensor> flat_linear_solve(const FlatFunction& matvec, const std::vector<Tensor>& b,
+                                      const FlatSolver& solve, const FlatSolver& transpose_solve,
+                                      bool symmetric, std::source_location where);
+std::vector<Tensor> flat_root(const FlatFunction& f, const std::vector<Tensor>& guess,
+                              const FlatSolver& solve, const FlatSolver& tangent_solve,
+                              std::source_location where);
+
 // A function in the middle of programs, an effect or not; `like` tells the results' types (lamina/effects.h).
 std::vector<Tensor> flat_callback(FlatFunction f, const std::vector<Tensor>& arguments,
                                   const std::vector<Tensor>& like, bool effect, CallbackLanes lanes,
