@@ -2,6 +2,7 @@
 #include "hlo/passes/checks.h"
 
 #include <deque>
+#include <utility>
 
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
@@ -9,6 +10,7 @@
 #include "hlo/op.h"
 #include "lamina/ops.h"
 #include "lazy/api/callbacks.h"
+#include "lazy/api/index_checks.h"
 #include "lazy/checkify.h"
 #include "lazy/effects.h"
 
@@ -56,6 +58,18 @@ Messages& messages() {
   return all.get();
 }
 
+// What is recorded while it lives has its indices looked at, or not.
+class IndicesScope {
+ public:
+  explicit IndicesScope(bool on) : saved_(std::exchange(checking_indices(), on)) {}
+  ~IndicesScope() { checking_indices() = saved_; }
+  IndicesScope(const IndicesScope&) = delete;
+  IndicesScope& operator=(const IndicesScope&) = delete;
+
+ private:
+  bool saved_;
+};
+
 std::string place(const std::source_location& where) {
   return str_cat(" (`check` failed at ", where.file_name(), ":", static_cast<int64_t>(where.line()), ")");
 }
@@ -67,6 +81,18 @@ std::string with_values(const std::string& message, const Tensor* first, size_t 
 }
 
 }  // namespace
+
+bool& checking_indices() {
+  thread_local bool on = false;
+  return on;
+}
+
+void check_index(const Tensor& at, int64_t size, int64_t axis, const std::source_location& where) {
+  const Tensor all = at.astype(DType::int64), low = min(all), high = max(all);
+  flat_check((low >= -size) & (high < size),
+             str_cat("index {} is out of bounds for axis ", axis, " with size ", size),
+             {lamina::where(high >= size, high, low)}, where);
+}
 
 void flat_check(const Tensor& holds, std::string message, const std::vector<Tensor>& values,
                 std::source_location where) {
@@ -102,8 +128,9 @@ void flat_check(const Tensor& holds, std::string message, const std::vector<Tens
 }
 
 std::vector<Tensor> flat_checked(const FlatFunction& f, const std::vector<Tensor>& arguments, bool user,
-                                 bool nan, bool division, std::source_location where) {
+                                 bool nan, bool division, bool index, std::source_location where) {
   return located(where, [&] {
+    const IndicesScope indices(checking_indices() || index);
     const lazy::Checks checks{user, nan, division, [](const std::string& what, const std::string& at) {
                                 const std::string text =
                                     what == "nan" ? "a NaN from " : "a division by zero in ";

@@ -28,6 +28,7 @@ struct CheckOptions {
   bool user = true;       // what `check` states
   bool nan = false;       // every NaN that an operation makes
   bool division = false;  // every division by zero
+  bool index = false;     // every index out of range in what a program computes; then `user` ones too
 };
 
 // What checkify found; a tree.
@@ -59,9 +60,9 @@ auto checkify(F&& f, CheckOptions options = {},
       [f = detail::Held{std::forward<F>(f)}, options, where]<typename... A>(A&&... a) -> Out {
         const Arguments arguments(std::forward<A>(a)...);
         std::optional<Result> result;
-        const std::vector<Tensor> out =
-            detail::flat_checked(detail::flat(f.call, arguments, result), detail::tensors_of(arguments),
-                                 options.user, options.nan, options.division, where);
+        const std::vector<Tensor> out = detail::flat_checked(
+            detail::flat(f.call, arguments, result), detail::tensors_of(arguments),
+            options.user || options.index, options.nan, options.division, options.index, where);
         return {CheckError{out.back()}, detail::with_leaves(*std::move(result), out)};
       });
 }

@@ -196,7 +196,7 @@ void flat_check(const Tensor& holds, std::string message, const std::vector<Tens
                 std::source_location where);
 // f's outputs, then the number of the first check that failed (0: none), of the kinds that are looked at.
 std::vector<Tensor> flat_checked(const FlatFunction& f, const std::vector<Tensor>& arguments, bool user,
-                                 bool nan, bool division, std::source_location where);
+                                 bool nan, bool division, bool index, std::source_location where);
 // What failed, by these numbers, one per lane; empty: nothing.
 std::string check_messages(const Tensor& numbers);
 
