@@ -8,11 +8,13 @@
 #include "hlo/mutex.h"
 #include "hlo/once.h"
 #include "hlo/op.h"
+#include "lamina/checks.h"
 #include "lamina/ops.h"
 #include "lazy/api/callbacks.h"
 #include "lazy/api/index_checks.h"
 #include "lazy/checkify.h"
 #include "lazy/effects.h"
+#include "lazy/nan_check.h"
 
 namespace lamina::detail {
 namespace {
@@ -87,15 +89,10 @@ bool& checking_indices() {
   return on;
 }
 
-void check_index(const Tensor& at, int64_t size, int64_t axis, const std::source_location& where) {
-  const Tensor all = at.astype(DType::int64), low = min(all), high = max(all);
-  flat_check((low >= -size) & (high < size),
-             str_cat("index {} is out of bounds for axis ", axis, " with size ", size),
-             {lamina::where(high >= size, high, low)}, where);
-}
+namespace {
 
-void flat_check(const Tensor& holds, std::string message, const std::vector<Tensor>& values,
-                std::source_location where) {
+void record_check(const Tensor& holds, std::string message, const std::vector<Tensor>& values, ErrorKind kind,
+                  std::source_location where) {
   located(where, [&] {
     if (holds.ndim() != 0)
       fail(ErrorKind::kType,
@@ -106,12 +103,11 @@ void flat_check(const Tensor& holds, std::string message, const std::vector<Tens
         messages().number(str_cat(count ? message : with_values(message, nullptr, 0), place(where)));
     // As part of a result it gets the values, and gives the number of what they say; else a token, whether it
     // holds, and the values.
-    FlatFunction run = [message = std::move(message), count, where](const std::vector<Tensor>& in) {
+    FlatFunction run = [message = std::move(message), count, kind, where](const std::vector<Tensor>& in) {
       if (in.size() == count)
         return std::vector<Tensor>{
             Tensor(messages().failed(with_values(message, in.data(), count) + place(where)))};
-      if (!in.at(1).item<bool>())
-        throw PlacedError(ErrorKind::kValue, with_values(message, in.data() + 2, count), where);
+      if (!in.at(1).item<bool>()) throw PlacedError(kind, with_values(message, in.data() + 2, count), where);
       return std::vector<Tensor>{in.at(0)};
     };
     const Tensor truth = holds.dtype() == DType::boolean ? holds : holds != 0;
@@ -125,6 +121,20 @@ void flat_check(const Tensor& holds, std::string message, const std::vector<Tens
                            {Attr::index, static_cast<int64_t>(number)}}));
     return 0;
   });
+}
+
+}  // namespace
+
+void flat_check(const Tensor& holds, std::string message, const std::vector<Tensor>& values,
+                std::source_location where) {
+  record_check(holds, std::move(message), values, ErrorKind::kValue, where);
+}
+
+void check_index(const Tensor& at, int64_t size, int64_t axis, const std::source_location& where) {
+  const Tensor all = at.astype(DType::int64), low = min(all), high = max(all);
+  record_check((low >= -size) & (high < size),
+               str_cat("index {} is out of bounds for axis ", axis, " with size ", size),
+               {lamina::where(high >= size, high, low)}, ErrorKind::kIndex, where);
 }
 
 std::vector<Tensor> flat_checked(const FlatFunction& f, const std::vector<Tensor>& arguments, bool user,
@@ -156,3 +166,15 @@ std::string check_messages(const Tensor& numbers) {
 }
 
 }  // namespace lamina::detail
+
+namespace lamina {
+
+ChecksScope::ChecksScope(Checks checks)
+    : saved_{std::exchange(lazy::nan_checks(), checks.nan),
+             std::exchange(detail::checking_indices(), checks.index)} {}
+ChecksScope::~ChecksScope() {
+  lazy::nan_checks() = saved_.nan;
+  detail::checking_indices() = saved_.index;
+}
+
+}  // namespace lamina

@@ -108,4 +108,43 @@ TEST_CASE("checkify looks at indices where it is asked to", "[api][checks]") {
                  "index 6 is out of bounds for axis 1 with size 5"));
 }
 
+TEST_CASE("a scope checks what runs in it", "[api][checks]") {
+  const auto get = [](const Tensor& x, const Tensor& i) { return x[i]; };
+  const auto logarithm = [](const Tensor& x) { return log(x); };
+  const auto compiled = jit(get);
+  const Tensor x = arange(5) * 1.0, seven(7), minus(-1.0);
+  CHECK(compiled(x, seven).item() == 4);
+  {
+    const ChecksScope scope({.nan = true});
+    for (const std::string& message :
+         {error_of([&] { logarithm(minus).item(); }, ErrorKind::kFloatingPoint),
+          error_of([&] { jit(logarithm)(minus).item(); }, ErrorKind::kFloatingPoint),
+          error_of([&] { grad([](const Tensor& v) { return sqrt(v) * 0.0; })(minus).item(); },
+                   ErrorKind::kFloatingPoint)}) {
+      CHECK(contains(message, "invalid value (nan) encountered in "));
+      CHECK(contains(message, "checks_test.cc:"));
+    }
+    CHECK(logarithm(Tensor(1.0)).item() == 0);
+    CHECK(compiled(x, seven).item() == 4);
+  }
+  {
+    const ChecksScope scope({.index = true});
+    for (const std::string& message : {error_of([&] { get(x, seven).eval(); }, ErrorKind::kIndex),
+                                       error_of([&] { compiled(x, seven).eval(); }, ErrorKind::kIndex),
+                                       error_of(
+                                           [&] {
+                                             vmap(get, {false, true})(x, array({1, 7})).eval();
+                                           },
+                                           ErrorKind::kIndex)}) {
+      CHECK(contains(message, "index 7 is out of bounds for axis 0 with size 5"));
+      CHECK(contains(message, "checks_test.cc:"));
+    }
+    CHECK(compiled(x, Tensor(-5)).item() == 0);
+    const ChecksScope none({});
+    CHECK(get(x, seven).item() == 4);
+  }
+  CHECK(compiled(x, seven).item() == 4);
+  CHECK(floats(isnan(logarithm(minus))) == Floats{1});
+}
+
 }  // namespace

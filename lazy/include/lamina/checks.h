@@ -67,6 +67,27 @@ auto checkify(F&& f, CheckOptions options = {},
       });
 }
 
+struct Checks {
+  bool nan = false;    // a NaN that an operation made, among the results of what runs
+  bool index = false;  // an index out of range, which elsewhere means the nearest element, or none
+};
+
+// While it lives, what this thread records and runs is checked, with the operation or index and its line:
+// lamina::Error (kFloatingPoint, kIndex). Only where there is a NaN is the program run once more, step by
+// step. A jitted function is traced once for `index`, and runs slower. Scopes nest.
+#pragma GCC visibility push(default)
+class ChecksScope {
+ public:
+  explicit ChecksScope(Checks checks);
+  ~ChecksScope();
+  ChecksScope(const ChecksScope&) = delete;
+  ChecksScope& operator=(const ChecksScope&) = delete;
+
+ private:
+  Checks saved_;
+};
+#pragma GCC visibility pop
+
 }  // namespace lamina
 
 #endif  // LAMINA_CHECKS_H_
