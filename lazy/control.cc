@@ -315,6 +315,13 @@ std::vector<Lazy> call_region(const hlo::ComputationPtr& region, std::vector<Laz
                  [&](hlo::Builder& b, std::span<const Value> given) { return b.call(region, given); });
 }
 
+std::vector<Lazy> inline_region(const hlo::ComputationPtr& region, const std::vector<Lazy>& operands,
+                                std::span<const Typed> results) {
+  return carried(operands, results, [&](hlo::Builder& b, std::span<const Value> given) {
+    return hlo::inline_computation(b, *region, given);
+  });
+}
+
 std::vector<Lazy> scan(const ControlNames& names, const Named& step, std::vector<Lazy> carry,
                        const std::vector<Lazy>& items, const LeafName& item_name,
                        std::optional<int64_t> length, bool reverse) {
@@ -365,6 +372,51 @@ std::vector<Lazy> scan(const ControlNames& names, const Named& step, std::vector
   out.erase(out.begin() + static_cast<int64_t>(mine), out.begin() + static_cast<int64_t>(kept));
   if (body.effects) take_token(out, n);
   run_effects();
+  return out;
+}
+
+std::vector<Lazy> in_batches(const std::string& what, const FlatFunction& scanned,
+                             const FlatFunction& batched, const std::vector<Lazy>& items,
+                             const LeafName& item_name, int64_t batch) {
+  if (batch < 1) throw Error(ErrorKind::kValue, str_cat(what, ": a batch has at least 1 row, not ", batch));
+  const int64_t rows = scan_length(what, items, item_name, {}), whole = rows - rows % batch;
+  hlo::Builder b;
+  // The carriers of `all`, which `change` gets with their dimensions.
+  const auto changed = [&b](const std::vector<Lazy>& all, const auto& change) {
+    std::vector<Lazy> out;
+    for (const Lazy& x : all)
+      out.push_back(from_carrier(b, change(carrier(b, x), x.value.dims()), x.value.dtype(), x.weak));
+    check(b.status());
+    return out;
+  };
+  const auto rows_of = [&](const std::vector<Lazy>& all, int64_t first, int64_t last) {
+    return changed(all, [&](const Value& x, Dims dims) {
+      Dims start(dims.size(), 0);
+      start[0] = first;
+      dims[0] = last;
+      return b.slice(x, start, dims);
+    });
+  };
+  std::vector<Lazy> out;
+  if (whole > 0) {
+    const std::vector<Lazy> cut = changed(rows_of(items, 0, whole), [&](const Value& x, Dims dims) {
+      dims[0] = batch;
+      dims.insert(dims.begin(), whole / batch);
+      return b.reshape(x, dims);
+    });
+    out = changed(scanned(cut), [&](const Value& y, Dims dims) {
+      dims.erase(dims.begin());
+      dims[0] = whole;
+      return b.reshape(y, dims);
+    });
+    if (whole == rows) return out;
+  }
+  const std::vector<Lazy> rest = batched(rows_of(items, whole, rows));
+  if (whole == 0) return rest;
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = from_carrier(b, b.concatenate({{carrier(b, out[i]), carrier(b, rest.at(i))}}, 0),
+                          out[i].value.dtype(), out[i].weak);
+  check(b.status());
   return out;
 }
 

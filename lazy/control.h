@@ -24,6 +24,10 @@ namespace lamina::lazy {
 std::vector<Lazy> call_region(const hlo::ComputationPtr& region, std::vector<Lazy> operands,
                               std::span<const Typed> results, bool effects = false);
 
+// The same, its ops recorded one by one: each result depends on what it is computed from only.
+std::vector<Lazy> inline_region(const hlo::ComputationPtr& region, const std::vector<Lazy>& operands,
+                                std::span<const Typed> results);
+
 // A function and what messages call it.
 struct Named {
   FlatFunction f;
@@ -42,6 +46,14 @@ struct ControlNames {
 std::vector<Lazy> scan(const ControlNames& names, const Named& step, std::vector<Lazy> carry,
                        const std::vector<Lazy>& items, const LeafName& item_name,
                        std::optional<int64_t> length, bool reverse);
+
+// What a function of rows gives for those along axis 0 of the items, `batch` of them at a time: `scanned`
+// gets the rows that fill batches as [count / batch, batch, ...], and gives its results so; `batched` gets
+// those that are left as [rest, ...]. Throws Error(kValue) where batch is below 1, or as `scan` does of its
+// items.
+std::vector<Lazy> in_batches(const std::string& what, const FlatFunction& scanned,
+                             const FlatFunction& batched, const std::vector<Lazy>& items,
+                             const LeafName& item_name, int64_t batch);
 
 // `body` of the carry while `test` of it, one bool scalar, holds. Reverse mode keeps `checkpoint` states at
 // a time and computes the others again; absent: as many as fit a budget. Throws Error(kValue) below 1.

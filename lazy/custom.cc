@@ -314,7 +314,7 @@ Values FunctionRule::backward(hlo::Builder& b, std::span<const Value> residuals,
   return out;
 }
 
-std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, const RuleHandle& rule) {
+std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, int64_t rule) {
   hlo::Builder b;
   std::vector<Typed> types, result_types;
   const size_t own = args.size();
@@ -347,7 +347,7 @@ std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, 
     body = check(hlo::with_parameters(*body, more));
   }
   const bool of_call = effects || !axes.empty() || !captured.empty();
-  int64_t id = rule.id();
+  int64_t id = rule;
   if (of_call) {
     Values given(values.end() - static_cast<ptrdiff_t>(captured.size()), values.end());
     id = hlo::register_custom_rule(std::make_shared<RuleOfCall>(hlo::find_custom_rule(id), own, axes, effects,

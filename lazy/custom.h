@@ -1,4 +1,5 @@
-// Derivatives that users define for functions over flat lists of lazy arrays, in C++ and Python.
+// Derivatives and batched forms that users define for functions over flat lists of lazy arrays, in C++ and
+// Python.
 //
 // Contract: a call of the function becomes a `call` node that names its rule (hlo/custom_rule.h). The rule's
 // functions run when a transform reaches that node, any number of times, also inside the body of a loop that
@@ -8,6 +9,7 @@
 #ifndef LAMINA_LAZY_CUSTOM_H_
 #define LAMINA_LAZY_CUSTOM_H_
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -25,6 +27,9 @@ class FunctionRule : public hlo::CustomRule {
   Kind kind() const final { return kind_; }
   bool symbolic_zeros() const final { return symbolic_zeros_; }
   size_t arguments() const final { return arguments_; }
+  // That of hlo::register_custom_rule, once it is registered; 0 before.
+  int64_t id() const { return id_; }
+  void registered(int64_t id) { id_ = id; }
   hlo::JvpResult jvp(hlo::Builder& b, std::span<const Value> operands, std::span<const Value> tangents) final;
   hlo::Values transpose(hlo::Builder& b, std::span<const Value> operands, std::span<const bool> linear,
                         std::span<const Value> cotangents) final;
@@ -48,13 +53,16 @@ class FunctionRule : public hlo::CustomRule {
   Kind kind_;
   bool symbolic_zeros_;
   size_t arguments_, captured_ = 0;
+  std::atomic<int64_t> id_ = 0;
 };
 
 // Owns a rule together with the recorded calls that name it.
 class RuleHandle {
  public:
   explicit RuleHandle(std::shared_ptr<FunctionRule> rule)
-      : rule_(std::move(rule)), id_(hlo::register_custom_rule(rule_)) {}
+      : rule_(std::move(rule)), id_(hlo::register_custom_rule(rule_)) {
+    rule_->registered(id_);
+  }
   ~RuleHandle() { hlo::release_custom_rule(id_); }
   RuleHandle(const RuleHandle&) = delete;
   RuleHandle& operator=(const RuleHandle&) = delete;
@@ -66,9 +74,9 @@ class RuleHandle {
   int64_t id_;
 };
 
-// Outputs of f as a call whose derivative is the rule's. Values of open traces that f uses from outside are
+// Outputs of f as a call with the rule of this id. Values of open traces that f uses from outside are
 // its operands; a derivative by them is an error, when it is taken.
-std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, const RuleHandle& rule);
+std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, int64_t rule);
 
 }  // namespace lamina::lazy
 

@@ -36,6 +36,17 @@ void add_control(py::module_& m) {
           return to_list(lazy::scan(names(std::move(what), leaf), named(step), from_sequence(carry),
                                     from_sequence(items), leaf_name(item), length, reverse));
         });
+  m.def(
+      "in_batches",
+      [](const std::string& what, const py::function& scanned, const py::function& batched,
+         const py::sequence& items, const py::function& item, int64_t batch) {
+        UserLocation location;
+        return to_list(lazy::in_batches(what, flat(scanned), flat(batched), from_sequence(items),
+                                        leaf_name(item), batch));
+      },
+      "What a function of rows gives, some rows at a time: by `scanned`, of [batches, batch, ...], and for "
+      "the "
+      "rows that are left by `batched`.");
   m.def("while_loop",
         [](std::string what, const Function& test, const Function& body, const py::sequence& carry,
            const py::function& leaf, std::optional<int64_t> checkpoint) {

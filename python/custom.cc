@@ -1,10 +1,11 @@
-// custom_jvp and custom_vjp: derivative rules written in Python.
+// custom_jvp, custom_vjp and custom_vmap: rules written in Python.
 #include "python/custom.h"
 
 #include <pybind11/stl.h>
 
 #include <array>
 
+#include "lazy/batched_form.h"
 #include "lazy/custom.h"
 #include "lazy/scopes.h"
 #include "python/interpreter.h"
@@ -36,35 +37,51 @@ Values values_of(const py::handle& objects) {
   return out;
 }
 
+py::list marks(std::span<const bool> given) {
+  py::list out;
+  for (const bool marked : given) out.append(marked);
+  return out;
+}
+
+// Functions of Python that the library keeps; any may be None.
+class KeptFunctions {
+ public:
+  KeptFunctions(py::object first, py::object second, py::object third = py::none())
+      : functions_{std::move(first), std::move(second), std::move(third)} {}
+  KeptFunctions(const KeptFunctions&) = delete;
+  KeptFunctions& operator=(const KeptFunctions&) = delete;
+  ~KeptFunctions() {
+    while_python_lives([&] {
+      for (py::object& f : functions_) f = py::object();
+    });
+    for (py::object& f : functions_) f.release();
+  }
+  std::array<py::object, 3>& functions() { return functions_; }
+
+ protected:
+  std::array<py::object, 3> functions_;
+};
+
 // Rules get and return flat lists; None stands for a value that is not there.
-class PythonRule final : public lazy::FunctionRule {
+class PythonRule final : public lazy::FunctionRule, public KeptFunctions {
  public:
   PythonRule(Kind kind, size_t arguments, py::object first, py::object second, py::object batch,
              bool symbolic_zeros)
       : FunctionRule(kind, arguments, symbolic_zeros),
-        first_(std::move(first)),
-        second_(std::move(second)),
-        batch_(std::move(batch)) {}
-  ~PythonRule() override {
-    while_python_lives([&] {
-      for (py::object* f : functions()) *f = py::object();
-    });
-    for (py::object* f : functions()) f->release();
-  }
+        KeptFunctions(std::move(first), std::move(second), std::move(batch)) {}
   bool has_batch() const override {
     py::gil_scoped_acquire gil;
-    return !batch_.is_none();
+    return !functions_[2].is_none();
   }
   bool has_transpose() const override {
     py::gil_scoped_acquire gil;
-    return kind() == Kind::kJvp && !second_.is_none();
+    return kind() == Kind::kJvp && !functions_[1].is_none();
   }
-  std::array<py::object*, 3> functions() { return {&first_, &second_, &batch_}; }
 
  protected:
   hlo::JvpResult run_jvp(std::span<const Value> x, std::span<const Value> t) override {
     py::gil_scoped_acquire gil;
-    const py::tuple r = first_(tensors(x), tensors(t));
+    const py::tuple r = functions_[0](tensors(x), tensors(t));
     hlo::JvpResult out;
     out.primals = values_of(r[0]);
     out.tangents = values_of(r[1]);
@@ -72,13 +89,11 @@ class PythonRule final : public lazy::FunctionRule {
   }
   Values run_transpose(std::span<const Value> x, std::span<const Value> cotangents) override {
     py::gil_scoped_acquire gil;
-    return values_of(second_(tensors(x), tensors(cotangents)));
+    return values_of(functions_[1](tensors(x), tensors(cotangents)));
   }
   hlo::BatchResult run_batch(std::span<const Value> x, std::span<const bool> batched, int64_t size) override {
     py::gil_scoped_acquire gil;
-    py::list marks;
-    for (const bool marked : batched) marks.append(marked);
-    const py::tuple r = batch_(size, marks, tensors(x));
+    const py::tuple r = functions_[2](size, marks(batched), tensors(x));
     hlo::BatchResult out;
     out.results = values_of(r[0]);
     for (const py::handle& marked : r[1]) out.batched.push_back(marked.cast<bool>());
@@ -86,46 +101,60 @@ class PythonRule final : public lazy::FunctionRule {
   }
   Forward run_forward(std::span<const Value> x, std::span<const bool> perturbed) override {
     py::gil_scoped_acquire gil;
-    py::list marks;
-    for (const bool marked : perturbed) marks.append(marked);
-    const py::tuple r = first_(tensors(x), marks);
+    const py::tuple r = functions_[0](tensors(x), marks(perturbed));
     return {values_of(r[0]), values_of(r[1])};
   }
   Values run_backward(std::span<const Value> residuals, std::span<const Value> cotangents) override {
     py::gil_scoped_acquire gil;
-    return values_of(second_(tensors(residuals), tensors(cotangents)));
+    return values_of(functions_[1](tensors(residuals), tensors(cotangents)));
   }
+};
 
- private:
-  py::object first_, second_, batch_;
+// The function, and its form in lanes.
+class PythonForm final : public lazy::BatchedForm, public KeptFunctions {
+ public:
+  using KeptFunctions::KeptFunctions;
+  std::vector<lazy::Lazy> run(const std::vector<lazy::Lazy>& x) override {
+    py::gil_scoped_acquire gil;
+    return from_sequence(functions_[0](to_list(x)).cast<py::sequence>());
+  }
+  Lanes lanes(int64_t size, const std::vector<bool>& batched, const std::vector<lazy::Lazy>& x,
+              const lazy::FlatFunction&) override {
+    py::gil_scoped_acquire gil;
+    const py::tuple r = functions_[1](size, batched, to_list(x));
+    return {from_sequence(r[0].cast<py::sequence>()), r[1].cast<std::vector<bool>>()};
+  }
 };
 
 // A function's ownership of a rule. The rule's functions usually lead back to it: the collector sees that as
 // long as no recorded call owns the rule too.
 class PythonRuleHandle : public lazy::RuleHandle {
  public:
-  using RuleHandle::RuleHandle;
+  template <typename Rule>
+  explicit PythonRuleHandle(std::shared_ptr<Rule> rule) : PythonRuleHandle(rule, *rule) {}
+  PythonRuleHandle(std::shared_ptr<lazy::FunctionRule> rule, KeptFunctions& functions)
+      : RuleHandle(std::move(rule)), functions_(functions) {}
 
   static int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     if (const PythonRuleHandle* handle = sole_owner(self))
-      for (py::object* f : handle->functions()) Py_VISIT(f->ptr());
+      for (const py::object& f : handle->functions_.functions()) Py_VISIT(f.ptr());
     return 0;
   }
   static int clear(PyObject* self) {
     if (const PythonRuleHandle* handle = sole_owner(self))
-      for (py::object* f : handle->functions()) *f = py::none();
+      for (py::object& f : handle->functions_.functions()) f = py::none();
     return 0;
   }
 
  private:
-  std::array<py::object*, 3> functions() const { return static_cast<PythonRule&>(rule()).functions(); }
   static const PythonRuleHandle* sole_owner(PyObject* self) {
     auto* const instance = reinterpret_cast<py::detail::instance*>(self);
     if (!instance->get_value_and_holder().holder_constructed()) return nullptr;
     const auto* handle = py::cast<const PythonRuleHandle*>(py::handle(self));
     return hlo::custom_rule_owners(handle->id()) == 1 ? handle : nullptr;
   }
+  KeptFunctions& functions_;  // the rule's
 };
 
 }  // namespace
@@ -147,12 +176,21 @@ void add_custom(py::module_& m) {
            "A jvp rule and, for a function that is linear in some arguments, its transpose (or None); or a "
            "forward rule (of operands, and which of them are differentiated) and a backward rule. `batch`: "
            "(size, which arguments are batched, arguments) -> (results, which of them are batched), or None. "
-           "With `symbolic_zeros`, zeros are None to the rules.");
+           "With `symbolic_zeros`, zeros are None to the rules.")
+      .def_static(
+          "in_lanes",
+          [](size_t arguments, py::function f, py::function lanes) {
+            const auto form = std::make_shared<PythonForm>(std::move(f), std::move(lanes));
+            return std::make_unique<PythonRuleHandle>(
+                std::make_shared<lazy::BatchedFormRule>(arguments, form), *form);
+          },
+          "Of a function with a form under vmap, `lanes`, which is as `batch`, and of which derivatives are "
+          "made.");
   m.def(
       "call_with_rule",
       [](const py::function& f, const py::sequence& args, const PythonRuleHandle& rule) {
         UserLocation location;
-        return to_list(lazy::call_with_rule(flat(f), from_sequence(args), rule));
+        return to_list(lazy::call_with_rule(flat(f), from_sequence(args), rule.id()));
       },
       "Outputs of f as a call whose derivative is the rule's.");
   m.def("any_open_scope", [] { return !lazy::open_scopes().empty(); });

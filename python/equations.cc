@@ -72,35 +72,34 @@ py::dict attributes(const hlo::Node& node) {
 
 class PythonPolicy final : public trace::Policy {
  public:
-  explicit PythonPolicy(py::object choose) : choose_(std::move(choose)) {}
+  PythonPolicy(py::object choose, bool names_decide)
+      : choose_(std::move(choose)), names_decide_(names_decide) {}
   ~PythonPolicy() override {
     while_python_lives([&] { choose_ = py::object(); });
     choose_.release();
   }
+  bool names_decide() const override { return names_decide_; }
   std::vector<bool> keeps(std::span<hlo::Node* const> nodes) const override {
     py::gil_scoped_acquire gil;
     py::list described;
     for (hlo::Node* n : nodes) {
-      py::list operands, numbers;
-      for (size_t i = 0; i < n->operands().size(); ++i) {
-        operands.append(type_object(n->operand_type(i)));
-        numbers.append(reinterpret_cast<uintptr_t>(n->operand(i).node()));
-      }
-      described.append(py::make_tuple(std::string(hlo::op_def(n->op()).name), operands, attributes(*n),
-                                      reinterpret_cast<uintptr_t>(n), numbers));
+      py::list operands;
+      for (size_t i = 0; i < n->operands().size(); ++i) operands.append(type_object(n->operand_type(i)));
+      described.append(py::make_tuple(std::string(hlo::op_def(n->op()).name), operands, attributes(*n)));
     }
     return choose_(described).cast<std::vector<bool>>();
   }
 
  private:
   py::object choose_;
+  bool names_decide_;
 };
 
 // A policy together with the recorded regions that name it.
 class PolicyHandle {
  public:
-  explicit PolicyHandle(py::object choose)
-      : id_(hlo::register_custom_rule(std::make_shared<PythonPolicy>(std::move(choose)))) {}
+  PolicyHandle(py::object choose, bool names_decide)
+      : id_(hlo::register_custom_rule(std::make_shared<PythonPolicy>(std::move(choose), names_decide))) {}
   ~PolicyHandle() { hlo::release_custom_rule(id_); }
   PolicyHandle(const PolicyHandle&) = delete;
   PolicyHandle& operator=(const PolicyHandle&) = delete;
@@ -171,9 +170,9 @@ void add_equations(py::module_& m) {
   py::class_<PolicyHandle>(
       m, "KeepingPolicy",
       "What is asked when a checkpointed region is derived: `choose` gives for a list of "
-      "(op, types of operands, attributes, number, numbers of operands), one for each "
-      "node, which of them are kept.")
-      .def(py::init<py::object>(), py::arg("choose"));
+      "(op, types of operands, attributes), one for each node, which of them are kept. With `names_decide`, "
+      "what has a name is kept under that alone.")
+      .def(py::init<py::object, bool>(), py::arg("choose"), py::arg("names_decide"));
   m.attr("NAME_TARGET") = std::string(hlo::kNameTarget);
   m.def(
       "named",

@@ -34,6 +34,7 @@
 #include "python/effects.h"
 #include "python/elementwise.h"
 #include "python/equations.h"
+#include "python/implicit.h"
 #include "python/indexing.h"
 #include "python/jitted.h"
 #include "python/linalg.h"
@@ -731,6 +732,7 @@ PYBIND11_MODULE(_core, m) {
   lamina::python::add_regions(m);
   lamina::python::add_control(m);
   lamina::python::add_custom(m);
+  lamina::python::add_implicit(m);
   lamina::python::add_effects(m);
   lamina::python::add_equations(m);
   lamina::python::add_dlpack(m);

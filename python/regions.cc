@@ -64,17 +64,7 @@ void add_regions(py::module_& m) {
       "inlined",
       [](const Region& region, const py::sequence& operands) {
         UserLocation location;
-        hlo::GraphLock lock;
-        hlo::Builder b;
-        hlo::Values in;
-        for (const Lazy& x : from_sequence(operands)) in.push_back(lazy::carrier(b, x));
-        std::vector<Lazy> out;
-        for (hlo::Value& v : hlo::inline_computation(b, *region.computation, in)) {
-          const lazy::Typed& result = region.results.at(out.size());
-          out.push_back(lazy::from_carrier(b, std::move(v), result.type->dtype, result.weak));
-        }
-        lazy::check(b.status());
-        return to_list(std::move(out));
+        return to_list(lazy::inline_region(region.computation, from_sequence(operands), region.results));
       },
       "The results of a region with carriers on operands of its types, its ops recorded one by one: each "
       "result depends "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hlo/custom_call.h"
 #include "hlo/graph_copy.h"
 #include "hlo/hash_map.h"
 #include "hlo/passes/pass.h"
@@ -9,6 +10,11 @@
 
 namespace lamina::trace {
 namespace {
+
+bool saves_nothing(const Node& n) {
+  return n.op() == Op::identity || n.op() == Op::constant || n.op() == Op::broadcast_in_dim ||
+         n.op() == Op::reshape;
+}
 
 // A list of nodes, operands before what uses them, cut in two: `known` makes everything and what is kept,
 // `linear` what its roots need, with parameters for what is kept.
@@ -23,7 +29,7 @@ class Cut {
       if (dependent_.contains(n) || !std::any_of(n->operands().begin(), n->operands().end(), depends))
         continue;
       dependent_.insert(n);
-      if (n->num_results() == 1) asked.push_back(n);
+      if (n->num_results() == 1 && !saves_nothing(*n)) asked.push_back(n);
     }
     asked_ = std::move(asked);
   }
@@ -39,7 +45,14 @@ class Cut {
 
   void ask() {
     if (asked_.empty()) return;
-    const std::vector<bool> marks = policy_.keeps(asked_);
+    std::vector<bool> marks = policy_.keeps(asked_);
+    if (policy_.names_decide()) {
+      HashMap<const Node*, bool> by_name;
+      for (size_t i = 0; i < asked_.size(); ++i)
+        if (given_name(*asked_[i])) by_name[asked_[i]->operand(0).node()] = marks.at(i);
+      for (size_t i = 0; i < asked_.size(); ++i)
+        if (const auto named = by_name.find(asked_[i]); named != by_name.end()) marks[i] = named->second;
+    }
     for (size_t i = 0; i < asked_.size(); ++i)
       if (marks.at(i)) kept_nodes_.insert(asked_[i]);
   }

@@ -18,7 +18,10 @@ namespace lamina::trace {
 class Policy : public hlo::CustomRule {
  public:
   Kind kind() const final { return Kind::kJvp; }
-  // Which of the nodes, of one result each and in the order of their computation, are kept.
+  // Whether what has a name (hlo::given_name) is kept under that alone, whatever is said of the operation.
+  virtual bool names_decide() const { return false; }
+  // Which of the nodes, of one result each and in the order of their computation, are kept. It is not asked
+  // of those that keeping saves nothing of: constants and other shapes of the same elements.
   virtual std::vector<bool> keeps(std::span<hlo::Node* const> nodes) const = 0;
 };
 

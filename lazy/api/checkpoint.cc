@@ -17,12 +17,15 @@ namespace {
 class UsersPolicy final : public trace::Policy {
  public:
   explicit UsersPolicy(CheckpointPolicy keeps) : keeps_(std::move(keeps)) {}
+  bool names_decide() const override { return keeps_.names_decide; }
   std::vector<bool> keeps(std::span<hlo::Node* const> nodes) const override {
     std::vector<bool> out;
     for (const hlo::Node* n : nodes) {
       const std::optional<std::string_view> name = hlo::given_name(*n);
       CheckpointValue value{.op = name ? "name" : std::string(n->def().name)};
       if (name) value.name = *name;
+      value.batched = n->attrs().has(hlo::Attr::lhs_batching_dimensions) &&
+                      !n->attrs().ints(hlo::Attr::lhs_batching_dimensions).empty();
       out.push_back(keeps_(value));
     }
     return out;
@@ -40,17 +43,36 @@ Tensor checkpoint_name(const Tensor& x, std::string_view name, std::source_locat
 
 namespace checkpoint_policies {
 
+namespace {
+
+bool is_product(const CheckpointValue& v) { return v.op == "dot_general" || v.op == "convolution"; }
+
+}  // namespace
+
+CheckpointPolicy everything_saveable() {
+  return [](const CheckpointValue&) { return true; };
+}
 CheckpointPolicy nothing_saveable() {
   return [](const CheckpointValue&) { return false; };
 }
 CheckpointPolicy dots_saveable() {
-  return [](const CheckpointValue& v) { return v.op == "dot_general" || v.op == "convolution"; };
+  return [](const CheckpointValue& v) { return is_product(v); };
+}
+CheckpointPolicy dots_with_no_batch_dims_saveable() {
+  return [](const CheckpointValue& v) { return is_product(v) && !v.batched; };
 }
 CheckpointPolicy save_only_these_names(std::set<std::string> names) {
   return [names = std::move(names)](const CheckpointValue& v) { return v.name && names.contains(*v.name); };
 }
 CheckpointPolicy save_any_names_but_these(std::set<std::string> names) {
   return [names = std::move(names)](const CheckpointValue& v) { return v.name && !names.contains(*v.name); };
+}
+CheckpointPolicy save_anything_except_these_names(std::set<std::string> names) {
+  CheckpointPolicy out = [names = std::move(names)](const CheckpointValue& v) {
+    return !v.name || !names.contains(*v.name);
+  };
+  out.names_decide = true;
+  return out;
 }
 CheckpointPolicy save_from_both_policies(CheckpointPolicy a, CheckpointPolicy b) {
   return [a = std::move(a), b = std::move(b)](const CheckpointValue& v) { return a(v) || b(v); };

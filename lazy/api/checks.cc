@@ -2,15 +2,19 @@
 #include "hlo/passes/checks.h"
 
 #include <deque>
+#include <utility>
 
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
 #include "hlo/once.h"
 #include "hlo/op.h"
+#include "lamina/checks.h"
 #include "lamina/ops.h"
 #include "lazy/api/callbacks.h"
+#include "lazy/api/index_checks.h"
 #include "lazy/checkify.h"
 #include "lazy/effects.h"
+#include "lazy/nan_check.h"
 
 namespace lamina::detail {
 namespace {
@@ -56,6 +60,18 @@ Messages& messages() {
   return all.get();
 }
 
+// What is recorded while it lives has its indices looked at, or not.
+class IndicesScope {
+ public:
+  explicit IndicesScope(bool on) : saved_(std::exchange(checking_indices(), on)) {}
+  ~IndicesScope() { checking_indices() = saved_; }
+  IndicesScope(const IndicesScope&) = delete;
+  IndicesScope& operator=(const IndicesScope&) = delete;
+
+ private:
+  bool saved_;
+};
+
 std::string place(const std::source_location& where) {
   return str_cat(" (`check` failed at ", where.file_name(), ":", static_cast<int64_t>(where.line()), ")");
 }
@@ -68,8 +84,15 @@ std::string with_values(const std::string& message, const Tensor* first, size_t 
 
 }  // namespace
 
-void flat_check(const Tensor& holds, std::string message, const std::vector<Tensor>& values,
-                std::source_location where) {
+bool& checking_indices() {
+  thread_local bool on = false;
+  return on;
+}
+
+namespace {
+
+void record_check(const Tensor& holds, std::string message, const std::vector<Tensor>& values, ErrorKind kind,
+                  std::source_location where) {
   located(where, [&] {
     if (holds.ndim() != 0)
       fail(ErrorKind::kType,
@@ -80,12 +103,11 @@ void flat_check(const Tensor& holds, std::string message, const std::vector<Tens
         messages().number(str_cat(count ? message : with_values(message, nullptr, 0), place(where)));
     // As part of a result it gets the values, and gives the number of what they say; else a token, whether it
     // holds, and the values.
-    FlatFunction run = [message = std::move(message), count, where](const std::vector<Tensor>& in) {
+    FlatFunction run = [message = std::move(message), count, kind, where](const std::vector<Tensor>& in) {
       if (in.size() == count)
         return std::vector<Tensor>{
             Tensor(messages().failed(with_values(message, in.data(), count) + place(where)))};
-      if (!in.at(1).item<bool>())
-        throw PlacedError(ErrorKind::kValue, with_values(message, in.data() + 2, count), where);
+      if (!in.at(1).item<bool>()) throw PlacedError(kind, with_values(message, in.data() + 2, count), where);
       return std::vector<Tensor>{in.at(0)};
     };
     const Tensor truth = holds.dtype() == DType::boolean ? holds : holds != 0;
@@ -101,9 +123,24 @@ void flat_check(const Tensor& holds, std::string message, const std::vector<Tens
   });
 }
 
+}  // namespace
+
+void flat_check(const Tensor& holds, std::string message, const std::vector<Tensor>& values,
+                std::source_location where) {
+  record_check(holds, std::move(message), values, ErrorKind::kValue, where);
+}
+
+void check_index(const Tensor& at, int64_t size, int64_t axis, const std::source_location& where) {
+  const Tensor all = at.astype(DType::int64), low = min(all), high = max(all);
+  record_check((low >= -size) & (high < size),
+               str_cat("index {} is out of bounds for axis ", axis, " with size ", size),
+               {lamina::where(high >= size, high, low)}, ErrorKind::kIndex, where);
+}
+
 std::vector<Tensor> flat_checked(const FlatFunction& f, const std::vector<Tensor>& arguments, bool user,
-                                 bool nan, bool division, std::source_location where) {
+                                 bool nan, bool division, bool index, std::source_location where) {
   return located(where, [&] {
+    const IndicesScope indices(checking_indices() || index);
     const lazy::Checks checks{user, nan, division, [](const std::string& what, const std::string& at) {
                                 const std::string text =
                                     what == "nan" ? "a NaN from " : "a division by zero in ";
@@ -129,3 +166,15 @@ std::string check_messages(const Tensor& numbers) {
 }
 
 }  // namespace lamina::detail
+
+namespace lamina {
+
+ChecksScope::ChecksScope(Checks checks)
+    : saved_{std::exchange(lazy::nan_checks(), checks.nan),
+             std::exchange(detail::checking_indices(), checks.index)} {}
+ChecksScope::~ChecksScope() {
+  lazy::nan_checks() = saved_.nan;
+  detail::checking_indices() = saved_.index;
+}
+
+}  // namespace lamina

@@ -1,12 +1,10 @@
-// Control flow and custom derivatives of C++ callables.
+// Control flow of C++ callables.
 #include "lazy/control.h"
 
 #include <algorithm>
 
 #include "lamina/ops.h"
 #include "lazy/api/flat.h"
-#include "lazy/custom.h"
-#include "lazy/scopes.h"
 
 namespace lamina::detail {
 namespace {
@@ -25,6 +23,26 @@ std::vector<Tensor> flat_scan(const FlatFunction& step, const std::vector<Tensor
   return located(where, [&] {
     return tensors(lazy::scan({"scan", name_of(carry_names)}, named(step, "the body"), lazies(carry),
                               lazies(items), name_of(item_names), length, reverse));
+  });
+}
+
+std::vector<Tensor> flat_map(const FlatFunction& f, const std::vector<Tensor>& items,
+                             const LeafNames& item_names, std::optional<int64_t> batch,
+                             std::source_location where) {
+  return located(where, [&] {
+    if (items.empty()) fail(ErrorKind::kValue, "map needs xs that hold a tensor");
+    const auto over_rows = [&](const std::vector<lazy::Lazy>& rows, lazy::FlatFunction of_row) {
+      return lazy::scan({"map", {}}, {std::move(of_row), "the function"}, {}, rows, name_of(item_names), {},
+                        false);
+    };
+    if (!batch) return tensors(over_rows(lazies(items), inner(f)));
+    const lazy::FlatFunction lanes = [&](const std::vector<lazy::Lazy>& rows) {
+      const std::vector<bool> all(rows.size(), true);
+      return lazy::vmap(inner(f), rows, all, rows[0].value.dims()[0]);
+    };
+    return tensors(lazy::in_batches(
+        "map", [&](const std::vector<lazy::Lazy>& batches) { return over_rows(batches, lanes); }, lanes,
+        lazies(items), name_of(item_names), *batch));
   });
 }
 
@@ -129,133 +147,6 @@ std::vector<Tensor> flat_branches(bool is_cond, const TensorOrNumber& index,
     return tensors(lazy::switch_case({"switch_case", name_of(result_names)}, lazy_of(index), functions,
                                      lazies(operands)));
   });
-}
-
-namespace {
-
-// Rules run in the middle of transforms: what they call is the user's code.
-class ApiRule final : public lazy::FunctionRule {
- public:
-  ApiRule(Kind kind, std::vector<const hlo::Type*> arguments, FlatFunction first, FlatFunction second,
-          Ref<Box<size_t>> results)
-      : FunctionRule(kind, arguments.size()),
-        arguments_(std::move(arguments)),
-        first_(std::move(first)),
-        second_(std::move(second)),
-        results_(std::move(results)) {}
-
- protected:
-  hlo::JvpResult run_jvp(std::span<const hlo::Value> x, std::span<const hlo::Value> t) override {
-    std::vector<lazy::Lazy> both = values_of(x);
-    hlo::Builder b;
-    for (size_t i = 0; i < t.size(); ++i) both.push_back({t[i] ? t[i] : b.zeros_like(x[i]), false});
-    const std::vector<lazy::Lazy> out = run(first_, std::move(both));
-    hlo::JvpResult result;
-    const size_t n = out.size() / 2;
-    for (size_t k = 0; k < n; ++k) {
-      const hlo::Value& y = out[k].value;
-      result.primals.push_back(y);
-      result.tangents.push_back(hlo::is_inexact(y.dtype()) ? fitted(b, out[n + k], y.type(), "tangent")
-                                                           : hlo::Value());
-    }
-    lazy::check(b.status());
-    return result;
-  }
-  Forward run_forward(std::span<const hlo::Value> x, std::span<const bool>) override {
-    const std::vector<lazy::Lazy> out = run(first_, values_of(x));
-    Forward result;
-    for (const lazy::Lazy& y : out)
-      (result.results.size() < results_->value ? result.results : result.residuals).push_back(y.value);
-    return result;
-  }
-  hlo::Values run_backward(std::span<const hlo::Value> residuals,
-                           std::span<const hlo::Value> cotangents) override {
-    std::vector<lazy::Lazy> both = values_of(residuals);
-    for (const hlo::Value& c : cotangents) both.push_back({c, false});
-    const std::vector<lazy::Lazy> out = run(second_, std::move(both));
-    hlo::Builder b;
-    hlo::Values result(arguments_.size());
-    for (size_t i = 0; i < result.size(); ++i)
-      if (i < out.size() && out[i].value && hlo::is_inexact(arguments_[i]->dtype))
-        result[i] = fitted(b, out[i], arguments_[i], "cotangent");
-    lazy::check(b.status());
-    return result;
-  }
-
- private:
-  static std::vector<lazy::Lazy> values_of(std::span<const hlo::Value> values) {
-    std::vector<lazy::Lazy> out;
-    for (const hlo::Value& v : values) out.push_back({v, false});
-    return out;
-  }
-  static std::vector<lazy::Lazy> run(const FlatFunction& f, std::vector<lazy::Lazy> x) {
-    ServingScope users_code(false);
-    std::vector<lazy::Lazy> out;
-    for (const Tensor& t : f(tensors(std::move(x)))) out.push_back(t.defined() ? lazy_of(t) : lazy::Lazy{});
-    return out;
-  }
-  static hlo::Value fitted(hlo::Builder& b, const lazy::Lazy& x, const hlo::Type* like, const char* what) {
-    if (!x.value) return hlo::Value();
-    if (x.value.dims() != like->dims)
-      fail(ErrorKind::kValue,
-           str_cat("a ", what, " from a custom rule has shape ", hlo::dims_to_string(x.value.dims()),
-                   " where ", hlo::to_string(*like), " is needed"));
-    return lazy::converted(b, x, like->dtype);
-  }
-
-  std::vector<const hlo::Type*> arguments_;
-  FlatFunction first_, second_;
-  Ref<Box<size_t>> results_;
-};
-
-struct CountedRule final : Counted {
-  explicit CountedRule(std::shared_ptr<ApiRule> rule) : handle(std::move(rule)) {}
-  lazy::RuleHandle handle;
-};
-
-std::vector<const hlo::Type*> types_of(const std::vector<Tensor>& like) {
-  std::vector<const hlo::Type*> out;
-  for (const Tensor& t : like) out.push_back(lazy_of(t).value.type());
-  return out;
-}
-
-}  // namespace
-
-FlatRule FlatRule::of_jvp(FlatFunction rule, const std::vector<Tensor>& like) {
-  FlatRule out;
-  out.rule_ = Ref<Counted>(new CountedRule(std::make_shared<ApiRule>(
-      hlo::CustomRule::Kind::kJvp, types_of(like), std::move(rule), FlatFunction(), Ref<Box<size_t>>())));
-  return out;
-}
-FlatRule FlatRule::of_vjp(FlatFunction forward, FlatFunction backward, Ref<Box<size_t>> results,
-                          const std::vector<Tensor>& like) {
-  FlatRule out;
-  out.rule_ = Ref<Counted>(new CountedRule(
-      std::make_shared<ApiRule>(hlo::CustomRule::Kind::kVjp, types_of(like), std::move(forward),
-                                std::move(backward), std::move(results))));
-  return out;
-}
-std::vector<Tensor> FlatRule::call(const FlatFunction& f, const std::vector<Tensor>& arguments,
-                                   std::source_location where) const {
-  // Outside of all transforms nobody asks for a derivative.
-  if (lazy::open_scopes().empty()) return f(arguments);
-  return located(where, [&] {
-    return tensors(
-        lazy::call_with_rule(inner(f), lazies(arguments), static_cast<const CountedRule&>(*rule_).handle));
-  });
-}
-
-std::vector<Tensor> decided(const std::vector<Tensor>& arguments) {
-  std::vector<lazy::Lazy> all = lazies(arguments);
-  const bool wide = std::any_of(all.begin(), all.end(), [](const lazy::Lazy& x) {
-    return !x.weak && hlo::part_type(x.value.dtype()) == hlo::DType::kF64;
-  });
-  if (!wide) return arguments;
-  hlo::Builder b;
-  for (lazy::Lazy& x : all)
-    if (x.weak && hlo::is_inexact(x.value.dtype())) x = lazy::recast(b, x, lazy::wide_type(x.value.dtype()));
-  lazy::check(b.status());
-  return tensors(std::move(all));
 }
 
 }  // namespace lamina::detail

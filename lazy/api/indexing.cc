@@ -4,6 +4,7 @@
 
 #include "hlo/op.h"
 #include "lamina/ops.h"
+#include "lazy/api/index_checks.h"
 #include "lazy/api/variable.h"
 
 namespace lamina {
@@ -23,6 +24,7 @@ struct IndexPlan {
   std::vector<bool> reversed;
   Dims kept;                                        // the shape after integers and new axes
   std::vector<std::pair<int64_t, Tensor>> tensors;  // axis of `kept`, indices
+  std::vector<int64_t> axes;                        // of the array, by index tensor
   bool contiguous = true;                           // every step is 1
 };
 
@@ -101,11 +103,20 @@ IndexPlan make_index_plan(const Dims& dims, const std::vector<Index>& index) {
         detail::fail(ErrorKind::kNotImplemented,
                      "index tensors must stand next to each other; transpose first");
       p.tensors.emplace_back(static_cast<int64_t>(p.kept.size()), t);
+      p.axes.push_back(axis);
       whole();
     }
   }
   while (axis < rank) whole();
   return p;
+}
+
+void check_indices(const IndexPlan& p, const std::source_location& where) {
+  if (!detail::checking_indices()) return;
+  for (size_t k = 0; k < p.tensors.size(); ++k) {
+    const auto& [axis, at] = p.tensors[k];
+    if (at.size() > 0) detail::check_index(at, p.kept[axis], p.axes[k], where);
+  }
 }
 
 // The elements that the plan names; where an index tensor is out of range, `beyond` if it is given, else the
@@ -215,12 +226,11 @@ Lazy update_masked(Builder& b, const Lazy& x, const Tensor& mask, const Tensor& 
   });
 }
 
-Tensor update(const Tensor& x, const std::vector<Index>& index, const Tensor& value, bool add,
-              const std::source_location& where) {
+// x with other elements where the plan names them.
+Tensor update_planned(const Tensor& x, const IndexPlan& p, const Tensor& value, bool add,
+                      const std::source_location& where) {
   return detail::build({x, where}, [&](Builder& b) {
     const Lazy& own = lazy_of(x);
-    if (const Tensor* mask = mask_of(x, index)) return update_masked(b, own, *mask, value, add);
-    const IndexPlan p = make_index_plan(own.value.dims(), index);
     if (p.tensors.empty() && p.contiguous) {
       Dims sizes;
       std::vector<Value> starts;
@@ -266,15 +276,28 @@ Tensor update(const Tensor& x, const std::vector<Index>& index, const Tensor& va
   });
 }
 
+Tensor update(const Tensor& x, const std::vector<Index>& index, const Tensor& value, bool add,
+              const std::source_location& where) {
+  return detail::located(where, [&] {
+    if (const Tensor* mask = mask_of(x, index))
+      return detail::build({x, where},
+                           [&](Builder& b) { return update_masked(b, lazy_of(x), *mask, value, add); });
+    const IndexPlan plan = make_index_plan(lazy_of(x).value.dims(), index);
+    check_indices(plan, where);
+    return update_planned(x, plan, value, add, where);
+  });
+}
+
 }  // namespace
 
 Tensor Tensor::at(const std::vector<Index>& index, Where where) const {
   return detail::located(where, [&] {
     if (const Tensor* mask = mask_of(*this, index)) return masked(*this, *mask, where);
+    const IndexPlan plan = make_index_plan(lazy_of(*this).value.dims(), index);
+    check_indices(plan, where);
     return detail::build({*this, where}, [&](Builder& b) {
-      const Lazy& x = lazy_of(*this);
-      const IndexPlan plan = make_index_plan(x.value.dims(), index);
-      return detail::computed(b, x, [&](const Value& v) { return elements(b, v, plan, Value()); });
+      return detail::computed(b, lazy_of(*this),
+                              [&](const Value& v) { return elements(b, v, plan, Value()); });
     });
   });
 }

@@ -8,6 +8,7 @@
 #include "hlo/op.h"
 #include "lamina/flat_transforms.h"
 #include "lazy/api/flat.h"
+#include "lazy/api/index_checks.h"
 #include "lazy/axes.h"
 #include "lazy/recursion.h"
 
@@ -57,6 +58,7 @@ std::string signature(const std::vector<Tensor>& all) {
   if (const uint32_t defaults = lazy::default_types().key()) out += std::to_string(defaults);
   if (const uint64_t axes = lazy::axes_key()) str_append(&out, "@", static_cast<int64_t>(axes));
   if (const int64_t recursion = lazy::recursion_key()) str_append(&out, "r", recursion);
+  if (checking_indices()) out += "i";
   return out;
 }
 

@@ -492,12 +492,24 @@ def _converted(
     fun: Callable[..., Any], example_args: tuple[Any, ...], taken: Callable[[Tensor], bool]
 ) -> tuple[Callable[..., Any], list[Tensor]]:
     """As `closure_convert`, of those arrays from outside that are `taken`."""
-    from lamina.lax._implicit import _Body, _spec
+    from lamina.lax._control import _flat
 
     leaves, treedef = tree_flatten(example_args)
     like = [_core.set_weak(to_tensor(x), False) for x in leaves]
-    body = _Body(fun, [_spec(t) for t in like], lambda p: tree_unflatten(treedef, p))
-    marks = [taken(t) for t in body.captured]
+    results: list[TreeDef] = []
+
+    def leaves_of(result: Any) -> list[Any]:
+        found, structure = tree_flatten(result)
+        results[:] = [structure]
+        return found
+
+    body = _core.region(
+        _flat(fun, lambda p: tree_unflatten(treedef, p), leaves_of),
+        [(str(t.dtype), list(t.shape), t.weak_type) for t in like],
+        carriers=True,
+    )
+    from_outside: list[Tensor] = body.captured
+    marks = [taken(t) for t in from_outside]
     count = sum(marks)
 
     def converted(*args: Any) -> Any:
@@ -513,10 +525,10 @@ def _converted(
                 raise TypeError(
                     f"{_name(fun)} was converted for an argument of shape {t.shape}, not {describe(x)}"
                 )
-        captured = [to_tensor(next(arrays)) if m else x for m, x in zip(marks, body.captured)]
-        return tree_unflatten(body.tree, body.call([*fitted, *captured]))
+        captured = [to_tensor(next(arrays)) if m else x for m, x in zip(marks, from_outside)]
+        return tree_unflatten(results[0], _core.call_region(body, [*fitted, *captured]))
 
-    return converted, [x for m, x in zip(marks, body.captured) if m]
+    return converted, [x for m, x in zip(marks, from_outside) if m]
 
 
 def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:

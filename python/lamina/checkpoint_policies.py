@@ -8,6 +8,7 @@ names as an operation "name" with the parameter `name`. A function with effects 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 from lamina import _core, _missing
@@ -41,9 +42,6 @@ class Policy:
         return f"<checkpoint policy {self.name}>"
 
 
-_STRUCTURE = frozenset(
-    ("identity", "constant", "broadcast_in_dim", "reshape")
-)  # of which keeping saves nothing
 _DOTS = ("dot", "dot_general", "convolution", "conv_general_dilated")
 
 
@@ -86,6 +84,31 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
     return Policy("save_anything_except_these_names", unnamed, True, names_not_to_save)
 
 
+def save_and_offload_only_these_names(
+    *,
+    names_which_can_be_saved: Iterable[str],
+    names_which_can_be_offloaded: Iterable[str],
+    offload_src: str,
+    offload_dst: str,
+) -> Policy:
+    """Keeps values of all these names, where they were computed: nothing is moved to another memory.
+
+    ValueError for a name in both.
+    """
+    saved, offloaded = tuple(names_which_can_be_saved), tuple(names_which_can_be_offloaded)
+    if both := sorted({*saved} & {*offloaded}):
+        raise ValueError(
+            f"save_and_offload_only_these_names: {', '.join(map(repr, both))} can be saved or offloaded, not both: "
+            "leave it out of one"
+        )
+    return save_only_these_names(*saved, *offloaded)
+
+
+def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
+    """`dots_with_no_batch_dims_saveable`: what is kept stays where it was computed."""
+    return dots_with_no_batch_dims_saveable
+
+
 class _Either(Policy):
     """What one of two policies keeps."""
 
@@ -116,25 +139,14 @@ def checkpoint_name(x: Any, name: str) -> Any:
 def _asked(policy: Any, op: str, operands: Any, attributes: Any) -> bool:
     from lamina import _traces
 
-    if op in _STRUCTURE:
-        return False
     avals = [_traces._aval(t) for t in operands]
     params = {k: _traces._parameter(v) for k, v in attributes.items()}
     return bool(policy(_traces.Primitive(_traces._named(op, avals, params)[0]), *avals, **params))
 
 
 def _kept(policy: Any, nodes: list[Any]) -> list[bool]:
-    """Which of the nodes a policy keeps; where names decide, what has one is kept under that alone."""
-    keeps = [_asked(policy, op, operands, attributes) for op, operands, attributes, _, _ in nodes]
-    if getattr(policy, "names_decide", False):
-        by_name = {
-            of: keep
-            for keep, (_, _, attributes, _, numbers) in zip(keeps, nodes, strict=True)
-            if attributes.get("call_target_name", "").startswith(_core.NAME_TARGET)
-            for of in numbers
-        }
-        keeps = [by_name.get(node[3], keep) for keep, node in zip(keeps, nodes, strict=True)]
-    return keeps
+    """Which of the nodes a policy keeps."""
+    return [_asked(policy, op, operands, attributes) for op, operands, attributes in nodes]
 
 
 def of_primitives(policy: Any) -> _core.KeepingPolicy:
@@ -150,7 +162,7 @@ def of_primitives(policy: Any) -> _core.KeepingPolicy:
 
 @functools.lru_cache(maxsize=64)
 def _of_primitives(policy: Any) -> _core.KeepingPolicy:
-    return _core.KeepingPolicy(functools.partial(_kept, policy))
+    return _core.KeepingPolicy(functools.partial(_kept, policy), getattr(policy, "names_decide", False))
 
 
 __getattr__ = _missing.attributes("lamina.checkpoint_policies")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ from lamina._core import Tensor
 from lamina._custom import _Custom, _Expected
 from lamina._open import entered
 from lamina._tensor import to_tensor
-from lamina._transforms import _name, jvp, vmap
+from lamina._transforms import _name
 from lamina.tree import TreeDef, explain_difference, tree_flatten, tree_map, tree_unflatten
 
 
@@ -59,21 +58,17 @@ class custom_vmap(_Custom):
     def _rule(
         self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any], expected: _Expected
     ) -> _core.CustomRule:
-        def batch(size: int, batched: list[bool], x: list[Tensor]) -> tuple[list[Tensor], list[bool]]:
+        def run(x: list[Tensor]) -> list[Tensor]:
+            return [to_tensor(r) for r in tree_flatten(entered(self.fun)(*tree_unflatten(treedef, x)[0]))[0]]
+
+        def lanes(size: int, batched: list[bool], x: list[Tensor]) -> tuple[list[Tensor], list[bool]]:
             marks = list(tree_unflatten(treedef, batched)[0])
             out, out_batched = self._lanes(size, marks, tree_unflatten(treedef, x)[0])
             return [to_tensor(r) for r in tree_flatten(out)[0]], [
                 bool(m) for m in tree_flatten(out_batched)[0]
             ]
 
-        def push(x: list[Tensor], t: list[Any]) -> tuple[list[Tensor], list[Any]]:
-            primals = tree_unflatten(treedef, x)[0]
-            tangents = [_zeros(p) if d is None else d for p, d in zip(x, t)]
-            results = [to_tensor(r) for r in tree_flatten(self(*primals))[0]]
-            dots = tree_flatten(self._derivative(primals, tree_unflatten(treedef, tangents)[0]))[0]
-            return results, [d if r.dtype.kind in "fc" else None for r, d in zip(results, dots)]
-
-        return _core.CustomRule(True, len(leaves), push, None, batch)
+        return _core.CustomRule.in_lanes(len(leaves), run, lanes)
 
     def _lanes(self, size: int, in_batched: list[Any], args: Any) -> tuple[Any, Any]:
         """What the rule returns, checked."""
@@ -89,54 +84,6 @@ class custom_vmap(_Custom):
             )
         return out, out_batched
 
-    @functools.cached_property
-    def _derivative(self) -> custom_vmap:
-        """(primals, tangents) -> tangents of the results, with a batched form made from the rule."""
-
-        def along(primals: Any, tangents: Any) -> Any:
-            return jvp(self.fun, primals, tangents)[1]
-
-        along.__name__ = _name(self.fun)
-        made = custom_vmap(along)
-
-        def lanes(size: int, in_batched: Any, primals: Any, tangents: Any) -> Any:
-            if not any(tree_flatten(in_batched[0])[0]):  # one point, and a tangent per lane
-
-                def along_one(t: Any) -> Any:
-                    unbatched = list(in_batched[0])
-                    return jvp(lambda *args: self._lanes(size, unbatched, args)[0], primals, t)[1]
-
-                axes = tree_map(lambda marked: 0 if marked else None, in_batched[1])
-                out = vmap(along_one, (axes,), axis_size=size)(tangents)
-                return out, tree_map(lambda _: True, out)
-            either = tree_map(lambda p, t: p or t, *in_batched)
-            primals = tree_map(functools.partial(_in_lanes, size), in_batched[0], either, primals)
-            tangents = tree_map(functools.partial(_in_lanes, size), in_batched[1], either, tangents)
-            kept: list[Any] = []
-
-            def values(*args: Any) -> Any:
-                out, out_batched = self._lanes(size, list(either), args)
-                kept[:] = [out_batched]
-                return out
-
-            return jvp(values, primals, tangents)[1], kept[0]
-
-        made.def_vmap(lanes)
-        return made
-
-
-def _zeros(x: Tensor) -> Tensor:
-    from lamina import numpy as lnp
-
-    return lnp.zeros(x.shape, x.dtype)
-
-
-def _in_lanes(size: int, batched: bool, wanted: bool, x: Any) -> Any:
-    """`x` with lanes along axis 0, if they are wanted."""
-    from lamina import numpy as lnp
-
-    return lnp.broadcast_to(x, (size, *to_tensor(x).shape)) if wanted and not batched else x
-
 
 def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
     """`f`, of which `lamina.vmap` runs one lane after another, as `lamina.lax.map` does: for what needs room."""
@@ -148,6 +95,10 @@ def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
 
         leaves, treedef = tree_flatten(args)
         marks = tree_flatten(tuple(in_batched))[0]
+
+        if not any(marks):  # lanes of tangents at one point
+            out = f(*args)
+            return out, tree_map(lambda _: False, out)
 
         def lane(given: list[Any]) -> Any:
             own = iter(given)

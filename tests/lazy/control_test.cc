@@ -340,4 +340,30 @@ TEST_CASE("a loop in a loop of calls compiles once and keeps nothing", "[api][co
   CHECK(cache::stats().misses == before.misses);
 }
 
+TEST_CASE("map takes some elements at a time", "[api][control]") {
+  const auto square = [](const Tensor& x) { return std::pair(x * x, sum(x)); };
+  const Tensor xs = arange(7) * 0.5;
+  const Tensor rows = stack({xs, xs + 1}, 1);
+  for (const int64_t batch : {1, 2, 3, 7, 10}) {
+    const auto mapped = [&](const Tensor& x) { return map(square, x, {.batch_size = batch}); };
+    for (const auto& [squares, sums] : {mapped(rows), jit(mapped)(rows)}) {
+      CHECK(squares.shape() == Shape{7, 2});
+      CHECK(floats(squares) == floats(rows * rows));
+      CHECK(floats(sums) == floats(2 * xs + 1));
+    }
+    const auto total = [&](const Tensor& x) { return sum(mapped(x).first); };
+    CHECK(floats(grad(total)(rows)) == floats(2 * rows));
+    CHECK(floats(vmap(total)(stack({rows, rows}))) == floats(full({2}, sum(rows * rows).item())));
+    CHECK(map(square, zeros({0, 2}), {.batch_size = batch}).first.shape() == Shape{0, 2});
+  }
+  const std::string none = error_of([&] { map(square, xs, {.batch_size = 0}); }, ErrorKind::kValue);
+  CHECK(contains(none, "map: a batch has at least 1 row, not 0"));
+  CHECK(contains(none, "control_test.cc:"));
+  const auto added = [](const std::pair<Tensor, Tensor>& p) { return p.first + p.second; };
+  for (const MapOptions options : {MapOptions{}, MapOptions{.batch_size = 2}})
+    CHECK(
+        contains(error_of([&] { map(added, std::pair(xs, ones({3})), options); }, ErrorKind::kValue),
+                 "map needs xs of one length along axis 0, but got length 7: xs.first float32[7]; length 3"));
+}
+
 }  // namespace

@@ -174,4 +174,60 @@ TEST_CASE("custom_vjp: clipped gradients, residuals of any type", "[api][derivat
   CHECK(cache::stats().misses == before.misses);
 }
 
+void check_doubles(const Tensor& got, const Doubles& want) {
+  const Doubles all = doubles(got);
+  REQUIRE(all.size() == want.size());
+  for (size_t i = 0; i < want.size(); ++i) CHECK(all[i] == Approx(want[i]));
+}
+
+// 2 sin with 3 cos as its derivative, to be seen.
+auto doubled() {
+  return custom_vjp([](const Tensor& x) { return 2 * sin(x); },
+                    [](const Tensor& x) { return std::pair(2 * sin(x), x); },
+                    [](const Tensor& x, const Tensor& g) { return std::tuple(3 * g * cos(x)); });
+}
+
+TEST_CASE("the linear part of a custom_vjp is transposed and batched", "[api][custom_vjp]") {
+  const auto f = doubled();
+  const auto g = [f](const Tensor& x) { return f(x); };
+  const auto scanned = [f](const Tensor& x) {
+    return scan([f](const Tensor& c, const std::tuple<>&) { return std::pair(0.5 * f(c), std::tuple<>{}); },
+                x, std::tuple<>{}, {.length = 3})
+        .first;
+  };
+  const Tensor x = array({0.5, -1., 2.}), cotangents = array({1., -2., 0.5});
+  const auto test = [&](const auto& h) {
+    const auto push = [h](const Tensor& at) {
+      return [along = linearize(h, std::tuple(at)).second](const Tensor& t) { return along(std::tuple(t)); };
+    };
+    const Tensor half(0.5);
+    const double slope = grad(h)(half).item();
+    CHECK(std::get<0>(linear_transpose(push(half), std::tuple(half))(Tensor(2.0))).item() ==
+          Approx(2 * slope));
+    Doubles slopes = doubles(vmap(grad(h))(x)), want, at_one;
+    for (size_t i = 0; i < 3; ++i) {
+      want.push_back(slopes[i] * doubles(cotangents)[i]);
+      at_one.push_back(slope * doubles(cotangents)[i]);
+    }
+    const auto back = [&](const auto& along, const auto& ct) {
+      return std::get<0>(linear_transpose(along, std::tuple(zeros_like(ct)))(ct));
+    };
+    const auto tangents = [&](const Tensor& t) { return vmap(push(half))(t); };
+    const auto both = [&](const Tensor& t) {
+      return vmap([&](const Tensor& at, const Tensor& d) { return push(at)(d); })(x, t);
+    };
+    check_doubles(back(tangents, cotangents), at_one);
+    check_doubles(jit([&](const Tensor& ct) { return back(tangents, ct); })(cotangents), at_one);
+    check_doubles(back(push(x), cotangents), want);
+    check_doubles(back(both, cotangents), want);
+    check_doubles(jit([&](const Tensor& ct) { return back(both, ct); })(cotangents), want);
+    const auto nested = [&](const Tensor& t) { return vmap(vmap(push(half)))(t); };
+    check_doubles(back(nested, cotangents.reshape({1, 3})), at_one);
+    CHECK(contains(error_of([&] { vmap(push(half))(x).eval(); }, ErrorKind::kType),
+                   "custom vjp has no forward-mode derivative"));
+  };
+  test(g);
+  test(scanned);
+}
+
 }  // namespace

@@ -28,6 +28,20 @@ def _again(policy):
     return {op: n - without.count(f" = {op}") for op, n in _counts(policy).items()}
 
 
+def _offloading(saved, offloaded):
+    return policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=saved,
+        names_which_can_be_offloaded=offloaded,
+        offload_src="device",
+        offload_dst="pinned_host",
+    )
+
+
+def test_a_name_is_saved_or_offloaded():
+    with pytest.raises(ValueError, match="'a' can be saved or offloaded, not both"):
+        _offloading(["a", "b"], ["c", "a"])
+
+
 @pytest.mark.parametrize(
     ("policy", "again"),
     [
@@ -38,6 +52,12 @@ def _again(policy):
         (policies.save_only_these_names("a"), {"sin": 1, "cos": 1, "dot_general": 1}),
         (policies.save_only_these_names("a", "c"), {"sin": 1, "cos": 0, "dot_general": 1}),
         (policies.save_any_names_but_these("a"), {"cos": 0}),
+        (policies.save_anything_except_these_names("a"), {"sin": 1, "cos": 0, "dot_general": 0}),
+        (
+            policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
+            {"sin": 2, "cos": 1, "dot_general": 0},
+        ),
+        (_offloading(["a"], ["c"]), {"sin": 1, "cos": 0, "dot_general": 1}),
         (lambda primitive, *_, **params: str(primitive) == "cos", {"cos": 0}),
         (
             policies.save_from_both_policies(

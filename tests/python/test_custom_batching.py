@@ -130,6 +130,8 @@ def test_one_lane_after_another():
     near(lm.vmap(lm.vmap(f, in_axes=(0, None)), in_axes=(None, 0))(X, X)["s"], np.sin(X)[None] + X[:, None])
     near(lm.vmap(lm.grad(lambda x: f(x, 2.0)["s"]))(X), np.cos(X))
     assert set(seen) == {()}
+    along = lambda t: lm.jvp(lambda x: f(x, 2.0)["s"], (0.5,), (t,))[1]  # noqa: E731
+    near(lm.vmap(along)(X), np.cos(0.5) * X)
 
 
 def test_a_result_that_is_the_same_in_all_lanes_may_have_a_tangent_per_lane():

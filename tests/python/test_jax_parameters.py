@@ -29,7 +29,7 @@ def test_map_in_batches(batch_size):
     slope = lm.grad(lambda x: (lax.map(lambda r: r**2, x, batch_size=batch_size)).sum())(X)
     np.testing.assert_allclose(slope.numpy(), 2 * X)
     np.testing.assert_array_equal(lax.map(f, X, batch_size=0)["a"].numpy(), got["a"].numpy())
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="at least 1 row, not -1"):
         lax.map(f, X, batch_size=-1)
     assert lax.map(lambda r: r, X[:0], batch_size=batch_size).shape == (0, 3)
 

@@ -25,19 +25,26 @@ namespace lamina {
 struct CheckpointValue {
   std::string op;
   std::optional<std::string> name = {};
+  bool batched = false;  // of dot_general: whether it has batch dimensions
 };
 // Any function of one, that says whether reverse mode may keep it; empty: it keeps nothing.
-using CheckpointPolicy = detail::Function<bool(const CheckpointValue&)>;
+struct CheckpointPolicy : detail::Function<bool(const CheckpointValue&)> {
+  using Function::Function;
+  bool names_decide = false;  // what has a name is kept under that alone, whatever is said of the operation
+};
 
 // `x` under a name for the policy of the checkpoint around it; the values stay.
 Tensor checkpoint_name(const Tensor& x, std::string_view name,
                        std::source_location where = std::source_location::current());
 
 namespace checkpoint_policies {
+CheckpointPolicy everything_saveable();
 CheckpointPolicy nothing_saveable();
 CheckpointPolicy dots_saveable();  // products and convolutions
+CheckpointPolicy dots_with_no_batch_dims_saveable();
 CheckpointPolicy save_only_these_names(std::set<std::string> names);
-CheckpointPolicy save_any_names_but_these(std::set<std::string> names);
+CheckpointPolicy save_any_names_but_these(std::set<std::string> names);          // what has another name
+CheckpointPolicy save_anything_except_these_names(std::set<std::string> names);  // or none
 CheckpointPolicy save_from_both_policies(CheckpointPolicy a, CheckpointPolicy b);
 }  // namespace checkpoint_policies
 

@@ -28,6 +28,7 @@ struct CheckOptions {
   bool user = true;       // what `check` states
   bool nan = false;       // every NaN that an operation makes
   bool division = false;  // every division by zero
+  bool index = false;     // every index out of range in what a program computes; then `user` ones too
 };
 
 // What checkify found; a tree.
@@ -59,12 +60,33 @@ auto checkify(F&& f, CheckOptions options = {},
       [f = detail::Held{std::forward<F>(f)}, options, where]<typename... A>(A&&... a) -> Out {
         const Arguments arguments(std::forward<A>(a)...);
         std::optional<Result> result;
-        const std::vector<Tensor> out =
-            detail::flat_checked(detail::flat(f.call, arguments, result), detail::tensors_of(arguments),
-                                 options.user, options.nan, options.division, where);
+        const std::vector<Tensor> out = detail::flat_checked(
+            detail::flat(f.call, arguments, result), detail::tensors_of(arguments),
+            options.user || options.index, options.nan, options.division, options.index, where);
         return {CheckError{out.back()}, detail::with_leaves(*std::move(result), out)};
       });
 }
+
+struct Checks {
+  bool nan = false;    // a NaN that an operation made, among the results of what runs
+  bool index = false;  // an index out of range, which elsewhere means the nearest element, or none
+};
+
+// While it lives, what this thread records and runs is checked, with the operation or index and its line:
+// lamina::Error (kFloatingPoint, kIndex). Only where there is a NaN is the program run once more, step by
+// step. A jitted function is traced once for `index`, and runs slower. Scopes nest.
+#pragma GCC visibility push(default)
+class ChecksScope {
+ public:
+  explicit ChecksScope(Checks checks);
+  ~ChecksScope();
+  ChecksScope(const ChecksScope&) = delete;
+  ChecksScope& operator=(const ChecksScope&) = delete;
+
+ private:
+  Checks saved_;
+};
+#pragma GCC visibility pop
 
 }  // namespace lamina
 

@@ -93,11 +93,24 @@ auto scan(F&& f, const Carry& init, const Xs& xs, ScanOptions options = {},
   return out;
 }
 
-// f(x) for the elements x of xs along dimension 0, one after the other; the results stacked.
+struct MapOptions {
+  std::optional<int64_t> batch_size = {};  // so many elements at a time, as vmap does; absent: one
+};
+
+// f(x) for the elements x of xs along dimension 0, one after the other or some at a time; the results
+// stacked. Throws lamina::Error (kValue) where the tensors of xs differ in length, or for a batch_size below
+// 1.
 template <typename F, typename Xs>
-auto map(F&& f, const Xs& xs, std::source_location where = std::source_location::current()) {
-  auto step = [&f](const std::tuple<>& none, const Xs& x) { return std::pair(none, f(x)); };
-  return scan(step, std::tuple<>{}, xs, {}, where).second;
+auto map(F&& f, const Xs& xs, MapOptions options = {},
+         std::source_location where = std::source_location::current()) {
+  std::optional<detail::Traced<std::invoke_result_t<F&, const Xs&>>> result;
+  const detail::FlatFunction each = [&](const std::vector<Tensor>& p) {
+    const Xs element = detail::with_leaves(xs, p);
+    return detail::tensors_of(result.emplace(f(element)));
+  };
+  const std::vector<Tensor> out =
+      detail::flat_map(each, detail::tensors_of(xs), tensor_paths(xs), options.batch_size, where);
+  return detail::with_leaves(*std::move(result), out);
 }
 
 struct LoopOptions {

@@ -1,4 +1,5 @@
-// Functions with derivatives of their own: custom_jvp, custom_vjp, custom_gradient.
+// Functions with derivatives of their own: custom_jvp, custom_vjp, custom_gradient; and with forms of their
+// own under vmap: custom_vmap, sequential_vmap.
 //
 // Contract: as lamina/transforms.h.
 #ifndef LAMINA_CUSTOM_H_
@@ -16,7 +17,7 @@
 namespace lamina {
 namespace detail {
 
-// What custom_jvp and custom_vjp share: one rule per structure and types of the arguments. Make gives the
+// What they share: one rule per structure and types of the arguments. Make gives the
 // rule.
 template <typename F, typename Make>
 class Custom {
@@ -166,6 +167,77 @@ auto custom_gradient(F&& f, std::source_location where = std::source_location::c
     return detail::with_leaves(kept.first, rule->value->call(leaves));
   };
   return custom_vjp(std::move(value), std::move(forward), std::move(backward), where);
+}
+
+namespace detail {
+
+// Of each argument, how many tensors it has.
+template <typename Arguments>
+std::vector<size_t> tensor_counts(const Arguments& arguments) {
+  return std::apply([](const auto&... x) { return std::vector<size_t>{tensors_of(x).size()...}; }, arguments);
+}
+// A function with a rule that calls it: make(the function on flat lists, arguments) gives the rule.
+template <typename F, typename Make>
+auto custom_of_itself(F&& f, Make make, std::source_location where) {
+  using Function = std::decay_t<F>;
+  using Arguments = typename Callable<Function>::Arguments;
+  using Result = typename Callable<Function>::Result;
+  const Ref<Box<Function>> held(new Box<Function>(std::forward<F>(f)));
+  auto value = typed<Arguments, Result>(
+      [held]<typename... A>(A&&... a) -> Result { return held->value(std::forward<A>(a)...); });
+  auto rule = [held, make = std::move(make)](const Arguments& arguments, const std::vector<Tensor>&) {
+    return make(
+        [held, arguments](const std::vector<Tensor>& x) {
+          return tensors_of(Result(std::apply(held->value, with_leaves(arguments, x))));
+        },
+        arguments);
+  };
+  return Custom<decltype(value), decltype(rule)>(std::move(value), std::move(rule), where);
+}
+
+}  // namespace detail
+
+// f with a form of its own under vmap: lanes(size, batched, arguments...) -> std::pair(result, whether it
+// holds the lanes), where `batched`, a std::vector<bool>, says of each argument whether it does; arguments
+// and results hold them along dimension 0 of all of their tensors. Derivatives of that form are the form's:
+// of lanes, and forward ones in lanes. A reverse derivative of the function alone is made from the function,
+// and so are its lanes. lamina::Error (kValue) where the results do not fit those of f.
+//
+//   auto solved = custom_vmap([](const Tensor& a, const Tensor& b) { return linalg::solve(a, b); },
+//                             [](int64_t size, const std::vector<bool>& batched, const Tensor& a,
+//                                const Tensor& b) { return std::pair(my_batched_solve(a, b), true); });
+template <typename F, typename Lanes>
+auto custom_vmap(F&& f, Lanes&& lanes, std::source_location where = std::source_location::current()) {
+  using Arguments = typename detail::Callable<std::decay_t<F>>::Arguments;
+  using Result = typename detail::Callable<std::decay_t<F>>::Result;
+  return detail::custom_of_itself(
+      std::forward<F>(f),
+      [lanes = std::decay_t<Lanes>(std::forward<Lanes>(lanes))](detail::FlatFunction run,
+                                                                const Arguments& arguments) {
+        return detail::FlatRule::of_lanes(
+            std::move(run),
+            [lanes, arguments](int64_t size, const std::vector<bool>& batched, const std::vector<Tensor>& x,
+                               const detail::FlatFunction&) {
+              auto out = std::apply([&](const auto&... a) { return lanes(size, batched, a...); },
+                                    detail::with_leaves(arguments, x));
+              return std::pair<std::vector<Tensor>, bool>(detail::tensors_of(Result(std::get<0>(out))),
+                                                          std::get<1>(out));
+            },
+            detail::tensor_counts(arguments));
+      },
+      where);
+}
+
+// f, of which vmap runs one lane after another, as `map` does: for what needs room.
+template <typename F>
+auto sequential_vmap(F&& f, std::source_location where = std::source_location::current()) {
+  using Arguments = typename detail::Callable<std::decay_t<F>>::Arguments;
+  return detail::custom_of_itself(
+      std::forward<F>(f),
+      [where](detail::FlatFunction run, const Arguments& arguments) {
+        return detail::FlatRule::sequential(std::move(run), detail::tensor_counts(arguments), where);
+      },
+      where);
 }
 
 }  // namespace lamina

@@ -202,8 +202,9 @@ auto vjp(F&& f, const std::tuple<A...>& primals,
   std::optional<Result> result;
   const detail::FlatPullback back =
       detail::flat_vjp(detail::flat(f, arguments, result), detail::tensors_of(arguments), where);
-  auto pull_back = [back, arguments](const Result& cotangent) {
-    return detail::with_leaves(arguments, back.pull_back(detail::tensors_of(cotangent)));
+  // Without the value, which nobody may want: it may have none (of what linearize gives).
+  auto pull_back = [back = back.pull_back, arguments](const Result& cotangent) {
+    return detail::with_leaves(arguments, back(detail::tensors_of(cotangent)));
   };
   return std::pair<Result, decltype(pull_back)>(detail::with_leaves(*std::move(result), back.outputs),
                                                 std::move(pull_back));
@@ -234,8 +235,10 @@ auto linearize(F&& f, const std::tuple<A...>& primals,
   const detail::FlatPullback at =
       detail::flat_vjp(detail::flat(f, arguments, result), detail::tensors_of(arguments), where);
   const Result value = detail::with_leaves(*std::move(result), at.outputs);
-  auto push_forward = [at, value](const Arguments& tangents) {
-    return detail::with_leaves(value, at.push_forward(detail::tensors_of(tangents)));
+  const std::vector<Tensor> none(at.outputs.size());
+  auto push_forward = [along = at.push_forward,
+                       structure = detail::with_leaves(value, none)](const Arguments& tangents) {
+    return detail::with_leaves(structure, along(detail::tensors_of(tangents)));
   };
   return std::pair<Result, decltype(push_forward)>(value, std::move(push_forward));
 }

@@ -95,6 +95,10 @@ std::vector<Tensor> flat_scan(const FlatFunction& step, const std::vector<Tensor
                               const std::vector<Tensor>& items, const LeafNames& carry_names,
                               const LeafNames& item_names, std::optional<int64_t> length, bool reverse,
                               std::source_location where);
+// `batch` rows at a time, or one after the other.
+std::vector<Tensor> flat_map(const FlatFunction& f, const std::vector<Tensor>& items,
+                             const LeafNames& item_names, std::optional<int64_t> batch,
+                             std::source_location where);
 std::vector<Tensor> flat_while(const FlatFunction& test, const FlatFunction& body,
                                const std::vector<Tensor>& carry, const LeafNames& carry_names,
                                std::optional<int64_t> checkpoint, std::source_location where);
@@ -117,6 +121,11 @@ std::vector<Tensor> flat_branches(bool is_cond, const TensorOrNumber& index,
                                   const std::vector<FlatFunction>& branches,
                                   const std::vector<Tensor>& operands, const LeafNames& result_names);
 
+// The form under vmap of a function: of `size` lanes along dimension 0 of all tensors of the arguments that
+// are `batched`, with the function itself; the results, and whether they hold the lanes.
+using FlatLanes = Function<std::pair<std::vector<Tensor>, bool>(
+    int64_t size, const std::vector<bool>& batched, const std::vector<Tensor>& x, const FlatFunction& self)>;
+
 // A derivative by the user's functions, for arguments of the types of `like`. kJvp: (operands, tangents) ->
 // (results, tangents). kVjp: operands -> (results, residuals), and (residuals, cotangents) -> cotangents,
 // where a Tensor that names nothing is zero.
@@ -126,6 +135,10 @@ class FlatRule {
   // `results`, which the forward function sets, is how many of what it returns are the function's.
   static FlatRule of_vjp(FlatFunction forward, FlatFunction backward, Ref<Box<size_t>> results,
                          const std::vector<Tensor>& like);
+  // Of arguments of so many tensors each.
+  static FlatRule of_lanes(FlatFunction f, FlatLanes lanes, std::vector<size_t> tensors_of_arguments);
+  static FlatRule sequential(FlatFunction f, std::vector<size_t> tensors_of_arguments,
+                             std::source_location where);
   std::vector<Tensor> call(const FlatFunction& f, const std::vector<Tensor>& arguments,
                            std::source_location where) const;
 
@@ -134,6 +147,17 @@ class FlatRule {
 };
 // Numbers beside 64-bit floats in their type: a rule sees what its function sees.
 std::vector<Tensor> decided(const std::vector<Tensor>& arguments);
+
+// Finds the unknown of an equation in a function from a right-hand side or a first guess: its tensors, then
+// what else the solver gives.
+using FlatSolver = Function<std::vector<Tensor>(const FlatFunction& f, const std::vector<Tensor>& given)>;
+// Without `transpose_solve`, no reverse mode but for a symmetric system.
+std::vector<Tensor> flat_linear_solve(const FlatFunction& matvec, const std::vector<Tensor>& b,
+                                      const FlatSolver& solve, const FlatSolver& transpose_solve,
+                                      bool symmetric, std::source_location where);
+std::vector<Tensor> flat_root(const FlatFunction& f, const std::vector<Tensor>& guess,
+                              const FlatSolver& solve, const FlatSolver& tangent_solve,
+                              std::source_location where);
 
 // A function in the middle of programs, an effect or not; `like` tells the results' types (lamina/effects.h).
 std::vector<Tensor> flat_callback(FlatFunction f, const std::vector<Tensor>& arguments,
@@ -172,7 +196,7 @@ void flat_check(const Tensor& holds, std::string message, const std::vector<Tens
                 std::source_location where);
 // f's outputs, then the number of the first check that failed (0: none), of the kinds that are looked at.
 std::vector<Tensor> flat_checked(const FlatFunction& f, const std::vector<Tensor>& arguments, bool user,
-                                 bool nan, bool division, std::source_location where);
+                                 bool nan, bool division, bool index, std::source_location where);
 // What failed, by these numbers, one per lane; empty: nothing.
 std::string check_messages(const Tensor& numbers);
 

@@ -9,6 +9,7 @@
 #include "lamina/control.h"
 #include "lamina/device.h"
 #include "lamina/effects.h"
+#include "lamina/implicit.h"
 #include "lamina/linalg.h"
 #include "lamina/numerics.h"
 #include "lamina/ops.h"

@@ -21,7 +21,6 @@ from lamina.tree import (
     tree_children,
     tree_flatten,
     tree_leaves,
-    tree_map,
     tree_paths,
     tree_unflatten,
 )
@@ -309,32 +308,31 @@ def scan(
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """f of every element of xs along axis 0, one after the other, or `batch_size` at a time by vmap; stacked.
 
-    ValueError for a negative batch_size; 0 is as None.
+    ValueError for a negative batch_size (0 is as None), and where the lengths of xs differ.
     """
     need_function(f, "lax.map")
     if not batch_size:
         return scan(lambda _, x: (None, f(x)), None, xs)[1]
-    if batch_size < 1:
-        raise ValueError(f"lax.map: batch_size is not negative: {batch_size}")
     from lamina._transforms import vmap
-    from lamina.lax._shape import concatenate, reshape, slice_in_dim
 
     leaves, treedef = _tensors(xs)
-    if not leaves or any(t.ndim == 0 for t in leaves):
-        raise ValueError("lax.map with batch_size needs arrays of at least one dimension")
-    n = leaves[0].shape[0]
-    whole = n - n % batch_size
-    parts = []
-    if whole:
-        rows = [
-            reshape(slice_in_dim(t, 0, whole), (whole // batch_size, batch_size, *t.shape[1:]))
-            for t in leaves
-        ]
-        done = scan(lambda _, x: (None, vmap(f)(x)), None, tree_unflatten(treedef, rows))[1]
-        parts.append(tree_map(lambda y: reshape(y, (whole, *y.shape[2:])), done))
-    if n - whole or not parts:
-        parts.append(vmap(f)(tree_unflatten(treedef, [slice_in_dim(t, whole, n) for t in leaves])))
-    return parts[0] if len(parts) == 1 else tree_map(lambda a, b: concatenate([a, b], 0), *parts)
+    rows = lambda p: tree_unflatten(treedef, p)  # noqa: E731
+    trees: list[TreeDef] = []
+
+    def flat(out: Any) -> list[Tensor]:
+        results, structure = tree_flatten(out)
+        trees[:] = [structure]
+        return results
+
+    results = _core.in_batches(
+        "lax.map",
+        lambda p: flat(scan(lambda _, x: (None, vmap(f)(x)), None, rows(p))[1]),
+        lambda p: flat(vmap(f)(rows(p))),
+        leaves,
+        _leaf_name(xs),
+        operator.index(batch_size),
+    )
+    return tree_unflatten(trees[0], results)
 
 
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
