@@ -7,40 +7,19 @@ purpose, `NOT_YET` what has no row and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import structured_table
+from row import FLOATS, Row
 
-FLOATS = ("float32", "float64", "bfloat16")
 REALS = ("float32", "float64", "int32")
 INTEGERS = ("int32", "uint8")
 ANY = ("float32", "float64", "bfloat16", "int32", "bool")
 COMPLEX = (*FLOATS, "complex64")
-# Shapes of the arguments of a call: ordinary, 0-d, empty, and broadcast against each other.
-ONE = (((2, 3),), ((),), ((0, 3),))
+# Shapes of two arguments that are broadcast against each other.
 TWO = (((2, 3), (2, 3)), ((), (3,)), ((2, 1), (1, 3)), ((0, 3), (3,)))
 ROW = (((2, 3),), ((1, 4),))
-
-
-@dataclass(frozen=True, eq=False)
-class Row:
-    """`names` share the row. `low` and `high` bound the sampled values; `order` is that of the derivative that is
-    compared; `weak` tries Python numbers beside an array."""
-
-    names: str
-    call: Callable[..., Any] | None = None
-    dtypes: tuple[str, ...] = FLOATS
-    shapes: tuple[tuple[tuple[int, ...], ...], ...] = ONE
-    low: float = -2.0
-    high: float = 2.0
-    order: int = 2
-    weak: bool = False
-    # Last places of the result's type: rounding differs, and sums have another order.
-    ulps: float = 16.0
-    vmap: bool = True
-    jit: bool = True
 
 
 def _axis(f: Any, x: Any) -> Any:
@@ -382,7 +361,7 @@ NN = [
     Row("glu", shapes=(((2, 4),),), dtypes=("float32", "float64"), ulps=64),
     Row("one_hot", lambda f, x: f(x, 3), dtypes=("int32",), order=0),
 ]
-ROWS = {"numpy": NUMPY, "lax": LAX, "nn": NN}
+ROWS = {**structured_table.ROWS, "numpy": NUMPY, "lax": LAX + structured_table.LAX, "nn": NN}
 
 # (function, element type): where our result type is not JAX's, on purpose.
 INTENDED_TYPES: dict[tuple[str, str], str] = {
@@ -442,11 +421,9 @@ NOT_YET: dict[str, dict[str, str]] = {
         ),
         **_because(
             "tests/python/test_lax_ops.py compares it with JAX",
-            "avg_pool bitcast_convert_type broadcasted_iota conv "
-            "approx_max_k approx_min_k stack unstack conv_dimension_numbers conv_general_dilated conv_transpose "
-            "conv_general_dilated_local conv_general_dilated_patches ragged_dot "
-            "conv_with_general_padding dot_general "
-            "dynamic_update_index_in_dim dynamic_update_slice_in_dim max_pool padtype_to_pads sort_key_val",
+            "avg_pool bitcast_convert_type broadcasted_iota approx_max_k approx_min_k stack unstack max_pool "
+            "conv_dimension_numbers conv_general_dilated_local conv_general_dilated_patches ragged_dot "
+            "conv_with_general_padding padtype_to_pads",
         ),
         **_because(
             "no counterpart in jax.lax",
@@ -463,5 +440,18 @@ NOT_YET: dict[str, dict[str, str]] = {
             "multivariate_normal orthogonal",
         ),
     },
+    "numpy.linalg": _because("tests/python/test_linalg.py compares it with NumPy", "eig matrix_rank"),
+    "numpy.fft": {},
+    "scipy.linalg": _because(
+        "tests/python/test_scipy_linalg.py compares it with SciPy",
+        "cho_factor cho_solve circulant companion convolution_matrix coshm cosm dft eig eigh_tridiagonal eigvals "
+        "eigvalsh fiedler fiedler_companion hadamard hankel helmert hessenberg hilbert invhilbert invpascal leslie "
+        "lstsq lu_solve norm pascal pinv qr_multiply rsf2csf schur sinhm sinm solve_sylvester svdvals",
+    ),
+    "scipy.special": _because(
+        "tests/python/test_special.py compares it with SciPy and mpmath",
+        "bernoulli bessel_jn boxcox boxcox1p comb dawsn erfcinv erfcx exprel fresnel gammasgn huber hyp1f1 hyp2f1 "
+        "log_expit owens_t psi rgamma sici sinc sph_harm_y wofz",
+    ),
     "nn": _because("tests/python/test_nn.py compares it with products and softmax", "dot_product_attention"),
 }

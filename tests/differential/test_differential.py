@@ -14,14 +14,32 @@ import jax
 import jax.numpy as jnp
 import lamina as lm
 import lamina.numpy as lnp
+import lamina.scipy.linalg
+import lamina.scipy.special
 import numpy as np
 import pytest
 import table
 from jax import lax as jax_lax
 from lamina import dtypes, lax, nn, random
 
-OURS = {"numpy": lnp, "lax": lax, "nn": nn}
-THEIRS = {"numpy": jnp, "lax": jax_lax, "nn": jax.nn}
+OURS = {
+    "numpy": lnp,
+    "numpy.linalg": lnp.linalg,
+    "numpy.fft": lnp.fft,
+    "lax": lax,
+    "nn": nn,
+    "scipy.linalg": lamina.scipy.linalg,
+    "scipy.special": lamina.scipy.special,
+}
+THEIRS = {
+    "numpy": jnp,
+    "numpy.linalg": jnp.linalg,
+    "numpy.fft": jnp.fft,
+    "lax": jax_lax,
+    "nn": jax.nn,
+    "scipy.linalg": jax.scipy.linalg,
+    "scipy.special": jax.scipy.special,
+}
 PATHS = ("plain", "jit", "vmap", "grad", "hessian")
 SAMPLE = 40  # one cell of so many runs in `make test`
 
@@ -65,7 +83,7 @@ def _arguments(key, row, dtype, n, extra=()):
         values = rng.uniform(row.low, row.high, (*extra, *shape))
         if dtype == "bool":
             a = values > 0
-        elif dtype == "complex64":
+        elif dtype.startswith("complex"):
             a = (values + 1j * rng.uniform(row.low, row.high, values.shape)).astype(dtype)
         elif dtype == "bfloat16":
             a = values.astype(jnp.bfloat16)
@@ -115,7 +133,8 @@ def _weighed(f, array):
     def total(*xs):
         t = 0.0
         for r in _leaves(f(*xs)):
-            t = t + (r * array(np.arange(1.0, 1 + r.size).reshape(r.shape).astype(r.dtype))).sum()
+            s = (r * array(np.arange(1.0, 1 + r.size).reshape(r.shape).astype(r.dtype))).sum()
+            t = t + (s.real + 0.5 * s.imag if s.dtype.kind == "c" else s)
         return t
 
     return total
