@@ -15,7 +15,7 @@ from lamina._core import Tensor
 from lamina.custom_derivatives import SymbolicZero
 from lamina.experimental import jet
 
-from lamina_as_jax import pullbacks, types64
+from lamina_as_jax import messages, pullbacks, types64
 from lamina_as_jax.avals import FLOAT0, ShapedArray
 from lamina_as_jax.keys import KeyArray, KeyDtype, drawing, extended, numpy_names, prng_key
 from lamina_as_jax.types64 import wrapped
@@ -68,6 +68,7 @@ def without_float0(x: Any) -> Any:
 def making(transform: Callable[..., Any]) -> Callable[..., Any]:
     """A transform whose result is a function (without a function: a decorator)."""
 
+    @messages.telling
     @functools.wraps(transform)
     def make(fun: Any = None, *args: Any, **kwargs: Any) -> Any:
         if fun is None:
@@ -276,7 +277,10 @@ class Jitted:
             for i, a in enumerate(args)
         ]
         named = {k: v if k in self._static else self._argument(v) for k, v in kwargs.items()}
-        return types64.result(f(*given, **named))
+        try:
+            return types64.result(f(*given, **named))
+        except Exception as e:
+            raise messages.told(e) from e.__cause__
 
     def __repr__(self) -> str:
         try:
@@ -304,6 +308,7 @@ class Jitted:
 Jitted.__module__ = "lamina.jitted"  # of the library, for the watch over what a traced function calls
 
 
+@messages.telling
 def jit(
     fun: Any = None, /, *, static_argnums: Any = None, static_argnames: Any = None, **options: Any
 ) -> Any:
@@ -324,12 +329,23 @@ def jit(
     return Jitted(inner, tuple(inner._static), inline)
 
 
+@messages.telling
+def closure_convert(fun: Any, *example_args: Any) -> tuple[Any, list[Tensor]]:
+    converted, arrays = lm.closure_convert(fun, *example_args)
+    return messages.telling(converted), arrays
+
+
 class custom_jvp(lm.custom_jvp):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return wrapped(super().__call__)(*args, **kwargs)
 
 
 class custom_vjp(lm.custom_vjp):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return wrapped(super().__call__)(*args, **kwargs)
+
+
+class custom_vmap(lm.custom_batching.custom_vmap):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return wrapped(super().__call__)(*args, **kwargs)
 

@@ -19,7 +19,7 @@ from lamina import random, ref
 from lamina._core import Tensor
 from lamina.tree import tree_children
 
-from lamina_as_jax import settings, types64
+from lamina_as_jax import messages, settings, types64
 from lamina_as_jax.avals import ShapedArray
 
 
@@ -291,6 +291,7 @@ def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
     if parameters["is_leaf"].kind is inspect.Parameter.KEYWORD_ONLY:
         place = sys.maxsize
 
+    @messages.telling
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
         if KeyArray.met or ref.living():

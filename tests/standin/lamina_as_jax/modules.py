@@ -74,7 +74,7 @@ _RECORDED_OTHERWISE = (
 _TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint", "remat")
 _ADAPTED = (
     *("jit", "grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose"),
-    *("custom_jvp", "custom_vjp", "copy_to_host_async", "make_jaxpr", "pure_callback"),
+    *("custom_jvp", "custom_vjp", "closure_convert", "copy_to_host_async", "make_jaxpr", "pure_callback"),
 )
 
 
@@ -339,7 +339,7 @@ def _functions() -> None:
             **{f"custom_{kind}_call_p": _traces.Primitive(f"custom_{kind}_call") for kind in ("jvp", "vjp")},
         },
     )
-    _put("jax.custom_batching", [lm.custom_batching], wrap=None)
+    _put("jax.custom_batching", [lm.custom_batching], {"custom_vmap": adapters.custom_vmap}, wrap=None)
     own = _some(jax, ("checkpoint", "remat", "checkpoint_policies", "checkpoint_name"))
     _put("jax.ad_checkpoint", _maybe("lamina.ad_checkpoint"), own, wrap=None)
     for name in ("jax.debug", "jax.image", "jax.ref"):

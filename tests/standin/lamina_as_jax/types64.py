@@ -15,6 +15,8 @@ from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._shapes import ShapeDtype
 
+from lamina_as_jax import messages
+
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 _PASSED = (Tensor, int, float, complex, bool, str, type(None), types.FunctionType, slice, type(...))
 
@@ -157,7 +159,10 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
             kwargs.pop(name, None)
         if "device" in kwargs and not isinstance(kwargs["device"], str):
             kwargs.pop("device")  # or a sharding: there is one
-        out = f(*[argument(a) for a in args], **{k: keyword(k, v) for k, v in kwargs.items()})
+        try:
+            out = f(*[argument(a) for a in args], **{k: keyword(k, v) for k, v in kwargs.items()})
+        except Exception as e:
+            raise messages.told(e) from e.__cause__
         # What was made under enable_x64 keeps its type, and gives it on.
         kept = not _State.x64 and type(out) is Tensor and out.dtype.name in _NARROW
         if kept and any(type(a) is Tensor and a.dtype.name == out.dtype.name for a in args):

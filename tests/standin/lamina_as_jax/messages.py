@@ -1,0 +1,277 @@
+"""JAX's phrases for errors, which programs match on, before Lamina's own texts.
+
+A row is a pattern of Lamina's text, JAX's phrase with what the pattern found in it (a function makes the phrases that
+are lists), and for some the class that JAX raises where it is another. Lamina's text follows on the next line.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class _TypeAndValue(TypeError, ValueError):
+    """What is a ValueError to Lamina and a TypeError to JAX."""
+
+
+def _sizes(text: str) -> str:
+    """`3,4` as (3, 4)."""
+    sizes = [s.strip() for s in text.split(",") if s]
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+def _shape(described: str) -> str:
+    """`float32[3,4]` as (3, 4)."""
+    return _sizes(described[described.index("[") + 1 : -1])
+
+
+_SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "//": "floor_divide", "%": "rem"}
+
+
+def _binary(found: re.Match[str]) -> str:
+    sign = re.search(r" (\*\*|//|[-+*/%]) ", found["what"])
+    name = _SIGNS[sign[1]] if sign else found["what"].rpartition(".")[2].split("(")[0]
+    return f"{name} got incompatible shapes for broadcasting: {_shape(found['a'])}, {_shape(found['b'])}."
+
+
+def _lanes(found: re.Match[str]) -> str:
+    lines = []
+    sizes = []
+    for part in found[1].split("; "):
+        size, _, axes = part.removeprefix("size ").partition(": ")
+        places = re.findall(r"(\S[^,\[]*(?:\[[^\]]*\])*) (\w+\[[\d,]*\]) axis (-?\d+)", axes)
+        if "axis_size=" in axes:
+            lines.append(f"the `axis_size` argument was {size}")
+        if places:
+            sizes.append((size, places))
+    sizes.sort(key=lambda s: -len(s[1]))
+    every = sum(len(p) for _, p in sizes)
+    for size, places in sizes:
+        name, described, axis = places[0]
+        given = f"argument {name}" if not name.startswith("kwargs") else name
+        at = f"axis {axis} of {given} of type {described}"
+        if len(places) == 1:
+            lines.append(f"one axis had size {size}: {at}")
+        else:
+            many = "most" if 2 * len(places) > every else "some"
+            lines.append(f"{many} axes ({len(places)} of them) had size {size}, e.g. {at}")
+    return "vmap got inconsistent sizes for array axes to be mapped:\n" + ";\n".join(
+        f"  * {x}" for x in lines
+    )
+
+
+def _no_value(found: re.Match[str]) -> str:
+    what, described = found["what"], found["described"]
+    if what == "an index":
+        return f"The __index__() method was called on traced array with shape {described}."
+    if what == "bool()":
+        return f"Attempted boolean conversion of traced array with shape {described}."
+    if what in ("float()", "int()", "complex()"):
+        hint = f"; try using `x.astype({what[:-2]})`"
+    elif "NumPy" in what:
+        return f"The numpy.ndarray conversion method __array__() was called on traced array with shape {described}."
+    else:
+        hint = ""
+    return f"Abstract tracer value encountered where concrete value is expected: {described}{hint}."
+
+
+def _map_rank(found: re.Match[str]) -> str:
+    axis, shape = int(found[1]), found[2]
+    rank = len(re.findall(r"\d+", shape))
+    return (
+        f"vmap was requested to map its argument along axis {axis}, which implies that its rank should be at least "
+        f"{axis + 1 if axis >= 0 else -axis}, but is only {rank} (its shape is {shape})"
+    )
+
+
+_Phrase = str | Callable[[re.Match[str]], str]
+_AGAIN = r"must produce a pair (list or tuple of length two)"
+_ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = (
+    # Values
+    (r"a Tensor, number or array is needed, not (\w+): (.*)",
+     r"Argument \2 of type <class '\1'> is not a valid JAX type."),
+    (r"(?P<what>an index|\w+\(\)|.*NumPy.*) needs the value of (?P<described>\S+), which is being traced", _no_value),
+    (r"was traced inside a jit or vmap that has ended|belongs to a jit or vmap trace that has ended",
+     "Encountered an unexpected tracer."),
+    (r"^Leaked out of", "Leaked trace."),
+    (r"^`(?P<what>.*)`: (?P<a>\w+\[[\d,]*\]) and (?P<b>\w+\[[\d,]*\]) do not broadcast", _binary, _TypeAndValue),
+    (r"^(\w+): shapes \[([\d, ]*)\] and \[([\d, ]*)\] cannot be broadcast together",
+     lambda m: f"{m[1]} got incompatible shapes for broadcasting: {_sizes(m[2])}, {_sizes(m[3])}.", _TypeAndValue),
+    (r"^dot: shapes (\(.*?\)) and (\(.*?\)) do not fit",
+     r"dot_general requires contracting dimensions to have the same shape, got \1 and \2.", _TypeAndValue),
+    (r"the array (\S+) was donated at", r"Array has been deleted with shape=\1.", RuntimeError),
+    # jit
+    (r"^(jit|vmap|grad|\S+) needs a function, and \S+ is not callable: (.*)", r"\1: Expected a callable value, got \2"),
+    (r"^jit needs a function that returns arrays: (\S+) is a generator",
+     r"Expected a function, got a generator function: \1"),
+    (r"^jit needs a function, not a staticmethod", "staticmethod arguments are not supported"),
+    (r"^static arguments of (\S+) must be hashable", "Non-hashable static arguments are not supported"),
+    (r"^a static argument of \S+ cannot be donated", "static_argnames and donate_argnames cannot intersect"),
+    (r"^the parameters of (\S+) are not known, so what donate_argnames",
+     r"Getting the signature of function \1 failed. Pass donate_argnums instead of donate_argnames."),
+    (r"^a masked array's mask would be lost", "numpy masked arrays are not supported"),
+    (r"^\S+ got .* \((\w+)\) for (\S+), which is not an array",
+     r"Error interpreting argument to the function as an abstract array. The problematic value is of type <class '\1'> "
+     r"and was passed to the function at path \2."),
+    (r"^\S+ was compiled for arguments of the structure",
+     "Function compiled with input pytree does not match the input pytree it was called with"),
+    (r"^\S+ was compiled for (\S+) as (\S+), not (\S+)",
+     r"Argument types differ from the types for which this computation was compiled. The mismatches are:\n"
+     r"Argument '\2' compiled with \1 and called with \3"),
+    (r"^(\S+) returned .* \((\w+)\), which is not an array",
+     r"function \1 returned a value of type <class '\2'>, which is not a valid JAX type"),
+    # Derivatives
+    (r"^(?:grad|value_and_grad) needs a scalar (?:complex )?loss, but|^grad needs a scalar float loss, but "
+     r"\S+ returned (?!complex)",
+     "Gradient only defined for scalar-output functions."),
+    (r"^grad needs a scalar float loss, but \S+ returned (complex\w+)\[\]",
+     r"grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got \1."),
+    (r"^(\w+) of \S+ needs complex inputs.*, but \S+ is (\w+)",
+     r"\1 with holomorphic=True requires inputs with complex dtype, but got \2."),
+    (r"^(\w+) of \S+ needs float inputs, but \S+ is ((?:u?int|bool)\w*)",
+     r"\1 requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got \2."),
+    (r"^(\w+) of \S+ needs float inputs, but \S+ is (complex\w*)",
+     r"\1 requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got \2."),
+    (r"^argnums (-?\d+) is out of range: \S+ was called with (\d+)",
+     r"differentiating with respect to argnums=\1 requires at least 1 positional arguments to be passed by the caller, "
+     r"but got only \2 positional arguments."),
+    (r"^linear_transpose of \S+ needs", "linear_transpose only supports inputs and outputs of real or complex types"),
+    (r"^tangents do not fit the primals", "primal and tangent arguments to jax.jvp must have the same tree structure."),
+    (r"^a tangent of (?:shape|type) .* does not fit its primal",
+     "linearized function called on tangent values inconsistent with the original primal values."),
+    (r"^jvp takes the (?:primals|tangents) as a tuple",
+     "primal and tangent arguments to jax.jvp must be tuples or lists."),
+    (r"^the pull-back of (\S+) takes one cotangent, .*, not (\d+)",
+     r"The function returned by jax.vjp applied to \1 was called with \2 arguments, so \1 was called with "
+     r"\2 arguments."),
+    (r"^the cotangent does not fit the output of", "unexpected tree structure of the cotangent"),
+    (r"^vjp of \S+: a cotangent has type", "unexpected JAX type of the cotangent"),
+    # vmap
+    (r"^vmap got batch axes of different sizes: (.*)", _lanes),
+    (r"^vmap over axis (-?\d+) of .*, which has shape (\(.*?\))", _map_rank),
+    (r"^vmap of \S+ has nothing to batch over",
+     "vmap wrapped function must be passed at least one argument containing an array or axis_size must be specified; "
+     "vmap must have at least one non-None value in in_axes."),
+    (r"^(in_axes|out_axes) is .* is no axis: it must be", r"vmap \1 must be an int, None, or a tuple of those."),
+    (r"^in_axes is (.*): it is an axis, None, or a tuple",
+     r"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed to "
+     r"the function, but got \1."),
+    (r"^in_axes has (\d+) entries for (\d+) values",
+     r"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed to "
+     r"the function, but got len(in_axes)=\1, len(args)=\2"),
+    (r"^(in_axes|out_axes)\S* (?:is .*, which does not fit|has)",
+     r"vmap \1 specification must be a tree prefix of the corresponding value; Mismatch details: different types"),
+    (r"^vmap of \S+: out_axes is None for",
+     "vmap has mapped output but out_axes is None (at vmap out_axes)"),
+    # Custom rules
+    (r"^no derivative is defined for the (custom_(j)vp|custom_(v)jp) function (\S+): use (\w+)",
+     lambda m: f"No {m[5][3:].upper()} defined for {m[1]} function {m[4]} using {m[5]}."),
+    (r"^no form under vmap is defined for the custom_vmap function (\S+):",
+     r"No batching rule defined for custom_vmap function \1 using def_vmap."),
+    (r"^the jvp rule (\S+) of (\S+) must return \(primals_out, tangents_out\), not (.*)",
+     rf"Custom JVP rule \1 for function \2 {_AGAIN} representing primal and tangent outputs, but got \3"),
+    (r"^the jvp rule (\S+) of (\S+) returned tangents of another structure",
+     r"Custom JVP rule \1 for function \2 must produce primal and tangent outputs with equal container "
+     r"(pytree) structures."),
+    (r"^the jvp rule (\S+) of (\S+) returns", rf"Custom JVP rule \1 for function \2 {_AGAIN}."),
+    (r"^a tangent from the jvp rule \S+ of \S+ is (\S+) where (\S+) is needed",
+     r"Custom JVP rule must produce primal and tangent outputs with corresponding shapes and dtypes. Expected \2 "
+     r"(tangent type of \2) but got \1."),
+    (r"^the forward rule (\S+) of (\S+) returns (\w+\[\S*\]) as result",
+     rf"Custom VJP fwd rule \1 for function \2 {_AGAIN}, but got fwd output type \3 which doesn't match the "
+     rf"function's."),
+    (r"^the forward rule (\S+) of (\S+) (?:must return|returns)",
+     rf"Custom VJP fwd rule \1 for function \2 {_AGAIN}."),
+    (r"^the backward rule (\S+) of (\S+) must return a tuple",
+     r"Custom VJP bwd rule \1 for function \2 must produce a tuple of as many cotangents as arguments."),
+    (r"^the backward rule (\S+) of (\S+) returned for argument (\d+) a cotangent of type (\S+);",
+     r"Custom VJP bwd rule \1 for function \2 must produce: at output[\3] the bwd rule produced an output of type \4. "
+     r"Consider just returning a None here."),
+    (r"^the backward rule (\S+) of (\S+) returned for argument",
+     r"Custom VJP bwd rule \1 for function \2 must produce the containers of the arguments."),
+    (r"^a function with a custom vjp has no forward-mode derivative",
+     "can't apply forward-mode autodiff (jvp) to a custom_vjp function."),
+    (r"^\S+ was converted for",
+     "The inputs to the closure produced by closure_convert must match those that it was made for."),
+    (r"^the vmap rule (\S+) of (\S+) says what is batched in another structure",
+     r"structure of output value and output batching specification returned by custom vmap rule (\1) do not match."),
+    (r"^the (\w+) function (\S+): ((?:missing a required|too many positional|got an unexpected|multiple values).*)",
+     r"The input arguments to the \1-decorated function \2 could not be resolved to positional-only arguments. Binding "
+     r"failed with the error:\n\3"),
+    (r"^(\S+) takes keyword-only arguments, which a (\w+) function cannot: (.*)",
+     r"The input arguments to the \2-decorated function \1 could not be resolved to positional-only arguments. Binding "
+     r"failed with the error:\nThe following keyword arguments could not be resolved to positions: \3"),
+    # Control flow
+    (r"^lax\.cond: the predicate must be a bool or a number, not NoneType", "cond predicate is None"),
+    (r"^lax\.cond: the predicate must be a bool or a number, not \w+: (.*)",
+     r"Pred type must be either boolean or number, got \1"),
+    (r"^lax\.switch: the index must be a bool or a number, not \w+: (.*)", r"Index type must be an integer, got \1"),
+    (r"^lax\.scan: `length` decides what is recorded",
+     "The `length` argument to `scan` expects a concrete `int` value."),
+    (r"^lax\.scan: `unroll` decides what is recorded",
+     "The `unroll` argument to `scan` expects a concrete `int` or `bool` value."),
+    (r"^lax\.scan scans over axis 0, but", "scan got value with no leading axis to scan over."),
+    (r"^lax\.scan: length=(\d+) does not fit .* of length (\d+)",
+     r"scan got `length` argument of \1 which disagrees with leading axis sizes [\2]."),
+    (r"^lax\.\w+: \S+ must return a carry of the structure it was given",
+     "function carry input and carry output must have the same pytree structure, but they differ:"),
+    (r"^lax\.\w+: \S+ must return a carry of the type it was given: (\S+) is (\S+) going in but (\S+) coming out",
+     r"function carry input and carry output must have equal types, but they differ:\nThe input \1 has type \2 "
+     r"but the corresponding output carry component has type \3."),
+    (r"^lax\.scan: \S+ must return a pair \(carry, y\), not (\S+)", r"scan body output must be a pair, got \1."),
+    (r"^lax\.while_loop: \S+ must return one bool scalar, not (.*)",
+     r"cond_fun must return a boolean scalar, but got \1"),
+    # Callbacks
+    (r"^io_callback has no derivative", "IO callbacks do not support JVP. IO callbacks do not support transpose."),
+    (r"^pure_callback has no derivative", "Pure callbacks do not support JVP."),
+    (r"^a callback gives no \w+ unless", "result_shape_dtypes cannot specify 64-bit types"),
+    # Functions of arrays
+    (r"^sici is not defined for complex", "Argument `x` to sici must be real-valued.", _TypeAndValue),
+    (r"^x0 and b have different structures", "x0 and b must have matching tree structure."),
+    (r"^map_coordinates has the orders 0 and 1", "jax.scipy.ndimage.map_coordinates currently requires order<=1"),
+    (r"^args is a tuple of further arguments of the function, not (.*)",
+     r"args argument to minimize must be a tuple, got \1"),
+    # Trees
+    (r"^structures differ at", "pytree structure error: different types or metadata"),
+)  # fmt: skip
+
+
+@functools.cache
+def _rows() -> list[tuple[re.Pattern[str], _Phrase, type[Exception] | None]]:
+    return [(re.compile(row[0]), row[1], row[2] if len(row) > 2 else None) for row in _ROWS]
+
+
+def told(e: Exception) -> Exception:
+    """`e` with JAX's phrase before its text, or an error of JAX's class that has both; `e` itself without a row."""
+    text = e.args[0] if len(e.args) == 1 else None
+    if type(text) is not str or hasattr(e, "_told"):
+        return e
+    for pattern, phrase, kind in _rows():
+        found = pattern.search(text)
+        if found is None:
+            continue
+        first = phrase(found) if callable(phrase) else found.expand(phrase)
+        if kind is None or isinstance(e, kind):
+            e.args = (f"{first}\n{text}",)
+        else:
+            e = kind(f"{first}\n{text}").with_traceback(e.__traceback__)
+        break
+    e._told = True  # type: ignore[attr-defined]
+    return e
+
+
+def telling(f: _F) -> _F:
+    """`f`, whose errors are told."""
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except Exception as e:
+            raise told(e) from e.__cause__
+
+    return call  # type: ignore[return-value]
