@@ -103,7 +103,7 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      lambda m: f"{m[1]} got incompatible shapes for broadcasting: {_sizes(m[2])}, {_sizes(m[3])}.", _TypeAndValue),
     (r"^dot: shapes (\(.*?\)) and (\(.*?\)) do not fit",
      r"dot_general requires contracting dimensions to have the same shape, got \1 and \2.", _TypeAndValue),
-    (r"the array (\S+) was donated at", r"Array has been deleted with shape=\1.", RuntimeError),
+    (r"the array (\S+) was donated or deleted at", r"Array has been deleted with shape=\1.", RuntimeError),
     # jit
     (r"^(jit|vmap|grad|\S+) needs a function, and \S+ is not callable: (.*)", r"\1: Expected a callable value, got \2"),
     (r"^jit needs a function that returns arrays: (\S+) is a generator",
@@ -235,6 +235,29 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^map_coordinates has the orders 0 and 1", "jax.scipy.ndimage.map_coordinates currently requires order<=1"),
     (r"^args is a tuple of further arguments of the function, not (.*)",
      r"args argument to minimize must be a tuple, got \1"),
+    (r"^vectorize .*: (\d+) arguments, not (\d+)", r"wrong number of positional arguments: expected \1, got \2"),
+    (r"^vectorize .*: (\d+) results, not (\d+)",
+     r"wrong number of output arguments: expected \1, got \2 (output must be a tuple of as many)"),
+    (r"^vectorize .*: result \d+ has size (\d+) where (\w+) is (\d+)",
+     r"inconsistent size for core dimension '\2': \1 vs \3"),
+    (r"^vectorize .*: result \d+ has shape (\(.*?\)), not (\(.*?\))",
+     r"output shape \1 does not match core dimensions \2"),
+    (r"^excluded holds numbers and names", "jax.numpy.vectorize can only exclude integer and string arguments"),
+    (r"^check takes a scalar pred", "debug_check takes a scalar pred as argument"),
+    # Random numbers
+    (r"^the seed of \w+ is one integer", "PRNGKey accepts a scalar seed."),
+    (r"^the seed of \w+ is an integer", "PRNG key seed must be an integer."),
+    (r"^a generator is given by its name", "unrecognized type for specifying PRNG"),
+    (r"^there is no generator", "unrecognized PRNG implementation"),
+    (r"^the generator is named twice", "Cannot specify both `impl` and `dtype`"),
+    (r"^bits are elements of an unsigned type", "dtype argument must be an unsigned int dtype"),
+    (r"^a key is no array of NumPy's", "JAX array with PRNGKey dtype cannot be converted to a NumPy array."),
+    (r"^stateful_rng\(\) without a seed", "When used within transformed code, stateful_rng needs a seed."),
+    (r"^a generator starts from a key", "Expected base_key to be a typed PRNG key"),
+    # Checks and printing
+    (r"^debug\.(\w+) without its first argument", r"debug_\1 received unexpected arguments in the two-call form"),
+    (r"^debug\.print: no field of the format shows the argument (.*);",
+     r"Unused keyword arguments to `jax.debug.print`: [\1]"),
     # Trees
     (r"^structures differ at", "pytree structure error: different types or metadata"),
 )  # fmt: skip
