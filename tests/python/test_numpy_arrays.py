@@ -430,6 +430,18 @@ def test_unique_slices_of_a_given_size(size, axis, dtype):
     np.testing.assert_array_equal(inverse, want_inverse.ravel())
 
 
+@pytest.mark.parametrize("name", ["setdiff1d", "setxor1d"])
+def test_sets_of_a_given_size_take_what_is_said_to_be_unique_as_numpy_does(name):
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        a, b = (random.permutation(9)[:n].astype(np.int16) for n in random.integers(1, 6, 2))
+        if name == "setxor1d":
+            a = np.append(a, a[:1])  # not so: NumPy drops what is there twice
+        want = getattr(np, name)(a, b, assume_unique=True)
+        got = getattr(lnp, name)(a, b, assume_unique=True, size=12, fill_value=-1)
+        np.testing.assert_array_equal(got, [*want, *[-1] * (12 - len(want))])
+
+
 def test_a_difference_of_sets_has_the_type_of_the_first():
     a, b = np.int32([3, 1, 2]), np.float32([1.0, 2.5])
     for options in ({}, {"size": 2}):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import lamina as lm
@@ -14,6 +14,7 @@ from lamina import _core, _open, dtypes
 from lamina._core import Tensor
 from lamina.custom_derivatives import SymbolicZero
 from lamina.experimental import jet
+from lamina.tree import tree_children
 
 from lamina_as_jax import messages, pullbacks, types64
 from lamina_as_jax.avals import FLOAT0, ShapedArray
@@ -167,6 +168,7 @@ class _PushedForward(_Described):
         like = self._linear.given_tree.unflatten([lm.ShapeDtype(*t) for t in self._linear.types])
         return (lm.make_trace(self._linear)(*like),)
 
+    @messages.telling
     def __call__(self, inner: Any, *tangents: Any) -> Any:
         return _pushed(self.tree, types64.result(inner(*types64.argument(without_float0(tangents)))))
 
@@ -180,6 +182,7 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
 class _Turned:
     """Cotangents to cotangents, with JAX's types at the boundary."""
 
+    @messages.telling
     def __call__(self, inner: Any, cotangent: Any) -> Any:
         return types64.result(inner(types64.argument(cotangent)))
 
@@ -471,11 +474,30 @@ def index_take(src: Any, idxs: Any, axes: Any) -> Any:
     return wrapped(lm.numpy.asarray)(moved[tuple(idxs)])
 
 
+def _misfits(prefix: Any, x: Any, path: str) -> Iterator[str]:
+    """Where a container of places is none for a value."""
+    mine, its = tree_children(prefix), tree_children(x)
+    if prefix is None or mine is None:
+        return
+    if type(prefix) is not type(x) or len(mine[0]) != len(its[0]):
+        yield f"  at {path or 'the top'}: different types or lengths, {type(prefix).__name__} and {type(x).__name__}"
+        return
+    keys = x if isinstance(x, dict) else range(len(mine[0]))
+    for key, a, b in zip(keys, mine[0], its[0], strict=True):
+        yield from _misfits(a, b, f"{path}[{key!r}]")
+
+
 def device_put(x: Any, device: Any = None, **options: Any) -> Any:
     """All shardings are of the one device. ValueError for what is none."""
     for place in lm.tree.tree_leaves(device):
         if isinstance(place, (str, int, float)):
-            raise ValueError(f"{place!r} is no device and no sharding")
+            raise ValueError(f"Received invalid value: {place!r} is no device and no sharding")
+    found = list(_misfits(device, x, ""))
+    if found:
+        raise ValueError(
+            "device_put device specification must be a tree prefix of the corresponding value; Mismatch details "
+            f"({len(found)} found):\n" + "\n".join(found)
+        )
     if options.get("may_alias") and options.get("donate"):
         raise ValueError("device_put either shares an array (may_alias) or takes it over (donate)")
     return lm.numpy.copy(x) if options.get("may_alias") is False else lm.device_put(x)

@@ -92,6 +92,7 @@ _Phrase = str | Callable[[re.Match[str]], str]
 _AGAIN = r"must produce a pair (list or tuple of length two)"
 _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = (
     # Values
+    (r"a Tensor, number or array is needed, not Float0", "float0s do not support any operations by design."),
     (r"a Tensor, number or array is needed, not (\w+): (.*)",
      r"Argument \2 of type <class '\1'> is not a valid JAX type."),
     (r"(?P<what>an index|\w+\(\)|.*NumPy.*) needs the value of (?P<described>\S+), which is being traced", _no_value),
@@ -127,7 +128,7 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     # Derivatives
     (r"^(?:grad|value_and_grad) needs a scalar (?:complex )?loss, but|^grad needs a scalar float loss, but "
      r"\S+ returned (?!complex)",
-     "Gradient only defined for scalar-output functions."),
+     "Gradient only defined for scalar-output functions. The output is none."),
     (r"^grad needs a scalar float loss, but \S+ returned (complex\w+)\[\]",
      r"grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got \1."),
     (r"^(\w+) of \S+ needs complex inputs.*, but \S+ is (\w+)",
@@ -153,9 +154,11 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     # vmap
     (r"^vmap got batch axes of different sizes: (.*)", _lanes),
     (r"^vmap over axis (-?\d+) of .*, which has shape (\(.*?\))", _map_rank),
-    (r"^vmap of \S+ has nothing to batch over",
-     "vmap wrapped function must be passed at least one argument containing an array or axis_size must be specified; "
+    (r"^vmap of \S+ has nothing to batch over: every in_axes entry is None",
      "vmap must have at least one non-None value in in_axes."),
+    (r"^vmap of \S+ has nothing to batch over: .* (\*args=.*, \*\*kwargs=.*), and",
+     lambda m: "vmap wrapped function must be passed at least one argument containing an array or axis_size must be "
+     f"specified, got empty {m[1].replace(', **', ' and **')}"),
     (r"^(in_axes|out_axes) is .* is no axis: it must be", r"vmap \1 must be an int, None, or a tuple of those."),
     (r"^in_axes is (.*): it is an axis, None, or a tuple",
      r"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed to "
@@ -165,8 +168,8 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      r"the function, but got len(in_axes)=\1, len(args)=\2"),
     (r"^(in_axes|out_axes)\S* (?:is .*, which does not fit|has)",
      r"vmap \1 specification must be a tree prefix of the corresponding value; Mismatch details: different types"),
-    (r"^vmap of \S+: out_axes is None for",
-     "vmap has mapped output but out_axes is None (at vmap out_axes)"),
+    (r"^vmap of \S+(?: over axis_name (\S+))?: out_axes is None for",
+     lambda m: f"vmap has mapped output (axis_name={m[1]}) but out_axes is None (at vmap out_axes)"),
     # Custom rules
     (r"^no derivative is defined for the (custom_(j)vp|custom_(v)jp) function (\S+): use (\w+)",
      lambda m: f"No {m[5][3:].upper()} defined for {m[1]} function {m[4]} using {m[5]}."),

@@ -22,6 +22,7 @@ from lamina_as_jax import (
     internals,
     keys,
     linear_util,
+    messages,
     primitives,
     pullbacks,
     rnn,
@@ -131,10 +132,16 @@ class Module(types.ModuleType):
         return sorted({*self.__dict__, *(n for s in self._lamina for n in getattr(s, "__all__", ()))})
 
 
+def _telling(f: Any) -> Any:
+    """A function of the stand-in's own, with JAX's phrases in its errors."""
+    return messages.telling(f) if isinstance(f, types.FunctionType) else f
+
+
 def _put(
     name: str, sources: Sequence[Any] = (), own: dict[str, Any] | None = None, wrap: Any = types64.wrapped
 ) -> Module:
-    module = Module(name, sources, own or {}, wrap)
+    told = {k: _telling(f) for k, f in (own or {}).items()}
+    module = Module(name, sources, told, wrap)
     sys.modules[name] = module
     parent, _, last = name.rpartition(".")
     if parent:
@@ -228,6 +235,7 @@ def _jax() -> None:
 
 def _numpy() -> None:
     own = {**scalars.table(), **keys.numpy_names(), "einsum": adapters.einsum, "finfo": adapters.finfo}
+    own.update(vectorize=adapters.making(lnp.vectorize))
     own.update(asarray=adapters.making_arrays(lnp.asarray), array=adapters.making_arrays(lnp.array))
     own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=keys.Array, zeros=adapters.zeros)
     own.update(

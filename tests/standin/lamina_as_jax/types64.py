@@ -210,6 +210,16 @@ _OPERATORS = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or", "xor", "lshift",
     "rshift",
 )  # fmt: skip
+_READ = (
+    "__bool__",
+    "__index__",
+    "__int__",
+    "__float__",
+    "__complex__",
+    "item",
+    "tolist",
+    "block_until_ready",
+)
 _COMPARISONS = ["lt", "le", "gt", "ge", "eq", "ne"]
 
 
@@ -240,6 +250,8 @@ def install() -> None:
         method = getattr(Tensor, name, None)
         if method is not None:
             setattr(Tensor, name, _method(method))
+    for name in _READ:
+        setattr(Tensor, name, messages.telling(getattr(Tensor, name)))
     _show_dtypes()
     shown = Tensor.__repr__
     Tensor.__repr__ = lambda x: shown(x).replace("Tensor(", "Array(", 1)
