@@ -635,7 +635,8 @@ def vmap(
         sizes = set() if axis_size is None else {operator.index(axis_size)}
 
         def path(i: int) -> str:
-            return _argument_path(fun, tree_paths((args, kwargs))[i])
+            found = tree_paths((args, kwargs))[i]
+            return ("keyword " if found.startswith("[1]") else "") + _argument_path(fun, found)
 
         given = list(leaves)
         for i, (x, axis) in enumerate(zip(given, axes)):

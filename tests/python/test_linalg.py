@@ -498,6 +498,18 @@ def test_pivots_and_orders():
     np.testing.assert_allclose(lower @ np.triu(np.asarray(packed)), taken, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_a_singular_tridiagonal_system_may_be_perturbed(dtype):
+    zero, one = np.zeros((2, 3), dtype), np.ones((2, 3), dtype)
+    b = np.ones((2, 3, 1), dtype)
+    d = np.stack([one[0] * 0, np.array([2, 3, 4], dtype)])
+    solve = lm.lax.linalg.tridiagonal_solve
+    assert not np.isfinite(solve(zero, d, zero, b)[0]).any()
+    x = solve(zero, d, zero, b, perturb_singular=True)
+    assert np.isfinite(x).all()
+    np.testing.assert_array_equal(x[1], solve(zero, d, zero, b)[1])
+
+
 def test_tridiagonal_systems():
     rng = np.random.default_rng(0)
     dl, d, du = rng.normal(size=(3, 2, 7))

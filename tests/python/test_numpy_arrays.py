@@ -448,3 +448,23 @@ def test_a_difference_of_sets_has_the_type_of_the_first():
         got = lnp.setdiff1d(a, b, **options)
         assert got.dtype == "int32"
         np.testing.assert_array_equal(got, np.setdiff1d(a, b))
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "prod", "max", "min", "mean", "var", "std", "nansum", "nanmax", "nanmean", "any"]
+)
+def test_what_masks_a_reduction_is_boolean_and_what_starts_it_a_scalar(name):
+    x, options = lnp.ones((2, 3)), {"initial": 0} if name in ("max", "min", "nanmax") else {}
+    f = getattr(lnp, name)
+    for mask in (np.ones((2, 3), int), np.ones(3, np.float32), lnp.ones(3)):
+        with pytest.raises(TypeError, match=r"`where` is a boolean mask, not (int|float)"):
+            f(x, where=mask, **options)
+    assert np.isfinite(f(x, where=np.array([True, False, True]), **options))
+    if name in ("sum", "prod", "max", "min"):
+        with pytest.raises(ValueError, match=r"`initial` is a scalar, not of shape \(3,\)"):
+            f(x, axis=0, initial=lnp.ones(3))
+
+
+def test_the_index_type_of_an_extremum_is_an_integer_type():
+    with pytest.raises(TypeError, match=r"lax\.argmax: index_dtype is an integer type, not float32"):
+        lm.lax.argmax(lnp.ones(3), 0, "float32")

@@ -10,7 +10,7 @@ from typing import Any
 import lamina as lm
 import ml_dtypes
 import numpy as np
-from lamina import _core, _open, dtypes
+from lamina import _core, _open, _transforms, dtypes
 from lamina._core import Tensor
 from lamina.custom_derivatives import SymbolicZero
 from lamina.experimental import jet
@@ -274,9 +274,23 @@ class Jitted:
             return Float0(x.shape)
         return types64.argument(types64.checked_number(x))
 
+    def _placed(self, x: Any, place: int) -> Any:
+        """An argument by its place. OverflowError where its number does not fit."""
+        try:
+            return self._argument(x)
+        except OverflowError as e:
+            names = _transforms._argument_names(self._inner._f)
+            path = names[place] if place < len(names) else f"args[{place}]"
+            raise OverflowError(
+                "An overflow was encountered while parsing an argument to a jitted computation, whose argument path is "
+                f"{path}.\n{e}"
+            ) from None
+
     def _call(self, f: Any, args: Any, kwargs: Any, skipped: int = 0) -> Any:
         given = [
-            a if i + skipped in self._static or i - len(args) in self._static else self._argument(a)
+            a
+            if i + skipped in self._static or i - len(args) in self._static
+            else self._placed(a, i + skipped)
             for i, a in enumerate(args)
         ]
         named = {k: v if k in self._static else self._argument(v) for k, v in kwargs.items()}

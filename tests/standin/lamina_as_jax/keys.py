@@ -168,6 +168,7 @@ class KeyArray:
         self._words.block_until_ready()
         return self
 
+    @messages.telling
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("a key is no array of NumPy's: its words are jax.random.key_data(key)")
 

@@ -43,7 +43,7 @@ def _lanes(found: re.Match[str]) -> str:
     sizes = []
     for part in found[1].split("; "):
         size, _, axes = part.removeprefix("size ").partition(": ")
-        places = re.findall(r"(\S[^,\[]*(?:\[[^\]]*\])*) (\w+\[[\d,]*\]) axis (-?\d+)", axes)
+        places = re.findall(r"((?:keyword )?\S[^,\[ ]*(?:\[[^\]]*\])*) (\w+\[[\d,]*\]) axis (-?\d+)", axes)
         if "axis_size=" in axes:
             lines.append(f"the `axis_size` argument was {size}")
         if places:
@@ -52,7 +52,8 @@ def _lanes(found: re.Match[str]) -> str:
     every = sum(len(p) for _, p in sizes)
     for size, places in sizes:
         name, described, axis = places[0]
-        given = f"argument {name}" if not name.startswith("kwargs") else name
+        keyword = name.removeprefix("keyword ")
+        given = f"argument {name}" if keyword == name else f"kwargs[{keyword!r}]"
         at = f"axis {axis} of {given} of type {described}"
         if len(places) == 1:
             lines.append(f"one axis had size {size}: {at}")
@@ -105,6 +106,13 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^dot: shapes (\(.*?\)) and (\(.*?\)) do not fit",
      r"dot_general requires contracting dimensions to have the same shape, got \1 and \2.", _TypeAndValue),
     (r"the array (\S+) was donated or deleted at", r"Array has been deleted with shape=\1.", RuntimeError),
+    (r"only an integer scalar can be an index, not", "Only integer scalar arrays can be converted to a scalar index."),
+    (r"^only a Tensor with one element is a Python number", "Only scalar arrays can be converted to Python scalars."),
+    (r"^the truth value of a Tensor of shape (\(.*?\)) is ambiguous",
+     lambda m: "The truth value of an "
+     f"{'empty array' if '0' in re.findall(r'[0-9]+', m[1]) else 'array with more than one element'} is ambiguous."),
+    (r"too many indices: the array has (\d+) dimensions?, but (\d+) were indexed",
+     r"Too many indices: array is \1-dimensional, but \2 were indexed"),
     # jit
     (r"^(jit|vmap|grad|\S+) needs a function, and \S+ is not callable: (.*)", r"\1: Expected a callable value, got \2"),
     (r"^jit needs a function that returns arrays: (\S+) is a generator",
@@ -149,8 +157,9 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^the pull-back of (\S+) takes one cotangent, .*, not (\d+)",
      r"The function returned by jax.vjp applied to \1 was called with \2 arguments, so \1 was called with "
      r"\2 arguments."),
-    (r"^the cotangent does not fit the output of", "unexpected tree structure of the cotangent"),
-    (r"^vjp of \S+: a cotangent has type", "unexpected JAX type of the cotangent"),
+    (r"^the cotangent does not fit the output of",
+     "unexpected tree structure: the cotangent tree does not match that of the result"),
+    (r"^vjp of \S+: a cotangent has type", "unexpected JAX type: the cotangent type does not match that of the result"),
     # vmap
     (r"^vmap got batch axes of different sizes: (.*)", _lanes),
     (r"^vmap over axis (-?\d+) of .*, which has shape (\(.*?\))", _map_rank),
@@ -232,6 +241,43 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^io_callback has no derivative", "IO callbacks do not support JVP. IO callbacks do not support transpose."),
     (r"^pure_callback has no derivative", "Pure callbacks do not support JVP."),
     (r"^a callback gives no \w+ unless", "result_shape_dtypes cannot specify 64-bit types"),
+    # Shapes, axes and types
+    (r"^`where` is a boolean mask, not", "jnp.{name}: where must be None or a boolean array.", _TypeAndValue),
+    (r"^`initial` is a scalar, not of shape (.*)$", r"initial value must be a scalar. Got array of shape \1"),
+    (r"^cumulative sums and products of an array of shape (\(.*\)) need an axis",
+     lambda m: "The input must be non-scalar to take a cumulative sum or product." if m[1] == "()" else
+     f"The input array has rank {m[1].count(',') + (m[1][-2] != ',')}, however an axis was not specified."),
+    (r"^an axis is repeated in (.*)$", r"repeated axis: duplicate value in 'axis': \1"),
+    (r"^dimensions (\(.*\)) names an axis twice", r"duplicate value in 'axes' \1"),
+    (r"a value of shape (\(.*?\)) cannot be broadcast to (\(.*?\))",
+     lambda m: ("Cannot broadcast to shape with fewer dimensions" if m[2].count(",") < m[1].count(",") else
+     "Incompatible shapes for broadcasting") + f": {m[1]} and requested shape {m[2]}"),
+    (r"^diagonal needs two different axes", "axis1 and axis2 can not be same"),
+    (r"a boolean mask of shape (\(.*?\)) does not match the array's shape (\(.*?\))",
+     r"boolean index did not match shape of indexed array: \1 and \2"),
+    (r"element types (?:float([48])\w*) and \w+ have no common one|element types \w+ and "
+     r"(?:float([48])\w*) have no common one",
+     lambda m: f"{m[1] or m[2]}-bit floats do not support implicit promotion"),
+    (r"^a shape (?:is an integer or a sequence of integers|needs integers known)",
+     "Shapes must be 1D sequences of concrete values of integer type."),
+    (r"the padding value must be", "padding_value must be a scalar of the operand's type."),
+    (r"^reduce\(.*initial value \d+ is \S+ where", "reduce found non-scalar initial value."),
+    (r"^lax\.reduce has .* initial values of another structure",
+     "Operands must have the same tree structure as init_values."),
+    (r"input and kernel must have one rank of at least 2",
+     "conv_general_dilated lhs and rhs must have the same number of dimensions."),
+    (r"^lax\.arg\w+ along axis \d+ of .*, which is empty", "argmin and argmax require non-empty reduced dimension."),
+    (r"^lax\.arg\w+: index_dtype is an integer type", "index_dtype must be an integer type."),
+    (r"^hadamard: n is a power of two", "n must be a positive power of 2"),
+    (r"^companion needs at least two coefficients", "The length of `a` along the last axis must be at least 2."),
+    (r"^convolution_matrix: n is at least 1", "n must be a positive integer."),
+    (r"^invpascal: kind is", "Expected kind to be one of 'symmetric', 'lower', 'upper'."),
+    (r"^dft: scale is", "scale must be None, 'sqrtn', or 'n'."),
+    (r"^(\w+) draws with one key, not with keys of shape (\(.*?\))",
+     r"\1 accepts a single key, but was given a key array of shape \2."),
+    (r"^lax\.broadcast_shapes: a shape has no negative sizes", "Only non-negative indices are allowed."),
+    (r"^(\S+) is not a dataclass: name its data_fields",
+     "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass."),
     # Functions of arrays
     (r"^sici is not defined for complex", "Argument `x` to sici must be real-valued.", _TypeAndValue),
     (r"^x0 and b have different structures", "x0 and b must have matching tree structure."),
@@ -248,12 +294,12 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^excluded holds numbers and names", "jax.numpy.vectorize can only exclude integer and string arguments"),
     (r"^check takes a scalar pred", "debug_check takes a scalar pred as argument"),
     # Random numbers
-    (r"^the seed of \w+ is one integer", "PRNGKey accepts a scalar seed."),
+    (r"^the seed of (\w+) is one integer", r"\1 accepts a scalar seed."),
     (r"^the seed of \w+ is an integer", "PRNG key seed must be an integer."),
     (r"^a generator is given by its name", "unrecognized type for specifying PRNG"),
     (r"^there is no generator", "unrecognized PRNG implementation"),
     (r"^the generator is named twice", "Cannot specify both `impl` and `dtype`"),
-    (r"^bits are elements of an unsigned type", "dtype argument must be an unsigned int dtype"),
+    (r"^bits are elements of an unsigned type", "dtype argument to bits must be an unsigned int dtype"),
     (r"^a key is no array of NumPy's", "JAX array with PRNGKey dtype cannot be converted to a NumPy array."),
     (r"^stateful_rng\(\) without a seed", "When used within transformed code, stateful_rng needs a seed."),
     (r"^a generator starts from a key", "Expected base_key to be a typed PRNG key"),
@@ -262,6 +308,16 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^debug\.print: no field of the format shows the argument (.*);",
      r"Unused keyword arguments to `jax.debug.print`: [\1]"),
     # Trees
+    (r"structures differ at .*?: NoneType against \w+, (.*)$", r"Expected None, got \1."),
+    (r"structures differ at .*?: (list|tuple|dict) against [\w ]+?, (.*)$", r"Expected \1, got \2."),
+    (r"structures differ at .*?: named tuple (\w+) against named tuple (\w+)",
+     r"Named tuple type mismatch: expected \1, got \2."),
+    (r"structures differ at .*?: named tuple \w+ against [\w ]+?, (.*)$", r"Expected named tuple, got \1."),
+    (r"structures differ at .*?: container (\w+) against (\w+)", r"Custom node type mismatch: expected \1, got \2."),
+    (r"structures differ at .*?: (\d+) items against (\d+), (\[.*)$", r"List arity mismatch: \2 != \1; list: \3."),
+    (r"structures differ at .*?: (\d+) items against (\d+), (\(.*)$", r"Tuple arity mismatch: \2 != \1; tuple: \3."),
+    (r"structures differ at .*; .*\(its keys: (.*)\)$|structures differ at .*\(its keys: (.*)\)$",
+     lambda m: f"Dict key mismatch; expected keys: {m[1] or m[2]};"),
     (r"^structures differ at", "pytree structure error: different types or metadata"),
 )  # fmt: skip
 
@@ -271,8 +327,11 @@ def _rows() -> list[tuple[re.Pattern[str], _Phrase, type[Exception] | None]]:
     return [(re.compile(row[0]), row[1], row[2] if len(row) > 2 else None) for row in _ROWS]
 
 
-def told(e: Exception) -> Exception:
-    """`e` with JAX's phrase before its text, or an error of JAX's class that has both; `e` itself without a row."""
+def told(e: Exception, name: str = "") -> Exception:
+    """`e` with JAX's phrase before its text, or an error of JAX's class that has both; `e` itself without a row.
+
+    `name` is that of the function that raised it.
+    """
     text = e.args[0] if len(e.args) == 1 else None
     if type(text) is not str or hasattr(e, "_told"):
         return e
@@ -280,7 +339,9 @@ def told(e: Exception) -> Exception:
         found = pattern.search(text)
         if found is None:
             continue
-        first = phrase(found) if callable(phrase) else found.expand(phrase)
+        first = phrase(found) if callable(phrase) else found.expand(phrase).replace("{name}", name)
+        if text.startswith(first):
+            break
         if kind is None or isinstance(e, kind):
             e.args = (f"{first}\n{text}",)
         else:

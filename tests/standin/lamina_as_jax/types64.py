@@ -162,7 +162,7 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
         try:
             out = f(*[argument(a) for a in args], **{k: keyword(k, v) for k, v in kwargs.items()})
         except Exception as e:
-            raise messages.told(e) from e.__cause__
+            raise messages.told(e, getattr(f, "__name__", "")) from e.__cause__
         # What was made under enable_x64 keeps its type, and gives it on.
         kept = not _State.x64 and type(out) is Tensor and out.dtype.name in _NARROW
         if kept and any(type(a) is Tensor and a.dtype.name == out.dtype.name for a in args):
