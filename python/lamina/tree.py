@@ -513,7 +513,7 @@ def tree_paths(x: Any) -> list[str]:
 def _kind(x: Any) -> str:
     """The type of a container or leaf for messages."""
     t = type(x)
-    if t in (list, tuple, dict) or tree_children(x) is None:
+    if t in (list, tuple, dict, type(None)) or tree_children(x) is None:
         return t.__name__
     return f"named tuple {t.__name__}" if hasattr(t, "_fields") else f"container {t.__name__}"
 

@@ -100,8 +100,21 @@ def triangular_solve(
 ) -> Tensor:
     """x with x op(a) = b, or op(a) x = b if `left_side`; one triangle of `a` is read.
 
-    op transposes and conjugates as asked for.
+    op transposes and conjugates as asked for. A `b` of one dimension less than `a` is vectors, and so is x then.
     """
+    a, b = promote_inexact(a, b)
+    if b.ndim == a.ndim - 1:
+        column = reshape(b, (*b.shape, 1) if left_side else (*b.shape[:-1], 1, *b.shape[-1:]))
+        x = triangular_solve(
+            a,
+            column,
+            left_side=left_side,
+            lower=lower,
+            transpose_a=transpose_a,
+            conjugate_a=conjugate_a,
+            unit_diagonal=unit_diagonal,
+        )
+        return reshape(x, b.shape)
     (m, y), wanted = matrices("triangular_solve", a, b)
     if m.shape[-1] != m.shape[-2] or m.shape[:-2] != y.shape[:-2]:
         raise LinAlgError(f"triangular_solve cannot use {describe(m)} with {describe(y)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -562,6 +563,12 @@ class Lowered:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return wrapped(self._inner)(*args, **kwargs)
+
+
+class AccuracyMode(enum.Enum):
+    """How exact elementwise functions are asked to be: they have one accuracy."""
+
+    HIGHEST, DEFAULT = range(2)
 
 
 class _ZeroSeries:

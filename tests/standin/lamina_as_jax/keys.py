@@ -17,7 +17,7 @@ import lamina as lm
 import numpy as np
 from lamina import random, ref
 from lamina._core import Tensor
-from lamina.tree import tree_children
+from lamina.tree import TreeDef, tree_children
 
 from lamina_as_jax import messages, settings, types64
 from lamina_as_jax.avals import ShapedArray
@@ -306,6 +306,10 @@ def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
         return f(*args, **kwargs)
 
     return call
+
+
+for _name in ("flatten_up_to", "unflatten"):
+    setattr(TreeDef, _name, messages.telling(getattr(TreeDef, _name)))
 
 
 def tree_names(module: Any) -> dict[str, Any]:

@@ -89,6 +89,12 @@ def _map_rank(found: re.Match[str]) -> str:
     )
 
 
+def _fields(found: re.Match[str]) -> str:
+    own, named = (set(x.split(", ")) for x in found.groups())
+    what, wrong = ("Missing", own - named) if own - named else ("Unexpected", named - own)
+    return f"data_fields and meta_fields must include all dataclass fields. {what} fields: {wrong}"
+
+
 _Phrase = str | Callable[[re.Match[str]], str]
 _AGAIN = r"must produce a pair (list or tuple of length two)"
 _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = (
@@ -308,16 +314,31 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^debug\.print: no field of the format shows the argument (.*);",
      r"Unused keyword arguments to `jax.debug.print`: [\1]"),
     # Trees
-    (r"structures differ at .*?: NoneType against \w+, (.*)$", r"Expected None, got \1."),
-    (r"structures differ at .*?: (list|tuple|dict) against [\w ]+?, (.*)$", r"Expected \1, got \2."),
+    (r"^to flatten a \w+ its function should return a \(children, metadata\) pair, not (\(\d+, \d+\))$",
+     r"The to_iterable function for a custom PyTree node should return a (children, aux_data) tuple where "
+     r"'children' is "
+     r"iterable, got \1", _TypeAndValue),
+    (r"^to flatten a \w+ its function should return a \(children, metadata\) pair, not (.*)$",
+     r"The to_iterable function for a custom PyTree node should return a (children, aux_data) tuple, got "
+     r"\1", _TypeAndValue),
+    (r"^an? \w+ is a leaf: it cannot be flattened", "can't tree-flatten type"),
+    (r"^register_dataclass of \w+: its fields are (.*); named are (.*)$", _fields),
+    (r"^register_dataclass of \w+: data and metadata at once: (.*)$",
+     lambda m: "data_fields and meta_fields must not overlap. Overlapping fields: "
+     f"{set(m[1].split(', '))}"),
+    (r"structures differ at .*?: NoneType against \w+, (.*)$", r"Expected None, got \1. pytree structure error"),
+    (r"structures differ at .*?: (list|tuple|dict) against [\w ]+?, (.*)$",
+     r"Expected \1, got \2. pytree structure error"),
     (r"structures differ at .*?: named tuple (\w+) against named tuple (\w+)",
      r"Named tuple type mismatch: expected \1, got \2."),
     (r"structures differ at .*?: named tuple \w+ against [\w ]+?, (.*)$", r"Expected named tuple, got \1."),
     (r"structures differ at .*?: container (\w+) against (\w+)", r"Custom node type mismatch: expected \1, got \2."),
-    (r"structures differ at .*?: (\d+) items against (\d+), (\[.*)$", r"List arity mismatch: \2 != \1; list: \3."),
-    (r"structures differ at .*?: (\d+) items against (\d+), (\(.*)$", r"Tuple arity mismatch: \2 != \1; tuple: \3."),
+    (r"structures differ at .*?: (\d+) items against (\d+), (\[.*)$",
+     r"List arity mismatch: \2 != \1; list: \3. pytree structure error"),
+    (r"structures differ at .*?: (\d+) items against (\d+), (\(.*)$",
+     r"Tuple arity mismatch: \2 != \1; tuple: \3. pytree structure error"),
     (r"structures differ at .*; .*\(its keys: (.*)\)$|structures differ at .*\(its keys: (.*)\)$",
-     lambda m: f"Dict key mismatch; expected keys: {m[1] or m[2]};"),
+     lambda m: f"Dict key mismatch; expected keys: {m[1] or m[2]}; pytree structure error"),
     (r"^structures differ at", "pytree structure error: different types or metadata"),
 )  # fmt: skip
 

@@ -173,6 +173,7 @@ def install() -> None:
             "dtype": np.dtype,
             "index_take": adapters.index_take,
             "create_token": avals.create_token,
+            "AccuracyMode": adapters.AccuracyMode,
             **keys.lax_names(),
             **_primitives(),
         },
@@ -193,8 +194,8 @@ def install() -> None:
         if hasattr(lm.scipy.stats, name):
             _put("jax.scipy.stats." + name, [getattr(lm.scipy.stats, name)])
     own = {"default_registry": keys.Registry(), **keys.tree_names(lm.tree_util)}
-    _put("jax.tree_util", [lm.tree_util], own, wrap=None)
-    _put("jax.tree", [lamina_tree], keys.tree_names(lamina_tree), wrap=None)
+    _put("jax.tree_util", [lm.tree_util], own, wrap=messages.telling)
+    _put("jax.tree", [lamina_tree], keys.tree_names(lamina_tree), wrap=messages.telling)
     _put("jax.flatten_util", _maybe("lamina.flatten_util"))
     _types()
     _functions()
