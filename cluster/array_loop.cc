@@ -215,7 +215,8 @@ std::optional<WindowUpdate> scatter_of_one(const Node& n) {
   const hlo::Attrs& a = n.attrs();
   if (n.operands().size() != 3 || !a.ints(Attr::input_batching_dims).empty()) return std::nullopt;
   const hlo::Type &array = *n.operand_type(0), &indices = *n.operand_type(1), &updates = *n.operand_type(2);
-  const std::optional<hlo::ScalarProgram> program = hlo::region_program(*a.computation(Attr::body));
+  const hlo::ComputationPtr& body = a.computation(Attr::body);
+  const std::optional<hlo::ScalarProgram> program = hlo::region_program(*body);
   if (!program) return std::nullopt;
   const int64_t vector_dim = a.integer(Attr::index_vector_dim);
   for (int64_t d = 0; d < indices.rank(); ++d)

@@ -429,8 +429,9 @@ std::string why_unknown(const Value& value) {
   for (const Node* n : hlo::postorder(std::span(&value, 1), stop)) {
     if (n->op() != Op::parameter) continue;
     if (n->donated())
-      return str_cat("the array ", hlo::to_string(*n->type()), " was donated", location_text(n->location()),
-                     " and is gone; use what the call returned, or do not donate it");
+      return str_cat("the array ", hlo::to_string(*n->type()), " was donated or deleted",
+                     location_text(n->location()),
+                     " and is gone; use what the call returned, or do not donate or delete it");
     if (!parameter) parameter = n;
   }
   const std::string what =

@@ -134,8 +134,6 @@ std::optional<Run> run_of(PyObject* key, std::span<const int64_t> dims) {
 }
 
 std::optional<Lazy> read_basic(const Lazy& x, PyObject* key) {
-  if (const std::optional<Run> run = run_of(key, x.value.dims()); run && run->count == 1)
-    if (std::optional<Lazy> element = lazy::read_element(x, run->first)) return element;
   const Dims& dims = x.value.dims();
   PyObject* const* parts = &key;
   size_t count = 1;
@@ -143,6 +141,9 @@ std::optional<Lazy> read_basic(const Lazy& x, PyObject* key) {
     parts = reinterpret_cast<PyTupleObject*>(key)->ob_item;
     count = static_cast<size_t>(PyTuple_GET_SIZE(key));
   }
+  // A row of one element has the dimensions beneath it.
+  if (const std::optional<Run> run = count == dims.size() ? run_of(key, dims) : std::nullopt)
+    if (std::optional<Lazy> element = lazy::read_element(x, run->first)) return element;
   size_t used = 0;
   int ellipses = 0;
   for (size_t i = 0; i < count; ++i) {

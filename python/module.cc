@@ -575,6 +575,15 @@ void add_transforms(py::module_& m) {
         return same_expression(lazy_of(a.ptr()).value.operand(), lazy_of(b.ptr()).value.operand());
       },
       "Whether two Tensors are one value, or made alike of the same values and of equal numbers.");
+  m.def(
+      "give_up",
+      [](const py::object& x) {
+        UserLocation location;
+        const Lazy was = lazy_of(x.ptr());
+        reinterpret_cast<TensorObject*>(x.ptr())->cell.set({hlo::make_donated(was.value.type()), was.weak});
+      },
+      "Lets go of a Tensor's value: its memory is free once nobody else holds it, and reading it is an "
+      "error.");
   m.def("why_unknown", [](const py::object& x) { return lazy::why_unknown(lazy_of(x.ptr()).value); });
 }
 

@@ -11,6 +11,7 @@ from lamina import _core, _writes
 from lamina._core import Tensor
 from lamina._functions import need_function
 from lamina._open import entered
+from lamina._shapes import ShapeDtype
 from lamina._tensor import describe, to_tensor
 from lamina._transforms import _argument_names, _argument_path, _Flat, _flatten_arguments, _name
 from lamina.custom_derivatives import CustomVJPPrimal, SymbolicZero, zero_from_primal
@@ -36,7 +37,7 @@ def _fitted(t: Any, like: Tensor, what: str) -> Tensor:
     """`t` as a Tensor of the shape and element type of `like`; TypeError for another shape."""
     t = to_tensor(t)
     if t.shape != like.shape:
-        raise TypeError(f"{what} has shape {t.shape} where {like.shape} is needed ({describe(like)})")
+        raise TypeError(f"{what} is {describe(t)} where {describe(like)} is needed")
     return t if t.dtype == like.dtype else t.astype(like.dtype)
 
 
@@ -138,7 +139,7 @@ class _Custom:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as e:
-            raise TypeError(f"{_name(self.fun)}: {e}") from None
+            raise TypeError(f"the {type(self).__name__} function {_name(self.fun)}: {e}") from None
         if bound.kwargs:
             raise TypeError(
                 f"{_name(self.fun)} takes keyword-only arguments, which a {type(self).__name__} function cannot: "
@@ -304,7 +305,7 @@ class custom_jvp(_Custom):
         self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any], expected: _Expected
     ) -> _core.CustomRule:
         jvp, name, nondiff = self.jvp, _name(self.fun), [fixed[n] for n in sorted(fixed)]
-        symbolic = self.symbolic_zeros
+        symbolic, own = self.symbolic_zeros, _name(self.jvp)
 
         def rule(x: list[Tensor], t: list[Any]) -> tuple[list[Tensor], list[Any]]:
             tangents = [zero_from_primal(p, symbolic) if d is None else d for p, d in zip(x, t)]
@@ -312,19 +313,19 @@ class custom_jvp(_Custom):
             _writes.refuse(jvp, [*x, *(d for d in t if d is not None)], "the jvp rule")
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(
-                    f"the jvp rule of {name} must return (primals_out, tangents_out), not {out!r:.60}"
+                    f"the jvp rule {own} of {name} must return (primals_out, tangents_out), not {out!s:.60}"
                 )
             primals, structure = tree_flatten(out[0])
             dots, dot_structure = tree_flatten(out[1])
             if structure != dot_structure:
                 raise TypeError(
-                    f"the jvp rule of {name} returned tangents of another structure than its results: "
+                    f"the jvp rule {own} of {name} returned tangents of another structure than its results: "
                     + explain_difference(out[0], out[1])
                 )
             results = [to_tensor(p) for p in primals]
-            expected.check(out[0], results, f"the jvp rule of {name} returns")
+            expected.check(out[0], results, f"the jvp rule {own} of {name} returns")
             return results, [
-                _fitted(d, p, f"a tangent from the jvp rule of {name}")
+                _fitted(d, p, f"a tangent from the jvp rule {own} of {name}")
                 if p.dtype.kind in "fc" and not isinstance(d, SymbolicZero)
                 else None
                 for p, d in zip(results, dots)
@@ -409,6 +410,9 @@ class custom_vjp(_Custom):
         self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any], expected: _Expected
     ) -> _core.CustomRule:
         fwd, bwd, name = self.fwd, self.bwd, _name(self.fun)
+        forward_rule, backward_rule = (
+            f"the {way} rule {_name(f)} of {name}" for way, f in (("forward", fwd), ("backward", bwd))
+        )
         nondiff, symbolic = [fixed[n] for n in sorted(fixed)], self.symbolic_zeros
         kinds: list[tuple[tuple[int, ...], Any]] = []  # of the results
         shapes = [(x.shape, x.dtype) for x in leaves]
@@ -420,14 +424,14 @@ class custom_vjp(_Custom):
             out = entered(fwd)(*self._with_fixed(fixed, tree_unflatten(treedef, given)[0]))
             _writes.refuse(fwd, x, "the forward rule")
             if not isinstance(out, (tuple, list)) or len(out) != 2:
-                raise TypeError(f"the forward rule of {name} must return (out, residuals), not {out!r:.60}")
+                raise TypeError(f"{forward_rule} must return (out, residuals), not {out!s:.60}")
             results, out_tree = tree_flatten(out[0])
             residuals, residual_tree = tree_flatten(out[1])
             trees[:] = [out_tree, residual_tree]
             plain.clear()
             plain.update({i: type(r) for i, r in enumerate(residuals) if type(r) in (bool, int)})
             tensors = [to_tensor(r) for r in results]
-            expected.check(out[0], tensors, f"the forward rule of {name} returns")
+            expected.check(out[0], tensors, f"{forward_rule} returns")
             kinds[:] = [(r.shape, r.dtype) for r in tensors]
             return tensors, [to_tensor(r) for r in residuals]
 
@@ -448,13 +452,13 @@ class custom_vjp(_Custom):
             if not isinstance(given, (tuple, list)) or len(given) != len(wanted):
                 count = len(given) if isinstance(given, (tuple, list)) else type(given).__name__
                 raise TypeError(
-                    f"the backward rule of {name} must return a tuple of {len(wanted)} cotangents, one per "
+                    f"{backward_rule} must return a tuple of {len(wanted)} cotangents, one per "
                     f"differentiated argument, not {count}"
                 )
             out: list[Any] = [None] * len(shapes)
             for argument, (indices, cotangent) in enumerate(zip(wanted, given)):
                 for i, part in _parts(
-                    indices, cotangent, f"the backward rule of {name} returned for argument {argument}"
+                    indices, cotangent, f"{backward_rule} returned for argument {argument}"
                 ):
                     shape, dtype = shapes[i]
                     if dtype.kind not in "fc":
@@ -462,8 +466,8 @@ class custom_vjp(_Custom):
                     t = part if isinstance(part, SymbolicZero) else to_tensor(part)
                     if t.shape != shape:
                         raise ValueError(
-                            f"the backward rule of {name} returned for argument {argument} a cotangent of shape "
-                            f"{t.shape}; the argument has shape {shape}"
+                            f"{backward_rule} returned for argument {argument} a cotangent of type "
+                            f"{describe(t)}; the argument is {describe(ShapeDtype(shape, dtype))}"
                         )
                     if isinstance(t, SymbolicZero):
                         continue

@@ -8,7 +8,7 @@ from typing import Any
 from lamina import _core, _missing, dtypes
 from lamina._core import Tensor
 from lamina._results import seen_as
-from lamina._tensor import numpy, write
+from lamina._tensor import _needs_value, numpy, write
 
 
 class Flat:
@@ -41,8 +41,18 @@ class Flat:
 
 
 def _is_deleted(self: Tensor) -> bool:
-    """Whether the array was given up: donated to a jitted function that has written over it."""
-    return not _core.forceable(self) and "was donated" in _core.why_unknown(self)
+    """Whether the array was given up: deleted, or donated to a jitted function that has written over it."""
+    return not _core.forceable(self) and "was donated or deleted" in _core.why_unknown(self)
+
+
+def _delete(self: Tensor) -> None:
+    """Gives the value up: its memory is free once no other Tensor or array has it. Reading it is a TypeError then.
+
+    TypeError for what is being traced.
+    """
+    if not _is_deleted(self):
+        _needs_value(self, "delete()")
+        _core.give_up(self)
 
 
 def _fill(self: Tensor, value: Any) -> None:
@@ -134,7 +144,7 @@ def _positive(self: Tensor) -> Tensor:
 def install() -> None:
     """Attaches them to the type; called once when the package is imported."""
     viewed = _core.own_results(_view, True)
-    Tensor.is_deleted = _is_deleted
+    Tensor.is_deleted, Tensor.delete = _is_deleted, _delete
     Tensor.flat = property(Flat, lambda self, value: Flat(self).__setitem__(slice(None), value))
     Tensor.fill = _fill
     Tensor.view = lambda self, dtype=None: viewed(self, dtype)

@@ -284,7 +284,7 @@ def _index(x: Tensor) -> int:
 
 def _repr(x: Tensor) -> str:
     if not _core.forceable(x):
-        if "was donated" in _core.why_unknown(x):
+        if "was donated or deleted" in _core.why_unknown(x):
             return f"<donated {describe(x)}>"
         file, line, _ = _core.where_made(x)
         at = f" from {os.path.basename(file)}:{line}" if file else ""

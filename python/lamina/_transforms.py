@@ -615,6 +615,7 @@ def vmap(
     if strategy not in _STRATEGIES:
         raise ValueError(f"strategy is {strategy!r:.60}: it is one of {', '.join(map(repr, _STRATEGIES))}")
     name = None if axis_name is None else _axes.key(axis_name)
+    named = "" if axis_name is None else f" over axis_name {axis_name}"
     if spmd_axis_name is not None:
         for one in spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,):
             _axes.key(one)
@@ -634,7 +635,8 @@ def vmap(
         sizes = set() if axis_size is None else {operator.index(axis_size)}
 
         def path(i: int) -> str:
-            return _argument_path(fun, tree_paths((args, kwargs))[i])
+            found = tree_paths((args, kwargs))[i]
+            return ("keyword " if found.startswith("[1]") else "") + _argument_path(fun, found)
 
         given = list(leaves)
         for i, (x, axis) in enumerate(zip(given, axes)):
@@ -647,9 +649,13 @@ def vmap(
             if axis % len(shape):
                 leaves[i] = lnp.moveaxis(x, axis, 0)
         if not sizes:
+            without = (
+                "every in_axes entry is None"
+                if axes
+                else f"there is no array in *args={args}, **kwargs={kwargs}"
+            )
             raise ValueError(
-                f"vmap of {_name(fun)} has nothing to batch over: every in_axes entry is None, and there is no "
-                "axis_size"
+                f"vmap of {_name(fun)} has nothing to batch over: {without}, and there is no axis_size"
             )
         if len(sizes) > 1:
             of: dict[int, list[str]] = {} if axis_size is None else {axis_size: [f"axis_size={axis_size}"]}
@@ -692,8 +698,9 @@ def vmap(
                 continue
             if differs[i]:
                 raise ValueError(
-                    f"vmap of {_name(fun)}: out_axes is None for result{tree_paths(result)[i]}, {describe(x)} over all "
-                    "lanes, which depends on a batched argument; give it an axis, or join its lanes outside (.mean(0))"
+                    f"vmap of {_name(fun)}{named}: out_axes is None for result{tree_paths(result)[i]}, {describe(x)} "
+                    "over all lanes, which depends on a batched argument; give it an axis, or join its lanes outside "
+                    "(.mean(0))"
                 )
             moved.append(x[0])
         return tree_unflatten(flat.out_tree, moved)

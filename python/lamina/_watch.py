@@ -779,7 +779,10 @@ def _foreign_array(text: str, array: Any) -> Unseen:
 
     def fingerprint() -> bytes | None:
         a = holder()
-        return None if a is None else _core.content_of(np.asarray(a))
+        try:
+            return None if a is None else _core.content_of(np.asarray(a))
+        except Exception:  # of the library: what lies on a device, or needs a gradient, refuses
+            return None
 
     return Unseen(
         f"the {type(array).__name__} `{text}` was changed in place since {{f}} was traced, and the compiled program "

@@ -73,13 +73,13 @@ class custom_vmap(_Custom):
     def _lanes(self, size: int, in_batched: list[Any], args: Any) -> tuple[Any, Any]:
         """What the rule returns, checked."""
         pair = entered(self.vmap_rule)(size, in_batched, *args)
-        name = _name(self.fun)
+        rule = f"the vmap rule {_name(self.vmap_rule)} of {_name(self.fun)}"
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(f"the vmap rule of {name} must return (out, out_batched), not {pair!r:.60}")
+            raise TypeError(f"{rule} must return (out, out_batched), not {pair!r:.60}")
         out, out_batched = pair
         if tree_flatten(out)[1] != tree_flatten(out_batched)[1]:
             raise ValueError(
-                f"the vmap rule of {name} says what is batched in another structure than its results: "
+                f"{rule} says what is batched in another structure than its results: "
                 + explain_difference(out, out_batched)
             )
         return out, out_batched

@@ -6,7 +6,11 @@ lane, a derivative in its forward pass.
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+import functools
 import string
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,16 +32,31 @@ def callback(
 ) -> Any:
     """Calls callback(*args, **kwargs) with NumPy arrays for the arrays among them; what it returns is dropped.
 
-    It runs on the thread that runs the program, and what it raises reaches that program's caller. Without a function:
-    a decorator for one. All are in order, so `ordered` changes nothing, as does `partitioned`.
+    It runs on the thread that runs the program, and what it raises reaches that program's caller. All are in order, so
+    `ordered` changes nothing, as does `partitioned`. Without a function: what takes it with its arguments, all of which
+    are the function's then, ``callback(ordered=True)(f, x)``; TypeError for arguments without a function.
 
     >>> lm.jit(lambda x: (lm.debug.callback(log.append, x), x + 1)[1])(lnp.ones(3))
     """
     if callback is None:
-        return lambda f: lambda *given, **named: _record(f, given, named)
+        return _later("callback", _call, args, kwargs)
+    _call(callback, *args, **kwargs)
+    return None
+
+
+def _call(callback: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
     need_function(callback, "debug.callback")
     _record(callback, args, kwargs)
-    return None
+
+
+def _later(name: str, f: Callable[..., None], args: Any, kwargs: Any) -> Callable[..., None]:
+    """`f`, as what a call without a function or a format gives; TypeError where arguments come too early."""
+    if args or kwargs:
+        raise TypeError(
+            f"debug.{name} without its first argument takes options only: give the others in the second call, "
+            f"debug.{name}(ordered=True)(first, x)"
+        )
+    return f
 
 
 def _record(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -89,29 +108,41 @@ class _Anything:
 
 
 def print(
-    fmt: str,
+    fmt: str | None = None,
     *args: Any,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Any:
     """Prints fmt.format(*args, **kwargs) when the arrays among them are known, once each time the program passes here.
 
     ValueError for arguments that `fmt` does not show, IndexError and KeyError for fields without one, where it is
-    recorded. All are in order, so `ordered` changes nothing.
+    recorded. NumPy's print options are those in force there. All are in order, so `ordered` changes nothing, as does
+    `partitioned`. Without a format: what takes it with its arguments, ``print(ordered=True)("x: {}", x)``; TypeError for
+    arguments without a format.
 
     >>> lm.debug.print("loss {} after {n} steps", loss, n=n)
     """
+    write = functools.partial(_print, not skip_format_check)
+    if fmt is None:
+        return _later("print", write, args, kwargs)
+    write(fmt, *args, **kwargs)
+    return None
+
+
+def _print(check: bool, fmt: str, /, *args: Any, **kwargs: Any) -> None:
     if not isinstance(fmt, str):
         raise TypeError(f"debug.print needs a format string first, not {fmt!r:.60}")
-    if not skip_format_check:
+    if check:
         unknown = _Anything()
         _format.vformat(fmt, [unknown] * len(args), dict.fromkeys(kwargs, unknown))
-    _record(lambda *given, **named: _show(_format.vformat(fmt, given, named)), args, kwargs)
+    np = sys.modules.get("numpy")  # whose options cannot have been set where it is not loaded
+    options = np.get_printoptions() if np else {}
 
+    def show(*given: Any, **named: Any) -> None:
+        with np.printoptions(**options) if np else contextlib.nullcontext():
+            text = _format.vformat(fmt, given, named)
+        builtins.print(text)
 
-def _show(text: str) -> None:
-    import builtins
-
-    builtins.print(text)
+    _record(show, args, kwargs)

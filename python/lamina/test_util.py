@@ -119,7 +119,7 @@ def _difference(f: Callable[..., Any], args: Any, tangents: Any, eps: float | No
     def moved(by: float) -> Any:
         def move(x: Any, t: Any) -> Any:
             x = np.asarray(x)
-            return x if x.dtype.kind in "biu" else (x + by * np.asarray(t)).astype(x.dtype)
+            return x if x.dtype.kind in "biu" else np.asarray(x + by * np.asarray(t), x.dtype)
 
         return f(*tree.map(move, args, tangents))
 

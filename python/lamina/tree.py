@@ -11,7 +11,7 @@ import builtins
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from lamina import _core, _missing
@@ -510,6 +510,26 @@ def tree_paths(x: Any) -> list[str]:
     return [keystr(path) for path, _ in leaves_with_path(x)]
 
 
+def _kind(x: Any) -> str:
+    """The type of a container or leaf for messages."""
+    t = type(x)
+    if t in (list, tuple, dict, type(None)) or tree_children(x) is None:
+        return t.__name__
+    return f"named tuple {t.__name__}" if hasattr(t, "_fields") else f"container {t.__name__}"
+
+
+def _shown(x: Any) -> str:
+    """What stands in a place, where showing it reads no array."""
+    plain = {int, float, complex, bool, str, bytes, type(None)}
+    if {type(leaf) for leaf in tree_leaves(x)} <= plain:
+        return f", {x!r:.60}"
+    return ""
+
+
+def _keys(keys: Sequence[Any]) -> str:
+    return f" (its keys: {list(keys)!r:.60})"
+
+
 def explain_difference(
     a: Any, b: Any, first: str = "the first", second: str = "the second", prefix: bool = False
 ) -> str:
@@ -528,7 +548,7 @@ def explain_difference(
         if cx is None and (cy is None or prefix):
             continue
         if cx is None or cy is None or type(x) is not type(y):
-            return f"structures differ at {at}: {type(x).__name__} against {type(y).__name__}"
+            return f"structures differ at {at}: {_kind(x)} against {_kind(y)}{_shown(y)}"
         mine, its = (dict_keys(x, cx[1]), dict_keys(y, cy[1])) if isinstance(x, dict) else ((), ())
         if mine != its:
             for k in mine:
@@ -537,11 +557,13 @@ def explain_difference(
                         str(k), [str(o) for o in its if o not in x], n=1, cutoff=0.0
                     )
                     hint = f", has {near[0]!r} (did you mean {k!r}?)" if near else ""
-                    return f"structures differ at {at}: {here} has no {k!r}{hint}; {first}{path} has it"
+                    return f"structures differ at {at}: {here} has no {k!r}{hint}; {first}{path} has it{_keys(mine)}"
             extra = [k for k in its if k not in x]
-            return f"structures differ at {at}: {here} also has {extra[0]!r}, {first}{path} has not"
+            return (
+                f"structures differ at {at}: {here} also has {extra[0]!r}, {first}{path} has not{_keys(mine)}"
+            )
         if len(cx[0]) != len(cy[0]):
-            return f"structures differ at {at}: {len(cx[0])} items against {len(cy[0])}"
+            return f"structures differ at {at}: {len(cx[0])} items against {len(cy[0])}{_shown(y)}"
         if cx[1] != cy[1]:
             return f"structures differ at {at}: static fields {cx[1]!r} against {cy[1]!r}"
         names = [f"[{k!r}]" for k in mine] if isinstance(x, dict) else [f"[{i}]" for i in range(len(cx[0]))]

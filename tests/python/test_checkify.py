@@ -217,3 +217,22 @@ def test_lanes_with_an_index_out_of_range():
     told = found.get()
     assert "at mapped index 0" in told and "index 5" in told
     assert "at mapped index 2" in told and "index 100" in told and "at mapped index 1" not in told
+
+
+def test_bools_and_what_is_no_array_reach_the_function_as_they_are():
+    def f(flag, options, x, held):
+        held[...] += 1
+        if flag:
+            return x
+        checkify.check(x > 0, "{} is wrong for " + options["name"], x)
+        return x * 2
+
+    held = lm.new_ref(0.0)
+    checked = checkify.checkify(f, errors=set(checkify.user_checks))
+    error, out = checked(False, {"name": "f"}, -1.0, held)
+    assert error.get().startswith("-1.0 is wrong for f") and float(out) == -2.0
+    error, out = checked(True, {"name": "f"}, -1.0, held)
+    assert error.get() is None and float(out) == -1.0 and held[...].item() == 2.0
+    error, out = lm.jit(checked, static_argnums=(0, 1))(True, "f", 3.0, held)
+    assert error.get() is None and float(out) == 3.0 and held[...].item() == 3.0
+    assert checkify.checkify(lambda x: 1.0, errors={})("text")[0].get() is None

@@ -213,14 +213,14 @@ def test_rules_that_do_not_fit_say_so():
     with pytest.raises(TypeError, match="tuple of 2 cotangents"):
         lm.grad(f)(1.0, 2.0)
     f.defvjp(lambda x, y: (x * y, ()), lambda res, g: (lnp.ones(3), g))
-    with pytest.raises(ValueError, match=r"argument 0 .*\(3,\)"):
+    with pytest.raises(ValueError, match=r"argument 0 .*float32\[3\]"):
         lm.grad(f)(1.0, 2.0)
     f.defvjp(lambda x, y: x * y, lambda res, g: (g, g))
     with pytest.raises(TypeError, match="must return"):
         lm.grad(f)(1.0, 2.0)
     h = lm.custom_jvp(lambda x: x * 2.0)
     h.defjvp(lambda p, t: (p[0] * 2.0, lnp.ones((2, 2))))
-    with pytest.raises(TypeError, match=r"\(2, 2\)"):
+    with pytest.raises(TypeError, match=r"float32\[2,2\] where float32\[\]"):
         lm.grad(h)(1.0)
 
 
@@ -240,14 +240,14 @@ def test_results_of_rules_are_like_the_function(around):
     along = lambda: lm.jvp(around(pushed), (one,), (one,))  # noqa: E731
     pushed.defjvp(lambda p, t: ((p[0], p[0]), (t[0], t[0])))
     with pytest.raises(
-        TypeError, match="the jvp rule of pushed returns another structure than the function does"
+        TypeError, match="the jvp rule <lambda> of pushed returns another structure than the function does"
     ):
         along()
     pushed.defjvp(lambda p, t: (lnp.zeros(3), lnp.zeros(3)))
-    with pytest.raises(TypeError, match=r"the jvp rule of pushed returns float32\[3\] as result"):
+    with pytest.raises(TypeError, match=r"the jvp rule <lambda> of pushed returns float32\[3\] as result"):
         along()
     pushed.defjvp(lambda p, t: (p[0], lnp.zeros(3)))
-    with pytest.raises(TypeError, match=r"a tangent from the jvp rule of pushed has shape \(3,\)"):
+    with pytest.raises(TypeError, match=r"the jvp rule <lambda> of pushed is float32\[3\] where float32\[\]"):
         along()
     pushed.defjvp(lambda p, t: (p[0], 7 * t[0]))
     assert along()[1].item() == 7.0
@@ -258,13 +258,59 @@ def test_results_of_rules_are_like_the_function(around):
 
     back = lambda: lm.grad(lambda x: around(lambda v: pulled(v)["y"])(x))(one)  # noqa: E731
     pulled.defvjp(lambda x: ({"y": x, "z": x}, None), lambda _, g: (g["y"],))
-    with pytest.raises(TypeError, match=r"the forward rule of pulled returns another structure .*'z'"):
+    with pytest.raises(
+        TypeError, match=r"the forward rule <lambda> of pulled returns another structure .*'z'"
+    ):
         back()
     pulled.defvjp(lambda x: ({"y": lnp.zeros(3)}, None), lambda _, g: (g["y"].sum(),))
-    with pytest.raises(TypeError, match=r"the forward rule of pulled returns float32\[3\] as result\['y'\]"):
+    with pytest.raises(
+        TypeError, match=r"the forward rule <lambda> of pulled returns float32\[3\] as result\['y'\]"
+    ):
         back()
     pulled.defvjp(lambda x: ({"y": x}, None), lambda _, g: (7 * g["y"],))
     assert back().item() == 7.0
+
+
+def test_errors_name_the_rule_and_both_types():
+    @lm.custom_vjp
+    def f(x, y):
+        return x
+
+    def f_fwd(x, y):
+        return x, None
+
+    def f_bwd(_, g):
+        return g, lnp.zeros(3)
+
+    f.defvjp(f_fwd, f_bwd)
+    with pytest.raises(
+        ValueError, match=r"the backward rule f_bwd of f .* argument 1 .*float32\[3\].*float32\[4\]"
+    ):
+        lm.grad(f)(1.0, lnp.zeros(4))
+    with pytest.raises(TypeError, match="the custom_vjp function f: missing a required argument: 'y'"):
+        f(1.0)
+
+    @lm.custom_jvp
+    def h(x):
+        return x
+
+    @h.defjvp
+    def h_jvp(primals, tangents):
+        return 1.0
+
+    with pytest.raises(TypeError, match=r"the jvp rule h_jvp of h must return .*, not 1\.0"):
+        lm.jvp(h, (1.0,), (1.0,))
+
+    @lm.custom_batching.custom_vmap
+    def m(x):
+        return x
+
+    @m.def_vmap
+    def m_lanes(size, batched, x):
+        return x, [True, False]
+
+    with pytest.raises(ValueError, match="the vmap rule m_lanes of m says what is batched"):
+        lm.vmap(m)(lnp.ones(3))
 
 
 def test_a_cotangent_may_stand_for_all_leaves_of_an_argument():
@@ -280,7 +326,7 @@ def test_a_cotangent_may_stand_for_all_leaves_of_an_argument():
     got = lm.vmap(lm.grad(f), (None, 0))(params, lnp.ones(2))
     assert got["b"][0].tolist() == [2.0, 2.0]
     f.defvjp(lambda params, x: (f(params, x), None), lambda _, g: (lnp.zeros(2), None))
-    with pytest.raises(ValueError, match=r"cotangent of shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"cotangent of type float32\[2\]"):
         lm.grad(f)(params, 4.0)
 
 
@@ -472,7 +518,7 @@ def test_a_symbolic_zero_of_another_shape_is_refused():
         lambda _, g: (g[1], g[0], g[2]),
         symbolic_zeros=True,
     )
-    with pytest.raises(ValueError, match=r"shape \(2,\); the argument has shape \(1,\)"):
+    with pytest.raises(ValueError, match=r"type float32\[2\]; the argument is float32\[1\]"):
         lm.grad(lambda x, y, z: f(x, y, z)[2].sum())(lnp.ones(1), lnp.ones(2), lnp.ones(3))
 
 

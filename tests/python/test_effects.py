@@ -467,18 +467,43 @@ def test_formats_are_checked_where_they_are_recorded(args, kwargs, error, messag
         lm.jit(lambda: lm.debug.print(*args, **kwargs))()
 
 
-def test_callback_as_a_decorator_and_without_a_function():
+def test_callback_as_a_decorator_and_in_two_calls():
     seen = []
 
     @lm.debug.callback
     def nothing():
         seen.append("now")
 
-    later = lm.debug.callback()(lambda x: seen.append(float(x)))
-    lm.jit(lambda x: later(x))(2.0)
+    lm.jit(lambda x: lm.debug.callback(ordered=True)(lambda v, ordered: seen.append(float(v)), x, ordered=1))(
+        2.0
+    )
     assert seen == ["now", 2.0]
-    with pytest.raises(TypeError, match="needs a function"):
-        lm.debug.callback(3)
+    for wrong in (lambda: lm.debug.callback(3), lambda: lm.debug.callback()(3)):
+        with pytest.raises(TypeError, match="needs a function"):
+            wrong()
+    for wrong in (lambda: lm.debug.callback(None, 3), lambda: lm.debug.callback(ordered=True, a=3)):
+        with pytest.raises(TypeError, match=r"debug\.callback without its first argument takes options only"):
+            wrong()
+
+
+def test_print_in_two_calls_and_with_the_options_of_numpy(capfd):
+    lm.jit(lambda x: lm.debug.print(ordered=True)("x: {x}", x=x))(42)
+    with pytest.raises(TypeError, match=r"debug\.print without its first argument takes options only"):
+        lm.debug.print(ordered=True, a=42)
+    with pytest.raises(ValueError, match="no field of the format shows the argument 'partitioned'"):
+        lm.debug.print()("hello {a}", a=42, partitioned=True)
+
+    @lm.jit
+    def f(x):
+        with np.printoptions(precision=2, suppress=True):
+            lm.debug.print("{}", x)
+        lm.debug.print("{}", x)
+
+    x = np.array([1.2345, 2.3456, 1e-7])
+    f(x)
+    with np.printoptions(precision=2, suppress=True):
+        near = str(x)
+    assert capfd.readouterr().out.splitlines() == ["x: 42", near, str(x)]
 
 
 def test_regions_without_a_token_refuse_effects():

@@ -110,6 +110,21 @@ def test_derivatives(i):
     np.testing.assert_allclose(np.asarray(to_x), seed)
 
 
+@pytest.mark.parametrize("shape", [(3, 1), (3, 1, 1), (1, 1), (3, 2, 1), (1,), (3,), (), (1, 3)])
+def test_whole_numbers_leave_the_dimensions_that_they_do_not_name(shape):
+    a = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    keys = [(), *((0,) * n for n in range(1, len(shape) + 1)), *([0, -1] if shape else [])]
+    for known in (lnp.asarray(a).block_until_ready(), lnp.asarray(a) + 0):
+        for key in keys:
+            assert known[key].shape == a[key].shape and known[key].tolist() == a[key].tolist()
+            written, want = known.copy(), a.copy()
+            written[key] = 7.0
+            want[key] = 7.0
+            assert written.tolist() == want.tolist()
+        if shape:
+            assert [row.shape for row in known] == [row.shape for row in a]
+
+
 def test_assignment_rebinds():
     x = lnp.array(X)
     y = x

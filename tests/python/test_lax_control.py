@@ -164,8 +164,10 @@ def test_errors_name_the_leaf_and_both_types():
         lax.scan(lambda s, v: (s, None), 0.0, {"a": ints, "b": array(np.ones(4))})
     with pytest.raises(ValueError, match="length=5 does not fit"):
         lax.scan(lambda s, v: (s, None), 0.0, ints, 5)
-    with pytest.raises(TypeError, match=r"pair \(carry, y\)"):
+    with pytest.raises(TypeError, match=r"pair \(carry, y\), not float32\[\]"):
         lax.scan(lambda s, v: s, 0.0, ints)
+    with pytest.raises(TypeError, match=r"pair \(carry, y\), not dict"):
+        lax.scan(lambda s, v: {"s": s}, 0.0, ints)
     with pytest.raises(TypeError, match=r"int32\[3\].*and.*int32\[\]"):
         lax.cond(True, lambda: ints[0], lambda: ints)
     with pytest.raises(TypeError, match="structure"):
@@ -174,6 +176,21 @@ def test_errors_name_the_leaf_and_both_types():
         lax.while_loop(lambda s: s, lambda s: s, 1)
     with pytest.raises(TypeError, match=r"carry is int32\[\] going in but float32\[\]"):
         lax.fori_loop(0, 3, lambda i, s: s * 0.5, array(1, np.int32))
+
+
+def test_what_chooses_and_what_counts_is_named():
+    with pytest.raises(
+        TypeError, match=r"lax\.cond: the predicate must be a bool or a number, not NoneType: None"
+    ):
+        lax.cond(None, lambda: 1.0, lambda: 2.0)
+    with pytest.raises(TypeError, match=r"lax\.switch: the index must be a bool or a number, not str: 'a'"):
+        lax.switch("a", [lambda: 1.0, lambda: 2.0])
+    with pytest.raises(TypeError, match=r"lax.cond needs \(pred, .* int is not callable: 3"):
+        lax.cond(True, lambda: 1.0, 3)
+    with pytest.raises(TypeError, match=r"lax.scan: `length` decides .*int32\[\] .*static_argnums"):
+        lm.jit(lambda n: lax.scan(lambda s, _: (s, None), 0.0, None, n))(3)
+    with pytest.raises(TypeError, match=r"lax.scan: `unroll` decides .*int32\[\]"):
+        lm.jit(lambda n: lax.scan(lambda s, _: (s, None), 0.0, None, 3, unroll=n))(3)
 
 
 def test_parameters_that_jax_has():

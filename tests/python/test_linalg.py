@@ -1,6 +1,7 @@
 """lamina.numpy.linalg and lamina.lax.linalg: values against NumPy, derivatives against finite differences to second
 order in both modes, vmap against a loop and jit against plain code bit by bit."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -496,6 +497,32 @@ def test_pivots_and_orders():
     lower = np.tril(np.asarray(packed), -1) + np.eye(6)
     taken = np.take_along_axis(a, np.asarray(order)[..., None], 1)
     np.testing.assert_allclose(lower @ np.triu(np.asarray(packed)), taken, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_a_singular_tridiagonal_system_may_be_perturbed(dtype):
+    zero, one = np.zeros((2, 3), dtype), np.ones((2, 3), dtype)
+    b = np.ones((2, 3, 1), dtype)
+    d = np.stack([one[0] * 0, np.array([2, 3, 4], dtype)])
+    solve = lm.lax.linalg.tridiagonal_solve
+    assert not np.isfinite(solve(zero, d, zero, b)[0]).any()
+    x = solve(zero, d, zero, b, perturb_singular=True)
+    assert np.isfinite(x).all()
+    np.testing.assert_array_equal(x[1], solve(zero, d, zero, b)[1])
+
+
+def test_triangular_systems_of_vectors_and_of_matrices_for_every_system():
+    rng = np.random.default_rng(0)
+    a = np.tril(rng.normal(size=(3, 4, 4))) + 5 * np.eye(4)
+    b, v = rng.normal(size=(4, 2)), rng.normal(size=(3, 4))
+    close(
+        lm.scipy.linalg.solve_triangular(a, b, lower=True), np.linalg.solve(a, np.broadcast_to(b, (3, 4, 2)))
+    )
+    close(lm.scipy.linalg.solve_triangular(a, v, lower=True), np.linalg.solve(a, v[..., None])[..., 0])
+    solve = functools.partial(lm.lax.linalg.triangular_solve, lower=True)
+    close(solve(a, v, left_side=True), np.linalg.solve(a, v[..., None])[..., 0])
+    close(solve(a, v), np.linalg.solve(np.swapaxes(a, -1, -2), v[..., None])[..., 0])
+    close(solve(a[0], v[0]), np.linalg.solve(a[0].T, v[0]))
 
 
 def test_tridiagonal_systems():

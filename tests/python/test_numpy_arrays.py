@@ -430,9 +430,41 @@ def test_unique_slices_of_a_given_size(size, axis, dtype):
     np.testing.assert_array_equal(inverse, want_inverse.ravel())
 
 
+@pytest.mark.parametrize("name", ["setdiff1d", "setxor1d"])
+def test_sets_of_a_given_size_take_what_is_said_to_be_unique_as_numpy_does(name):
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        a, b = (random.permutation(9)[:n].astype(np.int16) for n in random.integers(1, 6, 2))
+        if name == "setxor1d":
+            a = np.append(a, a[:1])  # not so: NumPy drops what is there twice
+        want = getattr(np, name)(a, b, assume_unique=True)
+        got = getattr(lnp, name)(a, b, assume_unique=True, size=12, fill_value=-1)
+        np.testing.assert_array_equal(got, [*want, *[-1] * (12 - len(want))])
+
+
 def test_a_difference_of_sets_has_the_type_of_the_first():
     a, b = np.int32([3, 1, 2]), np.float32([1.0, 2.5])
     for options in ({}, {"size": 2}):
         got = lnp.setdiff1d(a, b, **options)
         assert got.dtype == "int32"
         np.testing.assert_array_equal(got, np.setdiff1d(a, b))
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "prod", "max", "min", "mean", "var", "std", "nansum", "nanmax", "nanmean", "any"]
+)
+def test_what_masks_a_reduction_is_boolean_and_what_starts_it_a_scalar(name):
+    x, options = lnp.ones((2, 3)), {"initial": 0} if name in ("max", "min", "nanmax") else {}
+    f = getattr(lnp, name)
+    for mask in (np.ones((2, 3), int), np.ones(3, np.float32), lnp.ones(3)):
+        with pytest.raises(TypeError, match=r"`where` is a boolean mask, not (int|float)"):
+            f(x, where=mask, **options)
+    assert np.isfinite(f(x, where=np.array([True, False, True]), **options))
+    if name in ("sum", "prod", "max", "min"):
+        with pytest.raises(ValueError, match=r"`initial` is a scalar, not of shape \(3,\)"):
+            f(x, axis=0, initial=lnp.ones(3))
+
+
+def test_the_index_type_of_an_extremum_is_an_integer_type():
+    with pytest.raises(TypeError, match=r"lax\.argmax: index_dtype is an integer type, not float32"):
+        lm.lax.argmax(lnp.ones(3), 0, "float32")

@@ -250,3 +250,16 @@ def test_a_program_compiled_ahead_of_time_says_that_it_is_stale():
     a[0] = 7
     with pytest.raises(RuntimeError, match="has changed since it was compiled"):
         compiled(2.0)
+
+
+def test_an_object_that_refuses_to_be_an_array_is_read_as_any_other():
+    class Refuses:
+        words = lnp.arange(3.0)
+
+        def __array__(self, dtype=None, copy=None):
+            raise TypeError("lies on another device")
+
+    held = Refuses()
+    f = lm.jit(lambda x: held.words * x)
+    assert np.asarray(f(2.0)).tolist() == [0, 2, 4]
+    assert np.asarray(f(3.0)).tolist() == [0, 3, 6]

@@ -84,6 +84,46 @@ def test_an_error_points_at_the_users_line(wrong):
 
 
 @pytest.mark.parametrize(
+    ("code", "kind", "phrase", "own"),
+    [
+        ("jnp.ones(3) + jnp.ones(4)", "TypeError", "add got incompatible shapes", "cannot be broadcast"),
+        ("jax.jit(float)(1.0)", "TypeError", "x.astype(float)", "which is being traced"),
+        ("jax.jit(range)(3)", "TypeError", "The __index__() method was called", "which is being traced"),
+        ("jax.grad(lambda x: x)(jnp.ones(3))", "TypeError", "Gradient only defined for scalar", "use .sum()"),
+        ("jax.grad(lambda x: x)(1)", "TypeError", "grad requires real- or complex-valued", "x is int32[]"),
+        (
+            "jax.vmap(lambda x: x)(1.0)",
+            "ValueError",
+            "rank should be at least 1, but is only 0",
+            "axis 0 of x",
+        ),
+        (
+            "jax.vmap(lambda a, b: a, in_axes=(0, 1))(jnp.ones((10, 4)), jnp.ones((10, 2)))",
+            "ValueError",
+            "* one axis had size 10: axis 0 of argument a of type float32[10,4];\n  * one axis had size 2",
+            "vmap got batch axes of different sizes",
+        ),
+        (
+            "jax.lax.scan(lambda c, _: (c.astype('float32'), None), jnp.int32(0), length=3)",
+            "TypeError",
+            "carry output must have equal types",
+            "going in but",
+        ),
+        ("jax.jit(3)", "TypeError", "Expected a callable value, got 3", "jit needs a function"),
+        ("jax.jit(jnp.sin)('a')", "TypeError", "of type <class 'str'>", "which is not an array"),
+        ("jnp.sin('a')", "TypeError", "Argument 'a' of type <class 'str'> is not a valid", "array is needed"),
+    ],
+)
+def test_an_error_says_what_jax_says_and_then_its_own(code, kind, phrase, own):
+    code = (
+        "import lamina_as_jax; lamina_as_jax.install()\nimport jax, jax.numpy as jnp\n"
+        f"try:\n    {code}\nexcept {kind} as e: text = str(e)\n"
+        f"print(-1 < text.find({phrase!r}) < text.find({own!r}), text)"
+    )
+    assert run(code=code).startswith("True")
+
+
+@pytest.mark.parametrize(
     ("code", "expected"),
     [
         (

@@ -7,6 +7,7 @@ import lamina.lax as lax
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+from lamina.test_util import check_grads
 
 _ONE = lnp.float32(1.0)
 
@@ -152,7 +153,7 @@ def test_unroll_is_a_number_of_steps():
         for bad in (1.5, "many"):
             with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
                 loop(bad)
-        with pytest.raises(TypeError, match="needs the value of int32"):
+        with pytest.raises(TypeError, match=r"`unroll` decides .* int32"):
             lm.jit(loop)(2)
 
 
@@ -169,3 +170,8 @@ def test_arrays_of_several_elements_are_no_numbers():
             convert(x)
     with pytest.raises(ValueError, match="only a Tensor with one element"):  # as in NumPy
         x.item()
+
+
+def test_check_grads_keeps_the_type_of_an_array_without_dimensions():
+    pad = lambda x: lax.pad(x, np.array(0, np.float16), [])  # noqa: E731
+    check_grads(pad, (np.array(1.5, np.float16),), 2, eps=1.0)

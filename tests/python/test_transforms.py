@@ -456,6 +456,20 @@ def test_a_donated_array_says_so():
     assert x.is_deleted()
 
 
+def test_a_deleted_array_says_so_and_frees_its_memory():
+    x = (lnp.arange(1 << 20, dtype="float32") * 3).block_until_ready()
+    y, before = x[:2].block_until_ready(), lm.cache.stats()["live_bytes"]
+    x.delete()
+    assert x.is_deleted() and lm.cache.stats()["live_bytes"] == before - (4 << 20)
+    x.delete()
+    assert x.shape == (1 << 20,) and y.tolist() == [0.0, 3.0]
+    for use in (lambda: x.tolist(), lambda: (x + 1).tolist(), lambda: lm.jit(lnp.sum)(x)):
+        with pytest.raises(TypeError, match=r"was donated or deleted at .*test_transforms\.py"):
+            use()
+    with pytest.raises(TypeError, match=r"delete\(\) needs the value of float32"):
+        lm.jit(lambda v: v.delete())(1.0)
+
+
 def test_a_boolean_is_no_axis():
     with pytest.raises(TypeError, match=r"in_axes.*True"):
         lm.vmap(lambda x, y: x + y, in_axes=(0, True))(lnp.ones((2, 2)), lnp.ones((2, 2)))

@@ -318,3 +318,16 @@ def test_a_partial_of_a_partial_keeps_it_as_its_function():
     assert (
         lm.jit(lambda f, x: f(x))(tree_util.Partial(functools.partial(lnp.maximum, 2.0)), 1.0).item() == 2.0
     )
+
+
+def test_differences_name_both_kinds_and_show_what_is_no_array():
+    Point = collections.namedtuple("Point", "x y")
+    for a, b, text in (
+        ([[1]], [7], r"at \[0\]: list against int, 7"),
+        ([1], [1, 2], r"the top: 1 items against 2, \[1, 2\]"),
+        (Point(1, 2), (1, 2), r"named tuple Point against tuple, \(1, 2\)"),
+        ([1], (lnp.ones(2),), r"list against tuple$"),
+        ({"a": 1}, {"b": 1}, r"a has it \(its keys: \['a'\]\)"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            lm.tree.map(lambda x, y: x, a, b)

@@ -13,13 +13,13 @@ import enum
 import functools
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from lamina import _callback, _checks, _core, _source, ref
 from lamina._core import Tensor
 from lamina._tensor import describe, numpy, to_tensor
-from lamina._transforms import _Flat, _flatten_arguments
+from lamina._transforms import _Flat, _flatten_arguments, _name, _passed_by
 from lamina.tree import register, tree_flatten, tree_unflatten
 
 
@@ -204,12 +204,13 @@ class _Looking(threading.local):
 _looking = _Looking()
 
 
-def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_checks) -> Callable[..., Any]:
+def checkify(f: Callable[..., Any], errors: Collection[ErrorCategory] = user_checks) -> Callable[..., Any]:
     """A function giving (Error, result of f), for the kinds of checks in `errors`.
 
-    `f` is traced, as by `jit`, on arrays in containers. NaN, division and indices are not looked at without their kind;
-    `check` raises without user_checks and index_checks.
+    `f` is traced, as by `jit`, on arrays in containers; bools of Python and what is no array it gets as they are. NaN,
+    division and indices are not looked at without their kind; `check` raises without user_checks and index_checks.
     """
+    errors = frozenset(errors)
     unknown = [e for e in errors if not isinstance(e, ErrorCategory)]
     if unknown:
         raise TypeError(
@@ -218,6 +219,19 @@ def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_chec
 
     @functools.wraps(f)
     def checked(*args: Any, **kwargs: Any) -> Any:
+        given, structure = tree_flatten((args, kwargs), is_leaf=ref.is_ref)
+        passed = {i for i, x in enumerate(given) if type(x) is bool}
+        passed |= _passed_by([None] * len(given), [to_tensor(0) if ref.is_ref(x) else x for x in given])
+        if passed:
+
+            def of_arrays(*arrays: Any) -> Any:
+                rest = iter(arrays)
+                full = [x if i in passed else next(rest) for i, x in enumerate(given)]
+                own, named = tree_unflatten(structure, full)
+                return f(*own, **named)
+
+            of_arrays.__name__ = _name(f)
+            return checkify(of_arrays, errors)(*(x for i, x in enumerate(given) if i not in passed))
         leaves, treedef = _flatten_arguments(f, args, kwargs)
         flat = _Flat(f, treedef, given=leaves, refs=ref.lent())
 

@@ -14,6 +14,7 @@ from typing import Any
 from lamina import _core, _leaks, _writes, ref
 from lamina._core import Tensor
 from lamina._functions import need_function
+from lamina._tensor import describe
 from lamina.lax._base import axis_of, to_tensor
 from lamina.tree import (
     TreeDef,
@@ -52,6 +53,34 @@ def _flat(
         return [to_tensor(x) for x in leaves_of(result)]
 
     return flat
+
+
+def _scalar(what: str, name: str, x: Any) -> Tensor:
+    """What a branch is chosen by; TypeError where it is no number."""
+    try:
+        return to_tensor(x)
+    except TypeError:
+        raise TypeError(
+            f"{what}: the {name} must be a bool or a number, not {type(x).__name__}: {x!r:.60}"
+        ) from None
+
+
+def _static(what: str, name: str, x: Any) -> int:
+    """A number that decides what is recorded; TypeError where it is not known by then."""
+    if isinstance(x, Tensor) and not _core.forceable(x):
+        raise TypeError(
+            f"{what}: `{name}` decides what is recorded, so it must be an int, and it is {describe(x)} that is being "
+            "traced; make it a static argument of the jitted function (static_argnums, static_argnames)"
+        )
+    return operator.index(x)
+
+
+def _shown(x: Any) -> str:
+    """A value of any kind by its type."""
+    try:
+        return describe(to_tensor(x))
+    except TypeError:
+        return type(x).__name__
 
 
 def _leaf_name(tree: Any) -> Callable[[int], str]:
@@ -97,7 +126,7 @@ def switch(
     operands = _operands("lax.switch", operands, operand)
     for branch in branches:
         need_function(branch, "lax.switch")
-    record = functools.partial(_core.switch_case, "lax.switch", to_tensor(index))
+    record = functools.partial(_core.switch_case, "lax.switch", _scalar("lax.switch", "index", index))
     return _branches("lax.switch", record, list(branches), operands)
 
 
@@ -159,9 +188,13 @@ def cond(
         of_true, of_false = false_fun, operands[1]
         operands = (true_fun, operands[0])
         true_fun, false_fun = lambda mine, _: of_true(mine), lambda _, mine: of_false(mine)
-    if not callable(true_fun) or not callable(false_fun):
-        raise TypeError("lax.cond needs (pred, true_fun, false_fun, *operands), with two functions")
-    record = functools.partial(_core.cond, "lax.cond", to_tensor(pred))
+    for f in (true_fun, false_fun):
+        if not callable(f):
+            raise TypeError(
+                "lax.cond needs (pred, true_fun, false_fun, *operands), with two functions, and "
+                f"{type(f).__name__} is not callable: {f!r:.60}"
+            )
+    record = functools.partial(_core.cond, "lax.cond", _scalar("lax.cond", "predicate", pred))
     return _branches("lax.cond", record, [false_fun, true_fun], operands)
 
 
@@ -213,7 +246,7 @@ def _static_int(x: Any) -> int | None:
 
 def _check_unroll(what: str, unroll: Any) -> None:
     """TypeError where `unroll` is no integer and no bool, ValueError where it is negative."""
-    if unroll is not None and operator.index(unroll) < 0:
+    if unroll is not None and _static(what, "unroll", unroll) < 0:
         raise ValueError(f"{what}: `unroll` must be a number of steps, and not negative: {unroll}")
 
 
@@ -284,9 +317,7 @@ def scan(
 
     def leaves_of(result: Any) -> list[Any]:
         if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(
-                f"lax.scan: {_name(f)} must return a pair (carry, y), not {type(result).__name__}"
-            )
+            raise TypeError(f"lax.scan: {_name(f)} must return a pair (carry, y), not {_shown(result)}")
         ys, structure = tree_flatten(result[1])
         trees[:] = [structure]
         return [*carry_leaves(result[0]), *ys]
@@ -297,7 +328,7 @@ def scan(
             (_flat(f, rebuild, leaves_of), _name(f)),
             carry,
             items,
-            None if length is None else operator.index(length),
+            None if length is None else _static("lax.scan", "length", length),
             bool(reverse),
             _leaf_name(init),
             _leaf_name(xs),

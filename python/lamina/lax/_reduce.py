@@ -176,6 +176,8 @@ def _arg_extreme(what: str, operand: Any, axis: int, index_dtype: Any, direction
     if t.shape[axis] == 0:
         raise ValueError(f"lax.{what} along axis {axis} of {describe(t)}, which is empty")
     index = dtypes.name_of(index_dtype)
+    if dtypes.TABLE[index].kind not in "iu":
+        raise TypeError(f"lax.{what}: index_dtype is an integer type, not {index}")
     if t.dtype == "bool":
         t = ew.convert_element_type(t, "uint8")
     start = limit(t.dtype, -1 if direction == "GT" else 1)
@@ -188,12 +190,13 @@ def _arg_extreme(what: str, operand: Any, axis: int, index_dtype: Any, direction
 
 
 def argmax(operand: Any, axis: int, index_dtype: Any = "int32") -> Tensor:
-    """Index of the first largest element along an axis; NaN counts as largest."""
+    """Index of the first largest element along an axis; NaN counts as largest. TypeError for an index_dtype that is no
+    integer type."""
     return _arg_extreme("argmax", operand, axis, index_dtype, "GT")
 
 
 def argmin(operand: Any, axis: int, index_dtype: Any = "int32") -> Tensor:
-    """Index of the first smallest element along an axis; NaN counts as smallest."""
+    """Index of the first smallest element along an axis; NaN counts as smallest. TypeError as for `argmax`."""
     return _arg_extreme("argmin", operand, axis, index_dtype, "LT")
 
 

@@ -100,8 +100,21 @@ def triangular_solve(
 ) -> Tensor:
     """x with x op(a) = b, or op(a) x = b if `left_side`; one triangle of `a` is read.
 
-    op transposes and conjugates as asked for.
+    op transposes and conjugates as asked for. A `b` of one dimension less than `a` is vectors, and so is x then.
     """
+    a, b = promote_inexact(a, b)
+    if b.ndim == a.ndim - 1:
+        column = reshape(b, (*b.shape, 1) if left_side else (*b.shape[:-1], 1, *b.shape[-1:]))
+        x = triangular_solve(
+            a,
+            column,
+            left_side=left_side,
+            lower=lower,
+            transpose_a=transpose_a,
+            conjugate_a=conjugate_a,
+            unit_diagonal=unit_diagonal,
+        )
+        return reshape(x, b.shape)
     (m, y), wanted = matrices("triangular_solve", a, b)
     if m.shape[-1] != m.shape[-2] or m.shape[:-2] != y.shape[:-2]:
         raise LinAlgError(f"triangular_solve cannot use {describe(m)} with {describe(y)}")
@@ -369,10 +382,13 @@ def principal_root(x: Any) -> Tensor:
     return _routine("sqrtm", [a])[0]
 
 
-def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any) -> Tensor:
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Tensor:
     """x with a x = b for tridiagonal matrices a of diagonals dl, d, du, all of n elements; dl[0] and du[-1] are not
     used. By Thomas' algorithm, without a choice of pivots.
+
+    With `perturb_singular`, pivots are at least eps times the largest element of their matrix, so that x is finite.
     """
+    from lamina import numpy as lnp
     from lamina.lax._control import scan
     from lamina.numpy._shape import moveaxis
 
@@ -382,6 +398,11 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any) -> Tensor:
         raise LinAlgError(f"tridiagonal_solve: {describe(mid)} and {describe(y)} do not fit")
     if n == 0:
         return y
+    least = None
+    if perturb_singular:
+        info = lnp.finfo(mid.dtype)
+        largest = lnp.max(lnp.abs(lnp.stack([low, mid, up])), (0, -1))
+        least = lnp.maximum(largest * info.eps, info.tiny)
     front = lambda x, axis: moveaxis(x, axis, 0)  # noqa: E731
     column = lambda x: reshape(x, (*x.shape, 1))  # noqa: E731
     low, mid, up, y = front(low, -1), front(mid, -1), front(up, -1), front(y, -2)
@@ -390,6 +411,9 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any) -> Tensor:
         ratio, value = carry
         a, c, e, f = row
         pivot = c - a * ratio
+        if least is not None:
+            near = where(pivot == 0, least, lnp.sign(pivot) * least)
+            pivot = where(lnp.abs(pivot) < least, near, pivot)
         following = (e / pivot, (f - column(a) * value) / column(pivot))
         return following, following
 

@@ -17,7 +17,7 @@ from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._indexing import broadcast, getitem, reshape, scalar
 from lamina._running import running
-from lamina._tensor import as_type, astype, to_tensor
+from lamina._tensor import as_type, astype, describe, to_tensor
 from lamina.numpy import _elementwise as e
 from lamina.numpy._common import (
     along,
@@ -42,11 +42,27 @@ from lamina.numpy._common import (
 )
 
 
+def _mask(where: Any) -> Tensor:
+    """The argument `where` of a reduction; TypeError where it is not boolean, as in NumPy: numbers would be counted."""
+    mask = to_tensor(where)
+    if mask.dtype.kind != "b":
+        raise TypeError(f"`where` is a boolean mask, not {describe(mask)}: compare it with 0")
+    return mask
+
+
+def _start(initial: Any, dtype: Any) -> Tensor:
+    """The argument `initial` of a reduction; ValueError where it is no scalar, as in NumPy."""
+    value = as_type(initial, dtype)
+    if value.ndim:
+        raise ValueError(f"`initial` is a scalar, not of shape {value.shape}")
+    return value
+
+
 def _masked(x: Tensor, where: Any, fill: Any) -> Tensor:
     """`x` with `fill` where the mask is False."""
     if where is None:
         return x
-    mask = to_tensor(where)
+    mask = _mask(where)
     shape = broadcast_shapes(x.shape, mask.shape)
     return select(mask, broadcast(x, shape), scalar(fill, x.dtype.name))
 
@@ -90,7 +106,7 @@ def sum(
     Without `promote_integers` they keep their type, in which the sum may wrap.
     """
     r = _accumulated(_masked(in_type(a, dtype), where, 0), "add", 0, axis, keepdims, dtype, promote_integers)
-    return r if initial is None else r + as_type(initial, r.dtype)
+    return r if initial is None else r + _start(initial, r.dtype)
 
 
 def prod(
@@ -107,7 +123,7 @@ def prod(
     r = _accumulated(
         _masked(in_type(a, dtype), where, 1), "multiply", 1, axis, keepdims, dtype, promote_integers
     )
-    return r if initial is None else r * as_type(initial, r.dtype)
+    return r if initial is None else r * _start(initial, r.dtype)
 
 
 def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, largest: bool) -> Tensor:
@@ -123,7 +139,7 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, where: Any, large
     else:
         fill = worst(x.dtype.name)
         r = _reduce(_masked(x, where, fill), name, fill, axis, keepdims)
-    return r if initial is None else getattr(e, name)(r, as_type(initial, r.dtype))
+    return r if initial is None else getattr(e, name)(r, _start(initial, r.dtype))
 
 
 def max(
@@ -163,7 +179,7 @@ def _count(x: Tensor, axis: Any, where: Any, keepdims: bool) -> Any:
     if where is None:
         return math.prod(x.shape[d] for d in canonical_axes(axis, x.ndim))
     dtype = "float64" if x.dtype.name in ("float64", "complex128") else "float32"
-    return sum(broadcast(to_tensor(where), x.shape), axis, dtype=dtype, keepdims=keepdims)
+    return sum(broadcast(_mask(where), x.shape), axis, dtype=dtype, keepdims=keepdims)
 
 
 def _widened(a: Any) -> tuple[Tensor, str]:
@@ -383,7 +399,7 @@ def _nan_extreme(a: Any, f: Any, rest: Any, axis: Any, keepdims: bool, initial: 
     r = f(_no_nan(x, rest(x.dtype)), axis, keepdims=keepdims, initial=initial, where=where)
     if x.dtype.kind in "biu" or initial is not None:
         return r
-    none = e.isnan(x) if where is None else ew("or", e.isnan(x), ew("not", to_tensor(where)))
+    none = e.isnan(x) if where is None else ew("or", e.isnan(x), ew("not", _mask(where)))
     return select(all(none, axis, keepdims=keepdims), math.nan, r)
 
 
@@ -414,7 +430,7 @@ def nanmin(
 def _numbers(a: Any, where: Any) -> Tensor:
     """Which elements are asked for and no NaN."""
     numbers = ew("not", e.isnan(a))
-    return numbers if where is None else ew("and", numbers, to_tensor(where))
+    return numbers if where is None else ew("and", numbers, _mask(where))
 
 
 def nanmean(

@@ -165,15 +165,23 @@ def _wanted(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return both, ew("xor", isin(both, a), isin(both, b))
 
 
-def _set_of_size(name: str, a: Tensor, b: Tensor, size: int, fill_value: Any) -> Tensor:
+def _set_of_size(name: str, a: Tensor, b: Tensor, size: int, fill_value: Any, assume_unique: bool) -> Tensor:
     elements, wanted = _wanted(name, a, b)
     n = elements.size
     if n == 0:
         return full_of(0 if fill_value is None else fill_value, elements.dtype.name, [size])
-    order = argsort(elements)
-    ordered, wanted = getitem(elements, order), getitem(wanted, order)
-    differs = compare(getitem(ordered, slice(1, None)), getitem(ordered, slice(None, -1)), "NE")
-    first = ew("and", wanted, concatenate([full_of(True, "bool", [1]), differs]))
+    if assume_unique and name == "setdiff1d":  # in its order, as in NumPy
+        ordered, first = elements, wanted
+    else:
+        order = argsort(elements)
+        ordered, wanted = getitem(elements, order), getitem(wanted, order)
+        differs = compare(getitem(ordered, slice(1, None)), getitem(ordered, slice(None, -1)), "NE")
+        end = full_of(True, "bool", [1])
+        first = ew("and", wanted, concatenate([end, differs]))
+        if (
+            assume_unique and name == "setxor1d"
+        ):  # once in all, so that what is there twice is dropped as in NumPy
+            first = ew("and", concatenate([end, differs]), concatenate([differs, end]))
     (at,) = nonzero(first, size=size, fill_value=n)
     found = getitem(ordered, e.clip(at, 0, n - 1))
     # The least of the set, or of all where the set is empty; 0 for a difference, as in JAX.
@@ -201,7 +209,7 @@ def _set_function(name: str, doc: str) -> Callable[..., Tensor]:
         # Lists of numbers have no type of their own.
         own = ravel(to_tensor(ar1)) if name == "setdiff1d" and hasattr(ar1, "dtype") else None
         if size is not None:
-            chosen = _set_of_size(name, a, b, size, fill_value)
+            chosen = _set_of_size(name, a, b, size, fill_value, assume_unique)
             return chosen if own is None else astype(chosen, own.dtype)
         both = concatenate([a, b])
         values = host(both, name, places=True)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import lamina as lm
 import ml_dtypes
 import numpy as np
-from lamina import _core, _open, dtypes
+from lamina import _core, _open, _transforms, dtypes
 from lamina._core import Tensor
 from lamina.custom_derivatives import SymbolicZero
 from lamina.experimental import jet
+from lamina.tree import tree_children
 
-from lamina_as_jax import pullbacks, types64
+from lamina_as_jax import messages, pullbacks, types64
 from lamina_as_jax.avals import FLOAT0, ShapedArray
 from lamina_as_jax.keys import KeyArray, KeyDtype, drawing, extended, numpy_names, prng_key
 from lamina_as_jax.types64 import wrapped
@@ -68,6 +70,7 @@ def without_float0(x: Any) -> Any:
 def making(transform: Callable[..., Any]) -> Callable[..., Any]:
     """A transform whose result is a function (without a function: a decorator)."""
 
+    @messages.telling
     @functools.wraps(transform)
     def make(fun: Any = None, *args: Any, **kwargs: Any) -> Any:
         if fun is None:
@@ -166,6 +169,7 @@ class _PushedForward(_Described):
         like = self._linear.given_tree.unflatten([lm.ShapeDtype(*t) for t in self._linear.types])
         return (lm.make_trace(self._linear)(*like),)
 
+    @messages.telling
     def __call__(self, inner: Any, *tangents: Any) -> Any:
         return _pushed(self.tree, types64.result(inner(*types64.argument(without_float0(tangents)))))
 
@@ -179,6 +183,7 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
 class _Turned:
     """Cotangents to cotangents, with JAX's types at the boundary."""
 
+    @messages.telling
     def __call__(self, inner: Any, cotangent: Any) -> Any:
         return types64.result(inner(types64.argument(cotangent)))
 
@@ -270,13 +275,30 @@ class Jitted:
             return Float0(x.shape)
         return types64.argument(types64.checked_number(x))
 
+    def _placed(self, x: Any, place: int) -> Any:
+        """An argument by its place. OverflowError where its number does not fit."""
+        try:
+            return self._argument(x)
+        except OverflowError as e:
+            names = _transforms._argument_names(self._inner._f)
+            path = names[place] if place < len(names) else f"args[{place}]"
+            raise OverflowError(
+                "An overflow was encountered while parsing an argument to a jitted computation, whose argument path is "
+                f"{path}.\n{e}"
+            ) from None
+
     def _call(self, f: Any, args: Any, kwargs: Any, skipped: int = 0) -> Any:
         given = [
-            a if i + skipped in self._static or i - len(args) in self._static else self._argument(a)
+            a
+            if i + skipped in self._static or i - len(args) in self._static
+            else self._placed(a, i + skipped)
             for i, a in enumerate(args)
         ]
         named = {k: v if k in self._static else self._argument(v) for k, v in kwargs.items()}
-        return types64.result(f(*given, **named))
+        try:
+            return types64.result(f(*given, **named))
+        except Exception as e:
+            raise messages.told(e) from e.__cause__
 
     def __repr__(self) -> str:
         try:
@@ -304,6 +326,7 @@ class Jitted:
 Jitted.__module__ = "lamina.jitted"  # of the library, for the watch over what a traced function calls
 
 
+@messages.telling
 def jit(
     fun: Any = None, /, *, static_argnums: Any = None, static_argnames: Any = None, **options: Any
 ) -> Any:
@@ -324,12 +347,23 @@ def jit(
     return Jitted(inner, tuple(inner._static), inline)
 
 
+@messages.telling
+def closure_convert(fun: Any, *example_args: Any) -> tuple[Any, list[Tensor]]:
+    converted, arrays = lm.closure_convert(fun, *example_args)
+    return messages.telling(converted), arrays
+
+
 class custom_jvp(lm.custom_jvp):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return wrapped(super().__call__)(*args, **kwargs)
 
 
 class custom_vjp(lm.custom_vjp):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return wrapped(super().__call__)(*args, **kwargs)
+
+
+class custom_vmap(lm.custom_batching.custom_vmap):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return wrapped(super().__call__)(*args, **kwargs)
 
@@ -455,11 +489,30 @@ def index_take(src: Any, idxs: Any, axes: Any) -> Any:
     return wrapped(lm.numpy.asarray)(moved[tuple(idxs)])
 
 
+def _misfits(prefix: Any, x: Any, path: str) -> Iterator[str]:
+    """Where a container of places is none for a value."""
+    mine, its = tree_children(prefix), tree_children(x)
+    if prefix is None or mine is None:
+        return
+    if type(prefix) is not type(x) or len(mine[0]) != len(its[0]):
+        yield f"  at {path or 'the top'}: different types or lengths, {type(prefix).__name__} and {type(x).__name__}"
+        return
+    keys = x if isinstance(x, dict) else range(len(mine[0]))
+    for key, a, b in zip(keys, mine[0], its[0], strict=True):
+        yield from _misfits(a, b, f"{path}[{key!r}]")
+
+
 def device_put(x: Any, device: Any = None, **options: Any) -> Any:
     """All shardings are of the one device. ValueError for what is none."""
     for place in lm.tree.tree_leaves(device):
         if isinstance(place, (str, int, float)):
-            raise ValueError(f"{place!r} is no device and no sharding")
+            raise ValueError(f"Received invalid value: {place!r} is no device and no sharding")
+    found = list(_misfits(device, x, ""))
+    if found:
+        raise ValueError(
+            "device_put device specification must be a tree prefix of the corresponding value; Mismatch details "
+            f"({len(found)} found):\n" + "\n".join(found)
+        )
     if options.get("may_alias") and options.get("donate"):
         raise ValueError("device_put either shares an array (may_alias) or takes it over (donate)")
     return lm.numpy.copy(x) if options.get("may_alias") is False else lm.device_put(x)
@@ -510,6 +563,12 @@ class Lowered:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return wrapped(self._inner)(*args, **kwargs)
+
+
+class AccuracyMode(enum.Enum):
+    """How exact elementwise functions are asked to be: they have one accuracy."""
+
+    HIGHEST, DEFAULT = range(2)
 
 
 class _ZeroSeries:

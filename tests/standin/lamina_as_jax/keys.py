@@ -17,9 +17,9 @@ import lamina as lm
 import numpy as np
 from lamina import random, ref
 from lamina._core import Tensor
-from lamina.tree import tree_children
+from lamina.tree import TreeDef, tree_children
 
-from lamina_as_jax import settings, types64
+from lamina_as_jax import messages, settings, types64
 from lamina_as_jax.avals import ShapedArray
 
 
@@ -168,6 +168,7 @@ class KeyArray:
         self._words.block_until_ready()
         return self
 
+    @messages.telling
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("a key is no array of NumPy's: its words are jax.random.key_data(key)")
 
@@ -291,6 +292,7 @@ def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
     if parameters["is_leaf"].kind is inspect.Parameter.KEYWORD_ONLY:
         place = sys.maxsize
 
+    @messages.telling
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
         if KeyArray.met or ref.living():
@@ -304,6 +306,10 @@ def leaves(f: Callable[..., Any]) -> Callable[..., Any]:
         return f(*args, **kwargs)
 
     return call
+
+
+for _name in ("flatten_up_to", "unflatten"):
+    setattr(TreeDef, _name, messages.telling(getattr(TreeDef, _name)))
 
 
 def tree_names(module: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from lamina_as_jax import (
     internals,
     keys,
     linear_util,
+    messages,
     primitives,
     pullbacks,
     rnn,
@@ -74,7 +75,7 @@ _RECORDED_OTHERWISE = (
 _TRANSFORMS = ("vmap", "jacfwd", "jacrev", "jacobian", "hessian", "checkpoint", "remat")
 _ADAPTED = (
     *("jit", "grad", "value_and_grad", "vjp", "jvp", "linearize", "linear_transpose"),
-    *("custom_jvp", "custom_vjp", "copy_to_host_async", "make_jaxpr", "pure_callback"),
+    *("custom_jvp", "custom_vjp", "closure_convert", "copy_to_host_async", "make_jaxpr", "pure_callback"),
 )
 
 
@@ -131,10 +132,16 @@ class Module(types.ModuleType):
         return sorted({*self.__dict__, *(n for s in self._lamina for n in getattr(s, "__all__", ()))})
 
 
+def _telling(f: Any) -> Any:
+    """A function of the stand-in's own, with JAX's phrases in its errors."""
+    return messages.telling(f) if isinstance(f, types.FunctionType) else f
+
+
 def _put(
     name: str, sources: Sequence[Any] = (), own: dict[str, Any] | None = None, wrap: Any = types64.wrapped
 ) -> Module:
-    module = Module(name, sources, own or {}, wrap)
+    told = {k: _telling(f) for k, f in (own or {}).items()}
+    module = Module(name, sources, told, wrap)
     sys.modules[name] = module
     parent, _, last = name.rpartition(".")
     if parent:
@@ -166,6 +173,7 @@ def install() -> None:
             "dtype": np.dtype,
             "index_take": adapters.index_take,
             "create_token": avals.create_token,
+            "AccuracyMode": adapters.AccuracyMode,
             **keys.lax_names(),
             **_primitives(),
         },
@@ -186,8 +194,8 @@ def install() -> None:
         if hasattr(lm.scipy.stats, name):
             _put("jax.scipy.stats." + name, [getattr(lm.scipy.stats, name)])
     own = {"default_registry": keys.Registry(), **keys.tree_names(lm.tree_util)}
-    _put("jax.tree_util", [lm.tree_util], own, wrap=None)
-    _put("jax.tree", [lamina_tree], keys.tree_names(lamina_tree), wrap=None)
+    _put("jax.tree_util", [lm.tree_util], own, wrap=messages.telling)
+    _put("jax.tree", [lamina_tree], keys.tree_names(lamina_tree), wrap=messages.telling)
     _put("jax.flatten_util", _maybe("lamina.flatten_util"))
     _types()
     _functions()
@@ -228,6 +236,7 @@ def _jax() -> None:
 
 def _numpy() -> None:
     own = {**scalars.table(), **keys.numpy_names(), "einsum": adapters.einsum, "finfo": adapters.finfo}
+    own.update(vectorize=adapters.making(lnp.vectorize))
     own.update(asarray=adapters.making_arrays(lnp.asarray), array=adapters.making_arrays(lnp.array))
     own.update(dtype=np.dtype, issubdtype=adapters.issubdtype, ndarray=keys.Array, zeros=adapters.zeros)
     own.update(
@@ -339,7 +348,7 @@ def _functions() -> None:
             **{f"custom_{kind}_call_p": _traces.Primitive(f"custom_{kind}_call") for kind in ("jvp", "vjp")},
         },
     )
-    _put("jax.custom_batching", [lm.custom_batching], wrap=None)
+    _put("jax.custom_batching", [lm.custom_batching], {"custom_vmap": adapters.custom_vmap}, wrap=None)
     own = _some(jax, ("checkpoint", "remat", "checkpoint_policies", "checkpoint_name"))
     _put("jax.ad_checkpoint", _maybe("lamina.ad_checkpoint"), own, wrap=None)
     for name in ("jax.debug", "jax.image", "jax.ref"):

@@ -103,7 +103,7 @@ class Primitive:
 
     def impl(self, *args: Any, **params: Any) -> Any:
         if self._implementation is None:
-            raise NotImplementedError(f"the primitive {self.name} has no implementation: use def_impl")
+            raise NotImplementedError(f"Evaluation rule for '{self.name}' not implemented: use def_impl")
         return self._implementation(*args, **params)
 
     def def_abstract_eval(self, rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from lamina import _core, ref
 from lamina._linear import Linear
 from lamina._tensor import to_tensor
 
+from lamina_as_jax import messages
 from lamina_as_jax.avals import Marker
 
 
@@ -101,6 +102,7 @@ class VJP:
                 raise ValueError(f"args_res lacks argument {place}, which the gradients depend on")
         return Linear.unflatten(self._form, kept)
 
+    @messages.telling
     def __call__(self, *cotangents: Any) -> Any:
         return self._run(self._linear if self._form is None else self._whole(), *cotangents)
 

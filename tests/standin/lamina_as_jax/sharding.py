@@ -89,7 +89,7 @@ class Mesh:
         self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         if self.devices.ndim != len(self.axis_names):
             raise ValueError(
-                f"{len(self.axis_names)} axis names for devices of {self.devices.ndim} dimensions"
+                f"{len(self.axis_names)} axis names, and the ndim of its first argument, devices, is {self.devices.ndim}"
             )
         self.axis_types = axis_types
         self.shape = collections.OrderedDict(zip(self.axis_names, self.devices.shape, strict=True))

@@ -15,6 +15,8 @@ from lamina import _core, dtypes
 from lamina._core import Tensor
 from lamina._shapes import ShapeDtype
 
+from lamina_as_jax import messages
+
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 _PASSED = (Tensor, int, float, complex, bool, str, type(None), types.FunctionType, slice, type(...))
 
@@ -157,7 +159,10 @@ def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
             kwargs.pop(name, None)
         if "device" in kwargs and not isinstance(kwargs["device"], str):
             kwargs.pop("device")  # or a sharding: there is one
-        out = f(*[argument(a) for a in args], **{k: keyword(k, v) for k, v in kwargs.items()})
+        try:
+            out = f(*[argument(a) for a in args], **{k: keyword(k, v) for k, v in kwargs.items()})
+        except Exception as e:
+            raise messages.told(e, getattr(f, "__name__", "")) from e.__cause__
         # What was made under enable_x64 keeps its type, and gives it on.
         kept = not _State.x64 and type(out) is Tensor and out.dtype.name in _NARROW
         if kept and any(type(a) is Tensor and a.dtype.name == out.dtype.name for a in args):
@@ -205,6 +210,16 @@ _OPERATORS = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or", "xor", "lshift",
     "rshift",
 )  # fmt: skip
+_READ = (
+    "__bool__",
+    "__index__",
+    "__int__",
+    "__float__",
+    "__complex__",
+    "item",
+    "tolist",
+    "block_until_ready",
+)
 _COMPARISONS = ["lt", "le", "gt", "ge", "eq", "ne"]
 
 
@@ -235,6 +250,8 @@ def install() -> None:
         method = getattr(Tensor, name, None)
         if method is not None:
             setattr(Tensor, name, _method(method))
+    for name in _READ:
+        setattr(Tensor, name, messages.telling(getattr(Tensor, name)))
     _show_dtypes()
     shown = Tensor.__repr__
     Tensor.__repr__ = lambda x: shown(x).replace("Tensor(", "Array(", 1)

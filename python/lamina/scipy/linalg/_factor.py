@@ -72,9 +72,11 @@ def solve_triangular(
 
 
 def _with_matrix(a: Any, b: Any, f: Any, what: str) -> Tensor:
-    """f of matrices with equal batches, for a b that is a vector or matrices."""
+    """f of matrices with equal batches, for a b that is matrices or vectors: vectors where it has their shape."""
     x, y = promote_inexact(a, b)
-    vector = y.ndim == 1 or (y.ndim == x.ndim - 1 and x.ndim > 2)
+    size = x.shape[-1] if x.ndim else 0
+    matrix = y.ndim > 1 and y.shape[-2] == size and y.shape != x.shape[:-1]
+    vector = y.ndim == 1 or (y.ndim == x.ndim - 1 and x.ndim > 2 and not matrix)
     if vector:
         y = reshape(y, (*y.shape, 1))
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:

@@ -1,0 +1,385 @@
+"""JAX's phrases for errors, which programs match on, before Lamina's own texts.
+
+A row is a pattern of Lamina's text, JAX's phrase with what the pattern found in it (a function makes the phrases that
+are lists), and for some the class that JAX raises where it is another. Lamina's text follows on the next line.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class _TypeAndValue(TypeError, ValueError):
+    """What is a ValueError to Lamina and a TypeError to JAX."""
+
+
+def _sizes(text: str) -> str:
+    """`3,4` as (3, 4)."""
+    sizes = [s.strip() for s in text.split(",") if s]
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+def _shape(described: str) -> str:
+    """`float32[3,4]` as (3, 4)."""
+    return _sizes(described[described.index("[") + 1 : -1])
+
+
+_SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "//": "floor_divide", "%": "rem"}
+
+
+def _binary(found: re.Match[str]) -> str:
+    sign = re.search(r" (\*\*|//|[-+*/%]) ", found["what"])
+    name = _SIGNS[sign[1]] if sign else found["what"].rpartition(".")[2].split("(")[0]
+    return f"{name} got incompatible shapes for broadcasting: {_shape(found['a'])}, {_shape(found['b'])}."
+
+
+def _lanes(found: re.Match[str]) -> str:
+    lines = []
+    sizes = []
+    for part in found[1].split("; "):
+        size, _, axes = part.removeprefix("size ").partition(": ")
+        places = re.findall(r"((?:keyword )?\S[^,\[ ]*(?:\[[^\]]*\])*) (\w+\[[\d,]*\]) axis (-?\d+)", axes)
+        if "axis_size=" in axes:
+            lines.append(f"the `axis_size` argument was {size}")
+        if places:
+            sizes.append((size, places))
+    sizes.sort(key=lambda s: -len(s[1]))
+    every = sum(len(p) for _, p in sizes)
+    for size, places in sizes:
+        name, described, axis = places[0]
+        keyword = name.removeprefix("keyword ")
+        given = f"argument {name}" if keyword == name else f"kwargs[{keyword!r}]"
+        at = f"axis {axis} of {given} of type {described}"
+        if len(places) == 1:
+            lines.append(f"one axis had size {size}: {at}")
+        else:
+            many = "most" if 2 * len(places) > every else "some"
+            lines.append(f"{many} axes ({len(places)} of them) had size {size}, e.g. {at}")
+    return "vmap got inconsistent sizes for array axes to be mapped:\n" + ";\n".join(
+        f"  * {x}" for x in lines
+    )
+
+
+def _no_value(found: re.Match[str]) -> str:
+    what, described = found["what"], found["described"]
+    if what == "an index":
+        return f"The __index__() method was called on traced array with shape {described}."
+    if what == "bool()":
+        return f"Attempted boolean conversion of traced array with shape {described}."
+    if what in ("float()", "int()", "complex()"):
+        hint = f"; try using `x.astype({what[:-2]})`"
+    elif "NumPy" in what:
+        return f"The numpy.ndarray conversion method __array__() was called on traced array with shape {described}."
+    else:
+        hint = ""
+    return f"Abstract tracer value encountered where concrete value is expected: {described}{hint}."
+
+
+def _map_rank(found: re.Match[str]) -> str:
+    axis, shape = int(found[1]), found[2]
+    rank = len(re.findall(r"\d+", shape))
+    return (
+        f"vmap was requested to map its argument along axis {axis}, which implies that its rank should be at least "
+        f"{axis + 1 if axis >= 0 else -axis}, but is only {rank} (its shape is {shape})"
+    )
+
+
+def _fields(found: re.Match[str]) -> str:
+    own, named = (set(x.split(", ")) for x in found.groups())
+    what, wrong = ("Missing", own - named) if own - named else ("Unexpected", named - own)
+    return f"data_fields and meta_fields must include all dataclass fields. {what} fields: {wrong}"
+
+
+_Phrase = str | Callable[[re.Match[str]], str]
+_AGAIN = r"must produce a pair (list or tuple of length two)"
+_ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = (
+    # Values
+    (r"a Tensor, number or array is needed, not Float0", "float0s do not support any operations by design."),
+    (r"a Tensor, number or array is needed, not (\w+): (.*)",
+     r"Argument \2 of type <class '\1'> is not a valid JAX type."),
+    (r"(?P<what>an index|\w+\(\)|.*NumPy.*) needs the value of (?P<described>\S+), which is being traced", _no_value),
+    (r"was traced inside a jit or vmap that has ended|belongs to a jit or vmap trace that has ended",
+     "Encountered an unexpected tracer."),
+    (r"^Leaked out of", "Leaked trace."),
+    (r"^`(?P<what>.*)`: (?P<a>\w+\[[\d,]*\]) and (?P<b>\w+\[[\d,]*\]) do not broadcast", _binary, _TypeAndValue),
+    (r"^(\w+): shapes \[([\d, ]*)\] and \[([\d, ]*)\] cannot be broadcast together",
+     lambda m: f"{m[1]} got incompatible shapes for broadcasting: {_sizes(m[2])}, {_sizes(m[3])}.", _TypeAndValue),
+    (r"^dot: shapes (\(.*?\)) and (\(.*?\)) do not fit",
+     r"dot_general requires contracting dimensions to have the same shape, got \1 and \2.", _TypeAndValue),
+    (r"the array (\S+) was donated or deleted at", r"Array has been deleted with shape=\1.", RuntimeError),
+    (r"only an integer scalar can be an index, not", "Only integer scalar arrays can be converted to a scalar index."),
+    (r"^only a Tensor with one element is a Python number", "Only scalar arrays can be converted to Python scalars."),
+    (r"^the truth value of a Tensor of shape (\(.*?\)) is ambiguous",
+     lambda m: "The truth value of an "
+     f"{'empty array' if '0' in re.findall(r'[0-9]+', m[1]) else 'array with more than one element'} is ambiguous."),
+    (r"too many indices: the array has (\d+) dimensions?, but (\d+) were indexed",
+     r"Too many indices: array is \1-dimensional, but \2 were indexed"),
+    # jit
+    (r"^(jit|vmap|grad|\S+) needs a function, and \S+ is not callable: (.*)", r"\1: Expected a callable value, got \2"),
+    (r"^jit needs a function that returns arrays: (\S+) is a generator",
+     r"Expected a function, got a generator function: \1"),
+    (r"^jit needs a function, not a staticmethod", "staticmethod arguments are not supported"),
+    (r"^static arguments of (\S+) must be hashable", "Non-hashable static arguments are not supported"),
+    (r"^a static argument of \S+ cannot be donated", "static_argnames and donate_argnames cannot intersect"),
+    (r"^the parameters of (\S+) are not known, so what donate_argnames",
+     r"Getting the signature of function \1 failed. Pass donate_argnums instead of donate_argnames."),
+    (r"^a masked array's mask would be lost", "numpy masked arrays are not supported"),
+    (r"^\S+ got .* \((\w+)\) for (\S+), which is not an array",
+     r"Error interpreting argument to the function as an abstract array. The problematic value is of type <class '\1'> "
+     r"and was passed to the function at path \2."),
+    (r"^\S+ was compiled for arguments of the structure",
+     "Function compiled with input pytree does not match the input pytree it was called with"),
+    (r"^\S+ was compiled for (\S+) as (\S+), not (\S+)",
+     r"Argument types differ from the types for which this computation was compiled. The mismatches are:\n"
+     r"Argument '\2' compiled with \1 and called with \3"),
+    (r"^(\S+) returned .* \((\w+)\), which is not an array",
+     r"function \1 returned a value of type <class '\2'>, which is not a valid JAX type"),
+    # Derivatives
+    (r"^(?:grad|value_and_grad) needs a scalar (?:complex )?loss, but|^grad needs a scalar float loss, but "
+     r"\S+ returned (?!complex)",
+     "Gradient only defined for scalar-output functions. The output is none."),
+    (r"^grad needs a scalar float loss, but \S+ returned (complex\w+)\[\]",
+     r"grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got \1."),
+    (r"^(\w+) of \S+ needs complex inputs.*, but \S+ is (\w+)",
+     r"\1 with holomorphic=True requires inputs with complex dtype, but got \2."),
+    (r"^(\w+) of \S+ needs float inputs, but \S+ is ((?:u?int|bool)\w*)",
+     r"\1 requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got \2."),
+    (r"^(\w+) of \S+ needs float inputs, but \S+ is (complex\w*)",
+     r"\1 requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got \2."),
+    (r"^argnums (-?\d+) is out of range: \S+ was called with (\d+)",
+     r"differentiating with respect to argnums=\1 requires at least 1 positional arguments to be passed by the caller, "
+     r"but got only \2 positional arguments."),
+    (r"^linear_transpose of \S+ needs", "linear_transpose only supports inputs and outputs of real or complex types"),
+    (r"^tangents do not fit the primals", "primal and tangent arguments to jax.jvp must have the same tree structure."),
+    (r"^a tangent of (?:shape|type) .* does not fit its primal",
+     "linearized function called on tangent values inconsistent with the original primal values."),
+    (r"^jvp takes the (?:primals|tangents) as a tuple",
+     "primal and tangent arguments to jax.jvp must be tuples or lists."),
+    (r"^the pull-back of (\S+) takes one cotangent, .*, not (\d+)",
+     r"The function returned by jax.vjp applied to \1 was called with \2 arguments, so \1 was called with "
+     r"\2 arguments."),
+    (r"^the cotangent does not fit the output of",
+     "unexpected tree structure: the cotangent tree does not match that of the result"),
+    (r"^vjp of \S+: a cotangent has type", "unexpected JAX type: the cotangent type does not match that of the result"),
+    # vmap
+    (r"^vmap got batch axes of different sizes: (.*)", _lanes),
+    (r"^vmap over axis (-?\d+) of .*, which has shape (\(.*?\))", _map_rank),
+    (r"^vmap of \S+ has nothing to batch over: every in_axes entry is None",
+     "vmap must have at least one non-None value in in_axes."),
+    (r"^vmap of \S+ has nothing to batch over: .* (\*args=.*, \*\*kwargs=.*), and",
+     lambda m: "vmap wrapped function must be passed at least one argument containing an array or axis_size must be "
+     f"specified, got empty {m[1].replace(', **', ' and **')}"),
+    (r"^(in_axes|out_axes) is .* is no axis: it must be", r"vmap \1 must be an int, None, or a tuple of those."),
+    (r"^in_axes is (.*): it is an axis, None, or a tuple",
+     r"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed to "
+     r"the function, but got \1."),
+    (r"^in_axes has (\d+) entries for (\d+) values",
+     r"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed to "
+     r"the function, but got len(in_axes)=\1, len(args)=\2"),
+    (r"^(in_axes|out_axes)\S* (?:is .*, which does not fit|has)",
+     r"vmap \1 specification must be a tree prefix of the corresponding value; Mismatch details: different types"),
+    (r"^vmap of \S+(?: over axis_name (\S+))?: out_axes is None for",
+     lambda m: f"vmap has mapped output (axis_name={m[1]}) but out_axes is None (at vmap out_axes)"),
+    # Custom rules
+    (r"^no derivative is defined for the (custom_(j)vp|custom_(v)jp) function (\S+): use (\w+)",
+     lambda m: f"No {m[5][3:].upper()} defined for {m[1]} function {m[4]} using {m[5]}."),
+    (r"^no form under vmap is defined for the custom_vmap function (\S+):",
+     r"No batching rule defined for custom_vmap function \1 using def_vmap."),
+    (r"^the jvp rule (\S+) of (\S+) must return \(primals_out, tangents_out\), not (.*)",
+     rf"Custom JVP rule \1 for function \2 {_AGAIN} representing primal and tangent outputs, but got \3"),
+    (r"^the jvp rule (\S+) of (\S+) returned tangents of another structure",
+     r"Custom JVP rule \1 for function \2 must produce primal and tangent outputs with equal container "
+     r"(pytree) structures."),
+    (r"^the jvp rule (\S+) of (\S+) returns", rf"Custom JVP rule \1 for function \2 {_AGAIN}."),
+    (r"^a tangent from the jvp rule \S+ of \S+ is (\S+) where (\S+) is needed",
+     r"Custom JVP rule must produce primal and tangent outputs with corresponding shapes and dtypes. Expected \2 "
+     r"(tangent type of \2) but got \1."),
+    (r"^the forward rule (\S+) of (\S+) returns (\w+\[\S*\]) as result",
+     rf"Custom VJP fwd rule \1 for function \2 {_AGAIN}, but got fwd output type \3 which doesn't match the "
+     rf"function's."),
+    (r"^the forward rule (\S+) of (\S+) (?:must return|returns)",
+     rf"Custom VJP fwd rule \1 for function \2 {_AGAIN}."),
+    (r"^the backward rule (\S+) of (\S+) must return a tuple",
+     r"Custom VJP bwd rule \1 for function \2 must produce a tuple of as many cotangents as arguments."),
+    (r"^the backward rule (\S+) of (\S+) returned for argument (\d+) a cotangent of type (\S+);",
+     r"Custom VJP bwd rule \1 for function \2 must produce: at output[\3] the bwd rule produced an output of type \4. "
+     r"Consider just returning a None here."),
+    (r"^the backward rule (\S+) of (\S+) returned for argument",
+     r"Custom VJP bwd rule \1 for function \2 must produce the containers of the arguments."),
+    (r"^a function with a custom vjp has no forward-mode derivative",
+     "can't apply forward-mode autodiff (jvp) to a custom_vjp function."),
+    (r"^\S+ was converted for",
+     "The inputs to the closure produced by closure_convert must match those that it was made for."),
+    (r"^the vmap rule (\S+) of (\S+) says what is batched in another structure",
+     r"structure of output value and output batching specification returned by custom vmap rule (\1) do not match."),
+    (r"^the (\w+) function (\S+): ((?:missing a required|too many positional|got an unexpected|multiple values).*)",
+     r"The input arguments to the \1-decorated function \2 could not be resolved to positional-only arguments. Binding "
+     r"failed with the error:\n\3"),
+    (r"^(\S+) takes keyword-only arguments, which a (\w+) function cannot: (.*)",
+     r"The input arguments to the \2-decorated function \1 could not be resolved to positional-only arguments. Binding "
+     r"failed with the error:\nThe following keyword arguments could not be resolved to positions: \3"),
+    # Control flow
+    (r"^lax\.cond: the predicate must be a bool or a number, not NoneType", "cond predicate is None"),
+    (r"^lax\.cond: the predicate must be a bool or a number, not \w+: (.*)",
+     r"Pred type must be either boolean or number, got \1"),
+    (r"^lax\.switch: the index must be a bool or a number, not \w+: (.*)", r"Index type must be an integer, got \1"),
+    (r"^lax\.scan: `length` decides what is recorded",
+     "The `length` argument to `scan` expects a concrete `int` value."),
+    (r"^lax\.scan: `unroll` decides what is recorded",
+     "The `unroll` argument to `scan` expects a concrete `int` or `bool` value."),
+    (r"^lax\.scan scans over axis 0, but", "scan got value with no leading axis to scan over."),
+    (r"^lax\.scan: length=(\d+) does not fit .* of length (\d+)",
+     r"scan got `length` argument of \1 which disagrees with leading axis sizes [\2]."),
+    (r"^lax\.\w+: \S+ must return a carry of the structure it was given",
+     "function carry input and carry output must have the same pytree structure, but they differ:"),
+    (r"^lax\.\w+: \S+ must return a carry of the type it was given: (\S+) is (\S+) going in but (\S+) coming out",
+     r"function carry input and carry output must have equal types, but they differ:\nThe input \1 has type \2 "
+     r"but the corresponding output carry component has type \3."),
+    (r"^lax\.scan: \S+ must return a pair \(carry, y\), not (\S+)", r"scan body output must be a pair, got \1."),
+    (r"^lax\.while_loop: \S+ must return one bool scalar, not (.*)",
+     r"cond_fun must return a boolean scalar, but got \1"),
+    # Callbacks
+    (r"^io_callback has no derivative", "IO callbacks do not support JVP. IO callbacks do not support transpose."),
+    (r"^pure_callback has no derivative", "Pure callbacks do not support JVP."),
+    (r"^a callback gives no \w+ unless", "result_shape_dtypes cannot specify 64-bit types"),
+    # Shapes, axes and types
+    (r"^`where` is a boolean mask, not", "jnp.{name}: where must be None or a boolean array.", _TypeAndValue),
+    (r"^`initial` is a scalar, not of shape (.*)$", r"initial value must be a scalar. Got array of shape \1"),
+    (r"^cumulative sums and products of an array of shape (\(.*\)) need an axis",
+     lambda m: "The input must be non-scalar to take a cumulative sum or product." if m[1] == "()" else
+     f"The input array has rank {m[1].count(',') + (m[1][-2] != ',')}, however an axis was not specified."),
+    (r"^an axis is repeated in (.*)$", r"repeated axis: duplicate value in 'axis': \1"),
+    (r"^dimensions (\(.*\)) names an axis twice", r"duplicate value in 'axes' \1"),
+    (r"a value of shape (\(.*?\)) cannot be broadcast to (\(.*?\))",
+     lambda m: ("Cannot broadcast to shape with fewer dimensions" if m[2].count(",") < m[1].count(",") else
+     "Incompatible shapes for broadcasting") + f": {m[1]} and requested shape {m[2]}"),
+    (r"^diagonal needs two different axes", "axis1 and axis2 can not be same"),
+    (r"a boolean mask of shape (\(.*?\)) does not match the array's shape (\(.*?\))",
+     r"boolean index did not match shape of indexed array: \1 and \2"),
+    (r"element types (?:float([48])\w*) and \w+ have no common one|element types \w+ and "
+     r"(?:float([48])\w*) have no common one",
+     lambda m: f"{m[1] or m[2]}-bit floats do not support implicit promotion"),
+    (r"^a shape (?:is an integer or a sequence of integers|needs integers known)",
+     "Shapes must be 1D sequences of concrete values of integer type."),
+    (r"the padding value must be", "padding_value must be a scalar of the operand's type."),
+    (r"^reduce\(.*initial value \d+ is \S+ where", "reduce found non-scalar initial value."),
+    (r"^lax\.reduce has .* initial values of another structure",
+     "Operands must have the same tree structure as init_values."),
+    (r"input and kernel must have one rank of at least 2",
+     "conv_general_dilated lhs and rhs must have the same number of dimensions."),
+    (r"^lax\.arg\w+ along axis \d+ of .*, which is empty", "argmin and argmax require non-empty reduced dimension."),
+    (r"^lax\.arg\w+: index_dtype is an integer type", "index_dtype must be an integer type."),
+    (r"^hadamard: n is a power of two", "n must be a positive power of 2"),
+    (r"^companion needs at least two coefficients", "The length of `a` along the last axis must be at least 2."),
+    (r"^convolution_matrix: n is at least 1", "n must be a positive integer."),
+    (r"^invpascal: kind is", "Expected kind to be one of 'symmetric', 'lower', 'upper'."),
+    (r"^dft: scale is", "scale must be None, 'sqrtn', or 'n'."),
+    (r"^(\w+) draws with one key, not with keys of shape (\(.*?\))",
+     r"\1 accepts a single key, but was given a key array of shape \2."),
+    (r"^lax\.broadcast_shapes: a shape has no negative sizes", "Only non-negative indices are allowed."),
+    (r"^(\S+) is not a dataclass: name its data_fields",
+     "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass."),
+    # Functions of arrays
+    (r"^sici is not defined for complex", "Argument `x` to sici must be real-valued.", _TypeAndValue),
+    (r"^x0 and b have different structures", "x0 and b must have matching tree structure."),
+    (r"^map_coordinates has the orders 0 and 1", "jax.scipy.ndimage.map_coordinates currently requires order<=1"),
+    (r"^args is a tuple of further arguments of the function, not (.*)",
+     r"args argument to minimize must be a tuple, got \1"),
+    (r"^vectorize .*: (\d+) arguments, not (\d+)", r"wrong number of positional arguments: expected \1, got \2"),
+    (r"^vectorize .*: (\d+) results, not (\d+)",
+     r"wrong number of output arguments: expected \1, got \2 (output must be a tuple of as many)"),
+    (r"^vectorize .*: result \d+ has size (\d+) where (\w+) is (\d+)",
+     r"inconsistent size for core dimension '\2': \1 vs \3"),
+    (r"^vectorize .*: result \d+ has shape (\(.*?\)), not (\(.*?\))",
+     r"output shape \1 does not match core dimensions \2"),
+    (r"^excluded holds numbers and names", "jax.numpy.vectorize can only exclude integer and string arguments"),
+    (r"^check takes a scalar pred", "debug_check takes a scalar pred as argument"),
+    # Random numbers
+    (r"^the seed of (\w+) is one integer", r"\1 accepts a scalar seed."),
+    (r"^the seed of \w+ is an integer", "PRNG key seed must be an integer."),
+    (r"^a generator is given by its name", "unrecognized type for specifying PRNG"),
+    (r"^there is no generator", "unrecognized PRNG implementation"),
+    (r"^the generator is named twice", "Cannot specify both `impl` and `dtype`"),
+    (r"^bits are elements of an unsigned type", "dtype argument to bits must be an unsigned int dtype"),
+    (r"^a key is no array of NumPy's", "JAX array with PRNGKey dtype cannot be converted to a NumPy array."),
+    (r"^stateful_rng\(\) without a seed", "When used within transformed code, stateful_rng needs a seed."),
+    (r"^a generator starts from a key", "Expected base_key to be a typed PRNG key"),
+    # Checks and printing
+    (r"^debug\.(\w+) without its first argument", r"debug_\1 received unexpected arguments in the two-call form"),
+    (r"^debug\.print: no field of the format shows the argument (.*);",
+     r"Unused keyword arguments to `jax.debug.print`: [\1]"),
+    # Trees
+    (r"^to flatten a \w+ its function should return a \(children, metadata\) pair, not (\(\d+, \d+\))$",
+     r"The to_iterable function for a custom PyTree node should return a (children, aux_data) tuple where "
+     r"'children' is "
+     r"iterable, got \1", _TypeAndValue),
+    (r"^to flatten a \w+ its function should return a \(children, metadata\) pair, not (.*)$",
+     r"The to_iterable function for a custom PyTree node should return a (children, aux_data) tuple, got "
+     r"\1", _TypeAndValue),
+    (r"^an? \w+ is a leaf: it cannot be flattened", "can't tree-flatten type"),
+    (r"^register_dataclass of \w+: its fields are (.*); named are (.*)$", _fields),
+    (r"^register_dataclass of \w+: data and metadata at once: (.*)$",
+     lambda m: "data_fields and meta_fields must not overlap. Overlapping fields: "
+     f"{set(m[1].split(', '))}"),
+    (r"structures differ at .*?: NoneType against \w+, (.*)$", r"Expected None, got \1. pytree structure error"),
+    (r"structures differ at .*?: (list|tuple|dict) against [\w ]+?, (.*)$",
+     r"Expected \1, got \2. pytree structure error"),
+    (r"structures differ at .*?: named tuple (\w+) against named tuple (\w+)",
+     r"Named tuple type mismatch: expected \1, got \2."),
+    (r"structures differ at .*?: named tuple \w+ against [\w ]+?, (.*)$", r"Expected named tuple, got \1."),
+    (r"structures differ at .*?: container (\w+) against (\w+)", r"Custom node type mismatch: expected \1, got \2."),
+    (r"structures differ at .*?: (\d+) items against (\d+), (\[.*)$",
+     r"List arity mismatch: \2 != \1; list: \3. pytree structure error"),
+    (r"structures differ at .*?: (\d+) items against (\d+), (\(.*)$",
+     r"Tuple arity mismatch: \2 != \1; tuple: \3. pytree structure error"),
+    (r"structures differ at .*; .*\(its keys: (.*)\)$|structures differ at .*\(its keys: (.*)\)$",
+     lambda m: f"Dict key mismatch; expected keys: {m[1] or m[2]}; pytree structure error"),
+    (r"^structures differ at", "pytree structure error: different types or metadata"),
+)  # fmt: skip
+
+
+@functools.cache
+def _rows() -> list[tuple[re.Pattern[str], _Phrase, type[Exception] | None]]:
+    return [(re.compile(row[0]), row[1], row[2] if len(row) > 2 else None) for row in _ROWS]
+
+
+def told(e: Exception, name: str = "") -> Exception:
+    """`e` with JAX's phrase before its text, or an error of JAX's class that has both; `e` itself without a row.
+
+    `name` is that of the function that raised it.
+    """
+    text = e.args[0] if len(e.args) == 1 else None
+    if type(text) is not str or hasattr(e, "_told"):
+        return e
+    for pattern, phrase, kind in _rows():
+        found = pattern.search(text)
+        if found is None:
+            continue
+        first = phrase(found) if callable(phrase) else found.expand(phrase).replace("{name}", name)
+        if text.startswith(first):
+            break
+        if kind is None or isinstance(e, kind):
+            e.args = (f"{first}\n{text}",)
+        else:
+            e = kind(f"{first}\n{text}").with_traceback(e.__traceback__)
+        break
+    e._told = True  # type: ignore[attr-defined]
+    return e
+
+
+def telling(f: _F) -> _F:
+    """`f`, whose errors are told."""
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except Exception as e:
+            raise told(e) from e.__cause__
+
+    return call  # type: ignore[return-value]
