@@ -1,4 +1,5 @@
 // Elementwise identities. Only those that keep every bit: x*0, x+0 and x-x of floats are not among them.
+#include <algorithm>
 #include <bit>
 
 #include "hlo/custom_call.h"
@@ -164,6 +165,30 @@ Value complex_of_parts(Builder&, const Node& n) {
   return x && x == y && x.type() == n.type() ? x : Value();
 }
 
+// A dot that adds nothing up is a product of elements, which its consumers can compute.
+Value dot_of_one_term(Builder& b, const Node& n) {
+  const Value x = first(n), y = second(n);
+  const Attrs& a = n.attrs();
+  if (!a.ints(Attr::lhs_contracting_dimensions).empty() || !is_real(x) || x.dtype() != n.type()->dtype ||
+      y.dtype() != x.dtype())
+    return {};
+  const Dims &left = a.ints(Attr::lhs_batching_dimensions), &right = a.ints(Attr::rhs_batching_dimensions);
+  // Dimensions of the result: of the batch, then the others of x, then those of y.
+  auto next = static_cast<int64_t>(left.size());
+  const auto spread = [&](const Value& v, const Dims& batch) {
+    Dims to;
+    for (int64_t d = 0; d < v.rank(); ++d) {
+      const auto found = std::find(batch.begin(), batch.end(), d);
+      to.push_back(found == batch.end() ? next++ : found - batch.begin());
+    }
+    return to;
+  };
+  const Dims to_x = spread(x, left), to_y = spread(y, right), &dims = n.type()->dims;
+  const auto rising = [](const Dims& to) { return std::is_sorted(to.begin(), to.end()); };
+  if (!rising(to_x) || !rising(to_y)) return {};
+  return b.multiply(b.broadcast_in_dim(x, dims, to_x), b.broadcast_in_dim(y, dims, to_y));
+}
+
 const RewriteRow kArithmeticRows[] = {
     {"x + 0", Op::add,
      [](Builder&, const Node& n) { return is_int(first(n)) ? beside(n, is_zero) : Value(); }},
@@ -181,6 +206,7 @@ const RewriteRow kArithmeticRows[] = {
      }},
     {"x / 1", Op::divide,
      [](Builder&, const Node& n) { return is_real(first(n)) && is_one(second(n)) ? first(n) : Value(); }},
+    {"dot of one term", Op::dot_general, dot_of_one_term},
     {"x & x", Op::and_, [](Builder&, const Node& n) { return twice(n) ? first(n) : Value(); }},
     {"x & ~0", Op::and_, [](Builder&, const Node& n) { return beside(n, is_all_ones); }},
     {"x & 0", Op::and_,

@@ -91,10 +91,13 @@ class Checker {
     };
     const size_t last = n.num_results();
     const bool ruled = a.has(Attr::rule) && !a.has(Attr::instance);
-    if (n.op() == Op::call && !ruled && !a.has(Attr::direction)) {
+    // A loop that is run for its derivative is checked as any call is; the derivative is not.
+    const bool runs_loop = a.has(Attr::direction) && a.string(Attr::direction) == "primal";
+    if (n.op() == Op::call && !ruled && (runs_loop || !a.has(Attr::direction))) {
       const ComputationPtr body = checked(b, a.computation(Attr::body), x.size(), last);
       operands.push_back(error_);
-      return b.ok() ? results(last, with_attr(a, Attr::body, body)) : operands;
+      if (!b.ok()) return operands;
+      return results(last, runs_loop ? intern_attrs({{Attr::body, body}}) : with_attr(a, Attr::body, body));
     }
     if (n.op() == Op::case_) {
       std::vector<ComputationPtr> branches;

@@ -212,6 +212,7 @@ Value concatenate_row(Builder& b, const Node& n) {
 Value dynamic_slice_row(Builder& b, const Node& n) {
   const Value x = first(n);
   if (x.type() == n.type()) return x;
+  if (const Value scalar = broadcast_scalar_of(x)) return b.broadcast_scalar(scalar, n.type()->dims);
   Dims from, to;
   for (size_t d = 0; d + 1 < n.operands().size(); ++d) {
     const Literal* literal = match::uniform_literal(n.operand_value(d + 1));
@@ -241,7 +242,7 @@ const RewriteRow kShapeRows[] = {
     {"slice", Op::slice, slice_row},
     {"pad by nothing", Op::pad, pad_row},
     {"concatenate", Op::concatenate, concatenate_row},
-    {"dynamic_slice at a known place", Op::dynamic_slice, dynamic_slice_row},
+    {"dynamic_slice at a known place or of one number", Op::dynamic_slice, dynamic_slice_row},
     {"dynamic_update_slice of all or nothing", Op::dynamic_update_slice, dynamic_update_slice_row},
 };
 

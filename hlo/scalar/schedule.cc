@@ -4,39 +4,81 @@
 
 namespace lamina::hlo {
 
-std::vector<Scheduled> schedule(std::span<const ScheduleInput> code, const std::vector<bool>& wanted) {
-  // owner[i]: the select_rare that alone needs instruction i, or nobody. Users stand behind what they use, so
-  // one walk backwards sees all users of an instruction before the instruction itself.
-  constexpr int32_t kUnused = -1, kNobody = -2;
-  const size_t n = code.size();
-  std::vector<int32_t> owner(n, kUnused);
-  auto use = [&](uint32_t operand, int32_t by) {
-    if (owner[operand] == kUnused) {
-      owner[operand] = by;
-      return;
-    }
-    // Two users: the innermost select around both. Owners stand behind what they own.
-    int32_t a = owner[operand], b = by;
-    while (a != b && a != kNobody && b != kNobody) {
-      int32_t& first = a < b ? a : b;
-      first = owner[first];
-    }
-    owner[operand] = a == b ? a : kNobody;
-  };
-  for (size_t i = n; i-- > 0;) {
-    if (wanted[i] || owner[i] == kUnused) owner[i] = kNobody;
-    const std::vector<uint32_t>& operands = code[i].operands;
-    for (uint32_t operand : operands) {
-      // An operand used both ways is needed in any case.
-      const bool rare = static_cast<int32_t>(operand) == code[i].rare_operand &&
-                        std::count(operands.begin(), operands.end(), operand) == 1;
-      use(operand, rare ? static_cast<int32_t>(i) : owner[i]);
+namespace {
+
+// The select_rares that alone need an instruction, none of which stands behind a guard of another one's.
+using Owners = std::vector<int32_t>;
+constexpr int32_t kNobody = -1;
+// Code behind more guards than these is made once, behind none.
+constexpr size_t kMostOwners = 3;
+
+class Ownership {
+ public:
+  Ownership(std::span<const ScheduleInput> code, const std::vector<bool>& wanted) : owners_(code.size()) {
+    // Users stand behind what they use, so one walk backwards sees all users of an instruction before the
+    // instruction itself.
+    for (size_t i = code.size(); i-- > 0;) {
+      if (wanted[i] || owners_[i].empty()) owners_[i] = {kNobody};
+      const std::vector<uint32_t>& operands = code[i].operands;
+      for (uint32_t operand : operands) {
+        // An operand used both ways is needed in any case.
+        const bool rare = static_cast<int32_t>(operand) == code[i].rare_operand &&
+                          std::count(operands.begin(), operands.end(), operand) == 1;
+        if (rare)
+          add(owners_[operand], static_cast<int32_t>(i));
+        else
+          for (int32_t by : owners_[i]) add(owners_[operand], by);
+      }
     }
   }
+  // kNobody alone: it is not guarded.
+  const Owners& of(size_t i) const { return owners_[i]; }
 
+ private:
+  // The owner, what owns it, and so on; empty where one of them has several owners.
+  Owners chain(int32_t owner) const {
+    Owners out;
+    for (; owner != kNobody; owner = owners_[owner][0]) {
+      out.push_back(owner);
+      if (owners_[owner].size() > 1) return {};
+    }
+    return out;
+  }
+
+  void add(Owners& owners, int32_t by) {
+    if (by == kNobody || (!owners.empty() && owners[0] == kNobody)) {
+      owners = {kNobody};
+      return;
+    }
+    for (int32_t& o : owners) {
+      if (o == by) return;
+      const Owners a = chain(o), b = chain(by);
+      if (a.empty() || b.empty()) {
+        owners = {kNobody};
+        return;
+      }
+      // Two users behind one guard: the innermost around both.
+      const auto common = std::find_first_of(a.begin(), a.end(), b.begin(), b.end());
+      if (common == a.end()) continue;
+      o = *common;
+      return;
+    }
+    owners.push_back(by);
+    if (owners.size() > kMostOwners) owners = {kNobody};
+  }
+
+  std::vector<Owners> owners_;
+};
+
+}  // namespace
+
+std::vector<Scheduled> schedule(std::span<const ScheduleInput> code, const std::vector<bool>& wanted) {
+  const size_t n = code.size();
+  const Ownership owners(code, wanted);
   std::vector<std::vector<uint32_t>> owned(n);
   std::vector<uint32_t> free;
-  for (uint32_t i = 0; i < n; ++i) (owner[i] < 0 ? free : owned[owner[i]]).push_back(i);
+  for (uint32_t i = 0; i < n; ++i)
+    for (int32_t owner : owners.of(i)) (owner == kNobody ? free : owned[owner]).push_back(i);
   std::vector<Scheduled> order;
   order.reserve(n);
   // Nesting is as deep as rare cases stand within rare cases: an explicit stack of (list, position, guard).

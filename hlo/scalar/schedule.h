@@ -1,9 +1,10 @@
 // The order in which a straight-line program runs, with what only rare cases need set apart.
 //
-// Contract: every instruction appears once, after its operands. What only the chosen operand of a
-// `select_rare` needs stands right before that select, behind a guard: where the select's condition holds for
-// no element of a group, the guarded instructions may be left out, and the select gives its other operand.
-// Guarded runs nest.
+// Contract: every instruction appears after its operands. What only the chosen operand of a `select_rare`
+// needs stands right before that select, behind a guard: where the select's condition holds for no element of
+// a group, the guarded instructions may be left out, and the select gives its other operand. Guarded runs
+// nest. What a few selects need so, as sine and cosine of one number do, stands behind the guard of each; all
+// else appears once.
 #ifndef LAMINA_HLO_SCALAR_SCHEDULE_H_
 #define LAMINA_HLO_SCALAR_SCHEDULE_H_
 

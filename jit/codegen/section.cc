@@ -329,6 +329,8 @@ Value* SectionEmitter::emit_rare_lanes(Row& row, size_t guard, const Values& val
     if (row.varies[id] && values[id] && !seen[id]) read.push_back(id);
     seen[id] = true;
   };
+  // What another guard's code has made is made again.
+  for (size_t at = guard + 1; at <= guard + s.guarded; ++at) seen[row.order[at].instr] = true;
   for (size_t at = guard + 1; at <= guard + s.guarded; ++at)
     for_each_operand(kernel_, section[row.order[at].instr], reads);
   reads(section[s.instr].operands[1]);

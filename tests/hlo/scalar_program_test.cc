@@ -128,6 +128,20 @@ TEST_CASE("what only a rare choice needs stands behind its guard", "[scalar]") {
   REQUIRE((other[2].instr == 2 && other[3].instr == 4 && other[3].guarded == 1));
 }
 
+TEST_CASE("what two rare choices share stands behind the guards of both", "[scalar]") {
+  // 0: condition; 1: usual; 2: dear, read by 3 and 4; 5: select_rare(0, 3, 1); 6: select_rare(0, 4, 1)
+  const std::vector<ScheduleInput> code{{}, {}, {{1}}, {{2}}, {{2, 1}}, {{0, 3, 1}, 3}, {{0, 4, 1}, 4}};
+  std::vector<bool> read(7, false);
+  read[5] = read[6] = true;
+  std::vector<std::pair<uint32_t, uint32_t>> seen;
+  for (const Scheduled& s : schedule(code, read)) seen.emplace_back(s.instr, s.guarded);
+  REQUIRE(seen == std::vector<std::pair<uint32_t, uint32_t>>{
+                      {0, 0}, {1, 0}, {5, 2}, {2, 0}, {3, 0}, {5, 0}, {6, 2}, {2, 0}, {4, 0}, {6, 0}});
+  // With a user that is not guarded it is needed in any case.
+  read[4] = true;
+  for (const Scheduled& s : schedule(code, read)) REQUIRE((s.instr == 5 || s.guarded == 0));
+}
+
 TEST_CASE("outputs may be the inputs' arrays", "[scalar]") {
   const std::array inputs{DType::kS32, DType::kS32};
   ScalarRecorder r(inputs);

@@ -317,7 +317,7 @@ Values call_like(Builder& b, const Node& node, ComputationPtr body, Ops operands
 
 JvpResult call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   if (const auto d = loop_derivative(node); d && !derived_as_recorded(*d, t))
-    return loop_derivative_jvp(b, *d, node, x, t);
+    return loop_derivative_jvp(b, *d, node, x, t, JvpMode::kForward);
   if (has_custom_rule(node)) return custom_rule_jvp(b, node, x, t, JvpMode::kForward);
   const Mask marks = present(t), none(node.num_results(), false);
   const JvpResult failed{Values(node.num_results()), {}};
@@ -331,7 +331,7 @@ JvpResult call_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 
 JvpResult call_linearize(Builder& b, const Node& node, Ops x, Ops t) {
   if (const auto d = loop_derivative(node); d && !derived_as_recorded(*d, t))
-    return loop_derivative_jvp(b, *d, node, x, t);
+    return loop_derivative_jvp(b, *d, node, x, t, JvpMode::kLinearize);
   if (has_custom_rule(node)) return custom_rule_jvp(b, node, x, t, JvpMode::kLinearize);
   const size_t n = node.num_results();
   const Mask marks = present(t), none(n, false);

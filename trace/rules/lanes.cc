@@ -5,7 +5,8 @@
 // where they are. What this costs is then at most what it costs to take every lane by itself, and the state
 // written and read once more. Loops over numbers do it in rounds: steps of such lanes together are one
 // kernel, in which every pack of lanes stops by itself, so that only between rounds is it known how many go
-// on.
+// on. Where each lane of many is an element of the arrays, packs cost about what their lanes do one by one:
+// all go together to the end.
 #include "trace/lanes.h"
 
 #include "hlo/printer.h"

@@ -1,10 +1,10 @@
 // Derivatives of loops whose number of steps is not known before they run.
 //
-// Where a step needs little of a large state, loop_log.cc keeps that instead. Else
-// reverse mode runs the loop, keeping the states of the first kept + 1 steps, and goes back from the last
-// one. Where there are no more steps it undoes one after another. Else it keeps the states of `kept` steps at
-// a time, and computes those between them again; where to keep them is the binomial schedule of Griewank and
-// Walther
+// Steps that compute element by element are reversed tile by tile (loop_tiles.cc). Where a step needs little
+// of a large state, loop_log.cc keeps that instead. Else reverse mode runs the loop, keeping the states of
+// the first kept + 1 steps, and goes back from the last one. Where there are no more steps it undoes one
+// after another. Else it keeps the states of `kept` steps at a time, and computes those between them again;
+// where to keep them is the binomial schedule of Griewank and Walther
 // ("Algorithm 799: revolve", ACM TOMS 26, 2000), by which `kept` states and t forward sweeps reach back over
 // (kept + t)! / (kept! t!) steps. Memory for many states is taken, and cleared, once a few are full.
 //
@@ -18,6 +18,7 @@
 
 #include "trace/lanes.h"
 #include "trace/rules/custom.h"
+#include "trace/rules/loop_log.h"
 #include "trace/rules/scan.h"
 #include "trace/rules/while.h"
 #include "trace/transform_memo.h"
@@ -38,7 +39,8 @@ Values loop_over(Builder& b, Ops carries, const std::function<Value(Builder&, Op
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kDirections = {"forward", "reverse", "forward of reverse"};
+constexpr std::array<std::string_view, 4> kDirections = {"forward", "reverse", "forward of reverse",
+                                                         "primal"};
 
 // States that fit this many bytes are kept, at least kMinKept and at most kMaxKept.
 constexpr int64_t kKeptBytes = int64_t{16} << 20, kMinKept = 16, kMaxKept = 1024;
@@ -112,15 +114,19 @@ class Reversal {
       changes_.push_back(!is_invariant(*loop.body, i));
       if (changes_.back()) bytes += loop.body->parameters()[i].type()->bytes();
     }
+    states_ = count(changes_);
     kept_ = loop.kept ? loop.kept : std::clamp(kKeptBytes / std::max<int64_t>(bytes, 1), kMinKept, kMaxKept);
     first_kept_ = kept_ <= kLittle / std::max<int64_t>(bytes, 1) ? kept_ : std::min(kept_, kFirstKept);
   }
 
+  // The results, run as `record` runs the loop.
+  Values primal(Builder& b, Ops x) const {
+    const Kept some = begun(b, x);
+    return b.ok() ? counted_on(b, some).carries : Values(x.size());
+  }
   // x: the carries; ct: cotangents of the marked results.
-  Values record(Builder& b, Ops x, Ops ct) {
-    states_ = count(changes_);
-    const Kept begun =
-        keep_on(b, {{x.begin(), x.end()}, number(b, 0), no_rows(b, x, first_kept_)}, first_kept_);
+  Values record(Builder& b, Ops x, Ops ct) const {
+    const Kept begun = this->begun(b, x);
     if (!b.ok()) return Values(ct.size());
     if (first_kept_ == kept_) return undo_all(b, counted_on(b, begun), ct);
     // Operands of both branches: the loop's carries, the number of steps, rows, cotangents.
@@ -170,6 +176,9 @@ class Reversal {
     return out;
   }
 
+  Kept begun(Builder& b, Ops x) const {
+    return keep_on(b, {{x.begin(), x.end()}, number(b, 0), no_rows(b, x, first_kept_)}, first_kept_);
+  }
   // Goes on while there is a row for the state.
   Kept keep_on(Builder& b, const Kept& from, int64_t kept) const {
     const size_t n = changes_.size();
@@ -339,25 +348,56 @@ Values reverse_of_forward(Builder& b, const LoopDerivative& d, Ops x, Ops dx, Op
   return out;
 }
 
+// How reverse mode goes through a loop: the first of these that is there, else by its states.
+struct Ways {
+  std::optional<TiledLoop> tiles;
+  std::optional<StepLog> log;
+};
+absl::StatusOr<Ways> ways_through(const Loop& loop, const Mask& marked) {
+  Ways out;
+  if (loop.kept != 0) return out;
+  absl::StatusOr<std::optional<TiledLoop>> tiles = TiledLoop::of(loop, marked);
+  if (!tiles.ok()) return tiles.status();
+  out.tiles = *std::move(tiles);
+  if (out.tiles) return out;
+  absl::StatusOr<std::optional<StepLog>> log = StepLog::of(loop, marked);
+  if (!log.ok()) return log.status();
+  out.log = *std::move(log);
+  return out;
+}
+
 Values reversed(Builder& b, const LoopDerivative& d, Ops x, Ops ct) {
-  if (d.loop.kept == 0) {
-    const absl::StatusOr<std::optional<StepLog>> log = StepLog::of(d.loop, d.marked);
-    if (!get_or_fail(b, log)) return Values(ct.size());
-    if (*log) return (*log)->record(b, x, ct);
-  }
+  const absl::StatusOr<Ways> ways = ways_through(d.loop, d.marked);
+  if (!get_or_fail(b, ways)) return Values(ct.size());
+  if (ways->tiles) return ways->tiles->record(b, x, ct);
+  if (ways->log) return ways->log->record(b, x, ct);
   const absl::StatusOr<ComputationPtr> back = step_back(d.loop, d.marked);
   const absl::StatusOr<Loop> loop = differentiated(d.loop, d.marked);
   if (!get_or_fail(b, back) || !get_or_fail(b, loop)) return Values(ct.size());
   return Reversal(*loop, d.marked, *back).record(b, x, ct);
 }
 
+Values run(Builder& b, const Loop& loop, const Mask& marked, Ops x) {
+  const absl::StatusOr<Ways> ways = ways_through(loop, marked);
+  if (!get_or_fail(b, ways)) return Values(x.size());
+  if (ways->tiles) return ways->tiles->primal(b, x);
+  if (ways->log) return ways->log->primal(b, x);
+  const absl::StatusOr<Loop> steps = differentiated(loop, marked);
+  if (!get_or_fail(b, steps)) return Values(x.size());
+  return Reversal(*steps, marked, nullptr).primal(b, x);
+}
+
 absl::StatusOr<ComputationPtr> expansion(const LoopDerivative& d) {
   const size_t n = d.marked.size(), m = count(d.marked);
   std::vector<const Type*> types = d.loop.body->parameter_types();
-  const int groups = d.direction == LoopDirection::kForwardOfReverse ? 3 : 1;
+  const int groups = d.direction == LoopDirection::kPrimal             ? 0
+                     : d.direction == LoopDirection::kForwardOfReverse ? 3
+                                                                       : 1;
   for (int i = 0; i < groups; ++i) append_marked(&types, *d.loop.body, d.marked);
   return record_region(types, [&](Builder& b, Ops p) {
-    const Ops x = p.first(n), first = p.subspan(n, m);
+    const Ops x = p.first(n);
+    if (d.direction == LoopDirection::kPrimal) return run(b, d.loop, d.marked, x);
+    const Ops first = p.subspan(n, m);
     if (d.direction == LoopDirection::kReverse) return reversed(b, d, x, first);
     if (d.direction == LoopDirection::kForwardOfReverse)
       return reverse_of_forward(b, d, x, p.subspan(n + m, m), p.subspan(n + 2 * m, m), first);
@@ -424,7 +464,7 @@ std::optional<LoopDerivative> loop_derivative(const Node& call) {
 }
 
 Values record_loop_derivative(Builder& b, const LoopDerivative& d, Ops operands) {
-  const Values failed(count(d.marked));
+  const Values failed(d.direction == LoopDirection::kPrimal ? operands.size() : count(d.marked));
   if (!b.ok() || failed.empty()) return failed;
   absl::StatusOr<ComputationPtr> body = remembered_as<ComputationPtr>(
       {d.loop.cond.get(), d.loop.body.get()},
@@ -511,13 +551,30 @@ Values reverse_tangents(Builder& b, const LoopDerivative& d, Ops x, Ops t) {
 
 }  // namespace
 
+namespace {
+
+// The loop that kPrimal runs, as it was recorded.
+Values primal_loop(Builder& b, const LoopDerivative& d, const Node& node) {
+  const absl::StatusOr<Loop> loop = differentiated(d.loop, d.marked);
+  return get_or_fail(b, loop) ? record_loop(b, *loop, own_operands(node)) : Values(node.num_results());
+}
+
+}  // namespace
+
 bool derived_as_recorded(const LoopDerivative& d, Ops t) {
   return d.direction == LoopDirection::kReverse && any_in(t, 0, d.marked.size()) &&
          anywhere(*d.loop.body, [](const Node& n) { return n.op() == Op::call && has_custom_rule(n); });
 }
 
-JvpResult loop_derivative_jvp(Builder& b, const LoopDerivative& d, const Node& node, Ops x, Ops t) {
+JvpResult loop_derivative_jvp(Builder& b, const LoopDerivative& d, const Node& node, Ops x, Ops t,
+                              JvpMode mode) {
   const size_t n = d.marked.size(), m = count(d.marked);
+  if (d.direction == LoopDirection::kPrimal) {
+    const Values loop = primal_loop(b, d, node);
+    if (!b.ok()) return {Values(n), {}};
+    const Node& plain = *loop[0].node();
+    return mode == JvpMode::kForward ? while_jvp(b, plain, x, t) : while_linearize(b, plain, x, t);
+  }
   JvpResult out{Values(m), results_of(b, node, x)};
   if (d.direction == LoopDirection::kForward) {
     out.tangents = forward_tangents(b, d, x, t);
@@ -609,10 +666,18 @@ Values derivative_by_cost(Builder& b, const LoopDerivative& d, const Node& node,
 BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, const Node& node, Ops x, Marks batched,
                                   int64_t size) {
   const size_t n = d.marked.size();
+  if (d.direction == LoopDirection::kPrimal) {
+    const Values loop = primal_loop(b, d, node);
+    return b.ok() ? while_batch(b, *loop[0].node(), x, batched, size) : all_batched(Values(n));
+  }
   BatchResult out = all_batched(Values(count(d.marked)));
   Mask marks(batched.begin(), batched.begin() + static_cast<int64_t>(n));
   for (size_t i = 0; i < n; ++i) marks[i] = marks[i] || d.marked[i];
-  const std::optional<LanesLoop> lanes = lanes_loop(b, d.loop, marks, size, true);
+  std::optional<LanesLoop> lanes = lanes_loop(b, d.loop, marks, size, false);
+  if (!lanes) return out;
+  // What is not finite in a lane stays there if each element is one.
+  const bool of_elements = TiledLoop::has_lanes_of_elements(lanes->loop);
+  if (!of_elements) lanes = lanes_loop(b, d.loop, marks, size, true);
   if (!lanes) return out;
   if (lanes->go && (has_stack(d.loop) || lanes_apart(node))) return batch_by_scan(b, node, x, batched, size);
   const Values carries = lanes_carries(b, *lanes, x.first(n), batched.first(n), size);
@@ -620,7 +685,8 @@ BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, const Nod
   for (size_t i = n; i < x.size(); ++i) given.push_back(with_batch(b, x[i], batched[i], size));
   if (!b.ok()) return out;
   const bool by_cost = lanes->go && lane_strategy() == LaneStrategy::kAuto && !exchanges(node) &&
-                       few_lanes(d.loop, size) > 0 && d.direction != LoopDirection::kForwardOfReverse;
+                       few_lanes(d.loop, size) > 0 && !of_elements &&
+                       d.direction != LoopDirection::kForwardOfReverse;
   out.results = by_cost ? derivative_by_cost(b, d, node, *lanes, carries, given, size)
                         : of_lanes(b, d, lanes->loop, carries, given);
   return out;

@@ -8,12 +8,6 @@ namespace lamina::trace {
 
 namespace {
 
-Values own_operands(const Node& n) {
-  Values out;
-  for (size_t i = 0; i < n.operands().size(); ++i) out.push_back(n.operand_value(i));
-  return out;
-}
-
 bool has_no_known_end(const Node& n) { return n.op() == Op::while_ && !trip_count(n, own_operands(n)); }
 
 bool needs_guard(const Node& n) {

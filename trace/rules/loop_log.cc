@@ -1,12 +1,14 @@
-// Reverse mode of loops whose steps need little of what they carry: of a stack, one row.
+// Reverse mode of loops whose steps need little of what they carry, of a stack one row, or whose steps are
+// dearer than what they leave.
 //
 // Each step leaves what its linear part needs in a row of a log, and the rows undo the steps. A log has rows
 // for some steps; a longer loop is one whose steps are so many of its own, and the states between these are
 // kept or computed again as those of any loop (loop_derivatives.cc).
+#include "trace/rules/loop_log.h"
+
 #include <algorithm>
 
 #include "trace/rules/scan.h"
-#include "trace/rules/while.h"
 
 namespace lamina::trace {
 
@@ -15,23 +17,35 @@ namespace {
 // Bytes of a log, as far as arrays that change fit one kernel with it, and else. The first one has fewer
 // rows.
 constexpr int64_t kLittleLog = int64_t{1} << 20, kMuchLog = int64_t{16} << 20;
-constexpr int64_t kFirstRows = 128, kMostRows = int64_t{1} << 16;
+constexpr int64_t kLeastRows = 16, kFirstRows = 128, kMostRows = int64_t{1} << 16;
 // So much smaller than the state is what a step needs of it.
 constexpr int64_t kSmaller = 4;
+// So many multiplications and additions in products cost more, for a byte of the log, than it does to write
+// and read it: computing the step again is dearer.
+constexpr int64_t kDearer = 2;
+
+// The terms that dots of a step add up.
+int64_t products(const Computation& c) {
+  int64_t terms = 0;
+  for (const Node* n : c.nodes()) {
+    if (n->op() == Op::call) terms += products(*n->attrs().computation(Attr::body));
+    if (n->op() != Op::dot_general) continue;
+    int64_t depth = 1;
+    for (int64_t d : n->attrs().ints(Attr::lhs_contracting_dimensions)) depth *= n->operand_type(0)->dims[d];
+    terms += n->type()->num_elements * depth;
+  }
+  return terms;
+}
 
 }  // namespace
 
-absl::StatusOr<std::optional<StepLog>> StepLog::of(const Loop& loop, const Mask& marked) {
-  StepLog out;
+absl::StatusOr<SplitStep> split_step(const Loop& loop, const Mask& marked) {
+  SplitStep out;
   absl::StatusOr<Loop> differentiable = differentiated(loop, marked);
   if (!differentiable.ok()) return differentiable.status();
-  out.loop_ = *std::move(differentiable);
-  out.marked_ = marked;
+  out.loop = *std::move(differentiable);
   const size_t n = marked.size();
   const auto m = static_cast<size_t>(std::count(marked.begin(), marked.end(), true));
-  int64_t state = 0;
-  for (size_t i = 0; i < n; ++i)
-    if (!is_invariant(*loop.body, i)) state += loop.body->parameters()[i].type()->bytes();
   absl::StatusOr<JvpComputation> both = jvp_computation(*loop.body, marked, marked, JvpMode::kLinearize);
   if (!both.ok()) return both.status();
   Mask tangents(n + m, false), forced(n + m, false);
@@ -39,86 +53,218 @@ absl::StatusOr<std::optional<StepLog>> StepLog::of(const Loop& loop, const Mask&
   std::fill(forced.begin() + static_cast<int64_t>(n), forced.end(), true);
   const absl::StatusOr<SplitComputation> split = split_computation(*both->body, tangents, forced);
   if (!split.ok()) return split.status();
-  out.known_ = split->known;
+  out.known = split->known;
   const size_t residuals = split->residual_parameter.size();
   Mask linear(residuals + m, false);
   std::fill(linear.begin() + static_cast<int64_t>(residuals), linear.end(), true);
   absl::StatusOr<ComputationPtr> back = transpose_computation(*split->unknown, linear, Mask(m, true));
   if (!back.ok()) return back.status();
-  out.back_ = *std::move(back);
-  int64_t bytes = 0;
+  out.back = *std::move(back);
   size_t computed = n;
   for (size_t i = 0; i < residuals; ++i) {
     const int64_t p = split->residual_parameter[i];
-    const Value& v = out.back_->parameters()[i];
-    const auto& nodes = out.back_->nodes();
+    const Value& v = out.back->parameters()[i];
+    const auto& nodes = out.back->nodes();
     const bool read = std::find(nodes.begin(), nodes.end(), v.node()) != nodes.end();
-    Residual r{Residual::kUnread, p >= 0 ? static_cast<size_t>(p) : computed++};
+    SplitStep::Residual r{SplitStep::Residual::kUnread, p >= 0 ? static_cast<size_t>(p) : computed++};
     if (read)
-      r.kind = p < 0                         ? Residual::kComputed
-               : is_invariant(*loop.body, p) ? Residual::kFixed
-                                             : Residual::kCarry;
-    if (r.is_logged()) bytes += v.type()->bytes();
-    out.residuals_.push_back(r);
+      r.kind = p < 0                         ? SplitStep::Residual::kComputed
+               : is_invariant(*loop.body, p) ? SplitStep::Residual::kFixed
+                                             : SplitStep::Residual::kCarry;
+    out.residuals.push_back(r);
   }
-  if (bytes * kSmaller > state) return std::nullopt;
-  const int64_t budget = state <= kLittleLog / 2 ? kLittleLog - state : kMuchLog;
-  out.most_rows_ = std::clamp(budget / std::max<int64_t>(bytes, 1), int64_t{16}, kMostRows);
-  out.first_rows_ = std::min(out.most_rows_, kFirstRows);
+  // What no step changes is not logged.
+  Mask changing;
+  for (size_t i = 0; i < n; ++i) changing.push_back(!is_invariant(*loop.body, i));
+  const Mask changes = dependence(*out.known, changing);
+  Mask again;
+  for (const SplitStep::Residual& r : out.residuals)
+    again.push_back(r.kind == SplitStep::Residual::kComputed && !changes[r.index]);
+  return made_again(out, again);
+}
+
+absl::StatusOr<SplitStep> made_again(const SplitStep& step, const Mask& again) {
+  using Residual = SplitStep::Residual;
+  if (std::find(again.begin(), again.end(), true) == again.end()) return step;
+  const auto parameters = step.known->parameters();
+  const size_t n = parameters.size(), r = step.residuals.size();
+  Values roots;
+  Mask there(n, false);
+  SplitStep out = step;
+  out.residuals.clear();
+  std::vector<const Type*> types;
+  for (size_t i = 0; i < r; ++i) {
+    const Residual& residual = step.residuals[i];
+    if (again[i]) {
+      roots.push_back(step.known->roots()[residual.index]);
+      continue;
+    }
+    if (residual.kind == Residual::kCarry || residual.kind == Residual::kFixed) there[residual.index] = true;
+    out.residuals.push_back(residual);
+    types.push_back(step.back->parameters()[i].type());
+  }
+  const absl::StatusOr<ComputationPtr> made = Computation::make(parameters, roots);
+  if (!made.ok()) return made.status();
+  const auto& nodes = (*made)->nodes();
+  for (size_t i = 0; i < n; ++i) {
+    const bool read = std::find(nodes.begin(), nodes.end(), (*made)->parameters()[i].node()) != nodes.end();
+    if (!read || there[i]) continue;
+    out.residuals.push_back({is_invariant(*step.loop.body, i) ? Residual::kFixed : Residual::kCarry, i});
+    types.push_back(parameters[i].type());
+  }
+  const size_t left = types.size();
+  for (size_t i = r; i < step.back->parameters().size(); ++i)
+    types.push_back(step.back->parameters()[i].type());
+  absl::StatusOr<ComputationPtr> back = record_region(types, [&](Builder& b, Ops p) {
+    Values carries(n), all;
+    for (size_t i = 0; i < left; ++i)
+      if (out.residuals[i].kind == Residual::kCarry || out.residuals[i].kind == Residual::kFixed)
+        carries[out.residuals[i].index] = p[i];
+    for (size_t i = 0; i < n; ++i)
+      if (!carries[i]) carries[i] = b.zeros(parameters[i].type());  // which nothing reads
+    const Values values = inline_computation(b, **made, carries);
+    if (!b.ok()) return values;
+    for (size_t i = 0, kept = 0, next = 0; i < r; ++i) all.push_back(again[i] ? values[next++] : p[kept++]);
+    return inline_computation(b, *step.back, joined(all, p.subspan(left)));
+  });
+  if (!back.ok()) return back.status();
+  out.back = *std::move(back);
   return out;
 }
 
-Values StepLog::record(Builder& b, Ops x, Ops ct) const {
-  const Values failed(ct.size());
-  const Run begun = run(b, x, first_rows_);
-  if (!b.ok()) return failed;
-  const Values more = inline_computation(b, *loop_.cond, begun.carries);
-  if (!b.ok()) return failed;
-  const size_t n = x.size(), logs = begun.logs.size();
-  const Values all = joined(joined(x, {{begun.steps}}), joined(begun.logs, ct));
-  const absl::StatusOr<ComputationPtr> ends = record_region(types_of(all), [&](Builder& in, Ops p) {
-    return undone(in, p[n], p.subspan(n + 1, logs), p.first(n), p.subspan(n + 1 + logs));
-  });
-  const absl::StatusOr<ComputationPtr> goes_on = record_region(types_of(all), [&](Builder& in, Ops p) {
-    const absl::StatusOr<Loop> parts = in_parts();
-    const absl::StatusOr<ComputationPtr> back = part_back();
-    const Ops cotangents = p.subspan(n + 1 + logs);
-    if (!get_or_fail(in, parts) || !get_or_fail(in, back)) return Values(cotangents.size());
-    return reversed_by_states(in, *parts, marked_, *back, p.first(n), cotangents);
-  });
-  if (!get_or_fail(b, ends) || !get_or_fail(b, goes_on)) return failed;
-  return b.conditional(b.convert(more[0], DType::kS32), {{*ends, *goes_on}}, all);
+int64_t SplitStep::logged_bytes() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < residuals.size(); ++i)
+    if (residuals[i].is_logged()) bytes += back->parameters()[i].type()->bytes();
+  return bytes;
 }
 
-StepLog::Run StepLog::run(Builder& b, Ops x, int64_t rows) const {
-  const size_t n = x.size();
+Values SplitStep::residual_values(Builder& b, Ops logged, Ops fixed) const {
+  Values out;
+  size_t log = 0, same = 0;
+  for (size_t i = 0; i < residuals.size(); ++i)
+    out.push_back(residuals[i].is_logged()                ? logged[log++]
+                  : residuals[i].kind == Residual::kFixed ? fixed[same++]
+                                                          : b.zeros(back->parameters()[i].type()));
+  return out;
+}
+
+Values SplitStep::logged(Ops x, Ops made) const {
+  Values out;
+  for (const Residual& r : residuals)
+    if (r.is_logged()) out.push_back(r.kind == Residual::kCarry ? x[r.index] : made[r.index]);
+  return out;
+}
+
+Values SplitStep::carries(Ops x, Ops made) const {
+  Values out;
+  for (size_t i = 0; i < x.size(); ++i) out.push_back(is_invariant(*loop.body, i) ? x[i] : made[i]);
+  return out;
+}
+
+Values SplitStep::fixed(Ops x) const {
+  Values out;
+  for (const Residual& r : residuals)
+    if (r.kind == Residual::kFixed) out.push_back(x[r.index]);
+  return out;
+}
+
+absl::StatusOr<std::optional<StepLog>> StepLog::of(const Loop& loop, const Mask& marked) {
+  StepLog out;
+  out.marked_ = marked;
+  absl::StatusOr<SplitStep> step = split_step(loop, marked);
+  if (!step.ok()) return step.status();
+  out.step_ = *std::move(step);
+  int64_t state = 0;
+  for (size_t i = 0; i < marked.size(); ++i)
+    if (!is_invariant(*loop.body, i)) state += loop.body->parameters()[i].type()->bytes();
+  const int64_t bytes = std::max<int64_t>(out.step_.logged_bytes(), 1);
+  const bool by_products = products(*out.step_.known) > kDearer * bytes;
+  if (bytes * kSmaller > state && !by_products) return std::nullopt;
+  const int64_t budget = state <= kLittleLog / 2 && !by_products ? kLittleLog - state : kMuchLog;
+  out.most_rows_ = std::clamp(budget / bytes, kLeastRows, kMostRows);
+  out.first_rows_ = std::min(out.most_rows_, std::clamp(kLittleLog / bytes, kLeastRows, kFirstRows));
+  return out;
+}
+
+StepLog::Run StepLog::begun(Builder& b, Ops x) const {
+  return run_on(b, {{x.begin(), x.end()}, number(b, 0), no_rows(b, first_rows_)}, first_rows_);
+}
+
+Values StepLog::primal(Builder& b, Ops x) const {
+  const Run some = begun(b, x);
+  return b.ok() ? record_loop(b, step_.loop, some.carries) : Values(x.size());
+}
+
+Values StepLog::record(Builder& b, Ops x, Ops ct) const {
+  // A longer log takes over the first one's rows.
+  return ended_or(b, begun(b, x), x, ct, [&](Builder& in, const Run& few, Ops start, Ops cts) {
+    Run more{few.carries, few.steps, no_rows(in, most_rows_)};
+    for (size_t i = 0; in.ok() && i < more.logs.size(); ++i) {
+      Values starts(more.logs[i].rank(), number(in, 0));
+      more.logs[i] = in.dynamic_update_slice(more.logs[i], few.logs[i], starts);
+    }
+    if (!in.ok()) return Values(cts.size());
+    return ended_or(in, run_on(in, more, most_rows_), start, cts,
+                    [&](Builder& last, const Run&, Ops from, Ops after) {
+                      const absl::StatusOr<Loop> parts = in_parts();
+                      const absl::StatusOr<ComputationPtr> back = part_back();
+                      if (!get_or_fail(last, parts) || !get_or_fail(last, back)) return Values(after.size());
+                      return reversed_by_states(last, *parts, marked_, *back, from, after);
+                    });
+  });
+}
+
+Values StepLog::ended_or(Builder& b, const Run& run, Ops x, Ops ct, const Otherwise& goes_on) const {
+  const Values failed(ct.size());
+  if (!b.ok()) return failed;
+  const Values more = inline_computation(b, *step_.loop.cond, run.carries);
+  if (!b.ok()) return failed;
+  const size_t n = x.size(), logs = run.logs.size();
+  const Values all = joined(joined(joined(run.carries, {{run.steps}}), joined(run.logs, x)), ct);
+  const auto branch = [&](const Otherwise& f) {
+    return record_region(types_of(all), [&](Builder& in, Ops p) {
+      const Ops rows = p.subspan(n + 1, logs);
+      const Run inside{{p.begin(), p.begin() + static_cast<int64_t>(n)}, p[n], {rows.begin(), rows.end()}};
+      return f(in, inside, p.subspan(n + 1 + logs, n), p.subspan(2 * n + 1 + logs));
+    });
+  };
+  const absl::StatusOr<ComputationPtr> ended = branch([&](Builder& in, const Run& end, Ops, Ops cts) {
+    return undone(in, end.steps, end.logs, end.carries, cts);
+  });
+  const absl::StatusOr<ComputationPtr> other = branch(goes_on);
+  if (!get_or_fail(b, ended) || !get_or_fail(b, other)) return failed;
+  return b.conditional(b.convert(more[0], DType::kS32), {{*ended, *other}}, all);
+}
+
+Values StepLog::no_rows(Builder& b, int64_t rows) const {
   Values logs;
-  for (size_t i = 0; i < residuals_.size(); ++i) {
-    if (!residuals_[i].is_logged()) continue;
-    const Type* t = back_->parameters()[i].type();
+  for (size_t i = 0; i < step_.residuals.size(); ++i) {
+    if (!step_.residuals[i].is_logged()) continue;
+    const Type* t = step_.back->parameters()[i].type();
     const absl::StatusOr<const Type*> log = array_type(t->dtype, prepend(rows, t->dims));
     logs.push_back(get_or_fail(b, log) ? b.zeros(*log) : Value());
   }
+  return logs;
+}
+
+StepLog::Run StepLog::run_on(Builder& b, const Run& from, int64_t rows) const {
+  const size_t n = from.carries.size();
   if (!b.ok()) return {Values(n), Value(), {}};
   const Values out = loop_over(
-      b, joined(joined(x, {{b.scalar_int(DType::kS64, 0)}}), logs),
+      b, joined(joined(from.carries, {{from.steps}}), from.logs),
       [&](Builder& in, Ops p) {
-        const Values go = inline_computation(in, *loop_.cond, p.first(n));
+        const Values go = inline_computation(in, *step_.loop.cond, p.first(n));
         return in.ok() ? in.and_(in.compare(p[n], in.scalar_int(DType::kS64, rows), "LT"), go[0]) : Value();
       },
       [&](Builder& in, Ops p) {
-        const Values made = inline_computation(in, *known_, p.first(n));
+        const Values made = inline_computation(in, *step_.known, p.first(n));
         if (!in.ok()) return Values(p.size());
-        Values next;
-        for (size_t i = 0; i < n; ++i) next.push_back(is_invariant(*loop_.body, i) ? p[i] : made[i]);
+        Values next = step_.carries(p.first(n), made);
         next.push_back(in.add(p[n], in.scalar_int(DType::kS64, 1)));
         size_t log = n + 1;
-        for (const Residual& r : residuals_)
-          if (r.is_logged()) {
-            next.push_back(
-                put_row(in, p[log], r.kind == Residual::kCarry ? p[r.index] : made[r.index], p[n]));
-            ++log;
-          }
+        for (const Value& row : step_.logged(p.first(n), made))
+          next.push_back(put_row(in, p[log++], row, p[n]));
         return next;
       });
   const auto at = out.begin() + static_cast<int64_t>(n);
@@ -126,27 +272,19 @@ StepLog::Run StepLog::run(Builder& b, Ops x, int64_t rows) const {
 }
 
 Values StepLog::undone(Builder& b, const Value& steps, Ops logs, Ops x, Ops ct) const {
-  Values fixed;
-  for (const Residual& r : residuals_)
-    if (r.kind == Residual::kFixed) fixed.push_back(x[r.index]);
+  const Values fixed = step_.fixed(x);
   const size_t first_fixed = 1 + logs.size(), first_ct = first_fixed + fixed.size();
   const Values out = loop_over(
       b, joined(joined({{steps}}, logs), joined(fixed, ct)),
       [](Builder& in, Ops p) { return in.compare(p[0], in.scalar_int(DType::kS64, 0), "GT"); },
       [&](Builder& in, Ops p) {
         const Value at = in.subtract(p[0], in.scalar_int(DType::kS64, 1));
-        Values operands;
-        size_t log = 1, same = first_fixed;
-        for (size_t i = 0; i < residuals_.size(); ++i) {
-          const Residual& r = residuals_[i];
-          if (r.is_logged())
-            operands.push_back(row_at(in, p[log++], at));
-          else
-            operands.push_back(r.kind == Residual::kFixed ? p[same++]
-                                                          : in.zeros(back_->parameters()[i].type()));
-        }
+        Values rows;
+        for (const Value& log : p.subspan(1, logs.size())) rows.push_back(row_at(in, log, at));
+        const Values operands =
+            step_.residual_values(in, rows, p.subspan(first_fixed, first_ct - first_fixed));
         if (!in.ok()) return Values(p.size());
-        const Values back = inline_computation(in, *back_, joined(operands, p.subspan(first_ct)));
+        const Values back = inline_computation(in, *step_.back, joined(operands, p.subspan(first_ct)));
         if (!in.ok()) return Values(p.size());
         return joined(joined({{at}}, p.subspan(1, first_ct - 1)), back);
       });
@@ -155,34 +293,36 @@ Values StepLog::undone(Builder& b, const Value& steps, Ops logs, Ops x, Ops ct) 
 
 absl::StatusOr<Loop> StepLog::in_parts() const {
   const size_t n = marked_.size();
-  absl::StatusOr<ComputationPtr> body = record_region(loop_.body->parameter_types(), [&](Builder& b, Ops p) {
-    Values out = loop_over(
-        b, joined(p, {{b.scalar_int(DType::kS64, 0)}}),
-        [&](Builder& in, Ops q) {
-          const Values go = inline_computation(in, *loop_.cond, q.first(n));
-          const Value fits = in.compare(q[n], in.scalar_int(DType::kS64, most_rows_), "LT");
-          return in.ok() ? in.and_(fits, go[0]) : Value();
-        },
-        [&](Builder& in, Ops q) {
-          return joined(inline_computation(in, *loop_.body, q.first(n)),
-                        {{in.add(q[n], in.scalar_int(DType::kS64, 1))}});
-        });
-    out.pop_back();
-    for (size_t i = 0; i < n; ++i)
-      if (is_invariant(*loop_.body, i)) out[i] = p[i];
-    return out;
-  });
+  absl::StatusOr<ComputationPtr> body =
+      record_region(step_.loop.body->parameter_types(), [&](Builder& b, Ops p) {
+        Values out = loop_over(
+            b, joined(p, {{b.scalar_int(DType::kS64, 0)}}),
+            [&](Builder& in, Ops q) {
+              const Values go = inline_computation(in, *step_.loop.cond, q.first(n));
+              const Value fits = in.compare(q[n], in.scalar_int(DType::kS64, most_rows_), "LT");
+              return in.ok() ? in.and_(fits, go[0]) : Value();
+            },
+            [&](Builder& in, Ops q) {
+              return joined(inline_computation(in, *step_.loop.body, q.first(n)),
+                            {{in.add(q[n], in.scalar_int(DType::kS64, 1))}});
+            });
+        out.pop_back();
+        for (size_t i = 0; i < n; ++i)
+          if (is_invariant(*step_.loop.body, i)) out[i] = p[i];
+        return out;
+      });
   if (!body.ok()) return body.status();
-  return Loop{loop_.cond, *std::move(body), 0};
+  return Loop{step_.loop.cond, *std::move(body), 0};
 }
 
 absl::StatusOr<ComputationPtr> StepLog::part_back() const {
   const size_t n = marked_.size();
-  std::vector<const Type*> types = loop_.body->parameter_types();
+  std::vector<const Type*> types = step_.loop.body->parameter_types();
   for (size_t i = 0; i < n; ++i)
     if (marked_[i]) types.push_back(types[i]);
   return record_region(types, [&](Builder& b, Ops p) {
-    const Run part = run(b, p.first(n), most_rows_);
+    const Ops x = p.first(n);
+    const Run part = run_on(b, {{x.begin(), x.end()}, number(b, 0), no_rows(b, most_rows_)}, most_rows_);
     if (!b.ok()) return Values(p.size() - n);
     return undone(b, part.steps, part.logs, p.first(n), p.subspan(n));
   });

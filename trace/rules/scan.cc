@@ -238,6 +238,7 @@ JvpResult scan_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 }
 
 JvpResult scan_linearize(Builder& b, const Node& node, Ops x, Ops t) {
+  if (std::optional<JvpResult> tiled = scan_linearize_by_tiles(b, node, x, t)) return *std::move(tiled);
   const Scan s(node);
   const JvpResult failed{Values(s.num_results()), {}};
   const std::optional<JoinedScan> joint = join_tangents(b, s, x, t, JvpMode::kLinearize);

@@ -22,6 +22,11 @@ using Marks = std::span<const bool>;
 inline Value or_zeros(Builder& b, const Value& x, const Value& like) { return x ? x : b.zeros_like(like); }
 // An s64.
 inline Value number(Builder& b, int64_t x) { return b.scalar_int(hlo::DType::kS64, x); }
+inline Values own_operands(const Node& n) {
+  Values out;
+  for (size_t i = 0; i < n.operands().size(); ++i) out.push_back(n.operand_value(i));
+  return out;
+}
 inline bool any(std::span<const Value> values) {
   for (const Value& v : values)
     if (v) return true;

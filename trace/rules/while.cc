@@ -7,6 +7,7 @@
 #include "hlo/literal.h"
 #include "hlo/printer.h"
 #include "trace/lanes.h"
+#include "trace/rules/loop_log.h"
 #include "trace/rules/scan.h"
 
 namespace lamina::trace {
@@ -129,12 +130,54 @@ JvpResult while_jvp(Builder& b, const Node& node, Ops x, Ops t) {
   return out;
 }
 
+namespace {
+
+// Whether what a scan of so many steps would stack is more than caches hold, and needs not be stacked.
+bool is_better_tiled(const Loop& loop, const Mask& tangents, int64_t steps) {
+  constexpr int64_t kCached = int64_t{4} << 20;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < tangents.size(); ++i)
+    if (!is_invariant(*loop.body, i)) bytes += loop.body->parameters()[i].type()->bytes();
+  if (bytes == 0 || steps <= kCached / bytes) return false;
+  const absl::StatusOr<Mask> marks = closed_marks(*loop.body, tangents);
+  if (!marks.ok()) return false;
+  const absl::StatusOr<std::optional<TiledLoop>> tiles = TiledLoop::of(loop, *marks);
+  return tiles.ok() && tiles->has_value();
+}
+
+}  // namespace
+
+std::optional<JvpResult> scan_linearize_by_tiles(Builder& b, const Node& node, Ops x, Ops t) {
+  const ComputationPtr& body = node.attrs().computation(Attr::body);
+  const size_t n = x.size();
+  const int64_t length = node.attrs().integer(Attr::length);
+  if (num_carried(node) != n || node.num_results() != n) return std::nullopt;
+  std::vector<const Type*> types = body->parameter_types();
+  types.push_back(scalar_type(DType::kS64));
+  const absl::StatusOr<ComputationPtr> cond = record_region(
+      types, [&](Builder& in, Ops p) { return Values{in.compare(p[n], number(in, length), "LT")}; });
+  const absl::StatusOr<ComputationPtr> step = record_region(types, [&](Builder& in, Ops p) {
+    return joined(inline_computation(in, *body, p.first(n)), {{in.add(p[n], number(in, 1))}});
+  });
+  if (!cond.ok() || !step.ok()) return std::nullopt;
+  Mask tangents = present(t);
+  tangents.push_back(false);
+  if (!is_better_tiled({*cond, *step}, tangents, length)) return std::nullopt;
+  const Values operands = joined(x, {{number(b, 0)}}), loop = b.while_loop(operands, *cond, *step);
+  if (!b.ok()) return JvpResult{Values(n), {}};
+  JvpResult out = while_linearize(b, *loop[0].node(), operands, joined(t, {{Value()}}));
+  out.primals.resize(n);
+  out.tangents.resize(n);
+  return out;
+}
+
 JvpResult while_linearize(Builder& b, const Node& node, Ops x, Ops t) {
   const Loop loop = loop_of(node);
   const size_t n = x.size();
   const JvpResult failed{Values(n), {}};
   if (loop.kept == 0) {
-    if (const std::optional<int64_t> count = trip_count(node, x)) {
+    const std::optional<int64_t> count = trip_count(node, x);
+    if (count && !is_better_tiled(loop, present(t), *count)) {
       const Values scan = b.scan(loop.body, x, {}, *count, false);
       if (!b.ok()) return failed;
       return scan_linearize(b, *scan[0].node(), x, t);
@@ -142,19 +185,12 @@ JvpResult while_linearize(Builder& b, const Node& node, Ops x, Ops t) {
   }
   const absl::StatusOr<Mask> marks = closed_marks(*loop.body, present(t));
   if (!get_or_fail(b, marks)) return failed;
-  // Reverse mode counts the steps of the same loop, which is then one with this.
-  const absl::StatusOr<Loop> steps = differentiated(loop, *marks);
-  if (!get_or_fail(b, steps)) return failed;
-  const absl::StatusOr<Loop> counting = counted(*steps);
-  if (!get_or_fail(b, counting)) return failed;
-  Values carries(x.begin(), x.end()), operands(x.begin(), x.end());
-  carries.push_back(b.scalar_int(DType::kS64, 0));
-  JvpResult out{Values(n), record_loop(b, *counting, carries)};
+  Values operands(x.begin(), x.end());
+  JvpResult out{Values(n), record_loop_derivative(b, {LoopDirection::kPrimal, loop, *marks}, x)};
   for (size_t i = 0; i < n; ++i)
     if ((*marks)[i]) operands.push_back(or_zeros(b, t[i], x[i]));
   const Values tangents = record_loop_derivative(b, {LoopDirection::kForward, loop, *marks}, operands);
   if (!b.ok()) return failed;
-  out.primals.pop_back();
   size_t next = 0;
   for (size_t i = 0; i < n; ++i)
     if ((*marks)[i]) out.tangents[i] = tangents[next++];
@@ -312,7 +348,7 @@ BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int6
   if (lanes->go && (goes_lane_by_lane(node) || has_stack(loop_of(node)) || lanes_apart(node)))
     return batch_by_scan(b, node, x, batched, size);
   const bool by_cost = lanes->go && lane_strategy() == LaneStrategy::kAuto && !exchanges(node) &&
-                       few_lanes(loop_of(node), size) > 0;
+                       few_lanes(loop_of(node), size) > 0 && !TiledLoop::has_lanes_of_elements(lanes->loop);
   Values results =
       by_cost ? loop_by_cost(b, node, *lanes, carries, size) : record_loop(b, lanes->loop, carries);
   if (!b.ok()) return out;

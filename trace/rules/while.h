@@ -96,7 +96,9 @@ absl::StatusOr<Loop> guarded(const Loop& loop);
 //   kReverse: (carries, cotangents of the marked results) -> cotangents of the marked carries.
 //   kForwardOfReverse: (carries, cotangents, tangents of marked carries, tangents of cotangents) -> tangents
 //   of what kReverse gives.
-enum class LoopDirection : uint8_t { kForward, kReverse, kForwardOfReverse };
+//   kPrimal: (carries) -> results, by a program that is part of kReverse's: where both are there, it runs
+//   once.
+enum class LoopDirection : uint8_t { kForward, kReverse, kForwardOfReverse, kPrimal };
 struct LoopDerivative {
   LoopDirection direction;
   Loop loop;
@@ -109,7 +111,7 @@ Values record_loop_derivative(Builder& b, const LoopDerivative& d, std::span<con
 // loop_derivative_jvp has them.
 bool derived_as_recorded(const LoopDerivative& d, std::span<const Value> t);
 JvpResult loop_derivative_jvp(Builder& b, const LoopDerivative& d, const Node& node, std::span<const Value> x,
-                              std::span<const Value> t);
+                              std::span<const Value> t, JvpMode mode);
 Values loop_derivative_transpose(Builder& b, const LoopDerivative& d, std::span<const Value> x,
                                  std::span<const bool> linear, std::span<const Value> ct);
 BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, const Node& node,
@@ -118,39 +120,6 @@ BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, const Nod
 // with states kept; back: (carries, cotangents after a step) -> those before it.
 Values reversed_by_states(Builder& b, const Loop& loop, const Mask& marked, const ComputationPtr& back,
                           std::span<const Value> x, std::span<const Value> ct);
-// The same of a loop whose steps need little of what they carry (loop_log.cc).
-class StepLog {
- public:
-  // Absent: they need too much of it.
-  static absl::StatusOr<std::optional<StepLog>> of(const Loop& loop, const Mask& marked);
-  Values record(Builder& b, std::span<const Value> x, std::span<const Value> ct) const;
-
- private:
-  // What the linear part of a step needs: the result of the known part or the carry of this number.
-  struct Residual {
-    enum Kind : uint8_t { kComputed, kCarry, kFixed, kUnread } kind;
-    size_t index;
-    bool is_logged() const { return kind == kComputed || kind == kCarry; }
-  };
-  struct Run {
-    Values carries;
-    Value steps;
-    Values logs;
-  };
-  // As many steps as there are rows for.
-  Run run(Builder& b, std::span<const Value> x, int64_t rows) const;
-  Values undone(Builder& b, const Value& steps, std::span<const Value> logs, std::span<const Value> x,
-                std::span<const Value> ct) const;
-  // The loop whose steps are so many as a log has rows, and a way back through one of them.
-  absl::StatusOr<Loop> in_parts() const;
-  absl::StatusOr<ComputationPtr> part_back() const;
-
-  Loop loop_;
-  Mask marked_;
-  ComputationPtr known_, back_;
-  std::vector<Residual> residuals_;
-  int64_t most_rows_ = 0, first_rows_ = 0;
-};
 // A loop recorded by its condition and step.
 Values loop_over(Builder& b, std::span<const Value> carries,
                  const std::function<Value(Builder&, std::span<const Value>)>& go,
