@@ -61,7 +61,9 @@ Value expm(Builder& b, const Value& a, int64_t max_squarings) {
   const Value x2 = product(b, x, x), x4 = product(b, x2, x2), x6 = product(b, x4, x2), one = eye_like(b, x);
   auto sum = [&](std::initializer_list<std::pair<int, Value>> terms) {
     Value all;
-    for (const auto& [k, v] : terms) all = b.add_any(all, b.multiply(b.full_like(v, kPade[k]), v));
+    // Of the order of 1, by a power of two: derivatives in f32 divide by the polynomials again and again.
+    for (const auto& [k, v] : terms)
+      all = b.add_any(all, b.multiply(b.full_like(v, std::ldexp(kPade[k], -56)), v));
     return all;
   };
   const Value odd = product(

@@ -90,6 +90,27 @@ def test_values_are_scipys(n, kind):
         close(sl.funm(a, lnp.exp), reference.expm(a) + 0j, 1e-7)
 
 
+def test_second_derivatives_of_expm_in_float32_lose_nothing():
+    """The polynomials of its quotient have coefficients of 6e16, whose third power leaves float32."""
+    m = np.random.default_rng(5).normal(size=(3, 3))
+
+    def second(dtype):
+        x = lnp.asarray(m, dtype)
+        slope = lambda y: (lm.grad(lambda z: (sl.expm(z) * x).sum())(y) * x).sum()  # noqa: E731
+        return np.asarray(lm.grad(slope)(x))
+
+    want, h = second("float64"), 1e-4
+    np.testing.assert_allclose(second("float32"), want, rtol=2e-5, atol=2e-5 * abs(want).max())
+
+    def directional(y):  # d/dx <expm(x), m> along m
+        return (reference.expm_frechet(y, m, compute_expm=False) * m).sum()
+
+    e = np.zeros((3, 3))
+    e[1, 2] = h
+    difference = (directional(m + e) - directional(m - e)) / (2 * h)
+    np.testing.assert_allclose(want[1, 2], difference, rtol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["f", "c"])
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (40, 8)])
 def test_rectangular_values_are_scipys(shape, kind):
