@@ -18,28 +18,19 @@ namespace lamina::lazy {
 // Of this thread: as set_default_device said, else what LAMINA_DEFAULT_DEVICE names, else the host's first.
 // Throws lamina::Error (kValue) where there is no device of that name.
 jit::Device& default_device();
+// What set_default_device (lazy/delivery.h) said on this thread, or null.
+jit::Device*& own_default_device();
+// That of the process, which the environment names.
+jit::Device& process_default();
 // Whether there is no other device so far than the host's first, which is then the default one: all lies
 // there.
 bool only_host();
-// Null: the one of the environment. Computes first what this thread has recorded, where that was to run.
-// Returns the one before, or null.
-jit::Device* set_default_device(jit::Device* device);
-
 // The device of a place; the default one for hlo::kAnywhere.
 jit::Device& device_at(hlo::Place place);
 // Where the value lies; of one that is not computed yet, where it will be.
 jit::Device& device_of(const Value& value);
-// The same array bound to a device. Throws kNotImplemented where a transform is open that it depends on and
-// it would have to move.
-Lazy put_on(const Lazy& x, jit::Device& device);
-
 // Whether the value is there, so that reading it waits for nothing.
 bool is_ready(const Value& value);
-// Computes the values and waits until they are there, watching for signals, without the host lock.
-void wait_for(std::span<const Value> values);
-// Computes the values and brings them to the host, which waits once for each device: `host_bytes` of them
-// waits for nothing any more.
-void fetch(std::span<const Value> values);
 // The bytes of an array, for as long as it lives. Waits for them, watching for signals, without the host
 // lock.
 const std::byte* host_bytes(const jit::Array& array);

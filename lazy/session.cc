@@ -11,11 +11,9 @@
 #include "hlo/hash_map.h"
 #include "hlo/host_lock.h"
 #include "hlo/linalg/calls.h"
-#include "hlo/narrow.h"
 #include "hlo/once.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
-#include "hlo/type_error.h"
 #include "jit/client/profile.h"
 #include "jit/program/engine.h"
 #include "lazy/effects.h"
@@ -32,52 +30,6 @@ namespace lamina::lazy {
 
 using hlo::Node;
 using hlo::Op;
-
-void throw_status(const absl::Status& status) {
-  const std::string message(status.message());
-  switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument:
-      throw Error(ErrorKind::kValue, message);
-    case hlo::kTypeErrorCode:
-      throw Error(ErrorKind::kType, message);
-    case absl::StatusCode::kOutOfRange:
-      throw Error(ErrorKind::kIndex, message);
-    case absl::StatusCode::kUnimplemented:
-      throw Error(ErrorKind::kNotImplemented, message);
-    case absl::StatusCode::kResourceExhausted:
-      throw Error(ErrorKind::kMemory, message);
-    case absl::StatusCode::kCancelled:
-      throw Error(ErrorKind::kCancelled, message);
-    default:
-      throw Error(ErrorKind::kRuntime, message);
-  }
-}
-
-std::vector<Scope>& open_scopes() {
-  thread_local std::vector<Scope> scopes;
-  return scopes;
-}
-
-uint32_t& suspended_from() {
-  thread_local uint32_t stamp = ~uint32_t{0};
-  return stamp;
-}
-
-uint32_t lowest_open_stamp() { return open_scopes().empty() ? ~uint32_t{0} : open_scopes().front().stamp; }
-
-bool in_open_scope(const Value& value) {
-  const Node& n = *value.node();
-  if (n.stamp() == 0) return false;  // made outside of all
-  if (n.session() == hlo::record_state().session && !n.shared()) return n.stamp() >= lowest_open_stamp();
-  hlo::GraphLock lock;
-  return hlo::is_open(n);
-}
-
-bool inside_jit() {
-  for (const Scope& s : open_scopes())
-    if (s.kind == Scope::kJit) return true;
-  return false;
-}
 
 namespace {
 
@@ -536,53 +488,6 @@ absl::Status run_program(const jit::SpecializationPtr& entry, std::span<jit::Buf
   });
   if (failure) std::rethrow_exception(failure);
   return status;
-}
-
-// --- making values ---
-
-namespace {
-Value leaf_of(const hlo::Type* type, jit::BufferRef buffer) {
-  return hlo::make_leaf(type, new jit::Array(type, std::move(buffer)));
-}
-Value copied_leaf(jit::Device& device, const hlo::Type* type, const void* data) {
-  return leaf_of(type, check(device.client().put(device, data, type->bytes())));
-}
-}  // namespace
-
-Value from_host(DType dtype, std::span<const int64_t> dims, const void* data) {
-  const hlo::Type* type = check(hlo::array_type(dtype, dims));
-  if (!hlo::is_narrow(dtype) || hlo::bit_width(dtype) == 8) return copied_leaf(default_device(), type, data);
-  const auto* bytes = static_cast<const std::byte*>(data);
-  std::vector<std::byte> elements(bytes, bytes + type->num_elements);
-  hlo::make_canonical(dtype, elements.data(), type->num_elements);
-  return copied_leaf(default_device(), type, elements.data());
-}
-
-Value from_foreign(DType dtype, std::span<const int64_t> dims, void* data, std::function<void()> release) {
-  if (hlo::is_narrow(dtype) && hlo::bit_width(dtype) < 8) {  // their spare bits may hold anything
-    Value copy = from_host(dtype, dims, data);
-    if (release) release();
-    return copy;
-  }
-  const hlo::Type* type = check(hlo::array_type(dtype, dims));
-  return leaf_of(type, jit::host().adopt(data, type->bytes(), std::move(release)));
-}
-
-Lazy owned(const Lazy& x) {
-  const jit::ArrayPtr array = jit::array_of(x.value);
-  if (!array || !array->buffer()->is_foreign() || inside_jit()) return x;
-  jit::Device& device = array->device();
-  Value copy = copied_leaf(device, x.value.type(), host_bytes(*array));
-  return {x.value.node()->place() == hlo::kAnywhere ? std::move(copy) : put_on({copy}, device).value, x.weak,
-          x.wide};
-}
-
-Value number(DType dtype, const void* element) {
-  if (inside_jit()) {
-    hlo::Builder b;
-    return b.constant(hlo::Literal::copy_of(hlo::scalar_type(dtype), element));
-  }
-  return copied_leaf(jit::host_device(), hlo::scalar_type(dtype), element);
 }
 
 }  // namespace lamina::lazy

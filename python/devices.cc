@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "jit/client/client.h"
+#include "lazy/delivery.h"
 #include "lazy/placement.h"
 #include "python/location.h"
 #include "python/tensor.h"

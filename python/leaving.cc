@@ -4,6 +4,7 @@
 #include <complex>
 #include <optional>
 
+#include "lazy/delivery.h"
 #include "lazy/placement.h"
 #include "lazy/scopes.h"
 #include "python/location.h"

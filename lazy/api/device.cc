@@ -1,6 +1,7 @@
 #include "lamina/device.h"
 
 #include "lazy/api/variable.h"
+#include "lazy/delivery.h"
 #include "lazy/placement.h"
 
 namespace lamina {

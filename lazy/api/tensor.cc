@@ -8,6 +8,7 @@
 #include "hlo/literal.h"
 #include "lamina/ops.h"
 #include "lazy/api/variable.h"
+#include "lazy/delivery.h"
 #include "lazy/escape.h"
 #include "lazy/placement.h"
 #include "lazy/scopes.h"

@@ -7,6 +7,7 @@
 
 #include "hlo/builder.h"
 #include "jit/fake/client.h"
+#include "lazy/delivery.h"
 #include "lazy/transforms.h"
 
 using namespace lamina;

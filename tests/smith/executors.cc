@@ -20,6 +20,7 @@
 #include "jit/cpu/client.h"
 #include "jit/fake/client.h"
 #include "jit/program/executable.h"
+#include "lazy/delivery.h"
 #include "lazy/lazy.h"
 #include "lazy/placement.h"
 #include "lazy/transforms.h"
