@@ -209,10 +209,29 @@ Value concatenate_row(Builder& b, const Node& n) {
   return changed ? b.concatenate(pieces, d) : Value();
 }
 
+// Whether the operands from `first` on are made of parameters and numbers by a few steps, none of which asks
+// the host: checks of indices do, and stay where what they return is used.
+bool asks_nobody(const Node& n, size_t first) {
+  constexpr size_t kFew = 32;
+  std::vector<const Node*> cone;
+  const auto add = [&](Operand o) {
+    if (std::find(cone.begin(), cone.end(), o.node()) == cone.end()) cone.push_back(o.node());
+  };
+  for (size_t i = first; i < n.operands().size(); ++i) add(n.operand(i));
+  for (size_t at = 0; at < cone.size(); ++at) {
+    const Node& m = *cone[at];
+    if (m.op() == Op::parameter || m.op() == Op::constant || m.op() == Op::iota) continue;
+    const bool moves = m.op() == Op::broadcast_in_dim || m.op() == Op::reshape || m.op() == Op::slice;
+    if (cone.size() > kFew || (!moves && !m.def().is_elementwise())) return false;
+    for (Operand o : m.operands()) add(o);
+  }
+  return true;
+}
+
 Value dynamic_slice_row(Builder& b, const Node& n) {
-  const Value x = first(n);
-  if (x.type() == n.type()) return x;
-  if (const Value scalar = broadcast_scalar_of(x)) return b.broadcast_scalar(scalar, n.type()->dims);
+  const Value x = first(n), scalar = broadcast_scalar_of(x);
+  if ((x.type() == n.type() || scalar) && asks_nobody(n, 1))
+    return scalar ? b.broadcast_scalar(scalar, n.type()->dims) : x;
   Dims from, to;
   for (size_t d = 0; d + 1 < n.operands().size(); ++d) {
     const Literal* literal = match::uniform_literal(n.operand_value(d + 1));
@@ -228,8 +247,8 @@ Value dynamic_slice_row(Builder& b, const Node& n) {
 
 Value dynamic_update_slice_row(Builder&, const Node& n) {
   const Value x = first(n), update = n.operand_value(1);
-  if (update.type() == x.type()) return update;
-  if (update.type()->num_elements == 0) return x;
+  if (update.type() == x.type() && asks_nobody(n, 2)) return update;
+  if (update.type()->num_elements == 0 && asks_nobody(n, 2)) return x;
   return {};
 }
 

@@ -472,7 +472,7 @@ class Jitted(_core.JitCalls):
             if _checks.is_open():
                 _checks.report(_name(self._f), variant.reads.unseen.values())
             return node
-        _checks.may_trace(_name(self._f), leaves, [k[1] for k, v in self._entries.items() if v])
+        _checks.may_trace(_name(self._f), leaves, [k[1] for k, v in list(self._entries.items()) if v])
         with _leaks.looking(f"the jitted function {_name(self._f)}"):
             return self._trace(variant, leaves, treedef, static, outcomes)
 
@@ -680,7 +680,7 @@ class Jitted(_core.JitCalls):
         return getattr(self, "__qualname__", _name(self._f))
 
     def __repr__(self) -> str:
-        count = sum(v.paths for variants in self._entries.values() for v in variants)
+        count = sum(v.paths for variants in list(self._entries.values()) for v in variants)
         return f"<jit {_name(self._f)}: {count} {'entry' if count == 1 else 'entries'}, {self.hits} hits>"
 
 

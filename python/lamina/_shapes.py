@@ -22,7 +22,7 @@ class ShapeDtype:
         from lamina import dtypes
 
         if dtype is None:
-            raise ValueError("ShapeDtype: dtype must be specified, and is None")
+            raise ValueError("ShapeDtype: dtype must be specified, as an element type, and is None")
         self.shape, self.dtype = tuple(shape), dtypes.canonical(dtype)
         self.sharding, self.weak_type = sharding, bool(weak_type)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import structured_table
+import structured_rows
 from row import FLOATS, Row
 
 REALS = ("float32", "float64", "int32")
@@ -361,7 +361,7 @@ NN = [
     Row("glu", shapes=(((2, 4),),), dtypes=("float32", "float64"), ulps=64),
     Row("one_hot", lambda f, x: f(x, 3), dtypes=("int32",), order=0),
 ]
-ROWS = {**structured_table.ROWS, "numpy": NUMPY, "lax": LAX + structured_table.LAX, "nn": NN}
+ROWS = {**structured_rows.ROWS, "numpy": NUMPY, "lax": LAX + structured_rows.LAX, "nn": NN}
 
 # (function, element type): where our result type is not JAX's, on purpose.
 INTENDED_TYPES: dict[tuple[str, str], str] = {

@@ -192,6 +192,19 @@ def test_checks_name_index_size_and_line_inside_traces(name, path):
     np.asarray(f(lnp.array(7)))
 
 
+@pytest.mark.parametrize("name", ["read", "written"])
+def test_an_index_is_checked_where_the_result_does_not_depend_on_it(name):
+    """The element of an array of one, or of equal ones, is known without the index."""
+    read = {"one": lambda i: lnp.array([2.0])[i], "equal": lambda i: lnp.full((4, 3), 2.0)[i, 0]}
+    written = {"one": lambda i: lnp.zeros(1).at[i].set(2.0)}
+    with lm.checks():
+        for f in {"read": read, "written": written}[name].values():
+            compiled = lm.jit(f)
+            assert np.asarray(compiled(lnp.array(0))).item() == 2
+            with pytest.raises(IndexError, match="index 4 is out of bounds for axis 0 with size"):
+                np.asarray(compiled(lnp.array(4)))
+
+
 def test_checks_warn_instead_or_not_at_all():
     f = lm.jit(lambda x, i: x[i] + 1)
     x = lnp.arange(4.0)
