@@ -59,7 +59,8 @@ class Cell {
   friend class Session;
   Lazy lazy_;
   Session* session_;
-  size_t position_;  // in the session's list
+  size_t position_;    // in the session's list
+  bool lost_ = false;  // found to depend on a trace that has ended: flushes do not look at it again
 };
 
 // --- making values ---

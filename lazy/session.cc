@@ -137,11 +137,16 @@ class Session {
   void collect(std::vector<Value>& roots) {
     hlo::GraphLock lock;
     const uint32_t suspended = suspended_from();
+    const bool traces_ended = nothing_open();
     for (Cell* c : cells_) {
-      for (const Value* v : {&c->lazy_.value, &c->lazy_.wide})
-        if (*v && is_pending(*v) && !v->node()->held_back() && v->node()->stamp() < suspended &&
-            forceable(*v) && !known_unrounded(*v))
+      if (c->lost_) continue;
+      for (const Value* v : {&c->lazy_.value, &c->lazy_.wide}) {
+        if (!*v || !is_pending(*v) || v->node()->held_back() || v->node()->stamp() >= suspended) continue;
+        if (!forceable(*v))
+          c->lost_ = traces_ended;
+        else if (!known_unrounded(*v))
           roots.push_back(*v);
+      }
     }
   }
 
@@ -196,6 +201,7 @@ Cell::~Cell() { session_->remove(this); }
 void Cell::set(Lazy lazy) {
   hlo::GraphLock lock;
   std::swap(lazy_, lazy);
+  lost_ = false;
 }
 
 namespace {

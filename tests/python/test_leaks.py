@@ -1,6 +1,7 @@
 """Doing the same again keeps nothing: nodes, attributes, entries of the cache and memory stay as they were."""
 
 import gc
+import time
 
 import lamina as lm
 import lamina.numpy as lnp
@@ -217,6 +218,33 @@ def test_memory_stays_constant_over_200_000_steps(program):
     repeat(program, 200_000)
     assert counters() == before
     assert resident_kib() < memory + 4096
+
+
+def test_values_that_leaked_out_of_ended_traces_do_not_slow_reads():
+    """As the frames of an exception hold them, in a notebook until the next one."""
+    kept = []
+
+    def fails(x):
+        for i in range(300):
+            x = lnp.sin(x) + i
+        kept.append(x)
+        raise ValueError("after much")
+
+    def reads():
+        begin = time.process_time()
+        for i in range(200):
+            assert (X + i)[0].item() == i + 1
+        return time.process_time() - begin
+
+    reads()
+    before = min(reads() for _ in range(3))
+    for n in range(40):
+        with pytest.raises(ValueError, match="after much"):
+            lm.jit(fails)(lnp.ones(n + 1))
+    reads()
+    assert min(reads() for _ in range(3)) < 10 * before
+    with pytest.raises(TypeError, match="trace that has ended"):
+        kept[0].item()
 
 
 def test_a_rule_lives_as_long_as_a_call_of_it():
