@@ -439,6 +439,23 @@ OF_ARRAY = [
 
 # Functions with derivatives that have no row above, and why.
 EDGELESS = {
+    "of whole matrices, whose edges (equal eigenvalues, lost rank) tests/python/test_linalg.py looks at": """
+        numpy.linalg.cholesky numpy.linalg.cond numpy.linalg.eigh numpy.linalg.eigvals numpy.linalg.eigvalsh
+        numpy.linalg.inv numpy.linalg.lstsq numpy.linalg.matrix_norm numpy.linalg.matrix_power numpy.linalg.norm
+        numpy.linalg.pinv numpy.linalg.qr numpy.linalg.slogdet numpy.linalg.solve numpy.linalg.svd
+        numpy.linalg.svdvals numpy.linalg.tensorinv numpy.linalg.tensorsolve numpy.linalg.vector_norm
+        scipy.linalg.cholesky scipy.linalg.eigh scipy.linalg.expm scipy.linalg.expm_frechet scipy.linalg.inv
+        scipy.linalg.lu scipy.linalg.lu_factor scipy.linalg.qr scipy.linalg.solve scipy.linalg.solve_triangular
+        scipy.linalg.svd""",
+    "of SciPy's names: tests/python/test_special.py looks at their edges": """
+        scipy.special.beta scipy.special.betaln scipy.special.digamma scipy.special.entr scipy.special.erf
+        scipy.special.erfc scipy.special.erfinv scipy.special.exp1 scipy.special.expi scipy.special.expit
+        scipy.special.expn scipy.special.gamma scipy.special.gammainc scipy.special.gammaincc
+        scipy.special.gammaln scipy.special.i0 scipy.special.i0e scipy.special.i1 scipy.special.i1e
+        scipy.special.kl_div scipy.special.log_ndtr scipy.special.log_softmax scipy.special.loggamma
+        scipy.special.logit scipy.special.logsumexp scipy.special.multigammaln scipy.special.ndtr
+        scipy.special.ndtri scipy.special.poch scipy.special.polygamma scipy.special.rel_entr
+        scipy.special.softmax scipy.special.xlog1py scipy.special.xlogy""",
     "they move elements, or add them: linear": """
         numpy.append numpy.array numpy.array_split numpy.asarray numpy.atleast_1d numpy.atleast_2d numpy.atleast_3d
         numpy.broadcast_arrays numpy.broadcast_to numpy.column_stack numpy.compress numpy.concat numpy.concatenate
@@ -451,11 +468,19 @@ EDGELESS = {
         lax.broadcast lax.broadcast_in_dim lax.collapse lax.concatenate lax.convert_element_type
         lax.dynamic_index_in_dim lax.dynamic_slice lax.dynamic_slice_in_dim lax.dynamic_update_slice lax.expand_dims
         lax.index_in_dim lax.optimization_barrier lax.pad lax.reduce_precision lax.reshape lax.rev lax.slice
-        lax.slice_in_dim lax.split lax.squeeze lax.stop_gradient lax.tile lax.transpose""",
+        lax.slice_in_dim lax.split lax.squeeze lax.stop_gradient lax.tile lax.transpose
+        lax.dynamic_update_index_in_dim lax.dynamic_update_slice_in_dim lax.sort_key_val numpy.fft.fft
+        numpy.fft.fft2 numpy.fft.fftn numpy.fft.fftshift numpy.fft.hfft numpy.fft.ifft numpy.fft.ifft2
+        numpy.fft.ifftn numpy.fft.ifftshift numpy.fft.ihfft numpy.fft.irfft numpy.fft.irfft2 numpy.fft.irfftn
+        numpy.fft.rfft numpy.fft.rfft2 numpy.fft.rfftn numpy.linalg.diagonal numpy.linalg.matrix_transpose
+        numpy.linalg.trace scipy.linalg.block_diag scipy.linalg.toeplitz""",
     "sums of products: polynomials without a special point": """
         numpy.convolve numpy.correlate numpy.cross numpy.dot numpy.einsum numpy.inner numpy.kron numpy.matmul
         numpy.matvec numpy.outer numpy.polymul numpy.tensordot numpy.vdot numpy.vecdot numpy.vecmat lax.batch_matmul
-        lax.dot""",
+        lax.dot
+        lax.conv lax.conv_general_dilated lax.conv_transpose lax.dot_general numpy.linalg.cross numpy.linalg.det
+        numpy.linalg.matmul numpy.linalg.multi_dot numpy.linalg.outer numpy.linalg.tensordot numpy.linalg.vecdot
+        scipy.linalg.det""",
     "a product with sigmoid, which has a row": "nn.glu",
     "Bessel functions that have no point but 0, where tests/python checks them": "lax.bessel_i0e lax.bessel_i1e",
     "adds multiples of the period, which are constants": "numpy.unwrap",
