@@ -33,7 +33,7 @@ fi
 
 # installed NAME: whether this very file has installed the Python packages of that name.
 installed() { cmp -s cmake/setup.sh "$venv/.lamina-$1"; }
-install() { "$venv/bin/python" -m pip install --disable-pip-version-check -q "$@"; }
+install() { "$venv/bin/python" -m pip install --disable-pip-version-check --no-warn-conflicts -q "$@"; }
 
 if ! installed module; then
   echo "setup: making $venv"
