@@ -231,10 +231,10 @@ def test_values_that_leaked_out_of_ended_traces_do_not_slow_reads():
         raise ValueError("after much")
 
     def reads():
-        begin = time.process_time()
+        begin = time.thread_time()
         for i in range(200):
             assert (X + i)[0].item() == i + 1
-        return time.process_time() - begin
+        return time.thread_time() - begin
 
     reads()
     before = min(reads() for _ in range(3))
