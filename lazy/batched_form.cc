@@ -6,12 +6,6 @@
 namespace lamina::lazy {
 namespace {
 
-std::vector<Lazy> strong(std::span<const Value> values) {
-  std::vector<Lazy> out;
-  for (const Value& v : values) out.push_back({v, false});
-  return out;
-}
-
 // The form's function as a call with the rule of this id, or with one like it where that is gone.
 std::vector<Lazy> call_with_form(const std::shared_ptr<BatchedForm>& form, int64_t id, std::vector<Lazy> x) {
   const FlatFunction run = [&](const std::vector<Lazy>& p) { return form->run(p); };
@@ -82,7 +76,7 @@ FlatFunction BatchedFormRule::again() const {
 
 hlo::JvpResult BatchedFormRule::run_jvp(std::span<const Value> x, std::span<const Value> t) {
   hlo::Builder b;
-  std::vector<Lazy> both = strong(x);
+  std::vector<Lazy> both = lazy_values(x);
   for (size_t i = 0; i < x.size(); ++i) both.push_back({t[i] ? t[i] : b.zeros_like(x[i]), false});
   check(b.status());
   const auto derivative = std::make_shared<DerivativeForm>(form_, again());
@@ -99,7 +93,7 @@ hlo::JvpResult BatchedFormRule::run_jvp(std::span<const Value> x, std::span<cons
 hlo::BatchResult BatchedFormRule::run_batch(std::span<const Value> x, std::span<const bool> batched,
                                             int64_t size) {
   const BatchedForm::Lanes made =
-      form_->lanes(size, std::vector<bool>(batched.begin(), batched.end()), strong(x), again());
+      form_->lanes(size, std::vector<bool>(batched.begin(), batched.end()), lazy_values(x), again());
   hlo::BatchResult out;
   for (const Lazy& y : made.results) out.results.push_back(y.value);
   out.batched.assign(made.batched.begin(), made.batched.end());

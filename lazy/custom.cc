@@ -314,6 +314,12 @@ Values FunctionRule::backward(hlo::Builder& b, std::span<const Value> residuals,
   return out;
 }
 
+std::vector<Lazy> lazy_values(std::span<const Value> values) {
+  std::vector<Lazy> out;
+  for (const Value& v : values) out.push_back({v, false});
+  return out;
+}
+
 std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, int64_t rule) {
   hlo::Builder b;
   std::vector<Typed> types, result_types;

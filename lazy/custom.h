@@ -74,6 +74,9 @@ class RuleHandle {
   int64_t id_;
 };
 
+// What a transform hands to a rule: no type among it is that of a number.
+std::vector<Lazy> lazy_values(std::span<const Value> values);
+
 // Outputs of f as a call with the rule of this id. Values of open traces that f uses from outside are
 // its operands; a derivative by them is an error, when it is taken.
 std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, int64_t rule);

@@ -17,11 +17,6 @@ std::vector<Lazy> without_weakness(std::vector<Lazy> all) {
   for (Lazy& x : all) x = {x.value, false};
   return all;
 }
-std::vector<Lazy> lazy_values(std::span<const Value> values) {
-  std::vector<Lazy> out;
-  for (const Value& v : values) out.push_back({v, false});
-  return out;
-}
 // Elements first ... last-1.
 std::vector<Lazy> cut(const std::vector<Lazy>& all, size_t first, size_t last) {
   return {all.begin() + static_cast<ptrdiff_t>(first), all.begin() + static_cast<ptrdiff_t>(last)};

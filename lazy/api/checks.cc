@@ -60,18 +60,6 @@ Messages& messages() {
   return all.get();
 }
 
-// What is recorded while it lives has its indices looked at, or not.
-class IndicesScope {
- public:
-  explicit IndicesScope(bool on) : saved_(std::exchange(checking_indices(), on)) {}
-  ~IndicesScope() { checking_indices() = saved_; }
-  IndicesScope(const IndicesScope&) = delete;
-  IndicesScope& operator=(const IndicesScope&) = delete;
-
- private:
-  bool saved_;
-};
-
 std::string place(const std::source_location& where) {
   return str_cat(" (`check` failed at ", where.file_name(), ":", static_cast<int64_t>(where.line()), ")");
 }
@@ -140,7 +128,7 @@ void check_index(const Tensor& at, int64_t size, int64_t axis, const std::source
 std::vector<Tensor> flat_checked(const FlatFunction& f, const std::vector<Tensor>& arguments, bool user,
                                  bool nan, bool division, bool index, std::source_location where) {
   return located(where, [&] {
-    const IndicesScope indices(checking_indices() || index);
+    const ChecksScope indices({.nan = lazy::nan_checks(), .index = checking_indices() || index});
     const lazy::Checks checks{user, nan, division, [](const std::string& what, const std::string& at) {
                                 const std::string text =
                                     what == "nan" ? "a NaN from " : "a division by zero in ";

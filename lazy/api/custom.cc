@@ -24,7 +24,7 @@ class ApiRule final : public lazy::FunctionRule {
 
  protected:
   hlo::JvpResult run_jvp(std::span<const hlo::Value> x, std::span<const hlo::Value> t) override {
-    std::vector<lazy::Lazy> both = values_of(x);
+    std::vector<lazy::Lazy> both = lazy::lazy_values(x);
     hlo::Builder b;
     for (size_t i = 0; i < t.size(); ++i) both.push_back({t[i] ? t[i] : b.zeros_like(x[i]), false});
     const std::vector<lazy::Lazy> out = run(first_, std::move(both));
@@ -40,7 +40,7 @@ class ApiRule final : public lazy::FunctionRule {
     return result;
   }
   Forward run_forward(std::span<const hlo::Value> x, std::span<const bool>) override {
-    const std::vector<lazy::Lazy> out = run(first_, values_of(x));
+    const std::vector<lazy::Lazy> out = run(first_, lazy::lazy_values(x));
     Forward result;
     for (const lazy::Lazy& y : out)
       (result.results.size() < results_->value ? result.results : result.residuals).push_back(y.value);
@@ -48,7 +48,7 @@ class ApiRule final : public lazy::FunctionRule {
   }
   hlo::Values run_backward(std::span<const hlo::Value> residuals,
                            std::span<const hlo::Value> cotangents) override {
-    std::vector<lazy::Lazy> both = values_of(residuals);
+    std::vector<lazy::Lazy> both = lazy::lazy_values(residuals);
     for (const hlo::Value& c : cotangents) both.push_back({c, false});
     const std::vector<lazy::Lazy> out = run(second_, std::move(both));
     hlo::Builder b;
@@ -61,11 +61,6 @@ class ApiRule final : public lazy::FunctionRule {
   }
 
  private:
-  static std::vector<lazy::Lazy> values_of(std::span<const hlo::Value> values) {
-    std::vector<lazy::Lazy> out;
-    for (const hlo::Value& v : values) out.push_back({v, false});
-    return out;
-  }
   static std::vector<lazy::Lazy> run(const FlatFunction& f, std::vector<lazy::Lazy> x) {
     ServingScope users_code(false);
     std::vector<lazy::Lazy> out;
