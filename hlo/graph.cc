@@ -1,7 +1,8 @@
 #include "hlo/graph.h"
 
 #include <algorithm>
-#include <deque>
+#include <memory>
+#include <new>
 #include <optional>
 
 #include "absl/hash/hash.h"
@@ -105,6 +106,21 @@ class NodeTable {
   size_t count_ = 0;
 };
 
+// The slots of leaves that a thread let go of, for nodes that it will make: so the results of programs, which
+// come and go by the hundred, take no lock when they go.
+struct SpareNodes {
+  static constexpr int64_t kMost = 256;
+
+  Node* first = nullptr;
+  std::atomic<int64_t> count{0};  // changed by its thread alone
+  SpareNodes *next = nullptr, *previous = nullptr;
+
+  static thread_local constinit SpareNodes* here;
+  static thread_local constinit bool ended;
+};
+thread_local constinit SpareNodes* SpareNodes::here = nullptr;
+thread_local constinit bool SpareNodes::ended = false;
+
 // The store of all nodes. Slots come from chunks and return to a free list. Where memory runs out, nothing
 // has changed; letting go of nodes needs none.
 class NodeStore {
@@ -135,25 +151,13 @@ class NodeStore {
   // A node that the caller owns one count of.
   Node* allocate(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,
                  uint32_t stamp, const RecordState& state, uint32_t hash = 0) {
-    if (!free_) grow();
-    Operand* const heap = operands.size() > 2 ? new Operand[operands.size()] : nullptr;
-    Node* n = std::exchange(free_, free_->next_);
-    ++live_;
-    n->op_ = op;
-    n->flags_ = 0;
-    n->mode_ = state.mode & 3;
-    n->place_ = kAnywhere;
-    n->refs_.store(1, std::memory_order_relaxed);
-    n->type_ = type;
-    n->attrs_ = attrs;
+    std::unique_ptr<Operand[]> heap(operands.size() > 2 ? new Operand[operands.size()] : nullptr);
+    Node* n = take_slot(SpareNodes::here);
+    begin(n, op, type, attrs, stamp, state);
     attrs->retain();
-    n->data_ = nullptr;
     n->hash_ = hash;
-    n->stamp_ = stamp;
-    n->location_ = state.location;
-    n->session_ = state.session;
     n->num_operands_ = static_cast<uint16_t>(operands.size());
-    Operand* slots = heap ? n->heap_ = heap : n->inline_;
+    Operand* slots = heap ? n->heap_ = heap.release() : n->inline_;
     for (size_t i = 0; i < operands.size(); ++i) {
       Node* const o = operands[i].node();
       slots[i] = operands[i];
@@ -162,6 +166,26 @@ class NodeStore {
       if (o->stamp_ != 0 && (o->session_ != state.session || o->shared()) && is_open(*o))
         n->flags_ |= kNodeShared;
     }
+    return n;
+  }
+
+  // A leaf that the caller owns one count of; `data` is new, or held by others. `spare`: of this thread.
+  Node* allocate_leaf(const Type* type, Data* data, Place place, const RecordState& state,
+                      SpareNodes* spare) {
+    if (data->use_count() == 0)
+      data->retain_first();
+    else
+      data->retain();
+    Node* n;
+    try {
+      n = take_slot(spare);
+    } catch (...) {
+      data->release();
+      throw;
+    }
+    begin(n, Op::leaf, type, no_attrs(), 0, state);
+    n->place_ = place & kMostPlaces;
+    n->data_ = data;
     return n;
   }
 
@@ -182,7 +206,6 @@ class NodeStore {
     attrs->release();
   }
 
-  static void set_place(Node* n, Place place) { n->place_ = place & kMostPlaces; }
   static void add_flag(Node* n, uint8_t flag) { n->flags_ |= flag; }
   void close(std::span<Node* const> nodes) {
     GraphLock lock;
@@ -201,7 +224,24 @@ class NodeStore {
     GraphLock lock;
     return ++stamp_;
   }
-  int64_t live() const { return live_; }
+  int64_t live() const {
+    int64_t live = taken_;
+    for (const SpareNodes* s = spares_; s; s = s->next) live -= s->count.load(std::memory_order_relaxed);
+    return live;
+  }
+
+  // Of a leaf, whose count reached zero: without the lock. False where its thread keeps no more.
+  bool keep_here(Node* n) {
+    SpareNodes* const spare = SpareNodes::here ? SpareNodes::here : make_spare();
+    if (!spare) return false;
+    const int64_t count = spare->count.load(std::memory_order_relaxed);
+    if (count == SpareNodes::kMost) return false;
+    Data* const data = n->data_;
+    n->next_ = std::exchange(spare->first, n);
+    spare->count.store(count + 1, std::memory_order_relaxed);
+    if (data) data->release();  // last, as it may free nodes, or record some
+    return true;
+  }
 
   // --- sessions ---
 
@@ -287,11 +327,69 @@ class NodeStore {
       Data* const data = std::exchange(n->data_, nullptr);
       const Attrs* const attrs = n->attrs_;
       n->next_ = std::exchange(free_, n);
-      --live_;
+      --taken_;
       // Last, as either may free nodes, or record some.
       if (data) data->release();
       attrs->release();
     }
+  }
+
+  static void begin(Node* n, Op op, const Type* type, const Attrs* attrs, uint32_t stamp,
+                    const RecordState& state) {
+    n->op_ = op;
+    n->flags_ = 0;
+    n->mode_ = state.mode & 3;
+    n->place_ = kAnywhere;
+    n->refs_.store(1, std::memory_order_relaxed);
+    n->type_ = type;
+    n->attrs_ = attrs;
+    n->data_ = nullptr;
+    n->hash_ = 0;
+    n->stamp_ = stamp;
+    n->location_ = state.location;
+    n->session_ = state.session;
+    n->num_operands_ = 0;
+  }
+
+  Node* take_slot(SpareNodes* spare) {
+    if (spare && spare->first) {
+      spare->count.store(spare->count.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+      return std::exchange(spare->first, spare->first->next_);
+    }
+    if (!free_) grow();
+    ++taken_;
+    return std::exchange(free_, free_->next_);
+  }
+
+  // Null where its thread ends, or there is no memory.
+  SpareNodes* make_spare() {
+    struct End {
+      ~End() {
+        SpareNodes::ended = true;
+        NodeStore::get().end_spare(std::exchange(SpareNodes::here, nullptr));
+      }
+    };
+    if (SpareNodes::ended) return nullptr;
+    auto* const made = new (std::nothrow) SpareNodes;
+    if (!made) return nullptr;
+    thread_local const End end;
+    static_cast<void>(end);
+    GraphLock lock;
+    made->next = spares_;
+    if (spares_) spares_->previous = made;
+    spares_ = made;
+    return SpareNodes::here = made;
+  }
+  void end_spare(SpareNodes* ending) {
+    const std::unique_ptr<SpareNodes> held(ending);
+    GraphLock lock;
+    while (Node* const n = ending->first) {
+      ending->first = n->next_;
+      n->next_ = std::exchange(free_, n);
+      --taken_;
+    }
+    (ending->previous ? ending->previous->next : spares_) = ending->next;
+    if (ending->next) ending->next->previous = ending->previous;
   }
 
   void grow() {
@@ -319,7 +417,8 @@ class NodeStore {
   std::vector<std::byte*> chunks_;
   Node* free_ = nullptr;
   NodeTable table_;
-  int64_t live_ = 0;
+  int64_t taken_ = 0;  // slots that are not free; among them are the spare ones of threads
+  SpareNodes* spares_ = nullptr;
   uint32_t stamp_ = 0;
   std::vector<uint32_t> lowest_open_{kNoneOpen};  // by session; number 0 is nobody's
   std::vector<uint16_t> free_sessions_;
@@ -369,7 +468,10 @@ uint16_t session_number() {
 void set_lowest_open(uint32_t stamp) { NodeStore::get().set_lowest_open(session_number(), stamp); }
 bool is_open(const Node& node) { return NodeStore::get().is_open(node); }
 
-void Node::destroy(Node* node) { NodeStore::get().destroy(node); }
+void Node::destroy(Node* node) {
+  NodeStore& store = NodeStore::get();
+  if (node->op_ != Op::leaf || !store.keep_here(node)) store.destroy(node);
+}
 
 const OpDef& Node::def() const { return op_def(op_); }
 uint32_t Node::num_results() const {
@@ -388,13 +490,13 @@ Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<con
   return Value::adopt(NodeStore::get().allocate(op, type, attrs, operands, stamp, session_state()));
 }
 
-Value make_leaf(const Type* type, Data* data, Place place) {
-  const DataPtr<Data> held(data);
-  Value v = make_fresh_node(Op::leaf, type, no_attrs(), {}, 0);
-  NodeStore::set_place(v.node(), place);
-  NodeStore::get().set_data(v.node(), data, true);
-  return v;
+LeafMaker::LeafMaker(Place place) : state_(session_state()), spare_(SpareNodes::here), place_(place) {}
+
+Value LeafMaker::operator()(const Type* type, Data* data) {
+  return Value::adopt(NodeStore::get().allocate_leaf(type, data, place_, state_, spare_));
 }
+
+Value make_leaf(const Type* type, Data* data, Place place) { return LeafMaker(place)(type, data); }
 
 void hold_back(Node* node) {
   GraphLock lock;

@@ -47,8 +47,12 @@ class Data {
  public:
   virtual ~Data() = default;
   void retain() const { refs_.fetch_add(1, std::memory_order_relaxed); }
+  // As retain, for whoever made it and has shown it to nobody.
+  void retain_first() const { refs_.store(1, std::memory_order_relaxed); }
+  // Where nobody else has it, nobody can take it meanwhile: that is asked first, as it costs a twentieth.
   void release() const {
-    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    if (refs_.load(std::memory_order_acquire) == 1 || refs_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      delete this;
   }
   int use_count() const { return refs_.load(std::memory_order_acquire); }
 
@@ -85,6 +89,7 @@ class DataPtr {
 };
 
 class Node;
+struct SpareNodes;
 
 // Non-owning (node, result index), 8 bytes.
 class Operand {
@@ -185,6 +190,7 @@ class Node {
  private:
   friend class NodeStore;
   friend class Value;
+  static void let_go(Node* node);   // by one of its holders
   static void destroy(Node* node);  // its count reached zero
 
   Op op_;
@@ -218,7 +224,13 @@ inline Value::Value(Node* node, uint32_t index) : node_(node), index_(index) {
   if (node_) node_->refs_.fetch_add(1, std::memory_order_relaxed);
 }
 inline Value::~Value() {
-  if (node_ && node_->refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) Node::destroy(node_);
+  if (node_) Node::let_go(node_);
+}
+inline void Node::let_go(Node* node) {
+  // A leaf is found by its holders only, as the table of deduplicated nodes has none: see Data::release.
+  if ((node->refs_.load(std::memory_order_acquire) == 1 && node->op_ == Op::leaf) ||
+      node->refs_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    destroy(node);
 }
 
 // Held while the graph changes; re-entrant on one thread, where taking it again costs a comparison.
@@ -309,8 +321,20 @@ Value make_node(Op op, const Type* type, const Attrs* attrs, std::span<const Ope
 // As make_node, never deduplicated, with its own stamp: parameters and transform identities.
 Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,
                       uint32_t stamp);
-// A leaf holding data, which stays at a place.
+// A leaf holding data, which stays at a place; `data` is new, or held by others.
 Value make_leaf(const Type* type, Data* data, Place place = kAnywhere);
+// Makes many, under the graph lock for as long as it lives.
+class LeafMaker {
+ public:
+  explicit LeafMaker(Place place);
+  Value operator()(const Type* type, Data* data);
+
+ private:
+  GraphLock lock_;
+  const RecordState& state_;
+  SpareNodes* const spare_;
+  const Place place_;
+};
 
 // Gives a node its value. If `keep_operands` is false the node becomes a leaf, which belongs to no transform,
 // and lets go of its operands.

@@ -6,6 +6,7 @@
 #ifndef LAMINA_LAZY_LAZY_H_
 #define LAMINA_LAZY_LAZY_H_
 
+#include <atomic>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,8 +45,8 @@ T check(absl::StatusOr<T> result) {
 class Session;
 
 // A handle to a lazy array, counted as live: a flush computes what live handles of its thread name. Copies
-// share the cell, so that an in-place update is seen by all holders. It belongs to the session of the thread
-// that made it, and may be used and destroyed on any.
+// share the cell, so that an in-place update is seen by all holders. While its value is not known it belongs
+// to the session of the thread that gave it that value; it may be used and destroyed on any.
 class Cell {
  public:
   explicit Cell(Lazy lazy);
@@ -58,8 +59,8 @@ class Cell {
  private:
   friend class Session;
   Lazy lazy_;
-  Session* session_;
-  size_t position_;    // in the session's list
+  std::atomic<Session*> session_{nullptr};  // that lists it; null: none, which no other thread changes then
+  size_t position_ = 0;                     // in the session's list
   bool lost_ = false;  // found to depend on a trace that has ended: flushes do not look at it again
 };
 

@@ -118,18 +118,17 @@ class Session {
     return *session;
   }
 
-  // All changes are made under the graph lock, those by other threads included.
+  // The cells with pending values, and some whose values have become known since the last walk over them. All
+  // changes are made under the graph lock, those by other threads included.
   void add(Cell* cell) {
-    hlo::GraphLock lock;
-    cell->position_ = cells_.size();
     cells_.push_back(cell);
+    cell->position_ = cells_.size() - 1;
+    cell->session_.store(this, std::memory_order_relaxed);
   }
   void remove(Cell* cell) {
-    hlo::GraphLock lock;
     cells_.back()->position_ = cell->position_;
     cells_[cell->position_] = cells_.back();
     cells_.pop_back();
-    cell->lazy_ = {};
   }
 
   // Pending values of live cells, outside open unbound traces and suspended scopes; without those that take
@@ -138,6 +137,7 @@ class Session {
     hlo::GraphLock lock;
     const uint32_t suspended = suspended_from();
     const bool traces_ended = nothing_open();
+    drop_known();
     for (Cell* c : cells_) {
       if (c->lost_) continue;
       for (const Value* v : {&c->lazy_.value, &c->lazy_.wide}) {
@@ -148,6 +148,9 @@ class Session {
           roots.push_back(*v);
       }
     }
+  }
+  static bool is_listed(const Lazy& lazy) {
+    return (lazy.value && is_pending(lazy.value)) || (lazy.wide && is_pending(lazy.wide));
   }
 
   void run(std::span<const Value> wanted, bool automatic);
@@ -183,6 +186,19 @@ class Session {
     static constinit hlo::Once<std::vector<std::unique_ptr<Session>>> sessions;
     return sessions.get();
   }
+  // Under the graph lock.
+  void drop_known() {
+    size_t listed = 0;
+    for (Cell* c : cells_) {
+      if (is_listed(c->lazy_)) {
+        c->position_ = listed;
+        cells_[listed++] = c;
+      } else {
+        c->session_.store(nullptr, std::memory_order_release);
+      }
+    }
+    cells_.resize(listed);
+  }
   static Session& of(uint16_t number) {
     hlo::GraphLock lock;
     if (all().size() <= number) all().resize(size_t{number} + 1);
@@ -196,12 +212,23 @@ class Session {
   std::atomic<int64_t> recorded_{0};
 };
 
-Cell::Cell(Lazy lazy) : lazy_(std::move(lazy)), session_(&Session::here()) { session_->add(this); }
-Cell::~Cell() { session_->remove(this); }
+Cell::Cell(Lazy lazy) : lazy_(std::move(lazy)) {
+  if (!Session::is_listed(lazy_)) return;
+  hlo::GraphLock lock;
+  Session::here().add(this);
+}
+Cell::~Cell() {
+  if (!session_.load(std::memory_order_acquire)) return;
+  hlo::GraphLock lock;
+  // A walk of the session's own thread may have taken it off the list meanwhile.
+  if (Session* const session = session_.load(std::memory_order_relaxed)) session->remove(this);
+  lazy_ = {};
+}
 void Cell::set(Lazy lazy) {
   hlo::GraphLock lock;
   std::swap(lazy_, lazy);
   lost_ = false;
+  if (!session_.load(std::memory_order_relaxed) && Session::is_listed(lazy_)) Session::here().add(this);
 }
 
 namespace {

@@ -568,14 +568,19 @@ std::vector<Value> Program::operands(const std::vector<Lazy>& args, std::span<co
 }
 
 std::vector<Lazy> Program::leaves(std::span<jit::BufferRef> results, hlo::Place place) const {
-  hlo::GraphLock lock;
   std::vector<Lazy> out;
   out.reserve(results_.size());
+  hlo::LeafMaker make_leaf(place);
   hlo::Builder b;
   for (size_t i = 0; i < results_.size(); ++i) {
-    const hlo::Type* t = computation_->roots()[i].type();
-    Value leaf = hlo::make_leaf(t, new jit::Array(t, std::move(results[i])), place);
-    out.push_back(from_carrier(b, std::move(leaf), results_[i].type->dtype, results_[i].weak));
+    // Only weak arrays come out in another type than their own.
+    const auto& [type, weak] = results_[i];
+    const hlo::Type* t = weak ? computation_->roots()[i].type() : type;
+    Value leaf = make_leaf(t, new jit::Array(t, std::move(results[i])));
+    if (weak)
+      out.push_back(from_carrier(b, std::move(leaf), type->dtype, weak));
+    else
+      out.push_back({std::move(leaf)});
   }
   check(b.status());
   return out;
@@ -622,7 +627,7 @@ class ReadyOperands {
     device_ = &device;
     place_ = hlo::kAnywhere;
     apart_ = false;
-    buffers_.clear();
+    while (!buffers_.empty()) buffers_.pop_back();  // clear() would let go of its memory
   }
   // False where it has no value, is bound elsewhere or belongs to an open transform.
   bool add(const Value& v) {
@@ -643,7 +648,7 @@ class ReadyOperands {
 
  private:
   bool add_known(const Value& v) {
-    const jit::ArrayPtr array = jit::array_of(v);
+    const jit::Array* const array = jit::known_array(v);
     if (const hlo::Place at = v.node()->place(); at != hlo::kAnywhere && at != place_) {
       if (place_ != hlo::kAnywhere) return false;  // the general way says what is wrong
       place_ = at;

@@ -74,10 +74,12 @@ class ReadyTrace {
     hlo::GraphLock lock;  // once for all of them
     std::vector<py::object> made;
     made.reserve(results.size() + text_.size());
-    for (Lazy& r : results) made.push_back(to_object(std::move(r)));
+    const uint32_t made_in = lazy::innermost_stamp();
+    for (Lazy& r : results)
+      made.push_back(py::reinterpret_steal<py::object>(make_tensor(std::move(r), made_in)));
     for (const auto& [at, what] : text_) made.insert(made.begin() + static_cast<ptrdiff_t>(at), what);
     static_assert(sizeof(py::object) == sizeof(PyObject*));
-    return structure_.build(reinterpret_cast<PyObject* const*>(made.data())).release().ptr();
+    return structure_.build(reinterpret_cast<PyObject**>(made.data())).release().ptr();
   }
 
   int traverse(visitproc visit, void* arg) const {

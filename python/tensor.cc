@@ -527,7 +527,9 @@ void note_watched_read(PyObject* tensor) {
       if (w.tensor.ptr() == tensor) w.read = true;
 }
 
-PyObject* make_tensor(Lazy lazy) {
+PyObject* make_tensor(Lazy lazy) { return make_tensor(std::move(lazy), lazy::innermost_stamp()); }
+
+PyObject* make_tensor(Lazy lazy, uint32_t made_in) {
   TensorObject* t = spare_tensors.count > 0
                         ? spare_tensors.spare[--spare_tensors.count]
                         : static_cast<TensorObject*>(PyObject_Malloc(sizeof(TensorObject)));
@@ -535,7 +537,7 @@ PyObject* make_tensor(Lazy lazy) {
   PyObject_Init(reinterpret_cast<PyObject*>(t), tensor_type);
   t->weakrefs = nullptr;
   t->view = nullptr;
-  t->made_in = lazy::innermost_stamp();
+  t->made_in = made_in;
   t->written = false;
   t->watches = 0;
   try {

@@ -60,7 +60,8 @@ class WatchedReads {
   std::vector<Watched> watched_;
   WatchedReads* around_ = nullptr;
 };
-// New references.
+// New references. `made_in`: the stamp of the innermost scope that is open.
+PyObject* make_tensor(lazy::Lazy lazy, uint32_t made_in);
 PyObject* make_tensor(lazy::Lazy lazy);
 pybind11::object to_object(lazy::Lazy lazy);
 

@@ -31,6 +31,8 @@ std::optional<Structure> Structure::of(PyObject* nodes) {
       for (const py::handle& key : py::reinterpret_borrow<py::tuple>(PyTuple_GET_ITEM(node, 1)))
         keys[key] = py::none();
       n.of = std::move(keys);
+      PyObject* key = nullptr;
+      for (Py_ssize_t place = 0; PyDict_Next(n.of.ptr(), &place, &key, nullptr);) n.keys.push_back(key);
     } else if (is(*Py_TYPE(Py_None))) {
       n.kind = Kind::kNone;
     } else if (PyType_FastSubclass(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_TUPLE_SUBCLASS) &&
@@ -47,20 +49,20 @@ std::optional<Structure> Structure::of(PyObject* nodes) {
 
 namespace {
 
-// A dict with the keys of `keys`, whose values are at `values` and before.
-PyObject* filled(PyObject* keys, PyObject* const* values) {
-  py::object out = py::reinterpret_steal<py::object>(PyDict_Copy(keys));  // its table has the size it needs
+// A dict with the `keys` of another, whose values are at `values` and before.
+PyObject* filled(PyObject* other, const std::vector<PyObject*>& keys, PyObject* const* values) {
+  py::object out = py::reinterpret_steal<py::object>(PyDict_Copy(other));  // its table has the size it needs
   if (!out) throw py::error_already_set();
-  PyObject* key = nullptr;
-  for (Py_ssize_t at = 0; PyDict_Next(keys, &at, &key, nullptr); --values)
-    if (PyDict_SetItem(out.ptr(), key, *values) != 0) throw py::error_already_set();
+  for (PyObject* key : keys)
+    if (PyDict_SetItem(out.ptr(), key, *values--) != 0) throw py::error_already_set();
   return out.release().ptr();
 }
 
 }  // namespace
 
-py::object Structure::build(PyObject* const* leaves) const {
+py::object Structure::build(PyObject** leaves) const {
   absl::InlinedVector<PyObject*, 16> stack;  // held
+  stack.reserve(nodes_.size());
   const absl::Cleanup drop = [&] {
     for (PyObject* o : stack) Py_XDECREF(o);
   };
@@ -68,11 +70,11 @@ py::object Structure::build(PyObject* const* leaves) const {
     if (!o) throw py::error_already_set();
     return o;
   };
-  PyObject* const* next = leaves + leaves_;
+  PyObject** next = leaves + leaves_;
   for (size_t at = nodes_.size(); at-- > 0;) {
     const Node& n = nodes_[at];
     if (n.kind == Kind::kLeaf) {
-      stack.push_back(Py_NewRef(*--next));
+      stack.push_back(std::exchange(*--next, nullptr));
       continue;
     }
     // Its children lie on top, the first uppermost.
@@ -90,7 +92,7 @@ py::object Structure::build(PyObject* const* leaves) const {
         for (Py_ssize_t i = 0; i < size; ++i) PyList_SET_ITEM(out, i, stack.end()[-1 - i]);
         break;
       case Kind::kDict:
-        out = filled(n.of.ptr(), stack.end() - 1);
+        out = filled(n.of.ptr(), n.keys, stack.end() - 1);
         for (auto child = children; child != stack.end(); ++child) Py_DECREF(*child);
         break;
       default:
@@ -124,7 +126,13 @@ PyObject* tree_build(PyObject*, PyObject* const* args, Py_ssize_t n) {
   try {
     const std::optional<Structure> structure = Structure::of(args[0]);
     if (!structure || structure->leaves() != static_cast<size_t>(PyList_GET_SIZE(args[1]))) Py_RETURN_NONE;
-    return structure->build(reinterpret_cast<PyListObject*>(args[1])->ob_item).release().ptr();
+    std::vector<PyObject*> leaves;
+    for (const py::handle& leaf : py::reinterpret_borrow<py::list>(args[1]))
+      leaves.push_back(Py_NewRef(leaf.ptr()));
+    const absl::Cleanup drop = [&] {
+      for (PyObject* left : leaves) Py_XDECREF(left);
+    };
+    return structure->build(leaves.data()).release().ptr();
   } catch (...) {
     set_python_error();
     return nullptr;

@@ -21,8 +21,8 @@ class Structure {
 
   size_t leaves() const { return leaves_; }
   bool is_leaf() const { return nodes_.size() == 1 && nodes_[0].kind == Kind::kLeaf; }
-  // The container with these leaves(), which are borrowed. Throws what a class raises.
-  pybind11::object build(PyObject* const* leaves) const;
+  // The container with these leaves(), which are stolen: null afterwards. Throws what a class raises.
+  pybind11::object build(PyObject** leaves) const;
 
   int traverse(visitproc visit, void* arg) const;
 
@@ -32,6 +32,7 @@ class Structure {
     Kind kind;
     size_t arity;
     pybind11::object of;  // a dict with these keys, a named tuple's class
+    std::vector<PyObject*> keys = {};  // of the dict, in its order, borrowed of it
   };
   std::vector<Node> nodes_;  // in preorder
   size_t leaves_ = 0;

@@ -110,11 +110,12 @@ absl::Status Array::fetch(std::span<const Array* const> arrays, StepWatcher* wat
   return absl::OkStatus();
 }
 
-ArrayPtr array_of(const hlo::Value& value) {
-  hlo::Data* data = value.node()->data();
-  if (!data) return ArrayPtr();
-  if (value.node()->type()->is_tuple()) return static_cast<ArrayTuple*>(data)->at(value.index());
-  return ArrayPtr(static_cast<Array*>(data));
+Array* known_array(const hlo::Value& value) {
+  hlo::Data* const data = value.node()->data();
+  if (!data || !value.node()->type()->is_tuple()) return static_cast<Array*>(data);
+  return static_cast<ArrayTuple*>(data)->at(value.index()).get();
 }
+
+ArrayPtr array_of(const hlo::Value& value) { return ArrayPtr(known_array(value)); }
 
 }  // namespace lamina::jit

@@ -70,6 +70,8 @@ class ArrayTuple final : public hlo::Data {
 
 // The array that `value` holds, if it has been computed.
 ArrayPtr array_of(const hlo::Value& value);
+// The same for as long as the value holds it.
+Array* known_array(const hlo::Value& value);
 
 }  // namespace lamina::jit
 

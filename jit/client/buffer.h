@@ -107,8 +107,11 @@ class BufferRef {
   ~BufferRef() { reset(); }
 
   void reset() {
+    // The only holder is asked for first: see hlo::Data::release.
     Buffer* buffer = std::exchange(buffer_, nullptr);
-    if (buffer && buffer->refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) buffer->let_go();
+    if (buffer && (buffer->refs_.load(std::memory_order_acquire) == 1 ||
+                   buffer->refs_.fetch_sub(1, std::memory_order_acq_rel) == 1))
+      buffer->let_go();
   }
   explicit operator bool() const { return buffer_ != nullptr; }
   Buffer* operator->() const { return buffer_; }

@@ -1,6 +1,7 @@
 #include "jit/client/memory.h"
 
 #include <bit>
+#include <cstdlib>
 #include <memory>
 #include <new>
 
@@ -57,8 +58,8 @@ int class_of(int64_t bytes) {
                                        : find_class(bytes);
 }
 
-void count(std::atomic<int64_t>& mine) {
-  mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+void count(std::atomic<int64_t>& mine, int64_t n = 1) {
+  mine.store(mine.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -69,8 +70,20 @@ struct Memory::ThreadCache {
   explicit ThreadCache(Memory& of) : memory(of) {}
 
   Memory& memory;
+  // Of the thread alone, without the lock: bytes went out (negative: came back).
+  void note(int64_t bytes) {
+    const int64_t now = untold.load(std::memory_order_relaxed) + bytes;
+    untold.store(now, std::memory_order_relaxed);
+    if (now > most_untold.load(std::memory_order_relaxed)) most_untold.store(now, std::memory_order_relaxed);
+  }
+  bool has_much_untold() const { return std::abs(untold.load(std::memory_order_relaxed)) > kUntoldBytes; }
+
   std::array<std::atomic<Buffer*>, kThreadClasses> lists{};
-  std::atomic<int64_t> taken{0}, returned{0};  // written by the thread alone
+  // Written by the thread alone.
+  std::atomic<int64_t> taken{0}, returned{0};
+  // Live bytes that the thread added since it last told, and the most that these were meanwhile.
+  std::atomic<int64_t> untold{0}, most_untold{0};
+  int64_t told_at = 0;  // Memory::changes_ then; under its lock
   ThreadCache *next = nullptr, *previous = nullptr;
 };
 
@@ -119,16 +132,27 @@ Memory::ThreadCache* Memory::cache_here(bool make) {
   return mine = made;
 }
 
-Buffer* Memory::take_here(int size_class) {
+size_t Memory::take_here(int size_class, std::span<const int64_t> bytes, std::span<BufferRef> out) {
   ThreadCache* const mine = cache_here(false);
-  if (!mine) return nullptr;
+  if (!mine) return 0;
   std::atomic<Buffer*>& list = mine->lists[static_cast<size_t>(size_class)];
-  if (!list.load(std::memory_order_relaxed)) return nullptr;
-  Buffer* const block = list.exchange(nullptr, std::memory_order_acquire);
-  if (!block) return nullptr;
-  list.store(block->next_, std::memory_order_release);
-  count(mine->taken);
-  return block;
+  if (!list.load(std::memory_order_relaxed)) return 0;
+  Buffer* block = list.exchange(nullptr, std::memory_order_acquire);
+  size_t n = 0;
+  for (; block && n < out.size(); ++n) {
+    Buffer* const rest = block->next_;
+    block->bytes_ = bytes[n];
+    block->written_ = {};
+    block->refs_.store(1, std::memory_order_relaxed);
+    out[n] = BufferRef(block);
+    block = rest;
+  }
+  list.store(block, std::memory_order_release);
+  const auto taken = static_cast<int64_t>(n);
+  count(mine->taken, taken);
+  mine->note(taken * class_bytes(size_class));
+  if (mine->has_much_untold()) tell(*mine);
+  return n;
 }
 
 bool Memory::keep_here(Buffer* block) {
@@ -145,27 +169,73 @@ bool Memory::keep_here(Buffer* block) {
   block->depth_ = static_cast<int16_t>(rest ? rest->depth_ + 1 : 1);
   list.store(block, std::memory_order_release);
   count(mine->returned);
+  mine->note(-class_bytes(block->size_class_));
+  if (mine->has_much_untold()) tell(*mine);
   return true;
 }
 
+void Memory::tell(ThreadCache& mine) {
+  std::lock_guard lock(mutex_);
+  tell_locked(mine);
+}
+
+void Memory::tell_locked(ThreadCache& mine) {
+  peak_ = peak_locked();
+  live_ += mine.untold.load(std::memory_order_relaxed);
+  mine.untold.store(0, std::memory_order_relaxed);
+  mine.most_untold.store(0, std::memory_order_relaxed);
+  mine.told_at = changes_;
+}
+
+int64_t Memory::live_locked() const {
+  int64_t live = live_;
+  for (const ThreadCache* t = threads_; t; t = t->next) live += t->untold.load(std::memory_order_relaxed);
+  return live;
+}
+
+int64_t Memory::peak_locked() {
+  const int64_t live = live_locked();
+  const ThreadCache* const mine = cache_here(false);
+  // What was live with the most that this thread held is known if no other changed it since.
+  if (!mine || mine->told_at != changes_) return std::max(peak_, live);
+  return std::max(peak_, live - mine->untold.load(std::memory_order_relaxed) +
+                             mine->most_untold.load(std::memory_order_relaxed));
+}
+
 void Memory::now_live(int64_t bytes) {
-  const int64_t live = live_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  int64_t peak = peak_.load(std::memory_order_relaxed);
-  while (live > peak && !peak_.compare_exchange_weak(peak, live, std::memory_order_relaxed)) {
-  }
+  ThreadCache* const mine = cache_here(false);
+  if (mine) tell_locked(*mine);
+  live_ += bytes;
+  ++changes_;
+  if (mine) mine->told_at = changes_;
+  peak_ = std::max(peak_, live_locked());
 }
 
 absl::StatusOr<BufferRef> Memory::allocate(int64_t bytes) {
-  if (bytes < 0 || bytes > kThreadBytes || over_limit_.load(std::memory_order_relaxed))
-    return allocate_shared(bytes);
-  const int size_class = class_of(bytes);
-  Buffer* const block = take_here(size_class);
-  if (!block) return allocate_shared(bytes);
-  now_live(class_bytes(size_class));
-  block->bytes_ = bytes;
-  block->written_ = {};
-  block->refs_.store(1, std::memory_order_relaxed);
-  return BufferRef(block);
+  BufferRef out;
+  if (bytes >= 0 && bytes <= kThreadBytes && !over_limit_.load(std::memory_order_relaxed) &&
+      take_here(class_of(bytes), {&bytes, 1}, {&out, 1}) == 1)
+    return out;
+  return allocate_shared(bytes);
+}
+
+absl::Status Memory::allocate(std::span<const int64_t> bytes, std::span<BufferRef> out) {
+  for (size_t i = 0; i < bytes.size();) {
+    size_t end = i + 1;
+    if (bytes[i] >= 0 && bytes[i] <= kThreadBytes && !over_limit_.load(std::memory_order_relaxed)) {
+      const int size_class = class_of(bytes[i]);
+      while (end < bytes.size() && bytes[end] >= 0 && bytes[end] <= kThreadBytes &&
+             class_of(bytes[end]) == size_class)
+        ++end;
+      i += take_here(size_class, bytes.subspan(i, end - i), out.subspan(i, end - i));
+    }
+    for (; i < end; ++i) {
+      absl::StatusOr<BufferRef> block = allocate_shared(bytes[i]);
+      if (!block.ok()) return block.status();
+      out[i] = *std::move(block);
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<BufferRef> Memory::allocate_shared(int64_t bytes) {
@@ -178,7 +248,7 @@ absl::StatusOr<BufferRef> Memory::allocate_shared(int64_t bytes) {
   const int64_t size = class_bytes(size_class);
   std::lock_guard lock(mutex_);
   const auto buffers = [&] { return stats_locked().live_buffers; };
-  if (const int64_t live = live_.load(std::memory_order_relaxed); size > limit_ - live)
+  if (const int64_t live = live_locked(); size > limit_ - live)
     return absl::ResourceExhaustedError(absl::StrFormat(
         "allocating %d bytes would pass the memory limit of %d bytes: arrays hold %d bytes in %d buffers",
         bytes, limit_, live, buffers()));
@@ -201,7 +271,7 @@ absl::StatusOr<BufferRef> Memory::allocate_shared(int64_t bytes) {
     if (!made->address_)
       return absl::ResourceExhaustedError(
           absl::StrFormat("the machine has no memory left for %d bytes: arrays hold %d bytes in %d buffers",
-                          bytes, live_.load(), buffers()));
+                          bytes, live_locked(), buffers()));
     held_ += size;
     ++counts_.system_blocks;
     block = made.release();
@@ -268,20 +338,19 @@ void Buffer::let_go() {
 }
 
 void Memory::give_back(Buffer* block) {
-  live_.fetch_sub(class_bytes(block->size_class_), std::memory_order_relaxed);
   if (block->size_class_ < kThreadClasses && !over_limit_.load(std::memory_order_relaxed) && !block->uses_ &&
       keep_here(block))
     return;
   std::lock_guard lock(mutex_);
+  now_live(-class_bytes(block->size_class_));
   --counts_.live_buffers;
   if (!push_shared(block)) free_block(block);
-  over_limit_.store(live_.load(std::memory_order_relaxed) > limit_, std::memory_order_relaxed);
+  over_limit_.store(live_locked() > limit_, std::memory_order_relaxed);
 }
 
 bool Memory::push_shared(Buffer* block) {
-  const int64_t cached = held_ - live_.load(std::memory_order_relaxed);
-  if (keeping_ == Keeping::kNone || cached > std::max(kCacheFloor, peak_.load(std::memory_order_relaxed)) ||
-      held_ > limit_)
+  const int64_t cached = held_ - live_locked();
+  if (keeping_ == Keeping::kNone || cached > std::max(kCacheFloor, peak_locked()) || held_ > limit_)
     return false;
   Buffer*& list = free_[static_cast<size_t>(block->size_class_)];
   block->next_ = list;
@@ -300,6 +369,7 @@ void Memory::free_block(Buffer* block) {
 void Memory::take_back(ThreadCache* of_a_thread) {
   const std::unique_ptr<ThreadCache> ending(of_a_thread);
   std::lock_guard lock(mutex_);
+  live_ += ending->untold.exchange(0, std::memory_order_relaxed);
   for (std::atomic<Buffer*>& list : ending->lists)
     for (Buffer* block = list.exchange(nullptr, std::memory_order_acquire); block;) {
       Buffer* const rest = block->next_;
@@ -318,7 +388,7 @@ void Memory::take_back(ThreadCache* of_a_thread) {
 void Memory::set_limit(int64_t bytes) {
   std::lock_guard lock(mutex_);
   limit_ = std::max<int64_t>(bytes, 0);
-  over_limit_.store(live_.load(std::memory_order_relaxed) > limit_, std::memory_order_relaxed);
+  over_limit_.store(live_locked() > limit_, std::memory_order_relaxed);
   if (held_ > limit_) trim_locked();
 }
 
@@ -327,7 +397,7 @@ int64_t Memory::limit() const {
   return limit_;
 }
 
-MemoryStats Memory::stats_locked() const {
+MemoryStats Memory::stats_locked() {
   MemoryStats s = counts_;
   for (const ThreadCache* t = threads_; t; t = t->next) {
     const int64_t taken = t->taken.load(std::memory_order_relaxed);
@@ -337,18 +407,22 @@ MemoryStats Memory::stats_locked() const {
     s.live_buffers -= t->returned.load(std::memory_order_relaxed);
   }
   s.live_buffers += s.allocations;
-  s.live_bytes = live_.load(std::memory_order_relaxed);
-  s.peak_bytes = peak_.load(std::memory_order_relaxed);
+  s.live_bytes = live_locked();
+  s.peak_bytes = peak_locked();
   s.cached_bytes = held_ - s.live_bytes;
   return s;
 }
 
-MemoryStats Memory::stats() const {
+MemoryStats Memory::stats() {
   std::lock_guard lock(mutex_);
   return stats_locked();
 }
 
-void Memory::reset_peak() { peak_.store(live_.load(std::memory_order_relaxed), std::memory_order_relaxed); }
+void Memory::reset_peak() {
+  std::lock_guard lock(mutex_);
+  if (ThreadCache* const mine = cache_here(false)) tell_locked(*mine);
+  peak_ = live_locked();
+}
 
 void Memory::trim() {
   std::lock_guard lock(mutex_);

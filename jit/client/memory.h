@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "hlo/mutex.h"
@@ -42,7 +43,9 @@ class BlockSource {
 // Byte counts are of whole blocks (the size classes).
 struct MemoryStats {
   int64_t live_bytes = 0;
-  int64_t peak_bytes = 0;  // the most that was ever live
+  // The most that was ever live; of what other threads take and give back meanwhile, up to
+  // Memory::kUntoldBytes each may be missing.
+  int64_t peak_bytes = 0;
   int64_t cached_bytes = 0;
   int64_t live_buffers = 0;
   int64_t allocations = 0;    // requests served
@@ -54,6 +57,8 @@ struct MemoryStats {
 class Memory {
  public:
   static constexpr int64_t kThreadBytes = 64 * 1024;
+  // What a thread may have taken or given back before it tells the others.
+  static constexpr int64_t kUntoldBytes = 64 * 1024;
 
   // How many free blocks of so many bytes a thread keeps: eight, of small ones as many as a program has
   // results.
@@ -77,6 +82,8 @@ class Memory {
   // ResourceExhausted, in words, when the limit or the machine's memory does not allow it; nothing changes
   // then but that the cache may have been given back. InvalidArgument for a negative size.
   absl::StatusOr<BufferRef> allocate(int64_t bytes);
+  // The same for each of these; `out` has as many empty ones.
+  absl::Status allocate(std::span<const int64_t> bytes, std::span<BufferRef> out);
   // A buffer over memory that somebody else owns; `release` (may be empty) runs when the last reference goes,
   // on the thread that dropped it, and at once where there is no memory for the buffer (std::bad_alloc).
   BufferRef adopt(Address at, int64_t bytes, std::function<void()> release);
@@ -85,7 +92,7 @@ class Memory {
   void set_limit(int64_t bytes);
   int64_t limit() const;
 
-  MemoryStats stats() const;
+  MemoryStats stats();
   void reset_peak();
   // Gives every cached block back to the source, those of all threads too.
   void trim();
@@ -104,16 +111,21 @@ class Memory {
 
   // Of this thread; null where it has none, with `make` only if there is no memory for one.
   ThreadCache* cache_here(bool make);
-  Buffer* take_here(int size_class);
+  // Puts up to out.size() blocks of the thread's there; how many.
+  size_t take_here(int size_class, std::span<const int64_t> bytes, std::span<BufferRef> out);
   bool keep_here(Buffer* block);
   absl::StatusOr<BufferRef> allocate_shared(int64_t bytes);
   void give_back(Buffer* block);
   // Has the stream wait for what other streams still do with a free block.
   void order_after_uses(Buffer& block);
-  void now_live(int64_t bytes);
   void take_back(ThreadCache* of_a_thread);  // which ends
+  void tell(ThreadCache& mine);
   // With mutex_ held.
-  MemoryStats stats_locked() const;
+  void tell_locked(ThreadCache& mine);
+  void now_live(int64_t bytes);
+  int64_t live_locked() const;
+  int64_t peak_locked();
+  MemoryStats stats_locked();
   bool push_shared(Buffer* block);  // false: the cache is full
   void free_block(Buffer* block);
   void trim_locked();
@@ -124,15 +136,15 @@ class Memory {
   const Keeping keeping_;
   Device* device_ = nullptr;  // set by the device
   const int number_;          // among the memories of the process
-  // Changed without the lock by who takes and gives back blocks of its own.
-  std::atomic<int64_t> live_{0}, peak_{0};
   // More is live than the limit allows: threads keep nothing.
   std::atomic<bool> over_limit_{false};
 
   mutable hlo::Mutex mutex_{hlo::LockRank::kMemory};
   int64_t limit_ = std::numeric_limits<int64_t>::max();
-  int64_t held_ = 0;    // bytes of all blocks of the source
-  MemoryStats counts_;  // without what threads count
+  int64_t held_ = 0;             // bytes of all blocks of the source
+  int64_t live_ = 0, peak_ = 0;  // without what threads have not told
+  int64_t changes_ = 0;          // of live_ by what threads do not keep
+  MemoryStats counts_;           // without what threads count
   std::array<Buffer*, kClasses> free_{};
   ThreadCache* threads_ = nullptr;
 };

@@ -131,6 +131,10 @@ std::unique_ptr<const Step> CpuClient::CpuTarget::chain(std::span<const Step* co
   return make_chain_step(cpu_, steps, rows, block);
 }
 
+Target::Batch CpuClient::CpuTarget::batch(std::span<const Step* const> steps) const {
+  return make_batch_step(steps);
+}
+
 absl::StatusOr<std::string> CpuClient::CpuTarget::ir(const KernelText& kernel) const {
   return cpu_.kernels().ir(kernel);
 }

@@ -49,6 +49,7 @@ class CpuClient final : public Client {
                                                 const SlotOf& slot_of) const override;
     std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,
                                       int64_t block) const override;
+    Batch batch(std::span<const Step* const> steps) const override;
     absl::StatusOr<std::string> ir(const KernelText& kernel) const override;
     absl::StatusOr<std::string> assembly(const KernelText& kernel) const override;
     absl::StatusOr<std::string> machine() const override;

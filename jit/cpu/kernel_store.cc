@@ -109,16 +109,16 @@ void KernelStore::set_limits(size_t kernels, size_t bytes) {
   max_bytes_ = sweep_bytes_ = bytes;
 }
 
-Tier KernelStore::tier_for(Kernel& kernel, int64_t work) {
+Tier KernelStore::tier_for(Kernel& kernel, int64_t work, int64_t runs) {
   if (!compiling_.load(std::memory_order_relaxed)) {
-    interpreted_runs_.fetch_add(1, std::memory_order_relaxed);
+    interpreted_runs_.fetch_add(runs, std::memory_order_relaxed);
     return {};
   }
   KernelEntry code = kernel.entry_.load(std::memory_order_acquire);
   if (!code && kernel.state_.load(std::memory_order_acquire) != Kernel::State::kRefused) {
-    kernel.interpreted_ns_.fetch_add(kInterpretCallNs + work / 1000 * kInterpretElementPs +
-                                     work % 1000 * kInterpretElementPs / 1000);
-    kernel.interpreted_runs_.fetch_add(1);
+    kernel.interpreted_ns_.fetch_add(runs * (kInterpretCallNs + work / 1000 * kInterpretElementPs +
+                                             work % 1000 * kInterpretElementPs / 1000));
+    kernel.interpreted_runs_.fetch_add(runs);
     if (eager_.load(std::memory_order_relaxed)) {
       if (queue_.claim(kernel)) compile(kernel, true);
     } else if (kernel.state_.load(std::memory_order_relaxed) == Kernel::State::kCold &&
@@ -128,7 +128,7 @@ Tier KernelStore::tier_for(Kernel& kernel, int64_t work) {
     }
     code = kernel.entry_.load(std::memory_order_acquire);
   }
-  (code ? compiled_runs_ : interpreted_runs_).fetch_add(1, std::memory_order_relaxed);
+  (code ? compiled_runs_ : interpreted_runs_).fetch_add(runs, std::memory_order_relaxed);
   return {code, &kernel.entry_};
 }
 

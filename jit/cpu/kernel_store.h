@@ -115,7 +115,7 @@ class KernelStore {
   std::shared_ptr<Kernel> get(LoopKernel spec, const Schedule& schedule);
 
   // How to run `work` element operations.
-  Tier tier_for(Kernel& kernel, int64_t work);
+  Tier tier_for(Kernel& kernel, int64_t work, int64_t runs = 1);
   // A run has gone on with code in its midst.
   void note_switch() { switched_runs_.fetch_add(1, std::memory_order_relaxed); }
 

@@ -24,6 +24,10 @@ constexpr int64_t kReduceGrain = 64;
 // A loop of unknown length that took less the last time gains nothing from threads.
 constexpr int64_t kBriefNs = 100'000;
 
+// A loop of less work takes about as long to start as to run, and so many of them are not watched one by one.
+constexpr int64_t kSmallWork = 1000;
+constexpr int64_t kBatchWork = RunControl::kWatchedWork / 2;
+
 int64_t grain_of(const LoopKernel& k, const std::vector<int64_t>& args) {
   if (!k.repeats.empty()) return kRepeatGrain;
   if (!k.has_reduction) return kInnerGrain;
@@ -154,8 +158,20 @@ class LoopStep final : public Step {
     for (RowAccess& a : out) a.slot = places_[a.slot];
     return out;
   }
-  // Asked once per run.
-  Tier tier() const { return cpu_.kernels().tier_for(*kernel_, interpreted_work_); }
+  // Asked once per run, or for several that follow each other.
+  Tier tier(int64_t runs = 1) const { return cpu_.kernels().tier_for(*kernel_, interpreted_work_, runs); }
+  // Whether one thread runs all of it, at once, and what it costs is known.
+  bool is_small() const {
+    return !asks_ && outer_ > 0 && inner_ > 0 && work_ < kSmallWork && cpu_.pool().threads_for(work_) <= 1;
+  }
+  bool is_like(const LoopStep& other) const {
+    return kernel_ == other.kernel_ && args_ == other.args_ && outer_ == other.outer_ &&
+           inner_ == other.inner_;
+  }
+  std::span<const int> places() const { return places_; }
+  bool run_whole(const Tier& tier, void* const* buffers, const CancelFlag* cancel) const {
+    return run_part(tier, buffers, {0, outer_, 0, inner_}, cancel ? cancel->address() : &kNever);
+  }
   // The part [begin, end) of the leading dimension; false if stopped.
   bool run_rows(const Frame& frame, const Tier& tier, int64_t begin, int64_t end) const {
     const Buffers buffers = buffers_in(frame);
@@ -262,6 +278,41 @@ class LoopStep final : public Step {
   std::vector<int64_t> own_bytes_;                  // of that
 };
 
+// Small loop steps that are alike and follow each other.
+class BatchStep final : public Step {
+ public:
+  explicit BatchStep(std::span<const Step* const> steps)
+      : first_(*static_cast<const LoopStep*>(steps[0])), count_(steps.size()) {
+    for (const Step* s : steps) {
+      const std::span<const int> places = static_cast<const LoopStep*>(s)->places();
+      places_.insert(places_.end(), places.begin(), places.end());
+    }
+  }
+
+  absl::Status enqueue(Frame& frame) const override {
+    const Tier tier = first_.tier(static_cast<int64_t>(count_));
+    const size_t buffers = first_.places().size();
+    absl::InlinedVector<void*, 12> pointers(buffers);
+    const int* place = places_.data();
+    for (size_t i = 0; i < count_; ++i) {
+      for (size_t b = 0; b < buffers; ++b) pointers[b] = pointer(frame.at[*place++]);
+      if (!first_.run_whole(tier, pointers.data(), frame.control->cancel))
+        return absl::CancelledError("the run was cancelled");
+    }
+    return absl::OkStatus();
+  }
+  int64_t work() const override { return static_cast<int64_t>(count_) * first_.work(); }
+  std::string describe() const override {
+    return str_cat(count_, " loops that are alike, one after another");
+  }
+  void place(const Placing&) override {}  // its steps know
+
+ private:
+  const LoopStep& first_;
+  size_t count_;
+  std::vector<int> places_;  // of each step
+};
+
 // Loop steps that follow each other, block of rows by block.
 class ChainStep final : public Step {
  public:
@@ -356,6 +407,21 @@ absl::StatusOr<std::unique_ptr<Step>> make_loop_step(CpuClient& cpu, const clust
 std::unique_ptr<const Step> make_chain_step(CpuClient& cpu, std::span<const Step* const> steps, int64_t rows,
                                             int64_t block) {
   return std::make_unique<ChainStep>(cpu, steps, rows, block);
+}
+
+Target::Batch make_batch_step(std::span<const Step* const> steps) {
+  const auto* const first = dynamic_cast<const LoopStep*>(steps[0]);
+  if (!first || !first->is_small()) return {};
+  const size_t most =
+      std::min(steps.size(), static_cast<size_t>(kBatchWork / std::max<int64_t>(first->work(), 1)));
+  size_t count = 1;
+  while (count < most) {
+    const auto* const next = dynamic_cast<const LoopStep*>(steps[count]);
+    if (!next || !next->is_like(*first)) break;
+    ++count;
+  }
+  if (count < 2) return {};
+  return {std::make_unique<BatchStep>(steps.first(count)), count};
 }
 
 }  // namespace lamina::jit

@@ -92,6 +92,7 @@ class ExecutableBuilder {
       frames += static_cast<int>(exe->steps_[s]->programs().size());
     }
     take_turns(*exe);
+    make_launches(*exe);
     return std::shared_ptr<const Executable>(exe);
   }
 
@@ -170,6 +171,23 @@ class ExecutableBuilder {
       work += step->work();
       exe.brief_ = exe.brief_ && !step->may_take_long() && work < RunControl::kWatchedWork;
       s = chained ? (chain++)->last + 1 : s + 1;
+    }
+  }
+
+  // What a run starts where nobody looks at its turns one by one.
+  void make_launches(Executable& exe) {
+    std::vector<const Step*> steps;
+    for (const Executable::Turn& turn : exe.turns_) steps.push_back(turn.step);
+    for (size_t t = 0; t < steps.size();) {
+      Target::Batch batch = device_.target().batch(std::span(steps).subspan(t));
+      const Executable::Turn& last = exe.turns_[t + batch.count - 1];
+      if (batch.step) {
+        exe.launches_.push_back({batch.step.get(), last.number, batch.step->work()});
+        exe.batches_.push_back(std::move(batch.step));
+      } else {
+        exe.launches_.push_back(last);
+      }
+      t += batch.count;
     }
   }
 
@@ -252,6 +270,7 @@ class Executable::BorrowedFrame {
     frame_ = of.make_frame(giving_up ? *of.plan_.giving_up : *of.plan_.keeping).release();
   }
   ~BorrowedFrame() {
+    frame_->made.clear();
     for (std::atomic<Frame*>& place : spare_)
       if (Frame* none = nullptr; place.compare_exchange_strong(none, frame_)) return;
     delete frame_;
@@ -268,7 +287,7 @@ class Executable::BorrowedFrame {
 absl::Status Executable::run_steps(Frame& frame) const {
   if (Profiler::on()) [[unlikely]]
     return run_steps_profiled(frame);
-  for (const Turn& turn : turns_) {
+  for (const Turn& turn : launches_) {
     frame.step = turn.number;
     if (frame.control->stop_before(turn.work)) return absl::CancelledError("the run was cancelled");
     if (absl::Status s = turn.step->enqueue(frame); !s.ok()) return s;
@@ -412,15 +431,23 @@ absl::Status Executable::run_here(bool giving_up, std::span<const BufferRef> arg
   }
   frame.set_arena(arena_at);
   for (size_t a = 0; a < arguments.size(); ++a) frame.at[a] = arguments[a]->address();
-  absl::InlinedVector<bool, 32> writable(arguments.size(), false);
-  for (size_t a = 0; a < given_up.size(); ++a) writable[a] = given_up[a]->may_reuse();
-  const Taken taken = take_arguments(plan, writable);
-  absl::InlinedVector<BufferRef, 8> made(taken.size());
-  for (size_t r = 0; r < plan.results.size(); ++r) {
-    if (taken[r] >= 0) continue;
-    absl::StatusOr<BufferRef> block = device_.memory().allocate(plan.results[r].bytes);
-    if (!block.ok()) return block.status();
-    made[r] = *std::move(block);
+  Taken taken;
+  std::vector<BufferRef>& made = frame.made;
+  if (giving_up) {
+    absl::InlinedVector<bool, 32> writable(arguments.size(), false);
+    for (size_t a = 0; a < given_up.size(); ++a) writable[a] = given_up[a]->may_reuse();
+    taken = take_arguments(plan, writable);
+    made.resize(taken.size());
+    for (size_t r = 0; r < plan.results.size(); ++r) {
+      if (taken[r] >= 0) continue;
+      absl::StatusOr<BufferRef> block = device_.memory().allocate(plan.results[r].bytes);
+      if (!block.ok()) return block.status();
+      made[r] = *std::move(block);
+    }
+  } else {
+    taken.resize(plan.results.size() + plan.lent.size(), -1);
+    made.resize(taken.size());
+    if (absl::Status s = device_.memory().allocate(plan.result_bytes, made); !s.ok()) return s;
   }
   const bool later = !device_.stream().is_inline();
   for (size_t i = 0; i < taken.size(); ++i) {
@@ -443,9 +470,12 @@ absl::Status Executable::run_here(bool giving_up, std::span<const BufferRef> arg
   results.reserve(plan.result_places.size());
   for (int p : plan.result_places) {
     const MemoryPlan::Place& place = plan.places[p];
-    results.push_back(place.storage == Storage::kResult     ? made[place.number]
-                      : place.storage == Storage::kConstant ? constants_[place.number]
-                                                            : arguments[place.number]);
+    if (place.storage == Storage::kResult && plan.results[place.number].alone)
+      results.push_back(std::move(made[place.number]));
+    else
+      results.push_back(place.storage == Storage::kResult     ? made[place.number]
+                        : place.storage == Storage::kConstant ? constants_[place.number]
+                                                              : arguments[place.number]);
   }
   return absl::OkStatus();
 }

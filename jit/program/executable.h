@@ -119,6 +119,9 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<RowChain> chains_;  // in order
   std::vector<Turn> turns_;
+  // The same with batches in place of steps that are alike; the number is that of the last of them.
+  std::vector<Turn> launches_;
+  std::vector<std::unique_ptr<const Step>> batches_;
   bool brief_ = false;
   // By plan: keeping, giving up.
   mutable std::atomic<int64_t> frames_made_{0};

@@ -293,6 +293,7 @@ MemoryPlan::MemoryPlan(const MemoryRequest& request, const Places& at, bool givi
           lives.push_back({bytes[memory], std::min(first[memory], steps), std::max(last[memory], 0)});
         } else {
           results.push_back({bytes[memory], kNone, true, first[memory], over[memory], {}});
+          result_bytes.push_back(bytes[memory]);
         }
       }
       places[p] = {arena ? Storage::kArena : Storage::kResult, number[memory]};

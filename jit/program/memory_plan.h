@@ -92,6 +92,7 @@ struct MemoryPlan {
   std::vector<Place> places;
   std::vector<Part> parts;
   std::vector<Result> results;
+  std::vector<int64_t> result_bytes;  // of each
   std::vector<int> result_places;  // by result of the program
   std::vector<int> lent;           // parts that may lie in an argument
   // Places whose memory is another in each run, each with the number of its result memory, or, from

@@ -34,6 +34,13 @@ class Target {
   // One step in place of `steps`, its own, which may run in parts of `rows` rows: `block` rows at a time.
   virtual std::unique_ptr<const Step> chain(std::span<const Step* const> steps, int64_t rows,
                                             int64_t block) const = 0;
+  // One step in place of the first of `steps`, its own, that takes less time to start than they do, where
+  // there is one for two or more: `count` of them.
+  struct Batch {
+    std::unique_ptr<const Step> step;
+    size_t count = 1;
+  };
+  virtual Batch batch(std::span<const Step* const>) const { return {}; }
   // Listings of what a kernel becomes; Unavailable where there is no code generator.
   virtual absl::StatusOr<std::string> ir(const KernelText& kernel) const = 0;
   virtual absl::StatusOr<std::string> assembly(const KernelText& kernel) const = 0;

@@ -322,6 +322,38 @@ TEST_CASE("Sums and maxima over several dimensions end anywhere in the lanes", "
     }
 }
 
+TEST_CASE("Small loops that are alike are started together, and counted and told one by one",
+          "[executable]") {
+  constexpr int kMany = 150;
+  std::vector<Value> parameters, roots;
+  std::vector<BufferRef> in, out;
+  Builder b;
+  for (int i = 0; i < kMany; ++i) {
+    parameters.push_back(make_parameter(array_type_or_die(DType::kF32, {{i % 3 == 2 ? 5 : 8}})));
+    roots.push_back(b.add(parameters.back(), parameters.back()));
+    in.push_back(*lamina::jit::host_device().memory().allocate(32));
+    for (int j = 0; j < 8; ++j) static_cast<float*>(host_data(in.back()))[j] = static_cast<float>(8 * i + j);
+  }
+  const auto program = Computation::make(parameters, roots);
+  REQUIRE(program.ok());
+  const auto exe = Executable::compile(lamina::jit::host_device(), *program);
+  REQUIRE(exe.ok());
+  CHECK((*exe)->steps().size() == kMany);
+  const auto runs = [] {
+    const auto s = lamina::jit::CpuClient::get().kernels().stats();
+    return s.compiled_runs + s.interpreted_runs;
+  };
+  const int64_t before = runs();
+  REQUIRE((*exe)->run(in, out).ok());
+  CHECK(runs() - before == kMany);
+  for (int i = 0; i < kMany; ++i)
+    for (int j = 0; j < (i % 3 == 2 ? 5 : 8); ++j)
+      CHECK(static_cast<const float*>(host_data(out[i]))[j] == static_cast<float>(2 * (8 * i + j)));
+  lamina::jit::CancelFlag cancel;
+  cancel.request();
+  CHECK((*exe)->run(in, out, &cancel).code() == absl::StatusCode::kCancelled);
+}
+
 TEST_CASE("A failed run leaves no memory behind and says why", "[executable]") {
   const Value p = make_parameter(array_type_or_die(DType::kF32, {{1000, 1000}}));
   Builder b;

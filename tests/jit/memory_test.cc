@@ -144,6 +144,66 @@ TEST_CASE("a thread keeps some small blocks of a size, and takes them again with
   CHECK(memory.stats().cached_bytes == 0);
 }
 
+TEST_CASE("several blocks are taken at once and counted one by one", "[memory]") {
+  const Place place;
+  const std::vector<int64_t> bytes{64, 10, 100, 0, 1 << 20, 64};
+  int64_t blocks = 0;
+  for (int64_t b : bytes) blocks += Memory::block_bytes(b);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<BufferRef> out(bytes.size());
+    REQUIRE(place.memory.allocate(bytes, out).ok());
+    for (size_t i = 0; i < out.size(); ++i) {
+      CHECK(out[i]->bytes() == bytes[i]);
+      CHECK(out[i]->use_count() == 1);
+      for (size_t j = 0; j < i; ++j) CHECK(out[i]->address() != out[j]->address());
+    }
+    const MemoryStats s = place.memory.stats();
+    CHECK(s.allocations == 6 * (round + 1));
+    CHECK(s.thread_hits == 5 * round);
+    CHECK(s.live_buffers == 6);
+    CHECK(s.live_bytes == blocks);
+    CHECK(s.peak_bytes == blocks);
+  }
+  CHECK(place.memory.stats().live_bytes == 0);
+  place.memory.set_limit(1 << 20);
+  std::vector<BufferRef> out(2);
+  CHECK(absl::IsResourceExhausted(place.memory.allocate(std::vector<int64_t>{64, 1 << 21}, out)));
+  out.clear();
+  CHECK(place.memory.stats().live_buffers == 0);
+}
+
+TEST_CASE("what is live is known to the byte, and its peak where one thread allocates", "[memory]") {
+  const Place place;
+  constexpr int64_t kSmall = 1024, kLarge = 1 << 20;
+  constexpr int kMany = 4 * Memory::kUntoldBytes / kSmall;
+  std::vector<BufferRef> held;
+  for (int round = 0; round < 3; ++round) {
+    place.memory.reset_peak();
+    for (int i = 0; i < kMany; ++i) {
+      held.push_back(*place.memory.allocate(kSmall));
+      CHECK(place.memory.stats().live_bytes == (i + 1) * kSmall);
+    }
+    held.clear();
+    CHECK(place.memory.stats().live_bytes == 0);
+    held.push_back(*place.memory.allocate(kLarge));
+    CHECK(place.memory.stats().live_bytes == kLarge);
+    CHECK(place.memory.stats().peak_bytes == std::max<int64_t>(kLarge, kMany * kSmall));
+    held.push_back(*place.memory.allocate(kSmall));
+    CHECK(place.memory.stats().peak_bytes == kLarge + kSmall);
+    held.clear();
+    CHECK(place.memory.stats().live_bytes == 0);
+    CHECK(place.memory.stats().peak_bytes == kLarge + kSmall);
+  }
+  std::thread other([&] {
+    for (int i = 0; i < 10; ++i) held.push_back(*place.memory.allocate(kSmall));
+  });
+  other.join();
+  CHECK(place.memory.stats().live_bytes == 10 * kSmall);
+  held.clear();
+  CHECK(place.memory.stats().live_bytes == 0);
+  CHECK(place.memory.stats().live_buffers == 0);
+}
+
 TEST_CASE("trim takes what other threads keep, at any moment", "[memory]") {
   auto [source, memory] = Place();
   std::atomic<bool> stop{false};
