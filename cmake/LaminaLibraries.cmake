@@ -56,12 +56,19 @@ foreach(tool opt run)
   target_link_libraries(lamina-${tool} PRIVATE lamina_tools)
 endforeach()
 
+# The C++ API, which the Python module does without.
+file(GLOB api_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/lazy/api/*.cc)
+add_library(lamina_api STATIC ${api_sources})
+target_link_libraries(lamina_api PUBLIC lamina_lazy)
+target_precompile_headers(lamina_api REUSE_FROM lamina_hlo)
+lamina_unity(lamina_api)
+
 # liblamina: the C++ API with everything but LLVM inside; what it uses itself is hidden. It loads liblamina_llvm from
 # its own folder.
 add_library(lamina SHARED ${CMAKE_SOURCE_DIR}/cmake/liblamina.map)
 set_target_properties(lamina PROPERTIES LINKER_LANGUAGE CXX EXPORT_NAME Lamina VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR} LIBRARY_OUTPUT_DIRECTORY ${LAMINA_LIBRARY_DIR})
-target_link_libraries(lamina PRIVATE -Wl,--whole-archive lamina_lazy -Wl,--no-whole-archive)
+target_link_libraries(lamina PRIVATE -Wl,--whole-archive lamina_api lamina_lazy -Wl,--no-whole-archive)
 target_link_options(lamina PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/liblamina.map -Wl,--no-undefined)
 target_include_directories(lamina INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/lazy/include>
   $<INSTALL_INTERFACE:include>)

@@ -70,11 +70,11 @@ set_source_files_properties(
   PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 # lamina_folder(NAME [DEPENDS folder...]): a static library of every .cc file of the folder and its
-# subfolders, except those that belong to other targets (tools, the LLVM library).
+# subfolders, except those that belong to other targets (tools, the LLVM library, the C++ API).
 function(lamina_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/tools/|/codegen/|/cpu/onednn/")
+  list(FILTER sources EXCLUDE REGEX "/tools/|/codegen/|/cpu/onednn/|/lazy/api/")
   if(name STREQUAL "jit")
     list(APPEND sources ${CMAKE_SOURCE_DIR}/jit/codegen/client.cc)
   endif()
