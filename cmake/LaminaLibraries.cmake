@@ -19,9 +19,11 @@ if(LAMINA_LLVM)
     llvm_map_components_to_libnames(llvm_libs orcjit nativecodegen nvptxcodegen nvptxdesc nvptxinfo)
     target_link_libraries(lamina_codegen PUBLIC ${llvm_libs} absl::status absl::statusor absl::strings)
     lamina_unity(lamina_codegen)
+    lamina_optimize_less(lamina_codegen)
     add_library(lamina_llvm MODULE ${CMAKE_SOURCE_DIR}/jit/codegen/api.cc ${kernel_sources})
     target_link_libraries(lamina_llvm PRIVATE lamina_codegen)
     lamina_unity(lamina_llvm)
+    lamina_optimize_less(lamina_llvm)
     target_compile_options(lamina_llvm PRIVATE -fno-rtti -ffunction-sections -fdata-sections)
     target_link_options(lamina_llvm PRIVATE -Wl,--build-id=sha1 -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-s
       -Wl,--no-undefined)
@@ -62,6 +64,7 @@ add_library(lamina_api STATIC ${api_sources})
 target_link_libraries(lamina_api PUBLIC lamina_lazy)
 target_precompile_headers(lamina_api REUSE_FROM lamina_hlo)
 lamina_unity(lamina_api)
+lamina_optimize_less(lamina_api)
 
 # liblamina: the C++ API with everything but LLVM inside; what it uses itself is hidden. It loads liblamina_llvm from
 # its own folder.

@@ -20,6 +20,7 @@ if(LAMINA_PYTHON)
     pybind11_add_module(lamina_core MODULE ${python_sources})
     target_link_libraries(lamina_core PRIVATE lamina_lazy)
     lamina_unity(lamina_core)
+    lamina_optimize_less(lamina_core)
     target_precompile_headers(lamina_core PRIVATE <pybind11/pybind11.h> <pybind11/functional.h> <pybind11/stl.h>
       ${LAMINA_COMMON_HEADERS})
     target_link_options(lamina_core PRIVATE -Wl,--exclude-libs,ALL)

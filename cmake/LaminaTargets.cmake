@@ -61,13 +61,19 @@ function(lamina_unity target)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
 endfunction()
-set(LAMINA_UNITY_FILES 6)
+set(LAMINA_UNITY_FILES 8)
 # Files that define macros for what they include, or overload the names of others.
 set_source_files_properties(
   ${CMAKE_SOURCE_DIR}/hlo/scalar/kernels_baseline.cc ${CMAKE_SOURCE_DIR}/hlo/scalar/kernels_fma.cc
   ${CMAKE_SOURCE_DIR}/hlo/scalar/complex.cc ${CMAKE_SOURCE_DIR}/jit/cpu/gemm_kernels.cc
   ${CMAKE_SOURCE_DIR}/jit/cpu/gemm_kernels_avx2.cc ${CMAKE_SOURCE_DIR}/jit/cpu/gemm_kernels_avx512.cc
   PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
+# lamina_optimize_less(TARGET): no loop of it works on elements, and the last optimizations would take a fifth of its
+# compile for nothing.
+function(lamina_optimize_less target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
+endfunction()
 
 # lamina_folder(NAME [DEPENDS folder...]): a static library of every .cc file of the folder and its
 # subfolders, except those that belong to other targets (tools, the LLVM library, the C++ API).
@@ -94,4 +100,7 @@ function(lamina_folder name)
     target_precompile_headers(lamina_${name} REUSE_FROM lamina_hlo)
   endif()
   lamina_unity(lamina_${name})
+  if(NOT name MATCHES "hlo|jit")
+    lamina_optimize_less(lamina_${name})
+  endif()
 endfunction()
