@@ -75,7 +75,9 @@ class _Flat:
             args.insert(key, self.static[key])
         kwargs = {**kwargs, **{k: v for k, v in self.static.items() if isinstance(k, str)}}
         with self.outside:
-            out, self.out_tree = tree_flatten(self.f(*args, **kwargs))
+            returned = self.f(*args, **kwargs)
+            ref.refuse_returned(self.f, returned)
+            out, self.out_tree = tree_flatten(returned)
         if self.keep_text:
             self.out_text = [(i, x) for i, x in enumerate(out) if isinstance(x, (str, bytes))]
         results = [self._result(x) for x in out if not (self.keep_text and isinstance(x, (str, bytes)))]

@@ -48,6 +48,7 @@ def _flat(
         given = rebuild(parameters)
         structure = tree_flatten(given)[1]
         result = f(*given)
+        ref.refuse_returned(f, result)
         _writes.written(f, structure, parameters, given, lambda path: path)
         _writes.refuse(f, parameters, "the body")
         return [to_tensor(x) for x in leaves_of(result)]
