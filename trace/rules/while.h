@@ -11,6 +11,7 @@
 #define LAMINA_TRACE_RULES_WHILE_H_
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -18,9 +19,12 @@
 
 namespace lamina::trace {
 
+// In the place of a number of states: as many as the square root of a loop's steps, up to a factor.
+inline constexpr int64_t kRootOfSteps = std::numeric_limits<int64_t>::min();
+
 struct Loop {
   ComputationPtr cond, body;
-  int64_t kept = 0;  // states that reverse mode keeps at a time; 0: as many as fit a budget
+  int64_t kept = 0;  // states that reverse mode keeps at a time, or kRootOfSteps; 0: as many as fit a budget
 };
 Loop loop_of(const Node& while_node);
 Values record_loop(Builder& b, const Loop& loop, std::span<const Value> carries);
