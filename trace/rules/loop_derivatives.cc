@@ -500,6 +500,23 @@ std::optional<LoopDerivative> loop_derivative(const Node& call) {
   return out;
 }
 
+namespace {
+
+Values called(Builder& b, const LoopDerivative& d, const ComputationPtr& program, Ops operands) {
+  Dims marked;
+  for (size_t i = 0; i < d.marked.size(); ++i)
+    if (d.marked[i]) marked.push_back(static_cast<int64_t>(i));
+  return b.make_multi(
+      Op::call, operands,
+      intern_attrs({{Attr::body, program},
+                    {Attr::direction, std::string(kDirections[static_cast<size_t>(d.direction)])},
+                    {Attr::branches, std::vector<ComputationPtr>{d.loop.cond, d.loop.body}},
+                    {Attr::dimensions, marked},
+                    {Attr::length, d.loop.kept}}));
+}
+
+}  // namespace
+
 Values record_loop_derivative(Builder& b, const LoopDerivative& d, Ops operands) {
   const Values failed(d.direction == LoopDirection::kPrimal ? operands.size() : count(d.marked));
   if (!b.ok() || failed.empty()) return failed;
@@ -508,17 +525,13 @@ Values record_loop_derivative(Builder& b, const LoopDerivative& d, Ops operands)
       option_text(kDirections[static_cast<size_t>(d.direction)], {d.marked}, d.loop.kept),
       [&] { return expansion(d); });
   if (!get_or_fail(b, body)) return failed;
-  Dims marked;
-  for (size_t i = 0; i < d.marked.size(); ++i)
-    if (d.marked[i]) marked.push_back(static_cast<int64_t>(i));
-  const Values out = b.make_multi(
-      Op::call, operands,
-      intern_attrs({{Attr::body, *std::move(body)},
-                    {Attr::direction, std::string(kDirections[static_cast<size_t>(d.direction)])},
-                    {Attr::branches, std::vector<ComputationPtr>{d.loop.cond, d.loop.body}},
-                    {Attr::dimensions, marked},
-                    {Attr::length, d.loop.kept}}));
+  const Values out = called(b, d, *body, operands);
   return b.ok() ? out : failed;
+}
+
+Values record_loop_as(Builder& b, const Loop& loop, const ComputationPtr& program, Ops carries) {
+  if (!b.ok()) return Values(carries.size());
+  return called(b, {LoopDirection::kPrimal, loop, Mask(carries.size(), false)}, program, carries);
 }
 
 namespace {
