@@ -6,6 +6,7 @@
 #include "hlo/strings.h"
 #include "lazy/effects.h"
 #include "lazy/location_text.h"
+#include "trace/rules/while.h"
 
 namespace lamina::lazy {
 namespace {
@@ -483,7 +484,7 @@ std::vector<Lazy> recorded_loop(const ControlNames& names, const Named& test, co
 
 std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const Named& body,
                              std::vector<Lazy> carry, std::optional<int64_t> checkpoint) {
-  if (checkpoint && *checkpoint < 1)
+  if (checkpoint && *checkpoint < 1 && *checkpoint != trace::kRootOfSteps)
     throw Error(ErrorKind::kValue,
                 str_cat(names.what, ": checkpoint is a number of states, at least 1, not ", *checkpoint));
   return or_carry(carry, [&] { return recorded_loop(names, test, body, carry, checkpoint); });

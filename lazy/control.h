@@ -56,7 +56,8 @@ std::vector<Lazy> in_batches(const std::string& what, const FlatFunction& scanne
                              const LeafName& item_name, int64_t batch);
 
 // `body` of the carry while `test` of it, one bool scalar, holds. Reverse mode keeps `checkpoint` states at
-// a time and computes the others again; absent: as many as fit a budget. Throws Error(kValue) below 1.
+// a time, or trace::kRootOfSteps, and computes the others again; absent: as many as fit a budget. Throws
+// Error(kValue) for other numbers below 1.
 std::vector<Lazy> while_loop(const ControlNames& names, const Named& test, const Named& body,
                              std::vector<Lazy> carry, std::optional<int64_t> checkpoint = {});
 

@@ -87,4 +87,21 @@ std::vector<Value> effects_beneath(std::span<const Value> roots) {
   return out;
 }
 
+std::vector<bool> behind_effects(std::span<const Value> values) {
+  if (!running() && !waiting_token()) return {};
+  HashSet<const Node*> behind;
+  const auto known = [](const Node& n, void*) { return n.data() != nullptr; };
+  for (const Node* n : hlo::postorder(values, known)) {
+    if (n->data()) continue;
+    const std::span<const hlo::Operand> in = n->operands();
+    if (hlo::anywhere(*n, hlo::is_effect) ||
+        std::any_of(in.begin(), in.end(), [&](const hlo::Operand& o) { return behind.contains(o.node()); }))
+      behind.insert(n);
+  }
+  if (behind.empty()) return {};
+  std::vector<bool> out;
+  for (const Value& v : values) out.push_back(behind.contains(v.node()));
+  return out;
+}
+
 }  // namespace lamina::lazy

@@ -25,6 +25,8 @@ void run_effects();
 // What a run that computes `roots` must keep of what lies beneath: nodes with effects, which may not run
 // again for another of their results.
 std::vector<Value> effects_beneath(std::span<const Value> roots);
+// Which of the values depend on nodes with effects that have not run; empty where none does.
+std::vector<bool> behind_effects(std::span<const Value> values);
 
 // The token of the last effect recorded on this thread; a constant where there was none. Null: none waits.
 Value last_token();

@@ -154,6 +154,10 @@ class Session {
   }
 
   void run(std::span<const Value> wanted, bool automatic);
+  // As run_on, and where what was not asked for fails, it is left until somebody asks for it.
+  void run_with_others(jit::Device& device, std::vector<Value> named, size_t wanted,
+                       const std::optional<SingleOps::Key>& single, bool automatic,
+                       std::optional<hlo::GraphLock>& lock);
   // Computes values that are pending, the first `wanted` of which were asked for, and what they need on one
   // device. `single`: what single_ops_ may find it by.
   void run_on(jit::Device& device, std::vector<Value> named, size_t wanted,
@@ -240,6 +244,17 @@ bool has_parameter_beneath(const Value& value) {
                      [](const Node* n) { return n->op() == Op::parameter && !n->data(); });
 }
 
+// Whether these, which were not held back before, are made of others that were.
+bool builds_on_held_back(std::span<const Value> values) {
+  hlo::GraphLock lock;
+  HashSet<const Node*> own;
+  for (const Value& v : values) own.insert(v.node());
+  const auto known = [](const Node& n, void*) { return n.data() != nullptr; };
+  const std::vector<Node*> beneath = hlo::postorder(values, known);
+  return std::any_of(beneath.begin(), beneath.end(),
+                     [&](const Node* n) { return !n->data() && n->held_back() && !own.contains(n); });
+}
+
 }  // namespace
 
 bool forceable(const Value& value) {
@@ -291,7 +306,7 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
   std::vector<Value> named(wanted.begin(), wanted.end());
   collect(named);
   if (only_host()) {
-    run_on(jit::host_device(), std::move(named), wanted.size(), single, lock);
+    run_with_others(jit::host_device(), std::move(named), wanted.size(), single, automatic, lock);
     return;
   }
   // By device, in the order of their first values.
@@ -302,10 +317,52 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
     for (Value& v : named) (is_here(v) ? here : others).push_back(v);
     const auto asked = std::count_if(wanted.begin(), wanted.end(), is_here);
     if (!lock) lock.emplace();
-    run_on(device_at(place), std::move(here), static_cast<size_t>(asked), single, lock);
+    run_with_others(device_at(place), std::move(here), static_cast<size_t>(asked), single, automatic, lock);
     single = {};  // of the one that is wanted, which comes first
     named = std::move(others);
   }
+}
+
+void Session::run_with_others(jit::Device& device, std::vector<Value> named, size_t wanted,
+                              const std::optional<SingleOps::Key>& single, bool automatic,
+                              std::optional<hlo::GraphLock>& lock) {
+  std::vector<Value> asked(named.begin(), named.begin() + static_cast<ptrdiff_t>(wanted));
+  // An effect runs once, so that its program is never run again: nothing else is in it.
+  if (const std::vector<bool> behind = behind_effects(named); !behind.empty()) {
+    std::vector<Value> pure, effects;
+    size_t pure_asked = 0;
+    for (size_t i = 0; i < named.size(); ++i) {
+      if (!behind[i]) {
+        pure.push_back(named[i]);
+        pure_asked += i < wanted;
+      } else if (i < wanted || wanted == 0) {
+        effects.push_back(named[i]);
+      }
+    }
+    if (!pure.empty()) run_with_others(device, std::move(pure), pure_asked, {}, automatic, lock);
+    if (!lock) lock.emplace();
+    if (!effects.empty()) run_on(device, effects, effects.size(), {}, lock);
+    return;
+  }
+  if (named.size() == wanted) {
+    run_on(device, std::move(named), wanted, single, lock);
+    return;
+  }
+  try {
+    run_on(device, named, wanted, single, lock);
+    return;
+  } catch (const Error& e) {
+    lock.reset();  // what the exception holds is let go of without it
+    // A user who looks for invalid values wants to be told of the first one.
+    if (e.kind() == ErrorKind::kCancelled || e.kind() == ErrorKind::kFloatingPoint) throw;
+    // A loop that goes on from what failed, and reads nothing, would record for ever.
+    if (automatic && builds_on_held_back(named)) throw;
+  } catch (const std::exception&) {
+    lock.reset();
+    if (automatic && builds_on_held_back(named)) throw;
+  }
+  lock.emplace();
+  run_on(device, std::move(asked), wanted, single, lock);
 }
 
 void Session::run_on(jit::Device& device, std::vector<Value> named, size_t wanted,

@@ -4,6 +4,7 @@
 
 #include "lazy/control.h"
 #include "python/tensor.h"
+#include "trace/rules/while.h"
 
 namespace py = pybind11;
 
@@ -47,6 +48,7 @@ void add_control(py::module_& m) {
       "What a function of rows gives, some rows at a time: by `scanned`, of [batches, batch, ...], and for "
       "the "
       "rows that are left by `batched`.");
+  m.attr("CHECKPOINT_SQRT") = trace::kRootOfSteps;
   m.def("while_loop",
         [](std::string what, const Function& test, const Function& body, const py::sequence& carry,
            const py::function& leaf, std::optional<int64_t> checkpoint) {

@@ -55,7 +55,15 @@ absl::Status call_python(std::span<const hlo::LiteralPtr> in,
     args.append(to_object({lazy::from_host(l->dtype(), l->dims(), l->data()), false}));
   py::list types;
   for (const auto& l : out) types.append(type_pair(*l->type()));
-  const std::vector<Lazy> results = from_sequence(function(args, types).cast<py::sequence>());
+  py::object returned;
+  try {
+    returned = function(args, types);
+  } catch (py::error_already_set& e) {
+    if (e.matches(PyExc_Exception)) throw;
+    e.restore();  // an interrupt, say: it stops what runs, and stays set as a signal handler's does
+    return absl::CancelledError("a host callback was interrupted");
+  }
+  const std::vector<Lazy> results = from_sequence(returned.cast<py::sequence>());
   if (results.size() != out.size())
     return absl::InvalidArgumentError("the callback returned another number of arrays than declared");
   for (size_t i = 0; i < out.size(); ++i) {

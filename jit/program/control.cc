@@ -78,6 +78,11 @@ class ControlStep : public Step {
   // The programs inside have their own.
   int64_t work() const final { return 0; }
   bool may_take_long() const final { return true; }
+  int64_t taken_bytes() const override {
+    int64_t most = 0;
+    for (const Executable* program : programs()) most = std::max(most, program->taken_bytes());
+    return most;
+  }
 
  protected:
   ControlStep(std::vector<int> in, std::vector<int> out) {
@@ -96,10 +101,13 @@ class ControlStep : public Step {
     }
   }
 
-  // The frame of program number `which`, for turns of it.
+  // The frame of program number `which`, for turns of it, with `arena` or what is there for all.
   Frame& started(const Executable& program, int which, Frame& frame) const {
+    return started(program, which, frame, memory_.at(frame, memory_.arena));
+  }
+  Frame& started(const Executable& program, int which, Frame& frame, Address arena) const {
     Frame& inner = *frame.inner[static_cast<size_t>(first_frame_ + which)];
-    program.start(inner, frame, memory_.at(frame, memory_.arena));
+    program.start(inner, frame, arena);
     return inner;
   }
 
@@ -221,8 +229,12 @@ class CaseStep final : public ControlStep {
   CaseStep(const Node& n, std::vector<Program> branches, std::vector<int> in, std::vector<int> out)
       : ControlStep(std::move(in), std::move(out)), branches_(std::move(branches)) {
     bytes_ = byte_sizes(n, memory_.out.size());
-    int64_t arena = 0;
-    for (const Program& b : branches_) arena = std::max(arena, b->arena_bytes());
+    int64_t arena = 0, least = INT64_MAX;
+    for (const Program& b : branches_) least = std::min(least, b->arena_bytes());
+    for (const Program& b : branches_) {
+      takes_own_.push_back(b->arena_bytes() > std::max(kMuch, kMore * least));
+      if (!takes_own_.back()) arena = std::max(arena, b->arena_bytes());
+    }
     memory_.arena = memory_.add(arena);
     for (size_t r = 0; r < bytes_.size(); ++r) {
       const int result = static_cast<int>(r);
@@ -263,11 +275,24 @@ class CaseStep final : public ControlStep {
       writable[partners_[r] - 1] = true;
     }
     Carries moves(frame.device, bytes_, from, home, memory_.spare_addresses(frame));
-    Frame& state = started(branch, index, frame);
+    BufferRef own;
+    if (takes_own_[index]) {
+      absl::StatusOr<BufferRef> block = frame.device.memory().allocate(branch.arena_bytes());
+      if (!block.ok()) return block.status();
+      own = *std::move(block);
+    }
+    Frame& state = own ? started(branch, index, frame, own->address()) : started(branch, index, frame);
     if (absl::Status s = branch.run_in(state, {arguments, writable, moves.destinations(), results}); !s.ok())
       return s;
     moves.moved(results);
     return moves.bring_home();
+  }
+  int64_t taken_bytes() const override {
+    int64_t most = 0;
+    for (size_t i = 0; i < branches_.size(); ++i)
+      most = std::max(most, branches_[i]->taken_bytes() +
+                                (takes_own_[i] ? Memory::block_bytes(branches_[i]->arena_bytes()) : 0));
+    return most;
   }
   std::string describe() const override { return str_cat("case of ", branches_.size()); }
   std::vector<const Executable*> programs() const override {
@@ -277,8 +302,12 @@ class CaseStep final : public ControlStep {
   }
 
  private:
+  // A branch whose arena is so large, and so much larger than the least, takes it when it runs.
+  static constexpr int64_t kMuch = 256 * 1024, kMore = 2;
+
   std::vector<Program> branches_;
-  std::vector<int> partners_;  // by result, the operand that it may lie in; -1: none
+  std::vector<bool> takes_own_;  // by branch
+  std::vector<int> partners_;    // by result, the operand that it may lie in; -1: none
   std::vector<int64_t> bytes_;
 };
 

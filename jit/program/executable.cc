@@ -284,6 +284,12 @@ class Executable::BorrowedFrame {
   Frame* frame_;
 };
 
+int64_t Executable::taken_bytes() const {
+  int64_t most = 0;
+  for (const auto& step : steps_) most = std::max(most, step->taken_bytes());
+  return most;
+}
+
 absl::Status Executable::run_steps(Frame& frame) const {
   if (Profiler::on()) [[unlikely]]
     return run_steps_profiled(frame);

@@ -77,10 +77,12 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::span<const std::unique_ptr<Step>> steps() const { return steps_; }
   // Steps, one per line.
   std::string describe() const;
-  // Bytes that a run takes from the allocator for its values, results included, known before it. Arguments
+  // The most that a run takes from the allocator for its values, results included, known before it. Arguments
   // and the working memory of single steps (packed panels of a dot) do not count; results written over
-  // arguments that are given up make it less.
-  int64_t peak_bytes() const { return plan_.keeping->block_bytes(); }
+  // arguments that are given up make it less, as do branches that do not run.
+  int64_t peak_bytes() const { return plan_.keeping->block_bytes() + taken_bytes(); }
+  // Of it, what steps take when they run.
+  int64_t taken_bytes() const;
   // Whether every run is known to take microseconds.
   bool is_brief() const { return brief_; }
   // Runs that found no frame of an earlier one.

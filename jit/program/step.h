@@ -39,7 +39,7 @@ class Step {
   virtual ~Step() = default;
   // Has the device do it, on values where the frame says, now or later: the frame serves other runs once this
   // returns. Touches what its plan says and nothing else; keeps no memory but the working memory of library
-  // routines.
+  // routines and, while it runs, taken_bytes.
   virtual absl::Status enqueue(Frame& frame) const = 0;
   // Element operations; where they are not known, enough for the watcher to be asked each time.
   virtual int64_t work() const { return RunControl::kWatchedWork; }
@@ -67,6 +67,8 @@ class Step {
   virtual std::vector<std::pair<int, int>> same_memory() const { return {}; }
   // Memory that it works in, besides what library routines take for themselves: bytes by part.
   virtual std::vector<int64_t> scratch_bytes() const { return {}; }
+  // The most that it takes from the allocator while it runs.
+  virtual int64_t taken_bytes() const { return 0; }
   struct Placing {
     std::span<const int> of_slot;
     const StepPlan& plan;

@@ -5,6 +5,7 @@
 
 #include "lamina/ops.h"
 #include "lazy/api/flat.h"
+#include "trace/rules/while.h"
 
 namespace lamina::detail {
 namespace {
@@ -45,6 +46,8 @@ std::vector<Tensor> flat_map(const FlatFunction& f, const std::vector<Tensor>& i
         lazies(items), name_of(item_names), *batch));
   });
 }
+
+static_assert(checkpoint_sqrt == trace::kRootOfSteps);
 
 std::vector<Tensor> flat_while(const FlatFunction& test, const FlatFunction& body,
                                const std::vector<Tensor>& carry, const LeafNames& carry_names,

@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from lamina import ref
 from lamina._core import Tensor
 from lamina._functions import _name
 from lamina._tensor import to_tensor
@@ -37,6 +38,7 @@ class Pair:
             raise TypeError(
                 f"with has_aux, {_name(self._f)} must return a two-element tuple (value, aux), not {got}"
             )
+        ref.refuse_returned(self._f, out)
         leaves, self._treedef = tree_flatten(out[1])
         self._kept, arrays = {}, []
         for i, x in enumerate(leaves):

@@ -46,7 +46,8 @@ def pure_callback(
     batched; "legacy_vectorized" (`vectorized=True`) leaves those as they are. Results then have that axis too.
     `sharding` is for devices and changes nothing.
 
-    Raises what the callback raises; ValueError if its results are not as described.
+    Raises what the callback raises, where its result is read: what is pending beside it is computed all the same.
+    ValueError if its results are not as described.
 
     >>> lm.pure_callback(np.linalg.det, lm.ShapeDtype((), "float32"), lnp.eye(3))
     Tensor(1., dtype=float32)

@@ -75,7 +75,9 @@ class _Flat:
             args.insert(key, self.static[key])
         kwargs = {**kwargs, **{k: v for k, v in self.static.items() if isinstance(k, str)}}
         with self.outside:
-            out, self.out_tree = tree_flatten(self.f(*args, **kwargs))
+            returned = self.f(*args, **kwargs)
+            ref.refuse_returned(self.f, returned)
+            out, self.out_tree = tree_flatten(returned)
         if self.keep_text:
             self.out_text = [(i, x) for i, x in enumerate(out) if isinstance(x, (str, bytes))]
         results = [self._result(x) for x in out if not (self.keep_text and isinstance(x, (str, bytes)))]
@@ -221,20 +223,22 @@ def _check_dtypes(
     kinds, needed = _kinds(what, holomorphic, allow_int)
     for n in nums:
         for i, x in enumerate((args[n],) if type(args[n]) is Tensor else tree_leaves(args[n])):
-            t = to_tensor(x)
-            if t.dtype.kind not in kinds:
-                names = _argument_names(f)
-                name = (names[n] if n < len(names) else f"argument {n}") + tree_paths(args[n])[i]
-                raise TypeError(
-                    f"{what} of {_name(f)} needs {needed}, but {name} is {describe(t)}: {_REMEDY[kinds]}"
+            t = _core.asarray(x)
+            if t is None or t.dtype.kind not in kinds:
+                name = _argument_path(f, f"[0][{n}]{tree_paths(args[n])[i]}")
+                is_what = (
+                    describe(t) if t is not None else f"{x!r:.60} ({type(x).__name__}), which is no array"
                 )
+                remedy = _REMEDY[kinds if t is not None else _KIND_OF_ALL]
+                raise TypeError(f"{what} of {_name(f)} needs {needed}, but {name} is {is_what}: {remedy}")
 
 
+_KIND_OF_ALL = "fciub"
 _REMEDY = {
     "fc": "pass it as an argument that is not differentiated (argnums), or as a float such as 3.0",
     "c": "pass a complex array (astype), or leave out holomorphic=True",
     "f": "pass holomorphic=True for a function that is holomorphic, or its real and imaginary parts",
-    "fciub": "pass it as an argument that is not differentiated (argnums)",
+    _KIND_OF_ALL: "pass it as an argument that is not differentiated (argnums)",
 }
 
 

@@ -15,12 +15,13 @@ bodies of `lamina.lax` that see it from outside.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lamina import _core, _missing, tree
+from lamina import _core, _missing, _source, tree
 from lamina._core import Tensor
 from lamina._read_set import ATTRIBUTE
 from lamina._tensor import describe, to_tensor
@@ -176,7 +177,8 @@ class Ref:
 
     ``ref.at[i]`` is a part of it, with `add`, `set`, `multiply`, `min`, `max`, ... that change it there. References are
     containers of one array: jitted and mapped functions take them, and what they write to them the caller's get. So are
-    parts. `lamina.lax.scan` over a reference gives its body one to each row.
+    parts. `lamina.lax.scan` over a reference gives its body one to each row. Traced functions do not return them
+    (ValueError).
 
     What a differentiated function writes to a reference from outside is a value: later derivatives do not go through it.
     A mapped one writes what is the same in every lane (ValueError), or takes the reference as a batched argument.
@@ -354,6 +356,25 @@ def is_ref(x: Any) -> bool:
     return isinstance(x, Ref)
 
 
+def refuse_returned(f: Callable[..., Any], returned: Any) -> None:
+    """ValueError where what `f` returned to be traced holds references: its results would be copies of theirs."""
+    if not _state.living or not any(map(is_ref, tree.tree_leaves(returned, is_leaf=is_ref))):
+        return
+    path, found = next((p, x) for p, x in tree.leaves_with_path(returned, is_ref) if is_ref(x))
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    who = getattr(f, "__name__", type(f).__name__)
+    if code is None or code.co_filename.startswith(_source.PACKAGE):
+        frame = _source.user_frame()
+        where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
+        who = f"a function that is traced at {where}"
+    else:
+        who += f" ({code.co_filename}:{code.co_firstlineno}), which is traced,"
+    raise ValueError(
+        f"{who} returned a reference, {found!r}, as result{tree.keystr(path)}: that would be a copy, which no write "
+        "reaches; return what it holds (ref[...], or lm.freeze(ref) of one that the function made)"
+    )
+
+
 def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref:
     """A reference to a copy of an array or number. `memory_space` and `kind` change nothing."""
     return Ref(_cell(init_val))
@@ -481,6 +502,7 @@ def _on_values(refs: Sequence[Ref], f: Callable[..., Any], values: Sequence[Any]
     _state.lending.append(None)
     try:
         out = f(*args)
+        refuse_returned(f, out)
         return [_cell(r._held) for r in refs], out
     finally:
         _state.lending.pop()

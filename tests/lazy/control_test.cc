@@ -110,7 +110,8 @@ TEST_CASE("while_loop and fori_loop", "[api][control]") {
 
   // In reverse, whatever number of states is kept.
   for (const LoopOptions& options :
-       {LoopOptions{}, LoopOptions{.checkpoint = 1}, LoopOptions{.checkpoint = 2}}) {
+       {LoopOptions{}, LoopOptions{.checkpoint = 1}, LoopOptions{.checkpoint = 2},
+        LoopOptions{.checkpoint = checkpoint_sqrt}}) {
     auto kept = [&](const Tensor& a) {
       return while_loop([&](const Tensor& x) { return abs(x * x - a) > 1e-12; },
                         [&](const Tensor& x) { return 0.5 * (x + a / x); }, a, options);

@@ -131,6 +131,12 @@ TEST_CASE("io_callback runs once each, in order", "[api][effects]") {
 TEST_CASE("callbacks throw what they throw", "[api][effects]") {
   const auto throws = [](const Tensor&) -> Tensor { throw std::out_of_range("no such row"); };
   CHECK_THROWS_AS(pure_callback(throws, std::tuple(ones({2})), ones({2})).eval(), std::out_of_range);
+  // Only where it is read.
+  const Tensor fails = pure_callback(throws, std::tuple(ones({2})), ones({2}));
+  const Tensor beside = ones({2}) + 1;
+  CHECK(floats(beside) == Floats{2, 2});
+  CHECK_THROWS_AS(fails.eval(), std::out_of_range);
+  CHECK_THROWS_AS((fails + 1).eval(), std::out_of_range);
   const auto jitted = jit([&](const Tensor& x) { return pure_callback(throws, std::tuple(x), x); });
   CHECK_THROWS_AS(jitted(ones({2})).eval(), std::out_of_range);
   CHECK_THROWS_AS(jitted(ones({2})).eval(), std::out_of_range);

@@ -111,6 +111,82 @@ def test_what_a_callback_raises_reaches_the_reader():
     assert float(lnp.ones(3).sum()) == 3.0
 
 
+def failing(x):
+    raise LookupError("not here")
+
+
+F3 = lm.ShapeDtype((3,), "float32")
+
+
+def test_a_value_that_fails_leaves_the_others_alone():
+    x = lnp.asarray(X)
+    y = lm.pure_callback(failing, F3, x)
+    z, w = x + 1, x * 2
+    np.testing.assert_array_equal(np.asarray(z), X + 1)
+    for read in (np.asarray, lm.block_until_ready, lambda y: (y + 1).tolist(), lambda y: lm.jit(lnp.sin)(y)):
+        with pytest.raises(LookupError, match="not here"):
+            read(y)
+    np.testing.assert_array_equal(np.asarray(w), X * 2)
+    both = lm.block_until_ready([x - 1, w])
+    np.testing.assert_array_equal(np.asarray(both[0]), X - 1)
+    with pytest.raises(LookupError, match="not here"):
+        lm.block_until_ready([x - 2, y])
+
+
+def test_a_checked_index_fails_where_its_value_is_read():
+    x = lnp.asarray(X)
+    with lm.checks(index="raise"):
+        y = lm.vmap(lambda i: x[i])(lnp.asarray([3]) * 2 + 1)
+    np.testing.assert_array_equal(np.asarray(x * 3), X * 3)
+    for _ in range(2):
+        with pytest.raises(IndexError, match="index 7 is out of bounds for axis 0 with size 3"):
+            np.asarray(y)
+
+
+def test_effects_run_once_beside_a_value_that_fails():
+    x = lnp.asarray(X)
+    y, z = lm.pure_callback(failing, F3, x), x + 1
+    seen = []
+    lm.debug.callback(lambda v: seen.append(v.tolist()), z)
+    got = lm.io_callback(lambda v: (seen.append("io"), v)[1], F3, z)
+    lm.effects_barrier()
+    assert seen == [(X + 1).tolist(), "io"] and got.tolist() == (X + 1).tolist()
+    with pytest.raises(LookupError, match="not here"):
+        np.asarray(y)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_a_callback_stops_whoever_reads(kind):
+    def stops(x):
+        raise kind
+
+    x = lnp.asarray(X)
+    y = lm.pure_callback(stops, F3, x)
+    z = x + 1
+    with pytest.raises(kind):
+        np.asarray(z)
+    np.testing.assert_array_equal(np.asarray(z), X + 1)
+    with pytest.raises(kind):
+        lm.jit(lambda x: lm.pure_callback(stops, F3, x))(x)
+    del y
+
+
+def test_recording_goes_on_beside_a_value_that_fails_but_not_from_it():
+    x = lnp.asarray(X)
+    y, total = lm.pure_callback(failing, F3, x), x
+    for _ in range(9000):  # more than is recorded without computing
+        total = total + 1
+    np.testing.assert_array_equal(np.asarray(total), X + 9000)
+
+    def goes_on(y):
+        for _ in range(20000):
+            y = y * 1.5
+
+    with pytest.raises(LookupError, match="not here"):
+        goes_on(y)
+    assert float(lnp.ones(3).sum()) == 3.0
+
+
 @pytest.mark.parametrize(
     ("returned", "message"),
     [

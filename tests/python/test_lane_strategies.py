@@ -251,3 +251,54 @@ def test_one_by_one_is_a_loop_of_branches_and_by_cost_is_both():
 def test_an_unknown_strategy_is_refused():
     with pytest.raises(ValueError, match="strategy is 'fast': it is one of 'select', 'loop', 'auto'"):
         lm.vmap(number, strategy="fast")
+
+
+def _lanes_of_elements(kind, n=2500):
+    rng = np.random.default_rng(3)
+    steps = {
+        "none": np.zeros(n),
+        "all": np.full(n, 300),
+        "the last": np.where(np.arange(n) == n - 1, 700, 3),
+        "1 in 100": np.where(rng.random(n) < 0.01, 700, 3),
+        "many": np.where(rng.random(n) < 0.4, 300, 3),
+        "exponential": rng.exponential(150, n),
+    }[kind]
+    return array(rng.uniform(0.5, 1.5, n)), lnp.array(steps.astype(np.int32))
+
+
+def _element(x, n):
+    return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, lnp.sin(s[1]) + 0.2 * x), (0, x))
+
+
+@pytest.mark.parametrize("kind", ["none", "all", "the last", "1 in 100", "many", "exponential"])
+def test_many_elements_are_packed_again_and_have_the_bits_of_a_loop(kind):
+    x, n = _lanes_of_elements(kind)
+    want = lm.jit(lm.vmap(_element, strategy="loop"))(x, n)
+    for f in (lm.vmap(_element, strategy="auto"), lm.jit(lm.vmap(_element, strategy="auto"))):
+        got = f(x, n)
+        np.testing.assert_array_equal(value(got[0]), value(n))
+        np.testing.assert_array_equal(value(got[1]), value(want[1]))
+
+    def loss(x, strategy):
+        return lm.vmap(lambda x, n: _element(x, n)[1], strategy=strategy)(x, n).sum()
+
+    auto, select = (lm.jit(lm.grad(lambda x, s=s: loss(x, s))) for s in ("auto", "select"))
+    np.testing.assert_array_equal(value(auto(x)), value(select(x)))
+    each = lm.jit(lm.vmap(lm.grad(lambda x, n: _element(x, n)[1]), strategy="auto"))
+    np.testing.assert_allclose(value(each(x, n)), value(auto(x)), rtol=1e-12)
+
+
+def test_packed_elements_inside_of_other_lanes_and_branches():
+    x, n = _lanes_of_elements("1 in 100", 1100)
+    inner = lm.vmap(lambda x, n: _element(x, n)[1], strategy="auto")
+
+    def f(scale, x):
+        return lax.cond(scale > 1, lambda x: inner(x * scale, n), lambda x: x, x)
+
+    scales = array(np.array([0.5, 1.5, 2.0]))
+    want = np.stack([value(f(s, x)) for s in scales])
+    for outer in ("select", "loop", "auto"):
+        got = lm.jit(lm.vmap(f, in_axes=(0, None), strategy=outer))(scales, x)
+        np.testing.assert_array_equal(value(got), want)
+    up = lm.jvp(lambda x: inner(x, n), (x,), (lnp.ones_like(x),))[1]
+    np.testing.assert_allclose(value(up), value(lm.grad(lambda x: inner(x, n).sum())(x)), rtol=1e-10)

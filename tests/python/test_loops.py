@@ -279,7 +279,7 @@ def test_derivatives_by_several_arguments_of_one_loop():
     np.testing.assert_allclose(value(mixed), (up - down) / (2 * eps), rtol=1e-7)
 
 
-@pytest.mark.parametrize("slots", [1, 2, 3, 7, 40])
+@pytest.mark.parametrize("slots", [1, 2, 3, 7, 40, "sqrt"])
 @pytest.mark.parametrize("steps", [0, 1, 2, 5, 23])
 def test_any_number_of_states_gives_one_gradient(slots, steps):
     def f(x, n, **options):
@@ -339,6 +339,57 @@ def test_memory_is_bounded_by_the_states_kept():
     assert (np.abs(got - factor**30_000) < 0.01).all()
 
 
+@pytest.mark.parametrize("steps", [16, 17, 18, 153, 154, 2145, 2146, 40_000])
+def test_states_by_the_root_of_the_steps(steps):
+    def f(x, n, step, checkpoint):
+        body = lambda s: (step(s[0]), s[1] * (1 - 1e-5) + 1e-6 * lnp.sin(s[1]))  # noqa: E731
+        return lax.while_loop(lambda s: s[0] < n, body, (0, x), checkpoint=checkpoint)[1].sum()
+
+    x, n, plain = array(np.linspace(0.1, 1, 512)), array(steps, np.int32), lambda i: i + 1
+    grad = lm.jit(lm.grad(lambda x, n: f(x, n, plain, "sqrt")))
+    got = grad(x, n).block_until_ready()
+    lm._core.reset_peak_bytes()
+    before = lm.cache.stats()["live_bytes"]
+    grad(x, n).block_until_ready()
+    # Kept states, those at hand, and what the classes of the allocator's blocks round up.
+    assert (lm.cache.stats()["peak_bytes"] - before) / (512 * 8) < 40 + 8 * steps**0.5
+    if steps < 3000:
+        want = lm.grad(lambda x: f(x, n, plain, 4000))(x)
+        np.testing.assert_array_equal(value(got), value(want))
+
+    calls = []
+
+    def tick(i):
+        calls.append(int(i))
+        return i + 1
+
+    if steps < 500:
+        counted = lambda i: lm.pure_callback(tick, lm.ShapeDtype((), "int32"), i)  # noqa: E731
+        lm.jit(lm.grad(lambda x: f(x, n, counted, "sqrt")))(x).block_until_ready()
+        assert len(calls) >= steps and max(calls.count(i) for i in range(steps)) <= 3
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_states_by_the_root_of_the_steps_under_transforms(batch):
+    def f(x, n, **options):
+        return lax.while_loop(
+            lambda s: s[0] < n, lambda s: (s[0] + 1, lnp.sin(1.3 * s[1]) + x), (0, x), **options
+        )[1].sum()
+
+    x, n = (
+        array(np.linspace(0.1, 0.7, 2 * batch).reshape(batch, 2)),
+        array(np.array([200, 3, 20][:batch]), np.int32),
+    )
+    rooted = lambda x, n: f(x, n, checkpoint="sqrt")  # noqa: E731
+    for derived in (lm.grad, lm.hessian):
+        want = lm.vmap(derived(f))(x, n)
+        np.testing.assert_allclose(value(lm.jit(lm.vmap(derived(rooted)))(x, n)), value(want), rtol=1e-10)
+        of_lanes = derived(lambda x: lm.vmap(rooted)(x, n).sum())(x)
+        np.testing.assert_allclose(
+            value(of_lanes), value(derived(lambda x: lm.vmap(f)(x, n).sum())(x)), rtol=1e-10
+        )
+
+
 def test_refusals_of_loops():
     x = array(2.0, F64)
     for slots in (0, -3):
@@ -346,5 +397,7 @@ def test_refusals_of_loops():
             lax.while_loop(lambda v: v < 9, lambda v: v * 2, x, checkpoint=slots)
     with pytest.raises(ValueError, match=r"lax\.fori_loop: checkpoint"):
         lax.fori_loop(0, 3, lambda _, v: v * 2, x, checkpoint=0)
-    with pytest.raises(TypeError):
+    with pytest.raises(
+        TypeError, match=r"lax\.while_loop: checkpoint is a number of states or 'sqrt', not 'all'"
+    ):
         lax.while_loop(lambda v: v < 9, lambda v: v * 2, x, checkpoint="all")

@@ -6,6 +6,7 @@ import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+from lamina.test_util import check_grads
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +102,51 @@ def test_complex_numbers_are_ordered_as_in_numpy(name):
         np.testing.assert_array_equal(np.asarray(g(lnp.array(x)[:, None], lnp.array(x))), want)
     np.testing.assert_array_equal(np.asarray(f(lnp.array(x), 0.0)), beside_numbers[0])
     np.testing.assert_array_equal(np.asarray(f(1j, lnp.array(x))), beside_numbers[1])
+
+
+def _products_of_others(data, ids, count, mode):
+    """d prod[s] / d data[k], by segment and entry."""
+    out = np.zeros((count, *data.shape))
+    kept = np.clip(ids, 0, count - 1) if mode == "clip" else ids
+    for k, s in np.ndenumerate(kept):
+        if 0 <= s < count:
+            for rest in np.ndindex(data.shape[ids.ndim :]):
+                others = [data[j + rest] for j, i in np.ndenumerate(kept) if i == s and j != k]
+                out[(s, *k, *rest)] = np.prod(others)
+    return out
+
+
+@pytest.mark.parametrize("mode", [None, "clip"])
+@pytest.mark.parametrize(
+    ("ids", "rest"),
+    [([0, 2, 0, 1, 0, 2, 7, -1], ()), ([[3, 0, 0], [3, 3, 1]], (2,)), ([0, 0, 0, 0], (2, 2)), ([], (2,))],
+)
+def test_the_derivative_of_a_product_is_that_of_the_others(ids, rest, mode):
+    rng = np.random.default_rng(1)
+    ids = np.array(ids, int)
+    data = rng.uniform(0.5, 2, (*ids.shape, *rest))
+    data[rng.random(data.shape) < 0.4] = 0  # one, several or no zeros among the factors
+    want = _products_of_others(data, ids, 4, mode)
+    f = lambda x, i: lm.ops.segment_prod(x, i, 4, mode=mode)  # noqa: E731
+    got = lm.jacrev(lambda x: f(x, ids).sum(tuple(range(1, 1 + len(rest)))))(lnp.array(data))
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+    dx = rng.normal(size=data.shape)
+    _, tangent = lm.jit(lambda x, i, d: lm.jvp(lambda x: f(x, i), (x,), (d,)))(
+        lnp.array(data), ids, lnp.array(dx)
+    )
+    terms = (want * dx).sum(tuple(range(1, 1 + ids.ndim)))
+    np.testing.assert_allclose(tangent, terms, rtol=1e-12, atol=1e-12)
+    check_grads(lambda x: f(x, ids), (lnp.array(data),), order=2, atol=1e-4, rtol=1e-4)
+
+
+def test_products_of_lanes_have_derivatives():
+    rng = np.random.default_rng(2)
+    data, ids = rng.normal(size=(3, 6)), rng.integers(0, 3, (3, 6))
+    data[0, :3] = 0
+    slope = lm.grad(lambda x, i: (lm.ops.segment_prod(x, i, 3) ** 2).sum())
+    got = lm.vmap(slope)(lnp.array(data), lnp.array(ids))
+    np.testing.assert_allclose(
+        got, [slope(lnp.array(x), lnp.array(i)) for x, i in zip(data, ids)], rtol=1e-12
+    )
+    curvature = lm.hessian(lambda x: lm.ops.segment_prod(x, np.zeros(3, int), 1).sum())
+    np.testing.assert_allclose(curvature(lnp.array([0.0, 0.0, 2.0])), [[0, 2, 0], [2, 0, 0], [0, 0, 0]])

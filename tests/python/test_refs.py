@@ -484,3 +484,51 @@ def test_references_written_in_rules_and_checkpoints(f, plain, slopes):
     np.testing.assert_allclose(lm.grad(of_all)(x), slopes(x) + 2 * slopes(2 * x), rtol=1e-5)
     twice = lambda d: lm.grad(lambda x: d(x).sum())(x)  # noqa: E731
     np.testing.assert_allclose(twice(lm.grad(f)), twice(slopes), rtol=1e-5)
+
+
+# Each calls a traced function, and gives what a part of its result is.
+TRACED = {
+    "jit": lambda f, x: lm.jit(f)(x),
+    "jit in a container": lambda f, x: lm.jit(lambda x: {"a": (x, f(x))})(x),
+    "vmap": lambda f, x: lm.vmap(f)(x[:, None]),
+    "vjp": lambda f, x: lm.vjp(f, x),
+    "jacfwd": lambda f, x: lm.jacfwd(f)(x),
+    "aux": lambda f, x: lm.grad(lambda x: (x.sum(), f(x)), has_aux=True)(x),
+    "checkpoint": lambda f, x: lm.checkpoint(f)(x),
+    "eval_shape": lambda f, x: lm.eval_shape(f, x),
+    "scan": lambda f, x: lax.scan(lambda c, x: (c, f(x)), None, x[:, None]),
+    "map": lambda f, x: lax.map(f, x[:, None]),
+    "while_loop": lambda f, x: lax.while_loop(lambda x: x[0] < 3, f, x),
+    "cond": lambda f, x: lax.cond(x[0] > 1, f, f, x),
+}
+
+
+@pytest.mark.parametrize("older", [False, True])
+@pytest.mark.parametrize("name", TRACED)
+def test_traced_functions_return_no_references(name, older):
+    x = lnp.arange(3.0)
+    outside = lm.new_ref(x)
+
+    def made(x):
+        r = lm.new_ref(x)
+        r[...] = 2 * r[...]
+        return r
+
+    def given(x):
+        return (outside, x)[0]
+
+    with pytest.raises(ValueError, match=r"returned a reference, Ref\(float32\[.*ref\[\.\.\.\]") as e:
+        TRACED[name](given if older else made, x)
+    assert "test_refs.py:" in str(e.value)
+    np.testing.assert_array_equal(lm.freeze(outside), x)
+
+
+def test_the_place_of_a_returned_reference_is_named():
+    def f(x):
+        return {"a": x, "b": [x, lm.new_ref(x)]}
+
+    with pytest.raises(
+        ValueError, match=r"f \(.*test_refs\.py:\d+\), which is traced, .* as result\['b'\]\[1\]"
+    ):
+        lm.jit(f)(lnp.ones(3))
+    assert lm.jit(lambda x: lm.freeze(lm.new_ref(x)))(lnp.ones(3)).tolist() == [1, 1, 1]

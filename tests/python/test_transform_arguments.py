@@ -175,3 +175,13 @@ def test_arrays_of_several_elements_are_no_numbers():
 def test_check_grads_keeps_the_type_of_an_array_without_dimensions():
     pad = lambda x: lax.pad(x, np.array(0, np.float16), [])  # noqa: E731
     check_grads(pad, (np.array(1.5, np.float16),), 2, eps=1.0)
+
+
+@pytest.mark.parametrize("bad", [object(), "text", np.array(["text"])])
+@pytest.mark.parametrize("transform", [lm.grad, lm.value_and_grad, lm.jacfwd, lm.jacrev, lm.hessian])
+def test_a_leaf_that_is_no_array_is_named(transform, bad):
+    def f(a, p):
+        return a * p["w"][1]
+
+    with pytest.raises(TypeError, match=r"needs float inputs, but p\['w'\]\[1\] is .*, which is no array"):
+        transform(f, argnums=1)(1.0, {"w": [2.0, bad]})

@@ -5,13 +5,17 @@
 // where they are. What this costs is then at most what it costs to take every lane by itself, and the state
 // written and read once more. Loops over numbers do it in rounds: steps of such lanes together are one
 // kernel, in which every pack of lanes stops by itself, so that only between rounds is it known how many go
-// on. Where each lane of many is an element of the arrays, packs cost about what their lanes do one by one:
-// all go together to the end.
+// on. Where each lane of many is an element of the arrays, those that are left are few of every pack: they go
+// on in arrays of their own, packed again.
 #include "trace/lanes.h"
 
+#include <limits>
+
 #include "hlo/printer.h"
+#include "hlo/regions.h"
 #include "trace/rules/scan.h"
 #include "trace/rules/while.h"
+#include "trace/transform_memo.h"
 
 namespace lamina::trace {
 namespace {
@@ -19,8 +23,20 @@ namespace {
 // Lanes go together while one in so many takes part: of loops over numbers, whose lanes are then the elements
 // of vectors, and of others, which gain by longer dots and fewer steps of the program.
 constexpr int64_t kOneNumberIn = 12, kOneArrayIn = 4;
-// Steps of the first round; each next one is twice as long.
-constexpr int64_t kFirstRound = 32;
+// Of lanes that are elements, those that go on get arrays of their own once they are one in so many, so
+// often.
+constexpr int64_t kOneElementIn = 2;
+constexpr int kPackings = 2;
+// Steps of the first round, and how many times as long each next one is; of lanes that are elements, which
+// cost little where their packs have stopped, so many that most loops end in it. No round is longer than the
+// last number.
+struct Rounds {
+  int32_t first, longer;
+};
+constexpr Rounds kRounds{32, 2}, kRoundsOfElements{128, 4};
+constexpr int32_t kLongestRound = 1 << 29;
+// Fewer lanes that are elements are not worth the programs that pack them.
+constexpr int64_t kLeastPacked = 1024;
 // What it costs to take one lane by itself through a branch, in elements computed.
 constexpr int64_t kLaneCost = 4096;
 // Steps that a loop without a known end is taken to have.
@@ -28,34 +44,38 @@ constexpr int64_t kSomeSteps = 16;
 
 // Whether more than `few` lanes go on; go: one bool per lane.
 Value more_than(Builder& b, const Value& go, int64_t few) {
-  const Value lanes = b.reduce(b.convert(go, DType::kS64), Op::add, number(b, 0), {{0}});
-  return b.compare(lanes, number(b, few), "GT");
+  const DType t = go.type()->num_elements <= std::numeric_limits<int32_t>::max() ? DType::kS32 : DType::kS64;
+  const Value lanes = b.reduce(b.convert(go, t), Op::add, b.scalar_int(t, 0), {{0}});
+  return b.compare(lanes, b.scalar_int(t, few), "GT");
 }
 
 Values goes_on(Builder& b, const LanesLoop& lanes, Ops state) {
   return inline_computation(b, *lanes.go, state);
 }
 
-// The loop for at most as many steps as its last carry says, counted in the one before it.
+Value steps_of(Builder& b, int32_t n) { return b.scalar_int(DType::kS32, n); }
+
+// The loop for at most as many steps as its last carry says, counted in the one before it. The count is of
+// each lane, and so of few bytes.
 absl::StatusOr<Loop> limited(const Loop& loop) {
   std::vector<const Type*> types = loop.body->parameter_types();
   const size_t n = types.size();
-  types.resize(n + 2, scalar_type(DType::kS64));
+  types.resize(n + 2, scalar_type(DType::kS32));
   absl::StatusOr<ComputationPtr> cond = record_region(types, [&](Builder& b, Ops p) {
     const Values go = inline_computation(b, *loop.cond, p.first(n));
     return Values{b.ok() ? b.and_(b.compare(p[n], p[n + 1], "LT"), go[0]) : Value()};
   });
   if (!cond.ok()) return cond.status();
   absl::StatusOr<ComputationPtr> body = record_region(types, [&](Builder& b, Ops p) {
-    return joined(inline_computation(b, *loop.body, p.first(n)), {{b.add(p[n], number(b, 1)), p[n + 1]}});
+    return joined(inline_computation(b, *loop.body, p.first(n)), {{b.add(p[n], steps_of(b, 1)), p[n + 1]}});
   });
   if (!body.ok()) return body.status();
   return Loop{*std::move(cond), *std::move(body), loop.kept};
 }
 
 // Lanes together, in rounds, while more than `few` go on: the carries then.
-Values in_rounds(Builder& b, const Loop& loop, const LanesLoop& lanes, Ops carries, int64_t few,
-                 int64_t size) {
+Values in_rounds(Builder& b, const Loop& loop, const LanesLoop& lanes, Ops carries, int64_t few, int64_t size,
+                 Rounds rounds) {
   const size_t n = carries.size();
   const absl::StatusOr<Loop> some = limited(loop);
   if (!get_or_fail(b, some)) return Values(n);
@@ -63,22 +83,99 @@ Values in_rounds(Builder& b, const Loop& loop, const LanesLoop& lanes, Ops carri
   marks.resize(n + 2, false);
   const std::optional<LanesLoop> round = lanes_loop(b, *some, marks, size, false);
   if (!round) return Values(n);
+  // What a round leaves, and the steps of the next one.
+  const auto after_round = [&](Builder& in, Ops p) {
+    const Values start = joined(p.first(n), {{steps_of(in, 0), p[n]}});
+    Values next = record_loop(in, round->loop, lanes_carries(in, *round, start, marks, size));
+    if (!in.ok()) return Values(n + 1);
+    next.resize(n);
+    for (size_t i = 0; i < n; ++i)
+      if (is_invariant(*loop.body, i)) next[i] = p[i];
+    const Value steps = in.minimum(p[n], steps_of(in, kLongestRound / rounds.longer));
+    next.push_back(in.multiply(steps, steps_of(in, rounds.longer)));
+    return next;
+  };
+  const Values first = after_round(b, joined(carries, {{steps_of(b, rounds.first)}}));
+  if (!b.ok()) return Values(n);
   Values out = loop_over(
-      b, joined(carries, {{number(b, kFirstRound)}}),
+      b, first,
       [&](Builder& in, Ops p) {
         const Values go = goes_on(in, lanes, p.first(n));
         return in.ok() ? more_than(in, go[0], few) : Value();
       },
-      [&](Builder& in, Ops p) {
-        const Values start = joined(p.first(n), {{number(in, 0), p[n]}});
-        Values next = record_loop(in, round->loop, lanes_carries(in, *round, start, marks, size));
-        if (!in.ok()) return Values(n + 1);
-        next.resize(n);
-        next.push_back(in.add(p[n], p[n]));
-        return next;
-      });
+      after_round);
+  for (size_t i = 0; i < n; ++i)
+    if (is_invariant(*loop.body, i)) out[i] = carries[i];
   out.resize(n);
   return out;
+}
+
+// The numbers of the lanes that go on, in their order, of which there are at most `room`, and behind them the
+// number of all.
+Value numbers_of(Builder& b, const Value& go, int64_t size, int64_t room) {
+  const Value none = number(b, size), numbers = b.iota(DType::kS64, {{size}}, 0);
+  const Value found = b.broadcast_scalar(none, {{room + 1}});
+  const absl::StatusOr<ComputationPtr> body = record_region(
+      {{none.type(), found.type(), scalar_type(DType::kBool), none.type()}}, [&](Builder& in, Ops p) {
+        const Value lane = in.reshape(in.select(p[2], p[3], number(in, size)), {{1}});
+        return Values{in.add(p[0], in.convert(p[2], DType::kS64)),
+                      in.dynamic_update_slice(p[1], lane, {{p[0]}})};
+      });
+  if (!get_or_fail(b, body)) return {};
+  const Values out = b.scan(*body, {{number(b, 0), found}}, {{go, numbers}}, size, false);
+  return b.ok() ? b.slice(out[1], {{0}}, {{room}}) : Value();
+}
+
+Value elements_at(Builder& b, const Value& x, const Value& places) {
+  return b.make(Op::gather, {{x, b.reshape(places, {{places.dims()[0], 1}})}},
+                intern_attrs({{Attr::offset_dims, Dims{}},
+                              {Attr::collapsed_slice_dims, Dims{0}},
+                              {Attr::start_index_map, Dims{0}},
+                              {Attr::index_vector_dim, int64_t{1}},
+                              {Attr::slice_sizes, Dims{1}}}));
+}
+
+// With `elements` at the places that are within.
+Value with_elements(Builder& b, const Value& x, const Value& places, const Value& elements) {
+  return b.make(Op::scatter, {{x, b.reshape(places, {{places.dims()[0], 1}}), elements}},
+                intern_attrs({{Attr::inserted_window_dims, Dims{0}},
+                              {Attr::update_window_dims, Dims{}},
+                              {Attr::scatter_dims_to_operand_dims, Dims{0}},
+                              {Attr::index_vector_dim, int64_t{1}},
+                              {Attr::body, second_region(x.dtype())}}));
+}
+
+// The results of lanes that are elements: together while many go on, then the others packed, `packings`
+// times. `state`: the carries without the flag.
+Values packed_lanes(Builder& b, const Loop& loop, const LanesLoop& lanes, Ops state, int64_t size,
+                    int packings) {
+  const size_t n = state.size();
+  const int64_t few = size / kOneElementIn;
+  const Values then = in_rounds(b, loop, lanes, state, few, size, kRoundsOfElements);
+  if (!b.ok()) return Values(n);
+  return those_left(b, lanes, then, {}, [&](Builder& in, Ops p, Ops) {
+    Values out(p.begin(), p.end()), carries;
+    const Value places = numbers_of(in, goes_on(in, lanes, p)[0], size, few);
+    if (!in.ok()) return out;
+    const Value last = in.broadcast_scalar(number(in, size - 1), {{few}});
+    const Value within = in.minimum(places, last), is_lane = in.compare(places, last, "LE");
+    for (size_t i = 0; i < n; ++i) carries.push_back(lanes.batched[i] ? elements_at(in, p[i], within) : p[i]);
+    // Places without a lane take no steps.
+    carries.push_back(is_lane);
+    Mask marks = lanes.batched;
+    marks.push_back(true);
+    const absl::StatusOr<Loop> of_lanes = guarded(loop);
+    if (!get_or_fail(in, of_lanes)) return out;
+    const std::optional<LanesLoop> some = lanes_loop(in, *of_lanes, marks, few, false);
+    if (!some || !in.ok()) return out;
+    const Values after = packings > 1
+                             ? packed_lanes(in, *of_lanes, *some, carries, few, packings - 1)
+                             : record_loop(in, some->loop, lanes_carries(in, *some, carries, marks, few));
+    for (size_t i = 0; in.ok() && i < n; ++i)
+      if (lanes.batched[i] && !is_invariant(*loop.body, i))
+        out[i] = with_elements(in, p[i], places, after[i]);
+    return out;
+  });
 }
 
 int64_t work(const Computation& c);
@@ -150,7 +247,7 @@ Values loop_by_cost(Builder& b, const Node& node, const LanesLoop& lanes, Ops ca
   const int64_t few = few_lanes(loop, size);
   Values state;
   if (makes_numbers(loop)) {
-    state = in_rounds(b, loop, lanes, carries.first(n), few, size);
+    state = in_rounds(b, loop, lanes, carries.first(n), few, size, kRounds);
   } else if (const std::optional<LanesLoop> together = while_enough(b, loop, lanes, size)) {
     state = record_loop(b, together->loop, carries);
     state.resize(n);
@@ -162,6 +259,21 @@ Values loop_by_cost(Builder& b, const Node& node, const LanesLoop& lanes, Ops ca
       if (!lanes.batched[i]) r.results[i] = p[i];
     return r.results;
   });
+}
+
+Values elements_by_cost(Builder& b, const Loop& loop, const LanesLoop& lanes, Ops carries, int64_t size) {
+  if (size < kLeastPacked) return record_loop(b, lanes.loop, carries);
+  const size_t n = lanes.batched.size();
+  const absl::StatusOr<ComputationPtr> program = remembered_as<ComputationPtr>(
+      {loop.cond.get(), loop.body.get()}, option_text("packed", {lanes.batched}, size), [&] {
+        return record_region(types_of(carries), [&](Builder& in, Ops p) {
+          Values out = packed_lanes(in, loop, lanes, p.first(n), size, kPackings);
+          out.push_back(in.zeros_like(p[n]));  // none goes on
+          return out;
+        });
+      });
+  if (!get_or_fail(b, program)) return Values(carries.size());
+  return record_loop_as(b, lanes.loop, *program, carries);
 }
 
 bool branches_cost_more(std::span<const ComputationPtr> branches) {

@@ -6,7 +6,9 @@
 // after another. Else it keeps the states of `kept` steps at a time, and computes those between them again;
 // where to keep them is the binomial schedule of Griewank and Walther
 // ("Algorithm 799: revolve", ACM TOMS 26, 2000), by which `kept` states and t forward sweeps reach back over
-// (kept + t)! / (kept! t!) steps. Memory for many states is taken, and cleared, once a few are full.
+// (kept + t)! / (kept! t!) steps. Memory for many states is taken, and cleared, once a few are full. Where as
+// many states are to be kept as the square root of the steps says, the loop runs first: then it is known how
+// many reach back with two sweeps.
 //
 // Second derivatives need no derivative of that schedule. With J the Jacobian of the loop, reverse mode gives
 // J' ct, whose derivative along (dx, dct) is J' dct + (dJ dx)' ct: as second derivatives are symmetric, it is
@@ -46,6 +48,9 @@ constexpr std::array<std::string_view, 4> kDirections = {"forward", "reverse", "
 constexpr int64_t kKeptBytes = int64_t{16} << 20, kMinKept = 16, kMaxKept = 1024;
 // So many are kept at first, where memory for all is more than is cleared in no time.
 constexpr int64_t kFirstKept = 64, kLittle = int64_t{1} << 20;
+// Of loops that keep as many as the root of their steps: of these, the fewest that reach with two sweeps.
+constexpr std::array<int64_t, 7> kRoots = {16, 64, 256, 1024, 4096, 16384, 65536};
+constexpr int64_t reach_of_two_sweeps(int64_t kept) { return (kept + 2) * (kept + 1) / 2; }
 
 size_t count(Marks marks) { return std::count(marks.begin(), marks.end(), true); }
 
@@ -115,8 +120,12 @@ class Reversal {
       if (changes_.back()) bytes += loop.body->parameters()[i].type()->bytes();
     }
     states_ = count(changes_);
-    kept_ = loop.kept ? loop.kept : std::clamp(kKeptBytes / std::max<int64_t>(bytes, 1), kMinKept, kMaxKept);
-    first_kept_ = kept_ <= kLittle / std::max<int64_t>(bytes, 1) ? kept_ : std::min(kept_, kFirstKept);
+    by_root_ = loop.kept == kRootOfSteps;
+    kept_ = by_root_    ? kRoots[0]
+            : loop.kept ? loop.kept
+                        : std::clamp(kKeptBytes / std::max<int64_t>(bytes, 1), kMinKept, kMaxKept);
+    first_kept_ =
+        by_root_ || kept_ <= kLittle / std::max<int64_t>(bytes, 1) ? kept_ : std::min(kept_, kFirstKept);
   }
 
   // The results, run as `record` runs the loop.
@@ -128,31 +137,17 @@ class Reversal {
   Values record(Builder& b, Ops x, Ops ct) const {
     const Kept begun = this->begun(b, x);
     if (!b.ok()) return Values(ct.size());
+    if (by_root_) return undo_by_root(b, counted_on(b, begun), ct);
     if (first_kept_ == kept_) return undo_all(b, counted_on(b, begun), ct);
-    // Operands of both branches: the loop's carries, the number of steps, rows, cotangents.
-    const Values all = joined(joined(begun.carries, {{begun.steps}}), joined(begun.rows, ct));
-    const size_t n = x.size();
-    const auto unpacked = [&](Ops p) {
-      const Ops carries = p.first(n), rows = p.subspan(n + 1, states_);
-      return Kept{{carries.begin(), carries.end()}, p[n], {rows.begin(), rows.end()}};
-    };
-    const auto branch = [&](const std::function<Values(Builder&, const Kept&, Ops)>& f) {
-      return record_region(
-          types_of(all), [&](Builder& in, Ops p) { return f(in, unpacked(p), p.subspan(n + 1 + states_)); });
-    };
-    const absl::StatusOr<ComputationPtr> ends = branch([&](Builder& in, const Kept& kept, Ops cts) {
+    const Branch ends = [&](Builder& in, const Kept& kept, Ops cts) {
       return cotangents(undo(in, packed(in, kept, cts, top_row(in, kept))), cts.size());
-    });
-    const absl::StatusOr<ComputationPtr> goes_on = branch([&](Builder& in, const Kept& few, Ops cts) {
-      Kept more{few.carries, few.steps, no_rows(in, few.carries, kept_)};
-      for (size_t i = 0; i < states_; ++i)
-        more.rows[i] = put_rows(in, more.rows[i], few.rows[i], number(in, 0));
-      return undo_all(in, counted_on(in, keep_on(in, std::move(more), kept_)), cts);
-    });
-    if (!get_or_fail(b, ends) || !get_or_fail(b, goes_on)) return Values(ct.size());
+    };
+    const Branch goes_on = [&](Builder& in, const Kept& few, Ops cts) {
+      return undo_all(in, counted_on(in, keep_on(in, with_rows(in, few, kept_), kept_)), cts);
+    };
     const Values more = inline_computation(b, *loop_.cond, begun.carries);
-    if (!b.ok()) return Values(ct.size());
-    return b.conditional(b.convert(more[0], DType::kS32), {{*ends, *goes_on}}, all);
+    return b.ok() ? choice(b, b.convert(more[0], DType::kS32), {{ends, goes_on}}, begun, ct)
+                  : Values(ct.size());
   }
 
  private:
@@ -167,6 +162,47 @@ class Reversal {
     Values rows;
   };
 
+  // The cotangents, as one of the ways back gives them.
+  using Branch = std::function<Values(Builder&, const Kept&, Ops)>;
+  Values choice(Builder& b, const Value& index, std::span<const Branch> ways, const Kept& kept,
+                Ops ct) const {
+    // Operands of all branches: the loop's carries, the number of steps, rows, cotangents.
+    const Values all = joined(joined(kept.carries, {{kept.steps}}), joined(kept.rows, ct));
+    const size_t n = kept.carries.size();
+    std::vector<ComputationPtr> branches;
+    for (const Branch& way : ways) {
+      const absl::StatusOr<ComputationPtr> branch = record_region(types_of(all), [&](Builder& in, Ops p) {
+        const Ops carries = p.first(n), rows = p.subspan(n + 1, states_);
+        return way(in, {{carries.begin(), carries.end()}, p[n], {rows.begin(), rows.end()}},
+                   p.subspan(n + 1 + states_));
+      });
+      if (!get_or_fail(b, branch)) return Values(ct.size());
+      branches.push_back(*branch);
+    }
+    return b.conditional(index, branches, all);
+  }
+  // Of a loop that has run to its end, with room for as many states as its steps ask for.
+  Values undo_by_root(Builder& b, const Kept& from, Ops ct) const {
+    Value root = b.scalar_int(DType::kS32, 0);
+    std::vector<Branch> ways;
+    for (const int64_t kept : kRoots) {
+      ways.push_back([this, kept](Builder& in, const Kept& few, Ops cts) {
+        Reversal wide(*this);
+        wide.kept_ = kept;
+        return wide.undo_all(in, kept == kept_ ? few : with_rows(in, few, kept), cts);
+      });
+      if (kept == kRoots.back()) break;
+      const Value is_more = b.compare(from.steps, number(b, reach_of_two_sweeps(kept)), "GT");
+      root = b.add(root, b.convert(is_more, DType::kS32));
+    }
+    return b.ok() ? choice(b, root, ways, from, ct) : Values(ct.size());
+  }
+
+  Kept with_rows(Builder& b, const Kept& few, int64_t kept) const {
+    Kept more{few.carries, few.steps, no_rows(b, few.carries, kept)};
+    for (size_t i = 0; i < states_; ++i) more.rows[i] = put_rows(b, more.rows[i], few.rows[i], number(b, 0));
+    return more;
+  }
   Values no_rows(Builder& b, Ops carries, int64_t kept) const {
     Values out;
     for (const Value& v : picked(carries, changes_)) {
@@ -326,6 +362,7 @@ class Reversal {
   ComputationPtr back_;
   Mask changes_;
   int64_t kept_, first_kept_;
+  bool by_root_;
   size_t states_ = 0;
 };
 
@@ -463,6 +500,23 @@ std::optional<LoopDerivative> loop_derivative(const Node& call) {
   return out;
 }
 
+namespace {
+
+Values called(Builder& b, const LoopDerivative& d, const ComputationPtr& program, Ops operands) {
+  Dims marked;
+  for (size_t i = 0; i < d.marked.size(); ++i)
+    if (d.marked[i]) marked.push_back(static_cast<int64_t>(i));
+  return b.make_multi(
+      Op::call, operands,
+      intern_attrs({{Attr::body, program},
+                    {Attr::direction, std::string(kDirections[static_cast<size_t>(d.direction)])},
+                    {Attr::branches, std::vector<ComputationPtr>{d.loop.cond, d.loop.body}},
+                    {Attr::dimensions, marked},
+                    {Attr::length, d.loop.kept}}));
+}
+
+}  // namespace
+
 Values record_loop_derivative(Builder& b, const LoopDerivative& d, Ops operands) {
   const Values failed(d.direction == LoopDirection::kPrimal ? operands.size() : count(d.marked));
   if (!b.ok() || failed.empty()) return failed;
@@ -471,17 +525,13 @@ Values record_loop_derivative(Builder& b, const LoopDerivative& d, Ops operands)
       option_text(kDirections[static_cast<size_t>(d.direction)], {d.marked}, d.loop.kept),
       [&] { return expansion(d); });
   if (!get_or_fail(b, body)) return failed;
-  Dims marked;
-  for (size_t i = 0; i < d.marked.size(); ++i)
-    if (d.marked[i]) marked.push_back(static_cast<int64_t>(i));
-  const Values out = b.make_multi(
-      Op::call, operands,
-      intern_attrs({{Attr::body, *std::move(body)},
-                    {Attr::direction, std::string(kDirections[static_cast<size_t>(d.direction)])},
-                    {Attr::branches, std::vector<ComputationPtr>{d.loop.cond, d.loop.body}},
-                    {Attr::dimensions, marked},
-                    {Attr::length, d.loop.kept}}));
+  const Values out = called(b, d, *body, operands);
   return b.ok() ? out : failed;
+}
+
+Values record_loop_as(Builder& b, const Loop& loop, const ComputationPtr& program, Ops carries) {
+  if (!b.ok()) return Values(carries.size());
+  return called(b, {LoopDirection::kPrimal, loop, Mask(carries.size(), false)}, program, carries);
 }
 
 namespace {

@@ -348,9 +348,11 @@ BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int6
   if (lanes->go && (goes_lane_by_lane(node) || has_stack(loop_of(node)) || lanes_apart(node)))
     return batch_by_scan(b, node, x, batched, size);
   const bool by_cost = lanes->go && lane_strategy() == LaneStrategy::kAuto && !exchanges(node) &&
-                       few_lanes(loop_of(node), size) > 0 && !TiledLoop::has_lanes_of_elements(lanes->loop);
-  Values results =
-      by_cost ? loop_by_cost(b, node, *lanes, carries, size) : record_loop(b, lanes->loop, carries);
+                       few_lanes(loop_of(node), size) > 0;
+  const bool of_elements = by_cost && TiledLoop::has_lanes_of_elements(lanes->loop);
+  Values results = of_elements ? elements_by_cost(b, loop_of(node), *lanes, carries, size)
+                   : by_cost   ? loop_by_cost(b, node, *lanes, carries, size)
+                               : record_loop(b, lanes->loop, carries);
   if (!b.ok()) return out;
   results.resize(x.size());
   out.results = std::move(results);

@@ -11,6 +11,7 @@
 #define LAMINA_TRACE_RULES_WHILE_H_
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -18,9 +19,12 @@
 
 namespace lamina::trace {
 
+// In the place of a number of states: as many as the square root of a loop's steps, up to a factor.
+inline constexpr int64_t kRootOfSteps = std::numeric_limits<int64_t>::min();
+
 struct Loop {
   ComputationPtr cond, body;
-  int64_t kept = 0;  // states that reverse mode keeps at a time; 0: as many as fit a budget
+  int64_t kept = 0;  // states that reverse mode keeps at a time, or kRootOfSteps; 0: as many as fit a budget
 };
 Loop loop_of(const Node& while_node);
 Values record_loop(Builder& b, const Loop& loop, std::span<const Value> carries);
@@ -75,6 +79,9 @@ Values those_left(Builder& b, const LanesLoop& lanes, std::span<const Value> sta
 // The results of a loop whose lanes end apart, from lanes_carries.
 Values loop_by_cost(Builder& b, const Node& node, const LanesLoop& lanes, std::span<const Value> carries,
                     int64_t size);
+// The same, where each lane is an element of the arrays.
+Values elements_by_cost(Builder& b, const Loop& loop, const LanesLoop& lanes, std::span<const Value> carries,
+                        int64_t size);
 // Whether lanes that take different branches save more than it costs to take them one after the other.
 bool branches_cost_more(std::span<const ComputationPtr> branches);
 
@@ -106,6 +113,9 @@ struct LoopDerivative {
 };
 std::optional<LoopDerivative> loop_derivative(const Node& call);
 Values record_loop_derivative(Builder& b, const LoopDerivative& d, std::span<const Value> operands);
+// A loop's results by a program that gives the same: it is derived and batched as the loop.
+Values record_loop_as(Builder& b, const Loop& loop, const ComputationPtr& program,
+                      std::span<const Value> carries);
 // Whether tangents of the call's operands go through the program that it is a call of, as those of other
 // calls: rules of the user's in the steps need not be derivatives, and second ones not be symmetric, as
 // loop_derivative_jvp has them.

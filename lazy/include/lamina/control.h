@@ -116,7 +116,8 @@ auto map(F&& f, const Xs& xs, MapOptions options = {},
 struct LoopOptions {
   // How many states of the loop reverse mode keeps at a time, at least 1; those between are computed again.
   // With s of them every step runs at most t + 1 times forward in a loop of (s + t)! / (s! t!) steps. Absent:
-  // as many as fit 16 MiB, at least 16 and at most 1024. Throws Error(kValue) for a number below 1.
+  // as many as fit 16 MiB, at least 16 and at most 1024. Throws Error(kValue) for a number below 1 that is
+  // not checkpoint_sqrt.
   std::optional<int64_t> checkpoint = {};
 };
 

@@ -3,6 +3,7 @@
 #define LAMINA_FLAT_TRANSFORMS_H_
 
 #include <array>
+#include <limits>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -13,6 +14,10 @@
 
 #pragma GCC visibility push(default)
 namespace lamina {
+
+// As a number of states: between once and six times the square root of a loop's steps (at least 16), which
+// need not be known before it runs. Every step runs at most three times forward.
+inline constexpr int64_t checkpoint_sqrt = std::numeric_limits<int64_t>::min();
 
 // How vmap calls a callback: once per lane; or once for all, with the lanes as dimension 0 of every argument
 // and result, of size 1 or repeated where an argument is not mapped.

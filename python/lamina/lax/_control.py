@@ -48,6 +48,7 @@ def _flat(
         given = rebuild(parameters)
         structure = tree_flatten(given)[1]
         result = f(*given)
+        ref.refuse_returned(f, result)
         _writes.written(f, structure, parameters, given, lambda path: path)
         _writes.refuse(f, parameters, "the body")
         return [to_tensor(x) for x in leaves_of(result)]
@@ -198,13 +199,22 @@ def cond(
     return _branches("lax.cond", record, [false_fun, true_fun], operands)
 
 
+def _states(what: str, checkpoint: Any) -> int | None:
+    """`checkpoint` as the recorded loop has it; TypeError where it is no number of states."""
+    if isinstance(checkpoint, str):
+        if checkpoint != "sqrt":
+            raise TypeError(f"{what}: checkpoint is a number of states or 'sqrt', not {checkpoint!r}")
+        return _core.CHECKPOINT_SQRT
+    return None if checkpoint is None else operator.index(checkpoint)
+
+
 @ref.carrying("while_loop")
 def while_loop(
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
     init_val: Any,
     *,
-    checkpoint: int | None = None,
+    checkpoint: int | str | None = None,
 ) -> Any:
     """body_fun applied to the carry while cond_fun of it is true.
 
@@ -213,8 +223,10 @@ def while_loop(
 
     Reverse mode keeps the states of `checkpoint` steps at a time (at least 1, else ValueError) and computes those
     between them again: with s of them every step runs at most t + 1 times forward in a loop of (s + t)! / (s! t!)
-    steps, so that 64 reach back over 800,000 steps with t = 4. By default, as many as fit 16 MiB, between 16 and
-    1024. The schedule is Griewank and Walther's ("Algorithm 799: revolve", 2000).
+    steps, so that 64 reach back over 800,000 steps with t = 4. With "sqrt" it keeps between once and six times the
+    square root of the number of steps (at least 16), which need not be known before, and every step runs at most
+    three times. By default, as many as fit 16 MiB, between 16 and 1024. The schedule is
+    Griewank and Walther's ("Algorithm 799: revolve", 2000).
     """
     need_function(cond_fun, "lax.while_loop")
     need_function(body_fun, "lax.while_loop")
@@ -231,7 +243,7 @@ def while_loop(
             (step, _name(body_fun)),
             leaves,
             _leaf_name(init_val),
-            None if checkpoint is None else operator.index(checkpoint),
+            _states("lax.while_loop", checkpoint),
         )
     return tree_unflatten(treedef, results)
 
@@ -258,7 +270,7 @@ def fori_loop(
     init_val: Any,
     *,
     unroll: int | bool | None = None,
-    checkpoint: int | None = None,
+    checkpoint: int | str | None = None,
 ) -> Any:
     """carry = body_fun(i, carry) for i in lower..upper-1.
 
@@ -284,7 +296,7 @@ def fori_loop(
             *bounds,
             leaves,
             _leaf_name(init_val),
-            None if checkpoint is None else operator.index(checkpoint),
+            _states("lax.fori_loop", checkpoint),
         )
     return tree_unflatten(treedef, results)
 
