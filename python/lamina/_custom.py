@@ -22,6 +22,7 @@ from lamina.tree import (
     tree_flatten,
     tree_leaves,
     tree_paths,
+    tree_structure,
     tree_unflatten,
 )
 from lamina.tree_util import Partial
@@ -46,16 +47,30 @@ def _widened(t: Tensor) -> Tensor:
     return _core.recast(t, wide) if wide and t.weak_type else t
 
 
+class _Type:
+    """A type in the place of an array, for containers to be shown with."""
+
+    def __init__(self, x: Any) -> None:
+        self._text = describe(x)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _types(treedef: TreeDef, leaves: Sequence[Any]) -> str:
+    return repr(tree_unflatten(treedef, [_Type(x) for x in leaves]))
+
+
 class _Expected:
     """What a call of the function gave last, which the rule's results are to be like."""
 
     __slots__ = ("leaves", "treedef")
 
     def __init__(self) -> None:
-        self.leaves: list[tuple[int, ...]] | None = None
+        self.leaves: list[ShapeDtype] | None = None
 
     def set(self, treedef: TreeDef, outputs: Sequence[Tensor]) -> None:
-        self.treedef, self.leaves = treedef, [x.shape for x in outputs]
+        self.treedef, self.leaves = treedef, [ShapeDtype(x.shape, x.dtype) for x in outputs]
 
     def check(self, out: Any, results: Sequence[Tensor], what: str) -> None:
         """TypeError where `out`, with the leaves `results`, has other leaves than the function's."""
@@ -64,14 +79,15 @@ class _Expected:
         if len(results) != len(self.leaves):
             like = tree_unflatten(self.treedef, [0.0] * len(self.leaves))
             raise TypeError(
-                f"{what} another structure than the function does: "
+                f"{what} another structure than the function does, {_types(tree_structure(out), results)} in the place "
+                f"of {_types(self.treedef, self.leaves)}: "
                 + explain_difference(like, out, "the function's", "the rule's")
             )
-        for i, (x, shape) in enumerate(zip(results, self.leaves)):
-            if x.shape != shape:
+        for i, (x, like) in enumerate(zip(results, self.leaves)):
+            if x.shape != like.shape:
                 path = tree_paths(out)[i]
                 raise TypeError(
-                    f"{what} {describe(x)} as result{path}, of which the function gives shape {shape}"
+                    f"{what} {describe(x)} as result{path}, of which the function gives {describe(like)}"
                 )
 
 
@@ -319,8 +335,8 @@ class custom_jvp(_Custom):
             dots, dot_structure = tree_flatten(out[1])
             if structure != dot_structure:
                 raise TypeError(
-                    f"the jvp rule {own} of {name} returned tangents of another structure than its results: "
-                    + explain_difference(out[0], out[1])
+                    f"the jvp rule {own} of {name} returned tangents of another structure than its results, "
+                    f"{dot_structure} in the place of {structure}: " + explain_difference(out[0], out[1])
                 )
             results = [to_tensor(p) for p in primals]
             expected.check(out[0], results, f"the jvp rule {own} of {name} returns")
