@@ -158,7 +158,7 @@ def test_batched_control_flow_is_the_loop_of_lanes():
 
 def test_errors_name_the_leaf_and_both_types():
     ints = array(np.arange(3, dtype=np.int32))
-    with pytest.raises(TypeError, match=r"carry\['w'\] is int32\[3\] going in but float32\[3\] coming out"):
+    with pytest.raises(TypeError, match=r"carry s\['w'\] is int32\[3\] going in but float32\[3\] coming out"):
         lax.scan(lambda s, v: ({"w": s["w"] * 1.5}, None), {"w": ints}, ints)
     with pytest.raises(ValueError, match=r"length 3: xs\['a'\] .*; length 4: xs\['b'\]"):
         lax.scan(lambda s, v: (s, None), 0.0, {"a": ints, "b": array(np.ones(4))})
@@ -174,7 +174,7 @@ def test_errors_name_the_leaf_and_both_types():
         lax.while_loop(lambda s: s[0] < 1, lambda s: (s[0],), (1, 2))
     with pytest.raises(TypeError, match="one bool scalar"):
         lax.while_loop(lambda s: s, lambda s: s, 1)
-    with pytest.raises(TypeError, match=r"carry is int32\[\] going in but float32\[\]"):
+    with pytest.raises(TypeError, match=r"carry s is int32\[\] going in but float32\[\]"):
         lax.fori_loop(0, 3, lambda i, s: s * 0.5, array(1, np.int32))
 
 

@@ -87,6 +87,17 @@ def _leaf_name(tree: Any) -> Callable[[int], str]:
     return lambda k: tree_paths(tree)[k]
 
 
+def _carry_name(tree: Any, body: Callable[..., Any], place: int = 0) -> Callable[[int], str]:
+    """Of the leaves of a carry, which is the parameter of the body at `place`."""
+
+    def name(k: int) -> str:
+        from lamina._transforms import _argument_names
+
+        return " ".join(["", *_argument_names(body)[place : place + 1]]) + tree_paths(tree)[k]
+
+    return name
+
+
 def _carry_leaves(what: str, f: Any, init: Any, treedef: TreeDef) -> Callable[[Any], list[Any]]:
     """Of what a loop's body returns; TypeError where its structure is another than the carry's."""
 
@@ -95,7 +106,7 @@ def _carry_leaves(what: str, f: Any, init: Any, treedef: TreeDef) -> Callable[[A
         if structure != treedef:
             raise TypeError(
                 f"{what}: {_name(f)} must return a carry of the structure it was given: "
-                + explain_difference(init, out)
+                + explain_difference(init, out, "the carry given", "the carry returned")
             )
         return leaves
 
@@ -230,7 +241,7 @@ def while_loop(
             (_flat(cond_fun, rebuild), _name(cond_fun)),
             (step, _name(body_fun)),
             leaves,
-            _leaf_name(init_val),
+            _carry_name(init_val, body_fun),
             None if checkpoint is None else operator.index(checkpoint),
         )
     return tree_unflatten(treedef, results)
@@ -283,7 +294,7 @@ def fori_loop(
             (step, _name(body_fun)),
             *bounds,
             leaves,
-            _leaf_name(init_val),
+            _carry_name(init_val, body_fun, 1),
             None if checkpoint is None else operator.index(checkpoint),
         )
     return tree_unflatten(treedef, results)
@@ -330,7 +341,7 @@ def scan(
             items,
             None if length is None else _static("lax.scan", "length", length),
             bool(reverse),
-            _leaf_name(init),
+            _carry_name(init, f),
             _leaf_name(xs),
         )
     return tree_unflatten(carry_tree, results[:n]), tree_unflatten(trees[0], results[n:])
