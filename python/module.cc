@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <tuple>
 
@@ -336,10 +337,12 @@ void add_recording(py::module_& m) {
   });
   m.def(
       "set_default_types",
-      [](const std::string& floating, const std::string& integer) {
-        lazy::default_types() = {dtype_of(floating), dtype_of(integer)};
+      [](const std::string& floating, const std::string& integer, bool wide) {
+        lazy::default_types() = {dtype_of(floating), dtype_of(integer), wide};
       },
-      "What numbers and creation functions give on this thread from now on.");
+      py::arg("floating"), py::arg("integer"), py::arg("wide") = true,
+      "What numbers and creation functions give on this thread from now on. Without `wide` numbers are "
+      "rounded at once.");
   m.def(
       "rebind",
       [](const py::object& target, const py::object& value) {
@@ -384,6 +387,15 @@ void add_recording(py::module_& m) {
       },
       "The value now, as a Tensor that no derivative depends on.");
   m.def("open_stamp", [] { return lazy::lowest_open_stamp(); });
+  m.def(
+      "made_in_ended",
+      [](const py::object& x) {
+        const uint32_t stamp = reinterpret_cast<TensorObject*>(x.ptr())->made_in;
+        if (stamp == 0 || stamp >= lazy::suspended_from()) return false;
+        const std::vector<lazy::Scope>& open = lazy::open_scopes();
+        return std::none_of(open.begin(), open.end(), [&](const lazy::Scope& s) { return s.stamp == stamp; });
+      },
+      "Whether the Tensor object was made inside a transform that has ended.");
   m.def("innermost_stamp", &lazy::innermost_stamp);
   m.def("inside_jit", &lazy::inside_jit);
   m.def("forceable", [](const py::object& x) { return lazy::forceable(lazy_of(x.ptr()).value); });
