@@ -222,7 +222,7 @@ def _jax() -> None:
         "process_index": lambda backend=None: 0,
         "process_count": lambda backend=None: 1,
         "float0": adapters.FLOAT0,
-        "device_put": adapters.making_arrays(adapters.device_put),
+        "device_put": adapters.putting,
         "disable_jit": lm.disable_jit,
         "typeof": avals.typeof,
         "Array": keys.Array,
