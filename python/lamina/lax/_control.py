@@ -58,6 +58,8 @@ def _flat(
 def _scalar(what: str, name: str, x: Any) -> Tensor:
     """What a branch is chosen by; TypeError where it is no number."""
     try:
+        if isinstance(x, (list, tuple)):
+            raise TypeError
         return to_tensor(x)
     except TypeError:
         raise TypeError(
@@ -138,33 +140,35 @@ def switch(
     for branch in branches:
         need_function(branch, "lax.switch")
     record = functools.partial(_core.switch_case, "lax.switch", _scalar("lax.switch", "index", index))
-    return _branches("lax.switch", record, list(branches), operands)
+    names = [f"branch {i} ({_name(f)})" for i, f in enumerate(branches)]
+    return _branches("lax.switch", record, list(branches), names, operands)
 
 
 def _branches(
     what: str,
     record: Callable[..., list[Tensor]],
     branches: list[Callable[..., Any]],
+    names: list[str],
     operands: Sequence[Any],
 ) -> Any:
-    """record(flat branches, leaves of the operands, name of a result's leaf), as a container."""
+    """record(flat branches and their names, leaves of the operands, name of a result's leaf), as a container."""
     leaves, treedef = _tensors(tuple(operands))
     first: list[Any] = []  # the first branch's result, and its structure
 
-    def leaves_of(f: Callable[..., Any], out: Any) -> list[Any]:
+    def leaves_of(name: str, out: Any) -> list[Any]:
         flat, structure = tree_flatten(out)
         if not first:
             first[:] = [out, structure]
         if structure != first[1]:
             raise TypeError(
-                f"{what}: {_name(branches[0])} and {_name(f)} must return one structure: "
+                f"{what}: {names[0]} and {name} must return one structure: "
                 + explain_difference(first[0], out)
             )
         return flat
 
     flat = [
-        (_flat(f, lambda p: tree_unflatten(treedef, p), functools.partial(leaves_of, f)), _name(f))
-        for f in branches
+        (_flat(f, lambda p: tree_unflatten(treedef, p), functools.partial(leaves_of, name)), name)
+        for f, name in zip(branches, names, strict=True)
     ]
     with _leaks.looking(f"a branch of {what}"):
         results = record(flat, leaves, lambda k: tree_paths(first[0])[k])
@@ -206,7 +210,8 @@ def cond(
                 f"{type(f).__name__} is not callable: {f!r:.60}"
             )
     record = functools.partial(_core.cond, "lax.cond", _scalar("lax.cond", "predicate", pred))
-    return _branches("lax.cond", record, [false_fun, true_fun], operands)
+    names = [f"false_fun ({_name(false_fun)})", f"true_fun ({_name(true_fun)})"]
+    return _branches("lax.cond", record, [false_fun, true_fun], names, operands)
 
 
 @ref.carrying("while_loop")
