@@ -6,10 +6,13 @@ are lists), and for some the class that JAX raises where it is another. Lamina's
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+
+import numpy as np
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -93,6 +96,39 @@ def _fields(found: re.Match[str]) -> str:
     own, named = (set(x.split(", ")) for x in found.groups())
     what, wrong = ("Missing", own - named) if own - named else ("Unexpected", named - own)
     return f"data_fields and meta_fields must include all dataclass fields. {what} fields: {wrong}"
+
+
+def _of_branches(found: re.Match[str], a: str, b: str) -> tuple[str, str, str, str]:
+    """The branch that JAX names first and what is of it, and the other: `a` is of the one with number 0."""
+    return (
+        ("true_fun", b, "false_fun", a)
+        if found["of"] == "cond"
+        else ("branch 0", a, f"branch{found['n']}", b)
+    )
+
+
+def _branch_types(found: re.Match[str]) -> str:
+    first, mine, second, its = _of_branches(found, found["a"], found["b"])
+    (dtype, _, shape), (other, _, others) = mine.partition("["), its.partition("[")
+    wrong = " and ".join(
+        ["the dtypes do not match"] * (dtype != other) + ["the shapes do not match"] * (shape != others)
+    )
+    at = f" at path {found['path']}" if found["path"] else ""
+    return (
+        f"{found['of']} branches must have equal output types but they differ:\n\nThe output of {first}{at} has type "
+        f"{mine} but the corresponding output of {second} has type {its}, so {wrong}."
+    )
+
+
+def _branch_trees(found: re.Match[str]) -> str:
+    containers = ("tuple", "list", "dict")
+    kinds = (f"a <class '{k}'>" if k in containers else "a pytree leaf" for k in (found["a"], found["b"]))
+    first, mine, second, its = _of_branches(found, *kinds)
+    at = "" if found["path"] == "the top" else f" at path {found['path']}"
+    return (
+        f"{found['of']} branch outputs must have the same pytree structure, but they differ:\n\n{first} output{at} is "
+        f"{mine} but {second} output{at} is {its}, so their Python types differ."
+    )
 
 
 def _carries(found: re.Match[str]) -> str:
@@ -276,9 +312,20 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      r"failed with the error:\nThe following keyword arguments could not be resolved to positions: \3"),
     # Control flow
     (r"^lax\.cond: the predicate must be a bool or a number, not NoneType", "cond predicate is None"),
+    (r"^lax\.cond: the predicate must be a bool or a number, not (str|tuple|list): '?(.*?)'?$",
+     r"Pred must be a scalar, got \2 of type <class '\1'>."),
     (r"^lax\.cond: the predicate must be a bool or a number, not \w+: (.*)",
      r"Pred type must be either boolean or number, got \1"),
-    (r"^lax\.switch: the index must be a bool or a number, not \w+: (.*)", r"Index type must be an integer, got \1"),
+    (r"^lax\.switch: the index must be a bool or a number, not (?:tuple|list): (.*)",
+     lambda m: f"Branch index must be scalar, got {m[1]} of shape {np.shape(ast.literal_eval(m[1]))}."),
+    (r"^lax\.switch: the index must be a bool or a number, not \w+: '?(.*?)'?$",
+     r"Index type must be an integer, got \1."),
+    (r"^lax\.switch needs at least one branch", "Empty branch sequence."),
+    (r"^lax\.(?P<of>cond|switch): branches must return one type, but result(?P<path>\S*) is (?P<a>\S+) from "
+     r"(?:false_fun|branch 0) \(.*?\) and (?P<b>\S+) from (?:true_fun|branch (?P<n>\d+)) ", _branch_types),
+    (r"^lax\.(?P<of>cond|switch): (?:false_fun|branch 0) \(.*?\) and (?:true_fun|branch (?P<n>\d+)) \(.*?\) "
+     r"must return one structure: structures differ at (?P<path>the top|\S+): (?P<a>[\w ]+?) against (?P<b>[\w ]+)",
+     _branch_trees),
     (r"^lax\.scan: `length` decides what is recorded",
      "The `length` argument to `scan` expects a concrete `int` value."),
     (r"^lax\.scan: `unroll` decides what is recorded",
