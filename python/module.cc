@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <tuple>
+#include <utility>
 
 #include "hlo/computation.h"
 #include "hlo/hash_map.h"
@@ -398,6 +399,16 @@ void add_recording(py::module_& m) {
       "Whether the Tensor object was made inside a transform that has ended.");
   m.def("innermost_stamp", &lazy::innermost_stamp);
   m.def("inside_jit", &lazy::inside_jit);
+  m.def(
+      "open_traces",
+      [] {
+        std::vector<std::pair<uint32_t, bool>> traces;
+        for (const lazy::Scope& scope : lazy::open_scopes())
+          if (scope.kind != lazy::Scope::kDerivative)
+            traces.emplace_back(scope.stamp, scope.kind == lazy::Scope::kVmap);
+        return traces;
+      },
+      "(stamp, whether it is a vmap) of the open transforms with unknown arguments, outermost first.");
   m.def("forceable", [](const py::object& x) { return lazy::forceable(lazy_of(x.ptr()).value); });
   m.def("is_computed", [](const py::object& x) { return lazy_of(x.ptr()).value.node()->data() != nullptr; });
   m.def("where_made", [](const py::object& x) {
