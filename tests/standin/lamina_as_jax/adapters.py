@@ -19,7 +19,7 @@ from lamina.custom_derivatives import SymbolicZero
 from lamina.experimental import jet
 from lamina.tree import tree_children
 
-from lamina_as_jax import logs, messages, pullbacks, strictness, types64
+from lamina_as_jax import logs, messages, pullbacks, sharding, strictness, types64
 from lamina_as_jax.avals import FLOAT0, ShapedArray
 from lamina_as_jax.keys import KeyArray, KeyDtype, drawing, extended, numpy_names, prng_key
 from lamina_as_jax.types64 import wrapped
@@ -460,6 +460,17 @@ def minimize(*args: Any, method: str, **kwargs: Any) -> Any:
     return wrapped(lm.scipy.optimize.minimize)(*args, method="L-BFGS" if method == name else method, **kwargs)
 
 
+def fori_loop(lower: Any, upper: Any, *args: Any, **kwargs: Any) -> Any:
+    """TypeError for bounds of two types."""
+    types = [np.dtype(getattr(x.dtype, "name", x.dtype)) for x in (lower, upper) if hasattr(x, "dtype")]
+    weak = any(getattr(x, "weak_type", False) for x in (lower, upper))
+    if len(types) == 2 and types[0] != types[1] and not weak:
+        raise TypeError(
+            f"lower and upper arguments to fori_loop must have equal types, got {types[0].name} and {types[1].name}"
+        )
+    return wrapped(lm.lax.fori_loop)(lower, upper, *args, **kwargs)
+
+
 class RegularGridInterpolator(lm.scipy.interpolate.RegularGridInterpolator):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*map(types64.argument, args), **{k: types64.argument(v) for k, v in kwargs.items()})
@@ -593,6 +604,8 @@ def device_put(x: Any, device: Any = None, **options: Any) -> Any:
         raise ValueError("may_alias and donate cannot be True at the same time.")
     if options.get("may_alias") is False:
         return lm.numpy.copy(x)
+    if isinstance(device, sharding.Sharding) and not _core.any_open_scope():
+        return lm.tree.map(lambda leaf: sharding.put(lm.numpy.asarray(leaf), device), x)
     return x if type(x) is Tensor and not options.get("donate") else lm.device_put(x)
 
 

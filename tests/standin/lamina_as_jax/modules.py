@@ -172,6 +172,7 @@ def install() -> None:
         {
             "dtype": np.dtype,
             "index_take": adapters.index_take,
+            "fori_loop": adapters.fori_loop,
             "create_token": avals.create_token,
             "AccuracyMode": adapters.AccuracyMode,
             **keys.lax_names(),
