@@ -111,11 +111,13 @@ bool promote_operands(hlo::Builder& b, std::span<Lazy> operands);
 // What numbers are on their own, and what integers become where a float is needed.
 struct DefaultTypes {
   DType floating = DType::kF32, integer = DType::kS32;
+  bool wide = true;  // whether numbers keep their bits until they meet an array (see Lazy::wide)
   DType complex() const { return floating == DType::kF64 ? DType::kC128 : DType::kC64; }
   // Part of the key of what was traced under these; 0 for the usual ones.
   uint32_t key() const {
     const uint32_t usual = static_cast<uint32_t>(DType::kF32) << 8 | static_cast<uint32_t>(DType::kS32);
-    return (static_cast<uint32_t>(floating) << 8 | static_cast<uint32_t>(integer)) ^ usual;
+    return ((static_cast<uint32_t>(floating) << 8 | static_cast<uint32_t>(integer)) ^ usual) |
+           static_cast<uint32_t>(!wide) << 16;
   }
 };
 // Those of this thread.

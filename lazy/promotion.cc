@@ -129,7 +129,7 @@ DType sum_type(DType dtype, int64_t count) {
 }
 
 DType wide_type(DType dtype) {
-  if (hlo::is_narrow(dtype)) return dtype;
+  if (hlo::is_narrow(dtype) || !default_types().wide) return dtype;
   if (hlo::is_complex(dtype)) return DType::kC128;
   if (hlo::is_float(dtype)) return DType::kF64;
   return hlo::is_integer(dtype) && hlo::is_signed(dtype) ? DType::kS64 : dtype;
@@ -137,7 +137,9 @@ DType wide_type(DType dtype) {
 
 namespace {
 // Whether a weak value's unrounded elements are known.
-bool is_wide(const Lazy& x) { return x.wide || x.value.dtype() == wide_type(x.value.dtype()); }
+bool is_wide(const Lazy& x) {
+  return x.wide || (default_types().wide && x.value.dtype() == wide_type(x.value.dtype()));
+}
 }  // namespace
 
 Value wide_of(const Lazy& x) { return x.wide || !x.weak || !is_wide(x) ? x.wide : x.value; }

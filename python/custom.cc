@@ -127,13 +127,16 @@ class PythonForm final : public lazy::BatchedForm, public KeptFunctions {
 };
 
 // A function's ownership of a rule. The rule's functions usually lead back to it: the collector sees that as
-// long as no recorded call owns the rule too.
+// long as no recorded call owns the rule, or the functions, too. Rules that were made of it own them as well.
 class PythonRuleHandle : public lazy::RuleHandle {
  public:
-  template <typename Rule>
-  explicit PythonRuleHandle(std::shared_ptr<Rule> rule) : PythonRuleHandle(rule, *rule) {}
-  PythonRuleHandle(std::shared_ptr<lazy::FunctionRule> rule, KeptFunctions& functions)
-      : RuleHandle(std::move(rule)), functions_(functions) {}
+  explicit PythonRuleHandle(const std::shared_ptr<PythonRule>& rule)
+      : RuleHandle(rule), functions_(*rule), owned_(rule), own_(2) {}  // by this and by the list of all rules
+  PythonRuleHandle(size_t arguments, const std::shared_ptr<PythonForm>& form)
+      : RuleHandle(std::make_shared<lazy::BatchedFormRule>(arguments, form)),
+        functions_(*form),
+        owned_(form),
+        own_(1) {}
 
   static int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
@@ -152,9 +155,13 @@ class PythonRuleHandle : public lazy::RuleHandle {
     auto* const instance = reinterpret_cast<py::detail::instance*>(self);
     if (!instance->get_value_and_holder().holder_constructed()) return nullptr;
     const auto* handle = py::cast<const PythonRuleHandle*>(py::handle(self));
-    return hlo::custom_rule_owners(handle->id()) == 1 ? handle : nullptr;
+    const bool sole =
+        hlo::custom_rule_owners(handle->id()) == 1 && handle->owned_.use_count() <= handle->own_;
+    return sole ? handle : nullptr;
   }
-  KeptFunctions& functions_;  // the rule's
+  KeptFunctions& functions_;         // the rule's
+  std::weak_ptr<const void> owned_;  // what holds them
+  long own_;                         // how many own that where nobody else does
 };
 
 }  // namespace
@@ -168,8 +175,9 @@ void add_custom(py::module_& m) {
       .def(py::init([](bool is_jvp, size_t arguments, py::function first, py::object second, py::object batch,
                        bool symbolic_zeros) {
              const auto kind = is_jvp ? hlo::CustomRule::Kind::kJvp : hlo::CustomRule::Kind::kVjp;
-             return std::make_unique<PythonRuleHandle>(std::make_shared<PythonRule>(
-                 kind, arguments, std::move(first), std::move(second), std::move(batch), symbolic_zeros));
+             const auto rule = std::make_shared<PythonRule>(
+                 kind, arguments, std::move(first), std::move(second), std::move(batch), symbolic_zeros);
+             return std::make_unique<PythonRuleHandle>(rule);
            }),
            py::arg(), py::arg(), py::arg(), py::arg(), py::arg("batch") = py::none(),
            py::arg("symbolic_zeros") = false,
@@ -181,8 +189,7 @@ void add_custom(py::module_& m) {
           "in_lanes",
           [](size_t arguments, py::function f, py::function lanes) {
             const auto form = std::make_shared<PythonForm>(std::move(f), std::move(lanes));
-            return std::make_unique<PythonRuleHandle>(
-                std::make_shared<lazy::BatchedFormRule>(arguments, form), *form);
+            return std::make_unique<PythonRuleHandle>(arguments, form);
           },
           "Of a function with a form under vmap, `lanes`, which is as `batch`, and of which derivatives are "
           "made.");

@@ -4,8 +4,10 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <tuple>
+#include <utility>
 
 #include "hlo/computation.h"
 #include "hlo/hash_map.h"
@@ -336,10 +338,12 @@ void add_recording(py::module_& m) {
   });
   m.def(
       "set_default_types",
-      [](const std::string& floating, const std::string& integer) {
-        lazy::default_types() = {dtype_of(floating), dtype_of(integer)};
+      [](const std::string& floating, const std::string& integer, bool wide) {
+        lazy::default_types() = {dtype_of(floating), dtype_of(integer), wide};
       },
-      "What numbers and creation functions give on this thread from now on.");
+      py::arg("floating"), py::arg("integer"), py::arg("wide") = true,
+      "What numbers and creation functions give on this thread from now on. Without `wide` numbers are "
+      "rounded at once.");
   m.def(
       "rebind",
       [](const py::object& target, const py::object& value) {
@@ -384,8 +388,27 @@ void add_recording(py::module_& m) {
       },
       "The value now, as a Tensor that no derivative depends on.");
   m.def("open_stamp", [] { return lazy::lowest_open_stamp(); });
+  m.def(
+      "made_in_ended",
+      [](const py::object& x) {
+        const uint32_t stamp = reinterpret_cast<TensorObject*>(x.ptr())->made_in;
+        if (stamp == 0 || stamp >= lazy::suspended_from()) return false;
+        const std::vector<lazy::Scope>& open = lazy::open_scopes();
+        return std::none_of(open.begin(), open.end(), [&](const lazy::Scope& s) { return s.stamp == stamp; });
+      },
+      "Whether the Tensor object was made inside a transform that has ended.");
   m.def("innermost_stamp", &lazy::innermost_stamp);
   m.def("inside_jit", &lazy::inside_jit);
+  m.def(
+      "open_traces",
+      [] {
+        std::vector<std::pair<uint32_t, bool>> traces;
+        for (const lazy::Scope& scope : lazy::open_scopes())
+          if (scope.kind != lazy::Scope::kDerivative)
+            traces.emplace_back(scope.stamp, scope.kind == lazy::Scope::kVmap);
+        return traces;
+      },
+      "(stamp, whether it is a vmap) of the open transforms with unknown arguments, outermost first.");
   m.def("forceable", [](const py::object& x) { return lazy::forceable(lazy_of(x.ptr()).value); });
   m.def("is_computed", [](const py::object& x) { return lazy_of(x.ptr()).value.node()->data() != nullptr; });
   m.def("where_made", [](const py::object& x) {

@@ -41,7 +41,7 @@ from lamina.checkpoint_policies import checkpoint_name
 from lamina.dtypes import default_dtypes
 
 ShapeDtypeStruct, jacobian, remat = ShapeDtype, jacrev, checkpoint
-clear_caches = cache.clear
+clear_caches = cache.clear_caches
 Array = Tensor  # the name that annotations such as jaxtyping's use
 _tensor.install()
 __version__ = "0.1.0"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import math
 import sys
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lamina import _core, _leaks
+from lamina import _core, _leaks, dtypes
 from lamina._read_set import Unseen
-from lamina._source import user_frame
+from lamina._source import describe, user_frame
 
 _MODES = ("off", "warn", "raise")
 
@@ -159,6 +161,27 @@ def warn(text: str) -> None:
     while frame is not None and here is not None and here is not frame:
         here, level = here.f_back, level + 1
     warnings.warn(text, stacklevel=level)
+
+
+def tell_of_unused(name: str, donated: Iterable[Any], results: Iterable[tuple[Any, Any, Any]]) -> None:
+    """Warns of Tensors donated to the function `name` in whose memory none of the results can be written.
+
+    `results`: element type, shape and weakness of each.
+    """
+    sizes = collections.Counter(
+        math.prod(shape) * dtypes.TABLE[str(dtype)].itemsize for dtype, shape, _ in results
+    )
+    unused = []
+    for x in donated:
+        if sizes[x.nbytes]:
+            sizes[x.nbytes] -= 1
+        else:
+            unused.append(describe(x))
+    if unused:
+        warn(
+            f"donated to {name} in vain: {', '.join(unused)}. No result has the size of such an array, so none is "
+            "written in its place: donate what results replace"
+        )
 
 
 def report(name: str, unseen: Iterable[Unseen]) -> None:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lamina import _core, _writes
+from lamina import _core, _writes, ref
 from lamina._core import Tensor
 from lamina._functions import need_function
 from lamina._open import entered
@@ -22,6 +22,7 @@ from lamina.tree import (
     tree_flatten,
     tree_leaves,
     tree_paths,
+    tree_structure,
     tree_unflatten,
 )
 from lamina.tree_util import Partial
@@ -46,16 +47,30 @@ def _widened(t: Tensor) -> Tensor:
     return _core.recast(t, wide) if wide and t.weak_type else t
 
 
+class _Type:
+    """A type in the place of an array, for containers to be shown with."""
+
+    def __init__(self, x: Any) -> None:
+        self._text = describe(x)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _types(treedef: TreeDef, leaves: Sequence[Any]) -> str:
+    return repr(tree_unflatten(treedef, [_Type(x) for x in leaves]))
+
+
 class _Expected:
     """What a call of the function gave last, which the rule's results are to be like."""
 
     __slots__ = ("leaves", "treedef")
 
     def __init__(self) -> None:
-        self.leaves: list[tuple[int, ...]] | None = None
+        self.leaves: list[ShapeDtype] | None = None
 
     def set(self, treedef: TreeDef, outputs: Sequence[Tensor]) -> None:
-        self.treedef, self.leaves = treedef, [x.shape for x in outputs]
+        self.treedef, self.leaves = treedef, [ShapeDtype(x.shape, x.dtype) for x in outputs]
 
     def check(self, out: Any, results: Sequence[Tensor], what: str) -> None:
         """TypeError where `out`, with the leaves `results`, has other leaves than the function's."""
@@ -64,14 +79,15 @@ class _Expected:
         if len(results) != len(self.leaves):
             like = tree_unflatten(self.treedef, [0.0] * len(self.leaves))
             raise TypeError(
-                f"{what} another structure than the function does: "
+                f"{what} another structure than the function does, {_types(tree_structure(out), results)} in the place "
+                f"of {_types(self.treedef, self.leaves)}: "
                 + explain_difference(like, out, "the function's", "the rule's")
             )
-        for i, (x, shape) in enumerate(zip(results, self.leaves)):
-            if x.shape != shape:
+        for i, (x, like) in enumerate(zip(results, self.leaves)):
+            if x.shape != like.shape:
                 path = tree_paths(out)[i]
                 raise TypeError(
-                    f"{what} {describe(x)} as result{path}, of which the function gives shape {shape}"
+                    f"{what} {describe(x)} as result{path}, of which the function gives {describe(like)}"
                 )
 
 
@@ -171,7 +187,7 @@ class _Custom:
             leaves = [_widened(t) for t in leaves]
         from lamina import _jit
 
-        rule, expected = self._rule_for(leaves, treedef, fixed)
+        rule, expected = self._rule_of_call(args, leaves, treedef, fixed)
         paths = [_argument_path(self.fun, p) for p in tree_paths(tree_unflatten(treedef, leaves))]
         with _jit.deciding(self.fun, leaves, paths) as context:
             flat = _Flat(entered(self.fun), treedef, fixed, opened=context.opened)
@@ -184,6 +200,11 @@ class _Custom:
 
             outputs = _core.call_with_rule(run, leaves, rule)
         return tree_unflatten(flat.out_tree, outputs)
+
+    def _rule_of_call(
+        self, args: tuple[Any, ...], leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]
+    ) -> tuple[_core.CustomRule, _Expected]:
+        return self._rule_for(leaves, treedef, fixed)
 
     def _rule_for(
         self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]
@@ -319,8 +340,8 @@ class custom_jvp(_Custom):
             dots, dot_structure = tree_flatten(out[1])
             if structure != dot_structure:
                 raise TypeError(
-                    f"the jvp rule {own} of {name} returned tangents of another structure than its results: "
-                    + explain_difference(out[0], out[1])
+                    f"the jvp rule {own} of {name} returned tangents of another structure than its results, "
+                    f"{dot_structure} in the place of {structure}: " + explain_difference(out[0], out[1])
                 )
             results = [to_tensor(p) for p in primals]
             expected.check(out[0], results, f"the jvp rule {own} of {name} returns")
@@ -395,10 +416,25 @@ class custom_vjp(_Custom):
         is zero. With `symbolic_zeros`, `fwd` gets arguments as CustomVJPPrimal (`lamina.custom_derivatives`), which say
         whether they are differentiated, and `bwd` gets SymbolicZero as the cotangents of results that do not matter,
         and of integers.
+        References among the arguments may be residuals, and `bwd` write to them, in the order of the backward pass: the
+        caller's get it. TypeError where the function was called by a loop, a mapped function, or a jitted one that the
+        derivative is of.
         `optimize_remat` changes nothing: residuals that are not used are not kept.
         """
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
         self._rules.clear()
+
+    def _rule_of_call(
+        self, args: tuple[Any, ...], leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any]
+    ) -> tuple[_core.CustomRule, _Expected]:
+        """Of a call with references among its arguments, a rule of its own."""
+        if ref.living():
+            given = tree_leaves([a for i, a in enumerate(args) if i not in fixed], is_leaf=ref.is_ref)
+            references = {i: x for i, x in enumerate(given) if ref.is_ref(x)}
+            if references:
+                expected = _Expected()
+                return self._rule(leaves, treedef, fixed, expected, references), expected
+        return self._rule_for(leaves, treedef, fixed)
 
     def _needs_rule(self) -> None:
         if self.fwd is None or self.bwd is None:
@@ -407,13 +443,21 @@ class custom_vjp(_Custom):
             )
 
     def _rule(
-        self, leaves: list[Tensor], treedef: TreeDef, fixed: dict[int, Any], expected: _Expected
+        self,
+        leaves: list[Tensor],
+        treedef: TreeDef,
+        fixed: dict[int, Any],
+        expected: _Expected,
+        references: dict[int, ref.Ref] | None = None,
     ) -> _core.CustomRule:
         fwd, bwd, name = self.fwd, self.bwd, _name(self.fun)
         forward_rule, backward_rule = (
             f"the {way} rule {_name(f)} of {name}" for way, f in (("forward", fwd), ("backward", bwd))
         )
         nondiff, symbolic = [fixed[n] for n in sorted(fixed)], self.symbolic_zeros
+        callers: dict[int, ref.Ref | None] = {}  # whose the residuals that are references are, by number
+        traces = _core.open_traces() if references else []
+        mapped = any(lanes for _, lanes in traces)
         kinds: list[tuple[tuple[int, ...], Any]] = []  # of the results
         shapes = [(x.shape, x.dtype) for x in leaves]
         trees: list[TreeDef] = []
@@ -428,6 +472,11 @@ class custom_vjp(_Custom):
             results, out_tree = tree_flatten(out[0])
             residuals, residual_tree = tree_flatten(out[1])
             trees[:] = [out_tree, residual_tree]
+            if references:
+                marked, trees[1] = tree_flatten(out[1], is_leaf=ref.is_ref)  # each reference has one leaf
+                of = {id(x[i]): r for i, r in references.items()}
+                callers.clear()
+                callers.update({i: of.get(id(r._held)) for i, r in enumerate(marked) if ref.is_ref(r)})
             plain.clear()
             plain.update({i: type(r) for i, r in enumerate(residuals) if type(r) in (bool, int)})
             tensors = [to_tensor(r) for r in results]
@@ -442,12 +491,24 @@ class custom_vjp(_Custom):
                 plain[i](x.item()) if i in plain and _core.forceable(x) else x
                 for i, x in enumerate(residuals)
             ]
+            # In a trace that has ended since, and per lane, they are copies, which may not be written to.
+            reached = bool(callers) and not mapped and set(traces) <= set(_core.open_traces())
+            for i, r in callers.items():
+                kept[i] = r if r is not None and reached else ref.Ref(kept[i])
+            before = [(r, r[...]) for r in callers.values() if r is not None and reached and not traces]
             given = entered(bwd)(
                 *nondiff, tree_unflatten(trees[1], kept), tree_unflatten(trees[0], cotangents)
             )
             _writes.refuse(
                 bwd, [*residuals, *(c for c in cotangents if isinstance(c, Tensor))], "the backward rule"
             )
+            for r, value in before:
+                if not _core.forceable(r._held):  # of a part that is computed again
+                    r[...] = value
+                    raise TypeError(
+                        f"{backward_rule} writes to a reference inside of lamina.checkpoint, where nobody would see it: "
+                        "call the function outside of the checkpointed one"
+                    )
             wanted = tree_unflatten(treedef, list(range(len(shapes))))[0]
             if not isinstance(given, (tuple, list)) or len(given) != len(wanted):
                 count = len(given) if isinstance(given, (tuple, list)) else type(given).__name__

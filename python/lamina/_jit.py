@@ -175,8 +175,8 @@ def decide(x: Tensor) -> bool:
         raise not_converted(shown, on, f, at, frame)
     if context.strict:
         raise TypeError(
-            f"{shown} depends on {on} of the {kind} {f}, and branches are not specialized "
-            f'(branches="error"){at}\n'
+            f"{shown}{f' ({describe(x)})' * bool(condition)} depends on {on} of the {kind} {f}, and branches are not "
+            f'specialized (branches="error"){at}\n'
             + REMEDIES.format(last='jit(..., branches="specialize"), one trace per path taken')
         )
     step = len(context.made)
@@ -290,7 +290,15 @@ class _Static:
         return hash(self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and _core.same_static(self.value, other.value)
+        if not isinstance(other, _Static):
+            return False
+        try:
+            return _core.same_static(self.value, other.value)
+        except Exception as e:
+            raise ValueError(
+                f"static arguments are compared by ==, which {type(self.value).__name__} raises {type(e).__name__} for: "
+                "give it an __eq__ that tells equal ones, or none"
+            ) from e
 
 
 def _numbers(value: Any, what: str) -> tuple[int, ...]:
@@ -606,6 +614,9 @@ class Jitted(_core.JitCalls):
     ) -> Any:
         if self._gives_up and variant.donated is None:
             variant.donated = self._donated_leaves(args, treedef)
+            if not _core.any_open_scope():
+                given_up = [leaves[i] for i in variant.donated]
+                _checks.tell_of_unused(_name(self._f), given_up, trace.program.result_types)
         hidden = () if self._gives_up else _hidden(variant)
         out = self._run_giving_up(trace, variant, leaves) if self._gives_up else trace.program(leaves, hidden)
         if type(trace) is _WritingTrace:

@@ -80,7 +80,13 @@ class _Flat:
             out, self.out_tree = tree_flatten(returned)
         if self.keep_text:
             self.out_text = [(i, x) for i, x in enumerate(out) if isinstance(x, (str, bytes))]
-        results = [self._result(x) for x in out if not (self.keep_text and isinstance(x, (str, bytes)))]
+        try:
+            results = [self._result(x) for x in out if not (self.keep_text and isinstance(x, (str, bytes)))]
+        except TypeError as e:
+            if not hasattr(e, "result"):
+                raise
+            paths = (p for p, x in zip(tree_paths(returned), out) if x is e.result)
+            raise _no_array(e.result, self.f, next(paths, "")) from None
         self.written = _writes.written(
             self.f, self.treedef, leaves, given, functools.partial(_argument_path, self.f)
         )
@@ -143,6 +149,17 @@ class _Described(_Flat):
         return _core.set_weak(lnp.zeros(like.shape, like.dtype), like.weak_type)
 
 
+def _no_array(x: Any, f: Callable[..., Any], path: str = "") -> TypeError:
+    """For a result of `f` at `path` that is no array."""
+    where = _where(f)
+    e = TypeError(
+        f"{_name(f)}{f' ({where})' * bool(where)} returned {x!r:.60} ({type(x).__name__})"
+        f"{f' at {path}' * bool(path)}, which is not an array"
+    )
+    e.result = x  # type: ignore[attr-defined]
+    return e
+
+
 def _result(x: Any, f: Callable[..., Any]) -> Tensor:
     try:
         return to_tensor(x)
@@ -151,9 +168,7 @@ def _result(x: Any, f: Callable[..., Any]) -> Tensor:
 
         if isinstance(x, MaskedElements):
             raise unknown_mask(x.mask) from None
-        raise TypeError(
-            f"{_name(f)} returned {x!r:.60} ({type(x).__name__}), which is not an array"
-        ) from None
+        raise _no_array(x, f) from None
 
 
 def _check_argument(x: Any, path: str, f: Callable[..., Any]) -> Tensor:

@@ -76,6 +76,15 @@ def clear() -> None:
     _core.cache_clear()
 
 
+def clear_caches() -> None:
+    """As `clear`, and every jitted function forgets its traces: the next call of each traces and compiles again."""
+    from lamina import _jit
+
+    for f in list(_jit._alive):
+        f.clear_cache()
+    clear()
+
+
 def wait() -> None:
     """Returns when no kernel waits for its machine code any more: what is timed after it runs at full speed.
 

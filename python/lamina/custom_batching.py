@@ -63,14 +63,14 @@ class custom_vmap(_Custom):
 
         def lanes(size: int, batched: list[bool], x: list[Tensor]) -> tuple[list[Tensor], list[bool]]:
             marks = list(tree_unflatten(treedef, batched)[0])
-            out, out_batched = self._lanes(size, marks, tree_unflatten(treedef, x)[0])
+            out, out_batched = self._lanes(size, marks, tree_unflatten(treedef, x)[0], expected)
             return [to_tensor(r) for r in tree_flatten(out)[0]], [
                 bool(m) for m in tree_flatten(out_batched)[0]
             ]
 
         return _core.CustomRule.in_lanes(len(leaves), run, lanes)
 
-    def _lanes(self, size: int, in_batched: list[Any], args: Any) -> tuple[Any, Any]:
+    def _lanes(self, size: int, in_batched: list[Any], args: Any, expected: _Expected) -> tuple[Any, Any]:
         """What the rule returns, checked."""
         pair = entered(self.vmap_rule)(size, in_batched, *args)
         rule = f"the vmap rule {_name(self.vmap_rule)} of {_name(self.fun)}"
@@ -81,6 +81,13 @@ class custom_vmap(_Custom):
             raise ValueError(
                 f"{rule} says what is batched in another structure than its results: "
                 + explain_difference(out, out_batched)
+            )
+        structure = tree_flatten(out)[1]
+        if expected.leaves is not None and structure != expected.treedef:
+            like = tree_unflatten(expected.treedef, [0.0] * len(expected.leaves))
+            raise ValueError(
+                f"{rule} returns another structure than the function does: "
+                + explain_difference(like, out, "the function's", "the rule's")
             )
         return out, out_batched
 

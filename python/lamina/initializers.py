@@ -43,7 +43,7 @@ def uniform(scale: float = 1e-2, dtype: Any = float) -> Initializer:
     """Uniform in [0, scale)."""
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
-        return random.uniform(key, shape, dtype) * const(scale, dtype)
+        return random.uniform(key, shape, dtype) * to_tensor(scale, dtype)
 
     return init
 
@@ -52,7 +52,7 @@ def normal(stddev: float = 1e-2, dtype: Any = float) -> Initializer:
     """Normal with this standard deviation."""
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
-        return random.normal(key, shape, dtype) * const(stddev, dtype)
+        return random.normal(key, shape, dtype) * to_tensor(stddev, dtype)
 
     return init
 
@@ -63,7 +63,7 @@ def truncated_normal(
     """Normal cut at lower and upper, times stddev."""
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Tensor:
-        return random.truncated_normal(key, lower, upper, shape, dtype) * const(stddev, dtype)
+        return random.truncated_normal(key, lower, upper, shape, dtype) * to_tensor(stddev, dtype)
 
     return init
 
@@ -180,7 +180,7 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) ->
         q = random.orthogonal(key, math.prod(rest), (), dtype, columns)
         order = list(range(len(rest)))
         order.insert(axis, len(rest))
-        return lax.transpose(lax.reshape(q, (*rest, columns)), order) * const(scale, dtype)
+        return lax.transpose(lax.reshape(q, (*rest, columns)), order) * to_tensor(scale, dtype)
 
     return init
 

@@ -439,7 +439,7 @@ def dot_product_attention(
         out = lax.squeeze(out, (0,))
     if not return_residual:
         return out
-    residual = lax.transpose(logsumexp(logits, -1), (0, 2, 1))
+    residual = lax.convert_element_type(lax.transpose(logsumexp(logits, -1), (0, 2, 1)), q.dtype)
     return out, lax.squeeze(residual, (0,)) if single else residual
 
 

@@ -114,7 +114,12 @@ def test_what_a_rule_returns_is_checked():
     with pytest.raises(ValueError, match=r"f32\[2\] where f32\[3\]"):
         lm.vmap(f)(X)
     f.def_vmap(lambda n, b, x: ((x, x), (True, True)))
-    with pytest.raises(ValueError, match="2 results of a batch where 1"):
+    with pytest.raises(
+        ValueError, match=r"rule <lambda> of <lambda> returns another structure than the function"
+    ):
+        lm.vmap(f)(X)
+    f.def_vmap(lambda n, b, x: ([x], [True]))
+    with pytest.raises(ValueError, match="another structure than the function"):
         lm.vmap(f)(X)
 
 

@@ -240,11 +240,20 @@ def test_results_of_rules_are_like_the_function(around):
     along = lambda: lm.jvp(around(pushed), (one,), (one,))  # noqa: E731
     pushed.defjvp(lambda p, t: ((p[0], p[0]), (t[0], t[0])))
     with pytest.raises(
-        TypeError, match="the jvp rule <lambda> of pushed returns another structure than the function does"
+        TypeError,
+        match="the jvp rule <lambda> of pushed returns another structure than the function does, "
+        r"\(float32\[\], float32\[\]\) in the place of float32\[\]: ",
+    ):
+        along()
+    pushed.defjvp(lambda p, t: (p[0], [t[0]]))
+    with pytest.raises(
+        TypeError, match=r"than its results, PyTreeDef\(\[\*\]\) in the place of PyTreeDef\(\*\): "
     ):
         along()
     pushed.defjvp(lambda p, t: (lnp.zeros(3), lnp.zeros(3)))
-    with pytest.raises(TypeError, match=r"the jvp rule <lambda> of pushed returns float32\[3\] as result"):
+    with pytest.raises(
+        TypeError, match=r"the jvp rule <lambda> of pushed returns float32\[3\] as result, .* float32\[\]"
+    ):
         along()
     pushed.defjvp(lambda p, t: (p[0], lnp.zeros(3)))
     with pytest.raises(TypeError, match=r"the jvp rule <lambda> of pushed is float32\[3\] where float32\[\]"):

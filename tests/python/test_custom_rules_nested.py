@@ -1,10 +1,13 @@
 """What linearize gives of functions with rules of their own, and second derivatives of loops over them."""
 
+import gc
+
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
 from lamina import lax
+from lamina.custom_batching import custom_vmap
 
 X, XS, CT = lnp.array(0.7), lnp.array([0.7, 0.3, -0.2]), lnp.array([1.0, -2.0, 0.5])
 
@@ -149,3 +152,45 @@ def test_second_derivatives_through_a_while_loop_over_a_custom_vjp():
         lambda f: lm.jvp(lm.grad(f), (X,), (1.0,))[1],
     ):
         np.testing.assert_allclose(second(_looped), second(in_python), rtol=2e-5)
+
+
+def _local_vjp(x, z):
+    @lm.custom_vjp
+    def f(y):
+        return x * y
+
+    f.defvjp(lambda y: (x * y, x), lambda x, g: (5 * x * g,))
+    return f(z)
+
+
+def _local_jvp(x, z):
+    @lm.custom_jvp
+    def f(y):
+        return x * y
+
+    f.defjvp(lambda p, t: (x * p[0], 5 * x * t[0]))
+    return f(z)
+
+
+def _local_lanes(x, z):
+    w = z * 1
+
+    @custom_vmap
+    def f(y):
+        return y * w
+
+    f.def_vmap(lambda n, batched, y: (y * w, True))
+    return f(x)
+
+
+@pytest.mark.parametrize(("f", "slope"), [(_local_vjp, 15), (_local_jvp, 15), (_local_lanes, 3)])
+@pytest.mark.parametrize("around", [lambda f: f, lm.jit, lm.checkpoint], ids=["plain", "jit", "checkpoint"])
+def test_rules_of_functions_that_are_gone_live_as_long_as_their_calls(f, slope, around):
+    """They close over what is traced, and only the recorded call leads to them when the collector comes."""
+    total = around(lambda z: lm.vmap(lambda x: f(x, z))(lnp.arange(3.0)).sum())
+    _, pull = lm.vjp(total, 3.0)
+    gc.collect()
+    assert pull(1.0)[0].item() == slope
+    trace = lm.make_trace(total)(1.0)
+    gc.collect()
+    assert lm.grad(lambda z: trace(z)[0])(2.0).item() == slope

@@ -5,6 +5,7 @@ reparameterization, and moments.
 from __future__ import annotations
 
 import lamina as lm
+import lamina.numpy as lnp
 import numpy as np
 import pytest
 from lamina import random
@@ -148,6 +149,18 @@ def test_orthogonal(jax, n, m):
     np.testing.assert_allclose(got, want, atol=1e-5)
     unitary = random.orthogonal(KEY, n, dtype="complex64").numpy()
     np.testing.assert_allclose(unitary @ unitary.conj().T, np.eye(n), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["uniform", "normal", "truncated_normal", "orthogonal"])
+def test_initializers_take_arrays_as_scales(name, dtype):
+    make = getattr(lm.nn.initializers, name)
+    want = make(0.5, dtype=dtype)(KEY, (3, 3))
+    for scale in (lnp.array(0.5, dtype="float32"), lnp.array(0.5, dtype="float64"), np.float32(0.5)):
+        got = make(scale, dtype=dtype)(KEY, (3, 3))
+        assert got.dtype == dtype and lnp.array_equal(got, want)
+    traced = lm.jit(lambda scale: make(scale, dtype=dtype)(KEY, (3, 3)))(0.5)
+    assert traced.dtype == dtype and lnp.array_equal(traced, want)
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (6, 4), (3, 2, 4)])

@@ -89,6 +89,9 @@ def test_attention_without_batch_and_with_its_residual():
     assert out.shape == (6, 4, 5) and residual.shape == (6, 4)
     logits = np.einsum("qhd,khd->qhk", q, k) / np.sqrt(5)
     np.testing.assert_allclose(residual.numpy(), np.log(np.exp(logits).sum(-1)), rtol=1e-5)
+    narrow = [lnp.asarray(x, "bfloat16") for x in (q, k, v)]
+    out, residual = nn.dot_product_attention(*narrow, return_residual=True)
+    assert out.dtype == residual.dtype == "bfloat16"  # as in JAX
 
 
 def test_the_mode_of_draws():

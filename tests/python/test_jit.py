@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import gc
 import inspect
 import pathlib
@@ -11,6 +12,7 @@ import pickle
 import re
 import sys
 import typing
+import warnings
 import weakref
 
 import lamina as lm
@@ -393,6 +395,51 @@ def test_donation_and_static_arguments_are_checked():
         lm.jit(lambda x: x, static_argnums=0, donate_argnums=0)
     with pytest.raises(ValueError, match="hashable"):
         lm.jit(lambda x, m: x, static_argnums=1)(1.0, [])
+
+
+def test_arrays_donated_in_vain_are_told_once():
+    x, y = lnp.ones(3), lnp.ones(2, dtype=lnp.int32)
+    f = lm.jit(lambda x, y: x.sum() + y.sum(), donate_argnums=(0, 1))
+    with pytest.warns(UserWarning, match=r"in vain: float32\[3\], int32\[2\]") as told:
+        f(x, y)
+    assert told[0].filename == __file__
+    fits = lm.jit(lambda x, y: (x * 2, y.sum()), donate_argnums=(0, 1))
+    with pytest.warns(UserWarning, match=r"in vain: int32\[5\]\."):
+        fits(lnp.ones(3), lnp.ones(5, dtype=lnp.int32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f(lnp.ones(3), lnp.ones(2, dtype=lnp.int32))
+        lm.jit(lambda x, y: (y * 1.0, x), donate_argnums=(0, 1))(lnp.ones(2), lnp.ones(2, dtype=lnp.int32))
+        # What is recorded in another trace gives nothing up.
+        lm.grad(lambda v: lm.jit(lambda x: x.sum(), donate_argnums=0)(v))(lnp.ones(3))
+
+
+def test_static_arguments_that_cannot_be_compared_are_named():
+    class Odd:
+        def __hash__(self):
+            return 1
+
+        def __eq__(self, other):
+            raise NotImplementedError("no order")
+
+    f = lm.jit(lambda x, how: x + 3, static_argnums=1)
+    f(1.0, Odd())
+    for _ in range(2):
+        with pytest.raises(ValueError, match="Odd raises NotImplementedError") as told:
+            f(1.0, Odd())
+        assert isinstance(told.value.__cause__, NotImplementedError)
+
+
+def test_a_result_that_is_no_array_is_named_by_its_place():
+    def f(x):
+        return x, {"a": [2.0, f]}
+
+    line = f.__code__.co_firstlineno
+    for run in (lm.jit(f), functools.partial(lm.eval_shape, f), lm.vmap(f), lambda x: lm.vjp(f, x)):
+        with pytest.raises(
+            TypeError, match=rf"f \(.*test_jit.py:{line}\) returned .* at \[1\]\['a'\]\[1\], which"
+        ):
+            run(lnp.ones(2))
 
 
 def test_static_and_donated_arguments_are_numbers_and_names():

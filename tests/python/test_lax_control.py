@@ -158,7 +158,7 @@ def test_batched_control_flow_is_the_loop_of_lanes():
 
 def test_errors_name_the_leaf_and_both_types():
     ints = array(np.arange(3, dtype=np.int32))
-    with pytest.raises(TypeError, match=r"carry\['w'\] is int32\[3\] going in but float32\[3\] coming out"):
+    with pytest.raises(TypeError, match=r"carry s\['w'\] is int32\[3\] going in but float32\[3\] coming out"):
         lax.scan(lambda s, v: ({"w": s["w"] * 1.5}, None), {"w": ints}, ints)
     with pytest.raises(ValueError, match=r"length 3: xs\['a'\] .*; length 4: xs\['b'\]"):
         lax.scan(lambda s, v: (s, None), 0.0, {"a": ints, "b": array(np.ones(4))})
@@ -168,13 +168,28 @@ def test_errors_name_the_leaf_and_both_types():
         lax.scan(lambda s, v: s, 0.0, ints)
     with pytest.raises(TypeError, match=r"pair \(carry, y\), not dict"):
         lax.scan(lambda s, v: {"s": s}, 0.0, ints)
-    with pytest.raises(TypeError, match=r"int32\[3\].*and.*int32\[\]"):
+    with pytest.raises(
+        TypeError, match=r"int32\[3\] from false_fun \(<lambda>\) and int32\[\] from true_fun \(<lambda>\)"
+    ):
         lax.cond(True, lambda: ints[0], lambda: ints)
+    with pytest.raises(TypeError, match=r"int32\[\] from branch 0 \(<lambda>\) and int32\[3\] from branch 2"):
+        lax.switch(1, [lambda: ints[0], lambda: ints[1], lambda: ints])
+    with pytest.raises(
+        TypeError, match=r"branch 0 \(<lambda>\) and branch 1 \(<lambda>\) must return one structure"
+    ):
+        lax.switch(1, [lambda: ints, lambda: (ints,)])
+    for wrong in ((1.0, 1.0), [True]):
+        with pytest.raises(TypeError, match=rf"must be a bool or a number, not {type(wrong).__name__}: "):
+            lax.cond(wrong, lambda: 1, lambda: 2)
+    with pytest.raises(
+        TypeError, match=r"structures differ at the top: the carry returned also has 'b', the carry given"
+    ):
+        lax.scan(lambda s, _: ({"a": s["a"], "b": s["a"]}, None), {"a": 0}, length=1)
     with pytest.raises(TypeError, match="structure"):
         lax.while_loop(lambda s: s[0] < 1, lambda s: (s[0],), (1, 2))
     with pytest.raises(TypeError, match="one bool scalar"):
         lax.while_loop(lambda s: s, lambda s: s, 1)
-    with pytest.raises(TypeError, match=r"carry is int32\[\] going in but float32\[\]"):
+    with pytest.raises(TypeError, match=r"carry s is int32\[\] going in but float32\[\]"):
         lax.fori_loop(0, 3, lambda i, s: s * 0.5, array(1, np.int32))
 
 

@@ -371,3 +371,11 @@ def test_products_of_another_type():
     x = np.array([200, 3], np.uint8)
     np.testing.assert_array_equal(lax.mul(x, x, out_dtype=np.int32).numpy(), [40000, 9])
     assert lax.mul(x, x, out_dtype="float32").dtype == "float32"
+
+
+def test_an_integer_of_any_size_becomes_a_float():
+    for name in ("float32", "float64", "complex64"):
+        for n in (2**100, -(2**70), 3):
+            assert lax.convert_element_type(n, name).item() == np.asarray(float(n), name).item()
+    with pytest.raises(OverflowError, match="does not fit"):
+        lax.convert_element_type(2**100, "int32")

@@ -79,6 +79,20 @@ def fresh_vjp():
     return lm.grad(lambda x: f(x).sum())(X)
 
 
+def fresh_reference():
+    @lm.custom_vjp
+    def f(r, x):
+        return x * 2
+
+    def backward(r, g):
+        r[...] = g
+        return None, g * 2
+
+    f.defvjp(lambda r, x: (f(r, x), r), backward)
+    r = lm.new_ref(X)
+    return lm.grad(lambda x: f(r, f(r, x)).sum())(X) + r[...]
+
+
 def vmap_of_fresh_jvp():
     @lm.custom_jvp
     def f(x):
@@ -169,6 +183,7 @@ PROGRAMS = [
     jvp_of_while,
     fresh_jvp,
     fresh_vjp,
+    fresh_reference,
     vmap_of_fresh_jvp,
     fresh_callback,
     fresh_jacobians,

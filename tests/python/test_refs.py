@@ -532,3 +532,60 @@ def test_the_place_of_a_returned_reference_is_named():
     ):
         lm.jit(f)(lnp.ones(3))
     assert lm.jit(lambda x: lm.freeze(lm.new_ref(x)))(lnp.ones(3)).tolist() == [1, 1, 1]
+
+
+def _stashing():
+    """x itself, whose cotangent a reference notes: with what it held before, so that the order is seen."""
+
+    @lm.custom_vjp
+    def stash(r, x):
+        return x
+
+    def backward(r, g):
+        r[...] = r[...] * 10 + g
+        return None, g
+
+    stash.defvjp(lambda r, x: (x, r), backward)
+    return stash
+
+
+@pytest.mark.parametrize("around", [lambda f: f, lm.jit], ids=["plain", "jit"])
+@pytest.mark.parametrize("given", [False, True], ids=["outside", "argument"])
+def test_a_backward_rule_writes_to_references_that_are_residuals(around, given):
+    stash = _stashing()
+
+    def f(refs, x):
+        y = stash(refs["a"], 2 * x)
+        y = stash(refs["b"], 3 * y)
+        return stash(refs["a"], 5 * y)
+
+    refs = {name: lm.new_ref(lnp.float32(0.0)) for name in "ab"}
+    run = around(lm.grad(f, 1)) if given else around(lambda _, x: lm.grad(f, 1)(refs, x))
+    for a, b in ((25, 5), (2525, 55)):  # the last call comes first
+        assert run(refs if given else None, 1.0).item() == 30
+        assert refs["a"][...].item() == a and refs["b"][...].item() == b
+    _, pull = lm.vjp(lambda x: f(refs, x), 1.0)
+    assert refs["b"][...].item() == 55
+    pull(1.0)
+    assert refs["b"][...].item() == 555
+
+
+def test_a_backward_rule_does_not_write_where_nobody_would_see_it():
+    stash, r = _stashing(), lm.new_ref(lnp.float32(1.0))
+    f = lambda x: lnp.sin(stash(r, x))  # noqa: E731
+    for derivative in (
+        lambda: lm.grad(lm.jit(f))(1.0),
+        lambda: lm.grad(lm.jit(lambda r, x: lnp.sin(stash(r, x))), 1)(r, 1.0),
+        lambda: lm.vmap(lm.grad(f))(lnp.ones(2)),
+        lambda: lm.grad(lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0])(1.0),
+        lambda: lm.grad(lm.checkpoint(f))(1.0),
+    ):
+        with pytest.raises(TypeError, match=r"the backward rule backward .*nobody would see"):
+            derivative()
+        assert r[...].item() == 1
+    # Reading is another matter.
+    g = lm.custom_vjp(lambda r, x: x * r[...])
+    g.defvjp(lambda r, x: (x * r[...], r), lambda r, g: (None, g * r[...] * 7))
+    r[...] = 2.0
+    assert lm.grad(lm.jit(lambda x: g(r, x)))(1.0).item() == 14
+    assert lm.vmap(lm.grad(lambda x: g(r, x)))(lnp.ones(2)).tolist() == [14, 14]

@@ -221,6 +221,57 @@ def test_an_error_says_what_jax_says_and_then_its_own(code, kind, phrase, own):
             "print(jax.jit(lambda p: p(1.0))(pull)[0], len(jax.tree.leaves(pull)))",
             "6.0 1",
         ),
+        (
+            # numbers are of 32 bits from the start
+            "print(len(jax.make_jaxpr(lambda x: jnp.sin(x) * 0.1)(1.0).eqns), 0.1 == jax.grad(lambda x: 0.1 * x)(2.0))",
+            "2 True",
+        ),
+        (
+            # a value that a trace has left behind is told at its first use, but in a rule
+            "kept = []; jax.jit(lambda x: kept.append(x + 1))(1.0)\n"
+            "for use in (lambda: kept[0] + 1, lambda: jax.jit(jnp.sin)(kept[0])):\n"
+            "    try: use()\n    except jax.errors.UnexpectedTracerError as e: print('unexpected tracer' in str(e))\n"
+            "print(isinstance(kept[0], jax.core.Tracer))",
+            "True\nTrue\nTrue",
+        ),
+        (
+            "try: jax.jit(lambda x: 1 if x > 0 else 0)(1.0)\n"
+            "except jax.errors.TracerBoolConversionError as e: print('shape bool[].' in str(e), 'on x of' in str(e))",
+            "True True",
+        ),
+        (
+            # an operation with another implementation: outside of jit, equation by equation
+            "p, seen = jax.lax.sin_p, []; own = p.impl; p.def_impl(lambda x, **k: seen.append(1) or own(x, **k))\n"
+            "f = lambda x: jnp.sin(jnp.sin(x)) * 2; y = (f(1.0), jax.grad(f)(1.0), jax.jit(f)(1.0)); p.def_impl(own)\n"
+            "print(len(seen), f(1.0) == y[0] == y[2], jax.grad(f)(1.0) == y[1], len(seen))",
+            "3 True True 3",
+        ),
+        (
+            "import logging; seen = []; h = logging.Handler(); h.emit = lambda r: seen.append(r.getMessage())\n"
+            "logging.getLogger('jax').addHandler(h); f = jax.jit(lambda x, y: x); f(jnp.ones(2), jnp.ones(3))\n"
+            "with jax.log_compiles(): f(jnp.ones(3), jnp.ones(3)); jax.clear_caches(); f(jnp.ones(3), jnp.ones(3))\n"
+            "print(sum('Finished tracing' in s for s in seen), sum('Compiling jit(' in s for s in seen)); seen.clear()\n"
+            "with jax.explain_cache_misses(): f(jnp.ones(3), jnp.ones(3, int))\n"
+            "print(seen[0].partition(': ')[2])",
+            "2 2\ndifferent input types: at y, now i32[3] and before f32[3]",
+        ),
+        (
+            "f = lambda x: x * 2\n"
+            "for wrong in (lambda: jax.jvp(f, (1.0,), [1.0]), lambda: jax.jvp(f, (1.0,), (jnp.bfloat16(1),)),\n"
+            "    lambda: jax.vjp(f, 1.0)[1](jnp.bfloat16(1)), lambda: jax.linearize(f, 1.0)[1](1),\n"
+            "    lambda: jax.linear_transpose(f, 1.0)(1j)):\n"
+            "    try: wrong()\n    except (TypeError, ValueError) as e: print(type(e).__name__, str(e)[:19])",
+            "TypeError primal and tangent \nTypeError primal and tangent \nValueError unexpected JAX type\n"
+            "ValueError linearized function\nTypeError the cotangent type",
+        ),
+        (
+            "x = jnp.ones(3); f = jax.jit(lambda a, b: a + b, donate_argnums=0)\n"
+            "for wrong in (lambda: f(x, x), lambda: jax.jit(f, compiler_options={'no_option': 1})(x, x + 1)):\n"
+            "    try: wrong()\n    except RuntimeError as e: print(e)\n"
+            "print(jax.jit(f, compiler_options={'xla_embed_ir_in_executable': True})(x, x + 1)[0])",
+            "Attempt to donate a buffer that another argument of the same call uses\n"
+            "No such compile option: 'no_option'\n3.0",
+        ),
     ],
 )
 def test_names_that_libraries_take(code, expected):

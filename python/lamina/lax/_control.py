@@ -59,6 +59,8 @@ def _flat(
 def _scalar(what: str, name: str, x: Any) -> Tensor:
     """What a branch is chosen by; TypeError where it is no number."""
     try:
+        if isinstance(x, (list, tuple)):
+            raise TypeError
         return to_tensor(x)
     except TypeError:
         raise TypeError(
@@ -88,6 +90,17 @@ def _leaf_name(tree: Any) -> Callable[[int], str]:
     return lambda k: tree_paths(tree)[k]
 
 
+def _carry_name(tree: Any, body: Callable[..., Any], place: int = 0) -> Callable[[int], str]:
+    """Of the leaves of a carry, which is the parameter of the body at `place`."""
+
+    def name(k: int) -> str:
+        from lamina._transforms import _argument_names
+
+        return " ".join(["", *_argument_names(body)[place : place + 1]]) + tree_paths(tree)[k]
+
+    return name
+
+
 def _carry_leaves(what: str, f: Any, init: Any, treedef: TreeDef) -> Callable[[Any], list[Any]]:
     """Of what a loop's body returns; TypeError where its structure is another than the carry's."""
 
@@ -96,7 +109,7 @@ def _carry_leaves(what: str, f: Any, init: Any, treedef: TreeDef) -> Callable[[A
         if structure != treedef:
             raise TypeError(
                 f"{what}: {_name(f)} must return a carry of the structure it was given: "
-                + explain_difference(init, out)
+                + explain_difference(init, out, "the carry given", "the carry returned")
             )
         return leaves
 
@@ -128,33 +141,35 @@ def switch(
     for branch in branches:
         need_function(branch, "lax.switch")
     record = functools.partial(_core.switch_case, "lax.switch", _scalar("lax.switch", "index", index))
-    return _branches("lax.switch", record, list(branches), operands)
+    names = [f"branch {i} ({_name(f)})" for i, f in enumerate(branches)]
+    return _branches("lax.switch", record, list(branches), names, operands)
 
 
 def _branches(
     what: str,
     record: Callable[..., list[Tensor]],
     branches: list[Callable[..., Any]],
+    names: list[str],
     operands: Sequence[Any],
 ) -> Any:
-    """record(flat branches, leaves of the operands, name of a result's leaf), as a container."""
+    """record(flat branches and their names, leaves of the operands, name of a result's leaf), as a container."""
     leaves, treedef = _tensors(tuple(operands))
     first: list[Any] = []  # the first branch's result, and its structure
 
-    def leaves_of(f: Callable[..., Any], out: Any) -> list[Any]:
+    def leaves_of(name: str, out: Any) -> list[Any]:
         flat, structure = tree_flatten(out)
         if not first:
             first[:] = [out, structure]
         if structure != first[1]:
             raise TypeError(
-                f"{what}: {_name(branches[0])} and {_name(f)} must return one structure: "
+                f"{what}: {names[0]} and {name} must return one structure: "
                 + explain_difference(first[0], out)
             )
         return flat
 
     flat = [
-        (_flat(f, lambda p: tree_unflatten(treedef, p), functools.partial(leaves_of, f)), _name(f))
-        for f in branches
+        (_flat(f, lambda p: tree_unflatten(treedef, p), functools.partial(leaves_of, name)), name)
+        for f, name in zip(branches, names, strict=True)
     ]
     with _leaks.looking(f"a branch of {what}"):
         results = record(flat, leaves, lambda k: tree_paths(first[0])[k])
@@ -196,7 +211,8 @@ def cond(
                 f"{type(f).__name__} is not callable: {f!r:.60}"
             )
     record = functools.partial(_core.cond, "lax.cond", _scalar("lax.cond", "predicate", pred))
-    return _branches("lax.cond", record, [false_fun, true_fun], operands)
+    names = [f"false_fun ({_name(false_fun)})", f"true_fun ({_name(true_fun)})"]
+    return _branches("lax.cond", record, [false_fun, true_fun], names, operands)
 
 
 def _states(what: str, checkpoint: Any) -> int | None:
@@ -242,7 +258,7 @@ def while_loop(
             (_flat(cond_fun, rebuild), _name(cond_fun)),
             (step, _name(body_fun)),
             leaves,
-            _leaf_name(init_val),
+            _carry_name(init_val, body_fun),
             _states("lax.while_loop", checkpoint),
         )
     return tree_unflatten(treedef, results)
@@ -295,7 +311,7 @@ def fori_loop(
             (step, _name(body_fun)),
             *bounds,
             leaves,
-            _leaf_name(init_val),
+            _carry_name(init_val, body_fun, 1),
             _states("lax.fori_loop", checkpoint),
         )
     return tree_unflatten(treedef, results)
@@ -342,7 +358,7 @@ def scan(
             items,
             None if length is None else _static("lax.scan", "length", length),
             bool(reverse),
-            _leaf_name(init),
+            _carry_name(init, f),
             _leaf_name(xs),
         )
     return tree_unflatten(carry_tree, results[:n]), tree_unflatten(trees[0], results[n:])

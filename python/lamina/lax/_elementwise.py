@@ -139,7 +139,12 @@ def conj(x: Any) -> Tensor:
 
 def convert_element_type(operand: Any, new_dtype: Any) -> Tensor:
     """The operand with another element type; floats to integers round towards zero."""
-    t, name = to_tensor(operand), dtypes.name_of(new_dtype)
+    name = dtypes.name_of(new_dtype)
+    if type(operand) is int and dtypes.canonical(name).kind in "fc":  # of any size
+        from lamina import numpy as lnp
+
+        return lnp.asarray(operand, name)
+    t = to_tensor(operand)
     if t.dtype == name:
         return _core.set_weak(t, False) if t.weak_type else t
     if t.dtype.kind == "c" and dtypes.canonical(name).kind not in "cb":

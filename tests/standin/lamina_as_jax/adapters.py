@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import logging
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +19,7 @@ from lamina.custom_derivatives import SymbolicZero
 from lamina.experimental import jet
 from lamina.tree import tree_children
 
-from lamina_as_jax import messages, pullbacks, types64
+from lamina_as_jax import logs, messages, pullbacks, sharding, strictness, types64
 from lamina_as_jax.avals import FLOAT0, ShapedArray
 from lamina_as_jax.keys import KeyArray, KeyDtype, drawing, extended, numpy_names, prng_key
 from lamina_as_jax.types64 import wrapped
@@ -41,7 +43,7 @@ _zeros = numpy_names()["zeros"]
 
 
 def zeros(shape: Any, dtype: Any = None, **options: Any) -> Any:
-    return np.zeros(shape, FLOAT0) if dtype == FLOAT0 else _zeros(shape, dtype, **options)
+    return np.zeros(shape, FLOAT0) if dtype == FLOAT0 else _zeros(shape, dtype=dtype, **options)
 
 
 def _filled(derivative: Any, argument: Any) -> Any:
@@ -75,9 +77,20 @@ def making(transform: Callable[..., Any]) -> Callable[..., Any]:
     def make(fun: Any = None, *args: Any, **kwargs: Any) -> Any:
         if fun is None:
             return lambda f: make(f, *args, **kwargs)
-        return wrapped(transform(fun, *args, **kwargs))
+        return _documented(transform, fun, wrapped(transform(fun, *args, **kwargs)))
 
     return make
+
+
+_DOCUMENTED = {"vmap": "Vectorized version of {}. Takes arguments with an axis more over which it is mapped."}
+
+
+def _documented(transform: Callable[..., Any], fun: Any, made: Any) -> Any:
+    text, doc = _DOCUMENTED.get(transform.__name__), getattr(fun, "__doc__", None)
+    if text is not None and doc:
+        name = getattr(fun, "__name__", type(fun).__name__)
+        made.__doc__ = f"{text.format(name)}\n\nOriginal documentation:\n\n{doc}"
+    return made
 
 
 def factory(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,11 +161,18 @@ class _Described:
         return self.treedef.unflatten(self.leaves)
 
 
+def _types(linear: Any) -> Any:
+    """Shapes and element types of what a linear function takes."""
+    return linear.types
+
+
 class _PulledBack(_Described):
     """Cotangents of primals of these types."""
 
     def __call__(self, inner: Any, *cotangents: Any) -> Any:
-        found = types64.result(inner(*types64.argument(without_float0(cotangents))))
+        if len(cotangents) == 1 and strictness.misfits(cotangents[0], _types(inner)):
+            raise ValueError("unexpected JAX type: a cotangent is of another type than the result")
+        found = types64.result(types64.called(inner, types64.argument(without_float0(cotangents)), {}))
         return tuple(_filled(d, p) for d, p in zip(found, self.tree, strict=True))
 
 
@@ -171,7 +191,14 @@ class _PushedForward(_Described):
 
     @messages.telling
     def __call__(self, inner: Any, *tangents: Any) -> Any:
-        return _pushed(self.tree, types64.result(inner(*types64.argument(without_float0(tangents)))))
+        if strictness.misfits(tangents, _types(inner), integers=True):
+            raise ValueError(
+                "linearized function called on tangent values inconsistent with the original primal values: their types "
+                "differ"
+            )
+        return _pushed(
+            self.tree, types64.result(types64.called(inner, types64.argument(without_float0(tangents)), {}))
+        )
 
 
 def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
@@ -185,6 +212,10 @@ class _Turned:
 
     @messages.telling
     def __call__(self, inner: Any, cotangent: Any) -> Any:
+        if lm.tree.tree_flatten(cotangent)[1] == inner.given_tree and strictness.misfits(
+            cotangent, _types(inner)
+        ):
+            raise TypeError("the cotangent type does not match that of the result")
         return types64.result(inner(types64.argument(cotangent)))
 
     def __eq__(self, other: object) -> bool:
@@ -206,6 +237,7 @@ def _pushed(value: Any, derivative: Any) -> Any:
 
 
 def jvp(fun: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    strictness.check_tangents(primals, tangents)
     out = wrapped(lm.jvp)(fun, primals, without_float0(tangents), has_aux=has_aux)
     return (out[0], _pushed(out[0], out[1]), *out[2:])
 
@@ -223,21 +255,22 @@ def _calling_back(f: Callable[..., Any]) -> Callable[..., Any]:
         for x in lm.tree.tree_leaves(result_shape_dtypes):
             if not hasattr(x, "__array__") and types64.canonical(x.dtype) != x.dtype:
                 raise ValueError(f"a callback gives no {x.dtype} unless jax_enable_x64 is set")
-        return wrapped(f)(_failing_as_jax(callback), result_shape_dtypes, *args, **kwargs)
+        return wrapped(f)(_failing_as_jax(callback, f.__name__), result_shape_dtypes, *args, **kwargs)
 
     return call
 
 
-def _failing_as_jax(callback: Any) -> Any:
-    """A callback whose errors are of JAX's one class for them."""
+def _failing_as_jax(callback: Any, name: str) -> Any:
+    """A callback whose errors are logged, and of JAX's one class for them."""
 
     @functools.wraps(callback, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return callback(*args, **kwargs)
-        except (RuntimeError, FloatingPointError):
-            raise
         except Exception as e:
+            logging.getLogger("jax").error("jax.%s failed", name, exc_info=True)
+            if isinstance(e, (RuntimeError, FloatingPointError)):
+                raise
             raise RuntimeError(f"{type(e).__name__}: {e}") from e
 
     return call
@@ -261,18 +294,33 @@ def eval_jaxpr(jaxpr: Any, consts: Any, *args: Any) -> list[Any]:
 class Jitted:
     """A jitted function with JAX's types at its boundary."""
 
-    def __init__(self, inner: Any, static: tuple[Any, ...], inline: bool = False) -> None:
+    def __init__(
+        self,
+        inner: Any,
+        static: tuple[Any, ...],
+        inline: bool = False,
+        compiler_options: dict[str, Any] | None = None,
+    ) -> None:
         functools.update_wrapper(self, inner)
         self._inner, self._static, self._inline = inner, static, inline
+        self._compiler_options = compiler_options
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        strictness.check_compiler_options(self._compiler_options)
         inline = self._inline and _core.any_open_scope()
         return self._call(_open.entered(self._inner._f) if inline else self._inner, args, kwargs)
 
     @staticmethod
     def _argument(x: Any) -> Any:
+        if type(x) is Tensor:
+            types64.check_leaked(x)
         if type(x) is np.ndarray and x.dtype == FLOAT0:
             return Float0(x.shape)
+        if hasattr(type(x), "__jax_array__") and not hasattr(x, "dtype"):
+            raise ValueError(
+                "Triggering __jax_array__() during abstractification is no longer supported. Give "
+                f"jax.numpy.asarray(x) in the place of x, a {type(x).__name__}."
+            )
         return types64.argument(types64.checked_number(x))
 
     def _placed(self, x: Any, place: int) -> Any:
@@ -287,7 +335,15 @@ class Jitted:
                 f"{path}.\n{e}"
             ) from None
 
+    def __getstate__(self) -> dict[str, Any]:
+        f = self._inner._f
+        while isinstance(f, functools.partial) and not hasattr(f, "__name__"):
+            f = f.func
+        return {"function_name": getattr(f, "__name__", repr(f))}
+
     def _call(self, f: Any, args: Any, kwargs: Any, skipped: int = 0) -> Any:
+        if self._inner._donated:
+            strictness.check_donated(args, [n - skipped for n in self._inner._donated])
         given = [
             a
             if i + skipped in self._static or i - len(args) in self._static
@@ -296,7 +352,7 @@ class Jitted:
         ]
         named = {k: v if k in self._static else self._argument(v) for k, v in kwargs.items()}
         try:
-            return types64.result(f(*given, **named))
+            return types64.result(types64.checked_result(logs.compiled(lambda: f(*given, **named))))
         except Exception as e:
             raise messages.told(e) from e.__cause__
 
@@ -339,12 +395,15 @@ def jit(
         "backend",
         "in_shardings",
         "out_shardings",
-        "compiler_options",
     ):
         options.pop(name, None)  # where and how, not what is computed
+    compiler_options = options.pop("compiler_options", None)
     options = {k: v for k, v in options.items() if v is not None}
-    inner = lm.jit(fun, static_argnums=static_argnums, static_argnames=static_argnames, **options)
-    return Jitted(inner, tuple(inner._static), inline)
+    # JAX refuses branches on traced values: programs ask for that error.
+    inner = lm.jit(
+        fun, static_argnums=static_argnums, static_argnames=static_argnames, branches="error", **options
+    )
+    return Jitted(inner, tuple(inner._static), inline, compiler_options)
 
 
 @messages.telling
@@ -354,11 +413,18 @@ def closure_convert(fun: Any, *example_args: Any) -> tuple[Any, list[Tensor]]:
 
 
 class custom_jvp(lm.custom_jvp):
+    def defjvp(self, jvp: Any, symbolic_zeros: bool = False) -> Any:
+        super().defjvp(types64.in_a_rule(jvp), symbolic_zeros)
+        return jvp
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return wrapped(super().__call__)(*args, **kwargs)
 
 
 class custom_vjp(lm.custom_vjp):
+    def defvjp(self, fwd: Any, bwd: Any, *args: Any, **kwargs: Any) -> None:
+        super().defvjp(types64.in_a_rule(fwd), types64.in_a_rule(bwd), *args, **kwargs)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return wrapped(super().__call__)(*args, **kwargs)
 
@@ -394,6 +460,17 @@ def minimize(*args: Any, method: str, **kwargs: Any) -> Any:
     return wrapped(lm.scipy.optimize.minimize)(*args, method="L-BFGS" if method == name else method, **kwargs)
 
 
+def fori_loop(lower: Any, upper: Any, *args: Any, **kwargs: Any) -> Any:
+    """TypeError for bounds of two types."""
+    types = [np.dtype(getattr(x.dtype, "name", x.dtype)) for x in (lower, upper) if hasattr(x, "dtype")]
+    weak = any(getattr(x, "weak_type", False) for x in (lower, upper))
+    if len(types) == 2 and types[0] != types[1] and not weak:
+        raise TypeError(
+            f"lower and upper arguments to fori_loop must have equal types, got {types[0].name} and {types[1].name}"
+        )
+    return wrapped(lm.lax.fori_loop)(lower, upper, *args, **kwargs)
+
+
 class RegularGridInterpolator(lm.scipy.interpolate.RegularGridInterpolator):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*map(types64.argument, args), **{k: types64.argument(v) for k, v in kwargs.items()})
@@ -424,11 +501,13 @@ def register_containers() -> None:
 class _Traced(type):
     def __instancecheck__(cls, x: object) -> bool:
         x = x._words if isinstance(x, KeyArray) else x
-        return isinstance(x, Tensor) and (not _core.forceable(x) or _core.differentiated(x))
+        return isinstance(x, Tensor) and (
+            not _core.forceable(x) or _core.differentiated(x) or _core.made_in_ended(x)
+        )
 
 
 class Tracer(metaclass=_Traced):
-    """Arrays whose value is not known, or that a derivative is open of."""
+    """Arrays whose value is not known, that a derivative is open of, or that a trace has left behind."""
 
 
 def issubdtype(a: Any, b: Any) -> bool:
@@ -458,6 +537,14 @@ def making_arrays(f: Callable[..., Any]) -> Callable[..., Any]:
         return wrapped(f)(x, *args, **kwargs)
 
     return call
+
+
+def putting(x: Any, device: Any = None, src: Any = None, **options: Any) -> Any:
+    """device_put: where an array is to lie is no argument of an array's type."""
+    if isinstance(x, KeyArray):
+        return x
+    lm.tree.map(types64.checked_number, x)
+    return wrapped(functools.partial(device_put, device=device, **options))(x)
 
 
 def finfo(dtype: Any) -> Any:
@@ -514,8 +601,12 @@ def device_put(x: Any, device: Any = None, **options: Any) -> Any:
             f"({len(found)} found):\n" + "\n".join(found)
         )
     if options.get("may_alias") and options.get("donate"):
-        raise ValueError("device_put either shares an array (may_alias) or takes it over (donate)")
-    return lm.numpy.copy(x) if options.get("may_alias") is False else lm.device_put(x)
+        raise ValueError("may_alias and donate cannot be True at the same time.")
+    if options.get("may_alias") is False:
+        return lm.numpy.copy(x)
+    if isinstance(device, sharding.Sharding) and not _core.any_open_scope():
+        return lm.tree.map(lambda leaf: sharding.put(lm.numpy.asarray(leaf), device), x)
+    return x if type(x) is Tensor and not options.get("donate") else lm.device_put(x)
 
 
 def copy_to_host_async(x: Any) -> Any:
@@ -549,10 +640,15 @@ class Lowered:
         return Lowered(self._inner.lower())
 
     def compile(self, compiler_options: Any = None, **options: Any) -> Lowered:
+        strictness.check_compiler_options(compiler_options)
         return Lowered(self._inner.compile())
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        return self._inner.as_text(dialect or "stablehlo")
+        text = self._inner.as_text(dialect or "stablehlo")
+        if dialect in (None, "stablehlo"):  # for the one device, as JAX's programs say
+            one = "attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32}"
+            return re.sub(r"^(module @\S+) \{", rf"\1 {one} {{", text, count=1)
+        return text
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         return _Program(self.as_text(dialect))

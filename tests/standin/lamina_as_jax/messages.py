@@ -6,10 +6,13 @@ are lists), and for some the class that JAX raises where it is another. Lamina's
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+
+import numpy as np
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -95,6 +98,76 @@ def _fields(found: re.Match[str]) -> str:
     return f"data_fields and meta_fields must include all dataclass fields. {what} fields: {wrong}"
 
 
+def _of_branches(found: re.Match[str], a: str, b: str) -> tuple[str, str, str, str]:
+    """The branch that JAX names first and what is of it, and the other: `a` is of the one with number 0."""
+    return (
+        ("true_fun", b, "false_fun", a)
+        if found["of"] == "cond"
+        else ("branch 0", a, f"branch{found['n']}", b)
+    )
+
+
+def _branch_types(found: re.Match[str]) -> str:
+    first, mine, second, its = _of_branches(found, found["a"], found["b"])
+    (dtype, _, shape), (other, _, others) = mine.partition("["), its.partition("[")
+    wrong = " and ".join(
+        ["the dtypes do not match"] * (dtype != other) + ["the shapes do not match"] * (shape != others)
+    )
+    at = f" at path {found['path']}" if found["path"] else ""
+    return (
+        f"{found['of']} branches must have equal output types but they differ:\n\nThe output of {first}{at} has type "
+        f"{mine} but the corresponding output of {second} has type {its}, so {wrong}."
+    )
+
+
+def _branch_trees(found: re.Match[str]) -> str:
+    containers = ("tuple", "list", "dict")
+    kinds = (f"a <class '{k}'>" if k in containers else "a pytree leaf" for k in (found["a"], found["b"]))
+    first, mine, second, its = _of_branches(found, *kinds)
+    at = "" if found["path"] == "the top" else f" at path {found['path']}"
+    return (
+        f"{found['of']} branch outputs must have the same pytree structure, but they differ:\n\n{first} output{at} is "
+        f"{mine} but {second} output{at} is {its}, so their Python types differ."
+    )
+
+
+def _carries(found: re.Match[str]) -> str:
+    wrong = re.findall(
+        r"carry (?:(\w+)(\S*) )?is (\w+)\[(\S*?)\] going in but (\w+)\[(\S*?)\] coming out", found[1]
+    )
+    lines = []
+    for name, path, mine, shape, its, other in wrong:
+        parts = ["the dtypes do not match"] * (mine != its) + ["the shapes do not match"] * (shape != other)
+        component = f" component {name}{path}" if path else f" {name}"
+        lines.append(
+            f"he input carry{component} has type {mine}[{shape}] but the corresponding output carry component has type "
+            f"{its}[{other}], so {', and '.join(parts)}"
+        )
+    text = f"T{lines[0]}" if len(lines) == 1 else ";\n".join(f"  * t{line}" for line in lines)
+    return f"function carry input and carry output must have equal types, but they differ:\n\n{text}."
+
+
+def _results(found: re.Match[str], what: str, further: str, end: str) -> str:
+    """Of a custom rule whose results are not the function's: `what` differs."""
+    way, rule, function, given, wanted = found.groups()
+    backward = way != "jvp"
+    named, told, kind = (
+        ("VJP fwd rule", "the fwd rule", "vjp") if backward else ("JVP rule", "the JVP rule", "jvp")
+    )
+    second = (
+        " and the second element represents residuals (i.e. values stored from the forward pass for use on the backward "
+        "pass)"
+    )
+    text = (
+        f"Custom {named} {rule} for function {function} {_AGAIN} where the first element represents the primal output "
+        f"({'equal to' if backward else 'equal in value to'} the output of the custom_{kind}-decorated function "
+        f"{function}{'' if backward else further}){second if backward else ''}, but instead {told} output's first "
+        f"element had {what}:\n    {given}\nwhile the custom_{kind}-decorated function {function} had output {what}:\n"
+        f"    {wanted}{end}"
+    )
+    return f"{text}\n(got fwd output type {given} which doesn't match the function's)" if backward else text
+
+
 _Phrase = str | Callable[[re.Match[str]], str]
 _AGAIN = r"must produce a pair (list or tuple of length two)"
 _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = (
@@ -103,8 +176,12 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"a Tensor, number or array is needed, not (\w+): (.*)",
      r"Argument \2 of type <class '\1'> is not a valid JAX type."),
     (r"(?P<what>an index|\w+\(\)|.*NumPy.*) needs the value of (?P<described>\S+), which is being traced", _no_value),
+    (r"(?P<described>\w+\[[\d,]*\])\)? (?:depends on .* and branches are not specialized|has no single truth value|"
+     r"depends on an argument of a vmap)", r"Attempted boolean conversion of traced array with shape \g<described>."),
     (r"was traced inside a jit or vmap that has ended|belongs to a jit or vmap trace that has ended",
      "Encountered an unexpected tracer."),
+    (r"^Leaked out of the jitted", "Leaked trace DynamicJaxprTrace."),
+    (r"^Leaked out of the mapped", "Leaked trace BatchTrace."),
     (r"^Leaked out of", "Leaked trace."),
     (r"^`(?P<what>.*)`: (?P<a>\w+\[[\d,]*\]) and (?P<b>\w+\[[\d,]*\]) do not broadcast", _binary, _TypeAndValue),
     (r"^(\w+): shapes \[([\d, ]*)\] and \[([\d, ]*)\] cannot be broadcast together",
@@ -113,17 +190,19 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      r"dot_general requires contracting dimensions to have the same shape, got \1 and \2.", _TypeAndValue),
     (r"the array (\S+) was donated or deleted at", r"Array has been deleted with shape=\1.", RuntimeError),
     (r"only an integer scalar can be an index, not", "Only integer scalar arrays can be converted to a scalar index."),
-    (r"^only a Tensor with one element is a Python number", "Only scalar arrays can be converted to Python scalars."),
-    (r"^the truth value of a Tensor of shape (\(.*?\)) is ambiguous",
+    (r"only a Tensor with one element is a Python number", "Only scalar arrays can be converted to Python scalars."),
+    (r"the truth value of a Tensor of shape (\(.*?\)) is ambiguous",
      lambda m: "The truth value of an "
      f"{'empty array' if '0' in re.findall(r'[0-9]+', m[1]) else 'array with more than one element'} is ambiguous."),
     (r"too many indices: the array has (\d+) dimensions?, but (\d+) were indexed",
      r"Too many indices: array is \1-dimensional, but \2 were indexed"),
     # jit
+    (r"^donated to \S+ in vain: (.*?)\. No", r"Some donated buffers were not usable: \1."),
     (r"^(jit|vmap|grad|\S+) needs a function, and \S+ is not callable: (.*)", r"\1: Expected a callable value, got \2"),
     (r"^jit needs a function that returns arrays: (\S+) is a generator",
      r"Expected a function, got a generator function: \1"),
     (r"^jit needs a function, not a staticmethod", "staticmethod arguments are not supported"),
+    (r"^static arguments are compared by ==", "static arguments should be comparable using __eq__."),
     (r"^static arguments of (\S+) must be hashable", "Non-hashable static arguments are not supported"),
     (r"^a static argument of \S+ cannot be donated", "static_argnames and donate_argnames cannot intersect"),
     (r"^the parameters of (\S+) are not known, so what donate_argnames",
@@ -137,8 +216,9 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
     (r"^\S+ was compiled for (\S+) as (\S+), not (\S+)",
      r"Argument types differ from the types for which this computation was compiled. The mismatches are:\n"
      r"Argument '\2' compiled with \1 and called with \3"),
-    (r"^(\S+) returned .* \((\w+)\), which is not an array",
-     r"function \1 returned a value of type <class '\2'>, which is not a valid JAX type"),
+    (r"^(\S+)(?: \((\S+)\))? returned .* \((\w+)\)(?: at (\S+))?, which is not an array",
+     lambda m: f"function {m[1]} at {m[2]} returned a value of type <class '{m[3]}'>"
+     f"{f' at output component {m[4]}' if m[4] else ''}, which is not a valid JAX type"),
     # Derivatives
     (r"^(?:grad|value_and_grad) needs a scalar (?:complex )?loss, but|^grad needs a scalar float loss, but "
      r"\S+ returned (?!complex)",
@@ -192,16 +272,21 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      r"No batching rule defined for custom_vmap function \1 using def_vmap."),
     (r"^the jvp rule (\S+) of (\S+) must return \(primals_out, tangents_out\), not (.*)",
      rf"Custom JVP rule \1 for function \2 {_AGAIN} representing primal and tangent outputs, but got \3"),
-    (r"^the jvp rule (\S+) of (\S+) returned tangents of another structure",
+    (r"^the jvp rule (\S+) of (\S+) returned tangents of another structure than its results, (.*?) in the place of "
+     r"(.*?): ",
      r"Custom JVP rule \1 for function \2 must produce primal and tangent outputs with equal container "
-     r"(pytree) structures."),
+     r"(pytree) structures, but got \4 and \3 respectively."),
+    (r"^the (jvp|forward) rule (\S+) of (\S+) returns another structure than the function does, (.*?) in the place of "
+     r"(.*?): ",
+     lambda m: _results(
+         m, "container/pytree structure", ", and in particular of the same container/pytree structure", "."
+     )),
+    (r"^the (jvp|forward) rule (\S+) of (\S+) returns (\w+\[\S*\]) as result\S*, of which the function gives (\S+)$",
+     lambda m: _results(m, "shapes/dtypes of", ", and in particular with leaves of the same shape/dtype", "")),
     (r"^the jvp rule (\S+) of (\S+) returns", rf"Custom JVP rule \1 for function \2 {_AGAIN}."),
     (r"^a tangent from the jvp rule \S+ of \S+ is (\S+) where (\S+) is needed",
      r"Custom JVP rule must produce primal and tangent outputs with corresponding shapes and dtypes. Expected \2 "
      r"(tangent type of \2) but got \1."),
-    (r"^the forward rule (\S+) of (\S+) returns (\w+\[\S*\]) as result",
-     rf"Custom VJP fwd rule \1 for function \2 {_AGAIN}, but got fwd output type \3 which doesn't match the "
-     rf"function's."),
     (r"^the forward rule (\S+) of (\S+) (?:must return|returns)",
      rf"Custom VJP fwd rule \1 for function \2 {_AGAIN}."),
     (r"^the backward rule (\S+) of (\S+) must return a tuple",
@@ -215,6 +300,8 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      "can't apply forward-mode autodiff (jvp) to a custom_vjp function."),
     (r"^\S+ was converted for",
      "The inputs to the closure produced by closure_convert must match those that it was made for."),
+    (r"^the vmap rule (\S+) of (\S+) returns another structure than the function",
+     r"structure of output returned by custom vmap rule (\1) does not match that of original custom-vmapped function."),
     (r"^the vmap rule (\S+) of (\S+) says what is batched in another structure",
      r"structure of output value and output batching specification returned by custom vmap rule (\1) do not match."),
     (r"^the (\w+) function (\S+): ((?:missing a required|too many positional|got an unexpected|multiple values).*)",
@@ -225,9 +312,20 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      r"failed with the error:\nThe following keyword arguments could not be resolved to positions: \3"),
     # Control flow
     (r"^lax\.cond: the predicate must be a bool or a number, not NoneType", "cond predicate is None"),
+    (r"^lax\.cond: the predicate must be a bool or a number, not (str|tuple|list): '?(.*?)'?$",
+     r"Pred must be a scalar, got \2 of type <class '\1'>."),
     (r"^lax\.cond: the predicate must be a bool or a number, not \w+: (.*)",
      r"Pred type must be either boolean or number, got \1"),
-    (r"^lax\.switch: the index must be a bool or a number, not \w+: (.*)", r"Index type must be an integer, got \1"),
+    (r"^lax\.switch: the index must be a bool or a number, not (?:tuple|list): (.*)",
+     lambda m: f"Branch index must be scalar, got {m[1]} of shape {np.shape(ast.literal_eval(m[1]))}."),
+    (r"^lax\.switch: the index must be a bool or a number, not \w+: '?(.*?)'?$",
+     r"Index type must be an integer, got \1."),
+    (r"^lax\.switch needs at least one branch", "Empty branch sequence."),
+    (r"^lax\.(?P<of>cond|switch): branches must return one type, but result(?P<path>\S*) is (?P<a>\S+) from "
+     r"(?:false_fun|branch 0) \(.*?\) and (?P<b>\S+) from (?:true_fun|branch (?P<n>\d+)) ", _branch_types),
+    (r"^lax\.(?P<of>cond|switch): (?:false_fun|branch 0) \(.*?\) and (?:true_fun|branch (?P<n>\d+)) \(.*?\) "
+     r"must return one structure: structures differ at (?P<path>the top|\S+): (?P<a>[\w ]+?) against (?P<b>[\w ]+)",
+     _branch_trees),
     (r"^lax\.scan: `length` decides what is recorded",
      "The `length` argument to `scan` expects a concrete `int` value."),
     (r"^lax\.scan: `unroll` decides what is recorded",
@@ -237,12 +335,12 @@ _ROWS: tuple[tuple[str, _Phrase] | tuple[str, _Phrase, type[Exception]], ...] = 
      r"scan got `length` argument of \1 which disagrees with leading axis sizes [\2]."),
     (r"^lax\.\w+: \S+ must return a carry of the structure it was given",
      "function carry input and carry output must have the same pytree structure, but they differ:"),
-    (r"^lax\.\w+: \S+ must return a carry of the type it was given: (\S+) is (\S+) going in but (\S+) coming out",
-     r"function carry input and carry output must have equal types, but they differ:\nThe input \1 has type \2 "
-     r"but the corresponding output carry component has type \3."),
+    (r"^lax\.\w+: \S+ must return a carry of the type it was given: (.*)", _carries),
     (r"^lax\.scan: \S+ must return a pair \(carry, y\), not (\S+)", r"scan body output must be a pair, got \1."),
     (r"^lax\.while_loop: \S+ must return one bool scalar, not (.*)",
      r"cond_fun must return a boolean scalar, but got \1"),
+    (r"^there is no function for '(\w+)', only for",
+     r"MLIR translation rule for platform_dependent not found for platform \1."),
     # Callbacks
     (r"^io_callback has no derivative", "IO callbacks do not support JVP. IO callbacks do not support transpose."),
     (r"^pure_callback has no derivative", "Pure callbacks do not support JVP."),
@@ -348,10 +446,10 @@ def _rows() -> list[tuple[re.Pattern[str], _Phrase, type[Exception] | None]]:
     return [(re.compile(row[0]), row[1], row[2] if len(row) > 2 else None) for row in _ROWS]
 
 
-def told(e: Exception, name: str = "") -> Exception:
+def told(e: Exception, name: str = "", args: Sequence[Any] = ()) -> Exception:
     """`e` with JAX's phrase before its text, or an error of JAX's class that has both; `e` itself without a row.
 
-    `name` is that of the function that raised it.
+    `name` is that of the function that raised it, called with `args`.
     """
     text = e.args[0] if len(e.args) == 1 else None
     if type(text) is not str or hasattr(e, "_told"):
@@ -361,6 +459,13 @@ def told(e: Exception, name: str = "") -> Exception:
         if found is None:
             continue
         first = phrase(found) if callable(phrase) else found.expand(phrase).replace("{name}", name)
+        if "not a valid JAX type" in first and len(args) > 1:
+            places = [i for i, a in enumerate(args) if type(a).__name__ == found[1]]
+            if places:
+                first += (
+                    f"\nError interpreting argument to {name} as a JAX value. The problematic value is of type "
+                    f"{type(args[places[0]])} and was passed to {name} at position {places[0]}."
+                )
         if text.startswith(first):
             break
         if kind is None or isinstance(e, kind):

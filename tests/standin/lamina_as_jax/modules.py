@@ -172,6 +172,7 @@ def install() -> None:
         {
             "dtype": np.dtype,
             "index_take": adapters.index_take,
+            "fori_loop": adapters.fori_loop,
             "create_token": avals.create_token,
             "AccuracyMode": adapters.AccuracyMode,
             **keys.lax_names(),
@@ -222,7 +223,7 @@ def _jax() -> None:
         "process_index": lambda backend=None: 0,
         "process_count": lambda backend=None: 1,
         "float0": adapters.FLOAT0,
-        "device_put": adapters.making_arrays(adapters.device_put),
+        "device_put": adapters.putting,
         "disable_jit": lm.disable_jit,
         "typeof": avals.typeof,
         "Array": keys.Array,

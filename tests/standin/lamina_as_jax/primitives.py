@@ -122,8 +122,24 @@ class Primitive:
         if not _core.any_open_scope():
             return types64.result(self._listed(self.impl(*map(to_tensor, given), **params), True))
         leaves = [to_tensor(a) for a in given]
+        self._check_abstract(leaves, params)
         out = types64.result(_core.call_with_rule(self._recorded(params), leaves, self._rule(leaves, params)))
         return out if self.multiple_results else out[0]
+
+    def _check_abstract(self, leaves: Sequence[Tensor], params: dict[str, Any]) -> None:
+        """NotImplementedError where nothing says what is recorded, ValueError where no types of results are said."""
+        if self.abstract_eval is None:
+            if self._implementation is None and self not in _lowerings:
+                differentiated = any(map(_core.differentiated, leaves))
+                what = "Differentiation rule" if differentiated else "Abstract evaluation"
+                raise NotImplementedError(f"{what} for '{self.name}' not implemented")
+            return
+        found = self.abstract_eval(*map(typeof, leaves), **params)
+        if isinstance(found, (tuple, list)) != self.multiple_results:
+            raise ValueError(
+                f"{self.name}.abstract_eval() method should return a tuple or a list of the results' types where "
+                f"multiple_results is set, and one type where it is not: got {found}"
+            )
 
     def _listed(self, out: Any, as_bound: bool = False) -> Any:
         """What an implementation or a rule returned, as a list of arrays."""
@@ -133,14 +149,18 @@ class Primitive:
     def _recorded(self, params: dict[str, Any]) -> Callable[..., list[Tensor]]:
         lowering = _lowerings.get(self)
         body = lowering.fun if isinstance(lowering, _Lowered) else self._implementation
-        if body is None and self.abstract_eval is None:
-            return lambda inputs: self._listed(self.impl(*inputs, **params))
         return lambda inputs: self._listed((body or self._absent)(*inputs, **params))
 
     def _absent(self, *inputs: Any, **params: Any) -> Any:
         """Stands for results of a primitive that has only rules: an error once they are computed as they are."""
         found = self.abstract_eval(*map(typeof, inputs), **params)
-        return lm.pure_callback(lambda *_: self.impl(), found, *inputs)
+
+        def not_there(*_: Any) -> Any:
+            raise NotImplementedError(
+                f"MLIR translation rule for primitive '{self.name}' not found for platform cpu: it has no implementation"
+            )
+
+        return lm.pure_callback(not_there, found, *inputs)
 
     def _rule(self, leaves: Sequence[Tensor], params: dict[str, Any]) -> _core.CustomRule:
         avals = [typeof(x) for x in leaves]
@@ -156,6 +176,10 @@ class Primitive:
             return results, [_fitted(d, p) for p, d in zip(results, dots, strict=True)]
 
         def pull(x: list[Any], cotangents: list[Any]) -> list[Any]:
+            if self not in primitive_transposes:
+                raise NotImplementedError(
+                    f"Transpose rule (for reverse-mode differentiation) for '{self.name}' not implemented"
+                )
             given = [UndefinedPrimal(a) if v is None else v for v, a in zip(x, avals)]
             out = primitive_transposes[self](
                 cotangents if self.multiple_results else cotangents[0], *given, **params
@@ -177,8 +201,7 @@ class Primitive:
                 d is not not_mapped for d in lanes
             ]
 
-        transpose = pull if self in primitive_transposes else None
-        return _core.CustomRule(True, len(leaves), push, transpose, batch, True)
+        return _core.CustomRule(True, len(leaves), push, pull, batch, True)
 
 
 def _fitted(t: Any, like: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import lamina as lm
 from lamina import _core
 
-from lamina_as_jax import types64
+from lamina_as_jax import sharding, types64
 
 # Options of one value: what Lamina does. Setting another raises.
 _FIXED = {
@@ -65,10 +65,16 @@ class Config:
         if name == "jax_enable_x64":
             types64.enable(value)
         elif name in _REMEMBERED:
+            if name == "jax_num_cpu_devices" and value != _REMEMBERED[name] and sharding.asked_for():
+                raise RuntimeError(
+                    "jax_num_cpu_devices config should be updated before backends are initialized"
+                )
             _REMEMBERED[name] = value
             if name == "jax_debug_nans":
                 _core.set_nan_checks(bool(value))
                 types64.looked_at(nan=bool(value))
+            elif name == "jax_explicit_x64_dtypes":
+                types64.Truncated.mode = str(getattr(value, "value", value))
             elif name == "jax_debug_infs":
                 types64.looked_at(inf=bool(value))
         elif name not in _FIXED:
@@ -119,6 +125,11 @@ def remembered(option: str) -> Any:
     return scope
 
 
+def asked(option: str) -> bool:
+    """Whether an option that is remembered is on."""
+    return bool(_REMEMBERED[option])
+
+
 def default_generator() -> str:
     return _REMEMBERED["jax_default_prng_impl"]
 
@@ -150,7 +161,8 @@ def debug_infs(new_val: bool = True) -> Iterator[None]:
 
 SCOPES = {"enable_custom_prng": fixed("jax_enable_custom_prng")}
 SCOPES.update(debug_nans=debug_nans, debug_infs=debug_infs)
-SCOPES["default_prng_impl"] = remembered("jax_default_prng_impl")
+for _option in ("default_prng_impl", "explain_cache_misses", "log_compiles"):
+    SCOPES[_option] = remembered("jax_" + _option)
 SCOPES["checking_leaks"] = SCOPES["check_tracer_leaks"] = lm.checking_leaks
 SCOPES["no_tracing"] = lm.no_tracing
 SCOPES["enable_x64"] = types64.enable_x64
@@ -162,8 +174,6 @@ _ACCEPTED = (
         "debug_key_reuse",
         "enable_checks",
         "transfer_guard",
-        "explain_cache_misses",
-        "log_compiles",
         "default_device",
         "softmax_custom_jvp",
         "threefry_partitionable",

@@ -7,11 +7,13 @@ import contextlib
 import enum
 import functools
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import lamina as lm
 import numpy as np
+from lamina import _core, _jit
 from lamina._core import Tensor
 
 from lamina_as_jax.avals import CURRENT_TRACE, typeof
@@ -49,12 +51,27 @@ class Backend(types.SimpleNamespace):
     def device_count(self) -> int:
         return 1
 
+    def live_executables(self) -> list[Any]:
+        """The programs that jitted functions keep."""
+        return [
+            v for f in list(_jit._alive) for vs in f._entries.values() for v in vs for _ in range(v.paths)
+        ]
+
 
 DEVICE = Device(id=0, platform="cpu", device_kind="cpu", process_index=0, local_hardware_id=None)
 DEVICE.client = Backend(platform="cpu", platform_version="")
 
 
+_asked_for: list[None] = []
+
+
+def asked_for() -> bool:
+    """Whether a program has asked for the devices."""
+    return bool(_asked_for)
+
+
 def devices(backend: Any = None, **options: Any) -> list[Any]:
+    _asked_for[:] = [None]
     if backend not in (None, "cpu"):
         raise RuntimeError(f"there is no backend {backend}, only the CPU")
     return [DEVICE]
@@ -223,13 +240,21 @@ def pmap(fun: Callable[..., Any], axis_name: Any = None, **options: Any) -> Call
     """One lane, as there is one device. ValueError for more."""
     static = options.get("static_broadcasted_argnums", ())
     static = (static,) if isinstance(static, int) else tuple(static)
-    donated = options.get("donate_argnums") or ()
+    donated = options.get("donate_argnums", ())
     donated = (donated,) if isinstance(donated, int) else tuple(donated)
     in_axes, out_axes = options.get("in_axes", 0), options.get("out_axes", 0)
     made: dict[Any, Any] = {}
 
     @functools.wraps(fun)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if not lm.tree.tree_leaves((args, kwargs)):
+            raise ValueError("pmap requires at least one argument with a mapped axis.")
+        if any(n >= len(args) for n in static):
+            raise ValueError(
+                f"pmapped function has static_broadcasted_argnums={static} but was called with only {len(args)} "
+                f"positional argument{'s' * (len(args) != 1)}. All static broadcasted arguments must be passed "
+                "positionally."
+            )
         lanes = {np.shape(x)[0] for i, a in enumerate(args) if i not in static for x in lm.tree.tree_leaves(a)
                  if in_axes == 0 and np.ndim(x)}  # fmt: skip
         if lanes and lanes != {1}:
@@ -340,11 +365,45 @@ NAMES: dict[str, Any] = {
 }
 
 
+def _sharding(x: Tensor) -> Any:
+    if _core.any_open_scope() and not _core.forceable(x):
+        raise AttributeError
+    known = _placed.get(id(x))
+    return known[1] if known is not None and known[0]() is x else SingleDeviceSharding()
+
+
+_placed: dict[int, tuple[Any, Any]] = {}  # arrays that were put by a sharding, and that, by their addresses
+
+
+def put(x: Tensor, sharding: Any) -> Tensor:
+    """The array by a sharding, which it tells from now on: itself where it does already."""
+    if x.sharding == sharding:
+        return x
+    x = lm.device_put(x)
+    address = id(x)
+    _placed[address] = weakref.ref(x, lambda _: _placed.pop(address, None)), sharding
+    return x
+
+
+def _absent(of_tensor: Callable[[Tensor, str], Any]) -> Callable[[Tensor, str], Any]:
+    """What looks for names that arrays have not, and is asked where a property raises too."""
+
+    def find(x: Tensor, name: str) -> Any:
+        if name == "sharding":
+            raise AttributeError(
+                "a traced array has no sharding of its own: jax.typeof(x).sharding is that of its type"
+            )
+        return of_tensor(x, name)
+
+    return find
+
+
 def install() -> None:
     """What JAX's arrays say about devices."""
     Tensor.aval = property(typeof)
     Tensor._trace = property(lambda x: CURRENT_TRACE)
-    Tensor.sharding = property(lambda x: SingleDeviceSharding())
+    Tensor.sharding = property(_sharding)
+    Tensor.__getattr__ = _absent(Tensor.__getattr__)
     Tensor.device = property(lambda x: DEVICE)
     Tensor.devices = lambda x: {DEVICE}
     Tensor.committed = Tensor._committed = property(lambda x: False)
@@ -353,4 +412,5 @@ def install() -> None:
         lambda x: [Shard(data=x, device=DEVICE, index=(slice(None),) * x.ndim, replica_id=0)]
     )
     Tensor.addressable_data = lambda x, index: x
+    Tensor.unsafe_buffer_pointer = lambda x: np.asarray(x).__array_interface__["data"][0]
     Tensor.copy_to_host_async = lambda x: None

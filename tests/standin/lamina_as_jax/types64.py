@@ -6,14 +6,16 @@ import contextlib
 import functools
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 and its like by name once it is loaded)
 import numpy as np
-from lamina import _core, dtypes
+from lamina import _core, _members, dtypes
 from lamina._core import Tensor
 from lamina._shapes import ShapeDtype
+from lamina._tensor import describe as described
 
 from lamina_as_jax import messages
 
@@ -23,6 +25,8 @@ _PASSED = (Tensor, int, float, complex, bool, str, type(None), types.FunctionTyp
 
 class _State:
     x64 = False
+    evaluator: Callable[..., Any] | None = None
+    rules = 0  # of users that are running
     nan = inf = False  # whether what functions give is looked at for these
 
 
@@ -33,7 +37,7 @@ def enabled() -> bool:
 def enable(on: bool) -> None:
     """Sets ``jax_enable_x64``: Lamina's default types follow it."""
     _State.x64 = bool(on)
-    _core.set_default_types(*(("float64", "int64") if on else ("float32", "int32")))
+    _core.set_default_types(*(("float64", "int64") if on else ("float32", "int32")), wide=False)
 
 
 @contextlib.contextmanager
@@ -93,7 +97,30 @@ def argument(x: Any) -> Any:
     return x
 
 
+class Truncated:
+    """What is done about element types of 64 bits that are asked for where there are none: jax_explicit_x64_dtypes."""
+
+    mode = "warn"
+
+
+def _told_of(x: Any) -> None:
+    """UserWarning, or ValueError, for an element type that is asked for and is cut."""
+    if _State.x64 or Truncated.mode == "allow" or x in (float, int, complex):
+        return
+    try:
+        name = dtypes.name_of(x)
+    except TypeError:
+        return
+    if name in _NARROW:
+        text = f"Explicitly requested dtype {name} is not available, and will be truncated to dtype {_NARROW[name]}."
+        if Truncated.mode == "error":
+            raise ValueError(text)
+        warnings.warn(text + " Set jax_enable_x64 to have it.", stacklevel=4)
+
+
 def keyword(name: str, x: Any) -> Any:
+    if name == "dtype" and x is not None:
+        _told_of(x)
     if isinstance(x, str) and name.endswith(("dtype", "element_type")):
         return narrowed(x)
     return argument(x)
@@ -143,6 +170,13 @@ def result(x: Any) -> Any:
 _IDLE = ("out_sharding", "accuracy")  # where a result is, and how exact: there is one place, and one accuracy
 
 
+def checked_result(x: Any) -> Any:
+    """OverflowError for a number that a jitted function has returned and that the default type does not hold."""
+    if type(x) is Tensor and x.weak_type and not x.ndim and x.dtype.name == "int64" and _core.forceable(x):
+        checked_number(x.item())
+    return x
+
+
 def checked_number(x: Any) -> Any:
     """OverflowError for an integer that is to become an array by itself, and has more bits than the default type."""
     if type(x) is int and not -(2**31) <= x < 2**31 and not _State.x64:
@@ -150,19 +184,75 @@ def checked_number(x: Any) -> Any:
     return x
 
 
-def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f` with JAX's types at its boundary."""
+_CONVERTING = ("array", "asarray", "convert_element_type", "full", "full_like")  # integers, to another type
+
+
+def in_a_rule(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A rule of a user's. Lamina calls it when a derivative is taken: it may close over values of an ended trace."""
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
+        _State.rules += 1
+        try:
+            return f(*args, **kwargs)
+        finally:
+            _State.rules -= 1
+
+    return call
+
+
+def check_leaked(x: Tensor) -> None:
+    """TypeError for a value that was made inside a transform that has ended."""
+    if not _core.made_in_ended(x) or _State.rules:
+        return
+    file, line, _ = _core.where_made(x)
+    raise TypeError(
+        "Encountered an unexpected tracer. A function transformed by JAX had a side effect, allowing for a reference to "
+        f"an intermediate value with type {described(x)} to escape the scope of the transformation: save no such values "
+        f"in global state. The value was created on line {file}:{line}."
+    )
+
+
+def evaluated_by(evaluator: Callable[..., Any] | None) -> None:
+    """Sets what functions are called through outside of traces; None: as they are."""
+    _State.evaluator = evaluator
+
+
+def called(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    evaluator = _State.evaluator
+    if evaluator is None or _core.any_open_scope():
+        return f(*args, **kwargs)
+    _State.evaluator = None
+    try:
+        return evaluator(f, args, kwargs)
+    finally:
+        _State.evaluator = evaluator
+
+
+def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` with JAX's types at its boundary."""
+
+    converts = getattr(f, "__name__", "") in _CONVERTING
+    asks_for_type = getattr(f, "__name__", "").strip("_") == "astype"
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if asks_for_type and len(args) > 1:
+            _told_of(args[1])
+        for a in args:
+            if type(a) is Tensor:
+                check_leaked(a)
+            if type(a) is int and not -(2**63) <= a < 2**64 and not converts:
+                raise OverflowError(f"Python int {a} too large to convert to an integer of 64 bits")
         for name in _IDLE:
             kwargs.pop(name, None)
         if "device" in kwargs and not isinstance(kwargs["device"], str):
             kwargs.pop("device")  # or a sharding: there is one
         try:
-            out = f(*[argument(a) for a in args], **{k: keyword(k, v) for k, v in kwargs.items()})
+            given, named = [argument(a) for a in args], {k: keyword(k, v) for k, v in kwargs.items()}
+            out = f(*given, **named) if _State.evaluator is None else called(f, given, named)
         except Exception as e:
-            raise messages.told(e, getattr(f, "__name__", "")) from e.__cause__
+            raise messages.told(e, getattr(f, "__name__", ""), args) from e.__cause__
         # What was made under enable_x64 keeps its type, and gives it on.
         kept = not _State.x64 and type(out) is Tensor and out.dtype.name in _NARROW
         if kept and any(type(a) is Tensor and a.dtype.name == out.dtype.name for a in args):
@@ -223,6 +313,20 @@ _READ = (
 _COMPARISONS = ["lt", "le", "gt", "ge", "eq", "ne"]
 
 
+def _of_scalar(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The number of an array of no dimensions. TypeError for others, of one element too."""
+
+    @functools.wraps(f)
+    def call(x: Tensor) -> Any:
+        if x.ndim:
+            raise TypeError(
+                f"Only scalar arrays can be converted to Python scalars; got {x.ndim} dimensions."
+            )
+        return f(x)
+
+    return call
+
+
 def _show_dtypes() -> None:
     """``x.dtype`` is a dtype of NumPy's, which equals Lamina's and, unlike it, has NumPy's class and hash."""
     own = Tensor.dtype.__get__
@@ -242,6 +346,7 @@ def _show_dtypes() -> None:
 def install() -> None:
     """Gives the methods of arrays the same types."""
     names = [f"__{p}{n}__" for n in _OPERATORS for p in ("", "r")] + [f"__{n}__" for n in _COMPARISONS]
+    enable(_State.x64)
     names += ["__array_ufunc__"]
     names += [
         n for n, v in vars(Tensor).items() if not n.startswith("_") and isinstance(v, types.FunctionType)
@@ -250,11 +355,19 @@ def install() -> None:
         method = getattr(Tensor, name, None)
         if method is not None:
             setattr(Tensor, name, _method(method))
+    for name in ("__int__", "__float__", "__complex__"):
+        setattr(Tensor, name, _of_scalar(getattr(Tensor, name)))
     for name in _READ:
         setattr(Tensor, name, messages.telling(getattr(Tensor, name)))
     _show_dtypes()
     shown = Tensor.__repr__
-    Tensor.__repr__ = lambda x: shown(x).replace("Tensor(", "Array(", 1)
+
+    def as_array(x: Tensor) -> str:
+        if _members._is_deleted(x):
+            raise RuntimeError(f"Array has been deleted with shape={x.dtype.name}{list(x.shape)}.")
+        return shown(x).replace("Tensor(", "Array(", 1)
+
+    Tensor.__repr__ = as_array
     known = lambda x: _core.forceable(x) and not _core.differentiated(x)  # noqa: E731
     Tensor.__str__ = lambda x: str(np.asarray(x)) if known(x) else repr(x)
     # A class whose == is set anew has no hash unless told.
