@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include "absl/container/inlined_vector.h"
@@ -357,6 +358,8 @@ void Session::run_with_others(jit::Device& device, std::vector<Value> named, siz
     if (e.kind() == ErrorKind::kCancelled || e.kind() == ErrorKind::kFloatingPoint) throw;
     // A loop that goes on from what failed, and reads nothing, would record for ever.
     if (automatic && builds_on_held_back(named)) throw;
+  } catch (const std::bad_alloc&) {
+    throw;  // there is none for the one asked for either
   } catch (const std::exception&) {
     lock.reset();
     if (automatic && builds_on_held_back(named)) throw;
