@@ -327,7 +327,6 @@ void Session::run(std::span<const Value> wanted, bool automatic) {
 void Session::run_with_others(jit::Device& device, std::vector<Value> named, size_t wanted,
                               const std::optional<SingleOps::Key>& single, bool automatic,
                               std::optional<hlo::GraphLock>& lock) {
-  std::vector<Value> asked(named.begin(), named.begin() + static_cast<ptrdiff_t>(wanted));
   // An effect runs once, so that its program is never run again: nothing else is in it.
   if (const std::vector<bool> behind = behind_effects(named); !behind.empty()) {
     std::vector<Value> pure, effects;
@@ -365,7 +364,8 @@ void Session::run_with_others(jit::Device& device, std::vector<Value> named, siz
     if (automatic && builds_on_held_back(named)) throw;
   }
   lock.emplace();
-  run_on(device, std::move(asked), wanted, single, lock);
+  named.resize(wanted);
+  run_on(device, std::move(named), wanted, single, lock);
 }
 
 void Session::run_on(jit::Device& device, std::vector<Value> named, size_t wanted,

@@ -72,16 +72,19 @@ class _Expected:
     def set(self, treedef: TreeDef, outputs: Sequence[Tensor]) -> None:
         self.treedef, self.leaves = treedef, [ShapeDtype(x.shape, x.dtype) for x in outputs]
 
+    def difference(self, out: Any) -> str:
+        """Where the structure of `out` leaves the function's, in words."""
+        like = tree_unflatten(self.treedef, [0.0] * len(self.leaves or ()))
+        return explain_difference(like, out, "the function's", "the rule's")
+
     def check(self, out: Any, results: Sequence[Tensor], what: str) -> None:
         """TypeError where `out`, with the leaves `results`, has other leaves than the function's."""
         if self.leaves is None:
             return
         if len(results) != len(self.leaves):
-            like = tree_unflatten(self.treedef, [0.0] * len(self.leaves))
             raise TypeError(
                 f"{what} another structure than the function does, {_types(tree_structure(out), results)} in the place "
-                f"of {_types(self.treedef, self.leaves)}: "
-                + explain_difference(like, out, "the function's", "the rule's")
+                f"of {_types(self.treedef, self.leaves)}: {self.difference(out)}"
             )
         for i, (x, like) in enumerate(zip(results, self.leaves)):
             if x.shape != like.shape:

@@ -84,10 +84,8 @@ class custom_vmap(_Custom):
             )
         structure = tree_flatten(out)[1]
         if expected.leaves is not None and structure != expected.treedef:
-            like = tree_unflatten(expected.treedef, [0.0] * len(expected.leaves))
             raise ValueError(
-                f"{rule} returns another structure than the function does: "
-                + explain_difference(like, out, "the function's", "the rule's")
+                f"{rule} returns another structure than the function does: {expected.difference(out)}"
             )
         return out, out_batched
 
