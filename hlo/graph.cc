@@ -1,6 +1,7 @@
 #include "hlo/graph.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <new>
 #include <optional>
@@ -106,20 +107,45 @@ class NodeTable {
   size_t count_ = 0;
 };
 
-// The slots of leaves that a thread let go of, for nodes that it will make: so the results of programs, which
-// come and go by the hundred, take no lock when they go.
-struct SpareNodes {
-  static constexpr int64_t kMost = 256;
+// What a thread keeps of leaves that it let go of, for those that it will make: so the results of programs,
+// which come and go by the hundred, take no lock when they go.
+struct ThreadSpares {
+  static constexpr size_t kMost = 256;
 
-  Node* first = nullptr;
-  std::atomic<int64_t> count{0};  // changed by its thread alone
-  SpareNodes *next = nullptr, *previous = nullptr;
+  Node* first = nullptr;            // slots
+  std::atomic<int64_t> count{0};    // of them, changed by its thread alone
+  std::array<void*, kMost> memory;  // of Data::kSmall bytes each
+  size_t memories = 0;
+  ThreadSpares *next = nullptr, *previous = nullptr;
 
-  static thread_local constinit SpareNodes* here;
+  static thread_local constinit ThreadSpares* here;
   static thread_local constinit bool ended;
 };
-thread_local constinit SpareNodes* SpareNodes::here = nullptr;
-thread_local constinit bool SpareNodes::ended = false;
+thread_local constinit ThreadSpares* ThreadSpares::here = nullptr;
+thread_local constinit bool ThreadSpares::ended = false;
+
+namespace {
+void* small_memory(ThreadSpares* spares) {
+  return spares && spares->memories > 0 ? spares->memory[--spares->memories] : ::operator new(Data::kSmall);
+}
+void keep_or_free(void* memory, ThreadSpares* spares) {
+  if (spares && spares->memories < spares->memory.size())
+    spares->memory[spares->memories++] = memory;
+  else
+    ::operator delete(memory);
+}
+}  // namespace
+
+void* Data::operator new(size_t bytes) {
+  return bytes <= kSmall ? small_memory(ThreadSpares::here) : ::operator new(bytes);
+}
+void* Data::operator new(size_t bytes, const LeafMaker& maker) {
+  return bytes <= kSmall ? small_memory(maker.spares_) : ::operator new(bytes);
+}
+void Data::operator delete(void* memory, size_t bytes) {
+  keep_or_free(memory, bytes <= kSmall ? ThreadSpares::here : nullptr);
+}
+void Data::operator delete(void* memory, const LeafMaker&) { ::operator delete(memory); }
 
 // The store of all nodes. Slots come from chunks and return to a free list. Where memory runs out, nothing
 // has changed; letting go of nodes needs none.
@@ -152,7 +178,7 @@ class NodeStore {
   Node* allocate(Op op, const Type* type, const Attrs* attrs, std::span<const Operand> operands,
                  uint32_t stamp, const RecordState& state, uint32_t hash = 0) {
     std::unique_ptr<Operand[]> heap(operands.size() > 2 ? new Operand[operands.size()] : nullptr);
-    Node* n = take_slot(SpareNodes::here);
+    Node* n = take_slot(ThreadSpares::here);
     begin(n, op, type, attrs, stamp, state);
     attrs->retain();
     n->hash_ = hash;
@@ -169,16 +195,16 @@ class NodeStore {
     return n;
   }
 
-  // A leaf that the caller owns one count of; `data` is new, or held by others. `spare`: of this thread.
+  // A leaf that the caller owns one count of; `data` is new, or held by others. `spares`: of this thread.
   Node* allocate_leaf(const Type* type, Data* data, Place place, const RecordState& state,
-                      SpareNodes* spare) {
+                      ThreadSpares* spares) {
     if (data->use_count() == 0)
       data->retain_first();
     else
       data->retain();
     Node* n;
     try {
-      n = take_slot(spare);
+      n = take_slot(spares);
     } catch (...) {
       data->release();
       throw;
@@ -226,19 +252,20 @@ class NodeStore {
   }
   int64_t live() const {
     int64_t live = taken_;
-    for (const SpareNodes* s = spares_; s; s = s->next) live -= s->count.load(std::memory_order_relaxed);
+    for (const ThreadSpares* s = spares_; s; s = s->next) live -= s->count.load(std::memory_order_relaxed);
     return live;
   }
 
   // Of a leaf, whose count reached zero: without the lock. False where its thread keeps no more.
   bool keep_here(Node* n) {
-    SpareNodes* const spare = SpareNodes::here ? SpareNodes::here : make_spare();
-    if (!spare) return false;
-    const int64_t count = spare->count.load(std::memory_order_relaxed);
-    if (count == SpareNodes::kMost) return false;
+    ThreadSpares* spares = ThreadSpares::here;
+    if (!spares) spares = make_spares();
+    if (!spares) return false;
+    const int64_t count = spares->count.load(std::memory_order_relaxed);
+    if (count == ThreadSpares::kMost) return false;
     Data* const data = n->data_;
-    n->next_ = std::exchange(spare->first, n);
-    spare->count.store(count + 1, std::memory_order_relaxed);
+    n->next_ = std::exchange(spares->first, n);
+    spares->count.store(count + 1, std::memory_order_relaxed);
     if (data) data->release();  // last, as it may free nodes, or record some
     return true;
   }
@@ -351,10 +378,10 @@ class NodeStore {
     n->num_operands_ = 0;
   }
 
-  Node* take_slot(SpareNodes* spare) {
-    if (spare && spare->first) {
-      spare->count.store(spare->count.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-      return std::exchange(spare->first, spare->first->next_);
+  Node* take_slot(ThreadSpares* spares) {
+    if (spares && spares->first) {
+      spares->count.store(spares->count.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+      return std::exchange(spares->first, spares->first->next_);
     }
     if (!free_) grow();
     ++taken_;
@@ -362,15 +389,15 @@ class NodeStore {
   }
 
   // Null where its thread ends, or there is no memory.
-  SpareNodes* make_spare() {
+  ThreadSpares* make_spares() {
     struct End {
       ~End() {
-        SpareNodes::ended = true;
-        NodeStore::get().end_spare(std::exchange(SpareNodes::here, nullptr));
+        ThreadSpares::ended = true;
+        NodeStore::get().end_spares(std::exchange(ThreadSpares::here, nullptr));
       }
     };
-    if (SpareNodes::ended) return nullptr;
-    auto* const made = new (std::nothrow) SpareNodes;
+    if (ThreadSpares::ended) return nullptr;
+    auto* const made = new (std::nothrow) ThreadSpares;
     if (!made) return nullptr;
     thread_local const End end;
     static_cast<void>(end);
@@ -378,10 +405,11 @@ class NodeStore {
     made->next = spares_;
     if (spares_) spares_->previous = made;
     spares_ = made;
-    return SpareNodes::here = made;
+    return ThreadSpares::here = made;
   }
-  void end_spare(SpareNodes* ending) {
-    const std::unique_ptr<SpareNodes> held(ending);
+  void end_spares(ThreadSpares* ending) {
+    const std::unique_ptr<ThreadSpares> held(ending);
+    while (ending->memories > 0) ::operator delete(ending->memory[--ending->memories]);
     GraphLock lock;
     while (Node* const n = ending->first) {
       ending->first = n->next_;
@@ -418,7 +446,7 @@ class NodeStore {
   Node* free_ = nullptr;
   NodeTable table_;
   int64_t taken_ = 0;  // slots that are not free; among them are the spare ones of threads
-  SpareNodes* spares_ = nullptr;
+  ThreadSpares* spares_ = nullptr;
   uint32_t stamp_ = 0;
   std::vector<uint32_t> lowest_open_{kNoneOpen};  // by session; number 0 is nobody's
   std::vector<uint16_t> free_sessions_;
@@ -490,10 +518,10 @@ Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<con
   return Value::adopt(NodeStore::get().allocate(op, type, attrs, operands, stamp, session_state()));
 }
 
-LeafMaker::LeafMaker(Place place) : state_(session_state()), spare_(SpareNodes::here), place_(place) {}
+LeafMaker::LeafMaker(Place place) : state_(session_state()), spares_(ThreadSpares::here), place_(place) {}
 
 Value LeafMaker::operator()(const Type* type, Data* data) {
-  return Value::adopt(NodeStore::get().allocate_leaf(type, data, place_, state_, spare_));
+  return Value::adopt(NodeStore::get().allocate_leaf(type, data, place_, state_, spares_));
 }
 
 Value make_leaf(const Type* type, Data* data, Place place) { return LeafMaker(place)(type, data); }

@@ -42,10 +42,18 @@ inline constexpr int kNumStaticOps = 0
 struct OpDef;
 using LocationId = uint32_t;  // 0: unknown; see hlo/location.h
 
+class LeafMaker;
+
 // What a leaf or a materialized node holds: defined by the runtime, counted by its users.
 class Data {
  public:
   virtual ~Data() = default;
+  // Each thread keeps the memory of some that are gone and no larger than this.
+  static constexpr size_t kSmall = 48;
+  static void* operator new(size_t bytes);
+  static void* operator new(size_t bytes, const LeafMaker& maker);  // the same, at once
+  static void operator delete(void* memory, size_t bytes);
+  static void operator delete(void* memory, const LeafMaker& maker);
   void retain() const { refs_.fetch_add(1, std::memory_order_relaxed); }
   // As retain, for whoever made it and has shown it to nobody.
   void retain_first() const { refs_.store(1, std::memory_order_relaxed); }
@@ -89,7 +97,7 @@ class DataPtr {
 };
 
 class Node;
-struct SpareNodes;
+struct ThreadSpares;
 
 // Non-owning (node, result index), 8 bytes.
 class Operand {
@@ -323,16 +331,17 @@ Value make_fresh_node(Op op, const Type* type, const Attrs* attrs, std::span<con
                       uint32_t stamp);
 // A leaf holding data, which stays at a place; `data` is new, or held by others.
 Value make_leaf(const Type* type, Data* data, Place place = kAnywhere);
-// Makes many, under the graph lock for as long as it lives.
+// Makes many, under the graph lock for as long as it lives; `new (maker)` makes what they hold.
 class LeafMaker {
  public:
   explicit LeafMaker(Place place);
   Value operator()(const Type* type, Data* data);
 
  private:
+  friend class Data;
   GraphLock lock_;
   const RecordState& state_;
-  SpareNodes* const spare_;
+  ThreadSpares* const spares_;
   const Place place_;
 };
 

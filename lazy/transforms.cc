@@ -576,7 +576,7 @@ std::vector<Lazy> Program::leaves(std::span<jit::BufferRef> results, hlo::Place 
     // Only weak arrays come out in another type than their own.
     const auto& [type, weak] = results_[i];
     const hlo::Type* t = weak ? computation_->roots()[i].type() : type;
-    Value leaf = make_leaf(t, new jit::Array(t, std::move(results[i])));
+    Value leaf = make_leaf(t, new (make_leaf) jit::Array(t, std::move(results[i])));
     if (weak)
       out.push_back(from_carrier(b, std::move(leaf), type->dtype, weak));
     else

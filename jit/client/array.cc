@@ -1,50 +1,8 @@
 #include "jit/client/array.h"
 
 #include <algorithm>
-#include <array>
-#include <new>
 
 namespace lamina::jit {
-namespace {
-
-// What a thread keeps; one variable, so that its address is asked for once.
-struct SpareArrays {
-  std::array<void*, 256> memory;
-  size_t count;
-  bool ends;   // with its thread, which was told
-  bool ended;  // keeps nothing any more
-};
-thread_local constinit SpareArrays spare_arrays{};
-
-void end_with_the_thread(SpareArrays& spare) {
-  struct End {
-    ~End() {
-      SpareArrays& s = spare_arrays;
-      while (s.count > 0) ::operator delete(s.memory[--s.count]);
-      s.ended = true;
-    }
-  };
-  thread_local const End end;
-  static_cast<void>(end);
-  spare.ends = true;
-}
-
-}  // namespace
-
-void* Array::operator new(size_t bytes) {
-  SpareArrays& spare = spare_arrays;
-  return spare.count > 0 ? spare.memory[--spare.count] : ::operator new(bytes);
-}
-
-void Array::operator delete(void* memory, size_t bytes) {
-  SpareArrays& spare = spare_arrays;
-  if (spare.count == spare.memory.size() || spare.ended) {
-    ::operator delete(memory, bytes);
-    return;
-  }
-  if (!spare.ends) end_with_the_thread(spare);
-  spare.memory[spare.count++] = memory;
-}
 
 Array::~Array() {
   for (Copy* c = copies_.load(std::memory_order_acquire); c;) delete std::exchange(c, c->next);

@@ -25,9 +25,6 @@ class Array final : public hlo::Data {
   ~Array() override;
   Array(const Array&) = delete;
   Array& operator=(const Array&) = delete;
-  // Each thread keeps the memory of some arrays that are gone: programs make their results by the hundred.
-  static void* operator new(size_t bytes);
-  static void operator delete(void* memory, size_t bytes);
   const hlo::Type* type() const { return type_; }
   const BufferRef& buffer() const { return buffer_; }
   Device& device() const { return buffer_->memory().device(); }
@@ -54,6 +51,7 @@ class Array final : public hlo::Data {
   BufferRef buffer_;
   mutable std::atomic<Copy*> copies_{nullptr};
 };
+static_assert(sizeof(Array) <= hlo::Data::kSmall);
 using ArrayPtr = hlo::DataPtr<Array>;
 
 // The results of a node with several; those nobody asked for are null.

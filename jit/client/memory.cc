@@ -45,11 +45,17 @@ constexpr auto kSmallClass = [] {
   return out;
 }();
 
-// How many blocks of each a thread keeps.
-constexpr auto kThreadBlocks = [] {
-  std::array<int16_t, kThreadClasses> out{};
-  for (size_t i = 0; i < out.size(); ++i)
-    out[i] = static_cast<int16_t>(Memory::thread_blocks(class_bytes(static_cast<int>(i))));
+// What threads keep of these classes.
+struct Kept {
+  int64_t bytes;
+  int16_t blocks;  // how many of them
+};
+constexpr auto kKept = [] {
+  std::array<Kept, kThreadClasses> out{};
+  for (size_t i = 0; i < out.size(); ++i) {
+    const int64_t bytes = class_bytes(static_cast<int>(i));
+    out[i] = {bytes, static_cast<int16_t>(Memory::thread_blocks(bytes))};
+  }
   return out;
 }();
 
@@ -75,8 +81,8 @@ struct Memory::ThreadCache {
     const int64_t now = untold.load(std::memory_order_relaxed) + bytes;
     untold.store(now, std::memory_order_relaxed);
     if (now > most_untold.load(std::memory_order_relaxed)) most_untold.store(now, std::memory_order_relaxed);
+    if (std::abs(now) > kUntoldBytes) memory.tell(*this);
   }
-  bool has_much_untold() const { return std::abs(untold.load(std::memory_order_relaxed)) > kUntoldBytes; }
 
   std::array<std::atomic<Buffer*>, kThreadClasses> lists{};
   // Written by the thread alone.
@@ -95,10 +101,12 @@ struct Memory::ThreadCaches {
     ended = true;
   }
 
-  static thread_local constinit std::array<ThreadCache*, kThreadMemories> here;
+  // The last, of all further memories, stays null.
+  using All = std::array<ThreadCache*, kThreadMemories + 1>;
+  static thread_local constinit All here;
   static thread_local constinit bool ended;
 };
-thread_local constinit std::array<Memory::ThreadCache*, Memory::kThreadMemories> Memory::ThreadCaches::here{};
+thread_local constinit Memory::ThreadCaches::All Memory::ThreadCaches::here{};
 thread_local constinit bool Memory::ThreadCaches::ended = false;
 
 namespace {
@@ -110,17 +118,18 @@ Memory::Memory(Client& client, BlockSource& source, Stream& stream, Keeping keep
       source_(source),
       stream_(stream),
       keeping_(keeping),
-      number_(keeping == Keeping::kCached ? memories.fetch_add(1) : kThreadMemories) {}
+      number_(keeping == Keeping::kCached ? std::min(memories.fetch_add(1), kThreadMemories)
+                                          : kThreadMemories) {}
 
 int64_t Memory::block_bytes(int64_t bytes) {
   if (bytes < 0 || bytes > kLargestBlock) return -1;
   return class_bytes(class_of(bytes));
 }
 
-Memory::ThreadCache* Memory::cache_here(bool make) {
-  if (number_ >= kThreadMemories) return nullptr;
-  ThreadCache*& mine = ThreadCaches::here[static_cast<size_t>(number_)];
-  if (mine || !make || ThreadCaches::ended) return mine;
+Memory::ThreadCache* Memory::cache_here() const { return ThreadCaches::here[static_cast<size_t>(number_)]; }
+
+Memory::ThreadCache* Memory::make_cache_here() {
+  if (number_ == kThreadMemories || ThreadCaches::ended) return nullptr;
   thread_local const ThreadCaches ends_with_the_thread;
   static_cast<void>(ends_with_the_thread);
   ThreadCache* const made = new (std::nothrow) ThreadCache(*this);
@@ -129,11 +138,11 @@ Memory::ThreadCache* Memory::cache_here(bool make) {
   made->next = threads_;
   if (threads_) threads_->previous = made;
   threads_ = made;
-  return mine = made;
+  return ThreadCaches::here[static_cast<size_t>(number_)] = made;
 }
 
 size_t Memory::take_here(int size_class, std::span<const int64_t> bytes, std::span<BufferRef> out) {
-  ThreadCache* const mine = cache_here(false);
+  ThreadCache* const mine = cache_here();
   if (!mine) return 0;
   std::atomic<Buffer*>& list = mine->lists[static_cast<size_t>(size_class)];
   if (!list.load(std::memory_order_relaxed)) return 0;
@@ -150,18 +159,18 @@ size_t Memory::take_here(int size_class, std::span<const int64_t> bytes, std::sp
   list.store(block, std::memory_order_release);
   const auto taken = static_cast<int64_t>(n);
   count(mine->taken, taken);
-  mine->note(taken * class_bytes(size_class));
-  if (mine->has_much_untold()) tell(*mine);
+  mine->note(taken * kKept[static_cast<size_t>(size_class)].bytes);
   return n;
 }
 
 bool Memory::keep_here(Buffer* block) {
-  ThreadCache* const mine = cache_here(true);
+  ThreadCache* mine = cache_here();
+  if (!mine) mine = make_cache_here();
   if (!mine) return false;
   const auto size_class = static_cast<size_t>(block->size_class_);
   std::atomic<Buffer*>& list = mine->lists[size_class];
   Buffer* const rest = list.exchange(nullptr, std::memory_order_acquire);
-  if (rest && rest->depth_ == kThreadBlocks[size_class]) {
+  if (rest && rest->depth_ == kKept[size_class].blocks) {
     list.store(rest, std::memory_order_release);
     return false;
   }
@@ -169,8 +178,7 @@ bool Memory::keep_here(Buffer* block) {
   block->depth_ = static_cast<int16_t>(rest ? rest->depth_ + 1 : 1);
   list.store(block, std::memory_order_release);
   count(mine->returned);
-  mine->note(-class_bytes(block->size_class_));
-  if (mine->has_much_untold()) tell(*mine);
+  mine->note(-kKept[size_class].bytes);
   return true;
 }
 
@@ -195,7 +203,7 @@ int64_t Memory::live_locked() const {
 
 int64_t Memory::peak_locked() {
   const int64_t live = live_locked();
-  const ThreadCache* const mine = cache_here(false);
+  const ThreadCache* const mine = cache_here();
   // What was live with the most that this thread held is known if no other changed it since.
   if (!mine || mine->told_at != changes_) return std::max(peak_, live);
   return std::max(peak_, live - mine->untold.load(std::memory_order_relaxed) +
@@ -203,7 +211,7 @@ int64_t Memory::peak_locked() {
 }
 
 void Memory::now_live(int64_t bytes) {
-  ThreadCache* const mine = cache_here(false);
+  ThreadCache* const mine = cache_here();
   if (mine) tell_locked(*mine);
   live_ += bytes;
   ++changes_;
@@ -211,22 +219,22 @@ void Memory::now_live(int64_t bytes) {
   peak_ = std::max(peak_, live_locked());
 }
 
+bool Memory::may_be_here(int64_t bytes) const {
+  return bytes >= 0 && bytes <= kThreadBytes && !over_limit_.load(std::memory_order_relaxed);
+}
+
 absl::StatusOr<BufferRef> Memory::allocate(int64_t bytes) {
   BufferRef out;
-  if (bytes >= 0 && bytes <= kThreadBytes && !over_limit_.load(std::memory_order_relaxed) &&
-      take_here(class_of(bytes), {&bytes, 1}, {&out, 1}) == 1)
-    return out;
+  if (may_be_here(bytes) && take_here(class_of(bytes), {&bytes, 1}, {&out, 1}) == 1) return out;
   return allocate_shared(bytes);
 }
 
 absl::Status Memory::allocate(std::span<const int64_t> bytes, std::span<BufferRef> out) {
   for (size_t i = 0; i < bytes.size();) {
     size_t end = i + 1;
-    if (bytes[i] >= 0 && bytes[i] <= kThreadBytes && !over_limit_.load(std::memory_order_relaxed)) {
+    if (may_be_here(bytes[i])) {
       const int size_class = class_of(bytes[i]);
-      while (end < bytes.size() && bytes[end] >= 0 && bytes[end] <= kThreadBytes &&
-             class_of(bytes[end]) == size_class)
-        ++end;
+      while (end < bytes.size() && may_be_here(bytes[end]) && class_of(bytes[end]) == size_class) ++end;
       i += take_here(size_class, bytes.subspan(i, end - i), out.subspan(i, end - i));
     }
     for (; i < end; ++i) {
@@ -328,15 +336,6 @@ void Memory::order_after_uses(Buffer& block) {
   block.uses_.reset();
 }
 
-void Buffer::let_go() {
-  if (!is_foreign()) {
-    memory_.give_back(this);
-    return;
-  }
-  if (release_) release_();
-  delete this;
-}
-
 void Memory::give_back(Buffer* block) {
   if (block->size_class_ < kThreadClasses && !over_limit_.load(std::memory_order_relaxed) && !block->uses_ &&
       keep_here(block))
@@ -346,6 +345,15 @@ void Memory::give_back(Buffer* block) {
   --counts_.live_buffers;
   if (!push_shared(block)) free_block(block);
   over_limit_.store(live_locked() > limit_, std::memory_order_relaxed);
+}
+
+void Buffer::let_go() {
+  if (!is_foreign()) {
+    memory_.give_back(this);
+    return;
+  }
+  if (release_) release_();
+  delete this;
 }
 
 bool Memory::push_shared(Buffer* block) {
@@ -420,7 +428,7 @@ MemoryStats Memory::stats() {
 
 void Memory::reset_peak() {
   std::lock_guard lock(mutex_);
-  if (ThreadCache* const mine = cache_here(false)) tell_locked(*mine);
+  if (ThreadCache* const mine = cache_here()) tell_locked(*mine);
   peak_ = live_locked();
 }
 

@@ -109,13 +109,16 @@ class Memory {
   // Threads keep blocks of the first so many memories of a process.
   static constexpr int kThreadMemories = 16;
 
-  // Of this thread; null where it has none, with `make` only if there is no memory for one.
-  ThreadCache* cache_here(bool make);
+  // Of this thread; null where it has none.
+  inline ThreadCache* cache_here() const;
+  ThreadCache* make_cache_here();  // null where it ends, or there is no memory for one
+  // Whether the thread may have a block for so many bytes.
+  inline bool may_be_here(int64_t bytes) const;
   // Puts up to out.size() blocks of the thread's there; how many.
   size_t take_here(int size_class, std::span<const int64_t> bytes, std::span<BufferRef> out);
-  bool keep_here(Buffer* block);
+  inline bool keep_here(Buffer* block);
   absl::StatusOr<BufferRef> allocate_shared(int64_t bytes);
-  void give_back(Buffer* block);
+  inline void give_back(Buffer* block);
   // Has the stream wait for what other streams still do with a free block.
   void order_after_uses(Buffer& block);
   void take_back(ThreadCache* of_a_thread);  // which ends
