@@ -1,5 +1,6 @@
 """What all Python tests share."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import pytest
 
 # Tests count compiles: what an earlier run left on disk must not change them.
 os.environ["LAMINA_CACHE_DIR"] = ""
+# What JAX is asked for runs once: most of its time was optimizing that.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,6 +31,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ]:
         for item in about_code:
             item.add_marker(pytest.mark.skip(reason=missing[0]))
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests and the libraries they compare with are walked by every collection, and tests collect often.
+    gc.collect()
+    gc.freeze()
 
 
 def built(path: str, what: str) -> str:

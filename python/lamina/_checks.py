@@ -54,7 +54,8 @@ def checks(
 
     `leaks`: a value of a traced function (jitted, mapped, the body of a loop or a branch) that something still holds
     when its trace has ended raises RuntimeError with its type and line, and with what holds it. Where such a value is
-    used later is an error without that. All objects of the process are looked at after each trace, which takes time.
+    used later is an error without that. All objects of the process are looked at after each trace, which takes time;
+    those that ``gc.freeze()`` took out of the collector's sight are not.
 
     Each is ``"raise"``, ``"warn"`` (a warning instead; not of `nan` and `leaks`) or ``"off"``; ValueError for any other.
     Blocks nest; other threads are not concerned.

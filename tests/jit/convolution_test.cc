@@ -178,7 +178,7 @@ TEST_CASE("convolutions with long windows and few outputs have the bits of the d
 
 // Images whose tiles run along a line, and gradients of filters, whose tiles run across images; every way to
 // meet an edge.
-TEST_CASE("convolutions that read patches in place have the bits of the definition") {
+TEST_CASE("convolutions that read patches in place have the bits of the definition", "[heavy]") {
   Pools pools;
   std::mt19937_64 rng(24);
   const std::pair<DType, DType> types[] = {{DType::kF32, DType::kF32},
@@ -213,7 +213,7 @@ TEST_CASE("convolutions that read patches in place have the bits of the definiti
 }
 
 // Several chunks of terms, parts of the batch and lines at a time.
-TEST_CASE("large gradients of filters have the bits of the definition") {
+TEST_CASE("large gradients of filters have the bits of the definition", "[heavy]") {
   Pools pools;
   std::mt19937_64 rng(25);
   for (bool features_last : {false, true})

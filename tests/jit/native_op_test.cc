@@ -197,7 +197,7 @@ std::string window_text(const std::string& t, const std::string& in, const std::
       {{"t", t}, {"in", in}, {"out", out}, {"w", window}});
 }
 
-TEST_CASE("Windows are reduced in the evaluator's order", "[native]") {
+TEST_CASE("Windows are reduced in the evaluator's order", "[native][heavy]") {
   for (const char* t : kTypes)
     for (const char* op : {"add", "multiply", "maximum", "minimum", "divide"}) {
       if (std::string(t) == "pred" && std::string(op) == "divide") continue;
@@ -349,7 +349,7 @@ std::string first_of_sorted(const std::string& t, const std::string& rows, const
   return (*Executable::compile(jit::host_device(), program(text)))->describe();
 }
 
-TEST_CASE("Of a sort no more is made than is read", "[native]") {
+TEST_CASE("Of a sort no more is made than is read", "[native][heavy]") {
   using Catch::Contains;
   for (const char* t : kTypes) {
     if (std::string(t) == "c64" || std::string(t) == "c128") continue;
@@ -421,7 +421,7 @@ TEST_CASE("Random bits are the evaluator's", "[native]") {
           {{"n", shape}, {"t", t}}));
 }
 
-TEST_CASE("Running sums and other scans of elementwise bodies are the evaluator's", "[native]") {
+TEST_CASE("Running sums and other scans of elementwise bodies are the evaluator's", "[native][heavy]") {
   using Catch::Contains;
   for (const char* t : kTypes)
     for (const char* op : {"add", "multiply", "maximum", "minimum", "divide"})
@@ -465,7 +465,7 @@ TEST_CASE("Running sums and other scans of elementwise bodies are the evaluator'
       "f32[3,0]) scan(p0, p1), num_carry=1, length=3, body=b\n  return (v0, v1)\n}\n");
 }
 
-TEST_CASE("Transposes that are stored move tiles", "[native]") {
+TEST_CASE("Transposes that are stored move tiles", "[native][heavy]") {
   using Catch::Contains;
   struct Case {
     const char *in, *out, *permutation;

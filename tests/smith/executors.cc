@@ -374,7 +374,7 @@ std::vector<SmithExecutor> smith_executors(const std::string& llvm_path) {
   add("two threads", SmithGroup::kRun, threaded, plain);
   add("fake device", SmithGroup::kRun, interpreted, run_fake);
   add("CUDA device", SmithGroup::kCuda, interpreted, run_cuda);
-  add("compiled", SmithGroup::kRun, compiled, plain);
+  add("compiled", SmithGroup::kCompiled, compiled, plain);
   add("cut anywhere", SmithGroup::kRun, interpreted, run_cut);
   add("lazy", SmithGroup::kRun, interpreted, run_lazily);
   add("mixed devices", SmithGroup::kRun, interpreted, run_mixed);

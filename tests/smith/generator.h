@@ -32,7 +32,7 @@ using Literals = std::vector<hlo::LiteralPtr>;
 
 // A way of running programs. What it chooses itself (where to cut, which arguments to batch) comes from the
 // seed.
-enum class SmithGroup : uint8_t { kText, kPass, kRun, kCuda, kBatch };
+enum class SmithGroup : uint8_t { kText, kPass, kRun, kCompiled, kCuda, kBatch };
 struct SmithExecutor {
   std::string name;
   SmithGroup group;

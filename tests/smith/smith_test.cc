@@ -78,13 +78,17 @@ TEST_CASE("passes keep the bits of random programs", "[smith][passes]") {
   check_group(SmithGroup::kPass, 0, 2000);
 }
 
-// Two halves, which may run beside each other.
-TEST_CASE("random programs give the same bits lazily, compiled, cut anywhere, and on any number of threads",
+TEST_CASE("random programs give the same bits lazily, cut anywhere, and on any number of threads",
           "[smith][executable]") {
   check_group(SmithGroup::kRun, 0, 5000);
 }
-TEST_CASE("so do as many others", "[smith][executable][others]") {
+// Each takes as long as thirty of those.
+TEST_CASE("random programs give the same bits compiled", "[smith][executable]") {
+  check_group(SmithGroup::kCompiled, 0, 2000);
+}
+TEST_CASE("so do others", "[smith][executable][others]") {
   check_group(SmithGroup::kRun, 5000, 10000);
+  check_group(SmithGroup::kCompiled, 2000, 10000);
 }
 
 TEST_CASE("CUDA devices give the bits of random programs", "[smith][cuda_programs]") {
