@@ -9,6 +9,7 @@
 #include "cluster/group_graph.h"
 #include "cluster/repeat.h"
 #include "hlo/hash_map.h"
+#include "hlo/location.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
 
@@ -562,6 +563,12 @@ std::string report(const Computation& computation, const FusionPlan& plan) {
     return n ? str_cat("%", number.at(n), " ", n->def().name, " ", hlo::to_string(*n->type()))
              : std::string("-");
   };
+  // How the lanes of a batch go on in a loop or branch, as what recorded it says of its place.
+  auto lanes = [](const Node* n) {
+    const std::string part = hlo::location(n->location()).function;
+    const bool told = n->def().family == hlo::OpFamily::kControl && part.starts_with("lanes ");
+    return told ? str_cat(": ", part) : std::string();
+  };
   static constexpr std::string_view kKinds[] = {"loop", "alias", "library", "host"};
   std::string out = str_cat(computation.nodes().size(), " nodes, ", plan.groups.size(), " steps, ",
                             plan.num_clusters, " clusters\n");
@@ -572,7 +579,7 @@ std::string report(const Computation& computation, const FusionPlan& plan) {
     str_append(&out, "\n");
     for (const Node* n : g.anchors) {
       const bool stored = std::find(g.outputs.begin(), g.outputs.end(), n) != g.outputs.end();
-      str_append(&out, "  ", text(n), stored ? " stored" : "", "\n");
+      str_append(&out, "  ", text(n), stored ? " stored" : "", lanes(n), "\n");
     }
   }
   for (const Refusal& r : plan.refusals)

@@ -42,6 +42,20 @@ bool anywhere(const Computation& computation, bool (*test)(const Node&)) {
   return std::any_of(regions.begin(), regions.end(), [&](const Computation* c) { return among(c->nodes()); });
 }
 
+bool made_by_few(std::span<const Operand> values, size_t few, bool (*test)(const Node&)) {
+  std::vector<const Node*> nodes;
+  const auto add = [&](std::span<const Operand> operands) {
+    for (Operand o : operands)
+      if (std::find(nodes.begin(), nodes.end(), o.node()) == nodes.end()) nodes.push_back(o.node());
+  };
+  add(values);
+  for (size_t at = 0; at < nodes.size(); ++at) {
+    if (nodes.size() > few || !test(*nodes[at])) return false;
+    add(nodes[at]->operands());
+  }
+  return true;
+}
+
 bool passes_on(const Node& node) {
   return node.def().family == OpFamily::kStructure || node.def().family == OpFamily::kShape;
 }

@@ -47,6 +47,8 @@ const T* get_or_fail(Builder& b, const absl::StatusOr<T>& value) {
 // of their regions.
 bool anywhere(const Node& node, bool (*test)(const Node&));
 bool anywhere(const Computation& computation, bool (*test)(const Node&));
+// Whether the values are made by at most `few` nodes, parameters among them, and the test holds for each.
+bool made_by_few(std::span<const Operand> values, size_t few, bool (*test)(const Node&));
 // Whether the node's results are elements of its operands: it makes no number.
 bool passes_on(const Node& node);
 bool is_effect(const Node& node);  // a host callback with effects

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "hlo/match.h"
+#include "hlo/nodes.h"
 #include "hlo/passes/pass.h"
 #include "hlo/passes/rewrite.h"
 
@@ -213,19 +214,12 @@ Value concatenate_row(Builder& b, const Node& n) {
 // the host: checks of indices do, and stay where what they return is used.
 bool asks_nobody(const Node& n, size_t first) {
   constexpr size_t kFew = 32;
-  std::vector<const Node*> cone;
-  const auto add = [&](Operand o) {
-    if (std::find(cone.begin(), cone.end(), o.node()) == cone.end()) cone.push_back(o.node());
-  };
-  for (size_t i = first; i < n.operands().size(); ++i) add(n.operand(i));
-  for (size_t at = 0; at < cone.size(); ++at) {
-    const Node& m = *cone[at];
-    if (m.op() == Op::parameter || m.op() == Op::constant || m.op() == Op::iota) continue;
-    const bool moves = m.op() == Op::broadcast_in_dim || m.op() == Op::reshape || m.op() == Op::slice;
-    if (cone.size() > kFew || (!moves && !m.def().is_elementwise())) return false;
-    for (Operand o : m.operands()) add(o);
-  }
-  return true;
+  return made_by_few(n.operands().subspan(first), kFew, [](const Node& m) {
+    constexpr Op kMade[] = {Op::parameter,        Op::constant, Op::iota,
+                            Op::broadcast_in_dim, Op::reshape,  Op::slice};
+    return m.def().is_elementwise() ||
+           std::find(std::begin(kMade), std::end(kMade), m.op()) != std::end(kMade);
+  });
 }
 
 Value dynamic_slice_row(Builder& b, const Node& n) {

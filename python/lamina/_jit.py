@@ -23,10 +23,10 @@ from lamina._functions import need_function
 from lamina._open import entered, innermost
 from lamina._read_set import ReadSet
 from lamina._shapes import ShapeDtype, is_shape_only, shaped
-from lamina._source import expression_at, user_frame
+from lamina._source import expression_at, line_of, named, user_frame
 from lamina._stages import Lowered, Traced
 from lamina._tensor import describe
-from lamina._transforms import _argument_path, _Flat, _flatten_arguments, _name, _where
+from lamina._transforms import _argument_path, _Flat, _flatten_arguments, _name
 from lamina.tree import TreeDef, tree_flatten, tree_leaves, tree_paths, tree_unflatten
 
 _LEAF = tree_flatten(0)[1]
@@ -544,7 +544,7 @@ class Jitted(_core.JitCalls):
         tracing.open.append(context)
         try:
             with watch:
-                program = _core.Program(flat, specs, _name(self._f), _where(self._f))
+                program = _core.Program(flat, specs, _name(self._f), line_of(self._f))
         finally:
             tracing.open.pop()
         variant.reads.bind(program)
@@ -638,7 +638,7 @@ class Jitted(_core.JitCalls):
 
     def branches(self) -> str:
         """The paths that were traced, by signature, and the decisions that lead to them."""
-        lines = [f"{_name(self._f)} ({_where(self._f)}): {self!r}"]
+        lines = [f"{named(self._f)}: {self!r}"]
         for (_, types, *_), variants in list(self._entries.items()):
             text = ", ".join(describe(ShapeDtype(shape, dtype)) for shape, dtype, _ in types)
             for variant in variants:

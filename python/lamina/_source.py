@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import os
 import sys
 import types
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from lamina import _core
 from lamina._core import Tensor
+from lamina._functions import _name
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -41,6 +44,18 @@ def user_frame() -> types.FrameType | None:
     ):
         frame = frame.f_back
     return frame
+
+
+def line_of(f: Callable[..., Any]) -> str:
+    """``train.py:12``, where a function begins; "" if it is none of Python's."""
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else ""
+
+
+def named(f: Callable[..., Any]) -> str:
+    """``step (train.py:12)``, or the name alone where no line is known."""
+    line = line_of(f)
+    return f"{_name(f)} ({line})" if line else _name(f)
 
 
 class Place(NamedTuple):

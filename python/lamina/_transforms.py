@@ -15,6 +15,7 @@ from lamina._core import Tensor
 from lamina._functions import _name, checked_argnums, need_function, places_of
 from lamina._linear import PullBack, PushForward, Transposed, fitted_tangents
 from lamina._shapes import ShapeDtype, is_shape_only, shaped
+from lamina._source import line_of, named
 from lamina._tensor import describe, to_tensor
 from lamina.tree import (
     TreeDef,
@@ -26,11 +27,6 @@ from lamina.tree import (
     tree_structure,
     tree_unflatten,
 )
-
-
-def _where(f: Callable[..., Any]) -> str:
-    code = getattr(inspect.unwrap(f), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else ""
 
 
 class _Flat:
@@ -151,9 +147,8 @@ class _Described(_Flat):
 
 def _no_array(x: Any, f: Callable[..., Any], path: str = "") -> TypeError:
     """For a result of `f` at `path` that is no array."""
-    where = _where(f)
     e = TypeError(
-        f"{_name(f)}{f' ({where})' * bool(where)} returned {x!r:.60} ({type(x).__name__})"
+        f"{named(f)} returned {x!r:.60} ({type(x).__name__})"
         f"{f' at {path}' * bool(path)}, which is not an array"
     )
     e.result = x  # type: ignore[attr-defined]
@@ -783,7 +778,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         t = shaped(x)
         specs.append((str(t.dtype), list(t.shape), getattr(t, "weak_type", False)))
     with _leaks.looking(_name(fun)):
-        program = _core.Program(flat, specs, _name(fun), _where(fun))
+        program = _core.Program(flat, specs, _name(fun), line_of(fun))
     types = program.result_types[: len(program.result_types) - len(flat.written)]
     described = [ShapeDtype(shape, dtype, weak_type=weak) for dtype, shape, weak in types]
     return tree_unflatten(flat.out_tree, described)

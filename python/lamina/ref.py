@@ -15,7 +15,6 @@ bodies of `lamina.lax` that see it from outside.
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -361,14 +360,13 @@ def refuse_returned(f: Callable[..., Any], returned: Any) -> None:
     if not _state.living or not any(map(is_ref, tree.tree_leaves(returned, is_leaf=is_ref))):
         return
     path, found = next((p, x) for p, x in tree.leaves_with_path(returned, is_ref) if is_ref(x))
-    code = getattr(inspect.unwrap(f), "__code__", None)
-    who = getattr(f, "__name__", type(f).__name__)
-    if code is None or code.co_filename.startswith(_source.PACKAGE):
+    line = _source.line_of(f)
+    if not line or line.startswith(_source.PACKAGE):
         frame = _source.user_frame()
         where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
         who = f"a function that is traced at {where}"
     else:
-        who += f" ({code.co_filename}:{code.co_firstlineno}), which is traced,"
+        who = f"{_source.named(f)}, which is traced,"
     raise ValueError(
         f"{who} returned a reference, {found!r}, as result{tree.keystr(path)}: that would be a copy, which no write "
         "reaches; return what it holds (ref[...], or lm.freeze(ref) of one that the function made)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
@@ -246,6 +248,40 @@ def test_one_by_one_is_a_loop_of_branches_and_by_cost_is_both():
     assert not steps("auto", branch)["case"] and steps("auto", dear_branch)["case"]
     assert not steps("select", number)["scan"] and steps("loop", number)["scan"]
     assert steps("auto", number)["scan"] and steps("auto", number)["select"]
+
+
+TOGETHER = ["together until the last has ended"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "f", "count", "how"),
+    [
+        ("select", number, LANES, TOGETHER),
+        ("select", branch_in_loop, LANES, TOGETHER),
+        ("loop", number, LANES, ["one by one"]),
+        ("loop", branch, LANES, ["one by one"]),
+        ("auto", dear_branch, LANES, ["one by one"]),
+        ("auto", number, LANES, ["together, in rounds, while many go on", "that are left one by one"]),
+        ("auto", vector, LANES, ["together while many go on", "that are left one by one"]),
+        ("auto", vector, 3, TOGETHER),
+    ],
+)
+def test_the_report_says_how_lanes_go_on(strategy, f, count, how):
+    x = array(np.resize(lanes(), count))
+    batched = lm.vmap(f, strategy=strategy)
+    for g in (lm.jit(batched), lm.jit(lm.grad(lambda x: batched(x).sum()))):
+        g(x)
+        report = lm.cache.explain(lm.cache.entries()[0]["id"])
+        assert set(re.findall(r": lanes (.*)", report)) == set(how), report
+
+
+def test_the_report_says_of_packed_lanes_that_they_go_back_together():
+    batched = lm.vmap(number, strategy="auto")
+    told = []
+    for g in (batched, lm.grad(lambda x: batched(x).sum())):
+        lm.jit(g)(array(np.resize(lanes(), 2500)))
+        told.append(set(re.findall(r": lanes (.*)", lm.cache.explain(lm.cache.entries()[0]["id"]))))
+    assert told == [{"together, in rounds, while many go on", "that are left packed"}, set(TOGETHER)]
 
 
 def test_an_unknown_strategy_is_refused():

@@ -339,6 +339,41 @@ def test_memory_is_bounded_by_the_states_kept():
     assert (np.abs(got - factor**30_000) < 0.01).all()
 
 
+@pytest.mark.parametrize("steps", [0, 1, 1024, 1025, 5120, 5121, 9216, 9217, 20_000])
+def test_what_little_steps_leave_is_kept_and_part_of_it_found_again(steps):
+    def body(x, v):
+        return lnp.sin(v) * x + 0.5 * v
+
+    def dynamic(x, n):
+        return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, body(x, s[1])), (0, x))[1]
+
+    def known(x):
+        return lax.scan(lambda v, _: (body(x, v), None), x, None, length=steps)[0]
+
+    x, n = array(0.7, F64), array(steps, np.int32)
+    got, want = lm.jit(lm.value_and_grad(dynamic))(x, n), lm.value_and_grad(known)(x)
+    np.testing.assert_array_equal(value(got[0]), value(want[0]))
+    np.testing.assert_allclose(value(got[1]), value(want[1]), rtol=1e-12)
+    if steps < 10_000:
+        second = lm.jit(lm.grad(lm.grad(dynamic)))(x, n)
+        np.testing.assert_allclose(value(second), value(lm.grad(lm.grad(known))(x)), rtol=1e-9)
+
+
+def test_a_loop_around_loops_adds_to_the_program_of_their_derivatives_and_does_not_multiply_it():
+    def nested(depth, v, x):
+        if depth == 0:
+            return lnp.sin(v * 1.1) * 0.9 + 0.1 * x
+        more, step = lambda s: (s[0] < 3) & (s[1] < 5), lambda s: (s[0] + 1, nested(depth - 1, s[1], x))
+        return lax.while_loop(more, step, (0, v))[1]
+
+    def lines(depth):
+        second = lm.jit(lm.grad(lm.grad(lambda x: nested(depth, x, x))))
+        return second.trace(array(0.7, F64)).as_text("full").count("\n")
+
+    sizes = [lines(depth) for depth in (2, 3, 4)]
+    assert sizes[1] - sizes[0] < 400 and sizes[2] - sizes[1] < 400, sizes
+
+
 @pytest.mark.parametrize("steps", [16, 17, 18, 153, 154, 2145, 2146, 40_000])
 def test_states_by_the_root_of_the_steps(steps):
     def f(x, n, step, checkpoint):

@@ -83,6 +83,7 @@ Values in_rounds(Builder& b, const Loop& loop, const LanesLoop& lanes, Ops carri
   marks.resize(n + 2, false);
   const std::optional<LanesLoop> round = lanes_loop(b, *some, marks, size, false);
   if (!round) return Values(n);
+  const hlo::LocationScope place(place_of_lanes("together, in rounds, while many go on"));
   // What a round leaves, and the steps of the next one.
   const auto after_round = [&](Builder& in, Ops p) {
     const Values start = joined(p.first(n), {{steps_of(in, 0), p[n]}});
@@ -153,6 +154,7 @@ Values packed_lanes(Builder& b, const Loop& loop, const LanesLoop& lanes, Ops st
   const int64_t few = size / kOneElementIn;
   const Values then = in_rounds(b, loop, lanes, state, few, size, kRoundsOfElements);
   if (!b.ok()) return Values(n);
+  const hlo::LocationScope place(place_of_lanes("that are left packed"));
   return those_left(b, lanes, then, {}, [&](Builder& in, Ops p, Ops) {
     Values out(p.begin(), p.end()), carries;
     const Value places = numbers_of(in, goes_on(in, lanes, p)[0], size, few);
@@ -249,10 +251,12 @@ Values loop_by_cost(Builder& b, const Node& node, const LanesLoop& lanes, Ops ca
   if (makes_numbers(loop)) {
     state = in_rounds(b, loop, lanes, carries.first(n), few, size, kRounds);
   } else if (const std::optional<LanesLoop> together = while_enough(b, loop, lanes, size)) {
+    const hlo::LocationScope place(place_of_lanes("together while many go on"));
     state = record_loop(b, together->loop, carries);
     state.resize(n);
   }
   if (!b.ok()) return Values(n);
+  const hlo::LocationScope place(place_of_lanes("that are left one by one"));
   return those_left(b, lanes, state, {}, [&](Builder& in, Ops p, Ops) {
     BatchResult r = batch_by_scan(in, node, p, lanes.batched, size);
     for (size_t i = 0; i < n; ++i)
@@ -262,6 +266,8 @@ Values loop_by_cost(Builder& b, const Node& node, const LanesLoop& lanes, Ops ca
 }
 
 Values elements_by_cost(Builder& b, const Loop& loop, const LanesLoop& lanes, Ops carries, int64_t size) {
+  // Its derivative goes so.
+  const hlo::LocationScope place(place_of_lanes("together until the last has ended"));
   if (size < kLeastPacked) return record_loop(b, lanes.loop, carries);
   const size_t n = lanes.batched.size();
   const absl::StatusOr<ComputationPtr> program = remembered_as<ComputationPtr>(

@@ -695,11 +695,13 @@ Values derivative_by_cost(Builder& b, const LoopDerivative& d, const Node& node,
   const size_t n = d.marked.size();
   const std::optional<LanesLoop> together = while_enough(b, d.loop, lanes, size);
   if (!together) return Values(given.size());
+  const hlo::LocationScope place(place_of_lanes("together while many go on"));
   Values state = record_loop(b, together->loop, carries);
   state.resize(n);
   Mask batched = lanes.batched;
   batched.resize(n + given.size(), true);
   const auto left = [&](Ops values) {
+    const hlo::LocationScope apart(place_of_lanes("that are left one by one"));
     Values out = those_left(b, lanes, state, values, [&](Builder& in, Ops p, Ops q) {
       return joined(p, batch_by_scan(in, node, joined(p, q), batched, size).results);
     });
@@ -737,6 +739,8 @@ BatchResult loop_derivative_batch(Builder& b, const LoopDerivative& d, const Nod
   const bool by_cost = lanes->go && lane_strategy() == LaneStrategy::kAuto && !exchanges(node) &&
                        few_lanes(d.loop, size) > 0 && !of_elements &&
                        d.direction != LoopDirection::kForwardOfReverse;
+  std::optional<hlo::LocationScope> place;
+  if (lanes->go && !by_cost) place.emplace(place_of_lanes("together until the last has ended"));
   out.results = by_cost ? derivative_by_cost(b, d, node, *lanes, carries, given, size)
                         : of_lanes(b, d, lanes->loop, carries, given);
   return out;

@@ -2,8 +2,9 @@
 // dearer than what they leave.
 //
 // Each step leaves what its linear part needs in a row of a log, and the rows undo the steps. A log has rows
-// for some steps; a longer loop is one whose steps are so many of its own, and the states between these are
-// kept or computed again as those of any loop (loop_derivatives.cc).
+// for some steps, and the next one for more; what is left of a longer loop is one whose steps are so many of
+// its own, and the states between these are kept or computed again as those of any loop
+// (loop_derivatives.cc).
 #include "trace/rules/loop_log.h"
 
 #include <algorithm>
@@ -14,12 +15,16 @@ namespace lamina::trace {
 
 namespace {
 
-// Bytes of a log, as far as arrays that change fit one kernel with it, and else. The first one has fewer
-// rows.
-constexpr int64_t kLittleLog = int64_t{1} << 20, kMuchLog = int64_t{16} << 20;
+// Bytes of a log, as far as arrays that change fit one kernel with it, and else: two are there at a time. The
+// first one has fewer rows.
+constexpr int64_t kLittleLog = int64_t{1} << 20, kMuchLog = int64_t{8} << 20;
 constexpr int64_t kLeastRows = 16, kFirstRows = 128, kMostRows = int64_t{1} << 16;
 // So much smaller than the state is what a step needs of it.
 constexpr int64_t kSmaller = 4;
+// States of so few bytes are cheaper to log than to find again by a schedule; their logs have so few rows
+// that clearing them costs little. Not where steps hold loops: the program has a step more often than that of
+// a schedule, and of loops in loops that would multiply.
+constexpr int64_t kLittleState = 64, kFirstRowsOfLittle = 1024, kMostRowsOfLittle = 4096;
 // So many multiplications and additions in products cost more, for a byte of the log, than it does to write
 // and read it: computing the step again is dearer.
 constexpr int64_t kDearer = 2;
@@ -36,6 +41,8 @@ int64_t products(const Computation& c) {
   }
   return terms;
 }
+
+bool is_loop(const Node& n) { return n.op() == Op::while_ || n.op() == Op::scan; }
 
 }  // namespace
 
@@ -180,61 +187,49 @@ absl::StatusOr<std::optional<StepLog>> StepLog::of(const Loop& loop, const Mask&
     if (!is_invariant(*loop.body, i)) state += loop.body->parameters()[i].type()->bytes();
   const int64_t bytes = std::max<int64_t>(out.step_.logged_bytes(), 1);
   const bool by_products = products(*out.step_.known) > kDearer * bytes;
-  if (bytes * kSmaller > state && !by_products) return std::nullopt;
+  const bool needs_little = bytes * kSmaller <= state || by_products;
+  const bool is_little = state <= kLittleState && bytes <= kLittleState &&
+                         !anywhere(*out.step_.loop.body, is_loop) && !anywhere(*out.step_.loop.cond, is_loop);
+  if (!needs_little && !is_little) return std::nullopt;
   const int64_t budget = state <= kLittleLog / 2 && !by_products ? kLittleLog - state : kMuchLog;
-  out.most_rows_ = std::clamp(budget / bytes, kLeastRows, kMostRows);
-  out.first_rows_ = std::min(out.most_rows_, std::clamp(kLittleLog / bytes, kLeastRows, kFirstRows));
+  const int64_t first = needs_little ? kFirstRows : kFirstRowsOfLittle;
+  out.most_rows_ = std::clamp(budget / bytes, kLeastRows, needs_little ? kMostRows : kMostRowsOfLittle);
+  out.first_rows_ = std::min(out.most_rows_, std::clamp(kLittleLog / bytes, kLeastRows, first));
   return out;
 }
 
-StepLog::Run StepLog::begun(Builder& b, Ops x) const {
-  return run_on(b, {{x.begin(), x.end()}, number(b, 0), no_rows(b, first_rows_)}, first_rows_);
-}
-
 Values StepLog::primal(Builder& b, Ops x) const {
-  const Run some = begun(b, x);
+  const Run some = run_on(b, x, first_rows_);
   return b.ok() ? record_loop(b, step_.loop, some.carries) : Values(x.size());
 }
 
 Values StepLog::record(Builder& b, Ops x, Ops ct) const {
-  // A longer log takes over the first one's rows.
-  return ended_or(b, begun(b, x), x, ct, [&](Builder& in, const Run& few, Ops start, Ops cts) {
-    Run more{few.carries, few.steps, no_rows(in, most_rows_)};
-    for (size_t i = 0; in.ok() && i < more.logs.size(); ++i) {
-      Values starts(more.logs[i].rank(), number(in, 0));
-      more.logs[i] = in.dynamic_update_slice(more.logs[i], few.logs[i], starts);
-    }
-    if (!in.ok()) return Values(cts.size());
-    return ended_or(in, run_on(in, more, most_rows_), start, cts,
-                    [&](Builder& last, const Run&, Ops from, Ops after) {
-                      const absl::StatusOr<Loop> parts = in_parts();
-                      const absl::StatusOr<ComputationPtr> back = part_back();
-                      if (!get_or_fail(last, parts) || !get_or_fail(last, back)) return Values(after.size());
-                      return reversed_by_states(last, *parts, marked_, *back, from, after);
-                    });
-  });
+  const Rest in_parts = [&](Builder& in, Ops from, Ops after) {
+    const absl::StatusOr<Loop> parts = loop_of_parts();
+    const absl::StatusOr<ComputationPtr> back = part_back();
+    if (!get_or_fail(in, parts) || !get_or_fail(in, back)) return Values(after.size());
+    return reversed_by_states(in, *parts, marked_, *back, from, after);
+  };
+  const Rest in_another_log = [&](Builder& in, Ops from, Ops after) {
+    return before(in, run_on(in, from, most_rows_), after, in_parts);
+  };
+  return before(b, run_on(b, x, first_rows_), ct, first_rows_ < most_rows_ ? in_another_log : in_parts);
 }
 
-Values StepLog::ended_or(Builder& b, const Run& run, Ops x, Ops ct, const Otherwise& goes_on) const {
+Values StepLog::before(Builder& b, const Run& run, Ops ct, const Rest& rest) const {
   const Values failed(ct.size());
   if (!b.ok()) return failed;
-  const Values more = inline_computation(b, *step_.loop.cond, run.carries);
+  const size_t n = run.carries.size();
+  const Values more = inline_computation(b, *step_.loop.cond, run.carries), all = joined(run.carries, ct);
   if (!b.ok()) return failed;
-  const size_t n = x.size(), logs = run.logs.size();
-  const Values all = joined(joined(joined(run.carries, {{run.steps}}), joined(run.logs, x)), ct);
-  const auto branch = [&](const Otherwise& f) {
-    return record_region(types_of(all), [&](Builder& in, Ops p) {
-      const Ops rows = p.subspan(n + 1, logs);
-      const Run inside{{p.begin(), p.begin() + static_cast<int64_t>(n)}, p[n], {rows.begin(), rows.end()}};
-      return f(in, inside, p.subspan(n + 1 + logs, n), p.subspan(2 * n + 1 + logs));
-    });
-  };
-  const absl::StatusOr<ComputationPtr> ended = branch([&](Builder& in, const Run& end, Ops, Ops cts) {
-    return undone(in, end.steps, end.logs, end.carries, cts);
-  });
-  const absl::StatusOr<ComputationPtr> other = branch(goes_on);
-  if (!get_or_fail(b, ended) || !get_or_fail(b, other)) return failed;
-  return b.conditional(b.convert(more[0], DType::kS32), {{*ended, *other}}, all);
+  const std::vector<const Type*> types = types_of(all);
+  const absl::StatusOr<ComputationPtr> none =
+      record_region(types, [&](Builder&, Ops p) { return Values(p.begin() + n, p.end()); });
+  const absl::StatusOr<ComputationPtr> some =
+      record_region(types, [&](Builder& in, Ops p) { return rest(in, p.first(n), p.subspan(n)); });
+  if (!get_or_fail(b, none) || !get_or_fail(b, some)) return failed;
+  const Values after = b.conditional(b.convert(more[0], DType::kS32), {{*none, *some}}, all);
+  return b.ok() ? undone(b, run, after) : failed;
 }
 
 Values StepLog::no_rows(Builder& b, int64_t rows) const {
@@ -248,11 +243,12 @@ Values StepLog::no_rows(Builder& b, int64_t rows) const {
   return logs;
 }
 
-StepLog::Run StepLog::run_on(Builder& b, const Run& from, int64_t rows) const {
-  const size_t n = from.carries.size();
+StepLog::Run StepLog::run_on(Builder& b, Ops from, int64_t rows) const {
+  const size_t n = from.size();
+  const Values logs = no_rows(b, rows);
   if (!b.ok()) return {Values(n), Value(), {}};
   const Values out = loop_over(
-      b, joined(joined(from.carries, {{from.steps}}), from.logs),
+      b, joined(joined(from, {{number(b, 0)}}), logs),
       [&](Builder& in, Ops p) {
         const Values go = inline_computation(in, *step_.loop.cond, p.first(n));
         return in.ok() ? in.and_(in.compare(p[n], in.scalar_int(DType::kS64, rows), "LT"), go[0]) : Value();
@@ -271,16 +267,16 @@ StepLog::Run StepLog::run_on(Builder& b, const Run& from, int64_t rows) const {
   return {{out.begin(), at}, out[n], {at + 1, out.end()}};
 }
 
-Values StepLog::undone(Builder& b, const Value& steps, Ops logs, Ops x, Ops ct) const {
-  const Values fixed = step_.fixed(x);
-  const size_t first_fixed = 1 + logs.size(), first_ct = first_fixed + fixed.size();
+Values StepLog::undone(Builder& b, const Run& run, Ops ct) const {
+  const Values fixed = step_.fixed(run.carries);
+  const size_t logs = run.logs.size(), first_fixed = 1 + logs, first_ct = first_fixed + fixed.size();
   const Values out = loop_over(
-      b, joined(joined({{steps}}, logs), joined(fixed, ct)),
+      b, joined(joined({{run.steps}}, run.logs), joined(fixed, ct)),
       [](Builder& in, Ops p) { return in.compare(p[0], in.scalar_int(DType::kS64, 0), "GT"); },
       [&](Builder& in, Ops p) {
         const Value at = in.subtract(p[0], in.scalar_int(DType::kS64, 1));
         Values rows;
-        for (const Value& log : p.subspan(1, logs.size())) rows.push_back(row_at(in, log, at));
+        for (const Value& log : p.subspan(1, logs)) rows.push_back(row_at(in, log, at));
         const Values operands =
             step_.residual_values(in, rows, p.subspan(first_fixed, first_ct - first_fixed));
         if (!in.ok()) return Values(p.size());
@@ -291,7 +287,7 @@ Values StepLog::undone(Builder& b, const Value& steps, Ops logs, Ops x, Ops ct) 
   return {out.begin() + static_cast<int64_t>(first_ct), out.end()};
 }
 
-absl::StatusOr<Loop> StepLog::in_parts() const {
+absl::StatusOr<Loop> StepLog::loop_of_parts() const {
   const size_t n = marked_.size();
   absl::StatusOr<ComputationPtr> body =
       record_region(step_.loop.body->parameter_types(), [&](Builder& b, Ops p) {
@@ -321,10 +317,8 @@ absl::StatusOr<ComputationPtr> StepLog::part_back() const {
   for (size_t i = 0; i < n; ++i)
     if (marked_[i]) types.push_back(types[i]);
   return record_region(types, [&](Builder& b, Ops p) {
-    const Ops x = p.first(n);
-    const Run part = run_on(b, {{x.begin(), x.end()}, number(b, 0), no_rows(b, most_rows_)}, most_rows_);
-    if (!b.ok()) return Values(p.size() - n);
-    return undone(b, part.steps, part.logs, p.first(n), p.subspan(n));
+    const Run part = run_on(b, p.first(n), most_rows_);
+    return b.ok() ? undone(b, part, p.subspan(n)) : Values(p.size() - n);
   });
 }
 

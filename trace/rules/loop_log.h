@@ -57,19 +57,17 @@ class StepLog {
     Value steps;
     Values logs;
   };
-  using Otherwise =
-      std::function<Values(Builder&, const Run&, std::span<const Value> x, std::span<const Value> ct)>;
+  // Cotangents before the steps that are left, of carries and cotangents after them.
+  using Rest = std::function<Values(Builder&, std::span<const Value> x, std::span<const Value> ct)>;
   Values no_rows(Builder& b, int64_t rows) const;
   // As many steps as there are rows for.
-  Run run_on(Builder& b, const Run& from, int64_t rows) const;
-  Run begun(Builder& b, std::span<const Value> x) const;
-  // The way back where the run is at its end, else what `goes_on` gives.
-  Values ended_or(Builder& b, const Run& run, std::span<const Value> x, std::span<const Value> ct,
-                  const Otherwise& goes_on) const;
-  Values undone(Builder& b, const Value& steps, std::span<const Value> logs, std::span<const Value> x,
-                std::span<const Value> ct) const;
+  Run run_on(Builder& b, std::span<const Value> from, int64_t rows) const;
+  // Cotangents before the steps of the log, of those after them.
+  Values undone(Builder& b, const Run& run, std::span<const Value> ct) const;
+  // The same, of those after the whole loop: the steps that the run left, if any, are undone by `rest`.
+  Values before(Builder& b, const Run& run, std::span<const Value> ct, const Rest& rest) const;
   // The loop whose steps are so many as a log has rows, and a way back through one of them.
-  absl::StatusOr<Loop> in_parts() const;
+  absl::StatusOr<Loop> loop_of_parts() const;
   absl::StatusOr<ComputationPtr> part_back() const;
 
   Mask marked_;

@@ -63,16 +63,10 @@ std::optional<Values> on_elements(Builder& b, const Computation& c, Ops argument
 // Whether a value is made of parameters by a few steps that cost little.
 bool is_cheap(const Value& root) {
   constexpr size_t kFew = 16;
-  std::vector<const Node*> cone{root.node()};
-  for (size_t at = 0; at < cone.size(); ++at) {
-    const Node& n = *cone[at];
-    const bool moves = n.op() == Op::parameter || n.op() == Op::constant || n.op() == Op::broadcast_in_dim;
-    if (cone.size() > kFew || (!moves && (!n.def().is_elementwise() || n.def().flags & hlo::kDear)))
-      return false;
-    for (Operand o : n.operands())
-      if (std::find(cone.begin(), cone.end(), o.node()) == cone.end()) cone.push_back(o.node());
-  }
-  return true;
+  return made_by_few({{root.operand()}}, kFew, [](const Node& n) {
+    return n.op() == Op::parameter || n.op() == Op::constant || n.op() == Op::broadcast_in_dim ||
+           (n.def().is_elementwise() && !(n.def().flags & hlo::kDear));
+  });
 }
 
 // The step with residuals that cost little computed on the way back, where the carries they are made of are

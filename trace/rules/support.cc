@@ -1,9 +1,16 @@
 #include "trace/rules/support.h"
 
 #include "hlo/literal.h"
+#include "hlo/location.h"
+#include "hlo/strings.h"
 #include "trace/lanes.h"
 
 namespace lamina::trace {
+
+hlo::LocationId place_of_lanes(std::string_view how) {
+  const hlo::Location at = hlo::location(hlo::record_state().location);
+  return hlo::intern_location(at.file, at.line, str_cat("lanes ", how));
+}
 
 BatchResult batch_by_scan(Builder& b, const Node& node, std::span<const Value> operands,
                           std::span<const bool> batched, int64_t size) {
@@ -33,6 +40,7 @@ BatchResult batch_by_scan(Builder& b, const Node& node, std::span<const Value> o
     b.fail(body.status());
     return all_batched(Values(node.num_results()));
   }
+  const hlo::LocationScope place(place_of_lanes("one by one"));
   Values out = b.scan(*body, carries, xs, size, false);
   if (!b.ok()) return all_batched(Values(node.num_results()));
   return all_batched(Values(out.begin() + carries.size(), out.end()));

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "hlo/batching.h"
@@ -32,6 +33,10 @@ inline bool any(std::span<const Value> values) {
     if (v) return true;
   return false;
 }
+
+// The place at hand, of which reports (cluster/fuse.h) tell how the lanes of a batch go on in the loops and
+// branches recorded there: "one by one", "together until the last has ended".
+hlo::LocationId place_of_lanes(std::string_view how);
 
 // Runs the node once per lane in a scan: the loop that batching stands for, for nodes that have no batched
 // form.

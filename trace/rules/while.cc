@@ -349,6 +349,8 @@ BatchResult while_batch(Builder& b, const Node& node, Ops x, Marks batched, int6
     return batch_by_scan(b, node, x, batched, size);
   const bool by_cost = lanes->go && lane_strategy() == LaneStrategy::kAuto && !exchanges(node) &&
                        few_lanes(loop_of(node), size) > 0;
+  std::optional<hlo::LocationScope> place;
+  if (lanes->go && !by_cost) place.emplace(place_of_lanes("together until the last has ended"));
   const bool of_elements = by_cost && TiledLoop::has_lanes_of_elements(lanes->loop);
   Values results = of_elements ? elements_by_cost(b, loop_of(node), *lanes, carries, size)
                    : by_cost   ? loop_by_cost(b, node, *lanes, carries, size)
