@@ -75,10 +75,20 @@ function(lamina_optimize_less target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
 endfunction()
 
-# lamina_folder(NAME [DEPENDS folder...]): a static library of every .cc file of the folder and its
-# subfolders, except those that belong to other targets (tools, the LLVM library, the C++ API).
+# lamina_optimize_little(TARGET): what it does is done once for a text, or once at all.
+function(lamina_optimize_little target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  # There g++ 12 sees strings copied beyond their ends that are not, too.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overread -Wno-stringop-overflow)
+  endif()
+endfunction()
+
+# lamina_folder(NAME [DEPENDS folder...] [TEXTS subfolder...]): a static library of every .cc file of the folder and its
+# subfolders, except those that belong to other targets (tools, the LLVM library, the C++ API). TEXTS are the subfolders
+# that read and write programs.
 function(lamina_folder name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;TEXTS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/tools/|/codegen/|/cpu/onednn/|/lazy/api/")
   if(name STREQUAL "jit")
@@ -88,6 +98,13 @@ function(lamina_folder name)
     file(WRITE ${CMAKE_BINARY_DIR}/${name}_empty.cc "")
     set(sources ${CMAKE_BINARY_DIR}/${name}_empty.cc)
   endif()
+  set(texts)
+  foreach(folder ${ARG_TEXTS})
+    set(found ${sources})
+    list(FILTER found INCLUDE REGEX "/${name}/${folder}/")
+    list(REMOVE_ITEM sources ${found})
+    list(APPEND texts ${found})
+  endforeach()
   add_library(lamina_${name} STATIC ${sources})
   target_link_libraries(lamina_${name} PUBLIC lamina_flags absl::status absl::statusor absl::flat_hash_map
     absl::flat_hash_set absl::inlined_vector absl::strings absl::str_format absl::span Threads::Threads)
@@ -102,5 +119,13 @@ function(lamina_folder name)
   lamina_unity(lamina_${name})
   if(NOT name MATCHES "hlo|jit")
     lamina_optimize_less(lamina_${name})
+  endif()
+  if(texts)
+    add_library(lamina_${name}_texts STATIC ${texts})
+    target_link_libraries(lamina_${name}_texts PUBLIC lamina_${name})
+    target_precompile_headers(lamina_${name}_texts REUSE_FROM lamina_hlo)
+    lamina_unity(lamina_${name}_texts)
+    lamina_optimize_little(lamina_${name}_texts)
+    target_link_libraries(lamina_${name} PUBLIC lamina_${name}_texts)
   endif()
 endfunction()
