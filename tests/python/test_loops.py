@@ -374,7 +374,12 @@ def test_a_loop_around_loops_adds_to_the_program_of_their_derivatives_and_does_n
     assert sizes[1] - sizes[0] < 400 and sizes[2] - sizes[1] < 400, sizes
 
 
-@pytest.mark.parametrize("steps", [16, 17, 18, 153, 154, 2145, 2146, 40_000])
+long = pytest.mark.host_only(reason="devices of queues write down each use of memory: minutes")
+
+
+@pytest.mark.parametrize(
+    "steps", [16, 17, 18, 153, 154, *(pytest.param(n, marks=long) for n in (2145, 2146, 40_000))]
+)
 def test_states_by_the_root_of_the_steps(steps):
     def f(x, n, step, checkpoint):
         body = lambda s: (step(s[0]), s[1] * (1 - 1e-5) + 1e-6 * lnp.sin(s[1]))  # noqa: E731
