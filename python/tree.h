@@ -31,7 +31,7 @@ class Structure {
   struct Node {
     Kind kind;
     size_t arity;
-    pybind11::object of;  // a dict with these keys, a named tuple's class
+    pybind11::object of;               // a dict with these keys, a named tuple's class
     std::vector<PyObject*> keys = {};  // of the dict, in its order, borrowed of it
   };
   std::vector<Node> nodes_;  // in preorder

@@ -50,7 +50,7 @@ struct Frame {
   RunControl* control = nullptr;  // of the run
   std::vector<Address> at;        // by place (jit/program/memory_plan.h)
   std::array<Address, 2> arena;
-  std::vector<BufferRef> made;  // the run's result memory, then what stands for lent parts
+  std::vector<BufferRef> made;                // the run's result memory, then what stands for lent parts
   std::vector<std::unique_ptr<Frame>> inner;  // of the programs inside steps, in order
   int step = 0;                               // the one that runs, or failed
 };

@@ -93,8 +93,8 @@ struct MemoryPlan {
   std::vector<Part> parts;
   std::vector<Result> results;
   std::vector<int64_t> result_bytes;  // of each
-  std::vector<int> result_places;  // by result of the program
-  std::vector<int> lent;           // parts that may lie in an argument
+  std::vector<int> result_places;     // by result of the program
+  std::vector<int> lent;              // parts that may lie in an argument
   // Places whose memory is another in each run, each with the number of its result memory, or, from
   // results.size() on, of its lent part.
   std::vector<std::pair<int, int>> moving;
