@@ -64,7 +64,7 @@ gpu-bundle: build
 demo:
 	cmake/setup.sh $(VENV) module
 	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
-	cmake --build $(BUILD) -j $(JOBS) --target lamina_core
+	cmake --build $(BUILD) -j $(JOBS) --target lamina_module
 	PYTHONPATH=python $(PYTHON) examples/lenet_mnist.py
 
 # Lamina beside its peers, in an environment of its own (PyTorch, too, with BENCH_TORCH=1); ONLY=text takes the
