@@ -1,49 +1,4 @@
-# The libraries and programs made from the folders: liblamina_llvm (static LLVM inside, loaded with dlopen at
-# the first compile).
-
-if(LAMINA_LLVM)
-  file(GLOB llvm_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/jit/codegen/*.cc)
-  list(FILTER llvm_sources EXCLUDE REGEX "/(client|api).cc$")  # the side that loads it, and the interface
-  if(llvm_sources)
-    find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
-    # Nothing is resolved from the loading program, so what both sides use is compiled into both.
-    set(kernel_sources hlo/scalar/primitives.cc hlo/scalar/schedule.cc jit/kernel/choice.cc jit/kernel/grid.cc
-      jit/kernel/kernel.cc jit/kernel/parse.cc jit/kernel/schedule.cc jit/kernel/verify.cc)
-    list(TRANSFORM kernel_sources PREPEND ${CMAKE_SOURCE_DIR}/)
-    # What makes code, which tests link as well.
-    add_library(lamina_codegen OBJECT ${llvm_sources})
-    target_link_libraries(lamina_codegen PUBLIC lamina_flags)
-    target_include_directories(lamina_codegen SYSTEM PUBLIC ${LLVM_INCLUDE_DIRS})
-    target_compile_definitions(lamina_codegen PUBLIC ${LLVM_DEFINITIONS})
-    target_compile_options(lamina_codegen PRIVATE -fno-rtti -ffunction-sections -fdata-sections)
-    llvm_map_components_to_libnames(llvm_libs orcjit nativecodegen nvptxcodegen nvptxdesc nvptxinfo)
-    target_link_libraries(lamina_codegen PUBLIC ${llvm_libs} absl::status absl::statusor absl::strings)
-    lamina_unity(lamina_codegen)
-    lamina_optimize_less(lamina_codegen)
-    add_library(lamina_llvm MODULE ${CMAKE_SOURCE_DIR}/jit/codegen/api.cc ${kernel_sources})
-    target_link_libraries(lamina_llvm PRIVATE lamina_codegen)
-    lamina_unity(lamina_llvm)
-    lamina_optimize_less(lamina_llvm)
-    target_compile_options(lamina_llvm PRIVATE -fno-rtti -ffunction-sections -fdata-sections)
-    target_link_options(lamina_llvm PRIVATE -Wl,--build-id=sha1 -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-s
-      -Wl,--no-undefined)
-  endif()
-endif()
-
-# liblamina_onednn: oneDNN behind a C interface, loaded with dlopen at the first product in `fast` numerics. Without
-# oneDNN there is none, and Lamina's own code serves.
-find_path(LAMINA_DNNL_INCLUDE dnnl.hpp)
-find_library(LAMINA_DNNL dnnl)
-if(LAMINA_DNNL_INCLUDE AND LAMINA_DNNL)
-  add_library(lamina_onednn MODULE ${CMAKE_SOURCE_DIR}/jit/cpu/onednn/library.cc)
-  target_include_directories(lamina_onednn SYSTEM PRIVATE ${LAMINA_DNNL_INCLUDE})
-  target_link_libraries(lamina_onednn PRIVATE lamina_flags ${LAMINA_DNNL})
-  find_package(OpenMP COMPONENTS CXX)
-  if(OpenMP_CXX_FOUND)
-    target_compile_definitions(lamina_onednn PRIVATE LAMINA_HAVE_OPENMP)
-    target_link_libraries(lamina_onednn PRIVATE OpenMP::OpenMP_CXX)
-  endif()
-endif()
+# The programs and libraries made from the folders: tools, the C++ API, liblamina, the C++ examples.
 
 # The programs lamina-opt and lamina-run; what they share is a library of its own, which the tests link too.
 add_library(lamina_tools STATIC ${CMAKE_SOURCE_DIR}/jit/tools/npy.cc ${CMAKE_SOURCE_DIR}/jit/tools/executors.cc
@@ -85,17 +40,20 @@ install(EXPORT LaminaTargets NAMESPACE Lamina:: DESTINATION lib/cmake/Lamina COM
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/LaminaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_SOURCE_DIR}/cmake/LaminaConfig.cmake ${CMAKE_BINARY_DIR}/LaminaConfigVersion.cmake
   DESTINATION lib/cmake/Lamina COMPONENT cpp)
-if(TARGET lamina_llvm)
-  set_target_properties(lamina_llvm PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${LAMINA_LIBRARY_DIR})
-  add_dependencies(lamina lamina_llvm)
-  install(TARGETS lamina_llvm LIBRARY DESTINATION lib COMPONENT cpp)
+# What both load when they run, not when they are made: lamina_module is all that Python loads.
+if(TARGET lamina_core)
+  add_custom_target(lamina_module DEPENDS lamina_core)
 endif()
-
-if(TARGET lamina_onednn)
-  set_target_properties(lamina_onednn PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${LAMINA_LIBRARY_DIR})
-  add_dependencies(lamina lamina_onednn)
-  install(TARGETS lamina_onednn LIBRARY DESTINATION lib COMPONENT cpp)
-endif()
+foreach(library lamina_llvm lamina_onednn)
+  if(TARGET ${library})
+    add_dependencies(lamina ${library})
+    install(TARGETS ${library} LIBRARY DESTINATION lib COMPONENT cpp)
+    if(TARGET lamina_core)
+      add_dependencies(lamina_module ${library})
+      install(TARGETS ${library} LIBRARY DESTINATION lamina COMPONENT python)
+    endif()
+  endif()
+endforeach()
 
 # The C++ programs of examples/.
 if(LAMINA_TESTS)

@@ -27,13 +27,5 @@ if(LAMINA_PYTHON)
 
     set_target_properties(lamina_core PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${LAMINA_LIBRARY_DIR})
     install(TARGETS lamina_core LIBRARY DESTINATION lamina COMPONENT python)
-    # All that Python loads: the module needs the libraries beside it when it runs, not when it is made.
-    add_custom_target(lamina_module DEPENDS lamina_core)
-    foreach(library lamina_llvm lamina_onednn)
-      if(TARGET ${library})
-        add_dependencies(lamina_module ${library})
-        install(TARGETS ${library} LIBRARY DESTINATION lamina COMPONENT python)
-      endif()
-    endforeach()
   endif()
 endif()
