@@ -52,6 +52,36 @@ def test_gradients_of_elements_are_numpys(shape):
         np.testing.assert_allclose(value(got[1]), 2 * y * dr, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("loop", ["fori", "scan"])
+@pytest.mark.parametrize("n", [11, 20, 33, 128, 129, 300])
+def test_logs_have_as_many_rows_as_a_known_number_of_steps(loop, n):
+    x, r = problem((60_000,))
+
+    def known(x, r):
+        def step(s):
+            return r * s[0] * (1 - s[0]) + s[1] * lnp.sin(x), s[1] * 0.5
+
+        start = x, lnp.float64(0.1)
+        if loop == "fori":
+            return lax.fori_loop(0, n, lambda _, s: step(s), start)[0]
+        return lax.scan(lambda s, _: (step(s), None), start, None, length=n)[0][0]
+
+    def loss(x, r):
+        return lnp.sum(known(x, r) ** 2)
+
+    y, dx, dr = slopes(x, r, n)
+    got = lm.jit(lm.grad(loss, argnums=(0, 1)))(array(x), array(r))
+    np.testing.assert_allclose(value(got[0]), 2 * y * dx, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(value(got[1]), 2 * y * dr, rtol=1e-10, atol=1e-12)
+    text = str(lm.make_trace(lm.grad(loss))(array(x), array(r)))
+    assert (f"length={n}\n" in text, "cond[" in text) == (n <= 128, n > 128), text
+    # Batches too.
+    lanes = [array(v.reshape(3, -1)) for v in (x, r)]
+    wide = lm.jit(lm.vmap(lm.grad(loss, argnums=(0, 1))))(*lanes)
+    np.testing.assert_allclose(value(wide[0]).reshape(-1), 2 * y * dx, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(value(wide[1]).reshape(-1), 2 * y * dr, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 def test_elements_of_other_types(dtype):
     x = np.random.default_rng(2).uniform(0.2, 0.4, 3001).astype(dtype)

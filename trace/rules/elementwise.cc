@@ -251,11 +251,17 @@ bool has_derivative(Op elementwise) {
 
 namespace {
 
-// --- ops that are linear in all their data operands together ---
+// --- rules of all operands together ---
 
 JvpResult subtract_jvp(Builder& b, const Node&, std::span<const Value>, std::span<const Value> t) {
   if (!t[0]) return {{b.negate(t[1])}, {}};
   return {{t[1] ? b.subtract(t[0], t[1]) : t[0]}, {}};
+}
+
+// Where both operands have tangents one division serves them, in reverse mode too.
+JvpResult divide_jvp(Builder& b, const Node& node, std::span<const Value> x, std::span<const Value> t) {
+  if (!t[0] || !t[1]) return elementwise_jvp(b, node, x, t);
+  return {{b.divide(b.subtract(t[0], b.multiply(t[1], result_of(b, node, x))), x[1])}, {}};
 }
 
 JvpResult complex_jvp(Builder& b, const Node&, std::span<const Value> x, std::span<const Value> t) {
@@ -356,6 +362,7 @@ OpTransforms elementwise_transforms() { return {elementwise_jvp, nullptr, elemen
 
 void add_elementwise_transforms(TransformTable& table) {
   table[Op::subtract].jvp = subtract_jvp;
+  table[Op::divide].jvp = divide_jvp;
   table[Op::complex].jvp = complex_jvp;
   table[Op::select].jvp = select_jvp;
 

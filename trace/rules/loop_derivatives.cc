@@ -67,7 +67,7 @@ absl::StatusOr<Loop> tangent_loop(const Loop& loop, const Mask& marked) {
   const std::vector<const Type*> types = derived->body->parameter_types();
   absl::StatusOr<ComputationPtr> cond = with_parameters(*loop.cond, std::span(types).subspan(marked.size()));
   if (!cond.ok()) return cond.status();
-  return Loop{*std::move(cond), derived->body, loop.kept};
+  return Loop{*std::move(cond), derived->body, loop.kept, loop.steps};
 }
 
 // (carries, cotangents of the marked results) -> cotangents of the marked carries, for one step.
@@ -470,7 +470,7 @@ absl::StatusOr<Loop> differentiated(const Loop& loop, const Mask& marked) {
   const Computation& both = *derived->body;
   absl::StatusOr<ComputationPtr> body = Computation::make(both.parameters().first(n), both.roots().first(n));
   if (!body.ok()) return body.status();
-  return Loop{loop.cond, *std::move(body), loop.kept};
+  return Loop{loop.cond, *std::move(body), loop.kept, loop.steps};
 }
 
 absl::StatusOr<Loop> counted(const Loop& loop) {
@@ -494,6 +494,7 @@ std::optional<LoopDerivative> loop_derivative(const Node& call) {
   if (named == kDirections.end() || regions.size() != 2) return std::nullopt;
   out.direction = static_cast<LoopDirection>(named - kDirections.begin());
   out.loop = {regions[0], regions[1], call.attrs().integer(Attr::length)};
+  if (call.attrs().has(Attr::known_trip_count)) out.loop.steps = call.attrs().integer(Attr::known_trip_count);
   out.marked.assign(regions[1]->parameters().size(), false);
   for (int64_t i : call.attrs().ints(Attr::dimensions))
     if (i >= 0 && i < static_cast<int64_t>(out.marked.size())) out.marked[i] = true;
@@ -506,13 +507,14 @@ Values called(Builder& b, const LoopDerivative& d, const ComputationPtr& program
   Dims marked;
   for (size_t i = 0; i < d.marked.size(); ++i)
     if (d.marked[i]) marked.push_back(static_cast<int64_t>(i));
-  return b.make_multi(
-      Op::call, operands,
-      intern_attrs({{Attr::body, program},
-                    {Attr::direction, std::string(kDirections[static_cast<size_t>(d.direction)])},
-                    {Attr::branches, std::vector<ComputationPtr>{d.loop.cond, d.loop.body}},
-                    {Attr::dimensions, marked},
-                    {Attr::length, d.loop.kept}}));
+  std::vector<Attrs::Entry> attrs{
+      {Attr::body, program},
+      {Attr::direction, std::string(kDirections[static_cast<size_t>(d.direction)])},
+      {Attr::branches, std::vector<ComputationPtr>{d.loop.cond, d.loop.body}},
+      {Attr::dimensions, marked},
+      {Attr::length, d.loop.kept}};
+  if (d.loop.steps) attrs.emplace_back(Attr::known_trip_count, *d.loop.steps);
+  return b.make_multi(Op::call, operands, intern_attrs(std::move(attrs)));
 }
 
 }  // namespace
@@ -522,7 +524,8 @@ Values record_loop_derivative(Builder& b, const LoopDerivative& d, Ops operands)
   if (!b.ok() || failed.empty()) return failed;
   absl::StatusOr<ComputationPtr> body = remembered_as<ComputationPtr>(
       {d.loop.cond.get(), d.loop.body.get()},
-      option_text(kDirections[static_cast<size_t>(d.direction)], {d.marked}, d.loop.kept),
+      option_text(str_cat(kDirections[static_cast<size_t>(d.direction)], "/", d.loop.steps.value_or(-1)),
+                  {d.marked}, d.loop.kept),
       [&] { return expansion(d); });
   if (!get_or_fail(b, body)) return failed;
   const Values out = called(b, d, *body, operands);

@@ -95,6 +95,7 @@ class TiledLoop {
   // Of a tile: the carries that steps read or change, cotangents of the marked ones among them, the number of
   // steps.
   Values undone(Builder& b, std::span<const Value> x, std::span<const Value> ct, const Value& steps) const;
+  // By a log of `length` rows, of which `steps` are of steps taken; without that all are.
   Values logged(Builder& b, int64_t length, std::span<const Value> x, std::span<const Value> ct,
                 const Value& steps) const;
   Values in_parts(Builder& b, std::span<const Value> x, std::span<const Value> ct, const Value& steps) const;

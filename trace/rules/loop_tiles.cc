@@ -6,7 +6,8 @@
 // the way back whose row is beyond the last one change nothing. Of the lengths there are, the least that
 // suffices is chosen. More steps than the greatest are a loop whose steps are so many, reversed by states
 // (loop_derivatives.cc). Where the lanes of a batch end apart, steps are counted per lane, and those of a
-// tile are as many as its longest lane's.
+// tile are as many as its longest lane's. Of a loop whose number of steps is known, logs have just so many
+// rows.
 //
 // Tiles are of one size. The last one begins where it still fits: what it has in common with the one before
 // is computed twice, to the same.
@@ -208,13 +209,15 @@ Values TiledLoop::run(Builder& b, Ops x) const {
 }
 
 Values TiledLoop::primal(Builder& b, Ops x) const {
+  if (loop_.steps) return record_loop(b, loop_, x);
   Values out = run(b, x);
   out.resize(x.size());
   return out;
 }
 
 Values TiledLoop::record(Builder& b, Ops x, Ops ct) const {
-  const Values failed(ct.size()), end = run(b, x);
+  const Values failed(ct.size());
+  const Value taken = loop_.steps ? number(b, *loop_.steps) : run(b, x).back();
   if (!b.ok()) return failed;
   const auto flat = [&](const Value& v) { return v.type()->is_scalar() ? v : b.reshape(v, {{elements_}}); };
   Values carries, cotangents, out(ct.begin(), ct.end());
@@ -226,7 +229,7 @@ Values TiledLoop::record(Builder& b, Ops x, Ops ct) const {
     return of_marked;
   }();
   for (const Value& v : picked(ct, moved)) cotangents.push_back(flat(v));
-  const Value steps = flat(end.back());
+  const Value steps = flat(taken);
   if (!b.ok()) return failed;
   const Values before = tile_ == elements_ ? undone(b, carries, cotangents, steps)
                                            : tile_by_tile(b, carries, cotangents, steps);
@@ -265,6 +268,9 @@ Values TiledLoop::tile_by_tile(Builder& b, Ops x, Ops ct, const Value& steps) co
 }
 
 Values TiledLoop::undone(Builder& b, Ops x, Ops ct, const Value& steps) const {
+  if (loop_.steps)
+    return *loop_.steps <= kLengths.back() ? logged(b, *loop_.steps, x, ct, Value())
+                                           : in_parts(b, x, ct, steps);
   const Value last = flag_ ? b.reduce(steps, Op::maximum, number(b, 0), {{0}}) : steps;
   const Values operands = joined(joined(x, ct), {{last}});
   if (!b.ok()) return Values(ct.size());
@@ -296,28 +302,33 @@ Values TiledLoop::logged(Builder& b, int64_t length, Ops x, Ops ct, const Value&
   if (!b.ok()) return Values(m);
   const Ops log = Ops(run).subspan(n);
   const Values fixed = step_.fixed(x);
-  const size_t first_ct = 1 + fixed.size();
+  const size_t first_ct = fixed.size(), all = first_ct + m;
+  Values carries = joined(fixed, ct);
   // How many steps were taken after that of the row at hand; negative where it was not taken itself.
-  const Value after_last = b.subtract(steps, number(b, length));
-  const Values carries = joined(joined({{after_last}}, fixed), ct);
+  if (steps) carries.push_back(b.subtract(steps, number(b, length)));
+  if (!b.ok()) return Values(m);
   std::vector<const Type*> types = types_of(carries);
   for (size_t i = 0; i < step_.residuals.size(); ++i)
     if (step_.residuals[i].is_logged()) types.push_back(step_.back->parameters()[i].type());
   const absl::StatusOr<ComputationPtr> backward = record_region(types, [&](Builder& in, Ops p) {
-    const Values residuals = step_.residual_values(in, p.subspan(first_ct + m), p.subspan(1, fixed.size()));
     const Ops after = p.subspan(first_ct, m);
-    Values next(p.begin(), p.begin() + static_cast<int64_t>(first_ct + m));
+    Values next(p.begin(), p.begin() + static_cast<int64_t>(carries.size()));
+    const Values residuals = step_.residual_values(in, p.subspan(carries.size()), p.first(first_ct));
     if (!in.ok()) return next;
     const Values before = inline_computation(in, *step_.back, joined(residuals, after));
-    const Value taken = in.compare(p[0], number(in, 0), "GE");
-    next[0] = in.add(p[0], number(in, 1));
+    if (!in.ok()) return next;
+    std::copy(before.begin(), before.end(), next.begin() + static_cast<int64_t>(first_ct));
+    if (!steps) return next;
+    const Value taken = in.compare(p[all], number(in, 0), "GE");
+    next[all] = in.add(p[all], number(in, 1));
     for (size_t i = 0; in.ok() && i < m; ++i)
       next[first_ct + i] = in.select(in.broadcast_scalar(taken, {{tile_}}), before[i], after[i]);
     return next;
   });
   if (!get_or_fail(b, backward)) return Values(m);
   const Values out = b.scan(*backward, carries, log, length, true);
-  return b.ok() ? Values(out.begin() + static_cast<int64_t>(first_ct), out.end()) : Values(m);
+  if (!b.ok()) return Values(m);
+  return Values(out.begin() + static_cast<int64_t>(first_ct), out.begin() + static_cast<int64_t>(all));
 }
 
 Values TiledLoop::in_parts(Builder& b, Ops x, Ops ct, const Value& steps) const {

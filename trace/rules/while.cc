@@ -172,13 +172,13 @@ std::optional<JvpResult> scan_linearize_by_tiles(Builder& b, const Node& node, O
 }
 
 JvpResult while_linearize(Builder& b, const Node& node, Ops x, Ops t) {
-  const Loop loop = loop_of(node);
+  Loop loop = loop_of(node);
   const size_t n = x.size();
   const JvpResult failed{Values(n), {}};
   if (loop.kept == 0) {
-    const std::optional<int64_t> count = trip_count(node, x);
-    if (count && !is_better_tiled(loop, present(t), *count)) {
-      const Values scan = b.scan(loop.body, x, {}, *count, false);
+    loop.steps = trip_count(node, x);
+    if (loop.steps && !is_better_tiled(loop, present(t), *loop.steps)) {
+      const Values scan = b.scan(loop.body, x, {}, *loop.steps, false);
       if (!b.ok()) return failed;
       return scan_linearize(b, *scan[0].node(), x, t);
     }

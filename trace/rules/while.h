@@ -25,6 +25,7 @@ inline constexpr int64_t kRootOfSteps = std::numeric_limits<int64_t>::min();
 struct Loop {
   ComputationPtr cond, body;
   int64_t kept = 0;  // states that reverse mode keeps at a time, or kRootOfSteps; 0: as many as fit a budget
+  std::optional<int64_t> steps = std::nullopt;  // of every run, where they are known
 };
 Loop loop_of(const Node& while_node);
 Values record_loop(Builder& b, const Loop& loop, std::span<const Value> carries);
