@@ -15,16 +15,14 @@ import functools
 import linecache
 import operator
 import types
-from collections.abc import Iterator
 from typing import Any
 
 from lamina._objects import names_of
 from lamina._source import parse
+from lamina._syntax import FUNCTIONS, bound, children, copied, declared, located, own, parameters
 
 HOOKS = "__lamina__"
 _FLAGS = functools.reduce(operator.or_, (getattr(future, n).compiler_flag for n in future.all_feature_names))
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _MAX_CODES, _MAX_FILES = 4096, 64
 
 # By id: code objects compare by content, which is slow. The value holds the code, so that an id stays its own.
@@ -41,7 +39,9 @@ class _File:
         self.functions: dict[tuple[str, int], list[tuple[Any, str]]] = {}
         tree = parse("".join(lines))
         # The compiler calls methods of names that the module imports in another way, so it must know them.
-        self.imports: list[Any] = [n for n in _own(tree.body) if isinstance(n, (ast.Import, ast.ImportFrom))]
+        self.imports: list[Any] = [
+            n for n, _ in own(tree.body) if isinstance(n, (ast.Import, ast.ImportFrom))
+        ]
         self.imports = [
             n for n in self.imports if getattr(n, "module", "") != "__future__" and n.names[0].name != "*"
         ]
@@ -50,12 +50,12 @@ class _File:
             node, inside = stack.pop()
             if isinstance(node, ast.ClassDef):
                 inside = node.name
-            elif isinstance(node, _FUNCTIONS):
+            elif isinstance(node, FUNCTIONS):
                 line = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
                 self.functions.setdefault((getattr(node, "name", "<lambda>"), line), []).append(
                     (node, inside)
                 )
-            stack.extend((child, inside) for child in ast.iter_child_nodes(node))
+            stack.extend((child, inside) for child in children(node))
 
 
 _files: collections.OrderedDict[str, _File] = collections.OrderedDict()
@@ -97,12 +97,12 @@ def _rewrite(code: types.CodeType, convert: bool) -> types.CodeType | None:
         # Import hooks put other statements in the place of imports (lazy imports do).
         forms = (file.imports, []) if file.imports else ([],)
         if any(_same(_compiled(bare, inside, code, code.co_freevars, imports), code) for imports in forms):
-            changed = copy.deepcopy(bare)
+            changed = copied(bare)
             if convert:
                 from lamina._convert.statements import converted  # which few functions need
 
                 changed = converted(changed)
-            changed = _Rewriter(code, inside).outermost(changed)
+            changed = located(_Rewriter(code, inside).outermost(changed))
             return _compiled(changed, inside, code, (*code.co_freevars, HOOKS), [])
     return None
 
@@ -117,7 +117,7 @@ def _without_surroundings(node: Any) -> Any:
         if hasattr(node, "type_params"):
             node.type_params = []
     none = ast.copy_location(ast.Constant(None), node)
-    args = node.args = copy.deepcopy(node.args)
+    args = node.args = copied(node.args)
     args.defaults = [none for _ in args.defaults]
     args.kw_defaults = [d and none for d in args.kw_defaults]
     for a in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
@@ -141,7 +141,11 @@ def _compiled(
     for made in (holder, factory):
         if "type_params" in made._fields:
             made.type_params = []
-    module = ast.fix_missing_locations(ast.Module([*imports, factory], []))
+    for made in (holder, factory, body, *names):
+        if not hasattr(made, "lineno"):
+            made.lineno = made.end_lineno = 1
+            made.col_offset = made.end_col_offset = 0
+    module = ast.Module([*imports, factory], [])
     found: Any = compile(module, like.co_filename, "exec", like.co_flags & _FLAGS, dont_inherit=True)
     for _ in range(3):
         inner = [c for c in found.co_consts if isinstance(c, types.CodeType)]
@@ -195,46 +199,12 @@ class _Scope:
 
     def __init__(self, node: Any) -> None:
         self.is_class = isinstance(node, ast.ClassDef)
-        self.bound: set[str] = set()
-        self.outer: set[str] = set()  # declared global or nonlocal
-        if isinstance(node, _FUNCTIONS):
-            a = node.args
-            args = (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg)
-            self.bound |= {x.arg for x in args if x is not None}
         body: Any = node.body if isinstance(node.body, list) else [node.body]
-        for n in _own(body):
-            self._bind(n)
-        self.bound -= self.outer
-
-    def _bind(self, n: ast.AST) -> None:
-        if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load):
-            self.bound.add(n.id)
-        elif isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            self.bound.add(n.name)
-        elif isinstance(n, (ast.Import, ast.ImportFrom)):
-            self.bound |= {(a.asname or a.name).split(".")[0] for a in n.names}
-        elif isinstance(n, ast.ExceptHandler) and n.name:
-            self.bound.add(n.name)
-        elif isinstance(n, (ast.Global, ast.Nonlocal)):
-            self.outer |= set(n.names)
-        elif isinstance(n, (ast.MatchAs, ast.MatchStar)) and n.name:
-            self.bound.add(n.name)
-        elif isinstance(n, ast.MatchMapping) and n.rest:
-            self.bound.add(n.rest)
-
-
-def _own(body: list[Any]) -> Iterator[ast.AST]:
-    """The nodes of one scope: of definitions inside only themselves, of comprehensions their walrus targets."""
-    stack: list[tuple[ast.AST, bool]] = [(n, False) for n in body]
-    while stack:
-        n, inside = stack.pop()
-        if not inside or (isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and hasattr(n, "walrus")):
-            yield n
-        if isinstance(n, (*_FUNCTIONS, ast.ClassDef)):
-            continue
-        if isinstance(n, ast.NamedExpr):
-            n.target.walrus = True  # type: ignore[attr-defined]
-        stack.extend((c, inside or isinstance(n, _COMPREHENSIONS)) for c in ast.iter_child_nodes(n))
+        scope = own(body)
+        self.outer = declared(scope, ast.Global, ast.Nonlocal)
+        self.bound = bound(scope) - self.outer
+        if isinstance(node, FUNCTIONS):
+            self.bound |= set(parameters(node.args))
 
 
 class _Rewriter(ast.NodeTransformer):

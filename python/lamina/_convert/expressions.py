@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from lamina._convert.names import SCOPES, holds
+from lamina._convert.names import holds
+from lamina._syntax import SCOPES, children
 
 HOOKS = "__lamina__"
 _OPERATORS = {
@@ -34,10 +35,15 @@ def call(name: str, at: Any, *args: Any) -> ast.Call:
 
 
 def placed(node: Any, at: Any) -> Any:
-    """`node` with the place of `at` wherever it has none."""
-    for n in ast.walk(node):
-        if "lineno" in n._attributes and not hasattr(n, "lineno"):
+    """`node` with the place of `at` where it has none; what a node with a place holds has places, too."""
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        if hasattr(n, "lineno"):
+            continue
+        if "lineno" in n._attributes:
             ast.copy_location(n, at)
+        stack += children(n)
     return node
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from lamina._convert import names
 from lamina._convert.expressions import Expressions, call, later, placed
+from lamina._syntax import bound, declared, own, parameters
 
 PREFIX = "__lamina_"
 
@@ -32,14 +33,15 @@ class _Function:
 
     def __init__(self, node: Any) -> None:
         body = node.body
-        self.globals = names.declared(body, ast.Global)
-        self.nonlocals = names.declared(body, ast.Nonlocal)
-        self.parameters = names.parameters(node.args)
-        self.locals = names.bound(body) | set(self.parameters)
+        scope = own(body)
+        self.globals = declared(scope, ast.Global)
+        self.nonlocals = declared(scope, ast.Nonlocal)
+        self.parameters = parameters(node.args)
+        self.locals = bound(scope) | set(self.parameters)
         self.locals -= self.globals | self.nonlocals
         self.reads = names.reads(body)
         self.shared: set[str] = set()  # locals that blocks bind
-        self.unsure = names.unsure(body) & self.locals - set(self.parameters)
+        self.unsure = names.unsure(body, scope) & self.locals - set(self.parameters)
 
 
 class _Converter(Expressions):
@@ -129,7 +131,7 @@ class _Converter(Expressions):
             return [], ast.Constant(None)
         f = self.functions[-1]
         given = [*(prefix or []), *body]
-        binds = names.bound(given)
+        binds = bound(own(given))
         self.count += 1
         name = f"{PREFIX}{self.count}"
         self.depth += 1
@@ -154,7 +156,7 @@ class _Converter(Expressions):
         f = self.functions[-1]
         found: set[str] = set()
         for b in bodies:
-            found |= names.bound(b)
+            found |= bound(own(b))
         return ast.Constant(" ".join(sorted(found & (f.locals | f.nonlocals))))
 
     def _temporary(self, test: list[Any], body: list[Any]) -> ast.Constant:
