@@ -205,7 +205,7 @@ def test_an_error_says_what_jax_says_and_then_its_own(code, kind, phrase, own):
             "print(isinstance(u, type(t)), u is t)",
             "True False",
         ),
-        (
+        pytest.param(
             # arguments that a pull-back keeps are taken out and given again, gradients go to references
             "f = lambda x, w: jnp.sin(x @ w); x, w = jnp.ones((2, 3)), jnp.full((3, 2), 0.1)\n"
             "y, pull = jax.vjp(f, x, w); want = pull(y); y, pull = jax.vjp(f, x, w)\n"
@@ -215,6 +215,9 @@ def test_an_error_says_what_jax_says_and_then_its_own(code, kind, phrase, own):
             "acc = jax.new_ref(jnp.ones_like(w)); out = pull.with_refs(jax.ad.DontWant(), acc)(y)\n"
             "print(out, bool(jnp.array_equal(acc[...], 1 + want[1])), len(pull.opaque_residuals) > 0)",
             "True\nTrue\n(DidntWant(), GradRef()) True True",
+            marks=pytest.mark.host_only(
+                reason="the stand-in knows kept arguments by their host memory; values of this device are copied there"
+            ),
         ),
         (
             "y, pull = jax.jit(lambda x: jax.vjp(lambda x: x * x, x))(jnp.float32(3.0))\n"
