@@ -4,6 +4,7 @@
 
 #include "hlo/op.h"
 #include "hlo/printer.h"
+#include "hlo/regions.h"
 
 namespace lamina::hlo {
 
@@ -28,9 +29,9 @@ std::vector<const Type*> types_of(std::span<const Value> values) {
 
 bool anywhere(const Node& node, bool (*test)(const Node&)) {
   if (test(node)) return true;
-  for (const ComputationPtr& region : regions_of(node))
-    if (anywhere(*region, test)) return true;
-  return false;
+  bool found = false;
+  for_each_region(node.attrs(), [&](const ComputationPtr& r) { found = found || anywhere(*r, test); });
+  return found;
 }
 
 bool anywhere(const Computation& computation, bool (*test)(const Node&)) {

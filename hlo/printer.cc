@@ -4,6 +4,7 @@
 #include "hlo/literal_text.h"
 #include "hlo/location.h"
 #include "hlo/op.h"
+#include "hlo/regions.h"
 #include "hlo/strings.h"
 
 namespace lamina::hlo {
@@ -163,12 +164,7 @@ class Printer {
 
 std::vector<ComputationPtr> regions_of(const Node& node) {
   std::vector<ComputationPtr> regions;
-  for (const auto& [key, value] : node.attrs().entries()) {
-    if (const auto* one = std::get_if<ComputationPtr>(&value)) regions.push_back(*one);
-    if (const auto* many = std::get_if<std::vector<ComputationPtr>>(&value))
-      regions.insert(regions.end(), many->begin(), many->end());
-  }
-  std::erase(regions, nullptr);
+  for_each_region(node.attrs(), [&](const ComputationPtr& r) { regions.push_back(r); });
   return regions;
 }
 
@@ -182,7 +178,7 @@ std::vector<const Computation*> regions_of(const Computation& computation) {
   auto open = [](const Computation* c) {
     Frame f{c, {}};
     for (const Node* n : c->nodes())
-      for (const ComputationPtr& r : regions_of(*n)) f.uses.push_back(r.get());
+      for_each_region(n->attrs(), [&](const ComputationPtr& r) { f.uses.push_back(r.get()); });
     return f;
   };
   std::vector<const Computation*> order;

@@ -27,6 +27,20 @@ Value extreme(Builder& b, DType dtype, bool greatest);
 absl::StatusOr<ComputationPtr> with_parameters(const Computation& c, std::span<const Type* const> more);
 // The attributes with `other(region)` in the place of each region; null: it stays. The same where all stay.
 const Attrs* with_regions(const Attrs& attrs, const std::function<ComputationPtr(const Computation&)>& other);
+// f(const ComputationPtr&) for each region among the attributes.
+template <typename F>
+void for_each_region(const Attrs& attrs, F&& f) {
+  for (const auto& [key, value] : attrs.entries()) {
+    if (const auto* one = std::get_if<ComputationPtr>(&value)) {
+      if (*one) f(*one);
+    } else if (const auto* many = std::get_if<std::vector<ComputationPtr>>(&value)) {
+      for (const ComputationPtr& c : *many)
+        if (c) f(c);
+    }
+  }
+}
+// A while or a scan.
+bool is_loop_op(Op op);
 // How many values a while or scan carries from step to step: its first operands and results.
 size_t num_carried(const Node& loop);
 

@@ -23,13 +23,25 @@ int64_t count_effects(const Computation& c) {
   return std::count_if(c.nodes().begin(), c.nodes().end(), [](const Node* n) { return has_effect(*n); });
 }
 
+bool is_for(const RewriteRow& row, Op op) {
+  return (!row.op || *row.op == op) && (!row.family || *row.family == op_def(op).family);
+}
+
 thread_local NormalForms* t_normal_forms = nullptr;
 
 class Sweep {
  public:
-  explicit Sweep(std::span<const RewriteRow> rows) : rows_(rows) {}
+  explicit Sweep(std::span<const RewriteRow> rows) : rows_(rows), first_(num_ops(), rows.size()) {
+    for (size_t i = rows.size(); i-- > 0;) {
+      if (rows[i].op) first_[static_cast<size_t>(*rows[i].op)] = i;
+      for (size_t op = 0; !rows[i].op && op < first_.size(); ++op)
+        if (is_for(rows[i], static_cast<Op>(op))) first_[op] = i;
+    }
+  }
 
   absl::StatusOr<ComputationPtr> run(const ComputationPtr& computation) {
+    if (NormalForms* const known = NormalForms::open()) known->keep(computation);
+    remade_.clear();
     return rewrite_inside_out(computation, &remade_,
                               [&](const Computation& c) { return rewrite_unless_normal(c); });
   }
@@ -39,10 +51,28 @@ class Sweep {
   absl::StatusOr<ComputationPtr> rewrite_unless_normal(const Computation& c) {
     NormalForms* const known = NormalForms::open();
     if (known && known->contains(rows_, &c)) return ComputationPtr();
-    absl::StatusOr<ComputationPtr> made = rewrite_one(c);
-    if (!made.ok() || made->get() != &c) return made;
-    if (known) known->insert(rows_, *std::move(made));
+    if (may_change(c)) {
+      absl::StatusOr<ComputationPtr> made = rewrite_one(c);
+      if (!made.ok() || made->get() != &c) return made;
+    }
+    if (known) known->insert(rows_, &c);
     return ComputationPtr();
+  }
+
+  // Whether recording it again may give another: no row is for most of the nodes there are.
+  bool may_change(const Computation& c) const {
+    Builder b;
+    const auto changes = [&](const Node& n) {
+      if (is_doubled(n) || (!remade_.empty() && with_remade(n.attrs(), remade_) != &n.attrs())) return true;
+      if (first_[static_cast<size_t>(n.op())] == rows_.size()) return false;
+      NodeScope scope(n);
+      Values results;
+      for (uint32_t i = 0; i < n.num_results(); ++i) results.push_back(value_of(n, i));
+      const Values before = results;
+      const absl::Status applied = apply_rows(b, &results);
+      return !applied.ok() || results != before;
+    };
+    return std::any_of(c.nodes().begin(), c.nodes().end(), [&](const Node* n) { return changes(*n); });
   }
 
   absl::StatusOr<ComputationPtr> rewrite_one(const Computation& c) {
@@ -65,9 +95,12 @@ class Sweep {
   Values remake(Builder& b, const Node& n, std::span<const Value> operands) const {
     const Attrs* const attrs = with_remade(n.attrs(), remade_);
     if (attrs != &n.attrs()) return b.make_multi(n.op(), operands, attrs);
-    // Of two equal nodes, as two scopes may have left them, only one is found by recording it again.
-    const bool doubled = !n.deduplicated() && !(n.def().flags & kNoDedup) && !is_effect(n);
-    return doubled ? b.remake(n, operands) : results_of(b, n, operands);
+    return is_doubled(n) ? b.remake(n, operands) : results_of(b, n, operands);
+  }
+
+  // Of two equal nodes, as two scopes may have left them, only one is found by recording it again.
+  static bool is_doubled(const Node& n) {
+    return !n.deduplicated() && !(n.def().flags & kNoDedup) && !is_effect(n);
   }
 
   absl::Status apply_rows(Builder& b, Values* results) const {
@@ -79,9 +112,8 @@ class Sweep {
         if ((*results)[i].node() != n || (*results)[i].index() != i) return absl::OkStatus();
       Values replacement;
       const RewriteRow* fired = nullptr;
-      for (const RewriteRow& row : rows_) {
-        if (row.op && *row.op != n->op()) continue;
-        if (row.family && *row.family != n->def().family) continue;
+      for (const RewriteRow& row : rows_.subspan(first_[static_cast<size_t>(n->op())])) {
+        if (!is_for(row, n->op())) continue;
         if (row.many) {
           replacement = row.many(b, *n);
         } else if (Value v = row.one(b, *n)) {
@@ -109,6 +141,7 @@ class Sweep {
   }
 
   const std::span<const RewriteRow> rows_;
+  std::vector<size_t> first_;  // the first row that is for an op, or one past the last
   Remade remade_;
 };
 
@@ -124,9 +157,8 @@ bool NormalForms::contains(std::span<const RewriteRow> rows, const Computation* 
   return of_rows != known_.end() && of_rows->second.contains(computation);
 }
 
-void NormalForms::insert(std::span<const RewriteRow> rows, ComputationPtr computation) {
-  const Computation* const at = computation.get();
-  known_[rows.data()].emplace(at, std::move(computation));
+void NormalForms::insert(std::span<const RewriteRow> rows, const Computation* computation) {
+  known_[rows.data()].insert(computation);
 }
 
 bool has_effect(const Node& node) { return anywhere(node, is_effect); }
@@ -137,8 +169,9 @@ bool may_not_return(const Node& node) {
 absl::StatusOr<ComputationPtr> rewrite(const ComputationPtr& computation, std::span<const RewriteRow> rows) {
   GraphLock lock;
   ComputationPtr current = computation;
-  for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
-    absl::StatusOr<ComputationPtr> next = Sweep(rows).run(current);
+  Sweep sweep(rows);
+  for (int i = 0; i < kMaxSweeps; ++i) {
+    absl::StatusOr<ComputationPtr> next = sweep.run(current);
     if (!next.ok()) return next;
     // Computations are interned: the same object means the same structure.
     if (*next == current) return current;

@@ -47,14 +47,17 @@ class NormalForms {
   NormalForms& operator=(const NormalForms&) = delete;
 
   bool contains(std::span<const RewriteRow> rows, const Computation* computation) const;
-  void insert(std::span<const RewriteRow> rows, ComputationPtr computation);
+  // `computation` is part of one that is kept.
+  void insert(std::span<const RewriteRow> rows, const Computation* computation);
+  void keep(ComputationPtr computation) { kept_.push_back(std::move(computation)); }
 
   // The thread's, or null.
   static NormalForms* open();
 
  private:
   NormalForms* const outer_;
-  HashMap<const RewriteRow*, HashMap<const Computation*, ComputationPtr>> known_;
+  HashMap<const RewriteRow*, HashSet<const Computation*>> known_;
+  std::vector<ComputationPtr> kept_;
 };
 
 // Whether running the node, or anything its regions run, may be seen from outside.
