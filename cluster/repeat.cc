@@ -391,8 +391,6 @@ class Fit {
 
 }  // namespace
 
-bool is_loop_op(Op op) { return op == Op::while_ || op == Op::scan; }
-
 bool is_unchanged(const Node& loop, size_t carried) {
   const Computation& body = *loop.attrs().computation(Attr::body);
   return body.roots()[carried] == body.parameters()[carried];

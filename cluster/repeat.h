@@ -20,13 +20,12 @@
 
 namespace lamina::cluster {
 
-bool is_loop_op(hlo::Op op);
-
 // What a kernel can compute places from: integers, all of which are s64, too.
 inline bool is_index(const hlo::Type& type) {
   return type.is_array() && hlo::is_integer(type.dtype) && type.dtype != hlo::DType::kU64;
 }
 
+using hlo::is_loop_op;
 using hlo::num_carried;
 // Whether carried value i comes back from each step as it was.
 bool is_unchanged(const hlo::Node& loop, size_t carried);

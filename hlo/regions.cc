@@ -85,6 +85,8 @@ const Attrs* with_regions(const Attrs& attrs,
   return changed ? intern_attrs(std::move(entries)) : &attrs;
 }
 
+bool is_loop_op(Op op) { return op == Op::while_ || op == Op::scan; }
+
 size_t num_carried(const Node& loop) {
   return loop.op() == Op::scan ? static_cast<size_t>(loop.attrs().integer(Attr::num_carry))
                                : loop.operands().size();

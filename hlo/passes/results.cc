@@ -56,7 +56,7 @@ std::vector<T> kept(std::span<const T> all, const Mask& marks) {
 }
 
 bool may_narrow(const Node& n) {
-  if (n.op() != Op::while_ && n.op() != Op::scan && n.op() != Op::case_) return false;
+  if (!is_loop_op(n.op()) && n.op() != Op::case_) return false;
   return !has_effect(n);
 }
 

@@ -9,6 +9,7 @@
 #include "hlo/nodes.h"
 #include "hlo/op.h"
 #include "hlo/passes/pass.h"
+#include "hlo/regions.h"
 #include "hlo/strings.h"
 #include "jit/client/profile.h"
 #include "jit/program/control.h"
@@ -28,7 +29,7 @@ using hlo::Values;
 
 namespace {
 
-bool is_control(Op op) { return op == Op::while_ || op == Op::scan || op == Op::case_; }
+bool is_control(Op op) { return hlo::is_loop_op(op) || op == Op::case_; }
 
 // Nodes that only mark a value for transforms; their result is their operand.
 bool is_marker(const Node& n) { return n.op() == Op::identity || n.op() == Op::stop_gradient; }

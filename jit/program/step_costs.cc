@@ -11,6 +11,7 @@
 #include "hlo/hash_map.h"
 #include "hlo/linalg/calls.h"
 #include "hlo/op.h"
+#include "hlo/regions.h"
 #include "jit/program/executable.h"
 
 namespace lamina::jit {
@@ -295,7 +296,7 @@ class Counter {
       }
     }
     for (const Node* n : members) {
-      if (group.kind == GroupKind::kLoop && (n->op() == Op::scan || n->op() == Op::while_))
+      if (group.kind == GroupKind::kLoop && hlo::is_loop_op(n->op()))
         add_region(*n->attrs().computation(Attr::body),
                    n->op() == Op::scan ? n->attrs().integer(Attr::length) : 1);
       else

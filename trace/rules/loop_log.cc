@@ -42,7 +42,7 @@ int64_t products(const Computation& c) {
   return terms;
 }
 
-bool is_loop(const Node& n) { return n.op() == Op::while_ || n.op() == Op::scan; }
+bool is_loop(const Node& n) { return hlo::is_loop_op(n.op()); }
 
 }  // namespace
 
