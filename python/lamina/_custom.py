@@ -13,7 +13,7 @@ from lamina._functions import need_function
 from lamina._open import entered
 from lamina._shapes import ShapeDtype
 from lamina._tensor import describe, to_tensor
-from lamina._transforms import _argument_names, _argument_path, _Flat, _flatten_arguments, _name
+from lamina._transforms import _argument_names, _argument_paths, _Flat, _flatten_arguments, _name
 from lamina.custom_derivatives import CustomVJPPrimal, SymbolicZero, zero_from_primal
 from lamina.tree import (
     TreeDef,
@@ -191,7 +191,7 @@ class _Custom:
         from lamina import _jit
 
         rule, expected = self._rule_of_call(args, leaves, treedef, fixed)
-        paths = [_argument_path(self.fun, p) for p in tree_paths(tree_unflatten(treedef, leaves))]
+        paths = functools.partial(_argument_paths, self.fun, tree_unflatten(treedef, leaves))
         with _jit.deciding(self.fun, leaves, paths) as context:
             flat = _Flat(entered(self.fun), treedef, fixed, opened=context.opened)
 

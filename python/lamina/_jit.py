@@ -26,8 +26,8 @@ from lamina._shapes import ShapeDtype, is_shape_only, shaped
 from lamina._source import expression_at, line_of, named, user_frame
 from lamina._stages import Lowered, Traced
 from lamina._tensor import describe
-from lamina._transforms import _argument_path, _Flat, _flatten_arguments, _name
-from lamina.tree import TreeDef, tree_flatten, tree_leaves, tree_paths, tree_unflatten
+from lamina._transforms import _argument_paths, _Flat, _flatten_arguments, _name
+from lamina.tree import TreeDef, tree_flatten, tree_leaves, tree_unflatten
 
 _LEAF = tree_flatten(0)[1]
 _KIND = inspect._ParameterKind
@@ -124,13 +124,13 @@ class _Context:
         variant: _Variant | None,
         arguments: list[Any],
         outcomes: Sequence[bool] = (),
-        paths: Sequence[str] = (),
+        paths: Callable[[], Sequence[str]] = list,
         strict: bool = False,
         convert: bool = False,
         rounds: int = MAX_DECISIONS,
     ) -> None:
         # Without a variant the trace serves one call only, and its decisions need no guard.
-        self.name, self.variant, self.arguments, self.paths = _name(f), variant, arguments, paths
+        self.name, self.variant, self.arguments, self._paths = _name(f), variant, arguments, paths
         self.kind = "jitted function" if variant is not None else "function"
         self.strict, self.convert = strict, convert
         self.known = list(outcomes)  # decisions made when the call looked for its path
@@ -140,6 +140,11 @@ class _Context:
         self.depth, self.floor = _core.scope_depth(), _core.record_floor()
         self.inputs: list[Tensor] = []
         self.stamp = 0
+
+    @functools.cached_property
+    def paths(self) -> Sequence[str]:
+        """The arguments as the user wrote them, which only decisions ask for."""
+        return self._paths()
 
     def opened(self, inputs: list[Tensor]) -> None:
         self.inputs, self.stamp = inputs, _core.innermost_stamp()
@@ -231,7 +236,9 @@ def _outcome(context: _Context, branch: _Branch) -> bool:
 
 
 @contextlib.contextmanager
-def deciding(f: Callable[..., Any], arguments: list[Any], paths: Sequence[str]) -> Iterator[_Context]:
+def deciding(
+    f: Callable[..., Any], arguments: list[Any], paths: Callable[[], Sequence[str]]
+) -> Iterator[_Context]:
     """Lets `f`, traced for one call with these arguments, branch on their values."""
     context = _Context(f, None, arguments, paths=paths)
     tracing.open.append(context)
@@ -525,7 +532,7 @@ class Jitted(_core.JitCalls):
         instance = next((v.ref() for v in static.values() if type(v) is _Self), None)
         static = {k: v.ref() if type(v) is _Self else v for k, v in static.items()}
         example = tree_unflatten(treedef, leaves)
-        paths = [_argument_path(self._f, p) for p in tree_paths(example)]
+        paths = functools.partial(_argument_paths, self._f, example)
         context = _Context(
             self._f, variant, leaves, outcomes, paths, self._branches == "error", convert, self._rounds
         )

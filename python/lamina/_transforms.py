@@ -185,11 +185,20 @@ def _argument_names(f: Callable[..., Any]) -> list[str]:
 
 def _argument_path(f: Callable[..., Any], path: str) -> str:
     """`[0][1]['w']` of (args, kwargs) as the user wrote it: ``params['w']``."""
+    return _as_written(_argument_names(f), path)
+
+
+def _argument_paths(f: Callable[..., Any], arguments: Any) -> list[str]:
+    """The paths of all leaves of (args, kwargs) as the user wrote them."""
+    names = _argument_names(f)
+    return [_as_written(names, path) for path in tree_paths(arguments)]
+
+
+def _as_written(names: Sequence[str], path: str) -> str:
     import re
 
     found = re.match(r"\[0\]\[(\d+)\](.*)", path)
     if found:
-        names = _argument_names(f)
         i = int(found[1])
         return (names[i] if i < len(names) else f"argument {i}") + found[2]
     found = re.match(r"\[1\]\['(\w+)'\](.*)", path)

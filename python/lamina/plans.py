@@ -20,7 +20,7 @@ from lamina._core import Tensor
 from lamina._shapes import ShapeDtype
 from lamina._stages import Traced
 from lamina._tensor import describe
-from lamina._transforms import _argument_path, _check_argument, _name
+from lamina._transforms import _argument_paths, _check_argument, _name
 from lamina.tree import TreeDef, _registry, tree_flatten, tree_leaves, tree_paths, tree_unflatten
 
 __all__ = ["Plan", "dumps", "load", "loads"]
@@ -147,7 +147,7 @@ def dumps(program: Traced) -> bytes:
     if refused:
         raise NotImplementedError(f"{name} cannot be saved, because it {refused}")
     program._check_reads()
-    paths = [_argument_path(f, p) for p in tree_paths(program.args_info)]
+    paths = _argument_paths(f, program.args_info)
     structure = json.dumps(
         {
             "in": _told(program._treedef, name),
