@@ -18,7 +18,7 @@
 
 using namespace lamina::jit;
 
-TEST_CASE("what a task throws goes on at the caller, and the pool works on") {
+TEST_CASE("what a task throws goes on at the caller, and the pool works on", "[threads]") {
   ThreadPool pool(3);
   for (int64_t bad : {0, 40, 99}) {
     CHECK_THROWS_AS(pool.parallel_for(100,
@@ -33,7 +33,7 @@ TEST_CASE("what a task throws goes on at the caller, and the pool works on") {
   }
 }
 
-TEST_CASE("no thread exists before the first job that can use one") {
+TEST_CASE("no thread exists before the first job that can use one", "[threads]") {
   ThreadPool pool(3);
   CHECK(pool.started_threads() == 0);
   pool.parallel_for(1, [](int64_t) {});
@@ -63,7 +63,7 @@ std::vector<std::thread::id> who_runs(ThreadPool& pool, int64_t n, int threads) 
 
 }  // namespace
 
-TEST_CASE("every task runs once, each share of the static partition on one thread") {
+TEST_CASE("every task runs once, each share of the static partition on one thread", "[threads]") {
   for (int size : {1, 2, 3, 5}) {
     ThreadPool pool(size);
     for (int64_t n : {1, 2, 3, 4, 7, 64, 1000}) {
@@ -86,7 +86,7 @@ TEST_CASE("every task runs once, each share of the static partition on one threa
   }
 }
 
-TEST_CASE("of many short jobs in a row each runs its tasks once, whoever begins a share first") {
+TEST_CASE("of many short jobs in a row each runs its tasks once, whoever begins a share first", "[threads]") {
   ThreadPool pool(3);
   std::vector<int> count(3);
   for (int repeat = 1; repeat <= 20'000; ++repeat) {
@@ -95,7 +95,7 @@ TEST_CASE("of many short jobs in a row each runs its tasks once, whoever begins 
   }
 }
 
-TEST_CASE("jobs inside tasks run inline") {
+TEST_CASE("jobs inside tasks run inline", "[threads]") {
   ThreadPool pool(2);
   std::atomic<int> total{0};
   std::atomic<bool> elsewhere{false};
@@ -112,7 +112,7 @@ TEST_CASE("jobs inside tasks run inline") {
   CHECK(pool.usable_threads() == 2);
 }
 
-TEST_CASE("thread limits are scoped, nest, and are read when the job starts") {
+TEST_CASE("thread limits are scoped, nest, and are read when the job starts", "[threads]") {
   ThreadPool pool(4);
   const auto threads_used = [&] {
     const int expected = std::min(pool.usable_threads(), 16);
@@ -135,7 +135,7 @@ TEST_CASE("thread limits are scoped, nest, and are read when the job starts") {
   CHECK(threads_used() == 4);
 }
 
-TEST_CASE("several threads may use one pool at once") {
+TEST_CASE("several threads may use one pool at once", "[threads]") {
   ThreadPool pool(3);
   std::vector<std::thread> callers;
   std::atomic<int64_t> sum{0};
@@ -147,7 +147,7 @@ TEST_CASE("several threads may use one pool at once") {
   CHECK(sum == 4 * 300 * 190);
 }
 
-TEST_CASE("a child of fork has a working pool and memory, a hundred times over") {
+TEST_CASE("a child of fork has a working pool and memory, a hundred times over", "[threads]") {
   auto& pool = *new ThreadPool(2);  // as in a client: never destroyed
   Memory& memory = host_device().memory();
   std::atomic<int64_t> warm{0};
@@ -172,7 +172,7 @@ TEST_CASE("a child of fork has a working pool and memory, a hundred times over")
   busy.join();
 }
 
-TEST_CASE("the CPU quota of a control group is found in both versions and in the groups above") {
+TEST_CASE("the CPU quota of a control group is found in both versions and in the groups above", "[threads]") {
   namespace fs = std::filesystem;
   const fs::path root = fs::temp_directory_path() / ("lamina_cgroup_" + std::to_string(getpid()));
   const auto write = [&](const std::string& name, const std::string& text) {
@@ -203,7 +203,7 @@ TEST_CASE("the CPU quota of a control group is found in both versions and in the
   fs::remove_all(root);
 }
 
-TEST_CASE("an interruptible run returns its status, polls, and stops when polled true") {
+TEST_CASE("an interruptible run returns its status, polls, and stops when polled true", "[threads]") {
   CancelFlag untouched;
   ScopedThreadLimit one(1);
   const absl::Status plain = run_interruptible(
