@@ -227,10 +227,12 @@ def test_the_same_again_leaves_nothing(program):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
-def test_memory_stays_constant_over_200_000_steps(program):
+def test_memory_stays_constant_over_many_steps(program):
+    # A device of queues writes down each use of memory: a step takes ten times as long.
+    steps = 200_000 if lnp.ones(()).device.platform == "cpu" else 10_000
     repeat(program, 5_000)
     before, memory = counters(), resident_kib()
-    repeat(program, 200_000)
+    repeat(program, steps)
     assert counters() == before
     assert resident_kib() < memory + 4096
 
