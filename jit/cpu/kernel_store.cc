@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "absl/hash/hash.h"
 #include "hlo/isa.h"
 #include "hlo/strings.h"
 #include "jit/client/profile.h"
@@ -28,17 +27,58 @@ constexpr int64_t kLoadNs = 2'000'000;
 // is paid beside the run, not by it, and counts for less again.
 constexpr int64_t kLeastPart = 16, kAside = 4;
 
-int64_t compile_ns(const LoopKernel& kernel) {
+int64_t count_instrs(const LoopKernel& kernel) {
   int64_t instrs = 0;
   for_each_section(kernel, [&](const std::vector<KernelInstr>& section) {
     instrs += static_cast<int64_t>(section.size());
   });
+  return instrs;
+}
+
+int64_t compile_ns(const LoopKernel& kernel, int64_t instrs) {
   return kCompileNs + instrs * kCompileInstrNs + (kernel.has_reduction ? kCompileReductionNs : 0);
 }
 
-void name_code(const KernelText& kernel, const MachineCode& code) {
+// Of what tells most kernels apart.
+size_t hash_of(const LoopKernel& kernel, const Schedule& schedule) {
+  uint64_t hash = kernel.num_args;
+  const auto mix = [&](uint64_t word) {
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 32;
+  };
+  const auto mix_list = [&](const std::vector<uint32_t>& values) {
+    mix(values.size());
+    for (uint32_t v : values) mix(v);
+  };
+  mix(static_cast<uint64_t>(schedule.reduce) | uint64_t{schedule.tiles} << 8 |
+      uint64_t{schedule.streams} << 9 | uint64_t{kernel.parallel_rank} << 16 |
+      uint64_t{kernel.reduce_rank} << 24 | uint64_t{kernel.has_reduction} << 32);
+  for (const BufferDecl& b : kernel.buffers) mix(static_cast<uint64_t>(b.type) << 1 | uint64_t{b.written});
+  for (const Access& a : kernel.accesses) {
+    mix(uint64_t{a.buffer} << 32 | static_cast<uint32_t>(a.offset_slot));
+    for (const AccessTerm& t : a.terms)
+      mix(uint64_t{t.dim} << 40 | uint64_t{static_cast<uint8_t>(t.unit)} << 32 | t.stride_slot);
+  }
+  for_each_section(kernel, [&](const std::vector<KernelInstr>& section) {
+    mix(section.size());
+    for (const KernelInstr& i : section) {
+      mix(static_cast<uint64_t>(i.op) | static_cast<uint64_t>(i.prim) << 8 |
+          static_cast<uint64_t>(i.type) << 24 | uint64_t{i.predicated} << 31 | uint64_t{i.operands[2]} << 32);
+      mix(uint64_t{i.operands[0]} << 32 | i.operands[1]);
+      mix(i.imm);
+    }
+  });
+  for (const Store& s : kernel.stores) mix(uint64_t{s.access} << 32 | s.value);
+  for (const Repeat& r : kernel.repeats) {
+    mix_list(r.init);
+    mix_list(r.next);
+  }
+  return hash;
+}
+
+void name_code(const Kernel& kernel, const MachineCode& code) {
   if (PerfSymbols& symbols = PerfSymbols::get(); symbols.on())
-    symbols.add(kernel.text, reinterpret_cast<const void*>(code.entry()), code.bytes());
+    symbols.add(kernel.text().text, reinterpret_cast<const void*>(code.entry()), code.bytes());
 }
 
 bool compiles_first() {
@@ -47,6 +87,17 @@ bool compiles_first() {
 }
 
 }  // namespace
+
+Kernel::Kernel(LoopKernel spec, const Schedule& schedule)
+    : spec_(std::move(spec)),
+      schedule_(schedule),
+      instrs_(count_instrs(spec_)),
+      compile_ns_(compile_ns(spec_, instrs_)) {}
+
+Kernel::~Kernel() {
+  delete text_.load();
+  delete interpreter_.load();
+}
 
 int64_t Kernel::price() const {
   return not_on_disk_.load(std::memory_order_relaxed) ? compile_ns_ : std::min(kLoadNs, compile_ns_);
@@ -61,22 +112,15 @@ double Kernel::urgency() const {
 KernelStore::KernelStore()
     : eager_(compiles_first()), queue_([this](Kernel& kernel) { compile(kernel, false); }) {}
 
-size_t KernelStore::TextHash::operator()(const KernelText* k) const {
-  return absl::HashOf(k->text, k->schedule.reduce, k->schedule.tiles);
-}
-
 std::shared_ptr<Kernel> KernelStore::get(LoopKernel spec, const Schedule& schedule) {
-  KernelText text{to_string(spec), schedule};
-  text.text.shrink_to_fit();
+  const size_t hash = hash_of(spec, schedule);
   std::vector<std::shared_ptr<Kernel>> dropped;  // let go of after the lock
   std::lock_guard lock(mutex_);
-  if (const auto known = kernels_.find(&text); known != kernels_.end()) return known->second;
-  auto made = std::make_shared<Kernel>();
-  made->compile_ns_ = compile_ns(spec);
-  made->spec_ = std::move(spec);
-  made->text_ = std::move(text);
+  if (const auto known = kernels_.find(Structure{&spec, schedule, hash}); known != kernels_.end())
+    return known->second;
+  const auto made = std::make_shared<Kernel>(std::move(spec), schedule);
   if (kernels_.size() >= sweep_kernels_ || bytes_ >= sweep_bytes_) dropped = sweep();
-  kernels_.try_emplace(&made->text_, made);
+  kernels_.try_emplace(Structure{&made->spec(), schedule, hash}, made);
   bytes_ += made->bytes();
   ++stats_.kernels;
   return made;
@@ -168,7 +212,7 @@ void KernelStore::compile(Kernel& kernel, bool at_any_cost) {
     return;
   }
   kernel.code_ = *std::move(code);
-  name_code(kernel.text_, kernel.code_);
+  name_code(kernel, kernel.code_);
   stats_.code_bytes += static_cast<int64_t>(kernel.code_.bytes());
   stats_.compile_ms += kernel.code_.linked.stats().total_ms;
   kernel.entry_.store(kernel.code_.entry(), std::memory_order_release);
@@ -219,10 +263,10 @@ absl::StatusOr<MachineCode> KernelStore::load_or_compile(Kernel& kernel, bool ma
     std::lock_guard lock(mutex_);
     ++(stats_.*what);
   };
-  std::string key = disk_key(kernel.text_);
+  std::string key = disk_key(kernel.text());
   if (key.empty()) {
     if (const absl::Status found = generator().status(); !found.ok()) return found;
-    key = disk_key(kernel.text_);
+    key = disk_key(kernel.text());
   }
   if (!kernel.not_on_disk_.load()) {
     absl::StatusOr<MachineCode> code = load(key);
@@ -233,12 +277,12 @@ absl::StatusOr<MachineCode> KernelStore::load_or_compile(Kernel& kernel, bool ma
   if (!may_compile) return absl::NotFoundError("not on disk");
   const absl::StatusOr<const CodeGenerator*> g = generator();
   if (!g.ok()) return g.status();
-  key = disk_key(kernel.text_);  // now of the generator that is open
+  key = disk_key(kernel.text());  // now of the generator that is open
   const bool keep = [&] {
     std::lock_guard turn(turn_);
     return !key.empty() && disk_.unusable().empty();
   }();
-  absl::StatusOr<CompiledKernel> linked = (*g)->compile(kernel.text_.text, kernel.text_.schedule, keep);
+  absl::StatusOr<CompiledKernel> linked = (*g)->compile(kernel.text().text, kernel.schedule_, keep);
   if (!linked.ok()) return linked.status();
   count(&KernelStats::compiles);
   if (keep) {
@@ -344,7 +388,7 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelStore::adopt(const KernelCod
   kernel->state_.compare_exchange_strong(refused, Kernel::State::kCold);
   if (queue_.claim(*kernel)) {
     kernel->code_.image = *std::move(mapped);
-    name_code(kernel->text_, kernel->code_);
+    name_code(*kernel, kernel->code_);
     kernel->entry_.store(kernel->code_.entry(), std::memory_order_release);
     kernel->state_.store(Kernel::State::kCompiled, std::memory_order_release);
     queue_.settle(*kernel);

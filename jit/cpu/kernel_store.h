@@ -60,42 +60,52 @@ struct MachineCode {
 
 class Kernel : public std::enable_shared_from_this<Kernel> {
  public:
-  Kernel() = default;
-  ~Kernel() { delete interpreter_.load(); }
+  Kernel(LoopKernel spec, const Schedule& schedule);
+  ~Kernel();
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
   const LoopKernel& spec() const { return spec_; }
-  const KernelText& text() const { return text_; }
+  // Made at the first call: most kernels are never compiled.
+  const KernelText& text() const {
+    return once(text_, [&] { return KernelText{to_string(spec_), schedule_}; });
+  }
   bool is_compiled() const { return entry_.load(std::memory_order_acquire) != nullptr; }
   // The interpreting tier's form, made at the first call.
-  const KernelInterpreter& interpreter() {
-    const KernelInterpreter* known = interpreter_.load(std::memory_order_acquire);
-    if (known) return *known;
-    auto made = std::make_unique<const KernelInterpreter>(spec_);
-    return interpreter_.compare_exchange_strong(known, made.get()) ? *made.release() : *known;
+  const KernelInterpreter& interpreter() const {
+    return once(interpreter_, [&] { return KernelInterpreter(spec_); });
   }
   double compile_ms() const { return is_compiled() ? code_.linked.stats().total_ms : 0; }
   // Of memory, about: its code is the lesser part.
-  size_t bytes() const { return text_.text.size() * kBytesOfText; }
+  size_t bytes() const { return kBytes + static_cast<size_t>(instrs_) * kBytesOfInstr; }
   // Time that code would have saved, over the time that it takes to get.
   double urgency() const;
 
  private:
   friend class KernelStore;
   friend class CompileQueue;
-  // Measured: a letter of the text with what it is parsed and prepared into for the interpreter.
-  static constexpr size_t kBytesOfText = 5;
+  // Measured: an instruction with its part of the text and of what is prepared for the interpreter.
+  static constexpr size_t kBytes = 1000, kBytesOfInstr = 125;
 
   // kWaits: in the queue; kRefused: the generator could not compile it.
   enum class State : uint8_t { kCold, kWaits, kCompiling, kCompiled, kRefused };
 
+  // The object that is made at the first call, by one of the threads that are at it.
+  template <typename T, typename Make>
+  static const T& once(std::atomic<const T*>& object, Make&& make) {
+    const T* known = object.load(std::memory_order_acquire);
+    if (known) return *known;
+    auto made = std::make_unique<const T>(make());
+    return object.compare_exchange_strong(known, made.get()) ? *made.release() : *known;
+  }
+
   // Nanoseconds that getting the code takes: loading while the disk has not been asked.
   int64_t price() const;
 
-  LoopKernel spec_;
-  KernelText text_;
-  int64_t compile_ns_ = 0;  // estimated
-  std::atomic<const KernelInterpreter*> interpreter_{nullptr};
+  const LoopKernel spec_;
+  const Schedule schedule_;
+  const int64_t instrs_, compile_ns_;  // the latter estimated
+  mutable std::atomic<const KernelText*> text_{nullptr};
+  mutable std::atomic<const KernelInterpreter*> interpreter_{nullptr};
   std::atomic<KernelEntry> entry_{nullptr};
   // Estimated, not measured: the choice must not depend on the clock.
   std::atomic<int64_t> interpreted_ns_{0}, interpreted_runs_{0};
@@ -161,15 +171,19 @@ class KernelStore {
   // is not there yet, knows the key.
   std::string disk_key(const KernelText& kernel);
 
-  struct TextHash {
-    size_t operator()(const KernelText* k) const;
-  };
-  struct SameText {
-    bool operator()(const KernelText* a, const KernelText* b) const {
-      return a->schedule == b->schedule && a->text == b->text;
+  // What a kernel is found by: its own, once there is one.
+  struct Structure {
+    const LoopKernel* kernel;
+    Schedule schedule;
+    size_t hash;
+    bool operator==(const Structure& other) const {
+      return hash == other.hash && schedule == other.schedule && *kernel == *other.kernel;
     }
   };
-  using Kernels = HashMap<const KernelText*, std::shared_ptr<Kernel>, TextHash, SameText>;  // by their own
+  struct StructureHash {
+    size_t operator()(const Structure& s) const { return s.hash; }
+  };
+  using Kernels = HashMap<Structure, std::shared_ptr<Kernel>, StructureHash>;
 
   // Takes out those that nothing uses; the caller lets go of them without mutex_, as code is released when no
   // compile runs.

@@ -229,7 +229,7 @@ def test_the_same_again_leaves_nothing(program):
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_memory_stays_constant_over_many_steps(program):
     # A device of queues writes down each use of memory: a step takes ten times as long.
-    steps = 200_000 if lnp.ones(()).device.platform == "cpu" else 10_000
+    steps = 200_000 if lnp.ones(1).device.platform == "cpu" else 10_000
     repeat(program, 5_000)
     before, memory = counters(), resident_kib()
     repeat(program, steps)
