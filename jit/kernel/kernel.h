@@ -207,8 +207,8 @@ void for_each_operand(const LoopKernel& kernel, const KernelInstr& instr, F&& f)
   for (int k = 0; k < count; ++k) f(instr.operands[k]);
 }
 
-// The text of a kernel, complete: equal kernels have equal texts. It is the key under which kernels are
-// shared and the only form in which they cross a border (liblamina_llvm, tools). `parse_kernel` reads what
+// The text of a kernel, complete: equal kernels have equal texts. It is the key under which their code is
+// kept and the only form in which they cross a border (liblamina_llvm, tools). `parse_kernel` reads what
 // `to_string` writes and nothing else, byte for byte, and verifies it; an error names line and column.
 //
 //   kernel   = "kernel 1 parallel" N "reduce" N "args" N NL {buffer} {access} "body" NL section [reduce]
