@@ -17,7 +17,7 @@ endforeach()
 file(GLOB api_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/lazy/api/*.cc)
 add_library(lamina_api STATIC ${api_sources})
 target_link_libraries(lamina_api PUBLIC lamina_lazy)
-target_precompile_headers(lamina_api REUSE_FROM lamina_hlo)
+target_precompile_headers(lamina_api REUSE_FROM lamina_headers)
 lamina_unity(lamina_api)
 lamina_optimize_less(lamina_api)
 

