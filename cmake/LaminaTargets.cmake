@@ -72,7 +72,7 @@ function(lamina_unity target)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
 endfunction()
-set(LAMINA_UNITY_FILES 8)
+set(LAMINA_UNITY_FILES 12)
 # Files that define macros for what they include, or overload the names of others.
 set_source_files_properties(
   ${CMAKE_SOURCE_DIR}/hlo/scalar/kernels_baseline.cc ${CMAKE_SOURCE_DIR}/hlo/scalar/kernels_fma.cc
