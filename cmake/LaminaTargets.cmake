@@ -97,7 +97,7 @@ endfunction()
 
 # lamina_folder(NAME [DEPENDS folder...] [LESS subfolder...] [LITTLE subfolder...]): a static library of every .cc file
 # of the folder and its subfolders, except those that belong to other targets (tools, the LLVM library, the C++ API).
-# LESS and LITTLE subfolders are libraries of their own, optimized so.
+# LESS and LITTLE subfolders are libraries of their own, optimized so: not those that a call goes through.
 function(lamina_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LESS;LITTLE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
