@@ -11,15 +11,15 @@ import collections
 import contextlib
 import functools
 import inspect
-import operator
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lamina import _checks, _core, _leaks, ref
 from lamina._core import Tensor
 from lamina._functions import need_function
+from lamina._marked import places
 from lamina._open import entered, innermost
 from lamina._read_set import ReadSet
 from lamina._shapes import ShapeDtype, is_shape_only, shaped
@@ -30,7 +30,6 @@ from lamina._transforms import _argument_paths, _Flat, _flatten_arguments, _name
 from lamina.tree import TreeDef, tree_flatten, tree_leaves, tree_unflatten
 
 _LEAF = tree_flatten(0)[1]
-_KIND = inspect._ParameterKind
 # Caps: decisions along one path, traced paths per variant, variants per signature, signatures per function.
 MAX_DECISIONS, MAX_PATHS, MAX_VARIANTS, MAX_ENTRIES = 128, 64, 16, 4096
 # Decisions at one place of the source along one path that make it a loop, which is converted if it can be.
@@ -308,55 +307,6 @@ class _Static:
             ) from e
 
 
-def _numbers(value: Any, what: str) -> tuple[int, ...]:
-    with contextlib.suppress(TypeError):
-        return (operator.index(value),)
-    try:
-        return tuple(map(operator.index, value))
-    except TypeError:
-        raise TypeError(f"{what} is {value!r:.60}: it is the number of a parameter, or several") from None
-
-
-def _strings(value: Any, what: str) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else value
-    if not isinstance(names, Iterable) or any(not isinstance(n, str) for n in names):
-        raise TypeError(f"{what} is {value!r:.60}: it is the name of a parameter, or several")
-    return tuple(names)
-
-
-def _places(f: Callable[..., Any], nums: Any, names: Any, what: str) -> tuple[frozenset[int], frozenset[str]]:
-    """The arguments that are marked so, by position and by name: whatever marks one does so however it is passed.
-
-    ValueError for those that `f` cannot have.
-    """
-    if nums is None and names is None:
-        return frozenset(), frozenset()
-    by_number, by_name = set(), set(() if names is None else _strings(names, f"{what}_argnames"))
-    kinds = _parameter_kinds(f)
-    if by_name and what == "donate" and not _has_signature(f):
-        raise ValueError(
-            f"the parameters of {_name(f)} are not known, so what donate_argnames names has no place among them: use "
-            "donate_argnums"
-        )
-    positional = [n for n, k in kinds.items() if k in (_KIND.POSITIONAL_ONLY, _KIND.POSITIONAL_OR_KEYWORD)]
-    named = [n for n, k in kinds.items() if k in (_KIND.POSITIONAL_OR_KEYWORD, _KIND.KEYWORD_ONLY)]
-    for n in () if nums is None else _numbers(nums, f"{what}_argnums"):
-        outside = not -len(positional) <= n < len(positional)
-        if kinds and outside and _KIND.VAR_POSITIONAL not in kinds.values():
-            raise ValueError(
-                f"{what}_argnums {n} is out of range: {_name(f)} has {len(positional)} positional parameters"
-            )
-        by_number.add(n % len(positional) if n < 0 and positional else n)
-    for n in by_name:
-        if kinds and n not in named and (n in kinds or _KIND.VAR_KEYWORD not in kinds.values()):
-            raise ValueError(
-                f"{what}_argnames {n!r} is no parameter of {_name(f)} that takes a name: {named}"
-            )
-    by_number |= {positional.index(n) for n in by_name if n in positional}
-    by_name |= {positional[n] for n in by_number if n < len(positional)}
-    return frozenset(by_number), frozenset(by_name)
-
-
 class Jitted(_core.JitCalls):
     """A function compiled once per signature: structure, shapes and element types of its arguments, static values."""
 
@@ -374,8 +324,8 @@ class Jitted(_core.JitCalls):
         for name in self.__dict__.keys() & _METHODS:  # attributes of a callable object, which may be named so
             del self.__dict__[name]
         self._f = f
-        self._nums, self._names = _places(f, static_argnums, static_argnames, "static")
-        self._donated, self._donated_names = _places(f, donate_argnums, donate_argnames, "donate")
+        self._nums, self._names = places(f, static_argnums, static_argnames, "static")
+        self._donated, self._donated_names = places(f, donate_argnums, donate_argnames, "donate")
         if self._nums & self._donated:
             raise ValueError(f"a static argument of {_name(f)} cannot be donated: it is not an array")
         if branches not in ("specialize", "error"):
@@ -711,22 +661,6 @@ def _signature_of_bound(bound: Any) -> Any:
 
 
 _core.BoundJit.__signature__ = property(_signature_of_bound)
-
-
-def _parameter_kinds(f: Callable[..., Any]) -> dict[str, Any]:
-    """The kinds of the parameters by their names; none where they are not known."""
-    try:
-        return {p.name: p.kind for p in inspect.signature(f).parameters.values()}
-    except (TypeError, ValueError):
-        return {}
-
-
-def _has_signature(f: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(f)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 @contextlib.contextmanager

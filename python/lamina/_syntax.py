@@ -33,7 +33,7 @@ def children(node: ast.AST) -> list[Any]:
 
 
 def copied(node: Any) -> Any:
-    """A copy with all that it holds, a tenth of the time of `copy.deepcopy`; operators and contexts are the same."""
+    """A copy with all that it holds, without the memo of `copy.deepcopy`; operators and contexts are the same."""
     if not node._fields:
         return node
     out = node.__class__.__new__(node.__class__)
