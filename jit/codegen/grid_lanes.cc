@@ -25,6 +25,10 @@ bool stores_once(const LoopKernel& kernel) {
   return stores == 1;
 }
 
+void add_access(std::vector<uint32_t>& to, uint32_t access) {
+  if (std::find(to.begin(), to.end(), access) == to.end()) to.push_back(access);
+}
+
 llvm::Align element_align(DType t) { return llvm::Align(static_cast<uint64_t>(hlo::byte_size(t))); }
 
 }  // namespace
@@ -157,22 +161,23 @@ Value* GridLanes::element_index(const Part& part, unsigned number) {
 }
 
 Value* GridLanes::clamped(const Part& part, Value* index) {
-  if (part.whole || part.lanes * part.starts.size() == 1) return index;
+  if (!may_pass(part)) return index;
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, index, b_.CreateSub(part.end, f_.i64(1)));
 }
 
-Value* GridLanes::is_fast(Row& row, const Part& part, const std::vector<uint32_t>& accesses) {
+Value* GridLanes::is_fast(std::span<Making> lines, const std::vector<uint32_t>& accesses) {
+  const Part& part = *lines[0].part;
   Value* fast = nullptr;
-  if (!part.whole && part.lanes * part.starts.size() > 1)
-    fast = b_.CreateICmpSLE(b_.CreateAdd(part.starts.back(), f_.i64(part.lanes)), part.end);
+  if (may_pass(part)) fast = b_.CreateICmpSLE(b_.CreateAdd(part.starts.back(), f_.i64(part.lanes)), part.end);
   Value* odd = nullptr;  // bits of addresses that should not be there
-  for (uint32_t access : accesses) {
-    const int64_t bytes = std::min<int64_t>(hlo::byte_size(type_of(access)) * part.lanes, kVectorBytes);
-    if (part.lanes == 1 || !in_vectors(row, access)) continue;
-    Value* address = b_.CreatePtrToInt(place(row, access).pointer, b_.getInt64Ty());
-    Value* bits = b_.CreateAnd(b_.CreateTrunc(address, b_.getInt32Ty()), b_.getInt32(bytes - 1));
-    odd = odd ? b_.CreateOr(odd, bits) : bits;
-  }
+  for (const Making& line : lines)
+    for (uint32_t access : accesses) {
+      const int64_t bytes = std::min<int64_t>(hlo::byte_size(type_of(access)) * part.lanes, kVectorBytes);
+      if (part.lanes == 1 || !in_vectors(*line.row, access)) continue;
+      Value* address = b_.CreatePtrToInt(place(*line.row, access).pointer, b_.getInt64Ty());
+      Value* bits = b_.CreateAnd(b_.CreateTrunc(address, b_.getInt32Ty()), b_.getInt32(bytes - 1));
+      odd = odd ? b_.CreateOr(odd, bits) : bits;
+    }
   if (!odd) return fast;
   Value* aligned = b_.CreateICmpEQ(odd, b_.getInt32(0));
   return fast ? b_.CreateAnd(fast, aligned) : aligned;
@@ -242,23 +247,28 @@ void GridLanes::store_vector(Row& row, uint32_t access, Value* index, const Valu
   b_.CreateAlignedStore(all, address, llvm::Align(bytes));
 }
 
-void GridLanes::fetch(Row& row, const Part& part, const std::vector<uint32_t>& accesses, Value* fast) {
+void GridLanes::fetch(std::span<Making> lines, const std::vector<uint32_t>& accesses, Value* fast) {
+  const Part& part = *lines[0].part;
   const auto count = static_cast<unsigned>(part.lanes * part.starts.size());
-  const auto one = [&](uint32_t access, unsigned number) {
+  const auto one = [&](Row& row, uint32_t access, unsigned number) {
     Value* address = element_address(row, access, clamped(part, element_index(part, number)));
     return load_one(prim_.memory_type(type_of(access), 1), address, nullptr,
                     is_constant(kernel_.accesses[access].buffer));
   };
-  std::vector<uint32_t> vectors;
-  for (uint32_t access : accesses) {
-    if (in_vectors(row, access) && (part.lanes > 1 || fast)) vectors.push_back(access);
-  }
+  struct Moved {
+    Making* line;
+    uint32_t access;
+  };
+  std::vector<Moved> vectors;
+  for (Making& line : lines)
+    for (uint32_t access : accesses)
+      if (in_vectors(*line.row, access) && (part.lanes > 1 || fast)) vectors.push_back({&line, access});
   if (!vectors.empty()) {
     Values at_once, singly;
     const auto load_vectors = [&] {
-      for (uint32_t access : vectors)
+      for (const Moved& m : vectors)
         for (Value* start : part.starts) {
-          const Values made = load_vector(row, access, start, part.lanes);
+          const Values made = load_vector(*m.line->row, m.access, start, part.lanes);
           at_once.insert(at_once.end(), made.begin(), made.end());
         }
     };
@@ -269,8 +279,8 @@ void GridLanes::fetch(Row& row, const Part& part, const std::vector<uint32_t>& a
       load_vectors();
       b_.CreateBr(both);
       b_.SetInsertPoint(single);
-      for (uint32_t access : vectors)
-        for (unsigned i = 0; i < count; ++i) singly.push_back(one(access, i));
+      for (const Moved& m : vectors)
+        for (unsigned i = 0; i < count; ++i) singly.push_back(one(*m.line->row, m.access, i));
       b_.CreateBr(both);
       b_.SetInsertPoint(both);
       at_once = f_.meet({{whole, at_once}, {single, singly}});
@@ -278,11 +288,13 @@ void GridLanes::fetch(Row& row, const Part& part, const std::vector<uint32_t>& a
       load_vectors();
     }
     for (size_t v = 0; v < vectors.size(); ++v)
-      making_->loaded[vectors[v]].assign(at_once.begin() + v * count, at_once.begin() + (v + 1) * count);
+      vectors[v].line->loaded[vectors[v].access].assign(at_once.begin() + v * count,
+                                                        at_once.begin() + (v + 1) * count);
   }
-  for (uint32_t access : accesses)
-    for (unsigned i = 0; making_->loaded[access].size() < count; ++i)
-      making_->loaded[access].push_back(one(access, i));
+  for (Making& line : lines)
+    for (uint32_t access : accesses)
+      for (unsigned i = 0; line.loaded[access].size() < count; ++i)
+        line.loaded[access].push_back(one(*line.row, access, i));
 }
 
 void GridLanes::write(Row& row, const Part& part, uint32_t access, Value* fast) {
@@ -329,34 +341,58 @@ void GridLanes::write(Row& row, const Part& part, uint32_t access, Value* fast) 
   b_.SetInsertPoint(done);
 }
 
-void GridLanes::part(Row& row, const Part& part, const std::vector<Store>& stores, const Body& body) {
-  std::vector<uint32_t> loads, moved;
-  const auto add = [](std::vector<uint32_t>& to, uint32_t access) {
-    if (std::find(to.begin(), to.end(), access) == to.end()) to.push_back(access);
-  };
+GridLanes::Making GridLanes::making(Row& row, const Part& part) const {
+  Making made{&row, &part, 0, {}, {}};
+  made.loaded.resize(kernel_.accesses.size());
+  made.stored.resize(kernel_.accesses.size());
+  return made;
+}
+
+std::vector<uint32_t> GridLanes::fetched(const Row& row) const {
+  std::vector<uint32_t> loads;
   for (size_t i = 0; i < row.section->size(); ++i) {
     const KernelInstr& instr = (*row.section)[i];
     if (instr.op == KernelOp::kLoad && !instr.predicated && row.varies[i])
-      add(loads, static_cast<uint32_t>(instr.imm));
+      add_access(loads, static_cast<uint32_t>(instr.imm));
   }
-  moved = loads;
-  for (const Store& s : stores) add(moved, s.access);
-  Making making{&row, &part, 0, {}, {}};
-  making.loaded.resize(kernel_.accesses.size());
-  making.stored.resize(kernel_.accesses.size());
+  return loads;
+}
+
+void GridLanes::part(Row& row, const Part& part, const std::vector<Store>& stores, const Body& body) {
+  const std::vector<uint32_t> loads = fetched(row);
+  std::vector<uint32_t> moved = loads, written;
+  for (const Store& s : stores) {
+    add_access(moved, s.access);
+    add_access(written, s.access);
+  }
+  Making making = this->making(row, part);
   making_ = &making;
-  Value* fast = is_fast(row, part, moved);
-  fetch(row, part, loads, fast);
-  const bool may_pass = !part.whole && part.lanes * part.starts.size() > 1;
+  Value* fast = is_fast({&making, 1}, moved);
+  fetch({&making, 1}, loads, fast);
   for (unsigned i = 0; i < part.lanes * part.starts.size(); ++i) {
     making.number = i;
     Value* index = element_index(part, i);
-    const Only only(*this, may_pass ? b_.CreateICmpSLT(index, part.end) : nullptr);
+    const Only only(*this, may_pass(part) ? b_.CreateICmpSLT(index, part.end) : nullptr);
     body(clamped(part, index), i);
   }
-  std::vector<uint32_t> written;
-  for (const Store& s : stores) add(written, s.access);
   for (uint32_t access : written) write(row, part, access, fast);
+  making_ = nullptr;
+}
+
+void GridLanes::lines(std::span<Row> rows, const Part& part, const LinesBody& body) {
+  std::vector<Making> all;
+  for (Row& row : rows) all.push_back(making(row, part));
+  const std::vector<uint32_t> loads = fetched(rows[0]);
+  fetch(all, loads, is_fast(all, loads));
+  for (size_t line = 0; line < all.size(); ++line) {
+    making_ = &all[line];
+    for (unsigned i = 0; i < part.lanes * part.starts.size(); ++i) {
+      making_->number = i;
+      Value* index = element_index(part, i);
+      const Only only(*this, may_pass(part) ? b_.CreateICmpSLT(index, part.end) : nullptr);
+      body(line, clamped(part, index), i);
+    }
+  }
   making_ = nullptr;
 }
 

@@ -9,6 +9,7 @@
 #define LAMINA_JIT_CODEGEN_GRID_LANES_H_
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "jit/codegen/lanes.h"
@@ -45,9 +46,14 @@ class GridLanes : public LaneOps {
     llvm::Value* end;    // of the row, which is not empty
     bool whole = false;  // no element lies past the end
   };
+  // A part of one element has none past the end.
+  static bool may_pass(const Part& part) { return !part.whole && part.lanes * part.starts.size() > 1; }
   // Calls body(index, number) for each element, in order. `stores` are those that the body makes.
   using Body = std::function<void(llvm::Value* index, unsigned number)>;
   void part(Row& row, const Part& part, const std::vector<Store>& stores, const Body& body);
+  // The same part of several rows of one section, whose loads are all under way together; nothing is stored.
+  using LinesBody = std::function<void(size_t line, llvm::Value* index, unsigned number)>;
+  void lines(std::span<Row> rows, const Part& part, const LinesBody& body);
 
   // A load of a value that is 0 where `predicate` (null: everywhere) is false.
   llvm::Value* load_one(llvm::Type* type, llvm::Value* address, llvm::Value* predicate, bool constant);
@@ -63,11 +69,14 @@ class GridLanes : public LaneOps {
   };
   // A part that is being made: what was loaded of each access, and what waits to be stored; by element.
   struct Making {
-    const Row* row;
+    Row* row;
     const Part* part;
     unsigned number = 0;
     std::vector<Values> loaded, stored;  // by access; in memory's types
   };
+  Making making(Row& row, const Part& part) const;
+  // What the section loads anew for each element, unguarded.
+  std::vector<uint32_t> fetched(const Row& row) const;
 
   Place& place(Row& row, uint32_t access);
   DType type_of(uint32_t access) const { return kernel_.buffers[kernel_.accesses[access].buffer].type; }
@@ -78,10 +87,10 @@ class GridLanes : public LaneOps {
   llvm::Value* element_index(const Part& part, unsigned number);
   llvm::Value* clamped(const Part& part, llvm::Value* index);
   // Whether the vectors of these accesses can be moved at once.
-  llvm::Value* is_fast(Row& row, const Part& part, const std::vector<uint32_t>& accesses);
+  llvm::Value* is_fast(std::span<Making> lines, const std::vector<uint32_t>& accesses);
   Values load_vector(Row& row, uint32_t access, llvm::Value* index, unsigned lanes);
   void store_vector(Row& row, uint32_t access, llvm::Value* index, const Values& values);
-  void fetch(Row& row, const Part& part, const std::vector<uint32_t>& accesses, llvm::Value* fast);
+  void fetch(std::span<Making> lines, const std::vector<uint32_t>& accesses, llvm::Value* fast);
   void write(Row& row, const Part& part, uint32_t access, llvm::Value* fast);
 
   const LoopKernel& kernel_;

@@ -14,7 +14,7 @@ llvm::Error emit_grid_reduction(GridParts& parts);
 // By the forms of jit/kernel/grid.h: half a warp to a row or chunk, a block to a chunk, and columns.
 llvm::Error emit_grid_rows(GridParts& parts);
 llvm::Error emit_grid_block_chunks(GridParts& parts);  // the first entry only
-llvm::Error emit_grid_columns(GridParts& parts);
+llvm::Error emit_grid_columns(GridParts& parts);       // of columns of several chunks the first entry only
 
 // The extent of all reduced dimensions together.
 llvm::Value* reduced_total(GridParts& parts);

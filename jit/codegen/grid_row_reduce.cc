@@ -228,20 +228,23 @@ void RowReduction::entry(std::string_view name, From from, To to) {
 }  // namespace
 
 llvm::Error emit_grid_rows(GridParts& parts) {
-  if (parts.schedule.lanes != row_lanes(parts.kernel))
+  const GridForm form = parts.schedule.form;
+  if (form != GridForm::kColumnChunks && parts.schedule.lanes != row_lanes(parts.kernel))
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    "the schedule's lanes are not those of the tree");
   RowReduction reduction(parts);
   using From = RowReduction::From;
   using To = RowReduction::To;
-  if (parts.schedule.form == GridForm::kHalfWarp) {
+  if (form == GridForm::kHalfWarp) {
     reduction.entry(kGridEntry, From::kBody, To::kResults);
     return llvm::Error::success();
   }
-  if (parts.schedule.form == GridForm::kChunks)
+  if (form == GridForm::kChunks) {
     reduction.entry(kGridChunks, From::kBody, To::kPartials);
-  else if (llvm::Error error = emit_grid_block_chunks(parts))
-    return error;
+  } else {
+    const auto chunks = form == GridForm::kBlocks ? emit_grid_block_chunks : emit_grid_columns;
+    if (llvm::Error error = chunks(parts)) return error;
+  }
   reduction.entry(kGridPartials, From::kPartials, To::kPartials);
   reduction.entry(kGridFinish, From::kPartials, To::kResults);
   return llvm::Error::success();

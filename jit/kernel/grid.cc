@@ -26,11 +26,10 @@ struct FormName {
   GridForm form;
   std::string_view name;
 };
-constexpr FormName kGridForms[] = {{GridForm::kElements, "elements"},
-                                   {GridForm::kHalfWarp, "half_warp"},
-                                   {GridForm::kChunks, "chunks"},
-                                   {GridForm::kBlocks, "blocks"},
-                                   {GridForm::kColumns, "columns"}};
+constexpr FormName kGridForms[] = {
+    {GridForm::kElements, "elements"}, {GridForm::kHalfWarp, "half_warp"},
+    {GridForm::kChunks, "chunks"},     {GridForm::kBlocks, "blocks"},
+    {GridForm::kColumns, "columns"},   {GridForm::kColumnChunks, "column_chunks"}};
 
 absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
 
@@ -98,8 +97,8 @@ GridSchedule elements(const LoopKernel& kernel, const Extents& extents) {
 }
 
 // As ReduceForm: whichever walks memory in its order.
-bool favours_columns(const LoopKernel& kernel, const Extents& extents) {
-  if (kernel.parallel_rank == 0 || extents.reduced > kReduceChunk || !kernel.repeats.empty()) return false;
+bool favours_columns(const LoopKernel& kernel) {
+  if (kernel.parallel_rank == 0 || !kernel.repeats.empty()) return false;
   const int last = kernel.parallel_rank + kernel.reduce_rank - 1;
   int along = 0, across = 0;
   for (const KernelInstr& i : kernel.body) {
@@ -112,12 +111,17 @@ bool favours_columns(const LoopKernel& kernel, const Extents& extents) {
   return across > along;
 }
 
+// Whether a thread of a reduction can have so many elements under way.
+bool fits_row(const LoopKernel& kernel, int64_t count) {
+  const size_t size = std::max<size_t>(kernel.body.size() + kernel.reduction.combine.code.size(), 1);
+  return static_cast<size_t>(count) * size <= kMostInstrs &&
+         count * element_registers(kernel) <= kMostRegisters;
+}
+
 uint32_t vectors_of_row(const LoopKernel& kernel, const Extents& extents, int64_t lanes) {
   if (!kernel.repeats.empty() || kernel.reduce_rank != 1) return 1;
-  const size_t size = std::max<size_t>(kernel.body.size() + kernel.reduction.combine.code.size(), 1);
   uint32_t vectors = 1;
-  while (vectors < kMostRowVectors && vectors * 2 * lanes * size <= kMostInstrs &&
-         vectors * 2 * lanes * element_registers(kernel) <= kMostRegisters &&
+  while (vectors < kMostRowVectors && fits_row(kernel, vectors * 2 * lanes) &&
          (vectors * 2 + 1) * tree_lanes(kernel) <= extents.reduced)
     vectors *= 2;
   return vectors;
@@ -127,6 +131,19 @@ absl::Status no_schedule(const GridSchedule& schedule, absl::string_view why) {
   std::string line = to_string(schedule);
   line.pop_back();
   return absl::InvalidArgumentError(absl::StrCat("\"", line, "\" is no schedule here: ", why));
+}
+
+absl::Status check_columns(const LoopKernel& kernel, const GridSchedule& schedule, const Extents& extents) {
+  if (kernel.parallel_rank == 0) return no_schedule(schedule, "there are no columns");
+  if (schedule.rows > tree_lanes(kernel) ||
+      (schedule.rows < extents.reduced && schedule.rows != tree_lanes(kernel)))
+    return no_schedule(schedule, "its rows are not those of the tree");
+  return absl::OkStatus();
+}
+
+// Blocks side by side that have a column of every row.
+int64_t column_tiles(const GridSchedule& schedule, const Extents& extents) {
+  return extents.rows * ceil_div(extents.inner, kGridThreads / schedule.rows * schedule.lanes);
 }
 
 // Of elements that a block's threads load before they enter the tree.
@@ -180,14 +197,17 @@ GridSchedule favoured_grid(const LoopKernel& kernel, std::span<const int64_t> ar
   const Extents extents(kernel, args);
   if (!kernel.has_reduction) return elements(kernel, extents);
   GridSchedule s;
-  if (favours_columns(kernel, extents)) {
-    s.form = GridForm::kColumns;
+  if (favours_columns(kernel)) {
+    s.form = extents.reduced > kReduceChunk ? GridForm::kColumnChunks : GridForm::kColumns;
     const auto tree = static_cast<uint32_t>(tree_lanes(kernel));
     s.rows = tree;
     while (s.rows > 1 && s.rows / 2 >= extents.reduced) s.rows /= 2;
     const int64_t widest = std::max<int64_t>(widest_along(kernel, kernel.parallel_rank - 1), 1);
     s.lanes = static_cast<uint32_t>(std::max<int64_t>(kVectorBytes / std::max<int64_t>(widest, 4), 1));
     while (s.lanes > 1 && s.lanes > extents.inner) s.lanes /= 2;
+    while (s.vectors < kMostVectors && s.vectors * 2 * s.rows <= extents.reduced &&
+           fits_row(kernel, s.vectors * 2 * s.lanes))
+      s.vectors *= 2;
     return s;
   }
   s.form = extents.reduced > kReduceChunk ? GridForm::kChunks : GridForm::kHalfWarp;
@@ -226,14 +246,23 @@ absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule&
       if (extents.reduced > kReduceChunk) return no_schedule(schedule, "a row has more than one chunk");
       launch(kGridEntry, ceil_div(outputs, kRowsOfBlock));
       break;
+    case GridForm::kColumns:
+      if (absl::Status s = check_columns(kernel, schedule, extents); !s.ok()) return s;
+      if (extents.reduced > kReduceChunk) return no_schedule(schedule, "a column has more than one chunk");
+      launch(kGridEntry, column_tiles(schedule, extents));
+      break;
+    case GridForm::kColumnChunks:
+      if (absl::Status s = check_columns(kernel, schedule, extents); !s.ok()) return s;
+      [[fallthrough]];
     case GridForm::kChunks:
     case GridForm::kBlocks: {
       // Two halves of the scratch, one read and one written in turn.
       const int64_t record = kPartialBytes * static_cast<int64_t>(kernel.reduction.inputs.size());
       int64_t chunks = std::max<int64_t>(ceil_div(extents.reduced, kReduceChunk), 1);
       const int64_t half = outputs * chunks * record;
-      launch(kGridChunks, schedule.form == GridForm::kBlocks ? outputs * chunks
-                                                             : ceil_div(outputs * chunks, kRowsOfBlock));
+      launch(kGridChunks, schedule.form == GridForm::kColumnChunks ? column_tiles(schedule, extents) * chunks
+                          : schedule.form == GridForm::kBlocks     ? outputs * chunks
+                                                               : ceil_div(outputs * chunks, kRowsOfBlock));
       int64_t at = 0;
       while (chunks > kReduceChunk) {
         const int64_t fewer = ceil_div(chunks, kReduceChunk);
@@ -247,16 +276,6 @@ absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule&
       last.from = at;
       last.count = chunks;
       plan.scratch_bytes = plan.launches.size() > 2 ? 2 * half : half;
-      break;
-    }
-    case GridForm::kColumns: {
-      if (kernel.parallel_rank == 0) return no_schedule(schedule, "there are no columns");
-      if (extents.reduced > kReduceChunk) return no_schedule(schedule, "a column has more than one chunk");
-      if (schedule.rows > tree_lanes(kernel) ||
-          (schedule.rows < extents.reduced && schedule.rows != tree_lanes(kernel)))
-        return no_schedule(schedule, "its rows are not those of the tree");
-      const int64_t columns = kGridThreads / schedule.rows * schedule.lanes;
-      launch(kGridEntry, extents.rows * ceil_div(extents.inner, columns));
       break;
     }
   }

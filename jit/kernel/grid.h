@@ -6,7 +6,7 @@
 //
 // Every entry takes, by value and in this order, 64 bits each: the address of each buffer, each argument of
 // the kernel, and, if the kernel `holds_question`, the address of a 32-bit word that the device can read:
-// threads leave once it is not 0. Entries of the forms `chunks` and `blocks` take three more: GridLaunch's
+// threads leave once it is not 0. Entries of forms that reduce chunks take three more: GridLaunch's
 // `from`, `to` as addresses (the scratch of the run and these offsets), and `count`. Blocks are of one
 // dimension and of `kGridThreads` threads, which the code states (reqntid). Shared memory is static. Launches
 // of one plan run one after the other.
@@ -43,6 +43,7 @@ enum class GridForm : uint8_t {
   kChunks,    // 16 threads reduce a chunk of a row; further launches reduce the chunks' results
   kBlocks,    // the same with a block to a chunk, for rows that are few
   kColumns,   // threads side by side along the last parallel dimension, `rows` of them along the reduced one
+  kColumnChunks,  // the same for columns of several chunks; further launches reduce the chunks' results
 };
 
 struct GridSchedule {
@@ -89,7 +90,7 @@ int64_t tree_lanes(const LoopKernel& kernel);
 inline int64_t row_lanes(const LoopKernel& kernel) { return tree_lanes(kernel) / kRowThreads; }
 // Whether there are chunks' results between launches.
 inline bool has_partials(const GridSchedule& s) {
-  return s.form == GridForm::kChunks || s.form == GridForm::kBlocks;
+  return s.form == GridForm::kChunks || s.form == GridForm::kBlocks || s.form == GridForm::kColumnChunks;
 }
 // A result of a chunk in scratch: a slot of this size for each reduced value.
 inline constexpr int64_t kPartialBytes = 8;

@@ -143,6 +143,7 @@ TEST_CASE("random kernels, repeats and reductions are assembled", "[.][assembler
     if (reduce > 0 && seed % 4 == 0) schedule.form = GridForm::kChunks;
     if (reduce > 0 && seed % 4 == 0) schedule.lanes = static_cast<uint32_t>(jit::row_lanes(c.kernel));
     if (reduce > 0 && seed % 4 == 1) schedule = {GridForm::kColumns, 4, 1, 64};
+    if (reduce > 0 && seed % 8 == 2) schedule = {GridForm::kColumnChunks, 4, 2, 64};
     if (schedule.rows > tree_lanes(c.kernel)) schedule.rows = static_cast<uint32_t>(tree_lanes(c.kernel));
     cases.emplace_back(c, schedule);
   }

@@ -134,6 +134,21 @@ TEST_CASE("columns by threads below each other", "[grid]") {
   }
 }
 
+TEST_CASE("columns of several chunks", "[grid]") {
+  uint64_t seed = 300;
+  for (const int64_t rows : {16385, 33000})
+    for (const int64_t columns : {3, 37})
+      for (const By by : {By::kAdd, By::kPairs}) {
+        const GridCase c =
+            reduction(by == By::kAdd ? DType::kF32 : DType::kS64, by, false, rows, columns, ++seed);
+        const GridSchedule s = favoured_grid(c.kernel, c.args);
+        CHECK(s.form == GridForm::kColumnChunks);
+        CHECK(s.vectors > 1);
+        check_grid(c, s, seed);
+        check_grid(c, {s.form, 1, 1, s.rows}, seed);
+      }
+}
+
 TEST_CASE("random reductions have the interpreter's bits on a grid, in every schedule", "[grid]") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const int parallel = static_cast<int>(seed % 4), reduce = 1 + static_cast<int>(seed / 4 % 3);
@@ -147,8 +162,10 @@ TEST_CASE("random reductions have the interpreter's bits on a grid, in every sch
     const GridForm form = forms[seed / 4 % 3];
     check_grid(c, along(c.kernel, form, 1u << seed % 3), seed);
     if (parallel > 0 && few)
-      check_grid(c, {GridForm::kColumns, 1u << seed % 3, 1, static_cast<uint32_t>(tree_lanes(c.kernel))},
-                 seed);
+      for (const GridForm columns : {GridForm::kColumns, GridForm::kColumnChunks})
+        check_grid(c,
+                   {columns, 1u << seed % 3, 1u << seed / 3 % 3, static_cast<uint32_t>(tree_lanes(c.kernel))},
+                   seed);
   }
 }
 
