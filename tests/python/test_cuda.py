@@ -72,6 +72,57 @@ def test_the_default_device_may_be_one_of_cuda(cuda_standin):
     run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_DEFAULT_DEVICE="cuda")
 
 
+def test_results_lie_where_donated_arguments_lay(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+        import numpy as np
+
+        bytes = 4 * 512 * 512
+        rng = np.random.default_rng(0)
+        start = [lm.device_put(rng.normal(size=(512, 512)).astype("f4"), "cuda:0") for _ in range(2)]
+
+        def step(w, m, x):
+            m = 0.9 * m + lnp.sin(w)
+            return w - 0.01 * m / (1.0 + abs(m)), m, lnp.sum(x) + lnp.cumsum(m, 0)[-1]
+
+        x = lm.device_put(np.ones(3, "f4"), "cuda:0")
+        want = lm.jit(step)(*start, x)
+        giving = lm.jit(step, donate_argnums=(0, 1))
+        got = giving(*(lm.device_put(np.asarray(v), "cuda:0") for v in start), x)
+        for a, b in zip(want, got):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+        w, m, _ = got
+        del start, want, got
+        lm.block_until_ready(w)
+        lm._core.reset_peak_bytes()
+        held = lm.devices("cuda")[0].memory_stats()["bytes_in_use"]
+        w, m, _ = giving(w, m, x)
+        lm.block_until_ready(w)
+        more = lm.devices("cuda")[0].memory_stats()["peak_bytes_in_use"] - held
+        assert more < 1.5 * bytes, more  # the sums
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_DEFAULT_DEVICE="cuda")
+
+
+def test_a_loop_of_thousands_of_steps_within_a_kernel(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+        import numpy as np
+
+        def f(x, n):
+            step = lambda s: (s[0] + 1, s[1] * 0.5 + x)
+            return lm.lax.while_loop(lambda s: s[0] < n, step, (0, x))[1]
+
+        x, n = np.linspace(0.3, 0.8, 70), np.int32(5000)
+        here, there = (lm.jit(f)(*lm.device_put((x, n), name)) for name in ("cpu:0", "cuda:0"))
+        assert np.asarray(here).tobytes() == np.asarray(there).tobytes()
+        np.testing.assert_allclose(np.asarray(there), 2 * x)
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin)
+
+
 @pytest.mark.machine_code
 def test_kernels_run_there_and_are_shown_as_ptx(cuda_standin):
     program = """
