@@ -192,12 +192,11 @@ CudaKernelStats CudaKernels::stats() {
   return stats_;
 }
 
-absl::StatusOr<std::string> CudaKernels::ptx(const std::string& text) {
+absl::StatusOr<std::string> CudaKernels::ptx(const KernelText& kernel) {
   std::lock_guard lock(mutex_);
-  for (const auto& [key, kernel] : kernels_)
-    if (key.first == text)
-      if (const std::shared_ptr<const CudaKernel> alive = kernel.lock())
-        return ptx_locked(*alive, capability_);
+  if (const auto known = kernels_.find(std::pair(kernel.text, kernel.grid)); known != kernels_.end())
+    if (const std::shared_ptr<const CudaKernel> alive = known->second.lock())
+      return ptx_locked(*alive, capability_);
   return absl::UnavailableError("there is no code of this kernel");
 }
 

@@ -29,7 +29,10 @@ class CudaKernels;
 class CudaKernel {
  public:
   CudaKernel(CudaKernels& store, LoopKernel spec, GridSchedule schedule, std::string text)
-      : store_(store), spec_(std::move(spec)), schedule_(schedule), text_{std::move(text), {}} {}
+      : store_(store),
+        spec_(std::move(spec)),
+        schedule_(schedule),
+        text_{std::move(text), {}, to_string(schedule)} {}
   ~CudaKernel();
   CudaKernel(const CudaKernel&) = delete;
   CudaKernel& operator=(const CudaKernel&) = delete;
@@ -80,8 +83,8 @@ class CudaKernels {
   // What code is assembled for: 1000 * major + 10 * minor.
   void set_driver_version(int version);
   void set_cache_directory(std::string directory);
-  // Of a kernel that is alive, with any schedule.
-  absl::StatusOr<std::string> ptx(const std::string& text);
+  // Of a kernel that is alive.
+  absl::StatusOr<std::string> ptx(const KernelText& kernel);
   // What assembles, in words.
   std::string assembler();
   CudaKernelStats stats();

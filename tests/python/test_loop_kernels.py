@@ -55,6 +55,7 @@ def test_scan(dtype, shape, reverse, length):
         assert is_one_kernel(f, start, xs)
 
 
+@pytest.mark.not_on_cuda(reason="the kernels of the host are counted")
 @pytest.mark.machine_code
 def test_while_of_scalars_is_one_compiled_kernel():
     def f(n, x):
@@ -242,7 +243,7 @@ def test_large_results_are_stored_past_the_caches(dtype, shape):
     def f(x, y):
         return x * 2 + y, x - y
 
-    assert " streams\n" in kernels(f, x, x)
+    assert (" streams\n" in kernels(f, x, x)) == (lm.devices()[0].platform != "cuda")
     jitted = lm.jit(f)
     for _ in range(2):  # interpreted first, then compiled
         total, difference = jitted(x, x[::-1])
