@@ -310,7 +310,7 @@ def test_without_a_driver_one_sentence_says_so():
             except ValueError as e:
                 print(str(e).splitlines()[0])
     """
-    out = run(program, LAMINA_CUDA_DRIVER="/nowhere/libcuda.so.1").splitlines()
+    out = run(program, LAMINA_CUDA_DRIVER="/nowhere/libcuda.so.1", LAMINA_DEFAULT_DEVICE="cpu").splitlines()
     reason = "the CUDA driver that LAMINA_CUDA_DRIVER names cannot be loaded: /nowhere/libcuda.so.1: "
     assert [line.split(reason)[0] for line in out] == [
         f"there is no device '{d}': " for d in ("cuda", "cuda:1")
