@@ -34,6 +34,8 @@ CudaKernel::~CudaKernel() {
     l.gpu->call("unloading code", l.gpu->driver().unload_module, l.module).IgnoreError();
 }
 
+void CudaKernel::count_run() const { store_.count_run(); }
+
 CudaKernel::Loaded* CudaKernel::loaded_on(const Gpu& gpu) const {
   const auto found =
       std::find_if(loaded_.begin(), loaded_.end(), [&](const Loaded& l) { return l.gpu == &gpu; });
@@ -189,7 +191,11 @@ std::string CudaKernels::assembler() {
 
 CudaKernelStats CudaKernels::stats() {
   std::lock_guard lock(mutex_);
-  return stats_;
+  CudaKernelStats stats = stats_;
+  stats.runs = runs_.load(std::memory_order_relaxed);
+  stats.kernels =
+      std::count_if(kernels_.begin(), kernels_.end(), [](const auto& k) { return !k.second.expired(); });
+  return stats;
 }
 
 absl::StatusOr<std::string> CudaKernels::ptx(const KernelText& kernel) {

@@ -105,6 +105,7 @@ class LaunchStep final : public Step {
  private:
   // As jit/kernel/grid.h says.
   absl::Status enqueue_one(const Launched& l, const Frame& frame, CudaStream& stream) const {
+    l.kernel->count_run();
     absl::InlinedVector<uint64_t, 32> values;
     for (int place : l.places) values.push_back(frame.at[place].bits());
     for (int64_t arg : l.args) values.push_back(static_cast<uint64_t>(arg));

@@ -136,6 +136,12 @@ def test_kernels_run_there_and_are_shown_as_ptx(cuda_standin):
         assert "schedule grid form=half_warp" in steps and "on the host" not in steps, steps
         assert ".visible .entry lamina_kernel" in compiled.as_text("assembly")
         assert "kernel 1 parallel" in compiled.as_text("kernels")
+        before = lm.cache.stats()
+        compiled(x).block_until_ready()
+        compiled(x).block_until_ready()
+        after = lm.cache.stats()
+        assert after["compiled_runs"] == before["compiled_runs"] + 2
+        assert after["kernels"] == before["kernels"] >= 1 and before["kernel_compiles"] >= 1
         steps = lm.jit(lambda x: lnp.tanh(x @ x.T)).lower(x).compile().as_text("steps")
         assert "dot_general as loop" in steps and "on the host" not in steps, steps
     """

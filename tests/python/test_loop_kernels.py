@@ -55,7 +55,6 @@ def test_scan(dtype, shape, reverse, length):
         assert is_one_kernel(f, start, xs)
 
 
-@pytest.mark.not_on_cuda(reason="the kernels of the host are counted")
 @pytest.mark.machine_code
 def test_while_of_scalars_is_one_compiled_kernel():
     def f(n, x):
