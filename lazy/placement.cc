@@ -52,8 +52,13 @@ jit::Device& device_at(hlo::Place place) {
 }
 
 jit::Device& device_of(const Value& value) {
-  if (const jit::ArrayPtr array = jit::array_of(value)) return array->device();
-  return device_at(value.node()->place());
+  const hlo::Place place = value.node()->place();
+  const jit::ArrayPtr array = jit::array_of(value);
+  const auto is_free_number = [&] {
+    return value.rank() == 0 && place == hlo::kAnywhere && &array->device() == &jit::host_device() &&
+           !array->buffer()->is_foreign();
+  };
+  return !array || is_free_number() ? device_at(place) : array->device();
 }
 
 bool is_ready(const Value& value) {

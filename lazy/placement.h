@@ -27,7 +27,8 @@ jit::Device& process_default();
 bool only_host();
 // The device of a place; the default one for hlo::kAnywhere.
 jit::Device& device_at(hlo::Place place);
-// Where the value lies; of one that is not computed yet, where it will be.
+// Where the value lies; of one that is not computed yet, where it will be, and of a free number that the host
+// knows, which costs nothing to bring, where it is wanted.
 jit::Device& device_of(const Value& value);
 // Whether the value is there, so that reading it waits for nothing.
 bool is_ready(const Value& value);

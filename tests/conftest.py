@@ -15,9 +15,10 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not os.environ.get("LAMINA_DEFAULT_DEVICE", "cpu").startswith("cpu"):
+    platform = os.environ.get("LAMINA_DEFAULT_DEVICE", "cpu").partition(":")[0]
+    for name in {"cpu": [], "cuda": ["host_only", "not_on_cuda"]}.get(platform, ["host_only"]):
         for item in items:
-            if marker := item.get_closest_marker("host_only"):
+            if marker := item.get_closest_marker(name):
                 item.add_marker(pytest.mark.skip(reason=marker.kwargs["reason"]))
     about_code = [item for item in items if item.get_closest_marker("machine_code")]
     if not about_code:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "hlo/once.h"
@@ -17,12 +18,20 @@ CudaStream& stream_of(const Device& device, Lane lane) {
   return static_cast<CudaStream&>(device.stream(lane));
 }
 
+std::atomic<CudaClient*> opened_client{nullptr};
+
 }  // namespace
 
 absl::StatusOr<CudaClient*> CudaClient::get() {
   static constinit hlo::Once<const absl::StatusOr<CudaClient*>> client;
-  return client.get([] { return new absl::StatusOr<CudaClient*>(make()); });
+  return client.get([] {
+    auto* const made = new absl::StatusOr<CudaClient*>(make());
+    if (made->ok()) opened_client.store(**made, std::memory_order_release);
+    return made;
+  });
 }
+
+CudaClient* CudaClient::opened() { return opened_client.load(std::memory_order_acquire); }
 
 absl::StatusOr<CudaClient*> CudaClient::make() {
   absl::StatusOr<Driver> driver = load_driver();

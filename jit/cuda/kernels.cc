@@ -34,6 +34,8 @@ CudaKernel::~CudaKernel() {
     l.gpu->call("unloading code", l.gpu->driver().unload_module, l.module).IgnoreError();
 }
 
+void CudaKernel::count_run() const { store_.count_run(); }
+
 CudaKernel::Loaded* CudaKernel::loaded_on(const Gpu& gpu) const {
   const auto found =
       std::find_if(loaded_.begin(), loaded_.end(), [&](const Loaded& l) { return l.gpu == &gpu; });
@@ -189,15 +191,18 @@ std::string CudaKernels::assembler() {
 
 CudaKernelStats CudaKernels::stats() {
   std::lock_guard lock(mutex_);
-  return stats_;
+  CudaKernelStats stats = stats_;
+  stats.runs = runs_.load(std::memory_order_relaxed);
+  stats.kernels =
+      std::count_if(kernels_.begin(), kernels_.end(), [](const auto& k) { return !k.second.expired(); });
+  return stats;
 }
 
-absl::StatusOr<std::string> CudaKernels::ptx(const std::string& text) {
+absl::StatusOr<std::string> CudaKernels::ptx(const KernelText& kernel) {
   std::lock_guard lock(mutex_);
-  for (const auto& [key, kernel] : kernels_)
-    if (key.first == text)
-      if (const std::shared_ptr<const CudaKernel> alive = kernel.lock())
-        return ptx_locked(*alive, capability_);
+  if (const auto known = kernels_.find(std::pair(kernel.text, kernel.grid)); known != kernels_.end())
+    if (const std::shared_ptr<const CudaKernel> alive = known->second.lock())
+      return ptx_locked(*alive, capability_);
   return absl::UnavailableError("there is no code of this kernel");
 }
 

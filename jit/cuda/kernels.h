@@ -5,6 +5,7 @@
 #ifndef LAMINA_JIT_CUDA_KERNELS_H_
 #define LAMINA_JIT_CUDA_KERNELS_H_
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,7 +30,10 @@ class CudaKernels;
 class CudaKernel {
  public:
   CudaKernel(CudaKernels& store, LoopKernel spec, GridSchedule schedule, std::string text)
-      : store_(store), spec_(std::move(spec)), schedule_(schedule), text_{std::move(text), {}} {}
+      : store_(store),
+        spec_(std::move(spec)),
+        schedule_(schedule),
+        text_{std::move(text), {}, to_string(schedule)} {}
   ~CudaKernel();
   CudaKernel(const CudaKernel&) = delete;
   CudaKernel& operator=(const CudaKernel&) = delete;
@@ -37,6 +41,7 @@ class CudaKernel {
   const LoopKernel& spec() const { return spec_; }
   const GridSchedule& schedule() const { return schedule_; }
   const KernelText& text() const { return text_; }
+  void count_run() const;
   // Loads the code, the first time.
   absl::StatusOr<FunctionHandle> function(Gpu& gpu, std::string_view entry) const;
 
@@ -62,9 +67,10 @@ class CudaKernel {
   mutable std::vector<Loaded> loaded_;
 };
 
-// Since the process began.
+// Since the process began, but for `kernels`: those that there are.
 struct CudaKernelStats {
   int64_t generated = 0, assembled = 0, loaded = 0;  // PTX, machine code, and that from disk
+  int64_t runs = 0, kernels = 0;
 };
 
 class CudaKernels {
@@ -80,11 +86,12 @@ class CudaKernels {
   // What code is assembled for: 1000 * major + 10 * minor.
   void set_driver_version(int version);
   void set_cache_directory(std::string directory);
-  // Of a kernel that is alive, with any schedule.
-  absl::StatusOr<std::string> ptx(const std::string& text);
+  // Of a kernel that is alive.
+  absl::StatusOr<std::string> ptx(const KernelText& kernel);
   // What assembles, in words.
   std::string assembler();
   CudaKernelStats stats();
+  void count_run() { runs_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   absl::StatusOr<std::string> ptx_locked(const CudaKernel& kernel, int capability);
@@ -102,6 +109,7 @@ class CudaKernels {
   std::optional<std::string> build_;  // of the code generator
   DiskCache disk_;
   CudaKernelStats stats_;
+  std::atomic<int64_t> runs_{0};
   // By texts of kernel and schedule.
   std::map<std::pair<std::string, std::string>, std::weak_ptr<const CudaKernel>> kernels_;
 };

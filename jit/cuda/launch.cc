@@ -1,5 +1,6 @@
 #include "jit/cuda/launch.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -23,37 +24,40 @@ struct Launched {
   int scratch = -1;         // of the plan
 };
 
-// A value's buffer, or memory that the kernels of a sequence share.
+// What the buffers of a sequence's parts are: values by their slots, or memory that the parts share.
 class Buffers {
  public:
-  Buffers(const KernelSequence& sequence, const SlotOf& slot_of) : sequence_(sequence), slot_of_(slot_of) {}
   // What the step's memory becomes when it is placed: slots as they are, shared memory below -1.
   static int shared_place(int number) { return -2 - number; }
-  int of(const KernelSequence::Part& part, size_t b) const {
-    return part.shared[b] < 0 ? slot_of_(part.loop.buffers[b]) : shared_place(part.shared[b]);
+
+  // Asks for the slot of each buffer once: how often a step asks for a value's says how often it is read.
+  Buffers(const KernelSequence& sequence, const SlotOf& slot_of) : sequence_(sequence) {
+    for (const KernelSequence::Part& part : sequence.parts) {
+      std::vector<int>& places = places_.emplace_back();
+      for (size_t b = 0; b < part.shared.size(); ++b)
+        places.push_back(part.shared[b] < 0 ? slot_of(part.loop.buffers[b]) : shared_place(part.shared[b]));
+    }
   }
-  // Results that the part alone touches may lie over what it reads where that is.
-  std::vector<Step::MayOverwrite> overwrites(size_t number) const {
-    const KernelSequence::Part& part = sequence_.parts[number];
+  const std::vector<int>& of(size_t part) const { return places_[part]; }
+  // Results that the last part alone touches may lie over what it reads where that is.
+  std::vector<Step::MayOverwrite> overwrites() const {
+    const KernelSequence::Part& last = sequence_.parts.back();
+    const std::vector<int>& places = places_.back();
     std::vector<Step::MayOverwrite> out;
-    for (const auto& [w, r] : overwritable(part.loop.kernel, part.loop))
-      if (is_alone(number, w) && number + 1 == sequence_.parts.size())
-        out.push_back({of(part, w), of(part, r), false});
+    for (const auto& [w, r] : overwritable(last.loop.kernel, last.loop))
+      if (times_used(places[w]) == 1) out.push_back({places[w], places[r], false});
     return out;
   }
 
  private:
-  bool is_alone(size_t number, size_t b) const {
-    for (size_t p = 0; p < sequence_.parts.size(); ++p) {
-      const KernelSequence::Part& part = sequence_.parts[p];
-      for (size_t other = 0; other < part.shared.size(); ++other)
-        if ((p != number || other != b) && of(part, other) == of(sequence_.parts[number], b)) return false;
-    }
-    return true;
+  int64_t times_used(int place) const {
+    int64_t times = 0;
+    for (const std::vector<int>& places : places_) times += std::count(places.begin(), places.end(), place);
+    return times;
   }
 
   const KernelSequence& sequence_;
-  const SlotOf& slot_of_;
+  std::vector<std::vector<int>> places_;  // by part and buffer
 };
 
 class LaunchStep final : public Step {
@@ -68,14 +72,14 @@ class LaunchStep final : public Step {
     const Buffers buffers(sequence, slot_of);
     for (size_t p = 0; p < sequence.parts.size(); ++p) {
       const KernelSequence::Part& part = sequence.parts[p];
-      for (size_t b = 0; b < part.shared.size(); ++b) launched_[p].places.push_back(buffers.of(part, b));
-      for (const MayOverwrite& o : buffers.overwrites(p)) overwrites_.push_back(o);
+      launched_[p].places = buffers.of(p);
       if (const int64_t bytes = launched_[p].plan.scratch_bytes; bytes > 0) {
         launched_[p].scratch = static_cast<int>(scratch_.size());
         scratch_.push_back(bytes);
       }
       work_ += part.loop.work;
     }
+    overwrites_ = buffers.overwrites();
   }
 
   absl::Status enqueue(Frame& frame) const override {
@@ -101,6 +105,7 @@ class LaunchStep final : public Step {
  private:
   // As jit/kernel/grid.h says.
   absl::Status enqueue_one(const Launched& l, const Frame& frame, CudaStream& stream) const {
+    l.kernel->count_run();
     absl::InlinedVector<uint64_t, 32> values;
     for (int place : l.places) values.push_back(frame.at[place].bits());
     for (int64_t arg : l.args) values.push_back(static_cast<uint64_t>(arg));

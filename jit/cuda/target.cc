@@ -59,7 +59,7 @@ absl::StatusOr<std::string> CudaTarget::ir(const KernelText&) const {
   return absl::UnimplementedError("of kernels for CUDA the PTX is shown, as assembly");
 }
 absl::StatusOr<std::string> CudaTarget::assembly(const KernelText& kernel) const {
-  return kernels_.ptx(kernel.text);
+  return kernels_.ptx(kernel);
 }
 absl::StatusOr<std::string> CudaTarget::machine() const { return not_in_files(); }
 absl::Status CudaTarget::check_machine(std::string_view) const { return not_in_files(); }

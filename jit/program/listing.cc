@@ -42,6 +42,10 @@ std::string plan_text(const Executable& executable, const std::string& path) {
 
 }  // namespace
 
+std::string to_string(const KernelText& kernel) {
+  return kernel.text + (kernel.grid.empty() ? to_string(kernel.schedule) : kernel.grid);
+}
+
 std::span<const std::string_view> listing_stages() { return kStages; }
 
 absl::StatusOr<std::string> listing(const Executable& executable, std::string_view stage) {
@@ -60,7 +64,7 @@ absl::StatusOr<std::string> listing(const Executable& executable, std::string_vi
   for (const auto& [kernel, steps] : kernels) {
     absl::StatusOr<std::string> listed = stage == "ir"         ? target.ir(*kernel)
                                          : stage == "assembly" ? target.assembly(*kernel)
-                                                               : kernel->text + to_string(kernel->schedule);
+                                                               : to_string(*kernel);
     if (!listed.ok()) return listed.status();
     str_append(&text, "// ", steps, "\n", *listed);
   }

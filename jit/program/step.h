@@ -24,7 +24,10 @@ using SlotOf = std::function<int(const hlo::Value&)>;
 struct KernelText {
   std::string text;
   Schedule schedule;
+  std::string grid = {};  // in its place, the text of the schedule on a grid
 };
+// As listings show it.
+std::string to_string(const KernelText& kernel);
 
 // How a step reaches a value: element (index along the leading dimension) * stride + [low, high).
 struct RowAccess {

@@ -121,7 +121,11 @@ def _doctor(_: argparse.Namespace) -> int:
     _core.set_eager_compile(True)
     from lamina import numpy as lnp
 
-    ok = float(lnp.sum(lnp.ones(3) + 1.0)) == 6.0
+    try:
+        ok = float(lnp.sum(lnp.ones(3) + 1.0)) == 6.0
+        arithmetic = "works" if ok else "is wrong"
+    except (MemoryError, RuntimeError, ValueError) as e:  # of a default device that is not there, say
+        ok, arithmetic = False, f"fails: {str(e).splitlines()[0]}"
     missing = _core.code_generator_missing()
     kept = disk["unusable"] or f"{disk['directory']}: {disk['objects']} kernels, {disk['bytes']:,} bytes"
     for what, found in (
@@ -129,7 +133,7 @@ def _doctor(_: argparse.Namespace) -> int:
         ("code generator", f"missing: {missing}" if missing else "found"),
         ("kept on disk", kept),
         *_core.findings(),
-        ("arithmetic", "works" if ok else "is wrong"),
+        ("arithmetic", arithmetic),
     ):
         print(f"{what:<18}{found}")
     return 0 if ok else 1

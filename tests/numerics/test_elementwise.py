@@ -339,6 +339,7 @@ def test_every_float_type_is_tried():
     assert {d for row in ROWS for d in row.dtypes} >= set(FLOATS) | set(COMPLEX)
 
 
+@pytest.mark.not_on_cuda(reason="kernels are not interpreted there")
 @pytest.mark.machine_code
 def test_machine_code_and_interpreter_are_both_tried():
     """The two tiers that the tests of bits compare really are two."""

@@ -29,6 +29,9 @@ def script(tmp_path):
     return str(path)
 
 
+ON_CUDA = os.environ.get("LAMINA_DEFAULT_DEVICE", "").startswith("cuda")
+
+
 def lamina(*arguments):
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     return subprocess.run(
@@ -60,13 +63,21 @@ def test_explain(script):
 
 @pytest.mark.machine_code
 def test_every_stage_of_an_entry_is_shown(script):
-    seen = {
-        stage: lamina("cache", "explain", "--stage", stage, "last", script).stdout
+    shown = {
+        stage: lamina("cache", "explain", "--stage", stage, "last", script)
         for stage in ("plan", "kernels", "ir", "assembly")
     }
+    seen = {stage: out.stdout for stage, out in shown.items()}
     assert "place p0: " in seen["plan"] and "step 0: loop" in seen["plan"] and " writes p" in seen["plan"]
     assert seen["kernels"].startswith("// step 0\nkernel 1 parallel 1 reduce 0")
-    assert seen["kernels"].rstrip().endswith("end\nschedule cpu reduce=along")
+    kernel, schedule = seen["kernels"].rstrip().rsplit("\n", 1)
+    assert kernel.endswith("\nend")
+    if ON_CUDA:
+        assert schedule.startswith("schedule grid form=elements")
+        assert "the PTX is shown, as assembly" in shown["ir"].stderr
+        assert ".entry lamina_kernel(" in seen["assembly"]
+        return
+    assert schedule == "schedule cpu reduce=along"
     assert "define i32 @lamina_kernel" in seen["ir"]
     assert "lamina_kernel:" in seen["assembly"]
 
@@ -106,10 +117,11 @@ def test_doctor():
     assert "code generator    found" in out.stdout
 
 
-def findings(**variables):
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), **variables)
+def findings(fails=False, **variables):
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), LAMINA_DEFAULT_DEVICE="cpu")
+    env.update(variables)
     out = subprocess.run([sys.executable, "-m", "lamina", "doctor"], env=env, capture_output=True, text=True)
-    assert out.returncode == 0, out.stderr
+    assert out.returncode == fails, out.stderr
     return {line[:18].strip(): line[18:] for line in out.stdout.splitlines()}
 
 
@@ -125,6 +137,12 @@ def test_doctor_says_what_is_missing_and_why():
         assert found[what].startswith("missing: ") and nowhere in found[what]
     assert found["instruction set"] == "baseline" and found["arithmetic"] == "works"
     assert "LAMINA_CUDA_DRIVER names" in found["CUDA"]
+
+
+def test_doctor_says_that_the_default_device_is_missing():
+    found = findings(fails=True, LAMINA_DEFAULT_DEVICE="cuda", LAMINA_CUDA_DRIVER="/nowhere/library.so")
+    assert found["CUDA"].startswith("missing: ")
+    assert found["arithmetic"].startswith("fails: LAMINA_DEFAULT_DEVICE: there is no device 'cuda': ")
 
 
 def test_doctor_names_the_devices_of_cuda(cuda_standin):
@@ -157,7 +175,9 @@ print(float(x), lm.cache.stats()["kernel_compiles"], lm.cache.stats()["kernel_lo
 
 
 def with_directory(directory, *command):
+    """On the host, whose kernels the files below are."""
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), LAMINA_CACHE_DIR=str(directory))
+    env["LAMINA_DEFAULT_DEVICE"] = "cpu"
     done = subprocess.run([sys.executable, *command], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -259,6 +279,7 @@ def test_clear_removes_kept_kernels(tmp_path):
     assert "removed 0 kernels" in with_directory(directory, "-m", "lamina", "cache", "clear")
 
 
+@pytest.mark.not_on_cuda(reason="programs for CUDA devices are not kept in files")
 @pytest.mark.machine_code
 def test_a_plan_file_is_shown(tmp_path):
     import lamina as lm

@@ -72,6 +72,57 @@ def test_the_default_device_may_be_one_of_cuda(cuda_standin):
     run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_DEFAULT_DEVICE="cuda")
 
 
+def test_results_lie_where_donated_arguments_lay(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+        import numpy as np
+
+        bytes = 4 * 512 * 512
+        rng = np.random.default_rng(0)
+        start = [lm.device_put(rng.normal(size=(512, 512)).astype("f4"), "cuda:0") for _ in range(2)]
+
+        def step(w, m, x):
+            m = 0.9 * m + lnp.sin(w)
+            return w - 0.01 * m / (1.0 + abs(m)), m, lnp.sum(x) + lnp.cumsum(m, 0)[-1]
+
+        x = lm.device_put(np.ones(3, "f4"), "cuda:0")
+        want = lm.jit(step)(*start, x)
+        giving = lm.jit(step, donate_argnums=(0, 1))
+        got = giving(*(lm.device_put(np.asarray(v), "cuda:0") for v in start), x)
+        for a, b in zip(want, got):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+        w, m, _ = got
+        del start, want, got
+        lm.block_until_ready(w)
+        lm._core.reset_peak_bytes()
+        held = lm.devices("cuda")[0].memory_stats()["bytes_in_use"]
+        w, m, _ = giving(w, m, x)
+        lm.block_until_ready(w)
+        more = lm.devices("cuda")[0].memory_stats()["peak_bytes_in_use"] - held
+        assert more < 1.5 * bytes, more  # the sums
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin, LAMINA_DEFAULT_DEVICE="cuda")
+
+
+def test_a_loop_of_thousands_of_steps_within_a_kernel(cuda_standin):
+    program = """
+        import lamina as lm
+        import lamina.numpy as lnp
+        import numpy as np
+
+        def f(x, n):
+            step = lambda s: (s[0] + 1, s[1] * 0.5 + x)
+            return lm.lax.while_loop(lambda s: s[0] < n, step, (0, x))[1]
+
+        x, n = np.linspace(0.3, 0.8, 70), np.int32(5000)
+        here, there = (lm.jit(f)(*lm.device_put((x, n), name)) for name in ("cpu:0", "cuda:0"))
+        assert np.asarray(here).tobytes() == np.asarray(there).tobytes()
+        np.testing.assert_allclose(np.asarray(there), 2 * x)
+    """
+    run(program, LAMINA_CUDA_DRIVER=cuda_standin)
+
+
 @pytest.mark.machine_code
 def test_kernels_run_there_and_are_shown_as_ptx(cuda_standin):
     program = """
@@ -85,6 +136,12 @@ def test_kernels_run_there_and_are_shown_as_ptx(cuda_standin):
         assert "schedule grid form=half_warp" in steps and "on the host" not in steps, steps
         assert ".visible .entry lamina_kernel" in compiled.as_text("assembly")
         assert "kernel 1 parallel" in compiled.as_text("kernels")
+        before = lm.cache.stats()
+        compiled(x).block_until_ready()
+        compiled(x).block_until_ready()
+        after = lm.cache.stats()
+        assert after["compiled_runs"] == before["compiled_runs"] + 2
+        assert after["kernels"] == before["kernels"] >= 1 and before["kernel_compiles"] >= 1
         steps = lm.jit(lambda x: lnp.tanh(x @ x.T)).lower(x).compile().as_text("steps")
         assert "dot_general as loop" in steps and "on the host" not in steps, steps
     """
@@ -259,7 +316,7 @@ def test_without_a_driver_one_sentence_says_so():
             except ValueError as e:
                 print(str(e).splitlines()[0])
     """
-    out = run(program, LAMINA_CUDA_DRIVER="/nowhere/libcuda.so.1").splitlines()
+    out = run(program, LAMINA_CUDA_DRIVER="/nowhere/libcuda.so.1", LAMINA_DEFAULT_DEVICE="cpu").splitlines()
     reason = "the CUDA driver that LAMINA_CUDA_DRIVER names cannot be loaded: /nowhere/libcuda.so.1: "
     assert [line.split(reason)[0] for line in out] == [
         f"there is no device '{d}': " for d in ("cuda", "cuda:1")

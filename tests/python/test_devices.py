@@ -290,6 +290,17 @@ def test_a_traced_value_does_not_move():
             transformed(lnp.ones((2, 2)) if transformed is not lm.grad else lnp.ones(2))
 
 
+def test_free_numbers_are_on_the_default_device():
+    with lm.default_device("fake:1"):
+        numbers = [lnp.ones(()), lnp.array(1.5), lnp.asarray(3), lnp.float32(2), lm.device_put(True)]
+        assert {x.device for x in numbers} == {"fake:1"}
+        assert {(x + 1).device for x in numbers} == {"fake:1"}
+        assert lnp.array(1.5, device="cpu").device == "cpu"
+        assert lnp.from_dlpack(np.array(2.5)).device == "cpu"
+    with lm.default_device("cpu"):
+        assert {x.device for x in numbers} == {"cpu:0"}
+
+
 def test_default_devices_nest_and_belong_to_threads():
     pending = lnp.arange(3) + 1
     with lm.default_device("fake:1"):

@@ -8,6 +8,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.not_on_cuda(reason="a forked child cannot use the devices of its parent")
+
 # A program of its own at every turn.
 CHAIN = """
         functions = [lnp.sin, lnp.cos, lnp.tanh]

@@ -186,8 +186,8 @@ def test_array_namespace_devices_and_transposes():
         x.__array_namespace__(api_version="2030.01")
     assert x.to_device(x.device) is not x and x.to_device(x.device).device == x.device
     assert x.to_device("cpu").device == "cpu"
-    with pytest.raises(ValueError, match="cuda"):
-        x.to_device("cuda")
+    with pytest.raises(ValueError, match="abacus"):
+        x.to_device("abacus")
     assert x.mT.shape == (3, 2)
     with pytest.raises(ValueError, match="two dimensions"):
         lnp.ones(3).mT  # noqa: B018

@@ -126,6 +126,7 @@ def test_ctrl_c_stops_a_long_run(name):
     assert done.stdout == "fine\n", done.stderr[-2000:]
 
 
+@pytest.mark.not_on_cuda(reason="there the run is no long one")
 @pytest.mark.parametrize("main", [True, False])
 def test_another_thread_goes_on_during_a_long_run(main):
     def work():
@@ -193,6 +194,7 @@ def test_a_failing_callback_on_a_long_run_raises_here():
     assert float(lnp.ones(3).sum()) == 3.0
 
 
+@pytest.mark.not_on_cuda(reason="the counter is one thread's, and takes the stand-in for the driver minutes")
 def test_a_signal_handler_that_returns_does_not_stop_the_run():
     seen = []
     old = signal.signal(signal.SIGALRM, lambda *_: seen.append(time.perf_counter()))

@@ -38,6 +38,7 @@ def traces(f):
 
 
 X = lnp.array([10.0, 20.0])
+ON_CUDA = lm.devices()[0].platform == "cuda"
 
 
 def test_a_changed_global_number_changes_the_result_and_compiles_nothing():
@@ -642,14 +643,17 @@ def test_dict_order_does_not_matter_and_names_do():
         (lambda x: x + 1.0, 1, 0),
         (lambda x: x, 0, 0),
         (lambda x: lnp.reshape(lnp.flip(x, 0), (-1,)), 1, 0),
-        (lambda x: lnp.sort(lnp.sort(x, 0), 1), 2, 0.1),
+        (lambda x: lnp.sort(lnp.sort(x, 0), 1), 3 if ON_CUDA else 2, 0.1),
         (lambda x: lnp.sum(lnp.sort(x, 0) @ x), 2, 1.2),
         (lambda x: lm.lax.fori_loop(0, 3, lambda i, c: lnp.flip(c, 0), x), 2, 0),
     ],
     ids=["add", "nothing", "alias", "sorts", "dot", "loop"],
 )
 def test_the_peak_of_memory_is_known_before_the_run(f, peak, scratch):
-    """In blocks of one array; `scratch`: working memory of steps, which the plan leaves out."""
+    """In blocks of one array; `scratch`: working memory of steps, which the plan leaves out.
+
+    What sorts merge from and to is the host's working memory, and a part of the plan on CUDA.
+    """
     x = lnp.asarray(np.random.default_rng(0).random((512, 512)).astype(np.float32))
     compiled = lm.jit(f).trace(x).lower().compile()
     planned = compiled.memory_analysis()
@@ -666,6 +670,7 @@ def test_the_peak_of_memory_is_known_before_the_run(f, peak, scratch):
     assert f"holds at most {planned['peak']:,} bytes" in lm.cache.explain(compiled._id)
 
 
+@pytest.mark.not_on_cuda(reason="kernels are not interpreted there")
 @pytest.mark.machine_code
 def test_what_runs_often_is_compiled_soon():
     # A kernel of its own: a constant that no other test has.
@@ -692,7 +697,7 @@ def test_the_arena_of_a_training_step_is_little_more_than_what_it_holds_at_one_t
     compiled = f.trace(*arguments).lower().compile()
     found = re.search(r"arena of (\d+) bytes, of which (\d+) are held", compiled.as_text("steps"))
     arena, least = map(int, found.groups())
-    assert 1_000_000 < least <= arena <= 1.02 * least
+    assert 1_000_000 < least <= arena <= (1.03 if ON_CUDA else 1.02) * least
     results = compiled.memory_analysis()["peak"] - arena
     assert 0 < results < 2_500_000
 

@@ -242,7 +242,7 @@ def test_large_results_are_stored_past_the_caches(dtype, shape):
     def f(x, y):
         return x * 2 + y, x - y
 
-    assert " streams\n" in kernels(f, x, x)
+    assert (" streams\n" in kernels(f, x, x)) == (lm.devices()[0].platform != "cuda")
     jitted = lm.jit(f)
     for _ in range(2):  # interpreted first, then compiled
         total, difference = jitted(x, x[::-1])

@@ -9,6 +9,7 @@ import sys
 import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
+import pytest
 
 
 def run(code: str) -> str:
@@ -27,6 +28,7 @@ def test_import_is_light():
     assert out.split() == ["False", "False", "True"]
 
 
+@pytest.mark.not_on_cuda(reason="kernels are not interpreted there: a program has code from the first run on")
 def test_llvm_loads_at_the_first_compile_only():
     out = run(
         "import lamina as lm, lamina.numpy as lnp\n"
@@ -85,6 +87,7 @@ def test_results_do_not_depend_on_threads_or_tier():
     assert [np.asarray(v).tobytes() for v in f(x)] == expected
 
 
+@pytest.mark.not_on_cuda(reason="a forked child cannot use the devices of its parent")
 def test_fork_after_use():
     lnp.exp(lnp.ones((600, 600)) @ lnp.ones((600, 600))).numpy()
     pid = os.fork()

@@ -19,7 +19,10 @@ import numpy as np
 import pytest
 from lamina import lax, random
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code is kept for x86-64 only")
+pytestmark = [
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code is kept for x86-64 only"),
+    pytest.mark.not_on_cuda(reason="programs for CUDA devices are not kept in files"),
+]
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples"

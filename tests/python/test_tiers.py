@@ -9,6 +9,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.not_on_cuda(reason="kernels are not interpreted there")
+
 HEAD = """
     import lamina as lm, lamina.numpy as lnp, lamina.lax as lax
     stats = lm.cache.stats

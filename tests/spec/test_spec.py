@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lamina as lm
 import numpy as np
 import pytest
 import spec_control
@@ -48,7 +49,9 @@ def test_programs(op):
                 faults += [f"{op} {element.text if element else ''} {program.note}: {f}" for f in found]
             assert count > before, f"{op} has no program for {element}"
     assert not faults, f"{len(faults)} faults of {count} programs:\n" + "\n".join(faults[:40])
-    assert compiled == (op not in WITHOUT_KERNELS)
+    assert compiled or op in WITHOUT_KERNELS
+    if lm.devices()[0].platform != "cuda":  # which has kernels for more of them
+        assert not (compiled and op in WITHOUT_KERNELS)
 
 
 @pytest.mark.parametrize("op", REFUSED)

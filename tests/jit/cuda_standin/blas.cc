@@ -6,7 +6,8 @@
 // An element is added as hlo/reference_dot.h says, so that what is multiplied with what shows in every bit;
 // TF32 rounds the operands before. Work space is poisoned.
 //
-// Environment: LAMINA_STANDIN_CUBLASLT, its version (10000 * major + 100 * minor + patch).
+// Environment: LAMINA_STANDIN_CUBLASLT, its version (10000 * major + 100 * minor + patch);
+// LAMINA_STANDIN_ADDS_BACKWARDS=1: terms are added in another order, as by the library itself.
 #include "jit/cuda/blas.h"
 
 #include <algorithm>
@@ -164,17 +165,23 @@ void multiply(const Problem& p, const std::byte* a, const std::byte* b, std::byt
     b = b_rounded.data();
   }
   // Columns there are rows here, so the right operand comes first.
-  const hlo::DotShape shape{.batch = p.batch,
-                            .m = p.n,
-                            .n = p.m,
-                            .k = p.k,
-                            .lhs_batch = p.b.batch_stride,
-                            .lhs_m = p.transposes_b ? 1 : p.b.stride,
-                            .lhs_k = p.transposes_b ? p.b.stride : 1,
-                            .rhs_batch = p.a.batch_stride,
-                            .rhs_k = p.transposes_a ? 1 : p.a.stride,
-                            .rhs_n = p.transposes_a ? p.a.stride : 1};
+  hlo::DotShape shape{.batch = p.batch,
+                      .m = p.n,
+                      .n = p.m,
+                      .k = p.k,
+                      .lhs_batch = p.b.batch_stride,
+                      .lhs_m = p.transposes_b ? 1 : p.b.stride,
+                      .lhs_k = p.transposes_b ? p.b.stride : 1,
+                      .rhs_batch = p.a.batch_stride,
+                      .rhs_k = p.transposes_a ? 1 : p.a.stride,
+                      .rhs_n = p.transposes_a ? p.a.stride : 1};
   const int64_t width = p.width(), column = p.m * width;
+  if (standins::setting("LAMINA_STANDIN_ADDS_BACKWARDS", 0) != 0) {
+    b += (p.k - 1) * shape.lhs_k * width;
+    a += (p.k - 1) * shape.rhs_k * width;
+    shape.lhs_k = -shape.lhs_k;
+    shape.rhs_k = -shape.rhs_k;
+  }
   std::vector<std::byte> dense(static_cast<size_t>(p.batch * p.n * column));
   if (!hlo::reference_dot(p.types->type, p.types->type, shape, b, a, dense.data()).ok())
     standins::violation("a product has no meaning");

@@ -155,6 +155,7 @@ void KernelTwin::run(std::string_view entry, std::span<const uint64_t> values) c
       kernel_.parallel_rank > 0 ? launch.args[static_cast<size_t>(kernel_.parallel_rank) - 1] : 1;
   const int64_t all = outputs(launch.args);
   if (all == 0) return;
-  constexpr int32_t kNever = 0;
-  interpreter_.run(pointers.data(), launch.args.data(), 0, all / inner, 0, inner, &kNever);
+  CancelQuestion never;
+  never.ask = [](CancelQuestion*) -> int32_t { return 0; };
+  interpreter_.run(pointers.data(), launch.args.data(), 0, all / inner, 0, inner, &never.flag);
 }
