@@ -132,7 +132,7 @@ void GridLanes::store(Row& row, uint32_t access, Value* value, Value* index, uns
   value = prim_.to_memory(value, t, 1);
   if (making_ && making_->row == &row) {
     Values& stored = making_->stored[access];
-    stored.resize(making_->part->lanes * making_->part->starts.size(), nullptr);
+    stored.resize(making_->part.lanes * making_->part.starts.size(), nullptr);
     stored[making_->number] = value;
     return;
   }
@@ -141,7 +141,7 @@ void GridLanes::store(Row& row, uint32_t access, Value* value, Value* index, uns
   };
   Value* where = on();
   if (making_ && index && !varies(row, access)) {  // one address for the row: the last element's value stays
-    Value* last = b_.CreateICmpEQ(index, b_.CreateSub(making_->part->end, f_.i64(1)));
+    Value* last = b_.CreateICmpEQ(index, b_.CreateSub(making_->part.end, f_.i64(1)));
     where = within(last);
   }
   if (where)
@@ -329,24 +329,34 @@ void GridLanes::write(Row& row, const Part& part, uint32_t access, Value* fast) 
   b_.SetInsertPoint(done);
 }
 
-void GridLanes::part(Row& row, const Part& part, const std::vector<Store>& stores, const Body& body) {
+GridLanes::Making GridLanes::begin(Row& row, const Part& part, const std::vector<Store>& stores,
+                                   const std::vector<uint32_t>& given) {
   std::vector<uint32_t> loads, moved;
-  const auto add = [](std::vector<uint32_t>& to, uint32_t access) {
-    if (std::find(to.begin(), to.end(), access) == to.end()) to.push_back(access);
+  const auto has = [](const std::vector<uint32_t>& in, uint32_t access) {
+    return std::find(in.begin(), in.end(), access) != in.end();
   };
   for (size_t i = 0; i < row.section->size(); ++i) {
     const KernelInstr& instr = (*row.section)[i];
-    if (instr.op == KernelOp::kLoad && !instr.predicated && row.varies[i])
-      add(loads, static_cast<uint32_t>(instr.imm));
+    if (instr.op != KernelOp::kLoad || instr.predicated || !row.varies[i]) continue;
+    const auto access = static_cast<uint32_t>(instr.imm);
+    if (!has(given, access) && !has(loads, access)) loads.push_back(access);
   }
   moved = loads;
-  for (const Store& s : stores) add(moved, s.access);
-  Making making{&row, &part, 0, {}, {}};
+  for (const Store& s : stores)
+    if (!has(moved, s.access)) moved.push_back(s.access);
+  Making making{&row, part, nullptr, {}, {}};
   making.loaded.resize(kernel_.accesses.size());
   making.stored.resize(kernel_.accesses.size());
+  making.fast = is_fast(row, part, moved);
   making_ = &making;
-  Value* fast = is_fast(row, part, moved);
-  fetch(row, part, loads, fast);
+  fetch(row, part, loads, making.fast);
+  making_ = nullptr;
+  return making;
+}
+
+void GridLanes::finish(Making& making, const std::vector<Store>& stores, const Body& body) {
+  const Part& part = making.part;
+  making_ = &making;
   const bool may_pass = !part.whole && part.lanes * part.starts.size() > 1;
   for (unsigned i = 0; i < part.lanes * part.starts.size(); ++i) {
     making.number = i;
@@ -355,9 +365,15 @@ void GridLanes::part(Row& row, const Part& part, const std::vector<Store>& store
     body(clamped(part, index), i);
   }
   std::vector<uint32_t> written;
-  for (const Store& s : stores) add(written, s.access);
-  for (uint32_t access : written) write(row, part, access, fast);
+  for (const Store& s : stores)
+    if (std::find(written.begin(), written.end(), s.access) == written.end()) written.push_back(s.access);
+  for (uint32_t access : written) write(*making.row, part, access, making.fast);
   making_ = nullptr;
+}
+
+void GridLanes::part(Row& row, const Part& part, const std::vector<Store>& stores, const Body& body) {
+  Making making = begin(row, part, stores, {});
+  finish(making, stores, body);
 }
 
 // ---- lanes

@@ -49,6 +49,21 @@ class GridLanes : public LaneOps {
   using Body = std::function<void(llvm::Value* index, unsigned number)>;
   void part(Row& row, const Part& part, const std::vector<Store>& stores, const Body& body);
 
+  // The same in two steps, between which threads may meet. A part whose loads have been made:
+  struct Making {
+    Row* row;
+    Part part;
+    llvm::Value* fast = nullptr;         // whether the vectors of its accesses are moved at once; null: yes
+    std::vector<Values> loaded, stored;  // by access, and element; in memory's types
+    unsigned number = 0;                 // of the element that is made
+  };
+  // `given`: loads that are not made here; their values are put into `loaded` before `finish`.
+  Making begin(Row& row, const Part& part, const std::vector<Store>& stores,
+               const std::vector<uint32_t>& given);
+  void finish(Making& making, const std::vector<Store>& stores, const Body& body);
+
+  // Whether what a load gives of a buffer stays as it is.
+  bool is_constant(uint32_t buffer) const { return one_store_ && !kernel_.buffers[buffer].written; }
   // A load of a value that is 0 where `predicate` (null: everywhere) is false.
   llvm::Value* load_one(llvm::Type* type, llvm::Value* address, llvm::Value* predicate, bool constant);
 
@@ -61,18 +76,10 @@ class GridLanes : public LaneOps {
   struct Places : RowMemory {
     std::vector<Place> of;  // by access
   };
-  // A part that is being made: what was loaded of each access, and what waits to be stored; by element.
-  struct Making {
-    const Row* row;
-    const Part* part;
-    unsigned number = 0;
-    std::vector<Values> loaded, stored;  // by access; in memory's types
-  };
 
   Place& place(Row& row, uint32_t access);
   DType type_of(uint32_t access) const { return kernel_.buffers[kernel_.accesses[access].buffer].type; }
   bool varies(const Row& row, uint32_t access) const { return variance_.access(access, row.dim); }
-  bool is_constant(uint32_t buffer) const { return one_store_ && !kernel_.buffers[buffer].written; }
   bool in_vectors(Row& row, uint32_t access) { return varies(row, access) && !place(row, access).stride; }
   llvm::Value* element_address(Row& row, uint32_t access, llvm::Value* index);
   llvm::Value* element_index(const Part& part, unsigned number);

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
+
+#include "jit/kernel/grid_tiles.h"
 
 namespace lamina::jit {
 namespace {
@@ -20,17 +23,19 @@ constexpr uint32_t kMostVectors = 4, kMostRowVectors = 8;
 constexpr int64_t kFewTasks = 8192, kLongTask = 2048;
 // Of a block, for elements on their way to the tree.
 constexpr int64_t kStageBytes = 32 << 10;
+// With fewer elements, or fewer side by side, the cache does what tiles do.
+constexpr int64_t kFewTiled = 1 << 16, kLeastAcross = 8;
+// Blocks that give a device enough to do.
+constexpr int64_t kManyBlocks = 512;
 constexpr int64_t kMostBlocks = int64_t{1} << 31;
 
 struct FormName {
   GridForm form;
   std::string_view name;
 };
-constexpr FormName kGridForms[] = {{GridForm::kElements, "elements"},
-                                   {GridForm::kHalfWarp, "half_warp"},
-                                   {GridForm::kChunks, "chunks"},
-                                   {GridForm::kBlocks, "blocks"},
-                                   {GridForm::kColumns, "columns"}};
+constexpr FormName kGridForms[] = {{GridForm::kElements, "elements"},  {GridForm::kTiles, "tiles"},
+                                   {GridForm::kHalfWarp, "half_warp"}, {GridForm::kChunks, "chunks"},
+                                   {GridForm::kBlocks, "blocks"},      {GridForm::kColumns, "columns"}};
 
 absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
 
@@ -79,21 +84,65 @@ int64_t element_registers(const LoopKernel& kernel) {
   return std::max<int64_t>(registers, 1);
 }
 
+// Whether a thread can make so many elements.
+bool fits_thread(const LoopKernel& kernel, uint32_t count) {
+  return count * std::max<size_t>(kernel.body.size(), 1) <= kMostInstrs &&
+         count * element_registers(kernel) <= kMostRegisters;
+}
+
 GridSchedule elements(const LoopKernel& kernel, const Extents& extents) {
   GridSchedule s;
   const int64_t widest = kernel.parallel_rank > 0 ? widest_along(kernel, kernel.parallel_rank - 1) : 0;
   // Elements that step differently wait for each other in one thread.
   if (!kernel.repeats.empty() || widest == 0) return s;
-  const size_t size = std::max<size_t>(kernel.body.size(), 1);
-  const int64_t registers = element_registers(kernel);
-  const auto fits = [&](uint32_t count) {
-    return count * size <= kMostInstrs && count * registers <= kMostRegisters;
-  };
+  const auto fits = [&](uint32_t count) { return fits_thread(kernel, count); };
   s.lanes = static_cast<uint32_t>(kVectorBytes / widest);
   while (s.lanes > 1 && (!fits(s.lanes) || s.lanes > extents.inner)) s.lanes /= 2;
   while (s.vectors < kMostVectors && fits(s.vectors * 2 * s.lanes) &&
          s.vectors * 2 * s.lanes * kWarp <= extents.inner)
     s.vectors *= 2;
+  return s;
+}
+
+int64_t tiles_of(const Extents& extents, int64_t across, const GridTile& tile) {
+  return extents.rows / across * ceil_div(across, tile.across) * ceil_div(extents.inner, tile.along);
+}
+
+std::optional<GridSchedule> tiles(const LoopKernel& kernel, const Extents& extents,
+                                  std::span<const int64_t> args) {
+  const CrossedLoads crossed = crossed_loads(kernel);
+  if (crossed.loads.empty() || extents.rows * extents.inner < kFewTiled) return std::nullopt;
+  const int64_t across = args[static_cast<size_t>(crossed.dim)];
+  if (std::min(across, extents.inner) < kLeastAcross) return std::nullopt;
+  int64_t along_bytes = 1, across_bytes = 1;
+  for (const Store& s : kernel.stores) {
+    const Access& a = kernel.accesses[s.access];
+    for (const AccessTerm& t : a.terms)
+      if (t.dim == kernel.parallel_rank - 1 && t.unit > 0)
+        along_bytes = std::max(along_bytes, t.unit * hlo::byte_size(kernel.buffers[a.buffer].type));
+  }
+  along_bytes = std::max(along_bytes, widest_along(kernel, kernel.parallel_rank - 1));
+  for (const CrossedLoad& load : crossed.loads) across_bytes = std::max(across_bytes, load.bytes);
+  GridSchedule s;
+  s.form = GridForm::kTiles;
+  s.lanes = std::bit_floor(static_cast<uint32_t>(std::max<int64_t>(kVectorBytes / along_bytes, 1)));
+  while (s.lanes > 1 && (!fits_thread(kernel, s.lanes) || kTileThreadsAlong * s.lanes >= 2 * extents.inner))
+    s.lanes /= 2;
+  while (s.vectors < kMostVectors && fits_thread(kernel, s.vectors * 2 * s.lanes)) s.vectors *= 2;
+  // As long stretches of memory one way as the other, if there are such.
+  const auto along = [&] { return grid_tile(s).along; };
+  const auto fewest = [&] { return static_cast<uint32_t>(kTileThreadsAcross) * s.vectors; };
+  s.rows = static_cast<uint32_t>(kWarp) * s.vectors;
+  while (s.rows > fewest() && s.rows * across_bytes > 2 * along() * along_bytes &&
+         2 * along() < 2 * extents.inner)
+    s.rows /= 2;
+  while (s.rows > fewest() && s.rows >= 2 * across) s.rows /= 2;
+  while (s.vectors > 1 &&
+         (tiles_of(extents, across, grid_tile(s)) < kManyBlocks || !takes_tiles(kernel, s).ok())) {
+    s.vectors /= 2;
+    s.rows /= 2;
+  }
+  if (!takes_tiles(kernel, s).ok()) return std::nullopt;
   return s;
 }
 
@@ -178,7 +227,7 @@ absl::Status grid_takes(const LoopKernel& kernel) {
 
 GridSchedule favoured_grid(const LoopKernel& kernel, std::span<const int64_t> args) {
   const Extents extents(kernel, args);
-  if (!kernel.has_reduction) return elements(kernel, extents);
+  if (!kernel.has_reduction) return tiles(kernel, extents, args).value_or(elements(kernel, extents));
   GridSchedule s;
   if (favours_columns(kernel, extents)) {
     s.form = GridForm::kColumns;
@@ -205,7 +254,7 @@ absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule&
                                    std::span<const int64_t> args) {
   if (absl::Status status = grid_takes(kernel); !status.ok()) return status;
   if (args.size() != kernel.num_args) return no_schedule(schedule, "there are too few or too many arguments");
-  if (kernel.has_reduction == (schedule.form == GridForm::kElements))
+  if (kernel.has_reduction != reduces(schedule))
     return no_schedule(schedule, "it is one for a kernel that reduces, or the reverse");
   const Extents extents(kernel, args);
   GridPlan plan;
@@ -220,6 +269,13 @@ absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule&
       const int64_t width = schedule.vectors > 1 ? kWarp : 1;
       const int64_t parts = extents.rows * ceil_div(extents.inner, width * schedule.lanes * schedule.vectors);
       launch(kGridEntry, ceil_div(parts, kGridThreads / width));
+      break;
+    }
+    case GridForm::kTiles: {
+      if (absl::Status status = takes_tiles(kernel, schedule); !status.ok())
+        return no_schedule(schedule, status.message());
+      const int64_t across = args[static_cast<size_t>(crossed_loads(kernel).dim)];
+      launch(kGridEntry, tiles_of(extents, across, grid_tile(schedule)));
       break;
     }
     case GridForm::kHalfWarp:
