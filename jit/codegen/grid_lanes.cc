@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "jit/kernel/grid.h"
+
 namespace lamina::jit::codegen {
 
 using llvm::BasicBlock;
@@ -161,15 +163,16 @@ Value* GridLanes::clamped(const Part& part, Value* index) {
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, index, b_.CreateSub(part.end, f_.i64(1)));
 }
 
-Value* GridLanes::is_fast(Row& row, const Part& part, const std::vector<uint32_t>& accesses) {
+Value* GridLanes::is_fast(Row& row, const Part& part, const std::vector<Group>& groups) {
   Value* fast = nullptr;
   if (!part.whole && part.lanes * part.starts.size() > 1)
     fast = b_.CreateICmpSLE(b_.CreateAdd(part.starts.back(), f_.i64(part.lanes)), part.end);
   Value* odd = nullptr;  // bits of addresses that should not be there
-  for (uint32_t access : accesses) {
-    const int64_t bytes = std::min<int64_t>(hlo::byte_size(type_of(access)) * part.lanes, kVectorBytes);
-    if (part.lanes == 1 || !in_vectors(row, access)) continue;
-    Value* address = b_.CreatePtrToInt(place(row, access).pointer, b_.getInt64Ty());
+  for (const Group& group : groups) {
+    const auto count = static_cast<int64_t>(part.lanes * group.size());
+    if (count == 1 || !in_vectors(row, group)) continue;
+    const int64_t bytes = std::min<int64_t>(hlo::byte_size(type_of(group[0])) * count, kVectorBytes);
+    Value* address = b_.CreatePtrToInt(place(row, group[0]).pointer, b_.getInt64Ty());
     Value* bits = b_.CreateAnd(b_.CreateTrunc(address, b_.getInt32Ty()), b_.getInt32(bytes - 1));
     odd = odd ? b_.CreateOr(odd, bits) : bits;
   }
@@ -179,54 +182,50 @@ Value* GridLanes::is_fast(Row& row, const Part& part, const std::vector<uint32_t
 }
 
 // Elements of less than a word are taken out of words: vectors of them would be moved in parts.
-Values GridLanes::load_vector(Row& row, uint32_t access, Value* index, unsigned lanes) {
-  const DType t = type_of(access);
+Values GridLanes::load_vector(DType t, Value* address, unsigned count, bool constant) {
   Type* element = prim_.memory_type(t, 1);
-  Value* address = element_address(row, access, index);
-  const bool constant = is_constant(kernel_.accesses[access].buffer);
-  if (lanes == 1) return {load_one(element, address, nullptr, constant)};
-  const unsigned size = static_cast<unsigned>(hlo::byte_size(t)), bytes = size * lanes;
+  if (count == 1) return {load_one(element, address, nullptr, constant)};
+  const unsigned size = static_cast<unsigned>(hlo::byte_size(t)), bytes = size * count;
   Values values;
   if (bytes > kVectorBytes) {
-    for (unsigned half : {0u, lanes / 2}) {
-      const Values made = load_vector(row, access, b_.CreateAdd(index, f_.i64(half)), lanes / 2);
+    for (unsigned half : {0u, count / 2}) {
+      const Values made = load_vector(t, b_.CreateConstGEP1_64(element, address, half), count / 2, constant);
       values.insert(values.end(), made.begin(), made.end());
     }
     return values;
   }
   if (size >= kWordBytes) {
-    Value* vector = load_one(llvm::FixedVectorType::get(element, lanes), address, nullptr, constant);
-    for (unsigned k = 0; k < lanes; ++k) values.push_back(b_.CreateExtractElement(vector, k));
+    Value* vector = load_one(llvm::FixedVectorType::get(element, count), address, nullptr, constant);
+    for (unsigned k = 0; k < count; ++k) values.push_back(b_.CreateExtractElement(vector, k));
     return values;
   }
   const unsigned word_bytes = std::min(bytes, kWordBytes), words = bytes / word_bytes;
   Type* word = b_.getIntNTy(word_bytes * 8);
   Value* all =
       load_one(words == 1 ? word : llvm::FixedVectorType::get(word, words), address, nullptr, constant);
-  for (unsigned k = 0; k < lanes; ++k) {
+  for (unsigned k = 0; k < count; ++k) {
     Value* from = words == 1 ? all : b_.CreateExtractElement(all, k * size / word_bytes);
     values.push_back(b_.CreateTrunc(b_.CreateLShr(from, k * size % word_bytes * 8), element));
   }
   return values;
 }
 
-void GridLanes::store_vector(Row& row, uint32_t access, Value* index, const Values& values) {
-  const DType t = type_of(access);
-  const auto lanes = static_cast<unsigned>(values.size());
-  const unsigned size = static_cast<unsigned>(hlo::byte_size(t)), bytes = size * lanes;
+void GridLanes::store_vector(DType t, Value* address, const Values& values) {
+  const auto count = static_cast<unsigned>(values.size());
+  const unsigned size = static_cast<unsigned>(hlo::byte_size(t)), bytes = size * count;
   if (bytes > kVectorBytes) {
-    const auto middle = values.begin() + lanes / 2;
-    store_vector(row, access, index, Values(values.begin(), middle));
-    store_vector(row, access, b_.CreateAdd(index, f_.i64(lanes / 2)), Values(middle, values.end()));
+    const auto middle = values.begin() + count / 2;
+    Value* second = b_.CreateConstGEP1_64(prim_.memory_type(t, 1), address, count / 2);
+    store_vector(t, address, Values(values.begin(), middle));
+    store_vector(t, second, Values(middle, values.end()));
     return;
   }
-  Value* address = element_address(row, access, index);
   Values parts = values;
-  if (size < kWordBytes && lanes > 1) {
+  if (size < kWordBytes && count > 1) {
     const unsigned word_bytes = std::min(bytes, kWordBytes), in_word = word_bytes / size;
     Type* word = b_.getIntNTy(word_bytes * 8);
     parts.clear();
-    for (unsigned k = 0; k < lanes; ++k) {
+    for (unsigned k = 0; k < count; ++k) {
       Value* part = b_.CreateShl(b_.CreateZExt(values[k], word), k % in_word * size * 8);
       if (k % in_word == 0)
         parts.push_back(part);
@@ -242,23 +241,24 @@ void GridLanes::store_vector(Row& row, uint32_t access, Value* index, const Valu
   b_.CreateAlignedStore(all, address, llvm::Align(bytes));
 }
 
-void GridLanes::fetch(Row& row, const Part& part, const std::vector<uint32_t>& accesses, Value* fast) {
+void GridLanes::fetch(Row& row, const Part& part, const std::vector<Group>& groups, Value* fast) {
   const auto count = static_cast<unsigned>(part.lanes * part.starts.size());
   const auto one = [&](uint32_t access, unsigned number) {
     Value* address = element_address(row, access, clamped(part, element_index(part, number)));
     return load_one(prim_.memory_type(type_of(access), 1), address, nullptr,
                     is_constant(kernel_.accesses[access].buffer));
   };
-  std::vector<uint32_t> vectors;
-  for (uint32_t access : accesses) {
-    if (in_vectors(row, access) && (part.lanes > 1 || fast)) vectors.push_back(access);
-  }
+  std::vector<Group> vectors;
+  for (const Group& group : groups)
+    if (in_vectors(row, group) && (part.lanes * group.size() > 1 || fast)) vectors.push_back(group);
   if (!vectors.empty()) {
-    Values at_once, singly;
+    Values at_once, singly;  // by group, element, access
     const auto load_vectors = [&] {
-      for (uint32_t access : vectors)
+      for (const Group& group : vectors)
         for (Value* start : part.starts) {
-          const Values made = load_vector(row, access, start, part.lanes);
+          const auto elements = static_cast<unsigned>(part.lanes * group.size());
+          const Values made = load_vector(type_of(group[0]), element_address(row, group[0], start), elements,
+                                          is_constant(kernel_.accesses[group[0]].buffer));
           at_once.insert(at_once.end(), made.begin(), made.end());
         }
     };
@@ -269,50 +269,59 @@ void GridLanes::fetch(Row& row, const Part& part, const std::vector<uint32_t>& a
       load_vectors();
       b_.CreateBr(both);
       b_.SetInsertPoint(single);
-      for (uint32_t access : vectors)
-        for (unsigned i = 0; i < count; ++i) singly.push_back(one(access, i));
+      for (const Group& group : vectors)
+        for (unsigned i = 0; i < count; ++i)
+          for (uint32_t access : group) singly.push_back(one(access, i));
       b_.CreateBr(both);
       b_.SetInsertPoint(both);
       at_once = f_.meet({{whole, at_once}, {single, singly}});
     } else {
       load_vectors();
     }
-    for (size_t v = 0; v < vectors.size(); ++v)
-      making_->loaded[vectors[v]].assign(at_once.begin() + v * count, at_once.begin() + (v + 1) * count);
+    auto next = at_once.begin();
+    for (const Group& group : vectors)
+      for (unsigned i = 0; i < count; ++i)
+        for (uint32_t access : group) making_->loaded[access].push_back(*next++);
   }
-  for (uint32_t access : accesses)
-    for (unsigned i = 0; making_->loaded[access].size() < count; ++i)
-      making_->loaded[access].push_back(one(access, i));
+  for (const Group& group : groups)
+    for (uint32_t access : group)
+      for (unsigned i = 0; making_->loaded[access].size() < count; ++i)
+        making_->loaded[access].push_back(one(access, i));
 }
 
-void GridLanes::write(Row& row, const Part& part, uint32_t access, Value* fast) {
-  const Values& values = making_->stored[access];
-  const DType t = type_of(access);
+void GridLanes::write(Row& row, const Part& part, const Group& group, Value* fast) {
+  const DType t = type_of(group[0]);
+  const auto count = static_cast<unsigned>(part.lanes * part.starts.size());
   const auto one = [&](unsigned i) {
-    b_.CreateAlignedStore(values[i], element_address(row, access, element_index(part, i)), element_align(t));
+    for (uint32_t access : group)
+      b_.CreateAlignedStore(making_->stored[access][i], element_address(row, access, element_index(part, i)),
+                            element_align(t));
   };
   const auto each = [&](bool unguarded) {
-    for (unsigned i = 0; i < values.size(); ++i) {
+    for (unsigned i = 0; i < count; ++i) {
       if (unguarded)
         one(i);
       else
         f_.if_then(b_.CreateICmpSLT(element_index(part, i), part.end), [&] { one(i); });
     }
   };
-  if (!varies(row, access)) {  // one address for the row: the last element's value stays
+  if (!varies(row, group[0])) {  // one address for the row: the last element's value stays
     Value* last = b_.CreateSub(part.end, f_.i64(1));
-    for (unsigned i = 0; i < values.size(); ++i)
+    for (unsigned i = 0; i < count; ++i)
       f_.if_then(b_.CreateICmpEQ(element_index(part, i), last), [&] { one(i); });
     return;
   }
   const auto at_once = [&] {
-    if (!in_vectors(row, access)) {
+    if (!in_vectors(row, group)) {
       each(true);
       return;
     }
-    for (size_t j = 0; j < part.starts.size(); ++j)
-      store_vector(row, access, part.starts[j],
-                   Values(values.begin() + j * part.lanes, values.begin() + (j + 1) * part.lanes));
+    for (size_t j = 0; j < part.starts.size(); ++j) {
+      Values values;
+      for (size_t k = 0; k < part.lanes; ++k)
+        for (uint32_t access : group) values.push_back(making_->stored[access][j * part.lanes + k]);
+      store_vector(t, element_address(row, group[0], part.starts[j]), values);
+    }
   };
   if (!fast) {
     at_once();
@@ -331,30 +340,29 @@ void GridLanes::write(Row& row, const Part& part, uint32_t access, Value* fast) 
 
 GridLanes::Making GridLanes::begin(Row& row, const Part& part, const std::vector<Store>& stores,
                                    const std::vector<uint32_t>& given) {
-  std::vector<uint32_t> loads, moved;
-  const auto has = [](const std::vector<uint32_t>& in, uint32_t access) {
-    return std::find(in.begin(), in.end(), access) != in.end();
-  };
+  std::vector<uint32_t> loads, stored;
   for (size_t i = 0; i < row.section->size(); ++i) {
     const KernelInstr& instr = (*row.section)[i];
-    if (instr.op != KernelOp::kLoad || instr.predicated || !row.varies[i]) continue;
     const auto access = static_cast<uint32_t>(instr.imm);
-    if (!has(given, access) && !has(loads, access)) loads.push_back(access);
+    if (instr.op == KernelOp::kLoad && !instr.predicated && row.varies[i] &&
+        std::find(given.begin(), given.end(), access) == given.end())
+      loads.push_back(access);
   }
-  moved = loads;
-  for (const Store& s : stores)
-    if (!has(moved, s.access)) moved.push_back(s.access);
-  Making making{&row, part, nullptr, {}, {}};
+  for (const Store& s : stores) stored.push_back(s.access);
+  const std::vector<Group> read = side_by_side(kernel_, loads, row.dim);
+  Making making{&row, part, nullptr, {}, {}, side_by_side(kernel_, stored, row.dim)};
+  std::vector<Group> moved = read;
+  moved.insert(moved.end(), making.written.begin(), making.written.end());
   making.loaded.resize(kernel_.accesses.size());
   making.stored.resize(kernel_.accesses.size());
   making.fast = is_fast(row, part, moved);
   making_ = &making;
-  fetch(row, part, loads, making.fast);
+  fetch(row, part, read, making.fast);
   making_ = nullptr;
   return making;
 }
 
-void GridLanes::finish(Making& making, const std::vector<Store>& stores, const Body& body) {
+void GridLanes::finish(Making& making, const Body& body) {
   const Part& part = making.part;
   making_ = &making;
   const bool may_pass = !part.whole && part.lanes * part.starts.size() > 1;
@@ -364,16 +372,13 @@ void GridLanes::finish(Making& making, const std::vector<Store>& stores, const B
     const Only only(*this, may_pass ? b_.CreateICmpSLT(index, part.end) : nullptr);
     body(clamped(part, index), i);
   }
-  std::vector<uint32_t> written;
-  for (const Store& s : stores)
-    if (std::find(written.begin(), written.end(), s.access) == written.end()) written.push_back(s.access);
-  for (uint32_t access : written) write(*making.row, part, access, making.fast);
+  for (const Group& group : making.written) write(*making.row, part, group, making.fast);
   making_ = nullptr;
 }
 
 void GridLanes::part(Row& row, const Part& part, const std::vector<Store>& stores, const Body& body) {
   Making making = begin(row, part, stores, {});
-  finish(making, stores, body);
+  finish(making, body);
 }
 
 // ---- lanes

@@ -25,6 +25,10 @@ namespace {
 constexpr int64_t kMovedBytes = 16, kTurnedBytes = 4;
 // Single elements that a thread loads before it stores one.
 constexpr int64_t kMostSingly = 8;
+// Threads of a warp that load vectors side by side, if there are so many.
+constexpr int64_t kMostBeside = 8;
+// Tiles beside each other that are made one after another.
+constexpr int64_t kStripe = 32;
 
 int shift_of(int64_t power) { return std::countr_zero(static_cast<uint64_t>(power)); }
 
@@ -88,6 +92,7 @@ class Tiles {
         b_.CreateAdd(b_.CreateMul(along, staged.stride), b_.CreateMul(across, f_.i64(staged.parts())));
     return b_.CreateGEP(f_.prims().memory_type(staged.type, 1), staged.origin, offset);
   }
+  int64_t rows_at_once() const { return tile_.across / c_.schedule.vectors; }
   // Bytes of a number of words.
   Value* words_at(const Staged& staged, Value* words) {
     return b_.CreateShl(words, shift_of(staged.layout.word));
@@ -111,8 +116,8 @@ class Tiles {
   std::vector<Mine> mine_;
 };
 
-// Tiles follow each other along the dimension that has fewer of them, so that those under way at a time are
-// long stretches of memory either way.
+// Tiles follow each other along the dimension that has fewer of them, in stripes: those under way at a time
+// are long stretches of memory either way.
 void Tiles::find_tile() {
   Value *across_end = f_.arg(static_cast<uint32_t>(crossed_.dim)),
         *along_end = f_.arg(static_cast<uint32_t>(last_));
@@ -133,9 +138,14 @@ void Tiles::find_tile() {
     }
   }
   Value* is_down = b_.CreateICmpSLE(down, side);
-  Value* fewer = b_.CreateSelect(is_down, down, side);
-  Value* slow = c_.rows.quotient(number, fewer);
-  Value* fast = b_.CreateSub(number, b_.CreateMul(slow, fewer));
+  Value *fewer = b_.CreateSelect(is_down, down, side), *more = b_.CreateSelect(is_down, side, down);
+  Value* stripe = b_.CreateMul(more, f_.i64(kStripe));
+  Value* before = c_.rows.quotient(number, stripe);
+  number = b_.CreateSub(number, b_.CreateMul(before, stripe));
+  before = b_.CreateMul(before, f_.i64(kStripe));
+  Value* width = least(b_.CreateSub(fewer, before), f_.i64(kStripe));
+  Value* slow = c_.rows.quotient(number, width);
+  Value* fast = b_.CreateAdd(before, b_.CreateSub(number, b_.CreateMul(slow, width)));
   across_ = b_.CreateMul(b_.CreateSelect(is_down, fast, slow), f_.i64(tile_.across));
   along_ = b_.CreateMul(b_.CreateSelect(is_down, slow, fast), f_.i64(tile_.along));
   left_across_ = b_.CreateSub(across_end, across_);
@@ -158,16 +168,14 @@ void Tiles::place(Staged& staged, int64_t at) {
 // Rows are so many as the schedule has vectors; those past the end are made like the last one, as far as they
 // are loaded.
 void Tiles::open_rows() {
-  const int64_t lanes = c_.schedule.lanes;
-  const int64_t warps_along = tile_.along / (kTileThreadsAlong * lanes);
-  const int64_t rows_at_once = kGridThreads / kTileThreadsAlong / warps_along;
+  const int64_t lanes = c_.schedule.lanes, side = threads_along(c_.schedule);
+  const int64_t warps_along = tile_.along / (side * lanes);
   Value* warp = b_.CreateLShr(thread_, shift_of(kWarp));
-  Value* side = b_.CreateAdd(b_.CreateMul(bits(warp, 0, warps_along), f_.i64(kTileThreadsAlong)),
-                             bits(thread_, 0, kTileThreadsAlong));
-  my_along_ = b_.CreateMul(side, f_.i64(lanes));
-  my_across_ =
-      b_.CreateAdd(b_.CreateMul(b_.CreateLShr(warp, shift_of(warps_along)), f_.i64(kTileThreadsAcross)),
-                   bits(thread_, shift_of(kTileThreadsAlong), kTileThreadsAcross));
+  Value* vector =
+      b_.CreateAdd(b_.CreateMul(bits(warp, 0, warps_along), f_.i64(side)), bits(thread_, 0, side));
+  my_along_ = b_.CreateMul(vector, f_.i64(lanes));
+  my_across_ = b_.CreateAdd(b_.CreateMul(b_.CreateLShr(warp, shift_of(warps_along)), f_.i64(kWarp / side)),
+                            bits(thread_, shift_of(side), kWarp / side));
   Value* end = f_.arg(static_cast<uint32_t>(last_));
   Value* start = b_.CreateAdd(along_, my_along_);
   Value* some = b_.CreateICmpSLT(my_along_, left_along_);
@@ -175,7 +183,7 @@ void Tiles::open_rows() {
   const GridLanes::Part part{c_.schedule.lanes, {start}, end};
   const SectionEmitter::Uses uses = SectionEmitter::uses_of(c_.kernel.stores);
   for (uint32_t v = 0; v < c_.schedule.vectors; ++v) {
-    Value* row = b_.CreateAdd(my_across_, f_.i64(v * rows_at_once));
+    Value* row = b_.CreateAdd(my_across_, f_.i64(v * rows_at_once()));
     Value* there = b_.CreateAnd(some, b_.CreateICmpSLT(row, left_across_));
     Values indices = indices_;
     indices[static_cast<size_t>(crossed_.dim)] =
@@ -230,7 +238,7 @@ void Tiles::stage() {
 std::vector<Tiles::Turned> Tiles::load_vectors(const Staged& s) {
   const int64_t width = s.vector(tile_), group = s.layout.group;
   const int64_t across = tile_.across / width, groups = tile_.along / group;
-  const int64_t side = std::min(across, kTileThreadsAlong), down = kWarp / side;  // of a warp's threads
+  const int64_t side = std::min(across, kMostBeside), down = kWarp / side;  // of a warp's threads
   const int64_t warps = kGridThreads / kWarp, warps_side = across / side;
   const int64_t at_once = std::min(warps, warps_side), down_at_once = down * (warps / at_once);
   Value* warp = b_.CreateLShr(thread_, shift_of(kWarp));
@@ -334,13 +342,11 @@ void Tiles::stage_singly(const Staged& s) {
 
 void Tiles::take(GridLanes::Making& making, const Staged& s, size_t row) {
   const int64_t lanes = c_.schedule.lanes, group = s.layout.group, bits_of = s.element * 8;
-  const int64_t warps_along = tile_.along / (kTileThreadsAlong * lanes);
-  const int64_t rows_at_once = kGridThreads / kTileThreadsAlong / warps_along;
   Value* word = b_.CreateAdd(b_.CreateMul(b_.CreateLShr(my_along_, shift_of(group)), f_.i64(s.layout.pitch)),
                              my_across_);
   Value* mine = byte_at(s.shared, words_at(s, word));
   if (lanes < group) mine = byte_at(mine, b_.CreateMul(bits(my_along_, 0, group), f_.i64(s.load.bytes)));
-  mine = byte_at(mine, static_cast<int64_t>(row) * rows_at_once * s.layout.word);
+  mine = byte_at(mine, static_cast<int64_t>(row) * rows_at_once() * s.layout.word);
   Type* element = f_.prims().memory_type(s.type, 1);
   // What is taken at a time: the parts of an element, or a word of elements that are shorter.
   const int64_t at_once = std::min(lanes, group), size = s.load.bytes * at_once;
@@ -387,7 +393,7 @@ void Tiles::emit() {
   for (size_t v = 0; v < mine_.size(); ++v)
     f_.if_then(mine_[v].there, [&] {
       for (const Staged& s : staged_) take(mine_[v].making, s, v);
-      c_.lanes.finish(mine_[v].making, c_.kernel.stores, [&](Value* i, unsigned) {
+      c_.lanes.finish(mine_[v].making, [&](Value* i, unsigned) {
         const Values values = c_.sections.emit(rows_[v], i, 1);
         c_.sections.store(rows_[v], c_.kernel.stores, values, i, 1);
       });

@@ -56,18 +56,35 @@ struct Extents {
   int64_t reduced;
 };
 
-// The widest element that lies side by side along `dim`; 0 if none does.
+// The number of elements from one index of `dim` to the next, where that is known; 0 else.
+int64_t known_step(const Access& access, int dim) {
+  int64_t step = 0;
+  int along = 0;
+  for (const AccessTerm& t : access.terms)
+    if (t.dim == dim) {
+      step = t.unit;
+      ++along;
+    }
+  return along == 1 ? step : 0;
+}
+
+// The widest element that lies side by side along `dim`, with those that alternate there; 0 if none does.
 int64_t widest_along(const LoopKernel& kernel, int dim) {
   int64_t widest = 0;
-  const auto see = [&](const Access& a) {
-    for (const AccessTerm& t : a.terms)
-      if (t.dim == dim && t.unit == 1)
-        widest = std::max(widest, hlo::byte_size(kernel.buffers[a.buffer].type));
+  const auto see = [&](const std::vector<uint32_t>& accesses) {
+    for (const auto& group : side_by_side(kernel, accesses, dim)) {
+      const Access& a = kernel.accesses[group[0]];
+      if (known_step(a, dim) == std::ssize(group))
+        widest = std::max(widest, std::ssize(group) * hlo::byte_size(kernel.buffers[a.buffer].type));
+    }
   };
+  std::vector<uint32_t> loads, stores;
   for (const KernelInstr& i : kernel.body)
-    if (i.op == KernelOp::kLoad) see(kernel.accesses[i.imm]);
+    if (i.op == KernelOp::kLoad) loads.push_back(static_cast<uint32_t>(i.imm));
   if (!kernel.has_reduction)
-    for (const Store& s : kernel.stores) see(kernel.accesses[s.access]);
+    for (const Store& s : kernel.stores) stores.push_back(s.access);
+  see(loads);
+  see(stores);
   return widest;
 }
 
@@ -96,7 +113,7 @@ GridSchedule elements(const LoopKernel& kernel, const Extents& extents) {
   // Elements that step differently wait for each other in one thread.
   if (!kernel.repeats.empty() || widest == 0) return s;
   const auto fits = [&](uint32_t count) { return fits_thread(kernel, count); };
-  s.lanes = static_cast<uint32_t>(kVectorBytes / widest);
+  s.lanes = static_cast<uint32_t>(std::max<int64_t>(kVectorBytes / widest, 1));
   while (s.lanes > 1 && (!fits(s.lanes) || s.lanes > extents.inner)) s.lanes /= 2;
   while (s.vectors < kMostVectors && fits(s.vectors * 2 * s.lanes) &&
          s.vectors * 2 * s.lanes * kWarp <= extents.inner)
@@ -108,39 +125,51 @@ int64_t tiles_of(const Extents& extents, int64_t across, const GridTile& tile) {
   return extents.rows / across * ceil_div(across, tile.across) * ceil_div(extents.inner, tile.along);
 }
 
+// Whether what moves along the last dimension begins each row at a multiple of `lanes` elements.
+bool starts_aligned(const LoopKernel& kernel, std::span<const int64_t> args, int64_t lanes) {
+  const int last = kernel.parallel_rank - 1;
+  const auto aligned = [&](const Access& a) {
+    const int64_t step = known_step(a, last);
+    if (step <= 0) return true;
+    return std::all_of(a.terms.begin(), a.terms.end(), [&](const AccessTerm& t) {
+      const int64_t stride = t.unit ? t.unit : args[t.stride_slot];
+      return t.dim == last || args[t.dim] == 1 || stride % (step * lanes) == 0;
+    });
+  };
+  for (const KernelInstr& i : kernel.body)
+    if (i.op == KernelOp::kLoad && !aligned(kernel.accesses[i.imm])) return false;
+  return std::all_of(kernel.stores.begin(), kernel.stores.end(),
+                     [&](const Store& s) { return aligned(kernel.accesses[s.access]); });
+}
+
 std::optional<GridSchedule> tiles(const LoopKernel& kernel, const Extents& extents,
                                   std::span<const int64_t> args) {
   const CrossedLoads crossed = crossed_loads(kernel);
   if (crossed.loads.empty() || extents.rows * extents.inner < kFewTiled) return std::nullopt;
   const int64_t across = args[static_cast<size_t>(crossed.dim)];
   if (std::min(across, extents.inner) < kLeastAcross) return std::nullopt;
-  int64_t along_bytes = 1, across_bytes = 1;
-  for (const Store& s : kernel.stores) {
-    const Access& a = kernel.accesses[s.access];
-    for (const AccessTerm& t : a.terms)
-      if (t.dim == kernel.parallel_rank - 1 && t.unit > 0)
-        along_bytes = std::max(along_bytes, t.unit * hlo::byte_size(kernel.buffers[a.buffer].type));
-  }
-  along_bytes = std::max(along_bytes, widest_along(kernel, kernel.parallel_rank - 1));
+  const int64_t along_bytes = std::max<int64_t>(widest_along(kernel, kernel.parallel_rank - 1), 1);
+  int64_t across_bytes = 1;
   for (const CrossedLoad& load : crossed.loads) across_bytes = std::max(across_bytes, load.bytes);
   GridSchedule s;
   s.form = GridForm::kTiles;
-  s.lanes = std::bit_floor(static_cast<uint32_t>(std::max<int64_t>(kVectorBytes / along_bytes, 1)));
-  while (s.lanes > 1 && (!fits_thread(kernel, s.lanes) || kTileThreadsAlong * s.lanes >= 2 * extents.inner))
-    s.lanes /= 2;
-  while (s.vectors < kMostVectors && fits_thread(kernel, s.vectors * 2 * s.lanes)) s.vectors *= 2;
+  s.lanes = static_cast<uint32_t>(std::max<int64_t>(kVectorBytes / along_bytes, 1));
+  while (s.lanes > 1 && !fits_thread(kernel, s.lanes)) s.lanes /= 2;
+  while (s.lanes > 2 && threads_along(s) * s.lanes >= 2 * extents.inner) s.lanes /= 2;
+  while (s.lanes > 1 && !starts_aligned(kernel, args, s.lanes)) s.lanes /= 2;
+  const uint32_t most = s.lanes == 1 ? kMostRowVectors : kMostVectors;
+  while (s.vectors < most && fits_thread(kernel, s.vectors * 2 * s.lanes)) s.vectors *= 2;
   // As long stretches of memory one way as the other, if there are such.
   const auto along = [&] { return grid_tile(s).along; };
-  const auto fewest = [&] { return static_cast<uint32_t>(kTileThreadsAcross) * s.vectors; };
-  s.rows = static_cast<uint32_t>(kWarp) * s.vectors;
-  while (s.rows > fewest() && s.rows * across_bytes > 2 * along() * along_bytes &&
-         2 * along() < 2 * extents.inner)
+  s.rows = static_cast<uint32_t>(most_rows(s));
+  while (s.rows > fewest_rows(s) && s.rows * across_bytes > 2 * along() * along_bytes &&
+         along() < extents.inner)
     s.rows /= 2;
-  while (s.rows > fewest() && s.rows >= 2 * across) s.rows /= 2;
+  while (s.rows > fewest_rows(s) && s.rows >= 2 * across) s.rows /= 2;
   while (s.vectors > 1 &&
          (tiles_of(extents, across, grid_tile(s)) < kManyBlocks || !takes_tiles(kernel, s).ok())) {
     s.vectors /= 2;
-    s.rows /= 2;
+    s.rows = std::max(s.rows / 2, static_cast<uint32_t>(fewest_rows(s)));
   }
   if (!takes_tiles(kernel, s).ok()) return std::nullopt;
   return s;
@@ -187,6 +216,34 @@ int64_t stage_bytes(const LoopKernel& kernel, uint32_t vectors) {
 }
 
 }  // namespace
+
+std::vector<std::vector<uint32_t>> side_by_side(const LoopKernel& kernel, std::span<const uint32_t> accesses,
+                                                int dim) {
+  std::vector<std::vector<uint32_t>> groups;
+  std::vector<bool> taken(kernel.accesses.size(), false);
+  for (uint32_t first : accesses) {
+    const int64_t step = known_step(kernel.accesses[first], dim);
+    if (kernel.accesses[first].beside != 0 || step < 2 || !std::has_single_bit(static_cast<uint64_t>(step)))
+      continue;
+    Access expected = kernel.accesses[first];
+    std::vector<uint32_t> group;
+    for (int64_t k = 0; k < step; ++k) {
+      expected.beside = static_cast<uint8_t>(k);
+      const auto found = std::find_if(accesses.begin(), accesses.end(), [&](uint32_t a) {
+        return !taken[a] && kernel.accesses[a] == expected;
+      });
+      if (found != accesses.end()) group.push_back(*found);
+    }
+    if (std::ssize(group) != step) continue;
+    for (uint32_t a : group) taken[a] = true;
+    groups.push_back(std::move(group));
+  }
+  for (uint32_t a : accesses) {
+    if (!taken[a]) groups.push_back({a});
+    taken[a] = true;
+  }
+  return groups;
+}
 
 int64_t tree_lanes(const LoopKernel& kernel) {
   int64_t widest = 1;

@@ -87,6 +87,11 @@ struct GridPlan {
 absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule& schedule,
                                    std::span<const int64_t> args);
 
+// The accesses by groups that lie side by side: for each index of `dim` those of a group are the elements
+// from its place to that of the next index, in their order, a power of two of them. Others are groups of one.
+std::vector<std::vector<uint32_t>> side_by_side(const LoopKernel& kernel, std::span<const uint32_t> accesses,
+                                                int dim);
+
 // L of the tree, and how many of its lanes each of a row's threads holds.
 int64_t tree_lanes(const LoopKernel& kernel);
 inline int64_t row_lanes(const LoopKernel& kernel) { return tree_lanes(kernel) / kRowThreads; }

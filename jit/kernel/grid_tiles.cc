@@ -3,7 +3,6 @@
 #include <absl/strings/string_view.h>
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 
 namespace lamina::jit {
@@ -36,36 +35,27 @@ std::optional<Crossing> crossing(const LoopKernel& kernel, const Access& access)
   return found;
 }
 
-// The same element of its unit, but for which one it is.
-bool alternate(const Access& a, const Access& b) {
-  return a.buffer == b.buffer && a.offset_slot == b.offset_slot && a.terms == b.terms;
-}
-
 }  // namespace
 
 CrossedLoads crossed_loads(const LoopKernel& kernel) {
   if (kernel.has_reduction || !kernel.repeats.empty() || kernel.parallel_rank < 2) return {};
-  std::vector<bool> loaded(kernel.accesses.size(), false);
-  for (const KernelInstr& i : kernel.body)
-    if (i.op == KernelOp::kLoad && !i.predicated && !kernel.buffers[kernel.accesses[i.imm].buffer].written)
-      loaded[i.imm] = true;
   std::vector<CrossedLoads> by_dim(kernel.parallel_rank);
-  for (size_t first = 0; first < kernel.accesses.size(); ++first) {
-    const Access& access = kernel.accesses[first];
-    const std::optional<Crossing> crossed = crossing(kernel, access);
-    if (!loaded[first] || access.beside != 0 || !crossed) continue;
-    CrossedLoad load;
-    load.bytes = crossed->unit * hlo::byte_size(kernel.buffers[access.buffer].type);
-    if (load.bytes > kMostUnitBytes || !std::has_single_bit(static_cast<uint64_t>(load.bytes))) continue;
-    // Where one of those that alternate is not loaded, its place may be past the end of the array.
-    for (int64_t beside = 0; beside < crossed->unit; ++beside)
-      for (size_t a = 0; a < kernel.accesses.size(); ++a)
-        if (loaded[a] && kernel.accesses[a].beside == beside && alternate(kernel.accesses[a], access)) {
-          load.accesses.push_back(static_cast<uint32_t>(a));
-          break;
-        }
-    if (std::ssize(load.accesses) == crossed->unit)
-      by_dim[static_cast<size_t>(crossed->dim)].loads.push_back(std::move(load));
+  for (int d = 0; d + 1 < kernel.parallel_rank; ++d) {
+    std::vector<uint32_t> crossed;
+    for (const KernelInstr& i : kernel.body) {
+      if (i.op != KernelOp::kLoad || i.predicated || kernel.buffers[kernel.accesses[i.imm].buffer].written)
+        continue;
+      const std::optional<Crossing> found = crossing(kernel, kernel.accesses[i.imm]);
+      if (found && found->dim == d) crossed.push_back(static_cast<uint32_t>(i.imm));
+    }
+    for (auto& group : side_by_side(kernel, crossed, d)) {
+      const Access& access = kernel.accesses[group[0]];
+      const int64_t unit = crossing(kernel, access)->unit;
+      const int64_t bytes = unit * hlo::byte_size(kernel.buffers[access.buffer].type);
+      // Where one of those that alternate is not loaded, its place may be past the end of the array.
+      if (std::ssize(group) == unit && bytes <= kMostUnitBytes)
+        by_dim[static_cast<size_t>(d)].loads.push_back({std::move(group), bytes});
+    }
   }
   const auto weight = [](const CrossedLoads& c) {
     int64_t bytes = 0;
@@ -94,8 +84,7 @@ TileLayout tile_layout(const CrossedLoad& load, const GridTile& tile) {
 absl::Status takes_tiles(const LoopKernel& kernel, const GridSchedule& schedule) {
   const CrossedLoads crossed = crossed_loads(kernel);
   if (crossed.loads.empty()) return absl::InvalidArgumentError("no load crosses the last dimension");
-  const int64_t rows = schedule.rows, vectors = schedule.vectors;
-  if (rows < kTileThreadsAcross * vectors || rows > kWarp * vectors)
+  if (schedule.rows < fewest_rows(schedule) || schedule.rows > most_rows(schedule))
     return absl::InvalidArgumentError("its rows are not those of a tile");
   int64_t bytes = 0;
   for (const CrossedLoad& load : crossed.loads) bytes += tile_layout(load, grid_tile(schedule)).bytes;

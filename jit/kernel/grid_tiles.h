@@ -9,6 +9,7 @@
 
 #include <absl/status/status.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -46,8 +47,15 @@ TileLayout tile_layout(const CrossedLoad& load, const GridTile& tile);
 // InvalidArgument with the reason in words unless the schedule's tiles are some for this kernel.
 absl::Status takes_tiles(const LoopKernel& kernel, const GridSchedule& schedule);
 
-// Threads of a warp that lie along the last dimension when elements are made; the others lie across.
-inline constexpr int64_t kTileThreadsAlong = 8, kTileThreadsAcross = kWarp / kTileThreadsAlong;
+// Threads of a warp that lie along the last dimension when elements are made; the others lie across. Either
+// way of 32 words they meet all banks.
+inline int64_t threads_along(const GridSchedule& schedule) { return schedule.lanes == 1 ? kWarp : 8; }
+// Rows of a tile: so many at least and at most, by the warps that lie beside each other.
+inline int64_t fewest_rows(const GridSchedule& s) {
+  constexpr int64_t kOfWord = 4;
+  return std::max(kWarp / threads_along(s) * s.vectors, kOfWord);
+}
+inline int64_t most_rows(const GridSchedule& s) { return kGridThreads / threads_along(s) * s.vectors; }
 
 }  // namespace lamina::jit
 
