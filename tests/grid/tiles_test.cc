@@ -214,6 +214,9 @@ TEST_CASE("tiles are chosen where a large array is read across", "[grid]") {
   CHECK(chosen(bf16, {1024, 65536}) == tiles(8, 4, 128));
   CHECK(chosen(c64, {1024, 65536}) == tiles(2, 4, 64));
 
+  // Rows that begin at odd addresses, and at those of pairs.
+  CHECK(chosen(transpose(DType::kF32, 8, 9), {1024, 65536}) == tiles(1, 8, 64));
+  CHECK(chosen(transpose(DType::kF32, 8, 10), {1024, 65536}) == tiles(2, 4, 64));
   CHECK(chosen(f32, {256, 256}).form == GridForm::kTiles);
   CHECK(chosen(f32, {64, 64}).form == GridForm::kElements);
   CHECK(chosen(f32, {2, 1 << 20}).form == GridForm::kElements);
