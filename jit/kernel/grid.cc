@@ -160,18 +160,27 @@ std::optional<GridSchedule> tiles(const LoopKernel& kernel, const Extents& exten
   const uint32_t most = s.lanes == 1 ? kMostRowVectors : kMostVectors;
   while (s.vectors < most && fits_thread(kernel, s.vectors * 2 * s.lanes)) s.vectors *= 2;
   // As long stretches of memory one way as the other, if there are such.
-  const auto along = [&] { return grid_tile(s).along; };
-  s.rows = static_cast<uint32_t>(most_rows(s));
-  while (s.rows > fewest_rows(s) && s.rows * across_bytes > 2 * along() * along_bytes &&
-         along() < extents.inner)
-    s.rows /= 2;
-  while (s.rows > fewest_rows(s) && s.rows >= 2 * across) s.rows /= 2;
-  while (s.vectors > 1 &&
-         (tiles_of(extents, across, grid_tile(s)) < kManyBlocks || !takes_tiles(kernel, s).ok())) {
+  const auto shape = [&] {
+    s.rows = static_cast<uint32_t>(most_rows(s));
+    const auto along = [&] { return grid_tile(s).along; };
+    while (s.rows > fewest_rows(s) && along() < extents.inner &&
+           (s.rows * across_bytes > 2 * along() * along_bytes || s.rows >= 2 * across))
+      s.rows /= 2;
+  };
+  shape();
+  // How far tiles reach past the end of a plane.
+  const auto covered = [&] {
+    const GridTile t = grid_tile(s);
+    return ceil_div(across, t.across) * t.across * ceil_div(extents.inner, t.along) * t.along;
+  };
+  const int64_t plane = across * extents.inner;
+  while (s.vectors > 1 && (2 * plane <= covered() || !takes_tiles(kernel, s).ok() ||
+                           tiles_of(extents, across, grid_tile(s)) < kManyBlocks)) {
     s.vectors /= 2;
-    s.rows = std::max(s.rows / 2, static_cast<uint32_t>(fewest_rows(s)));
+    shape();
   }
-  if (!takes_tiles(kernel, s).ok()) return std::nullopt;
+  // Planes that are much smaller than a tile are read from the cache.
+  if (2 * plane <= covered() || !takes_tiles(kernel, s).ok()) return std::nullopt;
   return s;
 }
 

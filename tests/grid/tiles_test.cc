@@ -224,6 +224,13 @@ TEST_CASE("tiles are chosen where a large array is read across", "[grid]") {
   Copies straight({8, 8});
   straight.copy(DType::kF32, {0, 1});
   CHECK(chosen(straight.take(), {4096, 4096}).form == GridForm::kElements);
+  Copies matrices({8, 8, 8});
+  matrices.copy(DType::kF32, {0, 2, 1});
+  const GridCase small = matrices.take();
+  CHECK(chosen(small, {65536, 8, 8}).form == GridForm::kElements);
+  CHECK(chosen(small, {65536, 16, 16}).form == GridForm::kElements);
+  CHECK(chosen(small, {65536, 32, 32}) == tiles(4, 1, 32));
+  CHECK(chosen(small, {1024, 64, 64}) == tiles(4, 4, 64));
   // Whatever is chosen has a plan.
   for (int64_t across : {8, 33, 1000})
     for (int64_t along : {8, 200, 70000})
