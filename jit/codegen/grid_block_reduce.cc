@@ -98,7 +98,7 @@ Values BlockReduction::walk(Value* first_stage, Value* count, const Values& lane
 
 void BlockReduction::emit() {
   const GridParts::Extra extra = c_.enter(kGridChunks, true);
-  shared_ = shared_memory(c_, bytes_);
+  shared_ = c_.shared_memory(bytes_);
   thread_ = c_.rows.thread();
   tree_.enter(thread_, f_.i64(0));
   Value* task = c_.rows.block();
@@ -142,7 +142,7 @@ void BlockReduction::emit() {
 
 llvm::Error emit_grid_block_chunks(GridParts& parts) {
   BlockReduction reduction(parts);
-  if (reduction.bytes() > SharedTree::kMostBytes)
+  if (reduction.bytes() > kMostSharedBytes)
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    "the elements of a stage exceed the memory that a block shares");
   reduction.emit();

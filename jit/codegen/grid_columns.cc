@@ -21,7 +21,7 @@ class ColumnReduction {
         columns_(kGridThreads / rows_ * parts.schedule.lanes),
         tree_(parts, rows_, columns_, parts.schedule.lanes) {}
 
-  bool fits() const { return tree_.bytes() <= SharedTree::kMostBytes; }
+  bool fits() const { return tree_.bytes() <= kMostSharedBytes; }
   void emit();
 
  private:

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "jit/kernel/grid.h"
+
 namespace lamina::jit::codegen {
 
 using llvm::BasicBlock;
@@ -23,10 +25,6 @@ bool stores_once(const LoopKernel& kernel) {
   size_t stores = kernel.stores.size();
   for (const Repeat& r : kernel.repeats) stores += 2 * r.stores.size();  // one in each step
   return stores == 1;
-}
-
-void add_access(std::vector<uint32_t>& to, uint32_t access) {
-  if (std::find(to.begin(), to.end(), access) == to.end()) to.push_back(access);
 }
 
 llvm::Align element_align(DType t) { return llvm::Align(static_cast<uint64_t>(hlo::byte_size(t))); }
@@ -136,7 +134,7 @@ void GridLanes::store(Row& row, uint32_t access, Value* value, Value* index, uns
   value = prim_.to_memory(value, t, 1);
   if (making_ && making_->row == &row) {
     Values& stored = making_->stored[access];
-    stored.resize(making_->part->lanes * making_->part->starts.size(), nullptr);
+    stored.resize(making_->part.lanes * making_->part.starts.size(), nullptr);
     stored[making_->number] = value;
     return;
   }
@@ -145,7 +143,7 @@ void GridLanes::store(Row& row, uint32_t access, Value* value, Value* index, uns
   };
   Value* where = on();
   if (making_ && index && !varies(row, access)) {  // one address for the row: the last element's value stays
-    Value* last = b_.CreateICmpEQ(index, b_.CreateSub(making_->part->end, f_.i64(1)));
+    Value* last = b_.CreateICmpEQ(index, b_.CreateSub(making_->part.end, f_.i64(1)));
     where = within(last);
   }
   if (where)
@@ -165,16 +163,17 @@ Value* GridLanes::clamped(const Part& part, Value* index) {
   return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, index, b_.CreateSub(part.end, f_.i64(1)));
 }
 
-Value* GridLanes::is_fast(std::span<Making> lines, const std::vector<uint32_t>& accesses) {
-  const Part& part = *lines[0].part;
+Value* GridLanes::is_fast(std::span<const Making> lines, const std::vector<Group>& groups) {
+  const Part& part = lines[0].part;
   Value* fast = nullptr;
   if (may_pass(part)) fast = b_.CreateICmpSLE(b_.CreateAdd(part.starts.back(), f_.i64(part.lanes)), part.end);
   Value* odd = nullptr;  // bits of addresses that should not be there
   for (const Making& line : lines)
-    for (uint32_t access : accesses) {
-      const int64_t bytes = std::min<int64_t>(hlo::byte_size(type_of(access)) * part.lanes, kVectorBytes);
-      if (part.lanes == 1 || !in_vectors(*line.row, access)) continue;
-      Value* address = b_.CreatePtrToInt(place(*line.row, access).pointer, b_.getInt64Ty());
+    for (const Group& group : groups) {
+      const auto count = static_cast<int64_t>(part.lanes * group.size());
+      if (count == 1 || !in_vectors(*line.row, group)) continue;
+      const int64_t bytes = std::min<int64_t>(hlo::byte_size(type_of(group[0])) * count, kVectorBytes);
+      Value* address = b_.CreatePtrToInt(place(*line.row, group[0]).pointer, b_.getInt64Ty());
       Value* bits = b_.CreateAnd(b_.CreateTrunc(address, b_.getInt32Ty()), b_.getInt32(bytes - 1));
       odd = odd ? b_.CreateOr(odd, bits) : bits;
     }
@@ -184,54 +183,50 @@ Value* GridLanes::is_fast(std::span<Making> lines, const std::vector<uint32_t>& 
 }
 
 // Elements of less than a word are taken out of words: vectors of them would be moved in parts.
-Values GridLanes::load_vector(Row& row, uint32_t access, Value* index, unsigned lanes) {
-  const DType t = type_of(access);
+Values GridLanes::load_vector(DType t, Value* address, unsigned count, bool constant) {
   Type* element = prim_.memory_type(t, 1);
-  Value* address = element_address(row, access, index);
-  const bool constant = is_constant(kernel_.accesses[access].buffer);
-  if (lanes == 1) return {load_one(element, address, nullptr, constant)};
-  const unsigned size = static_cast<unsigned>(hlo::byte_size(t)), bytes = size * lanes;
+  if (count == 1) return {load_one(element, address, nullptr, constant)};
+  const unsigned size = static_cast<unsigned>(hlo::byte_size(t)), bytes = size * count;
   Values values;
   if (bytes > kVectorBytes) {
-    for (unsigned half : {0u, lanes / 2}) {
-      const Values made = load_vector(row, access, b_.CreateAdd(index, f_.i64(half)), lanes / 2);
+    for (unsigned half : {0u, count / 2}) {
+      const Values made = load_vector(t, b_.CreateConstGEP1_64(element, address, half), count / 2, constant);
       values.insert(values.end(), made.begin(), made.end());
     }
     return values;
   }
   if (size >= kWordBytes) {
-    Value* vector = load_one(llvm::FixedVectorType::get(element, lanes), address, nullptr, constant);
-    for (unsigned k = 0; k < lanes; ++k) values.push_back(b_.CreateExtractElement(vector, k));
+    Value* vector = load_one(llvm::FixedVectorType::get(element, count), address, nullptr, constant);
+    for (unsigned k = 0; k < count; ++k) values.push_back(b_.CreateExtractElement(vector, k));
     return values;
   }
   const unsigned word_bytes = std::min(bytes, kWordBytes), words = bytes / word_bytes;
   Type* word = b_.getIntNTy(word_bytes * 8);
   Value* all =
       load_one(words == 1 ? word : llvm::FixedVectorType::get(word, words), address, nullptr, constant);
-  for (unsigned k = 0; k < lanes; ++k) {
+  for (unsigned k = 0; k < count; ++k) {
     Value* from = words == 1 ? all : b_.CreateExtractElement(all, k * size / word_bytes);
     values.push_back(b_.CreateTrunc(b_.CreateLShr(from, k * size % word_bytes * 8), element));
   }
   return values;
 }
 
-void GridLanes::store_vector(Row& row, uint32_t access, Value* index, const Values& values) {
-  const DType t = type_of(access);
-  const auto lanes = static_cast<unsigned>(values.size());
-  const unsigned size = static_cast<unsigned>(hlo::byte_size(t)), bytes = size * lanes;
+void GridLanes::store_vector(DType t, Value* address, const Values& values) {
+  const auto count = static_cast<unsigned>(values.size());
+  const unsigned size = static_cast<unsigned>(hlo::byte_size(t)), bytes = size * count;
   if (bytes > kVectorBytes) {
-    const auto middle = values.begin() + lanes / 2;
-    store_vector(row, access, index, Values(values.begin(), middle));
-    store_vector(row, access, b_.CreateAdd(index, f_.i64(lanes / 2)), Values(middle, values.end()));
+    const auto middle = values.begin() + count / 2;
+    Value* second = b_.CreateConstGEP1_64(prim_.memory_type(t, 1), address, count / 2);
+    store_vector(t, address, Values(values.begin(), middle));
+    store_vector(t, second, Values(middle, values.end()));
     return;
   }
-  Value* address = element_address(row, access, index);
   Values parts = values;
-  if (size < kWordBytes && lanes > 1) {
+  if (size < kWordBytes && count > 1) {
     const unsigned word_bytes = std::min(bytes, kWordBytes), in_word = word_bytes / size;
     Type* word = b_.getIntNTy(word_bytes * 8);
     parts.clear();
-    for (unsigned k = 0; k < lanes; ++k) {
+    for (unsigned k = 0; k < count; ++k) {
       Value* part = b_.CreateShl(b_.CreateZExt(values[k], word), k % in_word * size * 8);
       if (k % in_word == 0)
         parts.push_back(part);
@@ -247,8 +242,8 @@ void GridLanes::store_vector(Row& row, uint32_t access, Value* index, const Valu
   b_.CreateAlignedStore(all, address, llvm::Align(bytes));
 }
 
-void GridLanes::fetch(std::span<Making> lines, const std::vector<uint32_t>& accesses, Value* fast) {
-  const Part& part = *lines[0].part;
+void GridLanes::fetch(std::span<Making> lines, const std::vector<Group>& groups, Value* fast) {
+  const Part& part = lines[0].part;
   const auto count = static_cast<unsigned>(part.lanes * part.starts.size());
   const auto one = [&](Row& row, uint32_t access, unsigned number) {
     Value* address = element_address(row, access, clamped(part, element_index(part, number)));
@@ -257,18 +252,22 @@ void GridLanes::fetch(std::span<Making> lines, const std::vector<uint32_t>& acce
   };
   struct Moved {
     Making* line;
-    uint32_t access;
+    const Group* group;
   };
   std::vector<Moved> vectors;
   for (Making& line : lines)
-    for (uint32_t access : accesses)
-      if (in_vectors(*line.row, access) && (part.lanes > 1 || fast)) vectors.push_back({&line, access});
+    for (const Group& group : groups)
+      if (in_vectors(*line.row, group) && (part.lanes * group.size() > 1 || fast))
+        vectors.push_back({&line, &group});
   if (!vectors.empty()) {
-    Values at_once, singly;
+    Values at_once, singly;  // by line and group, element, access
     const auto load_vectors = [&] {
-      for (const Moved& m : vectors)
+      for (const auto& [line, group] : vectors)
         for (Value* start : part.starts) {
-          const Values made = load_vector(*m.line->row, m.access, start, part.lanes);
+          const uint32_t first = group->front();
+          const auto elements = static_cast<unsigned>(part.lanes * group->size());
+          const Values made = load_vector(type_of(first), element_address(*line->row, first, start), elements,
+                                          is_constant(kernel_.accesses[first].buffer));
           at_once.insert(at_once.end(), made.begin(), made.end());
         }
     };
@@ -279,52 +278,60 @@ void GridLanes::fetch(std::span<Making> lines, const std::vector<uint32_t>& acce
       load_vectors();
       b_.CreateBr(both);
       b_.SetInsertPoint(single);
-      for (const Moved& m : vectors)
-        for (unsigned i = 0; i < count; ++i) singly.push_back(one(*m.line->row, m.access, i));
+      for (const auto& [line, group] : vectors)
+        for (unsigned i = 0; i < count; ++i)
+          for (uint32_t access : *group) singly.push_back(one(*line->row, access, i));
       b_.CreateBr(both);
       b_.SetInsertPoint(both);
       at_once = f_.meet({{whole, at_once}, {single, singly}});
     } else {
       load_vectors();
     }
-    for (size_t v = 0; v < vectors.size(); ++v)
-      vectors[v].line->loaded[vectors[v].access].assign(at_once.begin() + v * count,
-                                                        at_once.begin() + (v + 1) * count);
+    auto next = at_once.begin();
+    for (const auto& [line, group] : vectors)
+      for (unsigned i = 0; i < count; ++i)
+        for (uint32_t access : *group) line->loaded[access].push_back(*next++);
   }
   for (Making& line : lines)
-    for (uint32_t access : accesses)
-      for (unsigned i = 0; line.loaded[access].size() < count; ++i)
-        line.loaded[access].push_back(one(*line.row, access, i));
+    for (const Group& group : groups)
+      for (uint32_t access : group)
+        for (unsigned i = 0; line.loaded[access].size() < count; ++i)
+          line.loaded[access].push_back(one(*line.row, access, i));
 }
 
-void GridLanes::write(Row& row, const Part& part, uint32_t access, Value* fast) {
-  const Values& values = making_->stored[access];
-  const DType t = type_of(access);
+void GridLanes::write(Row& row, const Part& part, const Group& group, Value* fast) {
+  const DType t = type_of(group[0]);
+  const auto count = static_cast<unsigned>(part.lanes * part.starts.size());
   const auto one = [&](unsigned i) {
-    b_.CreateAlignedStore(values[i], element_address(row, access, element_index(part, i)), element_align(t));
+    for (uint32_t access : group)
+      b_.CreateAlignedStore(making_->stored[access][i], element_address(row, access, element_index(part, i)),
+                            element_align(t));
   };
   const auto each = [&](bool unguarded) {
-    for (unsigned i = 0; i < values.size(); ++i) {
+    for (unsigned i = 0; i < count; ++i) {
       if (unguarded)
         one(i);
       else
         f_.if_then(b_.CreateICmpSLT(element_index(part, i), part.end), [&] { one(i); });
     }
   };
-  if (!varies(row, access)) {  // one address for the row: the last element's value stays
+  if (!varies(row, group[0])) {  // one address for the row: the last element's value stays
     Value* last = b_.CreateSub(part.end, f_.i64(1));
-    for (unsigned i = 0; i < values.size(); ++i)
+    for (unsigned i = 0; i < count; ++i)
       f_.if_then(b_.CreateICmpEQ(element_index(part, i), last), [&] { one(i); });
     return;
   }
   const auto at_once = [&] {
-    if (!in_vectors(row, access)) {
+    if (!in_vectors(row, group)) {
       each(true);
       return;
     }
-    for (size_t j = 0; j < part.starts.size(); ++j)
-      store_vector(row, access, part.starts[j],
-                   Values(values.begin() + j * part.lanes, values.begin() + (j + 1) * part.lanes));
+    for (size_t j = 0; j < part.starts.size(); ++j) {
+      Values values;
+      for (size_t k = 0; k < part.lanes; ++k)
+        for (uint32_t access : group) values.push_back(making_->stored[access][j * part.lanes + k]);
+      store_vector(t, element_address(row, group[0], part.starts[j]), values);
+    }
   };
   if (!fast) {
     at_once();
@@ -342,58 +349,63 @@ void GridLanes::write(Row& row, const Part& part, uint32_t access, Value* fast) 
 }
 
 GridLanes::Making GridLanes::making(Row& row, const Part& part) const {
-  Making made{&row, &part, 0, {}, {}};
+  Making made{&row, part, nullptr, {}, {}, {}};
   made.loaded.resize(kernel_.accesses.size());
   made.stored.resize(kernel_.accesses.size());
   return made;
 }
 
-std::vector<uint32_t> GridLanes::fetched(const Row& row) const {
+std::vector<GridLanes::Group> GridLanes::fetched(const Row& row, const std::vector<uint32_t>& given) const {
   std::vector<uint32_t> loads;
   for (size_t i = 0; i < row.section->size(); ++i) {
     const KernelInstr& instr = (*row.section)[i];
-    if (instr.op == KernelOp::kLoad && !instr.predicated && row.varies[i])
-      add_access(loads, static_cast<uint32_t>(instr.imm));
+    const auto access = static_cast<uint32_t>(instr.imm);
+    if (instr.op == KernelOp::kLoad && !instr.predicated && row.varies[i] &&
+        std::find(given.begin(), given.end(), access) == given.end())
+      loads.push_back(access);
   }
-  return loads;
+  return side_by_side(kernel_, loads, row.dim);
 }
 
-void GridLanes::part(Row& row, const Part& part, const std::vector<Store>& stores, const Body& body) {
-  const std::vector<uint32_t> loads = fetched(row);
-  std::vector<uint32_t> moved = loads, written;
-  for (const Store& s : stores) {
-    add_access(moved, s.access);
-    add_access(written, s.access);
-  }
+GridLanes::Making GridLanes::begin(Row& row, const Part& part, const std::vector<Store>& stores,
+                                   const std::vector<uint32_t>& given) {
+  std::vector<uint32_t> stored;
+  for (const Store& s : stores) stored.push_back(s.access);
+  const std::vector<Group> read = fetched(row, given);
   Making making = this->making(row, part);
+  making.written = side_by_side(kernel_, stored, row.dim);
+  std::vector<Group> moved = read;
+  moved.insert(moved.end(), making.written.begin(), making.written.end());
+  making.fast = is_fast({&making, 1}, moved);
+  fetch({&making, 1}, read, making.fast);
+  return making;
+}
+
+void GridLanes::lines(std::span<Row> rows, const Part& part, const LinesBody& body) {
+  std::vector<Making> all;
+  for (Row& row : rows) all.push_back(making(row, part));
+  const std::vector<Group> read = fetched(rows[0], {});
+  fetch(all, read, is_fast(all, read));
+  for (size_t line = 0; line < all.size(); ++line)
+    finish(all[line], [&](Value* index, unsigned number) { body(line, index, number); });
+}
+
+void GridLanes::finish(Making& making, const Body& body) {
+  const Part& part = making.part;
   making_ = &making;
-  Value* fast = is_fast({&making, 1}, moved);
-  fetch({&making, 1}, loads, fast);
   for (unsigned i = 0; i < part.lanes * part.starts.size(); ++i) {
     making.number = i;
     Value* index = element_index(part, i);
     const Only only(*this, may_pass(part) ? b_.CreateICmpSLT(index, part.end) : nullptr);
     body(clamped(part, index), i);
   }
-  for (uint32_t access : written) write(row, part, access, fast);
+  for (const Group& group : making.written) write(*making.row, part, group, making.fast);
   making_ = nullptr;
 }
 
-void GridLanes::lines(std::span<Row> rows, const Part& part, const LinesBody& body) {
-  std::vector<Making> all;
-  for (Row& row : rows) all.push_back(making(row, part));
-  const std::vector<uint32_t> loads = fetched(rows[0]);
-  fetch(all, loads, is_fast(all, loads));
-  for (size_t line = 0; line < all.size(); ++line) {
-    making_ = &all[line];
-    for (unsigned i = 0; i < part.lanes * part.starts.size(); ++i) {
-      making_->number = i;
-      Value* index = element_index(part, i);
-      const Only only(*this, may_pass(part) ? b_.CreateICmpSLT(index, part.end) : nullptr);
-      body(line, clamped(part, index), i);
-    }
-  }
-  making_ = nullptr;
+void GridLanes::part(Row& row, const Part& part, const std::vector<Store>& stores, const Body& body) {
+  Making making = begin(row, part, stores, {});
+  finish(making, body);
 }
 
 // ---- lanes

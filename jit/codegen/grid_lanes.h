@@ -55,6 +55,24 @@ class GridLanes : public LaneOps {
   using LinesBody = std::function<void(size_t line, llvm::Value* index, unsigned number)>;
   void lines(std::span<Row> rows, const Part& part, const LinesBody& body);
 
+  // Accesses that are moved together: one, or some that lie side by side along the row.
+  using Group = std::vector<uint32_t>;
+  // The same in two steps, between which threads may meet. A part whose loads have been made:
+  struct Making {
+    Row* row;
+    Part part;
+    llvm::Value* fast = nullptr;         // whether the vectors of its accesses are moved at once; null: yes
+    std::vector<Values> loaded, stored;  // by access, and element; in memory's types
+    std::vector<Group> written;
+    unsigned number = 0;  // of the element that is made
+  };
+  // `given`: loads that are not made here; their values are put into `loaded` before `finish`.
+  Making begin(Row& row, const Part& part, const std::vector<Store>& stores,
+               const std::vector<uint32_t>& given);
+  void finish(Making& making, const Body& body);
+
+  // Whether what a load gives of a buffer stays as it is.
+  bool is_constant(uint32_t buffer) const { return one_store_ && !kernel_.buffers[buffer].written; }
   // A load of a value that is 0 where `predicate` (null: everywhere) is false.
   llvm::Value* load_one(llvm::Type* type, llvm::Value* address, llvm::Value* predicate, bool constant);
 
@@ -67,31 +85,26 @@ class GridLanes : public LaneOps {
   struct Places : RowMemory {
     std::vector<Place> of;  // by access
   };
-  // A part that is being made: what was loaded of each access, and what waits to be stored; by element.
-  struct Making {
-    Row* row;
-    const Part* part;
-    unsigned number = 0;
-    std::vector<Values> loaded, stored;  // by access; in memory's types
-  };
-  Making making(Row& row, const Part& part) const;
-  // What the section loads anew for each element, unguarded.
-  std::vector<uint32_t> fetched(const Row& row) const;
 
   Place& place(Row& row, uint32_t access);
   DType type_of(uint32_t access) const { return kernel_.buffers[kernel_.accesses[access].buffer].type; }
   bool varies(const Row& row, uint32_t access) const { return variance_.access(access, row.dim); }
-  bool is_constant(uint32_t buffer) const { return one_store_ && !kernel_.buffers[buffer].written; }
-  bool in_vectors(Row& row, uint32_t access) { return varies(row, access) && !place(row, access).stride; }
+  bool in_vectors(Row& row, const Group& group) {
+    return varies(row, group[0]) && (group.size() > 1 || !place(row, group[0]).stride);
+  }
   llvm::Value* element_address(Row& row, uint32_t access, llvm::Value* index);
   llvm::Value* element_index(const Part& part, unsigned number);
   llvm::Value* clamped(const Part& part, llvm::Value* index);
   // Whether the vectors of these accesses can be moved at once.
-  llvm::Value* is_fast(std::span<Making> lines, const std::vector<uint32_t>& accesses);
-  Values load_vector(Row& row, uint32_t access, llvm::Value* index, unsigned lanes);
-  void store_vector(Row& row, uint32_t access, llvm::Value* index, const Values& values);
-  void fetch(std::span<Making> lines, const std::vector<uint32_t>& accesses, llvm::Value* fast);
-  void write(Row& row, const Part& part, uint32_t access, llvm::Value* fast);
+  llvm::Value* is_fast(std::span<const Making> lines, const std::vector<Group>& groups);
+  // Elements that follow each other in memory.
+  Values load_vector(DType t, llvm::Value* address, unsigned count, bool constant);
+  void store_vector(DType t, llvm::Value* address, const Values& values);
+  void fetch(std::span<Making> lines, const std::vector<Group>& groups, llvm::Value* fast);
+  // What the section loads anew for each element, unguarded, but for `given`.
+  std::vector<Group> fetched(const Row& row, const std::vector<uint32_t>& given) const;
+  Making making(Row& row, const Part& part) const;
+  void write(Row& row, const Part& part, const Group& group, llvm::Value* fast);
 
   const LoopKernel& kernel_;
   llvm::IRBuilder<>& b_;

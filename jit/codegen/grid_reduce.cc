@@ -1,7 +1,6 @@
 #include "jit/codegen/grid_reduce.h"
 
 #include <llvm/IR/Constants.h>
-#include <llvm/IR/GlobalVariable.h>
 #include <llvm/IR/Intrinsics.h>
 
 #include <utility>
@@ -125,15 +124,6 @@ std::vector<Values> RowElements::at(unsigned lanes, const Values& starts, Value*
 
 // ---- shared memory
 
-Value* shared_memory(GridParts& parts, int64_t bytes) {
-  auto* type = llvm::ArrayType::get(parts.f.builder().getInt8Ty(), static_cast<uint64_t>(bytes));
-  auto* shared = new llvm::GlobalVariable(parts.module, type, false, llvm::GlobalValue::InternalLinkage,
-                                          llvm::PoisonValue::get(type), "lanes", nullptr,
-                                          llvm::GlobalValue::NotThreadLocal, kSharedSpace);
-  shared->setAlignment(llvm::Align(16));
-  return shared;
-}
-
 SharedTree::SharedTree(GridParts& parts, int64_t rows, int64_t columns, unsigned lanes)
     : c_(parts), f_(parts.f), b_(f_.builder()), columns_(columns), lanes_(lanes) {
   for (size_t v = 0; v < reduced_values(c_); ++v) {
@@ -143,7 +133,7 @@ SharedTree::SharedTree(GridParts& parts, int64_t rows, int64_t columns, unsigned
 }
 
 void SharedTree::enter(Value* row, Value* column) {
-  shared_ = shared_memory(c_, bytes_);
+  shared_ = c_.shared_memory(bytes_);
   row_ = row;
   column_ = column;
 }

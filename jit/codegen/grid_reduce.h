@@ -59,7 +59,6 @@ class RowElements {
 class SharedTree {
  public:
   SharedTree(GridParts& parts, int64_t rows, int64_t columns, unsigned lanes);
-  static constexpr int64_t kMostBytes = 48 << 10;  // what a block may have without being asked for
   int64_t bytes() const { return bytes_; }
   // In the entered function: this thread's row, and the first of its columns.
   void enter(llvm::Value* row, llvm::Value* column);
@@ -79,7 +78,6 @@ class SharedTree {
   std::vector<int64_t> offsets_;
   llvm::Value *shared_ = nullptr, *row_ = nullptr, *column_ = nullptr;
 };
-llvm::Value* shared_memory(GridParts& parts, int64_t bytes);
 
 // What follows the tree: init, epilogue, stores. `indices` are those of the parallel dimensions, `total` the
 // number of elements that were reduced, `tree` their results.

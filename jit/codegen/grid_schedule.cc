@@ -2,11 +2,13 @@
 
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Function.h>
+#include <llvm/IR/GlobalVariable.h>
 #include <llvm/IR/Metadata.h>
 
 #include <string>
 
 #include "jit/codegen/grid_reduce.h"
+#include "jit/kernel/grid_tiles.h"
 
 namespace lamina::jit::codegen {
 
@@ -56,6 +58,15 @@ GridParts::Extra GridParts::enter(std::string_view name, bool partials) {
   return {extra[0], extra[1], extra[2]};
 }
 
+Value* GridParts::shared_memory(int64_t bytes) {
+  auto* type = llvm::ArrayType::get(f.builder().getInt8Ty(), static_cast<uint64_t>(bytes));
+  auto* shared = new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::InternalLinkage,
+                                          llvm::PoisonValue::get(type), "lanes", nullptr,
+                                          llvm::GlobalValue::NotThreadLocal, kSharedSpace);
+  shared->setAlignment(llvm::Align(16));
+  return shared;
+}
+
 namespace {
 
 void emit_elements(GridParts& c) {
@@ -94,11 +105,17 @@ llvm::Error refusal(const absl::Status& status) {
 llvm::Error emit_grid_kernel(const LoopKernel& kernel, const GridSchedule& schedule, llvm::Module& module,
                              FunctionBuilder::Attributes attributes) {
   if (absl::Status status = grid_takes(kernel); !status.ok()) return refusal(status);
-  if (kernel.has_reduction == (schedule.form == GridForm::kElements))
+  if (kernel.has_reduction != reduces(schedule))
     return refusal(absl::InvalidArgumentError("a schedule of elements for a reduction, or the reverse"));
+  const bool tiles = schedule.form == GridForm::kTiles;
+  if (tiles)
+    if (absl::Status status = takes_tiles(kernel, schedule); !status.ok()) return refusal(status);
   GridParts c(kernel, schedule, module, std::move(attributes));
   if (kernel.has_reduction) return emit_grid_reduction(c);
-  emit_elements(c);
+  if (tiles)
+    emit_grid_tiles(c);
+  else
+    emit_elements(c);
   return llvm::Error::success();
 }
 

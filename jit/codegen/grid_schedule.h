@@ -28,6 +28,8 @@ struct GridParts {
   // Makes an entry and enters it; `partials`: of results of chunks.
   Extra enter(std::string_view name, bool partials);
   void leave() { f.builder().CreateRetVoid(); }
+  // Static memory of a block, at a multiple of 16 bytes.
+  llvm::Value* shared_memory(int64_t bytes);
 
   const LoopKernel& kernel;
   const GridSchedule schedule;
@@ -37,6 +39,9 @@ struct GridParts {
   SectionEmitter sections;
   GridRows rows;
 };
+
+// The entry of the form `tiles`, whose schedule is one for the kernel.
+void emit_grid_tiles(GridParts& parts);
 
 // Unimplemented kernels and schedules of other kernels are refused in words.
 llvm::Error emit_grid_kernel(const LoopKernel& kernel, const GridSchedule& schedule, llvm::Module& module,

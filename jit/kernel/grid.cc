@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
+
+#include "jit/kernel/grid_tiles.h"
 
 namespace lamina::jit {
 namespace {
@@ -14,22 +17,29 @@ constexpr int64_t kVectorBytes = 16;
 constexpr size_t kMostInstrs = 768;
 // And no more registers for what is loaded and stored at a time: with more of them values go to memory.
 constexpr int64_t kMostRegisters = 64;
-// Loads that a thread keeps under way, of elements and of a row's.
-constexpr uint32_t kMostVectors = 4, kMostRowVectors = 8;
+// Loads that a thread keeps under way: of elements, of a row and of columns.
+constexpr uint32_t kMostVectors = 4, kMostRowVectors = 8, kMostColumnVectors = 2;
 // So few rows or chunks of at least so many elements leave most of a device idle with half a warp for each.
 constexpr int64_t kFewTasks = 8192, kLongTask = 2048;
 // Of a block, for elements on their way to the tree.
 constexpr int64_t kStageBytes = 32 << 10;
+// With fewer elements, or fewer side by side, the cache does what tiles do.
+constexpr int64_t kFewTiled = 1 << 16, kLeastAcross = 8;
+// Blocks that give a device enough to do.
+constexpr int64_t kManyBlocks = 512;
 constexpr int64_t kMostBlocks = int64_t{1} << 31;
 
 struct FormName {
   GridForm form;
   std::string_view name;
 };
-constexpr FormName kGridForms[] = {
-    {GridForm::kElements, "elements"}, {GridForm::kHalfWarp, "half_warp"},
-    {GridForm::kChunks, "chunks"},     {GridForm::kBlocks, "blocks"},
-    {GridForm::kColumns, "columns"},   {GridForm::kColumnChunks, "column_chunks"}};
+constexpr FormName kGridForms[] = {{GridForm::kElements, "elements"},
+                                   {GridForm::kTiles, "tiles"},
+                                   {GridForm::kHalfWarp, "half_warp"},
+                                   {GridForm::kChunks, "chunks"},
+                                   {GridForm::kBlocks, "blocks"},
+                                   {GridForm::kColumns, "columns"},
+                                   {GridForm::kColumnChunks, "column_chunks"}};
 
 absl::string_view view(std::string_view s) { return {s.data(), s.size()}; }
 
@@ -50,18 +60,35 @@ struct Extents {
   int64_t reduced;
 };
 
-// The widest element that lies side by side along `dim`; 0 if none does.
+// The number of elements from one index of `dim` to the next, where that is known; 0 else.
+int64_t known_step(const Access& access, int dim) {
+  int64_t step = 0;
+  int along = 0;
+  for (const AccessTerm& t : access.terms)
+    if (t.dim == dim) {
+      step = t.unit;
+      ++along;
+    }
+  return along == 1 ? step : 0;
+}
+
+// The widest element that lies side by side along `dim`, with those that alternate there; 0 if none does.
 int64_t widest_along(const LoopKernel& kernel, int dim) {
   int64_t widest = 0;
-  const auto see = [&](const Access& a) {
-    for (const AccessTerm& t : a.terms)
-      if (t.dim == dim && t.unit == 1)
-        widest = std::max(widest, hlo::byte_size(kernel.buffers[a.buffer].type));
+  const auto see = [&](const std::vector<uint32_t>& accesses) {
+    for (const auto& group : side_by_side(kernel, accesses, dim)) {
+      const Access& a = kernel.accesses[group[0]];
+      if (known_step(a, dim) == std::ssize(group))
+        widest = std::max(widest, std::ssize(group) * hlo::byte_size(kernel.buffers[a.buffer].type));
+    }
   };
+  std::vector<uint32_t> loads, stores;
   for (const KernelInstr& i : kernel.body)
-    if (i.op == KernelOp::kLoad) see(kernel.accesses[i.imm]);
+    if (i.op == KernelOp::kLoad) loads.push_back(static_cast<uint32_t>(i.imm));
   if (!kernel.has_reduction)
-    for (const Store& s : kernel.stores) see(kernel.accesses[s.access]);
+    for (const Store& s : kernel.stores) stores.push_back(s.access);
+  see(loads);
+  see(stores);
   return widest;
 }
 
@@ -78,21 +105,86 @@ int64_t element_registers(const LoopKernel& kernel) {
   return std::max<int64_t>(registers, 1);
 }
 
+// Whether a thread can make so many elements.
+bool fits_thread(const LoopKernel& kernel, uint32_t count) {
+  return count * std::max<size_t>(kernel.body.size(), 1) <= kMostInstrs &&
+         count * element_registers(kernel) <= kMostRegisters;
+}
+
 GridSchedule elements(const LoopKernel& kernel, const Extents& extents) {
   GridSchedule s;
   const int64_t widest = kernel.parallel_rank > 0 ? widest_along(kernel, kernel.parallel_rank - 1) : 0;
   // Elements that step differently wait for each other in one thread.
   if (!kernel.repeats.empty() || widest == 0) return s;
-  const size_t size = std::max<size_t>(kernel.body.size(), 1);
-  const int64_t registers = element_registers(kernel);
-  const auto fits = [&](uint32_t count) {
-    return count * size <= kMostInstrs && count * registers <= kMostRegisters;
-  };
-  s.lanes = static_cast<uint32_t>(kVectorBytes / widest);
+  const auto fits = [&](uint32_t count) { return fits_thread(kernel, count); };
+  s.lanes = static_cast<uint32_t>(std::max<int64_t>(kVectorBytes / widest, 1));
   while (s.lanes > 1 && (!fits(s.lanes) || s.lanes > extents.inner)) s.lanes /= 2;
   while (s.vectors < kMostVectors && fits(s.vectors * 2 * s.lanes) &&
          s.vectors * 2 * s.lanes * kWarp <= extents.inner)
     s.vectors *= 2;
+  return s;
+}
+
+int64_t tiles_of(const Extents& extents, int64_t across, const GridTile& tile) {
+  return extents.rows / across * ceil_div(across, tile.across) * ceil_div(extents.inner, tile.along);
+}
+
+// Whether what moves along the last dimension begins each row at a multiple of `lanes` elements.
+bool starts_aligned(const LoopKernel& kernel, std::span<const int64_t> args, int64_t lanes) {
+  const int last = kernel.parallel_rank - 1;
+  const auto aligned = [&](const Access& a) {
+    const int64_t step = known_step(a, last);
+    if (step <= 0) return true;
+    return std::all_of(a.terms.begin(), a.terms.end(), [&](const AccessTerm& t) {
+      const int64_t stride = t.unit ? t.unit : args[t.stride_slot];
+      return t.dim == last || args[t.dim] == 1 || stride % (step * lanes) == 0;
+    });
+  };
+  for (const KernelInstr& i : kernel.body)
+    if (i.op == KernelOp::kLoad && !aligned(kernel.accesses[i.imm])) return false;
+  return std::all_of(kernel.stores.begin(), kernel.stores.end(),
+                     [&](const Store& s) { return aligned(kernel.accesses[s.access]); });
+}
+
+std::optional<GridSchedule> tiles(const LoopKernel& kernel, const Extents& extents,
+                                  std::span<const int64_t> args) {
+  const CrossedLoads crossed = crossed_loads(kernel);
+  if (crossed.loads.empty() || extents.rows * extents.inner < kFewTiled) return std::nullopt;
+  const int64_t across = args[static_cast<size_t>(crossed.dim)];
+  if (std::min(across, extents.inner) < kLeastAcross) return std::nullopt;
+  const int64_t along_bytes = std::max<int64_t>(widest_along(kernel, kernel.parallel_rank - 1), 1);
+  int64_t across_bytes = 1;
+  for (const CrossedLoad& load : crossed.loads) across_bytes = std::max(across_bytes, load.bytes);
+  GridSchedule s;
+  s.form = GridForm::kTiles;
+  s.lanes = static_cast<uint32_t>(std::max<int64_t>(kVectorBytes / along_bytes, 1));
+  while (s.lanes > 1 && !fits_thread(kernel, s.lanes)) s.lanes /= 2;
+  while (s.lanes > 2 && threads_along(s) * s.lanes >= 2 * extents.inner) s.lanes /= 2;
+  while (s.lanes > 1 && !starts_aligned(kernel, args, s.lanes)) s.lanes /= 2;
+  const uint32_t most = s.lanes == 1 ? kMostRowVectors : kMostVectors;
+  while (s.vectors < most && fits_thread(kernel, s.vectors * 2 * s.lanes)) s.vectors *= 2;
+  // As long stretches of memory one way as the other, if there are such.
+  const auto shape = [&] {
+    s.rows = static_cast<uint32_t>(most_rows(s));
+    const auto along = [&] { return grid_tile(s).along; };
+    while (s.rows > fewest_rows(s) && along() < extents.inner &&
+           (s.rows * across_bytes > 2 * along() * along_bytes || s.rows >= 2 * across))
+      s.rows /= 2;
+  };
+  shape();
+  // How far tiles reach past the end of a plane.
+  const auto covered = [&] {
+    const GridTile t = grid_tile(s);
+    return ceil_div(across, t.across) * t.across * ceil_div(extents.inner, t.along) * t.along;
+  };
+  const int64_t plane = across * extents.inner;
+  while (s.vectors > 1 && (2 * plane <= covered() || !takes_tiles(kernel, s).ok() ||
+                           tiles_of(extents, across, grid_tile(s)) < kManyBlocks)) {
+    s.vectors /= 2;
+    shape();
+  }
+  // Planes that are much smaller than a tile are read from the cache.
+  if (2 * plane <= covered() || !takes_tiles(kernel, s).ok()) return std::nullopt;
   return s;
 }
 
@@ -156,6 +248,34 @@ int64_t stage_bytes(const LoopKernel& kernel, uint32_t vectors) {
 
 }  // namespace
 
+std::vector<std::vector<uint32_t>> side_by_side(const LoopKernel& kernel, std::span<const uint32_t> accesses,
+                                                int dim) {
+  std::vector<std::vector<uint32_t>> groups;
+  std::vector<bool> taken(kernel.accesses.size(), false);
+  for (uint32_t first : accesses) {
+    const int64_t step = known_step(kernel.accesses[first], dim);
+    if (kernel.accesses[first].beside != 0 || step < 2 || !std::has_single_bit(static_cast<uint64_t>(step)))
+      continue;
+    Access expected = kernel.accesses[first];
+    std::vector<uint32_t> group;
+    for (int64_t k = 0; k < step; ++k) {
+      expected.beside = static_cast<uint8_t>(k);
+      const auto found = std::find_if(accesses.begin(), accesses.end(), [&](uint32_t a) {
+        return !taken[a] && kernel.accesses[a] == expected;
+      });
+      if (found != accesses.end()) group.push_back(*found);
+    }
+    if (std::ssize(group) != step) continue;
+    for (uint32_t a : group) taken[a] = true;
+    groups.push_back(std::move(group));
+  }
+  for (uint32_t a : accesses) {
+    if (!taken[a]) groups.push_back({a});
+    taken[a] = true;
+  }
+  return groups;
+}
+
 int64_t tree_lanes(const LoopKernel& kernel) {
   int64_t widest = 1;
   for (DType t : kernel.reduction.combine.inputs) widest = std::max(widest, hlo::byte_size(t));
@@ -195,7 +315,7 @@ absl::Status grid_takes(const LoopKernel& kernel) {
 
 GridSchedule favoured_grid(const LoopKernel& kernel, std::span<const int64_t> args) {
   const Extents extents(kernel, args);
-  if (!kernel.has_reduction) return elements(kernel, extents);
+  if (!kernel.has_reduction) return tiles(kernel, extents, args).value_or(elements(kernel, extents));
   GridSchedule s;
   if (favours_columns(kernel)) {
     s.form = extents.reduced > kReduceChunk ? GridForm::kColumnChunks : GridForm::kColumns;
@@ -205,7 +325,7 @@ GridSchedule favoured_grid(const LoopKernel& kernel, std::span<const int64_t> ar
     const int64_t widest = std::max<int64_t>(widest_along(kernel, kernel.parallel_rank - 1), 1);
     s.lanes = static_cast<uint32_t>(std::max<int64_t>(kVectorBytes / std::max<int64_t>(widest, 4), 1));
     while (s.lanes > 1 && s.lanes > extents.inner) s.lanes /= 2;
-    while (s.vectors < kMostVectors && s.vectors * 2 * s.rows <= extents.reduced &&
+    while (s.vectors < kMostColumnVectors && s.vectors * 2 * s.rows <= extents.reduced &&
            fits_row(kernel, s.vectors * 2 * s.lanes))
       s.vectors *= 2;
     return s;
@@ -225,7 +345,7 @@ absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule&
                                    std::span<const int64_t> args) {
   if (absl::Status status = grid_takes(kernel); !status.ok()) return status;
   if (args.size() != kernel.num_args) return no_schedule(schedule, "there are too few or too many arguments");
-  if (kernel.has_reduction == (schedule.form == GridForm::kElements))
+  if (kernel.has_reduction != reduces(schedule))
     return no_schedule(schedule, "it is one for a kernel that reduces, or the reverse");
   const Extents extents(kernel, args);
   GridPlan plan;
@@ -240,6 +360,13 @@ absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule&
       const int64_t width = schedule.vectors > 1 ? kWarp : 1;
       const int64_t parts = extents.rows * ceil_div(extents.inner, width * schedule.lanes * schedule.vectors);
       launch(kGridEntry, ceil_div(parts, kGridThreads / width));
+      break;
+    }
+    case GridForm::kTiles: {
+      if (absl::Status status = takes_tiles(kernel, schedule); !status.ok())
+        return no_schedule(schedule, status.message());
+      const int64_t across = args[static_cast<size_t>(crossed_loads(kernel).dim)];
+      launch(kGridEntry, tiles_of(extents, across, grid_tile(schedule)));
       break;
     }
     case GridForm::kHalfWarp:

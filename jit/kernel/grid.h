@@ -34,11 +34,14 @@ inline constexpr int64_t kGridThreads = 256;
 // Threads that share a row of a reduction: half a warp, whose 16 times 16 bytes are the lanes of the tree.
 inline constexpr int64_t kRowThreads = 16;
 inline constexpr int64_t kWarp = 32;
+// Static shared memory of a block.
+inline constexpr int64_t kMostSharedBytes = 48 << 10;
 // Of parameters of an entry, in bytes (CUDA below 12.1).
 inline constexpr size_t kMostGridParameters = 4096;
 
 enum class GridForm : uint8_t {
   kElements,  // no reduction: a thread makes `vectors` vectors of `lanes` elements of a row
+  kTiles,     // the same of as many rows, by tiles of `rows` rows (jit/kernel/grid_tiles.h)
   kHalfWarp,  // 16 threads reduce a row of at most one chunk
   kChunks,    // 16 threads reduce a chunk of a row; further launches reduce the chunks' results
   kBlocks,    // the same with a block to a chunk, for rows that are few
@@ -50,7 +53,7 @@ struct GridSchedule {
   GridForm form = GridForm::kElements;
   uint32_t lanes = 1;    // elements of one vector: powers of two up to 16. Of a row's 16 threads: the tree's
   uint32_t vectors = 1;  // that one thread loads before it uses one: powers of two up to 8
-  uint32_t rows = 1;     // of threads in a block, by columns: a power of two
+  uint32_t rows = 1;     // of a tile, or of threads in a block, by columns: a power of two
   bool operator==(const GridSchedule&) const = default;
 };
 
@@ -85,12 +88,21 @@ struct GridPlan {
 absl::StatusOr<GridPlan> grid_plan(const LoopKernel& kernel, const GridSchedule& schedule,
                                    std::span<const int64_t> args);
 
+// The accesses by groups that lie side by side: for each index of `dim` those of a group are the elements
+// from its place to that of the next index, in their order, a power of two of them. Others are groups of one.
+std::vector<std::vector<uint32_t>> side_by_side(const LoopKernel& kernel, std::span<const uint32_t> accesses,
+                                                int dim);
+
 // L of the tree, and how many of its lanes each of a row's threads holds.
 int64_t tree_lanes(const LoopKernel& kernel);
 inline int64_t row_lanes(const LoopKernel& kernel) { return tree_lanes(kernel) / kRowThreads; }
 // Whether there are chunks' results between launches.
 inline bool has_partials(const GridSchedule& s) {
   return s.form == GridForm::kChunks || s.form == GridForm::kBlocks || s.form == GridForm::kColumnChunks;
+}
+// Whether it is a schedule of kernels that reduce.
+inline bool reduces(const GridSchedule& s) {
+  return s.form != GridForm::kElements && s.form != GridForm::kTiles;
 }
 // A result of a chunk in scratch: a slot of this size for each reduced value.
 inline constexpr int64_t kPartialBytes = 8;

@@ -72,6 +72,10 @@ std::vector<Measured> programs(int64_t scale) {
     add("rows of 1024 f32", {x}, b.reduce_sum(x, {{1}}));
     add("columns f32", {x}, b.reduce_sum(x, {{0}}));
     add("transpose f32", {x}, b.transpose(x, {{1, 0}}));
+    const Value y = parameter(DType::kF32, {1024, large / 1024}),
+                half = parameter(DType::kBF16, {large / 512, 1024});
+    add("transpose bf16", {half}, b.transpose(half, {{1, 0}}));
+    add("add of a transpose f32", {x, y}, b.add(x, b.transpose(y, {{1, 0}})));
     const Value top =
         b.broadcast_in_dim(b.reduce(x, Op::maximum, b.scalar(DType::kF32, -1e30), {{1}}), x.dims(), {{0}});
     const Value e = b.exponential(b.subtract(x, top));

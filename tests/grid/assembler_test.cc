@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "jit/codegen/ptx.h"
+#include "jit/kernel/grid_tiles.h"
 #include "tests/build_paths.h"
 #include "tests/grid/grid_testing.h"
 #include "tests/jit/random_kernel.h"
@@ -146,6 +147,18 @@ TEST_CASE("random kernels, repeats and reductions are assembled", "[.][assembler
     if (reduce > 0 && seed % 8 == 2) schedule = {GridForm::kColumnChunks, 4, 2, 64};
     if (schedule.rows > tree_lanes(c.kernel)) schedule.rows = static_cast<uint32_t>(tree_lanes(c.kernel));
     cases.emplace_back(c, schedule);
+  }
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    const jit::Case made = jit::RandomKernel(seed).make(2 + static_cast<int>(seed % 3), 0);
+    const GridSchedule tiles{GridForm::kTiles, 1u << seed % 3, 1u << seed / 3 % 2, seed % 3 ? 32u : 8u};
+    if (takes_tiles(made.kernel, tiles).ok()) cases.push_back({{made.kernel, made.args, made.memory}, tiles});
+  }
+  for (const DType t : {DType::kBool, DType::kS16, DType::kF32, DType::kF64}) {
+    const jit::Case made = jit::RandomKernel(1).turned(t, {64, 64, 64}, 1, 2);
+    const GridCase c{made.kernel, made.args, made.memory};
+    std::vector<int64_t> args = c.args;
+    args[1] = args[2] = 4096;
+    cases.emplace_back(c, favoured_grid(c.kernel, args));
   }
   for (uint64_t seed = 0; seed < 20; ++seed) {
     testing::RandomRepeats made(seed);

@@ -72,6 +72,34 @@ TEST_CASE("a result over its operand, in vectors and without", "[grid]") {
   }
 }
 
+TEST_CASE("elements that alternate are moved together", "[grid]") {
+  uint64_t seed = 0;
+  for (const DType t : {DType::kU8, DType::kF16, DType::kF32, DType::kF64})
+    for (const int64_t parts : {2, 3, 4})
+      for (const int64_t count : {1, 7, 128, 331}) {
+        jit::KernelBuilder k(1, 0);
+        const uint32_t from = k.buffer(t), to = k.buffer(t, true);
+        const auto access = [&](uint32_t buffer, int64_t part) {
+          const uint32_t made = k.access(buffer, {{0, static_cast<int8_t>(parts), 0}});
+          k.kernel.accesses[made].beside = static_cast<uint8_t>(part);
+          return made;
+        };
+        std::vector<uint32_t> values;
+        for (int64_t p = 0; p < parts; ++p) values.push_back(k.load(access(from, p)));
+        for (int64_t p = 0; p < parts; ++p)
+          k.store(access(to, p), values[static_cast<size_t>(parts - 1 - p)]);
+        std::mt19937_64 rng(seed);
+        const GridCase c{k.kernel,
+                         {count},
+                         {jit::random_elements(t, parts * count, rng),
+                          std::vector<char>(static_cast<size_t>(parts * count * hlo::byte_size(t)))}};
+        check_grid(c, ++seed);
+        check_grid(c, elements(1, 1), seed);
+        check_grid(c, elements(4, 2), seed);
+        if (parts == 2 && count > 300 && t == DType::kF32) CHECK(favoured_grid(c.kernel, c.args).lanes == 2);
+      }
+}
+
 TEST_CASE("what a grid does not take is refused in words", "[grid]") {
   jit::KernelBuilder k(0, 0);
   const uint32_t b = k.buffer(DType::kF32, true);

@@ -82,6 +82,19 @@ GridCase doubled(int64_t count) {
           {jit::random_elements(DType::kF32, count, rng), std::vector<char>(static_cast<size_t>(count * 4))}};
 }
 
+GridCase transposed(int64_t across, int64_t along) {
+  jit::KernelBuilder k(2, 0);
+  const uint32_t from = k.buffer(DType::kF32), to = k.buffer(DType::kF32, true);
+  const uint32_t down = k.arg(), side = k.arg();
+  const uint32_t x = k.load(k.access(from, {{0, 1, 0}, {1, 0, down}}));
+  k.store(k.access(to, {{0, 0, side}, {1, 1, 0}}), x);
+  std::mt19937_64 rng(3);
+  return {k.kernel,
+          {across, along, across, along},
+          {jit::random_elements(DType::kF32, across * along, rng),
+           std::vector<char>(static_cast<size_t>(across * along * 4))}};
+}
+
 // What is found, in either order: a fault in words, or that results differ.
 std::string found(const GridCase& c, const GridSchedule& schedule, void (*change)(llvm::Module&),
                   int64_t skew = 0) {
@@ -104,7 +117,7 @@ std::string found(const GridCase& c, const GridSchedule& schedule, void (*change
 }
 
 constexpr GridSchedule kColumns{GridForm::kColumns, 4, 1, 64}, kRows{GridForm::kHalfWarp, 4, 1, 1},
-    kVectors{GridForm::kElements, 4, 2, 1};
+    kVectors{GridForm::kElements, 4, 2, 1}, kTiles{GridForm::kTiles, 4, 1, 32};
 
 }  // namespace
 
@@ -114,6 +127,19 @@ TEST_CASE("planted mistakes are found", "[grid]") {
   SECTION("no barriers") {
     CHECK(found(sum_columns(), kColumns, [](Module& m) { drop(m, llvm::Intrinsic::nvvm_barrier0, -1); }) ==
           "results differ");
+  }
+  SECTION("no barriers between a tile's loads and its elements") {
+    CHECK(found(transposed(64, 64), kTiles, [](Module&) {}) == "nothing");
+    CHECK(found(transposed(64, 64), kTiles, [](Module& m) { drop(m, llvm::Intrinsic::nvvm_barrier0, -1); }) ==
+          "results differ");
+  }
+  SECTION("reads of a tile past the end") {
+    CHECK_THAT(found(transposed(60, 60), kTiles, [](Module& m) { drop(m, llvm::Intrinsic::smin, 0); }),
+               Catch::Contains("outside of buffer 0"));
+  }
+  SECTION("a tile's vectors at odd addresses") {
+    CHECK_THAT(found(transposed(61, 60), kTiles, [](Module& m) { hold(m, llvm::CmpInst::ICMP_EQ); }),
+               Catch::StartsWith("a read of 16 bytes that is not aligned"));
   }
   SECTION("a barrier that some threads do not come by") {
     const std::string fault = found(sum_columns(), kColumns, [](Module& m) {

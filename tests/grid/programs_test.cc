@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "hlo/builder.h"
 #include "hlo/printer.h"
 #include "jit/program/executable.h"
 #include "tests/build_paths.h"
@@ -156,6 +157,35 @@ void check_programs(uint64_t first, uint64_t last) {
 TEST_CASE("random programs have the evaluator's bits as they are emitted, in both orders of threads",
           "[grid_programs]") {
   check_programs(0, 2000);
+}
+
+TEST_CASE("programs that read large arrays across have the evaluator's bits, and do so by tiles",
+          "[grid_programs]") {
+  const EmittedKernels emitted;
+  hlo::Builder b;
+  const auto parameter = [](hlo::DType t, hlo::Dims dims) {
+    return hlo::make_parameter(*hlo::array_type(t, std::move(dims)));
+  };
+  const auto check = [](const std::vector<hlo::Value>& in, const hlo::Value& out) {
+    const ComputationPtr program = *hlo::Computation::make(in, {{out}});
+    const auto executable = jit::Executable::compile(testing::cuda_device(), program);
+    REQUIRE(executable.ok());
+    CHECK_THAT((*executable)->describe(), Catch::Contains("schedule grid form=tiles"));
+    for (const bool random : {false, true}) CHECK(testing::difference(program, in_order(random), 7) == "");
+  };
+  for (const hlo::DType t :
+       {hlo::DType::kBool, hlo::DType::kBF16, hlo::DType::kF32, hlo::DType::kC64, hlo::DType::kC128})
+    for (const int64_t n : {320, 333}) {
+      CAPTURE(hlo::info(t).name, n);
+      const hlo::Value x = parameter(t, {n, 256});
+      check({x}, b.transpose(x, {{1, 0}}));
+      const hlo::Value y = parameter(t, {3, n, 2, 40});
+      check({y}, b.transpose(y, {{2, 0, 3, 1}}));
+    }
+  const hlo::Value x = parameter(hlo::DType::kF32, {301, 260}), y = parameter(hlo::DType::kF32, {260, 301}),
+                   row = parameter(hlo::DType::kF32, {301});
+  check({x, y, row},
+        b.multiply(b.add(b.transpose(x, {{1, 0}}), y), b.broadcast_in_dim(row, y.dims(), {{1}})));
 }
 
 TEST_CASE("planted: kernels of whole programs that write past the end", "[grid_programs][planted]") {
