@@ -659,7 +659,9 @@ def test_the_peak_of_memory_is_known_before_the_run(f, peak, scratch):
     planned = compiled.memory_analysis()
     block = 512 * 512 * 4
     assert planned["arguments"] == block
-    assert peak * block <= planned["peak"] <= peak * block + 4096
+    # What a library's product works in is planned, too.
+    beside = sum(map(int, re.findall(r"(\d+) bytes beside", compiled.as_text("steps"))))
+    assert peak * block <= planned["peak"] <= peak * block + beside + 4096
     x.block_until_ready()
     lm._core.reset_peak_bytes()
     before = lm.cache.stats()["live_bytes"]
@@ -695,9 +697,11 @@ def test_the_arena_of_a_training_step_is_little_more_than_what_it_holds_at_one_t
 
     f, arguments = getattr(programs, name)(programs.library("lamina"))
     compiled = f.trace(*arguments).lower().compile()
-    found = re.search(r"arena of (\d+) bytes, of which (\d+) are held", compiled.as_text("steps"))
-    arena, least = map(int, found.groups())
-    assert 1_000_000 < least <= arena <= (1.03 if ON_CUDA else 1.02) * least
+    steps = compiled.as_text("steps")
+    arena, least = map(int, re.search(r"arena of (\d+) bytes, of which (\d+) are held", steps).groups())
+    # Where a library's products work is large and in between.
+    within = 1.1 if "bytes beside" in steps else 1.03 if ON_CUDA else 1.02
+    assert 1_000_000 < least <= arena <= within * least
     results = compiled.memory_analysis()["peak"] - arena
     assert 0 < results < 2_500_000
 
