@@ -659,9 +659,10 @@ def test_the_peak_of_memory_is_known_before_the_run(f, peak, scratch):
     planned = compiled.memory_analysis()
     block = 512 * 512 * 4
     assert planned["arguments"] == block
-    # What a library's product works in is planned, too.
+    # What a library's product works in is planned, too; so large a part leaves holes beside what sorts merge.
     beside = sum(map(int, re.findall(r"(\d+) bytes beside", compiled.as_text("steps"))))
-    assert peak * block <= planned["peak"] <= peak * block + beside + 4096
+    holes = block // 2 if beside else 0
+    assert peak * block <= planned["peak"] <= peak * block + beside + holes + 4096
     x.block_until_ready()
     lm._core.reset_peak_bytes()
     before = lm.cache.stats()["live_bytes"]
