@@ -105,9 +105,10 @@ int64_t element_registers(const LoopKernel& kernel) {
   return std::max<int64_t>(registers, 1);
 }
 
-// Whether a thread can make so many elements.
-bool fits_thread(const LoopKernel& kernel, uint32_t count) {
-  return count * std::max<size_t>(kernel.body.size(), 1) <= kMostInstrs &&
+// Whether a thread can make so many elements, and combine them where the kernel reduces.
+bool fits_thread(const LoopKernel& kernel, int64_t count) {
+  const size_t size = std::max<size_t>(kernel.body.size() + kernel.reduction.combine.code.size(), 1);
+  return static_cast<size_t>(count) * size <= kMostInstrs &&
          count * element_registers(kernel) <= kMostRegisters;
 }
 
@@ -203,17 +204,10 @@ bool favours_columns(const LoopKernel& kernel) {
   return across > along;
 }
 
-// Whether a thread of a reduction can have so many elements under way.
-bool fits_row(const LoopKernel& kernel, int64_t count) {
-  const size_t size = std::max<size_t>(kernel.body.size() + kernel.reduction.combine.code.size(), 1);
-  return static_cast<size_t>(count) * size <= kMostInstrs &&
-         count * element_registers(kernel) <= kMostRegisters;
-}
-
 uint32_t vectors_of_row(const LoopKernel& kernel, const Extents& extents, int64_t lanes) {
   if (!kernel.repeats.empty() || kernel.reduce_rank != 1) return 1;
   uint32_t vectors = 1;
-  while (vectors < kMostRowVectors && fits_row(kernel, vectors * 2 * lanes) &&
+  while (vectors < kMostRowVectors && fits_thread(kernel, vectors * 2 * lanes) &&
          (vectors * 2 + 1) * tree_lanes(kernel) <= extents.reduced)
     vectors *= 2;
   return vectors;
@@ -326,7 +320,7 @@ GridSchedule favoured_grid(const LoopKernel& kernel, std::span<const int64_t> ar
     s.lanes = static_cast<uint32_t>(std::max<int64_t>(kVectorBytes / std::max<int64_t>(widest, 4), 1));
     while (s.lanes > 1 && s.lanes > extents.inner) s.lanes /= 2;
     while (s.vectors < kMostColumnVectors && s.vectors * 2 * s.rows <= extents.reduced &&
-           fits_row(kernel, s.vectors * 2 * s.lanes))
+           fits_thread(kernel, s.vectors * 2 * s.lanes))
       s.vectors *= 2;
     return s;
   }
