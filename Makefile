@@ -69,9 +69,10 @@ demo:
 
 # Lamina beside its peers, in an environment of its own (PyTorch, too, with BENCH_TORCH=1); ONLY=text takes the
 # workloads whose group or name has the text. Tables on the screen, all rounds in build/bench.json, .md and .svg.
+# BEFORE=checkout: beside an earlier state of Lamina, built in another folder, in place of the peers.
 bench: build
 	PYTHONPATH=python $(PYTHON) tests/bench/bench.py --environment build/bench-env --out build/bench \
-	  --only "$(ONLY)" $(if $(BENCH_TORCH),--torch)
+	  --only "$(ONLY)" --before "$(BEFORE)" $(if $(BENCH_TORCH),--torch)
 
 # The core by itself: kernels beside oneDNN, and the instructions of calls.
 bench-core: build

@@ -1,13 +1,15 @@
 """Lamina beside its peers: the same programs in one run, in alternating rounds, their results compared.
 
-Run: make bench [ONLY=text] [BENCH_TORCH=1]. Each system has a process of its own for one processor and one for all;
-the rounds of a workload take turns over the systems. Tables go to the screen, everything to build/bench.json, .md and
-.svg. Exits with an error when results differ or Lamina fails.
+Run: make bench [ONLY=text] [BENCH_TORCH=1 | BEFORE=checkout]. Each system has a process of its own for one processor
+and one for all; the rounds of a workload take turns over the systems. Tables go to the screen, everything to
+build/bench.json, .md and .svg. Exits with an error when results differ or Lamina fails. With BEFORE, a checkout of an
+earlier state that is built, only these two are compared, and rows that seem slower are measured longer.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -23,6 +25,7 @@ PATIENCE = 120.0  # seconds until a worker that does not answer is given up
 ROUNDS = 5
 LEAST = 0.04  # seconds a round of one workload takes at least, unless one call takes longer
 ENOUGH = 1.5  # seconds of rounds after which no further one is begun
+DOUBTED = 25  # rounds after which a row that is slower than before is believed
 QUIET = 0.02  # seconds before a round: threads of the system before it may still spin for work
 
 
@@ -120,10 +123,13 @@ def prepare(workload: Any, row: Any, workers: dict[str, Worker]) -> dict[str, fl
 
 
 def measure(workload: Any, row: Any, workers: dict[str, Worker], rounds: int) -> None:
-    """Fills row.times: rounds in turns, until there are `rounds` or enough time has gone."""
+    """Fills row.times: rounds in turns, until there are `rounds` or enough time has gone; more while it is in doubt
+    whether Lamina was faster before."""
+    from report import TOLERATED
+
     first = prepare(workload, row, workers)
     spent = 0.0
-    for _ in range(rounds):
+    for i in itertools.count():
         begin = time.perf_counter()
         for name in first:
             if name in row.failures:
@@ -135,7 +141,9 @@ def measure(workload: Any, row: Any, workers: dict[str, Worker], rounds: int) ->
             except Failed as e:
                 row.failures[name] = str(e)
         spent += time.perf_counter() - begin
-        if spent > ENOUGH * max(1, len(first)) and len(row.times.get("lamina", ())) > 1:
+        doubted = i < DOUBTED and (row.ratio("before") or 0) > TOLERATED
+        enough = spent > ENOUGH * max(1, len(first)) and len(row.times.get("lamina", ())) > 1
+        if not doubted and (i + 1 >= rounds or enough):
             break
     for name in first:
         if name not in row.failures:
@@ -160,12 +168,12 @@ def measure_workloads(
     rows: list[Row] = []
     if not chosen:
         return rows
-    numpy_python, numpy_environment = python["numpy"], environment["numpy"]
+    own_python, own_environment = python["lamina"], environment["lamina"]
     limits = {
         n: json.loads(
             subprocess.run(
-                [*numpy_python, str(HERE / "machine.py"), str(n)],
-                env=numpy_environment,
+                [*own_python, str(HERE / "machine.py"), str(n)],
+                env=own_environment,
                 capture_output=True,
                 text=True,
                 check=True,
@@ -182,7 +190,7 @@ def measure_workloads(
         single: Row | None = None
         for n in counts if w.parallel else [1]:
             row = Row(w.name, w.group, n, w.targets, limit_of(w, limits[n]))
-            measure(w, row, {name: workers[name, n] for name in w.makes if name in python}, args.rounds)
+            measure(w, row, {name: workers[name, n] for name in python if w.make(name)}, args.rounds)
             if single is not None and "lamina" in row.best and "lamina" in single.best:
                 row.speedup = single.best["lamina"] / row.best["lamina"]
             single = single or row
@@ -200,6 +208,7 @@ def measure_first_results(
     """The rows of programs in new processes."""
     from first_results import FRESH, Runs
     from report import Row
+    from systems import OWN
 
     runs, rows = Runs(python, environment), []
     for f in FRESH:
@@ -211,7 +220,7 @@ def measure_first_results(
         )
         values = {}
         for i in range(min(f.rounds, args.rounds)):
-            for system in f.systems:
+            for system in (s for s in (*OWN, *f.systems[1:]) if s in python):
                 try:
                     out = runs.of(f, system, i)
                     row.times.setdefault(system, []).append(out[f.part])
@@ -235,16 +244,27 @@ def run(args: Any) -> int:
     from machine import description
     from rich.console import Console
     from rich.table import Table
-    from systems import SYSTEMS
+    from systems import OWN, SYSTEMS
 
-    compileall.compile_dir(str(pathlib.Path(lamina.__file__).parent), quiet=1)  # as pip does for the peers
-    names = [
-        s.name
-        for s in SYSTEMS.values()
-        if (s.name != "torch" or args.torch) and all(importlib.util.find_spec(p) for p in s.packages)
-    ]
+    package = pathlib.Path(lamina.__file__).parent
+    before = pathlib.Path(args.before).absolute() / "python" if args.before else None
+    for folder in (package, before / "lamina") if before else (package,):
+        compileall.compile_dir(str(folder), quiet=1)  # as pip does for the peers
+    names = (
+        [*OWN]
+        if before
+        else [
+            s.name
+            for s in SYSTEMS.values()
+            if s.name != "before"
+            and (s.name != "torch" or args.torch)
+            and all(importlib.util.find_spec(p) for p in s.packages)
+        ]
+    )
     python = {name: [sys.executable] for name in names}
     environment = {name: {**os.environ, **dict(SYSTEMS[name].environment)} for name in names}
+    if before:
+        environment["before"]["PYTHONPATH"] = str(before)
     machine = description(tuple(p for s in SYSTEMS.values() for p in s.packages))
     rows = measure_workloads(args, python, environment) + measure_first_results(args, python, environment)
     failures = [f"{r.name}, {r.threads} threads, {s}: {why}" for r in rows for s, why in r.failures.items()]
@@ -276,13 +296,16 @@ def main() -> int:
         "--out", default="", help="files of this name get what was measured: .json, .md, .svg"
     )
     parser.add_argument("--environment", default="", help="a folder for the peers, made when it is not there")
+    parser.add_argument(
+        "--before", default="", help="a built checkout to compare with, in place of the peers"
+    )
     parser.add_argument("--torch", action="store_true", help="PyTorch, too")
     args = parser.parse_args()
     if args.environment:
         from environment import python_of
 
         python = python_of(pathlib.Path(args.environment), args.torch)
-        kept = ["--only", args.only, "--rounds", str(args.rounds), "--out", args.out]
+        kept = ["--only", args.only, "--rounds", str(args.rounds), "--out", args.out, "--before", args.before]
         return subprocess.run([str(python), __file__, *kept, *["--torch"] * args.torch]).returncode
     return run(args)
 

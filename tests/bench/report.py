@@ -7,6 +7,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Any
 
+from systems import OWN
 from workload import Target
 
 
@@ -30,12 +31,12 @@ class Row:
 
     def ratio(self, peer: str) -> float | None:
         best = self.best
-        return best["lamina"] / best[peer] if "lamina" in best and peer in best else None
+        return best["lamina"] / best[peer] if "lamina" in best and best.get(peer) else None
 
     def value(self, what: str) -> float | None:
         """What a target of this name is held against."""
         best = self.best
-        peers = [t for name, t in best.items() if name != "lamina"]
+        peers = [t for name, t in best.items() if name not in OWN]
         if "lamina" not in best:
             return None
         if what == "best":
@@ -67,6 +68,7 @@ def amount(value: float, unit: str) -> str:
     return f"{value * 1e9:.3g} ns"
 
 
+TOLERATED = 1.03  # of the time of the build before, which repeated rounds can tell from noise
 HEADINGS = ("what", "threads", "Lamina", "limit", "speed-up", "targets", "met")
 
 
@@ -114,6 +116,11 @@ def closing(rows: list[Row], failures: list[str]) -> list[str]:
         lines.append(
             f"First results of chains grow with exponent {exponent:.2f} from 1,000 to 10,000 operations."
         )
+    compared = [(r.name, r.threads, v) for r in rows if (v := r.ratio("before")) is not None]
+    if compared:
+        worse = [f"{name}, {threads} threads: {v:.3f}" for name, threads, v in compared if v > TOLERATED]
+        lines.append(f"{len(worse)} of {len(compared)} rows take more than {TOLERATED} of the time before.")
+        lines += ["Slower than before: " + w for w in worse]
     if slower:
         lines.append("Slower with all threads than with one: " + ", ".join(slower) + ".")
     return lines + ["Missed: " + m for m in missed] + ["Failed: " + f for f in failures]

@@ -2,7 +2,8 @@
 
 A system is loaded in a process of its own (worker.py), so that no thread pool, allocator or import of one weighs on
 another. `load` imports it and returns a namespace `lib`; `arrays` makes its arrays of NumPy's; `wait` returns when a
-result is there; `numpy` gives a result as a list of NumPy arrays, in the order of its leaves.
+result is there; `numpy` gives a result as a list of NumPy arrays, in the order of its leaves. "before" is an earlier
+build of Lamina in another folder, which does what Lamina does.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def _wait_jax_like(lib: SimpleNamespace, out: Any) -> None:
 def _settle_lamina(lib: SimpleNamespace) -> None:
     import lamina
 
-    lamina.cache.wait()
+    if hasattr(lamina.cache, "wait"):  # builds before it was there compile on the caller's thread
+        lamina.cache.wait()
 
 
 def _load_numpy() -> SimpleNamespace:
@@ -124,10 +126,15 @@ def _np_arrays(lib: SimpleNamespace, arrays: Iterable[Any]) -> list[Any]:
     return [lib.np.asarray(a) for a in arrays]
 
 
+def _lamina(name: str) -> System:
+    return System(name, _jax_like("lamina"), _np_arrays, _wait_jax_like, _settle_lamina, ("numpy",))
+
+
 SYSTEMS = {
     s.name: s
     for s in (
-        System("lamina", _jax_like("lamina"), _np_arrays, _wait_jax_like, _settle_lamina, ("numpy",)),
+        _lamina("lamina"),
+        _lamina("before"),
         System("jax", _jax_like("jax"), _np_arrays, _wait_jax_like, packages=("jax",)),
         System("numpy", _load_numpy, _as_they_are, _nothing, packages=("numpy",)),
         System(
@@ -155,4 +162,4 @@ SYSTEMS = {
         ),
     )
 }
-PEERS = tuple(name for name in SYSTEMS if name != "lamina")
+OWN = ("lamina", "before")  # builds of Lamina

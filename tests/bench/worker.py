@@ -75,7 +75,7 @@ def main() -> None:
             import jax
 
             jax.config.update("jax_enable_x64", current.wide)
-        call = current.makes[name](lib)
+        call = current.make(name)(lib)
         begin = time.perf_counter()
         out = call()
         wait(out)

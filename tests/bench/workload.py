@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from systems import SYSTEMS
+from systems import OWN, SYSTEMS
 
 Thunk = Callable[[], Any]
 Make = Callable[[SimpleNamespace], Thunk]
@@ -65,6 +65,10 @@ class Workload:
     forced: bool = True
     calls: int = 1
     parallel: bool = True
+
+    def make(self, system: str) -> Make | None:
+        """What prepares it for that system, if anything does."""
+        return self.makes.get("lamina" if system in OWN else system)
 
 
 def _traced(data: Data, f: Function, jit: bool) -> dict[str, Make]:
