@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "absl/container/fixed_array.h"
 #include "absl/strings/str_join.h"
 #include "hlo/once.h"
 #include "hlo/strings.h"
@@ -119,12 +120,14 @@ Value Builder::fold(const OpDef& def, const Type* type, std::span<const Type* co
 
 Value Builder::record(Op op, std::span<const Operand> operands, const Attrs* attrs) {
   const OpDef& def = op_def(op);
-  absl::InlinedVector<const Type*, 4> types;
+  absl::FixedArray<const Type*, 4> types(operands.size());
+  // The first operand of an effect is the effect before it, wherever that was.
+  const size_t placed = op == Op::custom_call && attrs->flag(Attr::has_side_effect) ? 1 : 0;
   Place place = kAnywhere;
-  for (Operand o : operands) {
-    types.push_back(o.node()->result_type(o.index()));
-    // The first operand of an effect is the effect before it, wherever that was.
-    if (op == Op::custom_call && types.size() == 1 && attrs->flag(Attr::has_side_effect)) continue;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Operand o = operands[i];
+    types[i] = o.node()->result_type(o.index());
+    if (i < placed) continue;
     if (const Place at = o.node()->place(); at != kAnywhere) {
       if (place != kAnywhere && place != at) return fail(held_apart(def, operands));
       place = at;

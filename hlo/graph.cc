@@ -9,7 +9,6 @@
 #include "absl/hash/hash.h"
 #include "hlo/hash_map.h"
 #include "hlo/host_lock.h"
-#include "hlo/mutex.h"
 #include "hlo/once.h"
 #include "hlo/op.h"
 
@@ -452,33 +451,24 @@ class NodeStore {
   std::vector<uint16_t> free_sessions_;
 };
 
-namespace {
-constinit std::mutex graph_mutex;
-}  // namespace
+constinit std::atomic<uintptr_t> GraphLock::owner_{0};
+constinit int GraphLock::depth_ = 0;
 
-std::atomic<void*> GraphLock::owner_{nullptr};
-int GraphLock::depth_ = 0;
-
-void GraphLock::lock() {
-  note_locked(LockRank::kGraph);
-  if (!graph_mutex.try_lock()) {
-    HostLockReleased away;
-    graph_mutex.lock();
+// Whoever has waited takes it as one that others wait for, too: that is not known, and costs one vain call.
+void GraphLock::wait() {
+  HostLockReleased away;
+  for (;;) {
+    uintptr_t seen = owner_.load(std::memory_order_relaxed);
+    if (seen == 0) {
+      if (owner_.compare_exchange_weak(seen, self() | kAwaited, std::memory_order_acquire)) return;
+    } else if (seen & kAwaited ||
+               owner_.compare_exchange_weak(seen, seen | kAwaited, std::memory_order_relaxed)) {
+      owner_.wait(seen | kAwaited, std::memory_order_relaxed);
+    }
   }
-  owner_.store(self(), std::memory_order_relaxed);
-  depth_ = 1;
 }
 
-void GraphLock::unlock() {
-  owner_.store(nullptr, std::memory_order_relaxed);
-  graph_mutex.unlock();
-  note_unlocked(LockRank::kGraph);
-}
-
-RecordState& record_state() {
-  thread_local RecordState state;
-  return state;
-}
+thread_local constinit RecordState RecordState::here;
 
 uint16_t session_number() {
   RecordState& state = record_state();

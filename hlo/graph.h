@@ -23,6 +23,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "hlo/attributes.h"
+#include "hlo/mutex.h"
 #include "hlo/place.h"
 #include "hlo/type.h"
 
@@ -256,14 +257,28 @@ class GraphLock {
   GraphLock(const GraphLock&) = delete;
   GraphLock& operator=(const GraphLock&) = delete;
   // Whether this thread holds it.
-  static bool is_held() { return owner_.load(std::memory_order_relaxed) == self(); }
+  static bool is_held() { return (owner_.load(std::memory_order_relaxed) & ~kAwaited) == self(); }
 
  private:
-  static void* self() { return __builtin_thread_pointer(); }
-  static void lock();
-  static void unlock();
+  static uintptr_t self() { return reinterpret_cast<uintptr_t>(__builtin_thread_pointer()); }
+  static void lock() {
+    note_locked(LockRank::kGraph);
+    uintptr_t nobody = 0;
+    if (!owner_.compare_exchange_strong(nobody, self(), std::memory_order_acquire)) [[unlikely]]
+      wait();
+    depth_ = 1;
+  }
+  static void unlock() {
+    if (owner_.exchange(0, std::memory_order_release) & kAwaited) [[unlikely]]
+      owner_.notify_one();
+    note_unlocked(LockRank::kGraph);
+  }
+  static void wait();
 
-  static std::atomic<void*> owner_;
+  // Of the owner's address: whether another thread may wait for it. Every operation takes and leaves the lock
+  // a few times, so that this word is the lock; a std::mutex beside it made recording a tenth slower.
+  static constexpr uintptr_t kAwaited = 1;
+  static std::atomic<uintptr_t> owner_;
   static int depth_;  // of the owner
 };
 
@@ -273,8 +288,10 @@ struct RecordState {
   uint8_t mode = 0;         // a Numerics
   uint16_t session = 0;     // this thread's; 0: it has none yet (see session_number)
   LocationId location = 0;  // stamped on recorded nodes
+
+  static thread_local constinit RecordState here;
 };
-RecordState& record_state();
+inline RecordState& record_state() { return RecordState::here; }
 
 class LocationScope {
  public:

@@ -49,7 +49,7 @@ class Session;
 // to the session of the thread that gave it that value; it may be used and destroyed on any.
 class Cell {
  public:
-  explicit Cell(Lazy lazy);
+  explicit Cell(Lazy&& lazy);
   ~Cell();
   Cell(const Cell&) = delete;
   Cell& operator=(const Cell&) = delete;

@@ -3,6 +3,7 @@
 #include <array>
 #include <complex>
 
+#include "absl/container/fixed_array.h"
 #include "hlo/once.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
@@ -340,15 +341,16 @@ Lazy elementwise(hlo::Op op, std::span<const Lazy* const> operands, const hlo::A
   } else if (wide && !sees_width(op)) {
     out = wide_elementwise(b, op, operands, attrs);
   } else if (same) {
-    absl::InlinedVector<hlo::Operand, 3> slots;
-    for (const Lazy* o : operands) slots.push_back(o->value.operand());
-    out = {b.record(op, slots, attrs), weak};
+    absl::FixedArray<hlo::Operand, 3> slots(operands.size());
+    for (size_t i = 0; i < operands.size(); ++i) slots[i] = operands[i]->value.operand();
+    out.value = b.record(op, slots, attrs);
+    out.weak = weak;
   } else {
     Operands copies;
     for (const Lazy* o : operands) copies.push_back(*o);
     out = mixed_elementwise(b, op, std::move(copies), attrs);
   }
-  check(b.status());
+  if (!b.ok()) throw_status(b.status());
   if (gives_strong(op)) out.weak = false;
   note_recorded();
   return out;

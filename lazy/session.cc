@@ -217,7 +217,7 @@ class Session {
   std::atomic<int64_t> recorded_{0};
 };
 
-Cell::Cell(Lazy lazy) : lazy_(std::move(lazy)) {
+Cell::Cell(Lazy&& lazy) : lazy_(std::move(lazy)) {
   if (!Session::is_listed(lazy_)) return;
   hlo::GraphLock lock;
   Session::here().add(this);

@@ -527,9 +527,9 @@ void note_watched_read(PyObject* tensor) {
       if (w.tensor.ptr() == tensor) w.read = true;
 }
 
-PyObject* make_tensor(Lazy lazy) { return make_tensor(std::move(lazy), lazy::innermost_stamp()); }
+PyObject* make_tensor(Lazy&& lazy) { return make_tensor(std::move(lazy), lazy::innermost_stamp()); }
 
-PyObject* make_tensor(Lazy lazy, uint32_t made_in) {
+PyObject* make_tensor(Lazy&& lazy, uint32_t made_in) {
   TensorObject* t = spare_tensors.count > 0
                         ? spare_tensors.spare[--spare_tensors.count]
                         : static_cast<TensorObject*>(PyObject_Malloc(sizeof(TensorObject)));

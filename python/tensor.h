@@ -61,8 +61,8 @@ class WatchedReads {
   WatchedReads* around_ = nullptr;
 };
 // New references. `made_in`: the stamp of the innermost scope that is open.
-PyObject* make_tensor(lazy::Lazy lazy, uint32_t made_in);
-PyObject* make_tensor(lazy::Lazy lazy);
+PyObject* make_tensor(lazy::Lazy&& lazy, uint32_t made_in);
+PyObject* make_tensor(lazy::Lazy&& lazy);
 pybind11::object to_object(lazy::Lazy lazy);
 
 // `result` (stolen) of a public function: a Tensor that somebody else holds too, itself or in a tuple, list

@@ -114,7 +114,7 @@ TEST_CASE("a number that is known is read without a program", "[placement]") {
   Lazy square = program.call({number})[0];
   REQUIRE(square.weak);
   REQUIRE(square.wide);
-  const lazy::Cell held(square);
+  const lazy::Cell held(lazy::Lazy{square});
   // Another value that is computed meanwhile does not compute it.
   read(op(hlo::Op::add, {lazy::put_on(on_host({1, 2}), device()), on_host({1, 2})}));
   CHECK(!square.value.node()->data());
@@ -142,7 +142,7 @@ TEST_CASE("pending values of several devices are computed each where it is bound
   const Lazy free = op(hlo::Op::add, {on_host({1, 2}), on_host({3, 4})});
   const Lazy here = op(hlo::Op::multiply, {lazy::put_on(on_host({2, 2}), device()), free});
   const Lazy there = op(hlo::Op::add, {lazy::put_on(on_host({5, 5}), *fake().devices()[1]), free});
-  const lazy::Cell held(there);
+  const lazy::Cell held(lazy::Lazy{there});
   CHECK(read(here) == std::vector<float>{8, 12});
   CHECK(there.value.node()->data());  // it was held, and so computed in the same flush
   CHECK(&lazy::device_of(there.value) == fake().devices()[1]);
