@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "jit/cpu/streamed_copy.h"
+
 namespace lamina::jit {
 namespace {
 
@@ -47,7 +49,8 @@ void turn_square(const T* from, T* to, int64_t step) {
 // Rows of `columns` elements at `from_step`, written contiguously by way of a block; neighbours of a column
 // are contiguous in the source.
 template <typename T>
-void copy_tile(const T* from, T* to, int64_t rows, int64_t columns, int64_t from_step, int64_t to_step) {
+void copy_tile(const T* from, T* to, int64_t rows, int64_t columns, int64_t from_step, int64_t to_step,
+               bool streamed) {
   alignas(64) T block[kTileRows<T> * kColumns];
   int64_t whole_rows = 0, whole_columns = 0;
   if constexpr (!std::is_same_v<T, SixteenBytes>) {
@@ -61,7 +64,14 @@ void copy_tile(const T* from, T* to, int64_t rows, int64_t columns, int64_t from
   for (int64_t c = 0; c < columns; ++c)
     for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; ++r)
       block[r * kColumns + c] = from[c * from_step + r];
-  for (int64_t r = 0; r < rows; ++r) std::copy_n(block + r * kColumns, columns, to + r * to_step);
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* row = block + r * kColumns;
+    if (streamed)
+      streamed_copy(reinterpret_cast<const std::byte*>(row), reinterpret_cast<std::byte*>(to + r * to_step),
+                    static_cast<size_t>(columns) * sizeof(T));
+    else
+      std::copy_n(row, columns, to + r * to_step);
+  }
 }
 
 }  // namespace
@@ -99,6 +109,7 @@ absl::Status StridedCopy::run(const void* source, void* target, const KernelCont
   if (elements == 0) return absl::OkStatus();
   const int64_t rows = band_rows(), bands = (row_.extent + rows - 1) / rows, units = count_ * bands;
   const int64_t tasks = std::min(units, elements / kCopyTask + 1);
+  const bool streamed = tiles_ && elements * width_ >= kFewestStreamedBytes;
   context.parallel(tasks, [&](int64_t t) {
     for (int64_t u = units * t / tasks; u < units * (t + 1) / tasks && !context.cancelled(); ++u) {
       int64_t from = 0, to = 0, left = u / bands;
@@ -108,13 +119,14 @@ absl::Status StridedCopy::run(const void* source, void* target, const KernelCont
       }
       const int64_t first = u % bands * rows;
       if (tiles_) {
-        run_tiles(source, target, from, to, first);
+        run_tiles(source, target, from, to, first, streamed);
       } else {
         copy_rows(static_cast<const std::byte*>(source) + (from + first * row_.from) * width_,
                   static_cast<std::byte*>(target) + (to + first * row_.to) * width_,
                   std::min(rows, row_.extent - first));
       }
     }
+    if (streamed) finish_streamed_copies();
   });
   return context.cancelled() ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
 }
@@ -130,13 +142,14 @@ void StridedCopy::copy_rows(const std::byte* from, std::byte* to, int64_t rows) 
   }
 }
 
-void StridedCopy::run_tiles(const void* source, void* target, int64_t from, int64_t to, int64_t first) const {
+void StridedCopy::run_tiles(const void* source, void* target, int64_t from, int64_t to, int64_t first,
+                            bool streamed) const {
   const auto band = [&]<typename T>(T) {
     const int64_t rows = std::min(kTileRows<T>, row_.extent - first);
     for (int64_t c = 0; c < column_.extent; c += kColumns)
       copy_tile(static_cast<const T*>(source) + from + first + c * column_.from,
                 static_cast<T*>(target) + to + first * row_.to + c, rows,
-                std::min(kColumns, column_.extent - c), column_.from, row_.to);
+                std::min(kColumns, column_.extent - c), column_.from, row_.to, streamed);
   };
   switch (width_) {
     case 1:

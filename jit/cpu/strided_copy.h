@@ -28,7 +28,8 @@ class StridedCopy {
   int64_t columns() const { return column_.extent; }
 
  private:
-  void run_tiles(const void* source, void* target, int64_t from, int64_t to, int64_t first) const;
+  void run_tiles(const void* source, void* target, int64_t from, int64_t to, int64_t first,
+                 bool streamed) const;
   void copy_rows(const std::byte* from, std::byte* to, int64_t rows) const;
   int64_t band_rows() const;
 

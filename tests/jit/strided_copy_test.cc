@@ -48,3 +48,35 @@ TEST_CASE("arrays are copied in any order of their dimensions") {
   }
   CHECK(with_tiles > 50);
 }
+
+TEST_CASE("large results go past the caches to targets at any place") {
+  std::mt19937_64 rng(7);
+  const KernelContext context;
+  for (const int64_t width : {1, 2, 4, 8, 16})
+    for (const auto& [rows, columns] :
+         {std::pair<int64_t, int64_t>{1031, 4099}, {2048, 2048}, {9, 500'000}}) {
+      const StridedCopy copy({rows, columns}, {1, rows}, width);
+      REQUIRE(copy.uses_tiles());
+      const auto bytes = static_cast<size_t>(rows * columns * width);
+      std::vector<char> source(bytes);
+      for (size_t i = 0; i + 8 <= bytes; i += 8) {
+        const uint64_t word = rng();
+        std::memcpy(&source[i], &word, 8);
+      }
+      for (const size_t offset : {size_t{0}, static_cast<size_t>(3 * width)}) {
+        std::vector<char> target(bytes + offset + 64, 'x');
+        REQUIRE(copy.run(source.data(), target.data() + offset, context).ok());
+        int64_t wrong = 0;
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t c = 0; c < columns; ++c)
+            wrong += std::memcmp(&target[offset + static_cast<size_t>((r * columns + c) * width)],
+                                 &source[static_cast<size_t>((c * rows + r) * width)],
+                                 static_cast<size_t>(width)) != 0;
+        INFO("width " << width << ", " << rows << " x " << columns << ", offset " << offset);
+        CHECK(wrong == 0);
+        CHECK(std::count(target.begin(), target.begin() + static_cast<int64_t>(offset), 'x') ==
+              static_cast<int64_t>(offset));
+        CHECK(std::count(target.end() - 64, target.end(), 'x') == 64);
+      }
+    }
+}
