@@ -18,6 +18,12 @@ absl::StatusOr<Client*> client_of(std::string_view kind) {
 
 }  // namespace
 
+KernelStats kernel_stats() {
+  KernelStats sum = host().kernel_stats();
+  if (const Client* const cuda = cuda::CudaClient::opened()) sum += cuda->kernel_stats();
+  return sum;
+}
+
 absl::StatusOr<Device*> find_device(std::string_view name) {
   const std::string_view kind = name.substr(0, name.find(':'));
   const std::string full = kind == name ? str_cat(name, ":0") : std::string(name);

@@ -19,7 +19,6 @@
 #include "hlo/strings.h"
 #include "jit/client/threads.h"
 #include "jit/cpu/client.h"
-#include "jit/cuda/client.h"
 #include "jit/program/engine.h"
 #include "jit/program/listing.h"
 #include "lamina/cache.h"
@@ -616,10 +615,7 @@ void add_inspection(py::module_& m) {
       "cache_stats",
       [] {
         const jit::CacheStats s = jit::Engine::get().cache().stats();
-        const jit::KernelStats k = jit::CpuClient::get().kernels().stats();
-        jit::cuda::CudaKernelStats there;
-        if (jit::cuda::CudaClient* const cuda = jit::cuda::CudaClient::opened())
-          there = cuda->kernels().stats();
+        const jit::KernelStats k = jit::kernel_stats();
         const lazy::SyncStats y = lazy::sync_stats();
         const jit::MemoryStats a = lazy::default_device().memory().stats();
         py::dict d;
@@ -629,16 +625,16 @@ void add_inspection(py::module_& m) {
         d["evictions"] = s.evictions;
         d["entry_bytes"] = s.bytes;
         d["compile_ms"] = s.compile_ms;
-        d["kernels"] = k.kernels + there.kernels;
-        d["kernel_compiles"] = k.compiles + there.generated;
-        d["kernel_loads"] = k.loads + there.loaded;
+        d["kernels"] = k.kernels;
+        d["kernel_compiles"] = k.compiles;
+        d["kernel_loads"] = k.loads;
         d["kernels_adopted"] = k.adopted;
         d["kernel_compile_ms"] = k.compile_ms;
         d["kernels_pending"] = k.pending;
         d["code_bytes"] = k.code_bytes;
         d["kernel_bytes"] = k.bytes;
         d["interpreted_runs"] = k.interpreted_runs;
-        d["compiled_runs"] = k.compiled_runs + there.runs;
+        d["compiled_runs"] = k.compiled_runs;
         d["switched_runs"] = k.switched_runs;
         d["flushes"] = y.flushes;
         d["automatic_flushes"] = y.automatic_flushes;

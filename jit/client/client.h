@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "hlo/place.h"
 #include "jit/client/cancel.h"
+#include "jit/client/kernel_stats.h"
 #include "jit/client/memory.h"
 
 namespace lamina::jit {
@@ -111,6 +112,8 @@ class Client {
   virtual absl::StatusOr<BufferRef> put(Device& device, const void* data, int64_t bytes) = 0;
   // A buffer of `to`, a device of this client, with the bytes of one of another of its devices.
   virtual absl::StatusOr<BufferRef> copy_across(Device& to, const BufferRef& from) = 0;
+  // None where the kernels are another client's.
+  virtual KernelStats kernel_stats() const { return {}; }
 
  protected:
   Client() = default;

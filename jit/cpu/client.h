@@ -32,6 +32,7 @@ class CpuClient final : public Client {
   absl::Status read(std::span<const Read> reads, StepWatcher* watcher) override;
   absl::StatusOr<BufferRef> put(Device& device, const void* data, int64_t bytes) override;
   absl::StatusOr<BufferRef> copy_across(Device& to, const BufferRef& from) override;
+  KernelStats kernel_stats() const override { return kernels_.stats(); }
 
   ThreadPool& pool() { return pool_; }
   KernelStore& kernels() { return kernels_; }

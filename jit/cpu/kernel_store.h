@@ -19,6 +19,7 @@
 
 #include "hlo/hash_map.h"
 #include "hlo/mutex.h"
+#include "jit/client/kernel_stats.h"
 #include "jit/codegen/client.h"
 #include "jit/cpu/compile_queue.h"
 #include "jit/cpu/object_code.h"
@@ -28,20 +29,6 @@
 #include "jit/program/target.h"
 
 namespace lamina::jit {
-
-struct KernelStats {
-  int64_t kernels = 0;  // distinct structures seen
-  int64_t compiles = 0;
-  int64_t loads = 0;    // taken from the disk cache instead
-  int64_t adopted = 0;  // that came with a program from a file
-  int64_t pending = 0;  // kernels that wait for their code now
-  int64_t interpreted_runs = 0;
-  int64_t switched_runs = 0;  // of these: to machine code in their midst
-  int64_t compiled_runs = 0;
-  int64_t code_bytes = 0;
-  int64_t bytes = 0;  // of memory that those kept take, about
-  double compile_ms = 0;
-};
 
 // How a run begins, and where code appears that it may go on with; null: never.
 struct Tier {

@@ -33,6 +33,14 @@ absl::StatusOr<CudaClient*> CudaClient::get() {
 
 CudaClient* CudaClient::opened() { return opened_client.load(std::memory_order_acquire); }
 
+KernelStats CudaClient::kernel_stats() const {
+  const CudaKernelStats stats = target_.kernels().stats();
+  return {.kernels = stats.kernels,
+          .compiles = stats.generated,
+          .loads = stats.loaded,
+          .compiled_runs = stats.runs};
+}
+
 absl::StatusOr<CudaClient*> CudaClient::make() {
   absl::StatusOr<Driver> driver = load_driver();
   if (!driver.ok()) return driver.status();

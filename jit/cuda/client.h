@@ -35,6 +35,7 @@ class CudaClient final : public Client, private hlo::ForkGuarded {
   }
   absl::StatusOr<BufferRef> put(Device& device, const void* data, int64_t bytes) override;
   absl::StatusOr<BufferRef> copy_across(Device& to, const BufferRef& from) override;
+  KernelStats kernel_stats() const override;
 
   CudaKernels& kernels() { return target_.kernels(); }
   Products& products() { return target_.products(); }

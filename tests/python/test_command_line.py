@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from device_support import ON_CUDA
 
 SCRIPT = """
 import lamina as lm, lamina.numpy as lnp
@@ -27,9 +28,6 @@ def script(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(SCRIPT)
     return str(path)
-
-
-ON_CUDA = os.environ.get("LAMINA_DEFAULT_DEVICE", "").startswith("cuda")
 
 
 def lamina(*arguments):

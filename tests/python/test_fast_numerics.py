@@ -10,11 +10,11 @@ import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+from device_support import ON_CUDA
 from lamina import lax
 
 LIBRARY = pathlib.Path(str(lm.__file__)).parent / "liblamina_onednn.so"
 needs_library = pytest.mark.skipif(not LIBRARY.exists(), reason="built without oneDNN")
-ON_CUDA = lm.devices()[0].platform == "cuda"
 PRODUCT = "dot by cublasLt" if ON_CUDA else "dot by oneDNN"
 # Of f32 products of `terms` terms, as a part of the sum of their absolute values. TF32 has 11 bits.
 ERROR = {"same": lambda terms: terms * 2.0**-24, "fast": lambda terms: terms * 2.0**-24 + ON_CUDA * 2.0**-10}

@@ -19,6 +19,7 @@ import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+from device_support import ON_CUDA
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
@@ -38,7 +39,6 @@ def traces(f):
 
 
 X = lnp.array([10.0, 20.0])
-ON_CUDA = lm.devices()[0].platform == "cuda"
 
 
 def test_a_changed_global_number_changes_the_result_and_compiles_nothing():

@@ -9,9 +9,10 @@ import lamina as lm
 import lamina.numpy as lnp
 import numpy as np
 import pytest
+from device_support import ON_CUDA
 
 ROWS, COLUMNS = 3000, 130
-IN_TURNS = lm.devices()[0].platform != "cuda"  # where steps do not run in parts
+IN_TURNS = not ON_CUDA  # where steps do not run in parts
 
 
 def report(f: Callable[..., Any], *args: Any) -> str:
