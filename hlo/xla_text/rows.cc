@@ -81,7 +81,9 @@ std::vector<Row> make_rows() {
       // Elementwise with attributes.
       {"compare",
        "stablehlo.compare",
-       {{"direction", "comparison_direction", Kind::kWord}, {"type", "compare_type", Kind::kWord}}},
+       {{"direction", "comparison_direction", Kind::kWord}, {"type", "compare_type", Kind::kWord}},
+       compare,
+       {"order"}},
       {"reduce-precision",
        "stablehlo.reduce_precision",
        {{"exponent_bits", "exponent_bits", Kind::kInt}, {"mantissa_bits", "mantissa_bits", Kind::kInt}}},
@@ -106,7 +108,7 @@ std::vector<Row> make_rows() {
         {"dimensions", "dimension", Kind::kInts},
         {"is_stable", "is_stable", Kind::kFlag}}},
       {"map", "stablehlo.map", {{"to_apply", "", Kind::kRegion}, {"dimensions", "dimensions", Kind::kInts}}},
-      {"topk", "chlo.top_k", {{"k", "k", Kind::kInt}}, top_k, {"largest"}},
+      {"topk", "chlo.top_k", {{"k", "k", Kind::kInt}}, top_k, {"largest", "is_stable"}},
 
       // Linear algebra.
       {"dot",

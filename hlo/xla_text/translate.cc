@@ -193,6 +193,23 @@ absl::Status select_and_scatter(const Instruction& in, Ops* out) {
   return absl::OkStatus();
 }
 
+// The order of floats; XLA wrote it as the type of the comparison once, and writes it as order=TOTAL now.
+// That of all other elements is total anyway.
+absl::Status compare(const Instruction& in, Ops* out) {
+  const RawAttribute* order = in.find("order");
+  if (!order) return absl::OkStatus();
+  std::string_view word;
+  LAMINA_RETURN_IF_ERROR(in.word(*order, &word));
+  if (word != "TOTAL" && word != "PARTIAL")
+    return in.error_at(order->at, str_cat("order is TOTAL or PARTIAL, not ", word));
+  if (in.find("type")) return in.error_at(order->at, "order and type say the same: give one of them");
+  const Shape* compared = in.operand_shapes.empty() ? nullptr : in.operand_shapes[0];
+  if (word == "TOTAL" && compared && is_float(compared->type.dtype))
+    out->back().attrs.push_back({"compare_type", word_attribute("TOTALORDER", order->at)});
+  return absl::OkStatus();
+}
+
+// Of equal elements those that come first are taken, whether is_stable asks for it or not.
 absl::Status top_k(const Instruction& in, Ops*) {
   bool largest = true;
   if (const RawAttribute* a = in.find("largest")) LAMINA_RETURN_IF_ERROR(in.flag(*a, &largest));

@@ -14,6 +14,7 @@ absl::Status pad(const Instruction& in, Ops* out);
 absl::Status gather(const Instruction& in, Ops* out);
 absl::Status scatter(const Instruction& in, Ops* out);
 absl::Status bitcast(const Instruction& in, Ops* out);
+absl::Status compare(const Instruction& in, Ops* out);
 absl::Status reduce_window(const Instruction& in, Ops* out);
 absl::Status select_and_scatter(const Instruction& in, Ops* out);
 absl::Status top_k(const Instruction& in, Ops* out);

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import contextvars
 import functools
-import inspect
 import math
 import operator
 import os
@@ -15,6 +14,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from lamina._core import Tensor
+from lamina._later import inspect
 from lamina._objects import (
     BUILTIN,
     FUNCTION,
@@ -47,7 +47,6 @@ _RAW: frozenset[Any] = frozenset(
         classmethod,
         object,
         sys._getframe,
-        inspect.currentframe,
         breakpoint,
         delattr,
     )
@@ -114,7 +113,7 @@ class Calls:
         if t is FUNCTION:
             if is_users(f.__code__.co_filename):
                 return self.watch.entered(f)
-            if f in _RAW:
+            if f in _RAW or (f.__name__ == "currentframe" and f is inspect.currentframe):
                 return f
             if f is os.getenv:
                 self.watch.noted(os.environ)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lamina import _core, _writes, ref
 from lamina._core import Tensor
 from lamina._functions import need_function
+from lamina._later import inspect
 from lamina._open import entered
 from lamina._shapes import ShapeDtype
 from lamina._tensor import describe, to_tensor

@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
-import inspect
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 from lamina import _checks, _core, _leaks, ref
 from lamina._core import Tensor
 from lamina._functions import need_function
+from lamina._later import inspect
 from lamina._marked import places
 from lamina._open import entered, innermost
 from lamina._read_set import ReadSet

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from lamina._functions import _name
-
-_KIND = inspect._ParameterKind
+from lamina._later import inspect
 
 
 def _numbers(value: Any, what: str) -> tuple[int, ...]:
@@ -37,23 +35,23 @@ def places(f: Callable[..., Any], nums: Any, names: Any, what: str) -> tuple[fro
     if nums is None and names is None:
         return frozenset(), frozenset()
     by_number, by_name = set(), set(() if names is None else _strings(names, f"{what}_argnames"))
-    kinds = _parameter_kinds(f)
+    kinds, kind = _parameter_kinds(f), inspect.Parameter
     if by_name and what == "donate" and not _has_signature(f):
         raise ValueError(
             f"the parameters of {_name(f)} are not known, so what donate_argnames names has no place among them: use "
             "donate_argnums"
         )
-    positional = [n for n, k in kinds.items() if k in (_KIND.POSITIONAL_ONLY, _KIND.POSITIONAL_OR_KEYWORD)]
-    named = [n for n, k in kinds.items() if k in (_KIND.POSITIONAL_OR_KEYWORD, _KIND.KEYWORD_ONLY)]
+    positional = [n for n, k in kinds.items() if k in (kind.POSITIONAL_ONLY, kind.POSITIONAL_OR_KEYWORD)]
+    named = [n for n, k in kinds.items() if k in (kind.POSITIONAL_OR_KEYWORD, kind.KEYWORD_ONLY)]
     for n in () if nums is None else _numbers(nums, f"{what}_argnums"):
         outside = not -len(positional) <= n < len(positional)
-        if kinds and outside and _KIND.VAR_POSITIONAL not in kinds.values():
+        if kinds and outside and kind.VAR_POSITIONAL not in kinds.values():
             raise ValueError(
                 f"{what}_argnums {n} is out of range: {_name(f)} has {len(positional)} positional parameters"
             )
         by_number.add(n % len(positional) if n < 0 and positional else n)
     for n in by_name:
-        if kinds and n not in named and (n in kinds or _KIND.VAR_KEYWORD not in kinds.values()):
+        if kinds and n not in named and (n in kinds or kind.VAR_KEYWORD not in kinds.values()):
             raise ValueError(
                 f"{what}_argnames {n!r} is no parameter of {_name(f)} that takes a name: {named}"
             )

@@ -6,7 +6,6 @@ import functools
 import operator
 import os
 import sys
-import sysconfig
 import types
 from typing import Any
 
@@ -16,7 +15,7 @@ from lamina._observed import Observed
 
 _LIBRARY = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
-    sysconfig.get_paths()["stdlib"] + os.sep,
+    os.path.dirname(os.__file__) + os.sep,
 )
 FUNCTION, METHOD, BUILTIN = types.FunctionType, types.MethodType, types.BuiltinFunctionType
 # Values that nothing can be read of: passed on as they are. A frame tells of the call that traces, which is another one

@@ -234,7 +234,7 @@ def profile() -> Profile:
     """Profiles what this thread does in a block: ``with lamina.profile() as p: ...``, then ``print(p)``, ``p.lines``.
 
     Time is divided among the lines that called Lamina and those whose operations ran; the rest is Python's.
-    Blocks may nest, each with a report of its own. RuntimeError where another profiler, such as cProfile, is at work
-    on the thread.
+    Blocks may nest, each with a report of its own. RuntimeError where another profiler, set by sys.setprofile or,
+    before Python 3.12, by cProfile, is at work on the thread.
     """
     return Profile()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import linecache
 import os
 import sys
 import types
@@ -14,6 +11,7 @@ from typing import Any, NamedTuple
 from lamina import _core
 from lamina._core import Tensor
 from lamina._functions import _name
+from lamina._later import ast, inspect, linecache
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -81,27 +79,51 @@ class Place(NamedTuple):
         return head + stripped.rstrip() + "\n" + marks
 
 
+def _positions(frame: types.FrameType) -> tuple[int, int, int, int] | None:
+    """First and last line and, in bytes, first and last column of what the frame is evaluating."""
+    positions = list(frame.f_code.co_positions())
+    at = frame.f_lasti // 2
+    known = positions[at] if at < len(positions) else (None,)
+    return None if None in known else known  # type: ignore[return-value]
+
+
 def place_of(frame: types.FrameType) -> Place:
     """What the frame is evaluating; the whole line where Python does not know it better."""
     file, line = frame.f_code.co_filename, frame.f_lineno
     text = linecache.getline(file, line)
-    if hasattr(frame.f_code, "co_positions"):  # Python 3.11
-        positions = list(frame.f_code.co_positions())
-        at = frame.f_lasti // 2
-        if at < len(positions) and None not in positions[at]:
-            first, last, begin, end = positions[at]
-            lines = [linecache.getline(file, n) for n in range(first, last + 1)]
-            if all(lines):
-                data = [source.encode() for source in lines]  # columns count bytes
-                left = len(data[0][:begin].decode(errors="replace"))
-                right = (
-                    len(data[0][:end].decode(errors="replace")) if first == last else len(lines[0].rstrip())
-                )
-                data[-1] = data[-1][:end]
-                data[0] = data[0][begin:]
-                source = " ".join(b"".join(data).decode(errors="replace").split())
-                return Place(file, first, _condition(source), lines[0].rstrip("\n"), left, right)
+    if known := _positions(frame):
+        first, last, begin, end = known
+        lines = [linecache.getline(file, n) for n in range(first, last + 1)]
+        if all(lines):
+            data = [source.encode() for source in lines]  # columns count bytes
+            left = len(data[0][:begin].decode(errors="replace"))
+            right = len(data[0][:end].decode(errors="replace")) if first == last else len(lines[0].rstrip())
+            data[-1] = data[-1][:end]
+            data[0] = data[0][begin:]
+            source = " ".join(b"".join(data).decode(errors="replace").split())
+            return Place(file, first, _condition(source), lines[0].rstrip("\n"), left, right)
     return Place(file, line, _condition(text.strip()), text.rstrip("\n"), 0, 0)
+
+
+def filters_a_comprehension(frame: types.FrameType) -> bool:
+    """Whether the frame is evaluating a condition of a comprehension; from Python 3.12 on most have no frame."""
+    if frame.f_code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"):
+        return True
+    known = _positions(frame)
+    try:
+        tree = parse("".join(linecache.getlines(frame.f_code.co_filename)))
+    except SyntaxError:
+        return False
+    if known is None:
+        return False
+    begin, end = (known[0], known[2]), (known[1], known[3])
+    return any(
+        (test.lineno, test.col_offset) <= begin and end <= (test.end_lineno, test.end_col_offset)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp))
+        for generator in node.generators
+        for test in generator.ifs
+    )
 
 
 def expression_at(frame: types.FrameType) -> str:

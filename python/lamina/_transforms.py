@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from lamina import _core, _leaks, _writes, ref
 from lamina._aux import Pair
 from lamina._core import Tensor
 from lamina._functions import _name, checked_argnums, need_function, places_of
+from lamina._later import inspect
 from lamina._linear import PullBack, PushForward, Transposed, fitted_tangents
 from lamina._shapes import ShapeDtype, is_shape_only, shaped
 from lamina._source import line_of, named

@@ -18,6 +18,7 @@ from lamina import _core
 from lamina._calls import Calls
 from lamina._core import Tensor
 from lamina._hooks import Hooks
+from lamina._later import dataclasses
 from lamina._objects import (
     BUILTIN,
     FUNCTION,
@@ -528,8 +529,6 @@ class Watch:
 
     def arguments(self, args: Iterable[Any]) -> None:
         """Containers of arguments, built for this trace."""
-        import dataclasses
-
         stack = list(args)
         while stack:
             x = stack.pop()

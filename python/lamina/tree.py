@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import builtins
 import collections
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from lamina import _core, _missing
 from lamina._core import Tensor
+from lamina._later import dataclasses
 
 _registry: dict[
     type, tuple[Callable[[Any], tuple[Iterable[Any], Any]], Callable[[Any, Iterable[Any]], Any]]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from lamina import _missing, tree
+from lamina._later import dataclasses
 from lamina.tree import (
     DictKey,
     FlattenedIndexKey,

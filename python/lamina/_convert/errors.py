@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from lamina._core import Tensor
-from lamina._source import describe, place_of, user_frame
+from lamina._source import describe, filters_a_comprehension, place_of, user_frame
 
 
 class ConversionError(TypeError):
@@ -45,7 +45,7 @@ def not_converted(shown: str, on: str, f: str, at: str, frame: Any) -> Conversio
     """A test on traced values in code that stayed as it was."""
     code = frame.f_code if frame is not None else None
     why, remedy = "it stands where no block can be made of it", "Write it as a statement: if, while or for."
-    if code is not None and code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"):
+    if code is not None and filters_a_comprehension(frame):
         why = "as the condition of a comprehension it would decide how many elements there are"
         remedy = (
             "Use lamina.numpy.where for the elements, or a `for` that writes to an array of known length."
