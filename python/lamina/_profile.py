@@ -6,6 +6,7 @@ import json
 import linecache
 import os
 import site
+import sys
 import sysconfig
 from dataclasses import dataclass
 from typing import Any
@@ -88,6 +89,11 @@ class Profile:
         if self._open is not None or self._report is not None:
             raise RuntimeError("a profile is of one block: call lamina.profile() again for another")
         _owners()
+        if sys.version_info >= (3, 12) and (other := sys.monitoring.get_tool(sys.monitoring.PROFILER_ID)):
+            # Python would let both begin, and the other one would miss what is called meanwhile.
+            raise RuntimeError(
+                f"another profiler, {other}, is at work: end it before a profile of lamina begins"
+            )
         self._open = _core.Profile()
         return self
 
@@ -234,7 +240,7 @@ def profile() -> Profile:
     """Profiles what this thread does in a block: ``with lamina.profile() as p: ...``, then ``print(p)``, ``p.lines``.
 
     Time is divided among the lines that called Lamina and those whose operations ran; the rest is Python's.
-    Blocks may nest, each with a report of its own. RuntimeError where another profiler, set by sys.setprofile or,
-    before Python 3.12, by cProfile, is at work on the thread.
+    Blocks may nest, each with a report of its own. RuntimeError where another profiler, such as cProfile, is at work
+    on the thread.
     """
     return Profile()
