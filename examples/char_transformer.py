@@ -120,7 +120,7 @@ def train(steps=300, quiet=False):
     windows = test_text[: len(test_text) // (CONTEXT + 1) * (CONTEXT + 1)].reshape(-1, CONTEXT + 1)
     windows = windows[: len(windows) // 64 * 64].reshape(-1, 64, CONTEXT + 1)[:8]
     reached = float(np.mean([float(held_out_loss(state[0], w)) for w in windows]))
-    return reached, data.pair_table_loss(train_text, test_text, len(alphabet)), int(state[3].item())
+    return reached, data.pair_table_loss(train_text, windows.ravel(), len(alphabet)), int(state[3].item())
 
 
 def main():
