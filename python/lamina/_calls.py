@@ -322,13 +322,11 @@ class Calls:
 
     def _of_source(self, f: Any, source: Any, /, *scope: Any, **closure: Any) -> Any:
         """``eval`` or ``exec``, where it is written: what the names in the source say is guarded."""
-        caller = sys._getframe(1)
-        here = caller.f_locals
-        if not isinstance(
-            here, dict
-        ):  # a view of the frame, from Python 3.13 on: plain eval is given a copy, too
-            here = dict(here)
-        names, *inner = scope or (caller.f_globals, here)
+        if not scope:
+            caller = sys._getframe(1)
+            here = caller.f_locals  # from Python 3.13 on a view of the frame; plain eval is given a copy, too
+            scope = (caller.f_globals, here if isinstance(here, dict) else dict(here))
+        names, *inner = scope
         if isinstance(source, (str, bytes)):
             source = compile(source, "<string>", f.__name__)
         self.watch.unhooked.note_executed(source, names, *inner)

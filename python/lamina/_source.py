@@ -110,11 +110,11 @@ def filters_a_comprehension(frame: types.FrameType) -> bool:
     if frame.f_code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"):
         return True
     known = _positions(frame)
+    if known is None:
+        return False
     try:
         tree = parse("".join(linecache.getlines(frame.f_code.co_filename)))
     except SyntaxError:
-        return False
-    if known is None:
         return False
     begin, end = (known[0], known[2]), (known[1], known[3])
     return any(

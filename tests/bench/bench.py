@@ -208,7 +208,7 @@ def measure_first_results(
     """The rows of programs in new processes."""
     from first_results import FRESH, Runs
     from report import Row
-    from systems import OWN
+    from systems import written_for
 
     runs, rows = Runs(python, environment), []
     for f in FRESH:
@@ -220,7 +220,7 @@ def measure_first_results(
         )
         values = {}
         for i in range(min(f.rounds, args.rounds)):
-            for system in (s for s in (*OWN, *f.systems[1:]) if s in python):
+            for system in (s for s in python if written_for(s) in f.systems):
                 try:
                     out = runs.of(f, system, i)
                     row.times.setdefault(system, []).append(out[f.part])
@@ -250,17 +250,8 @@ def run(args: Any) -> int:
     before = pathlib.Path(args.before).absolute() / "python" if args.before else None
     for folder in (package, before / "lamina") if before else (package,):
         compileall.compile_dir(str(folder), quiet=1)  # as pip does for the peers
-    names = (
-        [*OWN]
-        if before
-        else [
-            s.name
-            for s in SYSTEMS.values()
-            if s.name != "before"
-            and (s.name != "torch" or args.torch)
-            and all(importlib.util.find_spec(p) for p in s.packages)
-        ]
-    )
+    wanted = OWN if before else [n for n in SYSTEMS if n != "before" and (n != "torch" or args.torch)]
+    names = [n for n in wanted if all(importlib.util.find_spec(p) for p in SYSTEMS[n].packages)]
     python = {name: [sys.executable] for name in names}
     environment = {name: {**os.environ, **dict(SYSTEMS[name].environment)} for name in names}
     if before:

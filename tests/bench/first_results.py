@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 
-from systems import OWN
+from systems import written_for
 from workload import Target, targets
 
 
@@ -68,7 +68,9 @@ class Runs:
         if key not in self._done:
             with tempfile.TemporaryDirectory() as kept:
                 cold = self._run(fresh.program, system, kept)
-                again = system in (*OWN, "jax") and any(f.warm for f in FRESH if f.program == fresh.program)
+                again = written_for(system) in ("lamina", "jax") and any(
+                    f.warm for f in FRESH if f.program == fresh.program
+                )
                 self._done[key] = {
                     "cold": cold,
                     "warm": self._run(fresh.program, system, kept) if again else cold,
@@ -83,7 +85,7 @@ class Runs:
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         }
         out = subprocess.run(
-            [*self._python[system], path, program, "lamina" if system in OWN else system],
+            [*self._python[system], path, program, written_for(system)],
             env={**os.environ, **self._environment[system], **caches},
             capture_output=True,
             text=True,

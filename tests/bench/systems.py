@@ -163,3 +163,8 @@ SYSTEMS = {
     )
 }
 OWN = ("lamina", "before")  # builds of Lamina
+
+
+def written_for(name: str) -> str:
+    """The system whose programs that one runs: both builds of Lamina run the same."""
+    return "lamina" if name in OWN else name

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from systems import OWN, SYSTEMS
+from systems import SYSTEMS, written_for
 
 Thunk = Callable[[], Any]
 Make = Callable[[SimpleNamespace], Thunk]
@@ -68,7 +68,7 @@ class Workload:
 
     def make(self, system: str) -> Make | None:
         """What prepares it for that system, if anything does."""
-        return self.makes.get("lamina" if system in OWN else system)
+        return self.makes.get(written_for(system))
 
 
 def _traced(data: Data, f: Function, jit: bool) -> dict[str, Make]:
