@@ -570,17 +570,8 @@ absl::Status run_program(const jit::SpecializationPtr& entry, std::span<jit::Buf
     return cache.run(entry, arguments, giving_up, results, &cancel);
   }
   jit::CancelFlag cancel;
-  std::exception_ptr failure;  // memory that ran out, say
-  absl::Status status = jit::run_interruptible(cancel, host->poll, [&]() -> absl::Status {
-    try {
-      return cache.run(entry, arguments, giving_up, results, &cancel);
-    } catch (...) {
-      failure = std::current_exception();
-      return absl::UnknownError("the run failed");
-    }
-  });
-  if (failure) std::rethrow_exception(failure);
-  return status;
+  return jit::run_interruptible(cancel, host->poll,
+                                [&] { return cache.run(entry, arguments, giving_up, results, &cancel); });
 }
 
 }  // namespace lamina::lazy

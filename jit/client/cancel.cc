@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -17,14 +18,17 @@ absl::Status run_interruptible(CancelFlag& cancel, const std::function<bool()>& 
   std::condition_variable ended;
   bool done = false;
   absl::Status status;
+  std::exception_ptr failure;
   const int limit = current_thread_limit();
   const ProfiledThread profiled;
   const auto body = [&] {
     ScopedThreadLimit scope(limit);
     absl::Status result;
-    {
+    try {
       const ProfiledThread::Worker told(profiled);
       result = work();
+    } catch (...) {
+      failure = std::current_exception();
     }
     // Notified under the lock: the waiter may leave, and the condition variable die, only after it is
     // released.
@@ -49,6 +53,7 @@ absl::Status run_interruptible(CancelFlag& cancel, const std::function<bool()>& 
     lock.unlock();
     thread.join();
   }
+  if (failure) std::rethrow_exception(failure);
   if (cancel.requested()) return absl::CancelledError("the run was interrupted");
   return status;
 }

@@ -43,7 +43,7 @@ class CancelFlag {
 // every 20 ms until the work ends; when `poll` returns true the flag is set, and the work is awaited. So
 // Python's signal handlers, which only the main thread may run, stop a kernel that holds no interpreter lock.
 // Costs a thread start: for runs expected to take milliseconds. Returns the work's status, or Cancelled if
-// the flag was set.
+// the flag was set; what the work throws is thrown here.
 absl::Status run_interruptible(CancelFlag& cancel, const std::function<bool()>& poll,
                                const std::function<absl::Status()>& work);
 

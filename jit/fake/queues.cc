@@ -1,5 +1,7 @@
 #include "jit/fake/queues.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -16,6 +18,8 @@ constexpr uint64_t kGap = 4096;
 constexpr uint16_t kPoison = 0xfff4;
 // Commands that may wait on a queue before others run to make room.
 constexpr size_t kMostWaiting = 512;
+// Enough for the ends of some thousand blocks and runs.
+constexpr size_t kAsideBytes = 1 << 20;
 // One in so many steps does nothing where the runtime skips steps.
 constexpr int64_t kSkippedEvery = 7;
 
@@ -26,9 +30,38 @@ void poison(std::byte* to, int64_t bytes) {
   for (int64_t i = 0; i + 1 < bytes; i += 2) std::memcpy(to + i, &kPoison, sizeof kPoison);
 }
 
+// In words, where there is memory for these.
+absl::Status no_memory_for(const std::string& what) {
+  try {
+    return absl::ResourceExhaustedError(str_cat("no memory was left for ", what));
+  } catch (const std::bad_alloc&) {
+    return absl::Status(absl::StatusCode::kResourceExhausted, "");
+  }
+}
+
 }  // namespace
 
 thread_local constinit bool FakeQueues::writes_down_ = false;
+
+void FakeQueues::Unmap::operator()(void* p) const { munmap(p, kAsideBytes); }
+
+void FakeQueues::put_memory_aside() {
+  if (aside_) return;
+  void* const room = mmap(nullptr, kAsideBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room != MAP_FAILED) aside_.reset(room);
+}
+
+template <class Work>
+auto FakeQueues::certainly(Work work) {
+  Lock lock(mutex_);
+  put_memory_aside();
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    aside_.reset();
+    return work();
+  }
+}
 
 int FakeQueues::add_queue(std::string name) {
   Lock lock(mutex_);
@@ -109,8 +142,8 @@ uint64_t FakeQueues::enqueue_locked(int number, Command command) {
     counts_.bytes += command.touches.empty() ? 0 : command.touches[0].bytes;
   }
   if (command.is_awaited) queue.marks[value] = {queue.clock, run_here(number), true};
-  queue.waiting.push_back(
-      {std::move(command), value, run_here(number), std::exchange(queue.waits, {}), !good});
+  Entry& entry = queue.waiting.emplace_back();  // the last that takes memory
+  entry = {std::move(command), value, run_here(number), std::exchange(queue.waits, {}), !good};
   return value;
 }
 
@@ -123,36 +156,40 @@ uint64_t FakeQueues::enqueue(int queue, Command command) {
 
 void FakeQueues::begin_run(int queue) {
   Lock lock(mutex_);
-  runs_of_thread.emplace_back(queue, next_run_);
-  runs_[next_run_++];
+  put_memory_aside();
+  runs_.try_emplace(next_run_);
+  runs_of_thread.emplace_back(queue, next_run_++);
   if (mistake_ == FakeMistake::kPublishesEarly)
     queues_[queue].marks[queues_[queue].enqueued] = {queues_[queue].clock, 0};
 }
 
 uint64_t FakeQueues::end_run(int queue) {
-  Lock lock(mutex_);
-  const uint64_t run = run_here(queue);
-  uint64_t first = queues_[queue].enqueued;
-  for (const Entry& e : queues_[queue].waiting)
-    if (e.run == run) first = std::min(first, e.value - 1);
-  const uint64_t value = enqueue_locked(queue, {Kind::kOrder, "the end of a run", {}, {}});
-  queues_[queue].marks[value] = {queues_[queue].clock, run};
-  const auto mine = std::find(runs_of_thread.rbegin(), runs_of_thread.rend(), std::pair(queue, run));
-  runs_of_thread.erase(std::next(mine).base());
-  return mistake_ == FakeMistake::kPublishesEarly ? first : value;
+  return certainly([&] {
+    const uint64_t run = run_here(queue);
+    uint64_t first = queues_[queue].enqueued;
+    for (const Entry& e : queues_[queue].waiting)
+      if (e.run == run) first = std::min(first, e.value - 1);
+    const uint64_t value = enqueue_locked(queue, {Kind::kOrder, "the end of a run", {}, {}});
+    queues_[queue].marks[value] = {queues_[queue].clock, run};
+    const auto mine = std::find(runs_of_thread.rbegin(), runs_of_thread.rend(), std::pair(queue, run));
+    runs_of_thread.erase(std::next(mine).base());
+    return mistake_ == FakeMistake::kPublishesEarly ? first : value;
+  });
 }
 
 uint64_t FakeQueues::mark(int queue) {
-  Lock lock(mutex_);
-  Queue& q = queues_[queue];
-  q.marks.try_emplace(q.enqueued, Mark{q.clock, 0});
-  return q.enqueued;
+  return certainly([&] {
+    Queue& q = queues_[queue];
+    q.marks.try_emplace(q.enqueued, Mark{q.clock, 0});
+    return q.enqueued;
+  });
 }
 
 void FakeQueues::after(int queue, int other, uint64_t value) {
-  Lock lock(mutex_);
-  if (queue != other && mistake_ != FakeMistake::kForgetsAfter)
-    queues_[queue].waits.emplace_back(other, value);
+  if (queue == other) return;
+  certainly([&] {
+    if (mistake_ != FakeMistake::kForgetsAfter) queues_[queue].waits.emplace_back(other, value);
+  });
 }
 
 absl::Status FakeQueues::outcome_locked(int queue, uint64_t value) {
@@ -220,8 +257,7 @@ absl::Status FakeQueues::wait(int queue, uint64_t value, StepWatcher* watcher) {
 }
 
 void FakeQueues::keep(int queue, std::shared_ptr<const void> what) {
-  Lock lock(mutex_);
-  queues_[queue].kept.emplace_back(queues_[queue].enqueued, std::move(what));
+  certainly([&] { queues_[queue].kept.emplace_back(queues_[queue].enqueued, what); });
 }
 
 bool FakeQueues::release_kept(Lock& lock) {
@@ -336,7 +372,7 @@ absl::Status FakeQueues::execute(Lock& lock, Queue& queue, Entry& entry) {
     try {
       done = command.work();
     } catch (const std::bad_alloc&) {
-      done = absl::ResourceExhaustedError(str_cat("no memory was left for ", command.what));
+      done = no_memory_for(command.what);
     }
     command.work = nullptr;
     lock.lock();
@@ -357,6 +393,7 @@ absl::Status FakeQueues::execute(Lock& lock, Queue& queue, Entry& entry) {
 
 Address FakeQueues::allocate(int queue, int64_t bytes) {
   Lock lock(mutex_);
+  put_memory_aside();
   ++counts_.allocations;
   // From then on: who was refused asks again.
   if (faults_.allocation == 0 || strikes(faults_.allocation) || !queues_[queue].lost.ok()) return Address();
@@ -373,16 +410,16 @@ Address FakeQueues::allocate(int queue, int64_t bytes) {
 }
 
 void FakeQueues::free(int queue, Address at) {
-  Lock lock(mutex_);
-  Block& block = blocks_.at(at.bits());
   const auto gone = [this, at]() -> absl::Status {
     Lock inner(mutex_);
     blocks_.erase(at.bits());
     return absl::OkStatus();
   };
-  const std::vector<Touch> whole{{at, block.bytes, Access::kScratch}};
-  enqueue_locked(queue, {Kind::kOrder, "the end of a block", whole, gone});
-  block.let_go = true;
+  certainly([&] {
+    Block& block = blocks_.at(at.bits());
+    enqueue_locked(queue, {Kind::kOrder, "the end of a block", {{at, block.bytes, Access::kScratch}}, gone});
+    block.let_go = true;
+  });
 }
 
 std::byte* FakeQueues::bytes_at(Address at) {

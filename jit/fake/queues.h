@@ -78,8 +78,8 @@ class FakeQueues {
 
   static constexpr uint64_t kAddressBit = uint64_t{1} << 55;
   static bool is_ours(Address at) { return (at.bits() & kAddressBit) != 0; }
-  // Whether this thread writes down what it was told. No other runtime does, so that takes memory where
-  // nobody can do without, as at the end of a block: who has allocations fail for a test lets these be.
+  // Whether this thread writes down what it was told. No other runtime does, and what is put aside for that
+  // is not for allocations that fail for a test: these are let be.
   static bool writes_down() { return writes_down_; }
 
   int add_queue(std::string name);
@@ -175,6 +175,9 @@ class FakeQueues {
    private:
     FakeQueues& queues_;
   };
+  struct Unmap {
+    void operator()(void* p) const;
+  };
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
   };
@@ -190,6 +193,11 @@ class FakeQueues {
     std::vector<std::pair<int, uint64_t>> needs;
   };
 
+  // What nobody can do without, as the end of a block or a run, also where memory has run out: then there is
+  // some that was put aside. `work` may begin twice.
+  template <class Work>
+  auto certainly(Work work);
+  void put_memory_aside();
   uint64_t enqueue_locked(int queue, Command command);
   uint64_t run_here(int queue) const;
   absl::Status outcome_locked(int queue, uint64_t value);
@@ -215,6 +223,7 @@ class FakeQueues {
   hlo::Mutex mutex_{hlo::LockRank::kQueues};
   std::deque<Queue> queues_;
   Clock host_;
+  std::unique_ptr<void, Unmap> aside_;  // room in the address space
   std::map<uint64_t, Block> blocks_;
   std::map<uint64_t, RunState> runs_;  // that go on, or failed
   uint64_t next_run_ = 1, next_address_ = kAddressBit;

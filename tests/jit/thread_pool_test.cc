@@ -210,9 +210,16 @@ TEST_CASE("an interruptible run returns its status, polls, and stops when polled
       untouched, [] { return false; },
       [] { return current_thread_limit() == 1 ? absl::InternalError("mine") : absl::OkStatus(); });
   CHECK(plain.message() == "mine");
+  const auto caller = std::this_thread::get_id();
+  CHECK_THROWS_AS(run_interruptible(
+                      untouched, [] { return false; },
+                      [&]() -> absl::Status {
+                        if (std::this_thread::get_id() != caller) throw std::bad_alloc();
+                        return absl::OkStatus();
+                      }),
+                  std::bad_alloc);
 
   CancelFlag cancel;
-  const auto caller = std::this_thread::get_id();
   int polls = 0;
   const auto begin = std::chrono::steady_clock::now();
   const absl::Status stopped = run_interruptible(
