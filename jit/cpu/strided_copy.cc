@@ -109,7 +109,7 @@ absl::Status StridedCopy::run(const void* source, void* target, const KernelCont
   if (elements == 0) return absl::OkStatus();
   const int64_t rows = band_rows(), bands = (row_.extent + rows - 1) / rows, units = count_ * bands;
   const int64_t tasks = std::min(units, elements / kCopyTask + 1);
-  const bool streamed = tiles_ && elements * width_ >= kFewestStreamedBytes;
+  const bool streamed = tiles_ && is_streamed(elements * width_, row_.to * width_);
   context.parallel(tasks, [&](int64_t t) {
     for (int64_t u = units * t / tasks; u < units * (t + 1) / tasks && !context.cancelled(); ++u) {
       int64_t from = 0, to = 0, left = u / bands;
