@@ -54,9 +54,9 @@ class Row:
         return [(t, v, t.met(v)) for t, v in found if v is not None]
 
     def spread(self) -> float:
-        """The median of Lamina's rounds over the least."""
+        """The median of Lamina's rounds over the least; 1 where that is nothing, as in a row of memory."""
         t = self.times.get("lamina") or [1.0]
-        return statistics.median(t) / min(t)
+        return statistics.median(t) / least if (least := min(t)) else 1.0
 
 
 def amount(value: float, unit: str) -> str:

@@ -45,6 +45,9 @@ def test_targets_are_held_against_the_least_of_the_rounds(bench):
     judged = [(str(t), value, met) for t, value, met in row.judged()]
     assert judged == [("best <= 1", 2.0, False), ("jax <= 0.5", 1 / 3, True), ("limit >= 0.9", 0.5, False)]
     assert row.spread() == 1.5
+    memory = bench.report.Row("m", "g", 2, bench.workload.targets("jax <= 1"))
+    memory.times = {"lamina": [0.0, 4096.0, 4096.0], "jax": [8192.0]}
+    assert memory.spread() == 1.0 and memory.judged()[0][1:] == (0.0, True)
     sentences = bench.report.closing([row], ["one"])
     assert sentences[0] == "1 of 3 targets met." and sentences[-1] == "Failed: one"
     assert "| r | 2 | 1 s | 0.33 | 2.00 | 50% |" in bench.report.markdown([row], MACHINE, sentences)
