@@ -166,6 +166,44 @@ def test_memory_does_not_grow_with_the_elements_times_the_steps():
     assert peak < 12 * 8 * n + (40 << 20), peak
 
 
+@pytest.mark.parametrize("loop", ["scan", "while"])
+def test_logs_that_leave_the_caches_are_made_tile_by_tile(loop):
+    def f(x):
+        if loop == "scan":
+            return lax.scan(lambda c, _: (c * (1 - 0.1 * c) + 0.01, None), x, None, length=50)[0].sum()
+        step = lambda s: (s[0] + 1, s[1] * (1 - 0.1 * s[1]) + 0.01)  # noqa: E731
+        return lax.while_loop(lambda s: s[0] < 50, step, (0, x))[1].sum()
+
+    x = np.random.default_rng(1).uniform(0.5, 1.5, 4000)
+    y, slope = x.copy(), np.ones_like(x)
+    for _ in range(50):
+        y, slope = y * (1 - 0.1 * y) + 0.01, slope * (1 - 0.2 * y)
+    np.testing.assert_allclose(value(lm.jit(lm.grad(f))(array(x))), slope, rtol=1e-12)
+    assert lm.cache.entries()[0]["peak_bytes"] < 1 << 20  # 50 rows of 4000 are 1.6 MB
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "step", "start"),
+    [
+        (lambda k: k < 20, lambda k: k + 1, 0),
+        (lambda k: lnp.greater(40, k), lambda k: 2 + k, 0),
+        (lambda k: k >= lm.jit(lambda one: one)(lnp.int64(1)), lm.jit(lambda k: k - 1), 20),
+    ],
+    ids=["up", "by two", "down, by calls"],
+)
+def test_steps_are_counted_where_the_functions_read_values_of_their_surroundings(goes_on, step, start):
+    def f(x):
+        root = lambda s: (step(s[0]), s[1] - (s[1] * s[1] - x) / (2 * s[1]))  # noqa: E731
+        return lax.while_loop(lambda s: goes_on(s[0]), root, (start, x))[1].sum()
+
+    x = array(np.linspace(0.5, 1.5, 7))
+    text = str(lm.make_trace(lm.grad(f))(x))
+    assert "length=20\n" in text and "while[" not in text, text
+    np.testing.assert_allclose(
+        value(lm.jit(lm.grad(f))(x)), 0.5 / np.sqrt(np.linspace(0.5, 1.5, 7)), rtol=1e-12
+    )
+
+
 def test_the_loop_runs_once_before_it_is_undone():
     m = array(np.random.default_rng(4).normal(size=(60, 60)) / 30)
 

@@ -29,11 +29,6 @@ constexpr int64_t kTileBytes = 125 * 64;
 constexpr int64_t kLeastElements = 128;
 constexpr std::array<int64_t, 8> kLengths = {3, 6, 8, 12, 20, 32, 64, 128};
 
-bool is_plain_call(const Node& n) {
-  return n.op() == Op::call && !n.attrs().has(Attr::rule) && !n.attrs().has(Attr::instance) &&
-         !n.attrs().has(Attr::direction);
-}
-
 // The results of `c` on arguments that are arrays of `dims` where its own are arrays of `space`; absent where
 // it does more than compute element by element, from arrays of that shape and numbers.
 std::optional<Values> on_elements(Builder& b, const Computation& c, Ops arguments, const Dims& space,

@@ -14,8 +14,9 @@ namespace lamina::trace {
 
 namespace {
 
-// A constant scalar integer, seen through a carry that no step changes; absent otherwise.
-std::optional<int64_t> constant_integer(const Value& v) {
+// A constant scalar integer; absent otherwise.
+std::optional<int64_t> constant_integer(Operand o) {
+  const Value v(o);
   if (!v || v.node()->op() != Op::constant || !v.type()->is_scalar() || !is_integer(v.dtype()))
     return std::nullopt;
   const int64_t x = v.node()->attrs().literal(Attr::value)->int_at(0);
@@ -28,6 +29,41 @@ std::optional<size_t> parameter_number(const Computation& c, Operand o) {
     if (c.parameters()[i].operand() == o) return i;
   return std::nullopt;
 }
+
+// A value of a computation or, inside of calls, of the body of the innermost one. Seen through: neither a
+// call's result nor what a call was given.
+class SeenThrough {
+ public:
+  explicit SeenThrough(const Value& root) : at_(root.operand()) { see_through(); }
+  const Node& node() const { return *at_.node(); }
+  Operand value() const { return at_; }
+  SeenThrough operand(size_t i) const {
+    SeenThrough out(*this);
+    out.at_ = node().operand(i);
+    out.see_through();
+    return out;
+  }
+
+ private:
+  static const Computation& body(const Node& call) { return *call.attrs().computation(Attr::body); }
+  void see_through() {
+    while (true) {
+      if (is_plain_call(*at_.node())) {
+        calls_.push_back(at_.node());
+        at_ = body(*at_.node()).roots()[at_.index()].operand();
+        continue;
+      }
+      if (calls_.empty()) return;
+      const std::optional<size_t> given = parameter_number(body(*calls_.back()), at_);
+      if (!given) return;
+      at_ = calls_.back()->operand(*given);
+      calls_.pop_back();
+    }
+  }
+
+  Operand at_;
+  std::vector<const Node*> calls_;  // the outermost first
+};
 
 }  // namespace
 
@@ -47,19 +83,17 @@ Values record_loop(Builder& b, const Loop& loop, Ops carries) {
 std::optional<int64_t> trip_count(const Node& loop, Ops carries) {
   const Computation &cond = *loop.attrs().computation(Attr::cond),
                     &body = *loop.attrs().computation(Attr::body);
-  const Node* test = cond.roots()[0].node();
-  if (test->op() != Op::compare) return std::nullopt;
-  std::string direction = test->attrs().string(Attr::direction);
+  const SeenThrough test(cond.roots()[0]);
+  if (test.node().op() != Op::compare) return std::nullopt;
+  std::string direction = test.node().attrs().string(Attr::direction);
   auto bound_of = [&](Operand o) -> std::optional<int64_t> {
-    if (const auto j = parameter_number(cond, o); j && is_invariant(body, *j))
-      return constant_integer(carries[*j]);
-    return constant_integer(Value(o));
+    const auto j = parameter_number(cond, o);
+    return j && is_invariant(body, *j) ? constant_integer(carries[*j].operand()) : constant_integer(o);
   };
-  Operand counter = test->operand(0);
-  std::optional<int64_t> bound = bound_of(test->operand(1));
+  Operand counter = test.operand(0).value();
+  std::optional<int64_t> bound = bound_of(test.operand(1).value());
   if (!bound) {
-    counter = test->operand(1);
-    bound = bound_of(test->operand(0));
+    bound = bound_of(std::exchange(counter, test.operand(1).value()));
     static constexpr std::pair<std::string_view, std::string_view> kFlipped[] = {
         {"LT", "GT"}, {"LE", "GE"}, {"GT", "LT"}, {"GE", "LE"}, {"NE", "NE"}, {"EQ", "EQ"}};
     for (const auto& [from, to] : kFlipped)
@@ -70,18 +104,18 @@ std::optional<int64_t> trip_count(const Node& loop, Ops carries) {
   }
   const std::optional<size_t> i = parameter_number(cond, counter);
   if (!bound || !i) return std::nullopt;
-  const std::optional<int64_t> start = constant_integer(carries[*i]);
-  const Node* step_node = body.roots()[*i].node();
+  const std::optional<int64_t> start = constant_integer(carries[*i].operand());
+  const SeenThrough step(body.roots()[*i]);
   const Operand self = body.parameters()[*i].operand();
-  if (!start || (step_node->op() != Op::add && step_node->op() != Op::subtract)) return std::nullopt;
-  std::optional<int64_t> step;
-  if (step_node->operand(0) == self)
-    step = constant_integer(step_node->operand_value(1));
-  else if (step_node->op() == Op::add && step_node->operand(1) == self)
-    step = constant_integer(step_node->operand_value(0));
-  if (!step) return std::nullopt;
+  if (!start || (step.node().op() != Op::add && step.node().op() != Op::subtract)) return std::nullopt;
+  const bool adds = step.node().op() == Op::add;
+  const Operand first = step.operand(0).value(), second = step.operand(1).value();
+  const std::optional<int64_t> size = first == self            ? constant_integer(second)
+                                      : adds && second == self ? constant_integer(first)
+                                                               : std::nullopt;
+  if (!size) return std::nullopt;
   using Wide = __int128;
-  const Wide by = step_node->op() == Op::subtract ? -Wide{*step} : Wide{*step};
+  const Wide by = adds ? Wide{*size} : -Wide{*size};
   const Wide from = *start, to = *bound;
   Wide count = -1;
   auto ceil_div = [](Wide a, Wide d) { return a <= 0 ? Wide{0} : (a + d - 1) / d; };
@@ -134,7 +168,7 @@ namespace {
 
 // Whether what a scan of so many steps would stack is more than caches hold, and needs not be stacked.
 bool is_better_tiled(const Loop& loop, const Mask& tangents, int64_t steps) {
-  constexpr int64_t kCached = int64_t{4} << 20;
+  constexpr int64_t kCached = int64_t{256} << 10;
   int64_t bytes = 0;
   for (size_t i = 0; i < tangents.size(); ++i)
     if (!is_invariant(*loop.body, i)) bytes += loop.body->parameters()[i].type()->bytes();
