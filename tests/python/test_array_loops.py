@@ -665,3 +665,18 @@ def test_positions_that_may_lie_outside_are_tested(dtype, length, factor, plus):
         return d, seen
 
     check(f, plain, RNG.standard_normal(10), np.zeros(length))
+
+
+def test_the_way_back_through_writes_of_elements_is_one_kernel_too():
+    def f(x):
+        write = lambda i, y: y.at[i].set(lnp.sin(y[i - 1]) + y[i])  # noqa: E731
+        return lnp.sum(lax.fori_loop(1, 500, write, x))
+
+    x = np.random.default_rng(0).normal(size=500)
+    y, slope = x.copy(), np.ones(500)
+    for i in range(1, 500):
+        y[i] += np.sin(y[i - 1])
+    for i in range(499, 0, -1):
+        slope[i - 1] += slope[i] * np.cos(y[i - 1])
+    np.testing.assert_allclose(np.asarray(lm.jit(lm.grad(f))(lnp.array(x))), slope, rtol=1e-12)
+    assert not any("scan" in s for s in steps(lm.grad(f), lnp.array(x)))

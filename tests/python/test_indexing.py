@@ -250,3 +250,48 @@ def test_elements_are_read_one_at_a_time_and_as_they_are_then():
     assert [r.tolist() for r in rows] == [[5.0, 5.0], [0.0, 0.0]]  # as NumPy's
     with pytest.raises(TypeError, match="0-d"):
         iter(lnp.float32(1))
+
+
+@pytest.mark.parametrize("index_type", ["int64", "int8", "uint8"])
+@pytest.mark.parametrize("op", ["set", "add"])
+@pytest.mark.parametrize(
+    ("shape", "indices"),
+    [
+        ((5,), [3]),
+        ((5,), [7]),  # outside
+        ((5,), [0, 4, 0, 9, 2]),  # the same twice, and outside
+        ((300,), [100, 120, 100]),  # more than the narrow types count to
+        ((4, 3), [1]),  # rows
+        ((4, 3), [2, 2, 7, 0]),
+        ((0,), [0, 1]),
+        ((4, 3), [[1, 2]]),  # elements
+        ((4, 3), [[1, 2], [3, 3], [1, 2], [0, 0]]),
+    ],
+)
+@pytest.mark.parametrize("jit", [False, True])
+def test_slopes_of_writes_are_those_of_what_stays(shape, indices, op, index_type, jit):
+    """What is written, of equal places last, has the slope of its place; what is under it has none."""
+    at = np.array(indices, index_type)
+    key = tuple(lnp.array(i) for i in at.T) if at.ndim == 2 else lnp.array(at[0] if len(at) == 1 else at)
+    rest = shape[at.ndim if at.ndim == 2 else 1 :]
+    count = () if at.ndim == 1 and len(at) == 1 else (len(at),)
+    random = np.random.default_rng(3)
+    x, v, weight = (random.normal(size=s) for s in (shape, (*count, *rest), shape))
+
+    def f(x, v):
+        return lnp.sum(getattr(x.at[key], op)(v, mode="drop") * lnp.array(weight))
+
+    g = lm.grad(f, argnums=(0, 1))
+    of_x, of_v = (lm.jit(g) if jit else g)(lnp.array(x), lnp.array(v))
+    places = [tuple(i) if at.ndim == 2 else (i,) for i in at.tolist()]
+    inside = [all(i < n for i, n in zip(p, shape, strict=False)) for p in places]
+    want_x, want_v = weight.copy(), np.zeros((len(at), *rest))
+    for k, place in enumerate(places):
+        if not inside[k]:
+            continue
+        if op == "add" or place not in places[k + 1 :]:
+            want_v[k] = weight[place]
+        if op == "set":
+            want_x[place] = 0
+    np.testing.assert_array_equal(np.asarray(of_x), want_x)
+    np.testing.assert_array_equal(np.asarray(of_v), want_v.reshape(v.shape))

@@ -280,6 +280,58 @@ Dims window_sizes(const Node& node) {
   return out;
 }
 
+// Whether the scatter has one window, which is written once.
+bool has_one_window(const Node& node) {
+  const Type& indices = *node.operand_type(node.operands().size() / 2);
+  const int64_t vector_dim = node.attrs().integer(Attr::index_vector_dim);
+  for (int64_t d = 0; d < indices.rank(); ++d)
+    if (d != vector_dim && indices.dims[d] != 1) return false;
+  return node.attrs().ints(Attr::input_batching_dims).empty();
+}
+
+// The same of windows that no edge cuts, being one element wide where they may start elsewhere than at 0:
+// what is read beside the array, and masked, is not the whole array with zeros around it.
+Value read_uncut_windows(Builder& b, const Node& node, const Value& operand, const Value& indices,
+                         const Dims& sizes) {
+  const Attrs& a = node.attrs();
+  const Dims &map = a.ints(Attr::scatter_dims_to_operand_dims), &window = a.ints(Attr::update_window_dims);
+  const int64_t vector_dim = a.integer(Attr::index_vector_dim);
+  const Dims dims = node.operand_type(node.operands().size() / 2 + 1)->dims;
+  Dims lasts, batch;
+  for (int64_t d : map) lasts.push_back(operand.dims()[d] - 1);
+  for (int64_t d = 0; d < static_cast<int64_t>(dims.size()); ++d)
+    if (!contains(window, d)) batch.push_back(d);
+  Value inside = b.and_(b.compare(indices, b.zeros_like(indices), "GE"),
+                        b.compare(indices, index_limits(b, indices, vector_dim, lasts), "LE"));
+  if (!inside) return inside;
+  if (vector_dim < indices.rank())
+    inside = b.reduce(inside, Op::and_, b.scalar(DType::kBool, 1), {{vector_dim}});
+  Value read;
+  if (has_one_window(node)) {
+    Values starts(sizes.size(), b.scalar_int(indices.dtype(), 0));
+    for (size_t i = 0; i < map.size(); ++i) {
+      Dims from(indices.rank(), 0), to(indices.rank(), 1);
+      if (vector_dim < indices.rank()) {
+        from[vector_dim] = static_cast<int64_t>(i);
+        to[vector_dim] = from[vector_dim] + 1;
+      }
+      starts[map[i]] = b.reshape(b.slice(indices, from, to), {});
+    }
+    read = b.reshape(b.dynamic_slice(operand, starts, sizes), dims);
+  } else {
+    read =
+        b.make(Op::gather, {{operand, indices}},
+               intern_attrs({{Attr::offset_dims, window},
+                             {Attr::collapsed_slice_dims, a.ints(Attr::inserted_window_dims)},
+                             {Attr::operand_batching_dims, a.ints(Attr::input_batching_dims)},
+                             {Attr::start_indices_batching_dims, a.ints(Attr::scatter_indices_batching_dims)},
+                             {Attr::start_index_map, map},
+                             {Attr::index_vector_dim, vector_dim},
+                             {Attr::slice_sizes, sizes}}));
+  }
+  return b.ok() ? b.select(b.broadcast_in_dim(inside, dims, batch), read, b.zeros_like(read)) : Value();
+}
+
 // The elements of `operand` under the scatter's windows, with zeros around it so that windows that lie partly
 // or wholly outside read zeros there: element for element what the scatter writes to.
 Value read_windows(Builder& b, const Node& node, const Value& operand, const Value& indices) {
@@ -287,6 +339,9 @@ Value read_windows(Builder& b, const Node& node, const Value& operand, const Val
   const Dims sizes = window_sizes(node);
   const Dims& map = a.ints(Attr::scatter_dims_to_operand_dims);
   const int64_t vector_dim = a.integer(Attr::index_vector_dim);
+  const auto is_uncut = [&](int64_t d) { return sizes[d] == 1 && operand.dims()[d] > 0; };
+  if (std::all_of(map.begin(), map.end(), is_uncut))
+    return read_uncut_windows(b, node, operand, indices, sizes);
   // Windows start in -size ... dim after clamping; padding by size on both sides makes all of them fit.
   Dims pad(operand.rank(), 0), limits;
   for (int64_t d : map) {
@@ -342,7 +397,8 @@ Values scatter_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops 
     }
     if (!linear[m + 1 + i]) continue;
     out[m + 1 + i] = read_windows(b, node, ct[i], indices);
-    if (kind == ScatterKind::kAdd || node.attrs().flag(Attr::unique_indices)) continue;
+    if (kind == ScatterKind::kAdd || node.attrs().flag(Attr::unique_indices) || has_one_window(node))
+      continue;
     if (!winner) {
       // Scatter each update's number (from 1), and see which numbers are still there.
       const int64_t n = updates->num_elements;
