@@ -62,4 +62,10 @@ std::optional<DotShape> collapsed(const DotGeneralShape& s) {
                   *rhs_n};
 }
 
+int64_t multiplications(const Node& dot) {
+  int64_t out = dot.type()->num_elements;
+  for (int64_t d : dot.attrs().ints(Attr::lhs_contracting_dimensions)) out *= dot.operand_type(0)->dims[d];
+  return out;
+}
+
 }  // namespace lamina::hlo

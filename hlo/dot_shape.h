@@ -27,6 +27,8 @@ DotGeneralShape dot_shape(const Node& dot);
 // One stride for the row-major index over `dims`, if there is one.
 std::optional<int64_t> collapsed(const std::vector<DotDim>& dims, int64_t DotDim::*stride);
 int64_t total_extent(const std::vector<DotDim>& dims);
+// Of each element of the result as many as are added up.
+int64_t multiplications(const Node& dot);
 
 // The same as a plain dot, where each list of dimensions collapses to one stride in each operand.
 std::optional<DotShape> collapsed(const DotGeneralShape& shape);

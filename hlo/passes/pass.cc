@@ -19,13 +19,15 @@ constexpr Pass kPasses[] = {
     {"unused", "drops operands of branches and calls and carries of loops that nothing needs", drop_unused},
     {"results", "drops results of loops and branches that nothing needs", drop_results},
     {"hoist", "moves what does not change out of loops, never effects", hoist_invariants},
+    {"products", "products with what does not change are made for all steps of a scan at once",
+     hoist_products},
     {"simplify", "all of the above until nothing changes", simplify},
 };
 
 // The order in which `simplify` runs the others.
 constexpr absl::StatusOr<ComputationPtr> (*kSimplify[])(const ComputationPtr&) = {
     inline_calls,     propagate_constants, fold,         simplify_arithmetic, simplify_shapes,
-    simplify_control, drop_unused,         drop_results, hoist_invariants};
+    simplify_control, drop_unused,         drop_results, hoist_invariants,    hoist_products};
 
 }  // namespace
 

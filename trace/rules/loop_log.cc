@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "hlo/dot_shape.h"
 #include "trace/rules/scan.h"
 
 namespace lamina::trace {
@@ -34,10 +35,7 @@ int64_t products(const Computation& c) {
   int64_t terms = 0;
   for (const Node* n : c.nodes()) {
     if (n->op() == Op::call) terms += products(*n->attrs().computation(Attr::body));
-    if (n->op() != Op::dot_general) continue;
-    int64_t depth = 1;
-    for (int64_t d : n->attrs().ints(Attr::lhs_contracting_dimensions)) depth *= n->operand_type(0)->dims[d];
-    terms += n->type()->num_elements * depth;
+    if (n->op() == Op::dot_general) terms += hlo::multiplications(*n);
   }
   return terms;
 }

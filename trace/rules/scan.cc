@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "trace/rules/scan_sums.h"
+
 namespace lamina::trace {
 
 Mask present(Ops values) {
@@ -303,9 +305,12 @@ Values scan_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct)
   parameters = joined(parameters, inner_arrays);
   absl::StatusOr<ComputationPtr> body = Computation::make(parameters, joined(p.first(fixed), back));
   if (!get_or_fail(b, body)) return out;
-  const Values results = b.scan(*body, joined(split->invariants, init), joined(split->residuals, ct_arrays),
-                                s.length, !s.reverse);
+  const absl::StatusOr<SummedAfter> sums = SummedAfter::of(*body, fixed, fixed + carries, s.length);
+  if (!get_or_fail(b, sums)) return out;
+  const Values scanned = joined(split->residuals, ct_arrays);
+  Values results = b.scan(sums->body(), joined(split->invariants, init), scanned, s.length, !s.reverse);
   if (!b.ok()) return out;
+  sums->add(b, scanned, &results);
   size_t next = fixed;
   for (size_t i = 0; i < x.size(); ++i) {
     if (!split->marks[i]) continue;
