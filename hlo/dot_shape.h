@@ -29,6 +29,8 @@ std::optional<int64_t> collapsed(const std::vector<DotDim>& dims, int64_t DotDim
 int64_t total_extent(const std::vector<DotDim>& dims);
 // Of each element of the result as many as are added up.
 int64_t multiplications(const Node& dot);
+// Of fewer in a step, a product stays in its loop where it could be made before or after it.
+inline constexpr int64_t kLeastOutsideLoops = 256;
 
 // The same as a plain dot, where each list of dimensions collapses to one stride in each operand.
 std::optional<DotShape> collapsed(const DotGeneralShape& shape);

@@ -61,6 +61,17 @@ Value extreme(Builder& b, DType dtype, bool greatest) {
   return b.scalar_int(dtype, greatest ? -(least + 1) : least);
 }
 
+bool is_plain_call(const Node& n) {
+  return n.op() == Op::call && !n.attrs().has(Attr::rule) && !n.attrs().has(Attr::instance) &&
+         !n.attrs().has(Attr::direction);
+}
+
+std::optional<size_t> position_of(std::span<const Value> values, Operand o) {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i].operand() == o) return i;
+  return std::nullopt;
+}
+
 absl::StatusOr<ComputationPtr> with_parameters(const Computation& c, std::span<const Type* const> more) {
   Values parameters(c.parameters().begin(), c.parameters().end());
   for (const Type* t : more) parameters.push_back(make_parameter(t));

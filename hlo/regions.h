@@ -23,6 +23,10 @@ ComputationPtr second_region(DType dtype);
 // The greatest or the least value of the type, the start of a minimum or maximum: infinite if it has
 // infinities.
 Value extreme(Builder& b, DType dtype, bool greatest);
+// A call that stands for what its body does, and for nothing else.
+bool is_plain_call(const Node& n);
+// Where among these values `o` is, the first time.
+std::optional<size_t> position_of(std::span<const Value> values, Operand o);
 // A computation that takes, and ignores, further parameters.
 absl::StatusOr<ComputationPtr> with_parameters(const Computation& c, std::span<const Type* const> more);
 // The attributes with `other(region)` in the place of each region; null: it stays. The same where all stay.

@@ -7,12 +7,6 @@
 namespace lamina::hlo {
 namespace {
 
-Values operands_from(const Node& n, size_t first) {
-  Values out;
-  for (size_t i = first; i < n.operands().size(); ++i) out.push_back(n.operand_value(i));
-  return out;
-}
-
 // A known index, or branches that are all the same.
 Values case_row(Builder& b, const Node& n) {
   const auto& branches = n.attrs().computations(Attr::branches);

@@ -7,6 +7,7 @@
 #include "hlo/passes/pass.h"
 #include "hlo/passes/region.h"
 #include "hlo/passes/rewrite.h"
+#include "hlo/regions.h"
 
 namespace lamina::hlo {
 namespace {
@@ -61,9 +62,7 @@ struct ControlOp {
   bool invariant(size_t i) const { return i < num_carry && body().roots()[i] == body().parameters()[i]; }
 };
 
-bool is_plain(const Node& n) {
-  return !n.attrs().has(Attr::rule) && !n.attrs().has(Attr::instance) && !n.attrs().has(Attr::direction);
-}
+bool is_plain(const Node& n) { return n.op() != Op::call || is_plain_call(n); }
 
 // A constant, or a broadcast of one, that regions may hold.
 bool is_known(const Value& v) {
@@ -105,9 +104,7 @@ Values propagate_row(Builder& b, const Node& n) {
     if (!b.ok()) return {};
   }
   if (changed == op.regions) return {};
-  Values operands;
-  for (size_t i = 0; i < n.operands().size(); ++i) operands.push_back(n.operand_value(i));
-  return b.make_multi(n.op(), operands, intern_attrs(op.entries(n, changed)));
+  return b.make_multi(n.op(), operands_from(n, 0), intern_attrs(op.entries(n, changed)));
 }
 
 // Parameters that no node of the region uses, nor a result other than `own`.
@@ -250,9 +247,8 @@ Values hoist_row(Builder& b, const Node& n) {
     std::erase_if(entries, [](const Attrs::Entry& e) { return e.first == Attr::num_carry; });
     entries.emplace_back(Attr::num_carry, static_cast<int64_t>(at + extra.size()));
   }
-  std::vector<Value> operands;
-  for (size_t i = 0; i < n.operands().size(); ++i) operands.push_back(n.operand_value(i));
-  const Values made = b.make_multi(n.op(), with_extra(operands, values), intern_attrs(std::move(entries)));
+  const Values made =
+      b.make_multi(n.op(), with_extra(operands_from(n, 0), values), intern_attrs(std::move(entries)));
   if (!b.ok()) return {};
   Values results;
   for (size_t i = 0; i < made.size(); ++i)

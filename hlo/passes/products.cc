@@ -12,12 +12,11 @@
 #include "hlo/passes/pass.h"
 #include "hlo/passes/region.h"
 #include "hlo/passes/rewrite.h"
+#include "hlo/regions.h"
 
 namespace lamina::hlo {
 namespace {
 
-// Of fewer multiplications in a step, the product stays in its loop.
-constexpr int64_t kLeastMultiplications = 256;
 // What is kept for all steps is at most so many times as large as what would be otherwise, and only as large
 // where it has more bytes than these.
 constexpr int64_t kWider = 4, kMuch = int64_t{64} << 20;
@@ -36,11 +35,7 @@ struct ScanParts {
       : body(*n.attrs().computation(Attr::body)),
         num_carry(static_cast<size_t>(n.attrs().integer(Attr::num_carry))),
         length(n.attrs().integer(Attr::length)) {}
-  std::optional<size_t> parameter(Operand o) const {
-    for (size_t i = 0; i < body.parameters().size(); ++i)
-      if (body.parameters()[i].operand() == o) return i;
-    return std::nullopt;
-  }
+  std::optional<size_t> parameter(Operand o) const { return position_of(body.parameters(), o); }
   // The carry that this value is in every step.
   std::optional<size_t> fixed(Operand o) const {
     const std::optional<size_t> i = parameter(o);
@@ -60,7 +55,7 @@ std::optional<StepProduct> step_product(const ScanParts& scan, const Node& n) {
     return std::nullopt;
   const std::optional<size_t> lhs = scan.fixed(n.operand(0)), rhs = scan.fixed(n.operand(1));
   if (lhs.has_value() == rhs.has_value()) return std::nullopt;
-  if (multiplications(n) < kLeastMultiplications) return std::nullopt;
+  if (multiplications(n) < kLeastOutsideLoops) return std::nullopt;
   return StepProduct{n.operand(rhs ? 0 : 1), rhs ? *rhs : *lhs, rhs.has_value()};
 }
 
@@ -86,17 +81,12 @@ Values scan_with(Builder& b, const Node& n, std::span<const Value> operands, Com
                 : Values();
 }
 
-Values operands_of(const Node& n) {
-  Values out;
-  for (size_t i = 0; i < n.operands().size(); ++i) out.push_back(n.operand_value(i));
-  return out;
-}
-
 Values products_before(Builder& b, const Node& n) {
   const ScanParts scan(n);
   if (scan.length < 2) return {};
   Substitution inside;
-  Values operands = operands_of(n), parameters(scan.body.parameters().begin(), scan.body.parameters().end());
+  Values operands = operands_from(n, 0),
+         parameters(scan.body.parameters().begin(), scan.body.parameters().end());
   for (Node* node : scan.body.nodes()) {
     const std::optional<StepProduct> p = step_product(scan, *node);
     if (!p) continue;
@@ -158,7 +148,7 @@ Values products_after(Builder& b, const Node& n) {
     if (known == roots.end()) roots.push_back(root);
   }
   if (!any) return {};
-  const Values made = scan_with(b, n, operands_of(n), make_region(b, scan.body.parameters(), roots));
+  const Values made = scan_with(b, n, operands_from(n, 0), make_region(b, scan.body.parameters(), roots));
   Values out;
   for (size_t i = 0; b.ok() && i < results; ++i)
     out.push_back(products[i] ? product_of_all(b, *scan.body.roots()[i].node(), *products[i],

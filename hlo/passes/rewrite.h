@@ -17,6 +17,11 @@
 namespace lamina::hlo {
 
 inline Value first(const Node& n) { return n.operand_value(0); }
+inline Values operands_from(const Node& n, size_t at) {
+  Values out;
+  for (size_t i = at; i < n.operands().size(); ++i) out.push_back(n.operand_value(i));
+  return out;
+}
 
 struct RewriteRow {
   using One = Value (*)(Builder&, const Node&);

@@ -289,8 +289,23 @@ bool has_one_window(const Node& node) {
   return node.attrs().ints(Attr::input_batching_dims).empty();
 }
 
-// The same of windows that no edge cuts, being one element wide where they may start elsewhere than at 0:
-// what is read beside the array, and masked, is not the whole array with zeros around it.
+// The windows of `operand` that start there.
+Value gather_windows(Builder& b, const Node& scatter, const Value& operand, const Value& starts,
+                     const Dims& sizes) {
+  const Attrs& a = scatter.attrs();
+  return b.make(
+      Op::gather, {{operand, starts}},
+      intern_attrs({{Attr::offset_dims, a.ints(Attr::update_window_dims)},
+                    {Attr::collapsed_slice_dims, a.ints(Attr::inserted_window_dims)},
+                    {Attr::operand_batching_dims, a.ints(Attr::input_batching_dims)},
+                    {Attr::start_indices_batching_dims, a.ints(Attr::scatter_indices_batching_dims)},
+                    {Attr::start_index_map, a.ints(Attr::scatter_dims_to_operand_dims)},
+                    {Attr::index_vector_dim, a.integer(Attr::index_vector_dim)},
+                    {Attr::slice_sizes, sizes}}));
+}
+
+// What read_windows gives, of windows that no edge cuts: they are one element wide where they may start
+// elsewhere than at 0. What would be read beside the array is masked, and the array is not copied.
 Value read_uncut_windows(Builder& b, const Node& node, const Value& operand, const Value& indices,
                          const Dims& sizes) {
   const Attrs& a = node.attrs();
@@ -319,15 +334,7 @@ Value read_uncut_windows(Builder& b, const Node& node, const Value& operand, con
     }
     read = b.reshape(b.dynamic_slice(operand, starts, sizes), dims);
   } else {
-    read =
-        b.make(Op::gather, {{operand, indices}},
-               intern_attrs({{Attr::offset_dims, window},
-                             {Attr::collapsed_slice_dims, a.ints(Attr::inserted_window_dims)},
-                             {Attr::operand_batching_dims, a.ints(Attr::input_batching_dims)},
-                             {Attr::start_indices_batching_dims, a.ints(Attr::scatter_indices_batching_dims)},
-                             {Attr::start_index_map, map},
-                             {Attr::index_vector_dim, vector_dim},
-                             {Attr::slice_sizes, sizes}}));
+    read = gather_windows(b, node, operand, indices, sizes);
   }
   return b.ok() ? b.select(b.broadcast_in_dim(inside, dims, batch), read, b.zeros_like(read)) : Value();
 }
@@ -364,15 +371,7 @@ Value read_windows(Builder& b, const Node& node, const Value& operand, const Val
   const Value high = index_limits(b, wide, vector_dim, limits),
               size = index_limits(b, wide, vector_dim, window_of_entry);
   const Value starts = b.add(b.make(Op::clamp, {{b.negate(size), wide, high}}), size);
-  return b.make(
-      Op::gather, {{padded, starts}},
-      intern_attrs({{Attr::offset_dims, a.ints(Attr::update_window_dims)},
-                    {Attr::collapsed_slice_dims, a.ints(Attr::inserted_window_dims)},
-                    {Attr::operand_batching_dims, a.ints(Attr::input_batching_dims)},
-                    {Attr::start_indices_batching_dims, a.ints(Attr::scatter_indices_batching_dims)},
-                    {Attr::start_index_map, map},
-                    {Attr::index_vector_dim, vector_dim},
-                    {Attr::slice_sizes, sizes}}));
+  return gather_windows(b, node, padded, starts, sizes);
 }
 
 Values scatter_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct) {

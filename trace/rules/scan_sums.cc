@@ -11,8 +11,6 @@ namespace lamina::trace {
 
 namespace {
 
-// Of fewer multiplications in a step, the product stays in its loop.
-constexpr int64_t kLeastMultiplications = 256;
 // Factors of all steps that would be kept for this alone have at most so many bytes.
 constexpr int64_t kMuch = int64_t{256} << 20;
 
@@ -53,12 +51,6 @@ std::vector<Operand> addends(const Computation& c, const Reads& reads, size_t i)
   return out;
 }
 
-std::optional<size_t> position(std::span<const Value> values, Operand o) {
-  for (size_t i = 0; i < values.size(); ++i)
-    if (values[i].operand() == o) return i;
-  return std::nullopt;
-}
-
 // The product of factors with the steps as a first dimension, summed over the steps too.
 Value sum_of_products(Builder& b, const Node& dot, const Value& lhs, const Value& rhs) {
   const Attrs& a = dot.attrs();
@@ -78,12 +70,12 @@ Value sum_of_products(Builder& b, const Node& dot, const Value& lhs, const Value
 
 std::optional<SummedAfter::Factor> SummedAfter::factor(Operand o, size_t carries) const {
   const Ops parameters = whole_->parameters(), roots = whole_->roots();
-  if (const auto p = position(parameters, o)) {
+  if (const auto p = position_of(parameters, o)) {
     if (*p >= carries) return Factor{true, *p - carries};
     if (is_invariant(*whole_, *p)) return std::nullopt;  // the same in all steps
   }
-  if (const auto r = position(roots.subspan(carries), o)) return Factor{false, carries + *r};
-  if (const auto r = position(outputs_, o)) return Factor{false, roots.size() + *r};
+  if (const auto r = position_of(roots.subspan(carries), o)) return Factor{false, carries + *r};
+  if (const auto r = position_of(outputs_, o)) return Factor{false, roots.size() + *r};
   return Factor{false, roots.size() + outputs_.size()};
 }
 
@@ -96,7 +88,7 @@ bool SummedAfter::take(Operand o, size_t carry, size_t carries, int64_t steps) {
   std::reverse(term.moves.begin(), term.moves.end());
   if (n->op() != Op::dot_general) return false;
   term.dot = n;
-  if (hlo::multiplications(*n) < kLeastMultiplications) return false;
+  if (hlo::multiplications(*n) < hlo::kLeastOutsideLoops) return false;
   const Values before = outputs_;
   int64_t bytes = 0;
   for (size_t side : {0, 1}) {

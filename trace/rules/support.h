@@ -28,11 +28,6 @@ inline Values own_operands(const Node& n) {
   for (size_t i = 0; i < n.operands().size(); ++i) out.push_back(n.operand_value(i));
   return out;
 }
-// A call that stands for what its body does, and for nothing else.
-inline bool is_plain_call(const Node& n) {
-  return n.op() == hlo::Op::call && !n.attrs().has(hlo::Attr::rule) && !n.attrs().has(hlo::Attr::instance) &&
-         !n.attrs().has(hlo::Attr::direction);
-}
 inline bool any(std::span<const Value> values) {
   for (const Value& v : values)
     if (v) return true;

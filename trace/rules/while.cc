@@ -24,12 +24,6 @@ std::optional<int64_t> constant_integer(Operand o) {
   return x;
 }
 
-std::optional<size_t> parameter_number(const Computation& c, Operand o) {
-  for (size_t i = 0; i < c.parameters().size(); ++i)
-    if (c.parameters()[i].operand() == o) return i;
-  return std::nullopt;
-}
-
 // A value of a computation or, inside of calls, of the body of the innermost one. Seen through: neither a
 // call's result nor what a call was given.
 class SeenThrough {
@@ -54,7 +48,7 @@ class SeenThrough {
         continue;
       }
       if (calls_.empty()) return;
-      const std::optional<size_t> given = parameter_number(body(*calls_.back()), at_);
+      const std::optional<size_t> given = position_of(body(*calls_.back()).parameters(), at_);
       if (!given) return;
       at_ = calls_.back()->operand(*given);
       calls_.pop_back();
@@ -87,7 +81,7 @@ std::optional<int64_t> trip_count(const Node& loop, Ops carries) {
   if (test.node().op() != Op::compare) return std::nullopt;
   std::string direction = test.node().attrs().string(Attr::direction);
   auto bound_of = [&](Operand o) -> std::optional<int64_t> {
-    const auto j = parameter_number(cond, o);
+    const auto j = position_of(cond.parameters(), o);
     return j && is_invariant(body, *j) ? constant_integer(carries[*j].operand()) : constant_integer(o);
   };
   Operand counter = test.operand(0).value();
@@ -102,7 +96,7 @@ std::optional<int64_t> trip_count(const Node& loop, Ops carries) {
         break;
       }
   }
-  const std::optional<size_t> i = parameter_number(cond, counter);
+  const std::optional<size_t> i = position_of(cond.parameters(), counter);
   if (!bound || !i) return std::nullopt;
   const std::optional<int64_t> start = constant_integer(carries[*i].operand());
   const SeenThrough step(body.roots()[*i]);
