@@ -17,10 +17,12 @@ using hlo::Dims;
 using hlo::Op;
 using hlo::Operand;
 
-// Values in all regions together, those of arrays counted for each place that
-// reads them; bounds compile time and recursion depth.
-constexpr int64_t kMostValues = 600;
-constexpr int64_t kDearValues = 6;  // what one with a long program counts as
+// Values in all regions together, which bounds compile time. Those of arrays that
+// are read at a place which is computed count once for each reader; those that are
+// read at known places once for each element, as they are written out.
+constexpr int64_t kMostComputed = 600, kMostKnown = 6000;
+constexpr int64_t kMostDepth = 1200;  // of values computed from others
+constexpr int64_t kDearValues = 6;   // what one with a long program counts as
 constexpr int kMostArrayLoops = 12, kMostFills = 12;
 // Bytes of the arrays that change: all of them, and those of inner loops, which
 // may be copied at each start.
@@ -39,9 +41,12 @@ class ArrayFit {
   }
 
  private:
+  static constexpr int64_t kComputed = 0;
+
   struct Region {
-    HashMap<const Node*, bool> seen;  // numbers
-    int64_t written = 0;              // element operations for whole arrays in one step
+    HashMap<const Node*, bool> run;    // loops and branches
+    HashMap<uint64_t, int64_t> known;  // elements that are read at known places, by operand
+    int64_t written = 0;               // element operations for whole arrays in one step
     int64_t inner_steps = 0;
   };
 
@@ -64,10 +69,12 @@ class ArrayFit {
 
   // Writing all of `o` once in a step.
   bool fills(Operand o, Region& region) {
+    const int64_t elements = o.node()->result_type(o.index())->num_elements;
+    if (elements <= kMostWrittenOut) return reads(o, region, elements);
     if (++fills_ > kMostFills) return refuse("writes too many whole arrays");
-    const int64_t before = values_;
-    if (!reads(o, region)) return false;
-    region.written += o.node()->result_type(o.index())->num_elements * (values_ - before + 1);
+    const int64_t before = computed_;
+    if (!reads(o, region, kComputed)) return false;
+    region.written += elements * (computed_ - before + 1);
     return true;
   }
 
@@ -75,7 +82,7 @@ class ArrayFit {
   // have to be written for it.
   bool enters(Operand o, Region& region) {
     const Node& n = *o.node();
-    if (n.result_type(o.index())->is_scalar() || is_base(n)) return reads(o, region);
+    if (n.result_type(o.index())->is_scalar() || is_base(n)) return reads(o, region, kComputed);
     if (window_update(n)) return updates(o, region);
     return fills(o, region);
   }
@@ -88,24 +95,23 @@ class ArrayFit {
   bool updates(Operand o, Region& region) {
     const Node* n = o.node();
     while (const std::optional<WindowUpdate> u = window_update(*n)) {
-      if (u->update.node()->result_type(u->update.index())->num_elements > kMostUpdated) break;
-      if (!reads_window(*u, region, true)) return false;
+      const int64_t elements = u->update.node()->result_type(u->update.index())->num_elements;
+      if (elements > kMostUpdated) break;
+      if (!reads_window(*u, region, elements)) return false;
       o = n->operand(0);
       n = o.node();
     }
     if (!is_base(*n)) return fills(o, region);
     // An array that is handed on as another one is copied.
-    if (n->op() != Op::parameter) return reads(o, region);
+    if (n->op() != Op::parameter) return reads(o, region, kComputed);
     region.written += n->type()->num_elements / 16;
-    return reads(o, region);
+    return reads(o, region, kComputed);
   }
 
-  bool reads_window(const WindowUpdate& u, Region& region, bool each) {
-    const int64_t count = each ? u.update.node()->result_type(u.update.index())->num_elements : 1;
-    for (int64_t i = 0; i < count; ++i)
-      if (!reads(u.update, region)) return false;
+  bool reads_window(const WindowUpdate& u, Region& region, int64_t asked) {
+    if (!reads(u.update, region, asked)) return false;
     for (Operand start : u.starts)
-      if (start.node() && (!is_index(*start.node()->result_type(start.index())) || !reads(start, region)))
+      if (start.node() && (!is_index(*start.node()->result_type(start.index())) || !reads(start, region, 1)))
         return refuse("an index is no integer");
     return true;
   }
@@ -119,7 +125,7 @@ class ArrayFit {
     }
     if (loop.op() == Op::while_) {
       Region cond;
-      if (!reads(loop.attrs().computation(Attr::cond)->roots()[0].operand(), cond)) return false;
+      if (!reads(loop.attrs().computation(Attr::cond)->roots()[0].operand(), cond, 1)) return false;
     }
     const Computation& body = *loop.attrs().computation(Attr::body);
     Region step;
@@ -131,7 +137,7 @@ class ArrayFit {
       if (!holds(type)) return false;
       if (i >= carried && outer && !changing(*loop.result_type(i), outer)) return false;
       const bool own = i < carried && body.parameters()[i].node() == base_of(root);
-      if (!(type.is_scalar() ? reads(root, step) : i >= carried ? fills(root, step) : updates(root, step)))
+      if (!(type.is_scalar() ? reads(root, step, 1) : i >= carried ? fills(root, step) : updates(root, step)))
         return false;
       if (own && !type.is_scalar()) step.written -= type.num_elements / 16;
     }
@@ -164,7 +170,7 @@ class ArrayFit {
     for (const hlo::ComputationPtr& branch : branches) {
       Region inside;
       for (const hlo::Value& root : branch->roots())
-        if (!(root.type()->is_scalar() ? reads(root.operand(), inside) : updates(root.operand(), inside)))
+        if (!(root.type()->is_scalar() ? reads(root.operand(), inside, 1) : updates(root.operand(), inside)))
           return false;
       region.written += inside.written;
       region.inner_steps += inside.inner_steps;
@@ -172,43 +178,68 @@ class ArrayFit {
     return true;
   }
 
-  // One element of `o`, or a number.
-  bool reads(Operand o, Region& region) {
+  // Of `o`: so many elements at known places, where the same ones are computed
+  // once, or one at a place that is computed. Numbers are at known places.
+  bool reads(Operand o, Region& region, int64_t asked) {
+    if (depth_ == kMostDepth) return refuse("computes a value in too many steps");
+    ++depth_;
+    const bool fits = reads_here(o, region, asked);
+    --depth_;
+    return fits;
+  }
+  bool reads_here(Operand o, Region& region, int64_t asked) {
     const Node& n = *o.node();
     const hlo::Type& type = *n.result_type(o.index());
     if (!type.is_array() || type.num_elements == 0) return refuse("computes what has no elements");
-    if (is_loop_op(n.op())) return !region.seen.try_emplace(&n, true).second || enter(n, &region, nullptr);
-    if (runs_branch(n)) return !region.seen.try_emplace(&n, true).second || chooses(n, region);
-    if (type.is_scalar() && !region.seen.try_emplace(&n, true).second) return true;
-    values_ += n.def().is_elementwise() && n.def().flags & hlo::kDear ? kDearValues : 1;
-    if (values_ > kMostValues) return refuse("has reached the size limit of a kernel");
+    if (is_loop_op(n.op())) return !region.run.try_emplace(&n, true).second || enter(n, &region, nullptr);
+    if (runs_branch(n)) return !region.run.try_emplace(&n, true).second || chooses(n, region);
+    if (type.is_scalar()) asked = 1;
+    if (asked != kComputed) {
+      int64_t& had = region.known[o.bits()];
+      asked = std::min(asked, type.num_elements - had);
+      if (asked == 0) return true;
+      had += asked;
+    }
+    (asked == kComputed ? computed_ : known_) +=
+        std::max<int64_t>(asked, 1) *
+        (n.def().is_elementwise() && n.def().flags & hlo::kDear ? kDearValues : 1);
+    if (computed_ > kMostComputed || known_ > kMostKnown)
+      return refuse("has reached the size limit of a kernel");
     if (n.op() == Op::parameter || n.op() == Op::constant || n.op() == Op::iota) return true;
     if (n.op() == Op::case_) return chooses(n, region);
     if (n.op() == Op::dynamic_slice) {
       for (size_t i = 1; i < n.operands().size(); ++i)
-        if (!is_index(*n.operand_type(i)) || !reads(n.operand(i), region))
+        if (!is_index(*n.operand_type(i)) || !reads(n.operand(i), region, 1))
           return refuse("an index is no integer");
-      return reads(n.operand(0), region);
+      return reads_computed(n.operand(0), region, asked);
     }
     if (const std::optional<WindowUpdate> u = window_update(n))
-      return reads_window(*u, region, false) && reads(n.operand(0), region);
+      return reads_window(*u, region, kComputed) && reads(n.operand(0), region, asked);
     if (const int64_t terms = written_out_terms(n)) {
-      for (int64_t t = 0; t < terms; ++t)
+      for (int64_t t = 0; t < (asked == kComputed ? terms : 1); ++t)
         for (Operand operand : n.operands())
-          if (!reads(operand, region)) return false;
+          if (!reads(operand, region, asked * terms)) return false;
       return true;
     }
     if (n.op() == Op::reduce || !may_join_loop(n.op()))
       return refuse(str_cat("a step holds a ", n.def().name));
     if (n.op() == Op::reshape && !is_splitting_reshape(n)) return refuse("a step holds a reshape");
     for (Operand operand : n.operands())
-      if (!reads(operand, region)) return false;
+      if (n.op() == Op::gather ? !reads_computed(operand, region, asked) : !reads(operand, region, asked))
+        return false;
+    return true;
+  }
+
+  // Each of so many elements at a place that is computed.
+  bool reads_computed(Operand o, Region& region, int64_t asked) {
+    for (int64_t i = 0; i < std::max<int64_t>(asked, 1); ++i)
+      if (!reads(o, region, kComputed)) return false;
     return true;
   }
 
   std::string refusal_;
   int loops_ = 0, fills_ = 0;
-  int64_t values_ = 0, bytes_ = 0;
+  int64_t computed_ = 0, known_ = 0, depth_ = 0, bytes_ = 0;
 };
 
 std::optional<WindowUpdate> scatter_of_one(const Node& n) {

@@ -23,9 +23,6 @@ namespace {
 using hlo::Attr;
 using hlo::Op;
 
-// Arrays of so many elements are written without a loop.
-constexpr int64_t kMostUnrolled = 16;
-
 class ArrayLowering final : ElementLowering {
  public:
   // Loops in `apart` get copies of the arrays that they start with.
@@ -207,7 +204,7 @@ class ArrayLowering final : ElementLowering {
   }
   void fill(Operand o, uint32_t buffer, const DimIndex& first) {
     const int64_t elements = o.node()->result_type(o.index())->num_elements;
-    if (elements <= kMostUnrolled) {
+    if (elements <= cluster::kMostWrittenOut) {
       for (int64_t e = 0; e < elements; ++e) write_element(o, buffer, first, {.offset = e, .terms = {}});
       return;
     }
@@ -304,7 +301,7 @@ class ArrayLowering final : ElementLowering {
       }
     } else if (const std::optional<uint32_t> memory = memory_buffer(base)) {
       out.from = memory;
-    } else if (type.num_elements <= kMostUnrolled) {
+    } else if (type.num_elements <= cluster::kMostWrittenOut) {
       for (int64_t e = 0; e < type.num_elements; ++e)
         add_element(base, {}, {.offset = e, .terms = {}}, out.writes);
     } else if (fresh) {

@@ -680,3 +680,53 @@ def test_the_way_back_through_writes_of_elements_is_one_kernel_too():
         slope[i - 1] += slope[i] * np.cos(y[i - 1])
     np.testing.assert_allclose(np.asarray(lm.jit(lm.grad(f))(lnp.array(x))), slope, rtol=1e-12)
     assert not any("scan" in s for s in steps(lm.grad(f), lnp.array(x)))
+
+
+def _kalman(q, z):
+    """The squared length of the last state, after a scan whose steps solve a small system."""
+    f, h = (
+        lnp.eye(4, dtype="float64") + 0.1 * lnp.eye(4, k=1, dtype="float64"),
+        lnp.eye(2, 4, dtype="float64"),
+    )
+
+    def step(s, z):
+        x, p = f @ s[0], f @ s[1] @ f.T + q
+        gain = lnp.linalg.solve(h @ p @ h.T + lnp.eye(2, dtype="float64"), h @ p).T
+        return (x + gain @ (z - h @ x), p - gain @ h @ p), None
+
+    start = lnp.zeros(4, "float64"), lnp.eye(4, dtype="float64")
+    return lnp.sum(lax.scan(step, start, z)[0][0] ** 2)
+
+
+def test_both_ways_through_a_kalman_filter_are_one_kernel_each():
+    """Products of products of small matrices: each element is in the code once, however many read it."""
+    q, z = 0.1 * np.eye(4) + 0.01, RNG.standard_normal((20, 2))
+    g = lm.jit(lm.grad(_kalman, argnums=(0, 1)))
+    first = [np.asarray(s) for s in g(q, z)]
+    lm.cache.wait()
+    for slopes, at, again in zip(first, (q, z), g(q, z), strict=True):
+        np.testing.assert_array_equal(np.asarray(again), slopes)
+        for index in [(0, 0), (1, 1), (3, 1)]:
+            low, high = at.copy(), at.copy()
+            low[index] -= 1e-6
+            high[index] += 1e-6
+            args = [(low, z), (high, z)] if at is q else [(q, low), (q, high)]
+            values = [float(_kalman(*a)) for a in args]
+            assert abs((values[1] - values[0]) / 2e-6 - slopes[index]) < 1e-6
+    lines = steps(lm.grad(_kalman, argnums=(0, 1)), q, z)
+    assert sum("in steps" in s for s in lines) == 2
+    assert not any("scan of" in s for s in lines)
+
+
+def test_a_step_that_is_long_when_written_out_is_no_kernel():
+    def f(c, n):
+        def step(i, c):
+            for k in range(n):
+                c = c[::-1] * c + k
+            return c
+
+        return lax.fori_loop(0, 3, step, c)
+
+    c = np.full(4, 0.1)
+    assert sum("in steps" in s for s in steps(lambda c: f(c, 20), c)) == 1
+    assert not any("in steps" in s for s in steps(lambda c: f(c, 1000), c))
