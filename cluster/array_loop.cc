@@ -22,11 +22,11 @@ using hlo::Operand;
 // read at known places once for each element, as they are written out.
 constexpr int64_t kMostComputed = 600, kMostKnown = 6000;
 constexpr int64_t kMostDepth = 1200;  // of values computed from others
-constexpr int64_t kDearValues = 6;   // what one with a long program counts as
+constexpr int64_t kDearValues = 6;    // what one with a long program counts as
 constexpr int kMostArrayLoops = 12, kMostFills = 12;
 // Bytes of the arrays that change: all of them, and those of inner loops, which
 // may be copied at each start.
-constexpr int64_t kMostBytes = 1 << 20, kMostInnerBytes = 1 << 15;
+constexpr int64_t kMostBytes = 1 << 20, kMostInnerBytes = 1 << 18;
 // Element operations that a step may spend on writing whole arrays, beside what
 // the loops in it give it to do.
 constexpr int64_t kMostWritten = 600, kPerInnerStep = 8;
@@ -96,7 +96,7 @@ class ArrayFit {
     const Node* n = o.node();
     while (const std::optional<WindowUpdate> u = window_update(*n)) {
       const int64_t elements = u->update.node()->result_type(u->update.index())->num_elements;
-      if (elements > kMostUpdated) break;
+      if (elements > kMostWrittenOut) break;
       if (!reads_window(*u, region, elements)) return false;
       o = n->operand(0);
       n = o.node();
@@ -151,7 +151,7 @@ class ArrayFit {
   static const Node* base_of(Operand o) {
     const Node* n = o.node();
     while (const std::optional<WindowUpdate> u = window_update(*n)) {
-      if (u->update.node()->result_type(u->update.index())->num_elements > kMostUpdated) break;
+      if (u->update.node()->result_type(u->update.index())->num_elements > kMostWrittenOut) break;
       n = n->operand(0).node();
     }
     return n;

@@ -41,11 +41,9 @@ bool runs_branch(const hlo::Node& node);
 // Terms of an element of a dot_general or a reduce that is written out; 0: it is not.
 int64_t written_out_terms(const hlo::Node& node);
 
-// Arrays of so many elements are written element by element, each at a known place.
+// Arrays of so many elements, and windows that are written in place, are written element by element, each at
+// a known place.
 inline constexpr int64_t kMostWrittenOut = 16;
-
-// Windows of so many elements are written in place, element by element.
-inline constexpr int64_t kMostUpdated = 8;
 
 }  // namespace lamina::cluster
 

@@ -273,7 +273,7 @@ class ArrayLowering final : ElementLowering {
     while (true) {
       if (!frame_) return o;  // in memory
       const std::optional<cluster::WindowUpdate> u = cluster::window_update(*o.node());
-      if (!u || u->update.node()->result_type(u->update.index())->num_elements > cluster::kMostUpdated)
+      if (!u || u->update.node()->result_type(u->update.index())->num_elements > cluster::kMostWrittenOut)
         return o;
       updates->push_back(o.node());
       o = o.node()->operand(0);

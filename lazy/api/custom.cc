@@ -14,20 +14,27 @@ namespace {
 // Rules run in the middle of transforms: what they call is the user's code.
 class ApiRule final : public lazy::FunctionRule {
  public:
-  ApiRule(Kind kind, std::vector<const hlo::Type*> arguments, FlatFunction first, FlatFunction second,
-          Ref<Box<size_t>> results)
-      : FunctionRule(kind, arguments.size()),
+  // Forward derivatives.
+  ApiRule(std::vector<const hlo::Type*> arguments, FlatFunction rule, bool symbolic_zeros)
+      : FunctionRule(Kind::kJvp, arguments.size(), symbolic_zeros),
         arguments_(std::move(arguments)),
-        first_(std::move(first)),
-        second_(std::move(second)),
+        rule_(std::move(rule)) {}
+  // Reverse ones.
+  ApiRule(std::vector<const hlo::Type*> arguments, FlatRule::Forward forward, FlatFunction backward,
+          Ref<Box<size_t>> results, bool symbolic_zeros)
+      : FunctionRule(Kind::kVjp, arguments.size(), symbolic_zeros),
+        arguments_(std::move(arguments)),
+        rule_(std::move(backward)),
+        forward_(std::move(forward)),
         results_(std::move(results)) {}
 
  protected:
   hlo::JvpResult run_jvp(std::span<const hlo::Value> x, std::span<const hlo::Value> t) override {
     std::vector<lazy::Lazy> both = lazy::lazy_values(x);
     hlo::Builder b;
-    for (size_t i = 0; i < t.size(); ++i) both.push_back({t[i] ? t[i] : b.zeros_like(x[i]), false});
-    const std::vector<lazy::Lazy> out = run(first_, std::move(both));
+    for (size_t i = 0; i < t.size(); ++i)
+      both.push_back({t[i] || symbolic_zeros() ? t[i] : b.zeros_like(x[i]), false});
+    const std::vector<lazy::Lazy> out = run(rule_, std::move(both));
     hlo::JvpResult result;
     const size_t n = out.size() / 2;
     for (size_t k = 0; k < n; ++k) {
@@ -39,8 +46,10 @@ class ApiRule final : public lazy::FunctionRule {
     lazy::check(b.status());
     return result;
   }
-  Forward run_forward(std::span<const hlo::Value> x, std::span<const bool>) override {
-    const std::vector<lazy::Lazy> out = run(first_, lazy::lazy_values(x));
+  Forward run_forward(std::span<const hlo::Value> x, std::span<const bool> differentiated) override {
+    const std::vector<bool> marks(differentiated.begin(), differentiated.end());
+    const std::vector<lazy::Lazy> out = run(
+        [&](const std::vector<Tensor>& operands) { return forward_(operands, marks); }, lazy::lazy_values(x));
     Forward result;
     for (const lazy::Lazy& y : out)
       (result.results.size() < results_->value ? result.results : result.residuals).push_back(y.value);
@@ -50,7 +59,7 @@ class ApiRule final : public lazy::FunctionRule {
                            std::span<const hlo::Value> cotangents) override {
     std::vector<lazy::Lazy> both = lazy::lazy_values(residuals);
     for (const hlo::Value& c : cotangents) both.push_back({c, false});
-    const std::vector<lazy::Lazy> out = run(second_, std::move(both));
+    const std::vector<lazy::Lazy> out = run(rule_, std::move(both));
     hlo::Builder b;
     hlo::Values result(arguments_.size());
     for (size_t i = 0; i < result.size(); ++i)
@@ -77,7 +86,8 @@ class ApiRule final : public lazy::FunctionRule {
   }
 
   std::vector<const hlo::Type*> arguments_;
-  FlatFunction first_, second_;
+  FlatFunction rule_;  // or the backward function
+  FlatRule::Forward forward_;
   Ref<Box<size_t>> results_;
 };
 
@@ -128,18 +138,17 @@ std::vector<const hlo::Type*> types_of(const std::vector<Tensor>& like) {
 
 }  // namespace
 
-FlatRule FlatRule::of_jvp(FlatFunction rule, const std::vector<Tensor>& like) {
+FlatRule FlatRule::of_jvp(FlatFunction rule, bool symbolic_zeros, const std::vector<Tensor>& like) {
   FlatRule out;
-  out.rule_ = Ref<Counted>(new CountedRule(std::make_shared<ApiRule>(
-      hlo::CustomRule::Kind::kJvp, types_of(like), std::move(rule), FlatFunction(), Ref<Box<size_t>>())));
+  out.rule_ = Ref<Counted>(
+      new CountedRule(std::make_shared<ApiRule>(types_of(like), std::move(rule), symbolic_zeros)));
   return out;
 }
-FlatRule FlatRule::of_vjp(FlatFunction forward, FlatFunction backward, Ref<Box<size_t>> results,
-                          const std::vector<Tensor>& like) {
+FlatRule FlatRule::of_vjp(Forward forward, FlatFunction backward, Ref<Box<size_t>> results,
+                          bool symbolic_zeros, const std::vector<Tensor>& like) {
   FlatRule out;
-  out.rule_ = Ref<Counted>(new CountedRule(
-      std::make_shared<ApiRule>(hlo::CustomRule::Kind::kVjp, types_of(like), std::move(forward),
-                                std::move(backward), std::move(results))));
+  out.rule_ = Ref<Counted>(new CountedRule(std::make_shared<ApiRule>(
+      types_of(like), std::move(forward), std::move(backward), std::move(results), symbolic_zeros)));
   return out;
 }
 FlatRule FlatRule::of_lanes(FlatFunction f, FlatLanes lanes, std::vector<size_t> tensors_of_arguments) {

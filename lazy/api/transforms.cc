@@ -38,6 +38,23 @@ std::vector<lazy::Lazy> derivatives_for(const std::vector<Tensor>& given,
   return out;
 }
 
+// The dimension that `axis` names, which may count from the end.
+int64_t checked_axis(const Tensor& x, int64_t axis, const char* what) {
+  const int64_t rank = static_cast<int64_t>(x.shape().size());
+  if (axis < -rank || axis >= rank)
+    fail(ErrorKind::kValue,
+         str_cat("vmap: ", what, " names dimension ", axis, " of a tensor ", describe(lazy_of(x))));
+  return axis < 0 ? axis + rank : axis;
+}
+Tensor with_dimension_at(const Tensor& x, int64_t from, int64_t to, std::source_location where) {
+  if (from == to) return x;
+  Axes order;
+  for (int64_t d = 0; d < static_cast<int64_t>(x.shape().size()); ++d)
+    if (d != from) order.push_back(d);
+  order.insert(order.begin() + to, from);
+  return x.transpose(order, where);
+}
+
 }  // namespace
 
 void fail_at(ErrorKind kind, const std::string& message, std::source_location where) {
@@ -143,16 +160,21 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> flat_jvp(const FlatFunction&
   });
 }
 
-std::vector<Tensor> flat_vmap(const FlatFunction& f, const std::vector<Tensor>& arguments,
-                              const std::vector<bool>& batched, const std::string& axis_name,
+std::vector<Tensor> flat_vmap(const FlatFunction& f, std::vector<Tensor> arguments,
+                              const std::vector<std::optional<int64_t>>& axes, const std::string& axis_name,
                               std::optional<int64_t> axis_size, int strategy, std::source_location where) {
   return located(where, [&] {
     int64_t size = axis_size.value_or(-1);
     if (axis_size && size < 0) fail(ErrorKind::kValue, str_cat("vmap: an axis of size ", size));
+    std::vector<bool> batched;
     for (size_t i = 0; i < arguments.size(); ++i) {
-      if (!batched[i]) continue;
+      batched.push_back(axes[i].has_value());
+      if (!axes[i]) continue;
+      if (arguments[i].shape().empty())
+        fail(ErrorKind::kValue, str_cat("vmap: a number has no dimension ", *axes[i], " to map over"));
+      arguments[i] =
+          with_dimension_at(arguments[i], checked_axis(arguments[i], *axes[i], "in_axes"), 0, where);
       const Shape& shape = arguments[i].shape();
-      if (shape.empty()) fail(ErrorKind::kValue, "vmap: a number has no dimension 0 to map over");
       if (size >= 0 && shape[0] != size)
         fail(ErrorKind::kValue, str_cat("vmap: mapped tensors of ", size, " and ", shape[0], " rows",
                                         axis_size ? ", where the first is axis_size" : ""));
@@ -162,6 +184,14 @@ std::vector<Tensor> flat_vmap(const FlatFunction& f, const std::vector<Tensor>& 
       fail(ErrorKind::kValue, "vmap: no argument is mapped; VmapOptions::axis_size says how many lanes");
     return tensors(lazy::vmap(inner(f), lazies(arguments), batched, size, nullptr, axis_name,
                               static_cast<trace::LaneStrategy>(strategy)));
+  });
+}
+std::vector<Tensor> flat_lanes_at(std::vector<Tensor> results, const std::vector<int64_t>& axes,
+                                  std::source_location where) {
+  return located(where, [&] {
+    for (size_t i = 0; i < results.size(); ++i)
+      results[i] = with_dimension_at(results[i], 0, checked_axis(results[i], axes[i], "out_axes"), where);
+    return std::move(results);
   });
 }
 

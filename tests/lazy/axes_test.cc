@@ -36,7 +36,7 @@ TEST_CASE("lanes of a named axis reduce", "[api][axes]") {
   CHECK(doubles(both.a) == Doubles{7, 7, 7});
   CHECK(doubles(both.b) == Doubles{14, 14, 14});
   const auto counted = vmap([](const Tensor& v) { return v + axis_index("j"); },
-                            VmapOptions{.mapped = {false}, .axis_name = "j", .axis_size = 4});
+                            VmapOptions{.in_axes = {std::nullopt}, .axis_name = "j", .axis_size = 4});
   CHECK(doubles(counted(Tensor(1.0))) == Doubles{1, 2, 3, 4});
 }
 
@@ -128,9 +128,9 @@ TEST_CASE("what collectives refuse names the axis and the line", "[api][axes]") 
                  "sends or receives twice"));
   CHECK(contains(error_of([&] { vmap([](const Tensor& v) { return v; }, VmapOptions{.axis_size = 3})(x); }),
                  "mapped tensors of 3 and 2 rows, where the first is axis_size"));
-  CHECK(
-      contains(error_of([&] { vmap([](const Tensor& v) { return v; }, VmapOptions{.mapped = {false}})(x); }),
-               "VmapOptions::axis_size says how many lanes"));
+  CHECK(contains(
+      error_of([&] { vmap([](const Tensor& v) { return v; }, VmapOptions{.in_axes = {std::nullopt}})(x); }),
+      "VmapOptions::axis_size says how many lanes"));
 }
 
 }  // namespace

@@ -174,6 +174,78 @@ TEST_CASE("custom_vjp: clipped gradients, residuals of any type", "[api][derivat
   CHECK(cache::stats().misses == before.misses);
 }
 
+TEST_CASE("rules may be told which derivatives are zero", "[api][derivatives]") {
+  using Two = std::tuple<Tensor, Tensor>;
+  std::vector<std::pair<bool, bool>> told;
+  auto product = custom_jvp([](const Tensor& x, const Tensor& y) { return x * y; },
+                            [&told](const Two& p, const Two& t) {
+                              const auto& [x, y] = p;
+                              const auto& [dx, dy] = t;
+                              told.emplace_back(dx.defined(), dy.defined());
+                              Tensor slope;
+                              if (dx.defined()) slope = 10 * dx * y;
+                              if (dy.defined()) slope = slope.defined() ? slope + x * dy : x * dy;
+                              return std::pair(x * y, slope);
+                            },
+                            {.symbolic_zeros = true});
+  const Tensor x(2.0), y(3.0);
+  CHECK(grad<0>(product)(x, y).item() == 30);
+  CHECK(grad<1>(product)(x, y).item() == 2);
+  const auto [by_x, by_y] = grad<0, 1>(product)(x, y);
+  CHECK(by_x.item() == 30);
+  CHECK(by_y.item() == 2);
+  CHECK(told == std::vector<std::pair<bool, bool>>{{true, false}, {false, true}, {true, true}});
+
+  // What is not differentiated is not kept, and results that do not matter cost nothing.
+  std::vector<std::vector<bool>> kept, asked;
+  auto pair = custom_vjp([](const Tensor& a, const Tensor& b) { return std::pair(a * b, sin(a)); },
+                         [&kept](const std::vector<bool>& differentiated, const Tensor& a, const Tensor& b) {
+                           kept.push_back(differentiated);
+                           return std::pair(std::pair(a * b, sin(a)), Two(a, b));
+                         },
+                         [&asked](const Two& r, const std::pair<Tensor, Tensor>& g) {
+                           asked.push_back({g.first.defined(), g.second.defined()});
+                           const auto& [a, b] = r;
+                           Tensor back = g.first.defined() ? 5 * g.first * b : Tensor();
+                           if (g.second.defined()) back = g.second * cos(a);
+                           return Two(back, g.first.defined() ? g.first * a : Tensor());
+                         },
+                         {.symbolic_zeros = true});
+  CHECK(grad([&](const Tensor& a) { return pair(a, y).first; })(x).item() == 15);
+  CHECK(grad([&](const Tensor& a) { return pair(a, y).second; })(x).item() == Approx(std::cos(2.0)));
+  CHECK(grad([&](const Tensor& b) { return pair(x, b).second; })(y).item() == 0);
+  CHECK(kept == std::vector<std::vector<bool>>{{true, false}, {true, false}, {false, true}});
+  CHECK(asked.front() == std::vector<bool>{true, false});
+  CHECK(asked[1] == std::vector<bool>{false, true});
+}
+
+TEST_CASE("custom_jvps: a rule for each argument", "[api][derivatives]") {
+  int by_n = 0;
+  // x^n, with 10 times the derivative by x and none by the scale.
+  auto power = custom_jvps(
+      [](const Tensor& x, const Tensor& n, const Tensor& scale) { return pow(x, n) * scale; },
+      std::tuple([](const Tensor& t, const Tensor& out, const Tensor& x, const Tensor& n,
+                    const Tensor&) { return 10 * t * n * out / x; },
+                 [&by_n](const Tensor& t, const Tensor& out, const Tensor& x, const Tensor&, const Tensor&) {
+                   ++by_n;
+                   return t * out * log(x);
+                 },
+                 nullptr));
+  const Tensor x(2.0), n(3.0), scale(1.0);
+  CHECK(power(x, n, scale).item() == 8);
+  CHECK(grad<0>(power)(x, n, scale).item() == Approx(120));
+  CHECK(by_n == 0);
+  CHECK(grad<1>(power)(x, n, scale).item() == Approx(8 * std::log(2.0)));
+  CHECK(grad<2>(power)(x, n, scale).item() == 0);
+  CHECK(by_n > 0);
+  const auto both = jvp(power, std::tuple(x, n, scale), std::tuple(Tensor(1.0), Tensor(1.0), Tensor(1.0)));
+  CHECK(both.second.item() == Approx(120 + 8 * std::log(2.0)));
+  // The second derivative goes through the rule, too: 10 n (10 n / x - 1 / x) x^n / x.
+  CHECK(grad<0>([&](const Tensor& a) { return grad<0>(power)(a, n, scale); })(x).item() ==
+        Approx(10 * 3 * (10 * 3 * 8 / 2.0) / 2 - 10 * 3 * 8 / 4.0));
+  CHECK(doubles(vmap(grad<0>(power), {true, false, false})(array({1., 2.}), n, scale)) == Doubles{30, 120});
+}
+
 void check_doubles(const Tensor& got, const Doubles& want) {
   const Doubles all = doubles(got);
   REQUIRE(all.size() == want.size());

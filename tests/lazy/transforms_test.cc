@@ -119,6 +119,36 @@ TEST_CASE("transforms nest", "[api][transforms]") {
   CHECK(along.item() == 12);
 }
 
+TEST_CASE("vmap over any dimension, with the lanes of results at any", "[api][transforms]") {
+  const Tensor m = arange(6, DType::float64).reshape({2, 3}), v = array({10., 20.});
+  const auto weighted = [](const Tensor& column, const Tensor& w) { return column * w; };
+  const Tensor out = vmap(weighted, VmapOptions{.in_axes = {1, std::nullopt}, .out_axes = {-1}})(m, v);
+  CHECK(out.shape() == Shape{2, 3});
+  CHECK(doubles(out) == Doubles{0, 10, 20, 60, 80, 100});
+  CHECK(doubles(vmap(weighted, VmapOptions{.in_axes = {-1, std::nullopt}})(m, v)) ==
+        Doubles{0, 60, 10, 80, 20, 100});
+  // By element of the result; an argument that is a container has one dimension for all.
+  const auto parts = [](const std::vector<Tensor>& x) { return std::pair(x[0] + x[1], sum(x[0])); };
+  const auto [sums, totals] =
+      vmap(parts, VmapOptions{.in_axes = {1}, .out_axes = {1, 0}})(std::vector<Tensor>{m, 2 * m});
+  CHECK(doubles(sums) == doubles(3 * m));
+  CHECK(sums.shape() == Shape{2, 3});
+  CHECK(doubles(totals) == Doubles{3, 5, 7});
+  const auto slopes = [&](const Tensor& x) {
+    return sum(vmap(weighted, VmapOptions{.in_axes = {1, std::nullopt}, .out_axes = {1}})(x, v) * x);
+  };
+  CHECK(doubles(jit(grad(slopes))(m)) == Doubles{0, 20, 40, 120, 160, 200});
+
+  const auto refusal = [&](VmapOptions options) {
+    return error_of([&] { vmap(weighted, std::move(options))(m, v); }, ErrorKind::kValue);
+  };
+  CHECK(contains(refusal({.in_axes = {2, std::nullopt}}), "in_axes names dimension 2 of a tensor float64[2,3]"));
+  CHECK(contains(refusal({.in_axes = {1, std::nullopt}, .out_axes = {2}}), "out_axes names dimension 2"));
+  CHECK(contains(refusal({.in_axes = {1}}), "one of in_axes per argument"));
+  CHECK(contains(refusal({.in_axes = {1, std::nullopt}, .out_axes = {0, 1}}), "one of out_axes"));
+  CHECK(contains(refusal({.in_axes = {1, 0}}), "3 and 2 rows"));
+}
+
 TEST_CASE("in-place updates stay functional inside a transform", "[api][transforms]") {
   auto f = [](const Tensor& x) {
     Tensor y = zeros({3});

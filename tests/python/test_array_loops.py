@@ -730,3 +730,16 @@ def test_a_step_that_is_long_when_written_out_is_no_kernel():
     c = np.full(4, 0.1)
     assert sum("in steps" in s for s in steps(lambda c: f(c, 20), c)) == 1
     assert not any("in steps" in s for s in steps(lambda c: f(c, 1000), c))
+
+
+@pytest.mark.parametrize("n", [1, 10, 16])
+def test_the_way_back_through_a_loop_until_a_tolerance_is_made_of_kernels(n):
+    def root(x):
+        near = lambda y: lnp.max(lnp.abs(y * y - x)) > 1e-12  # noqa: E731
+        return lnp.sum(lax.while_loop(near, lambda y: y - (y * y - x) / (2 * y), x))
+
+    x = RNG.uniform(0.5, 2, n)
+    np.testing.assert_allclose(np.asarray(lm.jit(lm.grad(root))(x)), 0.5 / np.sqrt(x), rtol=1e-9)
+    lines = steps(lm.grad(root), x)
+    assert any("in steps" in s for s in lines)
+    assert not any("while" in s or "scan of" in s for s in lines)

@@ -5,14 +5,17 @@
 #ifndef LAMINA_CUSTOM_H_
 #define LAMINA_CUSTOM_H_
 
+#include <algorithm>
 #include <optional>
 #include <source_location>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "lamina/callable.h"
+#include "lamina/ops.h"
 
 namespace lamina {
 namespace detail {
@@ -54,18 +57,26 @@ class Custom {
 
 }  // namespace detail
 
+struct RuleOptions {
+  // Tangents of arguments that are not differentiated, and cotangents of results that do not matter, are
+  // Tensors that name nothing, where they are zeros without this; and a forward function may take, ahead of
+  // the arguments, whether each of them is differentiated: const std::vector<bool>&.
+  bool symbolic_zeros = false;
+};
+
 // f with a forward derivative of its own, from which reverse mode is made:
 // rule(primals, tangents) -> (result, tangent of the result), where primals and tangents are std::tuples of
 // f's arguments. A rule runs for any number of steps or batches at once, like every traced function; what it
 // captures has no derivative, and what f captures must not be differentiated: lamina::Error (kType). Copies
 // of the object are one function, so make it once, not in a loop.
 template <typename F, typename Rule>
-auto custom_jvp(F&& f, Rule&& rule, std::source_location where = std::source_location::current()) {
+auto custom_jvp(F&& f, Rule&& rule, RuleOptions options = {},
+                std::source_location where = std::source_location::current()) {
   using Function = std::decay_t<F>;
   using Arguments = typename detail::Callable<Function>::Arguments;
   using Result = typename detail::Callable<Function>::Result;
-  auto make = [rule = std::decay_t<Rule>(std::forward<Rule>(rule))](const Arguments& arguments,
-                                                                    const std::vector<Tensor>& leaves) {
+  auto make = [rule = std::decay_t<Rule>(std::forward<Rule>(rule)), options](
+                  const Arguments& arguments, const std::vector<Tensor>& leaves) {
     return detail::FlatRule::of_jvp(
         [rule, arguments](const std::vector<Tensor>& both) {
           size_t at = 0;
@@ -77,25 +88,109 @@ auto custom_jvp(F&& f, Rule&& rule, std::source_location where = std::source_loc
           flat.insert(flat.end(), derivatives.begin(), derivatives.end());
           return flat;
         },
-        leaves);
+        options.symbolic_zeros, leaves);
   };
   return detail::Custom<Function, decltype(make)>(std::forward<F>(f), std::move(make), where);
 }
+
+namespace detail {
+
+// One rule for each argument as one for all. Their parts are added up.
+template <typename F, typename... Rules>
+struct RuleByArgument {
+  using Arguments = typename Callable<F>::Arguments;
+  using Result = typename Callable<F>::Result;
+  static_assert(std::tuple_size_v<Arguments> == sizeof...(Rules), "custom_jvps takes one rule per argument");
+  F f;
+  std::tuple<Rules...> rules;
+  std::source_location where;
+
+  std::pair<Result, Result> operator()(const Arguments& primals, const Arguments& tangents) const {
+    const Result result = std::apply(custom_jvp(f, *this, {.symbolic_zeros = true}, where), primals);
+    std::vector<Tensor> sum(tensors_of(result).size());
+    [&]<size_t... I>(std::index_sequence<I...>) {
+      (add<I>(std::get<I>(tangents), result, primals, sum), ...);
+    }
+    (std::index_sequence_for<Rules...>{});
+    return {result, with_leaves(result, sum)};
+  }
+
+ private:
+  template <size_t I, typename Tangent>
+  void add(const Tangent& tangent, const Result& result, const Arguments& primals,
+           std::vector<Tensor>& sum) const {
+    if constexpr (!std::is_same_v<std::tuple_element_t<I, std::tuple<Rules...>>, std::nullptr_t>) {
+      std::vector<Tensor> whole = tensors_of(tangent);
+      if (std::none_of(whole.begin(), whole.end(), [](const Tensor& t) { return t.defined(); })) return;
+      const std::vector<Tensor> like = tensors_of(std::get<I>(primals));
+      for (size_t i = 0; i < whole.size(); ++i)
+        if (!whole[i].defined()) whole[i] = zeros_like(like[i]);
+      const std::vector<Tensor> part = tensors_of(std::apply(
+          [&](const auto&... x) {
+            return Result(std::get<I>(rules)(with_leaves(tangent, whole), result, x...));
+          },
+          primals));
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] = sum[i].defined() ? sum[i] + part[i] : part[i];
+    }
+  }
+};
+
+}  // namespace detail
+
+// f with a forward derivative by each argument: rule(tangent of the argument, result, arguments...) -> its
+// part of the result's tangent; nullptr: none. Otherwise as custom_jvp.
+//
+//   auto power = custom_jvps([](const Tensor& x, const Tensor& n) { return pow(x, n); },
+//                            std::tuple([](const Tensor& t, const Tensor& out, const Tensor& x,
+//                                          const Tensor& n) { return t * n * out / x; },
+//                                       nullptr));
+template <typename F, typename... Rules>
+auto custom_jvps(F&& f, const std::tuple<Rules...>& rules,
+                 std::source_location where = std::source_location::current()) {
+  return custom_jvp(f, detail::RuleByArgument<std::decay_t<F>, Rules...>{f, rules, where},
+                    {.symbolic_zeros = true}, where);
+}
+
+namespace detail {
+
+// The forward function of a rule; `differentiated` is by tensor.
+template <typename F, typename Arguments>
+auto forward_pass(F& forward, const Arguments& arguments, const std::vector<bool>& differentiated) {
+  return std::apply(
+      [&](const auto&... x) {
+        if constexpr (std::is_invocable_v<F&, decltype(x)...>) {
+          return forward(x...);
+        } else {
+          std::vector<bool> by_argument;
+          auto at = differentiated.begin();
+          const auto add = [&](size_t tensors) {
+            const auto end = at + static_cast<ptrdiff_t>(tensors);
+            by_argument.push_back(std::find(at, end, true) != end);
+            at = end;
+          };
+          (add(tensors_of(x).size()), ...);
+          return forward(by_argument, x...);
+        }
+      },
+      arguments);
+}
+
+}  // namespace detail
 
 // f with a reverse derivative of its own: forward(arguments...) -> (result, residuals), a tree of any type,
 // and backward(residuals, cotangent of the result) -> std::tuple of cotangents of the arguments, in which a
 // Tensor that names nothing is zero. Otherwise as custom_jvp.
 template <typename F, typename Forward, typename Backward>
-auto custom_vjp(F&& f, Forward&& forward, Backward&& backward,
+auto custom_vjp(F&& f, Forward&& forward, Backward&& backward, RuleOptions options = {},
                 std::source_location where = std::source_location::current()) {
   using Function = std::decay_t<F>;
   using Arguments = typename detail::Callable<Function>::Arguments;
   using Result = typename detail::Callable<Function>::Result;
-  using Out = std::decay_t<decltype(std::apply(forward, std::declval<const Arguments&>()))>;
+  using Out = decltype(detail::forward_pass(forward, std::declval<const Arguments&>(), {}));
   using Residuals = std::decay_t<std::tuple_element_t<1, Out>>;
   auto make = [forward = std::decay_t<Forward>(std::forward<Forward>(forward)),
-               backward = std::decay_t<Backward>(std::forward<Backward>(backward))](
-                  const Arguments& arguments, const std::vector<Tensor>& leaves) {
+               backward = std::decay_t<Backward>(std::forward<Backward>(backward)),
+               options](const Arguments& arguments, const std::vector<Tensor>& leaves) {
     // What the forward function returned last: the structures that the backward function sees.
     struct Seen {
       std::optional<Result> result;
@@ -104,9 +199,9 @@ auto custom_vjp(F&& f, Forward&& forward, Backward&& backward,
     const detail::Ref<detail::Box<Seen>> seen(new detail::Box<Seen>({}));
     const detail::Ref<detail::Box<size_t>> results(new detail::Box<size_t>(0));
     return detail::FlatRule::of_vjp(
-        [forward, arguments, seen, results](const std::vector<Tensor>& inputs) {
-          size_t at = 0;
-          auto out = std::apply(forward, detail::with_leaves(arguments, inputs, at));
+        [forward, arguments, seen, results](const std::vector<Tensor>& inputs,
+                                            const std::vector<bool>& differentiated) {
+          auto out = detail::forward_pass(forward, detail::with_leaves(arguments, inputs), differentiated);
           std::vector<Tensor> flat = detail::tensors_of(Result(std::get<0>(out)));
           results->value = flat.size();
           const std::vector<Tensor> kept = detail::tensors_of(std::get<1>(out));
@@ -124,7 +219,7 @@ auto custom_vjp(F&& f, Forward&& forward, Backward&& backward,
           const Result cotangent = detail::with_leaves(*seen->value.result, both, at);
           return detail::tensors_of(Arguments(backward(residuals, cotangent)));
         },
-        results, leaves);
+        results, options.symbolic_zeros, leaves);
   };
   return detail::Custom<Function, decltype(make)>(std::forward<F>(f), std::move(make), where);
 }
@@ -166,7 +261,7 @@ auto custom_gradient(F&& f, std::source_location where = std::source_location::c
     leaves.insert(leaves.end(), kept.second.begin(), kept.second.end());
     return detail::with_leaves(kept.first, rule->value->call(leaves));
   };
-  return custom_vjp(std::move(value), std::move(forward), std::move(backward), where);
+  return custom_vjp(std::move(value), std::move(forward), std::move(backward), {}, where);
 }
 
 namespace detail {

@@ -67,10 +67,13 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> flat_jvp(const FlatFunction&
                                                              const std::vector<Tensor>& primals,
                                                              const std::vector<Tensor>& tangents,
                                                              std::source_location where);
-// batched[i]: whether argument i carries the batch at dimension 0.
-std::vector<Tensor> flat_vmap(const FlatFunction& f, const std::vector<Tensor>& arguments,
-                              const std::vector<bool>& batched, const std::string& axis_name,
+// axes[i]: the dimension of argument i that holds the lanes, if it has them. The results have them in front.
+std::vector<Tensor> flat_vmap(const FlatFunction& f, std::vector<Tensor> arguments,
+                              const std::vector<std::optional<int64_t>>& axes, const std::string& axis_name,
                               std::optional<int64_t> axis_size, int strategy, std::source_location where);
+// Results of it with the lanes at these dimensions.
+std::vector<Tensor> flat_lanes_at(std::vector<Tensor> results, const std::vector<int64_t>& axes,
+                                  std::source_location where);
 // The outputs of f, and the gradients of the first of them.
 struct FlatGradients {
   std::vector<Tensor> outputs, gradients;
@@ -133,13 +136,17 @@ using FlatLanes = Function<std::pair<std::vector<Tensor>, bool>(
 
 // A derivative by the user's functions, for arguments of the types of `like`. kJvp: (operands, tangents) ->
 // (results, tangents). kVjp: operands -> (results, residuals), and (residuals, cotangents) -> cotangents,
-// where a Tensor that names nothing is zero.
+// where a Tensor that names nothing is zero. With `symbolic_zeros`, tangents of operands and cotangents of
+// results that are zero are given so, too.
 class FlatRule {
  public:
-  static FlatRule of_jvp(FlatFunction rule, const std::vector<Tensor>& like);
+  // With which operands are being differentiated.
+  using Forward = Function<std::vector<Tensor>(const std::vector<Tensor>& operands,
+                                               const std::vector<bool>& differentiated)>;
+  static FlatRule of_jvp(FlatFunction rule, bool symbolic_zeros, const std::vector<Tensor>& like);
   // `results`, which the forward function sets, is how many of what it returns are the function's.
-  static FlatRule of_vjp(FlatFunction forward, FlatFunction backward, Ref<Box<size_t>> results,
-                         const std::vector<Tensor>& like);
+  static FlatRule of_vjp(Forward forward, FlatFunction backward, Ref<Box<size_t>> results,
+                         bool symbolic_zeros, const std::vector<Tensor>& like);
   // Of arguments of so many tensors each.
   static FlatRule of_lanes(FlatFunction f, FlatLanes lanes, std::vector<size_t> tensors_of_arguments);
   static FlatRule sequential(FlatFunction f, std::vector<size_t> tensors_of_arguments,

@@ -82,14 +82,43 @@ enum class LaneStrategy : uint8_t {
 };
 
 struct VmapOptions {
-  std::vector<bool> mapped = {};          // by argument; {}: all are
+  // By argument: the dimension of all its tensors that is mapped over, or std::nullopt: none; {}: 0 for all.
+  std::vector<std::optional<int64_t>> in_axes = {};
+  // The dimension of results that holds the lanes: one for all, or one for each element of a std::tuple or
+  // pair; {}: 0. Negative dimensions count from the end, here and there.
+  std::vector<int64_t> out_axes = {};
   std::string axis_name = {};             // for the collectives of lamina/axes.h; {}: none
   std::optional<int64_t> axis_size = {};  // needed where no argument is mapped
   LaneStrategy strategy = LaneStrategy::select;
 };
 
-// Maps over dimension 0 of every tensor among the arguments, of those that are mapped. Results carry the
-// batch at dimension 0.
+namespace detail {
+// One for each tensor of a result from one for each of its elements.
+template <typename Result>
+std::vector<int64_t> axes_of_tensors(const Result& result, const std::vector<int64_t>& by_element,
+                                     std::source_location where) {
+  std::vector<int64_t> out;
+  const auto add = [&](const auto& part, size_t element) {
+    out.insert(out.end(), tensors_of(part).size(), by_element[element]);
+  };
+  if (by_element.size() == 1) {
+    add(result, 0);
+  } else if constexpr (kIsTuple<Result> || kIsPair<Result>) {
+    if (by_element.size() == std::tuple_size_v<Result>) {
+      size_t element = 0;
+      std::apply([&](const auto&... part) { (add(part, element++), ...); }, result);
+      return out;
+    }
+  }
+  if (by_element.size() != 1)
+    fail_at(ErrorKind::kValue, "vmap: there has to be one of out_axes, or one per element of the result",
+            where);
+  return out;
+}
+}  // namespace detail
+
+// Maps over one dimension of every tensor among the arguments, of those that are mapped; all have as many
+// lanes there. lamina::Error (kValue) for dimensions that a tensor does not have, and sizes that differ.
 template <typename F>
 auto vmap(F&& f, VmapOptions options, std::source_location where = std::source_location::current()) {
   using Function = std::decay_t<F>;
@@ -98,32 +127,40 @@ auto vmap(F&& f, VmapOptions options, std::source_location where = std::source_l
   return detail::typed<Arguments, Result>([f = detail::Held{std::forward<F>(f)}, options = std::move(options),
                                            where]<typename... A>(A&&... a) -> Result {
     const Arguments arguments(std::forward<A>(a)...);
-    const std::vector<bool>& mapped = options.mapped;
-    std::vector<bool> batched;
+    constexpr size_t kCount = std::tuple_size_v<Arguments>;
+    const std::vector<std::optional<int64_t>>& axes = options.in_axes;
+    if (!axes.empty() && axes.size() != kCount)
+      detail::fail_at(ErrorKind::kValue, "vmap: there has to be one of in_axes per argument", where);
+    std::vector<std::optional<int64_t>> in_axes;
     size_t position = 0;
     std::apply(
         [&](const auto&... x) {
-          ((batched.insert(batched.end(), detail::tensors_of(x).size(),
-                           mapped.empty() || (position < mapped.size() && mapped[position])),
+          ((in_axes.insert(in_axes.end(), detail::tensors_of(x).size(),
+                           axes.empty() ? std::optional<int64_t>(0) : axes[position]),
             ++position),
            ...);
         },
         arguments);
-    if (!mapped.empty() && mapped.size() != position)
-      detail::fail_at(ErrorKind::kValue, "vmap: there has to be one flag per argument", where);
     std::optional<Result> result;
-    const std::vector<Tensor> out =
-        detail::flat_vmap(detail::flat(f.call, arguments, result), detail::tensors_of(arguments), batched,
+    std::vector<Tensor> out =
+        detail::flat_vmap(detail::flat(f.call, arguments, result), detail::tensors_of(arguments), in_axes,
                           options.axis_name, options.axis_size, static_cast<int>(options.strategy), where);
+    if (!options.out_axes.empty())
+      out = detail::flat_lanes_at(std::move(out), detail::axes_of_tensors(*result, options.out_axes, where),
+                                  where);
     size_t at = 0;
     detail::put_leaves(*result, out, at);
     return *result;
   });
 }
+// Over dimension 0 of the arguments that are `mapped`; {}: all are.
 template <typename F>
-auto vmap(F&& f, std::vector<bool> mapped = {},
+auto vmap(F&& f, const std::vector<bool>& mapped = {},
           std::source_location where = std::source_location::current()) {
-  return vmap(std::forward<F>(f), VmapOptions{.mapped = std::move(mapped)}, where);
+  VmapOptions options;
+  for (const bool is_mapped : mapped)
+    options.in_axes.push_back(is_mapped ? std::optional<int64_t>(0) : std::nullopt);
+  return vmap(std::forward<F>(f), std::move(options), where);
 }
 
 }  // namespace lamina
