@@ -17,19 +17,20 @@ using hlo::Dims;
 using hlo::Op;
 using hlo::Operand;
 
-// Values in all regions together, which bounds compile time. Those of arrays that
-// are read at a place which is computed count once for each reader; those that are
-// read at known places once for each element, as they are written out.
-constexpr int64_t kMostComputed = 600, kMostKnown = 6000;
+// Bounds of compile time, in all regions together: values of arrays that are read
+// at a place which is computed, once for each reader; instructions of those at known
+// places, once for each element, as they are written out.
+constexpr int64_t kMostComputed = 600, kMostKnown = 4000;
+constexpr int64_t kDearComputed = 6;  // values that one with a long program counts as
 constexpr int64_t kMostDepth = 1200;  // of values computed from others
-constexpr int64_t kDearValues = 6;    // what one with a long program counts as
 constexpr int kMostArrayLoops = 12, kMostFills = 12;
 // Bytes of the arrays that change: all of them, and those of inner loops, which
 // may be copied at each start.
 constexpr int64_t kMostBytes = 1 << 20, kMostInnerBytes = 1 << 18;
 // Element operations that a step may spend on writing whole arrays, beside what
-// the loops in it give it to do.
-constexpr int64_t kMostWritten = 600, kPerInnerStep = 8;
+// the loops in it give it to do, and what would be programs of their own: one that
+// is written out does in the time that it takes to start one about as much.
+constexpr int64_t kMostWritten = 600, kPerInnerStep = 8, kPerProgram = 400;
 constexpr int64_t kAssumedSteps = 16;  // of a loop of unknown length
 constexpr int64_t kMostTerms = 16;     // of an element that is written out
 
@@ -47,7 +48,7 @@ class ArrayFit {
     HashMap<const Node*, bool> run;    // loops and branches
     HashMap<uint64_t, int64_t> known;  // elements that are read at known places, by operand
     int64_t written = 0;               // element operations for whole arrays in one step
-    int64_t inner_steps = 0;
+    int64_t inner_steps = 0, programs = 0;
   };
 
   bool refuse(std::string why) {
@@ -70,7 +71,12 @@ class ArrayFit {
   // Writing all of `o` once in a step.
   bool fills(Operand o, Region& region) {
     const int64_t elements = o.node()->result_type(o.index())->num_elements;
-    if (elements <= kMostWrittenOut) return reads(o, region, elements);
+    if (elements <= kMostWrittenOut) {
+      const int64_t before = known_;
+      if (!reads(o, region, elements)) return false;
+      region.written += known_ - before;
+      return true;
+    }
     if (++fills_ > kMostFills) return refuse("writes too many whole arrays");
     const int64_t before = computed_;
     if (!reads(o, region, kComputed)) return false;
@@ -141,7 +147,7 @@ class ArrayFit {
         return false;
       if (own && !type.is_scalar()) step.written -= type.num_elements / 16;
     }
-    if (step.written > kMostWritten + kPerInnerStep * step.inner_steps)
+    if (step.written > kMostWritten + kPerInnerStep * step.inner_steps + kPerProgram * step.programs)
       return refuse("a step writes large arrays as a whole");
     if (outer)
       outer->inner_steps += loop.op() == Op::scan ? loop.attrs().integer(Attr::length) : kAssumedSteps;
@@ -174,6 +180,7 @@ class ArrayFit {
           return false;
       region.written += inside.written;
       region.inner_steps += inside.inner_steps;
+      region.programs += inside.programs;
     }
     return true;
   }
@@ -194,15 +201,23 @@ class ArrayFit {
     if (is_loop_op(n.op())) return !region.run.try_emplace(&n, true).second || enter(n, &region, nullptr);
     if (runs_branch(n)) return !region.run.try_emplace(&n, true).second || chooses(n, region);
     if (type.is_scalar()) asked = 1;
+    bool is_first = false;
     if (asked != kComputed) {
       int64_t& had = region.known[o.bits()];
       asked = std::min(asked, type.num_elements - had);
       if (asked == 0) return true;
+      is_first = had == 0;
       had += asked;
     }
-    (asked == kComputed ? computed_ : known_) +=
-        std::max<int64_t>(asked, 1) *
-        (n.def().is_elementwise() && n.def().flags & hlo::kDear ? kDearValues : 1);
+    const int64_t terms = written_out_terms(n);
+    const bool is_map = n.def().is_elementwise();
+    if (asked == kComputed) {
+      computed_ += is_map && n.def().flags & hlo::kDear ? kDearComputed : 1;
+    } else {
+      const auto each = is_map ? static_cast<int64_t>(hlo::scalar_program(n).code.size()) : terms;
+      known_ += asked * std::max<int64_t>(each, 1);
+      region.programs += is_first && (terms > 0 || n.op() == Op::reverse);
+    }
     if (computed_ > kMostComputed || known_ > kMostKnown)
       return refuse("has reached the size limit of a kernel");
     if (n.op() == Op::parameter || n.op() == Op::constant || n.op() == Op::iota) return true;
@@ -215,7 +230,7 @@ class ArrayFit {
     }
     if (const std::optional<WindowUpdate> u = window_update(n))
       return reads_window(*u, region, kComputed) && reads(n.operand(0), region, asked);
-    if (const int64_t terms = written_out_terms(n)) {
+    if (terms > 0) {
       for (int64_t t = 0; t < (asked == kComputed ? terms : 1); ++t)
         for (Operand operand : n.operands())
           if (!reads(operand, region, asked * terms)) return false;

@@ -43,7 +43,7 @@ int64_t written_out_terms(const hlo::Node& node);
 
 // Arrays of so many elements, and windows that are written in place, are written element by element, each at
 // a known place.
-inline constexpr int64_t kMostWrittenOut = 16;
+inline constexpr int64_t kMostWrittenOut = 36;
 
 }  // namespace lamina::cluster
 

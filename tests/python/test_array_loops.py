@@ -732,6 +732,22 @@ def test_a_step_that_is_long_when_written_out_is_no_kernel():
     assert not any("in steps" in s for s in steps(lambda c: f(c, 1000), c))
 
 
+@pytest.mark.parametrize(("f", "count"), [(lnp.sin, 20), (lambda d: d * 0.9, 100)])
+def test_what_vectors_do_at_once_is_not_written_out(f, count):
+    """Many maps of 16 elements between two sums are one kernel of vectors, which outruns 16 times as many numbers."""
+
+    def loop(c):
+        def step(i, c):
+            total = lnp.sum(c) * 0.01
+            for _ in range(count):
+                c = f(c) + total
+            return c
+
+        return lax.fori_loop(0, 9, step, c)
+
+    assert not any("in steps" in s for s in steps(loop, np.full(16, 0.1, np.float32)))
+
+
 @pytest.mark.parametrize("n", [1, 10, 16])
 def test_the_way_back_through_a_loop_until_a_tolerance_is_made_of_kernels(n):
     def root(x):
