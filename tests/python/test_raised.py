@@ -1,6 +1,9 @@
-"""What a converted function raises is raised by its derivatives too, also where they are zero whatever it computes."""
+"""What a converted function raises: by its derivatives too, as the exception that it was, and once for each run."""
 
 from __future__ import annotations
+
+import gc
+import weakref
 
 import lamina as lm
 import lamina.numpy as lnp
@@ -74,3 +77,61 @@ def test_errors_are_not_lost_in_derivatives(f, transform, outer):
     assert np.isfinite(np.asarray(g(x, np.float32(2)))).all()
     with pytest.raises(ValueError, match="too large"):
         np.asarray(g(x, np.float32(5)))
+
+
+class Coded(ValueError):
+    """Its arguments are not those that it keeps."""
+
+    def __init__(self, code, *, detail=""):
+        super().__init__(f"code {code}")
+        self.code, self.detail = code, detail
+
+
+def test_what_is_raised_is_like_the_users_exception_and_another_each_time():
+    shared = Coded(7, detail="kept")
+
+    @lm.jit(control_flow="convert")
+    def f(x):
+        if x < 0:
+            raise shared from KeyError("why")
+        if x > 9:
+            raise FileNotFoundError(2, "none here", "a file")
+        return x * 2
+
+    def caught(x):
+        with pytest.raises(Exception) as e:
+            f(x).item()
+        return e.value
+
+    assert f(2.0).item() == 4
+    one, two = caught(-1.0), caught(-2.0)
+    assert type(one) is Coded and str(one) == "code 7" and (one.code, one.detail) == (7, "kept")
+    assert isinstance(one.__cause__, KeyError) and one.__suppress_context__
+    assert one is not two and one is not shared and shared.__traceback__ is None
+    missing = caught(10.0)
+    assert type(missing) is FileNotFoundError and (missing.errno, missing.filename) == (2, "a file")
+
+
+def test_a_program_that_has_raised_holds_no_frames():
+    """They would keep what the caller had, as long as the library remembers the program."""
+
+    class Held:
+        pass
+
+    def call():
+        held = Held()
+
+        def f(x):
+            if x < 0:
+                raise ValueError("below zero")
+            return x + 1
+
+        try:
+            lm.jit(f, control_flow="convert")(-1.0).item()
+        except ValueError:
+            return weakref.ref(held), weakref.ref(f)
+        raise AssertionError
+
+    seen = call()
+    gc.collect()
+    assert [r() for r in seen] == [None, None]

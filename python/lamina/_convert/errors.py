@@ -17,6 +17,37 @@ class Raised(Exception):
     """Every way through a traced block raises; what was raised is noted."""
 
 
+def without_frames(error: BaseException) -> BaseException:
+    """The exception, when it and those that it came from have let go of the frames they were raised in."""
+    left, seen = [error], set()
+    while left:
+        e = left.pop()
+        if e is not None and id(e) not in seen:
+            seen.add(id(e))
+            left += [e.with_traceback(None).__cause__, e.__context__]
+    return error
+
+
+def another(error: BaseException) -> BaseException:
+    """An exception like this one, to be raised in its place, which would hold the frames that it goes through.
+
+    Its class is not called, since what that makes of arguments is its own; where it has to be, the exception itself.
+    """
+    kind = type(error)
+    own = next(k for k in kind.__mro__ if k.__module__ == "builtins")
+    try:
+        _, args, *state = own.__reduce__(error)
+        made = kind.__new__(kind, *args)
+        own.__init__(made, *args)
+        if state:
+            made.__setstate__(state[0])
+    except Exception:
+        return error.with_traceback(None)
+    made.__cause__, made.__context__ = error.__cause__, error.__context__
+    made.__suppress_context__ = error.__suppress_context__
+    return made
+
+
 def refusal(what: str, remedy: str, line: int = 0) -> ConversionError:
     """An error about the statement at `line` of the user's function that is running, or the line it runs."""
     frame = user_frame()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lamina import _core
-from lamina._convert.errors import ConversionError, Raised, refusal
+from lamina._convert.errors import ConversionError, Raised, another, refusal, without_frames
 from lamina._convert.merging import frozen
 from lamina._convert.recursion import Recursions
 from lamina._convert.signals import MISSING, NORMAL, RETURN, Signal
@@ -124,7 +124,7 @@ class Staging:
         frame = user_frame()
         if frame is not None and hasattr(error, "add_note"):  # Python 3.11
             error.add_note(f"raised by the compiled program for {frame.f_code.co_filename}:{frame.f_lineno}")
-        self.errors.append(error.with_traceback(None))
+        self.errors.append(without_frames(error))
         return len(self.errors)
 
     def dead(self, error: BaseException) -> None:
@@ -156,7 +156,7 @@ class Staging:
 
         def look(value: Any) -> Any:
             if int(value):
-                raise errors[int(value) - 1].with_traceback(None)
+                raise another(errors[int(value) - 1])
             return value
 
         leaves, structure = tree_flatten(result)
