@@ -1,5 +1,6 @@
 #include "lazy/transforms.h"
 
+#include <cstdint>
 #include <cstring>
 
 #include "hlo/hash_map.h"
@@ -65,10 +66,11 @@ std::string signature(const std::vector<Tensor>& all) {
   std::string out;
   for (const Tensor& t : all) {
     const lazy::Lazy& x = lazy_of(t);
-    const hlo::Type* type = x.value.type();  // interned: the address stands for element type and shape
-    char bytes[sizeof type + 1];
-    std::memcpy(bytes, &type, sizeof type);
-    bytes[sizeof type] = static_cast<char>('0' + x.weak);
+    // Types are interned: the address stands for element type and shape.
+    const auto address = reinterpret_cast<uintptr_t>(x.value.type());
+    char bytes[sizeof address + 1];
+    std::memcpy(bytes, &address, sizeof address);
+    bytes[sizeof address] = static_cast<char>('0' + x.weak);
     out.append(bytes, sizeof bytes);
   }
   out.push_back(static_cast<char>(hlo::record_state().mode));

@@ -142,7 +142,8 @@ TEST_CASE("vmap over any dimension, with the lanes of results at any", "[api][tr
   const auto refusal = [&](VmapOptions options) {
     return error_of([&] { vmap(weighted, std::move(options))(m, v); }, ErrorKind::kValue);
   };
-  CHECK(contains(refusal({.in_axes = {2, std::nullopt}}), "in_axes names dimension 2 of a tensor float64[2,3]"));
+  CHECK(contains(refusal({.in_axes = {2, std::nullopt}}),
+                 "in_axes names dimension 2 of a tensor float64[2,3]"));
   CHECK(contains(refusal({.in_axes = {1, std::nullopt}, .out_axes = {2}}), "out_axes names dimension 2"));
   CHECK(contains(refusal({.in_axes = {1}}), "one of in_axes per argument"));
   CHECK(contains(refusal({.in_axes = {1, std::nullopt}, .out_axes = {0, 1}}), "one of out_axes"));

@@ -190,8 +190,8 @@ class Index {
 class TensorOrNumber {
  public:
   using Where = std::source_location;
-  TensorOrNumber(const Tensor& tensor, Where where = Where::current())
-      : tensor_(tensor), where_(where) {}  // NOLINT
+  TensorOrNumber(const Tensor& tensor, Where where = Where::current())  // NOLINT: implicit
+      : tensor_(tensor), where_(where) {}
   template <Element T>
   TensorOrNumber(T number, Where where = Where::current())  // NOLINT: implicit
       : number_(detail::Number(number)), where_(where) {}
