@@ -6,7 +6,7 @@
 #include "hlo/strings.h"
 #include "lazy/effects.h"
 #include "lazy/location_text.h"
-#include "trace/rules/while.h"
+#include "trace/rules/loops.h"
 
 namespace lamina::lazy {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "lazy/control.h"
 #include "python/tensor.h"
-#include "trace/rules/while.h"
+#include "trace/rules/loops.h"
 
 namespace py = pybind11;
 

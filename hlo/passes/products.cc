@@ -9,6 +9,7 @@
 #include "hlo/batching.h"
 #include "hlo/dot_shape.h"
 #include "hlo/match.h"
+#include "hlo/nodes.h"
 #include "hlo/passes/pass.h"
 #include "hlo/passes/region.h"
 #include "hlo/passes/rewrite.h"

@@ -5,7 +5,7 @@
 
 #include "lamina/ops.h"
 #include "lazy/api/flat.h"
-#include "trace/rules/while.h"
+#include "trace/rules/loops.h"
 
 namespace lamina::detail {
 namespace {

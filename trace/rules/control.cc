@@ -8,6 +8,9 @@
 #include "trace/lanes.h"
 #include "trace/rules/custom.h"
 #include "trace/rules/effects.h"
+#include "trace/rules/lane_loops.h"
+#include "trace/rules/loop_derivatives.h"
+#include "trace/rules/loop_guard.h"
 #include "trace/rules/scan.h"
 #include "trace/rules/while.h"
 

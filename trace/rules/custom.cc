@@ -11,8 +11,7 @@
 #include "hlo/custom_rule.h"
 #include "hlo/type_error.h"
 #include "trace/lanes.h"
-#include "trace/rules/scan.h"
-#include "trace/rules/while.h"
+#include "trace/rules/loop_guard.h"
 
 namespace lamina::trace {
 namespace {

@@ -10,7 +10,7 @@ JvpResult custom_rule_jvp(Builder& b, const Node& call, std::span<const Value> x
                           JvpMode mode);
 BatchResult custom_rule_batch(Builder& b, const Node& call, std::span<const Value> x,
                               std::span<const bool> batched, int64_t size);
-// The call with loops that need a flag (trace/rules/while.h): `body` is its body and takes the flag
+// The call with loops that need a flag (trace/rules/loop_guard.h): `body` is its body and takes the flag
 // last, as `x` has it.
 Values custom_rule_guarded(Builder& b, const Node& call, const ComputationPtr& body,
                            std::span<const Value> x);

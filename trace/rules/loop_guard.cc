@@ -1,8 +1,10 @@
 // Regions whose loops run only while a flag holds: lanes of a batch that are not part of a region would run
 // its loops on states that were never meant for them, and might not come to an end.
+#include "trace/rules/loop_guard.h"
+
 #include "hlo/graph_copy.h"
 #include "trace/rules/custom.h"
-#include "trace/rules/while.h"
+#include "trace/rules/loop_derivatives.h"
 
 namespace lamina::trace {
 

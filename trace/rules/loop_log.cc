@@ -4,13 +4,12 @@
 // Each step leaves what its linear part needs in a row of a log, and the rows undo the steps. A log has rows
 // for some steps, and the next one for more; what is left of a longer loop is one whose steps are so many of
 // its own, and the states between these are kept or computed again as those of any loop
-// (loop_derivatives.cc).
+// (loop_states.cc).
 #include "trace/rules/loop_log.h"
 
 #include <algorithm>
 
 #include "hlo/dot_shape.h"
-#include "trace/rules/scan.h"
 
 namespace lamina::trace {
 

@@ -1,6 +1,5 @@
-// Ways through a loop in reverse mode that keep something else than states (loop_derivatives.cc): a log of
-// what its steps leave for the way back, for all that is carried (loop_log.cc) or tile by tile
-// (loop_tiles.cc).
+// Ways through a loop in reverse mode: by states that are kept (loop_states.cc), or by a log of what its
+// steps leave for the way back, for all that is carried (loop_log.cc) or tile by tile (loop_tiles.cc).
 //
 // Contract: `of` gives none where the way does not fit the loop. `record` takes the carries x and cotangents
 // of the marked results, and gives those of the marked carries. `primal` gives the results by a program that
@@ -13,9 +12,16 @@
 #include <span>
 #include <vector>
 
-#include "trace/rules/while.h"
+#include "trace/rules/loops.h"
 
 namespace lamina::trace {
+
+// Cotangents of the marked carries of a loop from its carries x and the cotangents of the marked results,
+// with states kept; back: (carries, cotangents after a step) -> those before it.
+Values reversed_by_states(Builder& b, const Loop& loop, const Mask& marked, const ComputationPtr& back,
+                          std::span<const Value> x, std::span<const Value> ct);
+// The results, by what `reversed_by_states` begins with.
+Values run_by_states(Builder& b, const Loop& loop, const Mask& marked, std::span<const Value> x);
 
 // A step cut in two: what it leaves for its linear part, and the way back through that.
 struct SplitStep {
@@ -79,6 +85,8 @@ class StepLog {
 class TiledLoop {
  public:
   static absl::StatusOr<std::optional<TiledLoop>> of(const Loop& loop, const Mask& marked);
+  // Whether what a scan of so many steps would stack is more than caches hold, and needs not be stacked.
+  static bool is_better(const Loop& loop, const Mask& tangents, int64_t steps);
   // Whether a loop over lanes that end apart is one of which each element is a lane: its kernel takes no more
   // steps than the longest of a few lanes side by side, so little is gained by lanes one after the other.
   static bool has_lanes_of_elements(const Loop& loop);

@@ -5,7 +5,7 @@
 // whose log stays near the processor, after the other. A log has a row for each step of its length; steps on
 // the way back whose row is beyond the last one change nothing. Of the lengths there are, the least that
 // suffices is chosen. More steps than the greatest are a loop whose steps are so many, reversed by states
-// (loop_derivatives.cc). Where the lanes of a batch end apart, steps are counted per lane, and those of a
+// (loop_states.cc). Where the lanes of a batch end apart, steps are counted per lane, and those of a
 // tile are as many as its longest lane's. Of a loop whose number of steps is known, logs have just so many
 // rows.
 //
@@ -16,7 +16,6 @@
 
 #include "hlo/graph_copy.h"
 #include "trace/rules/loop_log.h"
-#include "trace/rules/scan.h"
 
 namespace lamina::trace {
 
@@ -167,6 +166,18 @@ absl::StatusOr<std::optional<TiledLoop>> TiledLoop::of(const Loop& loop, const M
   if (!step.ok()) return step.status();
   (*out)->step_ = *std::move(step);
   return out;
+}
+
+bool TiledLoop::is_better(const Loop& loop, const Mask& tangents, int64_t steps) {
+  constexpr int64_t kCached = int64_t{256} << 10;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < tangents.size(); ++i)
+    if (!is_invariant(*loop.body, i)) bytes += loop.body->parameters()[i].type()->bytes();
+  if (bytes == 0 || steps <= kCached / bytes) return false;
+  const absl::StatusOr<Mask> marks = closed_marks(*loop.body, tangents);
+  if (!marks.ok()) return false;
+  const absl::StatusOr<std::optional<TiledLoop>> tiles = of(loop, *marks);
+  return tiles.ok() && tiles->has_value();
 }
 
 bool TiledLoop::has_lanes_of_elements(const Loop& loop) {

@@ -8,30 +8,11 @@
 
 #include <algorithm>
 
+#include "trace/rules/loop_derivatives.h"
+#include "trace/rules/loop_log.h"
 #include "trace/rules/scan_sums.h"
 
 namespace lamina::trace {
-
-Mask present(Ops values) {
-  Mask out;
-  for (const Value& v : values) out.push_back(static_cast<bool>(v));
-  return out;
-}
-
-Values joined(Ops a, Ops b) {
-  Values out(a.begin(), a.end());
-  out.insert(out.end(), b.begin(), b.end());
-  return out;
-}
-
-Values picked(Ops values, Marks mask, bool want) {
-  Values out;
-  for (size_t i = 0; i < values.size(); ++i)
-    if (mask[i] == want) out.push_back(values[i]);
-  return out;
-}
-
-bool is_invariant(const Computation& body, size_t i) { return body.roots()[i] == body.parameters()[i]; }
 
 namespace {
 
@@ -226,6 +207,30 @@ std::optional<SplitScan> split_scan(Builder& b, const Scan& s, Ops operands, Mas
   return out;
 }
 
+// Of a scan that stacks nothing, where it is better reversed as a loop that is by tiles; else absent.
+std::optional<JvpResult> linearized_by_tiles(Builder& b, const Node& node, Ops x, Ops t) {
+  const ComputationPtr& body = node.attrs().computation(Attr::body);
+  const size_t n = x.size();
+  const int64_t length = node.attrs().integer(Attr::length);
+  if (num_carried(node) != n || node.num_results() != n) return std::nullopt;
+  std::vector<const Type*> types = body->parameter_types();
+  types.push_back(scalar_type(DType::kS64));
+  const absl::StatusOr<ComputationPtr> cond = record_region(
+      types, [&](Builder& in, Ops p) { return Values{in.compare(p[n], number(in, length), "LT")}; });
+  const absl::StatusOr<ComputationPtr> step = record_region(types, [&](Builder& in, Ops p) {
+    return joined(inline_computation(in, *body, p.first(n)), {{in.add(p[n], number(in, 1))}});
+  });
+  if (!cond.ok() || !step.ok()) return std::nullopt;
+  Mask tangents = present(t);
+  tangents.push_back(false);
+  const Loop loop{*cond, *step, 0, length};
+  if (!TiledLoop::is_better(loop, tangents, length)) return std::nullopt;
+  JvpResult out = loop_linearize(b, loop, joined(x, {{number(b, 0)}}), joined(t, {{Value()}}));
+  out.primals.resize(n);
+  out.tangents.resize(n);
+  return out;
+}
+
 }  // namespace
 
 JvpResult scan_jvp(Builder& b, const Node& node, Ops x, Ops t) {
@@ -240,7 +245,7 @@ JvpResult scan_jvp(Builder& b, const Node& node, Ops x, Ops t) {
 }
 
 JvpResult scan_linearize(Builder& b, const Node& node, Ops x, Ops t) {
-  if (std::optional<JvpResult> tiled = scan_linearize_by_tiles(b, node, x, t)) return *std::move(tiled);
+  if (std::optional<JvpResult> tiled = linearized_by_tiles(b, node, x, t)) return *std::move(tiled);
   const Scan s(node);
   const JvpResult failed{Values(s.num_results()), {}};
   const std::optional<JoinedScan> joint = join_tangents(b, s, x, t, JvpMode::kLinearize);

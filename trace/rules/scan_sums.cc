@@ -5,7 +5,6 @@
 #include "hlo/dot_shape.h"
 #include "hlo/hash_map.h"
 #include "hlo/passes/pass.h"
-#include "trace/rules/scan.h"
 
 namespace lamina::trace {
 

@@ -7,6 +7,29 @@
 
 namespace lamina::trace {
 
+Mask present(Ops values) {
+  Mask out;
+  for (const Value& v : values) out.push_back(static_cast<bool>(v));
+  return out;
+}
+
+Values joined(Ops a, Ops b) {
+  Values out(a.begin(), a.end());
+  out.insert(out.end(), b.begin(), b.end());
+  return out;
+}
+
+Values picked(Ops values, Marks mask, bool want) {
+  Values out;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (mask[i] == want) out.push_back(values[i]);
+  return out;
+}
+
+bool is_invariant(const Computation& body, size_t i) { return body.roots()[i] == body.parameters()[i]; }
+
+size_t count(Marks marks) { return std::count(marks.begin(), marks.end(), true); }
+
 hlo::LocationId place_of_lanes(std::string_view how) {
   const hlo::Location at = hlo::location(hlo::record_state().location);
   return hlo::intern_location(at.file, at.line, str_cat("lanes ", how));

@@ -34,6 +34,16 @@ inline bool any(std::span<const Value> values) {
   return false;
 }
 
+Mask present(std::span<const Value> values);
+// a, then b.
+Values joined(std::span<const Value> a, std::span<const Value> b);
+// Those of `values` that are marked (or not).
+Values picked(std::span<const Value> values, std::span<const bool> mask, bool want = true);
+// How many are marked.
+size_t count(std::span<const bool> marks);
+// Whether computation result i is parameter i itself.
+bool is_invariant(const Computation& body, size_t i);
+
 // The place at hand, of which reports (cluster/fuse.h) tell how the lanes of a batch go on in the loops and
 // branches recorded there: "one by one", "together until the last has ended".
 hlo::LocationId place_of_lanes(std::string_view how);

@@ -7,17 +7,155 @@
 // kernel, in which every pack of lanes stops by itself, so that only between rounds is it known how many go
 // on. Where each lane of many is an element of the arrays, those that are left are few of every pack: they go
 // on in arrays of their own, packed again.
-#include "trace/lanes.h"
+#include "trace/rules/lane_loops.h"
 
 #include <limits>
 
 #include "hlo/printer.h"
 #include "hlo/regions.h"
-#include "trace/rules/scan.h"
-#include "trace/rules/while.h"
+#include "trace/lanes.h"
+#include "trace/rules/loop_guard.h"
 #include "trace/transform_memo.h"
 
 namespace lamina::trace {
+
+Value select_lanes(Builder& b, const Value& pred, const Value& value, const Value& other) {
+  if (!value || value == other) return value;
+  return b.select(b.broadcast_in_dim(pred, value.dims(), {{0}}), value, other);
+}
+
+Value derived_here(Builder& b, const Value& here, const Value& x) {
+  return has_tangent(x.type()) ? select_lanes(b, here, x, b.stop_gradient(x)) : x;
+}
+
+namespace {
+
+// `x` with the rows of lanes that stopped replaced by that of the first lane that goes on.
+Value lanes_that_go_on(Builder& b, const Value& go, const Value& x, int64_t size) {
+  const Value numbers = b.iota(DType::kS64, {{size}}, 0);
+  const Value none = b.full_like(numbers, static_cast<double>(size - 1));
+  const Value first =
+      b.reduce(b.select(go, numbers, none), Op::minimum, b.scalar_int(DType::kS64, size - 1), {{0}});
+  return select_lanes(b, go, x, with_batch(b, row_at(b, x, first), false, size));
+}
+
+// The loop whose lanes stop each by itself: one more carry says which lanes go on. It runs while any does;
+// the others keep what they have, and run no loop inside.
+absl::StatusOr<Loop> masked(const Loop& loop, const ComputationPtr& body, const ComputationPtr& cond,
+                            Marks marks, int64_t size, bool finite) {
+  const size_t n = marks.size();
+  ComputationPtr step_body = body, step_cond = cond;
+  const bool guard = may_loop(*loop.body) || may_loop(*loop.cond);
+  if (guard) {
+    Mask with_flag(marks.begin(), marks.end());
+    with_flag.push_back(true);
+    absl::StatusOr<ComputationPtr> inner_body = guarded(*loop.body), inner_cond = guarded(*loop.cond);
+    if (!inner_body.ok()) return inner_body.status();
+    if (!inner_cond.ok()) return inner_cond.status();
+    absl::StatusOr<BatchComputation> lanes_body = batch_computation(**inner_body, with_flag, marks, size);
+    if (!lanes_body.ok()) return lanes_body.status();
+    absl::StatusOr<BatchComputation> lanes_cond = batch_computation(**inner_cond, with_flag, {{true}}, size);
+    if (!lanes_cond.ok()) return lanes_cond.status();
+    step_body = lanes_body->body;
+    step_cond = lanes_cond->body;
+  }
+  std::vector<const Type*> types = body->parameter_types();
+  types.push_back(batched_type(scalar_type(DType::kBool), size));
+  absl::StatusOr<ComputationPtr> go = record_region(types, [&](Builder& b, Ops p) {
+    return Values{b.reduce(p[n], Op::or_, b.scalar_int(DType::kBool, 0), {{0}})};
+  });
+  if (!go.ok()) return go.status();
+  absl::StatusOr<ComputationPtr> step = record_region(types, [&](Builder& b, Ops p) {
+    Values at(p.begin(), p.end());
+    for (size_t i = 0; i < n; ++i)
+      if (marks[i] && size > 0)
+        at[i] = finite ? lanes_that_go_on(b, p[n], p[i], size) : derived_here(b, p[n], p[i]);
+    if (!b.ok()) return Values(n + 1);
+    Values next = inline_computation(b, *step_body, guard ? Ops(at) : Ops(at).first(n));
+    for (size_t i = 0; i < n; ++i)
+      if (marks[i]) next[i] = is_invariant(*loop.body, i) ? p[i] : select_lanes(b, p[n], next[i], p[i]);
+    if (!b.ok()) return next;
+    Values tested = next;
+    if (guard) tested.push_back(p[n]);
+    const Value more = inline_computation(b, *step_cond, tested)[0];
+    next.push_back(b.ok() ? b.and_(p[n], more) : Value());
+    return next;
+  });
+  if (!step.ok()) return step.status();
+  return Loop{*std::move(go), *std::move(step), loop.kept};
+}
+
+}  // namespace
+
+std::optional<LanesLoop> lanes_loop(Builder& b, const Loop& loop, Mask marks, int64_t size, bool finite) {
+  const size_t n = marks.size();
+  const Mask one_false(1, false);
+  absl::StatusOr<BatchComputation> body, cond;
+  while (true) {
+    body = batch_computation(*loop.body, marks, marks, size);
+    if (!get_or_fail(b, body)) return std::nullopt;
+    Mask grown = body->results;
+    cond = batch_computation(*loop.cond, grown, one_false, size);
+    if (!get_or_fail(b, cond)) return std::nullopt;
+    // Lanes that stop at different steps differ in every carry that a step changes.
+    if (cond->results[0])
+      for (size_t i = 0; i < n; ++i) grown[i] = grown[i] || !is_invariant(*loop.body, i);
+    if (grown == marks) break;
+    marks = grown;
+  }
+  if (!cond->results[0]) return LanesLoop{{cond->body, body->body, loop.kept}, marks, nullptr};
+  absl::StatusOr<Loop> lanes = masked(loop, body->body, cond->body, marks, size, finite);
+  if (!get_or_fail(b, lanes)) return std::nullopt;
+  return LanesLoop{*std::move(lanes), marks, cond->body};
+}
+
+Values lanes_carries(Builder& b, const LanesLoop& lanes, Ops x, Marks batched, int64_t size) {
+  Values out;
+  for (size_t i = 0; i < x.size(); ++i)
+    out.push_back(lanes.batched[i] ? with_batch(b, x[i], batched[i], size) : x[i]);
+  if (!lanes.go) return out;
+  const Values started = inline_computation(b, *lanes.go, out);
+  out.push_back(b.ok() ? started[0] : Value());
+  return out;
+}
+
+namespace {
+
+constexpr int64_t kSmallRow = 8, kLongArray = 64;
+
+// Whether a computation makes numbers, and arrays only by writing some rows.
+bool makes_numbers(const Computation& c) {
+  for (const Node* n : c.nodes()) {
+    for (const ComputationPtr& region : regions_of(*n))
+      if (!makes_numbers(*region)) return false;
+    const bool writes_row =
+        n->op() == Op::dynamic_update_slice && n->operand_type(1)->num_elements <= kSmallRow;
+    if (n->op() == Op::parameter || n->op() == Op::constant || n->op() == Op::broadcast_in_dim || writes_row)
+      continue;
+    for (uint32_t i = 0; i < n->num_results(); ++i)
+      if (!n->result_type(i)->is_array() || n->result_type(i)->num_elements > kSmallRow) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool makes_numbers(const Loop& loop) { return makes_numbers(*loop.body) && makes_numbers(*loop.cond); }
+
+bool has_stack(const Loop& loop) {
+  const Computation& body = *loop.body;
+  bool found = false;
+  for (size_t i = 0; i < body.roots().size(); ++i) {
+    const Value& root = body.roots()[i];
+    if (!root.type()->is_array()) return false;
+    found =
+        found || (root.type()->num_elements >= kLongArray && root.node()->op() == Op::dynamic_update_slice);
+  }
+  return found && makes_numbers(loop);
+}
+
+// --- lanes by cost ---
+
 namespace {
 
 // Lanes go together while one in so many takes part: of loops over numbers, whose lanes are then the elements
