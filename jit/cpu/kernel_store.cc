@@ -214,7 +214,7 @@ void KernelStore::compile(Kernel& kernel, bool at_any_cost) {
   kernel.code_ = *std::move(code);
   name_code(kernel, kernel.code_);
   stats_.code_bytes += static_cast<int64_t>(kernel.code_.bytes());
-  stats_.compile_ms += kernel.code_.linked.stats().total_ms;
+  stats_.compile_ms += kernel.code_.compile_ms;
   kernel.entry_.store(kernel.code_.entry(), std::memory_order_release);
   kernel.state_.store(Kernel::State::kCompiled, std::memory_order_release);
 }
@@ -255,6 +255,7 @@ absl::StatusOr<MachineCode> KernelStore::load(const std::string& key) {
   absl::StatusOr<CompiledKernel> linked = (*g)->load(kept->bytes);
   if (!linked.ok()) return absl::NotFoundError(linked.status().message());
   code.linked = *std::move(linked);
+  code.compile_ms = code.linked.stats().total_ms;
   return code;
 }
 
@@ -282,15 +283,23 @@ absl::StatusOr<MachineCode> KernelStore::load_or_compile(Kernel& kernel, bool ma
     std::lock_guard turn(turn_);
     return !key.empty() && disk_.unusable().empty();
   }();
-  absl::StatusOr<CompiledKernel> linked = (*g)->compile(kernel.text().text, kernel.schedule_, keep);
+  absl::StatusOr<CompiledKernel> linked =
+      (*g)->compile(kernel.text().text, kernel.schedule_, /*keep_object=*/true);
   if (!linked.ok()) return linked.status();
   count(&KernelStats::compiles);
+  const double compile_ms = linked->stats().total_ms;
+  const std::string packed = pack_code(linked->take_object());
   if (keep) {
-    const std::string packed = pack_code(linked->take_object());
     std::lock_guard turn(turn_);
     disk_.store(key, packed);
   }
-  return MachineCode{*std::move(linked), nullptr};
+  // What the generator linked takes three mappings of pages for each kernel, of which a process may have no
+  // more than some ten thousand; an image takes one.
+  if (const std::optional<KeptCode> kept = unpack_code(packed); kept && kept->entry)
+    if (absl::StatusOr<std::unique_ptr<const MappedCode>> image = MappedCode::map(kept->bytes, *kept->entry);
+        image.ok())
+      return MachineCode{CompiledKernel(), *std::move(image), compile_ms};
+  return MachineCode{*std::move(linked), nullptr, compile_ms};
 }
 
 void KernelStore::set_cache_directory(std::string directory) {

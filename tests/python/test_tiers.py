@@ -103,3 +103,27 @@ def test_a_process_ends_in_the_midst_of_compiles():
             print(stats()["kernels_pending"] + stats()["kernel_compiles"] > 0)
         """)
         assert out == ["True"]
+
+
+@pytest.mark.machine_code
+def test_the_code_of_a_kernel_is_one_mapping_of_memory():
+    """A process may have no more than some ten thousand of them."""
+    compiles, mappings = run(
+        """
+        def mappings():
+            with open("/proc/self/maps") as f:
+                return len(f.readlines())
+        x = lnp.ones(1000)
+        lnp.sin(x).block_until_ready()
+        lm.cache.wait()
+        begin, before = stats()["kernel_compiles"], None
+        for n in range(1, 61):
+            chain(n)(x).block_until_ready()
+            if n == 10:
+                begin, before = stats()["kernel_compiles"], mappings()
+        print(stats()["kernel_compiles"] - begin, mappings() - before)
+    """,
+        LAMINA_COMPILE="first",
+    )
+    assert int(compiles) >= 40
+    assert int(mappings) <= int(compiles) + 10
