@@ -84,7 +84,7 @@ Value make_parameter(const Type* type) {
 
 absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parameters,
                                                    std::span<const Value> roots, std::vector<Value>* leaves,
-                                                   std::vector<Node*>* nodes) {
+                                                   std::vector<Node*>* nodes, EncodedFor use) {
   HashMap<const Node*, uint64_t> number;
   std::vector<uint64_t> code;
   code.push_back(parameters.size());
@@ -119,7 +119,11 @@ absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parame
     code.push_back(static_cast<uint64_t>(n->op()) | uint64_t{n->mode()} << 16 |
                    uint64_t{n->operands().size()} << 32);
     code.push_back(reinterpret_cast<uint64_t>(n->type()));
-    code.push_back(n->attrs().id());
+    const Attrs& attrs = n->attrs();
+    const bool only_names_rule = use == EncodedFor::kRun && n->op() == Op::call && attrs.has(Attr::rule) &&
+                                 attrs.entries().size() == 2;  // and has a body
+    code.push_back(only_names_rule ? reinterpret_cast<uint64_t>(attrs.computation(Attr::body).get())
+                                   : attrs.id());
     for (Operand o : n->operands()) code.push_back(number.at(o.node()) << 16 | o.index());
   }
   code.push_back(roots.size());

@@ -50,10 +50,13 @@ Value make_parameter(const Type* type);
 
 // Canonical encoding of the graph between `parameters` and `roots`: op, mode, type, attributes and operand
 // numbers in postorder. Equal encodings mean equal graphs. Any other leaf found is appended to `leaves` (if
-// null: it must not occur) and numbered as a further parameter.
+// null: it must not occur) and numbered as a further parameter. For what is only run it is the same whatever
+// rules its calls name, but for those in regions: transforms alone ask for them.
+enum class EncodedFor : uint8_t { kTransforms, kRun };
 absl::StatusOr<std::vector<uint64_t>> encode_graph(std::span<const Value> parameters,
                                                    std::span<const Value> roots, std::vector<Value>* leaves,
-                                                   std::vector<Node*>* nodes);
+                                                   std::vector<Node*>* nodes,
+                                                   EncodedFor use = EncodedFor::kTransforms);
 
 // Rebuilds the computation's nodes with `builder` on `arguments`; returns its results.
 Values inline_computation(Builder& builder, const Computation& computation, std::span<const Value> arguments);

@@ -86,12 +86,25 @@ class CustomRule {
 int64_t register_custom_rule(std::shared_ptr<CustomRule> rule);
 void retain_custom_rule(int64_t id);
 void release_custom_rule(int64_t id);
+// One more owner, for as long as it lives.
+class RuleOwner {
+ public:
+  explicit RuleOwner(int64_t id) : id_(id) { retain_custom_rule(id); }
+  ~RuleOwner() { release_custom_rule(id_); }
+  RuleOwner(const RuleOwner&) = delete;
+  RuleOwner& operator=(const RuleOwner&) = delete;
+
+ private:
+  int64_t id_;
+};
 // Of the rule; 0 if there is none (any more).
 int64_t custom_rule_owners(int64_t id);
 // Null if there is none (any more).
 std::shared_ptr<CustomRule> find_custom_rule(int64_t id);
 
 // The id of a rule made from rule `id` (its batched form), the same for the same key; 0 if rule `id` is gone.
+// What is made must not own that rule: it is owned as long as anything names either, and if it were by what
+// is made of it, nobody could tell when only its own functions hold it.
 int64_t derived_custom_rule(int64_t id, const std::string& key,
                             const std::function<std::shared_ptr<CustomRule>()>& make);
 

@@ -9,25 +9,25 @@ namespace {
 // The form's function as a call with the rule of this id, or with one like it where that is gone.
 std::vector<Lazy> call_with_form(const std::shared_ptr<BatchedForm>& form, int64_t id, std::vector<Lazy> x) {
   const FlatFunction run = [&](const std::vector<Lazy>& p) { return form->run(p); };
-  hlo::retain_custom_rule(id);
-  struct Release {
-    int64_t id;
-    ~Release() { hlo::release_custom_rule(id); }
-  } const kept{id};
+  const hlo::RuleOwner kept(id);
   if (hlo::find_custom_rule(id)) return call_with_rule(run, std::move(x), id);
   const RuleHandle fresh(std::make_shared<BatchedFormRule>(x.size(), form));
   return call_with_rule(run, std::move(x), fresh.id());
 }
 
+FlatFunction calls_of(std::shared_ptr<BatchedForm> form, int64_t id) {
+  return [form = std::move(form), id](const std::vector<Lazy>& x) { return call_with_form(form, id, x); };
+}
+
 // (arguments, tangents) -> tangents of the results, of a function with a form.
 class DerivativeForm final : public BatchedForm {
  public:
-  DerivativeForm(std::shared_ptr<BatchedForm> of, FlatFunction again)
-      : of_(std::move(of)), again_(std::move(again)) {}
+  // `id` is that of the function's rule.
+  DerivativeForm(const std::shared_ptr<BatchedForm>& of, int64_t id) : of_(of), id_(id) {}
 
   std::vector<Lazy> run(const std::vector<Lazy>& both) override {
     const auto middle = both.begin() + static_cast<ptrdiff_t>(both.size() / 2);
-    return jvp([&](const std::vector<Lazy>& x) { return of_->run(x); }, {both.begin(), middle},
+    return jvp([&](const std::vector<Lazy>& x) { return of()->run(x); }, {both.begin(), middle},
                {middle, both.end()})
         .tangents;
   }
@@ -40,8 +40,9 @@ class DerivativeForm final : public BatchedForm {
     std::vector<bool> marks(batched.begin(), batched.begin() + static_cast<ptrdiff_t>(n));
     std::vector<bool> moving(batched.begin() + static_cast<ptrdiff_t>(n), batched.end());
     Lanes out;
+    const FlatFunction again = calls_of(of(), id_);
     const FlatFunction values = [&](const std::vector<Lazy>& p) {
-      Lanes made = of_->lanes(size, marks, p, again_);
+      Lanes made = of()->lanes(size, marks, p, again);
       out.batched = std::move(made.batched);
       return std::move(made.results);
     };
@@ -64,22 +65,21 @@ class DerivativeForm final : public BatchedForm {
   }
 
  private:
-  std::shared_ptr<BatchedForm> of_;
-  FlatFunction again_;
+  std::shared_ptr<BatchedForm> of() const { return std::shared_ptr<BatchedForm>(of_); }
+  std::weak_ptr<BatchedForm> of_;  // the rule's, of which this one's is made
+  int64_t id_;
 };
 
 }  // namespace
 
-FlatFunction BatchedFormRule::again() const {
-  return [form = form_, id = id()](const std::vector<Lazy>& x) { return call_with_form(form, id, x); };
-}
+FlatFunction BatchedFormRule::again() const { return calls_of(form_, id()); }
 
 hlo::JvpResult BatchedFormRule::run_jvp(std::span<const Value> x, std::span<const Value> t) {
   hlo::Builder b;
   std::vector<Lazy> both = lazy_values(x);
   for (size_t i = 0; i < x.size(); ++i) both.push_back({t[i] ? t[i] : b.zeros_like(x[i]), false});
   check(b.status());
-  const auto derivative = std::make_shared<DerivativeForm>(form_, again());
+  const auto derivative = std::make_shared<DerivativeForm>(form_, id());
   const int64_t made = hlo::derived_custom_rule(
       id(), "derivative", [&] { return std::make_shared<BatchedFormRule>(2 * arguments(), derivative); });
   if (const std::shared_ptr<hlo::CustomRule> rule = hlo::find_custom_rule(made))

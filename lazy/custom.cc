@@ -83,9 +83,10 @@ void close_over_arrays(hlo::Builder& b, std::span<const Value> inputs, std::span
 // at the call.
 class RuleOfCall final : public hlo::CustomRule {
  public:
-  RuleOfCall(std::shared_ptr<hlo::CustomRule> inner, size_t arguments, std::vector<BoundAxis> axes,
-             bool effects, Values captured, Values given)
-      : inner_(std::move(inner)),
+  RuleOfCall(int64_t inner, size_t arguments, std::vector<BoundAxis> axes, bool effects, Values captured,
+             Values given)
+      : inner_(hlo::find_custom_rule(inner)),
+        owner_(inner),
         arguments_(arguments),
         axes_(std::move(axes)),
         effects_(effects),
@@ -192,6 +193,7 @@ class RuleOfCall final : public hlo::CustomRule {
   }
 
   std::shared_ptr<hlo::CustomRule> inner_;
+  hlo::RuleOwner owner_;
   size_t arguments_;
   std::vector<BoundAxis> axes_;
   bool effects_;
@@ -356,8 +358,8 @@ std::vector<Lazy> call_with_rule(const FlatFunction& f, std::vector<Lazy> args, 
   int64_t id = rule;
   if (of_call) {
     Values given(values.end() - static_cast<ptrdiff_t>(captured.size()), values.end());
-    id = hlo::register_custom_rule(std::make_shared<RuleOfCall>(hlo::find_custom_rule(id), own, axes, effects,
-                                                                std::move(captured), std::move(given)));
+    id = hlo::register_custom_rule(
+        std::make_shared<RuleOfCall>(id, own, axes, effects, std::move(captured), std::move(given)));
   }
   const Values results = hlo::custom_call_with_rule(b, id, body, values);
   if (of_call) hlo::release_custom_rule(id);  // the call has it

@@ -387,7 +387,7 @@ void Session::run_on(jit::Device& device, std::vector<Value> named, size_t wante
       if (!is_pending(v) || !first.try_emplace(v.node(), roots.size()).second) continue;
       for (uint32_t i = 0; i < v.node()->num_results(); ++i) roots.push_back(Value(v.node(), i));
     }
-    key = check(hlo::encode_graph({}, roots, &leaves, nullptr));
+    key = check(hlo::encode_graph({}, roots, &leaves, nullptr, hlo::EncodedFor::kRun));
   };
   encode();
   if (unknown_leaf() != leaves.end()) {

@@ -464,8 +464,8 @@ const jit::SpecializationPtr& Program::compile(jit::Device& device) {
     for (const jit::SpecializationPtr& other : elsewhere_)
       if (&other->device() == &device) return other;
   }
-  std::vector<uint64_t> key =
-      check(hlo::encode_graph(computation_->parameters(), computation_->roots(), nullptr, nullptr));
+  std::vector<uint64_t> key = check(hlo::encode_graph(computation_->parameters(), computation_->roots(),
+                                                      nullptr, nullptr, hlo::EncodedFor::kRun));
   hlo::HostLockReleased away;
   jit::SpecializationPtr made = check(jit::Engine::get().cache().get(
       device, std::move(key), [&] { return absl::StatusOr<hlo::ComputationPtr>(computation_); },

@@ -160,6 +160,30 @@ def fresh_second_derivative_of_a_while():
     return lm.grad(lambda x: (lm.grad(loss)(x) * x).sum())(X)
 
 
+def fresh_rules_in_lanes():
+    @lm.custom_vjp
+    def back(x):
+        return x * 2
+
+    back.defvjp(lambda x: (back(x), x), lambda x, g: (g * x,))
+
+    @lm.custom_jvp
+    def forth(x):
+        return x * 2
+
+    forth.defjvp(lambda p, t: (forth(p[0]), t[0] * 2))
+
+    @lm.custom_batching.custom_vmap
+    def lanes(x):
+        return lnp.sin(x)
+
+    lanes.def_vmap(lambda size, batched, x: (lnp.sin(x) * 2, batched[0]))
+    total = lm.vmap(lm.vmap(forth))(lnp.stack([X, X])).sum()
+    for f in (back, forth, lanes):
+        total += lm.grad(lambda x: lm.vmap(f)(x).sum())(X).sum()  # noqa: B023
+    return total + lm.vmap(lm.grad(lanes))(X).sum()
+
+
 def fresh_policy():
     def layer(c, _):
         return lm.checkpoint_name(lnp.sin(c), "s") * 2, None
@@ -194,6 +218,7 @@ PROGRAMS = [
     fresh_jitted_transforms,
     fresh_closures,
     fresh_map_of_a_linear_part,
+    fresh_rules_in_lanes,
     fresh_second_derivative_of_a_while,
     fresh_policy,
 ]
@@ -223,6 +248,17 @@ def test_the_same_again_leaves_nothing(program):
     before = counters()
     repeat(program, 600)
     assert counters() == before
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_no_object_of_python_is_kept(program):
+    """Rules and functions that own each other by way of the library, which the collector has to see through."""
+    repeat(program, 300)
+    gc.collect()
+    before = len(gc.get_objects())
+    repeat(program, 100)
+    gc.collect()
+    assert len(gc.get_objects()) < before + 100
 
 
 @pytest.mark.slow

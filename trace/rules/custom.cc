@@ -82,12 +82,27 @@ Value of_every_lane(const Value& v) {
   return x;
 }
 
-// A rule of a batched function: the rule itself, recorded for one lane and batched.
-class BatchedRule : public CustomRule {
+// What is made of a rule (derived_custom_rule), which is there as long as this is named.
+class Derived : public CustomRule {
  public:
-  BatchedRule(std::shared_ptr<CustomRule> inner, ComputationPtr body, Marks operands, Marks results,
+  explicit Derived(const std::shared_ptr<CustomRule>& inner) : inner_(inner) {}
+  Kind kind() const override { return inner()->kind(); }
+  bool symbolic_zeros() const override { return inner()->symbolic_zeros(); }
+  size_t arguments() const override { return inner()->arguments(); }
+
+ protected:
+  std::shared_ptr<CustomRule> inner() const { return std::shared_ptr<CustomRule>(inner_); }
+
+ private:
+  std::weak_ptr<CustomRule> inner_;
+};
+
+// A rule of a batched function: the rule itself, recorded for one lane and batched.
+class BatchedRule : public Derived {
+ public:
+  BatchedRule(const std::shared_ptr<CustomRule>& inner, ComputationPtr body, Marks operands, Marks results,
               int64_t size)
-      : inner_(std::move(inner)),
+      : Derived(inner),
         operand_marks_(operands.begin(), operands.end()),
         result_marks_(results.begin(), results.end()),
         size_(size),
@@ -95,10 +110,6 @@ class BatchedRule : public CustomRule {
         body_(std::move(body)),
         operand_types_(body_->parameter_types()),
         result_types_(body_->result_types()) {}
-
-  Kind kind() const override { return inner_->kind(); }
-  bool symbolic_zeros() const override { return inner_->symbolic_zeros(); }
-  size_t arguments() const override { return inner_->arguments(); }
 
   JvpResult jvp(Builder& b, Ops operands, Ops tangents) override {
     Values parameters, inner_tangents, values;
@@ -111,7 +122,7 @@ class BatchedRule : public CustomRule {
       add(parameters, values, marks, tangents[i], i);
       inner_tangents.back() = parameters.back();
     }
-    JvpResult one = inner_->jvp(b, Ops(parameters).first(n), inner_tangents);
+    JvpResult one = inner()->jvp(b, Ops(parameters).first(n), inner_tangents);
     JvpResult out;
     if (!check_returned(b, "tangents", one.tangents, result_types_, true)) return out;
     if (!one.primals.empty() && !check_returned(b, "results", one.primals, result_types_, false)) return out;
@@ -133,7 +144,7 @@ class BatchedRule : public CustomRule {
     return out;
   }
 
-  bool has_transpose() const override { return inner_->has_transpose(); }
+  bool has_transpose() const override { return inner()->has_transpose(); }
   Values transpose(Builder& b, Ops operands, Marks linear, Ops cotangents) override {
     Values parameters, inner_operands(operands.size()), inner_cts(cotangents.size()), values;
     Mask marks;
@@ -143,7 +154,7 @@ class BatchedRule : public CustomRule {
       inner_operands[i] = parameters.back();
     }
     add_cotangents(parameters, values, marks, cotangents, inner_cts);
-    return batched_cotangents(b, inner_->transpose(b, inner_operands, linear, inner_cts), parameters, values,
+    return batched_cotangents(b, inner()->transpose(b, inner_operands, linear, inner_cts), parameters, values,
                               marks);
   }
 
@@ -151,7 +162,7 @@ class BatchedRule : public CustomRule {
     Values parameters, values;
     Mask marks;
     for (size_t i = 0; i < operands.size(); ++i) add(parameters, values, marks, operands[i], i);
-    const Forward one = inner_->forward(b, parameters, perturbed);
+    const Forward one = inner()->forward(b, parameters, perturbed);
     Forward out;
     if (!check_returned(b, "results", one.results, result_types_, false)) return out;
     const BatchResult r = lanes_of(b, joined(one.results, one.residuals), parameters, values, marks);
@@ -180,7 +191,7 @@ class BatchedRule : public CustomRule {
       marks.push_back(true);
     }
     add_cotangents(parameters, values, marks, cotangents, inner_cts);
-    return batched_cotangents(b, inner_->backward(b, kept, inner_cts), parameters, values, marks);
+    return batched_cotangents(b, inner()->backward(b, kept, inner_cts), parameters, values, marks);
   }
 
  private:
@@ -221,7 +232,6 @@ class BatchedRule : public CustomRule {
     marks.push_back(operand_marks_[i]);
   }
 
-  std::shared_ptr<CustomRule> inner_;
   Mask operand_marks_, result_marks_;
   int64_t size_;
   LaneStrategy strategy_;
@@ -230,27 +240,24 @@ class BatchedRule : public CustomRule {
 };
 
 // A rule whose loops need a flag, the call's last operand: what the rule records, guarded.
-class GuardedRule : public CustomRule {
+class GuardedRule : public Derived {
  public:
-  GuardedRule(std::shared_ptr<CustomRule> inner, ComputationPtr body)
-      : inner_(std::move(inner)), body_(std::move(body)) {}
+  GuardedRule(const std::shared_ptr<CustomRule>& inner, ComputationPtr body)
+      : Derived(inner), body_(std::move(body)) {}
 
-  Kind kind() const override { return inner_->kind(); }
-  bool symbolic_zeros() const override { return inner_->symbolic_zeros(); }
-  size_t arguments() const override { return inner_->arguments(); }
-  bool has_transpose() const override { return inner_->has_transpose(); }
+  bool has_transpose() const override { return inner()->has_transpose(); }
   // What the user batches is the user's: it sees no flag.
-  bool has_batch() const override { return inner_->has_batch(); }
+  bool has_batch() const override { return inner()->has_batch(); }
   BatchResult batch(Builder& b, Ops operands, Marks batched, int64_t size) override {
     const size_t n = operands.size() - 1;
-    return inner_->batch(b, operands.first(n), batched.first(n), size);
+    return inner()->batch(b, operands.first(n), batched.first(n), size);
   }
 
   JvpResult jvp(Builder& b, Ops operands, Ops tangents) override {
     const size_t n = operands.size() - 1;
     Recording r(operands.first(n));
     const Values inner_tangents = r.add(tangents.first(n));
-    JvpResult out = inner_->jvp(b, Ops(r.parameters).first(n), inner_tangents);
+    JvpResult out = inner()->jvp(b, Ops(r.parameters).first(n), inner_tangents);
     r.finish(b, {&out.primals, &out.tangents}, operands[n]);
     return out;
   }
@@ -258,7 +265,7 @@ class GuardedRule : public CustomRule {
     const size_t n = operands.size() - 1;
     Recording r({});
     const Values x = r.add(operands.first(n)), cts = r.add(cotangents);
-    Values out = inner_->transpose(b, x, linear.first(n), cts);
+    Values out = inner()->transpose(b, x, linear.first(n), cts);
     r.finish(b, {&out}, operands[n]);
     out.resize(n + 1);
     return out;
@@ -266,7 +273,7 @@ class GuardedRule : public CustomRule {
   Forward forward(Builder& b, Ops operands, Marks perturbed) override {
     const size_t n = operands.size() - 1;
     Recording r(operands.first(n));
-    Forward out = inner_->forward(b, r.parameters, perturbed.first(n));
+    Forward out = inner()->forward(b, r.parameters, perturbed.first(n));
     r.finish(b, {&out.results, &out.residuals}, operands[n]);
     out.residuals.push_back(operands[n]);
     return out;
@@ -275,7 +282,7 @@ class GuardedRule : public CustomRule {
     const size_t n = residuals.size() - 1;
     Recording r(residuals.first(n));
     const Values cts = r.add(cotangents);
-    Values out = inner_->backward(b, Ops(r.parameters).first(n), cts);
+    Values out = inner()->backward(b, Ops(r.parameters).first(n), cts);
     r.finish(b, {&out}, residuals[n]);
     out.push_back(Value());
     return out;
@@ -313,7 +320,6 @@ class GuardedRule : public CustomRule {
     }
   };
 
-  std::shared_ptr<CustomRule> inner_;
   ComputationPtr body_;  // its address is part of the rule's key
 };
 
