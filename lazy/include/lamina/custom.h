@@ -5,7 +5,6 @@
 #ifndef LAMINA_CUSTOM_H_
 #define LAMINA_CUSTOM_H_
 
-#include <algorithm>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -121,8 +120,10 @@ struct RuleByArgument {
            std::vector<Tensor>& sum) const {
     if constexpr (!std::is_same_v<std::tuple_element_t<I, std::tuple<Rules...>>, std::nullptr_t>) {
       std::vector<Tensor> whole = tensors_of(tangent);
-      if (std::none_of(whole.begin(), whole.end(), [](const Tensor& t) { return t.defined(); })) return;
       const std::vector<Tensor> like = tensors_of(std::get<I>(primals));
+      bool any = false;
+      for (const Tensor& t : whole) any = any || t.defined();
+      if (!any) return;
       for (size_t i = 0; i < whole.size(); ++i)
         if (!whole[i].defined()) whole[i] = zeros_like(like[i]);
       const std::vector<Tensor> part = tensors_of(std::apply(
@@ -162,11 +163,11 @@ auto forward_pass(F& forward, const Arguments& arguments, const std::vector<bool
           return forward(x...);
         } else {
           std::vector<bool> by_argument;
-          auto at = differentiated.begin();
+          size_t at = 0;
           const auto add = [&](size_t tensors) {
-            const auto end = at + static_cast<ptrdiff_t>(tensors);
-            by_argument.push_back(std::find(at, end, true) != end);
-            at = end;
+            by_argument.push_back(false);
+            for (const size_t end = at + tensors; at < end; ++at)
+              if (differentiated[at]) by_argument.back() = true;
           };
           (add(tensors_of(x).size()), ...);
           return forward(by_argument, x...);
