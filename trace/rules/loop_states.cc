@@ -48,8 +48,7 @@ Value steps_to_next(Builder& b, const Value& left, const Value& slots) {
 // that may be kept is the one whose step is undone next.
 class Reversal {
  public:
-  Reversal(const Loop& loop, const Mask& marked, ComputationPtr back)
-      : loop_(loop), marked_(marked), back_(std::move(back)) {
+  Reversal(const Loop& loop, const Mask& marked, ComputationPtr back) : loop_(loop), back_(std::move(back)) {
     int64_t bytes = 0;
     const size_t n = marked.size();
     for (size_t i = 0; i < n; ++i) {
@@ -295,7 +294,6 @@ class Reversal {
   }
 
   const Loop& loop_;
-  const Mask& marked_;
   ComputationPtr back_;
   Mask changes_;
   int64_t kept_, first_kept_;

@@ -97,23 +97,18 @@ namespace detail {
 template <typename Result>
 std::vector<int64_t> axes_of_tensors(const Result& result, const std::vector<int64_t>& by_element,
                                      std::source_location where) {
-  std::vector<int64_t> out;
-  const auto add = [&](const auto& part, size_t element) {
-    out.insert(out.end(), tensors_of(part).size(), by_element[element]);
-  };
-  if (by_element.size() == 1) {
-    add(result, 0);
-  } else if constexpr (kIsTuple<Result> || kIsPair<Result>) {
+  if (by_element.size() == 1) return std::vector<int64_t>(tensors_of(result).size(), by_element[0]);
+  if constexpr (kIsTuple<Result> || kIsPair<Result>) {
     if (by_element.size() == std::tuple_size_v<Result>) {
-      size_t element = 0;
-      std::apply([&](const auto&... part) { (add(part, element++), ...); }, result);
+      std::vector<int64_t> out;
+      auto axis = by_element.begin();
+      std::apply([&](const auto&... part) { (out.insert(out.end(), tensors_of(part).size(), *axis++), ...); },
+                 result);
       return out;
     }
   }
-  if (by_element.size() != 1)
-    fail_at(ErrorKind::kValue, "vmap: there has to be one of out_axes, or one per element of the result",
-            where);
-  return out;
+  fail_at(ErrorKind::kValue, "vmap: there has to be one of out_axes, or one per element of the result",
+          where);
 }
 }  // namespace detail
 
