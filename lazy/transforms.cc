@@ -659,7 +659,11 @@ class ReadyOperands {
     }
     const jit::BufferRef* const there = array->known_on(*device_);
     apart_ |= !there;
-    buffers_.push_back(there ? *there : jit::BufferRef());
+    // A conditional expression of a reference and a new one is a constant: it would be copied, not moved.
+    if (there)
+      buffers_.push_back(*there);
+    else
+      buffers_.emplace_back();
     return true;
   }
 
