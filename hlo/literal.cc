@@ -2,15 +2,20 @@
 
 #include <array>
 
+#include "hlo/once.h"
 #include "hlo/scalar/adapters.h"
 
 namespace lamina::hlo {
 namespace {
 
 void convert_one(DType from, const void* in, DType to, void* out) {
+  // Recording a program and laying it out takes many times what running it does.
+  static constinit std::array<std::array<Once<PreparedProgram>, kNumDTypes>, kNumDTypes> programs;
+  const PreparedProgram& program = programs[static_cast<size_t>(from)][static_cast<size_t>(to)].get(
+      [&] { return new PreparedProgram(scalar::record_rule(scalar::convert_rule, std::array{from}, to)); });
   const void* ins[] = {in};
   void* outs[] = {out};
-  interpret(scalar::record_rule(scalar::convert_rule, std::array{from}, to), ins, outs, 1);
+  program.run(ins, outs, 1);
 }
 
 template <typename T>

@@ -228,7 +228,7 @@ Value broadcast_to(hlo::Builder& b, const Value& x, std::span<const int64_t> dim
     if (out) entry = {x.type(), &out.node()->attrs()};
     return out;
   }
-  return b.make(hlo::Op::broadcast_in_dim, {{x}}, entry.attrs);
+  return b.record(hlo::Op::broadcast_in_dim, {{x.operand()}}, entry.attrs);
 }
 
 namespace {
@@ -240,9 +240,12 @@ bool gives_strong(hlo::Op op) {
 
 using Operands = absl::InlinedVector<Lazy, 3>;
 
+// Whether a select's first operand, which takes no part in promotion, leads them.
+bool led_by_condition(hlo::Op op) { return op == hlo::Op::select; }
+
 // Operands of different element types or shapes.
 Lazy mixed_elementwise(hlo::Builder& b, hlo::Op op, Operands operands, const hlo::Attrs* attrs) {
-  const size_t apart = op == hlo::Op::select ? 1 : 0;  // the condition takes no part in promotion
+  const size_t apart = led_by_condition(op) ? 1 : 0;
   if (apart) operands[0].value = b.convert(operands[0].value, DType::kBool);
   const bool weak = promote_operands(b, std::span(operands.data(), operands.size()).subspan(apart));
   // Numbers are scalars beside a shape; anything else asks for more thought.
@@ -263,6 +266,42 @@ Lazy mixed_elementwise(hlo::Builder& b, hlo::Op op, Operands operands, const hlo
   return {b.make(op, values, attrs), weak};
 }
 
+// The shape of operands that are as the op takes them, but that some are scalars beside it: of one element
+// type, none weak. Null for all others.
+const Dims* shape_beside_scalars(hlo::Op op, std::span<const Lazy* const> operands) {
+  const size_t apart = led_by_condition(op) ? 1 : 0;
+  if (apart && !hlo::is_bool(operands[0]->value.dtype())) return nullptr;
+  const DType dtype = operands[apart]->value.dtype();
+  const Dims* shape = &operands[0]->value.dims();
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Lazy& o = *operands[i];
+    if (i >= apart && (o.weak || o.value.dtype() != dtype)) return nullptr;
+    const Dims& dims = o.value.dims();
+    if (dims.empty() || dims == *shape) continue;
+    if (!shape->empty()) return nullptr;
+    shape = &dims;
+  }
+  return shape;
+}
+
+// Of such operands. Most have a number among them, which costs as little as may be.
+Value beside_scalars(hlo::Builder& b, hlo::Op op, std::span<const Lazy* const> operands, const Dims& shape,
+                     const hlo::Attrs* attrs) {
+  hlo::Values spread;
+  absl::FixedArray<hlo::Operand, 3> slots(operands.size());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Value& x = operands[i]->value;
+    if (x.rank() > 0 || shape.empty()) {
+      slots[i] = x.operand();
+      continue;
+    }
+    spread.push_back(broadcast_to(b, x, shape));
+    if (!spread.back()) return Value();
+    slots[i] = spread.back().operand();
+  }
+  return b.record(op, slots, attrs);
+}
+
 // Ops whose result depends on the width of the elements: of numbers they see the rounded ones.
 bool sees_width(hlo::Op op) {
   return op == hlo::Op::bitcast_convert || op == hlo::Op::count_leading_zeros || op == hlo::Op::next_after ||
@@ -272,7 +311,7 @@ bool sees_width(hlo::Op op) {
 // Among numbers whose types are not decided: the result is not rounded either.
 Lazy wide_elementwise(hlo::Builder& b, hlo::Op op, std::span<const Lazy* const> operands,
                       const hlo::Attrs* attrs) {
-  const size_t apart = op == hlo::Op::select ? 1 : 0;
+  const size_t apart = led_by_condition(op) ? 1 : 0;
   PromotedType narrow{operands[apart]->value.dtype(), true};
   Operands copies;
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -328,12 +367,12 @@ Lazy elementwise(hlo::Op op, std::span<const Lazy* const> operands, const hlo::A
   hlo::GraphLock lock;
   hlo::Builder b;
   const hlo::Type* type = operands[0]->value.type();
-  bool same = op != hlo::Op::select, weak = true, wide = true;
+  bool same = !led_by_condition(op), weak = true, wide = true;
   for (size_t i = 0; i < operands.size(); ++i) {
     const Lazy* o = operands[i];
     same &= o->value.type() == type;
     weak &= o->weak;
-    if (wide && (i > 0 || op != hlo::Op::select)) wide = o->weak && is_wide(*o);
+    if (wide && (i > 0 || !led_by_condition(op))) wide = o->weak && is_wide(*o);
   }
   Lazy out;
   if (op == hlo::Op::convert) {
@@ -345,6 +384,8 @@ Lazy elementwise(hlo::Op op, std::span<const Lazy* const> operands, const hlo::A
     for (size_t i = 0; i < operands.size(); ++i) slots[i] = operands[i]->value.operand();
     out.value = b.record(op, slots, attrs);
     out.weak = weak;
+  } else if (const Dims* const shape = shape_beside_scalars(op, operands)) {
+    out.value = beside_scalars(b, op, operands, *shape, attrs);
   } else {
     Operands copies;
     for (const Lazy* o : operands) copies.push_back(*o);

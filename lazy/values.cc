@@ -10,7 +10,8 @@ namespace lamina::lazy {
 
 namespace {
 Value leaf_of(const hlo::Type* type, jit::BufferRef buffer) {
-  return hlo::make_leaf(type, new jit::Array(type, std::move(buffer)));
+  hlo::LeafMaker make(hlo::kAnywhere);
+  return make(type, new (make) jit::Array(type, std::move(buffer)));
 }
 Value copied_leaf(jit::Device& device, const hlo::Type* type, const void* data) {
   return leaf_of(type, check(device.client().put(device, data, type->bytes())));

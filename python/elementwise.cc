@@ -6,8 +6,10 @@
 #include <string>
 
 #include "hlo/builder.h"
+#include "python/jitted.h"
 #include "python/location.h"
 #include "python/number.h"
+#include "python/recordings.h"
 #include "python/tensor.h"
 
 namespace py = pybind11;
@@ -64,19 +66,25 @@ PyObject* elementwise(Op op, std::span<PyObject* const> operands, const hlo::Att
   return guarded([&]() -> PyObject* {
     // One hold of the lock for all that is recorded and for the handle that is made.
     hlo::GraphLock lock;
-    std::array<const Lazy*, kMaxOperands> pointers;
-    bool tensors = operands.size() <= kMaxOperands;
-    for (size_t i = 0; tensors && i < operands.size(); ++i) {
-      tensors = is_tensor(operands[i]);
-      if (tensors) pointers[i] = &lazy_of(operands[i]);
+    absl::InlinedVector<const Lazy*, kMaxOperands> arrays(operands.size());
+    size_t tensors = 0;
+    while (tensors < operands.size() && is_tensor(operands[tensors])) {
+      arrays[tensors] = &lazy_of(operands[tensors]);
+      ++tensors;
     }
-    if (tensors) return make_tensor(lazy::elementwise(op, std::span(pointers).first(operands.size()), attrs));
-    absl::InlinedVector<Lazy, kMaxOperands> values(operands.size());
-    if (!promoted_operands(operands, absl::MakeSpan(values))) {
+    if (tensors == operands.size()) return make_tensor(lazy::elementwise(op, arrays, attrs));
+    absl::InlinedVector<Lazy, kMaxOperands> made(operands.size());
+    // A select's condition is not promoted with the others.
+    const size_t apart = op == Op::select ? 1 : 0;
+    const auto promoted = [&](size_t from, size_t n) {
+      return promoted_operands(operands.subspan(from, n), std::span(made).subspan(from, n),
+                               std::span(arrays).subspan(from, n));
+    };
+    if (!promoted(0, apart) || !promoted(apart, operands.size() - apart)) {
       if (PyErr_Occurred()) return nullptr;
       Py_RETURN_NOTIMPLEMENTED;
     }
-    return make_tensor(lazy::elementwise(op, std::span<const Lazy>(values.data(), values.size()), attrs));
+    return make_tensor(lazy::elementwise(op, arrays, attrs));
   });
 }
 
@@ -136,7 +144,8 @@ struct FunctionObject {
   const hlo::Attrs* attrs;
   uint32_t kinds;
   PyObject* general;
-  bool views;  // whether its results are views in NumPy
+  bool views;              // whether its results are views in NumPy
+  Recordings* recordings;  // null: it runs at every call
   PyObject* dict;
   PyObject* weakrefs;
 };
@@ -160,11 +169,14 @@ PyObject* call_function(PyObject* self, PyObject* const* args, size_t flags, PyO
     if (args[i] == Py_True && PyUnicode_CompareWithASCIIString(
                                   PyTuple_GET_ITEM(names, i - given + PyTuple_GET_SIZE(names)), "copy") == 0)
       viewed = nullptr;
-  return unshared(PyObject_Vectorcall(f->general, args, flags, names), viewed);
+  PyObject* result = nullptr;
+  if (f->recordings && !calls_are_checked()) result = f->recordings->call(args, operands.size(), names);
+  if (!result && !PyErr_Occurred()) result = PyObject_Vectorcall(f->general, args, flags, names);
+  return unshared(result, viewed);
 }
 
 PyObject* new_function(Op op, const hlo::Attrs* attrs, uint32_t kinds, const py::function& general,
-                       bool views) {
+                       bool views, bool recorded) {
   auto* f = PyObject_New(FunctionObject, function_type);
   if (!f) throw py::error_already_set();
   f->call = call_function;
@@ -173,6 +185,7 @@ PyObject* new_function(Op op, const hlo::Attrs* attrs, uint32_t kinds, const py:
   f->kinds = kinds;
   f->general = general.inc_ref().ptr();
   f->views = views;
+  f->recordings = recorded ? new Recordings(f->general) : nullptr;
   f->dict = nullptr;
   f->weakrefs = nullptr;
   return reinterpret_cast<PyObject*>(f);
@@ -181,6 +194,7 @@ PyObject* new_function(Op op, const hlo::Attrs* attrs, uint32_t kinds, const py:
 void dealloc_function(PyObject* self) {
   auto* f = reinterpret_cast<FunctionObject*>(self);
   if (f->weakrefs) PyObject_ClearWeakRefs(self);
+  delete f->recordings;
   Py_CLEAR(f->general);
   Py_CLEAR(f->dict);
   PyTypeObject* type = Py_TYPE(self);
@@ -237,7 +251,7 @@ void add_elementwise_function(py::module_& module) {
         for (char c : kinds) mask |= 1u << kLetters.find(c);
         const hlo::Attrs* attrs =
             direction.empty() ? hlo::no_attrs() : hlo::intern_attrs({{Attr::direction, direction}});
-        return py::reinterpret_steal<py::object>(new_function(*op, attrs, mask, general, false));
+        return py::reinterpret_steal<py::object>(new_function(*op, attrs, mask, general, false, false));
       },
       py::arg("op"), py::arg("kinds"), py::arg("general"), py::arg("direction") = "",
       "A function that records `op` on Tensors whose kinds (letters of NumPy's dtype.kind) are among "
@@ -245,11 +259,15 @@ void add_elementwise_function(py::module_& module) {
       "and numbers; anything else goes to `general`.");
   module.def(
       "own_results",
-      [](const py::function& f, bool views) {
-        return py::reinterpret_steal<py::object>(new_function(Op::identity, hlo::no_attrs(), 0, f, views));
+      [](const py::function& f, bool views, bool recorded) {
+        return py::reinterpret_steal<py::object>(
+            new_function(Op::identity, hlo::no_attrs(), 0, f, views, recorded));
       },
+      py::arg("f"), py::arg("views"), py::arg("recorded") = false,
       "`f`, whose results are Tensors that nobody else holds; `views`: NumPy would return views of the first "
-      "Tensor among the arguments, so that writing to one while that Tensor lives raises.");
+      "Tensor among the arguments, so that writing to one while that Tensor lives raises; `recorded`: what "
+      "it "
+      "records is a matter of its arguments' types (python/recordings.h).");
 }
 
 }  // namespace lamina::python

@@ -267,7 +267,7 @@ PyObject* serve(JitObject* f, Entry& entry, CallLeaves& leaves) {
 
 // The same of a call, on an object where `instance` is not null.
 PyObject* call_directly(JitObject* f, PyObject* instance, const CallArguments& call) {
-  if (counts.check_scopes > 0 || !f->calls || !lazy::nothing_open()) return nullptr;
+  if (calls_are_checked() || !f->calls || !lazy::nothing_open()) return nullptr;
   try {
     const std::shared_ptr<Entries> entries = f->calls->of(instance);
     if (!entries) return nullptr;
@@ -576,6 +576,7 @@ bool is_bound_jit(PyObject* object, PyObject* function, PyObject* self) {
   return reinterpret_cast<PyObject*>(b->function) == function && b->self == self;
 }
 
+bool calls_are_checked() { return counts.check_scopes > 0; }
 int64_t direct_calls() { return counts.direct_calls; }
 int64_t ready_calls() { return counts.ready_calls; }
 

@@ -16,6 +16,8 @@ namespace lamina::python {
 
 // Whether it is the jitted function `function` as a method of `self`.
 bool is_bound_jit(PyObject* object, PyObject* function, PyObject* self);
+// Whether any scope is open, in the whole process, under which calls are checked (python: _checks).
+bool calls_are_checked();
 // Calls served so far; of them those whose operands all had their values where the program ran.
 int64_t direct_calls();
 int64_t ready_calls();

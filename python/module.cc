@@ -44,6 +44,7 @@
 #include "python/plans.h"
 #include "python/profile.h"
 #include "python/reads.h"
+#include "python/recordings.h"
 #include "python/regions.h"
 #include "python/stablehlo.h"
 #include "python/stopped.h"
@@ -190,7 +191,12 @@ const hlo::OpDef& op_of(const std::string& name) {
 
 std::vector<Lazy> promoted(std::span<PyObject* const> objects) {
   std::vector<Lazy> out(objects.size());
-  if (promoted_operands(objects, absl::MakeSpan(out))) return out;
+  std::vector<const Lazy*> arrays(objects.size());
+  if (promoted_operands(objects, out, arrays)) {
+    for (size_t i = 0; i < out.size(); ++i)
+      if (arrays[i] != &out[i]) out[i] = *arrays[i];
+    return out;
+  }
   if (PyErr_Occurred()) throw py::error_already_set();
   throw py::type_error("a Tensor, number or array is needed");
 }
@@ -643,6 +649,7 @@ void add_inspection(py::module_& m) {
         d["peak_bytes"] = a.peak_bytes;
         d["direct_calls"] = direct_calls();
         d["ready_calls"] = ready_calls();
+        d["replayed_calls"] = replayed_calls();
         d["live_nodes"] = hlo::live_nodes();
         d["live_attributes"] = hlo::live_counted_attrs();
         return d;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "hlo/builder.h"
+#include "hlo/half.h"
 #include "python/hooks.h"
 #include "python/tensor.h"
 
@@ -43,6 +44,22 @@ std::optional<hlo::Value> observed_value(PyObject* o, DType dtype) {
 template <typename T>
 hlo::Value number_of(DType dtype, T x) {
   return lazy::number(dtype, &x);
+}
+
+// In a float type of 16 bits or more, rounded once; none in other types, for which there are general ways.
+std::optional<hlo::Value> float_number(DType dtype, double x) {
+  switch (dtype) {
+    case DType::kF64:
+      return number_of(dtype, x);
+    case DType::kF32:
+      return number_of(dtype, static_cast<float>(x));
+    case DType::kF16:
+      return number_of(dtype, hlo::to_f16(hlo::to_f32_odd(x)));
+    case DType::kBF16:
+      return number_of(dtype, hlo::to_bf16(hlo::to_f32_odd(x)));
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -158,7 +175,11 @@ std::optional<hlo::Value> number_value(PyObject* o, DType dtype) {
     int overflow = 0;
     const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
     if (overflow == 0) {
-      if (dtype == DType::kF32) return number_of(dtype, static_cast<float>(v));
+      const double exact = dtype == DType::kF64 ? static_cast<double>(v) : hlo::to_f64_odd(int64_t{v});
+      if (std::optional<hlo::Value> x = float_number(dtype, exact)) return x;
+      if (dtype == DType::kS64) return number_of(dtype, int64_t{v});
+      if (dtype == DType::kS32 && v == static_cast<int32_t>(v))
+        return number_of(dtype, static_cast<int32_t>(v));
       const hlo::LiteralPtr literal = hlo::Literal::scalar_int(dtype, v);
       if (hlo::is_integer(dtype) && (literal->int_at(0) != v || (v < 0 && hlo::is_unsigned(dtype)))) {
         PyErr_Format(PyExc_OverflowError, "the Python integer %R does not fit the element type %s", o,
@@ -179,8 +200,7 @@ std::optional<hlo::Value> number_value(PyObject* o, DType dtype) {
   }
   const double d = PyFloat_AsDouble(o);
   if (d == -1.0 && PyErr_Occurred()) return std::nullopt;
-  if (dtype == DType::kF32) return number_of(dtype, static_cast<float>(d));
-  if (dtype == DType::kF64) return number_of(dtype, d);
+  if (std::optional<hlo::Value> x = float_number(dtype, d)) return x;
   const hlo::LiteralPtr literal = hlo::Literal::scalar(dtype, d);
   if (hlo::is_integer(dtype) && !(std::abs(literal->double_at(0) - std::trunc(d)) < 1)) {
     PyErr_Format(PyExc_OverflowError, "the Python float %R does not fit the element type %s", o,

@@ -621,8 +621,7 @@ std::optional<Lazy> from_object(PyObject* o) {
   return array ? from_object(array.ptr()) : std::nullopt;
 }
 
-bool promoted_operands(std::span<PyObject* const> objects, absl::Span<Lazy> out) {
-  if (objects.empty()) return true;
+bool promoted_operands(std::span<PyObject* const> objects, std::span<Lazy> made, std::span<const Lazy*> out) {
   std::optional<lazy::PromotedType> type;
   auto join = [&](DType dtype, bool weak) {
     type = type ? lazy::promote(type->dtype, type->weak, dtype, weak) : lazy::PromotedType{dtype, weak};
@@ -631,28 +630,28 @@ bool promoted_operands(std::span<PyObject* const> objects, absl::Span<Lazy> out)
   bool undecided = true;  // whether all that is no number has its bits still
   for (size_t i = 0; i < objects.size(); ++i) {
     PyObject* o = objects[i];
+    out[i] = &made[i];
     if (is_tensor(o)) {
-      out[i] = lazy_of(o);
+      out[i] = &lazy_of(o);
     } else if ((numbers[i] = plain_number(o))) {
       join(default_dtype(numbers[i].ptr()), !PyBool_Check(numbers[i].ptr()));
       continue;
     } else {
       std::optional<Lazy> x = from_object(o);
       if (!x) return false;
-      out[i] = *std::move(x);
+      made[i] = *std::move(x);
     }
-    undecided = undecided && lazy::wide_of(out[i]);
-    join(out[i].value.dtype(), out[i].weak);
+    undecided = undecided && out[i]->weak && lazy::wide_of(*out[i]);
+    join(out[i]->value.dtype(), out[i]->weak);
   }
-  const DType widest = lazy::wide_type(type->dtype);
   for (size_t i = 0; i < objects.size(); ++i) {
     if (!numbers[i]) continue;
     std::optional<hlo::Value> n = number_value(numbers[i].ptr(), type->dtype);
     if (!n) return false;
-    out[i] = {*n, type->weak};
-    if (!type->weak || !undecided || widest == type->dtype) continue;
-    if (!(n = number_value(numbers[i].ptr(), widest))) return false;
-    out[i].wide = *n;
+    made[i] = {*std::move(n), type->weak};
+    if (!type->weak || !undecided || lazy::wide_type(type->dtype) == type->dtype) continue;
+    if (!(n = number_value(numbers[i].ptr(), lazy::wide_type(type->dtype)))) return false;
+    made[i].wide = *std::move(n);
   }
   return true;
 }

@@ -82,9 +82,11 @@ bool views_living(PyObject* tensor);
 // array. Empty for anything else; with an exception set where that method raised.
 std::optional<lazy::Lazy> from_object(PyObject* object);
 // As from_object for each, but plain Python numbers are made with the element type that all promote to, so
-// that nothing is rounded twice; `out` has as many null elements. False, with or without an exception set, if
-// one cannot be taken.
-bool promoted_operands(std::span<PyObject* const> objects, absl::Span<lazy::Lazy> out);
+// that nothing is rounded twice. Of each object `out` has the array: its own if it is a Tensor, else the
+// element of `made`, null before, at its place. False, with or without an exception set, if one cannot be
+// taken.
+bool promoted_operands(std::span<PyObject* const> objects, std::span<lazy::Lazy> made,
+                       std::span<const lazy::Lazy*> out);
 // By its name ("float32") and shape; both throw where there is no such type.
 hlo::DType dtype_of(const std::string& name);
 const hlo::Type* type_of(const std::string& dtype, const hlo::Dims& shape);

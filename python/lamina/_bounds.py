@@ -25,20 +25,20 @@ class _Range(NamedTuple):
     of: str
     error: type[Exception]
 
-    def check(self, values: Any, place: str) -> None:
-        """Raises where one of `values`, a NumPy array with elements, lies outside."""
+    def check(self, values: Any, spot: _source.Spot | None) -> None:
+        """Raises where one of `values`, a NumPy array with elements, lies outside: the user used them at `spot`."""
         low, high = int(values.min()), int(values.max())
         if low < self.low or high >= self.size:
             wrong = high if high >= self.size else low
             raise self.error(
                 f"index {wrong} is out of bounds for {self.of} with size {self.size}"
-                + (f"\n{place}" if place else "")
+                + (f"\n{spot.shown()}" if spot else "")
             )
 
 
 class _Pending(threading.local):
     def __init__(self) -> None:
-        self.checks: list[tuple[Tensor, _Range, str]] = []
+        self.checks: list[tuple[Tensor, _Range, _source.Spot | None]] = []
 
 
 pending = _Pending()
@@ -62,9 +62,9 @@ def checked(
     allowed = _Range(-size if negative else 0, size, f"axis {axis}" if isinstance(axis, int) else axis, error)
     if _core.inside_jit() or not _core.forceable(index):
         return _watched(index, allowed) if _checks.index_mode() != "off" else index
-    place = "" if _core.is_computed(index) else _place()
-    check = (_core.set_weak(index, False), allowed, place)
-    if _core.is_computed(index):
+    computed = _core.is_computed(index)
+    check = (_core.set_weak(index, False), allowed, None if computed else _source.user_spot())
+    if computed:
         _run(check)
     elif not any(c[1] == allowed and _core.same_value(c[0], index) for c in pending.checks):
         # x[i] += v looks twice.
@@ -84,28 +84,27 @@ def recorded(start: Tensor, size: int, axis: int) -> None:
     """That a slice's start is within 0..size-1 becomes part of the result of `checkify`."""
     from lamina.experimental.checkify import index_check
 
-    index_check(start, 0, size, f"axis {axis}", _place())
+    index_check(start, 0, size, f"axis {axis}", _shown(_source.user_spot()))
 
 
-def _place() -> str:
-    frame = _source.user_frame()
-    return _source.place_of(frame).shown() if frame else ""
+def _shown(spot: _source.Spot | None) -> str:
+    return spot.shown() if spot else ""
 
 
 def _watched(index: Tensor, allowed: _Range) -> Tensor:
     """`index`, at which the program looks each time it has computed it."""
     from lamina._callback import pure_callback
 
-    place, mode = _place(), _checks.index_mode()
+    spot, mode = _source.user_spot(), _checks.index_mode()
     if mode == "record":
         from lamina.experimental.checkify import index_check
 
-        index_check(index, allowed.low, allowed.size, allowed.of, place)
+        index_check(index, allowed.low, allowed.size, allowed.of, _shown(spot))
         return index
 
     def look(values: Any) -> Any:
         try:
-            allowed.check(values, place)
+            allowed.check(values, spot)
         except allowed.error as e:
             if mode == "raise":
                 raise
@@ -128,8 +127,8 @@ def run_pending(keep: bool = False) -> None:
             raise
 
 
-def _run(check: tuple[Tensor, _Range, str]) -> None:
+def _run(check: tuple[Tensor, _Range, _source.Spot | None]) -> None:
     import numpy as np
 
-    index, allowed, place = check
-    allowed.check(np.asarray(_core.raw_bits(_core.value_of(index))).view(index.dtype.name), place)
+    index, allowed, spot = check
+    allowed.check(np.asarray(_core.raw_bits(_core.value_of(index))).view(index.dtype.name), spot)

@@ -23,6 +23,7 @@ from typing import Any
 
 from lamina import _bounds, _core, dtypes
 from lamina._core import Tensor
+from lamina._results import recorded
 from lamina._tensor import as_type, astype, describe, to_tensor
 
 # What one dimension of the array is indexed by, once a key has been read: a slice as (start, step, length),
@@ -374,7 +375,14 @@ def getitem(x: Tensor, key: Any, checked: bool = False) -> Any:
         from lamina._masked import MaskedElements
 
         return MaskedElements(_whole_mask(x, key), x)
+    if type(key) is Tensor and key.dtype.kind in "iu" and x.ndim and x.shape[0]:
+        return _rows(x, _bounds.checked(key, x.shape[0], 0) if checked else key)
     return _read(x, Plan(x.shape, key, checked))
+
+
+@recorded
+def _rows(x: Tensor, index: Tensor) -> Tensor:
+    return _read(x, Plan(x.shape, index))
 
 
 def _read(x: Tensor, plan: Plan) -> Tensor:

@@ -23,6 +23,11 @@ VIEWS = frozenset(
 )  # fmt: skip
 
 
+def recorded(f: Callable[..., Any]) -> Any:
+    """Decorator: as if `f` were among RECORDED."""
+    return functools.update_wrapper(_core.own_results(f, False, recorded=True), f)
+
+
 def _all(*arrays: Any) -> Sequence[Any]:
     return arrays
 
@@ -53,6 +58,21 @@ VIEWED: dict[str, Callable[..., Sequence[Any]]] = {
     "polyint": lambda p, m=1, *_, **__: (p if m == 0 else None,),
     "ravel": lambda a, order="C": (None if order == "F" and _ndim(a) > 1 else a,),
 }
+# What records the same ops for Tensors of the same types, and looks at no element: Python runs it twice.
+RECORDED = frozenset(
+    [
+        "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average", "broadcast_to", "cholesky",
+        "column_stack", "concatenate", "convolve", "corrcoef", "correlate", "count_nonzero", "cov", "cross", "cummax",
+        "cummin", "cumprod", "cumsum", "det", "diagonal", "dot", "dstack", "einsum", "expand_dims", "eye", "flip",
+        "fliplr", "flipud", "gelu", "glu", "hstack", "identity", "inner", "inv", "kron", "log_softmax",
+        "logsumexp", "matmul", "matrix_power", "max", "mean", "median", "min", "moveaxis",
+        "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "norm",
+        "one_hot", "ones", "ones_like", "outer", "pad", "prod", "ptp", "ravel", "relu", "repeat", "reshape", "roll",
+        "rot90", "sigmoid", "silu", "softmax", "softplus", "solve", "sort", "squeeze", "stack", "standardize", "std",
+        "sum", "swapaxes", "swish", "tensordot", "tile", "trace", "transpose", "tril", "triu", "var", "vdot",
+        "vecdot", "vstack", "zeros", "zeros_like",
+    ]
+)  # fmt: skip
 # What gives a Tensor back as it is, as in NumPy.
 SHARING = frozenset(["asanyarray", "asarray", "ascontiguousarray", "asfarray", "require"])
 
@@ -76,7 +96,7 @@ seen_as = _core.own_results(lambda viewed, result: result, True)
 
 
 def _viewing(f: Any, viewed: Callable[..., Sequence[Any]]) -> Any:
-    owned = _core.own_results(f, False)
+    owned = _core.own_results(f, False, f.__name__ in RECORDED)
 
     def called(*args: Any, **kwargs: Any) -> Any:
         result = owned(*args, **kwargs)
@@ -146,7 +166,11 @@ def own(namespace: dict[str, Any], views: Collection[str] = ()) -> None:
         f = namespace[name]
         if isinstance(f, types.FunctionType) and f.__module__.startswith("lamina.") and name not in SHARING:
             sometimes = VIEWED.get(name) if views else None
-            made = _core.own_results(f, name in views) if sometimes is None else _viewing(f, sometimes)
+            made = (
+                _core.own_results(f, name in views, name in RECORDED)
+                if sometimes is None
+                else _viewing(f, sometimes)
+            )
             if "out" in f.__code__.co_varnames[: f.__code__.co_argcount + f.__code__.co_kwonlyargcount]:
                 made = _writing_out(made, f)
             owned = functools.update_wrapper(made, f)

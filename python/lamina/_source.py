@@ -79,7 +79,24 @@ class Place(NamedTuple):
         return head + stripped.rstrip() + "\n" + marks
 
 
-def _positions(frame: types.FrameType) -> tuple[int, int, int, int] | None:
+class Spot(NamedTuple):
+    """Where a frame stood, without the frame and what it holds; looked up when somebody asks for the place."""
+
+    f_code: types.CodeType
+    f_lasti: int
+    f_lineno: int
+
+    def shown(self) -> str:
+        return place_of(self).shown()
+
+
+def user_spot() -> Spot | None:
+    """Where the innermost frame stands that is neither the library's own nor NumPy's."""
+    frame = user_frame()
+    return Spot(frame.f_code, frame.f_lasti, frame.f_lineno) if frame else None
+
+
+def _positions(frame: types.FrameType | Spot) -> tuple[int, int, int, int] | None:
     """First and last line and, in bytes, first and last column of what the frame is evaluating."""
     positions = list(frame.f_code.co_positions())
     at = frame.f_lasti // 2
@@ -87,7 +104,7 @@ def _positions(frame: types.FrameType) -> tuple[int, int, int, int] | None:
     return None if None in known else known  # type: ignore[return-value]
 
 
-def place_of(frame: types.FrameType) -> Place:
+def place_of(frame: types.FrameType | Spot) -> Place:
     """What the frame is evaluating; the whole line where Python does not know it better."""
     file, line = frame.f_code.co_filename, frame.f_lineno
     text = linecache.getline(file, line)

@@ -585,7 +585,8 @@ def test_a_gradient_that_was_derived_before_is_looked_up():
         return loss
 
     x, scales = lnp.linspace(0.0, 1.0, 5), [lnp.array(2.0), lnp.array(3.0), lnp.array(4.0)]
-    lm.grad(closure(scales[0]))(x)
+    for _ in range(3):  # what library functions record is kept from their second call on
+        lm.grad(closure(scales[0]))(x)
     gradients = []
     before = lm._core.cache_stats()["live_nodes"]
     for scale in scales:

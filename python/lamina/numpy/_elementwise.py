@@ -689,6 +689,7 @@ def _as(value: Any, like: Tensor) -> Tensor:
     return as_type(value, like.dtype)
 
 
+@recording("select", "biufc")
 def where(condition: Any, x: Any = None, y: Any = None, *, size: int | None = None) -> Any:
     """x where the condition is non-zero, else y; with the condition alone, its `nonzero`."""
     if x is None and y is None:

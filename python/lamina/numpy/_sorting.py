@@ -12,6 +12,7 @@ from lamina import _core
 from lamina._bounds import checked
 from lamina._core import Tensor
 from lamina._indexing import At, broadcast, getitem, missing, reshape, scalar
+from lamina._results import recorded
 from lamina._tensor import as_type, astype, to_tensor
 from lamina.numpy import _elementwise as e
 from lamina.numpy._common import (
@@ -289,8 +290,12 @@ def take(
         if hasattr(indices, "__jax_array__"):
             return take(t, to_tensor(indices), d, mode=mode, fill_value=fill_value)
         return getitem(t, (*key, np.asarray(indices) if not isinstance(indices, int) else indices))
-    indices = checked(indices, t.shape[d], d)
-    return At(t)[(*key, indices)].get(mode="fill", fill_value=fill_value)
+    return _taken(t, checked(indices, t.shape[d], d), d, fill_value)
+
+
+@recorded
+def _taken(x: Tensor, indices: Tensor, axis: int, fill_value: Any) -> Tensor:
+    return At(x)[(*(slice(None),) * axis, indices)].get(mode="fill", fill_value=fill_value)
 
 
 def take_along_axis(

@@ -1,0 +1,61 @@
+// What a function of the library recorded, recorded again without running it.
+//
+// Contract: for functions in Python that make one Tensor, and whose ops depend on nothing but the types of
+// their Tensors, the default element types and their other arguments: they read no values, check none, warn
+// of nothing and have no effects. A function runs the first two times that it meets arguments of some kind,
+// where the second time tells what it records; arguments besides Tensors that are part of the kind are None,
+// booleans, integers, strings, and tuples and lists of those and of Tensors. Under the interpreter lock.
+#ifndef LAMINA_PYTHON_RECORDINGS_H_
+#define LAMINA_PYTHON_RECORDINGS_H_
+
+#include <pybind11/pybind11.h>
+
+#include <optional>
+#include <vector>
+
+#include "hlo/computation.h"
+#include "hlo/hash_map.h"
+
+namespace lamina::python {
+
+// Calls of all such functions that Python did not run.
+int64_t replayed_calls();
+
+class Recordings {
+ public:
+  explicit Recordings(PyObject* function) : function_(function) {}  // borrowed, and lives longer
+
+  // A new Tensor; null without an exception where the function has to run, and with one where it failed.
+  PyObject* call(PyObject* const* args, size_t count, PyObject* names);
+
+ private:
+  using Key = std::vector<uint64_t>;
+  class Arguments;
+  // A result of a step; the first steps are parameters.
+  struct Place {
+    uint32_t step, index;
+  };
+  struct Step {
+    const hlo::Node* node;
+    size_t first_operand, num_operands;
+  };
+  struct Recording {
+    bool usable = false;
+    hlo::ComputationPtr computation;   // owns the nodes of the steps
+    std::vector<hlo::Value> captured;  // operands behind the parameters
+    std::vector<Step> steps;
+    std::vector<Place> operands;  // of all steps, one after the other
+    Place result = {};
+    std::vector<pybind11::object> held;  // what the key names by its address
+  };
+
+  Recording record(PyObject* const* args, size_t count, PyObject* names, const Arguments& read) const;
+  static PyObject* replay(const Recording& recording, const Arguments& read);
+
+  PyObject* function_;
+  HashMap<Key, std::optional<Recording>> known_;  // empty: met once
+};
+
+}  // namespace lamina::python
+
+#endif  // LAMINA_PYTHON_RECORDINGS_H_
