@@ -9,8 +9,8 @@ import pytest
 from lamina import lax
 from lax_support import array, value
 
-# Below a tile, one more than a tile, several and a part, of two dimensions.
-SHAPES = [(128,), (1001,), (2750,), (7, 411)]
+# Few elements, below a tile, one more than a tile, several and a part, of two dimensions.
+SHAPES = [(4,), (3, 7), (128,), (1001,), (2750,), (7, 411)]
 # None, those at which a longer log is taken, and more than the longest one has.
 STEPS = [0, 1, 3, 4, 6, 20, 33, 128, 129, 300]
 
@@ -50,6 +50,19 @@ def test_gradients_of_elements_are_numpys(shape):
         got = g(array(x), array(r), n)
         np.testing.assert_allclose(value(got[0]), 2 * y * dx, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(value(got[1]), 2 * y * dr, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("elements", [4, 10, 60])
+def test_few_elements_go_back_in_few_kernels(elements):
+    """The log of a number of steps that only the data know is not written by a program for each step."""
+    x, r = problem((elements,))
+    g = lm.jit(lm.grad(lambda x, r, n: lnp.sum(logistic(x, r, n))))
+    x, r = array(x), array(r)
+    for n in (100, 100, 7):
+        before = lm.cache.stats()
+        g(x, r, n).block_until_ready()
+        after = lm.cache.stats()
+        assert sum(after[k] - before[k] for k in ("interpreted_runs", "compiled_runs")) <= 16
 
 
 @pytest.mark.parametrize("loop", ["fori", "scan"])

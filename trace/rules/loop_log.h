@@ -94,8 +94,9 @@ class TiledLoop {
   Values record(Builder& b, std::span<const Value> x, std::span<const Value> ct) const;
 
  private:
-  // Without the derivative of a step.
-  static absl::StatusOr<std::optional<TiledLoop>> fitting(const Loop& loop, const Mask& marked);
+  // Without the derivative of a step; of at least so many elements.
+  static absl::StatusOr<std::optional<TiledLoop>> fitting(const Loop& loop, const Mask& marked,
+                                                          int64_t least);
   // The results and, as a last one, the number of steps, of each lane's where lanes end apart.
   Values run(Builder& b, std::span<const Value> x) const;
   absl::StatusOr<Loop> counted() const;

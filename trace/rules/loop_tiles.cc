@@ -24,8 +24,9 @@ namespace {
 // Bytes of a tile's widest array: an odd number of cache lines, as rows one behind the other at multiples of
 // a power of two would share few sets of a cache.
 constexpr int64_t kTileBytes = 125 * 64;
-// Fewer elements are not worth programs of their own.
-constexpr int64_t kLeastElements = 128;
+// Of fewer elements the log of a known number of steps is kept as a whole; of an unknown one these few are
+// worth programs for each length, as a log in a `while` keeps its steps from being one kernel.
+constexpr int64_t kLeastElements = 128, kLeastOfUnknown = 4;
 constexpr std::array<int64_t, 8> kLengths = {3, 6, 8, 12, 20, 32, 64, 128};
 
 // The results of `c` on arguments that are arrays of `dims` where its own are arrays of `space`; absent where
@@ -111,7 +112,8 @@ std::optional<size_t> lanes_flag(const Loop& loop, const Dims& space) {
 
 }  // namespace
 
-absl::StatusOr<std::optional<TiledLoop>> TiledLoop::fitting(const Loop& loop, const Mask& marked) {
+absl::StatusOr<std::optional<TiledLoop>> TiledLoop::fitting(const Loop& loop, const Mask& marked,
+                                                            int64_t least) {
   TiledLoop out;
   out.marked_ = marked;
   const size_t n = marked.size();
@@ -129,7 +131,7 @@ absl::StatusOr<std::optional<TiledLoop>> TiledLoop::fitting(const Loop& loop, co
     out.elements_ = t.num_elements;
     widest = std::max(widest, t.bytes() / std::max<int64_t>(t.num_elements, 1));
   }
-  if (out.elements_ < kLeastElements) return std::nullopt;
+  if (out.elements_ < least) return std::nullopt;
   out.tile_ = std::min(out.elements_, kTileBytes / widest);
   absl::StatusOr<Loop> whole = differentiated(loop, marked);
   if (!whole.ok()) return whole.status();
@@ -159,7 +161,8 @@ absl::StatusOr<std::optional<TiledLoop>> TiledLoop::fitting(const Loop& loop, co
 }
 
 absl::StatusOr<std::optional<TiledLoop>> TiledLoop::of(const Loop& loop, const Mask& marked) {
-  absl::StatusOr<std::optional<TiledLoop>> out = fitting(loop, marked);
+  absl::StatusOr<std::optional<TiledLoop>> out =
+      fitting(loop, marked, loop.steps ? kLeastElements : kLeastOfUnknown);
   if (!out.ok() || !*out) return out;
   absl::StatusOr<SplitStep> step = split_step((*out)->step_.loop, (*out)->used_marked_);
   if (step.ok()) step = with_little_logged(*step);
@@ -182,7 +185,7 @@ bool TiledLoop::is_better(const Loop& loop, const Mask& tangents, int64_t steps)
 
 bool TiledLoop::has_lanes_of_elements(const Loop& loop) {
   const absl::StatusOr<std::optional<TiledLoop>> found =
-      fitting(loop, Mask(loop.body->parameters().size(), false));
+      fitting(loop, Mask(loop.body->parameters().size(), false), kLeastElements);
   return found.ok() && *found && (*found)->flag_;
 }
 
