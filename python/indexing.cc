@@ -8,6 +8,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "hlo/attributes.h"
+#include "lazy/delivery.h"
 #include "lazy/elements.h"
 #include "lazy/scopes.h"
 
@@ -175,6 +176,39 @@ std::optional<Lazy> read_basic(const Lazy& x, PyObject* key) {
   }
   if (ellipses == 0) rest();
   return part_of(x, reshaped(take_ranges(x, ranges), std::move(shape)));
+}
+
+namespace {
+template <typename T>
+pybind11::tuple range_of_elements(const std::byte* bytes, int64_t count) {
+  const std::span elements(reinterpret_cast<const T*>(bytes), static_cast<size_t>(count));
+  const auto [low, high] = std::minmax_element(elements.begin(), elements.end());
+  return pybind11::make_tuple(*low, *high);
+}
+}  // namespace
+
+pybind11::tuple integer_range(const lazy::Lazy& x) {
+  const jit::ArrayPtr array = lazy::array(x.value);
+  const std::byte* const bytes = lazy::host_bytes(*array);
+  const int64_t count = x.value.type()->num_elements;
+  switch (hlo::storage_type(x.value.dtype())) {
+    case hlo::DType::kS8:
+      return range_of_elements<int8_t>(bytes, count);
+    case hlo::DType::kS16:
+      return range_of_elements<int16_t>(bytes, count);
+    case hlo::DType::kS32:
+      return range_of_elements<int32_t>(bytes, count);
+    case hlo::DType::kU8:
+      return range_of_elements<uint8_t>(bytes, count);
+    case hlo::DType::kU16:
+      return range_of_elements<uint16_t>(bytes, count);
+    case hlo::DType::kU32:
+      return range_of_elements<uint32_t>(bytes, count);
+    case hlo::DType::kU64:
+      return range_of_elements<uint64_t>(bytes, count);
+    default:
+      return range_of_elements<int64_t>(bytes, count);
+  }
 }
 
 }  // namespace lamina::python

@@ -33,6 +33,9 @@ std::optional<Run> run_of(PyObject* key, std::span<const int64_t> dims);
 // Empty, without an exception, where Python is to look at the key.
 std::optional<lazy::Lazy> read_basic(const lazy::Lazy& x, PyObject* key);
 
+// The least and the greatest element, as Python integers, of an integer array that has elements; computes it.
+pybind11::tuple integer_range(const lazy::Lazy& x);
+
 }  // namespace lamina::python
 
 #endif  // LAMINA_PYTHON_INDEXING_H_

@@ -434,6 +434,13 @@ void add_recording(py::module_& m) {
     out.attr("setflags")(py::arg("write") = false);
     return out;
   });
+  m.def(
+      "integer_range",
+      [](const py::object& x) {
+        UserLocation location;
+        return integer_range(lazy_of(x.ptr()));
+      },
+      "The least and the greatest element of an integer Tensor that has elements; computes it.");
   m.def("promote", [](const std::string& a, bool weak_a, const std::string& b, bool weak_b) {
     const lazy::PromotedType t = lazy::promote(dtype_of(a), weak_a, dtype_of(b), weak_b);
     return py::make_tuple(std::string(hlo::info(t.dtype).numpy_name), t.weak);

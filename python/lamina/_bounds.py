@@ -25,9 +25,8 @@ class _Range(NamedTuple):
     of: str
     error: type[Exception]
 
-    def check(self, values: Any, spot: _source.Spot | None) -> None:
-        """Raises where one of `values`, a NumPy array with elements, lies outside: the user used them at `spot`."""
-        low, high = int(values.min()), int(values.max())
+    def check(self, low: int, high: int, spot: _source.Spot | None) -> None:
+        """Raises where the least or the greatest index lies outside: the user used them at `spot`."""
         if low < self.low or high >= self.size:
             wrong = high if high >= self.size else low
             raise self.error(
@@ -104,7 +103,7 @@ def _watched(index: Tensor, allowed: _Range) -> Tensor:
 
     def look(values: Any) -> Any:
         try:
-            allowed.check(values, spot)
+            allowed.check(int(values.min()), int(values.max()), spot)
         except allowed.error as e:
             if mode == "raise":
                 raise
@@ -128,7 +127,5 @@ def run_pending(keep: bool = False) -> None:
 
 
 def _run(check: tuple[Tensor, _Range, _source.Spot | None]) -> None:
-    import numpy as np
-
     index, allowed, spot = check
-    allowed.check(np.asarray(_core.raw_bits(_core.value_of(index))).view(index.dtype.name), spot)
+    allowed.check(*_core.integer_range(index), spot)
