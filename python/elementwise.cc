@@ -138,6 +138,10 @@ namespace {
 
 PyTypeObject* function_type = nullptr;
 
+// What is kept of a function: nothing, or what it records, with numbers among its arguments as they are or as
+// operands.
+enum class Recorded : uint8_t { kNot, kTypes, kElements };
+
 struct FunctionObject {
   PyObject_HEAD vectorcallfunc call;
   Op op;
@@ -176,7 +180,7 @@ PyObject* call_function(PyObject* self, PyObject* const* args, size_t flags, PyO
 }
 
 PyObject* new_function(Op op, const hlo::Attrs* attrs, uint32_t kinds, const py::function& general,
-                       bool views, bool recorded) {
+                       bool views, Recorded recorded) {
   auto* f = PyObject_New(FunctionObject, function_type);
   if (!f) throw py::error_already_set();
   f->call = call_function;
@@ -185,7 +189,8 @@ PyObject* new_function(Op op, const hlo::Attrs* attrs, uint32_t kinds, const py:
   f->kinds = kinds;
   f->general = general.inc_ref().ptr();
   f->views = views;
-  f->recordings = recorded ? new Recordings(f->general) : nullptr;
+  f->recordings =
+      recorded == Recorded::kNot ? nullptr : new Recordings(f->general, recorded == Recorded::kElements);
   f->dict = nullptr;
   f->weakrefs = nullptr;
   return reinterpret_cast<PyObject*>(f);
@@ -251,7 +256,8 @@ void add_elementwise_function(py::module_& module) {
         for (char c : kinds) mask |= 1u << kLetters.find(c);
         const hlo::Attrs* attrs =
             direction.empty() ? hlo::no_attrs() : hlo::intern_attrs({{Attr::direction, direction}});
-        return py::reinterpret_steal<py::object>(new_function(*op, attrs, mask, general, false, false));
+        return py::reinterpret_steal<py::object>(
+            new_function(*op, attrs, mask, general, false, Recorded::kNot));
       },
       py::arg("op"), py::arg("kinds"), py::arg("general"), py::arg("direction") = "",
       "A function that records `op` on Tensors whose kinds (letters of NumPy's dtype.kind) are among "
@@ -259,15 +265,18 @@ void add_elementwise_function(py::module_& module) {
       "and numbers; anything else goes to `general`.");
   module.def(
       "own_results",
-      [](const py::function& f, bool views, bool recorded) {
+      [](const py::function& f, bool views, bool recorded, bool of_elements) {
+        const Recorded how = of_elements ? Recorded::kElements : recorded ? Recorded::kTypes : Recorded::kNot;
         return py::reinterpret_steal<py::object>(
-            new_function(Op::identity, hlo::no_attrs(), 0, f, views, recorded));
+            new_function(Op::identity, hlo::no_attrs(), 0, f, views, how));
       },
-      py::arg("f"), py::arg("views"), py::arg("recorded") = false,
+      py::arg("f"), py::arg("views"), py::arg("recorded") = false, py::arg("of_elements") = false,
       "`f`, whose results are Tensors that nobody else holds; `views`: NumPy would return views of the first "
       "Tensor among the arguments, so that writing to one while that Tensor lives raises; `recorded`: what "
       "it "
-      "records is a matter of its arguments' types (python/recordings.h).");
+      "records is a matter of its arguments' types (python/recordings.h); `of_elements`: that, and all "
+      "numbers "
+      "among them are elements.");
 }
 
 }  // namespace lamina::python

@@ -7,6 +7,7 @@
 #include "lamina/error.h"
 #include "lazy/transforms.h"
 #include "python/location.h"
+#include "python/number.h"
 #include "python/tensor.h"
 
 namespace py = pybind11;
@@ -24,13 +25,26 @@ constexpr size_t kMostSteps = 256;           // longer ones cost more than their
 constexpr int64_t kMostCaptured = 64 << 10;  // bytes of tables that a function makes of its arguments
 
 // What stands in a key before the words of an argument.
-enum Tag : uint64_t { kATensor, kANone, kAFalse, kATrue, kAnInteger, kAnObject, kAName, kATuple, kAList };
+enum Tag : uint64_t {
+  kATensor,
+  kANumber,
+  kANone,
+  kAFalse,
+  kATrue,
+  kAnInteger,
+  kAnObject,
+  kAName,
+  kATuple,
+  kAList
+};
 
 }  // namespace
 
-// A call's arguments: what is part of their kind, and the Tensors.
+// A call's arguments: what is part of their kind, and the arrays.
 class Recordings::Arguments {
  public:
+  explicit Arguments(bool of_elements) : of_elements_(of_elements) {}
+
   // False for what may not be part of a kind.
   bool read(PyObject* const* args, size_t count, PyObject* names) {
     key.push_back(lazy::default_types().key());
@@ -39,11 +53,15 @@ class Recordings::Arguments {
       if (i >= count) hold(kAName, PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(i - count)));
       if (!read(args[i])) return false;
     }
-    return true;
+    return !has_number_ || (has_inexact_ && !has_other_);
+  }
+  // Whether it is an operand: a Tensor or, where all of them are elements, a number.
+  bool is_operand(PyObject* o) const {
+    return is_tensor(o) || (of_elements_ && (PyFloat_CheckExact(o) || PyLong_CheckExact(o)));
   }
 
   Key key;
-  std::vector<PyObject*> tensors;
+  std::vector<PyObject*> operands;
   std::vector<PyObject*> named;  // in the key by their addresses
 
  private:
@@ -59,7 +77,13 @@ class Recordings::Arguments {
       if (!x.value || x.weak) return false;
       key.push_back(kATensor);
       key.push_back(reinterpret_cast<uint64_t>(x.value.type()));
-      tensors.push_back(o);
+      operands.push_back(o);
+      (hlo::is_inexact(x.value.dtype()) ? has_inexact_ : has_other_) = true;
+    } else if (is_operand(o)) {
+      key.push_back(kANumber);
+      key.push_back(static_cast<uint64_t>(default_dtype(o)));
+      operands.push_back(o);
+      has_number_ = true;
     } else if (o == Py_None) {
       key.push_back(kANone);
     } else if (PyBool_Check(o)) {
@@ -82,13 +106,15 @@ class Recordings::Arguments {
     }
     return true;
   }
+
+  const bool of_elements_;
+  // A number beside integers is looked at: it may not fit them.
+  bool has_number_ = false, has_inexact_ = false, has_other_ = false;
 };
 
-namespace {
-
-// An argument with other Tensors in place of its own, in order.
-py::object substituted(PyObject* o, std::span<const Lazy>& rest) {
-  if (is_tensor(o)) {
+// An argument with other Tensors in place of its operands, in order.
+py::object Recordings::substituted(const Arguments& read, PyObject* o, std::span<const Lazy>& rest) {
+  if (read.is_operand(o)) {
     py::object tensor = to_object(rest.front());
     rest = rest.subspan(1);
     return tensor;
@@ -96,11 +122,10 @@ py::object substituted(PyObject* o, std::span<const Lazy>& rest) {
   const bool tuple = PyTuple_CheckExact(o);
   if (!tuple && !PyList_CheckExact(o)) return py::reinterpret_borrow<py::object>(o);
   py::list items;
-  for (Py_ssize_t i = 0; i < Py_SIZE(o); ++i) items.append(substituted(PySequence_Fast_GET_ITEM(o, i), rest));
+  for (Py_ssize_t i = 0; i < Py_SIZE(o); ++i)
+    items.append(substituted(read, PySequence_Fast_GET_ITEM(o, i), rest));
   return tuple ? py::object(py::tuple(items)) : items;
 }
-
-}  // namespace
 
 Recordings::Recording Recordings::record(PyObject* const* args, size_t count, PyObject* names,
                                          const Arguments& read) const {
@@ -111,7 +136,8 @@ Recordings::Recording Recordings::record(PyObject* const* args, size_t count, Py
     std::span<const Lazy> rest(parameters);
     std::vector<py::object> owned;
     std::vector<PyObject*> given;
-    for (size_t i = 0; i < all; ++i) given.push_back(owned.emplace_back(substituted(args[i], rest)).ptr());
+    for (size_t i = 0; i < all; ++i)
+      given.push_back(owned.emplace_back(substituted(read, args[i], rest)).ptr());
     const auto result =
         py::reinterpret_steal<py::object>(PyObject_Vectorcall(function_, given.data(), count, names));
     if (!result) throw py::error_already_set();
@@ -119,10 +145,14 @@ Recordings::Recording Recordings::record(PyObject* const* args, size_t count, Py
     return std::vector<Lazy>{lazy_of(result.ptr())};
   };
   std::vector<lazy::Typed> types, results;
-  for (PyObject* t : read.tensors) types.push_back({lazy_of(t).value.type(), false});
+  for (PyObject* o : read.operands)
+    if (is_tensor(o))
+      types.push_back({lazy_of(o).value.type(), false});
+    else
+      types.push_back({hlo::scalar_type(default_dtype(o)), true});
   std::vector<Lazy> captured;
   try {
-    made.computation = lazy::region(run, types, &captured, &results, false);
+    made.computation = lazy::region(run, types, &captured, &results);
   } catch (py::error_already_set& e) {
     // It reads values, or refuses the arguments: its own matter, when it runs.
     if (!e.matches(PyExc_Exception)) throw;
@@ -154,13 +184,22 @@ Recordings::Recording Recordings::record(PyObject* const* args, size_t count, Py
 }
 
 PyObject* Recordings::replay(const Recording& recording, const Arguments& read) {
-  return guarded([&] {
+  return guarded([&]() -> PyObject* {
     hlo::GraphLock lock;
     hlo::Builder b;
     absl::InlinedVector<hlo::Operand, 16> made;
     absl::InlinedVector<hlo::Value, 16> owned;
     absl::InlinedVector<hlo::Operand, 16> operands;
-    for (PyObject* t : read.tensors) made.push_back(lazy_of(t).value.operand());
+    for (PyObject* o : read.operands) {
+      if (is_tensor(o)) {
+        made.push_back(lazy_of(o).value.operand());
+        continue;
+      }
+      const std::optional<Lazy> number = number_lazy(o);
+      if (!number) return nullptr;
+      owned.push_back(lazy::carrier(b, *number));
+      made.push_back(owned.back().operand());
+    }
     for (const hlo::Value& c : recording.captured) made.push_back(c.operand());
     const auto at = [&](Place p) {
       const hlo::Operand o = made[p.step];
@@ -184,7 +223,7 @@ PyObject* Recordings::replay(const Recording& recording, const Arguments& read) 
 int64_t replayed_calls() { return replayed; }
 
 PyObject* Recordings::call(PyObject* const* args, size_t count, PyObject* names) {
-  Arguments read;
+  Arguments read(of_elements_);
   if (!read.read(args, count, names)) return nullptr;
   if (const auto it = known_.find(read.key); it != known_.end() && it->second)
     return it->second->usable ? replay(*it->second, read) : nullptr;

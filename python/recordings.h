@@ -11,10 +11,12 @@
 #include <pybind11/pybind11.h>
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "hlo/computation.h"
 #include "hlo/hash_map.h"
+#include "lazy/lazy.h"
 
 namespace lamina::python {
 
@@ -23,7 +25,9 @@ int64_t replayed_calls();
 
 class Recordings {
  public:
-  explicit Recordings(PyObject* function) : function_(function) {}  // borrowed, and lives longer
+  // `function` is borrowed, and lives longer. `of_elements`: all numbers among its arguments, too, are
+  // operands, whose values are no part of the kind.
+  Recordings(PyObject* function, bool of_elements) : function_(function), of_elements_(of_elements) {}
 
   // A new Tensor; null without an exception where the function has to run, and with one where it failed.
   PyObject* call(PyObject* const* args, size_t count, PyObject* names);
@@ -50,9 +54,11 @@ class Recordings {
   };
 
   Recording record(PyObject* const* args, size_t count, PyObject* names, const Arguments& read) const;
+  static pybind11::object substituted(const Arguments& read, PyObject* o, std::span<const lazy::Lazy>& rest);
   static PyObject* replay(const Recording& recording, const Arguments& read);
 
   PyObject* function_;
+  const bool of_elements_;
   HashMap<Key, std::optional<Recording>> known_;  // empty: met once
 };
 

@@ -61,16 +61,29 @@ VIEWED: dict[str, Callable[..., Sequence[Any]]] = {
 # What records the same ops for Tensors of the same types, and looks at no element: Python runs it twice.
 RECORDED = frozenset(
     [
-        "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average", "broadcast_to", "cholesky",
-        "column_stack", "concatenate", "convolve", "corrcoef", "correlate", "count_nonzero", "cov", "cross", "cummax",
-        "cummin", "cumprod", "cumsum", "det", "diagonal", "dot", "dstack", "einsum", "expand_dims", "eye", "flip",
-        "fliplr", "flipud", "gelu", "glu", "hstack", "identity", "inner", "inv", "kron", "log_softmax",
-        "logsumexp", "matmul", "matrix_power", "max", "mean", "median", "min", "moveaxis",
-        "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "norm",
-        "one_hot", "ones", "ones_like", "outer", "pad", "prod", "ptp", "ravel", "relu", "repeat", "reshape", "roll",
-        "rot90", "sigmoid", "silu", "softmax", "softplus", "solve", "sort", "squeeze", "stack", "standardize", "std",
-        "sum", "swapaxes", "swish", "tensordot", "tile", "trace", "transpose", "tril", "triu", "var", "vdot",
+        "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average", "broadcast", "broadcast_in_dim",
+        "broadcast_to", "cholesky", "column_stack", "concatenate", "conv", "conv_general_dilated", "convolve",
+        "corrcoef", "correlate", "count_nonzero", "cov", "cross", "cummax", "cummin", "cumprod", "cumsum", "det",
+        "diagonal", "dot", "dot_general", "dstack", "einsum", "expand_dims", "eye", "flip", "fliplr", "flipud",
+        "gelu", "glu", "hstack", "identity", "inner", "interp", "inv", "kron", "log_softmax", "logsumexp", "matmul",
+        "matrix_power", "max", "mean", "median", "min", "moveaxis", "nancumprod", "nancumsum", "nanmax", "nanmean",
+        "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "norm", "one_hot", "ones", "ones_like", "outer", "pad",
+        "polyval", "prod", "ptp", "ravel", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod",
+        "reduce_sum", "relu", "repeat", "reshape", "rev", "roll", "rot90", "searchsorted", "sigmoid", "silu", "slice",
+        "slice_in_dim", "softmax", "softplus", "solve", "sort", "squeeze", "stack", "standardize", "std", "sum",
+        "swapaxes", "swish", "tensordot", "tile", "trace", "transpose", "trapezoid", "tril", "triu", "var", "vdot",
         "vecdot", "vstack", "zeros", "zeros_like",
+    ]
+)  # fmt: skip
+# And of these every number is an operand: another one is another value, and no other program.
+ELEMENTWISE = frozenset(
+    [
+        "arctan2", "atan2", "celu", "clip", "copysign", "deg2rad", "degrees", "elu", "exp2", "float_power",
+        "floor_divide", "fmax", "fmin", "fmod", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "heaviside",
+        "hypot", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "leaky_relu", "log10", "log1mexp", "log2",
+        "log_sigmoid", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "mish",
+        "mod", "nan_to_num", "rad2deg", "radians", "relu6", "remainder", "selu", "sinc", "soft_sign", "sparse_plus",
+        "sparse_sigmoid", "squareplus", "trunc",
     ]
 )  # fmt: skip
 # What gives a Tensor back as it is, as in NumPy.
@@ -95,8 +108,8 @@ def _kind(x: Any) -> str:
 seen_as = _core.own_results(lambda viewed, result: result, True)
 
 
-def _viewing(f: Any, viewed: Callable[..., Sequence[Any]]) -> Any:
-    owned = _core.own_results(f, False, f.__name__ in RECORDED)
+def _viewing(f: Any, name: str, viewed: Callable[..., Sequence[Any]]) -> Any:
+    owned = _core.own_results(f, False, name in RECORDED, name in ELEMENTWISE)
 
     def called(*args: Any, **kwargs: Any) -> Any:
         result = owned(*args, **kwargs)
@@ -167,9 +180,9 @@ def own(namespace: dict[str, Any], views: Collection[str] = ()) -> None:
         if isinstance(f, types.FunctionType) and f.__module__.startswith("lamina.") and name not in SHARING:
             sometimes = VIEWED.get(name) if views else None
             made = (
-                _core.own_results(f, name in views, name in RECORDED)
+                _core.own_results(f, name in views, name in RECORDED, name in ELEMENTWISE)
                 if sometimes is None
-                else _viewing(f, sometimes)
+                else _viewing(f, name, sometimes)
             )
             if "out" in f.__code__.co_varnames[: f.__code__.co_argcount + f.__code__.co_kwonlyargcount]:
                 made = _writing_out(made, f)

@@ -78,10 +78,19 @@ ROWS = {
     "argsort": RUNNING,
     "sort": RUNNING,
     "average": [([M, 0], {}), ([M], {"weights": M})],
+    "broadcast": [([V, Plain((2, 3))], {})],
+    "broadcast_in_dim": [([V, Plain((2, 6)), Plain((1,))], {})],
     "broadcast_to": [([V, Plain((2, 6))], {})],
     "cholesky": [(["s"], {})],
     "column_stack": [([[V, V]], {})],
     "concatenate": [([[M, M]], {}), ([[M, M], 1], {}), ([[M, "i"]], {"axis": 0})],
+    "conv": [([(1, 2, 5, 5), (3, 2, 3, 3), Plain((1, 1)), "SAME"], {})],
+    "conv_general_dilated": [
+        (
+            [(1, 5, 5, 2), (3, 3, 2, 3), Plain((2, 2)), "VALID"],
+            {"dimension_numbers": Plain(("NHWC", "HWIO", "NHWC"))},
+        )
+    ],
     "convolve": [([V, V], {"mode": "same"})],
     "corrcoef": [([M], {})],
     "correlate": [([V, V], {})],
@@ -96,6 +105,7 @@ ROWS = {
     "det": [(["s"], {})],
     "diagonal": [([M], {"offset": 1})],
     "dot": [*TWO, ([M, (4, 2)], {})],
+    "dot_general": [([M, (4, 2), Plain((((1,), (0,)), ((), ())))], {})],
     "dstack": [([[M, M]], {})],
     "einsum": [(["ij,kj->ik", M, M], {})],
     "expand_dims": [([M, 1], {})],
@@ -108,6 +118,7 @@ ROWS = {
     "hstack": [([[M, M]], {})],
     "identity": [([4], {})],
     "inner": TWO,
+    "interp": [([V, Plain(lnp.arange(4.0)), (4,)], {})],
     "inv": [(["s"], {})],
     "kron": [([M, M], {})],
     "log_softmax": [([M, -1], {}), ([M], {"axis": 0})],
@@ -122,14 +133,21 @@ ROWS = {
     "ones_like": [([M], {})],
     "outer": TWO,
     "pad": [([M, 1], {}), ([M, [[0, 1], [2, 0]]], {"mode": "edge"})],
+    "polyval": [([V, M], {})],
     "ravel": [([M], {})],
+    **{f"reduce_{name}": [([M, Plain((0,))], {})] for name in ("max", "min", "prod", "sum")},
+    **{f"reduce_{name}": [(["b", Plain((1,))], {})] for name in ("and", "or")},
     "relu": [([V], {})],
     "repeat": [([M, 2], {"axis": 1})],
     "reshape": [([M, Plain((4, 3))], {}), ([M, -1], {}), ([M, Plain((2, 6))], {"order": "F"})],
+    "rev": [([M, Plain((1,))], {})],
     "roll": [([M, 1], {}), ([M, 2], {"axis": 1})],
     "rot90": [([M], {})],
+    "searchsorted": [([Plain(lnp.arange(4.0)), V], {}), ([Plain(lnp.arange(4.0)), V], {"side": "right"})],
     "sigmoid": [([V], {})],
     "silu": [([V], {})],
+    "slice": [([M, Plain((0, 1)), Plain((2, 3))], {})],
+    "slice_in_dim": [([M, 1, 3], {"axis": 1})],
     "softmax": [([M], {}), ([M], {"axis": 0})],
     "softplus": [([V], {})],
     "solve": [(["s", (4, 2)], {})],
@@ -141,6 +159,7 @@ ROWS = {
     "tensordot": [([M, M], {"axes": 2})],
     "tile": [([M, Plain((2, 1))], {})],
     "trace": [([M], {})],
+    "trapezoid": [([M], {}), ([M], {"axis": 0})],
     "transpose": [([M], {}), ([M, Plain((1, 0))], {})],
     "tril": [([M], {"k": 1})],
     "triu": [([M], {})],
@@ -159,7 +178,7 @@ CALLS = [
 
 def found(name):
     for module in (lnp, lnp.linalg, nn, lax):
-        if f := getattr(module, name, None):
+        if hasattr(f := getattr(module, name, None), "__wrapped__"):
             return f
     raise AssertionError(name)
 
@@ -193,6 +212,83 @@ def test_what_is_recorded_again_is_what_the_function_records(name, args, kwargs)
         again = f(*a, **k)
         assert replayed() > before, "Python ran"
         assert facts(again) == facts(plain(*a, **k))
+
+
+ELEMENTS = {
+    "clip": [([M, 0.25, 1], {}), ([M], {"max": 0.5}), ([M, M], {})],
+    "celu": [([V], {}), ([V, 0.5], {})],
+    "elu": [([V], {}), ([V, 2], {})],
+    "leaky_relu": [([V], {}), ([V, 0.2], {})],
+    "nan_to_num": [([V], {}), ([V], {"nan": 1.0, "posinf": 2})],
+    "squareplus": [([V], {}), ([V, 2.0], {})],
+    **dict.fromkeys(
+        (
+            "arctan2", "atan2", "copysign", "float_power", "floor_divide", "fmax", "fmin", "fmod", "heaviside", "hypot",
+            "logaddexp", "logaddexp2", "logical_and", "logical_or", "logical_xor", "mod", "remainder",
+        ),
+        (([M, M], {}), ([M, 3], {}), ([0.1, M], {}), ([M, -0.3], {}), (["i", "i"], {}), ([M, "i"], {})),
+    ),
+    **dict.fromkeys(
+        (
+            "deg2rad", "degrees", "exp2", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "isfinite", "isinf",
+            "isnan", "isneginf", "isposinf", "log10", "log1mexp", "log2", "log_sigmoid", "logical_not", "mish",
+            "rad2deg", "radians", "relu6", "selu", "sinc", "soft_sign", "sparse_plus", "sparse_sigmoid", "trunc",
+        ),
+        (([M], {}),),
+    ),
+}  # fmt: skip
+
+
+def test_every_elementwise_function_has_a_row():
+    assert set(ELEMENTS) == _results.ELEMENTWISE
+    assert not _results.ELEMENTWISE & _results.RECORDED
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs"),
+    [pytest.param(n, a, k, id=f"{n}{i}") for n, rows in ELEMENTS.items() for i, (a, k) in enumerate(rows)],
+)
+def test_numbers_are_operands_of_elementwise_functions(name, args, kwargs, dtype):
+    f = found(name)
+
+    def moved(x, seed):
+        if type(x) in (int, float):
+            return x * (1 + seed / 7) if type(x) is float else x + seed % 3
+        return x.astype(dtype) if x.dtype == "float32" else x
+
+    def made(seed):
+        return [moved(x, seed) for x in arrays(args, seed)], {k: moved(v, seed) for k, v in kwargs.items()}
+
+    for seed in (1, 2):
+        a, k = made(seed)
+        f(*a, **k)
+    for seed in (3, 4):
+        a, k = made(seed)
+        before = replayed()
+        again = f(*a, **k)
+        assert replayed() > before, "Python ran"
+        assert facts(again) == facts(f.__wrapped__(*a, **k))
+
+
+def test_other_numbers_are_no_other_programs():
+    x = lnp.ones(5)
+    for value in (1, 2, 3):
+        lnp.remainder(x, value).block_until_ready()
+    misses = lm.cache.stats()["misses"]
+    for value in range(4, 12):
+        assert lnp.remainder(x * 0 + 20, value).numpy()[0] == 20 % value
+    assert lm.cache.stats()["misses"] <= misses + 1
+
+
+def test_numbers_that_do_not_fit_raise_each_time():
+    x = lnp.asarray([1, 2], "int8")
+    for _ in range(4):
+        assert lnp.remainder(x, 2).numpy().tolist() == [1, 0]
+        with pytest.raises(OverflowError):
+            lnp.remainder(x, 1000)
+        with pytest.raises(OverflowError):
+            lnp.hypot(lnp.ones(2, "uint8"), -1).block_until_ready()
 
 
 def test_python_runs_twice_for_each_kind():
