@@ -1,8 +1,9 @@
 #include "python/recordings.h"
 
-#include <new>
+#include <optional>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "hlo/builder.h"
 #include "lamina/error.h"
 #include "lazy/transforms.h"
@@ -61,7 +62,7 @@ class Recordings::Arguments {
   }
 
   Key key;
-  std::vector<PyObject*> operands;
+  std::vector<py::object> operands;
   std::vector<PyObject*> named;  // in the key by their addresses
 
  private:
@@ -77,12 +78,12 @@ class Recordings::Arguments {
       if (!x.value || x.weak) return false;
       key.push_back(kATensor);
       key.push_back(reinterpret_cast<uint64_t>(x.value.type()));
-      operands.push_back(o);
+      operands.push_back(py::reinterpret_borrow<py::object>(o));
       (hlo::is_inexact(x.value.dtype()) ? has_inexact_ : has_other_) = true;
     } else if (is_operand(o)) {
       key.push_back(kANumber);
       key.push_back(static_cast<uint64_t>(default_dtype(o)));
-      operands.push_back(o);
+      operands.push_back(py::reinterpret_borrow<py::object>(o));
       has_number_ = true;
     } else if (o == Py_None) {
       key.push_back(kANone);
@@ -145,11 +146,11 @@ Recordings::Recording Recordings::record(PyObject* const* args, size_t count, Py
     return std::vector<Lazy>{lazy_of(result.ptr())};
   };
   std::vector<lazy::Typed> types, results;
-  for (PyObject* o : read.operands)
-    if (is_tensor(o))
-      types.push_back({lazy_of(o).value.type(), false});
+  for (const py::object& o : read.operands)
+    if (is_tensor(o.ptr()))
+      types.push_back({lazy_of(o.ptr()).value.type(), false});
     else
-      types.push_back({hlo::scalar_type(default_dtype(o)), true});
+      types.push_back({hlo::scalar_type(default_dtype(o.ptr())), true});
   std::vector<Lazy> captured;
   try {
     made.computation = lazy::region(run, types, &captured, &results);
@@ -190,12 +191,12 @@ PyObject* Recordings::replay(const Recording& recording, const Arguments& read) 
     absl::InlinedVector<hlo::Operand, 16> made;
     absl::InlinedVector<hlo::Value, 16> owned;
     absl::InlinedVector<hlo::Operand, 16> operands;
-    for (PyObject* o : read.operands) {
-      if (is_tensor(o)) {
-        made.push_back(lazy_of(o).value.operand());
+    for (const py::object& o : read.operands) {
+      if (is_tensor(o.ptr())) {
+        made.push_back(lazy_of(o.ptr()).value.operand());
         continue;
       }
-      const std::optional<Lazy> number = number_lazy(o);
+      const std::optional<Lazy> number = number_lazy(o.ptr());
       if (!number) return nullptr;
       owned.push_back(lazy::carrier(b, *number));
       made.push_back(owned.back().operand());
@@ -225,12 +226,15 @@ int64_t replayed_calls() { return replayed; }
 PyObject* Recordings::call(PyObject* const* args, size_t count, PyObject* names) {
   Arguments read(of_elements_);
   if (!read.read(args, count, names)) return nullptr;
-  if (const auto it = known_.find(read.key); it != known_.end() && it->second)
-    return it->second->usable ? replay(*it->second, read) : nullptr;
+  if (const auto it = known_.find(read.key); it != known_.end() && it->second) {
+    // Held, as another thread may come in between and take it out of the table.
+    const std::shared_ptr<const Recording> known = it->second;
+    return known->usable ? replay(*known, read) : nullptr;
+  }
   if (known_.size() == kMostKinds) known_.clear();
   if (known_.try_emplace(read.key).second) return nullptr;
   return guarded([&]() -> PyObject* {
-    Recording made = record(args, count, names, read);
+    auto made = std::make_shared<const Recording>(record(args, count, names, read));
     known_[std::move(read.key)] = std::move(made);
     return nullptr;
   });

@@ -10,7 +10,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include <optional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -59,7 +59,7 @@ class Recordings {
 
   PyObject* function_;
   const bool of_elements_;
-  HashMap<Key, std::optional<Recording>> known_;  // empty: met once
+  HashMap<Key, std::shared_ptr<const Recording>> known_;  // null: met once
 };
 
 }  // namespace lamina::python

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+
 import lamina as lm
 import numpy as np
 import pytest
@@ -421,6 +423,20 @@ def test_checks_see_every_call():
     with pytest.raises(IndexError) as raised:
         x[pending + 0].numpy()
     assert "test_recordings.py" in str(raised.value) and "x[pending + 0]" in str(raised.value)
+
+
+def test_threads_share_what_is_recorded():
+    def work(first):
+        for n in range(first, 900, 3):
+            for _ in range(3):
+                a = lnp.full(n % 300 + 1, float(n))
+                parts = [a, a]
+                if lnp.cumprod(lnp.concatenate(parts) * 0 + 1).numpy().sum() != 2 * (n % 300 + 1):
+                    return n
+        return None
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(work, range(3))) == [None] * 3
 
 
 def test_kinds_are_bounded():
