@@ -23,7 +23,7 @@ int64_t replayed = 0;
 
 constexpr size_t kMostKinds = 256;           // of one function: then it begins anew
 constexpr size_t kMostSteps = 256;           // longer ones cost more than their Python code does
-constexpr int64_t kMostCaptured = 64 << 10;  // bytes of tables that a function makes of its arguments
+constexpr int64_t kMostCaptured = 64 << 10;  // bytes of the tables that a function makes
 
 // What stands in a key before the words of an argument.
 enum Tag : uint64_t {
@@ -49,6 +49,7 @@ class Recordings::Arguments {
   // False for what may not be part of a kind.
   bool read(PyObject* const* args, size_t count, PyObject* names) {
     key.push_back(lazy::default_types().key());
+    key.push_back(hlo::record_state().mode);  // of what is recorded in regions
     const size_t by_name = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
     for (size_t i = 0; i < count + by_name; ++i) {
       if (i >= count) hold(kAName, PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(i - count)));
@@ -81,6 +82,9 @@ class Recordings::Arguments {
       operands.push_back(py::reinterpret_borrow<py::object>(o));
       (hlo::is_inexact(x.value.dtype()) ? has_inexact_ : has_other_) = true;
     } else if (is_operand(o)) {
+      int overflow = 0;
+      if (PyLong_Check(o)) PyLong_AsLongLongAndOverflow(o, &overflow);
+      if (overflow != 0) return false;
       key.push_back(kANumber);
       key.push_back(static_cast<uint64_t>(default_dtype(o)));
       operands.push_back(py::reinterpret_borrow<py::object>(o));
@@ -164,6 +168,7 @@ Recordings::Recording Recordings::record(PyObject* const* args, size_t count, Py
   const hlo::Computation& region = *made.computation;
   int64_t bytes = 0;
   for (const Lazy& c : captured) {
+    if (!c.value.node()->data()) return made;
     bytes += c.value.type()->bytes();
     made.captured.push_back(c.value);
   }

@@ -293,6 +293,14 @@ def test_numbers_that_do_not_fit_raise_each_time():
             lnp.hypot(lnp.ones(2, "uint8"), -1).block_until_ready()
 
 
+@pytest.mark.parametrize("number", [2**62 + 1, -(2**63), 2**63, 2**70, -(2**70)])
+def test_large_integers_are_rounded_once(number):
+    for dtype in ("float32", "float64"):
+        x = lnp.ones(2, dtype)
+        for _ in range(4):
+            assert lnp.fmax(x * 0 - np.inf, number).numpy()[0] == np.dtype(dtype).type(number)
+
+
 def test_python_runs_twice_for_each_kind():
     x = lnp.ones((2, 7))
     for argument in ({"axis": 0}, {"axis": 1}, {"axis": 1, "keepdims": True}, {"keepdims": True, "axis": 1}):
