@@ -74,9 +74,12 @@ ForwardGraph::ForwardGraph(std::span<const Value> points, std::span<const Value>
   absl::StatusOr<std::vector<uint64_t>> key = hlo::encode_graph(points, outputs, &leaves_, &nodes);
   if (!key.ok()) return;
   key_ = *std::move(key);
-  // A value that the function took from its arguments would be a constant here.
+  // A value that the function took from its arguments would be a constant here. One that still has its op, as
+  // a node of a computation does, may be found again where the derivative makes the same: as a leaf it would
+  // be a parameter there, too.
   const bool known = std::all_of(leaves_.begin(), leaves_.end(), [&](const Value& leaf) {
-    return leaf.node()->data() != nullptr && leaf.node()->stamp() < stamp_ && leaf.node()->num_results() == 1;
+    const Node& n = *leaf.node();
+    return n.op() == hlo::Op::leaf && n.data() != nullptr && n.stamp() < stamp_ && n.num_results() == 1;
   });
   const auto waits = [&](const Node* n) { return n->stamp() < stamp_ && n->data() == nullptr; };
   of_content_ = known && std::count_if(nodes.begin(), nodes.end(), waits) <= kMostWaiting &&

@@ -231,13 +231,17 @@ int64_t replayed_calls() { return replayed; }
 PyObject* Recordings::call(PyObject* const* args, size_t count, PyObject* names) {
   Arguments read(of_elements_);
   if (!read.read(args, count, names)) return nullptr;
-  if (const auto it = known_.find(read.key); it != known_.end() && it->second) {
+  const auto it = known_.find(read.key);
+  if (it == known_.end()) {
+    if (known_.size() == kMostKinds) known_.clear();
+    known_.try_emplace(std::move(read.key));
+    return nullptr;
+  }
+  if (it->second) {
     // Held, as another thread may come in between and take it out of the table.
     const std::shared_ptr<const Recording> known = it->second;
     return known->usable ? replay(*known, read) : nullptr;
   }
-  if (known_.size() == kMostKinds) known_.clear();
-  if (known_.try_emplace(read.key).second) return nullptr;
   return guarded([&]() -> PyObject* {
     auto made = std::make_shared<const Recording>(record(args, count, names, read));
     known_[std::move(read.key)] = std::move(made);

@@ -433,6 +433,34 @@ def test_checks_see_every_call():
     assert "test_recordings.py" in str(raised.value) and "x[pending + 0]" in str(raised.value)
 
 
+def test_what_is_recorded_keeps_no_values():
+    lnp.zeros(1).block_until_ready()
+    before = lm._core.cache_stats()["live_bytes"]
+    for n in range(20):
+        for _ in range(4):
+            lnp.zeros((n + 1, 100_000)).block_until_ready()
+            lnp.ones_like(lnp.zeros(n + 100_000)).block_until_ready()
+    assert lm._core.cache_stats()["live_bytes"] - before < 1_000_000
+
+
+def test_constants_of_a_recording_are_no_arguments_of_a_derivative():
+    """They were found again where the derivative makes the same, and became parameters of what was kept of it."""
+    x = lnp.asarray([0.5, 1.0, 2.0], "float64")
+
+    def summed(f):
+        return lm.grad(lambda *x: f(*x).sum())
+
+    def along(f):
+        return lambda x: lm.jvp(f, (x,), (lnp.ones_like(x),))[1]
+
+    for f, slope in ((lax.abs, 1), (lnp.positive, 1), (nn.identity, 1)):
+        reverse = forward = f
+        for order in range(3):
+            reverse, forward = summed(reverse), along(forward)
+            want = [slope if order == 0 else 0] * 3
+            assert reverse(x).numpy().tolist() == forward(x).numpy().tolist() == want
+
+
 def test_threads_share_what_is_recorded():
     def work(first):
         for n in range(first, 900, 3):
