@@ -163,13 +163,10 @@ class NodeStore {
     const NodeKey key{
         op, state.mode, state.session, type, attrs, operands, hash_key(op, state, type, attrs, operands)};
     Node* const old = table_.find(key.hash, [&](const Node& n) { return is_equal(n, key); });
-    // Not a node of a computation, as one made of constants is there: it would keep the value that it gets
-    // here.
-    if (old && old->stamp_ >= state.floor && !old->closed() && retain_if_alive(old)) return Value::adopt(old);
+    if (old && old->stamp_ >= state.floor && retain_if_alive(old)) return Value::adopt(old);
     table_.make_room();
     Node* const made = allocate(op, type, attrs, operands, stamp, state, key.hash);
-    // A node below the floor, a closed one, or one that waits to be freed: the new one takes its place in the
-    // table.
+    // A node below the floor, or one that waits to be freed: the new one takes its place in the table.
     if (old) forget(old);
     made->flags_ |= kNodeDeduplicated;
     table_.insert(made, key.hash);

@@ -5,6 +5,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "hlo/builder.h"
+#include "hlo/computation.h"
 #include "lamina/error.h"
 #include "lazy/transforms.h"
 #include "python/location.h"
@@ -156,8 +157,9 @@ Recordings::Recording Recordings::record(PyObject* const* args, size_t count, Py
     else
       types.push_back({hlo::scalar_type(default_dtype(o.ptr())), true});
   std::vector<Lazy> captured;
+  hlo::ComputationPtr computation;
   try {
-    made.computation = lazy::region(run, types, &captured, &results);
+    computation = lazy::region(run, types, &captured, &results);
   } catch (py::error_already_set& e) {
     // It reads values, or refuses the arguments: its own matter, when it runs.
     if (!e.matches(PyExc_Exception)) throw;
@@ -165,7 +167,7 @@ Recordings::Recording Recordings::record(PyObject* const* args, size_t count, Py
   } catch (const Error&) {
     return made;
   }
-  const hlo::Computation& region = *made.computation;
+  const hlo::Computation& region = *computation;
   int64_t bytes = 0;
   for (const Lazy& c : captured) {
     if (!c.value.node()->data()) return made;
@@ -180,7 +182,8 @@ Recordings::Recording Recordings::record(PyObject* const* args, size_t count, Py
   const auto place = [&](hlo::Operand o) { return Place{number.find(o.node())->second, o.index()}; };
   for (const hlo::Node* n : region.nodes()) {
     if (number.contains(n)) continue;
-    made.steps.push_back({n, made.operands.size(), n->operands().size()});
+    made.steps.push_back({n->op(), &n->attrs(), made.operands.size(), n->operands().size()});
+    n->attrs().retain();
     for (const hlo::Operand o : n->operands()) made.operands.push_back(place(o));
     number.try_emplace(n, static_cast<uint32_t>(number.size()));
   }
@@ -215,7 +218,7 @@ PyObject* Recordings::replay(const Recording& recording, const Arguments& read) 
       operands.clear();
       for (size_t i = 0; i < step.num_operands; ++i)
         operands.push_back(at(recording.operands[step.first_operand + i]));
-      owned.push_back(b.record(step.node->op(), operands, &step.node->attrs()));
+      owned.push_back(b.record(step.op, operands, step.attrs));
       lazy::check(b.status());
       made.push_back(owned.back().operand());
     }

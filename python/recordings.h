@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "hlo/computation.h"
+#include "hlo/graph.h"
 #include "hlo/hash_map.h"
 #include "lazy/lazy.h"
 
@@ -41,12 +41,20 @@ class Recordings {
     uint32_t step, index;
   };
   struct Step {
-    const hlo::Node* node;
+    hlo::Op op;
+    const hlo::Attrs* attrs;  // counted
     size_t first_operand, num_operands;
   };
+  // No nodes are kept: one that is made of constants would be found by whatever records the same, and keep
+  // the value that it gets there.
   struct Recording {
+    Recording() = default;
+    Recording(Recording&& other) = default;
+    ~Recording() {
+      for (const Step& s : steps) s.attrs->release();
+    }
+
     bool usable = false;
-    hlo::ComputationPtr computation;   // owns the nodes of the steps
     std::vector<hlo::Value> captured;  // operands behind the parameters
     std::vector<Step> steps;
     std::vector<Place> operands;  // of all steps, one after the other
