@@ -4,8 +4,8 @@
 // their Tensors, the default element types, the numerics mode and their other arguments: they read no values,
 // check none, warn of nothing and have no effects. A function runs the first two times that it meets
 // arguments of some kind, where the second time tells what it records; arguments besides Tensors that are
-// part of the kind are None, booleans, integers, strings, and tuples and lists of those and of Tensors. Under
-// the interpreter lock.
+// part of the kind are None, booleans, integers, strings and types (each by itself, not by its text), and
+// tuples and lists of those and of Tensors. Under the interpreter lock.
 #ifndef LAMINA_PYTHON_RECORDINGS_H_
 #define LAMINA_PYTHON_RECORDINGS_H_
 

@@ -65,15 +65,15 @@ RECORDED = frozenset(
         "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average", "broadcast", "broadcast_in_dim",
         "broadcast_to", "cholesky", "column_stack", "concatenate", "conv", "conv_general_dilated", "convolve",
         "corrcoef", "correlate", "count_nonzero", "cov", "cross", "cummax", "cummin", "cumprod", "cumsum", "det",
-        "diagonal", "dot", "dot_general", "dstack", "einsum", "expand_dims", "flip", "fliplr", "flipud",
-        "gelu", "glu", "hstack", "inner", "interp", "inv", "kron", "log_softmax", "logsumexp", "matmul",
-        "matrix_power", "max", "mean", "median", "min", "moveaxis", "nancumprod", "nancumsum", "nanmax", "nanmean",
-        "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "norm", "one_hot", "outer", "pad",
-        "polyval", "prod", "ptp", "ravel", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod",
-        "reduce_sum", "relu", "repeat", "reshape", "rev", "roll", "rot90", "searchsorted", "sigmoid", "silu", "slice",
-        "slice_in_dim", "softmax", "softplus", "solve", "sort", "squeeze", "stack", "standardize", "std", "sum",
-        "swapaxes", "swish", "tensordot", "tile", "trace", "transpose", "trapezoid", "tril", "triu", "var", "vdot",
-        "vecdot", "vstack",     ]
+        "diagonal", "dot", "dot_general", "dstack", "einsum", "expand_dims", "flip", "fliplr", "flipud", "gelu",
+        "glu", "hstack", "inner", "interp", "inv", "kron", "log_softmax", "logsumexp", "matmul", "matrix_power",
+        "max", "mean", "median", "min", "moveaxis", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin",
+        "nanprod", "nanstd", "nansum", "nanvar", "norm", "one_hot", "outer", "pad", "polyval", "prod", "ptp", "ravel",
+        "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "relu", "repeat",
+        "reshape", "rev", "roll", "rot90", "searchsorted", "sigmoid", "silu", "slice", "slice_in_dim", "softmax",
+        "softplus", "solve", "sort", "squeeze", "stack", "standardize", "std", "sum", "swapaxes", "swish",
+        "tensordot", "tile", "trace", "transpose", "trapezoid", "tril", "triu", "var", "vdot", "vecdot", "vstack",
+    ]
 )  # fmt: skip
 # And of these every number is an operand: another one is another value, and no other program.
 ELEMENTWISE = frozenset(
