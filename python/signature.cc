@@ -313,11 +313,19 @@ bool Signature::asked(const CallArguments& call, CallLeaves& leaves) const {
   return true;
 }
 
+// A child of a container: most are Tensors, looked at without a call.
+inline bool Signature::match_child(const Node& node, PyObject* x, CallLeaves& leaves) const {
+  if (node.kind != Kind::kTensor) return match_node(node, x, leaves);
+  if (!is_tensor(x) || type_word(lazy_of(x)) != node.word) return false;
+  leaves.set(node.first, x);
+  return true;
+}
+
 bool Signature::match_node(const Node& node, PyObject* x, CallLeaves& leaves) const {
   const auto match_items = [&](PyObject* const* items) {
     const uint32_t* const child = children_.data() + node.first;
     for (uint32_t i = 0; i < node.size; ++i)
-      if (!match_node(nodes_[child[i]], items[i], leaves)) return false;
+      if (!match_child(nodes_[child[i]], items[i], leaves)) return false;
     return true;
   };
   const auto leaf = [&](bool fits) {
@@ -326,7 +334,7 @@ bool Signature::match_node(const Node& node, PyObject* x, CallLeaves& leaves) co
   };
   switch (node.kind) {
     case Kind::kTensor:
-      return leaf(is_tensor(x) && type_word(lazy_of(x)) == node.word);
+      return match_child(node, x, leaves);
     case Kind::kFloat:
       return leaf(PyFloat_CheckExact(x));
     case Kind::kInt:
@@ -367,11 +375,11 @@ bool Signature::match_dict(const Node& node, PyObject* x, CallLeaves& leaves) co
   uint32_t i = 0;
   // Most dicts were filled in one order, with the very objects as keys.
   for (; PyDict_Next(x, &at, &key, &value) && key == dict.inserted[i].ptr(); ++i)
-    if (!match_node(nodes_[child[dict.places[i]]], value, leaves)) return false;
+    if (!match_child(nodes_[child[dict.places[i]]], value, leaves)) return false;
   if (i == node.size) return true;
   for (uint32_t k = 0; k < node.size; ++k) {
     value = PyDict_GetItemWithError(x, dict.keys[k].ptr());
-    if (!value || !match_node(nodes_[child[k]], value, leaves)) return false;
+    if (!value || !match_child(nodes_[child[k]], value, leaves)) return false;
   }
   return true;
 }

@@ -111,6 +111,7 @@ class Signature {
   class Maker;
 
   bool match_node(const Node& node, PyObject* x, CallLeaves& leaves) const;
+  bool match_child(const Node& node, PyObject* x, CallLeaves& leaves) const;
   bool match_dict(const Node& node, PyObject* x, CallLeaves& leaves) const;
   PyObject* given(const CallArguments& call, size_t argument) const;
 

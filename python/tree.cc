@@ -14,96 +14,116 @@ namespace lamina::python {
 
 std::optional<Structure> Structure::of(PyObject* nodes) {
   Structure made;
+  struct Open {
+    Node node;
+    size_t missing;  // children
+  };
+  std::vector<Open> open;
+  size_t pending = 0;  // leaves after the last container
   for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(nodes); ++at) {
     PyObject* const node = PyTuple_GET_ITEM(nodes, at);
     PyObject* const type = PyTuple_GET_ITEM(node, 0);
     const auto is = [type](PyTypeObject& t) { return type == reinterpret_cast<PyObject*>(&t); };
-    Node n{Kind::kLeaf, static_cast<size_t>(PyLong_AsSize_t(PyTuple_GET_ITEM(node, 2))), {}};
+    Node n{Kind::kNone, PyLong_AsSize_t(PyTuple_GET_ITEM(node, 2))};
     if (type == Py_None) {
       ++made.leaves_;
-    } else if (is(PyTuple_Type)) {
-      n.kind = Kind::kTuple;
-    } else if (is(PyList_Type)) {
-      n.kind = Kind::kList;
-    } else if (is(PyDict_Type)) {
-      n.kind = Kind::kDict;
-      py::dict keys;
-      for (const py::handle& key : py::reinterpret_borrow<py::tuple>(PyTuple_GET_ITEM(node, 1)))
-        keys[key] = py::none();
-      n.of = std::move(keys);
-      PyObject* key = nullptr;
-      for (Py_ssize_t place = 0; PyDict_Next(n.of.ptr(), &place, &key, nullptr);) n.keys.push_back(key);
-    } else if (is(*Py_TYPE(Py_None))) {
-      n.kind = Kind::kNone;
-    } else if (PyType_FastSubclass(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_TUPLE_SUBCLASS) &&
-               PyDict_Contains(hook("containers"), type) == 0) {
-      n.kind = Kind::kNamed;
-      n.of = py::reinterpret_borrow<py::object>(type);
+      ++pending;
+      if (!open.empty()) --open.back().missing;
     } else {
-      return std::nullopt;
+      if (is(PyTuple_Type)) {
+        n.kind = Kind::kTuple;
+      } else if (is(PyList_Type)) {
+        n.kind = Kind::kList;
+      } else if (is(PyDict_Type)) {
+        n.kind = Kind::kDict;
+        py::dict keys;
+        for (const py::handle& key : py::reinterpret_borrow<py::tuple>(PyTuple_GET_ITEM(node, 1)))
+          keys[key] = py::none();
+        n.of = std::move(keys);
+        PyObject* key = nullptr;
+        for (Py_ssize_t place = 0; PyDict_Next(n.of.ptr(), &place, &key, nullptr);) n.keys.push_back(key);
+      } else if (PyType_FastSubclass(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_TUPLE_SUBCLASS) &&
+                 PyDict_Contains(hook("containers"), type) == 0) {
+        n.kind = Kind::kNamed;
+        n.of = py::reinterpret_borrow<py::object>(type);
+      } else if (!is(*Py_TYPE(Py_None))) {
+        return std::nullopt;
+      }
+      const size_t arity = n.arity;
+      open.push_back({std::move(n), arity});
     }
-    made.nodes_.push_back(std::move(n));
+    while (!open.empty() && open.back().missing == 0) {
+      Node whole = std::move(open.back().node);
+      open.pop_back();
+      if (!open.empty()) --open.back().missing;
+      whole.leaves = std::exchange(pending, 0);
+      made.nodes_.push_back(std::move(whole));
+    }
   }
   return made;
 }
 
 namespace {
 
-// A dict with the `keys` of another, whose values are at `values` and before.
-PyObject* filled(PyObject* other, const std::vector<PyObject*>& keys, PyObject* const* values) {
-  py::object out = py::reinterpret_steal<py::object>(PyDict_Copy(other));  // its table has the size it needs
-  if (!out) throw py::error_already_set();
-  for (PyObject* key : keys)
-    if (PyDict_SetItem(out.ptr(), key, *values--) != 0) throw py::error_already_set();
+PyObject* made(PyObject* o) {
+  if (!o) throw py::error_already_set();
+  return o;
+}
+
+// A dict with the `keys` of another and values, which are stolen.
+PyObject* filled(PyObject* other, const std::vector<PyObject*>& keys, PyObject** values) {
+  auto out = py::reinterpret_steal<py::object>(made(PyDict_Copy(other)));  // its table has the size it needs
+  for (PyObject* key : keys) {
+    if (PyDict_SetItem(out.ptr(), key, *values) != 0) throw py::error_already_set();
+    Py_DECREF(std::exchange(*values++, nullptr));
+  }
   return out.release().ptr();
 }
 
 }  // namespace
 
+// The container of children, which are stolen.
+PyObject* Structure::packed(const Node& node, PyObject** children) {
+  const auto size = static_cast<Py_ssize_t>(node.arity);
+  PyObject* out = nullptr;
+  switch (node.kind) {
+    case Kind::kTuple:
+      out = made(PyTuple_New(size));
+      for (Py_ssize_t i = 0; i < size; ++i) PyTuple_SET_ITEM(out, i, std::exchange(children[i], nullptr));
+      return out;
+    case Kind::kList:
+      out = made(PyList_New(size));
+      for (Py_ssize_t i = 0; i < size; ++i) PyList_SET_ITEM(out, i, std::exchange(children[i], nullptr));
+      return out;
+    case Kind::kDict:
+      return filled(node.of.ptr(), node.keys, children);
+    case Kind::kNamed:
+      out = made(PyObject_Vectorcall(node.of.ptr(), children, node.arity, nullptr));
+      for (Py_ssize_t i = 0; i < size; ++i) Py_DECREF(std::exchange(children[i], nullptr));
+      return out;
+    case Kind::kNone:
+      break;
+  }
+  return Py_NewRef(Py_None);
+}
+
 py::object Structure::build(PyObject** leaves) const {
+  if (is_leaf()) return py::reinterpret_steal<py::object>(std::exchange(*leaves, nullptr));
   absl::InlinedVector<PyObject*, 16> stack;  // held
-  stack.reserve(nodes_.size());
   const absl::Cleanup drop = [&] {
     for (PyObject* o : stack) Py_XDECREF(o);
   };
-  const auto made = [](PyObject* o) {
-    if (!o) throw py::error_already_set();
-    return o;
-  };
-  PyObject** next = leaves + leaves_;
-  for (size_t at = nodes_.size(); at-- > 0;) {
-    const Node& n = nodes_[at];
-    if (n.kind == Kind::kLeaf) {
-      stack.push_back(std::exchange(*--next, nullptr));
-      continue;
-    }
-    // Its children lie on top, the first uppermost.
-    const auto children = stack.end() - static_cast<ptrdiff_t>(n.arity);
-    const auto size = static_cast<Py_ssize_t>(n.arity);
-    PyObject* out = nullptr;
-    switch (n.kind) {
-      case Kind::kTuple:
-      case Kind::kNamed:
-        out = made(PyTuple_New(size));
-        for (Py_ssize_t i = 0; i < size; ++i) PyTuple_SET_ITEM(out, i, stack.end()[-1 - i]);
-        break;
-      case Kind::kList:
-        out = made(PyList_New(size));
-        for (Py_ssize_t i = 0; i < size; ++i) PyList_SET_ITEM(out, i, stack.end()[-1 - i]);
-        break;
-      case Kind::kDict:
-        out = filled(n.of.ptr(), n.keys, stack.end() - 1);
-        for (auto child = children; child != stack.end(); ++child) Py_DECREF(*child);
-        break;
-      default:
-        out = Py_NewRef(Py_None);
-    }
-    stack.erase(children, stack.end());
-    stack.push_back(out);
-    if (n.kind == Kind::kNamed) {
-      PyObject* const named =
-          PyObject_Vectorcall(n.of.ptr(), reinterpret_cast<PyTupleObject*>(out)->ob_item, n.arity, nullptr);
-      Py_SETREF(stack.back(), made(named));
+  for (const Node& n : nodes_) {
+    // Leaves alone are taken from where they are.
+    const bool flat = n.leaves >= n.arity;
+    for (size_t i = flat ? n.arity : 0; i < n.leaves; ++i) stack.push_back(std::exchange(*leaves++, nullptr));
+    if (flat) {
+      stack.push_back(packed(n, leaves));
+      leaves += n.arity;
+    } else {
+      PyObject* const out = packed(n, stack.data() + (stack.size() - n.arity));
+      stack.resize(stack.size() - n.arity);
+      stack.push_back(out);
     }
   }
   return py::reinterpret_steal<py::object>(std::exchange(stack.back(), nullptr));

@@ -20,21 +20,24 @@ class Structure {
   static std::optional<Structure> of(PyObject* nodes);
 
   size_t leaves() const { return leaves_; }
-  bool is_leaf() const { return nodes_.size() == 1 && nodes_[0].kind == Kind::kLeaf; }
+  bool is_leaf() const { return nodes_.empty(); }
   // The container with these leaves(), which are stolen: null afterwards. Throws what a class raises.
   pybind11::object build(PyObject** leaves) const;
 
   int traverse(visitproc visit, void* arg) const;
 
  private:
-  enum class Kind : uint8_t { kLeaf, kTuple, kList, kDict, kNamed, kNone };
-  struct Node {
+  enum class Kind : uint8_t { kTuple, kList, kDict, kNamed, kNone };
+  struct Node {  // a container
     Kind kind;
     size_t arity;
-    pybind11::object of;               // a dict with these keys, a named tuple's class
+    size_t leaves = 0;                 // that come after the container before it
+    pybind11::object of = {};          // a dict with these keys, a named tuple's class
     std::vector<PyObject*> keys = {};  // of the dict, in its order, borrowed of it
   };
-  std::vector<Node> nodes_;  // in preorder
+  static PyObject* packed(const Node& node, PyObject** children);
+
+  std::vector<Node> nodes_;  // in postorder
   size_t leaves_ = 0;
 };
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import random
 
 import jax
 import jax.flatten_util
@@ -140,6 +141,35 @@ def test_containers_may_lie_deep_in_each_other():
 def test_keys_without_an_order_stay_in_that_of_the_dict():
     assert lm.tree.leaves({"b": 1, 2: 3, "a": 4}) == [1, 3, 4]
     assert lm.tree.leaves({"b": 1, "a": 4, "c": {}}) == [4, 1]
+
+
+def random_container(draw: random.Random, depth: int, leaf):
+    kind = draw.randrange(8) if depth > 0 else 0
+    children = [random_container(draw, depth - 1, leaf) for _ in range(draw.randrange(4) if kind > 2 else 0)]
+    if kind < 2:
+        return leaf()
+    if kind == 2:
+        return None
+    if kind == 3:
+        return Pair(random_container(draw, depth - 1, leaf), children)
+    if kind in (4, 5):
+        return {key: child for key, child in zip(draw.sample("zyxab", 5), children, strict=False)}
+    return children if kind == 6 else tuple(children)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_containers_come_back_as_they_were(seed):
+    draw = random.Random(seed)
+    tree = random_container(draw, 5, lambda: draw.randrange(1000))
+    leaves, structure = lm.tree.flatten(tree)
+    assert leaves == jax.tree_util.tree_leaves(tree)
+    assert repr(lm.tree.unflatten(structure, leaves)) == repr(jax.tree_util.tree_map(lambda x: x, tree))
+
+    arrays = lm.tree.map(lnp.asarray, tree)
+    add_one = lm.jit(lambda t: lm.tree.map(lambda x: x + 1, t))
+    for _ in range(4):  # traced, then answered without Python
+        out = lm.tree.map(int, add_one(arrays))
+    assert out == lm.tree.map(lambda x: x + 1, tree) and lm.tree.structure(out) == structure
 
 
 def test_what_functions_of_the_user_raise_on_the_way_comes_out():
