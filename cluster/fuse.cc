@@ -183,7 +183,7 @@ class Fuser {
       }
       const LoopRole role = loop_role(*u);
       if (role == LoopRole::kNone && !starts_from(*u, n)) return false;
-      if (u->op() == Op::reshape && !is_splitting_reshape(*u)) return false;
+      if (u->op() == Op::reshape && (!is_splitting_reshape(*u) || is_read_as_a_whole(*u))) return false;
       // The initial value of a reduction is read from memory.
       if (role == LoopRole::kReduction && !reads_as_array(*u, n)) return false;
       if (cheap) continue;
@@ -197,6 +197,15 @@ class Fuser {
       }
     }
     return true;
+  }
+
+  // Whether the node is a value of its own for what is no loop. A reshape is then another name for its
+  // operand.
+  bool is_read_as_a_whole(const Node& n) const {
+    const auto& users = uses_[position_.at(&n)];
+    return roots_.contains(&n) || std::any_of(users.begin(), users.end(), [&](const Node* u) {
+             return loop_role(*u) == LoopRole::kNone && !starts_from(*u, &n);
+           });
   }
 
   // Whether it puts columns side by side, so few that a kernel knows for each of its elements which one it is
@@ -213,10 +222,7 @@ class Fuser {
     std::vector<const Node*> seen = {&n};
     for (size_t i = 0; i < seen.size(); ++i) {
       const auto& users = uses_[position_.at(seen[i])];
-      if (roots_.contains(seen[i]) || std::any_of(users.begin(), users.end(), [&](const Node* u) {
-            return loop_role(*u) == LoopRole::kNone && !starts_from(*u, seen[i]);
-          }))
-        continue;
+      if (is_read_as_a_whole(*seen[i])) continue;
       for (const Node* u : users) {
         if (!is_same_space(*u) || seen.size() == kMostSeen) return false;
         if (std::find(seen.begin(), seen.end(), u) == seen.end()) seen.push_back(u);
@@ -363,6 +369,11 @@ class Fuser {
            !(a.node->op() == Op::reshape && !is_splitting_reshape(*a.node));
   }
 
+  // Whether kernels that read the node find it there. A reshape of it by itself copies what can stay.
+  bool lies_in_memory(const Node& n) const {
+    return is_free(n) || (n.op() == Op::constant && !is_immediate(n)) || anchor_of_[position_.at(&n)] >= 0;
+  }
+
   void merge_groups() {
     for (int i = static_cast<int>(anchors_.size()); i-- > 0;) {
       if (!is_loop(anchors_[i])) continue;
@@ -467,7 +478,9 @@ class Fuser {
       group.repeat_read = repeat->second.read;
       group.array_loop = repeat->second.over_arrays;
     }
-    if (is_loop(first) || group.repeat)
+    const bool copies =
+        op == Op::reshape && members.size() == 1 && lies_in_memory(*first.node->operand(0).node());
+    if ((is_loop(first) && !copies) || group.repeat)
       group.kind = GroupKind::kLoop;
     else if (op == Op::reshape || op == Op::optimization_barrier)
       group.kind = GroupKind::kAlias;

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import re
 
 import lamina as lm
 import lamina.numpy as lnp
@@ -440,3 +441,29 @@ def test_public_functions_keep_their_signatures():
     import pickle
 
     assert pickle.loads(pickle.dumps(lnp.reshape)) is lnp.reshape
+
+
+@pytest.mark.parametrize(
+    ("f", "steps"),
+    [
+        (lambda a: a.reshape(2, 3), 0),
+        (lambda a: (a + 1).reshape(2, 3), 1),
+        (lambda a: (lnp.exp(a).reshape(2, 3), lnp.exp(a) * 2), 1),
+        (lambda a: lnp.exp(a).reshape(1, 6) @ np.ones((6, 4), a.dtype), 2),
+        (lambda a: lnp.sin(lnp.exp(a).reshape(2, 3).T), 1),
+    ],
+    ids=["alone", "result", "one of two", "before a product", "within"],
+)
+def test_a_reshape_copies_nothing_and_shares_nothing(f, steps):
+    x = lnp.asarray(np.linspace(0.1, 1, 6, dtype=np.float32))
+    text = lm.jit(f).lower(x).compile().as_text()
+    assert len(re.findall(r"^step \d+: ", text, re.M)) == steps, text
+    g = lm.jit(f)
+    first, second = lm.tree.leaves(g(x)), lm.tree.leaves(g(x))
+    kept = [np.array(r) for r in second]
+    for r in first:
+        r[0] = -7.0
+    x[0] = -9.0
+    for r, k in zip(second, kept, strict=True):
+        np.testing.assert_array_equal(np.asarray(r), k)
+    np.testing.assert_array_equal(np.asarray(x[1:]), np.linspace(0.1, 1, 6, dtype=np.float32)[1:])
