@@ -6,6 +6,7 @@
 
 #include "cluster/array_loop.h"
 #include "cluster/fuse.h"
+#include "hlo/dot_shape.h"
 #include "hlo/hash_map.h"
 #include "hlo/op.h"
 #include "hlo/strings.h"
@@ -24,6 +25,9 @@ struct Limits {
   int values, dear;  // what a value with a long program counts as
 };
 constexpr Limits kOneEach{400, 6}, kSeveralEach{1000, 16};
+// Multiplications that each element of the space may spend on a product with a matrix that all share: one of
+// more is quicker as a step by itself, for all of them.
+constexpr int64_t kMostProduct = 100;
 constexpr int kMostLoops = 6;
 constexpr int64_t kMostSpaceRank = 8;
 // Values of one array, and in all, that an element carries.
@@ -254,6 +258,9 @@ class Fit {
     const int64_t terms = written_out_terms(n);
     if ((values_ += terms) > (several_ ? kSeveralEach : kOneEach).values)
       return refuse("has reached the size limit of a kernel");
+    if (several_ && n.op() == Op::dot_general && n.attrs().ints(Attr::lhs_batching_dimensions).empty() &&
+        hlo::multiplications(n) > kMostProduct * hlo::product(*space_))
+      return refuse("a step holds a product with one matrix for all");
     std::vector<Place> in;
     if (n.op() == Op::reduce) {
       Place array(n.operand_type(0)->dims.size(), kKnown);

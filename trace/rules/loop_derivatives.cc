@@ -78,21 +78,21 @@ struct Ways {
   std::optional<TiledLoop> tiles;
   std::optional<StepLog> log;
 };
-absl::StatusOr<Ways> ways_through(const Loop& loop, const Mask& marked) {
+absl::StatusOr<Ways> ways_through(const Loop& loop, const Mask& marked, const Mask& given = {}) {
   Ways out;
   if (loop.kept != 0) return out;
   absl::StatusOr<std::optional<TiledLoop>> tiles = TiledLoop::of(loop, marked);
   if (!tiles.ok()) return tiles.status();
   out.tiles = *std::move(tiles);
   if (out.tiles) return out;
-  absl::StatusOr<std::optional<StepLog>> log = StepLog::of(loop, marked);
+  absl::StatusOr<std::optional<StepLog>> log = StepLog::of(loop, marked, given);
   if (!log.ok()) return log.status();
   out.log = *std::move(log);
   return out;
 }
 
 Values reversed(Builder& b, const LoopDerivative& d, Ops x, Ops ct) {
-  const absl::StatusOr<Ways> ways = ways_through(d.loop, d.marked);
+  const absl::StatusOr<Ways> ways = ways_through(d.loop, d.marked, d.given);
   if (!get_or_fail(b, ways)) return Values(ct.size());
   if (ways->tiles) return ways->tiles->record(b, x, ct);
   if (ways->log) return ways->log->record(b, x, ct);
@@ -146,24 +146,35 @@ std::optional<LoopDerivative> loop_derivative(const Node& call) {
   out.loop = {regions[0], regions[1], call.attrs().integer(Attr::length)};
   if (call.attrs().has(Attr::known_trip_count)) out.loop.steps = call.attrs().integer(Attr::known_trip_count);
   out.marked.assign(regions[1]->parameters().size(), false);
-  for (int64_t i : call.attrs().ints(Attr::dimensions))
-    if (i >= 0 && i < static_cast<int64_t>(out.marked.size())) out.marked[i] = true;
+  const auto mark = [&call](Attr name, Mask* mask) {
+    for (int64_t i : call.attrs().ints(name))
+      if (i >= 0 && i < static_cast<int64_t>(mask->size())) (*mask)[i] = true;
+  };
+  mark(Attr::dimensions, &out.marked);
+  if (call.attrs().has(Attr::sources)) {
+    out.given.assign(out.marked.size(), false);
+    mark(Attr::sources, &out.given);
+  }
   return out;
 }
 
 namespace {
 
 Values called(Builder& b, const LoopDerivative& d, const ComputationPtr& program, Ops operands) {
-  Dims marked;
-  for (size_t i = 0; i < d.marked.size(); ++i)
-    if (d.marked[i]) marked.push_back(static_cast<int64_t>(i));
+  const auto numbers = [](const Mask& mask) {
+    Dims out;
+    for (size_t i = 0; i < mask.size(); ++i)
+      if (mask[i]) out.push_back(static_cast<int64_t>(i));
+    return out;
+  };
   std::vector<Attrs::Entry> attrs{
       {Attr::body, program},
       {Attr::direction, std::string(kDirections[static_cast<size_t>(d.direction)])},
       {Attr::branches, std::vector<ComputationPtr>{d.loop.cond, d.loop.body}},
-      {Attr::dimensions, marked},
+      {Attr::dimensions, numbers(d.marked)},
       {Attr::length, d.loop.kept}};
   if (d.loop.steps) attrs.emplace_back(Attr::known_trip_count, *d.loop.steps);
+  if (!d.given.empty()) attrs.emplace_back(Attr::sources, numbers(d.given));
   return b.make_multi(Op::call, operands, intern_attrs(std::move(attrs)));
 }
 
@@ -175,7 +186,7 @@ Values record_loop_derivative(Builder& b, const LoopDerivative& d, Ops operands)
   absl::StatusOr<ComputationPtr> body = remembered_as<ComputationPtr>(
       {d.loop.cond.get(), d.loop.body.get()},
       option_text(str_cat(kDirections[static_cast<size_t>(d.direction)], "/", d.loop.steps.value_or(-1)),
-                  {d.marked}, d.loop.kept),
+                  {d.marked, d.given}, d.loop.kept),
       [&] { return expansion(d); });
   if (!get_or_fail(b, body)) return failed;
   const Values out = called(b, d, *body, operands);
@@ -311,15 +322,21 @@ Values loop_derivative_transpose(Builder& b, const LoopDerivative& d, Ops x, Mar
     return out;
   }
   Values v;
-  for (size_t i = 0, at = 0; i < n; ++i)
-    if (d.marked[i]) v.push_back(ct[at] ? ct[at] : b.zeros_like(x[i])), ++at;
+  Mask given(n, false);
+  for (size_t i = 0, at = 0; i < n; ++i) {
+    if (!d.marked[i]) continue;
+    given[i] = static_cast<bool>(ct[at]);
+    v.push_back(given[i] ? ct[at] : b.zeros_like(x[i]));
+    ++at;
+  }
+  if (given == d.marked) given.clear();
   auto set = [&](size_t from, const Values& values) {
     std::copy(values.begin(), values.end(), out.begin() + static_cast<int64_t>(from));
   };
-  auto other_way = [&](LoopDirection direction) {
-    return record_loop_derivative(b, {direction, d.loop, d.marked}, joined(x.first(n), v));
+  auto other_way = [&](LoopDirection direction, Mask from = {}) {
+    return record_loop_derivative(b, {direction, d.loop, d.marked, std::move(from)}, joined(x.first(n), v));
   };
-  if (d.direction == LoopDirection::kForward) set(n, other_way(LoopDirection::kReverse));
+  if (d.direction == LoopDirection::kForward) set(n, other_way(LoopDirection::kReverse, std::move(given)));
   if (d.direction == LoopDirection::kReverse) set(n, other_way(LoopDirection::kForward));
   if (d.direction == LoopDirection::kForwardOfReverse) {
     Values none;

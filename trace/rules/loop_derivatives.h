@@ -25,6 +25,8 @@ struct LoopDerivative {
   LoopDirection direction;
   Loop loop;
   Mask marked;  // closed: what depends on a marked carry is marked
+  // Of kReverse: the marked results whose cotangents are not zeros that were put in for none. Empty: all.
+  Mask given = {};
 };
 std::optional<LoopDerivative> loop_derivative(const Node& call);
 Values record_loop_derivative(Builder& b, const LoopDerivative& d, std::span<const Value> operands);

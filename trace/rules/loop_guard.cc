@@ -89,6 +89,7 @@ Values guarded_call(Builder& b, const Node& n, Ops x, const Value& active) {
     d->loop = *std::move(flagged);
     const size_t at = d->marked.size();
     d->marked.push_back(false);
+    if (!d->given.empty()) d->given.push_back(false);
     return record_loop_derivative(b, *d, with_flag_at(x, at, active));
   }
   absl::StatusOr<ComputationPtr> body = guarded(*n.attrs().computation(Attr::body));

@@ -10,21 +10,27 @@
 #include <algorithm>
 
 #include "hlo/dot_shape.h"
+#include "hlo/passes/pass.h"
 
 namespace lamina::trace {
 
 namespace {
 
 // Bytes of a log, as far as arrays that change fit one kernel with it, and else: two are there at a time. The
-// first one has fewer rows.
+// first one has fewer rows, and a second one some more where those of the last are many: all have to be
+// cleared.
 constexpr int64_t kLittleLog = int64_t{1} << 20, kMuchLog = int64_t{8} << 20;
-constexpr int64_t kLeastRows = 16, kFirstRows = 128, kMostRows = int64_t{1} << 16;
+constexpr int64_t kLeastRows = 16, kFirstRows = 128, kMoreRows = 1024, kMostRows = int64_t{1} << 16;
+constexpr int64_t kFewer = 4;
 // So much smaller than the state is what a step needs of it.
 constexpr int64_t kSmaller = 4;
-// States of so few bytes are cheaper to log than to find again by a schedule; their logs have so few rows
-// that clearing them costs little. Not where steps hold loops: the program has a step more often than that of
-// a schedule, and of loops in loops that would multiply.
-constexpr int64_t kLittleState = 64, kFirstRowsOfLittle = 1024, kMostRowsOfLittle = 4096;
+// Of states of so few bytes it is cheaper to log what steps leave than to keep them and take the steps again;
+// logs of the least states have more rows, which cost little to clear. Not where steps hold loops: the
+// program has a step more often than that of a schedule, and of loops in loops that would multiply.
+constexpr int64_t kLittleState = 512, kLeastState = 64, kFirstRowsOfLeast = 1024, kMostRowsOfLittle = 4096;
+// Terms of sums over steps are summed after the loop where they have so many multiplications, as fewer are
+// written out in a kernel of the loop; so many rows at a time, as not all rows may be of steps.
+constexpr int64_t kLeastTerm = 64, kSummedRows = 32;
 // So many multiplications and additions in products cost more, for a byte of the log, than it does to write
 // and read it: computing the step again is dearer.
 constexpr int64_t kDearer = 2;
@@ -41,9 +47,53 @@ int64_t products(const Computation& c) {
 
 bool is_loop(const Node& n) { return hlo::is_loop_op(n.op()); }
 
+// A log of such rows in which no step has left any.
+Value no_rows(Builder& b, const Type& row, int64_t rows) {
+  const absl::StatusOr<const Type*> log = array_type(row.dtype, prepend(rows, row.dims));
+  return get_or_fail(b, log) ? b.zeros(*log) : Value();
+}
+
+// The marked carries to which cotangents come, over any number of steps, from these results.
+absl::StatusOr<Mask> reached_from(const ComputationPtr& step, const Mask& marked, const Mask& given) {
+  const absl::StatusOr<ComputationPtr> body = hlo::inline_calls(step);
+  if (!body.ok()) return body.status();
+  const size_t n = marked.size();
+  std::vector<Mask> depend(n);  // by carry: the results that depend on it
+  for (size_t i = 0; i < n; ++i) {
+    if (!marked[i]) continue;
+    Mask one(n, false);
+    one[i] = true;
+    depend[i] = dependence(**body, one);
+  }
+  Mask out = given;
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (size_t i = 0; i < n; ++i)
+      for (size_t r = 0; r < n && marked[i] && !out[i]; ++r)
+        if (out[r] && depend[i][r]) grows = out[i] = true;
+  }
+  return out;
+}
+
+// The way back through a step's linear part from some of its results: those of others are not read, and zeros
+// before the step.
+absl::StatusOr<ComputationPtr> back_from(const Computation& linear_part, const Mask& linear,
+                                         const Mask& results) {
+  const absl::StatusOr<ComputationPtr> some = transpose_computation(linear_part, linear, results);
+  if (!some.ok()) return some.status();
+  std::vector<const Type*> types = linear_part.parameter_types();
+  const size_t first = types.size() - results.size();
+  return record_region(types, [&](Builder& b, Ops p) {
+    Values out = inline_computation(b, **some, joined(p.first(first), picked(p.subspan(first), results)));
+    for (size_t i = 0; b.ok() && i < results.size(); ++i)
+      if (!results[i]) out[i] = b.zeros(p[first + i].type());
+    return out;
+  });
+}
+
 }  // namespace
 
-absl::StatusOr<SplitStep> split_step(const Loop& loop, const Mask& marked) {
+absl::StatusOr<SplitStep> split_step(const Loop& loop, const Mask& marked, const Mask& given) {
   SplitStep out;
   absl::StatusOr<Loop> differentiable = differentiated(loop, marked);
   if (!differentiable.ok()) return differentiable.status();
@@ -57,7 +107,10 @@ absl::StatusOr<SplitStep> split_step(const Loop& loop, const Mask& marked) {
   std::fill(forced.begin() + static_cast<int64_t>(n), forced.end(), true);
   const absl::StatusOr<SplitComputation> split = split_computation(*both->body, tangents, forced);
   if (!split.ok()) return split.status();
-  out.known = split->known;
+  // Which results of a call change is seen in its body only.
+  absl::StatusOr<ComputationPtr> known = hlo::inline_calls(split->known);
+  if (!known.ok()) return known.status();
+  out.known = *std::move(known);
   const size_t residuals = split->residual_parameter.size();
   Mask linear(residuals + m, false);
   std::fill(linear.begin() + static_cast<int64_t>(residuals), linear.end(), true);
@@ -76,6 +129,16 @@ absl::StatusOr<SplitStep> split_step(const Loop& loop, const Mask& marked) {
                : is_invariant(*loop.body, p) ? SplitStep::Residual::kFixed
                                              : SplitStep::Residual::kCarry;
     out.residuals.push_back(r);
+  }
+  if (!given.empty()) {
+    absl::StatusOr<Mask> reached = reached_from(out.loop.body, marked, given);
+    if (!reached.ok()) return reached.status();
+    Mask results;
+    for (size_t i = 0; i < n; ++i)
+      if (marked[i]) results.push_back((*reached)[i]);
+    back = back_from(*split->unknown, linear, results);
+    if (!back.ok()) return back.status();
+    out.back = *std::move(back);
   }
   // What no step changes is not logged.
   Mask changing;
@@ -173,10 +236,10 @@ Values SplitStep::fixed(Ops x) const {
   return out;
 }
 
-absl::StatusOr<std::optional<StepLog>> StepLog::of(const Loop& loop, const Mask& marked) {
+absl::StatusOr<std::optional<StepLog>> StepLog::of(const Loop& loop, const Mask& marked, const Mask& given) {
   StepLog out;
   out.marked_ = marked;
-  absl::StatusOr<SplitStep> step = split_step(loop, marked);
+  absl::StatusOr<SplitStep> step = split_step(loop, marked, given);
   if (!step.ok()) return step.status();
   out.step_ = *std::move(step);
   int64_t state = 0;
@@ -185,13 +248,15 @@ absl::StatusOr<std::optional<StepLog>> StepLog::of(const Loop& loop, const Mask&
   const int64_t bytes = std::max<int64_t>(out.step_.logged_bytes(), 1);
   const bool by_products = products(*out.step_.known) > kDearer * bytes;
   const bool needs_little = bytes * kSmaller <= state || by_products;
-  const bool is_little = state <= kLittleState && bytes <= kLittleState &&
+  const bool is_little = state <= kLittleState && bytes <= kSmaller * state &&
                          !anywhere(*out.step_.loop.body, is_loop) && !anywhere(*out.step_.loop.cond, is_loop);
   if (!needs_little && !is_little) return std::nullopt;
   const int64_t budget = state <= kLittleLog / 2 && !by_products ? kLittleLog - state : kMuchLog;
-  const int64_t first = needs_little ? kFirstRows : kFirstRowsOfLittle;
+  const int64_t first = needs_little || state > kLeastState ? kFirstRows : kFirstRowsOfLeast;
   out.most_rows_ = std::clamp(budget / bytes, kLeastRows, needs_little ? kMostRows : kMostRowsOfLittle);
+  if (out.most_rows_ > kSummedRows) out.most_rows_ -= out.most_rows_ % kSummedRows;
   out.first_rows_ = std::min(out.most_rows_, std::clamp(kLittleLog / bytes, kLeastRows, first));
+  if (out.first_rows_ > kSummedRows) out.first_rows_ -= out.first_rows_ % kSummedRows;
   return out;
 }
 
@@ -207,10 +272,16 @@ Values StepLog::record(Builder& b, Ops x, Ops ct) const {
     if (!get_or_fail(in, parts) || !get_or_fail(in, back)) return Values(after.size());
     return reversed_by_states(in, *parts, marked_, *back, from, after);
   };
-  const Rest in_another_log = [&](Builder& in, Ops from, Ops after) {
+  const Rest in_most = [&](Builder& in, Ops from, Ops after) {
     return before(in, run_on(in, from, most_rows_), after, in_parts);
   };
-  return before(b, run_on(b, x, first_rows_), ct, first_rows_ < most_rows_ ? in_another_log : in_parts);
+  const Rest in_more = [&](Builder& in, Ops from, Ops after) {
+    return before(in, run_on(in, from, kMoreRows), after, in_most);
+  };
+  const Rest& rest = first_rows_ == most_rows_                                     ? in_parts
+                     : first_rows_ < kMoreRows && kMoreRows * kFewer <= most_rows_ ? in_more
+                                                                                   : in_most;
+  return before(b, run_on(b, x, first_rows_), ct, rest);
 }
 
 Values StepLog::before(Builder& b, const Run& run, Ops ct, const Rest& rest) const {
@@ -229,20 +300,11 @@ Values StepLog::before(Builder& b, const Run& run, Ops ct, const Rest& rest) con
   return b.ok() ? undone(b, run, after) : failed;
 }
 
-Values StepLog::no_rows(Builder& b, int64_t rows) const {
-  Values logs;
-  for (size_t i = 0; i < step_.residuals.size(); ++i) {
-    if (!step_.residuals[i].is_logged()) continue;
-    const Type* t = step_.back->parameters()[i].type();
-    const absl::StatusOr<const Type*> log = array_type(t->dtype, prepend(rows, t->dims));
-    logs.push_back(get_or_fail(b, log) ? b.zeros(*log) : Value());
-  }
-  return logs;
-}
-
 StepLog::Run StepLog::run_on(Builder& b, Ops from, int64_t rows) const {
   const size_t n = from.size();
-  const Values logs = no_rows(b, rows);
+  Values logs;
+  for (size_t i = 0; i < step_.residuals.size(); ++i)
+    if (step_.residuals[i].is_logged()) logs.push_back(no_rows(b, *step_.back->parameters()[i].type(), rows));
   if (!b.ok()) return {Values(n), Value(), {}};
   const Values out = loop_over(
       b, joined(joined(from, {{number(b, 0)}}), logs),
@@ -264,24 +326,96 @@ StepLog::Run StepLog::run_on(Builder& b, Ops from, int64_t rows) const {
   return {{out.begin(), at}, out[n], {at + 1, out.end()}};
 }
 
-Values StepLog::undone(Builder& b, const Run& run, Ops ct) const {
-  const Values fixed = step_.fixed(run.carries);
-  const size_t logs = run.logs.size(), first_fixed = 1 + logs, first_ct = first_fixed + fixed.size();
+absl::StatusOr<SummedAfter> StepLog::summed_after(int64_t rows) const {
+  std::vector<const Type*> fixed, types, of_rows;
+  for (size_t i = 0; i < step_.residuals.size(); ++i) {
+    const Type* t = step_.back->parameters()[i].type();
+    if (step_.residuals[i].is_logged()) of_rows.push_back(t);
+    if (step_.residuals[i].kind == SplitStep::Residual::kFixed) types.push_back(t);
+  }
+  const size_t first_ct = types.size();
+  const auto cts = step_.back->parameters().subspan(step_.residuals.size());
+  for (const Value& ct : cts) types.push_back(ct.type());
+  const size_t carries = types.size();
+  types.insert(types.end(), of_rows.begin(), of_rows.end());
+  const absl::StatusOr<ComputationPtr> body = record_region(types, [&](Builder& b, Ops p) {
+    const Ops stay = p.first(first_ct);
+    const Values residuals = step_.residual_values(b, p.subspan(carries), stay);
+    if (!b.ok()) return Values(carries);
+    return joined(
+        stay, inline_computation(b, *step_.back, joined(residuals, p.subspan(first_ct, carries - first_ct))));
+  });
+  if (!body.ok()) return body.status();
+  return SummedAfter::of(*body, first_ct, carries, rows, kLeastTerm);
+}
+
+// Adds them for the rows of the steps taken: `logs` are what was scanned, `results` what came of the carries
+// and the factors' logs.
+void StepLog::add_sums(Builder& b, const SummedAfter& sums, Ops logs, const Value& steps, size_t carries,
+                       Values* results) const {
+  if (sums.is_empty()) return;
+  const int64_t rows = logs[0].type()->dims[0];
+  if (rows <= kSummedRows) return sums.add(b, logs, results);
+  const size_t first_log = 2, first_result = first_log + logs.size();
   const Values out = loop_over(
-      b, joined(joined({{run.steps}}, run.logs), joined(fixed, ct)),
+      b, joined(joined({{number(b, 0), steps}}, logs), *results),
+      [](Builder& in, Ops p) { return in.compare(p[0], p[1], "LT"); },
+      [&](Builder& in, Ops p) {
+        const auto part = [&](const Value& log) {
+          Dims sizes = log.type()->dims;
+          sizes[0] = kSummedRows;
+          Values starts(sizes.size(), number(in, 0));
+          starts[0] = p[0];
+          return in.ok() ? in.dynamic_slice(log, starts, sizes) : Value();
+        };
+        Values arrays, some;
+        for (const Value& log : p.subspan(first_log, logs.size())) arrays.push_back(part(log));
+        for (size_t i = 0; i < results->size(); ++i)
+          some.push_back(i < carries ? p[first_result + i] : part(p[first_result + i]));
+        if (in.ok()) sums.add(in, arrays, &some);
+        Values next(p.begin(), p.end());
+        next[0] = in.add(p[0], number(in, kSummedRows));
+        std::copy(some.begin(), some.begin() + static_cast<int64_t>(carries),
+                  next.begin() + static_cast<int64_t>(first_result));
+        return next;
+      });
+  std::copy(out.begin() + static_cast<int64_t>(first_result),
+            out.begin() + static_cast<int64_t>(first_result + carries), results->begin());
+}
+
+Values StepLog::undone(Builder& b, const Run& run, Ops ct) const {
+  const Values failed(ct.size());
+  const Values fixed = step_.fixed(run.carries);
+  const int64_t rows = run.logs.empty() ? 1 : run.logs[0].type()->dims[0];
+  const absl::StatusOr<SummedAfter> sums = summed_after(rows);
+  if (!get_or_fail(b, sums)) return failed;
+  Values factors;
+  const auto roots = sums->body()->roots();
+  const size_t carries = fixed.size() + ct.size();
+  for (const Value& factor : roots.subspan(carries)) factors.push_back(no_rows(b, *factor.type(), rows));
+  if (!b.ok()) return failed;
+  const size_t logs = run.logs.size(), first_fixed = 1 + logs, first_factor = first_fixed + carries;
+  Values out = loop_over(
+      b, joined(joined(joined({{run.steps}}, run.logs), joined(fixed, ct)), factors),
       [](Builder& in, Ops p) { return in.compare(p[0], in.scalar_int(DType::kS64, 0), "GT"); },
       [&](Builder& in, Ops p) {
         const Value at = in.subtract(p[0], in.scalar_int(DType::kS64, 1));
-        Values rows;
-        for (const Value& log : p.subspan(1, logs)) rows.push_back(row_at(in, log, at));
-        const Values operands =
-            step_.residual_values(in, rows, p.subspan(first_fixed, first_ct - first_fixed));
+        Values operands(p.begin() + static_cast<int64_t>(first_fixed),
+                        p.begin() + static_cast<int64_t>(first_factor));
+        for (const Value& log : p.subspan(1, logs)) operands.push_back(row_at(in, log, at));
         if (!in.ok()) return Values(p.size());
-        const Values back = inline_computation(in, *step_.back, joined(operands, p.subspan(first_ct)));
+        Values next = inline_computation(in, *sums->body(), operands);
         if (!in.ok()) return Values(p.size());
-        return joined(joined({{at}}, p.subspan(1, first_ct - 1)), back);
+        for (size_t i = 0; i < fixed.size(); ++i) next[i] = p[first_fixed + i];
+        for (size_t i = carries; i < next.size(); ++i)
+          next[i] = put_row(in, p[first_factor + i - carries], next[i], at);
+        return joined(joined({{at}}, p.subspan(1, logs)), next);
       });
-  return {out.begin() + static_cast<int64_t>(first_ct), out.end()};
+  if (!b.ok()) return failed;
+  out.erase(out.begin(), out.begin() + static_cast<int64_t>(first_fixed));
+  add_sums(b, *sums, run.logs, run.steps, carries, &out);
+  if (!b.ok()) return failed;
+  return {out.begin() + static_cast<int64_t>(fixed.size()), out.begin() + static_cast<int64_t>(carries)};
 }
 
 absl::StatusOr<Loop> StepLog::loop_of_parts() const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "trace/rules/loops.h"
+#include "trace/rules/scan_sums.h"
 
 namespace lamina::trace {
 
@@ -45,7 +46,9 @@ struct SplitStep {
   Values fixed(std::span<const Value> x) const;
   int64_t logged_bytes() const;  // of one step
 };
-absl::StatusOr<SplitStep> split_step(const Loop& loop, const Mask& marked);
+// Where `given` is not empty cotangents come of these marked results alone, and those of others are taken for
+// zeros; what a step leaves is the same.
+absl::StatusOr<SplitStep> split_step(const Loop& loop, const Mask& marked, const Mask& given = {});
 // The step with the computed residuals that are marked in `again` made on the way back, from the carries that
 // they are made of.
 absl::StatusOr<SplitStep> made_again(const SplitStep& step, const Mask& again);
@@ -53,7 +56,8 @@ absl::StatusOr<SplitStep> made_again(const SplitStep& step, const Mask& again);
 // For steps that need little of what they carry, or that are dearer than what they leave.
 class StepLog {
  public:
-  static absl::StatusOr<std::optional<StepLog>> of(const Loop& loop, const Mask& marked);
+  // `given`: as of split_step.
+  static absl::StatusOr<std::optional<StepLog>> of(const Loop& loop, const Mask& marked, const Mask& given);
   Values primal(Builder& b, std::span<const Value> x) const;
   Values record(Builder& b, std::span<const Value> x, std::span<const Value> ct) const;
 
@@ -65,9 +69,13 @@ class StepLog {
   };
   // Cotangents before the steps that are left, of carries and cotangents after them.
   using Rest = std::function<Values(Builder&, std::span<const Value> x, std::span<const Value> ct)>;
-  Values no_rows(Builder& b, int64_t rows) const;
   // As many steps as there are rows for.
   Run run_on(Builder& b, std::span<const Value> from, int64_t rows) const;
+  // What sums over steps are made after the loop that undoes the steps of so many rows, as of a scan of
+  // (carries that stay, cotangents; rows).
+  absl::StatusOr<SummedAfter> summed_after(int64_t rows) const;
+  void add_sums(Builder& b, const SummedAfter& sums, std::span<const Value> logs, const Value& steps,
+                size_t carries, Values* results) const;
   // Cotangents before the steps of the log, of those after them.
   Values undone(Builder& b, const Run& run, std::span<const Value> ct) const;
   // The same, of those after the whole loop: the steps that the run left, if any, are undone by `rest`.

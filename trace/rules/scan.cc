@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "hlo/dot_shape.h"
+#include "hlo/passes/pass.h"
 #include "trace/rules/loop_derivatives.h"
 #include "trace/rules/loop_log.h"
 #include "trace/rules/scan_sums.h"
@@ -135,14 +137,17 @@ std::optional<SplitScan> split_scan(Builder& b, const Scan& s, Ops operands, Mas
   out.marks = marks;
   out.results = split->results;
 
-  const Ops known_parameters = split->known->parameters();
-  Ops known_roots = split->known->roots();
+  // Which results of a call change is seen in its body only.
+  absl::StatusOr<ComputationPtr> known = hlo::inline_calls(split->known);
+  if (!get_or_fail(b, known)) return std::nullopt;
+  const Ops known_parameters = (*known)->parameters();
+  Ops known_roots = (*known)->roots();
   const Values known_operands = picked(operands, marks, false);
   size_t known_carries = 0;
   for (size_t i = 0; i < n; ++i) known_carries += !marks[i];
   Mask changing(known_parameters.size(), true);
-  for (size_t i = 0; i < known_carries; ++i) changing[i] = !is_invariant(*split->known, i);
-  const Mask root_changes = dependence(*split->known, changing);
+  for (size_t i = 0; i < known_carries; ++i) changing[i] = !is_invariant(**known, i);
+  const Mask root_changes = dependence(**known, changing);
 
   // Where each residual comes from.
   size_t next_root = known_roots.size();
@@ -310,7 +315,8 @@ Values scan_transpose(Builder& b, const Node& node, Ops x, Marks linear, Ops ct)
   parameters = joined(parameters, inner_arrays);
   absl::StatusOr<ComputationPtr> body = Computation::make(parameters, joined(p.first(fixed), back));
   if (!get_or_fail(b, body)) return out;
-  const absl::StatusOr<SummedAfter> sums = SummedAfter::of(*body, fixed, fixed + carries, s.length);
+  const absl::StatusOr<SummedAfter> sums =
+      SummedAfter::of(*body, fixed, fixed + carries, s.length, hlo::kLeastOutsideLoops);
   if (!get_or_fail(b, sums)) return out;
   const Values scanned = joined(split->residuals, ct_arrays);
   Values results = b.scan(sums->body(), joined(split->invariants, init), scanned, s.length, !s.reverse);

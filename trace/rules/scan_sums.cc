@@ -79,7 +79,7 @@ std::optional<SummedAfter::Factor> SummedAfter::factor(Operand o, size_t carries
 }
 
 // Whether the term is made after the scan.
-bool SummedAfter::take(Operand o, size_t carry, size_t carries, int64_t steps) {
+bool SummedAfter::take(Operand o, size_t carry, size_t carries, int64_t steps, int64_t least) {
   Term term{carry, {}, {}, nullptr, {}};
   const Node* n = o.node();
   for (; n->op() == Op::transpose || n->op() == Op::reshape; n = n->operand(0).node())
@@ -87,7 +87,7 @@ bool SummedAfter::take(Operand o, size_t carry, size_t carries, int64_t steps) {
   std::reverse(term.moves.begin(), term.moves.end());
   if (n->op() != Op::dot_general) return false;
   term.dot = n;
-  if (hlo::multiplications(*n) < hlo::kLeastOutsideLoops) return false;
+  if (hlo::multiplications(*n) < least) return false;
   const Values before = outputs_;
   int64_t bytes = 0;
   for (size_t side : {0, 1}) {
@@ -111,7 +111,7 @@ bool SummedAfter::take(Operand o, size_t carry, size_t carries, int64_t steps) {
 }
 
 absl::StatusOr<SummedAfter> SummedAfter::of(const ComputationPtr& body, size_t first, size_t carries,
-                                            int64_t steps) {
+                                            int64_t steps, int64_t least) {
   SummedAfter out;
   out.body_ = body;
   bool any = false;
@@ -130,7 +130,7 @@ absl::StatusOr<SummedAfter> SummedAfter::of(const ComputationPtr& body, size_t f
     if (terms.empty()) continue;
     made[i] = out.whole_->parameters()[i];
     for (Operand o : terms)
-      if (!out.take(o, i, carries, steps)) made[i] = b.add(made[i], Value(o));
+      if (!out.take(o, i, carries, steps, least)) made[i] = b.add(made[i], Value(o));
   }
   if (out.terms_.empty() || !b.ok()) return b.ok() ? absl::StatusOr<SummedAfter>(std::move(out)) : b.status();
   absl::StatusOr<ComputationPtr> without =

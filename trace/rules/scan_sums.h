@@ -1,6 +1,6 @@
-// Sums over the steps of a scan whose terms are products, made by one product after it.
+// Sums over the steps of a loop whose terms are products, made by one product after it.
 //
-// On the way back through a scan the cotangent of what no step changes, a weight, is such a sum: each step
+// On the way back through a loop the cotangent of what no step changes, a weight, is such a sum: each step
 // adds the product of what it has from the way forward with the cotangents that come back. Kept for all
 // steps, these are the factors of one product that sums over the steps too, where the loop would read and
 // write all of the sum in each, for products of few terms.
@@ -18,13 +18,16 @@ namespace lamina::trace {
 
 class SummedAfter {
  public:
-  // `body`: (carries; slices) -> (carries; outputs), of which the carries from `first` are looked at.
+  // `body`: (carries; slices) -> (carries; outputs), of which the carries from `first` are looked at, for
+  // terms of at least so many multiplications.
   static absl::StatusOr<SummedAfter> of(const ComputationPtr& body, size_t first, size_t carries,
-                                        int64_t steps);
+                                        int64_t steps, int64_t least);
 
   // As the one given, without those terms, and with their factors as further outputs.
   const ComputationPtr& body() const { return body_; }
-  // Adds the terms to the results of the scan of `body`; `arrays` are those scanned.
+  bool is_empty() const { return terms_.empty(); }
+  // Adds the terms to the results of the scan of `body`; `arrays` are those scanned. Of a part of the steps
+  // where arrays and outputs are those of a part.
   void add(Builder& b, std::span<const Value> arrays, Values* results) const;
 
  private:
@@ -40,7 +43,7 @@ class SummedAfter {
     std::vector<const Node*> moves;  // what is done with the product, the first one first
   };
   std::optional<Factor> factor(Operand o, size_t carries) const;
-  bool take(Operand term, size_t carry, size_t carries, int64_t steps);
+  bool take(Operand term, size_t carry, size_t carries, int64_t steps, int64_t least);
 
   ComputationPtr whole_, body_;  // the first one holds the nodes of the terms
   Values outputs_;
