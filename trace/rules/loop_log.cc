@@ -327,7 +327,7 @@ StepLog::Run StepLog::run_on(Builder& b, Ops from, int64_t rows) const {
 }
 
 absl::StatusOr<SummedAfter> StepLog::summed_after(int64_t rows) const {
-  std::vector<const Type*> fixed, types, of_rows;
+  std::vector<const Type*> types, of_rows;
   for (size_t i = 0; i < step_.residuals.size(); ++i) {
     const Type* t = step_.back->parameters()[i].type();
     if (step_.residuals[i].is_logged()) of_rows.push_back(t);
@@ -362,11 +362,7 @@ void StepLog::add_sums(Builder& b, const SummedAfter& sums, Ops logs, const Valu
       [](Builder& in, Ops p) { return in.compare(p[0], p[1], "LT"); },
       [&](Builder& in, Ops p) {
         const auto part = [&](const Value& log) {
-          Dims sizes = log.type()->dims;
-          sizes[0] = kSummedRows;
-          Values starts(sizes.size(), number(in, 0));
-          starts[0] = p[0];
-          return in.ok() ? in.dynamic_slice(log, starts, sizes) : Value();
+          return in.ok() ? rows_at(in, log, p[0], kSummedRows) : Value();
         };
         Values arrays, some;
         for (const Value& log : p.subspan(first_log, logs.size())) arrays.push_back(part(log));

@@ -69,12 +69,16 @@ BatchResult batch_by_scan(Builder& b, const Node& node, std::span<const Value> o
   return all_batched(Values(out.begin() + carries.size(), out.end()));
 }
 
-Value row_at(Builder& b, const Value& x, const Value& at) {
+Value rows_at(Builder& b, const Value& x, const Value& at, int64_t count) {
   Values starts(x.rank(), b.scalar_int(DType::kS64, 0));
   Dims sizes = x.dims();
   starts[0] = at;
-  sizes[0] = 1;
-  return b.reshape(b.dynamic_slice(x, starts, sizes), std::span(x.dims()).subspan(1));
+  sizes[0] = count;
+  return b.dynamic_slice(x, starts, sizes);
+}
+
+Value row_at(Builder& b, const Value& x, const Value& at) {
+  return b.reshape(rows_at(b, x, at, 1), std::span(x.dims()).subspan(1));
 }
 
 Value put_row(Builder& b, const Value& rows, const Value& x, const Value& at) {

@@ -53,7 +53,8 @@ hlo::LocationId place_of_lanes(std::string_view how);
 BatchResult batch_by_scan(Builder& b, const Node& node, std::span<const Value> operands,
                           std::span<const bool> batched, int64_t size);
 
-// x[at] along the first dimension.
+// x[at : at + count] and x[at] along the first dimension.
+Value rows_at(Builder& b, const Value& x, const Value& at, int64_t count);
 Value row_at(Builder& b, const Value& x, const Value& at);
 // rows[at] = x.
 Value put_row(Builder& b, const Value& rows, const Value& x, const Value& at);
