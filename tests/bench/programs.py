@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -209,20 +210,28 @@ def transformer(
 # --- measured in fresh processes ---
 
 
-def _first_calls(call: Callable[[], Any]) -> dict[str, float]:
-    """The first call and the sum of the first five: compiles that moved into later calls are seen there.
+def _first_calls(make: Callable[[SimpleNamespace], Thunk]) -> Callable[[str], dict[str, float]]:
+    """A program that makes its call with a library and times the first call and the sum of the first five: compiles
+    that moved into later calls are seen there.
 
-    `peak` is by how many bytes the process grew at most.
+    `peak` is by how many bytes the process grew at most, from before `make`: where the first compile is one of the
+    arguments', the compiler belongs to the program all the same.
     """
-    with open("/proc/self/clear_refs", "w") as kernel:
-        kernel.write("5")  # the peak begins anew, at what the process holds now (proc_pid_clear_refs(5))
-    before = _peak_bytes()
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        value = float(call())
-        times.append(time.perf_counter() - start)
-    return {"seconds": times[0], "five": sum(times), "value": value, "peak": _peak_bytes() - before}
+
+    def run(name: str) -> dict[str, float]:
+        lib = library(name)
+        with open("/proc/self/clear_refs", "w") as kernel:
+            kernel.write("5")  # the peak begins anew, at what the process holds now (proc_pid_clear_refs(5))
+        before = _peak_bytes()
+        call = make(lib)
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            value = float(call())
+            times.append(time.perf_counter() - start)
+        return {"seconds": times[0], "five": sum(times), "value": value, "peak": _peak_bytes() - before}
+
+    return run
 
 
 def _peak_bytes() -> float:
@@ -245,21 +254,21 @@ def chain(lib: SimpleNamespace, length: int) -> Thunk:
     return lambda: jitted(x)
 
 
-def _fresh_chain(length: int) -> Callable[[str], dict[str, float]]:
-    return lambda name: _first_calls(chain(library(name), length))
-
-
-def _fresh_mlp(name: str) -> dict[str, float]:
-    lib = library(name)
+def _mlp_call(lib: SimpleNamespace) -> Thunk:
     step = mlp_adam(lib)
-    return _first_calls(lambda: step()[0, 0])
+    return lambda: step()[0, 0]
 
 
-def _fresh_lenet(name: str) -> dict[str, float]:
-    lib = library(name)
+def _lenet_call(lib: SimpleNamespace) -> Thunk:
     step, args = lenet(lib)
     lib.block(args[:2])
-    return _first_calls(lambda: step(*args)[2])
+    return lambda: step(*args)[2]
+
+
+def _transformer_call(lib: SimpleNamespace, layers: int) -> Thunk:
+    step, args = transformer(lib, layers)
+    lib.block(args[0])
+    return lambda: step(*args)[1]
 
 
 def _fresh_sizes(name: str) -> dict[str, float]:
@@ -271,20 +280,6 @@ def _fresh_sizes(name: str) -> dict[str, float]:
     for n in range(2, 52):
         total += float(f(numbers(n, 30)))
     return {"seconds": time.perf_counter() - start, "value": total}
-
-
-def _fresh_transformer(layers: int) -> Callable[[str], dict[str, float]]:
-    def run(name: str) -> dict[str, float]:
-        lib = library(name)
-        step, args = transformer(lib, layers)
-        lib.block(args[0])
-        return _first_calls(lambda: step(*args)[1])
-
-    return run
-
-
-def _fresh(make: Callable[[SimpleNamespace], Thunk]) -> Callable[[str], dict[str, float]]:
-    return lambda name: _first_calls(make(library(name)))
 
 
 def _fresh_import(name: str) -> dict[str, float]:
@@ -301,14 +296,13 @@ def _fresh_import(name: str) -> dict[str, float]:
 
 FRESH = {
     "import": _fresh_import,
-    **{f"chain{n}": _fresh_chain(n) for n in (10, 100, 1000, 10_000)},
-    "mlp": _fresh_mlp,
-    "lenet": _fresh_lenet,
+    **{f"chain{n}": _first_calls(partial(chain, length=n)) for n in (10, 100, 1000, 10_000)},
+    "mlp": _first_calls(_mlp_call),
+    "lenet": _first_calls(_lenet_call),
     "sizes": _fresh_sizes,
-    "transformer1": _fresh_transformer(1),
-    "transformer6": _fresh_transformer(6),
-    "hessian": _fresh(hessian_of_rosenbrock),
-    "optimizer": _fresh(optimizer_of_300),
+    **{f"transformer{n}": _first_calls(partial(_transformer_call, layers=n)) for n in (1, 6)},
+    "hessian": _first_calls(hessian_of_rosenbrock),
+    "optimizer": _first_calls(optimizer_of_300),
 }
 
 if __name__ == "__main__":
